@@ -1,0 +1,3 @@
+module github.com/rtl-attach/rtl-attach
+
+go 1.26
