@@ -1,0 +1,166 @@
+/* control.c: the control block and the thread that answers through it. */
+#define _GNU_SOURCE
+#include "control.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "fault.h"
+#include "session.h"
+#include "threads.h"
+
+#define WATCH_NS (250 * NS_PER_MS) /* how often a recorder's beat is looked at */
+
+struct rtl_control *control;
+
+static struct mutex creating;
+
+static void copy_build_id(const ElfW(Nhdr) *note, const char *end)
+{
+	while ((const char *)(note + 1) < end) {
+		const char *name = (const char *)(note + 1);
+		const char *id = name + ((note->n_namesz + 3) & ~3u);
+
+		if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && memcmp(name, "GNU", 4) == 0) {
+			control->build_id_len = note->n_descsz < RTL_BUILD_ID_MAX ? note->n_descsz : RTL_BUILD_ID_MAX;
+			memcpy(control->build_id, id, control->build_id_len);
+			return;
+		}
+		note = (const ElfW(Nhdr) *)(id + ((note->n_descsz + 3) & ~3u));
+	}
+}
+
+/* Of this library: the linker defines the start of its image. */
+extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
+
+static void describe_build(void)
+{
+	const char *base = (const char *)&__ehdr_start;
+	const ElfW(Phdr) *ph = (const ElfW(Phdr) *)(base + __ehdr_start.e_phoff);
+
+	for (int i = 0; i < __ehdr_start.e_phnum; i++)
+		if (ph[i].p_type == PT_NOTE)
+			copy_build_id((const ElfW(Nhdr) *)(base + ph[i].p_vaddr), base + ph[i].p_vaddr + ph[i].p_memsz);
+}
+
+static uint32_t command_seq(void)
+{
+	return __atomic_load_n(&control->command_seq, __ATOMIC_ACQUIRE); /* pairs with the tool's release */
+}
+
+static int run_command(uint32_t command)
+{
+	static char env[RTL_ENV_MAX]; /* a copy: the tool's side of the buffer may change */
+	uint32_t len = control->env_len;
+
+	switch (command) {
+	case RTL_COMMAND_PING:
+		return 0;
+	case RTL_COMMAND_REATTACH:
+		if (len > RTL_ENV_MAX)
+			return control_fail(-EINVAL, "environment buffer of %u bytes, at most %u", len, RTL_ENV_MAX);
+		memcpy(env, (const char *)control + RTL_ENV_OFFSET, len);
+		return session_arm(env, len);
+	case RTL_COMMAND_DETACH:
+		return session_disarm(RTL_END_DETACH, control->env_len ? 0 : UINT64_MAX);
+	default:
+		return control_fail(-EINVAL, "unknown command %u", command);
+	}
+}
+
+static void answer(uint32_t seq, int result)
+{
+	control->result = result;
+	__atomic_store_n(&control->answer_seq, seq, __ATOMIC_RELEASE);
+	futex_wake_shared(&control->answer_seq);
+}
+
+/* The recorder's beat is a counter; only its changes are timed, by our clock. */
+static void watch_recorder(void)
+{
+	static uint64_t beat, changed_ns;
+	static uint32_t generation;
+	uint64_t now = now_monotonic(), seen = __atomic_load_n(&control->recorder.beat, __ATOMIC_RELAXED);
+
+	if (seen != beat || generation != control->generation) {
+		beat = seen;
+		generation = control->generation;
+		changed_ns = now;
+	}
+	if (now - changed_ns > config.recorder_timeout_ms * NS_PER_MS)
+		session_disarm(RTL_END_RECORDER_DEAD, UINT64_MAX);
+}
+
+static void *run(void *unused)
+{
+	prctl(PR_SET_NAME, "rtl-control");
+	__atomic_store_n(&control->control_tid, (uint32_t)sys_gettid(), __ATOMIC_RELEASE);
+	uint32_t done = __atomic_load_n(&control->answer_seq, __ATOMIC_RELAXED);
+	for (;;) {
+		uint32_t seq = command_seq();
+		/* Until a session begins there is nothing to watch: asleep for good. */
+		bool watching = control->state == RTL_STATE_ACTIVE || control->state == RTL_STATE_ARMING;
+
+		if (seq != done && !TEST_KNOB(wedge_control)) {
+			answer(seq, run_command(control->command));
+			done = seq;
+			continue;
+		}
+		futex_wait_shared(&control->command_seq, seq, watching ? WATCH_NS : UINT64_MAX);
+		if (control->state == RTL_STATE_ACTIVE)
+			watch_recorder();
+	}
+	return unused;
+}
+
+static int create(void)
+{
+	uint64_t inode;
+	int fd;
+	struct rtl_control *c = memfd_map(RTL_CONTROL_NAME, RTL_CONTROL_SIZE, &fd, &inode);
+
+	if (!c)
+		return -errno;
+	control = c;
+	counters = (struct rtl_counters *)((char *)c + RTL_COUNTERS_OFFSET);
+	c->abi_version = RTL_ABI_VERSION;
+	c->size_bytes = RTL_CONTROL_SIZE;
+	c->pid = (uint32_t)syscall(SYS_getpid);
+	c->control_fd = fd;
+	c->ring_fd = -1;
+	describe_build();
+	rtl_env_defaults(&config);
+	__atomic_store_n(&c->magic, RTL_CONTROL_MAGIC, __ATOMIC_RELEASE); /* last: now it may be found */
+	return 0;
+}
+
+/* In a forked child the block is not mapped, and the child is not its owner. */
+static bool is_inherited(void)
+{
+	return control && owner_page && !*owner_page;
+}
+
+int control_create(void)
+{
+	pthread_t thread;
+	int r = 0;
+
+	if (is_inherited())
+		return -ECHILD;
+	mutex_lock(&creating, NS_PER_S);
+	if (!control && !(r = create()))
+		/* Without the thread commands go through the entry points. */
+		thread_start(&thread, run);
+	mutex_unlock(&creating);
+	return r;
+}
+
+int control_tid(void)
+{
+	return control ? (int)__atomic_load_n(&control->control_tid, __ATOMIC_ACQUIRE) : 0;
+}

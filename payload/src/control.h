@@ -1,0 +1,37 @@
+/*
+ * control.h: the control block, the session's states, and the control thread.
+ */
+#ifndef RTL_CONTROL_H
+#define RTL_CONTROL_H
+
+#include <stdint.h>
+
+#include "abi.h"
+
+extern struct rtl_control *control; /* NULL until control_create() */
+
+/* The control memfd and the control thread, once. 0 or -errno. */
+int control_create(void);
+
+/* 0: none. */
+int control_tid(void);
+
+/* The one place where the state changes. */
+void control_set_state(enum rtl_state s);
+
+/* Keeps err and its text in the control block; returns err. */
+int control_fail(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Begins a session: everything is ready before the first slot is patched.
+ * env: an environment buffer that does not change meanwhile. 0 or -errno with
+ * a text in the control block, and then nothing of it is left. */
+int session_arm(const void *env, uint64_t len);
+
+/* Ends the session, if one is active, and waits at most drain_ns for kernels
+ * still running (UINT64_MAX: as configured). 0 or -errno. */
+int session_disarm(enum rtl_end why, uint64_t drain_ns);
+
+/* Makes an arming in progress give up; takes effect within a millisecond. */
+void session_cancel(void);
+
+#endif

@@ -1,0 +1,80 @@
+/* entry.c: what the payload exports, and its end. */
+#include <errno.h>
+
+#include "control.h"
+#include "entry.h"
+#include "session.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define EXIT_DRAIN_NS (200 * NS_PER_MS)
+
+/*
+ * Begins a session. env: an environment buffer (docs/abi.md), len its bytes.
+ * Returns 0 when the hooks are active, or -errno with a text in the control
+ * block, and then nothing is left of the attempt. Call it on a thread that
+ * holds no lock of the runtime.
+ */
+EXPORT int rtl_attach(const void *env, uint64_t len)
+{
+	int r = control_create();
+
+	return r ? r : session_arm(env, len);
+}
+
+/* The same for a payload that is resident already. */
+EXPORT int rtl_reattach(const void *env, uint64_t len)
+{
+	return control ? session_arm(env, len) : -ENOENT;
+}
+
+/* Ends the session. 0, or -EALREADY when there is none. */
+EXPORT int rtl_detach(void)
+{
+	return control ? session_disarm(RTL_END_DETACH, UINT64_MAX) : -ENOENT;
+}
+
+/* out: filled. 0 or -EINVAL. */
+EXPORT int rtl_status(struct rtl_status *out)
+{
+	if (!out)
+		return -EINVAL;
+	*out = (struct rtl_status){.abi_version = RTL_ABI_VERSION};
+	if (control && (!owner_page || *owner_page)) {
+		out->state = control->state;
+		out->generation = control->generation;
+		out->control_tid = control->control_tid;
+	}
+	return 0;
+}
+
+/*
+ * HSA_TOOLS_LIB: the runtime loads the payload at hsa_init. It waits there for
+ * a recorder, which then has nothing to inject.
+ */
+EXPORT bool OnLoad(void *table, uint64_t runtime_version, uint64_t failed_tool_count, const char *const *failed_tool_names)
+{
+	(void)table;
+	(void)runtime_version;
+	(void)failed_tool_count;
+	(void)failed_tool_names;
+	return control_create() == 0;
+}
+
+static void end_at_exit(enum rtl_end why)
+{
+	if (!control || !owner_page || !*owner_page)
+		return;
+	session_cancel();
+	session_disarm(why, EXIT_DRAIN_NS);
+}
+
+EXPORT void OnUnload(void)
+{
+	end_at_exit(RTL_END_SHUT_DOWN);
+}
+
+/* At exit() other threads still run: the same orderly end, in bounded time. */
+static __attribute__((destructor)) void at_exit(void)
+{
+	end_at_exit(RTL_END_EXIT);
+}

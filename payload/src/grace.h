@@ -1,0 +1,20 @@
+/*
+ * grace.h: the wait after patching until no thread can still be inside a raw
+ * write-index function that it entered before. Nobody is stopped in the
+ * normal case; see docs/decisions/0003.
+ */
+#ifndef RTL_GRACE_H
+#define RTL_GRACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct rtl_grace;
+
+/*
+ * ranges in block->ranges are set. Returns 0; -ETIMEDOUT with *left threads
+ * not known to be outside; -ECANCELED when *cancel becomes non-zero.
+ */
+int grace_wait(struct rtl_grace *block, uint64_t timeout_ns, const uint32_t *cancel, uint32_t *left);
+
+#endif

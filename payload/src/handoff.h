@@ -1,0 +1,40 @@
+/*
+ * handoff.h: the bounded queue on which any thread hands an outcome to the
+ * worker, the ring's only producer. Multi-producer, single-consumer, after
+ * D. Vyukov's bounded queue: one CAS to take a cell, no wait, no allocation.
+ */
+#ifndef RTL_HANDOFF_H
+#define RTL_HANDOFF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "queues.h"
+
+enum outcome_kind {
+	OUTCOME_TIMED,   /* entry, start_ticks, end_ticks */
+	OUTCOME_UNTIMED, /* entry, reason */
+	OUTCOME_RANGE,   /* entry.index and count: slots never seen, reason */
+};
+
+struct outcome {
+	struct entry entry;
+	struct queue *queue;
+	uint64_t start_ticks, end_ticks;
+	uint64_t signal;   /* the application's, 0: none */
+	uint64_t armed_at; /* stamp of its publication, 0: unknown */
+	uint64_t count;
+	uint32_t kind;
+	uint32_t reason;
+	uint32_t owed; /* the worker is counting on this one (see signals.h) */
+};
+
+int handoff_init(void);
+
+/* False: full. */
+bool handoff_push(const struct outcome *o);
+
+/* Worker only. */
+bool handoff_pop(struct outcome *o);
+
+#endif

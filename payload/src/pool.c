@@ -1,0 +1,105 @@
+#include "pool.h"
+
+#include <errno.h>
+
+#include "hooks.h"
+#include "runtime.h"
+#include "session.h"
+
+#define STOCK_MAX (1u << 20)
+
+static uint64_t *stock;
+static uint64_t in_stock, alive;
+
+int pool_init(void)
+{
+	if (!stock)
+		stock = map_memory(STOCK_MAX * sizeof *stock);
+	return stock ? 0 : -ENOMEM;
+}
+
+static uint64_t create(void)
+{
+	hsa_signal_t signal = {0};
+
+	if (alive == STOCK_MAX || rt.signal_create(POOL_ARMED, 0, NULL, HSA_AMD_SIGNAL_AMD_GPU_ONLY, &signal))
+		return 0;
+	alive++;
+	COUNT(signals_created);
+	return signal.handle;
+}
+
+/* False: queue s has no room for another. */
+static bool give(struct queue *s, uint64_t handle)
+{
+	uint64_t head = atomic_load_explicit(&s->free_head, memory_order_relaxed);
+
+	/* acquire: pairs with the publisher's release of free_tail */
+	if (head - atomic_load_explicit(&s->free_tail, memory_order_acquire) == SIGNALS_PER_QUEUE)
+		return false;
+	s->free_signals[head & (SIGNALS_PER_QUEUE - 1)] = handle;
+	atomic_store_explicit(&s->free_head, head + 1, memory_order_release); /* pairs with the publisher's acquire */
+	return true;
+}
+
+int pool_fill(struct queue *s, uint64_t want)
+{
+	uint64_t have = atomic_load(&s->free_head) - atomic_load(&s->free_tail);
+
+	if (want > SIGNALS_PER_QUEUE)
+		want = SIGNALS_PER_QUEUE;
+	for (; have < want; have++) {
+		uint64_t handle = in_stock ? stock[--in_stock] : create();
+
+		if (!handle)
+			return -ENOMEM;
+		if (!give(s, handle)) {
+			stock[in_stock++] = handle;
+			break;
+		}
+	}
+	return 0;
+}
+
+static void rearm(uint64_t handle)
+{
+	amd_signal_t *hw = (amd_signal_t *)handle;
+
+	hw->start_ts = 0; /* old times would pass for new ones */
+	hw->end_ts = 0;
+	__atomic_store_n(&hw->value, POOL_ARMED, __ATOMIC_RELAXED);
+}
+
+void pool_put_back(struct queue *s, uint64_t handle)
+{
+	rearm(handle);
+	if (!give(s, handle))
+		stock[in_stock++] = handle;
+}
+
+void pool_quarantine(void)
+{
+	alive--;
+	COUNT(signals_quarantined);
+}
+
+static void destroy(uint64_t handle)
+{
+	NEXT(SIGNAL_DESTROY, hsa_status_t (*)(hsa_signal_t))((hsa_signal_t){handle});
+	alive--;
+}
+
+void pool_destroy_all(void)
+{
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
+		struct queue *s = queue_all[i];
+		uint64_t tail = atomic_load(&s->free_tail), head = atomic_load(&s->free_head);
+
+		for (; tail != head; tail++)
+			destroy(s->free_signals[tail & (SIGNALS_PER_QUEUE - 1)]);
+		atomic_store(&s->free_tail, tail);
+	}
+	while (in_stock)
+		destroy(stock[--in_stock]);
+	forget_memory(stock, STOCK_MAX * sizeof *stock);
+}

@@ -1,0 +1,28 @@
+/*
+ * pool.h: signals of ours for packets that carry none. GPU-only: no interrupt,
+ * no kernel event. Used by one thread at a time: arming, then the worker.
+ */
+#ifndef RTL_POOL_H
+#define RTL_POOL_H
+
+#include "queues.h"
+
+/* The value of a pooled signal on its way; the hardware decrements it. */
+#define POOL_ARMED 1
+
+int pool_init(void);
+
+/* Gives queue s free signals until it has want of them; created at need.
+ * 0, or -ENOMEM when the runtime makes no more. */
+int pool_fill(struct queue *s, uint64_t want);
+
+/* Resets a signal that has completed and gives it back to queue s. */
+void pool_put_back(struct queue *s, uint64_t handle);
+
+/* A signal that the hardware may still write: never used nor touched again. */
+void pool_quarantine(void);
+
+/* Destroys every signal in the stock and in queues. No publisher may run. */
+void pool_destroy_all(void);
+
+#endif

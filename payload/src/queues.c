@@ -1,0 +1,330 @@
+#include "queues.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "pool.h"
+#include "runtime.h"
+#include "session.h"
+
+#define TABLE_SIZE (2 * QUEUES_MAX) /* power of two, never more than half full */
+
+struct queue *queue_all[QUEUES_MAX];
+_Atomic uint32_t queue_count;
+
+static _Atomic(struct queue *) table[TABLE_SIZE];
+static struct queue tombstone; /* a place that a dead queue has left */
+static _Atomic uint32_t discovering;
+_Atomic uint32_t queue_untracked;
+
+#define READY_MAX 64
+static _Atomic(struct queue *) ready[READY_MAX];
+
+static uint32_t place_of(const hsa_queue_t *q)
+{
+	/* Fibonacci hashing; queues are at least 256 bytes apart. */
+	return (uint32_t)(((uint64_t)q >> 8) * 0x9E3779B97F4A7C15ull >> 40) & (TABLE_SIZE - 1);
+}
+
+struct queue *queue_find(const hsa_queue_t *q)
+{
+	for (uint32_t i = place_of(q);; i = (i + 1) & (TABLE_SIZE - 1)) {
+		/* seq_cst: pairs with table_put and queue_untracked; a plain load on x86 */
+		struct queue *s = atomic_load_explicit(&table[i], memory_order_seq_cst);
+
+		if (!s)
+			return NULL;
+		if (LIKELY(atomic_load_explicit(&s->hsa, memory_order_relaxed) == q))
+			return s;
+	}
+}
+
+/* With discovering held: in old's place, or in the first free one. */
+static void table_put(struct queue *s, struct queue *old, const hsa_queue_t *q)
+{
+	for (uint32_t i = place_of(q);; i = (i + 1) & (TABLE_SIZE - 1)) {
+		struct queue *here = atomic_load_explicit(&table[i], memory_order_relaxed);
+
+		if (old ? here == old : !here || here == &tombstone) {
+			atomic_store_explicit(&table[i], s, memory_order_seq_cst);
+			return;
+		}
+	}
+}
+
+static struct queue *take_ready(void)
+{
+	for (int i = 0; i < READY_MAX; i++) {
+		if (!atomic_load_explicit(&ready[i], memory_order_relaxed))
+			continue;
+		/* acquire: pairs with the release in put_ready */
+		struct queue *s = atomic_exchange_explicit(&ready[i], NULL, memory_order_acquire);
+		if (s)
+			return s;
+	}
+	return NULL;
+}
+
+static bool put_ready(struct queue *s)
+{
+	for (int i = 0; i < READY_MAX; i++) {
+		struct queue *none = NULL;
+
+		if (atomic_compare_exchange_strong_explicit(&ready[i], &none, s, memory_order_release, memory_order_relaxed))
+			return true;
+	}
+	return false;
+}
+
+static uint32_t count_ready(void)
+{
+	uint32_t n = 0;
+
+	for (int i = 0; i < READY_MAX; i++)
+		n += atomic_load_explicit(&ready[i], memory_order_relaxed) != NULL;
+	return n;
+}
+
+/* Doorbells of hardware queues know their queue; those of soft queues and of
+ * other tools' intercept queues are ordinary signals. */
+static bool has_hardware_doorbell(const hsa_queue_t *q)
+{
+	const amd_signal_t *d = (const amd_signal_t *)q->doorbell_signal.handle;
+
+	return d && (d->kind == AMD_SIGNAL_KIND_DOORBELL || d->kind == AMD_SIGNAL_KIND_LEGACY_DOORBELL) &&
+	       (const hsa_queue_t *)d->queue_ptr == q;
+}
+
+static void enable_profiling(struct queue *s, const amd_queue_t *amd)
+{
+	s->profiled_by_us = 0;
+	if (amd->queue_properties & AMD_QUEUE_PROPERTIES_ENABLE_PROFILING)
+		return;
+	rt.set_profiling((hsa_queue_t *)&amd->hsa_queue, 1);
+	s->profiled_by_us = 1;
+}
+
+static void describe(struct queue *s, const hsa_queue_t *q)
+{
+	amd_queue_t *amd = (amd_queue_t *)q;
+
+	s->hsa_id = q->id;
+	s->address = (uint64_t)q;
+	s->type = q->type;
+	s->ring = q->base_address;
+	s->size = q->size;
+	s->mask = q->size - 1;
+	s->write_index = &amd->write_dispatch_id;
+	s->read_index = &amd->read_dispatch_id;
+	s->doorbell = q->doorbell_signal;
+	s->agent = 0;
+	s->window_generation = 0;
+	atomic_store(&s->indexed, 0);
+	atomic_store(&s->raw_claims, 0);
+	atomic_store(&s->destroyed, 0);
+	enable_profiling(s, amd);
+	atomic_store_explicit(&s->word, WORD_RAW, memory_order_relaxed);
+	atomic_store_explicit(&s->hsa, q, memory_order_relaxed);
+	atomic_store_explicit(&s->in_use, 1, memory_order_release);
+}
+
+static bool is_recordable(const hsa_queue_t *q)
+{
+	uint32_t size = q->size;
+
+	return has_hardware_doorbell(q) && size && size <= PACKETS_MAX && !(size & (size - 1));
+}
+
+/* With discovering held. */
+static struct queue *discover(const hsa_queue_t *q)
+{
+	struct queue *old = queue_find(q);
+
+	if (old && old->hsa_id == q->id)
+		return old;
+	struct queue *s = take_ready();
+	if (!s) {
+		COUNT(queues_refused);
+		return NULL;
+	}
+	COUNT(queues_seen);
+	describe(s, q);
+	table_put(s, old, q);
+	if (old) { /* destroyed and re-created while nobody listened */
+		atomic_store(&old->word, WORD_DEAD);
+		atomic_store(&old->hsa, NULL);
+		atomic_store(&old->destroyed, 1);
+	}
+	return s;
+}
+
+struct queue *queue_get(const hsa_queue_t *q, bool *foreign)
+{
+	struct queue *s = queue_find(q);
+	uint32_t free = 0;
+
+	*foreign = false;
+	if (LIKELY(s && s->hsa_id == q->id))
+		return s;
+	if (!is_recordable(q)) {
+		*foreign = true;
+		COUNT(queues_foreign);
+		return NULL;
+	}
+	if (!atomic_load_explicit(&gate.track, memory_order_relaxed))
+		return NULL;
+	if (!atomic_compare_exchange_strong_explicit(&discovering, &free, 1, memory_order_acquire, memory_order_relaxed))
+		return NULL;
+	s = discover(q);
+	atomic_store_explicit(&discovering, 0, memory_order_release);
+	return s;
+}
+
+enum { PART_STAMPS, PART_SIGNALS, PART_ENTRIES, PART_FILLED, PART_PENDING, PARTS };
+static const size_t part_bytes[PARTS] = {
+	[PART_STAMPS] = PACKETS_MAX * sizeof(struct stamp),
+	[PART_SIGNALS] = SIGNALS_PER_QUEUE * sizeof(uint64_t),
+	[PART_ENTRIES] = BACKLOG * sizeof(struct entry),
+	[PART_FILLED] = PACKETS_MAX / 8,
+	[PART_PENDING] = PENDING_MAX * sizeof(struct entry),
+};
+#define STATE_BYTES ((sizeof(struct queue) + RTL_PAGE - 1) & ~(size_t)(RTL_PAGE - 1))
+
+static size_t parts_size(void)
+{
+	size_t total = 0;
+
+	for (int i = 0; i < PARTS; i++)
+		total += part_bytes[i]; /* each a multiple of the page */
+	return total;
+}
+
+/* All memory of a state at once, lazily backed: it costs what is touched. */
+static struct queue *make_state(void)
+{
+	char *at = map_memory(STATE_BYTES + parts_size()), *part[PARTS];
+	struct queue *s = (struct queue *)at;
+
+	if (!at)
+		return NULL;
+	at += STATE_BYTES;
+	for (int i = 0; i < PARTS; i++) {
+		part[i] = at;
+		at += part_bytes[i];
+	}
+	s->stamps = (struct stamp *)part[PART_STAMPS];
+	s->free_signals = (uint64_t *)part[PART_SIGNALS];
+	s->entries = (struct entry *)part[PART_ENTRIES];
+	s->filled = (uint64_t *)part[PART_FILLED];
+	s->pending = (struct entry *)part[PART_PENDING];
+	atomic_store(&s->word, WORD_DEAD);
+	return s;
+}
+
+void queue_forget_memory(void)
+{
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
+		forget_memory((char *)queue_all[i] + STATE_BYTES, parts_size());
+}
+
+static void reset(struct queue *s)
+{
+	s->id = s->told_open = s->told_close = 0;
+	s->dead_since_ns = s->late_since_ns = 0;
+	atomic_store(&s->window_generation, 0);
+	atomic_store(&s->aborts, 0);
+	atomic_store(&s->skip, 0);
+	atomic_store_explicit(&s->in_use, 0, memory_order_release);
+}
+
+void queue_reset_all(void)
+{
+	for (uint32_t i = 0; i < TABLE_SIZE; i++)
+		atomic_store(&table[i], NULL);
+	for (int i = 0; i < READY_MAX; i++)
+		atomic_store(&ready[i], NULL);
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
+		struct queue *s = queue_all[i];
+
+		atomic_store(&s->word, WORD_DEAD);
+		atomic_store(&s->hsa, NULL);
+		s->pending_count = 0;
+		atomic_store(&s->entry_tail, atomic_load(&s->entry_head));
+		reset(s);
+		put_ready(s);
+	}
+}
+
+static int stock_ready(void)
+{
+	int err = 0;
+
+	for (int i = 0; i < READY_MAX && !err; i++) {
+		struct queue *s = atomic_load(&ready[i]);
+
+		/* Taken by an application thread meanwhile: still ours to fill, the
+		 * free signals have one producer. */
+		if (s)
+			err = pool_fill(s, config.signal_pool);
+	}
+	return err;
+}
+
+int queue_make_ready(uint32_t n)
+{
+	while (count_ready() < n) {
+		uint32_t count = atomic_load(&queue_count);
+
+		if (count == QUEUES_MAX)
+			break; /* what is there is all there will be; queues_refused counts */
+		struct queue *s = make_state();
+		if (!s)
+			return -ENOMEM;
+		queue_all[count] = s;
+		atomic_store_explicit(&queue_count, count + 1, memory_order_release);
+		put_ready(s);
+	}
+	return stock_ready();
+}
+
+void queue_forget(struct queue *s)
+{
+	const hsa_queue_t *q = atomic_load(&s->hsa);
+	uint32_t free = 0;
+
+	while (!atomic_compare_exchange_weak(&discovering, &free, 1)) {
+		free = 0;
+		cpu_relax();
+	}
+	for (uint32_t i = place_of(q);; i = (i + 1) & (TABLE_SIZE - 1)) {
+		struct queue *here = atomic_load(&table[i]);
+
+		if (here == s)
+			atomic_store(&table[i], &tombstone);
+		if (here == s || !here)
+			break;
+	}
+	atomic_store(&s->word, WORD_DEAD);
+	atomic_store(&s->hsa, NULL);
+	atomic_store_explicit(&discovering, 0, memory_order_release);
+}
+
+void queue_recycle(struct queue *s)
+{
+	if (atomic_load(&s->inflight) || !queue_trylock(s))
+		return;
+	reset(s);
+	queue_unlock(s);
+	if (!put_ready(s)) /* a full shelf: tried again next round */
+		atomic_store_explicit(&s->in_use, 1, memory_order_release);
+}
+
+void queue_lock_wait(struct queue *s)
+{
+	for (uint32_t i = 0; !queue_trylock(s); i++) {
+		if (i < 100)
+			cpu_relax();
+		else
+			sys_yield();
+	}
+}

@@ -1,0 +1,181 @@
+/*
+ * queues.h: the state of one HSA queue and its virtual write index
+ * (design.md section 5, docs/decisions/0002).
+ *
+ *   RAW ──flip──► VIRT|V ──close──► CLOSED|V ──help──► RAW        DEAD
+ *     └──► TRANS ──┘  (an entrant may abort a flip: TRANS ──► RAW)
+ *
+ * While a queue is virtual its producers claim slots from the counter in
+ * word; the real write_dispatch_id, which the hardware reads, moves only over
+ * packets that are published: complete and instrumented.
+ */
+#ifndef RTL_QUEUES_H
+#define RTL_QUEUES_H
+
+#include <hsa/amd_hsa_queue.h>
+#include <hsa/amd_hsa_signal.h>
+#include <hsa/hsa.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "abi.h"
+#include "sys.h"
+
+#define WORD_RAW 0ull
+#define WORD_VIRT (1ull << 63)
+#define WORD_CLOSED (1ull << 62)
+#define WORD_TRANS (1ull << 61)
+#define WORD_DEAD (1ull << 60)
+#define WORD_INDEX (WORD_DEAD - 1) /* the virtual write index */
+
+#define QUEUES_MAX 1024      /* known at once; the table has twice the places */
+#define BACKLOG 32768        /* published dispatches that the worker has not taken yet, per queue */
+#define SIGNALS_PER_QUEUE 32768 /* places for free pooled signals, per queue */
+#define PACKETS_MAX (1u << 17)  /* the largest ring that HSA_AGENT_INFO_QUEUE_MAX_SIZE allows on AMD */
+
+/* Who claimed a slot, and when; written by the claimer, read by the publisher
+ * once the packet's header is valid (which orders them). owner is written
+ * first as 0 and last as the index's low half with the thread id, so that a
+ * later lap's stamp in the same place is told apart. */
+struct stamp {
+	_Atomic uint64_t time; /* TSC ticks or CLOCK_BOOTTIME ns */
+	_Atomic uint64_t owner;/* low 32 bits: index, high 32 bits: tid */
+};
+
+#define ENTRY_APP_SIGNAL 1u
+#define ENTRY_BARRIER 2u
+#define ENTRY_STAMPED 4u
+
+/* One dispatch on its way from the publisher to the worker. */
+struct entry {
+	uint64_t index;
+	uint64_t signal; /* pooled: its handle; application's: a ref of signal_arm() */
+	uint64_t kernel_object; /* pending: the launch id instead */
+	uint64_t stamp;
+	uint32_t grid[3];
+	uint16_t workgroup[3];
+	uint16_t flags;
+	uint32_t tid;
+	uint32_t group_segment_bytes;
+	uint32_t private_segment_bytes;
+};
+_Static_assert(sizeof(struct entry) == 64, "one cache line");
+
+struct queue {
+	/* Claimers. */
+	CACHE_ALIGNED _Atomic uint64_t word;
+	_Atomic(const hsa_queue_t *) hsa; /* key: address … */
+	uint64_t hsa_id;                  /* … and hsa_queue_t.id: queues are re-created in place */
+	struct stamp *stamps;             /* one per slot */
+	uint64_t mask;                    /* slots - 1 */
+	_Atomic uint32_t inflight;        /* threads inside a raw index function; seq_cst with word */
+	_Atomic uint32_t aborts;          /* flips given up */
+	_Atomic uint32_t skip;            /* calls to let pass before the next try */
+	_Atomic uint32_t indexed;         /* an index call was seen */
+
+	/* Publishers, under lock; pend is set by whoever finds it taken. seq_cst
+	 * with lock: one of both sides sees the other. */
+	CACHE_ALIGNED _Atomic uint32_t lock;
+	_Atomic uint32_t pend;
+	_Atomic uint64_t scan; /* == the real write index while virtual */
+	uint64_t base;         /* first virtual index of this session */
+	hsa_kernel_dispatch_packet_t *ring;
+	uint64_t size;
+	uint64_t address; /* of the hsa_queue_t, also after its end */
+	uint32_t type;    /* hsa_queue_type_t */
+	volatile uint64_t *write_index;
+	volatile uint64_t *read_index;
+	hsa_signal_t doorbell;
+
+	/* Free pooled signals: worker → publisher. */
+	CACHE_ALIGNED _Atomic uint64_t free_head;
+	CACHE_ALIGNED _Atomic uint64_t free_tail;
+	uint64_t *free_signals;
+
+	/* Entries: publisher → worker. */
+	CACHE_ALIGNED _Atomic uint64_t entry_head;
+	CACHE_ALIGNED _Atomic uint64_t entry_tail;
+	struct entry *entries;
+
+	/* This session's window; written by publishers under lock. */
+	CACHE_ALIGNED _Atomic uint64_t dispatches;
+	_Atomic uint64_t others; /* barrier and vendor packets */
+	uint64_t opened_ns;
+	uint64_t closed_ns;
+	uint64_t closed_index;
+	uint64_t after; /* claimed in the window, unpublished at its end */
+	_Atomic uint64_t raw_claims;
+	_Atomic uint32_t window_generation; /* of the last flip; 0: none yet */
+	_Atomic uint32_t window_closed;
+	uint64_t *filled; /* close only: bitmap over slots instrumented beyond a gap */
+
+	/* Worker only. */
+	CACHE_ALIGNED struct entry *pending;
+	uint64_t pending_count;
+	uint32_t id; /* in this session's records; 0: not told yet */
+	uint32_t told_open, told_close;
+	uint32_t agent; /* index into agents + 1, 0: unknown */
+	uint32_t profiled_by_us;
+	uint64_t dead_since_ns;
+	uint64_t late_since_ns; /* a signal fired, its times are not written yet */
+	_Atomic uint32_t destroyed; /* the runtime's hsa_queue_destroy has returned */
+	_Atomic uint32_t in_use;
+};
+
+#define PENDING_MAX (PACKETS_MAX + BACKLOG)
+
+/* All states ever made; entries up to queue_count never change. */
+extern struct queue *queue_all[QUEUES_MAX];
+extern _Atomic uint32_t queue_count;
+
+/* The state of a queue, or NULL. Any thread; takes no lock. */
+struct queue *queue_find(const hsa_queue_t *q);
+
+/* The state of a queue, made at need from those held ready. Never waits.
+ * NULL with *foreign: not one to record (its doorbell is no hardware's).
+ * NULL without: not known now; an index call must be counted in untracked. */
+struct queue *queue_get(const hsa_queue_t *q, bool *foreign);
+
+/* Threads inside a raw index function for a queue that has no state. seq_cst
+ * with the table: such a thread counts itself, then looks the queue up again;
+ * a flip enters the queue in the table, then reads this. */
+extern _Atomic uint32_t queue_untracked;
+
+/* Makes states until at least n are ready for queue_get(), each with its
+ * signals. Our threads only. 0 or -ENOMEM. */
+int queue_make_ready(uint32_t n);
+
+/* A new session: no queue is known, every state is ready. Only while no
+ * wrapper keeps account; a thread left in one by the last session finds its
+ * state raw until the grace is over, and the grace waits for it. */
+void queue_reset_all(void);
+
+/* Gives the memory behind all states back; they stay mapped. */
+void queue_forget_memory(void);
+
+/* Takes a queue out of the table; the caller holds its lock. */
+void queue_forget(struct queue *s);
+
+/* A dead state with nothing outstanding becomes ready again. Worker only. */
+void queue_recycle(struct queue *s);
+
+/* Locks. Application threads only ever try. */
+static inline bool queue_trylock(struct queue *s)
+{
+	uint32_t free = 0;
+
+	return atomic_load_explicit(&s->lock, memory_order_relaxed) == 0 &&
+	       atomic_compare_exchange_strong_explicit(&s->lock, &free, 1, memory_order_acquire, memory_order_relaxed);
+}
+
+static inline void queue_unlock(struct queue *s)
+{
+	/* seq_cst: pairs with the load of pend after it, and with the store of
+	 * pend before a failed trylock. */
+	atomic_store_explicit(&s->lock, 0, memory_order_seq_cst);
+}
+
+/* For our threads and for hsa_queue_destroy: waits for the holder. */
+void queue_lock_wait(struct queue *s);
+
+#endif

@@ -1,0 +1,178 @@
+#include "records.h"
+
+#include <string.h>
+
+#include "agents.h"
+#include "clocks.h"
+#include "names.h"
+#include "ring.h"
+#include "session.h"
+
+static uint32_t next_queue;
+
+void records_start(void)
+{
+	next_queue = 1;
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
+		queue_all[i]->id = queue_all[i]->told_open = queue_all[i]->told_close = 0;
+}
+
+static bool tell_agent(uint32_t number)
+{
+	struct agent *a = &agents[number - 1];
+	struct rtl_agent r = {
+		.header = {.type = RTL_TYPE_AGENT, .lines = 1},
+		.id = number,
+		.gpu = number - 1,
+		.handle = a->handle.handle,
+		.driver_node = a->driver_node,
+		.bdf = a->bdf,
+		.compute_units = a->compute_units,
+	};
+
+	if (a->told)
+		return true;
+	r.name = string_id(a->name, (uint32_t)strlen(a->name));
+	r.product = string_id(a->product, (uint32_t)strlen(a->product));
+	a->told = ring_put_definition(&r.header);
+	return a->told;
+}
+
+static bool tell_identity(struct queue *s)
+{
+	struct rtl_queue r = {
+		.header = {.type = RTL_TYPE_QUEUE, .lines = 1},
+		.id = next_queue,
+		.agent = s->agent,
+		.address = s->address,
+		.hsa_id = s->hsa_id,
+		.doorbell = s->doorbell.handle,
+		.size = (uint32_t)s->size,
+		.type = s->type,
+		.flags = s->profiled_by_us ? RTL_QUEUE_PROFILING_OURS : 0,
+	};
+
+	if (s->id)
+		return true;
+	if (s->agent && !tell_agent(s->agent))
+		return false;
+	if (!ring_put_definition(&r.header))
+		return false;
+	s->id = next_queue++;
+	return true;
+}
+
+bool tell_queue(struct queue *s, bool last)
+{
+	struct rtl_window r = {
+		.header = {.type = RTL_TYPE_WINDOW, .lines = 1},
+		.kind = RTL_WINDOW_OPEN,
+		.index = s->base,
+		.time_ns = s->opened_ns,
+		.raw = atomic_load(&s->raw_claims),
+	};
+
+	if (s->told_open)
+		return true;
+	if (atomic_load(&s->window_generation) != atomic_load(&gate.generation) || (!s->agent && !last) || !tell_identity(s))
+		return false;
+	r.queue = s->id;
+	s->told_open = ring_put_definition(&r.header);
+	return s->told_open;
+}
+
+void tell_close(struct queue *s)
+{
+	if (!atomic_load_explicit(&s->window_closed, memory_order_acquire) || s->told_close || !tell_queue(s, true))
+		return;
+	struct rtl_window r = {
+		.header = {.type = RTL_TYPE_WINDOW, .lines = 1},
+		.queue = s->id,
+		.kind = RTL_WINDOW_CLOSE,
+		.time_ns = s->closed_ns,
+		.index = s->closed_index,
+		.dispatches = atomic_load(&s->dispatches),
+		.others = atomic_load(&s->others),
+		.after = s->after,
+		.raw = atomic_load(&s->raw_claims),
+	};
+	s->told_close = ring_put_definition(&r.header);
+}
+
+void tell_untimed(struct queue *s, const struct entry *e, uint32_t launch, uint64_t count, uint32_t reason)
+{
+	struct rtl_untimed r = {
+		.header = {.type = RTL_TYPE_UNTIMED, .lines = 1},
+		.index = e->index,
+		.count = count,
+		.submit_ns = e->flags & ENTRY_STAMPED ? stamp_to_ns(e->stamp) : 0,
+		.reason = reason,
+		.launch = launch,
+		.tid = e->tid,
+	};
+
+	count_n(&counters->untimed[reason], count);
+	tell_queue(s, true);
+	r.queue = s->id;
+	ring_put(&r.header);
+}
+
+void tell_dispatch(struct queue *s, const struct entry *e, uint32_t launch, uint64_t start, uint64_t end, uint64_t signal)
+{
+	struct agent *a = s->agent ? &agents[s->agent - 1] : NULL;
+
+	if (UNLIKELY(!a || !start || end < start)) {
+		tell_untimed(s, e, launch, 1, RTL_REASON_NO_TIMES);
+		return;
+	}
+	if (UNLIKELY(!s->told_open))
+		tell_queue(s, true);
+	struct rtl_dispatch r = {
+		.header = {.type = RTL_TYPE_DISPATCH, .lines = 1},
+		.start_ns = agent_ticks_to_ns(a, start),
+		.end_ns = agent_ticks_to_ns(a, end),
+		.index = e->index,
+		.queue = s->id,
+		.launch = launch,
+		.tid = e->tid,
+		.flags = (signal ? RTL_FLAG_APP_SIGNAL : 0) | (e->flags & ENTRY_BARRIER ? RTL_FLAG_BARRIER : 0),
+		.signal = signal,
+	};
+	if (LIKELY(e->flags & ENTRY_STAMPED))
+		r.submit_ns = stamp_to_ns(e->stamp);
+	else
+		r.flags |= RTL_FLAG_SUBMIT_UNKNOWN;
+	if (signal)
+		TALLY(timed_app);
+	else
+		TALLY(timed_pool);
+	ring_put(&r.header);
+}
+
+/* A start before the packet was published: the times of an earlier kernel on
+ * the same signal, written late. */
+#define CLOCK_SLACK_NS (1 * NS_PER_US)
+
+void tell_app(const struct outcome *o, uint32_t launch)
+{
+	struct queue *s = o->queue;
+	struct agent *a = s->agent ? &agents[s->agent - 1] : NULL;
+
+	if (UNLIKELY(a && agent_ticks_to_ns(a, o->start_ticks) + CLOCK_SLACK_NS < stamp_to_ns(o->armed_at)))
+		tell_untimed(s, &o->entry, launch, 1, RTL_REASON_NO_TIMES);
+	else
+		tell_dispatch(s, &o->entry, launch, o->start_ticks, o->end_ticks, o->signal);
+}
+
+void tell_end(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)
+{
+	struct rtl_end_record r = {
+		.header = {.type = RTL_TYPE_END, .lines = 1},
+		.end = why,
+		.armed_ns = armed_ns,
+		.detached_ns = detached_ns,
+		.records_lost = counters->records_lost,
+	};
+
+	ring_put_definition(&r.header);
+}

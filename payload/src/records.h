@@ -1,0 +1,24 @@
+/* records.h: what the worker writes into the ring, one function per record. */
+#ifndef RTL_RECORDS_H
+#define RTL_RECORDS_H
+
+#include "handoff.h"
+#include "queues.h"
+
+/* A new session: queues and agents are told anew. */
+void records_start(void);
+
+/* The queue's record and the opening of its window, once, when its agent is
+ * known or last is set. False: not now (tried again), or it has no window. */
+bool tell_queue(struct queue *s, bool last);
+void tell_close(struct queue *s);
+
+/* start, end: ticks of the queue's agent. launch: id. Writes the dispatch, or
+ * says that it has no times. */
+void tell_dispatch(struct queue *s, const struct entry *e, uint32_t launch, uint64_t start, uint64_t end, uint64_t signal);
+/* The same for an outcome of an application's signal. */
+void tell_app(const struct outcome *o, uint32_t launch);
+void tell_untimed(struct queue *s, const struct entry *e, uint32_t launch, uint64_t count, uint32_t reason);
+void tell_end(uint32_t why, uint64_t armed_ns, uint64_t detached_ns);
+
+#endif

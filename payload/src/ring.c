@@ -1,0 +1,187 @@
+#include "ring.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "session.h"
+
+#define RESERVE_BYTES (32 * 1024ull) /* for definitions and the end record */
+
+struct lines {
+	uint8_t *data;
+	uint64_t size; /* power of two */
+	uint64_t head;
+};
+
+static struct rtl_ring *shared;
+static struct lines ring;
+static struct lines overflow; /* lossless only; private memory */
+static uint64_t overflow_tail;
+static uint64_t told_head; /* what the consumer has been shown */
+static uint32_t seq;
+static uint64_t lost, lost_from_ns;
+static int ring_fd = -1;
+static uint64_t ring_inode;
+
+int ring_open(const struct rtl_config *c, uint32_t generation)
+{
+	struct rtl_ring *r = memfd_map(RTL_RING_NAME, RTL_PAGE + c->buffer_size_bytes, &ring_fd, &ring_inode);
+
+	if (!r)
+		return -errno;
+	overflow = (struct lines){0};
+	if (c->buffer_policy == RTL_BUFFER_POLICY_LOSSLESS) {
+		uint64_t size = 1ull << (63 - __builtin_clzll(c->buffer_limit_bytes));
+
+		overflow = (struct lines){.data = map_memory(size), .size = size};
+		if (!overflow.data) {
+			unmap_memory(r, RTL_PAGE + c->buffer_size_bytes);
+			sys_close(ring_fd);
+			return -ENOMEM;
+		}
+	}
+	ring = (struct lines){.data = (uint8_t *)r + RTL_PAGE, .size = c->buffer_size_bytes};
+	overflow_tail = told_head = lost = 0;
+	seq = 0;
+	r->abi_version = RTL_ABI_VERSION;
+	r->generation = generation;
+	r->size_bytes = c->buffer_size_bytes;
+	r->watermark_bytes = c->buffer_size_bytes / 100 * c->buffer_watermark_percent;
+	__atomic_store_n(&r->magic, RTL_RING_MAGIC, __ATOMIC_RELEASE);
+	shared = r;
+	return 0;
+}
+
+void ring_describe(uint64_t *size, uint64_t *inode, int *fd)
+{
+	*size = shared ? ring.size : 0;
+	*inode = ring_inode;
+	*fd = ring_fd;
+}
+
+void ring_close(void)
+{
+	if (overflow.data)
+		unmap_memory(overflow.data, overflow.size);
+	if (shared)
+		unmap_memory(shared, RTL_PAGE + ring.size);
+	sys_close(ring_fd);
+	ring_fd = -1;
+	ring_inode = 0;
+	shared = NULL;
+	ring = overflow = (struct lines){0};
+}
+
+/* The consumer writes tail: a value that cannot be is read as "no room". */
+static uint64_t room(void)
+{
+	uint64_t tail = __atomic_load_n(&shared->tail, __ATOMIC_ACQUIRE); /* pairs with the reader's release */
+	uint64_t used = ring.head - tail;
+
+	return used > ring.size ? 0 : ring.size - used;
+}
+
+static void append(struct lines *l, const void *record, uint32_t lines)
+{
+	for (uint32_t i = 0; i < lines; i++) {
+		memcpy(l->data + (l->head & (l->size - 1)), (const uint8_t *)record + (uint64_t)i * RTL_LINE, RTL_LINE);
+		l->head += RTL_LINE;
+	}
+}
+
+/* Moves what waits into the ring, whole lines in order. */
+static void move_waiting(void)
+{
+	uint64_t waiting = overflow.head - overflow_tail;
+	uint64_t fits = room();
+
+	fits = fits > RESERVE_BYTES ? fits - RESERVE_BYTES : 0;
+	for (uint64_t n = waiting < fits ? waiting : fits; n; n -= RTL_LINE) {
+		append(&ring, overflow.data + (overflow_tail & (overflow.size - 1)), 1);
+		overflow_tail += RTL_LINE;
+	}
+	if (waiting && overflow_tail == overflow.head)
+		forget_memory(overflow.data, overflow.size);
+}
+
+static bool place(struct rtl_header *record, uint64_t reserve)
+{
+	uint64_t bytes = (uint64_t)record->lines * RTL_LINE;
+
+	record->seq = seq;
+	if (overflow.head == overflow_tail && room() >= bytes + reserve) {
+		append(&ring, record, record->lines);
+	} else if (overflow.data && overflow.head - overflow_tail + bytes <= overflow.size) {
+		append(&overflow, record, record->lines);
+	} else {
+		return false;
+	}
+	seq++;
+	TALLY(records);
+	return true;
+}
+
+static void say_lost(void)
+{
+	struct rtl_lost r = {
+		.header = {.type = RTL_TYPE_LOST, .lines = 1},
+		.count = lost,
+		.from_ns = lost_from_ns,
+		.until_ns = now_boottime(),
+	};
+
+	if (place(&r.header, 0))
+		lost = 0;
+}
+
+bool ring_put(struct rtl_header *record)
+{
+	if (UNLIKELY(lost) && room() > 2 * RESERVE_BYTES)
+		say_lost();
+	if (LIKELY(place(record, RESERVE_BYTES)))
+		return true;
+	if (!lost++)
+		lost_from_ns = now_boottime();
+	seq++; /* the hole that a reader sees */
+	COUNT(records_lost);
+	return false;
+}
+
+bool ring_put_definition(struct rtl_header *record)
+{
+	return place(record, 0);
+}
+
+static void wake(void)
+{
+	__atomic_fetch_add(&shared->wake, 1, __ATOMIC_RELEASE);
+	futex_wake_shared(&shared->wake);
+}
+
+void ring_flush(void)
+{
+	if (overflow.head != overflow_tail)
+		move_waiting();
+	if (told_head == ring.head)
+		return;
+	uint64_t before = told_head;
+	told_head = ring.head;
+	__atomic_store_n(&shared->head, ring.head, __ATOMIC_RELEASE); /* pairs with the reader's acquire */
+	uint64_t tail = __atomic_load_n(&shared->tail, __ATOMIC_RELAXED);
+	if (before - tail < shared->watermark_bytes && ring.head - tail >= shared->watermark_bytes)
+		wake();
+}
+
+void ring_end(void)
+{
+	if (lost)
+		say_lost();
+	ring_flush();
+	__atomic_store_n(&shared->ended, 1, __ATOMIC_RELEASE);
+	wake();
+}
+
+uint64_t ring_waiting_bytes(void)
+{
+	return overflow.head - overflow_tail;
+}

@@ -1,0 +1,64 @@
+/*
+ * session.h: what the threads of a session share: the configuration, the
+ * counters, and the gate that application threads read on every call.
+ */
+#ifndef RTL_SESSION_H
+#define RTL_SESSION_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "abi.h"
+#include "env.h"
+#include "sys.h"
+
+/*
+ * Read by every wrapper, written by arming and disarming only.
+ *
+ * track   wrappers keep account: set before the first slot is patched,
+ *         cleared after the last is restored.
+ * flips   queues may turn virtual. Disarming clears it and then takes every
+ *         queue's lock; a flip holds that lock and reads it again, so that
+ *         none slips in behind (publish.c).
+ */
+struct gate {
+	CACHE_ALIGNED _Atomic uint32_t track;
+	_Atomic uint32_t flips;
+	_Atomic uint32_t generation;
+	_Atomic uint32_t stamp_boottime; /* enum rtl_stamp */
+	_Atomic uint32_t tid_offset;     /* of the thread id from %fs:0, 0: unknown */
+};
+extern struct gate gate;
+
+/* A page that reads as zero in a forked child: the child has our wrappers in
+ * its slots but neither worker nor control block, so its wrappers pass through. */
+extern const volatile uint32_t *owner_page;
+
+static inline bool in_owner(void)
+{
+	return LIKELY(*owner_page != 0);
+}
+
+/* The clock that stamps claims and publications: cheap, on any thread.
+ * clocks.h turns a stamp into CLOCK_BOOTTIME ns. */
+static inline uint64_t stamp_time(void)
+{
+	if (UNLIKELY(atomic_load_explicit(&gate.stamp_boottime, memory_order_relaxed)))
+		return now_boottime();
+	return tsc_now();
+}
+
+extern struct rtl_config config;
+extern struct rtl_counters *counters; /* in the control memfd */
+
+/* Counters are written by several threads; their readers want sums, no order. */
+static inline void count_n(uint64_t *counter, uint64_t n)
+{
+	__atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
+}
+#define COUNT(field) count_n(&counters->field, 1)
+/* For counters that only the worker writes. */
+#define TALLY(field) __atomic_store_n(&counters->field, counters->field + 1, __ATOMIC_RELAXED)
+#define COUNT_N(field, n) count_n(&counters->field, (n))
+
+#endif

@@ -1,0 +1,296 @@
+#include "signals.h"
+
+#include <errno.h>
+
+#include "session.h"
+
+#define SIGNALS (1u << 16) /* power of two: application signals known at once */
+#define SIGNALS_MAX (SIGNALS / 4 * 3)
+#define HANDLE_NONE 0ull
+#define HANDLE_GONE 1ull /* a destroyed signal's place */
+
+/* state: generation << 2 | one of these */
+enum { IDLE = 0, PENDING = 1, FILLING = 2 };
+#define STATE(generation, what) ((uint64_t)(generation) << 2 | (what))
+
+/* Fields below state are written in FILLING only and read optimistically: a
+ * reader's copy counts if its CAS on state succeeds. Hence relaxed atomics. */
+struct app_signal {
+	CACHE_ALIGNED _Atomic uint64_t handle;
+	_Atomic uint64_t state;
+	_Atomic int64_t armed_value;
+	_Atomic uint64_t old_start, old_end;
+	_Atomic uint64_t packets; /* in flight on this signal; more than one: see signal_arm */
+	_Atomic(struct queue *) queue;
+	_Atomic uint64_t armed_at; /* stamp: no kernel of this dispatch started before */
+	CACHE_ALIGNED _Atomic uint64_t entry[sizeof(struct entry) / 8];
+};
+
+static struct app_signal *table;
+static _Atomic uint64_t known;
+static _Atomic uint64_t hazard; /* the handle that the worker is reading */
+_Atomic uint64_t signals_undelivered;
+
+#define RELAXED(p) atomic_load_explicit((p), memory_order_relaxed)
+#define SET_RELAXED(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)
+
+int signals_init(void)
+{
+	if (!table)
+		table = map_memory(SIGNALS * sizeof *table);
+	return table ? 0 : -ENOMEM;
+}
+
+static uint32_t place_of(uint64_t handle)
+{
+	return (uint32_t)((handle >> 6) * 0x9E3779B97F4A7C15ull >> 44) & (SIGNALS - 1);
+}
+
+static struct app_signal *find(uint64_t handle)
+{
+	for (uint32_t i = place_of(handle);; i = (i + 1) & (SIGNALS - 1)) {
+		uint64_t here = atomic_load_explicit(&table[i].handle, memory_order_seq_cst);
+
+		if (here == handle)
+			return &table[i];
+		if (here == HANDLE_NONE)
+			return NULL;
+	}
+}
+
+/*
+ * A place for a new handle. Two queues may arm the same new signal at once and
+ * take two places that destroyed signals have left: each looks again after
+ * entering, and the one further along gives its place back (seq_cst: at least
+ * one of them sees the other).
+ */
+static struct app_signal *enter(uint64_t handle)
+{
+	uint32_t i = place_of(handle);
+
+	if (RELAXED(&known) >= SIGNALS_MAX)
+		return NULL;
+	for (;;) {
+		uint64_t here = RELAXED(&table[i].handle);
+
+		if (here == handle)
+			return &table[i];
+		if (here != HANDLE_NONE && here != HANDLE_GONE) {
+			i = (i + 1) & (SIGNALS - 1);
+			continue;
+		}
+		if (!atomic_compare_exchange_strong(&table[i].handle, &here, handle))
+			continue;
+		if (here == HANDLE_NONE)
+			atomic_fetch_add_explicit(&known, 1, memory_order_relaxed);
+		struct app_signal *first = find(handle);
+		if (first != &table[i])
+			atomic_store(&table[i].handle, HANDLE_GONE);
+		return first;
+	}
+}
+
+static void copy_out(struct entry *to, struct app_signal *a)
+{
+	uint64_t *word = (uint64_t *)to;
+
+	for (unsigned i = 0; i < sizeof *to / 8; i++)
+		word[i] = RELAXED(&a->entry[i]);
+}
+
+static void copy_in(struct app_signal *a, const struct entry *from)
+{
+	const uint64_t *word = (const uint64_t *)from;
+
+	for (unsigned i = 0; i < sizeof *from / 8; i++)
+		SET_RELAXED(&a->entry[i], word[i]);
+}
+
+/*
+ * The hardware writes the times, then decrements the value; where it does so
+ * in the other order, both times must still have changed. A reader that finds
+ * the signal unfired reports nothing.
+ */
+static bool has_fired(struct app_signal *a, uint64_t handle, uint64_t *start, uint64_t *end)
+{
+	amd_signal_t *hw = (amd_signal_t *)handle;
+	int64_t value = __atomic_load_n(&hw->value, __ATOMIC_ACQUIRE); /* before the times */
+	int64_t armed = RELAXED(&a->armed_value);
+
+	*start = __atomic_load_n(&hw->start_ts, __ATOMIC_RELAXED);
+	*end = __atomic_load_n(&hw->end_ts, __ATOMIC_ACQUIRE);
+	return value <= armed - (int64_t)RELAXED(&a->packets) && *end != RELAXED(&a->old_end) &&
+	       *start != RELAXED(&a->old_start);
+}
+
+/* Tries to become the one who reports the dispatch armed as state. */
+static bool take(struct app_signal *a, uint64_t state, struct outcome *out)
+{
+	copy_out(&out->entry, a);
+	out->queue = RELAXED(&a->queue);
+	out->signal = RELAXED(&a->handle);
+	out->armed_at = RELAXED(&a->armed_at);
+	atomic_thread_fence(memory_order_acquire);
+	/* acq_rel: the copy above is complete before anyone can arm again */
+	return atomic_compare_exchange_strong_explicit(&a->state, &state, state & ~3ull, memory_order_acq_rel,
+						       memory_order_relaxed);
+}
+
+static void deliver(struct outcome *o)
+{
+	if (!handoff_push(o)) {
+		atomic_fetch_add(&signals_undelivered, 1);
+		COUNT(untimed[RTL_REASON_BACKLOG]);
+	}
+}
+
+/* The dispatch that is pending on a, if any, ends without times. */
+static bool end_untimed(struct app_signal *a, uint32_t reason)
+{
+	uint64_t state = atomic_load_explicit(&a->state, memory_order_acquire);
+	struct outcome o = {.kind = OUTCOME_UNTIMED, .reason = reason, .owed = 1};
+
+	if ((state & 3) != PENDING || !take(a, state, &o))
+		return false;
+	deliver(&o);
+	return true;
+}
+
+static enum signal_state look(struct app_signal *a, uint64_t state, struct outcome *out)
+{
+	uint64_t handle = RELAXED(&a->handle);
+
+	if (handle <= HANDLE_GONE)
+		return SIGNAL_TAKEN;
+	if (!has_fired(a, handle, &out->start_ticks, &out->end_ticks))
+		return atomic_load(&a->state) == state ? SIGNAL_WAITING : SIGNAL_TAKEN;
+	return take(a, state, out) ? SIGNAL_FIRED : SIGNAL_TAKEN;
+}
+
+/* Reports the pending dispatch if it has fired. False: it has not. */
+static bool harvest(struct app_signal *a)
+{
+	uint64_t state = atomic_load_explicit(&a->state, memory_order_acquire);
+	struct outcome o = {.kind = OUTCOME_TIMED, .owed = 1};
+
+	if ((state & 3) != PENDING)
+		return true;
+	switch (look(a, state, &o)) {
+	case SIGNAL_WAITING:
+		return false;
+	case SIGNAL_FIRED:
+		deliver(&o);
+		return true;
+	default:
+		return true;
+	}
+}
+
+/*
+ * A second packet on a signal that is still pending: either may write the
+ * times last. The first is given up (counted); the second's times are exact if
+ * it starts after all others have ended, which its barrier bit on the same
+ * queue says.
+ */
+static bool share(struct app_signal *a, struct queue *s, const struct entry *entry, uint64_t *packets, int64_t *value)
+{
+	*packets = RELAXED(&a->packets) + 1;
+	*value = RELAXED(&a->armed_value);
+	bool in_order = RELAXED(&a->queue) == s && (entry->flags & ENTRY_BARRIER);
+
+	end_untimed(a, RTL_REASON_SHARED_SIGNAL);
+	return in_order;
+}
+
+uint32_t signal_arm(struct queue *s, uint64_t handle, const struct entry *entry, uint64_t *ref)
+{
+	amd_signal_t *hw = (amd_signal_t *)handle;
+	struct app_signal *a = find(handle);
+	uint64_t packets = 1;
+
+	if (!a && !(a = enter(handle)))
+		return RTL_REASON_SIGNAL_TABLE;
+	int64_t value = __atomic_load_n(&hw->value, __ATOMIC_RELAXED);
+	if (!harvest(a) && !share(a, s, entry, &packets, &value))
+		return RTL_REASON_SHARED_SIGNAL;
+	uint64_t state = atomic_load_explicit(&a->state, memory_order_acquire);
+	if ((state & 3) != IDLE ||
+	    !atomic_compare_exchange_strong_explicit(&a->state, &state, state | FILLING, memory_order_acq_rel, memory_order_relaxed))
+		return RTL_REASON_SHARED_SIGNAL; /* armed from another queue at this moment */
+	uint32_t generation = (uint32_t)(state >> 2) + 1;
+	SET_RELAXED(&a->armed_value, value);
+	SET_RELAXED(&a->packets, packets);
+	SET_RELAXED(&a->old_start, hw->start_ts);
+	SET_RELAXED(&a->old_end, hw->end_ts);
+	SET_RELAXED(&a->queue, s);
+	SET_RELAXED(&a->armed_at, stamp_time());
+	copy_in(a, entry);
+	atomic_store_explicit(&a->state, STATE(generation, PENDING), memory_order_release); /* pairs with signal_poll */
+	*ref = (uint64_t)(a - table) << 32 | generation;
+	return RTL_REASON_NONE;
+}
+
+enum signal_state signal_poll(uint64_t ref, struct outcome *out)
+{
+	struct app_signal *a = &table[ref >> 32];
+	uint32_t generation = (uint32_t)ref;
+	uint64_t state = atomic_load_explicit(&a->state, memory_order_acquire);
+
+	if (state != STATE(generation, PENDING))
+		return SIGNAL_TAKEN;
+	/* seq_cst: pairs with signal_before_destroy, which leaves PENDING and
+	 * then waits for the hazard; we set it and then read the state again. */
+	atomic_store_explicit(&hazard, RELAXED(&a->handle), memory_order_seq_cst);
+	enum signal_state r = SIGNAL_TAKEN;
+	if (atomic_load_explicit(&a->state, memory_order_seq_cst) == state)
+		r = look(a, state, out);
+	atomic_store_explicit(&hazard, HANDLE_NONE, memory_order_release);
+	return r;
+}
+
+void signal_before_set(uint64_t handle)
+{
+	struct app_signal *a = find(handle);
+
+	if (LIKELY(!a || (RELAXED(&a->state) & 3) != PENDING))
+		return;
+	if (!harvest(a))
+		end_untimed(a, RTL_REASON_REARMED);
+}
+
+void signal_before_add(uint64_t handle, int64_t delta)
+{
+	struct app_signal *a = find(handle);
+
+	if (LIKELY(!a || (RELAXED(&a->state) & 3) != PENDING))
+		return;
+	if (!harvest(a))
+		atomic_fetch_add_explicit(&a->armed_value, delta, memory_order_relaxed);
+}
+
+void signal_before_destroy(uint64_t handle)
+{
+	struct app_signal *a = find(handle);
+
+	if (LIKELY(!a))
+		return;
+	if (!harvest(a))
+		end_untimed(a, RTL_REASON_DESTROYED);
+	while (atomic_load_explicit(&hazard, memory_order_seq_cst) == handle)
+		sys_yield(); /* the worker is between two loads */
+	SET_RELAXED(&a->handle, HANDLE_GONE);
+}
+
+void signal_give_up(uint64_t ref, uint32_t reason)
+{
+	struct app_signal *a = &table[ref >> 32];
+
+	if (atomic_load_explicit(&a->state, memory_order_acquire) == STATE((uint32_t)ref, PENDING))
+		end_untimed(a, reason);
+}
+
+void signals_reset(void)
+{
+	forget_memory(table, SIGNALS * sizeof *table);
+	atomic_store(&known, 0);
+}

@@ -1,0 +1,49 @@
+/*
+ * signals.h: completion signals that belong to the application.
+ *
+ * They stay in their packets. When one is armed (its dispatch published) its
+ * value and old times are noted; it has fired when the value is below that and
+ * both times have changed. Whoever comes first reads the times: the worker, or
+ * the wrapper of a function that is about to re-arm or destroy the signal. The
+ * reader copies, then moves PENDING to IDLE by CAS; the winner reports.
+ */
+#ifndef RTL_SIGNALS_H
+#define RTL_SIGNALS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "handoff.h"
+#include "queues.h"
+
+int signals_init(void);
+
+/* Notes the dispatch entry of queue s on the application's signal. With the
+ * queue's lock. RTL_REASON_NONE, and *ref names it for signal_poll(); or the
+ * reason why it cannot be timed. */
+uint32_t signal_arm(struct queue *s, uint64_t handle, const struct entry *entry, uint64_t *ref);
+
+enum signal_state {
+	SIGNAL_FIRED,   /* *out is ours to report */
+	SIGNAL_WAITING,
+	SIGNAL_TAKEN,   /* somebody else has reported it, or is about to */
+};
+
+/* Worker only: looks at an armed signal, guarding it against destruction. */
+enum signal_state signal_poll(uint64_t ref, struct outcome *out);
+
+/* Wrappers, before they change a signal's value. */
+void signal_before_set(uint64_t handle);
+void signal_before_add(uint64_t handle, int64_t delta);
+void signal_before_destroy(uint64_t handle);
+
+/* Worker only: reports the dispatch as untimed unless it has been reported. */
+void signal_give_up(uint64_t ref, uint32_t reason);
+
+/* Forgets all handles. Only while no wrapper is installed. */
+void signals_reset(void);
+
+/* Outcomes that wrappers have won and that could not be handed over. */
+extern _Atomic uint64_t signals_undelivered;
+
+#endif

@@ -1,0 +1,323 @@
+/* state.c: how a session begins and ends (design.md section 4). */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "agents.h"
+#include "control.h"
+#include "fault.h"
+#include "grace.h"
+#include "handoff.h"
+#include "hooks.h"
+#include "names.h"
+#include "pool.h"
+#include "publish.h"
+#include "ranges.h"
+#include "ring.h"
+#include "runtime.h"
+#include "session.h"
+#include "signals.h"
+#include "threads.h"
+#include "worker.h"
+
+#define READY_AT_START 8
+#define LOCK_TIMEOUT_NS (10 * NS_PER_S)
+
+struct gate gate;
+struct rtl_config config;
+struct rtl_counters *counters;
+const volatile uint32_t *owner_page;
+
+static struct mutex lock; /* one arming or disarming at a time */
+static uint32_t cancelled;
+
+void control_set_state(enum rtl_state s)
+{
+	__atomic_store_n(&control->state, s, __ATOMIC_RELEASE);
+	futex_wake_shared(&control->state);
+}
+
+int control_fail(int err, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(control->error_text, sizeof control->error_text, format, args);
+	va_end(args);
+	control->error = err;
+	return err;
+}
+
+static int create_owner_page(void)
+{
+	uint32_t *page = owner_page ? NULL : map_memory(RTL_PAGE);
+
+	if (owner_page)
+		return 0;
+	if (!page || madvise(page, RTL_PAGE, MADV_WIPEONFORK))
+		return -errno;
+	*page = 1;
+	owner_page = page;
+	return 0;
+}
+
+static int find_everything(void)
+{
+	char err[RTL_TEXT_MAX];
+	int r;
+
+	if ((r = runtime_find(config.hsa_library, err, sizeof err)))
+		return control_fail(r, "%s", err);
+	if (!runtime_open())
+		return control_fail(-ENODEV, "the HSA runtime is loaded, but hsa_init has not been called (or hsa_shut_down has)");
+	if ((r = runtime_load_extension(err, sizeof err)) || (r = hooks_find(err, sizeof err)))
+		return control_fail(r, "%s", err);
+	if (agents_find())
+		return control_fail(-ENODEV, "the HSA runtime knows no GPU agent");
+	return 0;
+}
+
+static int prepare_memory(void)
+{
+	struct outcome stale;
+
+	if (create_owner_page() || pool_init() || handoff_init() || signals_init() || names_init())
+		return control_fail(-ENOMEM, "no memory for the session's tables");
+	while (handoff_pop(&stale))
+		; /* a wrapper that the last session left behind */
+	signals_reset();
+	names_reset();
+	queue_reset_all();
+	memset(counters, 0, sizeof *counters);
+	if (queue_make_ready(READY_AT_START))
+		return control_fail(-ENOMEM, "the HSA runtime makes no more signals");
+	return 0;
+}
+
+static void describe_ring(void)
+{
+	uint64_t size, inode;
+	int fd;
+
+	ring_describe(&size, &inode, &fd);
+	control->ring_fd = fd;
+	control->ring_inode = inode;
+	__atomic_store_n(&control->ring_size, size, __ATOMIC_RELEASE);
+}
+
+static void describe_hooks(void)
+{
+	struct hooks_tally t = hooks_tally();
+
+	control->hooks_patched = t.patched;
+	control->hooks_buried = t.buried;
+	control->hooks_missing = t.missing;
+}
+
+/* What threads must have left: the raw index functions, and our own wrappers,
+ * where the last session may have left a thread. */
+static void set_ranges(void)
+{
+	struct rtl_grace *g = (struct rtl_grace *)((char *)control + RTL_GRACE_OFFSET);
+	struct rtl_range own;
+
+	g->range_count = hooks_index_ranges(g->ranges, RTL_GRACE_RANGES - 1);
+	if (text_of((const void *)set_ranges, &own))
+		g->ranges[g->range_count++] = own;
+}
+
+static int wait_grace(void)
+{
+	struct rtl_grace *g = (struct rtl_grace *)((char *)control + RTL_GRACE_OFFSET);
+	uint32_t left = 0;
+
+	if (TEST_KNOB(no_grace))
+		return 0;
+	int r = grace_wait(g, config.grace_timeout_ms * NS_PER_MS, &cancelled, &left);
+	if (r == -ETIMEDOUT)
+		return control_fail(r, "%u threads may still be inside a write-index function after %llu ms", left,
+				    (unsigned long long)config.grace_timeout_ms);
+	if (r)
+		return control_fail(r, "the wait for other threads was given up: %s", strerror(-r));
+	return 0;
+}
+
+static void begin_generation(void)
+{
+	control->generation++;
+	control->error = 0;
+	control->error_text[0] = 0;
+	control->armed_ns = control->detached_ns = 0;
+	__atomic_store_n(&cancelled, 0, __ATOMIC_RELAXED);
+	atomic_store(&gate.generation, control->generation);
+	atomic_store(&gate.stamp_boottime, config.stamp == RTL_STAMP_BOOTTIME);
+	thread_find_tid_offset(config.thread_id_offset);
+}
+
+static void unpatch(void)
+{
+	hooks_restore(HOOK_INDEX);
+	hooks_restore(HOOK_SIGNAL);
+	atomic_store(&gate.track, 0);
+	describe_hooks();
+}
+
+static void end_worker(enum rtl_end why)
+{
+	worker_stop(why, control->armed_ns, control->detached_ns);
+	control->worker_tid = 0;
+}
+
+static void give_back_memory(void)
+{
+	control->signals_kept = 0;
+	pool_destroy_all();
+	queue_forget_memory();
+}
+
+static int step(const char *name)
+{
+	if (fault_at(name))
+		return control_fail(-EIO, "made to fail at %s", name);
+	return 0;
+}
+
+/* Acquires downward, releases upward. */
+static int arm(void)
+{
+	int r;
+
+	if ((r = find_everything()) || (r = step("find")))
+		return r;
+	if ((r = prepare_memory()) || (r = step("memory")))
+		goto memory;
+	if ((r = ring_open(&config, control->generation))) {
+		control_fail(r, "no ring of %llu bytes: %s", (unsigned long long)config.buffer_size_bytes, strerror(-r));
+		goto memory;
+	}
+	describe_ring();
+	if ((r = step("ring")))
+		goto ring;
+	if ((r = worker_start())) {
+		control_fail(r, "no worker thread: %s", strerror(-r));
+		goto ring;
+	}
+	control->worker_tid = (uint32_t)worker_tid();
+	if ((r = step("worker")))
+		goto worker;
+	set_ranges();
+	atomic_store(&gate.track, 1);
+	hooks_patch(); /* from here on wrappers run, and every queue is raw */
+	describe_hooks();
+	if ((r = step("patch")) || (r = wait_grace()) || (r = step("grace")))
+		goto patched;
+	control->armed_ns = now_boottime();
+	control_set_state(RTL_STATE_ACTIVE);
+	atomic_store(&gate.flips, 1); /* last: queues turn virtual at their next index call */
+	return 0;
+
+patched:
+	unpatch();
+worker:
+	end_worker(RTL_END_ARM_FAILED);
+ring:
+	ring_close();
+	describe_ring();
+memory:
+	give_back_memory();
+	return r;
+}
+
+static bool is_idle(void)
+{
+	return control->state == RTL_STATE_IDLE || control->state == RTL_STATE_DORMANT;
+}
+
+static int parse_config(const void *env, uint64_t len)
+{
+	static struct rtl_config parsed; /* under the lock; too large for a small stack */
+	char err[RTL_TEXT_MAX];
+	int r = rtl_env_parse(env, len, &parsed, err, sizeof err);
+
+	if (r)
+		return control_fail(r, "environment buffer: %s", err);
+	config = parsed;
+	return 0;
+}
+
+int session_arm(const void *env, uint64_t len)
+{
+	if (mutex_lock(&lock, LOCK_TIMEOUT_NS))
+		return control_fail(-EBUSY, "another attach or detach is still going on");
+	int r = -EALREADY;
+	if (!is_idle()) {
+		control_fail(r, "a session is active already");
+	} else if (!(r = parse_config(env, len))) {
+		uint32_t before = control->state;
+
+		begin_generation();
+		control_set_state(RTL_STATE_ARMING);
+		r = arm();
+		if (r) {
+			control->last_end = RTL_END_ARM_FAILED;
+			control_set_state(before);
+		}
+	}
+	mutex_unlock(&lock);
+	return r;
+}
+
+/* Every lock is taken, whatever the queue's word says: a flip that has passed
+ * the gate holds it, and none can pass once it is ours. */
+static void close_queues(void)
+{
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
+		struct queue *s = queue_all[i];
+
+		queue_lock_wait(s);
+		queue_close(s);
+		queue_unlock(s);
+		queue_drain_pend(s);
+	}
+}
+
+static void disarm(enum rtl_end why, uint64_t drain_ns)
+{
+	control_set_state(RTL_STATE_DRAINING);
+	atomic_store(&gate.flips, 0);
+	close_queues();
+	hooks_restore(HOOK_INDEX);
+	control->detached_ns = now_boottime();
+	if (!worker_drain(drain_ns))
+		worker_abandon();
+	hooks_restore(HOOK_SIGNAL);
+	atomic_store(&gate.track, 0);
+	describe_hooks();
+	end_worker(why);
+	ring_close();
+	describe_ring();
+	give_back_memory();
+	control->last_end = why;
+	control_set_state(RTL_STATE_DORMANT);
+}
+
+int session_disarm(enum rtl_end why, uint64_t drain_ns)
+{
+	if (mutex_lock(&lock, LOCK_TIMEOUT_NS))
+		return control_fail(-EBUSY, "another attach or detach is still going on");
+	int r = 0;
+	if (control->state == RTL_STATE_ACTIVE)
+		disarm(why, drain_ns == UINT64_MAX ? config.drain_timeout_ms * NS_PER_MS : drain_ns);
+	else
+		r = control_fail(-EALREADY, "no session is active");
+	mutex_unlock(&lock);
+	return r;
+}
+
+void session_cancel(void)
+{
+	__atomic_store_n(&cancelled, 1, __ATOMIC_RELAXED);
+}

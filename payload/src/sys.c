@@ -1,0 +1,199 @@
+#define _GNU_SOURCE
+#include "sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+#define FD_FLOOR 512 /* our descriptors stay above those that programs count on */
+
+uint64_t clock_ns(clockid_t id)
+{
+	struct timespec t;
+
+	clock_gettime(id, &t);
+	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+int sys_gettid(void)
+{
+	return (int)syscall(SYS_gettid);
+}
+
+void sys_yield(void)
+{
+	syscall(SYS_sched_yield);
+}
+
+void sys_sleep_ns(uint64_t ns)
+{
+	struct timespec t = {(time_t)(ns / NS_PER_S), (long)(ns % NS_PER_S)};
+
+	syscall(SYS_nanosleep, &t, NULL);
+}
+
+uint64_t sys_thread_cpu_ns(int tid)
+{
+	/* CPUCLOCK_PERTHREAD_MASK 4 | CPUCLOCK_SCHED 2 */
+	clockid_t id = (clockid_t)(((unsigned)~tid << 3) | 6u);
+	struct timespec t;
+
+	if (syscall(SYS_clock_gettime, id, &t))
+		return 0;
+	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec + 1;
+}
+
+static void futex_sleep(uint32_t *word, uint32_t value, uint64_t timeout_ns, int flags)
+{
+	struct timespec t = {(time_t)(timeout_ns / NS_PER_S), (long)(timeout_ns % NS_PER_S)};
+
+	syscall(SYS_futex, word, FUTEX_WAIT | flags, value, timeout_ns == UINT64_MAX ? NULL : &t, NULL, 0);
+}
+
+void futex_wait(uint32_t *word, uint32_t value, uint64_t timeout_ns)
+{
+	futex_sleep(word, value, timeout_ns, FUTEX_PRIVATE_FLAG);
+}
+
+void futex_wake(uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, INT32_MAX, NULL, NULL, 0);
+}
+
+void futex_wait_shared(uint32_t *word, uint32_t value, uint64_t timeout_ns)
+{
+	futex_sleep(word, value, timeout_ns, 0);
+}
+
+void futex_wake_shared(uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+void *map_memory(size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+void unmap_memory(void *p, size_t size)
+{
+	if (p)
+		munmap(p, size);
+}
+
+void forget_memory(void *p, size_t size)
+{
+	if (p)
+		madvise(p, size, MADV_DONTNEED);
+}
+
+void sys_close(int fd)
+{
+	if (fd >= 0)
+		syscall(SYS_close, fd);
+}
+
+/* Raw calls: an interposed close() or fcntl() is the application's business. */
+static int memfd_sealed(const char *name, size_t size)
+{
+	int fd = (int)syscall(SYS_memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+
+	if (fd < 0 && errno == EINVAL) /* before Linux 6.3 */
+		fd = (int)syscall(SYS_memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -errno;
+	if (syscall(SYS_ftruncate, fd, size) ||
+	    syscall(SYS_fcntl, fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+		int err = -errno;
+
+		sys_close(fd);
+		return err;
+	}
+	int high = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, FD_FLOOR);
+	if (high >= 0) {
+		sys_close(fd);
+		fd = high;
+	}
+	return fd;
+}
+
+void *memfd_map(const char *name, size_t size, int *out_fd, uint64_t *inode)
+{
+	struct stat st;
+	int fd = memfd_sealed(name, size);
+
+	if (fd < 0) {
+		errno = -fd;
+		return NULL;
+	}
+	void *p = MAP_FAILED;
+	/* newfstatat, not fstat: glibc's fstat is GLIBC_2.33 */
+	if (!syscall(SYS_newfstatat, fd, "", &st, AT_EMPTY_PATH))
+		p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED) {
+		int err = errno;
+
+		sys_close(fd);
+		errno = err;
+		return NULL;
+	}
+	madvise(p, size, MADV_DONTFORK);
+	*out_fd = fd;
+	*inode = st.st_ino;
+	return p;
+}
+
+long read_file(const char *path, char *buf, size_t size)
+{
+	long fd = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	long n = 0, r;
+	while ((size_t)n < size && (r = syscall(SYS_read, fd, buf + n, size - (size_t)n)) > 0)
+		n += r;
+	sys_close((int)fd);
+	return n;
+}
+
+size_t read_memory(uint64_t address, void *buf, size_t size)
+{
+	struct iovec local = {buf, size}, remote = {(void *)address, size};
+	long n = syscall(SYS_process_vm_readv, syscall(SYS_getpid), &local, 1, &remote, 1, 0);
+
+	return n < 0 ? 0 : (size_t)n;
+}
+
+int mutex_lock(struct mutex *m, uint64_t timeout_ns)
+{
+	uint64_t until = now_monotonic() + timeout_ns;
+	uint32_t free = 0;
+
+	if (__atomic_compare_exchange_n(&m->word, &free, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return 0;
+	while (__atomic_exchange_n(&m->word, 2, __ATOMIC_ACQUIRE) != 0) {
+		uint64_t now = now_monotonic();
+
+		if (now >= until)
+			return -ETIMEDOUT;
+		futex_wait(&m->word, 2, until - now);
+	}
+	return 0;
+}
+
+void mutex_unlock(struct mutex *m)
+{
+	if (__atomic_exchange_n(&m->word, 0, __ATOMIC_RELEASE) == 2)
+		futex_wake(&m->word);
+}

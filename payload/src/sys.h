@@ -1,0 +1,78 @@
+/*
+ * sys.h: the few system services that the payload uses, as raw system calls
+ * where glibc's wrapper is newer than 2.17 or touches more than it must.
+ * Nothing here allocates, and nothing here is called on an application
+ * thread except now_boottime() (vDSO) and tsc_now().
+ */
+#ifndef RTL_SYS_H
+#define RTL_SYS_H
+
+#include <stdint.h>
+#include <stddef.h>
+#include <time.h>
+
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define HIDDEN __attribute__((visibility("hidden")))
+#define CACHE_ALIGNED _Alignas(64)
+
+#define NS_PER_US 1000ull
+#define NS_PER_MS 1000000ull
+#define NS_PER_S 1000000000ull
+
+uint64_t clock_ns(clockid_t id);
+
+static inline uint64_t now_boottime(void) { return clock_ns(CLOCK_BOOTTIME); }
+static inline uint64_t now_monotonic(void) { return clock_ns(CLOCK_MONOTONIC); }
+
+static inline uint64_t tsc_now(void)
+{
+	return __builtin_ia32_rdtsc();
+}
+
+static inline void cpu_relax(void)
+{
+	__builtin_ia32_pause();
+}
+
+int sys_gettid(void);
+void sys_yield(void);
+void sys_sleep_ns(uint64_t ns);
+
+/* CPU time used by one thread of this process, in ns; 0: the thread is gone.
+ * The clock id is the kernel's encoding (include/linux/posix-timers_types.h). */
+uint64_t sys_thread_cpu_ns(int tid);
+
+/* timeout_ns: relative; UINT64_MAX: none. Shared: other processes wait or wake
+ * on the same word. */
+void futex_wait(uint32_t *word, uint32_t value, uint64_t timeout_ns);
+void futex_wake(uint32_t *word);
+void futex_wait_shared(uint32_t *word, uint32_t value, uint64_t timeout_ns);
+void futex_wake_shared(uint32_t *word);
+
+/* Anonymous memory, lazily backed; NULL on failure. Never given back while
+ * a wrapper could still hold a pointer into it. */
+void *map_memory(size_t size);
+void unmap_memory(void *p, size_t size);
+/* The pages read as zero again and cost nothing. */
+void forget_memory(void *p, size_t size);
+
+/* A sealed memfd of exactly size bytes, mapped shared and not inherited by
+ * forked children. *fd is close-on-exec and kept out of the low numbers. */
+void *memfd_map(const char *name, size_t size, int *fd, uint64_t *inode);
+void sys_close(int fd);
+
+/* Reads a small file whole; returns bytes read or -errno. Not terminated. */
+long read_file(const char *path, char *buf, size_t size);
+
+/* Copies from this process's own memory without faulting; bytes copied. */
+size_t read_memory(uint64_t address, void *buf, size_t size);
+
+/* A mutex for threads of ours: futex-based, with a deadline. 0 or -ETIMEDOUT. */
+struct mutex {
+	uint32_t word; /* 0 free, 1 taken, 2 taken and waited for */
+};
+int mutex_lock(struct mutex *m, uint64_t timeout_ns);
+void mutex_unlock(struct mutex *m);
+
+#endif

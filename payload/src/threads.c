@@ -1,0 +1,62 @@
+#define _GNU_SOURCE
+#include "threads.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "glibc217.h"
+#include "session.h"
+
+#define STACK_BYTES (256 * 1024)
+#define TID_SCAN_FROM 0x40 /* past the TCB head */
+#define TID_SCAN_TO 0x900  /* struct pthread is 0x900 bytes or so, in every glibc */
+
+/* Raw: the mask is inherited by the new thread; glibc's pthread_sigmask would
+ * quietly leave out the two signals that must stay open, and so do we. */
+int thread_start(pthread_t *out, void *(*run)(void *))
+{
+	uint64_t blocked = ~(1ull << (32 - 1) | 1ull << (33 - 1)), old;
+	pthread_attr_t attr;
+
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, &old, sizeof old);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	int err = pthread_create(out, &attr, run, NULL);
+	pthread_attr_destroy(&attr);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof old);
+	return -err;
+}
+
+void thread_join(pthread_t t)
+{
+	pthread_join(t, NULL);
+}
+
+static uint32_t word_at(unsigned long offset)
+{
+	uint32_t v;
+
+	__asm__("movl %%fs:(%1), %0" : "=r"(v) : "r"(offset));
+	return v;
+}
+
+void thread_find_tid_offset(unsigned long given)
+{
+	uint32_t tid = (uint32_t)sys_gettid();
+	unsigned long found = given && word_at(given) == tid ? given : 0;
+
+	for (unsigned long o = TID_SCAN_FROM; !found && o < TID_SCAN_TO; o += sizeof tid)
+		if (word_at(o) == tid)
+			found = o;
+	atomic_store(&gate.tid_offset, (uint32_t)found);
+}
+
+void thread_check_tid_offset(void)
+{
+	uint32_t offset = atomic_load(&gate.tid_offset);
+
+	if (offset && word_at(offset) != (uint32_t)sys_gettid())
+		atomic_store(&gate.tid_offset, 0);
+}

@@ -1,0 +1,19 @@
+/*
+ * threads.h: threads of ours: every signal blocked but glibc's own 32 and 33
+ * (with 33 blocked, setuid() in any thread of the target would hang), and the
+ * place where the C library keeps a thread's id.
+ */
+#ifndef RTL_THREADS_H
+#define RTL_THREADS_H
+
+#include <pthread.h>
+
+int thread_start(pthread_t *out, void *(*run)(void *));
+void thread_join(pthread_t t);
+
+/* Finds the offset of the thread id in this thread's descriptor; a second
+ * thread of ours then checks it. Unsure: stamps carry no thread id. */
+void thread_find_tid_offset(unsigned long given);
+void thread_check_tid_offset(void);
+
+#endif

@@ -1,0 +1,415 @@
+#define _GNU_SOURCE
+#include "worker.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "agents.h"
+#include "clocks.h"
+#include "names.h"
+#include "pool.h"
+#include "publish.h"
+#include "records.h"
+#include "ring.h"
+#include "session.h"
+#include "signals.h"
+#include "threads.h"
+
+#define PERIOD_LEAST_NS (50 * NS_PER_US)
+#define PERIOD_MOST_NS (2 * NS_PER_MS)
+#define PERIOD_DRAIN_NS (100 * NS_PER_US)
+#define COMPLETIONS_MANY 400 /* in one round: come back sooner */
+#define COMPLETIONS_FEW 100  /* come back later */
+#define LOOK_AHEAD 8         /* signals fetched before they are looked at */
+#define UNFIRED_IN_A_ROW 128 /* then the rest of this queue can wait a round */
+#define READY_QUEUES 12      /* states held ready for queues yet unknown */
+#define REFILL_PER_ROUND 1024
+#define TIMES_LATE_NS (20 * NS_PER_MS)  /* value decremented, times not written: give up after */
+#define DESTROYED_NS (50 * NS_PER_MS)   /* a destroyed queue's dispatches: give up after */
+
+static pthread_t thread;
+static uint32_t wake_word; /* futex: somebody wants a round now */
+static _Atomic uint32_t asked, done; /* rounds; done follows asked */
+static uint32_t done_word;           /* futex: done has changed */
+static _Atomic uint64_t outstanding; /* after the last round */
+static _Atomic uint32_t draining, abandoning, stopping;
+static _Atomic uint32_t tid;
+static uint64_t owed_taken, owed_received; /* application signals harvested by wrappers */
+static uint64_t buried_dispatches, buried_others; /* of queues destroyed in this session */
+static struct {
+	uint32_t why;
+	uint64_t armed_ns, detached_ns;
+} last_words;
+
+static uint64_t take_outcomes(void)
+{
+	struct outcome o;
+	uint64_t n = 0;
+
+	for (; handoff_pop(&o); n++) {
+		struct queue *s = o.queue;
+		uint32_t launch = o.kind == OUTCOME_RANGE ? 0 : launch_id(s, &o.entry);
+
+		owed_received += o.owed;
+		if (o.kind == OUTCOME_RANGE)
+			tell_untimed(s, &o.entry, 0, o.count, o.reason);
+		else if (o.kind == OUTCOME_UNTIMED)
+			tell_untimed(s, &o.entry, launch, 1, o.reason);
+		else
+			tell_app(&o, launch);
+	}
+	return n;
+}
+
+static const amd_signal_t *pooled(const struct entry *e)
+{
+	return (const amd_signal_t *)e->signal;
+}
+
+enum look { LOOK_DONE, LOOK_WAIT, LOOK_LATE };
+
+/* Reports the dispatch if its pooled signal has fired. */
+static enum look look_pooled(struct queue *s, struct entry *e)
+{
+	const amd_signal_t *hw = pooled(e);
+
+	/* acquire: the times were written before, on hardware that keeps order */
+	if (__atomic_load_n(&hw->value, __ATOMIC_ACQUIRE) >= POOL_ARMED)
+		return LOOK_WAIT;
+	uint64_t start = __atomic_load_n(&hw->start_ts, __ATOMIC_RELAXED);
+	uint64_t end = __atomic_load_n(&hw->end_ts, __ATOMIC_ACQUIRE);
+	if (UNLIKELY(!start || !end))
+		return LOOK_LATE;
+	tell_dispatch(s, e, (uint32_t)e->kernel_object, start, end, 0);
+	pool_put_back(s, e->signal);
+	return LOOK_DONE;
+}
+
+static enum look look_app(struct entry *e)
+{
+	struct outcome o;
+
+	switch (signal_poll(e->signal, &o)) {
+	case SIGNAL_WAITING:
+		return LOOK_WAIT;
+	case SIGNAL_FIRED:
+		tell_app(&o, (uint32_t)e->kernel_object);
+		return LOOK_DONE;
+	default:
+		owed_taken++;
+		return LOOK_DONE;
+	}
+}
+
+static enum look look(struct queue *s, struct entry *e)
+{
+	return e->flags & ENTRY_APP_SIGNAL ? look_app(e) : look_pooled(s, e);
+}
+
+/* Ends a pending dispatch that will have no times. */
+static void give_up(struct queue *s, struct entry *e, uint32_t reason, bool hardware_may_write)
+{
+	if (e->flags & ENTRY_APP_SIGNAL) {
+		signal_give_up(e->signal, reason);
+		owed_taken++;
+		return;
+	}
+	tell_untimed(s, e, (uint32_t)e->kernel_object, 1, reason);
+	if (hardware_may_write)
+		pool_quarantine();
+	else
+		pool_put_back(s, e->signal);
+}
+
+/* Why pending dispatches of this queue shall wait no longer; 0: they may. */
+static uint32_t impatience(struct queue *s, uint64_t now)
+{
+	if (atomic_load(&abandoning))
+		return RTL_REASON_NOT_COMPLETED;
+	if (s->dead_since_ns && now - s->dead_since_ns > DESTROYED_NS)
+		return RTL_REASON_QUEUE_DESTROYED;
+	return RTL_REASON_NONE;
+}
+
+/* All pending ones, in any order: a slow kernel delays no other. */
+static uint64_t look_at_pending(struct queue *s, uint64_t now)
+{
+	uint32_t reason = impatience(s, now);
+	uint64_t kept = 0, i = 0, waiting = 0;
+	bool late = false;
+
+	for (; i < s->pending_count && (waiting < UNFIRED_IN_A_ROW || reason); i++) {
+		struct entry *e = &s->pending[i];
+
+		if (i + LOOK_AHEAD < s->pending_count && !(s->pending[i + LOOK_AHEAD].flags & ENTRY_APP_SIGNAL))
+			__builtin_prefetch(pooled(&s->pending[i + LOOK_AHEAD]));
+		enum look r = look(s, e);
+		if (r == LOOK_LATE && s->late_since_ns && now - s->late_since_ns > TIMES_LATE_NS) {
+			give_up(s, e, RTL_REASON_NO_TIMES, true);
+			r = LOOK_DONE;
+		}
+		if (r != LOOK_DONE && reason) {
+			give_up(s, e, reason, reason == RTL_REASON_NOT_COMPLETED);
+			r = LOOK_DONE;
+		}
+		if (r == LOOK_DONE) {
+			waiting = 0;
+			continue;
+		}
+		late |= r == LOOK_LATE;
+		waiting++;
+		if (kept != i)
+			s->pending[kept] = *e;
+		kept++;
+	}
+	uint64_t ended = i - kept;
+	if (ended)
+		memmove(&s->pending[kept], &s->pending[i], (s->pending_count - i) * sizeof *s->pending);
+	s->pending_count -= ended;
+	s->late_since_ns = !late ? 0 : s->late_since_ns ? s->late_since_ns : now;
+	return ended;
+}
+
+/* Names what was published and puts it among the pending. */
+static void take_entries(struct queue *s)
+{
+	uint64_t tail = atomic_load_explicit(&s->entry_tail, memory_order_relaxed);
+	/* acquire: pairs with instrument() in publish.c */
+	uint64_t head = atomic_load_explicit(&s->entry_head, memory_order_acquire);
+
+	for (; tail != head && s->pending_count < PENDING_MAX; tail++) {
+		struct entry *e = &s->pending[s->pending_count];
+
+		*e = s->entries[tail & (BACKLOG - 1)];
+		uint32_t launch = launch_id(s, e);
+		if (UNLIKELY(!launch && !atomic_load(&abandoning)))
+			break; /* no room for its definition: it stays in the backlog */
+		e->kernel_object = launch;
+		s->pending_count++;
+	}
+	atomic_store_explicit(&s->entry_tail, tail, memory_order_release); /* pairs with instrument() */
+}
+
+/* Enough for a burst that fills the whole ring before we come again. */
+static void keep_signals(struct queue *s)
+{
+	uint64_t have = atomic_load(&s->free_head) - atomic_load(&s->free_tail);
+	uint64_t want = config.signal_pool;
+
+	if (atomic_load(&s->word) & WORD_VIRT && want < s->size)
+		want = s->size;
+	if (have < want)
+		pool_fill(s, want - have > REFILL_PER_ROUND ? have + REFILL_PER_ROUND : want);
+}
+
+static void bury(struct queue *s, uint64_t now)
+{
+	if (!s->dead_since_ns)
+		s->dead_since_ns = now;
+	if (s->pending_count || atomic_load(&s->entry_head) != atomic_load(&s->entry_tail) || !atomic_load(&s->destroyed))
+		return;
+	tell_close(s);
+	if (atomic_load(&s->window_generation) == atomic_load(&gate.generation)) {
+		buried_dispatches += atomic_load(&s->dispatches);
+		buried_others += atomic_load(&s->others);
+	}
+	queue_recycle(s);
+}
+
+static uint64_t serve(struct queue *s, uint64_t now)
+{
+	uint64_t n;
+
+	if (!atomic_load_explicit(&s->in_use, memory_order_acquire))
+		return 0;
+	take_entries(s);
+	n = look_at_pending(s, now);
+	if (atomic_load(&s->word) & WORD_DEAD) {
+		bury(s, now);
+		return n;
+	}
+	if (queue_kick(s)) {
+		TALLY(kicks);
+		n++;
+	}
+	tell_queue(s, false);
+	keep_signals(s);
+	return n;
+}
+
+static void update_counters(void)
+{
+	struct timespec t;
+	uint64_t dispatches = buried_dispatches, others = buried_others;
+	uint32_t generation = atomic_load(&gate.generation);
+
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
+		if (atomic_load(&queue_all[i]->window_generation) != generation)
+			continue;
+		dispatches += atomic_load(&queue_all[i]->dispatches);
+		others += atomic_load(&queue_all[i]->others);
+	}
+	__atomic_store_n(&counters->dispatches, dispatches, __ATOMIC_RELAXED);
+	__atomic_store_n(&counters->packets, dispatches + others, __ATOMIC_RELAXED);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	__atomic_store_n(&counters->worker_cpu_ns, (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec, __ATOMIC_RELAXED);
+	TALLY(worker_rounds);
+}
+
+static uint64_t count_outstanding(void)
+{
+	uint64_t n = owed_taken - owed_received - atomic_load(&signals_undelivered) + ring_waiting_bytes();
+
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
+		struct queue *s = queue_all[i];
+
+		n += s->pending_count + (atomic_load(&s->entry_head) - atomic_load(&s->entry_tail));
+	}
+	return n;
+}
+
+/* Returns how much there was to do. */
+static uint64_t one_round(void)
+{
+	uint32_t request = atomic_load(&asked); /* before anything is looked at */
+	uint64_t n = take_outcomes(), now = now_boottime();
+
+	clocks_sample();
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
+		n += serve(queue_all[i], now);
+	n += take_outcomes();
+	if (!atomic_load(&draining))
+		queue_make_ready(READY_QUEUES);
+	ring_flush();
+	update_counters();
+	atomic_store(&outstanding, count_outstanding());
+	if (atomic_exchange(&done, request) != request) {
+		__atomic_fetch_add(&done_word, 1, __ATOMIC_RELEASE);
+		futex_wake(&done_word);
+	}
+	return n;
+}
+
+static uint64_t next_period(uint64_t period, uint64_t completions)
+{
+	if (atomic_load(&draining))
+		return PERIOD_DRAIN_NS;
+	if (completions > COMPLETIONS_MANY)
+		period /= 2;
+	else if (completions < COMPLETIONS_FEW)
+		period *= 2;
+	return period < PERIOD_LEAST_NS ? PERIOD_LEAST_NS : period > PERIOD_MOST_NS ? PERIOD_MOST_NS : period;
+}
+
+static void write_last_words(void)
+{
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
+		if (atomic_load(&queue_all[i]->in_use))
+			tell_close(queue_all[i]);
+	tell_end(last_words.why, last_words.armed_ns, last_words.detached_ns);
+	ring_end();
+}
+
+static void *run(void *unused)
+{
+	uint64_t period = PERIOD_LEAST_NS;
+
+	prctl(PR_SET_NAME, "rtl-worker");
+	prctl(PR_SET_TIMERSLACK, 1000);
+	atomic_store(&tid, (uint32_t)sys_gettid());
+	thread_check_tid_offset();
+	while (!atomic_load(&stopping)) {
+		uint32_t word = __atomic_load_n(&wake_word, __ATOMIC_ACQUIRE);
+
+		period = next_period(period, one_round());
+		if (atomic_load(&asked) == atomic_load(&done) && !atomic_load(&stopping))
+			futex_wait(&wake_word, word, period);
+	}
+	one_round();
+	write_last_words();
+	return unused;
+}
+
+int worker_start(void)
+{
+	atomic_store(&draining, 0);
+	atomic_store(&abandoning, 0);
+	atomic_store(&stopping, 0);
+	atomic_store(&tid, 0);
+	owed_taken = owed_received = 0;
+	buried_dispatches = buried_others = 0;
+	atomic_store(&signals_undelivered, 0);
+	records_start();
+	clocks_start();
+	int err = thread_start(&thread, run);
+	while (!err && !atomic_load(&tid))
+		sys_yield();
+	return err;
+}
+
+static void kick_worker(void)
+{
+	__atomic_fetch_add(&wake_word, 1, __ATOMIC_RELEASE);
+	futex_wake(&wake_word);
+}
+
+bool worker_round(uint64_t timeout_ns)
+{
+	uint64_t until = now_monotonic() + timeout_ns;
+	uint32_t mine = atomic_fetch_add(&asked, 1) + 1;
+
+	for (;;) {
+		uint32_t word = __atomic_load_n(&done_word, __ATOMIC_ACQUIRE);
+		uint64_t now = now_monotonic();
+
+		if ((int32_t)(atomic_load(&done) - mine) >= 0)
+			return true;
+		if (now >= until)
+			return false;
+		kick_worker();
+		futex_wait(&done_word, word, until - now < 10 * NS_PER_MS ? until - now : 10 * NS_PER_MS);
+	}
+}
+
+bool worker_drain(uint64_t timeout_ns)
+{
+	uint64_t from = now_monotonic(), until = from + timeout_ns;
+	bool dry = false;
+
+	atomic_store(&draining, 1);
+	do {
+		uint64_t now = now_monotonic();
+
+		if (!worker_round(now < until ? until - now : 100 * NS_PER_MS))
+			break;
+		dry = atomic_load(&outstanding) == 0;
+		if (!dry)
+			sys_sleep_ns(PERIOD_DRAIN_NS);
+	} while (!dry && now_monotonic() < until);
+	__atomic_store_n(&counters->drain_ns, now_monotonic() - from, __ATOMIC_RELAXED);
+	return dry;
+}
+
+void worker_abandon(void)
+{
+	atomic_store(&abandoning, 1);
+	worker_round(NS_PER_S);
+	worker_round(NS_PER_S); /* what wrappers handed over meanwhile */
+}
+
+void worker_stop(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)
+{
+	last_words.why = why;
+	last_words.armed_ns = armed_ns;
+	last_words.detached_ns = detached_ns;
+	atomic_store(&stopping, 1);
+	kick_worker();
+	thread_join(thread);
+	atomic_store(&tid, 0);
+}
+
+int worker_tid(void)
+{
+	return (int)atomic_load(&tid);
+}

@@ -1,0 +1,29 @@
+/*
+ * worker.h: the completion worker, one thread per session. It polls pending
+ * signals (plain memory), names kernels, and is the ring's only producer.
+ */
+#ifndef RTL_WORKER_H
+#define RTL_WORKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Starts it; everything it uses is ready. 0 or -errno. */
+int worker_start(void);
+
+/* Waits for a whole round that begins after the call. False: timed out. */
+bool worker_round(uint64_t timeout_ns);
+
+/* Waits until nothing published is without its outcome. */
+bool worker_drain(uint64_t timeout_ns);
+
+/* Reports what is still pending as not completed; its signals go into
+ * quarantine. Queues are closed. */
+void worker_abandon(void);
+
+/* Writes the windows' ends and the last record, and ends the thread. */
+void worker_stop(uint32_t why, uint64_t armed_ns, uint64_t detached_ns);
+
+int worker_tid(void);
+
+#endif

@@ -1,0 +1,65 @@
+/* wrap_life.c: the ends of signals, queues, executables and of the runtime. */
+#include "control.h"
+#include "hooks.h"
+#include "names.h"
+#include "publish.h"
+#include "session.h"
+#include "signals.h"
+#include "worker.h"
+#include "wrappers.h"
+
+#define CATCH_UP_NS (100 * NS_PER_MS)
+#define EXIT_DRAIN_NS (200 * NS_PER_MS)
+
+static bool tracking(void)
+{
+	return in_owner() && atomic_load_explicit(&gate.track, memory_order_relaxed);
+}
+
+hsa_status_t wrap_signal_destroy(hsa_signal_t signal)
+{
+	if (tracking() && signal.handle)
+		signal_before_destroy(signal.handle);
+	return NEXT(SIGNAL_DESTROY, hsa_status_t (*)(hsa_signal_t))(signal);
+}
+
+hsa_status_t wrap_queue_destroy(hsa_queue_t *q)
+{
+	hsa_status_t (*next)(hsa_queue_t *) = NEXT(QUEUE_DESTROY, hsa_status_t (*)(hsa_queue_t *));
+	struct queue *s = tracking() && q ? queue_find(q) : NULL;
+
+	if (!s || s->hsa_id != q->id)
+		return next(q);
+	queue_lock_wait(s);
+	queue_close(s);
+	queue_forget(s);
+	queue_unlock(s);
+	hsa_status_t status = next(q);
+	atomic_store_explicit(&s->destroyed, 1, memory_order_release);
+	return status;
+}
+
+hsa_status_t wrap_executable_destroy(hsa_executable_t executable)
+{
+	hsa_status_t (*next)(hsa_executable_t) = NEXT(EXECUTABLE_DESTROY, hsa_status_t (*)(hsa_executable_t));
+
+	if (!tracking())
+		return next(executable);
+	worker_round(CATCH_UP_NS); /* names everything published so far */
+	bool held = names_forget_begin(executable);
+	hsa_status_t status = next(executable);
+	if (held)
+		names_forget_end();
+	return status;
+}
+
+/* Not the last reference, perhaps: the tool sees why the session ended and
+ * attaches anew if the runtime is still there. */
+hsa_status_t wrap_shut_down(void)
+{
+	if (tracking()) {
+		session_cancel();
+		session_disarm(RTL_END_SHUT_DOWN, EXIT_DRAIN_NS);
+	}
+	return NEXT(SHUT_DOWN, hsa_status_t (*)(void))();
+}
