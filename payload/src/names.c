@@ -31,6 +31,7 @@ struct launch {
 	uint16_t used;
 	uint32_t group_segment_bytes, private_segment_bytes;
 	uint32_t id;
+	uint32_t agent;
 };
 
 static struct kernel *kernels;
@@ -227,7 +228,7 @@ static uint32_t hash(const struct entry *e)
 	return (uint32_t)(h >> 40);
 }
 
-static uint32_t tell_launch(struct queue *s, struct launch *l, const struct entry *e)
+static void tell_launch(struct launch *l, const struct entry *e)
 {
 	struct kernel *k = kernel_of(e->kernel_object);
 	struct rtl_launch r = {
@@ -242,38 +243,46 @@ static uint32_t tell_launch(struct queue *s, struct launch *l, const struct entr
 		.agent = k->agent,
 	};
 
-	if (!s->agent)
-		s->agent = k->agent;
 	if ((k->symbol && !k->name) || !ring_put_definition(&r.header))
-		return 0;
+		return;
 	memcpy(l->grid, e->grid, sizeof l->grid);
 	memcpy(l->workgroup, e->workgroup, sizeof l->workgroup);
 	l->group_segment_bytes = e->group_segment_bytes;
 	l->private_segment_bytes = e->private_segment_bytes;
 	l->id = next_launch;
+	l->agent = k->agent;
 	l->used = 1;
 	__atomic_store_n(&l->kernel_object, e->kernel_object, __ATOMIC_RELAXED);
 	launch_count++;
-	return next_launch++;
+	next_launch++;
+}
+
+/* The launch of e, or the free place for it. */
+static struct launch *launch_place(const struct entry *e)
+{
+	for (uint32_t i = hash(e);; i++) {
+		struct launch *l = &launches[i & (LAUNCHES - 1)];
+
+		if (!l->used || LIKELY(same(l, e)))
+			return l;
+	}
 }
 
 uint32_t launch_id(struct queue *s, const struct entry *e)
 {
-	struct launch *l;
-
 	if (UNLIKELY(launch_count >= LAUNCHES_MAX))
 		forget_launches();
-	for (uint32_t i = hash(e);; i++) {
-		l = &launches[i & (LAUNCHES - 1)];
+	struct launch *l = launch_place(e);
+	if (UNLIKELY(!l->used)) {
+		mutex_lock(&lock, UINT64_MAX / 2); /* held by others only while an executable dies */
+		tell_launch(l, e);
+		mutex_unlock(&lock);
 		if (!l->used)
-			break;
-		if (LIKELY(same(l, e)))
-			return l->id;
+			return 0;
 	}
-	mutex_lock(&lock, UINT64_MAX / 2); /* held by others only while an executable dies */
-	uint32_t id = tell_launch(s, l, e);
-	mutex_unlock(&lock);
-	return id;
+	if (UNLIKELY(!s->agent))
+		s->agent = l->agent;
+	return l->id;
 }
 
 /* A launch whose kernel is no longer in the table must not be found by a new

@@ -96,6 +96,7 @@ static void instrument(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_
 	} else if ((e->signal = take_signal(s))) {
 		p->completion_signal.handle = e->signal;
 	} else {
+		bump(&s->starved);
 		reason = RTL_REASON_NO_SIGNAL;
 	}
 	if (UNLIKELY(reason)) {

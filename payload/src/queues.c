@@ -121,6 +121,10 @@ static void describe(struct queue *s, const hsa_queue_t *q)
 	s->window_generation = 0;
 	atomic_store(&s->indexed, 0);
 	atomic_store(&s->raw_claims, 0);
+	atomic_store(&s->starved, 0);
+	atomic_store(&s->undelivered, 0);
+	s->want_signals = s->seen_starved = 0;
+	s->owed = 0;
 	atomic_store(&s->destroyed, 0);
 	enable_profiling(s, amd);
 	atomic_store_explicit(&s->word, WORD_RAW, memory_order_relaxed);
@@ -230,7 +234,7 @@ void queue_forget_memory(void)
 static void reset(struct queue *s)
 {
 	s->id = s->told_open = s->told_close = 0;
-	s->dead_since_ns = s->late_since_ns = 0;
+	s->dead_since_ns = 0;
 	atomic_store(&s->window_generation, 0);
 	atomic_store(&s->aborts, 0);
 	atomic_store(&s->skip, 0);

@@ -45,6 +45,8 @@ struct stamp {
 #define ENTRY_APP_SIGNAL 1u
 #define ENTRY_BARRIER 2u
 #define ENTRY_STAMPED 4u
+#define ENTRY_LATE 8u        /* fired without times; the two bits above say since which period */
+#define ENTRY_LATE_SHIFT 4
 
 /* One dispatch on its way from the publisher to the worker. */
 struct entry {
@@ -105,6 +107,8 @@ struct queue {
 	uint64_t closed_index;
 	uint64_t after; /* claimed in the window, unpublished at its end */
 	_Atomic uint64_t raw_claims;
+	_Atomic uint64_t undelivered; /* taken by wrappers, and the handoff was full */
+	_Atomic uint64_t starved; /* dispatches that found no free signal */
 	_Atomic uint32_t window_generation; /* of the last flip; 0: none yet */
 	_Atomic uint32_t window_closed;
 	uint64_t *filled; /* close only: bitmap over slots instrumented beyond a gap */
@@ -116,8 +120,10 @@ struct queue {
 	uint32_t told_open, told_close;
 	uint32_t agent; /* index into agents + 1, 0: unknown */
 	uint32_t profiled_by_us;
+	int64_t owed; /* dispatches that wrappers have taken and not yet handed over */
+	uint64_t want_signals;  /* free ones to keep */
+	uint64_t seen_starved;
 	uint64_t dead_since_ns;
-	uint64_t late_since_ns; /* a signal fired, its times are not written yet */
 	_Atomic uint32_t destroyed; /* the runtime's hsa_queue_destroy has returned */
 	_Atomic uint32_t in_use;
 };

@@ -29,7 +29,6 @@ struct app_signal {
 static struct app_signal *table;
 static _Atomic uint64_t known;
 static _Atomic uint64_t hazard; /* the handle that the worker is reading */
-_Atomic uint64_t signals_undelivered;
 
 #define RELAXED(p) atomic_load_explicit((p), memory_order_relaxed)
 #define SET_RELAXED(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)
@@ -139,7 +138,7 @@ static bool take(struct app_signal *a, uint64_t state, struct outcome *out)
 static void deliver(struct outcome *o)
 {
 	if (!handoff_push(o)) {
-		atomic_fetch_add(&signals_undelivered, 1);
+		atomic_fetch_add(&o->queue->undelivered, 1);
 		COUNT(untimed[RTL_REASON_BACKLOG]);
 	}
 }

@@ -43,7 +43,4 @@ void signal_give_up(uint64_t ref, uint32_t reason);
 /* Forgets all handles. Only while no wrapper is installed. */
 void signals_reset(void);
 
-/* Outcomes that wrappers have won and that could not be handed over. */
-extern _Atomic uint64_t signals_undelivered;
-
 #endif

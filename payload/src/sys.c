@@ -34,6 +34,23 @@ void sys_yield(void)
 	syscall(SYS_sched_yield);
 }
 
+/* sched_setattr(2); glibc has no wrapper before 2.41. */
+void sys_short_slices(uint64_t slice_ns)
+{
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+	} attr = {.size = sizeof attr};
+
+	if (!syscall(SYS_sched_getattr, 0, &attr, sizeof attr, 0) && attr.policy == 0 /* SCHED_OTHER */) {
+		attr.runtime = slice_ns;
+		syscall(SYS_sched_setattr, 0, &attr, 0);
+	}
+}
+
 void sys_sleep_ns(uint64_t ns)
 {
 	struct timespec t = {(time_t)(ns / NS_PER_S), (long)(ns % NS_PER_S)};

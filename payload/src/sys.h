@@ -37,6 +37,9 @@ static inline void cpu_relax(void)
 
 int sys_gettid(void);
 void sys_yield(void);
+/* Asks for short slices (Linux 6.12: an earlier deadline after each wake-up);
+ * without effect before. */
+void sys_short_slices(uint64_t slice_ns);
 void sys_sleep_ns(uint64_t ns);
 
 /* CPU time used by one thread of this process, in ns; 0: the thread is gone.

@@ -18,13 +18,14 @@
 
 #define PERIOD_LEAST_NS (50 * NS_PER_US)
 #define PERIOD_MOST_NS (2 * NS_PER_MS)
+#define SLICE_NS (100 * NS_PER_US)
 #define PERIOD_DRAIN_NS (100 * NS_PER_US)
 #define COMPLETIONS_MANY 400 /* in one round: come back sooner */
 #define COMPLETIONS_FEW 100  /* come back later */
 #define LOOK_AHEAD 8         /* signals fetched before they are looked at */
 #define UNFIRED_IN_A_ROW 128 /* then the rest of this queue can wait a round */
 #define READY_QUEUES 12      /* states held ready for queues yet unknown */
-#define REFILL_PER_ROUND 1024
+#define REFILL_PER_ROUND 4096 /* about a millisecond */
 #define TIMES_LATE_NS (20 * NS_PER_MS)  /* value decremented, times not written: give up after */
 #define DESTROYED_NS (50 * NS_PER_MS)   /* a destroyed queue's dispatches: give up after */
 
@@ -35,7 +36,6 @@ static uint32_t done_word;           /* futex: done has changed */
 static _Atomic uint64_t outstanding; /* after the last round */
 static _Atomic uint32_t draining, abandoning, stopping;
 static _Atomic uint32_t tid;
-static uint64_t owed_taken, owed_received; /* application signals harvested by wrappers */
 static uint64_t buried_dispatches, buried_others; /* of queues destroyed in this session */
 static struct {
 	uint32_t why;
@@ -51,7 +51,7 @@ static uint64_t take_outcomes(void)
 		struct queue *s = o.queue;
 		uint32_t launch = o.kind == OUTCOME_RANGE ? 0 : launch_id(s, &o.entry);
 
-		owed_received += o.owed;
+		s->owed -= o.owed;
 		if (o.kind == OUTCOME_RANGE)
 			tell_untimed(s, &o.entry, 0, o.count, o.reason);
 		else if (o.kind == OUTCOME_UNTIMED)
@@ -86,7 +86,7 @@ static enum look look_pooled(struct queue *s, struct entry *e)
 	return LOOK_DONE;
 }
 
-static enum look look_app(struct entry *e)
+static enum look look_app(struct queue *s, struct entry *e)
 {
 	struct outcome o;
 
@@ -97,14 +97,14 @@ static enum look look_app(struct entry *e)
 		tell_app(&o, (uint32_t)e->kernel_object);
 		return LOOK_DONE;
 	default:
-		owed_taken++;
+		s->owed++;
 		return LOOK_DONE;
 	}
 }
 
 static enum look look(struct queue *s, struct entry *e)
 {
-	return e->flags & ENTRY_APP_SIGNAL ? look_app(e) : look_pooled(s, e);
+	return e->flags & ENTRY_APP_SIGNAL ? look_app(s, e) : look_pooled(s, e);
 }
 
 /* Ends a pending dispatch that will have no times. */
@@ -112,7 +112,7 @@ static void give_up(struct queue *s, struct entry *e, uint32_t reason, bool hard
 {
 	if (e->flags & ENTRY_APP_SIGNAL) {
 		signal_give_up(e->signal, reason);
-		owed_taken++;
+		s->owed++;
 		return;
 	}
 	tell_untimed(s, e, (uint32_t)e->kernel_object, 1, reason);
@@ -132,43 +132,58 @@ static uint32_t impatience(struct queue *s, uint64_t now)
 	return RTL_REASON_NONE;
 }
 
+/* A signal that fired without times gets one to two periods to be given them. */
+static bool is_too_late(struct entry *e, uint64_t now)
+{
+	uint16_t period = (uint16_t)(now / TIMES_LATE_NS & 3);
+
+	if (!(e->flags & ENTRY_LATE)) {
+		e->flags |= (uint16_t)(ENTRY_LATE | period << ENTRY_LATE_SHIFT);
+		return false;
+	}
+	return (uint16_t)((period - (e->flags >> ENTRY_LATE_SHIFT)) & 3) >= 2;
+}
+
+/* True: the dispatch has been told, one way or the other. */
+static bool settle(struct queue *s, struct entry *e, uint32_t impatient, uint64_t now)
+{
+	enum look r = look(s, e);
+
+	if (r == LOOK_DONE)
+		return true;
+	if (r == LOOK_LATE && is_too_late(e, now))
+		give_up(s, e, RTL_REASON_NO_TIMES, true);
+	else if (impatient)
+		give_up(s, e, impatient, impatient == RTL_REASON_NOT_COMPLETED);
+	else
+		return false;
+	return true;
+}
+
 /* All pending ones, in any order: a slow kernel delays no other. */
 static uint64_t look_at_pending(struct queue *s, uint64_t now)
 {
-	uint32_t reason = impatience(s, now);
-	uint64_t kept = 0, i = 0, waiting = 0;
-	bool late = false;
+	uint32_t impatient = impatience(s, now);
+	uint64_t kept = 0, i = 0, unfired = 0;
 
-	for (; i < s->pending_count && (waiting < UNFIRED_IN_A_ROW || reason); i++) {
+	for (; i < s->pending_count && (unfired < UNFIRED_IN_A_ROW || impatient); i++) {
 		struct entry *e = &s->pending[i];
 
 		if (i + LOOK_AHEAD < s->pending_count && !(s->pending[i + LOOK_AHEAD].flags & ENTRY_APP_SIGNAL))
 			__builtin_prefetch(pooled(&s->pending[i + LOOK_AHEAD]));
-		enum look r = look(s, e);
-		if (r == LOOK_LATE && s->late_since_ns && now - s->late_since_ns > TIMES_LATE_NS) {
-			give_up(s, e, RTL_REASON_NO_TIMES, true);
-			r = LOOK_DONE;
-		}
-		if (r != LOOK_DONE && reason) {
-			give_up(s, e, reason, reason == RTL_REASON_NOT_COMPLETED);
-			r = LOOK_DONE;
-		}
-		if (r == LOOK_DONE) {
-			waiting = 0;
+		if (settle(s, e, impatient, now)) {
+			unfired = 0;
 			continue;
 		}
-		late |= r == LOOK_LATE;
-		waiting++;
+		unfired++;
 		if (kept != i)
 			s->pending[kept] = *e;
 		kept++;
 	}
-	uint64_t ended = i - kept;
-	if (ended)
+	if (kept != i)
 		memmove(&s->pending[kept], &s->pending[i], (s->pending_count - i) * sizeof *s->pending);
-	s->pending_count -= ended;
-	s->late_since_ns = !late ? 0 : s->late_since_ns ? s->late_since_ns : now;
-	return ended;
+	s->pending_count -= i - kept;
+	return i - kept;
 }
 
 /* Names what was published and puts it among the pending. */
@@ -191,23 +206,38 @@ static void take_entries(struct queue *s)
 	atomic_store_explicit(&s->entry_tail, tail, memory_order_release); /* pairs with instrument() */
 }
 
-/* Enough for a burst that fills the whole ring before we come again. */
+/*
+ * Free signals for what may be published before we come again: a whole ring at
+ * least, and twice as many as last time whenever that was too few.
+ */
 static void keep_signals(struct queue *s)
 {
 	uint64_t have = atomic_load(&s->free_head) - atomic_load(&s->free_tail);
-	uint64_t want = config.signal_pool;
+	uint64_t starved = atomic_load_explicit(&s->starved, memory_order_relaxed);
 
-	if (atomic_load(&s->word) & WORD_VIRT && want < s->size)
-		want = s->size;
-	if (have < want)
-		pool_fill(s, want - have > REFILL_PER_ROUND ? have + REFILL_PER_ROUND : want);
+	if (!(atomic_load(&s->word) & WORD_VIRT))
+		return;
+	if (!s->want_signals)
+		s->want_signals = s->size > 2 * config.signal_pool ? s->size : 2 * config.signal_pool;
+	if (starved != s->seen_starved && s->want_signals < SIGNALS_PER_QUEUE)
+		s->want_signals *= 2;
+	s->seen_starved = starved;
+	if (have < s->want_signals)
+		pool_fill(s, s->want_signals - have > REFILL_PER_ROUND ? have + REFILL_PER_ROUND : s->want_signals);
+}
+
+/* Published dispatches whose outcome is not told. */
+static uint64_t unsettled(struct queue *s)
+{
+	return s->pending_count + (atomic_load(&s->entry_head) - atomic_load(&s->entry_tail)) + (uint64_t)s->owed -
+	       atomic_load(&s->undelivered);
 }
 
 static void bury(struct queue *s, uint64_t now)
 {
 	if (!s->dead_since_ns)
 		s->dead_since_ns = now;
-	if (s->pending_count || atomic_load(&s->entry_head) != atomic_load(&s->entry_tail) || !atomic_load(&s->destroyed))
+	if (unsettled(s) || !atomic_load(&s->destroyed))
 		return;
 	tell_close(s);
 	if (atomic_load(&s->window_generation) == atomic_load(&gate.generation)) {
@@ -259,13 +289,10 @@ static void update_counters(void)
 
 static uint64_t count_outstanding(void)
 {
-	uint64_t n = owed_taken - owed_received - atomic_load(&signals_undelivered) + ring_waiting_bytes();
+	uint64_t n = ring_waiting_bytes();
 
-	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
-		struct queue *s = queue_all[i];
-
-		n += s->pending_count + (atomic_load(&s->entry_head) - atomic_load(&s->entry_tail));
-	}
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
+		n += unsettled(queue_all[i]);
 	return n;
 }
 
@@ -317,6 +344,7 @@ static void *run(void *unused)
 
 	prctl(PR_SET_NAME, "rtl-worker");
 	prctl(PR_SET_TIMERSLACK, 1000);
+	sys_short_slices(SLICE_NS);
 	atomic_store(&tid, (uint32_t)sys_gettid());
 	thread_check_tid_offset();
 	while (!atomic_load(&stopping)) {
@@ -337,9 +365,7 @@ int worker_start(void)
 	atomic_store(&abandoning, 0);
 	atomic_store(&stopping, 0);
 	atomic_store(&tid, 0);
-	owed_taken = owed_received = 0;
 	buried_dispatches = buried_others = 0;
-	atomic_store(&signals_undelivered, 0);
 	records_start();
 	clocks_start();
 	int err = thread_start(&thread, run);
