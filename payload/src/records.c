@@ -153,15 +153,19 @@ void tell_dispatch(struct queue *s, const struct entry *e, uint32_t launch, uint
  * the same signal, written late. */
 #define CLOCK_SLACK_NS (1 * NS_PER_US)
 
+bool is_plausible(const struct outcome *o)
+{
+	struct agent *a = o->queue->agent ? &agents[o->queue->agent - 1] : NULL;
+
+	return !a || agent_ticks_to_ns(a, o->start_ticks) + CLOCK_SLACK_NS >= stamp_to_ns(o->armed_at);
+}
+
 void tell_app(const struct outcome *o, uint32_t launch)
 {
-	struct queue *s = o->queue;
-	struct agent *a = s->agent ? &agents[s->agent - 1] : NULL;
-
-	if (UNLIKELY(a && agent_ticks_to_ns(a, o->start_ticks) + CLOCK_SLACK_NS < stamp_to_ns(o->armed_at)))
-		tell_untimed(s, &o->entry, launch, 1, RTL_REASON_NO_TIMES);
+	if (LIKELY(is_plausible(o)))
+		tell_dispatch(o->queue, &o->entry, launch, o->start_ticks, o->end_ticks, o->signal);
 	else
-		tell_dispatch(s, &o->entry, launch, o->start_ticks, o->end_ticks, o->signal);
+		tell_untimed(o->queue, &o->entry, launch, 1, RTL_REASON_NO_TIMES);
 }
 
 void tell_end(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)

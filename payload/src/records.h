@@ -16,7 +16,9 @@ void tell_close(struct queue *s);
 /* start, end: ticks of the queue's agent. launch: id. Writes the dispatch, or
  * says that it has no times. */
 void tell_dispatch(struct queue *s, const struct entry *e, uint32_t launch, uint64_t start, uint64_t end, uint64_t signal);
-/* The same for an outcome of an application's signal. */
+/* Whether the kernel can have started after its packet was published. */
+bool is_plausible(const struct outcome *o);
+/* The same as tell_dispatch() for an outcome of an application's signal. */
 void tell_app(const struct outcome *o, uint32_t launch);
 void tell_untimed(struct queue *s, const struct entry *e, uint32_t launch, uint64_t count, uint32_t reason);
 void tell_end(uint32_t why, uint64_t armed_ns, uint64_t detached_ns);

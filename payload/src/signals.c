@@ -106,20 +106,23 @@ static void copy_in(struct app_signal *a, const struct entry *from)
 }
 
 /*
- * The hardware writes the times, then decrements the value; where it does so
- * in the other order, both times must still have changed. A reader that finds
- * the signal unfired reports nothing.
+ * The hardware writes the times, then decrements the value. Where it does so
+ * in the other order, the signal has fired without times for a moment.
  */
-static bool has_fired(struct app_signal *a, uint64_t handle, uint64_t *start, uint64_t *end)
+enum fire { UNFIRED, FIRED_LATE, FIRED };
+
+static enum fire fire_of(struct app_signal *a, uint64_t handle, struct outcome *out)
 {
 	amd_signal_t *hw = (amd_signal_t *)handle;
 	int64_t value = __atomic_load_n(&hw->value, __ATOMIC_ACQUIRE); /* before the times */
-	int64_t armed = RELAXED(&a->armed_value);
 
-	*start = __atomic_load_n(&hw->start_ts, __ATOMIC_RELAXED);
-	*end = __atomic_load_n(&hw->end_ts, __ATOMIC_ACQUIRE);
-	return value <= armed - (int64_t)RELAXED(&a->packets) && *end != RELAXED(&a->old_end) &&
-	       *start != RELAXED(&a->old_start);
+	if (value > RELAXED(&a->armed_value) - (int64_t)RELAXED(&a->packets))
+		return UNFIRED;
+	out->start_ticks = __atomic_load_n(&hw->start_ts, __ATOMIC_RELAXED);
+	out->end_ticks = __atomic_load_n(&hw->end_ts, __ATOMIC_ACQUIRE);
+	if (out->end_ticks == RELAXED(&a->old_end) || out->start_ticks == RELAXED(&a->old_start))
+		return FIRED_LATE;
+	return FIRED;
 }
 
 /* Tries to become the one who reports the dispatch armed as state. */
@@ -155,34 +158,27 @@ static bool end_untimed(struct app_signal *a, uint32_t reason)
 	return true;
 }
 
-static enum signal_state look(struct app_signal *a, uint64_t state, struct outcome *out)
-{
-	uint64_t handle = RELAXED(&a->handle);
-
-	if (handle <= HANDLE_GONE)
-		return SIGNAL_TAKEN;
-	if (!has_fired(a, handle, &out->start_ticks, &out->end_ticks))
-		return atomic_load(&a->state) == state ? SIGNAL_WAITING : SIGNAL_TAKEN;
-	return take(a, state, out) ? SIGNAL_FIRED : SIGNAL_TAKEN;
-}
-
-/* Reports the pending dispatch if it has fired. False: it has not. */
-static bool harvest(struct app_signal *a)
+/* Reports the pending dispatch if it has fired. FIRED: nothing is pending now. */
+static enum fire harvest(struct app_signal *a)
 {
 	uint64_t state = atomic_load_explicit(&a->state, memory_order_acquire);
 	struct outcome o = {.kind = OUTCOME_TIMED, .owed = 1};
 
 	if ((state & 3) != PENDING)
-		return true;
-	switch (look(a, state, &o)) {
-	case SIGNAL_WAITING:
-		return false;
-	case SIGNAL_FIRED:
+		return FIRED;
+	enum fire f = fire_of(a, RELAXED(&a->handle), &o);
+	if (f == FIRED && take(a, state, &o))
 		deliver(&o);
-		return true;
-	default:
-		return true;
-	}
+	return f;
+}
+
+/* The caller is about to overwrite what a dispatch that fired late would show. */
+static void harvest_or_end(struct app_signal *a, uint32_t reason)
+{
+	enum fire f = harvest(a);
+
+	if (f != FIRED)
+		end_untimed(a, f == FIRED_LATE ? RTL_REASON_NO_TIMES : reason);
 }
 
 /*
@@ -210,7 +206,7 @@ uint32_t signal_arm(struct queue *s, uint64_t handle, const struct entry *entry,
 	if (!a && !(a = enter(handle)))
 		return RTL_REASON_SIGNAL_TABLE;
 	int64_t value = __atomic_load_n(&hw->value, __ATOMIC_RELAXED);
-	if (!harvest(a) && !share(a, s, entry, &packets, &value))
+	if (harvest(a) != FIRED && !share(a, s, entry, &packets, &value))
 		return RTL_REASON_SHARED_SIGNAL;
 	uint64_t state = atomic_load_explicit(&a->state, memory_order_acquire);
 	if ((state & 3) != IDLE ||
@@ -229,20 +225,35 @@ uint32_t signal_arm(struct queue *s, uint64_t handle, const struct entry *entry,
 	return RTL_REASON_NONE;
 }
 
-enum signal_state signal_poll(uint64_t ref, struct outcome *out)
+/* Under the hazard. The times may be an earlier kernel's, written late: the
+ * worker's judgement decides. */
+static enum signal_state look(struct app_signal *a, uint64_t state, bool (*plausible)(const struct outcome *),
+			      struct outcome *out)
+{
+	uint64_t handle = RELAXED(&a->handle);
+
+	if (handle <= HANDLE_GONE)
+		return SIGNAL_TAKEN;
+	out->queue = RELAXED(&a->queue);
+	out->armed_at = RELAXED(&a->armed_at);
+	if (fire_of(a, handle, out) != FIRED || !plausible(out))
+		return atomic_load(&a->state) == state ? SIGNAL_WAITING : SIGNAL_TAKEN;
+	return take(a, state, out) ? SIGNAL_FIRED : SIGNAL_TAKEN;
+}
+
+enum signal_state signal_poll(uint64_t ref, bool (*plausible)(const struct outcome *), struct outcome *out)
 {
 	struct app_signal *a = &table[ref >> 32];
-	uint32_t generation = (uint32_t)ref;
 	uint64_t state = atomic_load_explicit(&a->state, memory_order_acquire);
 
-	if (state != STATE(generation, PENDING))
+	if (state != STATE((uint32_t)ref, PENDING))
 		return SIGNAL_TAKEN;
 	/* seq_cst: pairs with signal_before_destroy, which leaves PENDING and
 	 * then waits for the hazard; we set it and then read the state again. */
 	atomic_store_explicit(&hazard, RELAXED(&a->handle), memory_order_seq_cst);
 	enum signal_state r = SIGNAL_TAKEN;
 	if (atomic_load_explicit(&a->state, memory_order_seq_cst) == state)
-		r = look(a, state, out);
+		r = look(a, state, plausible, out);
 	atomic_store_explicit(&hazard, HANDLE_NONE, memory_order_release);
 	return r;
 }
@@ -253,8 +264,7 @@ void signal_before_set(uint64_t handle)
 
 	if (LIKELY(!a || (RELAXED(&a->state) & 3) != PENDING))
 		return;
-	if (!harvest(a))
-		end_untimed(a, RTL_REASON_REARMED);
+	harvest_or_end(a, RTL_REASON_REARMED);
 }
 
 void signal_before_add(uint64_t handle, int64_t delta)
@@ -263,8 +273,16 @@ void signal_before_add(uint64_t handle, int64_t delta)
 
 	if (LIKELY(!a || (RELAXED(&a->state) & 3) != PENDING))
 		return;
-	if (!harvest(a))
+	switch (harvest(a)) {
+	case UNFIRED: /* it will be decremented from there */
 		atomic_fetch_add_explicit(&a->armed_value, delta, memory_order_relaxed);
+		break;
+	case FIRED_LATE:
+		end_untimed(a, RTL_REASON_NO_TIMES);
+		break;
+	case FIRED:
+		break;
+	}
 }
 
 void signal_before_destroy(uint64_t handle)
@@ -273,8 +291,7 @@ void signal_before_destroy(uint64_t handle)
 
 	if (LIKELY(!a))
 		return;
-	if (!harvest(a))
-		end_untimed(a, RTL_REASON_DESTROYED);
+	harvest_or_end(a, RTL_REASON_DESTROYED);
 	while (atomic_load_explicit(&hazard, memory_order_seq_cst) == handle)
 		sys_yield(); /* the worker is between two loads */
 	SET_RELAXED(&a->handle, HANDLE_GONE);

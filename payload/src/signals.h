@@ -3,7 +3,7 @@
  *
  * They stay in their packets. When one is armed (its dispatch published) its
  * value and old times are noted; it has fired when the value is below that and
- * both times have changed. Whoever comes first reads the times: the worker, or
+ * both times have changed (value alone: fired late). Whoever comes first reads the times: the worker, or
  * the wrapper of a function that is about to re-arm or destroy the signal. The
  * reader copies, then moves PENDING to IDLE by CAS; the winner reports.
  */
@@ -29,8 +29,10 @@ enum signal_state {
 	SIGNAL_TAKEN,   /* somebody else has reported it, or is about to */
 };
 
-/* Worker only: looks at an armed signal, guarding it against destruction. */
-enum signal_state signal_poll(uint64_t ref, struct outcome *out);
+/* Worker only: looks at an armed signal, guarding it against destruction.
+ * plausible: whether the times in *out can be those of a packet published at
+ * out->armed_at; if not, the signal is looked at again later. */
+enum signal_state signal_poll(uint64_t ref, bool (*plausible)(const struct outcome *), struct outcome *out);
 
 /* Wrappers, before they change a signal's value. */
 void signal_before_set(uint64_t handle);

@@ -90,7 +90,7 @@ static enum look look_app(struct queue *s, struct entry *e)
 {
 	struct outcome o;
 
-	switch (signal_poll(e->signal, &o)) {
+	switch (signal_poll(e->signal, is_plausible, &o)) {
 	case SIGNAL_WAITING:
 		return LOOK_WAIT;
 	case SIGNAL_FIRED:
