@@ -48,7 +48,8 @@ enum rtl_state {
 };
 
 /* Commands from the tool. Write env (if any), command, then bump command_seq
- * and FUTEX_WAKE it; answered when answer_seq == command_seq. */
+ * and FUTEX_WAKE it; answered when answer_seq == command_seq. DETACH takes no
+ * env. */
 enum rtl_command {
 	RTL_COMMAND_NONE = 0,
 	RTL_COMMAND_PING = 1,
@@ -96,7 +97,9 @@ struct rtl_control {
 	uint32_t answer_seq;  /* futex word, written by the payload */
 	int32_t result;       /* 0 or -errno of the command answered */
 	uint32_t env_len;     /* bytes at RTL_ENV_OFFSET */
-	uint32_t reserved1[3];
+	uint32_t argument;    /* of DETACH: enum rtl_end, why */
+	uint32_t skip_drain;  /* set by the tool at any time: a drain in progress ends now */
+	uint32_t reserved1;
 
 	/* State: written by the payload. */
 	uint32_t state;      /* enum rtl_state; futex word */

@@ -67,7 +67,7 @@ static int run_command(uint32_t command)
 		memcpy(env, (const char *)control + RTL_ENV_OFFSET, len);
 		return session_arm(env, len);
 	case RTL_COMMAND_DETACH:
-		return session_disarm(RTL_END_DETACH, control->env_len ? 0 : UINT64_MAX);
+		return session_disarm(control->argument == RTL_END_OTHER_TOOL ? RTL_END_OTHER_TOOL : RTL_END_DETACH, UINT64_MAX);
 	default:
 		return control_fail(-EINVAL, "unknown command %u", command);
 	}

@@ -169,8 +169,11 @@ static const char *string_end(const char *buf, uint64_t len, uint64_t at)
 	return at < len ? memchr(buf + at, '\0', len - at) : NULL;
 }
 
-/* Checks a whole buffer and, with out, stores what it says. */
-static int walk(const char *buf, uint64_t len, struct rtl_config *out, struct complaint *c)
+/* A fault anywhere in the layout is told before one in a value, as Go does,
+ * and nothing is stored before everything is known to be good. */
+enum pass { PASS_LAYOUT, PASS_VALUES, PASS_STORE };
+
+static int walk(const char *buf, uint64_t len, enum pass pass, struct rtl_config *out, struct complaint *c)
 {
 	uint32_t count = 0;
 	uint64_t at = sizeof(count);
@@ -201,7 +204,8 @@ static int walk(const char *buf, uint64_t len, struct rtl_config *out, struct co
 		value = buf + at;
 		if (string_end(buf, len, at) == NULL)
 			return refuse(c, at, at == len ? "value missing" : "value not terminated");
-		if ((k = find(name)) != NULL && (err = apply(k, value, at, out, c)))
+		if (pass != PASS_LAYOUT && (k = find(name)) != NULL &&
+		    (err = apply(k, value, at, pass == PASS_STORE ? out : NULL, c)))
 			return err;
 		at += strlen(value) + 1;
 	}
@@ -223,8 +227,8 @@ int rtl_env_parse(const void *buf, uint64_t len, struct rtl_config *out, char *e
 
 	if (errlen > 0)
 		err[0] = '\0';
-	if ((fault = walk(buf, len, NULL, &c)))
+	if ((fault = walk(buf, len, PASS_LAYOUT, out, &c)) || (fault = walk(buf, len, PASS_VALUES, out, &c)))
 		return fault;
 	rtl_env_defaults(out);
-	return walk(buf, len, out, &c);
+	return walk(buf, len, PASS_STORE, out, &c);
 }

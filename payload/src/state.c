@@ -151,6 +151,7 @@ static void begin_generation(void)
 	control->error = 0;
 	control->error_text[0] = 0;
 	control->armed_ns = control->detached_ns = 0;
+	control->skip_drain = 0;
 	__atomic_store_n(&cancelled, 0, __ATOMIC_RELAXED);
 	atomic_store(&gate.generation, control->generation);
 	atomic_store(&gate.stamp_boottime, config.stamp == RTL_STAMP_BOOTTIME);
@@ -291,7 +292,7 @@ static void disarm(enum rtl_end why, uint64_t drain_ns)
 	close_queues();
 	hooks_restore(HOOK_INDEX);
 	control->detached_ns = now_boottime();
-	if (!worker_drain(drain_ns))
+	if (!worker_drain(drain_ns, &control->skip_drain))
 		worker_abandon();
 	hooks_restore(HOOK_SIGNAL);
 	atomic_store(&gate.track, 0);

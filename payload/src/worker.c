@@ -398,7 +398,7 @@ bool worker_round(uint64_t timeout_ns)
 	}
 }
 
-bool worker_drain(uint64_t timeout_ns)
+bool worker_drain(uint64_t timeout_ns, const uint32_t *skip)
 {
 	uint64_t from = now_monotonic(), until = from + timeout_ns;
 	bool dry = false;
@@ -412,7 +412,7 @@ bool worker_drain(uint64_t timeout_ns)
 		dry = atomic_load(&outstanding) == 0;
 		if (!dry)
 			sys_sleep_ns(PERIOD_DRAIN_NS);
-	} while (!dry && now_monotonic() < until);
+	} while (!dry && now_monotonic() < until && !__atomic_load_n(skip, __ATOMIC_RELAXED));
 	__atomic_store_n(&counters->drain_ns, now_monotonic() - from, __ATOMIC_RELAXED);
 	return dry;
 }

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/rtl-attach/rtl-attach/internal/session"
+)
+
+func newDetach() *cobra.Command {
+	var quiet, verbose bool
+	c := &cobra.Command{
+		Use:   "detach PID",
+		Short: "end the session on PID, from anywhere; works after its recorder has died",
+		Args:  onePID,
+		RunE: func(_ *cobra.Command, args []string) error {
+			pid, err := parsePID(args[0])
+			if err != nil {
+				return err
+			}
+			return session.Detach(pid, newUI(quiet, verbose))
+		},
+	}
+	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "say nothing but errors")
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "say what is done to the target")
+	return c
+}

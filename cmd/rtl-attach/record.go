@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/report"
+	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/payload"
+)
+
+const kernelsInSummary = 10
+
+type recordFlags struct {
+	pid       int
+	duration  time.Duration
+	output    string
+	json      bool
+	quiet     bool
+	verbose   bool
+	buffer    string
+	watermark string
+	policy    string
+	maxSize   string
+	payload   string
+	settings  []string
+}
+
+func newRecord(code *session.ExitCode) *cobra.Command {
+	var f recordFlags
+	c := &cobra.Command{
+		Use:   "record --pid N [--duration 5s]",
+		Short: "attach, record, detach, summarise (what rtl-attach does without a command)",
+		Args:  noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			var err error
+			*code, err = record(f)
+			return err
+		},
+	}
+	flags := c.Flags()
+	flags.IntVarP(&f.pid, "pid", "p", 0, "process to record")
+	flags.DurationVarP(&f.duration, "duration", "d", 0, "how long (default: until Ctrl-C or `rtl-attach detach`)")
+	flags.StringVarP(&f.output, "output", "o", session.DefaultOutput, "trace `FILE`; %p pid, %h host, %t time; never overwrites")
+	flags.BoolVar(&f.json, "json", false, "summary as JSON")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, no summary")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say what is done to the target")
+	flags.StringVar(&f.buffer, "buffer-size", "64MiB", "shared memory for records, a power of two")
+	flags.StringVar(&f.watermark, "buffer-watermark", "75%", "how full it gets before the recorder is woken")
+	flags.StringVar(&f.policy, "buffer-policy", "discard", "when it is full: discard (counted), or lossless (takes more memory)")
+	flags.StringVar(&f.maxSize, "max-size", "2GiB", "stop when the trace has this size; 0: no limit")
+	flags.StringVar(&f.payload, "payload", "", "load this shared library instead of the built-in one")
+	flags.StringArrayVar(&f.settings, "set", nil, "pass NAME=VALUE to the payload")
+	for _, hidden := range []string{"payload", "set"} {
+		_ = flags.MarkHidden(hidden)
+	}
+	return c
+}
+
+func (f recordFlags) options() (session.Options, error) {
+	o := session.Options{PID: f.pid, Duration: f.duration, Output: f.output, BufferPolicy: f.policy, Version: version}
+	if f.pid <= 0 {
+		return o, errors.New("--pid is needed")
+	}
+	if f.duration < 0 {
+		return o, errors.New("--duration is negative")
+	}
+	if f.policy != "discard" && f.policy != "lossless" {
+		return o, fmt.Errorf("--buffer-policy %q: discard or lossless", f.policy)
+	}
+	var err error
+	if o.BufferSizeBytes, err = parseSize(f.buffer); err != nil {
+		return o, fmt.Errorf("--buffer-size: %w", err)
+	}
+	if n := o.BufferSizeBytes; n < 64<<10 || n > 16<<30 || n&(n-1) != 0 {
+		return o, fmt.Errorf("--buffer-size %s: a power of two from 64KiB to 16GiB", f.buffer)
+	}
+	if o.MaxSizeBytes, err = parseSize(f.maxSize); err != nil {
+		return o, fmt.Errorf("--max-size: %w", err)
+	}
+	if o.WatermarkPercent, err = parsePercent(f.watermark); err != nil {
+		return o, fmt.Errorf("--buffer-watermark: %w", err)
+	}
+	o.Extra, err = parseSettings(f.settings)
+	return o, err
+}
+
+func (f recordFlags) library() ([]byte, error) {
+	if f.payload != "" {
+		return os.ReadFile(f.payload)
+	}
+	return payload.Library()
+}
+
+func record(f recordFlags) (session.ExitCode, error) {
+	o, err := f.options()
+	if err != nil {
+		return session.Usage, usageError{err}
+	}
+	if o.Library, err = f.library(); err != nil {
+		return session.Failed, err
+	}
+	ui := newUI(f.quiet, f.verbose)
+	stop, skip, release := interrupts(ui)
+	defer release()
+	outcome, err := session.Record(stop, o, skip, ui)
+	ui.finish()
+	if outcome.Path != "" && (err == nil || outcome.Code == session.Remains) {
+		if e := summarise(outcome.Path, f); e != nil {
+			err = errors.Join(err, e)
+		}
+	}
+	ui.explainCode(outcome.Code)
+	return outcome.Code, err
+}
+
+func summarise(path string, f recordFlags) error {
+	if f.quiet && !f.json {
+		return nil
+	}
+	s, err := report.Summarize(path, kernelsInSummary)
+	if err != nil {
+		return fmt.Errorf("read the trace back: %w", err)
+	}
+	if f.json {
+		return s.WriteJSON(os.Stdout)
+	}
+	return s.WriteText(os.Stdout)
+}
+
+// interrupts: the first signal ends the window, the second the drain, too.
+func interrupts(ui *ui) (context.Context, <-chan struct{}, func()) {
+	stop, cancel := context.WithCancel(context.Background())
+	skip := make(chan struct{})
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	signal.Ignore(unix.SIGPIPE) // a closed terminal must not keep us from detaching
+	go func() {
+		for n := 0; ; n++ {
+			if _, open := <-signals; !open {
+				return
+			}
+			switch n {
+			case 0:
+				ui.interrupted()
+				cancel()
+			case 1:
+				close(skip)
+			}
+		}
+	}()
+	return stop, skip, func() {
+		signal.Stop(signals)
+		close(signals)
+		cancel()
+	}
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rtl-attach/rtl-attach/internal/session"
+)
+
+func newStatus() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "status PID",
+		Short: "what rtl-attach has in PID: state, losses, what is left after a detach",
+		Args:  onePID,
+		RunE: func(_ *cobra.Command, args []string) error {
+			pid, err := parsePID(args[0])
+			if err != nil {
+				return err
+			}
+			st, err := session.Inspect(pid)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				enc := json.NewEncoder(os.Stdout)
+				enc.SetIndent("", "  ")
+				return enc.Encode(st)
+			}
+			return writeStatus(os.Stdout, st)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	return c
+}
+
+func writeStatus(w io.Writer, st *session.Status) error {
+	if !st.Resident {
+		_, err := fmt.Fprintf(w, "pid %d (%s): no payload of rtl-attach is resident\n", st.PID, safe(st.Command))
+		return err
+	}
+	i := st.Inventory
+	lines := [][2]string{
+		{"state", st.State},
+		{"sessions", fmt.Sprint(st.Sessions)},
+		{"last end", st.LastEnd},
+		{"recorder", pidOrNone(st.Recorder)},
+		{"build", st.BuildID},
+		{"in the target", fmt.Sprintf("%d hooks (%d more below another tool's), control thread %s, worker %s",
+			i.HooksPatched, i.HooksBuried, pidOrNone(i.ControlThread), pidOrNone(i.Worker))},
+		{"", fmt.Sprintf("%d B control block, %d B ring, %d queue states, %d signals, profiling left on for %d queues",
+			i.ControlBytes, i.RingBytes, i.QueueStates, i.Signals, i.QueuesProfiled)},
+		{"dispatches", fmt.Sprintf("%d published, %d timed, %d records lost",
+			st.Counters["dispatches"], st.Counters["timed_pool"]+st.Counters["timed_app"], st.Counters["records_lost"])},
+		{"last error", safe(st.Error)},
+	}
+	fmt.Fprintf(w, "pid %d (%s)\n", st.PID, safe(st.Command))
+	for _, l := range lines {
+		if l[1] == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "  %-14s %s\n", l[0], l[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func pidOrNone(pid uint32) string {
+	if pid == 0 {
+		return "none"
+	}
+	return fmt.Sprint(pid)
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/session"
+)
+
+// A ui is the only printer of talk: on stderr, lower case, program name first
+// for errors and warnings. Progress is drawn only on a terminal.
+type ui struct {
+	mu       sync.Mutex
+	quiet    bool
+	verbose  bool
+	terminal bool
+	drawn    bool // a progress line is on the screen
+	drawnAt  time.Time
+	stopped  time.Duration // into the recording when it was interrupted
+	elapsed  time.Duration
+}
+
+func newUI(quiet, verbose bool) *ui {
+	_, err := unix.IoctlGetTermios(int(os.Stderr.Fd()), unix.TCGETS)
+	return &ui{quiet: quiet, verbose: verbose, terminal: err == nil && os.Getenv("TERM") != "dumb"}
+}
+
+const drawPeriod = 200 * time.Millisecond
+
+// say prints a line of talk in place of the progress line.
+func (u *ui) say(format string, args ...any) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.erase()
+	fmt.Fprintf(os.Stderr, format+"\n", args...)
+}
+
+func (u *ui) erase() {
+	if u.drawn {
+		fmt.Fprint(os.Stderr, "\r\x1b[K")
+		u.drawn = false
+	}
+}
+
+func (u *ui) talk(mark, verb, format string, args ...any) {
+	if !u.quiet {
+		u.say("%s %-11s %s", mark, verb, fmt.Sprintf(format, args...))
+	}
+}
+
+func (u *ui) Preflight(facts string) { u.talk("✓", "preflight", "%s", facts) }
+
+func (u *ui) Attached(how string, pause time.Duration) {
+	if pause == 0 {
+		u.talk("✓", "attached", "%s, nothing paused", how)
+		return
+	}
+	u.talk("✓", "attached", "%s, one thread paused for %v in all", how, pause.Round(time.Microsecond))
+}
+
+func (u *ui) Detaching(why string) {
+	if u.verbose {
+		u.talk("·", "detaching", "%s", why)
+	}
+}
+
+func (u *ui) Detached(how string) { u.talk("✓", "detached", "%s", how) }
+
+func (u *ui) Warn(text string) { u.say("rtl-attach: warning: %s", safe(text)) }
+
+func (u *ui) Debug(text string) {
+	if u.verbose {
+		u.talk("·", "", "%s", safe(text))
+	}
+}
+
+func (u *ui) Recording(elapsed, total time.Duration, p collector.Progress) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.elapsed = elapsed
+	if u.quiet || !u.terminal || time.Since(u.drawnAt) < drawPeriod {
+		return
+	}
+	u.drawnAt, u.drawn = time.Now(), true
+	window := fmt.Sprintf("%.1fs", elapsed.Seconds())
+	if total > 0 {
+		window = fmt.Sprintf("%s %s/%v", bar(elapsed, total), window, total)
+	}
+	fmt.Fprintf(os.Stderr, "\r\x1b[K● recording   %s  %dk dispatches  %d MB  %d lost",
+		window, p.Dispatches/1000, p.RingBytes>>20, p.LostRecords)
+}
+
+func bar(elapsed, total time.Duration) string {
+	const width = 16
+	n := min(width, int(elapsed*width/total))
+	return strings.Repeat("█", n) + strings.Repeat("░", width-n)
+}
+
+func (u *ui) interrupted() {
+	u.mu.Lock()
+	u.stopped = u.elapsed
+	u.mu.Unlock()
+	u.say("^C detaching (press again to skip the drain)…")
+}
+
+// finish is the end of the talk about the recording.
+func (u *ui) finish() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.erase()
+	if u.stopped > 0 {
+		fmt.Fprintf(os.Stderr, "stopped early at %.1fs\n", u.stopped.Seconds())
+	}
+}
+
+// explainCode says in words what an exit code means that is no failure.
+func (u *ui) explainCode(code session.ExitCode) {
+	switch code {
+	case session.TargetExited:
+		u.say("rtl-attach: the target exited while attached; the trace is saved to that moment")
+	case session.NothingSeen:
+		u.say("rtl-attach: detached, but nothing was recorded: no kernel was dispatched through a queue that could be seen")
+	}
+}
+
+// fail prints an error and returns its exit code.
+func fail(err error) session.ExitCode {
+	var (
+		failure *session.Failure
+		usage   usageError
+	)
+	if errors.As(err, &failure) {
+		fmt.Fprintf(os.Stderr, "rtl-attach: error: %s\n", safe(failure.What))
+		for _, line := range [][2]string{{"cause", failure.Cause}, {"fix", failure.Fix}, {"target", failure.Target}} {
+			if line[1] != "" {
+				fmt.Fprintf(os.Stderr, "  %-7s %s\n", line[0], safe(line[1]))
+			}
+		}
+		return failure.Code
+	}
+	fmt.Fprintf(os.Stderr, "rtl-attach: error: %s\n", safe(err.Error()))
+	if errors.As(err, &usage) || isCobraUsage(err) {
+		fmt.Fprintln(os.Stderr, "  fix     see rtl-attach --help")
+		return session.Usage
+	}
+	return session.Failed
+}
+
+// isCobraUsage knows the errors that cobra makes itself before any verb runs.
+func isCobraUsage(err error) bool {
+	return strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "required flag")
+}
+
+// safe makes text that the target may have chosen fit for a terminal.
+func safe(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' && c != '\t' || c == 0x7f || c >= 0x80 && c < 0xa0 {
+			return '?'
+		}
+		return c
+	}, s)
+}

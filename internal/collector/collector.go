@@ -1,0 +1,141 @@
+// Package collector drains one ring into a Sink.
+//
+// It is the border of trust: the ring package promises whole records of known
+// types, this one that ids were defined before they are used, that tables stay
+// bounded whatever the target writes, and that what was published is accounted
+// for dispatch by dispatch (coverage.go). What a Sink gets is sound.
+package collector
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// A Sink takes what was recorded; *tracedb.Session is one. Calls come from one
+// goroutine, and batches are valid only during the call.
+type Sink interface {
+	Agent(tracedb.Agent) error
+	Queue(tracedb.Queue) error
+	CodeObject(tracedb.CodeObject) error
+	Launch(tracedb.Launch) error
+	Dispatches([]tracedb.Dispatch) error
+	Untimed(tracedb.Untimed) error
+	Window(tracedb.Window) error
+	Lost(tracedb.Loss) error
+	Flush() error // called at least four times a second
+	End(tracedb.End) error
+}
+
+const (
+	batchDispatches = 4096
+	drainRecords    = 16384
+
+	// The ring is left alone below its watermark for at most longestPeriod, so
+	// that live figures move and a killed recorder loses little, and for less
+	// where it would fill meanwhile at fastest: the watermark's wake-up may come
+	// too late for a small ring.
+	longestPeriod  = 100 * time.Millisecond
+	shortestPeriod = time.Millisecond
+	fastest        = 4_000_000 // records per second
+)
+
+func periodFor(ringBytes uint64) time.Duration {
+	fills := time.Duration(ringBytes/ring.LineBytes) * time.Second / fastest
+	return min(max(fills/2, shortestPeriod), longestPeriod)
+}
+
+// A Collector reads one session's ring.
+type Collector struct {
+	reader *ring.Reader
+	sink   Sink
+	period time.Duration
+
+	tables   tables
+	coverage coverage
+	batch    []tracedb.Dispatch
+	end      *ring.EndRecord
+	tally    tally
+	stats    stats
+}
+
+// New makes a collector; Run does the work.
+func New(reader *ring.Reader, sink Sink) *Collector {
+	return &Collector{
+		reader:   reader,
+		sink:     sink,
+		period:   periodFor(reader.SizeBytes()),
+		coverage: coverage{},
+		batch:    make([]tracedb.Dispatch, 0, batchDispatches),
+	}
+}
+
+// Run drains the ring until the session's last record, or until gone is closed
+// (the target has exited) or ctx is done, and then once more what is there. It
+// closes the session in the sink also when the ring turns out to be corrupt;
+// the error then says so, beside a Result that holds up to that point.
+func (c *Collector) Run(ctx context.Context, gone <-chan struct{}) (Result, error) {
+	err := c.drainAll(ctx, gone)
+	if err == nil || errors.Is(err, ring.ErrCorrupt) {
+		result, finishErr := c.finish(err)
+		return result, errors.Join(err, finishErr)
+	}
+	return c.result(), err
+}
+
+func (c *Collector) drainAll(ctx context.Context, gone <-chan struct{}) error {
+	for {
+		// Asked before the drain: what was written before is then drained.
+		last := c.reader.Ended() || ctx.Err() != nil || closed(gone)
+		if err := c.drain(); err != nil {
+			return err
+		}
+		if last || c.end != nil {
+			return nil
+		}
+		if err := c.sink.Flush(); err != nil {
+			return err
+		}
+		c.reader.Wait(c.period)
+	}
+}
+
+func closed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
+// drain empties the ring once. It is bounded by the ring's size, so that a
+// producer that never stops cannot keep it here.
+func (c *Collector) drain() error {
+	for limit := int(c.reader.SizeBytes() / ring.LineBytes); limit > 0 && c.end == nil; {
+		n, err := c.reader.Drain(min(limit, drainRecords), c.record)
+		if flushErr := c.flushBatch(); err == nil {
+			err = flushErr
+		}
+		c.publish()
+		if err != nil || n == 0 {
+			return err
+		}
+		limit -= n
+	}
+	return nil
+}
+
+// flushBatch hands over the dispatches gathered so far. Definitions go straight
+// to the sink, which is right: a batch uses only what came before it.
+func (c *Collector) flushBatch() error {
+	if len(c.batch) == 0 {
+		return nil
+	}
+	err := c.sink.Dispatches(c.batch)
+	c.batch = c.batch[:0]
+	return err
+}

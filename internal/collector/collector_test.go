@@ -1,0 +1,319 @@
+package collector
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/internal/ring/ringtest"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// memory is a Sink that keeps everything.
+type memory struct {
+	agents      []tracedb.Agent
+	queues      []tracedb.Queue
+	codeObjects []tracedb.CodeObject
+	launches    []tracedb.Launch
+	dispatches  []tracedb.Dispatch
+	untimed     []tracedb.Untimed
+	windows     []tracedb.Window
+	losses      []tracedb.Loss
+	ends        []tracedb.End
+	full        error // what Dispatches answers
+}
+
+func (m *memory) Agent(a tracedb.Agent) error { m.agents = append(m.agents, a); return nil }
+func (m *memory) Queue(q tracedb.Queue) error { m.queues = append(m.queues, q); return nil }
+func (m *memory) CodeObject(o tracedb.CodeObject) error {
+	m.codeObjects = append(m.codeObjects, o)
+	return nil
+}
+func (m *memory) Launch(l tracedb.Launch) error   { m.launches = append(m.launches, l); return nil }
+func (m *memory) Untimed(u tracedb.Untimed) error { m.untimed = append(m.untimed, u); return nil }
+func (m *memory) Window(w tracedb.Window) error   { m.windows = append(m.windows, w); return nil }
+func (m *memory) Lost(l tracedb.Loss) error       { m.losses = append(m.losses, l); return nil }
+func (m *memory) End(e tracedb.End) error         { m.ends = append(m.ends, e); return nil }
+func (m *memory) Flush() error                    { return nil }
+func (m *memory) Dispatches(batch []tracedb.Dispatch) error {
+	m.dispatches = append(m.dispatches, batch...)
+	return m.full
+}
+
+func (m *memory) loss(cause string) (records uint64, said bool) {
+	for _, l := range m.losses {
+		if l.Cause == cause {
+			records, said = records+l.Records, true
+		}
+	}
+	return records, said
+}
+
+// collect runs a collector over what produce writes, to the end.
+func collect(t *testing.T, produce func(p *ringtest.Producer)) (*memory, Result, error) {
+	t.Helper()
+	p := ringtest.NewProducer(t, 1<<16)
+	produce(p)
+	return run(t, p)
+}
+
+func run(t *testing.T, p *ringtest.Producer) (*memory, Result, error) {
+	t.Helper()
+	r, err := ring.Open(p.File, 1, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	sink := &memory{}
+	gone := make(chan struct{})
+	close(gone) // everything is written already
+	result, err := New(r, sink).Run(context.Background(), gone)
+	return sink, result, err
+}
+
+// define writes what the records of these tests refer to: agent 1, queue 1, launch 1.
+func define(p *ringtest.Producer) {
+	p.String(1, "gfx90a")
+	p.String(2, "_Z4gemmPf.kd")
+	ringtest.Put(p, ring.Agent{ID: 1, Name: 1})
+	ringtest.Put(p, ring.Queue{ID: 1, Agent: 1})
+	ringtest.Put(p, ring.Launch{ID: 1, Name: 2, Agent: 1})
+}
+
+func window(p *ringtest.Producer, kind ring.WindowKind, w ring.Window) {
+	w.Queue, w.Kind = 1, uint32(kind)
+	ringtest.Put(p, w)
+}
+
+func TestCoverageAddsUp(t *testing.T) {
+	sink, result, err := collect(t, func(p *ringtest.Producer) {
+		define(p)
+		window(p, ring.WindowOpen, ring.Window{Index: 100, Raw: 9, TimeNS: 50})
+		for i := range uint64(6) {
+			ringtest.Put(p, ring.Dispatch{Queue: 1, Launch: 1, Index: 100 + i, StartNS: 100, EndNS: 200, SubmitNS: 90, TID: 7})
+		}
+		ringtest.Put(p, ring.Untimed{Queue: 1, Index: 106, Count: 3, Reason: uint32(ring.ReasonNoSignal)})
+		ringtest.Put(p, ring.Untimed{Queue: 1, Index: 110, Count: 2, Reason: uint32(ring.ReasonAfterDetach)})
+		window(p, ring.WindowClose, ring.Window{Index: 112, Dispatches: 9, Others: 1, After: 2, TimeNS: 300, Raw: 9})
+		p.End(ring.EndRecord{End: uint32(ring.EndDetach), ArmedNS: 40, DetachedNS: 310})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []tracedb.Coverage{{
+		Queue: 1, Windows: 1, Dispatches: 9, Timed: 6, Untimed: 3, Others: 1, After: 2, RawBefore: 9,
+	}}
+	if !slices.Equal(result.Coverage, want) {
+		t.Errorf("coverage %+v", result.Coverage)
+	}
+	if len(sink.losses) != 0 {
+		t.Errorf("losses out of nothing: %+v", sink.losses)
+	}
+	if len(sink.dispatches) != 6 || sink.launches[0].Symbol != "_Z4gemmPf.kd" || sink.agents[0].Name != "gfx90a" {
+		t.Errorf("%d dispatches, %+v, %+v", len(sink.dispatches), sink.launches, sink.agents)
+	}
+	if !result.Ended || result.End != ring.EndDetach || sink.ends[0].DetachedNS != 310 || !sink.windows[0].Closed {
+		t.Errorf("end %+v, windows %+v", sink.ends, sink.windows)
+	}
+}
+
+// Each way in which a session can be incomplete is said, with its number.
+func TestIncompleteSessions(t *testing.T) {
+	dispatch := ring.Dispatch{Queue: 1, Launch: 1, StartNS: 1, EndNS: 2, SubmitNS: 1}
+	end := ring.EndRecord{End: uint32(ring.EndDetach)}
+	for name, c := range map[string]struct {
+		produce func(p *ringtest.Producer)
+		cause   string
+		records uint64
+	}{
+		"no end": {func(p *ringtest.Producer) {}, CauseNoEnd, 0},
+		"lost": {func(p *ringtest.Producer) {
+			p.Hole(5)
+			ringtest.Put(p, ring.LostRecord{Count: 5, FromNS: 1, UntilNS: 2})
+			p.End(end)
+		}, CauseRingFull, 5},
+		"lost after the last word": {func(p *ringtest.Producer) {
+			ringtest.Put(p, ring.LostRecord{Count: 5})
+			p.End(ring.EndRecord{RecordsLost: 8})
+		}, CauseRingFull, 8},
+		"hole": {func(p *ringtest.Producer) {
+			p.Hole(3)
+			p.End(end)
+		}, CauseHole, 3},
+		"bad times": {func(p *ringtest.Producer) {
+			ringtest.Put(p, ring.Dispatch{Queue: 1, Launch: 1, StartNS: 2, EndNS: 1})
+			ringtest.Put(p, ring.Dispatch{Queue: 1, Launch: 1, StartNS: 2, EndNS: 1 << 63})
+			p.End(end)
+		}, CauseBadTimes, 2},
+		"undefined": {func(p *ringtest.Producer) {
+			d := dispatch
+			d.Queue, d.Launch = 44, 0
+			ringtest.Put(p, d)
+			ringtest.Put(p, ring.Launch{ID: 9, Name: 77, Agent: 5})
+			p.End(end)
+		}, CauseUndefined, 4},
+		"refused": {func(p *ringtest.Producer) {
+			ringtest.Put(p, ring.Queue{ID: 1})
+			ringtest.Put(p, ring.Queue{ID: 1 << 31})
+			ringtest.Put(p, ring.Agent{})
+			ringtest.Put(p, ring.Untimed{Queue: 1, Reason: 99, Count: 1})
+			ringtest.Put(p, ring.Untimed{Queue: 1, Reason: 2, Count: 1 << 63})
+			ringtest.Put(p, ring.Window{Queue: 1, Kind: 9})
+			p.String(1, "again")
+			p.End(end)
+		}, CauseRefused, 7},
+		"after the end": {func(p *ringtest.Producer) {
+			p.End(end)
+			ringtest.Put(p, dispatch)
+		}, CauseAfterEnd, 1},
+		"crooked window": {func(p *ringtest.Producer) {
+			window(p, ring.WindowOpen, ring.Window{Index: 10})
+			window(p, ring.WindowClose, ring.Window{Index: 20, Dispatches: 3})
+			p.End(end)
+		}, CauseCrooked, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sink, _, err := collect(t, func(p *ringtest.Producer) {
+				define(p)
+				c.produce(p)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if records, said := sink.loss(c.cause); !said || records != c.records {
+				t.Errorf("%q: %d, said %t, want %d; all: %+v", c.cause, records, said, c.records, sink.losses)
+			}
+			if len(sink.ends) != 1 {
+				t.Errorf("%d ends", len(sink.ends))
+			}
+		})
+	}
+}
+
+func TestAgentMayBeDefinedAfterItsUse(t *testing.T) {
+	sink, _, err := collect(t, func(p *ringtest.Producer) {
+		ringtest.Put(p, ring.Launch{ID: 1, Agent: 5})
+		ringtest.Put(p, ring.Queue{ID: 1, Agent: 6})
+		ringtest.Put(p, ring.Agent{ID: 5})
+		p.End(ring.EndRecord{})
+	})
+	if err != nil || sink.launches[0].Agent != 5 || sink.queues[0].Agent != 6 {
+		t.Errorf("%v, %+v, %+v", err, sink.launches, sink.queues)
+	}
+	if records, _ := sink.loss(CauseUndefined); records != 1 {
+		t.Errorf("%d undefined, want agent 6", records)
+	}
+}
+
+func TestMissingDispatchesAreUnexplained(t *testing.T) {
+	_, result, err := collect(t, func(p *ringtest.Producer) {
+		define(p)
+		window(p, ring.WindowOpen, ring.Window{Index: 0})
+		ringtest.Put(p, ring.Dispatch{Queue: 1, Launch: 1, StartNS: 1, EndNS: 2})
+		window(p, ring.WindowClose, ring.Window{Index: 5, Dispatches: 5})
+		p.End(ring.EndRecord{})
+	})
+	if err != nil || result.Coverage[0].Unexplained != 4 {
+		t.Errorf("%v, %+v", err, result.Coverage)
+	}
+}
+
+func TestWindowLeftOpen(t *testing.T) {
+	sink, result, err := collect(t, func(p *ringtest.Producer) {
+		define(p)
+		window(p, ring.WindowOpen, ring.Window{Index: 0, TimeNS: 3})
+		ringtest.Put(p, ring.Dispatch{Queue: 1, Launch: 1, StartNS: 1, EndNS: 2})
+	})
+	c := result.Coverage[0]
+	if err != nil || c.WindowsOpen != 1 || c.Unexplained != 0 || len(sink.windows) != 1 || sink.windows[0].Closed {
+		t.Errorf("%v, %+v, %+v", err, c, sink.windows)
+	}
+}
+
+func TestCorruptRingStillEndsTheSession(t *testing.T) {
+	p := ringtest.NewProducer(t, 1<<16)
+	define(p)
+	ringtest.Put(p, ring.Dispatch{Queue: 1, Launch: 1, StartNS: 1, EndNS: 2})
+	p.Header.Head += 64 // a line of zeroes: padding of no lines
+	sink, result, err := run(t, p)
+	if !errors.Is(err, ring.ErrCorrupt) {
+		t.Fatalf("got %v", err)
+	}
+	if _, said := sink.loss(CauseCorrupt); !said || result.Timed != 1 || len(sink.dispatches) != 1 || len(sink.ends) != 1 {
+		t.Errorf("%+v, %+v", result, sink)
+	}
+}
+
+func TestSinkErrorEndsTheRun(t *testing.T) {
+	p := ringtest.NewProducer(t, 1<<16)
+	define(p)
+	ringtest.Put(p, ring.Dispatch{Queue: 1, Launch: 1, StartNS: 1, EndNS: 2})
+	r, err := ring.Open(p.File, 1, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	full := errors.New("disk full")
+	sink := &memory{full: full}
+	if _, err := New(r, sink).Run(context.Background(), nil); !errors.Is(err, full) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A live producer on a small ring: wrap-around, back-pressure, wake-ups.
+func TestLiveProducer(t *testing.T) {
+	p := ringtest.NewProducer(t, 4096)
+	r, err := ring.Open(p.File, 1, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	const dispatches = 5000
+	go func() {
+		define(p)
+		for i := uint64(0); i < dispatches; {
+			if ringtest.Put(p, ring.Dispatch{Queue: 1, Launch: 1, Index: i, StartNS: i, EndNS: i + 1}) {
+				i++
+			} else {
+				p.Wake() // an honest worker wakes at the watermark
+			}
+		}
+		for !p.End(ring.EndRecord{End: uint32(ring.EndDetach)}) {
+			p.Wake()
+		}
+	}()
+	sink := &memory{}
+	c := New(r, sink)
+	result, err := c.Run(context.Background(), nil)
+	if err != nil || result.Timed != dispatches || result.Holes != 0 {
+		t.Fatalf("%v, %+v", err, result)
+	}
+	for i, d := range sink.dispatches {
+		if d.Index != uint64(i) {
+			t.Fatalf("dispatch %d has index %d", i, d.Index)
+		}
+	}
+	if p := c.Progress(); p.Dispatches != dispatches || p.RingBytes < dispatches*ring.LineBytes {
+		t.Errorf("progress %+v", p)
+	}
+}
+
+// FuzzCollect: whatever lines a target writes, the collector ends, and says so in a session's end.
+func FuzzCollect(f *testing.F) {
+	f.Add([]byte{6, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0}, uint16(1))
+	f.Add([]byte{3, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0}, uint16(2))
+	f.Fuzz(func(t *testing.T, lines []byte, count uint16) {
+		p := ringtest.NewProducer(t, 1<<16)
+		copy(p.Lines, lines)
+		p.Header.Head = uint64(count) % 1024 * ring.LineBytes
+		sink, _, err := run(t, p)
+		if err != nil && !errors.Is(err, ring.ErrCorrupt) {
+			t.Fatal(err)
+		}
+		if len(sink.ends) != 1 {
+			t.Fatalf("%d ends", len(sink.ends))
+		}
+	})
+}

@@ -1,0 +1,41 @@
+package collector
+
+import (
+	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// Counters names the payload's counters as abi.h does, for the trace.
+func Counters(c ring.Counters) []tracedb.Counter {
+	out := []tracedb.Counter{
+		{Name: "packets", Value: c.Packets},
+		{Name: "dispatches", Value: c.Dispatches},
+		{Name: "timed_pool", Value: c.TimedPool},
+		{Name: "timed_app", Value: c.TimedApp},
+		{Name: "records", Value: c.Records},
+		{Name: "records_lost", Value: c.RecordsLost},
+		{Name: tracedb.CounterQueuesSeen, Value: c.QueuesSeen},
+		{Name: "queues_foreign", Value: c.QueuesForeign},
+		{Name: "queues_refused", Value: c.QueuesRefused},
+		{Name: "raw_claims", Value: c.RawClaims},
+		{Name: "flips", Value: c.Flips},
+		{Name: "flip_aborts", Value: c.FlipAborts},
+		{Name: "kicks", Value: c.Kicks},
+		{Name: "bells_unindexed", Value: c.BellsUnindexed},
+		{Name: "signals_created", Value: c.SignalsCreated},
+		{Name: "signals_quarantined", Value: c.SignalsQuarantined},
+		{Name: "names_resolved", Value: c.NamesResolved},
+		{Name: "names_unresolved", Value: c.NamesUnresolved},
+		{Name: "worker_rounds", Value: c.WorkerRounds},
+		{Name: "worker_cpu_ns", Value: c.WorkerCPUNS},
+		{Name: "grace_ns", Value: c.GraceNS},
+		{Name: "grace_threads", Value: c.GraceThreads},
+		{Name: "grace_waited", Value: c.GraceWaited},
+		{Name: "grace_asked", Value: c.GraceAsked},
+		{Name: "drain_ns", Value: c.DrainNS},
+	}
+	for reason, r := range tracedb.Reasons {
+		out = append(out, tracedb.Counter{Name: "untimed_" + r.Name, Value: c.Untimed[reason]})
+	}
+	return out
+}

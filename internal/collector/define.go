@@ -1,0 +1,83 @@
+package collector
+
+import (
+	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// define takes a record that others refer to by its id.
+func (c *Collector) define(r *ring.Record) error {
+	switch r.Type() {
+	case ring.TypeAgent:
+		return c.agent(r.Agent())
+	case ring.TypeQueue:
+		return c.queue(r.Queue())
+	case ring.TypeLaunch:
+		return c.launch(r.Launch())
+	default: // ring hands out known types only
+		return c.codeObject(r.CodeObject())
+	}
+}
+
+func (c *Collector) agent(a *ring.Agent) error {
+	if a.ID >= maxAgents || !c.tables.agents.add(a.ID) {
+		c.tally.refused++
+		return nil
+	}
+	return c.sink.Agent(tracedb.Agent{
+		ID: a.ID, GPU: a.GPU, Name: c.text(a.Name), Product: c.text(a.Product),
+		Handle: a.Handle, DriverNode: a.DriverNode, BDF: a.BDF, ComputeUnits: a.ComputeUnits,
+	})
+}
+
+func (c *Collector) queue(q *ring.Queue) error {
+	if !c.tables.queues.add(q.ID) {
+		c.tally.refused++
+		return nil
+	}
+	c.coverage.of(q.ID) // a queue on which nothing happens is covered, too
+	return c.sink.Queue(tracedb.Queue{
+		ID: q.ID, Agent: c.knownAgent(q.Agent), Address: q.Address, HSAID: q.HSAID, Doorbell: q.Doorbell,
+		SizePackets: q.Size, Type: q.Type, Flags: q.Flags,
+	})
+}
+
+func (c *Collector) launch(l *ring.Launch) error {
+	if !c.tables.launches.add(l.ID) {
+		c.tally.refused++
+		return nil
+	}
+	return c.sink.Launch(tracedb.Launch{
+		ID: l.ID, Agent: c.knownAgent(l.Agent), Symbol: c.text(l.Name), Grid: l.Grid, Workgroup: l.Workgroup,
+		GroupSegmentBytes: l.GroupSegmentBytes, PrivateSegmentBytes: l.PrivateSegmentBytes, KernelObject: l.KernelObject,
+	})
+}
+
+func (c *Collector) codeObject(o *ring.CodeObject) error {
+	if !c.tables.codeObjects.add(o.ID) {
+		c.tally.refused++
+		return nil
+	}
+	return c.sink.CodeObject(tracedb.CodeObject{
+		ID: o.ID, Agent: c.knownAgent(o.Agent), URI: c.text(o.URI),
+		Executable: o.Executable, LoadBase: o.LoadBase, LoadSizeBytes: o.LoadSize,
+	})
+}
+
+// knownAgent lets an id through that is still to be defined: the payload learns
+// late what some agents are. Those that never come are counted at the end.
+// 0 stands for "unknown" in the ABI, here and in text.
+func (c *Collector) knownAgent(id uint32) uint32 {
+	if id != 0 && !c.tables.agents.has(id) && !c.tables.awaited.has(id) {
+		return c.known(id < maxAgents && c.tables.awaited.add(id), id)
+	}
+	return id
+}
+
+func (c *Collector) text(id uint32) string {
+	s, ok := c.tables.strings[id]
+	if !ok && id != 0 {
+		c.tally.undefined++
+	}
+	return s
+}

@@ -1,0 +1,106 @@
+package collector
+
+import (
+	"math"
+
+	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// record takes one record from the ring. Its error is the sink's: what a record
+// gets wrong is counted, not returned.
+func (c *Collector) record(r *ring.Record) error {
+	if c.end != nil {
+		c.tally.afterEnd++
+		return nil
+	}
+	switch r.Type() {
+	case ring.TypeDispatch:
+		return c.dispatch(r.Dispatch())
+	case ring.TypeUntimed:
+		return c.untimed(r.Untimed())
+	case ring.TypeWindow:
+		return c.window(r.Window())
+	case ring.TypeLost:
+		return c.lost(r.Lost())
+	case ring.TypeString:
+		c.tally.refusedIf(!c.tables.addString(r.StringLine().ID, r.Text))
+		return nil
+	case ring.TypeEnd:
+		end := *r.End()
+		c.end = &end
+		return nil
+	default:
+		return c.define(r)
+	}
+}
+
+func (c *Collector) dispatch(d *ring.Dispatch) error {
+	// A submit after the start is let through: the GPU's clock is only estimated.
+	if d.EndNS < d.StartNS || !soundTime(d.EndNS) || !soundTime(d.SubmitNS) {
+		c.tally.badTimes++
+		return nil
+	}
+	submitNS := d.SubmitNS
+	if d.Flags&ring.FlagSubmitUnknown != 0 {
+		submitNS = 0
+	}
+	queue := c.known(c.tables.queues.has(d.Queue), d.Queue)
+	c.batch = append(c.batch, tracedb.Dispatch{
+		StartNS: d.StartNS, EndNS: d.EndNS, SubmitNS: submitNS, Index: d.Index, TID: d.TID, Flags: d.Flags,
+		Queue:  queue,
+		Launch: c.known(c.tables.launches.has(d.Launch), d.Launch),
+	})
+	c.tally.timed++
+	c.coverage.of(queue).Timed++
+	if len(c.batch) == cap(c.batch) {
+		return c.flushBatch()
+	}
+	return nil
+}
+
+func (c *Collector) untimed(u *ring.Untimed) error {
+	reason := ring.Reason(u.Reason)
+	if reason >= ring.ReasonCount || u.Count == 0 || u.Count > maxRun || !soundTime(u.SubmitNS) {
+		c.tally.refused++
+		return nil
+	}
+	queue := c.known(c.tables.queues.has(u.Queue), u.Queue)
+	c.tally.untimed[reason] += u.Count
+	if reason != ring.ReasonAfterDetach {
+		c.coverage.of(queue).Untimed += u.Count
+	}
+	launch := uint32(0) // unknown is an honest answer here
+	if u.Launch != 0 {
+		launch = c.known(c.tables.launches.has(u.Launch), u.Launch)
+	}
+	return c.sink.Untimed(tracedb.Untimed{
+		Queue: queue, Launch: launch, TID: u.TID, Reason: u.Reason,
+		Index: u.Index, Packets: u.Count, SubmitNS: u.SubmitNS,
+	})
+}
+
+func (c *Collector) lost(l *ring.LostRecord) error {
+	if l.Count > maxRun || !soundTime(l.FromNS) || !soundTime(l.UntilNS) {
+		c.tally.refused++
+		return nil
+	}
+	c.tally.lost += l.Count
+	return c.sink.Lost(tracedb.Loss{Cause: CauseRingFull, Records: l.Count, FromNS: l.FromNS, UntilNS: l.UntilNS})
+}
+
+// maxRun bounds the counts in a record: sums of hostile ones must not overflow.
+const maxRun = 1 << 48
+
+// soundTime: what SQLite can hold and a clock can show.
+func soundTime(ns uint64) bool { return ns <= math.MaxInt64/2 }
+
+// known replaces an id that was never defined by 0, and counts it. That happens
+// honestly, too, when the definition was discarded by a full ring.
+func (c *Collector) known(defined bool, id uint32) uint32 {
+	if defined {
+		return id
+	}
+	c.tally.undefined++
+	return 0
+}

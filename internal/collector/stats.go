@@ -1,0 +1,34 @@
+package collector
+
+import "sync/atomic"
+
+// stats are the live figures of a session, for other goroutines.
+type stats struct {
+	timed, untimed, lost, bytes atomic.Uint64
+}
+
+// A Progress is one look at them.
+type Progress struct {
+	Dispatches  uint64 // timed
+	Untimed     uint64
+	LostRecords uint64
+	RingBytes   uint64 // drained from the ring
+}
+
+// Progress may be called at any time, from any goroutine.
+func (c *Collector) Progress() Progress {
+	return Progress{
+		Dispatches:  c.stats.timed.Load(),
+		Untimed:     c.stats.untimed.Load(),
+		LostRecords: c.stats.lost.Load(),
+		RingBytes:   c.stats.bytes.Load(),
+	}
+}
+
+// publish shows the tally to Progress.
+func (c *Collector) publish() {
+	c.stats.timed.Store(c.tally.timed)
+	c.stats.untimed.Store(c.tally.untimedTotal())
+	c.stats.lost.Store(max(c.tally.lost, c.reader.Holes())) // a discarded record leaves a hole, too
+	c.stats.bytes.Store(c.reader.ConsumedBytes())
+}

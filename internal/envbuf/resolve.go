@@ -1,0 +1,73 @@
+package envbuf
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Resolve gives every key its value, as the payload will see it: the last
+// variable of that name, or the default. Variables without a key are ignored;
+// a bad value is refused even when a later one would win.
+func Resolve(vars []Var) (map[string]string, error) {
+	settings := make(map[string]string, len(Keys))
+	for i := range Keys {
+		settings[Keys[i].Name] = Keys[i].defaultText()
+	}
+	at := countBytes
+	for _, v := range vars {
+		if i := slices.IndexFunc(Keys, func(k Key) bool { return k.Name == v.Name }); i >= 0 {
+			value, complaint := Keys[i].normal(v.Value)
+			if complaint != "" {
+				return nil, &Fault{at + len(v.Name) + 1, v.Name + ": " + complaint}
+			}
+			settings[v.Name] = value
+		}
+		at += v.sizeBytes()
+	}
+	return settings, nil
+}
+
+func (k *Key) defaultText() string {
+	switch k.Kind {
+	case Number:
+		return strconv.FormatUint(k.Default, 10)
+	case Choice:
+		return k.Choices[k.Default]
+	default:
+		return ""
+	}
+}
+
+// normal returns a value in its one spelling ("007" is 7), or what is wrong with it.
+func (k *Key) normal(value string) (normal, complaint string) {
+	switch k.Kind {
+	case Number:
+		return k.normalNumber(value)
+	case Choice:
+		if !slices.Contains(k.Choices, value) {
+			return "", "not one of " + strings.Join(k.Choices, "|")
+		}
+	default:
+		if uint64(len(value)) >= k.Max {
+			return "", fmt.Sprintf("longer than %d bytes", k.Max-1)
+		}
+	}
+	return value, ""
+}
+
+func (k *Key) normalNumber(value string) (normal, complaint string) {
+	if value == "" || strings.Trim(value, "0123456789") != "" {
+		return "", "not a decimal number"
+	}
+	n, err := strconv.ParseUint(value, 10, 64)
+	switch {
+	case err != nil || n < k.Min || n > k.Max: // the digits are fine, so err is overflow
+		return "", fmt.Sprintf("not between %d and %d", k.Min, k.Max)
+	case k.PowerOfTwo && bits.OnesCount64(n) != 1:
+		return "", "not a power of two"
+	}
+	return strconv.FormatUint(n, 10), ""
+}

@@ -1,0 +1,109 @@
+/*
+ * boot.h: what the bootstrap code in the target and the tool share. Go reads
+ * these structs through internal/inject/zboot.go, generated from this file.
+ *
+ *   RX mapping, one page     boot.bin, entered at its first byte
+ *   RW mapping, right above  struct rtl_boot, the raw thread's stack, its TCB
+ *
+ * The tool fills both while the target runs, then a parked thread makes one
+ * raw clone. The raw thread calls pthread_create and exits. The pthread creates
+ * two memfds and serves commands; from there on everything that the tool
+ * writes goes into those files, never again into the target's memory: should
+ * the pthread run out of patience and unmap all this, nobody is hurt.
+ */
+#ifndef RTL_BOOT_H
+#define RTL_BOOT_H
+
+#include <stdint.h>
+
+#define RTL_BOOT_MAGIC 0x544f4f422d4c5452ull /* "RTL-BOOT" */
+#define RTL_BOOT_SHARED_SIZE 69632           /* bytes of struct rtl_boot_shared */
+
+enum rtl_boot_phase {
+	RTL_BOOT_NEW = 0,    /* no thread has been here */
+	RTL_BOOT_RAW = 1,    /* the raw thread is on its way to pthread_create */
+	RTL_BOOT_THREAD = 2, /* the pthread runs */
+	RTL_BOOT_READY = 3,  /* the files are there, commands are served */
+	RTL_BOOT_FAILED = 4, /* error and failed say why; no thread is left */
+};
+
+/* Which call failed. */
+enum rtl_boot_failed {
+	RTL_BOOT_NOTHING = 0,
+	RTL_BOOT_PTHREAD_CREATE = 1,
+	RTL_BOOT_MEMFD = 2,
+	RTL_BOOT_TRUNCATE = 3,
+	RTL_BOOT_SEAL = 4,
+	RTL_BOOT_MMAP = 5,
+};
+
+/* At the start of the RW mapping. The tool writes it before the clone and
+ * only reads it afterwards. */
+struct rtl_boot {
+	uint64_t magic;
+	uint64_t nonce; /* of this injection */
+	uint32_t phase; /* enum rtl_boot_phase */
+	uint32_t failed; /* enum rtl_boot_failed */
+	int32_t error;  /* -errno of that call */
+	uint32_t raw_alive; /* 1; the kernel clears it when the raw thread is gone */
+	uint32_t thread_tid; /* the pthread, in the target's pid namespace */
+	int32_t shared_fd;
+	int32_t payload_fd;
+	uint32_t reserved;
+
+	/* Written by the tool: */
+	uint64_t map_start; /* RX and RW together */
+	uint64_t map_bytes;
+	uint64_t stack_bytes; /* of the pthread, 0: the target's default */
+	uint64_t idle_ns; /* without a command for this long, the pthread leaves */
+	uint64_t ctype_init; /* functions of libc; 0 where there is none */
+	uint64_t pthread_attr_init;
+	uint64_t pthread_attr_setdetachstate;
+	uint64_t pthread_attr_setstacksize;
+	uint64_t pthread_create;
+	uint64_t pthread_getspecific;
+	uint64_t pthread_setspecific;
+	uint64_t pthread_keys; /* __pthread_keys; 0 where libc hides it */
+	uint64_t call_tls_dtors;
+	uint64_t dlopen;
+	uint64_t dlsym;
+	uint64_t dlerror;
+	uint64_t free;
+	uint64_t munmap;
+
+	uint64_t thread; /* pthread_t, for pthread_create */
+	uint64_t attr[8]; /* pthread_attr_t is 56 bytes */
+};
+
+enum rtl_boot_command {
+	RTL_BOOT_NONE = 0,
+	RTL_BOOT_LOAD = 1,    /* dlopen path: handle, or text */
+	RTL_BOOT_RESOLVE = 2, /* dlsym(handle, name): address, or text */
+	RTL_BOOT_CALL = 3,    /* address(env, env_len): result */
+	RTL_BOOT_LEAVE = 4,   /* clean up and exit; not answered */
+};
+
+/* The file "rtl-boot", shared by tool and pthread. The tool writes a command
+ * with its arguments, bumps command_seq and wakes it; the pthread answers,
+ * sets answer_seq to it and wakes that. */
+struct rtl_boot_shared {
+	uint64_t nonce;
+	uint32_t command_seq; /* futex word */
+	uint32_t answer_seq;  /* futex word */
+	uint32_t command;     /* enum rtl_boot_command */
+	int32_t result;
+	uint64_t handle;
+	uint64_t address;
+	uint64_t garbage; /* LEAVE: free this first; 0: nothing */
+	uint64_t env_bytes;
+	char path[1024];
+	char name[128];
+	char text[1024];
+	char pad[1864];
+	unsigned char env[65536];
+};
+
+_Static_assert(sizeof(struct rtl_boot_shared) == RTL_BOOT_SHARED_SIZE, "whole pages");
+_Static_assert(__builtin_offsetof(struct rtl_boot_shared, env) == 4096, "env on a page of its own");
+
+#endif

@@ -1,0 +1,146 @@
+package inject
+
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/target"
+)
+
+// class orders threads by how well a stop suits them, best first.
+type class int
+
+const (
+	loops   class = iota // in a futex wait without time-out: every caller expects to be woken for nothing
+	parked               // in another wait without time-out
+	polls                // in epoll_wait without time-out: an interrupt alone leaks EINTR there
+	timed                // in a wait with a time-out, or in a call not known here
+	running              // on a CPU
+	unusable
+)
+
+// classify judges a thread by the syscall that it is in. It is pure.
+func classify(c target.Syscall) class {
+	const futexCmdMask, futexWait, futexWaitBitset = 0x7f, 0, 9
+	const untimed = ^uint32(0) // -1 as an int
+	a := c.Args
+	switch {
+	case c.Running:
+		return running
+	case c.Number < 0:
+		return unusable // blocked in no syscall: a page fault
+	}
+	switch c.Number {
+	case unix.SYS_FUTEX:
+		if op := a[1] & futexCmdMask; a[3] == 0 && (op == futexWait || op == futexWaitBitset) {
+			return loops
+		}
+	case unix.SYS_READ, unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.SYS_ACCEPT, unix.SYS_ACCEPT4,
+		unix.SYS_PAUSE, unix.SYS_RT_SIGSUSPEND, unix.SYS_WAIT4, unix.SYS_WAITID:
+		return parked
+	case unix.SYS_POLL:
+		if uint32(a[2]) == untimed {
+			return parked
+		}
+	case unix.SYS_PPOLL:
+		if a[2] == 0 {
+			return parked
+		}
+	case unix.SYS_SELECT, unix.SYS_PSELECT6:
+		if a[4] == 0 {
+			return parked
+		}
+	case unix.SYS_RT_SIGTIMEDWAIT:
+		if a[2] == 0 {
+			return polls
+		}
+	case unix.SYS_EPOLL_WAIT, unix.SYS_EPOLL_PWAIT:
+		if uint32(a[3]) == untimed {
+			return polls
+		}
+	case unix.SYS_EPOLL_PWAIT2:
+		if a[3] == 0 {
+			return polls
+		}
+	case unix.SYS_VFORK, unix.SYS_CLONE, unix.SYS_CLONE3:
+		return unusable // a vfork parent stops when its child is gone
+	}
+	return timed
+}
+
+// candidate is a thread that may be stopped.
+type candidate struct {
+	tid     int
+	class   class
+	cpu     int
+	seccomp int // mode
+}
+
+// enough good candidates end the search: a process may have 10,000 threads.
+const enough = 8
+
+// candidates lists threads to try, best first; prefer, if it still waits,
+// comes first of all. It looks at files in /proc and stops nobody.
+func candidates(t *target.Target, maps []target.Map, prefer int) ([]candidate, error) {
+	tids, err := t.Threads()
+	if err != nil {
+		return nil, err
+	}
+	// The leader last: it is the thread that an application watches.
+	if i := slices.Index(tids, t.PID); i >= 0 {
+		tids = append(slices.Delete(tids, i, i+1), t.PID)
+	}
+	if i := slices.Index(tids, prefer); i >= 0 {
+		tids = slices.Insert(slices.Delete(tids, i, i+1), 0, prefer)
+	}
+	var found []candidate
+	good := 0
+	for _, tid := range tids {
+		c, ok := judge(t, maps, tid)
+		if !ok {
+			continue
+		}
+		found = append(found, c)
+		if c.class <= parked {
+			if good++; good == enough || tid == prefer {
+				break
+			}
+		}
+	}
+	slices.SortStableFunc(found, func(a, b candidate) int { return int(a.class - b.class) })
+	return found, nil
+}
+
+func judge(t *target.Target, maps []target.Map, tid int) (candidate, bool) {
+	stat, err := t.ThreadStat(tid)
+	if err != nil || (stat.State != 'S' && stat.State != 'R') {
+		return candidate{}, false // D does not stop, T shall stay stopped
+	}
+	call, err := t.Syscall(tid)
+	if err != nil {
+		return candidate{}, false
+	}
+	c := candidate{tid: tid, class: classify(call), cpu: stat.CPU}
+	if c.class == unusable {
+		return c, false
+	}
+	status, err := t.ThreadStatus(tid)
+	if err != nil || status.Pending != 0 {
+		return c, false
+	}
+	if c.seccomp = status.Seccomp; c.class == running {
+		return c, true
+	}
+	if m, ok := target.FindMap(maps, call.SP); !ok || !stackLike(m, uint64(call.SP), 1) {
+		return c, false
+	}
+	return c, true
+}
+
+// stackLike reports whether m can be a stack on which bytes lie free below sp,
+// and a page more. Stacks are executable where any library asks for that, as
+// some of ROCm do (PT_GNU_STACK).
+func stackLike(m target.Map, sp, bytes uint64) bool {
+	return (m.Perms == "rw-p" || m.Perms == "rwxp") && m.Path != "[heap]" && sp-uint64(m.Start) >= bytes+pageBytes
+}

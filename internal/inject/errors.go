@@ -1,0 +1,50 @@
+package inject
+
+import (
+	"fmt"
+	"time"
+)
+
+// TimeoutError: the target did not do a step within its time.
+type TimeoutError struct {
+	PID   int
+	Step  string // "map memory", "start a thread", "load the payload", ...
+	After time.Duration
+}
+
+func (e *TimeoutError) Error() string {
+	return fmt.Sprintf("pid %d did not %s within %v", e.PID, e.Step, e.After)
+}
+
+// LoadError is the target's own loader's refusal of the payload.
+type LoadError struct {
+	Path string
+	Text string // dlerror()
+}
+
+func (e *LoadError) Error() string { return e.Text }
+
+// BootError is a failed call of the bootstrap in the target.
+type BootError struct {
+	Call string
+	Err  error
+}
+
+func (e *BootError) Error() string { return fmt.Sprintf("%s in the target: %v", e.Call, e.Err) }
+
+func (e *BootError) Unwrap() error { return e.Err }
+
+// RemainsError: something of ours is still in the target.
+type RemainsError struct {
+	What string
+	Err  error // why it had to be left; may be nil
+}
+
+func (e *RemainsError) Error() string {
+	if e.Err == nil {
+		return e.What + " remains in the target"
+	}
+	return fmt.Sprintf("%s remains in the target: %v", e.What, e.Err)
+}
+
+func (e *RemainsError) Unwrap() error { return e.Err }

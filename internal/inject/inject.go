@@ -1,0 +1,173 @@
+// Package inject gets code to run in a process that was not prepared for it:
+// two short stops of one parked thread, which makes three raw syscalls, and
+// a thread of our own that does the rest while everybody else runs.
+package inject
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/ptrace"
+	"github.com/rtl-attach/rtl-attach/internal/target"
+)
+
+// Request says what shall run in the target. Zero times mean the defaults.
+type Request struct {
+	Library     []byte      // the payload's bytes, or
+	LibraryPath string      // a path in the target's mount namespace, or
+	EntryAddr   target.Addr // an entry of a payload that is resident already
+	Entry       string      // to be looked up in the library
+	Env         []byte      // handed to the entry as (const void *, uint64_t)
+
+	StopTimeout  time.Duration // for a thread to stop; then another is tried (20 ms)
+	MapTimeout   time.Duration // for the mappings to appear (100 ms)
+	BootTimeout  time.Duration // for the bootstrap thread to answer (1 s)
+	LoadTimeout  time.Duration // for dlopen (10 s)
+	EntryTimeout time.Duration // for the entry to return (30 s)
+	IdleTimeout  time.Duration // the bootstrap leaves when it hears nothing for this long (2 s)
+
+	// UnreadFilters goes on where the target has seccomp filters that we may
+	// not read: if one of them kills, the target dies.
+	UnreadFilters bool
+
+	// Progress, if set, is called about every millisecond while the entry
+	// runs, on the goroutine of Inject.
+	Progress func()
+}
+
+// Report says what was done. It is filled as far as things went, on errors too.
+type Report struct {
+	Pauses        []Pause
+	Rung          string // how threads were used: "released" or "held"
+	TID           int    // the thread that made the clone
+	BootTID       int    // the thread that called the entry, as we see it
+	LibraryHandle uint64
+	EntryResult   int32
+	StagedFile    string // the payload was loaded from this file of the target's
+	Reclaimed     int    // mappings of dead tools that were removed
+	Elapsed       time.Duration
+}
+
+func (r Request) withDefaults() Request {
+	for _, d := range []struct {
+		at *time.Duration
+		by time.Duration
+	}{
+		{&r.StopTimeout, 20 * time.Millisecond}, {&r.MapTimeout, 100 * time.Millisecond},
+		{&r.BootTimeout, time.Second}, {&r.LoadTimeout, 10 * time.Second},
+		{&r.EntryTimeout, 30 * time.Second}, {&r.IdleTimeout, 2 * time.Second},
+	} {
+		if *d.at == 0 {
+			*d.at = d.by
+		}
+	}
+	return r
+}
+
+func (r Request) check() error {
+	switch {
+	case len(r.Env) > envMax:
+		return fmt.Errorf("environment buffer of %d bytes: at most %d", len(r.Env), envMax)
+	case r.EntryAddr == 0 && r.Entry == "":
+		return errors.New("no entry point named")
+	case r.EntryAddr == 0 && r.Library == nil && r.LibraryPath == "":
+		return errors.New("no library given")
+	case len(r.Entry) >= nameMax || len(r.LibraryPath) >= pathMax:
+		return errors.New("name too long")
+	}
+	return nil
+}
+
+// Inject runs r in t. On an error the target is as it was, unless the error
+// contains a RemainsError. The error may be a TimeoutError, a LoadError, a
+// BootError, one of package target's, or ctx's.
+func Inject(ctx context.Context, t *target.Target, tr *ptrace.Tracer, r Request) (*Report, error) {
+	begin := time.Now()
+	r = r.withDefaults()
+	rep := &Report{}
+	if err := r.check(); err != nil {
+		return rep, err
+	}
+	s, err := prepare(t, tr, r)
+	if err != nil {
+		return rep, err
+	}
+	err = s.run(ctx, rep)
+	if err != nil {
+		err = errors.Join(err, s.undo.run())
+		if gone := t.Same(); gone != nil && !errors.Is(err, target.ErrGone) && !errors.Is(err, target.ErrExec) {
+			err = fmt.Errorf("%w: %v", gone, err)
+		}
+	}
+	rep.Pauses, rep.Elapsed = s.visitor.pauses, time.Since(begin)
+	return rep, err
+}
+
+// surgery is one injection under way.
+type surgery struct {
+	visitor
+	r      Request
+	nonce  uint64
+	code   []byte
+	blocks []threadBlock
+	place  place
+	undo   undo
+}
+
+// prepare resolves everything that can be known without stopping anybody.
+func prepare(t *target.Target, tr *ptrace.Tracer, r Request) (*surgery, error) {
+	s := &surgery{r: r, code: bootCode()}
+	if s.code == nil {
+		return nil, ErrNotBuilt
+	}
+	maps, err := t.Maps()
+	if err != nil {
+		return nil, err
+	}
+	l, err := findLibc(t, maps)
+	if err != nil {
+		return nil, err
+	}
+	if s.blocks, err = l.threadBlocks(t); err != nil {
+		return nil, err
+	}
+	base, err := chooseBase(maps)
+	if err != nil {
+		return nil, err
+	}
+	var nonce [8]byte
+	_, _ = rand.Read(nonce[:]) // never fails (crypto/rand)
+	s.nonce = binary.LittleEndian.Uint64(nonce[:])
+	s.place = newPlace(base, l, s.blocks)
+	s.visitor = visitor{t: t, tr: tr, libc: l, maps: maps, patience: r.StopTimeout,
+		unreadFilters: r.UnreadFilters}
+	return s, nil
+}
+
+// run is the story.
+func (s *surgery) run(ctx context.Context, rep *Report) error {
+	if err := errors.Join(ctx.Err(), at(PointResolved)); err != nil {
+		return err
+	}
+	if err := s.mapMemory(rep); err != nil {
+		return err
+	}
+	if err := s.fill(); err != nil {
+		return err
+	}
+	if err := s.startThread(rep); err != nil {
+		return err
+	}
+	talk, err := s.meet(ctx, rep)
+	if err != nil {
+		return err
+	}
+	if err := s.converse(ctx, talk, rep); err != nil {
+		return err
+	}
+	return s.undo.run() // the bootstrap goes away after a success, too
+}

@@ -1,0 +1,127 @@
+package inject
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/ptrace"
+	"github.com/rtl-attach/rtl-attach/internal/target"
+)
+
+// SeccompError: a filter of the target's would not let an injection through.
+// It wraps target.ErrSeccomp.
+type SeccompError struct {
+	PID, TID int
+	Call     string // refused; "" if the filters could not be read
+	Action   string
+	Err      error // why they could not be read
+}
+
+func (e *SeccompError) Error() string {
+	if e.Call == "" {
+		return fmt.Sprintf("pid %d: %v: %v", e.PID, target.ErrSeccomp, e.Err)
+	}
+	return fmt.Sprintf("pid %d: %v: thread %d may not call %s (the filter would %s it)",
+		e.PID, target.ErrSeccomp, e.TID, e.Call, e.Action)
+}
+
+func (e *SeccompError) Unwrap() []error { return []error{target.ErrSeccomp, e.Err} }
+
+// need is a syscall that an injection makes; mild ones have a fallback in
+// libc when they are refused, but must not kill.
+type need struct {
+	name string
+	nr   uint64
+	args [6]uint64
+	mild bool
+}
+
+var needs = []need{
+	{name: "mmap (executable)", nr: unix.SYS_MMAP, args: [6]uint64{1 << 40, codeBytes, unix.PROT_READ | unix.PROT_EXEC,
+		unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_FIXED_NOREPLACE, 0xffffffffffffffff, 0}},
+	{name: "mmap (shared)", nr: unix.SYS_MMAP, args: [6]uint64{0, bootSharedSize, unix.PROT_READ | unix.PROT_WRITE, unix.MAP_SHARED, 100, 0}},
+	{name: "munmap", nr: unix.SYS_MUNMAP},
+	{name: "mprotect", nr: unix.SYS_MPROTECT, args: [6]uint64{1 << 40, codeBytes, unix.PROT_READ | unix.PROT_EXEC}},
+	{name: "rt_sigreturn", nr: unix.SYS_RT_SIGRETURN},
+	{name: "clone", nr: unix.SYS_CLONE, args: [6]uint64{cloneFlags}},
+	{name: "rt_sigprocmask", nr: unix.SYS_RT_SIGPROCMASK},
+	{name: "futex", nr: unix.SYS_FUTEX},
+	{name: "memfd_create", nr: unix.SYS_MEMFD_CREATE},
+	{name: "ftruncate", nr: unix.SYS_FTRUNCATE},
+	{name: "fcntl", nr: unix.SYS_FCNTL, args: [6]uint64{100, unix.F_ADD_SEALS}},
+	{name: "openat", nr: unix.SYS_OPENAT},
+	{name: "read", nr: unix.SYS_READ},
+	{name: "close", nr: unix.SYS_CLOSE},
+	{name: "gettid", nr: unix.SYS_GETTID},
+	{name: "exit", nr: unix.SYS_EXIT},
+	{name: "madvise", nr: unix.SYS_MADVISE, mild: true},
+	{name: "prctl", nr: unix.SYS_PRCTL, args: [6]uint64{unix.PR_SET_NAME}, mild: true},
+	{name: "clone3", nr: unix.SYS_CLONE3, mild: true},
+	{name: "rseq", nr: unix.SYS_RSEQ, mild: true},
+	{name: "set_robust_list", nr: unix.SYS_SET_ROBUST_LIST, mild: true},
+}
+
+// filtered checks a thread's seccomp filters against everything that it and
+// the threads that inherit them will call. A filter can kill the process, so
+// none is risked unread, unless the request says so.
+func (v *visitor) filtered(cand candidate) error {
+	switch cand.seccomp {
+	case 0:
+		return nil
+	case 1:
+		return &SeccompError{PID: v.t.PID, TID: cand.tid, Err: errors.New("strict mode")}
+	}
+	if err, known := v.filters[cand.tid]; known {
+		return err
+	}
+	var filters []ptrace.Program
+	p := Pause{TID: cand.tid, Stop: "seccomp"}
+	err := v.tr.Do(func() error {
+		c := &ptrace.Tracee{TID: cand.tid}
+		return ptrace.Quiet(cand.cpu, func() error {
+			if err := c.Seize(); err != nil {
+				return err
+			}
+			begin := time.Now()
+			_, err := c.Interrupt(v.patience)
+			seen := time.Now()
+			if err != nil {
+				return err
+			}
+			filters, err = c.SeccompFilters()
+			err = errors.Join(err, c.Release())
+			p.Time, p.Stopped = time.Since(begin), time.Since(seen)
+			return err
+		})
+	})
+	v.pauses = append(v.pauses, p)
+	if errors.Is(err, ptrace.ErrFilterHidden) {
+		if v.unreadFilters {
+			return nil
+		}
+		return &SeccompError{PID: v.t.PID, TID: cand.tid, Err: err}
+	}
+	if err != nil {
+		return err
+	}
+	if v.filters == nil {
+		v.filters = make(map[int]error)
+	}
+	v.filters[cand.tid] = judgeFilters(v.t.PID, cand.tid, filters)
+	return v.filters[cand.tid]
+}
+
+// judgeFilters is pure.
+func judgeFilters(pid, tid int, filters []ptrace.Program) error {
+	for _, n := range needs {
+		a := ptrace.Decide(filters, n.nr, n.args)
+		if a.Allows() || (n.mild && a.Refuses()) {
+			continue
+		}
+		return &SeccompError{PID: pid, TID: tid, Call: n.name, Action: a.String()}
+	}
+	return nil
+}

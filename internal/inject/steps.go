@@ -1,0 +1,249 @@
+package inject
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/target"
+)
+
+// mapMemory is stop 1: an executable mapping and a writable one above it.
+func (s *surgery) mapMemory(rep *Report) error {
+	old := leftovers(s.t, s.maps)
+	calls := s.mapCalls(old)
+	s.undo.push(s.unmap)
+	if err := s.visit("map", pointsMap, calls); err != nil {
+		return err
+	}
+	err := s.awaitMaps()
+	if err != nil && !s.held {
+		// The thread is back in its wait and the mappings are not there: once
+		// more, watching, to learn the kernel's reason.
+		if err := s.unmap(); err != nil {
+			return err
+		}
+		s.hold = true
+		err = s.visit("map", pointsMap, s.mapCalls(nil))
+		s.hold = false
+		if err == nil {
+			err = s.awaitMaps()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		return err
+	}
+	rep.Reclaimed = len(old)
+	return at(PointMapped)
+}
+
+func (s *surgery) mapCalls(old []span) []call {
+	var calls []call
+	for _, o := range old {
+		calls = append(calls, munmap(o))
+	}
+	// NOREPLACE: the target maps memory while we work. Where the kernel does
+	// not know the flag, the address is a hint, and awaitMaps sees the rest.
+	const flags = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_FIXED_NOREPLACE
+	noFile := ^uint64(0)
+	return append(calls,
+		call{nr: unix.SYS_MMAP, args: [6]uint64{uint64(s.place.code), codeBytes,
+			unix.PROT_READ | unix.PROT_EXEC, flags, noFile, 0}},
+		call{nr: unix.SYS_MMAP, args: [6]uint64{uint64(s.place.data), s.place.size,
+			unix.PROT_READ | unix.PROT_WRITE, flags, noFile, 0}})
+}
+
+func munmap(o span) call {
+	return call{nr: unix.SYS_MUNMAP, args: [6]uint64{uint64(o.start), uint64(o.end - o.start)}}
+}
+
+// ours returns the parts of our mappings that exist, exactly as asked for:
+// nothing else at these addresses may be written or unmapped.
+func (s *surgery) ours() ([]span, error) {
+	maps, err := s.t.Maps()
+	if err != nil {
+		return nil, err
+	}
+	var found []span
+	for _, m := range maps {
+		code := m.Start == s.place.code && m.End == s.place.data && m.Perms == "r-xp"
+		data := m.Start == s.place.data && m.End == s.place.end() && m.Perms == "rw-p"
+		if m.Anonymous() && (code || data) {
+			found = append(found, span{m.Start, m.End})
+		}
+	}
+	return found, nil
+}
+
+// awaitMaps waits until both mappings are there.
+func (s *surgery) awaitMaps() error {
+	for deadline := time.Now().Add(s.r.MapTimeout); ; time.Sleep(50 * time.Microsecond) {
+		back := s.settled()
+		found, err := s.ours()
+		switch {
+		case err != nil:
+			return err
+		case len(found) == 2:
+			return nil
+		case back:
+			return fmt.Errorf("pid %d could not map memory at %#x", s.t.PID, s.place.code)
+		case time.Now().After(deadline):
+			return &TimeoutError{PID: s.t.PID, Step: "map memory", After: s.r.MapTimeout}
+		}
+	}
+}
+
+// settled reports whether the thread last visited has finished its chain: it
+// is blocked, and not in a syscall that was issued from our instruction.
+func (v *visitor) settled() bool {
+	stat, err := v.t.ThreadStat(v.last)
+	if err != nil || stat.State != 'S' {
+		return false
+	}
+	c, err := v.t.Syscall(v.last)
+	return err == nil && !c.Running && c.Number >= 0 &&
+		c.PC != v.libc.syscallRet+target.Addr(len("\x0f\x05"))
+}
+
+// unmap is the undo of mapMemory: another visit.
+func (s *surgery) unmap() error {
+	found, err := s.ours()
+	if err != nil {
+		return goneIsFine(err)
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	calls := make([]call, len(found))
+	for i, o := range found {
+		calls[i] = munmap(o)
+	}
+	if err := s.visit("unmap", points{}, calls); err != nil {
+		if err = goneIsFine(err); err == nil {
+			return nil
+		}
+		return &RemainsError{What: fmt.Sprintf("an unused mapping at %#x", s.place.code), Err: err}
+	}
+	for deadline := time.Now().Add(s.r.MapTimeout); time.Now().Before(deadline); time.Sleep(50 * time.Microsecond) {
+		if found, err := s.ours(); err != nil || len(found) == 0 {
+			return goneIsFine(err)
+		}
+	}
+	return &RemainsError{What: fmt.Sprintf("an unused mapping at %#x", s.place.code)}
+}
+
+// goneIsFine: nothing has to be taken back from a process that has ended, or
+// has replaced its memory.
+func goneIsFine(err error) error {
+	if errors.Is(err, target.ErrGone) || errors.Is(err, target.ErrExec) {
+		return nil
+	}
+	return err
+}
+
+// fill writes code and data while the target runs.
+func (s *surgery) fill() error {
+	dtv := target.Addr(s.head[headDTV])
+	generation, err := s.t.Uint64(dtv)
+	if err != nil {
+		return fmt.Errorf("thread vector of thread %d: %w", s.last, err)
+	}
+	f := s.libc.funcs
+	b := boot{
+		Magic: bootMagic, Nonce: s.nonce, Raw_alive: 1, Shared_fd: -1, Payload_fd: -1,
+		Map_start: uint64(s.place.code), Map_bytes: s.place.bytes(),
+		Idle_ns:    uint64(s.r.IdleTimeout.Nanoseconds()),
+		Ctype_init: uint64(f["__ctype_init"]), Pthread_create: uint64(f["pthread_create"]),
+		Pthread_getspecific: uint64(f["pthread_getspecific"]), Pthread_setspecific: uint64(f["pthread_setspecific"]),
+		Pthread_keys: uint64(f["__pthread_keys"]), Call_tls_dtors: uint64(f["__call_tls_dtors"]),
+		Pthread_attr_init:           uint64(f["pthread_attr_init"]),
+		Pthread_attr_setdetachstate: uint64(f["pthread_attr_setdetachstate"]),
+		Pthread_attr_setstacksize:   uint64(f["pthread_attr_setstacksize"]),
+		Dlopen:                      uint64(f["dlopen"]), Dlsym: uint64(f["dlsym"]), Dlerror: uint64(f["dlerror"]),
+		Free: uint64(f["free"]), Munmap: uint64(f["munmap"]),
+	}
+	var head bytes.Buffer
+	if err := binary.Write(&head, binary.LittleEndian, &b); err != nil {
+		return err
+	}
+	// What the raw thread's first `ret` pops: the entry of the code.
+	var entry [8]byte
+	binary.LittleEndian.PutUint64(entry[:], uint64(s.place.code))
+	for _, w := range []struct {
+		at target.Addr
+		b  []byte
+	}{
+		{s.place.data, head.Bytes()},
+		{s.place.data + stackTop - 16, entry[:]},
+		{s.place.data + dtvAt, threadImage(s.place, s.libc, s.blocks, &s.head, generation)},
+		{s.place.code, s.code},
+	} {
+		if err := s.t.Write(w.at, w.b); err != nil {
+			return err
+		}
+	}
+	return at(PointWritten)
+}
+
+// cloneFlags are pthread_create's, with the kernel clearing raw_alive at the
+// thread's end (clone(2)).
+const cloneFlags = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_THREAD |
+	unix.CLONE_SYSVSEM | unix.CLONE_SETTLS | unix.CLONE_PARENT_SETTID | unix.CLONE_CHILD_CLEARTID
+
+// rawAliveOffset is that of raw_alive in struct rtl_boot.
+const rawAliveOffset = 28
+
+// startThread is stop 2: one raw clone. From here on the mappings belong to
+// the threads that run in them.
+func (s *surgery) startThread(rep *Report) error {
+	p := s.place
+	clone := []call{{nr: unix.SYS_CLONE, rbx: uint64(p.data), args: [6]uint64{
+		cloneFlags, uint64(p.data + stackTop - 16), uint64(p.tp) + s.libc.tidOffset,
+		uint64(p.data + rawAliveOffset), uint64(p.tp)}}}
+	err := s.visit("clone", pointsClone, clone)
+	rep.TID, rep.Rung = s.last, "released"
+	if err != nil {
+		return err
+	}
+	if !s.held {
+		if err = s.awaitClone(); err != nil {
+			s.hold = true // once more, watching, to learn the reason
+			err = s.visit("clone", points{}, clone)
+			s.hold = false
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if s.held {
+		rep.Rung = "held"
+	}
+	s.undo.forget()
+	return nil
+}
+
+// awaitClone waits until the thread exists: the kernel stores its id at the
+// clone. A visited thread back in its wait, and no id, mean that it failed.
+func (s *surgery) awaitClone() error {
+	for deadline := time.Now().Add(s.r.BootTimeout); ; time.Sleep(50 * time.Microsecond) {
+		back := s.settled()
+		tid, err := s.t.Uint32(s.place.tp + target.Addr(s.libc.tidOffset))
+		switch {
+		case err != nil:
+			return err
+		case tid != 0:
+			return nil
+		case back:
+			return fmt.Errorf("pid %d could not clone a thread", s.t.PID)
+		case time.Now().After(deadline):
+			return &TimeoutError{PID: s.t.PID, Step: "clone a thread", After: s.r.BootTimeout}
+		}
+	}
+}

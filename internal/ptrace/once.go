@@ -1,0 +1,87 @@
+package ptrace
+
+import (
+	"fmt"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	snapshotMax = 64 << 10 // bytes of stack
+	belowSP     = 128      // the red zone, where a leaf function may keep registers
+	page        = 4096
+)
+
+// Snapshot is a thread at one moment.
+type Snapshot struct {
+	TID   int
+	Regs  Regs
+	Base  uint64 // address of Stack[0]
+	Stack []byte
+
+	// The stop lasted at least Stopped, counted from when we saw it, and at
+	// most Time, counted from the request: a thread that waits for a CPU
+	// stops only when it gets one.
+	Time, Stopped time.Duration
+}
+
+// StopOnce stops one thread, copies its registers and the top of its stack,
+// and lets it go on at once. cpu is where it last ran, -1 if unknown. A
+// process stopped by a signal stays so: its threads are looked at all the same.
+func (t *Tracer) StopOnce(pid, tid, cpu int) (*Snapshot, error) {
+	s := &Snapshot{TID: tid, Stack: make([]byte, snapshotMax)}
+	var pieces [snapshotMax/page + 1]unix.RemoteIovec
+	err := t.Do(func() error {
+		c := &Tracee{TID: tid}
+		return Quiet(cpu, func() error {
+			if err := c.Seize(); err != nil {
+				return err
+			}
+			begin := time.Now()
+			_, err := c.Interrupt(stopPatience)
+			seen := time.Now()
+			if err != nil {
+				return err
+			}
+			err = c.ReadRegs()
+			if err == nil {
+				s.Regs = c.Regs
+				s.Base = s.Regs.Rsp - belowSP
+				s.Stack = s.Stack[:readPieces(pid, s.Base, s.Stack, pieces[:])]
+			}
+			if rerr := c.Release(); err == nil {
+				err = rerr
+			}
+			s.Time, s.Stopped = time.Since(begin), time.Since(seen)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look at thread %d: %w", tid, err)
+	}
+	return s, nil
+}
+
+// stopPatience is how long the thread gets to stop. No other will do, and on
+// a loaded machine it may wait that long for a CPU.
+const stopPatience = 200 * time.Millisecond
+
+// readPieces copies from base on, page by page: the last page of a stack may
+// come before len(b) bytes are read. It returns the number of bytes.
+func readPieces(pid int, base uint64, b []byte, pieces []unix.RemoteIovec) int {
+	n, left := 0, len(b)
+	for at := base; left > 0 && n < len(pieces); n++ {
+		size := min(page-int(at%page), left)
+		pieces[n] = unix.RemoteIovec{Base: uintptr(at), Len: size}
+		at, left = at+uint64(size), left-size
+	}
+	local := unix.Iovec{Base: &b[0], Len: uint64(len(b) - left)}
+	got, _, errno := unix.RawSyscall6(unix.SYS_PROCESS_VM_READV, uintptr(pid), uintptr(unsafe.Pointer(&local)), 1,
+		uintptr(unsafe.Pointer(&pieces[0])), uintptr(n), 0)
+	if errno != 0 {
+		return 0
+	}
+	return int(got)
+}

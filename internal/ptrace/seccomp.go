@@ -1,0 +1,212 @@
+package ptrace
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrFilterHidden: the kernel does not show the thread's seccomp filters. It
+// takes CAP_SYS_ADMIN, and no filter on ourselves (seccomp_get_filter).
+var ErrFilterHidden = errors.New("seccomp filters cannot be read")
+
+// filtersMax bounds the chain of filters; the kernel's own limit is 32,768
+// instructions in all.
+const filtersMax = 256
+
+// SeccompFilters reads the filters of a stopped thread, the last installed
+// first.
+func (c *Tracee) SeccompFilters() ([]Program, error) {
+	const getFilter = 0x420c // PTRACE_SECCOMP_GET_FILTER
+	var programs []Program
+	for i := range uintptr(filtersMax) {
+		n, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, getFilter, uintptr(c.TID), i, 0, 0, 0)
+		if errno == unix.ENOENT {
+			return programs, nil
+		}
+		if errno != 0 {
+			return nil, fmt.Errorf("%w: %w", ErrFilterHidden, errno)
+		}
+		if n == 0 || n > unix.BPF_MAXINSNS {
+			return nil, fmt.Errorf("seccomp filter of %d instructions", n)
+		}
+		p := make(Program, n)
+		if _, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, getFilter, uintptr(c.TID), i,
+			uintptr(unsafe.Pointer(&p[0])), 0, 0); errno != 0 {
+			return nil, fmt.Errorf("%w: %w", ErrFilterHidden, errno)
+		}
+		programs = append(programs, p)
+	}
+	return nil, errors.New("too many seccomp filters")
+}
+
+// Program is a classic BPF program.
+type Program []unix.SockFilter
+
+// Action is what a filter decides (seccomp(2)).
+type Action uint32
+
+// Allows reports whether the syscall is made: allowed, perhaps logged.
+func (a Action) Allows() bool {
+	return a&unix.SECCOMP_RET_ACTION_FULL == unix.SECCOMP_RET_ALLOW ||
+		a&unix.SECCOMP_RET_ACTION_FULL == unix.SECCOMP_RET_LOG
+}
+
+// Refuses reports whether the syscall merely returns an error.
+func (a Action) Refuses() bool {
+	return a&unix.SECCOMP_RET_ACTION_FULL == unix.SECCOMP_RET_ERRNO
+}
+
+func (a Action) String() string {
+	switch a & unix.SECCOMP_RET_ACTION_FULL {
+	case unix.SECCOMP_RET_ALLOW, unix.SECCOMP_RET_LOG:
+		return "allow"
+	case unix.SECCOMP_RET_ERRNO:
+		return fmt.Sprintf("refuse with %v", unix.Errno(a&unix.SECCOMP_RET_DATA))
+	case unix.SECCOMP_RET_TRAP:
+		return "send SIGSYS for"
+	case unix.SECCOMP_RET_KILL_PROCESS, unix.SECCOMP_RET_KILL_THREAD:
+		return "kill for"
+	}
+	return "hand to another process"
+}
+
+// Decide runs all filters on one syscall: the strictest answer counts, which
+// is the least as a signed number.
+func Decide(filters []Program, nr uint64, args [6]uint64) Action {
+	action := Action(unix.SECCOMP_RET_ALLOW)
+	for _, p := range filters {
+		a := p.run(nr, args)
+		if int32(a&unix.SECCOMP_RET_ACTION_FULL) < int32(action&unix.SECCOMP_RET_ACTION_FULL) {
+			action = a
+		}
+	}
+	return action
+}
+
+// run interprets the program on struct seccomp_data { nr, arch, ip, args }.
+// Jumps go forward only; what the kernel would not have accepted kills.
+func (p Program) run(nr uint64, args [6]uint64) Action {
+	const kill = Action(unix.SECCOMP_RET_KILL_PROCESS & 0xffffffff)
+	var data [16]uint32
+	data[0], data[1] = uint32(nr), unix.AUDIT_ARCH_X86_64
+	for i, a := range args {
+		data[4+2*i], data[5+2*i] = uint32(a), uint32(a>>32)
+	}
+	var a, x uint32
+	var m [16]uint32
+	for pc := 0; pc >= 0 && pc < len(p); pc++ {
+		in := p[pc]
+		operand := in.K
+		if in.Code&unix.BPF_X != 0 {
+			operand = x
+		}
+		switch in.Code & 7 {
+		case unix.BPF_LD, unix.BPF_LDX:
+			v, ok := load(in, data[:], m[:])
+			if !ok {
+				return kill
+			}
+			if in.Code&7 == unix.BPF_LD {
+				a = v
+			} else {
+				x = v
+			}
+		case unix.BPF_ST, unix.BPF_STX:
+			if in.K >= 16 {
+				return kill
+			}
+			if m[in.K] = a; in.Code&7 == unix.BPF_STX {
+				m[in.K] = x
+			}
+		case unix.BPF_ALU:
+			var ok bool
+			if a, ok = alu(in.Code&0xf0, a, operand); !ok {
+				return kill
+			}
+		case unix.BPF_JMP:
+			pc += jump(in, a, operand)
+		case unix.BPF_RET:
+			if in.Code&0x18 == unix.BPF_A {
+				return Action(a)
+			}
+			return Action(in.K)
+		case unix.BPF_MISC:
+			if in.Code&0xf8 == unix.BPF_TXA {
+				a = x
+			} else {
+				x = a
+			}
+		}
+	}
+	return kill
+}
+
+func load(in unix.SockFilter, data, m []uint32) (uint32, bool) {
+	switch in.Code & 0xe0 {
+	case unix.BPF_ABS:
+		if in.K%4 == 0 && int(in.K/4) < len(data) {
+			return data[in.K/4], true
+		}
+	case unix.BPF_IMM:
+		return in.K, true
+	case unix.BPF_MEM:
+		if int(in.K) < len(m) {
+			return m[in.K], true
+		}
+	case unix.BPF_LEN:
+		return uint32(4 * len(data)), true
+	}
+	return 0, false
+}
+
+func alu(op uint16, a, k uint32) (uint32, bool) {
+	switch op {
+	case unix.BPF_ADD:
+		return a + k, true
+	case unix.BPF_SUB:
+		return a - k, true
+	case unix.BPF_MUL:
+		return a * k, true
+	case unix.BPF_DIV:
+		if k == 0 {
+			return 0, false
+		}
+		return a / k, true
+	case unix.BPF_AND:
+		return a & k, true
+	case unix.BPF_OR:
+		return a | k, true
+	case unix.BPF_XOR:
+		return a ^ k, true
+	case unix.BPF_LSH:
+		return a << k, true
+	case unix.BPF_RSH:
+		return a >> k, true
+	case unix.BPF_NEG:
+		return -a, true
+	}
+	return 0, false
+}
+
+func jump(in unix.SockFilter, a, k uint32) int {
+	var yes bool
+	switch in.Code & 0xf0 {
+	case unix.BPF_JA:
+		return int(min(in.K, unix.BPF_MAXINSNS))
+	case unix.BPF_JEQ:
+		yes = a == k
+	case unix.BPF_JGT:
+		yes = a > k
+	case unix.BPF_JGE:
+		yes = a >= k
+	case unix.BPF_JSET:
+		yes = a&k != 0
+	}
+	if yes {
+		return int(in.Jt)
+	}
+	return int(in.Jf)
+}

@@ -1,0 +1,234 @@
+package ptrace
+
+import (
+	"fmt"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Requests that x/sys/unix has no call for (include/uapi/linux/ptrace.h).
+const (
+	getRegSet   = 0x4204
+	setRegSet   = 0x4205
+	peekSigInfo = 0x4209
+	getSigMask  = 0x420a
+	setSigMask  = 0x420b
+
+	ntPrStatus = 1
+	ntXState   = 0x202
+
+	xstateMax = 16 << 10 // AMX needs 11 KiB
+)
+
+// Tracee is one seized thread. All buffers are allocated before it is
+// stopped: nothing between Interrupt and Detach may allocate or enter the Go
+// scheduler. Its methods run on the tracer's thread (Tracer.Do).
+type Tracee struct {
+	TID    int
+	Regs   Regs   // valid after ReadRegs
+	Mask   uint64 // valid after ReadMask
+	xstate [xstateMax]byte
+	xlen   int
+	iov    unix.Iovec
+	status uint32
+	alarm  alarm
+	peek   struct {
+		off   uint64
+		flags uint32
+		nr    int32
+	}
+	infos [32][128]byte // siginfo_t
+	rseq  [3]uint64     // struct ptrace_rseq_configuration
+}
+
+// Seize attaches to tid without stopping it.
+func Seize(tid int) (*Tracee, error) {
+	c := &Tracee{TID: tid}
+	if err := c.Seize(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Seize attaches again, re-using the buffers. No PTRACE_O_EXITKILL, ever: the
+// target must outlive the tool.
+func (c *Tracee) Seize() error {
+	if err := c.alarm.make(); err != nil {
+		return err
+	}
+	if err := c.request(unix.PTRACE_SEIZE, 0, unix.PTRACE_O_TRACESYSGOOD); err != nil {
+		c.alarm.free()
+		return fmt.Errorf("seize thread %d: %w", c.TID, err)
+	}
+	return nil
+}
+
+// Interrupt stops the thread and returns what the stop turned out to be:
+// Interrupted, GroupStop or Exited. Signals that get in first are delivered.
+// ErrNoStop means that the thread is given up with the tracer's OS thread.
+func (c *Tracee) Interrupt(patience time.Duration) (Stop, error) {
+	c.alarm.set(patience)
+	if err := c.request(unix.PTRACE_INTERRUPT, 0, 0); err != nil {
+		return Stop{}, fmt.Errorf("interrupt thread %d: %w", c.TID, err)
+	}
+	return c.interrupted()
+}
+
+// InterruptStopped lets a thread in any other stop go on to an Interrupted
+// stop, without a step in user mode: from there the kernel's signal code runs.
+func (c *Tracee) InterruptStopped(patience time.Duration) (Stop, error) {
+	c.alarm.set(patience)
+	if err := c.request(unix.PTRACE_INTERRUPT, 0, 0); err != nil {
+		return Stop{}, fmt.Errorf("interrupt thread %d: %w", c.TID, err)
+	}
+	if err := c.request(unix.PTRACE_CONT, 0, 0); err != nil {
+		return Stop{}, fmt.Errorf("continue thread %d: %w", c.TID, err)
+	}
+	return c.interrupted()
+}
+
+func (c *Tracee) interrupted() (Stop, error) {
+	for {
+		stop, err := c.wait()
+		if err != nil {
+			c.alarm.free()
+			return stop, fmt.Errorf("stop thread %d: %w", c.TID, err)
+		}
+		switch stop.Kind {
+		case Exited:
+			c.alarm.free()
+			return stop, fmt.Errorf("stop thread %d: %w", c.TID, ErrGone)
+		case Interrupted, GroupStop:
+			return stop, nil
+		case SignalStop:
+			err = c.request(unix.PTRACE_CONT, 0, uintptr(stop.Signal))
+		default:
+			err = c.request(unix.PTRACE_CONT, 0, 0)
+		}
+		if err != nil {
+			return stop, fmt.Errorf("pass signal to thread %d: %w", c.TID, err)
+		}
+	}
+}
+
+// StepSyscall lets a stopped thread run to its next syscall entry or exit.
+// Any other stop is returned as it is.
+func (c *Tracee) StepSyscall(patience time.Duration) (Stop, error) {
+	c.alarm.set(patience)
+	if err := c.request(unix.PTRACE_SYSCALL, 0, 0); err != nil {
+		return Stop{}, fmt.Errorf("run thread %d to a syscall: %w", c.TID, err)
+	}
+	stop, err := c.wait()
+	if err != nil {
+		return stop, fmt.Errorf("run thread %d to a syscall: %w", c.TID, err)
+	}
+	return stop, nil
+}
+
+// Detach lets the thread go on.
+func (c *Tracee) Detach() error {
+	err := c.request(unix.PTRACE_DETACH, 0, 0)
+	c.alarm.free()
+	return err
+}
+
+// Release undoes an Interrupt that is not followed up: EINTR is cured, and
+// the thread goes on.
+func (c *Tracee) Release() error {
+	if err := c.ReadRegs(); err == nil && Cure(&c.Regs) {
+		if err := c.WriteRegs(&c.Regs); err != nil {
+			_ = c.Detach()
+			return err
+		}
+	}
+	return c.Detach()
+}
+
+// ReadRegs reads the general registers into c.Regs.
+func (c *Tracee) ReadRegs() error {
+	return c.regset(getRegSet, ntPrStatus, unsafe.Pointer(&c.Regs), int(unsafe.Sizeof(c.Regs)))
+}
+
+// WriteRegs sets the general registers.
+func (c *Tracee) WriteRegs(r *Regs) error {
+	return c.regset(setRegSet, ntPrStatus, unsafe.Pointer(r), int(unsafe.Sizeof(*r)))
+}
+
+// ReadXState reads the vector state, in XSAVE layout; the slice is valid
+// until the next call.
+func (c *Tracee) ReadXState() ([]byte, error) {
+	if err := c.regset(getRegSet, ntXState, unsafe.Pointer(&c.xstate[0]), len(c.xstate)); err != nil {
+		return nil, err
+	}
+	c.xlen = int(c.iov.Len)
+	return c.xstate[:c.xlen], nil
+}
+
+// ReadMask reads the mask of blocked signals into c.Mask. For a thread in
+// sigsuspend or ppoll this is the mask it will have afterwards.
+func (c *Tracee) ReadMask() error {
+	return c.request(getSigMask, 8, uintptr(unsafe.Pointer(&c.Mask)))
+}
+
+// WriteMask sets the mask of blocked signals.
+func (c *Tracee) WriteMask(mask *uint64) error {
+	return c.request(setSigMask, 8, uintptr(unsafe.Pointer(mask)))
+}
+
+// Pending reports whether a signal that mask does not block waits for the
+// thread, alone or with its process.
+func (c *Tracee) Pending(mask uint64) (bool, error) {
+	for flags := range uint32(2) { // 0: the thread's queue, 1: PTRACE_PEEKSIGINFO_SHARED
+		c.peek.off, c.peek.flags, c.peek.nr = 0, flags, int32(len(c.infos))
+		n, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, peekSigInfo, uintptr(c.TID),
+			uintptr(unsafe.Pointer(&c.peek)), uintptr(unsafe.Pointer(&c.infos[0])), 0, 0)
+		if errno != 0 {
+			return false, ptraceError(errno)
+		}
+		for i := range int(n) {
+			signo := *(*int32)(unsafe.Pointer(&c.infos[i][0]))
+			if signo > 0 && mask>>(signo-1)&1 == 0 {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+func (c *Tracee) regset(req uintptr, note uintptr, p unsafe.Pointer, n int) error {
+	c.iov.Base, c.iov.Len = (*byte)(p), uint64(n)
+	return c.request(req, note, uintptr(unsafe.Pointer(&c.iov)))
+}
+
+func (c *Tracee) request(req, addr, data uintptr) error {
+	_, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, req, uintptr(c.TID), addr, data, 0, 0)
+	return ptraceError(errno)
+}
+
+// ptraceError allocates nothing: it runs within stops.
+func ptraceError(errno unix.Errno) error {
+	switch errno {
+	case 0:
+		return nil
+	case unix.ESRCH:
+		return ErrGone
+	case unix.EPERM, unix.EACCES:
+		return ErrDenied
+	}
+	return errno
+}
+
+// RSeqArea is the address of the thread's registered struct rseq, 0 if it has
+// none or the kernel does not tell (before 5.13).
+func (c *Tracee) RSeqArea() uint64 {
+	const getRSeqConfiguration = 0x420f
+	c.rseq = [3]uint64{}
+	size, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, getRSeqConfiguration, uintptr(c.TID),
+		unsafe.Sizeof(c.rseq), uintptr(unsafe.Pointer(&c.rseq)), 0, 0)
+	if errno != 0 || size < 8 {
+		return 0
+	}
+	return c.rseq[0]
+}

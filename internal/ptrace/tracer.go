@@ -1,0 +1,87 @@
+// Package ptrace stops single threads of another process for some tens of
+// microseconds. It knows registers, signal masks and wait statuses, and
+// nothing about what its callers do with a stopped thread.
+package ptrace
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Tracer is one locked OS thread. The kernel takes ptrace requests only
+// from the thread that attached, so every request of a session runs here.
+//
+// When a tracee does not stop, PTRACE_DETACH is impossible (it needs a
+// stopped tracee): the OS thread then exits, which makes the kernel detach,
+// and the next Do starts a new one.
+type Tracer struct {
+	mu   sync.Mutex
+	work chan job
+	tid  int
+}
+
+type job struct {
+	fn   func() error
+	done chan error
+}
+
+// NewTracer returns a tracer; its thread starts with the first Do.
+func NewTracer() *Tracer { return &Tracer{} }
+
+// Do runs fn on the tracer's thread and returns its error. An fn that
+// returns ErrNoStop ends the thread.
+func (t *Tracer) Do(fn func() error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.work == nil {
+		t.start()
+	}
+	j := job{fn: fn, done: make(chan error, 1)}
+	t.work <- j
+	err := <-j.done
+	if errors.Is(err, ErrNoStop) {
+		t.stop()
+	}
+	return err
+}
+
+// Close ends the tracer's thread. The tracer may be used again.
+func (t *Tracer) Close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.work != nil {
+		t.stop()
+	}
+}
+
+func (t *Tracer) start() {
+	work, tid := make(chan job), make(chan int)
+	go func() {
+		// Never unlocked: a locked goroutine that returns takes its
+		// thread with it (but see style.md, trap 3, for the main thread).
+		runtime.LockOSThread()
+		tid <- unix.Gettid()
+		for j := range work {
+			j.done <- j.fn()
+		}
+	}()
+	t.work, t.tid = work, <-tid
+}
+
+// stop ends the thread and waits until the kernel has forgotten it, and
+// with it every tracee that it still had.
+func (t *Tracer) stop() {
+	close(t.work)
+	t.work = nil
+	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); {
+		if unix.Tgkill(os.Getpid(), t.tid, 0) == unix.ESRCH {
+			return
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+}

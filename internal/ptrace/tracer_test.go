@@ -1,0 +1,160 @@
+package ptrace_test
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/ptrace"
+	"github.com/rtl-attach/rtl-attach/internal/target/victim"
+)
+
+func init() { runtime.LockOSThread() }
+
+func status(t *testing.T, pid int, key string) string {
+	t.Helper()
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, value, _ := strings.Cut(string(b), "\n"+key+":\t")
+	value, _, _ = strings.Cut(value, "\n")
+	return value
+}
+
+// TestStopOnce: every kind of wait, interrupted many times, returns no EINTR.
+func TestStopOnce(t *testing.T) {
+	v := victim.Start(t, "busy")
+	tr := ptrace.NewTracer()
+	defer tr.Close()
+	h := v.Health(t)
+	var stopped []time.Duration
+	for range 10 {
+		for _, th := range h.Threads {
+			s, err := tr.StopOnce(v.PID, th.TID, -1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(s.Stack) < 128 {
+				t.Errorf("%s: %d bytes of stack", th.Kind, len(s.Stack))
+			}
+			stopped = append(stopped, s.Stopped)
+		}
+	}
+	v.Unharmed(t)
+}
+
+// TestNoStop: a parent in vfork does not stop before its child is gone; it is
+// given up, and not left traced.
+func TestNoStop(t *testing.T) {
+	v := victim.Start(t, "plain")
+	v.Tell(t, "v")
+	for range 1000 {
+		if status(t, v.PID, "State") == "D (disk sleep)" {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	tr := ptrace.NewTracer()
+	defer tr.Close()
+	begin := time.Now()
+	err := tr.Do(func() error {
+		c, err := ptrace.Seize(v.PID)
+		if err != nil {
+			return err
+		}
+		_, err = c.Interrupt(20 * time.Millisecond)
+		return err
+	})
+	if took := time.Since(begin); !errors.Is(err, ptrace.ErrNoStop) || took > 500*time.Millisecond {
+		t.Fatalf("after %v: %v", took, err)
+	}
+	if tracer := status(t, v.PID, "TracerPid"); tracer != "0" {
+		t.Errorf("still traced by %s", tracer)
+	}
+	if answer := v.Line(t); answer != "3" {
+		t.Errorf("the vfork child's status was %q", answer)
+	}
+	// The tracer works on, with another thread.
+	if _, err := tr.StopOnce(v.PID, v.PID, -1); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestGroupStop: a process stopped by a signal is reported as such, and stays
+// stopped.
+func TestGroupStop(t *testing.T) {
+	v := victim.Start(t, "plain")
+	if err := unix.Kill(v.PID, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	tr := ptrace.NewTracer()
+	defer tr.Close()
+	err := tr.Do(func() error {
+		c, err := ptrace.Seize(v.PID)
+		if err != nil {
+			return err
+		}
+		stop, err := c.Interrupt(time.Second)
+		if err == nil && (stop.Kind != ptrace.GroupStop || stop.Signal != unix.SIGSTOP) {
+			t.Errorf("stop %+v", stop)
+		}
+		return errors.Join(err, c.Detach())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(20 * time.Millisecond) // time in which it must not run
+	if state := status(t, v.PID, "State"); state != "T (stopped)" {
+		t.Errorf("state %q", state)
+	}
+	if err := unix.Kill(v.PID, unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	v.Ask(t, "?")
+}
+
+func TestGone(t *testing.T) {
+	tr := ptrace.NewTracer()
+	defer tr.Close()
+	_, err := tr.StopOnce(1<<22-1, 1<<22-1, -1)
+	if !errors.Is(err, ptrace.ErrGone) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestNothingAllocates between the interrupt and the detach.
+func TestNothingAllocates(t *testing.T) {
+	v := victim.Start(t, "busy", "futex", "read")
+	tr := ptrace.NewTracer()
+	defer tr.Close()
+	tid := v.Health(t).Threads[1].TID
+	var allocs float64
+	err := tr.Do(func() error {
+		c := &ptrace.Tracee{TID: tid}
+		all := ^uint64(0)
+		var failed error
+		allocs = testing.AllocsPerRun(20, func() {
+			failed = errors.Join(failed, c.Seize())
+			_, err := c.Interrupt(time.Second)
+			failed = errors.Join(failed, err, c.ReadRegs(), c.ReadMask())
+			_, err = c.ReadXState()
+			mask := c.Mask
+			failed = errors.Join(failed, err, c.WriteRegs(&c.Regs), c.WriteMask(&all), c.WriteMask(&mask), c.Release())
+		})
+		return failed
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if allocs > 0 {
+		t.Errorf("%v allocations in a stop", allocs)
+	}
+	v.Unharmed(t)
+}

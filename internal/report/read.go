@@ -1,0 +1,110 @@
+package report
+
+import (
+	"database/sql"
+	"slices"
+
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// each calls scan for every row of a query.
+func each(db *sql.DB, scan func(*sql.Rows) error, query string, args ...any) error {
+	rows, err := db.Query(query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+func (s *Summary) readSessions(db *sql.DB) error {
+	s.Sessions = []Session{}
+	return each(db, func(r *sql.Rows) error {
+		var one Session
+		s.Sessions = append(s.Sessions, one)
+		last := &s.Sessions[len(s.Sessions)-1]
+		return r.Scan(&last.ID, &last.PID, &last.Command, &last.Host, &last.BegunNS,
+			&last.ArmedNS, &last.DetachedNS, &last.Complete, &last.EndReason)
+	}, `SELECT id, pid, command, host, begun_ns, coalesce(armed_ns, 0), coalesce(detached_ns, 0),
+		ended_ns IS NOT NULL, coalesce(end_reason, '') FROM rtl_session ORDER BY id`)
+}
+
+// readCoverage takes the accounts that were settled at the end of each session,
+// and counts rows for sessions that have none. A window that never closed tells
+// no number of dispatches: what arrived is then all that is known of it.
+func (s *Summary) readCoverage(db *sql.DB) error {
+	c := &s.Coverage
+	err := db.QueryRow(`SELECT count(*) FILTER (WHERE windows > 0),
+			coalesce(sum(CASE WHEN windows_open > 0 THEN max(dispatches, timed + untimed) ELSE dispatches END), 0),
+			coalesce(sum(timed), 0), coalesce(sum(max(unexplained, 0)), 0), coalesce(sum(max(-unexplained, 0)), 0),
+			coalesce(sum(after_detach), 0), coalesce(sum(raw_before), 0), coalesce(sum(windows_open), 0)
+		FROM rtl_coverage`).
+		Scan(&c.QueuesRecorded, &c.Dispatches, &c.Timed, &c.Unexplained, &c.Surplus, &c.AfterDetach, &c.RawBefore, &c.WindowsOpen)
+	if err != nil {
+		return err
+	}
+	if err := s.countCutOff(db); err != nil {
+		return err
+	}
+	err = db.QueryRow("SELECT coalesce(sum(value), 0) FROM rtl_counter WHERE name = ?", tracedb.CounterQueuesSeen).Scan(&c.QueuesSeen)
+	c.QueuesSeen = max(c.QueuesSeen, c.QueuesRecorded)
+	return err
+}
+
+// countCutOff adds the sessions whose recorder was killed: nobody settled their
+// accounts. It looks at every dispatch, so it is left out where there are none.
+func (s *Summary) countCutOff(db *sql.DB) error {
+	if !slices.ContainsFunc(s.Sessions, func(one Session) bool { return !one.Complete }) {
+		return nil
+	}
+	var queues, timed int64
+	err := db.QueryRow(`WITH cut AS (SELECT q.id FROM rtl_queue q JOIN rtl_session s ON s.id = q.session_id WHERE s.ended_ns IS NULL)
+		SELECT (SELECT count(*) FROM cut), (SELECT count(*) FROM rtl_dispatch WHERE queue_id IN cut)`).Scan(&queues, &timed)
+	s.Coverage.QueuesRecorded += queues
+	s.Coverage.WindowsOpen += queues
+	s.Coverage.Dispatches += timed
+	s.Coverage.Timed += timed
+	return err
+}
+
+func (s *Summary) readUntimed(db *sql.DB) error {
+	s.Coverage.Untimed = []Untimed{}
+	return each(db, func(r *sql.Rows) error {
+		var u Untimed
+		err := r.Scan(&u.Reason, &u.Text, &u.Packets)
+		s.Coverage.Untimed = append(s.Coverage.Untimed, u)
+		return err
+	}, `SELECT r.name, r.text, sum(u.packets) AS packets FROM rtl_untimed u JOIN rtl_reason r ON r.id = u.reason_id
+		WHERE r.name <> 'after-detach' GROUP BY r.id ORDER BY packets DESC`)
+}
+
+func (s *Summary) readKernels(db *sql.DB, limit int) error {
+	s.Kernels = []Kernel{}
+	return each(db, func(r *sql.Rows) error {
+		var k Kernel
+		err := r.Scan(&k.Name, &k.Calls, &k.TotalNS, &k.AvgNS, &k.MinNS, &k.MaxNS, &k.Percent, &s.KernelsInAll)
+		s.Kernels = append(s.Kernels, k)
+		return err
+	}, "SELECT Name, Calls, TotalNs, AvgNs, MinNs, MaxNs, coalesce(Pct, 0), count(*) OVER () FROM top LIMIT ?", limit)
+}
+
+func (s *Summary) readLosses(db *sql.DB) error {
+	s.Losses = []Loss{}
+	return each(db, func(r *sql.Rows) error {
+		var l Loss
+		err := r.Scan(&l.Cause, &l.Records)
+		s.Losses = append(s.Losses, l)
+		return err
+	}, "SELECT cause, sum(records) AS records FROM rtl_loss GROUP BY cause ORDER BY records DESC, cause")
+}
+
+func (s *Summary) readPauses(db *sql.DB) error {
+	p := &s.Pauses
+	return db.QueryRow(`SELECT count(*), count(DISTINCT session_id << 32 | tid), coalesce(sum(duration_ns), 0),
+		coalesce(max(duration_ns), 0) FROM rtl_pause`).Scan(&p.Stops, &p.Threads, &p.TotalNS, &p.WorstNS)
+}

@@ -1,0 +1,150 @@
+// Package report turns a trace file into what people and scripts read: the
+// summary at the end of a recording, as text or as JSON.
+package report
+
+import (
+	"database/sql"
+	"fmt"
+	"os"
+
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// SummaryVersion changes when a field of Summary changes its meaning or goes;
+// new fields may come without.
+const SummaryVersion = 1
+
+// A Summary is the closing summary of a trace. Its JSON form is stable. Times
+// are nanoseconds; names are as the target gave them, not fit for a terminal.
+type Summary struct {
+	Version       int            `json:"version"`
+	File          string         `json:"file"`
+	SizeBytes     int64          `json:"size_bytes"`
+	Sessions      []Session      `json:"sessions"`
+	Coverage      Coverage       `json:"coverage"`
+	GPUs          []GPU          `json:"gpus"`
+	Kernels       []Kernel       `json:"kernels"`        // the longest in all, first
+	KernelsInAll  int64          `json:"kernels_in_all"` // different names
+	LaunchToStart *LaunchToStart `json:"launch_to_start,omitempty"`
+	Losses        []Loss         `json:"losses"` // empty: nothing was lost
+	Pauses        Pauses         `json:"pauses"`
+}
+
+// Session is one recording of one process.
+type Session struct {
+	ID         int64  `json:"id"`
+	PID        int64  `json:"pid"`
+	Command    string `json:"command"`
+	Host       string `json:"host"`
+	BegunNS    int64  `json:"begun_ns"`
+	ArmedNS    int64  `json:"armed_ns,omitempty"`
+	DetachedNS int64  `json:"detached_ns,omitempty"`
+	Complete   bool   `json:"complete"` // false: the recorder was killed
+	EndReason  string `json:"end_reason,omitempty"`
+}
+
+// Coverage is what was seen. Dispatches is how many the payload published while
+// recording: Timed + Untimed + Unexplained of them. Queues that no window
+// covers, and dispatches in windows that never closed, are not in it.
+type Coverage struct {
+	QueuesSeen     int64     `json:"queues_seen"`
+	QueuesRecorded int64     `json:"queues_recorded"`
+	Dispatches     int64     `json:"dispatches"`
+	Timed          int64     `json:"timed"`
+	Untimed        []Untimed `json:"untimed"`
+	Unexplained    int64     `json:"unexplained"`  // published, and neither timed nor accounted for
+	Surplus        int64     `json:"surplus"`      // arrived, and never published: the numbers are wrong
+	AfterDetach    int64     `json:"after_detach"` // slots claimed while active and published after the detach
+	RawBefore      int64     `json:"raw_before"`   // slots claimed after the attach, before their queue was recorded
+	WindowsOpen    int64     `json:"windows_open"` // of queues whose end was not seen
+}
+
+// Untimed is a number of dispatches without times.
+type Untimed struct {
+	Reason  string `json:"reason"`
+	Text    string `json:"text"`
+	Packets int64  `json:"packets"`
+}
+
+// GPU is how busy a device was. Kernels that overlap count once. With
+// dispatches missing, it was busy for at least that long.
+type GPU struct {
+	ID         int64   `json:"id"`
+	Name       string  `json:"name"`
+	Dispatches int64   `json:"dispatches"`
+	BusyNS     int64   `json:"busy_ns"`
+	RecordedNS int64   `json:"recorded_ns"`
+	Percent    float64 `json:"percent"`
+	AtLeast    bool    `json:"at_least"`
+}
+
+// Kernel is one name with all of its dispatches. Percent is of the time of all kernels.
+type Kernel struct {
+	Name    string  `json:"name"`
+	Calls   int64   `json:"calls"`
+	TotalNS int64   `json:"total_ns"`
+	AvgNS   int64   `json:"avg_ns"`
+	MinNS   int64   `json:"min_ns"`
+	MaxNS   int64   `json:"max_ns"`
+	Percent float64 `json:"percent"`
+}
+
+// LaunchToStart is the time from the claim of the slot to the start on the GPU,
+// of the dispatches whose submit was stamped; the percentiles are right to 0.4 %.
+type LaunchToStart struct {
+	Dispatches int64 `json:"dispatches"`
+	P50NS      int64 `json:"p50_ns"`
+	P99NS      int64 `json:"p99_ns"`
+}
+
+// Loss is a number of records that are missing.
+type Loss struct {
+	Cause   string `json:"cause"`
+	Records int64  `json:"records"`
+}
+
+// Pauses are the stops of the target's threads, as measured.
+type Pauses struct {
+	Stops   int64 `json:"stops"`
+	Threads int64 `json:"threads"`
+	TotalNS int64 `json:"total_ns"`
+	WorstNS int64 `json:"worst_ns"`
+}
+
+// Summarize reads a trace. It names at most kernels different kernels.
+func Summarize(path string, kernels int) (*Summary, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	db, err := tracedb.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	s := &Summary{Version: SummaryVersion, File: path, SizeBytes: info.Size()}
+	for _, step := range []struct {
+		what string
+		read func(*sql.DB) error
+	}{
+		{"sessions", s.readSessions},
+		{"coverage", s.readCoverage},
+		{"untimed dispatches", s.readUntimed},
+		{"GPUs", s.readGPUs},
+		{"kernels", func(db *sql.DB) error { return s.readKernels(db, kernels) }},
+		{"launch times", s.readLaunchToStart},
+		{"losses", s.readLosses},
+		{"pauses", s.readPauses},
+	} {
+		if err := step.read(db); err != nil {
+			return nil, fmt.Errorf("read %s of %s: %w", step.what, path, err)
+		}
+	}
+	return s, nil
+}
+
+// Complete says that every dispatch published while recording is in the trace with its times.
+func (c Coverage) Complete() bool {
+	return c.Timed == c.Dispatches && c.Surplus == 0 && c.WindowsOpen == 0 && c.QueuesRecorded == c.QueuesSeen &&
+		c.RawBefore == 0 // AfterDetach is no gap: those ran after the recording
+}

@@ -1,0 +1,222 @@
+package report
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/internal/ring/ringtest"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// second is when these sessions begin, in nanoseconds since the boot.
+const second = 1_000_000_000
+
+// produce writes what a payload would: two GPUs, three queues, four kernels.
+type produce func(t *testing.T, p *ringtest.Producer)
+
+func put[T interface {
+	ring.Agent | ring.Queue | ring.Launch | ring.Dispatch | ring.Untimed | ring.Window | ring.LostRecord
+}](t *testing.T, p *ringtest.Producer, record T) {
+	t.Helper()
+	if !ringtest.Put(p, record) {
+		t.Fatal("the test's ring is full")
+	}
+}
+
+func header(t *testing.T, p *ringtest.Producer) {
+	for id, text := range []string{"", "gfx942", "Cijk_Ailk_Bljk_HHS_BH_MT128x128x64_MI32x32x8x1_SN_1LDSB0_APM1_ABV0.kd",
+		"_Z15rms_norm_kernelILi1024EEvPKfPf.kd", "evil\x1b[2Jkernel\u202e\n.kd", "copy_kernel.kd"} {
+		if text != "" {
+			p.String(uint32(id), text)
+		}
+	}
+	for gpu := range uint32(2) {
+		put(t, p, ring.Agent{ID: gpu + 1, GPU: gpu, Name: 1, BDF: 0x100 * (gpu + 1)})
+	}
+	for id := range uint32(3) {
+		put(t, p, ring.Queue{ID: id + 1, Agent: id%2 + 1, Size: 1024})
+		put(t, p, ring.Window{Queue: id + 1, Kind: uint32(ring.WindowOpen), TimeNS: second, Index: 1000})
+	}
+	for id := range uint32(4) {
+		put(t, p, ring.Launch{ID: id + 1, Name: id + 2, Agent: 1, Grid: [3]uint32{1024, 1, 1}, Workgroup: [3]uint16{256, 1, 1}})
+	}
+}
+
+// perQueue dispatches follow each other on every queue, 10 µs every 20 µs.
+const perQueue = 1000
+
+func whole(t *testing.T, p *ringtest.Producer) {
+	header(t, p)
+	for i := range uint64(perQueue) {
+		for queue := range uint32(3) {
+			start := second + 1000 + i*20_000
+			put(t, p, ring.Dispatch{
+				Queue: queue + 1, Launch: uint32(i*7%10)/3 + 1, Index: 1000 + i, TID: 500 + queue,
+				SubmitNS: start - 2000 - i, StartNS: start, EndNS: start + 10_000,
+			})
+		}
+	}
+	for queue := range uint32(3) {
+		put(t, p, ring.Window{Queue: queue + 1, Kind: uint32(ring.WindowClose), TimeNS: 1_025_000_000, Index: 1000 + perQueue, Dispatches: perQueue})
+	}
+	p.End(ring.EndRecord{End: uint32(ring.EndDetach), ArmedNS: second, DetachedNS: 1_025_000_000})
+}
+
+// gaps has everything that a summary must own up to.
+func gaps(t *testing.T, p *ringtest.Producer) {
+	header(t, p)
+	put(t, p, ring.Dispatch{Queue: 1, Launch: 1, Index: 1000, StartNS: second + 1000, EndNS: second + 2_001_000, Flags: ring.FlagSubmitUnknown})
+	put(t, p, ring.Untimed{Queue: 1, Index: 1001, Count: 1200, Reason: uint32(ring.ReasonNoSignal)})
+	put(t, p, ring.Untimed{Queue: 2, Index: 1000, Count: 4, Reason: uint32(ring.ReasonNotCompleted)})
+	put(t, p, ring.Untimed{Queue: 1, Index: 2205, Count: 5, Reason: uint32(ring.ReasonAfterDetach)})
+	p.Hole(6)
+	put(t, p, ring.LostRecord{Count: 4, FromNS: second, UntilNS: second + 1})
+	put(t, p, ring.Window{Queue: 1, Kind: uint32(ring.WindowClose), TimeNS: second + 10_000_000, Index: 2210, Dispatches: 1204, Others: 1, After: 5, Raw: 3})
+	put(t, p, ring.Window{Queue: 2, Kind: uint32(ring.WindowClose), TimeNS: second + 10_000_000, Index: 1004, Dispatches: 4})
+	p.End(ring.EndRecord{End: uint32(ring.EndShutDown), ArmedNS: second, DetachedNS: second + 10_000_000})
+}
+
+func nothing(t *testing.T, p *ringtest.Producer) {
+	header(t, p)
+	for queue := range uint32(3) {
+		put(t, p, ring.Window{Queue: queue + 1, Kind: uint32(ring.WindowClose), TimeNS: second, Index: 1000})
+	}
+	p.End(ring.EndRecord{End: uint32(ring.EndDetach)})
+}
+
+// traceOf goes the whole way: ring, collector, trace file.
+func traceOf(t *testing.T, write produce) string {
+	t.Helper()
+	p := ringtest.NewProducer(t, 1<<19)
+	write(t, p)
+	reader, err := ring.Open(p.File, 1, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	place, err := tracedb.Check(filepath.Join(t.TempDir(), "trace.db"), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := tracedb.Create(place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := db.Begin(tracedb.SessionInfo{PID: 41220, Command: "server", Host: "node", Generation: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := collector.New(reader, session).Run(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{
+		session.Pause(tracedb.Pause{TID: 500, StartNS: second, DurationNS: 41_000, Purpose: "attach"}),
+		session.Pause(tracedb.Pause{TID: 501, StartNS: second, DurationNS: 88_000, Purpose: "grace"}),
+		session.Counters(collector.Counters(ring.Counters{QueuesSeen: 3})),
+		db.Close(),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return place.Path
+}
+
+func TestSummary(t *testing.T) {
+	for name, write := range map[string]produce{"whole": whole, "gaps": gaps, "nothing": nothing} {
+		t.Run(name, func(t *testing.T) {
+			s, err := Summarize(traceOf(t, write), 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.File, s.SizeBytes = "trace-41220-1203.db", 131_000_000 // a temporary folder, and pages
+			for i := range s.Sessions {
+				s.Sessions[i].BegunNS = second // the clock of this run
+			}
+			var text, json bytes.Buffer
+			if err := s.WriteText(&text); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.WriteJSON(&json); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name+".txt", text.Bytes())
+			golden(t, name+".json", json.Bytes())
+			if i := bytes.IndexAny(text.Bytes(), "\x1b\u202e"); i >= 0 {
+				t.Errorf("a control character reaches the terminal at %d", i)
+			}
+		})
+	}
+}
+
+// A killed recorder settles no account; what it wrote still counts.
+func TestSummaryOfCutOffTrace(t *testing.T) {
+	place, err := tracedb.Check(filepath.Join(t.TempDir(), "trace.db"), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := tracedb.Create(place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := db.Begin(tracedb.SessionInfo{PID: 41220})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{
+		session.Agent(tracedb.Agent{ID: 1}),
+		session.Queue(tracedb.Queue{ID: 1, Agent: 1}),
+		session.Dispatches([]tracedb.Dispatch{{Queue: 1, StartNS: 10, EndNS: 20}, {Queue: 1, StartNS: 30, EndNS: 50}}),
+		db.Close(),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := Summarize(place.Path, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := s.Coverage
+	if c.Timed != 2 || c.Dispatches != 2 || c.WindowsOpen != 1 || c.Complete() || s.Sessions[0].Complete {
+		t.Errorf("coverage %+v, sessions %+v", c, s.Sessions)
+	}
+	if g := s.GPUs[0]; g.BusyNS != 30 || g.RecordedNS != 40 || !g.AtLeast {
+		t.Errorf("GPU %+v", g)
+	}
+	var text bytes.Buffer
+	if err := s.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(text.Bytes(), []byte("the recorder was killed")) {
+		t.Errorf("not said:\n%s", text.Bytes())
+	}
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+	}
+}

@@ -1,0 +1,161 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rtl-attach/rtl-attach/internal/collector"
+)
+
+const nameWidth = 44
+
+// WriteJSON writes the summary as one JSON object.
+func (s *Summary) WriteJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false) // kernel names are full of < and >
+	enc.SetIndent("", "  ")
+	return enc.Encode(s)
+}
+
+// WriteText writes the summary for people.
+func (s *Summary) WriteText(w io.Writer) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s  %s\n", visible(s.File), size(s.SizeBytes))
+	s.writeSessions(&b)
+	s.writeCoverage(&b)
+	s.writeLosses(&b)
+	s.writeGPUs(&b)
+	s.writeKernels(&b)
+	if l := s.LaunchToStart; l != nil {
+		line(&b, "Launch → start", "p50 %s  p99 %s", duration(l.P50NS), duration(l.P99NS))
+	}
+	s.writePauses(&b)
+	s.writeNext(&b)
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// line writes a label and what it is about; without a label it goes on under the last one.
+func line(b *bytes.Buffer, label, format string, args ...any) {
+	const column = 11 // of the text
+	pad := max(2, column-utf8.RuneCountInString(label))
+	fmt.Fprintf(b, "%s%s%s\n", label, strings.Repeat(" ", pad), fmt.Sprintf(format, args...))
+}
+
+// writeSessions mentions only those that did not end as asked.
+func (s *Summary) writeSessions(b *bytes.Buffer) {
+	for _, one := range s.Sessions {
+		switch {
+		case !one.Complete:
+			line(b, "Cut off", "pid %d: the recorder was killed; the trace ends with its last commit", one.PID)
+		case one.EndReason != "detached":
+			line(b, "Ended", "pid %d: %s", one.PID, visible(one.EndReason))
+		}
+	}
+}
+
+func (s *Summary) writeCoverage(b *bytes.Buffer) {
+	c := s.Coverage
+	line(b, "Coverage", "%s of %s queues, %s of %s dispatches timed",
+		count(c.QueuesRecorded), count(c.QueuesSeen), count(c.Timed), count(c.Dispatches))
+	for _, u := range c.Untimed {
+		line(b, "", "%s untimed: %s", count(u.Packets), visible(u.Text))
+	}
+	for _, remark := range []struct {
+		n          int64
+		what, text string
+	}{
+		{c.Unexplained, "dispatch", "published whose record never arrived"},
+		{c.Surplus, "dispatch", "beyond what the payload says it published: do not trust these numbers"},
+		{c.AfterDetach, "slot", "claimed while active and published after the detach"},
+		{c.RawBefore, "slot", "claimed after the attach, before the queue was recorded"},
+		{c.WindowsOpen, "queue", "not seen to its end: what was in flight there is not known"},
+	} {
+		if remark.n > 0 {
+			line(b, "", "%s %s", things(remark.n, remark.what), remark.text)
+		}
+	}
+}
+
+func (s *Summary) writeLosses(b *bytes.Buffer) {
+	if len(s.Losses) == 0 {
+		line(b, "Lost", "0 records")
+	}
+	for i, l := range s.Losses {
+		label := ""
+		if i == 0 {
+			label = "Lost"
+		}
+		text := visible(l.Cause)
+		if l.Records > 0 { // else it is not known how many
+			text = count(l.Records) + ": " + text
+		}
+		if l.Cause == collector.CauseRingFull {
+			text += "; try a larger --buffer-size"
+		}
+		line(b, label, "%s", text)
+	}
+}
+
+func (s *Summary) writeGPUs(b *bytes.Buffer) {
+	if len(s.GPUs) == 0 {
+		return
+	}
+	var figures []string
+	atLeast := false
+	for _, g := range s.GPUs {
+		sign := ""
+		if g.AtLeast {
+			sign, atLeast = "≥", true
+		}
+		figures = append(figures, fmt.Sprintf("%d: %s%.0f%%", g.ID, sign, g.Percent))
+	}
+	note := ""
+	if atLeast {
+		note = "   (at least: see Coverage for what was not timed)"
+	}
+	line(b, "GPU busy", "%s%s", strings.Join(figures, "  "), note)
+}
+
+func (s *Summary) writeKernels(b *bytes.Buffer) {
+	if len(s.Kernels) == 0 {
+		return
+	}
+	row := func(name, calls, total, avg, percent string) {
+		fmt.Fprintf(b, "%-*s %11s %8s %8s %6s\n", nameWidth+1, name, calls, total, avg, percent)
+	}
+	row("Top kernels", "calls", "total", "avg", "%")
+	for _, k := range s.Kernels {
+		row(" "+shorten(visible(brief(k.Name)), nameWidth), count(k.Calls), duration(k.TotalNS), duration(k.AvgNS), fmt.Sprintf("%.1f", k.Percent))
+	}
+	if more := s.KernelsInAll - int64(len(s.Kernels)); more > 0 {
+		fmt.Fprintf(b, " and %s more\n", count(more))
+	}
+}
+
+func (s *Summary) writePauses(b *bytes.Buffer) {
+	p := s.Pauses
+	switch {
+	case p.Stops == 0:
+		line(b, "Paused", "nothing")
+	case p.Stops == 1:
+		line(b, "Paused", "one thread once, for %s", duration(p.WorstNS))
+	default:
+		line(b, "Paused", "%s of %s, worst %s, together %s",
+			things(p.Stops, "stop"), things(p.Threads, "thread"), duration(p.WorstNS), duration(p.TotalNS))
+	}
+}
+
+func (s *Summary) writeNext(b *bytes.Buffer) {
+	if s.Coverage.Timed == 0 {
+		return // nothing to look at
+	}
+	file := visible(s.File)
+	line(b, "Next:", "rtl-attach report %s", file)
+	line(b, "", "rtl-attach export %s -f pftrace    → ui.perfetto.dev", file)
+	line(b, "", "rtl-attach export %s -f rocprofv3  → TraceLens", file)
+}

@@ -1,0 +1,165 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/internal/ring"
+)
+
+const (
+	answerTimeout = 15 * time.Second // an arming, grace included
+	wedgedTimeout = 2 * time.Second  // for a sign of life of the control thread
+	beatPeriod    = 500 * time.Millisecond
+)
+
+// attach makes the payload's session active: through the control block of one
+// that is resident, or by injection. On an error nothing of ours is left.
+func (r *recording) attach(ctx context.Context) error {
+	env, err := r.o.environment()
+	if err != nil {
+		return err
+	}
+	control, err := openResident(r.target)
+	switch {
+	case err == nil:
+		return r.reattach(ctx, control, env)
+	case errors.Is(err, errNotResident):
+		return r.inject(ctx, env)
+	}
+	return err
+}
+
+// take makes us the target's one recorder, and keeps its heart beating.
+func (r *recording) take(c *ring.Control) error {
+	me, err := self()
+	if err != nil {
+		return err
+	}
+	held, _, err := c.TakeLock(me, holderAlive)
+	if err != nil {
+		return err
+	}
+	r.control, r.held = c, held
+	go beat(held, r.gone)
+	return nil
+}
+
+func beat(l *ring.Lock, gone <-chan struct{}) {
+	tick := time.NewTicker(beatPeriod)
+	defer tick.Stop()
+	for l.Held() {
+		l.Beat()
+		select {
+		case <-gone:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (r *recording) inject(ctx context.Context, env []byte) error {
+	rep, err := inject.Inject(ctx, r.target, r.tracer, inject.Request{
+		Library:  r.o.Library,
+		Entry:    "rtl_attach",
+		Env:      env,
+		Progress: r.progress,
+	})
+	r.notePauses(rep, "attach")
+	if err != nil {
+		return err
+	}
+	if rep.EntryResult != 0 {
+		return r.entryFailed(rep.EntryResult)
+	}
+	if r.held == nil {
+		r.progress()
+	}
+	if r.held == nil {
+		return fmt.Errorf("the payload is loaded, but its control block cannot be used: %w", errNotResident)
+	}
+	r.attached = true
+	return nil
+}
+
+// progress is called while the entry runs: it finds the control block as soon
+// as it is there, and answers the grace.
+func (r *recording) progress() {
+	if r.held == nil {
+		c, err := openResident(r.target)
+		if err != nil {
+			return
+		}
+		if err := r.take(c); err != nil {
+			r.ui.Debug("control block: " + firstLine(err))
+			_ = c.Close()
+			return
+		}
+	}
+	r.witness.answer(r.control)
+}
+
+// entryFailed puts the payload's words behind the number that its entry returned.
+func (r *recording) entryFailed(result int32) error {
+	failure := &ring.CommandError{Errno: unix.Errno(-result)}
+	if c, err := openResident(r.target); err == nil {
+		failure.Text = c.Snapshot().ErrorText
+		_ = c.Close()
+	}
+	return failure
+}
+
+func (r *recording) reattach(ctx context.Context, c *ring.Control, env []byte) error {
+	if err := r.take(c); err != nil {
+		return errors.Join(err, c.Close())
+	}
+	s := c.Snapshot()
+	r.noteBuild(s)
+	if s.State == ring.StateActive {
+		// Its recorder has died, and the payload has not noticed yet.
+		r.ui.Warn("a session without a recorder is still active: ending it")
+		if err := r.end(ring.EndRecorderDead); err != nil {
+			return err
+		}
+	}
+	if err := r.arm(ctx, env); err != nil {
+		return err
+	}
+	r.attached = true
+	return nil
+}
+
+// arm begins a session of the resident payload: by command, or, when its
+// control thread gives no sign of life, through the entry point.
+func (r *recording) arm(ctx context.Context, env []byte) error {
+	if err := r.control.Ping(wedgedTimeout); errors.Is(err, ring.ErrNoAnswer) {
+		r.ui.Warn("the payload's control thread does not answer: calling its entry point instead")
+		return r.call(ctx, "rtl_reattach", env, r.progress)
+	}
+	stop := make(chan struct{})
+	defer close(stop)
+	go r.witness.serve(r.control, stop)
+	return r.control.Reattach(env, answerTimeout)
+}
+
+// call runs an entry point of the resident payload by ptrace.
+func (r *recording) call(ctx context.Context, entry string, env []byte, progress func()) error {
+	addr, err := entryOf(r.target, entry)
+	if err != nil {
+		return err
+	}
+	rep, err := inject.Inject(ctx, r.target, r.tracer, inject.Request{EntryAddr: addr, Env: env, Progress: progress})
+	r.notePauses(rep, entry)
+	if err != nil {
+		return err
+	}
+	if rep.EntryResult != 0 {
+		return &ring.CommandError{Errno: unix.Errno(-rep.EntryResult), Text: r.control.Snapshot().ErrorText}
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+const (
+	watchPeriod = 50 * time.Millisecond
+	retryPeriod = 100 * time.Millisecond // for a runtime that was shut down
+	endTimeout  = 10 * time.Second       // for the last records after a detach
+	ringLimit   = 1 << 34                // what a control block may make us map
+)
+
+// collectAll records until the window is over. Where the application shuts its
+// runtime down in between, and starts it anew, the trace gets a further session.
+func (r *recording) collectAll(ctx context.Context) error {
+	deadline := time.Time{}
+	if r.o.Duration > 0 {
+		deadline = time.Now().Add(r.o.Duration)
+	}
+	for {
+		again, err := r.collect(ctx, deadline)
+		if err != nil || !again || !r.awaitRuntime(ctx, deadline) {
+			return err
+		}
+	}
+}
+
+// awaitRuntime attaches again as soon as the runtime is back.
+func (r *recording) awaitRuntime(ctx context.Context, deadline time.Time) bool {
+	env, err := r.o.environment()
+	if err != nil {
+		return false
+	}
+	for !over(ctx, deadline) && !r.isGone() && !r.held.StopRequested() {
+		if err = r.arm(ctx, env); err == nil {
+			r.attached = true
+			r.ui.Warn("the application shut its ROCm runtime down and started it anew: recording goes on in a further session")
+			return true
+		}
+		var refused *ring.CommandError
+		if !errors.As(err, &refused) || refused.Errno != unix.ENODEV {
+			r.ui.Warn("cannot attach again: " + firstLine(err))
+			return false
+		}
+		select {
+		case <-ctx.Done():
+		case <-r.gone:
+		case <-time.After(retryPeriod):
+		}
+	}
+	return false
+}
+
+func over(ctx context.Context, deadline time.Time) bool {
+	return ctx.Err() != nil || !deadline.IsZero() && !time.Now().Before(deadline)
+}
+
+// A drain is one session's way from the ring into the trace.
+type drain struct {
+	collector *collector.Collector
+	session   *tracedb.Session
+	done      chan struct{}
+	result    collector.Result
+	err       error
+}
+
+func (r *recording) startDrain() (*drain, error) {
+	snapshot := r.control.Snapshot()
+	reader, err := openRing(r.target, snapshot, ringLimit)
+	if err != nil {
+		return nil, err
+	}
+	session, err := r.db.Begin(r.info(snapshot))
+	if err != nil {
+		return nil, errors.Join(err, reader.Close())
+	}
+	d := &drain{collector: collector.New(reader, session), session: session, done: make(chan struct{})}
+	go func() {
+		defer close(d.done)
+		// The context of the user's patience ends the window, not the drain.
+		d.result, d.err = d.collector.Run(context.Background(), r.gone)
+		d.err = errors.Join(d.err, reader.Close())
+	}()
+	return d, nil
+}
+
+// collect records one session. again: the application ended it by shutting its
+// runtime down.
+func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool, err error) {
+	d, err := r.startDrain()
+	if err != nil {
+		return false, err
+	}
+	why := r.window(ctx, deadline, d)
+	if why != "" {
+		r.ui.Detaching(why)
+		err = r.detach()
+	}
+	select {
+	case <-d.done:
+	case <-time.After(endTimeout):
+		return false, errors.Join(err, errors.New("the payload did not write its last records"))
+	}
+	r.timed += d.result.Timed
+	r.ended = d.result.End
+	err = errors.Join(err, d.err, r.describeSession(d.session))
+	if why == "" && !r.isGone() {
+		r.attached = false
+		r.ui.Warn("the session ended in the target: " + endText(d.result.End))
+	}
+	return err == nil && why == "" && d.result.End == ring.EndShutDown && !r.isGone(), err
+}
+
+// window waits for the end of the recording and says why it has come; "": the
+// session has ended in the target, or the target is gone.
+func (r *recording) window(ctx context.Context, deadline time.Time, d *drain) string {
+	began := time.Now()
+	tick := time.NewTicker(watchPeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-d.done:
+			return ""
+		case <-r.gone:
+			return ""
+		case <-ctx.Done():
+			return "interrupted"
+		case <-tick.C:
+		}
+		r.ui.Recording(time.Since(began), r.o.Duration, d.collector.Progress())
+		switch {
+		case over(ctx, deadline):
+			return "the time is over"
+		case r.held.StopRequested():
+			return "asked to by rtl-attach detach"
+		case r.o.MaxSizeBytes > 0 && r.db.SizeBytes() > r.o.MaxSizeBytes:
+			return "the trace has reached its largest size"
+		}
+	}
+}
+
+// describeSession adds to the trace what the ring does not carry.
+func (r *recording) describeSession(s *tracedb.Session) error {
+	err := s.Counters(collector.Counters(r.control.Counters()))
+	for _, p := range append(r.pauses, r.witness.stops...) {
+		err = errors.Join(err, s.Pause(p))
+	}
+	r.pauses, r.witness.stops = nil, nil
+	return err
+}
+
+func endText(e ring.End) string {
+	switch e {
+	case ring.EndShutDown:
+		return "the application shut its ROCm runtime down"
+	case ring.EndExit:
+		return "the process is exiting"
+	case ring.EndRecorderDead:
+		return "this recorder gave no sign of life for too long"
+	case ring.EndOtherTool:
+		return "another rtl-attach ended it"
+	}
+	return "its last record did not come"
+}

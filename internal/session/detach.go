@@ -1,0 +1,128 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/ptrace"
+	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/internal/target"
+)
+
+const (
+	detachTimeout = 15 * time.Second // the drain included
+	handOver      = 20 * time.Second // for another recorder to finish its trace
+)
+
+// detach ends the session if it is active, and makes sure of it.
+func (r *recording) detach() error {
+	if !r.attached || r.isGone() {
+		return nil
+	}
+	if err := r.end(ring.EndDetach); err != nil && !r.isGone() {
+		return err
+	}
+	r.attached = false
+	s := r.control.Snapshot()
+	switch {
+	case r.isGone():
+		return nil
+	case s.HooksPatched != 0:
+		return fmt.Errorf("%d functions of the runtime are still redirected", s.HooksPatched)
+	case s.HooksBuried != 0:
+		r.ui.Warn(fmt.Sprintf("another tool has patched over %d of our hooks: they stay in its chain and pass through", s.HooksBuried))
+	}
+	r.ui.Detached("hooks removed, nothing paused")
+	return nil
+}
+
+// end commands the detach; where the control thread gives no sign of life, the
+// exported entry point is called by ptrace.
+func (r *recording) end(why ring.End) error {
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-r.skip:
+			r.control.SkipDrain()
+		case <-done:
+		}
+	}()
+	err := r.control.Ping(wedgedTimeout)
+	if err == nil {
+		err = r.control.Detach(why, detachTimeout)
+	}
+	if errors.Is(err, ring.ErrNoAnswer) && !r.isGone() {
+		r.ui.Warn("the payload's control thread does not answer: calling its entry point instead")
+		err = r.call(context.Background(), "rtl_detach", nil, nil)
+	}
+	var refused *ring.CommandError
+	if errors.As(err, &refused) && refused.Errno == unix.EALREADY {
+		return nil // it has ended by itself meanwhile
+	}
+	return err
+}
+
+// Detach ends the session on pid from anywhere. A recorder that lives is asked
+// to finish its trace; without one the payload detaches at once.
+func Detach(pid int, ui Observer) error {
+	t, err := target.Open(pid)
+	if err != nil {
+		return explain(pid, err, untouched)
+	}
+	defer t.Close()
+	c, err := openResident(t)
+	if errors.Is(err, errNotResident) {
+		return &Failure{What: fmt.Sprintf("nothing to detach from pid %d", pid), Code: NotPermitted, Target: untouched,
+			Cause: "no payload of rtl-attach is resident there", Fix: "rtl-attach ps lists what is attached", Err: err}
+	}
+	if err != nil {
+		return explain(pid, err, untouched)
+	}
+	defer c.Close()
+	r := &recording{o: Options{PID: pid}, ui: ui, target: t, control: c, tracer: ptrace.NewTracer(),
+		gone: make(chan struct{}), attached: true}
+	defer r.tracer.Close()
+	if err := r.detachFor(); err != nil {
+		return explain(pid, err, "still attached")
+	}
+	return nil
+}
+
+func (r *recording) detachFor() error {
+	if holder, held := r.control.Holder(); held && holderAlive(holder) {
+		r.control.RequestStop()
+		return r.awaitIdle(holder)
+	}
+	if s := r.control.Snapshot(); s.State == ring.StateIdle || s.State == ring.StateDormant {
+		r.ui.Detached("was not attached: the payload is dormant")
+		return nil
+	}
+	if err := r.end(ring.EndOtherTool); err != nil {
+		return err
+	}
+	r.ui.Detached("hooks removed, nothing paused")
+	return nil
+}
+
+// awaitIdle waits for the recorder to finish.
+func (r *recording) awaitIdle(holder ring.Holder) error {
+	deadline := time.Now().Add(handOver)
+	for state := r.control.Snapshot().State; ; state = r.control.WaitState(state, watchPeriod) {
+		_, held := r.control.Holder()
+		idle := state == ring.StateIdle || state == ring.StateDormant
+		switch {
+		case idle && !held || !r.target.Alive():
+			r.ui.Detached(fmt.Sprintf("its recorder (pid %d) has finished its trace", holder.PID))
+			return nil
+		case !holderAlive(holder):
+			return r.detachFor() // it died over it
+		case time.Now().After(deadline):
+			return fmt.Errorf("its recorder (pid %d) does not finish", holder.PID)
+		}
+	}
+}

@@ -1,0 +1,16 @@
+package session
+
+// Exit codes of the tool (docs: README, "Exit codes").
+// docs: README, "Exit codes"
+type ExitCode int
+
+const (
+	OK           ExitCode = 0 // records exist, the detach is confirmed
+	Failed       ExitCode = 1 // rolled back, the target is as found
+	Usage        ExitCode = 2 // target untouched
+	NotPermitted ExitCode = 3 // or already traced, or no such process; target untouched
+	Unsuitable   ExitCode = 4 // no HSA, static, other architecture, ABI mismatch; target untouched
+	TargetExited ExitCode = 5 // while attached; the trace is saved to that moment
+	Remains      ExitCode = 6 // not everything could be restored
+	NothingSeen  ExitCode = 7 // detached, but nothing was recorded
+)

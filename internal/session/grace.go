@@ -1,0 +1,94 @@
+package session
+
+import (
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/ptrace"
+	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/internal/unwind"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// A witness answers the payload's grace: threads that only a stop can clear are
+// stopped one by one, and unwound after they have gone on.
+type witness struct {
+	target *target.Target
+	tracer *ptrace.Tracer
+	code   *unwind.Unwinder
+	stops  []tracedb.Pause
+}
+
+// answer serves the request that waits, if there is one.
+func (w *witness) answer(c *ring.Control) {
+	ask, ok := c.PendingAsk()
+	if !ok {
+		return
+	}
+	verdicts := make([]ring.Verdict, len(ask.TIDs))
+	for i, tid := range ask.TIDs {
+		verdicts[i] = w.judge(int(tid), ask.Ranges)
+	}
+	// A refused answer is one that came too late: the payload asks again.
+	_ = c.Answer(ask, verdicts)
+}
+
+func (w *witness) judge(nstid int, ranges []ring.Range) ring.Verdict {
+	tid, err := w.target.ThreadByNSPID(nstid)
+	if err != nil {
+		return ring.VerdictGone
+	}
+	if w.code == nil {
+		if w.code, err = unwind.New(w.target); err != nil {
+			return ring.VerdictUnknown
+		}
+	}
+	snapshot, err := w.stop(tid)
+	if err != nil {
+		return ring.VerdictUnknown
+	}
+	inside, complete := w.code.FramesIn(snapshot, spans(ranges))
+	switch {
+	case inside:
+		return ring.VerdictInside
+	case complete:
+		return ring.VerdictOutside
+	}
+	return ring.VerdictUnknown
+}
+
+func (w *witness) stop(tid int) (*ptrace.Snapshot, error) {
+	cpu := -1
+	if stat, err := w.target.ThreadStat(tid); err == nil {
+		cpu = stat.CPU
+	}
+	began := boottimeNS()
+	s, err := w.tracer.StopOnce(w.target.PID, tid, cpu)
+	if err != nil {
+		return nil, err
+	}
+	w.stops = append(w.stops, tracedb.Pause{TID: uint32(tid), StartNS: began, DurationNS: uint64(s.Time), Purpose: "grace"})
+	return s, nil
+}
+
+func spans(ranges []ring.Range) []unwind.Range {
+	out := make([]unwind.Range, len(ranges))
+	for i, r := range ranges {
+		out[i] = unwind.Range{Start: target.Addr(r.Lo), End: target.Addr(r.Hi)}
+	}
+	return out
+}
+
+// serve answers requests until stop is closed.
+func (w *witness) serve(c *ring.Control, stop <-chan struct{}) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+			w.answer(c)
+		}
+	}
+}

@@ -1,0 +1,19 @@
+package session
+
+import (
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/collector"
+)
+
+// An Observer is told how a recording goes. Calls come from one goroutine at a
+// time. The texts are fit to print.
+type Observer interface {
+	Preflight(facts string)
+	Attached(how string, pause time.Duration)
+	Recording(elapsed, total time.Duration, p collector.Progress)
+	Detaching(why string)
+	Detached(how string)
+	Warn(text string)
+	Debug(text string)
+}

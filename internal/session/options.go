@@ -1,0 +1,73 @@
+package session
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/envbuf"
+)
+
+// Options of one recording.
+type Options struct {
+	PID      int
+	Duration time.Duration // 0: until the context is done, or another tool says detach
+	Output   string        // may hold %p (pid), %h (host), %t (time)
+
+	BufferSizeBytes  uint64 // 0: the payload's default
+	WatermarkPercent uint64
+	BufferPolicy     string
+	MaxSizeBytes     uint64 // of the trace; 0: no limit
+
+	Library []byte       // the payload
+	Extra   []envbuf.Var // further settings; the last one of a name wins
+	Version string       // of this tool
+}
+
+// DefaultOutput is where a trace goes unless told otherwise.
+const DefaultOutput = "trace-%p-%t.db"
+
+func (o *Options) environment() ([]byte, error) {
+	var vars []envbuf.Var
+	add := func(name, value string) { vars = append(vars, envbuf.Var{Name: name, Value: value}) }
+	if o.BufferSizeBytes != 0 {
+		add("RTL_BUFFER_SIZE", strconv.FormatUint(o.BufferSizeBytes, 10))
+	}
+	if o.WatermarkPercent != 0 {
+		add("RTL_BUFFER_WATERMARK", strconv.FormatUint(o.WatermarkPercent, 10))
+	}
+	if o.BufferPolicy != "" {
+		add("RTL_BUFFER_POLICY", o.BufferPolicy)
+	}
+	if !tscIsClock() {
+		add("RTL_STAMP", "boottime")
+	}
+	return envbuf.Encode(append(vars, o.Extra...))
+}
+
+// tscIsClock says whether the time-stamp counters of all CPUs agree: the
+// kernel then uses them itself, or its hypervisor does.
+func tscIsClock() bool {
+	b, err := os.ReadFile("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+	switch strings.TrimSpace(string(b)) {
+	case "tsc", "kvm-clock", "hyperv_clocksource_tsc_page":
+		return err == nil
+	}
+	return false
+}
+
+// outputPath fills the template in.
+func outputPath(template string, pid int, now time.Time) (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("host name: %w", err)
+	}
+	return strings.NewReplacer(
+		"%%", "%",
+		"%p", strconv.Itoa(pid),
+		"%h", strings.ReplaceAll(host, "/", "_"),
+		"%t", now.Format("20060102-150405"),
+	).Replace(template), nil
+}

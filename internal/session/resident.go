@@ -1,0 +1,110 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/internal/target"
+)
+
+// errNotResident: the target has no payload (or an inherited one, which is not its own).
+var errNotResident = errors.New("no payload is resident")
+
+// openResident finds the control block of a payload that the target has loaded.
+func openResident(t *target.Target) (*ring.Control, error) {
+	found, err := t.FindMemfd(ring.ControlName)
+	if err != nil {
+		return nil, err
+	}
+	refusal := errNotResident
+	for _, m := range found {
+		c, err := openControl(t, m)
+		if err == nil {
+			return c, nil
+		}
+		refusal = err
+	}
+	return nil, refusal
+}
+
+func openControl(t *target.Target, m target.MemfdMapping) (*ring.Control, error) {
+	f, err := t.OpenMemfd(m)
+	if err != nil {
+		return nil, fmt.Errorf("open the control block: %w", err)
+	}
+	defer f.Close()
+	c, err := ring.OpenControl(f)
+	if err != nil {
+		return nil, err
+	}
+	own := t.NSPID[len(t.NSPID)-1]
+	if s := c.Snapshot(); int(s.PID) != own {
+		return nil, errors.Join(fmt.Errorf("control block says pid %d, the target is %d: %w", s.PID, own, errNotResident), c.Close())
+	}
+	return c, nil
+}
+
+// openRing maps the ring of the present session. maxBytes bounds what a hostile
+// control block can make us map.
+func openRing(t *target.Target, s ring.Snapshot, maxBytes uint64) (*ring.Reader, error) {
+	found, err := t.FindMemfd(ring.RingName)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range found {
+		if m.Inode != s.RingInode {
+			continue
+		}
+		f, err := t.OpenMemfd(m)
+		if err != nil {
+			return nil, fmt.Errorf("open the ring: %w", err)
+		}
+		defer f.Close()
+		return ring.Open(f, s.Generation, maxBytes)
+	}
+	return nil, fmt.Errorf("the target has no mapping of its ring: %w", ring.ErrMalformed)
+}
+
+// self names this process as a holder of locks.
+func self() (ring.Holder, error) {
+	me, err := target.Self()
+	if err != nil {
+		return ring.Holder{}, err
+	}
+	return ring.Holder{PID: uint32(os.Getpid()), StartTicks: me.StartTicks, PIDNS: me.PIDNamespace}, nil
+}
+
+// holderAlive judges a recorder found in a lock. One in another pid namespace
+// cannot be judged from here: it counts as alive, and if it is not, its missing
+// heartbeat makes the payload detach.
+func holderAlive(h ring.Holder) bool {
+	me, err := target.Self()
+	if err != nil || h.PIDNS != 0 && h.PIDNS != me.PIDNamespace {
+		return true
+	}
+	return target.Lives(int(h.PID), h.StartTicks)
+}
+
+// entryOf returns the address of an exported function of the resident payload.
+func entryOf(t *target.Target, name string) (target.Addr, error) {
+	maps, err := t.Maps()
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range maps {
+		if m.Offset != 0 || !strings.HasPrefix(m.Path, "/memfd:") && !strings.Contains(m.Path, "librtl-attach") {
+			continue
+		}
+		image, err := target.OpenImage(t, m.Start)
+		if err != nil {
+			continue // a memfd of somebody else's
+		}
+		if addr, ok, err := image.Symbol(name); ok && err == nil {
+			return addr, nil
+		}
+	}
+	return 0, fmt.Errorf("the resident payload has no %s: %w", name, errNotResident)
+}

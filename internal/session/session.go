@@ -1,0 +1,254 @@
+// Package session tells the story of a recording: look, attach, collect,
+// detach, summarise. It alone knows cause and fix of what can go wrong
+// (failure.go), and undoes in reverse what it did.
+package session
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/internal/ptrace"
+	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/payload"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// leastSpaceBytes must be free where the trace goes.
+const leastSpaceBytes = 64 << 20
+
+// An Outcome is what a recording came to.
+type Outcome struct {
+	Path string // of the trace; empty: none was made
+	Code ExitCode
+}
+
+// A recording is one run of Record.
+type recording struct {
+	o     Options
+	ui    Observer
+	skip  <-chan struct{} // closed: do not wait for kernels still running
+	place tracedb.Place
+	build []byte
+
+	target   *target.Target
+	facts    *target.Facts
+	lock     *target.Lock
+	tracer   *ptrace.Tracer
+	witness  *witness
+	control  *ring.Control
+	held     *ring.Lock
+	gone     chan struct{} // closed when the target has exited
+	finished chan struct{} // closed when the recording is over
+
+	db       *tracedb.DB
+	pauses   []tracedb.Pause
+	attached bool // a session is active in the target
+	timed    uint64
+	ended    ring.End
+}
+
+// Record makes one trace of one process. ctx done ends the window early; skip
+// closed, too, ends the drain. Errors are *Failure.
+func Record(ctx context.Context, o Options, skip <-chan struct{}, ui Observer) (Outcome, error) {
+	r := &recording{o: o, ui: ui, skip: skip, tracer: ptrace.NewTracer(), gone: make(chan struct{}),
+		finished: make(chan struct{})}
+	defer r.release()
+	if err := r.look(); err != nil {
+		return Outcome{}, explain(o.PID, err, untouched)
+	}
+	if err := r.attach(ctx); err != nil {
+		return Outcome{}, explain(o.PID, errors.Join(err, r.discard()), restored)
+	}
+	r.describeAttach()
+	collectErr := r.collectAll(ctx)
+	detachErr := r.detach()
+	if err := errors.Join(collectErr, r.finishTrace()); err != nil && detachErr == nil {
+		return Outcome{Path: r.place.Path, Code: Failed}, r.traceFailure(err)
+	}
+	if detachErr != nil {
+		return Outcome{Path: r.place.Path, Code: Remains}, r.remainsFailure(detachErr)
+	}
+	return Outcome{Path: r.place.Path, Code: r.code()}, nil
+}
+
+// look does everything that can be done before the target is touched.
+func (r *recording) look() error {
+	var err error
+	if r.build, err = payload.BuildID(r.o.Library); err != nil {
+		return err
+	}
+	path, err := outputPath(r.o.Output, r.o.PID, time.Now())
+	if err != nil {
+		return err
+	}
+	if r.place, err = tracedb.Check(path, leastSpaceBytes); err != nil {
+		return err
+	}
+	if r.target, err = target.Open(r.o.PID); err != nil {
+		return err
+	}
+	go r.watchExit()
+	if r.facts, err = r.target.Preflight(); err != nil {
+		return err
+	}
+	if len(r.facts.Problems) > 0 {
+		return r.facts.Problems[0]
+	}
+	if r.lock, err = r.target.Lock(); err != nil {
+		return err
+	}
+	r.witness = &witness{target: r.target, tracer: r.tracer}
+	r.ui.Preflight(fmt.Sprintf("pid %d (%s), %d threads, may trace, %s",
+		r.facts.PID, printable(r.facts.Comm), r.facts.Threads, printable(strings.Join(r.facts.HSA, ", "))))
+	r.db, err = tracedb.Create(r.place)
+	return err
+}
+
+// watchExit ends with the process, or with the recording: release closes the pidfd.
+func (r *recording) watchExit() {
+	for !r.target.WaitExit(time.Second) {
+		select {
+		case <-r.finished:
+			return
+		default:
+		}
+	}
+	close(r.gone)
+}
+
+func (r *recording) isGone() bool {
+	select {
+	case <-r.gone:
+		return true
+	default:
+		return !r.target.Alive()
+	}
+}
+
+func (r *recording) describeAttach() {
+	var stopped time.Duration
+	for _, p := range r.pauses {
+		stopped += time.Duration(p.DurationNS)
+	}
+	how := "payload loaded"
+	if len(r.pauses) == 0 {
+		how = "resident payload re-attached"
+	}
+	r.ui.Attached(how, stopped)
+	c := r.control.Counters()
+	r.ui.Debug(fmt.Sprintf("grace: %d threads looked at, %d more than once, %d stopped, %v",
+		c.GraceThreads, c.GraceWaited, len(r.witness.stops), time.Duration(c.GraceNS)))
+}
+
+// discard takes back a trace file that has nothing in it.
+func (r *recording) discard() error {
+	return errors.Join(r.db.Close(), os.Remove(r.place.Path))
+}
+
+func (r *recording) finishTrace() error {
+	return r.db.Close()
+}
+
+func (r *recording) code() ExitCode {
+	switch {
+	case r.isGone():
+		return TargetExited
+	case r.timed == 0:
+		return NothingSeen
+	}
+	return OK
+}
+
+func (r *recording) traceFailure(err error) *Failure {
+	f := explain(r.o.PID, err, "detached")
+	f.What = "the trace is not complete: " + firstLine(err)
+	return f
+}
+
+func (r *recording) remainsFailure(err error) *Failure {
+	f := explain(r.o.PID, err, "still attached")
+	f.What, f.Code = fmt.Sprintf("could not detach from pid %d: %v", r.o.PID, firstLine(err)), Remains
+	f.Fix = fmt.Sprintf("run `rtl-attach detach %d`; without a recorder the payload detaches by itself within seconds", r.o.PID)
+	return f
+}
+
+func (r *recording) release() {
+	close(r.finished)
+	if r.held != nil {
+		r.held.Release()
+	}
+	if r.control != nil {
+		_ = r.control.Close()
+	}
+	r.tracer.Close()
+	if r.lock != nil {
+		r.lock.Release()
+	}
+	if r.target != nil {
+		r.target.Close()
+	}
+}
+
+// info is what the trace says of this session.
+func (r *recording) info(s ring.Snapshot) tracedb.SessionInfo {
+	host, _ := os.Hostname()
+	return tracedb.SessionInfo{
+		PID:         uint32(r.o.PID),
+		StartTicks:  r.target.StartTicks,
+		Command:     r.facts.Comm,
+		Host:        host,
+		ToolVersion: r.o.Version,
+		BuildID:     s.BuildID,
+		Generation:  s.Generation,
+	}
+}
+
+func (r *recording) noteBuild(s ring.Snapshot) {
+	if string(s.BuildID) != string(r.build) {
+		r.ui.Warn(fmt.Sprintf("another build of the payload is resident (%s, this tool carries %s): its ABI matches, it is used",
+			hex.EncodeToString(s.BuildID), hex.EncodeToString(r.build)))
+	}
+}
+
+func (r *recording) notePauses(rep *inject.Report, purpose string) {
+	if rep == nil {
+		return
+	}
+	for _, p := range rep.Pauses {
+		r.pauses = append(r.pauses, tracedb.Pause{
+			TID: uint32(p.TID), StartNS: boottimeNS(), DurationNS: uint64(p.Time), Purpose: purpose + ": " + p.Stop,
+		})
+		r.ui.Debug(fmt.Sprintf("stopped thread %d for %v (%s: %s)", p.TID, p.Time, purpose, p.Stop))
+	}
+	r.ui.Debug(fmt.Sprintf("%s: rung %q, %v in all", purpose, rep.Rung, rep.Elapsed))
+}
+
+func boottimeNS() uint64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		return 0
+	}
+	return uint64(t.Nano())
+}
+
+// printable makes text of the target's choosing fit for a terminal.
+func printable(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c == 0x7f || c >= 0x80 && c < 0xa0 {
+			return '?'
+		}
+		return c
+	}, s)
+}
+
+var _ collector.Sink = (*tracedb.Session)(nil)

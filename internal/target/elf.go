@@ -1,0 +1,210 @@
+package target
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"unsafe"
+)
+
+// Image is an ELF file as the loader has mapped it. It is read from the
+// target's memory, not from disk: what runs is in memory even when the file
+// was replaced, or lies in a mount namespace that we cannot enter. All of it
+// is hostile input: every count and every length is bounded.
+type Image struct {
+	Base  Addr // load bias: what p_vaddr and st_value are relative to
+	Phdrs []elf.Prog64
+
+	mem     io.ReaderAt
+	symtab  Addr
+	strtab  Addr
+	strsz   uint64
+	gnuHash Addr
+	versym  Addr
+}
+
+const (
+	phdrsMax    = 128
+	dynamicMax  = 1024    // entries
+	chainMax    = 1 << 16 // symbols that share a hash bucket
+	symbolMax   = 256     // bytes of a name looked up
+	sectionsMax = 1 << 30
+)
+
+// OpenImage reads the headers of the ELF image mapped at base.
+func OpenImage(mem io.ReaderAt, base Addr) (*Image, error) {
+	var h elf.Header64
+	if err := readStruct(mem, base, &h); err != nil {
+		return nil, fmt.Errorf("ELF header at %#x: %w", base, err)
+	}
+	if err := checkIdent(&h); err != nil {
+		return nil, fmt.Errorf("ELF header at %#x: %w", base, err)
+	}
+	if h.Phnum > phdrsMax || h.Phentsize != uint16(unsafe.Sizeof(elf.Prog64{})) || h.Phoff > sectionsMax {
+		return nil, fmt.Errorf("program headers at %#x: %w", base, ErrMalformed)
+	}
+	im := &Image{Base: base, mem: mem, Phdrs: make([]elf.Prog64, h.Phnum)}
+	if err := readStruct(mem, base+Addr(h.Phoff), im.Phdrs); err != nil {
+		return nil, fmt.Errorf("program headers at %#x: %w", base, err)
+	}
+	// The image begins where its first segment says, 0 for anything that is
+	// position independent.
+	for _, p := range im.Phdrs {
+		if elf.ProgType(p.Type) == elf.PT_LOAD {
+			im.Base = base - Addr(p.Vaddr&^0xfff)
+			break
+		}
+	}
+	return im, im.dynamic()
+}
+
+func checkIdent(h *elf.Header64) error {
+	if string(h.Ident[:4]) != elf.ELFMAG {
+		return fmt.Errorf("no ELF magic: %w", ErrMalformed)
+	}
+	class, machine := elf.Class(h.Ident[elf.EI_CLASS]), elf.Machine(h.Machine)
+	if class != elf.ELFCLASS64 || machine != elf.EM_X86_64 {
+		return fmt.Errorf("%v %v: %w", class, machine, ErrArch)
+	}
+	return nil
+}
+
+// Segment returns the first program header of type pt.
+func (im *Image) Segment(pt elf.ProgType) (elf.Prog64, bool) {
+	for _, p := range im.Phdrs {
+		if elf.ProgType(p.Type) == pt {
+			return p, true
+		}
+	}
+	return elf.Prog64{}, false
+}
+
+func (im *Image) dynamic() error {
+	seg, ok := im.Segment(elf.PT_DYNAMIC)
+	if !ok {
+		return nil // static: no symbols to be found
+	}
+	for i := range Addr(dynamicMax) {
+		var d elf.Dyn64
+		if err := readStruct(im.mem, im.Base+Addr(seg.Vaddr)+16*i, &d); err != nil {
+			return fmt.Errorf("dynamic section at %#x: %w", im.Base, err)
+		}
+		switch elf.DynTag(d.Tag) {
+		case elf.DT_NULL:
+			return nil
+		case elf.DT_SYMTAB:
+			im.symtab = im.pointer(d.Val)
+		case elf.DT_STRTAB:
+			im.strtab = im.pointer(d.Val)
+		case elf.DT_STRSZ:
+			im.strsz = d.Val
+		case elf.DT_GNU_HASH:
+			im.gnuHash = im.pointer(d.Val)
+		case elf.DT_VERSYM:
+			im.versym = im.pointer(d.Val)
+		}
+	}
+	return fmt.Errorf("dynamic section at %#x has no end: %w", im.Base, ErrMalformed)
+}
+
+// pointer resolves a DT_ pointer. glibc relocates them in place, but not in
+// objects whose dynamic section is read-only (the vDSO).
+func (im *Image) pointer(v uint64) Addr {
+	if Addr(v) < im.Base {
+		return im.Base + Addr(v)
+	}
+	return Addr(v)
+}
+
+// Symbol looks a defined symbol up in .dynsym through the GNU hash table,
+// and prefers its default version.
+func (im *Image) Symbol(name string) (Addr, bool, error) {
+	if im.gnuHash == 0 || im.symtab == 0 || im.strtab == 0 || len(name) >= symbolMax {
+		return 0, false, nil
+	}
+	var head struct{ Buckets, Offset, Bloom, Shift uint32 }
+	if err := readStruct(im.mem, im.gnuHash, &head); err != nil {
+		return 0, false, err
+	}
+	if head.Buckets == 0 || head.Bloom > 1<<20 || head.Buckets > 1<<24 {
+		return 0, false, fmt.Errorf("hash table at %#x: %w", im.gnuHash, ErrMalformed)
+	}
+	hash := gnuHash(name)
+	buckets := im.gnuHash + 16 + Addr(head.Bloom)*8
+	chains := buckets + Addr(head.Buckets)*4
+	var index uint32
+	if err := readStruct(im.mem, buckets+4*Addr(hash%head.Buckets), &index); err != nil {
+		return 0, false, err
+	}
+	if index < head.Offset {
+		return 0, false, nil
+	}
+	var found Addr
+	for range chainMax {
+		var h uint32
+		if err := readStruct(im.mem, chains+4*Addr(index-head.Offset), &h); err != nil {
+			return 0, false, err
+		}
+		if h|1 == hash|1 {
+			addr, hidden, err := im.match(index, name)
+			if err != nil {
+				return 0, false, err
+			}
+			if addr != 0 {
+				if found = addr; !hidden {
+					break
+				}
+			}
+		}
+		if h&1 != 0 {
+			break
+		}
+		index++
+	}
+	return found, found != 0, nil
+}
+
+// match returns the address of symbol number index if it is name and defined
+// here, and whether it is one of its superseded versions.
+func (im *Image) match(index uint32, name string) (addr Addr, hidden bool, err error) {
+	var sym elf.Sym64
+	if err := readStruct(im.mem, im.symtab+Addr(index)*elf.Sym64Size, &sym); err != nil {
+		return 0, false, err
+	}
+	if elf.SectionIndex(sym.Shndx) == elf.SHN_UNDEF || uint64(sym.Name)+uint64(len(name)) >= im.strsz {
+		return 0, false, nil
+	}
+	s := make([]byte, len(name)+1)
+	if _, err := im.mem.ReadAt(s, int64(im.strtab)+int64(sym.Name)); err != nil {
+		return 0, false, err
+	}
+	if string(s) != name+"\x00" {
+		return 0, false, nil
+	}
+	if im.versym != 0 {
+		var v uint16
+		if err := readStruct(im.mem, im.versym+2*Addr(index), &v); err != nil {
+			return 0, false, err
+		}
+		hidden = v&0x8000 != 0
+	}
+	return im.Base + Addr(sym.Value), hidden, nil
+}
+
+func gnuHash(name string) uint32 {
+	h := uint32(5381)
+	for i := range len(name) {
+		h = h*33 + uint32(name[i])
+	}
+	return h
+}
+
+func readStruct(r io.ReaderAt, a Addr, v any) error {
+	b := make([]byte, binary.Size(v))
+	if _, err := r.ReadAt(b, int64(a)); err != nil {
+		return err
+	}
+	_, err := binary.Decode(b, binary.LittleEndian, v)
+	return err
+}

@@ -1,0 +1,80 @@
+package target
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What can stand in the way. Errors of this package wrap one of these, with
+// the facts that were read; session adds cause and fix.
+var (
+	ErrGone        = errors.New("no such process")
+	ErrExec        = errors.New("the process has executed another program")
+	ErrDenied      = errors.New("permission denied")
+	ErrTraced      = errors.New("already traced")
+	ErrStopped     = errors.New("process is stopped")
+	ErrZombie      = errors.New("process has exited (zombie)")
+	ErrKernel      = errors.New("kernel thread")
+	ErrNoHSA       = errors.New("no ROCm runtime is loaded")
+	ErrStatic      = errors.New("statically linked program")
+	ErrMusl        = errors.New("musl libc")
+	ErrLibc        = errors.New("unsupported C library")
+	ErrArch        = errors.New("unsupported architecture")
+	ErrSeccomp     = errors.New("seccomp filter in the way")
+	ErrShadowStack = errors.New("shadow stack is on")
+	ErrBusy        = errors.New("another rtl-attach works on it")
+	ErrLoading     = errors.New("libraries are being loaded")
+	ErrMalformed   = errors.New("malformed")
+)
+
+// TracedError names the tracer: ErrTraced.
+type TracedError struct {
+	PID    int
+	Tracer int    // 0: in a pid namespace that we cannot see
+	Name   string // its command name, if it could be read
+}
+
+func (e *TracedError) Error() string {
+	switch {
+	case e.Tracer == 0:
+		return fmt.Sprintf("pid %d is %v, by a process outside this pid namespace", e.PID, ErrTraced)
+	case e.Name == "":
+		return fmt.Sprintf("pid %d is %v by pid %d", e.PID, ErrTraced, e.Tracer)
+	}
+	return fmt.Sprintf("pid %d is %v by %s (pid %d)", e.PID, ErrTraced, e.Name, e.Tracer)
+}
+
+func (e *TracedError) Unwrap() error { return ErrTraced }
+
+// DeniedError carries what bears on a refusal: ErrDenied. Only facts that
+// were read are set.
+type DeniedError struct {
+	PID         int
+	Op          string // what was refused
+	Err         error  // the kernel's answer
+	PtraceScope int    // kernel.yama.ptrace_scope; -1: this kernel has none
+	UID, Owner  int    // ours, and the target's
+	SysPtrace   bool   // we have CAP_SYS_PTRACE in effect
+	UserNS      bool   // the target lives in another user namespace
+}
+
+func (e *DeniedError) Error() string {
+	return fmt.Sprintf("%s of pid %d: %v", e.Op, e.PID, e.Err)
+}
+
+func (e *DeniedError) Unwrap() []error { return []error{ErrDenied, e.Err} }
+
+// BusyError names the holder of the lock: ErrBusy.
+type BusyError struct {
+	PID    int
+	Holder int // pid as we see it; 0: unknown
+}
+
+func (e *BusyError) Error() string {
+	if e.Holder == 0 {
+		return fmt.Sprintf("pid %d: %v", e.PID, ErrBusy)
+	}
+	return fmt.Sprintf("pid %d: %v (pid %d)", e.PID, ErrBusy, e.Holder)
+}
+
+func (e *BusyError) Unwrap() error { return ErrBusy }

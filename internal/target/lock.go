@@ -1,0 +1,65 @@
+package target
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Lock keeps other tools away from the target for as long as it is held, also
+// before a payload is there. It is an abstract socket, named after the target's
+// pid namespace, its pid there and its start time: the kernel releases it when
+// the tool dies, and it leaves no file. It is advisory, and abstract sockets
+// belong to a network namespace: the lock in the control block is for the rest.
+type Lock struct{ fd int }
+
+// Lock takes the lock, or fails with a BusyError.
+func (t *Target) Lock() (*Lock, error) {
+	inode, err := t.namespace("pid")
+	if err != nil {
+		return nil, err
+	}
+	nspid := t.PID
+	if len(t.NSPID) > 0 {
+		nspid = t.NSPID[len(t.NSPID)-1]
+	}
+	name := &unix.SockaddrUnix{Name: fmt.Sprintf("@rtl-attach/%d/%d/%d", inode, nspid, t.StartTicks)}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("lock of pid %d: %w", t.PID, err)
+	}
+	if err := unix.Bind(fd, name); err != nil {
+		_ = unix.Close(fd)
+		if errors.Is(err, unix.EADDRINUSE) {
+			return nil, &BusyError{PID: t.PID, Holder: holder(name)}
+		}
+		return nil, fmt.Errorf("lock of pid %d: %w", t.PID, err)
+	}
+	// Listening lets the next tool ask who we are.
+	if err := unix.Listen(fd, 1); err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("lock of pid %d: %w", t.PID, err)
+	}
+	return &Lock{fd: fd}, nil
+}
+
+// Release gives the lock back.
+func (l *Lock) Release() { _ = unix.Close(l.fd) }
+
+// holder asks the kernel who listens there; 0: it would not say.
+func holder(name unix.Sockaddr) int {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return 0
+	}
+	defer unix.Close(fd)
+	if unix.Connect(fd, name) != nil {
+		return 0
+	}
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return 0
+	}
+	return int(cred.Pid)
+}

@@ -1,0 +1,115 @@
+package target
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Addr is an address in the target.
+type Addr uint64
+
+// Map is one line of /proc/PID/maps (proc_pid_maps(5)).
+type Map struct {
+	Start, End Addr
+	Perms      string // "r-xp"
+	Offset     uint64
+	Dev        string // "fe:01"
+	Inode      uint64
+	Path       string // as the kernel prints it, " (deleted)" cut off
+	Deleted    bool
+}
+
+// Contains reports whether a lies in the mapping.
+func (m Map) Contains(a Addr) bool { return a >= m.Start && a < m.End }
+
+// Anonymous reports whether nothing names the mapping.
+func (m Map) Anonymous() bool { return m.Inode == 0 && m.Path == "" }
+
+const (
+	mapsMax     = 1 << 18 // lines: vm.max_map_count is 65,530 by default
+	mapsLineMax = 8 << 10 // a path is at most 4 KiB, or four times that escaped
+	deletedMark = " (deleted)"
+)
+
+// parseMaps reads maps, which the target can fill with whatever file names
+// it likes: lines and their number are bounded.
+func parseMaps(r io.Reader) ([]Map, error) {
+	var maps []Map
+	sc := bufio.NewScanner(r)
+	sc.Buffer(make([]byte, 0, 4<<10), 4*mapsLineMax)
+	for sc.Scan() {
+		if len(maps) == mapsMax {
+			return nil, fmt.Errorf("maps: more than %d lines: %w", mapsMax, ErrMalformed)
+		}
+		m, err := parseMap(sc.Text())
+		if err != nil {
+			return nil, fmt.Errorf("maps: line %d: %w", len(maps)+1, err)
+		}
+		maps = append(maps, m)
+	}
+	if err := sc.Err(); err != nil {
+		return nil, fmt.Errorf("maps: %w", err)
+	}
+	return maps, nil
+}
+
+func parseMap(line string) (Map, error) {
+	var m Map
+	span, rest, _ := strings.Cut(line, " ")
+	perms, rest, _ := strings.Cut(rest, " ")
+	offset, rest, _ := strings.Cut(rest, " ")
+	dev, rest, _ := strings.Cut(rest, " ")
+	inode, path, _ := strings.Cut(rest, " ")
+	lo, hi, ok := strings.Cut(span, "-")
+	start, err1 := strconv.ParseUint(lo, 16, 64)
+	end, err2 := strconv.ParseUint(hi, 16, 64)
+	if !ok || err1 != nil || err2 != nil || start >= end || len(perms) != 4 {
+		return m, ErrMalformed
+	}
+	m.Start, m.End, m.Perms, m.Dev = Addr(start), Addr(end), perms, dev
+	if m.Offset, err1 = strconv.ParseUint(offset, 16, 64); err1 != nil {
+		return m, ErrMalformed
+	}
+	if m.Inode, err1 = strconv.ParseUint(inode, 10, 64); err1 != nil {
+		return m, ErrMalformed
+	}
+	m.Path = strings.TrimLeft(path, " ")
+	if m.Path, m.Deleted = strings.CutSuffix(m.Path, deletedMark); m.Deleted && m.Inode == 0 {
+		// A name such as [anon: x (deleted)]: nothing was deleted.
+		m.Path, m.Deleted = m.Path+deletedMark, false
+	}
+	return m, nil
+}
+
+// Maps reads the target's mappings, through a thread that lives: those of a
+// zombie leader are empty (fact 3 of injection.md).
+func (t *Target) Maps() ([]Map, error) {
+	f, err := os.Open(t.taskPath("maps"))
+	if err != nil {
+		return nil, t.explain("read the maps", err)
+	}
+	defer f.Close()
+	maps, err := parseMaps(io.LimitReader(f, math.MaxInt32))
+	if err != nil {
+		return nil, fmt.Errorf("pid %d: %w", t.PID, err)
+	}
+	if len(maps) == 0 {
+		return nil, fmt.Errorf("pid %d has no memory: %w", t.PID, ErrGone)
+	}
+	return maps, nil
+}
+
+// FindMap returns the mapping that contains a.
+func FindMap(maps []Map, a Addr) (Map, bool) {
+	for _, m := range maps {
+		if m.Contains(a) {
+			return m, true
+		}
+	}
+	return Map{}, false
+}

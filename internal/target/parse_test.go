@@ -1,0 +1,132 @@
+package target
+
+import (
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestParseMap(t *testing.T) {
+	for _, tc := range []struct {
+		line string
+		want Map
+		bad  bool
+	}{
+		{line: "7f00-8000 rw-p 00000000 00:00 0 ", want: Map{Start: 0x7f00, End: 0x8000, Perms: "rw-p", Dev: "00:00"}},
+		{line: "1000-2000 r-xp 00001000 fe:01 42                         /usr/lib/with space.so",
+			want: Map{Start: 0x1000, End: 0x2000, Perms: "r-xp", Offset: 0x1000, Dev: "fe:01", Inode: 42, Path: "/usr/lib/with space.so"}},
+		{line: "1000-2000 rw-s 00000000 00:01 7 /memfd:rtl-control (deleted)",
+			want: Map{Start: 0x1000, End: 0x2000, Perms: "rw-s", Dev: "00:01", Inode: 7, Path: "/memfd:rtl-control", Deleted: true}},
+		{line: "1000-2000 rw-p 00000000 00:00 0 [anon:x (deleted)]",
+			want: Map{Start: 0x1000, End: 0x2000, Perms: "rw-p", Dev: "00:00", Path: "[anon:x (deleted)]"}},
+		{line: "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]",
+			want: Map{Start: 0xffffffffff600000, End: 0xffffffffff601000, Perms: "--xp", Dev: "00:00", Path: "[vsyscall]"}},
+		{line: "", bad: true},
+		{line: "2000-1000 rw-p 0 00:00 0", bad: true},
+		{line: "1000 rw-p 0 00:00 0", bad: true},
+		{line: "1000-2000 rw 0 00:00 0", bad: true},
+		{line: "1000-2000 rw-p x 00:00 0", bad: true},
+		{line: "1000-2000 rw-p 0 00:00 -1", bad: true},
+		{line: "1000-20000000000000000 rw-p 0 00:00 0", bad: true},
+	} {
+		got, err := parseMap(tc.line)
+		if tc.bad != (err != nil) || (!tc.bad && got != tc.want) {
+			t.Errorf("%q: %+v, %v; want %+v, bad %v", tc.line, got, err, tc.want, tc.bad)
+		}
+	}
+}
+
+func FuzzMaps(f *testing.F) {
+	own, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(string(own))
+	f.Add("1000-2000 rw-s 0 00:01 7 /memfd:rtl-control (deleted)\n")
+	f.Fuzz(func(t *testing.T, s string) {
+		maps, err := parseMaps(strings.NewReader(s))
+		if err != nil {
+			return
+		}
+		for _, m := range maps {
+			if m.Start >= m.End || len(m.Perms) != 4 {
+				t.Fatalf("%+v", m)
+			}
+		}
+		findMemfd(maps, "rtl-control")
+	})
+}
+
+func TestParseStat(t *testing.T) {
+	const tail = " S 1 2 3 4 5 4194560 6 7 8 9 10 11 12 13 14 15 16 17 987654 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 17 3 36\n"
+	s, err := parseStat([]byte("42 (a) b (c)" + tail))
+	if err != nil || s.Comm != "a) b (c" || s.State != 'S' || s.PPID != 1 || s.StartTicks != 987654 || s.CPU != 17 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for _, bad := range []string{"", "42 (x", "42 (x) S 1", "42 (x) S one" + tail[4:]} {
+		if _, err := parseStat([]byte(bad)); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%q: error %v", bad, err)
+		}
+	}
+}
+
+func TestParseStatus(t *testing.T) {
+	s := parseStatus([]byte("Name:\tx: y\nTracerPid:\t99\nUid:\t1\t1000\t3\t4\nNSpid:\t500\t7\n" +
+		"SigPnd:\t0000000000000200\nSeccomp:\t2\nSeccomp_filters:\t3\nx86_Thread_features:\tshstk wrss\n"))
+	if s.TracerPID != 99 || s.UID != 1000 || len(s.NSPID) != 2 || s.NSPID[1] != 7 || s.Pending != 0x200 ||
+		s.Seccomp != 2 || s.SeccompFilters != 3 || len(s.ThreadFeatures) != 2 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestParseSyscall(t *testing.T) {
+	for _, tc := range []struct {
+		text string
+		want Syscall
+		bad  bool
+	}{
+		{text: "running\n", want: Syscall{Running: true, Number: -1}},
+		{text: "-1 0x7ffc00 0x7f00\n", want: Syscall{Number: -1, SP: 0x7ffc00, PC: 0x7f00}},
+		{text: "202 0x1 0x189 0x0 0x0 0x0 0xffffffff 0x7ffc00 0x7f00\n",
+			want: Syscall{Number: 202, Args: [6]uint64{1, 0x189, 0, 0, 0, 0xffffffff}, SP: 0x7ffc00, PC: 0x7f00}},
+		{text: "", bad: true},
+		{text: "202 0x1", bad: true},
+		{text: "x 0x1 0x189 0x0 0x0 0x0 0x0 0x7ffc00 0x7f00", bad: true},
+		{text: "202 y 0x189 0x0 0x0 0x0 0x0 0x7ffc00 0x7f00", bad: true},
+	} {
+		got, err := parseSyscall(tc.text)
+		if tc.bad != (err != nil) || (!tc.bad && got != tc.want) {
+			t.Errorf("%q: %+v, %v", tc.text, got, err)
+		}
+	}
+}
+
+// limited is memory that holds a few bytes.
+type limited struct{ b []byte }
+
+func (m limited) ReadAt(p []byte, off int64) (int, error) {
+	if off < 0 || off >= int64(len(m.b)) {
+		return 0, io.EOF
+	}
+	n := copy(p, m.b[off:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func FuzzELF(f *testing.F) {
+	if b, err := os.ReadFile("/proc/self/exe"); err == nil {
+		f.Add(b[:min(len(b), 8192)])
+	}
+	f.Fuzz(func(_ *testing.T, b []byte) {
+		im, err := OpenImage(limited{b}, 0)
+		if err != nil {
+			return
+		}
+		_, _, _ = im.Symbol("dlopen")
+		_, _ = cString(limited{b}, im.Base, 64)
+	})
+}

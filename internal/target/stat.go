@@ -1,0 +1,108 @@
+package target
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// procFileMax bounds what is read of any file of /proc but maps.
+const procFileMax = 64 << 10
+
+func readProc(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, procFileMax))
+}
+
+// Stat is what we need of /proc/PID/stat (proc_pid_stat(5)).
+type Stat struct {
+	Comm       string
+	State      byte
+	PPID       int
+	Flags      uint64 // task flags of the kernel
+	StartTicks uint64 // field 22, since boot
+	CPU        int    // field 39: last run on; -1: not said
+}
+
+const flagKernelThread = 0x00200000 // PF_KTHREAD
+
+func parseStat(b []byte) (Stat, error) {
+	open, shut := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	if open < 0 || shut < open {
+		return Stat{}, fmt.Errorf("stat: %w", ErrMalformed)
+	}
+	f := strings.Fields(string(b[shut+1:]))
+	if len(f) < 20 || len(f[0]) != 1 { // f[0] is field 3
+		return Stat{}, fmt.Errorf("stat: %w", ErrMalformed)
+	}
+	s := Stat{Comm: string(b[open+1 : shut]), State: f[0][0], CPU: -1}
+	var err error
+	if s.PPID, err = strconv.Atoi(f[1]); err != nil {
+		return Stat{}, fmt.Errorf("stat: ppid: %w", ErrMalformed)
+	}
+	s.Flags, _ = strconv.ParseUint(f[6], 10, 64)
+	if s.StartTicks, err = strconv.ParseUint(f[19], 10, 64); err != nil {
+		return Stat{}, fmt.Errorf("stat: start time: %w", ErrMalformed)
+	}
+	if len(f) > 36 {
+		if cpu, err := strconv.Atoi(f[36]); err == nil {
+			s.CPU = cpu
+		}
+	}
+	return s, nil
+}
+
+// Status is what we need of /proc/PID/status.
+type Status struct {
+	TGID           int
+	TracerPID      int // a thread's id, 0: none
+	Seccomp        int      // 0 off, 1 strict, 2 filter
+	SeccompFilters int      // -1: this kernel does not say
+	UID            int      // effective
+	NSPID          []int    // from our namespace down to its own
+	Pending        uint64   // SigPnd: of the thread alone
+	ThreadFeatures []string // x86_Thread_features: shstk, wrss
+}
+
+func parseStatus(b []byte) Status {
+	s := Status{UID: -1, SeccompFilters: -1}
+	for line := range strings.Lines(string(b)) {
+		key, value, ok := strings.Cut(line, ":")
+		f := strings.Fields(value)
+		if !ok || len(f) == 0 {
+			continue
+		}
+		switch key {
+		case "Tgid":
+			s.TGID, _ = strconv.Atoi(f[0])
+		case "TracerPid":
+			s.TracerPID, _ = strconv.Atoi(f[0])
+		case "Seccomp":
+			s.Seccomp, _ = strconv.Atoi(f[0])
+		case "Seccomp_filters":
+			s.SeccompFilters, _ = strconv.Atoi(f[0])
+		case "Uid":
+			if len(f) > 1 {
+				s.UID, _ = strconv.Atoi(f[1])
+			}
+		case "SigPnd":
+			s.Pending, _ = strconv.ParseUint(f[0], 16, 64)
+		case "NSpid":
+			for _, v := range f {
+				if n, err := strconv.Atoi(v); err == nil {
+					s.NSPID = append(s.NSPID, n)
+				}
+			}
+		case "x86_Thread_features":
+			s.ThreadFeatures = f
+		}
+	}
+	return s
+}

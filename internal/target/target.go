@@ -1,0 +1,203 @@
+// Package target is read-only knowledge about another process: identity,
+// mappings, symbols, threads, namespaces, and what could stand in the way of
+// an attach. It never stops anything.
+package target
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/moby/sys/capability"
+	"golang.org/x/sys/unix"
+)
+
+// Target is one process, told from a later one with the same pid by its
+// pidfd, and from another program by its memory descriptor.
+type Target struct {
+	PID        int
+	StartTicks uint64 // since boot
+	Comm       string
+	NSPID      []int // the pid from our namespace down to its own
+	UID        int
+
+	pidfd *os.File
+	mem   *os.File // of the address space at Open: reads 0 bytes after an exec
+	live  int      // a thread whose /proc files work: the leader may be a zombie
+}
+
+// Open takes hold of pid. It refuses what cannot be attached to whatever
+// happens: zombies, kernel threads, stopped or traced processes.
+func Open(pid int) (*Target, error) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) { // EINVAL: a thread, not a process
+			return nil, fmt.Errorf("pid %d: %w", pid, ErrGone)
+		}
+		return nil, fmt.Errorf("pidfd of pid %d: %w", pid, err)
+	}
+	t := &Target{PID: pid, pidfd: os.NewFile(uintptr(fd), "pidfd")}
+	if err := t.identify(); err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *Target) identify() error {
+	b, err := readProc(fmt.Sprintf("/proc/%d/stat", t.PID))
+	if err != nil {
+		return t.explain("read the state", err)
+	}
+	stat, err := parseStat(b)
+	if err != nil {
+		return fmt.Errorf("pid %d: %w", t.PID, err)
+	}
+	t.StartTicks, t.Comm = stat.StartTicks, stat.Comm
+	if stat.Flags&flagKernelThread != 0 {
+		return fmt.Errorf("pid %d (%s): %w", t.PID, t.Comm, ErrKernel)
+	}
+	if t.live, err = t.liveThread(stat.State); err != nil {
+		return err
+	}
+	status, err := t.ThreadStatus(t.live)
+	if err != nil {
+		return err
+	}
+	t.NSPID, t.UID = status.NSPID, status.UID
+	if status.TracerPID != 0 {
+		return t.traced(status.TracerPID)
+	}
+	if stat, err := t.ThreadStat(t.live); err == nil && (stat.State == 'T' || stat.State == 't') {
+		return fmt.Errorf("pid %d: %w", t.PID, ErrStopped)
+	}
+	// Opened once, used throughout: the descriptor stays with this address
+	// space, so that an exec is noticed (point 3 of injection.md's list).
+	t.mem, err = os.OpenFile(t.taskPath("mem"), os.O_RDWR, 0)
+	if err != nil {
+		return t.explain("open the memory", err)
+	}
+	if err := t.Same(); err != nil {
+		return err
+	}
+	return nil
+}
+
+// liveThread returns the leader, or a sibling if the leader has exited.
+func (t *Target) liveThread(leader byte) (int, error) {
+	if leader != 'Z' && leader != 'X' {
+		return t.PID, nil
+	}
+	tids, err := t.Threads()
+	if err != nil {
+		return 0, err
+	}
+	for _, tid := range tids {
+		if s, err := t.ThreadStat(tid); err == nil && s.State != 'Z' && s.State != 'X' {
+			return tid, nil
+		}
+	}
+	return 0, fmt.Errorf("pid %d: %w", t.PID, ErrZombie)
+}
+
+func (t *Target) traced(tracer int) error {
+	e := &TracedError{PID: t.PID, Tracer: tracer}
+	// TracerPid is the id of the tracing thread: name its process.
+	if b, err := readProc(fmt.Sprintf("/proc/%d/status", tracer)); err == nil {
+		if s := parseStatus(b); s.TGID != 0 {
+			e.Tracer = s.TGID
+		}
+	}
+	if b, err := readProc(fmt.Sprintf("/proc/%d/comm", e.Tracer)); err == nil {
+		e.Name = strings.TrimSpace(string(b))
+	}
+	return e
+}
+
+// Close lets go of the target.
+func (t *Target) Close() {
+	if t.mem != nil {
+		_ = t.mem.Close()
+	}
+	_ = t.pidfd.Close()
+}
+
+// Alive reports whether the process has not exited.
+func (t *Target) Alive() bool {
+	fds := []unix.PollFd{{Fd: int32(t.pidfd.Fd()), Events: unix.POLLIN}}
+	for {
+		n, err := unix.Poll(fds, 0)
+		if err != unix.EINTR {
+			return err == nil && n == 0
+		}
+	}
+}
+
+// Same returns nil while pid is the process that was opened, running the
+// program that it ran then; otherwise ErrGone or ErrExec.
+func (t *Target) Same() error {
+	if !t.Alive() {
+		return fmt.Errorf("pid %d: %w", t.PID, ErrGone)
+	}
+	b, err := readProc(fmt.Sprintf("/proc/%d/stat", t.PID))
+	if err != nil {
+		return t.explain("read the state", err)
+	}
+	if s, err := parseStat(b); err != nil || s.StartTicks != t.StartTicks {
+		return fmt.Errorf("pid %d: %w", t.PID, ErrGone)
+	}
+	// An address space that was left, by exec or exit, reads 0 bytes anywhere.
+	var one [1]byte
+	if n, err := t.mem.ReadAt(one[:], pageBytes); n > 0 || !errors.Is(err, io.EOF) {
+		return nil
+	}
+	// After an exec there is another one. In an exit it goes away before the
+	// pidfd says so.
+	if maps, err := readProc(fmt.Sprintf("/proc/%d/maps", t.PID)); err != nil || len(maps) == 0 {
+		return fmt.Errorf("pid %d: %w", t.PID, ErrGone)
+	}
+	return fmt.Errorf("pid %d: %w", t.PID, ErrExec)
+}
+
+// LiveThread is a thread whose files in /proc can be read.
+func (t *Target) LiveThread() int { return t.live }
+
+func (t *Target) taskPath(name string) string {
+	return fmt.Sprintf("/proc/%d/task/%d/%s", t.PID, t.live, name)
+}
+
+// FD is a path that leads to what the target has open as descriptor fd.
+func (t *Target) FD(fd int) string { return t.taskPath(fmt.Sprintf("fd/%d", fd)) }
+
+// Root is a path that leads to the target's root directory.
+func (t *Target) Root() string { return t.taskPath("root") }
+
+// explain adds the facts that bear on err. It guesses nothing.
+func (t *Target) explain(op string, err error) error {
+	switch {
+	case isESRCH(err) || errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("%s of pid %d: %w", op, t.PID, ErrGone)
+	case errors.Is(err, os.ErrPermission):
+		return t.Denied(op, err)
+	}
+	return fmt.Errorf("%s of pid %d: %w", op, t.PID, err)
+}
+
+// Denied gathers what bears on the kernel's refusal err of op.
+func (t *Target) Denied(op string, err error) error {
+	e := &DeniedError{PID: t.PID, Op: op, Err: err, PtraceScope: PtraceScope(), UID: os.Geteuid(), Owner: t.UID}
+	if caps, cerr := capability.NewPid2(0); cerr == nil && caps.Load() == nil {
+		e.SysPtrace = caps.Get(capability.EFFECTIVE, capability.CAP_SYS_PTRACE)
+	}
+	if link, rerr := os.Readlink(t.taskPath("ns/user")); rerr == nil && link != "" {
+		e.UserNS = !t.sameNamespace("user")
+	}
+	return e
+}
+
+// PtraceScope is kernel.yama.ptrace_scope, or -1 where it does not exist.
+func PtraceScope() int { return sysctl("kernel/yama/ptrace_scope") }
+
+func isESRCH(err error) bool { return errors.Is(err, unix.ESRCH) }

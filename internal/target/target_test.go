@@ -1,0 +1,267 @@
+package target_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/ptrace"
+	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/internal/target/victim"
+)
+
+func init() { runtime.LockOSThread() }
+
+func open(t *testing.T, pid int) *target.Target {
+	t.Helper()
+	tg, err := target.Open(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tg.Close)
+	return tg
+}
+
+// TestSymbols: what is read from memory is what the files say.
+func TestSymbols(t *testing.T) {
+	tg := open(t, victim.Start(t, "busy", "futex").PID)
+	maps, err := tg.Maps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules, err := tg.Modules(maps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, m := range modules {
+		if filepath.Base(m.Name) != "libc.so.6" {
+			continue
+		}
+		for _, name := range []string{"malloc", "dlopen", "pthread_create", "_thread_db_sizeof_pthread"} {
+			addr, ok, err := m.Symbol(name)
+			if err != nil || !ok {
+				t.Fatalf("%s: %v, %v", name, ok, err)
+			}
+			out, err := exec.Command("nm", "-D", m.Name).Output()
+			if err != nil {
+				t.Skip("no nm")
+			}
+			for line := range strings.Lines(string(out)) {
+				f := strings.Fields(line)
+				if len(f) == 3 && strings.HasPrefix(f[2], name+"@@") {
+					if want := strings.TrimLeft(f[0], "0"); want != hex(uint64(addr-m.Base)) {
+						t.Errorf("%s at %#x, nm says %s", name, addr-m.Base, want)
+					}
+					found++
+				}
+			}
+		}
+		if _, ok, err := m.Symbol("rtl_no_such_symbol"); ok || err != nil {
+			t.Errorf("a symbol that does not exist: %v, %v", ok, err)
+		}
+		tls, ok, err := tg.ReadTLS(m)
+		if !ok || err != nil || tls.Size == 0 {
+			t.Errorf("TLS of libc: %+v, %v, %v", tls, ok, err)
+		}
+	}
+	if found != 4 {
+		t.Errorf("%d of 4 symbols checked", found)
+	}
+}
+
+func hex(v uint64) string {
+	const digits = "0123456789abcdef"
+	s := ""
+	for ; v > 0; v >>= 4 {
+		s = string(digits[v&15]) + s
+	}
+	return s
+}
+
+func TestRefusals(t *testing.T) {
+	t.Run("no such pid", func(t *testing.T) {
+		if _, err := target.Open(1<<22 - 1); !errors.Is(err, target.ErrGone) {
+			t.Error(err)
+		}
+	})
+	t.Run("kernel thread", func(t *testing.T) {
+		if b, err := os.ReadFile("/proc/2/comm"); err != nil || string(b) != "kthreadd\n" {
+			t.Skip("no kernel threads in this pid namespace")
+		}
+		if _, err := target.Open(2); !errors.Is(err, target.ErrKernel) {
+			t.Error(err)
+		}
+	})
+	t.Run("stopped", func(t *testing.T) {
+		v := victim.Start(t, "plain")
+		if err := unix.Kill(v.PID, unix.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		wait(t, v.PID, "T")
+		if _, err := target.Open(v.PID); !errors.Is(err, target.ErrStopped) {
+			t.Error(err)
+		}
+		wait(t, v.PID, "T")
+		_ = unix.Kill(v.PID, unix.SIGCONT)
+		v.Ask(t, "?")
+	})
+	t.Run("zombie", func(t *testing.T) {
+		cmd := exec.Command("true")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		wait(t, cmd.Process.Pid, "Z")
+		if _, err := target.Open(cmd.Process.Pid); !errors.Is(err, target.ErrZombie) {
+			t.Error(err)
+		}
+		_ = cmd.Wait()
+	})
+	t.Run("traced", func(t *testing.T) {
+		v := victim.Start(t, "plain")
+		tr := ptrace.NewTracer()
+		defer tr.Close()
+		if err := tr.Do(func() error { _, err := ptrace.Seize(v.PID); return err }); err != nil {
+			t.Fatal(err)
+		}
+		_, err := target.Open(v.PID)
+		var traced *target.TracedError
+		if !errors.As(err, &traced) || traced.Tracer != os.Getpid() || traced.Name == "" {
+			t.Errorf("%v; %+v", err, traced)
+		}
+	})
+	t.Run("static", func(t *testing.T) {
+		tg := open(t, victim.Start(t, "static").PID)
+		maps, err := tg.Maps()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tg.Modules(maps); !errors.Is(err, target.ErrStatic) {
+			t.Error(err)
+		}
+	})
+}
+
+func wait(t *testing.T, pid int, state string) {
+	t.Helper()
+	for range 2000 {
+		if b, err := os.ReadFile("/proc/" + itoa(pid) + "/stat"); err == nil && strings.Contains(string(b), ") "+state+" ") {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("pid %d did not come to state %s", pid, state)
+}
+
+func itoa(n int) string {
+	s := ""
+	for ; n > 0; n /= 10 {
+		s = string(rune('0'+n%10)) + s
+	}
+	return s
+}
+
+func TestPreflight(t *testing.T) {
+	f, err := open(t, victim.Start(t, "busy", "futex", "read").PID).Preflight()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Machine != "x86-64" || f.Libc != "glibc" || !f.SameMounts || f.Threads != 3 || f.Comm != "busy" {
+		t.Errorf("%+v", f)
+	}
+	if len(f.Problems) != 1 || !errors.Is(f.Problems[0], target.ErrNoHSA) {
+		t.Errorf("problems %v, want that there is no ROCm runtime", f.Problems)
+	}
+}
+
+// TestSame notices an exec and an exit.
+func TestSame(t *testing.T) {
+	v := victim.Start(t, "plain")
+	tg := open(t, v.PID)
+	if err := tg.Same(); err != nil {
+		t.Fatal(err)
+	}
+	v.Tell(t, "x")
+	if line := v.Line(t); line != "ready" {
+		t.Fatalf("after exec: %q", line)
+	}
+	if err := tg.Same(); !errors.Is(err, target.ErrExec) {
+		t.Errorf("after an exec: %v", err)
+	}
+	if _, err := tg.Uint64(0x10000); !errors.Is(err, target.ErrExec) {
+		t.Errorf("read after an exec: %v", err)
+	}
+	v.Stop()
+	if err := tg.Same(); !errors.Is(err, target.ErrGone) || tg.Alive() {
+		t.Errorf("after the exit: %v", err)
+	}
+}
+
+func TestLock(t *testing.T) {
+	v := victim.Start(t, "plain")
+	tg := open(t, v.PID)
+	l, err := tg.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = open(t, v.PID).Lock()
+	var busy *target.BusyError
+	if !errors.As(err, &busy) || busy.Holder != os.Getpid() {
+		t.Errorf("second lock: %v; %+v", err, busy)
+	}
+	l.Release()
+	l, err = tg.Lock()
+	if err != nil {
+		t.Fatalf("after the release: %v", err)
+	}
+	l.Release()
+}
+
+// TestMemfd looks at files of this very process.
+func TestMemfd(t *testing.T) {
+	tg := open(t, os.Getpid())
+	mapped := func(name string, seals int) {
+		fd, err := unix.MemfdCreate(name, unix.MFD_ALLOW_SEALING|unix.MFD_CLOEXEC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Ftruncate(fd, 4096); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+			t.Fatal(err)
+		}
+		mem, err := unix.Mmap(fd, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Munmap(mem); _ = unix.Close(fd) })
+	}
+	mapped("rtl-test-sealed", unix.F_SEAL_SHRINK|unix.F_SEAL_GROW)
+	mapped("rtl-test-loose", unix.F_SEAL_GROW)
+	for name, ok := range map[string]bool{"rtl-test-sealed": true, "rtl-test-loose": false} {
+		found, err := tg.FindMemfd(name)
+		if err != nil || len(found) != 1 {
+			t.Fatalf("%s: %+v, %v", name, found, err)
+		}
+		f, err := tg.OpenMemfd(found[0])
+		if ok != (err == nil) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err == nil {
+			_ = f.Close()
+		}
+		forged := found[0]
+		forged.Inode++
+		if _, err := tg.OpenMemfd(forged); err == nil {
+			t.Errorf("%s: opened with another inode", name)
+		}
+	}
+}

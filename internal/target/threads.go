@@ -1,0 +1,124 @@
+package target
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// threadsMax bounds the walk over a process's threads.
+const threadsMax = 1 << 16
+
+// Threads lists the thread ids, ascending.
+func (t *Target) Threads() ([]int, error) {
+	return threadsOf(t.PID)
+}
+
+func threadsOf(pid int) ([]int, error) {
+	d, err := os.Open(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return nil, fmt.Errorf("list threads of pid %d: %w", pid, goneOr(err))
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(threadsMax)
+	if err != nil {
+		return nil, fmt.Errorf("list threads of pid %d: %w", pid, goneOr(err))
+	}
+	tids := make([]int, 0, len(names))
+	for _, n := range names {
+		if tid, err := strconv.Atoi(n); err == nil {
+			tids = append(tids, tid)
+		}
+	}
+	slices.Sort(tids)
+	return tids, nil
+}
+
+// Syscall is one reading of /proc/PID/task/TID/syscall (proc_pid_syscall(5)).
+type Syscall struct {
+	Running bool // on a CPU or about to be: nothing else is known
+	Number  int  // -1: blocked, but in no syscall (a page fault, a stop)
+	Args    [6]uint64
+	SP, PC  Addr
+}
+
+func parseSyscall(s string) (Syscall, error) {
+	f := strings.Fields(s)
+	if len(f) == 1 && f[0] == "running" {
+		return Syscall{Running: true, Number: -1}, nil
+	}
+	if len(f) != 9 && len(f) != 3 {
+		return Syscall{}, fmt.Errorf("syscall: %w", ErrMalformed)
+	}
+	nr, err := strconv.Atoi(f[0])
+	if err != nil {
+		return Syscall{}, fmt.Errorf("syscall: %w", ErrMalformed)
+	}
+	c := Syscall{Number: nr}
+	words := make([]uint64, len(f)-1)
+	for i, w := range f[1:] {
+		if words[i], err = strconv.ParseUint(strings.TrimPrefix(w, "0x"), 16, 64); err != nil {
+			return Syscall{}, fmt.Errorf("syscall: %w", ErrMalformed)
+		}
+	}
+	n := copy(c.Args[:], words[:len(words)-2])
+	c.SP, c.PC = Addr(words[n]), Addr(words[n+1])
+	return c, nil
+}
+
+// Syscall reads what the thread waits in.
+func (t *Target) Syscall(tid int) (Syscall, error) {
+	b, err := readProc(fmt.Sprintf("/proc/%d/task/%d/syscall", t.PID, tid))
+	if err != nil {
+		return Syscall{}, fmt.Errorf("thread %d: %w", tid, goneOr(err))
+	}
+	return parseSyscall(string(b))
+}
+
+// ThreadStat reads the thread's state and the CPU it last ran on.
+func (t *Target) ThreadStat(tid int) (Stat, error) {
+	b, err := readProc(fmt.Sprintf("/proc/%d/task/%d/stat", t.PID, tid))
+	if err != nil {
+		return Stat{}, fmt.Errorf("thread %d: %w", tid, goneOr(err))
+	}
+	return parseStat(b)
+}
+
+// ThreadStatus reads the thread's status file.
+func (t *Target) ThreadStatus(tid int) (Status, error) {
+	b, err := readProc(fmt.Sprintf("/proc/%d/task/%d/status", t.PID, tid))
+	if err != nil {
+		return Status{}, fmt.Errorf("thread %d: %w", tid, goneOr(err))
+	}
+	return parseStatus(b), nil
+}
+
+// ThreadByNSPID finds the thread that the target itself calls nstid.
+func (t *Target) ThreadByNSPID(nstid int) (int, error) {
+	if len(t.NSPID) < 2 { // same namespace: no walk
+		return nstid, nil
+	}
+	tids, err := t.Threads()
+	if err != nil {
+		return 0, err
+	}
+	for _, tid := range tids {
+		s, err := t.ThreadStatus(tid)
+		if err == nil && len(s.NSPID) > 0 && s.NSPID[len(s.NSPID)-1] == nstid {
+			return tid, nil
+		}
+	}
+	return 0, fmt.Errorf("thread %d of pid %d's namespace: %w", nstid, t.PID, ErrGone)
+}
+
+// goneOr turns the answers of /proc for a dead process into ErrGone.
+func goneOr(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || isESRCH(err) {
+		return ErrGone
+	}
+	return err
+}

@@ -1,0 +1,152 @@
+package truth
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// The workloads' unique ids are thread << idShift | sequence, sequences from 1.
+const idShift = 40
+
+// Counts are the dispatches that a workload says it made, by thread.
+type Counts map[uint64]uint64
+
+// Once collects unique ids and finds those executed twice or never. A thread's
+// sequences are dense, so one bit each is enough for the longest run.
+type Once struct {
+	seen   map[uint64][]uint64 // by thread: a bit per sequence
+	twice  []Record
+	nTwice int
+}
+
+// maxReported bounds the examples in an error.
+const maxReported = 5
+
+// Add notes what a record executed; records without an id are ignored.
+func (o *Once) Add(r Record) {
+	if r.Kind != Kernel || r.UniqueID == 0 {
+		return
+	}
+	if o.seen == nil {
+		o.seen = map[uint64][]uint64{}
+	}
+	thread, seq := r.UniqueID>>idShift, r.UniqueID&(1<<idShift-1)
+	bits := o.seen[thread]
+	word, bit := int(seq/64), uint64(1)<<(seq%64)
+	if word >= len(bits) {
+		bits = slices.Grow(bits, word+1-len(bits))[:word+1]
+	}
+	if bits[word]&bit != 0 {
+		if o.nTwice++; len(o.twice) < maxReported {
+			o.twice = append(o.twice, r)
+		}
+	}
+	bits[word] |= bit
+	o.seen[thread] = bits
+}
+
+// Check compares with what each thread says it dispatched: sequences 1 to counts[thread].
+func (o *Once) Check(counts Counts) error {
+	var errs []error
+	if o.nTwice > 0 {
+		errs = append(errs, fmt.Errorf("%d dispatches executed more than once, such as %v", o.nTwice, o.twice[0]))
+	}
+	for thread, bits := range o.seen {
+		if _, known := counts[thread]; !known && len(bits) > 0 {
+			errs = append(errs, fmt.Errorf("thread %d dispatched, but gave no count", thread))
+		}
+	}
+	for thread, count := range counts {
+		errs = append(errs, checkThread(thread, count, o.seen[thread]))
+	}
+	return errors.Join(errs...)
+}
+
+func checkThread(thread, count uint64, bits []uint64) error {
+	var missing, beyond uint64
+	example := ""
+	for seq := uint64(1); seq <= max(count, uint64(len(bits))*64); seq++ {
+		executed := seq/64 < uint64(len(bits)) && bits[seq/64]>>(seq%64)&1 == 1
+		switch {
+		case seq <= count && !executed:
+			if missing++; missing == 1 {
+				example = fmt.Sprintf(", the first is %d", seq)
+			}
+		case seq > count && executed:
+			beyond++
+		}
+	}
+	if missing == 0 && beyond == 0 {
+		return nil
+	}
+	return fmt.Errorf("thread %d: of %d dispatches %d never executed%s; %d executed beyond its count",
+		thread, count, missing, example, beyond)
+}
+
+// ExactlyOnce says whether every dispatch of every thread executed once.
+func ExactlyOnce(records []Record, counts Counts) error {
+	var once Once
+	for _, r := range records {
+		once.Add(r)
+	}
+	return once.Check(counts)
+}
+
+// Key is a packet's identity. Queues are freed and created anew at the same
+// address; the id tells them apart.
+type Key struct {
+	PID     int
+	Queue   uint64
+	QueueID uint64
+	Packet  uint64
+}
+
+// Key returns the identity of the packet that r is about.
+func (r Record) Key() Key {
+	return Key{r.PID, r.Queue, r.QueueID, r.Packet}
+}
+
+func (k Key) compare(other Key) int {
+	return cmp.Or(cmp.Compare(k.PID, other.PID), cmp.Compare(k.Queue, other.Queue),
+		cmp.Compare(k.QueueID, other.QueueID), cmp.Compare(k.Packet, other.Packet))
+}
+
+// Index gives records by packet: those of AQL queues, violations left out.
+type Index struct {
+	records []Record
+}
+
+// NewIndex sorts a copy of records.
+func NewIndex(records []Record) *Index {
+	packets := slices.DeleteFunc(slices.Clone(records), func(r Record) bool {
+		return r.Queue == 0 || r.Kind == Violation
+	})
+	slices.SortStableFunc(packets, func(a, b Record) int { return a.Key().compare(b.Key()) })
+	return &Index{packets}
+}
+
+// Find returns the record of one packet.
+func (x *Index) Find(k Key) (Record, bool) {
+	i, found := slices.BinarySearchFunc(x.records, k, func(r Record, k Key) int { return r.Key().compare(k) })
+	if !found {
+		return Record{}, false
+	}
+	return x.records[i], true
+}
+
+// Queue returns the records of one queue in packet order.
+func (x *Index) Queue(pid int, queue, queueID uint64) []Record {
+	low := Key{pid, queue, queueID, 0}
+	at := func(k Key) int {
+		i, _ := slices.BinarySearchFunc(x.records, k, func(r Record, k Key) int { return r.Key().compare(k) })
+		return i
+	}
+	return x.records[at(low):at(Key{pid, queue, queueID + 1, 0})]
+}
+
+// All returns every packet's record, sorted by key.
+func (x *Index) All() []Record {
+	return x.records
+}

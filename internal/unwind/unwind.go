@@ -1,0 +1,269 @@
+// Package unwind walks the stack of a stopped thread after it has gone on: a
+// snapshot of registers and stack is enough, with the unwind tables that the
+// target has mapped. It answers whether a real frame lies in some code; stale
+// return addresses on the stack do not count.
+package unwind
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/go-delve/delve/pkg/dwarf/frame"
+	"github.com/go-delve/delve/pkg/dwarf/op"
+
+	"github.com/rtl-attach/rtl-attach/internal/ptrace"
+	"github.com/rtl-attach/rtl-attach/internal/target"
+)
+
+// Range is a range of code addresses, End exclusive.
+type Range struct{ Start, End target.Addr }
+
+// Unwinder knows the target's code as it was when it was made.
+type Unwinder struct {
+	t     *target.Target
+	codes []code
+	cache map[target.Addr]*frame.FrameDescriptionEntry
+}
+
+// New lists the target's code.
+func New(t *target.Target) (*Unwinder, error) {
+	maps, err := t.Maps()
+	if err != nil {
+		return nil, err
+	}
+	return &Unwinder{t: t, codes: images(t, maps), cache: make(map[target.Addr]*frame.FrameDescriptionEntry)}, nil
+}
+
+// framesMax bounds a walk.
+const framesMax = 512
+
+// FramesIn reports whether a frame of s lies in one of the ranges, and
+// whether the walk came to the stack's end: inside is certain, outside only
+// if complete.
+func (u *Unwinder) FramesIn(s *ptrace.Snapshot, ranges []Range) (inside, complete bool) {
+	err := u.Walk(s, func(pc target.Addr) bool {
+		for _, r := range ranges {
+			if pc >= r.Start && pc < r.End {
+				inside = true
+			}
+		}
+		return !inside
+	})
+	return inside, err == nil
+}
+
+// Walk calls visit with an address in each frame's function, the innermost
+// first: the next instruction of an interrupted frame, the last byte of the
+// call in others. It returns nil at the outermost frame, or when visit
+// returns false.
+func (u *Unwinder) Walk(s *ptrace.Snapshot, visit func(pc target.Addr) bool) error {
+	r := fromRegs(&s.Regs)
+	exact := true // pc is where the frame goes on, not behind a call
+	for range framesMax {
+		pc := target.Addr(r[regPC])
+		if !exact {
+			pc--
+		}
+		if !visit(pc) {
+			return nil
+		}
+		var err error
+		if u.atSignalReturn(target.Addr(r[regPC])) {
+			exact, err = true, r.fromSignalFrame(s)
+		} else {
+			exact, err = false, u.step(&r, pc, s)
+		}
+		if errors.Is(err, errOutermost) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("frame at %#x: %w", r[regPC], err)
+		}
+	}
+	return errors.New("too many frames")
+}
+
+var errOutermost = errors.New("outermost frame")
+
+// step moves r to the caller's frame.
+func (u *Unwinder) step(r *registers, pc target.Addr, s *ptrace.Snapshot) error {
+	fde, err := u.lookup(pc)
+	if err != nil {
+		return err
+	}
+	rules, err := establish(fde, uint64(pc))
+	if err != nil {
+		return err
+	}
+	cfa, err := r.cfa(rules, s)
+	if err != nil {
+		return err
+	}
+	ret, ok := rules.Regs[rules.RetAddrReg]
+	if !ok || ret.Rule == frame.RuleUndefined {
+		return errOutermost // so the start of every thread is marked
+	}
+	caller := *r
+	for n, rule := range rules.Regs {
+		if n >= uint64(len(caller)) {
+			continue
+		}
+		if caller[n], err = r.apply(n, rule, cfa, s); err != nil {
+			return err
+		}
+	}
+	caller[regSP] = cfa
+	if caller[regPC] == 0 {
+		return errOutermost
+	}
+	if cfa <= r[regSP] {
+		return fmt.Errorf("the stack does not grow: %#x after %#x", cfa, r[regSP])
+	}
+	*r = caller
+	return nil
+}
+
+func (u *Unwinder) lookup(pc target.Addr) (*frame.FrameDescriptionEntry, error) {
+	if fde, ok := u.cache[pc]; ok {
+		return fde, nil
+	}
+	for _, c := range u.codes {
+		if pc >= c.start && pc < c.end {
+			fde, err := entryFor(u.t, c.image, pc)
+			if err == nil {
+				u.cache[pc] = fde
+			}
+			return fde, err
+		}
+	}
+	return nil, fmt.Errorf("no known code at %#x", pc)
+}
+
+// establish runs the entry's program. delve's interpreter panics on programs
+// that are cut short.
+func establish(fde *frame.FrameDescriptionEntry, pc uint64) (rules *frame.FrameContext, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("unwind program: %v", r)
+		}
+	}()
+	return fde.EstablishFrame(pc)
+}
+
+// signalReturn is what a handler returns to: mov $15, %rax; syscall.
+var signalReturn = []byte{0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}
+
+// atSignalReturn recognises the frame of a signal by its code, as every
+// unwinder does (gdb, libgcc): its table entry needs expressions.
+func (u *Unwinder) atSignalReturn(pc target.Addr) bool {
+	b := make([]byte, len(signalReturn))
+	return u.t.Read(pc, b) == nil && bytes.Equal(b, signalReturn)
+}
+
+// registers in DWARF's order for x86-64 (System V ABI, figure 3.36).
+type registers [17]uint64
+
+const (
+	regBP = 6
+	regSP = 7
+	regPC = 16
+)
+
+func fromRegs(r *ptrace.Regs) registers {
+	return registers{r.Rax, r.Rdx, r.Rcx, r.Rbx, r.Rsi, r.Rdi, r.Rbp, r.Rsp,
+		r.R8, r.R9, r.R10, r.R11, r.R12, r.R13, r.R14, r.R15, r.Rip}
+}
+
+// fromSignalFrame loads the interrupted registers: rsp points to the ucontext
+// when a handler has returned.
+func (r *registers) fromSignalFrame(s *ptrace.Snapshot) error {
+	const mcontext = 40 // in struct ucontext
+	// Order of struct sigcontext: r8-r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip.
+	base := r[regSP] + mcontext
+	var next registers
+	for i, n := range [...]int{8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16} {
+		v, err := word(s, base+8*uint64(i))
+		if err != nil {
+			return err
+		}
+		next[n] = v
+	}
+	*r = next
+	return nil
+}
+
+// cfa computes the canonical frame address.
+func (r *registers) cfa(rules *frame.FrameContext, s *ptrace.Snapshot) (uint64, error) {
+	switch rules.CFA.Rule {
+	case frame.RuleCFA:
+		if rules.CFA.Reg >= uint64(len(r)) {
+			return 0, fmt.Errorf("frame address from register %d", rules.CFA.Reg)
+		}
+		return r[rules.CFA.Reg] + uint64(rules.CFA.Offset), nil
+	case frame.RuleExpression:
+		return r.evaluate(rules.CFA.Expression, 0, s)
+	}
+	return 0, fmt.Errorf("frame address by rule %d", rules.CFA.Rule)
+}
+
+// apply computes one register of the caller.
+func (r *registers) apply(n uint64, rule frame.DWRule, cfa uint64, s *ptrace.Snapshot) (uint64, error) {
+	switch rule.Rule {
+	case frame.RuleUndefined, frame.RuleSameVal:
+		// delve gives a register restored to its initial rule as undefined.
+		return r[n], nil
+	case frame.RuleOffset:
+		return word(s, cfa+uint64(rule.Offset))
+	case frame.RuleValOffset:
+		return cfa + uint64(rule.Offset), nil
+	case frame.RuleRegister:
+		if rule.Reg < uint64(len(r)) {
+			return r[rule.Reg], nil
+		}
+	case frame.RuleExpression:
+		at, err := r.evaluate(rule.Expression, cfa, s)
+		if err != nil {
+			return 0, err
+		}
+		return word(s, at)
+	case frame.RuleValExpression:
+		return r.evaluate(rule.Expression, cfa, s)
+	}
+	return 0, fmt.Errorf("register %d by rule %d", n, rule.Rule)
+}
+
+// evaluate runs a DWARF expression, as PLT entries have one for their frame
+// address.
+func (r *registers) evaluate(expression []byte, cfa uint64, s *ptrace.Snapshot) (v uint64, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("unwind expression: %v", p)
+		}
+	}()
+	regs := make([]*op.DwarfRegister, len(r))
+	for i := range r {
+		regs[i] = op.DwarfRegisterFromUint64(r[i])
+	}
+	dr := op.NewDwarfRegisters(0, regs, binary.LittleEndian, regPC, regSP, regBP, 0)
+	dr.CFA = int64(cfa)
+	result, _, err := op.ExecuteStackProgram(*dr, expression, 8, func(b []byte, at uint64) (int, error) {
+		off := at - s.Base
+		if off > uint64(len(s.Stack)) || uint64(len(s.Stack))-off < uint64(len(b)) {
+			return 0, errShort
+		}
+		return copy(b, s.Stack[off:]), nil
+	})
+	return uint64(result), err
+}
+
+var errShort = errors.New("the stack goes on beyond the snapshot")
+
+func word(s *ptrace.Snapshot, at uint64) (uint64, error) {
+	off := at - s.Base
+	if off > uint64(len(s.Stack)) || uint64(len(s.Stack))-off < 8 {
+		return 0, errShort
+	}
+	return binary.LittleEndian.Uint64(s.Stack[off:]), nil
+}

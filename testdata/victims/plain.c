@@ -1,0 +1,94 @@
+/*
+ * plain.c [filter]: one thread that reads. Letters make it do things:
+ *   ?  answer         f  fork a child that exits; answer its status
+ *   x  exec itself    q  exit
+ *   v  vfork a child that exits 300 ms later; answer its status
+ *   u  setuid to its own uid, which signals every thread of libc's
+ * With an argument it installs a seccomp filter first: "allow" everything,
+ * refuse "memfd" or "clone", or "kill" for memfd_create.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void filter(const char *how)
+{
+	unsigned nr = !strcmp(how, "clone") ? SYS_clone : SYS_memfd_create;
+	unsigned action = !strcmp(how, "kill")    ? SECCOMP_RET_KILL_PROCESS
+			  : !strcmp(how, "allow") ? SECCOMP_RET_ALLOW
+						  : SECCOMP_RET_ERRNO | EPERM;
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, action),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = {sizeof(code) / sizeof(code[0]), code};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog))
+		exit(2);
+}
+
+static void *idle(void *arg)
+{
+	pause();
+	return arg;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t id;
+	char c;
+
+	if (argc > 1)
+		filter(argv[1]);
+	pthread_create(&id, NULL, idle, NULL);
+	puts("ready");
+	fflush(stdout);
+	while (read(0, &c, 1) == 1) {
+		int status = 0;
+		pid_t child;
+
+		switch (c) {
+		case 'f':
+			child = fork();
+			if (!child) {
+				free(malloc(1000));
+				_exit(7);
+			}
+			waitpid(child, &status, 0);
+			status = WEXITSTATUS(status);
+			break;
+		case 'v':
+			child = vfork();
+			if (!child) {
+				usleep(300000);
+				_exit(3);
+			}
+			waitpid(child, &status, 0);
+			status = WEXITSTATUS(status);
+			break;
+		case 'x':
+			execv("/proc/self/exe", (char *[]){argv[0], NULL});
+			return 2;
+		case 'u':
+			status = setuid(getuid());
+			break;
+		case 'q':
+			return 0;
+		}
+		printf("%d\n", status);
+		fflush(stdout);
+	}
+	return 0;
+}

@@ -1,0 +1,125 @@
+// How fast HIP launches. `run STREAMS SECONDS` on standard input, one thread
+// per stream, is answered by one line of JSON; `quit` ends it.
+#include "hip_device.h"
+#include "options.h"
+#include "samples.h"
+
+#include <iostream>
+#include <memory>
+#include <sstream>
+#include <sys/prctl.h>
+#include <thread>
+#include <unistd.h>
+
+namespace {
+
+constexpr int kBurst = 32, kBurstsPerSync = 8;
+
+struct Lane {
+	hipStream_t stream;
+	Arguments arguments;
+	uint64_t thread, sequence = 0, launched = 0;
+	Samples samples;
+
+	Lane(Device& device, uint64_t thread) : thread(thread), device_(device)
+	{
+		HIP_CHECK(hipSetDevice(device.ordinal));
+		HIP_CHECK(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
+	}
+	~Lane() { HIP_CHECK(hipStreamDestroy(stream)); }
+
+	void run(uint64_t end)
+	{
+		HIP_CHECK(hipSetDevice(device_.ordinal));
+		samples = {};
+		launched = 0;
+		do {
+			for (int b = 0; b < kBurstsPerSync; b++)
+				burst();
+			HIP_CHECK(hipStreamSynchronize(stream));
+		} while (now_ns() < end);
+	}
+
+private:
+	Device& device_;
+
+	void burst()
+	{
+		uint64_t began = now_ns();
+		for (int i = 0; i < kBurst; i++) {
+			arguments.id = kernarg_id(thread, ++sequence);
+			HIP_CHECK(hipModuleLaunchKernel(device_.kernels[sequence % device_.kernels.size()], 8, 1, 1, 256, 1, 1, 0, stream, arguments.pointers, nullptr));
+		}
+		launched += kBurst;
+		samples.add(double(now_ns() - began) / kBurst);
+	}
+};
+
+using Lanes = std::vector<std::unique_ptr<Lane>>;
+
+void run(Lanes& lanes, size_t streams, double seconds)
+{
+	std::vector<std::thread> threads;
+	uint64_t cpu = cpu_ns(), began = now_ns(), end = began + uint64_t(seconds * 1e9);
+	for (size_t s = 0; s < streams; s++)
+		threads.emplace_back([&lane = *lanes[s], end] { lane.run(end); });
+	Samples samples;
+	uint64_t launched = 0;
+	for (size_t s = 0; s < streams; s++) {
+		threads[s].join();
+		samples.add(lanes[s]->samples);
+		launched += lanes[s]->launched;
+	}
+	double wall = double(now_ns() - began) / 1e9;
+	printf("{\"streams\":%zu,\"seconds\":%.3f,\"launches\":%lu,\"rate\":%.0f,\"cpu_ns\":%lu,%s}\n", streams, wall, launched,
+	       double(launched) / wall, cpu_ns() - cpu, samples.json().c_str());
+	fflush(stdout);
+}
+
+bool obey(Lanes& lanes, const std::string& line)
+{
+	std::istringstream words(line);
+	std::string verb;
+	size_t streams = 0;
+	double seconds = 0;
+	words >> verb >> streams >> seconds;
+	if (verb == "quit")
+		return false;
+	if (verb == "run" && streams >= 1 && streams <= lanes.size() && seconds > 0) {
+		run(lanes, streams, seconds);
+	} else {
+		printf("{\"error\":\"run STREAMS SECONDS | quit\"}\n");
+		fflush(stdout);
+	}
+	return true;
+}
+
+} // namespace
+
+int main(int argc, char** argv)
+{
+	Options o;
+	long streams = 16;
+	std::string code_object = default_code_object(argv[0]);
+	o.number("streams", &streams, "created, over all GPUs");
+	o.text("code-object", &code_object, "kernels");
+	o.parse(argc, argv);
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+
+	CodeObject code(code_object);
+	int count;
+	HIP_CHECK(hipGetDeviceCount(&count));
+	std::vector<std::unique_ptr<Device>> devices;
+	for (int d = 0; d < count; d++)
+		devices.push_back(std::make_unique<Device>(d, code));
+	Lanes lanes;
+	for (long s = 0; s < streams; s++)
+		lanes.push_back(std::make_unique<Lane>(*devices[size_t(s) % devices.size()], uint64_t(s) + 1));
+	printf("ready pid=%d\n", getpid());
+	fflush(stdout);
+
+	for (std::string line; std::getline(std::cin, line) && obey(lanes, line);)
+		;
+	lanes.clear();
+	return 0;
+}

@@ -1,0 +1,107 @@
+package tracedb
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+var (
+	// ErrExists: a trace is never overwritten.
+	ErrExists = errors.New("file exists")
+	// ErrUnwritable: no file can be made there.
+	ErrUnwritable = errors.New("not writable")
+	// ErrNoSpace: the filesystem is (nearly) full.
+	ErrNoSpace = errors.New("no space left")
+)
+
+// A Place is where a trace can go. It was looked at before the target is
+// touched, so that a recording does not end in "permission denied".
+type Place struct {
+	Path       string
+	FreeBytes  uint64
+	Filesystem string // named only when it is a network filesystem
+}
+
+// networkFilesystems are those on which file locks may be missing or slow
+// (statfs(2), linux/magic.h).
+var networkFilesystems = map[int64]string{
+	0x6969:     "nfs",
+	0xff534d42: "cifs",
+	0xfe534d42: "smb2",
+	0x517b:     "smb",
+	0x01021997: "9p",
+	0x0bd00bd0: "lustre",
+	0x00c36400: "ceph",
+	0x47504653: "gpfs",
+	0x19830326: "beegfs",
+	0x65735546: "fuse",
+}
+
+// Check says whether a trace of up to needBytes can be made at path. Nothing is created.
+func Check(path string, needBytes uint64) (Place, error) {
+	if _, err := os.Lstat(path); err == nil {
+		return Place{}, fmt.Errorf("%s: %w", path, ErrExists)
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return Place{}, fmt.Errorf("%w: %w", ErrUnwritable, err)
+	}
+	// A journal of an earlier trace would be rolled back into this one.
+	if _, err := os.Lstat(path + "-journal"); err == nil {
+		return Place{}, fmt.Errorf("%s-journal: %w", path, ErrExists)
+	}
+	dir := filepath.Dir(path)
+	info, err := os.Stat(dir)
+	if err != nil {
+		return Place{}, fmt.Errorf("%w: %w", ErrUnwritable, err)
+	}
+	if !info.IsDir() {
+		return Place{}, fmt.Errorf("%s: %w: not a directory", dir, ErrUnwritable)
+	}
+	if err := unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
+		return Place{}, fmt.Errorf("%s: %w: %w", dir, ErrUnwritable, err)
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return Place{}, fmt.Errorf("statfs %s: %w", dir, err)
+	}
+	place := Place{
+		Path:       path,
+		FreeBytes:  fs.Bavail * uint64(fs.Bsize),
+		Filesystem: networkFilesystems[fs.Type],
+	}
+	if place.FreeBytes < needBytes {
+		return place, fmt.Errorf("%s: %w: %d bytes free, %d wanted", dir, ErrNoSpace, place.FreeBytes, needBytes)
+	}
+	return place, nil
+}
+
+// create makes the empty file, for the user behind sudo when there is one. It
+// follows no link and opens nothing that somebody else has put there.
+func (p Place) create() (*os.File, error) {
+	file, err := os.OpenFile(p.Path, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return nil, fmt.Errorf("%s: %w", p.Path, ErrExists)
+	} else if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnwritable, err)
+	}
+	if uid, gid, ok := userBehindSudo(); ok {
+		if err := file.Chown(uid, gid); err != nil {
+			return nil, errors.Join(fmt.Errorf("give %s to the user behind sudo: %w", p.Path, err),
+				file.Close(), os.Remove(p.Path))
+		}
+	}
+	return file, nil
+}
+
+func userBehindSudo() (uid, gid int, ok bool) {
+	if os.Geteuid() != 0 {
+		return 0, 0, false
+	}
+	uid, uidErr := strconv.Atoi(os.Getenv("SUDO_UID"))
+	gid, gidErr := strconv.Atoi(os.Getenv("SUDO_GID"))
+	return uid, gid, uidErr == nil && gidErr == nil && uid >= 0 && gid >= 0
+}

@@ -1,0 +1,216 @@
+package tracedb
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"sync"
+	"time"
+)
+
+//go:embed schema.sql
+var schema string
+
+const (
+	applicationID = 0x52544c41 // "RTLA"
+	formatVersion = 1
+
+	// commitEvery bounds what a killed recorder loses.
+	commitEvery = 500 * time.Millisecond
+)
+
+// A DB is a trace file that is being written.
+//
+// It uses SQLite's rollback journal in exclusive mode, not WAL: appended pages
+// need no journal, so it writes every page once where WAL writes it twice; no
+// reader can hold up a commit; and nothing is left beside the file at the end.
+// SQLite does not sync (what was handed to the kernel survives our death, if
+// not the machine's); Close does, once.
+type DB struct {
+	mu      sync.Mutex
+	place   Place
+	file    *os.File // held to be the same file from creation to sync
+	pool    *sql.DB
+	conn    *sql.Conn
+	begun   time.Time // of the open transaction; zero: none
+	failure error     // the first error of a write: the file stays as it was before
+
+	strings    map[string]int64
+	dispatches *bulk
+	untimed    *bulk
+	devices    devices
+}
+
+// Create makes the trace file at a place that Check has found good.
+func Create(place Place) (*DB, error) {
+	file, err := place.create()
+	if err != nil {
+		return nil, err
+	}
+	db := &DB{place: place, file: file, strings: map[string]int64{}, devices: devices{}}
+	if err := db.open(); err != nil {
+		return nil, errors.Join(fmt.Errorf("create trace %s: %w", place.Path, err), db.closeFiles(), os.Remove(place.Path))
+	}
+	return db, nil
+}
+
+func (db *DB) open() error {
+	var err error
+	if db.pool, err = sql.Open("sqlite3", db.place.dataSource()); err != nil {
+		return err
+	}
+	// One connection: transactions and prepared statements belong to it.
+	if db.conn, err = db.pool.Conn(context.Background()); err != nil {
+		return err
+	}
+	for _, pragma := range []string{
+		"locking_mode = EXCLUSIVE",
+		"journal_mode = TRUNCATE",
+		"synchronous = OFF",
+		"temp_store = MEMORY",
+		"cache_size = -65536", // KiB: a transaction's pages are not spilled
+		fmt.Sprintf("application_id = %d", applicationID),
+		fmt.Sprintf("user_version = %d", formatVersion),
+	} {
+		if err := db.exec("PRAGMA " + pragma); err != nil {
+			return fmt.Errorf("%s: %w", pragma, err)
+		}
+	}
+	if err := db.sameFile(); err != nil {
+		return err
+	}
+	if err := db.exec(schema); err != nil {
+		return fmt.Errorf("schema: %w", err)
+	}
+	if err := db.prepare(); err != nil {
+		return err
+	}
+	return db.constants()
+}
+
+// dataSource names the file for SQLite. On a network filesystem locks may hang
+// or be missing; the file is new and ours, so none is needed.
+func (p Place) dataSource() string {
+	query := "mode=rw"
+	if p.Filesystem != "" {
+		query += "&vfs=unix-none"
+	}
+	return (&url.URL{Scheme: "file", Opaque: url.PathEscape(p.Path), RawQuery: query}).String()
+}
+
+// sameFile makes sure that nobody has put another file (or a link to one) in
+// the place of the one that was created: behind sudo the folder is often the user's.
+func (db *DB) sameFile() error {
+	ours, err := db.file.Stat()
+	if err != nil {
+		return err
+	}
+	there, err := os.Lstat(db.place.Path)
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(ours, there) {
+		return fmt.Errorf("%s was replaced while it was being created", db.place.Path)
+	}
+	return nil
+}
+
+func (db *DB) prepare() error {
+	var err error
+	db.dispatches, err = newBulk(db.conn, "rtl_dispatch", "queue_id", "launch_id", "thread_id",
+		"packet_index", "start_ns", "duration_ns", "queued_ns", "flags")
+	if err != nil {
+		return err
+	}
+	db.untimed, err = newBulk(db.conn, "rtl_untimed", "queue_id", "launch_id", "thread_id",
+		"reason_id", "packet_index", "packets", "submit_ns")
+	return err
+}
+
+// constants writes the rows that every trace has.
+func (db *DB) constants() error {
+	for _, s := range []string{"", "KernelExecution", "KernelSubmit"} {
+		if _, err := db.intern(s); err != nil {
+			return err
+		}
+	}
+	for id, reason := range Reasons {
+		if err := db.exec("INSERT INTO rtl_reason VALUES(?, ?, ?)", id, reason.Name, reason.Text); err != nil {
+			return err
+		}
+	}
+	return errors.Join(db.metadata("schema_version", "2"), db.metadata("clock", "CLOCK_BOOTTIME"))
+}
+
+func (db *DB) metadata(tag, value string) error {
+	return db.exec("INSERT INTO rocpd_metadata(tag, value) VALUES(?, ?)", tag, value)
+}
+
+// intern gives a string its id in rocpd_string.
+func (db *DB) intern(s string) (int64, error) {
+	if id, ok := db.strings[s]; ok {
+		return id, nil
+	}
+	id, err := db.insert("INSERT INTO rocpd_string(string) VALUES(?)", s)
+	if err == nil {
+		db.strings[s] = id
+	}
+	return id, err
+}
+
+// Flush commits what is older than half a second. Sessions call it when they
+// have nothing to write, too.
+func (db *DB) Flush() error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.begun.IsZero() || time.Since(db.begun) < commitEvery {
+		return db.failure
+	}
+	return db.commit()
+}
+
+// SizeBytes is the size of the file as written so far.
+func (db *DB) SizeBytes() uint64 {
+	info, err := db.file.Stat()
+	if err != nil {
+		return 0
+	}
+	return uint64(info.Size())
+}
+
+// Close completes the file: everything committed and synced, nothing left
+// beside it. After a failed write it keeps what was committed before and
+// returns that failure.
+func (db *DB) Close() error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	err := db.commit()
+	// DELETE removes the journal, which was truncated after each commit.
+	_, modeErr := db.conn.ExecContext(context.Background(), "PRAGMA journal_mode = DELETE")
+	if err == nil {
+		err = modeErr
+	}
+	db.failure = errors.New("trace file is closed")
+	return errors.Join(err, db.file.Sync(), db.closeFiles())
+}
+
+func (db *DB) closeFiles() error {
+	// SQLite keeps a connection, and its lock, for as long as it has statements.
+	errs := []error{db.dispatches.close(), db.untimed.close()}
+	if db.conn != nil {
+		errs = append(errs, db.conn.Close())
+	}
+	if db.pool != nil {
+		errs = append(errs, db.pool.Close())
+	}
+	return errors.Join(append(errs, db.file.Close())...)
+}
+
+// A preparer is a connection.
+type preparer interface {
+	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
+}

@@ -1,0 +1,32 @@
+package tracedb
+
+// devices numbers the GPUs of a file. Processes count from 0 each, whatever
+// subset of the machine they see; in the file a device has one number.
+type devices map[device]int64
+
+type device struct{ bdf, driverNode uint32 }
+
+// unknownGPU is the number of "some GPU", beyond those of any machine.
+const unknownGPU = 999
+
+// number keeps the process's own ordinal where no other device has it.
+func (ds devices) number(d device, ordinal uint32) int64 {
+	if n, ok := ds[d]; ok {
+		return n
+	}
+	n := int64(ordinal)
+	for ds.taken(n) {
+		n++
+	}
+	ds[d] = n
+	return n
+}
+
+func (ds devices) taken(n int64) bool {
+	for _, other := range ds {
+		if other == n {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,124 @@
+package tracedb
+
+import (
+	"bufio"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mattn/go-sqlite3"
+)
+
+func owner(info fs.FileInfo) (uid, gid uint32) {
+	stat := info.Sys().(*syscall.Stat_t)
+	return stat.Uid, stat.Gid
+}
+
+// The environment variable makes TestKilledRecorder's child of this test binary.
+const killedPath = "RTL_TEST_KILLED_RECORDER"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(killedPath); path != "" {
+		recordForever(path)
+	}
+	os.Exit(m.Run())
+}
+
+// recordForever writes until it is killed and prints how many dispatches are
+// committed whenever that changes.
+func recordForever(path string) {
+	db, err := Create(Place{Path: path})
+	if err != nil {
+		panic(err)
+	}
+	s, err := db.Begin(SessionInfo{PID: 42})
+	if err != nil {
+		panic(err)
+	}
+	committed := 0
+	for n := 0; ; n += 100 {
+		if err := s.Dispatches(make([]Dispatch, 100)); err != nil {
+			panic(err)
+		}
+		if db.begun.IsZero() && n > committed {
+			committed = n + 100
+			_, _ = os.Stdout.WriteString(strconv.Itoa(committed) + "\n")
+		}
+	}
+}
+
+func TestKilledRecorder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.db")
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), killedPath+"="+path)
+	out, err := child.StdoutPipe()
+	must(t, err, child.Start())
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if _, busy := Open(path); !errors.Is(busy, ErrBusy) {
+		t.Errorf("a trace being written: %v", busy)
+	}
+	must(t, err, child.Process.Kill())
+	_ = child.Wait() // "killed"
+	committed, err := strconv.Atoi(line[:len(line)-1])
+	must(t, err)
+
+	db, err := Open(path)
+	must(t, err)
+	defer db.Close()
+	var dispatches int
+	must(t, db.QueryRow("SELECT count(*) FROM rtl_dispatch").Scan(&dispatches))
+	if dispatches < committed {
+		t.Errorf("%d dispatches, %d were committed", dispatches, committed)
+	}
+	expect(t, db, "SELECT ended_ns IS NULL FROM rtl_session", "1")
+	expect(t, db, "PRAGMA integrity_check", "ok")
+}
+
+// max_page_count makes SQLite see a full disk.
+func TestFullDisk(t *testing.T) {
+	db := create(t)
+	s := begin(t, db, 42)
+	must(t, s.Dispatches(make([]Dispatch, 100)))
+	db.begun = db.begun.Add(-time.Minute) // due
+	must(t, s.Flush(), db.exec("PRAGMA max_page_count = 64"))
+
+	var err error
+	for range 1000 {
+		if err = s.Dispatches(make([]Dispatch, 1000)); err != nil {
+			break
+		}
+	}
+	var full sqlite3.Error
+	if !errors.As(err, &full) || full.Code != sqlite3.ErrFull {
+		t.Fatalf("got %v", err)
+	}
+	if again := s.Lost(Loss{}); !errors.Is(again, err) {
+		t.Errorf("after the failure: %v", again)
+	}
+	if closing := db.Close(); !errors.Is(closing, err) {
+		t.Errorf("close: %v", closing)
+	}
+
+	read, err := Open(db.place.Path)
+	must(t, err)
+	defer read.Close()
+	expect(t, read, "SELECT count(*) FROM rtl_dispatch", "100")
+	expect(t, read, "PRAGMA integrity_check", "ok")
+}
+
+func TestOpenRefusesOtherFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "other.db")
+	must(t, os.WriteFile(path, []byte("this is not a database, but it is long enough to be looked at"), 0o644))
+	if _, err := Open(path); !errors.Is(err, ErrNotTrace) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := Open(path + ".missing"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("missing: %v", err)
+	}
+}

@@ -1,0 +1,279 @@
+-- The trace file. Times are nanoseconds of CLOCK_BOOTTIME. Ids are small, count
+-- from 1 in the whole file, and mean nothing outside of it. NULL is "unknown".
+-- Addresses and handles are unsigned; SQLite shows the upper half as negative.
+--
+-- rtl_* tables hold the trace, one row per dispatch. rocpd_* and the views top
+-- and busy show the same rows the way rocm-trace-lite and rocmProfileData write
+-- them, so that their readers work. No WITHOUT ROWID, STRICT or generated
+-- columns: SQLite 3.25 reads this file. No index on rtl_dispatch: it would add
+-- 40 % to the file, and a full scan of a million rows takes a fraction of a second.
+
+-- One recording of one process. A file holds one or several.
+CREATE TABLE IF NOT EXISTS rtl_session(
+	id INTEGER PRIMARY KEY,
+	pid INTEGER NOT NULL,
+	start_ticks INTEGER NOT NULL,      -- field 22 of /proc/PID/stat: tells re-used pids apart
+	command TEXT NOT NULL,
+	host TEXT NOT NULL,
+	tool_version TEXT NOT NULL,
+	payload_build_id TEXT NOT NULL,    -- hexadecimal
+	generation INTEGER NOT NULL,       -- 1 for the first recording of that process
+	begun_ns INTEGER NOT NULL,         -- the recorder was ready
+	armed_ns INTEGER,                  -- hooks became active
+	detached_ns INTEGER,               -- hooks were removed
+	ended_ns INTEGER,                  -- last record written; NULL: the recorder was killed
+	end_reason TEXT,
+	monotonic_offset_start_ns INTEGER, -- CLOCK_MONOTONIC - CLOCK_BOOTTIME
+	monotonic_offset_end_ns INTEGER,
+	realtime_offset_start_ns INTEGER,  -- CLOCK_REALTIME - CLOCK_BOOTTIME
+	realtime_offset_end_ns INTEGER
+);
+
+CREATE TABLE IF NOT EXISTS rtl_thread(
+	id INTEGER PRIMARY KEY,
+	session_id INTEGER NOT NULL,
+	tid INTEGER NOT NULL,              -- in the process's pid namespace
+	name TEXT
+);
+
+CREATE TABLE IF NOT EXISTS rtl_agent(
+	id INTEGER PRIMARY KEY,
+	session_id INTEGER NOT NULL,
+	gpu_id INTEGER NOT NULL,           -- one number per device in this file, whatever each process calls it
+	ordinal INTEGER,                   -- what the process calls it
+	name_id INTEGER NOT NULL,
+	product_id INTEGER NOT NULL,
+	handle INTEGER,
+	driver_node INTEGER,
+	bdf INTEGER,
+	compute_units INTEGER
+);
+
+CREATE TABLE IF NOT EXISTS rtl_queue(
+	id INTEGER PRIMARY KEY,
+	session_id INTEGER NOT NULL,
+	agent_id INTEGER NOT NULL,
+	address INTEGER,                   -- hsa_queue_t*
+	hsa_id INTEGER,                    -- hsa_queue_t.id
+	doorbell INTEGER,
+	size_packets INTEGER,
+	type INTEGER,                      -- hsa_queue_type_t
+	flags INTEGER                      -- 1: profiling was turned on for the trace and stays on
+);
+
+CREATE TABLE IF NOT EXISTS rtl_code_object(
+	id INTEGER PRIMARY KEY,
+	session_id INTEGER NOT NULL,
+	agent_id INTEGER NOT NULL,
+	uri_id INTEGER NOT NULL,
+	executable INTEGER,
+	load_base INTEGER,
+	load_size_bytes INTEGER
+);
+
+-- A kernel with the geometry that it was launched with.
+CREATE TABLE IF NOT EXISTS rtl_launch(
+	id INTEGER PRIMARY KEY,
+	session_id INTEGER NOT NULL,
+	agent_id INTEGER NOT NULL,
+	name_id INTEGER NOT NULL,          -- demangled
+	symbol_id INTEGER NOT NULL,        -- as the code object has it
+	grid_x INTEGER, grid_y INTEGER, grid_z INTEGER, -- work-items
+	workgroup_x INTEGER, workgroup_y INTEGER, workgroup_z INTEGER,
+	group_segment_bytes INTEGER,
+	private_segment_bytes INTEGER,
+	kernel_object INTEGER
+);
+
+CREATE TABLE IF NOT EXISTS rtl_dispatch(
+	id INTEGER PRIMARY KEY,
+	queue_id INTEGER NOT NULL,
+	launch_id INTEGER NOT NULL,
+	thread_id INTEGER,                 -- the submitting thread
+	packet_index INTEGER NOT NULL,     -- in its queue
+	start_ns INTEGER NOT NULL,
+	duration_ns INTEGER NOT NULL,
+	queued_ns INTEGER,                 -- from submit to start
+	flags INTEGER NOT NULL             -- 1: times from the application's signal, 2: barrier bit, 4: submit unknown
+);
+
+-- Packets without times: count of them from packet_index on.
+CREATE TABLE IF NOT EXISTS rtl_untimed(
+	id INTEGER PRIMARY KEY,
+	queue_id INTEGER NOT NULL,
+	launch_id INTEGER,
+	thread_id INTEGER,
+	reason_id INTEGER NOT NULL,
+	packet_index INTEGER NOT NULL,
+	packets INTEGER NOT NULL,
+	submit_ns INTEGER                  -- of the first
+);
+
+CREATE TABLE IF NOT EXISTS rtl_reason(
+	id INTEGER PRIMARY KEY,
+	name TEXT NOT NULL,
+	text TEXT NOT NULL
+);
+
+-- The time in which a queue was recorded, packets first_index to end_index - 1.
+CREATE TABLE IF NOT EXISTS rtl_window(
+	id INTEGER PRIMARY KEY,
+	queue_id INTEGER NOT NULL,
+	opened_ns INTEGER NOT NULL,
+	closed_ns INTEGER,                 -- NULL: the process ended, or the records were lost
+	first_index INTEGER NOT NULL,
+	end_index INTEGER,
+	dispatches INTEGER,                -- published in the window
+	others INTEGER,                    -- barrier and vendor packets published
+	after_detach INTEGER,              -- claimed in the window, published after it
+	raw_before INTEGER NOT NULL        -- claimed before the window, but after the attach: not seen
+);
+
+-- What was seen of each queue. dispatches = timed + untimed + unexplained.
+CREATE TABLE IF NOT EXISTS rtl_coverage(
+	queue_id INTEGER PRIMARY KEY,
+	windows INTEGER NOT NULL,
+	windows_open INTEGER NOT NULL,     -- of these, never closed: their dispatches are not known
+	dispatches INTEGER NOT NULL,       -- published, as the payload counted them
+	timed INTEGER NOT NULL,            -- rows of rtl_dispatch
+	untimed INTEGER NOT NULL,          -- in rtl_untimed, without those after the detach
+	unexplained INTEGER NOT NULL,      -- not 0: records are missing, or there are too many
+	others INTEGER NOT NULL,
+	after_detach INTEGER NOT NULL,
+	raw_before INTEGER NOT NULL
+);
+
+-- Records that are missing from this file.
+CREATE TABLE IF NOT EXISTS rtl_loss(
+	id INTEGER PRIMARY KEY,
+	session_id INTEGER NOT NULL,
+	cause TEXT NOT NULL,
+	records INTEGER NOT NULL,
+	from_ns INTEGER,
+	until_ns INTEGER
+);
+
+-- Threads of the target that the tool stopped, and for how long.
+CREATE TABLE IF NOT EXISTS rtl_pause(
+	id INTEGER PRIMARY KEY,
+	session_id INTEGER NOT NULL,
+	tid INTEGER NOT NULL,
+	start_ns INTEGER NOT NULL,
+	duration_ns INTEGER NOT NULL,
+	purpose TEXT NOT NULL
+);
+
+-- The payload's own counters at the end of a session (struct rtl_counters).
+CREATE TABLE IF NOT EXISTS rtl_counter(
+	session_id INTEGER NOT NULL,
+	name TEXT NOT NULL,
+	value INTEGER NOT NULL
+);
+
+-- From here on: the compatible form.
+
+CREATE TABLE IF NOT EXISTS rocpd_string(
+	id INTEGER PRIMARY KEY,
+	string TEXT NOT NULL UNIQUE
+);
+
+CREATE TABLE IF NOT EXISTS rocpd_metadata(
+	id INTEGER PRIMARY KEY,
+	tag TEXT NOT NULL,
+	value TEXT NOT NULL
+);
+
+CREATE TABLE IF NOT EXISTS rocpd_monitor(
+	id INTEGER PRIMARY KEY,
+	deviceType TEXT, deviceId INTEGER, monitorType TEXT,
+	start INTEGER, end INTEGER, value TEXT
+);
+
+CREATE VIEW IF NOT EXISTS rocpd_op AS
+SELECT d.id AS id,
+	a.gpu_id AS gpuId,
+	d.queue_id AS queueId,
+	d.packet_index AS sequenceId,
+	printf('hwq=0x%x wg=%d,%d,%d grid=%d,%d,%d', q.hsa_id,
+		l.workgroup_x, l.workgroup_y, l.workgroup_z, l.grid_x, l.grid_y, l.grid_z) AS completionSignal,
+	d.start_ns AS start,
+	d.start_ns + d.duration_ns AS end,
+	l.name_id AS description_id,
+	(SELECT id FROM rocpd_string WHERE string = 'KernelExecution') AS opType_id,
+	0 AS roctxId,
+	d.id AS correlation_id
+FROM rtl_dispatch d
+JOIN rtl_queue q ON q.id = d.queue_id
+JOIN rtl_agent a ON a.id = q.agent_id
+JOIN rtl_launch l ON l.id = d.launch_id;
+
+-- The submit of each dispatch. One whose time is unknown stands at the kernel's
+-- start: readers drop an op without an api row, and need a number.
+CREATE VIEW IF NOT EXISTS rocpd_api AS
+SELECT d.id AS id,
+	s.pid AS pid,
+	coalesce(t.tid, 0) AS tid,
+	d.start_ns - coalesce(d.queued_ns, 0) AS start,
+	d.start_ns - coalesce(d.queued_ns, 0) AS end,
+	(SELECT id FROM rocpd_string WHERE string = 'KernelSubmit') AS apiName_id,
+	(SELECT id FROM rocpd_string WHERE string = '') AS args_id,
+	d.id AS correlation_id,
+	NULL AS domain_id,
+	NULL AS category_id
+FROM rtl_dispatch d
+JOIN rtl_queue q ON q.id = d.queue_id
+JOIN rtl_session s ON s.id = q.session_id
+LEFT JOIN rtl_thread t ON t.id = d.thread_id;
+
+CREATE VIEW IF NOT EXISTS rocpd_api_ops AS
+SELECT id, id AS api_id, id AS op_id FROM rtl_dispatch;
+
+CREATE VIEW IF NOT EXISTS rocpd_kernelapi AS
+SELECT d.id AS api_ptr_id,
+	d.id AS api_id,
+	CAST(d.queue_id AS TEXT) AS stream,
+	l.grid_x AS gridX, l.grid_y AS gridY, l.grid_z AS gridZ,
+	l.workgroup_x AS workgroupX, l.workgroup_y AS workgroupY, l.workgroup_z AS workgroupZ,
+	l.group_segment_bytes AS groupSegmentSize,
+	l.private_segment_bytes AS privateSegmentSize,
+	l.name_id AS kernelName_id
+FROM rtl_dispatch d
+JOIN rtl_launch l ON l.id = d.launch_id;
+
+CREATE VIEW IF NOT EXISTS rocpd_copyapi AS
+SELECT 0 AS api_ptr_id, 0 AS api_id, '' AS stream, 0 AS size, '' AS dst, '' AS src, 0 AS kind, 0 AS sync
+WHERE 0;
+
+CREATE VIEW IF NOT EXISTS top AS
+SELECT n.string AS Name,
+	sum(k.calls) AS Calls,
+	sum(k.total_ns) AS TotalNs,
+	sum(k.total_ns) / sum(k.calls) AS AvgNs,
+	min(k.min_ns) AS MinNs,
+	max(k.max_ns) AS MaxNs,
+	round(100.0 * sum(k.total_ns) / sum(sum(k.total_ns)) OVER (), 2) AS Pct
+FROM (SELECT launch_id, count(*) AS calls, sum(duration_ns) AS total_ns,
+		min(duration_ns) AS min_ns, max(duration_ns) AS max_ns
+	FROM rtl_dispatch GROUP BY launch_id) k
+JOIN rtl_launch l ON l.id = k.launch_id
+JOIN rocpd_string n ON n.id = l.name_id
+GROUP BY n.id
+ORDER BY TotalNs DESC;
+
+-- Kernels that overlap on one GPU keep it busy once: of each only what lies
+-- beyond the latest end before it counts.
+CREATE VIEW IF NOT EXISTS busy AS
+SELECT gpu_id AS gpuId,
+	round(100.0 * sum(fresh_ns) / max(1, max(end_ns) - min(start_ns)), 2) AS utilization_pct,
+	count(*) AS ops,
+	sum(fresh_ns) AS busy_ns,
+	max(end_ns) - min(start_ns) AS wall_ns
+FROM (SELECT gpu_id, start_ns, end_ns,
+		max(0, end_ns - max(start_ns, coalesce(max(end_ns) OVER (PARTITION BY gpu_id
+			ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), start_ns))) AS fresh_ns
+	FROM (SELECT a.gpu_id AS gpu_id, d.start_ns AS start_ns, d.start_ns + d.duration_ns AS end_ns
+		FROM rtl_dispatch d
+		JOIN rtl_queue q ON q.id = d.queue_id
+		JOIN rtl_agent a ON a.id = q.agent_id))
+GROUP BY gpu_id
+ORDER BY gpu_id;

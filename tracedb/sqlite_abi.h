@@ -1,0 +1,89 @@
+/*
+ * sqlite_abi.h: the few declarations of SQLite's C interface that unpack.c
+ * needs. go-sqlite3 compiles SQLite into this program but offers no header to
+ * other packages; SQLite promises that these layouts do not change
+ * (sqlite.org/c3ref/module.html, index_info.html).
+ */
+#ifndef RTL_SQLITE_ABI_H
+#define RTL_SQLITE_ABI_H
+
+#define SQLITE_OK 0
+#define SQLITE_ERROR 1
+#define SQLITE_NOMEM 7
+#define SQLITE_CONSTRAINT 19
+#define SQLITE_INDEX_CONSTRAINT_EQ 2
+
+typedef long long sqlite3_int64;
+typedef struct sqlite3 sqlite3;
+typedef struct sqlite3_value sqlite3_value;
+typedef struct sqlite3_context sqlite3_context;
+typedef struct sqlite3_module sqlite3_module;
+
+typedef struct sqlite3_vtab {
+	const sqlite3_module *pModule;
+	int nRef;
+	char *zErrMsg;
+} sqlite3_vtab;
+
+typedef struct sqlite3_vtab_cursor {
+	sqlite3_vtab *pVtab;
+} sqlite3_vtab_cursor;
+
+typedef struct sqlite3_index_info {
+	int nConstraint;
+	struct {
+		int iColumn;
+		unsigned char op;
+		unsigned char usable;
+		int iTermOffset;
+	} *aConstraint;
+	int nOrderBy;
+	void *aOrderBy;
+	struct {
+		int argvIndex;
+		unsigned char omit;
+	} *aConstraintUsage;
+	int idxNum;
+	char *idxStr;
+	int needToFreeIdxStr;
+	int orderByConsumed;
+	double estimatedCost;
+	/* newer fields follow; unpack.c leaves them alone */
+} sqlite3_index_info;
+
+/* iVersion 0: SQLite looks no further than xRename. */
+struct sqlite3_module {
+	int iVersion;
+	int (*xCreate)(sqlite3 *, void *, int, const char *const *, sqlite3_vtab **, char **);
+	int (*xConnect)(sqlite3 *, void *, int, const char *const *, sqlite3_vtab **, char **);
+	int (*xBestIndex)(sqlite3_vtab *, sqlite3_index_info *);
+	int (*xDisconnect)(sqlite3_vtab *);
+	int (*xDestroy)(sqlite3_vtab *);
+	int (*xOpen)(sqlite3_vtab *, sqlite3_vtab_cursor **);
+	int (*xClose)(sqlite3_vtab_cursor *);
+	int (*xFilter)(sqlite3_vtab_cursor *, int, const char *, int, sqlite3_value **);
+	int (*xNext)(sqlite3_vtab_cursor *);
+	int (*xEof)(sqlite3_vtab_cursor *);
+	int (*xColumn)(sqlite3_vtab_cursor *, sqlite3_context *, int);
+	int (*xRowid)(sqlite3_vtab_cursor *, sqlite3_int64 *);
+	int (*xUpdate)(sqlite3_vtab *, int, sqlite3_value **, sqlite3_int64 *);
+	int (*xBegin)(sqlite3_vtab *);
+	int (*xSync)(sqlite3_vtab *);
+	int (*xCommit)(sqlite3_vtab *);
+	int (*xRollback)(sqlite3_vtab *);
+	int (*xFindFunction)(sqlite3_vtab *, int, const char *, void (**)(sqlite3_context *, int, sqlite3_value **), void **);
+	int (*xRename)(sqlite3_vtab *, const char *);
+};
+
+int sqlite3_auto_extension(void (*entry)(void));
+int sqlite3_create_module(sqlite3 *, const char *, const sqlite3_module *, void *);
+int sqlite3_declare_vtab(sqlite3 *, const char *);
+void *sqlite3_malloc(int);
+void sqlite3_free(void *);
+const void *sqlite3_value_blob(sqlite3_value *);
+int sqlite3_value_bytes(sqlite3_value *);
+int sqlite3_value_int(sqlite3_value *);
+void sqlite3_result_int64(sqlite3_context *, sqlite3_int64);
+void sqlite3_result_null(sqlite3_context *);
+
+#endif

@@ -1,0 +1,72 @@
+package tracedb
+
+/*
+#cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra
+#include "unpack.h"
+*/
+import "C"
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"unsafe"
+
+	_ "github.com/mattn/go-sqlite3" // compiles SQLite, which unpack.c extends
+)
+
+// null stands for NULL in a packed row.
+const null int64 = C.RTL_UNPACK_NULL
+
+func init() {
+	if rc := C.rtl_unpack_install(); rc != 0 {
+		panic(fmt.Sprintf("tracedb: register rtl_unpack with SQLite: error %d", rc))
+	}
+}
+
+// A bulk inserts rows of integers, thousands in one call.
+type bulk struct {
+	insert *sql.Stmt
+	width  int
+	values []int64
+}
+
+const bulkRows = 8192
+
+func newBulk(conn preparer, table string, columns ...string) (*bulk, error) {
+	unpacked := make([]string, len(columns))
+	for i := range columns {
+		unpacked[i] = fmt.Sprintf("c%d", i)
+	}
+	insert, err := conn.PrepareContext(context.Background(), fmt.Sprintf("INSERT INTO %s(%s) SELECT %s FROM rtl_unpack(?, %d)",
+		table, strings.Join(columns, ", "), strings.Join(unpacked, ", "), len(columns)))
+	if err != nil {
+		return nil, err
+	}
+	return &bulk{insert: insert, width: len(columns), values: make([]int64, 0, bulkRows*len(columns))}, nil
+}
+
+// add takes one row; full says that it is time to flush.
+func (b *bulk) add(row ...int64) (full bool) {
+	b.values = append(b.values, row...)
+	return len(b.values) == cap(b.values)
+}
+
+// flush hands the rows to SQLite. They are gone afterwards, even when it failed.
+func (b *bulk) flush() error {
+	if len(b.values) == 0 {
+		return nil
+	}
+	packed := unsafe.Slice((*byte)(unsafe.Pointer(&b.values[0])), len(b.values)*8)
+	_, err := b.insert.Exec(packed)
+	b.values = b.values[:0]
+	return err
+}
+
+func (b *bulk) close() error {
+	if b == nil {
+		return nil
+	}
+	return b.insert.Close()
+}
