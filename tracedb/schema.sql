@@ -244,15 +244,17 @@ CREATE VIEW IF NOT EXISTS rocpd_copyapi AS
 SELECT 0 AS api_ptr_id, 0 AS api_id, '' AS stream, 0 AS size, '' AS dst, '' AS src, 0 AS kind, 0 AS sync
 WHERE 0;
 
+-- total() and not sum(): hostile times must not end a query in "integer
+-- overflow". It is exact up to 104 days of kernel time.
 CREATE VIEW IF NOT EXISTS top AS
 SELECT n.string AS Name,
 	sum(k.calls) AS Calls,
-	sum(k.total_ns) AS TotalNs,
-	sum(k.total_ns) / sum(k.calls) AS AvgNs,
+	CAST(total(k.total_ns) AS INTEGER) AS TotalNs,
+	CAST(total(k.total_ns) / sum(k.calls) AS INTEGER) AS AvgNs,
 	min(k.min_ns) AS MinNs,
 	max(k.max_ns) AS MaxNs,
-	round(100.0 * sum(k.total_ns) / sum(sum(k.total_ns)) OVER (), 2) AS Pct
-FROM (SELECT launch_id, count(*) AS calls, sum(duration_ns) AS total_ns,
+	round(100.0 * total(k.total_ns) / max(1, total(total(k.total_ns)) OVER ()), 2) AS Pct
+FROM (SELECT launch_id, count(*) AS calls, total(duration_ns) AS total_ns,
 		min(duration_ns) AS min_ns, max(duration_ns) AS max_ns
 	FROM rtl_dispatch GROUP BY launch_id) k
 JOIN rtl_launch l ON l.id = k.launch_id
@@ -264,9 +266,9 @@ ORDER BY TotalNs DESC;
 -- beyond the latest end before it counts.
 CREATE VIEW IF NOT EXISTS busy AS
 SELECT gpu_id AS gpuId,
-	round(100.0 * sum(fresh_ns) / max(1, max(end_ns) - min(start_ns)), 2) AS utilization_pct,
+	round(100.0 * total(fresh_ns) / max(1, max(end_ns) - min(start_ns)), 2) AS utilization_pct,
 	count(*) AS ops,
-	sum(fresh_ns) AS busy_ns,
+	CAST(total(fresh_ns) AS INTEGER) AS busy_ns,
 	max(end_ns) - min(start_ns) AS wall_ns
 FROM (SELECT gpu_id, start_ns, end_ns,
 		max(0, end_ns - max(start_ns, coalesce(max(end_ns) OVER (PARTITION BY gpu_id

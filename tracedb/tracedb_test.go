@@ -227,6 +227,15 @@ func TestKernelName(t *testing.T) {
 	}
 }
 
+// A reason that abi.h gains must get its words here.
+func TestEveryReasonHasWords(t *testing.T) {
+	for id, r := range Reasons {
+		if r.Name == "" || r.Text == "" {
+			t.Errorf("reason %d: %+v", id, r)
+		}
+	}
+}
+
 // FuzzKernelName: a hostile symbol is demangled in bounds, of size and of time.
 func FuzzKernelName(f *testing.F) {
 	f.Add("_Z4gemmPf.kd")

@@ -57,12 +57,15 @@ func (u *ui) talk(mark, verb, format string, args ...any) {
 
 func (u *ui) Preflight(facts string) { u.talk("✓", "preflight", "%s", facts) }
 
-func (u *ui) Attached(how string, pause time.Duration) {
-	if pause == 0 {
+func (u *ui) Attached(how string, threads int, paused time.Duration) {
+	switch threads {
+	case 0:
 		u.talk("✓", "attached", "%s, nothing paused", how)
-		return
+	case 1:
+		u.talk("✓", "attached", "%s, one thread paused for %v in all", how, paused.Round(time.Microsecond))
+	default:
+		u.talk("✓", "attached", "%s, %d threads paused singly, for %v together", how, threads, paused.Round(time.Microsecond))
 	}
-	u.talk("✓", "attached", "%s, one thread paused for %v in all", how, pause.Round(time.Microsecond))
 }
 
 func (u *ui) Detaching(why string) {

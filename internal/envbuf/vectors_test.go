@@ -26,7 +26,7 @@ var vectors = map[string][]byte{
 	"valid-empty":          raw(0, ""),
 	"valid-all":            raw(14, allKeys),
 	"valid-duplicate":      raw(2, "RTL_SIGNAL_POOL\x00007\x00RTL_SIGNAL_POOL\x0016\x00"),
-	"valid-unknown":        raw(2, "HOME\x00/root\x00RTL_NEWER\x00=x=\x00"),
+	"valid-unknown":        raw(2, "HOME\x00/nowhere\x00RTL_NEWER\x00=x=\x00"),
 	"valid-empty-text":     raw(1, "RTL_HSA_LIBRARY\x00\x00"),
 	"valid-longest-text":   raw(1, "RTL_TEST_FAIL_STEP\x00"+strings.Repeat("s", 63)+"\x00"),
 	"valid-largest":        raw(1, "X\x00"+strings.Repeat("v", MaxBytes-countBytes-3)+"\x00"),

@@ -3,6 +3,7 @@ package inject
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strconv"
@@ -66,10 +67,7 @@ func TestToolKilled(t *testing.T) {
 	reclaimed := 0
 	for _, p := range Points {
 		t.Run(string(p), func(t *testing.T) {
-			tool := exec.Command(os.Args[0], "-test.run=^TestHelperTool$", "-test.v")
-			tool.Env = append(os.Environ(), "RTL_TEST_PID="+strconv.Itoa(v.PID), "RTL_TEST_KILL="+string(p),
-				"RTL_TEST_LIBRARY="+victim.Path(t, "payload.so"))
-			out, err := tool.CombinedOutput()
+			out, err := tool(t, v, string(p)).CombinedOutput()
 			var exit *exec.ExitError
 			if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 				t.Fatalf("the tool was not killed: %v\n%s", err, out)
@@ -83,6 +81,71 @@ func TestToolKilled(t *testing.T) {
 	}
 	if reclaimed == 0 {
 		t.Error("no dead tool's mapping was ever reclaimed")
+	}
+}
+
+// TestToolKilledAtRandom: 34, as many times as fit into a test run.
+func TestToolKilledAtRandom(t *testing.T) {
+	n := 60
+	if testing.Short() {
+		n = 10
+	}
+	v := victim.Start(t, "busy")
+	before := v.Inventory(t)
+	for range n {
+		killed := time.Duration(rand.Int64N(int64(12 * time.Millisecond)))
+		_, _ = tool(t, v, killed.String()).CombinedOutput() // some finish first
+		v.Unharmed(t)
+	}
+	inject(t, v, tracer(t), Request{Library: payload(t, "payload.so"), Entry: "rtl_attach"})
+	v.AsBefore(t, before)
+}
+
+// tool is a process that injects, and is killed at a point or after a time.
+func tool(t *testing.T, v *victim.Victim, kill string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], "-test.run=^TestHelperTool$")
+	cmd.Env = append(os.Environ(), "RTL_TEST_PID="+strconv.Itoa(v.PID), "RTL_TEST_KILL="+kill,
+		"RTL_TEST_LIBRARY="+victim.Path(t, "payload.so"))
+	return cmd
+}
+
+// TestStopped: 29: the target is stopped by SIGSTOP while we work. It stays so,
+// and goes on unharmed.
+func TestStopped(t *testing.T) {
+	lib := payload(t, "payload.so")
+	for _, p := range Points[1 : len(Points)-1] {
+		t.Run(string(p), func(t *testing.T) {
+			v := victim.Start(t, "busy", "futex", "read", "sleep")
+			before := v.Inventory(t)
+			tg := open(t, v)
+			Fault = func(now Point) error {
+				if now == p {
+					return unix.Kill(v.PID, unix.SIGSTOP)
+				}
+				return nil
+			}
+			defer func() { Fault = nil }()
+			_, err := Inject(context.Background(), tg, tracer(t), Request{Library: lib, Entry: "rtl_attach",
+				BootTimeout: 200 * time.Millisecond, LoadTimeout: 200 * time.Millisecond,
+				EntryTimeout: 200 * time.Millisecond, IdleTimeout: 200 * time.Millisecond})
+			Fault = nil
+			if stat, serr := tg.ThreadStat(v.PID); serr != nil || stat.State != 'T' {
+				t.Errorf("state %c, %v: it was to stay stopped (%v)", stat.State, serr, err)
+			}
+			if err := unix.Kill(v.PID, unix.SIGCONT); err != nil {
+				t.Fatal(err)
+			}
+			v.Unharmed(t)
+			// A thread may still be on its way to map what the next attach frees.
+			for range 20 {
+				inject(t, v, tracer(t), Request{Library: lib, Entry: "rtl_attach"})
+				if len(v.Inventory(t).Ours) == 0 {
+					break
+				}
+			}
+			v.Unharmed(t)
+			v.AsBefore(t, before)
+		})
 	}
 }
 

@@ -110,12 +110,13 @@ func Inject(ctx context.Context, t *target.Target, tr *ptrace.Tracer, r Request)
 // surgery is one injection under way.
 type surgery struct {
 	visitor
-	r      Request
-	nonce  uint64
-	code   []byte
-	blocks []threadBlock
-	place  place
-	undo   undo
+	r       Request
+	nonce   uint64
+	code    []byte
+	blocks  []threadBlock
+	place   place
+	mapping bool // a thread is on its way to map memory, or has
+	undo    undo
 }
 
 // prepare resolves everything that can be known without stopping anybody.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -20,6 +21,7 @@ func (s *surgery) mapMemory(rep *Report) error {
 	if err := s.visit("map", pointsMap, calls); err != nil {
 		return err
 	}
+	s.mapping = true
 	err := s.awaitMaps()
 	if err != nil && !s.held {
 		// The thread is back in its wait and the mappings are not there: once
@@ -119,6 +121,10 @@ func (s *surgery) unmap() error {
 		return goneIsFine(err)
 	}
 	if len(found) == 0 {
+		if s.mapping && !s.settled() {
+			return &RemainsError{What: fmt.Sprintf("thread %d, stopped before it could map memory: it will, once it goes on;"+
+				" the next attach frees that", s.last)}
+		}
 		return nil
 	}
 	calls := make([]call, len(found))
@@ -167,7 +173,7 @@ func (s *surgery) fill() error {
 		Pthread_attr_setdetachstate: uint64(f["pthread_attr_setdetachstate"]),
 		Pthread_attr_setstacksize:   uint64(f["pthread_attr_setstacksize"]),
 		Dlopen:                      uint64(f["dlopen"]), Dlsym: uint64(f["dlsym"]), Dlerror: uint64(f["dlerror"]),
-		Free: uint64(f["free"]), Munmap: uint64(f["munmap"]),
+		Munmap: uint64(f["munmap"]),
 	}
 	var head bytes.Buffer
 	if err := binary.Write(&head, binary.LittleEndian, &b); err != nil {
@@ -198,7 +204,7 @@ const cloneFlags = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE
 	unix.CLONE_SYSVSEM | unix.CLONE_SETTLS | unix.CLONE_PARENT_SETTID | unix.CLONE_CHILD_CLEARTID
 
 // rawAliveOffset is that of raw_alive in struct rtl_boot.
-const rawAliveOffset = 28
+const rawAliveOffset = uint64(unsafe.Offsetof(boot{}.Raw_alive))
 
 // startThread is stop 2: one raw clone. From here on the mappings belong to
 // the threads that run in them.
@@ -206,7 +212,7 @@ func (s *surgery) startThread(rep *Report) error {
 	p := s.place
 	clone := []call{{nr: unix.SYS_CLONE, rbx: uint64(p.data), args: [6]uint64{
 		cloneFlags, uint64(p.data + stackTop - 16), uint64(p.tp) + s.libc.tidOffset,
-		uint64(p.data + rawAliveOffset), uint64(p.tp)}}}
+		uint64(p.data) + rawAliveOffset, uint64(p.tp)}}}
 	err := s.visit("clone", pointsClone, clone)
 	rep.TID, rep.Rung = s.last, "released"
 	if err != nil {

@@ -31,7 +31,6 @@ type (
 		Dlopen                      uint64
 		Dlsym                       uint64
 		Dlerror                     uint64
-		Free                        uint64
 		Munmap                      uint64
 		Thread                      uint64
 		Attr                        [8]uint64
@@ -44,12 +43,11 @@ type (
 		Result      int32
 		Handle      uint64
 		Address     uint64
-		Garbage     uint64
 		Env_bytes   uint64
 		Path        [1024]int8
 		Name        [128]int8
 		Text        [1024]int8
-		Pad         [1864]int8
+		Pad         [1872]int8
 		Env         [65536]uint8
 	}
 )

@@ -39,10 +39,12 @@ func (s *Summary) readSessions(db *sql.DB) error {
 // no number of dispatches: what arrived is then all that is known of it.
 func (s *Summary) readCoverage(db *sql.DB) error {
 	c := &s.Coverage
+	// total() and not sum(): hostile counts must not end in "integer overflow".
 	err := db.QueryRow(`SELECT count(*) FILTER (WHERE windows > 0),
-			coalesce(sum(CASE WHEN windows_open > 0 THEN max(dispatches, timed + untimed) ELSE dispatches END), 0),
-			coalesce(sum(timed), 0), coalesce(sum(max(unexplained, 0)), 0), coalesce(sum(max(-unexplained, 0)), 0),
-			coalesce(sum(after_detach), 0), coalesce(sum(raw_before), 0), coalesce(sum(windows_open), 0)
+			CAST(total(CASE WHEN windows_open > 0 THEN max(dispatches, timed + untimed) ELSE dispatches END) AS INTEGER),
+			CAST(total(timed) AS INTEGER),
+			CAST(total(max(unexplained, 0)) AS INTEGER), CAST(total(max(-unexplained, 0)) AS INTEGER),
+			CAST(total(after_detach) AS INTEGER), CAST(total(raw_before) AS INTEGER), CAST(total(windows_open) AS INTEGER)
 		FROM rtl_coverage`).
 		Scan(&c.QueuesRecorded, &c.Dispatches, &c.Timed, &c.Unexplained, &c.Surplus, &c.AfterDetach, &c.RawBefore, &c.WindowsOpen)
 	if err != nil {
@@ -51,7 +53,7 @@ func (s *Summary) readCoverage(db *sql.DB) error {
 	if err := s.countCutOff(db); err != nil {
 		return err
 	}
-	err = db.QueryRow("SELECT coalesce(sum(value), 0) FROM rtl_counter WHERE name = ?", tracedb.CounterQueuesSeen).Scan(&c.QueuesSeen)
+	err = db.QueryRow("SELECT CAST(total(value) AS INTEGER) FROM rtl_counter WHERE name = ?", tracedb.CounterQueuesSeen).Scan(&c.QueuesSeen)
 	c.QueuesSeen = max(c.QueuesSeen, c.QueuesRecorded)
 	return err
 }
@@ -79,7 +81,7 @@ func (s *Summary) readUntimed(db *sql.DB) error {
 		err := r.Scan(&u.Reason, &u.Text, &u.Packets)
 		s.Coverage.Untimed = append(s.Coverage.Untimed, u)
 		return err
-	}, `SELECT r.name, r.text, sum(u.packets) AS packets FROM rtl_untimed u JOIN rtl_reason r ON r.id = u.reason_id
+	}, `SELECT r.name, r.text, CAST(total(u.packets) AS INTEGER) AS packets FROM rtl_untimed u JOIN rtl_reason r ON r.id = u.reason_id
 		WHERE r.name <> 'after-detach' GROUP BY r.id ORDER BY packets DESC`)
 }
 
@@ -100,7 +102,7 @@ func (s *Summary) readLosses(db *sql.DB) error {
 		err := r.Scan(&l.Cause, &l.Records)
 		s.Losses = append(s.Losses, l)
 		return err
-	}, "SELECT cause, sum(records) AS records FROM rtl_loss GROUP BY cause ORDER BY records DESC, cause")
+	}, "SELECT cause, CAST(total(records) AS INTEGER) AS records FROM rtl_loss GROUP BY cause ORDER BY records DESC, cause")
 }
 
 func (s *Summary) readPauses(db *sql.DB) error {

@@ -3,7 +3,10 @@ package report
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
+	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -97,6 +100,16 @@ func traceOf(t *testing.T, write produce) string {
 	t.Helper()
 	p := ringtest.NewProducer(t, 1<<19)
 	write(t, p)
+	path, err := collect(t, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// collect returns the trace and the collector's error.
+func collect(t *testing.T, p *ringtest.Producer) (path string, runErr error) {
+	t.Helper()
 	reader, err := ring.Open(p.File, 1, 1<<20)
 	if err != nil {
 		t.Fatal(err)
@@ -114,9 +127,9 @@ func traceOf(t *testing.T, write produce) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := collector.New(reader, session).Run(context.Background(), nil); err != nil {
-		t.Fatal(err)
-	}
+	gone := make(chan struct{})
+	close(gone) // everything is written already
+	_, runErr = collector.New(reader, session).Run(context.Background(), gone)
 	for _, err := range []error{
 		session.Pause(tracedb.Pause{TID: 500, StartNS: second, DurationNS: 41_000, Purpose: "attach"}),
 		session.Pause(tracedb.Pause{TID: 501, StartNS: second, DurationNS: 88_000, Purpose: "grace"}),
@@ -127,7 +140,37 @@ func traceOf(t *testing.T, write produce) string {
 			t.Fatal(err)
 		}
 	}
-	return place.Path
+	return place.Path, runErr
+}
+
+// Whatever a broken target scribbles over its ring, there is a trace, and it can be
+// summarised.
+func TestSummaryOfScribbledRings(t *testing.T) {
+	var corrupt int
+	for seed := range uint64(60) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		p := ringtest.NewProducer(t, 1<<19)
+		whole(t, p)
+		for range 1 + random.IntN(50) {
+			p.Lines[random.Uint64N(p.Header.Head)] = byte(random.Uint32())
+		}
+		path, err := collect(t, p)
+		if errors.Is(err, ring.ErrCorrupt) {
+			corrupt++
+		} else if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		s, err := Summarize(path, 10)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if err := s.WriteText(io.Discard); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+	if corrupt == 0 || corrupt == 60 {
+		t.Errorf("%d of 60 rings found corrupt: the test reaches one way only", corrupt)
+	}
 }
 
 func TestSummary(t *testing.T) {
@@ -154,6 +197,32 @@ func TestSummary(t *testing.T) {
 				t.Errorf("a control character reaches the terminal at %d", i)
 			}
 		})
+	}
+}
+
+// Numbers at the edge of what is let through overflow no sum.
+func TestSummaryOfExtremes(t *testing.T) {
+	const latest, most = 1<<62 - 1, 1 << 48
+	path := traceOf(t, func(t *testing.T, p *ringtest.Producer) {
+		header(t, p)
+		for range 10 {
+			put(t, p, ring.Dispatch{Queue: 1, Launch: 1, StartNS: 1, EndNS: latest, SubmitNS: latest})
+			put(t, p, ring.Dispatch{Queue: 2, Launch: 1, StartNS: latest, EndNS: latest, SubmitNS: 1})
+			put(t, p, ring.Untimed{Queue: 1, Count: most, Reason: uint32(ring.ReasonBacklog)})
+			put(t, p, ring.LostRecord{Count: most})
+			put(t, p, ring.Window{Queue: 3, Kind: uint32(ring.WindowClose), Dispatches: most, Others: most, After: most, Raw: most})
+		}
+		p.End(ring.EndRecord{ArmedNS: latest, DetachedNS: 1})
+	})
+	s, err := Summarize(path, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Coverage.Timed != 20 || s.GPUs[0].Percent < 99.9 || s.GPUs[0].Percent > 100.1 {
+		t.Errorf("%+v, %+v", s.Coverage, s.GPUs)
+	}
+	if err := s.WriteText(io.Discard); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -60,8 +60,12 @@ func (s *Summary) writeSessions(b *bytes.Buffer) {
 
 func (s *Summary) writeCoverage(b *bytes.Buffer) {
 	c := s.Coverage
-	line(b, "Coverage", "%s of %s queues, %s of %s dispatches timed",
-		count(c.QueuesRecorded), count(c.QueuesSeen), count(c.Timed), count(c.Dispatches))
+	atLeast := ""
+	if c.WindowsOpen > 0 {
+		atLeast = "at least "
+	}
+	line(b, "Coverage", "%s of %s queues, %s of %s%s dispatches timed",
+		count(c.QueuesRecorded), count(c.QueuesSeen), count(c.Timed), atLeast, count(c.Dispatches))
 	for _, u := range c.Untimed {
 		line(b, "", "%s untimed: %s", count(u.Packets), visible(u.Text))
 	}
@@ -73,7 +77,7 @@ func (s *Summary) writeCoverage(b *bytes.Buffer) {
 		{c.Surplus, "dispatch", "beyond what the payload says it published: do not trust these numbers"},
 		{c.AfterDetach, "slot", "claimed while active and published after the detach"},
 		{c.RawBefore, "slot", "claimed after the attach, before the queue was recorded"},
-		{c.WindowsOpen, "queue", "not seen to its end: what was in flight there is not known"},
+		{c.WindowsOpen, "queue", "whose end was not seen: what was in flight there is not known"},
 	} {
 		if remark.n > 0 {
 			line(b, "", "%s %s", things(remark.n, remark.what), remark.text)
@@ -90,10 +94,11 @@ func (s *Summary) writeLosses(b *bytes.Buffer) {
 		if i == 0 {
 			label = "Lost"
 		}
-		text := visible(l.Cause)
-		if l.Records > 0 { // else it is not known how many
-			text = count(l.Records) + ": " + text
+		number := count(l.Records)
+		if l.Records == 0 {
+			number = "not known how many"
 		}
+		text := number + ": " + visible(l.Cause)
 		if l.Cause == collector.CauseRingFull {
 			text += "; try a larger --buffer-size"
 		}

@@ -6,6 +6,8 @@ const (
 	ABIVersion   = 0x1
 	ControlMagic = 0x4c52544e4f435452
 	RingMagic    = 0x474e49522d4c5452
+	ControlName  = "rtl-control"
+	RingName     = "rtl-ring"
 
 	PageBytes      = 0x1000
 	LineBytes      = 0x40

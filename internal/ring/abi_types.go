@@ -13,6 +13,8 @@ const (
 	ABIVersion   = C.RTL_ABI_VERSION
 	ControlMagic = C.RTL_CONTROL_MAGIC
 	RingMagic    = C.RTL_RING_MAGIC
+	ControlName  = C.RTL_CONTROL_NAME
+	RingName     = C.RTL_RING_NAME
 
 	PageBytes      = C.RTL_PAGE
 	LineBytes      = C.RTL_LINE

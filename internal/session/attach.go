@@ -46,17 +46,17 @@ func (r *recording) take(c *ring.Control) error {
 		return err
 	}
 	r.control, r.held = c, held
-	go beat(held, r.gone)
+	r.background.Go(r.beat)
 	return nil
 }
 
-func beat(l *ring.Lock, gone <-chan struct{}) {
+func (r *recording) beat() {
 	tick := time.NewTicker(beatPeriod)
 	defer tick.Stop()
-	for l.Held() {
-		l.Beat()
+	for r.held.Held() {
+		r.held.Beat()
 		select {
-		case <-gone:
+		case <-r.finished:
 			return
 		case <-tick.C:
 		}
@@ -141,10 +141,15 @@ func (r *recording) arm(ctx context.Context, env []byte) error {
 		r.ui.Warn("the payload's control thread does not answer: calling its entry point instead")
 		return r.call(ctx, "rtl_reattach", env, r.progress)
 	}
-	stop := make(chan struct{})
-	defer close(stop)
-	go r.witness.serve(r.control, stop)
-	return r.control.Reattach(env, answerTimeout)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		r.witness.serve(r.control, stop)
+	}()
+	err := r.control.Reattach(env, answerTimeout)
+	close(stop)
+	<-stopped
+	return err
 }
 
 // call runs an entry point of the resident payload by ptrace.

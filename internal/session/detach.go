@@ -43,15 +43,8 @@ func (r *recording) detach() error {
 // end commands the detach; where the control thread gives no sign of life, the
 // exported entry point is called by ptrace.
 func (r *recording) end(why ring.End) error {
-	done := make(chan struct{})
-	defer close(done)
-	go func() {
-		select {
-		case <-r.skip:
-			r.control.SkipDrain()
-		case <-done:
-		}
-	}()
+	stop := r.skipWhenAsked()
+	defer stop()
 	err := r.control.Ping(wedgedTimeout)
 	if err == nil {
 		err = r.control.Detach(why, detachTimeout)
@@ -67,6 +60,23 @@ func (r *recording) end(why ring.End) error {
 	return err
 }
 
+// skipWhenAsked passes the user's impatience on until stop is called.
+func (r *recording) skipWhenAsked() (stop func()) {
+	done, gone := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		select {
+		case <-r.skip:
+			r.control.SkipDrain()
+		case <-done:
+		}
+	}()
+	return func() {
+		close(done)
+		<-gone
+	}
+}
+
 // Detach ends the session on pid from anywhere. A recorder that lives is asked
 // to finish its trace; without one the payload detaches at once.
 func Detach(pid int, ui Observer) error {
@@ -77,15 +87,19 @@ func Detach(pid int, ui Observer) error {
 	defer t.Close()
 	c, err := openResident(t)
 	if errors.Is(err, errNotResident) {
-		return &Failure{What: fmt.Sprintf("nothing to detach from pid %d", pid), Code: NotPermitted, Target: untouched,
-			Cause: "no payload of rtl-attach is resident there", Fix: "rtl-attach ps lists what is attached", Err: err}
+		return &Failure{
+			What: fmt.Sprintf("nothing to detach from pid %d", pid), Code: NotPermitted, Target: untouched,
+			Cause: "no payload of rtl-attach is resident there", Fix: "rtl-attach ps lists what is attached", Err: err,
+		}
 	}
 	if err != nil {
 		return explain(pid, err, untouched)
 	}
 	defer c.Close()
-	r := &recording{o: Options{PID: pid}, ui: ui, target: t, control: c, tracer: ptrace.NewTracer(),
-		gone: make(chan struct{}), attached: true}
+	r := &recording{
+		o: Options{PID: pid}, ui: ui, target: t, control: c, tracer: ptrace.NewTracer(),
+		gone: make(chan struct{}), attached: true,
+	}
 	defer r.tracer.Close()
 	if err := r.detachFor(); err != nil {
 		return explain(pid, err, "still attached")

@@ -10,7 +10,7 @@ import (
 // time. The texts are fit to print.
 type Observer interface {
 	Preflight(facts string)
-	Attached(how string, pause time.Duration)
+	Attached(how string, threads int, paused time.Duration)
 	Recording(elapsed, total time.Duration, p collector.Progress)
 	Detaching(why string)
 	Detached(how string)

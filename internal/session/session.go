@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,6 +24,9 @@ import (
 	"github.com/rtl-attach/rtl-attach/payload"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
+
+// exitPoll bounds how long the end of a recording waits for the watcher.
+const exitPoll = 50 * time.Millisecond
 
 // leastSpaceBytes must be free where the trace goes.
 const leastSpaceBytes = 64 << 20
@@ -40,15 +45,16 @@ type recording struct {
 	place tracedb.Place
 	build []byte
 
-	target   *target.Target
-	facts    *target.Facts
-	lock     *target.Lock
-	tracer   *ptrace.Tracer
-	witness  *witness
-	control  *ring.Control
-	held     *ring.Lock
-	gone     chan struct{} // closed when the target has exited
-	finished chan struct{} // closed when the recording is over
+	target     *target.Target
+	facts      *target.Facts
+	lock       *target.Lock
+	tracer     *ptrace.Tracer
+	witness    *witness
+	control    *ring.Control
+	held       *ring.Lock
+	gone       chan struct{}  // closed when the target has exited
+	finished   chan struct{}  // closed when the recording is over
+	background sync.WaitGroup // what uses the mappings that release takes away
 
 	db       *tracedb.DB
 	pauses   []tracedb.Pause
@@ -60,8 +66,10 @@ type recording struct {
 // Record makes one trace of one process. ctx done ends the window early; skip
 // closed, too, ends the drain. Errors are *Failure.
 func Record(ctx context.Context, o Options, skip <-chan struct{}, ui Observer) (Outcome, error) {
-	r := &recording{o: o, ui: ui, skip: skip, tracer: ptrace.NewTracer(), gone: make(chan struct{}),
-		finished: make(chan struct{})}
+	r := &recording{
+		o: o, ui: ui, skip: skip, tracer: ptrace.NewTracer(), gone: make(chan struct{}),
+		finished: make(chan struct{}),
+	}
 	defer r.release()
 	if err := r.look(); err != nil {
 		return Outcome{}, explain(o.PID, err, untouched)
@@ -97,7 +105,7 @@ func (r *recording) look() error {
 	if r.target, err = target.Open(r.o.PID); err != nil {
 		return err
 	}
-	go r.watchExit()
+	r.background.Go(r.watchExit)
 	if r.facts, err = r.target.Preflight(); err != nil {
 		return err
 	}
@@ -116,7 +124,7 @@ func (r *recording) look() error {
 
 // watchExit ends with the process, or with the recording: release closes the pidfd.
 func (r *recording) watchExit() {
-	for !r.target.WaitExit(time.Second) {
+	for !r.target.WaitExit(exitPoll) {
 		select {
 		case <-r.finished:
 			return
@@ -137,14 +145,16 @@ func (r *recording) isGone() bool {
 
 func (r *recording) describeAttach() {
 	var stopped time.Duration
-	for _, p := range r.pauses {
+	threads := map[uint32]bool{}
+	for _, p := range append(slices.Clone(r.pauses), r.witness.stops...) {
 		stopped += time.Duration(p.DurationNS)
+		threads[p.TID] = true
 	}
 	how := "payload loaded"
 	if len(r.pauses) == 0 {
 		how = "resident payload re-attached"
 	}
-	r.ui.Attached(how, stopped)
+	r.ui.Attached(how, len(threads), stopped)
 	c := r.control.Counters()
 	r.ui.Debug(fmt.Sprintf("grace: %d threads looked at, %d more than once, %d stopped, %v",
 		c.GraceThreads, c.GraceWaited, len(r.witness.stops), time.Duration(c.GraceNS)))
@@ -184,6 +194,7 @@ func (r *recording) remainsFailure(err error) *Failure {
 
 func (r *recording) release() {
 	close(r.finished)
+	r.background.Wait()
 	if r.held != nil {
 		r.held.Release()
 	}

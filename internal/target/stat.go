@@ -62,7 +62,7 @@ func parseStat(b []byte) (Stat, error) {
 // Status is what we need of /proc/PID/status.
 type Status struct {
 	TGID           int
-	TracerPID      int // a thread's id, 0: none
+	TracerPID      int      // a thread's id, 0: none
 	Seccomp        int      // 0 off, 1 strict, 2 filter
 	SeccompFilters int      // -1: this kernel does not say
 	UID            int      // effective

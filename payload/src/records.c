@@ -178,5 +178,5 @@ void tell_end(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)
 		.records_lost = counters->records_lost,
 	};
 
-	ring_put_definition(&r.header);
+	ring_put_last(&r.header);
 }

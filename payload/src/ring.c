@@ -5,7 +5,7 @@
 
 #include "session.h"
 
-#define RESERVE_BYTES (32 * 1024ull) /* for definitions and the end record */
+#define RESERVE_MOST (32 * 1024ull) /* for definitions and the end record; an eighth of a small ring */
 
 struct lines {
 	uint8_t *data;
@@ -15,6 +15,7 @@ struct lines {
 
 static struct rtl_ring *shared;
 static struct lines ring;
+static uint64_t reserve;
 static struct lines overflow; /* lossless only; private memory */
 static uint64_t overflow_tail;
 static uint64_t told_head; /* what the consumer has been shown */
@@ -41,12 +42,14 @@ int ring_open(const struct rtl_config *c, uint32_t generation)
 		}
 	}
 	ring = (struct lines){.data = (uint8_t *)r + RTL_PAGE, .size = c->buffer_size_bytes};
+	reserve = ring.size / 8 < RESERVE_MOST ? ring.size / 8 : RESERVE_MOST;
 	overflow_tail = told_head = lost = 0;
 	seq = 0;
 	r->abi_version = RTL_ABI_VERSION;
 	r->generation = generation;
 	r->size_bytes = c->buffer_size_bytes;
-	r->watermark_bytes = c->buffer_size_bytes / 100 * c->buffer_watermark_percent;
+	/* within what plain records can fill */
+	r->watermark_bytes = (ring.size - reserve) / 100 * c->buffer_watermark_percent;
 	__atomic_store_n(&r->magic, RTL_RING_MAGIC, __ATOMIC_RELEASE);
 	shared = r;
 	return 0;
@@ -95,7 +98,7 @@ static void move_waiting(void)
 	uint64_t waiting = overflow.head - overflow_tail;
 	uint64_t fits = room();
 
-	fits = fits > RESERVE_BYTES ? fits - RESERVE_BYTES : 0;
+	fits = fits > reserve ? fits - reserve : 0;
 	for (uint64_t n = waiting < fits ? waiting : fits; n; n -= RTL_LINE) {
 		append(&ring, overflow.data + (overflow_tail & (overflow.size - 1)), 1);
 		overflow_tail += RTL_LINE;
@@ -104,12 +107,12 @@ static void move_waiting(void)
 		forget_memory(overflow.data, overflow.size);
 }
 
-static bool place(struct rtl_header *record, uint64_t reserve)
+static bool place(struct rtl_header *record, uint64_t spare)
 {
 	uint64_t bytes = (uint64_t)record->lines * RTL_LINE;
 
 	record->seq = seq;
-	if (overflow.head == overflow_tail && room() >= bytes + reserve) {
+	if (overflow.head == overflow_tail && room() >= bytes + spare) {
 		append(&ring, record, record->lines);
 	} else if (overflow.data && overflow.head - overflow_tail + bytes <= overflow.size) {
 		append(&overflow, record, record->lines);
@@ -136,9 +139,9 @@ static void say_lost(void)
 
 bool ring_put(struct rtl_header *record)
 {
-	if (UNLIKELY(lost) && room() > 2 * RESERVE_BYTES)
+	if (UNLIKELY(lost) && room() > 2 * reserve)
 		say_lost();
-	if (LIKELY(place(record, RESERVE_BYTES)))
+	if (LIKELY(place(record, reserve)))
 		return true;
 	if (!lost++)
 		lost_from_ns = now_boottime();
@@ -149,6 +152,13 @@ bool ring_put(struct rtl_header *record)
 
 bool ring_put_definition(struct rtl_header *record)
 {
+	return place(record, 0);
+}
+
+bool ring_put_last(struct rtl_header *record)
+{
+	if (lost)
+		say_lost();
 	return place(record, 0);
 }
 
@@ -174,8 +184,6 @@ void ring_flush(void)
 
 void ring_end(void)
 {
-	if (lost)
-		say_lost();
 	ring_flush();
 	__atomic_store_n(&shared->ended, 1, __ATOMIC_RELEASE);
 	wake();

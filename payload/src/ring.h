@@ -28,6 +28,9 @@ bool ring_put(struct rtl_header *record);
  * caller tries again when it is needed again. */
 bool ring_put_definition(struct rtl_header *record);
 
+/* The last record of the session, after what is still to be said of losses. */
+bool ring_put_last(struct rtl_header *record);
+
 /* Makes what was put visible; wakes the collector at the watermark. */
 void ring_flush(void);
 

@@ -87,6 +87,7 @@ __attribute__((constructor)) static void config_load(void)
 	config.kfd_minor = (unsigned)bounded("SOFTGPU_KFD_MINOR", 13, 0, 99);
 	config.heap_type = (unsigned)bounded("SOFTGPU_HEAP", 1, 1, 2);
 	config.event_limit = (unsigned)bounded("SOFTGPU_EVENT_LIMIT", MAX_EVENTS, 16, MAX_EVENTS);
+	config.wake_ms = (uint32_t)bounded("SOFTGPU_WAKE_MS", 1000, 1, UINT32_MAX);
 	config.vram_bytes = (uint64_t)bounded("SOFTGPU_VRAM_MB", 65536, 256, 1 << 20) << 20;
 	config.hive = number("SOFTGPU_HIVE", 0);
 	config.late_ns = 1000u * (uint64_t)bounded("SOFTGPU_LATE_US", 200, 1, 1000000);

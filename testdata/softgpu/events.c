@@ -10,7 +10,7 @@
 
 #include "softgpu.h"
 
-enum { EVENT_AGES_MINOR = 14, WAIT_FOREVER = -1 };
+enum { EVENT_AGES_MINOR = 14 };
 
 struct event {
 	bool used, manual;
@@ -153,14 +153,9 @@ static void consume(struct kfd_event_data *data, const uint32_t *sets_before, ui
 /* Sleeps until something may have changed; false once the deadline has passed. */
 static bool sleep_on(uint32_t *word, uint32_t seen, uint64_t deadline_ns)
 {
+	uint64_t now = now_ns();
 	struct timespec left;
-	uint64_t now;
 
-	if (!deadline_ns) {
-		futex_wait(word, seen, NULL);
-		return true;
-	}
-	now = now_ns();
 	if (now >= deadline_ns)
 		return false;
 	left = timespec_of(deadline_ns - now);
@@ -188,12 +183,19 @@ static void report(struct kfd_event_data *data, uint32_t n)
 	}
 }
 
+/*
+ * ROCr 5.2 shares one auto-reset event between its handler thread and whoever
+ * destroys a queue. When the wrong one takes the set, the other sleeps for ever,
+ * with the real driver too; busy cores make it likely. So a long wait ends
+ * after config.wake_ms as if it had been woken: ROCr looks at its signals again.
+ */
 int event_wait(struct kfd_ioctl_wait_events_args *args)
 {
 	struct kfd_event_data *data = (struct kfd_event_data *)args->events_ptr;
 	uint32_t n = args->num_events;
 	uint32_t need = args->wait_for_all ? n : 1;
-	uint64_t deadline_ns = args->timeout == (uint32_t)WAIT_FOREVER ? 0 : now_ns() + args->timeout * 1000000ull;
+	bool patient = args->timeout > config.wake_ms;
+	uint64_t deadline_ns = now_ns() + (patient ? config.wake_ms : args->timeout) * 1000000ull;
 	uint32_t sets_before[MAX_EVENTS];
 	uint32_t *word = n == 1 ? &events[data[0].event_id % (MAX_EVENTS + 1)].sets : &any_set;
 	bool hit;
@@ -219,7 +221,7 @@ int event_wait(struct kfd_ioctl_wait_events_args *args)
 	add_waiters(data, n, -1);
 	if (hit)
 		consume(data, sets_before, n);
-	else
+	else if (!patient)
 		args->wait_result = KFD_IOC_WAIT_RESULT_TIMEOUT;
 	report(data, n);
 	return 0;

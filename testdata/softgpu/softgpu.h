@@ -43,6 +43,7 @@ struct config {
 	unsigned kfd_minor;
 	unsigned heap_type;        /* 1: VRAM is host visible (large BAR), 2: private */
 	unsigned event_limit;
+	uint32_t wake_ms;          /* a longer event wait ends after this, as if woken */
 	uint64_t vram_bytes;
 	bool hive;                 /* GPUs linked by xGMI */
 

@@ -1,6 +1,7 @@
 // A server-like inference program over HIP: worker threads, streams, graphs,
 // events, copies, bursts with gaps between them, and threads that only wait.
 #include "busy_threads.h"
+#include "decode_graph.h"
 #include "hip_device.h"
 #include "http.h"
 #include "options.h"
@@ -163,13 +164,13 @@ private:
 	hipGraphExec_t executable_ = nullptr;
 	uint64_t number_ = 0;
 
-	// What is captured has its arguments baked in: no id.
+	// What is captured has its arguments baked in: these kernels have no id.
 	void capture()
 	{
-		Arguments none;
 		HIP_CHECK(hipStreamBeginCapture(stream_, hipStreamCaptureModeThreadLocal));
 		for (int i = 0; i < kGraphKernels; i++)
-			HIP_CHECK(hipModuleLaunchKernel(kernel(i), 8, 1, 1, 256, 1, 1, 0, stream_, none.pointers, nullptr));
+			launch_decode_kernel(i, static_cast<float*>(data_), stream_);
+		HIP_CHECK(hipGetLastError());
 		HIP_CHECK(hipStreamEndCapture(stream_, &graph_));
 		HIP_CHECK(hipGraphInstantiate(&executable_, graph_, nullptr, nullptr, 0));
 	}

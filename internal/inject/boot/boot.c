@@ -28,7 +28,7 @@
 /* entry.S spells these as numbers. */
 _Static_assert(offsetof(struct rtl_boot, map_start) == 48, "entry.S");
 _Static_assert(offsetof(struct rtl_boot, map_bytes) == 56, "entry.S");
-_Static_assert(offsetof(struct rtl_boot, munmap) == 184, "entry.S");
+_Static_assert(offsetof(struct rtl_boot, munmap) == 176, "entry.S");
 _Static_assert(sizeof(pthread_attr_t) <= sizeof(((struct rtl_boot *)0)->attr), "attr fits");
 
 /* Hidden, or its address would come from a table that nobody relocates. */
@@ -77,7 +77,9 @@ static void block_signals(void)
 
 /* What the end of a thread of libc's own does: an allocator such as jemalloc
  * has this thread in its lists by now, and would follow them into memory that
- * is unmapped. glibc's allocator keeps no such list; see rtl_boot_shared.garbage. */
+ * is unmapped. (glibc's allocator keeps no such list. What it caches for a
+ * thread, 656 bytes, is lost, if pthread_create had to allocate at all: from
+ * the second injection on it finds the stack of the first.) */
 static void end_thread_data(struct rtl_boot *b)
 {
 	struct key { /* struct pthread_key_struct: the same in every glibc */
@@ -249,8 +251,6 @@ void rtl_boot_thread(struct rtl_boot *b)
 		s->nonce = b->nonce;
 		store(&b->phase, RTL_BOOT_READY);
 		serve(b, s);
-		if (s->garbage)
-			((void (*)(void *))b->free)((void *)s->garbage);
 		syscall3(SYS_munmap, s, sizeof(*s), 0);
 	}
 	if (b->shared_fd >= 0)

@@ -68,7 +68,6 @@ struct rtl_boot {
 	uint64_t dlopen;
 	uint64_t dlsym;
 	uint64_t dlerror;
-	uint64_t free;
 	uint64_t munmap;
 
 	uint64_t thread; /* pthread_t, for pthread_create */
@@ -94,12 +93,11 @@ struct rtl_boot_shared {
 	int32_t result;
 	uint64_t handle;
 	uint64_t address;
-	uint64_t garbage; /* LEAVE: free this first; 0: nothing */
 	uint64_t env_bytes;
 	char path[1024];
 	char name[128];
 	char text[1024];
-	char pad[1864];
+	char pad[1872];
 	unsigned char env[65536];
 };
 

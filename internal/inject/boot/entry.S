@@ -6,7 +6,7 @@
 
 #define MAP_START 48 /* offsets in struct rtl_boot, asserted in boot.c */
 #define MAP_BYTES 56
-#define MUNMAP 184
+#define MUNMAP 176
 
 	.section .text.entry, "ax"
 	.globl rtl_boot_entry
