@@ -9,6 +9,7 @@ require (
 	github.com/moby/sys/capability v0.5.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
+	golang.org/x/arch v0.28.0
 	golang.org/x/sys v0.49.0
 )
 

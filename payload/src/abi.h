@@ -115,9 +115,9 @@ struct rtl_control {
 	uint32_t hooks_patched;  /* slots that hold our wrappers now */
 	uint32_t hooks_buried;   /* our wrappers below another tool's: pass-through */
 	uint32_t hooks_missing;  /* functions not found, or stubs that do not decode */
-	uint32_t queues_kept;    /* queue states kept for a reattach */
+	uint32_t queues_kept;    /* queue states kept for a reattach: mapped, without memory behind */
 	uint32_t queues_profiled;/* queues on which we turned profiling on */
-	uint32_t signals_kept;   /* pooled signals kept for a reattach */
+	uint32_t signals_kept;   /* signals of ours on packets that never completed */
 
 	struct rtl_recorder recorder;
 

@@ -79,8 +79,12 @@ void pool_put_back(struct queue *s, uint64_t handle)
 
 void pool_quarantine(void)
 {
-	alive--;
 	COUNT(signals_quarantined);
+}
+
+uint64_t pool_count(void)
+{
+	return alive;
 }
 
 static void destroy(uint64_t handle)

@@ -22,6 +22,9 @@ void pool_put_back(struct queue *s, uint64_t handle);
 /* A signal that the hardware may still write: never used nor touched again. */
 void pool_quarantine(void);
 
+/* How many signals of ours there are, those in quarantine included. */
+uint64_t pool_count(void);
+
 /* Destroys every signal in the stock and in queues. No publisher may run. */
 void pool_destroy_all(void);
 

@@ -266,7 +266,6 @@ static void open_window(struct queue *s, uint64_t index)
 	s->after = 0;
 	s->opened_ns = now_boottime();
 	atomic_store(&s->window_closed, 0);
-	atomic_store(&s->window_generation, atomic_load(&gate.generation));
 }
 
 /* Lock held, gate open. */
@@ -286,10 +285,12 @@ static void flip(struct queue *s)
 		open_window(s, index);
 		if (atomic_compare_exchange_strong_explicit(&s->word, &word, WORD_VIRT | index, memory_order_seq_cst,
 							    memory_order_relaxed)) {
+			/* Now the window is real; nothing is published before the
+			 * lock is ours no more. release: pairs with the worker. */
+			atomic_store_explicit(&s->window_generation, atomic_load(&gate.generation), memory_order_release);
 			COUNT(flips);
 			return;
 		}
-		atomic_store(&s->window_generation, 0);
 	}
 	atomic_compare_exchange_strong_explicit(&s->word, &word, WORD_RAW, memory_order_seq_cst, memory_order_relaxed);
 	COUNT(flip_aborts);

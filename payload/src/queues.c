@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "control.h"
 #include "pool.h"
 #include "runtime.h"
 #include "session.h"
@@ -97,11 +98,11 @@ static bool has_hardware_doorbell(const hsa_queue_t *q)
 
 static void enable_profiling(struct queue *s, const amd_queue_t *amd)
 {
-	s->profiled_by_us = 0;
-	if (amd->queue_properties & AMD_QUEUE_PROPERTIES_ENABLE_PROFILING)
+	s->profiled_by_us = !(amd->queue_properties & AMD_QUEUE_PROPERTIES_ENABLE_PROFILING);
+	if (!s->profiled_by_us)
 		return;
-	rt.set_profiling((hsa_queue_t *)&amd->hsa_queue, 1);
-	s->profiled_by_us = 1;
+	rt.set_profiling((hsa_queue_t *)&amd->hsa_queue, 1); /* for good: it cannot be withdrawn safely */
+	__atomic_fetch_add(&control->queues_profiled, 1, __ATOMIC_RELAXED);
 }
 
 static void describe(struct queue *s, const hsa_queue_t *q)
@@ -175,7 +176,7 @@ struct queue *queue_get(const hsa_queue_t *q, bool *foreign)
 		COUNT(queues_foreign);
 		return NULL;
 	}
-	if (!atomic_load_explicit(&gate.track, memory_order_relaxed))
+	if (!atomic_load_explicit(&gate.track, memory_order_acquire))
 		return NULL;
 	if (!atomic_compare_exchange_strong_explicit(&discovering, &free, 1, memory_order_acquire, memory_order_relaxed))
 		return NULL;

@@ -62,21 +62,26 @@ static bool tell_identity(struct queue *s)
 	return true;
 }
 
+static bool has_window(struct queue *s)
+{
+	/* acquire: pairs with flip() in publish.c */
+	return atomic_load_explicit(&s->window_generation, memory_order_acquire) == atomic_load(&gate.generation);
+}
+
 bool tell_queue(struct queue *s, bool last)
 {
+	if (s->told_open)
+		return true;
+	if (!has_window(s) || (!s->agent && !last) || !tell_identity(s))
+		return false;
 	struct rtl_window r = {
 		.header = {.type = RTL_TYPE_WINDOW, .lines = 1},
+		.queue = s->id,
 		.kind = RTL_WINDOW_OPEN,
 		.index = s->base,
 		.time_ns = s->opened_ns,
 		.raw = atomic_load(&s->raw_claims),
 	};
-
-	if (s->told_open)
-		return true;
-	if (atomic_load(&s->window_generation) != atomic_load(&gate.generation) || (!s->agent && !last) || !tell_identity(s))
-		return false;
-	r.queue = s->id;
 	s->told_open = ring_put_definition(&r.header);
 	return s->told_open;
 }

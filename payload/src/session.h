@@ -16,7 +16,8 @@
  * Read by every wrapper, written by arming and disarming only.
  *
  * track   wrappers keep account: set before the first slot is patched,
- *         cleared after the last is restored.
+ *         cleared after the last is restored. Read with acquire: who sees it
+ *         cleared comes after everything that the worker did with signals.
  * flips   queues may turn virtual. Disarming clears it and then takes every
  *         queue's lock; a flip holds that lock and reads it again, so that
  *         none slips in behind (publish.c).

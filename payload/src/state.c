@@ -174,9 +174,10 @@ static void end_worker(enum rtl_end why)
 
 static void give_back_memory(void)
 {
-	control->signals_kept = 0;
 	pool_destroy_all();
 	queue_forget_memory();
+	control->queues_kept = atomic_load(&queue_count);
+	control->signals_kept = (uint32_t)pool_count(); /* in quarantine: the hardware may still write them */
 }
 
 static int step(const char *name)

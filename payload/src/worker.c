@@ -229,6 +229,8 @@ static void keep_signals(struct queue *s)
 /* Published dispatches whose outcome is not told. */
 static uint64_t unsettled(struct queue *s)
 {
+	if (!atomic_load_explicit(&s->in_use, memory_order_acquire))
+		return 0;
 	return s->pending_count + (atomic_load(&s->entry_head) - atomic_load(&s->entry_tail)) + (uint64_t)s->owed -
 	       atomic_load(&s->undelivered);
 }

@@ -13,7 +13,7 @@
 
 static bool tracking(void)
 {
-	return in_owner() && atomic_load_explicit(&gate.track, memory_order_relaxed);
+	return in_owner() && atomic_load_explicit(&gate.track, memory_order_acquire);
 }
 
 hsa_status_t wrap_signal_destroy(hsa_signal_t signal)

@@ -16,7 +16,7 @@ typedef hsa_signal_value_t (*cas_fn)(hsa_signal_t, hsa_signal_value_t, hsa_signa
 
 static inline bool tracking(void)
 {
-	return in_owner() && atomic_load_explicit(&gate.track, memory_order_relaxed);
+	return in_owner() && atomic_load_explicit(&gate.track, memory_order_acquire);
 }
 
 static void bell(hsa_signal_t doorbell, const hsa_queue_t *q, hsa_signal_value_t value, store_fn next)

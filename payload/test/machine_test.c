@@ -1,0 +1,307 @@
+/*
+ * machine_test: the queue state machine (queues.c, publish.c, wrap_*.c,
+ * signals.c, worker.c) under a sanitizer, over a toy packet processor in the
+ * same process. It looks for data races and broken memory; whether traces are
+ * right is tested elsewhere, on the real runtime.
+ *
+ *   producers ─ wrappers ─► queue ─► processor      switcher: sessions on and off
+ *
+ * Every packet carries an id, and must be executed exactly once.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../src/agents.h"
+#include "../src/control.h"
+#include "../src/handoff.h"
+#include "../src/hooks.h"
+#include "../src/names.h"
+#include "../src/pool.h"
+#include "../src/publish.h"
+#include "../src/ring.h"
+#include "../src/runtime.h"
+#include "../src/session.h"
+#include "../src/signals.h"
+#include "../src/worker.h"
+#include "../src/wrappers.h"
+
+#define PRODUCERS 4
+#define RING 64
+#define PACKETS 20000 /* per producer */
+#define SESSION_NS (4 * NS_PER_MS)
+
+/* What state.c, hooks.c, runtime.c and control.c own in the payload. */
+struct gate gate;
+struct rtl_config config;
+static struct rtl_counters counter_page;
+struct rtl_counters *counters = &counter_page;
+static struct rtl_control control_page;
+struct rtl_control *control = &control_page;
+static uint32_t owner = 1;
+const volatile uint32_t *owner_page = &owner;
+struct runtime rt;
+_Atomic(uintptr_t) hook_next[HOOK_COUNT];
+
+int session_disarm(enum rtl_end why, uint64_t drain_ns)
+{
+	(void)why, (void)drain_ns;
+	return 0;
+}
+
+void session_cancel(void) {}
+
+static _Alignas(64) amd_queue_t hardware;
+static _Alignas(64) amd_signal_t doorbell;
+static hsa_kernel_dispatch_packet_t packets[RING];
+static uint8_t executed[PRODUCERS][PACKETS];
+static _Atomic uint32_t finished;
+static _Atomic uint64_t passes[PRODUCERS]; /* a producer is outside every wrapper when it counts */
+
+static hsa_queue_t *queue(void)
+{
+	return &hardware.hsa_queue;
+}
+
+/* --- the toy runtime ------------------------------------------------------ */
+
+static uint64_t raw_add(const hsa_queue_t *q, uint64_t n)
+{
+	(void)q;
+	return __atomic_fetch_add(&hardware.write_dispatch_id, n, __ATOMIC_SEQ_CST);
+}
+
+static uint64_t raw_load(const hsa_queue_t *q)
+{
+	(void)q;
+	return __atomic_load_n(&hardware.write_dispatch_id, __ATOMIC_SEQ_CST);
+}
+
+static void raw_store(hsa_signal_t s, hsa_signal_value_t v)
+{
+	amd_signal_t *hw = (amd_signal_t *)s.handle;
+
+	if (hw->kind > 0) /* the processor polls: its doorbell may be lost */
+		__atomic_store_n(&hw->value, v, __ATOMIC_SEQ_CST);
+}
+
+static hsa_status_t create_signal(hsa_signal_value_t v, uint32_t n, const hsa_agent_t *a, uint64_t f, hsa_signal_t *out)
+{
+	amd_signal_t *s = aligned_alloc(64, sizeof *s);
+
+	(void)n, (void)a, (void)f;
+	memset(s, 0, sizeof *s);
+	s->kind = AMD_SIGNAL_KIND_USER;
+	s->value = v;
+	out->handle = (uint64_t)s;
+	return HSA_STATUS_SUCCESS;
+}
+
+static hsa_status_t destroy_signal(hsa_signal_t s)
+{
+	free((void *)s.handle);
+	return HSA_STATUS_SUCCESS;
+}
+
+static hsa_status_t convert(hsa_agent_t a, uint64_t ticks, uint64_t *ns)
+{
+	(void)a;
+	*ns = ticks;
+	return HSA_STATUS_SUCCESS;
+}
+
+static hsa_status_t no_pointer(const void *p, hsa_amd_pointer_info_t *i, void *(*f)(size_t), uint32_t *n, hsa_agent_t **a)
+{
+	(void)p, (void)f, (void)n, (void)a;
+	i->type = HSA_EXT_POINTER_TYPE_HSA;
+	i->agentOwner = agents[0].handle;
+	return HSA_STATUS_SUCCESS;
+}
+
+static hsa_status_t no_executable(const void *p, hsa_executable_t *e)
+{
+	(void)p, (void)e;
+	return HSA_STATUS_ERROR;
+}
+
+static void set_up(void)
+{
+	hardware.hsa_queue.base_address = packets;
+	hardware.hsa_queue.size = RING;
+	hardware.hsa_queue.id = 7;
+	hardware.hsa_queue.doorbell_signal.handle = (uint64_t)&doorbell;
+	hardware.queue_properties = AMD_QUEUE_PROPERTIES_ENABLE_PROFILING;
+	doorbell.kind = AMD_SIGNAL_KIND_DOORBELL;
+	doorbell.queue_ptr = &hardware;
+	for (int i = 0; i < RING; i++)
+		packets[i].header = HSA_PACKET_TYPE_INVALID;
+	hook_next[HOOK_INDEX_ADD_SCRELEASE] = (uintptr_t)raw_add;
+	hook_next[HOOK_INDEX_LOAD_RELAXED] = (uintptr_t)raw_load;
+	hook_next[HOOK_STORE_SCRELEASE] = (uintptr_t)raw_store;
+	hook_next[HOOK_SILENT_STORE_RELAXED] = (uintptr_t)raw_store;
+	hook_next[HOOK_SIGNAL_DESTROY] = (uintptr_t)destroy_signal;
+	rt.signal_create = create_signal;
+	rt.convert_tick = convert;
+	rt.pointer_info = no_pointer;
+	rt.loader.hsa_ven_amd_loader_query_executable = no_executable;
+	agents[0].handle.handle = 1;
+	agent_count = 1;
+	rtl_env_defaults(&config);
+	config.signal_pool = 256;
+	config.buffer_size_bytes = 1 << 20;
+	if (pool_init() || handoff_init() || signals_init() || names_init())
+		abort();
+}
+
+/* --- the packet processor: reads the index without waiting for a doorbell -- */
+
+static void execute(hsa_kernel_dispatch_packet_t *p)
+{
+	uint64_t id = (uint64_t)p->kernarg_address;
+	amd_signal_t *s = (amd_signal_t *)p->completion_signal.handle;
+
+	executed[id / PACKETS][id % PACKETS]++;
+	if (s) {
+		uint64_t now = now_boottime();
+
+		__atomic_store_n(&s->start_ts, now, __ATOMIC_RELAXED);
+		__atomic_store_n(&s->end_ts, now + 10, __ATOMIC_RELAXED);
+	}
+	__atomic_store_n(&p->header, HSA_PACKET_TYPE_INVALID, __ATOMIC_RELEASE);
+	__atomic_store_n(&hardware.read_dispatch_id, hardware.read_dispatch_id + 1, __ATOMIC_RELEASE);
+	if (s)
+		__atomic_fetch_sub(&s->value, 1, __ATOMIC_SEQ_CST);
+}
+
+static void *processor(void *unused)
+{
+	while (atomic_load(&finished) < PRODUCERS || hardware.read_dispatch_id != raw_load(queue())) {
+		uint64_t at = hardware.read_dispatch_id;
+		hsa_kernel_dispatch_packet_t *p = &packets[at % RING];
+
+		if (at < raw_load(queue()) && __atomic_load_n(&p->header, __ATOMIC_ACQUIRE) != HSA_PACKET_TYPE_INVALID)
+			execute(p);
+		else
+			sys_yield();
+	}
+	return unused;
+}
+
+/* --- producers ------------------------------------------------------------- */
+
+static void submit(uint64_t id, hsa_signal_t signal)
+{
+	uint64_t at = wrap_index_add_screlease(queue(), 1);
+	hsa_kernel_dispatch_packet_t *p = &packets[at % RING];
+
+	while (at - __atomic_load_n(&hardware.read_dispatch_id, __ATOMIC_ACQUIRE) >= RING)
+		sys_yield();
+	p->kernel_object = 0x1000 + id % 8 * 64;
+	p->kernarg_address = (void *)id;
+	p->completion_signal = signal;
+	__atomic_store_n(&p->header, HSA_PACKET_TYPE_KERNEL_DISPATCH, __ATOMIC_RELEASE);
+	wrap_store_screlease(queue()->doorbell_signal, (hsa_signal_value_t)at);
+}
+
+static void *producer(void *number)
+{
+	uint64_t me = (uint64_t)number;
+	hsa_signal_t own;
+
+	create_signal(0, 0, NULL, 0, &own);
+	for (uint64_t i = 0; i < PACKETS; i++) {
+		bool signalled = i % 3 == 0;
+
+		if (signalled)
+			wrap_silent_store_relaxed(own, 1);
+		submit(me * PACKETS + i, signalled ? own : (hsa_signal_t){0});
+		while (signalled && __atomic_load_n(&((amd_signal_t *)own.handle)->value, __ATOMIC_ACQUIRE))
+			sys_yield();
+		atomic_fetch_add(&passes[me], 1);
+	}
+	wrap_signal_destroy(own);
+	atomic_fetch_add(&passes[me], PACKETS);
+	atomic_fetch_add(&finished, 1);
+	return NULL;
+}
+
+/* --- sessions --------------------------------------------------------------- */
+
+/* The grace of a process that counts its own quiescent moments. */
+static void wait_for_all(void)
+{
+	uint64_t seen[PRODUCERS];
+
+	for (int i = 0; i < PRODUCERS; i++)
+		seen[i] = atomic_load(&passes[i]);
+	for (int i = 0; i < PRODUCERS; i++)
+		while (atomic_load(&passes[i]) == seen[i] && atomic_load(&finished) < PRODUCERS)
+			sys_yield();
+}
+
+static void arm(uint32_t generation)
+{
+	signals_reset();
+	names_reset();
+	queue_reset_all();
+	memset(counters, 0, sizeof *counters);
+	atomic_store(&gate.generation, generation);
+	if (queue_make_ready(2) || ring_open(&config, generation) || worker_start())
+		abort();
+	atomic_store(&gate.track, 1);
+	wait_for_all();
+	atomic_store(&gate.flips, 1);
+}
+
+static uint64_t disarm(void)
+{
+	static const uint32_t patient = 0;
+
+	atomic_store(&gate.flips, 0);
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
+		queue_lock_wait(queue_all[i]);
+		queue_close(queue_all[i]);
+		queue_unlock(queue_all[i]);
+		queue_drain_pend(queue_all[i]);
+	}
+	if (!worker_drain(5 * NS_PER_S, &patient))
+		worker_abandon();
+	atomic_store(&gate.track, 0);
+	wait_for_all(); /* as the restored slots would */
+	worker_stop(RTL_END_DETACH, 0, 0);
+	ring_close();
+	pool_destroy_all();
+	return counters->timed_pool + counters->timed_app;
+}
+
+int main(void)
+{
+	pthread_t threads[PRODUCERS], gpu;
+	uint64_t timed = 0;
+	uint32_t sessions = 0;
+
+	set_up();
+	pthread_create(&gpu, NULL, processor, NULL);
+	for (uint64_t i = 0; i < PRODUCERS; i++)
+		pthread_create(&threads[i], NULL, producer, (void *)i);
+	while (atomic_load(&finished) < PRODUCERS) {
+		arm(++sessions);
+		sys_sleep_ns(SESSION_NS); /* the length of a session, not a wait for anything */
+		timed += disarm();
+	}
+	for (int i = 0; i < PRODUCERS; i++)
+		pthread_join(threads[i], NULL);
+	pthread_join(gpu, NULL);
+	for (int p = 0; p < PRODUCERS; p++)
+		for (int i = 0; i < PACKETS; i++)
+			if (executed[p][i] != 1) {
+				printf("packet %d of producer %d was executed %d times\n", i, p, executed[p][i]);
+				return 1;
+			}
+	printf("machine_test: %u sessions, %d packets executed once, %llu timed\n", sessions, PRODUCERS * PACKETS,
+	       (unsigned long long)timed);
+	return timed ? 0 : 1;
+}
