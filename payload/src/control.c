@@ -5,6 +5,8 @@
 #include <elf.h>
 #include <errno.h>
 #include <link.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -96,6 +98,8 @@ static void watch_recorder(void)
 		session_disarm(RTL_END_RECORDER_DEAD, UINT64_MAX);
 }
 
+static uint32_t watching; /* the control thread wakes by itself, and looks at the recorder */
+
 static void *run(void *unused)
 {
 	prctl(PR_SET_NAME, "rtl-control");
@@ -103,19 +107,32 @@ static void *run(void *unused)
 	uint32_t done = __atomic_load_n(&control->answer_seq, __ATOMIC_RELAXED);
 	for (;;) {
 		uint32_t seq = command_seq();
-		/* Until a session begins there is nothing to watch: asleep for good. */
-		bool watching = control->state == RTL_STATE_ACTIVE || control->state == RTL_STATE_ARMING;
+		/* Without a session there is nothing to watch: asleep for good. */
+		bool watch = control->state == RTL_STATE_ACTIVE;
 
 		if (seq != done && !TEST_KNOB(wedge_control)) {
 			answer(seq, run_command(control->command));
 			done = seq;
 			continue;
 		}
-		futex_wait_shared(&control->command_seq, seq, watching ? WATCH_NS : UINT64_MAX);
+		__atomic_store_n(&watching, watch, __ATOMIC_RELEASE);
+		futex_wait_shared(&control->command_seq, seq, watch ? WATCH_NS : UINT64_MAX);
 		if (control->state == RTL_STATE_ACTIVE)
 			watch_recorder();
 	}
 	return unused;
+}
+
+/* The thread may be about to fall asleep for good, having seen no session yet:
+ * it is woken until it says otherwise. */
+void control_watch(void)
+{
+	for (int i = 0; i < 100 && sys_gettid() != control_tid(); i++) {
+		if (__atomic_load_n(&watching, __ATOMIC_ACQUIRE))
+			return;
+		futex_wake_shared(&control->command_seq);
+		sys_sleep_ns(NS_PER_MS);
+	}
 }
 
 static int create(void)
@@ -145,17 +162,33 @@ static bool is_inherited(void)
 	return control && owner_page && !*owner_page;
 }
 
+/* No session without the thread: nobody would notice a dead recorder. */
+static int start_thread(void)
+{
+	static pthread_t thread;
+	static bool started;
+	int r = started ? 0 : thread_start(&thread, run);
+
+	if (r)
+		return control_fail(r, "no control thread: %s", strerror(-r));
+	started = true;
+	while (!control_tid())
+		sys_yield();
+	return 0;
+}
+
 int control_create(void)
 {
-	pthread_t thread;
 	int r = 0;
 
 	if (is_inherited())
 		return -ECHILD;
-	mutex_lock(&creating, NS_PER_S);
-	if (!control && !(r = create()))
-		/* Without the thread commands go through the entry points. */
-		thread_start(&thread, run);
+	if (mutex_lock(&creating, NS_PER_S))
+		return -EBUSY;
+	if (!control)
+		r = create();
+	if (!r)
+		r = start_thread();
 	mutex_unlock(&creating);
 	return r;
 }

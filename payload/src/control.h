@@ -13,6 +13,10 @@ extern struct rtl_control *control; /* NULL until control_create() */
 /* The control memfd and the control thread, once. 0 or -errno. */
 int control_create(void);
 
+/* A session has begun: returns when the control thread watches its recorder,
+ * or after a tenth of a second (it is wedged, or it is the caller). */
+void control_watch(void);
+
 /* 0: none. */
 int control_tid(void);
 

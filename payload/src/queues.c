@@ -133,6 +133,25 @@ static void describe(struct queue *s, const hsa_queue_t *q)
 	atomic_store_explicit(&s->in_use, 1, memory_order_release);
 }
 
+/* Counts each foreign queue once, as far as the list goes. */
+static void note_foreign(const hsa_queue_t *q)
+{
+	static _Atomic(const hsa_queue_t *) seen[64];
+
+	for (unsigned i = 0; i < sizeof seen / sizeof *seen; i++) {
+		const hsa_queue_t *none = NULL;
+
+		if (atomic_load_explicit(&seen[i], memory_order_relaxed) == q)
+			return;
+		if (atomic_compare_exchange_strong(&seen[i], &none, q)) {
+			COUNT(queues_foreign);
+			return;
+		}
+		if (none == q)
+			return;
+	}
+}
+
 static bool is_recordable(const hsa_queue_t *q)
 {
 	uint32_t size = q->size;
@@ -173,7 +192,7 @@ struct queue *queue_get(const hsa_queue_t *q, bool *foreign)
 		return s;
 	if (!is_recordable(q)) {
 		*foreign = true;
-		COUNT(queues_foreign);
+		note_foreign(q);
 		return NULL;
 	}
 	if (!atomic_load_explicit(&gate.track, memory_order_acquire))

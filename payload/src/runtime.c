@@ -68,6 +68,7 @@ static const struct {
 	const char *name;
 	size_t offset;
 } needed[] = {
+	FIND(init, "hsa_init"),
 	FIND(system_get_info, "hsa_system_get_info"),
 	FIND(get_extension, "hsa_system_get_major_extension_table"),
 	FIND(iterate_agents, "hsa_iterate_agents"),

@@ -13,10 +13,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Functions that the payload calls; none of them is hooked. */
+/* Functions that the payload calls; none of them is hooked (hsa_shut_down and
+ * hsa_signal_destroy are, and called through NEXT). */
 struct runtime {
 	void *library; /* dlopen handle, NULL: not found yet */
 	char path[512];
+	hsa_status_t (*init)(void);
 	hsa_status_t (*system_get_info)(hsa_system_info_t, void *);
 	hsa_status_t (*get_extension)(uint16_t, uint16_t, size_t, void *);
 	hsa_status_t (*iterate_agents)(hsa_status_t (*)(hsa_agent_t, void *), void *);

@@ -64,6 +64,31 @@ static int create_owner_page(void)
 	return 0;
 }
 
+static hsa_status_t shut_down(void)
+{
+	return NEXT(SHUT_DOWN, hsa_status_t (*)(void))();
+}
+
+/*
+ * Until our wrapper stands before hsa_shut_down, a reference of our own keeps
+ * the runtime from ending while we call it.
+ */
+static int hold_runtime(void)
+{
+	if (!runtime_open() || rt.init())
+		return control_fail(-ENODEV, "the HSA runtime is loaded, but hsa_init has not been called (or hsa_shut_down has)");
+	return 0;
+}
+
+/* From here on the wrapper protects us. Ours may turn out to be the last one. */
+static int let_runtime_go(void)
+{
+	shut_down();
+	if (!runtime_open())
+		return control_fail(-ENODEV, "the application called hsa_shut_down meanwhile");
+	return 0;
+}
+
 static int find_everything(void)
 {
 	char err[RTL_TEXT_MAX];
@@ -71,9 +96,17 @@ static int find_everything(void)
 
 	if ((r = runtime_find(config.hsa_library, err, sizeof err)))
 		return control_fail(r, "%s", err);
-	if (!runtime_open())
-		return control_fail(-ENODEV, "the HSA runtime is loaded, but hsa_init has not been called (or hsa_shut_down has)");
-	if ((r = runtime_load_extension(err, sizeof err)) || (r = hooks_find(err, sizeof err)))
+	if ((r = hooks_find(err, sizeof err)))
+		return control_fail(r, "%s", err);
+	return 0;
+}
+
+static int ask_runtime(void)
+{
+	char err[RTL_TEXT_MAX];
+	int r;
+
+	if ((r = runtime_load_extension(err, sizeof err)))
 		return control_fail(r, "%s", err);
 	if (agents_find())
 		return control_fail(-ENODEV, "the HSA runtime knows no GPU agent");
@@ -187,19 +220,13 @@ static int step(const char *name)
 	return 0;
 }
 
-/* Acquires downward, releases upward. */
-static int arm(void)
+/* Ring and worker: what must be there before the first slot is patched. */
+static int start(void)
 {
-	int r;
+	int r = ring_open(&config, control->generation);
 
-	if ((r = find_everything()) || (r = step("find")))
-		return r;
-	if ((r = prepare_memory()) || (r = step("memory")))
-		goto memory;
-	if ((r = ring_open(&config, control->generation))) {
-		control_fail(r, "no ring of %llu bytes: %s", (unsigned long long)config.buffer_size_bytes, strerror(-r));
-		goto memory;
-	}
+	if (r)
+		return control_fail(r, "no ring of %llu bytes: %s", (unsigned long long)config.buffer_size_bytes, strerror(-r));
 	describe_ring();
 	if ((r = step("ring")))
 		goto ring;
@@ -208,13 +235,39 @@ static int arm(void)
 		goto ring;
 	}
 	control->worker_tid = (uint32_t)worker_tid();
+	return 0;
+ring:
+	ring_close();
+	describe_ring();
+	return r;
+}
+
+static void stop(enum rtl_end why)
+{
+	end_worker(why);
+	ring_close();
+	describe_ring();
+}
+
+/* Acquires downward, releases upward. */
+static int arm(void)
+{
+	bool held = false;
+	int r;
+
+	if ((r = find_everything()) || (r = step("find")) || (r = hold_runtime()))
+		return r;
+	held = true;
+	if ((r = ask_runtime()) || (r = prepare_memory()) || (r = step("memory")) || (r = start()))
+		goto memory;
 	if ((r = step("worker")))
 		goto worker;
 	set_ranges();
 	atomic_store(&gate.track, 1);
 	hooks_patch(); /* from here on wrappers run, and every queue is raw */
 	describe_hooks();
-	if ((r = step("patch")) || (r = wait_grace()) || (r = step("grace")))
+	held = false;
+	if ((r = let_runtime_go()) || (r = step("patch")) || (r = wait_grace()) || (r = step("grace")))
 		goto patched;
 	control->armed_ns = now_boottime();
 	control_set_state(RTL_STATE_ACTIVE);
@@ -222,14 +275,18 @@ static int arm(void)
 	return 0;
 
 patched:
+	/* In the order of disarm(): the wrapper of hsa_shut_down goes last. */
+	hooks_restore(HOOK_INDEX);
+	stop(RTL_END_ARM_FAILED);
+	give_back_memory();
 	unpatch();
+	return r;
 worker:
-	end_worker(RTL_END_ARM_FAILED);
-ring:
-	ring_close();
-	describe_ring();
+	stop(RTL_END_ARM_FAILED);
 memory:
 	give_back_memory();
+	if (held)
+		shut_down();
 	return r;
 }
 
@@ -263,7 +320,9 @@ int session_arm(const void *env, uint64_t len)
 		begin_generation();
 		control_set_state(RTL_STATE_ARMING);
 		r = arm();
-		if (r) {
+		if (!r) {
+			control_watch();
+		} else {
 			control->last_end = RTL_END_ARM_FAILED;
 			control_set_state(before);
 		}
@@ -295,13 +354,10 @@ static void disarm(enum rtl_end why, uint64_t drain_ns)
 	control->detached_ns = now_boottime();
 	if (!worker_drain(drain_ns, &control->skip_drain))
 		worker_abandon();
-	hooks_restore(HOOK_SIGNAL);
-	atomic_store(&gate.track, 0);
-	describe_hooks();
-	end_worker(why);
-	ring_close();
-	describe_ring();
+	stop(why);
 	give_back_memory();
+	/* Last: the wrapper of hsa_shut_down has kept the runtime there for us. */
+	unpatch();
 	control->last_end = why;
 	control_set_state(RTL_STATE_DORMANT);
 }

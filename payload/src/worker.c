@@ -387,7 +387,7 @@ bool worker_round(uint64_t timeout_ns)
 	uint64_t until = now_monotonic() + timeout_ns;
 	uint32_t mine = atomic_fetch_add(&asked, 1) + 1;
 
-	for (;;) {
+	while (worker_tid()) {
 		uint32_t word = __atomic_load_n(&done_word, __ATOMIC_ACQUIRE);
 		uint64_t now = now_monotonic();
 
@@ -398,6 +398,7 @@ bool worker_round(uint64_t timeout_ns)
 		kick_worker();
 		futex_wait(&done_word, word, until - now < 10 * NS_PER_MS ? until - now : 10 * NS_PER_MS);
 	}
+	return false;
 }
 
 bool worker_drain(uint64_t timeout_ns, const uint32_t *skip)
