@@ -3,6 +3,7 @@ package inject
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"unsafe"
@@ -47,32 +48,26 @@ type span struct{ start, end target.Addr }
 
 // leftovers finds the mappings of tools that died before any thread of theirs
 // ran, or whose thread could not be made.
-func leftovers(t *target.Target, maps []target.Map) []span {
+func leftovers(t *target.Target, l *libc, maps []target.Map) []span {
 	var found []span
-	for i, m := range maps {
-		if m.Start&(markStep-1) != markBits || !m.Anonymous() {
+	for i, code := range maps {
+		if code.Start&(markStep-1) != markBits || !code.Anonymous() ||
+			code.Perms != "r-xp" || code.End-code.Start != codeBytes {
 			continue
 		}
-		s := span{m.Start, m.End}
-		code, data := m, target.Map{}
-		if code.Perms != "r-xp" || code.End-code.Start != codeBytes {
-			continue
-		}
-		if i+1 < len(maps) && maps[i+1].Start == m.End && maps[i+1].Anonymous() && maps[i+1].Perms == "rw-p" {
+		var data target.Map // above the code, or never made
+		if i+1 < len(maps) && maps[i+1].Start == code.End && maps[i+1].Anonymous() && maps[i+1].Perms == "rw-p" {
 			data = maps[i+1]
-			s.end = data.End
 		}
-		if ownerless(t, code, data) {
-			found = append(found, s)
+		if ownerless(t, l, code, data) {
+			found = append(found, span{code.Start, max(code.End, data.End)})
 		}
 	}
 	return found
 }
 
-// ownerless reports whether the pair is ours and no thread uses it: its code
-// was never written or is our code, and its phase is before the first thread
-// or after a failure that ended it.
-func ownerless(t *target.Target, code, data target.Map) bool {
+// ownerless reports whether the pair is ours and nobody uses it or ever will.
+func ownerless(t *target.Target, l *libc, code, data target.Map) bool {
 	text := make([]byte, codeBytes)
 	if t.Read(code.Start, text) != nil {
 		return false
@@ -90,13 +85,33 @@ func ownerless(t *target.Target, code, data target.Map) bool {
 	}
 	switch {
 	case b.Magic == 0:
-		return true
+		return true // never written
 	case b.Magic != bootMagic:
 		return false
+	case b.Phase == phaseFailed:
+		return b.Failed == failedPthreadCreate && b.Raw_alive == 0
 	case b.Phase == phaseNew:
-		return true
+		return b.Armed_tid == 0 || (past(t, l, int(b.Armed_tid)) && !cloned(t, data.Start))
 	}
-	return b.Phase == phaseFailed && b.Failed == failedPthreadCreate && b.Raw_alive == 0
+	return false
+}
+
+// cloned reports whether the raw thread of that mapping was made.
+func cloned(t *target.Target, data target.Addr) bool {
+	var b boot
+	return readBoot(t, data, &b) != nil || b.Raw_tid != 0
+}
+
+// past reports whether a thread that was told to make a clone cannot do so any
+// more: it is gone, or is waiting in a call of its own. A stopped thread may
+// make it yet.
+func past(t *target.Target, l *libc, nstid int) bool {
+	tid, err := t.ThreadByNSPID(nstid)
+	if err != nil {
+		return errors.Is(err, target.ErrGone)
+	}
+	_, err = t.ThreadStat(tid)
+	return errors.Is(err, target.ErrGone) || settled(t, l, tid)
 }
 
 // readBoot reads the struct at the start of an RW mapping.

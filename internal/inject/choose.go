@@ -75,6 +75,7 @@ type candidate struct {
 	class   class
 	cpu     int
 	seccomp int // mode
+	nstid   int // its number in the target's pid namespace
 }
 
 // enough good candidates end the search: a process may have 10,000 threads.
@@ -128,6 +129,9 @@ func judge(t *target.Target, maps []target.Map, tid int) (candidate, bool) {
 	status, err := t.ThreadStatus(tid)
 	if err != nil || status.Pending != 0 {
 		return c, false
+	}
+	if n := len(status.NSPID); n > 0 {
+		c.nstid = status.NSPID[n-1]
 	}
 	if c.seccomp = status.Seccomp; c.class == running {
 		return c, true

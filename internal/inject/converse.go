@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -43,11 +42,14 @@ func (s *surgery) awaitReady(ctx context.Context) (*boot, error) {
 	var b boot
 	for deadline := time.Now().Add(s.r.BootTimeout); ; time.Sleep(100 * time.Microsecond) {
 		if err := readBoot(s.t, s.place.data, &b); err != nil {
-			return nil, err
+			if found, merr := s.ours(); merr == nil && len(found) == 0 {
+				err = ErrLeft
+			}
+			return nil, fmt.Errorf("pid %d: %w", s.t.PID, err)
 		}
 		switch {
 		case b.Magic != bootMagic || b.Nonce != s.nonce:
-			return nil, fmt.Errorf("the bootstrap thread of pid %d has left", s.t.PID)
+			return nil, fmt.Errorf("pid %d: %w", s.t.PID, ErrLeft)
 		case b.Phase == phaseReady:
 			return &b, nil
 		case b.Phase == phaseFailed:
@@ -135,15 +137,13 @@ func (s *surgery) load(ctx context.Context, k *talk, rep *Report) error {
 		return err
 	}
 	err := s.dlopen(ctx, k, path)
-	var refused *LoadError
-	if errors.As(err, &refused) && s.r.LibraryPath == "" && memfdRefused(refused.Text) {
-		file, serr := stage(s.t, s.r.Library, s.nonce)
-		if serr != nil {
-			return errors.Join(err, serr)
+	if s.r.LibraryPath == "" {
+		for _, dir := range stageDirs {
+			if !fileRefused(err) {
+				break
+			}
+			err = s.loadStaged(ctx, k, dir, rep)
 		}
-		defer file.remove()
-		rep.StagedFile = file.name
-		err = s.dlopen(ctx, k, file.name)
 	}
 	if err != nil {
 		return err
@@ -167,15 +167,15 @@ func (s *surgery) dlopen(ctx context.Context, k *talk, path string) error {
 // deliver writes the payload's bytes into the file that the target has made
 // for them: it is the target's own, whatever namespaces it lives in.
 func deliver(t *target.Target, fd int, library []byte) error {
-	path := t.FD(fd)
-	if name, err := os.Readlink(path); err != nil || !strings.HasPrefix(name, "/memfd:rtl-payload") {
-		return fmt.Errorf("payload's file is %q: %w", name, target.ErrMalformed)
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	f, err := os.OpenFile(t.FD(fd), os.O_WRONLY, 0)
 	if err != nil {
 		return fmt.Errorf("open the payload's file: %w", err)
 	}
-	_, err = f.Write(library)
+	// Looked at when it is open: a hostile target could put any file there,
+	// one that we may write and it may not.
+	if err = target.CheckMemfd(f); err == nil {
+		_, err = f.Write(library)
+	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("write the payload's file: %w", err)
 	}
@@ -193,13 +193,6 @@ func uniquePath(fd int, nonce uint64) string {
 	}
 	fmt.Fprintf(&b, "/fd/%d", fd)
 	return b.String()
-}
-
-// memfdRefused tells a refusal of the file itself from one of its contents, by
-// the texts of glibc's loader (elf/dl-load.c).
-func memfdRefused(text string) bool {
-	return strings.Contains(text, "failed to map segment") ||
-		strings.Contains(text, "cannot open shared object file")
 }
 
 // leave tells the bootstrap thread to go, and waits until nothing is left.
@@ -222,42 +215,3 @@ func (s *surgery) leave(k *talk) error {
 	}
 	return &RemainsError{What: fmt.Sprintf("the bootstrap thread %d, which is not back from the payload or the loader", k.tid)}
 }
-
-// staged is the payload in a file of the target's mount namespace.
-type staged struct {
-	name string // as the target sees it
-	path string // as we do
-}
-
-// stage writes the payload where the target can load it from.
-func stage(t *target.Target, library []byte, nonce uint64) (*staged, error) {
-	var errs []error
-	for _, dir := range []string{"/dev/shm", "/tmp", "/run", "/var/tmp"} {
-		name := filepath.Join(dir, fmt.Sprintf(".rtl-payload-%016x.so", nonce))
-		f := &staged{name: name, path: t.Root() + name}
-		err := f.write(library, t.UID)
-		if err == nil {
-			return f, nil
-		}
-		errs = append(errs, err)
-	}
-	return nil, fmt.Errorf("stage the payload in a directory of pid %d: %w", t.PID, errors.Join(errs...))
-}
-
-func (f *staged) write(library []byte, owner int) error {
-	out, err := os.OpenFile(f.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o700)
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(library)
-	if err == nil && owner != os.Geteuid() {
-		err = out.Chown(owner, -1)
-	}
-	if err := errors.Join(err, out.Close()); err != nil {
-		f.remove()
-		return err
-	}
-	return nil
-}
-
-func (f *staged) remove() { _ = os.Remove(f.path) }

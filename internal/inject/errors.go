@@ -1,9 +1,14 @@
 package inject
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
+
+// ErrLeft: the bootstrap thread heard nothing for too long, because the tool
+// was stopped, say, and has cleaned up and left.
+var ErrLeft = errors.New("the bootstrap thread has given us up and left")
 
 // TimeoutError: the target did not do a step within its time.
 type TimeoutError struct {

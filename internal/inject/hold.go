@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -12,9 +13,22 @@ import (
 // threads in a timed wait, whose remaining time rt_sigreturn would lose. The
 // first call's registers and the link below them are set already, so that the
 // thread restores itself if the tool dies; only its wait begins anew then.
-// It returns with the thread in a stop from which the kernel's restart logic
-// runs, once the caller has put the old registers back.
+// It leaves the thread in an Interrupted stop, on errors too: restart codes
+// mean something to the kernel on the way out of a signal stop only.
 func (v *visitor) keep(c *ptrace.Tracee, before, start *ptrace.Regs, calls []call) error {
+	err := v.step(c, before, start, calls)
+	if errors.Is(err, ptrace.ErrNoStop) || errors.Is(err, ptrace.ErrGone) {
+		return err // it runs on, and takes the link
+	}
+	if werr := c.WriteRegs(before); werr != nil {
+		return errors.Join(err, werr)
+	}
+	_, ierr := c.InterruptStopped(v.patience)
+	return errors.Join(err, ierr)
+}
+
+// step makes the calls, each from syscall stop to syscall stop.
+func (v *visitor) step(c *ptrace.Tracee, before, start *ptrace.Regs, calls []call) error {
 	for i := range calls {
 		next := v.libc.registers(before, &calls[i], start.Rsp)
 		if err := c.WriteRegs(&next); err != nil {
@@ -33,15 +47,10 @@ func (v *visitor) keep(c *ptrace.Tracee, before, start *ptrace.Regs, calls []cal
 			return fmt.Errorf("read registers: %w", err)
 		}
 		if rax := int64(c.Regs.Rax); rax < 0 && rax > -4096 {
-			return fmt.Errorf("%s in the target: %w", syscallName(calls[i].nr), unix.Errno(-rax))
+			return &BootError{Call: syscallName(calls[i].nr), Err: unix.Errno(-rax)}
 		}
 	}
-	// Restart codes are looked at on the way out of a signal stop only.
-	if err := c.WriteRegs(before); err != nil {
-		return err
-	}
-	_, err := c.InterruptStopped(v.patience)
-	return err
+	return nil
 }
 
 func syscallName(nr uint64) string {

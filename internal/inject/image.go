@@ -17,6 +17,7 @@ const (
 	pageBytes    = 4096
 	codeBytes    = pageBytes // the RX mapping below it
 	stackTop     = pageBytes + 128<<10
+	stackStart   = stackTop - 16 // where the raw thread's rsp begins
 	dtvSlots     = 1022
 	dtvAt        = stackTop
 	dtvBytes     = (dtvSlots + 2) * 16

@@ -37,6 +37,8 @@ type Request struct {
 	// Progress, if set, is called about every millisecond while the entry
 	// runs, on the goroutine of Inject.
 	Progress func()
+
+	pokeCode bool // tests: as if /proc/PID/mem could not write the code
 }
 
 // Report says what was done. It is filled as far as things went, on errors too.
@@ -168,7 +170,7 @@ func (s *surgery) run(ctx context.Context, rep *Report) error {
 		return err
 	}
 	if err := s.converse(ctx, talk, rep); err != nil {
-		return err
+		return talk.explain(err)
 	}
 	return s.undo.run() // the bootstrap goes away after a success, too
 }

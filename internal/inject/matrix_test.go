@@ -3,6 +3,7 @@ package inject
 import (
 	"context"
 	"errors"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -212,16 +213,21 @@ func TestDeath(t *testing.T) {
 		}
 	})
 	for _, tc := range []struct {
-		name, letter string
-		want         error
-	}{{"24 exit", "q", target.ErrGone}, {"22 exec", "x", target.ErrExec}} {
+		name string
+		do   func(*testing.T, *victim.Victim)
+		want error
+	}{
+		{"24 exit", func(t *testing.T, v *victim.Victim) { v.Tell(t, "q") }, target.ErrGone},
+		{"22 exec", func(t *testing.T, v *victim.Victim) { v.Tell(t, "x") }, target.ErrExec},
+		{"31 SIGKILL", func(_ *testing.T, v *victim.Victim) { _ = unix.Kill(v.PID, unix.SIGKILL) }, target.ErrGone},
+	} {
 		for _, p := range Points[1 : len(Points)-1] {
 			t.Run(tc.name+" at "+string(p), func(t *testing.T) {
 				v := victim.Start(t, "plain")
 				tg := open(t, v)
 				Fault = func(now Point) error {
 					if now == p {
-						v.Tell(t, tc.letter)
+						tc.do(t, v)
 					}
 					return nil
 				}
@@ -239,8 +245,37 @@ func TestDeath(t *testing.T) {
 	}
 }
 
+// TestToolStopped: 35: the tool is held up for longer than the bootstrap waits.
+func TestToolStopped(t *testing.T) {
+	v := victim.Start(t, "busy", "spin", "futex", "read")
+	before := v.Inventory(t)
+	for _, p := range []Point{PointMapped, PointWritten, PointCloned, PointReady, PointDelivered, PointLoaded,
+		PointResolvedE, PointCalled} {
+		t.Run(string(p), func(t *testing.T) {
+			Fault = func(now Point) error {
+				if now == p {
+					time.Sleep(300 * time.Millisecond)
+				}
+				return nil
+			}
+			defer func() { Fault = nil }()
+			_, err := Inject(context.Background(), open(t, v), tracer(t), Request{Library: payload(t, "payload.so"),
+				Entry: "rtl_attach", IdleTimeout: 50 * time.Millisecond})
+			early, late := p == PointMapped || p == PointWritten, p == PointCalled
+			if early && err != nil || !early && !late && !errors.Is(err, ErrLeft) {
+				t.Errorf("error %v", err)
+			}
+			v.Unharmed(t)
+			v.AsBefore(t, before)
+		})
+	}
+}
+
 // TestSeccomp: 44.
 func TestSeccomp(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs CAP_SYS_ADMIN to read filters")
+	}
 	for _, tc := range []struct {
 		filter, call string
 	}{{"allow", ""}, {"memfd", "memfd_create"}, {"clone", "clone"}, {"kill", "memfd_create"}} {
@@ -305,6 +340,19 @@ func TestSetuidDuring(t *testing.T) {
 			t.Errorf("%q was answered %q, want %q", tc.letter, answer, tc.want)
 		}
 	}
+}
+
+// TestCodePoked: a kernel that lets only a tracer write read-only memory.
+func TestCodePoked(t *testing.T) {
+	v := victim.Start(t, "busy", "spin", "futex", "read")
+	before := v.Inventory(t)
+	rep := inject(t, v, tracer(t), Request{Library: payload(t, "payload.so"), Entry: "rtl_attach", pokeCode: true})
+	if rep.EntryResult != 1 {
+		t.Errorf("entry returned %d", rep.EntryResult)
+	}
+	t.Logf("stops %v", rep.Pauses)
+	v.Unharmed(t)
+	v.AsBefore(t, before)
 }
 
 // TestResident: an entry of a library that is there already, by address.

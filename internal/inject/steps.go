@@ -15,7 +15,7 @@ import (
 
 // mapMemory is stop 1: an executable mapping and a writable one above it.
 func (s *surgery) mapMemory(rep *Report) error {
-	old := leftovers(s.t, s.maps)
+	old := leftovers(s.t, s.libc, s.maps)
 	calls := s.mapCalls(old)
 	s.undo.push(s.unmap)
 	if err := s.visit("map", pointsMap, calls); err != nil {
@@ -23,9 +23,8 @@ func (s *surgery) mapMemory(rep *Report) error {
 	}
 	s.mapping = true
 	err := s.awaitMaps()
-	if err != nil && !s.held {
-		// The thread is back in its wait and the mappings are not there: once
-		// more, watching, to learn the kernel's reason.
+	if errors.Is(err, errRefused) && !s.held {
+		// Once more, watching, to learn the kernel's reason.
 		if err := s.unmap(); err != nil {
 			return err
 		}
@@ -84,10 +83,14 @@ func (s *surgery) ours() ([]span, error) {
 	return found, nil
 }
 
+// errRefused: the thread visited is back in its wait, and a call that it made
+// has had no effect.
+var errRefused = errors.New("the kernel refused")
+
 // awaitMaps waits until both mappings are there.
 func (s *surgery) awaitMaps() error {
 	for deadline := time.Now().Add(s.r.MapTimeout); ; time.Sleep(50 * time.Microsecond) {
-		back := s.settled()
+		back := settled(s.t, s.libc, s.last)
 		found, err := s.ours()
 		switch {
 		case err != nil:
@@ -95,23 +98,22 @@ func (s *surgery) awaitMaps() error {
 		case len(found) == 2:
 			return nil
 		case back:
-			return fmt.Errorf("pid %d could not map memory at %#x", s.t.PID, s.place.code)
+			return fmt.Errorf("pid %d: map memory at %#x: %w", s.t.PID, s.place.code, errRefused)
 		case time.Now().After(deadline):
 			return &TimeoutError{PID: s.t.PID, Step: "map memory", After: s.r.MapTimeout}
 		}
 	}
 }
 
-// settled reports whether the thread last visited has finished its chain: it
+// settled reports whether a thread that was visited has finished its chain: it
 // is blocked, and not in a syscall that was issued from our instruction.
-func (v *visitor) settled() bool {
-	stat, err := v.t.ThreadStat(v.last)
+func settled(t *target.Target, l *libc, tid int) bool {
+	stat, err := t.ThreadStat(tid)
 	if err != nil || stat.State != 'S' {
 		return false
 	}
-	c, err := v.t.Syscall(v.last)
-	return err == nil && !c.Running && c.Number >= 0 &&
-		c.PC != v.libc.syscallRet+target.Addr(len("\x0f\x05"))
+	c, err := t.Syscall(tid)
+	return err == nil && !c.Running && c.Number >= 0 && c.PC != l.syscallRet+target.Addr(len("\x0f\x05"))
 }
 
 // unmap is the undo of mapMemory: another visit.
@@ -121,7 +123,7 @@ func (s *surgery) unmap() error {
 		return goneIsFine(err)
 	}
 	if len(found) == 0 {
-		if s.mapping && !s.settled() {
+		if s.mapping && !settled(s.t, s.libc, s.last) {
 			return &RemainsError{What: fmt.Sprintf("thread %d, stopped before it could map memory: it will, once it goes on;"+
 				" the next attach frees that", s.last)}
 		}
@@ -156,46 +158,61 @@ func goneIsFine(err error) error {
 
 // fill writes code and data while the target runs.
 func (s *surgery) fill() error {
-	dtv := target.Addr(s.head[headDTV])
-	generation, err := s.t.Uint64(dtv)
+	generation, err := s.t.Uint64(target.Addr(s.head[headDTV])) // dtv[0] of the thread visited
 	if err != nil {
 		return fmt.Errorf("thread vector of thread %d: %w", s.last, err)
 	}
-	f := s.libc.funcs
-	b := boot{
-		Magic: bootMagic, Nonce: s.nonce, Raw_alive: 1, Shared_fd: -1, Payload_fd: -1,
-		Map_start: uint64(s.place.code), Map_bytes: s.place.bytes(),
-		Idle_ns:    uint64(s.r.IdleTimeout.Nanoseconds()),
-		Ctype_init: uint64(f["__ctype_init"]), Pthread_create: uint64(f["pthread_create"]),
-		Pthread_getspecific: uint64(f["pthread_getspecific"]), Pthread_setspecific: uint64(f["pthread_setspecific"]),
-		Pthread_keys: uint64(f["__pthread_keys"]), Call_tls_dtors: uint64(f["__call_tls_dtors"]),
-		Pthread_attr_init:           uint64(f["pthread_attr_init"]),
-		Pthread_attr_setdetachstate: uint64(f["pthread_attr_setdetachstate"]),
-		Pthread_attr_setstacksize:   uint64(f["pthread_attr_setstacksize"]),
-		Dlopen:                      uint64(f["dlopen"]), Dlsym: uint64(f["dlsym"]), Dlerror: uint64(f["dlerror"]),
-		Munmap: uint64(f["munmap"]),
-	}
 	var head bytes.Buffer
-	if err := binary.Write(&head, binary.LittleEndian, &b); err != nil {
+	if err := binary.Write(&head, binary.LittleEndian, s.bootStruct()); err != nil {
 		return err
 	}
 	// What the raw thread's first `ret` pops: the entry of the code.
-	var entry [8]byte
-	binary.LittleEndian.PutUint64(entry[:], uint64(s.place.code))
+	entry := binary.LittleEndian.AppendUint64(nil, uint64(s.place.code))
 	for _, w := range []struct {
 		at target.Addr
 		b  []byte
 	}{
 		{s.place.data, head.Bytes()},
-		{s.place.data + stackTop - 16, entry[:]},
+		{s.place.data + stackStart, entry},
 		{s.place.data + dtvAt, threadImage(s.place, s.libc, s.blocks, &s.head, generation)},
-		{s.place.code, s.code},
 	} {
 		if err := s.t.Write(w.at, w.b); err != nil {
 			return err
 		}
 	}
+	if s.r.pokeCode || s.t.Write(s.place.code, s.code) != nil {
+		// Some kernels write read-only memory for a tracer alone: in stop 2.
+		s.text, s.textAt = s.code, s.place.code
+	}
 	return at(PointWritten)
+}
+
+// bootStruct is what the bootstrap code has to know.
+func (s *surgery) bootStruct() *boot {
+	f := func(name string) uint64 { return uint64(s.libc.funcs[name]) }
+	return &boot{
+		Magic:                       bootMagic,
+		Nonce:                       s.nonce,
+		Raw_alive:                   1,
+		Shared_fd:                   -1,
+		Payload_fd:                  -1,
+		Tid_at:                      uint64(s.place.tp) + s.libc.tidOffset,
+		Map_start:                   uint64(s.place.code),
+		Map_bytes:                   s.place.bytes(),
+		Idle_ns:                     uint64(s.r.IdleTimeout.Nanoseconds()),
+		Ctype_init:                  f("__ctype_init"),
+		Pthread_attr_init:           f("pthread_attr_init"),
+		Pthread_attr_setdetachstate: f("pthread_attr_setdetachstate"),
+		Pthread_create:              f("pthread_create"),
+		Pthread_getspecific:         f("pthread_getspecific"),
+		Pthread_setspecific:         f("pthread_setspecific"),
+		Pthread_keys:                f("__pthread_keys"),
+		Call_tls_dtors:              f("__call_tls_dtors"),
+		Dlopen:                      f("dlopen"),
+		Dlsym:                       f("dlsym"),
+		Dlerror:                     f("dlerror"),
+		Munmap:                      f("munmap"),
+	}
 }
 
 // cloneFlags are pthread_create's, with the kernel clearing raw_alive at the
@@ -203,23 +220,30 @@ func (s *surgery) fill() error {
 const cloneFlags = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_THREAD |
 	unix.CLONE_SYSVSEM | unix.CLONE_SETTLS | unix.CLONE_PARENT_SETTID | unix.CLONE_CHILD_CLEARTID
 
-// rawAliveOffset is that of raw_alive in struct rtl_boot.
-const rawAliveOffset = uint64(unsafe.Offsetof(boot{}.Raw_alive))
+// Offsets in struct rtl_boot.
+const (
+	rawAliveOffset = uint64(unsafe.Offsetof(boot{}.Raw_alive))
+	rawTIDOffset   = uint64(unsafe.Offsetof(boot{}.Raw_tid))
+	armedOffset    = target.Addr(unsafe.Offsetof(boot{}.Armed_tid))
+)
 
 // startThread is stop 2: one raw clone. From here on the mappings belong to
 // the threads that run in them.
 func (s *surgery) startThread(rep *Report) error {
 	p := s.place
 	clone := []call{{nr: unix.SYS_CLONE, rbx: uint64(p.data), args: [6]uint64{
-		cloneFlags, uint64(p.data + stackTop - 16), uint64(p.tp) + s.libc.tidOffset,
+		cloneFlags, uint64(p.data + stackStart), uint64(p.data) + rawTIDOffset,
 		uint64(p.data) + rawAliveOffset, uint64(p.tp)}}}
+	s.armedAt = p.data + armedOffset
 	err := s.visit("clone", pointsClone, clone)
+	s.armedAt, s.text = 0, nil
 	rep.TID, rep.Rung = s.last, "released"
 	if err != nil {
 		return err
 	}
 	if !s.held {
-		if err = s.awaitClone(); err != nil {
+		err = s.awaitClone()
+		if errors.Is(err, errRefused) {
 			s.hold = true // once more, watching, to learn the reason
 			err = s.visit("clone", points{}, clone)
 			s.hold = false
@@ -239,17 +263,21 @@ func (s *surgery) startThread(rep *Report) error {
 // clone. A visited thread back in its wait, and no id, mean that it failed.
 func (s *surgery) awaitClone() error {
 	for deadline := time.Now().Add(s.r.BootTimeout); ; time.Sleep(50 * time.Microsecond) {
-		back := s.settled()
-		tid, err := s.t.Uint32(s.place.tp + target.Addr(s.libc.tidOffset))
+		back := settled(s.t, s.libc, s.last)
+		tid, err := s.t.Uint32(s.place.data + target.Addr(rawTIDOffset))
 		switch {
 		case err != nil:
 			return err
 		case tid != 0:
 			return nil
 		case back:
-			return fmt.Errorf("pid %d could not clone a thread", s.t.PID)
+			return fmt.Errorf("pid %d: clone a thread: %w", s.t.PID, errRefused)
 		case time.Now().After(deadline):
-			return &TimeoutError{PID: s.t.PID, Step: "clone a thread", After: s.r.BootTimeout}
+			// It may be stopped, and clone later: the mappings are its now.
+			s.undo.forget()
+			return errors.Join(&TimeoutError{PID: s.t.PID, Step: "clone a thread", After: s.r.BootTimeout},
+				&RemainsError{What: fmt.Sprintf("thread %d, stopped before it could make a thread: it will, once it goes on,"+
+					" and that thread leaves by itself", s.last)})
 		}
 	}
 }

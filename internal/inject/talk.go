@@ -2,6 +2,7 @@ package inject
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -82,10 +83,27 @@ func (k *talk) ask(ctx context.Context, command uint32, step string, patience ti
 		if err := k.t.Same(); err != nil {
 			return 0, fmt.Errorf("%s: %w", step, err)
 		}
+		if k.left() {
+			return 0, fmt.Errorf("%s: %w", step, ErrLeft)
+		}
 		if time.Since(begin) > patience {
 			return 0, &TimeoutError{PID: k.t.PID, Step: step, After: patience}
 		}
 	}
+}
+
+// left reports whether the bootstrap thread is gone.
+func (k *talk) left() bool {
+	_, err := k.t.ThreadStat(k.tid)
+	return errors.Is(err, target.ErrGone)
+}
+
+// explain says so in err, which may be a mere consequence.
+func (k *talk) explain(err error) error {
+	if k.left() && k.t.Same() == nil && !errors.Is(err, ErrLeft) {
+		return fmt.Errorf("%w: %w", ErrLeft, err)
+	}
+	return err
 }
 
 // <linux/futex.h>

@@ -14,15 +14,16 @@ type (
 		Thread_tid                  uint32
 		Shared_fd                   int32
 		Payload_fd                  int32
+		Armed_tid                   uint32
+		Raw_tid                     uint32
 		Reserved                    uint32
+		Tid_at                      uint64
 		Map_start                   uint64
 		Map_bytes                   uint64
-		Stack_bytes                 uint64
 		Idle_ns                     uint64
 		Ctype_init                  uint64
 		Pthread_attr_init           uint64
 		Pthread_attr_setdetachstate uint64
-		Pthread_attr_setstacksize   uint64
 		Pthread_create              uint64
 		Pthread_getspecific         uint64
 		Pthread_setspecific         uint64

@@ -16,6 +16,7 @@ const (
 	watchPeriod = 50 * time.Millisecond
 	retryPeriod = 100 * time.Millisecond // for a runtime that was shut down
 	endTimeout  = 10 * time.Second       // for the last records after a detach
+	exitTimeout = 2 * time.Second        // for a target that has begun to exit
 	ringLimit   = 1 << 34                // what a control block may make us map
 )
 
@@ -113,11 +114,30 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	r.timed += d.result.Timed
 	r.ended = d.result.End
 	err = errors.Join(err, d.err, r.describeSession(d.session))
-	if why == "" && !r.isGone() {
-		r.attached = false
-		r.ui.Warn("the session ended in the target: " + endText(d.result.End))
-	}
+	r.sayEnd(why)
 	return err == nil && why == "" && d.result.End == ring.EndShutDown && !r.isGone(), err
+}
+
+// sayEnd tells an end that was not ours: also one that came just before ours.
+func (r *recording) sayEnd(why string) {
+	switch {
+	case r.ended == ring.EndExit:
+		r.awaitExit()
+	case r.ended != ring.EndDetach && !r.isGone():
+		r.ui.Warn("the session ended in the target: " + endText(r.ended))
+	}
+	if why == "" {
+		r.attached = false
+	}
+}
+
+// awaitExit gives a process that runs its exit handlers a while to be gone.
+func (r *recording) awaitExit() {
+	select {
+	case <-r.gone:
+	case <-time.After(exitTimeout):
+		r.ui.Warn("the target is exiting, and takes its time: the trace holds what came before its exit handlers")
+	}
 }
 
 // window waits for the end of the recording and says why it has come; "": the

@@ -171,7 +171,7 @@ func (r *recording) finishTrace() error {
 
 func (r *recording) code() ExitCode {
 	switch {
-	case r.isGone():
+	case r.isGone(), r.ended == ring.EndExit:
 		return TargetExited
 	case r.timed == 0:
 		return NothingSeen

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"sort"
 	"strconv"
 	"strings"
 )
@@ -104,12 +105,12 @@ func (t *Target) Maps() ([]Map, error) {
 	return maps, nil
 }
 
-// FindMap returns the mapping that contains a.
+// FindMap returns the mapping that contains a. maps are in ascending order,
+// as the kernel prints them.
 func FindMap(maps []Map, a Addr) (Map, bool) {
-	for _, m := range maps {
-		if m.Contains(a) {
-			return m, true
-		}
+	i := sort.Search(len(maps), func(i int) bool { return maps[i].End > a })
+	if i < len(maps) && maps[i].Contains(a) {
+		return maps[i], true
 	}
 	return Map{}, false
 }

@@ -106,3 +106,19 @@ func CheckSeals(f *os.File) error {
 	}
 	return nil
 }
+
+// CheckMemfd refuses a file that is no memfd: only shared memory has seals, and
+// only a memfd has no name from the beginning.
+func CheckMemfd(f *os.File) error {
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0); err != nil {
+		return fmt.Errorf("no memfd: %w", ErrMalformed)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
+	}
+	if st.Nlink != 0 {
+		return fmt.Errorf("a file with a name: %w", ErrMalformed)
+	}
+	return nil
+}

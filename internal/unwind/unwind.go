@@ -97,6 +97,11 @@ func (u *Unwinder) step(r *registers, pc target.Addr, s *ptrace.Snapshot) error 
 	if err != nil {
 		return err
 	}
+	return r.up(rules, s)
+}
+
+// up applies the rules for one frame.
+func (r *registers) up(rules *frame.FrameContext, s *ptrace.Snapshot) error {
 	cfa, err := r.cfa(rules, s)
 	if err != nil {
 		return err
@@ -108,7 +113,7 @@ func (u *Unwinder) step(r *registers, pc target.Addr, s *ptrace.Snapshot) error 
 	caller := *r
 	for n, rule := range rules.Regs {
 		if n >= uint64(len(caller)) {
-			continue
+			continue // vector registers
 		}
 		if caller[n], err = r.apply(n, rule, cfa, s); err != nil {
 			return err
@@ -242,6 +247,11 @@ func (r *registers) evaluate(expression []byte, cfa uint64, s *ptrace.Snapshot) 
 			err = fmt.Errorf("unwind expression: %v", p)
 		}
 	}()
+	// delve's interpreter has no limit of steps: nothing that could loop.
+	const opBranch, opSkip = 0x28, 0x2f
+	if bytes.IndexByte(expression, opBranch) >= 0 || bytes.IndexByte(expression, opSkip) >= 0 {
+		return 0, errors.New("unwind expression with jumps")
+	}
 	regs := make([]*op.DwarfRegister, len(r))
 	for i := range r {
 		regs[i] = op.DwarfRegisterFromUint64(r[i])

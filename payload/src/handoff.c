@@ -9,6 +9,7 @@ struct cell {
 	CACHE_ALIGNED _Atomic uint64_t seq;
 	struct outcome outcome;
 };
+_Static_assert(sizeof(struct cell) == 2 * 64, "two cache lines");
 
 static struct cell *cells;
 static CACHE_ALIGNED _Atomic uint64_t head;
@@ -46,6 +47,7 @@ bool handoff_push(const struct outcome *o)
 			continue;
 		c->outcome = *o;
 		atomic_store_explicit(&c->seq, at + 1, memory_order_release); /* pairs with handoff_pop */
+		prefetch_for_write(&cells[(at + 1) & (CELLS - 1)], sizeof *c); /* the worker's core has it */
 		return true;
 	}
 }

@@ -20,10 +20,13 @@ enum outcome_kind {
 struct outcome {
 	struct entry entry;
 	struct queue *queue;
-	uint64_t start_ticks, end_ticks;
+	union {
+		uint64_t start_ticks;
+		uint64_t count; /* OUTCOME_RANGE */
+	};
+	uint64_t end_ticks;
 	uint64_t signal;   /* the application's, 0: none */
 	uint64_t armed_at; /* stamp of its publication, 0: unknown */
-	uint64_t count;
 	uint32_t kind;
 	uint32_t reason;
 	uint32_t owed; /* the worker is counting on this one (see signals.h) */

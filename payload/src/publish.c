@@ -91,7 +91,7 @@ static void instrument(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_
 	}
 	describe(s, p, index, e);
 	if (p->completion_signal.handle) {
-			reason = signal_arm(s, p->completion_signal.handle, e, &e->signal);
+		reason = signal_arm(s, p->completion_signal.handle, e, &e->signal);
 		e->flags |= ENTRY_APP_SIGNAL;
 	} else if ((e->signal = take_signal(s))) {
 		p->completion_signal.handle = e->signal;
@@ -104,6 +104,8 @@ static void instrument(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_
 		return;
 	}
 	atomic_store_explicit(&s->entry_head, head + 1, memory_order_release); /* pairs with the worker */
+	/* Stores that miss would be waited for at the next locked instruction. */
+	prefetch_for_write(&s->entries[(head + 2) & (BACKLOG - 1)], sizeof *s->entries);
 }
 
 static int type_of(const hsa_kernel_dispatch_packet_t *p)

@@ -73,6 +73,7 @@ __attribute__((constructor)) static void config_load(void)
 	parse_gfx(gfx && *gfx ? gfx : "90a");
 	config.kernel_ns = number("SOFTGPU_KERNEL_NS", -1);
 	config.base_ns = (uint64_t)bounded("SOFTGPU_BASE_NS", 3000, 0, INT32_MAX);
+	config.copy_ns = (uint64_t)bounded("SOFTGPU_COPY_NS", 2000, 0, INT32_MAX);
 	config.jitter_percent = (unsigned)bounded("SOFTGPU_JITTER", 0, 0, 1000);
 	config.exclusive = number("SOFTGPU_EXCLUSIVE", 0);
 	config.engine_thread = engine && !strcmp(engine, "thread");

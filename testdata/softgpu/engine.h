@@ -73,6 +73,7 @@ struct transfer {
 	bool open, fill;
 	uint64_t first_packet, packets, bytes;
 	uint64_t start_ns, end_ns; /* the timestamp packets' where there are any */
+	uint64_t done_ns;          /* when the last copy so far is over */
 	bool stamped;
 };
 

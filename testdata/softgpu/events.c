@@ -185,9 +185,10 @@ static void report(struct kfd_event_data *data, uint32_t n)
 
 /*
  * ROCr 5.2 shares one auto-reset event between its handler thread and whoever
- * destroys a queue. When the wrong one takes the set, the other sleeps for ever,
- * with the real driver too; busy cores make it likely. So a long wait ends
- * after config.wake_ms as if it had been woken: ROCr looks at its signals again.
+ * destroys a queue. When the wrong one takes the set, the other sleeps for ever
+ * (seen once in some thousand hsa_queue_destroy on busy cores; the real driver's
+ * sources allow it too). So a long wait ends after config.wake_ms as if it had
+ * been woken: ROCr looks at its signals again.
  */
 int event_wait(struct kfd_ioctl_wait_events_args *args)
 {

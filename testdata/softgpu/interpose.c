@@ -65,9 +65,9 @@ static int open_at(int dir, const char *path, int flags, mode_t mode)
 {
 	struct device dev;
 
-	if (path && device_parse(path, &dev))
+	if (device_parse(path, &dev))
 		return (int)with_errno(device_open(dev, flags));
-	if (path && topology_covers(path))
+	if (topology_covers(path))
 		return (int)with_errno(topology_open(path));
 	return (int)with_errno(raw6(SYS_openat, dir, (long)path, flags, mode, 0, 0));
 }

@@ -20,7 +20,7 @@ enum sdma_op {
 	SDMA_GCR = 17,
 };
 
-enum { PACKETS_PER_STEP = 64, COPY_LINEAR = 0 };
+enum { PACKETS_PER_STEP = 64, COPY_LINEAR = 0, COPY_BYTES_PER_NS = 25 };
 
 static uint64_t address(const uint32_t *low)
 {
@@ -68,8 +68,9 @@ static void account(struct queue *q, bool fill, uint64_t began_ns, uint64_t byte
 	x->fill = x->packets ? x->fill && fill : fill;
 	x->packets++;
 	x->bytes += bytes;
+	x->done_ns = began_ns + config.copy_ns + bytes / COPY_BYTES_PER_NS;
 	if (!x->stamped)
-		x->end_ns = round_down(now_ns());
+		x->end_ns = round_down(x->done_ns);
 }
 
 static void copy_linear(struct queue *q, const uint32_t *c)
@@ -186,7 +187,14 @@ void sdma_step(struct queue *q, struct round *r)
 	uint64_t end = __atomic_load_n(q->doorbell, __ATOMIC_ACQUIRE); /* here the doorbell is the write pointer, in bytes */
 
 	for (unsigned i = 0; i < PACKETS_PER_STEP && q->read < end; i++) {
-		uint64_t bytes = execute(q, (const uint32_t *)(q->ring + q->read % q->ring_bytes));
+		uint64_t bytes;
+
+		/* The bytes were moved at once; the engine is busy for as long as a real one would be. */
+		if (q->transfer.open && q->transfer.done_ns > now_ns()) {
+			round_due(r, q->transfer.done_ns);
+			return;
+		}
+		bytes = execute(q, (const uint32_t *)(q->ring + q->read % q->ring_bytes));
 
 		if (!bytes)
 			return;
@@ -195,6 +203,6 @@ void sdma_step(struct queue *q, struct round *r)
 		__atomic_store_n(q->read_ptr, q->read, __ATOMIC_RELEASE);
 		r->done++;
 	}
-	if (q->read >= end)
+	if (q->read >= end && q->transfer.done_ns <= r->now_ns)
 		close_transfer(q, 0); /* completed without a decrement */
 }

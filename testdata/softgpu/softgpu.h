@@ -34,6 +34,7 @@ struct config {
 	unsigned gfx_major, gfx_minor, gfx_stepping;
 	int64_t kernel_ns;         /* every kernel's duration; -1: base_ns + work-items/256 */
 	uint64_t base_ns;
+	uint64_t copy_ns;          /* an SDMA copy's duration, to which its bytes add */
 	unsigned jitter_percent;
 	bool exclusive;            /* one kernel at a time per GPU */
 	bool engine_thread;        /* the engine is a thread of the target, not a process */

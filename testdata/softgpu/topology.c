@@ -18,7 +18,7 @@ enum { CACHES_PER_GPU = 2, LINK_PCIE = 2, LINK_XGMI = 11 };
 
 bool topology_covers(const char *path)
 {
-	return !strncmp(path, TOPOLOGY_ROOT, sizeof TOPOLOGY_ROOT - 1);
+	return path && !strncmp(path, TOPOLOGY_ROOT, sizeof TOPOLOGY_ROOT - 1);
 }
 
 /* The PCI device id by which the runtimes know the chip. */

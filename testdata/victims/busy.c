@@ -72,7 +72,8 @@ static long wait6(struct thread *t, long nr, long a, long b, long c, long d, lon
 	r = checked_syscall(nr, args, &harm);
 	t->harm += harm;
 	t->mask += mask != mask_now();
-	t->eintr += r == -EINTR;
+	/* -512 to -516 are the kernel's own, for its restart logic. */
+	t->eintr += r == -EINTR || (r <= -512 && r >= -516);
 	t->beats++;
 	return r;
 }

@@ -1,6 +1,7 @@
 /*
  * plain.c [filter]: one thread that reads. Letters make it do things:
  *   ?  answer         f  fork a child that exits; answer its status
+ *   d  a thread loads the library $RTL_SLOW; answers when it is on its way
  *   x  exec itself    q  exit
  *   v  vfork a child that exits 300 ms later; answer its status
  *   u  setuid to its own uid, which signals every thread of libc's
@@ -8,6 +9,7 @@
  * refuse "memfd" or "clone", or "kill" for memfd_create.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -45,6 +47,13 @@ static void *idle(void *arg)
 	return arg;
 }
 
+static _Atomic int loading;
+static void *load(void *name)
+{
+	loading = 1;
+	return dlopen(name, RTLD_NOW);
+}
+
 int main(int argc, char **argv)
 {
 	pthread_t id;
@@ -77,6 +86,13 @@ int main(int argc, char **argv)
 			}
 			waitpid(child, &status, 0);
 			status = WEXITSTATUS(status);
+			break;
+		case 'd':
+			pthread_create(&id, NULL, load, getenv("RTL_SLOW"));
+			pthread_detach(id);
+			while (!loading)
+				;
+			usleep(100000); /* into the constructor */
 			break;
 		case 'x':
 			execv("/proc/self/exe", (char *[]){argv[0], NULL});

@@ -2,4 +2,4 @@
 #pragma once
 #include <hip/hip_runtime.h>
 
-void launch_decode_kernel(int i, float* data, hipStream_t stream);
+void launch_decode_kernel(int i, hipStream_t stream);

@@ -52,6 +52,15 @@ public:
 		return counts;
 	}
 
+	// Dispatches by thread; those that have ended count as moving.
+	std::vector<uint64_t> pulse() const
+	{
+		std::vector<uint64_t> counts;
+		for (auto& p : producers_)
+			counts.push_back(p->done() ? UINT64_MAX : p->count());
+		return counts;
+	}
+
 	void describe() const
 	{
 		for (auto& p : producers_)
@@ -68,7 +77,7 @@ private:
 	const Gpu& gpu(long queue) const { return hsa_.gpus[size_t(queue) % hsa_.gpus.size()]; }
 };
 
-// Ends the process when nothing moves: a hang must be a result, not a wait.
+// Ends the process when a thread no longer moves: a hang must be a result, not a wait.
 class Watchdog {
 public:
 	Watchdog() : thread_([this] { run(); }) {}
@@ -98,19 +107,28 @@ private:
 	void run()
 	{
 		std::unique_lock<std::mutex> hold(mutex_);
-		uint64_t seen = 0;
-		for (long quiet = 0; !done_;) {
+		std::vector<uint64_t> seen;
+		std::vector<long> quiet;
+		while (!done_) {
 			changed_.wait_for(hold, std::chrono::seconds(1));
-			uint64_t now = progress;
-			quiet = now == seen && cycle_ ? quiet + 1 : 0;
+			std::vector<uint64_t> now = cycle_ ? cycle_->pulse() : std::vector<uint64_t>();
+			seen.resize(now.size());
+			quiet.resize(now.size());
+			for (size_t i = 0; i < now.size(); i++) {
+				quiet[i] = now[i] == seen[i] && now[i] != UINT64_MAX ? quiet[i] + 1 : 0;
+				if (quiet[i] >= settings.hang_seconds)
+					give_up(i + 1);
+			}
 			seen = now;
-			if (quiet < settings.hang_seconds)
-				continue;
-			printf("HANG no progress for %ld s\n", quiet);
-			cycle_->describe();
-			fflush(stdout);
-			_exit(3);
 		}
+	}
+
+	[[noreturn]] void give_up(size_t thread) const
+	{
+		printf("HANG thread %zu has not dispatched for %ld s\n", thread, settings.hang_seconds);
+		cycle_->describe();
+		fflush(stdout);
+		_exit(3);
 	}
 };
 
@@ -164,7 +182,7 @@ void parse(int argc, char** argv)
 	o.number("slow-raw", &settings.slow_raw, "1 in N raw index additions sleeps 3 ms; 0: none");
 	o.number("doorbell", &settings.doorbell, "0: never ring, for a GPU that polls the index");
 	o.number("port", &settings.port, "of /health and /quit; 0: any");
-	o.number("hang", &settings.hang_seconds, "seconds without progress that count as a hang");
+	o.number("hang", &settings.hang_seconds, "seconds without a dispatch, of any thread, that count as a hang");
 	o.text("code-object", &settings.code_object, "kernels");
 	o.parse(argc, argv);
 	settings.threads = std::clamp(settings.threads, 1l, 16l);

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <hsa/amd_hsa_queue.h>
 #include <thread>
 
 struct Settings {
@@ -14,13 +15,13 @@ struct Settings {
 
 inline Settings settings;
 inline std::atomic<bool> stop{false};
-inline std::atomic<uint64_t> progress{0}; // dispatches of all producers: the watchdog's pulse
+inline std::atomic<uint64_t> progress{0}; // dispatches of all producers
 
 enum Kind { kAdd, kRearm, kFreshSignal, kBatch, kCas, kWaitEach, kSingle, kChurn, kSharedSignal, kBarrier, kKinds };
 inline const char* const kind_names[kKinds] = {"add", "rearm", "fresh-signal", "batch", "cas", "wait-each", "single", "churn", "shared-signal", "barrier"};
 
-enum Where { kSubmitting, kWaitingForRoom, kWaitingForSignal, kDone };
-inline const char* const where_names[] = {"submitting", "waiting for room in the ring", "waiting for a signal", "done"};
+enum Where { kSubmitting, kWaitingForRoom, kWaitingForSignal, kCreatingQueue, kDestroyingQueue, kDone };
+inline const char* const where_names[] = {"submitting", "waiting for room in the ring", "waiting for a signal", "creating a queue", "destroying a queue", "done"};
 
 class Producer {
 public:
@@ -43,20 +44,24 @@ public:
 
 	unsigned id() const { return id_; }
 	uint64_t count() const { return sequence_.load(); }
+	bool done() const { return where_ == kDone; }
 
 	void describe() const
 	{
 		printf("  thread %u (%s): %s, %lu dispatched\n", id_, kind_names[kind_], where_names[where_.load()], count());
 	}
 
+	// A tool may keep an index of its own from the GPU's: both are told.
 	static void describe_queue(const hsa_queue_t* q)
 	{
-		uint64_t r = hsa_queue_load_read_index_relaxed(q), w = hsa_queue_load_write_index_relaxed(q);
+		auto* hardware = reinterpret_cast<const amd_queue_t*>(q);
+		uint64_t r = hardware->read_dispatch_id, claimed = hsa_queue_load_write_index_relaxed(q);
 		unsigned header = *reinterpret_cast<uint16_t*>(static_cast<char*>(q->base_address) + (r & (q->size - 1)) * 64);
-		printf("  queue %p id %lu: read %lu write %lu, header at read %#x\n", static_cast<const void*>(q), q->id, r, w, header);
+		printf("  queue %p id %lu: read %lu write %lu (the GPU sees %lu), header at read %#x\n", static_cast<const void*>(q), q->id, r,
+		       claimed, hardware->write_dispatch_id, header);
 	}
 
-	// What the runtime cannot see ended: the sequence goes on in the next cycle.
+	// Sequences go on from one cycle to the next: an id is never used twice.
 	void resume_from(uint64_t sequence) { sequence_ = sequence; }
 
 private:
@@ -275,12 +280,16 @@ private:
 	void churn_step()
 	{
 		hsa_queue_t* shared = queue_;
+		where_ = kCreatingQueue;
 		queue_ = create_queue(gpu_, 64);
+		where_ = kSubmitting;
 		rearm(signal_, 1);
 		for (int k = 0; k < 200; k++)
 			submit_one(k == 199 ? signal_ : none_, k == 199);
 		wait(signal_);
+		where_ = kDestroyingQueue;
 		HSA_CHECK(hsa_queue_destroy(queue_));
+		where_ = kSubmitting;
 		queue_ = shared;
 	}
 

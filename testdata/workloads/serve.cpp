@@ -169,7 +169,7 @@ private:
 	{
 		HIP_CHECK(hipStreamBeginCapture(stream_, hipStreamCaptureModeThreadLocal));
 		for (int i = 0; i < kGraphKernels; i++)
-			launch_decode_kernel(i, static_cast<float*>(data_), stream_);
+			launch_decode_kernel(i, stream_);
 		HIP_CHECK(hipGetLastError());
 		HIP_CHECK(hipStreamEndCapture(stream_, &graph_));
 		HIP_CHECK(hipGraphInstantiate(&executable_, graph_, nullptr, nullptr, 0));

@@ -26,8 +26,8 @@
 #endif
 
 /* entry.S spells these as numbers. */
-_Static_assert(offsetof(struct rtl_boot, map_start) == 48, "entry.S");
-_Static_assert(offsetof(struct rtl_boot, map_bytes) == 56, "entry.S");
+_Static_assert(offsetof(struct rtl_boot, map_start) == 64, "entry.S");
+_Static_assert(offsetof(struct rtl_boot, map_bytes) == 72, "entry.S");
 _Static_assert(offsetof(struct rtl_boot, munmap) == 176, "entry.S");
 _Static_assert(sizeof(pthread_attr_t) <= sizeof(((struct rtl_boot *)0)->attr), "attr fits");
 
@@ -115,11 +115,11 @@ void rtl_boot_raw(struct rtl_boot *b)
 {
 	int (*attr_init)(void *) = (void *)b->pthread_attr_init;
 	int (*set_detached)(void *, int) = (void *)b->pthread_attr_setdetachstate;
-	int (*set_stack)(void *, uint64_t) = (void *)b->pthread_attr_setstacksize;
 	int (*create)(void *, void *, void *(*)(void *), void *) = (void *)b->pthread_create;
 	int error;
 
 	store(&b->phase, RTL_BOOT_RAW);
+	*(uint32_t *)b->tid_at = b->raw_tid;
 	block_signals();
 	/* A child forked by the application has no use for this. */
 	syscall3(SYS_madvise, b->map_start, b->map_bytes, MADV_DONTFORK);
@@ -127,8 +127,6 @@ void rtl_boot_raw(struct rtl_boot *b)
 		((void (*)(void))b->ctype_init)();
 	attr_init(b->attr);
 	set_detached(b->attr, PTHREAD_CREATE_DETACHED);
-	if (b->stack_bytes)
-		set_stack(b->attr, b->stack_bytes);
 	error = create(&b->thread, b->attr, rtl_boot_thread_entry, b);
 	end_thread_data(b);
 	if (error)

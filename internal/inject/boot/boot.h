@@ -49,17 +49,18 @@ struct rtl_boot {
 	uint32_t thread_tid; /* the pthread, in the target's pid namespace */
 	int32_t shared_fd;
 	int32_t payload_fd;
+	uint32_t armed_tid; /* the thread told to make the clone, as the target numbers it; 0: none yet */
+	uint32_t raw_tid; /* stored by the clone itself */
 	uint32_t reserved;
 
 	/* Written by the tool: */
+	uint64_t tid_at; /* of the raw thread's struct pthread.tid */
 	uint64_t map_start; /* RX and RW together */
 	uint64_t map_bytes;
-	uint64_t stack_bytes; /* of the pthread, 0: the target's default */
 	uint64_t idle_ns; /* without a command for this long, the pthread leaves */
 	uint64_t ctype_init; /* functions of libc; 0 where there is none */
 	uint64_t pthread_attr_init;
 	uint64_t pthread_attr_setdetachstate;
-	uint64_t pthread_attr_setstacksize;
 	uint64_t pthread_create;
 	uint64_t pthread_getspecific;
 	uint64_t pthread_setspecific;

@@ -4,8 +4,8 @@
  */
 #include <sys/syscall.h>
 
-#define MAP_START 48 /* offsets in struct rtl_boot, asserted in boot.c */
-#define MAP_BYTES 56
+#define MAP_START 64 /* offsets in struct rtl_boot, asserted in boot.c */
+#define MAP_BYTES 72
 #define MUNMAP 176
 
 	.section .text.entry, "ax"

@@ -62,6 +62,7 @@ type Target struct {
 	stderr strings.Builder
 	exited chan struct{}
 	err    error // of Wait, once exited is closed
+	report Report
 }
 
 var ready = regexp.MustCompile(`^ready pid=(\d+)(?: port=(\d+))?`)
@@ -151,8 +152,16 @@ func (v *Target) finish() {
 	close(v.exited)
 }
 
-type report struct {
-	Threads []struct{ ID, Count uint64 }
+// Report is the last line that a workload prints.
+type Report struct {
+	Threads      []struct{ ID, Count uint64 }
+	GraphKernels uint64 `json:"graph_kernels"` // serve only
+	Requests     uint64 // serve only
+}
+
+// Report returns the target's report, once Wait has returned.
+func (v *Target) Report() Report {
+	return v.report
 }
 
 // Wait waits for the target's end, which must be orderly, and returns the
@@ -167,12 +176,11 @@ func (v *Target) Wait() truth.Counts {
 	if v.err != nil {
 		v.t.Fatalf("%s: %v: %s\n%s", v.cmd.Path, v.err, last, v.stderr.String())
 	}
-	var r report
-	if err := json.Unmarshal([]byte(last), &r); err != nil {
+	if err := json.Unmarshal([]byte(last), &v.report); err != nil {
 		v.t.Fatalf("%s: last line %q: %v", v.cmd.Path, last, err)
 	}
 	counts := truth.Counts{}
-	for _, thread := range r.Threads {
+	for _, thread := range v.report.Threads {
 		counts[thread.ID] = thread.Count
 	}
 	return counts

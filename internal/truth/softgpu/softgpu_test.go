@@ -107,6 +107,7 @@ func TestServe(t *testing.T) {
 			checkTimes(t, records)
 			checkPackets(t, records)
 			checkNames(t, records)
+			checkServed(t, records, v.Report())
 		})
 	}
 }
@@ -306,6 +307,27 @@ func checkPackets(t *testing.T, records []truth.Record) {
 			t.Fatalf("packet %d, want %d: %v", k.Packet, want.Packet, r)
 		}
 		last = k
+	}
+}
+
+// checkServed: what serve counts besides its launches. The kernels of its graph
+// have no id, but nobody else launches them; each request copies in and out.
+func checkServed(t *testing.T, records []truth.Record, r softgpu.Report) {
+	t.Helper()
+	var graph, copies uint64
+	for _, rec := range records {
+		if strings.HasPrefix(rec.Name, "_ZN6decode") {
+			graph++
+		}
+		if rec.Kind == truth.Copy && rec.Bytes == 4096 {
+			copies++
+		}
+	}
+	if graph != r.GraphKernels || graph == 0 {
+		t.Errorf("%d graph kernels in the log, serve counts %d", graph, r.GraphKernels)
+	}
+	if copies < 2*r.Requests {
+		t.Errorf("%d copies in the log for %d requests", copies, r.Requests)
 	}
 }
 

@@ -1,0 +1,179 @@
+package inject
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/internal/target/victim"
+)
+
+// inNamespaces starts a busy victim in new namespaces, after a shell script.
+func inNamespaces(t *testing.T, script string, flags uintptr, args ...string) *victim.Victim {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to make namespaces")
+	}
+	cmd := exec.Command("/bin/sh", append([]string{"-c", script + ` exec "$0" "$@"`, victim.Path(t, "busy")}, args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
+	return victim.Run(t, cmd)
+}
+
+// TestNamespaces: 39.
+func TestNamespaces(t *testing.T) {
+	lib := payload(t, "payload.so")
+	const private = "mount --make-rprivate / && "
+	for _, tc := range []struct {
+		name, script string
+		flags        uintptr
+		staged       bool
+	}{
+		{"pid and mount", private + "mount -t proc proc /proc &&", unix.CLONE_NEWPID | unix.CLONE_NEWNS, false},
+		{"pid, our /proc", "", unix.CLONE_NEWPID, false},
+		{"40 no /proc: a staged file", private + "mount -t tmpfs none /proc &&", unix.CLONE_NEWNS, true},
+		{"40 no /proc, /dev/shm noexec", private + "mount -t tmpfs -o noexec none /dev/shm && mount -t tmpfs none /proc &&",
+			unix.CLONE_NEWNS, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			v := inNamespaces(t, tc.script, tc.flags, "spin", "futex", "read", "malloc")
+			before := v.Inventory(t)
+			tr := tracer(t)
+			for range 3 {
+				rep := inject(t, v, tr, Request{Library: lib, Entry: "rtl_attach", Env: env(9)})
+				if rep.EntryResult != 90001 {
+					t.Errorf("entry returned %d", rep.EntryResult)
+				}
+				if (rep.StagedFile != "") != tc.staged {
+					t.Errorf("staged file %q", rep.StagedFile)
+				}
+				if rep.StagedFile != "" {
+					if _, err := os.Stat(open(t, v).Root() + rep.StagedFile); !errors.Is(err, os.ErrNotExist) {
+						t.Errorf("%s is still there: %v", rep.StagedFile, err)
+					}
+				}
+			}
+			v.Unharmed(t)
+			v.AsBefore(t, before)
+		})
+	}
+}
+
+// TestMemfdNoexec: 41, where the sysctl belongs to the pid namespace.
+func TestMemfdNoexec(t *testing.T) {
+	if _, err := os.Stat("/proc/sys/vm/memfd_noexec"); err != nil {
+		t.Skip("no vm.memfd_noexec in this kernel")
+	}
+	v := inNamespaces(t, "mount --make-rprivate / && mount -t proc proc /proc && echo 2 > /proc/sys/vm/memfd_noexec &&",
+		unix.CLONE_NEWPID|unix.CLONE_NEWNS, "futex", "read")
+	rep := inject(t, v, tracer(t), Request{Library: payload(t, "payload.so"), Entry: "rtl_attach"})
+	if rep.StagedFile != "" {
+		t.Errorf("a staged file %s: the memfd could have been mapped", rep.StagedFile)
+	}
+	v.Unharmed(t)
+}
+
+// TestNoMoreThreads: 46: the clone is refused, or pthread_create after it.
+func TestNoMoreThreads(t *testing.T) {
+	group := "/sys/fs/cgroup/rtl-attach-test"
+	if _, err := os.Stat("/sys/fs/cgroup/pids"); err == nil {
+		group = "/sys/fs/cgroup/pids/rtl-attach-test" // version 1
+	}
+	if err := os.Mkdir(group, 0o700); err != nil {
+		t.Skipf("no control groups: %v", err)
+	}
+	write := func(file, text string) {
+		t.Helper()
+		f, err := os.OpenFile(group+"/"+file, os.O_WRONLY, 0)
+		if err != nil {
+			t.Skipf("no control group that limits threads: %v", err)
+		}
+		_, err = f.WriteString(text)
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		for range 100 {
+			if os.Remove(group) == nil {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+	v := victim.Start(t, "busy", "futex", "read")
+	t.Cleanup(v.Stop)
+	before := v.Inventory(t)
+	write("cgroup.procs", strconv.Itoa(v.PID))
+	r := Request{Library: payload(t, "payload.so"), Entry: "rtl_attach"}
+	for room, call := range map[int]string{0: "clone", 1: "pthread_create"} {
+		write("pids.max", strconv.Itoa(before.Threads+room))
+		_, err := Inject(context.Background(), open(t, v), tracer(t), r)
+		var failed *BootError
+		if !errors.As(err, &failed) || failed.Call != call || !errors.Is(err, unix.EAGAIN) {
+			t.Errorf("room for %d threads: error %v, want EAGAIN of %s", room, err, call)
+		}
+		v.Unharmed(t)
+		v.AsBefore(t, before)
+	}
+	write("pids.max", "max")
+	inject(t, v, tracer(t), r)
+	v.Unharmed(t)
+	v.AsBefore(t, before)
+}
+
+// TestLoaderLocked: 6: a constructor of the target's holds the loader's lock.
+func TestLoaderLocked(t *testing.T) {
+	cmd := exec.Command(victim.Path(t, "plain"))
+	cmd.Env = append(os.Environ(), "RTL_SLOW="+victim.Path(t, "slow.so"))
+	v := victim.Run(t, cmd)
+	before := v.Inventory(t)
+	v.Ask(t, "d") // a thread that sits in dlopen for 3 s
+	r := Request{Library: payload(t, "payload.so"), Entry: "rtl_attach", LoadTimeout: 200 * time.Millisecond}
+	_, err := Inject(context.Background(), open(t, v), tracer(t), r)
+	var late *TimeoutError
+	if !errors.As(err, &late) || !strings.Contains(err.Error(), "load the payload") {
+		t.Fatalf("error %v, want a time-out", err)
+	}
+	r.LoadTimeout = 10 * time.Second // waits for the lock
+	inject(t, v, tracer(t), r)
+	v.AsBefore(t, before)
+	v.Ask(t, "?")
+}
+
+// TestTwoTools: 36: the lock of package target is what keeps them apart; even
+// without it, neither harms the target.
+func TestTwoTools(t *testing.T) {
+	v := victim.Start(t, "busy")
+	before := v.Inventory(t)
+	lib := payload(t, "payload.so")
+	results := make(chan error)
+	for range 2 {
+		tg, tr := open(t, v), tracer(t)
+		go func() {
+			var err error
+			for range 20 {
+				_, e := Inject(context.Background(), tg, tr, Request{Library: lib, Entry: "rtl_attach"})
+				if e != nil && !errors.Is(e, target.ErrDenied) { // the other one traces
+					err = errors.Join(err, e)
+				}
+			}
+			results <- err
+		}()
+	}
+	for range 2 {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	v.Unharmed(t)
+	v.AsBefore(t, before)
+}

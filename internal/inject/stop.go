@@ -1,0 +1,123 @@
+package inject
+
+import (
+	"errors"
+	"fmt"
+	"time"
+	"unsafe"
+
+	"github.com/rtl-attach/rtl-attach/internal/ptrace"
+	"github.com/rtl-attach/rtl-attach/internal/target"
+)
+
+// stop seizes one thread, stops it, and runs calls on it.
+func (v *visitor) stop(name string, cand candidate, pts points, calls []call) error {
+	p := Pause{TID: cand.tid, Stop: name}
+	err := v.tr.Do(func() error {
+		c := &ptrace.Tracee{TID: cand.tid}
+		return ptrace.Quiet(cand.cpu, func() error {
+			if err := c.Seize(); err != nil {
+				return err
+			}
+			if err := at(pts.seized); err != nil {
+				return errors.Join(err, v.unseize(c))
+			}
+			begin := time.Now()
+			v.stopped = begin
+			err := v.inStop(c, cand, pts, calls)
+			p.Time, p.Stopped, p.Used = time.Since(begin), time.Since(v.stopped), err == nil
+			return err
+		})
+	})
+	if p.Time > 0 {
+		v.pauses = append(v.pauses, p)
+	}
+	if errors.Is(err, ptrace.ErrDenied) {
+		return v.t.Denied(fmt.Sprintf("ptrace of thread %d", cand.tid), err)
+	}
+	return err
+}
+
+// unseize gives up a seized thread: only a stopped one can be detached.
+func (v *visitor) unseize(c *ptrace.Tracee) error {
+	if _, err := c.Interrupt(v.patience); err != nil {
+		return err
+	}
+	return c.Release()
+}
+
+// inStop is the stop itself. Whatever happens, the thread is let go as it was
+// or in a chain that makes it so; only a thread that does not stop at all is
+// left to the kernel, by the end of the tracer's OS thread.
+func (v *visitor) inStop(c *ptrace.Tracee, cand candidate, pts points, calls []call) error {
+	stop, err := c.Interrupt(v.patience)
+	v.stopped = time.Now()
+	if err != nil {
+		return err
+	}
+	if stop.Kind == ptrace.GroupStop {
+		return errors.Join(fmt.Errorf("pid %d: %w", v.t.PID, target.ErrStopped), c.Detach())
+	}
+	if err := at(pts.stopped); err != nil {
+		return errors.Join(err, c.Release())
+	}
+	resume, where, err := v.examine(c, cand, len(calls))
+	if err != nil {
+		return errors.Join(err, c.Release())
+	}
+	before, mask, all := c.Regs, c.Mask, ^uint64(0)
+	xstate, err := c.ReadXState()
+	if err != nil {
+		return errors.Join(fmt.Errorf("read vector state: %w", err), c.Release())
+	}
+	v.held = v.hold || where == ptrace.TimedWait
+	links := calls
+	if v.held {
+		links = calls[:1] // each call is set by hand; the link is for our death
+	}
+	frame, base, start := v.libc.build(v.frame[:], &before, &resume, mask, xstate, links)
+	if err := v.poke(base, frame); err != nil {
+		return errors.Join(fmt.Errorf("write below the stack pointer: %w", err), c.Release())
+	}
+	if err := at(pts.framed); err != nil {
+		return errors.Join(err, c.Release())
+	}
+	if err := c.PokeText(uint64(v.textAt), v.text); err != nil {
+		return errors.Join(fmt.Errorf("write the bootstrap's code: %w", err), c.Release())
+	}
+	if err := v.noteThread(cand); err != nil {
+		return errors.Join(err, c.Release())
+	}
+	// Frame first, then registers, then mask: a tool that dies in between
+	// leaves nobody deaf. All signals wait until the thread is itself again.
+	if err := c.WriteRegs(&start); err != nil {
+		return errors.Join(fmt.Errorf("set registers: %w", err), c.Release())
+	}
+	err = at(pts.set)
+	if err == nil {
+		err = c.WriteMask(&all)
+	}
+	if err == nil {
+		err = at(pts.masked)
+	}
+	if err == nil && !v.held {
+		return c.Detach()
+	}
+	if err == nil {
+		err = v.keep(c, &before, &start, calls)
+	}
+	return errors.Join(err, c.WriteRegs(&before), c.WriteMask(&mask), c.Release())
+}
+
+// noteThread writes down in the target who was told to make the clone, just
+// before it is: a later tool finds out whether it still can.
+func (v *visitor) noteThread(cand candidate) error {
+	if v.armedAt == 0 {
+		return nil
+	}
+	v.words[0] = uint64(cand.nstid)
+	if err := v.poke(v.armedAt, unsafe.Slice((*byte)(unsafe.Pointer(&v.words)), 4)); err != nil {
+		return fmt.Errorf("note the thread: %w", err)
+	}
+	return nil
+}

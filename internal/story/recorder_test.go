@@ -1,0 +1,102 @@
+package story
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestRecorderDies: without a recorder the payload detaches by itself, after
+// an injection as after a reattach.
+func TestRecorderDies(t *testing.T) {
+	s := serve(t)
+	before := s.inventory(t)
+	for _, how := range []string{"payload loaded", "re-attached"} {
+		r := s.record(t, time.Minute)
+		r.saying.await(t, how)
+		began := time.Now()
+		_ = r.cmd.Process.Kill()
+		r.wait(t)
+		s.atRest(t)
+		t.Logf("%s: detached by itself %v after the recorder's death", how, time.Since(began))
+		if st := s.status(t); !strings.Contains(st.LastEnd, "no sign of life") {
+			t.Errorf("status does not say why it ended: %+v", st)
+		}
+		s.unharmed(t)
+		s.onlyDormant(t, before)
+	}
+	end(t, s)
+}
+
+// TestRecorderStopped: a recorder that sleeps for longer than the time-out
+// finds its session ended, saves what there is, and says so.
+func TestRecorderStopped(t *testing.T) {
+	for _, window := range []time.Duration{time.Minute, 2 * time.Second} {
+		t.Run(window.String(), func(t *testing.T) {
+			s := serve(t)
+			before := s.inventory(t)
+			r := s.record(t, window)
+			r.saying.await(t, "attached")
+			recorded(t, s)
+			if err := r.cmd.Process.Signal(unix.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			stopped := time.Now()
+			s.atRest(t)
+			s.unharmed(t)
+			for time.Since(stopped) < min(window, 3*time.Second) { // until its own time is over, too
+				s.launches(t)
+			}
+			if err := r.cmd.Process.Signal(unix.SIGCONT); err != nil {
+				t.Fatal(err)
+			}
+			r.expect(t, 0)
+			if said := r.stderr.String(); !strings.Contains(said, "no sign of life") {
+				t.Errorf("the recorder does not say what happened:\n%s", said)
+			}
+			sum := r.summary(t)
+			if reason := sum.Sessions[0].EndReason; !strings.Contains(reason, "recorder") {
+				t.Errorf("the trace says %q of its end", reason)
+			}
+			if sum.Coverage.Timed == 0 {
+				t.Errorf("nothing in the trace: %+v", sum.Coverage)
+			}
+			s.onlyDormant(t, before)
+			s.record(t, killWindow).expect(t, 0)
+			end(t, s)
+		})
+	}
+}
+
+// recorded waits until the target has done some work under the recorder.
+func recorded(t testing.TB, s *subject) {
+	t.Helper()
+	from := s.launches(t)
+	if !eventually(func() bool { return s.launches(t) > from+200 }) {
+		t.Error("the target makes no progress")
+	}
+}
+
+// TestTwoRecorders at once: one wins, the other names it.
+func TestTwoRecorders(t *testing.T) {
+	s := serve(t)
+	before := s.inventory(t)
+	for range times(3, 20) {
+		won, lost := s.record(t, killWindow), s.record(t, killWindow)
+		if won.wait(t); lost.wait(t) == 0 {
+			won, lost = lost, won
+		}
+		if won.code != 0 || lost.code != 3 {
+			t.Errorf("exit codes %d and %d, want 0 and 3\n%s%s", won.code, lost.code, won.stderr.String(), lost.stderr.String())
+		}
+		if said := lost.stderr.String(); !strings.Contains(said, strconv.Itoa(won.cmd.Process.Pid)) {
+			t.Errorf("the loser does not name pid %d:\n%s", won.cmd.Process.Pid, said)
+		}
+		s.unharmed(t)
+		s.onlyDormant(t, before)
+	}
+	end(t, s)
+}

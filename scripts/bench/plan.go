@@ -1,0 +1,112 @@
+package main
+
+import "fmt"
+
+// A cell is one measurement: what a workload is told, and what is read from
+// its answer.
+type cell struct {
+	workload string
+	flags    []string
+	mode     string // of the workload, for -only
+	line     string // to the workload; %g: the seconds
+	alone    bool   // the workload is never silent: start it for each measurement
+	longer   float64
+	metrics  []metric
+	detached bool // measured after a detach, too
+}
+
+// A metric makes a row of a cell.
+type metric struct {
+	group, name string
+	get         func(sample) float64
+	scale       float64 // 0: 1
+}
+
+func value(key string) func(sample) float64 {
+	return func(s sample) float64 { return s.answer[key] }
+}
+
+// cpuPer is the CPU time of the process and the tool for each piece of work.
+func cpuPer(work string) func(sample) float64 {
+	return func(s sample) float64 { return s.cpuNS / s.answer[work] }
+}
+
+const micro = 1e-3
+
+// plan lists everything that is measured.
+func plan() []cell {
+	var cells []cell
+	for _, threads := range []int{1, 4, 16} {
+		cells = append(cells,
+			perDispatch("idle-burst", threads, "ns per dispatch, engine idle"),
+			perDispatch("idle-signal", threads, "ns per dispatch, engine idle, own signal re-armed"),
+			perDispatch("burst", threads, "ns per dispatch, engine busy"),
+			perDispatch("signal", threads, "ns per dispatch, engine busy, own signal re-armed"),
+			throughput("loop", threads, "without signals"),
+			throughput("loop-signal", threads, "own signals re-armed"))
+	}
+	cells = append(cells, latency("latency", "completion seen by the application, µs"),
+		latency("slow", "the same beside a 300 ms kernel on another queue, µs"))
+	for _, streams := range []int{1, 4, 16} {
+		cells = append(cells, launches(streams))
+	}
+	return append(cells, server("100", "at 600 requests/s"), server("100000", "as fast as it can"))
+}
+
+func threadsText(n int) string {
+	if n == 1 {
+		return "1 thread"
+	}
+	return fmt.Sprintf("%d threads", n)
+}
+
+func perDispatch(mode string, threads int, group string) cell {
+	return cell{
+		workload: "bench", mode: mode, line: fmt.Sprintf("run %s %d %%g", mode, threads),
+		metrics:  []metric{{group: group, name: threadsText(threads), get: value("p50_ns")}},
+		detached: mode == "idle-burst" || mode == "idle-signal",
+	}
+}
+
+func throughput(mode string, threads int, name string) cell {
+	name = threadsText(threads) + ", " + name
+	return cell{
+		workload: "bench", mode: mode, line: fmt.Sprintf("run %s %d %%g", mode, threads), detached: true,
+		metrics: []metric{
+			{group: "whole loop, thousand dispatches/s", name: name, get: value("rate"), scale: 1e-3},
+			{group: "CPU ns per dispatch, process and tool", name: name, get: cpuPer("dispatches")},
+		},
+	}
+}
+
+func latency(mode, group string) cell {
+	return cell{workload: "bench", mode: mode, line: "run " + mode + " 1 %g", longer: 2, metrics: []metric{
+		{group: group, name: "p50", get: value("p50_ns"), scale: micro},
+		{group: group, name: "p99", get: value("p99_ns"), scale: micro},
+		{group: group, name: "p99.9", get: value("p999_ns"), scale: micro},
+	}}
+}
+
+func launches(streams int) cell {
+	name := fmt.Sprintf("%d streams", streams)
+	return cell{
+		workload: "hiprate", mode: "hiprate", line: fmt.Sprintf("run %d %%g", streams), detached: streams == 4,
+		metrics: []metric{
+			{group: "HIP, thousand launches/s", name: name, get: value("rate"), scale: 1e-3},
+			{group: "HIP, CPU ns per launch, process and tool", name: name, get: cpuPer("launches")},
+		},
+	}
+}
+
+func server(rate, name string) cell {
+	group := "HIP server " + name
+	return cell{
+		workload: "serve", mode: "serve", flags: []string{"--rate", rate}, alone: true, longer: 3,
+		metrics: []metric{
+			{group: group, name: "requests/s", get: value("rate")},
+			{group: group, name: "p50, µs", get: value("p50_ns"), scale: micro},
+			{group: group, name: "p99, µs", get: value("p99_ns"), scale: micro},
+			{group: group, name: "CPU µs per request", get: cpuPer("requests"), scale: micro},
+		},
+	}
+}

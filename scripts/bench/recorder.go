@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/session"
+)
+
+const (
+	attachTimeout = 20 * time.Second
+	lookEvery     = 2 * time.Millisecond
+)
+
+// A recorder is a running rtl-attach.
+type recorder struct {
+	cmd   *exec.Cmd
+	said  bytes.Buffer
+	trace string
+	done  chan error
+}
+
+// record returns when the target is recorded.
+func (l *lab) record(p *process) (*recorder, error) {
+	l.count++
+	rec := &recorder{trace: filepath.Join(l.scratch, fmt.Sprintf("%d.db", l.count)), done: make(chan error, 1)}
+	args := []string{"-q", "-p", strconv.Itoa(p.pid()), "-o", rec.trace, "--max-size", "0"}
+	if l.payload != "" {
+		args = append(args, "--payload", l.payload)
+	}
+	rec.cmd = exec.Command(filepath.Join(l.build, "rtl-attach"), args...)
+	rec.cmd.Stderr = &rec.said
+	if err := rec.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() { rec.done <- rec.cmd.Wait() }()
+	for end := time.Now().Add(attachTimeout); time.Now().Before(end); time.Sleep(lookEvery) {
+		if st, err := session.Inspect(p.pid()); err == nil && st.State == "active" && int(st.Recorder) == rec.cmd.Process.Pid {
+			return rec, nil
+		}
+		select {
+		case err := <-rec.done:
+			return nil, fmt.Errorf("rtl-attach: %w: %s", err, rec.said.String())
+		default:
+		}
+	}
+	_, err := rec.stop()
+	return nil, fmt.Errorf("rtl-attach did not get active: %w", err)
+}
+
+func (r *recorder) cpuNS() float64 { return processCPU(r.cmd.Process.Pid) }
+
+// stop ends the recording and returns the CPU time of the tool's whole life.
+func (r *recorder) stop() (float64, error) {
+	defer os.Remove(r.trace)
+	if err := r.cmd.Process.Signal(unix.SIGINT); err != nil {
+		return 0, err
+	}
+	if err := <-r.done; err != nil {
+		return 0, fmt.Errorf("rtl-attach: %w: %s", err, r.said.String())
+	}
+	s := r.cmd.ProcessState
+	return float64(s.UserTime() + s.SystemTime()), nil
+}
+
+// recordedShare is how many of the last session's dispatches have their times in the trace.
+func recordedShare(p *process) float64 {
+	st, err := session.Inspect(p.pid())
+	if err != nil || st.Counters["dispatches"] == 0 {
+		return math.NaN()
+	}
+	c := st.Counters
+	timed := float64(c["timed_pool"]) + float64(c["timed_app"]) - float64(c["records_lost"])
+	return max(timed, 0) / float64(c["dispatches"])
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/ptrace"
+	"github.com/rtl-attach/rtl-attach/internal/target"
+)
+
+const patience = 10 * time.Second
+
+// A server is one target.
+type server struct {
+	cmd   *exec.Cmd
+	pid   int
+	build string
+}
+
+func startServer(build string) (*server, error) {
+	cmd := exec.Command(filepath.Join(build, "workloads", "serve"), "--busy-threads", "14", "--seconds", "120")
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+filepath.Join(build, "libsoftgpu.so"))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	s := &server{cmd: cmd, pid: cmd.Process.Pid, build: build}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "ready") {
+		s.stop()
+		return nil, fmt.Errorf("the server said %q: %w", line, err)
+	}
+	return s, nil
+}
+
+func (s *server) stop() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+}
+
+// floor stops one parked thread and lets it go at once.
+func (s *server) floor() error {
+	t, err := target.Open(s.pid)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	tid, cpu, err := parked(t)
+	if err != nil {
+		return err
+	}
+	tracer := ptrace.NewTracer()
+	defer tracer.Close()
+	return tracer.Do(func() error {
+		c, err := ptrace.Seize(tid)
+		if err != nil {
+			return err
+		}
+		return ptrace.Quiet(cpu, func() error {
+			if _, err := c.Interrupt(time.Second); err != nil {
+				return err
+			}
+			if err := c.ReadRegs(); err != nil {
+				return err
+			}
+			return c.Release()
+		})
+	})
+}
+
+// parked finds a thread in a futex wait without time-out.
+func parked(t *target.Target) (tid, cpu int, err error) {
+	tids, err := t.Threads()
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, tid := range tids {
+		call, err := t.Syscall(tid)
+		if err != nil || call.Running || call.Number != syscall.SYS_FUTEX || call.Args[3] != 0 || tid == t.PID {
+			continue
+		}
+		stat, err := t.ThreadStat(tid)
+		if err == nil && stat.State == 'S' {
+			return tid, stat.CPU, nil
+		}
+	}
+	return 0, 0, fmt.Errorf("pid %d has no thread parked in a futex", t.PID)
+}
+
+// record runs one recording and returns the stops until the session was active,
+// and those from then on.
+func (s *server) record(m *Meter) (attach, detach []Stop, err error) {
+	trace := filepath.Join(os.TempDir(), fmt.Sprintf("pause-%d-%d.db", os.Getpid(), s.pid))
+	defer os.Remove(trace)
+	tool := exec.Command(filepath.Join(s.build, "rtl-attach"), "-q", "-p", strconv.Itoa(s.pid), "-o", trace)
+	tool.Stderr = os.Stderr
+	if err := tool.Start(); err != nil {
+		return nil, nil, err
+	}
+	err = s.awaitActive()
+	attach, takeErr := m.Take()
+	_ = tool.Process.Signal(syscall.SIGTERM)
+	if waitErr := tool.Wait(); err == nil {
+		err = waitErr
+	}
+	if err == nil {
+		err = takeErr
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	detach, err = m.Take()
+	return attach, detach, err
+}
+
+func (s *server) awaitActive() error {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		out, err := exec.Command(filepath.Join(s.build, "rtl-attach"), "status", "--json", strconv.Itoa(s.pid)).Output()
+		if err != nil {
+			return err
+		}
+		var status struct {
+			State string `json:"state"`
+		}
+		if err := json.Unmarshal(out, &status); err != nil {
+			return err
+		}
+		if status.State == "active" {
+			return nil
+		}
+	}
+	return fmt.Errorf("pid %d was not attached within %v", s.pid, patience)
+}

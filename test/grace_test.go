@@ -1,0 +1,91 @@
+package test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/truth"
+	"github.com/rtl-attach/rtl-attach/test/harness"
+)
+
+// slow has threads that are inside a raw index function for milliseconds.
+func slow() harness.Workload {
+	return stress(8, 2, 64, "--slow-raw", "500", "--hang", "4")
+}
+
+// Without the grace a slot is doubled or lost, or nothing moves any more. If
+// this test cannot make it fail, the next one proves nothing.
+func TestNoGrace(t *testing.T) {
+	payload := harness.TestPayload(t)
+	const attempts = 5
+	for range attempts {
+		p := harness.Start(t, slow())
+		p.TryRecord(t, 300*time.Millisecond, "--payload", payload, "--set", "RTL_TEST_NO_GRACE=1")
+		if why := broken(t, p); why != "" {
+			t.Logf("broken, as it must be: %s", why)
+			return
+		}
+	}
+	t.Errorf("%d attempts without a grace broke nothing", attempts)
+}
+
+// broken ends the workload and says what it suffered.
+func broken(t *testing.T, p *harness.Process) string {
+	_, _ = p.Get("/quit")
+	switch code := p.Wait(t); code {
+	case 0:
+	case 3:
+		return "HANG"
+	default:
+		t.Fatalf("exit code %d\n%s", code, p.Output())
+	}
+	log := p.Truth(t)
+	var counts truth.Counts = p.Finish(t)
+	if err := log.Once.Check(counts); err != nil {
+		return err.Error()
+	}
+	if len(log.Violations) > 0 {
+		return log.Violations[0].String()
+	}
+	return ""
+}
+
+// With it, the arming succeeds and all is well, or it is given up and the
+// target is as found.
+func TestGrace(t *testing.T) {
+	attempts := 5
+	if harness.Long() {
+		attempts = 50
+	}
+	armed := 0
+	for range attempts {
+		p := harness.Start(t, slow())
+		before, slots := p.Snapshot(t), p.Slots(t)
+		run := p.TryRecord(t, 300*time.Millisecond)
+		p.StillAlive(t)
+		if changed := p.Slots(t).Differ(slots); len(changed) > 0 {
+			t.Errorf("slots changed: %v", changed)
+		}
+		switch run.Code {
+		case session.OK:
+			armed++
+		case session.Failed:
+			asFound(t, p, before)
+		default:
+			t.Fatalf("exit code %d\n%s", run.Code, run.Stderr)
+		}
+		counts := p.Quit(t)
+		log := p.Truth(t)
+		log.MustHoldOnce(t, counts)
+		c := harness.Compare(t, log)
+		if run.Code == session.OK {
+			c.Add(harness.ReadTrace(t, run.Trace))
+		}
+		c.Finish(nil)
+	}
+	t.Logf("%d of %d attempts were armed", armed, attempts)
+	if armed == 0 {
+		t.Error("the grace never ended: nothing was recorded")
+	}
+}

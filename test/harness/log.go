@@ -1,0 +1,97 @@
+package harness
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+
+	"github.com/rtl-attach/rtl-attach/internal/truth"
+)
+
+// A Key names a queue for as long as its process lives.
+type Key struct {
+	Address uint64 // hsa_queue_t*
+	ID      uint64 // hsa_queue_t.id
+}
+
+// A Log is what one process's GPUs really did, by queue and packet.
+type Log struct {
+	Queues     map[Key][]truth.Record // sorted by packet
+	Kernels    int
+	Violations []truth.Record
+	Once       truth.Once
+}
+
+// Truth reads the log of a workload that has ended.
+func (p *Process) Truth(t testing.TB) *Log {
+	t.Helper()
+	if err := truth.Wait(p.log); err != nil {
+		t.Fatal(err)
+	}
+	l := &Log{Queues: map[Key][]truth.Record{}}
+	for r, err := range truth.All(p.log) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.add(r)
+	}
+	for key, records := range l.Queues {
+		slices.SortFunc(records, func(a, b truth.Record) int { return cmp.Compare(a.Packet, b.Packet) })
+		for i := 1; i < len(records); i++ {
+			if records[i].Packet == records[i-1].Packet {
+				t.Errorf("queue %#x id %d: packet %d is in the log twice:\n%v\n%v", key.Address, key.ID, records[i].Packet, records[i-1], records[i])
+				break
+			}
+		}
+	}
+	return l
+}
+
+func (l *Log) add(r truth.Record) {
+	switch {
+	case r.Kind == truth.Violation:
+		if r.Code != truth.Overclaim {
+			l.Violations = append(l.Violations, r)
+		}
+		return
+	case r.Queue == 0 || r.Flags&truth.Internal != 0:
+		return // SDMA, or a queue of the runtime's own that no API call sees
+	case r.Kind == truth.Kernel:
+		l.Kernels++
+		l.Once.Add(r)
+	}
+	key := Key{r.Queue, r.QueueID}
+	l.Queues[key] = append(l.Queues[key], r)
+}
+
+// at returns the place of a packet in its queue's records, or -1.
+func at(records []truth.Record, packet uint64) int {
+	if packet < uint64(len(records)) && records[packet].Packet == packet {
+		return int(packet) // the usual case: nothing is missing before it
+	}
+	i, found := slices.BinarySearchFunc(records, packet, func(r truth.Record, packet uint64) int {
+		return cmp.Compare(r.Packet, packet)
+	})
+	if !found {
+		return -1
+	}
+	return i
+}
+
+// MustHoldOnce checks that every dispatch was executed once and that nobody
+// broke the queue protocol.
+func (l *Log) MustHoldOnce(t testing.TB, counts truth.Counts) {
+	t.Helper()
+	for i, v := range l.Violations {
+		if i == 5 {
+			break
+		}
+		t.Errorf("violation: %v", v)
+	}
+	if len(l.Violations) > 0 {
+		t.Errorf("%d violations of the queue protocol", len(l.Violations))
+	}
+	if err := l.Once.Check(counts); err != nil {
+		t.Errorf("not executed exactly once: %v", err)
+	}
+}

@@ -1,0 +1,156 @@
+package harness
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// A Snapshot is what /proc shows of a process.
+type Snapshot struct {
+	Threads   map[int]string // name by tid
+	Maps      map[string]int // count by name; anonymous ones are one name
+	FDs       map[string]int // count by target
+	RSSKiB    int
+	TracerPID int
+}
+
+// Snapshot looks at the process without stopping it.
+func (p *Process) Snapshot(t testing.TB) Snapshot {
+	t.Helper()
+	s := Snapshot{Threads: p.threads(), Maps: map[string]int{}, FDs: map[string]int{}}
+	for _, line := range p.lines(t, "maps") {
+		s.Maps[mapName(line)]++
+	}
+	for _, line := range p.lines(t, "status") {
+		name, value, _ := strings.Cut(line, ":")
+		switch name {
+		case "VmRSS":
+			s.RSSKiB, _ = strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB"))
+		case "TracerPid":
+			s.TracerPID, _ = strconv.Atoi(strings.TrimSpace(value))
+		}
+	}
+	fds, err := os.ReadDir(p.proc("fd"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		if link, err := os.Readlink(p.proc("fd", fd.Name())); err == nil {
+			s.FDs[fdName(link)]++
+		}
+	}
+	return s
+}
+
+func (p *Process) proc(path ...string) string {
+	return filepath.Join(append([]string{"/proc", strconv.Itoa(p.PID)}, path...)...)
+}
+
+func (p *Process) lines(t testing.TB, file string) []string {
+	t.Helper()
+	b, err := os.ReadFile(p.proc(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
+}
+
+func (p *Process) threads() map[int]string {
+	threads := map[int]string{}
+	tasks, _ := os.ReadDir(p.proc("task"))
+	for _, task := range tasks {
+		name, err := os.ReadFile(p.proc("task", task.Name(), "comm"))
+		if tid, bad := strconv.Atoi(task.Name()); err == nil && bad == nil {
+			threads[tid] = strings.TrimSuffix(string(name), "\n")
+		}
+	}
+	return threads
+}
+
+// TIDs are the process's threads now.
+func (p *Process) TIDs() map[int64]bool {
+	tids := map[int64]bool{}
+	for tid := range p.threads() {
+		tids[int64(tid)] = true
+	}
+	return tids
+}
+
+// mapName: everything that nothing names is one; neighbours of it merge and split.
+func mapName(line string) string {
+	fields := strings.Fields(line)
+	if len(fields) < 6 {
+		return "anonymous"
+	}
+	return strings.Join(fields[5:], " ")
+}
+
+var numbers = regexp.MustCompile(`\[\d+\]`)
+
+// fdName: sockets and pipes come and go under numbers.
+func fdName(link string) string { return numbers.ReplaceAllString(link, "") }
+
+// Ours is what the inventory of a detach leaves to be seen in /proc (design.md
+// section 4): nothing else may have come.
+func Ours() (thread, payload, control string) {
+	return "rtl-control", "/memfd:rtl-payload (deleted)", "/memfd:rtl-control (deleted)"
+}
+
+// Came lists what is in s and was not in before: threads by name, mappings and
+// descriptors by count. Anonymous memory is not judged here.
+func (s Snapshot) Came(before Snapshot) []string { return difference(s, before) }
+
+// Went lists what was in before and is missing in s.
+func (s Snapshot) Went(before Snapshot) []string { return difference(before, s) }
+
+func difference(s, than Snapshot) []string {
+	var out []string
+	threads, had := map[string]int{}, map[string]int{}
+	for _, name := range s.Threads {
+		threads[name]++
+	}
+	for _, name := range than.Threads {
+		had[name]++
+	}
+	list := func(what string, now, then map[string]int) {
+		for _, name := range slices.Sorted(maps.Keys(now)) {
+			if n := now[name] - then[name]; n > 0 && name != "anonymous" {
+				out = append(out, fmt.Sprintf("%s %s ×%d", what, name, n))
+			}
+		}
+	}
+	list("thread", threads, had)
+	list("map", s.Maps, than.Maps)
+	list("fd", s.FDs, than.FDs)
+	return out
+}
+
+// ThreadNamed returns the only thread of that name, or 0.
+func (s Snapshot) ThreadNamed(name string) int {
+	found := 0
+	for tid, n := range s.Threads {
+		if n != name {
+			continue
+		}
+		if found != 0 {
+			return 0
+		}
+		found = tid
+	}
+	return found
+}
+
+// Sleeps says whether a thread sleeps in a futex without a time-out.
+func (p *Process) Sleeps(tid int) bool {
+	b, err := os.ReadFile(p.proc("task", strconv.Itoa(tid), "syscall"))
+	// syscall(2) number, then its arguments: futex(addr, op, value, time-out)
+	f := strings.Fields(string(b))
+	return err == nil && len(f) > 5 && f[0] == "202" && f[4] == "0x0"
+}

@@ -1,0 +1,139 @@
+package harness
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/report"
+	"github.com/rtl-attach/rtl-attach/internal/session"
+)
+
+const toolTimeout = 60 * time.Second
+
+// A Run is one run of the tool.
+type Run struct {
+	Code   session.ExitCode
+	Stdout string
+	Stderr string
+	Took   time.Duration
+	Trace  string // path
+
+	Summary report.Summary // of a recording
+}
+
+// A Recording is a run of the tool that is under way.
+type Recording struct {
+	run            Run
+	cmd            *exec.Cmd
+	stdout, stderr bytes.Buffer
+	done           chan error
+	began          time.Time
+}
+
+// Tool runs the built tool.
+func Tool(t testing.TB, args ...string) Run {
+	t.Helper()
+	return begin(t, args...).Wait(t)
+}
+
+func begin(t testing.TB, args ...string) *Recording {
+	t.Helper()
+	r := &Recording{cmd: exec.Command(Artefact(t, "rtl-attach"), args...), done: make(chan error, 1), began: time.Now()}
+	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { r.done <- r.cmd.Wait() }()
+	return r
+}
+
+// Wait returns when the tool has ended.
+func (r *Recording) Wait(t testing.TB) Run {
+	t.Helper()
+	var err error
+	select {
+	case err = <-r.done:
+	case <-time.After(toolTimeout):
+		_ = r.cmd.Process.Kill()
+		<-r.done
+		t.Fatalf("%v: no end after %v\n%s", r.cmd.Args, toolTimeout, r.stderr.String())
+	}
+	var failed *exec.ExitError
+	if err != nil && !errors.As(err, &failed) {
+		t.Fatal(err)
+	}
+	run := r.run
+	run.Code, run.Took = session.ExitCode(r.cmd.ProcessState.ExitCode()), time.Since(r.began)
+	run.Stdout, run.Stderr = r.stdout.String(), r.stderr.String()
+	return run
+}
+
+// PID is the tool's own.
+func (r *Recording) PID() int { return r.cmd.Process.Pid }
+
+// Kill ends the tool as a crash would.
+func (r *Recording) Kill() {
+	_ = r.cmd.Process.Kill()
+	<-r.done
+}
+
+// Begin starts a recording of p.
+func (p *Process) Begin(t testing.TB, args ...string) *Recording {
+	t.Helper()
+	trace := filepath.Join(t.TempDir(), "trace.db")
+	r := begin(t, append([]string{"record", "--json", "-v", "-p", strconv.Itoa(p.PID), "-o", trace}, args...)...)
+	r.run.Trace = trace
+	return r
+}
+
+// TryRecord records p for so long, and returns whatever came of it.
+func (p *Process) TryRecord(t testing.TB, d time.Duration, args ...string) Run {
+	t.Helper()
+	return p.Begin(t, append([]string{"-d", d.String()}, args...)...).Wait(t)
+}
+
+// Record makes a recording that has to succeed.
+func (p *Process) Record(t testing.TB, d time.Duration, args ...string) Run {
+	t.Helper()
+	run := p.TryRecord(t, d, args...)
+	run.MustBe(t, session.OK)
+	if err := json.Unmarshal([]byte(run.Stdout), &run.Summary); err != nil {
+		t.Fatalf("summary: %v\n%s", err, run.Stdout)
+	}
+	return run
+}
+
+// MustBe fails the test for any other exit code.
+func (r Run) MustBe(t testing.TB, code session.ExitCode) {
+	t.Helper()
+	if r.Code != code {
+		t.Fatalf("the tool ended with %d, not %d\n%s", r.Code, code, r.Stderr)
+	}
+}
+
+// Status asks the tool what is in p.
+func (p *Process) Status(t testing.TB) session.Status {
+	t.Helper()
+	run := Tool(t, "status", "--json", strconv.Itoa(p.PID))
+	run.MustBe(t, session.OK)
+	var st session.Status
+	if err := json.Unmarshal([]byte(run.Stdout), &st); err != nil {
+		t.Fatalf("status: %v\n%s", err, run.Stdout)
+	}
+	return st
+}
+
+// Interrupt is Ctrl-C.
+func (r *Recording) Interrupt(t testing.TB) {
+	t.Helper()
+	if err := r.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+}

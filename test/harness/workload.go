@@ -1,0 +1,217 @@
+package harness
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/truth"
+)
+
+const (
+	readyTimeout = 30 * time.Second
+	endTimeout   = 40 * time.Second // the workloads' own watchdog bites after 15 s
+)
+
+// A Workload says what to start.
+type Workload struct {
+	Program string   // of build/workloads
+	Args    []string // as the program's --help says
+	Sim     []string // SOFTGPU_NAME=value
+	Wrap    []string // a command that starts it, and its arguments
+}
+
+// A Process is a workload that runs.
+type Process struct {
+	PID int
+	URL string
+
+	cmd  *exec.Cmd
+	log  string
+	done chan struct{} // closed when it has ended
+
+	mu     sync.Mutex
+	output []string
+	err    error
+}
+
+// Start returns when the workload has said that it is ready. It is killed at
+// the end of the test, if it is still there.
+func Start(t testing.TB, w Workload) *Process {
+	t.Helper()
+	program := Artefact(t, filepath.Join("workloads", w.Program))
+	p := &Process{log: filepath.Join(t.TempDir(), "truth.log"), done: make(chan struct{})}
+	argv := append(append(slices.Clone(w.Wrap), program), w.Args...)
+	p.cmd = exec.Command(argv[0], argv[1:]...)
+	p.cmd.Env = append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=/",
+		"LD_PRELOAD=" + Artefact(t, "libsoftgpu.so"), "SOFTGPU_LOG=" + p.log,
+	}, w.Sim...)
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.cmd.Stdout, p.cmd.Stderr = in, in
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	in.Close()
+	ready := make(chan struct{})
+	go p.read(out, ready)
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	})
+	select {
+	case <-ready:
+	case <-p.done:
+		t.Fatalf("%s ended before it was ready: %v\n%s", w.Program, p.err, p.Output())
+	case <-time.After(readyTimeout):
+		t.Fatalf("%s is not ready after %v\n%s", w.Program, readyTimeout, p.Output())
+	}
+	return p
+}
+
+func (p *Process) read(out *os.File, ready chan<- struct{}) {
+	exited := make(chan error, 1)
+	go func() {
+		exited <- p.cmd.Wait()
+		// The simulator's engine, a process of its own, may hold the pipe a little longer.
+		_ = out.SetReadDeadline(time.Now().Add(2 * time.Second))
+	}()
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		line := lines.Text()
+		p.mu.Lock()
+		p.output = append(p.output, line)
+		p.mu.Unlock()
+		var port int
+		if n, _ := fmt.Sscanf(line, "ready pid=%d port=%d", &p.PID, &port); n == 2 {
+			p.URL = fmt.Sprintf("http://127.0.0.1:%d", port)
+			close(ready)
+		}
+	}
+	out.Close()
+	p.err = <-exited
+	close(p.done)
+}
+
+// Output is what the workload has printed so far.
+func (p *Process) Output() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.output, "\n")
+}
+
+// Get asks the workload's HTTP server.
+func (p *Process) Get(path string) (string, error) {
+	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Get(p.URL + path)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = errors.New(answer.Status)
+	}
+	return string(body), err
+}
+
+// StillAlive asks a question and expects an answer.
+func (p *Process) StillAlive(t testing.TB) {
+	t.Helper()
+	if text, err := p.Get("/health"); err != nil || !strings.HasPrefix(text, "ok") {
+		t.Fatalf("the workload does not answer: %q, %v\n%s", text, err, p.Output())
+	}
+}
+
+// Wait returns the exit code once the workload has ended.
+func (p *Process) Wait(t testing.TB) int {
+	t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(endTimeout):
+		t.Fatalf("the workload has not ended after %v\n%s", endTimeout, p.Output())
+	}
+	var failed *exec.ExitError
+	if errors.As(p.err, &failed) && failed.Sys().(syscall.WaitStatus).Signaled() {
+		t.Fatalf("the workload died: %v\n%s", p.err, p.Output())
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// Quit ends the workload in an orderly way: it has to succeed.
+func (p *Process) Quit(t testing.TB) truth.Counts {
+	t.Helper()
+	if _, err := p.Get("/quit"); err != nil {
+		t.Fatalf("quit: %v\n%s", err, p.Output())
+	}
+	return p.Finish(t)
+}
+
+// Finish waits for an end that was asked for otherwise, and returns what each
+// thread says that it dispatched.
+func (p *Process) Finish(t testing.TB) truth.Counts {
+	t.Helper()
+	if code := p.Wait(t); code != 0 {
+		t.Fatalf("the workload ended with %d\n%s", code, p.Output())
+	}
+	counts, err := p.counts()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, p.Output())
+	}
+	return counts
+}
+
+func (p *Process) counts() (truth.Counts, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.output) == 0 {
+		return nil, errors.New("the workload printed nothing")
+	}
+	var line struct {
+		Threads []struct{ ID, Count uint64 }
+	}
+	last := p.output[len(p.output)-1]
+	if err := json.Unmarshal([]byte(last), &line); err != nil {
+		return nil, fmt.Errorf("last line of output %q: %w", last, err)
+	}
+	counts := truth.Counts{}
+	for _, thread := range line.Threads {
+		counts[thread.ID] = thread.Count
+	}
+	return counts, nil
+}
+
+// Kill ends the workload at once.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+// Until waits for a condition; a test that waits for time alone is wrong twice.
+func Until(t testing.TB, what string, limit time.Duration, holds func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	for tick := time.NewTicker(2 * time.Millisecond); !holds(); {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("not after %v: %s", limit, what)
+		}
+	}
+}

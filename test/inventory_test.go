@@ -1,0 +1,109 @@
+package test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/test/harness"
+)
+
+// asFound: an attempt that failed leaves the payload asleep at most.
+func asFound(t *testing.T, p *harness.Process, before harness.Snapshot) {
+	t.Helper()
+	inventory(t, p, before)
+	if st := p.Status(t); st.Resident && st.State != "idle" && st.State != "dormant" {
+		t.Errorf("state %s", st.State)
+	}
+}
+
+// inventory checks that nothing but what design.md section 4 lists is left.
+func inventory(t *testing.T, p *harness.Process, before harness.Snapshot) {
+	t.Helper()
+	allowed := []string{
+		"thread rtl-control ×1",
+		"map /memfd:rtl-control (deleted) ×1", "map /memfd:rtl-payload (deleted) ×5",
+		"fd /memfd:rtl-control (deleted) ×1",
+	}
+	now := p.Snapshot(t)
+	for _, item := range now.Came(before) {
+		if !slices.Contains(allowed, item) {
+			t.Errorf("left behind: %s", item)
+		}
+	}
+	for _, item := range now.Went(before) {
+		t.Errorf("missing: %s", item)
+	}
+	if now.TracerPID != 0 {
+		t.Errorf("traced by %d", now.TracerPID)
+	}
+	if tid := now.ThreadNamed("rtl-control"); tid != 0 {
+		harness.Until(t, "the control thread sleeps in a futex without a time-out", 2*time.Second, func() bool { return p.Sleeps(tid) })
+	}
+}
+
+func TestInventory(t *testing.T) {
+	for name, w := range map[string]harness.Workload{
+		"stress": stress(6, 2, 64, "--pace", "20"),
+		"serve":  {Program: "serve", Args: []string{"--threads", "3", "--streams", "4"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := harness.Start(t, w)
+			before, slots := p.Snapshot(t), p.Slots(t)
+			r := p.Begin(t)
+			harness.Until(t, "slots are patched", 10*time.Second, func() bool { return len(p.Slots(t).Differ(slots)) >= 10 })
+			harness.Until(t, "the session is active", 10*time.Second, func() bool { return p.Status(t).State == "active" })
+			r.Interrupt(t)
+			run := r.Wait(t)
+			if changed := p.Slots(t).Differ(slots); len(changed) > 0 {
+				t.Errorf("slots changed: %v", changed)
+			}
+			inventory(t, p, before)
+			st := p.Status(t)
+			i := st.Inventory
+			if st.State != "dormant" || i.HooksPatched != 0 || i.HooksBuried != 0 || i.Worker != 0 || i.RingBytes != 0 || i.Signals != 0 {
+				t.Errorf("state %s, inventory %+v\n%s", st.State, *i, run.Stderr)
+			}
+			if st.Recorder != 0 {
+				t.Errorf("held by recorder %d", st.Recorder)
+			}
+			p.StillAlive(t)
+			p.Quit(t)
+		})
+	}
+}
+
+// What a session takes it gives back: many leave what the first few left.
+func TestMemoryFlat(t *testing.T) {
+	cycles := 20
+	if harness.Long() {
+		cycles = 500
+	}
+	const settle = 4
+	p := harness.Start(t, harness.Workload{Program: "serve", Args: []string{"--threads", "3", "--streams", "4"}})
+	before := p.Snapshot(t)
+	var first harness.Snapshot
+	for i := range cycles + settle {
+		p.Record(t, 50*time.Millisecond, "--buffer-size", "4MiB")
+		if i == settle-1 {
+			first = p.Snapshot(t)
+		}
+		if i == 0 || i == settle-1 || i%50 == 0 {
+			s := p.Snapshot(t)
+			t.Logf("after %d: RSS %d KiB (%d before), %d anonymous mappings (%d)", i+1, s.RSSKiB, before.RSSKiB, s.Maps["anonymous"], before.Maps["anonymous"])
+		}
+	}
+	last := p.Snapshot(t)
+	for _, item := range last.Came(first) {
+		t.Errorf("grew: %s", item)
+	}
+	if grown := last.RSSKiB - first.RSSKiB; grown > 2048 {
+		t.Errorf("RSS grew by %d KiB over %d sessions (%d before the first, %d after %d)", grown, cycles, before.RSSKiB, first.RSSKiB, settle)
+	}
+	if now, then := last.Maps["anonymous"], first.Maps["anonymous"]; now > then+4 {
+		t.Errorf("%d anonymous mappings, %d after %d sessions", now, then, settle)
+	}
+	t.Logf("RSS %d KiB before, %d after %d sessions, %d after %d", before.RSSKiB, first.RSSKiB, settle, last.RSSKiB, cycles+settle)
+	p.StillAlive(t)
+	p.Quit(t)
+}

@@ -1,0 +1,70 @@
+package test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/test/harness"
+)
+
+// Nobody documents when real firmware reads the write index, and how far ahead
+// it fetches. The truth has to hold in each way that it may be.
+func TestModes(t *testing.T) {
+	for _, mode := range []string{"eager", "late", "prefetch", "ts-late", "stale-index", "late,prefetch", "eager,prefetch,ts-late"} {
+		t.Run(mode, func(t *testing.T) {
+			w := stress(10, 3, 64)
+			w.Sim = []string{"SOFTGPU_MODE=" + mode}
+			p := harness.Start(t, w)
+			run := p.Record(t, 500*time.Millisecond)
+			p.StillAlive(t)
+			check(t, p, p.TIDs(), run).MustHaveRecorded(2000)
+		})
+	}
+}
+
+func TestModesServe(t *testing.T) {
+	for _, mode := range []string{"eager", "late", "prefetch", "ts-late", "stale-index"} {
+		t.Run(mode, func(t *testing.T) {
+			p := harness.Start(t, harness.Workload{
+				Program: "serve", Args: []string{"--threads", "3", "--streams", "4"}, Sim: []string{"SOFTGPU_MODE=" + mode},
+			})
+			run := p.Record(t, 500*time.Millisecond)
+			p.StillAlive(t)
+			check(t, p, p.TIDs(), run).MustHaveRecorded(1000)
+		})
+	}
+}
+
+// A GPU that reads the index without a doorbell has producers that never ring.
+func TestNoDoorbells(t *testing.T) {
+	w := stress(6, 2, 64, "--doorbell", "0")
+	w.Sim = []string{"SOFTGPU_MODE=eager"}
+	p := harness.Start(t, w)
+	run := p.Record(t, 500*time.Millisecond)
+	p.StillAlive(t)
+	check(t, p, p.TIDs(), run).MustHaveRecorded(1000)
+}
+
+// Each GPU has a clock of its own, and queues must be shown on their GPU.
+func TestGPUs(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		w    harness.Workload
+	}{
+		{"stress-2", stress(6, 4, 256)},
+		{"stress-4", stress(8, 8, 128)},
+		{"serve-4", harness.Workload{Program: "serve", Args: []string{"--threads", "4", "--streams", "8"}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.w.Sim = []string{"SOFTGPU_GPUS=" + c.name[len(c.name)-1:]}
+			p := harness.Start(t, c.w)
+			run := p.Record(t, 700*time.Millisecond)
+			p.StillAlive(t)
+			comparison := check(t, p, p.TIDs(), run)
+			comparison.MustHaveRecorded(5000)
+			if want := int(c.name[len(c.name)-1] - '0'); comparison.GPUs() != want {
+				t.Errorf("dispatches recorded on %d GPUs, expected %d", comparison.GPUs(), want)
+			}
+		})
+	}
+}

@@ -1,0 +1,52 @@
+package test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/test/harness"
+)
+
+// check compares a recorded program, now ended, with its traces.
+func check(t *testing.T, p *harness.Process, threads map[int64]bool, runs ...harness.Run) *harness.Comparison {
+	t.Helper()
+	counts := p.Quit(t)
+	log := p.Truth(t)
+	log.MustHoldOnce(t, counts)
+	c := harness.Compare(t, log)
+	for _, run := range runs {
+		tr := harness.ReadTrace(t, run.Trace)
+		c.Add(tr)
+		c.Summary(run, tr)
+	}
+	c.Finish(threads)
+	return c
+}
+
+func TestServe(t *testing.T) {
+	p := harness.Start(t, harness.Workload{Program: "serve", Args: []string{"--threads", "4", "--streams", "6"}})
+	run := p.Record(t, 1500*time.Millisecond)
+	p.StillAlive(t)
+	check(t, p, p.TIDs(), run).MustHaveRecorded(10000)
+}
+
+func stress(threads, queues, ring int, more ...string) harness.Workload {
+	return harness.Workload{Program: "hsastress", Args: append([]string{
+		"--threads", strconv.Itoa(threads), "--queues", strconv.Itoa(queues), "--ring", strconv.Itoa(ring), "--seconds", "0",
+	}, more...)}
+}
+
+func TestStress(t *testing.T) {
+	for _, c := range []struct{ threads, queues, ring int }{
+		{4, 2, 64}, {8, 2, 256}, {8, 3, 64}, {16, 3, 64}, {16, 2, 1024},
+	} {
+		name := strconv.Itoa(c.threads) + "threads-" + strconv.Itoa(c.queues) + "queues-ring" + strconv.Itoa(c.ring)
+		t.Run(name, func(t *testing.T) {
+			p := harness.Start(t, stress(c.threads, c.queues, c.ring))
+			run := p.Record(t, 700*time.Millisecond)
+			p.StillAlive(t)
+			check(t, p, p.TIDs(), run).MustHaveRecorded(20000)
+		})
+	}
+}

@@ -1,0 +1,72 @@
+package test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/test/harness"
+)
+
+const entryPoint = "calling its entry point instead"
+
+// A control thread that gives no sign of life: detach and reattach go through
+// the exported entry points, by ptrace.
+func TestWedgedControl(t *testing.T) {
+	wedge := []string{"--payload", harness.TestPayload(t), "--set", "RTL_TEST_WEDGE_CONTROL=1"}
+	p := harness.Start(t, stress(6, 2, 64, "--pace", "10"))
+	slots := p.Slots(t)
+	var runs []harness.Run
+	for range 3 {
+		run := p.Record(t, 300*time.Millisecond, wedge...)
+		if !strings.Contains(run.Stderr, entryPoint) {
+			t.Errorf("it was not done through the entry point:\n%s", run.Stderr)
+		}
+		if changed := p.Slots(t).Differ(slots); len(changed) > 0 {
+			t.Errorf("slots changed: %v", changed)
+		}
+		if st := p.Status(t); st.State != "dormant" || st.Inventory.HooksPatched != 0 {
+			t.Errorf("state %s, %d hooks", st.State, st.Inventory.HooksPatched)
+		}
+		p.StillAlive(t)
+		runs = append(runs, run)
+	}
+	check(t, p, p.TIDs(), runs...).MustHaveRecorded(1000)
+}
+
+// The recorder dies, and nobody in the target notices: detach from outside.
+func TestWedgedControlDetach(t *testing.T) {
+	p := harness.Start(t, stress(6, 2, 64, "--pace", "10"))
+	slots := p.Slots(t)
+	r := p.Begin(t, "--payload", harness.TestPayload(t), "--set", "RTL_TEST_WEDGE_CONTROL=1", "--set", "RTL_RECORDER_TIMEOUT_MS=600000")
+	harness.Until(t, "the session is active", 10*time.Second, func() bool { return p.Status(t).State == "active" })
+	r.Kill()
+	run := harness.Tool(t, "detach", strconv.Itoa(p.PID))
+	run.MustBe(t, session.OK)
+	if changed := p.Slots(t).Differ(slots); len(changed) > 0 {
+		t.Errorf("slots changed: %v", changed)
+	}
+	if st := p.Status(t); st.State != "dormant" {
+		t.Errorf("state %s", st.State)
+	}
+	p.StillAlive(t)
+	check(t, p, nil)
+}
+
+// The recorder dies: the payload notices by itself.
+func TestRecorderDies(t *testing.T) {
+	p := harness.Start(t, stress(6, 2, 64, "--pace", "10"))
+	slots := p.Slots(t)
+	r := p.Begin(t, "--set", "RTL_RECORDER_TIMEOUT_MS=1000")
+	harness.Until(t, "the session is active", 10*time.Second, func() bool { return p.Status(t).State == "active" })
+	r.Kill()
+	harness.Until(t, "the payload has detached by itself", 10*time.Second, func() bool { return p.Status(t).State == "dormant" })
+	if changed := p.Slots(t).Differ(slots); len(changed) > 0 {
+		t.Errorf("slots changed: %v", changed)
+	}
+	run := p.Record(t, 300*time.Millisecond)
+	p.StillAlive(t)
+	check(t, p, p.TIDs(), run).MustHaveRecorded(500)
+}
