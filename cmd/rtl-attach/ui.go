@@ -110,7 +110,9 @@ func (u *ui) interrupted() {
 	u.mu.Lock()
 	u.stopped = u.elapsed
 	u.mu.Unlock()
-	u.say("^C detaching (press again to skip the drain)…")
+	if !u.quiet {
+		u.say("^C detaching (press again to skip the drain)…")
+	}
 }
 
 // finish is the end of the talk about the recording.

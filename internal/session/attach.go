@@ -72,7 +72,7 @@ func (r *recording) inject(ctx context.Context, env []byte) error {
 	})
 	r.notePauses(rep, "attach")
 	if err != nil {
-		return err
+		return errors.Join(err, r.takeBack())
 	}
 	if rep.EntryResult != 0 {
 		return r.entryFailed(rep.EntryResult)
@@ -85,6 +85,29 @@ func (r *recording) inject(ctx context.Context, env []byte) error {
 	}
 	r.attached = true
 	return nil
+}
+
+// takeBack ends the session that an entry has begun although nobody waited for
+// its return any more.
+func (r *recording) takeBack() error {
+	if r.held == nil {
+		r.progress()
+	}
+	if r.held == nil {
+		return nil // the payload is not there, or not ours to command
+	}
+	for deadline := time.Now().Add(answerTimeout); time.Now().Before(deadline); {
+		switch state := r.control.Snapshot().State; state {
+		case ring.StateArming, ring.StateDraining:
+			r.witness.answer(r.control)
+			r.control.WaitState(state, watchPeriod)
+		case ring.StateActive:
+			return r.end(ring.EndDetach)
+		default:
+			return nil
+		}
+	}
+	return errors.New("the payload does not finish what it began")
 }
 
 // progress is called while the entry runs: it finds the control block as soon

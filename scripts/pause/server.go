@@ -16,7 +16,10 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-const patience = 10 * time.Second
+const (
+	patience    = 10 * time.Second
+	nothingSeen = 7 // the window was too short for a dispatch
+)
 
 // A server is one target.
 type server struct {
@@ -111,8 +114,9 @@ func (s *server) record(m *Meter) (attach, detach []Stop, err error) {
 	err = s.awaitActive()
 	attach, takeErr := m.Take()
 	_ = tool.Process.Signal(syscall.SIGTERM)
-	if waitErr := tool.Wait(); err == nil {
-		err = waitErr
+	_ = tool.Wait()
+	if code := tool.ProcessState.ExitCode(); err == nil && code != 0 && code != nothingSeen {
+		err = fmt.Errorf("rtl-attach ended with %d", code)
 	}
 	if err == nil {
 		err = takeErr
