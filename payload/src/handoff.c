@@ -28,6 +28,20 @@ int handoff_init(void)
 	return 0;
 }
 
+#define BACKED_AHEAD 2048 /* cells */
+
+void handoff_back(void)
+{
+	static uint64_t backed; /* cells; they are never given back */
+	uint64_t to = atomic_load_explicit(&head, memory_order_relaxed) + BACKED_AHEAD;
+
+	if (!cells || backed == CELLS || backed + BACKED_AHEAD / 2 > to)
+		return;
+	to = to < CELLS ? to & ~(RTL_PAGE / sizeof *cells - 1) : CELLS;
+	back_memory(&cells[backed], (to - backed) * sizeof *cells);
+	backed = to;
+}
+
 bool handoff_push(const struct outcome *o)
 {
 	uint64_t at = atomic_load_explicit(&head, memory_order_relaxed);

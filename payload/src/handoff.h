@@ -40,4 +40,7 @@ bool handoff_push(const struct outcome *o);
 /* Worker only. */
 bool handoff_pop(struct outcome *o);
 
+/* Worker only: keeps memory ready behind the cells that are filled next. */
+void handoff_back(void);
+
 #endif

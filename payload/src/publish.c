@@ -9,13 +9,7 @@
 
 typedef void (*store_fn)(hsa_signal_t, hsa_signal_value_t);
 
-/* Counters with one writer at a time and readers that want no order. */
-static inline void bump(_Atomic uint64_t *counter)
-{
-	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
-}
-
-static void ring_raw(struct queue *s, uint64_t index)
+void queue_ring(struct queue *s, uint64_t index)
 {
 	NEXT(STORE_SCRELEASE, store_fn)(s->doorbell, (hsa_signal_value_t)index);
 }
@@ -75,7 +69,7 @@ static uint64_t take_signal(struct queue *s)
 }
 
 /* Lock held, packet complete and not yet seen by the hardware. */
-static void instrument(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_t index)
+void queue_instrument(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_t index)
 {
 	uint64_t head = atomic_load_explicit(&s->entry_head, memory_order_relaxed);
 	struct entry *e = &s->entries[head & (BACKLOG - 1)];
@@ -108,14 +102,14 @@ static void instrument(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_
 	prefetch_for_write(&s->entries[(head + 2) & (BACKLOG - 1)], sizeof *s->entries);
 }
 
-static int type_of(const hsa_kernel_dispatch_packet_t *p)
+int packet_type(const hsa_kernel_dispatch_packet_t *p)
 {
 	/* acquire: pairs with the producer's release of the header: the packet's
 	 * body and our stamp were written before. */
 	return __atomic_load_n(&p->header, __ATOMIC_ACQUIRE) & 0xff;
 }
 
-static uint64_t read_index(const struct queue *s)
+uint64_t queue_read_index(const struct queue *s)
 {
 	return __atomic_load_n(s->read_index, __ATOMIC_ACQUIRE);
 }
@@ -125,33 +119,33 @@ static uint64_t read_index(const struct queue *s)
  * below it + size has been consumed in its previous lap, and its header was
  * set to INVALID then, so that a valid header is this lap's.
  */
-static bool publish(struct queue *s)
+bool queue_publish(struct queue *s)
 {
 	uint64_t claimed = atomic_load_explicit(&s->word, memory_order_acquire) & WORD_INDEX;
 	uint64_t from = atomic_load_explicit(&s->scan, memory_order_relaxed), to = from, read;
 
 	do {
-		read = read_index(s);
+		read = queue_read_index(s);
 		uint64_t limit = claimed < read + s->size ? claimed : read + s->size;
 
 		for (; to < limit; to++) {
 			hsa_kernel_dispatch_packet_t *p = &s->ring[to & s->mask];
-			int type = type_of(p);
+			int type = packet_type(p);
 
 			if (type == HSA_PACKET_TYPE_INVALID)
 				goto incomplete;
 			if (type == HSA_PACKET_TYPE_KERNEL_DISPATCH)
-				instrument(s, p, to);
+				queue_instrument(s, p, to);
 			else
 				bump(&s->others);
 		}
-	} while (to < claimed && read_index(s) != read);
+	} while (to < claimed && queue_read_index(s) != read);
 incomplete:
 	if (to == from)
 		return false;
 	atomic_store_explicit(&s->scan, to, memory_order_release);
 	__atomic_store_n(s->write_index, to, __ATOMIC_RELEASE);
-	ring_raw(s, to - 1);
+	queue_ring(s, to - 1);
 	return true;
 }
 
@@ -175,15 +169,15 @@ static void serve(struct queue *s)
 	if (word & WORD_DEAD)
 		return;
 	if (word & WORD_VIRT) {
-		if (!publish(s) && read_index(s) < s->base)
-			ring_raw(s, s->base - 1); /* the hardware is not through the raw ones */
+		if (!queue_publish(s) && queue_read_index(s) < s->base)
+			queue_ring(s, s->base - 1); /* the hardware is not through the raw ones */
 		return;
 	}
 	if (word & WORD_CLOSED)
 		queue_help(s, word);
 	uint64_t written = __atomic_load_n(s->write_index, __ATOMIC_ACQUIRE);
 	if (written)
-		ring_raw(s, written - 1);
+		queue_ring(s, written - 1);
 }
 
 void queue_drain_pend(struct queue *s)
@@ -233,166 +227,8 @@ bool queue_kick(struct queue *s)
 	    !queue_trylock(s))
 		return false;
 	if (atomic_load_explicit(&s->word, memory_order_acquire) & WORD_VIRT)
-		moved = publish(s);
+		moved = queue_publish(s);
 	queue_unlock(s);
 	queue_drain_pend(s);
 	return moved;
-}
-
-/*
- * Entrants that see TRANS stay out for a moment, a little longer after each
- * abort, so that a queue under constant load flips at last; nobody waits for
- * more than some microseconds.
- */
-#define FLIP_LOOKS 64
-
-static bool nobody_is_raw(struct queue *s)
-{
-	for (int i = 0; i < FLIP_LOOKS; i++) {
-		if (atomic_load_explicit(&s->word, memory_order_relaxed) != WORD_TRANS)
-			return false; /* an entrant aborted it */
-		if (!atomic_load_explicit(&s->inflight, memory_order_seq_cst) &&
-		    !atomic_load_explicit(&queue_untracked, memory_order_seq_cst))
-			return true;
-		cpu_relax();
-	}
-	return false;
-}
-
-static void open_window(struct queue *s, uint64_t index)
-{
-	atomic_store_explicit(&s->scan, index, memory_order_relaxed);
-	s->base = index;
-	atomic_store(&s->dispatches, 0);
-	atomic_store(&s->others, 0);
-	s->after = 0;
-	s->opened_ns = now_boottime();
-	atomic_store(&s->window_closed, 0);
-}
-
-/* Lock held, gate open. */
-static void flip(struct queue *s)
-{
-	uint64_t word = WORD_RAW;
-
-	/* seq_cst, here and on inflight: an entrant counts itself and then reads
-	 * the word; we write the word and then read the count. */
-	if (!atomic_compare_exchange_strong_explicit(&s->word, &word, WORD_TRANS, memory_order_seq_cst, memory_order_relaxed))
-		return;
-	bool alone = nobody_is_raw(s);
-	uint64_t index = __atomic_load_n(s->write_index, __ATOMIC_ACQUIRE);
-
-	word = WORD_TRANS;
-	if (alone) {
-		open_window(s, index);
-		if (atomic_compare_exchange_strong_explicit(&s->word, &word, WORD_VIRT | index, memory_order_seq_cst,
-							    memory_order_relaxed)) {
-			/* Now the window is real; nothing is published before the
-			 * lock is ours no more. release: pairs with the worker. */
-			atomic_store_explicit(&s->window_generation, atomic_load(&gate.generation), memory_order_release);
-			COUNT(flips);
-			return;
-		}
-	}
-	atomic_compare_exchange_strong_explicit(&s->word, &word, WORD_RAW, memory_order_seq_cst, memory_order_relaxed);
-	COUNT(flip_aborts);
-	uint32_t aborts = atomic_fetch_add_explicit(&s->aborts, 1, memory_order_relaxed);
-	atomic_store_explicit(&s->skip, aborts < 8 ? 1u << aborts : 256, memory_order_relaxed);
-}
-
-void queue_try_flip(struct queue *s)
-{
-	uint32_t skip = atomic_load_explicit(&s->skip, memory_order_relaxed);
-
-	if (skip) {
-		atomic_store_explicit(&s->skip, skip - 1, memory_order_relaxed);
-		return;
-	}
-	if (!queue_trylock(s))
-		return;
-	/* Read again under the lock: disarming closes the gate and then takes
-	 * this lock, so no flip can come after it has passed. */
-	if (atomic_load(&gate.flips) && atomic_load(&s->window_generation) != atomic_load(&gate.generation))
-		flip(s);
-	queue_unlock(s);
-	queue_drain_pend(s);
-}
-
-/* Complete packets beyond an incomplete one are still hidden from the
- * hardware: instrument them too. Marks them in s->filled. */
-static void instrument_beyond_gaps(struct queue *s, uint64_t from, uint64_t claimed)
-{
-	uint64_t read = read_index(s);
-	uint64_t limit = claimed < read + s->size ? claimed : read + s->size;
-
-	for (uint64_t at = from; at < limit; at++) {
-		hsa_kernel_dispatch_packet_t *p = &s->ring[at & s->mask];
-		uint64_t slot = at & s->mask;
-		int type = type_of(p);
-
-		if (type == HSA_PACKET_TYPE_INVALID)
-			continue;
-		if (type == HSA_PACKET_TYPE_KERNEL_DISPATCH)
-			instrument(s, p, at);
-		else
-			bump(&s->others);
-		s->filled[slot / 64] |= 1ull << slot % 64;
-	}
-}
-
-static bool was_filled(struct queue *s, uint64_t index)
-{
-	uint64_t slot = index & s->mask, bit = 1ull << slot % 64;
-	bool set = s->filled[slot / 64] & bit;
-
-	s->filled[slot / 64] &= ~bit; /* ready for the next close */
-	return set;
-}
-
-static void report_range(struct queue *s, uint64_t from, uint64_t count)
-{
-	struct outcome o = {.queue = s, .kind = OUTCOME_RANGE, .reason = RTL_REASON_AFTER_DETACH, .count = count};
-
-	if (!count)
-		return;
-	o.entry.index = from;
-	s->after += count;
-	while (!handoff_push(&o))
-		sys_yield(); /* our own thread, or one that destroys its queue: the worker drains */
-}
-
-static void report_unpublished(struct queue *s, uint64_t from, uint64_t claimed)
-{
-	uint64_t first = from;
-
-	for (uint64_t at = from; at < claimed; at++) {
-		if (at - from >= s->size || !was_filled(s, at))
-			continue;
-		report_range(s, first, at - first);
-		first = at + 1;
-	}
-	report_range(s, first, claimed - first);
-}
-
-void queue_close(struct queue *s)
-{
-	uint64_t word = atomic_load(&s->word);
-
-	if (!(word & WORD_VIRT))
-		return;
-	publish(s);
-	uint64_t scan = atomic_load(&s->scan);
-	instrument_beyond_gaps(s, scan, atomic_load(&s->word) & WORD_INDEX);
-	word = atomic_load(&s->word);
-	while (!atomic_compare_exchange_weak_explicit(&s->word, &word, (word & WORD_INDEX) | WORD_CLOSED, memory_order_acq_rel,
-						      memory_order_acquire))
-		;
-	uint64_t claimed = word & WORD_INDEX;
-	queue_help(s, claimed | WORD_CLOSED);
-	if (claimed != scan)
-		ring_raw(s, claimed - 1);
-	s->closed_index = claimed;
-	s->closed_ns = now_boottime();
-	report_unpublished(s, scan, claimed);
-	atomic_store_explicit(&s->window_closed, 1, memory_order_release);
 }

@@ -1,6 +1,6 @@
 /*
- * publish.h: what happens to a queue at its doorbell, and how it turns
- * virtual and raw again. The states and their orderings: queues.h.
+ * publish.h: what happens to a queue at its doorbell (publish.c), and how it
+ * turns virtual and raw again (flip.c). The states: queues.h.
  */
 #ifndef RTL_PUBLISH_H
 #define RTL_PUBLISH_H
@@ -27,5 +27,28 @@ bool queue_kick(struct queue *s);
 /* Lock held: publishes what is complete, turns the queue raw, and reports the
  * slots claimed while virtual that are not published. */
 void queue_close(struct queue *s);
+
+/* --- between publish.c and flip.c; with the queue's lock ------------------- */
+
+/* Publishes the complete packets of a virtual queue; false: there were none. */
+bool queue_publish(struct queue *s);
+
+/* A complete dispatch packet that the hardware has not seen: counts it, gives
+ * it a signal or notes its own, hands it to the worker. */
+void queue_instrument(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_t index);
+
+/* hsa_packet_type_t; acquire: the packet's body and its stamp can be read. */
+int packet_type(const hsa_kernel_dispatch_packet_t *p);
+
+uint64_t queue_read_index(const struct queue *s);
+
+/* The real doorbell. */
+void queue_ring(struct queue *s, uint64_t index);
+
+/* Counters with one writer at a time and readers that want no order. */
+static inline void bump(_Atomic uint64_t *counter)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
+}
 
 #endif

@@ -223,6 +223,18 @@ static size_t parts_size(void)
 	return total;
 }
 
+#define ENTRIES_PER_PAGE (RTL_PAGE / sizeof(struct entry))
+#define BACKED_READY 1024 /* entries of a state held ready */
+#define BACKED_AHEAD 4096 /* entries of a queue in use */
+
+/* The memory was given back at the end of the last session. */
+static void nothing_is_backed(struct queue *s)
+{
+	s->backed = atomic_load(&s->entry_head) & ~(ENTRIES_PER_PAGE - 1);
+	s->backed_end = s->backed + BACKLOG;
+	s->stamps_backed = 0;
+}
+
 /* All memory of a state at once, lazily backed: it costs what is touched. */
 static struct queue *make_state(void)
 {
@@ -241,8 +253,33 @@ static struct queue *make_state(void)
 	s->entries = (struct entry *)part[PART_ENTRIES];
 	s->filled = (uint64_t *)part[PART_FILLED];
 	s->pending = (struct entry *)part[PART_PENDING];
+	nothing_is_backed(s);
 	atomic_store(&s->word, WORD_DEAD);
 	return s;
+}
+
+static void back_entries(struct queue *s, uint64_t ahead)
+{
+	uint64_t to = atomic_load_explicit(&s->entry_head, memory_order_relaxed) + ahead;
+
+	if (s->backed == s->backed_end || s->backed + ahead / 2 > to)
+		return; /* all of them, or enough */
+	to = to < s->backed_end ? to & ~(ENTRIES_PER_PAGE - 1) : s->backed_end;
+	while (s->backed < to) {
+		uint64_t at = s->backed & (BACKLOG - 1), n = to - s->backed;
+
+		n = n < BACKLOG - at ? n : BACKLOG - at;
+		back_memory(&s->entries[at], n * sizeof *s->entries);
+		s->backed += n;
+	}
+}
+
+void queue_back(struct queue *s)
+{
+	back_entries(s, BACKED_AHEAD);
+	if (!s->stamps_backed)
+		back_memory(s->stamps, s->size * sizeof *s->stamps);
+	s->stamps_backed = 1;
 }
 
 void queue_forget_memory(void)
@@ -274,6 +311,7 @@ void queue_reset_all(void)
 		atomic_store(&s->hsa, NULL);
 		s->pending_count = 0;
 		atomic_store(&s->entry_tail, atomic_load(&s->entry_head));
+		nothing_is_backed(s);
 		reset(s);
 		put_ready(s);
 	}
@@ -288,8 +326,10 @@ static int stock_ready(void)
 
 		/* Taken by an application thread meanwhile: still ours to fill, the
 		 * free signals have one producer. */
-		if (s)
-			err = pool_fill(s, config.signal_pool);
+		if (!s)
+			continue;
+		back_entries(s, BACKED_READY);
+		err = pool_fill(s, config.signal_pool);
 	}
 	return err;
 }

@@ -121,6 +121,8 @@ struct queue {
 	uint32_t agent; /* index into agents + 1, 0: unknown */
 	uint32_t profiled_by_us;
 	int64_t owed; /* dispatches that wrappers have taken and not yet handed over */
+	uint64_t backed, backed_end; /* entries below backed have memory; at backed_end all have */
+	uint32_t stamps_backed;
 	uint64_t want_signals;  /* free ones to keep */
 	uint64_t seen_starved;
 	uint64_t dead_since_ns;
@@ -155,6 +157,9 @@ int queue_make_ready(uint32_t n);
  * wrapper keeps account; a thread left in one by the last session finds its
  * state raw until the grace is over, and the grace waits for it. */
 void queue_reset_all(void);
+
+/* Worker only: keeps memory ready behind what a queue's threads write next. */
+void queue_back(struct queue *s);
 
 /* Gives the memory behind all states back; they stay mapped. */
 void queue_forget_memory(void);

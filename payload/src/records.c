@@ -64,7 +64,7 @@ static bool tell_identity(struct queue *s)
 
 static bool has_window(struct queue *s)
 {
-	/* acquire: pairs with flip() in publish.c */
+	/* acquire: pairs with flip() in flip.c */
 	return atomic_load_explicit(&s->window_generation, memory_order_acquire) == atomic_load(&gate.generation);
 }
 

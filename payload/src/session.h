@@ -20,7 +20,7 @@
  *         cleared comes after everything that the worker did with signals.
  * flips   queues may turn virtual. Disarming clears it and then takes every
  *         queue's lock; a flip holds that lock and reads it again, so that
- *         none slips in behind (publish.c).
+ *         none slips in behind (flip.c).
  */
 struct gate {
 	CACHE_ALIGNED _Atomic uint32_t track;

@@ -10,7 +10,12 @@
 #define HANDLE_GONE 1ull /* a destroyed signal's place */
 
 /* state: generation << 2 | one of these */
-enum { IDLE = 0, PENDING = 1, FILLING = 2 };
+enum {
+	IDLE = 0,
+	PENDING = 1, /* the entry's dispatch is to be timed */
+	FILLING = 2,
+	CROWDED = 3, /* several packets were published on it, and none is timed */
+};
 #define STATE(generation, what) ((uint64_t)(generation) << 2 | (what))
 
 /* Fields below state are written in FILLING only and read optimistically: a
@@ -40,9 +45,15 @@ int signals_init(void)
 	return table ? 0 : -ENOMEM;
 }
 
+/* The runtime makes signals in blocks: neighbours in memory, which are used
+ * together, are neighbours here, on one page. */
+#define NEIGHBOURS_BITS 4
+
 static uint32_t place_of(uint64_t handle)
 {
-	return (uint32_t)((handle >> 6) * 0x9E3779B97F4A7C15ull >> 44) & (SIGNALS - 1);
+	uint64_t line = handle >> 6, group = (line >> NEIGHBOURS_BITS) * 0x9E3779B97F4A7C15ull >> 44;
+
+	return (uint32_t)(group << NEIGHBOURS_BITS | (line & ((1 << NEIGHBOURS_BITS) - 1))) & (SIGNALS - 1);
 }
 
 static struct app_signal *find(uint64_t handle)
@@ -146,6 +157,7 @@ static void deliver(struct outcome *o)
 	if (!handoff_push(o)) {
 		atomic_fetch_add(&o->queue->undelivered, 1);
 		COUNT(untimed[RTL_REASON_BACKLOG]);
+		COUNT(records_lost);
 	}
 }
 
@@ -187,44 +199,69 @@ static void harvest_or_end(struct app_signal *a, uint32_t reason)
 		end_untimed(a, f == FIRED_LATE ? RTL_REASON_NO_TIMES : reason);
 }
 
-/*
- * A second packet on a signal that is still pending: either may write the
- * times last. The first is given up (counted); the second's times are exact if
- * it starts after all others have ended, which its barrier bit on the same
- * queue says.
- */
-static bool share(struct app_signal *a, struct queue *s, const struct entry *entry, uint64_t *packets, int64_t *value)
+/* Packets that nobody waits for are still in flight on a. */
+static bool is_crowded(struct app_signal *a, const amd_signal_t *hw)
 {
-	*packets = RELAXED(&a->packets) + 1;
-	*value = RELAXED(&a->armed_value);
-	bool in_order = RELAXED(&a->queue) == s && (entry->flags & ENTRY_BARRIER);
+	/* acquire: pairs with the release at the end of signal_arm */
+	return (atomic_load_explicit(&a->state, memory_order_acquire) & 3) == CROWDED &&
+	       __atomic_load_n(&hw->value, __ATOMIC_ACQUIRE) > RELAXED(&a->armed_value) - (int64_t)RELAXED(&a->packets);
+}
+
+/* A packet among those in flight on its signal. */
+struct sharing {
+	int64_t value;       /* before any of them */
+	uint64_t packets;    /* this one included */
+	struct queue *queue; /* of all of them, NULL: of several */
+	bool exact;          /* the times will be this one's */
+};
+
+/*
+ * Others are in flight, and any may write the times last. An earlier one is
+ * given up (counted); this one's times are exact if it starts after all others
+ * have ended, which its barrier bit on the same queue says.
+ */
+static struct sharing share(struct app_signal *a, struct queue *s, const struct entry *entry)
+{
+	bool same = RELAXED(&a->queue) == s;
+	struct sharing with = {
+		.value = RELAXED(&a->armed_value),
+		.packets = RELAXED(&a->packets) + 1,
+		.queue = same ? s : NULL,
+		.exact = same && (entry->flags & ENTRY_BARRIER),
+	};
 
 	end_untimed(a, RTL_REASON_SHARED_SIGNAL);
-	return in_order;
+	return with;
 }
 
 uint32_t signal_arm(struct queue *s, uint64_t handle, const struct entry *entry, uint64_t *ref)
 {
 	amd_signal_t *hw = (amd_signal_t *)handle;
 	struct app_signal *a = find(handle);
-	uint64_t packets = 1;
 
 	if (!a && !(a = enter(handle)))
 		return RTL_REASON_SIGNAL_TABLE;
-	int64_t value = __atomic_load_n(&hw->value, __ATOMIC_RELAXED);
-	if (harvest(a) != FIRED && !share(a, s, entry, &packets, &value))
-		return RTL_REASON_SHARED_SIGNAL;
+	bool alone = harvest(a) == FIRED && !is_crowded(a, hw);
+	/* The value as the harvest found it: who was in flight has decremented it. */
+	struct sharing with = {.value = __atomic_load_n(&hw->value, __ATOMIC_RELAXED), .packets = 1, .queue = s, .exact = true};
+	if (!alone)
+		with = share(a, s, entry);
 	uint64_t state = atomic_load_explicit(&a->state, memory_order_acquire);
-	if ((state & 3) != IDLE ||
-	    !atomic_compare_exchange_strong_explicit(&a->state, &state, state | FILLING, memory_order_acq_rel, memory_order_relaxed))
+	if (((state & 3) != IDLE && (state & 3) != CROWDED) ||
+	    !atomic_compare_exchange_strong_explicit(&a->state, &state, (state & ~3ull) | FILLING, memory_order_acq_rel,
+						     memory_order_relaxed))
 		return RTL_REASON_SHARED_SIGNAL; /* armed from another queue at this moment */
 	uint32_t generation = (uint32_t)(state >> 2) + 1;
-	SET_RELAXED(&a->armed_value, value);
-	SET_RELAXED(&a->packets, packets);
+	SET_RELAXED(&a->armed_value, with.value);
+	SET_RELAXED(&a->packets, with.packets);
 	SET_RELAXED(&a->old_start, hw->start_ts);
 	SET_RELAXED(&a->old_end, hw->end_ts);
-	SET_RELAXED(&a->queue, s);
+	SET_RELAXED(&a->queue, with.queue);
 	SET_RELAXED(&a->armed_at, stamp_time());
+	if (!with.exact) {
+		atomic_store_explicit(&a->state, STATE(generation, CROWDED), memory_order_release); /* pairs with is_crowded */
+		return RTL_REASON_SHARED_SIGNAL;
+	}
 	copy_in(a, entry);
 	atomic_store_explicit(&a->state, STATE(generation, PENDING), memory_order_release); /* pairs with signal_poll */
 	*ref = (uint64_t)(a - table) << 32 | generation;
@@ -264,21 +301,38 @@ enum signal_state signal_poll(uint64_t ref, bool (*plausible)(const struct outco
 	return r;
 }
 
+/* The application begins anew: nothing is in flight any more. */
+static void empty(struct app_signal *a)
+{
+	uint64_t state = RELAXED(&a->state);
+
+	if ((state & 3) == CROWDED)
+		atomic_compare_exchange_strong_explicit(&a->state, &state, state & ~3ull, memory_order_relaxed,
+							memory_order_relaxed);
+}
+
 void signal_before_set(uint64_t handle)
 {
 	struct app_signal *a = find(handle);
 
-	if (LIKELY(!a || (RELAXED(&a->state) & 3) != PENDING))
+	if (!a)
 		return;
-	harvest_or_end(a, RTL_REASON_REARMED);
+	prefetch_for_write(a, sizeof *a); /* the worker's core has it, and signal_arm() comes next */
+	empty(a);
+	if ((RELAXED(&a->state) & 3) == PENDING)
+		harvest_or_end(a, RTL_REASON_REARMED);
 }
 
 void signal_before_add(uint64_t handle, int64_t delta)
 {
 	struct app_signal *a = find(handle);
 
-	if (LIKELY(!a || (RELAXED(&a->state) & 3) != PENDING))
+	if (LIKELY(!a || (RELAXED(&a->state) & 3) == IDLE))
 		return;
+	if ((RELAXED(&a->state) & 3) == CROWDED) {
+		atomic_fetch_add_explicit(&a->armed_value, delta, memory_order_relaxed);
+		return;
+	}
 	switch (harvest(a)) {
 	case UNFIRED: /* it will be decremented from there */
 		atomic_fetch_add_explicit(&a->armed_value, delta, memory_order_relaxed);
@@ -297,6 +351,7 @@ void signal_before_destroy(uint64_t handle)
 
 	if (LIKELY(!a))
 		return;
+	empty(a); /* the next signal in this place starts alone */
 	harvest_or_end(a, RTL_REASON_DESTROYED);
 	while (atomic_load_explicit(&hazard, memory_order_seq_cst) == handle)
 		sys_yield(); /* the worker is between two loads */

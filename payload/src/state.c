@@ -22,6 +22,7 @@
 #include "signals.h"
 #include "threads.h"
 #include "worker.h"
+#include "wrappers.h"
 
 #define READY_AT_START 8
 #define LOCK_TIMEOUT_NS (10 * NS_PER_S)
@@ -75,7 +76,7 @@ static hsa_status_t shut_down(void)
  */
 static int hold_runtime(void)
 {
-	if (!runtime_open() || rt.init())
+	if (atomic_load(&wrap_shutting_down) || !runtime_open() || rt.init())
 		return control_fail(-ENODEV, "the HSA runtime is loaded, but hsa_init has not been called (or hsa_shut_down has)");
 	return 0;
 }

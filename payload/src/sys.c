@@ -115,6 +115,15 @@ void forget_memory(void *p, size_t size)
 		madvise(p, size, MADV_DONTNEED);
 }
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+void back_memory(void *p, size_t size)
+{
+	madvise(p, size, MADV_POPULATE_WRITE);
+}
+
 void sys_close(int fd)
 {
 	if (fd >= 0)

@@ -68,6 +68,9 @@ void *map_memory(size_t size);
 void unmap_memory(void *p, size_t size);
 /* The pages read as zero again and cost nothing. */
 void forget_memory(void *p, size_t size);
+/* Backs whole pages before an application thread has to fault them in; changes
+ * nothing in them. Before Linux 5.14 without effect. Our threads only. */
+void back_memory(void *p, size_t size);
 
 /* A sealed memfd of exactly size bytes, mapped shared and not inherited by
  * forked children. *fd is close-on-exec and kept out of the low numbers. */

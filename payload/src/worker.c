@@ -42,6 +42,8 @@ static struct {
 	uint64_t armed_ns, detached_ns;
 } last_words;
 
+static void take_entries(struct queue *s);
+
 static uint64_t take_outcomes(void)
 {
 	struct outcome o;
@@ -52,6 +54,8 @@ static uint64_t take_outcomes(void)
 		uint32_t launch = o.kind == OUTCOME_RANGE ? 0 : launch_id(s, &o.entry);
 
 		s->owed -= o.owed;
+		if (o.kind == OUTCOME_RANGE && !s->agent)
+			take_entries(s); /* closed before we came by: its dispatches name its agent */
 		if (o.kind == OUTCOME_RANGE)
 			tell_untimed(s, &o.entry, 0, o.count, o.reason);
 		else if (o.kind == OUTCOME_UNTIMED)
@@ -266,6 +270,7 @@ static uint64_t serve(struct queue *s, uint64_t now)
 		n++;
 	}
 	tell_queue(s, false);
+	queue_back(s);
 	keep_signals(s);
 	return n;
 }
@@ -310,6 +315,7 @@ static uint64_t one_round(void)
 	n += take_outcomes();
 	if (!atomic_load(&draining))
 		queue_make_ready(READY_QUEUES);
+	handoff_back();
 	ring_flush();
 	update_counters();
 	atomic_store(&outstanding, count_outstanding());

@@ -68,7 +68,7 @@ static bool enter_raw(struct queue *s)
 			return false;
 	}
 	let_flip(s);
-	/* seq_cst, both: see flip() in publish.c */
+	/* seq_cst, both: see flip() in flip.c */
 	atomic_fetch_add_explicit(&s->inflight, 1, memory_order_seq_cst);
 	for (;;) {
 		uint64_t word = atomic_load_explicit(&s->word, memory_order_seq_cst);

@@ -11,6 +11,8 @@
 #define CATCH_UP_NS (100 * NS_PER_MS)
 #define EXIT_DRAIN_NS (200 * NS_PER_MS)
 
+_Atomic uint32_t wrap_shutting_down;
+
 static bool tracking(void)
 {
 	return in_owner() && atomic_load_explicit(&gate.track, memory_order_acquire);
@@ -57,9 +59,12 @@ hsa_status_t wrap_executable_destroy(hsa_executable_t executable)
  * attaches anew if the runtime is still there. */
 hsa_status_t wrap_shut_down(void)
 {
+	atomic_fetch_add(&wrap_shutting_down, 1); /* first: no session begins between our end and the runtime's */
 	if (tracking()) {
 		session_cancel();
 		session_disarm(RTL_END_SHUT_DOWN, EXIT_DRAIN_NS);
 	}
-	return NEXT(SHUT_DOWN, hsa_status_t (*)(void))();
+	hsa_status_t status = NEXT(SHUT_DOWN, hsa_status_t (*)(void))();
+	atomic_fetch_sub(&wrap_shutting_down, 1);
+	return status;
 }
