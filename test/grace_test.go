@@ -11,7 +11,7 @@ import (
 
 // slow has threads that are inside a raw index function for milliseconds.
 func slow() harness.Workload {
-	return stress(8, 2, 64, "--slow-raw", "500", "--hang", "4")
+	return stress(8, 2, 64, "--slow-raw", "100", "--hang", "4")
 }
 
 // Without the grace a slot is doubled or lost, or nothing moves any more. If

@@ -52,7 +52,7 @@ func TestInventory(t *testing.T) {
 			before, slots := p.Snapshot(t), p.Slots(t)
 			r := p.Begin(t)
 			harness.Until(t, "slots are patched", 10*time.Second, func() bool { return len(p.Slots(t).Differ(slots)) >= 10 })
-			harness.Until(t, "the session is active", 10*time.Second, func() bool { return p.Status(t).State == "active" })
+			active(t, p)
 			r.Interrupt(t)
 			run := r.Wait(t)
 			if changed := p.Slots(t).Differ(slots); len(changed) > 0 {

@@ -2,6 +2,8 @@ package test
 
 import (
 	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,12 +13,12 @@ import (
 
 // Attach, detach, attach … under load: one program, many traces, one truth.
 func TestReattach(t *testing.T) {
-	cycles := 20
+	cycles, pace := 20, "20"
 	if harness.Long() {
-		cycles = 500
+		cycles, pace = 500, "200"
 	}
 	for name, w := range map[string]harness.Workload{
-		"stress": stress(6, 2, 64, "--pace", "20"),
+		"stress": stress(9, 2, 64, "--pace", pace),
 		"serve":  {Program: "serve", Args: []string{"--threads", "3", "--streams", "4"}},
 	} {
 		t.Run(name, func(t *testing.T) { reattach(t, w, cycles) })
@@ -40,30 +42,99 @@ func reattach(t *testing.T, w harness.Workload, cycles int) {
 	check(t, p, p.TIDs(), runs...).MustHaveRecorded(100 * cycles)
 }
 
-// The application shuts its runtime down and starts it anew under a recording:
-// the tool goes on in a further session, or ends cleanly. Here it goes on.
+// The application shuts its runtime down and starts it anew, again and again,
+// under one recording: the tool goes on in further sessions of one trace.
 func TestShutDown(t *testing.T) {
-	for _, seconds := range []int{1, 2} {
-		t.Run(fmt.Sprint(seconds), func(t *testing.T) {
-			w := stress(4, 2, 64, "--pace", "10", "--cycles", "3")
-			w.Args = append(w.Args, "--seconds", fmt.Sprint(seconds))
-			p := harness.Start(t, w)
-			run := p.TryRecord(t, time.Duration(seconds)*3300*time.Millisecond)
-			counts := p.Finish(t)
-			if run.Code != session.TargetExited && run.Code != session.OK {
-				t.Errorf("exit code %d\n%s", run.Code, run.Stderr)
-			}
-			log := p.Truth(t)
-			log.MustHoldOnce(t, counts)
-			c := harness.Compare(t, log)
-			c.Producers = false // each cycle has threads of its own
-			tr := harness.ReadTrace(t, run.Trace)
-			c.Add(tr)
-			c.Finish(nil)
-			c.MustHaveRecorded(1000)
-			if len(tr.Sessions) != 3 {
-				t.Errorf("%d sessions in the trace, the application had 3 runtimes\n%s", len(tr.Sessions), run.Stderr)
-			}
+	const runtimes = 10
+	w := stress(4, 2, 64, "--pace", "10", "--cycles", fmt.Sprint(runtimes))
+	w.Args = append(w.Args, "--seconds", "5")
+	p := harness.Start(t, w)
+	run := p.Begin(t).Wait(t)
+	run.MustBe(t, session.TargetExited)
+	counts := p.Finish(t)
+	if strings.Contains(p.Output(), "Warning") {
+		t.Errorf("the runtime complains:\n%s", p.Output())
+	}
+	log := p.Truth(t)
+	log.MustHoldOnce(t, counts)
+	c := harness.Compare(t, log)
+	c.Producers = false // each runtime has threads of its own
+	tr := harness.ReadTrace(t, run.Trace)
+	c.Add(tr)
+	c.Finish(nil)
+	c.MustHaveRecorded(1000)
+	if n := len(tr.Sessions); n < 2 || n > runtimes {
+		t.Errorf("%d sessions in the trace, the application had %d runtimes\n%s", n, runtimes, run.Stderr)
+	}
+	t.Logf("%d sessions for %d runtimes", len(tr.Sessions), runtimes)
+}
+
+// The application ends in an orderly way: all that it did is in the trace.
+func TestExit(t *testing.T) {
+	p := harness.Start(t, stress(6, 2, 64, "--pace", "10"))
+	r := p.Begin(t)
+	active(t, p)
+	counts := p.Quit(t)
+	run := r.Wait(t)
+	run.MustBe(t, session.TargetExited)
+	log := p.Truth(t)
+	log.MustHoldOnce(t, counts)
+	c := harness.Compare(t, log)
+	c.Add(harness.ReadTrace(t, run.Trace))
+	c.Finish(nil)
+	c.MustHaveRecorded(10)
+}
+
+// It is killed: the trace is sound up to that moment.
+func TestKill(t *testing.T) {
+	p := harness.Start(t, stress(6, 2, 64, "--pace", "10"))
+	r := p.Begin(t)
+	active(t, p)
+	harness.Until(t, "it has dispatched under the recording", 10*time.Second, p.Dispatches(t, 5000))
+	p.Kill()
+	run := r.Wait(t)
+	run.MustBe(t, session.TargetExited)
+	c := harness.Compare(t, p.Truth(t))
+	c.Killed = true
+	c.Add(harness.ReadTrace(t, run.Trace))
+	c.Finish(nil)
+	c.MustHaveRecorded(100)
+}
+
+// The recorder is killed: what it had written can be read, and is true.
+func TestRecorderKilled(t *testing.T) {
+	p := harness.Start(t, stress(6, 2, 64, "--pace", "10"))
+	r := p.Begin(t, "--set", "RTL_RECORDER_TIMEOUT_MS=500")
+	active(t, p)
+	harness.Until(t, "the trace grows", 10*time.Second, func() bool {
+		info, err := os.Stat(r.Trace())
+		return err == nil && info.Size() > 1<<20
+	})
+	r.Kill()
+	harness.Until(t, "the payload has detached by itself", 10*time.Second, func() bool { return p.Status(t).State == "dormant" })
+	counts := p.Quit(t)
+	log := p.Truth(t)
+	log.MustHoldOnce(t, counts)
+	c := harness.Compare(t, log)
+	c.Killed = true
+	c.Add(harness.ReadTrace(t, r.Trace()))
+	c.Finish(nil)
+	c.MustHaveRecorded(1000)
+}
+
+// The smallest ring under full load: what is lost is said, and is not more.
+func TestSmallRing(t *testing.T) {
+	for _, policy := range []string{"discard", "lossless"} {
+		t.Run(policy, func(t *testing.T) {
+			p := harness.Start(t, stress(8, 2, 256))
+			run := p.RecordLast(t, 500*time.Millisecond, "--buffer-size", "64KiB", "--buffer-policy", policy)
+			check(t, p, p.TIDs(), run).MustHaveRecorded(1000)
 		})
 	}
+}
+
+// active waits until the recording has begun.
+func active(t *testing.T, p *harness.Process) {
+	t.Helper()
+	harness.Until(t, "the session is active", 10*time.Second, func() bool { return p.Status(t).State == "active" })
 }

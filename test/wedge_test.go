@@ -41,7 +41,7 @@ func TestWedgedControlDetach(t *testing.T) {
 	p := harness.Start(t, stress(6, 2, 64, "--pace", "10"))
 	slots := p.Slots(t)
 	r := p.Begin(t, "--payload", harness.TestPayload(t), "--set", "RTL_TEST_WEDGE_CONTROL=1", "--set", "RTL_RECORDER_TIMEOUT_MS=600000")
-	harness.Until(t, "the session is active", 10*time.Second, func() bool { return p.Status(t).State == "active" })
+	active(t, p)
 	r.Kill()
 	run := harness.Tool(t, "detach", strconv.Itoa(p.PID))
 	run.MustBe(t, session.OK)
@@ -60,7 +60,7 @@ func TestRecorderDies(t *testing.T) {
 	p := harness.Start(t, stress(6, 2, 64, "--pace", "10"))
 	slots := p.Slots(t)
 	r := p.Begin(t, "--set", "RTL_RECORDER_TIMEOUT_MS=1000")
-	harness.Until(t, "the session is active", 10*time.Second, func() bool { return p.Status(t).State == "active" })
+	active(t, p)
 	r.Kill()
 	harness.Until(t, "the payload has detached by itself", 10*time.Second, func() bool { return p.Status(t).State == "dormant" })
 	if changed := p.Slots(t).Differ(slots); len(changed) > 0 {

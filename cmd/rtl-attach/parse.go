@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"strconv"
@@ -63,6 +64,10 @@ func parseSettings(settings []string) ([]envbuf.Var, error) {
 			return nil, fmt.Errorf("--set %q: NAME=VALUE is needed", s)
 		}
 		vars = append(vars, envbuf.Var{Name: name, Value: value})
+	}
+	var fault *envbuf.Fault
+	if _, err := envbuf.Resolve(vars); errors.As(err, &fault) {
+		return nil, fmt.Errorf("--set %s", fault.What)
 	}
 	return vars, nil
 }

@@ -105,7 +105,7 @@ func record(f recordFlags) (session.ExitCode, error) {
 		return session.Usage, usageError{err}
 	}
 	if o.Library, err = f.library(); err != nil {
-		return session.Failed, err
+		return session.Failed, session.NoPayload(f.pid, err)
 	}
 	ui := newUI(f.quiet, f.verbose)
 	stop, skip, release := interrupts(ui)

@@ -23,8 +23,8 @@ type ui struct {
 	terminal bool
 	drawn    bool // a progress line is on the screen
 	drawnAt  time.Time
+	began    time.Time     // of the recording; zero: not yet
 	stopped  time.Duration // into the recording when it was interrupted
-	elapsed  time.Duration
 }
 
 func newUI(quiet, verbose bool) *ui {
@@ -58,6 +58,9 @@ func (u *ui) talk(mark, verb, format string, args ...any) {
 func (u *ui) Preflight(facts string) { u.talk("✓", "preflight", "%s", facts) }
 
 func (u *ui) Attached(how string, threads int, paused time.Duration) {
+	u.mu.Lock()
+	u.began = time.Now()
+	u.mu.Unlock()
 	switch threads {
 	case 0:
 		u.talk("✓", "attached", "%s, nothing paused", how)
@@ -68,8 +71,8 @@ func (u *ui) Attached(how string, threads int, paused time.Duration) {
 	}
 }
 
-func (u *ui) Detaching(why string) {
-	if u.verbose {
+func (u *ui) Detaching(why string, expected bool) {
+	if u.verbose || !expected {
 		u.talk("·", "detaching", "%s", why)
 	}
 }
@@ -87,7 +90,6 @@ func (u *ui) Debug(text string) {
 func (u *ui) Recording(elapsed, total time.Duration, p collector.Progress) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.elapsed = elapsed
 	if u.quiet || !u.terminal || time.Since(u.drawnAt) < drawPeriod {
 		return
 	}
@@ -108,7 +110,9 @@ func bar(elapsed, total time.Duration) string {
 
 func (u *ui) interrupted() {
 	u.mu.Lock()
-	u.stopped = u.elapsed
+	if !u.began.IsZero() {
+		u.stopped = time.Since(u.began)
+	}
 	u.mu.Unlock()
 	if !u.quiet {
 		u.say("^C detaching (press again to skip the drain)…")
@@ -120,7 +124,7 @@ func (u *ui) finish() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.erase()
-	if u.stopped > 0 {
+	if u.stopped > 0 && !u.quiet {
 		fmt.Fprintf(os.Stderr, "stopped early at %.1fs\n", u.stopped.Seconds())
 	}
 }
@@ -152,7 +156,7 @@ func fail(err error) session.ExitCode {
 	}
 	fmt.Fprintf(os.Stderr, "rtl-attach: error: %s\n", safe(err.Error()))
 	if errors.As(err, &usage) || isCobraUsage(err) {
-		fmt.Fprintln(os.Stderr, "  fix     see rtl-attach --help")
+		fmt.Fprintln(os.Stderr, "  fix     see rtl-attach --help\n  target  not touched")
 		return session.Usage
 	}
 	return session.Failed

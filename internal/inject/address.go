@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"time"
 	"unsafe"
 
 	"github.com/rtl-attach/rtl-attach/internal/target"
@@ -46,9 +48,32 @@ func chooseBase(maps []target.Map) (target.Addr, error) {
 // span is a range of addresses.
 type span struct{ start, end target.Addr }
 
+// grown is the age from which a mapping in use by nobody is a dead tool's:
+// one that works takes some milliseconds from the mapping to its thread.
+const grown = 150 * time.Millisecond
+
 // leftovers finds the mappings of tools that died before any thread of theirs
-// ran, or whose thread could not be made.
-func leftovers(t *target.Target, l *libc, maps []target.Map) []span {
+// ran, or whose thread could not be made. The lock of package target keeps
+// live tools apart, but not across network namespaces: hence the second look.
+func leftovers(t *target.Target, l *libc, maps []target.Map) ([]span, error) {
+	first := unused(t, l, maps)
+	if len(first) == 0 {
+		return nil, nil
+	}
+	time.Sleep(grown)
+	maps, err := t.Maps()
+	if err != nil {
+		return nil, err
+	}
+	old := slices.DeleteFunc(unused(t, l, maps), func(s span) bool { return !slices.Contains(first, s) })
+	return old[:min(len(old), oldMax)], nil
+}
+
+// oldMax bounds a chain: each dead tool's mapping is one more call.
+const oldMax = 8
+
+// unused lists the mappings of ours that nobody uses now.
+func unused(t *target.Target, l *libc, maps []target.Map) []span {
 	var found []span
 	for i, code := range maps {
 		if code.Start&(markStep-1) != markBits || !code.Anonymous() ||

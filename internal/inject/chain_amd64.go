@@ -61,7 +61,8 @@ func chainBytes(n, xstate int) int {
 // its address, and the registers that set it off. now are the thread's
 // registers, resume those with which it shall continue. It allocates nothing.
 func (c chain) build(buf []byte, now, resume *ptrace.Regs, mask uint64, xstate []byte, calls []call) (
-	frame []byte, at target.Addr, start ptrace.Regs) {
+	frame []byte, at target.Addr, start ptrace.Regs,
+) {
 	top := (resume.Rsp - redZone - uint64(len(xstate)) - 4) &^ 63
 	base := (top - uint64(len(calls)*linkBytes)) &^ 15
 	frame = buf[:top-base+uint64(len(xstate))+4]

@@ -20,8 +20,10 @@ func TestChain(t *testing.T) {
 	}
 	le := binary.LittleEndian
 	le.PutUint64(xstate[swReserved:], 0x2e7) // features
-	now := ptrace.Regs{Rsp: 0x7ffd12345678, Rip: 0x400100, Orig_rax: unix.SYS_FUTEX, Rax: ^uint64(511),
-		Rbx: 3, Rbp: 5, Eflags: 0x346, Cs: 0x33, Ss: 0x2b, R15: 15, Rdi: 77}
+	now := ptrace.Regs{
+		Rsp: 0x7ffd12345678, Rip: 0x400100, Orig_rax: unix.SYS_FUTEX, Rax: ^uint64(511),
+		Rbx: 3, Rbp: 5, Eflags: 0x346, Cs: 0x33, Ss: 0x2b, R15: 15, Rdi: 77,
+	}
 	resume := now
 	resume.Rip, resume.Rax = now.Rip-2, now.Orig_rax
 	calls := []call{
@@ -94,9 +96,18 @@ func checkXState(t *testing.T, fp, xstate []byte) {
 // sigreturn loads registers as the kernel does (struct sigcontext).
 func sigreturn(link []byte) ptrace.Regs {
 	w := func(i int) uint64 { return binary.LittleEndian.Uint64(link[mcontext+8*i:]) }
-	return ptrace.Regs{R8: w(0), R9: w(1), R10: w(2), R11: w(3), R12: w(4), R13: w(5), R14: w(6), R15: w(7),
+	return ptrace.Regs{
+		R8: w(0), R9: w(1), R10: w(2), R11: w(3), R12: w(4), R13: w(5), R14: w(6), R15: w(7),
 		Rdi: w(8), Rsi: w(9), Rbp: w(10), Rbx: w(11), Rdx: w(12), Rax: w(13), Rcx: w(14), Rsp: w(15),
-		Rip: w(16), Eflags: w(17), Cs: w(18) & 0xffff, Ss: w(18) >> 48}
+		Rip: w(16), Eflags: w(17), Cs: w(18) & 0xffff, Ss: w(18) >> 48,
+	}
+}
+
+// TestChainFits: the longest chain with the largest vector state.
+func TestChainFits(t *testing.T) {
+	if need := chainBytes(oldMax+2, chainMax/2); need > chainMax {
+		t.Errorf("%d bytes, there are %d", need, chainMax)
+	}
 }
 
 func TestChooseBase(t *testing.T) {

@@ -24,7 +24,7 @@ func (s *surgery) meet(ctx context.Context, rep *Report) (*talk, error) {
 	}
 	tid, err := s.t.ThreadByNSPID(int(b.Thread_tid))
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.abandoned())
 	}
 	rep.BootTID = tid
 	k, err := openTalk(s.t, b, tid)
@@ -76,8 +76,10 @@ func (s *surgery) abandoned() error {
 }
 
 func (s *surgery) bootFailed(b *boot) error {
-	names := map[uint32]string{failedPthreadCreate: "pthread_create", failedMemfd: "memfd_create",
-		failedTruncate: "ftruncate", failedSeal: "F_ADD_SEALS", failedMmap: "mmap"}
+	names := map[uint32]string{
+		failedPthreadCreate: "pthread_create", failedMemfd: "memfd_create",
+		failedTruncate: "ftruncate", failedSeal: "F_ADD_SEALS", failedMmap: "mmap",
+	}
 	err := error(&BootError{Call: names[b.Failed], Err: unix.Errno(-b.Error)})
 	if b.Failed != failedPthreadCreate {
 		return errors.Join(err, s.abandoned()) // its thread unmaps everything

@@ -40,8 +40,10 @@ func TestNamespaces(t *testing.T) {
 		{"pid and mount", private + "mount -t proc proc /proc &&", unix.CLONE_NEWPID | unix.CLONE_NEWNS, false},
 		{"pid, our /proc", "", unix.CLONE_NEWPID, false},
 		{"40 no /proc: a staged file", private + "mount -t tmpfs none /proc &&", unix.CLONE_NEWNS, true},
-		{"40 no /proc, /dev/shm noexec", private + "mount -t tmpfs -o noexec none /dev/shm && mount -t tmpfs none /proc &&",
-			unix.CLONE_NEWNS, true},
+		{
+			"40 no /proc, /dev/shm noexec", private + "mount -t tmpfs -o noexec none /dev/shm && mount -t tmpfs none /proc &&",
+			unix.CLONE_NEWNS, true,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			v := inNamespaces(t, tc.script, tc.flags, "spin", "futex", "read", "malloc")
@@ -149,6 +151,34 @@ func TestLoaderLocked(t *testing.T) {
 	v.Ask(t, "?")
 }
 
+// TestLibcReplaced: 53: an upgrade has removed the file that is mapped.
+func TestLibcReplaced(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"libc.so.6", "libm.so.6"} {
+		b, err := os.ReadFile("/lib/x86_64-linux-gnu/" + name)
+		if err != nil {
+			t.Skip(err)
+		}
+		if err := os.WriteFile(dir+"/"+name, b, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(victim.Path(t, "busy"), "spin", "futex", "read")
+	cmd.Env = []string{"LD_LIBRARY_PATH=" + dir}
+	v := victim.Run(t, cmd)
+	if err := os.WriteFile(dir+"/new", []byte("another file"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(dir+"/new", dir+"/libc.so.6"); err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := os.ReadFile("/proc/" + strconv.Itoa(v.PID) + "/maps"); !strings.Contains(string(b), dir+"/libc.so.6 (deleted)") {
+		t.Fatal("the victim does not run on a deleted libc: nothing is tested")
+	}
+	inject(t, v, tracer(t), Request{Library: payload(t, "payload.so"), Entry: "rtl_attach"})
+	v.Unharmed(t)
+}
+
 // TestTwoTools: 36: the lock of package target is what keeps them apart; even
 // without it, neither harms the target.
 func TestTwoTools(t *testing.T) {
@@ -162,7 +192,7 @@ func TestTwoTools(t *testing.T) {
 			var err error
 			for range 20 {
 				_, e := Inject(context.Background(), tg, tr, Request{Library: lib, Entry: "rtl_attach"})
-				if e != nil && !errors.Is(e, target.ErrDenied) { // the other one traces
+				if e != nil && !errors.Is(e, target.ErrTraced) && !errors.Is(e, errTaken) { // by the other one
 					err = errors.Join(err, e)
 				}
 			}

@@ -6,6 +6,10 @@ import (
 	"time"
 )
 
+// ErrNoThread: every thread is busy, about to end, on a foreign stack, or does
+// not stop.
+var ErrNoThread = errors.New("no thread can be borrowed")
+
 // ErrLeft: the bootstrap thread heard nothing for too long, because the tool
 // was stopped, say, and has cleaned up and left.
 var ErrLeft = errors.New("the bootstrap thread has given us up and left")

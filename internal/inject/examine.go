@@ -22,6 +22,8 @@ const (
 	signalled  = notNow("a signal is about to be delivered to it")
 	critical   = notNow("it is in an rseq critical section")
 	leaks      = notNow("its syscall returned EINTR")
+	busy       = notNow("it cannot be traced")
+	ending     = notNow("it is ending")
 	otherMode  = notNow("it runs 32-bit code")
 	unexpected = notNow("it did not come to the end of a syscall")
 )

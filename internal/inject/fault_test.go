@@ -39,8 +39,10 @@ func TestFaultAtEveryPoint(t *testing.T) {
 	for _, p := range Points {
 		t.Run(string(p), func(t *testing.T) {
 			failAt(t, p, fault)
-			rep, err := Inject(context.Background(), open(t, v), tr, Request{Library: lib, Entry: "rtl_attach",
-				IdleTimeout: 300 * time.Millisecond})
+			rep, err := Inject(context.Background(), open(t, v), tr, Request{
+				Library: lib, Entry: "rtl_attach",
+				IdleTimeout: 300 * time.Millisecond,
+			})
 			if !errors.Is(err, fault) {
 				t.Fatalf("error %v, want the fault; %+v", err, rep)
 			}
@@ -125,9 +127,11 @@ func TestStopped(t *testing.T) {
 				return nil
 			}
 			defer func() { Fault = nil }()
-			_, err := Inject(context.Background(), tg, tracer(t), Request{Library: lib, Entry: "rtl_attach",
-				BootTimeout: 200 * time.Millisecond, LoadTimeout: 200 * time.Millisecond,
-				EntryTimeout: 200 * time.Millisecond, IdleTimeout: 200 * time.Millisecond})
+			_, err := Inject(context.Background(), tg, tracer(t), Request{
+				Library: lib, Entry: "rtl_attach",
+				MapTimeout: 100 * time.Millisecond, BootTimeout: 200 * time.Millisecond, LoadTimeout: 200 * time.Millisecond,
+				EntryTimeout: 200 * time.Millisecond, IdleTimeout: 200 * time.Millisecond,
+			})
 			Fault = nil
 			if stat, serr := tg.ThreadStat(v.PID); serr != nil || stat.State != 'T' {
 				t.Errorf("state %c, %v: it was to stay stopped (%v)", stat.State, serr, err)
@@ -173,7 +177,9 @@ func TestHelperTool(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = Inject(context.Background(), tg, ptrace.NewTracer(), Request{Library: lib, Entry: "rtl_attach",
-		IdleTimeout: 200 * time.Millisecond})
+	_, err = Inject(context.Background(), tg, ptrace.NewTracer(), Request{
+		Library: lib, Entry: "rtl_attach",
+		IdleTimeout: 200 * time.Millisecond,
+	})
 	t.Fatalf("still alive: %v", err)
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
@@ -24,7 +25,7 @@ type Request struct {
 	Env         []byte      // handed to the entry as (const void *, uint64_t)
 
 	StopTimeout  time.Duration // for a thread to stop; then another is tried (20 ms)
-	MapTimeout   time.Duration // for the mappings to appear (100 ms)
+	MapTimeout   time.Duration // for the mappings to appear: the thread runs again, if it gets a CPU (1 s)
 	BootTimeout  time.Duration // for the bootstrap thread to answer (1 s)
 	LoadTimeout  time.Duration // for dlopen (10 s)
 	EntryTimeout time.Duration // for the entry to return (30 s)
@@ -44,7 +45,7 @@ type Request struct {
 // Report says what was done. It is filled as far as things went, on errors too.
 type Report struct {
 	Pauses        []Pause
-	Rung          string // how threads were used: "released" or "held"
+	Rung          string // how the thread was used: "released" at once, or "held" over its calls
 	TID           int    // the thread that made the clone
 	BootTID       int    // the thread that called the entry, as we see it
 	LibraryHandle uint64
@@ -59,9 +60,12 @@ func (r Request) withDefaults() Request {
 		at *time.Duration
 		by time.Duration
 	}{
-		{&r.StopTimeout, 20 * time.Millisecond}, {&r.MapTimeout, 100 * time.Millisecond},
-		{&r.BootTimeout, time.Second}, {&r.LoadTimeout, 10 * time.Second},
-		{&r.EntryTimeout, 30 * time.Second}, {&r.IdleTimeout, 2 * time.Second},
+		{&r.StopTimeout, 20 * time.Millisecond},
+		{&r.MapTimeout, time.Second},
+		{&r.BootTimeout, time.Second},
+		{&r.LoadTimeout, 10 * time.Second},
+		{&r.EntryTimeout, 30 * time.Second},
+		{&r.IdleTimeout, 2 * time.Second},
 	} {
 		if *d.at == 0 {
 			*d.at = d.by
@@ -113,7 +117,6 @@ func Inject(ctx context.Context, t *target.Target, tr *ptrace.Tracer, r Request)
 type surgery struct {
 	visitor
 	r       Request
-	nonce   uint64
 	code    []byte
 	blocks  []threadBlock
 	place   place
@@ -126,6 +129,12 @@ func prepare(t *target.Target, tr *ptrace.Tracer, r Request) (*surgery, error) {
 	s := &surgery{r: r, code: bootCode()}
 	if s.code == nil {
 		return nil, ErrNotBuilt
+	}
+	// rt_sigreturn would have to find its frame on the shadow stack as well.
+	if status, err := t.ThreadStatus(t.LiveThread()); err != nil {
+		return nil, err
+	} else if slices.Contains(status.ThreadFeatures, "shstk") {
+		return nil, fmt.Errorf("pid %d: %w", t.PID, target.ErrShadowStack)
 	}
 	maps, err := t.Maps()
 	if err != nil {
@@ -142,13 +151,19 @@ func prepare(t *target.Target, tr *ptrace.Tracer, r Request) (*surgery, error) {
 	if err != nil {
 		return nil, err
 	}
-	var nonce [8]byte
-	_, _ = rand.Read(nonce[:]) // never fails (crypto/rand)
-	s.nonce = binary.LittleEndian.Uint64(nonce[:])
 	s.place = newPlace(base, l, s.blocks)
-	s.visitor = visitor{t: t, tr: tr, libc: l, maps: maps, patience: r.StopTimeout,
-		unreadFilters: r.UnreadFilters}
+	s.visitor = visitor{
+		t: t, tr: tr, libc: l, maps: maps, patience: r.StopTimeout,
+		unreadFilters: r.UnreadFilters, nonce: newNonce(),
+	}
 	return s, nil
+}
+
+// newNonce tells this injection from all others.
+func newNonce() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+	return binary.LittleEndian.Uint64(b[:])
 }
 
 // run is the story.

@@ -140,8 +140,14 @@ func TestPauses(t *testing.T) {
 			for _, row := range []struct {
 				name string
 				d    []time.Duration
-			}{{"one stop, from its request", total}, {"one stop, from the stop on", stopped}, {"both stops", sum},
-				{"floor, from its request", floor}, {"floor, from the stop on", floorStopped}, {"whole injection", elapsed}} {
+			}{
+				{"one stop, from its request", total},
+				{"one stop, from the stop on", stopped},
+				{"both stops", sum},
+				{"floor, from its request", floor},
+				{"floor, from the stop on", floorStopped},
+				{"whole injection", elapsed},
+			} {
 				t.Logf("%-28s p50 %8v  p90 %8v  max %8v", row.name, percentile(row.d, 50), percentile(row.d, 90), percentile(row.d, 100))
 			}
 			v.Unharmed(t)

@@ -26,8 +26,10 @@ type libc struct {
 
 // Functions that the bootstrap calls; before glibc 2.34 they are spread over
 // three libraries.
-var required = []string{"pthread_create", "pthread_attr_init", "pthread_attr_setdetachstate",
-	"pthread_getspecific", "pthread_setspecific", "dlopen", "dlsym", "dlerror", "munmap"}
+var required = []string{
+	"pthread_create", "pthread_attr_init", "pthread_attr_setdetachstate",
+	"pthread_getspecific", "pthread_setspecific", "dlopen", "dlsym", "dlerror", "munmap",
+}
 
 // Optional ones: __ctype_init makes isalpha() and its like safe to call in a
 // thread that libc did not start, the others end such a thread properly.

@@ -48,6 +48,7 @@ func TestThreadStates(t *testing.T) {
 					t.Errorf("rung %q, want %q; %+v", rep.Rung, tc.rung, rep)
 				}
 			}
+			awaitSleepers(t, v)
 			h := v.Unharmed(t)
 			for _, th := range h.Threads {
 				if th.Kind == "sleep3" && th.LateNS > uint64(100*time.Millisecond) {
@@ -59,6 +60,21 @@ func TestThreadStates(t *testing.T) {
 			}
 		})
 	}
+}
+
+// awaitSleepers waits until each sleep of 3 s, begun before, has ended.
+func awaitSleepers(t *testing.T, v *victim.Victim) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		asleep := false
+		for _, th := range v.Health(t).Threads {
+			asleep = asleep || (th.Kind == "sleep3" && th.Beats == 0)
+		}
+		if !asleep {
+			return
+		}
+	}
+	t.Error("a sleep of 3 s does not end")
 }
 
 // TestTwoHundred is the soak that fits into a test run.
@@ -114,14 +130,26 @@ func TestPayloads(t *testing.T) {
 		r    Request
 		text string // of the error
 	}{
-		{"57 missing file", Request{LibraryPath: "/nowhere/payload.so", Entry: "rtl_attach"},
-			"/nowhere/payload.so: cannot open shared object file: No such file or directory"},
-		{"58 undefined symbol", Request{Library: payload(t, "undefined.so"), Entry: "rtl_attach"},
-			"undefined symbol: rtl_nobody_has_this"},
-		{"58 no such entry", Request{Library: payload(t, "payload.so"), Entry: "rtl_unknown"},
-			"undefined symbol: rtl_unknown"},
-		{"62 static TLS used up", Request{Library: payload(t, "tls.so"), Entry: "rtl_attach"},
-			"cannot allocate memory in static TLS block"},
+		{
+			"57 missing file",
+			Request{LibraryPath: "/nowhere/payload.so", Entry: "rtl_attach"},
+			"/nowhere/payload.so: cannot open shared object file: No such file or directory",
+		},
+		{
+			"58 undefined symbol",
+			Request{Library: payload(t, "undefined.so"), Entry: "rtl_attach"},
+			"undefined symbol: rtl_nobody_has_this",
+		},
+		{
+			"58 no such entry",
+			Request{Library: payload(t, "payload.so"), Entry: "rtl_unknown"},
+			"undefined symbol: rtl_unknown",
+		},
+		{
+			"62 static TLS used up",
+			Request{Library: payload(t, "tls.so"), Entry: "rtl_attach"},
+			"cannot allocate memory in static TLS block",
+		},
 		{"no ELF file", Request{Library: []byte("#!/bin/sh\n"), Entry: "rtl_attach"}, "file too short"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -232,8 +260,10 @@ func TestDeath(t *testing.T) {
 					return nil
 				}
 				defer func() { Fault = nil }()
-				_, err := Inject(context.Background(), tg, tracer(t), Request{Library: payload(t, "payload.so"),
-					Entry: "rtl_slow", BootTimeout: 500 * time.Millisecond})
+				_, err := Inject(context.Background(), tg, tracer(t), Request{
+					Library: payload(t, "payload.so"),
+					Entry:   "rtl_slow", BootTimeout: 500 * time.Millisecond,
+				})
 				if p == PointCalled && err == nil {
 					return // it had done everything
 				}
@@ -249,8 +279,10 @@ func TestDeath(t *testing.T) {
 func TestToolStopped(t *testing.T) {
 	v := victim.Start(t, "busy", "spin", "futex", "read")
 	before := v.Inventory(t)
-	for _, p := range []Point{PointMapped, PointWritten, PointCloned, PointReady, PointDelivered, PointLoaded,
-		PointResolvedE, PointCalled} {
+	for _, p := range []Point{
+		PointMapped, PointWritten, PointCloned, PointReady, PointDelivered, PointLoaded,
+		PointResolvedE, PointCalled,
+	} {
 		t.Run(string(p), func(t *testing.T) {
 			Fault = func(now Point) error {
 				if now == p {
@@ -259,8 +291,10 @@ func TestToolStopped(t *testing.T) {
 				return nil
 			}
 			defer func() { Fault = nil }()
-			_, err := Inject(context.Background(), open(t, v), tracer(t), Request{Library: payload(t, "payload.so"),
-				Entry: "rtl_attach", IdleTimeout: 50 * time.Millisecond})
+			_, err := Inject(context.Background(), open(t, v), tracer(t), Request{
+				Library: payload(t, "payload.so"),
+				Entry:   "rtl_attach", IdleTimeout: 50 * time.Millisecond,
+			})
 			early, late := p == PointMapped || p == PointWritten, p == PointCalled
 			if early && err != nil || !early && !late && !errors.Is(err, ErrLeft) {
 				t.Errorf("error %v", err)
@@ -296,23 +330,43 @@ func TestSeccomp(t *testing.T) {
 
 // TestLimits: 46.
 func TestLimits(t *testing.T) {
-	v := victim.Start(t, "busy", "futex", "read")
-	before := v.Inventory(t)
-	var old unix.Rlimit
-	if err := unix.Prlimit(v.PID, unix.RLIMIT_AS, &unix.Rlimit{Cur: 1 << 20, Max: unix.RLIM_INFINITY}, &old); err != nil {
-		t.Fatal(err)
+	for _, tc := range []struct {
+		name     string
+		resource int
+		limit    uint64
+		call     string
+		want     error
+	}{
+		{"memory", unix.RLIMIT_AS, 1 << 20, "mmap", unix.ENOMEM},
+		{"descriptors", unix.RLIMIT_NOFILE, 3, "memfd_create", unix.EMFILE},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			v := victim.Start(t, "busy", "futex", "read")
+			before := v.Inventory(t)
+			var old unix.Rlimit
+			if err := unix.Prlimit(v.PID, tc.resource, nil, &old); err != nil {
+				t.Fatal(err)
+			}
+			if err := unix.Prlimit(v.PID, tc.resource, &unix.Rlimit{Cur: tc.limit, Max: old.Max}, nil); err != nil {
+				t.Fatal(err)
+			}
+			tr := tracer(t)
+			r := Request{Library: payload(t, "payload.so"), Entry: "rtl_attach"}
+			_, err := Inject(context.Background(), open(t, v), tr, r)
+			var failed *BootError
+			if !errors.As(err, &failed) || failed.Call != tc.call || !errors.Is(err, tc.want) {
+				t.Errorf("error %v, want %v of %s", err, tc.want, tc.call)
+			}
+			v.Unharmed(t)
+			v.AsBefore(t, before)
+			if err := unix.Prlimit(v.PID, tc.resource, &old, nil); err != nil {
+				t.Fatal(err)
+			}
+			inject(t, v, tr, r)
+			v.Unharmed(t)
+			v.AsBefore(t, before)
+		})
 	}
-	tr := tracer(t)
-	r := Request{Library: payload(t, "payload.so"), Entry: "rtl_attach"}
-	if _, err := Inject(context.Background(), open(t, v), tr, r); !errors.Is(err, unix.ENOMEM) {
-		t.Errorf("error %v, want ENOMEM", err)
-	}
-	if err := unix.Prlimit(v.PID, unix.RLIMIT_AS, &old, nil); err != nil {
-		t.Fatal(err)
-	}
-	inject(t, v, tr, r)
-	v.Unharmed(t)
-	v.AsBefore(t, before)
 }
 
 // TestZombieLeader: 17.
@@ -389,8 +443,10 @@ func TestCancel(t *testing.T) {
 	v := victim.Start(t, "busy", "futex", "read")
 	before := v.Inventory(t)
 	ctx, cancel := context.WithCancel(context.Background())
-	_, err := Inject(ctx, open(t, v), tracer(t), Request{Library: payload(t, "payload.so"), Entry: "rtl_slow",
-		BootTimeout: 4 * time.Second, Progress: cancel})
+	_, err := Inject(ctx, open(t, v), tracer(t), Request{
+		Library: payload(t, "payload.so"), Entry: "rtl_slow",
+		BootTimeout: 4 * time.Second, Progress: cancel,
+	})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}

@@ -27,9 +27,11 @@ const (
 )
 
 // Points lists all of them in the order in which they are passed.
-var Points = []Point{PointResolved, PointSeized, PointStopped, PointFramed, PointSet, PointMasked,
+var Points = []Point{
+	PointResolved, PointSeized, PointStopped, PointFramed, PointSet, PointMasked,
 	PointMapped, PointWritten, PointSeized2, PointStopped2, PointFramed2, PointSet2, PointMasked2,
-	PointCloned, PointReady, PointDelivered, PointLoaded, PointResolvedE, PointCalled, PointLeft}
+	PointCloned, PointReady, PointDelivered, PointLoaded, PointResolvedE, PointCalled, PointLeft,
+}
 
 // Fault is called at every point: an error makes the injection fail there. It
 // is nil but in tests.

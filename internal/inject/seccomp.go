@@ -40,8 +40,10 @@ type need struct {
 }
 
 var needs = []need{
-	{name: "mmap (executable)", nr: unix.SYS_MMAP, args: [6]uint64{1 << 40, codeBytes, unix.PROT_READ | unix.PROT_EXEC,
-		unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_FIXED_NOREPLACE, 0xffffffffffffffff, 0}},
+	{name: "mmap (executable)", nr: unix.SYS_MMAP, args: [6]uint64{
+		1 << 40, codeBytes, unix.PROT_READ | unix.PROT_EXEC,
+		unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_FIXED_NOREPLACE, 0xffffffffffffffff, 0,
+	}},
 	{name: "mmap (shared)", nr: unix.SYS_MMAP, args: [6]uint64{0, bootSharedSize, unix.PROT_READ | unix.PROT_WRITE, unix.MAP_SHARED, 100, 0}},
 	{name: "munmap", nr: unix.SYS_MUNMAP},
 	{name: "mprotect", nr: unix.SYS_MPROTECT, args: [6]uint64{1 << 40, codeBytes, unix.PROT_READ | unix.PROT_EXEC}},

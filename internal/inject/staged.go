@@ -60,8 +60,10 @@ func stage(t *target.Target, dir, name string, content []byte) (*staged, error) 
 		return nil, err
 	}
 	defer unix.Close(root)
-	fd, err := unix.Openat2(root, dir, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
+	fd, err := unix.Openat2(root, dir, &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -33,9 +33,25 @@ func (v *visitor) stop(name string, cand candidate, pts points, calls []call) er
 		v.pauses = append(v.pauses, p)
 	}
 	if errors.Is(err, ptrace.ErrDenied) {
-		return v.t.Denied(fmt.Sprintf("ptrace of thread %d", cand.tid), err)
+		return v.denied(cand.tid, err)
 	}
 	return err
+}
+
+// denied finds out what EPERM means: a thread that is ending, one that is
+// or was traced, or that we may not trace it.
+func (v *visitor) denied(tid int, err error) error {
+	stat, serr := v.t.ThreadStat(tid)
+	if serr != nil || stat.State == 'Z' || stat.State == 'X' {
+		return ending
+	}
+	if status, serr := v.t.ThreadStatus(tid); serr == nil && status.TracerPID != 0 {
+		return v.t.Traced(status.TracerPID)
+	}
+	if v.denials++; v.denials < 3 {
+		return busy // traced a moment ago, perhaps
+	}
+	return v.t.Denied(fmt.Sprintf("ptrace of thread %d", tid), err)
 }
 
 // unseize gives up a seized thread: only a stopped one can be detached.
@@ -110,14 +126,21 @@ func (v *visitor) inStop(c *ptrace.Tracee, cand candidate, pts points, calls []c
 }
 
 // noteThread writes down in the target who was told to make the clone, just
-// before it is: a later tool finds out whether it still can.
+// before it is: a later tool finds out whether it still can. The mapping must
+// still be ours: a tool that was stopped for long may have been taken for dead.
 func (v *visitor) noteThread(cand candidate) error {
-	if v.armedAt == 0 {
+	if v.bootAt == 0 {
 		return nil
 	}
+	words := unsafe.Slice((*byte)(unsafe.Pointer(&v.words)), unsafe.Sizeof(v.words))
+	if err := v.peek(v.bootAt, words); err != nil || v.words != [2]uint64{bootMagic, v.nonce} {
+		return fmt.Errorf("mapping at %#x: %w", v.bootAt, errTaken)
+	}
 	v.words[0] = uint64(cand.nstid)
-	if err := v.poke(v.armedAt, unsafe.Slice((*byte)(unsafe.Pointer(&v.words)), 4)); err != nil {
+	if err := v.poke(v.bootAt+armedOffset, words[:4]); err != nil {
 		return fmt.Errorf("note the thread: %w", err)
 	}
 	return nil
 }
+
+var errTaken = errors.New("another tool has taken us for dead and freed it")

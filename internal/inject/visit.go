@@ -31,10 +31,11 @@ type visitor struct {
 	filters       map[int]error // verdicts on threads' filters
 
 	// How the next visit shall be.
-	hold    bool        // keep hold of the thread, whatever it waits in: this tells errors
-	armedAt target.Addr // where to note, in the stop, which thread makes the clone; 0: nowhere
-	text    []byte      // code to be written in the stop, nil: none
-	textAt  target.Addr
+	hold   bool        // keep hold of the thread, whatever it waits in: this tells errors
+	bootAt target.Addr // struct rtl_boot in which to note, in the stop, who makes the clone; 0: nowhere
+	nonce  uint64      // that must be in it
+	text   []byte      // code to be written in the stop, nil: none
+	textAt target.Addr
 
 	// How the last one was.
 	last    int       // its thread
@@ -42,6 +43,7 @@ type visitor struct {
 	head    header    // the beginning of its struct pthread
 	stopped time.Time // when it was seen to have stopped
 
+	denials   int            // threads that could not be seized, for no reason that was seen
 	desperate bool           // threads whose wait an interrupt makes longer will do
 	frame     [chainMax]byte // allocated before the stop, as all of these
 	words     [2]uint64
@@ -95,5 +97,5 @@ func (v *visitor) visit(stop string, pts points, calls []call) error {
 			v.maps = maps
 		}
 	}
-	return fmt.Errorf("no thread of pid %d can be borrowed: %w", v.t.PID, why)
+	return fmt.Errorf("pid %d: %w: %w", v.t.PID, ErrNoThread, why)
 }

@@ -120,8 +120,13 @@ func TestDecide(t *testing.T) {
 		{"another call", []Program{filter(unix.SYS_CLONE, kill)}, unix.SYS_MMAP, [6]uint64{}, true, false},
 		{"killed", []Program{filter(unix.SYS_MMAP, kill)}, unix.SYS_MMAP, [6]uint64{}, false, false},
 		{"logged", []Program{filter(unix.SYS_MMAP, unix.SECCOMP_RET_LOG)}, unix.SYS_MMAP, [6]uint64{}, true, false},
-		{"the strictest counts", []Program{filter(unix.SYS_MMAP, unix.SECCOMP_RET_ERRNO), filter(unix.SYS_MMAP, kill)},
-			unix.SYS_MMAP, [6]uint64{}, false, false},
+		{
+			"the strictest counts",
+			[]Program{filter(unix.SYS_MMAP, unix.SECCOMP_RET_ERRNO), filter(unix.SYS_MMAP, kill)},
+			unix.SYS_MMAP,
+			[6]uint64{},
+			false, false,
+		},
 		{"argument refused", []Program{flags}, unix.SYS_CLONE, [6]uint64{unix.CLONE_NEWUSER}, false, true},
 		{"argument allowed", []Program{flags}, unix.SYS_CLONE, [6]uint64{unix.CLONE_VM}, true, false},
 		{"runs off its end", []Program{{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: nr}}}, 0, [6]uint64{}, false, false},
@@ -139,8 +144,10 @@ func FuzzDecide(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, b []byte) {
 		var p Program
 		for ; len(b) >= 8; b = b[8:] {
-			p = append(p, unix.SockFilter{Code: uint16(b[0]) | uint16(b[1])<<8, Jt: b[2], Jf: b[3],
-				K: uint32(b[4]) | uint32(b[5])<<8 | uint32(b[6])<<16 | uint32(b[7])<<24})
+			p = append(p, unix.SockFilter{
+				Code: uint16(b[0]) | uint16(b[1])<<8, Jt: b[2], Jf: b[3],
+				K: uint32(b[4]) | uint32(b[5])<<8 | uint32(b[6])<<16 | uint32(b[7])<<24,
+			})
 		}
 		Decide([]Program{p}, 1, [6]uint64{})
 	})

@@ -73,7 +73,7 @@ func (c *Tracee) Seize() error {
 func (c *Tracee) Interrupt(patience time.Duration) (Stop, error) {
 	c.alarm.set(patience)
 	if err := c.request(unix.PTRACE_INTERRUPT, 0, 0); err != nil {
-		return Stop{}, fmt.Errorf("interrupt thread %d: %w", c.TID, err)
+		return Stop{}, fmt.Errorf("interrupt thread %d: %w", c.TID, c.reap(err))
 	}
 	return c.interrupted()
 }
@@ -136,11 +136,35 @@ func (c *Tracee) StepSyscall(patience time.Duration) (Stop, error) {
 
 // Detach lets the thread go on.
 func (c *Tracee) Detach() error {
-	err := c.request(unix.PTRACE_DETACH, 0, uintptr(c.owed))
+	err := c.reap(c.request(unix.PTRACE_DETACH, 0, uintptr(c.owed)))
 	c.owed = 0
 	c.alarm.free()
 	return err
 }
+
+// reap waits for the end of a thread for which a request has failed with ESRCH.
+// A dead tracee must not be left: when it was killed by an exec, the exec
+// waits for us to take note, and holds a lock for which our next PTRACE_SEIZE
+// in that process would wait (BUGS in ptrace(2)).
+func (c *Tracee) reap(err error) error {
+	if err != ErrGone || c.alarm.make() != nil {
+		return err
+	}
+	defer c.alarm.free()
+	c.alarm.set(reapPatience)
+	for {
+		stop, werr := c.wait()
+		if werr == ErrNoStop {
+			return ErrNoStop // not dead, and not stopped either: given up
+		}
+		if werr != nil || stop.Kind == Exited {
+			return err
+		}
+	}
+}
+
+// reapPatience is how long a killed thread gets to die.
+const reapPatience = 200 * time.Millisecond
 
 // Release undoes an Interrupt that is not followed up: EINTR is cured, and
 // the thread goes on.

@@ -15,7 +15,8 @@ import (
 const (
 	answerTimeout = 15 * time.Second // an arming, grace included
 	wedgedTimeout = 2 * time.Second  // for a sign of life of the control thread
-	beatPeriod    = 500 * time.Millisecond
+	beatPeriod    = 100 * time.Millisecond
+	settlePeriod  = time.Millisecond // between looks at a payload that may ask for its grace
 )
 
 // attach makes the payload's session active: through the control block of one
@@ -26,6 +27,10 @@ func (r *recording) attach(ctx context.Context) error {
 		return err
 	}
 	control, err := openResident(r.target)
+	if errors.Is(err, errNotResident) {
+		r.awaitBootstrap(ctx)
+		control, err = openResident(r.target)
+	}
 	switch {
 	case err == nil:
 		return r.reattach(ctx, control, env)
@@ -64,12 +69,7 @@ func (r *recording) beat() {
 }
 
 func (r *recording) inject(ctx context.Context, env []byte) error {
-	rep, err := inject.Inject(ctx, r.target, r.tracer, inject.Request{
-		Library:  r.o.Library,
-		Entry:    "rtl_attach",
-		Env:      env,
-		Progress: r.progress,
-	})
+	rep, err := r.enter(ctx, env)
 	r.notePauses(rep, "attach")
 	if err != nil {
 		return errors.Join(err, r.takeBack())
@@ -96,18 +96,24 @@ func (r *recording) takeBack() error {
 	if r.held == nil {
 		return nil // the payload is not there, or not ours to command
 	}
-	for deadline := time.Now().Add(answerTimeout); time.Now().Before(deadline); {
-		switch state := r.control.Snapshot().State; state {
-		case ring.StateArming, ring.StateDraining:
-			r.witness.answer(r.control)
-			r.control.WaitState(state, watchPeriod)
-		case ring.StateActive:
-			return r.end(ring.EndDetach)
-		default:
-			return nil
-		}
+	if state, err := r.settle(); err != nil || state != ring.StateActive {
+		return err
 	}
-	return errors.New("the payload does not finish what it began")
+	return r.end(ring.EndDetach)
+}
+
+// settle waits until the payload neither arms nor drains, and returns its
+// state: an entry that a dead tool has called arms on without it.
+func (r *recording) settle() (ring.State, error) {
+	state := r.control.Snapshot().State
+	for deadline := time.Now().Add(answerTimeout); time.Now().Before(deadline); {
+		if state != ring.StateArming && state != ring.StateDraining {
+			return state, nil
+		}
+		r.witness.answer(r.control)
+		state = r.control.WaitState(state, settlePeriod)
+	}
+	return state, errors.New("the payload does not finish what it began")
 }
 
 // progress is called while the entry runs: it finds the control block as soon
@@ -141,20 +147,28 @@ func (r *recording) reattach(ctx context.Context, c *ring.Control, env []byte) e
 	if err := r.take(c); err != nil {
 		return errors.Join(err, c.Close())
 	}
-	s := c.Snapshot()
-	r.noteBuild(s)
-	if s.State == ring.StateActive {
-		// Its recorder has died, and the payload has not noticed yet.
+	r.noteBuild(c.Snapshot())
+	err := r.succeed(ctx, env)
+	if errors.Is(err, unix.EALREADY) { // a dead tool's entry was faster than our command
+		err = r.succeed(ctx, env)
+	}
+	r.attached = err == nil
+	return err
+}
+
+// succeed begins a session, and ends one before that has no recorder any more.
+func (r *recording) succeed(ctx context.Context, env []byte) error {
+	state, err := r.settle()
+	if err != nil {
+		return err
+	}
+	if state == ring.StateActive {
 		r.ui.Warn("a session without a recorder is still active: ending it")
 		if err := r.end(ring.EndRecorderDead); err != nil {
 			return err
 		}
 	}
-	if err := r.arm(ctx, env); err != nil {
-		return err
-	}
-	r.attached = true
-	return nil
+	return r.arm(ctx, env)
 }
 
 // arm begins a session of the resident payload: by command, or, when its

@@ -20,6 +20,12 @@ const (
 	ringLimit   = 1 << 34                // what a control block may make us map
 )
 
+// Reasons for the end of a window.
+const (
+	interrupted = "interrupted"
+	timeIsOver  = "the time is over"
+)
+
 // collectAll records until the window is over. Where the application shuts its
 // runtime down in between, and starts it anew, the trace gets a further session.
 func (r *recording) collectAll(ctx context.Context) error {
@@ -35,7 +41,8 @@ func (r *recording) collectAll(ctx context.Context) error {
 	}
 }
 
-// awaitRuntime attaches again as soon as the runtime is back.
+// awaitRuntime attaches again as soon as the runtime is back (ENODEV), and as
+// often as it is shut down while we do so (ECANCELED).
 func (r *recording) awaitRuntime(ctx context.Context, deadline time.Time) bool {
 	env, err := r.o.environment()
 	if err != nil {
@@ -48,7 +55,7 @@ func (r *recording) awaitRuntime(ctx context.Context, deadline time.Time) bool {
 			return true
 		}
 		var refused *ring.CommandError
-		if !errors.As(err, &refused) || refused.Errno != unix.ENODEV {
+		if !errors.As(err, &refused) || refused.Errno != unix.ENODEV && refused.Errno != unix.ECANCELED {
 			r.ui.Warn("cannot attach again: " + firstLine(err))
 			return false
 		}
@@ -87,6 +94,7 @@ func (r *recording) startDrain() (*drain, error) {
 	d := &drain{collector: collector.New(reader, session), session: session, done: make(chan struct{})}
 	go func() {
 		defer close(d.done)
+		yieldToApplication()
 		// The context of the user's patience ends the window, not the drain.
 		d.result, d.err = d.collector.Run(context.Background(), r.gone)
 		d.err = errors.Join(d.err, reader.Close())
@@ -103,7 +111,7 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	}
 	why := r.window(ctx, deadline, d)
 	if why != "" {
-		r.ui.Detaching(why)
+		r.ui.Detaching(why, why == interrupted || why == timeIsOver)
 		err = r.detach()
 	}
 	select {
@@ -153,13 +161,13 @@ func (r *recording) window(ctx context.Context, deadline time.Time, d *drain) st
 		case <-r.gone:
 			return ""
 		case <-ctx.Done():
-			return "interrupted"
+			return interrupted
 		case <-tick.C:
 		}
 		r.ui.Recording(time.Since(began), r.o.Duration, d.collector.Progress())
 		switch {
 		case over(ctx, deadline):
-			return "the time is over"
+			return timeIsOver
 		case r.held.StopRequested():
 			return "asked to by rtl-attach detach"
 		case r.o.MaxSizeBytes > 0 && r.db.SizeBytes() > r.o.MaxSizeBytes:

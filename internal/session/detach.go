@@ -82,18 +82,18 @@ func (r *recording) skipWhenAsked() (stop func()) {
 func Detach(pid int, ui Observer) error {
 	t, err := target.Open(pid)
 	if err != nil {
-		return explain(pid, err, untouched)
+		return explain("detach from", pid, err, untouched)
 	}
 	defer t.Close()
 	c, err := openResident(t)
 	if errors.Is(err, errNotResident) {
 		return &Failure{
 			What: fmt.Sprintf("nothing to detach from pid %d", pid), Code: NotPermitted, Target: untouched,
-			Cause: "no payload of rtl-attach is resident there", Fix: "rtl-attach ps lists what is attached", Err: err,
+			Cause: "no payload of rtl-attach is resident there", Fix: "rtl-attach status PID says what is in a process", Err: err,
 		}
 	}
 	if err != nil {
-		return explain(pid, err, untouched)
+		return explain("detach from", pid, err, untouched)
 	}
 	defer c.Close()
 	r := &recording{
@@ -102,7 +102,7 @@ func Detach(pid int, ui Observer) error {
 	}
 	defer r.tracer.Close()
 	if err := r.detachFor(); err != nil {
-		return explain(pid, err, "still attached")
+		return explain("detach from", pid, err, "still attached")
 	}
 	return nil
 }

@@ -3,20 +3,17 @@ package session
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/rtl-attach/rtl-attach/internal/inject"
-	"github.com/rtl-attach/rtl-attach/internal/ring"
-	"github.com/rtl-attach/rtl-attach/internal/target"
-	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 // States of the target at the end of a failure.
 const (
 	untouched = "not touched"
 	restored  = "as found"
+	gone      = "gone"
 )
 
 // A Failure is an error with what a person needs: a cause that was looked up,
@@ -34,20 +31,21 @@ func (f *Failure) Error() string { return f.What }
 
 func (f *Failure) Unwrap() error { return f.Err }
 
-// explain turns an error of the lower layers into a Failure. state is how the
-// target was left.
-func explain(pid int, err error, state string) *Failure {
+// explain turns an error of the lower layers into a Failure. verb is what could
+// not be done to the process, state how it was left.
+func explain(verb string, pid int, err error, state string) *Failure {
 	var f *Failure
 	if errors.As(err, &f) {
 		return f
 	}
-	f = &Failure{What: fmt.Sprintf("cannot trace pid %d: %v", pid, firstLine(err)), Code: Failed, Target: state, Err: err}
+	f = &Failure{What: fmt.Sprintf("cannot %s pid %d: %s", verb, pid, bare(err)), Code: Failed, Target: state, Err: err}
 	var remains *inject.RemainsError
 	if errors.As(err, &remains) {
 		f.Code, f.Target = Remains, remains.Error()
 	}
 	for _, explanation := range []func(*Failure) bool{
-		explainAccess, explainProgram, explainRuntime, explainInjection, explainPayload, explainOutput,
+		explainAccess, explainProgram, explainRuntime, explainInjection, explainPayload, explainLibrary, explainOutput,
+		explainInterrupt, explainNothing,
 	} {
 		if explanation(f) {
 			break
@@ -55,6 +53,11 @@ func explain(pid int, err error, state string) *Failure {
 	}
 	return f
 }
+
+var pidPrefix = regexp.MustCompile(`^pid \d+(?: \([^)]*\))?(?:: | is )`)
+
+// bare is an error's first line without the pid, which is said already.
+func bare(err error) string { return pidPrefix.ReplaceAllString(firstLine(err), "") }
 
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
@@ -69,132 +72,14 @@ func (f *Failure) set(code ExitCode, cause, fix string) bool {
 	return true
 }
 
-func explainAccess(f *Failure) bool {
-	var (
-		traced *target.TracedError
-		denied *target.DeniedError
-		busy   *target.BusyError
-	)
-	switch {
-	case errors.As(f.Err, &traced) && traced.Tracer == 0:
-		return f.set(NotPermitted, "it is traced by a process in another pid namespace", "end that tracer, then run this again")
-	case errors.As(f.Err, &traced):
-		return f.set(NotPermitted, fmt.Sprintf("it is traced by %s (pid %d)", traced.Name, traced.Tracer),
-			fmt.Sprintf("quit %s, then run this again", traced.Name))
-	case errors.As(f.Err, &denied):
-		return f.set(NotPermitted, denialCause(denied), denialFix(denied))
-	case errors.As(f.Err, &busy):
-		return f.set(NotPermitted, fmt.Sprintf("another rtl-attach (pid %d) works on it", busy.Holder),
-			fmt.Sprintf("wait for it, or end its session: rtl-attach detach %d", busy.PID))
-	case errors.Is(f.Err, ring.ErrHeld):
-		return f.set(NotPermitted, "another recorder holds it", "end that session with `rtl-attach detach`, then run this again")
-	case errors.Is(f.Err, target.ErrGone):
-		return f.set(NotPermitted, "no process has this pid (any more)", "look for the server's present pid")
-	case errors.Is(f.Err, target.ErrZombie):
-		return f.set(NotPermitted, "it has exited and waits for its parent", "look for the server's present pid")
-	case errors.Is(f.Err, target.ErrStopped):
-		return f.set(NotPermitted, "it is stopped by a job-control signal, and must stay so", "resume it (kill -CONT), then run this again")
-	}
-	return false
-}
+// A libraryError is about the payload's file: nothing was touched yet.
+type libraryError struct{ err error }
 
-func denialCause(d *target.DeniedError) string {
-	switch {
-	case d.PtraceScope > 0 && !d.SysPtrace:
-		return fmt.Sprintf("kernel.yama.ptrace_scope = %d and this user lacks CAP_SYS_PTRACE", d.PtraceScope)
-	case d.UID != d.Owner && !d.SysPtrace:
-		return fmt.Sprintf("it belongs to uid %d, and uid %d lacks CAP_SYS_PTRACE", d.Owner, d.UID)
-	case d.UserNS:
-		return "it lives in another user namespace"
-	}
-	return fmt.Sprintf("the kernel refused to %s: %v", d.Op, d.Err)
-}
+func (e *libraryError) Error() string { return e.err.Error() }
 
-func denialFix(d *target.DeniedError) string {
-	if d.SysPtrace {
-		return "run this on the host, or with the capabilities of the target's container"
-	}
-	return "run this with sudo (nothing to restart)"
-}
+func (e *libraryError) Unwrap() error { return e.err }
 
-func explainProgram(f *Failure) bool {
-	switch {
-	case errors.Is(f.Err, target.ErrKernel):
-		return f.set(Unsuitable, "it is a kernel thread", "give the pid of a GPU process")
-	case errors.Is(f.Err, target.ErrStatic):
-		return f.set(Unsuitable, "it is linked statically: no library can be loaded into it", "trace a dynamically linked build")
-	case errors.Is(f.Err, target.ErrMusl), errors.Is(f.Err, target.ErrLibc):
-		return f.set(Unsuitable, firstLine(f.Err), "only glibc processes can be attached to")
-	case errors.Is(f.Err, target.ErrArch):
-		return f.set(Unsuitable, firstLine(f.Err), "only x86-64 processes can be attached to")
-	case errors.Is(f.Err, target.ErrSeccomp):
-		return f.set(Unsuitable, firstLine(f.Err), "relax the seccomp profile of its container")
-	case errors.Is(f.Err, target.ErrExec):
-		return f.set(Failed, "it has executed another program meanwhile", "run this again")
-	case errors.Is(f.Err, target.ErrLoading):
-		return f.set(Failed, "it has been loading libraries all the time", "run this again")
-	}
-	return false
-}
-
-func explainRuntime(f *Failure) bool {
-	switch {
-	case errors.Is(f.Err, target.ErrNoHSA):
-		return f.set(Unsuitable, "libhsa-runtime64 is not mapped: it is no ROCm process, or has not used the GPU yet",
-			"give the pid of a GPU worker (a server's workers are its children)")
-	case errors.Is(f.Err, ring.ErrVersion):
-		return f.set(Unsuitable, firstLine(f.Err)+": another version of rtl-attach left its payload there",
-			"use that version of rtl-attach, or restart the process when it suits")
-	}
-	return false
-}
-
-func explainInjection(f *Failure) bool {
-	var (
-		load    *inject.LoadError
-		timeout *inject.TimeoutError
-	)
-	switch {
-	case errors.As(f.Err, &load):
-		return f.set(Failed, "its dynamic loader said: "+load.Text, "see the loader's words")
-	case errors.As(f.Err, &timeout):
-		return f.set(Failed, fmt.Sprintf("step %q took longer than %v", timeout.Step, timeout.After),
-			"run this again; with --verbose it says which threads were tried")
-	case errors.Is(f.Err, inject.ErrNotBuilt):
-		return f.set(Failed, "this binary was built without its bootstrap code", "build it with make")
-	}
-	return false
-}
-
-func explainPayload(f *Failure) bool {
-	var refused *ring.CommandError
-	if !errors.As(f.Err, &refused) {
-		return false
-	}
-	fix := "see the payload's words"
-	switch refused.Errno {
-	case unix.ENODEV:
-		fix = "run this once the process has initialised ROCm"
-	case unix.ETIMEDOUT:
-		fix = "run this again"
-	case unix.ENOMEM:
-		fix = "try a smaller --buffer-size"
-	}
-	return f.set(Failed, refused.Error(), fix)
-}
-
-func explainOutput(f *Failure) bool {
-	fix := ""
-	switch {
-	case errors.Is(f.Err, tracedb.ErrExists):
-		fix = "a trace is never overwritten: choose another --output"
-	case errors.Is(f.Err, tracedb.ErrUnwritable):
-		fix = "choose an --output that this user can write"
-	case errors.Is(f.Err, tracedb.ErrNoSpace):
-		fix = "free some space, or choose another --output"
-	default:
-		return false
-	}
-	f.What = "cannot write the trace: " + firstLine(f.Err)
-	return f.set(Failed, firstLine(f.Err), fix)
+// NoPayload explains why there is no payload to be loaded into pid.
+func NoPayload(pid int, err error) *Failure {
+	return explain("trace", pid, &libraryError{err}, untouched)
 }

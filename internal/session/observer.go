@@ -12,7 +12,7 @@ type Observer interface {
 	Preflight(facts string)
 	Attached(how string, threads int, paused time.Duration)
 	Recording(elapsed, total time.Duration, p collector.Progress)
-	Detaching(why string)
+	Detaching(why string, expected bool) // expected: as the user's command line, or hand, has it
 	Detached(how string)
 	Warn(text string)
 	Debug(text string)

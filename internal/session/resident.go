@@ -88,6 +88,11 @@ func holderAlive(h ring.Holder) bool {
 	return target.Lives(int(h.PID), h.StartTicks)
 }
 
+// isPayload: the start of what may be a payload's image.
+func isPayload(m target.Map) bool {
+	return m.Offset == 0 && (strings.HasPrefix(m.Path, "/memfd:") || strings.Contains(m.Path, "librtl-attach"))
+}
+
 // entryOf returns the address of an exported function of the resident payload.
 func entryOf(t *target.Target, name string) (target.Addr, error) {
 	maps, err := t.Maps()
@@ -95,7 +100,7 @@ func entryOf(t *target.Target, name string) (target.Addr, error) {
 		return 0, err
 	}
 	for _, m := range maps {
-		if m.Offset != 0 || !strings.HasPrefix(m.Path, "/memfd:") && !strings.Contains(m.Path, "librtl-attach") {
+		if !isPayload(m) {
 			continue
 		}
 		image, err := target.OpenImage(t, m.Start)

@@ -72,10 +72,10 @@ func Record(ctx context.Context, o Options, skip <-chan struct{}, ui Observer) (
 	}
 	defer r.release()
 	if err := r.look(); err != nil {
-		return Outcome{}, explain(o.PID, err, untouched)
+		return Outcome{}, explain("trace", o.PID, err, untouched)
 	}
 	if err := r.attach(ctx); err != nil {
-		return Outcome{}, explain(o.PID, errors.Join(err, r.discard()), restored)
+		return Outcome{}, explain("attach to", o.PID, errors.Join(err, r.discard()), r.leftAs())
 	}
 	r.describeAttach()
 	collectErr := r.collectAll(ctx)
@@ -93,7 +93,7 @@ func Record(ctx context.Context, o Options, skip <-chan struct{}, ui Observer) (
 func (r *recording) look() error {
 	var err error
 	if r.build, err = payload.BuildID(r.o.Library); err != nil {
-		return err
+		return &libraryError{err}
 	}
 	path, err := outputPath(r.o.Output, r.o.PID, time.Now())
 	if err != nil {
@@ -165,6 +165,24 @@ func (r *recording) discard() error {
 	return errors.Join(r.db.Close(), os.Remove(r.place.Path))
 }
 
+// leftAs says how the target is after an attach that failed.
+func (r *recording) leftAs() string {
+	if r.isGone() {
+		return gone
+	}
+	c, err := openResident(r.target)
+	if err != nil {
+		return restored
+	}
+	defer c.Close()
+	switch state := c.Snapshot().State; state {
+	case ring.StateIdle, ring.StateDormant:
+		return restored + ", with the payload loaded and asleep"
+	default:
+		return "the payload is " + stateText(state) + "; without a recorder it detaches by itself within seconds"
+	}
+}
+
 func (r *recording) finishTrace() error {
 	return r.db.Close()
 }
@@ -180,13 +198,13 @@ func (r *recording) code() ExitCode {
 }
 
 func (r *recording) traceFailure(err error) *Failure {
-	f := explain(r.o.PID, err, "detached")
+	f := explain("record", r.o.PID, err, "detached")
 	f.What = "the trace is not complete: " + firstLine(err)
 	return f
 }
 
 func (r *recording) remainsFailure(err error) *Failure {
-	f := explain(r.o.PID, err, "still attached")
+	f := explain("detach from", r.o.PID, err, "still attached")
 	f.What, f.Code = fmt.Sprintf("could not detach from pid %d: %v", r.o.PID, firstLine(err)), Remains
 	f.Fix = fmt.Sprintf("run `rtl-attach detach %d`; without a recorder the payload detaches by itself within seconds", r.o.PID)
 	return f

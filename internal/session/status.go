@@ -46,7 +46,7 @@ type Inventory struct {
 func Inspect(pid int) (*Status, error) {
 	t, err := target.Open(pid)
 	if err != nil {
-		return nil, explain(pid, err, untouched)
+		return nil, explain("look into", pid, err, untouched)
 	}
 	defer t.Close()
 	st := &Status{PID: pid, Command: t.Comm}
@@ -55,7 +55,7 @@ func Inspect(pid int) (*Status, error) {
 		return st, nil
 	}
 	if err != nil {
-		return nil, explain(pid, err, untouched)
+		return nil, explain("look into", pid, err, untouched)
 	}
 	defer c.Close()
 	st.fill(c)

@@ -42,14 +42,18 @@ func onGPU(t testing.TB, program string, args ...string) *exec.Cmd {
 // serve is an inference server over HIP, stress raw HSA.
 func serve(t testing.TB, args ...string) *subject {
 	t.Helper()
-	return start(t, onGPU(t, "workloads/serve",
+	s := start(t, onGPU(t, "workloads/serve",
 		append([]string{"--threads", "3", "--streams", "4", "--rate", "50", "--kernels", "16"}, args...)...))
+	recorded(t, s) // its workers start after it has said that it is ready
+	return s
 }
 
 func stress(t testing.TB, args ...string) *subject {
 	t.Helper()
-	return start(t, onGPU(t, "workloads/hsastress",
-		append([]string{"--threads", "3", "--queues", "2", "--pace", "300"}, args...)...))
+	s := start(t, onGPU(t, "workloads/hsastress",
+		append([]string{"--threads", "3", "--queues", "2", "--pace", "300", "--seconds", "600"}, args...)...))
+	recorded(t, s)
+	return s
 }
 
 // start returns when the target is ready.
@@ -112,9 +116,21 @@ func (s *subject) launches(t testing.TB) uint64 {
 		_, err = fmt.Sscanf(body, "ok %d", &n)
 	}
 	if err != nil {
-		t.Fatalf("the target does not answer: %v", err)
+		t.Fatalf("the target does not answer: %v; %s", err, s.obituary())
 	}
 	return n
+}
+
+// obituary says how the target ended, if it did.
+func (s *subject) obituary() string {
+	var status unix.WaitStatus
+	if pid, err := unix.Wait4(s.pid, &status, unix.WNOHANG, nil); err != nil || pid != s.pid {
+		return fmt.Sprintf("it has not ended (%v)", err)
+	}
+	if status.Signaled() {
+		return fmt.Sprintf("it was ended by %v", status.Signal())
+	}
+	return fmt.Sprintf("it has exited with %d", status.ExitStatus())
 }
 
 // unharmed: it answers, no thread of it is stopped or traced, its work goes on.

@@ -38,14 +38,24 @@ func (s *subject) record(t testing.TB, duration time.Duration, args ...string) *
 
 func tool(t testing.TB, trace string, args ...string) *run {
 	t.Helper()
+	r := newRun(t, trace, args...)
+	r.start(t)
+	return r
+}
+
+func newRun(t testing.TB, trace string, args ...string) *run {
 	r := &run{cmd: exec.Command(artefact(t, "rtl-attach"), args...), trace: trace}
 	r.saying = newWords(&r.stderr)
 	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, r.saying
+	return r
+}
+
+func (r *run) start(t testing.TB) {
+	t.Helper()
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.cmd.Process.Kill() })
-	return r
 }
 
 // wait returns the exit code; -1: killed.

@@ -100,7 +100,7 @@ func (t *Target) Maps() ([]Map, error) {
 		return nil, fmt.Errorf("pid %d: %w", t.PID, err)
 	}
 	if len(maps) == 0 {
-		return nil, fmt.Errorf("pid %d has no memory: %w", t.PID, ErrGone)
+		return nil, t.left()
 	}
 	return maps, nil
 }

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"debug/elf"
 	"errors"
 	"io"
 	"os"
@@ -15,14 +16,22 @@ func TestParseMap(t *testing.T) {
 		bad  bool
 	}{
 		{line: "7f00-8000 rw-p 00000000 00:00 0 ", want: Map{Start: 0x7f00, End: 0x8000, Perms: "rw-p", Dev: "00:00"}},
-		{line: "1000-2000 r-xp 00001000 fe:01 42                         /usr/lib/with space.so",
-			want: Map{Start: 0x1000, End: 0x2000, Perms: "r-xp", Offset: 0x1000, Dev: "fe:01", Inode: 42, Path: "/usr/lib/with space.so"}},
-		{line: "1000-2000 rw-s 00000000 00:01 7 /memfd:rtl-control (deleted)",
-			want: Map{Start: 0x1000, End: 0x2000, Perms: "rw-s", Dev: "00:01", Inode: 7, Path: "/memfd:rtl-control", Deleted: true}},
-		{line: "1000-2000 rw-p 00000000 00:00 0 [anon:x (deleted)]",
-			want: Map{Start: 0x1000, End: 0x2000, Perms: "rw-p", Dev: "00:00", Path: "[anon:x (deleted)]"}},
-		{line: "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]",
-			want: Map{Start: 0xffffffffff600000, End: 0xffffffffff601000, Perms: "--xp", Dev: "00:00", Path: "[vsyscall]"}},
+		{
+			line: "1000-2000 r-xp 00001000 fe:01 42                         /usr/lib/with space.so",
+			want: Map{Start: 0x1000, End: 0x2000, Perms: "r-xp", Offset: 0x1000, Dev: "fe:01", Inode: 42, Path: "/usr/lib/with space.so"},
+		},
+		{
+			line: "1000-2000 rw-s 00000000 00:01 7 /memfd:rtl-control (deleted)",
+			want: Map{Start: 0x1000, End: 0x2000, Perms: "rw-s", Dev: "00:01", Inode: 7, Path: "/memfd:rtl-control", Deleted: true},
+		},
+		{
+			line: "1000-2000 rw-p 00000000 00:00 0 [anon:x (deleted)]",
+			want: Map{Start: 0x1000, End: 0x2000, Perms: "rw-p", Dev: "00:00", Path: "[anon:x (deleted)]"},
+		},
+		{
+			line: "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]",
+			want: Map{Start: 0xffffffffff600000, End: 0xffffffffff601000, Perms: "--xp", Dev: "00:00", Path: "[vsyscall]"},
+		},
 		{line: "", bad: true},
 		{line: "2000-1000 rw-p 0 00:00 0", bad: true},
 		{line: "1000 rw-p 0 00:00 0", bad: true},
@@ -89,8 +98,10 @@ func TestParseSyscall(t *testing.T) {
 	}{
 		{text: "running\n", want: Syscall{Running: true, Number: -1}},
 		{text: "-1 0x7ffc00 0x7f00\n", want: Syscall{Number: -1, SP: 0x7ffc00, PC: 0x7f00}},
-		{text: "202 0x1 0x189 0x0 0x0 0x0 0xffffffff 0x7ffc00 0x7f00\n",
-			want: Syscall{Number: 202, Args: [6]uint64{1, 0x189, 0, 0, 0, 0xffffffff}, SP: 0x7ffc00, PC: 0x7f00}},
+		{
+			text: "202 0x1 0x189 0x0 0x0 0x0 0xffffffff 0x7ffc00 0x7f00\n",
+			want: Syscall{Number: 202, Args: [6]uint64{1, 0x189, 0, 0, 0, 0xffffffff}, SP: 0x7ffc00, PC: 0x7f00},
+		},
 		{text: "", bad: true},
 		{text: "202 0x1", bad: true},
 		{text: "x 0x1 0x189 0x0 0x0 0x0 0x0 0x7ffc00 0x7f00", bad: true},
@@ -99,6 +110,35 @@ func TestParseSyscall(t *testing.T) {
 		got, err := parseSyscall(tc.text)
 		if tc.bad != (err != nil) || (!tc.bad && got != tc.want) {
 			t.Errorf("%q: %+v, %v", tc.text, got, err)
+		}
+	}
+}
+
+func TestLoaderNames(t *testing.T) {
+	tg := &Target{PID: 1}
+	for path, want := range map[string]error{
+		"/lib/ld-musl-x86_64.so.1": ErrMusl,
+		"/usr/bin/program":         ErrStatic,
+	} {
+		if _, err := tg.loader([]Map{{Start: 0x1000, End: 0x2000, Perms: "r--p", Inode: 1, Path: path}}); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", path, err, want)
+		}
+	}
+}
+
+func TestMachineName(t *testing.T) {
+	for _, tc := range []struct {
+		class   elf.Class
+		machine elf.Machine
+		want    string
+	}{
+		{elf.ELFCLASS64, elf.EM_X86_64, "x86-64"},
+		{elf.ELFCLASS32, elf.EM_X86_64, "x32"},
+		{elf.ELFCLASS32, elf.EM_386, "i386"},
+		{elf.ELFCLASS64, elf.EM_AARCH64, "AARCH64"},
+	} {
+		if got := machineName(tc.class, tc.machine); got != tc.want {
+			t.Errorf("%v %v: %q, want %q", tc.class, tc.machine, got, tc.want)
 		}
 	}
 }

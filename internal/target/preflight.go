@@ -41,8 +41,10 @@ type Facts struct {
 
 // Preflight looks at everything and touches nothing.
 func (t *Target) Preflight() (*Facts, error) {
-	f := &Facts{PID: t.PID, Comm: t.Comm, NSPID: t.NSPID, UID: t.UID, LeaderExited: t.live != t.PID,
-		PtraceScope: PtraceScope(), MemfdNoexec: sysctl("vm/memfd_noexec")}
+	f := &Facts{
+		PID: t.PID, Comm: t.Comm, NSPID: t.NSPID, UID: t.UID, LeaderExited: t.live != t.PID,
+		PtraceScope: PtraceScope(), MemfdNoexec: sysctl("vm/memfd_noexec"),
+	}
 	var err error
 	if f.PIDNamespace, err = t.namespace("pid"); err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/moby/sys/capability"
 	"golang.org/x/sys/unix"
@@ -68,7 +69,7 @@ func (t *Target) identify() error {
 	}
 	t.NSPID, t.UID = status.NSPID, status.UID
 	if status.TracerPID != 0 {
-		return t.traced(status.TracerPID)
+		return t.Traced(status.TracerPID)
 	}
 	if stat, err := t.ThreadStat(t.live); err == nil && (stat.State == 'T' || stat.State == 't') {
 		return fmt.Errorf("pid %d: %w", t.PID, ErrStopped)
@@ -102,7 +103,8 @@ func (t *Target) liveThread(leader byte) (int, error) {
 	return 0, fmt.Errorf("pid %d: %w", t.PID, ErrZombie)
 }
 
-func (t *Target) traced(tracer int) error {
+// Traced names the process of the thread that traces the target.
+func (t *Target) Traced(tracer int) error {
 	e := &TracedError{PID: t.PID, Tracer: tracer}
 	// TracerPid is the id of the tracing thread: name its process.
 	if b, err := readProc(fmt.Sprintf("/proc/%d/status", tracer)); err == nil {
@@ -153,12 +155,22 @@ func (t *Target) Same() error {
 	if n, err := t.mem.ReadAt(one[:], pageBytes); n > 0 || !errors.Is(err, io.EOF) {
 		return nil
 	}
-	// After an exec there is another one. In an exit it goes away before the
-	// pidfd says so.
-	if maps, err := readProc(fmt.Sprintf("/proc/%d/maps", t.PID)); err != nil || len(maps) == 0 {
-		return fmt.Errorf("pid %d: %w", t.PID, ErrGone)
+	return t.left()
+}
+
+// left tells an exec from an exit, both of which leave the address space: after
+// an exec there is another one, after an exit the pidfd says so, soon.
+func (t *Target) left() error {
+	for range 50 {
+		if !t.Alive() {
+			break
+		}
+		if maps, err := readProc(fmt.Sprintf("/proc/%d/maps", t.PID)); err == nil && len(maps) > 0 {
+			return fmt.Errorf("pid %d: %w", t.PID, ErrExec)
+		}
+		time.Sleep(time.Millisecond)
 	}
-	return fmt.Errorf("pid %d: %w", t.PID, ErrExec)
+	return fmt.Errorf("pid %d: %w", t.PID, ErrGone)
 }
 
 // LiveThread is a thread whose files in /proc can be read.

@@ -177,8 +177,10 @@ const (
 )
 
 func fromRegs(r *ptrace.Regs) registers {
-	return registers{r.Rax, r.Rdx, r.Rcx, r.Rbx, r.Rsi, r.Rdi, r.Rbp, r.Rsp,
-		r.R8, r.R9, r.R10, r.R11, r.R12, r.R13, r.R14, r.R15, r.Rip}
+	return registers{
+		r.Rax, r.Rdx, r.Rcx, r.Rbx, r.Rsi, r.Rdi, r.Rbp, r.Rsp,
+		r.R8, r.R9, r.R10, r.R11, r.R12, r.R13, r.R14, r.R15, r.Rip,
+	}
 }
 
 // fromSignalFrame loads the interrupted registers: rsp points to the ucontext

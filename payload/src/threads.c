@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
 #include "threads.h"
 
-#include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -13,6 +13,36 @@
 #define TID_SCAN_FROM 0x40 /* past the TCB head */
 #define TID_SCAN_TO 0x900  /* struct pthread is 0x900 bytes or so, in every glibc */
 
+static void like_the_main_thread(void)
+{
+	static const struct {
+		int priority;
+	} none;
+	unsigned long cpus[128]; /* 8,192 CPUs */
+	long n = syscall(SYS_sched_getaffinity, syscall(SYS_getpid), sizeof cpus, cpus);
+
+	if (n > 0)
+		syscall(SYS_sched_setaffinity, 0, n, cpus);
+	if (syscall(SYS_sched_getscheduler, 0) != SCHED_OTHER)
+		syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &none);
+}
+
+struct start {
+	void *(*run)(void *);
+	uint32_t taken; /* futex: the new thread has read this */
+};
+
+static void *begin(void *data)
+{
+	struct start *s = data;
+	void *(*run)(void *) = s->run;
+
+	__atomic_store_n(&s->taken, 1, __ATOMIC_RELEASE);
+	futex_wake(&s->taken);
+	like_the_main_thread();
+	return run(NULL);
+}
+
 /* Raw: the mask is inherited by the new thread; glibc's pthread_sigmask would
  * quietly leave out the two signals that must stay open, and so do we. */
 int thread_start(pthread_t *out, void *(*run)(void *))
@@ -23,9 +53,12 @@ int thread_start(pthread_t *out, void *(*run)(void *))
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, &old, sizeof old);
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	int err = pthread_create(out, &attr, run, NULL);
+	struct start s = {.run = run};
+	int err = pthread_create(out, &attr, begin, &s);
 	pthread_attr_destroy(&attr);
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof old);
+	while (!err && !__atomic_load_n(&s.taken, __ATOMIC_ACQUIRE))
+		futex_wait(&s.taken, 0, UINT64_MAX);
 	return -err;
 }
 

@@ -8,6 +8,8 @@
 
 #include <pthread.h>
 
+/* A thread is born of one of the application's that happened to be parked: the
+ * new one takes CPUs and policy of the main thread's, not of that one's. */
 int thread_start(pthread_t *out, void *(*run)(void *));
 void thread_join(pthread_t t);
 

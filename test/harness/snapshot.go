@@ -74,8 +74,11 @@ func (p *Process) threads() map[int]string {
 	return threads
 }
 
-// TIDs are the process's threads now.
+// TIDs are the process's threads now, or at its end.
 func (p *Process) TIDs() map[int64]bool {
+	if p.quitting && p.tids != nil {
+		return p.tids
+	}
 	tids := map[int64]bool{}
 	for tid := range p.threads() {
 		tids[int64(tid)] = true
@@ -89,13 +92,21 @@ func mapName(line string) string {
 	if len(fields) < 6 {
 		return "anonymous"
 	}
-	return strings.Join(fields[5:], " ")
+	return unlinked(strings.Join(fields[5:], " "))
 }
 
 var numbers = regexp.MustCompile(`\[\d+\]`)
 
 // fdName: sockets and pipes come and go under numbers.
-func fdName(link string) string { return numbers.ReplaceAllString(link, "") }
+func fdName(link string) string { return unlinked(numbers.ReplaceAllString(link, "")) }
+
+// unlinked: files of /dev/shm are unlinked by whoever ends first, another test perhaps.
+func unlinked(name string) string {
+	if strings.HasPrefix(name, "/dev/shm/") {
+		return strings.TrimSuffix(name, " (deleted)")
+	}
+	return name
+}
 
 // Ours is what the inventory of a detach leaves to be seen in /proc (design.md
 // section 4): nothing else may have come.

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,12 +30,31 @@ type Run struct {
 	Summary report.Summary // of a recording
 }
 
+// text is output that is looked at while it is written.
+type text struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *text) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *text) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
 // A Recording is a run of the tool that is under way.
 type Recording struct {
 	run            Run
 	cmd            *exec.Cmd
-	stdout, stderr bytes.Buffer
-	done           chan error
+	stdout, stderr text
+	ended          chan struct{}
+	err            error
 	began          time.Time
 }
 
@@ -45,29 +66,31 @@ func Tool(t testing.TB, args ...string) Run {
 
 func begin(t testing.TB, args ...string) *Recording {
 	t.Helper()
-	r := &Recording{cmd: exec.Command(Artefact(t, "rtl-attach"), args...), done: make(chan error, 1), began: time.Now()}
+	r := &Recording{cmd: exec.Command(Artefact(t, "rtl-attach"), args...), ended: make(chan struct{}), began: time.Now()}
 	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go func() { r.done <- r.cmd.Wait() }()
+	go func() {
+		r.err = r.cmd.Wait()
+		close(r.ended)
+	}()
 	return r
 }
 
 // Wait returns when the tool has ended.
 func (r *Recording) Wait(t testing.TB) Run {
 	t.Helper()
-	var err error
 	select {
-	case err = <-r.done:
+	case <-r.ended:
 	case <-time.After(toolTimeout):
 		_ = r.cmd.Process.Kill()
-		<-r.done
+		<-r.ended
 		t.Fatalf("%v: no end after %v\n%s", r.cmd.Args, toolTimeout, r.stderr.String())
 	}
 	var failed *exec.ExitError
-	if err != nil && !errors.As(err, &failed) {
-		t.Fatal(err)
+	if r.err != nil && !errors.As(r.err, &failed) {
+		t.Fatal(r.err)
 	}
 	run := r.run
 	run.Code, run.Took = session.ExitCode(r.cmd.ProcessState.ExitCode()), time.Since(r.began)
@@ -75,13 +98,13 @@ func (r *Recording) Wait(t testing.TB) Run {
 	return run
 }
 
-// PID is the tool's own.
-func (r *Recording) PID() int { return r.cmd.Process.Pid }
+// Trace is the path of the trace that is being written.
+func (r *Recording) Trace() string { return r.run.Trace }
 
 // Kill ends the tool as a crash would.
 func (r *Recording) Kill() {
 	_ = r.cmd.Process.Kill()
-	<-r.done
+	<-r.ended
 }
 
 // Begin starts a recording of p.
@@ -102,7 +125,30 @@ func (p *Process) TryRecord(t testing.TB, d time.Duration, args ...string) Run {
 // Record makes a recording that has to succeed.
 func (p *Process) Record(t testing.TB, d time.Duration, args ...string) Run {
 	t.Helper()
-	run := p.TryRecord(t, d, args...)
+	return p.Begin(t, append([]string{"-d", d.String()}, args...)...).mustRecord(t)
+}
+
+// RecordLast makes a recording that has to succeed, and ends the workload as
+// soon as the tool has detached: it would fill the log with what nobody looks at.
+func (p *Process) RecordLast(t testing.TB, d time.Duration, args ...string) Run {
+	t.Helper()
+	r := p.Begin(t, append([]string{"-d", d.String()}, args...)...)
+	Until(t, "the tool has detached", toolTimeout, func() bool {
+		select {
+		case <-r.ended:
+			return true
+		default:
+			return strings.Contains(r.stderr.String(), "✓ detached")
+		}
+	})
+	p.StillAlive(t)
+	p.askToQuit(t)
+	return r.mustRecord(t)
+}
+
+func (r *Recording) mustRecord(t testing.TB) Run {
+	t.Helper()
+	run := r.Wait(t)
 	run.MustBe(t, session.OK)
 	if err := json.Unmarshal([]byte(run.Stdout), &run.Summary); err != nil {
 		t.Fatalf("summary: %v\n%s", err, run.Stdout)

@@ -24,6 +24,8 @@ import (
 const (
 	readyTimeout = 30 * time.Second
 	endTimeout   = 40 * time.Second // the workloads' own watchdog bites after 15 s
+
+	warmDispatches = 2000
 )
 
 // A Workload says what to start.
@@ -38,6 +40,9 @@ type Workload struct {
 type Process struct {
 	PID int
 	URL string
+
+	quitting bool
+	tids     map[int64]bool // when it was asked to quit
 
 	cmd  *exec.Cmd
 	log  string
@@ -82,6 +87,7 @@ func Start(t testing.TB, w Workload) *Process {
 	case <-time.After(readyTimeout):
 		t.Fatalf("%s is not ready after %v\n%s", w.Program, readyTimeout, p.Output())
 	}
+	p.Warm(t)
 	return p
 }
 
@@ -130,6 +136,28 @@ func (p *Process) Get(path string) (string, error) {
 	return string(body), err
 }
 
+// Warm waits until the workload is in full swing: ready it says before.
+func (p *Process) Warm(t testing.TB) {
+	t.Helper()
+	Until(t, "the workload is warm", readyTimeout, func() bool { return p.dispatched() > warmDispatches })
+}
+
+// dispatched is what the workload says of itself; 0 without an answer.
+func (p *Process) dispatched() int {
+	var n int
+	if text, err := p.Get("/health"); err == nil {
+		_, _ = fmt.Sscanf(text, "ok %d", &n)
+	}
+	return n
+}
+
+// Dispatches is a condition for Until: n more than now.
+func (p *Process) Dispatches(t testing.TB, n int) func() bool {
+	t.Helper()
+	from := p.dispatched()
+	return func() bool { return p.dispatched() >= from+n }
+}
+
 // StillAlive asks a question and expects an answer.
 func (p *Process) StillAlive(t testing.TB) {
 	t.Helper()
@@ -156,10 +184,19 @@ func (p *Process) Wait(t testing.TB) int {
 // Quit ends the workload in an orderly way: it has to succeed.
 func (p *Process) Quit(t testing.TB) truth.Counts {
 	t.Helper()
+	p.askToQuit(t)
+	return p.Finish(t)
+}
+
+func (p *Process) askToQuit(t testing.TB) {
+	t.Helper()
+	if p.quitting {
+		return
+	}
+	p.quitting, p.tids = true, p.TIDs()
 	if _, err := p.Get("/quit"); err != nil {
 		t.Fatalf("quit: %v\n%s", err, p.Output())
 	}
-	return p.Finish(t)
 }
 
 // Finish waits for an end that was asked for otherwise, and returns what each
@@ -179,15 +216,15 @@ func (p *Process) Finish(t testing.TB) truth.Counts {
 func (p *Process) counts() (truth.Counts, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.output) == 0 {
-		return nil, errors.New("the workload printed nothing")
+	i := slices.IndexFunc(p.output, func(line string) bool { return strings.HasPrefix(line, "{") })
+	if i < 0 {
+		return nil, errors.New("the workload printed no counts")
 	}
 	var line struct {
 		Threads []struct{ ID, Count uint64 }
 	}
-	last := p.output[len(p.output)-1]
-	if err := json.Unmarshal([]byte(last), &line); err != nil {
-		return nil, fmt.Errorf("last line of output %q: %w", last, err)
+	if err := json.Unmarshal([]byte(p.output[i]), &line); err != nil {
+		return nil, fmt.Errorf("%q: %w", p.output[i], err)
 	}
 	counts := truth.Counts{}
 	for _, thread := range line.Threads {

@@ -232,6 +232,7 @@ static long map_shared(struct rtl_boot *b)
 void rtl_boot_thread(struct rtl_boot *b)
 {
 	char shared_name[] = "rtl-boot", payload_name[] = "rtl-payload", thread_name[] = "rtl-boot";
+	struct timespec reading = {0, 100000000}; /* time for the tool to see why we failed */
 	struct rtl_boot_shared *s = 0;
 	uint32_t alive;
 
@@ -251,6 +252,8 @@ void rtl_boot_thread(struct rtl_boot *b)
 		serve(b, s);
 		syscall3(SYS_munmap, s, sizeof(*s), 0);
 	}
+	if (b->phase == RTL_BOOT_FAILED)
+		syscall3(SYS_nanosleep, &reading, 0, 0);
 	if (b->shared_fd >= 0)
 		syscall3(SYS_close, b->shared_fd, 0, 0);
 	if (b->payload_fd >= 0)

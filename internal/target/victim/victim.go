@@ -158,14 +158,21 @@ type Inventory struct {
 // Inventory looks at the victim from outside.
 func (v *Victim) Inventory(t testing.TB) Inventory {
 	t.Helper()
-	count := func(dir string) int {
-		list, err := os.ReadDir(fmt.Sprintf("/proc/%d/%s", v.PID, dir))
+	list := func(dir string) []os.DirEntry {
+		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/%s", v.PID, dir))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(list)
+		return entries
 	}
-	inv := Inventory{Threads: count("task"), FDs: count("fd")}
+	inv := Inventory{Threads: len(list("task"))}
+	for _, fd := range list("fd") {
+		// libc opens a file below /sys for a moment when it makes an arena.
+		name, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", v.PID, fd.Name()))
+		if err == nil && !strings.HasPrefix(name, "/sys/") {
+			inv.FDs++
+		}
+	}
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", v.PID))
 	if err != nil {
 		t.Fatal(err)

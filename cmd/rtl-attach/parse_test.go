@@ -1,0 +1,57 @@
+package main
+
+import "testing"
+
+func TestParseSize(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want uint64
+		ok   bool
+	}{
+		{"64MiB", 64 << 20, true},
+		{"2GiB", 2 << 30, true},
+		{"1 kB", 1000, true},
+		{"512K", 512 << 10, true},
+		{"0", 0, true},
+		{"17", 17, true},
+		{"", 0, false},
+		{"MiB", 0, false},
+		{"-1", 0, false},
+		{"1.5GiB", 0, false},
+		{"99999999999TiB", 0, false},
+	} {
+		got, err := parseSize(c.text)
+		if (err == nil) != c.ok || got != c.want {
+			t.Errorf("parseSize(%q) = %d, %v; want %d, ok %v", c.text, got, err, c.want, c.ok)
+		}
+	}
+}
+
+func TestParsePercent(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want uint64
+		ok   bool
+	}{{"75%", 75, true}, {"1", 1, true}, {"100%", 100, true}, {"0%", 0, false}, {"101%", 0, false}, {"x", 0, false}} {
+		got, err := parsePercent(c.text)
+		if (err == nil) != c.ok || c.ok && got != c.want {
+			t.Errorf("parsePercent(%q) = %d, %v; want %d, ok %v", c.text, got, err, c.want, c.ok)
+		}
+	}
+}
+
+func TestParseSettings(t *testing.T) {
+	vars, err := parseSettings([]string{"RTL_STAMP=tsc", "RTL_HSA_LIBRARY=/a=b"})
+	if err != nil || len(vars) != 2 || vars[1].Value != "/a=b" {
+		t.Errorf("%v, %v", vars, err)
+	}
+	if _, err := parseSettings([]string{"RTL_STAMP"}); err == nil {
+		t.Error("a setting without a value was taken")
+	}
+}
+
+func TestSafe(t *testing.T) {
+	if got := safe("a\x1b[2Jb\r\u009b"); got != "a?[2Jb??" {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,169 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/payload"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+func explainAccess(f *Failure) bool {
+	var (
+		traced *target.TracedError
+		denied *target.DeniedError
+		busy   *target.BusyError
+	)
+	switch {
+	case errors.As(f.Err, &traced) && traced.Tracer == 0:
+		return f.set(NotPermitted, "it is traced by a process in another pid namespace", "end that tracer, then run this again")
+	case errors.As(f.Err, &traced):
+		return f.set(NotPermitted, fmt.Sprintf("it is traced by %s (pid %d)", traced.Name, traced.Tracer),
+			fmt.Sprintf("quit %s, then run this again", traced.Name))
+	case errors.As(f.Err, &denied):
+		return f.set(NotPermitted, denialCause(denied), denialFix(denied))
+	case errors.As(f.Err, &busy):
+		return f.set(NotPermitted, fmt.Sprintf("another rtl-attach (pid %d) works on it", busy.Holder),
+			fmt.Sprintf("wait for it, or end its session: rtl-attach detach %d", busy.PID))
+	case errors.Is(f.Err, ring.ErrHeld):
+		return f.set(NotPermitted, "another recorder holds it", "end that session with `rtl-attach detach`, then run this again")
+	case errors.Is(f.Err, target.ErrGone):
+		return f.set(NotPermitted, "no process has this pid (any more)", "look for the server's present pid")
+	case errors.Is(f.Err, target.ErrZombie):
+		return f.set(NotPermitted, "it has exited and waits for its parent", "look for the server's present pid")
+	case errors.Is(f.Err, target.ErrStopped):
+		return f.set(NotPermitted, "it is stopped by a job-control signal, and must stay so", "resume it (kill -CONT), then run this again")
+	}
+	return false
+}
+
+func denialCause(d *target.DeniedError) string {
+	switch {
+	case d.PtraceScope > 0 && !d.SysPtrace:
+		return fmt.Sprintf("kernel.yama.ptrace_scope = %d and this user lacks CAP_SYS_PTRACE", d.PtraceScope)
+	case d.UID != d.Owner && !d.SysPtrace:
+		return fmt.Sprintf("it belongs to uid %d, and uid %d lacks CAP_SYS_PTRACE", d.Owner, d.UID)
+	case d.UserNS:
+		return "it lives in another user namespace"
+	}
+	return fmt.Sprintf("the kernel refused to %s: %v", d.Op, d.Err)
+}
+
+func denialFix(d *target.DeniedError) string {
+	if d.SysPtrace {
+		return "run this on the host, or with the capabilities of the target's container"
+	}
+	return "run this with sudo (nothing to restart)"
+}
+
+func explainProgram(f *Failure) bool {
+	switch {
+	case errors.Is(f.Err, target.ErrKernel):
+		return f.set(Unsuitable, "it is a kernel thread", "give the pid of a GPU process")
+	case errors.Is(f.Err, target.ErrStatic):
+		return f.set(Unsuitable, "it is linked statically: no library can be loaded into it", "trace a dynamically linked build")
+	case errors.Is(f.Err, target.ErrMusl), errors.Is(f.Err, target.ErrLibc):
+		return f.set(Unsuitable, bare(f.Err), "only glibc processes can be attached to")
+	case errors.Is(f.Err, target.ErrArch):
+		return f.set(Unsuitable, bare(f.Err), "only x86-64 processes can be attached to")
+	case errors.Is(f.Err, target.ErrSeccomp):
+		return f.set(Unsuitable, bare(f.Err), "relax the seccomp profile of its container")
+	case errors.Is(f.Err, target.ErrExec):
+		return f.set(Failed, "it has executed another program meanwhile", "run this again")
+	case errors.Is(f.Err, target.ErrLoading):
+		return f.set(Failed, "it has been loading libraries all the time", "run this again")
+	}
+	return false
+}
+
+func explainRuntime(f *Failure) bool {
+	switch {
+	case errors.Is(f.Err, target.ErrNoHSA):
+		return f.set(Unsuitable, "libhsa-runtime64 is not mapped: it is no ROCm process, or has not used the GPU yet",
+			"give the pid of a GPU worker (a server's workers are its children)")
+	case errors.Is(f.Err, ring.ErrVersion):
+		return f.set(Unsuitable, bare(f.Err)+": another version of rtl-attach left its payload there",
+			"use that version of rtl-attach, or restart the process when it suits")
+	}
+	return false
+}
+
+func explainInjection(f *Failure) bool {
+	var (
+		load    *inject.LoadError
+		timeout *inject.TimeoutError
+	)
+	switch {
+	case errors.As(f.Err, &load):
+		return f.set(Failed, "its dynamic loader said: "+load.Text, "see the loader's words")
+	case errors.As(f.Err, &timeout):
+		return f.set(Failed, fmt.Sprintf("step %q took longer than %v", timeout.Step, timeout.After),
+			"run this again; with --verbose it says which threads were tried")
+	case errors.Is(f.Err, inject.ErrNotBuilt):
+		return f.set(Failed, "this binary was built without its bootstrap code", "build it with make")
+	}
+	return false
+}
+
+func explainPayload(f *Failure) bool {
+	var refused *ring.CommandError
+	if !errors.As(f.Err, &refused) {
+		return false
+	}
+	fix := "run this again; with --verbose it says how far it came"
+	switch refused.Errno {
+	case unix.ENODEV:
+		fix = "run this once the process has initialised ROCm"
+	case unix.ETIMEDOUT:
+		fix = "run this again"
+	case unix.ENOMEM:
+		fix = "try a smaller --buffer-size"
+	}
+	return f.set(Failed, refused.Error(), fix)
+}
+
+func explainLibrary(f *Failure) bool {
+	var library *libraryError
+	if !errors.As(f.Err, &library) {
+		return false
+	}
+	f.What, f.Target = "the payload cannot be used: "+firstLine(library.err), untouched
+	if errors.Is(library.err, payload.ErrNotBuilt) {
+		return f.set(Failed, "this binary was built without it", "build it with make")
+	}
+	return f.set(Failed, "it is not there, or no shared library with a build id", "leave --payload out: one is built in")
+}
+
+func explainOutput(f *Failure) bool {
+	cause, fix := bare(f.Err), ""
+	switch {
+	case errors.Is(f.Err, tracedb.ErrExists):
+		cause, fix = "a trace is never overwritten", "choose another --output, or move that file away"
+	case errors.Is(f.Err, tracedb.ErrUnwritable):
+		fix = "choose an --output that this user can write"
+	case errors.Is(f.Err, tracedb.ErrNoSpace):
+		fix = "free some space, or choose another --output"
+	default:
+		return false
+	}
+	f.What = "cannot write the trace: " + firstLine(f.Err)
+	return f.set(Failed, cause, fix)
+}
+
+func explainInterrupt(f *Failure) bool {
+	if !errors.Is(f.Err, context.Canceled) {
+		return false
+	}
+	return f.set(Failed, "a signal (or Ctrl-C) came before the recording began", "run this again")
+}
+
+// explainNothing: a guessed cause would be worse than none.
+func explainNothing(f *Failure) bool {
+	return f.set(f.Code, "none that this version knows", "run this again with --verbose; if it stays, please report it")
+}
