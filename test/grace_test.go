@@ -9,18 +9,19 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/harness"
 )
 
-// slow has threads that are inside a raw index function for milliseconds.
-func slow() harness.Workload {
-	return stress(8, 2, 64, "--slow-raw", "100", "--hang", "4")
+// slow has threads that are inside a raw index function for milliseconds, in one
+// of so many calls.
+func slow(oneIn string) harness.Workload {
+	return stress(8, 2, 64, "--slow-raw", oneIn, "--hang", "4")
 }
 
 // Without the grace a slot is doubled or lost, or nothing moves any more. If
 // this test cannot make it fail, the next one proves nothing.
 func TestNoGrace(t *testing.T) {
 	payload := harness.TestPayload(t)
-	const attempts = 5
+	const attempts = 20
 	for range attempts {
-		p := harness.Start(t, slow())
+		p := harness.Start(t, slow("30"))
 		p.TryRecord(t, 300*time.Millisecond, "--payload", payload, "--set", "RTL_TEST_NO_GRACE=1")
 		if why := broken(t, p); why != "" {
 			t.Logf("broken, as it must be: %s", why)
@@ -60,7 +61,7 @@ func TestGrace(t *testing.T) {
 	}
 	armed := 0
 	for range attempts {
-		p := harness.Start(t, slow())
+		p := harness.Start(t, slow("30"))
 		before, slots := p.Snapshot(t), p.Slots(t)
 		run := p.TryRecord(t, 300*time.Millisecond)
 		p.StillAlive(t)

@@ -39,7 +39,38 @@ func reattach(t *testing.T, w harness.Workload, cycles int) {
 	if st := p.Status(t); st.State != "dormant" || int(st.Sessions) != cycles {
 		t.Errorf("state %s after %d sessions, expected dormant after %d", st.State, st.Sessions, cycles)
 	}
-	check(t, p, p.TIDs(), runs...).MustHaveRecorded(100 * cycles)
+	check(t, p, p.TIDs(), runs...).MustHaveRecorded(50 * cycles)
+}
+
+// Attach from the first moment on, while the program loads and initialises: a
+// refusal leaves it as it is, and as soon as there is something to record, it is.
+func TestEarly(t *testing.T) {
+	p := harness.StartCold(t, harness.Workload{Program: "serve", Args: []string{"--threads", "3", "--streams", "4"}})
+	var runs []harness.Run
+	codes := map[session.ExitCode]int{}
+	harness.Until(t, "it can be recorded", 30*time.Second, func() bool {
+		run := p.TryRecord(t, 30*time.Millisecond)
+		codes[run.Code]++
+		switch run.Code {
+		case session.OK, session.NothingSeen:
+			runs = append(runs, run)
+		case session.Failed, session.Unsuitable:
+		default:
+			t.Fatalf("exit code %d\n%s", run.Code, run.Stderr)
+		}
+		return codes[session.OK] == 3
+	})
+	t.Logf("exit codes %v", codes)
+	p.Ready(t)
+	p.StillAlive(t)
+	counts := p.Quit(t)
+	log := p.Truth(t)
+	log.MustHoldOnce(t, counts)
+	c := harness.Compare(t, log)
+	for _, run := range runs {
+		c.Add(harness.ReadTrace(t, run.Trace))
+	}
+	c.Finish(p.TIDs())
 }
 
 // The application shuts its runtime down and starts it anew, again and again,
@@ -62,7 +93,7 @@ func TestShutDown(t *testing.T) {
 	tr := harness.ReadTrace(t, run.Trace)
 	c.Add(tr)
 	c.Finish(nil)
-	c.MustHaveRecorded(1000)
+	c.MustHaveRecorded(200)
 	if n := len(tr.Sessions); n < 2 || n > runtimes {
 		t.Errorf("%d sessions in the trace, the application had %d runtimes\n%s", n, runtimes, run.Stderr)
 	}
@@ -98,7 +129,7 @@ func TestKill(t *testing.T) {
 	c.Killed = true
 	c.Add(harness.ReadTrace(t, run.Trace))
 	c.Finish(nil)
-	c.MustHaveRecorded(100)
+	c.MustHaveRecorded(50)
 }
 
 // The recorder is killed: what it had written can be read, and is true.
@@ -119,7 +150,7 @@ func TestRecorderKilled(t *testing.T) {
 	c.Killed = true
 	c.Add(harness.ReadTrace(t, r.Trace()))
 	c.Finish(nil)
-	c.MustHaveRecorded(1000)
+	c.MustHaveRecorded(200)
 }
 
 // The smallest ring under full load: what is lost is said, and is not more.
@@ -128,7 +159,7 @@ func TestSmallRing(t *testing.T) {
 		t.Run(policy, func(t *testing.T) {
 			p := harness.Start(t, stress(8, 2, 256))
 			run := p.RecordLast(t, 500*time.Millisecond, "--buffer-size", "64KiB", "--buffer-policy", policy)
-			check(t, p, p.TIDs(), run).MustHaveRecorded(1000)
+			check(t, p, p.TIDs(), run).MustHaveRecorded(200)
 		})
 	}
 }

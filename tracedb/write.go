@@ -4,7 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"time"
+
+	"github.com/mattn/go-sqlite3"
 )
 
 // The steps of a write. All of them run with db.mu held, except while the file
@@ -65,6 +68,9 @@ func (db *DB) write(change func() error) error {
 func (db *DB) fail(err error) error {
 	if db.failure != nil {
 		return db.failure
+	}
+	if full := (sqlite3.Error{}); errors.As(err, &full) && full.Code == sqlite3.ErrFull {
+		err = fmt.Errorf("%w: %w", ErrNoSpace, err)
 	}
 	db.failure = err
 	db.begun = time.Time{}

@@ -114,7 +114,10 @@ func record(f recordFlags) (session.ExitCode, error) {
 	ui.finish()
 	if outcome.Path != "" && (err == nil || outcome.Code == session.Remains) {
 		if e := summarise(outcome.Path, f); e != nil {
-			err = errors.Join(err, e)
+			err = errors.Join(err, &session.Failure{
+				What: "cannot show the summary", Cause: e.Error(), Fix: "rtl-attach report " + outcome.Path,
+				Target: "detached; the trace is saved", Code: session.Failed, Err: e,
+			})
 		}
 	}
 	ui.explainCode(outcome.Code)

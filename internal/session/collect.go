@@ -76,6 +76,7 @@ func over(ctx context.Context, deadline time.Time) bool {
 type drain struct {
 	collector *collector.Collector
 	session   *tracedb.Session
+	giveUp    context.CancelFunc // takes what is there, and ends
 	done      chan struct{}
 	result    collector.Result
 	err       error
@@ -91,12 +92,13 @@ func (r *recording) startDrain() (*drain, error) {
 	if err != nil {
 		return nil, errors.Join(err, reader.Close())
 	}
-	d := &drain{collector: collector.New(reader, session), session: session, done: make(chan struct{})}
+	// The context of the user's patience ends the window, not the drain.
+	ctx, giveUp := context.WithCancel(context.Background())
+	d := &drain{collector: collector.New(reader, session), session: session, giveUp: giveUp, done: make(chan struct{})}
 	go func() {
 		defer close(d.done)
 		yieldToApplication()
-		// The context of the user's patience ends the window, not the drain.
-		d.result, d.err = d.collector.Run(context.Background(), r.gone)
+		d.result, d.err = d.collector.Run(ctx, r.gone)
 		d.err = errors.Join(d.err, reader.Close())
 	}()
 	return d, nil
@@ -109,26 +111,36 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	if err != nil {
 		return false, err
 	}
+	defer d.giveUp()
 	why := r.window(ctx, deadline, d)
 	if why != "" {
 		r.ui.Detaching(why, why == interrupted || why == timeIsOver)
-		err = r.detach()
+		if err = r.detach(); err != nil {
+			d.giveUp() // its last record will not come
+		}
 	}
 	select {
 	case <-d.done:
 	case <-time.After(endTimeout):
-		return false, errors.Join(err, errors.New("the payload did not write its last records"))
+		err = errors.Join(err, errors.New("the payload did not write its last records"))
+		d.giveUp()
+		<-d.done
 	}
 	r.timed += d.result.Timed
 	r.ended = d.result.End
 	err = errors.Join(err, d.err, r.describeSession(d.session))
+	if err != nil {
+		return false, err // the session may go on: Record ends it
+	}
 	r.sayEnd(why)
-	return err == nil && why == "" && d.result.End == ring.EndShutDown && !r.isGone(), err
+	return why == "" && r.ended == ring.EndShutDown && !r.isGone(), nil
 }
 
 // sayEnd tells an end that was not ours: also one that came just before ours.
 func (r *recording) sayEnd(why string) {
 	switch {
+	case r.executed.Load():
+		r.ui.Warn("the target has executed another program, and with its old one went everything of ours")
 	case r.ended == ring.EndExit:
 		r.awaitExit()
 	case r.ended != ring.EndDetach && !r.isGone():

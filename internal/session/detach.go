@@ -36,6 +36,7 @@ func (r *recording) detach() error {
 	case s.HooksBuried != 0:
 		r.ui.Warn(fmt.Sprintf("another tool has patched over %d of our hooks: they stay in its chain and pass through", s.HooksBuried))
 	}
+	r.detached = true
 	r.ui.Detached("hooks removed, nothing paused")
 	return nil
 }
@@ -112,10 +113,30 @@ func (r *recording) detachFor() error {
 		r.control.RequestStop()
 		return r.awaitIdle(holder)
 	}
+	return r.detachOrphan()
+}
+
+// detachOrphan ends a session that has no recorder. We hold both locks
+// meanwhile: only their holder may send commands.
+func (r *recording) detachOrphan() error {
+	lock, err := r.target.Lock()
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
 	if s := r.control.Snapshot(); s.State == ring.StateIdle || s.State == ring.StateDormant {
 		r.ui.Detached("was not attached: the payload is dormant")
 		return nil
 	}
+	me, err := self()
+	if err != nil {
+		return err
+	}
+	held, _, err := r.control.TakeLock(me, holderAlive)
+	if err != nil {
+		return err
+	}
+	defer held.Release()
 	if err := r.end(ring.EndOtherTool); err != nil {
 		return err
 	}
@@ -136,7 +157,12 @@ func (r *recording) awaitIdle(holder ring.Holder) error {
 		case !holderAlive(holder):
 			return r.detachFor() // it died over it
 		case time.Now().After(deadline):
-			return fmt.Errorf("its recorder (pid %d) does not finish", holder.PID)
+			return &Failure{
+				What:   fmt.Sprintf("cannot detach from pid %d: its recorder does not finish", r.o.PID),
+				Cause:  fmt.Sprintf("pid %d holds it, and was asked to finish %v ago", holder.PID, handOver),
+				Fix:    fmt.Sprintf("resume or end pid %d: without a recorder the payload detaches by itself", holder.PID),
+				Target: "still attached", Code: Failed,
+			}
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -53,12 +54,14 @@ type recording struct {
 	control    *ring.Control
 	held       *ring.Lock
 	gone       chan struct{}  // closed when the target has exited
+	executed   atomic.Bool    // what is gone is its program: the process runs another one
 	finished   chan struct{}  // closed when the recording is over
 	background sync.WaitGroup // what uses the mappings that release takes away
 
 	db       *tracedb.DB
 	pauses   []tracedb.Pause
 	attached bool // a session is active in the target
+	detached bool // confirmed: what becomes of the target now is not our concern
 	timed    uint64
 	ended    ring.End
 }
@@ -122,9 +125,14 @@ func (r *recording) look() error {
 	return err
 }
 
-// watchExit ends with the process, or with the recording: release closes the pidfd.
+// watchExit ends with the process, or with the recording: release closes the
+// pidfd. A process that executes another program is another one.
 func (r *recording) watchExit() {
 	for !r.target.WaitExit(exitPoll) {
+		if errors.Is(r.target.Same(), target.ErrExec) {
+			r.executed.Store(true)
+			break
+		}
 		select {
 		case <-r.finished:
 			return
@@ -189,7 +197,7 @@ func (r *recording) finishTrace() error {
 
 func (r *recording) code() ExitCode {
 	switch {
-	case r.isGone(), r.ended == ring.EndExit:
+	case r.isGone() && !r.detached, r.ended == ring.EndExit:
 		return TargetExited
 	case r.timed == 0:
 		return NothingSeen
@@ -207,6 +215,9 @@ func (r *recording) remainsFailure(err error) *Failure {
 	f := explain("detach from", r.o.PID, err, "still attached")
 	f.What, f.Code = fmt.Sprintf("could not detach from pid %d: %v", r.o.PID, firstLine(err)), Remains
 	f.Fix = fmt.Sprintf("run `rtl-attach detach %d`; without a recorder the payload detaches by itself within seconds", r.o.PID)
+	if stat, err := r.target.ThreadStat(r.o.PID); err == nil && stat.State == 'T' {
+		f.Cause, f.Fix = "it is stopped by a job-control signal", "resume it (kill -CONT): its payload then detaches by itself within seconds"
+	}
 	return f
 }
 

@@ -35,9 +35,10 @@ func TestTargetEnds(t *testing.T) {
 			want, said := alone.ended(t), alone.rest(t)
 			for range times(4, 50) {
 				s := serve(t)
-				moment := 100*time.Millisecond + time.Duration(rand.Int64N(int64(400*time.Millisecond)))
+				moment := time.Duration(rand.Int64N(int64(400 * time.Millisecond)))
 				r := s.record(t, time.Minute)
 				r.saying.await(t, "attached")
+				s.written(t)
 				time.AfterFunc(moment, func() { death.die(t, s) }) // the random moment is what is tested
 				if got := s.ended(t); got != want {
 					t.Errorf("after %v: wait status %#x, alone it is %#x", moment, got, want)

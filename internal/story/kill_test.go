@@ -60,7 +60,7 @@ func momentOf(n int, whole time.Duration) time.Duration {
 // at once: before the payload has noticed.
 func killOnce(t *testing.T, s *subject, before inventory, after time.Duration, atOnce bool) {
 	t.Helper()
-	r := s.record(t, killWindow)
+	r := s.record(t, killWindow, quickly)
 	death := time.AfterFunc(after, func() { _ = r.cmd.Process.Kill() })
 	code := r.wait(t)
 	death.Stop()

@@ -15,7 +15,7 @@ func TestRecorderDies(t *testing.T) {
 	s := serve(t)
 	before := s.inventory(t)
 	for _, how := range []string{"payload loaded", "re-attached"} {
-		r := s.record(t, time.Minute)
+		r := s.record(t, time.Minute, quickly)
 		r.saying.await(t, how)
 		began := time.Now()
 		_ = r.cmd.Process.Kill()
@@ -38,7 +38,7 @@ func TestRecorderStopped(t *testing.T) {
 		t.Run(window.String(), func(t *testing.T) {
 			s := serve(t)
 			before := s.inventory(t)
-			r := s.record(t, window)
+			r := s.record(t, window, quickly)
 			r.saying.await(t, "attached")
 			recorded(t, s)
 			if err := r.cmd.Process.Signal(unix.SIGSTOP); err != nil {
@@ -96,6 +96,56 @@ func TestTwoRecorders(t *testing.T) {
 			t.Errorf("the loser does not name pid %d:\n%s", won.cmd.Process.Pid, said)
 		}
 		s.unharmed(t)
+		s.onlyDormant(t, before)
+	}
+	end(t, s)
+}
+
+// TestDetachWhileAttaching: another terminal is faster than the recorder. All
+// exit codes are documented ones, and in the end nothing is active.
+func TestDetachWhileAttaching(t *testing.T) {
+	for range times(4, 50) {
+		s := serve(t)
+		before := s.inventory(t)
+		r := s.record(t, time.Minute)
+		codes := map[int]int{}
+		for ended := false; !ended; {
+			d := tool(t, "", "detach", strconv.Itoa(s.pid))
+			codes[d.wait(t)]++
+			if d.code != 0 && d.code != 3 {
+				t.Errorf("detach: exit code %d\n%s", d.code, d.stderr.String())
+				ended = true
+			}
+			ended = ended || d.code == 0
+		}
+		if code := r.wait(t); code != 0 && code != 7 {
+			t.Errorf("the recorder: exit code %d\n%s", code, r.stderr.String())
+		}
+		t.Logf("detach: exit codes %v, recorder: %d", codes, r.code)
+		s.onlyDormant(t, before)
+		s.unharmed(t)
+		s.record(t, killWindow).expect(t, 0)
+		end(t, s)
+	}
+}
+
+// TestTwoDetaches at once, of a session whose recorder has died.
+func TestTwoDetaches(t *testing.T) {
+	s := serve(t)
+	before := s.inventory(t)
+	for range times(3, 50) {
+		r := s.record(t, time.Minute)
+		r.saying.await(t, "attached")
+		_ = r.cmd.Process.Kill()
+		r.wait(t)
+		a, b := tool(t, "", "detach", strconv.Itoa(s.pid)), tool(t, "", "detach", strconv.Itoa(s.pid))
+		if a.wait(t) != 0 && b.wait(t) != 0 {
+			t.Errorf("both failed:\n%s%s", a.stderr.String(), b.stderr.String())
+		}
+		b.wait(t)
+		if st := s.status(t); st.State != "dormant" {
+			t.Errorf("still there: %+v", st)
+		}
 		s.onlyDormant(t, before)
 	}
 	end(t, s)

@@ -59,18 +59,21 @@ func stress(t testing.TB, args ...string) *subject {
 // start returns when the target is ready.
 func start(t testing.TB, cmd *exec.Cmd) *subject {
 	t.Helper()
-	out, err := cmd.StdoutPipe()
+	out, in, err := os.Pipe() // not StdoutPipe: Wait would close it over the last words
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
+	cmd.Stdout, cmd.Stderr = in, os.Stderr
+	err = cmd.Start()
+	_ = in.Close()
+	if err != nil {
 		t.Fatal(err)
 	}
 	s := &subject{pid: cmd.Process.Pid, cmd: cmd, lines: make(chan string, 64)}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	go func() {
 		defer close(s.lines)
+		defer out.Close()
 		for sc := bufio.NewScanner(out); sc.Scan(); {
 			s.lines <- sc.Text()
 		}

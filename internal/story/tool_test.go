@@ -3,7 +3,6 @@ package story
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +14,9 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/report"
 )
 
-const quickly = "RTL_RECORDER_TIMEOUT_MS=500" // how long the payload waits for a dead recorder
+// quickly is how long the payload waits for a dead recorder: where one dies.
+// Under load a live one may seem dead for as long.
+const quickly = "--set=RTL_RECORDER_TIMEOUT_MS=500"
 
 // A run is one process of the tool.
 type run struct {
@@ -32,7 +33,7 @@ func (s *subject) record(t testing.TB, duration time.Duration, args ...string) *
 	trace := filepath.Join(t.TempDir(), "t.db")
 	return tool(t, trace, append([]string{
 		"-p", strconv.Itoa(s.pid), "-d", duration.String(), "-o", trace,
-		"--json", "--set", quickly,
+		"--json",
 	}, args...)...)
 }
 
@@ -95,6 +96,7 @@ func (s *subject) status(t testing.TB) (st struct {
 	Recorder int `json:"recorder_pid"`
 	Sessions int
 	LastEnd  string `json:"last_end"`
+	Counters map[string]uint64
 },
 ) {
 	t.Helper()
@@ -106,6 +108,22 @@ func (s *subject) status(t testing.TB) (st struct {
 		t.Fatalf("status: %v\n%s", err, out)
 	}
 	return st
+}
+
+// written waits until dispatches are in the ring: the payload's worker shows
+// them to the recorder at the end of each of its rounds.
+func (s *subject) written(t testing.TB) {
+	t.Helper()
+	round := ^uint64(0)
+	if !eventually(func() bool {
+		c := s.status(t).Counters
+		if round == ^uint64(0) && c["timed_pool"]+c["timed_app"] > 0 {
+			round = c["worker_rounds"]
+		}
+		return round != ^uint64(0) && c["worker_rounds"] > round
+	}) {
+		t.Errorf("no dispatch is recorded: %v", s.status(t).Counters)
+	}
 }
 
 // atRest waits until no session is active in the target.
@@ -168,6 +186,6 @@ func keepEvidence(t testing.TB, r *run) {
 	if err == nil {
 		_ = os.WriteFile(filepath.Join(dir, "stderr"), r.stderr.Bytes(), 0o600)
 		_ = os.Rename(r.trace, filepath.Join(dir, "t.db"))
-		t.Log(fmt.Sprintf("evidence in %s", dir))
+		t.Logf("evidence in %s", dir)
 	}
 }

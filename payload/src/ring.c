@@ -16,6 +16,7 @@ struct lines {
 static struct rtl_ring *shared;
 static struct lines ring;
 static uint64_t reserve;
+static uint64_t backed; /* bytes of the ring that have memory: its first lap would fault page by page */
 static struct lines overflow; /* lossless only; private memory */
 static uint64_t overflow_tail;
 static uint64_t told_head; /* what the consumer has been shown */
@@ -43,7 +44,7 @@ int ring_open(const struct rtl_config *c, uint32_t generation)
 	}
 	ring = (struct lines){.data = (uint8_t *)r + RTL_PAGE, .size = c->buffer_size_bytes};
 	reserve = ring.size / 8 < RESERVE_MOST ? ring.size / 8 : RESERVE_MOST;
-	overflow_tail = told_head = lost = 0;
+	overflow_tail = told_head = lost = backed = 0;
 	seq = 0;
 	r->abi_version = RTL_ABI_VERSION;
 	r->generation = generation;
@@ -84,6 +85,18 @@ static uint64_t room(void)
 	return used > ring.size ? 0 : ring.size - used;
 }
 
+#define BACKED_STEP (256 * 1024ull)
+
+static void back_ring(uint64_t bytes)
+{
+	while (UNLIKELY(backed < ring.size && ring.head + bytes > backed)) {
+		uint64_t n = ring.size - backed < BACKED_STEP ? ring.size - backed : BACKED_STEP;
+
+		back_memory(ring.data + backed, n);
+		backed += n;
+	}
+}
+
 static void append(struct lines *l, const void *record, uint32_t lines)
 {
 	for (uint32_t i = 0; i < lines; i++) {
@@ -113,6 +126,7 @@ static bool place(struct rtl_header *record, uint64_t spare)
 
 	record->seq = seq;
 	if (overflow.head == overflow_tail && room() >= bytes + spare) {
+		back_ring(bytes);
 		append(&ring, record, record->lines);
 	} else if (overflow.data && overflow.head - overflow_tail + bytes <= overflow.size) {
 		append(&overflow, record, record->lines);

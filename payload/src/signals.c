@@ -4,8 +4,8 @@
 
 #include "session.h"
 
-#define SIGNALS (1u << 16) /* power of two: application signals known at once */
-#define SIGNALS_MAX (SIGNALS / 4 * 3)
+#define SIGNALS (1u << 17) /* power of two: places for application signals */
+#define SIGNALS_MAX (SIGNALS / 8 * 3) /* known at once; beyond, neighbourhoods would run into each other */
 #define HANDLE_NONE 0ull
 #define HANDLE_GONE 1ull /* a destroyed signal's place */
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -43,6 +44,7 @@ func (l *lab) attachOnce(p *process) error {
 		return err
 	}
 	_, _ = rec.stop()
+	_ = os.Remove(rec.trace) // there is none without dispatches
 	return nil
 }
 
@@ -95,7 +97,10 @@ func repetition(l *lab, cells []cell, rows []*row, n int, seconds float64) {
 			}
 			s, err := l.measure(c, v, seconds)
 			if err != nil {
-				l.note("%s, %s %s: %v", v, c.workload, c.mode, err)
+				l.note("%s, %s: %v; tried again", v, strings.TrimSpace(c.workload+" "+fmt.Sprintf(c.line, seconds)), err)
+				s, err = l.measure(c, v, seconds)
+			}
+			if err != nil {
 				continue
 			}
 			for m := range c.metrics {

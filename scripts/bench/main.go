@@ -31,8 +31,8 @@ func parse() options {
 	o := options{build: os.Getenv("RTL_BUILD"), peer: os.Getenv("RTL_BENCH_PEER")}
 	flag.BoolVar(&o.short, "short", false, "everything once and briefly: the figures mean nothing")
 	flag.BoolVar(&o.check, "check", false, "compare with the targets; exit 1 when one is missed")
-	flag.IntVar(&o.pairs, "pairs", 7, "repetitions")
-	flag.Float64Var(&o.seconds, "seconds", 0.5, "length of one measurement")
+	flag.IntVar(&o.pairs, "pairs", 9, "repetitions")
+	flag.Float64Var(&o.seconds, "seconds", 0.3, "length of one measurement")
 	flag.DurationVar(&o.limit, "limit", 7*time.Minute, "begin no repetition that would end later")
 	flag.StringVar(&o.json, "json", "", "write all values to `FILE`")
 	flag.StringVar(&o.only, "only", "", "measure what is run by `MODE[,MODE]` alone: loop, idle-burst, hiprate, serve, …")

@@ -8,7 +8,7 @@ type cell struct {
 	workload string
 	flags    []string
 	mode     string // of the workload, for -only
-	line     string // to the workload; %g: the seconds
+	line     string // to the workload (a server is only watched); %g: the seconds
 	alone    bool   // the workload is never silent: start it for each measurement
 	longer   float64
 	metrics  []metric
@@ -101,7 +101,7 @@ func launches(streams int) cell {
 func server(rate, name string) cell {
 	group := "HIP server " + name
 	return cell{
-		workload: "serve", mode: "serve", flags: []string{"--rate", rate}, alone: true, longer: 3,
+		workload: "serve", mode: "serve", line: "for %gs", flags: []string{"--rate", rate}, alone: true, longer: 3,
 		metrics: []metric{
 			{group: group, name: "requests/s", get: value("rate")},
 			{group: group, name: "p50, µs", get: value("p50_ns"), scale: micro},

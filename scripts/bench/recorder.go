@@ -2,9 +2,9 @@ package main
 
 import (
 	"bytes"
+	"database/sql"
 	"fmt"
 	"math"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -59,8 +59,8 @@ func (l *lab) record(p *process) (*recorder, error) {
 func (r *recorder) cpuNS() float64 { return processCPU(r.cmd.Process.Pid) }
 
 // stop ends the recording and returns the CPU time of the tool's whole life.
+// The trace is the caller's to remove.
 func (r *recorder) stop() (float64, error) {
-	defer os.Remove(r.trace)
 	if err := r.cmd.Process.Signal(unix.SIGINT); err != nil {
 		return 0, err
 	}
@@ -72,12 +72,19 @@ func (r *recorder) stop() (float64, error) {
 }
 
 // recordedShare is how many of the last session's dispatches have their times in the trace.
-func recordedShare(p *process) float64 {
+func recordedShare(p *process, trace string) float64 {
 	st, err := session.Inspect(p.pid())
 	if err != nil || st.Counters["dispatches"] == 0 {
 		return math.NaN()
 	}
-	c := st.Counters
-	timed := float64(c["timed_pool"]) + float64(c["timed_app"]) - float64(c["records_lost"])
-	return max(timed, 0) / float64(c["dispatches"])
+	db, err := sql.Open("sqlite3", "file:"+trace+"?mode=ro") // the driver comes with tracedb
+	if err != nil {
+		return math.NaN()
+	}
+	defer db.Close()
+	var rows float64
+	if db.QueryRow("SELECT count(*) FROM rtl_dispatch").Scan(&rows) != nil {
+		return math.NaN()
+	}
+	return rows / float64(st.Counters["dispatches"])
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 )
 
@@ -95,10 +97,10 @@ func (l *lab) sample(p *process, c cell, v variant, seconds float64) (s sample, 
 	s.answer, err = p.run(c, seconds)
 	s.cpuNS = p.cpuNS() - before
 	toolNS, stopErr := rec.stop()
-	if err == nil {
-		err = stopErr
+	if err = errors.Join(err, stopErr); err != nil {
+		return s, err
 	}
 	s.cpuNS += toolNS - toolBefore
-	s.recorded = recordedShare(p)
-	return s, err
+	s.recorded = recordedShare(p, rec.trace)
+	return s, errors.Join(err, os.Remove(rec.trace))
 }

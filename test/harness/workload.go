@@ -33,7 +33,6 @@ type Workload struct {
 	Program string   // of build/workloads
 	Args    []string // as the program's --help says
 	Sim     []string // SOFTGPU_NAME=value
-	Wrap    []string // a command that starts it, and its arguments
 }
 
 // A Process is a workload that runs.
@@ -44,23 +43,23 @@ type Process struct {
 	quitting bool
 	tids     map[int64]bool // when it was asked to quit
 
-	cmd  *exec.Cmd
-	log  string
-	done chan struct{} // closed when it has ended
+	cmd   *exec.Cmd
+	log   string
+	ready chan struct{} // closed when it has said so
+	done  chan struct{} // closed when it has ended
 
 	mu     sync.Mutex
 	output []string
 	err    error
 }
 
-// Start returns when the workload has said that it is ready. It is killed at
-// the end of the test, if it is still there.
-func Start(t testing.TB, w Workload) *Process {
+// StartCold starts a workload and does not wait for it. It is killed at the end of
+// the test, if it is still there.
+func StartCold(t testing.TB, w Workload) *Process {
 	t.Helper()
 	program := Artefact(t, filepath.Join("workloads", w.Program))
-	p := &Process{log: filepath.Join(t.TempDir(), "truth.log"), done: make(chan struct{})}
-	argv := append(append(slices.Clone(w.Wrap), program), w.Args...)
-	p.cmd = exec.Command(argv[0], argv[1:]...)
+	p := &Process{log: filepath.Join(t.TempDir(), "truth.log"), ready: make(chan struct{}), done: make(chan struct{})}
+	p.cmd = exec.Command(program, w.Args...)
 	p.cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=/",
 		"LD_PRELOAD=" + Artefact(t, "libsoftgpu.so"), "SOFTGPU_LOG=" + p.log,
@@ -74,24 +73,34 @@ func Start(t testing.TB, w Workload) *Process {
 		t.Fatal(err)
 	}
 	in.Close()
-	ready := make(chan struct{})
-	go p.read(out, ready)
-	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
-		<-p.done
-	})
-	select {
-	case <-ready:
-	case <-p.done:
-		t.Fatalf("%s ended before it was ready: %v\n%s", w.Program, p.err, p.Output())
-	case <-time.After(readyTimeout):
-		t.Fatalf("%s is not ready after %v\n%s", w.Program, readyTimeout, p.Output())
-	}
-	p.Warm(t)
+	p.PID = p.cmd.Process.Pid
+	go p.read(out)
+	t.Cleanup(p.Kill)
 	return p
 }
 
-func (p *Process) read(out *os.File, ready chan<- struct{}) {
+// Start returns when the workload is in full swing.
+func Start(t testing.TB, w Workload) *Process {
+	t.Helper()
+	p := StartCold(t, w)
+	p.Ready(t)
+	p.warm(t)
+	return p
+}
+
+// Ready waits until the workload has said so.
+func (p *Process) Ready(t testing.TB) {
+	t.Helper()
+	select {
+	case <-p.ready:
+	case <-p.done:
+		t.Fatalf("the workload ended before it was ready: %v\n%s", p.err, p.Output())
+	case <-time.After(readyTimeout):
+		t.Fatalf("the workload is not ready after %v\n%s", readyTimeout, p.Output())
+	}
+}
+
+func (p *Process) read(out *os.File) {
 	exited := make(chan error, 1)
 	go func() {
 		exited <- p.cmd.Wait()
@@ -103,10 +112,10 @@ func (p *Process) read(out *os.File, ready chan<- struct{}) {
 		p.mu.Lock()
 		p.output = append(p.output, line)
 		p.mu.Unlock()
-		var port int
-		if n, _ := fmt.Sscanf(line, "ready pid=%d port=%d", &p.PID, &port); n == 2 {
+		var pid, port int
+		if n, _ := fmt.Sscanf(line, "ready pid=%d port=%d", &pid, &port); n == 2 {
 			p.URL = fmt.Sprintf("http://127.0.0.1:%d", port)
-			close(ready)
+			close(p.ready)
 		}
 	}
 	out.Close()
@@ -136,8 +145,8 @@ func (p *Process) Get(path string) (string, error) {
 	return string(body), err
 }
 
-// Warm waits until the workload is in full swing: ready it says before.
-func (p *Process) Warm(t testing.TB) {
+// warm waits until the workload is in full swing: ready it says before.
+func (p *Process) warm(t testing.TB) {
 	t.Helper()
 	Until(t, "the workload is warm", readyTimeout, func() bool { return p.dispatched() > warmDispatches })
 }

@@ -1,6 +1,7 @@
 /* forker.c: a GPU process that forks while it works. On standard input: "f"
  * forks a child that works on memory of its own and exits, "k" one that stays
- * until "e"; "n" tells how many packets ran; end of file ends it. */
+ * until "e"; "n" tells how many packets ran; "x" executes the program anew; end
+ * of file ends it. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <hsa/hsa.h>
@@ -133,6 +134,8 @@ static void answer(void)
 			keep_one();
 		else if (c == 'e')
 			end_kept();
+		else if (c == 'x')
+			execl("/proc/self/exe", "forker", NULL);
 		else if (c == 'n')
 			printf("ran %lu\n", atomic_load(&ran));
 		fflush(stdout);

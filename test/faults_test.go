@@ -1,0 +1,30 @@
+package test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/test/harness"
+)
+
+// An attach that fails at any step leaves the target as it was, and does not
+// stand in the way of the next.
+func TestFaults(t *testing.T) {
+	payload := harness.TestPayload(t)
+	p := harness.Start(t, stress(6, 2, 64, "--pace", "20"))
+	before, slots := p.Snapshot(t), p.Slots(t)
+	var runs []harness.Run
+	for _, step := range []string{"find", "memory", "ring", "worker", "patch", "grace"} {
+		run := p.TryRecord(t, time.Second, "--payload", payload, "--set", "RTL_TEST_FAIL_STEP="+step)
+		run.MustBe(t, session.Failed)
+		if changed := p.Slots(t).Differ(slots); len(changed) > 0 {
+			t.Errorf("%s: slots changed: %v", step, changed)
+		}
+		asFound(t, p, before)
+		runs = append(runs, p.Record(t, 100*time.Millisecond, "--payload", payload))
+		asFound(t, p, before)
+	}
+	p.StillAlive(t)
+	check(t, p, p.TIDs(), runs...).MustHaveRecorded(600)
+}

@@ -1,0 +1,169 @@
+package harness
+
+import (
+	"maps"
+
+	"github.com/rtl-attach/rtl-attach/internal/truth"
+)
+
+// window checks that everything between its ends is accounted for, and that
+// the payload counted right.
+func (c *Comparison) window(tr *Trace, w Window) {
+	q := tr.Queues[w.Queue]
+	if !w.Closed {
+		if !c.Killed {
+			c.wrong("open", "window of queue %+v from %d was never closed", q.Key, w.First)
+		}
+		return
+	}
+	records := c.log.Queues[q.Key]
+	var dispatches, others, after int64
+	for index := w.First; index < w.End; index++ {
+		i := at(records, index)
+		if i < 0 {
+			c.wrong("window", "queue %+v: packet %d of window %d..%d was never executed", q.Key, index, w.First, w.End)
+			continue
+		}
+		said := c.said[q.Key][i]
+		switch {
+		case said == afterDetach:
+			after++
+		case records[i].Kind != truth.Kernel:
+			others++
+		default:
+			dispatches++
+			c.InWindows++
+			if said == timed {
+				c.Recorded++
+			} else if said == unsaid {
+				c.missing = append(c.missing, records[i])
+			}
+		}
+	}
+	lost := w.After - after // the record of slots that were claimed only
+	if c.Lost > 0 && lost > 0 && dispatches-lost == w.Dispatches {
+		c.lostAfter += lost
+		dispatches, after = w.Dispatches, w.After
+	}
+	if dispatches != w.Dispatches || others != w.Others || after != w.After {
+		c.wrong("count", "queue %+v window %d..%d: %d dispatches, %d others, %d after the detach; the truth: %d, %d, %d",
+			q.Key, w.First, w.End, w.Dispatches, w.Others, w.After, dispatches, others, after)
+	}
+}
+
+// sessions checks the order of events in each session.
+func (c *Comparison) sessions(tr *Trace) {
+	sessions := map[int64]Session{}
+	for _, s := range tr.Sessions {
+		sessions[s.ID] = s
+		if n := len(c.active); n > 0 && c.active[n-1].DetachedNS > s.ArmedNS {
+			c.wrong("session", "%+v before the end of %+v", s, c.active[n-1])
+		}
+		if s.ArmedNS != 0 {
+			c.active = append(c.active, s)
+		}
+		whole := s.ArmedNS > 0 && s.ArmedNS <= s.DetachedNS && s.DetachedNS <= s.EndedNS
+		if !whole && !c.Killed {
+			c.wrong("session", "%+v", s)
+		}
+	}
+	for _, w := range tr.Windows {
+		s, known := sessions[tr.Queues[w.Queue].Session]
+		if !known || s.DetachedNS == 0 && c.Killed {
+			continue
+		}
+		if w.OpenedNS < s.ArmedNS || w.ClosedNS > s.DetachedNS || w.Closed && w.ClosedNS < w.OpenedNS {
+			c.wrong("session", "window %+v in %+v", w, s)
+		}
+	}
+}
+
+// coverage recomputes rtl_coverage from the rows.
+func (c *Comparison) coverage(tr *Trace) {
+	want := map[int64]*Coverage{}
+	of := func(queue int64) *Coverage {
+		if want[queue] == nil {
+			want[queue] = &Coverage{Queue: queue}
+		}
+		return want[queue]
+	}
+	for _, d := range tr.Dispatches {
+		of(d.Queue).Timed++
+	}
+	for _, u := range tr.Untimed {
+		if u.Reason != "after-detach" {
+			of(u.Queue).Untimed += int64(u.Packets)
+		}
+	}
+	for _, w := range tr.Windows {
+		cov := of(w.Queue)
+		cov.Windows++
+		cov.Dispatches += w.Dispatches
+		cov.Others += w.Others
+		cov.After += w.After
+		cov.RawBefore = max(cov.RawBefore, w.RawBefore)
+		if !w.Closed {
+			cov.WindowsOpen++
+		}
+	}
+	for _, got := range tr.Coverage {
+		w := of(got.Queue)
+		if w.WindowsOpen == 0 {
+			w.Unexplained = w.Dispatches - w.Timed - w.Untimed
+		}
+		if got != *w {
+			c.wrong("coverage", "rtl_coverage %+v, its rows say %+v", got, *w)
+		}
+		c.unexplained += got.Unexplained
+		delete(want, got.Queue)
+	}
+	for _, w := range want {
+		if c.Killed {
+			break
+		}
+		c.wrong("coverage", "no row in rtl_coverage for %+v", *w)
+	}
+}
+
+// Summary checks the tool's own figures against the rows and the truth.
+func (c *Comparison) Summary(run Run, tr *Trace) {
+	s := run.Summary.Coverage
+	var dispatches, after, unexplained int64
+	for _, cov := range tr.Coverage {
+		dispatches += cov.Dispatches
+		after += cov.After
+		unexplained += cov.Unexplained
+	}
+	reasons, rows := map[string]int64{}, map[string]int64{}
+	for _, u := range s.Untimed {
+		reasons[u.Reason] = u.Packets
+	}
+	for _, u := range tr.Untimed {
+		if u.Reason != "after-detach" {
+			rows[u.Reason] += int64(u.Packets)
+		}
+	}
+	if s.Dispatches != dispatches || s.Timed != int64(len(tr.Dispatches)) || s.AfterDetach != after ||
+		s.Unexplained-s.Surplus != unexplained || !maps.Equal(reasons, rows) {
+		c.wrong("summary", "%+v; the rows say %d dispatches, %d timed, %d after the detach, untimed %v",
+			s, dispatches, len(tr.Dispatches), after, rows)
+	}
+	var calls, totalNS, wantNS int64
+	for _, k := range run.Summary.Kernels {
+		calls += k.Calls
+		totalNS += k.TotalNS
+	}
+	for _, d := range tr.Dispatches {
+		wantNS += d.EndNS - d.StartNS
+	}
+	if all := int64(len(run.Summary.Kernels)) == run.Summary.KernelsInAll; all && (calls != s.Timed || totalNS != wantNS) {
+		c.wrong("summary", "kernels: %d calls, %d ns; the rows say %d, %d ns", calls, totalNS, s.Timed, wantNS)
+	}
+	// The payload's counters are a third witness.
+	if n := tr.Counters["timed_pool"] + tr.Counters["timed_app"]; n != s.Timed && len(tr.Losses) == 0 {
+		c.wrong("summary", "the payload counts %d timed, the trace has %d", n, s.Timed)
+	}
+	if n := tr.Counters["dispatches"]; n != dispatches {
+		c.wrong("summary", "the payload counts %d dispatches, its windows %d", n, dispatches)
+	}
+}
