@@ -95,7 +95,7 @@ func (v *visitor) filtered(cand candidate) error {
 			}
 			filters, err = c.SeccompFilters()
 			err = errors.Join(err, c.Release())
-			p.Time, p.Stopped = time.Since(begin), time.Since(seen)
+			p.Began, p.Time, p.Stopped = begin, time.Since(begin), time.Since(seen)
 			return err
 		})
 	})

@@ -25,7 +25,7 @@ func (v *visitor) stop(name string, cand candidate, pts points, calls []call) er
 			begin := time.Now()
 			v.stopped = begin
 			err := v.inStop(c, cand, pts, calls)
-			p.Time, p.Stopped, p.Used = time.Since(begin), time.Since(v.stopped), err == nil
+			p.Began, p.Time, p.Stopped, p.Used = begin, time.Since(begin), time.Since(v.stopped), err == nil
 			return err
 		})
 	})

@@ -13,6 +13,7 @@ import (
 type Pause struct {
 	TID     int
 	Stop    string        // what it was for: "map", "clone", "unmap"
+	Began   time.Time     // the interrupt
 	Time    time.Duration // from the interrupt to the detach
 	Stopped time.Duration // of that, from the moment we saw it stopped
 	Used    bool          // false: the thread was let go, another was tried

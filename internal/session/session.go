@@ -266,7 +266,8 @@ func (r *recording) notePauses(rep *inject.Report, purpose string) {
 	}
 	for _, p := range rep.Pauses {
 		r.pauses = append(r.pauses, tracedb.Pause{
-			TID: uint32(p.TID), StartNS: boottimeNS(), DurationNS: uint64(p.Time), Purpose: purpose + ": " + p.Stop,
+			TID: uint32(p.TID), StartNS: boottimeNS() - uint64(time.Since(p.Began)), DurationNS: uint64(p.Time),
+			Purpose: purpose + ": " + p.Stop,
 		})
 		r.ui.Debug(fmt.Sprintf("stopped thread %d for %v (%s: %s)", p.TID, p.Time, purpose, p.Stop))
 	}

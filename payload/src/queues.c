@@ -292,6 +292,7 @@ static void reset(struct queue *s)
 {
 	s->id = s->told_open = s->told_close = 0;
 	s->dead_since_ns = 0;
+	s->settled = 0;
 	atomic_store(&s->window_generation, 0);
 	atomic_store(&s->aborts, 0);
 	atomic_store(&s->skip, 0);

@@ -126,6 +126,7 @@ struct queue {
 	uint64_t want_signals;  /* free ones to keep */
 	uint64_t seen_starved;
 	uint64_t dead_since_ns;
+	uint32_t settled; /* dead, destroyed, and all told: a round ago */
 	_Atomic uint32_t destroyed; /* the runtime's hsa_queue_destroy has returned */
 	_Atomic uint32_t in_use;
 };

@@ -245,6 +245,10 @@ static void bury(struct queue *s, uint64_t now)
 		s->dead_since_ns = now;
 	if (unsettled(s) || !atomic_load(&s->destroyed))
 		return;
+	/* What its close handed over may still lie in the handoff: a round later
+	 * it has been told. */
+	if (!s->settled++)
+		return;
 	tell_close(s);
 	if (atomic_load(&s->window_generation) == atomic_load(&gate.generation)) {
 		buried_dispatches += atomic_load(&s->dispatches);
