@@ -18,6 +18,10 @@ func TestTargetExecutes(t *testing.T) {
 	f := startForker(t)
 	r := f.record(t, time.Minute)
 	r.saying.await(t, "attached")
+	from := f.ran(t)
+	if !eventually(func() bool { return f.ran(t) > from+100 }) { // the recorder has its ring by then
+		t.Error("the target makes no progress")
+	}
 	if said := f.tell(t, "x"); !strings.HasPrefix(said, "ready") {
 		t.Fatalf("the new program said %q", said)
 	}
