@@ -73,8 +73,6 @@ func (db *DB) open() error {
 		"synchronous = OFF",
 		"temp_store = MEMORY",
 		"cache_size = -65536", // KiB: a transaction's pages are not spilled
-		fmt.Sprintf("application_id = %d", applicationID),
-		fmt.Sprintf("user_version = %d", formatVersion),
 	} {
 		if err := db.exec("PRAGMA " + pragma); err != nil {
 			return fmt.Errorf("%s: %w", pragma, err)
@@ -83,13 +81,26 @@ func (db *DB) open() error {
 	if err := db.sameFile(); err != nil {
 		return err
 	}
-	if err := db.exec(schema); err != nil {
-		return fmt.Errorf("schema: %w", err)
+	return db.layOut()
+}
+
+// layOut makes all tables in one transaction: a recorder that is killed here
+// leaves an empty file, not half a trace.
+func (db *DB) layOut() error {
+	for _, sql := range []string{
+		"BEGIN",
+		schema,
+		fmt.Sprintf("PRAGMA application_id = %d", applicationID),
+		fmt.Sprintf("PRAGMA user_version = %d", formatVersion),
+	} {
+		if err := db.exec(sql); err != nil {
+			return fmt.Errorf("schema: %w", err)
+		}
 	}
 	if err := db.prepare(); err != nil {
 		return err
 	}
-	return db.constants()
+	return errors.Join(db.constants(), db.exec("COMMIT"))
 }
 
 // dataSource names the file for SQLite. On a network filesystem locks may hang

@@ -97,7 +97,6 @@ func (r *recording) startDrain() (*drain, error) {
 	d := &drain{collector: collector.New(reader, session), session: session, giveUp: giveUp, done: make(chan struct{})}
 	go func() {
 		defer close(d.done)
-		yieldToApplication()
 		d.result, d.err = d.collector.Run(ctx, r.gone)
 		d.err = errors.Join(d.err, reader.Close())
 	}()

@@ -25,7 +25,7 @@ struct app_signal {
 	_Atomic uint64_t state;
 	_Atomic int64_t armed_value;
 	_Atomic uint64_t old_start, old_end;
-	_Atomic uint64_t packets; /* in flight on this signal; more than one: see signal_arm */
+	_Atomic uint64_t packets; /* in flight on this signal; 0: not seen in this session */
 	_Atomic(struct queue *) queue;
 	_Atomic uint64_t armed_at; /* stamp: no kernel of this dispatch started before */
 	CACHE_ALIGNED _Atomic uint64_t entry[sizeof(struct entry) / 8];
@@ -120,19 +120,35 @@ static void copy_in(struct app_signal *a, const struct entry *from)
  * The hardware writes the times, then decrements the value. Where it does so
  * in the other order, the signal has fired without times for a moment.
  */
-enum fire { UNFIRED, FIRED_LATE, FIRED };
+enum fire {
+	UNFIRED,
+	FIRED_LATE,
+	FIRED,
+	SPOILED, /* the times may be those of a packet that we have not seen */
+};
+
+static bool is_virtual(struct queue *s)
+{
+	return s && atomic_load_explicit(&s->word, memory_order_acquire) & WORD_VIRT;
+}
 
 static enum fire fire_of(struct app_signal *a, uint64_t handle, struct outcome *out)
 {
 	amd_signal_t *hw = (amd_signal_t *)handle;
 	int64_t value = __atomic_load_n(&hw->value, __ATOMIC_ACQUIRE); /* before the times */
+	int64_t fired = RELAXED(&a->armed_value) - (int64_t)RELAXED(&a->packets);
 
-	if (value > RELAXED(&a->armed_value) - (int64_t)RELAXED(&a->packets))
+	if (value > fired)
 		return UNFIRED;
 	out->start_ticks = __atomic_load_n(&hw->start_ts, __ATOMIC_RELAXED);
 	out->end_ticks = __atomic_load_n(&hw->end_ts, __ATOMIC_ACQUIRE);
 	if (out->end_ticks == RELAXED(&a->old_end) || out->start_ticks == RELAXED(&a->old_start))
 		return FIRED_LATE;
+	/* A signal that still counts may carry further packets. Those that were
+	 * published raw, once our queue had closed, are not known to us: they show
+	 * by the value, or may be about to. */
+	if (value < fired || (fired > 0 && !is_virtual(RELAXED(&a->queue))))
+		return SPOILED;
 	return FIRED;
 }
 
@@ -187,7 +203,9 @@ static enum fire harvest(struct app_signal *a)
 	enum fire f = fire_of(a, RELAXED(&a->handle), &o);
 	if (f == FIRED && take(a, state, &o))
 		deliver(&o);
-	return f;
+	if (f == SPOILED)
+		end_untimed(a, RTL_REASON_SHARED_SIGNAL);
+	return f == SPOILED ? FIRED : f;
 }
 
 /* The caller is about to overwrite what a dispatch that fired late would show. */
@@ -246,6 +264,8 @@ uint32_t signal_arm(struct queue *s, uint64_t handle, const struct entry *entry,
 	struct sharing with = {.value = __atomic_load_n(&hw->value, __ATOMIC_RELAXED), .packets = 1, .queue = s, .exact = true};
 	if (!alone)
 		with = share(a, s, entry);
+	else if (with.value > 1 && !RELAXED(&a->packets))
+		with = (struct sharing){.value = with.value, .packets = (uint64_t)with.value}; /* see signal_note_count */
 	uint64_t state = atomic_load_explicit(&a->state, memory_order_acquire);
 	if (((state & 3) != IDLE && (state & 3) != CROWDED) ||
 	    !atomic_compare_exchange_strong_explicit(&a->state, &state, (state & ~3ull) | FILLING, memory_order_acq_rel,
@@ -279,7 +299,12 @@ static enum signal_state look(struct app_signal *a, uint64_t state, bool (*plaus
 		return SIGNAL_TAKEN;
 	out->queue = RELAXED(&a->queue);
 	out->armed_at = RELAXED(&a->armed_at);
-	if (fire_of(a, handle, out) != FIRED || !plausible(out))
+	enum fire f = fire_of(a, handle, out);
+	if (f == SPOILED) {
+		end_untimed(a, RTL_REASON_SHARED_SIGNAL);
+		return SIGNAL_TAKEN;
+	}
+	if (f != FIRED || !plausible(out))
 		return atomic_load(&a->state) == state ? SIGNAL_WAITING : SIGNAL_TAKEN;
 	return take(a, state, out) ? SIGNAL_FIRED : SIGNAL_TAKEN;
 }
@@ -340,7 +365,7 @@ void signal_before_add(uint64_t handle, int64_t delta)
 	case FIRED_LATE:
 		end_untimed(a, RTL_REASON_NO_TIMES);
 		break;
-	case FIRED:
+	default:
 		break;
 	}
 }
@@ -355,7 +380,22 @@ void signal_before_destroy(uint64_t handle)
 	harvest_or_end(a, RTL_REASON_DESTROYED);
 	while (atomic_load_explicit(&hazard, memory_order_seq_cst) == handle)
 		sys_yield(); /* the worker is between two loads */
+	SET_RELAXED(&a->packets, 0);
 	SET_RELAXED(&a->handle, HANDLE_GONE);
+}
+
+/*
+ * Not known, and counting from more than one: packets that were published
+ * before the attach may be in flight on it. Only a signal whose count was set
+ * in this session is known to carry none.
+ */
+void signal_note_count(uint64_t handle, int64_t value)
+{
+	struct app_signal *a = value > 1 ? enter(handle) : NULL;
+	uint64_t none = 0;
+
+	if (a)
+		atomic_compare_exchange_strong_explicit(&a->packets, &none, 1, memory_order_relaxed, memory_order_relaxed);
 }
 
 void signal_give_up(uint64_t ref, uint32_t reason)

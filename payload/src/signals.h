@@ -3,9 +3,10 @@
  *
  * They stay in their packets. When one is armed (its dispatch published) its
  * value and old times are noted; it has fired when the value is below that and
- * both times have changed (value alone: fired late). Whoever comes first reads the times: the worker, or
- * the wrapper of a function that is about to re-arm or destroy the signal. The
- * reader copies, then moves PENDING to IDLE by CAS; the winner reports.
+ * both times have changed (value alone: fired late). Whoever comes first reads
+ * the times: the worker, or the wrapper of a function that is about to re-arm
+ * or destroy the signal. The reader copies, then moves PENDING to IDLE by CAS;
+ * the winner reports.
  */
 #ifndef RTL_SIGNALS_H
 #define RTL_SIGNALS_H
@@ -34,8 +35,10 @@ enum signal_state {
  * out->armed_at; if not, the signal is looked at again later. */
 enum signal_state signal_poll(uint64_t ref, bool (*plausible)(const struct outcome *), struct outcome *out);
 
-/* Wrappers, before they change a signal's value. */
+/* Wrappers, before they change a signal's value; then, when they know it, the
+ * value that they set. */
 void signal_before_set(uint64_t handle);
+void signal_note_count(uint64_t handle, int64_t value);
 void signal_before_add(uint64_t handle, int64_t delta);
 void signal_before_destroy(uint64_t handle);
 

@@ -125,8 +125,6 @@ static uint64_t serve(struct queue *s, uint64_t now)
 		n++;
 	}
 	tell_queue(s, false);
-	queue_back(s);
-	keep_signals(s);
 	return n;
 }
 
@@ -158,6 +156,21 @@ static uint64_t count_outstanding(void)
 	return n;
 }
 
+/* Signals and memory for what comes next. */
+static void make_ready(void)
+{
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
+		struct queue *s = queue_all[i];
+
+		if (!atomic_load_explicit(&s->in_use, memory_order_acquire) || atomic_load(&s->word) & WORD_DEAD)
+			continue;
+		queue_back(s);
+		keep_signals(s);
+	}
+	queue_make_ready(READY_QUEUES);
+	handoff_back();
+}
+
 /* Returns how much there was to do. */
 static uint64_t one_round(void)
 {
@@ -168,10 +181,9 @@ static uint64_t one_round(void)
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
 		n += serve(queue_all[i], now);
 	n += take_outcomes();
+	ring_flush(); /* before what may take milliseconds */
 	if (!atomic_load(&draining))
-		queue_make_ready(READY_QUEUES);
-	handoff_back();
-	ring_flush();
+		make_ready();
 	update_counters();
 	atomic_store(&outstanding, count_outstanding());
 	if (atomic_exchange(&done, request) != request) {

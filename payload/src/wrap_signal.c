@@ -46,6 +46,7 @@ static inline void store(hsa_signal_t signal, hsa_signal_value_t value, store_fn
 		return;
 	}
 	signal_before_set(signal.handle);
+	signal_note_count(signal.handle, value);
 	next(signal, value);
 }
 
@@ -74,6 +75,12 @@ void wrap_silent_store_screlease(hsa_signal_t s, hsa_signal_value_t v)
 		if (tracking())                         \
 			signal_before_set((signal).handle); \
 	} while (0)
+#define BEFORE_SET_TO(signal, value)                               \
+	do {                                                       \
+		BEFORE_SET(signal);                                \
+		if (tracking())                                    \
+			signal_note_count((signal).handle, (value)); \
+	} while (0)
 #define BEFORE_ADD(signal, delta)                                \
 	do {                                                     \
 		if (tracking())                                  \
@@ -83,7 +90,7 @@ void wrap_silent_store_screlease(hsa_signal_t s, hsa_signal_value_t v)
 #define SIGNAL_WRAPPERS(ORDER, order)                                                                        \
 	hsa_signal_value_t wrap_exchange_##order(hsa_signal_t s, hsa_signal_value_t v)                       \
 	{                                                                                                    \
-		BEFORE_SET(s);                                                                               \
+		BEFORE_SET_TO(s, v);                                                                         \
 		return NEXT(EXCHANGE_##ORDER, exchange_fn)(s, v);                                            \
 	}                                                                                                    \
 	hsa_signal_value_t wrap_cas_##order(hsa_signal_t s, hsa_signal_value_t e, hsa_signal_value_t v)      \
