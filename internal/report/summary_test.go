@@ -35,8 +35,10 @@ func put[T interface {
 }
 
 func header(t *testing.T, p *ringtest.Producer) {
-	for id, text := range []string{"", "gfx942", "Cijk_Ailk_Bljk_HHS_BH_MT128x128x64_MI32x32x8x1_SN_1LDSB0_APM1_ABV0.kd",
-		"_Z15rms_norm_kernelILi1024EEvPKfPf.kd", "evil\x1b[2Jkernel\u202e\n.kd", "copy_kernel.kd"} {
+	for id, text := range []string{
+		"", "gfx942", "Cijk_Ailk_Bljk_HHS_BH_MT128x128x64_MI32x32x8x1_SN_1LDSB0_APM1_ABV0.kd",
+		"_Z15rms_norm_kernelILi1024EEvPKfPf.kd", "evil\x1b[2Jkernel\u202e\n.kd", "copy_kernel.kd",
+	} {
 		if text != "" {
 			p.String(uint32(id), text)
 		}
