@@ -133,7 +133,12 @@ func TestStopped(t *testing.T) {
 				EntryTimeout: 200 * time.Millisecond, IdleTimeout: 200 * time.Millisecond,
 			})
 			Fault = nil
-			if stat, serr := tg.ThreadStat(v.PID); serr != nil || stat.State != 'T' {
+			// A thread that was let go runs for a moment, in the kernel, until it stops again.
+			stat, serr := tg.ThreadStat(v.PID)
+			for deadline := time.Now().Add(time.Second); serr == nil && stat.State != 'T' && time.Now().Before(deadline); {
+				stat, serr = tg.ThreadStat(v.PID)
+			}
+			if serr != nil || stat.State != 'T' {
 				t.Errorf("state %c, %v: it was to stay stopped (%v)", stat.State, serr, err)
 			}
 			if err := unix.Kill(v.PID, unix.SIGCONT); err != nil {

@@ -35,8 +35,9 @@ func (inv *inventory) note(f []string) {
 	anonymous := len(f) == 5
 	path := strings.Join(f[5:], " ")
 	switch {
-	// The bootstrap's mark is in its address (internal/inject/address.go); ROCm has rwx memory of its own.
-	case anonymous && (strings.HasSuffix(start, "5254000") || strings.HasSuffix(end, "5255000")),
+	// The bootstrap's mark is in the address of its code (internal/inject/address.go); a mapping of the
+	// application's may have such an address by chance, and ROCm has rwx memory of its own.
+	case anonymous && f[1] == "r-xp" && strings.HasSuffix(start, "5254000") && strings.HasSuffix(end, "5255000"),
 		strings.Contains(path, "rtl-boot"):
 		inv.bootstrap = append(inv.bootstrap, strings.Join(f, " "))
 	case strings.Contains(path, "rtl-payload"), strings.Contains(path, "librtl-attach"):
