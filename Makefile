@@ -51,7 +51,7 @@ test: generated lint exports test-payload test-go
 .PHONY: test-go
 # One package at a time: two cores are few for targets, simulators and tools.
 test-go: tool simulator workloads victims
-	go test -race -p 1 -timeout 20m $(GO_PACKAGES)
+	go test -race -count=1 -p 1 -timeout 20m $(GO_PACKAGES)
 
 # The payload's units under the sanitizers.
 .PHONY: test-payload
