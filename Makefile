@@ -9,7 +9,7 @@ export RTL_BUILD := $(BUILD)
 export CGO_ENABLED := 1
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 PACKAGES := gcc g++ libc6-dev libhsa-runtime-dev libamdhip64-dev libdrm-dev hipcc clang-15 lld-15 sqlite3 gdb
-GO_PACKAGES := ./cmd/... ./internal/... ./payload/... ./tracedb/... ./test/...
+GO_PACKAGES := ./cmd/... ./internal/... ./payload/... ./scripts/... ./tracedb/... ./test/...
 
 .PHONY: all
 all: tool payload simulator workloads
@@ -81,6 +81,11 @@ bench: tool simulator workloads
 	go run ./scripts/bench
 bench-short: tool simulator workloads
 	go run ./scripts/bench -short
+
+# How long an attach stops threads, by the kernel's scheduling events.
+.PHONY: bench-pause
+bench-pause: tool simulator workloads
+	go run ./scripts/pause
 
 .PHONY: clean
 clean:

@@ -15,7 +15,7 @@
 #include "worker.h"
 
 #define ROUND_NS (100 * NS_PER_US)
-#define ASK_AFTER_NS (5 * NS_PER_MS) /* then the tool is asked to stop those that are left */
+#define ASK_AFTER_NS (40 * NS_PER_MS) /* a starved thread has had a turn by then; those left the tool stops */
 #define ANSWER_NS (100 * NS_PER_MS)   /* how long its answer is waited for */
 #define RAN_NS (50 * NS_PER_US)      /* CPU time in which a raw index function (some ns) has surely ended */
 #define STACK_BYTES (64 * 1024)

@@ -18,7 +18,8 @@ import (
 
 const (
 	patience    = 10 * time.Second
-	nothingSeen = 7 // the window was too short for a dispatch
+	nothingSeen = 7       // no dispatch came in the window
+	window      = "300ms" // of each recording
 )
 
 // A server is one target.
@@ -106,14 +107,13 @@ func parked(t *target.Target) (tid, cpu int, err error) {
 func (s *server) record(m *Meter) (attach, detach []Stop, err error) {
 	trace := filepath.Join(os.TempDir(), fmt.Sprintf("pause-%d-%d.db", os.Getpid(), s.pid))
 	defer os.Remove(trace)
-	tool := exec.Command(filepath.Join(s.build, "rtl-attach"), "-q", "-p", strconv.Itoa(s.pid), "-o", trace)
+	tool := exec.Command(filepath.Join(s.build, "rtl-attach"), "-q", "-d", window, "-p", strconv.Itoa(s.pid), "-o", trace)
 	tool.Stderr = os.Stderr
 	if err := tool.Start(); err != nil {
 		return nil, nil, err
 	}
 	err = s.awaitActive()
 	attach, takeErr := m.Take()
-	_ = tool.Process.Signal(syscall.SIGTERM)
 	_ = tool.Wait()
 	if code := tool.ProcessState.ExitCode(); err == nil && code != 0 && code != nothingSeen {
 		err = fmt.Errorf("rtl-attach ended with %d", code)
