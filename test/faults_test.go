@@ -8,6 +8,25 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/harness"
 )
 
+var steps = []string{"find", "memory", "ring", "worker", "patch", "grace"}
+
+// The very first attach fails: nothing that an earlier session has set up is there.
+func TestFirstAttachFails(t *testing.T) {
+	payload := harness.TestPayload(t)
+	for _, step := range steps {
+		t.Run(step, func(t *testing.T) {
+			p := harness.Start(t, stress(4, 2, 64, "--pace", "20"))
+			slots := p.Slots(t)
+			run := p.TryRecord(t, time.Second, "--payload", payload, "--set", "RTL_TEST_FAIL_STEP="+step)
+			run.MustBe(t, session.Failed)
+			if changed := p.Slots(t).Differ(slots); len(changed) > 0 {
+				t.Errorf("slots changed: %v", changed)
+			}
+			p.StillAlive(t)
+		})
+	}
+}
+
 // An attach that fails at any step leaves the target as it was, and does not
 // stand in the way of the next.
 func TestFaults(t *testing.T) {
@@ -15,7 +34,7 @@ func TestFaults(t *testing.T) {
 	p := harness.Start(t, stress(6, 2, 64, "--pace", "20"))
 	before, slots := p.Snapshot(t), p.Slots(t)
 	var runs []harness.Run
-	for _, step := range []string{"find", "memory", "ring", "worker", "patch", "grace"} {
+	for _, step := range steps {
 		run := p.TryRecord(t, time.Second, "--payload", payload, "--set", "RTL_TEST_FAIL_STEP="+step)
 		run.MustBe(t, session.Failed)
 		if changed := p.Slots(t).Differ(slots); len(changed) > 0 {

@@ -39,7 +39,7 @@ static bool is_required(int id)
 	       id == HOOK_SIGNAL_DESTROY || id == HOOK_QUEUE_DESTROY || id == HOOK_SHUT_DOWN;
 }
 
-static const char *find_one(struct hook *h)
+static const char *find_one(struct hook *h, _Atomic(uintptr_t) *next)
 {
 	void *stub = dlsym(rt.library, h->name);
 	struct rtl_range text;
@@ -54,6 +54,8 @@ static const char *find_one(struct hook *h)
 		h->slot = NULL;
 		return "leads to no loaded code";
 	}
+	/* An attach that is undone before the patching calls through NEXT, too. */
+	atomic_store(next, atomic_load(h->slot));
 	h->state = HOOK_READY;
 	return NULL;
 }
@@ -62,7 +64,7 @@ int hooks_find(char *err, size_t errlen)
 {
 	for (int i = 0; i < HOOK_COUNT; i++) {
 		struct hook *h = &hooks[i];
-		const char *fault = h->state == HOOK_ABSENT ? find_one(h) : NULL;
+		const char *fault = h->state == HOOK_ABSENT ? find_one(h, &hook_next[i]) : NULL;
 
 		if (fault && is_required(i)) {
 			snprintf(err, errlen, "%s %s in %s", h->name, fault, rt.path);
