@@ -77,6 +77,7 @@ type drain struct {
 	collector *collector.Collector
 	session   *tracedb.Session
 	giveUp    context.CancelFunc // takes what is there, and ends
+	thread    background
 	done      chan struct{}
 	result    collector.Result
 	err       error
@@ -95,11 +96,11 @@ func (r *recording) startDrain() (*drain, error) {
 	// The context of the user's patience ends the window, not the drain.
 	ctx, giveUp := context.WithCancel(context.Background())
 	d := &drain{collector: collector.New(reader, session), session: session, giveUp: giveUp, done: make(chan struct{})}
-	go func() {
+	d.thread.run(func() {
 		defer close(d.done)
 		d.result, d.err = d.collector.Run(ctx, r.gone)
 		d.err = errors.Join(d.err, reader.Close())
-	}()
+	})
 	return d, nil
 }
 
@@ -175,7 +176,9 @@ func (r *recording) window(ctx context.Context, deadline time.Time, d *drain) st
 			return interrupted
 		case <-tick.C:
 		}
-		r.ui.Recording(time.Since(began), r.o.Duration, d.collector.Progress())
+		progress := d.collector.Progress()
+		d.thread.adapt(progress.LostRecords)
+		r.ui.Recording(time.Since(began), r.o.Duration, progress)
 		switch {
 		case over(ctx, deadline):
 			return timeIsOver

@@ -34,8 +34,10 @@ static bool give(struct queue *s, uint64_t handle)
 {
 	uint64_t head = atomic_load_explicit(&s->free_head, memory_order_relaxed);
 
-	/* acquire: pairs with the publisher's release of free_tail */
-	if (head - atomic_load_explicit(&s->free_tail, memory_order_acquire) == SIGNALS_PER_QUEUE)
+	if (head - s->seen_free_tail == SIGNALS_PER_QUEUE)
+		/* acquire: pairs with the publisher's release of free_tail */
+		s->seen_free_tail = atomic_load_explicit(&s->free_tail, memory_order_acquire);
+	if (head - s->seen_free_tail == SIGNALS_PER_QUEUE)
 		return false;
 	s->free_signals[head & (SIGNALS_PER_QUEUE - 1)] = handle;
 	atomic_store_explicit(&s->free_head, head + 1, memory_order_release); /* pairs with the publisher's acquire */

@@ -60,12 +60,23 @@ static uint64_t take_signal(struct queue *s)
 {
 	uint64_t tail = atomic_load_explicit(&s->free_tail, memory_order_relaxed);
 
-	/* acquire: pairs with give() in pool.c */
-	if (tail == atomic_load_explicit(&s->free_head, memory_order_acquire))
+	if ((int64_t)(s->seen_free_head - tail) <= 0) /* less: pool_destroy_all() moves the tail */
+		/* acquire: pairs with give() in pool.c */
+		s->seen_free_head = atomic_load_explicit(&s->free_head, memory_order_acquire);
+	if (tail == s->seen_free_head)
 		return 0;
 	uint64_t handle = s->free_signals[tail & (SIGNALS_PER_QUEUE - 1)];
 	atomic_store_explicit(&s->free_tail, tail + 1, memory_order_release);
 	return handle;
+}
+
+static bool is_backlog_full(struct queue *s, uint64_t head)
+{
+	if (LIKELY(head - s->seen_entry_tail < BACKLOG))
+		return false;
+	/* acquire: pairs with the worker's release in pending_take() */
+	s->seen_entry_tail = atomic_load_explicit(&s->entry_tail, memory_order_acquire);
+	return head - s->seen_entry_tail == BACKLOG;
 }
 
 /* Lock held, packet complete and not yet seen by the hardware. */
@@ -77,8 +88,7 @@ void queue_instrument(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_t
 	struct entry overflow;
 
 	bump(&s->dispatches);
-	/* acquire: pairs with the worker's release of entry_tail */
-	if (head - atomic_load_explicit(&s->entry_tail, memory_order_acquire) == BACKLOG) {
+	if (is_backlog_full(s, head)) {
 		describe(s, p, index, &overflow);
 		report_untimed(s, &overflow, RTL_REASON_BACKLOG);
 		return;
@@ -124,11 +134,10 @@ bool queue_publish(struct queue *s)
 	uint64_t claimed = atomic_load_explicit(&s->word, memory_order_acquire) & WORD_INDEX;
 	uint64_t from = atomic_load_explicit(&s->scan, memory_order_relaxed), to = from, read;
 
-	do {
-		read = queue_read_index(s);
-		uint64_t limit = claimed < read + s->size ? claimed : read + s->size;
+	for (;;) {
+		uint64_t limit = s->seen_read + s->size;
 
-		for (; to < limit; to++) {
+		for (; to < claimed && to < limit; to++) {
 			hsa_kernel_dispatch_packet_t *p = &s->ring[to & s->mask];
 			int type = packet_type(p);
 
@@ -139,7 +148,10 @@ bool queue_publish(struct queue *s)
 			else
 				bump(&s->others);
 		}
-	} while (to < claimed && queue_read_index(s) != read);
+		if (to == claimed || (read = queue_read_index(s)) == s->seen_read)
+			break;
+		s->seen_read = read;
+	}
 incomplete:
 	if (to == from)
 		return false;

@@ -83,21 +83,23 @@ struct queue {
 	uint64_t base;         /* first virtual index of this session */
 	hsa_kernel_dispatch_packet_t *ring;
 	uint64_t size;
-	uint64_t address; /* of the hsa_queue_t, also after its end */
-	uint32_t type;    /* hsa_queue_type_t */
 	volatile uint64_t *write_index;
 	volatile uint64_t *read_index;
 	hsa_signal_t doorbell;
 
-	/* Free pooled signals: worker → publisher. */
-	CACHE_ALIGNED _Atomic uint64_t free_head;
-	CACHE_ALIGNED _Atomic uint64_t free_tail;
-	uint64_t *free_signals;
-
-	/* Entries: publisher → worker. */
-	CACHE_ALIGNED _Atomic uint64_t entry_head;
-	CACHE_ALIGNED _Atomic uint64_t entry_tail;
+	/* Publishers, too. What others move on, the hardware and the worker, is
+	 * read anew only when the copy of last time (seen_*) says "full" or
+	 * "empty": each look would take the line from them. */
+	CACHE_ALIGNED _Atomic uint64_t entry_head; /* entries: publisher → worker */
+	_Atomic uint64_t free_tail;                /* free pooled signals: worker → publisher */
 	struct entry *entries;
+	uint64_t *free_signals;
+	uint64_t seen_read, seen_entry_tail, seen_free_head;
+
+	/* The worker's side of the two. */
+	CACHE_ALIGNED _Atomic uint64_t entry_tail;
+	_Atomic uint64_t free_head;
+	uint64_t seen_free_tail;
 
 	/* This session's window; written by publishers under lock. */
 	CACHE_ALIGNED _Atomic uint64_t dispatches;
@@ -112,6 +114,8 @@ struct queue {
 	_Atomic uint32_t window_generation; /* of the last flip; 0: none yet */
 	_Atomic uint32_t window_closed;
 	uint64_t *filled; /* close only: bitmap over slots instrumented beyond a gap */
+	uint64_t address; /* of the hsa_queue_t, also after its end */
+	uint32_t type;    /* hsa_queue_type_t */
 
 	/* Worker only. */
 	CACHE_ALIGNED struct entry *pending;

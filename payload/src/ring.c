@@ -22,6 +22,7 @@ static uint64_t overflow_tail;
 static uint64_t told_head; /* what the consumer has been shown */
 static uint32_t seq;
 static uint64_t lost, lost_from_ns;
+static uint64_t uncounted; /* of the lost: counting each would cost a locked instruction */
 static int ring_fd = -1;
 static uint64_t ring_inode;
 
@@ -44,7 +45,7 @@ int ring_open(const struct rtl_config *c, uint32_t generation)
 	}
 	ring = (struct lines){.data = (uint8_t *)r + RTL_PAGE, .size = c->buffer_size_bytes};
 	reserve = ring.size / 8 < RESERVE_MOST ? ring.size / 8 : RESERVE_MOST;
-	overflow_tail = told_head = lost = backed = 0;
+	overflow_tail = told_head = lost = uncounted = backed = 0;
 	seq = 0;
 	r->abi_version = RTL_ABI_VERSION;
 	r->generation = generation;
@@ -160,7 +161,7 @@ bool ring_put(struct rtl_header *record)
 	if (!lost++)
 		lost_from_ns = now_boottime();
 	seq++; /* the hole that a reader sees */
-	COUNT(records_lost);
+	uncounted++;
 	return false;
 }
 
@@ -184,6 +185,9 @@ static void wake(void)
 
 void ring_flush(void)
 {
+	if (UNLIKELY(uncounted))
+		COUNT_N(records_lost, uncounted);
+	uncounted = 0;
 	if (overflow.head != overflow_tail)
 		move_waiting();
 	if (told_head == ring.head)

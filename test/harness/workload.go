@@ -2,11 +2,13 @@ package harness
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -24,6 +26,8 @@ import (
 const (
 	readyTimeout = 30 * time.Second
 	endTimeout   = 40 * time.Second // the workloads' own watchdog bites after 15 s
+
+	answerTimeout = 10 * time.Second
 
 	warmDispatches = 2000
 )
@@ -132,12 +136,26 @@ func (p *Process) Output() string {
 
 // Get asks the workload's HTTP server.
 func (p *Process) Get(path string) (string, error) {
-	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	answer, err := client.Get(p.URL + path)
+	connection, err := net.DialTimeout("tcp", strings.TrimPrefix(p.URL, "http://"), answerTimeout)
 	if err != nil {
 		return "", err
 	}
-	defer answer.Body.Close()
+	defer connection.Close()
+	if err := connection.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
+		return "", err
+	}
+	if _, err := fmt.Fprintf(connection, "GET %s HTTP/1.0\r\n\r\n", path); err != nil {
+		return "", err
+	}
+	// To the end of the connection: the server's descriptor is gone by then.
+	raw, err := io.ReadAll(connection)
+	if err != nil {
+		return "", err
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(raw)), nil)
+	if err != nil {
+		return "", err
+	}
 	body, err := io.ReadAll(answer.Body)
 	if err == nil && answer.StatusCode != http.StatusOK {
 		err = errors.New(answer.Status)

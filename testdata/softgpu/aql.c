@@ -231,6 +231,8 @@ static bool launch(struct gpu *g, struct queue *q, const hsa_kernel_dispatch_pac
 	g->busy_until_ns = k.end_ns;
 	fetch_consume(q);
 	if (duration) {
+		if (k.signal)
+			__builtin_prefetch(k.signal, 1); /* written when the kernel ends */
 		q->running[q->running_count++] = k;
 		round_due(r, k.end_ns);
 	} else {

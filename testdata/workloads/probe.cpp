@@ -31,14 +31,13 @@ public:
 	Application(const CodeObject& code, uint64_t thread) : hsa_(code, 1), queue_(create_queue(hsa_.gpus[0], 64)), id_(thread << 40) {}
 	~Application() { HSA_CHECK(hsa_queue_destroy(queue_)); }
 
-	hsa_amd_profiling_dispatch_time_t run_kernel(uint64_t ns)
+	void run_kernel(uint64_t ns) { HSA_CHECK(hsa_signal_destroy(completed(ns))); }
+
+	// The runtime asks the driver for the clocks now and then.
+	hsa_amd_profiling_dispatch_time_t time_kernel(uint64_t ns)
 	{
 		hsa_amd_profiling_dispatch_time_t time;
-		hsa_signal_t s = create_signal(1);
-		uint64_t i = hsa_queue_add_write_index_screlease(queue_, 1);
-		publish_kernel(wait_slot(queue_, i), hsa_.gpus[0].kernels[0], tag(++id_, ns), s, true);
-		hsa_signal_store_screlease(queue_->doorbell_signal, hsa_signal_value_t(i));
-		wait_signal(s);
+		hsa_signal_t s = completed(ns);
 		HSA_CHECK(hsa_amd_profiling_get_dispatch_time(hsa_.gpus[0].agent, s, &time));
 		HSA_CHECK(hsa_signal_destroy(s));
 		return time;
@@ -47,6 +46,16 @@ public:
 	uint64_t last_id() const { return id_; }
 
 private:
+	hsa_signal_t completed(uint64_t ns)
+	{
+		hsa_signal_t s = create_signal(1);
+		uint64_t i = hsa_queue_add_write_index_screlease(queue_, 1);
+		publish_kernel(wait_slot(queue_, i), hsa_.gpus[0].kernels[0], tag(++id_, ns), s, true);
+		hsa_signal_store_screlease(queue_->doorbell_signal, hsa_signal_value_t(i));
+		wait_signal(s);
+		return s;
+	}
+
 	Hsa hsa_;
 	hsa_queue_t* queue_;
 	uint64_t id_;
@@ -124,7 +133,7 @@ int times_mode(const CodeObject& code)
 	Application a(code, 1);
 	ready();
 	for (unsigned i = 0; i < kKernels; i++) {
-		hsa_amd_profiling_dispatch_time_t t = a.run_kernel(1000 * i);
+		hsa_amd_profiling_dispatch_time_t t = a.time_kernel(1000 * i);
 		printf("%lu %lu %lu\n", a.last_id(), t.start, t.end);
 	}
 	printf("{\"threads\":[{\"id\":1,\"count\":%u}]}\n", kKernels);

@@ -1,0 +1,70 @@
+package session
+
+import (
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The niceness at which records are collected. Where target and tool share busy
+// processors the target goes first; once records are being lost for it, the
+// tool cannot keep up and leaves the processors to the target altogether, until
+// it has been quiet for a while.
+const (
+	niceCollecting = 10
+	niceOverrun    = 19
+	quietAfter     = time.Second
+)
+
+// A background is work on a thread of its own.
+type background struct {
+	mu  sync.Mutex
+	tid int // 0: not yet started, or ended: the number may be somebody else's by then
+
+	nice     int
+	lost     uint64
+	lostLast time.Time
+}
+
+// run starts work. Its thread ends with it: a locked thread is not used again.
+func (b *background) run(work func()) {
+	b.nice = niceCollecting
+	go func() {
+		runtime.LockOSThread()
+		// A lower priority is not needed: where it is refused, work goes on at the old one.
+		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, niceCollecting)
+		b.setTID(unix.Gettid())
+		defer b.setTID(0)
+		work()
+	}()
+}
+
+func (b *background) setTID(tid int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tid = tid
+}
+
+// adapt chooses the niceness by the number of records lost so far. One
+// goroutine calls it, again and again, as long as the work goes on.
+func (b *background) adapt(lost uint64) {
+	now := time.Now()
+	if lost != b.lost {
+		b.lost, b.lostLast = lost, now
+	}
+	nice := niceCollecting
+	if now.Sub(b.lostLast) < quietAfter {
+		nice = niceOverrun
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if nice == b.nice || b.tid == 0 {
+		return
+	}
+	// The way back needs CAP_SYS_NICE.
+	if err := unix.Setpriority(unix.PRIO_PROCESS, b.tid, nice); err == nil {
+		b.nice = nice
+	}
+}
