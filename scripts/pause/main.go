@@ -1,15 +1,16 @@
 // Command pause measures how long an attach stops threads of its target, by the
 // kernel's scheduling events, against the floor of the same run: one thread
-// seized, interrupted and let go. Each attach goes to a fresh server of more
-// than 20 busy threads over the simulated GPU.
+// seized, interrupted and let go, and against gdb's call of dlopen. Each attach
+// goes to a fresh server of more than 20 busy threads over the simulated GPU.
 //
-//	go run ./scripts/pause [-n 200]
+//	go run ./scripts/pause [-n 200] [-gdb 10]
 package main
 
 import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -20,9 +21,10 @@ func init() { runtime.LockOSThread() }
 
 func main() {
 	n := flag.Int("n", 200, "attaches")
+	gdbs := flag.Int("gdb", 10, "attaches by gdb, spread among them")
 	build := flag.String("build", buildDir(), "where make has put things")
 	flag.Parse()
-	if err := run(*n, *build); err != nil {
+	if err := run(*n, *gdbs, *build); err != nil {
 		fmt.Fprintln(os.Stderr, "pause:", err)
 		os.Exit(1)
 	}
@@ -38,12 +40,13 @@ func buildDir() string {
 // figures of all attaches, each in its order.
 type figures struct {
 	floor, total     []time.Duration
+	gdb              []time.Duration
 	stops            map[int]int // stops per attach -> attaches
 	threads          map[int]int
 	detach, reattach int // stops seen there
 }
 
-func run(n int, build string) error {
+func run(n, gdbs int, build string) error {
 	build, err := filepath.Abs(build)
 	if err != nil {
 		return err
@@ -53,11 +56,23 @@ func run(n int, build string) error {
 		return err
 	}
 	defer m.Close()
+	if _, err := exec.LookPath("gdb"); err != nil {
+		fmt.Println("gdb is not installed: not compared with")
+		gdbs = 0
+	}
 	f := figures{stops: map[int]int{}, threads: map[int]int{}}
 	for i := range n {
 		if err := f.measure(m, build); err != nil {
 			return fmt.Errorf("attach %d: %w", i+1, err)
 		}
+		if len(f.gdb) >= gdbs*(i+1)/n {
+			continue
+		}
+		d, err := gdb(m, build)
+		if err != nil {
+			return err
+		}
+		f.gdb = append(f.gdb, d)
 	}
 	f.print()
 	return nil
@@ -117,4 +132,8 @@ func (f *figures) print() {
 	fmt.Printf("ratio                             p50 %8.2f  p90 %8.2f\n", ratio(.5), ratio(.9))
 	fmt.Printf("stops per attach %v, threads stopped per attach %v\n", f.stops, f.threads)
 	fmt.Printf("stops in detaches: %d; in reattaches: %d\n", f.detach, f.reattach)
+	if len(f.gdb) > 0 {
+		fmt.Printf("gdb, call dlopen (%d times): the worst thread is stopped for %v (p50): %.0f times an attach's p50\n",
+			len(f.gdb), p(f.gdb, .5), float64(p(f.gdb, .5))/float64(p(f.total, .5)))
+	}
 }

@@ -53,6 +53,12 @@ func (s *server) stop() {
 	_ = s.cmd.Wait()
 }
 
+// maps says whether the server has a file mapped.
+func (s *server) maps(path string) (bool, error) {
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", s.pid))
+	return strings.Contains(string(maps), path), err
+}
+
 // floor stops one parked thread and lets it go at once.
 func (s *server) floor() error {
 	t, err := target.Open(s.pid)

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// gdb loads the same payload the way it is done by hand. It returns for how
+// long the thread that fared worst was stopped in all.
+func gdb(m *Meter, build string) (time.Duration, error) {
+	s, err := startServer(build)
+	if err != nil {
+		return 0, err
+	}
+	defer s.stop()
+	if err := m.Watch(uint32(s.pid)); err != nil {
+		return 0, err
+	}
+	library, err := filepath.Abs(filepath.Join(build, "payload", "librtl-attach.so"))
+	if err != nil {
+		return 0, err
+	}
+	const now = 2 // RTLD_NOW
+	out, err := exec.Command("gdb", "-nx", "-batch", "-p", strconv.Itoa(s.pid),
+		"-ex", fmt.Sprintf(`print ((void *(*)(const char *, int)) dlopen)("%s", %d)`, library, now)).CombinedOutput()
+	if err != nil {
+		return 0, fmt.Errorf("gdb: %w\n%s", err, out)
+	}
+	if loaded, err := s.maps(library); err != nil || !loaded {
+		return 0, fmt.Errorf("gdb did not load %s (%w):\n%s", library, err, out)
+	}
+	stops, err := m.Take()
+	if err != nil {
+		return 0, err
+	}
+	byThread := map[uint32]time.Duration{}
+	for _, stop := range stops {
+		byThread[stop.TID] += stop.Duration
+	}
+	var all []time.Duration
+	for _, d := range byThread {
+		all = append(all, d)
+	}
+	if len(all) == 0 {
+		return 0, fmt.Errorf("no stop was seen under gdb")
+	}
+	return slices.Max(all), nil
+}
