@@ -86,10 +86,12 @@ bool tell_queue(struct queue *s, bool last)
 	return s->told_open;
 }
 
-void tell_close(struct queue *s)
+bool tell_close(struct queue *s)
 {
-	if (!atomic_load_explicit(&s->window_closed, memory_order_acquire) || s->told_close || !tell_queue(s, true))
-		return;
+	if (!atomic_load_explicit(&s->window_closed, memory_order_acquire) || s->told_close || !has_window(s))
+		return true;
+	if (!tell_queue(s, true))
+		return false;
 	struct rtl_window r = {
 		.header = {.type = RTL_TYPE_WINDOW, .lines = 1},
 		.queue = s->id,
@@ -102,6 +104,7 @@ void tell_close(struct queue *s)
 		.raw = atomic_load(&s->raw_claims),
 	};
 	s->told_close = ring_put_definition(&r.header);
+	return s->told_close;
 }
 
 void tell_untimed(struct queue *s, const struct entry *e, uint32_t launch, uint64_t count, uint32_t reason)
@@ -173,7 +176,7 @@ void tell_app(const struct outcome *o, uint32_t launch)
 		tell_untimed(o->queue, &o->entry, launch, 1, RTL_REASON_NO_TIMES);
 }
 
-void tell_end(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)
+bool tell_end(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)
 {
 	struct rtl_end_record r = {
 		.header = {.type = RTL_TYPE_END, .lines = 1},
@@ -183,5 +186,5 @@ void tell_end(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)
 		.records_lost = counters->records_lost,
 	};
 
-	ring_put_last(&r.header);
+	return ring_put_last(&r.header);
 }

@@ -11,7 +11,8 @@ void records_start(void);
 /* The queue's record and the opening of its window, once, when its agent is
  * known or last is set. False: not now (tried again), or it has no window. */
 bool tell_queue(struct queue *s, bool last);
-void tell_close(struct queue *s);
+/* The end of its window, once. False: there is no room for it now. */
+bool tell_close(struct queue *s);
 
 /* start, end: ticks of the queue's agent. launch: id. Writes the dispatch, or
  * says that it has no times. */
@@ -21,6 +22,7 @@ bool is_plausible(const struct outcome *o);
 /* The same as tell_dispatch() for an outcome of an application's signal. */
 void tell_app(const struct outcome *o, uint32_t launch);
 void tell_untimed(struct queue *s, const struct entry *e, uint32_t launch, uint64_t count, uint32_t reason);
-void tell_end(uint32_t why, uint64_t armed_ns, uint64_t detached_ns);
+/* The session's last record. False: there is no room for it now. */
+bool tell_end(uint32_t why, uint64_t armed_ns, uint64_t detached_ns);
 
 #endif

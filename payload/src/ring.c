@@ -200,6 +200,32 @@ void ring_flush(void)
 		wake();
 }
 
+uint64_t ring_taken_bytes(void)
+{
+	return __atomic_load_n(&shared->tail, __ATOMIC_RELAXED);
+}
+
+void ring_stop_waiting(void)
+{
+	uint64_t n = 0;
+
+	if (!overflow.data)
+		return;
+	while (overflow_tail != overflow.head) {
+		const struct rtl_header *h = (const void *)(overflow.data + (overflow_tail & (overflow.size - 1)));
+
+		overflow_tail += (uint64_t)h->lines * RTL_LINE;
+		n++;
+	}
+	unmap_memory(overflow.data, overflow.size);
+	overflow = (struct lines){0};
+	overflow_tail = 0;
+	if (n && !lost)
+		lost_from_ns = now_boottime();
+	lost += n;
+	COUNT_N(records_lost, n);
+}
+
 void ring_end(void)
 {
 	ring_flush();

@@ -35,6 +35,10 @@ bool ring_put_last(struct rtl_header *record);
 void ring_flush(void);
 
 /* The last record is written. */
+/* What the recorder has consumed so far. */
+uint64_t ring_taken_bytes(void);
+/* Lossless no more: what still waits counts as lost. */
+void ring_stop_waiting(void);
 void ring_end(void);
 
 /* Lossless: records that still wait for room. */

@@ -7,6 +7,7 @@
 
 #include "agents.h"
 #include "clocks.h"
+#include "control.h"
 #include "names.h"
 #include "pending.h"
 #include "pool.h"
@@ -98,9 +99,8 @@ static void bury(struct queue *s, uint64_t now)
 		return;
 	/* What its close handed over may still lie in the handoff: a round later
 	 * it has been told. */
-	if (!s->settled++)
+	if (!s->settled++ || !tell_close(s))
 		return;
-	tell_close(s);
 	if (atomic_load(&s->window_generation) == atomic_load(&gate.generation)) {
 		buried_dispatches += atomic_load(&s->dispatches);
 		buried_others += atomic_load(&s->others);
@@ -204,12 +204,59 @@ static uint64_t next_period(uint64_t period, uint64_t completions)
 	return period < PERIOD_LEAST_NS ? PERIOD_LEAST_NS : period > PERIOD_MOST_NS ? PERIOD_MOST_NS : period;
 }
 
+/* How long the last records wait for a recorder that is late: from its last
+ * sign of life, and in all. */
+struct patience {
+	uint64_t span, taken, until, last;
+};
+
+static struct patience last_patience(void)
+{
+	uint64_t now = now_monotonic(), span = NS_PER_S, last = 8 * NS_PER_S;
+
+	if (last_words.why == RTL_END_RECORDER_DEAD)
+		span = last = 0;
+	else if (last_words.why == RTL_END_EXIT || last_words.why == RTL_END_SHUT_DOWN)
+		span = last = 100 * NS_PER_MS; /* the application waits for us */
+	return (struct patience){.span = span, .taken = ring_taken_bytes(), .until = now + span, .last = now + last};
+}
+
+static bool wait_for_recorder(struct patience *p)
+{
+	uint64_t now = now_monotonic(), taken = ring_taken_bytes();
+
+	if (taken != p->taken) {
+		p->taken = taken;
+		p->until = now + p->span;
+	}
+	if (now >= p->until || now >= p->last || __atomic_load_n(&control->skip_drain, __ATOMIC_RELAXED))
+		return false;
+	ring_flush();
+	sys_sleep_ns(PERIOD_DRAIN_NS);
+	return true;
+}
+
+static bool room_for_last(struct patience *p)
+{
+	bool more = wait_for_recorder(p);
+
+	if (!more)
+		COUNT(records_lost);
+	return more;
+}
+
 static void write_last_words(void)
 {
+	struct patience p = last_patience();
+
+	while (ring_waiting_bytes() && wait_for_recorder(&p))
+		;
+	ring_stop_waiting();
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
-		if (atomic_load(&queue_all[i]->in_use))
-			tell_close(queue_all[i]);
-	tell_end(last_words.why, last_words.armed_ns, last_words.detached_ns);
+		while (atomic_load(&queue_all[i]->in_use) && !tell_close(queue_all[i]) && room_for_last(&p))
+			;
+	while (!tell_end(last_words.why, last_words.armed_ns, last_words.detached_ns) && room_for_last(&p))
+		;
 	ring_end();
 }
 

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -126,7 +127,7 @@ func (p *Process) TryRecord(t testing.TB, d time.Duration, args ...string) Run {
 // Record makes a recording that has to succeed.
 func (p *Process) Record(t testing.TB, d time.Duration, args ...string) Run {
 	t.Helper()
-	return p.Begin(t, append([]string{"-d", d.String()}, args...)...).mustRecord(t)
+	return p.Begin(t, append([]string{"-d", d.String()}, args...)...).MustRecord(t)
 }
 
 // RecordLast makes a recording that has to succeed, and ends the workload as
@@ -144,10 +145,11 @@ func (p *Process) RecordLast(t testing.TB, d time.Duration, args ...string) Run 
 	})
 	p.StillAlive(t)
 	p.askToQuit(t)
-	return r.mustRecord(t)
+	return r.MustRecord(t)
 }
 
-func (r *Recording) mustRecord(t testing.TB) Run {
+// MustRecord waits for a success and reads its summary.
+func (r *Recording) MustRecord(t testing.TB) Run {
 	t.Helper()
 	run := r.Wait(t)
 	run.MustBe(t, session.OK)
@@ -185,10 +187,14 @@ func (p *Process) Status(t testing.TB) session.Status {
 	return st
 }
 
-// Interrupt is Ctrl-C.
-func (r *Recording) Interrupt(t testing.TB) {
+// Interrupt is Ctrl-C, Stop what SIGSTOP does, Continue its end.
+func (r *Recording) Interrupt(t testing.TB) { r.signal(t, syscall.SIGINT) }
+func (r *Recording) Stop(t testing.TB)      { r.signal(t, syscall.SIGSTOP) }
+func (r *Recording) Continue(t testing.TB)  { r.signal(t, syscall.SIGCONT) }
+
+func (r *Recording) signal(t testing.TB, sig os.Signal) {
 	t.Helper()
-	if err := r.cmd.Process.Signal(os.Interrupt); err != nil {
+	if err := r.cmd.Process.Signal(sig); err != nil {
 		t.Fatal(err)
 	}
 }
