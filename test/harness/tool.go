@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -125,7 +126,7 @@ func (p *Process) TryRecord(t testing.TB, d time.Duration, args ...string) Run {
 // Record makes a recording that has to succeed.
 func (p *Process) Record(t testing.TB, d time.Duration, args ...string) Run {
 	t.Helper()
-	return p.Begin(t, append([]string{"-d", d.String()}, args...)...).mustRecord(t)
+	return p.Begin(t, append([]string{"-d", d.String()}, args...)...).MustRecord(t)
 }
 
 // RecordLast makes a recording that has to succeed, and ends the workload as
@@ -143,10 +144,11 @@ func (p *Process) RecordLast(t testing.TB, d time.Duration, args ...string) Run 
 	})
 	p.StillAlive(t)
 	p.askToQuit(t)
-	return r.mustRecord(t)
+	return r.MustRecord(t)
 }
 
-func (r *Recording) mustRecord(t testing.TB) Run {
+// MustRecord waits for the end of a recording that has to succeed.
+func (r *Recording) MustRecord(t testing.TB) Run {
 	t.Helper()
 	run := r.Wait(t)
 	run.MustBe(t, session.OK)
@@ -179,7 +181,24 @@ func (p *Process) Status(t testing.TB) session.Status {
 // Interrupt is Ctrl-C.
 func (r *Recording) Interrupt(t testing.TB) {
 	t.Helper()
-	if err := r.cmd.Process.Signal(os.Interrupt); err != nil {
+	r.signal(t, os.Interrupt)
+}
+
+// Pause keeps the tool from running until Resume.
+func (r *Recording) Pause(t testing.TB) {
+	t.Helper()
+	r.signal(t, syscall.SIGSTOP)
+}
+
+// Resume lets it go on.
+func (r *Recording) Resume(t testing.TB) {
+	t.Helper()
+	r.signal(t, syscall.SIGCONT)
+}
+
+func (r *Recording) signal(t testing.TB, sig os.Signal) {
+	t.Helper()
+	if err := r.cmd.Process.Signal(sig); err != nil {
 		t.Fatal(err)
 	}
 }
