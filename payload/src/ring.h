@@ -39,5 +39,8 @@ void ring_end(void);
 
 /* Lossless: records that still wait for room. */
 uint64_t ring_waiting_bytes(void);
+/* Nobody takes them any more: definitions go into the last part of the ring as
+ * far as it reaches, the rest is lost and counted. */
+void ring_give_up(void);
 
 #endif
