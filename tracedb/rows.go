@@ -130,8 +130,12 @@ type Counter struct {
 	Value uint64
 }
 
-// CounterQueuesSeen is the counter that a summary needs: how many queues there were.
-const CounterQueuesSeen = "queues_seen"
+// The counters that a summary needs.
+const (
+	CounterQueuesSeen    = "queues_seen"
+	CounterQueuesForeign = "queues_foreign" // of other tools, or without hardware: never recorded
+	CounterRawClaims     = "raw_claims"     // on all queues, also on those that were never recorded
+)
 
 // End closes a session.
 type End struct {

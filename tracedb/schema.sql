@@ -164,6 +164,7 @@ CREATE TABLE IF NOT EXISTS rtl_pause(
 );
 
 -- The payload's own counters at the end of a session (struct rtl_counters).
+-- raw_claims beyond the raw_before of the session's queues were made on queues that no window covers.
 CREATE TABLE IF NOT EXISTS rtl_counter(
 	session_id INTEGER NOT NULL,
 	name TEXT NOT NULL,

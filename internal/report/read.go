@@ -53,9 +53,22 @@ func (s *Summary) readCoverage(db *sql.DB) error {
 	if err := s.countCutOff(db); err != nil {
 		return err
 	}
-	err = db.QueryRow("SELECT CAST(total(value) AS INTEGER) FROM rtl_counter WHERE name = ?", tracedb.CounterQueuesSeen).Scan(&c.QueuesSeen)
+	err = db.QueryRow(`SELECT CAST(total(value) FILTER (WHERE name = ?) AS INTEGER), CAST(total(value) FILTER (WHERE name = ?) AS INTEGER)
+		FROM rtl_counter`, tracedb.CounterQueuesSeen, tracedb.CounterQueuesForeign).Scan(&c.QueuesSeen, &c.QueuesForeign)
+	if err != nil {
+		return err
+	}
 	c.QueuesSeen = max(c.QueuesSeen, c.QueuesRecorded)
-	return err
+	return s.readRawUnseen(db)
+}
+
+// readRawUnseen finds the claims that no account of a queue holds: of what the
+// payload counted in a session, those that its queues do not explain.
+func (s *Summary) readRawUnseen(db *sql.DB) error {
+	return db.QueryRow(`SELECT CAST(total(max(0, counted - explained)) AS INTEGER) FROM (SELECT c.value AS counted,
+			(SELECT total(v.raw_before) FROM rtl_coverage v JOIN rtl_queue q ON q.id = v.queue_id
+				WHERE q.session_id = c.session_id) AS explained
+		FROM rtl_counter c WHERE c.name = ?)`, tracedb.CounterRawClaims).Scan(&s.Coverage.RawUnseen)
 }
 
 // countCutOff adds the sessions whose recorder was killed: nobody settled their

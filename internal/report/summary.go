@@ -55,7 +55,9 @@ type Coverage struct {
 	Unexplained    int64     `json:"unexplained"`  // published, and neither timed nor accounted for
 	Surplus        int64     `json:"surplus"`      // arrived, and never published: the numbers are wrong
 	AfterDetach    int64     `json:"after_detach"` // slots claimed while active and published after the detach
-	RawBefore      int64     `json:"raw_before"`   // slots claimed after the attach, before their queue was recorded
+	RawBefore      int64     `json:"raw_before"`   // claims after the attach, before their queue was recorded
+	RawUnseen      int64     `json:"raw_unseen"`   // claims after the attach on queues that were not known, or never recorded
+	QueuesForeign  int64     `json:"queues_foreign"`
 	WindowsOpen    int64     `json:"windows_open"` // of queues whose end was not seen
 }
 
@@ -146,5 +148,5 @@ func Summarize(path string, kernels int) (*Summary, error) {
 // Complete says that every dispatch published while recording is in the trace with its times.
 func (c Coverage) Complete() bool {
 	return c.Timed == c.Dispatches && c.Surplus == 0 && c.WindowsOpen == 0 && c.QueuesRecorded == c.QueuesSeen &&
-		c.RawBefore == 0 // AfterDetach is no gap: those ran after the recording
+		c.RawBefore == 0 && c.RawUnseen == 0 && c.QueuesForeign == 0 // AfterDetach is no gap: those ran after the recording
 }

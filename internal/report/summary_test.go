@@ -102,7 +102,7 @@ func traceOf(t *testing.T, write produce) string {
 	t.Helper()
 	p := ringtest.NewProducer(t, 1<<19)
 	write(t, p)
-	path, err := collect(t, p)
+	path, err := collect(t, p, ring.Counters{QueuesSeen: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func traceOf(t *testing.T, write produce) string {
 }
 
 // collect returns the trace and the collector's error.
-func collect(t *testing.T, p *ringtest.Producer) (path string, runErr error) {
+func collect(t *testing.T, p *ringtest.Producer, counters ring.Counters) (path string, runErr error) {
 	t.Helper()
 	reader, err := ring.Open(p.File, 1, 1<<20)
 	if err != nil {
@@ -135,7 +135,7 @@ func collect(t *testing.T, p *ringtest.Producer) (path string, runErr error) {
 	for _, err := range []error{
 		session.Pause(tracedb.Pause{TID: 500, StartNS: second, DurationNS: 41_000, Purpose: "attach"}),
 		session.Pause(tracedb.Pause{TID: 501, StartNS: second, DurationNS: 88_000, Purpose: "grace"}),
-		session.Counters(collector.Counters(ring.Counters{QueuesSeen: 3})),
+		session.Counters(collector.Counters(counters)),
 		db.Close(),
 	} {
 		if err != nil {
@@ -156,7 +156,7 @@ func TestSummaryOfScribbledRings(t *testing.T) {
 		for range 1 + random.IntN(50) {
 			p.Lines[random.Uint64N(p.Header.Head)] = byte(random.Uint32())
 		}
-		path, err := collect(t, p)
+		path, err := collect(t, p, ring.Counters{QueuesSeen: 3})
 		if errors.Is(err, ring.ErrCorrupt) {
 			corrupt++
 		} else if err != nil {
@@ -225,6 +225,42 @@ func TestSummaryOfExtremes(t *testing.T) {
 	}
 	if err := s.WriteText(io.Discard); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Claims that no queue's account holds are said, and nothing is complete then.
+func TestSummaryOfUnseenClaims(t *testing.T) {
+	for _, c := range []struct {
+		write    produce
+		counters ring.Counters
+		unseen   int64
+		text     string
+	}{
+		{gaps, ring.Counters{QueuesSeen: 3, RawClaims: 3}, 0, "3 claims made after the attach, before the queue was recorded"},
+		{gaps, ring.Counters{QueuesSeen: 4, RawClaims: 40}, 37, "37 claims made after the attach on queues that were never recorded"},
+		{whole, ring.Counters{QueuesSeen: 3, RawClaims: 1}, 1, "1 claim made after the attach on queues that were never recorded"},
+		{whole, ring.Counters{QueuesSeen: 3, QueuesForeign: 1}, 0, "1 queue of another tool or without hardware: not recorded"},
+	} {
+		p := ringtest.NewProducer(t, 1<<19)
+		c.write(t, p)
+		path, err := collect(t, p, c.counters)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Summarize(path, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Coverage.RawUnseen != c.unseen || s.Coverage.Complete() {
+			t.Errorf("%+v: %+v", c.counters, s.Coverage)
+		}
+		var text bytes.Buffer
+		if err := s.WriteText(&text); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(text.Bytes(), []byte(" "+c.text+"\n")) {
+			t.Errorf("%+v: not said: %s\n%s", c.counters, c.text, text.Bytes())
+		}
 	}
 }
 

@@ -33,12 +33,21 @@ func (r *recording) detach() error {
 		return nil
 	case s.HooksPatched != 0:
 		return fmt.Errorf("%d functions of the runtime are still redirected", s.HooksPatched)
-	case s.HooksBuried != 0:
-		r.ui.Warn(fmt.Sprintf("another tool has patched over %d of our hooks: they stay in its chain and pass through", s.HooksBuried))
 	}
 	r.detached = true
-	r.ui.Detached("hooks removed, nothing paused")
+	r.sayDetached()
 	return nil
+}
+
+// sayDetached tells what became of the hooks.
+func (r *recording) sayDetached() {
+	if n := r.control.Snapshot().HooksBuried; n != 0 {
+		r.ui.Warn(fmt.Sprintf("another tool has patched over %d of our hooks: they stay in its chain and pass through; "+
+			"once it has gone, `rtl-attach detach %d` removes them", n, r.o.PID))
+		r.ui.Detached("the other hooks removed, nothing paused")
+		return
+	}
+	r.ui.Detached("hooks removed, nothing paused")
 }
 
 // end commands the detach; where the control thread gives no sign of life, the
@@ -124,7 +133,8 @@ func (r *recording) detachOrphan() error {
 		return err
 	}
 	defer lock.Release()
-	if s := r.control.Snapshot(); s.State == ring.StateIdle || s.State == ring.StateDormant {
+	s := r.control.Snapshot()
+	if idle := s.State == ring.StateIdle || s.State == ring.StateDormant; idle && s.HooksBuried == 0 {
 		r.ui.Detached("was not attached: the payload is dormant")
 		return nil
 	}
@@ -140,7 +150,7 @@ func (r *recording) detachOrphan() error {
 	if err := r.end(ring.EndOtherTool); err != nil {
 		return err
 	}
-	r.ui.Detached("hooks removed, nothing paused")
+	r.sayDetached()
 	return nil
 }
 

@@ -141,7 +141,8 @@ void hooks_restore(enum hook_class class)
 		struct hook *h = &hooks[i];
 		uintptr_t ours = h->wrapper;
 
-		if (h->class != class || h->state != HOOK_PATCHED)
+		/* A buried one may have come to light again: who was above us has gone. */
+		if (h->class != class || (h->state != HOOK_PATCHED && h->state != HOOK_BURIED))
 			continue;
 		uintptr_t next = atomic_load(&hook_next[i]);
 		if (atomic_compare_exchange_strong(h->slot, &ours, next) || ours == next)

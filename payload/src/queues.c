@@ -133,17 +133,18 @@ static void describe(struct queue *s, const hsa_queue_t *q)
 	atomic_store_explicit(&s->in_use, 1, memory_order_release);
 }
 
-/* Counts each foreign queue once, as far as the list goes. */
+#define FOREIGN_MAX 64
+static _Atomic(const hsa_queue_t *) foreign_seen[FOREIGN_MAX];
+
+/* Counts each foreign queue once in a session, as far as the list goes. */
 static void note_foreign(const hsa_queue_t *q)
 {
-	static _Atomic(const hsa_queue_t *) seen[64];
-
-	for (unsigned i = 0; i < sizeof seen / sizeof *seen; i++) {
+	for (unsigned i = 0; i < FOREIGN_MAX; i++) {
 		const hsa_queue_t *none = NULL;
 
-		if (atomic_load_explicit(&seen[i], memory_order_relaxed) == q)
+		if (atomic_load_explicit(&foreign_seen[i], memory_order_relaxed) == q)
 			return;
-		if (atomic_compare_exchange_strong(&seen[i], &none, q)) {
+		if (atomic_compare_exchange_strong(&foreign_seen[i], &none, q)) {
 			COUNT(queues_foreign);
 			return;
 		}
@@ -305,6 +306,8 @@ void queue_reset_all(void)
 		atomic_store(&table[i], NULL);
 	for (int i = 0; i < READY_MAX; i++)
 		atomic_store(&ready[i], NULL);
+	for (int i = 0; i < FOREIGN_MAX; i++)
+		atomic_store(&foreign_seen[i], NULL);
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
 		struct queue *s = queue_all[i];
 

@@ -106,19 +106,58 @@ static void append(struct lines *l, const void *record, uint32_t lines)
 	}
 }
 
-/* Moves what waits into the ring, whole lines in order. */
-static void move_waiting(void)
+static const struct rtl_header *first_waiting(void)
 {
-	uint64_t waiting = overflow.head - overflow_tail;
-	uint64_t fits = room();
+	return (const struct rtl_header *)(overflow.data + (overflow_tail & (overflow.size - 1)));
+}
 
-	fits = fits > reserve ? fits - reserve : 0;
-	for (uint64_t n = waiting < fits ? waiting : fits; n; n -= RTL_LINE) {
+static bool is_room_for_first(uint64_t spare)
+{
+	return room() >= (uint64_t)first_waiting()->lines * RTL_LINE + spare;
+}
+
+/* Line by line: either buffer may end within the record. */
+static void move_first(void)
+{
+	for (uint32_t lines = first_waiting()->lines; lines; lines--) {
 		append(&ring, overflow.data + (overflow_tail & (overflow.size - 1)), 1);
 		overflow_tail += RTL_LINE;
 	}
-	if (waiting && overflow_tail == overflow.head)
+}
+
+/* In order, and whole: what the reader is shown must not end within a record. */
+static void move_waiting(void)
+{
+	while (overflow_tail != overflow.head && is_room_for_first(reserve))
+		move_first();
+	if (overflow_tail == overflow.head)
 		forget_memory(overflow.data, overflow.size);
+}
+
+static void count_lost(void)
+{
+	if (!lost++)
+		lost_from_ns = now_boottime();
+	uncounted++;
+}
+
+void ring_give_up(void)
+{
+	while (overflow_tail != overflow.head) {
+		uint16_t type = first_waiting()->type;
+		bool plain = type == RTL_TYPE_DISPATCH || type == RTL_TYPE_UNTIMED;
+
+		if (!plain && is_room_for_first(reserve / 2)) {
+			move_first();
+			continue;
+		}
+		count_lost();
+		overflow_tail += (uint64_t)first_waiting()->lines * RTL_LINE;
+	}
+	if (overflow.data)
+		unmap_memory(overflow.data, overflow.size);
+	overflow = (struct lines){0}; /* what still comes goes into the ring, or nowhere */
+	overflow_tail = 0;
 }
 
 static bool place(struct rtl_header *record, uint64_t spare)
@@ -129,7 +168,7 @@ static bool place(struct rtl_header *record, uint64_t spare)
 	if (overflow.head == overflow_tail && room() >= bytes + spare) {
 		back_ring(bytes);
 		append(&ring, record, record->lines);
-	} else if (overflow.data && overflow.head - overflow_tail + bytes <= overflow.size) {
+	} else if (overflow.data && overflow.head - overflow_tail + bytes + spare <= overflow.size) {
 		append(&overflow, record, record->lines);
 	} else {
 		return false;
@@ -158,10 +197,8 @@ bool ring_put(struct rtl_header *record)
 		say_lost();
 	if (LIKELY(place(record, reserve)))
 		return true;
-	if (!lost++)
-		lost_from_ns = now_boottime();
+	count_lost();
 	seq++; /* the hole that a reader sees */
-	uncounted++;
 	return false;
 }
 
@@ -203,27 +240,6 @@ void ring_flush(void)
 uint64_t ring_taken_bytes(void)
 {
 	return __atomic_load_n(&shared->tail, __ATOMIC_RELAXED);
-}
-
-void ring_stop_waiting(void)
-{
-	uint64_t n = 0;
-
-	if (!overflow.data)
-		return;
-	while (overflow_tail != overflow.head) {
-		const struct rtl_header *h = (const void *)(overflow.data + (overflow_tail & (overflow.size - 1)));
-
-		overflow_tail += (uint64_t)h->lines * RTL_LINE;
-		n++;
-	}
-	unmap_memory(overflow.data, overflow.size);
-	overflow = (struct lines){0};
-	overflow_tail = 0;
-	if (n && !lost)
-		lost_from_ns = now_boottime();
-	lost += n;
-	COUNT_N(records_lost, n);
 }
 
 void ring_end(void)

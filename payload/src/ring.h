@@ -37,11 +37,12 @@ void ring_flush(void);
 /* The last record is written. */
 /* What the recorder has consumed so far. */
 uint64_t ring_taken_bytes(void);
-/* Lossless no more: what still waits counts as lost. */
-void ring_stop_waiting(void);
 void ring_end(void);
 
 /* Lossless: records that still wait for room. */
 uint64_t ring_waiting_bytes(void);
+/* Nobody takes them any more: definitions go into the last part of the ring as
+ * far as it reaches, the rest is lost and counted. */
+void ring_give_up(void);
 
 #endif

@@ -26,6 +26,7 @@
 
 #define READY_AT_START 8
 #define LOCK_TIMEOUT_NS (10 * NS_PER_S)
+#define DELIVERY_MOST_NS (8 * NS_PER_S) /* a detach is answered in time for the tool */
 
 struct gate gate;
 struct rtl_config config;
@@ -355,6 +356,9 @@ static void disarm(enum rtl_end why, uint64_t drain_ns)
 	control->detached_ns = now_boottime();
 	if (!worker_drain(drain_ns, &control->skip_drain))
 		worker_abandon();
+	/* At other ends an application thread waits for us, or nobody reads. */
+	if (why == RTL_END_DETACH || why == RTL_END_OTHER_TOOL)
+		worker_deliver(DELIVERY_MOST_NS, &control->skip_drain, &cancelled);
 	stop(why);
 	give_back_memory();
 	/* Last: the wrapper of hsa_shut_down has kept the runtime there for us. */
@@ -370,8 +374,10 @@ int session_disarm(enum rtl_end why, uint64_t drain_ns)
 	int r = 0;
 	if (control->state == RTL_STATE_ACTIVE)
 		disarm(why, drain_ns == UINT64_MAX ? config.drain_timeout_ms * NS_PER_MS : drain_ns);
-	else
+	else {
+		unpatch(); /* hooks that another tool had buried, and has uncovered since */
 		r = control_fail(-EALREADY, "no session is active");
+	}
 	mutex_unlock(&lock);
 	return r;
 }

@@ -22,6 +22,7 @@
 #define PERIOD_MOST_NS (2 * NS_PER_MS)
 #define SLICE_NS (100 * NS_PER_US)
 #define PERIOD_DRAIN_NS (100 * NS_PER_US)
+#define DELIVERY_STALLED_NS NS_PER_S /* nothing was taken for so long: nobody reads */
 #define COMPLETIONS_MANY 400 /* in one round: come back sooner */
 #define COMPLETIONS_FEW 100  /* come back later */
 #define READY_QUEUES 12      /* states held ready for queues yet unknown */
@@ -31,7 +32,7 @@ static pthread_t thread;
 static uint32_t wake_word; /* futex: somebody wants a round now */
 static _Atomic uint32_t asked, done; /* rounds; done follows asked */
 static uint32_t done_word;           /* futex: done has changed */
-static _Atomic uint64_t outstanding; /* after the last round */
+static _Atomic uint64_t outstanding, undelivered_bytes; /* after the last round */
 static _Atomic uint32_t draining, abandoning, stopping;
 static _Atomic uint32_t tid;
 static uint64_t buried_dispatches, buried_others; /* of queues destroyed in this session */
@@ -149,7 +150,7 @@ static void update_counters(void)
 
 static uint64_t count_outstanding(void)
 {
-	uint64_t n = ring_waiting_bytes();
+	uint64_t n = 0;
 
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
 		n += unsettled(queue_all[i]);
@@ -186,6 +187,7 @@ static uint64_t one_round(void)
 		make_ready();
 	update_counters();
 	atomic_store(&outstanding, count_outstanding());
+	atomic_store(&undelivered_bytes, ring_waiting_bytes());
 	if (atomic_exchange(&done, request) != request) {
 		__atomic_fetch_add(&done_word, 1, __ATOMIC_RELEASE);
 		futex_wake(&done_word);
@@ -212,7 +214,7 @@ struct patience {
 
 static struct patience last_patience(void)
 {
-	uint64_t now = now_monotonic(), span = NS_PER_S, last = 8 * NS_PER_S;
+	uint64_t now = now_monotonic(), span = NS_PER_S, last = 2 * NS_PER_S;
 
 	if (last_words.why == RTL_END_RECORDER_DEAD)
 		span = last = 0;
@@ -249,9 +251,8 @@ static void write_last_words(void)
 {
 	struct patience p = last_patience();
 
-	while (ring_waiting_bytes() && wait_for_recorder(&p))
-		;
-	ring_stop_waiting();
+	ring_give_up();
+	ring_flush(); /* the count of what was lost, too */
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
 		while (atomic_load(&queue_all[i]->in_use) && !tell_close(queue_all[i]) && room_for_last(&p))
 			;
@@ -338,6 +339,26 @@ bool worker_drain(uint64_t timeout_ns, const uint32_t *skip)
 	} while (!dry && now_monotonic() < until && !__atomic_load_n(skip, __ATOMIC_RELAXED));
 	__atomic_store_n(&counters->drain_ns, now_monotonic() - from, __ATOMIC_RELAXED);
 	return dry;
+}
+
+bool worker_deliver(uint64_t timeout_ns, const uint32_t *skip, const uint32_t *cancel)
+{
+	uint64_t from = now_monotonic(), moved = from, least = UINT64_MAX;
+
+	for (;;) {
+		bool seen = worker_round(DELIVERY_STALLED_NS);
+		uint64_t waits = atomic_load(&undelivered_bytes), now = now_monotonic();
+
+		if (seen && !waits)
+			return true;
+		if (waits < least)
+			moved = now;
+		least = waits;
+		if (now - moved > DELIVERY_STALLED_NS || now - from > timeout_ns || __atomic_load_n(skip, __ATOMIC_RELAXED) ||
+		    __atomic_load_n(cancel, __ATOMIC_RELAXED))
+			return false;
+		sys_sleep_ns(PERIOD_DRAIN_NS);
+	}
 }
 
 void worker_abandon(void)

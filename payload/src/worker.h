@@ -17,6 +17,10 @@ bool worker_round(uint64_t timeout_ns);
 /* Waits until nothing published is without its outcome, or *skip is set. */
 bool worker_drain(uint64_t timeout_ns, const uint32_t *skip);
 
+/* Lossless: waits until all records are in the ring, as long as the recorder
+ * makes room there, or *skip or *cancel is set. After worker_drain(). */
+bool worker_deliver(uint64_t timeout_ns, const uint32_t *skip, const uint32_t *cancel);
+
 /* Reports what is still pending as not completed; its signals go into
  * quarantine. Queues are closed. */
 void worker_abandon(void);

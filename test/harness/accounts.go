@@ -1,8 +1,6 @@
 package harness
 
 import (
-	"maps"
-
 	"github.com/rtl-attach/rtl-attach/internal/truth"
 )
 
@@ -40,10 +38,11 @@ func (c *Comparison) window(tr *Trace, w Window) {
 			}
 		}
 	}
-	lost := w.After - after // the record of slots that were claimed only
-	if c.Lost > 0 && lost > 0 && dispatches-lost == w.Dispatches {
+	lost, kernels := w.After-after, dispatches-w.Dispatches // slots that were claimed only, and what ran in them
+	if c.Lost > 0 && lost > 0 && kernels >= 0 && kernels+others-w.Others == lost {
 		c.lostAfter += lost
-		dispatches, after = w.Dispatches, w.After
+		c.lostKernels += kernels
+		dispatches, others, after = w.Dispatches, w.Others, w.After
 	}
 	if dispatches != w.Dispatches || others != w.Others || after != w.After {
 		c.wrong("count", "queue %+v window %d..%d: %d dispatches, %d others, %d after the detach; the truth: %d, %d, %d",
@@ -56,6 +55,9 @@ func (c *Comparison) sessions(tr *Trace) {
 	sessions := map[int64]Session{}
 	for _, s := range tr.Sessions {
 		sessions[s.ID] = s
+		if s.PID != int64(c.log.PID) {
+			c.wrong("session", "of process %d, the log is of %d", s.PID, c.log.PID)
+		}
 		if n := len(c.active); n > 0 && c.active[n-1].DetachedNS > s.ArmedNS {
 			c.wrong("session", "%+v before the end of %+v", s, c.active[n-1])
 		}
@@ -108,6 +110,9 @@ func (c *Comparison) coverage(tr *Trace) {
 	}
 	for _, got := range tr.Coverage {
 		w := of(got.Queue)
+		if _, known := tr.Queues[got.Queue]; !known {
+			c.wrong("coverage", "of a queue that is none: %+v", got)
+		}
 		if w.WindowsOpen == 0 {
 			w.Unexplained = w.Dispatches - w.Timed - w.Untimed
 		}
@@ -122,48 +127,5 @@ func (c *Comparison) coverage(tr *Trace) {
 			break
 		}
 		c.wrong("coverage", "no row in rtl_coverage for %+v", *w)
-	}
-}
-
-// Summary checks the tool's own figures against the rows and the truth.
-func (c *Comparison) Summary(run Run, tr *Trace) {
-	s := run.Summary.Coverage
-	var dispatches, after, unexplained int64
-	for _, cov := range tr.Coverage {
-		dispatches += cov.Dispatches
-		after += cov.After
-		unexplained += cov.Unexplained
-	}
-	reasons, rows := map[string]int64{}, map[string]int64{}
-	for _, u := range s.Untimed {
-		reasons[u.Reason] = u.Packets
-	}
-	for _, u := range tr.Untimed {
-		if u.Reason != "after-detach" {
-			rows[u.Reason] += int64(u.Packets)
-		}
-	}
-	if s.Dispatches != dispatches || s.Timed != int64(len(tr.Dispatches)) || s.AfterDetach != after ||
-		s.Unexplained-s.Surplus != unexplained || !maps.Equal(reasons, rows) {
-		c.wrong("summary", "%+v; the rows say %d dispatches, %d timed, %d after the detach, untimed %v",
-			s, dispatches, len(tr.Dispatches), after, rows)
-	}
-	var calls, totalNS, wantNS int64
-	for _, k := range run.Summary.Kernels {
-		calls += k.Calls
-		totalNS += k.TotalNS
-	}
-	for _, d := range tr.Dispatches {
-		wantNS += d.EndNS - d.StartNS
-	}
-	if all := int64(len(run.Summary.Kernels)) == run.Summary.KernelsInAll; all && (calls != s.Timed || totalNS != wantNS) {
-		c.wrong("summary", "kernels: %d calls, %d ns; the rows say %d, %d ns", calls, totalNS, s.Timed, wantNS)
-	}
-	// The payload's counters are a third witness.
-	if n := tr.Counters["timed_pool"] + tr.Counters["timed_app"]; n != s.Timed && len(tr.Losses) == 0 {
-		c.wrong("summary", "the payload counts %d timed, the trace has %d", n, s.Timed)
-	}
-	if n := tr.Counters["dispatches"]; n != dispatches {
-		c.wrong("summary", "the payload counts %d dispatches, its windows %d", n, dispatches)
 	}
 }

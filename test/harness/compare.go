@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"testing"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/truth"
@@ -19,20 +18,31 @@ const (
 	afterDetach
 )
 
+// A Reporter takes what a comparison finds: the test that compares, or the one
+// that proves that a comparison can fail.
+type Reporter interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Logf(format string, args ...any)
+}
+
 // A Comparison is of all traces of one process with its truth log.
 type Comparison struct {
-	t       testing.TB
+	t       Reporter
 	log     *Log
 	said    map[Key][]uint8 // parallel to log.Queues
 	windows map[Key][]Window
 	tids    map[uint64]map[int64]bool // by the workload's thread
+	names   map[string]string         // by symbol, for people
 	nErrors map[string]int
 
 	active      []Session      // in the order of time
 	missing     []truth.Record // in a window, neither recorded nor explained
 	unexplained int64          // the tool's own count of these
-	lostAfter   int64          // of these, published after the detach
-	rawClaims   int64          // slots that the payload saw claimed raw, by its counter
+	lostAfter   int64          // lost slots that were only claimed in their window; lostKernels of them ran kernels
+	lostKernels int64
+	rawClaims   int64 // slots that the payload saw claimed raw, by its counter
+	ring        int64 // of the largest queue recorded
 
 	Producers bool // the workload's threads live as long as the process: one tid each
 	Killed    bool // the target or the recorder: windows stay open, accounts unsettled
@@ -41,16 +51,16 @@ type Comparison struct {
 	Dispatches, InWindows, Recorded, Shared, App int
 	Untimed                                      map[string]int
 	Lost                                         int64
-	Outside                                      int // executed while a session was active, in no window
+	Outside                                      int // claimed and executed while a session was active, in no window
 	WorstNS                                      int64
 	EarliestSubmitNS                             int64 // after its window's opening; negative: before
 }
 
 // Compare begins a comparison; each trace is added, then Finish.
-func Compare(t testing.TB, log *Log) *Comparison {
+func Compare(t Reporter, log *Log) *Comparison {
 	c := &Comparison{
 		t: t, log: log, said: map[Key][]uint8{}, windows: map[Key][]Window{}, tids: map[uint64]map[int64]bool{},
-		nErrors: map[string]int{}, Untimed: map[string]int{}, Producers: true, EarliestSubmitNS: 1 << 62,
+		names: map[string]string{}, nErrors: map[string]int{}, Untimed: map[string]int{}, Producers: true, EarliestSubmitNS: 1 << 62,
 	}
 	for key, records := range log.Queues {
 		c.said[key] = make([]uint8, len(records))
@@ -85,6 +95,9 @@ func (c *Comparison) Add(tr *Trace) {
 	for _, w := range tr.Windows {
 		c.window(tr, w)
 	}
+	for _, q := range tr.Queues {
+		c.ring = max(c.ring, q.Size)
+	}
 	c.sessions(tr)
 	c.coverage(tr)
 	c.Dispatches += len(tr.Dispatches)
@@ -118,28 +131,39 @@ func (c *Comparison) windowOf(key Key, index uint64) *Window {
 }
 
 const (
-	settleNS    = 100e6 // until every queue in use has turned virtual
-	backlogMost = 16384 // packets that a starved GPU may still have from before the attach: HIP's ring
-	claimMost   = 4     // slots that the workloads claim at once
+	settleNS      = 100e6 // until every queue in use has turned virtual, and until all are raw again
+	claimMost     = 4     // slots that the workloads claim at once
+	overclaimMost = 64    // slots that all producers together claim beyond the ring
 )
 
-// outside counts what ran in the middle of a session and belongs to no window:
-// queues that were never seen, or that never turned virtual.
+// outside counts what was claimed and ran in the middle of a session and belongs
+// to no window: queues that were never seen, or that never turned virtual. What
+// a starved GPU still has from before the attach is at most a ring of packets.
 func (c *Comparison) outside() {
 	for key, records := range c.log.Queues {
+		var first uint64
+		session := -1
 		for i := range records {
 			r := &records[i]
-			if r.Kind == truth.Kernel && c.said[key][i] == unsaid && c.during(r) && c.windowOf(key, r.Packet) == nil {
+			s := c.during(r)
+			if s >= 0 && s != session {
+				session, first = s, r.Packet
+			}
+			backlog := r.Packet < first+uint64(c.ring)+overclaimMost
+			if s >= 0 && !backlog && r.Kind == truth.Kernel && c.said[key][i] == unsaid && c.windowOf(key, r.Packet) == nil {
 				c.Outside++
 			}
 		}
 	}
 }
 
-// during: well inside one of the sessions.
-func (c *Comparison) during(r *truth.Record) bool {
+// during returns the session that r ran well inside of, or -1.
+func (c *Comparison) during(r *truth.Record) int {
 	i, _ := slices.BinarySearchFunc(c.active, int64(r.StartNS), func(s Session, ns int64) int { return cmp.Compare(s.ArmedNS, ns) })
-	return i > 0 && int64(r.StartNS) > c.active[i-1].ArmedNS+settleNS && int64(r.EndNS) < c.active[i-1].DetachedNS
+	if i--; i >= 0 && int64(r.StartNS) > c.active[i].ArmedNS+settleNS && int64(r.EndNS)+settleNS < c.active[i].DetachedNS {
+		return i
+	}
+	return -1
 }
 
 // Finish checks what needs all traces, and says the figures.
@@ -162,11 +186,8 @@ func (c *Comparison) Finish(threads map[int64]bool) {
 		}
 	}
 	c.outside()
-	if n := int64(len(c.missing)); n != c.unexplained+c.lostAfter || n > c.Lost {
-		c.wrong("missing", "%d dispatches, such as %v; the tool owns up to %d unexplained and %d records lost",
-			n, append(c.missing, truth.Record{})[0], c.unexplained, c.Lost)
-	}
-	if int64(c.Outside) > backlogMost+claimMost*c.rawClaims {
+	c.lost()
+	if int64(c.Outside) > claimMost*c.rawClaims {
 		c.wrong("outside", "%d kernels ran during the session in no window, %d claims were counted as raw", c.Outside, c.rawClaims)
 	}
 	for kind, n := range c.nErrors {
@@ -176,6 +197,23 @@ func (c *Comparison) Finish(threads map[int64]bool) {
 		c.log.Kernels, c.Dispatches, c.InWindows, c.Recorded, 100*float64(c.Recorded)/float64(max(c.InWindows, 1)), c.App, c.Untimed,
 		len(c.missing), c.Lost, c.Outside, c.rawClaims, c.WorstNS, c.EarliestSubmitNS)
 }
+
+// lost checks that exactly those dispatches are missing whose records the tool
+// says that it lost. A record is of one dispatch, or of a run of slots that were
+// claimed in a window and published after it.
+func (c *Comparison) lost() {
+	if n := int64(len(c.missing)); n != c.unexplained+c.lostKernels || n > c.Lost+c.lostAfter {
+		c.wrong("missing", "%d dispatches, such as %v; the tool owns up to %d unexplained and %d records lost",
+			n, append(c.missing, truth.Record{})[0], c.unexplained, c.Lost)
+	}
+	runs := c.Lost - c.unexplained
+	if !c.Killed && (runs < min(c.lostAfter, 1) || runs > c.lostAfter) {
+		c.wrong("lost", "%d records, but %d dispatches and %d other slots are missing", c.Lost, c.unexplained, c.lostAfter)
+	}
+}
+
+// Faults counts what was found wrong, by kind.
+func (c *Comparison) Faults() map[string]int { return c.nErrors }
 
 // MustHaveRecorded: a comparison of nothing proves nothing.
 func (c *Comparison) MustHaveRecorded(least int) {

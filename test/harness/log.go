@@ -17,6 +17,7 @@ type Key struct {
 // A Log is what one process's GPUs really did, by queue and packet.
 type Log struct {
 	Queues     map[Key][]truth.Record // sorted by packet
+	PID        int
 	Kernels    int
 	Violations []truth.Record
 	Once       truth.Once
@@ -60,6 +61,7 @@ func (l *Log) add(r truth.Record) {
 		l.Kernels++
 		l.Once.Add(r)
 	}
+	l.PID = r.PID
 	key := Key{r.Queue, r.QueueID}
 	l.Queues[key] = append(l.Queues[key], r)
 }

@@ -3,6 +3,8 @@ package harness
 import (
 	"strings"
 
+	"github.com/ianlancetaylor/demangle"
+
 	"github.com/rtl-attach/rtl-attach/internal/truth"
 )
 
@@ -11,8 +13,8 @@ import (
 const stampToleranceNS = 1000
 
 // toleranceNS: the simulator writes ticks of 10 ns, the runtime's conversion
-// into its clock adds a few more.
-const toleranceNS = 50
+// into its clock adds a few more. 10 is the worst that was ever seen.
+const toleranceNS = 40
 
 func (c *Comparison) dispatch(tr *Trace, d *Dispatch) {
 	q, launch := tr.Queues[d.Queue], tr.Launches[d.Launch]
@@ -29,8 +31,9 @@ func (c *Comparison) dispatch(tr *Trace, d *Dispatch) {
 	if max(start, -start, end, -end) > toleranceNS {
 		c.wrong("times", "start %+d ns, end %+d ns (flags %d): %v", start, end, d.Flags, *r)
 	}
-	if strings.TrimSuffix(launch.Symbol, ".kd") != r.Name || launch.Object != r.Object {
-		c.wrong("kernel", "%q object %#x: %v object %#x", launch.Symbol, launch.Object, *r, r.Object)
+	if strings.TrimSuffix(launch.Symbol, ".kd") != r.Name || launch.Object != r.Object ||
+		launch.Name != c.readable(r.Name) {
+		c.wrong("kernel", "%q, %q object %#x: %v object %#x", launch.Symbol, launch.Name, launch.Object, *r, r.Object)
 	}
 	if q.GPU != int64(r.Node) || launch.GPU != int64(r.Node) {
 		c.wrong("agent", "queue on GPU %d, code of GPU %d: %v", q.GPU, launch.GPU, *r)
@@ -41,10 +44,20 @@ func (c *Comparison) dispatch(tr *Trace, d *Dispatch) {
 	c.submit(q.Key, d, r)
 }
 
+// readable demangles each name once.
+func (c *Comparison) readable(symbol string) string {
+	name, known := c.names[symbol]
+	if !known {
+		name = demangle.Filter(symbol, demangle.NoClones)
+		c.names[symbol] = name
+	}
+	return name
+}
+
 func (c *Comparison) submit(key Key, d *Dispatch, r *truth.Record) {
-	w := c.windowOf(key, d.Index)
-	if w == nil && len(c.windows[key]) > 0 && !c.Killed {
-		c.wrong("window", "recorded outside of every window: %v", *r)
+	c.within(key, r, d.SubmitKnown, d.StartNS-d.QueuedNS)
+	if unknown := d.Flags&4 != 0; unknown == d.SubmitKnown {
+		c.wrong("submit", "known %v, but flags %d: %v", d.SubmitKnown, d.Flags, *r)
 	}
 	if !d.SubmitKnown {
 		return
@@ -52,12 +65,8 @@ func (c *Comparison) submit(key Key, d *Dispatch, r *truth.Record) {
 	if d.QueuedNS < 0 {
 		c.wrong("submit", "%d ns after the start: %v", -d.QueuedNS, *r)
 	}
-	if w != nil {
-		slack := d.StartNS - d.QueuedNS - w.OpenedNS
-		c.EarliestSubmitNS = min(c.EarliestSubmitNS, slack)
-		if slack < -stampToleranceNS {
-			c.wrong("submit", "%d ns before its window was opened: %v", -slack, *r)
-		}
+	if d.TID == 0 {
+		c.wrong("tid", "the submit is known and its thread is not: %v", *r)
 	}
 	if r.UniqueID == 0 || d.TID == 0 {
 		return
@@ -67,6 +76,25 @@ func (c *Comparison) submit(key Key, d *Dispatch, r *truth.Record) {
 		c.tids[producer] = map[int64]bool{}
 	}
 	c.tids[producer][d.TID] = true
+}
+
+// within checks that a packet belongs to a window and was submitted in it.
+func (c *Comparison) within(key Key, r *truth.Record, known bool, submitNS int64) {
+	w := c.windowOf(key, r.Packet)
+	if w == nil {
+		if !c.Killed {
+			c.wrong("window", "recorded outside of every window: %v", *r)
+		}
+		return
+	}
+	if !known {
+		return
+	}
+	c.EarliestSubmitNS = min(c.EarliestSubmitNS, submitNS-w.OpenedNS)
+	if submitNS < w.OpenedNS-stampToleranceNS || submitNS > w.ClosedNS+stampToleranceNS {
+		c.wrong("submit", "%d ns after its window was opened, %d ns before it was closed: %v",
+			submitNS-w.OpenedNS, w.ClosedNS-submitNS, *r)
+	}
 }
 
 func (c *Comparison) say(key Key, i int, what uint8) {
@@ -93,6 +121,7 @@ func (c *Comparison) untimed(tr *Trace, u Untimed) {
 			continue
 		default:
 			c.say(key, i, untimed)
+			c.within(key, &records[i], u.SubmitNS != 0 && index == u.Index, u.SubmitNS)
 		}
 		c.Untimed[u.Reason]++
 	}

@@ -148,7 +148,7 @@ func (p *Process) RecordLast(t testing.TB, d time.Duration, args ...string) Run 
 	return r.MustRecord(t)
 }
 
-// MustRecord waits for a success and reads its summary.
+// MustRecord waits for the end of a recording that has to succeed.
 func (r *Recording) MustRecord(t testing.TB) Run {
 	t.Helper()
 	run := r.Wait(t)

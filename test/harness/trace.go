@@ -37,6 +37,7 @@ type (
 	}
 	Launch struct {
 		Symbol string
+		Name   string // for people
 		Object uint64
 		GPU    int64 // of the code
 	}
@@ -54,6 +55,7 @@ type (
 		Queue          int64
 		Reason         string
 		Index, Packets uint64
+		SubmitNS       int64 // of the first; 0: NULL
 	}
 	Window struct {
 		Queue                     int64
@@ -140,13 +142,13 @@ func (tr *Trace) readDefinitions(db *sql.DB) error {
 			tr.Queues[id] = q
 			return err
 		}),
-		each(db, `SELECT l.id, s.string, l.kernel_object, coalesce(a.ordinal, -1) FROM rtl_launch l
-			JOIN rocpd_string s ON s.id = l.symbol_id LEFT JOIN rtl_agent a ON a.id = l.agent_id`, func(r *sql.Rows) error {
+		each(db, `SELECT l.id, s.string, n.string, l.kernel_object, coalesce(a.ordinal, -1) FROM rtl_launch l
+			JOIN rocpd_string s ON s.id = l.symbol_id JOIN rocpd_string n ON n.id = l.name_id LEFT JOIN rtl_agent a ON a.id = l.agent_id`, func(r *sql.Rows) error {
 			var (
 				id, object int64
 				l          Launch
 			)
-			err := r.Scan(&id, &l.Symbol, &object, &l.GPU)
+			err := r.Scan(&id, &l.Symbol, &l.Name, &object, &l.GPU)
 			l.Object = uint64(object)
 			tr.Launches[id] = l
 			return err
@@ -174,10 +176,10 @@ func (tr *Trace) readDispatches(db *sql.DB) error {
 }
 
 func (tr *Trace) readUntimed(db *sql.DB) error {
-	return each(db, `SELECT u.queue_id, r.name, u.packet_index, u.packets FROM rtl_untimed u
+	return each(db, `SELECT u.queue_id, r.name, u.packet_index, u.packets, coalesce(u.submit_ns, 0) FROM rtl_untimed u
 		JOIN rtl_reason r ON r.id = u.reason_id`, func(r *sql.Rows) error {
 		var u Untimed
-		err := r.Scan(&u.Queue, &u.Reason, &u.Index, &u.Packets)
+		err := r.Scan(&u.Queue, &u.Reason, &u.Index, &u.Packets, &u.SubmitNS)
 		tr.Untimed = append(tr.Untimed, u)
 		return err
 	})

@@ -4,6 +4,7 @@
 #include "hsa_device.h"
 #include "http.h"
 #include "options.h"
+#include "other_tool.h"
 #include "producer.h"
 #include "slow_raw.h"
 
@@ -197,11 +198,12 @@ int main(int argc, char** argv)
 	CodeObject code(settings.code_object);
 	std::vector<uint64_t> counts(size_t(settings.threads), 0);
 	Deadline deadline;
+	OtherTool other(beside(argv[0], "other_tool.so"));
 	HttpServer http(settings.port, [&](const std::string& path) -> std::string {
 		if (path == "/health")
 			return "ok " + std::to_string(progress.load()) + "\n";
 		if (path != "/quit")
-			return "";
+			return other.answer(path);
 		deadline.quit();
 		return "bye\n";
 	});

@@ -52,10 +52,15 @@ private:
 	}
 };
 
-// Where the Makefile put the code object: beside the program.
-inline std::string default_code_object(const char* argv0)
+// Where the Makefile puts everything: beside the program.
+inline std::string beside(const char* argv0, const char* name)
 {
 	std::string path = argv0;
 	size_t slash = path.rfind('/');
-	return (slash == std::string::npos ? std::string(".") : path.substr(0, slash)) + "/kernels.hsaco";
+	return (slash == std::string::npos ? std::string(".") : path.substr(0, slash)) + "/" + name;
+}
+
+inline std::string default_code_object(const char* argv0)
+{
+	return beside(argv0, "kernels.hsaco");
 }
