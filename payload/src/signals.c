@@ -161,9 +161,9 @@ static bool take(struct app_signal *a, uint64_t state, struct outcome *out)
 	out->armed_at = RELAXED(&a->armed_at);
 	out->kind = OUTCOME_TIMED;
 	out->reason = RTL_REASON_NONE;
-	atomic_thread_fence(memory_order_acquire);
-	/* acq_rel: the copy above is complete before anyone can arm again */
-	return atomic_compare_exchange_strong_explicit(&a->state, &state, state & ~3ull, memory_order_acq_rel,
+	/* release: the copy above is complete before anyone can arm again.
+	 * seq_cst: signal_before_destroy() then reads the hazard, see signal_poll() */
+	return atomic_compare_exchange_strong_explicit(&a->state, &state, state & ~3ull, memory_order_seq_cst,
 						       memory_order_relaxed);
 }
 
@@ -252,6 +252,48 @@ static struct sharing share(struct app_signal *a, struct queue *s, const struct 
 	return with;
 }
 
+static struct sharing company(struct app_signal *a, struct queue *s, const struct entry *entry)
+{
+	const amd_signal_t *hw = (const amd_signal_t *)RELAXED(&a->handle);
+
+	if (harvest(a) != FIRED || is_crowded(a, hw))
+		return share(a, s, entry);
+	/* The value as the harvest found it: who was in flight has decremented it. */
+	int64_t value = __atomic_load_n(&hw->value, __ATOMIC_RELAXED);
+	if (value > 1 && !RELAXED(&a->packets))
+		return (struct sharing){.value = value, .packets = (uint64_t)value}; /* see signal_note_count */
+	return (struct sharing){.value = value, .packets = 1, .queue = s, .exact = true};
+}
+
+#define FILL_TRIES 256 /* of filling takes some stores */
+
+/*
+ * Another queue may arm the signal at this moment. Its packet counts: what was
+ * found out before its arming is void, and passing by would leave it alone in
+ * the account, and timed with our packet's times. False: it takes too long.
+ */
+static bool begin_filling(struct app_signal *a, struct queue *s, const struct entry *entry, struct sharing *with,
+			  uint32_t *generation)
+{
+	for (int i = 0; i < FILL_TRIES; i++) {
+		uint64_t before = atomic_load_explicit(&a->state, memory_order_acquire);
+
+		if ((before & 3) == FILLING) {
+			cpu_relax();
+			continue;
+		}
+		*with = company(a, s, entry);
+		uint64_t now = atomic_load_explicit(&a->state, memory_order_acquire);
+		if (now >> 2 != before >> 2 || ((now & 3) != IDLE && (now & 3) != CROWDED))
+			continue;
+		*generation = (uint32_t)(now >> 2) + 1;
+		if (atomic_compare_exchange_strong_explicit(&a->state, &now, (now & ~3ull) | FILLING, memory_order_acq_rel,
+							    memory_order_relaxed))
+			return true;
+	}
+	return false;
+}
+
 uint32_t signal_arm(struct queue *s, uint64_t handle, const struct entry *entry, uint64_t *ref)
 {
 	amd_signal_t *hw = (amd_signal_t *)handle;
@@ -259,19 +301,10 @@ uint32_t signal_arm(struct queue *s, uint64_t handle, const struct entry *entry,
 
 	if (!a && !(a = enter(handle)))
 		return RTL_REASON_SIGNAL_TABLE;
-	bool alone = harvest(a) == FIRED && !is_crowded(a, hw);
-	/* The value as the harvest found it: who was in flight has decremented it. */
-	struct sharing with = {.value = __atomic_load_n(&hw->value, __ATOMIC_RELAXED), .packets = 1, .queue = s, .exact = true};
-	if (!alone)
-		with = share(a, s, entry);
-	else if (with.value > 1 && !RELAXED(&a->packets))
-		with = (struct sharing){.value = with.value, .packets = (uint64_t)with.value}; /* see signal_note_count */
-	uint64_t state = atomic_load_explicit(&a->state, memory_order_acquire);
-	if (((state & 3) != IDLE && (state & 3) != CROWDED) ||
-	    !atomic_compare_exchange_strong_explicit(&a->state, &state, (state & ~3ull) | FILLING, memory_order_acq_rel,
-						     memory_order_relaxed))
-		return RTL_REASON_SHARED_SIGNAL; /* armed from another queue at this moment */
-	uint32_t generation = (uint32_t)(state >> 2) + 1;
+	struct sharing with;
+	uint32_t generation;
+	if (!begin_filling(a, s, entry, &with, &generation))
+		return RTL_REASON_SHARED_SIGNAL;
 	SET_RELAXED(&a->armed_value, with.value);
 	SET_RELAXED(&a->packets, with.packets);
 	SET_RELAXED(&a->old_start, hw->start_ts);
