@@ -52,7 +52,7 @@ int control_fail(int err, const char *format, ...)
 	return err;
 }
 
-static int create_owner_page(void)
+int session_own(void)
 {
 	uint32_t *page = owner_page ? NULL : map_memory(RTL_PAGE);
 
@@ -118,7 +118,7 @@ static int prepare_memory(void)
 {
 	struct outcome stale;
 
-	if (create_owner_page() || pool_init() || handoff_init() || signals_init() || names_init())
+	if (pool_init() || handoff_init() || signals_init() || names_init())
 		return control_fail(-ENOMEM, "no memory for the session's tables");
 	while (handoff_pop(&stale))
 		; /* a wrapper that the last session left behind */
