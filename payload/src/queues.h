@@ -76,7 +76,8 @@ struct queue {
 	_Atomic uint32_t indexed;         /* an index call was seen */
 
 	/* Publishers, under lock; pend is set by whoever finds it taken. seq_cst
-	 * with lock: one of both sides sees the other. */
+	 * with lock: one of both sides sees the other. pend is changed by exchange
+	 * only: who takes a note has then seen the packets of all who left one. */
 	CACHE_ALIGNED _Atomic uint32_t lock;
 	_Atomic uint32_t pend;
 	_Atomic uint64_t scan; /* == the real write index while virtual */
@@ -176,12 +177,18 @@ void queue_forget(struct queue *s);
 void queue_recycle(struct queue *s);
 
 /* Locks. Application threads only ever try. */
-static inline bool queue_trylock(struct queue *s)
+static inline bool trylock(_Atomic uint32_t *lock)
 {
 	uint32_t free = 0;
 
-	return atomic_load_explicit(&s->lock, memory_order_relaxed) == 0 &&
-	       atomic_compare_exchange_strong_explicit(&s->lock, &free, 1, memory_order_acquire, memory_order_relaxed);
+	/* seq_cst, also when it fails: pairs with queue_unlock() */
+	return atomic_load_explicit(lock, memory_order_seq_cst) == 0 &&
+	       atomic_compare_exchange_strong_explicit(lock, &free, 1, memory_order_seq_cst, memory_order_seq_cst);
+}
+
+static inline bool queue_trylock(struct queue *s)
+{
+	return trylock(&s->lock);
 }
 
 static inline void queue_unlock(struct queue *s)
