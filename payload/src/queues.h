@@ -73,7 +73,6 @@ struct queue {
 	_Atomic uint32_t inflight;        /* threads inside a raw index function; seq_cst with word */
 	_Atomic uint32_t aborts;          /* flips given up */
 	_Atomic uint32_t skip;            /* calls to let pass before the next try */
-	_Atomic uint32_t indexed;         /* an index call was seen */
 
 	/* Publishers, under lock; pend is set by whoever finds it taken. seq_cst
 	 * with lock: one of both sides sees the other. pend is changed by exchange
@@ -131,6 +130,7 @@ struct queue {
 	uint64_t want_signals;  /* free ones to keep */
 	uint64_t seen_starved;
 	uint64_t dead_since_ns;
+	bool shelved;     /* has been held ready in this session */
 	uint32_t settled; /* dead, destroyed, and all told: a round ago */
 	_Atomic uint32_t destroyed; /* the runtime's hsa_queue_destroy has returned */
 	_Atomic uint32_t in_use;
