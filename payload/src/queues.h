@@ -129,10 +129,10 @@ struct queue {
 	uint32_t stamps_backed;
 	uint64_t want_signals;  /* free ones to keep */
 	uint64_t seen_starved;
-	uint64_t dead_since_ns;
+	uint64_t dead_since_ns; /* destroyed was seen then */
 	bool shelved;     /* has been held ready in this session */
 	uint32_t settled; /* dead, destroyed, and all told: a round ago */
-	_Atomic uint32_t destroyed; /* the runtime's hsa_queue_destroy has returned */
+	_Atomic uint32_t destroyed; /* the runtime's hsa_queue_destroy has returned: nothing writes its signals now */
 	_Atomic uint32_t in_use;
 };
 

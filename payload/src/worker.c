@@ -92,9 +92,13 @@ static uint64_t unsettled(struct queue *s)
 
 static void bury(struct queue *s, uint64_t now)
 {
+	if (!atomic_load(&s->destroyed))
+		return;
 	if (!s->dead_since_ns)
 		s->dead_since_ns = now;
-	if (unsettled(s) || !atomic_load(&s->destroyed))
+	/* Nor may one lie in the backlog whose outcome a wrapper has told: they
+	 * cancel each other in the sum, but a later queue would take it for its own. */
+	if (unsettled(s) || s->pending_count || atomic_load(&s->entry_head) != atomic_load(&s->entry_tail))
 		return;
 	/* What its close handed over may still lie in the handoff: a round later
 	 * it has been told. */

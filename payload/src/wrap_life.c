@@ -37,7 +37,8 @@ hsa_status_t wrap_queue_destroy(hsa_queue_t *q)
 	queue_forget(s);
 	queue_unlock(s);
 	hsa_status_t status = next(q);
-	atomic_store_explicit(&s->destroyed, 1, memory_order_release);
+	if (status == HSA_STATUS_SUCCESS) /* else its kernels may go on */
+		atomic_store_explicit(&s->destroyed, 1, memory_order_release);
 	return status;
 }
 
