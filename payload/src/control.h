@@ -42,7 +42,8 @@ int session_arm(const void *env, uint64_t len);
  * still running (UINT64_MAX: as configured). 0 or -errno. */
 int session_disarm(enum rtl_end why, uint64_t drain_ns);
 
-/* Makes an arming in progress give up; takes effect within a millisecond. */
+/* Makes an arming in progress give up, and the drain of a disarming; takes
+ * effect within a millisecond. */
 void session_cancel(void);
 
 #endif

@@ -397,16 +397,37 @@ int queue_make_ready(uint32_t n)
 	return stock_ready();
 }
 
+static bool lock_wait(_Atomic uint32_t *lock, uint64_t timeout_ns)
+{
+	uint64_t until = now_monotonic() + timeout_ns;
+
+	for (uint32_t i = 0; !trylock(lock); i++) {
+		if (i < 100)
+			cpu_relax();
+		else if (now_monotonic() > until)
+			return false;
+		else
+			sys_yield();
+	}
+	return true;
+}
+
+bool queue_lock_wait(struct queue *s, uint64_t timeout_ns)
+{
+	return lock_wait(&s->lock, timeout_ns);
+}
+
 void queue_forget(struct queue *s)
 {
 	const hsa_queue_t *q = atomic_load(&s->hsa);
+	bool held = lock_wait(&discovering, LOCK_WAIT_NS);
 
-	while (!trylock(&discovering))
-		cpu_relax();
-	table_remove(s, q);
+	if (held) /* else it stays, and no search will take it for q */
+		table_remove(s, q);
 	atomic_store(&s->word, WORD_DEAD);
 	atomic_store(&s->hsa, NULL);
-	atomic_store_explicit(&discovering, 0, memory_order_release);
+	if (held)
+		atomic_store_explicit(&discovering, 0, memory_order_release);
 }
 
 void queue_recycle(struct queue *s)
@@ -417,14 +438,4 @@ void queue_recycle(struct queue *s)
 	queue_unlock(s);
 	if (!put_ready(s)) /* a full shelf: tried again next round */
 		atomic_store_explicit(&s->in_use, 1, memory_order_release);
-}
-
-void queue_lock_wait(struct queue *s)
-{
-	for (uint32_t i = 0; !queue_trylock(s); i++) {
-		if (i < 100)
-			cpu_relax();
-		else
-			sys_yield();
-	}
 }

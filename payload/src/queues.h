@@ -198,7 +198,12 @@ static inline void queue_unlock(struct queue *s)
 	atomic_store_explicit(&s->lock, 0, memory_order_seq_cst);
 }
 
-/* For our threads and for hsa_queue_destroy: waits for the holder. */
-void queue_lock_wait(struct queue *s);
+/*
+ * For the ends of sessions and for hsa_queue_destroy: waits for the holder, who
+ * needs microseconds. False: it does not let go. A thread that is stopped does
+ * not, nor one whose signal handler calls exit(), and so comes here itself.
+ */
+#define LOCK_WAIT_NS (2 * NS_PER_S)
+bool queue_lock_wait(struct queue *s, uint64_t timeout_ns);
 
 #endif

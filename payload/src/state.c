@@ -333,34 +333,68 @@ int session_arm(const void *env, uint64_t len)
 }
 
 /* Every lock is taken, whatever the queue's word says: a flip that has passed
- * the gate holds it, and none can pass once it is ours. */
-static void close_queues(void)
+ * the gate holds it, and none can pass once it is ours. Returns how many queues
+ * could not be closed. */
+static uint32_t close_queues(void)
 {
+	uint64_t patience_ns = LOCK_WAIT_NS;
+	uint32_t open = 0;
+
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
 		struct queue *s = queue_all[i];
 
-		queue_lock_wait(s);
+		if (!queue_lock_wait(s, patience_ns)) {
+			patience_ns = 0;
+			open++;
+			continue;
+		}
 		queue_close(s);
 		queue_unlock(s);
 		queue_drain_pend(s);
 	}
+	return open;
 }
 
-static void disarm(enum rtl_end why, uint64_t drain_ns)
+static void drain(uint64_t drain_ns)
+{
+	control->detached_ns = now_boottime();
+	if (!worker_drain(drain_ns, &control->skip_drain, &cancelled))
+		worker_abandon();
+}
+
+/*
+ * A thread stays inside a doorbell: its queue must remain virtual, with all that
+ * its producers use. When the runtime or the process ends, the recording gets
+ * its end; otherwise the session goes on, to be ended when the thread has left.
+ */
+static int disarm_in_part(enum rtl_end why, uint64_t drain_ns, uint32_t open)
+{
+	if (why == RTL_END_SHUT_DOWN || why == RTL_END_EXIT) {
+		drain(drain_ns);
+		stop(why);
+		control->last_end = why;
+	} else {
+		control_set_state(RTL_STATE_ACTIVE);
+	}
+	return control_fail(-EBUSY, "a thread has been inside a doorbell for long: %u queues cannot be closed", open);
+}
+
+static int disarm(enum rtl_end why, uint64_t drain_ns)
 {
 	control_set_state(RTL_STATE_DRAINING);
 	atomic_store(&gate.flips, 0);
-	close_queues();
+	uint32_t open = close_queues();
+	if (open)
+		return disarm_in_part(why, drain_ns, open);
 	hooks_restore(HOOK_INDEX);
-	control->detached_ns = now_boottime();
-	if (!worker_drain(drain_ns, &control->skip_drain))
-		worker_abandon();
+	drain(drain_ns);
 	stop(why);
 	give_back_memory();
 	/* Last: the wrapper of hsa_shut_down has kept the runtime there for us. */
 	unpatch();
 	control->last_end = why;
 	control_set_state(RTL_STATE_DORMANT);
+	return 0;
 }
 
 int session_disarm(enum rtl_end why, uint64_t drain_ns)
@@ -368,8 +402,9 @@ int session_disarm(enum rtl_end why, uint64_t drain_ns)
 	if (mutex_lock(&lock, LOCK_TIMEOUT_NS))
 		return control_fail(-EBUSY, "another attach or detach is still going on");
 	int r = 0;
+	__atomic_store_n(&cancelled, 0, __ATOMIC_RELAXED); /* our own cancel, or one that came too late */
 	if (control->state == RTL_STATE_ACTIVE)
-		disarm(why, drain_ns == UINT64_MAX ? config.drain_timeout_ms * NS_PER_MS : drain_ns);
+		r = disarm(why, drain_ns == UINT64_MAX ? config.drain_timeout_ms * NS_PER_MS : drain_ns);
 	else
 		r = control_fail(-EALREADY, "no session is active");
 	mutex_unlock(&lock);

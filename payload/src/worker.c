@@ -278,7 +278,7 @@ bool worker_round(uint64_t timeout_ns)
 	return false;
 }
 
-bool worker_drain(uint64_t timeout_ns, const uint32_t *skip)
+bool worker_drain(uint64_t timeout_ns, const uint32_t *skip, const uint32_t *hurry)
 {
 	uint64_t from = now_monotonic(), until = from + timeout_ns;
 	bool dry = false;
@@ -292,7 +292,8 @@ bool worker_drain(uint64_t timeout_ns, const uint32_t *skip)
 		dry = atomic_load(&outstanding) == 0;
 		if (!dry)
 			sys_sleep_ns(PERIOD_DRAIN_NS);
-	} while (!dry && now_monotonic() < until && !__atomic_load_n(skip, __ATOMIC_RELAXED));
+	} while (!dry && now_monotonic() < until && !__atomic_load_n(skip, __ATOMIC_RELAXED) &&
+		 !__atomic_load_n(hurry, __ATOMIC_RELAXED));
 	__atomic_store_n(&counters->drain_ns, now_monotonic() - from, __ATOMIC_RELAXED);
 	return dry;
 }

@@ -32,7 +32,8 @@ hsa_status_t wrap_queue_destroy(hsa_queue_t *q)
 
 	if (!s || s->hsa_id != q->id)
 		return next(q);
-	queue_lock_wait(s);
+	if (!queue_lock_wait(s, LOCK_WAIT_NS))
+		return next(q); /* this thread itself holds it, below a signal handler: no one publishes any more */
 	queue_close(s);
 	queue_forget(s);
 	queue_unlock(s);
