@@ -344,7 +344,7 @@ static uint32_t close_queues(void)
 		struct queue *s = queue_all[i];
 
 		if (!queue_lock_wait(s, patience_ns)) {
-			patience_ns = 0;
+			patience_ns = LOCK_WAIT_NS / 40; /* enough for one that is merely preempted */
 			open++;
 			continue;
 		}
