@@ -156,10 +156,9 @@ static int create(void)
 	return 0;
 }
 
-/* In a forked child the block is not mapped, and the child is not its owner. */
-static bool is_inherited(void)
+bool control_is_inherited(void)
 {
-	return control && owner_page && !*owner_page;
+	return control && !in_owner();
 }
 
 /* No session without the thread: nobody would notice a dead recorder. */
@@ -181,11 +180,12 @@ int control_create(void)
 {
 	int r = 0;
 
-	if (is_inherited())
+	if (control_is_inherited())
 		return -ECHILD;
 	if (mutex_lock(&creating, NS_PER_S))
 		return -EBUSY;
-	if (!control)
+	/* The page first: by it a forked child knows that the block is not its own. */
+	if (!(r = session_own()) && !control)
 		r = create();
 	if (!r)
 		r = start_thread();

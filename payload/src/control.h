@@ -4,6 +4,7 @@
 #ifndef RTL_CONTROL_H
 #define RTL_CONTROL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "abi.h"
@@ -12,6 +13,9 @@ extern struct rtl_control *control; /* NULL until control_create() */
 
 /* The control memfd and the control thread, once. 0 or -errno. */
 int control_create(void);
+
+/* In a forked child: the block is its parent's, and not even mapped. */
+bool control_is_inherited(void);
 
 /* A session has begun: returns when the control thread watches its recorder,
  * or after a tenth of a second (it is wedged, or it is the caller). */
@@ -26,6 +30,9 @@ void control_set_state(enum rtl_state s);
 /* Keeps err and its text in the control block; returns err. */
 int control_fail(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Makes this process the one that in_owner() (session.h) tells. 0 or -errno. */
+int session_own(void);
+
 /* Begins a session: everything is ready before the first slot is patched.
  * env: an environment buffer that does not change meanwhile. 0 or -errno with
  * a text in the control block, and then nothing of it is left. */
@@ -35,7 +42,8 @@ int session_arm(const void *env, uint64_t len);
  * still running (UINT64_MAX: as configured). 0 or -errno. */
 int session_disarm(enum rtl_end why, uint64_t drain_ns);
 
-/* Makes an arming in progress give up; takes effect within a millisecond. */
+/* Makes an arming in progress give up, and the drain of a disarming; takes
+ * effect within a millisecond. */
 void session_cancel(void);
 
 #endif

@@ -8,6 +8,12 @@
 #define EXPORT __attribute__((visibility("default")))
 #define EXIT_DRAIN_NS (200 * NS_PER_MS)
 
+/* Not so in a forked child of the process that was attached to. */
+static bool is_resident(void)
+{
+	return control && !control_is_inherited();
+}
+
 /*
  * Begins a session. env: an environment buffer (docs/abi.md), len its bytes.
  * Returns 0 when the hooks are active, or -errno with a text in the control
@@ -24,13 +30,13 @@ EXPORT int rtl_attach(const void *env, uint64_t len)
 /* The same for a payload that is resident already. */
 EXPORT int rtl_reattach(const void *env, uint64_t len)
 {
-	return control ? session_arm(env, len) : -ENOENT;
+	return is_resident() ? session_arm(env, len) : -ENOENT;
 }
 
 /* Ends the session. 0, or -EALREADY when there is none. */
 EXPORT int rtl_detach(void)
 {
-	return control ? session_disarm(RTL_END_DETACH, UINT64_MAX) : -ENOENT;
+	return is_resident() ? session_disarm(RTL_END_DETACH, UINT64_MAX) : -ENOENT;
 }
 
 /* out: filled. 0 or -EINVAL. */
@@ -39,7 +45,7 @@ EXPORT int rtl_status(struct rtl_status *out)
 	if (!out)
 		return -EINVAL;
 	*out = (struct rtl_status){.abi_version = RTL_ABI_VERSION};
-	if (control && (!owner_page || *owner_page)) {
+	if (is_resident()) {
 		out->state = control->state;
 		out->generation = control->generation;
 		out->control_tid = control->control_tid;
@@ -62,7 +68,7 @@ EXPORT bool OnLoad(void *table, uint64_t runtime_version, uint64_t failed_tool_c
 
 static void end_at_exit(enum rtl_end why)
 {
-	if (!control || !owner_page || !*owner_page)
+	if (!is_resident())
 		return;
 	session_cancel();
 	session_disarm(why, EXIT_DRAIN_NS);

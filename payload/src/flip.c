@@ -2,6 +2,7 @@
 #include "handoff.h"
 #include "publish.h"
 #include "session.h"
+#include "worker.h"
 
 /*
  * Entrants that see TRANS stay out for a moment, a little longer after each
@@ -122,8 +123,14 @@ static void report_range(struct queue *s, uint64_t from, uint64_t count)
 		return;
 	o.entry.index = from;
 	s->after += count;
-	while (!handoff_push(&o))
+	while (!handoff_push(&o)) {
+		if (!worker_tid()) {
+			COUNT_N(untimed[RTL_REASON_AFTER_DETACH], count);
+			COUNT(records_lost);
+			return;
+		}
 		sys_yield(); /* our own thread, or one that destroys its queue: the worker drains */
+	}
 }
 
 static void report_unpublished(struct queue *s, uint64_t from, uint64_t claimed)

@@ -176,18 +176,27 @@ static void learn_executable(uint64_t object)
 		rt.loader.hsa_ven_amd_loader_executable_iterate_loaded_code_objects(executable, tell_code_object, NULL);
 }
 
-static void tell_name(struct kernel *k)
+#define NAME_MOST (1u << 20) /* bytes: longer ones are nonsense */
+
+/* False: the runtime has no name for it. No id with true: no room now. */
+static bool tell_name(struct kernel *k)
 {
 	hsa_executable_symbol_t symbol = {k->symbol};
-	char name[RTL_STRING_MAX];
 	uint32_t len = 0;
+	char *name;
 
-	if (rt.symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_NAME_LENGTH, &len) || !len || len > sizeof name ||
-	    rt.symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_NAME, name))
-		return;
-	k->name = string_id(name, len);
+	if (rt.symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_NAME_LENGTH, &len) || !len || len > NAME_MOST ||
+	    !(name = map_memory(len)))
+		return false;
+	bool named = !rt.symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_NAME, name);
+	if (named && len > RTL_STRING_MAX)
+		memcpy(name + RTL_STRING_MAX - 3, "...", 3); /* cut, and says so */
+	if (named)
+		k->name = string_id(name, len);
+	unmap_memory(name, len);
 	if (k->name)
 		TALLY(names_resolved);
+	return named;
 }
 
 /* With the lock: the loader is asked, and may be about to lose an executable. */
@@ -202,10 +211,12 @@ static struct kernel *kernel_of(uint64_t object)
 	k = kernel_enter(object);
 	if (!k->agent)
 		k->agent = agent_of((const void *)object);
+	/* Without a symbol it stays unnamed; waiting for a name that never comes
+	 * would hold up every dispatch behind it. */
+	if (k->symbol && !k->name && !tell_name(k))
+		k->symbol = 0;
 	if (!k->symbol)
 		TALLY(names_unresolved);
-	else if (!k->name)
-		tell_name(k);
 	return k;
 }
 

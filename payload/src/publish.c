@@ -192,10 +192,21 @@ static void serve(struct queue *s)
 		queue_ring(s, written - 1);
 }
 
+/* The holder of the lock shall look again. */
+static void leave_note(struct queue *s)
+{
+	atomic_exchange_explicit(&s->pend, 1, memory_order_seq_cst);
+}
+
+static void take_note(struct queue *s)
+{
+	atomic_exchange_explicit(&s->pend, 0, memory_order_seq_cst);
+}
+
 void queue_drain_pend(struct queue *s)
 {
 	while (atomic_load_explicit(&s->pend, memory_order_seq_cst) && queue_trylock(s)) {
-		atomic_store_explicit(&s->pend, 0, memory_order_seq_cst);
+		take_note(s);
 		serve(s);
 		queue_unlock(s);
 	}
@@ -212,19 +223,19 @@ void queue_bell(struct queue *s, hsa_signal_value_t value, store_fn next)
 		if (LIKELY(word != WORD_TRANS))
 			return;
 		/* The flip in progress may take this packet for its own. */
-		atomic_store_explicit(&s->pend, 1, memory_order_seq_cst);
+		leave_note(s);
 		queue_drain_pend(s);
 		return;
 	}
 	if (UNLIKELY((uint64_t)value < s->base))
 		next(s->doorbell, value); /* claimed raw: the hardware owns that slot */
 	if (!queue_trylock(s)) {
-		atomic_store_explicit(&s->pend, 1, memory_order_seq_cst);
+		leave_note(s);
 		queue_drain_pend(s);
 		return;
 	}
 	if (atomic_load_explicit(&s->pend, memory_order_relaxed))
-		atomic_store_explicit(&s->pend, 0, memory_order_seq_cst); /* served here and now */
+		take_note(s); /* served here and now */
 	serve(s);
 	queue_unlock(s);
 	queue_drain_pend(s);

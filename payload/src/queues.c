@@ -27,30 +27,58 @@ static uint32_t place_of(const hsa_queue_t *q)
 	return (uint32_t)(((uint64_t)q >> 8) * 0x9E3779B97F4A7C15ull >> 40) & (TABLE_SIZE - 1);
 }
 
+static uint32_t next_place(uint32_t i)
+{
+	return (i + 1) & (TABLE_SIZE - 1);
+}
+
 struct queue *queue_find(const hsa_queue_t *q)
 {
-	for (uint32_t i = place_of(q);; i = (i + 1) & (TABLE_SIZE - 1)) {
+	for (uint32_t i = place_of(q);; i = next_place(i)) {
 		/* seq_cst: pairs with table_put and queue_untracked; a plain load on x86 */
 		struct queue *s = atomic_load_explicit(&table[i], memory_order_seq_cst);
 
 		if (!s)
 			return NULL;
-		if (LIKELY(atomic_load_explicit(&s->hsa, memory_order_relaxed) == q))
+		/* acquire: pairs with describe(). The caller compares hsa_id next, and
+		 * s may have become another queue's since it was read from the table. */
+		if (LIKELY(atomic_load_explicit(&s->hsa, memory_order_acquire) == q))
 			return s;
 	}
 }
 
-/* With discovering held: in old's place, or in the first free one. */
-static void table_put(struct queue *s, struct queue *old, const hsa_queue_t *q)
+/* With discovering held: in old's place, or in the first free one. Also where
+ * old ought to be and is not: a new session has emptied the table meanwhile. */
+static void table_put(struct queue *s, const struct queue *old, const hsa_queue_t *q)
 {
-	for (uint32_t i = place_of(q);; i = (i + 1) & (TABLE_SIZE - 1)) {
+	for (uint32_t i = place_of(q);; i = next_place(i)) {
 		struct queue *here = atomic_load_explicit(&table[i], memory_order_relaxed);
 
-		if (old ? here == old : !here || here == &tombstone) {
+		if (!here || here == (old ? old : &tombstone)) {
 			atomic_store_explicit(&table[i], s, memory_order_seq_cst);
 			return;
 		}
 	}
+}
+
+/*
+ * With discovering held. A tombstone is needed only where a search goes on past
+ * it: those at the end of a run become free again. Else an application that
+ * makes and destroys queues for long enough would leave no free place, and a
+ * search for an unknown queue would never end.
+ */
+static void table_remove(const struct queue *s, const hsa_queue_t *q)
+{
+	uint32_t i = place_of(q);
+
+	for (struct queue *here; (here = atomic_load(&table[i])) != s; i = next_place(i))
+		if (!here)
+			return; /* a new session has emptied the table meanwhile */
+	atomic_store(&table[i], &tombstone);
+	if (atomic_load(&table[next_place(i)]))
+		return;
+	for (; atomic_load(&table[i]) == &tombstone; i = (i - 1) & (TABLE_SIZE - 1))
+		atomic_store(&table[i], NULL);
 }
 
 static struct queue *take_ready(void)
@@ -120,7 +148,6 @@ static void describe(struct queue *s, const hsa_queue_t *q)
 	s->doorbell = q->doorbell_signal;
 	s->agent = 0;
 	s->window_generation = 0;
-	atomic_store(&s->indexed, 0);
 	atomic_store(&s->raw_claims, 0);
 	atomic_store(&s->starved, 0);
 	atomic_store(&s->undelivered, 0);
@@ -129,7 +156,7 @@ static void describe(struct queue *s, const hsa_queue_t *q)
 	atomic_store(&s->destroyed, 0);
 	enable_profiling(s, amd);
 	atomic_store_explicit(&s->word, WORD_RAW, memory_order_relaxed);
-	atomic_store_explicit(&s->hsa, q, memory_order_relaxed);
+	atomic_store_explicit(&s->hsa, q, memory_order_release); /* pairs with queue_find() */
 	atomic_store_explicit(&s->in_use, 1, memory_order_release);
 }
 
@@ -186,7 +213,6 @@ static struct queue *discover(const hsa_queue_t *q)
 struct queue *queue_get(const hsa_queue_t *q, bool *foreign)
 {
 	struct queue *s = queue_find(q);
-	uint32_t free = 0;
 
 	*foreign = false;
 	if (LIKELY(s && s->hsa_id == q->id))
@@ -198,7 +224,7 @@ struct queue *queue_get(const hsa_queue_t *q, bool *foreign)
 	}
 	if (!atomic_load_explicit(&gate.track, memory_order_acquire))
 		return NULL;
-	if (!atomic_compare_exchange_strong_explicit(&discovering, &free, 1, memory_order_acquire, memory_order_relaxed))
+	if (!trylock(&discovering))
 		return NULL;
 	s = discover(q);
 	atomic_store_explicit(&discovering, 0, memory_order_release);
@@ -317,7 +343,7 @@ void queue_reset_all(void)
 		atomic_store(&s->entry_tail, atomic_load(&s->entry_head));
 		nothing_is_backed(s);
 		reset(s);
-		put_ready(s);
+		s->shelved = put_ready(s);
 	}
 }
 
@@ -338,43 +364,70 @@ static int stock_ready(void)
 	return err;
 }
 
+/* A state of an earlier session for which the shelf had no room yet, or a new
+ * one. NULL: no memory, or *none_left. */
+static struct queue *another_state(bool *none_left)
+{
+	uint32_t count = atomic_load(&queue_count);
+	struct queue *s;
+
+	for (uint32_t i = 0; i < count; i++)
+		if (!queue_all[i]->shelved)
+			return queue_all[i];
+	*none_left = count == QUEUES_MAX;
+	if (*none_left || !(s = make_state()))
+		return NULL;
+	queue_all[count] = s;
+	atomic_store_explicit(&queue_count, count + 1, memory_order_release);
+	return s;
+}
+
 int queue_make_ready(uint32_t n)
 {
 	while (count_ready() < n) {
-		uint32_t count = atomic_load(&queue_count);
+		bool none_left = false;
+		struct queue *s = another_state(&none_left);
 
-		if (count == QUEUES_MAX)
+		if (none_left)
 			break; /* what is there is all there will be; queues_refused counts */
-		struct queue *s = make_state();
 		if (!s)
 			return -ENOMEM;
-		queue_all[count] = s;
-		atomic_store_explicit(&queue_count, count + 1, memory_order_release);
-		put_ready(s);
+		s->shelved = put_ready(s);
 	}
 	return stock_ready();
+}
+
+static bool lock_wait(_Atomic uint32_t *lock, uint64_t timeout_ns)
+{
+	uint64_t until = now_monotonic() + timeout_ns;
+
+	for (uint32_t i = 0; !trylock(lock); i++) {
+		if (i < 100)
+			cpu_relax();
+		else if (now_monotonic() > until)
+			return false;
+		else
+			sys_yield();
+	}
+	return true;
+}
+
+bool queue_lock_wait(struct queue *s, uint64_t timeout_ns)
+{
+	return lock_wait(&s->lock, timeout_ns);
 }
 
 void queue_forget(struct queue *s)
 {
 	const hsa_queue_t *q = atomic_load(&s->hsa);
-	uint32_t free = 0;
+	bool held = lock_wait(&discovering, LOCK_WAIT_NS);
 
-	while (!atomic_compare_exchange_weak(&discovering, &free, 1)) {
-		free = 0;
-		cpu_relax();
-	}
-	for (uint32_t i = place_of(q);; i = (i + 1) & (TABLE_SIZE - 1)) {
-		struct queue *here = atomic_load(&table[i]);
-
-		if (here == s)
-			atomic_store(&table[i], &tombstone);
-		if (here == s || !here)
-			break;
-	}
+	if (held) /* else it stays, and no search will take it for q */
+		table_remove(s, q);
 	atomic_store(&s->word, WORD_DEAD);
 	atomic_store(&s->hsa, NULL);
-	atomic_store_explicit(&discovering, 0, memory_order_release);
+	if (held)
+		atomic_store_explicit(&discovering, 0, memory_order_release);
 }
 
 void queue_recycle(struct queue *s)
@@ -385,14 +438,4 @@ void queue_recycle(struct queue *s)
 	queue_unlock(s);
 	if (!put_ready(s)) /* a full shelf: tried again next round */
 		atomic_store_explicit(&s->in_use, 1, memory_order_release);
-}
-
-void queue_lock_wait(struct queue *s)
-{
-	for (uint32_t i = 0; !queue_trylock(s); i++) {
-		if (i < 100)
-			cpu_relax();
-		else
-			sys_yield();
-	}
 }

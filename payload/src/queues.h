@@ -73,10 +73,10 @@ struct queue {
 	_Atomic uint32_t inflight;        /* threads inside a raw index function; seq_cst with word */
 	_Atomic uint32_t aborts;          /* flips given up */
 	_Atomic uint32_t skip;            /* calls to let pass before the next try */
-	_Atomic uint32_t indexed;         /* an index call was seen */
 
 	/* Publishers, under lock; pend is set by whoever finds it taken. seq_cst
-	 * with lock: one of both sides sees the other. */
+	 * with lock: one of both sides sees the other. pend is changed by exchange
+	 * only: who takes a note has then seen the packets of all who left one. */
 	CACHE_ALIGNED _Atomic uint32_t lock;
 	_Atomic uint32_t pend;
 	_Atomic uint64_t scan; /* == the real write index while virtual */
@@ -129,9 +129,10 @@ struct queue {
 	uint32_t stamps_backed;
 	uint64_t want_signals;  /* free ones to keep */
 	uint64_t seen_starved;
-	uint64_t dead_since_ns;
+	uint64_t dead_since_ns; /* destroyed was seen then */
+	bool shelved;     /* has been held ready in this session */
 	uint32_t settled; /* dead, destroyed, and all told: a round ago */
-	_Atomic uint32_t destroyed; /* the runtime's hsa_queue_destroy has returned */
+	_Atomic uint32_t destroyed; /* the runtime's hsa_queue_destroy has returned: nothing writes its signals now */
 	_Atomic uint32_t in_use;
 };
 
@@ -176,12 +177,18 @@ void queue_forget(struct queue *s);
 void queue_recycle(struct queue *s);
 
 /* Locks. Application threads only ever try. */
-static inline bool queue_trylock(struct queue *s)
+static inline bool trylock(_Atomic uint32_t *lock)
 {
 	uint32_t free = 0;
 
-	return atomic_load_explicit(&s->lock, memory_order_relaxed) == 0 &&
-	       atomic_compare_exchange_strong_explicit(&s->lock, &free, 1, memory_order_acquire, memory_order_relaxed);
+	/* seq_cst, also when it fails: pairs with queue_unlock() */
+	return atomic_load_explicit(lock, memory_order_seq_cst) == 0 &&
+	       atomic_compare_exchange_strong_explicit(lock, &free, 1, memory_order_seq_cst, memory_order_seq_cst);
+}
+
+static inline bool queue_trylock(struct queue *s)
+{
+	return trylock(&s->lock);
 }
 
 static inline void queue_unlock(struct queue *s)
@@ -191,7 +198,12 @@ static inline void queue_unlock(struct queue *s)
 	atomic_store_explicit(&s->lock, 0, memory_order_seq_cst);
 }
 
-/* For our threads and for hsa_queue_destroy: waits for the holder. */
-void queue_lock_wait(struct queue *s);
+/*
+ * For the ends of sessions and for hsa_queue_destroy: waits for the holder, who
+ * needs microseconds. False: it does not let go. A thread that is stopped does
+ * not, nor one whose signal handler calls exit(), and so comes here itself.
+ */
+#define LOCK_WAIT_NS (2 * NS_PER_S)
+bool queue_lock_wait(struct queue *s, uint64_t timeout_ns);
 
 #endif

@@ -9,14 +9,18 @@
 #define HANDLE_NONE 0ull
 #define HANDLE_GONE 1ull /* a destroyed signal's place */
 
-/* state: generation << 2 | one of these */
+/* state: generation << 3 | one of these */
 enum {
 	IDLE = 0,
 	PENDING = 1, /* the entry's dispatch is to be timed */
 	FILLING = 2,
 	CROWDED = 3, /* several packets were published on it, and none is timed */
+	PASSED = 4,  /* FILLING, and others did not wait for its end */
 };
-#define STATE(generation, what) ((uint64_t)(generation) << 2 | (what))
+#define STATE(generation, what) ((uint64_t)(generation) << 3 | (what))
+#define WHAT(state) ((unsigned)(state) & 7)
+#define TURNED(state, what) (((state) & ~7ull) | (what))
+#define UNKNOWN_NUMBER (1ull << 32) /* of packets: crowded until the application sets the signal anew */
 
 /* Fields below state are written in FILLING only and read optimistically: a
  * reader's copy counts if its CAS on state succeeds. Hence relaxed atomics. */
@@ -152,8 +156,8 @@ static enum fire fire_of(struct app_signal *a, uint64_t handle, struct outcome *
 	return FIRED;
 }
 
-/* Tries to become the one who reports the dispatch armed as state. */
-static bool take(struct app_signal *a, uint64_t state, struct outcome *out)
+/* Tries to become the one who reports the dispatch armed as state. next: IDLE or CROWDED. */
+static bool take(struct app_signal *a, uint64_t state, unsigned next, struct outcome *out)
 {
 	copy_out(&out->entry, a);
 	out->queue = RELAXED(&a->queue);
@@ -161,9 +165,9 @@ static bool take(struct app_signal *a, uint64_t state, struct outcome *out)
 	out->armed_at = RELAXED(&a->armed_at);
 	out->kind = OUTCOME_TIMED;
 	out->reason = RTL_REASON_NONE;
-	atomic_thread_fence(memory_order_acquire);
-	/* acq_rel: the copy above is complete before anyone can arm again */
-	return atomic_compare_exchange_strong_explicit(&a->state, &state, state & ~3ull, memory_order_acq_rel,
+	/* release: the copy above is complete before anyone can arm again.
+	 * seq_cst: signal_before_destroy() then reads the hazard, see signal_poll() */
+	return atomic_compare_exchange_strong_explicit(&a->state, &state, TURNED(state, next), memory_order_seq_cst,
 						       memory_order_relaxed);
 }
 
@@ -178,12 +182,12 @@ static void deliver(struct outcome *o)
 }
 
 /* The dispatch that is pending on a, if any, ends without times. */
-static bool end_untimed(struct app_signal *a, uint32_t reason)
+static bool end_pending(struct app_signal *a, uint32_t reason, unsigned next)
 {
 	uint64_t state = atomic_load_explicit(&a->state, memory_order_acquire);
 	struct outcome o; /* filled by take(): clearing it first would cost each re-arming some 10 ns */
 
-	if ((state & 3) != PENDING || !take(a, state, &o))
+	if (WHAT(state) != PENDING || !take(a, state, next, &o))
 		return false;
 	o.start_ticks = o.end_ticks = 0;
 	o.kind = OUTCOME_UNTIMED;
@@ -192,16 +196,21 @@ static bool end_untimed(struct app_signal *a, uint32_t reason)
 	return true;
 }
 
+static bool end_untimed(struct app_signal *a, uint32_t reason)
+{
+	return end_pending(a, reason, IDLE);
+}
+
 /* Reports the pending dispatch if it has fired. FIRED: nothing is pending now. */
 static enum fire harvest(struct app_signal *a)
 {
 	uint64_t state = atomic_load_explicit(&a->state, memory_order_acquire);
 	struct outcome o; /* filled by fire_of() and take() */
 
-	if ((state & 3) != PENDING)
+	if (WHAT(state) != PENDING)
 		return FIRED;
 	enum fire f = fire_of(a, RELAXED(&a->handle), &o);
-	if (f == FIRED && take(a, state, &o))
+	if (f == FIRED && take(a, state, IDLE, &o))
 		deliver(&o);
 	if (f == SPOILED)
 		end_untimed(a, RTL_REASON_SHARED_SIGNAL);
@@ -221,7 +230,7 @@ static void harvest_or_end(struct app_signal *a, uint32_t reason)
 static bool is_crowded(struct app_signal *a, const amd_signal_t *hw)
 {
 	/* acquire: pairs with the release at the end of signal_arm */
-	return (atomic_load_explicit(&a->state, memory_order_acquire) & 3) == CROWDED &&
+	return WHAT(atomic_load_explicit(&a->state, memory_order_acquire)) == CROWDED &&
 	       __atomic_load_n(&hw->value, __ATOMIC_ACQUIRE) > RELAXED(&a->armed_value) - (int64_t)RELAXED(&a->packets);
 }
 
@@ -248,8 +257,76 @@ static struct sharing share(struct app_signal *a, struct queue *s, const struct 
 		.exact = same && (entry->flags & ENTRY_BARRIER),
 	};
 
-	end_untimed(a, RTL_REASON_SHARED_SIGNAL);
+	end_pending(a, RTL_REASON_SHARED_SIGNAL, CROWDED);
 	return with;
+}
+
+static struct sharing company(struct app_signal *a, struct queue *s, const struct entry *entry)
+{
+	const amd_signal_t *hw = (const amd_signal_t *)RELAXED(&a->handle);
+
+	if (harvest(a) != FIRED || is_crowded(a, hw))
+		return share(a, s, entry);
+	/* The value as the harvest found it: who was in flight has decremented it. */
+	int64_t value = __atomic_load_n(&hw->value, __ATOMIC_RELAXED);
+	if (value > 1 && !RELAXED(&a->packets))
+		return (struct sharing){.value = value, .packets = (uint64_t)value}; /* see signal_note_count */
+	return (struct sharing){.value = value, .packets = 1, .queue = s, .exact = true};
+}
+
+#define FILL_TRIES 256 /* filling takes some stores, unless it is preempted */
+
+/* True: whoever is filling learns that a packet more is on its signal. */
+static bool pass_by(struct app_signal *a)
+{
+	uint64_t state = atomic_load_explicit(&a->state, memory_order_relaxed);
+
+	if (WHAT(state) == PASSED)
+		return true;
+	return WHAT(state) == FILLING &&
+	       atomic_compare_exchange_strong_explicit(&a->state, &state, TURNED(state, PASSED), memory_order_relaxed,
+						       memory_order_relaxed);
+}
+
+/*
+ * Another queue may arm the signal at this moment. Its packet counts: what was
+ * found out before its arming is void, and passing by unseen would leave it
+ * alone in the account, and timed with our packet's times. False: passed by.
+ */
+static bool begin_filling(struct app_signal *a, struct queue *s, const struct entry *entry, struct sharing *with,
+			  uint32_t *generation)
+{
+	for (int i = 0; i < FILL_TRIES || !pass_by(a); i++) {
+		uint64_t before = atomic_load_explicit(&a->state, memory_order_acquire);
+
+		if (WHAT(before) == FILLING || WHAT(before) == PASSED) {
+			cpu_relax();
+			continue;
+		}
+		*with = company(a, s, entry);
+		uint64_t now = atomic_load_explicit(&a->state, memory_order_acquire);
+		if (now >> 3 != before >> 3 || (WHAT(now) != IDLE && WHAT(now) != CROWDED))
+			continue;
+		*generation = (uint32_t)(now >> 3) + 1;
+		if (atomic_compare_exchange_strong_explicit(&a->state, &now, TURNED(now, FILLING), memory_order_acq_rel,
+							    memory_order_relaxed))
+			return true;
+	}
+	return false;
+}
+
+/* False: others have passed by meanwhile, and the signal is crowded. release:
+ * pairs with is_crowded() and signal_poll(). */
+static bool end_filling(struct app_signal *a, uint32_t generation, unsigned what)
+{
+	uint64_t filling = STATE(generation - 1, FILLING);
+
+	if (LIKELY(atomic_compare_exchange_strong_explicit(&a->state, &filling, STATE(generation, what), memory_order_release,
+							   memory_order_relaxed)))
+		return true;
+	SET_RELAXED(&a->packets, UNKNOWN_NUMBER);
+	atomic_store_explicit(&a->state, STATE(generation, CROWDED), memory_order_release);
+	return false;
 }
 
 uint32_t signal_arm(struct queue *s, uint64_t handle, const struct entry *entry, uint64_t *ref)
@@ -259,31 +336,20 @@ uint32_t signal_arm(struct queue *s, uint64_t handle, const struct entry *entry,
 
 	if (!a && !(a = enter(handle)))
 		return RTL_REASON_SIGNAL_TABLE;
-	bool alone = harvest(a) == FIRED && !is_crowded(a, hw);
-	/* The value as the harvest found it: who was in flight has decremented it. */
-	struct sharing with = {.value = __atomic_load_n(&hw->value, __ATOMIC_RELAXED), .packets = 1, .queue = s, .exact = true};
-	if (!alone)
-		with = share(a, s, entry);
-	else if (with.value > 1 && !RELAXED(&a->packets))
-		with = (struct sharing){.value = with.value, .packets = (uint64_t)with.value}; /* see signal_note_count */
-	uint64_t state = atomic_load_explicit(&a->state, memory_order_acquire);
-	if (((state & 3) != IDLE && (state & 3) != CROWDED) ||
-	    !atomic_compare_exchange_strong_explicit(&a->state, &state, (state & ~3ull) | FILLING, memory_order_acq_rel,
-						     memory_order_relaxed))
-		return RTL_REASON_SHARED_SIGNAL; /* armed from another queue at this moment */
-	uint32_t generation = (uint32_t)(state >> 2) + 1;
+	struct sharing with;
+	uint32_t generation;
+	if (!begin_filling(a, s, entry, &with, &generation))
+		return RTL_REASON_SHARED_SIGNAL;
 	SET_RELAXED(&a->armed_value, with.value);
 	SET_RELAXED(&a->packets, with.packets);
 	SET_RELAXED(&a->old_start, hw->start_ts);
 	SET_RELAXED(&a->old_end, hw->end_ts);
 	SET_RELAXED(&a->queue, with.queue);
 	SET_RELAXED(&a->armed_at, stamp_time());
-	if (!with.exact) {
-		atomic_store_explicit(&a->state, STATE(generation, CROWDED), memory_order_release); /* pairs with is_crowded */
+	if (with.exact)
+		copy_in(a, entry);
+	if (!end_filling(a, generation, with.exact ? PENDING : CROWDED) || !with.exact)
 		return RTL_REASON_SHARED_SIGNAL;
-	}
-	copy_in(a, entry);
-	atomic_store_explicit(&a->state, STATE(generation, PENDING), memory_order_release); /* pairs with signal_poll */
 	*ref = (uint64_t)(a - table) << 32 | generation;
 	return RTL_REASON_NONE;
 }
@@ -306,7 +372,7 @@ static enum signal_state look(struct app_signal *a, uint64_t state, bool (*plaus
 	}
 	if (f != FIRED || !plausible(out))
 		return atomic_load(&a->state) == state ? SIGNAL_WAITING : SIGNAL_TAKEN;
-	return take(a, state, out) ? SIGNAL_FIRED : SIGNAL_TAKEN;
+	return take(a, state, IDLE, out) ? SIGNAL_FIRED : SIGNAL_TAKEN;
 }
 
 enum signal_state signal_poll(uint64_t ref, bool (*plausible)(const struct outcome *), struct outcome *out)
@@ -331,8 +397,8 @@ static void empty(struct app_signal *a)
 {
 	uint64_t state = RELAXED(&a->state);
 
-	if ((state & 3) == CROWDED)
-		atomic_compare_exchange_strong_explicit(&a->state, &state, state & ~3ull, memory_order_relaxed,
+	if (WHAT(state) == CROWDED)
+		atomic_compare_exchange_strong_explicit(&a->state, &state, TURNED(state, IDLE), memory_order_relaxed,
 							memory_order_relaxed);
 }
 
@@ -344,7 +410,7 @@ void signal_before_set(uint64_t handle)
 		return;
 	prefetch_for_write(a, sizeof *a); /* the worker's core has it, and signal_arm() comes next */
 	empty(a);
-	if ((RELAXED(&a->state) & 3) == PENDING)
+	if (WHAT(RELAXED(&a->state)) == PENDING)
 		harvest_or_end(a, RTL_REASON_REARMED);
 }
 
@@ -352,9 +418,9 @@ void signal_before_add(uint64_t handle, int64_t delta)
 {
 	struct app_signal *a = find(handle);
 
-	if (LIKELY(!a || (RELAXED(&a->state) & 3) == IDLE))
+	if (LIKELY(!a || WHAT(RELAXED(&a->state)) == IDLE))
 		return;
-	if ((RELAXED(&a->state) & 3) == CROWDED) {
+	if (WHAT(RELAXED(&a->state)) == CROWDED) {
 		atomic_fetch_add_explicit(&a->armed_value, delta, memory_order_relaxed);
 		return;
 	}

@@ -53,7 +53,7 @@ int control_fail(int err, const char *format, ...)
 	return err;
 }
 
-static int create_owner_page(void)
+int session_own(void)
 {
 	uint32_t *page = owner_page ? NULL : map_memory(RTL_PAGE);
 
@@ -119,7 +119,7 @@ static int prepare_memory(void)
 {
 	struct outcome stale;
 
-	if (create_owner_page() || pool_init() || handoff_init() || signals_init() || names_init())
+	if (pool_init() || handoff_init() || signals_init() || names_init())
 		return control_fail(-ENOMEM, "no memory for the session's tables");
 	while (handoff_pop(&stale))
 		; /* a wrapper that the last session left behind */
@@ -334,28 +334,61 @@ int session_arm(const void *env, uint64_t len)
 }
 
 /* Every lock is taken, whatever the queue's word says: a flip that has passed
- * the gate holds it, and none can pass once it is ours. */
-static void close_queues(void)
+ * the gate holds it, and none can pass once it is ours. Returns how many queues
+ * could not be closed. */
+static uint32_t close_queues(void)
 {
+	uint64_t patience_ns = LOCK_WAIT_NS;
+	uint32_t open = 0;
+
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
 		struct queue *s = queue_all[i];
 
-		queue_lock_wait(s);
+		if (!queue_lock_wait(s, patience_ns)) {
+			patience_ns = LOCK_WAIT_NS / 40; /* enough for one that is merely preempted */
+			open++;
+			continue;
+		}
 		queue_close(s);
 		queue_unlock(s);
 		queue_drain_pend(s);
 	}
+	return open;
 }
 
-static void disarm(enum rtl_end why, uint64_t drain_ns)
+static void drain(uint64_t drain_ns)
+{
+	control->detached_ns = now_boottime();
+	if (!worker_drain(drain_ns, &control->skip_drain, &cancelled))
+		worker_abandon();
+}
+
+/*
+ * A thread stays inside a doorbell: its queue must remain virtual, with all that
+ * its producers use. When the runtime or the process ends, the recording gets
+ * its end; otherwise the session goes on, to be ended when the thread has left.
+ */
+static int disarm_in_part(enum rtl_end why, uint64_t drain_ns, uint32_t open)
+{
+	if (why == RTL_END_SHUT_DOWN || why == RTL_END_EXIT) {
+		drain(drain_ns);
+		stop(why);
+		control->last_end = why;
+	} else {
+		control_set_state(RTL_STATE_ACTIVE);
+	}
+	return control_fail(-EBUSY, "a thread has been inside a doorbell for long: %u queues cannot be closed", open);
+}
+
+static int disarm(enum rtl_end why, uint64_t drain_ns)
 {
 	control_set_state(RTL_STATE_DRAINING);
 	atomic_store(&gate.flips, 0);
-	close_queues();
+	uint32_t open = close_queues();
+	if (open)
+		return disarm_in_part(why, drain_ns, open);
 	hooks_restore(HOOK_INDEX);
-	control->detached_ns = now_boottime();
-	if (!worker_drain(drain_ns, &control->skip_drain))
-		worker_abandon();
+	drain(drain_ns);
 	/* At other ends an application thread waits for us, or nobody reads. */
 	if (why == RTL_END_DETACH || why == RTL_END_OTHER_TOOL)
 		worker_deliver(DELIVERY_MOST_NS, &control->skip_drain, &cancelled);
@@ -365,6 +398,7 @@ static void disarm(enum rtl_end why, uint64_t drain_ns)
 	unpatch();
 	control->last_end = why;
 	control_set_state(RTL_STATE_DORMANT);
+	return 0;
 }
 
 int session_disarm(enum rtl_end why, uint64_t drain_ns)
@@ -372,8 +406,9 @@ int session_disarm(enum rtl_end why, uint64_t drain_ns)
 	if (mutex_lock(&lock, LOCK_TIMEOUT_NS))
 		return control_fail(-EBUSY, "another attach or detach is still going on");
 	int r = 0;
+	__atomic_store_n(&cancelled, 0, __ATOMIC_RELAXED); /* our own cancel, or one that came too late */
 	if (control->state == RTL_STATE_ACTIVE)
-		disarm(why, drain_ns == UINT64_MAX ? config.drain_timeout_ms * NS_PER_MS : drain_ns);
+		r = disarm(why, drain_ns == UINT64_MAX ? config.drain_timeout_ms * NS_PER_MS : drain_ns);
 	else {
 		unpatch(); /* hooks that another tool had buried, and has uncovered since */
 		r = control_fail(-EALREADY, "no session is active");

@@ -62,9 +62,15 @@ int thread_start(pthread_t *out, void *(*run)(void *))
 	return -err;
 }
 
+/* The one cancellation point of ours on threads of the application, which come
+ * here with the session's lock. */
 void thread_join(pthread_t t)
 {
+	int before;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
 	pthread_join(t, NULL);
+	pthread_setcancelstate(before, &before);
 }
 
 static uint32_t word_at(unsigned long offset)

@@ -94,9 +94,13 @@ static uint64_t unsettled(struct queue *s)
 
 static void bury(struct queue *s, uint64_t now)
 {
+	if (!atomic_load(&s->destroyed))
+		return;
 	if (!s->dead_since_ns)
 		s->dead_since_ns = now;
-	if (unsettled(s) || !atomic_load(&s->destroyed))
+	/* Nor may one lie in the backlog whose outcome a wrapper has told: they
+	 * cancel each other in the sum, but a later queue would take it for its own. */
+	if (unsettled(s) || s->pending_count || atomic_load(&s->entry_head) != atomic_load(&s->entry_tail))
 		return;
 	/* What its close handed over may still lie in the handoff: a round later
 	 * it has been told. */
@@ -322,7 +326,7 @@ bool worker_round(uint64_t timeout_ns)
 	return false;
 }
 
-bool worker_drain(uint64_t timeout_ns, const uint32_t *skip)
+bool worker_drain(uint64_t timeout_ns, const uint32_t *skip, const uint32_t *hurry)
 {
 	uint64_t from = now_monotonic(), until = from + timeout_ns;
 	bool dry = false;
@@ -336,7 +340,8 @@ bool worker_drain(uint64_t timeout_ns, const uint32_t *skip)
 		dry = atomic_load(&outstanding) == 0;
 		if (!dry)
 			sys_sleep_ns(PERIOD_DRAIN_NS);
-	} while (!dry && now_monotonic() < until && !__atomic_load_n(skip, __ATOMIC_RELAXED));
+	} while (!dry && now_monotonic() < until && !__atomic_load_n(skip, __ATOMIC_RELAXED) &&
+		 !__atomic_load_n(hurry, __ATOMIC_RELAXED));
 	__atomic_store_n(&counters->drain_ns, now_monotonic() - from, __ATOMIC_RELAXED);
 	return dry;
 }

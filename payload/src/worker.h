@@ -14,8 +14,8 @@ int worker_start(void);
 /* Waits for a whole round that begins after the call. False: timed out. */
 bool worker_round(uint64_t timeout_ns);
 
-/* Waits until nothing published is without its outcome, or *skip is set. */
-bool worker_drain(uint64_t timeout_ns, const uint32_t *skip);
+/* Waits until nothing published is without its outcome, or *skip or *hurry is set. */
+bool worker_drain(uint64_t timeout_ns, const uint32_t *skip, const uint32_t *hurry);
 
 /* Lossless: waits until all records are in the ring, as long as the recorder
  * makes room there, or *skip or *cancel is set. After worker_drain(). */

@@ -107,13 +107,8 @@ static struct queue *state_of(const hsa_queue_t *q, bool *untracked)
 	struct queue *s = queue_get(q, &foreign);
 
 	*untracked = false;
-	if (s) {
-		if (UNLIKELY(!atomic_load_explicit(&s->indexed, memory_order_relaxed)))
-			atomic_store_explicit(&s->indexed, 1, memory_order_relaxed);
+	if (s || foreign)
 		return s;
-	}
-	if (foreign)
-		return NULL;
 	atomic_fetch_add_explicit(&queue_untracked, 1, memory_order_seq_cst); /* then look again: queues.h */
 	s = queue_find(q);
 	if (s && s->hsa_id == q->id) {

@@ -32,12 +32,14 @@ hsa_status_t wrap_queue_destroy(hsa_queue_t *q)
 
 	if (!s || s->hsa_id != q->id)
 		return next(q);
-	queue_lock_wait(s);
+	if (!queue_lock_wait(s, LOCK_WAIT_NS))
+		return next(q); /* this thread itself holds it, below a signal handler: no one publishes any more */
 	queue_close(s);
 	queue_forget(s);
 	queue_unlock(s);
 	hsa_status_t status = next(q);
-	atomic_store_explicit(&s->destroyed, 1, memory_order_release);
+	if (status == HSA_STATUS_SUCCESS) /* else its kernels may go on */
+		atomic_store_explicit(&s->destroyed, 1, memory_order_release);
 	return status;
 }
 

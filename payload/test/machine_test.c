@@ -28,6 +28,7 @@
 #include "../src/signals.h"
 #include "../src/worker.h"
 #include "../src/wrappers.h"
+#include "toy.h"
 
 #define PRODUCERS 4
 #define RING 64
@@ -88,45 +89,6 @@ static void raw_store(hsa_signal_t s, hsa_signal_value_t v)
 		__atomic_store_n(&hw->value, v, __ATOMIC_SEQ_CST);
 }
 
-static hsa_status_t create_signal(hsa_signal_value_t v, uint32_t n, const hsa_agent_t *a, uint64_t f, hsa_signal_t *out)
-{
-	amd_signal_t *s = aligned_alloc(64, sizeof *s);
-
-	(void)n, (void)a, (void)f;
-	memset(s, 0, sizeof *s);
-	s->kind = AMD_SIGNAL_KIND_USER;
-	s->value = v;
-	out->handle = (uint64_t)s;
-	return HSA_STATUS_SUCCESS;
-}
-
-static hsa_status_t destroy_signal(hsa_signal_t s)
-{
-	free((void *)s.handle);
-	return HSA_STATUS_SUCCESS;
-}
-
-static hsa_status_t convert(hsa_agent_t a, uint64_t ticks, uint64_t *ns)
-{
-	(void)a;
-	*ns = ticks;
-	return HSA_STATUS_SUCCESS;
-}
-
-static hsa_status_t no_pointer(const void *p, hsa_amd_pointer_info_t *i, void *(*f)(size_t), uint32_t *n, hsa_agent_t **a)
-{
-	(void)p, (void)f, (void)n, (void)a;
-	i->type = HSA_EXT_POINTER_TYPE_HSA;
-	i->agentOwner = agents[0].handle;
-	return HSA_STATUS_SUCCESS;
-}
-
-static hsa_status_t no_executable(const void *p, hsa_executable_t *e)
-{
-	(void)p, (void)e;
-	return HSA_STATUS_ERROR;
-}
-
 static void set_up(void)
 {
 	hardware.hsa_queue.base_address = packets;
@@ -143,10 +105,7 @@ static void set_up(void)
 	hook_next[HOOK_STORE_SCRELEASE] = (uintptr_t)raw_store;
 	hook_next[HOOK_SILENT_STORE_RELAXED] = (uintptr_t)raw_store;
 	hook_next[HOOK_SIGNAL_DESTROY] = (uintptr_t)destroy_signal;
-	rt.signal_create = create_signal;
-	rt.convert_tick = convert;
-	rt.pointer_info = no_pointer;
-	rt.loader.hsa_ven_amd_loader_query_executable = no_executable;
+	toy_runtime();
 	agents[0].handle.handle = 1;
 	agent_count = 1;
 	rtl_env_defaults(&config);
@@ -262,12 +221,12 @@ static uint64_t disarm(void)
 
 	atomic_store(&gate.flips, 0);
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
-		queue_lock_wait(queue_all[i]);
+		queue_lock_wait(queue_all[i], UINT64_MAX / 2);
 		queue_close(queue_all[i]);
 		queue_unlock(queue_all[i]);
 		queue_drain_pend(queue_all[i]);
 	}
-	if (!worker_drain(5 * NS_PER_S, &patient))
+	if (!worker_drain(5 * NS_PER_S, &patient, &patient))
 		worker_abandon();
 	atomic_store(&gate.track, 0);
 	wait_for_all(); /* as the restored slots would */
