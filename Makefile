@@ -10,6 +10,7 @@ export CGO_ENABLED := 1
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 PACKAGES := gcc g++ libc6-dev libhsa-runtime-dev libamdhip64-dev libdrm-dev hipcc clang-15 lld-15 sqlite3 gdb
 GO_PACKAGES := ./cmd/... ./internal/... ./payload/... ./scripts/... ./tracedb/... ./test/...
+GO_LINTED := $(GO_PACKAGES) ./matrix/...
 
 .PHONY: all
 all: tool payload simulator workloads
@@ -46,12 +47,19 @@ demo: tool simulator workloads
 # --- checks ---------------------------------------------------------------
 
 .PHONY: test
-test: generated lint exports test-payload test-go
+test: generated lint exports test-payload test-go test-matrix
 
 .PHONY: test-go
 # One package at a time: two cores are few for targets, simulators and tools.
 test-go: tool simulator workloads victims
 	go test -race -count=1 -p 1 -timeout 20m $(GO_PACKAGES)
+
+# The 63 cases in which a target must be unharmed; test-matrix is the short form.
+.PHONY: matrix test-matrix
+matrix: tool simulator workloads victims
+	cd matrix && go test -count=1 -timeout 4h
+test-matrix: tool simulator workloads victims
+	cd matrix && go test -race -count=1 -short -timeout 30m
 
 # The payload's units under the sanitizers.
 .PHONY: test-payload
@@ -66,8 +74,8 @@ generated: payload bootstrap
 .PHONY: lint
 lint: payload bootstrap
 	@scripts/check-format
-	go vet $(GO_PACKAGES)
-	go tool staticcheck $(GO_PACKAGES)
+	go vet $(GO_LINTED)
+	go tool staticcheck $(GO_LINTED)
 
 # The payload's exports, its needs and its size.
 .PHONY: exports

@@ -1,0 +1,4 @@
+package matrix
+
+// Group F.
+var binaries = []row{}

@@ -1,0 +1,4 @@
+package matrix
+
+// Group E.
+var environment = []row{}

@@ -1,0 +1,4 @@
+package matrix
+
+// Group G.
+var payload = []row{}

@@ -1,0 +1,4 @@
+package matrix
+
+// Group B.
+var process = []row{}

@@ -1,0 +1,4 @@
+package matrix
+
+// Group C.
+var signals = []row{}

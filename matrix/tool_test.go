@@ -1,0 +1,4 @@
+package matrix
+
+// Group D.
+var tool = []row{}
