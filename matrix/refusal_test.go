@@ -47,7 +47,7 @@ func (r *run) refusal(t *testing.T, code session.ExitCode, words ...string) stri
 func explained(text string) map[string]string {
 	said := map[string]string{}
 	for line := range strings.Lines(text) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), "   ")
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "  ")
 		said[name] = strings.TrimSpace(value)
 	}
 	return said

@@ -98,8 +98,13 @@ func explainInjection(f *Failure) bool {
 	var (
 		load    *inject.LoadError
 		timeout *inject.TimeoutError
+		asleep  *target.AsleepError
 	)
 	switch {
+	case errors.As(f.Err, &asleep):
+		return f.set(Failed, asleepCause(asleep), "run this again once it goes on: thaw its container, say, or let its vfork child or I/O end")
+	case errors.Is(f.Err, inject.ErrNoThread):
+		return f.set(Failed, bare(f.Err), "run this again; with --verbose it says which threads were tried")
 	case errors.As(f.Err, &load):
 		return f.set(Failed, "its dynamic loader said: "+load.Text, "see the loader's words")
 	case errors.As(f.Err, &timeout):
@@ -109,6 +114,14 @@ func explainInjection(f *Failure) bool {
 		return f.set(Failed, "this binary was built without its bootstrap code", "build it with make")
 	}
 	return false
+}
+
+func asleepCause(e *target.AsleepError) string {
+	cause := "all its threads are in uninterruptible sleep (state D)"
+	if e.Where != "" {
+		cause += ", the first in the kernel's " + e.Where
+	}
+	return cause
 }
 
 func explainPayload(f *Failure) bool {
