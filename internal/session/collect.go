@@ -108,6 +108,10 @@ func (r *recording) startDrain() (*drain, error) {
 // runtime down.
 func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool, err error) {
 	d, err := r.startDrain()
+	if err != nil && r.vanished() {
+		r.sayEnd("")
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}
@@ -134,6 +138,15 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	}
 	r.sayEnd(why)
 	return why == "" && r.ended == ring.EndShutDown && !r.isGone(), nil
+}
+
+// vanished: the program that was attached to is not there any more.
+func (r *recording) vanished() bool {
+	if r.target.Same() == nil {
+		return false
+	}
+	<-r.gone // the watcher is about to see it, too
+	return true
 }
 
 // sayEnd tells an end that was not ours: also one that came just before ours.
