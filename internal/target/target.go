@@ -67,7 +67,12 @@ func (t *Target) identify() error {
 	if err != nil {
 		return err
 	}
-	t.NSPID, t.UID = status.NSPID, status.UID
+	t.UID = status.UID
+	if leader, err := t.ThreadStatus(t.PID); err != nil {
+		return err
+	} else if t.NSPID = leader.NSPID; len(t.NSPID) == 0 {
+		t.NSPID = []int{t.PID}
+	}
 	if status.TracerPID != 0 {
 		return t.Traced(status.TracerPID)
 	}
