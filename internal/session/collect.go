@@ -108,6 +108,10 @@ func (r *recording) startDrain() (*drain, error) {
 // runtime down.
 func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool, err error) {
 	d, err := r.startDrain()
+	if err != nil && r.lostTarget() {
+		r.attached = false
+		return false, nil // it went before anything could be recorded
+	}
 	if err != nil {
 		return false, err
 	}
@@ -134,6 +138,19 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	}
 	r.sayEnd(why)
 	return why == "" && r.ended == ring.EndShutDown && !r.isGone(), nil
+}
+
+// lostTarget notices an exec, too, that the watcher has not seen yet, and then
+// waits for it to do so.
+func (r *recording) lostTarget() bool {
+	if r.target.Same() == nil {
+		return r.isGone()
+	}
+	select {
+	case <-r.gone:
+	case <-time.After(exitTimeout):
+	}
+	return r.isGone()
 }
 
 // sayEnd tells an end that was not ours: also one that came just before ours.
