@@ -96,6 +96,13 @@ bench-short: tool simulator workloads
 bench-pause: tool simulator workloads
 	go run ./scripts/pause
 
+# Kills of the tool and reattach cycles by the thousands; make soak RTL_SOAK=200
+# for few. make test runs the short form.
+.PHONY: soak
+soak: RTL_SOAK ?= 1
+soak: tool simulator workloads
+	RTL_SOAK=$(RTL_SOAK) go test -count=1 -timeout 0 -v ./test/soak
+
 .PHONY: clean
 clean:
 	rm -rf $(BUILD) payload/dist/*.so internal/inject/dist/*.bin

@@ -10,6 +10,4 @@ var (
 	// ErrNoStop: the thread did not stop within its deadline. It has been
 	// given up together with the operating system thread that traced it.
 	ErrNoStop = errors.New("thread did not stop in time")
-	// ErrGroupStop: the process is stopped by a job control signal.
-	ErrGroupStop = errors.New("process is stopped by a signal")
 )

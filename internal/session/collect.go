@@ -108,9 +108,9 @@ func (r *recording) startDrain() (*drain, error) {
 // runtime down.
 func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool, err error) {
 	d, err := r.startDrain()
-	if err != nil && r.vanished() {
-		r.sayEnd("")
-		return false, nil
+	if err != nil && r.lostTarget() {
+		r.attached = false
+		return false, nil // it went before anything could be recorded
 	}
 	if err != nil {
 		return false, err
@@ -140,13 +140,17 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	return why == "" && r.ended == ring.EndShutDown && !r.isGone(), nil
 }
 
-// vanished: the program that was attached to is not there any more.
-func (r *recording) vanished() bool {
+// lostTarget notices an exec, too, that the watcher has not seen yet, and then
+// waits for it to do so.
+func (r *recording) lostTarget() bool {
 	if r.target.Same() == nil {
-		return false
+		return r.isGone()
 	}
-	<-r.gone // the watcher is about to see it, too
-	return true
+	select {
+	case <-r.gone:
+	case <-time.After(exitTimeout):
+	}
+	return r.isGone()
 }
 
 // sayEnd tells an end that was not ours: also one that came just before ours.

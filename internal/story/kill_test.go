@@ -17,10 +17,11 @@ func TestToolKilledAnytime(t *testing.T) {
 	t.Logf("a normal run takes %v", whole)
 	n := times(12, 200)
 	for killed := 0; killed < n; {
-		s, what := serve(t), "serve"
+		target, what := serve, "serve"
 		if killed%5 == 3 {
-			s, what = stress(t), "hsastress"
+			target, what = stress, "hsastress"
 		}
+		s := target(t)
 		before := s.inventory(t)
 		for range min(2, n-killed) {
 			after := momentOf(killed, whole)

@@ -16,6 +16,7 @@ var targets = []target{
 	{"idle-burst", "1 thread", "at most 60 ns more per dispatch, engine idle", atMostMore(60)},
 	{"idle-signal", "1 thread", "at most 120 ns more with a signal re-armed", atMostMore(120)},
 	{"loop", "1 thread, without signals", "at least half of the saturated throughput", atLeast(0.5)},
+	{"loop", "4 threads, without signals", "the same with 4 threads", atLeast(0.5)},
 	{"loop-signal", "1 thread, own signals re-armed", "at least half with own signals", atLeast(0.5)},
 	{"latency", "p50", "median completion latency within noise", within(attached)},
 	{"idle-burst", "1 thread", "a detached process dispatches as one never attached", within(detached)},

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 )
@@ -49,7 +50,8 @@ func Artefact(t testing.TB, name string) string {
 	t.Helper()
 	dir := os.Getenv("RTL_BUILD")
 	if dir == "" {
-		dir = filepath.Join("..", "build")
+		_, here, _, _ := runtime.Caller(0)
+		dir = filepath.Join(filepath.Dir(here), "..", "..", "build")
 	}
 	path, err := filepath.Abs(filepath.Join(dir, name))
 	if err != nil {

@@ -62,6 +62,21 @@ func (p *Process) lines(t testing.TB, file string) []string {
 	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
 }
 
+// Stopped lists the threads that are stopped or traced.
+func (p *Process) Stopped() []string {
+	var out []string
+	for tid, name := range p.threads() {
+		status, _ := os.ReadFile(p.proc("task", strconv.Itoa(tid), "status"))
+		for line := range strings.Lines(string(status)) {
+			field, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
+			if field == "State" && strings.ContainsAny(value[:1], "tT") || field == "TracerPid" && value != "0" {
+				out = append(out, fmt.Sprintf("thread %d (%s): %s %s", tid, name, field, value))
+			}
+		}
+	}
+	return out
+}
+
 func (p *Process) threads() map[int]string {
 	threads := map[int]string{}
 	tasks, _ := os.ReadDir(p.proc("task"))
@@ -112,6 +127,18 @@ func unlinked(name string) string {
 // section 4): nothing else may have come.
 func Ours() (thread, payload, control string) {
 	return "rtl-control", "/memfd:rtl-payload (deleted)", "/memfd:rtl-control (deleted)"
+}
+
+// Left lists what is in s, a target at rest, and not as before, but for what
+// the inventory of a detach allows.
+func (s Snapshot) Left(before Snapshot) []string {
+	thread, payload, control := Ours()
+	allowed := []string{"thread " + thread + " ×1", "map " + control + " ×1", "map " + payload + " ×5", "fd " + control + " ×1"}
+	out := slices.DeleteFunc(s.Came(before), func(item string) bool { return slices.Contains(allowed, item) })
+	for _, item := range s.Went(before) {
+		out = append(out, "missing: "+item)
+	}
+	return out
 }
 
 // Came lists what is in s and was not in before: threads by name, mappings and

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -150,10 +151,18 @@ func (r *Recording) mustRecord(t testing.TB) Run {
 	t.Helper()
 	run := r.Wait(t)
 	run.MustBe(t, session.OK)
-	if err := json.Unmarshal([]byte(run.Stdout), &run.Summary); err != nil {
-		t.Fatalf("summary: %v\n%s", err, run.Stdout)
+	if err := run.Decode(); err != nil {
+		t.Fatal(err)
 	}
 	return run
+}
+
+// Decode reads the summary that a recording has printed.
+func (r *Run) Decode() error {
+	if err := json.Unmarshal([]byte(r.Stdout), &r.Summary); err != nil {
+		return fmt.Errorf("summary: %w\n%s", err, r.Stdout)
+	}
+	return nil
 }
 
 // MustBe fails the test for any other exit code.

@@ -2,13 +2,14 @@
  * payload.c: what tests inject. Its entries count their calls.
  *   SECOND             another library with the same entry
  *   UNDEFINED          needs a symbol that nobody has
- *   SLOW_CONSTRUCTOR   its constructor takes 3 s
+ *   SLOW_CONSTRUCTOR   its constructor ends when the file $RTL_HOLD is gone, or after 3 s without one
  *   BIG_TLS            wants more static TLS than is left
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,7 +23,15 @@ extern int rtl_nobody_has_this(void);
 int rtl_call_it(void) { return rtl_nobody_has_this(); }
 #endif
 #ifdef SLOW_CONSTRUCTOR
-__attribute__((constructor)) static void slow(void) { sleep(3); }
+__attribute__((constructor)) static void slow(void)
+{
+	const char *held = getenv("RTL_HOLD");
+
+	if (!held)
+		sleep(3);
+	while (held && !access(held, F_OK))
+		usleep(10000);
+}
 #endif
 #ifdef BIG_TLS
 static __thread char big[1 << 20];

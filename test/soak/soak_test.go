@@ -1,0 +1,149 @@
+// Package soak kills the tool and attaches again by the thousands, and counts
+// what came of it. RTL_SOAK=1 for the long form, 10,000 of each; or a number of
+// one's own.
+package soak
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/test/harness"
+)
+
+func TestMain(m *testing.M) { harness.Main(m) }
+
+const (
+	short, long = 200, 10_000
+
+	window   = 40 * time.Millisecond // of each recording
+	patience = 15 * time.Second      // for an answer, and for progress
+)
+
+func rounds() int {
+	switch n, _ := strconv.Atoi(os.Getenv("RTL_SOAK")); n {
+	case 0:
+		return short
+	case 1:
+		return long
+	default:
+		return n
+	}
+}
+
+// workloads take turns. They are gentle: a starved worker would lose records
+// and say so, which is not what is looked for here.
+var workloads = []harness.Workload{
+	{Program: "serve", Args: []string{"--threads", "3", "--streams", "4", "--rate", "50", "--kernels", "16"}},
+	{Program: "hsastress", Args: []string{"--threads", "3", "--queues", "2", "--pace", "300", "--seconds", "36000"}},
+}
+
+// A tally is what a soak came to.
+type tally struct {
+	rounds, killed, targets     int
+	harmed, stuck, leaked, lost int
+	began                       time.Time
+	text                        []string // the first words of each finding
+}
+
+func (c *tally) find(count *int, format string, args ...any) {
+	*count++
+	c.text = append(c.text, fmt.Sprintf("round %d: ", c.rounds)+fmt.Sprintf(format, args...))
+}
+
+func (c *tally) findings() int { return c.harmed + c.stuck + c.leaked + c.lost }
+
+// report prints the figures and fails the test for any finding.
+func (c *tally) report(t *testing.T, what string) {
+	t.Helper()
+	for _, line := range c.text {
+		t.Error(line)
+	}
+	fmt.Printf("soak: %s: %d rounds on %d targets in %v: %d kills, %d harmed, %d stuck, %d leaked, %d lost\n",
+		what, c.rounds, c.targets, time.Since(c.began).Round(time.Second), c.killed, c.harmed, c.stuck, c.leaked, c.lost)
+}
+
+// A life is one target from start to end.
+type life struct {
+	*harness.Process
+	tally  *tally
+	before harness.Snapshot
+}
+
+func begin(t *testing.T, c *tally) *life {
+	t.Helper()
+	p := harness.Start(t, workloads[c.targets%len(workloads)])
+	c.targets++
+	return &life{Process: p, tally: c, before: p.Snapshot(t)}
+}
+
+// look finds harm: it answers, its work goes on, no thread is stopped or traced.
+func (l *life) look(t *testing.T) bool {
+	t.Helper()
+	progress, err := l.progress()
+	if err != nil {
+		l.tally.find(&l.tally.harmed, "no answer: %v\n%s", err, l.Output())
+		return false
+	}
+	for deadline := time.Now().Add(patience); ; {
+		now, err := l.progress()
+		if err != nil || time.Now().After(deadline) {
+			l.tally.find(&l.tally.harmed, "no progress beyond %d: %v\n%s", progress, err, l.Output())
+			return false
+		}
+		if now > progress {
+			break
+		}
+	}
+	stopped := l.Stopped()
+	for _, thread := range stopped {
+		l.tally.find(&l.tally.stuck, "%s", thread)
+	}
+	return len(stopped) == 0
+}
+
+func (l *life) progress() (n int, err error) {
+	text, err := l.Get("/health")
+	if err == nil {
+		_, err = fmt.Sscanf(text, "ok %d", &n)
+	}
+	return n, err
+}
+
+// session is a whole recording, as the next user would make it.
+func (l *life) session(t *testing.T) bool {
+	t.Helper()
+	run := l.TryRecord(t, window, "--buffer-size", "4MiB")
+	defer os.RemoveAll(filepath.Dir(run.Trace))
+	seen := run.Code == session.OK || run.Code == session.NothingSeen // a short window may be one between two bursts
+	if err := run.Decode(); !seen || err != nil {
+		l.tally.find(&l.tally.stuck, "the next session ended with %d, %v\n%s", run.Code, err, run.Stderr)
+		return false
+	}
+	if left := l.Snapshot(t).Left(l.before); len(left) > 0 {
+		l.tally.find(&l.tally.leaked, "%s", strings.Join(left, ", "))
+	}
+	s := run.Summary
+	if len(s.Losses) > 0 || s.Coverage.Unexplained != 0 || s.Coverage.Surplus != 0 {
+		l.tally.find(&l.tally.lost, "%+v, %+v", s.Losses, s.Coverage)
+	}
+	return true
+}
+
+// end compares the whole life with the simulator's log.
+func (l *life) end(t *testing.T) {
+	t.Helper()
+	counts := l.Quit(t)
+	log := l.Truth(t)
+	if len(log.Violations) > 0 {
+		l.tally.find(&l.tally.harmed, "%d violations of the queue protocol, such as %v", len(log.Violations), log.Violations[0])
+	}
+	if err := log.Once.Check(counts); err != nil {
+		l.tally.find(&l.tally.harmed, "not executed exactly once: %v", err)
+	}
+}
