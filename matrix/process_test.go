@@ -137,15 +137,15 @@ func vforkAlone(t *testing.T) string {
 
 func stracer(t *testing.T) string {
 	v := onGPU(t, "plain")
-	return tracedBy(t, v, exec.Command("strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=none", "-p", strconv.Itoa(v.PID)))
+	return debugged(t, v, exec.Command("strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=none", "-p", strconv.Itoa(v.PID)))
 }
 
 func debugger(t *testing.T) string {
 	v := onGPU(t, "plain")
-	return tracedBy(t, v, exec.Command("gdb", "-nx", "-q", "-p", strconv.Itoa(v.PID)))
+	return debugged(t, v, exec.Command("gdb", "-nx", "-q", "-p", strconv.Itoa(v.PID)))
 }
 
-func tracedBy(t *testing.T, v *gpuVictim, tracer *exec.Cmd) string {
+func debugged(t *testing.T, v *gpuVictim, tracer *exec.Cmd) string {
 	t.Helper()
 	in, err := tracer.StdinPipe() // held open: gdb ends with it
 	if err == nil {

@@ -33,6 +33,12 @@ func explainAccess(f *Failure) bool {
 			fmt.Sprintf("wait for it, or end its session: rtl-attach detach %d", busy.PID))
 	case errors.Is(f.Err, ring.ErrHeld):
 		return f.set(NotPermitted, "another recorder holds it", "end that session with `rtl-attach detach`, then run this again")
+	case errors.Is(f.Err, target.ErrProc):
+		return f.set(NotPermitted, "the /proc that is mounted here is of another pid namespace than this process",
+			"mount the one of this namespace (mount -t proc proc /proc), or run this where the /proc comes from")
+	case errors.Is(f.Err, target.ErrGone) && f.Target == untouched && target.InContainer():
+		return f.set(NotPermitted, "no process has this pid (any more) in this container's pid namespace",
+			"give the pid that it has in here, or run this on the host")
 	case errors.Is(f.Err, target.ErrGone):
 		return f.set(NotPermitted, "no process has this pid (any more)", "look for the server's present pid")
 	case errors.Is(f.Err, target.ErrZombie):
@@ -98,6 +104,7 @@ func explainInjection(f *Failure) bool {
 	var (
 		load    *inject.LoadError
 		timeout *inject.TimeoutError
+		failed  *inject.BootError
 		asleep  *target.AsleepError
 	)
 	switch {
@@ -110,10 +117,22 @@ func explainInjection(f *Failure) bool {
 	case errors.As(f.Err, &timeout):
 		return f.set(Failed, fmt.Sprintf("step %q took longer than %v", timeout.Step, timeout.After),
 			"run this again; with --verbose it says which threads were tried")
+	case errors.As(f.Err, &failed):
+		return f.set(Failed, failed.Error(), bootFix(failed))
 	case errors.Is(f.Err, inject.ErrNotBuilt):
 		return f.set(Failed, "this binary was built without its bootstrap code", "build it with make")
 	}
 	return false
+}
+
+func bootFix(e *inject.BootError) string {
+	switch {
+	case errors.Is(e, unix.EAGAIN):
+		return "allow it some more threads (prlimit --nproc, or pids.max of its control group), then run this again"
+	case errors.Is(e, unix.ENOMEM):
+		return "allow it some more memory (prlimit --as), then run this again"
+	}
+	return "run this again; with --verbose it says how far it came"
 }
 
 func asleepCause(e *target.AsleepError) string {

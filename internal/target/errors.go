@@ -8,6 +8,7 @@ import (
 // What can stand in the way. Errors of this package wrap one of these, with
 // the facts that were read; session adds cause and fix.
 var (
+	ErrProc        = errors.New("/proc shows another pid namespace")
 	ErrGone        = errors.New("no such process")
 	ErrExec        = errors.New("the process has executed another program")
 	ErrDenied      = errors.New("permission denied")

@@ -32,6 +32,9 @@ type Target struct {
 // Open takes hold of pid. It refuses what cannot be attached to whatever
 // happens: zombies, kernel threads, stopped or traced processes.
 func Open(pid int) (*Target, error) {
+	if err := checkProc(); err != nil {
+		return nil, fmt.Errorf("pid %d: %w", pid, err)
+	}
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) { // EINVAL: a thread, not a process

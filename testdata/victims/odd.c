@@ -7,10 +7,11 @@
  *   twolibcs      a second libc, in a namespace of its own (dlmopen)
  *   mallocs       two threads allocate and free all the time
  *   CALL=refuse   seccomp, for all threads: CALL (clone, exec for executable
- *   CALL=kill     mappings, memfd) is refused, or kills the process
+ *   CALL=kill     mappings, memfd, reboot) is refused, or kills the process
  * Letters make it do things:
  *   ?  answer: rounds of work and harm noticed
  *   v  vfork a child that stays until the next letter; answer its status
+ *   w  no memory may become executable any more (PR_SET_MDWE); answer errno
  *   s  install the filters that were named (a GPU program cannot start with them)
  */
 #define _GNU_SOURCE
@@ -31,6 +32,11 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#ifndef PR_SET_MDWE /* Linux 6.3 */
+#define PR_SET_MDWE 65
+#define PR_MDWE_REFUSE_EXEC_GAIN 1
+#endif
 
 static _Atomic uint64_t rounds, harm;
 static uint32_t never;
@@ -106,10 +112,23 @@ static void second_libc(void)
 	}
 }
 
+static unsigned call_of(const char *rule)
+{
+	static const struct {
+		const char *name;
+		unsigned nr;
+	} calls[] = {{"clone", SYS_clone}, {"exec", SYS_mmap}, {"memfd", SYS_memfd_create}, {"reboot", SYS_reboot}};
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		if (!strncmp(rule, calls[i].name, strlen(calls[i].name)))
+			return calls[i].nr;
+	exit(2);
+}
+
 /* One filter: CALL=refuse or CALL=kill. */
 static int filter(const char *rule)
 {
-	unsigned nr = !strncmp(rule, "clone", 5) ? SYS_clone : !strncmp(rule, "exec", 4) ? SYS_mmap : SYS_memfd_create;
+	unsigned nr = call_of(rule);
 	unsigned action = strstr(rule, "=kill") ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | EPERM;
 	unsigned bits = nr == SYS_mmap ? PROT_EXEC : ~0u; /* of the third argument; ~0: whatever it is */
 	struct sock_filter code[] = {
@@ -180,6 +199,8 @@ int main(int argc, char **argv)
 			printf("rounds %lu harm %lu\n", rounds, harm);
 		else if (c == 'v')
 			printf("%d\n", vfork_until_told());
+		else if (c == 'w')
+			printf("%d\n", prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0) ? errno : 0);
 		else if (c == 's')
 			printf("%d\n", filters(argv + 1));
 		fflush(stdout);
