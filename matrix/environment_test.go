@@ -335,7 +335,7 @@ func addressSpace(t *testing.T, pid int) uint64 {
 func shadowStack(t *testing.T) string {
 	v := victim.Start(t, "plain")
 	if _, ok := statusOf(v.PID, strconv.Itoa(v.PID))["x86_Thread_features"]; !ok {
-		cannot(t, "this kernel has no user shadow stacks; that they are seen: TestStatus of internal/target")
+		cannot(t, "this kernel has no user shadow stacks; that they are seen: TestParseStatus of internal/target")
 	}
 	cannot(t, "no program here is built to run with one")
 	return ""

@@ -57,6 +57,7 @@ type DeniedError struct {
 	PtraceScope int    // kernel.yama.ptrace_scope; -1: this kernel has none
 	UID, Owner  int    // ours, and the target's
 	SysPtrace   bool   // we have CAP_SYS_PTRACE in effect
+	Undumpable  bool   // its files in /proc belong to root, not to its user (proc(5))
 	UserNS      bool   // the target lives in another user namespace
 }
 
