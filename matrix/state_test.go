@@ -41,6 +41,9 @@ func (s state) run(t *testing.T) string {
 		timed += record(t, g.PID).ok(t)
 	}
 	h := g.sound(t)
+	if s.check != nil {
+		s.check(t, &stateReport{v: g.Victim, health: h})
+	}
 	return fmt.Sprintf("%s; %d whole attaches, %d dispatches timed; harm %d, EINTR %d, masks %d", r.String(), m, timed,
 		h.Harm+r.health.Harm, h.EINTR+r.health.EINTR, h.Mask+r.health.Mask)
 }

@@ -192,7 +192,7 @@ func TestTwoTools(t *testing.T) {
 			var err error
 			for range 20 {
 				_, e := Inject(context.Background(), tg, tr, Request{Library: lib, Entry: "rtl_attach"})
-				if e != nil && !errors.Is(e, target.ErrTraced) && !errors.Is(e, errTaken) { // by the other one
+				if e != nil && !errors.Is(e, target.ErrTraced) && !errors.Is(e, ErrTaken) { // by the other one
 					err = errors.Join(err, e)
 				}
 			}
