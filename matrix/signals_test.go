@@ -33,7 +33,7 @@ var signals = []row{
 }
 
 func storm(t *testing.T) string {
-	s := state{args: "read storm futex read futex", short: 10, long: 200}
+	s := state{args: "read storm futex read futex", short: 10, long: 200, whole: 200}
 	total := uint64(0)
 	s.check = func(t *testing.T, r *stateReport) {
 		if r.health.RTSent != r.health.RTGot {
