@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -88,8 +89,9 @@ type residue struct {
 // residueOf looks at a process from outside.
 func residueOf(t *testing.T, pid int) (r residue) {
 	t.Helper()
-	r.threads, r.fds = entries(t, pid, "task"), entries(t, pid, "fd")
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	through := "task/" + liveThread(pid)
+	r.threads, r.fds = entries(t, pid, "task"), entries(t, pid, through+"/fd")
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s/maps", pid, through))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,6 +101,17 @@ func residueOf(t *testing.T, pid int) (r residue) {
 	}
 	r.payloads = len(inodes)
 	return r
+}
+
+// liveThread is one through which a process's memory can be looked at: a leader
+// may have ended.
+func liveThread(pid int) string {
+	for _, tid := range threadsOf(pid) {
+		if !strings.HasPrefix(statusOf(pid, tid)["State"], "Z") {
+			return tid
+		}
+	}
+	return strconv.Itoa(pid)
 }
 
 func (r *residue) note(f []string, payloads map[string]bool) {

@@ -37,6 +37,12 @@ func explainAccess(f *Failure) bool {
 	case errors.As(f.Err, &died) && errors.Is(f.Err, target.ErrGone):
 		return f.set(TargetExited, "no process has this pid (any more): it ended when it was to "+died.Step,
 			"if it crashed there (dmesg says so), please report it; else look for the server's present pid")
+	case errors.Is(f.Err, target.ErrProc):
+		return f.set(NotPermitted, "the /proc that is mounted here is of another pid namespace than this process",
+			"mount the one of this namespace (mount -t proc proc /proc), or run this where the /proc comes from")
+	case errors.Is(f.Err, target.ErrGone) && f.Target == untouched && target.InContainer():
+		return f.set(NotPermitted, "no process has this pid (any more) in this container's pid namespace",
+			"give the pid that it has in here, or run this on the host")
 	case errors.Is(f.Err, target.ErrGone):
 		return f.set(NotPermitted, "no process has this pid (any more)", "look for the server's present pid")
 	case errors.Is(f.Err, target.ErrZombie):
@@ -102,17 +108,43 @@ func explainInjection(f *Failure) bool {
 	var (
 		load    *inject.LoadError
 		timeout *inject.TimeoutError
+		failed  *inject.BootError
+		asleep  *target.AsleepError
 	)
 	switch {
+	case errors.As(f.Err, &asleep):
+		return f.set(Failed, asleepCause(asleep), "run this again once it goes on: thaw its container, say, or let its vfork child or I/O end")
+	case errors.Is(f.Err, inject.ErrNoThread):
+		return f.set(Failed, bare(f.Err), "run this again; with --verbose it says which threads were tried")
 	case errors.As(f.Err, &load):
 		return f.set(Failed, "its dynamic loader said: "+load.Text, "see the loader's words")
 	case errors.As(f.Err, &timeout):
 		return f.set(Failed, fmt.Sprintf("step %q took longer than %v", timeout.Step, timeout.After),
 			"run this again; with --verbose it says which threads were tried")
+	case errors.As(f.Err, &failed):
+		return f.set(Failed, failed.Error(), bootFix(failed))
 	case errors.Is(f.Err, inject.ErrNotBuilt):
 		return f.set(Failed, "this binary was built without its bootstrap code", "build it with make")
 	}
 	return false
+}
+
+func bootFix(e *inject.BootError) string {
+	switch {
+	case errors.Is(e, unix.EAGAIN):
+		return "allow it some more threads (prlimit --nproc, or pids.max of its control group), then run this again"
+	case errors.Is(e, unix.ENOMEM):
+		return "allow it some more memory (prlimit --as), then run this again"
+	}
+	return "run this again; with --verbose it says how far it came"
+}
+
+func asleepCause(e *target.AsleepError) string {
+	cause := "all its threads are in uninterruptible sleep (state D)"
+	if e.Where != "" {
+		cause += ", the first in the kernel's " + e.Where
+	}
+	return cause
 }
 
 func explainPayload(f *Failure) bool {

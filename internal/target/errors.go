@@ -8,11 +8,13 @@ import (
 // What can stand in the way. Errors of this package wrap one of these, with
 // the facts that were read; session adds cause and fix.
 var (
+	ErrProc        = errors.New("/proc shows another pid namespace")
 	ErrGone        = errors.New("no such process")
 	ErrExec        = errors.New("the process has executed another program")
 	ErrDenied      = errors.New("permission denied")
 	ErrTraced      = errors.New("already traced")
 	ErrStopped     = errors.New("process is stopped")
+	ErrAsleep      = errors.New("all its threads sleep uninterruptibly")
 	ErrZombie      = errors.New("process has exited (zombie)")
 	ErrKernel      = errors.New("kernel thread")
 	ErrNoHSA       = errors.New("no ROCm runtime is loaded")
@@ -63,6 +65,16 @@ func (e *DeniedError) Error() string {
 }
 
 func (e *DeniedError) Unwrap() []error { return []error{ErrDenied, e.Err} }
+
+// AsleepError says where in the kernel the target sleeps: ErrAsleep.
+type AsleepError struct {
+	PID   int
+	Where string // the kernel's function, of the first thread; "": not said
+}
+
+func (e *AsleepError) Error() string { return fmt.Sprintf("pid %d: %v", e.PID, ErrAsleep) }
+
+func (e *AsleepError) Unwrap() error { return ErrAsleep }
 
 // BusyError names the holder of the lock: ErrBusy.
 type BusyError struct {

@@ -32,6 +32,9 @@ type Target struct {
 // Open takes hold of pid. It refuses what cannot be attached to whatever
 // happens: zombies, kernel threads, stopped or traced processes.
 func Open(pid int) (*Target, error) {
+	if err := checkProc(); err != nil {
+		return nil, fmt.Errorf("pid %d: %w", pid, err)
+	}
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) { // EINVAL: a thread, not a process
@@ -67,7 +70,12 @@ func (t *Target) identify() error {
 	if err != nil {
 		return err
 	}
-	t.NSPID, t.UID = status.NSPID, status.UID
+	t.UID = status.UID
+	if leader, err := t.ThreadStatus(t.PID); err != nil {
+		return err
+	} else if t.NSPID = leader.NSPID; len(t.NSPID) == 0 {
+		t.NSPID = []int{t.PID}
+	}
 	if status.TracerPID != 0 {
 		return t.Traced(status.TracerPID)
 	}

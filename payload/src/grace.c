@@ -153,6 +153,8 @@ static enum where look_thread(struct suspect *s, uint64_t handler_return)
 	char *sp = strrchr(buf, ' ');
 	if (!sp || in_ranges(strtoull(pc + 1, NULL, 16)))
 		return UNSURE;
+	if (strcmp(buf, "-1 0x0") == 0)
+		return GONE; /* it has ended and has no stack any more: a leader before the others */
 	return stack_hits(strtoull(sp + 1, NULL, 16), handler_return, 0) ? UNSURE : OUTSIDE;
 }
 
