@@ -25,7 +25,7 @@ $(DEPS): Makefile scripts/install-packages
 	@scripts/install-packages $(PACKAGES)
 	@touch $@
 
-.PHONY: payload bootstrap simulator workloads victims tool
+.PHONY: payload bootstrap simulator workloads victims tool fault-tool
 payload: $(DEPS)
 	@$(MAKE) --no-print-directory -C payload
 bootstrap: $(DEPS)
@@ -38,6 +38,9 @@ victims: $(DEPS)
 	@$(MAKE) --no-print-directory -C testdata/victims
 tool: payload bootstrap
 	go build -ldflags "-X main.version=$(VERSION)" -o $(BUILD)/rtl-attach ./cmd/rtl-attach
+# The same, dying or stopping at a point of a test's choice.
+fault-tool: payload bootstrap
+	@go build -tags rtlfault -o $(BUILD)/rtl-attach-fault ./cmd/rtl-attach
 
 # --- the main job ---------------------------------------------------------
 
@@ -57,9 +60,9 @@ test-go: tool simulator workloads victims
 
 # The 63 cases in which a target must be unharmed; test-matrix is the short form.
 .PHONY: matrix test-matrix
-matrix: tool simulator workloads victims
+matrix: tool fault-tool simulator workloads victims
 	cd matrix && go test -count=1 -timeout 4h
-test-matrix: tool simulator workloads victims
+test-matrix: tool fault-tool simulator workloads victims
 	cd matrix && go test -race -count=1 -short -timeout 30m
 
 # The payload's units under the sanitizers.
@@ -77,6 +80,7 @@ lint: payload bootstrap
 	@scripts/check-format
 	go vet $(GO_LINTED)
 	go tool staticcheck $(GO_LINTED)
+	go vet -tags rtlfault ./cmd/...
 
 # The payload's exports, its needs and its size.
 .PHONY: exports

@@ -57,10 +57,17 @@ func record(t *testing.T, pid int, args ...string) *run {
 // recording starts a tool that attaches.
 func recording(t *testing.T, tool string, pid int, args ...string) *run {
 	t.Helper()
+	r := prepared(t, tool, pid, args...)
+	r.start(t)
+	return r
+}
+
+// prepared is such a tool before its start.
+func prepared(t *testing.T, tool string, pid int, args ...string) *run {
+	t.Helper()
 	trace := filepath.Join(t.TempDir(), "t.db")
 	r := newRun(t, tool, append([]string{"-p", strconv.Itoa(pid), "-d", "300ms", "-o", trace, "-v"}, args...)...)
 	r.trace = trace
-	r.start(t)
 	return r
 }
 

@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -19,6 +20,7 @@ type state struct {
 	args        string // of busy
 	rung        string // that the injector must use; "": any
 	short, long int    // injections
+	whole       int    // attaches with the tool, in the long form; 0: a quarter of long
 	check       func(*testing.T, *stateReport)
 }
 
@@ -36,11 +38,14 @@ func (s state) run(t *testing.T) string {
 	n := repeat(s.short, s.long)
 	r := s.inject(t, n)
 	g := onGPU(t, "busy", strings.Fields(s.args)...)
-	m, timed := repeat(1, s.long/4), int64(0)
+	m, timed := repeat(1, cmp.Or(s.whole, s.long/4)), int64(0)
 	for range m {
 		timed += record(t, g.PID).ok(t)
 	}
 	h := g.sound(t)
+	if s.check != nil {
+		s.check(t, &stateReport{v: g.Victim, health: h})
+	}
 	return fmt.Sprintf("%s; %d whole attaches, %d dispatches timed; harm %d, EINTR %d, masks %d", r.String(), m, timed,
 		h.Harm+r.health.Harm, h.EINTR+r.health.EINTR, h.Mask+r.health.Mask)
 }

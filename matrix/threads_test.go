@@ -45,9 +45,9 @@ var threads = []row{
 	{"15b", "nothing but coroutines", "refused, untouched", onlyCoroutines},
 }
 
-// mustShow are the states that get 200 attaches of both kinds.
+// mustShow are the states that get 200 injections and 200 attaches with the tool.
 func mustShow(args string) func(*testing.T) string {
-	return state{args: args, short: 10, long: 200}.run
+	return state{args: args, short: 10, long: 200, whole: 200}.run
 }
 
 func avx512(t *testing.T) string {

@@ -111,53 +111,6 @@ func tool(t *testing.T, v *victim.Victim, kill string) *exec.Cmd {
 	return cmd
 }
 
-// TestStopped: 29: the target is stopped by SIGSTOP while we work. It stays so,
-// and goes on unharmed.
-func TestStopped(t *testing.T) {
-	lib := payload(t, "payload.so")
-	for _, p := range Points[1 : len(Points)-1] {
-		t.Run(string(p), func(t *testing.T) {
-			v := victim.Start(t, "busy", "futex", "read", "sleep")
-			before := v.Inventory(t)
-			tg := open(t, v)
-			Fault = func(now Point) error {
-				if now == p {
-					return unix.Kill(v.PID, unix.SIGSTOP)
-				}
-				return nil
-			}
-			defer func() { Fault = nil }()
-			_, err := Inject(context.Background(), tg, tracer(t), Request{
-				Library: lib, Entry: "rtl_attach",
-				MapTimeout: 100 * time.Millisecond, BootTimeout: 200 * time.Millisecond, LoadTimeout: 200 * time.Millisecond,
-				EntryTimeout: 200 * time.Millisecond, IdleTimeout: 200 * time.Millisecond,
-			})
-			Fault = nil
-			// A thread that was let go runs for a moment, in the kernel, until it stops again.
-			stat, serr := tg.ThreadStat(v.PID)
-			for deadline := time.Now().Add(time.Second); serr == nil && stat.State != 'T' && time.Now().Before(deadline); {
-				stat, serr = tg.ThreadStat(v.PID)
-			}
-			if serr != nil || stat.State != 'T' {
-				t.Errorf("state %c, %v: it was to stay stopped (%v)", stat.State, serr, err)
-			}
-			if err := unix.Kill(v.PID, unix.SIGCONT); err != nil {
-				t.Fatal(err)
-			}
-			v.Unharmed(t)
-			// A thread may still be on its way to map what the next attach frees.
-			for range 20 {
-				inject(t, v, tracer(t), Request{Library: lib, Entry: "rtl_attach"})
-				if len(v.Inventory(t).Ours) == 0 {
-					break
-				}
-			}
-			v.Unharmed(t)
-			v.AsBefore(t, before)
-		})
-	}
-}
-
 // TestHelperTool is the tool that TestToolKilled kills.
 func TestHelperTool(t *testing.T) {
 	pid, err := strconv.Atoi(os.Getenv("RTL_TEST_PID"))

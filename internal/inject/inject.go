@@ -26,7 +26,7 @@ type Request struct {
 
 	StopTimeout  time.Duration // for a thread to stop; then another is tried (20 ms)
 	MapTimeout   time.Duration // for the mappings to appear: the thread runs again, if it gets a CPU (1 s)
-	BootTimeout  time.Duration // for the bootstrap thread to answer (1 s)
+	BootTimeout  time.Duration // for the bootstrap thread to answer: it is one of many that want a CPU (5 s)
 	LoadTimeout  time.Duration // for dlopen (10 s)
 	EntryTimeout time.Duration // for the entry to return (30 s)
 	IdleTimeout  time.Duration // the bootstrap leaves when it hears nothing for this long (2 s)
@@ -62,7 +62,7 @@ func (r Request) withDefaults() Request {
 	}{
 		{&r.StopTimeout, 20 * time.Millisecond},
 		{&r.MapTimeout, time.Second},
-		{&r.BootTimeout, time.Second},
+		{&r.BootTimeout, 5 * time.Second},
 		{&r.LoadTimeout, 10 * time.Second},
 		{&r.EntryTimeout, 30 * time.Second},
 		{&r.IdleTimeout, 2 * time.Second},

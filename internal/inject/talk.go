@@ -81,7 +81,7 @@ func (k *talk) ask(ctx context.Context, command uint32, step string, patience ti
 			return 0, fmt.Errorf("%s: %w", step, err)
 		}
 		if err := k.t.Same(); err != nil {
-			return 0, fmt.Errorf("%s: %w", step, err)
+			return 0, &DiedError{Step: step, Err: err}
 		}
 		if k.left() {
 			return 0, fmt.Errorf("%s: %w", step, ErrLeft)

@@ -19,6 +19,7 @@ func explainAccess(f *Failure) bool {
 		traced *target.TracedError
 		denied *target.DeniedError
 		busy   *target.BusyError
+		died   *inject.DiedError
 	)
 	switch {
 	case errors.As(f.Err, &traced) && traced.Tracer == 0:
@@ -33,6 +34,9 @@ func explainAccess(f *Failure) bool {
 			fmt.Sprintf("wait for it, or end its session: rtl-attach detach %d", busy.PID))
 	case errors.Is(f.Err, ring.ErrHeld):
 		return f.set(NotPermitted, "another recorder holds it", "end that session with `rtl-attach detach`, then run this again")
+	case errors.As(f.Err, &died) && errors.Is(f.Err, target.ErrGone):
+		return f.set(TargetExited, "no process has this pid (any more): it ended when it was to "+died.Step,
+			"if it crashed there (dmesg says so), please report it; else look for the server's present pid")
 	case errors.Is(f.Err, target.ErrProc):
 		return f.set(NotPermitted, "the /proc that is mounted here is of another pid namespace than this process",
 			"mount the one of this namespace (mount -t proc proc /proc), or run this where the /proc comes from")

@@ -37,6 +37,7 @@ func (r *recording) detach() error {
 		r.ui.Warn(fmt.Sprintf("another tool has patched over %d of our hooks: they stay in its chain and pass through", s.HooksBuried))
 	}
 	r.detached = true
+	at(PointDetached)
 	r.ui.Detached("hooks removed, nothing paused")
 	return nil
 }

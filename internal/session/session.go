@@ -80,6 +80,7 @@ func Record(ctx context.Context, o Options, skip <-chan struct{}, ui Observer) (
 	if err := r.attach(ctx); err != nil {
 		return Outcome{}, explain("attach to", o.PID, errors.Join(err, r.discard()), r.leftAs())
 	}
+	at(PointAttached)
 	r.describeAttach()
 	collectErr := r.collectAll(ctx)
 	detachErr := r.detach()
@@ -121,7 +122,9 @@ func (r *recording) look() error {
 	r.witness = &witness{target: r.target, tracer: r.tracer}
 	r.ui.Preflight(fmt.Sprintf("pid %d (%s), %d threads, may trace, %s",
 		r.facts.PID, printable(r.facts.Comm), r.facts.Threads, printable(strings.Join(r.facts.HSA, ", "))))
+	at(PointLooked)
 	r.db, err = tracedb.Create(r.place)
+	at(PointCreated)
 	return err
 }
 
@@ -192,7 +195,9 @@ func (r *recording) leftAs() string {
 }
 
 func (r *recording) finishTrace() error {
-	return r.db.Close()
+	err := r.db.Close()
+	at(PointFinished)
+	return err
 }
 
 func (r *recording) code() ExitCode {

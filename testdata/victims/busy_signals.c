@@ -18,22 +18,6 @@ static void handle_rt(void)
 	sigaction(SIGRTMIN + 7, &sa, NULL);
 }
 
-static void kind_rtsignals(struct thread *t)
-{
-	struct timespec pause_ns = {0, 100000};
-
-	handle_rt();
-	t->ready = 1;
-	for (;;) {
-		union sigval v = {.sival_int = 7};
-
-		if (!sigqueue(getpid(), SIGRTMIN + 7, v))
-			rt_sent++;
-		nanosleep(&pause_ns, NULL);
-		t->beats++;
-	}
-}
-
 /* As many signals as can be had, to each thread in turn. */
 static void kind_storm(struct thread *t)
 {
@@ -50,11 +34,13 @@ static void kind_storm(struct thread *t)
 	}
 }
 
+static uint64_t timer_begin;
 static void on_timer(int sig, siginfo_t *info, void *context)
 {
 	(void)sig;
 	(void)context;
 	timer_ticks += 1 + (uint64_t)info->si_overrun;
+	timer_due = (now() - timer_begin) / 100000;
 }
 
 /* A timer of 10 kHz: each expiration is a signal, or is told with one. */
@@ -63,19 +49,17 @@ static void kind_timer(struct thread *t)
 	struct sigaction sa = {.sa_sigaction = on_timer, .sa_flags = SA_SIGINFO | SA_RESTART};
 	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN + 8};
 	const struct itimerspec every = {{0, 100000}, {0, 100000}};
-	uint64_t begin;
 	timer_t timer;
 
 	sigaction(SIGRTMIN + 8, &sa, NULL);
+	timer_begin = now();
 	if (timer_create(CLOCK_MONOTONIC, &event, &timer) || timer_settime(timer, 0, &every, NULL))
 		abort();
-	begin = now();
 	t->ready = 1;
 	for (;;) {
 		const struct timespec pause_ns = {0, MILLI};
 
 		nanosleep(&pause_ns, NULL);
-		timer_due = (now() - begin) / 100000;
 		t->beats++;
 	}
 }
@@ -89,7 +73,7 @@ static void on_trap(int sig)
 static void kind_trapignored(struct thread *t)
 {
 	signal(SIGTRAP, SIG_IGN);
-	kind_futex(t);
+	kind_sleep(t);
 }
 
 static void kind_trapblocked(struct thread *t)
@@ -97,7 +81,7 @@ static void kind_trapblocked(struct thread *t)
 	const uint64_t trap = 1ull << (SIGTRAP - 1);
 
 	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &trap, NULL, sizeof(trap));
-	kind_futex(t);
+	kind_sleep(t);
 }
 
 /* Its own traps arrive, and no other ones. */
@@ -133,7 +117,7 @@ static void kind_sigsuspend(struct thread *t)
 }
 
 const struct kind signal_kinds[] = {
-	{"rtsignals", kind_rtsignals},   {"storm", kind_storm},	      {"timer", kind_timer},
+	{"storm", kind_storm}, {"timer", kind_timer},
 	{"trapignored", kind_trapignored}, {"trapblocked", kind_trapblocked}, {"traphandled", kind_traphandled},
 	{"sigsuspend", kind_sigsuspend}, {NULL, NULL},
 };

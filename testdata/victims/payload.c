@@ -3,6 +3,8 @@
  *   SECOND             another library with the same entry
  *   UNDEFINED          needs a symbol that nobody has
  *   SLOW_CONSTRUCTOR   its constructor ends when the file $RTL_HOLD is gone, or after 3 s without one
+ *   CRASH_CONSTRUCTOR  its constructor dies
+ *   FAIL               its entry returns -EBUSY
  *   BIG_TLS            wants more static TLS than is left
  */
 #define _GNU_SOURCE
@@ -33,6 +35,9 @@ __attribute__((constructor)) static void slow(void)
 		usleep(10000);
 }
 #endif
+#ifdef CRASH_CONSTRUCTOR
+__attribute__((constructor)) static void crash(void) { __builtin_trap(); }
+#endif
 #ifdef BIG_TLS
 static __thread char big[1 << 20];
 EXPORT char *rtl_big(void) { return big; }
@@ -46,6 +51,9 @@ EXPORT int rtl_attach(const void *env, uint64_t len)
 
 #ifdef SECOND
 	calls += 1000;
+#endif
+#ifdef FAIL
+	return -EBUSY;
 #endif
 	if (len && b[len - 1] != (len & 255))
 		return -EINVAL;
