@@ -77,9 +77,7 @@ func onDebian(suite string) func(*testing.T) string {
 func oldLibc(t *testing.T) string {
 	root := debian(t, "bullseye")
 	dir := openDir(t)
-	libs := root + "/usr/lib/x86_64-linux-gnu"
-	build := exec.Command("gcc", "--sysroot="+root, "-B"+libs, "-L"+libs, "-std=gnu11", "-pthread",
-		"-o", filepath.Join(dir, "plain"), "../testdata/victims/plain.c", "-ldl")
+	build := linkedIn(root, filepath.Join(dir, "plain"), "../testdata/victims/plain.c")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -108,6 +106,14 @@ func oldLibc(t *testing.T) string {
 		t.Errorf("left in it: %+v; it was %+v", after, before)
 	}
 	return fmt.Sprintf("%s: the payload's entry says %v, as there is no ROCm; %d stops", said, result, len(rep.Pauses))
+}
+
+// linkedIn compiles for the C library of a root file system. The compiler would
+// look for the machine's own first, and for a loader through absolute links.
+func linkedIn(root, to, from string) *exec.Cmd {
+	libs, parts := root+"/lib/x86_64-linux-gnu/", root+"/usr/lib/x86_64-linux-gnu"
+	return exec.Command("gcc", "--sysroot="+root, "-B"+parts, "-std=gnu11", "-nodefaultlibs", "-o", to, from,
+		libs+"libc.so.6", libs+"libpthread.so.0", libs+"libdl.so.2", parts+"/libc_nonshared.a", "-lgcc", "-Wl,--allow-shlib-undefined")
 }
 
 // replaced: an upgrade has put another file where a library of the target's is.

@@ -92,7 +92,7 @@ func execAtEachStep(t *testing.T) string {
 func exitAtEachStep(t *testing.T) string {
 	codes := map[session.ExitCode]int{}
 	for _, step := range inject.Points {
-		v := onGPU(t, "odd")
+		v := onGPU(t, "plain")
 		code, err := attempt(t, v.PID, step, func() { v.Tell(t, "q"); v.leaves(t) })
 		if code != session.NotPermitted && code != session.TargetExited {
 			t.Errorf("step %s: exit code %d: %v", step, code, err)

@@ -9,6 +9,7 @@ import (
 // the facts that were read; session adds cause and fix.
 var (
 	ErrProc        = errors.New("/proc shows another pid namespace")
+	ErrNoProc      = errors.New("no /proc in its root")
 	ErrGone        = errors.New("no such process")
 	ErrExec        = errors.New("the process has executed another program")
 	ErrDenied      = errors.New("permission denied")

@@ -12,7 +12,6 @@
  *   ?  answer: rounds of work and harm noticed
  *   v  vfork a child that stays until the next letter; answer its status
  *   w  no memory may become executable any more (PR_SET_MDWE); answer errno
- *   q  exit at once, without exit handlers: they may wait for a thread that is stopped
  *   s  install the filters that were named (a GPU program cannot start with them)
  */
 #define _GNU_SOURCE
@@ -200,8 +199,6 @@ int main(int argc, char **argv)
 			printf("rounds %lu harm %lu\n", rounds, harm);
 		else if (c == 'v')
 			printf("%d\n", vfork_until_told());
-		else if (c == 'q')
-			_exit(0);
 		else if (c == 'w')
 			printf("%d\n", prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0) ? errno : 0);
 		else if (c == 's')
