@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -153,4 +154,14 @@ func library(t *testing.T, name string) []byte {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// lineOf is the rest of the first line that begins with a word.
+func lineOf(text, word string) string {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), word); ok {
+			return strings.TrimSpace(rest)
+		}
+	}
+	return ""
 }
