@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/report"
@@ -90,8 +92,10 @@ func (r *run) start(t *testing.T) {
 // wait returns the exit code; -1: killed.
 func (r *run) wait(t *testing.T) int {
 	t.Helper()
-	hung := time.AfterFunc(patience, func() { _ = r.cmd.Process.Kill() })
+	hung := time.AfterFunc(patience, func() { _ = r.cmd.Process.Signal(unix.SIGQUIT) }) // it says where it is
+	killed := time.AfterFunc(patience+10*time.Second, func() { _ = r.cmd.Process.Kill() })
 	_ = r.cmd.Wait()
+	killed.Stop()
 	if !hung.Stop() {
 		t.Errorf("the tool hung and was killed\n%s", r.stderr.String())
 	}
