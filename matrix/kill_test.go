@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -48,7 +49,7 @@ func (r *run) wasKilled() bool {
 // is resident; in the long form it suffers one.
 func killedAtPoints(t *testing.T) string {
 	points := faultPoints()
-	timed, victims := int64(0), 0
+	timed, victims, freed := int64(0), 0, 0
 	each := repeat(4, 1)
 	for i := 0; i < len(points); {
 		v := mixed(t)
@@ -66,11 +67,17 @@ func killedAtPoints(t *testing.T) string {
 			v.Unharmed(t)
 			v.works(t)
 		}
-		timed += record(t, v.PID).ok(t)
+		last := record(t, v.PID)
+		timed += last.ok(t)
+		freed += strings.Count(last.stderr.String(), "that dead tools had left")
 		v.sound(t)
 		v.Stop()
 	}
-	return fmt.Sprintf("%d points, %d victims; then %d dispatches timed", len(points), victims, timed)
+	if freed == 0 {
+		t.Error("no dead tool's mapping was ever freed")
+	}
+	return fmt.Sprintf("%d points, %d victims, mappings of the dead freed in %d; then %d dispatches timed",
+		len(points), victims, freed, timed)
 }
 
 // deaths of tools that one victim suffers.

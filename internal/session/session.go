@@ -286,6 +286,9 @@ func (r *recording) notePauses(rep *inject.Report, purpose string) {
 		})
 		r.ui.Debug(fmt.Sprintf("stopped thread %d for %v (%s: %s)", p.TID, p.Time, purpose, p.Stop))
 	}
+	if rep.Reclaimed > 0 {
+		r.ui.Debug(fmt.Sprintf("freed %d mappings that dead tools had left", rep.Reclaimed))
+	}
 	r.ui.Debug(fmt.Sprintf("%s: rung %q, %v in all", purpose, rep.Rung, rep.Elapsed))
 }
 
