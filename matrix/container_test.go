@@ -76,6 +76,7 @@ func (c container) command(t *testing.T, dir, program string, args ...string) *e
 	if c.flags&unix.CLONE_NEWUSER != 0 {
 		ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: c.mapped, Size: 65536}}
 		cmd.SysProcAttr.UidMappings, cmd.SysProcAttr.GidMappings = ids, ids
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 0, Gid: 0}
 	}
 	return cmd
 }

@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/internal/target/victim"
 )
@@ -24,10 +26,11 @@ var environment = []row{
 	{"39c", "a container of Debian 13, in all three", "attached, its own libc and ROCr", inContainer},
 	{"39d", "tool inside the container", "attached", toolInside},
 	{"39e", "tool in another pid namespace", "refused, cause named", toolElsewhere},
+	{"39g", "pid namespace, under the outer /proc", "attached", outerProc},
 	{"39f", "tool with the /proc of another pid namespace", "refused, cause named", toolWithForeignProc},
 	{"40a", "read-only noexec root", "attached through a memfd", noexecRoot},
-	{"40b", "no /proc in the target's root", "attached through a staged file", noProc},
-	{"40c", "no /proc, nowhere to stage a file", "failed, as found", nowhereToStage},
+	{"40b", "no /proc in the target's root", "refused; the injector stages a file", noProc},
+	{"40c", "no /proc, and all folders noexec or read-only", "a clear error, as found", nowhereToStage},
 	{"41", "vm.memfd_noexec = 2", "attached", memfdNoexec},
 	{"42a", "ptrace_scope 1 and 2, as read", "refused, cause named", ptraceScopeRead},
 	{"42b", "ptrace_scope 1, 2, 3, enforced", "refused, cause named", ptraceScopeEnforced},
@@ -68,6 +71,11 @@ func inUserNamespace(t *testing.T) string {
 func inContainer(t *testing.T) string {
 	v := container{root: debian(t, "trixie"), flags: containerFlags}.onGPU(t, "odd", "mallocs")
 	return libraries(t, v.PID) + ": " + v.attached(t, repeat(3, 50))
+}
+
+// outerProc: what the target sees as itself in /proc has another number.
+func outerProc(t *testing.T) string {
+	return container{flags: unix.CLONE_NEWPID}.onGPU(t, "odd", "mallocs").attached(t, repeat(3, 50))
 }
 
 // toolInside: the tool shares all of the container's namespaces.
@@ -114,7 +122,7 @@ func elsewhere(t *testing.T, v *gpuVictim, script string) *run {
 
 func noexecRoot(t *testing.T) string {
 	v := container{}.onGPU(t, "odd", "mallocs")
-	for _, at := range []string{"/", "/srv", "/dev/shm"} {
+	for _, at := range []string{"/srv", "/"} { // from there on, mount cannot be executed
 		enter(t, v.PID, "-m", "mount", "-o", "remount,bind,ro,noexec", at)
 	}
 	said := v.attached(t, repeat(3, 50))
@@ -124,26 +132,42 @@ func noexecRoot(t *testing.T) string {
 	return said
 }
 
+// noProc: the injector would do with a file in the target's root, but the
+// payload itself needs /proc.
 func noProc(t *testing.T) string {
 	v := container{script: "mount -t tmpfs none /proc; "}.onGPU(t, "odd", "mallocs")
-	said := v.attached(t, repeat(3, 50))
-	file := strings.Fields(mapping(v.PID, ".rtl-payload-") + " - - - - - -")[5]
-	if _, err := os.Stat(fmt.Sprintf("/proc/%d/root%s", v.PID, file)); !strings.HasPrefix(file, "/") || err == nil {
-		t.Errorf("staged file %q: %v", file, err)
+	said := refused(t, v.PID, session.Unsuitable, "no /proc", "target  not touched")
+	v.untouched(t)
+	rep, err := injected(t, v.Victim, inject.Request{Library: library(t, "payload.so"), Entry: "rtl_attach"})
+	if err != nil || rep.StagedFile == "" {
+		t.Fatalf("%+v, %v", rep, err)
 	}
-	return said + ", from " + filepath.Dir(file) + ", where nothing is left"
+	v.left(t, func(now residue) bool { return now.threads == v.before.threads })
+	v.nothingStaged(t)
+	return said + "; the injector alone loads " + rep.StagedFile + " and removes it"
 }
 
 func nowhereToStage(t *testing.T) string {
-	v := container{script: "mount -t tmpfs none /proc; for d in /dev/shm /tmp /run /var/tmp; do mount -t tmpfs -o noexec none $d; done; "}.onGPU(t, "odd", "mallocs")
-	said := refused(t, v.PID, session.Failed, "failed to map segment", "target  as found")
+	v := container{script: "mount -t tmpfs none /proc; for d in /dev/shm /tmp /run; do mount -t tmpfs -o noexec none $d; done; " +
+		"mount -t tmpfs -o ro none /var/tmp; "}.onGPU(t, "odd", "mallocs")
+	_, err := injected(t, v.Victim, inject.Request{Library: library(t, "payload.so"), Entry: "rtl_attach"})
+	var refused *inject.LoadError
+	if !errors.As(err, &refused) || !errors.Is(err, inject.ErrNotStaged) || !errors.Is(err, unix.EROFS) {
+		t.Errorf("error %v", err)
+	}
 	v.untouched(t)
+	v.nothingStaged(t)
+	return strings.ReplaceAll(fmt.Sprint(err), "\n", "; ")
+}
+
+// nothingStaged: no file of ours in the folders that the injector tries.
+func (v *gpuVictim) nothingStaged(t *testing.T) {
+	t.Helper()
 	for _, dir := range []string{"/dev/shm", "/tmp", "/run", "/var/tmp"} {
-		if left, err := os.ReadDir(fmt.Sprintf("/proc/%d/root%s", v.PID, dir)); err != nil || len(left) > 0 {
+		if left, err := filepath.Glob(fmt.Sprintf("/proc/%d/root%s/.rtl-*", v.PID, dir)); err != nil || len(left) > 0 {
 			t.Errorf("left in %s: %v, %v", dir, left, err)
 		}
 	}
-	return said
 }
 
 func memfdNoexec(t *testing.T) string {
@@ -274,8 +298,8 @@ func noAddressSpace(t *testing.T) string {
 // noRoomForRing: bootstrap and payload fit, the ring does not.
 func noRoomForRing(t *testing.T) string {
 	v := onGPU(t, "odd")
-	limit(t, v.PID, unix.RLIMIT_AS, addressSpace(t, v.PID)+96<<20)
-	r := record(t, v.PID, "--buffer-size", "1GiB")
+	limit(t, v.PID, unix.RLIMIT_AS, addressSpace(t, v.PID)+1<<30)
+	r := record(t, v.PID, "--buffer-size", "4GiB")
 	said := r.refusal(t, session.Failed, "no ring", "--buffer-size", "as found")
 	untraced(t, v.PID)
 	v.well(t)
@@ -284,10 +308,13 @@ func noRoomForRing(t *testing.T) string {
 
 func noProcesses(t *testing.T) string {
 	v := container{user: somebody}.onGPU(t, "odd")
-	limit(t, v.PID, unix.RLIMIT_NPROC, 1)
+	if answer := v.Ask(t, "n"); answer != "0" {
+		t.Fatalf("its limit of processes cannot be set: %s", answer)
+	}
 	said := refused(t, v.PID, session.Failed, "clone", "resource temporarily unavailable", "--nproc", "target  as found")
 	v.untouched(t)
-	return said + "; without the limit: " + relieved(t, v, unix.RLIMIT_NPROC)
+	v.Ask(t, "N")
+	return said + "; without the limit: " + v.attached(t, 1)
 }
 
 func noPids(t *testing.T) string {
@@ -304,10 +331,16 @@ func noPids(t *testing.T) string {
 	return said + "; without the limit: " + v.attached(t, 1)
 }
 
-// limit lowers a soft limit of a process.
+// limit sets a soft limit of a process.
 func limit(t *testing.T, pid, what int, to uint64) {
 	t.Helper()
-	if err := unix.Prlimit(pid, what, &unix.Rlimit{Cur: to, Max: unix.RLIM_INFINITY}, nil); err != nil {
+	var now unix.Rlimit
+	err := unix.Prlimit(pid, what, nil, &now)
+	if err == nil {
+		now.Cur = min(to, now.Max)
+		err = unix.Prlimit(pid, what, &now, nil)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }
@@ -335,7 +368,7 @@ func addressSpace(t *testing.T, pid int) uint64 {
 func shadowStack(t *testing.T) string {
 	v := victim.Start(t, "plain")
 	if _, ok := statusOf(v.PID, strconv.Itoa(v.PID))["x86_Thread_features"]; !ok {
-		cannot(t, "this kernel has no user shadow stacks; that they are seen: TestStatus of internal/target")
+		cannot(t, "this kernel has no user shadow stacks; that they are seen: TestParseStatus of internal/target")
 	}
 	cannot(t, "no program here is built to run with one")
 	return ""

@@ -53,19 +53,29 @@ func explainAccess(f *Failure) bool {
 	return false
 }
 
+// noTracing is the scope that even CAP_SYS_PTRACE does not help against.
+const noTracing = 3
+
 func denialCause(d *target.DeniedError) string {
 	switch {
+	case d.PtraceScope == noTracing:
+		return fmt.Sprintf("kernel.yama.ptrace_scope = %d: nobody may trace until the next boot", d.PtraceScope)
 	case d.PtraceScope > 0 && !d.SysPtrace:
 		return fmt.Sprintf("kernel.yama.ptrace_scope = %d and this user lacks CAP_SYS_PTRACE", d.PtraceScope)
 	case d.UID != d.Owner && !d.SysPtrace:
 		return fmt.Sprintf("it belongs to uid %d, and uid %d lacks CAP_SYS_PTRACE", d.Owner, d.UID)
 	case d.UserNS:
 		return "it lives in another user namespace"
+	case d.Undumpable && !d.SysPtrace:
+		return fmt.Sprintf("it is not dumpable (prctl(2), or it has changed its user), and uid %d lacks CAP_SYS_PTRACE", d.UID)
 	}
 	return fmt.Sprintf("the kernel refused to %s: %v", d.Op, d.Err)
 }
 
 func denialFix(d *target.DeniedError) string {
+	if d.PtraceScope == noTracing {
+		return "reboot with a lower scope: this one cannot be changed (Documentation/admin-guide/LSM/Yama.rst)"
+	}
 	if d.SysPtrace {
 		return "run this on the host, or with the capabilities of the target's container"
 	}
@@ -84,6 +94,9 @@ func explainProgram(f *Failure) bool {
 		return f.set(Unsuitable, bare(f.Err), "only x86-64 processes can be attached to")
 	case errors.Is(f.Err, target.ErrSeccomp):
 		return f.set(Unsuitable, bare(f.Err), "relax the seccomp profile of its container")
+	case errors.Is(f.Err, target.ErrNoProc):
+		return f.set(Unsuitable, "no /proc is mounted where it runs, and the payload sees the process's threads through that",
+			"mount one there: nsenter -m -p -t PID mount -t proc proc /proc")
 	case errors.Is(f.Err, target.ErrExec):
 		return f.set(Failed, "it has executed another program meanwhile", "run this again")
 	case errors.Is(f.Err, target.ErrLoading):
@@ -116,6 +129,9 @@ func explainInjection(f *Failure) bool {
 		return f.set(Failed, asleepCause(asleep), "run this again once it goes on: thaw its container, say, or let its vfork child or I/O end")
 	case errors.Is(f.Err, inject.ErrNoThread):
 		return f.set(Failed, bare(f.Err), "run this again; with --verbose it says which threads were tried")
+	case errors.As(f.Err, &load) && errors.Is(f.Err, inject.ErrNotStaged):
+		return f.set(Failed, fmt.Sprintf("its dynamic loader said: %s; and none of its folders takes an executable file", load.Text),
+			"let it have one of /dev/shm, /tmp, /run or /var/tmp that is writable and not noexec")
 	case errors.As(f.Err, &load):
 		return f.set(Failed, "its dynamic loader said: "+load.Text, "see the loader's words")
 	case errors.As(f.Err, &timeout):

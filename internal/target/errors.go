@@ -9,6 +9,7 @@ import (
 // the facts that were read; session adds cause and fix.
 var (
 	ErrProc        = errors.New("/proc shows another pid namespace")
+	ErrNoProc      = errors.New("no /proc in its root")
 	ErrGone        = errors.New("no such process")
 	ErrExec        = errors.New("the process has executed another program")
 	ErrDenied      = errors.New("permission denied")
@@ -57,6 +58,7 @@ type DeniedError struct {
 	PtraceScope int    // kernel.yama.ptrace_scope; -1: this kernel has none
 	UID, Owner  int    // ours, and the target's
 	SysPtrace   bool   // we have CAP_SYS_PTRACE in effect
+	Undumpable  bool   // its files in /proc belong to root, not to its user (proc(5))
 	UserNS      bool   // the target lives in another user namespace
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/moby/sys/capability"
@@ -24,6 +25,7 @@ type Target struct {
 	NSPID      []int // the pid from our namespace down to its own
 	UID        int
 
+	stack uint64 // where the program's stack begins: another one has it elsewhere
 	pidfd *os.File
 	mem   *os.File // of the address space at Open: reads 0 bytes after an exec
 	live  int      // a thread whose /proc files work: the leader may be a zombie
@@ -59,7 +61,7 @@ func (t *Target) identify() error {
 	if err != nil {
 		return fmt.Errorf("pid %d: %w", t.PID, err)
 	}
-	t.StartTicks, t.Comm = stat.StartTicks, stat.Comm
+	t.StartTicks, t.Comm, t.stack = stat.StartTicks, stat.Comm, stat.StackStart
 	if stat.Flags&flagKernelThread != 0 {
 		return fmt.Errorf("pid %d (%s): %w", t.PID, t.Comm, ErrKernel)
 	}
@@ -155,8 +157,13 @@ func (t *Target) Same() error {
 	if err != nil {
 		return t.explain("read the state", err)
 	}
-	if s, err := parseStat(b); err != nil || s.StartTicks != t.StartTicks {
+	s, err := parseStat(b)
+	if err != nil || s.StartTicks != t.StartTicks {
 		return fmt.Errorf("pid %d: %w", t.PID, ErrGone)
+	}
+	// Who shares its memory, a vfork child say, keeps that alive after an exec.
+	if s.StackStart != 0 && t.stack != 0 && s.StackStart != t.stack {
+		return fmt.Errorf("pid %d: %w", t.PID, ErrExec)
 	}
 	// An address space that was left, by exec or exit, reads 0 bytes anywhere.
 	var one [1]byte
@@ -211,10 +218,24 @@ func (t *Target) Denied(op string, err error) error {
 	if caps, cerr := capability.NewPid2(0); cerr == nil && caps.Load() == nil {
 		e.SysPtrace = caps.Get(capability.EFFECTIVE, capability.CAP_SYS_PTRACE)
 	}
+	e.Undumpable = e.Owner != 0 && ownerOf(t.taskPath("stat")) == 0
 	if link, rerr := os.Readlink(t.taskPath("ns/user")); rerr == nil && link != "" {
 		e.UserNS = !t.sameNamespace("user")
 	}
 	return e
+}
+
+// ownerOf is a file's; -1: not said.
+func ownerOf(path string) int {
+	info, err := os.Stat(path)
+	if err != nil {
+		return -1
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return -1
+	}
+	return int(st.Uid)
 }
 
 // PtraceScope is kernel.yama.ptrace_scope, or -1 where it does not exist.

@@ -26,13 +26,15 @@
 #define LISTINGS 3          /* a thread that ends may hide another from one of them */
 
 struct suspect {
-	int tid;
+	int tid;         /* as system calls have it */
+	int listed;      /* as /proc does: the same, unless it is an outer pid namespace's */
 	uint64_t cpu_ns; /* when first seen running, 0: not yet */
 	uint32_t ran;    /* times that its CPU clock has advanced by RAN_NS outside a handler */
 	uint32_t waited;
 };
 
 static struct suspect *suspects;
+static bool outer_proc; /* /proc shows an outer pid namespace */
 static uint8_t *seen; /* bitmap over thread ids, for one listing */
 static uint64_t stack[STACK_BYTES / 8];
 static const struct rtl_grace *ranges;
@@ -101,11 +103,11 @@ _Static_assert(CONTEXT_RIP == CONTEXT_RSP + 8, "read together");
 
 /* A running thread is perhaps in a signal handler above a raw function when it
  * blocks a signal that has a handler. */
-static bool perhaps_in_handler(int tid)
+static bool perhaps_in_handler(int listed)
 {
 	char buf[4096];
 
-	if (read_task_file(tid, "status", buf, sizeof buf) <= 0)
+	if (read_task_file(listed, "status", buf, sizeof buf) <= 0)
 		return false; /* gone: the caller will see */
 	const char *blocked = strstr(buf, "SigBlk:"), *caught = strstr(buf, "SigCgt:");
 	return !blocked || !caught || (strtoull(blocked + 7, NULL, 16) & strtoull(caught + 7, NULL, 16));
@@ -119,7 +121,7 @@ static enum where look_running(struct suspect *s)
 
 	if (!cpu_ns)
 		return GONE;
-	if (perhaps_in_handler(s->tid)) {
+	if (perhaps_in_handler(s->listed)) {
 		s->cpu_ns = 0;
 		return UNSURE;
 	}
@@ -138,7 +140,7 @@ static enum where look_running(struct suspect *s)
 static enum where look_thread(struct suspect *s, uint64_t handler_return)
 {
 	char buf[256];
-	long n = read_task_file(s->tid, "syscall", buf, sizeof buf);
+	long n = read_task_file(s->listed, "syscall", buf, sizeof buf);
 
 	if (n == -ENOENT || n == -ESRCH || n == 0)
 		return GONE;
@@ -178,6 +180,27 @@ static bool is_new(int tid)
 	return true;
 }
 
+static bool proc_is_outer(void)
+{
+	char self[16] = "";
+
+	return syscall(SYS_readlinkat, AT_FDCWD, "/proc/self", self, sizeof self - 1) > 0 && atoi(self) != syscall(SYS_getpid);
+}
+
+/* What system calls call a thread that /proc lists: the last number of its NSpid. */
+static int own_tid(int listed)
+{
+	char buf[4096], *line, *end;
+
+	if (!outer_proc)
+		return listed;
+	if (read_task_file(listed, "status", buf, sizeof buf) <= 0 || !(line = strstr(buf, "\nNSpid:")))
+		return 0; /* gone */
+	if ((end = strchr(line + 1, '\n')))
+		*end = 0;
+	return atoi(strrchr(line, '\t') + 1);
+}
+
 static long list_once(long count)
 {
 	_Alignas(8) char buf[8192];
@@ -188,11 +211,11 @@ static long list_once(long count)
 	while ((n = syscall(SYS_getdents64, fd, buf, sizeof buf)) > 0) {
 		for (long at = 0; at < n;) {
 			struct dirent64 *d = (struct dirent64 *)(buf + at);
-			int tid = atoi(d->name);
+			int listed = atoi(d->name), tid = listed ? own_tid(listed) : 0;
 
 			at += d->reclen;
 			if (count < THREADS_MAX && is_new(tid))
-				suspects[count++] = (struct suspect){.tid = tid};
+				suspects[count++] = (struct suspect){.tid = tid, .listed = listed};
 		}
 	}
 	sys_close((int)fd);
@@ -204,6 +227,7 @@ static long list_threads(void)
 {
 	long count = 0;
 
+	outer_proc = proc_is_outer();
 	for (int i = 0; i < LISTINGS && count >= 0; i++)
 		count = list_once(count);
 	forget_memory(seen, TIDS_MAX / 8);

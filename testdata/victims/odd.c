@@ -12,6 +12,7 @@
  *   ?  answer: rounds of work and harm noticed
  *   v  vfork a child that stays until the next letter; answer its status
  *   w  no memory may become executable any more (PR_SET_MDWE); answer errno
+ *   n  lower its limit of processes to 1 (RLIMIT_NPROC), N  raise it again; answer errno
  *   s  install the filters that were named (a GPU program cannot start with them)
  */
 #define _GNU_SOURCE
@@ -29,6 +30,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -156,6 +158,16 @@ static int filters(char **rules)
 	return failed;
 }
 
+static int limit_processes(int low)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NPROC, &r))
+		return -1;
+	r.rlim_cur = low ? 1 : r.rlim_max;
+	return setrlimit(RLIMIT_NPROC, &r);
+}
+
 static int vfork_until_told(void)
 {
 	int status = -1;
@@ -199,6 +211,8 @@ int main(int argc, char **argv)
 			printf("rounds %lu harm %lu\n", rounds, harm);
 		else if (c == 'v')
 			printf("%d\n", vfork_until_told());
+		else if (c == 'n' || c == 'N')
+			printf("%d\n", limit_processes(c == 'n') ? errno : 0);
 		else if (c == 'w')
 			printf("%d\n", prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0) ? errno : 0);
 		else if (c == 's')
