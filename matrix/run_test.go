@@ -7,9 +7,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
@@ -89,8 +92,10 @@ func (r *run) start(t *testing.T) {
 // wait returns the exit code; -1: killed.
 func (r *run) wait(t *testing.T) int {
 	t.Helper()
-	hung := time.AfterFunc(patience, func() { _ = r.cmd.Process.Kill() })
+	hung := time.AfterFunc(patience, func() { _ = r.cmd.Process.Signal(unix.SIGQUIT) }) // it says where it is
+	killed := time.AfterFunc(patience+10*time.Second, func() { _ = r.cmd.Process.Kill() })
 	_ = r.cmd.Wait()
+	killed.Stop()
 	if !hung.Stop() {
 		t.Errorf("the tool hung and was killed\n%s", r.stderr.String())
 	}
@@ -153,4 +158,14 @@ func library(t *testing.T, name string) []byte {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// lineOf is the rest of the first line that begins with a word.
+func lineOf(text, word string) string {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), word); ok {
+			return strings.TrimSpace(rest)
+		}
+	}
+	return ""
 }

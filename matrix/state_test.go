@@ -29,7 +29,6 @@ type stateReport struct {
 	v       *victim.Victim
 	health  victim.Health
 	reports []*inject.Report
-	refused int // attaches that found no thread to borrow
 }
 
 // injections alone have the state to themselves: the runtime's threads would

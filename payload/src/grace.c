@@ -16,7 +16,7 @@
 
 #define ROUND_NS (100 * NS_PER_US)
 #define ASK_AFTER_NS (40 * NS_PER_MS) /* a starved thread has had a turn by then; those left the tool stops */
-#define ANSWER_NS (100 * NS_PER_MS)   /* how long its answer is waited for */
+#define ANSWER_NS (500 * NS_PER_MS)   /* how long its answer is waited for: it may be starved, too */
 #define RAN_NS (50 * NS_PER_US)      /* CPU time in which a raw index function (some ns) has surely ended */
 #define STACK_BYTES (64 * 1024)
 #define CONTEXT_RSP (40 + 15 * 8)    /* in struct ucontext: uc_mcontext.gregs[REG_RSP] */
