@@ -16,7 +16,7 @@
 
 #define ROUND_NS (100 * NS_PER_US)
 #define ASK_AFTER_NS (40 * NS_PER_MS) /* a starved thread has had a turn by then; those left the tool stops */
-#define ANSWER_NS (500 * NS_PER_MS)   /* how long its answer is waited for: it may be starved, too */
+#define ASKED_ROUND_NS (10 * NS_PER_MS) /* between looks until its answer, which wakes us; it may be starved, too */
 #define RAN_NS (50 * NS_PER_US)      /* CPU time in which a raw index function (some ns) has surely ended */
 #define STACK_BYTES (64 * 1024)
 #define CONTEXT_RSP (40 + 15 * 8)    /* in struct ucontext: uc_mcontext.gregs[REG_RSP] */
@@ -265,13 +265,22 @@ static void ask(struct rtl_grace *block, uint32_t count)
 	futex_wake_shared(&block->ask_seq);
 }
 
-/* The tool has answered: drops whom it cleared. */
+static uint32_t verdict_on(const struct rtl_grace *block, int tid)
+{
+	for (uint32_t i = 0; i < block->count; i++)
+		if (block->tids[i] == (uint32_t)tid)
+			return block->verdicts[i];
+	return RTL_VERDICT_NONE;
+}
+
+/* The tool has answered: drops whom it cleared. However late, a verdict holds:
+ * whoever was outside after the patching stays so. */
 static uint32_t take_verdicts(struct rtl_grace *block, uint32_t count)
 {
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
-		uint32_t v = i < block->count ? block->verdicts[i] : RTL_VERDICT_NONE;
+		uint32_t v = verdict_on(block, suspects[i].tid);
 
 		if (v == RTL_VERDICT_OUTSIDE || v == RTL_VERDICT_GONE)
 			continue;
@@ -296,7 +305,8 @@ static int prepare(void)
 
 int grace_wait(struct rtl_grace *block, uint64_t timeout_ns, const uint32_t *cancel, uint32_t *left)
 {
-	uint64_t from = now_monotonic(), handler_return = restorer(), asked_at = 0;
+	uint64_t from = now_monotonic(), handler_return = restorer();
+	bool asked = false;
 	int err = prepare();
 
 	if (err)
@@ -309,14 +319,11 @@ int grace_wait(struct rtl_grace *block, uint64_t timeout_ns, const uint32_t *can
 	for (;;) {
 		uint64_t spent = now_monotonic() - from;
 
-		if (asked_at && answered(block)) {
+		if (asked && answered(block)) {
 			count = take_verdicts(block, (uint32_t)count);
-			asked_at = 0;
+			asked = false;
 		}
-		if (asked_at && spent - asked_at > ANSWER_NS)
-			asked_at = 0; /* a later answer no longer counts: the sequence has moved on */
-		if (!asked_at)
-			count = look_at_all((uint32_t)count, handler_return);
+		count = look_at_all((uint32_t)count, handler_return);
 		__atomic_store_n(&counters->grace_ns, spent, __ATOMIC_RELAXED);
 		*left = (uint32_t)count;
 		if (!count)
@@ -325,10 +332,10 @@ int grace_wait(struct rtl_grace *block, uint64_t timeout_ns, const uint32_t *can
 			return -ECANCELED;
 		if (spent > timeout_ns)
 			return -ETIMEDOUT;
-		if (!asked_at && spent > ASK_AFTER_NS) {
+		if (!asked && spent > ASK_AFTER_NS) {
 			ask(block, (uint32_t)count);
-			asked_at = spent;
+			asked = true;
 		}
-		futex_wait_shared(&block->answer_seq, block->answer_seq, ROUND_NS);
+		futex_wait_shared(&block->answer_seq, block->answer_seq, asked ? ASKED_ROUND_NS : ROUND_NS);
 	}
 }
