@@ -1,7 +1,9 @@
 package target
 
 import (
+	"bytes"
 	"debug/elf"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"os"
@@ -9,8 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// symbolsFileMax bounds the files whose symbol tables are read.
-const symbolsFileMax = 64 << 20
+const (
+	fileSectionsMax = 256
+	tableMax        = 8 << 20 // bytes, of symbols and of their names
+)
 
 // FileSymbol looks a symbol up in the symbol table of m's file. That is never
 // in memory, and has names that the dynamic one lacks: what older releases of
@@ -21,17 +25,54 @@ func (t *Target) FileSymbol(maps []Map, m Module, name string) (Addr, bool, erro
 		return 0, false, fmt.Errorf("file of %s: %w", m.Name, err)
 	}
 	defer f.Close()
-	file, err := elf.NewFile(io.NewSectionReader(f, 0, symbolsFileMax))
+	value, ok, err := fileSymbol(f, name)
 	if err != nil {
-		return 0, false, fmt.Errorf("file of %s: %w: %w", m.Name, ErrMalformed, err)
+		return 0, false, fmt.Errorf("file of %s: %w", m.Name, err)
 	}
-	symbols, err := file.Symbols()
-	if err != nil {
-		return 0, false, nil // stripped
+	return m.Base + Addr(value), ok, nil
+}
+
+// fileSymbol is not debug/elf's: that makes a string of every name, and a
+// hostile file has many long ones.
+func fileSymbol(r io.ReaderAt, name string) (uint64, bool, error) {
+	var h elf.Header64
+	if err := readStruct(r, 0, &h); err != nil {
+		return 0, false, err
 	}
-	for _, s := range symbols {
-		if s.Name == name && s.Section != elf.SHN_UNDEF {
-			return m.Base + Addr(s.Value), true, nil
+	if err := checkIdent(&h); err != nil {
+		return 0, false, err
+	}
+	if h.Shnum > fileSectionsMax || h.Shoff > sectionsMax || h.Shentsize != uint16(binary.Size(elf.Section64{})) {
+		return 0, false, fmt.Errorf("section headers: %w", ErrMalformed)
+	}
+	sections := make([]elf.Section64, h.Shnum)
+	if err := readStruct(r, Addr(h.Shoff), sections); err != nil {
+		return 0, false, err
+	}
+	for _, s := range sections {
+		if elf.SectionType(s.Type) == elf.SHT_SYMTAB && s.Link < uint32(len(sections)) {
+			return searchTable(r, s, sections[s.Link], name)
+		}
+	}
+	return 0, false, nil // stripped
+}
+
+func searchTable(r io.ReaderAt, symbols, strings elf.Section64, name string) (uint64, bool, error) {
+	if symbols.Size > tableMax || strings.Size > tableMax {
+		return 0, false, fmt.Errorf("symbol table: %w", ErrMalformed)
+	}
+	table := make([]elf.Sym64, symbols.Size/elf.Sym64Size)
+	names := make([]byte, strings.Size)
+	if err := readStruct(r, Addr(symbols.Off), table); err != nil {
+		return 0, false, err
+	}
+	if _, err := r.ReadAt(names, int64(strings.Off)); err != nil {
+		return 0, false, err
+	}
+	wanted := append([]byte(name), 0)
+	for _, s := range table {
+		if uint64(s.Name) < strings.Size && bytes.HasPrefix(names[s.Name:], wanted) && elf.SectionIndex(s.Shndx) != elf.SHN_UNDEF {
+			return s.Value, true, nil
 		}
 	}
 	return 0, false, nil
@@ -44,7 +85,11 @@ func (t *Target) openMapped(maps []Map, at Addr) (*os.File, error) {
 	if !ok || m.Inode == 0 {
 		return nil, fmt.Errorf("no file at %#x: %w", at, ErrMalformed)
 	}
-	f, err := os.Open(fmt.Sprintf("/proc/%d/map_files/%x-%x", t.PID, uint64(m.Start), uint64(m.End)))
+	link := fmt.Sprintf("/proc/%d/map_files/%x-%x", t.PID, uint64(m.Start), uint64(m.End))
+	if info, err := os.Stat(link); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file: %w", m.Path, ErrMalformed)
+	}
+	f, err := os.Open(link)
 	if err == nil {
 		return f, nil
 	}
