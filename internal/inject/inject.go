@@ -88,6 +88,9 @@ func (r Request) check() error {
 	return nil
 }
 
+// exitPatience is how long a target that has begun to end may take.
+const exitPatience = 2 * time.Second
+
 // Inject runs r in t. On an error the target is as it was, unless the error
 // contains a RemainsError. The error may be a TimeoutError, a LoadError, a
 // BootError, one of package target's, or ctx's.
@@ -105,7 +108,7 @@ func Inject(ctx context.Context, t *target.Target, tr *ptrace.Tracer, r Request)
 	err = s.run(ctx, rep)
 	if err != nil {
 		err = errors.Join(err, s.undo.run())
-		if gone := t.Same(); gone != nil && !errors.Is(err, target.ErrGone) && !errors.Is(err, target.ErrExec) {
+		if gone := t.Departure(exitPatience); gone != nil && !errors.Is(err, target.ErrGone) && !errors.Is(err, target.ErrExec) {
 			err = fmt.Errorf("%w: %v", gone, err)
 		}
 	}

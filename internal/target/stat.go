@@ -7,6 +7,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // procFileMax bounds what is read of any file of /proc but maps.
@@ -32,7 +34,14 @@ type Stat struct {
 	CPU        int    // field 39: last run on; -1: not said
 }
 
-const flagKernelThread = 0x00200000 // PF_KTHREAD
+// <linux/sched.h>
+const (
+	flagExiting      = 0x00000004 // PF_EXITING
+	flagKernelThread = 0x00200000 // PF_KTHREAD
+)
+
+// killed is SIGKILL among pending signals.
+const killed = 1 << (unix.SIGKILL - 1)
 
 func parseStat(b []byte) (Stat, error) {
 	open, shut := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')

@@ -188,6 +188,34 @@ func (t *Target) left() error {
 	return fmt.Errorf("pid %d: %w", t.PID, ErrGone)
 }
 
+// Departure is Same, once a process that is on its way out has left, at the
+// latest after patience: its threads end one by one, and their memory last.
+func (t *Target) Departure(patience time.Duration) error {
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		if err := t.Same(); err != nil || time.Now().After(deadline) || !t.ending() {
+			return err
+		}
+	}
+}
+
+// ending: a thread is being killed, as at an exit or exec all others are, or
+// the one that we look through is on its way out.
+func (t *Target) ending() bool {
+	if s, err := t.ThreadStat(t.live); err != nil || s.Flags&flagExiting != 0 {
+		return true
+	}
+	tids, err := t.Threads()
+	if err != nil {
+		return true
+	}
+	for _, tid := range tids {
+		if s, err := t.ThreadStatus(tid); err == nil && s.Pending&killed != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // LiveThread is a thread whose files in /proc can be read.
 func (t *Target) LiveThread() int { return t.live }
 
