@@ -58,9 +58,18 @@ test: generated lint exports test-payload test-go test-matrix
 test-go: tool simulator workloads victims
 	go test -race -count=1 -p 1 -timeout 20m $(GO_PACKAGES)
 
+# Root file systems of other Debian releases. A release that the mirror does not
+# have leaves out its cases, by name.
+ROOTS := $(BUILD)/roots
+.PHONY: roots
+roots: $(DEPS)
+	-@scripts/make-root $(ROOTS)/trixie trixie libhsa-runtime64-1
+	-@scripts/make-root $(ROOTS)/sid sid libhsa-runtime64-1
+	-@scripts/make-root $(ROOTS)/bullseye bullseye libc6-dev
+
 # The 63 cases in which a target must be unharmed; test-matrix is the short form.
 .PHONY: matrix test-matrix
-matrix: tool fault-tool simulator workloads victims
+matrix: roots tool fault-tool simulator workloads victims
 	cd matrix && go test -count=1 -timeout 4h
 test-matrix: tool fault-tool simulator workloads victims
 	cd matrix && go test -race -count=1 -short -timeout 30m
@@ -109,4 +118,4 @@ soak: tool simulator workloads
 
 .PHONY: clean
 clean:
-	rm -rf $(BUILD) payload/dist/*.so internal/inject/dist/*.bin
+	rm -rf --one-file-system $(BUILD) payload/dist/*.so internal/inject/dist/*.bin
