@@ -17,6 +17,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/report"
+	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/internal/target/victim"
 )
@@ -50,12 +51,19 @@ func (s *said) String() string {
 }
 
 // record attaches to a process with the tool, and returns when it has ended.
+// On a starved machine the victim may launch nothing in so short a time: then
+// for longer.
 func record(t *testing.T, pid int, args ...string) *run {
 	t.Helper()
 	r := recording(t, "rtl-attach", pid, args...)
-	r.wait(t)
+	if r.wait(t) == nothingSeen {
+		r = recording(t, "rtl-attach", pid, append(args, "-d", "5s")...)
+		r.wait(t)
+	}
 	return r
 }
+
+const nothingSeen = int(session.NothingSeen)
 
 // recording starts a tool that attaches.
 func recording(t *testing.T, tool string, pid int, args ...string) *run {

@@ -25,7 +25,7 @@ type Request struct {
 	Env         []byte      // handed to the entry as (const void *, uint64_t)
 
 	StopTimeout  time.Duration // for a thread to stop; then another is tried (20 ms)
-	MapTimeout   time.Duration // for the mappings to appear: the thread runs again, if it gets a CPU (1 s)
+	MapTimeout   time.Duration // for the mappings to appear: the thread runs again, if it gets a CPU (5 s)
 	BootTimeout  time.Duration // for the bootstrap thread to answer: it is one of many that want a CPU (5 s)
 	LoadTimeout  time.Duration // for dlopen (10 s)
 	EntryTimeout time.Duration // for the entry to return (30 s)
@@ -61,7 +61,7 @@ func (r Request) withDefaults() Request {
 		by time.Duration
 	}{
 		{&r.StopTimeout, 20 * time.Millisecond},
-		{&r.MapTimeout, time.Second},
+		{&r.MapTimeout, 5 * time.Second},
 		{&r.BootTimeout, 5 * time.Second},
 		{&r.LoadTimeout, 10 * time.Second},
 		{&r.EntryTimeout, 30 * time.Second},

@@ -29,6 +29,8 @@ func explainAccess(f *Failure) bool {
 			fmt.Sprintf("quit %s, then run this again", traced.Name))
 	case errors.As(f.Err, &denied):
 		return f.set(NotPermitted, denialCause(denied), denialFix(denied))
+	case errors.As(f.Err, &busy) && busy.Holder == 0:
+		return f.set(NotPermitted, "another rtl-attach works on it", "wait for it, then run this again")
 	case errors.As(f.Err, &busy):
 		return f.set(NotPermitted, fmt.Sprintf("another rtl-attach (pid %d) works on it", busy.Holder),
 			fmt.Sprintf("wait for it, or end its session: rtl-attach detach %d", busy.PID))
