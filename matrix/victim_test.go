@@ -103,15 +103,16 @@ func residueOf(t *testing.T, pid int) (r residue) {
 	return r
 }
 
-// liveThread is one through which a process's memory can be looked at: a leader
-// may have ended.
+// liveThread is one through which a process's memory can be looked at: the
+// leader, unless it has ended.
 func liveThread(pid int) string {
-	for _, tid := range threadsOf(pid) {
-		if !strings.HasPrefix(statusOf(pid, tid)["State"], "Z") {
+	leader := strconv.Itoa(pid)
+	for _, tid := range append([]string{leader}, threadsOf(pid)...) {
+		if state := statusOf(pid, tid)["State"]; state != "" && !strings.HasPrefix(state, "Z") {
 			return tid
 		}
 	}
-	return strconv.Itoa(pid)
+	return leader
 }
 
 func (r *residue) note(f []string, payloads map[string]bool) {
