@@ -8,8 +8,10 @@ export BUILD := $(CURDIR)/build
 export RTL_BUILD := $(BUILD)
 export CGO_ENABLED := 1
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-PACKAGES := gcc g++ libc6-dev libhsa-runtime-dev libamdhip64-dev libdrm-dev hipcc clang-15 lld-15 sqlite3 gdb
+PACKAGES := gcc g++ libc6-dev libhsa-runtime-dev libamdhip64-dev libdrm-dev hipcc clang-15 lld-15 sqlite3 gdb \
+	strace musl-tools debootstrap libjemalloc2 libtcmalloc-minimal4
 GO_PACKAGES := ./cmd/... ./internal/... ./payload/... ./scripts/... ./tracedb/... ./test/...
+GO_LINTED := $(GO_PACKAGES) ./matrix/...
 
 .PHONY: all
 all: tool payload simulator workloads
@@ -23,7 +25,7 @@ $(DEPS): Makefile scripts/install-packages
 	@scripts/install-packages $(PACKAGES)
 	@touch $@
 
-.PHONY: payload bootstrap simulator workloads victims tool
+.PHONY: payload bootstrap simulator workloads victims tool fault-tool
 payload: $(DEPS)
 	@$(MAKE) --no-print-directory -C payload
 bootstrap: $(DEPS)
@@ -36,6 +38,9 @@ victims: $(DEPS)
 	@$(MAKE) --no-print-directory -C testdata/victims
 tool: payload bootstrap
 	go build -ldflags "-X main.version=$(VERSION)" -o $(BUILD)/rtl-attach ./cmd/rtl-attach
+# The same, dying or stopping at a point of a test's choice.
+fault-tool: payload bootstrap
+	@go build -tags rtlfault -o $(BUILD)/rtl-attach-fault ./cmd/rtl-attach
 
 # --- the main job ---------------------------------------------------------
 
@@ -46,12 +51,28 @@ demo: tool simulator workloads
 # --- checks ---------------------------------------------------------------
 
 .PHONY: test
-test: generated lint exports test-payload test-go
+test: generated lint exports test-payload test-go test-matrix
 
 .PHONY: test-go
 # One package at a time: two cores are few for targets, simulators and tools.
 test-go: tool simulator workloads victims
 	go test -race -count=1 -p 1 -timeout 20m $(GO_PACKAGES)
+
+# Root file systems of other Debian releases. A release that the mirror does not
+# have leaves out its cases, by name.
+ROOTS := $(BUILD)/roots
+.PHONY: roots
+roots: $(DEPS)
+	-@scripts/make-root $(ROOTS)/trixie trixie libhsa-runtime64-1
+	-@scripts/make-root $(ROOTS)/sid sid libhsa-runtime64-1
+	-@scripts/make-root $(ROOTS)/bullseye bullseye libc6-dev
+
+# The 63 cases in which a target must be unharmed; test-matrix is the short form.
+.PHONY: matrix test-matrix
+matrix: roots tool fault-tool simulator workloads victims
+	cd matrix && go test -count=1 -timeout 4h
+test-matrix: tool fault-tool simulator workloads victims
+	cd matrix && go test -race -count=1 -short -timeout 30m
 
 # The payload's units under the sanitizers.
 .PHONY: test-payload
@@ -66,8 +87,9 @@ generated: payload bootstrap
 .PHONY: lint
 lint: payload bootstrap
 	@scripts/check-format
-	go vet $(GO_PACKAGES)
-	go tool staticcheck $(GO_PACKAGES)
+	go vet $(GO_LINTED)
+	go tool staticcheck $(GO_LINTED)
+	go vet -tags rtlfault ./cmd/...
 
 # The payload's exports, its needs and its size.
 .PHONY: exports
@@ -96,4 +118,4 @@ soak: tool simulator workloads
 
 .PHONY: clean
 clean:
-	rm -rf $(BUILD) payload/dist/*.so internal/inject/dist/*.bin
+	rm -rf --one-file-system $(BUILD) payload/dist/*.so internal/inject/dist/*.bin

@@ -80,7 +80,7 @@ var Keys = []Key{
 	},
 	{
 		Name: GraceTimeout, Field: "grace_timeout_ms", Kind: Number,
-		Default: 2000, Min: 1, Max: 10 * minuteMS,
+		Default: 5000, Min: 1, Max: 10 * minuteMS,
 		Doc: "threads may take this long to leave the raw index functions",
 	},
 	{

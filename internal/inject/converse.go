@@ -140,18 +140,31 @@ func (s *surgery) load(ctx context.Context, k *talk, rep *Report) error {
 	}
 	err := s.dlopen(ctx, k, path)
 	if s.r.LibraryPath == "" {
-		for _, dir := range stageDirs {
-			if !fileRefused(err) {
-				break
-			}
-			err = s.loadStaged(ctx, k, dir, rep)
-		}
+		err = s.loadElsewhere(ctx, k, rep, err)
 	}
 	if err != nil {
 		return err
 	}
 	rep.LibraryHandle = k.s.Handle
 	return at(PointLoaded)
+}
+
+// loadElsewhere tries the staging directories for as long as it is the file that
+// is refused, and returns all that was said when none will do.
+func (s *surgery) loadElsewhere(ctx context.Context, k *talk, rep *Report, refusal error) error {
+	err := refusal
+	for _, dir := range stageDirs {
+		if !fileRefused(err) {
+			return err
+		}
+		if err = s.loadStaged(ctx, k, dir, rep); err != nil {
+			refusal = errors.Join(refusal, err)
+		}
+	}
+	if fileRefused(err) {
+		return refusal
+	}
+	return err
 }
 
 func (s *surgery) dlopen(ctx context.Context, k *talk, path string) error {

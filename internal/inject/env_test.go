@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/internal/target/victim"
 )
 
@@ -132,25 +131,6 @@ func TestNoMoreThreads(t *testing.T) {
 	v.AsBefore(t, before)
 }
 
-// TestLoaderLocked: 6: a constructor of the target's holds the loader's lock.
-func TestLoaderLocked(t *testing.T) {
-	cmd := exec.Command(victim.Path(t, "plain"))
-	cmd.Env = append(os.Environ(), "RTL_SLOW="+victim.Path(t, "slow.so"))
-	v := victim.Run(t, cmd)
-	before := v.Inventory(t)
-	v.Ask(t, "d") // a thread that sits in dlopen for 3 s
-	r := Request{Library: payload(t, "payload.so"), Entry: "rtl_attach", LoadTimeout: 200 * time.Millisecond}
-	_, err := Inject(context.Background(), open(t, v), tracer(t), r)
-	var late *TimeoutError
-	if !errors.As(err, &late) || !strings.Contains(err.Error(), "load the payload") {
-		t.Fatalf("error %v, want a time-out", err)
-	}
-	r.LoadTimeout = 10 * time.Second // waits for the lock
-	inject(t, v, tracer(t), r)
-	v.AsBefore(t, before)
-	v.Ask(t, "?")
-}
-
 // TestLibcReplaced: 53: an upgrade has removed the file that is mapped.
 func TestLibcReplaced(t *testing.T) {
 	dir := t.TempDir()
@@ -177,33 +157,4 @@ func TestLibcReplaced(t *testing.T) {
 	}
 	inject(t, v, tracer(t), Request{Library: payload(t, "payload.so"), Entry: "rtl_attach"})
 	v.Unharmed(t)
-}
-
-// TestTwoTools: 36: the lock of package target is what keeps them apart; even
-// without it, neither harms the target.
-func TestTwoTools(t *testing.T) {
-	v := victim.Start(t, "busy")
-	before := v.Inventory(t)
-	lib := payload(t, "payload.so")
-	results := make(chan error)
-	for range 2 {
-		tg, tr := open(t, v), tracer(t)
-		go func() {
-			var err error
-			for range 20 {
-				_, e := Inject(context.Background(), tg, tr, Request{Library: lib, Entry: "rtl_attach"})
-				if e != nil && !errors.Is(e, target.ErrTraced) && !errors.Is(e, errTaken) { // by the other one
-					err = errors.Join(err, e)
-				}
-			}
-			results <- err
-		}()
-	}
-	for range 2 {
-		if err := <-results; err != nil {
-			t.Error(err)
-		}
-	}
-	v.Unharmed(t)
-	v.AsBefore(t, before)
 }

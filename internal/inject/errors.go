@@ -43,6 +43,16 @@ func (e *BootError) Error() string { return fmt.Sprintf("%s in the target: %v", 
 
 func (e *BootError) Unwrap() error { return e.Err }
 
+// DiedError: the target ended when it was to do a step.
+type DiedError struct {
+	Step string
+	Err  error
+}
+
+func (e *DiedError) Error() string { return fmt.Sprintf("%s: %v", e.Step, e.Err) }
+
+func (e *DiedError) Unwrap() error { return e.Err }
+
 // RemainsError: something of ours is still in the target.
 type RemainsError struct {
 	What string

@@ -25,8 +25,8 @@ type Request struct {
 	Env         []byte      // handed to the entry as (const void *, uint64_t)
 
 	StopTimeout  time.Duration // for a thread to stop; then another is tried (20 ms)
-	MapTimeout   time.Duration // for the mappings to appear: the thread runs again, if it gets a CPU (1 s)
-	BootTimeout  time.Duration // for the bootstrap thread to answer (1 s)
+	MapTimeout   time.Duration // for the mappings to appear: the thread runs again, if it gets a CPU (5 s)
+	BootTimeout  time.Duration // for the bootstrap thread to answer: it is one of many that want a CPU (5 s)
 	LoadTimeout  time.Duration // for dlopen (10 s)
 	EntryTimeout time.Duration // for the entry to return (30 s)
 	IdleTimeout  time.Duration // the bootstrap leaves when it hears nothing for this long (2 s)
@@ -61,8 +61,8 @@ func (r Request) withDefaults() Request {
 		by time.Duration
 	}{
 		{&r.StopTimeout, 20 * time.Millisecond},
-		{&r.MapTimeout, time.Second},
-		{&r.BootTimeout, time.Second},
+		{&r.MapTimeout, 5 * time.Second},
+		{&r.BootTimeout, 5 * time.Second},
 		{&r.LoadTimeout, 10 * time.Second},
 		{&r.EntryTimeout, 30 * time.Second},
 		{&r.IdleTimeout, 2 * time.Second},
@@ -88,6 +88,9 @@ func (r Request) check() error {
 	return nil
 }
 
+// exitPatience is how long a target that has begun to end may take.
+const exitPatience = 2 * time.Second
+
 // Inject runs r in t. On an error the target is as it was, unless the error
 // contains a RemainsError. The error may be a TimeoutError, a LoadError, a
 // BootError, one of package target's, or ctx's.
@@ -105,7 +108,7 @@ func Inject(ctx context.Context, t *target.Target, tr *ptrace.Tracer, r Request)
 	err = s.run(ctx, rep)
 	if err != nil {
 		err = errors.Join(err, s.undo.run())
-		if gone := t.Same(); gone != nil && !errors.Is(err, target.ErrGone) && !errors.Is(err, target.ErrExec) {
+		if gone := t.Departure(exitPatience); gone != nil && !errors.Is(err, target.ErrGone) && !errors.Is(err, target.ErrExec) {
 			err = fmt.Errorf("%w: %v", gone, err)
 		}
 	}

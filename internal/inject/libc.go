@@ -60,7 +60,7 @@ func findLibc(t *target.Target, maps []target.Map) (*libc, error) {
 			return nil, fmt.Errorf("no %s in the C library of pid %d: %w", name, t.PID, target.ErrLibc)
 		}
 	}
-	if err := l.layout(t, homes); err != nil {
+	if err := l.layout(t, maps, homes); err != nil {
 		return nil, err
 	}
 	return l, l.gadgets(t, maps, homes)
@@ -93,7 +93,7 @@ func find(homes []target.Module, name string) (target.Addr, error) {
 
 // layout reads the descriptors that glibc keeps for libthread_db: each is
 // three 32-bit words, size in bits, count, offset in bytes.
-func (l *libc) layout(t *target.Target, homes []target.Module) error {
+func (l *libc) layout(t *target.Target, maps []target.Map, homes []target.Module) error {
 	for _, d := range []struct {
 		name string
 		to   *uint64
@@ -102,7 +102,7 @@ func (l *libc) layout(t *target.Target, homes []target.Module) error {
 		{"_thread_db_link_map_l_tls_offset", &l.tlsOffset},
 		{"_thread_db_link_map_l_tls_modid", &l.tlsModID},
 	} {
-		a, err := find(homes, d.name)
+		a, err := descriptor(t, maps, homes, d.name)
 		if err != nil || a == 0 {
 			return fmt.Errorf("no %s in the C library of pid %d: %w", d.name, t.PID, orLibc(err))
 		}
@@ -112,7 +112,7 @@ func (l *libc) layout(t *target.Target, homes []target.Module) error {
 		}
 		*d.to = uint64(offset)
 	}
-	a, err := find(homes, "_thread_db_sizeof_pthread")
+	a, err := descriptor(t, maps, homes, "_thread_db_sizeof_pthread")
 	if err != nil || a == 0 {
 		return fmt.Errorf("size of struct pthread in pid %d: %w", t.PID, orLibc(err))
 	}
@@ -121,13 +121,37 @@ func (l *libc) layout(t *target.Target, homes []target.Module) error {
 		return fmt.Errorf("size of struct pthread in pid %d is %d: %w", t.PID, size, orLibc(err))
 	}
 	l.pthreadSize = uint64(size)
-	if a, err := find(l.modules, "__rseq_offset"); err == nil && a != 0 {
-		v, err := t.Uint64(a)
-		if err != nil {
-			return err
-		}
-		l.rseqOffset, l.rseqKnown = int64(v), true
+	return l.rseq(t)
+}
+
+// descriptor finds one of libthread_db's: before glibc 2.34 they are in the
+// symbol table of libpthread's file only, which distributions keep for that.
+func descriptor(t *target.Target, maps []target.Map, homes []target.Module, name string) (target.Addr, error) {
+	if a, err := find(homes, name); err != nil || a != 0 {
+		return a, err
 	}
+	for _, m := range homes {
+		if !strings.HasPrefix(path.Base(m.Name), "libpthread") {
+			continue
+		}
+		if a, ok, err := t.FileSymbol(maps, m, name); err != nil || ok {
+			return a, err
+		}
+	}
+	return 0, nil
+}
+
+// rseq finds where glibc registers it, from 2.35 on.
+func (l *libc) rseq(t *target.Target) error {
+	a, err := find(l.modules, "__rseq_offset")
+	if err != nil || a == 0 {
+		return nil
+	}
+	v, err := t.Uint64(a)
+	if err != nil {
+		return err
+	}
+	l.rseqOffset, l.rseqKnown = int64(v), true
 	return nil
 }
 

@@ -23,19 +23,20 @@ var stageDirs = []string{"/dev/shm", "/tmp", "/run", "/var/tmp"}
 func fileRefused(err error) bool {
 	var refused *LoadError
 	if !errors.As(err, &refused) {
-		return errors.Is(err, errNotStaged)
+		return errors.Is(err, ErrNotStaged)
 	}
 	return strings.Contains(refused.Text, "failed to map segment") ||
 		strings.Contains(refused.Text, "cannot open shared object file")
 }
 
-var errNotStaged = errors.New("cannot write a file there")
+// ErrNotStaged: no directory of the target's takes a file that can be executed.
+var ErrNotStaged = errors.New("cannot put an executable file there")
 
 // loadStaged loads the payload from a file in dir, which is gone afterwards.
 func (s *surgery) loadStaged(ctx context.Context, k *talk, dir string, rep *Report) error {
 	f, err := stage(s.t, dir, fmt.Sprintf(".rtl-payload-%016x.so", s.nonce), s.r.Library)
 	if err != nil {
-		return fmt.Errorf("stage the payload in %s of pid %d: %w: %w", dir, s.t.PID, errNotStaged, err)
+		return fmt.Errorf("stage the payload in %s of pid %d: %w: %w", dir, s.t.PID, ErrNotStaged, err)
 	}
 	defer f.remove()
 	name := filepath.Join(dir, f.name)
@@ -68,6 +69,12 @@ func stage(t *target.Target, dir, name string, content []byte) (*staged, error) 
 		return nil, err
 	}
 	s := &staged{dir: fd, name: name}
+	// glibc's loader would notice only when it has mapped half of the file, and leave that.
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err == nil && fs.Flags&unix.ST_NOEXEC != 0 {
+		_ = unix.Close(fd)
+		return nil, errors.New("it is mounted noexec")
+	}
 	out, err := unix.Openat(fd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o700)
 	if err != nil {
 		_ = unix.Close(fd)

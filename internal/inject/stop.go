@@ -134,7 +134,7 @@ func (v *visitor) noteThread(cand candidate) error {
 	}
 	words := unsafe.Slice((*byte)(unsafe.Pointer(&v.words)), unsafe.Sizeof(v.words))
 	if err := v.peek(v.bootAt, words); err != nil || v.words != [2]uint64{bootMagic, v.nonce} {
-		return fmt.Errorf("mapping at %#x: %w", v.bootAt, errTaken)
+		return fmt.Errorf("mapping at %#x: %w", v.bootAt, ErrTaken)
 	}
 	v.words[0] = uint64(cand.nstid)
 	if err := v.poke(v.bootAt+armedOffset, words[:4]); err != nil {
@@ -143,4 +143,5 @@ func (v *visitor) noteThread(cand candidate) error {
 	return nil
 }
 
-var errTaken = errors.New("another tool has taken us for dead and freed it")
+// ErrTaken: we were stopped for so long that another tool took us for dead.
+var ErrTaken = errors.New("another tool has taken us for dead and freed it")

@@ -81,9 +81,12 @@ func (k *talk) ask(ctx context.Context, command uint32, step string, patience ti
 			return 0, fmt.Errorf("%s: %w", step, err)
 		}
 		if err := k.t.Same(); err != nil {
-			return 0, fmt.Errorf("%s: %w", step, err)
+			return 0, &DiedError{Step: step, Err: err}
 		}
 		if k.left() {
+			if atomic.LoadUint32(&k.s.Answer_seq) == seq { // we were asleep for long
+				return k.s.Result, nil
+			}
 			return 0, fmt.Errorf("%s: %w", step, ErrLeft)
 		}
 		if time.Since(begin) > patience {

@@ -98,5 +98,8 @@ func (v *visitor) visit(stop string, pts points, calls []call) error {
 			v.maps = maps
 		}
 	}
+	if err := v.t.Asleep(); err != nil {
+		return err
+	}
 	return fmt.Errorf("pid %d: %w: %w", v.t.PID, ErrNoThread, why)
 }

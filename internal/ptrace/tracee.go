@@ -195,7 +195,7 @@ func (c *Tracee) ReadXState() ([]byte, error) {
 		return nil, err
 	}
 	c.xlen = int(c.iov.Len)
-	return c.xstate[:c.xlen], nil
+	return withoutTiles(c.xstate[:c.xlen]), nil
 }
 
 // ReadMask reads the mask of blocked signals into c.Mask. For a thread in

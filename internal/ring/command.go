@@ -13,6 +13,9 @@ import (
 // entry points can still be called by ptrace.
 var ErrNoAnswer = errors.New("no answer from the control thread")
 
+// gonePeriod is how soon a command notices that nobody is there to answer it.
+const gonePeriod = 50 * time.Millisecond
+
 // A CommandError is an answered command that failed.
 type CommandError struct {
 	Errno unix.Errno
@@ -27,6 +30,9 @@ func (e *CommandError) Error() string {
 }
 
 func (e *CommandError) Unwrap() error { return e.Errno }
+
+// GiveUpWhen makes commands end without an answer once gone is closed.
+func (c *Control) GiveUpWhen(gone <-chan struct{}) { c.gone = gone }
 
 // Ping asks for nothing but an answer.
 func (c *Control) Ping(timeout time.Duration) error {
@@ -71,7 +77,12 @@ func (c *Control) command(cmd Command, argument uint32, env []byte, timeout time
 		if left <= 0 {
 			return fmt.Errorf("%w within %v", ErrNoAnswer, timeout)
 		}
-		sleepOn(&c.shared.AnswerSeq, answered, left)
+		sleepOn(&c.shared.AnswerSeq, answered, min(left, gonePeriod))
+		select {
+		case <-c.gone:
+			return fmt.Errorf("%w: its process is gone", ErrNoAnswer)
+		default:
+		}
 	}
 	if errno := errnoOf(atomic.LoadInt32(&c.shared.Result)); errno != 0 {
 		return &CommandError{Errno: errno, Text: c.errorText()}

@@ -24,6 +24,7 @@ type Control struct {
 	counters *Counters
 
 	mailbox sync.Mutex // one command at a time
+	gone    <-chan struct{}
 }
 
 // OpenControl maps a control block and checks its identity. f can be closed afterwards.

@@ -51,6 +51,8 @@ func (r *recording) take(c *ring.Control) error {
 		return err
 	}
 	r.control, r.held = c, held
+	c.GiveUpWhen(r.gone)
+	at(PointTaken)
 	r.background.Go(r.beat)
 	return nil
 }
@@ -109,6 +111,9 @@ func (r *recording) settle() (ring.State, error) {
 	for deadline := time.Now().Add(answerTimeout); time.Now().Before(deadline); {
 		if state != ring.StateArming && state != ring.StateDraining {
 			return state, nil
+		}
+		if err := r.target.Same(); err != nil {
+			return state, err
 		}
 		r.witness.answer(r.control)
 		state = r.control.WaitState(state, settlePeriod)
@@ -186,6 +191,9 @@ func (r *recording) arm(ctx context.Context, env []byte) error {
 	err := r.control.Reattach(env, answerTimeout)
 	close(stop)
 	<-stopped
+	if gone := r.target.Same(); errors.Is(err, ring.ErrNoAnswer) && gone != nil {
+		return fmt.Errorf("%w: %w", gone, err)
+	}
 	return err
 }
 

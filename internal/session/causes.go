@@ -19,6 +19,7 @@ func explainAccess(f *Failure) bool {
 		traced *target.TracedError
 		denied *target.DeniedError
 		busy   *target.BusyError
+		died   *inject.DiedError
 	)
 	switch {
 	case errors.As(f.Err, &traced) && traced.Tracer == 0:
@@ -28,11 +29,22 @@ func explainAccess(f *Failure) bool {
 			fmt.Sprintf("quit %s, then run this again", traced.Name))
 	case errors.As(f.Err, &denied):
 		return f.set(NotPermitted, denialCause(denied), denialFix(denied))
+	case errors.As(f.Err, &busy) && busy.Holder == 0:
+		return f.set(NotPermitted, "another rtl-attach works on it", "wait for it, then run this again")
 	case errors.As(f.Err, &busy):
 		return f.set(NotPermitted, fmt.Sprintf("another rtl-attach (pid %d) works on it", busy.Holder),
 			fmt.Sprintf("wait for it, or end its session: rtl-attach detach %d", busy.PID))
 	case errors.Is(f.Err, ring.ErrHeld):
 		return f.set(NotPermitted, "another recorder holds it", "end that session with `rtl-attach detach`, then run this again")
+	case errors.As(f.Err, &died) && errors.Is(f.Err, target.ErrGone):
+		return f.set(TargetExited, "no process has this pid (any more): it ended when it was to "+died.Step,
+			"if it crashed there (dmesg says so), please report it; else look for the server's present pid")
+	case errors.Is(f.Err, target.ErrProc):
+		return f.set(NotPermitted, "the /proc that is mounted here is of another pid namespace than this process",
+			"mount the one of this namespace (mount -t proc proc /proc), or run this where the /proc comes from")
+	case errors.Is(f.Err, target.ErrGone) && f.Target == untouched && target.InContainer():
+		return f.set(NotPermitted, "no process has this pid (any more) in this container's pid namespace",
+			"give the pid that it has in here, or run this on the host")
 	case errors.Is(f.Err, target.ErrGone):
 		return f.set(NotPermitted, "no process has this pid (any more)", "look for the server's present pid")
 	case errors.Is(f.Err, target.ErrZombie):
@@ -43,19 +55,29 @@ func explainAccess(f *Failure) bool {
 	return false
 }
 
+// noTracing is the scope that even CAP_SYS_PTRACE does not help against.
+const noTracing = 3
+
 func denialCause(d *target.DeniedError) string {
 	switch {
+	case d.PtraceScope == noTracing:
+		return fmt.Sprintf("kernel.yama.ptrace_scope = %d: nobody may trace until the next boot", d.PtraceScope)
 	case d.PtraceScope > 0 && !d.SysPtrace:
 		return fmt.Sprintf("kernel.yama.ptrace_scope = %d and this user lacks CAP_SYS_PTRACE", d.PtraceScope)
 	case d.UID != d.Owner && !d.SysPtrace:
 		return fmt.Sprintf("it belongs to uid %d, and uid %d lacks CAP_SYS_PTRACE", d.Owner, d.UID)
 	case d.UserNS:
 		return "it lives in another user namespace"
+	case d.Undumpable && !d.SysPtrace:
+		return fmt.Sprintf("it is not dumpable (prctl(2), or it has changed its user), and uid %d lacks CAP_SYS_PTRACE", d.UID)
 	}
 	return fmt.Sprintf("the kernel refused to %s: %v", d.Op, d.Err)
 }
 
 func denialFix(d *target.DeniedError) string {
+	if d.PtraceScope == noTracing {
+		return "reboot with a lower scope: this one cannot be changed (Documentation/admin-guide/LSM/Yama.rst)"
+	}
 	if d.SysPtrace {
 		return "run this on the host, or with the capabilities of the target's container"
 	}
@@ -74,6 +96,9 @@ func explainProgram(f *Failure) bool {
 		return f.set(Unsuitable, bare(f.Err), "only x86-64 processes can be attached to")
 	case errors.Is(f.Err, target.ErrSeccomp):
 		return f.set(Unsuitable, bare(f.Err), "relax the seccomp profile of its container")
+	case errors.Is(f.Err, target.ErrNoProc):
+		return f.set(Unsuitable, "no /proc is mounted where it runs, and the payload sees the process's threads through that",
+			"mount one there: nsenter -m -p -t PID mount -t proc proc /proc")
 	case errors.Is(f.Err, target.ErrExec):
 		return f.set(Failed, "it has executed another program meanwhile", "run this again")
 	case errors.Is(f.Err, target.ErrLoading):
@@ -98,17 +123,46 @@ func explainInjection(f *Failure) bool {
 	var (
 		load    *inject.LoadError
 		timeout *inject.TimeoutError
+		failed  *inject.BootError
+		asleep  *target.AsleepError
 	)
 	switch {
+	case errors.As(f.Err, &asleep):
+		return f.set(Failed, asleepCause(asleep), "run this again once it goes on: thaw its container, say, or let its vfork child or I/O end")
+	case errors.Is(f.Err, inject.ErrNoThread):
+		return f.set(Failed, bare(f.Err), "run this again; with --verbose it says which threads were tried")
+	case errors.As(f.Err, &load) && errors.Is(f.Err, inject.ErrNotStaged):
+		return f.set(Failed, fmt.Sprintf("its dynamic loader said: %s; and none of its folders takes an executable file", load.Text),
+			"let it have one of /dev/shm, /tmp, /run or /var/tmp that is writable and not noexec")
 	case errors.As(f.Err, &load):
 		return f.set(Failed, "its dynamic loader said: "+load.Text, "see the loader's words")
 	case errors.As(f.Err, &timeout):
 		return f.set(Failed, fmt.Sprintf("step %q took longer than %v", timeout.Step, timeout.After),
 			"run this again; with --verbose it says which threads were tried")
+	case errors.As(f.Err, &failed):
+		return f.set(Failed, failed.Error(), bootFix(failed))
 	case errors.Is(f.Err, inject.ErrNotBuilt):
 		return f.set(Failed, "this binary was built without its bootstrap code", "build it with make")
 	}
 	return false
+}
+
+func bootFix(e *inject.BootError) string {
+	switch {
+	case errors.Is(e, unix.EAGAIN):
+		return "allow it some more threads (prlimit --nproc, or pids.max of its control group), then run this again"
+	case errors.Is(e, unix.ENOMEM):
+		return "allow it some more memory (prlimit --as), then run this again"
+	}
+	return "run this again; with --verbose it says how far it came"
+}
+
+func asleepCause(e *target.AsleepError) string {
+	cause := "all its threads are in uninterruptible sleep (state D)"
+	if e.Where != "" {
+		cause += ", the first in the kernel's " + e.Where
+	}
+	return cause
 }
 
 func explainPayload(f *Failure) bool {

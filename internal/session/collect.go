@@ -116,7 +116,9 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 		return false, err
 	}
 	defer d.giveUp()
+	at(PointRecording)
 	why := r.window(ctx, deadline, d)
+	at(PointClosing)
 	if why != "" {
 		r.ui.Detaching(why, why == interrupted || why == timeIsOver)
 		if err = r.detach(); err != nil {
@@ -130,6 +132,7 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 		d.giveUp()
 		<-d.done
 	}
+	at(PointDrained)
 	r.timed += d.result.Timed
 	r.ended = d.result.End
 	err = errors.Join(err, d.err, r.describeSession(d.session))

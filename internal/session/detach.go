@@ -35,6 +35,7 @@ func (r *recording) detach() error {
 		return fmt.Errorf("%d functions of the runtime are still redirected", s.HooksPatched)
 	}
 	r.detached = true
+	at(PointDetached)
 	r.sayDetached()
 	return nil
 }

@@ -10,7 +10,7 @@ const (
 	Usage        ExitCode = 2 // target untouched
 	NotPermitted ExitCode = 3 // or already traced, or no such process; target untouched
 	Unsuitable   ExitCode = 4 // no HSA, static, other architecture, ABI mismatch; target untouched
-	TargetExited ExitCode = 5 // while attached; the trace is saved to that moment
+	TargetExited ExitCode = 5 // while attached, or in the payload's entry; the trace is saved to that moment
 	Remains      ExitCode = 6 // not everything could be restored
 	NothingSeen  ExitCode = 7 // detached, but nothing was recorded
 )

@@ -29,7 +29,7 @@ func (w *witness) answer(c *ring.Control) {
 	for i, tid := range ask.TIDs {
 		verdicts[i] = w.judge(int(tid), ask.Ranges)
 	}
-	// A refused answer is one that came too late: the payload asks again.
+	// An answer to an ask of a grace that is over goes nowhere.
 	_ = c.Answer(ask, verdicts)
 }
 

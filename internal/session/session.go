@@ -78,8 +78,12 @@ func Record(ctx context.Context, o Options, skip <-chan struct{}, ui Observer) (
 		return Outcome{}, explain("trace", o.PID, err, untouched)
 	}
 	if err := r.attach(ctx); err != nil {
+		if r.control != nil {
+			r.describeGrace()
+		}
 		return Outcome{}, explain("attach to", o.PID, errors.Join(err, r.discard()), r.leftAs())
 	}
+	at(PointAttached)
 	r.describeAttach()
 	collectErr := r.collectAll(ctx)
 	detachErr := r.detach()
@@ -121,7 +125,9 @@ func (r *recording) look() error {
 	r.witness = &witness{target: r.target, tracer: r.tracer}
 	r.ui.Preflight(fmt.Sprintf("pid %d (%s), %d threads, may trace, %s",
 		r.facts.PID, printable(r.facts.Comm), r.facts.Threads, printable(strings.Join(r.facts.HSA, ", "))))
+	at(PointLooked)
 	r.db, err = tracedb.Create(r.place)
+	at(PointCreated)
 	return err
 }
 
@@ -163,6 +169,10 @@ func (r *recording) describeAttach() {
 		how = "resident payload re-attached"
 	}
 	r.ui.Attached(how, len(threads), stopped)
+	r.describeGrace()
+}
+
+func (r *recording) describeGrace() {
 	c := r.control.Counters()
 	r.ui.Debug(fmt.Sprintf("grace: %d threads looked at, %d more than once, %d stopped, %v",
 		c.GraceThreads, c.GraceWaited, len(r.witness.stops), time.Duration(c.GraceNS)))
@@ -179,6 +189,9 @@ func (r *recording) leftAs() string {
 		return gone
 	}
 	c, err := openResident(r.target)
+	if _, stranded := r.strandedEntry(); err != nil && stranded {
+		return restored + ", with the payload loaded and never entered"
+	}
 	if err != nil {
 		return restored
 	}
@@ -192,7 +205,9 @@ func (r *recording) leftAs() string {
 }
 
 func (r *recording) finishTrace() error {
-	return r.db.Close()
+	err := r.db.Close()
+	at(PointFinished)
+	return err
 }
 
 func (r *recording) code() ExitCode {
@@ -270,6 +285,9 @@ func (r *recording) notePauses(rep *inject.Report, purpose string) {
 			Purpose: purpose + ": " + p.Stop,
 		})
 		r.ui.Debug(fmt.Sprintf("stopped thread %d for %v (%s: %s)", p.TID, p.Time, purpose, p.Stop))
+	}
+	if rep.Reclaimed > 0 {
+		r.ui.Debug(fmt.Sprintf("freed %d mappings that dead tools had left", rep.Reclaimed))
 	}
 	r.ui.Debug(fmt.Sprintf("%s: rung %q, %v in all", purpose, rep.Rung, rep.Elapsed))
 }

@@ -3,6 +3,7 @@ package story
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,8 @@ import (
 //	begin NAME args…          starts the tool; $NAME is its pid
 //	said NAME text            waits until it has said so
 //	finish NAME CODE          waits for its end; its words are NAME.out and NAME.err
+//	tell NAME letters         writes to the standard input of a target without /health
+//	field NAME FIELD VALUE    waits until its /proc status has a field that begins so
 //	send NAME SIGNAL          to a target or a tool
 //	working NAME              a target with /health is well, and goes on
 //	launched NAME N           waits until it has launched so many kernels more
@@ -40,7 +43,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"target": startTarget, "tool": runTool, "explained": runExplained, "begin": begin, "said": said,
 			"finish": finish, "send": send, "working": working, "launched": launched, "resting": resting,
-			"stopped": stopped, "dead": dead, "traced": traced,
+			"tell": tell, "field": field, "stopped": stopped, "dead": dead, "traced": traced,
 			"state": state,
 		},
 		Condition: func(name string) (bool, error) {
@@ -131,7 +134,7 @@ func bystander(t *testing.T, program string, args ...string) *subject {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = in.Close(); _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	return &subject{pid: cmd.Process.Pid, cmd: cmd}
+	return &subject{pid: cmd.Process.Pid, cmd: cmd, in: in}
 }
 
 func runTool(ts *testscript.TestScript, _ bool, args []string) {
@@ -203,6 +206,23 @@ func send(ts *testscript.TestScript, _ bool, args []string) {
 	pid, err := strconv.Atoi(ts.Getenv(args[0]))
 	ts.Check(err)
 	ts.Check(unix.Kill(pid, signal))
+}
+
+func tell(ts *testscript.TestScript, _ bool, args []string) {
+	s := stageOf(ts).target(ts, args)
+	if s.in == nil {
+		ts.Fatalf("%s has no standard input of ours", args[0])
+	}
+	_, err := io.WriteString(s.in, args[1])
+	ts.Check(err)
+}
+
+func field(ts *testscript.TestScript, _ bool, args []string) {
+	s := stageOf(ts).target(ts, args)
+	now := func() string { return statusOf(s.pid, strconv.Itoa(s.pid))[args[1]] }
+	if !eventually(func() bool { return strings.HasPrefix(now(), args[2]) }) {
+		ts.Fatalf("%s is %q", args[1], now())
+	}
 }
 
 func working(ts *testscript.TestScript, _ bool, args []string) {

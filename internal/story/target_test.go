@@ -28,6 +28,7 @@ type subject struct {
 	pid, port int
 	cmd       *exec.Cmd
 	lines     chan string // what it prints; closed at its end
+	in        io.Writer   // its standard input, of those without /health
 	engine    int         // the simulator's process in it
 }
 

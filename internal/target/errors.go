@@ -8,11 +8,14 @@ import (
 // What can stand in the way. Errors of this package wrap one of these, with
 // the facts that were read; session adds cause and fix.
 var (
+	ErrProc        = errors.New("/proc shows another pid namespace")
+	ErrNoProc      = errors.New("no /proc in its root")
 	ErrGone        = errors.New("no such process")
 	ErrExec        = errors.New("the process has executed another program")
 	ErrDenied      = errors.New("permission denied")
 	ErrTraced      = errors.New("already traced")
 	ErrStopped     = errors.New("process is stopped")
+	ErrAsleep      = errors.New("all its threads sleep uninterruptibly")
 	ErrZombie      = errors.New("process has exited (zombie)")
 	ErrKernel      = errors.New("kernel thread")
 	ErrNoHSA       = errors.New("no ROCm runtime is loaded")
@@ -55,6 +58,7 @@ type DeniedError struct {
 	PtraceScope int    // kernel.yama.ptrace_scope; -1: this kernel has none
 	UID, Owner  int    // ours, and the target's
 	SysPtrace   bool   // we have CAP_SYS_PTRACE in effect
+	Undumpable  bool   // its files in /proc belong to root, not to its user (proc(5))
 	UserNS      bool   // the target lives in another user namespace
 }
 
@@ -63,6 +67,16 @@ func (e *DeniedError) Error() string {
 }
 
 func (e *DeniedError) Unwrap() []error { return []error{ErrDenied, e.Err} }
+
+// AsleepError says where in the kernel the target sleeps: ErrAsleep.
+type AsleepError struct {
+	PID   int
+	Where string // the kernel's function, of the first thread; "": not said
+}
+
+func (e *AsleepError) Error() string { return fmt.Sprintf("pid %d: %v", e.PID, ErrAsleep) }
+
+func (e *AsleepError) Unwrap() error { return ErrAsleep }
 
 // BusyError names the holder of the lock: ErrBusy.
 type BusyError struct {

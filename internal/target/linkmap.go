@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"strings"
 )
@@ -105,7 +106,41 @@ func (t *Target) loader(maps []Map) (*Image, error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("pid %d: %w", t.PID, ErrStatic)
+	return nil, t.noLoader(maps)
+}
+
+// noLoader says why no loader of glibc's was found, by the one that the program
+// asks for (PT_INTERP): a distribution may keep musl's under another name.
+func (t *Target) noLoader(maps []Map) error {
+	name := t.interpreter(maps)
+	switch {
+	case name == "":
+		return fmt.Errorf("pid %d: %w", t.PID, ErrStatic)
+	case strings.HasPrefix(path.Base(name), "ld-musl-"):
+		return fmt.Errorf("pid %d: %w", t.PID, ErrMusl)
+	}
+	return fmt.Errorf("pid %d has the loader %q: %w", t.PID, name, ErrLibc)
+}
+
+// interpreter is the loader that the program's file asks for; "": none.
+func (t *Target) interpreter(maps []Map) string {
+	program, err := os.Readlink(t.taskPath("exe"))
+	if err != nil {
+		return ""
+	}
+	program = strings.TrimSuffix(program, " (deleted)")
+	for _, m := range maps {
+		if m.Path != program || m.Offset != 0 {
+			continue
+		}
+		if im, err := OpenImage(t, m.Start); err == nil {
+			if seg, ok := im.Segment(elf.PT_INTERP); ok {
+				name, _ := t.CString(im.Base+Addr(seg.Vaddr), 4096)
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 // TLS is where a module's thread-local block lies in every thread.

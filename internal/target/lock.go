@@ -3,6 +3,7 @@ package target
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,6 +26,20 @@ func (t *Target) Lock() (*Lock, error) {
 		nspid = t.NSPID[len(t.NSPID)-1]
 	}
 	name := &unix.SockaddrUnix{Name: fmt.Sprintf("@rtl-attach/%d/%d/%d", inode, nspid, t.StartTicks)}
+	for deadline := time.Now().Add(nameless); ; time.Sleep(time.Millisecond) {
+		l, err := t.bind(name)
+		var busy *BusyError
+		if !errors.As(err, &busy) || busy.Holder != 0 || time.Now().After(deadline) {
+			return l, err
+		}
+	}
+}
+
+// nameless is how long a holder may take from its bind to its listen, or from
+// the end of its listening to the end of its lock.
+const nameless = time.Second
+
+func (t *Target) bind(name *unix.SockaddrUnix) (*Lock, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("lock of pid %d: %w", t.PID, err)

@@ -162,6 +162,7 @@ func FuzzELF(f *testing.F) {
 		f.Add(b[:min(len(b), 8192)])
 	}
 	f.Fuzz(func(_ *testing.T, b []byte) {
+		_, _, _ = fileSymbol(limited{b}, "dlopen")
 		im, err := OpenImage(limited{b}, 0)
 		if err != nil {
 			return

@@ -27,6 +27,30 @@ func Self() (Identity, error) {
 	return Identity{PID: os.Getpid(), StartTicks: ticks, PIDNamespace: ns}, err
 }
 
+// initPIDNamespace is the inode of the first pid namespace (<linux/proc_ns.h>,
+// PROC_PID_INIT_INO): in any other one, pids are not the machine's.
+const initPIDNamespace = 0xeffffffc
+
+// InContainer reports whether this process lives in a pid namespace below the
+// machine's own.
+func InContainer() bool {
+	me, err := Self()
+	return err == nil && me.PIDNamespace != initPIDNamespace
+}
+
+// checkProc refuses a /proc of another pid namespace, an outer one say: its
+// numbers are not those that system calls take.
+func checkProc() error {
+	b, err := readProc("/proc/self/status")
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrProc, err)
+	}
+	if s := parseStatus(b); len(s.NSPID) > 1 || s.TGID != os.Getpid() {
+		return ErrProc
+	}
+	return nil
+}
+
 // StartTicks reads when a process began (field 22 of /proc/PID/stat).
 func StartTicks(pid int) (uint64, error) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // procFileMax bounds what is read of any file of /proc but maps.
@@ -28,10 +30,18 @@ type Stat struct {
 	PPID       int
 	Flags      uint64 // task flags of the kernel
 	StartTicks uint64 // field 22, since boot
+	StackStart uint64 // field 28, of the program; 0: not said
 	CPU        int    // field 39: last run on; -1: not said
 }
 
-const flagKernelThread = 0x00200000 // PF_KTHREAD
+// <linux/sched.h>
+const (
+	flagExiting      = 0x00000004 // PF_EXITING
+	flagKernelThread = 0x00200000 // PF_KTHREAD
+)
+
+// killed is SIGKILL among pending signals.
+const killed = 1 << (unix.SIGKILL - 1)
 
 func parseStat(b []byte) (Stat, error) {
 	open, shut := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
@@ -50,6 +60,9 @@ func parseStat(b []byte) (Stat, error) {
 	s.Flags, _ = strconv.ParseUint(f[6], 10, 64)
 	if s.StartTicks, err = strconv.ParseUint(f[19], 10, 64); err != nil {
 		return Stat{}, fmt.Errorf("stat: start time: %w", ErrMalformed)
+	}
+	if len(f) > 25 {
+		s.StackStart, _ = strconv.ParseUint(f[25], 10, 64)
 	}
 	if len(f) > 36 {
 		if cpu, err := strconv.Atoi(f[36]); err == nil {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/moby/sys/capability"
@@ -24,6 +25,7 @@ type Target struct {
 	NSPID      []int // the pid from our namespace down to its own
 	UID        int
 
+	stack uint64 // where the program's stack begins: another one has it elsewhere
 	pidfd *os.File
 	mem   *os.File // of the address space at Open: reads 0 bytes after an exec
 	live  int      // a thread whose /proc files work: the leader may be a zombie
@@ -32,6 +34,9 @@ type Target struct {
 // Open takes hold of pid. It refuses what cannot be attached to whatever
 // happens: zombies, kernel threads, stopped or traced processes.
 func Open(pid int) (*Target, error) {
+	if err := checkProc(); err != nil {
+		return nil, fmt.Errorf("pid %d: %w", pid, err)
+	}
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) { // EINVAL: a thread, not a process
@@ -56,7 +61,7 @@ func (t *Target) identify() error {
 	if err != nil {
 		return fmt.Errorf("pid %d: %w", t.PID, err)
 	}
-	t.StartTicks, t.Comm = stat.StartTicks, stat.Comm
+	t.StartTicks, t.Comm, t.stack = stat.StartTicks, stat.Comm, stat.StackStart
 	if stat.Flags&flagKernelThread != 0 {
 		return fmt.Errorf("pid %d (%s): %w", t.PID, t.Comm, ErrKernel)
 	}
@@ -67,7 +72,12 @@ func (t *Target) identify() error {
 	if err != nil {
 		return err
 	}
-	t.NSPID, t.UID = status.NSPID, status.UID
+	t.UID = status.UID
+	if leader, err := t.ThreadStatus(t.PID); err != nil {
+		return err
+	} else if t.NSPID = leader.NSPID; len(t.NSPID) == 0 {
+		t.NSPID = []int{t.PID}
+	}
 	if status.TracerPID != 0 {
 		return t.Traced(status.TracerPID)
 	}
@@ -147,8 +157,13 @@ func (t *Target) Same() error {
 	if err != nil {
 		return t.explain("read the state", err)
 	}
-	if s, err := parseStat(b); err != nil || s.StartTicks != t.StartTicks {
+	s, err := parseStat(b)
+	if err != nil || s.StartTicks != t.StartTicks {
 		return fmt.Errorf("pid %d: %w", t.PID, ErrGone)
+	}
+	// Who shares its memory, a vfork child say, keeps that alive after an exec.
+	if s.StackStart != 0 && t.stack != 0 && s.StackStart != t.stack {
+		return fmt.Errorf("pid %d: %w", t.PID, ErrExec)
 	}
 	// An address space that was left, by exec or exit, reads 0 bytes anywhere.
 	var one [1]byte
@@ -171,6 +186,34 @@ func (t *Target) left() error {
 		time.Sleep(time.Millisecond)
 	}
 	return fmt.Errorf("pid %d: %w", t.PID, ErrGone)
+}
+
+// Departure is Same, once a process that is on its way out has left, at the
+// latest after patience: its threads end one by one, and their memory last.
+func (t *Target) Departure(patience time.Duration) error {
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		if err := t.Same(); err != nil || time.Now().After(deadline) || !t.ending() {
+			return err
+		}
+	}
+}
+
+// ending: a thread is being killed, as at an exit or exec all others are, or
+// the one that we look through is on its way out.
+func (t *Target) ending() bool {
+	if s, err := t.ThreadStat(t.live); err != nil || s.Flags&flagExiting != 0 {
+		return true
+	}
+	tids, err := t.Threads()
+	if err != nil {
+		return true
+	}
+	for _, tid := range tids {
+		if s, err := t.ThreadStatus(tid); err == nil && s.Pending&killed != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // LiveThread is a thread whose files in /proc can be read.
@@ -203,10 +246,24 @@ func (t *Target) Denied(op string, err error) error {
 	if caps, cerr := capability.NewPid2(0); cerr == nil && caps.Load() == nil {
 		e.SysPtrace = caps.Get(capability.EFFECTIVE, capability.CAP_SYS_PTRACE)
 	}
+	e.Undumpable = e.Owner != 0 && ownerOf(t.taskPath("stat")) == 0
 	if link, rerr := os.Readlink(t.taskPath("ns/user")); rerr == nil && link != "" {
 		e.UserNS = !t.sameNamespace("user")
 	}
 	return e
+}
+
+// ownerOf is a file's; -1: not said.
+func ownerOf(path string) int {
+	info, err := os.Stat(path)
+	if err != nil {
+		return -1
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return -1
+	}
+	return int(st.Uid)
 }
 
 // PtraceScope is kernel.yama.ptrace_scope, or -1 where it does not exist.

@@ -88,6 +88,35 @@ func (t *Target) ThreadStat(tid int) (Stat, error) {
 	return parseStat(b)
 }
 
+// Asleep returns an AsleepError if every thread is in a sleep that no signal and
+// no tracer interrupts (state D): a stop would come when it is over.
+func (t *Target) Asleep() error {
+	tids, err := t.Threads()
+	if err != nil {
+		return err
+	}
+	asleep := &AsleepError{PID: t.PID}
+	for _, tid := range tids {
+		switch s, err := t.ThreadStat(tid); {
+		case err != nil || s.State == 'Z' || s.State == 'X':
+		case s.State != 'D':
+			return nil
+		case asleep.Where == "":
+			asleep.Where = t.waitChannel(tid)
+		}
+	}
+	return asleep
+}
+
+// waitChannel is the kernel's function in which a thread sleeps, where it says.
+func (t *Target) waitChannel(tid int) string {
+	b, err := readProc(fmt.Sprintf("/proc/%d/task/%d/wchan", t.PID, tid))
+	if err != nil || string(b) == "0" {
+		return ""
+	}
+	return string(b)
+}
+
 // ThreadStatus reads the thread's status file.
 func (t *Target) ThreadStatus(tid int) (Status, error) {
 	b, err := readProc(fmt.Sprintf("/proc/%d/task/%d/status", t.PID, tid))

@@ -16,7 +16,7 @@
 
 #define ROUND_NS (100 * NS_PER_US)
 #define ASK_AFTER_NS (40 * NS_PER_MS) /* a starved thread has had a turn by then; those left the tool stops */
-#define ANSWER_NS (100 * NS_PER_MS)   /* how long its answer is waited for */
+#define ASKED_ROUND_NS (10 * NS_PER_MS) /* between looks until its answer, which wakes us; it may be starved, too */
 #define RAN_NS (50 * NS_PER_US)      /* CPU time in which a raw index function (some ns) has surely ended */
 #define STACK_BYTES (64 * 1024)
 #define CONTEXT_RSP (40 + 15 * 8)    /* in struct ucontext: uc_mcontext.gregs[REG_RSP] */
@@ -26,13 +26,15 @@
 #define LISTINGS 3          /* a thread that ends may hide another from one of them */
 
 struct suspect {
-	int tid;
+	int tid;         /* as system calls have it */
+	int listed;      /* as /proc does: the same, unless it is an outer pid namespace's */
 	uint64_t cpu_ns; /* when first seen running, 0: not yet */
 	uint32_t ran;    /* times that its CPU clock has advanced by RAN_NS outside a handler */
 	uint32_t waited;
 };
 
 static struct suspect *suspects;
+static bool outer_proc; /* /proc shows an outer pid namespace */
 static uint8_t *seen; /* bitmap over thread ids, for one listing */
 static uint64_t stack[STACK_BYTES / 8];
 static const struct rtl_grace *ranges;
@@ -101,11 +103,11 @@ _Static_assert(CONTEXT_RIP == CONTEXT_RSP + 8, "read together");
 
 /* A running thread is perhaps in a signal handler above a raw function when it
  * blocks a signal that has a handler. */
-static bool perhaps_in_handler(int tid)
+static bool perhaps_in_handler(int listed)
 {
 	char buf[4096];
 
-	if (read_task_file(tid, "status", buf, sizeof buf) <= 0)
+	if (read_task_file(listed, "status", buf, sizeof buf) <= 0)
 		return false; /* gone: the caller will see */
 	const char *blocked = strstr(buf, "SigBlk:"), *caught = strstr(buf, "SigCgt:");
 	return !blocked || !caught || (strtoull(blocked + 7, NULL, 16) & strtoull(caught + 7, NULL, 16));
@@ -119,7 +121,7 @@ static enum where look_running(struct suspect *s)
 
 	if (!cpu_ns)
 		return GONE;
-	if (perhaps_in_handler(s->tid)) {
+	if (perhaps_in_handler(s->listed)) {
 		s->cpu_ns = 0;
 		return UNSURE;
 	}
@@ -138,7 +140,7 @@ static enum where look_running(struct suspect *s)
 static enum where look_thread(struct suspect *s, uint64_t handler_return)
 {
 	char buf[256];
-	long n = read_task_file(s->tid, "syscall", buf, sizeof buf);
+	long n = read_task_file(s->listed, "syscall", buf, sizeof buf);
 
 	if (n == -ENOENT || n == -ESRCH || n == 0)
 		return GONE;
@@ -153,6 +155,8 @@ static enum where look_thread(struct suspect *s, uint64_t handler_return)
 	char *sp = strrchr(buf, ' ');
 	if (!sp || in_ranges(strtoull(pc + 1, NULL, 16)))
 		return UNSURE;
+	if (strcmp(buf, "-1 0x0") == 0)
+		return GONE; /* it has ended and has no stack any more: a leader before the others */
 	return stack_hits(strtoull(sp + 1, NULL, 16), handler_return, 0) ? UNSURE : OUTSIDE;
 }
 
@@ -176,6 +180,27 @@ static bool is_new(int tid)
 	return true;
 }
 
+static bool proc_is_outer(void)
+{
+	char self[16] = "";
+
+	return syscall(SYS_readlinkat, AT_FDCWD, "/proc/self", self, sizeof self - 1) > 0 && atoi(self) != syscall(SYS_getpid);
+}
+
+/* What system calls call a thread that /proc lists: the last number of its NSpid. */
+static int own_tid(int listed)
+{
+	char buf[4096], *line, *end;
+
+	if (!outer_proc)
+		return listed;
+	if (read_task_file(listed, "status", buf, sizeof buf) <= 0 || !(line = strstr(buf, "\nNSpid:")))
+		return 0; /* gone */
+	if ((end = strchr(line + 1, '\n')))
+		*end = 0;
+	return atoi(strrchr(line, '\t') + 1);
+}
+
 static long list_once(long count)
 {
 	_Alignas(8) char buf[8192];
@@ -186,11 +211,11 @@ static long list_once(long count)
 	while ((n = syscall(SYS_getdents64, fd, buf, sizeof buf)) > 0) {
 		for (long at = 0; at < n;) {
 			struct dirent64 *d = (struct dirent64 *)(buf + at);
-			int tid = atoi(d->name);
+			int listed = atoi(d->name), tid = listed ? own_tid(listed) : 0;
 
 			at += d->reclen;
 			if (count < THREADS_MAX && is_new(tid))
-				suspects[count++] = (struct suspect){.tid = tid};
+				suspects[count++] = (struct suspect){.tid = tid, .listed = listed};
 		}
 	}
 	sys_close((int)fd);
@@ -202,6 +227,7 @@ static long list_threads(void)
 {
 	long count = 0;
 
+	outer_proc = proc_is_outer();
 	for (int i = 0; i < LISTINGS && count >= 0; i++)
 		count = list_once(count);
 	forget_memory(seen, TIDS_MAX / 8);
@@ -239,13 +265,22 @@ static void ask(struct rtl_grace *block, uint32_t count)
 	futex_wake_shared(&block->ask_seq);
 }
 
-/* The tool has answered: drops whom it cleared. */
+static uint32_t verdict_on(const struct rtl_grace *block, int tid)
+{
+	for (uint32_t i = 0; i < block->count; i++)
+		if (block->tids[i] == (uint32_t)tid)
+			return block->verdicts[i];
+	return RTL_VERDICT_NONE;
+}
+
+/* The tool has answered: drops whom it cleared. However late, a verdict holds:
+ * whoever was outside after the patching stays so. */
 static uint32_t take_verdicts(struct rtl_grace *block, uint32_t count)
 {
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
-		uint32_t v = i < block->count ? block->verdicts[i] : RTL_VERDICT_NONE;
+		uint32_t v = verdict_on(block, suspects[i].tid);
 
 		if (v == RTL_VERDICT_OUTSIDE || v == RTL_VERDICT_GONE)
 			continue;
@@ -270,7 +305,8 @@ static int prepare(void)
 
 int grace_wait(struct rtl_grace *block, uint64_t timeout_ns, const uint32_t *cancel, uint32_t *left)
 {
-	uint64_t from = now_monotonic(), handler_return = restorer(), asked_at = 0;
+	uint64_t from = now_monotonic(), handler_return = restorer();
+	bool asked = false;
 	int err = prepare();
 
 	if (err)
@@ -283,14 +319,11 @@ int grace_wait(struct rtl_grace *block, uint64_t timeout_ns, const uint32_t *can
 	for (;;) {
 		uint64_t spent = now_monotonic() - from;
 
-		if (asked_at && answered(block)) {
+		if (asked && answered(block)) {
 			count = take_verdicts(block, (uint32_t)count);
-			asked_at = 0;
+			asked = false;
 		}
-		if (asked_at && spent - asked_at > ANSWER_NS)
-			asked_at = 0; /* a later answer no longer counts: the sequence has moved on */
-		if (!asked_at)
-			count = look_at_all((uint32_t)count, handler_return);
+		count = look_at_all((uint32_t)count, handler_return);
 		__atomic_store_n(&counters->grace_ns, spent, __ATOMIC_RELAXED);
 		*left = (uint32_t)count;
 		if (!count)
@@ -299,10 +332,10 @@ int grace_wait(struct rtl_grace *block, uint64_t timeout_ns, const uint32_t *can
 			return -ECANCELED;
 		if (spent > timeout_ns)
 			return -ETIMEDOUT;
-		if (!asked_at && spent > ASK_AFTER_NS) {
+		if (!asked && spent > ASK_AFTER_NS) {
 			ask(block, (uint32_t)count);
-			asked_at = spent;
+			asked = true;
 		}
-		futex_wait_shared(&block->answer_seq, block->answer_seq, ROUND_NS);
+		futex_wait_shared(&block->answer_seq, block->answer_seq, asked ? ASKED_ROUND_NS : ROUND_NS);
 	}
 }

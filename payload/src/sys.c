@@ -196,7 +196,8 @@ long read_file(const char *path, char *buf, size_t size)
 size_t read_memory(uint64_t address, void *buf, size_t size)
 {
 	struct iovec local = {buf, size}, remote = {(void *)address, size};
-	long n = syscall(SYS_process_vm_readv, syscall(SYS_getpid), &local, 1, &remote, 1, 0);
+	/* By our thread: the process's leader may have ended, and lost its memory. */
+	long n = syscall(SYS_process_vm_readv, sys_gettid(), &local, 1, &remote, 1, 0);
 
 	return n < 0 ? 0 : (size_t)n;
 }

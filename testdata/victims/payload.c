@@ -2,13 +2,16 @@
  * payload.c: what tests inject. Its entries count their calls.
  *   SECOND             another library with the same entry
  *   UNDEFINED          needs a symbol that nobody has
- *   SLOW_CONSTRUCTOR   its constructor takes 3 s
+ *   SLOW_CONSTRUCTOR   its constructor ends when the file $RTL_HOLD is gone, or after 3 s without one
+ *   CRASH_CONSTRUCTOR  its constructor dies
+ *   FAIL               its entry returns -EBUSY
  *   BIG_TLS            wants more static TLS than is left
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,7 +25,18 @@ extern int rtl_nobody_has_this(void);
 int rtl_call_it(void) { return rtl_nobody_has_this(); }
 #endif
 #ifdef SLOW_CONSTRUCTOR
-__attribute__((constructor)) static void slow(void) { sleep(3); }
+__attribute__((constructor)) static void slow(void)
+{
+	const char *held = getenv("RTL_HOLD");
+
+	if (!held)
+		sleep(3);
+	while (held && !access(held, F_OK))
+		usleep(10000);
+}
+#endif
+#ifdef CRASH_CONSTRUCTOR
+__attribute__((constructor)) static void crash(void) { __builtin_trap(); }
 #endif
 #ifdef BIG_TLS
 static __thread char big[1 << 20];
@@ -37,6 +51,9 @@ EXPORT int rtl_attach(const void *env, uint64_t len)
 
 #ifdef SECOND
 	calls += 1000;
+#endif
+#ifdef FAIL
+	return -EBUSY;
 #endif
 	if (len && b[len - 1] != (len & 255))
 		return -EINVAL;

@@ -35,6 +35,9 @@ type Health struct {
 	Beats, Harm, EINTR, Mask, Early uint64
 	RTSent                          uint64 `json:"rt_sent"`
 	RTGot                           uint64 `json:"rt_got"`
+	TimerDue                        uint64 `json:"timer_due"`
+	TimerTicks                      uint64 `json:"timer_ticks"`
+	Dispositions                    int    // 1: one has changed
 }
 
 // Path is that of an artefact of testdata/victims; the test is skipped where
@@ -135,6 +138,9 @@ func (v *Victim) Health(t testing.TB) Health {
 func (v *Victim) Unharmed(t testing.TB) Health {
 	t.Helper()
 	h := v.Health(t)
+	if h.Dispositions != 0 {
+		t.Error("what the victim does on a signal has changed")
+	}
 	if h.Harm+h.EINTR+h.Mask+h.Early > 0 {
 		for _, th := range h.Threads {
 			if th.Harm+th.EINTR+th.Mask+th.Early > 0 {

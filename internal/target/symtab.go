@@ -1,0 +1,114 @@
+package target
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	fileSectionsMax = 256
+	tableMax        = 8 << 20 // bytes, of symbols and of their names
+)
+
+// FileSymbol looks a symbol up in the symbol table of m's file. That is never
+// in memory, and has names that the dynamic one lacks: what older releases of
+// glibc keep for debuggers.
+func (t *Target) FileSymbol(maps []Map, m Module, name string) (Addr, bool, error) {
+	f, err := t.openMapped(maps, m.Base)
+	if err != nil {
+		return 0, false, fmt.Errorf("file of %s: %w", m.Name, err)
+	}
+	defer f.Close()
+	value, ok, err := fileSymbol(f, name)
+	if err != nil {
+		return 0, false, fmt.Errorf("file of %s: %w", m.Name, err)
+	}
+	return m.Base + Addr(value), ok, nil
+}
+
+// fileSymbol is not debug/elf's: that makes a string of every name, and a
+// hostile file has many long ones.
+func fileSymbol(r io.ReaderAt, name string) (uint64, bool, error) {
+	var h elf.Header64
+	if err := readStruct(r, 0, &h); err != nil {
+		return 0, false, err
+	}
+	if err := checkIdent(&h); err != nil {
+		return 0, false, err
+	}
+	if h.Shnum > fileSectionsMax || h.Shoff > sectionsMax || h.Shentsize != uint16(binary.Size(elf.Section64{})) {
+		return 0, false, fmt.Errorf("section headers: %w", ErrMalformed)
+	}
+	sections := make([]elf.Section64, h.Shnum)
+	if err := readStruct(r, Addr(h.Shoff), sections); err != nil {
+		return 0, false, err
+	}
+	for _, s := range sections {
+		if elf.SectionType(s.Type) == elf.SHT_SYMTAB && s.Link < uint32(len(sections)) {
+			return searchTable(r, s, sections[s.Link], name)
+		}
+	}
+	return 0, false, nil // stripped
+}
+
+func searchTable(r io.ReaderAt, symbols, strings elf.Section64, name string) (uint64, bool, error) {
+	if symbols.Size > tableMax || strings.Size > tableMax {
+		return 0, false, fmt.Errorf("symbol table: %w", ErrMalformed)
+	}
+	table := make([]elf.Sym64, symbols.Size/elf.Sym64Size)
+	names := make([]byte, strings.Size)
+	if err := readStruct(r, Addr(symbols.Off), table); err != nil {
+		return 0, false, err
+	}
+	if _, err := r.ReadAt(names, int64(strings.Off)); err != nil {
+		return 0, false, err
+	}
+	wanted := append([]byte(name), 0)
+	for _, s := range table {
+		if uint64(s.Name) < strings.Size && bytes.HasPrefix(names[s.Name:], wanted) && elf.SectionIndex(s.Shndx) != elf.SHN_UNDEF {
+			return s.Value, true, nil
+		}
+	}
+	return 0, false, nil
+}
+
+// openMapped opens the file that is mapped at an address: through the mapping,
+// or by its path in the target's root, where it must be the same file still.
+func (t *Target) openMapped(maps []Map, at Addr) (*os.File, error) {
+	m, ok := FindMap(maps, at)
+	if !ok || m.Inode == 0 {
+		return nil, fmt.Errorf("no file at %#x: %w", at, ErrMalformed)
+	}
+	link := fmt.Sprintf("/proc/%d/map_files/%x-%x", t.PID, uint64(m.Start), uint64(m.End))
+	if info, err := os.Stat(link); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file: %w", m.Path, ErrMalformed)
+	}
+	f, err := os.Open(link)
+	if err == nil {
+		return f, nil
+	}
+	root, err := unix.Open(t.Root(), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(root)
+	fd, err := unix.Openat2(root, m.Path, &unix.OpenHow{
+		Flags:   unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return nil, err
+	}
+	f = os.NewFile(uintptr(fd), m.Path)
+	if !sameInode(f, m.Inode) {
+		_ = f.Close()
+		return nil, fmt.Errorf("%s is another file now: %w", m.Path, ErrMalformed)
+	}
+	return f, nil
+}

@@ -1,0 +1,203 @@
+package matrix
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/envbuf"
+	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/target/victim"
+	rtlpayload "github.com/rtl-attach/rtl-attach/payload"
+)
+
+// Group F: what the program is made of.
+var binaries = []row{
+	{"48", "static", "refused, untouched", unsuitable("static", "linked statically")},
+	{"49", "musl", "refused, untouched", unsuitable("musl", "musl libc")},
+	{"50a", "Go without libc", "refused, untouched", unsuitable("golang", "linked statically")},
+	{"50b", "Go on glibc", "attached, its goroutines work on", goOnLibc},
+	{"51a", "i386", "refused, untouched", unsuitable("tiny32", "i386")},
+	{"51b", "x32", "refused, untouched", x32},
+	{"52a", "glibc of Debian 13", "attached", onDebian("trixie")},
+	{"52b", "glibc of Debian unstable", "attached", onDebian("sid")},
+	{"52c", "glibc of Debian 11, functions in three libraries", "injected, the payload loads", oldLibc},
+	{"53a", "libc replaced on disk", "attached", replaced("libc.so.6")},
+	{"53b", "ROCr replaced on disk", "attached", replaced("libhsa-runtime64.so.1")},
+	{"54a", "jemalloc", "attached", allocator("libjemalloc.so.2")},
+	{"54b", "tcmalloc", "attached", allocator("libtcmalloc_minimal.so.4")},
+	{"54c", "AddressSanitizer", "attached", allocator("libasan.so")},
+	{"55", "two libcs through dlmopen", "attached", twoLibcs},
+	{"56", "fs_base changed by a runtime", "attached through other threads, fs_base kept", foreignThreadPointers},
+}
+
+// unsuitable is a refusal of a program for what it is.
+func unsuitable(program, word string) func(*testing.T) string {
+	return func(t *testing.T) string {
+		v := bystander(t, program)
+		said := refused(t, v.PID, session.Unsuitable, word, "target  not touched")
+		v.Tell(t, "\n") // its end
+		if !eventually(func() bool { return states(v.PID)["Z"] > 0 }) {
+			t.Error("it does not go on to its end")
+		}
+		return said
+	}
+}
+
+func goOnLibc(t *testing.T) string {
+	v, n, timed := onGPU(t, "gohsa"), repeat(3, 50), int64(0)
+	for range n {
+		timed += record(t, v.PID).ok(t)
+	}
+	v.before.threads = len(threadsOf(v.PID)) - 1 // its runtime makes them as it likes
+	return fmt.Sprintf("%d attaches, %d dispatches timed; %s", n, timed, v.well(t))
+}
+
+func x32(t *testing.T) string {
+	cannot(t, "this kernel runs no x32 programs (CONFIG_X86_X32_ABI); that they are told: TestMachineName of internal/target")
+	return ""
+}
+
+func onDebian(suite string) func(*testing.T) string {
+	return func(t *testing.T) string {
+		v := container{root: debian(t, suite), flags: containerFlags}.onGPU(t, "odd", "mallocs")
+		return libraries(t, v.PID) + ": " + v.attached(t, repeat(3, 50))
+	}
+}
+
+// oldLibc: there is no ROCr for it that this machine could have, so that the
+// injector is called alone, with the real payload: it is loaded and says so.
+func oldLibc(t *testing.T) string {
+	root := debian(t, "bullseye")
+	dir := openDir(t)
+	build := linkedIn(root, filepath.Join(dir, "plain"), "../testdata/victims/plain.c")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	v := victim.Run(t, container{root: root, flags: containerFlags}.command(t, dir, "/mnt/plain"))
+	before, said := v.Inventory(t), libraries(t, v.PID)
+	library, err := rtlpayload.Library()
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, err := envbuf.Encode(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep, err := injected(t, v, inject.Request{Library: library, Entry: "rtl_attach", Env: env})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result := unix.Errno(-rep.EntryResult)
+	if result != unix.ENODEV && result != unix.ENOENT {
+		t.Errorf("the entry returned %d (%v), without a ROCm runtime", rep.EntryResult, result)
+	}
+	v.Ask(t, "?")
+	untraced(t, v.PID)
+	after := v.Inventory(t)
+	if len(after.Ours) > 0 || after.Threads > before.Threads+1 {
+		t.Errorf("left in it: %+v; it was %+v", after, before)
+	}
+	return fmt.Sprintf("%s: the payload's entry says %v, as there is no ROCm; %d stops", said, result, len(rep.Pauses))
+}
+
+// linkedIn compiles for the C library of a root file system. The compiler would
+// look for the machine's own first, and for a loader through absolute links.
+func linkedIn(root, to, from string) *exec.Cmd {
+	libs, parts := root+"/lib/x86_64-linux-gnu/", root+"/usr/lib/x86_64-linux-gnu"
+	return exec.Command("gcc", "--sysroot="+root, "-B"+parts, "-std=gnu11", "-nodefaultlibs", "-o", to, from,
+		libs+"libc.so.6", libs+"libpthread.so.0", libs+"libdl.so.2", parts+"/libc_nonshared.a", "-lgcc", "-Wl,--allow-shlib-undefined")
+}
+
+// replaced: an upgrade has put another file where a library of the target's is.
+func replaced(name string) func(*testing.T) string {
+	return func(t *testing.T) string {
+		dir := t.TempDir()
+		content, err := os.ReadFile("/lib/x86_64-linux-gnu/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for path, content := range map[string][]byte{name: content, "new": []byte("another file")} {
+			if err := os.WriteFile(filepath.Join(dir, path), content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd := exec.Command(victim.Path(t, "odd"), "mallocs")
+		count := gpuEnv(t, cmd)
+		cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+dir)
+		v := gpuRun(t, cmd, count)
+		if err := os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		if mapping(v.PID, filepath.Join(dir, name), "(deleted)") == "" {
+			t.Fatal("the victim does not run on a deleted library: nothing is tested")
+		}
+		return name + " (deleted): " + v.attached(t, repeat(3, 50))
+	}
+}
+
+func allocator(name string) func(*testing.T) string {
+	return func(t *testing.T) string {
+		path, err := installed(name)
+		if err != nil {
+			cannot(t, name+" is not installed")
+		}
+		cmd := exec.Command(victim.Path(t, "odd"), "mallocs")
+		count := gpuEnv(t, cmd)
+		for i, v := range cmd.Env {
+			if rest, ok := strings.CutPrefix(v, "LD_PRELOAD="); ok {
+				cmd.Env[i] = "LD_PRELOAD=" + path + ":" + rest
+			}
+		}
+		cmd.Env = append(cmd.Env, "ASAN_OPTIONS=detect_leaks=0")
+		v := gpuRun(t, cmd, count)
+		if mapping(v.PID, filepath.Base(path)) == "" {
+			t.Fatal("it is not loaded: nothing is tested")
+		}
+		return v.attached(t, repeat(5, 200))
+	}
+}
+
+// installed finds a library where the compiler does.
+func installed(name string) (string, error) {
+	out, err := exec.Command("gcc", "-print-file-name="+name).Output()
+	if err != nil {
+		return "", err
+	}
+	path := strings.TrimSpace(string(out))
+	if !filepath.IsAbs(path) {
+		return "", errors.New("not found")
+	}
+	return filepath.EvalSymlinks(path)
+}
+
+func twoLibcs(t *testing.T) string {
+	v := onGPU(t, "odd", "twolibcs", "mallocs")
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", v.PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	copies := 0
+	for line := range strings.Lines(string(maps)) {
+		if strings.Contains(line, "/libc.so.6") && strings.Contains(line, "r-xp") {
+			copies++
+		}
+	}
+	if copies != 2 {
+		t.Fatalf("%d libcs: nothing is tested", copies)
+	}
+	return fmt.Sprintf("%d libcs: %s", copies, v.attached(t, repeat(3, 50)))
+}
+
+func foreignThreadPointers(t *testing.T) string {
+	v := onGPU(t, "odd", "fsbase")
+	said := v.attached(t, repeat(5, 200))
+	return said + "; two threads with another fs_base: " + v.Ask(t, "?")
+}

@@ -1,0 +1,375 @@
+package matrix
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/target/victim"
+)
+
+// Group E: what surrounds the process.
+var environment = []row{
+	{"39a", "pid and mount namespace", "attached from outside", inNamespaces},
+	{"39b", "user namespace", "attached from outside", inUserNamespace},
+	{"39c", "a container of Debian 13, in all three", "attached, its own libc and ROCr", inContainer},
+	{"39d", "tool inside the container", "attached", toolInside},
+	{"39e", "tool in another pid namespace", "refused, cause named", toolElsewhere},
+	{"39g", "pid namespace, under the outer /proc", "attached", outerProc},
+	{"39f", "tool with the /proc of another pid namespace", "refused, cause named", toolWithForeignProc},
+	{"40a", "read-only noexec root", "attached through a memfd", noexecRoot},
+	{"40b", "no /proc in the target's root", "refused; the injector stages a file", noProc},
+	{"40c", "no /proc, and all folders noexec or read-only", "a clear error, as found", nowhereToStage},
+	{"41", "vm.memfd_noexec = 2", "attached", memfdNoexec},
+	{"42a", "ptrace_scope 1 and 2, as read", "refused, cause named", ptraceScopeRead},
+	{"42b", "ptrace_scope 1, 2, 3, enforced", "refused, cause named", ptraceScopeEnforced},
+	{"43a", "nondumpable", "root attaches", nondumpable},
+	{"43b", "nondumpable, by its own user", "refused, cause named", nondumpableByOwner},
+	{"43c", "setuid", "root attaches, its user is refused", setuid},
+	{"43d", "another user's", "refused, cause named", anotherUsers},
+	{"44a", "seccomp against clone", "refused, the call named", filtered("clone=refuse", "clone")},
+	{"44b", "seccomp against executable mappings", "refused, the call named", filtered("exec=refuse", "mmap (executable)")},
+	{"44c", "seccomp that kills for a memfd", "refused, alive", filtered("memfd=kill", "memfd_create")},
+	{"44d", "seccomp that has nothing against us", "attached", harmlessFilter},
+	{"45a", "no memory may become executable (PR_SET_MDWE)", "attached", noExecGain},
+	{"45b", "execmem refused by SELinux", "a clear error", selinux},
+	{"46a", "RLIMIT_AS reached", "a clear error, as found", noAddressSpace},
+	{"46b", "RLIMIT_AS reached by the session's memory", "a clear error, detached", noRoomForRing},
+	{"46c", "RLIMIT_NPROC reached", "a clear error, as found", noProcesses},
+	{"46d", "pids.max reached", "a clear error, as found", noPids},
+	{"47", "shadow stack on", "refused", shadowStack},
+}
+
+const (
+	containerFlags = unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+	nobody         = 65534
+	somebody       = 54321 // who has no other process
+)
+
+const ownProc = "mount -t proc proc /proc; "
+
+func inNamespaces(t *testing.T) string {
+	return container{flags: unix.CLONE_NEWPID, script: ownProc}.onGPU(t, "odd", "mallocs").attached(t, repeat(3, 50))
+}
+
+func inUserNamespace(t *testing.T) string {
+	v := container{flags: unix.CLONE_NEWPID | unix.CLONE_NEWUSER, mapped: 100000, script: ownProc}.onGPU(t, "odd", "mallocs")
+	return fmt.Sprintf("uid %s: %s", statusOf(v.PID, strconv.Itoa(v.PID))["Uid"], v.attached(t, repeat(3, 50)))
+}
+
+func inContainer(t *testing.T) string {
+	v := container{root: debian(t, "trixie"), flags: containerFlags}.onGPU(t, "odd", "mallocs")
+	return libraries(t, v.PID) + ": " + v.attached(t, repeat(3, 50))
+}
+
+// outerProc: what the target sees as itself in /proc has another number.
+func outerProc(t *testing.T) string {
+	return container{flags: unix.CLONE_NEWPID}.onGPU(t, "odd", "mallocs").attached(t, repeat(3, 50))
+}
+
+// toolInside: the tool shares all of the container's namespaces.
+func toolInside(t *testing.T) string {
+	v := container{flags: containerFlags, script: ownProc}.onGPU(t, "odd", "mallocs")
+	trace := filepath.Join(t.TempDir(), "t.db")
+	r := &run{trace: trace, cmd: exec.Command("nsenter", "-t", strconv.Itoa(v.PID), "-m", "-p", "-i", "-u",
+		"/srv/rtl-attach", "-p", "1", "-d", "300ms", "-v", "-o", trace)}
+	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
+	r.start(t)
+	r.wait(t)
+	timed := r.ok(t)
+	v.well(t)
+	return fmt.Sprintf("it is pid 1 there, %d dispatches timed", timed)
+}
+
+// toolElsewhere: the target's pid means nothing in the tool's namespace.
+func toolElsewhere(t *testing.T) string {
+	v := onGPU(t, "odd")
+	said := elsewhere(t, v, ownProc+`exec "$0" "$@"`).refusal(t, session.NotPermitted, "pid namespace", "on the host", "target  not touched")
+	v.untouched(t)
+	return said
+}
+
+func toolWithForeignProc(t *testing.T) string {
+	v := onGPU(t, "odd")
+	said := elsewhere(t, v, `exec "$0" "$@"`).refusal(t, session.NotPermitted, "another pid namespace", "mount", "target  not touched")
+	v.untouched(t)
+	return said
+}
+
+// elsewhere runs the tool in a pid namespace of its own.
+func elsewhere(t *testing.T, v *gpuVictim, script string) *run {
+	t.Helper()
+	trace := filepath.Join(t.TempDir(), "t.db")
+	r := &run{trace: trace, cmd: exec.Command("/bin/sh", "-c", "mount --make-rprivate / && "+script,
+		artefact(t, "rtl-attach"), "-p", strconv.Itoa(v.PID), "-d", "300ms", "-o", trace)}
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS}
+	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
+	r.start(t)
+	r.wait(t)
+	return r
+}
+
+func noexecRoot(t *testing.T) string {
+	v := container{}.onGPU(t, "odd", "mallocs")
+	for _, at := range []string{"/srv", "/"} { // from there on, mount cannot be executed
+		enter(t, v.PID, "-m", "mount", "-o", "remount,bind,ro,noexec", at)
+	}
+	said := v.attached(t, repeat(3, 50))
+	if mapping(v.PID, "/memfd:", "rtl-payload") == "" {
+		t.Errorf("the payload is not mapped from a memfd: %s", mapping(v.PID, "rtl-payload"))
+	}
+	return said
+}
+
+// noProc: the injector would do with a file in the target's root, but the
+// payload itself needs /proc.
+func noProc(t *testing.T) string {
+	v := container{script: "mount -t tmpfs none /proc; "}.onGPU(t, "odd", "mallocs")
+	said := refused(t, v.PID, session.Unsuitable, "no /proc", "target  not touched")
+	v.untouched(t)
+	rep, err := injected(t, v.Victim, inject.Request{Library: library(t, "payload.so"), Entry: "rtl_attach"})
+	if err != nil || rep.StagedFile == "" {
+		t.Fatalf("%+v, %v", rep, err)
+	}
+	v.left(t, func(now residue) bool { return now.threads == v.before.threads })
+	v.nothingStaged(t)
+	return said + "; the injector alone loads " + rep.StagedFile + " and removes it"
+}
+
+func nowhereToStage(t *testing.T) string {
+	v := container{script: "mount -t tmpfs none /proc; for d in /dev/shm /tmp /run; do mount -t tmpfs -o noexec none $d; done; " +
+		"mount -t tmpfs -o ro none /var/tmp; "}.onGPU(t, "odd", "mallocs")
+	_, err := injected(t, v.Victim, inject.Request{Library: library(t, "payload.so"), Entry: "rtl_attach"})
+	var refused *inject.LoadError
+	if !errors.As(err, &refused) || !errors.Is(err, inject.ErrNotStaged) || !errors.Is(err, unix.EROFS) {
+		t.Errorf("error %v", err)
+	}
+	v.untouched(t)
+	v.nothingStaged(t)
+	return strings.ReplaceAll(fmt.Sprint(err), "\n", "; ")
+}
+
+// nothingStaged: no file of ours in the folders that the injector tries.
+func (v *gpuVictim) nothingStaged(t *testing.T) {
+	t.Helper()
+	for _, dir := range []string{"/dev/shm", "/tmp", "/run", "/var/tmp"} {
+		if left, err := filepath.Glob(fmt.Sprintf("/proc/%d/root%s/.rtl-*", v.PID, dir)); err != nil || len(left) > 0 {
+			t.Errorf("left in %s: %v, %v", dir, left, err)
+		}
+	}
+}
+
+func memfdNoexec(t *testing.T) string {
+	if _, err := os.Stat("/proc/sys/vm/memfd_noexec"); err != nil {
+		cannot(t, "no vm.memfd_noexec in this kernel")
+	}
+	v := container{flags: unix.CLONE_NEWPID, script: ownProc + "echo 2 >/proc/sys/vm/memfd_noexec; "}.onGPU(t, "odd", "mallocs")
+	said := v.attached(t, repeat(3, 50))
+	return said + ", from " + strings.Fields(mapping(v.PID, "rtl-payload") + " - - - - - -")[5]
+}
+
+// ptraceScopeRead: the sysctl is a file of the test's, over the kernel's
+// folder in a mount namespace of the tool's own; nothing of the kernel changes.
+func ptraceScopeRead(t *testing.T) string {
+	v := onGPU(t, "odd")
+	var causes []string
+	for _, scope := range []string{"1", "2"} {
+		fake := fmt.Sprintf("mount -t tmpfs none /proc/sys/kernel; mkdir /proc/sys/kernel/yama; echo %s >/proc/sys/kernel/yama/ptrace_scope; ", scope)
+		r := toolAs(t, nobody, fake, v.PID)
+		causes = append(causes, r.refusal(t, session.NotPermitted, "kernel.yama.ptrace_scope = "+scope, "CAP_SYS_PTRACE", "sudo", "target  not touched"))
+	}
+	v.untouched(t)
+	return strings.Join(causes, "; ")
+}
+
+func ptraceScopeEnforced(t *testing.T) string {
+	cannot(t, "no Yama in this kernel; what is said for 1, 2 and 3: TestDenial of internal/session")
+	return ""
+}
+
+// toolAs runs the tool as another user, after a script as root.
+func toolAs(t *testing.T, user int, script string, pid int) *run {
+	t.Helper()
+	dir := openDir(t)
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	r := &run{
+		trace: filepath.Join(dir, "t.db"),
+		cmd:   container{user: user, script: script}.command(t, dir, "/srv/rtl-attach", "-p", strconv.Itoa(pid), "-d", "300ms", "-o", "/mnt/t.db"),
+	}
+	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
+	r.start(t)
+	r.wait(t)
+	untraced(t, pid)
+	return r
+}
+
+func nondumpable(t *testing.T) string {
+	return onGPU(t, "odd", "nondumpable", "mallocs").attached(t, repeat(3, 50))
+}
+
+func nondumpableByOwner(t *testing.T) string {
+	v := container{user: nobody}.onGPU(t, "odd", "nondumpable")
+	said := toolAs(t, nobody, "", v.PID).refusal(t, session.NotPermitted, "not dumpable", "sudo", "target  not touched")
+	v.untouched(t)
+	return said
+}
+
+func setuid(t *testing.T) string {
+	v := container{user: nobody, script: setuidScript}.onGPU(t, "/media/odd", "mallocs")
+	if uids := strings.Fields(statusOf(v.PID, strconv.Itoa(v.PID))["Uid"]); uids[0] != "65534" || uids[1] != "0" {
+		t.Fatalf("uids %v: nothing is tested", uids)
+	}
+	said := toolAs(t, nobody, "", v.PID).refusal(t, session.NotPermitted, "uid 0", "sudo", "target  not touched")
+	v.untouched(t)
+	return said + "; as root: " + v.attached(t, repeat(3, 50))
+}
+
+// setuidScript: the loader heeds no LD_PRELOAD in such a program, but /etc/ld.so.preload.
+const setuidScript = `
+mount -t tmpfs none /media
+mkdir /media/upper /media/work
+mount -t overlay none -o lowerdir=/etc,upperdir=/media/upper,workdir=/media/work /etc
+echo "/srv/victims/gpuwork.so /srv/libsoftgpu.so" >/etc/ld.so.preload
+cp /srv/victims/odd /media/odd
+chmod 4755 /media/odd
+`
+
+func anotherUsers(t *testing.T) string {
+	v := onGPU(t, "odd")
+	said := toolAs(t, nobody, "", v.PID).refusal(t, session.NotPermitted, "uid 0", "CAP_SYS_PTRACE", "sudo", "target  not touched")
+	v.untouched(t)
+	return said
+}
+
+func filtered(rule, call string) func(*testing.T) string {
+	return func(t *testing.T) string {
+		v := onGPU(t, "odd", rule)
+		if answer := v.Ask(t, "s"); answer != "0" {
+			cannot(t, "no seccomp filter can be installed")
+		}
+		said := refused(t, v.PID, session.Unsuitable, call, "seccomp", "target  ")
+		v.untouched(t)
+		return said
+	}
+}
+
+func harmlessFilter(t *testing.T) string {
+	v := onGPU(t, "odd", "reboot=kill")
+	if answer := v.Ask(t, "s"); answer != "0" {
+		cannot(t, "no seccomp filter can be installed")
+	}
+	return v.attached(t, repeat(3, 50))
+}
+
+func noExecGain(t *testing.T) string {
+	v := onGPU(t, "odd")
+	if errno := v.Ask(t, "w"); errno != "0" {
+		cannot(t, "no PR_SET_MDWE in this kernel")
+	}
+	return v.attached(t, repeat(3, 50))
+}
+
+func selinux(t *testing.T) string {
+	cannot(t, "SELinux is not in force (only loading a policy, for the whole machine, would change that)")
+	return ""
+}
+
+func noAddressSpace(t *testing.T) string {
+	v := onGPU(t, "odd")
+	limit(t, v.PID, unix.RLIMIT_AS, addressSpace(t, v.PID))
+	said := refused(t, v.PID, session.Failed, "mmap", "cannot allocate memory", "prlimit --as", "target  as found")
+	v.untouched(t)
+	return said + "; without the limit: " + relieved(t, v, unix.RLIMIT_AS)
+}
+
+// noRoomForRing: bootstrap and payload fit, the ring does not.
+func noRoomForRing(t *testing.T) string {
+	v := onGPU(t, "odd")
+	limit(t, v.PID, unix.RLIMIT_AS, addressSpace(t, v.PID)+1<<30)
+	r := record(t, v.PID, "--buffer-size", "4GiB")
+	said := r.refusal(t, session.Failed, "no ring", "--buffer-size", "as found")
+	untraced(t, v.PID)
+	v.well(t)
+	return said + "; without the limit: " + relieved(t, v, unix.RLIMIT_AS)
+}
+
+func noProcesses(t *testing.T) string {
+	v := container{user: somebody}.onGPU(t, "odd")
+	if answer := v.Ask(t, "n"); answer != "0" {
+		t.Fatalf("its limit of processes cannot be set: %s", answer)
+	}
+	said := refused(t, v.PID, session.Failed, "clone", "resource temporarily unavailable", "--nproc", "target  as found")
+	v.untouched(t)
+	v.Ask(t, "N")
+	return said + "; without the limit: " + v.attached(t, 1)
+}
+
+func noPids(t *testing.T) string {
+	v := onGPU(t, "odd")
+	most := filepath.Join(cgroup(t, "pids", v.PID), "pids.max")
+	if err := write(most, strconv.Itoa(len(threadsOf(v.PID)))); err != nil {
+		cannot(t, "no control group that limits threads: "+err.Error())
+	}
+	said := refused(t, v.PID, session.Failed, "clone", "resource temporarily unavailable", "pids.max", "target  as found")
+	v.untouched(t)
+	if err := write(most, "max"); err != nil {
+		t.Fatal(err)
+	}
+	return said + "; without the limit: " + v.attached(t, 1)
+}
+
+// limit sets a soft limit of a process.
+func limit(t *testing.T, pid, what int, to uint64) {
+	t.Helper()
+	var now unix.Rlimit
+	err := unix.Prlimit(pid, what, nil, &now)
+	if err == nil {
+		now.Cur = min(to, now.Max)
+		err = unix.Prlimit(pid, what, &now, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func relieved(t *testing.T, v *gpuVictim, what int) string {
+	t.Helper()
+	limit(t, v.PID, what, unix.RLIM_INFINITY)
+	return v.attached(t, 1)
+}
+
+// addressSpace is a process's size in bytes.
+func addressSpace(t *testing.T, pid int) uint64 {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := strconv.ParseUint(string(bytes.Fields(b)[0]), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages * uint64(os.Getpagesize())
+}
+
+func shadowStack(t *testing.T) string {
+	v := victim.Start(t, "plain")
+	if _, ok := statusOf(v.PID, strconv.Itoa(v.PID))["x86_Thread_features"]; !ok {
+		cannot(t, "this kernel has no user shadow stacks; that they are seen: TestParseStatus of internal/target")
+	}
+	cannot(t, "no program here is built to run with one")
+	return ""
+}

@@ -1,0 +1,162 @@
+package matrix
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/internal/target/victim"
+)
+
+// A state is one in which all threads of a busy victim are.
+type state struct {
+	args        string // of busy
+	rung        string // that the injector must use; "": any
+	short, long int    // injections
+	whole       int    // attaches with the tool, in the long form; 0: a quarter of long
+	check       func(*testing.T, *stateReport)
+}
+
+// stateReport is what came of attaching to a victim in one state.
+type stateReport struct {
+	v       *victim.Victim
+	health  victim.Health
+	reports []*inject.Report
+}
+
+// injections alone have the state to themselves: the runtime's threads would
+// be the ones that are borrowed. Whole attaches follow, with the runtime there.
+func (s state) run(t *testing.T) string {
+	n := repeat(s.short, s.long)
+	r := s.inject(t, n)
+	g := onGPU(t, "busy", strings.Fields(s.args)...)
+	m, timed := repeat(1, cmp.Or(s.whole, s.long/4)), int64(0)
+	for range m {
+		timed += record(t, g.PID).ok(t)
+	}
+	h := g.sound(t)
+	if s.check != nil {
+		s.check(t, &stateReport{v: g.Victim, health: h})
+	}
+	return fmt.Sprintf("%s; %d whole attaches, %d dispatches timed; harm %d, EINTR %d, masks %d", r.String(), m, timed,
+		h.Harm+r.health.Harm, h.EINTR+r.health.EINTR, h.Mask+r.health.Mask)
+}
+
+func (s state) inject(t *testing.T, n int) *stateReport {
+	t.Helper()
+	r := &stateReport{v: victim.Start(t, "busy", strings.Fields(s.args)...)}
+	before, signals := r.v.Inventory(t), signalsOf(t, r.v.PID)
+	for range n {
+		rep, err := injected(t, r.v, inject.Request{Library: library(t, "payload.so"), Entry: "rtl_mask"})
+		if err != nil || rep.EntryResult != 0 {
+			t.Fatalf("inject: %v\n%+v", err, rep)
+		}
+		if s.rung != "" && rep.Rung != s.rung {
+			t.Errorf("rung %q, want %q; %+v", rep.Rung, s.rung, rep)
+		}
+		r.reports = append(r.reports, rep)
+	}
+	if now := signalsOf(t, r.v.PID); now != signals {
+		t.Errorf("signals caught, ignored, blocked: %s, now %s", signals, now)
+	}
+	r.health = r.v.Unharmed(t)
+	r.v.AsBefore(t, before)
+	if s.check != nil {
+		s.check(t, r)
+	}
+	return r
+}
+
+// String is the evidence.
+func (r *stateReport) String() string {
+	rungs := map[string]int{}
+	var longest time.Duration
+	for _, rep := range r.reports {
+		rungs[rep.Rung]++
+		for _, p := range rep.Pauses {
+			longest = max(longest, p.Stopped)
+		}
+	}
+	return fmt.Sprintf("%d injections (released %d, held %d), longest stop %v, %d rounds of work",
+		len(r.reports), rungs["released"], rungs["held"], longest.Round(time.Microsecond), r.health.Beats)
+}
+
+// signalsOf is what the kernel says of dispositions and of the leader's mask.
+func signalsOf(t *testing.T, pid int) string {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for line := range strings.Lines(string(b)) {
+		if strings.HasPrefix(line, "SigIgn") || strings.HasPrefix(line, "SigCgt") {
+			all = append(all, strings.Join(strings.Fields(line), " "))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// tids of the victim's threads of one kind.
+func tids(h victim.Health, kind string) (list []int) {
+	for _, th := range h.Threads {
+		if th.Kind == kind {
+			list = append(list, th.TID)
+		}
+	}
+	return list
+}
+
+// neverBorrowed: no stop of a thread of that kind was used.
+func neverBorrowed(kind string) func(*testing.T, *stateReport) {
+	return func(t *testing.T, r *stateReport) {
+		not := tids(r.health, kind)
+		for _, rep := range r.reports {
+			for _, p := range rep.Pauses {
+				if p.Used && slices.Contains(not, p.TID) {
+					t.Errorf("thread %d (%s) was borrowed: %+v", p.TID, kind, rep)
+				}
+			}
+		}
+	}
+}
+
+// stoppedAt are the instruction pointers of the threads that were stopped while
+// f ran, as the injector found them.
+func stoppedAt(t *testing.T, pid int, f func()) (at []uint64) {
+	t.Helper()
+	inject.Fault = func(p inject.Point) error {
+		if p != inject.PointStopped && p != inject.PointStopped2 {
+			return nil
+		}
+		var regs unix.PtraceRegs
+		if tid := tracedBy(pid); tid != 0 && unix.PtraceGetRegs(tid, &regs) == nil {
+			at = append(at, regs.Rip)
+		}
+		return nil
+	}
+	defer func() { inject.Fault = nil }()
+	f()
+	return at
+}
+
+// tracedBy finds the thread that this process traces.
+func tracedBy(pid int) int {
+	list, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	for _, e := range list {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/status", pid, e.Name()))
+		if !strings.Contains(string(b), "TracerPid:\t0\n") {
+			var tid int
+			_, _ = fmt.Sscan(e.Name(), &tid)
+			return tid
+		}
+	}
+	return 0
+}

@@ -1,0 +1,150 @@
+package matrix
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/internal/target/victim"
+)
+
+// Group D: faults of the tool.
+var tool = []row{
+	{"33", "tool killed at each named point", "unharmed; the next attach works and leaves nothing", killedAtPoints},
+	{"34", "tool killed at random times", "unharmed; the next attach works and leaves nothing", toolKilledAtRandom},
+	{"35a", "tool stopped for long", "the target goes on serving", toolStopped},
+	{"35b", "tool stopped for longer than the bootstrap waits", "the bootstrap leaves by itself", bootstrapLeaves},
+	{"36a", "two tools at once", "one wins, the other names it", twoTools},
+	{"36b", "two injectors at once, without the lock", "neither harms the target", twoInjectors},
+	{"37", "reattach cycles", "memory, maps, descriptors, threads flat", cycles},
+	{"38a", "the tool has no memory", "unharmed", toolWithoutMemory},
+	{"38b", "the tool is killed for its memory", "unharmed", toolOutOfMemory},
+	{"38c", "the payload's memory is refused", "clear error; success with room again", payloadWithoutMemory},
+}
+
+// bootstrapLeaves: the same for the injector, with a bootstrap of little patience.
+func bootstrapLeaves(t *testing.T) string {
+	v := victim.Start(t, "busy", "spin", "futex", "read")
+	before := v.Inventory(t)
+	left := 0
+	for _, p := range []inject.Point{
+		inject.PointMapped, inject.PointWritten, inject.PointCloned, inject.PointReady, inject.PointDelivered,
+		inject.PointLoaded, inject.PointResolvedE, inject.PointCalled,
+	} {
+		undo := atPoint(p, func() { time.Sleep(300 * time.Millisecond) }) // the tool is held up
+		_, err := injected(t, v, inject.Request{
+			Library: library(t, "payload.so"), Entry: "rtl_attach", IdleTimeout: 50 * time.Millisecond,
+		})
+		undo()
+		early, late := p == inject.PointMapped || p == inject.PointWritten, p == inject.PointCalled
+		if early && err != nil || !early && !late && !errors.Is(err, inject.ErrLeft) {
+			t.Errorf("%s: error %v", p, err)
+		}
+		if errors.Is(err, inject.ErrLeft) {
+			left++
+		}
+		v.Unharmed(t)
+		v.AsBefore(t, before)
+	}
+	return fmt.Sprintf("left %d times: %v", left, inject.ErrLeft)
+}
+
+func twoTools(t *testing.T) string {
+	v := mixed(t)
+	n := repeat(3, 50)
+	for range n {
+		won, lost := recording(t, "rtl-attach", v.PID), recording(t, "rtl-attach", v.PID)
+		if won.wait(t); lost.wait(t) != int(session.NotPermitted) {
+			won, lost = lost, won
+		}
+		if won.code != 0 && won.code != nothingSeen {
+			t.Errorf("the winner: exit code %d\n%s", won.code, won.stderr.String())
+		}
+		if said := lost.stderr.String(); lost.code != 3 || !strings.Contains(said, strconv.Itoa(won.cmd.Process.Pid)) {
+			t.Errorf("the loser: exit code %d, it is to name pid %d\n%s", lost.code, won.cmd.Process.Pid, said)
+		}
+		v.sound(t)
+	}
+	return fmt.Sprintf("%d times: exit codes 0 and 3, the winner named", n)
+}
+
+// twoInjectors: the lock of package target is what keeps tools apart.
+func twoInjectors(t *testing.T) string {
+	v := victim.Start(t, "busy")
+	before := v.Inventory(t)
+	lib := library(t, "payload.so")
+	results := make(chan error)
+	n := repeat(20, 100)
+	for range 2 {
+		go func() {
+			var all error
+			for range n {
+				_, err := injected(t, v, inject.Request{Library: lib, Entry: "rtl_attach"})
+				if err != nil && !errors.Is(err, target.ErrTraced) && !errors.Is(err, inject.ErrTaken) { // by the other one
+					all = errors.Join(all, err)
+				}
+			}
+			results <- all
+		}()
+	}
+	for range 2 {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	h := v.Unharmed(t)
+	v.AsBefore(t, before)
+	return fmt.Sprintf("2 × %d injections at once, harm %d", n, h.Harm)
+}
+
+// footprint is what must not grow.
+type footprint struct{ kib, maps, fds, threads int }
+
+func footprintOf(t *testing.T, pid int) (f footprint) {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "RssAnon:")
+	_, _ = fmt.Sscan(rest, &f.kib)
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.maps, f.fds, f.threads = strings.Count(string(maps), "\n"), entries(t, pid, "fd"), entries(t, pid, "task")
+	return f
+}
+
+// cycles: 37. The runtime keeps what it has got for our signals: it gets some
+// cycles to have got it.
+func cycles(t *testing.T) string {
+	v := onGPU(t, "busy", "futex", "read", "sleep", "epoll")
+	cycle := func(n int) {
+		for range n {
+			r := recording(t, "rtl-attach", v.PID, "-d", "20ms")
+			if code := r.wait(t); code != 0 && code != nothingSeen {
+				t.Fatalf("exit code %d\n%s", r.code, r.stderr.String())
+			}
+			r.removeTrace()
+		}
+	}
+	cycle(repeat(5, 50))
+	before := footprintOf(t, v.PID)
+	n := repeat(20, 1000)
+	cycle(n)
+	v.sound(t)
+	now := footprintOf(t, v.PID)
+	if now.threads != before.threads || now.fds > before.fds || now.maps > before.maps+2 || now.kib > before.kib+512 {
+		t.Errorf("%d cycles: %+v, now %+v", n, before, now)
+	}
+	return fmt.Sprintf("%d cycles: memory %d → %d KiB, maps %d → %d, descriptors %d → %d, threads %d → %d", n,
+		before.kib, now.kib, before.maps, now.maps, before.fds, now.fds, before.threads, now.threads)
+}

@@ -1,0 +1,223 @@
+/*
+ * odd.c STATE...: a program that is odd in one or more ways before it says
+ * "ready":
+ *   nondumpable   it cannot be looked into
+ *   fsbase        two threads run with a thread pointer that is not libc's, one
+ *                 of them waiting, one working; they notice when it changes
+ *   twolibcs      a second libc, in a namespace of its own (dlmopen)
+ *   mallocs       two threads allocate and free all the time
+ *   CALL=refuse   seccomp, for all threads: CALL (clone, exec for executable
+ *   CALL=kill     mappings, memfd, reboot) is refused, or kills the process
+ * Letters make it do things:
+ *   ?  answer: rounds of work and harm noticed
+ *   v  vfork a child that stays until the next letter; answer its status
+ *   w  no memory may become executable any more (PR_SET_MDWE); answer errno
+ *   n  lower its limit of processes to 1 (RLIMIT_NPROC), N  raise it again; answer errno
+ *   s  install the filters that were named (a GPU program cannot start with them)
+ */
+#define _GNU_SOURCE
+#include <asm/prctl.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/futex.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef PR_SET_MDWE /* Linux 6.3 */
+#define PR_SET_MDWE 65
+#define PR_MDWE_REFUSE_EXEC_GAIN 1
+#endif
+
+static _Atomic uint64_t rounds, harm;
+static uint32_t never;
+
+/* libc's own would store errno through the thread pointer. */
+static inline long raw4(long nr, long a, long b, long c, long d)
+{
+	register long r10 __asm__("r10") = d;
+	long r;
+
+	__asm__ volatile("syscall" : "=a"(r) : "0"(nr), "D"(a), "S"(b), "d"(c), "r"(r10) : "rcx", "r11", "memory");
+	return r;
+}
+
+/* Never returns to libc: no stack protector, no calls. */
+__attribute__((optimize("no-stack-protector"), noinline)) static void live_elsewhere(uint64_t *block, int waits)
+{
+	raw4(SYS_arch_prctl, ARCH_SET_FS, (long)block, 0, 0);
+	for (;;) {
+		uint64_t fs = 0, word;
+
+		if (waits)
+			raw4(SYS_futex, (long)&never, FUTEX_WAIT_PRIVATE, 0, 0);
+		raw4(SYS_arch_prctl, ARCH_GET_FS, (long)&fs, 0, 0);
+		__asm__ volatile("movq %%fs:8, %0" : "=r"(word));
+		harm += fs != (uint64_t)block || word != (uint64_t)(block + 1);
+		rounds++;
+	}
+}
+
+static void *elsewhere(void *waits)
+{
+	uint64_t *block = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	block[0] = 0; /* libc's would hold its own address here */
+	block[1] = (uint64_t)(block + 1);
+	live_elsewhere(block, waits != NULL);
+	return NULL;
+}
+
+static void *allocate(void *unused)
+{
+	unsigned char *p[64] = {0};
+
+	for (unsigned i = 0;; i++) {
+		unsigned char **at = &p[i * 2654435761u >> 26];
+
+		if (*at)
+			harm += **at != 0x5a;
+		free(*at);
+		*at = malloc(1 + i % 5000);
+		**at = 0x5a;
+		rounds++;
+	}
+	return unused;
+}
+
+static void begin(void *(*run)(void *), void *arg)
+{
+	pthread_t id;
+
+	if (pthread_create(&id, NULL, run, arg))
+		exit(2);
+}
+
+static void second_libc(void)
+{
+	void *libm = dlmopen(LM_ID_NEWLM, "libm.so.6", RTLD_NOW); /* brings its libc along */
+
+	if (!libm) {
+		fprintf(stderr, "odd: %s\n", dlerror());
+		exit(2);
+	}
+}
+
+static unsigned call_of(const char *rule)
+{
+	static const struct {
+		const char *name;
+		unsigned nr;
+	} calls[] = {{"clone", SYS_clone}, {"exec", SYS_mmap}, {"memfd", SYS_memfd_create}, {"reboot", SYS_reboot}};
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		if (!strncmp(rule, calls[i].name, strlen(calls[i].name)))
+			return calls[i].nr;
+	exit(2);
+}
+
+/* One filter: CALL=refuse or CALL=kill. */
+static int filter(const char *rule)
+{
+	unsigned nr = call_of(rule);
+	unsigned action = strstr(rule, "=kill") ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | EPERM;
+	unsigned bits = nr == SYS_mmap ? PROT_EXEC : ~0u; /* of the third argument; ~0: whatever it is */
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 4),
+		BPF_JUMP(BPF_JMP | BPF_JA, bits == ~0u ? 2 : 0, 0, 0),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, action),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = {sizeof(code) / sizeof(code[0]), code};
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &prog);
+}
+
+static int filters(char **rules)
+{
+	int failed = 0;
+
+	for (; *rules; rules++)
+		if (strchr(*rules, '='))
+			failed |= filter(*rules);
+	return failed;
+}
+
+static int limit_processes(int low)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NPROC, &r))
+		return -1;
+	r.rlim_cur = low ? 1 : r.rlim_max;
+	return setrlimit(RLIMIT_NPROC, &r);
+}
+
+static int vfork_until_told(void)
+{
+	int status = -1;
+	char c;
+	pid_t child = vfork();
+
+	if (!child)
+		_exit(read(0, &c, 1) == 1 ? 0 : 1);
+	waitpid(child, &status, 0);
+	return status;
+}
+
+static void become(const char *state)
+{
+	if (!strcmp(state, "nondumpable")) {
+		prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	} else if (!strcmp(state, "fsbase")) {
+		begin(elsewhere, NULL);
+		begin(elsewhere, &never);
+	} else if (!strcmp(state, "twolibcs")) {
+		second_libc();
+	} else if (!strcmp(state, "mallocs")) {
+		begin(allocate, NULL);
+		begin(allocate, NULL);
+	} else if (!strchr(state, '=')) {
+		fprintf(stderr, "odd: no state %s\n", state);
+		exit(2);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	char c;
+
+	for (int i = 1; i < argc; i++)
+		become(argv[i]);
+	puts("ready");
+	fflush(stdout);
+	while (read(0, &c, 1) == 1) {
+		if (c == '?')
+			printf("rounds %lu harm %lu\n", rounds, harm);
+		else if (c == 'v')
+			printf("%d\n", vfork_until_told());
+		else if (c == 'n' || c == 'N')
+			printf("%d\n", limit_processes(c == 'n') ? errno : 0);
+		else if (c == 'w')
+			printf("%d\n", prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0) ? errno : 0);
+		else if (c == 's')
+			printf("%d\n", filters(argv + 1));
+		fflush(stdout);
+	}
+	return 0;
+}
