@@ -211,14 +211,13 @@ func killedAtRandom(t *testing.T) string {
 	for i := range n {
 		v := onGPU(t, "busy", "futex", "read", "sleep", "malloc")
 		r := recording(t, "rtl-attach", v.PID, "-d", "1m")
-		var killed time.Time
-		kill := time.AfterFunc(momentOf(i, takes), func() {
-			killed = time.Now()
+		killed := make(chan time.Time, 1)
+		time.AfterFunc(momentOf(i, takes), func() {
+			killed <- time.Now()
 			_ = unix.Kill(v.PID, unix.SIGKILL)
 		})
 		r.wait(t)
-		kill.Stop()
-		longest = max(longest, time.Since(killed))
+		longest = max(longest, time.Since(<-killed))
 		codes[r.code]++
 		if !slices.Contains([]int{1, 3, 5}, r.code) {
 			t.Errorf("exit code %d\n%s", r.code, r.stderr.String())

@@ -66,7 +66,29 @@ func leftovers(t *target.Target, l *libc, maps []target.Map) ([]span, error) {
 		return nil, err
 	}
 	old := slices.DeleteFunc(unused(t, l, maps), func(s span) bool { return !slices.Contains(first, s) })
-	return old[:min(len(old), oldMax)], nil
+	old = old[:min(len(old), oldMax)]
+	return slices.DeleteFunc(old, func(s span) bool { return !claim(t, l, maps, s) }), nil
+}
+
+// claimAt is a word of the data, at the far end of the raw thread's stack.
+const claimAt = 512
+
+// claim makes an unused mapping ours to free. Its tool may live after all, and
+// be slow: it looks for the claim when it has noted its thread, and we look for
+// a thread when we have claimed. One of both gives up.
+func claim(t *target.Target, l *libc, maps []target.Map, s span) bool {
+	data := s.start + codeBytes
+	if s.end <= data {
+		return true // no thread can start where there is no data
+	}
+	if t.Write(data+claimAt, []byte{1}) != nil {
+		return false
+	}
+	if slices.Contains(unused(t, l, maps), s) {
+		return true
+	}
+	_ = t.Write(data+claimAt, []byte{0})
+	return false
 }
 
 // oldMax bounds a chain: each dead tool's mapping is one more call.

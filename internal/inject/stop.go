@@ -140,6 +140,10 @@ func (v *visitor) noteThread(cand candidate) error {
 	if err := v.poke(v.bootAt+armedOffset, words[:4]); err != nil {
 		return fmt.Errorf("note the thread: %w", err)
 	}
+	if err := v.peek(v.bootAt+claimAt, words[:1]); err != nil || words[0] != 0 {
+		clear(words[:4])
+		return errors.Join(fmt.Errorf("mapping at %#x: %w", v.bootAt, ErrTaken), err, v.poke(v.bootAt+armedOffset, words[:4]))
+	}
 	return nil
 }
 

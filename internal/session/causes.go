@@ -141,6 +141,8 @@ func explainInjection(f *Failure) bool {
 			"run this again; with --verbose it says which threads were tried")
 	case errors.As(f.Err, &failed):
 		return f.set(Failed, failed.Error(), bootFix(failed))
+	case errors.Is(f.Err, inject.ErrLeft):
+		return f.set(Failed, "this tool was held up for longer than its thread in the target waits for it (2 s)", "run this again")
 	case errors.Is(f.Err, inject.ErrNotBuilt):
 		return f.set(Failed, "this binary was built without its bootstrap code", "build it with make")
 	}
