@@ -85,11 +85,11 @@ func (im *Image) dynamic() error {
 	if !ok {
 		return nil // static: no symbols to be found
 	}
-	for i := range Addr(dynamicMax) {
-		var d elf.Dyn64
-		if err := readStruct(im.mem, im.Base+Addr(seg.Vaddr)+16*i, &d); err != nil {
-			return fmt.Errorf("dynamic section at %#x: %w", im.Base, err)
-		}
+	entries := make([]elf.Dyn64, min(seg.Memsz/16, dynamicMax))
+	if err := readStruct(im.mem, im.Base+Addr(seg.Vaddr), entries); err != nil {
+		return fmt.Errorf("dynamic section at %#x: %w", im.Base, err)
+	}
+	for _, d := range entries {
 		switch elf.DynTag(d.Tag) {
 		case elf.DT_NULL:
 			return nil

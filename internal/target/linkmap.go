@@ -40,6 +40,7 @@ func (t *Target) Modules(maps []Map) ([]Module, error) {
 		return nil, fmt.Errorf("pid %d: %w", t.PID, ErrLoading)
 	}
 	var modules []Module
+	heads := fileHeads(maps)
 	for at := Addr(r.Map); at != 0; {
 		if len(modules) == modulesMax {
 			return nil, fmt.Errorf("pid %d: list of more than %d libraries: %w", t.PID, modulesMax, ErrMalformed)
@@ -52,7 +53,7 @@ func (t *Target) Modules(maps []Map) ([]Module, error) {
 		if err != nil {
 			return nil, fmt.Errorf("link map of pid %d: %w", t.PID, err)
 		}
-		im, err := t.imageAt(maps, Addr(l.Addr), Addr(l.Dynamic))
+		im, err := t.imageAt(maps, heads, Addr(l.Addr), Addr(l.Dynamic))
 		if err != nil {
 			im = &Image{Base: Addr(l.Addr)} // no headers, hence no symbols and no TLS
 		}
@@ -62,9 +63,31 @@ func (t *Target) Modules(maps []Map) ([]Module, error) {
 	return modules, nil
 }
 
+// A file is what mappings of one file have in common.
+type file struct {
+	dev, path string
+	inode     uint64
+}
+
+// headsMax bounds how often a file's beginning is looked for: it is mapped once
+// for each time that the file is loaded.
+const headsMax = 16
+
+// fileHeads lists where the beginnings of files are mapped.
+func fileHeads(maps []Map) map[file][]Addr {
+	heads := make(map[file][]Addr)
+	for _, m := range maps {
+		f := file{m.Dev, m.Path, m.Inode}
+		if m.Offset == 0 && len(heads[f]) < headsMax {
+			heads[f] = append(heads[f], m.Start)
+		}
+	}
+	return heads
+}
+
 // imageAt finds the headers of the object with that load bias: they begin the
 // lowest mapping of the file that holds its dynamic section.
-func (t *Target) imageAt(maps []Map, bias, dynamic Addr) (*Image, error) {
+func (t *Target) imageAt(maps []Map, heads map[file][]Addr, bias, dynamic Addr) (*Image, error) {
 	home, ok := FindMap(maps, dynamic)
 	if !ok {
 		return nil, fmt.Errorf("dynamic section at %#x is not mapped: %w", dynamic, ErrMalformed)
@@ -74,11 +97,9 @@ func (t *Target) imageAt(maps []Map, bias, dynamic Addr) (*Image, error) {
 			return im, nil
 		}
 	}
-	for _, m := range maps {
-		if m.Dev == home.Dev && m.Inode == home.Inode && m.Path == home.Path && m.Offset == 0 {
-			if im, err := OpenImage(t, m.Start); err == nil && im.Base == bias {
-				return im, nil
-			}
+	for _, head := range heads[file{home.Dev, home.Path, home.Inode}] {
+		if im, err := OpenImage(t, head); err == nil && im.Base == bias {
+			return im, nil
 		}
 	}
 	return nil, fmt.Errorf("no ELF header with load bias %#x: %w", bias, ErrMalformed)
