@@ -19,6 +19,8 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/internal/plain"
+	"github.com/rtl-attach/rtl-attach/internal/privilege"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
@@ -53,9 +55,10 @@ type recording struct {
 	witness    *witness
 	control    *ring.Control
 	held       *ring.Lock
-	gone       chan struct{}  // closed when the target has exited
-	executed   atomic.Bool    // what is gone is its program: the process runs another one
-	finished   chan struct{}  // closed when the recording is over
+	gone       chan struct{} // closed when the target has exited
+	executed   atomic.Bool   // what is gone is its program: the process runs another one
+	finished   chan struct{} // closed when the recording is over
+	privileges privilege.Privileges
 	background sync.WaitGroup // what uses the mappings that release takes away
 
 	db       *tracedb.DB
@@ -69,6 +72,10 @@ type recording struct {
 // Record makes one trace of one process. ctx done ends the window early; skip
 // closed, too, ends the drain. Errors are *Failure.
 func Record(ctx context.Context, o Options, skip <-chan struct{}, ui Observer) (Outcome, error) {
+	return unlessStalled(o.PID, func() (Outcome, error) { return record(ctx, o, skip, ui) })
+}
+
+func record(ctx context.Context, o Options, skip <-chan struct{}, ui Observer) (Outcome, error) {
 	r := &recording{
 		o: o, ui: ui, skip: skip, tracer: ptrace.NewTracer(), gone: make(chan struct{}),
 		finished: make(chan struct{}),
@@ -120,7 +127,7 @@ func (r *recording) look() error {
 	}
 	r.witness = &witness{target: r.target, tracer: r.tracer}
 	r.ui.Preflight(fmt.Sprintf("pid %d (%s), %d threads, may trace, %s",
-		r.facts.PID, printable(r.facts.Comm), r.facts.Threads, printable(strings.Join(r.facts.HSA, ", "))))
+		r.facts.PID, r.facts.Comm, r.facts.Threads, strings.Join(r.facts.HSA, ", ")))
 	r.db, err = tracedb.Create(r.place)
 	return err
 }
@@ -245,7 +252,7 @@ func (r *recording) info(s ring.Snapshot) tracedb.SessionInfo {
 	return tracedb.SessionInfo{
 		PID:         uint32(r.o.PID),
 		StartTicks:  r.target.StartTicks,
-		Command:     r.facts.Comm,
+		Command:     plain.Text(r.facts.Comm),
 		Host:        host,
 		ToolVersion: r.o.Version,
 		BuildID:     s.BuildID,
@@ -280,16 +287,6 @@ func boottimeNS() uint64 {
 		return 0
 	}
 	return uint64(t.Nano())
-}
-
-// printable makes text of the target's choosing fit for a terminal.
-func printable(s string) string {
-	return strings.Map(func(c rune) rune {
-		if c < ' ' || c == 0x7f || c >= 0x80 && c < 0xa0 {
-			return '?'
-		}
-		return c
-	}, s)
 }
 
 var _ collector.Sink = (*tracedb.Session)(nil)
