@@ -87,6 +87,12 @@ bench-short: tool simulator workloads
 bench-pause: tool simulator workloads
 	go run ./scripts/pause
 
+# Every fuzz target in turn, each for so long; `make test` runs their corpora.
+.PHONY: fuzz
+FUZZTIME ?= 10m
+fuzz: payload bootstrap
+	@FUZZTIME=$(FUZZTIME) scripts/fuzz
+
 .PHONY: clean
 clean:
 	rm -rf $(BUILD) payload/dist/*.so internal/inject/dist/*.bin

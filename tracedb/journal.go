@@ -33,6 +33,9 @@ func hasJournal(path string) (bool, error) {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return false, err
 	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG { // SQLite would wait for a FIFO's writer
+		return false, fmt.Errorf("%w: %s is no file", ErrJournal, journal)
+	}
 	if st.Size == 0 {
 		return false, nil
 	}
@@ -40,7 +43,7 @@ func hasJournal(path string) (bool, error) {
 	if _, err := f.ReadAt(tail, max(0, st.Size-int64(len(tail)))); err != nil && st.Size >= int64(len(tail)) {
 		return false, err
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG || string(tail) == journalMagic {
+	if string(tail) == journalMagic {
 		return false, fmt.Errorf("%w: %s is none of a recorder's", ErrJournal, journal)
 	}
 	if uid, _, sudo := userBehindSudo(); os.Geteuid() == 0 && st.Uid != 0 && (!sudo || int(st.Uid) != uid) {

@@ -41,7 +41,17 @@ func (u *ui) say(format string, args ...any) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.erase()
-	fmt.Fprintln(os.Stderr, plain.Text(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(os.Stderr, line(fmt.Sprintf(format, args...)))
+}
+
+// line makes text that the target may have chosen fit for a terminal.
+func line(text string) string {
+	const longest = 2000 // a path can have 16,000 characters
+	runes := []rune(plain.Text(text))
+	if len(runes) > longest {
+		return string(runes[:longest]) + "…"
+	}
+	return string(runes)
 }
 
 func (u *ui) erase() {
@@ -148,15 +158,15 @@ func fail(err error) session.ExitCode {
 		usage   usageError
 	)
 	if errors.As(err, &failure) {
-		fmt.Fprintf(os.Stderr, "rtl-attach: error: %s\n", plain.Text(failure.What))
-		for _, line := range [][2]string{{"cause", failure.Cause}, {"fix", failure.Fix}, {"target", failure.Target}} {
-			if line[1] != "" {
-				fmt.Fprintf(os.Stderr, "  %-7s %s\n", line[0], plain.Text(line[1]))
+		fmt.Fprintf(os.Stderr, "rtl-attach: error: %s\n", line(failure.What))
+		for _, l := range [][2]string{{"cause", failure.Cause}, {"fix", failure.Fix}, {"target", failure.Target}} {
+			if l[1] != "" {
+				fmt.Fprintf(os.Stderr, "  %-7s %s\n", l[0], line(l[1]))
 			}
 		}
 		return failure.Code
 	}
-	fmt.Fprintf(os.Stderr, "rtl-attach: error: %s\n", plain.Text(err.Error()))
+	fmt.Fprintf(os.Stderr, "rtl-attach: error: %s\n", line(err.Error()))
 	if errors.As(err, &usage) || isCobraUsage(err) {
 		fmt.Fprintln(os.Stderr, "  fix     see rtl-attach --help\n  target  not touched")
 		return session.Usage

@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
 	"path"
 	"strings"
 )
@@ -28,39 +29,59 @@ func (t *Target) Modules(maps []Map) ([]Module, error) {
 	if err != nil || !ok {
 		return nil, fmt.Errorf("_r_debug of pid %d: %w", t.PID, orMissing(err))
 	}
+	objects, err := linkMap(t, debug)
+	if err != nil {
+		return nil, fmt.Errorf("link map of pid %d: %w", t.PID, err)
+	}
+	modules := make([]Module, len(objects))
+	heads := fileHeads(maps)
+	for i, o := range objects {
+		im, err := t.imageAt(maps, heads, o.bias, o.dynamic)
+		if err != nil {
+			im = &Image{Base: o.bias} // no headers, hence no symbols and no TLS
+		}
+		modules[i] = Module{Image: im, Name: o.name, LinkMap: o.at}
+	}
+	return modules, nil
+}
+
+// An object is one entry of the loader's list.
+type object struct {
+	at, bias, dynamic Addr
+	name              string
+}
+
+// linkMap walks the list that begins at debug, struct r_debug. The list may loop,
+// and may lead anywhere.
+func linkMap(mem io.ReaderAt, debug Addr) ([]object, error) {
 	var r struct {
 		Version, _ uint32
 		Map, Brk   uint64
 		State, _   uint32
 	}
-	if err := readStruct(t, debug, &r); err != nil {
-		return nil, fmt.Errorf("_r_debug of pid %d: %w", t.PID, err)
+	if err := readStruct(mem, debug, &r); err != nil {
+		return nil, fmt.Errorf("_r_debug: %w", err)
 	}
 	if r.State != 0 { // RT_CONSISTENT
-		return nil, fmt.Errorf("pid %d: %w", t.PID, ErrLoading)
+		return nil, ErrLoading
 	}
-	var modules []Module
-	heads := fileHeads(maps)
+	var objects []object
 	for at := Addr(r.Map); at != 0; {
-		if len(modules) == modulesMax {
-			return nil, fmt.Errorf("pid %d: list of more than %d libraries: %w", t.PID, modulesMax, ErrMalformed)
+		if len(objects) == modulesMax {
+			return nil, fmt.Errorf("more than %d libraries: %w", modulesMax, ErrMalformed)
 		}
 		var l struct{ Addr, Name, Dynamic, Next, Prev uint64 }
-		if err := readStruct(t, at, &l); err != nil {
-			return nil, fmt.Errorf("link map of pid %d: %w", t.PID, err)
+		if err := readStruct(mem, at, &l); err != nil {
+			return nil, err
 		}
-		name, err := t.CString(Addr(l.Name), 4096)
+		name, err := cString(mem, Addr(l.Name), 4096)
 		if err != nil {
-			return nil, fmt.Errorf("link map of pid %d: %w", t.PID, err)
+			return nil, err
 		}
-		im, err := t.imageAt(maps, heads, Addr(l.Addr), Addr(l.Dynamic))
-		if err != nil {
-			im = &Image{Base: Addr(l.Addr)} // no headers, hence no symbols and no TLS
-		}
-		modules = append(modules, Module{Image: im, Name: name, LinkMap: at})
+		objects = append(objects, object{at: at, bias: Addr(l.Addr), dynamic: Addr(l.Dynamic), name: name})
 		at = Addr(l.Next)
 	}
-	return modules, nil
+	return objects, nil
 }
 
 // A file is what mappings of one file have in common.

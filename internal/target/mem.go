@@ -58,11 +58,7 @@ func (t *Target) Uint32(a Addr) (uint32, error) {
 	return binary.LittleEndian.Uint32(b[:]), err
 }
 
-// CString reads a string of at most limit bytes. It may end a mapping.
-func (t *Target) CString(a Addr, limit int) (string, error) {
-	return cString(t, a, limit)
-}
-
+// cString reads a string of at most limit bytes. It may end a mapping.
 func cString(r io.ReaderAt, a Addr, limit int) (string, error) {
 	var s []byte
 	for len(s) < limit {

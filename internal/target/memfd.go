@@ -66,6 +66,9 @@ func (t *Target) OpenMemfd(m MemfdMapping) (*os.File, error) {
 // for reading only.
 func (t *Target) OpenMemfdOf(tid, fd, flags int) (*os.File, error) {
 	status, err := t.ThreadStatus(tid)
+	if same := t.Same(); same != nil {
+		return nil, same // the thread went with its program
+	}
 	if err != nil {
 		return nil, err
 	}
