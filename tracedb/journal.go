@@ -13,8 +13,8 @@ import (
 var ErrJournal = errors.New("its journal cannot be used")
 
 // journalMagic ends a journal that names a super-journal (sqlite.org/fileformat2,
-// "The Rollback Journal"): SQLite would look into that file, wherever it is, and
-// may remove it. A trace has one file and no super-journal.
+// "The Rollback Journal"): SQLite would open that file, whatever it is and
+// wherever, and may remove it. A trace has one file and no super-journal.
 const journalMagic = "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
 
 // hasJournal says whether a killed recorder's journal lies beside the trace.

@@ -39,12 +39,12 @@ func tool(t *testing.T, args ...string) *run {
 	t.Helper()
 	r := &run{home: t.TempDir(), out: t.TempDir(), began: time.Now()}
 	path := artefact(t, "rtl-attach")
-	if args[0] == "-p" {
-		args = append(args, "-d", "1s", "--json", "--buffer-size", "1MiB", "-o", r.trace())
+	if args[0] == "-p" { // flags of the test's own come later, and win
+		args = append([]string{"-d", "1s", "--json", "--buffer-size", "1MiB", "-o", r.trace()}, args...)
 	}
 	r.cmd = exec.Command(path, args...)
 	r.cmd.Dir = r.home
-	r.cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + r.home, "TMPDIR=" + r.home}
+	r.cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + r.home, "TMPDIR=" + r.home, "SUDO_UID=" + os.Getenv("SUDO_UID")}
 	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
 	r.before = changed(t, r.home)
 	if err := r.cmd.Start(); err != nil {

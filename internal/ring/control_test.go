@@ -49,7 +49,7 @@ func TestSnapshotIsHarmless(t *testing.T) {
 	target.Control.Error = -int32(unix.ENOMEM)
 	target.Control.BuildIDLen = 1 << 30
 	s := openControl(t, target).Snapshot()
-	if !strings.HasPrefix(s.ErrorText, "bad?[31m?news??x") || len(s.ErrorText) > ring.TextMax {
+	if !strings.HasPrefix(s.ErrorText, `bad\x1b[31m\nnews`+"\ufffd"+`\u202ex`) || len(s.ErrorText) > 2*ring.TextMax {
 		t.Errorf("text %q", s.ErrorText)
 	}
 	if s.Error != unix.ENOMEM || len(s.BuildID) != ring.BuildIDMax {

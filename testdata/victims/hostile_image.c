@@ -16,6 +16,7 @@
  *   names     a process and a thread with escapes in their names
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <link.h>
@@ -36,6 +37,7 @@
 #include "rocm.h"
 
 static unsigned number;
+static struct r_debug *debug; /* the loader's own, not the program's copy of it */
 
 static void die(const char *what)
 {
@@ -106,10 +108,10 @@ static void link_map(bool loop)
 static void *wild(void *arg)
 {
 	struct link_map fake = {.l_name = (char *)1, .l_next = &fake};
-	uintptr_t to[] = {1, ~(uintptr_t)0, 1ul << 63, 0xffffffffff600000, (uintptr_t)&fake, (uintptr_t)&_r_debug, 0};
+	uintptr_t to[] = {1, ~(uintptr_t)0, 1ul << 63, 0xffffffffff600000, (uintptr_t)&fake, (uintptr_t)debug, 0};
 
 	for (unsigned i = 0;; i++) {
-		_r_debug.r_map = (struct link_map *)to[i % 7];
+		debug->r_map = (struct link_map *)to[i % 7];
 		nanosleep(&(struct timespec){0, 1000000}, NULL);
 	}
 	return arg;
@@ -128,7 +130,7 @@ static void stall(void)
 		puts("no userfaultfd");
 		exit(0);
 	}
-	_r_debug.r_map = (struct link_map *)page;
+	debug->r_map = (struct link_map *)page;
 }
 
 static void *shortlived(void *arg)
@@ -227,6 +229,8 @@ int main(int argc, char **argv)
 	char c;
 
 	number = argc > 2 ? (unsigned)atoi(argv[2]) : 0;
+	debug = dlsym(dlopen("ld-linux-x86-64.so.2", RTLD_NOW | RTLD_NOLOAD), "_r_debug");
+	mprotect((void *)((uintptr_t)debug & ~4095ul), 4096, PROT_READ | PROT_WRITE); /* after its relocation it is read-only */
 	if (strcmp(how, "maps") != 0)
 		look_like_rocm();
 	launch(idle, NULL);
