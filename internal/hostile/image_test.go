@@ -33,7 +33,7 @@ func TestImage(t *testing.T) {
 		{"boot 0", []int{1, 3, 6}, ""},
 		{"boot 1", []int{1, 3, 6}, ""},
 		{"names", []int{1}, noRuntime},
-		{"stall", []int{1}, "a page has not come"},
+		{"stall", []int{1}, "input/output error"},
 	} {
 		t.Run(c.how, func(t *testing.T) {
 			v := victim.Start(t, "hostile_image", strings.Fields(c.how)...)

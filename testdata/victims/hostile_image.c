@@ -16,7 +16,6 @@
  *   names     a process and a thread with escapes in their names
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <link.h>
@@ -105,13 +104,47 @@ static void link_map(bool loop)
 	last->l_next = more;
 }
 
+/* loaders_debug looks _r_debug up in the loader itself. */
+static struct r_debug *loaders_debug(void)
+{
+	const struct link_map *l = _r_debug.r_map;
+	const ElfW(Sym) *sym = NULL;
+	const char *names = NULL;
+
+	while (l && !strstr(l->l_name, "ld-linux"))
+		l = l->l_next;
+	if (!l)
+		die("ld-linux");
+	for (const ElfW(Dyn) *d = l->l_ld; d->d_tag != DT_NULL; d++) {
+		if (d->d_tag == DT_SYMTAB)
+			sym = (const ElfW(Sym) *)d->d_un.d_ptr;
+		else if (d->d_tag == DT_STRTAB)
+			names = (const char *)d->d_un.d_ptr;
+	}
+	for (; (const char *)sym < names; sym++) /* the names come behind the symbols */
+		if (strcmp(names + sym->st_name, "_r_debug") == 0)
+			return (struct r_debug *)(l->l_addr + sym->st_value);
+	die("_r_debug");
+	return NULL;
+}
+
+/* After its relocation the loader's data is read-only. */
+static void point_to(const void *at)
+{
+	int fd = open("/proc/self/mem", O_WRONLY);
+
+	if (pwrite(fd, &at, sizeof at, (off_t)&debug->r_map) != sizeof at)
+		die("write r_map");
+	close(fd);
+}
+
 static void *wild(void *arg)
 {
 	struct link_map fake = {.l_name = (char *)1, .l_next = &fake};
 	uintptr_t to[] = {1, ~(uintptr_t)0, 1ul << 63, 0xffffffffff600000, (uintptr_t)&fake, (uintptr_t)debug, 0};
 
 	for (unsigned i = 0;; i++) {
-		debug->r_map = (struct link_map *)to[i % 7];
+		point_to((void *)to[i % 7]);
 		nanosleep(&(struct timespec){0, 1000000}, NULL);
 	}
 	return arg;
@@ -130,7 +163,7 @@ static void stall(void)
 		puts("no userfaultfd");
 		exit(0);
 	}
-	debug->r_map = (struct link_map *)page;
+	point_to(page);
 }
 
 static void *shortlived(void *arg)
@@ -229,8 +262,7 @@ int main(int argc, char **argv)
 	char c;
 
 	number = argc > 2 ? (unsigned)atoi(argv[2]) : 0;
-	debug = dlsym(dlopen("ld-linux-x86-64.so.2", RTLD_NOW | RTLD_NOLOAD), "_r_debug");
-	mprotect((void *)((uintptr_t)debug & ~4095ul), 4096, PROT_READ | PROT_WRITE); /* after its relocation it is read-only */
+	debug = loaders_debug();
 	if (strcmp(how, "maps") != 0)
 		look_like_rocm();
 	launch(idle, NULL);
