@@ -27,7 +27,7 @@ type Image struct {
 const (
 	phdrsMax    = 128
 	dynamicMax  = 1024    // entries
-	chainMax    = 1 << 16 // symbols that share a hash bucket
+	chainMax    = 1 << 12 // symbols that share a hash bucket: a handful, by the linkers' choice
 	symbolMax   = 256     // bytes of a name looked up
 	sectionsMax = 1 << 30
 )
