@@ -88,6 +88,25 @@ func TestAsk(t *testing.T) {
 	other.Ask(t, "?")
 }
 
+// TestStall: a page of the target's that never comes holds a thread of ours up
+// for good. The tool gives up, and its death lets everybody go.
+func TestStall(t *testing.T) {
+	v := victim.Start(t, "hostile", "stall")
+	r := attack(t, v.PID)
+	r.end(t, 1)
+	if said := r.stderr.String(); !strings.Contains(said, "a page has not come") {
+		t.Errorf("it does not say why:\n%s", said)
+	}
+	if left := list(t, r.out); len(left) != 0 {
+		t.Errorf("left of a recording that never began: %v", left)
+	}
+	for _, s := range statuses(v.PID) {
+		if s["TracerPid"] != "0" || strings.HasPrefix(s["State"], "t") {
+			t.Errorf("a thread is left behind: %v", s)
+		}
+	}
+}
+
 // TestHolders: recorders that come and go as fast as they are looked at do not
 // keep a detach going for ever.
 func TestHolders(t *testing.T) {

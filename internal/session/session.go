@@ -62,6 +62,7 @@ type recording struct {
 	background sync.WaitGroup // what uses the mappings that release takes away
 
 	db       *tracedb.DB
+	empty    atomic.Bool // the trace was made, and nothing is in it yet
 	pauses   []tracedb.Pause
 	attached bool // a session is active in the target
 	detached bool // confirmed: what becomes of the target now is not our concern
@@ -72,21 +73,27 @@ type recording struct {
 // Record makes one trace of one process. ctx done ends the window early; skip
 // closed, too, ends the drain. Errors are *Failure.
 func Record(ctx context.Context, o Options, skip <-chan struct{}, ui Observer) (Outcome, error) {
-	return unlessStalled(o.PID, func() (Outcome, error) { return record(ctx, o, skip, ui) })
-}
-
-func record(ctx context.Context, o Options, skip <-chan struct{}, ui Observer) (Outcome, error) {
 	r := &recording{
 		o: o, ui: ui, skip: skip, tracer: ptrace.NewTracer(), gone: make(chan struct{}),
 		finished: make(chan struct{}),
 	}
+	outcome, err := unlessStalled(o.PID, func() (Outcome, error) { return r.run(ctx) })
+	if errors.Is(err, errStalled) && r.empty.Load() {
+		_ = os.Remove(r.place.Path)
+		_ = os.Remove(r.place.Path + "-journal")
+	}
+	return outcome, err
+}
+
+func (r *recording) run(ctx context.Context) (Outcome, error) {
 	defer r.release()
 	if err := r.look(); err != nil {
-		return Outcome{}, explain("trace", o.PID, err, untouched)
+		return Outcome{}, explain("trace", r.o.PID, err, untouched)
 	}
 	if err := r.attach(ctx); err != nil {
-		return Outcome{}, explain("attach to", o.PID, errors.Join(err, r.discard()), r.leftAs())
+		return Outcome{}, explain("attach to", r.o.PID, errors.Join(err, r.discard()), r.leftAs())
 	}
+	r.empty.Store(false)
 	r.describeAttach()
 	collectErr := r.collectAll(ctx)
 	detachErr := r.detach()
@@ -129,6 +136,7 @@ func (r *recording) look() error {
 	r.ui.Preflight(fmt.Sprintf("pid %d (%s), %d threads, may trace, %s",
 		r.facts.PID, r.facts.Comm, r.facts.Threads, strings.Join(r.facts.HSA, ", ")))
 	r.db, err = tracedb.Create(r.place)
+	r.empty.Store(err == nil)
 	return err
 }
 
@@ -177,6 +185,7 @@ func (r *recording) describeAttach() {
 
 // discard takes back a trace file that has nothing in it.
 func (r *recording) discard() error {
+	r.empty.Store(false)
 	return errors.Join(r.db.Close(), os.Remove(r.place.Path))
 }
 

@@ -15,6 +15,7 @@
  *   bare      a control block that could be truncated; stub: one that ends early
  *   swap      other files in the place of the control block's mapping, in turn
  *   asks      a grace that names thread NUMBER, of somebody else
+ *   stall     a grace that names a thread whose stack ends in pages that never come
  *   text      a refusal with an escape sequence in its words
  *   mute      no answers
  *   holders   recorders that live for a moment, one after the other
@@ -23,6 +24,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -30,6 +32,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -294,6 +297,37 @@ static void grace(void)
 	fflush(stdout);
 }
 
+static void *deep(void *arg)
+{
+	number = (unsigned)gettid();
+	pause();
+	return arg;
+}
+
+/* A thread on a stack of our own; what lies above it is answered for by nobody. */
+static void stack_without_top(void)
+{
+	const size_t stack = 1 << 18, top = 1 << 16;
+	struct uffdio_api api = {.api = UFFD_API};
+	struct uffdio_register area = {.mode = UFFDIO_REGISTER_MODE_MISSING};
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	char *at = mmap(NULL, stack + top, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pthread_attr_t attr;
+	pthread_t id;
+
+	area.range.start = (uintptr_t)at + stack;
+	area.range.len = top;
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &area)) {
+		perror("userfaultfd");
+		exit(1);
+	}
+	pthread_attr_init(&attr);
+	pthread_attr_setstack(&attr, at, stack);
+	pthread_create(&id, &attr, deep, NULL);
+	while (!*(volatile unsigned *)&number)
+		usleep(1000);
+}
+
 /* --- the control thread --------------------------------------------------- */
 
 static void make_ring(void)
@@ -328,7 +362,9 @@ static int32_t reattach(void)
 		strcpy(control->error_text, "\033[2Jgone\nrtl-attach: all is well\xff");
 		return -ENODEV;
 	}
-	if (is("asks"))
+	if (is("stall"))
+		stack_without_top();
+	if (is("asks") || is("stall"))
 		grace();
 	make_ring();
 	control->armed_ns = now();
