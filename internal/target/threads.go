@@ -98,6 +98,9 @@ func (t *Target) ThreadStatus(tid int) (Status, error) {
 func (t *Target) ThreadByNSPID(nstid int) (int, error) {
 	if len(t.NSPID) < 2 { // same namespace: no walk
 		_, err := t.ThreadStat(nstid)
+		if same := t.Same(); err != nil && same != nil {
+			return 0, same // the thread went with its program
+		}
 		return nstid, err
 	}
 	tids, err := t.Threads()
