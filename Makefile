@@ -116,6 +116,12 @@ soak: RTL_SOAK ?= 1
 soak: tool simulator workloads
 	RTL_SOAK=$(RTL_SOAK) go test -count=1 -timeout 0 -v ./test/soak
 
+# Every fuzz target in turn, each for so long; `make test` runs their corpora.
+.PHONY: fuzz
+FUZZTIME ?= 10m
+fuzz: payload bootstrap
+	@FUZZTIME=$(FUZZTIME) scripts/fuzz
+
 .PHONY: clean
 clean:
 	rm -rf --one-file-system $(BUILD) payload/dist/*.so internal/inject/dist/*.bin

@@ -39,10 +39,12 @@ type DB struct {
 	begun   time.Time // of the open transaction; zero: none
 	failure error     // the first error of a write: the file stays as it was before
 
-	strings    map[string]int64
-	dispatches *bulk
-	untimed    *bulk
-	devices    devices
+	strings       map[string]int64
+	kernels       map[string]int64 // readable names by symbol
+	readableBytes int
+	dispatches    *bulk
+	untimed       *bulk
+	devices       devices
 }
 
 // Create makes the trace file at a place that Check has found good.
@@ -51,7 +53,7 @@ func Create(place Place) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{place: place, file: file, strings: map[string]int64{}, devices: devices{}}
+	db := &DB{place: place, file: file, strings: map[string]int64{}, kernels: map[string]int64{}, devices: devices{}}
 	if err := db.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("create trace %s: %w", place.Path, err), db.closeFiles(), os.Remove(place.Path))
 	}

@@ -62,7 +62,7 @@ func (s *Session) Launch(l Launch) error {
 		if err != nil {
 			return err
 		}
-		name, err := s.db.intern(KernelName(l.Symbol))
+		name, err := s.db.kernelName(l.Symbol)
 		if err != nil {
 			return err
 		}

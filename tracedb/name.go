@@ -22,3 +22,24 @@ func KernelName(symbol string) string {
 	}
 	return symbol // some malformed symbols stand for nothing
 }
+
+// readableMax bounds the readable names of a file in all: each is up to 16 KiB
+// for a symbol of a few bytes. Beyond it symbols stand for themselves.
+const readableMax = 32 << 20
+
+// kernelName gives the readable name of a symbol its id in rocpd_string.
+func (db *DB) kernelName(symbol string) (int64, error) {
+	if id, ok := db.kernels[symbol]; ok {
+		return id, nil
+	}
+	name := symbol
+	if db.readableBytes < readableMax {
+		name = KernelName(symbol)
+		db.readableBytes += len(name)
+	}
+	id, err := db.intern(name)
+	if err == nil {
+		db.kernels[symbol] = id
+	}
+	return id, err
+}

@@ -1,11 +1,15 @@
 package tracedb
 
 import (
+	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
+	"strings"
+	"sync"
 
 	"github.com/mattn/go-sqlite3"
 )
@@ -17,25 +21,59 @@ var (
 	ErrBusy = errors.New("trace is still being written")
 )
 
-// Open opens a trace for reading.
+// Open opens a trace for reading. The file may have been made by anybody: only
+// its tables are used. What it says of views is not, and tables that compute
+// something when they are read are refused.
 func Open(path string) (*sql.DB, error) {
-	if _, err := os.Stat(path); err != nil {
+	info, err := os.Stat(path)
+	if err != nil {
 		return nil, err
 	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("open %s: %w", path, ErrNotTrace)
+	}
 	mode := "ro"
-	if info, err := os.Stat(path + "-journal"); err == nil && info.Size() > 0 {
-		mode = "rw" // the recorder was killed: SQLite has to take its last moments back first
+	switch recover, err := hasJournal(path); {
+	case err != nil:
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	case recover:
+		mode = "rw" // SQLite has to take the recorder's last moments back first
 	}
 	source := url.URL{Scheme: "file", Opaque: url.PathEscape(path), RawQuery: "mode=" + mode + "&_busy_timeout=200"}
-	db, err := sql.Open("sqlite3", source.String())
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
-	}
+	db := sql.OpenDB(reader(source.String()))
 	if err := checkFormat(db); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), db.Close())
 	}
 	return db, nil
 }
+
+// A reader makes connections to a file that is not trusted.
+type reader string
+
+func (r reader) Driver() driver.Driver { return &sqlite3.SQLiteDriver{ConnectHook: distrust} }
+
+func (r reader) Connect(context.Context) (driver.Conn, error) { return r.Driver().Open(string(r)) }
+
+// longestValue bounds what one value of a file can make us allocate.
+const longestValue = 1 << 24
+
+func distrust(c *sqlite3.SQLiteConn) error {
+	const limitLength = 0 // SQLITE_LIMIT_LENGTH
+	c.SetLimit(limitLength, longestValue)
+	_, err := c.Exec("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;"+ownViews(), nil)
+	return err
+}
+
+// ownViews are this version's views, in front of the file's.
+var ownViews = sync.OnceValue(func() string {
+	var b strings.Builder
+	for _, statement := range strings.SplitAfter(schema, ";\n") {
+		if at := strings.Index(statement, "CREATE VIEW "); at >= 0 {
+			b.WriteString("CREATE TEMP VIEW " + statement[at+len("CREATE VIEW "):])
+		}
+	}
+	return b.String()
+})
 
 func checkFormat(db *sql.DB) error {
 	var application, version int
@@ -52,5 +90,21 @@ func checkFormat(db *sql.DB) error {
 	case application != applicationID || version > formatVersion:
 		return fmt.Errorf("%w: application id %#x, format %d", ErrNotTrace, application, version)
 	}
-	return nil
+	return checkTables(db)
+}
+
+// checkTables refuses tables of ours that are no plain tables: a view or a
+// generated column in their place could compute for ever.
+func checkTables(db *sql.DB) error {
+	var name string
+	err := db.QueryRow(`SELECT name FROM pragma_table_list AS t
+		WHERE schema = 'main' AND (name LIKE 'rtl#_%' ESCAPE '#' OR name IN ('rocpd_string', 'rocpd_metadata'))
+		AND (type <> 'table' OR EXISTS (SELECT 1 FROM pragma_table_xinfo(t.name) WHERE hidden <> 0))`).Scan(&name)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("%w: %.40q is no plain table", ErrNotTrace, name)
 }

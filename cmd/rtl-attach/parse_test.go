@@ -49,9 +49,3 @@ func TestParseSettings(t *testing.T) {
 		t.Error("a setting without a value was taken")
 	}
 }
-
-func TestSafe(t *testing.T) {
-	if got := safe("a\x1b[2Jb\r\u009b"); got != "a?[2Jb??" {
-		t.Errorf("%q", got)
-	}
-}

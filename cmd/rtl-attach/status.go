@@ -1,13 +1,13 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rtl-attach/rtl-attach/internal/plain"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 )
 
@@ -27,9 +27,7 @@ func newStatus() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				enc := json.NewEncoder(os.Stdout)
-				enc.SetIndent("", "  ")
-				return enc.Encode(st)
+				return plain.WriteJSON(os.Stdout, st)
 			}
 			return writeStatus(os.Stdout, st)
 		},
@@ -40,7 +38,7 @@ func newStatus() *cobra.Command {
 
 func writeStatus(w io.Writer, st *session.Status) error {
 	if !st.Resident {
-		_, err := fmt.Fprintf(w, "pid %d (%s): no payload of rtl-attach is resident\n", st.PID, safe(st.Command))
+		_, err := fmt.Fprintf(w, "pid %d (%s): no payload of rtl-attach is resident\n", st.PID, plain.Text(st.Command))
 		return err
 	}
 	i := st.Inventory
@@ -56,9 +54,9 @@ func writeStatus(w io.Writer, st *session.Status) error {
 			i.ControlBytes, i.RingBytes, i.QueueStates, i.Signals, i.QueuesProfiled)},
 		{"dispatches", fmt.Sprintf("%d published, %d timed, %d records lost",
 			st.Counters["dispatches"], st.Counters["timed_pool"]+st.Counters["timed_app"], st.Counters["records_lost"])},
-		{"last error", safe(st.Error)},
+		{"last error", plain.Text(st.Error)},
 	}
-	fmt.Fprintf(w, "pid %d (%s)\n", st.PID, safe(st.Command))
+	fmt.Fprintf(w, "pid %d (%s)\n", st.PID, plain.Text(st.Command))
 	for _, l := range lines {
 		if l[1] == "" {
 			continue

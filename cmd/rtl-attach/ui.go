@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/plain"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 )
 
@@ -34,12 +35,23 @@ func newUI(quiet, verbose bool) *ui {
 
 const drawPeriod = 200 * time.Millisecond
 
-// say prints a line of talk in place of the progress line.
+// say prints a line of talk in place of the progress line. Whatever it is about,
+// it is one line.
 func (u *ui) say(format string, args ...any) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.erase()
-	fmt.Fprintf(os.Stderr, format+"\n", args...)
+	fmt.Fprintln(os.Stderr, line(fmt.Sprintf(format, args...)))
+}
+
+// line makes text that the target may have chosen fit for a terminal.
+func line(text string) string {
+	const longest = 2000 // a path can have 16,000 characters
+	runes := []rune(plain.Text(text))
+	if len(runes) > longest {
+		return string(runes[:longest]) + "…"
+	}
+	return string(runes)
 }
 
 func (u *ui) erase() {
@@ -79,11 +91,11 @@ func (u *ui) Detaching(why string, expected bool) {
 
 func (u *ui) Detached(how string) { u.talk("✓", "detached", "%s", how) }
 
-func (u *ui) Warn(text string) { u.say("rtl-attach: warning: %s", safe(text)) }
+func (u *ui) Warn(text string) { u.say("rtl-attach: warning: %s", text) }
 
 func (u *ui) Debug(text string) {
 	if u.verbose {
-		u.talk("·", "", "%s", safe(text))
+		u.talk("·", "", "%s", text)
 	}
 }
 
@@ -146,15 +158,15 @@ func fail(err error) session.ExitCode {
 		usage   usageError
 	)
 	if errors.As(err, &failure) {
-		fmt.Fprintf(os.Stderr, "rtl-attach: error: %s\n", safe(failure.What))
-		for _, line := range [][2]string{{"cause", failure.Cause}, {"fix", failure.Fix}, {"target", failure.Target}} {
-			if line[1] != "" {
-				fmt.Fprintf(os.Stderr, "  %-7s %s\n", line[0], safe(line[1]))
+		fmt.Fprintf(os.Stderr, "rtl-attach: error: %s\n", line(failure.What))
+		for _, l := range [][2]string{{"cause", failure.Cause}, {"fix", failure.Fix}, {"target", failure.Target}} {
+			if l[1] != "" {
+				fmt.Fprintf(os.Stderr, "  %-7s %s\n", l[0], line(l[1]))
 			}
 		}
 		return failure.Code
 	}
-	fmt.Fprintf(os.Stderr, "rtl-attach: error: %s\n", safe(err.Error()))
+	fmt.Fprintf(os.Stderr, "rtl-attach: error: %s\n", line(err.Error()))
 	if errors.As(err, &usage) || isCobraUsage(err) {
 		fmt.Fprintln(os.Stderr, "  fix     see rtl-attach --help\n  target  not touched")
 		return session.Usage
@@ -165,14 +177,4 @@ func fail(err error) session.ExitCode {
 // isCobraUsage knows the errors that cobra makes itself before any verb runs.
 func isCobraUsage(err error) bool {
 	return strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "required flag")
-}
-
-// safe makes text that the target may have chosen fit for a terminal.
-func safe(s string) string {
-	return strings.Map(func(c rune) rune {
-		if c < ' ' && c != '\t' || c == 0x7f || c >= 0x80 && c < 0xa0 {
-			return '?'
-		}
-		return c
-	}, s)
 }

@@ -31,7 +31,7 @@ func (c *Collector) agent(a *ring.Agent) error {
 }
 
 func (c *Collector) queue(q *ring.Queue) error {
-	if !c.tables.queues.add(q.ID) {
+	if q.ID >= maxQueues || !c.tables.queues.add(q.ID) {
 		c.tally.refused++
 		return nil
 	}

@@ -3,7 +3,8 @@ package collector
 import (
 	"bytes"
 	"math/bits"
-	"strings"
+
+	"github.com/rtl-attach/rtl-attach/internal/plain"
 )
 
 // What a target can make the tool remember. Real processes stay far below;
@@ -11,8 +12,9 @@ import (
 const (
 	maxID          = 1 << 20
 	maxAgents      = 1 << 10
+	maxQueues      = 1 << 16
 	maxStrings     = 1 << 16
-	maxStringBytes = 64 << 20
+	maxStringBytes = 32 << 20
 )
 
 // tables are the ids defined so far.
@@ -41,13 +43,17 @@ func (t *tables) addString(id uint32, text []byte) bool {
 	if t.strings == nil {
 		t.strings = map[uint32]string{}
 	}
-	if _, defined := t.strings[id]; defined || id == 0 ||
-		len(t.strings) >= maxStrings || t.stringBytes+len(text) > maxStringBytes {
+	if _, defined := t.strings[id]; defined || id == 0 || len(t.strings) >= maxStrings {
 		return false
 	}
-	text, _, _ = bytes.Cut(text, []byte{0}) // SQLite's text and everybody's terminal end there
-	t.strings[id] = strings.ToValidUTF8(string(text), "\uFFFD")
-	t.stringBytes += len(text)
+	text, _, _ = bytes.Cut(text, []byte{0})
+	// Made plain here, for all who will ever show it: sqlite3's shell, say, does not.
+	one := plain.Text(string(text))
+	if t.stringBytes+len(one) > maxStringBytes {
+		return false
+	}
+	t.strings[id] = one
+	t.stringBytes += len(one)
 	return true
 }
 

@@ -130,7 +130,7 @@ func (s *surgery) converse(ctx context.Context, k *talk, rep *Report) error {
 func (s *surgery) load(ctx context.Context, k *talk, rep *Report) error {
 	path := s.r.LibraryPath
 	if path == "" {
-		if err := deliver(s.t, k.payload, s.r.Library); err != nil {
+		if err := k.deliver(s.r.Library); err != nil {
 			return err
 		}
 		path = uniquePath(k.payload, s.nonce)
@@ -179,18 +179,14 @@ func (s *surgery) dlopen(ctx context.Context, k *talk, path string) error {
 	return nil
 }
 
-// deliver writes the payload's bytes into the file that the target has made
+// deliver writes the payload's bytes into the file that the bootstrap has made
 // for them: it is the target's own, whatever namespaces it lives in.
-func deliver(t *target.Target, fd int, library []byte) error {
-	f, err := os.OpenFile(t.FD(fd), os.O_WRONLY, 0)
+func (k *talk) deliver(library []byte) error {
+	f, err := k.t.OpenMemfdOf(k.tid, k.payload, os.O_WRONLY)
 	if err != nil {
 		return fmt.Errorf("open the payload's file: %w", err)
 	}
-	// Looked at when it is open: a hostile target could put any file there,
-	// one that we may write and it may not.
-	if err = target.CheckMemfd(f); err == nil {
-		_, err = f.Write(library)
-	}
+	_, err = f.Write(library)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("write the payload's file: %w", err)
 	}

@@ -47,8 +47,8 @@ func findLibc(t *target.Target, maps []target.Map) (*libc, error) {
 			homes = append(homes, m)
 		}
 	}
-	if len(homes) == 0 {
-		return nil, fmt.Errorf("pid %d has no libc.so.6: %w", t.PID, target.ErrLibc)
+	if len(homes) == 0 || len(homes) > homesMax {
+		return nil, fmt.Errorf("pid %d has %d libraries named as libc's parts: %w", t.PID, len(homes), target.ErrLibc)
 	}
 	for _, name := range append(required, optional...) {
 		if l.funcs[name], err = find(homes, name); err != nil {
@@ -65,6 +65,9 @@ func findLibc(t *target.Target, maps []target.Map) (*libc, error) {
 	}
 	return l, l.gadgets(t, maps, homes)
 }
+
+// homesMax: libc.so, libpthread.so and libdl.so, and once more with dlmopen(3).
+const homesMax = 16
 
 // isLibc knows the names of glibc's parts, as sonames and as older releases
 // had their files.
@@ -160,6 +163,10 @@ var (
 	restoreRT  = []byte{0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}
 )
 
+// textMax bounds how far the code of one mapping is looked through: libc's is
+// less than 2 MiB long.
+const textMax = 16 << 20
+
 // gadgets finds the two instruction sequences in libc's text, in memory.
 func (l *libc) gadgets(t *target.Target, maps []target.Map, homes []target.Module) error {
 	for _, home := range homes {
@@ -168,23 +175,30 @@ func (l *libc) gadgets(t *target.Target, maps []target.Map, homes []target.Modul
 			continue
 		}
 		for _, m := range maps {
-			if m.Perms != "r-xp" || m.Inode != first.Inode || m.Dev != first.Dev || m.End-m.Start > 64<<20 {
+			if m.Perms != "r-xp" || m.Inode != first.Inode || m.Dev != first.Dev || m.End-m.Start > textMax {
 				continue
 			}
-			text := make([]byte, m.End-m.Start)
-			if err := t.Read(m.Start, text); err != nil {
+			if err := l.search(t, m); err != nil {
 				return fmt.Errorf("text of %s: %w", path.Base(home.Name), err)
 			}
-			if i := bytes.Index(text, syscallRet); i >= 0 && l.syscallRet == 0 {
-				l.syscallRet = m.Start + target.Addr(i)
-			}
-			if i := bytes.Index(text, restoreRT); i >= 0 && l.restoreRT == 0 {
-				l.restoreRT = m.Start + target.Addr(i)
+			if l.syscallRet != 0 && l.restoreRT != 0 {
+				return nil
 			}
 		}
 	}
-	if l.syscallRet == 0 || l.restoreRT == 0 {
-		return fmt.Errorf("no `syscall; ret` or signal return in the C library of pid %d: %w", t.PID, target.ErrLibc)
+	return fmt.Errorf("no `syscall; ret` or signal return in the C library of pid %d: %w", t.PID, target.ErrLibc)
+}
+
+func (l *libc) search(t *target.Target, m target.Map) error {
+	text := make([]byte, m.End-m.Start)
+	if err := t.Read(m.Start, text); err != nil {
+		return err
+	}
+	if i := bytes.Index(text, syscallRet); i >= 0 && l.syscallRet == 0 {
+		l.syscallRet = m.Start + target.Addr(i)
+	}
+	if i := bytes.Index(text, restoreRT); i >= 0 && l.restoreRT == 0 {
+		l.restoreRT = m.Start + target.Addr(i)
 	}
 	return nil
 }
@@ -201,6 +215,7 @@ type threadBlock struct {
 // alone kills a jemalloc target at once (fact 7 of injection.md).
 func (l *libc) threadBlocks(t *target.Target) ([]threadBlock, error) {
 	var blocks []threadBlock
+	total := uint64(0)
 	for _, m := range l.modules {
 		var w [8]byte
 		if err := t.Read(m.LinkMap+target.Addr(l.tlsOffset), w[:]); err != nil {
@@ -223,6 +238,9 @@ func (l *libc) threadBlocks(t *target.Target) ([]threadBlock, error) {
 		tls, ok, err := t.ReadTLS(m)
 		if err != nil || !ok || tls.Size > uint64(offset) || tls.Align > pageBytes || id == 0 || id >= dtvSlots {
 			return nil, fmt.Errorf("TLS block of %s: %w", path.Base(m.Name), orLibc(err))
+		}
+		if total += tls.Size; total > staticTLSMax {
+			return nil, fmt.Errorf("TLS blocks of pid %d overlap: %w", t.PID, target.ErrLibc)
 		}
 		blocks = append(blocks, threadBlock{modID: id, offset: uint64(offset), align: tls.Align, image: tls.Image})
 	}

@@ -82,7 +82,7 @@ func (v *visitor) filtered(cand candidate) error {
 	var filters []ptrace.Program
 	p := Pause{TID: cand.tid, Stop: "seccomp"}
 	err := v.tr.Do(func() error {
-		c := &ptrace.Tracee{TID: cand.tid}
+		c := &ptrace.Tracee{PID: v.t.PID, TID: cand.tid}
 		return ptrace.Quiet(cand.cpu, func() error {
 			if err := c.Seize(); err != nil {
 				return err

@@ -14,7 +14,7 @@ import (
 func (v *visitor) stop(name string, cand candidate, pts points, calls []call) error {
 	p := Pause{TID: cand.tid, Stop: name}
 	err := v.tr.Do(func() error {
-		c := &ptrace.Tracee{TID: cand.tid}
+		c := &ptrace.Tracee{PID: v.t.PID, TID: cand.tid}
 		return ptrace.Quiet(cand.cpu, func() error {
 			if err := c.Seize(); err != nil {
 				return err

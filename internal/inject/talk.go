@@ -32,12 +32,16 @@ type talk struct {
 // openTalk maps the shared file: it must be the one of this injection, and
 // sealed, or a truncation could kill us with SIGBUS.
 func openTalk(t *target.Target, b *boot, tid int) (*talk, error) {
-	f, err := os.OpenFile(t.FD(int(b.Shared_fd)), os.O_RDWR, 0)
+	f, err := t.OpenMemfdOf(tid, int(b.Shared_fd), os.O_RDWR)
 	if err != nil {
 		return nil, fmt.Errorf("open the bootstrap's file: %w", err)
 	}
 	defer f.Close()
-	if err := target.CheckSeals(f); err != nil {
+	size, err := target.SealedSize(f)
+	if err == nil && size < bootSharedSize {
+		err = fmt.Errorf("%d bytes: %w", size, target.ErrMalformed)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("bootstrap's file: %w", err)
 	}
 	mem, err := unix.Mmap(int(f.Fd()), 0, bootSharedSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)

@@ -58,13 +58,21 @@ var (
 	pointsClone = points{PointSeized2, PointStopped2, PointFramed2, PointSet2, PointMasked2}
 )
 
-// rounds of candidates before a visit gives up, a moment apart.
-const rounds = 40
+// rounds of candidates before a visit gives up, a moment apart. A process with
+// tens of thousands of threads gets fewer.
+const (
+	rounds     = 40
+	visitLimit = 10 * time.Second
+)
 
 // visit lets one suitable thread make calls. stop names the pause.
 func (v *visitor) visit(stop string, pts points, calls []call) error {
 	why := errors.New("it has no thread in a wait")
+	deadline := time.Now().Add(visitLimit)
 	for round := range rounds {
+		if round > 1 && time.Now().After(deadline) {
+			break
+		}
 		list, err := candidates(v.t, v.maps, v.last)
 		if err != nil {
 			return err

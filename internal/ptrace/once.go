@@ -27,14 +27,14 @@ type Snapshot struct {
 	Time, Stopped time.Duration
 }
 
-// StopOnce stops one thread, copies its registers and the top of its stack,
+// StopOnce stops one thread of process pid, copies its registers and the top of its stack,
 // and lets it go on at once. cpu is where it last ran, -1 if unknown. A
 // process stopped by a signal stays so: its threads are looked at all the same.
 func (t *Tracer) StopOnce(pid, tid, cpu int) (*Snapshot, error) {
 	s := &Snapshot{TID: tid, Stack: make([]byte, snapshotMax)}
 	var pieces [snapshotMax/page + 1]unix.RemoteIovec
 	err := t.Do(func() error {
-		c := &Tracee{TID: tid}
+		c := &Tracee{PID: pid, TID: tid}
 		return Quiet(cpu, func() error {
 			if err := c.Seize(); err != nil {
 				return err

@@ -2,6 +2,7 @@ package ptrace
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 	"unsafe"
@@ -27,6 +28,7 @@ const (
 // stopped: nothing between Interrupt and Detach may allocate or enter the Go
 // scheduler. Its methods run on the tracer's thread (Tracer.Do).
 type Tracee struct {
+	PID    int // of its process; 0: whatever it is
 	TID    int
 	Regs   Regs   // valid after ReadRegs
 	Mask   uint64 // valid after ReadMask
@@ -64,7 +66,20 @@ func (c *Tracee) Seize() error {
 		c.alarm.free()
 		return fmt.Errorf("seize thread %d: %w", c.TID, err)
 	}
-	return nil
+	return c.own()
+}
+
+// own makes sure that the thread is the process's: its number may have become
+// another's just before the Seize, but not since.
+func (c *Tracee) own() error {
+	if c.PID == 0 || unix.Tgkill(c.PID, c.TID, 0) != unix.ESRCH {
+		return nil
+	}
+	err := fmt.Errorf("thread %d is not of process %d: %w", c.TID, c.PID, ErrGone)
+	if _, ierr := c.Interrupt(stopPatience); ierr != nil {
+		return errors.Join(err, ierr)
+	}
+	return errors.Join(err, c.Release())
 }
 
 // Interrupt stops the thread and returns what the stop turned out to be:

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -41,6 +42,8 @@ func (t *Tracer) Do(fn func() error) error {
 	if t.work == nil {
 		t.start()
 	}
+	working.Store(1 + int64(time.Since(clock)))
+	defer working.Store(0)
 	j := job{fn: fn, done: make(chan error, 1)}
 	t.work <- j
 	err := <-j.done
@@ -48,6 +51,23 @@ func (t *Tracer) Do(fn func() error) error {
 		t.stop()
 	}
 	return err
+}
+
+// working is since when a tracer has been at its present job, in nanoseconds from
+// clock; 0: none is. A process has one tracer at work.
+var (
+	working atomic.Int64
+	clock   = time.Now()
+)
+
+// Busy is how long the present job has been running: one that touches a page
+// which the tracee does not let come runs for ever.
+func Busy() time.Duration {
+	since := working.Load()
+	if since == 0 {
+		return 0
+	}
+	return time.Since(clock) - time.Duration(since-1)
 }
 
 // Close ends the tracer's thread. The tracer may be used again.

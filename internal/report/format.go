@@ -2,25 +2,11 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
-
-// visible makes a name of the target harmless for a terminal: what would move
-// the cursor, colour the text or turn it around is shown as an escape.
-func visible(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		if unicode.IsPrint(r) {
-			b.WriteRune(r)
-		} else {
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		}
-	}
-	return b.String()
-}
 
 // brief leaves out of a demangled kernel name what tells little: the result,
 // which is always void, and the parameters.
@@ -56,7 +42,7 @@ func shorten(s string, width int) string {
 // count writes 548112 as 548,112.
 func count(n int64) string {
 	if n < 0 {
-		return "-" + count(-n)
+		return "-" + count(-max(n, -math.MaxInt64)) // the least has no positive
 	}
 	if n < 1000 {
 		return strconv.FormatInt(n, 10)

@@ -15,7 +15,7 @@ import (
 const SummaryVersion = 1
 
 // A Summary is the closing summary of a trace. Its JSON form is stable. Times
-// are nanoseconds; names are as the target gave them, not fit for a terminal.
+// are nanoseconds; names are as the file has them, not fit for a terminal.
 type Summary struct {
 	Version       int            `json:"version"`
 	File          string         `json:"file"`

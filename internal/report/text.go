@@ -2,29 +2,26 @@ package report
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/plain"
 )
 
 const nameWidth = 44
 
 // WriteJSON writes the summary as one JSON object.
 func (s *Summary) WriteJSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false) // kernel names are full of < and >
-	enc.SetIndent("", "  ")
-	return enc.Encode(s)
+	return plain.WriteJSON(w, s)
 }
 
 // WriteText writes the summary for people.
 func (s *Summary) WriteText(w io.Writer) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s  %s\n", visible(s.File), size(s.SizeBytes))
+	fmt.Fprintf(&b, "%s  %s\n", plain.Text(s.File), size(s.SizeBytes))
 	s.writeSessions(&b)
 	s.writeCoverage(&b)
 	s.writeLosses(&b)
@@ -53,7 +50,7 @@ func (s *Summary) writeSessions(b *bytes.Buffer) {
 		case !one.Complete:
 			line(b, "Cut off", "pid %d: the recorder was killed; the trace ends with its last commit", one.PID)
 		case one.EndReason != "detached":
-			line(b, "Ended", "pid %d: %s", one.PID, visible(one.EndReason))
+			line(b, "Ended", "pid %d: %s", one.PID, plain.Text(one.EndReason))
 		}
 	}
 }
@@ -67,7 +64,7 @@ func (s *Summary) writeCoverage(b *bytes.Buffer) {
 	line(b, "Coverage", "%s of %s queues, %s of %s%s dispatches timed",
 		count(c.QueuesRecorded), count(c.QueuesSeen), count(c.Timed), atLeast, count(c.Dispatches))
 	for _, u := range c.Untimed {
-		line(b, "", "%s untimed: %s", count(u.Packets), visible(u.Text))
+		line(b, "", "%s untimed: %s", count(u.Packets), plain.Text(u.Text))
 	}
 	for _, remark := range []struct {
 		n          int64
@@ -100,7 +97,7 @@ func (s *Summary) writeLosses(b *bytes.Buffer) {
 		if l.Records == 0 {
 			number = "not known how many"
 		}
-		text := number + ": " + visible(l.Cause)
+		text := number + ": " + plain.Text(l.Cause)
 		if l.Cause == collector.CauseRingFull {
 			text += "; try a larger --buffer-size"
 		}
@@ -137,7 +134,7 @@ func (s *Summary) writeKernels(b *bytes.Buffer) {
 	}
 	row("Top kernels", "calls", "total", "avg", "%")
 	for _, k := range s.Kernels {
-		row(" "+shorten(visible(brief(k.Name)), nameWidth), count(k.Calls), duration(k.TotalNS), duration(k.AvgNS), fmt.Sprintf("%.1f", k.Percent))
+		row(" "+shorten(plain.Text(brief(k.Name)), nameWidth), count(k.Calls), duration(k.TotalNS), duration(k.AvgNS), fmt.Sprintf("%.1f", k.Percent))
 	}
 	if more := s.KernelsInAll - int64(len(s.Kernels)); more > 0 {
 		fmt.Fprintf(b, " and %s more\n", count(more))
@@ -161,7 +158,7 @@ func (s *Summary) writeNext(b *bytes.Buffer) {
 	if s.Coverage.Timed == 0 {
 		return // nothing to look at
 	}
-	file := visible(s.File)
+	file := plain.Text(s.File)
 	line(b, "Next:", "rtl-attach report %s", file)
 	line(b, "", "sqlite3 %s 'SELECT * FROM top'", file)
 }

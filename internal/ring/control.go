@@ -5,14 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/plain"
 )
 
 // A Control is the control block of one target. Its methods may be called from
@@ -160,12 +160,7 @@ func (c *Control) WaitState(old State, timeout time.Duration) State {
 func (c *Control) errorText() string {
 	text := c.shared.ErrorText // the copy is what is looked at
 	line, _, _ := bytes.Cut(text[:], []byte{0})
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, strings.ToValidUTF8(string(line), "?"))
+	return plain.Text(string(line))
 }
 
 // errnoOf turns the payload's -errno into an error number; nonsense is EPROTO.

@@ -6,9 +6,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/plain"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/ring/ringtest"
 )
@@ -47,7 +49,7 @@ func TestSnapshotIsHarmless(t *testing.T) {
 	target.Control.Error = -int32(unix.ENOMEM)
 	target.Control.BuildIDLen = 1 << 30
 	s := openControl(t, target).Snapshot()
-	if !strings.HasPrefix(s.ErrorText, "bad?[31m?news??x") || len(s.ErrorText) > ring.TextMax {
+	if !strings.HasPrefix(s.ErrorText, `bad\x1b[31m\nnews`+"\ufffd"+`\u202ex`) || len(s.ErrorText) > 2*ring.TextMax {
 		t.Errorf("text %q", s.ErrorText)
 	}
 	if s.Error != unix.ENOMEM || len(s.BuildID) != ring.BuildIDMax {
@@ -173,4 +175,35 @@ func TestGrace(t *testing.T) {
 	if _, ok := c.PendingAsk(); ok || ring.Verdict(g.Verdicts[1]) != ring.VerdictGone {
 		t.Error("not answered")
 	}
+}
+
+// FuzzControl: every word of the control block is the target's.
+func FuzzControl(f *testing.F) {
+	shared := ringtest.NewTarget(f)
+	f.Add(bytes.Clone(shared.Mem[:512]), uint16(0))
+	f.Add([]byte("\x1b[2J\n\xff"), uint16(unsafe.Offsetof(ring.ControlLayout{}.ErrorText)))
+	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255}, uint16(ring.GraceOffset))
+	f.Fuzz(func(t *testing.T, b []byte, at uint16) {
+		clear(shared.Mem)
+		shared.Control.Magic, shared.Control.ABIVersion, shared.Control.SizeBytes = ring.ControlMagic, ring.ABIVersion, ring.ControlBytes
+		copy(shared.Mem[at:], b)
+		c, err := ring.OpenControl(shared.File)
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		s := c.Snapshot()
+		if len(s.BuildID) > ring.BuildIDMax || plain.Text(s.ErrorText) != s.ErrorText {
+			t.Fatalf("%+v", s)
+		}
+		c.Counters()
+		if ask, ok := c.PendingAsk(); ok {
+			if err := c.Answer(ask, make([]ring.Verdict, len(ask.TIDs))); err != nil || len(ask.Ranges) > ring.GraceRanges {
+				t.Fatalf("%d threads, %d ranges: %v", len(ask.TIDs), len(ask.Ranges), err)
+			}
+		}
+		if l, _, err := c.TakeLock(ring.Holder{PID: 1}, func(ring.Holder) bool { return false }); err == nil {
+			l.Release()
+		}
+	})
 }

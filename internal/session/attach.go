@@ -199,6 +199,7 @@ func (r *recording) arm(ctx context.Context, env []byte) error {
 
 // call runs an entry point of the resident payload by ptrace.
 func (r *recording) call(ctx context.Context, entry string, env []byte, progress func()) error {
+	r.raise()
 	addr, err := entryOf(r.target, entry)
 	if err != nil {
 		return err

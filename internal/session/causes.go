@@ -101,6 +101,9 @@ func explainProgram(f *Failure) bool {
 			"mount one there: nsenter -m -p -t PID mount -t proc proc /proc")
 	case errors.Is(f.Err, target.ErrExec):
 		return f.set(Failed, "it has executed another program meanwhile", "run this again")
+	case errors.Is(f.Err, target.ErrMalformed), errors.Is(f.Err, ring.ErrMalformed), errors.Is(f.Err, ring.ErrCorrupt):
+		return f.set(Failed, "what it shows of itself cannot be: it is broken, or means to mislead",
+			"look at the process first")
 	case errors.Is(f.Err, target.ErrLoading):
 		return f.set(Failed, "it has been loading libraries all the time", "run this again")
 	}

@@ -17,7 +17,6 @@ const (
 	retryPeriod = 100 * time.Millisecond // for a runtime that was shut down
 	endTimeout  = 10 * time.Second       // for the last records after a detach
 	exitTimeout = 2 * time.Second        // for a target that has begun to exit
-	ringLimit   = 1 << 34                // what a control block may make us map
 )
 
 // Reasons for the end of a window.
@@ -85,7 +84,11 @@ type drain struct {
 
 func (r *recording) startDrain() (*drain, error) {
 	snapshot := r.control.Snapshot()
-	reader, err := openRing(r.target, snapshot, ringLimit)
+	limit, err := r.o.ringBytes()
+	if err != nil {
+		return nil, err
+	}
+	reader, err := openRing(r.target, snapshot, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -117,6 +120,8 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	}
 	defer d.giveUp()
 	at(PointRecording)
+	r.lower()
+	defer r.raise()
 	why := r.window(ctx, deadline, d)
 	at(PointClosing)
 	if why != "" {

@@ -91,11 +91,18 @@ func (r *recording) skipWhenAsked() (stop func()) {
 // Detach ends the session on pid from anywhere. A recorder that lives is asked
 // to finish its trace; without one the payload detaches at once.
 func Detach(pid int, ui Observer) error {
+	_, err := unlessStalled(pid, func() (struct{}, error) { return struct{}{}, detach(pid, ui) })
+	return err
+}
+
+func detach(pid int, ui Observer) error {
 	t, err := target.Open(pid)
 	if err != nil {
 		return explain("detach from", pid, err, untouched)
 	}
 	defer t.Close()
+	tracer := ptrace.NewTracer()
+	defer tracer.Close()
 	c, err := openResident(t)
 	if errors.Is(err, errNotResident) {
 		return &Failure{
@@ -108,20 +115,21 @@ func Detach(pid int, ui Observer) error {
 	}
 	defer c.Close()
 	r := &recording{
-		o: Options{PID: pid}, ui: ui, target: t, control: c, tracer: ptrace.NewTracer(),
+		o: Options{PID: pid}, ui: ui, target: t, control: c, tracer: tracer,
 		gone: make(chan struct{}), attached: true,
 	}
-	defer r.tracer.Close()
-	if err := r.detachFor(); err != nil {
+	if err := r.detachFor(time.Now().Add(handOver)); err != nil {
 		return explain("detach from", pid, err, "still attached")
 	}
 	return nil
 }
 
-func (r *recording) detachFor() error {
+// detachFor asks the recorder that lives, or does its work. Until deadline: the
+// target writes who its recorder is, and could name one after the other.
+func (r *recording) detachFor(deadline time.Time) error {
 	if holder, held := r.control.Holder(); held && holderAlive(holder) {
 		r.control.RequestStop()
-		return r.awaitIdle(holder)
+		return r.awaitIdle(holder, deadline)
 	}
 	return r.detachOrphan()
 }
@@ -156,8 +164,7 @@ func (r *recording) detachOrphan() error {
 }
 
 // awaitIdle waits for the recorder to finish.
-func (r *recording) awaitIdle(holder ring.Holder) error {
-	deadline := time.Now().Add(handOver)
+func (r *recording) awaitIdle(holder ring.Holder, deadline time.Time) error {
 	for state := r.control.Snapshot().State; ; state = r.control.WaitState(state, watchPeriod) {
 		_, held := r.control.Holder()
 		idle := state == ring.StateIdle || state == ring.StateDormant
@@ -165,8 +172,8 @@ func (r *recording) awaitIdle(holder ring.Holder) error {
 		case idle && !held || !r.target.Alive():
 			r.ui.Detached(fmt.Sprintf("its recorder (pid %d) has finished its trace", holder.PID))
 			return nil
-		case !holderAlive(holder):
-			return r.detachFor() // it died over it
+		case !holderAlive(holder) && time.Now().Before(deadline):
+			return r.detachFor(deadline) // it died over it
 		case time.Now().After(deadline):
 			return &Failure{
 				What:   fmt.Sprintf("cannot detach from pid %d: its recorder does not finish", r.o.PID),

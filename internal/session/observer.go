@@ -7,7 +7,7 @@ import (
 )
 
 // An Observer is told how a recording goes. Calls come from one goroutine at a
-// time. The texts are fit to print.
+// time. The texts may hold what the target has chosen.
 type Observer interface {
 	Preflight(facts string)
 	Attached(how string, threads int, paused time.Duration)

@@ -29,7 +29,19 @@ type Options struct {
 // DefaultOutput is where a trace goes unless told otherwise.
 const DefaultOutput = "trace-%p-%t.db"
 
-func (o *Options) environment() ([]byte, error) {
+func (o *Options) environment() ([]byte, error) { return envbuf.Encode(o.settings()) }
+
+// ringBytes is the size of the ring that the payload is told to make: what the
+// control block says later may be anything.
+func (o *Options) ringBytes() (uint64, error) {
+	settings, err := envbuf.Resolve(o.settings())
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseUint(settings["RTL_BUFFER_SIZE"], 10, 64)
+}
+
+func (o *Options) settings() []envbuf.Var {
 	var vars []envbuf.Var
 	add := func(name, value string) { vars = append(vars, envbuf.Var{Name: name, Value: value}) }
 	if o.BufferSizeBytes != 0 {
@@ -44,7 +56,7 @@ func (o *Options) environment() ([]byte, error) {
 	if !tscIsClock() {
 		add("RTL_STAMP", "boottime")
 	}
-	return envbuf.Encode(append(vars, o.Extra...))
+	return append(vars, o.Extra...)
 }
 
 // tscIsClock says whether the time-stamp counters of all CPUs agree: the

@@ -19,6 +19,8 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/internal/plain"
+	"github.com/rtl-attach/rtl-attach/internal/privilege"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
@@ -53,12 +55,14 @@ type recording struct {
 	witness    *witness
 	control    *ring.Control
 	held       *ring.Lock
-	gone       chan struct{}  // closed when the target has exited
-	executed   atomic.Bool    // what is gone is its program: the process runs another one
-	finished   chan struct{}  // closed when the recording is over
+	gone       chan struct{} // closed when the target has exited
+	executed   atomic.Bool   // what is gone is its program: the process runs another one
+	finished   chan struct{} // closed when the recording is over
+	privileges privilege.Privileges
 	background sync.WaitGroup // what uses the mappings that release takes away
 
 	db       *tracedb.DB
+	empty    atomic.Bool // the trace was made, and nothing is in it yet
 	pauses   []tracedb.Pause
 	attached bool // a session is active in the target
 	detached bool // confirmed: what becomes of the target now is not our concern
@@ -73,16 +77,26 @@ func Record(ctx context.Context, o Options, skip <-chan struct{}, ui Observer) (
 		o: o, ui: ui, skip: skip, tracer: ptrace.NewTracer(), gone: make(chan struct{}),
 		finished: make(chan struct{}),
 	}
+	outcome, err := unlessStalled(o.PID, func() (Outcome, error) { return r.run(ctx) })
+	if errors.Is(err, errStalled) && r.empty.Load() {
+		_ = os.Remove(r.place.Path)
+		_ = os.Remove(r.place.Path + "-journal")
+	}
+	return outcome, err
+}
+
+func (r *recording) run(ctx context.Context) (Outcome, error) {
 	defer r.release()
 	if err := r.look(); err != nil {
-		return Outcome{}, explain("trace", o.PID, err, untouched)
+		return Outcome{}, explain("trace", r.o.PID, err, untouched)
 	}
 	if err := r.attach(ctx); err != nil {
 		if r.control != nil {
 			r.describeGrace()
 		}
-		return Outcome{}, explain("attach to", o.PID, errors.Join(err, r.discard()), r.leftAs())
+		return Outcome{}, explain("attach to", r.o.PID, errors.Join(err, r.discard()), r.leftAs())
 	}
+	r.empty.Store(false)
 	at(PointAttached)
 	r.describeAttach()
 	collectErr := r.collectAll(ctx)
@@ -124,9 +138,10 @@ func (r *recording) look() error {
 	}
 	r.witness = &witness{target: r.target, tracer: r.tracer}
 	r.ui.Preflight(fmt.Sprintf("pid %d (%s), %d threads, may trace, %s",
-		r.facts.PID, printable(r.facts.Comm), r.facts.Threads, printable(strings.Join(r.facts.HSA, ", "))))
+		r.facts.PID, r.facts.Comm, r.facts.Threads, strings.Join(r.facts.HSA, ", ")))
 	at(PointLooked)
 	r.db, err = tracedb.Create(r.place)
+	r.empty.Store(err == nil)
 	at(PointCreated)
 	return err
 }
@@ -180,6 +195,7 @@ func (r *recording) describeGrace() {
 
 // discard takes back a trace file that has nothing in it.
 func (r *recording) discard() error {
+	r.empty.Store(false)
 	return errors.Join(r.db.Close(), os.Remove(r.place.Path))
 }
 
@@ -260,7 +276,7 @@ func (r *recording) info(s ring.Snapshot) tracedb.SessionInfo {
 	return tracedb.SessionInfo{
 		PID:         uint32(r.o.PID),
 		StartTicks:  r.target.StartTicks,
-		Command:     r.facts.Comm,
+		Command:     plain.Text(r.facts.Comm),
 		Host:        host,
 		ToolVersion: r.o.Version,
 		BuildID:     s.BuildID,
@@ -298,16 +314,6 @@ func boottimeNS() uint64 {
 		return 0
 	}
 	return uint64(t.Nano())
-}
-
-// printable makes text of the target's choosing fit for a terminal.
-func printable(s string) string {
-	return strings.Map(func(c rune) rune {
-		if c < ' ' || c == 0x7f || c >= 0x80 && c < 0xa0 {
-			return '?'
-		}
-		return c
-	}, s)
 }
 
 var _ collector.Sink = (*tracedb.Session)(nil)

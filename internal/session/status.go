@@ -44,6 +44,10 @@ type Inventory struct {
 
 // Inspect reads the status of pid.
 func Inspect(pid int) (*Status, error) {
+	return unlessStalled(pid, func() (*Status, error) { return inspect(pid) })
+}
+
+func inspect(pid int) (*Status, error) {
 	t, err := target.Open(pid)
 	if err != nil {
 		return nil, explain("look into", pid, err, untouched)

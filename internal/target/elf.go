@@ -27,7 +27,7 @@ type Image struct {
 const (
 	phdrsMax    = 128
 	dynamicMax  = 1024    // entries
-	chainMax    = 1 << 16 // symbols that share a hash bucket
+	chainMax    = 1 << 12 // symbols that share a hash bucket: a handful, by the linkers' choice
 	symbolMax   = 256     // bytes of a name looked up
 	sectionsMax = 1 << 30
 )
@@ -85,11 +85,11 @@ func (im *Image) dynamic() error {
 	if !ok {
 		return nil // static: no symbols to be found
 	}
-	for i := range Addr(dynamicMax) {
-		var d elf.Dyn64
-		if err := readStruct(im.mem, im.Base+Addr(seg.Vaddr)+16*i, &d); err != nil {
-			return fmt.Errorf("dynamic section at %#x: %w", im.Base, err)
-		}
+	entries := make([]elf.Dyn64, min(seg.Memsz/16, dynamicMax))
+	if err := readStruct(im.mem, im.Base+Addr(seg.Vaddr), entries); err != nil {
+		return fmt.Errorf("dynamic section at %#x: %w", im.Base, err)
+	}
+	for _, d := range entries {
 		switch elf.DynTag(d.Tag) {
 		case elf.DT_NULL:
 			return nil

@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"strings"
@@ -29,43 +30,86 @@ func (t *Target) Modules(maps []Map) ([]Module, error) {
 	if err != nil || !ok {
 		return nil, fmt.Errorf("_r_debug of pid %d: %w", t.PID, orMissing(err))
 	}
+	objects, err := linkMap(t, debug)
+	if err != nil {
+		return nil, fmt.Errorf("link map of pid %d: %w", t.PID, err)
+	}
+	modules := make([]Module, len(objects))
+	heads := fileHeads(maps)
+	for i, o := range objects {
+		im, err := t.imageAt(maps, heads, o.bias, o.dynamic)
+		if err != nil {
+			im = &Image{Base: o.bias} // no headers, hence no symbols and no TLS
+		}
+		modules[i] = Module{Image: im, Name: o.name, LinkMap: o.at}
+	}
+	return modules, nil
+}
+
+// An object is one entry of the loader's list.
+type object struct {
+	at, bias, dynamic Addr
+	name              string
+}
+
+// linkMap walks the list that begins at debug, struct r_debug. The list may loop,
+// and may lead anywhere.
+func linkMap(mem io.ReaderAt, debug Addr) ([]object, error) {
 	var r struct {
 		Version, _ uint32
 		Map, Brk   uint64
 		State, _   uint32
 	}
-	if err := readStruct(t, debug, &r); err != nil {
-		return nil, fmt.Errorf("_r_debug of pid %d: %w", t.PID, err)
+	if err := readStruct(mem, debug, &r); err != nil {
+		return nil, fmt.Errorf("_r_debug: %w", err)
 	}
 	if r.State != 0 { // RT_CONSISTENT
-		return nil, fmt.Errorf("pid %d: %w", t.PID, ErrLoading)
+		return nil, ErrLoading
 	}
-	var modules []Module
+	var objects []object
 	for at := Addr(r.Map); at != 0; {
-		if len(modules) == modulesMax {
-			return nil, fmt.Errorf("pid %d: list of more than %d libraries: %w", t.PID, modulesMax, ErrMalformed)
+		if len(objects) == modulesMax {
+			return nil, fmt.Errorf("more than %d libraries: %w", modulesMax, ErrMalformed)
 		}
 		var l struct{ Addr, Name, Dynamic, Next, Prev uint64 }
-		if err := readStruct(t, at, &l); err != nil {
-			return nil, fmt.Errorf("link map of pid %d: %w", t.PID, err)
+		if err := readStruct(mem, at, &l); err != nil {
+			return nil, err
 		}
-		name, err := t.CString(Addr(l.Name), 4096)
+		name, err := cString(mem, Addr(l.Name), 4096)
 		if err != nil {
-			return nil, fmt.Errorf("link map of pid %d: %w", t.PID, err)
+			return nil, err
 		}
-		im, err := t.imageAt(maps, Addr(l.Addr), Addr(l.Dynamic))
-		if err != nil {
-			im = &Image{Base: Addr(l.Addr)} // no headers, hence no symbols and no TLS
-		}
-		modules = append(modules, Module{Image: im, Name: name, LinkMap: at})
+		objects = append(objects, object{at: at, bias: Addr(l.Addr), dynamic: Addr(l.Dynamic), name: name})
 		at = Addr(l.Next)
 	}
-	return modules, nil
+	return objects, nil
+}
+
+// A file is what mappings of one file have in common.
+type file struct {
+	dev, path string
+	inode     uint64
+}
+
+// headsMax bounds how often a file's beginning is looked for: it is mapped once
+// for each time that the file is loaded.
+const headsMax = 16
+
+// fileHeads lists where the beginnings of files are mapped.
+func fileHeads(maps []Map) map[file][]Addr {
+	heads := make(map[file][]Addr)
+	for _, m := range maps {
+		f := file{m.Dev, m.Path, m.Inode}
+		if m.Offset == 0 && len(heads[f]) < headsMax {
+			heads[f] = append(heads[f], m.Start)
+		}
+	}
+	return heads
 }
 
 // imageAt finds the headers of the object with that load bias: they begin the
 // lowest mapping of the file that holds its dynamic section.
-func (t *Target) imageAt(maps []Map, bias, dynamic Addr) (*Image, error) {
+func (t *Target) imageAt(maps []Map, heads map[file][]Addr, bias, dynamic Addr) (*Image, error) {
 	home, ok := FindMap(maps, dynamic)
 	if !ok {
 		return nil, fmt.Errorf("dynamic section at %#x is not mapped: %w", dynamic, ErrMalformed)
@@ -75,11 +119,9 @@ func (t *Target) imageAt(maps []Map, bias, dynamic Addr) (*Image, error) {
 			return im, nil
 		}
 	}
-	for _, m := range maps {
-		if m.Dev == home.Dev && m.Inode == home.Inode && m.Path == home.Path && m.Offset == 0 {
-			if im, err := OpenImage(t, m.Start); err == nil && im.Base == bias {
-				return im, nil
-			}
+	for _, head := range heads[file{home.Dev, home.Path, home.Inode}] {
+		if im, err := OpenImage(t, head); err == nil && im.Base == bias {
+			return im, nil
 		}
 	}
 	return nil, fmt.Errorf("no ELF header with load bias %#x: %w", bias, ErrMalformed)
@@ -135,7 +177,7 @@ func (t *Target) interpreter(maps []Map) string {
 		}
 		if im, err := OpenImage(t, m.Start); err == nil {
 			if seg, ok := im.Segment(elf.PT_INTERP); ok {
-				name, _ := t.CString(im.Base+Addr(seg.Vaddr), 4096)
+				name, _ := cString(t, im.Base+Addr(seg.Vaddr), 4096)
 				return name
 			}
 		}

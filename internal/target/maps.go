@@ -32,31 +32,51 @@ func (m Map) Contains(a Addr) bool { return a >= m.Start && a < m.End }
 func (m Map) Anonymous() bool { return m.Inode == 0 && m.Path == "" }
 
 const (
-	mapsMax     = 1 << 18 // lines: vm.max_map_count is 65,530 by default
-	mapsLineMax = 8 << 10 // a path is at most 4 KiB, or four times that escaped
-	deletedMark = " (deleted)"
+	mapsMax      = 1 << 18  // lines: vm.max_map_count is 65,530 by default
+	mapsLineMax  = 32 << 10 // a path is at most 4 KiB, or four times that escaped
+	mapsBytesMax = 64 << 20 // of paths, each counted where it differs from the one before
+	deletedMark  = " (deleted)"
 )
 
 // parseMaps reads maps, which the target can fill with whatever file names
 // it likes: lines and their number are bounded.
 func parseMaps(r io.Reader) ([]Map, error) {
 	var maps []Map
+	var last Map
+	pathBytes := 0
 	sc := bufio.NewScanner(r)
-	sc.Buffer(make([]byte, 0, 4<<10), 4*mapsLineMax)
+	sc.Buffer(make([]byte, 0, 4<<10), mapsLineMax)
 	for sc.Scan() {
-		if len(maps) == mapsMax {
-			return nil, fmt.Errorf("maps: more than %d lines: %w", mapsMax, ErrMalformed)
-		}
 		m, err := parseMap(sc.Text())
 		if err != nil {
 			return nil, fmt.Errorf("maps: line %d: %w", len(maps)+1, err)
 		}
-		maps = append(maps, m)
+		if m.Path != last.Path {
+			pathBytes += len(m.Path)
+		}
+		if len(maps) == mapsMax || pathBytes > mapsBytesMax {
+			return nil, fmt.Errorf("maps: more than %d lines or %d bytes of names: %w", mapsMax, mapsBytesMax, ErrMalformed)
+		}
+		last = m.compact(last)
+		maps = append(maps, last)
 	}
 	if err := sc.Err(); err != nil {
 		return nil, fmt.Errorf("maps: %w", err)
 	}
 	return maps, nil
+}
+
+// compact lets go of the line that m was read from: strings that are the same
+// as in the mapping before are shared with it.
+func (m Map) compact(last Map) Map {
+	share := func(s, last string) string {
+		if s == last {
+			return last
+		}
+		return strings.Clone(s)
+	}
+	m.Perms, m.Dev, m.Path = share(m.Perms, last.Perms), share(m.Dev, last.Dev), share(m.Path, last.Path)
+	return m
 }
 
 func parseMap(line string) (Map, error) {

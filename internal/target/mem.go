@@ -12,7 +12,12 @@ const pageBytes = 4096
 
 // ReadAt reads the target's memory. It makes Target an io.ReaderAt.
 func (t *Target) ReadAt(b []byte, off int64) (int, error) {
+	if !t.spend(len(b)) {
+		return 0, fmt.Errorf("pid %d: no end of what its memory refers to: %w", t.PID, ErrMalformed)
+	}
+	mine := BeginRead()
 	n, err := t.mem.ReadAt(b, off)
+	EndRead(mine)
 	if err != nil && n < len(b) {
 		return n, t.memError("read", Addr(off), len(b), err)
 	}
@@ -28,7 +33,10 @@ func (t *Target) Read(a Addr, b []byte) error {
 // Write stores b at address a, in read-only mappings too (the descriptor
 // writes like a debugger). The caller knows from Maps whose memory it is.
 func (t *Target) Write(a Addr, b []byte) error {
-	if n, err := t.mem.WriteAt(b, int64(a)); err != nil || n < len(b) {
+	mine := BeginRead()
+	n, err := t.mem.WriteAt(b, int64(a))
+	EndRead(mine)
+	if err != nil || n < len(b) {
 		return t.memError("write", a, len(b), err)
 	}
 	return nil
@@ -50,11 +58,7 @@ func (t *Target) Uint32(a Addr) (uint32, error) {
 	return binary.LittleEndian.Uint32(b[:]), err
 }
 
-// CString reads a string of at most limit bytes. It may end a mapping.
-func (t *Target) CString(a Addr, limit int) (string, error) {
-	return cString(t, a, limit)
-}
-
+// cString reads a string of at most limit bytes. It may end a mapping.
 func cString(r io.ReaderAt, a Addr, limit int) (string, error) {
 	var s []byte
 	for len(s) < limit {

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -42,29 +42,42 @@ func findMemfd(maps []Map, name string) []MemfdMapping {
 
 // OpenMemfd opens the file behind a mapping for reading and writing: through
 // the mapping itself, which takes CAP_CHECKPOINT_RESTORE, or through whatever
-// descriptor the target still has for it. It refuses any other inode, and a
-// file that could still be truncated, which would kill its reader by SIGBUS.
+// descriptor the target still has for it. Mapping and descriptor may be another
+// file's by now: it refuses all but the memfd that was seen, and one that could
+// still be truncated, which would kill its reader by SIGBUS.
 func (t *Target) OpenMemfd(m MemfdMapping) (*os.File, error) {
-	f, err := os.OpenFile(fmt.Sprintf("/proc/%d/map_files/%x-%x", t.PID, uint64(m.Start), uint64(m.End)), os.O_RDWR, 0)
+	same := func(st *unix.Statx_t) bool { return st.Ino == m.Inode }
+	f, err := openMemfd(t.path(fmt.Sprintf("map_files/%x-%x", uint64(m.Start), uint64(m.End))), os.O_RDWR, same)
 	if err != nil {
-		f, err = t.openByInode(m)
+		f, err = t.openByInode(m, same)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open %s of pid %d: %w", m.Name, t.PID, err)
 	}
-	if !sameInode(f, m.Inode) {
-		err = fmt.Errorf("another file lies there: %w", ErrMalformed)
-	} else {
-		err = CheckSeals(f)
-	}
-	if err != nil {
+	if _, err := SealedSize(f); err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("%s of pid %d: %w", m.Name, t.PID, err)
 	}
 	return f, nil
 }
 
-func (t *Target) openByInode(m MemfdMapping) (*os.File, error) {
+// OpenMemfdOf opens what a thread of the target has as descriptor fd, if it is a
+// memfd that this thread has made: one of somebody else's could be open there,
+// for reading only.
+func (t *Target) OpenMemfdOf(tid, fd, flags int) (*os.File, error) {
+	status, err := t.ThreadStatus(tid)
+	if same := t.Same(); same != nil {
+		return nil, same // the thread went with its program
+	}
+	if err != nil {
+		return nil, err
+	}
+	return openMemfd(t.threadPath(tid, fmt.Sprintf("fd/%d", fd)), flags, func(st *unix.Statx_t) bool {
+		return int(st.Uid) == status.UID
+	})
+}
+
+func (t *Target) openByInode(m MemfdMapping, same func(*unix.Statx_t) bool) (*os.File, error) {
 	links, err := filepath.Glob(t.taskPath("fd/*"))
 	if err != nil {
 		return nil, err
@@ -73,52 +86,72 @@ func (t *Target) openByInode(m MemfdMapping) (*os.File, error) {
 		if name, err := os.Readlink(link); err != nil || !strings.HasPrefix(name, "/memfd:"+m.Name) {
 			continue
 		}
-		f, err := os.OpenFile(link, os.O_RDWR, 0)
-		if err != nil {
-			continue
-		}
-		if sameInode(f, m.Inode) {
+		if f, err := openMemfd(link, os.O_RDWR, same); err == nil {
 			return f, nil
 		}
-		_ = f.Close()
 	}
 	return nil, fs.ErrNotExist
 }
 
-func sameInode(f *os.File, inode uint64) bool {
-	info, err := f.Stat()
+// openMemfd opens what lies behind path, a link of /proc's, if it is a memfd
+// that fits. A descriptor that only names the file comes first: opening it for
+// good may block (a FIFO, FUSE), act (a device), or be what root may do and the
+// target may not. What was looked at is what is then opened.
+func openMemfd(path string, flags int, fits func(*unix.Statx_t) bool) (*os.File, error) {
+	name, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return false
+		return nil, err
 	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	return ok && st.Ino == inode
+	defer unix.Close(name)
+	var st unix.Statx_t
+	// Without a question to the filesystem: a FUSE server need not answer it.
+	const how = unix.AT_EMPTY_PATH | unix.AT_STATX_DONT_SYNC
+	if err := unix.Statx(name, "", how, unix.STATX_BASIC_STATS, &st); err != nil {
+		return nil, err
+	}
+	home, err := memfdDevice()
+	if err != nil {
+		return nil, err
+	}
+	if (device{st.Dev_major, st.Dev_minor}) != home || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink != 0 || !fits(&st) {
+		return nil, fmt.Errorf("another file lies there: %w", ErrMalformed)
+	}
+	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", name), flags|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "memfd"), nil
 }
 
-// CheckSeals refuses a file that can change its size (memfd_create(2)).
-func CheckSeals(f *os.File) error {
+type device struct{ major, minor uint32 }
+
+// memfdDevice is where the kernel keeps memfds: a mount of its own, in which
+// nobody can make any other file. It is learnt from one of ours.
+var memfdDevice = sync.OnceValues(func() (device, error) {
+	fd, err := unix.MemfdCreate("rtl-attach", unix.MFD_CLOEXEC)
+	if err != nil {
+		return device{}, fmt.Errorf("make a memfd: %w", err)
+	}
+	defer unix.Close(fd)
+	var st unix.Statx_t
+	err = unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS, &st)
+	return device{st.Dev_major, st.Dev_minor}, err
+})
+
+// SealedSize is the size of a file that cannot change it any more
+// (memfd_create(2)). Mapped beyond its end, a file kills its reader.
+func SealedSize(f *os.File) (int64, error) {
 	seals, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0)
 	if err != nil {
-		return fmt.Errorf("read seals: %w", err)
+		return 0, fmt.Errorf("read seals: %w", err)
 	}
 	const need = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
 	if seals&need != need {
-		return fmt.Errorf("not sealed against resizing (seals %#x): %w", seals, ErrMalformed)
+		return 0, fmt.Errorf("not sealed against resizing (seals %#x): %w", seals, ErrMalformed)
 	}
-	return nil
-}
-
-// CheckMemfd refuses a file that is no memfd: only shared memory has seals, and
-// only a memfd has no name from the beginning.
-func CheckMemfd(f *os.File) error {
-	if _, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0); err != nil {
-		return fmt.Errorf("no memfd: %w", ErrMalformed)
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return err
-	}
-	if st.Nlink != 0 {
-		return fmt.Errorf("a file with a name: %w", ErrMalformed)
-	}
-	return nil
+	return info.Size(), nil
 }

@@ -1,7 +1,9 @@
 package target
 
 import (
+	"bytes"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"io"
 	"os"
@@ -169,5 +171,44 @@ func FuzzELF(f *testing.F) {
 		}
 		_, _, _ = im.Symbol("dlopen")
 		_, _ = cString(limited{b}, im.Base, 64)
+	})
+}
+
+// FuzzProc: what the target can write into its files in /proc (its name, its
+// groups) is not taken for something else.
+func FuzzProc(f *testing.F) {
+	for _, name := range []string{"stat", "status", "syscall", "auxv"} {
+		if b, err := os.ReadFile("/proc/self/" + name); err == nil {
+			f.Add(b)
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if s, err := parseStat(b); err == nil && (!bytes.Contains(b, []byte(s.Comm)) || s.State == 0) {
+			t.Fatalf("%+v", s)
+		}
+		parseStatus(b)
+		if c, err := parseSyscall(string(b)); err == nil && c.Running && c.Number != -1 {
+			t.Fatalf("%+v", c)
+		}
+		programHeaders(b)
+	})
+}
+
+// FuzzLinkMap: the loader's list is in the target's memory.
+func FuzzLinkMap(f *testing.F) {
+	list := make([]byte, 256)
+	put := func(at int, v uint64) { binary.LittleEndian.PutUint64(list[at:], v) }
+	put(8, 64)    // r_map
+	put(64+8, 48) // l_name
+	put(64+24, 128)
+	put(128+8, 48)
+	f.Add(bytes.Clone(list))
+	put(128+24, 64) // a loop
+	f.Add(list)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		objects, err := linkMap(limited{b}, 0)
+		if err == nil && len(objects) > modulesMax {
+			t.Fatalf("%d objects", len(objects))
+		}
 	})
 }

@@ -2,9 +2,9 @@ package target
 
 import (
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"slices"
@@ -78,7 +78,7 @@ func (t *Target) Preflight() (*Facts, error) {
 // judge fills in what kind of program it is, and the problems.
 func (t *Target) judge(f *Facts, maps []Map) {
 	note := func(err error) { f.Problems = append(f.Problems, err) }
-	machine, err := t.machine()
+	machine, err := t.machine(maps)
 	f.Machine = machine
 	if err != nil {
 		note(err)
@@ -130,15 +130,18 @@ func (t *Target) ownProc() error {
 }
 
 // machine reads the class and machine of the program: an i386 or x32 program
-// on a 64-bit kernel has other registers and another syscall table.
-func (t *Target) machine() (string, error) {
-	file, err := os.Open(t.taskPath("exe"))
+// on a 64-bit kernel has other registers and another syscall table. It looks at
+// the program in memory: the file may lie on a filesystem of the target's own
+// making, where an open never ends.
+func (t *Target) machine(maps []Map) (string, error) {
+	auxv, err := readProc(t.taskPath("auxv"))
 	if err != nil {
-		return "", t.explain("open the program", err)
+		return "", t.explain("read the auxiliary vector", err)
 	}
-	defer file.Close()
+	home, _ := FindMap(maps, programHeaders(auxv))
 	head := make([]byte, 20)
-	if _, err := io.ReadFull(file, head); err != nil || string(head[:4]) != elf.ELFMAG {
+	starts := append(fileHeads(maps)[file{home.Dev, home.Path, home.Inode}], home.Start)
+	if t.Read(starts[0], head) != nil || string(head[:4]) != elf.ELFMAG {
 		return "", fmt.Errorf("program of pid %d is no ELF file: %w", t.PID, ErrArch)
 	}
 	class := elf.Class(head[elf.EI_CLASS])
@@ -148,6 +151,25 @@ func (t *Target) machine() (string, error) {
 		return name, fmt.Errorf("pid %d is a program for %s: %w", t.PID, name, ErrArch)
 	}
 	return name, nil
+}
+
+// programHeaders finds where the program's own headers lie: AT_PHDR of the
+// auxiliary vector (getauxval(3)), whose words are half as long for 32-bit
+// programs. 0: it does not say.
+func programHeaders(auxv []byte) Addr {
+	const atPHDR = 3
+	le := binary.LittleEndian
+	for b := auxv; len(b) >= 16; b = b[16:] {
+		if le.Uint64(b) == atPHDR {
+			return Addr(le.Uint64(b[8:]))
+		}
+	}
+	for b := auxv; len(b) >= 8; b = b[8:] {
+		if le.Uint32(b) == atPHDR {
+			return Addr(le.Uint32(b[4:]))
+		}
+	}
+	return 0
 }
 
 func machineName(class elf.Class, machine elf.Machine) string {
@@ -175,22 +197,22 @@ func librariesNamed(maps []Map, prefix string) []string {
 
 // namespace is the inode that identifies one of the target's namespaces.
 func (t *Target) namespace(kind string) (uint64, error) {
-	inode, err := namespaceInode(fmt.Sprintf("%d/task/%d", t.PID, t.live), kind)
+	inode, err := namespaceInode(t.taskPath("ns/" + kind))
 	if err != nil {
 		return 0, t.explain("look at the "+kind+" namespace", err)
 	}
 	return inode, nil
 }
 
-// namespaceInode looks at a process, or a thread of one, as /proc names it.
-func namespaceInode(who, kind string) (uint64, error) {
-	info, err := os.Stat("/proc/" + who + "/ns/" + kind)
+// namespaceInode looks at a namespace as /proc names it.
+func namespaceInode(path string) (uint64, error) {
+	info, err := os.Stat(path)
 	if err != nil {
 		return 0, err
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return 0, fmt.Errorf("%s namespace of %s: %w", kind, who, ErrMalformed)
+		return 0, fmt.Errorf("%s: %w", path, ErrMalformed)
 	}
 	return st.Ino, nil
 }

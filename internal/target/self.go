@@ -23,7 +23,7 @@ func Self() (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	ns, err := namespaceInode("self", "pid")
+	ns, err := namespaceInode("/proc/self/ns/pid")
 	return Identity{PID: os.Getpid(), StartTicks: ticks, PIDNamespace: ns}, err
 }
 

@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// procFileMax bounds what is read of any file of /proc but maps.
-const procFileMax = 64 << 10
+// procFileMax bounds what is read of any file of /proc but maps. The longest is
+// a status with 65,536 groups, which stand before most of what matters there.
+const procFileMax = 2 << 20
 
 func readProc(path string) ([]byte, error) {
 	f, err := os.Open(path)
@@ -21,6 +22,16 @@ func readProc(path string) ([]byte, error) {
 	}
 	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, procFileMax))
+}
+
+// readAgain reads one of the short files from its beginning.
+func readAgain(f *os.File) ([]byte, error) {
+	b := make([]byte, 4096)
+	n, err := f.ReadAt(b, 0)
+	if n > 0 {
+		err = nil // io.EOF says that this is all
+	}
+	return b[:n], err
 }
 
 // Stat is what we need of /proc/PID/stat (proc_pid_stat(5)).

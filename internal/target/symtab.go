@@ -85,30 +85,41 @@ func (t *Target) openMapped(maps []Map, at Addr) (*os.File, error) {
 	if !ok || m.Inode == 0 {
 		return nil, fmt.Errorf("no file at %#x: %w", at, ErrMalformed)
 	}
-	link := fmt.Sprintf("/proc/%d/map_files/%x-%x", t.PID, uint64(m.Start), uint64(m.End))
-	if info, err := os.Stat(link); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file: %w", m.Path, ErrMalformed)
-	}
-	f, err := os.Open(link)
+	name, err := unix.Open(t.path(fmt.Sprintf("map_files/%x-%x", uint64(m.Start), uint64(m.End))), unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err == nil {
-		return f, nil
+		defer unix.Close(name)
+		return openRegular(name, m.Path, func(*unix.Statx_t) bool { return true })
 	}
 	root, err := unix.Open(t.Root(), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(root)
-	fd, err := unix.Openat2(root, m.Path, &unix.OpenHow{
-		Flags:   unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC,
+	name, err = unix.Openat2(root, m.Path, &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
 	})
 	if err != nil {
 		return nil, err
 	}
-	f = os.NewFile(uintptr(fd), m.Path)
-	if !sameInode(f, m.Inode) {
-		_ = f.Close()
-		return nil, fmt.Errorf("%s is another file now: %w", m.Path, ErrMalformed)
+	defer unix.Close(name)
+	return openRegular(name, m.Path, func(st *unix.Statx_t) bool { return st.Ino == m.Inode })
+}
+
+// openRegular opens what an O_PATH descriptor names once it is known to be a
+// regular file that fits: opening anything else may block, or do something.
+func openRegular(name int, path string, fits func(*unix.Statx_t) bool) (*os.File, error) {
+	var st unix.Statx_t
+	const how = unix.AT_EMPTY_PATH | unix.AT_STATX_DONT_SYNC
+	if err := unix.Statx(name, "", how, unix.STATX_BASIC_STATS, &st); err != nil {
+		return nil, err
 	}
-	return f, nil
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || !fits(&st) {
+		return nil, fmt.Errorf("%s is another file now: %w", path, ErrMalformed)
+	}
+	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", name), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), path), nil
 }

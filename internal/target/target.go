@@ -4,11 +4,13 @@
 package target
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,8 +29,13 @@ type Target struct {
 
 	stack uint64 // where the program's stack begins: another one has it elsewhere
 	pidfd *os.File
+	dir   *os.File // /proc/PID: of this process even when its number is another's
+	stat  *os.File // open: they can be read without privileges from then on
+	statm *os.File
 	mem   *os.File // of the address space at Open: reads 0 bytes after an exec
 	live  int      // a thread whose /proc files work: the leader may be a zombie
+
+	spent atomic.Int64 // of readsMax
 }
 
 // Open takes hold of pid. It refuses what cannot be attached to whatever
@@ -45,15 +52,47 @@ func Open(pid int) (*Target, error) {
 		return nil, fmt.Errorf("pidfd of pid %d: %w", pid, err)
 	}
 	t := &Target{PID: pid, pidfd: os.NewFile(uintptr(fd), "pidfd")}
-	if err := t.identify(); err != nil {
+	if err = t.openDir(); err == nil {
+		err = t.identify()
+	}
+	if err != nil {
 		t.Close()
 		return nil, err
 	}
 	return t, nil
 }
 
+// openDir takes hold of /proc/PID. What is looked up beneath it belongs to
+// that process or is not there, whoever has its number by then.
+func (t *Target) openDir() error {
+	fd, err := unix.Open(fmt.Sprintf("/proc/%d", t.PID), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return t.explain("look it up in /proc", err)
+	}
+	t.dir = os.NewFile(uintptr(fd), "/proc/PID")
+	for name, f := range map[string]**os.File{"stat": &t.stat, "statm": &t.statm} {
+		if *f, err = os.Open(t.path(name)); err != nil {
+			return t.explain("read the state", err)
+		}
+	}
+	// As long as it is not reaped, the number is its own, and was just now.
+	if unix.PidfdSendSignal(int(t.pidfd.Fd()), 0, nil, 0) == unix.ESRCH {
+		return fmt.Errorf("pid %d: %w", t.PID, ErrGone)
+	}
+	return nil
+}
+
+// path leads to a file of the target's directory in /proc.
+func (t *Target) path(name string) string {
+	return fmt.Sprintf("/proc/self/fd/%d/%s", t.dir.Fd(), name)
+}
+
+func (t *Target) threadPath(tid int, name string) string {
+	return t.path(fmt.Sprintf("task/%d/%s", tid, name))
+}
+
 func (t *Target) identify() error {
-	b, err := readProc(fmt.Sprintf("/proc/%d/stat", t.PID))
+	b, err := readProc(t.path("stat"))
 	if err != nil {
 		return t.explain("read the state", err)
 	}
@@ -71,6 +110,9 @@ func (t *Target) identify() error {
 	status, err := t.ThreadStatus(t.live)
 	if err != nil {
 		return err
+	}
+	if len(status.NSPID) == 0 {
+		return fmt.Errorf("pid %d: no NSpid in its status: %w", t.PID, ErrMalformed)
 	}
 	t.UID = status.UID
 	if leader, err := t.ThreadStatus(t.PID); err != nil {
@@ -130,10 +172,11 @@ func (t *Target) Traced(tracer int) error {
 
 // Close lets go of the target.
 func (t *Target) Close() {
-	if t.mem != nil {
-		_ = t.mem.Close()
+	for _, f := range []*os.File{t.mem, t.statm, t.stat, t.dir, t.pidfd} {
+		if f != nil {
+			_ = f.Close()
+		}
 	}
-	_ = t.pidfd.Close()
 }
 
 // Alive reports whether the process has not exited.
@@ -153,7 +196,7 @@ func (t *Target) Same() error {
 	if !t.Alive() {
 		return fmt.Errorf("pid %d: %w", t.PID, ErrGone)
 	}
-	b, err := readProc(fmt.Sprintf("/proc/%d/stat", t.PID))
+	b, err := readAgain(t.stat)
 	if err != nil {
 		return t.explain("read the state", err)
 	}
@@ -167,7 +210,10 @@ func (t *Target) Same() error {
 	}
 	// An address space that was left, by exec or exit, reads 0 bytes anywhere.
 	var one [1]byte
-	if n, err := t.mem.ReadAt(one[:], pageBytes); n > 0 || !errors.Is(err, io.EOF) {
+	mine := BeginRead()
+	n, err := t.mem.ReadAt(one[:], pageBytes)
+	EndRead(mine)
+	if n > 0 || !errors.Is(err, io.EOF) {
 		return nil
 	}
 	return t.left()
@@ -180,7 +226,7 @@ func (t *Target) left() error {
 		if !t.Alive() {
 			break
 		}
-		if maps, err := readProc(fmt.Sprintf("/proc/%d/maps", t.PID)); err == nil && len(maps) > 0 {
+		if size, err := readAgain(t.statm); err == nil && !bytes.HasPrefix(size, []byte("0 ")) {
 			return fmt.Errorf("pid %d: %w", t.PID, ErrExec)
 		}
 		time.Sleep(time.Millisecond)
@@ -219,18 +265,17 @@ func (t *Target) ending() bool {
 // LiveThread is a thread whose files in /proc can be read.
 func (t *Target) LiveThread() int { return t.live }
 
-func (t *Target) taskPath(name string) string {
-	return fmt.Sprintf("/proc/%d/task/%d/%s", t.PID, t.live, name)
-}
-
-// FD is a path that leads to what the target has open as descriptor fd.
-func (t *Target) FD(fd int) string { return t.taskPath(fmt.Sprintf("fd/%d", fd)) }
+func (t *Target) taskPath(name string) string { return t.threadPath(t.live, name) }
 
 // Root is a path that leads to the target's root directory.
 func (t *Target) Root() string { return t.taskPath("root") }
 
 // explain adds the facts that bear on err. It guesses nothing.
 func (t *Target) explain(op string, err error) error {
+	var pe *os.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err // the path is by number, and says nothing
+	}
 	switch {
 	case isESRCH(err) || errors.Is(err, os.ErrNotExist):
 		return fmt.Errorf("%s of pid %d: %w", op, t.PID, ErrGone)

@@ -15,18 +15,14 @@ const threadsMax = 1 << 16
 
 // Threads lists the thread ids, ascending.
 func (t *Target) Threads() ([]int, error) {
-	return threadsOf(t.PID)
-}
-
-func threadsOf(pid int) ([]int, error) {
-	d, err := os.Open(fmt.Sprintf("/proc/%d/task", pid))
+	d, err := os.Open(t.path("task"))
 	if err != nil {
-		return nil, fmt.Errorf("list threads of pid %d: %w", pid, goneOr(err))
+		return nil, fmt.Errorf("list threads of pid %d: %w", t.PID, goneOr(err))
 	}
 	defer d.Close()
 	names, err := d.Readdirnames(threadsMax)
 	if err != nil {
-		return nil, fmt.Errorf("list threads of pid %d: %w", pid, goneOr(err))
+		return nil, fmt.Errorf("list threads of pid %d: %w", t.PID, goneOr(err))
 	}
 	tids := make([]int, 0, len(names))
 	for _, n := range names {
@@ -72,7 +68,7 @@ func parseSyscall(s string) (Syscall, error) {
 
 // Syscall reads what the thread waits in.
 func (t *Target) Syscall(tid int) (Syscall, error) {
-	b, err := readProc(fmt.Sprintf("/proc/%d/task/%d/syscall", t.PID, tid))
+	b, err := readProc(t.threadPath(tid, "syscall"))
 	if err != nil {
 		return Syscall{}, fmt.Errorf("thread %d: %w", tid, goneOr(err))
 	}
@@ -81,7 +77,7 @@ func (t *Target) Syscall(tid int) (Syscall, error) {
 
 // ThreadStat reads the thread's state and the CPU it last ran on.
 func (t *Target) ThreadStat(tid int) (Stat, error) {
-	b, err := readProc(fmt.Sprintf("/proc/%d/task/%d/stat", t.PID, tid))
+	b, err := readProc(t.threadPath(tid, "stat"))
 	if err != nil {
 		return Stat{}, fmt.Errorf("thread %d: %w", tid, goneOr(err))
 	}
@@ -119,17 +115,22 @@ func (t *Target) waitChannel(tid int) string {
 
 // ThreadStatus reads the thread's status file.
 func (t *Target) ThreadStatus(tid int) (Status, error) {
-	b, err := readProc(fmt.Sprintf("/proc/%d/task/%d/status", t.PID, tid))
+	b, err := readProc(t.threadPath(tid, "status"))
 	if err != nil {
 		return Status{}, fmt.Errorf("thread %d: %w", tid, goneOr(err))
 	}
 	return parseStatus(b), nil
 }
 
-// ThreadByNSPID finds the thread that the target itself calls nstid.
+// ThreadByNSPID finds the thread that the target itself calls nstid. The number
+// may be the target's invention: it is not believed to be a thread of its own.
 func (t *Target) ThreadByNSPID(nstid int) (int, error) {
 	if len(t.NSPID) < 2 { // same namespace: no walk
-		return nstid, nil
+		_, err := t.ThreadStat(nstid)
+		if same := t.Same(); err != nil && same != nil {
+			return 0, same // the thread went with its program
+		}
+		return nstid, err
 	}
 	tids, err := t.Threads()
 	if err != nil {

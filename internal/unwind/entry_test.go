@@ -1,8 +1,11 @@
 package unwind
 
 import (
+	"debug/elf"
 	"io"
 	"testing"
+
+	"github.com/go-delve/delve/pkg/dwarf/frame"
 
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/target"
@@ -40,4 +43,46 @@ func FuzzEntry(f *testing.F) {
 		r := registers{regSP: 8}
 		_ = r.up(rules, s)
 	})
+}
+
+// FuzzTable: .eh_frame_hdr leads to the entry, and both are the target's.
+func FuzzTable(f *testing.F) {
+	table := []byte{
+		1, 0x1b, 0x03, 0x3b, 0, 0, 0, 0, 1, 0, 0, 0, // one entry
+		0x00, 1, 0, 0, 44, 0, 0, 0, // for 0x100 at 44
+		0x14, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x03, 0x0c, 7, 8, 0x90, 1, 0, 0,
+		0x14, 0, 0, 0, 0x1c, 0, 0, 0, 0, 1, 0, 0, 16, 0, 0, 0, 0, 0x44, 0x0e, 16, 0x86, 2, 0, 0,
+	}
+	f.Add(table, uint16(0x104))
+	im := &target.Image{Phdrs: []elf.Prog64{{Type: uint32(elf.PT_GNU_EH_FRAME)}}}
+	f.Fuzz(func(_ *testing.T, b []byte, pc uint16) {
+		fde, err := entryFor(memory(b), im, target.Addr(pc))
+		if err != nil {
+			return
+		}
+		rules, err := establish(fde, uint64(pc))
+		if err != nil {
+			return
+		}
+		r := registers{regSP: 8}
+		_ = r.up(rules, &ptrace.Snapshot{Stack: b})
+	})
+}
+
+// TestGreedy: a program that remembers more and more rules is refused before it
+// has run.
+func TestGreedy(t *testing.T) {
+	program := []byte{}
+	for reg := range byte(64) {
+		for high := range byte(64) {
+			program = append(program, 0x05, reg|0x80, high, 1) // DW_CFA_offset_extended
+		}
+	}
+	for range 8192 {
+		program = append(program, 0x0a)
+	}
+	fde := &frame.FrameDescriptionEntry{CIE: &frame.CommonInformationEntry{}, Instructions: program}
+	if _, err := establish(fde, 0); err == nil {
+		t.Error("it ran")
+	}
 }

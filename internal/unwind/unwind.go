@@ -149,12 +149,22 @@ func (u *Unwinder) lookup(pc target.Addr) (*frame.FrameDescriptionEntry, error) 
 // establish runs the entry's program. delve's interpreter panics on programs
 // that are cut short.
 func establish(fde *frame.FrameDescriptionEntry, pc uint64) (rules *frame.FrameContext, err error) {
+	if greedy(fde.Instructions) || greedy(fde.CIE.InitialInstructions) {
+		return nil, errors.New("unwind program that remembers too much")
+	}
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("unwind program: %v", r)
 		}
 	}()
 	return fde.EstablishFrame(pc)
+}
+
+// greedy says that a program could fill our memory: each DW_CFA_remember_state
+// copies all rules, of which a program can have as many as it has bytes.
+func greedy(program []byte) bool {
+	const rememberState, most = 0x0a, 1 << 21
+	return bytes.Count(program, []byte{rememberState})*len(program) > most
 }
 
 // signalReturn is what a handler returns to: mov $15, %rax; syscall.

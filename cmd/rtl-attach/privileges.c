@@ -1,0 +1,42 @@
+/*
+ * privileges.c: before anything else runs, this process gives up what the tool
+ * never needs, for good. Capabilities belong to threads: this is the one moment
+ * when there is a single thread, from which all others inherit.
+ */
+#include <linux/capability.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define ONE(cap) (UINT64_C(1) << (cap))
+#define CHECKPOINT_RESTORE 40 /* since Linux 5.9 */
+
+static const uint64_t needed =
+	/* to look into the target: its memory, its mappings, its seccomp filters */
+	ONE(CAP_SYS_PTRACE) | ONE(CHECKPOINT_RESTORE) | ONE(CAP_SYS_ADMIN) | ONE(CAP_KILL) |
+	/* short stops, and to collect behind the target */
+	ONE(CAP_SYS_NICE) | ONE(CAP_SYS_RESOURCE) |
+	/* the trace in the user's folder, the payload in a folder of the target's */
+	ONE(CAP_CHOWN) | ONE(CAP_DAC_OVERRIDE) | ONE(CAP_DAC_READ_SEARCH) | ONE(CAP_FOWNER) |
+	/* to lay all of these down while collecting */
+	ONE(CAP_SETUID) | ONE(CAP_SETGID);
+
+__attribute__((constructor)) static void give_up_privileges(void)
+{
+	struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_data_struct data[2];
+
+	/* Best effort: a tool with too much is used as before. */
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (syscall(SYS_capget, &head, data))
+		return;
+	for (int i = 0; i < 2; i++) {
+		uint32_t keep = (uint32_t)(needed >> (32 * i));
+
+		data[i].effective &= keep;
+		data[i].permitted &= keep;
+		data[i].inheritable = 0;
+	}
+	syscall(SYS_capset, &head, data);
+}

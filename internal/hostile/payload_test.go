@@ -1,0 +1,146 @@
+package hostile
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/internal/target/victim"
+)
+
+// TestPayload: control block and ring are the target's to write, and it writes
+// what no payload would.
+func TestPayload(t *testing.T) {
+	for _, c := range []struct {
+		how   string
+		codes []int
+		says  string
+	}{
+		{"honest", []int{0}, "hooks removed"}, // or the others prove nothing
+		{"names", []int{0}, "hooks removed"},
+		{"megabyte", []int{1}, "not complete: ring corrupt"},
+		{"strings", []int{1}, "not complete"},
+		{"ids", []int{1}, "not complete"},
+		{"records", []int{1}, "not complete"},
+		{"scribble", []int{0, 1, 6, 7}, ""},
+		{"head", []int{1}, "ring corrupt"},
+		{"huge", []int{1}, "8589938688"},
+		{"short", []int{1}, "file of 4096 bytes"},
+		{"unsealed", []int{1}, "not sealed"},
+		{"bare", []int{1}, "not sealed"},
+		{"stub", []int{1}, "4096 bytes"},
+		{"swap", []int{1}, ""},
+		{"text", []int{1}, `\x1b[2Jgone\nrtl-attach: all is well`},
+		{"mute", []int{1}, "does not answer"},
+	} {
+		t.Run(c.how, func(t *testing.T) {
+			v := victim.Start(t, "hostile", c.how)
+			r := attack(t, v.PID)
+			r.end(t, c.codes...)
+			if said := r.stderr.String(); !strings.Contains(said, c.says) {
+				t.Errorf("it does not say %q:\n%.2000s", c.says, said)
+			}
+			status := tool(t, "status", "--json", strconv.Itoa(v.PID))
+			status.end(t, 0, 1, 4)
+		})
+	}
+}
+
+// TestNames: what the target calls things is harmless in everything that is made
+// of a trace, and in the trace.
+func TestNames(t *testing.T) {
+	v := victim.Start(t, "hostile", "names")
+	r := attack(t, v.PID)
+	r.end(t, 0)
+	for _, words := range []string{`\\x1b[2J\\x1b[31mred`, `\\u202egnp.exe`, `a\\nb\\rc\\td`, "DROP TABLE"} {
+		if !strings.Contains(r.stdout.String(), words) {
+			t.Errorf("the summary does not name %s", words)
+		}
+	}
+	text := tool(t, "report", "--kernels", "100", r.trace())
+	text.end(t, 0)
+	asJSON := tool(t, "report", "--json", "--kernels", "100", r.trace())
+	asJSON.end(t, 0)
+	// sqlite3's shell of Debian 12 prints values as they are.
+	out, err := exec.Command("sqlite3", r.trace(), "SELECT * FROM top; SELECT * FROM rocpd_string; SELECT command FROM rtl_session").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shell := &run{}
+	shell.stdout.Write(out)
+	shell.saidHarmless(t)
+}
+
+// TestAsk: a grace that asks for threads of other processes gets nobody stopped.
+func TestAsk(t *testing.T) {
+	other := victim.Start(t, "plain")
+	v := victim.Start(t, "hostile", "asks", strconv.Itoa(other.PID))
+	r := attack(t, v.PID)
+	if said := v.Line(t); said != fmt.Sprintf("verdict %d", ring.VerdictGone) {
+		t.Errorf("asked for a thread of somebody else's, the tool's answer was %s", said)
+	}
+	r.end(t, 0)
+	other.Ask(t, "?")
+}
+
+// TestStall: a page of the target's that never comes holds a thread of ours up
+// for good. The tool gives up, and its death lets everybody go.
+func TestStall(t *testing.T) {
+	v := victim.Start(t, "hostile", "stall")
+	r := attack(t, v.PID)
+	r.end(t, 1)
+	if said := r.stderr.String(); !strings.Contains(said, "a page has not come") {
+		t.Errorf("it does not say why:\n%s", said)
+	}
+	if left := list(t, r.out); len(left) != 0 {
+		t.Errorf("left of a recording that never began: %v", left)
+	}
+	for _, s := range statuses(v.PID) {
+		if s["TracerPid"] != "0" || strings.HasPrefix(s["State"], "t") {
+			t.Errorf("a thread is left behind: %v", s)
+		}
+	}
+}
+
+// TestHolders: recorders that come and go as fast as they are looked at do not
+// keep a detach going for ever.
+func TestHolders(t *testing.T) {
+	v := victim.Start(t, "hostile", "holders")
+	r := tool(t, "detach", strconv.Itoa(v.PID))
+	r.end(t, 1, 3)
+	if took := time.Since(r.began); took > time.Minute {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// TestScribble: the real payload in a real target, and beside it somebody who
+// writes random words into what they share with the tool.
+func TestScribble(t *testing.T) {
+	for i := range 3 {
+		cmd := exec.Command(artefact(t, "workloads/hsastress"),
+			"--threads", "2", "--queues", "2", "--pace", "300", "--seconds", "600")
+		cmd.Env = []string{
+			"PATH=" + os.Getenv("PATH"), "HOME=/",
+			"LD_PRELOAD=" + artefact(t, "libsoftgpu.so") + ":" + victim.Path(t, "hostile_scribble.so"),
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+		var pid, port int
+		if _, err := fmt.Fscanf(out, "ready pid=%d port=%d\n", &pid, &port); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("round %d", i)
+		attack(t, pid).end(t, 0, 1, 3, 4, 5, 6, 7)
+	}
+}

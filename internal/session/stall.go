@@ -1,0 +1,57 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/ptrace"
+	"github.com/rtl-attach/rtl-attach/internal/target"
+)
+
+// A process can answer the page faults in its memory itself (userfaultfd(2),
+// files on FUSE), or leave them unanswered: who reads there then waits for ever,
+// deaf to all but SIGKILL. The tool gives up on it and ends. Its death is provided
+// for: a thread that it has stopped goes on, and a payload detaches by itself.
+const (
+	stallLimit  = 20 * time.Second
+	stallPeriod = 250 * time.Millisecond
+)
+
+var errStalled = errors.New("its memory cannot be read")
+
+// unlessStalled returns what work returns, or an error if a thread of ours hangs
+// in the target's memory: the process must end then.
+func unlessStalled[T any](pid int, work func() (T, error)) (T, error) {
+	type outcome struct {
+		result T
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		result, err := work()
+		done <- outcome{result, err}
+	}()
+	tick := time.NewTicker(stallPeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case o := <-done:
+			return o.result, o.err
+		case <-tick.C:
+		}
+		if max(target.Stalled(), ptrace.Busy()) > stallLimit {
+			var none T
+			return none, stallFailure(pid)
+		}
+	}
+}
+
+func stallFailure(pid int) *Failure {
+	return &Failure{
+		What:   fmt.Sprintf("cannot look into pid %d: %v", pid, errStalled),
+		Cause:  fmt.Sprintf("a page has not come for %v: it may answer its page faults itself (userfaultfd, FUSE)", stallLimit),
+		Fix:    "look at what the process does with its memory",
+		Target: "as found; a payload that it may have by now detaches by itself within seconds", Code: Failed, Err: errStalled,
+	}
+}

@@ -1,0 +1,488 @@
+/*
+ * hostile.c HOW [NUMBER]: a process that looks as if a payload were resident in
+ * it, and plays that payload (payload/src/abi.h) against the recorder. It prints
+ * "ready", ends with its standard input, and before that does what HOW says:
+ *
+ *   honest    nothing wrong: the tool must believe it
+ *   names     names full of escapes, control characters, broken UTF-8
+ *   megabyte  a name of 1 MB
+ *   strings   strings without end, and symbols that demangle to much more
+ *   ids       definitions without end
+ *   records   records of random contents
+ *   scribble  random words anywhere in control block and ring, all the time
+ *   head      a ring whose head jumps about
+ *   huge      a ring of 8 GiB; short, unsealed: one that ends, or could
+ *   bare      a control block that could be truncated; stub: one that ends early
+ *   swap      other files in the place of the control block's mapping, in turn
+ *   asks      a grace that names thread NUMBER, of somebody else
+ *   stall     a grace that names a thread whose stack ends in pages that never come
+ *   text      a refusal with an escape sequence in its words
+ *   mute      no answers
+ *   holders   recorders that live for a moment, one after the other
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "abi.h"
+#include "rocm.h"
+
+static const char *how;
+static unsigned number;
+static struct rtl_control *control;
+static struct rtl_ring *ring;
+static char *lines;
+static uint64_t ring_bytes = 1 << 20;
+static uint64_t head;
+static uint32_t seq;
+static atomic_bool recording;
+
+static bool is(const char *what) { return strcmp(how, what) == 0; }
+
+static void futex(void *word, int op, uint32_t value)
+{
+	struct timespec limit = {0, 20000000};
+
+	syscall(SYS_futex, word, op, value, &limit, NULL, 0);
+}
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_BOOTTIME, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t noise(void)
+{
+	static _Thread_local uint64_t x;
+
+	if (!x)
+		x = now() | 1;
+	x ^= x << 13;
+	x ^= x >> 7;
+	return x ^= x << 17;
+}
+
+static void *shared(const char *name, uint64_t bytes, int seals, uint64_t *inode)
+{
+	int fd = memfd_create(name, MFD_ALLOW_SEALING);
+	struct stat st;
+	void *at;
+
+	if (fd < 0 || ftruncate(fd, (off_t)bytes) || fcntl(fd, F_ADD_SEALS, seals) || fstat(fd, &st))
+		exit(1);
+	if (inode)
+		*inode = st.st_ino;
+	at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED)
+		exit(1);
+	return at;
+}
+
+/* --- the producing end of the ring ---------------------------------------- */
+
+/* put writes whole lines; it waits for room as long as somebody records. */
+static void put(const void *record, unsigned count)
+{
+	uint64_t bytes = (uint64_t)count * RTL_LINE;
+
+	while (recording && head + bytes - __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) > ring_bytes)
+		usleep(100);
+	if (!recording)
+		return;
+	for (uint64_t i = 0; i < bytes; i += RTL_LINE)
+		memcpy(lines + (head + i) % ring_bytes, (const char *)record + i, RTL_LINE);
+	((struct rtl_header *)(lines + head % ring_bytes))->seq = seq++;
+	head += bytes;
+	__atomic_store_n(&ring->head, head, __ATOMIC_RELEASE);
+}
+
+static void put_string(uint32_t id, const char *text, size_t length)
+{
+	unsigned count = (unsigned)((16 + length + RTL_LINE - 1) / RTL_LINE);
+	struct rtl_string *s = calloc(count, RTL_LINE);
+
+	s->header = (struct rtl_header){.type = RTL_TYPE_STRING, .lines = (uint16_t)count};
+	s->id = id;
+	s->len_bytes = (uint32_t)length;
+	memcpy((char *)s + 16, text, length);
+	put(s, count);
+	free(s);
+}
+
+#define HEAD(t) .header = {.type = (t), .lines = 1}
+
+static void put_definitions(void)
+{
+	put(&(struct rtl_agent){HEAD(RTL_TYPE_AGENT), .id = 1, .name = 1}, 1);
+	put(&(struct rtl_queue){HEAD(RTL_TYPE_QUEUE), .id = 1, .agent = 1, .size = 64}, 1);
+	put(&(struct rtl_window){HEAD(RTL_TYPE_WINDOW), .queue = 1, .kind = RTL_WINDOW_OPEN, .time_ns = now()}, 1);
+}
+
+static void put_kernel(uint32_t id, uint64_t index)
+{
+	uint64_t t = now();
+
+	put(&(struct rtl_launch){HEAD(RTL_TYPE_LAUNCH), .id = id, .name = id, .agent = 1, .grid = {1, 1, 1}}, 1);
+	put(&(struct rtl_dispatch){HEAD(RTL_TYPE_DISPATCH), .start_ns = t, .end_ns = t + 1000, .submit_ns = t - 1000,
+				   .index = index, .queue = 1, .launch = id, .tid = 1}, 1);
+}
+
+static void put_end(uint64_t dispatches)
+{
+	put(&(struct rtl_window){HEAD(RTL_TYPE_WINDOW), .queue = 1, .kind = RTL_WINDOW_CLOSE, .time_ns = now(),
+				 .index = dispatches, .dispatches = dispatches}, 1);
+	put(&(struct rtl_end_record){HEAD(RTL_TYPE_END), .end = RTL_END_DETACH}, 1);
+	__atomic_store_n(&ring->ended, 1, __ATOMIC_RELEASE);
+}
+
+/* --- what it does to the recorder ----------------------------------------- */
+
+static uint64_t dispatches;
+
+static void honest(void)
+{
+	put_string(1, "gfx000", 6);
+	put_definitions();
+	put_string(2, "_Z4gemmPf.kd", 12);
+	put_kernel(2, dispatches++);
+}
+
+static void names(void)
+{
+	static const char *const evil[] = {
+		"\033[2J\033[31mred.kd", "\033]0;title\007.kd", "a\nb\rc\td.kd", "\xc2\x9b" "31mC1.kd",
+		"\xe2\x80\xae" "gnp.exe.kd", "\xff\xfe\x80" "bytes.kd", "\xe2\x80\xa8line.kd", "'; DROP TABLE rtl_dispatch; --.kd",
+		"\x7f\b\b\b.kd", "%s%n%x.kd",
+	};
+	char *long_one = malloc(1 << 20);
+
+	put_string(1, "gfx\033[5m\xff", 8);
+	put_definitions();
+	for (unsigned i = 0; i < sizeof(evil) / sizeof(evil[0]); i++) {
+		put_string(2 + i, evil[i], strlen(evil[i]));
+		put_kernel(2 + i, dispatches++);
+	}
+	memset(long_one, '\033', RTL_STRING_MAX); /* the longest that there may be */
+	put_string(100, long_one, RTL_STRING_MAX);
+	put_kernel(100, dispatches++);
+	put_string(101, "\033[7mfile:///x\n#offset=1", 23);
+	put(&(struct rtl_code_object){HEAD(RTL_TYPE_CODE_OBJECT), .id = 1, .agent = 1, .uri = 101}, 1);
+	free(long_one);
+}
+
+/* A name of 1 MB, which nobody may write. */
+static void *megabyte(void *arg)
+{
+	char *text = malloc(1 << 20);
+
+	honest();
+	memset(text, 'x', 1 << 20);
+	put_string(102, text, (1 << 20) - 4096);
+	free(text);
+	return arg;
+}
+
+static void *strings(void *arg)
+{
+	/* A few bytes that stand for gigabytes: each S_ is the whole name so far. */
+	char *text = malloc(RTL_STRING_MAX);
+	uint32_t id = 2;
+
+	put_string(1, "gfx000", 6);
+	put_definitions();
+	for (; recording; id++) {
+		int n = snprintf(text, RTL_STRING_MAX, "_Z1fI%uaSt4pairI", id);
+
+		for (int i = 0; i < 40; i++)
+			n += snprintf(text + n, RTL_STRING_MAX - (size_t)n, "1tIS%c_S%c_E", '0' + i % 10, '0' + i % 10);
+		if (id % 2) {
+			memset(text, 'a' + (char)(id % 26), RTL_STRING_MAX);
+			n = RTL_STRING_MAX - (int)(noise() % 4096);
+			memcpy(text, &id, sizeof id);
+		}
+		put_string(id, text, (size_t)n);
+		put_kernel(id, dispatches++);
+	}
+	free(text);
+	return arg;
+}
+
+static void *ids(void *arg)
+{
+	for (uint32_t id = 1; recording; id++) {
+		put(&(struct rtl_queue){HEAD(RTL_TYPE_QUEUE), .id = id, .agent = id}, 1);
+		put(&(struct rtl_agent){HEAD(RTL_TYPE_AGENT), .id = id, .bdf = id}, 1);
+		put(&(struct rtl_launch){HEAD(RTL_TYPE_LAUNCH), .id = id, .name = id, .agent = id}, 1);
+		put(&(struct rtl_window){HEAD(RTL_TYPE_WINDOW), .queue = id, .kind = RTL_WINDOW_OPEN, .index = noise()}, 1);
+		put(&(struct rtl_untimed){HEAD(RTL_TYPE_UNTIMED), .queue = id, .count = noise(), .tid = id, .reason = 2}, 1);
+		put(&(struct rtl_code_object){HEAD(RTL_TYPE_CODE_OBJECT), .id = id, .agent = id}, 1);
+	}
+	return arg;
+}
+
+static void *records(void *arg)
+{
+	union {
+		uint64_t words[RTL_LINE / 8];
+		struct rtl_string text;
+	} line;
+
+	while (recording) {
+		for (unsigned i = 0; i < RTL_LINE / 8; i++)
+			line.words[i] = noise() >> (noise() % 64);
+		line.text.header.type = (uint16_t)(1 + noise() % RTL_TYPE_CODE_OBJECT);
+		line.text.header.lines = 1;
+		if (line.text.header.type == RTL_TYPE_STRING)
+			line.text.len_bytes = (uint32_t)(noise() % 48);
+		put(&line, 1);
+	}
+	return arg;
+}
+
+static void *scribble(void *arg)
+{
+	while (recording) {
+		uint64_t *c = (uint64_t *)control, *r = (uint64_t *)ring;
+
+		c[noise() % (RTL_CONTROL_SIZE / 8)] = noise() >> (noise() % 64);
+		for (int i = 0; i < 8; i++)
+			r[noise() % ((RTL_PAGE + ring_bytes) / 8)] = noise() >> (noise() % 64);
+		r[offsetof(struct rtl_ring, head) / 8] = noise() % ring_bytes / RTL_LINE * RTL_LINE;
+	}
+	return arg;
+}
+
+static void *jump(void *arg)
+{
+	honest();
+	while (recording) {
+		uint64_t to[] = {head + RTL_LINE, head - RTL_LINE, 0, UINT64_MAX, head + ring_bytes * 2, 1};
+
+		__atomic_store_n(&ring->head, to[noise() % 6], __ATOMIC_RELEASE);
+	}
+	return arg;
+}
+
+/* grace asks for somebody else's thread and tells the verdict. */
+static void grace(void)
+{
+	struct rtl_grace *g = (struct rtl_grace *)((char *)control + RTL_GRACE_OFFSET);
+
+	g->count = g->range_count = 1;
+	g->tids[0] = number;
+	g->ranges[0] = (struct rtl_range){1, UINT64_MAX};
+	__atomic_store_n(&g->ask_seq, g->ask_seq + 1, __ATOMIC_RELEASE);
+	while (__atomic_load_n(&g->answer_seq, __ATOMIC_ACQUIRE) != g->ask_seq)
+		futex(&g->answer_seq, FUTEX_WAIT, g->answer_seq);
+	printf("verdict %u\n", g->verdicts[0]);
+	fflush(stdout);
+}
+
+static void *deep(void *arg)
+{
+	number = (unsigned)gettid();
+	pause();
+	return arg;
+}
+
+/* A thread on a stack of our own; what lies above it is answered for by nobody. */
+static void stack_without_top(void)
+{
+	const size_t stack = 1 << 18, top = 1 << 16;
+	struct uffdio_api api = {.api = UFFD_API};
+	struct uffdio_register area = {.mode = UFFDIO_REGISTER_MODE_MISSING};
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	char *at = mmap(NULL, stack + top, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pthread_attr_t attr;
+	pthread_t id;
+
+	area.range.start = (uintptr_t)at + stack;
+	area.range.len = top;
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &area)) {
+		perror("userfaultfd");
+		exit(1);
+	}
+	pthread_attr_init(&attr);
+	pthread_attr_setstack(&attr, at, stack);
+	pthread_create(&id, &attr, deep, NULL);
+	while (!*(volatile unsigned *)&number)
+		usleep(1000);
+}
+
+/* --- the control thread --------------------------------------------------- */
+
+static void make_ring(void)
+{
+	int seals = is("unsealed") ? F_SEAL_GROW : F_SEAL_SHRINK | F_SEAL_GROW;
+	uint64_t file = is("huge") ? UINT64_C(8) << 30 : ring_bytes;
+
+	ring = shared(RTL_RING_NAME, is("short") ? RTL_PAGE : RTL_PAGE + file, seals, &control->ring_inode);
+	lines = (char *)ring + RTL_PAGE;
+	head = seq = 0;
+	ring->abi_version = RTL_ABI_VERSION;
+	ring->generation = ++control->generation;
+	ring->size_bytes = file;
+	ring->watermark_bytes = ring_bytes / 2;
+	ring->magic = RTL_RING_MAGIC;
+	if (is("huge"))
+		ring->head = file;
+	control->ring_size = ring_bytes;
+}
+
+static void launch(void *(*work)(void *))
+{
+	pthread_t id;
+
+	pthread_create(&id, NULL, work, NULL);
+	pthread_detach(id);
+}
+
+static int32_t reattach(void)
+{
+	if (is("text")) {
+		strcpy(control->error_text, "\033[2Jgone\nrtl-attach: all is well\xff");
+		return -ENODEV;
+	}
+	if (is("stall"))
+		stack_without_top();
+	if (is("asks") || is("stall"))
+		grace();
+	make_ring();
+	control->armed_ns = now();
+	control->state = RTL_STATE_ACTIVE;
+	recording = true;
+	if (is("names"))
+		names();
+	else if (is("megabyte"))
+		launch(megabyte);
+	else if (is("strings"))
+		launch(strings);
+	else if (is("ids"))
+		launch(ids);
+	else if (is("records"))
+		launch(records);
+	else if (is("scribble"))
+		launch(scribble);
+	else if (is("head"))
+		launch(jump);
+	else if (!is("short") && !is("huge"))
+		honest();
+	return 0;
+}
+
+static int32_t answer(uint32_t command)
+{
+	switch (command) {
+	case RTL_COMMAND_REATTACH:
+		return reattach();
+	case RTL_COMMAND_DETACH:
+		if ((is("honest") || is("names") || is("asks")) && recording)
+			put_end(dispatches);
+		recording = false;
+		control->state = RTL_STATE_DORMANT;
+		control->detached_ns = now();
+		control->hooks_patched = 0;
+		return 0;
+	}
+	return 0;
+}
+
+static void *serve(void *arg)
+{
+	uint32_t done = 0;
+
+	for (;;) {
+		uint32_t asked = __atomic_load_n(&control->command_seq, __ATOMIC_ACQUIRE);
+
+		if (is("mute") || asked == done) {
+			futex(&control->command_seq, FUTEX_WAIT, asked);
+			continue;
+		}
+		control->result = answer(control->command);
+		done = asked;
+		__atomic_store_n(&control->answer_seq, asked, __ATOMIC_RELEASE);
+		futex(&control->answer_seq, FUTEX_WAKE, 1);
+	}
+	return arg;
+}
+
+/* Children that live for a moment are the recorder, one after the other. */
+static void *holders(void *arg)
+{
+	control->state = RTL_STATE_ACTIVE;
+	for (;;) {
+		pid_t child = fork();
+
+		if (!child) {
+			usleep(20000);
+			_exit(0);
+		}
+		__atomic_store_n(&control->recorder.owner, (uint64_t)child << 32 | 1, __ATOMIC_RELEASE);
+		waitpid(child, NULL, 0);
+	}
+	return arg;
+}
+
+/* The mapping of the control block is another file's from moment to moment. */
+static void *swap(void *arg)
+{
+	char *at = (char *)control;
+	int other[] = {memfd_create(RTL_CONTROL_NAME, MFD_ALLOW_SEALING), open("/dev/zero", O_RDWR),
+		       open("/proc/self/exe", O_RDONLY), memfd_create(RTL_CONTROL_NAME, MFD_ALLOW_SEALING)};
+
+	if (ftruncate(other[0], 4096) || ftruncate(other[3], RTL_CONTROL_SIZE))
+		return arg;
+	fcntl(other[0], F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+	for (unsigned i = 0;; i++)
+		mmap(at, RTL_CONTROL_SIZE, PROT_READ, MAP_SHARED | MAP_FIXED, other[i % 4], 0);
+	return arg;
+}
+
+int main(int argc, char **argv)
+{
+	char c;
+
+	if (argc < 2)
+		return 2;
+	how = argv[1];
+	number = argc > 2 ? (unsigned)atoi(argv[2]) : 0;
+	look_like_rocm();
+	control = shared(RTL_CONTROL_NAME, is("stub") ? 4096 : RTL_CONTROL_SIZE,
+			 is("bare") ? F_SEAL_GROW : F_SEAL_SHRINK | F_SEAL_GROW, NULL);
+	control->abi_version = RTL_ABI_VERSION;
+	control->size_bytes = RTL_CONTROL_SIZE;
+	control->pid = (uint32_t)getpid();
+	control->build_id_len = 0xffffffff;
+	control->state = RTL_STATE_DORMANT;
+	control->magic = RTL_CONTROL_MAGIC;
+	if (is("holders"))
+		launch(holders);
+	else if (is("swap"))
+		launch(swap);
+	else
+		launch(serve);
+	puts("ready");
+	fflush(stdout);
+	while (read(0, &c, 1) == 1)
+		;
+	return 0;
+}

@@ -1,0 +1,88 @@
+/*
+ * hostile_pid.c: its child gives its number away. The number is printed; a letter
+ * on standard input makes another, innocent process take it after as many
+ * milliseconds as the next number says. Then it tells how that one is:
+ * "threads N maps N".
+ */
+#define _GNU_SOURCE
+#include <linux/sched.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rocm.h"
+
+static void *idle(void *arg)
+{
+	pause();
+	return arg;
+}
+
+static void child(void)
+{
+	pthread_t id;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	look_like_rocm();
+	pthread_create(&id, NULL, idle, NULL);
+	for (;;)
+		pause();
+}
+
+static unsigned count(pid_t pid, const char *what, const char *with)
+{
+	char path[64], line[512];
+	unsigned n = 0;
+
+	snprintf(path, sizeof path, "/proc/%d/%s", pid, what);
+	FILE *f = fopen(path, "r");
+
+	while (f && fgets(line, sizeof line, f))
+		n += strstr(line, with) != NULL;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+int main(void)
+{
+	pid_t victim = fork(), heir;
+	struct clone_args again = {.exit_signal = SIGCHLD, .set_tid = (uintptr_t)&victim, .set_tid_size = 1};
+	unsigned delay;
+
+	if (!victim)
+		child();
+	printf("ready\n%d\n", victim);
+	fflush(stdout);
+	if (scanf("%u", &delay) != 1)
+		return 1;
+	nanosleep(&(struct timespec){0, delay * 1000000L}, NULL);
+	kill(victim, SIGKILL);
+	waitpid(victim, NULL, 0);
+	heir = (pid_t)syscall(SYS_clone3, &again, sizeof again);
+	if (heir == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	if (heir != victim) {
+		puts("no such number");
+		return 0;
+	}
+	if (scanf("%u", &delay) != 1) /* the tool has ended */
+		return 1;
+	printf("threads %u traced %u maps %u\n", count(heir, "status", "Threads:\t1\n"),
+	       1 - count(heir, "status", "TracerPid:\t0\n"), count(heir, "maps", "rtl-") + count(heir, "maps", "5254000-"));
+	fflush(stdout);
+	kill(heir, SIGKILL);
+	waitpid(heir, NULL, 0);
+	return 0;
+}

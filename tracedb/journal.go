@@ -1,0 +1,53 @@
+package tracedb
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrJournal: the recorder was killed, and what it left beside the trace is not
+// what a recorder leaves, or not for this user to take back.
+var ErrJournal = errors.New("its journal cannot be used")
+
+// journalMagic ends a journal that names a super-journal (sqlite.org/fileformat2,
+// "The Rollback Journal"): SQLite would open that file, whatever it is and
+// wherever, and may remove it. A trace has one file and no super-journal.
+const journalMagic = "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
+
+// hasJournal says whether a killed recorder's journal lies beside the trace.
+func hasJournal(path string) (bool, error) {
+	journal := path + "-journal"
+	fd, err := unix.Open(journal, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("%w: %w", ErrJournal, err)
+	}
+	f := os.NewFile(uintptr(fd), journal)
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return false, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG { // SQLite would wait for a FIFO's writer
+		return false, fmt.Errorf("%w: %s is no file", ErrJournal, journal)
+	}
+	if st.Size == 0 {
+		return false, nil
+	}
+	tail := make([]byte, len(journalMagic))
+	if _, err := f.ReadAt(tail, max(0, st.Size-int64(len(tail)))); err != nil && st.Size >= int64(len(tail)) {
+		return false, err
+	}
+	if string(tail) == journalMagic {
+		return false, fmt.Errorf("%w: %s is none of a recorder's", ErrJournal, journal)
+	}
+	if uid, _, sudo := userBehindSudo(); os.Geteuid() == 0 && st.Uid != 0 && (!sudo || int(st.Uid) != uid) {
+		return false, fmt.Errorf("%w: %s is uid %d's: run this as that user", ErrJournal, journal, st.Uid)
+	}
+	return true, nil
+}
