@@ -112,8 +112,8 @@ func (r *recording) startDrain() (*drain, error) {
 func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool, err error) {
 	d, err := r.startDrain()
 	if err != nil && r.lostTarget() {
-		r.attached = false
-		return false, nil // it went before anything could be recorded
+		r.sayEnd("") // it went before anything could be recorded
+		return false, nil
 	}
 	if err != nil {
 		return false, err
