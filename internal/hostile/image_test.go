@@ -61,7 +61,7 @@ func TestNumber(t *testing.T) {
 		}
 		v.Tell(t, fmt.Sprintf("%d\n", delay))
 		r := attack(t, pid)
-		r.end(t, 1, 3, 4)
+		r.end(t, 1, 3, 4, 5)
 		v.Tell(t, "0\n")
 		switch said := v.Line(t); {
 		case said == "no such number":
