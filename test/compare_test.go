@@ -151,8 +151,6 @@ var damages = []damage{
 	{"a window counts a barrier for a dispatch", "count", `UPDATE rtl_window SET dispatches = dispatches + 1, others = others - 1` + isQueue},
 	{"a window counts a slot after the detach", "count", `UPDATE rtl_window SET after_detach = after_detach + 1` + isQueue},
 
-	{"nothing of a queue is there", "outside", `DELETE FROM rtl_dispatch` + isQueue + `; DELETE FROM rtl_untimed` + isQueue + `;
-		DELETE FROM rtl_window` + isQueue},
 	{"a queue has another's id", "unknown", `UPDATE rtl_queue SET hsa_id = hsa_id + 100000 WHERE id = (SELECT id FROM busy)`},
 	{"a queue is on another GPU", "agent", `UPDATE rtl_queue SET agent_id = (SELECT id FROM rtl_agent o WHERE o.id <> rtl_queue.agent_id)
 		WHERE id = (SELECT id FROM busy)`},
@@ -214,6 +212,14 @@ func TestComparison(t *testing.T) {
 			mustNoticeSummary(t, log, run, damaged(t, run.Trace, d.sql, settle), func(*report.Summary) {})
 		})
 	}
+	// Alone: an earlier attach's raw claims would excuse as many kernels.
+	t.Run("nothing of a queue is there", func(t *testing.T) {
+		gone := damaged(t, run.Trace, `DELETE FROM rtl_dispatch`+isQueue+`; DELETE FROM rtl_untimed`+isQueue+`;
+			DELETE FROM rtl_window`+isQueue, settle)
+		if faults := compareAgain(t, log, threads, harness.ReadTrace(t, gone)); faults["outside"] == 0 {
+			t.Errorf("no message of kind \"outside\", only %v", faults)
+		}
+	})
 	t.Run("one trace for two", func(t *testing.T) {
 		faults := compareAgain(t, log, threads, first, first)
 		for _, kind := range []string{"overlap", "duplicate", "session"} {
