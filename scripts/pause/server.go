@@ -89,8 +89,18 @@ func (s *server) floor() error {
 	})
 }
 
-// parked finds a thread in a futex wait without time-out.
+// parked finds a thread in a futex wait without time-out; now and then all of
+// a busy server's threads run.
 func parked(t *target.Target) (tid, cpu int, err error) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		if tid, cpu, err = parkedNow(t); err == nil {
+			return tid, cpu, nil
+		}
+	}
+	return 0, 0, err
+}
+
+func parkedNow(t *target.Target) (tid, cpu int, err error) {
 	tids, err := t.Threads()
 	if err != nil {
 		return 0, 0, err
