@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -8,6 +9,8 @@ import (
 	"strconv"
 	"time"
 )
+
+const gdbTimeout = time.Minute
 
 // gdb loads the same payload the way it is done by hand. It returns for how
 // long the thread that fared worst was stopped in all.
@@ -25,7 +28,9 @@ func gdb(m *Meter, build string) (time.Duration, error) {
 		return 0, err
 	}
 	const now = 2 // RTLD_NOW
-	out, err := exec.Command("gdb", "-nx", "-batch", "-p", strconv.Itoa(s.pid),
+	ctx, cancel := context.WithTimeout(context.Background(), gdbTimeout)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "gdb", "-nx", "-batch", "-p", strconv.Itoa(s.pid),
 		"-ex", fmt.Sprintf(`print ((void *(*)(const char *, int)) dlopen)("%s", %d)`, library, now)).CombinedOutput()
 	if err != nil {
 		return 0, fmt.Errorf("gdb: %w\n%s", err, out)
