@@ -276,7 +276,9 @@ static struct sharing company(struct app_signal *a, struct queue *s, const struc
 
 #define FILL_TRIES 256 /* filling takes some stores, unless it is preempted */
 
-/* True: whoever is filling learns that a packet more is on its signal. */
+/* True: whoever is filling learns that a packet more is on its signal. Relaxed:
+ * nothing is handed over; of this CAS and that of end_filling(), on one word, the
+ * later one sees the earlier. */
 static bool pass_by(struct app_signal *a)
 {
 	uint64_t state = atomic_load_explicit(&a->state, memory_order_relaxed);
