@@ -31,6 +31,26 @@ type damage struct {
 	sql  string
 }
 
+// unfold makes a table of the view, for damages to be done to; fold puts back
+// what became of it.
+const (
+	unfold = `
+	CREATE TEMP TABLE unfolded AS SELECT * FROM rtl_dispatch;
+	DROP VIEW rtl_dispatch;
+	CREATE TABLE rtl_dispatch(id INTEGER PRIMARY KEY, queue_id, launch_id, thread_id, packet_index, start_ns,
+		duration_ns, queued_ns, flags);
+	INSERT INTO rtl_dispatch SELECT * FROM unfolded;`
+	fold = `
+	DELETE FROM rtl_execution;
+	DELETE FROM rtl_context;
+	INSERT INTO rtl_context(queue_id, launch_id, thread_id, flags)
+		SELECT DISTINCT queue_id, launch_id, thread_id, flags FROM rtl_dispatch;
+	INSERT INTO rtl_execution SELECT d.id, c.id, d.packet_index, d.start_ns, d.duration_ns, d.queued_ns
+		FROM rtl_dispatch d JOIN rtl_context c ON c.queue_id = d.queue_id AND c.launch_id = d.launch_id
+		AND c.thread_id IS d.thread_id AND c.flags = d.flags;
+	DROP TABLE rtl_dispatch;`
+)
+
 // victims are picked anew in each copy: two dispatches of one queue by different
 // threads, and others that lie in a certain way to each other.
 const victims = `
@@ -275,13 +295,13 @@ func damaged(t *testing.T, trace, change, after string) string {
 	}
 	defer db.Close()
 	db.SetMaxOpenConns(1) // the temporary tables are the connection's
-	for _, step := range []string{"BEGIN", victims, change} {
+	for _, step := range []string{"BEGIN", unfold, victims, change} {
 		if _, err := db.Exec(step); err != nil {
 			t.Fatalf("%v in %s", err, step)
 		}
 	}
 	mustHaveChanged(t, db, change)
-	if _, err := db.Exec(after + "; COMMIT"); err != nil {
+	if _, err := db.Exec(after + fold + "COMMIT"); err != nil {
 		t.Fatal(err)
 	}
 	return copied

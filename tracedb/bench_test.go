@@ -61,15 +61,15 @@ func BenchmarkDispatches(b *testing.B) {
 func BenchmarkRowByRow(b *testing.B) {
 	db, _ := benchSession(b)
 	batch := sampleBatch()
-	insert, err := db.conn.PrepareContext(b.Context(), "INSERT INTO rtl_dispatch VALUES(NULL,?,?,?,?,?,?,?,?)")
+	insert, err := db.conn.PrepareContext(b.Context(), "INSERT INTO rtl_execution VALUES(NULL,?,?,?,?,?)")
 	must(b, err)
 	began := time.Now()
 	for b.Loop() {
 		must(b, db.begin())
 		for i := range batch {
 			d := &batch[i]
-			if _, err := insert.Exec(d.Queue, d.Launch, d.TID, int64(d.Index), int64(d.StartNS),
-				int64(d.EndNS-d.StartNS), int64(d.StartNS-d.SubmitNS), d.Flags); err != nil {
+			if _, err := insert.Exec(d.Launch, int64(d.Index), int64(d.StartNS),
+				int64(d.EndNS-d.StartNS), int64(d.StartNS-d.SubmitNS)); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -42,7 +42,7 @@ type DB struct {
 	strings       map[string]int64
 	kernels       map[string]int64 // readable names by symbol
 	readableBytes int
-	dispatches    *bulk
+	executions    *bulk
 	untimed       *bulk
 	devices       devices
 }
@@ -74,6 +74,7 @@ func (db *DB) open() error {
 		"journal_mode = TRUNCATE",
 		"synchronous = OFF",
 		"temp_store = MEMORY",
+		"page_size = 16384",   // bytes: appending takes three quarters of the time that it takes with 4096
 		"cache_size = -65536", // KiB: a transaction's pages are not spilled
 	} {
 		if err := db.exec("PRAGMA " + pragma); err != nil {
@@ -134,8 +135,8 @@ func (db *DB) sameFile() error {
 
 func (db *DB) prepare() error {
 	var err error
-	db.dispatches, err = newBulk(db.conn, "rtl_dispatch", "queue_id", "launch_id", "thread_id",
-		"packet_index", "start_ns", "duration_ns", "queued_ns", "flags")
+	db.executions, err = newBulk(db.conn, "rtl_execution",
+		"context_id", "packet_index", "start_ns", "duration_ns", "queued_ns")
 	if err != nil {
 		return err
 	}
@@ -213,7 +214,7 @@ func (db *DB) Close() error {
 
 func (db *DB) closeFiles() error {
 	// SQLite keeps a connection, and its lock, for as long as it has statements.
-	errs := []error{db.dispatches.close(), db.untimed.close()}
+	errs := []error{db.executions.close(), db.untimed.close()}
 	if db.conn != nil {
 		errs = append(errs, db.conn.Close())
 	}

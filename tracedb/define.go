@@ -153,9 +153,6 @@ func (s *Session) thread(tid uint32) (int64, error) {
 	if tid == 0 {
 		return null, nil
 	}
-	if tid == s.lastTID {
-		return s.lastThread, nil
-	}
 	id, ok := s.threads[tid]
 	if !ok {
 		if len(s.threads) >= maxThreads {
@@ -167,6 +164,5 @@ func (s *Session) thread(tid uint32) (int64, error) {
 		}
 		s.threads[tid] = id
 	}
-	s.lastTID, s.lastThread = tid, id
 	return id, nil
 }

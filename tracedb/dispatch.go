@@ -13,15 +13,7 @@ func (s *Session) Dispatches(batch []Dispatch) error {
 }
 
 func (s *Session) dispatch(d *Dispatch) error {
-	queue, err := s.queue(d.Queue)
-	if err != nil {
-		return err
-	}
-	launch, err := s.launch(d.Launch)
-	if err != nil {
-		return err
-	}
-	thread, err := s.thread(d.TID)
+	context, err := s.context(d)
 	if err != nil {
 		return err
 	}
@@ -29,12 +21,54 @@ func (s *Session) dispatch(d *Dispatch) error {
 	if d.SubmitNS != 0 {
 		queuedNS = int64(d.StartNS - d.SubmitNS)
 	}
-	full := s.db.dispatches.add(queue, launch, thread,
-		int64(d.Index), int64(d.StartNS), int64(d.EndNS-d.StartNS), queuedNS, int64(d.Flags))
+	full := s.db.executions.add(context, int64(d.Index), int64(d.StartNS), int64(d.EndNS-d.StartNS), queuedNS)
 	if full {
-		return s.db.dispatches.flush()
+		return s.db.executions.flush()
 	}
 	return nil
+}
+
+// A dispatchContext is what a dispatch has in common with others, in the producer's ids.
+type dispatchContext struct {
+	queue, launch, tid, flags uint32
+}
+
+// maxContexts bounds the table of contexts, which the target makes up. When it
+// is full they are forgotten, and those that come again get a new row.
+const maxContexts = 1 << 18
+
+// context returns the row of a dispatch's context, and makes it when it is new.
+func (s *Session) context(d *Dispatch) (row int64, err error) {
+	c := dispatchContext{d.Queue, d.Launch, d.TID, d.Flags}
+	row, ok := s.contexts[c]
+	if ok {
+		return row, nil
+	}
+	queue, err := s.queue(d.Queue)
+	if err != nil {
+		return 0, err
+	}
+	launch, err := s.launch(d.Launch)
+	if err != nil {
+		return 0, err
+	}
+	thread, err := s.thread(d.TID)
+	if err != nil {
+		return 0, err
+	}
+	var submitter any
+	if thread != null {
+		submitter = thread
+	}
+	row, err = s.db.insert("INSERT INTO rtl_context VALUES(NULL,?,?,?,?)", queue, launch, submitter, d.Flags)
+	if err != nil {
+		return 0, err
+	}
+	if len(s.contexts) >= maxContexts {
+		clear(s.contexts)
+	}
+	s.contexts[c] = row
+	return row, nil
 }
 
 // Untimed records a run of packets without times.

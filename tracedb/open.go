@@ -94,11 +94,13 @@ func checkFormat(db *sql.DB) error {
 }
 
 // checkTables refuses tables of ours that are no plain tables: a view or a
-// generated column in their place could compute for ever.
+// generated column in their place could compute for ever. What is a view of
+// ours is never read from the file (ownViews).
 func checkTables(db *sql.DB) error {
 	var name string
 	err := db.QueryRow(`SELECT name FROM pragma_table_list AS t
 		WHERE schema = 'main' AND (name LIKE 'rtl#_%' ESCAPE '#' OR name IN ('rocpd_string', 'rocpd_metadata'))
+		AND name NOT IN (SELECT name FROM temp.sqlite_master WHERE type = 'view')
 		AND (type <> 'table' OR EXISTS (SELECT 1 FROM pragma_table_xinfo(t.name) WHERE hidden <> 0))`).Scan(&name)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):

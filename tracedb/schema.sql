@@ -5,7 +5,7 @@
 -- rtl_* tables hold the trace, one row per dispatch. rocpd_* and the views top
 -- and busy show the same rows the way rocm-trace-lite and rocmProfileData write
 -- them, so that their readers work. No WITHOUT ROWID, STRICT or generated
--- columns: SQLite 3.25 reads this file. No index on rtl_dispatch: it would add
+-- columns: SQLite 3.25 reads this file. No index on rtl_execution: it would add
 -- 40 % to the file, and a full scan of a million rows takes a fraction of a second.
 
 -- One recording of one process. A file holds one or several.
@@ -85,17 +85,31 @@ CREATE TABLE IF NOT EXISTS rtl_launch(
 	kernel_object INTEGER
 );
 
-CREATE TABLE IF NOT EXISTS rtl_dispatch(
+-- What many dispatches have in common. The same may stand here more than once.
+CREATE TABLE IF NOT EXISTS rtl_context(
 	id INTEGER PRIMARY KEY,
 	queue_id INTEGER NOT NULL,
 	launch_id INTEGER NOT NULL,
 	thread_id INTEGER,                 -- the submitting thread
+	flags INTEGER NOT NULL             -- 1: times from the application's signal, 2: barrier bit, 4: submit unknown
+);
+
+-- A kernel that ran. Each column costs a row a tenth of its time: see rtl_dispatch for all of them.
+CREATE TABLE IF NOT EXISTS rtl_execution(
+	id INTEGER PRIMARY KEY,
+	context_id INTEGER NOT NULL,
 	packet_index INTEGER NOT NULL,     -- in its queue
 	start_ns INTEGER NOT NULL,
 	duration_ns INTEGER NOT NULL,
-	queued_ns INTEGER,                 -- from submit to start
-	flags INTEGER NOT NULL             -- 1: times from the application's signal, 2: barrier bit, 4: submit unknown
+	queued_ns INTEGER                  -- from submit to start
 );
+
+CREATE VIEW IF NOT EXISTS rtl_dispatch AS
+SELECT e.id AS id, c.queue_id AS queue_id, c.launch_id AS launch_id, c.thread_id AS thread_id,
+	e.packet_index AS packet_index, e.start_ns AS start_ns, e.duration_ns AS duration_ns,
+	e.queued_ns AS queued_ns, c.flags AS flags
+FROM rtl_execution e
+JOIN rtl_context c ON c.id = e.context_id;
 
 -- Packets without times: count of them from packet_index on.
 CREATE TABLE IF NOT EXISTS rtl_untimed(
@@ -135,7 +149,7 @@ CREATE TABLE IF NOT EXISTS rtl_coverage(
 	windows INTEGER NOT NULL,
 	windows_open INTEGER NOT NULL,     -- of these, never closed: their dispatches are not known
 	dispatches INTEGER NOT NULL,       -- published, as the payload counted them
-	timed INTEGER NOT NULL,            -- rows of rtl_dispatch
+	timed INTEGER NOT NULL,            -- rows of rtl_execution
 	untimed INTEGER NOT NULL,          -- in rtl_untimed, without those after the detach
 	unexplained INTEGER NOT NULL,      -- not 0: records are missing, or there are too many
 	others INTEGER NOT NULL,
@@ -227,7 +241,7 @@ JOIN rtl_session s ON s.id = q.session_id
 LEFT JOIN rtl_thread t ON t.id = d.thread_id;
 
 CREATE VIEW IF NOT EXISTS rocpd_api_ops AS
-SELECT id, id AS api_id, id AS op_id FROM rtl_dispatch;
+SELECT id, id AS api_id, id AS op_id FROM rtl_execution;
 
 CREATE VIEW IF NOT EXISTS rocpd_kernelapi AS
 SELECT d.id AS api_ptr_id,
@@ -255,10 +269,11 @@ SELECT n.string AS Name,
 	min(k.min_ns) AS MinNs,
 	max(k.max_ns) AS MaxNs,
 	round(100.0 * total(k.total_ns) / max(1, total(total(k.total_ns)) OVER ()), 2) AS Pct
-FROM (SELECT launch_id, count(*) AS calls, total(duration_ns) AS total_ns,
+FROM (SELECT context_id, count(*) AS calls, total(duration_ns) AS total_ns,
 		min(duration_ns) AS min_ns, max(duration_ns) AS max_ns
-	FROM rtl_dispatch GROUP BY launch_id) k
-JOIN rtl_launch l ON l.id = k.launch_id
+	FROM rtl_execution GROUP BY context_id) k
+JOIN rtl_context c ON c.id = k.context_id
+JOIN rtl_launch l ON l.id = c.launch_id
 JOIN rocpd_string n ON n.id = l.name_id
 GROUP BY n.id
 ORDER BY TotalNs DESC;

@@ -16,9 +16,7 @@ type Session struct {
 	queues   []int64
 	launches []int64
 	threads  map[uint32]int64
-
-	lastTID    uint32 // most dispatches come from the thread of the one before
-	lastThread int64
+	contexts map[dispatchContext]int64
 }
 
 // maxThreads bounds the table of thread ids, which the target makes up.
@@ -27,7 +25,7 @@ const maxThreads = 1 << 16
 // Begin opens a session.
 func (db *DB) Begin(info SessionInfo) (*Session, error) {
 	s := &Session{
-		db: db, threads: map[uint32]int64{}, lastThread: null,
+		db: db, threads: map[uint32]int64{}, contexts: map[dispatchContext]int64{},
 		agents: make([]int64, 1), queues: make([]int64, 1), launches: make([]int64, 1),
 	}
 	nowNS, offset, err := readOffsets()

@@ -248,3 +248,23 @@ func FuzzKernelName(f *testing.F) {
 		}
 	})
 }
+
+// Contexts that are forgotten come again under another id, and nothing else changes.
+func TestContextsAreBounded(t *testing.T) {
+	db := create(t)
+	s := begin(t, db, 42)
+	again := []Dispatch{{Index: 1, StartNS: 10, EndNS: 20, TID: 7}}
+	must(t, s.Dispatches(again))
+	for tid := range uint32(maxContexts) {
+		s.contexts[dispatchContext{queue: 1 << 31, tid: tid}] = 1
+	}
+	must(t, s.Dispatches([]Dispatch{{Index: 2, StartNS: 10, EndNS: 20, TID: 8}}), s.Dispatches(again), db.Close())
+	if len(s.contexts) != 2 {
+		t.Errorf("%d contexts kept", len(s.contexts))
+	}
+	read, err := Open(db.place.Path)
+	must(t, err)
+	defer read.Close()
+	expect(t, read, "SELECT packet_index, tid FROM rtl_dispatch d JOIN rtl_thread t ON t.id = d.thread_id ORDER BY d.id", "1|7", "2|8", "1|7")
+	expect(t, read, "SELECT count(*), count(DISTINCT thread_id) FROM rtl_context", "3|2")
+}

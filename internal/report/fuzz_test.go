@@ -92,6 +92,9 @@ func TestOthersTrace(t *testing.T) {
 	}{
 		"a view that never ends": {`DROP VIEW top; CREATE VIEW top AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)
 			SELECT x AS Name, x AS Calls, x AS TotalNs, x AS AvgNs, x AS MinNs, x AS MaxNs, x AS Pct FROM n`, false},
+		"one of the recorder's, too": {`DROP VIEW rtl_dispatch; CREATE VIEW rtl_dispatch AS
+			WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)
+			SELECT x AS id, x AS queue_id, x AS start_ns, x AS duration_ns, x AS queued_ns FROM n`, false},
 		"a view for a table": {`DROP TABLE rtl_pause; CREATE VIEW rtl_pause AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)
 			SELECT x AS session_id, x AS tid, x AS duration_ns FROM n`, true},
 		"a computed column": {`DROP TABLE rtl_loss; CREATE TABLE rtl_loss(records INTEGER, cause AS (hex(zeroblob(1000000000))))`, true},
@@ -99,7 +102,7 @@ func TestOthersTrace(t *testing.T) {
 		"least numbers": {`UPDATE rtl_coverage SET timed = -9223372036854775808, dispatches = -9223372036854775808,
 			unexplained = -9223372036854775808, raw_before = 9223372036854775807;
 			UPDATE rtl_loss SET records = -9223372036854775808; UPDATE rtl_pause SET duration_ns = -9223372036854775808;
-			UPDATE rtl_dispatch SET duration_ns = -9223372036854775808, queued_ns = -9223372036854775808`, false},
+			UPDATE rtl_execution SET duration_ns = -9223372036854775808, queued_ns = -9223372036854775808`, false},
 		"names": {`UPDATE rocpd_string SET string = char(27) || '[2J' || id; UPDATE rtl_loss SET cause = char(155) || '31m';
 			UPDATE rtl_reason SET text = char(8238) || id; UPDATE rtl_session SET end_reason = char(10) || 'x'`, false},
 	} {
