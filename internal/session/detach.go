@@ -23,6 +23,9 @@ func (r *recording) detach() error {
 	if !r.attached || r.isGone() {
 		return nil
 	}
+	if err := at(PointClosing); err != nil {
+		return err
+	}
 	if err := r.end(ring.EndDetach); err != nil && !r.isGone() {
 		return err
 	}
@@ -35,9 +38,8 @@ func (r *recording) detach() error {
 		return fmt.Errorf("%d functions of the runtime are still redirected", s.HooksPatched)
 	}
 	r.detached = true
-	at(PointDetached)
 	r.sayDetached()
-	return nil
+	return at(PointDetached)
 }
 
 // sayDetached tells what became of the hooks.

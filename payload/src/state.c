@@ -217,9 +217,7 @@ static void give_back_memory(void)
 
 static int step(const char *name)
 {
-	if (fault_at(name))
-		return control_fail(-EIO, "made to fail at %s", name);
-	return 0;
+	return fault_at(name) ? control_fail(-EIO, "made to fail at %s", name) : 0;
 }
 
 /* Ring and worker: what must be there before the first slot is patched. */
@@ -359,7 +357,7 @@ static uint32_t close_queues(void)
 static void drain(uint64_t drain_ns)
 {
 	control->detached_ns = now_boottime();
-	if (!worker_drain(drain_ns, &control->skip_drain, &cancelled))
+	if (step("drain") || !worker_drain(drain_ns, &control->skip_drain, &cancelled))
 		worker_abandon();
 }
 
@@ -384,18 +382,20 @@ static int disarm(enum rtl_end why, uint64_t drain_ns)
 {
 	control_set_state(RTL_STATE_DRAINING);
 	atomic_store(&gate.flips, 0);
-	uint32_t open = close_queues();
+	uint32_t open = step("close") ? 1 : close_queues();
 	if (open)
 		return disarm_in_part(why, drain_ns, open);
 	hooks_restore(HOOK_INDEX);
 	drain(drain_ns);
 	/* At other ends an application thread waits for us, or nobody reads. */
-	if (why == RTL_END_DETACH || why == RTL_END_OTHER_TOOL)
+	if (!step("deliver") && (why == RTL_END_DETACH || why == RTL_END_OTHER_TOOL))
 		worker_deliver(DELIVERY_MOST_NS, &control->skip_drain, &cancelled);
 	stop(why);
+	step("stopped");
 	give_back_memory();
 	/* Last: the wrapper of hsa_shut_down has kept the runtime there for us. */
 	unpatch();
+	step("unpatched");
 	control->last_end = why;
 	control_set_state(RTL_STATE_DORMANT);
 	return 0;
