@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 )
@@ -19,11 +22,11 @@ var (
 	payloadFault = []string{"fail", "die", "orphan", "hang"}
 )
 
-// holdingThread lists the points at which a thread of the target is stopped.
+// holdingThread lists the points at which a thread of the target is traced.
 func holdingThread() (held []string) {
 	for _, p := range []inject.Point{
-		inject.PointStopped, inject.PointFramed, inject.PointSet, inject.PointMasked,
-		inject.PointStopped2, inject.PointFramed2, inject.PointSet2, inject.PointMasked2,
+		inject.PointSeized, inject.PointStopped, inject.PointFramed, inject.PointSet, inject.PointMasked,
+		inject.PointSeized2, inject.PointStopped2, inject.PointFramed2, inject.PointSet2, inject.PointMasked2,
 	} {
 		held = append(held, string(p))
 	}
@@ -59,7 +62,7 @@ func failsAtPoints(t *testing.T) string {
 }
 
 // hangsAtPoints: a tool that holds a thread ends by itself; any other may hang
-// for as long as it likes.
+// for as long as its user likes.
 func hangsAtPoints(t *testing.T) string {
 	points := faultPoints()
 	if testing.Short() {
@@ -80,15 +83,35 @@ func hangsAtPoints(t *testing.T) string {
 		} else {
 			v.Unharmed(t)
 			v.works(t)
-			_ = r.cmd.Process.Kill()
-			r.wait(t)
+			r.interruptUntilGone(t)
 		}
-		v.sound(t)
+		v.Unharmed(t) // a mapping may be left, for the next session to free
+		v.works(t)
 		record(t, v.PID).ok(t)
 		v.sound(t)
 		v.Stop()
 	}
-	return fmt.Sprintf("%d points: %d tools that held a thread gave up, the others were killed", len(points), ended)
+	return fmt.Sprintf("%d points: %d tools that held a thread gave up, the others ended at a third Ctrl-C", len(points), ended)
+}
+
+// interruptUntilGone presses Ctrl-C as somebody does who waits for a tool that hangs.
+func (r *run) interruptUntilGone(t *testing.T) {
+	t.Helper()
+	over := make(chan struct{})
+	go func() {
+		for tick := time.Tick(200 * time.Millisecond); ; {
+			select {
+			case <-over:
+				return
+			case <-tick:
+				_ = r.cmd.Process.Signal(unix.SIGINT)
+			}
+		}
+	}()
+	if code := r.wait(t); code != -1 {
+		t.Errorf("exit code %d\n%s", code, r.stderr.String())
+	}
+	close(over)
 }
 
 // targetDiesAtPoints: the tool says so, in time, and with the right number.

@@ -36,7 +36,7 @@ func init() {
 
 var actions = map[string]func() error{
 	"fail":   func() error { return errors.New("made to fail") },
-	"hang":   func() error { select {} },
+	"hang":   hang,
 	"kill":   func() error { return signalSelf(unix.SIGKILL) },
 	"stop":   func() error { return signalSelf(unix.SIGSTOP) },
 	"murder": killTarget,

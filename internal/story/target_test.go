@@ -178,7 +178,10 @@ func (s *subject) ended(t testing.TB) syscall.WaitStatus {
 	select {
 	case <-done:
 	case <-time.After(patience):
-		t.Fatalf("target %d does not end", s.pid)
+		stacks, _ := exec.Command("gdb", "-p", strconv.Itoa(s.pid), "-batch", "-ex", "thread apply all bt").CombinedOutput()
+		_ = s.cmd.Process.Kill()
+		<-done
+		t.Fatalf("target %d did not end\n%s", s.pid, stacks)
 	}
 	return s.cmd.ProcessState.Sys().(syscall.WaitStatus)
 }
