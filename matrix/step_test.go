@@ -198,7 +198,10 @@ func forkAt(t *testing.T, step inject.Point) (forked bool) {
 			t.Errorf("step %s: the fork does not end", step)
 		}
 	})
-	if code != session.OK || err != nil {
+	switch {
+	case code == session.NothingSeen: // a starved victim launches nothing in so short a time
+		record(t, v.PID).ok(t)
+	case code != session.OK || err != nil:
 		t.Errorf("step %s: exit code %d: %v", step, code, err)
 	}
 	if said := v.Line(t); said != "7" {
