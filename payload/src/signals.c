@@ -7,7 +7,7 @@
 #define SIGNALS (1u << 17) /* power of two: places for application signals */
 #define SIGNALS_MAX (SIGNALS / 8 * 3) /* known at once; beyond, neighbourhoods would run into each other */
 #define HANDLE_NONE 0ull
-#define HANDLE_GONE 1ull /* a destroyed signal's place */
+#define HANDLE_GONE 1ull /* added to a destroyed signal's: its place waits for the next one at that address */
 
 /* state: generation << 3 | one of these */
 enum {
@@ -73,34 +73,26 @@ static struct app_signal *find(uint64_t handle)
 }
 
 /*
- * A place for a new handle. Two queues may arm the same new signal at once and
- * take two places that destroyed signals have left: each looks again after
- * entering, and the one further along gives its place back (seq_cst: at least
- * one of them sees the other).
+ * A place for a new handle. Only ever at the end of its run, or where a signal at
+ * the same address was before: in any other place that a destroyed signal has
+ * left, it could stand before the one that it has already, or that another queue
+ * gives it at this moment. The runtime uses its addresses again.
  */
 static struct app_signal *enter(uint64_t handle)
 {
-	uint32_t i = place_of(handle);
-
-	if (RELAXED(&known) >= SIGNALS_MAX)
-		return NULL;
-	for (;;) {
+	for (uint32_t i = place_of(handle);; i = (i + 1) & (SIGNALS - 1)) {
 		uint64_t here = RELAXED(&table[i].handle);
 
+		if (here == HANDLE_NONE && RELAXED(&known) >= SIGNALS_MAX)
+			return NULL;
+		if ((here == HANDLE_NONE || here == (handle | HANDLE_GONE)) &&
+		    atomic_compare_exchange_strong(&table[i].handle, &here, handle)) {
+			if (here == HANDLE_NONE)
+				atomic_fetch_add_explicit(&known, 1, memory_order_relaxed);
+			return &table[i];
+		}
 		if (here == handle)
 			return &table[i];
-		if (here != HANDLE_NONE && here != HANDLE_GONE) {
-			i = (i + 1) & (SIGNALS - 1);
-			continue;
-		}
-		if (!atomic_compare_exchange_strong(&table[i].handle, &here, handle))
-			continue;
-		if (here == HANDLE_NONE)
-			atomic_fetch_add_explicit(&known, 1, memory_order_relaxed);
-		struct app_signal *first = find(handle);
-		if (first != &table[i])
-			atomic_store(&table[i].handle, HANDLE_GONE);
-		return first;
 	}
 }
 
@@ -363,7 +355,7 @@ static enum signal_state look(struct app_signal *a, uint64_t state, bool (*plaus
 {
 	uint64_t handle = RELAXED(&a->handle);
 
-	if (handle <= HANDLE_GONE)
+	if (!handle || handle & HANDLE_GONE)
 		return SIGNAL_TAKEN;
 	out->queue = RELAXED(&a->queue);
 	out->armed_at = RELAXED(&a->armed_at);
@@ -449,7 +441,7 @@ void signal_before_destroy(uint64_t handle)
 	while (atomic_load_explicit(&hazard, memory_order_seq_cst) == handle)
 		sys_yield(); /* the worker is between two loads */
 	SET_RELAXED(&a->packets, 0);
-	SET_RELAXED(&a->handle, HANDLE_GONE);
+	SET_RELAXED(&a->handle, handle | HANDLE_GONE);
 }
 
 /*

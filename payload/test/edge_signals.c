@@ -64,7 +64,46 @@ static void two_queues_one_signal(void)
 	pthread_join(other, NULL);
 }
 
+static uint64_t arm_noted(struct queue *s, amd_signal_t *hw)
+{
+	struct entry e = {0};
+	uint64_t ref;
+
+	hw->value = 2;
+	signal_note_count((uint64_t)hw, 2);
+	CHECK(signal_arm(s, (uint64_t)hw, &e, &ref) == RTL_REASON_NONE);
+	return ref;
+}
+
+static void end_of(amd_signal_t *hw, void (*end)(uint64_t))
+{
+	struct outcome o;
+
+	fire(hw);
+	end((uint64_t)hw);
+	CHECK(handoff_pop(&o) && o.kind == OUTCOME_TIMED);
+}
+
+/* A signal has one place in the table, whoever comes and goes around it. */
+static void one_place_for_a_signal(void)
+{
+	enum { SIGNALS = 30000 };
+	static amd_signal_t signals[SIGNALS];
+	static uint64_t ref[SIGNALS];
+	static struct queue s;
+
+	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !handoff_init());
+	atomic_store(&s.word, WORD_VIRT);
+	for (int i = 0; i < SIGNALS; i++)
+		ref[i] = arm_noted(&s, &signals[i]);
+	for (int i = 0; i < SIGNALS; i++)
+		end_of(&signals[i], i % 2 ? signal_before_set : signal_before_destroy);
+	for (int i = 1; i < SIGNALS; i += 2) /* those that live on */
+		CHECK(arm_noted(&s, &signals[i]) >> 32 == ref[i] >> 32);
+}
+
 const struct edge_case signal_cases[] = {
 	{"two queues, one signal", two_queues_one_signal},
+	{"one place for a signal", one_place_for_a_signal},
 	{0},
 };
