@@ -430,18 +430,33 @@ void signal_before_add(uint64_t handle, int64_t delta)
 	}
 }
 
-void signal_before_destroy(uint64_t handle)
+/* The worker is between two loads, unless the runtime holds it up (it is asked to
+ * convert times), or the caller's priority keeps it from running. */
+static bool wait_for_hazard(uint64_t handle)
+{
+	uint64_t until = now_monotonic() + LOCK_WAIT_NS;
+
+	while (atomic_load_explicit(&hazard, memory_order_seq_cst) == handle) {
+		if (now_monotonic() > until)
+			return false;
+		sys_yield();
+	}
+	return true;
+}
+
+bool signal_before_destroy(uint64_t handle)
 {
 	struct app_signal *a = find(handle);
 
 	if (LIKELY(!a))
-		return;
+		return true;
 	empty(a); /* the next signal in this place starts alone */
 	harvest_or_end(a, RTL_REASON_DESTROYED);
-	while (atomic_load_explicit(&hazard, memory_order_seq_cst) == handle)
-		sys_yield(); /* the worker is between two loads */
+	if (UNLIKELY(atomic_load_explicit(&hazard, memory_order_seq_cst) == handle && !wait_for_hazard(handle)))
+		return false;
 	SET_RELAXED(&a->packets, 0);
 	SET_RELAXED(&a->handle, handle | HANDLE_GONE);
+	return true;
 }
 
 /*

@@ -23,6 +23,8 @@
 #define SLICE_NS (100 * NS_PER_US)
 #define PERIOD_DRAIN_NS (100 * NS_PER_US)
 #define DELIVERY_STALLED_NS NS_PER_S /* nothing was taken for so long: nobody reads */
+#define ROUND_MOST_NS NS_PER_S       /* then something holds the worker up */
+#define PATIENCE_MOST_NS (2 * NS_PER_S) /* of the last records */
 #define COMPLETIONS_MANY 400 /* in one round: come back sooner */
 #define COMPLETIONS_FEW 100  /* come back later */
 #define READY_QUEUES 12      /* states held ready for queues yet unknown */
@@ -216,14 +218,19 @@ struct patience {
 	uint64_t span, taken, until, last;
 };
 
+static uint64_t patience_ns(uint32_t why)
+{
+	if (why == RTL_END_RECORDER_DEAD)
+		return 0;
+	if (why == RTL_END_EXIT || why == RTL_END_SHUT_DOWN)
+		return 100 * NS_PER_MS; /* the application waits for us */
+	return PATIENCE_MOST_NS;
+}
+
 static struct patience last_patience(void)
 {
-	uint64_t now = now_monotonic(), span = NS_PER_S, last = 2 * NS_PER_S;
+	uint64_t now = now_monotonic(), last = patience_ns(last_words.why), span = last < NS_PER_S ? last : NS_PER_S;
 
-	if (last_words.why == RTL_END_RECORDER_DEAD)
-		span = last = 0;
-	else if (last_words.why == RTL_END_EXIT || last_words.why == RTL_END_SHUT_DOWN)
-		span = last = 100 * NS_PER_MS; /* the application waits for us */
 	return (struct patience){.span = span, .taken = ring_taken_bytes(), .until = now + span, .last = now + last};
 }
 
@@ -366,22 +373,26 @@ bool worker_deliver(uint64_t timeout_ns, const uint32_t *skip, const uint32_t *c
 	}
 }
 
-void worker_abandon(void)
+bool worker_abandon(void)
 {
 	atomic_store(&abandoning, 1);
-	worker_round(NS_PER_S);
-	worker_round(NS_PER_S); /* what wrappers handed over meanwhile */
+	names_hurry();
+	return worker_round(ROUND_MOST_NS) && worker_round(ROUND_MOST_NS); /* what wrappers handed over meanwhile */
 }
 
-void worker_stop(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)
+bool worker_stop(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)
 {
-	last_words.why = why;
-	last_words.armed_ns = armed_ns;
-	last_words.detached_ns = detached_ns;
-	atomic_store(&stopping, 1);
+	if (!atomic_load(&stopping)) {
+		last_words.why = why;
+		last_words.armed_ns = armed_ns;
+		last_words.detached_ns = detached_ns;
+		atomic_store(&stopping, 1);
+	}
 	kick_worker();
-	thread_join(thread);
+	if (!thread_join(thread, patience_ns(why) + ROUND_MOST_NS))
+		return false;
 	atomic_store(&tid, 0);
+	return true;
 }
 
 int worker_tid(void)

@@ -26,7 +26,9 @@ static void exit_inside_doorbell(void)
 	CHECK(queue_trylock(queue_find(q)));
 	wrap_queue_destroy(q); /* an exit handler */
 	OnUnload();
+	OnUnload(); /* as the destructor does */
 	CHECK(control->last_end == RTL_END_SHUT_DOWN);
+	CHECK(atomic_load(&gate.track)); /* the queue is virtual for good */
 	CHECK(counters->timed_pool == 1);
 }
 
@@ -115,11 +117,88 @@ static void child_of_tools_lib(void)
 	CHECK(status == 0);
 }
 
+static struct toy_queue code_queue;
+
+/* Its thread holds the names' lock; a signal handler calls exit() there. */
+static hsa_status_t exit_in_destroy(hsa_executable_t e)
+{
+	hsa_queue_t *q = &code_queue.amd.hsa_queue;
+
+	(void)e;
+	submit(q, 0x2000); /* the worker has not named it yet */
+	fire(take_packet(q));
+	OnUnload();
+	return HSA_STATUS_SUCCESS;
+}
+
+/* exit() in a signal handler, in the middle of an executable's destruction. */
+static void exit_inside_executable_destroy(void)
+{
+	make_queue(&code_queue, 1);
+	hook_next[HOOK_EXECUTABLE_DESTROY] = (uintptr_t)exit_in_destroy;
+	begin(NULL, NULL);
+	wrap_executable_destroy((hsa_executable_t){1});
+	CHECK(control->last_end == RTL_END_SHUT_DOWN);
+	CHECK(control->state == RTL_STATE_DORMANT);
+}
+
+static _Atomic uint32_t loader_locked;
+
+static hsa_status_t locked_loader(const void *p, hsa_executable_t *e)
+{
+	(void)p, (void)e;
+	while (atomic_load(&loader_locked))
+		sys_yield();
+	return HSA_STATUS_ERROR;
+}
+
+/* The runtime holds the worker up: what it uses stays until it has ended. */
+static void worker_held_up(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	rt.loader.hsa_ven_amd_loader_query_executable = locked_loader;
+	atomic_store(&loader_locked, 1);
+	begin("RTL_DRAIN_TIMEOUT_MS", "10");
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	CHECK(rtl_detach() == -EBUSY);
+	CHECK(control->state == RTL_STATE_DRAINING && control->ring_size);
+	CHECK(rtl_attach("\0\0\0", 4) == -EBUSY);
+	atomic_store(&loader_locked, 0);
+	CHECK(rtl_detach() == 0);
+	CHECK(control->state == RTL_STATE_DORMANT && !control->ring_size);
+	begin(NULL, NULL);
+	CHECK(rtl_detach() == 0);
+}
+
+/* The application ends the runtime while its worker is held up there. */
+static void shut_down_with_worker_held_up(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	rt.loader.hsa_ven_amd_loader_query_executable = locked_loader;
+	atomic_store(&loader_locked, 1);
+	begin(NULL, NULL);
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	wrap_shut_down();
+	CHECK(control->last_end == RTL_END_SHUT_DOWN && control->ring_size);
+	CHECK(rtl_detach() == -EALREADY);
+	CHECK(atomic_load(&gate.track)); /* the worker's hazards still count */
+	atomic_store(&loader_locked, 0);
+}
+
 const struct edge_case session_cases[] = {
 	{"exit inside a doorbell", exit_inside_doorbell},
 	{"detach waits for a doorbell", detach_waits_for_doorbell},
 	{"shut down during a drain", shut_down_during_drain},
 	{"cancelled in shut down", cancelled_in_shut_down},
+	{"exit inside an executable's destruction", exit_inside_executable_destroy},
+	{"worker held up", worker_held_up},
+	{"shut down with the worker held up", shut_down_with_worker_held_up},
 	{"child of HSA_TOOLS_LIB", child_of_tools_lib},
 	{0},
 };
