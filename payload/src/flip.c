@@ -33,6 +33,7 @@ static void open_window(struct queue *s, uint64_t index)
 	atomic_store(&s->others, 0);
 	s->after = 0;
 	s->opened_ns = now_boottime();
+	s->opened_at = stamp_time();
 	atomic_store(&s->window_closed, 0);
 }
 
@@ -135,11 +136,17 @@ static bool push_patiently(const struct outcome *o)
 
 static void report_range(struct queue *s, uint64_t from, uint64_t count)
 {
-	struct outcome o = {.queue = s, .kind = OUTCOME_RANGE, .reason = RTL_REASON_AFTER_DETACH, .count = count};
+	struct outcome o = {
+		.entry = {.index = from},
+		.queue = s,
+		.kind = OUTCOME_RANGE,
+		.reason = RTL_REASON_AFTER_DETACH,
+		.count = count,
+		.generation = atomic_load(&gate.generation),
+	};
 
 	if (!count)
 		return;
-	o.entry.index = from;
 	s->after += count;
 	if (!push_patiently(&o)) {
 		COUNT_N(untimed[RTL_REASON_AFTER_DETACH], count);

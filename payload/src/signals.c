@@ -155,6 +155,7 @@ static bool take(struct app_signal *a, uint64_t state, unsigned next, struct out
 	out->queue = RELAXED(&a->queue);
 	out->signal = RELAXED(&a->handle);
 	out->armed_at = RELAXED(&a->armed_at);
+	out->generation = RELAXED(&gate.generation); /* not later: then this thread may have slept over its end */
 	out->kind = OUTCOME_TIMED;
 	out->reason = RTL_REASON_NONE;
 	/* release: the copy above is complete before anyone can arm again.

@@ -118,12 +118,8 @@ static int ask_runtime(void)
 
 static int prepare_memory(void)
 {
-	struct outcome stale;
-
 	if (pool_init() || handoff_init() || signals_init() || names_init())
 		return control_fail(-ENOMEM, "no memory for the session's tables");
-	while (handoff_pop(&stale))
-		; /* a wrapper that the last session left behind */
 	signals_reset();
 	names_reset();
 	queue_reset_all();

@@ -43,25 +43,31 @@ static struct {
 	uint64_t armed_ns, detached_ns;
 } last_words;
 
+static void tell_outcome(const struct outcome *o)
+{
+	struct queue *s = o->queue;
+	uint32_t launch = o->kind == OUTCOME_RANGE ? 0 : launch_id(s, &o->entry);
+
+	s->owed -= o->owed;
+	if (o->kind == OUTCOME_RANGE && !s->agent)
+		pending_take(s, atomic_load(&abandoning)); /* closed before we came by: its dispatches name its agent */
+	if (o->kind == OUTCOME_RANGE)
+		tell_untimed(s, &o->entry, 0, o->count, o->reason);
+	else if (o->kind == OUTCOME_UNTIMED)
+		tell_untimed(s, &o->entry, launch, 1, o->reason);
+	else
+		tell_app(o, launch);
+}
+
 static uint64_t take_outcomes(void)
 {
+	uint32_t generation = atomic_load(&gate.generation);
 	struct outcome o;
 	uint64_t n = 0;
 
-	for (; handoff_pop(&o); n++) {
-		struct queue *s = o.queue;
-		uint32_t launch = o.kind == OUTCOME_RANGE ? 0 : launch_id(s, &o.entry);
-
-		s->owed -= o.owed;
-		if (o.kind == OUTCOME_RANGE && !s->agent)
-			pending_take(s, atomic_load(&abandoning)); /* closed before we came by: its dispatches name its agent */
-		if (o.kind == OUTCOME_RANGE)
-			tell_untimed(s, &o.entry, 0, o.count, o.reason);
-		else if (o.kind == OUTCOME_UNTIMED)
-			tell_untimed(s, &o.entry, launch, 1, o.reason);
-		else
-			tell_app(&o, launch);
-	}
+	for (; handoff_pop(&o); n++)
+		if (LIKELY(o.generation == generation)) /* else count_missing() has counted it, then */
+			tell_outcome(&o);
 	return n;
 }
 
@@ -258,6 +264,15 @@ static bool room_for_last(struct patience *p)
 	return more;
 }
 
+/* Wrappers have taken these, and sleep over the session's end with them. */
+static void count_missing(void)
+{
+	uint64_t n = count_outstanding();
+
+	COUNT_N(untimed[RTL_REASON_NOT_COMPLETED], n);
+	COUNT_N(records_lost, n);
+}
+
 static void write_last_words(void)
 {
 	struct patience p = last_patience();
@@ -289,6 +304,7 @@ static void *run(void *unused)
 			futex_wait(&wake_word, word, period);
 	}
 	one_round();
+	count_missing();
 	write_last_words();
 	return unused;
 }

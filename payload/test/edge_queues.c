@@ -6,6 +6,7 @@
 #include "control.h"
 #include "entry.h"
 #include "hooks.h"
+#include "publish.h"
 #include "session.h"
 #include "worker.h"
 #include "wrappers.h"
@@ -155,11 +156,37 @@ static void slow_destruction(void)
 	CHECK(counters->timed_pool == 1);
 }
 
+/* A producer that fills packets first, and claims their slots by a store: the
+ * worker may publish between its claim and its stamp. */
+static void stamp_of_an_earlier_queue(void)
+{
+	static struct toy_queue t[2];
+	hsa_queue_t *q = make_queue(&t[1], 2);
+	bool foreign;
+
+	begin(NULL, NULL);
+	struct queue *s = queue_get(q, &foreign);
+	atomic_store(&s->stamps[1].time, stamp_time()); /* as the queue left it that had this state before */
+	atomic_store(&s->stamps[1].owner, 7ull << 32 | 1);
+	submit(q, 0x1000);
+	CHECK(queue_trylock(s));
+	t[1].ring[1].header = HSA_PACKET_TYPE_KERNEL_DISPATCH;
+	atomic_store(&s->word, WORD_VIRT | 2);
+	CHECK(queue_publish(s));
+	queue_unlock(s);
+	for (uint64_t i = 0; i < 2; i++)
+		CHECK(!(s->entries[i].flags & ENTRY_STAMPED) == (i == 1));
+	fire(take_packet(q));
+	fire(take_packet(q));
+	CHECK(rtl_detach() == 0);
+}
+
 const struct edge_case queue_cases[] = {
 	{"queues come and go", queues_come_and_go},
 	{"many queues again", many_queues_again},
 	{"foreign queues in every session", foreign_queues_in_every_session},
 	{"odd kernel names", odd_kernel_names},
 	{"slow destruction", slow_destruction},
+	{"stamp of an earlier queue", stamp_of_an_earlier_queue},
 	{0},
 };

@@ -9,6 +9,7 @@
 
 #include "control.h"
 #include "entry.h"
+#include "handoff.h"
 #include "hooks.h"
 #include "session.h"
 #include "worker.h"
@@ -117,6 +118,39 @@ static void child_of_tools_lib(void)
 	CHECK(status == 0);
 }
 
+/* A wrapper's thread takes an outcome and sleeps over the end of its session: it
+ * is counted there, and told in no other. */
+static void outcome_of_another_session(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	begin("RTL_DRAIN_TIMEOUT_MS", "10");
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	CHECK(worker_round(NS_PER_S));
+	struct queue *s = queue_find(q);
+	struct outcome late = {
+		.entry = {.index = 1},
+		.queue = s,
+		.kind = OUTCOME_UNTIMED,
+		.reason = RTL_REASON_REARMED,
+		.generation = control->generation,
+		.owed = 1,
+	};
+	s->owed = 1; /* the worker has found it taken */
+	CHECK(rtl_detach() == 0);
+	CHECK(counters->untimed[RTL_REASON_NOT_COMPLETED] == 1 && counters->records_lost == 1);
+
+	begin(NULL, NULL);
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	CHECK(handoff_push(&late));
+	CHECK(rtl_detach() == 0);
+	CHECK(counters->timed_pool == 1);
+	CHECK(counters->untimed[RTL_REASON_REARMED] == 0 && counters->records_lost == 0);
+}
+
 static struct toy_queue code_queue;
 
 /* Its thread holds the names' lock; a signal handler calls exit() there. */
@@ -196,6 +230,7 @@ const struct edge_case session_cases[] = {
 	{"detach waits for a doorbell", detach_waits_for_doorbell},
 	{"shut down during a drain", shut_down_during_drain},
 	{"cancelled in shut down", cancelled_in_shut_down},
+	{"outcome of another session", outcome_of_another_session},
 	{"exit inside an executable's destruction", exit_inside_executable_destroy},
 	{"worker held up", worker_held_up},
 	{"shut down with the worker held up", shut_down_with_worker_held_up},
