@@ -181,6 +181,41 @@ static void stamp_of_an_earlier_queue(void)
 	CHECK(rtl_detach() == 0);
 }
 
+/* The write index goes back, or nowhere: the hardware gets what it is given. */
+static void index_goes_back(void)
+{
+	static const uint64_t nonsense[] = {4, 2, 0, 1ull << 60, UINT64_MAX};
+	enum { KINDS = 3, CASES = KINDS * sizeof nonsense / sizeof *nonsense };
+	static struct toy_queue t[CASES];
+	bool foreign;
+
+	begin(NULL, NULL);
+	for (uint64_t i = 0; i < CASES; i++) {
+		uint64_t to = nonsense[i / KINDS];
+		hsa_queue_t *q = make_queue(&t[i], i);
+
+		while (!queue_get(q, &foreign))
+			worker_round(NS_PER_S);
+		for (int n = 0; n < 3; n++)
+			submit(q, 0x1000);
+		CHECK(wrap_index_add_screlease(q, 2) == 3); /* claimed, never published */
+		if (i % KINDS == 0)
+			wrap_index_store_screlease(q, to);
+		else if (i % KINDS == 1)
+			CHECK(wrap_index_cas_screlease(q, 5, to) == 5);
+		else
+			CHECK(wrap_index_add_screlease(q, to - 5) == 5);
+		CHECK(t[i].amd.write_dispatch_id == to);
+		CHECK(wrap_index_load_relaxed(q) == to);
+		CHECK(atomic_load(&queue_find(q)->word) == WORD_RAW);
+		for (int n = 0; n < 3 && t[i].amd.read_dispatch_id < to; n++)
+			fire(take_packet(q));
+	}
+	CHECK(rtl_detach() == 0);
+	CHECK(counters->untimed[RTL_REASON_AFTER_DETACH] == 2 * CASES);
+	CHECK(counters->dispatches == 3 * CASES);
+}
+
 const struct edge_case queue_cases[] = {
 	{"queues come and go", queues_come_and_go},
 	{"many queues again", many_queues_again},
@@ -188,5 +223,6 @@ const struct edge_case queue_cases[] = {
 	{"odd kernel names", odd_kernel_names},
 	{"slow destruction", slow_destruction},
 	{"stamp of an earlier queue", stamp_of_an_earlier_queue},
+	{"index goes back", index_goes_back},
 	{0},
 };

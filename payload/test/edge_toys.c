@@ -61,6 +61,17 @@ static uint64_t raw_load(const hsa_queue_t *q)
 	return __atomic_load_n(&amd_of(q)->write_dispatch_id, __ATOMIC_SEQ_CST);
 }
 
+static uint64_t raw_cas(const hsa_queue_t *q, uint64_t expected, uint64_t value)
+{
+	__atomic_compare_exchange_n(&amd_of(q)->write_dispatch_id, &expected, value, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	return expected;
+}
+
+static void raw_set(const hsa_queue_t *q, uint64_t value)
+{
+	__atomic_store_n(&amd_of(q)->write_dispatch_id, value, __ATOMIC_SEQ_CST);
+}
+
 static void raw_store(hsa_signal_t s, hsa_signal_value_t v) { (void)s, (void)v; }
 static hsa_status_t nothing(void) { return HSA_STATUS_SUCCESS; }
 
@@ -88,6 +99,8 @@ void set_up(void)
 	hook_next[HOOK_SHUT_DOWN] = (uintptr_t)nothing;
 	hook_next[HOOK_QUEUE_DESTROY] = (uintptr_t)destroy_queue;
 	hook_next[HOOK_INDEX_ADD_SCRELEASE] = (uintptr_t)raw_add;
+	hook_next[HOOK_INDEX_CAS_SCRELEASE] = (uintptr_t)raw_cas;
+	hook_next[HOOK_INDEX_STORE_SCRELEASE] = (uintptr_t)raw_set;
 	hook_next[HOOK_INDEX_LOAD_RELAXED] = (uintptr_t)raw_load;
 	hook_next[HOOK_STORE_SCRELEASE] = (uintptr_t)raw_store;
 	hook_next[HOOK_SIGNAL_DESTROY] = (uintptr_t)destroy_signal;
