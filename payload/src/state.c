@@ -203,7 +203,7 @@ static void give_back_memory(void)
 	pool_destroy_all();
 	queue_forget_memory();
 	control->queues_kept = atomic_load(&queue_count);
-	control->signals_kept = (uint32_t)pool_count(); /* in quarantine: the hardware may still write them */
+	control->signals_kept = (uint32_t)pool_count(); /* the hardware may still write them */
 }
 
 static int step(const char *name)

@@ -208,8 +208,9 @@ static void index_goes_back(void)
 		CHECK(t[i].amd.write_dispatch_id == to);
 		CHECK(wrap_index_load_relaxed(q) == to);
 		CHECK(atomic_load(&queue_find(q)->word) == WORD_RAW);
-		for (int n = 0; n < 3 && t[i].amd.read_dispatch_id < to; n++)
-			fire(take_packet(q));
+		for (amd_signal_t *hw; t[i].amd.read_dispatch_id < 3 && t[i].amd.read_dispatch_id < to;)
+			if ((hw = take_packet(q))) /* else the pool has not come to this queue yet */
+				fire(hw);
 	}
 	CHECK(rtl_detach() == 0);
 	CHECK(counters->untimed[RTL_REASON_AFTER_DETACH] == 2 * CASES);

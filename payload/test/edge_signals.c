@@ -3,9 +3,11 @@
 
 #include <pthread.h>
 
+#include "control.h"
 #include "entry.h"
 #include "session.h"
 #include "signals.h"
+#include "worker.h"
 
 #define SHARED_ROUNDS 20000
 static struct {
@@ -105,8 +107,36 @@ static void one_place_for_a_signal(void)
 		CHECK(arm_noted(&s, &signals[i]) >> 32 == ref[i] >> 32);
 }
 
+/* The application turns profiling off: its dispatches end without times and say
+ * so, and their signals are used again. */
+static void profiling_turned_off(void)
+{
+	enum { BATCHES = 60, BATCH = 16 };
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+	uint64_t created = 0;
+
+	begin("RTL_SIGNAL_POOL", "16");
+	for (uint64_t n = 1; n <= BATCHES; n++) {
+		for (int i = 0; i < BATCH; i++)
+			submit(q, 0x1000);
+		for (int i = 0; i < BATCH; i++)
+			take_packet(q)->value--;
+		while (counters->untimed[RTL_REASON_NO_TIMES] < n * BATCH)
+			CHECK(worker_round(NS_PER_S));
+		if (n == 1)
+			created = counters->signals_created;
+	}
+	CHECK(counters->signals_created - created < BATCHES * BATCH / 2);
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	CHECK(rtl_detach() == 0);
+	CHECK(counters->timed_pool == 1);
+}
+
 const struct edge_case signal_cases[] = {
 	{"two queues, one signal", two_queues_one_signal},
 	{"one place for a signal", one_place_for_a_signal},
+	{"profiling turned off", profiling_turned_off},
 	{0},
 };
