@@ -116,14 +116,12 @@ static bool was_filled(struct queue *s, uint64_t index)
 	return set;
 }
 
-#define PUSH_MOST_NS (100 * NS_PER_MS)
-
 /* On a thread of ours, or one that destroys its queue: the worker empties the
  * handoff, or is held up and then waited for once in a session. */
 static bool push_patiently(const struct outcome *o)
 {
 	static _Atomic uint32_t held_up; /* in this generation */
-	uint64_t until = now_monotonic() + PUSH_MOST_NS;
+	uint64_t until = now_monotonic() + CLOSE_PUSH_MOST_NS;
 	bool pushed;
 
 	while (!(pushed = handoff_push(o)) && worker_tid() && atomic_load(&held_up) != atomic_load(&gate.generation)) {

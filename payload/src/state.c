@@ -26,7 +26,15 @@
 
 #define READY_AT_START 8
 #define LOCK_TIMEOUT_NS (10 * NS_PER_S)
-#define DELIVERY_MOST_NS (8 * NS_PER_S) /* a detach is answered in time for the tool */
+#define CLOSE_MOST_NS (3 * NS_PER_S)
+#define DELIVERY_MOST_NS (8 * NS_PER_S)
+
+/* disarm(), each step at its worst but for the drain's time-out. A detach that
+ * has to wait for another end finds the session ended then. */
+_Static_assert(CLOSE_MOST_NS + CLOSE_PUSH_MOST_NS + WORKER_DRAIN_OVER_NS + WORKER_ABANDON_MOST_NS + DELIVERY_MOST_NS +
+			       WORKER_ROUND_MOST_NS + WORKER_STOP_MOST_NS <=
+		       RTL_DETACH_MOST_MS * NS_PER_MS,
+	       "a detach is answered in time for the tool");
 
 struct gate gate;
 struct rtl_config config;
@@ -358,19 +366,26 @@ int session_arm(const void *env, uint64_t len)
 	return r;
 }
 
+/* After the first that stays closed to us, enough for one that is merely preempted. */
+static uint64_t lock_patience_ns(uint64_t until, uint32_t open)
+{
+	uint64_t now = now_monotonic(), left = now < until ? until - now : 0, most = open ? LOCK_WAIT_NS / 40 : LOCK_WAIT_NS;
+
+	return left < most ? left : most;
+}
+
 /* Every lock is taken, whatever the queue's word says: a flip that has passed
  * the gate holds it, and none can pass once it is ours. Returns how many queues
  * could not be closed. */
 static uint32_t close_queues(void)
 {
-	uint64_t patience_ns = LOCK_WAIT_NS;
+	uint64_t until = now_monotonic() + CLOSE_MOST_NS;
 	uint32_t open = 0;
 
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
 		struct queue *s = queue_all[i];
 
-		if (!queue_lock_wait(s, patience_ns)) {
-			patience_ns = LOCK_WAIT_NS / 40; /* enough for one that is merely preempted */
+		if (!queue_lock_wait(s, lock_patience_ns(until, open))) {
 			open++;
 			continue;
 		}

@@ -22,9 +22,7 @@
 #define PERIOD_MOST_NS (2 * NS_PER_MS)
 #define SLICE_NS (100 * NS_PER_US)
 #define PERIOD_DRAIN_NS (100 * NS_PER_US)
-#define DELIVERY_STALLED_NS NS_PER_S /* nothing was taken for so long: nobody reads */
-#define ROUND_MOST_NS NS_PER_S       /* then something holds the worker up */
-#define PATIENCE_MOST_NS (2 * NS_PER_S) /* of the last records */
+#define DELIVERY_STALLED_NS WORKER_ROUND_MOST_NS /* nothing was taken for so long: nobody reads */
 #define COMPLETIONS_MANY 400 /* in one round: come back sooner */
 #define COMPLETIONS_FEW 100  /* come back later */
 #define READY_QUEUES 12      /* states held ready for queues yet unknown */
@@ -230,7 +228,7 @@ static uint64_t patience_ns(uint32_t why)
 		return 0;
 	if (why == RTL_END_EXIT || why == RTL_END_SHUT_DOWN)
 		return 100 * NS_PER_MS; /* the application waits for us */
-	return PATIENCE_MOST_NS;
+	return WORKER_LAST_WORDS_MOST_NS;
 }
 
 static struct patience last_patience(void)
@@ -358,7 +356,7 @@ bool worker_drain(uint64_t timeout_ns, const uint32_t *skip, const uint32_t *hur
 	do {
 		uint64_t now = now_monotonic();
 
-		if (!worker_round(now < until ? until - now : 100 * NS_PER_MS))
+		if (!worker_round(now < until ? until - now : WORKER_DRAIN_OVER_NS))
 			break;
 		dry = atomic_load(&outstanding) == 0;
 		if (!dry)
@@ -393,7 +391,7 @@ bool worker_abandon(void)
 {
 	atomic_store(&abandoning, 1);
 	names_hurry();
-	return worker_round(ROUND_MOST_NS) && worker_round(ROUND_MOST_NS); /* what wrappers handed over meanwhile */
+	return worker_round(WORKER_ABANDON_MOST_NS / 2) && worker_round(WORKER_ABANDON_MOST_NS / 2); /* what wrappers handed over meanwhile */
 }
 
 bool worker_stop(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)
@@ -405,7 +403,7 @@ bool worker_stop(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)
 		atomic_store(&stopping, 1);
 	}
 	kick_worker();
-	if (!thread_join(thread, patience_ns(why) + ROUND_MOST_NS))
+	if (!thread_join(thread, patience_ns(why) + WORKER_ROUND_MOST_NS))
 		return false;
 	atomic_store(&tid, 0);
 	return true;

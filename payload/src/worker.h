@@ -8,6 +8,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sys.h"
+
+/* What the waits below take at most. */
+#define WORKER_ROUND_MOST_NS NS_PER_S /* then something holds it up */
+#define WORKER_DRAIN_OVER_NS (WORKER_ROUND_MOST_NS / 10) /* of worker_drain(), above its time-out */
+#define WORKER_ABANDON_MOST_NS (2 * WORKER_ROUND_MOST_NS)
+#define WORKER_LAST_WORDS_MOST_NS (2 * NS_PER_S) /* while the recorder is late */
+#define WORKER_STOP_MOST_NS (WORKER_LAST_WORDS_MOST_NS + WORKER_ROUND_MOST_NS)
+
 /* Starts it; everything it uses is ready. 0 or -errno. */
 int worker_start(void);
 
