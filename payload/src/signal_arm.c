@@ -62,6 +62,7 @@ static struct sharing company(struct app_signal *a, struct queue *s, const struc
 }
 
 #define FILL_TRIES 256 /* filling takes some stores, unless it is preempted */
+#define FILL_TRIES_MOST 4096 /* each lost to another queue's packet: it does not come to that */
 
 /* True: whoever is filling learns that a packet more is on its signal. Relaxed:
  * nothing is handed over; of this CAS and that of end_filling(), on one word, the
@@ -86,6 +87,10 @@ static bool begin_filling(struct app_signal *a, struct queue *s, const struct en
 			  uint32_t *generation)
 {
 	for (int i = 0; i < FILL_TRIES || !pass_by(a); i++) {
+		if (i == FILL_TRIES_MOST) {
+			signal_distrust(RELAXED(&a->handle));
+			break;
+		}
 		uint64_t before = atomic_load_explicit(&a->state, memory_order_acquire);
 
 		if (WHAT(before) == FILLING || WHAT(before) == PASSED) {

@@ -80,6 +80,10 @@ enum fire {
 	SPOILED, /* the times may be those of a packet that we have not seen */
 };
 
+/* A packet is on this signal that its account does not know: it times nothing any
+ * more in this session. The second such signal takes all others with it. */
+void signal_distrust(uint64_t handle);
+
 /* The dispatch that is pending on a, if any, ends without times; a is next then:
  * IDLE or CROWDED. */
 bool signal_end_pending(struct app_signal *a, uint32_t reason, unsigned next);

@@ -8,6 +8,8 @@
 struct app_signal *signal_table;
 
 static _Atomic uint64_t known;
+static _Atomic uint64_t distrusted; /* a handle; EVERY_HANDLE */
+#define EVERY_HANDLE HANDLE_GONE
 static _Atomic uint64_t hazard; /* the handle that the worker is reading */
 
 int signals_init(void)
@@ -49,6 +51,23 @@ static void copy_out(struct entry *to, struct app_signal *a)
 		word[i] = RELAXED(&a->entry[i]);
 }
 
+void signal_distrust(uint64_t handle)
+{
+	uint64_t was = HANDLE_NONE;
+
+	if (!atomic_compare_exchange_strong(&distrusted, &was, handle) && was != handle)
+		atomic_store(&distrusted, EVERY_HANDLE);
+}
+
+/* Read after the times: a packet that could have written them was published after
+ * its signal was named here. */
+static bool is_distrusted(uint64_t handle)
+{
+	uint64_t named = atomic_load(&distrusted);
+
+	return UNLIKELY(named) && (named == handle || named == EVERY_HANDLE);
+}
+
 static bool is_virtual(struct queue *s)
 {
 	return s && atomic_load_explicit(&s->word, memory_order_acquire) & WORD_VIRT;
@@ -69,7 +88,7 @@ static enum fire fire_of(struct app_signal *a, uint64_t handle, struct outcome *
 	/* A signal that still counts may carry further packets. Those that were
 	 * published raw, once our queue had closed, are not known to us: they show
 	 * by the value, or may be about to. */
-	if (value < fired || (fired > 0 && !is_virtual(RELAXED(&a->queue))))
+	if (value < fired || (fired > 0 && !is_virtual(RELAXED(&a->queue))) || is_distrusted(handle))
 		return SPOILED;
 	return FIRED;
 }
@@ -276,4 +295,5 @@ void signals_reset(void)
 {
 	forget_memory(signal_table, SIGNALS * sizeof *signal_table);
 	atomic_store(&known, 0);
+	atomic_store(&distrusted, HANDLE_NONE);
 }

@@ -6,7 +6,7 @@
 #include "control.h"
 #include "entry.h"
 #include "session.h"
-#include "signals.h"
+#include "signal_table.h"
 #include "worker.h"
 
 #define SHARED_ROUNDS 20000
@@ -92,19 +92,47 @@ static void end_of(amd_signal_t *hw, bool destroyed)
 /* A signal has one place in the table, whoever comes and goes around it. */
 static void one_place_for_a_signal(void)
 {
-	enum { SIGNALS = 30000 };
-	static amd_signal_t signals[SIGNALS];
-	static uint64_t ref[SIGNALS];
+	enum { OF_THEM = 30000 };
+	static amd_signal_t signals[OF_THEM];
+	static uint64_t ref[OF_THEM];
 	static struct queue s;
 
 	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !handoff_init());
 	atomic_store(&s.word, WORD_VIRT);
-	for (int i = 0; i < SIGNALS; i++)
+	for (int i = 0; i < OF_THEM; i++)
 		ref[i] = arm_noted(&s, &signals[i]);
-	for (int i = 0; i < SIGNALS; i++)
+	for (int i = 0; i < OF_THEM; i++)
 		end_of(&signals[i], i % 2 == 0);
-	for (int i = 1; i < SIGNALS; i += 2) /* those that live on */
+	for (int i = 1; i < OF_THEM; i += 2) /* those that live on */
 		CHECK(arm_noted(&s, &signals[i]) >> 32 == ref[i] >> 32);
+}
+
+/* Others arm a signal again and again before us: at last we pass by, and the
+ * signal times nothing more. */
+static void arming_lost_to_others(void)
+{
+	static amd_signal_t signals[2];
+	static struct queue s;
+	struct entry e = {0};
+	uint64_t ref;
+
+	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !handoff_init());
+	atomic_store(&s.word, WORD_VIRT);
+	for (int i = 0; i < 2; i++)
+		arm_noted(&s, &signals[i]);
+	for (int i = 0; i < 2; i++)
+		end_of(&signals[i], false);
+	struct app_signal *a = signal_find((uint64_t)&signals[0]);
+	atomic_store(&a->state, STATE(9, 7)); /* what no try can begin with */
+	CHECK(signal_arm(&s, (uint64_t)&signals[0], &e, &ref) == RTL_REASON_SHARED_SIGNAL);
+	atomic_store(&a->state, STATE(9, IDLE));
+	for (int i = 0; i < 2; i++) {
+		struct outcome o;
+
+		ref = arm_noted(&s, &signals[i]);
+		fire(&signals[i]);
+		CHECK(signal_poll(ref, is_any, &o) == (i ? SIGNAL_FIRED : SIGNAL_TAKEN));
+	}
 }
 
 /* The application turns profiling off: its dispatches end without times and say
@@ -137,6 +165,7 @@ static void profiling_turned_off(void)
 const struct edge_case signal_cases[] = {
 	{"two queues, one signal", two_queues_one_signal},
 	{"one place for a signal", one_place_for_a_signal},
+	{"arming lost to others", arming_lost_to_others},
 	{"profiling turned off", profiling_turned_off},
 	{0},
 };
