@@ -142,6 +142,7 @@ enum fire signal_harvest_pending(struct app_signal *a, uint64_t state)
 {
 	struct outcome o; /* filled by fire_of() and take() */
 	enum fire f = fire_of(a, RELAXED(&a->handle), &o);
+
 	if (f == FIRED && take(a, state, IDLE, &o))
 		deliver(&o);
 	if (f == SPOILED)
