@@ -188,7 +188,7 @@ func expected(step, fault string) []int {
 		return []int{1}
 	case fault == "fail": // the rest of a detach cannot fail, it can only be cut short
 		return []int{0}
-	default: // it answers after 17 s, and the tool waits for 15 s and asks again
+	default: // the tool does not wait for so long, and asks again
 		return []int{0, 1, 6}
 	}
 }

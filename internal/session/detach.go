@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	detachTimeout = 15 * time.Second // the drain included
-	handOver      = 20 * time.Second // for another recorder to finish its trace
+	detachTimeout = 25 * time.Second // the drain included; the payload's own deadlines end before
+	handOver      = 30 * time.Second // for another recorder to finish its trace
 )
 
 // detach ends the session if it is active, and makes sure of it.

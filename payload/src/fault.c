@@ -10,7 +10,7 @@
 
 #include "control.h"
 
-#define HANG_NS (17 * NS_PER_S)         /* the tool waits for 15 s */
+#define HANG_NS (27 * NS_PER_S)             /* the tool waits for 25 s at most */
 #define RECORDER_PATIENCE_NS (2 * NS_PER_S) /* it takes the control block while we arm */
 
 /* Returns when the recorder is dead and has been so for a moment: what comes
