@@ -13,7 +13,7 @@ import (
 // tool cannot keep up and leaves the processors to the target altogether, until
 // it has been quiet for a while.
 const (
-	niceCollecting = 5
+	niceCollecting = 10
 	niceOverrun    = 19
 	quietAfter     = time.Second
 )
