@@ -17,6 +17,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	rtlpayload "github.com/rtl-attach/rtl-attach/payload"
@@ -40,9 +41,9 @@ func attempt(t *testing.T, pid int, step inject.Point, do func()) (session.ExitC
 		}
 		return nil
 	}
-	limit := session.StallLimit
-	session.StallLimit = patience // the step takes as long as the target's answer
-	defer func() { inject.Fault, session.StallLimit = nil, limit }()
+	stall, hold := session.StallLimit, ptrace.HoldLimit
+	session.StallLimit, ptrace.HoldLimit = patience, patience+stall // the step takes as long as the target's answer
+	defer func() { inject.Fault, session.StallLimit, ptrace.HoldLimit = nil, stall, hold }()
 	o := session.Options{
 		PID: pid, Duration: 100 * time.Millisecond, Output: filepath.Join(t.TempDir(), "t.db"), Library: library,
 	}

@@ -24,6 +24,7 @@ type Tracer struct {
 	mu   sync.Mutex
 	work chan job
 	tid  int
+	dead deadman
 }
 
 type job struct {
@@ -42,6 +43,11 @@ func (t *Tracer) Do(fn func() error) error {
 	if t.work == nil {
 		t.start()
 	}
+	if err := t.dead.make(); err != nil {
+		return err
+	}
+	t.dead.set(HoldLimit)
+	defer t.dead.set(0)
 	working.Store(1 + int64(time.Since(clock)))
 	defer working.Store(0)
 	j := job{fn: fn, done: make(chan error, 1)}
@@ -77,6 +83,7 @@ func (t *Tracer) Close() {
 	if t.work != nil {
 		t.stop()
 	}
+	t.dead.free()
 }
 
 func (t *Tracer) start() {
