@@ -184,11 +184,11 @@ func expected(step, fault string) []int {
 		return []int{0, 5}
 	case fault == "die":
 		return []int{5}
-	case arms, fault == "fail" && step == "close":
+	case fault == "fail" && (arms || step == "close"):
 		return []int{1}
 	case fault == "fail": // the rest of a detach cannot fail, it can only be cut short
 		return []int{0}
-	default: // the tool does not wait for so long, and asks again
+	default: // an entry is waited for for longer, a command is not
 		return []int{0, 1, 6}
 	}
 }

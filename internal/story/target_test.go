@@ -20,7 +20,11 @@ import (
 
 const (
 	patience = 15 * time.Second // for an answer that must come
-	glance   = 5 * time.Millisecond
+
+	// The end of a HIP process takes 0.1 s, and in one of some hundred times, also
+	// untraced, 20 s.
+	exitPatience = time.Minute
+	glance       = 5 * time.Millisecond
 )
 
 // A subject is a running target.
@@ -177,7 +181,7 @@ func (s *subject) ended(t testing.TB) syscall.WaitStatus {
 	go func() { _ = s.cmd.Wait(); close(done) }()
 	select {
 	case <-done:
-	case <-time.After(patience):
+	case <-time.After(exitPatience):
 		threads, _ := exec.Command("sh", "-c", fmt.Sprintf("cd /proc/%d/task && grep -E 'Name|State|TracerPid|Sig(Pnd|Blk)|ShdPnd' */status; "+
 			"grep . */wchan */syscall; cat ../stat", s.pid)).CombinedOutput()
 		stacks, _ := exec.Command("gdb", "-p", strconv.Itoa(s.pid), "-batch", "-ex", "thread apply all bt").CombinedOutput()
