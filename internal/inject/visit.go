@@ -65,9 +65,11 @@ const (
 	visitLimit = 10 * time.Second
 )
 
+var noWaiting = errors.New("it has no thread in a wait")
+
 // visit lets one suitable thread make calls. stop names the pause.
 func (v *visitor) visit(stop string, pts points, calls []call) error {
-	why := errors.New("it has no thread in a wait")
+	why := noWaiting
 	deadline := time.Now().Add(visitLimit)
 	for round := range rounds {
 		if round > 1 && time.Now().After(deadline) {
@@ -101,11 +103,19 @@ func (v *visitor) visit(stop string, pts points, calls []call) error {
 		if err := v.t.Same(); err != nil {
 			return err
 		}
-		time.Sleep(time.Duration(1+round) * 200 * time.Microsecond)
+		time.Sleep(untilNext(round))
 		if maps, err := v.t.Maps(); err == nil {
 			v.maps = maps
 		}
 	}
+	return v.nobody(why)
+}
+
+// untilNext is the time between two rounds.
+func untilNext(round int) time.Duration { return time.Duration(1+round) * 200 * time.Microsecond }
+
+// nobody says why none of the threads could be used.
+func (v *visitor) nobody(why error) error {
 	if err := v.t.Asleep(); err != nil {
 		return err
 	}
