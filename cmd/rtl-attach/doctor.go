@@ -63,8 +63,11 @@ var marks = map[session.Result]string{
 
 // writeDiagnosis prints a line for each check, and below it why and what to do.
 func writeDiagnosis(w io.Writer, d *session.Diagnosis) error {
-	if d.PID != 0 {
+	switch {
+	case d.Command != "":
 		fmt.Fprintf(w, "pid %d (%s)\n", d.PID, line(d.Command))
+	case d.PID != 0:
+		fmt.Fprintf(w, "pid %d\n", d.PID)
 	}
 	part := ""
 	for _, c := range d.Checks {
@@ -84,9 +87,12 @@ func writeCheck(w io.Writer, c session.Check) {
 		found = string(c.Result)
 	}
 	fmt.Fprintf(w, "  %s %-12s %s\n", marks[c.Result], c.Name, line(found))
-	for _, l := range [][2]string{{"cause", c.Cause}, {"fix", c.Fix}} {
+	if c.Cause == "" {
+		return
+	}
+	for _, l := range [][2]string{{"looked at", c.LookedAt}, {"cause", c.Cause}, {"fix", c.Fix}} {
 		if l[1] != "" {
-			fmt.Fprintf(w, "    %-12s %-6s%s\n", "", l[0], line(l[1]))
+			fmt.Fprintf(w, "      %-10s %s\n", l[0], line(l[1]))
 		}
 	}
 }

@@ -32,7 +32,7 @@ func Diagnose(o Options, readFilters bool) (*Diagnosis, error) {
 			d.judge(ofMachine)
 			return d, nil
 		}
-		e := &examination{approach: approach{o: o}, d: d, readFilters: readFilters}
+		e := &examination{approach: approach{o: o}, d: d, steps: steps, readFilters: readFilters}
 		defer e.close()
 		e.run()
 		d.judge(ofProcess)
@@ -60,6 +60,7 @@ func (d *Diagnosis) judge(part string) {
 type examination struct {
 	approach
 	d           *Diagnosis
+	steps       []step
 	readFilters bool
 	resident    bool
 	foreseen    *inject.Outlook
@@ -80,7 +81,7 @@ var further = []struct {
 
 // run makes the steps of an attach, and goes on behind a failure where it can.
 func (e *examination) run() {
-	for _, s := range steps {
+	for _, s := range e.steps {
 		e.note(s, e.attempt(s))
 	}
 	for _, f := range further {
