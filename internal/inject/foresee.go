@@ -31,17 +31,21 @@ func Foresee(t *target.Target, tr *ptrace.Tracer, readFilters bool) (*Outlook, e
 	if err != nil {
 		return nil, err
 	}
-	first := list[0]
-	o := &Outlook{Threads: len(list), Waiting: first.class < timed}
-	if first.seccomp == 0 {
+	o := &Outlook{Threads: len(list), Waiting: list[0].class < timed}
+	if list[0].seccomp == 0 {
 		return o, nil
 	}
-	o.Filters = first.tid
-	if first.seccomp == 2 && !readFilters {
-		return o, s.hidden(first)
+	o.Filters = list[0].tid
+	if !readFilters {
+		return o, s.hidden(list[0])
 	}
-	o.Read = true
-	return o, s.filtered(first)
+	for _, c := range list {
+		o.Filters, o.Read = c.tid, true
+		if err = s.filtered(c); !passing(err) {
+			break
+		}
+	}
+	return o, err
 }
 
 // await looks for threads to be visited, as long as visit does.

@@ -89,12 +89,11 @@ func (v *visitor) visit(stop string, pts points, calls []call) error {
 			if err == nil {
 				err = v.stop(stop, c, pts, calls)
 			}
-			var no notNow
 			switch {
 			case err == nil:
 				v.last = c.tid
 				return nil
-			case errors.As(err, &no), errors.Is(err, ptrace.ErrNoStop), errors.Is(err, ptrace.ErrGone):
+			case passing(err):
 				why = fmt.Errorf("thread %d: %w", c.tid, err)
 			default:
 				return err
@@ -109,6 +108,12 @@ func (v *visitor) visit(stop string, pts points, calls []call) error {
 		}
 	}
 	return v.nobody(why)
+}
+
+// passing: another thread may do, or the same a moment later.
+func passing(err error) bool {
+	var no notNow
+	return errors.As(err, &no) || errors.Is(err, ptrace.ErrNoStop) || errors.Is(err, ptrace.ErrGone)
 }
 
 // untilNext is the time between two rounds.

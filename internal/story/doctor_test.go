@@ -64,6 +64,8 @@ var patients = []patient{
 	},
 	{name: "trace exists", code: session.Failed, make: func(t *testing.T) *subject { return stress(t) }, both: []string{"-o", "/dev/null"}},
 	{name: "asleep", code: session.Failed, make: asleep},
+	{name: "no address space left", code: session.Failed, make: crowded},
+	{name: "no thread allowed", code: session.Failed, make: confined},
 	{name: "runtime not initialised", code: session.Failed, make: program("victims/mapped"), words: "hsa_init has"},
 }
 
@@ -235,7 +237,7 @@ func onGPUWork(t *testing.T, before string, words ...string) *subject {
 	preload := artefact(t, "victims/gpuwork.so") + ":" + artefact(t, "libsoftgpu.so")
 	script := before + ` exec env LD_PRELOAD=` + preload +
 		` GPUWORK_CODE=` + artefact(t, "workloads/kernels.hsaco") + ` GPUWORK_COUNT=` + count + ` "$0" "$@"`
-	s := bystander(t, "/bin/sh", append([]string{"-c", script}, words...)...)
+	s := bystander(t, "sh", append([]string{"-c", script}, words...)...)
 	if !eventually(func() bool {
 		b, err := os.ReadFile(count)
 		return err == nil && len(b) == 8 && binary.LittleEndian.Uint64(b) > 0
@@ -248,7 +250,7 @@ func onGPUWork(t *testing.T, before string, words ...string) *subject {
 // withoutProc is a process in whose mount namespace no /proc is left.
 func withoutProc(t *testing.T) *subject {
 	needsRoot(t)
-	s := bystander(t, "/usr/bin/unshare", "--mount", "/bin/sh", "-c",
+	s := bystander(t, "unshare", "--mount", "sh", "-c",
 		`mount --make-rprivate / && mount -t tmpfs none /proc && exec "$0"`, artefact(t, "victims/mapped"))
 	if !eventually(func() bool {
 		name, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", s.pid))
@@ -293,6 +295,49 @@ func asleep(t *testing.T) *subject {
 	}
 	s.await(t, "State", "D")
 	t.Cleanup(func() { _, _ = fmt.Fprint(s.in, "e") })
+	return s
+}
+
+// crowded may map no further memory (RLIMIT_AS).
+func crowded(t *testing.T) *subject {
+	s := onGPUWork(t, "", artefact(t, "victims/odd"))
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", s.pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pages uint64
+	if _, err := fmt.Sscan(string(b), &pages); err != nil {
+		t.Fatal(err)
+	}
+	limit := unix.Rlimit{Cur: pages * uint64(os.Getpagesize()), Max: unix.RLIM_INFINITY}
+	if err := unix.Prlimit(s.pid, unix.RLIMIT_AS, &limit, nil); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// confined may have no further thread (pids.max).
+func confined(t *testing.T) *subject {
+	home := "/sys/fs/cgroup/pids"
+	if _, err := os.Stat(home); err != nil {
+		home = "/sys/fs/cgroup"
+	}
+	s := onGPUWork(t, "", artefact(t, "victims/odd"))
+	dir := filepath.Join(home, fmt.Sprintf("rtl-story-%d", s.pid))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		skip(t, "no control group can be made: "+err.Error())
+	}
+	t.Cleanup(func() {
+		s.signal(t, unix.SIGKILL)
+		if !eventually(func() bool { return os.Remove(dir) == nil }) {
+			t.Errorf("%s cannot be removed", dir)
+		}
+	})
+	for _, f := range [][2]string{{"cgroup.procs", strconv.Itoa(s.pid)}, {"pids.max", strconv.Itoa(s.count(t, "task"))}} {
+		if err := os.WriteFile(filepath.Join(dir, f[0]), []byte(f[1]), 0o600); err != nil {
+			skip(t, "no control group that limits threads: "+err.Error())
+		}
+	}
 	return s
 }
 
