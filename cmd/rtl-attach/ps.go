@@ -45,8 +45,8 @@ func (u *ui) omissions(l *session.Listing) {
 	if l.Denied > 0 {
 		u.say("rtl-attach: what may not be looked into is not listed: %d processes (doctor says which rights there are)", l.Denied)
 	}
-	for _, pid := range l.Silent {
-		u.say("rtl-attach: pid %d could not be looked into in time", pid)
+	if n := len(l.Silent); n > 0 {
+		u.say("rtl-attach: %d processes could not be looked into in time, the first is pid %d", n, l.Silent[0])
 	}
 	if len(l.Processes) == 0 {
 		u.say("rtl-attach: no process here uses ROCm")

@@ -7,6 +7,7 @@ import (
 	"github.com/moby/sys/capability"
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/privilege"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
@@ -60,7 +61,7 @@ func (v *visitor) await() ([]candidate, error) {
 		}
 		time.Sleep(untilNext(round))
 	}
-	return nil, v.nobody(noWaiting)
+	return nil, v.nobody(errNoWaiting)
 }
 
 // hidden fails, as reading would, where a thread's filters cannot be read.
@@ -78,6 +79,5 @@ func MayReadFilters() bool {
 	if err != nil || mode != 0 {
 		return false
 	}
-	caps, err := capability.NewPid2(0)
-	return err == nil && caps.Load() == nil && caps.Get(capability.EFFECTIVE, capability.CAP_SYS_ADMIN)
+	return privilege.Effective(capability.CAP_SYS_ADMIN)
 }

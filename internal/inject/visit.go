@@ -65,11 +65,11 @@ const (
 	visitLimit = 10 * time.Second
 )
 
-var noWaiting = errors.New("it has no thread in a wait")
+var errNoWaiting = errors.New("it has no thread in a wait")
 
 // visit lets one suitable thread make calls. stop names the pause.
 func (v *visitor) visit(stop string, pts points, calls []call) error {
-	why := noWaiting
+	why := errNoWaiting
 	deadline := time.Now().Add(visitLimit)
 	for round := range rounds {
 		if round > 1 && time.Now().After(deadline) {

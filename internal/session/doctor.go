@@ -173,10 +173,13 @@ func (e *examination) gpuCheck() Check {
 	switch {
 	case err != nil:
 		return refusal(e.o.PID, err)
+	case e.facts == nil || len(e.facts.HSA) == 0:
+		return Check{Result: Skipped}
+	case len(e.facts.HSA) > 1:
+		return unclear(fmt.Sprintf("%d copies of libhsa-runtime64 are mapped", len(e.facts.HSA)),
+			"the payload takes the one that HIP uses, and refuses where it cannot tell", "name one for the attach: --set RTL_HSA_LIBRARY=FILE")
 	case devices.KFD:
 		return fine("open")
-	case len(e.facts.HSA) == 0:
-		return Check{Result: Skipped}
 	}
 	return unclear("libhsa-runtime64 is mapped, /dev/kfd is not open", "hsa_init has not been called there, it seems: an attach would find no runtime to record",
 		"give the pid of a GPU worker (rtl-attach ps lists them), or wait until it has used the GPU")

@@ -9,6 +9,7 @@ import (
 	"github.com/moby/sys/capability"
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/privilege"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
@@ -99,17 +100,11 @@ func containerCheck() Check {
 	return fine("the machine's first pid namespace")
 }
 
-// has says whether a capability is in effect.
-func has(c capability.Cap) bool {
-	caps, err := capability.NewPid2(0)
-	return err == nil && caps.Load() == nil && caps.Get(capability.EFFECTIVE, c)
-}
-
 const sudoFix = "run this with sudo (nothing to restart)"
 
 func userCheck() Check {
 	found := fmt.Sprintf("uid %d", os.Geteuid())
-	if !has(capability.CAP_SYS_PTRACE) {
+	if !privilege.Effective(capability.CAP_SYS_PTRACE) {
 		return less(found+", no CAP_SYS_PTRACE", "only dumpable processes of this user can be attached to", sudoFix)
 	}
 	return fine(found + ", CAP_SYS_PTRACE")
@@ -117,7 +112,7 @@ func userCheck() Check {
 
 func yamaCheck() Check {
 	scope := target.PtraceScope()
-	denied := &target.DeniedError{PtraceScope: scope, SysPtrace: has(capability.CAP_SYS_PTRACE), UID: os.Geteuid(), Owner: os.Geteuid()}
+	denied := &target.DeniedError{PtraceScope: scope, SysPtrace: privilege.Effective(capability.CAP_SYS_PTRACE), UID: os.Geteuid(), Owner: os.Geteuid()}
 	switch {
 	case scope < 0:
 		return fine("not in this kernel")

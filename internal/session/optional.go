@@ -8,19 +8,20 @@ import (
 	"github.com/moby/sys/capability"
 
 	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/internal/privilege"
 )
 
 // Optional parts: what an attach does better with, and does without.
 
 func niceCheck() Check {
-	if !has(capability.CAP_SYS_NICE) {
+	if !privilege.Effective(capability.CAP_SYS_NICE) {
 		return off("no CAP_SYS_NICE", "stops are made at normal priority: other processes may come in between, and lengthen them", sudoFix)
 	}
 	return fine("stops are made at real-time priority")
 }
 
 func mapFilesCheck() Check {
-	if !has(capability.CAP_CHECKPOINT_RESTORE) && !has(capability.CAP_SYS_ADMIN) {
+	if !privilege.Effective(capability.CAP_CHECKPOINT_RESTORE) && !privilege.Effective(capability.CAP_SYS_ADMIN) {
 		return off("neither", "a payload's shared memory is opened through the target's descriptors: without those, a resident payload cannot be used", sudoFix)
 	}
 	return fine("shared memory is opened through its mapping")
@@ -45,10 +46,8 @@ func stampsCheck() Check {
 // bpfCheck is about the meter of `make bench-pause`. This tool itself has given
 // up the right to BPF at its start: the bounding set says what its user has.
 func bpfCheck() Check {
-	caps, err := capability.NewPid2(0)
-	granted := err == nil && caps.Load() == nil && os.Geteuid() == 0 &&
-		(caps.Get(capability.BOUNDING, capability.CAP_SYS_ADMIN) ||
-			caps.Get(capability.BOUNDING, capability.CAP_BPF) && caps.Get(capability.BOUNDING, capability.CAP_PERFMON))
+	granted := os.Geteuid() == 0 && (privilege.Bounding(capability.CAP_SYS_ADMIN) ||
+		privilege.Bounding(capability.CAP_BPF) && privilege.Bounding(capability.CAP_PERFMON))
 	_, btf := os.Stat("/sys/kernel/btf/vmlinux")
 	const without = "pauses are known as the tool itself measured them, not by the kernel's scheduling events"
 	switch {

@@ -55,22 +55,28 @@ const (
 	stateBlocked  = "blocked"
 )
 
-// glanceLimit is for one process, which may hold up who looks at it.
-const glanceLimit = 5 * time.Second
+// Processes may hold up who looks at them: one for so long, all together for so long.
+const (
+	glanceLimit = 5 * time.Second
+	listLimit   = 30 * time.Second
+)
 
 // List finds the processes that have the ROCm runtime mapped or its driver open.
 // One that ends meanwhile was never there.
 func List() (*Listing, error) {
 	if err := target.CheckProc(); err != nil {
-		return nil, explain("list processes as", 0, err, "")
+		f := explain("look into", 0, err, untouched)
+		f.What = "cannot list processes: " + firstLine(err)
+		return nil, f
 	}
 	pids, err := target.All()
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
 	l := &Listing{Processes: []Process{}, parents: map[int]int{}}
+	deadline := time.Now().Add(listLimit)
 	for _, pid := range pids {
-		l.add(pid)
+		l.add(pid, min(glanceLimit, time.Until(deadline)))
 	}
 	l.relate()
 	l.Complete = l.Denied == 0 && len(l.Silent) == 0
@@ -84,7 +90,12 @@ type glance struct {
 	err     error
 }
 
-func (l *Listing) add(pid int) {
+// add looks at a process for as long as limit.
+func (l *Listing) add(pid int, limit time.Duration) {
+	if limit <= 0 {
+		l.Silent = append(l.Silent, pid)
+		return
+	}
 	done := make(chan glance, 1)
 	go func() { done <- glanceAt(pid) }()
 	select {
@@ -98,7 +109,7 @@ func (l *Listing) add(pid int) {
 		if g.process != nil {
 			l.Processes = append(l.Processes, *g.process)
 		}
-	case <-time.After(glanceLimit):
+	case <-time.After(limit):
 		l.Silent = append(l.Silent, pid)
 	}
 }

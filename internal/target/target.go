@@ -16,6 +16,8 @@ import (
 
 	"github.com/moby/sys/capability"
 	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/privilege"
 )
 
 // Target is one process, told from a later one with the same pid by its
@@ -306,9 +308,7 @@ func (t *Target) explain(op string, err error) error {
 // Denied gathers what bears on the kernel's refusal err of op.
 func (t *Target) Denied(op string, err error) error {
 	e := &DeniedError{PID: t.PID, Op: op, Err: err, PtraceScope: PtraceScope(), UID: os.Geteuid(), Owner: t.UID}
-	if caps, cerr := capability.NewPid2(0); cerr == nil && caps.Load() == nil {
-		e.SysPtrace = caps.Get(capability.EFFECTIVE, capability.CAP_SYS_PTRACE)
-	}
+	e.SysPtrace = privilege.Effective(capability.CAP_SYS_PTRACE)
 	e.Undumpable = e.Owner != 0 && ownerOf(t.taskPath("stat")) == 0
 	if link, rerr := os.Readlink(t.taskPath("ns/user")); rerr == nil && link != "" {
 		e.UserNS = !t.sameNamespace("user")
