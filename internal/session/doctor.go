@@ -74,6 +74,7 @@ var further = []struct {
 }{
 	{"lock", "the socket by which tools keep away from each other", (*examination).lockCheck},
 	{"resident", "its shared mappings: a payload, its state, its recorder", (*examination).residentCheck},
+	{"threads", "/proc/PID/limits, its user's threads", (*examination).threadsCheck},
 	{"gpu", "its descriptors: has it opened /dev/kfd?", (*examination).gpuCheck},
 	{"injection", "this tool's right to ptrace; its libraries in memory, its threads' waits", (*examination).injectionCheck},
 	{"seccomp", "/proc/PID/task/TID/status: the thread that would be used", (*examination).seccompCheck},
@@ -166,6 +167,21 @@ func recordedBy(c *ring.Control) error {
 		return fmt.Errorf("%w: pid %d", ring.ErrHeld, holder.PID)
 	}
 	return nil
+}
+
+// threadsCheck is about the one limit that only a clone can tell.
+func (e *examination) threadsCheck() Check {
+	have, limit, limited := e.target.UserThreads()
+	switch {
+	case e.resident:
+		return fine("none needed")
+	case !limited:
+		return fine("no limit by user")
+	case have < limit:
+		return fine(fmt.Sprintf("%d of %d that its user may have", have, limit))
+	}
+	return unclear(fmt.Sprintf("%d, its user may have %d", have, limit), "RLIMIT_NPROC is reached, as far as can be seen from here: the clone in the target fails then",
+		"allow it some more threads (prlimit --nproc), then run this again")
 }
 
 func (e *examination) gpuCheck() Check {

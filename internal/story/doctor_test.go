@@ -66,6 +66,7 @@ var patients = []patient{
 	{name: "asleep", code: session.Failed, make: asleep},
 	{name: "no address space left", code: session.Failed, make: crowded},
 	{name: "no thread allowed", code: session.Failed, make: confined},
+	{name: "limit of its user's threads", code: session.Failed, make: crowdedUser, words: "clone in the target"},
 	{name: "runtime not initialised", code: session.Failed, make: program("victims/mapped"), words: "hsa_init has"},
 }
 
@@ -337,6 +338,30 @@ func confined(t *testing.T) *subject {
 		if err := os.WriteFile(filepath.Join(dir, f[0]), []byte(f[1]), 0o600); err != nil {
 			skip(t, "no control group that limits threads: "+err.Error())
 		}
+	}
+	return s
+}
+
+// crowdedUser is the only process of a user who may have no more threads.
+func crowdedUser(t *testing.T) *subject {
+	needsRoot(t)
+	program := filepath.Join(openFolder(t), "mapped")
+	if b, err := os.ReadFile(artefact(t, "victims/mapped")); err != nil || os.WriteFile(program, b, 0o755) != nil {
+		t.Fatal("cannot copy the program")
+	}
+	s := bystander(t, "setpriv", "--reuid=54321", "--regid=54321", "--clear-groups", program)
+	if !eventually(func() bool { return s.field("Name") == "mapped" && strings.HasPrefix(s.field("State"), "S") }) {
+		t.Fatal("it has not started")
+	}
+	if _, err := fmt.Fprint(s.in, "n"); err != nil {
+		t.Fatal(err)
+	}
+	if !eventually(func() bool {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", s.pid))
+		_, after, _ := strings.Cut(string(b), "Max processes")
+		return err == nil && strings.HasPrefix(strings.TrimSpace(after), "1 ")
+	}) {
+		t.Fatal("its limit stays")
 	}
 	return s
 }

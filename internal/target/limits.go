@@ -3,12 +3,15 @@ package target
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"os"
 	"path"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // SpareMemory is how many bytes of address space the target may still map
@@ -29,6 +32,38 @@ func (t *Target) SpareMemory() uint64 {
 		return math.MaxUint64
 	}
 	return limit - min(limit, pages*pageBytes)
+}
+
+// unlimited are the capabilities that lift RLIMIT_NPROC (clone(2), EAGAIN).
+const unlimited = 1<<unix.CAP_SYS_RESOURCE | 1<<unix.CAP_SYS_ADMIN
+
+// UserThreads compares how many threads the target's user has, as far as they
+// are seen from here, with how many it may have (RLIMIT_NPROC); false: it may
+// have any number. The kernel counts for each user namespace, and does not say.
+func (t *Target) UserThreads() (have, limit uint64, limited bool) {
+	status, err := t.ThreadStatus(t.live)
+	if err != nil || status.RealUID <= 0 || status.Capabilities&unlimited != 0 {
+		return 0, 0, false
+	}
+	limits, err := readProc(t.taskPath("limits"))
+	if err != nil {
+		return 0, 0, false
+	}
+	limit, limited = softLimit(limits, "Max processes")
+	if !limited {
+		return 0, 0, false
+	}
+	pids, err := All()
+	if err != nil {
+		return 0, 0, false
+	}
+	for _, pid := range pids {
+		b, err := readProc(fmt.Sprintf("/proc/%d/status", pid))
+		if s := parseStatus(b); err == nil && s.RealUID == status.RealUID {
+			have += uint64(max(0, s.Threads))
+		}
+	}
+	return have, limit, true
 }
 
 // softLimit reads a line of /proc/PID/limits; false: there is no such limit.
