@@ -46,7 +46,7 @@ func (u *ui) omissions(l *session.Listing) {
 		u.say("rtl-attach: what may not be looked into is not listed: %d processes (doctor says which rights there are)", l.Denied)
 	}
 	if n := len(l.Silent); n > 0 {
-		u.say("rtl-attach: %d processes could not be looked into in time, the first is pid %d", n, l.Silent[0])
+		u.say("rtl-attach: %d processes could not be looked into, or not in time; the first is pid %d", n, l.Silent[0])
 	}
 	if len(l.Processes) == 0 {
 		u.say("rtl-attach: no process here uses ROCm")
@@ -67,6 +67,9 @@ func writeProcesses(w io.Writer, processes []session.Process) error {
 		if p.Parent == 0 {
 			t.write(p, 0)
 		}
+	}
+	for _, p := range processes { // pids that were used anew can make circles, without a root
+		t.write(p, 0)
 	}
 	return table.Flush()
 }

@@ -83,12 +83,12 @@ func (a *approach) open() error {
 }
 
 func (a *approach) examine() error {
-	var err error
-	if a.facts, err = a.target.Preflight(); err != nil {
+	facts, err := a.target.Preflight()
+	if err != nil {
 		return err
 	}
-	if len(a.facts.Problems) > 0 {
-		return a.facts.Problems[0]
+	if a.facts = facts; len(facts.Problems) > 0 {
+		return facts.Problems[0]
 	}
 	return nil
 }

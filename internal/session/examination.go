@@ -98,11 +98,11 @@ func (e *examination) residentCheck() Check {
 	if errors.Is(err, errNotResident) {
 		return fine("no payload: one would be loaded")
 	}
+	e.resident = true
 	if err != nil {
 		return refusal(e.o.PID, err)
 	}
 	defer c.Close()
-	e.resident = true
 	s := c.Snapshot()
 	found := fmt.Sprintf("a payload, %s, after %d sessions: it would be used", stateText(s.State), s.Generation)
 	if err := recordedBy(c); err != nil {

@@ -42,7 +42,7 @@ type Process struct {
 type Listing struct {
 	Processes []Process `json:"processes"`
 	Denied    int       `json:"denied"`           // processes that we may not look into
-	Silent    []int     `json:"silent,omitempty"` // that could not be looked into in time
+	Silent    []int     `json:"silent,omitempty"` // that could not be looked into, or not in time
 	Complete  bool      `json:"complete"`         // neither of both
 	parents   map[int]int
 }
@@ -103,15 +103,27 @@ func (l *Listing) add(pid int, limit time.Duration) {
 		if g.parent != 0 {
 			l.parents[pid] = g.parent
 		}
-		if errors.Is(g.err, target.ErrDenied) {
-			l.Denied++
-		}
-		if g.process != nil {
+		switch {
+		case g.process != nil:
 			l.Processes = append(l.Processes, *g.process)
+		case errors.Is(g.err, target.ErrDenied):
+			l.Denied++
+		case g.err != nil && !passed(g.err):
+			l.Silent = append(l.Silent, pid)
 		}
 	case <-time.After(limit):
 		l.Silent = append(l.Silent, pid)
 	}
+}
+
+// passed: there is no process to be listed, or not any more.
+func passed(err error) bool {
+	for _, end := range []error{target.ErrGone, target.ErrZombie, target.ErrKernel, target.ErrExec} {
+		if errors.Is(err, end) {
+			return true
+		}
+	}
+	return false
 }
 
 func glanceAt(pid int) glance {
@@ -136,6 +148,9 @@ func glanceAt(pid int) glance {
 		return g
 	}
 	g.process = describe(t, runtimes, devices)
+	if !t.Alive() { // what was seen may be another's, who has its number now
+		g.process = nil
+	}
 	return g
 }
 
