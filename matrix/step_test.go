@@ -36,11 +36,13 @@ func attempt(t *testing.T, pid int, step inject.Point, do func()) (session.ExitC
 	inject.Fault = func(p inject.Point) error {
 		if p == step && !done {
 			done = true
-			do()
+			beside(do)
 		}
 		return nil
 	}
-	defer func() { inject.Fault = nil }()
+	limit := session.StallLimit
+	session.StallLimit = patience // the step takes as long as the target's answer
+	defer func() { inject.Fault, session.StallLimit = nil, limit }()
 	o := session.Options{
 		PID: pid, Duration: 100 * time.Millisecond, Output: filepath.Join(t.TempDir(), "t.db"), Library: library,
 	}
@@ -48,11 +50,25 @@ func attempt(t *testing.T, pid int, step inject.Point, do func()) (session.ExitC
 	if !done {
 		t.Errorf("the attach did not come to step %s: %v", step, err)
 	}
+	if t.Failed() {
+		t.FailNow() // the session may be at it still, and in the next one's way
+	}
 	var f *session.Failure
 	if errors.As(err, &f) {
 		return f.Code, err
 	}
 	return outcome.Code, err
+}
+
+// beside runs do on a goroutine of its own, which it may end (t.Fatal): without the
+// tracer's the session would wait for ever.
+func beside(do func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do()
+	}()
+	<-done
 }
 
 // silent is an observer that says nothing.
@@ -128,7 +144,8 @@ func counted(codes map[session.ExitCode]int) string {
 }
 
 // leaves waits until the victim's program is on its way out: its memory is gone,
-// or will be once a thread that is traced is let go.
+// or will be once a thread that is traced is let go. That may be the leader, which
+// was told to leave (see forkAt).
 func (v *gpuVictim) leaves(t *testing.T) {
 	tg, err := target.Open(v.PID)
 	if errors.Is(err, target.ErrGone) || errors.Is(err, target.ErrZombie) {
@@ -138,7 +155,7 @@ func (v *gpuVictim) leaves(t *testing.T) {
 	if opened {
 		defer tg.Close()
 	}
-	if !eventually(func() bool { return opened && tg.Same() != nil || dying(v.PID) }) {
+	if !eventually(func() bool { return opened && tg.Same() != nil || dying(v.PID) || v.leaderStopped() }) {
 		t.Error("the victim does not leave its program")
 	}
 }
@@ -156,29 +173,49 @@ func dying(pid int) bool {
 }
 
 func forkAtEachStep(t *testing.T) string {
-	v := onGPU(t, "plain")
-	n := 0
+	const most = 40
+	again := 0
 	for _, step := range inject.Points {
-		if resident := v.resident(t); resident {
-			v.Stop()
-			v = onGPU(t, "plain")
-		}
-		code, err := attempt(t, v.PID, step, func() {
-			if said := v.Ask(t, "f"); said != "7" {
-				t.Errorf("step %s: the child ended with %s", step, said)
+		for !forkAt(t, step) {
+			if again++; again > most {
+				t.Fatalf("step %s: the thread that shall fork was stopped itself each time", step)
 			}
-			n++
-		})
-		if code != session.OK || err != nil {
-			t.Errorf("step %s: exit code %d: %v", step, code, err)
 		}
-		v.well(t)
 	}
-	return fmt.Sprintf("%d forks at %d steps: each child allocated and ended with 7, each parent recorded", n, len(inject.Points))
+	return fmt.Sprintf("%d forks at %d steps: each child allocated and ended with 7, each parent recorded; "+
+		"%d times the thread asked was the one stopped, and forked when it went on", len(inject.Points), len(inject.Points), again)
 }
 
-// resident: a payload is there, and the next attach injects nothing.
-func (v *gpuVictim) resident(t *testing.T) bool { return residueOf(t, v.PID).payloads > 0 }
+// forkAt lets the victim fork while the attach waits at the step. It returns false
+// if the thread that is asked, the leader, was the one stopped there, as happens
+// where no other gets a CPU in time: it cannot fork before it goes on.
+func forkAt(t *testing.T, step inject.Point) (forked bool) {
+	t.Helper()
+	v := onGPU(t, "plain")
+	defer v.Stop()
+	code, err := attempt(t, v.PID, step, func() {
+		v.Tell(t, "f")
+		if !eventually(func() bool { forked = v.Answered(); return forked || v.leaderStopped() }) {
+			t.Errorf("step %s: the fork does not end", step)
+		}
+	})
+	switch {
+	case code == session.NothingSeen: // a starved victim launches nothing in so short a time
+		record(t, v.PID).ok(t)
+	case code != session.OK || err != nil:
+		t.Errorf("step %s: exit code %d: %v", step, code, err)
+	}
+	if said := v.Line(t); said != "7" {
+		t.Errorf("step %s: the child ended with %s", step, said)
+	}
+	v.well(t)
+	return forked
+}
+
+// leaderStopped: by a tracer.
+func (v *gpuVictim) leaderStopped() bool {
+	return strings.HasPrefix(statusOf(v.PID, strconv.Itoa(v.PID))["State"], "t")
+}
 
 // quiet steps are those at which no thread is held.
 var quiet = []inject.Point{

@@ -17,7 +17,11 @@ import (
 
 // Group D: faults of the tool.
 var tool = []row{
-	{"33", "tool killed at each named point", "unharmed; the next attach works and leaves nothing", killedAtPoints},
+	{"33a", "tool killed at each named point", "unharmed; the next attach works and leaves nothing", killedAtPoints},
+	{"33b", "each named point fails", "undone, exit code 1; the next attach works", failsAtPoints},
+	{"33c", "the tool hangs at each named point", "the target goes on; a tool that holds a thread ends by itself", hangsAtPoints},
+	{"33d", "the target is killed at each named point", "exit code 3 or 5, in time", targetDiesAtPoints},
+	{"33e", "each step of the payload fails, hangs, kills", "unharmed; the next attach works", payloadAtSteps},
 	{"34", "tool killed at random times", "unharmed; the next attach works and leaves nothing", toolKilledAtRandom},
 	{"35a", "tool stopped for long", "the target goes on serving", toolStopped},
 	{"35b", "tool stopped for longer than the bootstrap waits", "the bootstrap leaves by itself", bootstrapLeaves},

@@ -3,7 +3,9 @@
 package main
 
 import (
+	"errors"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -13,24 +15,49 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/session"
 )
 
-// A build for the tests, never installed: RTL_FAULT=kill@POINT or stop@POINT
-// sends this process a signal when it passes that point for the first time.
+// A build for the tests, never installed: RTL_FAULT=ACTION@POINT does something
+// when that point is passed for the first time.
 func init() {
 	action, point, _ := strings.Cut(os.Getenv("RTL_FAULT"), "@")
-	sig, known := map[string]unix.Signal{"kill": unix.SIGKILL, "stop": unix.SIGSTOP}[action]
+	act, known := actions[action]
 	if !known {
 		return
 	}
 	var once sync.Once
-	strike := func(now string) {
+	strike := func(now string) (err error) {
 		if now == point {
-			// To this thread: the call does not return before the signal has acted.
-			once.Do(func() { _ = unix.Tgkill(os.Getpid(), unix.Gettid(), sig) })
+			once.Do(func() { err = act() })
 		}
+		return err
 	}
-	inject.Fault = func(p inject.Point) error {
-		strike(string(p))
-		return nil
+	inject.Fault = func(p inject.Point) error { return strike(string(p)) }
+	session.Passing = func(p session.Point) error { return strike(string(p)) }
+}
+
+var actions = map[string]func() error{
+	"fail":   func() error { return errors.New("made to fail") },
+	"hang":   hang,
+	"kill":   func() error { return signalSelf(unix.SIGKILL) },
+	"stop":   func() error { return signalSelf(unix.SIGSTOP) },
+	"murder": killTarget,
+}
+
+// signalSelf signals this thread: the call does not return before the signal has acted.
+func signalSelf(sig unix.Signal) error {
+	return unix.Tgkill(os.Getpid(), unix.Gettid(), sig)
+}
+
+// killTarget kills the process that RTL_FAULT_PID names.
+func killTarget() error {
+	pid, err := strconv.Atoi(os.Getenv("RTL_FAULT_PID"))
+	if err != nil {
+		return err
 	}
-	session.Passing = func(p session.Point) { strike(string(p)) }
+	return unix.Kill(pid, unix.SIGKILL)
+}
+
+// hang says so, and does nothing more.
+func hang() error {
+	_, _ = os.Stderr.WriteString("made to hang\n")
+	select {}
 }

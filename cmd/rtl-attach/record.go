@@ -132,7 +132,12 @@ func summarise(path string, f recordFlags) error {
 	return s.WriteText(os.Stdout)
 }
 
-// interrupts: the first signal ends the window, the second the drain, too.
+// hopeless is how long a second signal may have gone unheeded when one more ends the tool.
+const hopeless = 2 * time.Second
+
+// interrupts: the first signal ends the window, the second the drain, too. A
+// further one ends a tool that does not come to its end: without a recorder the
+// payload detaches by itself.
 func interrupts(ui *ui) (context.Context, <-chan struct{}, func()) {
 	stop, cancel := context.WithCancel(context.Background())
 	skip := make(chan struct{})
@@ -140,16 +145,21 @@ func interrupts(ui *ui) (context.Context, <-chan struct{}, func()) {
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	signal.Ignore(unix.SIGPIPE) // a closed terminal must not keep us from detaching
 	go func() {
+		var second time.Time
 		for n := 0; ; n++ {
-			if _, open := <-signals; !open {
+			signalled, open := <-signals
+			switch {
+			case !open:
 				return
-			}
-			switch n {
-			case 0:
+			case n == 0:
 				ui.interrupted()
 				cancel()
-			case 1:
+			case n == 1:
+				second = time.Now()
 				close(skip)
+			case time.Since(second) > hopeless:
+				signal.Reset(signalled)
+				_ = unix.Kill(unix.Getpid(), signalled.(unix.Signal))
 			}
 		}
 	}()

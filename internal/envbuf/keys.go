@@ -49,6 +49,7 @@ const (
 	TestWedgeControl = "RTL_TEST_WEDGE_CONTROL"
 	TestNoGrace      = "RTL_TEST_NO_GRACE"
 	TestFailStep     = "RTL_TEST_FAIL_STEP"
+	TestFault        = "RTL_TEST_FAULT"
 )
 
 // Keys is every setting, in the order of struct rtl_config.
@@ -119,6 +120,11 @@ var Keys = []Key{
 	},
 	{
 		Name: TestFailStep, Field: "test_fail_step", Kind: Text, Max: 64, TestOnly: true,
-		Doc: "the step of the attach that shall fail",
+		Doc: "the step of an attach or a detach at which the fault strikes, once",
+	},
+	{
+		Name: TestFault, Field: "test_fault", Kind: Choice, TestOnly: true,
+		Choices: []string{"fail", "hang", "die", "orphan"},
+		Doc:     "what happens there: an error, a hang, SIGKILL of the target or of its recorder",
 	},
 }

@@ -91,6 +91,9 @@ func (k *talk) ask(ctx context.Context, command uint32, step string, patience ti
 			if atomic.LoadUint32(&k.s.Answer_seq) == seq { // we were asleep for long
 				return k.s.Result, nil
 			}
+			if err := k.t.Departure(exitPatience); err != nil { // it went with its process
+				return 0, &DiedError{Step: step, Err: err}
+			}
 			return 0, fmt.Errorf("%s: %w", step, ErrLeft)
 		}
 		if time.Since(begin) > patience {

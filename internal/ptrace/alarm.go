@@ -2,7 +2,6 @@ package ptrace
 
 import (
 	"fmt"
-	"sync"
 	"time"
 	"unsafe"
 
@@ -20,13 +19,17 @@ type kernelSigaction struct {
 	mask                     uint64
 }
 
-// interruptible takes SA_RESTART off the runtime's handler, once.
-var interruptible = sync.OnceValue(func() error {
+// interruptible takes SA_RESTART off the runtime's handler. os/signal puts it
+// back when it is asked for all signals.
+func interruptible() error {
 	const restart = 0x10000000 // SA_RESTART
 	var sa kernelSigaction
 	if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(alarmSignal), 0,
 		uintptr(unsafe.Pointer(&sa)), 8, 0, 0); errno != 0 {
 		return fmt.Errorf("read the action of signal %d: %w", alarmSignal, errno)
+	}
+	if sa.flags&restart == 0 {
+		return nil
 	}
 	sa.flags &^= restart
 	if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(alarmSignal),
@@ -34,7 +37,7 @@ var interruptible = sync.OnceValue(func() error {
 		return fmt.Errorf("set the action of signal %d: %w", alarmSignal, errno)
 	}
 	return nil
-})
+}
 
 // alarm is a timer that signals the thread that made it.
 type alarm struct {
@@ -42,6 +45,8 @@ type alarm struct {
 	made bool
 	due  int64 // CLOCK_MONOTONIC
 	spec unix.ItimerSpec
+	only uint64 // mask
+	kept uint64 // mask
 }
 
 // make creates the timer (timer_create(2), SIGEV_THREAD_ID).
@@ -77,6 +82,7 @@ func (a *alarm) free() {
 // set lets the alarm go off after d and every millisecond from then on: the
 // first signal may come just before the wait that it shall interrupt.
 func (a *alarm) set(d time.Duration) {
+	d = max(d, 1) // zero would stop the timer
 	a.spec.Value = unix.NsecToTimespec(d.Nanoseconds())
 	a.spec.Interval = unix.NsecToTimespec(time.Millisecond.Nanoseconds())
 	a.settime()
@@ -85,6 +91,25 @@ func (a *alarm) set(d time.Duration) {
 
 // rung reports whether the alarm's time has come.
 func (a *alarm) rung() bool { return monotonic() >= a.due }
+
+// listen makes the thread deaf to all but the alarm, until the mask is restored.
+// The alarm may have been blocked: a program inherits its parent's mask. Any
+// other signal that comes together with it has the lower number and is handled
+// first; with SA_RESTART, as the Go runtime's preemption has it (SIGURG), it
+// decides that the wait begins anew, and the alarm interrupts nothing
+// (measured: a thread short of CPU time loses every one of them so).
+func (a *alarm) listen() {
+	a.only = ^(uint64(1) << (alarmSignal - 1))
+	sigprocmask(&a.only, &a.kept)
+}
+
+// restore gives the thread back the mask that listen has taken.
+func (a *alarm) restore() { sigprocmask(&a.kept, nil) }
+
+func sigprocmask(mask, before *uint64) {
+	unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(mask)),
+		uintptr(unsafe.Pointer(before)), unsafe.Sizeof(*mask), 0, 0)
+}
 
 func (a *alarm) settime() {
 	unix.RawSyscall6(unix.SYS_TIMER_SETTIME, uintptr(a.id), 0, uintptr(unsafe.Pointer(&a.spec)), 0, 0, 0)

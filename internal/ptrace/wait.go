@@ -15,13 +15,15 @@ import (
 // starves a tracee that shares our CPU while we run at real-time priority.
 // The call is raw: the Go scheduler must not take our P away here.
 func (c *Tracee) wait() (Stop, error) {
+	c.alarm.listen()
+	defer c.alarm.restore()
 	for {
 		r, _, errno := unix.RawSyscall6(unix.SYS_WAIT4, uintptr(c.TID),
 			uintptr(unsafe.Pointer(&c.status)), unix.WALL, 0, 0, 0)
 		switch {
 		case errno == unix.EINTR && c.alarm.rung():
 			return Stop{}, ErrNoStop
-		case errno == unix.EINTR: // another signal of the Go runtime's
+		case errno == unix.EINTR: // an alarm of before it was set anew
 		case errno != 0: // ECHILD: it never was ours, or was reaped by exec
 			return Stop{Kind: Exited}, ErrGone
 		case int(r) == c.TID:

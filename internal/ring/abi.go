@@ -19,6 +19,7 @@ const (
 	TextMax        = 0x200
 	BuildIDMax     = 0x14
 	StringMax      = 0x4000
+	DetachMostMS   = 0x4650
 	GraceRanges    = 0x40
 	GraceAsk       = 0x40
 

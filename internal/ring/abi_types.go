@@ -26,6 +26,7 @@ const (
 	TextMax        = C.RTL_TEXT_MAX
 	BuildIDMax     = C.RTL_BUILD_ID_MAX
 	StringMax      = C.RTL_STRING_MAX
+	DetachMostMS   = C.RTL_DETACH_MOST_MS
 	GraceRanges    = C.RTL_GRACE_RANGES
 	GraceAsk       = C.RTL_GRACE_ASK
 

@@ -50,9 +50,12 @@ func (r *recording) take(c *ring.Control) error {
 	if err != nil {
 		return err
 	}
+	if err := at(PointTaken); err != nil {
+		held.Release()
+		return err
+	}
 	r.control, r.held = c, held
 	c.GiveUpWhen(r.gone)
-	at(PointTaken)
 	r.background.Go(r.beat)
 	return nil
 }

@@ -119,12 +119,12 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 		return false, err
 	}
 	defer d.giveUp()
-	at(PointRecording)
 	r.lower()
 	defer r.raise()
-	why := r.window(ctx, deadline, d)
-	at(PointClosing)
-	if why != "" {
+	why := ""
+	if err = at(PointRecording); err != nil {
+		d.giveUp()
+	} else if why = r.window(ctx, deadline, d); why != "" {
 		r.ui.Detaching(why, why == interrupted || why == timeIsOver)
 		if err = r.detach(); err != nil {
 			d.giveUp() // its last record will not come
@@ -137,7 +137,7 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 		d.giveUp()
 		<-d.done
 	}
-	at(PointDrained)
+	err = errors.Join(err, at(PointDrained))
 	r.timed += d.result.Timed
 	r.ended = d.result.End
 	err = errors.Join(err, d.err, r.describeSession(d.session))

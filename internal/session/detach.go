@@ -14,14 +14,17 @@ import (
 )
 
 const (
-	detachTimeout = 15 * time.Second // the drain included
-	handOver      = 20 * time.Second // for another recorder to finish its trace
+	detachTimeout = 25 * time.Second // the drain included; the payload's own deadlines end before
+	handOver      = 30 * time.Second // for another recorder to finish its trace
 )
 
 // detach ends the session if it is active, and makes sure of it.
 func (r *recording) detach() error {
 	if !r.attached || r.isGone() {
 		return nil
+	}
+	if err := at(PointClosing); err != nil {
+		return err
 	}
 	if err := r.end(ring.EndDetach); err != nil && !r.isGone() {
 		return err
@@ -35,9 +38,8 @@ func (r *recording) detach() error {
 		return fmt.Errorf("%d functions of the runtime are still redirected", s.HooksPatched)
 	}
 	r.detached = true
-	at(PointDetached)
 	r.sayDetached()
-	return nil
+	return at(PointDetached)
 }
 
 // sayDetached tells what became of the hooks.

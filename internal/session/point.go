@@ -22,11 +22,13 @@ var Points = []Point{
 	PointClosing, PointDetached, PointDrained, PointFinished,
 }
 
-// Passing is called at every point. It is nil but in tests.
-var Passing func(Point)
+// Passing is called at every point: an error makes the recording fail there. It
+// is nil but in tests.
+var Passing func(Point) error
 
-func at(p Point) {
-	if Passing != nil {
-		Passing(p)
+func at(p Point) error {
+	if Passing == nil {
+		return nil
 	}
+	return Passing(p)
 }

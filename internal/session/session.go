@@ -89,9 +89,11 @@ func (r *recording) run(ctx context.Context) (Outcome, error) {
 		return Outcome{}, explain("attach to", r.o.PID, errors.Join(err, r.discard()), r.leftAs())
 	}
 	r.empty.Store(false)
-	at(PointAttached)
 	r.describeAttach()
-	collectErr := r.collectAll(ctx)
+	collectErr := at(PointAttached)
+	if collectErr == nil {
+		collectErr = r.collectAll(ctx)
+	}
 	detachErr := r.detach()
 	if err := errors.Join(collectErr, r.finishTrace()); err != nil && detachErr == nil {
 		return Outcome{Path: r.place.Path, Code: Failed}, r.traceFailure(err)
@@ -117,11 +119,21 @@ func (r *recording) look() error {
 	r.witness = &witness{target: r.target, tracer: r.tracer}
 	r.ui.Preflight(fmt.Sprintf("pid %d (%s), %d threads, may trace, %s",
 		r.facts.PID, r.facts.Comm, r.facts.Threads, strings.Join(r.facts.HSA, ", ")))
-	at(PointLooked)
-	r.db, err = tracedb.Create(r.place)
-	r.empty.Store(err == nil)
-	at(PointCreated)
-	return err
+	if err := at(PointLooked); err != nil {
+		return err
+	}
+	return r.createTrace()
+}
+
+func (r *recording) createTrace() (err error) {
+	if r.db, err = tracedb.Create(r.place); err != nil {
+		return err
+	}
+	r.empty.Store(true)
+	if err := at(PointCreated); err != nil {
+		return errors.Join(err, r.discard())
+	}
+	return nil
 }
 
 // watchExit ends with the process, or with the recording: release closes the
@@ -199,9 +211,7 @@ func (r *recording) leftAs() string {
 }
 
 func (r *recording) finishTrace() error {
-	err := r.db.Close()
-	at(PointFinished)
-	return err
+	return errors.Join(r.db.Close(), at(PointFinished))
 }
 
 func (r *recording) code() ExitCode {

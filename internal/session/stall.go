@@ -13,10 +13,11 @@ import (
 // files on FUSE), or leave them unanswered: who reads there then waits for ever,
 // deaf to all but SIGKILL. The tool gives up on it and ends. Its death is provided
 // for: a thread that it has stopped goes on, and a payload detaches by itself.
-const (
-	stallLimit  = 20 * time.Second
-	stallPeriod = 250 * time.Millisecond
-)
+const stallPeriod = 250 * time.Millisecond
+
+// StallLimit is how long a call may take until then. Tests that hold a session up
+// give it longer.
+var StallLimit = 20 * time.Second
 
 var errStalled = errors.New("its memory cannot be read")
 
@@ -40,7 +41,7 @@ func unlessStalled[T any](pid int, work func() (T, error)) (T, error) {
 			return o.result, o.err
 		case <-tick.C:
 		}
-		if max(target.Stalled(), ptrace.Busy()) > stallLimit {
+		if max(target.Stalled(), ptrace.Busy()) > StallLimit {
 			var none T
 			return none, stallFailure(pid)
 		}
@@ -50,7 +51,7 @@ func unlessStalled[T any](pid int, work func() (T, error)) (T, error) {
 func stallFailure(pid int) *Failure {
 	return &Failure{
 		What:   fmt.Sprintf("cannot look into pid %d: %v", pid, errStalled),
-		Cause:  fmt.Sprintf("a page has not come for %v: it may answer its page faults itself (userfaultfd, FUSE)", stallLimit),
+		Cause:  fmt.Sprintf("a page has not come for %v: it may answer its page faults itself (userfaultfd, FUSE)", StallLimit),
 		Fix:    "look at what the process does with its memory",
 		Target: "as found; a payload that it may have by now detaches by itself within seconds", Code: Failed, Err: errStalled,
 	}

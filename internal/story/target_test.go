@@ -178,7 +178,12 @@ func (s *subject) ended(t testing.TB) syscall.WaitStatus {
 	select {
 	case <-done:
 	case <-time.After(patience):
-		t.Fatalf("target %d does not end", s.pid)
+		threads, _ := exec.Command("sh", "-c", fmt.Sprintf("cd /proc/%d/task && grep -E 'Name|State|TracerPid|Sig(Pnd|Blk)|ShdPnd' */status; "+
+			"grep . */wchan */syscall; cat ../stat", s.pid)).CombinedOutput()
+		stacks, _ := exec.Command("gdb", "-p", strconv.Itoa(s.pid), "-batch", "-ex", "thread apply all bt").CombinedOutput()
+		_ = s.cmd.Process.Kill()
+		<-done
+		t.Fatalf("target %d did not end\n%s%s", s.pid, threads, stacks)
 	}
 	return s.cmd.ProcessState.Sys().(syscall.WaitStatus)
 }

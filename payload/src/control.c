@@ -98,6 +98,11 @@ static void watch_recorder(void)
 		session_disarm(RTL_END_RECORDER_DEAD, UINT64_MAX);
 }
 
+static bool is_watched(void)
+{
+	return control->state == RTL_STATE_ACTIVE || session_is_unfinished();
+}
+
 static uint32_t watching; /* the control thread wakes by itself, and looks at the recorder */
 
 static void *run(void *unused)
@@ -108,7 +113,7 @@ static void *run(void *unused)
 	for (;;) {
 		uint32_t seq = command_seq();
 		/* Without a session there is nothing to watch: asleep for good. */
-		bool watch = control->state == RTL_STATE_ACTIVE;
+		bool watch = is_watched();
 
 		if (seq != done && !TEST_KNOB(wedge_control)) {
 			answer(seq, run_command(control->command));
@@ -117,7 +122,7 @@ static void *run(void *unused)
 		}
 		__atomic_store_n(&watching, watch, __ATOMIC_RELEASE);
 		futex_wait_shared(&control->command_seq, seq, watch ? WATCH_NS : UINT64_MAX);
-		if (control->state == RTL_STATE_ACTIVE)
+		if (is_watched())
 			watch_recorder();
 	}
 	return unused;

@@ -42,6 +42,10 @@ int session_arm(const void *env, uint64_t len);
  * still running (UINT64_MAX: as configured). 0 or -errno. */
 int session_disarm(enum rtl_end why, uint64_t drain_ns);
 
+/* The last session's end was put off: its worker is held up. Then session_disarm()
+ * and session_arm() try again. */
+bool session_is_unfinished(void);
+
 /* Makes an arming in progress give up, and the drain of a disarming; takes
  * effect within a millisecond. */
 void session_cancel(void);

@@ -14,6 +14,13 @@ enum rtl_stamp {
 	RTL_STAMP_BOOTTIME = 1,
 };
 
+enum rtl_test_fault {
+	RTL_TEST_FAULT_FAIL = 0,
+	RTL_TEST_FAULT_HANG = 1,
+	RTL_TEST_FAULT_DIE = 2,
+	RTL_TEST_FAULT_ORPHAN = 3,
+};
+
 struct rtl_config {
 	/* RTL_BUFFER_SIZE: bytes of records in a ring */
 	uint64_t buffer_size_bytes;
@@ -41,8 +48,10 @@ struct rtl_config {
 	uint64_t test_wedge_control;
 	/* RTL_TEST_NO_GRACE: test only: 1: let queues flip without a grace */
 	uint64_t test_no_grace;
-	/* RTL_TEST_FAIL_STEP: test only: the step of the attach that shall fail */
+	/* RTL_TEST_FAIL_STEP: test only: the step of an attach or a detach at which the fault strikes, once */
 	char test_fail_step[64];
+	/* RTL_TEST_FAULT: test only: what happens there: an error, a hang, SIGKILL of the target or of its recorder */
+	uint64_t test_fault; /* enum rtl_test_fault */
 };
 
 /*
@@ -64,6 +73,7 @@ struct rtl_config {
 	NUMBER("RTL_THREAD_ID_OFFSET", thread_id_offset, 0u, 0u, 65536u, false) \
 	NUMBER("RTL_TEST_WEDGE_CONTROL", test_wedge_control, 0u, 0u, 1u, false) \
 	NUMBER("RTL_TEST_NO_GRACE", test_no_grace, 0u, 0u, 1u, false) \
-	TEXT("RTL_TEST_FAIL_STEP", test_fail_step)
+	TEXT("RTL_TEST_FAIL_STEP", test_fail_step) \
+	CHOICE("RTL_TEST_FAULT", test_fault, 0u, "fail|hang|die|orphan")
 
 #endif

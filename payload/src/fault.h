@@ -1,20 +1,18 @@
-/* fault.h: named steps that tests can make fail. Empty in the product. */
+/*
+ * fault.h: the named steps of an attach and a detach, at which tests can make
+ * something happen (RTL_TEST_FAIL_STEP, RTL_TEST_FAULT). Empty in the product.
+ */
 #ifndef RTL_FAULT_H
 #define RTL_FAULT_H
-
-#include <string.h>
 
 #include "session.h"
 
 #ifdef RTL_TEST
-/* True: this step shall fail now (RTL_TEST_FAIL_STEP). */
-static inline bool fault_at(const char *step)
-{
-	return strcmp(config.test_fail_step, step) == 0;
-}
+/* Once for each session that asks for it. -EIO: this step shall fail now. */
+int fault_at(const char *step);
 #define TEST_KNOB(field) (config.test_##field)
 #else
-#define fault_at(step) false
+#define fault_at(step) 0
 #define TEST_KNOB(field) false
 #endif
 

@@ -33,6 +33,7 @@ static void open_window(struct queue *s, uint64_t index)
 	atomic_store(&s->others, 0);
 	s->after = 0;
 	s->opened_ns = now_boottime();
+	s->opened_at = stamp_time();
 	atomic_store(&s->window_closed, 0);
 }
 
@@ -115,21 +116,39 @@ static bool was_filled(struct queue *s, uint64_t index)
 	return set;
 }
 
+/* On a thread of ours, or one that destroys its queue: the worker empties the
+ * handoff, or is held up and then waited for once in a session. */
+static bool push_patiently(const struct outcome *o)
+{
+	static _Atomic uint32_t held_up; /* in this generation */
+	uint64_t until = now_monotonic() + CLOSE_PUSH_MOST_NS;
+	bool pushed;
+
+	while (!(pushed = handoff_push(o)) && worker_tid() && atomic_load(&held_up) != atomic_load(&gate.generation)) {
+		if (now_monotonic() > until)
+			atomic_store(&held_up, atomic_load(&gate.generation));
+		sys_yield();
+	}
+	return pushed;
+}
+
 static void report_range(struct queue *s, uint64_t from, uint64_t count)
 {
-	struct outcome o = {.queue = s, .kind = OUTCOME_RANGE, .reason = RTL_REASON_AFTER_DETACH, .count = count};
+	struct outcome o = {
+		.entry = {.index = from},
+		.queue = s,
+		.kind = OUTCOME_RANGE,
+		.reason = RTL_REASON_AFTER_DETACH,
+		.count = count,
+		.generation = atomic_load(&gate.generation),
+	};
 
 	if (!count)
 		return;
-	o.entry.index = from;
 	s->after += count;
-	while (!handoff_push(&o)) {
-		if (!worker_tid()) {
-			COUNT_N(untimed[RTL_REASON_AFTER_DETACH], count);
-			COUNT(records_lost);
-			return;
-		}
-		sys_yield(); /* our own thread, or one that destroys its queue: the worker drains */
+	if (!push_patiently(&o)) {
+		COUNT_N(untimed[RTL_REASON_AFTER_DETACH], count);
+		COUNT(records_lost);
 	}
 }
 

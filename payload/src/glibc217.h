@@ -6,7 +6,8 @@
 #ifndef RTL_GLIBC217_H
 #define RTL_GLIBC217_H
 
-#define RTL_OLDEST(f) __asm__(".symver " #f ", " #f "@GLIBC_2.2.5")
+#define RTL_VERSION(f, version) __asm__(".symver " #f ", " #f "@GLIBC_" version)
+#define RTL_OLDEST(f) RTL_VERSION(f, "2.2.5")
 
 RTL_OLDEST(dladdr);
 RTL_OLDEST(dlerror);
@@ -14,8 +15,9 @@ RTL_OLDEST(dlopen);
 RTL_OLDEST(dlsym);
 RTL_OLDEST(pthread_attr_setstacksize);
 RTL_OLDEST(pthread_create);
-RTL_OLDEST(pthread_join);
+RTL_VERSION(pthread_tryjoin_np, "2.3.3");
 
 #undef RTL_OLDEST
+#undef RTL_VERSION
 
 #endif

@@ -30,6 +30,7 @@ struct outcome {
 	uint32_t kind;
 	uint32_t reason;
 	uint32_t owed; /* the worker is counting on this one (see signals.h) */
+	uint32_t generation; /* of the session in which it was taken: a later one has other queues there */
 };
 
 int handoff_init(void);

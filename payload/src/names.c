@@ -40,6 +40,7 @@ static uint64_t executables[EXECUTABLES]; /* whose code objects have been told *
 static uint32_t kernel_count, launch_count, executable_count;
 static uint32_t next_string, next_launch, next_code_object;
 static struct mutex lock; /* the worker in the loader, against hsa_executable_destroy */
+static _Atomic uint32_t hurry;
 
 int names_init(void)
 {
@@ -68,6 +69,12 @@ void names_reset(void)
 	forget_launches();
 	executable_count = 0;
 	next_string = next_launch = next_code_object = 1;
+	atomic_store(&hurry, 0);
+}
+
+void names_hurry(void)
+{
+	atomic_store(&hurry, 1);
 }
 
 uint32_t string_id(const char *text, uint32_t len)
@@ -279,13 +286,26 @@ static struct launch *launch_place(const struct entry *e)
 	}
 }
 
+#define HURRY_LOOK_NS (10 * NS_PER_MS)
+
+/* Others hold the lock while an executable dies: for good, if a signal handler
+ * calls exit() then. */
+static bool lock_loader(void)
+{
+	while (mutex_lock(&lock, atomic_load(&hurry) ? 0 : HURRY_LOOK_NS))
+		if (atomic_load(&hurry))
+			return false;
+	return true;
+}
+
 uint32_t launch_id(struct queue *s, const struct entry *e)
 {
 	if (UNLIKELY(launch_count >= LAUNCHES_MAX))
 		forget_launches();
 	struct launch *l = launch_place(e);
 	if (UNLIKELY(!l->used)) {
-		mutex_lock(&lock, UINT64_MAX / 2); /* held by others only while an executable dies */
+		if (!lock_loader())
+			return 0;
 		tell_launch(l, e);
 		mutex_unlock(&lock);
 		if (!l->used)

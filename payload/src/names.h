@@ -17,11 +17,14 @@ int names_init(void);
 void names_reset(void);
 
 /* The id of (kernel, geometry) of e, told to the ring. 0: the ring has no room
- * for the definition now. Also learns the queue's agent from the kernel. */
+ * for the definition now, or see names_hurry(). Also learns the queue's agent from the kernel. */
 uint32_t launch_id(struct queue *s, const struct entry *e);
 
 /* A string's id, told to the ring; 0: no room. Not deduplicated. */
 uint32_t string_id(const char *text, uint32_t len);
+
+/* The session ends in haste: from now on no name is waited for. */
+void names_hurry(void);
 
 /* Wrapper of hsa_executable_destroy: while the runtime destroys, the worker
  * asks nothing about executables. False: the worker does not let go in time. */

@@ -59,7 +59,7 @@ static enum look look(struct queue *s, struct entry *e)
 }
 
 /* Ends a pending dispatch that will have no times. */
-static void give_up(struct queue *s, struct entry *e, uint32_t reason, bool hardware_may_write)
+static void give_up(struct queue *s, struct entry *e, uint32_t reason)
 {
 	if (e->flags & ENTRY_APP_SIGNAL) {
 		signal_give_up(e->signal, reason);
@@ -67,8 +67,10 @@ static void give_up(struct queue *s, struct entry *e, uint32_t reason, bool hard
 		return;
 	}
 	tell_untimed(s, e, (uint32_t)e->kernel_object, 1, reason);
-	if (hardware_may_write)
-		pool_quarantine();
+	if (reason == RTL_REASON_NOT_COMPLETED)
+		pool_quarantine(); /* the hardware will write it */
+	else if (reason == RTL_REASON_NO_TIMES)
+		pool_cool(e->signal); /* so it may, unless the application has turned profiling off */
 	else
 		pool_put_back(s, e->signal);
 }
@@ -103,9 +105,9 @@ static bool settle(struct queue *s, struct entry *e, uint32_t impatient, uint64_
 	if (r == LOOK_DONE)
 		return true;
 	if (r == LOOK_LATE && is_too_late(e, now))
-		give_up(s, e, RTL_REASON_NO_TIMES, true);
+		give_up(s, e, RTL_REASON_NO_TIMES);
 	else if (impatient)
-		give_up(s, e, impatient, impatient == RTL_REASON_NOT_COMPLETED);
+		give_up(s, e, impatient);
 	else
 		return false;
 	return true;

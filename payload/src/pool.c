@@ -11,11 +11,20 @@
 static uint64_t *stock;
 static uint64_t in_stock, alive;
 
+#define COOLING_NS (250 * NS_PER_MS) /* the worker has given up on its times before, see pending.c */
+struct cooling {
+	uint64_t handle, until_ns;
+};
+static struct cooling *cooling; /* a ring, with room for every signal there is */
+static uint64_t cooling_head, cooling_tail;
+
 int pool_init(void)
 {
 	if (!stock)
 		stock = map_memory(STOCK_MAX * sizeof *stock);
-	return stock ? 0 : -ENOMEM;
+	if (!cooling)
+		cooling = map_memory(STOCK_MAX * sizeof *cooling);
+	return stock && cooling ? 0 : -ENOMEM;
 }
 
 static uint64_t create(void)
@@ -27,6 +36,40 @@ static uint64_t create(void)
 	alive++;
 	COUNT(signals_created);
 	return signal.handle;
+}
+
+static void rearm(uint64_t handle)
+{
+	amd_signal_t *hw = (amd_signal_t *)handle;
+
+	hw->start_ts = 0; /* old times would pass for new ones */
+	hw->end_ts = 0;
+	__atomic_store_n(&hw->value, POOL_ARMED, __ATOMIC_RELAXED);
+}
+
+void pool_cool(uint64_t handle)
+{
+	cooling[cooling_head++ & (STOCK_MAX - 1)] = (struct cooling){handle, now_monotonic() + COOLING_NS};
+}
+
+/* The one that has cooled for longest; 0: none has for long enough. */
+static uint64_t take_cooled(void)
+{
+	struct cooling *c = &cooling[cooling_tail & (STOCK_MAX - 1)];
+
+	if (cooling_tail == cooling_head || now_monotonic() < c->until_ns)
+		return 0;
+	cooling_tail++;
+	rearm(c->handle);
+	return c->handle;
+}
+
+static uint64_t another(void)
+{
+	if (in_stock)
+		return stock[--in_stock];
+	uint64_t handle = take_cooled();
+	return handle ? handle : create();
 }
 
 /* False: queue s has no room for another. */
@@ -51,7 +94,7 @@ int pool_fill(struct queue *s, uint64_t want)
 	if (want > SIGNALS_PER_QUEUE)
 		want = SIGNALS_PER_QUEUE;
 	for (; have < want; have++) {
-		uint64_t handle = in_stock ? stock[--in_stock] : create();
+		uint64_t handle = another();
 
 		if (!handle)
 			return -ENOMEM;
@@ -61,15 +104,6 @@ int pool_fill(struct queue *s, uint64_t want)
 		}
 	}
 	return 0;
-}
-
-static void rearm(uint64_t handle)
-{
-	amd_signal_t *hw = (amd_signal_t *)handle;
-
-	hw->start_ts = 0; /* old times would pass for new ones */
-	hw->end_ts = 0;
-	__atomic_store_n(&hw->value, POOL_ARMED, __ATOMIC_RELAXED);
 }
 
 void pool_put_back(struct queue *s, uint64_t handle)
@@ -107,5 +141,9 @@ void pool_destroy_all(void)
 	}
 	while (in_stock)
 		destroy(stock[--in_stock]);
+	for (uint64_t handle; (handle = take_cooled());)
+		destroy(handle);
+	cooling_tail = cooling_head;
 	forget_memory(stock, STOCK_MAX * sizeof *stock);
+	forget_memory(cooling, STOCK_MAX * sizeof *cooling);
 }

@@ -22,10 +22,14 @@ void pool_put_back(struct queue *s, uint64_t handle);
 /* A signal that the hardware may still write: never used nor touched again. */
 void pool_quarantine(void);
 
+/* A signal that has completed without times: used again when the hardware can no
+ * longer be about to write them. */
+void pool_cool(uint64_t handle);
+
 /* How many signals of ours there are, those in quarantine included. */
 uint64_t pool_count(void);
 
-/* Destroys every signal in the stock and in queues. No publisher may run. */
+/* Destroys every signal in the stock and in queues, and those that have cooled. No publisher may run. */
 void pool_destroy_all(void);
 
 #endif

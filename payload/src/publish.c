@@ -16,7 +16,13 @@ void queue_ring(struct queue *s, uint64_t index)
 
 static void report_untimed(struct queue *s, const struct entry *e, uint32_t reason)
 {
-	struct outcome o = {.entry = *e, .queue = s, .kind = OUTCOME_UNTIMED, .reason = reason};
+	struct outcome o = {
+		.entry = *e,
+		.queue = s,
+		.kind = OUTCOME_UNTIMED,
+		.reason = reason,
+		.generation = atomic_load_explicit(&gate.generation, memory_order_relaxed),
+	};
 
 	if (handoff_push(&o))
 		return;
@@ -24,7 +30,7 @@ static void report_untimed(struct queue *s, const struct entry *e, uint32_t reas
 	COUNT(records_lost);
 }
 
-/* The claimer's stamp, if it is this lap's. */
+/* The claimer's stamp, if it is this lap's, of this queue's life. */
 static void read_stamp(struct queue *s, uint64_t index, struct entry *e)
 {
 	struct stamp *st = &s->stamps[index & s->mask];
@@ -33,7 +39,8 @@ static void read_stamp(struct queue *s, uint64_t index, struct entry *e)
 
 	e->stamp = 0;
 	e->tid = 0;
-	if ((uint32_t)owner != (uint32_t)index || atomic_load_explicit(&st->owner, memory_order_relaxed) != owner || !time)
+	if ((uint32_t)owner != (uint32_t)index || atomic_load_explicit(&st->owner, memory_order_relaxed) != owner ||
+	    time < s->opened_at)
 		return;
 	e->stamp = time;
 	e->tid = (uint32_t)(owner >> 32);

@@ -25,7 +25,9 @@ void queue_drain_pend(struct queue *s);
 bool queue_kick(struct queue *s);
 
 /* Lock held: publishes what is complete, turns the queue raw, and reports the
- * slots claimed while virtual that are not published. */
+ * slots claimed while virtual that are not published. While the worker has no room
+ * for these it waits, in all closes of a session for CLOSE_PUSH_MOST_NS. */
+#define CLOSE_PUSH_MOST_NS (100 * NS_PER_MS)
 void queue_close(struct queue *s);
 
 /* --- between publish.c and flip.c; with the queue's lock ------------------- */

@@ -36,7 +36,8 @@
 /* Who claimed a slot, and when; written by the claimer, read by the publisher
  * once the packet's header is valid (which orders them). owner is written
  * first as 0 and last as the index's low half with the thread id, so that a
- * later lap's stamp in the same place is told apart. */
+ * later lap's stamp in the same place is told apart; an earlier queue's, which
+ * had the same index, by its time. */
 struct stamp {
 	_Atomic uint64_t time; /* TSC ticks or CLOCK_BOOTTIME ns */
 	_Atomic uint64_t owner;/* low 32 bits: index, high 32 bits: tid */
@@ -95,6 +96,7 @@ struct queue {
 	struct entry *entries;
 	uint64_t *free_signals;
 	uint64_t seen_read, seen_entry_tail, seen_free_head;
+	uint64_t opened_at; /* stamp: no slot of this window was claimed before */
 
 	/* The worker's side of the two. */
 	CACHE_ALIGNED _Atomic uint64_t entry_tail;

@@ -40,7 +40,8 @@ enum signal_state signal_poll(uint64_t ref, bool (*plausible)(const struct outco
 void signal_before_set(uint64_t handle);
 void signal_note_count(uint64_t handle, int64_t value);
 void signal_before_add(uint64_t handle, int64_t delta);
-void signal_before_destroy(uint64_t handle);
+/* False: the worker does not let go of it; it must not be destroyed. */
+bool signal_before_destroy(uint64_t handle);
 
 /* Worker only: reports the dispatch as untimed unless it has been reported. */
 void signal_give_up(uint64_t ref, uint32_t reason);

@@ -26,7 +26,15 @@
 
 #define READY_AT_START 8
 #define LOCK_TIMEOUT_NS (10 * NS_PER_S)
-#define DELIVERY_MOST_NS (8 * NS_PER_S) /* a detach is answered in time for the tool */
+#define CLOSE_MOST_NS (3 * NS_PER_S)
+#define DELIVERY_MOST_NS (8 * NS_PER_S)
+
+/* disarm(), each step at its worst but for the drain's time-out. A detach that
+ * has to wait for another end finds the session ended then. */
+_Static_assert(CLOSE_MOST_NS + CLOSE_PUSH_MOST_NS + WORKER_DRAIN_OVER_NS + WORKER_ABANDON_MOST_NS + DELIVERY_MOST_NS +
+			       WORKER_ROUND_MOST_NS + WORKER_STOP_MOST_NS <=
+		       RTL_DETACH_MOST_MS * NS_PER_MS,
+	       "a detach is answered in time for the tool");
 
 struct gate gate;
 struct rtl_config config;
@@ -35,6 +43,7 @@ const volatile uint32_t *owner_page;
 
 static struct mutex lock; /* one arming or disarming at a time */
 static uint32_t cancelled;
+static uint32_t unfinished; /* see session_is_unfinished() */
 
 void control_set_state(enum rtl_state s)
 {
@@ -117,12 +126,8 @@ static int ask_runtime(void)
 
 static int prepare_memory(void)
 {
-	struct outcome stale;
-
 	if (pool_init() || handoff_init() || signals_init() || names_init())
 		return control_fail(-ENOMEM, "no memory for the session's tables");
-	while (handoff_pop(&stale))
-		; /* a wrapper that the last session left behind */
 	signals_reset();
 	names_reset();
 	queue_reset_all();
@@ -201,25 +206,17 @@ static void unpatch(void)
 	describe_hooks();
 }
 
-static void end_worker(enum rtl_end why)
-{
-	worker_stop(why, control->armed_ns, control->detached_ns);
-	control->worker_tid = 0;
-}
-
 static void give_back_memory(void)
 {
 	pool_destroy_all();
 	queue_forget_memory();
 	control->queues_kept = atomic_load(&queue_count);
-	control->signals_kept = (uint32_t)pool_count(); /* in quarantine: the hardware may still write them */
+	control->signals_kept = (uint32_t)pool_count(); /* the hardware may still write them */
 }
 
 static int step(const char *name)
 {
-	if (fault_at(name))
-		return control_fail(-EIO, "made to fail at %s", name);
-	return 0;
+	return fault_at(name) ? control_fail(-EIO, "made to fail at %s", name) : 0;
 }
 
 /* Ring and worker: what must be there before the first slot is patched. */
@@ -244,11 +241,49 @@ ring:
 	return r;
 }
 
-static void stop(enum rtl_end why)
+static bool stop(enum rtl_end why)
 {
-	end_worker(why);
+	if (!worker_stop(why, control->armed_ns, control->detached_ns))
+		return false;
+	control->worker_tid = 0;
 	ring_close();
 	describe_ring();
+	return true;
+}
+
+/*
+ * The last part of every end. While the worker is held up, all that it uses stays,
+ * and the wrappers that keep signals and runtime there for it. After an end of the
+ * runtime nobody tries again: the signals to be destroyed went with it.
+ */
+static int finish(enum rtl_end why)
+{
+	bool ended = stop(why);
+
+	__atomic_store_n(&unfinished, !ended && why != RTL_END_SHUT_DOWN && why != RTL_END_EXIT, __ATOMIC_RELAXED);
+	control->last_end = why;
+	if (!ended)
+		return control_fail(-EBUSY, "the end of the session is put off: its worker is held up inside the runtime");
+	step("stopped");
+	give_back_memory();
+	unpatch(); /* last: the wrapper of hsa_shut_down has kept the runtime there for us */
+	step("unpatched");
+	return 0;
+}
+
+bool session_is_unfinished(void)
+{
+	return __atomic_load_n(&unfinished, __ATOMIC_RELAXED);
+}
+
+/* Also some time after a finish() that was put off. */
+static int finish_session(enum rtl_end why)
+{
+	int r = finish(why);
+
+	if (!r)
+		control_set_state(RTL_STATE_DORMANT);
+	return r;
 }
 
 /* Acquires downward, releases upward. */
@@ -270,23 +305,19 @@ static int arm(void)
 	describe_hooks();
 	held = false;
 	if ((r = let_runtime_go()) || (r = step("patch")) || (r = wait_grace()) || (r = step("grace")))
-		goto patched;
+		goto worker;
 	control->armed_ns = now_boottime();
 	control_set_state(RTL_STATE_ACTIVE);
 	atomic_store(&gate.flips, 1); /* last: queues turn virtual at their next index call */
 	return 0;
 
-patched:
-	/* In the order of disarm(): the wrapper of hsa_shut_down goes last. */
-	hooks_restore(HOOK_INDEX);
-	stop(RTL_END_ARM_FAILED);
-	give_back_memory();
-	unpatch();
-	return r;
 worker:
-	stop(RTL_END_ARM_FAILED);
+	hooks_restore(HOOK_INDEX);
+	finish(RTL_END_ARM_FAILED);
+	goto runtime;
 memory:
 	give_back_memory();
+runtime:
 	if (held)
 		shut_down();
 	return r;
@@ -313,9 +344,11 @@ int session_arm(const void *env, uint64_t len)
 {
 	if (mutex_lock(&lock, LOCK_TIMEOUT_NS))
 		return control_fail(-EBUSY, "another attach or detach is still going on");
-	int r = -EALREADY;
-	if (!is_idle()) {
-		control_fail(r, "a session is active already");
+	int r = session_is_unfinished() ? finish_session(control->last_end) : 0;
+	if (r) {
+		/* the last session's text says why */
+	} else if (!is_idle()) {
+		r = control_fail(-EALREADY, "a session is active already");
 	} else if (!(r = parse_config(env, len))) {
 		uint32_t before = control->state;
 
@@ -326,11 +359,19 @@ int session_arm(const void *env, uint64_t len)
 			control_watch();
 		} else {
 			control->last_end = RTL_END_ARM_FAILED;
-			control_set_state(before);
+			control_set_state(session_is_unfinished() ? RTL_STATE_DRAINING : before);
 		}
 	}
 	mutex_unlock(&lock);
 	return r;
+}
+
+/* After the first that stays closed to us, enough for one that is merely preempted. */
+static uint64_t lock_patience_ns(uint64_t until, uint32_t open)
+{
+	uint64_t now = now_monotonic(), left = now < until ? until - now : 0, most = open ? LOCK_WAIT_NS / 40 : LOCK_WAIT_NS;
+
+	return left < most ? left : most;
 }
 
 /* Every lock is taken, whatever the queue's word says: a flip that has passed
@@ -338,14 +379,13 @@ int session_arm(const void *env, uint64_t len)
  * could not be closed. */
 static uint32_t close_queues(void)
 {
-	uint64_t patience_ns = LOCK_WAIT_NS;
+	uint64_t until = now_monotonic() + CLOSE_MOST_NS;
 	uint32_t open = 0;
 
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
 		struct queue *s = queue_all[i];
 
-		if (!queue_lock_wait(s, patience_ns)) {
-			patience_ns = LOCK_WAIT_NS / 40; /* enough for one that is merely preempted */
+		if (!queue_lock_wait(s, lock_patience_ns(until, open))) {
 			open++;
 			continue;
 		}
@@ -356,11 +396,13 @@ static uint32_t close_queues(void)
 	return open;
 }
 
-static void drain(uint64_t drain_ns)
+/* False: the worker does not answer. */
+static bool drain(uint64_t drain_ns)
 {
 	control->detached_ns = now_boottime();
-	if (!worker_drain(drain_ns, &control->skip_drain, &cancelled))
-		worker_abandon();
+	if (!step("drain") && worker_drain(drain_ns, &control->skip_drain, &cancelled))
+		return true;
+	return worker_abandon();
 }
 
 /*
@@ -384,21 +426,14 @@ static int disarm(enum rtl_end why, uint64_t drain_ns)
 {
 	control_set_state(RTL_STATE_DRAINING);
 	atomic_store(&gate.flips, 0);
-	uint32_t open = close_queues();
+	uint32_t open = step("close") ? 1 : close_queues();
 	if (open)
 		return disarm_in_part(why, drain_ns, open);
 	hooks_restore(HOOK_INDEX);
-	drain(drain_ns);
 	/* At other ends an application thread waits for us, or nobody reads. */
-	if (why == RTL_END_DETACH || why == RTL_END_OTHER_TOOL)
+	if (drain(drain_ns) && !step("deliver") && (why == RTL_END_DETACH || why == RTL_END_OTHER_TOOL))
 		worker_deliver(DELIVERY_MOST_NS, &control->skip_drain, &cancelled);
-	stop(why);
-	give_back_memory();
-	/* Last: the wrapper of hsa_shut_down has kept the runtime there for us. */
-	unpatch();
-	control->last_end = why;
-	control_set_state(RTL_STATE_DORMANT);
-	return 0;
+	return finish_session(why);
 }
 
 int session_disarm(enum rtl_end why, uint64_t drain_ns)
@@ -407,10 +442,13 @@ int session_disarm(enum rtl_end why, uint64_t drain_ns)
 		return control_fail(-EBUSY, "another attach or detach is still going on");
 	int r = 0;
 	__atomic_store_n(&cancelled, 0, __ATOMIC_RELAXED); /* our own cancel, or one that came too late */
-	if (control->state == RTL_STATE_ACTIVE)
+	if (control->state == RTL_STATE_ACTIVE) {
 		r = disarm(why, drain_ns == UINT64_MAX ? config.drain_timeout_ms * NS_PER_MS : drain_ns);
-	else {
-		unpatch(); /* hooks that another tool had buried, and has uncovered since */
+	} else if (session_is_unfinished()) {
+		r = finish_session(why);
+	} else {
+		if (is_idle()) /* no queue has stayed virtual, see disarm_in_part() */
+			unpatch(); /* hooks that another tool had buried, and has uncovered since */
 		r = control_fail(-EALREADY, "no session is active");
 	}
 	mutex_unlock(&lock);

@@ -62,15 +62,29 @@ int thread_start(pthread_t *out, void *(*run)(void *))
 	return -err;
 }
 
-/* The one cancellation point of ours on threads of the application, which come
- * here with the session's lock. */
-void thread_join(pthread_t t)
+#define JOIN_LOOK_NS (100 * NS_PER_US)
+
+/* The one cancellation point of ours on threads of the application (in an older
+ * glibc even a look is one), which come here with the session's lock. */
+static bool has_ended(pthread_t t)
 {
 	int before;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-	pthread_join(t, NULL);
+	int busy = pthread_tryjoin_np(t, NULL);
 	pthread_setcancelstate(before, &before);
+	return !busy;
+}
+
+/* By looks: glibc's wait with a deadline goes by a clock that can be set. */
+bool thread_join(pthread_t t, uint64_t timeout_ns)
+{
+	uint64_t until = now_monotonic() + timeout_ns;
+	bool ended;
+
+	while (!(ended = has_ended(t)) && now_monotonic() < until)
+		sys_sleep_ns(JOIN_LOOK_NS);
+	return ended;
 }
 
 static uint32_t word_at(unsigned long offset)

@@ -7,11 +7,14 @@
 #define RTL_THREADS_H
 
 #include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 /* A thread is born of one of the application's that happened to be parked: the
  * new one takes CPUs and policy of the main thread's, not of that one's. */
 int thread_start(pthread_t *out, void *(*run)(void *));
-void thread_join(pthread_t t);
+/* False: it has not ended in time, and may be joined later. */
+bool thread_join(pthread_t t, uint64_t timeout_ns);
 
 /* Finds the offset of the thread id in this thread's descriptor; a second
  * thread of ours then checks it. Unsure: stamps carry no thread id. */

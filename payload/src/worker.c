@@ -22,7 +22,7 @@
 #define PERIOD_MOST_NS (2 * NS_PER_MS)
 #define SLICE_NS (100 * NS_PER_US)
 #define PERIOD_DRAIN_NS (100 * NS_PER_US)
-#define DELIVERY_STALLED_NS NS_PER_S /* nothing was taken for so long: nobody reads */
+#define DELIVERY_STALLED_NS WORKER_ROUND_MOST_NS /* nothing was taken for so long: nobody reads */
 #define COMPLETIONS_MANY 400 /* in one round: come back sooner */
 #define COMPLETIONS_FEW 100  /* come back later */
 #define READY_QUEUES 12      /* states held ready for queues yet unknown */
@@ -41,25 +41,31 @@ static struct {
 	uint64_t armed_ns, detached_ns;
 } last_words;
 
+static void tell_outcome(const struct outcome *o)
+{
+	struct queue *s = o->queue;
+	uint32_t launch = o->kind == OUTCOME_RANGE ? 0 : launch_id(s, &o->entry);
+
+	s->owed -= o->owed;
+	if (o->kind == OUTCOME_RANGE && !s->agent)
+		pending_take(s, atomic_load(&abandoning)); /* closed before we came by: its dispatches name its agent */
+	if (o->kind == OUTCOME_RANGE)
+		tell_untimed(s, &o->entry, 0, o->count, o->reason);
+	else if (o->kind == OUTCOME_UNTIMED)
+		tell_untimed(s, &o->entry, launch, 1, o->reason);
+	else
+		tell_app(o, launch);
+}
+
 static uint64_t take_outcomes(void)
 {
+	uint32_t generation = atomic_load(&gate.generation);
 	struct outcome o;
 	uint64_t n = 0;
 
-	for (; handoff_pop(&o); n++) {
-		struct queue *s = o.queue;
-		uint32_t launch = o.kind == OUTCOME_RANGE ? 0 : launch_id(s, &o.entry);
-
-		s->owed -= o.owed;
-		if (o.kind == OUTCOME_RANGE && !s->agent)
-			pending_take(s, atomic_load(&abandoning)); /* closed before we came by: its dispatches name its agent */
-		if (o.kind == OUTCOME_RANGE)
-			tell_untimed(s, &o.entry, 0, o.count, o.reason);
-		else if (o.kind == OUTCOME_UNTIMED)
-			tell_untimed(s, &o.entry, launch, 1, o.reason);
-		else
-			tell_app(&o, launch);
-	}
+	for (; handoff_pop(&o); n++)
+		if (LIKELY(o.generation == generation)) /* else count_missing() has counted it, then */
+			tell_outcome(&o);
 	return n;
 }
 
@@ -216,14 +222,19 @@ struct patience {
 	uint64_t span, taken, until, last;
 };
 
+static uint64_t patience_ns(uint32_t why)
+{
+	if (why == RTL_END_RECORDER_DEAD)
+		return 0;
+	if (why == RTL_END_EXIT || why == RTL_END_SHUT_DOWN)
+		return 100 * NS_PER_MS; /* the application waits for us */
+	return WORKER_LAST_WORDS_MOST_NS;
+}
+
 static struct patience last_patience(void)
 {
-	uint64_t now = now_monotonic(), span = NS_PER_S, last = 2 * NS_PER_S;
+	uint64_t now = now_monotonic(), last = patience_ns(last_words.why), span = last < NS_PER_S ? last : NS_PER_S;
 
-	if (last_words.why == RTL_END_RECORDER_DEAD)
-		span = last = 0;
-	else if (last_words.why == RTL_END_EXIT || last_words.why == RTL_END_SHUT_DOWN)
-		span = last = 100 * NS_PER_MS; /* the application waits for us */
 	return (struct patience){.span = span, .taken = ring_taken_bytes(), .until = now + span, .last = now + last};
 }
 
@@ -249,6 +260,15 @@ static bool room_for_last(struct patience *p)
 	if (!more)
 		COUNT(records_lost);
 	return more;
+}
+
+/* Wrappers have taken these, and sleep over the session's end with them. */
+static void count_missing(void)
+{
+	uint64_t n = count_outstanding();
+
+	COUNT_N(untimed[RTL_REASON_NOT_COMPLETED], n);
+	COUNT_N(records_lost, n);
 }
 
 static void write_last_words(void)
@@ -282,6 +302,7 @@ static void *run(void *unused)
 			futex_wait(&wake_word, word, period);
 	}
 	one_round();
+	count_missing();
 	write_last_words();
 	return unused;
 }
@@ -335,7 +356,7 @@ bool worker_drain(uint64_t timeout_ns, const uint32_t *skip, const uint32_t *hur
 	do {
 		uint64_t now = now_monotonic();
 
-		if (!worker_round(now < until ? until - now : 100 * NS_PER_MS))
+		if (!worker_round(now < until ? until - now : WORKER_DRAIN_OVER_NS))
 			break;
 		dry = atomic_load(&outstanding) == 0;
 		if (!dry)
@@ -366,22 +387,26 @@ bool worker_deliver(uint64_t timeout_ns, const uint32_t *skip, const uint32_t *c
 	}
 }
 
-void worker_abandon(void)
+bool worker_abandon(void)
 {
 	atomic_store(&abandoning, 1);
-	worker_round(NS_PER_S);
-	worker_round(NS_PER_S); /* what wrappers handed over meanwhile */
+	names_hurry();
+	return worker_round(WORKER_ABANDON_MOST_NS / 2) && worker_round(WORKER_ABANDON_MOST_NS / 2); /* what wrappers handed over meanwhile */
 }
 
-void worker_stop(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)
+bool worker_stop(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)
 {
-	last_words.why = why;
-	last_words.armed_ns = armed_ns;
-	last_words.detached_ns = detached_ns;
-	atomic_store(&stopping, 1);
+	if (!atomic_load(&stopping)) {
+		last_words.why = why;
+		last_words.armed_ns = armed_ns;
+		last_words.detached_ns = detached_ns;
+		atomic_store(&stopping, 1);
+	}
 	kick_worker();
-	thread_join(thread);
+	if (!thread_join(thread, patience_ns(why) + WORKER_ROUND_MOST_NS))
+		return false;
 	atomic_store(&tid, 0);
+	return true;
 }
 
 int worker_tid(void)

@@ -8,6 +8,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sys.h"
+
+/* What the waits below take at most. */
+#define WORKER_ROUND_MOST_NS NS_PER_S /* then something holds it up */
+#define WORKER_DRAIN_OVER_NS (WORKER_ROUND_MOST_NS / 10) /* of worker_drain(), above its time-out */
+#define WORKER_ABANDON_MOST_NS (2 * WORKER_ROUND_MOST_NS)
+#define WORKER_LAST_WORDS_MOST_NS (2 * NS_PER_S) /* while the recorder is late */
+#define WORKER_STOP_MOST_NS (WORKER_LAST_WORDS_MOST_NS + WORKER_ROUND_MOST_NS)
+
 /* Starts it; everything it uses is ready. 0 or -errno. */
 int worker_start(void);
 
@@ -22,11 +31,16 @@ bool worker_drain(uint64_t timeout_ns, const uint32_t *skip, const uint32_t *hur
 bool worker_deliver(uint64_t timeout_ns, const uint32_t *skip, const uint32_t *cancel);
 
 /* Reports what is still pending as not completed; its signals go into
- * quarantine. Queues are closed. */
-void worker_abandon(void);
+ * quarantine. Queues are closed. False: the worker does not answer. */
+bool worker_abandon(void);
 
-/* Writes the windows' ends and the last record, and ends the thread. */
-void worker_stop(uint32_t why, uint64_t armed_ns, uint64_t detached_ns);
+/*
+ * Writes the windows' ends and the last record, and ends the thread. False: not
+ * in time. A function of the runtime holds it up, for good if a signal handler
+ * has called exit() while its thread held a lock there. What the worker uses must
+ * stay; the next call waits for it anew.
+ */
+bool worker_stop(uint32_t why, uint64_t armed_ns, uint64_t detached_ns);
 
 int worker_tid(void);
 

@@ -126,6 +126,29 @@ static void leave_untracked(bool untracked)
 		atomic_fetch_sub_explicit(&queue_untracked, 1, memory_order_seq_cst);
 }
 
+#define CLAIM_MOST INT32_MAX /* slots at once; more is an index that goes back */
+
+static inline bool is_claim(uint64_t word, uint64_t to)
+{
+	return LIKELY(to - (word & WORD_INDEX) <= CLAIM_MOST);
+}
+
+/*
+ * Undefined by HSA: an index that goes back, or far beyond any ring. The queue
+ * turns raw for the rest of the session, and the hardware gets what it would have
+ * got without us. False: this thread itself is inside the queue's doorbell, below
+ * a signal handler; then the call has no effect.
+ */
+static bool turn_raw(struct queue *s)
+{
+	if (!queue_lock_wait(s, LOCK_WAIT_NS))
+		return false;
+	queue_close(s);
+	queue_unlock(s);
+	queue_drain_pend(s);
+	return true;
+}
+
 static __attribute__((noinline)) uint64_t add_slow(const hsa_queue_t *q, uint64_t n, add_fn next)
 {
 	bool untracked;
@@ -142,6 +165,11 @@ static __attribute__((noinline)) uint64_t add_slow(const hsa_queue_t *q, uint64_
 
 		/* CAS, never fetch_add: that would count into the tags */
 		while (word & WORD_VIRT) {
+			if (!is_claim(word, (word & WORD_INDEX) + n)) {
+				if (!turn_raw(s))
+					return word & WORD_INDEX;
+				break;
+			}
 			if (!atomic_compare_exchange_weak_explicit(&s->word, &word, word + n, memory_order_acq_rel,
 								   memory_order_acquire))
 				continue;
@@ -161,7 +189,7 @@ static inline uint64_t add(const hsa_queue_t *q, uint64_t n, add_fn next)
 	if (UNLIKELY(!in_owner() || !atomic_load_explicit(&gate.track, memory_order_acquire)))
 		return next(q, n);
 	struct queue *s = queue_find(q);
-	if (LIKELY(s && s->hsa_id == q->id)) {
+	if (LIKELY(s && s->hsa_id == q->id && n <= CLAIM_MOST)) {
 		uint64_t word = atomic_load_explicit(&s->word, memory_order_relaxed);
 
 		while (LIKELY(word & WORD_VIRT)) {
@@ -194,6 +222,11 @@ static uint64_t cas(const hsa_queue_t *q, uint64_t expected, uint64_t value, cas
 		while (word & WORD_VIRT) {
 			if ((word & WORD_INDEX) != expected)
 				return word & WORD_INDEX;
+			if (!is_claim(word, value)) {
+				if (!turn_raw(s))
+					return expected;
+				break;
+			}
 			if (!atomic_compare_exchange_weak_explicit(&s->word, &word, WORD_VIRT | value, memory_order_acq_rel,
 								   memory_order_acquire))
 				continue;
@@ -226,6 +259,11 @@ static void store(const hsa_queue_t *q, uint64_t value, store_fn next)
 		uint64_t word = atomic_load_explicit(&s->word, memory_order_acquire);
 
 		while (word & WORD_VIRT) {
+			if (!is_claim(word, value)) {
+				if (!turn_raw(s))
+					return;
+				break;
+			}
 			if (!atomic_compare_exchange_weak_explicit(&s->word, &word, WORD_VIRT | value, memory_order_acq_rel,
 								   memory_order_acquire))
 				continue;

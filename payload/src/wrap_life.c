@@ -20,8 +20,8 @@ static bool tracking(void)
 
 hsa_status_t wrap_signal_destroy(hsa_signal_t signal)
 {
-	if (tracking() && signal.handle)
-		signal_before_destroy(signal.handle);
+	if (tracking() && signal.handle && !signal_before_destroy(signal.handle))
+		return HSA_STATUS_SUCCESS; /* one signal too many, rather than one that the worker reads when it is gone */
 	return NEXT(SIGNAL_DESTROY, hsa_status_t (*)(hsa_signal_t))(signal);
 }
 

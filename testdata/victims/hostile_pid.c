@@ -26,11 +26,19 @@ static void *idle(void *arg)
 	return arg;
 }
 
-static void child(void)
+/* Ends with its parent, which may have gone already. */
+static void end_with(pid_t parent)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+}
+
+static void child(pid_t parent)
 {
 	pthread_t id;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	end_with(parent);
 	look_like_rocm();
 	pthread_create(&id, NULL, idle, NULL);
 	for (;;)
@@ -54,12 +62,12 @@ static unsigned count(pid_t pid, const char *what, const char *with)
 
 int main(void)
 {
-	pid_t victim = fork(), heir;
+	pid_t self = getpid(), victim = fork(), heir;
 	struct clone_args again = {.exit_signal = SIGCHLD, .set_tid = (uintptr_t)&victim, .set_tid_size = 1};
 	unsigned delay;
 
 	if (!victim)
-		child();
+		child(self);
 	printf("ready\n%d\n", victim);
 	fflush(stdout);
 	if (scanf("%u", &delay) != 1)
@@ -69,7 +77,7 @@ int main(void)
 	waitpid(victim, NULL, 0);
 	heir = (pid_t)syscall(SYS_clone3, &again, sizeof again);
 	if (heir == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		end_with(self);
 		for (;;)
 			pause();
 	}

@@ -124,6 +124,9 @@ func (v *Victim) Ask(t testing.TB, question string) string {
 	return v.Line(t)
 }
 
+// Answered reports whether a line waits for Line.
+func (v *Victim) Answered() bool { return len(v.out) > 0 }
+
 // Health asks a busy victim how it is.
 func (v *Victim) Health(t testing.TB) Health {
 	t.Helper()

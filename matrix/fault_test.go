@@ -1,0 +1,194 @@
+package matrix
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/inject"
+)
+
+// faults: 33, continued. Every named step of the tool and of the payload, and
+// what else can happen there. faultPoints and payloadSteps are the steps.
+
+var (
+	armSteps     = []string{"find", "memory", "ring", "worker", "patch", "grace"}
+	disarmSteps  = []string{"close", "drain", "deliver", "stopped", "unpatched"}
+	afterDetach  = []string{"detached", "drained", "finished"}
+	payloadFault = []string{"fail", "die", "orphan", "hang"}
+)
+
+// holdingThread lists the points at which a thread of the target is traced.
+func holdingThread() (held []string) {
+	for _, p := range []inject.Point{
+		inject.PointSeized, inject.PointStopped, inject.PointFramed, inject.PointSet, inject.PointMasked,
+		inject.PointSeized2, inject.PointStopped2, inject.PointFramed2, inject.PointSet2, inject.PointMasked2,
+	} {
+		held = append(held, string(p))
+	}
+	return held
+}
+
+// failsAtPoints: a victim lives on until a payload is resident in it, for then
+// the injector's points are passed no more.
+func failsAtPoints(t *testing.T) string {
+	points := faultPoints()
+	codes := map[int]int{}
+	for i := 0; i < len(points) && !t.Failed(); {
+		v := mixed(t)
+		for first := true; i < len(points); i, first = i+1, false {
+			r := faulty(t, v.PID, "fail@"+points[i], quickly)
+			code := r.wait(t)
+			v.sound(t)
+			struck := strings.Contains(r.stderr.String(), "made to fail")
+			if !struck && !first {
+				break
+			}
+			codes[code]++
+			// An entry that runs while we look for its control block is looked for again.
+			if again := points[i] == "taken" && code == 0; !struck || code != 1 && !again {
+				t.Errorf("%s: exit code %d\n%s", points[i], code, r.stderr.String())
+			}
+		}
+		record(t, v.PID).ok(t)
+		v.sound(t)
+		v.Stop()
+	}
+	return fmt.Sprintf("%d points: exit codes %v; every victim recorded afterwards", len(points), codes)
+}
+
+// hangsAtPoints: a tool that holds a thread ends by itself; any other may hang
+// for as long as its user likes.
+func hangsAtPoints(t *testing.T) string {
+	points := faultPoints()
+	if testing.Short() {
+		points = []string{"framed-2", "loaded", "attached", "recording", "closing"}
+	}
+	ended := 0
+	for _, p := range points {
+		v := mixed(t)
+		r := faulty(t, v.PID, "hang@"+p, quickly)
+		if !eventually(func() bool { return strings.Contains(r.stderr.String(), "made to hang") }) {
+			t.Errorf("%s: not passed\n%s", p, r.stderr.String())
+		}
+		if slices.Contains(holdingThread(), p) {
+			if code := r.wait(t); code != 1 {
+				t.Errorf("%s: exit code %d\n%s", p, code, r.stderr.String())
+			}
+			ended++
+		} else {
+			v.Unharmed(t)
+			v.works(t)
+			r.interruptUntilGone(t)
+		}
+		v.Unharmed(t) // a mapping may be left, for the next session to free
+		v.works(t)
+		record(t, v.PID).ok(t)
+		v.sound(t)
+		v.Stop()
+	}
+	return fmt.Sprintf("%d points: %d tools that held a thread gave up, the others ended at a third Ctrl-C", len(points), ended)
+}
+
+// interruptUntilGone presses Ctrl-C as somebody does who waits for a tool that hangs.
+func (r *run) interruptUntilGone(t *testing.T) {
+	t.Helper()
+	over := make(chan struct{})
+	go func() {
+		for tick := time.Tick(200 * time.Millisecond); ; {
+			select {
+			case <-over:
+				return
+			case <-tick:
+				_ = r.cmd.Process.Signal(unix.SIGINT)
+			}
+		}
+	}()
+	if code := r.wait(t); code != -1 {
+		t.Errorf("exit code %d\n%s", code, r.stderr.String())
+	}
+	close(over)
+}
+
+// targetDiesAtPoints: the tool says so, in time, and with the right number.
+func targetDiesAtPoints(t *testing.T) string {
+	points := faultPoints()
+	if testing.Short() {
+		points = []string{"looked", "framed", "written", "framed-2", "cloned", "loaded", "called", "recording", "closing", "detached"}
+	}
+	codes := map[int]int{}
+	for _, p := range points {
+		v := mixed(t)
+		r := prepared(t, "rtl-attach-fault", v.PID, quickly)
+		r.cmd.Env = append(r.cmd.Environ(), "RTL_FAULT=murder@"+p, fmt.Sprintf("RTL_FAULT_PID=%d", v.PID))
+		r.start(t)
+		code := r.wait(t)
+		codes[code]++
+		detached := slices.Contains(afterDetach, p)
+		if detached && code != 0 || !detached && code != 3 && code != 5 {
+			t.Errorf("%s: exit code %d\n%s", p, code, r.stderr.String())
+		}
+		v.Stop()
+	}
+	return fmt.Sprintf("%d points: exit codes %v", len(points), codes)
+}
+
+// payloadAtSteps: the payload fails, hangs for longer than the tool waits, ends
+// the target, or loses its recorder, at every step of an attach and a detach.
+func payloadAtSteps(t *testing.T) string {
+	arming, disarming, kinds := armSteps, disarmSteps, payloadFault
+	if testing.Short() {
+		arming, disarming, kinds = []string{"ring", "patch"}, []string{"close", "drain"}, kinds[:3]
+	}
+	codes := map[string]map[int]int{}
+	for _, fault := range kinds {
+		codes[fault] = map[int]int{}
+		for _, step := range slices.Concat(arming, disarming) {
+			codes[fault][payloadAt(t, step, fault)]++
+		}
+	}
+	return fmt.Sprintf("%d steps: exit codes %v", len(arming)+len(disarming), codes)
+}
+
+func payloadAt(t *testing.T, step, fault string) (code int) {
+	t.Helper()
+	v := mixed(t)
+	defer v.Stop()
+	lib := artefact(t, "librtl-attach-test.so")
+	r := recording(t, "rtl-attach", v.PID, "--payload", lib, quickly,
+		"--set", "RTL_TEST_FAIL_STEP="+step, "--set", "RTL_TEST_FAULT="+fault)
+	code = r.wait(t)
+	if !slices.Contains(expected(step, fault), code) {
+		t.Errorf("%s at %s: exit code %d\n%s", fault, step, code, r.stderr.String())
+	}
+	if fault == "die" {
+		return code
+	}
+	v.sound(t)
+	record(t, v.PID, "--payload", lib).ok(t)
+	v.sound(t)
+	return code
+}
+
+// expected exit codes; -1: killed.
+func expected(step, fault string) []int {
+	arms := slices.Contains(armSteps, step)
+	switch {
+	case fault == "orphan":
+		return []int{-1}
+	case fault == "die" && step == "unpatched": // the tool may have its answer already
+		return []int{0, 5}
+	case fault == "die":
+		return []int{5}
+	case arms, fault == "fail" && step == "close":
+		return []int{1}
+	case fault == "fail": // the rest of a detach cannot fail, it can only be cut short
+		return []int{0}
+	default: // the tool does not wait for so long, and asks again
+		return []int{0, 1, 6}
+	}
+}

@@ -1,0 +1,48 @@
+/*
+ * edge.h: what the cases of edge_test share: a queue of the application's whose
+ * packet processor is the case itself, and sessions by the payload's state.c.
+ */
+#ifndef RTL_TEST_EDGE_H
+#define RTL_TEST_EDGE_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "queues.h"
+#include "runtime.h"
+
+#define RING 64
+#define CHECK(x)                                                             \
+	do {                                                                 \
+		if (!(x)) {                                                  \
+			printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #x); \
+			exit(1);                                             \
+		}                                                            \
+	} while (0)
+
+struct toy_queue {
+	_Alignas(256) amd_queue_t amd;
+	amd_signal_t doorbell;
+	hsa_kernel_dispatch_packet_t ring[RING];
+};
+hsa_queue_t *make_queue(struct toy_queue *t, uint64_t id);
+
+/* The runtime that the payload finds: one agent, no executables. */
+void set_up(void);
+
+/* A session with one setting, or none. */
+void begin(const char *name, const char *value);
+
+void submit(hsa_queue_t *q, uint64_t kernel);
+/* The hardware executes the next packet; its signal is returned before it fires. */
+amd_signal_t *take_packet(hsa_queue_t *q);
+void fire(amd_signal_t *s);
+
+struct edge_case {
+	const char *name;
+	void (*run)(void);
+};
+/* Each ends with one without a name. */
+extern const struct edge_case queue_cases[], session_cases[], signal_cases[];
+
+#endif

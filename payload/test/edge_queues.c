@@ -1,0 +1,229 @@
+/* edge_queues.c: queues and kernels come and go. */
+#include "edge.h"
+
+#include <string.h>
+
+#include "control.h"
+#include "entry.h"
+#include "hooks.h"
+#include "publish.h"
+#include "session.h"
+#include "worker.h"
+#include "wrappers.h"
+
+/* An application that makes and destroys queues, each at an address of its own,
+ * leaves places in the table; a search for a queue that is not there still ends. */
+static void queues_come_and_go(void)
+{
+	enum { QUEUES = 8000 };
+	struct toy_queue *t = aligned_alloc(256, sizeof *t);
+	char *addresses = map_memory((size_t)QUEUES * 4096);
+	bool foreign;
+
+	begin("RTL_SIGNAL_POOL", "16");
+	for (int i = 0; i < QUEUES; i++) {
+		hsa_queue_t *q = (hsa_queue_t *)(addresses + (size_t)i * 4096);
+		uint64_t page = (uint64_t)q & ~4095ull;
+
+		make_queue(t, (uint64_t)i);
+		memcpy(q, &t->amd, sizeof t->amd);
+		t->doorbell.queue_ptr = (amd_queue_t *)q;
+		struct queue *s = queue_get(q, &foreign);
+		for (int n = 0; !s && n < 10000; n++, s = queue_get(q, &foreign))
+			worker_round(NS_PER_S); /* recycled a round after its end */
+		CHECK(s && !foreign);
+		CHECK(queue_lock_wait(s, NS_PER_S));
+		queue_forget(s);
+		queue_unlock(s);
+		atomic_store(&s->destroyed, 1);
+		forget_memory((void *)page, 4096);
+	}
+	make_queue(t, 1);
+	CHECK(!queue_find(&t->amd.hsa_queue));
+	CHECK(rtl_detach() == 0);
+}
+
+/* States of more queues than the shelf holds are used again in later sessions. */
+static void many_queues_again(void)
+{
+	enum { QUEUES = 150, SESSIONS = 12 };
+	struct toy_queue *t = aligned_alloc(256, QUEUES * sizeof *t);
+	bool foreign;
+
+	for (int session = 0; session < SESSIONS; session++) {
+		begin("RTL_SIGNAL_POOL", "16");
+		for (uint64_t i = 0; i < QUEUES; i++) {
+			hsa_queue_t *q = make_queue(&t[i], i);
+
+			while (!queue_get(q, &foreign))
+				worker_round(NS_PER_S);
+		}
+		CHECK(rtl_detach() == 0);
+	}
+	CHECK(atomic_load(&queue_count) < QUEUES + 64);
+}
+
+/* Every session says which queues it does not record. */
+static void foreign_queues_in_every_session(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+	uint64_t n;
+
+	t.doorbell.kind = AMD_SIGNAL_KIND_USER;
+	for (int session = 0; session < 2; session++) {
+		begin(NULL, NULL);
+		wrap_index_add_screlease(q, 1);
+		wrap_index_add_screlease(q, 1);
+		n = counters->queues_foreign;
+		CHECK(rtl_detach() == 0);
+		CHECK(n == 1);
+	}
+}
+
+static hsa_status_t some_executable(const void *p, hsa_executable_t *e)
+{
+	(void)p;
+	e->handle = 1;
+	return HSA_STATUS_SUCCESS;
+}
+
+static hsa_status_t three_symbols(hsa_executable_t e, hsa_agent_t a,
+				  hsa_status_t (*note)(hsa_executable_t, hsa_agent_t, hsa_executable_symbol_t, void *), void *data)
+{
+	for (uint64_t i = 1; i <= 3; i++)
+		note(e, a, (hsa_executable_symbol_t){i * 0x1000}, data);
+	return HSA_STATUS_SUCCESS;
+}
+
+/* Kernel 0x1000 has a name too long for a record, 0x2000 none, 0x3000 one. */
+static hsa_status_t odd_names(hsa_executable_symbol_t s, hsa_executable_symbol_info_t what, void *out)
+{
+	uint32_t len = s.handle == 0x1000 ? 40000 : s.handle == 0x2000 ? 0 : 4;
+
+	if (what == HSA_EXECUTABLE_SYMBOL_INFO_TYPE)
+		*(hsa_symbol_kind_t *)out = HSA_SYMBOL_KIND_KERNEL;
+	if (what == HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT)
+		*(uint64_t *)out = s.handle;
+	if (what == HSA_EXECUTABLE_SYMBOL_INFO_NAME_LENGTH)
+		*(uint32_t *)out = len;
+	if (what == HSA_EXECUTABLE_SYMBOL_INFO_NAME)
+		memset(out, 'n', len);
+	return HSA_STATUS_SUCCESS;
+}
+
+/* A kernel that cannot be named holds up no other. */
+static void odd_kernel_names(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	rt.loader.hsa_ven_amd_loader_query_executable = some_executable;
+	rt.iterate_symbols = three_symbols;
+	rt.symbol_get_info = odd_names;
+	begin(NULL, NULL);
+	for (uint64_t kernel = 0x1000; kernel <= 0x3000; kernel += 0x1000) {
+		submit(q, kernel);
+		fire(take_packet(q));
+	}
+	CHECK(rtl_detach() == 0);
+	CHECK(counters->timed_pool == 3);
+	CHECK(counters->names_resolved == 2);
+}
+
+static amd_signal_t *running;
+
+static hsa_status_t slow_queue_destroy(hsa_queue_t *q)
+{
+	(void)q;
+	sys_sleep_ns(300 * NS_PER_MS);
+	fire(running); /* the runtime lets what runs finish */
+	return HSA_STATUS_SUCCESS;
+}
+
+/* A signal is not used again while the destruction of its queue goes on. */
+static void slow_destruction(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	hook_next[HOOK_QUEUE_DESTROY] = (uintptr_t)slow_queue_destroy;
+	begin(NULL, NULL);
+	submit(q, 0x1000);
+	running = take_packet(q);
+	wrap_queue_destroy(q);
+	CHECK(rtl_detach() == 0);
+	CHECK(counters->timed_pool == 1);
+}
+
+/* A producer that fills packets first, and claims their slots by a store: the
+ * worker may publish between its claim and its stamp. */
+static void stamp_of_an_earlier_queue(void)
+{
+	static struct toy_queue t[2];
+	hsa_queue_t *q = make_queue(&t[1], 2);
+	bool foreign;
+
+	begin(NULL, NULL);
+	struct queue *s = queue_get(q, &foreign);
+	atomic_store(&s->stamps[1].time, stamp_time()); /* as the queue left it that had this state before */
+	atomic_store(&s->stamps[1].owner, 7ull << 32 | 1);
+	submit(q, 0x1000);
+	CHECK(queue_trylock(s));
+	t[1].ring[1].header = HSA_PACKET_TYPE_KERNEL_DISPATCH;
+	atomic_store(&s->word, WORD_VIRT | 2);
+	CHECK(queue_publish(s));
+	queue_unlock(s);
+	for (uint64_t i = 0; i < 2; i++)
+		CHECK(!(s->entries[i].flags & ENTRY_STAMPED) == (i == 1));
+	fire(take_packet(q));
+	fire(take_packet(q));
+	CHECK(rtl_detach() == 0);
+}
+
+/* The write index goes back, or nowhere: the hardware gets what it is given. */
+static void index_goes_back(void)
+{
+	static const uint64_t nonsense[] = {4, 2, 0, 1ull << 60, UINT64_MAX};
+	enum { KINDS = 3, CASES = KINDS * sizeof nonsense / sizeof *nonsense };
+	static struct toy_queue t[CASES];
+	bool foreign;
+
+	begin(NULL, NULL);
+	for (uint64_t i = 0; i < CASES; i++) {
+		uint64_t to = nonsense[i / KINDS];
+		hsa_queue_t *q = make_queue(&t[i], i);
+
+		while (!queue_get(q, &foreign))
+			worker_round(NS_PER_S);
+		for (int n = 0; n < 3; n++)
+			submit(q, 0x1000);
+		CHECK(wrap_index_add_screlease(q, 2) == 3); /* claimed, never published */
+		if (i % KINDS == 0)
+			wrap_index_store_screlease(q, to);
+		else if (i % KINDS == 1)
+			CHECK(wrap_index_cas_screlease(q, 5, to) == 5);
+		else
+			CHECK(wrap_index_add_screlease(q, to - 5) == 5);
+		CHECK(t[i].amd.write_dispatch_id == to);
+		CHECK(wrap_index_load_relaxed(q) == to);
+		CHECK(atomic_load(&queue_find(q)->word) == WORD_RAW);
+		for (amd_signal_t *hw; t[i].amd.read_dispatch_id < 3 && t[i].amd.read_dispatch_id < to;)
+			if ((hw = take_packet(q))) /* else the pool has not come to this queue yet */
+				fire(hw);
+	}
+	CHECK(rtl_detach() == 0);
+	CHECK(counters->untimed[RTL_REASON_AFTER_DETACH] == 2 * CASES);
+	CHECK(counters->dispatches == 3 * CASES);
+}
+
+const struct edge_case queue_cases[] = {
+	{"queues come and go", queues_come_and_go},
+	{"many queues again", many_queues_again},
+	{"foreign queues in every session", foreign_queues_in_every_session},
+	{"odd kernel names", odd_kernel_names},
+	{"slow destruction", slow_destruction},
+	{"stamp of an earlier queue", stamp_of_an_earlier_queue},
+	{"index goes back", index_goes_back},
+	{0},
+};

@@ -1,0 +1,239 @@
+/* edge_sessions.c: sessions that end at a bad moment. */
+#define _GNU_SOURCE
+#include "edge.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "control.h"
+#include "entry.h"
+#include "handoff.h"
+#include "hooks.h"
+#include "session.h"
+#include "worker.h"
+#include "wrappers.h"
+
+/* exit() in a signal handler, in the middle of a publication. */
+static void exit_inside_doorbell(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	begin(NULL, NULL);
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	CHECK(queue_trylock(queue_find(q)));
+	wrap_queue_destroy(q); /* an exit handler */
+	OnUnload();
+	OnUnload(); /* as the destructor does */
+	CHECK(control->last_end == RTL_END_SHUT_DOWN);
+	CHECK(atomic_load(&gate.track)); /* the queue is virtual for good */
+	CHECK(counters->timed_pool == 1);
+}
+
+/* A thread that stays in a doorbell puts a detach off, not out of reach. */
+static void detach_waits_for_doorbell(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	begin(NULL, NULL);
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	struct queue *s = queue_find(q);
+	CHECK(queue_trylock(s));
+	CHECK(rtl_detach() == -EBUSY);
+	queue_unlock(s);
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	CHECK(rtl_detach() == 0);
+	CHECK(counters->timed_pool == 2);
+	begin(NULL, NULL);
+	CHECK(rtl_detach() == 0);
+}
+
+static void *detach(void *unused)
+{
+	rtl_detach();
+	return unused;
+}
+
+/* The runtime does not end under a detach that waits for a slow kernel. */
+static void shut_down_during_drain(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+	pthread_t other;
+
+	begin("RTL_DRAIN_TIMEOUT_MS", "60000");
+	submit(q, 0x1000);
+	take_packet(q); /* and it goes on for ever */
+	pthread_create(&other, NULL, detach, NULL);
+	while (control->state != RTL_STATE_DRAINING)
+		sys_yield();
+	sys_sleep_ns(20 * NS_PER_MS); /* into the drain */
+	wrap_shut_down();
+	CHECK(control->state == RTL_STATE_DORMANT);
+	pthread_join(other, NULL);
+}
+
+static void *shut_down_cancelled(void *unused)
+{
+	pthread_cancel(pthread_self()); /* takes effect at the next cancellation point */
+	wrap_shut_down();
+	return unused;
+}
+
+/* A thread that is to be cancelled ends the session, and then itself. */
+static void cancelled_in_shut_down(void)
+{
+	pthread_t other;
+
+	begin(NULL, NULL);
+	pthread_create(&other, NULL, shut_down_cancelled, NULL);
+	pthread_join(other, NULL);
+	CHECK(control->state == RTL_STATE_DORMANT);
+	begin(NULL, NULL);
+	CHECK(rtl_detach() == 0);
+}
+
+/* A child of a process in which HSA_TOOLS_LIB has loaded the payload. */
+static void child_of_tools_lib(void)
+{
+	struct rtl_status s;
+	int status;
+
+	CHECK(OnLoad(NULL, 0, 0, NULL));
+	pid_t child = fork();
+	if (!child) {
+		CHECK(!OnLoad(NULL, 0, 0, NULL));
+		CHECK(rtl_status(&s) == 0 && s.control_tid == 0);
+		CHECK(rtl_detach() == -ENOENT);
+		OnUnload();
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	CHECK(status == 0);
+}
+
+/* A wrapper's thread takes an outcome and sleeps over the end of its session: it
+ * is counted there, and told in no other. */
+static void outcome_of_another_session(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	begin("RTL_DRAIN_TIMEOUT_MS", "10");
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	CHECK(worker_round(NS_PER_S));
+	struct queue *s = queue_find(q);
+	struct outcome late = {
+		.entry = {.index = 1},
+		.queue = s,
+		.kind = OUTCOME_UNTIMED,
+		.reason = RTL_REASON_REARMED,
+		.generation = control->generation,
+		.owed = 1,
+	};
+	s->owed = 1; /* the worker has found it taken */
+	CHECK(rtl_detach() == 0);
+	CHECK(counters->untimed[RTL_REASON_NOT_COMPLETED] == 1 && counters->records_lost == 1);
+
+	begin(NULL, NULL);
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	CHECK(handoff_push(&late));
+	CHECK(rtl_detach() == 0);
+	CHECK(counters->timed_pool == 1);
+	CHECK(counters->untimed[RTL_REASON_REARMED] == 0 && counters->records_lost == 0);
+}
+
+static struct toy_queue code_queue;
+
+/* Its thread holds the names' lock; a signal handler calls exit() there. */
+static hsa_status_t exit_in_destroy(hsa_executable_t e)
+{
+	hsa_queue_t *q = &code_queue.amd.hsa_queue;
+
+	(void)e;
+	submit(q, 0x2000); /* the worker has not named it yet */
+	fire(take_packet(q));
+	OnUnload();
+	return HSA_STATUS_SUCCESS;
+}
+
+/* exit() in a signal handler, in the middle of an executable's destruction. */
+static void exit_inside_executable_destroy(void)
+{
+	make_queue(&code_queue, 1);
+	hook_next[HOOK_EXECUTABLE_DESTROY] = (uintptr_t)exit_in_destroy;
+	begin(NULL, NULL);
+	wrap_executable_destroy((hsa_executable_t){1});
+	CHECK(control->last_end == RTL_END_SHUT_DOWN);
+	CHECK(control->state == RTL_STATE_DORMANT);
+}
+
+static _Atomic uint32_t loader_locked;
+
+static hsa_status_t locked_loader(const void *p, hsa_executable_t *e)
+{
+	(void)p, (void)e;
+	while (atomic_load(&loader_locked))
+		sys_yield();
+	return HSA_STATUS_ERROR;
+}
+
+/* The runtime holds the worker up: what it uses stays until it has ended. */
+static void worker_held_up(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	rt.loader.hsa_ven_amd_loader_query_executable = locked_loader;
+	atomic_store(&loader_locked, 1);
+	begin("RTL_DRAIN_TIMEOUT_MS", "10");
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	CHECK(rtl_detach() == -EBUSY);
+	CHECK(control->state == RTL_STATE_DRAINING && control->ring_size);
+	CHECK(rtl_attach("\0\0\0", 4) == -EBUSY);
+	atomic_store(&loader_locked, 0);
+	CHECK(rtl_detach() == 0);
+	CHECK(control->state == RTL_STATE_DORMANT && !control->ring_size);
+	begin(NULL, NULL);
+	CHECK(rtl_detach() == 0);
+}
+
+/* The application ends the runtime while its worker is held up there. */
+static void shut_down_with_worker_held_up(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	rt.loader.hsa_ven_amd_loader_query_executable = locked_loader;
+	atomic_store(&loader_locked, 1);
+	begin(NULL, NULL);
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	wrap_shut_down();
+	CHECK(control->last_end == RTL_END_SHUT_DOWN && control->ring_size);
+	CHECK(rtl_detach() == -EALREADY);
+	CHECK(atomic_load(&gate.track)); /* the worker's hazards still count */
+	atomic_store(&loader_locked, 0);
+}
+
+const struct edge_case session_cases[] = {
+	{"exit inside a doorbell", exit_inside_doorbell},
+	{"detach waits for a doorbell", detach_waits_for_doorbell},
+	{"shut down during a drain", shut_down_during_drain},
+	{"cancelled in shut down", cancelled_in_shut_down},
+	{"outcome of another session", outcome_of_another_session},
+	{"exit inside an executable's destruction", exit_inside_executable_destroy},
+	{"worker held up", worker_held_up},
+	{"shut down with the worker held up", shut_down_with_worker_held_up},
+	{"child of HSA_TOOLS_LIB", child_of_tools_lib},
+	{0},
+};

@@ -1,0 +1,171 @@
+/* edge_signals.c: the application's signals and the pool's. */
+#include "edge.h"
+
+#include <pthread.h>
+
+#include "control.h"
+#include "entry.h"
+#include "session.h"
+#include "signal_table.h"
+#include "worker.h"
+
+#define SHARED_ROUNDS 20000
+static struct {
+	struct queue s[2];
+	hsa_signal_t signal;
+	uint64_t ref[2];
+	uint32_t reason[2];
+	_Atomic uint32_t arrived;
+} shared;
+
+static bool is_any(const struct outcome *o) { return o; }
+
+static void *arm_shared(void *number)
+{
+	uint64_t me = (uint64_t)number;
+	struct entry e = {0};
+
+	for (uint32_t round = 1; round <= SHARED_ROUNDS; round++) {
+		atomic_fetch_add(&shared.arrived, 1);
+		for (int i = 0; atomic_load(&shared.arrived) < 4 * round - 2; i++)
+			if (i > 2000) /* at one moment, if there are two processors */
+				sys_yield();
+		shared.reason[me] = signal_arm(&shared.s[me], shared.signal.handle, &e, &shared.ref[me]);
+		atomic_fetch_add(&shared.arrived, 1);
+		while (atomic_load(&shared.arrived) < 4 * round)
+			sys_yield();
+		if (me == 0) {
+			amd_signal_t *hw = (amd_signal_t *)shared.signal.handle;
+			struct outcome o;
+
+			hw->start_ts++, hw->end_ts++;
+			hw->value = 1; /* one of both has ended */
+			for (int i = 0; i < 2; i++)
+				CHECK(shared.reason[i] || signal_poll(shared.ref[i], is_any, &o) != SIGNAL_FIRED);
+			signal_before_set(shared.signal.handle);
+			hw->value = 2;
+			while (handoff_pop(&o))
+				;
+		}
+	}
+	return NULL;
+}
+
+/* Two queues publish at one moment on one signal: neither is timed as if alone. */
+static void two_queues_one_signal(void)
+{
+	pthread_t other;
+
+	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !handoff_init());
+	rt.signal_create(2, 0, NULL, 0, &shared.signal);
+	signal_note_count(shared.signal.handle, 2);
+	for (int i = 0; i < 2; i++)
+		atomic_store(&shared.s[i].word, WORD_VIRT);
+	pthread_create(&other, NULL, arm_shared, (void *)1);
+	arm_shared(NULL);
+	pthread_join(other, NULL);
+}
+
+static uint64_t arm_noted(struct queue *s, amd_signal_t *hw)
+{
+	struct entry e = {0};
+	uint64_t ref;
+
+	hw->value = 2;
+	signal_note_count((uint64_t)hw, 2);
+	CHECK(signal_arm(s, (uint64_t)hw, &e, &ref) == RTL_REASON_NONE);
+	return ref;
+}
+
+static void end_of(amd_signal_t *hw, bool destroyed)
+{
+	struct outcome o;
+
+	fire(hw);
+	if (destroyed)
+		CHECK(signal_before_destroy((uint64_t)hw));
+	else
+		signal_before_set((uint64_t)hw);
+	CHECK(handoff_pop(&o) && o.kind == OUTCOME_TIMED);
+}
+
+/* A signal has one place in the table, whoever comes and goes around it. */
+static void one_place_for_a_signal(void)
+{
+	enum { OF_THEM = 30000 };
+	static amd_signal_t signals[OF_THEM];
+	static uint64_t ref[OF_THEM];
+	static struct queue s;
+
+	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !handoff_init());
+	atomic_store(&s.word, WORD_VIRT);
+	for (int i = 0; i < OF_THEM; i++)
+		ref[i] = arm_noted(&s, &signals[i]);
+	for (int i = 0; i < OF_THEM; i++)
+		end_of(&signals[i], i % 2 == 0);
+	for (int i = 1; i < OF_THEM; i += 2) /* those that live on */
+		CHECK(arm_noted(&s, &signals[i]) >> 32 == ref[i] >> 32);
+}
+
+/* Others arm a signal again and again before us: at last we pass by, and the
+ * signal times nothing more. */
+static void arming_lost_to_others(void)
+{
+	static amd_signal_t signals[2];
+	static struct queue s;
+	struct entry e = {0};
+	uint64_t ref;
+
+	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !handoff_init());
+	atomic_store(&s.word, WORD_VIRT);
+	for (int i = 0; i < 2; i++)
+		arm_noted(&s, &signals[i]);
+	for (int i = 0; i < 2; i++)
+		end_of(&signals[i], false);
+	struct app_signal *a = signal_find((uint64_t)&signals[0]);
+	atomic_store(&a->state, STATE(9, 7)); /* what no try can begin with */
+	CHECK(signal_arm(&s, (uint64_t)&signals[0], &e, &ref) == RTL_REASON_SHARED_SIGNAL);
+	atomic_store(&a->state, STATE(9, IDLE));
+	for (int i = 0; i < 2; i++) {
+		struct outcome o;
+
+		ref = arm_noted(&s, &signals[i]);
+		fire(&signals[i]);
+		CHECK(signal_poll(ref, is_any, &o) == (i ? SIGNAL_FIRED : SIGNAL_TAKEN));
+	}
+}
+
+/* The application turns profiling off: its dispatches end without times and say
+ * so, and their signals are used again. */
+static void profiling_turned_off(void)
+{
+	enum { BATCHES = 60, BATCH = 16 };
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+	uint64_t created = 0;
+
+	begin("RTL_SIGNAL_POOL", "16");
+	for (uint64_t n = 1; n <= BATCHES; n++) {
+		for (int i = 0; i < BATCH; i++)
+			submit(q, 0x1000);
+		for (int i = 0; i < BATCH; i++)
+			take_packet(q)->value--;
+		while (counters->untimed[RTL_REASON_NO_TIMES] < n * BATCH)
+			CHECK(worker_round(NS_PER_S));
+		if (n == 1)
+			created = counters->signals_created;
+	}
+	CHECK(counters->signals_created - created < BATCHES * BATCH / 2);
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	CHECK(rtl_detach() == 0);
+	CHECK(counters->timed_pool == 1);
+}
+
+const struct edge_case signal_cases[] = {
+	{"two queues, one signal", two_queues_one_signal},
+	{"one place for a signal", one_place_for_a_signal},
+	{"arming lost to others", arming_lost_to_others},
+	{"profiling turned off", profiling_turned_off},
+	{0},
+};

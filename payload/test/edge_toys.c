@@ -1,0 +1,154 @@
+/* edge_toys.c: the rooms of the payload that the cases play themselves. */
+#include "edge.h"
+
+#include <string.h>
+
+#include "entry.h"
+#include "control.h"
+#include "grace.h"
+#include "hooks.h"
+#include "ranges.h"
+#include "wrappers.h"
+#include "toy.h"
+
+/* --- what hooks.c, runtime.c, ranges.c and grace.c own in the payload -------- */
+
+struct runtime rt;
+_Atomic(uintptr_t) hook_next[HOOK_COUNT];
+
+int hooks_find(char *err, size_t len) { return (void)err, (void)len, 0; }
+uint32_t hooks_index_ranges(struct rtl_range *out, uint32_t max) { return (void)out, (void)max, 0; }
+void hooks_patch(void) {}
+void hooks_restore(enum hook_class class) { (void)class; }
+struct hooks_tally hooks_tally(void) { return (struct hooks_tally){0}; }
+int runtime_find(const char *path, char *err, size_t len) { return (void)path, (void)err, (void)len, 0; }
+bool runtime_open(void) { return true; }
+int runtime_load_extension(char *err, size_t len) { return (void)err, (void)len, 0; }
+bool text_of(const void *address, struct rtl_range *out) { return (void)address, (void)out, false; }
+int grace_wait(struct rtl_grace *block, uint64_t timeout_ns, const uint32_t *cancel, uint32_t *left)
+{
+	return (void)block, (void)timeout_ns, (void)cancel, (void)left, 0;
+}
+
+/* --- a queue, and its packet processor by hand -------------------------------- */
+
+hsa_queue_t *make_queue(struct toy_queue *t, uint64_t id)
+{
+	hsa_queue_t *q = &t->amd.hsa_queue;
+
+	*t = (struct toy_queue){0};
+	q->base_address = t->ring;
+	q->size = RING;
+	q->id = id;
+	q->doorbell_signal.handle = (uint64_t)&t->doorbell;
+	t->amd.queue_properties = AMD_QUEUE_PROPERTIES_ENABLE_PROFILING;
+	t->doorbell.kind = AMD_SIGNAL_KIND_DOORBELL;
+	t->doorbell.queue_ptr = &t->amd;
+	for (int i = 0; i < RING; i++)
+		t->ring[i].header = HSA_PACKET_TYPE_INVALID;
+	return q;
+}
+
+static amd_queue_t *amd_of(const hsa_queue_t *q) { return (amd_queue_t *)q; }
+
+static uint64_t raw_add(const hsa_queue_t *q, uint64_t n)
+{
+	return __atomic_fetch_add(&amd_of(q)->write_dispatch_id, n, __ATOMIC_SEQ_CST);
+}
+
+static uint64_t raw_load(const hsa_queue_t *q)
+{
+	return __atomic_load_n(&amd_of(q)->write_dispatch_id, __ATOMIC_SEQ_CST);
+}
+
+static uint64_t raw_cas(const hsa_queue_t *q, uint64_t expected, uint64_t value)
+{
+	__atomic_compare_exchange_n(&amd_of(q)->write_dispatch_id, &expected, value, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	return expected;
+}
+
+static void raw_set(const hsa_queue_t *q, uint64_t value)
+{
+	__atomic_store_n(&amd_of(q)->write_dispatch_id, value, __ATOMIC_SEQ_CST);
+}
+
+static void raw_store(hsa_signal_t s, hsa_signal_value_t v) { (void)s, (void)v; }
+static hsa_status_t nothing(void) { return HSA_STATUS_SUCCESS; }
+
+static hsa_status_t destroy_queue(hsa_queue_t *q) { return (void)q, HSA_STATUS_SUCCESS; }
+
+static hsa_status_t one_agent(hsa_status_t (*note)(hsa_agent_t, void *), void *data)
+{
+	return note((hsa_agent_t){1}, data);
+}
+
+static hsa_status_t agent_info(hsa_agent_t a, hsa_agent_info_t what, void *out)
+{
+	(void)a;
+	if (what == HSA_AGENT_INFO_DEVICE)
+		*(hsa_device_type_t *)out = HSA_DEVICE_TYPE_GPU;
+	return HSA_STATUS_SUCCESS;
+}
+
+void set_up(void)
+{
+	toy_runtime();
+	rt.init = nothing;
+	rt.iterate_agents = one_agent;
+	rt.agent_get_info = agent_info;
+	hook_next[HOOK_SHUT_DOWN] = (uintptr_t)nothing;
+	hook_next[HOOK_QUEUE_DESTROY] = (uintptr_t)destroy_queue;
+	hook_next[HOOK_INDEX_ADD_SCRELEASE] = (uintptr_t)raw_add;
+	hook_next[HOOK_INDEX_CAS_SCRELEASE] = (uintptr_t)raw_cas;
+	hook_next[HOOK_INDEX_STORE_SCRELEASE] = (uintptr_t)raw_set;
+	hook_next[HOOK_INDEX_LOAD_RELAXED] = (uintptr_t)raw_load;
+	hook_next[HOOK_STORE_SCRELEASE] = (uintptr_t)raw_store;
+	hook_next[HOOK_SIGNAL_DESTROY] = (uintptr_t)destroy_signal;
+}
+
+void begin(const char *name, const char *value)
+{
+	char env[256] = {name ? 1 : 0};
+	size_t len = 4;
+
+	if (name)
+		len += (size_t)sprintf(env + len, "%s", name) + 1;
+	if (name)
+		len += (size_t)sprintf(env + len, "%s", value) + 1;
+	int r = rtl_attach(env, len);
+	if (r)
+		printf("attach: %d, %s\n", r, control->error_text);
+	CHECK(r == 0);
+}
+
+void submit(hsa_queue_t *q, uint64_t kernel)
+{
+	uint64_t at = wrap_index_add_screlease(q, 1);
+	hsa_kernel_dispatch_packet_t *p = (hsa_kernel_dispatch_packet_t *)q->base_address + at % RING;
+
+	p->kernel_object = kernel;
+	p->completion_signal.handle = 0;
+	__atomic_store_n(&p->header, HSA_PACKET_TYPE_KERNEL_DISPATCH, __ATOMIC_RELEASE);
+	wrap_store_screlease(q->doorbell_signal, (hsa_signal_value_t)at);
+}
+
+amd_signal_t *take_packet(hsa_queue_t *q)
+{
+	uint64_t at = amd_of(q)->read_dispatch_id;
+	hsa_kernel_dispatch_packet_t *p = (hsa_kernel_dispatch_packet_t *)q->base_address + at % RING;
+	amd_signal_t *s = (amd_signal_t *)p->completion_signal.handle;
+
+	CHECK(at < raw_load(q));
+	__atomic_store_n(&p->header, HSA_PACKET_TYPE_INVALID, __ATOMIC_RELEASE);
+	__atomic_store_n(&amd_of(q)->read_dispatch_id, at + 1, __ATOMIC_RELEASE);
+	return s;
+}
+
+void fire(amd_signal_t *s)
+{
+	uint64_t now = now_boottime();
+
+	s->start_ts = now;
+	s->end_ts = now + 10;
+	__atomic_fetch_sub(&s->value, 1, __ATOMIC_SEQ_CST);
+}
