@@ -13,7 +13,6 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/report"
 	"github.com/rtl-attach/rtl-attach/internal/session"
-	"github.com/rtl-attach/rtl-attach/payload"
 )
 
 const kernelsInSummary = 10
@@ -92,20 +91,15 @@ func (f recordFlags) options() (session.Options, error) {
 	return o, err
 }
 
-func (f recordFlags) library() ([]byte, error) {
-	if f.payload != "" {
-		return os.ReadFile(f.payload)
-	}
-	return payload.Library()
-}
-
 func record(f recordFlags) (session.ExitCode, error) {
 	o, err := f.options()
 	if err != nil {
 		return session.Usage, usageError{err}
 	}
-	if o.Library, err = f.library(); err != nil {
-		return session.Failed, session.NoPayload(f.pid, err)
+	if f.payload != "" {
+		if o.Library, err = os.ReadFile(f.payload); err != nil {
+			return session.Failed, session.NoPayload(f.pid, err)
+		}
 	}
 	ui := newUI(f.quiet, f.verbose)
 	stop, skip, release := interrupts(ui)

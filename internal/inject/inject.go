@@ -155,6 +155,9 @@ func prepare(t *target.Target, tr *ptrace.Tracer, r Request) (*surgery, error) {
 		return nil, err
 	}
 	s.place = newPlace(base, l, s.blocks)
+	if err := room(t, s.place); err != nil {
+		return nil, err
+	}
 	s.visitor = visitor{
 		t: t, tr: tr, libc: l, maps: maps, patience: r.StopTimeout,
 		unreadFilters: r.UnreadFilters, nonce: newNonce(),

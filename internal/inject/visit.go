@@ -65,9 +65,11 @@ const (
 	visitLimit = 10 * time.Second
 )
 
+var errNoWaiting = errors.New("it has no thread in a wait")
+
 // visit lets one suitable thread make calls. stop names the pause.
 func (v *visitor) visit(stop string, pts points, calls []call) error {
-	why := errors.New("it has no thread in a wait")
+	why := errNoWaiting
 	deadline := time.Now().Add(visitLimit)
 	for round := range rounds {
 		if round > 1 && time.Now().After(deadline) {
@@ -87,12 +89,11 @@ func (v *visitor) visit(stop string, pts points, calls []call) error {
 			if err == nil {
 				err = v.stop(stop, c, pts, calls)
 			}
-			var no notNow
 			switch {
 			case err == nil:
 				v.last = c.tid
 				return nil
-			case errors.As(err, &no), errors.Is(err, ptrace.ErrNoStop), errors.Is(err, ptrace.ErrGone):
+			case passing(err):
 				why = fmt.Errorf("thread %d: %w", c.tid, err)
 			default:
 				return err
@@ -101,11 +102,25 @@ func (v *visitor) visit(stop string, pts points, calls []call) error {
 		if err := v.t.Same(); err != nil {
 			return err
 		}
-		time.Sleep(time.Duration(1+round) * 200 * time.Microsecond)
+		time.Sleep(untilNext(round))
 		if maps, err := v.t.Maps(); err == nil {
 			v.maps = maps
 		}
 	}
+	return v.nobody(why)
+}
+
+// passing: another thread may do, or the same a moment later.
+func passing(err error) bool {
+	var no notNow
+	return errors.As(err, &no) || errors.Is(err, ptrace.ErrNoStop) || errors.Is(err, ptrace.ErrGone)
+}
+
+// untilNext is the time between two rounds.
+func untilNext(round int) time.Duration { return time.Duration(1+round) * 200 * time.Microsecond }
+
+// nobody says why none of the threads could be used.
+func (v *visitor) nobody(why error) error {
 	if err := v.t.Asleep(); err != nil {
 		return err
 	}

@@ -117,7 +117,7 @@ func detach(pid int, ui Observer) error {
 	}
 	defer c.Close()
 	r := &recording{
-		o: Options{PID: pid}, ui: ui, target: t, control: c, tracer: tracer,
+		approach: approach{o: Options{PID: pid}, target: t}, ui: ui, control: c, tracer: tracer,
 		gone: make(chan struct{}), attached: true,
 	}
 	if err := r.detachFor(time.Now().Add(handOver)); err != nil {

@@ -21,7 +21,7 @@ type Options struct {
 	BufferPolicy     string
 	MaxSizeBytes     uint64 // of the trace; 0: no limit
 
-	Library []byte       // the payload
+	Library []byte       // the payload; nil: the one that is built in
 	Extra   []envbuf.Var // further settings; the last one of a name wins
 	Version string       // of this tool
 }

@@ -24,15 +24,11 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
-	"github.com/rtl-attach/rtl-attach/payload"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 // exitPoll bounds how long the end of a recording waits for the watcher.
 const exitPoll = 50 * time.Millisecond
-
-// leastSpaceBytes must be free where the trace goes.
-const leastSpaceBytes = 64 << 20
 
 // An Outcome is what a recording came to.
 type Outcome struct {
@@ -42,14 +38,10 @@ type Outcome struct {
 
 // A recording is one run of Record.
 type recording struct {
-	o     Options
-	ui    Observer
-	skip  <-chan struct{} // closed: do not wait for kernels still running
-	place tracedb.Place
-	build []byte
+	approach
+	ui   Observer
+	skip <-chan struct{} // closed: do not wait for kernels still running
 
-	target     *target.Target
-	facts      *target.Facts
 	lock       *target.Lock
 	tracer     *ptrace.Tracer
 	witness    *witness
@@ -74,7 +66,7 @@ type recording struct {
 // closed, too, ends the drain. Errors are *Failure.
 func Record(ctx context.Context, o Options, skip <-chan struct{}, ui Observer) (Outcome, error) {
 	r := &recording{
-		o: o, ui: ui, skip: skip, tracer: ptrace.NewTracer(), gone: make(chan struct{}),
+		approach: approach{o: o}, ui: ui, skip: skip, tracer: ptrace.NewTracer(), gone: make(chan struct{}),
 		finished: make(chan struct{}),
 	}
 	outcome, err := unlessStalled(o.PID, func() (Outcome, error) { return r.run(ctx) })
@@ -114,27 +106,13 @@ func (r *recording) run(ctx context.Context) (Outcome, error) {
 
 // look does everything that can be done before the target is touched.
 func (r *recording) look() error {
-	var err error
-	if r.build, err = payload.BuildID(r.o.Library); err != nil {
-		return &libraryError{err}
-	}
-	path, err := outputPath(r.o.Output, r.o.PID, time.Now())
-	if err != nil {
-		return err
-	}
-	if r.place, err = tracedb.Check(path, leastSpaceBytes); err != nil {
-		return err
-	}
-	if r.target, err = target.Open(r.o.PID); err != nil {
-		return err
+	for _, s := range steps {
+		if err := s.do(&r.approach); err != nil {
+			return err
+		}
 	}
 	r.background.Go(r.watchExit)
-	if r.facts, err = r.target.Preflight(); err != nil {
-		return err
-	}
-	if len(r.facts.Problems) > 0 {
-		return r.facts.Problems[0]
-	}
+	var err error
 	if r.lock, err = r.target.Lock(); err != nil {
 		return err
 	}
@@ -275,9 +253,7 @@ func (r *recording) release() {
 	if r.lock != nil {
 		r.lock.Release()
 	}
-	if r.target != nil {
-		r.target.Close()
-	}
+	r.approach.close()
 }
 
 // info is what the trace says of this session.

@@ -16,7 +16,20 @@ import (
 type Lock struct{ fd int }
 
 // Lock takes the lock, or fails with a BusyError.
-func (t *Target) Lock() (*Lock, error) {
+func (t *Target) Lock() (*Lock, error) { return t.lock((*Lock).answer) }
+
+// Unlocked fails with a BusyError if a tool holds the lock. It has it for a
+// moment itself, without a name: a tool that wants it then tries again.
+func (t *Target) Unlocked() error {
+	l, err := t.lock(func(*Lock) error { return nil })
+	if err == nil {
+		l.Release()
+	}
+	return err
+}
+
+// lock takes it, and then does what belongs to that.
+func (t *Target) lock(then func(*Lock) error) (*Lock, error) {
 	inode, err := t.namespace("pid")
 	if err != nil {
 		return nil, err
@@ -27,7 +40,7 @@ func (t *Target) Lock() (*Lock, error) {
 	}
 	name := &unix.SockaddrUnix{Name: fmt.Sprintf("@rtl-attach/%d/%d/%d", inode, nspid, t.StartTicks)}
 	for deadline := time.Now().Add(nameless); ; time.Sleep(time.Millisecond) {
-		l, err := t.bind(name)
+		l, err := t.bind(name, then)
 		var busy *BusyError
 		if !errors.As(err, &busy) || busy.Holder != 0 || time.Now().After(deadline) {
 			return l, err
@@ -39,7 +52,7 @@ func (t *Target) Lock() (*Lock, error) {
 // the end of its listening to the end of its lock.
 const nameless = time.Second
 
-func (t *Target) bind(name *unix.SockaddrUnix) (*Lock, error) {
+func (t *Target) bind(name *unix.SockaddrUnix, then func(*Lock) error) (*Lock, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("lock of pid %d: %w", t.PID, err)
@@ -51,13 +64,20 @@ func (t *Target) bind(name *unix.SockaddrUnix) (*Lock, error) {
 		}
 		return nil, fmt.Errorf("lock of pid %d: %w", t.PID, err)
 	}
-	// Listening lets the next tool ask who we are.
-	if err := unix.Listen(fd, 1); err != nil {
-		_ = unix.Close(fd)
+	l := &Lock{fd: fd}
+	if err := then(l); err != nil {
+		l.Release()
 		return nil, fmt.Errorf("lock of pid %d: %w", t.PID, err)
 	}
-	return &Lock{fd: fd}, nil
+	return l, nil
 }
+
+// askers is how many tools learn who holds the lock: nobody takes their calls,
+// and they stay in the queue.
+const askers = 1024
+
+// answer lets the next tool ask who we are.
+func (l *Lock) answer() error { return unix.Listen(l.fd, askers) }
 
 // Release gives the lock back.
 func (l *Lock) Release() { _ = unix.Close(l.fd) }

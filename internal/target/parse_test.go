@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/fstest"
 )
 
 func TestParseMap(t *testing.T) {
@@ -177,7 +178,7 @@ func FuzzELF(f *testing.F) {
 // FuzzProc: what the target can write into its files in /proc (its name, its
 // groups) is not taken for something else.
 func FuzzProc(f *testing.F) {
-	for _, name := range []string{"stat", "status", "syscall", "auxv"} {
+	for _, name := range []string{"stat", "status", "syscall", "auxv", "limits", "cgroup"} {
 		if b, err := os.ReadFile("/proc/self/" + name); err == nil {
 			f.Add(b)
 		}
@@ -191,6 +192,13 @@ func FuzzProc(f *testing.F) {
 			t.Fatalf("%+v", c)
 		}
 		programHeaders(b)
+		softLimit(b, "Max processes")
+		if mount, group := pidsGroup(string(b)); group != "" {
+			spareThreads(fstest.MapFS{}, group)
+			if !strings.HasPrefix(mount, "/sys/fs/cgroup") {
+				t.Fatal(mount)
+			}
+		}
 	})
 }
 

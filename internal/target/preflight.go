@@ -70,7 +70,7 @@ func (t *Target) Preflight() (*Facts, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.HSA = librariesNamed(maps, "libhsa-runtime64.so")
+	f.HSA = Runtimes(maps)
 	t.judge(f, maps)
 	return f, t.Same()
 }

@@ -38,9 +38,9 @@ func InContainer() bool {
 	return err == nil && me.PIDNamespace != initPIDNamespace
 }
 
-// checkProc refuses a /proc of another pid namespace, an outer one say: its
+// CheckProc refuses a /proc of another pid namespace, an outer one say: its
 // numbers are not those that system calls take.
-func checkProc() error {
+func CheckProc() error {
 	b, err := readProc("/proc/self/status")
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrProc, err)

@@ -90,13 +90,16 @@ type Status struct {
 	Seccomp        int      // 0 off, 1 strict, 2 filter
 	SeccompFilters int      // -1: this kernel does not say
 	UID            int      // effective
+	RealUID        int      // -1: not said
+	Threads        int      // of the process
+	Capabilities   uint64   // effective
 	NSPID          []int    // from our namespace down to its own
 	Pending        uint64   // SigPnd: of the thread alone
 	ThreadFeatures []string // x86_Thread_features: shstk, wrss
 }
 
 func parseStatus(b []byte) Status {
-	s := Status{UID: -1, SeccompFilters: -1}
+	s := Status{UID: -1, RealUID: -1, SeccompFilters: -1}
 	for line := range strings.Lines(string(b)) {
 		key, value, ok := strings.Cut(line, ":")
 		f := strings.Fields(value)
@@ -114,8 +117,13 @@ func parseStatus(b []byte) Status {
 			s.SeccompFilters, _ = strconv.Atoi(f[0])
 		case "Uid":
 			if len(f) > 1 {
+				s.RealUID, _ = strconv.Atoi(f[0])
 				s.UID, _ = strconv.Atoi(f[1])
 			}
+		case "Threads":
+			s.Threads, _ = strconv.Atoi(f[0])
+		case "CapEff":
+			s.Capabilities, _ = strconv.ParseUint(f[0], 16, 64)
 		case "SigPnd":
 			s.Pending, _ = strconv.ParseUint(f[0], 16, 64)
 		case "NSpid":

@@ -16,24 +16,28 @@ import (
 
 	"github.com/moby/sys/capability"
 	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/privilege"
 )
 
 // Target is one process, told from a later one with the same pid by its
 // pidfd, and from another program by its memory descriptor.
 type Target struct {
 	PID        int
+	Parent     int
 	StartTicks uint64 // since boot
 	Comm       string
 	NSPID      []int // the pid from our namespace down to its own
 	UID        int
 
-	stack uint64 // where the program's stack begins: another one has it elsewhere
-	pidfd *os.File
-	dir   *os.File // /proc/PID: of this process even when its number is another's
-	stat  *os.File // open: they can be read without privileges from then on
-	statm *os.File
-	mem   *os.File // of the address space at Open: reads 0 bytes after an exec
-	live  int      // a thread whose /proc files work: the leader may be a zombie
+	tracer int    // a thread's id, 0: none
+	stack  uint64 // where the program's stack begins: another one has it elsewhere
+	pidfd  *os.File
+	dir    *os.File // /proc/PID: of this process even when its number is another's
+	stat   *os.File // open: they can be read without privileges from then on
+	statm  *os.File
+	mem    *os.File // of the address space at Open: reads 0 bytes after an exec; nil for a glimpse
+	live   int      // a thread whose /proc files work: the leader may be a zombie
 
 	spent atomic.Int64 // of readsMax
 }
@@ -41,7 +45,21 @@ type Target struct {
 // Open takes hold of pid. It refuses what cannot be attached to whatever
 // happens: zombies, kernel threads, stopped or traced processes.
 func Open(pid int) (*Target, error) {
-	if err := checkProc(); err != nil {
+	t, err := Glimpse(pid)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.enter(); err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// Glimpse takes hold of pid as far as listing it needs: its memory stays shut,
+// and it may be stopped or traced.
+func Glimpse(pid int) (*Target, error) {
+	if err := CheckProc(); err != nil {
 		return nil, fmt.Errorf("pid %d: %w", pid, err)
 	}
 	fd, err := unix.PidfdOpen(pid, 0)
@@ -100,7 +118,7 @@ func (t *Target) identify() error {
 	if err != nil {
 		return fmt.Errorf("pid %d: %w", t.PID, err)
 	}
-	t.StartTicks, t.Comm, t.stack = stat.StartTicks, stat.Comm, stat.StackStart
+	t.Parent, t.StartTicks, t.Comm, t.stack = stat.PPID, stat.StartTicks, stat.Comm, stat.StackStart
 	if stat.Flags&flagKernelThread != 0 {
 		return fmt.Errorf("pid %d (%s): %w", t.PID, t.Comm, ErrKernel)
 	}
@@ -114,28 +132,30 @@ func (t *Target) identify() error {
 	if len(status.NSPID) == 0 {
 		return fmt.Errorf("pid %d: no NSpid in its status: %w", t.PID, ErrMalformed)
 	}
-	t.UID = status.UID
+	t.UID, t.tracer = status.UID, status.TracerPID
 	if leader, err := t.ThreadStatus(t.PID); err != nil {
 		return err
 	} else if t.NSPID = leader.NSPID; len(t.NSPID) == 0 {
 		t.NSPID = []int{t.PID}
 	}
-	if status.TracerPID != 0 {
-		return t.Traced(status.TracerPID)
+	return nil
+}
+
+// enter opens the memory of a process that may be attached to.
+func (t *Target) enter() error {
+	if t.tracer != 0 {
+		return t.Traced(t.tracer)
 	}
 	if stat, err := t.ThreadStat(t.live); err == nil && (stat.State == 'T' || stat.State == 't') {
 		return fmt.Errorf("pid %d: %w", t.PID, ErrStopped)
 	}
 	// Opened once, used throughout: the descriptor stays with this address
 	// space, so that an exec is noticed (point 3 of injection.md's list).
-	t.mem, err = os.OpenFile(t.taskPath("mem"), os.O_RDWR, 0)
-	if err != nil {
+	var err error
+	if t.mem, err = os.OpenFile(t.taskPath("mem"), os.O_RDWR, 0); err != nil {
 		return t.explain("open the memory", err)
 	}
-	if err := t.Same(); err != nil {
-		return err
-	}
-	return nil
+	return t.Same()
 }
 
 // liveThread returns the leader, or a sibling if the leader has exited.
@@ -288,9 +308,7 @@ func (t *Target) explain(op string, err error) error {
 // Denied gathers what bears on the kernel's refusal err of op.
 func (t *Target) Denied(op string, err error) error {
 	e := &DeniedError{PID: t.PID, Op: op, Err: err, PtraceScope: PtraceScope(), UID: os.Geteuid(), Owner: t.UID}
-	if caps, cerr := capability.NewPid2(0); cerr == nil && caps.Load() == nil {
-		e.SysPtrace = caps.Get(capability.EFFECTIVE, capability.CAP_SYS_PTRACE)
-	}
+	e.SysPtrace = privilege.Effective(capability.CAP_SYS_PTRACE)
 	e.Undumpable = e.Owner != 0 && ownerOf(t.taskPath("stat")) == 0
 	if link, rerr := os.Readlink(t.taskPath("ns/user")); rerr == nil && link != "" {
 		e.UserNS = !t.sameNamespace("user")

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -222,6 +223,75 @@ func TestLock(t *testing.T) {
 		t.Fatalf("after the release: %v", err)
 	}
 	l.Release()
+}
+
+// TestUnlocked: who only looks whether the lock is free is in nobody's way.
+func TestUnlocked(t *testing.T) {
+	tg := open(t, victim.Start(t, "plain").PID)
+	looks := make(chan error)
+	for range 4 {
+		go func() {
+			var err error
+			for range 200 {
+				if err == nil {
+					err = tg.Unlocked()
+				}
+			}
+			looks <- err
+		}()
+	}
+	for range 4 {
+		if err := <-looks; err != nil {
+			t.Error(err)
+		}
+	}
+	l, err := tg.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Release()
+	var busy *target.BusyError
+	if err := tg.Unlocked(); !errors.As(err, &busy) || busy.Holder != os.Getpid() {
+		t.Errorf("while it is held: %v", err)
+	}
+}
+
+// TestGlimpse: a process that cannot be attached to can be listed, without its
+// memory.
+func TestGlimpse(t *testing.T) {
+	cmd := exec.Command(victim.Path(t, "plain"))
+	cmd.Env = []string{"RANK=1", "RANK=2", "LOCAL_RANK=" + strings.Repeat("9", 100)}
+	v := victim.Run(t, cmd)
+	if err := unix.Kill(v.PID, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	g, err := target.Glimpse(v.PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	if g.Parent != os.Getpid() || g.Tracer() != 0 || g.Comm != "plain" || !g.SharesPIDs() {
+		t.Errorf("%+v", g)
+	}
+	words, err := g.CommandLine()
+	if err != nil || words != victim.Path(t, "plain") {
+		t.Errorf("command line %q, %v", words, err)
+	}
+	env, err := g.Environ("RANK", "LOCAL_RANK")
+	if err != nil || len(env) != 1 || env["RANK"] != "2" { // os/exec keeps the last one
+		t.Errorf("environment %q, %v", env, err)
+	}
+	if d, err := g.Devices(); err != nil || d.KFD || len(d.Renders) != 0 {
+		t.Errorf("devices %+v, %v", d, err)
+	}
+	pids, err := target.All()
+	if err != nil || !slices.Contains(pids, v.PID) || !slices.IsSorted(pids) {
+		t.Errorf("all: %v", err)
+	}
+	v.Stop()
+	if _, err := target.Glimpse(v.PID); !errors.Is(err, target.ErrGone) {
+		t.Errorf("after its end: %v", err)
+	}
 }
 
 // TestMemfd looks at files of this very process.

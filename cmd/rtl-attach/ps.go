@@ -1,0 +1,151 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rtl-attach/rtl-attach/internal/plain"
+	"github.com/rtl-attach/rtl-attach/internal/session"
+)
+
+func newPS() *cobra.Command {
+	var asJSON, quiet bool
+	c := &cobra.Command{
+		Use:   "ps",
+		Short: "the ROCm processes here: rank, GPUs, ROCm version, container, whether an attach would work",
+		Args:  noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			l, err := session.List()
+			if err != nil {
+				return err
+			}
+			newUI(quiet, false).omissions(l)
+			if asJSON {
+				return plain.WriteJSON(os.Stdout, l)
+			}
+			return writeProcesses(os.Stdout, l.Processes)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "say nothing of processes that could not be looked into")
+	return c
+}
+
+// omissions says what a listing may lack.
+func (u *ui) omissions(l *session.Listing) {
+	if u.quiet {
+		return
+	}
+	if l.Denied > 0 {
+		u.say("rtl-attach: what may not be looked into is not listed: %d processes (doctor says which rights there are)", l.Denied)
+	}
+	if n := len(l.Silent); n > 0 {
+		u.say("rtl-attach: %d processes could not be looked into, or not in time; the first is pid %d", n, l.Silent[0])
+	}
+	if len(l.Processes) == 0 {
+		u.say("rtl-attach: no process here uses ROCm")
+	}
+}
+
+func writeProcesses(w io.Writer, processes []session.Process) error {
+	if len(processes) == 0 {
+		return nil
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "PID\tRANK\tGPU\tROCM\tCONTAINER\tPAYLOAD\tTRACED BY\tCOMMAND\tSTATE")
+	t := tree{table: table, shown: map[int]bool{}, byPID: map[int]session.Process{}}
+	for _, p := range processes {
+		t.byPID[p.PID] = p
+	}
+	for _, p := range processes {
+		if p.Parent == 0 {
+			t.write(p, 0)
+		}
+	}
+	for _, p := range processes { // pids that were used anew can make circles, without a root
+		t.write(p, 0)
+	}
+	return table.Flush()
+}
+
+// A tree writes workers below their parents.
+type tree struct {
+	table io.Writer
+	shown map[int]bool
+	byPID map[int]session.Process
+}
+
+func (t tree) write(p session.Process, depth int) {
+	if t.shown[p.PID] {
+		return
+	}
+	t.shown[p.PID] = true
+	cells := []string{
+		strconv.Itoa(p.PID), rank(p), numbers(p.GPUs), p.ROCm, p.Container, p.Payload, p.Tracer,
+		strings.Repeat("  ", depth) + command(p), state(p),
+	}
+	for i, c := range cells {
+		if c = cell(c); c == "" {
+			c = "-"
+		}
+		cells[i] = c
+	}
+	fmt.Fprintln(t.table, strings.Join(cells, "\t"))
+	for _, pid := range p.Workers {
+		t.write(t.byPID[pid], depth+1)
+	}
+}
+
+// cell makes text that a process may have chosen fit for a table.
+func cell(text string) string {
+	const widest = 120
+	runes := []rune(plain.Text(text))
+	if len(runes) > widest {
+		return string(runes[:widest]) + "…"
+	}
+	return string(runes)
+}
+
+func command(p session.Process) string {
+	const widest = 40
+	text := p.CommandLine
+	if text == "" {
+		text = p.Command
+	}
+	if runes := []rune(text); len(runes) > widest {
+		return string(runes[:widest]) + "…"
+	}
+	return text
+}
+
+// rank is the global one, or else the local one.
+func rank(p session.Process) string {
+	switch {
+	case p.Rank != nil:
+		return strconv.Itoa(*p.Rank)
+	case p.LocalRank != nil:
+		return "local " + strconv.Itoa(*p.LocalRank)
+	}
+	return ""
+}
+
+func numbers(list []int) string {
+	words := make([]string, len(list))
+	for i, n := range list {
+		words[i] = strconv.Itoa(n)
+	}
+	return strings.Join(words, ",")
+}
+
+func state(p session.Process) string {
+	if p.Why == "" {
+		return p.State
+	}
+	return p.State + ": " + p.Why
+}

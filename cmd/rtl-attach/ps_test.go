@@ -1,0 +1,66 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rtl-attach/rtl-attach/internal/session"
+)
+
+// TestWriteProcesses: each process has one line, workers below their parent,
+// and what a process has chosen moves no cursor and breaks no line.
+func TestWriteProcesses(t *testing.T) {
+	two := 2
+	var out strings.Builder
+	err := writeProcesses(&out, []session.Process{
+		{PID: 10, Workers: []int{12}, CommandLine: "server\x1b[2J\n" + strings.Repeat("x", 500), State: "ready"},
+		{PID: 11, Command: "other", Container: "docker\t1", State: "blocked", Why: "it is\nstopped"},
+		{PID: 12, Parent: 10, LocalRank: &two, GPUs: []int{0, 3}, Command: "worker", State: "ready"},
+		{PID: 20, Parent: 21, Workers: []int{21}, Command: "left", State: "ready"}, // a circle
+		{PID: 21, Parent: 20, Workers: []int{20}, Command: "right", State: "ready"},
+	})
+	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	if err != nil || len(lines) != 6 {
+		t.Fatalf("%v, %d lines:\n%s", err, len(lines), out.String())
+	}
+	for i, want := range []string{"PID ", "10 ", "12 ", "11 ", "20 ", "21 "} {
+		if !strings.HasPrefix(lines[i], want) {
+			t.Errorf("line %d does not begin with %q: %q", i, want, lines[i])
+		}
+	}
+	for i, want := range map[int]string{1: `server\x1b[2J\n`, 2: "local 2  0,3", 3: `it is\nstopped`} {
+		if !strings.Contains(lines[i], want) {
+			t.Errorf("line %d does not say %q: %q", i, want, lines[i])
+		}
+	}
+	if strings.ContainsAny(out.String(), "\x1b\t") {
+		t.Errorf("%q", out.String())
+	}
+}
+
+// TestWriteDiagnosis: a check that is not fine says what was looked at, why and what to do.
+func TestWriteDiagnosis(t *testing.T) {
+	var out strings.Builder
+	err := writeDiagnosis(&out, &session.Diagnosis{
+		PID: 7, Command: "a\x1bb", Verdict: session.Fails, ExitCode: 4, Cause: "it is static",
+		Checks: []session.Check{
+			{Part: "process", Name: "payload", Result: session.Fine, Found: "build 1", LookedAt: "the library"},
+			{Part: "process", Name: "program", Result: session.Fails, Cause: "it is static", Fix: "another build", LookedAt: "maps"},
+			{Part: "optional", Name: "filters", Result: session.Skipped},
+		},
+	})
+	const want = `pid 7 (a\x1bb)
+process
+  ✓ payload      build 1
+  ✗ program      fails
+      looked at  maps
+      cause      it is static
+      fix        another build
+optional
+    filters      skipped
+an attach would fail with exit code 4: it is static
+`
+	if err != nil || out.String() != want {
+		t.Errorf("%v:\n%s", err, out.String())
+	}
+}

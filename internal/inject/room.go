@@ -1,0 +1,19 @@
+package inject
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/target"
+)
+
+// room fails, as the target's call would, where its limits leave no room for
+// our mappings or for one more thread: nobody is stopped for nothing.
+func room(t *target.Target, p place) error {
+	switch {
+	case t.SpareMemory() < p.bytes():
+		return &BootError{Call: "mmap", Err: unix.ENOMEM}
+	case t.SpareThreads() == 0:
+		return &BootError{Call: "clone", Err: unix.EAGAIN}
+	}
+	return nil
+}

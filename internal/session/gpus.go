@@ -1,0 +1,88 @@
+package session
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rtl-attach/rtl-attach/internal/target"
+)
+
+const (
+	driverRoot  = "/sys/class/kfd/kfd"
+	firstRender = 128 // minor of the first render node
+)
+
+// gpusOf are the GPUs that the target uses, counted as the driver counts them.
+// Where the driver does not say, they are those whose render nodes it has open.
+func gpusOf(t *target.Target, devices target.Devices) []int {
+	if !target.InContainer() { // the driver names processes as the machine's first pid namespace does
+		if gpus := gpusInUse(os.DirFS(driverRoot), t.PID); len(gpus) > 0 {
+			return gpus
+		}
+	}
+	var gpus []int
+	for _, minor := range devices.Renders {
+		if minor >= firstRender {
+			gpus = append(gpus, minor-firstRender)
+		}
+	}
+	return gpus
+}
+
+// gpusInUse reads the driver's account of a process: the GPUs on which it has
+// queues, or else memory.
+func gpusInUse(driver fs.FS, pid int) []int {
+	index := gpuIndex(driver)
+	dir := fmt.Sprintf("proc/%d", pid)
+	var gpus []int
+	note := func(id string) {
+		if i, ok := index[id]; ok {
+			gpus = append(gpus, i)
+		}
+	}
+	queues, _ := fs.Glob(driver, dir+"/queues/*/gpuid")
+	for _, q := range queues {
+		note(word(driver, q))
+	}
+	if len(gpus) == 0 {
+		held, _ := fs.Glob(driver, dir+"/vram_*")
+		for _, f := range held {
+			if n := word(driver, f); n != "" && n != "0" {
+				note(strings.TrimPrefix(path.Base(f), "vram_"))
+			}
+		}
+	}
+	slices.Sort(gpus)
+	return slices.Compact(gpus)
+}
+
+// gpuIndex numbers the nodes that are GPUs, by their ids.
+func gpuIndex(driver fs.FS) map[string]int {
+	files, _ := fs.Glob(driver, "topology/nodes/*/gpu_id")
+	node := func(f string) int {
+		n, _ := strconv.Atoi(path.Base(path.Dir(f)))
+		return n
+	}
+	slices.SortFunc(files, func(a, b string) int { return node(a) - node(b) })
+	index := map[string]int{}
+	for _, f := range files {
+		if id := word(driver, f); id != "" && id != "0" {
+			index[id] = len(index)
+		}
+	}
+	return index
+}
+
+// word is what a file of the driver's says.
+func word(driver fs.FS, name string) string {
+	b, err := fs.ReadFile(driver, name)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}

@@ -1,0 +1,202 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/moby/sys/capability"
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/privilege"
+	"github.com/rtl-attach/rtl-attach/internal/target"
+)
+
+// machineChecks are about the machine and this tool on it. The steps of an
+// attach that need no process come before them.
+var machineChecks = []struct {
+	part, name, lookedAt string
+	look                 func() Check
+}{
+	{ofMachine, "kernel", "uname, pidfd_open, openat2", kernelCheck},
+	{ofMachine, "proc", "/proc/self: is it this pid namespace's?", procCheck},
+	{ofMachine, "user", "this tool's user and effective capabilities", userCheck},
+	{ofMachine, "yama", "kernel.yama.ptrace_scope", yamaCheck},
+	{ofMachine, "ptrace", "a ptrace call that can do nothing, this tool's seccomp mode", ptraceCheck},
+	{ofMachine, "memfd", "memfd_create, vm.memfd_noexec", memfdCheck},
+	{ofMachine, "security", "SELinux, AppArmor, lockdown", securityCheck},
+	{ofMachine, "driver", "/dev/kfd", driverCheck},
+	{ofMachine, "container", "this tool's pid namespace", containerCheck},
+	{ofOptional, "short stops", "CAP_SYS_NICE", niceCheck},
+	{ofOptional, "map_files", "CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN", mapFilesCheck},
+	{ofOptional, "filters", "CAP_SYS_ADMIN, this tool's seccomp mode", filtersCheck},
+	{ofOptional, "stamps", "the kernel's clock source", stampsCheck},
+	{ofOptional, "pause meter", "BTF, bounding set, kernel.unprivileged_bpf_disabled, lockdown", bpfCheck},
+}
+
+// machine adds what is so for every process. In a diagnosis of one process it
+// stands in nobody's way any more: that one was looked at itself.
+func (d *Diagnosis) machine(o Options) {
+	if d.PID == 0 {
+		d.common(o)
+	}
+	for _, m := range machineChecks {
+		c := m.look().as(m.part, m.name, m.lookedAt)
+		if d.PID != 0 && c.Result == Fails {
+			c.Result, c.ExitCode = Less, OK
+		}
+		d.Checks = append(d.Checks, c)
+	}
+}
+
+// common are the steps of an attach that need no process.
+func (d *Diagnosis) common(o Options) {
+	a := &approach{o: o}
+	for _, s := range steps {
+		if s.about != ofMachine {
+			continue
+		}
+		c := fine("")
+		if err := s.do(a); err != nil {
+			c = refusal(0, err)
+		} else {
+			c.Found = s.found(a)
+		}
+		d.Checks = append(d.Checks, c.as(ofMachine, s.name, s.lookedAt))
+	}
+}
+
+func kernelCheck() Check {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return fails(Failed, "uname: "+err.Error(), "")
+	}
+	found := fmt.Sprintf("Linux %s, %s", unix.ByteSliceToString(name.Release[:]), unix.ByteSliceToString(name.Machine[:]))
+	fd, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return fails(Failed, found+": pidfd_open: "+err.Error(), "a kernel from 5.6 on is needed, and no seccomp filter against its calls")
+	}
+	_ = unix.Close(fd)
+	fd, err = unix.Openat2(unix.AT_FDCWD, "/", &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC})
+	if err != nil {
+		return fails(Failed, found+": openat2: "+err.Error(), "a kernel from 5.6 on is needed, and no seccomp filter against its calls")
+	}
+	_ = unix.Close(fd)
+	return fine(found)
+}
+
+func procCheck() Check {
+	if err := target.CheckProc(); err != nil {
+		return refusal(0, err)
+	}
+	return fine("this namespace's")
+}
+
+func containerCheck() Check {
+	if target.InContainer() {
+		return less("another pid namespace than the machine's first", "processes outside are not seen, and pids are those in here", "run this on the host to see all")
+	}
+	return fine("the machine's first pid namespace")
+}
+
+const sudoFix = "run this with sudo (nothing to restart)"
+
+func userCheck() Check {
+	found := fmt.Sprintf("uid %d", os.Geteuid())
+	if !privilege.Effective(capability.CAP_SYS_PTRACE) {
+		return less(found+", no CAP_SYS_PTRACE", "only dumpable processes of this user can be attached to", sudoFix)
+	}
+	return fine(found + ", CAP_SYS_PTRACE")
+}
+
+func yamaCheck() Check {
+	scope := target.PtraceScope()
+	denied := &target.DeniedError{PtraceScope: scope, SysPtrace: privilege.Effective(capability.CAP_SYS_PTRACE), UID: os.Geteuid(), Owner: os.Geteuid()}
+	switch {
+	case scope < 0:
+		return fine("not in this kernel")
+	case scope == noTracing, scope > 0 && !denied.SysPtrace:
+		return fails(NotPermitted, denialCause(denied), denialFix(denied))
+	}
+	return fine(fmt.Sprint(scope))
+}
+
+const noPtraceFix = "allow ptrace in the seccomp profile of this tool's container, or run this on the host"
+
+func ptraceCheck() Check {
+	if err := mayTrace(); err != nil {
+		return fails(NotPermitted, "a seccomp filter of this tool's own refuses ptrace: "+err.Error(), noPtraceFix)
+	}
+	return fine("permitted")
+}
+
+// mayTrace asks for the interruption of no process at all. The kernel itself
+// answers that there is none; anything else is a filter's answer.
+func mayTrace() error {
+	_, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_INTERRUPT, 0, 0, 0, 0, 0)
+	if errno == unix.ESRCH {
+		return nil
+	}
+	return errno
+}
+
+func memfdCheck() Check {
+	fd, err := unix.MemfdCreate("rtl-attach", unix.MFD_CLOEXEC)
+	if err != nil {
+		return fails(Failed, "memfd_create: "+err.Error(), "a kernel with memfds is needed, and no seccomp filter against them")
+	}
+	_ = unix.Close(fd)
+	scope := readLine("/proc/sys/vm/memfd_noexec")
+	if scope == "2" {
+		return fine("vm.memfd_noexec = 2: the payload is loaded from a memfd all the same, or from a file of the target's folders")
+	}
+	return fine("there")
+}
+
+func securityCheck() Check {
+	var found []string
+	for _, f := range []struct{ name, path string }{
+		{"SELinux enforcing", "/sys/fs/selinux/enforce"},
+		{"deny_ptrace", "/sys/fs/selinux/booleans/deny_ptrace"},
+		{"AppArmor", "/proc/self/attr/apparmor/current"},
+		{"lockdown", "/sys/kernel/security/lockdown"},
+	} {
+		if line := readLine(f.path); line != "" {
+			found = append(found, f.name+": "+line)
+		}
+	}
+	all := strings.Join(found, "; ")
+	switch {
+	case len(found) == 0:
+		return fine("none of them")
+	case readLine("/sys/fs/selinux/enforce") == "1" && strings.HasPrefix(readLine("/sys/fs/selinux/booleans/deny_ptrace"), "1"):
+		return less(all, "SELinux may refuse ptrace", "setsebool deny_ptrace 0, while recording")
+	case strings.HasSuffix(readLine("/proc/self/attr/apparmor/current"), "(enforce)"):
+		return less(all, "this tool runs under an AppArmor profile: it may trace what that allows", "run this on the host, or with apparmor=unconfined")
+	}
+	return fine(all)
+}
+
+// driverCheck looks at the node, and does not open it: that is what a GPU
+// process does.
+func driverCheck() Check {
+	_, err := os.Lstat("/dev/kfd")
+	switch {
+	case err == nil:
+		return fine("there")
+	case errors.Is(err, os.ErrNotExist):
+		return less("no /dev/kfd", "the AMD GPU driver is not loaded, or its device is not passed into this container", "GPU processes elsewhere (in other containers) can be attached to all the same")
+	}
+	return less("", err.Error(), "")
+}
+
+// readLine is the first line of a file of the kernel's, "" if it cannot be read.
+func readLine(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(string(b), "\n")
+	return strings.Trim(line, "\x00 ")
+}

@@ -1,0 +1,62 @@
+package session
+
+import (
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/moby/sys/capability"
+
+	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/internal/privilege"
+)
+
+// Optional parts: what an attach does better with, and does without.
+
+func niceCheck() Check {
+	if !privilege.Effective(capability.CAP_SYS_NICE) {
+		return off("no CAP_SYS_NICE", "stops are made at normal priority: other processes may come in between, and lengthen them", sudoFix)
+	}
+	return fine("stops are made at real-time priority")
+}
+
+func mapFilesCheck() Check {
+	if !privilege.Effective(capability.CAP_CHECKPOINT_RESTORE) && !privilege.Effective(capability.CAP_SYS_ADMIN) {
+		return off("neither", "a payload's shared memory is opened through the target's descriptors: without those, a resident payload cannot be used", sudoFix)
+	}
+	return fine("shared memory is opened through its mapping")
+}
+
+func filtersCheck() Check {
+	if !inject.MayReadFilters() {
+		return off("no", "seccomp filters cannot be read: processes that have some are refused",
+			"run this as root on the host: it takes CAP_SYS_ADMIN, and no filter on the tool itself")
+	}
+	return fine("seccomp filters can be read")
+}
+
+func stampsCheck() Check {
+	source := readLine("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+	if !tscIsClock() {
+		return off(source, "the processors' time-stamp counters do not agree: launches are stamped by a system call each, which takes longer", "none, short of another machine")
+	}
+	return fine(source + ": launches are stamped without a system call")
+}
+
+// bpfCheck is about the meter of `make bench-pause`. This tool itself has given
+// up the right to BPF at its start: the bounding set says what its user has.
+func bpfCheck() Check {
+	granted := os.Geteuid() == 0 && (privilege.Bounding(capability.CAP_SYS_ADMIN) ||
+		privilege.Bounding(capability.CAP_BPF) && privilege.Bounding(capability.CAP_PERFMON))
+	_, btf := os.Stat("/sys/kernel/btf/vmlinux")
+	const without = "pauses are known as the tool itself measured them, not by the kernel's scheduling events"
+	switch {
+	case readLine("/proc/sys/kernel/unprivileged_bpf_disabled") == "" && btf != nil:
+		return off("no BPF in this kernel", without, "none needed for recording")
+	case strings.Contains(readLine("/sys/kernel/security/lockdown"), "[confidentiality]"):
+		return off("lockdown: confidentiality", without, "none needed for recording")
+	case !granted:
+		return off("uid "+strconv.Itoa(os.Geteuid())+" without CAP_BPF and CAP_PERFMON", without, "root on the host has them")
+	}
+	return fine("BPF can be used")
+}

@@ -1,0 +1,274 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/internal/target"
+)
+
+// A Process is one that uses ROCm, or could. Its JSON form is stable. Texts hold
+// what the process has chosen.
+type Process struct {
+	PID         int    `json:"pid"`
+	Parent      int    `json:"parent,omitempty"` // the nearest ancestor that is listed
+	Workers     []int  `json:"workers,omitempty"`
+	UID         int    `json:"uid"`
+	Command     string `json:"command"`
+	CommandLine string `json:"command_line,omitempty"`
+	ROCm        string `json:"rocm,omitempty"`    // "6.4.3", or "runtime 1.5.0"
+	Runtime     string `json:"runtime,omitempty"` // its file
+	Container   string `json:"container,omitempty"`
+	Rank        *int   `json:"rank,omitempty"`
+	LocalRank   *int   `json:"local_rank,omitempty"`
+	GPUs        []int  `json:"gpus,omitempty"` // in use, where the driver says so; else those that it has open
+	DriverOpen  bool   `json:"driver_open"`    // /dev/kfd
+	Payload     string `json:"payload,omitempty"`
+	Recorder    uint32 `json:"recorder_pid,omitempty"`
+	Tracer      string `json:"traced_by,omitempty"` // "strace (pid 12)"
+
+	State    string   `json:"state"` // ready, attached, unclear, blocked
+	Why      string   `json:"why,omitempty"`
+	Fix      string   `json:"fix,omitempty"`
+	ExitCode ExitCode `json:"exit_code"` // that an attach would end with
+}
+
+// A Listing is what List has found. Its JSON form is stable.
+type Listing struct {
+	Processes []Process `json:"processes"`
+	Denied    int       `json:"denied"`           // processes that we may not look into
+	Silent    []int     `json:"silent,omitempty"` // that could not be looked into, or not in time
+	Complete  bool      `json:"complete"`         // neither of both
+	parents   map[int]int
+}
+
+// States of a process.
+const (
+	stateReady    = "ready"
+	stateAttached = "attached"
+	stateUnclear  = "unclear"
+	stateBlocked  = "blocked"
+)
+
+// Processes may hold up who looks at them: one for so long, all together for so long.
+const (
+	glanceLimit = 5 * time.Second
+	listLimit   = 30 * time.Second
+)
+
+// List finds the processes that have the ROCm runtime mapped or its driver open.
+// One that ends meanwhile was never there.
+func List() (*Listing, error) {
+	if err := target.CheckProc(); err != nil {
+		f := explain("look into", 0, err, untouched)
+		f.What = "cannot list processes: " + firstLine(err)
+		return nil, f
+	}
+	pids, err := target.All()
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	l := &Listing{Processes: []Process{}, parents: map[int]int{}}
+	deadline := time.Now().Add(listLimit)
+	for _, pid := range pids {
+		l.add(pid, min(glanceLimit, time.Until(deadline)))
+	}
+	l.relate()
+	l.Complete = l.Denied == 0 && len(l.Silent) == 0
+	return l, nil
+}
+
+// A glance is what a look at one process came to.
+type glance struct {
+	process *Process // nil: no ROCm process
+	parent  int
+	err     error
+}
+
+// add looks at a process for as long as limit.
+func (l *Listing) add(pid int, limit time.Duration) {
+	if limit <= 0 {
+		l.Silent = append(l.Silent, pid)
+		return
+	}
+	done := make(chan glance, 1)
+	go func() { done <- glanceAt(pid) }()
+	select {
+	case g := <-done:
+		if g.parent != 0 {
+			l.parents[pid] = g.parent
+		}
+		switch {
+		case g.process != nil:
+			l.Processes = append(l.Processes, *g.process)
+		case errors.Is(g.err, target.ErrDenied):
+			l.Denied++
+		case g.err != nil && !passed(g.err):
+			l.Silent = append(l.Silent, pid)
+		}
+	case <-time.After(limit):
+		l.Silent = append(l.Silent, pid)
+	}
+}
+
+// passed: there is no process to be listed, or not any more.
+func passed(err error) bool {
+	for _, end := range []error{target.ErrGone, target.ErrZombie, target.ErrKernel, target.ErrExec} {
+		if errors.Is(err, end) {
+			return true
+		}
+	}
+	return false
+}
+
+func glanceAt(pid int) glance {
+	t, err := target.Glimpse(pid)
+	if err != nil {
+		return glance{err: err}
+	}
+	defer t.Close()
+	g := glance{parent: t.Parent}
+	maps, err := t.Maps()
+	if err != nil {
+		g.err = err
+		return g
+	}
+	devices, err := t.Devices()
+	if err != nil {
+		g.err = err
+		return g
+	}
+	runtimes := target.Runtimes(maps)
+	if len(runtimes) == 0 && !devices.KFD {
+		return g
+	}
+	g.process = describe(t, runtimes, devices)
+	if !t.Alive() { // what was seen may be another's, who has its number now
+		g.process = nil
+	}
+	return g
+}
+
+func describe(t *target.Target, runtimes []string, devices target.Devices) *Process {
+	p := &Process{PID: t.PID, UID: t.UID, Command: t.Comm, DriverOpen: devices.KFD, GPUs: gpusOf(t, devices)}
+	if len(runtimes) > 0 {
+		p.Runtime, p.ROCm = runtimes[0], rocmVersion(runtimes[0])
+	}
+	p.CommandLine, _ = t.CommandLine()
+	if groups, err := t.ControlGroups(); err == nil {
+		p.Container = containerOf(groups)
+	}
+	if p.Container == "" && !t.SharesPIDs() {
+		p.Container = "another pid namespace"
+	}
+	p.Rank, p.LocalRank = ranksOf(t)
+	if tracer := t.Tracer(); tracer != 0 {
+		p.Tracer = tracerName(t.Traced(tracer))
+	}
+	p.judge(t)
+	return p
+}
+
+func tracerName(err error) string {
+	var traced *target.TracedError
+	switch {
+	case !errors.As(err, &traced):
+		return ""
+	case traced.Tracer == 0:
+		return "a process outside"
+	}
+	return fmt.Sprintf("%s (pid %d)", traced.Name, traced.Tracer)
+}
+
+// judge says whether an attach would work, as doctor does.
+func (p *Process) judge(t *target.Target) {
+	attached := p.payload(t)
+	d := &Diagnosis{PID: p.PID}
+	e := &examination{approach: approach{o: Options{PID: p.PID}}, d: d, steps: processSteps()}
+	defer e.close()
+	e.run()
+	d.judge(ofProcess)
+	p.ExitCode = d.ExitCode
+	switch {
+	case attached:
+		p.State = stateAttached
+		return
+	case d.Verdict == Fails:
+		p.State = stateBlocked
+	case d.Verdict == Unclear:
+		p.State = stateUnclear
+	default:
+		p.State = stateReady
+	}
+	p.Why, p.Fix = d.Cause, d.Fix
+}
+
+// payload looks for one of ours, and says whether a session is on.
+func (p *Process) payload(t *target.Target) bool {
+	c, err := openResident(t)
+	if err != nil {
+		if !errors.Is(err, errNotResident) {
+			p.Payload = bare(err)
+		}
+		return false
+	}
+	defer c.Close()
+	s := c.Snapshot()
+	p.Payload = stateText(s.State)
+	if holder, held := c.Holder(); held && holderAlive(holder) {
+		p.Recorder = holder.PID
+	}
+	return s.State == ring.StateActive || s.State == ring.StateArming || s.State == ring.StateDraining
+}
+
+// processSteps are the steps of an attach that are about the process.
+func processSteps() []step {
+	return slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return s.about == ofMachine })
+}
+
+// relate finds each process's nearest ancestor that is listed, too.
+func (l *Listing) relate() {
+	at := map[int]int{}
+	for i, p := range l.Processes {
+		at[p.PID] = i
+	}
+	for i := range l.Processes {
+		p := &l.Processes[i]
+		up := l.parents[p.PID]
+		for range len(l.parents) { // pids may be used anew while we look: no end otherwise
+			if j, listed := at[up]; listed && up != p.PID {
+				p.Parent = up
+				l.Processes[j].Workers = append(l.Processes[j].Workers, p.PID)
+				break
+			}
+			if up = l.parents[up]; up == 0 {
+				break
+			}
+		}
+	}
+}
+
+// rocmVersion reads the version off the name of the runtime's file. AMD's builds
+// have ROCm's own in it (libhsa-runtime64.so.1.15.60403), or are in a folder
+// that has it; others say only which runtime it is.
+func rocmVersion(file string) string {
+	var major, minor, patch, one, api int
+	_, suffix, _ := strings.Cut(path.Base(file), ".so.")
+	if n, _ := fmt.Sscanf(suffix, "%d.%d.%1d%2d%2d", &one, &api, &major, &minor, &patch); n == 5 {
+		return fmt.Sprintf("%d.%d.%d", major, minor, patch)
+	}
+	for dir := range strings.SplitSeq(file, "/") {
+		if n, _ := fmt.Sscanf(dir, "rocm-%d.%d.%d", &major, &minor, &patch); n == 3 {
+			return fmt.Sprintf("%d.%d.%d", major, minor, patch)
+		}
+	}
+	if suffix != "" && len(suffix) < 32 {
+		return "runtime " + suffix
+	}
+	return "unknown"
+}

@@ -1,0 +1,111 @@
+package session
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+func TestROCmVersion(t *testing.T) {
+	for file, want := range map[string]string{
+		"/opt/rocm-6.4.3/lib/libhsa-runtime64.so.1.15.60403":    "6.4.3",
+		"/opt/rocm/lib/libhsa-runtime64.so.1.18.70002":          "7.0.2",
+		"/opt/rocm-5.2.0/hsa/lib/libhsa-runtime64.so.1":         "5.2.0",
+		"/usr/lib/x86_64-linux-gnu/libhsa-runtime64.so.1.5.0":   "runtime 1.5.0",
+		"/venv/torch/lib/libhsa-runtime64.so":                   "unknown",
+		"/venv/rocm-x/libhsa-runtime64.so":                      "unknown",
+		"/x/libhsa-runtime64.so." + strings.Repeat("9", 4000):   "unknown",
+		"libhsa-runtime64.so.1.\x1b[31m":                        "runtime 1.\x1b[31m",
+		"/a/rocm-6.1.2/b/libhsa-runtime64.so.1.13.0.1.5\n/evil": "6.1.2",
+	} {
+		if got := rocmVersion(file); got != want {
+			t.Errorf("%q: %q, want %q", file, got, want)
+		}
+	}
+}
+
+func TestContainerOf(t *testing.T) {
+	id := strings.Repeat("0123456789abcdef", 4)
+	for groups, want := range map[string]string{
+		"0::/\n":                  "",
+		"0::/docker/" + id + "\n": "0123456789ab",
+		"0::/system.slice/docker-" + id + ".scope\n":                                 "docker 0123456789ab",
+		"0::/kubepods.slice/kubepods-pod1_2.slice/cri-containerd-" + id + ".scope\n": "cri-containerd 0123456789ab",
+		"12:pids:/kubepods/burstable/pod1/" + id + "\n":                              "0123456789ab",
+		"0::/user.slice/user-0.slice/libpod-" + id + ".scope/container\n":            "libpod 0123456789ab",
+		"0::/lxc.payload.web/system.slice\n":                                         "web",
+		"0::/machine.slice/machine-db.scope\n":                                       "db.scope",
+		"0::/system.slice/serve.service\n":                                           "",
+		"0::/" + strings.Repeat("f", 65) + "\n":                                      "",
+		"0::/lxc.payload." + strings.Repeat("x", 5000) + "\n":                        strings.Repeat("x", 64),
+		"0::/" + strings.Repeat("a", 500) + "-" + id + ".scope\n":                    "",
+	} {
+		if got := containerOf(groups); got != want {
+			t.Errorf("%.80q: %q, want %q", groups, got, want)
+		}
+	}
+}
+
+func TestRankIn(t *testing.T) {
+	for _, c := range []struct {
+		found map[string]string
+		want  int // -1: none
+	}{
+		{map[string]string{"RANK": "7", "SLURM_PROCID": "1"}, 7},
+		{map[string]string{"SLURM_PROCID": "1"}, 1},
+		{map[string]string{"RANK": "x", "PMI_RANK": "2"}, 2},
+		{map[string]string{"RANK": "-1"}, -1},
+		{map[string]string{"RANK": "99999999999"}, -1},
+		{nil, -1},
+	} {
+		got := -1
+		if n := rankIn(c.found, rankNames); n != nil {
+			got = *n
+		}
+		if got != c.want {
+			t.Errorf("%v: %d, want %d", c.found, got, c.want)
+		}
+	}
+}
+
+// driver is what the kernel shows of two GPUs behind two processors.
+func driver(files map[string]string) fstest.MapFS {
+	m := fstest.MapFS{}
+	for name, text := range map[string]string{"0": "0\n", "1": "0\n", "2": "4711\n", "10": "815\n"} {
+		m["topology/nodes/"+name+"/gpu_id"] = &fstest.MapFile{Data: []byte(text)}
+	}
+	for name, text := range files {
+		m[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return m
+}
+
+func TestGPUsInUse(t *testing.T) {
+	for _, c := range []struct {
+		files map[string]string
+		want  []int
+	}{
+		{nil, nil},
+		{map[string]string{"proc/5/queues/0/gpuid": "815\n", "proc/5/queues/1/gpuid": "815\n", "proc/5/vram_4711": "1\n"}, []int{1}},
+		{map[string]string{"proc/5/vram_4711": "4096\n", "proc/5/vram_815": "0\n"}, []int{0}},
+		{map[string]string{"proc/6/queues/0/gpuid": "815\n"}, nil},
+		{map[string]string{"proc/5/queues/0/gpuid": "99\n"}, nil},
+	} {
+		if got := gpusInUse(driver(c.files), 5); !slices.Equal(got, c.want) {
+			t.Errorf("%v: %v, want %v", c.files, got, c.want)
+		}
+	}
+}
+
+// TestRelate: pids that are used anew while we look can make circles.
+func TestRelate(t *testing.T) {
+	l := &Listing{
+		Processes: []Process{{PID: 10}, {PID: 12}, {PID: 20}, {PID: 21}},
+		parents:   map[int]int{10: 1, 11: 10, 12: 11, 20: 21, 21: 20, 30: 31, 31: 30},
+	}
+	l.relate()
+	if p := l.Processes; p[0].Parent != 0 || p[1].Parent != 10 || !slices.Equal(p[0].Workers, []int{12}) {
+		t.Errorf("%+v", p)
+	}
+}
