@@ -162,7 +162,7 @@ func (c *chrome) coverage() error {
 		}
 	}
 	err := c.trace.eachSpan(c.ctx, func(q *queue, one span) error {
-		pid, tid, err := c.row(q.agent.session, "coverage", q.id, 0, fmt.Sprintf("GPU %d %s: coverage", q.agent.gpu, queueName(q)))
+		pid, tid, err := c.row(q.agent.session, "coverage", q.id, 0, q.rowName+": coverage")
 		if err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func (c *chrome) coverage() error {
 		return err
 	}
 	err = c.trace.eachUntimed(c.ctx, func(u untimed) error {
-		pid, tid, err := c.row(u.queue.agent.session, "coverage", u.queue.id, 0, "coverage")
+		pid, tid, err := c.row(u.queue.agent.session, "coverage", u.queue.id, 0, u.queue.rowName+": coverage")
 		if err != nil {
 			return err
 		}
@@ -222,8 +222,7 @@ func (c *chrome) kernels() error {
 }
 
 func (c *chrome) kernel(d *dispatch, lane int) error {
-	agent := d.queue.agent
-	pid, tid, err := c.row(agent.session, "queue", d.queue.id, lane, fmt.Sprintf("GPU %d %s", agent.gpu, queueName(d.queue)))
+	pid, tid, err := c.row(d.queue.agent.session, "queue", d.queue.id, lane, d.queue.rowName)
 	if err != nil {
 		return err
 	}

@@ -133,17 +133,17 @@ func (t *tracks) ofGPU(a *agent) (uint64, error) {
 // ofQueue is one lane of a queue. Lanes have one name: readers show them as one.
 func (t *tracks) ofQueue(q *queue, lane int) (uint64, error) {
 	return t.child(trackKey{"queue", q.id, lane}, func() (uint64, error) { return t.ofGPU(q.agent) },
-		queueName(q), "kernels; those that overlap are drawn below each other", 1)
+		q.name, "kernels; those that overlap are drawn below each other", 1)
 }
 
 func (t *tracks) ofCoverage(q *queue) (uint64, error) {
 	return t.child(trackKey{"coverage", q.id, 0}, func() (uint64, error) { return t.ofGPU(q.agent) },
-		queueName(q)+": coverage", "when this queue was recorded; elsewhere nothing is known of it", 0)
+		q.name+": coverage", "when this queue was recorded; elsewhere nothing is known of it", 0)
 }
 
 func (t *tracks) ofDepth(q *queue) (uint64, error) {
 	return t.counter(trackKey{"depth", q.id, 0}, func() (uint64, error) { return t.ofGPU(q.agent) },
-		queueName(q)+": depth", "timed dispatches submitted and not ended; where the queue was not recorded, 0 says nothing")
+		q.name+": depth", "timed dispatches submitted and not ended; where the queue was not recorded, 0 says nothing")
 }
 
 func (t *tracks) ofBusy(gpu int64) (uint64, error) {
@@ -162,11 +162,4 @@ func (t *tracks) counter(key trackKey, parent func() (uint64, error), name, desc
 		unit := message(nil).number(counterUnit, unitCount)
 		return m.text(trackName, name).text(trackDescription, description).message(trackCounter, unit).number(trackMerge, mergeNever), err
 	})
-}
-
-func queueName(q *queue) string {
-	if q.hsaID < 0 {
-		return fmt.Sprintf("queue %d", q.id)
-	}
-	return fmt.Sprintf("queue %d (hwq %#x)", q.id, q.hsaID)
 }

@@ -28,7 +28,8 @@ INSERT INTO made.rocpd_metadata SELECT id, tag, value FROM main.rocpd_metadata;
 -- leave out what refers to nothing.
 INSERT INTO made.rocpd_op
 SELECT id, gpuId, queueId, sequenceId, completionSignal, start, end, description_id, opType_id, roctxId, correlation_id
-FROM rocpd_op WHERE start BETWEEN 0 AND 2305843009213693951 AND end BETWEEN start AND 2305843009213693951;
+FROM rocpd_op WHERE start BETWEEN 0 AND 2305843009213693951 AND end BETWEEN start AND 2305843009213693951
+	AND description_id IN (SELECT id FROM main.rocpd_string);
 
 INSERT INTO made.rocpd_api
 SELECT a.id, pid, tid,

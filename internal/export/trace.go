@@ -64,7 +64,17 @@ type agent struct {
 type queue struct {
 	id    int64
 	agent *agent
-	hsaID int64 // -1: not known
+	name  string // for people: the file's number, and the runtime's
+
+	rowName string // with the GPU in front
+}
+
+// queueName says the file's number of a queue, and the runtime's unless that is -1, not known.
+func queueName(id, hsaID int64) string {
+	if hsaID < 0 {
+		return fmt.Sprintf("queue %d", id)
+	}
+	return fmt.Sprintf("queue %d (hwq %#x)", id, hsaID)
 }
 
 type thread struct {
@@ -188,9 +198,11 @@ func (tr *trace) readAgents(ctx context.Context) error {
 func (tr *trace) readQueues(ctx context.Context) error {
 	return tr.define(ctx, func(r *sql.Rows) error {
 		var q queue
-		var of int64
-		err := r.Scan(&q.id, &of, &q.hsaID)
+		var of, hsaID int64
+		err := r.Scan(&q.id, &of, &hsaID)
+		q.name = queueName(q.id, hsaID)
 		if q.agent = tr.agents[of]; q.agent != nil {
+			q.rowName = fmt.Sprintf("GPU %d %s", q.agent.gpu, q.name)
 			tr.queues[q.id] = &q
 		}
 		return err
