@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 	"strings"
+
+	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 // Coverage is what was seen in one session. What is missing is not idle time.
@@ -16,12 +18,15 @@ type Coverage struct {
 	Timed      int64 `json:"timed"`
 	Lost       int64 `json:"records_lost"`
 	OpenEnded  int64 `json:"queues_open_ended"` // whose end was not seen
-	RawBefore  int64 `json:"raw_before"`        // after the attach, before the queue was recorded
+	RawClaims  int64 `json:"raw_claims"`        // after the attach, on queues that were not recorded yet, or never
+	Foreign    int64 `json:"queues_foreign"`    // of another tool, or without hardware
+	Unrecorded int64 `json:"queues_unrecorded"` // seen, and never recorded
 }
 
 // Complete says that every dispatch of the session's queues is there.
 func (c Coverage) Complete() bool {
-	return c.Settled && c.Timed == c.Dispatches && c.Lost == 0 && c.OpenEnded == 0 && c.RawBefore == 0
+	return c.Settled && c.Timed == c.Dispatches && c.Lost == 0 && c.OpenEnded == 0 &&
+		c.RawClaims == 0 && c.Foreign == 0 && c.Unrecorded == 0
 }
 
 // String says it in words, for people.
@@ -36,7 +41,9 @@ func (c Coverage) String() string {
 	}{
 		{c.Lost, "records lost"},
 		{c.OpenEnded, "queues whose end was not seen"},
-		{c.RawBefore, "dispatches before their queue was recorded"},
+		{c.RawClaims, "claims on queues that were not recorded yet, or never"},
+		{c.Foreign, "queues of another tool or without hardware"},
+		{c.Unrecorded, "queues seen and never recorded"},
 	} {
 		if gap.n != 0 {
 			text = append(text, fmt.Sprintf("%d %s", gap.n, gap.text))
@@ -59,20 +66,50 @@ func (tr *trace) readCoverage(ctx context.Context) error {
 	for _, s := range tr.sessions {
 		s.coverage = Coverage{Session: s.id, PID: s.pid, Settled: s.endedNS > 0}
 	}
-	err := tr.each(ctx, func(r *sql.Rows) error {
+	for _, read := range []func(context.Context) error{tr.readAccounts, tr.readCounters, tr.readLosses} {
+		if err := read(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readAccounts takes what was settled for each queue. Unrecorded becomes the
+// negative number of the recorded ones; readCounters adds those that were seen.
+func (tr *trace) readAccounts(ctx context.Context) error {
+	return tr.each(ctx, func(r *sql.Rows) error {
 		var of int64
 		var c Coverage
-		err := r.Scan(&of, &c.Dispatches, &c.Timed, &c.OpenEnded, &c.RawBefore)
+		err := r.Scan(&of, &c.Dispatches, &c.Timed, &c.OpenEnded, &c.RawClaims, &c.Unrecorded)
 		if s := tr.byID[of]; s != nil {
 			c.Session, c.PID, c.Settled = s.id, s.pid, s.coverage.Settled
 			s.coverage = c
 		}
 		return err
 	}, `SELECT q.session_id, CAST(total(dispatches) AS INTEGER), CAST(total(timed) AS INTEGER), CAST(total(windows_open) AS INTEGER),
-		CAST(total(raw_before) AS INTEGER) FROM rtl_coverage c JOIN rtl_queue q ON q.id = c.queue_id GROUP BY q.session_id`)
-	if err != nil {
+		CAST(total(raw_before) AS INTEGER), -count(*) FILTER (WHERE windows > 0) FROM rtl_coverage c JOIN rtl_queue q ON q.id = c.queue_id GROUP BY q.session_id`)
+}
+
+// readCounters adds what the payload counted and no queue's account holds.
+func (tr *trace) readCounters(ctx context.Context) error {
+	err := tr.each(ctx, func(r *sql.Rows) error {
+		var of, seen, claims, foreign int64
+		err := r.Scan(&of, &seen, &claims, &foreign)
+		if s := tr.byID[of]; s != nil {
+			c := &s.coverage
+			c.Unrecorded, c.RawClaims, c.Foreign = c.Unrecorded+seen, max(c.RawClaims, claims), foreign
+		}
 		return err
+	}, `SELECT session_id, CAST(total(value) FILTER (WHERE name = ?) AS INTEGER), CAST(total(value) FILTER (WHERE name = ?) AS INTEGER),
+		CAST(total(value) FILTER (WHERE name = ?) AS INTEGER) FROM rtl_counter GROUP BY session_id`,
+		tracedb.CounterQueuesSeen, tracedb.CounterRawClaims, tracedb.CounterQueuesForeign)
+	for _, s := range tr.sessions {
+		s.coverage.Unrecorded = max(0, s.coverage.Unrecorded) // the counters come last, or not at all
 	}
+	return err
+}
+
+func (tr *trace) readLosses(ctx context.Context) error {
 	return tr.each(ctx, func(r *sql.Rows) error {
 		var of, lost int64
 		err := r.Scan(&of, &lost)

@@ -68,5 +68,6 @@ func (e *escaped) name(l *launch) []byte {
 func (l jsonLine) coverage(name string, c Coverage) jsonLine {
 	return append(append(l.key(name), '{').int("session", c.Session).int("pid", c.PID).bool("complete", c.Complete()).
 		int("dispatches", c.Dispatches).int("timed", c.Timed).int("records_lost", c.Lost).
-		int("queues_open_ended", c.OpenEnded).int("raw_before", c.RawBefore).text("text", c.String()), '}')
+		int("queues_open_ended", c.OpenEnded).
+		int("raw_claims", c.RawClaims).int("queues_foreign", c.Foreign).int("queues_unrecorded", c.Unrecorded).text("text", c.String()), '}')
 }

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -26,7 +25,6 @@ func ExportFailed(trace, output string, err error) *Failure {
 		cause, fix string
 	}{
 		{export.ErrInterrupted, "it was interrupted; the partial file is removed", "run it again"},
-		{context.Canceled, "it was interrupted; the partial file is removed", "run it again"},
 		{export.ErrImpossible, "the file holds what no recorder writes", "export a trace that rtl-attach has recorded"},
 		{tracedb.ErrExists, output + " is there already, and is never overwritten", "-o with another name"},
 		{tracedb.ErrUnwritable, "no file can be made at " + output, "-o with a path in a folder that you may write"},
