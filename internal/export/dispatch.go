@@ -55,6 +55,7 @@ func (tr *trace) dispatches(ctx context.Context, order string, visit func(*dispa
 	free <- make([]row, 0, batchRows)
 	go tr.readRows(ctx, order, full, free)
 	tr.leftOut = 0
+	n := int64(0)
 	for {
 		select {
 		case <-ctx.Done():
@@ -65,6 +66,9 @@ func (tr *trace) dispatches(ctx context.Context, order string, visit func(*dispa
 			}
 			if len(b.rows) == 0 {
 				return nil
+			}
+			if n += int64(len(b.rows)); n >= tr.mostRows {
+				return errEndless
 			}
 			if err := tr.visitRows(b.rows, visit); err != nil {
 				return err
@@ -82,7 +86,8 @@ func (tr *trace) readRows(ctx context.Context, order string, full chan<- batch, 
 		case <-ctx.Done():
 		}
 	}
-	rows, err := tr.db.Query("SELECT id, context_id, packet_index, start_ns, duration_ns, queued_ns FROM rtl_execution" + order)
+	rows, err := tr.db.Query(`SELECT id, context_id, packet_index, start_ns, duration_ns, queued_ns
+		FROM (SELECT * FROM rtl_execution LIMIT ?)`+order, tr.mostRows)
 	if err != nil {
 		send(batch{err: err})
 		return

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // Of an export that is interrupted nothing is left, in whatever it is.
@@ -80,7 +81,12 @@ func FuzzTrace(f *testing.F) {
 		path, output := filepath.Join(dir, "t.db"), filepath.Join(dir, "out")
 		must(t, os.WriteFile(path, b, 0o600))
 		for _, format := range Formats {
-			_, err := format.Write(t.Context(), path, output)
+			const patience = 10 * time.Second // some ms are usual
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			_, err := format.Write(ctx, path, output)
+			if cancel(); errors.Is(err, ErrInterrupted) {
+				t.Fatalf("%s takes for ever", format.Name)
+			}
 			if e := os.Remove(output); (err == nil) != (e == nil) {
 				t.Fatalf("%s: %v, and of its output: %v", format.Name, err, e)
 			}

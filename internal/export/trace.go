@@ -93,6 +93,7 @@ type trace struct {
 	byID     map[int64]*session
 	contexts *contexts
 	leftOut  int64
+	mostRows int64 // that fit into the file
 }
 
 // openTrace opens a trace and reads what it defines.
@@ -114,7 +115,15 @@ func openTrace(ctx context.Context, path string) (*trace, error) {
 
 func (tr *trace) close() { _ = tr.db.Close() } // nothing was written
 
+// leastRowBytes is what a row takes: its place in the page's list, and its header.
+const leastRowBytes = 5
+
 func (tr *trace) read(ctx context.Context) error {
+	err := tr.db.QueryRowContext(ctx, "SELECT page_count * page_size / ? FROM pragma_page_count, pragma_page_size", leastRowBytes).
+		Scan(&tr.mostRows)
+	if err != nil {
+		return interrupted(ctx, err)
+	}
 	for _, step := range []struct {
 		what string
 		read func(context.Context) error
@@ -129,7 +138,6 @@ func (tr *trace) read(ctx context.Context) error {
 			return fmt.Errorf("read %s: %w", step.what, err)
 		}
 	}
-	var err error
 	tr.contexts, err = newContexts(tr)
 	return err
 }
@@ -142,14 +150,20 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// each calls scan for every row of a query.
+// errEndless: pages that refer to each other in a ring give rows without an end.
+var errEndless = fmt.Errorf("more rows than fit into the file: %w", ErrImpossible)
+
+// each calls scan for every row of a query, which gives at most those of two tables.
 func (tr *trace) each(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error {
 	rows, err := tr.db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return interrupted(ctx, err)
 	}
 	defer rows.Close()
-	for rows.Next() {
+	for n := int64(0); rows.Next(); n++ {
+		if n > tr.mostRows {
+			return errEndless
+		}
 		if err := scan(rows); err != nil {
 			return err
 		}
