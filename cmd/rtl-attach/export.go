@@ -34,6 +34,9 @@ func newExport(code *session.ExitCode) *cobra.Command {
 			}
 			ctx, release := signal.NotifyContext(c.Context(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 			defer release()
+			if f.output == export.Stdout { // a write to a pipe may wait for ever: the second Ctrl-C ends it
+				defer context.AfterFunc(ctx, release)()
+			}
 			for _, trace := range args {
 				if err := f.export(ctx, format, trace, code); err != nil {
 					return err
@@ -90,7 +93,9 @@ func (f exportFlags) export(ctx context.Context, format export.Format, trace str
 		return session.ExportFailed(trace, output, err)
 	}
 	ui := newUI(f.quiet, false)
-	warnExport(ui, format, result)
+	for _, text := range result.Warnings(format) {
+		ui.Warn(text)
+	}
 	if result.Dispatches == 0 {
 		*code = session.NothingSeen
 	}
@@ -98,22 +103,4 @@ func (f exportFlags) export(ctx context.Context, format export.Format, trace str
 		_, err = fmt.Fprintf(os.Stdout, "%s  %d dispatches, %d bytes\n", line(output), result.Dispatches, result.Bytes)
 	}
 	return err
-}
-
-// warnExport says what the export does not hold: nobody must take it for idle time.
-func warnExport(ui *ui, format export.Format, r *export.Result) {
-	if r.Dispatches == 0 {
-		ui.Warn("no timed dispatch is in this trace; the export says so, and no more")
-	}
-	if r.LeftOut > 0 {
-		ui.Warn(fmt.Sprintf("%d dispatches left out: impossible times, or nothing that they belong to", r.LeftOut))
-	}
-	for _, c := range r.Sessions {
-		if !c.Complete() {
-			ui.Warn(fmt.Sprintf("session %d (pid %d): %s; what is missing is not idle time", c.Session, c.PID, c))
-		}
-	}
-	if format.Name == "rocprofv3" && len(r.Sessions) > 1 {
-		ui.Warn(fmt.Sprintf("%d sessions, an element of rocprofiler-sdk-tool each: TraceLens reads the first only", len(r.Sessions)))
-	}
 }

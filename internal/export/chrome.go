@@ -176,7 +176,7 @@ func (c *chrome) coverage() error {
 		if err != nil {
 			return err
 		}
-		return c.slice(pid, tid, u.submitNS, u.submitNS, fmt.Sprintf("%d without times: %s", u.packets, u.reason))
+		return c.slice(pid, tid, u.submitNS, u.submitNS, u.String())
 	})
 	if err != nil {
 		return err
@@ -192,11 +192,11 @@ func (c *chrome) coverage() error {
 
 func (c *chrome) pauses() error {
 	return c.trace.eachPause(c.ctx, func(p pause) error {
-		pid, tid, err := c.row(p.session, "stops", 0, 0, "stops by rtl-attach")
+		pid, tid, err := c.row(p.session, "stops", p.tid, 0, fmt.Sprintf("stops of thread %d by rtl-attach", p.tid))
 		if err != nil {
 			return err
 		}
-		return c.slice(pid, tid, p.startNS, p.startNS+p.durationNS, fmt.Sprintf("thread %d: %s", p.tid, p.purpose))
+		return c.slice(pid, tid, p.startNS, p.startNS+p.durationNS, "stopped: "+p.purpose)
 	})
 }
 
@@ -210,7 +210,7 @@ func (c *chrome) slice(pid, tid, fromNS, untilNS int64, name string) error {
 // kernels writes a slice for each kernel, one without length for its submit, and
 // an arrow between them.
 func (c *chrome) kernels() error {
-	places := lanes{}
+	places := newLanes()
 	return c.trace.dispatches(c.ctx, byStart, func(d *dispatch) error {
 		c.result.Dispatches++
 		lane, err := places.place(d.queue, d.startNS, d.endNS)
@@ -235,7 +235,7 @@ func (c *chrome) kernel(d *dispatch, lane int) error {
 		}
 	}
 	l := c.event("X", pid, tid, d.startNS).micros("dur", d.endNS-d.startNS).text("cat", "kernel").raw("name", c.names.name(d.launch))
-	l = append(l.key("args"), '{').int("dispatch", d.id).int("packet", d.packetIndex).text("launch", geometry(d.launch))
+	l = append(l.key("args"), '{').int("dispatch", d.id).int("packet", d.packetIndex).text("launch", d.launch.geometry)
 	return c.write(append(l, '}'))
 }
 

@@ -3,6 +3,9 @@ package export
 import (
 	"database/sql"
 	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
 )
 
 // A launch is a kernel with its geometry.
@@ -11,6 +14,31 @@ type launch struct {
 	name, symbol            string
 	grid, workgroup         [3]int64
 	groupBytes, scratchByte int64
+	geometry                string // in words
+}
+
+// describe says a launch in words; sizes are work-items and bytes.
+func (l *launch) describe() string {
+	return fmt.Sprintf("grid %d,%d,%d workgroup %d,%d,%d LDS %d scratch %d", l.grid[0], l.grid[1], l.grid[2],
+		l.workgroup[0], l.workgroup[1], l.workgroup[2], l.groupBytes, l.scratchByte)
+}
+
+// longestName bounds what a kernel's name adds to each line of an output; recorders
+// write names up to 16 KiB. longestWord does so for what definitions are called.
+const (
+	longestName = 32 << 10
+	longestWord = 256
+)
+
+// cut shortens what is longer than so many bytes, and says so.
+func cut(s string, longest int) string {
+	if len(s) <= longest {
+		return s
+	}
+	for longest > 0 && !utf8.RuneStart(s[longest]) {
+		longest--
+	}
+	return strings.Clone(s[:longest]) + "…"
 }
 
 // A dispatchContext is what dispatches have in common.
@@ -100,9 +128,10 @@ func (c *contexts) launch(id int64) (*launch, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.launches[id] = l
 	if l != nil {
+		l.name, l.symbol, l.geometry = cut(l.name, longestName), cut(l.symbol, longestName), l.describe()
 		c.nameBytes += len(l.name) + len(l.symbol)
 	}
+	c.launches[id] = l
 	return l, nil
 }

@@ -36,20 +36,32 @@ func (c Coverage) String() string {
 	}
 	text := []string{fmt.Sprintf("%d of %d dispatches timed", c.Timed, c.Dispatches)}
 	for _, gap := range []struct {
-		n    int64
-		text string
+		n          int64
+		what, text string
 	}{
-		{c.Lost, "records lost"},
-		{c.OpenEnded, "queues whose end was not seen"},
-		{c.RawClaims, "claims on queues that were not recorded yet, or never"},
-		{c.Foreign, "queues of another tool or without hardware"},
-		{c.Unrecorded, "queues seen and never recorded"},
+		{c.Lost, "record", "lost"},
+		{c.OpenEnded, "queue", "without a seen end"},
+		{c.RawClaims, "claim", "where a queue was not recorded yet, or never"},
+		{c.Foreign, "queue", "of another tool or without hardware"},
+		{c.Unrecorded, "queue", "seen and never recorded"},
 	} {
 		if gap.n != 0 {
-			text = append(text, fmt.Sprintf("%d %s", gap.n, gap.text))
+			text = append(text, things(gap.n, gap.what)+" "+gap.text)
 		}
 	}
-	return strings.Join(text, ", ")
+	return strings.Join(text, "; ")
+}
+
+// things writes a count with what is counted.
+func things(n int64, what string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(what, "ch"):
+		what += "es"
+	default:
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }
 
 func (tr *trace) coverages() []Coverage {
@@ -86,7 +98,9 @@ func (tr *trace) readAccounts(ctx context.Context) error {
 			s.coverage = c
 		}
 		return err
-	}, `SELECT q.session_id, CAST(total(dispatches) AS INTEGER), CAST(total(timed) AS INTEGER), CAST(total(windows_open) AS INTEGER),
+	}, `SELECT q.session_id,
+		CAST(total(CASE WHEN windows_open > 0 THEN max(dispatches, timed + untimed) ELSE dispatches END) AS INTEGER),
+		CAST(total(timed) AS INTEGER), CAST(total(windows_open) AS INTEGER),
 		CAST(total(raw_before) AS INTEGER), -count(*) FILTER (WHERE windows > 0) FROM rtl_coverage c JOIN rtl_queue q ON q.id = c.queue_id GROUP BY q.session_id`)
 }
 
@@ -212,6 +226,8 @@ type untimed struct {
 	reason   string
 }
 
+func (u untimed) String() string { return things(u.packets, "packet") + " without times: " + u.reason }
+
 // eachUntimed calls visit for those whose submit is known.
 func (tr *trace) eachUntimed(ctx context.Context, visit func(untimed) error) error {
 	return tr.each(ctx, func(r *sql.Rows) error {
@@ -220,6 +236,7 @@ func (tr *trace) eachUntimed(ctx context.Context, visit func(untimed) error) err
 		if err := r.Scan(&of, &u.packets, &u.submitNS, &u.reason); err != nil {
 			return err
 		}
+		u.reason = cut(u.reason, longestWord)
 		if u.queue = tr.queues[of]; u.queue == nil || u.submitNS < 0 || u.submitNS > latest {
 			return nil
 		}
@@ -240,7 +257,7 @@ func (l loss) String() string {
 	if l.records == 0 {
 		return "records lost: " + l.cause
 	}
-	return fmt.Sprintf("%d records lost: %s", l.records, l.cause)
+	return things(l.records, "record") + " lost: " + l.cause
 }
 
 // eachLoss calls visit for the losses; without times they stand for all of their session.
@@ -251,6 +268,7 @@ func (tr *trace) eachLoss(ctx context.Context, visit func(loss) error) error {
 		if err := r.Scan(&of, &l.cause, &l.records, &l.fromNS, &l.untilNS); err != nil {
 			return err
 		}
+		l.cause = cut(l.cause, longestWord)
 		if l.session = tr.byID[of]; l.session == nil {
 			return nil
 		}
@@ -276,7 +294,7 @@ func (tr *trace) eachPause(ctx context.Context, visit func(pause) error) error {
 		if err := r.Scan(&of, &p.tid, &p.startNS, &p.durationNS, &p.purpose); err != nil {
 			return err
 		}
-		p.session = tr.byID[of]
+		p.session, p.purpose = tr.byID[of], cut(p.purpose, longestWord)
 		if p.session == nil || p.startNS < 0 || p.startNS > latest || p.durationNS < 0 || p.durationNS > latest-p.startNS {
 			return nil
 		}

@@ -16,6 +16,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/mattn/go-sqlite3"
 )
 
 var (
@@ -23,6 +25,8 @@ var (
 	ErrInterrupted = errors.New("interrupted")
 	// ErrImpossible: the trace says what no GPU does, beyond what can be held.
 	ErrImpossible = errors.New("not what a recorder writes")
+	// ErrNoRoom: SQLite found no room, for the output or for sorting.
+	ErrNoRoom = errors.New("no space left")
 	// ErrNeedsFile: the format cannot be written to a pipe.
 	ErrNeedsFile = errors.New("needs a file")
 )
@@ -74,6 +78,25 @@ type Result struct {
 	Sessions   []Coverage
 }
 
+// Warnings say what the export does not hold: nobody must take it for idle time.
+func (r *Result) Warnings(f Format) (all []string) {
+	if r.Dispatches == 0 {
+		all = append(all, "no timed dispatch is in this trace")
+	}
+	if r.LeftOut > 0 {
+		all = append(all, things(r.LeftOut, "dispatch")+" left out: impossible times, or nothing to belong to")
+	}
+	for _, c := range r.Sessions {
+		if !c.Complete() {
+			all = append(all, fmt.Sprintf("session %d (pid %d): %s; what is missing is not idle time", c.Session, c.PID, c))
+		}
+	}
+	if f.Name == "rocprofv3" && len(r.Sessions) > 1 {
+		all = append(all, fmt.Sprintf("%d sessions, an element of rocprofiler-sdk-tool each: TraceLens reads the first only", len(r.Sessions)))
+	}
+	return all
+}
+
 // An export is one that is being made.
 type export struct {
 	ctx    context.Context
@@ -85,12 +108,32 @@ type export struct {
 // Write exports a trace to a new file, or to standard output. A file that exists
 // is never overwritten; of an export that fails nothing is left.
 func (f Format) Write(ctx context.Context, path, output string) (*Result, error) {
+	r, err := f.make(ctx, path, output)
+	return r, explain(err)
+}
+
+// explain tells from SQLite's errors those that have a cause which is known.
+func explain(err error) error {
+	var refused sqlite3.Error
+	if !errors.As(err, &refused) {
+		return err
+	}
+	switch refused.Code {
+	case sqlite3.ErrFull:
+		return fmt.Errorf("%w: %w", ErrNoRoom, err)
+	case sqlite3.ErrConstraint, sqlite3.ErrCorrupt:
+		return fmt.Errorf("%w: %w", ErrImpossible, err)
+	}
+	return err
+}
+
+func (f Format) make(ctx context.Context, path, output string) (*Result, error) {
 	tr, err := openTrace(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	defer tr.close()
-	if f.write == nil {
+	if !f.Streams() {
 		return writeRPD(ctx, tr, output)
 	}
 	if output == Stdout {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 // Of an export that is interrupted nothing is left, in whatever it is.
@@ -92,4 +94,52 @@ func FuzzTrace(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What no GPU does is refused by formats that would have to hold it.
+func TestTooManyAtOnce(t *testing.T) {
+	db, path := create(t)
+	s, err := db.Begin(tracedb.SessionInfo{PID: 1})
+	must(t, err)
+	var batch []tracedb.Dispatch
+	for n := range uint64(mostLanes + 1) {
+		batch = append(batch, tracedb.Dispatch{StartNS: 1 + n, EndNS: 1 << 40})
+	}
+	must(t, errors.Join(s.Dispatches(batch), db.Close()))
+	for _, f := range Formats {
+		_, err := f.Write(t.Context(), path, filepath.Join(t.TempDir(), "out"))
+		if refused := f.Name == "pftrace" || f.Name == "chrome"; refused != errors.Is(err, ErrImpossible) || !refused && err != nil {
+			t.Errorf("%s: %v", f.Name, err)
+		}
+	}
+}
+
+func TestCut(t *testing.T) {
+	for _, c := range []struct {
+		in      string
+		longest int
+		want    string
+	}{{"kernel", 6, "kernel"}, {"kernel", 5, "kerne…"}, {"größe", 3, "gr…"}, {"\x80\x80", 1, "…"}, {"", 0, ""}} {
+		if got := cut(c.in, c.longest); got != c.want {
+			t.Errorf("%q cut to %d: %q, want %q", c.in, c.longest, got, c.want)
+		}
+	}
+}
+
+func TestCoverageInWords(t *testing.T) {
+	for want, c := range map[string]Coverage{
+		"2 of 2 dispatches timed":                {Settled: true, Dispatches: 2, Timed: 2},
+		"1 of 2 dispatches timed; 1 record lost": {Settled: true, Dispatches: 2, Timed: 1, Lost: 1},
+		"0 of 0 dispatches timed; 2 queues without a seen end; 1 claim where a queue was not recorded yet, or never; 1 queue of another tool or without hardware; 3 queues seen and never recorded": {
+			Settled: true, OpenEnded: 2, RawClaims: 1, Foreign: 1, Unrecorded: 3,
+		},
+		"the recorder was killed: what is missing is not known": {},
+	} {
+		if got := c.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if c.Complete() != (want == "2 of 2 dispatches timed") {
+			t.Errorf("%q: complete %v", want, c.Complete())
+		}
+	}
 }

@@ -10,30 +10,59 @@ import (
 // Readers draw what lies on one track as nested. Kernels of one queue may overlap
 // without nesting: they are spread over lanes, on each of which nothing overlaps.
 
-// mostLanes bounds the kernels of one queue that run at once.
-const mostLanes = 4096
+// mostLanes bounds the kernels of one queue that run at once, and mostLanesInAll
+// those of all queues.
+const mostLanes, mostLanesInAll = 4096, 1 << 18
 
 // lanes holds for each queue the end of the last kernel on each of its lanes.
-type lanes map[*queue][]int64
-
-// place returns the lane of a kernel. Kernels come in the order of their starts.
-func (ls lanes) place(q *queue, startNS, endNS int64) (int, error) {
-	ends := ls[q]
-	free := slices.IndexFunc(ends, func(end int64) bool { return end <= startNS })
-	if free < 0 {
-		if free = len(ends); free == mostLanes {
-			return 0, fmt.Errorf("over %d kernels at once on queue %d: %w", mostLanes, q.id, ErrImpossible)
-		}
-		ls[q] = append(ends, endNS)
-		return free, nil
-	}
-	ends[free] = endNS
-	return free, nil
+type lanes struct {
+	ends map[*queue][]int64
+	all  int
 }
 
-// mostInFlight bounds the kernels that one level counts at a time: more than
-// the packets of the largest queue.
-const mostInFlight = 1 << 20
+func newLanes() *lanes { return &lanes{ends: map[*queue][]int64{}} }
+
+// place returns the lane of a kernel. Kernels come in the order of their starts.
+func (ls *lanes) place(q *queue, startNS, endNS int64) (int, error) {
+	ends := ls.ends[q]
+	free := slices.IndexFunc(ends, func(end int64) bool { return end <= startNS })
+	if free >= 0 {
+		ends[free] = endNS
+		return free, nil
+	}
+	if len(ends) == mostLanes || ls.all == mostLanesInAll {
+		return 0, fmt.Errorf("over %d kernels at once on queue %d: %w", len(ends), q.id, ErrImpossible)
+	}
+	ls.ends[q] = append(ends, endNS)
+	ls.all++
+	return len(ends), nil
+}
+
+// mostInFlight bounds what is counted at a time: more than the packets of many
+// large queues.
+const mostInFlight = 1 << 21
+
+// levels are those of one kind, by the ids of what they count for.
+type levels struct {
+	byID     map[int64]*level
+	inFlight int
+}
+
+func newLevels() *levels { return &levels{byID: map[int64]*level{}} }
+
+func (ls *levels) add(id, beginNS, endNS int64, emit levelFunc) error {
+	l, ok := ls.byID[id]
+	if !ok {
+		l = &level{}
+		ls.byID[id] = l
+	}
+	before := len(l.ends)
+	err := l.add(beginNS, endNS, emit)
+	if ls.inFlight += len(l.ends) - before; ls.inFlight > mostInFlight {
+		return fmt.Errorf("over %d dispatches at once: %w", mostInFlight, ErrImpossible)
+	}
+	return err
+}
 
 // A level counts what is going on at a time: kernels running on a GPU, or waiting in a
 // queue. Values come out in the order of time, each once it is final.
@@ -50,9 +79,6 @@ type levelFunc func(atNS int64, value int) error
 func (l *level) add(beginNS, endNS int64, emit levelFunc) error {
 	if err := l.until(beginNS, emit); err != nil {
 		return err
-	}
-	if len(l.ends) == mostInFlight {
-		return fmt.Errorf("over %d dispatches at once: %w", mostInFlight, ErrImpossible)
 	}
 	heap.Push(&l.ends, max(endNS, beginNS))
 	return l.set(beginNS, emit)

@@ -1,10 +1,6 @@
 package export
 
-import (
-	"fmt"
-
-	"github.com/rtl-attach/rtl-attach/internal/plain"
-)
+import "github.com/rtl-attach/rtl-attach/internal/plain"
 
 // A perfetto writes a trace as Perfetto's protobuf: packets of one sequence.
 type perfetto struct {
@@ -74,7 +70,7 @@ func (p *perfetto) coverage() error {
 		if err != nil {
 			return err
 		}
-		return p.instant(track, u.submitNS, fmt.Sprintf("%d without times: %s", u.packets, plain.Text(u.reason)))
+		return p.instant(track, u.submitNS, plain.Text(u.String()))
 	})
 }
 
@@ -90,11 +86,11 @@ func (p *perfetto) losses() error {
 
 func (p *perfetto) pauses() error {
 	return p.trace.eachPause(p.ctx, func(one pause) error {
-		track, err := p.tracks.ofPauses(one.session)
+		track, err := p.tracks.ofPauses(one.session, one.tid)
 		if err != nil {
 			return err
 		}
-		return p.slice(track, one.startNS, one.startNS+one.durationNS, fmt.Sprintf("thread %d: %s", one.tid, plain.Text(one.purpose)))
+		return p.slice(track, one.startNS, one.startNS+one.durationNS, "stopped: "+plain.Text(one.purpose))
 	})
 }
 
@@ -129,8 +125,7 @@ func (p *perfetto) newEvent(kind, track uint64) message {
 
 // kernels writes kernels, their submits, and how many are running on each GPU.
 func (p *perfetto) kernels() error {
-	places := lanes{}
-	running := map[int64]*level{}
+	places, running := newLanes(), newLevels()
 	err := p.trace.dispatches(p.ctx, byStart, func(d *dispatch) error {
 		p.result.Dispatches++
 		p.packets.names.makeRoom()
@@ -144,12 +139,13 @@ func (p *perfetto) kernels() error {
 		if err := p.kernel(d, lane); err != nil {
 			return err
 		}
-		return p.count(running, d.queue.agent.gpu, d.startNS, d.endNS, func() (uint64, error) { return p.tracks.ofBusy(d.queue.agent.gpu) })
+		gpu := d.queue.agent.gpu
+		return running.add(gpu, d.startNS, d.endNS, p.counterValue(func() (uint64, error) { return p.tracks.ofBusy(gpu) }))
 	})
 	if err != nil {
 		return err
 	}
-	return p.finish(running, func(gpu int64) (uint64, error) { return p.tracks.ofBusy(gpu) })
+	return p.finish(running, p.tracks.ofBusy)
 }
 
 // submit marks where a thread submitted the kernel. The flow's number is the dispatch's.
@@ -212,7 +208,7 @@ func (in *interned) annotateInt(event message, name string, v int64) message {
 func (in *interned) annotateLaunch(event message, l *launch) message {
 	id, ok := in.launches[l.id]
 	if !ok {
-		id = in.add(internedStrings, geometry(l))
+		id = in.add(internedStrings, l.geometry)
 		in.launches[l.id] = id
 	}
 	var room [32]byte
@@ -220,20 +216,15 @@ func (in *interned) annotateLaunch(event message, l *launch) message {
 		number(annotationNameID, in.fixedName(internedAnnotationNames, "launch")).number(annotationStringID, id))
 }
 
-// geometry says a launch in words; sizes are work-items and bytes.
-func geometry(l *launch) string {
-	return fmt.Sprintf("grid %d,%d,%d workgroup %d,%d,%d LDS %d scratch %d", l.grid[0], l.grid[1], l.grid[2],
-		l.workgroup[0], l.workgroup[1], l.workgroup[2], l.groupBytes, l.scratchByte)
-}
-
 // depths writes for every queue how many of its timed dispatches were submitted and not ended.
 func (p *perfetto) depths() error {
-	waiting := map[int64]*level{}
+	waiting := newLevels()
 	err := p.trace.dispatches(p.ctx, bySubmit, func(d *dispatch) error {
 		if !d.submitKnown {
 			return nil
 		}
-		return p.count(waiting, d.queue.id, d.submitNS, d.endNS, func() (uint64, error) { return p.tracks.ofDepth(d.queue) })
+		q := d.queue
+		return waiting.add(q.id, d.submitNS, d.endNS, p.counterValue(func() (uint64, error) { return p.tracks.ofDepth(q) }))
 	})
 	if err != nil {
 		return err
@@ -243,18 +234,9 @@ func (p *perfetto) depths() error {
 
 type trackFunc func() (uint64, error)
 
-func (p *perfetto) count(levels map[int64]*level, id, beginNS, endNS int64, track trackFunc) error {
-	l, ok := levels[id]
-	if !ok {
-		l = &level{}
-		levels[id] = l
-	}
-	return l.add(beginNS, endNS, p.counterValue(track))
-}
-
-func (p *perfetto) finish(levels map[int64]*level, track func(id int64) (uint64, error)) error {
-	for _, id := range sortedKeys(levels) {
-		if err := levels[id].finish(p.counterValue(func() (uint64, error) { return track(id) })); err != nil {
+func (p *perfetto) finish(ls *levels, track func(id int64) (uint64, error)) error {
+	for _, id := range sortedKeys(ls.byID) {
+		if err := ls.byID[id].finish(p.counterValue(func() (uint64, error) { return track(id) })); err != nil {
 			return err
 		}
 	}

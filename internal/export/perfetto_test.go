@@ -258,7 +258,7 @@ func TestPerfettoCoverage(t *testing.T) {
 			{notRecorded, at + 750, at + 800, nil, nil},
 			{recorded, at + 800, at + 3500, nil, nil},
 			{notRecorded, at + 3500, at + 4000, nil, nil},
-			{"2 without times: the pool of signals was empty", at + 3100, at + 3100, nil, nil},
+			{"2 packets without times: the pool of signals was empty", at + 3100, at + 3100, nil, nil},
 		},
 		"queue 2 (hwq 0x4): coverage": {
 			{notRecorded, at + 750, at + 800, nil, nil},
@@ -268,10 +268,10 @@ func TestPerfettoCoverage(t *testing.T) {
 		},
 		"queue 3 (hwq 0x5): coverage": {{notRecorded, at + 750, at + 4000, nil, nil}},
 		"recording (session 1)": {
-			{"9 of 11 dispatches timed, 3 records lost, 1 queues whose end was not seen", at + 750, at + 4000, nil, nil},
+			{"9 of 11 dispatches timed; 3 records lost; 1 queue without a seen end", at + 750, at + 4000, nil, nil},
 			{"3 records lost: test", at + 3200, at + 3200, nil, nil},
 		},
-		"stops by rtl-attach": nil,
+		"stops of thread 11": nil,
 	} {
 		got := v.slices[v.byName[track]]
 		if want == nil {

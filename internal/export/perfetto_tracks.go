@@ -12,7 +12,7 @@ import (
 //
 //	process                       (one for each process; sessions of it share it)
 //	├ session 1                   what was recorded, and what was lost
-//	├ stops by rtl-attach
+//	├ stops of thread 41220       by rtl-attach
 //	├ thread                      submits
 //	└ GPU 0
 //	  ├ queue 3                   kernels, in lanes
@@ -92,18 +92,21 @@ func (t *tracks) ofSession(s *session) (uint64, error) {
 		fmt.Sprintf("recording (session %d)", s.id), "when kernels were recorded, and what is missing", 0)
 }
 
-func (t *tracks) ofPauses(s *session) (uint64, error) {
-	return t.child(trackKey{"pauses", s.process(), 0}, func() (uint64, error) { return t.ofProcess(s) },
-		"stops by rtl-attach", "threads of the process that the tool stopped", 1)
+// ofPauses is of one thread: stops of several may overlap.
+func (t *tracks) ofPauses(s *session, tid int64) (uint64, error) {
+	return t.child(trackKey{"pauses", part{s.process(), tid}, 0}, func() (uint64, error) { return t.ofProcess(s) },
+		fmt.Sprintf("stops of thread %d", tid), "by rtl-attach", 1)
+}
+
+// A part of a process: a thread, a GPU.
+type part struct {
+	of process
+	id int64
 }
 
 func (t *tracks) ofThread(th *thread) (uint64, error) {
 	s := th.session
-	type identity struct {
-		of  process
-		tid int64
-	}
-	return t.describe(trackKey{"thread", identity{s.process(), th.tid}, 0}, func(m message) (message, error) {
+	return t.describe(trackKey{"thread", part{s.process(), th.tid}, 0}, func(m message) (message, error) {
 		above, err := t.ofProcess(s)
 		name := cmp.Or(plain.Text(th.name), fmt.Sprintf("thread %d", th.tid))
 		if !t.ownsPID(s) || th.tid <= 0 || th.tid > math.MaxInt32 {
@@ -119,11 +122,7 @@ func (t *tracks) unknownThread(s *session) (uint64, error) {
 }
 
 func (t *tracks) ofGPU(a *agent) (uint64, error) {
-	type identity struct {
-		of  process
-		gpu int64
-	}
-	return t.describe(trackKey{"gpu", identity{a.session.process(), a.gpu}, 0}, func(m message) (message, error) {
+	return t.describe(trackKey{"gpu", part{a.session.process(), a.gpu}, 0}, func(m message) (message, error) {
 		above, err := t.ofProcess(a.session)
 		name := fmt.Sprintf("GPU %d %s", a.gpu, plain.Text(a.name))
 		return m.number(trackParent, above).text(trackName, name).number(trackOrdering, orderExplicit).number(trackRank, 3), err

@@ -113,6 +113,7 @@ func (r *rocprof) symbols(s *session) error {
 		if err := rows.Scan(&id, &symbol, &name, &group, &private); err != nil {
 			return err
 		}
+		symbol, name = cut(symbol, longestName), cut(name, longestName)
 		r.line = append(r.line[:0], '{').int("kernel_id", id).int("code_object_id", 0).text("kernel_name", symbol).
 			int("group_segment_size", group).int("private_segment_size", private).text("formatted_kernel_name", name).
 			text("demangled_kernel_name", name).text("truncated_kernel_name", name)

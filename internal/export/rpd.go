@@ -4,12 +4,9 @@ import (
 	"context"
 	"database/sql"
 	_ "embed"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
-
-	"github.com/mattn/go-sqlite3"
 )
 
 //go:embed rpd.sql
@@ -24,10 +21,6 @@ func writeRPD(ctx context.Context, tr *trace, output string) (*Result, error) {
 	r := &Result{Path: output, Sessions: tr.coverages()}
 	err := makeFile(output, func(file *os.File) error {
 		err := copyTrace(ctx, tr, file, output, r)
-		var refused sqlite3.Error
-		if errors.As(err, &refused) && refused.Code == sqlite3.ErrConstraint {
-			err = fmt.Errorf("%w: %w", ErrImpossible, err)
-		}
 		if err != nil {
 			return fmt.Errorf("write rpd: %w", interrupted(ctx, err))
 		}

@@ -10,7 +10,7 @@ import (
 
 // mostDefinitions bounds the rows of each table that is held as a whole.
 // Recorders stay far below it.
-const mostDefinitions = 1 << 20
+const mostDefinitions = 1 << 18
 
 // A session is one recording of one process. Times are CLOCK_BOOTTIME ns; 0: not known.
 type session struct {
@@ -19,7 +19,6 @@ type session struct {
 	tool                          string
 	begunNS, armedNS, detachedNS  int64
 	endedNS                       int64 // 0: the recorder was killed
-	endReason                     string
 	monotonicOffset, realtimeDiff int64 // to be added to CLOCK_BOOTTIME, at the start
 	coverage                      Coverage
 }
@@ -187,11 +186,12 @@ func (tr *trace) readSessions(ctx context.Context) error {
 		s := &session{}
 		tr.sessions = append(tr.sessions, s)
 		err := r.Scan(&s.id, &s.pid, &s.startTicks, &s.command, &s.host, &s.tool, &s.begunNS, &s.armedNS,
-			&s.detachedNS, &s.endedNS, &s.endReason, &s.monotonicOffset, &s.realtimeDiff)
+			&s.detachedNS, &s.endedNS, &s.monotonicOffset, &s.realtimeDiff)
+		s.command, s.host, s.tool = cut(s.command, longestWord), cut(s.host, longestWord), cut(s.tool, longestWord)
 		tr.byID[s.id] = s
 		return err
 	}, `SELECT id, pid, start_ticks, command, host, tool_version, begun_ns, coalesce(armed_ns, 0), coalesce(detached_ns, 0),
-		coalesce(ended_ns, 0), coalesce(end_reason, ''), coalesce(monotonic_offset_start_ns, 0),
+		coalesce(ended_ns, 0), coalesce(monotonic_offset_start_ns, 0),
 		coalesce(realtime_offset_start_ns, 0) FROM rtl_session ORDER BY id`)
 }
 
@@ -200,6 +200,7 @@ func (tr *trace) readAgents(ctx context.Context) error {
 		var a agent
 		var of int64
 		err := r.Scan(&a.id, &of, &a.gpu, &a.node, &a.name, &a.product, &a.computeUnits)
+		a.name, a.product = cut(a.name, longestWord), cut(a.product, longestWord)
 		if a.session = tr.byID[of]; a.session != nil {
 			tr.agents[a.id] = &a
 		}
@@ -228,6 +229,7 @@ func (tr *trace) readThreads(ctx context.Context) error {
 		var t thread
 		var of int64
 		err := r.Scan(&t.id, &of, &t.tid, &t.name)
+		t.name = cut(t.name, longestWord)
 		if t.session = tr.byID[of]; t.session != nil {
 			tr.threads[t.id] = &t
 		}

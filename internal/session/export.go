@@ -31,6 +31,7 @@ func ExportFailed(trace, output string, err error) *Failure {
 		{tracedb.ErrNoSpace, "the filesystem of " + output + " is full", "-o on another filesystem"},
 		{tracedb.ErrNotTrace, trace + " is no trace, or one of a newer rtl-attach", "give a file that rtl-attach has recorded"},
 		{tracedb.ErrBusy, "a recorder is still writing it", "wait for its end, or rtl-attach detach PID"},
+		{export.ErrNoRoom, "the filesystem is full", "-o on another filesystem; sorting takes room in SQLITE_TMPDIR or /var/tmp"},
 		{unix.ENOSPC, "the filesystem is full", "-o on another filesystem; sorting takes room in SQLITE_TMPDIR or /var/tmp"},
 		{os.ErrPermission, "this user may not read the trace", "ask its owner, or copy it as root"},
 		{os.ErrNotExist, "there is no such file", "look at the name"},
