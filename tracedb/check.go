@@ -79,9 +79,9 @@ func Check(path string, needBytes uint64) (Place, error) {
 	return place, nil
 }
 
-// create makes the empty file, for the user behind sudo when there is one. It
+// MakeFile makes the empty file, for the user behind sudo when there is one. It
 // follows no link and opens nothing that somebody else has put there.
-func (p Place) create() (*os.File, error) {
+func (p Place) MakeFile() (*os.File, error) {
 	file, err := os.OpenFile(p.Path, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o644)
 	if errors.Is(err, os.ErrExist) {
 		return nil, fmt.Errorf("%s: %w", p.Path, ErrExists)

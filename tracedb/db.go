@@ -49,7 +49,7 @@ type DB struct {
 
 // Create makes the trace file at a place that Check has found good.
 func Create(place Place) (*DB, error) {
-	file, err := place.create()
+	file, err := place.MakeFile()
 	if err != nil {
 		return nil, err
 	}

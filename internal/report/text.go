@@ -160,5 +160,7 @@ func (s *Summary) writeNext(b *bytes.Buffer) {
 	}
 	file := plain.Text(s.File)
 	line(b, "Next:", "rtl-attach report %s", file)
+	line(b, "", "rtl-attach export %s -f pftrace    → ui.perfetto.dev", file)
+	line(b, "", "rtl-attach export %s -f rocprofv3  → TraceLens", file)
 	line(b, "", "sqlite3 %s 'SELECT * FROM top'", file)
 }

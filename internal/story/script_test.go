@@ -23,6 +23,7 @@ import (
 //	tool CODE args…           runs the tool to its end; stdout and stderr are its words
 //	begin NAME args…          starts the tool; $NAME is its pid
 //	said NAME text            waits until it has said so
+//	growing FILE              waits until it has begun to grow
 //	finish NAME CODE          waits for its end; its words are NAME.out and NAME.err
 //	tell NAME letters         writes to the standard input of a target without /health
 //	field NAME FIELD VALUE    waits until its /proc status has a field that begins so
@@ -42,7 +43,7 @@ func TestScripts(t *testing.T) {
 		Setup: setup,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"target": startTarget, "tool": runTool, "explained": runExplained, "begin": begin, "said": said,
-			"finish": finish, "send": send, "working": working, "launched": launched, "resting": resting,
+			"growing": growing, "finish": finish, "send": send, "working": working, "launched": launched, "resting": resting,
 			"tell": tell, "field": field, "stopped": stopped, "dead": dead, "traced": traced,
 			"state": state,
 		},
@@ -186,6 +187,16 @@ func begin(ts *testscript.TestScript, _ bool, args []string) {
 
 func said(ts *testscript.TestScript, _ bool, args []string) {
 	stageOf(ts).run(ts, args).saying.await(stageOf(ts).t, strings.Join(args[1:], " "))
+}
+
+func growing(ts *testscript.TestScript, _ bool, args []string) {
+	path := ts.MkAbs(args[0])
+	if !eventually(func() bool {
+		info, err := os.Stat(path)
+		return err == nil && info.Size() > 0
+	}) {
+		ts.Fatalf("%s does not grow", args[0])
+	}
 }
 
 func finish(ts *testscript.TestScript, _ bool, args []string) {

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/export"
+	"github.com/rtl-attach/rtl-attach/internal/session"
+)
+
+type exportFlags struct {
+	format string
+	output string
+	quiet  bool
+}
+
+func newExport(code *session.ExitCode) *cobra.Command {
+	var f exportFlags
+	c := &cobra.Command{
+		Use:   "export FILE… [--format pftrace]",
+		Short: "a trace in the format of another tool; needs no privileges",
+		Long:  "A trace in the format of another tool; needs no privileges. Formats:\n\n" + formatTable(),
+		RunE: func(c *cobra.Command, args []string) error {
+			format, err := f.check(args)
+			if err != nil {
+				return usageError{err}
+			}
+			ctx, release := signal.NotifyContext(c.Context(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+			defer release()
+			if f.output == export.Stdout { // a write to a pipe may wait for ever: the second Ctrl-C ends it
+				defer context.AfterFunc(ctx, release)()
+			}
+			for _, trace := range args {
+				if err := f.export(ctx, format, trace, code); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	flags := c.Flags()
+	flags.StringVarP(&f.format, "format", "f", export.Formats[0].Name, "one of "+formatNames())
+	flags.StringVarP(&f.output, "output", "o", "", "`FILE`, or - for standard output (default: beside the trace); never overwrites")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "only warnings and errors")
+	return c
+}
+
+func formatNames() string {
+	var names []string
+	for _, f := range export.Formats {
+		names = append(names, f.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func formatTable() string {
+	var b strings.Builder
+	for _, f := range export.Formats {
+		fmt.Fprintf(&b, "  %-10s FILE%-20s %s\n", f.Name, f.Suffix, f.For)
+	}
+	return b.String()
+}
+
+func (f exportFlags) check(traces []string) (export.Format, error) {
+	format, ok := export.FormatNamed(f.format)
+	switch {
+	case !ok:
+		return format, fmt.Errorf("--format %q: one of %s", f.format, formatNames())
+	case len(traces) == 0:
+		return format, errors.New("a trace file is needed")
+	case len(traces) > 1 && f.output != "":
+		return format, errors.New("--output is for one trace; without it each export goes beside its trace")
+	case f.output == export.Stdout && !format.Streams():
+		return format, fmt.Errorf("--format %s needs a file: -o FILE", f.format)
+	}
+	return format, nil
+}
+
+func (f exportFlags) export(ctx context.Context, format export.Format, trace string, code *session.ExitCode) error {
+	output := f.output
+	if output == "" {
+		output = format.DefaultOutput(trace)
+	}
+	result, err := format.Write(ctx, trace, output)
+	if err != nil {
+		return session.ExportFailed(trace, output, err)
+	}
+	ui := newUI(f.quiet, false)
+	for _, text := range result.Warnings(format) {
+		ui.Warn(text)
+	}
+	if result.Dispatches == 0 {
+		*code = session.NothingSeen
+	}
+	if output != export.Stdout && !f.quiet {
+		_, err = fmt.Fprintf(os.Stdout, "%s  %d dispatches, %d bytes\n", line(output), result.Dispatches, result.Bytes)
+	}
+	return err
+}

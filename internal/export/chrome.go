@@ -1,0 +1,254 @@
+package export
+
+import (
+	"compress/gzip"
+	"fmt"
+	"math"
+)
+
+// A chrome writes the Trace Event Format, compressed. Times are microseconds with
+// three decimals since base: readers hold them in 53 bits, which BOOTTIME in ns can exceed.
+type chrome struct {
+	*export
+	out    *gzip.Writer
+	base   int64 // ns
+	line   jsonLine
+	begun  bool
+	names  *escaped
+	pids   map[process]int64
+	owners map[int64]process
+	rows   map[chromeRow]int64
+}
+
+// A chromeRow is a row below a process that is no thread of it.
+type chromeRow struct {
+	of   process
+	kind string
+	id   int64
+	lane int
+}
+
+// Rows that are no threads, and processes whose pid another one has, get numbers
+// beyond those of Linux.
+const firstRow, firstProcess = 100_000_000, 1_000_000_000
+
+func writeChrome(e *export) error {
+	zip, err := gzip.NewWriterLevel(e.w, gzip.BestSpeed)
+	if err != nil {
+		return err
+	}
+	c := &chrome{
+		export: e, out: zip, names: newEscaped(appendJSON),
+		pids: map[process]int64{}, owners: map[int64]process{}, rows: map[chromeRow]int64{},
+	}
+	for _, step := range []func() error{c.head, c.coverage, c.pauses, c.kernels, c.tail, zip.Close} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *chrome) head() error {
+	l := append(jsonLine(nil), '{').text("displayTimeUnit", "ns")
+	l = append(l.key("otherData"), '{').text("clock", "CLOCK_BOOTTIME")
+	if len(c.trace.sessions) > 0 {
+		c.base = min(max(c.trace.sessions[0].begunNS, 0), latest)
+	}
+	l = l.text("base_ns", fmt.Sprint(c.base)).text("note", "where nothing was recorded, nothing is known: see the rows named coverage")
+	l = append(l.key("coverage"), '[')
+	for i, s := range c.trace.sessions {
+		if i > 0 {
+			l = append(l, ',')
+		}
+		l = append(append(l, '{').int("index", int64(i)).coverage("coverage", s.coverage), '}')
+	}
+	l = append(l, "]},\n"...)
+	_, err := c.out.Write(append(l, `"traceEvents":[`...))
+	return err
+}
+
+func (c *chrome) tail() error {
+	_, err := c.out.Write([]byte("\n]}\n"))
+	return err
+}
+
+// event begins an event in c.line.
+func (c *chrome) event(phase string, pid, tid, atNS int64) jsonLine {
+	l := append(c.line[:0], '{').text("ph", phase).int("pid", pid).int("tid", tid)
+	if phase != "M" {
+		l = l.micros("ts", atNS-c.base)
+	}
+	return l
+}
+
+// write ends an event and writes it.
+func (c *chrome) write(l jsonLine) error {
+	c.line = append(l, '}')
+	separator := ",\n"
+	if !c.begun {
+		separator, c.begun = "\n", true
+	}
+	if _, err := c.out.Write([]byte(separator)); err != nil {
+		return err
+	}
+	_, err := c.out.Write(c.line)
+	return err
+}
+
+// name says what a process or a row is called, and where it stands.
+func (c *chrome) name(what string, pid, tid int64, name string) error {
+	l := append(c.event("M", pid, tid, 0).text("name", what+"_name").key("args"), '{').text("name", name)
+	if err := c.write(append(l, '}')); err != nil {
+		return err
+	}
+	l = append(c.event("M", pid, tid, 0).text("name", what+"_sort_index").key("args"), '{').int("sort_index", tid)
+	return c.write(append(l, '}'))
+}
+
+// pid is the process's, unless another process of the file has it, or none can.
+func (c *chrome) pid(s *session) (int64, error) {
+	who := s.process()
+	if pid, ok := c.pids[who]; ok {
+		return pid, nil
+	}
+	pid := s.pid
+	if _, taken := c.owners[pid]; taken || pid <= 0 || pid >= firstProcess {
+		pid = firstProcess + int64(len(c.pids))
+	}
+	c.pids[who], c.owners[pid] = pid, who
+	return pid, c.name("process", pid, 0, fmt.Sprintf("%s (pid %d on %s)", s.command, s.pid, s.host))
+}
+
+// row numbers a row of a process that is no thread, and names it once.
+func (c *chrome) row(s *session, kind string, id int64, lane int, name string) (pid, tid int64, err error) {
+	if pid, err = c.pid(s); err != nil {
+		return 0, 0, err
+	}
+	key := chromeRow{s.process(), kind, id, lane}
+	tid, ok := c.rows[key]
+	if ok {
+		return pid, tid, nil
+	}
+	if len(c.rows) >= mostDefinitions {
+		return 0, 0, fmt.Errorf("over %d rows: %w", mostDefinitions, ErrImpossible)
+	}
+	tid = firstRow + int64(len(c.rows))
+	c.rows[key] = tid
+	return pid, tid, c.name("thread", pid, tid, name)
+}
+
+// submitter is the row of the submitting thread.
+func (c *chrome) submitter(d *dispatch) (pid, tid int64, err error) {
+	s := d.queue.agent.session
+	if d.thread == nil || d.thread.tid <= 0 || d.thread.tid >= firstRow {
+		return c.row(s, "submits", 0, 0, "submits of unknown threads")
+	}
+	if pid, err = c.pid(s); err != nil {
+		return 0, 0, err
+	}
+	return pid, d.thread.tid, nil
+}
+
+func (c *chrome) coverage() error {
+	for _, t := range sortedKeys(c.trace.threads) {
+		th := c.trace.threads[t]
+		pid, err := c.pid(th.session)
+		if err == nil && th.name != "" && th.tid > 0 && th.tid < firstRow {
+			err = c.name("thread", pid, th.tid, th.name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	err := c.trace.eachSpan(c.ctx, func(q *queue, one span) error {
+		pid, tid, err := c.row(q.agent.session, "coverage", q.id, 0, q.rowName+": coverage")
+		if err != nil {
+			return err
+		}
+		return c.slice(pid, tid, one.fromNS, one.untilNS, one.what)
+	})
+	if err != nil {
+		return err
+	}
+	err = c.trace.eachUntimed(c.ctx, func(u untimed) error {
+		pid, tid, err := c.row(u.queue.agent.session, "coverage", u.queue.id, 0, u.queue.rowName+": coverage")
+		if err != nil {
+			return err
+		}
+		return c.slice(pid, tid, u.submitNS, u.submitNS, u.String())
+	})
+	if err != nil {
+		return err
+	}
+	return c.trace.eachLoss(c.ctx, func(l loss) error {
+		pid, tid, err := c.row(l.session, "lost", l.session.id, 0, fmt.Sprintf("lost records (session %d)", l.session.id))
+		if err != nil {
+			return err
+		}
+		return c.slice(pid, tid, l.fromNS, l.untilNS, l.String())
+	})
+}
+
+func (c *chrome) pauses() error {
+	return c.trace.eachPause(c.ctx, func(p pause) error {
+		pid, tid, err := c.row(p.session, "stops", p.tid, 0, fmt.Sprintf("stops of thread %d by rtl-attach", p.tid))
+		if err != nil {
+			return err
+		}
+		return c.slice(pid, tid, p.startNS, p.startNS+p.durationNS, "stopped: "+p.purpose)
+	})
+}
+
+func (c *chrome) slice(pid, tid, fromNS, untilNS int64, name string) error {
+	if fromNS < 0 || untilNS < fromNS || untilNS > latest {
+		return nil
+	}
+	return c.write(c.event("X", pid, tid, fromNS).micros("dur", untilNS-fromNS).text("name", name))
+}
+
+// kernels writes a slice for each kernel, one without length for its submit, and
+// an arrow between them.
+func (c *chrome) kernels() error {
+	places := newLanes()
+	return c.trace.dispatches(c.ctx, byStart, func(d *dispatch) error {
+		c.result.Dispatches++
+		lane, err := places.place(d.queue, d.startNS, d.endNS)
+		if err != nil {
+			return err
+		}
+		return c.kernel(d, lane)
+	})
+}
+
+func (c *chrome) kernel(d *dispatch, lane int) error {
+	pid, tid, err := c.row(d.queue.agent.session, "queue", d.queue.id, lane, d.queue.rowName)
+	if err != nil {
+		return err
+	}
+	if d.submitKnown {
+		if err := c.submit(d); err != nil {
+			return err
+		}
+		if err := c.write(c.event("f", pid, tid, d.startNS).text("bp", "e").text("cat", "submit").text("name", "submit").int("id", flowID(d))); err != nil {
+			return err
+		}
+	}
+	l := c.event("X", pid, tid, d.startNS).micros("dur", d.endNS-d.startNS).text("cat", "kernel").raw("name", c.names.name(d.launch))
+	l = append(l.key("args"), '{').int("dispatch", d.id).int("packet", d.packetIndex).text("launch", d.launch.geometry)
+	return c.write(append(l, '}'))
+}
+
+func (c *chrome) submit(d *dispatch) error {
+	pid, tid, err := c.submitter(d)
+	if err != nil {
+		return err
+	}
+	if err := c.write(c.event("X", pid, tid, d.submitNS).micros("dur", 0).text("cat", "submit").text("name", "submit")); err != nil {
+		return err
+	}
+	return c.write(c.event("s", pid, tid, d.submitNS).text("cat", "submit").text("name", "submit").int("id", flowID(d)))
+}
+
+// flowID is the dispatch's number, as far as readers take it.
+func flowID(d *dispatch) int64 { return d.id & math.MaxUint32 }

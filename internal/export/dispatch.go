@@ -1,0 +1,155 @@
+package export
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+)
+
+// A dispatch is a kernel that ran. Its times are within 0 ≤ start ≤ end ≤ latest.
+type dispatch struct {
+	id             int64
+	packetIndex    int64
+	startNS, endNS int64
+	submitNS       int64 // if it is known
+	submitKnown    bool
+	*dispatchContext
+}
+
+// latest is beyond every clock, and leaves room for differences.
+const latest = math.MaxInt64 / 4
+
+// The orders in which dispatches can be had.
+const (
+	asRecorded = ""
+	byStart    = " ORDER BY start_ns, id"
+	bySubmit   = " ORDER BY start_ns - queued_ns, id"
+)
+
+// A row is a dispatch as the file has it.
+type row struct {
+	id, contextID, packetIndex, startNS, durationNS int64
+	queuedNS                                        sql.NullInt64
+}
+
+const batchRows = 1024
+
+// A batch goes from the goroutine that reads to the one that writes.
+type batch struct {
+	rows []row
+	err  error // the reader's last word
+}
+
+// dispatches calls visit for every dispatch that can be shown, and counts the
+// others once, in leftOut. The dispatch is valid until visit returns.
+//
+// The rows are read by a goroutine of their own, without the context: the driver
+// would start another for each row. SQLite may sort for long before the first
+// one, so an interrupt does not wait for it.
+func (tr *trace) dispatches(ctx context.Context, order string, visit func(*dispatch) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	full, free := make(chan batch), make(chan []row, 2)
+	free <- make([]row, 0, batchRows)
+	free <- make([]row, 0, batchRows)
+	go tr.readRows(ctx, order, full, free)
+	tr.leftOut = 0
+	n := int64(0)
+	for {
+		select {
+		case <-ctx.Done():
+			return ErrInterrupted
+		case b := <-full:
+			if b.err != nil {
+				return fmt.Errorf("read dispatches: %w", b.err)
+			}
+			if len(b.rows) == 0 {
+				return nil
+			}
+			if n += int64(len(b.rows)); n >= tr.mostRows {
+				return errEndless
+			}
+			if err := tr.visitRows(b.rows, visit); err != nil {
+				return err
+			}
+			free <- b.rows[:0]
+		}
+	}
+}
+
+// readRows sends batches until an empty one, or one with an error.
+func (tr *trace) readRows(ctx context.Context, order string, full chan<- batch, free <-chan []row) {
+	send := func(b batch) {
+		select {
+		case full <- b:
+		case <-ctx.Done():
+		}
+	}
+	rows, err := tr.db.Query(`SELECT id, context_id, packet_index, start_ns, duration_ns, queued_ns
+		FROM (SELECT * FROM rtl_execution LIMIT ?)`+order, tr.mostRows)
+	if err != nil {
+		send(batch{err: err})
+		return
+	}
+	defer rows.Close()
+	for {
+		select {
+		case into := <-free:
+			next, err := readBatch(rows, into)
+			send(batch{next, err})
+			if err != nil || len(next) == 0 {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func readBatch(rows *sql.Rows, into []row) ([]row, error) {
+	for len(into) < batchRows && rows.Next() {
+		into = append(into, row{})
+		r := &into[len(into)-1]
+		if err := rows.Scan(&r.id, &r.contextID, &r.packetIndex, &r.startNS, &r.durationNS, &r.queuedNS); err != nil {
+			return nil, err
+		}
+	}
+	return into, rows.Err()
+}
+
+func (tr *trace) visitRows(rows []row, visit func(*dispatch) error) error {
+	var d dispatch
+	for i := range rows {
+		c, err := tr.contexts.find(rows[i].contextID)
+		if err != nil {
+			return err
+		}
+		if c == nil || !d.set(&rows[i]) {
+			tr.leftOut++
+			continue
+		}
+		d.dispatchContext = c
+		if err := visit(&d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// set takes over a row, unless its times are impossible. A submit that is
+// impossible is not known.
+func (d *dispatch) set(r *row) bool {
+	if r.startNS < 0 || r.startNS > latest || r.durationNS < 0 || r.durationNS > latest-r.startNS {
+		return false
+	}
+	d.id, d.packetIndex = r.id, r.packetIndex
+	d.startNS, d.endNS = r.startNS, r.startNS+r.durationNS
+	queued := r.queuedNS.Int64
+	d.submitKnown = r.queuedNS.Valid && queued <= r.startNS && queued >= r.startNS-latest
+	d.submitNS = r.startNS
+	if d.submitKnown {
+		d.submitNS -= queued
+	}
+	return true
+}

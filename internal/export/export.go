@@ -1,0 +1,180 @@
+// Package export turns a trace file into the formats of other tools: Perfetto,
+// chrome://tracing, TraceLens, spreadsheets, rocmProfileData.
+//
+// A trace is streamed: what is kept of it does not grow with its dispatches.
+// SQLite sorts them in temporary files where a format needs their order. A trace
+// may have been made by anybody; what it holds that no recorder writes is left
+// out and counted, or refused.
+package export
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/mattn/go-sqlite3"
+)
+
+var (
+	// ErrInterrupted: the context ended first.
+	ErrInterrupted = errors.New("interrupted")
+	// ErrImpossible: the trace says what no GPU does, beyond what can be held.
+	ErrImpossible = errors.New("not what a recorder writes")
+	// ErrNoRoom: SQLite found no room, for the output or for sorting.
+	ErrNoRoom = errors.New("no space left")
+	// ErrNeedsFile: the format cannot be written to a pipe.
+	ErrNeedsFile = errors.New("needs a file")
+)
+
+// Stdout is the output path that stands for standard output.
+const Stdout = "-"
+
+// A Format is a kind of output.
+type Format struct {
+	Name   string
+	Suffix string // of the file, in place of the trace's .db
+	For    string // who reads it
+
+	write func(*export) error // nil: SQLite makes the file (rpd.go)
+}
+
+// Formats are all of them; the first is the default.
+var Formats = [...]Format{
+	{"pftrace", ".pftrace", "ui.perfetto.dev, trace_processor", writePerfetto},
+	{"chrome", ".json.gz", "chrome://tracing, scripts", writeChrome},
+	{"rocprofv3", "_results.json", "TraceLens", writeRocprof},
+	{"csv", "_kernel_trace.csv", "spreadsheets, DuckDB; rocprofv3's columns", writeCSV},
+	{"rpd", ".rpd", "rocmProfileData's scripts, those that write, too", nil},
+}
+
+// FormatNamed finds a format by its name.
+func FormatNamed(name string) (Format, bool) {
+	i := slices.IndexFunc(Formats[:], func(f Format) bool { return f.Name == name })
+	if i < 0 {
+		return Format{}, false
+	}
+	return Formats[i], true
+}
+
+// Streams: it can be written to standard output.
+func (f Format) Streams() bool { return f.write != nil }
+
+// DefaultOutput is where the export of a trace goes: beside it.
+func (f Format) DefaultOutput(trace string) string {
+	return strings.TrimSuffix(trace, ".db") + f.Suffix
+}
+
+// A Result is what an export holds, and what it does not.
+type Result struct {
+	Path       string
+	Bytes      int64
+	Dispatches int64 // written
+	LeftOut    int64 // impossible times, or no queue, kernel or session to belong to
+	Sessions   []Coverage
+}
+
+// Warnings say what the export does not hold: nobody must take it for idle time.
+func (r *Result) Warnings(f Format) (all []string) {
+	if r.Dispatches == 0 {
+		all = append(all, "no timed dispatch is in this trace")
+	}
+	if r.LeftOut > 0 {
+		all = append(all, things(r.LeftOut, "dispatch")+" left out: impossible times, or nothing to belong to")
+	}
+	for _, c := range r.Sessions {
+		if !c.Complete() {
+			all = append(all, fmt.Sprintf("session %d (pid %d): %s; what is missing is not idle time", c.Session, c.PID, c))
+		}
+	}
+	if f.Name == "rocprofv3" && len(r.Sessions) > 1 {
+		all = append(all, fmt.Sprintf("%d sessions, an element of rocprofiler-sdk-tool each: TraceLens reads the first only", len(r.Sessions)))
+	}
+	return all
+}
+
+// An export is one that is being made.
+type export struct {
+	ctx    context.Context
+	trace  *trace
+	w      *bufio.Writer
+	result Result
+}
+
+// Write exports a trace to a new file, or to standard output. A file that exists
+// is never overwritten; of an export that fails nothing is left.
+func (f Format) Write(ctx context.Context, path, output string) (*Result, error) {
+	r, err := f.make(ctx, path, output)
+	return r, explain(err)
+}
+
+// explain tells from SQLite's errors those that have a cause which is known.
+func explain(err error) error {
+	var refused sqlite3.Error
+	if !errors.As(err, &refused) {
+		return err
+	}
+	switch refused.Code {
+	case sqlite3.ErrFull:
+		return fmt.Errorf("%w: %w", ErrNoRoom, err)
+	case sqlite3.ErrConstraint, sqlite3.ErrCorrupt:
+		return fmt.Errorf("%w: %w", ErrImpossible, err)
+	}
+	return err
+}
+
+func (f Format) make(ctx context.Context, path, output string) (*Result, error) {
+	tr, err := openTrace(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer tr.close()
+	if !f.Streams() {
+		return writeRPD(ctx, tr, output)
+	}
+	if output == Stdout {
+		return f.stream(ctx, tr, os.Stdout)
+	}
+	var result *Result
+	err = makeFile(output, func(file *os.File) (err error) {
+		result, err = f.stream(ctx, tr, file)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	result.Path = output
+	return result, nil
+}
+
+// stream writes the format to w.
+func (f Format) stream(ctx context.Context, tr *trace, w io.Writer) (*Result, error) {
+	counted := &countingWriter{w: w}
+	e := &export{ctx: ctx, trace: tr, w: bufio.NewWriterSize(counted, 1<<18)}
+	err := f.write(e)
+	if err == nil {
+		err = e.w.Flush()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", f.Name, err)
+	}
+	e.result.Bytes = counted.bytes
+	e.result.LeftOut = tr.leftOut
+	e.result.Sessions = tr.coverages()
+	return &e.result, nil
+}
+
+type countingWriter struct {
+	w     io.Writer
+	bytes int64
+}
+
+func (c *countingWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.bytes += int64(n)
+	return n, err
+}

@@ -1,0 +1,145 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// Of an export that is interrupted nothing is left, in whatever it is.
+func TestInterrupted(t *testing.T) {
+	path := sample(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, f := range Formats {
+		output := filepath.Join(t.TempDir(), "out")
+		_, err := f.Write(ctx, path, output)
+		if _, e := os.Lstat(output); !errors.Is(err, ErrInterrupted) || !errors.Is(e, os.ErrNotExist) {
+			t.Errorf("%s: %v, %v", f.Name, err, e)
+		}
+	}
+}
+
+// So it is in the middle of its dispatches.
+func TestInterruptedInTheMiddle(t *testing.T) {
+	tr, err := openTrace(t.Context(), generate(t, 10*batchRows))
+	must(t, err)
+	defer tr.close()
+	for _, order := range []string{asRecorded, byStart, bySubmit} {
+		ctx, cancel := context.WithCancel(t.Context())
+		n := 0
+		err := tr.dispatches(ctx, order, func(*dispatch) error {
+			if n++; n == batchRows {
+				cancel()
+			}
+			return nil
+		})
+		if !errors.Is(err, ErrInterrupted) || n > 2*batchRows {
+			t.Errorf("%q: %v after %d", order, err, n)
+		}
+		cancel()
+	}
+}
+
+// A failing reader of the output ends the export with its error.
+func TestWriteError(t *testing.T) {
+	tr, err := openTrace(t.Context(), sample(t))
+	must(t, err)
+	defer tr.close()
+	for _, f := range Formats {
+		if !f.Streams() {
+			continue
+		}
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		must(t, err)
+		defer full.Close()
+		if _, err := f.stream(t.Context(), tr, full); err == nil {
+			t.Errorf("%s: written to a full device", f.Name)
+		}
+	}
+}
+
+// FuzzTrace: a trace may have been made by anybody. patches are triples of two
+// bytes of an offset, in 16ths, and the 16 bytes that are put there.
+func FuzzTrace(f *testing.F) {
+	good := readFile(f, sample(f))
+	const step, patch = 16, 18
+	f.Add([]byte{})
+	for at := 0; at < len(good)/step; at += 197 {
+		f.Add(append([]byte{byte(at), byte(at >> 8)}, "\x80\x00\x00\x00\x00\x00\x00\x00\x7f\xff\xff\xff\xff\xff\xff\xff"...))
+	}
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, patches []byte) {
+		b := append([]byte(nil), good...)
+		for ; len(patches) >= patch; patches = patches[patch:] {
+			at := (int(patches[0]) | int(patches[1])<<8) * step % len(b)
+			copy(b[at:], patches[2:patch])
+		}
+		path, output := filepath.Join(dir, "t.db"), filepath.Join(dir, "out")
+		must(t, os.WriteFile(path, b, 0o600))
+		for _, format := range Formats {
+			const patience = 10 * time.Second // some ms are usual
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			_, err := format.Write(ctx, path, output)
+			if cancel(); errors.Is(err, ErrInterrupted) {
+				t.Fatalf("%s takes for ever", format.Name)
+			}
+			if e := os.Remove(output); (err == nil) != (e == nil) {
+				t.Fatalf("%s: %v, and of its output: %v", format.Name, err, e)
+			}
+		}
+	})
+}
+
+// What no GPU does is refused by formats that would have to hold it.
+func TestTooManyAtOnce(t *testing.T) {
+	db, path := create(t)
+	s, err := db.Begin(tracedb.SessionInfo{PID: 1})
+	must(t, err)
+	var batch []tracedb.Dispatch
+	for n := range uint64(mostLanes + 1) {
+		batch = append(batch, tracedb.Dispatch{StartNS: 1 + n, EndNS: 1 << 40})
+	}
+	must(t, errors.Join(s.Dispatches(batch), db.Close()))
+	for _, f := range Formats {
+		_, err := f.Write(t.Context(), path, filepath.Join(t.TempDir(), "out"))
+		if refused := f.Name == "pftrace" || f.Name == "chrome"; refused != errors.Is(err, ErrImpossible) || !refused && err != nil {
+			t.Errorf("%s: %v", f.Name, err)
+		}
+	}
+}
+
+func TestCut(t *testing.T) {
+	for _, c := range []struct {
+		in      string
+		longest int
+		want    string
+	}{{"kernel", 6, "kernel"}, {"kernel", 5, "kerne…"}, {"größe", 3, "gr…"}, {"\x80\x80", 1, "…"}, {"", 0, ""}} {
+		if got := cut(c.in, c.longest); got != c.want {
+			t.Errorf("%q cut to %d: %q, want %q", c.in, c.longest, got, c.want)
+		}
+	}
+}
+
+func TestCoverageInWords(t *testing.T) {
+	for want, c := range map[string]Coverage{
+		"2 of 2 dispatches timed":                {Settled: true, Dispatches: 2, Timed: 2},
+		"1 of 2 dispatches timed; 1 record lost": {Settled: true, Dispatches: 2, Timed: 1, Lost: 1},
+		"0 of 0 dispatches timed; 2 queues without a seen end; 1 claim where a queue was not recorded yet, or never; 1 queue of another tool or without hardware; 3 queues seen and never recorded": {
+			Settled: true, OpenEnded: 2, RawClaims: 1, Foreign: 1, Unrecorded: 3,
+		},
+		"the recorder was killed: what is missing is not known": {},
+	} {
+		if got := c.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if c.Complete() != (want == "2 of 2 dispatches timed") {
+			t.Errorf("%q: complete %v", want, c.Complete())
+		}
+	}
+}

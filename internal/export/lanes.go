@@ -1,0 +1,138 @@
+package export
+
+import (
+	"container/heap"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Readers draw what lies on one track as nested. Kernels of one queue may overlap
+// without nesting: they are spread over lanes, on each of which nothing overlaps.
+
+// mostLanes bounds the kernels of one queue that run at once, and mostLanesInAll
+// those of all queues.
+const mostLanes, mostLanesInAll = 4096, 1 << 18
+
+// lanes holds for each queue the end of the last kernel on each of its lanes.
+type lanes struct {
+	ends map[*queue][]int64
+	all  int
+}
+
+func newLanes() *lanes { return &lanes{ends: map[*queue][]int64{}} }
+
+// place returns the lane of a kernel. Kernels come in the order of their starts.
+func (ls *lanes) place(q *queue, startNS, endNS int64) (int, error) {
+	ends := ls.ends[q]
+	free := slices.IndexFunc(ends, func(end int64) bool { return end <= startNS })
+	if free >= 0 {
+		ends[free] = endNS
+		return free, nil
+	}
+	if len(ends) == mostLanes || ls.all == mostLanesInAll {
+		return 0, fmt.Errorf("over %d kernels at once on queue %d: %w", len(ends), q.id, ErrImpossible)
+	}
+	ls.ends[q] = append(ends, endNS)
+	ls.all++
+	return len(ends), nil
+}
+
+// mostInFlight bounds what is counted at a time: more than the packets of many
+// large queues.
+const mostInFlight = 1 << 21
+
+// levels are those of one kind, by the ids of what they count for.
+type levels struct {
+	byID     map[int64]*level
+	inFlight int
+}
+
+func newLevels() *levels { return &levels{byID: map[int64]*level{}} }
+
+func (ls *levels) add(id, beginNS, endNS int64, emit levelFunc) error {
+	l, ok := ls.byID[id]
+	if !ok {
+		l = &level{}
+		ls.byID[id] = l
+	}
+	before := len(l.ends)
+	err := l.add(beginNS, endNS, emit)
+	if ls.inFlight += len(l.ends) - before; ls.inFlight > mostInFlight {
+		return fmt.Errorf("over %d dispatches at once: %w", mostInFlight, ErrImpossible)
+	}
+	return err
+}
+
+// A level counts what is going on at a time: kernels running on a GPU, or waiting in a
+// queue. Values come out in the order of time, each once it is final.
+type level struct {
+	ends   int64Heap
+	atNS   int64
+	value  int
+	unsaid bool // value, since atNS
+}
+
+type levelFunc func(atNS int64, value int) error
+
+// add counts something from one time to another. The beginnings come in order.
+func (l *level) add(beginNS, endNS int64, emit levelFunc) error {
+	if err := l.until(beginNS, emit); err != nil {
+		return err
+	}
+	heap.Push(&l.ends, max(endNS, beginNS))
+	return l.set(beginNS, emit)
+}
+
+// until ends what ends up to a time.
+func (l *level) until(atNS int64, emit levelFunc) error {
+	for len(l.ends) > 0 && l.ends[0] <= atNS {
+		end := heap.Pop(&l.ends).(int64)
+		if err := l.set(end, emit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *level) set(atNS int64, emit levelFunc) error {
+	if err := l.say(atNS, emit); err != nil {
+		return err
+	}
+	l.atNS, l.value, l.unsaid = atNS, len(l.ends), true
+	return nil
+}
+
+// say emits the value that is final when time goes on.
+func (l *level) say(atNS int64, emit levelFunc) error {
+	if !l.unsaid || atNS == l.atNS {
+		return nil
+	}
+	l.unsaid = false
+	return emit(l.atNS, l.value)
+}
+
+// finish ends everything.
+func (l *level) finish(emit levelFunc) error {
+	if err := l.until(latest*2, emit); err != nil {
+		return err
+	}
+	return l.say(latest*2, emit)
+}
+
+type int64Heap []int64
+
+func (h int64Heap) Len() int           { return len(h) }
+func (h int64Heap) Less(i, j int) bool { return h[i] < h[j] }
+func (h int64Heap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *int64Heap) Push(x any)        { *h = append(*h, x.(int64)) }
+func (h *int64Heap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+// sortedKeys are a table's ids, in an order that does not change.
+func sortedKeys[V any](table map[int64]V) []int64 {
+	return slices.Sorted(maps.Keys(table))
+}

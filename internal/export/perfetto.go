@@ -1,0 +1,255 @@
+package export
+
+import "github.com/rtl-attach/rtl-attach/internal/plain"
+
+// A perfetto writes a trace as Perfetto's protobuf: packets of one sequence.
+type perfetto struct {
+	*export
+	packets packetWriter
+	tracks  tracks
+}
+
+// writePerfetto writes what was recorded when, then the kernels in the order of
+// their starts, then the depths of the queues in the order of submits. Readers sort.
+func writePerfetto(e *export) error {
+	p := &perfetto{export: e}
+	p.packets.w = e.w
+	p.packets.names.reset()
+	p.tracks = tracks{p: &p.packets, known: map[trackKey]uint64{}, owner: map[int64]process{}}
+	for _, step := range []func() error{p.clocks, p.coverage, p.losses, p.pauses, p.kernels, p.depths} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clocks relates BOOTTIME, which all times are of, to the other clocks. Only the
+// first session's: others may be of another boot.
+func (p *perfetto) clocks() error {
+	if len(p.trace.sessions) == 0 {
+		return nil
+	}
+	s := p.trace.sessions[0]
+	m := message(nil).number(snapshotPrimary, boottime)
+	for _, c := range []struct {
+		id     uint64
+		timeNS int64
+	}{{boottime, s.begunNS}, {monotonic, s.begunNS + s.monotonicOffset}, {realtime, s.begunNS + s.realtimeDiff}} {
+		if s.begunNS <= 0 || s.begunNS > latest || c.timeNS <= 0 {
+			continue
+		}
+		m = m.message(snapshotClock, message(nil).number(clockID, c.id).signed(clockTime, c.timeNS))
+	}
+	return p.packets.write(timeless, packetClockSnapshot, m)
+}
+
+// coverage shows what was recorded, and when nothing was.
+func (p *perfetto) coverage() error {
+	for _, s := range p.trace.sessions {
+		track, err := p.tracks.ofSession(s)
+		if err != nil {
+			return err
+		}
+		if err := p.slice(track, s.fromNS(), s.endNS(), s.coverage.String()); err != nil {
+			return err
+		}
+	}
+	err := p.trace.eachSpan(p.ctx, func(q *queue, one span) error {
+		track, err := p.tracks.ofCoverage(q)
+		if err != nil {
+			return err
+		}
+		return p.slice(track, one.fromNS, one.untilNS, one.what)
+	})
+	if err != nil {
+		return err
+	}
+	return p.trace.eachUntimed(p.ctx, func(u untimed) error {
+		track, err := p.tracks.ofCoverage(u.queue)
+		if err != nil {
+			return err
+		}
+		return p.instant(track, u.submitNS, plain.Text(u.String()))
+	})
+}
+
+func (p *perfetto) losses() error {
+	return p.trace.eachLoss(p.ctx, func(l loss) error {
+		track, err := p.tracks.ofSession(l.session)
+		if err != nil {
+			return err
+		}
+		return p.instant(track, l.fromNS, plain.Text(l.String()))
+	})
+}
+
+func (p *perfetto) pauses() error {
+	return p.trace.eachPause(p.ctx, func(one pause) error {
+		track, err := p.tracks.ofPauses(one.session, one.tid)
+		if err != nil {
+			return err
+		}
+		return p.slice(track, one.startNS, one.startNS+one.durationNS, "stopped: "+plain.Text(one.purpose))
+	})
+}
+
+// slice writes a slice with a name of our own. Impossible ones come from the
+// trace's accounts, not from dispatches, and are left away.
+func (p *perfetto) slice(track uint64, fromNS, untilNS int64, name string) error {
+	if fromNS < 0 || untilNS < fromNS || untilNS > latest {
+		return nil
+	}
+	if err := p.named(track, fromNS, name, typeBegin); err != nil {
+		return err
+	}
+	return p.packets.write(untilNS, packetTrackEvent, p.newEvent(typeEnd, track))
+}
+
+func (p *perfetto) instant(track uint64, atNS int64, name string) error {
+	if atNS < 0 || atNS > latest {
+		return nil
+	}
+	return p.named(track, atNS, name, typeInstant)
+}
+
+func (p *perfetto) named(track uint64, atNS int64, name string, kind uint64) error {
+	p.packets.names.makeRoom()
+	id := p.packets.names.fixedName(internedEventNames, name)
+	return p.packets.write(atNS, packetTrackEvent, p.newEvent(kind, track).number(eventNameID, id))
+}
+
+func (p *perfetto) newEvent(kind, track uint64) message {
+	return p.packets.event[:0].number(eventType, kind).number(eventTrack, track)
+}
+
+// kernels writes kernels, their submits, and how many are running on each GPU.
+func (p *perfetto) kernels() error {
+	places, running := newLanes(), newLevels()
+	err := p.trace.dispatches(p.ctx, byStart, func(d *dispatch) error {
+		p.result.Dispatches++
+		p.packets.names.makeRoom()
+		lane, err := places.place(d.queue, d.startNS, d.endNS)
+		if err != nil {
+			return err
+		}
+		if err := p.submit(d); err != nil {
+			return err
+		}
+		if err := p.kernel(d, lane); err != nil {
+			return err
+		}
+		gpu := d.queue.agent.gpu
+		return running.add(gpu, d.startNS, d.endNS, p.counterValue(func() (uint64, error) { return p.tracks.ofBusy(gpu) }))
+	})
+	if err != nil {
+		return err
+	}
+	return p.finish(running, p.tracks.ofBusy)
+}
+
+// submit marks where a thread submitted the kernel. The flow's number is the dispatch's.
+func (p *perfetto) submit(d *dispatch) error {
+	if !d.submitKnown {
+		return nil
+	}
+	track, err := p.submitTrack(d)
+	if err != nil {
+		return err
+	}
+	name := p.packets.names.fixedName(internedEventNames, "submit")
+	event := p.newEvent(typeInstant, track).number(eventNameID, name).fixed(eventFlow, uint64(d.id))
+	p.packets.event = event
+	return p.packets.write(d.submitNS, packetTrackEvent, event)
+}
+
+func (p *perfetto) submitTrack(d *dispatch) (uint64, error) {
+	if d.thread == nil {
+		return p.tracks.unknownThread(d.queue.agent.session)
+	}
+	return p.tracks.ofThread(d.thread)
+}
+
+func (p *perfetto) kernel(d *dispatch, lane int) error {
+	track, err := p.tracks.ofQueue(d.queue, lane)
+	if err != nil {
+		return err
+	}
+	names := &p.packets.names
+	event := p.newEvent(typeBegin, track).number(eventNameID, names.kernel(d.launch))
+	if d.submitKnown {
+		event = event.fixed(eventFlowEnd, uint64(d.id))
+	}
+	event = names.annotateInt(event, "dispatch", d.id)
+	event = names.annotateInt(event, "packet", d.packetIndex)
+	event = names.annotateLaunch(event, d.launch)
+	p.packets.event = event
+	if err := p.packets.write(d.startNS, packetTrackEvent, event); err != nil {
+		return err
+	}
+	return p.packets.write(d.endNS, packetTrackEvent, p.newEvent(typeEnd, track))
+}
+
+func (in *interned) kernel(l *launch) uint64 {
+	id, ok := in.events[l.nameID]
+	if !ok {
+		id = in.add(internedEventNames, plain.Text(l.name))
+		in.events[l.nameID] = id
+	}
+	return id
+}
+
+func (in *interned) annotateInt(event message, name string, v int64) message {
+	var room [32]byte
+	return event.message(eventAnnotation, message(room[:0]).
+		number(annotationNameID, in.fixedName(internedAnnotationNames, name)).signed(annotationInt, v))
+}
+
+func (in *interned) annotateLaunch(event message, l *launch) message {
+	id, ok := in.launches[l.id]
+	if !ok {
+		id = in.add(internedStrings, l.geometry)
+		in.launches[l.id] = id
+	}
+	var room [32]byte
+	return event.message(eventAnnotation, message(room[:0]).
+		number(annotationNameID, in.fixedName(internedAnnotationNames, "launch")).number(annotationStringID, id))
+}
+
+// depths writes for every queue how many of its timed dispatches were submitted and not ended.
+func (p *perfetto) depths() error {
+	waiting := newLevels()
+	err := p.trace.dispatches(p.ctx, bySubmit, func(d *dispatch) error {
+		if !d.submitKnown {
+			return nil
+		}
+		q := d.queue
+		return waiting.add(q.id, d.submitNS, d.endNS, p.counterValue(func() (uint64, error) { return p.tracks.ofDepth(q) }))
+	})
+	if err != nil {
+		return err
+	}
+	return p.finish(waiting, func(id int64) (uint64, error) { return p.tracks.ofDepth(p.trace.queues[id]) })
+}
+
+type trackFunc func() (uint64, error)
+
+func (p *perfetto) finish(ls *levels, track func(id int64) (uint64, error)) error {
+	for _, id := range sortedKeys(ls.byID) {
+		if err := ls.byID[id].finish(p.counterValue(func() (uint64, error) { return track(id) })); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *perfetto) counterValue(track trackFunc) levelFunc {
+	return func(atNS int64, value int) error {
+		uuid, err := track()
+		if err != nil {
+			return err
+		}
+		p.packets.event = p.newEvent(typeCounter, uuid).signed(eventCounter, int64(value))
+		return p.packets.write(atNS, packetTrackEvent, p.packets.event)
+	}
+}

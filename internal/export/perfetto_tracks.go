@@ -1,0 +1,164 @@
+package export
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+
+	"github.com/rtl-attach/rtl-attach/internal/plain"
+)
+
+// tracks knows which tracks were described, by what they show.
+//
+//	process                       (one for each process; sessions of it share it)
+//	├ session 1                   what was recorded, and what was lost
+//	├ stops of thread 41220       by rtl-attach
+//	├ thread                      submits
+//	└ GPU 0
+//	  ├ queue 3                   kernels, in lanes
+//	  ├ queue 3: coverage         when it was recorded
+//	  └ queue 3: depth            submitted and not ended
+//	GPU 0: kernels running        of all processes
+type tracks struct {
+	p     *packetWriter
+	known map[trackKey]uint64
+	owner map[int64]process // the process that a pid stands for
+}
+
+// A trackKey is what a track shows: kind and up to two ids.
+type trackKey struct {
+	kind string
+	id   any
+	lane int
+}
+
+// describe returns a track's number, and describes it when it is new. It is
+// called between events: a description is a packet.
+func (t *tracks) describe(key trackKey, fill func(message) (message, error)) (uint64, error) {
+	if uuid, ok := t.known[key]; ok {
+		return uuid, nil
+	}
+	if len(t.known) >= mostDefinitions {
+		return 0, fmt.Errorf("over %d tracks: %w", mostDefinitions, ErrImpossible)
+	}
+	m, err := fill(nil)
+	if err != nil {
+		return 0, err
+	}
+	uuid := uint64(len(t.known) + 1)
+	t.known[key] = uuid
+	return uuid, t.p.write(timeless, packetTrack, m.number(trackUUID, uuid))
+}
+
+// child describes a plain track below another.
+func (t *tracks) child(key trackKey, parent func() (uint64, error), name, description string, rank int) (uint64, error) {
+	return t.describe(key, func(m message) (message, error) {
+		above, err := parent()
+		m = m.number(trackParent, above).text(trackName, name).number(trackRank, uint64(rank))
+		if description != "" {
+			m = m.text(trackDescription, description)
+		}
+		return m, err
+	})
+}
+
+// ofProcess is a session's process. The first of those with one pid has it; Perfetto
+// would take the others for the same, so they are tracks with a name.
+func (t *tracks) ofProcess(s *session) (uint64, error) {
+	who := s.process()
+	return t.describe(trackKey{"process", who, 0}, func(m message) (message, error) {
+		if !t.ownsPID(s) {
+			return m.text(trackName, fmt.Sprintf("%s %d on %s", plain.Text(s.command), s.pid, plain.Text(s.host))), nil
+		}
+		return m.message(trackProcess, message(nil).signed(processPID, s.pid).text(processName, plain.Text(s.command))), nil
+	})
+}
+
+// ownsPID: the number can be a pid, and stands for this process.
+func (t *tracks) ownsPID(s *session) bool {
+	if s.pid <= 0 || s.pid > math.MaxInt32 {
+		return false
+	}
+	owner, taken := t.owner[s.pid]
+	if !taken {
+		owner = s.process()
+		t.owner[s.pid] = owner
+	}
+	return owner == s.process()
+}
+
+func (t *tracks) ofSession(s *session) (uint64, error) {
+	return t.child(trackKey{"session", s.id, 0}, func() (uint64, error) { return t.ofProcess(s) },
+		fmt.Sprintf("recording (session %d)", s.id), "when kernels were recorded, and what is missing", 0)
+}
+
+// ofPauses is of one thread: stops of several may overlap.
+func (t *tracks) ofPauses(s *session, tid int64) (uint64, error) {
+	return t.child(trackKey{"pauses", part{s.process(), tid}, 0}, func() (uint64, error) { return t.ofProcess(s) },
+		fmt.Sprintf("stops of thread %d", tid), "by rtl-attach", 1)
+}
+
+// A part of a process: a thread, a GPU.
+type part struct {
+	of process
+	id int64
+}
+
+func (t *tracks) ofThread(th *thread) (uint64, error) {
+	s := th.session
+	return t.describe(trackKey{"thread", part{s.process(), th.tid}, 0}, func(m message) (message, error) {
+		above, err := t.ofProcess(s)
+		name := cmp.Or(plain.Text(th.name), fmt.Sprintf("thread %d", th.tid))
+		if !t.ownsPID(s) || th.tid <= 0 || th.tid > math.MaxInt32 {
+			return m.number(trackParent, above).text(trackName, name), err
+		}
+		return m.message(trackThread, message(nil).signed(threadPID, s.pid).signed(threadTID, th.tid).text(threadName, name)), err
+	})
+}
+
+// unknownThread is where submits of unknown threads are.
+func (t *tracks) unknownThread(s *session) (uint64, error) {
+	return t.child(trackKey{"thread", s.process(), 0}, func() (uint64, error) { return t.ofProcess(s) }, "unknown thread", "", 2)
+}
+
+func (t *tracks) ofGPU(a *agent) (uint64, error) {
+	return t.describe(trackKey{"gpu", part{a.session.process(), a.gpu}, 0}, func(m message) (message, error) {
+		above, err := t.ofProcess(a.session)
+		name := fmt.Sprintf("GPU %d %s", a.gpu, plain.Text(a.name))
+		return m.number(trackParent, above).text(trackName, name).number(trackOrdering, orderExplicit).number(trackRank, 3), err
+	})
+}
+
+// ofQueue is one lane of a queue. Lanes have one name: readers show them as one.
+func (t *tracks) ofQueue(q *queue, lane int) (uint64, error) {
+	return t.child(trackKey{"queue", q.id, lane}, func() (uint64, error) { return t.ofGPU(q.agent) },
+		q.name, "kernels; those that overlap are drawn below each other", 1)
+}
+
+func (t *tracks) ofCoverage(q *queue) (uint64, error) {
+	return t.child(trackKey{"coverage", q.id, 0}, func() (uint64, error) { return t.ofGPU(q.agent) },
+		q.name+": coverage", "when this queue was recorded; elsewhere nothing is known of it", 0)
+}
+
+func (t *tracks) ofDepth(q *queue) (uint64, error) {
+	return t.counter(trackKey{"depth", q.id, 0}, func() (uint64, error) { return t.ofGPU(q.agent) },
+		q.name+": depth", "timed dispatches submitted and not ended; where the queue was not recorded, 0 says nothing")
+}
+
+func (t *tracks) ofBusy(gpu int64) (uint64, error) {
+	return t.counter(trackKey{"busy", gpu, 0}, nil, fmt.Sprintf("GPU %d: recorded kernels running", gpu),
+		"0 does not say idle: see the coverage of the GPU's queues")
+}
+
+func (t *tracks) counter(key trackKey, parent func() (uint64, error), name, description string) (uint64, error) {
+	return t.describe(key, func(m message) (message, error) {
+		var err error
+		if parent != nil {
+			var above uint64
+			above, err = parent()
+			m = m.number(trackParent, above).number(trackRank, 2)
+		}
+		unit := message(nil).number(counterUnit, unitCount)
+		return m.text(trackName, name).text(trackDescription, description).message(trackCounter, unit).number(trackMerge, mergeNever), err
+	})
+}

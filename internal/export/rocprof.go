@@ -1,0 +1,161 @@
+package export
+
+import (
+	"database/sql"
+	"fmt"
+)
+
+// A rocprof writes the JSON of rocprofv3, as far as a trace knows it: an element
+// of rocprofiler-sdk-tool for each session.
+type rocprof struct {
+	*export
+	line  jsonLine
+	comma bool // the next element of the current array needs one
+}
+
+// What rocprofiler-sdk calls things.
+const (
+	agentTypeGPU            = 2  // ROCPROFILER_AGENT_TYPE_GPU
+	kindKernelDispatch      = 11 // ROCPROFILER_BUFFER_TRACING_KERNEL_DISPATCH
+	operationDispatchDone   = 2  // ROCPROFILER_KERNEL_DISPATCH_COMPLETE
+	emptyRecordKindsOfTools = `"hip_api":[],"hsa_api":[],"marker_api":[],"rccl_api":[],"memory_copy":[],"memory_allocation":[],"scratch_memory":[]`
+)
+
+func writeRocprof(e *export) error {
+	r := &rocprof{export: e}
+	if err := r.text(`{"rocprofiler-sdk-tool":[`); err != nil {
+		return err
+	}
+	for i, s := range r.trace.sessions {
+		if i > 0 {
+			if err := r.text(",\n"); err != nil {
+				return err
+			}
+		}
+		if err := r.session(s); err != nil {
+			return err
+		}
+	}
+	return r.text("]}\n")
+}
+
+func (r *rocprof) text(s string) error {
+	_, err := r.w.WriteString(s)
+	return err
+}
+
+// element writes r.line as an element of an array.
+func (r *rocprof) element() error {
+	separator := "\n"
+	if r.comma {
+		separator = ",\n"
+	}
+	r.comma = true
+	if err := r.text(separator); err != nil {
+		return err
+	}
+	_, err := r.w.Write(r.line)
+	return err
+}
+
+func (r *rocprof) session(s *session) error {
+	for _, step := range []func(*session) error{r.metadata, r.agents, r.symbols, r.records} {
+		if err := step(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *rocprof) metadata(s *session) error {
+	l := append(jsonLine(nil), '{')
+	l = append(l.key("metadata"), '{')
+	l = append(append(l.key("node"), '{').int("id", 0).text("hostname", s.host), '}')
+	l = l.int("pid", s.pid).int("init_time", s.fromNS()).int("fini_time", s.endNS())
+	l = append(appendJSON(append(l.key("command"), '['), s.command), ']')
+	l = append(append(l.key("rtl_attach"), '{').text("version", s.tool).text("clock", "CLOCK_BOOTTIME").
+		int("session", s.id).coverage("coverage", s.coverage), '}')
+	_, err := r.w.Write(append(l, "},\n"...))
+	return err
+}
+
+func (r *rocprof) agents(s *session) error {
+	if err := r.text(`"agents":[`); err != nil {
+		return err
+	}
+	r.comma = false
+	for _, id := range sortedKeys(r.trace.agents) {
+		a := r.trace.agents[id]
+		if a.session != s {
+			continue
+		}
+		r.line = append(r.line[:0], '{').handle("id", a.id).int("type", agentTypeGPU).int("node_id", a.node).
+			int("logical_node_id", a.gpu).int("logical_node_type_id", a.gpu).int("gpu_index", a.gpu).
+			int("cu_count", a.computeUnits).text("name", a.name).text("product_name", a.product).text("vendor_name", "AMD")
+		r.line = append(r.line, '}')
+		if err := r.element(); err != nil {
+			return err
+		}
+	}
+	return r.text("],\n")
+}
+
+// symbols writes each symbol once; its id is that of the string in the trace.
+// truncated_kernel_name, which TraceLens reads first, is the whole demangled name.
+func (r *rocprof) symbols(s *session) error {
+	if err := r.text(`"code_objects":[],"host_functions":[],"kernel_symbols":[`); err != nil {
+		return err
+	}
+	r.comma = false
+	err := r.trace.each(r.ctx, func(rows *sql.Rows) error {
+		var id, group, private int64
+		var symbol, name string
+		if err := rows.Scan(&id, &symbol, &name, &group, &private); err != nil {
+			return err
+		}
+		symbol, name = cut(symbol, longestName), cut(name, longestName)
+		r.line = append(r.line[:0], '{').int("kernel_id", id).int("code_object_id", 0).text("kernel_name", symbol).
+			int("group_segment_size", group).int("private_segment_size", private).text("formatted_kernel_name", name).
+			text("demangled_kernel_name", name).text("truncated_kernel_name", name)
+		r.line = append(r.line, '}')
+		return r.element()
+	}, `SELECT l.symbol_id, coalesce(s.string, ''), n.string, max(coalesce(l.group_segment_bytes, 0)),
+		max(coalesce(l.private_segment_bytes, 0)) FROM rtl_launch l JOIN rocpd_string n ON n.id = l.name_id
+		LEFT JOIN rocpd_string s ON s.id = l.symbol_id WHERE l.session_id = ? GROUP BY l.symbol_id ORDER BY l.symbol_id`, s.id)
+	if err != nil {
+		return fmt.Errorf("read kernels: %w", err)
+	}
+	return r.text("],\n")
+}
+
+// records writes the dispatches of one session. A trace has few: each is one more scan.
+func (r *rocprof) records(s *session) error {
+	if err := r.text(`"callback_records":{},"buffer_records":{"kernel_dispatch":[`); err != nil {
+		return err
+	}
+	r.comma = false
+	err := r.trace.dispatches(r.ctx, asRecorded, func(d *dispatch) error {
+		if d.queue.agent.session != s {
+			return nil
+		}
+		r.result.Dispatches++
+		r.dispatch(d)
+		return r.element()
+	})
+	if err != nil {
+		return err
+	}
+	return r.text("\n]," + emptyRecordKindsOfTools + "}}")
+}
+
+func (r *rocprof) dispatch(d *dispatch) {
+	l := append(r.line[:0], '{').int("kind", kindKernelDispatch).int("operation", operationDispatchDone).int("thread_id", d.tid())
+	l = append(append(l.key("correlation_id"), '{').int("internal", d.id).int("external", 0), '}')
+	l = l.int("start_timestamp", d.startNS).int("end_timestamp", d.endNS)
+	l = append(l.key("dispatch_info"), '{').handle("agent_id", d.queue.agent.id).handle("queue_id", d.queue.id)
+	l = l.int("kernel_id", d.launch.symbolID).int("dispatch_id", d.id).
+		int("private_segment_size", d.launch.scratchByte).int("group_segment_size", d.launch.groupBytes).
+		xyz("workgroup_size", d.launch.workgroup).xyz("grid_size", d.launch.grid)
+	l = append(l, '}').handle("stream_id", d.queue.id)
+	r.line = append(l, '}')
+}

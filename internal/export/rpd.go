@@ -1,0 +1,96 @@
+package export
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"fmt"
+	"net/url"
+	"os"
+)
+
+//go:embed rpd.sql
+var rpdSQL string
+
+// writeRPD makes a database with the content of the trace's compatible views as
+// tables. SQLite copies, from one file to the other.
+func writeRPD(ctx context.Context, tr *trace, output string) (*Result, error) {
+	if output == Stdout {
+		return nil, fmt.Errorf("rpd: %w", ErrNeedsFile)
+	}
+	r := &Result{Path: output, Sessions: tr.coverages()}
+	err := makeFile(output, func(file *os.File) error {
+		err := copyTrace(ctx, tr, file, output, r)
+		if err != nil {
+			return fmt.Errorf("write rpd: %w", interrupted(ctx, err))
+		}
+		info, err := file.Stat()
+		if err == nil {
+			r.Bytes = info.Size()
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func copyTrace(ctx context.Context, tr *trace, file *os.File, output string, r *Result) error {
+	conn, err := tr.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	target := url.URL{Scheme: "file", Opaque: url.PathEscape(output), RawQuery: "mode=rw"}
+	if _, err := conn.ExecContext(ctx, "ATTACH ? AS made", target.String()); err != nil {
+		return err
+	}
+	defer func() { _, _ = conn.ExecContext(context.Background(), "DETACH made") }()
+	if err := samePlace(file, output); err != nil {
+		return err
+	}
+	// The file is thrown away when anything fails: no journal, one transaction.
+	_, err = conn.ExecContext(ctx, "PRAGMA made.journal_mode = OFF; PRAGMA made.synchronous = OFF; BEGIN;"+rpdSQL)
+	if err == nil {
+		err = writeCoverages(ctx, conn, r.Sessions)
+	}
+	if err == nil {
+		_, err = conn.ExecContext(ctx, "COMMIT")
+	}
+	if err != nil {
+		_, _ = conn.ExecContext(context.Background(), "ROLLBACK")
+		return err
+	}
+	return conn.QueryRowContext(ctx, `SELECT made_ops, all_ops - made_ops FROM
+		(SELECT (SELECT count(*) FROM made.rocpd_op) AS made_ops, (SELECT count(*) FROM main.rtl_execution) AS all_ops)`).
+		Scan(&r.Dispatches, &r.LeftOut)
+}
+
+// samePlace makes sure that the file SQLite has opened by its name is the one that was made.
+func samePlace(file *os.File, path string) error {
+	ours, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	there, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(ours, there) {
+		return fmt.Errorf("%s was replaced while it was being made", path)
+	}
+	return nil
+}
+
+// writeCoverages keeps in the metadata what the schema has no place for.
+func writeCoverages(ctx context.Context, conn *sql.Conn, all []Coverage) error {
+	for _, c := range all {
+		_, err := conn.ExecContext(ctx, "INSERT INTO made.rocpd_metadata(tag, value) VALUES(?, ?)",
+			fmt.Sprintf("session_%d_coverage", c.Session), c.String())
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
