@@ -224,3 +224,20 @@ func active(t *testing.T, p *harness.Process) {
 	t.Helper()
 	harness.Until(t, "the session is active", 10*time.Second, func() bool { return p.Status(t).State == "active" })
 }
+
+// An attach that meets the end of a runtime waits for the next one.
+func TestAttachBesideShutDown(t *testing.T) {
+	w := stress(4, 2, 64, "--pace", "10", "--cycles", "800")
+	w.Args = append(w.Args, "--seconds", "40")
+	p := harness.Start(t, w)
+	met := 0
+	for range 40 {
+		run := p.TryRecord(t, 10*time.Millisecond, "-v")
+		if run.Code != session.NothingSeen {
+			run.MustBe(t, session.OK)
+		}
+		met += strings.Count(run.Stderr, "once more")
+	}
+	t.Logf("%d attaches were cut short by a shut-down, and tried again", met)
+	p.StillAlive(t)
+}

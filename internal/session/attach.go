@@ -17,15 +17,50 @@ const (
 	wedgedTimeout = 2 * time.Second  // for a sign of life of the control thread
 	beatPeriod    = 100 * time.Millisecond
 	settlePeriod  = time.Millisecond // between looks at a payload that may ask for its grace
+	returnTimeout = 5 * time.Second  // for a runtime that was shut down while we attached
 )
 
-// attach makes the payload's session active: through the control block of one
-// that is resident, or by injection. On an error nothing of ours is left.
+// attach makes the payload's session active. An application that shuts its
+// runtime down meanwhile gets a moment to start it anew. On an error nothing of
+// ours is left.
 func (r *recording) attach(ctx context.Context) error {
 	env, err := r.o.environment()
 	if err != nil {
 		return err
 	}
+	err = r.begin(ctx, env)
+	for deadline := time.Now().Add(returnTimeout); r.held != nil && wasShutDown(err) && !over(ctx, deadline); {
+		r.ui.Debug(firstLine(err) + ": once more")
+		r.pauseUnlessOver(ctx, retryPeriod)
+		if again := r.succeed(ctx, env); again == nil || !isWithoutRuntime(again) {
+			err, r.attached = again, again == nil
+		}
+	}
+	return err
+}
+
+// wasShutDown reports whether an attach failed because the runtime was shut down
+// meanwhile; isWithoutRuntime, whether it found none, either.
+func wasShutDown(err error) bool { return refusedWith(err, unix.ECANCELED) }
+
+func isWithoutRuntime(err error) bool { return wasShutDown(err) || refusedWith(err, unix.ENODEV) }
+
+func refusedWith(err error, errno unix.Errno) bool {
+	var refused *ring.CommandError
+	return errors.As(err, &refused) && refused.Errno == errno
+}
+
+// pauseUnlessOver waits, at most until the user or the target ends everything.
+func (r *recording) pauseUnlessOver(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-r.gone:
+	case <-time.After(d):
+	}
+}
+
+// begin goes through the control block of a payload that is resident, or injects one.
+func (r *recording) begin(ctx context.Context, env []byte) error {
 	control, err := openResident(r.target)
 	if errors.Is(err, errNotResident) {
 		r.awaitBootstrap(ctx)

@@ -9,12 +9,13 @@ import (
 )
 
 // The niceness at which records are collected. Where target and tool share busy
-// processors the target goes first; once records are being lost for it, the
-// tool cannot keep up and leaves the processors to the target altogether, until
-// it has been quiet for a while.
+// processors the target goes first; once records are being lost for it, the tool
+// cannot keep up and leaves the processors to the target altogether, until it has
+// been quiet for a while.
 const (
 	niceCollecting = 10
 	niceOverrun    = 19
+	niceFinished   = 0 // nothing more comes, and somebody waits for the end
 	quietAfter     = time.Second
 )
 
@@ -47,23 +48,30 @@ func (b *background) setTID(tid int) {
 	b.tid = tid
 }
 
-// adapt chooses the niceness by the number of records lost so far. One
-// goroutine calls it, again and again, as long as the work goes on.
+// adapt chooses the niceness by the number of records lost so far. One goroutine
+// calls it, again and again, as long as the window is open.
 func (b *background) adapt(lost uint64) {
 	now := time.Now()
 	if lost != b.lost {
 		b.lost, b.lostLast = lost, now
 	}
-	nice := niceCollecting
 	if now.Sub(b.lostLast) < quietAfter {
-		nice = niceOverrun
+		b.become(niceOverrun)
+	} else {
+		b.become(niceCollecting)
 	}
+}
+
+// hurry: the window is over.
+func (b *background) hurry() { b.become(niceFinished) }
+
+func (b *background) become(nice int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if nice == b.nice || b.tid == 0 {
 		return
 	}
-	// The way back needs CAP_SYS_NICE.
+	// The way back needs CAP_SYS_NICE, or RLIMIT_NICE (privileges.go).
 	if err := unix.Setpriority(unix.PRIO_PROCESS, b.tid, nice); err == nil {
 		b.nice = nice
 	}

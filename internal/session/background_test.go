@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestBackgroundYieldsWhenOverrun(t *testing.T) {
+func TestBackgroundGivesWay(t *testing.T) {
 	var b background
 	started, end, ended := make(chan int), make(chan struct{}), make(chan struct{})
 	b.run(func() {
@@ -33,6 +33,8 @@ func TestBackgroundYieldsWhenOverrun(t *testing.T) {
 	b.lostLast = time.Now().Add(-2 * quietAfter)
 	b.adapt(5)
 	check("after a quiet time", niceCollecting)
+	b.hurry()
+	check("at the end", niceFinished)
 	close(end)
 	<-ended
 }

@@ -181,6 +181,8 @@ func explainPayload(f *Failure) bool {
 		fix = "run this once the process has initialised ROCm"
 	case unix.ETIMEDOUT:
 		fix = "run this again"
+	case unix.ECANCELED:
+		fix = "run this once the process has started ROCm anew"
 	case unix.ENOMEM:
 		fix = "try a smaller --buffer-size"
 	}

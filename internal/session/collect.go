@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/tracedb"
@@ -53,16 +51,11 @@ func (r *recording) awaitRuntime(ctx context.Context, deadline time.Time) bool {
 			r.ui.Warn("the application shut its ROCm runtime down and started it anew: recording goes on in a further session")
 			return true
 		}
-		var refused *ring.CommandError
-		if !errors.As(err, &refused) || refused.Errno != unix.ENODEV && refused.Errno != unix.ECANCELED {
+		if !isWithoutRuntime(err) {
 			r.ui.Warn("cannot attach again: " + firstLine(err))
 			return false
 		}
-		select {
-		case <-ctx.Done():
-		case <-r.gone:
-		case <-time.After(retryPeriod):
-		}
+		r.pauseUnlessOver(ctx, retryPeriod)
 	}
 	return false
 }
@@ -130,6 +123,7 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 			d.giveUp() // its last record will not come
 		}
 	}
+	d.thread.hurry()
 	select {
 	case <-d.done:
 	case <-time.After(endTimeout):

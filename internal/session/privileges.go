@@ -6,7 +6,7 @@ import "golang.org/x/sys/unix"
 // a control block and a ring that are mapped, and a file that is open, need none.
 func (r *recording) lower() {
 	// Collecting changes its niceness up and down (background.go).
-	const nice = 20 - niceCollecting // as RLIMIT_NICE counts
+	const nice = 20 - niceFinished // as RLIMIT_NICE counts
 	_ = unix.Setrlimit(unix.RLIMIT_NICE, &unix.Rlimit{Cur: nice, Max: nice})
 	if err := r.privileges.Lower(); err != nil {
 		r.ui.Debug("privileges stay: " + firstLine(err))

@@ -7,7 +7,13 @@
 #include "runtime.h"
 #include "sys.h"
 
-#define FIT_NS (100 * NS_PER_MS) /* how long a fit is used */
+/*
+ * How long a fit is used. The runtime knows the GPU's clock rate by two readings,
+ * of which the first is from hsa_init: shortly after that a tick of rounding makes
+ * much of a long extrapolation. So a fit reaches a quarter as far as those before it.
+ */
+#define FIT_FIRST_NS NS_PER_MS
+#define FIT_MOST_NS (100 * NS_PER_MS)
 #define FIT_TICKS 100000000ull   /* distance of its two points: 1 s at 100 MHz, 1 ns of rounding spread thin */
 
 struct agent agents[AGENTS_MAX];
@@ -64,7 +70,9 @@ static void fit(struct agent *a, uint64_t ticks)
 	a->fit_tick = ticks;
 	a->fit_ns = ns;
 	a->ns_per_tick = ticks > before ? (double)(ns - ns_before) / (double)(ticks - before) : 1;
-	a->fit_at_ns = now_boottime();
+	a->fit_for_ns = a->fit_for_ns ? a->fit_for_ns + a->fit_for_ns / 4 : FIT_FIRST_NS;
+	if (a->fit_for_ns > FIT_MOST_NS)
+		a->fit_for_ns = FIT_MOST_NS;
 }
 
 uint64_t agent_ticks_to_ns(struct agent *a, uint64_t ticks)
@@ -72,7 +80,7 @@ uint64_t agent_ticks_to_ns(struct agent *a, uint64_t ticks)
 	int64_t away = (int64_t)(ticks - a->fit_tick);
 
 	/* Old ticks are as exact as new ones; only a line gone stale is not. */
-	if (UNLIKELY(!a->fit_at_ns || (away > 0 && (double)away * a->ns_per_tick > FIT_NS)))
+	if (UNLIKELY(!a->fit_for_ns || (away > 0 && (double)away * a->ns_per_tick > (double)a->fit_for_ns)))
 		fit(a, ticks), away = 0;
 	return a->fit_ns + (uint64_t)(int64_t)((double)away * a->ns_per_tick);
 }

@@ -14,8 +14,8 @@ struct agent {
 	uint32_t driver_node, bdf, compute_units;
 	uint32_t told; /* its record is in the ring */
 	/* ticks -> CLOCK_BOOTTIME ns, as the runtime itself converts, fitted to a
-	 * line anew every FIT_NS */
-	uint64_t fit_tick, fit_ns, fit_at_ns;
+	 * line anew again and again */
+	uint64_t fit_tick, fit_ns, fit_for_ns;
 	double ns_per_tick;
 };
 

@@ -96,7 +96,7 @@ static int let_runtime_go(void)
 {
 	shut_down();
 	if (!runtime_open())
-		return control_fail(-ENODEV, "the application called hsa_shut_down meanwhile");
+		return control_fail(-ECANCELED, "the application called hsa_shut_down meanwhile");
 	return 0;
 }
 
