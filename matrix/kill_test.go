@@ -1,8 +1,10 @@
 package matrix
 
 import (
+	"bufio"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -158,4 +160,37 @@ func toolStopped(t *testing.T) string {
 		v.Stop()
 	}
 	return fmt.Sprintf("%d points, %v each: exit codes %v", len(points), nap, codes)
+}
+
+// shutDownUnread: 35c. The tool has attached, and stops before it opens the ring.
+func shutDownUnread(t *testing.T) string {
+	cmd := exec.Command(artefact(t, "workloads/hsastress"),
+		"--threads", "2", "--queues", "1", "--pace", "20", "--seconds", "30", "--cycles", "30")
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+artefact(t, "libsoftgpu.so"))
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	if ready, err := bufio.NewReader(out).ReadString('\n'); !strings.HasPrefix(ready, "ready") {
+		t.Fatalf("it says %q: %v", ready, err)
+	}
+	r := faulty(t, cmd.Process.Pid, "stop@attached", "-d", "3s")
+	if !eventually(func() bool { return stateOf(r.cmd.Process.Pid) == "T" }) {
+		t.Fatalf("the tool does not stop\n%s", r.stderr.String())
+	}
+	if !eventually(func() bool { return residueOf(t, cmd.Process.Pid).rings == 0 }) {
+		t.Errorf("the ring outlives its runtime")
+	}
+	_ = r.cmd.Process.Signal(unix.SIGCONT)
+	r.wait(t)
+	timed := r.ok(t)
+	said := lineOf(r.stderr.String(), "rtl-attach: warning: the runtime was shut down before its first records could be taken")
+	if said == "" {
+		t.Errorf("nothing is said to be missing\n%s", r.stderr.String())
+	}
+	return fmt.Sprintf("%q; then %d dispatches timed", said, timed)
 }

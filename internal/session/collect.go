@@ -108,6 +108,9 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 		r.sayEnd("") // it went before anything could be recorded
 		return false, nil
 	}
+	if err != nil && r.wasUnread() {
+		return true, r.noteUnread()
+	}
 	if err != nil {
 		return false, err
 	}
