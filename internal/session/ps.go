@@ -59,6 +59,7 @@ const (
 const (
 	glanceLimit = 5 * time.Second
 	listLimit   = 30 * time.Second
+	endLimit    = time.Second // for one that has begun to end
 )
 
 // List finds the processes that have the ROCm runtime mapped or its driver open.
@@ -148,7 +149,9 @@ func glanceAt(pid int) glance {
 		return g
 	}
 	g.process = describe(t, runtimes, devices)
-	if !t.Alive() { // what was seen may be another's, who has its number now
+	// What was seen of one that is gone may be another's, who has its number now;
+	// one that is ending has no memory any more.
+	if !t.Alive() || t.Departure(endLimit) != nil {
 		g.process = nil
 	}
 	return g
