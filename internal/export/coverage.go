@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rtl-attach/rtl-attach/internal/words"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -46,22 +47,10 @@ func (c Coverage) String() string {
 		{c.Unrecorded, "queue", "seen and never recorded"},
 	} {
 		if gap.n != 0 {
-			text = append(text, things(gap.n, gap.what)+" "+gap.text)
+			text = append(text, words.Things(gap.n, gap.what)+" "+gap.text)
 		}
 	}
 	return strings.Join(text, "; ")
-}
-
-// things writes a count with what is counted.
-func things(n int64, what string) string {
-	switch {
-	case n == 1:
-	case strings.HasSuffix(what, "ch"):
-		what += "es"
-	default:
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
 }
 
 func (tr *trace) coverages() []Coverage {
@@ -226,7 +215,9 @@ type untimed struct {
 	reason   string
 }
 
-func (u untimed) String() string { return things(u.packets, "packet") + " without times: " + u.reason }
+func (u untimed) String() string {
+	return words.Things(u.packets, "packet") + " without times: " + u.reason
+}
 
 // eachUntimed calls visit for those whose submit is known.
 func (tr *trace) eachUntimed(ctx context.Context, visit func(untimed) error) error {
@@ -257,7 +248,7 @@ func (l loss) String() string {
 	if l.records == 0 {
 		return "records lost: " + l.cause
 	}
-	return things(l.records, "record") + " lost: " + l.cause
+	return words.Things(l.records, "record") + " lost: " + l.cause
 }
 
 // eachLoss calls visit for the losses; without times they stand for all of their session.

@@ -18,6 +18,8 @@ import (
 	"strings"
 
 	"github.com/mattn/go-sqlite3"
+
+	"github.com/rtl-attach/rtl-attach/internal/words"
 )
 
 var (
@@ -84,7 +86,7 @@ func (r *Result) Warnings(f Format) (all []string) {
 		all = append(all, "no timed dispatch is in this trace")
 	}
 	if r.LeftOut > 0 {
-		all = append(all, things(r.LeftOut, "dispatch")+" left out: impossible times, or nothing to belong to")
+		all = append(all, words.Things(r.LeftOut, "dispatch")+" left out: impossible times, or nothing to belong to")
 	}
 	for _, c := range r.Sessions {
 		if !c.Complete() {

@@ -1,8 +1,6 @@
 package report
 
 import (
-	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -37,28 +35,6 @@ func shorten(s string, width int) string {
 	runes := []rune(s)
 	head := (width - 1) * 2 / 3
 	return string(runes[:head]) + "…" + string(runes[len(runes)-(width-1-head):])
-}
-
-// count writes 548112 as 548,112.
-func count(n int64) string {
-	if n < 0 {
-		return "-" + count(-max(n, -math.MaxInt64)) // the least has no positive
-	}
-	if n < 1000 {
-		return strconv.FormatInt(n, 10)
-	}
-	return count(n/1000) + fmt.Sprintf(",%03d", n%1000)
-}
-
-// things writes a count with what is counted: 1 queue, 4,000 dispatches.
-func things(n int64, what string) string {
-	switch {
-	case n == 1:
-		return "1 " + what
-	case strings.HasSuffix(what, "ch"):
-		what += "e"
-	}
-	return count(n) + " " + what + "s"
 }
 
 // duration writes three digits and a unit: 31.1 µs, 1.91 s.

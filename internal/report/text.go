@@ -9,6 +9,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/plain"
+	"github.com/rtl-attach/rtl-attach/internal/words"
 )
 
 const nameWidth = 44
@@ -62,9 +63,9 @@ func (s *Summary) writeCoverage(b *bytes.Buffer) {
 		atLeast = "at least "
 	}
 	line(b, "Coverage", "%s of %s queues, %s of %s%s dispatches timed",
-		count(c.QueuesRecorded), count(c.QueuesSeen), count(c.Timed), atLeast, count(c.Dispatches))
+		words.Count(c.QueuesRecorded), words.Count(c.QueuesSeen), words.Count(c.Timed), atLeast, words.Count(c.Dispatches))
 	for _, u := range c.Untimed {
-		line(b, "", "%s untimed: %s", count(u.Packets), plain.Text(u.Text))
+		line(b, "", "%s untimed: %s", words.Count(u.Packets), plain.Text(u.Text))
 	}
 	for _, remark := range []struct {
 		n          int64
@@ -79,7 +80,7 @@ func (s *Summary) writeCoverage(b *bytes.Buffer) {
 		{c.WindowsOpen, "queue", "whose end was not seen: what was in flight there is not known"},
 	} {
 		if remark.n > 0 {
-			line(b, "", "%s %s", things(remark.n, remark.what), remark.text)
+			line(b, "", "%s %s", words.Things(remark.n, remark.what), remark.text)
 		}
 	}
 }
@@ -93,7 +94,7 @@ func (s *Summary) writeLosses(b *bytes.Buffer) {
 		if i == 0 {
 			label = "Lost"
 		}
-		number := count(l.Records)
+		number := words.Count(l.Records)
 		if l.Records == 0 {
 			number = "not known how many"
 		}
@@ -134,10 +135,10 @@ func (s *Summary) writeKernels(b *bytes.Buffer) {
 	}
 	row("Top kernels", "calls", "total", "avg", "%")
 	for _, k := range s.Kernels {
-		row(" "+shorten(plain.Text(brief(k.Name)), nameWidth), count(k.Calls), duration(k.TotalNS), duration(k.AvgNS), fmt.Sprintf("%.1f", k.Percent))
+		row(" "+shorten(plain.Text(brief(k.Name)), nameWidth), words.Count(k.Calls), duration(k.TotalNS), duration(k.AvgNS), fmt.Sprintf("%.1f", k.Percent))
 	}
 	if more := s.KernelsInAll - int64(len(s.Kernels)); more > 0 {
-		fmt.Fprintf(b, " and %s more\n", count(more))
+		fmt.Fprintf(b, " and %s more\n", words.Count(more))
 	}
 }
 
@@ -150,7 +151,7 @@ func (s *Summary) writePauses(b *bytes.Buffer) {
 		line(b, "Paused", "one thread once, for %s", duration(p.WorstNS))
 	default:
 		line(b, "Paused", "%s of %s, worst %s, together %s",
-			things(p.Stops, "stop"), things(p.Threads, "thread"), duration(p.WorstNS), duration(p.TotalNS))
+			words.Things(p.Stops, "stop"), words.Things(p.Threads, "thread"), duration(p.WorstNS), duration(p.TotalNS))
 	}
 }
 

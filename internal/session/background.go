@@ -1,6 +1,7 @@
 package session
 
 import (
+	"os"
 	"runtime"
 	"sync"
 	"time"
@@ -8,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The niceness at which records are collected. Where target and tool share busy
+// The niceness at which records are collected, never better than the one that the
+// tool was started with. Where target and tool share busy
 // processors the target goes first; once records are being lost for it, the tool
 // cannot keep up and leaves the processors to the target altogether, until it has
 // been quiet for a while.
@@ -24,6 +26,7 @@ type background struct {
 	mu  sync.Mutex
 	tid int // 0: not yet started, or ended: the number may be somebody else's by then
 
+	least    int // what the tool was started with
 	nice     int
 	lost     uint64
 	lostLast time.Time
@@ -31,15 +34,24 @@ type background struct {
 
 // run starts work. Its thread ends with it: a locked thread is not used again.
 func (b *background) run(work func()) {
-	b.nice = niceCollecting
+	b.least = niceness()
+	b.nice = b.least
 	go func() {
 		runtime.LockOSThread()
-		// A lower priority is not needed: where it is refused, work goes on at the old one.
-		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, niceCollecting)
 		b.setTID(unix.Gettid())
 		defer b.setTID(0)
+		b.become(niceCollecting)
 		work()
 	}()
+}
+
+// niceness is this process's own; one that cannot be read is taken for the usual 0.
+func niceness() int {
+	raw, err := unix.Getpriority(unix.PRIO_PROCESS, os.Getpid())
+	if err != nil {
+		return 0
+	}
+	return 20 - raw // the system call's way to avoid negative results
 }
 
 func (b *background) setTID(tid int) {
@@ -65,9 +77,11 @@ func (b *background) adapt(lost uint64) {
 // hurry: the window is over.
 func (b *background) hurry() { b.become(niceFinished) }
 
+// become is not needed where it is refused: work goes on as before.
 func (b *background) become(nice int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	nice = max(nice, b.least)
 	if nice == b.nice || b.tid == 0 {
 		return
 	}

@@ -19,8 +19,9 @@ const (
 
 // Reasons for the end of a window.
 const (
-	interrupted = "interrupted"
-	timeIsOver  = "the time is over"
+	interrupted   = "interrupted"
+	timeIsOver    = "the time is over"
+	sizeIsReached = "the trace has reached its largest size"
 )
 
 // collectAll records until the window is over. Where the application shuts its
@@ -31,11 +32,25 @@ func (r *recording) collectAll(ctx context.Context) error {
 		deadline = time.Now().Add(r.o.Duration)
 	}
 	for {
+		began := time.Now()
 		again, err := r.collect(ctx, deadline)
-		if err != nil || !again || !r.awaitRuntime(ctx, deadline) {
+		if err != nil || !again {
 			return err
 		}
+		if r.isFull() {
+			r.ui.Warn("recording does not go on: " + sizeIsReached)
+			return nil
+		}
+		// A target that ends every session at once does not keep us busy.
+		r.pauseUnlessOver(ctx, retryPeriod-time.Since(began))
+		if !r.awaitRuntime(ctx, deadline) {
+			return nil
+		}
 	}
+}
+
+func (r *recording) isFull() bool {
+	return r.o.MaxSizeBytes > 0 && r.db.SizeBytes() > r.o.MaxSizeBytes
 }
 
 // awaitRuntime attaches again as soon as the runtime is back (ENODEV), and as
@@ -206,8 +221,8 @@ func (r *recording) window(ctx context.Context, deadline time.Time, d *drain) st
 			return timeIsOver
 		case r.held.StopRequested():
 			return "asked to by rtl-attach detach"
-		case r.o.MaxSizeBytes > 0 && r.db.SizeBytes() > r.o.MaxSizeBytes:
-			return "the trace has reached its largest size"
+		case r.isFull():
+			return sizeIsReached
 		}
 	}
 }
