@@ -1,6 +1,7 @@
 package test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"strings"
@@ -143,10 +144,9 @@ func TestRecorderKilled(t *testing.T) {
 	p := harness.Start(t, stress(6, 2, 64, "--pace", "10"))
 	r := p.Begin(t, "--set", "RTL_RECORDER_TIMEOUT_MS=500")
 	active(t, p)
-	harness.Until(t, "the trace grows", 10*time.Second, func() bool {
-		info, err := os.Stat(r.Trace())
-		return err == nil && info.Size() > 1<<20
-	})
+	begun := 0
+	harness.Until(t, "a commit", 10*time.Second, func() bool { begun = sizeInHeader(r.Trace()); return begun > 1<<20 })
+	harness.Until(t, "the next commit", 10*time.Second, func() bool { return sizeInHeader(r.Trace()) > begun })
 	r.Kill()
 	harness.Until(t, "the payload has detached by itself", 10*time.Second, func() bool { return p.Status(t).State == "dormant" })
 	counts := p.Quit(t)
@@ -157,6 +157,22 @@ func TestRecorderKilled(t *testing.T) {
 	c.Add(harness.ReadTrace(t, r.Trace()))
 	c.Finish(nil)
 	c.MustHaveRecorded(200)
+}
+
+// sizeInHeader is the size in bytes that the header of an SQLite file gives: it is
+// written with a commit, and that one is complete when the next begins
+// (sqlite.org/fileformat2, "The Database Header").
+func sizeInHeader(path string) int {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	header := make([]byte, 100)
+	if _, err := f.ReadAt(header, 0); err != nil {
+		return 0
+	}
+	return int(binary.BigEndian.Uint16(header[16:])) * int(binary.BigEndian.Uint32(header[28:]))
 }
 
 // The smallest ring under full load. By default what is lost is counted exactly:
