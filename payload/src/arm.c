@@ -178,7 +178,7 @@ worker:
 	session_finish(RTL_END_ARM_FAILED);
 	goto runtime;
 memory:
-	session_give_back();
+	session_give_back(RTL_END_ARM_FAILED);
 runtime:
 	if (held)
 		shut_down();

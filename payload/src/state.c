@@ -23,7 +23,7 @@
 /* disarm(), each step at its worst but for the drain's time-out. A detach that
  * has to wait for another end finds the session ended then. */
 _Static_assert(CLOSE_MOST_NS + CLOSE_PUSH_MOST_NS + WORKER_DRAIN_OVER_NS + WORKER_ABANDON_MOST_NS + DELIVERY_MOST_NS +
-			       WORKER_ROUND_MOST_NS + WORKER_STOP_MOST_NS <=
+			       WORKER_ROUND_MOST_NS + WORKER_STOP_MOST_NS + POOL_COOLING_NS <=
 		       RTL_DETACH_MOST_MS * NS_PER_MS,
 	       "a detach is answered in time for the tool");
 
@@ -121,9 +121,9 @@ static void unpatch(void)
 	session_describe_hooks();
 }
 
-void session_give_back(void)
+void session_give_back(enum rtl_end why)
 {
-	pool_destroy_all();
+	pool_destroy_all(why == RTL_END_EXIT);
 	queue_forget_memory();
 	control->queues_kept = atomic_load(&queue_count);
 	control->signals_kept = (uint32_t)pool_count(); /* the hardware may still write them */
@@ -150,7 +150,7 @@ int session_finish(enum rtl_end why)
 	if (!ended)
 		return control_fail(-EBUSY, "the end of the session is put off: its worker is held up inside the runtime");
 	session_step("stopped");
-	session_give_back();
+	session_give_back(why);
 	unpatch(); /* last: the wrapper of hsa_shut_down has kept the runtime there for us */
 	session_step("unpatched");
 	return 0;

@@ -26,7 +26,7 @@ void session_describe_ring(void);
 void session_describe_hooks(void);
 
 /* Signals and tables that no worker and no wrapper uses any more. */
-void session_give_back(void);
+void session_give_back(enum rtl_end why);
 
 /*
  * The last part of every end, and of an arming that fails with its worker started.
