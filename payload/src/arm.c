@@ -137,7 +137,7 @@ static int start(void)
 	if ((r = session_step("ring")))
 		goto ring;
 	if ((r = worker_start())) {
-		control_fail(r, "no worker thread: %s", strerror(-r));
+		control_fail(r, "no worker thread: %s", thread_error(r));
 		goto ring;
 	}
 	control->worker_tid = (uint32_t)worker_tid();
