@@ -214,7 +214,7 @@ func TestComparison(t *testing.T) {
 	w.Sim = []string{"SOFTGPU_GPUS=2"}
 	p := harness.Start(t, w)
 	first := harness.ReadTrace(t, p.Record(t, 300*time.Millisecond).Trace)
-	run := p.RecordLast(t, 600*time.Millisecond)
+	run := p.RecordLast(t, 600*time.Millisecond, 2000)
 	threads := p.TIDs()
 	check(t, p, threads, run)
 	log := p.Truth(t)

@@ -15,7 +15,7 @@ func TestModes(t *testing.T) {
 			w := stress(10, 3, 64)
 			w.Sim = []string{"SOFTGPU_MODE=" + mode}
 			p := harness.Start(t, w)
-			run := p.RecordLast(t, 500*time.Millisecond)
+			run := p.RecordLast(t, 500*time.Millisecond, 2000)
 			check(t, p, p.TIDs(), run).MustHaveRecorded(500)
 		})
 	}
@@ -28,7 +28,7 @@ func TestModesServe(t *testing.T) {
 			p := harness.Start(t, harness.Workload{
 				Program: "serve", Args: []string{"--threads", "3", "--streams", "4"}, Sim: []string{"SOFTGPU_MODE=" + mode},
 			})
-			run := p.RecordLast(t, 500*time.Millisecond)
+			run := p.RecordLast(t, 500*time.Millisecond, 2000)
 			check(t, p, p.TIDs(), run).MustHaveRecorded(500)
 		})
 	}
@@ -39,7 +39,7 @@ func TestNoDoorbells(t *testing.T) {
 	w := stress(6, 2, 64, "--doorbell", "0")
 	w.Sim = []string{"SOFTGPU_MODE=eager"}
 	p := harness.Start(t, w)
-	run := p.RecordLast(t, 500*time.Millisecond)
+	run := p.RecordLast(t, 500*time.Millisecond, 2000)
 	check(t, p, p.TIDs(), run).MustHaveRecorded(500)
 }
 
@@ -56,7 +56,7 @@ func TestGPUs(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			c.w.Sim = []string{"SOFTGPU_GPUS=" + c.name[len(c.name)-1:]}
 			p := harness.Start(t, c.w)
-			run := p.RecordLast(t, 700*time.Millisecond)
+			run := p.RecordLast(t, 700*time.Millisecond, 2000)
 			comparison := check(t, p, p.TIDs(), run)
 			comparison.MustHaveRecorded(500)
 			if want := int(c.name[len(c.name)-1] - '0'); comparison.GPUs() != want {

@@ -186,7 +186,7 @@ func TestSmallRing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := harness.Start(t, stress(8, 2, 256))
-			run := p.RecordLast(t, 500*time.Millisecond, append(args, "--buffer-size", "64KiB")...)
+			run := p.RecordLast(t, 500*time.Millisecond, 1000, append(args, "--buffer-size", "64KiB")...)
 			c := check(t, p, p.TIDs(), run)
 			c.MustHaveRecorded(200)
 			if lossless := name == "lossless"; lossless && c.Lost > 0 {

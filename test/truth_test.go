@@ -26,7 +26,7 @@ func check(t *testing.T, p *harness.Process, threads map[int64]bool, runs ...har
 
 func TestServe(t *testing.T) {
 	p := harness.Start(t, harness.Workload{Program: "serve", Args: []string{"--threads", "4", "--streams", "6"}})
-	run := p.RecordLast(t, 1500*time.Millisecond)
+	run := p.RecordLast(t, 1500*time.Millisecond, 4000)
 	check(t, p, p.TIDs(), run).MustHaveRecorded(1000)
 }
 
@@ -43,7 +43,7 @@ func TestStress(t *testing.T) {
 		name := strconv.Itoa(c.threads) + "threads-" + strconv.Itoa(c.queues) + "queues-ring" + strconv.Itoa(c.ring)
 		t.Run(name, func(t *testing.T) {
 			p := harness.Start(t, stress(c.threads, c.queues, c.ring))
-			run := p.RecordLast(t, 700*time.Millisecond)
+			run := p.RecordLast(t, 700*time.Millisecond, 8000)
 			check(t, p, p.TIDs(), run).MustHaveRecorded(2000)
 		})
 	}

@@ -88,18 +88,14 @@ func TestAsk(t *testing.T) {
 	other.Ask(t, "?")
 }
 
-// TestStall: a page of the target's that never comes holds a thread of ours up
-// for good. The tool gives up, and its death lets everybody go.
+// TestStall: no thread is held while a page of its stack does not come.
 func TestStall(t *testing.T) {
 	v := victim.Start(t, "hostile", "stall")
 	r := attack(t, v.PID)
-	r.end(t, 1)
-	if said := r.stderr.String(); !strings.Contains(said, "a page has not come") {
-		t.Errorf("it does not say why:\n%s", said)
+	if said := v.Line(t); said != fmt.Sprintf("verdict %d", ring.VerdictInside) {
+		t.Errorf("the tool's answer was %s", said)
 	}
-	if left := list(t, r.out); len(left) != 0 {
-		t.Errorf("left of a recording that never began: %v", left)
-	}
+	r.end(t, 0)
 	for _, s := range statuses(v.PID) {
 		if s["TracerPid"] != "0" || strings.HasPrefix(s["State"], "t") {
 			t.Errorf("a thread is left behind: %v", s)
@@ -116,6 +112,39 @@ func TestHolders(t *testing.T) {
 	if took := time.Since(r.began); took > time.Minute {
 		t.Errorf("it took %v", took)
 	}
+}
+
+// TestRestarts: a target whose runtime is shut down as soon as it is recorded, and
+// starts anew. It gets ten sessions a second, no more, and none beyond --max-size.
+func TestRestarts(t *testing.T) {
+	const seconds, perSecond = 3, 10
+	v := victim.Start(t, "hostile", "restarts")
+	r := attack(t, v.PID, "-d", fmt.Sprintf("%ds", seconds))
+	r.end(t, 0)
+	if n := r.sessions(t); n < 2 || n > seconds*perSecond+1 {
+		t.Errorf("%d sessions in %d s", n, seconds)
+	}
+	r = attack(t, v.PID, "-d", fmt.Sprintf("%ds", seconds), "--max-size", "1KiB") // a trace begins above that
+	r.end(t, 0)
+	if n := r.sessions(t); n != 1 {
+		t.Errorf("%d sessions after the trace had reached its largest size", n-1)
+	}
+	if said := r.stderr.String(); !strings.Contains(said, "the trace has reached its largest size") {
+		t.Errorf("it does not say why it ends:\n%s", said)
+	}
+}
+
+// sessions counts those in the trace.
+func (r *run) sessions(t *testing.T) (n int) {
+	t.Helper()
+	out, err := exec.Command("sqlite3", r.trace(), "SELECT count(*) FROM rtl_session").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscan(string(out), &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // TestScribble: the real payload in a real target, and beside it somebody who

@@ -144,7 +144,8 @@ func judge(t *target.Target, maps []target.Map, tid int) (candidate, bool) {
 
 // stackLike reports whether m can be a stack on which bytes lie free below sp,
 // and a page more. Stacks are executable where any library asks for that, as
-// some of ROCm do (PT_GNU_STACK).
+// some of ROCm do (PT_GNU_STACK). A file's pages may have to be waited for, which
+// must not be while the thread is stopped.
 func stackLike(m target.Map, sp, bytes uint64) bool {
-	return (m.Perms == "rw-p" || m.Perms == "rwxp") && m.Path != "[heap]" && sp-uint64(m.Start) >= bytes+pageBytes
+	return m.Inode == 0 && (m.Perms == "rw-p" || m.Perms == "rwxp") && m.Path != "[heap]" && sp-uint64(m.Start) >= bytes+pageBytes
 }

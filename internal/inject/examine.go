@@ -66,13 +66,18 @@ func (v *visitor) examine(c *ptrace.Tracee, cand candidate, calls int) (resume p
 }
 
 // ownStack: the thread runs on the stack that libc or the kernel gave it, not
-// on a coroutine's or an alternate one, and there is room for the chain.
+// on a coroutine's or an alternate one, and there is room for the chain. Neither
+// it nor the thread's descriptor has to be waited for.
 func (v *visitor) ownStack(r *ptrace.Regs, calls int) bool {
 	m, ok := target.FindMap(v.maps, target.Addr(r.Rsp))
 	if !ok || !stackLike(m, r.Rsp, uint64(chainBytes(calls, chainMax/2))) {
 		return false
 	}
-	return m.Path == "[stack]" || (m.Contains(target.Addr(r.Fs_base)) && r.Fs_base > r.Rsp)
+	if m.Path == "[stack]" {
+		home, ok := target.FindMap(v.maps, target.Addr(r.Fs_base))
+		return ok && home.Inode == 0
+	}
+	return m.Contains(target.Addr(r.Fs_base)) && r.Fs_base > r.Rsp
 }
 
 // inRSeq: the kernel would abort a restartable sequence that is interrupted;
@@ -99,7 +104,7 @@ func (v *visitor) peek(a target.Addr, b []byte) error { return v.transfer(unix.S
 func (v *visitor) poke(a target.Addr, b []byte) error { return v.transfer(unix.SYS_PWRITE64, a, b) }
 
 func (v *visitor) transfer(nr uintptr, a target.Addr, b []byte) error {
-	mine := target.BeginRead()
+	mine := target.BeginRead(target.Memory)
 	defer target.EndRead(mine)
 	n, _, errno := unix.RawSyscall6(nr, uintptr(v.t.MemFD()), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
 		uintptr(a), 0, 0)

@@ -49,35 +49,34 @@ func (s *surgery) loadStaged(ctx context.Context, k *talk, dir string, rep *Repo
 
 // staged is a file that we have put into a directory of the target's.
 type staged struct {
-	dir  int // descriptor
+	dir  *target.Place
 	name string
 }
 
-// stage writes the file. The directories between are the target's: its
-// symbolic links lead about in its own root, never in ours (openat2(2)).
+// stage writes the file: in a directory of the target's, on whatever it has
+// mounted there, which may take its time.
 func stage(t *target.Target, dir, name string, content []byte) (*staged, error) {
-	root, err := unix.Open(t.Root(), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	place, err := t.OpenInRoot(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer unix.Close(root)
-	fd, err := unix.Openat2(root, dir, &unix.OpenHow{
-		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
-	})
-	if err != nil {
-		return nil, err
+	s := &staged{dir: place, name: name}
+	// A server of the target's need not answer; there are other directories.
+	if kind := place.Filesystem; strings.HasPrefix(kind, "fuse") || kind == "autofs" {
+		place.Close()
+		return nil, fmt.Errorf("it lies on %s", kind)
 	}
-	s := &staged{dir: fd, name: name}
+	mine := target.BeginRead(target.Filesystem)
+	defer target.EndRead(mine)
 	// glibc's loader would notice only when it has mapped half of the file, and leave that.
 	var fs unix.Statfs_t
-	if err := unix.Fstatfs(fd, &fs); err == nil && fs.Flags&unix.ST_NOEXEC != 0 {
-		_ = unix.Close(fd)
+	if err := unix.Fstatfs(place.FD, &fs); err == nil && fs.Flags&unix.ST_NOEXEC != 0 {
+		place.Close()
 		return nil, errors.New("it is mounted noexec")
 	}
-	out, err := unix.Openat(fd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o700)
+	out, err := unix.Openat(place.FD, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o700)
 	if err != nil {
-		_ = unix.Close(fd)
+		place.Close()
 		return nil, err
 	}
 	f := os.NewFile(uintptr(out), name)
@@ -93,6 +92,8 @@ func stage(t *target.Target, dir, name string, content []byte) (*staged, error) 
 }
 
 func (s *staged) remove() {
-	_ = unix.Unlinkat(s.dir, s.name, 0)
-	_ = unix.Close(s.dir)
+	mine := target.BeginRead(target.Filesystem)
+	_ = unix.Unlinkat(s.dir.FD, s.name, 0)
+	target.EndRead(mine)
+	s.dir.Close()
 }

@@ -3,9 +3,6 @@ package ptrace
 import (
 	"fmt"
 	"time"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -29,10 +26,12 @@ type Snapshot struct {
 
 // StopOnce stops one thread of process pid, copies its registers and the top of its stack,
 // and lets it go on at once. cpu is where it last ran, -1 if unknown. A
-// process stopped by a signal stays so: its threads are looked at all the same.
+// process stopped by a signal stays so: its threads are looked at all the same. The
+// stack is copied as far as its pages are there.
 func (t *Tracer) StopOnce(pid, tid, cpu int) (*Snapshot, error) {
 	s := &Snapshot{TID: tid, Stack: make([]byte, snapshotMax)}
-	var pieces [snapshotMax/page + 1]unix.RemoteIovec
+	stack := newStackReader(pid, tid)
+	defer stack.close()
 	err := t.Do(func() error {
 		c := &Tracee{PID: pid, TID: tid}
 		return Quiet(cpu, func() error {
@@ -49,7 +48,7 @@ func (t *Tracer) StopOnce(pid, tid, cpu int) (*Snapshot, error) {
 			if err == nil {
 				s.Regs = c.Regs
 				s.Base = s.Regs.Rsp - belowSP
-				s.Stack = s.Stack[:readPieces(pid, s.Base, s.Stack, pieces[:])]
+				s.Stack = s.Stack[:stack.read(s.Base, s.Regs.Rsp, s.Stack)]
 			}
 			if rerr := c.Release(); err == nil {
 				err = rerr
@@ -67,21 +66,3 @@ func (t *Tracer) StopOnce(pid, tid, cpu int) (*Snapshot, error) {
 // stopPatience is how long the thread gets to stop. No other will do, and on
 // a loaded machine it may wait that long for a CPU.
 const stopPatience = 200 * time.Millisecond
-
-// readPieces copies from base on, page by page: the last page of a stack may
-// come before len(b) bytes are read. It returns the number of bytes.
-func readPieces(pid int, base uint64, b []byte, pieces []unix.RemoteIovec) int {
-	n, left := 0, len(b)
-	for at := base; left > 0 && n < len(pieces); n++ {
-		size := min(page-int(at%page), left)
-		pieces[n] = unix.RemoteIovec{Base: uintptr(at), Len: size}
-		at, left = at+uint64(size), left-size
-	}
-	local := unix.Iovec{Base: &b[0], Len: uint64(len(b) - left)}
-	got, _, errno := unix.RawSyscall6(unix.SYS_PROCESS_VM_READV, uintptr(pid), uintptr(unsafe.Pointer(&local)), 1,
-		uintptr(unsafe.Pointer(&pieces[0])), uintptr(n), 0)
-	if errno != 0 {
-		return 0
-	}
-	return int(got)
-}

@@ -10,16 +10,17 @@ import (
 )
 
 // A process can answer the page faults in its memory itself (userfaultfd(2),
-// files on FUSE), or leave them unanswered: who reads there then waits for ever,
-// deaf to all but SIGKILL. The tool gives up on it and ends. Its death is provided
-// for: a thread that it has stopped goes on, and a payload detaches by itself.
+// files on FUSE), and serve the filesystem that it lives on, or leave both
+// unanswered: who reads there then waits for ever, deaf to all but SIGKILL. The
+// tool gives up on it and ends. Its death is provided for: a thread that it has
+// stopped goes on, and a payload detaches by itself.
 const stallPeriod = 250 * time.Millisecond
 
 // StallLimit is how long a call may take until then. Tests that hold a session up
 // give it longer.
 var StallLimit = 20 * time.Second
 
-var errStalled = errors.New("its memory cannot be read")
+var errStalled = errors.New("it keeps us waiting")
 
 // unlessStalled returns what work returns, or an error if a thread of ours hangs
 // in the target's memory: the process must end then.
@@ -41,18 +42,23 @@ func unlessStalled[T any](pid int, work func() (T, error)) (T, error) {
 			return o.result, o.err
 		case <-tick.C:
 		}
-		if max(target.Stalled(), ptrace.Busy()) > StallLimit {
+		stalled, source := target.Stalled()
+		if max(stalled, ptrace.Busy()) > StallLimit {
 			var none T
-			return none, stallFailure(pid)
+			return none, stallFailure(pid, source)
 		}
 	}
 }
 
-func stallFailure(pid int) *Failure {
+func stallFailure(pid int, source target.Source) *Failure {
+	cause := fmt.Sprintf("a page has not come for %v: it may answer its page faults itself (userfaultfd, FUSE), or hold its memory map", StallLimit)
+	fix := "look at what the process does with its memory"
+	if source == target.Filesystem {
+		cause = fmt.Sprintf("a filesystem in its root has not answered for %v (FUSE, or a network's)", StallLimit)
+		fix = fmt.Sprintf("look at its mounts (/proc/%d/mountinfo): a server behind them does not answer", pid)
+	}
 	return &Failure{
-		What:   fmt.Sprintf("cannot look into pid %d: %v", pid, errStalled),
-		Cause:  fmt.Sprintf("a page has not come for %v: it may answer its page faults itself (userfaultfd, FUSE)", StallLimit),
-		Fix:    "look at what the process does with its memory",
+		What: fmt.Sprintf("cannot look into pid %d: %v", pid, errStalled), Cause: cause, Fix: fix,
 		Target: "as found; a payload that it may have by now detaches by itself within seconds", Code: Failed, Err: errStalled,
 	}
 }

@@ -115,6 +115,8 @@ func (t *Target) Maps() ([]Map, error) {
 		return nil, t.explain("read the maps", err)
 	}
 	defer f.Close()
+	mine := BeginRead(Memory)
+	defer EndRead(mine)
 	maps, err := parseMaps(io.LimitReader(f, math.MaxInt32))
 	if err != nil {
 		return nil, fmt.Errorf("pid %d: %w", t.PID, err)

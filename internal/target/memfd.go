@@ -98,7 +98,9 @@ func (t *Target) openByInode(m MemfdMapping, same func(*unix.Statx_t) bool) (*os
 // good may block (a FIFO, FUSE), act (a device), or be what root may do and the
 // target may not. What was looked at is what is then opened.
 func openMemfd(path string, flags int, fits func(*unix.Statx_t) bool) (*os.File, error) {
+	mine := BeginRead(Memory) // map_files is looked up there
 	name, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	EndRead(mine)
 	if err != nil {
 		return nil, err
 	}

@@ -175,10 +175,27 @@ func FuzzELF(f *testing.F) {
 	})
 }
 
+// TestMountType: what stands between an entry's number and its type is the target's.
+func TestMountType(t *testing.T) {
+	const mounts = `21 1 8:1 / / rw,noatime shared:1 - ext4 /dev/root rw
+22 21 0:20 / /proc rw - proc proc rw
+23 21 0:21 /\040-\040proc\040x /mnt\040-\040proc rw shared:2 master:1 - fuse.sshfs - rw
+24 21 0:22 / /broken rw
+`
+	for id, want := range map[string]string{"21": "ext4", "22": "proc", "23": "fuse.sshfs", "24": "", "2": "", "": "", "25": ""} {
+		if kind, err := mountType(strings.NewReader(mounts), id); kind != want || err != nil {
+			t.Errorf("mount %s: %q, %v, want %q", id, kind, err, want)
+		}
+	}
+	if _, err := mountType(strings.NewReader("7 "+strings.Repeat("x", 1<<20)), "7"); err == nil {
+		t.Error("a line without end was read")
+	}
+}
+
 // FuzzProc: what the target can write into its files in /proc (its name, its
 // groups) is not taken for something else.
 func FuzzProc(f *testing.F) {
-	for _, name := range []string{"stat", "status", "syscall", "auxv", "limits", "cgroup"} {
+	for _, name := range []string{"stat", "status", "syscall", "auxv", "limits", "cgroup", "mountinfo"} {
 		if b, err := os.ReadFile("/proc/self/" + name); err == nil {
 			f.Add(b)
 		}
@@ -193,6 +210,9 @@ func FuzzProc(f *testing.F) {
 		}
 		programHeaders(b)
 		softLimit(b, "Max processes")
+		if kind, err := mountType(bytes.NewReader(b), "25"); err == nil && strings.ContainsAny(kind, " \n") {
+			t.Fatalf("%q", kind)
+		}
 		if mount, group := pidsGroup(string(b)); group != "" {
 			spareThreads(fstest.MapFS{}, group)
 			if !strings.HasPrefix(mount, "/sys/fs/cgroup") {

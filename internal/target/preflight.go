@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // Facts is what can be known about a target before anything is touched.
@@ -109,21 +107,12 @@ func (t *Target) judge(f *Facts, maps []Map) {
 // ownProc: the payload looks at its process's threads through the /proc that
 // the process itself sees.
 func (t *Target) ownProc() error {
-	root, err := unix.Open(t.Root(), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return t.explain("look at the root directory", err)
-	}
-	defer unix.Close(root)
-	fd, err := unix.Openat2(root, "proc", &unix.OpenHow{
-		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
-	})
+	d, err := t.OpenInRoot("proc")
 	if err != nil {
 		return fmt.Errorf("pid %d: %w: %w", t.PID, ErrNoProc, err)
 	}
-	defer unix.Close(fd)
-	var fs unix.Statfs_t
-	if err := unix.Fstatfs(fd, &fs); err != nil || fs.Type != unix.PROC_SUPER_MAGIC {
+	defer d.Close()
+	if d.Filesystem != "proc" {
 		return fmt.Errorf("pid %d: %w", t.PID, ErrNoProc)
 	}
 	return nil

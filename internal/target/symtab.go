@@ -20,6 +20,8 @@ const (
 // in memory, and has names that the dynamic one lacks: what older releases of
 // glibc keep for debuggers.
 func (t *Target) FileSymbol(maps []Map, m Module, name string) (Addr, bool, error) {
+	mine := BeginRead(Filesystem) // the file's may be FUSE: open, read and close are questions to its server
+	defer EndRead(mine)
 	f, err := t.openMapped(maps, m.Base)
 	if err != nil {
 		return 0, false, fmt.Errorf("file of %s: %w", m.Name, err)
@@ -90,20 +92,12 @@ func (t *Target) openMapped(maps []Map, at Addr) (*os.File, error) {
 		defer unix.Close(name)
 		return openRegular(name, m.Path, func(*unix.Statx_t) bool { return true })
 	}
-	root, err := unix.Open(t.Root(), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	p, err := t.OpenInRoot(m.Path)
 	if err != nil {
 		return nil, err
 	}
-	defer unix.Close(root)
-	name, err = unix.Openat2(root, m.Path, &unix.OpenHow{
-		Flags:   unix.O_PATH | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
-	})
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(name)
-	return openRegular(name, m.Path, func(st *unix.Statx_t) bool { return st.Ino == m.Inode })
+	defer p.Close()
+	return openRegular(p.FD, m.Path, func(st *unix.Statx_t) bool { return st.Ino == m.Inode })
 }
 
 // openRegular opens what an O_PATH descriptor names once it is known to be a

@@ -39,7 +39,7 @@
 #define RTL_DETACH_MOST_MS 18000 /* a detach is answered within this and the drain's time-out */
 #define RTL_STRING_MAX 16384 /* bytes of one string record; longer names are cut, and say so */
 
-/* The payload's states (design.md section 4). Only state.c changes them. */
+/* The payload's states (design.md section 4). Only state.c and arm.c change them. */
 enum rtl_state {
 	RTL_STATE_IDLE = 0,     /* loaded, never attached, or undone */
 	RTL_STATE_ARMING = 1,   /* preparing, patching, grace */

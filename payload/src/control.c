@@ -108,7 +108,6 @@ static uint32_t watching; /* the control thread wakes by itself, and looks at th
 static void *run(void *unused)
 {
 	prctl(PR_SET_NAME, "rtl-control");
-	__atomic_store_n(&control->control_tid, (uint32_t)sys_gettid(), __ATOMIC_RELEASE);
 	uint32_t done = __atomic_load_n(&control->answer_seq, __ATOMIC_RELAXED);
 	for (;;) {
 		uint32_t seq = command_seq();
@@ -170,14 +169,14 @@ bool control_is_inherited(void)
 static int start_thread(void)
 {
 	static pthread_t thread;
-	static bool started;
-	int r = started ? 0 : thread_start(&thread, run);
+	uint32_t tid;
 
+	if (control_tid())
+		return 0;
+	int r = thread_start(&thread, run, &tid);
 	if (r)
-		return control_fail(r, "no control thread: %s", strerror(-r));
-	started = true;
-	while (!control_tid())
-		sys_yield();
+		return control_fail(r, "no control thread: %s", thread_error(r));
+	__atomic_store_n(&control->control_tid, tid, __ATOMIC_RELEASE);
 	return 0;
 }
 

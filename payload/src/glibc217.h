@@ -15,6 +15,7 @@ RTL_OLDEST(dlopen);
 RTL_OLDEST(dlsym);
 RTL_OLDEST(pthread_attr_setstacksize);
 RTL_OLDEST(pthread_create);
+RTL_OLDEST(pthread_detach);
 RTL_VERSION(pthread_tryjoin_np, "2.3.3");
 
 #undef RTL_OLDEST

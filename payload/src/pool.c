@@ -7,11 +7,11 @@
 #include "session.h"
 
 #define STOCK_MAX (1u << 20)
+#define COOLING_LOOK_NS (5 * NS_PER_MS)
 
 static uint64_t *stock;
 static uint64_t in_stock, alive;
 
-#define COOLING_NS (250 * NS_PER_MS) /* the worker has given up on its times before, see pending.c */
 struct cooling {
 	uint64_t handle, until_ns;
 };
@@ -49,7 +49,7 @@ static void rearm(uint64_t handle)
 
 void pool_cool(uint64_t handle)
 {
-	cooling[cooling_head++ & (STOCK_MAX - 1)] = (struct cooling){handle, now_monotonic() + COOLING_NS};
+	cooling[cooling_head++ & (STOCK_MAX - 1)] = (struct cooling){handle, now_monotonic() + POOL_COOLING_NS};
 }
 
 /* The one that has cooled for longest; 0: none has for long enough. */
@@ -129,7 +129,20 @@ static void destroy(uint64_t handle)
 	alive--;
 }
 
-void pool_destroy_all(void)
+/* They cool in the order in which they came. */
+static void let_cool(void)
+{
+	while (cooling_tail != cooling_head) {
+		uint64_t handle = take_cooled();
+
+		if (handle)
+			destroy(handle);
+		else
+			sys_sleep_ns(COOLING_LOOK_NS);
+	}
+}
+
+void pool_destroy_all(bool process_ends)
 {
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
 		struct queue *s = queue_all[i];
@@ -141,9 +154,8 @@ void pool_destroy_all(void)
 	}
 	while (in_stock)
 		destroy(stock[--in_stock]);
-	for (uint64_t handle; (handle = take_cooled());)
-		destroy(handle);
-	cooling_tail = cooling_head;
+	if (!process_ends)
+		let_cool();
 	forget_memory(stock, STOCK_MAX * sizeof *stock);
 	forget_memory(cooling, STOCK_MAX * sizeof *cooling);
 }

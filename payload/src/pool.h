@@ -23,13 +23,16 @@ void pool_put_back(struct queue *s, uint64_t handle);
 void pool_quarantine(void);
 
 /* A signal that has completed without times: used again when the hardware can no
- * longer be about to write them. */
+ * longer be about to write them. The worker has waited for them before, see pending.c. */
+#define POOL_COOLING_NS (250 * NS_PER_MS)
 void pool_cool(uint64_t handle);
 
 /* How many signals of ours there are, those in quarantine included. */
 uint64_t pool_count(void);
 
-/* Destroys every signal in the stock and in queues, and those that have cooled. No publisher may run. */
-void pool_destroy_all(void);
+/* Destroys every signal in the stock and in queues. No publisher may run. Waits for
+ * those that cool, POOL_COOLING_NS at most, or they would be lost: not when the
+ * process ends. */
+void pool_destroy_all(bool process_ends);
 
 #endif

@@ -1,8 +1,10 @@
 #define _GNU_SOURCE
 #include "threads.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -27,25 +29,53 @@ static void like_the_main_thread(void)
 		syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &none);
 }
 
+/*
+ * A thread that has been made, and may not have begun. It outlives the call that
+ * made it: a thread that has been given up finds that out here, whenever it gets a CPU.
+ */
+#define STARTS 4 /* not begun at a time: one of each kind, and one of each given up */
+enum { START_FREE, START_OFFERED, START_TAKEN, START_REVOKED };
 struct start {
 	void *(*run)(void *);
-	uint32_t taken; /* futex: the new thread has read this */
+	uint32_t tid;
+	uint32_t state; /* futex */
 };
+static struct start starts[STARTS];
+
+static bool turn(struct start *s, uint32_t from, uint32_t to)
+{
+	return __atomic_compare_exchange_n(&s->state, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
 
 static void *begin(void *data)
 {
 	struct start *s = data;
 	void *(*run)(void *) = s->run;
 
-	__atomic_store_n(&s->taken, 1, __ATOMIC_RELEASE);
-	futex_wake(&s->taken);
-	like_the_main_thread();
+	like_the_main_thread(); /* first: it may have to wait for those CPUs */
+	s->tid = (uint32_t)sys_gettid();
+	if (!turn(s, START_OFFERED, START_TAKEN)) {
+		__atomic_store_n(&s->state, START_FREE, __ATOMIC_RELEASE);
+		return NULL;
+	}
+	futex_wake(&s->state);
 	return run(NULL);
+}
+
+static struct start *offer(void *(*run)(void *))
+{
+	for (struct start *s = starts; s < starts + STARTS; s++) {
+		if (turn(s, START_FREE, START_OFFERED)) {
+			s->run = run;
+			return s;
+		}
+	}
+	return NULL;
 }
 
 /* Raw: the mask is inherited by the new thread; glibc's pthread_sigmask would
  * quietly leave out the two signals that must stay open, and so do we. */
-int thread_start(pthread_t *out, void *(*run)(void *))
+static int create(pthread_t *out, struct start *s)
 {
 	uint64_t blocked = ~(1ull << (32 - 1) | 1ull << (33 - 1)), old;
 	pthread_attr_t attr;
@@ -53,13 +83,48 @@ int thread_start(pthread_t *out, void *(*run)(void *))
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, &old, sizeof old);
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	struct start s = {.run = run};
-	int err = pthread_create(out, &attr, begin, &s);
+	int err = pthread_create(out, &attr, begin, s);
 	pthread_attr_destroy(&attr);
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof old);
-	while (!err && !__atomic_load_n(&s.taken, __ATOMIC_ACQUIRE))
-		futex_wait(&s.taken, 0, UINT64_MAX);
 	return -err;
+}
+
+/* False: given up. */
+static bool await_taken(struct start *s)
+{
+	uint64_t until = now_monotonic() + THREAD_START_MOST_NS;
+
+	while (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) == START_OFFERED) {
+		uint64_t now = now_monotonic();
+
+		if (now < until)
+			futex_wait(&s->state, START_OFFERED, until - now);
+		else if (turn(s, START_OFFERED, START_REVOKED))
+			return false;
+	}
+	return true;
+}
+
+int thread_start(pthread_t *out, void *(*run)(void *), uint32_t *tid)
+{
+	struct start *s = offer(run);
+	int r = s ? create(out, s) : -EAGAIN;
+
+	if (r || !await_taken(s)) {
+		if (!r)
+			pthread_detach(*out); /* nobody will join it */
+		else if (s)
+			__atomic_store_n(&s->state, START_FREE, __ATOMIC_RELEASE);
+		return r ? r : -ETIMEDOUT;
+	}
+	*tid = s->tid;
+	__atomic_store_n(&s->state, START_FREE, __ATOMIC_RELEASE);
+	return 0;
+}
+
+const char *thread_error(int err)
+{
+	return err == -ETIMEDOUT ? "it has got no CPU for 5 s" : strerror(-err);
 }
 
 #define JOIN_LOOK_NS (100 * NS_PER_US)

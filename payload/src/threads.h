@@ -10,9 +10,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A thread is born of one of the application's that happened to be parked: the
- * new one takes CPUs and policy of the main thread's, not of that one's. */
-int thread_start(pthread_t *out, void *(*run)(void *));
+#include "sys.h"
+
+#define THREAD_START_MOST_NS (5 * NS_PER_S)
+
+/*
+ * A thread is born of one of the application's that happened to be parked: the
+ * new one takes CPUs and policy of the main thread's, not of that one's. 0 when it
+ * is about to run, with its thread id; or -errno: of one that does not begin in
+ * time (-ETIMEDOUT) nothing is left once it does.
+ */
+int thread_start(pthread_t *out, void *(*run)(void *), uint32_t *tid);
+const char *thread_error(int err);
 /* False: it has not ended in time, and may be joined later. */
 bool thread_join(pthread_t t, uint64_t timeout_ns);
 

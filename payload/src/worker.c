@@ -292,7 +292,6 @@ static void *run(void *unused)
 	prctl(PR_SET_NAME, "rtl-worker");
 	prctl(PR_SET_TIMERSLACK, 1000);
 	sys_short_slices(SLICE_NS);
-	atomic_store(&tid, (uint32_t)sys_gettid());
 	thread_check_tid_offset();
 	while (!atomic_load(&stopping)) {
 		uint32_t word = __atomic_load_n(&wake_word, __ATOMIC_ACQUIRE);
@@ -316,9 +315,9 @@ int worker_start(void)
 	buried_dispatches = buried_others = 0;
 	records_start();
 	clocks_start();
-	int err = thread_start(&thread, run);
-	while (!err && !atomic_load(&tid))
-		sys_yield();
+	uint32_t started = 0;
+	int err = thread_start(&thread, run, &started);
+	atomic_store(&tid, started);
 	return err;
 }
 

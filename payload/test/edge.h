@@ -1,12 +1,14 @@
 /*
  * edge.h: what the cases of edge_test share: a queue of the application's whose
- * packet processor is the case itself, and sessions by the payload's state.c.
+ * packet processor is the case itself, and sessions by the payload's arm.c and state.c.
  */
 #ifndef RTL_TEST_EDGE_H
 #define RTL_TEST_EDGE_H
 
 #include <stdio.h>
 #include <stdlib.h>
+
+#include <stdatomic.h>
 
 #include "queues.h"
 #include "runtime.h"
@@ -37,6 +39,9 @@ void submit(hsa_queue_t *q, uint64_t kernel);
 /* The hardware executes the next packet; its signal is returned before it fires. */
 amd_signal_t *take_packet(hsa_queue_t *q);
 void fire(amd_signal_t *s);
+
+/* Threads made from now on begin when this is 0 again; how many of them have ended. */
+extern _Atomic uint32_t threads_held, held_threads_ended;
 
 struct edge_case {
 	const char *name;

@@ -225,6 +225,34 @@ static void shut_down_with_worker_held_up(void)
 	atomic_store(&loader_locked, 0);
 }
 
+/* The worker gets no CPU for long: the attach gives it up, and it finds that out. */
+static void worker_does_not_begin(void)
+{
+	begin(NULL, NULL);
+	CHECK(rtl_detach() == 0);
+	atomic_store(&threads_held, 1);
+	CHECK(rtl_attach("\0\0\0", 4) == -ETIMEDOUT);
+	CHECK(control->state == RTL_STATE_DORMANT && !control->ring_size && !control->worker_tid);
+	atomic_store(&threads_held, 0);
+	while (!atomic_load(&held_threads_ended))
+		sys_yield();
+	begin(NULL, NULL);
+	CHECK(rtl_detach() == 0);
+}
+
+/* Nor does the control thread, and then nobody could detach. */
+static void control_does_not_begin(void)
+{
+	atomic_store(&threads_held, 1);
+	CHECK(rtl_attach("\0\0\0", 4) == -ETIMEDOUT);
+	CHECK(control->state == RTL_STATE_IDLE && !control_tid());
+	atomic_store(&threads_held, 0);
+	while (!atomic_load(&held_threads_ended))
+		sys_yield();
+	begin(NULL, NULL);
+	CHECK(rtl_detach() == 0);
+}
+
 const struct edge_case session_cases[] = {
 	{"exit inside a doorbell", exit_inside_doorbell},
 	{"detach waits for a doorbell", detach_waits_for_doorbell},
@@ -234,6 +262,8 @@ const struct edge_case session_cases[] = {
 	{"exit inside an executable's destruction", exit_inside_executable_destroy},
 	{"worker held up", worker_held_up},
 	{"shut down with the worker held up", shut_down_with_worker_held_up},
+	{"worker does not begin", worker_does_not_begin},
+	{"control thread does not begin", control_does_not_begin},
 	{"child of HSA_TOOLS_LIB", child_of_tools_lib},
 	{0},
 };

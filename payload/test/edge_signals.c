@@ -160,6 +160,7 @@ static void profiling_turned_off(void)
 	fire(take_packet(q));
 	CHECK(rtl_detach() == 0);
 	CHECK(counters->timed_pool == 1);
+	CHECK(control->signals_kept == 0); /* those that cool still are waited for */
 }
 
 const struct edge_case signal_cases[] = {

@@ -1,6 +1,8 @@
 /* edge_toys.c: the rooms of the payload that the cases play themselves. */
+#define _GNU_SOURCE
 #include "edge.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #include "entry.h"
@@ -28,6 +30,48 @@ bool text_of(const void *address, struct rtl_range *out) { return (void)address,
 int grace_wait(struct rtl_grace *block, uint64_t timeout_ns, const uint32_t *cancel, uint32_t *left)
 {
 	return (void)block, (void)timeout_ns, (void)cancel, (void)left, 0;
+}
+
+/* --- what glibc might do (the Makefile puts these in the places of its own) ---- */
+
+#undef pthread_create
+#undef pthread_tryjoin_np
+extern __typeof__(toy_create) pthread_create;
+extern __typeof__(toy_tryjoin) pthread_tryjoin_np;
+
+_Atomic uint32_t threads_held, held_threads_ended;
+
+struct held {
+	void *(*run)(void *);
+	void *data;
+};
+
+static void *begin_late(void *data)
+{
+	struct held h = *(struct held *)data;
+
+	free(data);
+	while (atomic_load(&threads_held))
+		sys_yield();
+	void *result = h.run(h.data);
+	atomic_fetch_add(&held_threads_ended, 1);
+	return result;
+}
+
+int toy_create(pthread_t *out, const pthread_attr_t *attr, void *(*run)(void *), void *data)
+{
+	if (!atomic_load(&threads_held))
+		return pthread_create(out, attr, run, data);
+	struct held *h = malloc(sizeof *h);
+	*h = (struct held){run, data};
+	return pthread_create(out, attr, begin_late, h);
+}
+
+/* A cancellation point, as in an older glibc. */
+int toy_tryjoin(pthread_t t, void **result)
+{
+	pthread_testcancel();
+	return pthread_tryjoin_np(t, result);
 }
 
 /* --- a queue, and its packet processor by hand -------------------------------- */

@@ -250,7 +250,7 @@ static uint64_t disarm(void)
 		;
 	check_account();
 	ring_close();
-	pool_destroy_all();
+	pool_destroy_all(false);
 	return counters->timed_pool + counters->timed_app;
 }
 

@@ -130,22 +130,34 @@ func (p *Process) Record(t testing.TB, d time.Duration, args ...string) Run {
 	return p.Begin(t, append([]string{"-d", d.String()}, args...)...).MustRecord(t)
 }
 
-// RecordLast makes a recording that has to succeed, and ends the workload as
-// soon as the tool has detached: it would fill the log with what nobody looks at.
-func (p *Process) RecordLast(t testing.TB, d time.Duration, args ...string) Run {
+// RecordLast makes a recording that has to succeed, for so long at least and until
+// the workload has dispatched so many more times, however few a busy machine lets it.
+// It ends the workload as soon as the tool has detached: it would fill the log with
+// what nobody looks at.
+func (p *Process) RecordLast(t testing.TB, d time.Duration, dispatches int, args ...string) Run {
 	t.Helper()
-	r := p.Begin(t, append([]string{"-d", d.String()}, args...)...)
-	Until(t, "the tool has detached", toolTimeout, func() bool {
+	r := p.Begin(t, args...)
+	r.await(t, "✓ attached")
+	over, enough := time.Now().Add(d), p.Dispatches(t, dispatches)
+	Until(t, "the workload has dispatched enough", toolTimeout, func() bool { return time.Now().After(over) && enough() })
+	_ = r.cmd.Process.Signal(os.Interrupt) // if it has ended, MustRecord says how
+	r.await(t, "✓ detached")
+	p.StillAlive(t)
+	p.askToQuit(t)
+	return r.MustRecord(t)
+}
+
+// await waits until the tool has said something, or ended.
+func (r *Recording) await(t testing.TB, words string) {
+	t.Helper()
+	Until(t, "the tool says "+words, toolTimeout, func() bool {
 		select {
 		case <-r.ended:
 			return true
 		default:
-			return strings.Contains(r.stderr.String(), "✓ detached")
+			return strings.Contains(r.stderr.String(), words)
 		}
 	})
-	p.StillAlive(t)
-	p.askToQuit(t)
-	return r.MustRecord(t)
 }
 
 // MustRecord waits for the end of a recording that has to succeed.

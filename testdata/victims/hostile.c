@@ -18,6 +18,7 @@
  *   stall     a grace that names a thread whose stack ends in pages that never come
  *   text      a refusal with an escape sequence in its words
  *   mute      no answers
+ *   restarts  a runtime that is shut down as soon as it is recorded, again and again
  *   holders   recorders that live for a moment, one after the other
  */
 #define _GNU_SOURCE
@@ -146,11 +147,11 @@ static void put_kernel(uint32_t id, uint64_t index)
 				   .index = index, .queue = 1, .launch = id, .tid = 1}, 1);
 }
 
-static void put_end(uint64_t dispatches)
+static void put_end(uint64_t dispatches, enum rtl_end why)
 {
 	put(&(struct rtl_window){HEAD(RTL_TYPE_WINDOW), .queue = 1, .kind = RTL_WINDOW_CLOSE, .time_ns = now(),
 				 .index = dispatches, .dispatches = dispatches}, 1);
-	put(&(struct rtl_end_record){HEAD(RTL_TYPE_END), .end = RTL_END_DETACH}, 1);
+	put(&(struct rtl_end_record){HEAD(RTL_TYPE_END), .end = why}, 1);
 	__atomic_store_n(&ring->ended, 1, __ATOMIC_RELEASE);
 }
 
@@ -337,7 +338,7 @@ static void make_ring(void)
 
 	ring = shared(RTL_RING_NAME, is("short") ? RTL_PAGE : RTL_PAGE + file, seals, &control->ring_inode);
 	lines = (char *)ring + RTL_PAGE;
-	head = seq = 0;
+	head = seq = dispatches = 0;
 	ring->abi_version = RTL_ABI_VERSION;
 	ring->generation = ++control->generation;
 	ring->size_bytes = file;
@@ -354,6 +355,14 @@ static void launch(void *(*work)(void *))
 
 	pthread_create(&id, NULL, work, NULL);
 	pthread_detach(id);
+}
+
+static void shut_down(void)
+{
+	put_end(dispatches, RTL_END_SHUT_DOWN);
+	recording = false;
+	control->last_end = RTL_END_SHUT_DOWN;
+	control->state = RTL_STATE_DORMANT;
 }
 
 static int32_t reattach(void)
@@ -386,6 +395,8 @@ static int32_t reattach(void)
 		launch(jump);
 	else if (!is("short") && !is("huge"))
 		honest();
+	if (is("restarts"))
+		shut_down();
 	return 0;
 }
 
@@ -395,8 +406,8 @@ static int32_t answer(uint32_t command)
 	case RTL_COMMAND_REATTACH:
 		return reattach();
 	case RTL_COMMAND_DETACH:
-		if ((is("honest") || is("names") || is("asks")) && recording)
-			put_end(dispatches);
+		if ((is("honest") || is("names") || is("asks") || is("stall")) && recording)
+			put_end(dispatches, RTL_END_DETACH);
 		recording = false;
 		control->state = RTL_STATE_DORMANT;
 		control->detached_ns = now();

@@ -33,16 +33,11 @@
 #include <time.h>
 
 #include "boot.h"
+#include "loader.h"
 #include "rocm.h"
 
 static unsigned number;
 static struct r_debug *debug; /* the loader's own, not the program's copy of it */
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
 
 static void *idle(void *arg)
 {
@@ -104,47 +99,13 @@ static void link_map(bool loop)
 	last->l_next = more;
 }
 
-/* loaders_debug looks _r_debug up in the loader itself. */
-static struct r_debug *loaders_debug(void)
-{
-	const struct link_map *l = _r_debug.r_map;
-	const ElfW(Sym) *sym = NULL;
-	const char *names = NULL;
-
-	while (l && !strstr(l->l_name, "ld-linux"))
-		l = l->l_next;
-	if (!l)
-		die("ld-linux");
-	for (const ElfW(Dyn) *d = l->l_ld; d->d_tag != DT_NULL; d++) {
-		if (d->d_tag == DT_SYMTAB)
-			sym = (const ElfW(Sym) *)d->d_un.d_ptr;
-		else if (d->d_tag == DT_STRTAB)
-			names = (const char *)d->d_un.d_ptr;
-	}
-	for (; (const char *)sym < names; sym++) /* the names come behind the symbols */
-		if (strcmp(names + sym->st_name, "_r_debug") == 0)
-			return (struct r_debug *)(l->l_addr + sym->st_value);
-	die("_r_debug");
-	return NULL;
-}
-
-/* After its relocation the loader's data is read-only. */
-static void point_to(const void *at)
-{
-	int fd = open("/proc/self/mem", O_WRONLY);
-
-	if (pwrite(fd, &at, sizeof at, (off_t)&debug->r_map) != sizeof at)
-		die("write r_map");
-	close(fd);
-}
-
 static void *wild(void *arg)
 {
 	struct link_map fake = {.l_name = (char *)1, .l_next = &fake};
 	uintptr_t to[] = {1, ~(uintptr_t)0, 1ul << 63, 0xffffffffff600000, (uintptr_t)&fake, (uintptr_t)debug, 0};
 
 	for (unsigned i = 0;; i++) {
-		point_to((void *)to[i % 7]);
+		point_to(debug, (void *)to[i % 7]);
 		nanosleep(&(struct timespec){0, 1000000}, NULL);
 	}
 	return arg;
@@ -163,7 +124,7 @@ static void stall(void)
 		puts("no userfaultfd");
 		exit(0);
 	}
-	point_to(page);
+	point_to(debug, page);
 }
 
 static void *shortlived(void *arg)

@@ -1,0 +1,227 @@
+/* arm.c: how a session begins (design.md section 4). */
+#include <errno.h>
+#include <string.h>
+
+#include "agents.h"
+#include "control.h"
+#include "fault.h"
+#include "grace.h"
+#include "handoff.h"
+#include "hooks.h"
+#include "names.h"
+#include "pool.h"
+#include "queues.h"
+#include "ranges.h"
+#include "ring.h"
+#include "runtime.h"
+#include "session.h"
+#include "signals.h"
+#include "state.h"
+#include "threads.h"
+#include "worker.h"
+#include "wrappers.h"
+
+#define READY_AT_START 8
+
+static hsa_status_t shut_down(void)
+{
+	return NEXT(SHUT_DOWN, hsa_status_t (*)(void))();
+}
+
+/*
+ * Until our wrapper stands before hsa_shut_down, a reference of our own keeps
+ * the runtime from ending while we call it.
+ */
+static int hold_runtime(void)
+{
+	if (atomic_load(&wrap_shutting_down) || !runtime_open() || rt.init())
+		return control_fail(-ENODEV, "the HSA runtime is loaded, but hsa_init has not been called (or hsa_shut_down has)");
+	return 0;
+}
+
+/* From here on the wrapper protects us. Ours may turn out to be the last one. */
+static int let_runtime_go(void)
+{
+	shut_down();
+	if (!runtime_open())
+		return control_fail(-ECANCELED, "the application called hsa_shut_down meanwhile");
+	return 0;
+}
+
+static int find_everything(void)
+{
+	char err[RTL_TEXT_MAX];
+	int r;
+
+	if ((r = runtime_find(config.hsa_library, err, sizeof err)))
+		return control_fail(r, "%s", err);
+	if ((r = hooks_find(err, sizeof err)))
+		return control_fail(r, "%s", err);
+	return 0;
+}
+
+static int ask_runtime(void)
+{
+	char err[RTL_TEXT_MAX];
+	int r;
+
+	if ((r = runtime_load_extension(err, sizeof err)))
+		return control_fail(r, "%s", err);
+	if (agents_find())
+		return control_fail(-ENODEV, "the HSA runtime knows no GPU agent");
+	return 0;
+}
+
+static int prepare_memory(void)
+{
+	if (pool_init() || handoff_init() || signals_init() || names_init())
+		return control_fail(-ENOMEM, "no memory for the session's tables");
+	signals_reset();
+	names_reset();
+	queue_reset_all();
+	memset(counters, 0, sizeof *counters);
+	if (queue_make_ready(READY_AT_START))
+		return control_fail(-ENOMEM, "the HSA runtime makes no more signals");
+	return 0;
+}
+
+/* What threads must have left: the raw index functions, and our own wrappers,
+ * where the last session may have left a thread. */
+static void set_ranges(void)
+{
+	struct rtl_grace *g = (struct rtl_grace *)((char *)control + RTL_GRACE_OFFSET);
+	struct rtl_range own;
+
+	g->range_count = hooks_index_ranges(g->ranges, RTL_GRACE_RANGES - 1);
+	if (text_of((const void *)set_ranges, &own))
+		g->ranges[g->range_count++] = own;
+}
+
+static int wait_grace(void)
+{
+	struct rtl_grace *g = (struct rtl_grace *)((char *)control + RTL_GRACE_OFFSET);
+	uint32_t left = 0;
+
+	if (TEST_KNOB(no_grace))
+		return 0;
+	int r = grace_wait(g, config.grace_timeout_ms * NS_PER_MS, &session_cancelled, &left);
+	if (r == -ETIMEDOUT)
+		return control_fail(r, "%u threads may still be inside a write-index function after %llu ms", left,
+				    (unsigned long long)config.grace_timeout_ms);
+	if (r)
+		return control_fail(r, "the wait for other threads was given up: %s", strerror(-r));
+	return 0;
+}
+
+static void begin_generation(void)
+{
+	control->generation++;
+	control->error = 0;
+	control->error_text[0] = 0;
+	control->armed_ns = control->detached_ns = 0;
+	control->skip_drain = 0;
+	__atomic_store_n(&session_cancelled, 0, __ATOMIC_RELAXED);
+	atomic_store(&gate.generation, control->generation);
+	atomic_store(&gate.stamp_boottime, config.stamp == RTL_STAMP_BOOTTIME);
+	thread_find_tid_offset(config.thread_id_offset);
+}
+
+/* Ring and worker: what must be there before the first slot is patched. */
+static int start(void)
+{
+	int r = ring_open(&config, control->generation);
+
+	if (r)
+		return control_fail(r, "no ring of %llu bytes: %s", (unsigned long long)config.buffer_size_bytes, strerror(-r));
+	session_describe_ring();
+	if ((r = session_step("ring")))
+		goto ring;
+	if ((r = worker_start())) {
+		control_fail(r, "no worker thread: %s", thread_error(r));
+		goto ring;
+	}
+	control->worker_tid = (uint32_t)worker_tid();
+	return 0;
+ring:
+	ring_close();
+	session_describe_ring();
+	return r;
+}
+
+/* Acquires downward, releases upward. */
+static int arm(void)
+{
+	bool held = false;
+	int r;
+
+	if ((r = find_everything()) || (r = session_step("find")) || (r = hold_runtime()))
+		return r;
+	held = true;
+	if ((r = ask_runtime()) || (r = prepare_memory()) || (r = session_step("memory")) || (r = start()))
+		goto memory;
+	if ((r = session_step("worker")))
+		goto worker;
+	set_ranges();
+	atomic_store(&gate.track, 1);
+	hooks_patch(); /* from here on wrappers run, and every queue is raw */
+	session_describe_hooks();
+	held = false;
+	if ((r = let_runtime_go()) || (r = session_step("patch")) || (r = wait_grace()) || (r = session_step("grace")))
+		goto worker;
+	control->armed_ns = now_boottime();
+	control_set_state(RTL_STATE_ACTIVE);
+	atomic_store(&gate.flips, 1); /* last: queues turn virtual at their next index call */
+	return 0;
+
+worker:
+	hooks_restore(HOOK_INDEX);
+	session_finish(RTL_END_ARM_FAILED);
+	goto runtime;
+memory:
+	session_give_back(RTL_END_ARM_FAILED);
+runtime:
+	if (held)
+		shut_down();
+	return r;
+}
+
+static int parse_config(const void *env, uint64_t len)
+{
+	static struct rtl_config parsed; /* under the lock; too large for a small stack */
+	char err[RTL_TEXT_MAX];
+	int r = rtl_env_parse(env, len, &parsed, err, sizeof err);
+
+	if (r)
+		return control_fail(r, "environment buffer: %s", err);
+	config = parsed;
+	return 0;
+}
+
+int session_arm(const void *env, uint64_t len)
+{
+	int r = session_enter();
+
+	if (r)
+		return r;
+	if (session_is_unfinished())
+		r = session_put_to_rest(control->last_end);
+	if (r) {
+		/* the last session's text says why */
+	} else if (!session_is_idle()) {
+		r = control_fail(-EALREADY, "a session is active already");
+	} else if (!(r = parse_config(env, len))) {
+		uint32_t before = control->state;
+
+		begin_generation();
+		control_set_state(RTL_STATE_ARMING);
+		r = arm();
+		if (!r) {
+			control_watch();
+		} else {
+			control->last_end = RTL_END_ARM_FAILED;
+			control_set_state(session_is_unfinished() ? RTL_STATE_DRAINING : before);
+		}
+	}
+	session_leave();
+	return r;
+}

@@ -1,0 +1,42 @@
+/*
+ * state.h: what the beginning of a session (arm.c) and its end (state.c) share. All
+ * but session_enter() is called with the session's lock.
+ */
+#ifndef RTL_STATE_H
+#define RTL_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "abi.h"
+
+/* One arming or disarming at a time. 0, or -EBUSY and its text: it is not ours. */
+int session_enter(void);
+void session_leave(void);
+
+extern uint32_t session_cancelled; /* set by session_cancel() */
+
+bool session_is_idle(void);
+
+/* A named step at which tests let a session fail (fault.h). 0 or -EIO. */
+int session_step(const char *name);
+
+/* Ring and hooks, as they are now, into the control block. */
+void session_describe_ring(void);
+void session_describe_hooks(void);
+
+/* Signals and tables that no worker and no wrapper uses any more. */
+void session_give_back(enum rtl_end why);
+
+/*
+ * The last part of every end, and of an arming that fails with its worker started.
+ * While the worker is held up, all that it uses stays, and the wrappers that keep
+ * signals and runtime there for it: -EBUSY. 0: nothing is left.
+ */
+int session_finish(enum rtl_end why);
+
+/* The same of a session that has been active, which is then dormant; also some time
+ * after one that was put off. */
+int session_put_to_rest(enum rtl_end why);
+
+#endif

@@ -1,0 +1,146 @@
+/*
+ * hostile_mount.c HOW taken|deaf: a process with a filesystem of its own making
+ * (hostile_fuse.h) where a tool that attaches to it looks. Once everything is as
+ * it needs it, the filesystem answers no more, and it prints "ready". Asked "?", it
+ * says "asked N": requests since then; at "e" the filesystem ends. It ends with its
+ * standard input.
+ *
+ *   none    nothing: it ends with 0 if there can be such a filesystem
+ *   page    the loader's list begins on a page of a file there
+ *   proc    it lies over /proc
+ *   root    it is the root directory
+ *   shm     it lies over /dev/shm, and /proc is no procfs
+ *   file    a file of it is mapped
+ *   stack   it holds the stack of a thread
+ *   maps    a thread holds the lock on the memory map while a page is written there
+ */
+#define _GNU_SOURCE
+#include <alloca.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "hostile_fuse.h"
+#include "loader.h"
+#include "rocm.h"
+
+#define STACK_BYTES (1 << 18)
+
+static const char *how;
+
+static bool is(const char *what)
+{
+	return strcmp(how, what) == 0;
+}
+
+static _Atomic bool is_idle;
+
+/* Waits with its stack pointer on the verge of a page that it has not touched. */
+static void *idle(void *arg)
+{
+	size_t above = (uintptr_t)__builtin_frame_address(0) % 4096;
+	volatile char *room = alloca(above > 512 ? above - 256 : above + 4096 - 256);
+
+	room[0] = 0;
+	is_idle = true;
+	__asm__ volatile("syscall" : : "a"(SYS_pause) : "rcx", "r11", "memory"); /* the loader would touch it */
+	return arg;
+}
+
+
+static void launch(void *(*work)(void *), void *arg, void *stack)
+{
+	pthread_attr_t attr;
+	pthread_t id;
+
+	pthread_attr_init(&attr);
+	if (stack)
+		pthread_attr_setstack(&attr, stack, STACK_BYTES);
+	if (pthread_create(&id, &attr, work, arg))
+		die("thread");
+	pthread_attr_destroy(&attr);
+}
+
+static void *map_file(const char *path, int flags)
+{
+	int fd = open(path, O_RDWR);
+	void *at = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, flags, fd, 0);
+
+	if (fd < 0 || at == MAP_FAILED)
+		die(path);
+	close(fd);
+	madvise(at, STACK_BYTES, MADV_RANDOM); /* page by page */
+	return at;
+}
+
+/* munmap() writes back what is dirty, with the lock held (fuse_vma_close). */
+static void *unmap(void *dirty)
+{
+	munmap(dirty, STACK_BYTES);
+	return dirty;
+}
+
+static const char *place(void)
+{
+	return is("proc") ? "/proc" : is("shm") ? "/dev/shm" : "/mnt";
+}
+
+/* What must be done while it answers; the result is for afterwards(). */
+static void *prepare(struct r_debug *debug)
+{
+	void *at = NULL;
+
+	if (is("page"))
+		point_to(debug, map_file("/mnt/page", MAP_PRIVATE));
+	else if (is("file"))
+		map_file("/mnt/libpthread-2.31.so", MAP_PRIVATE);
+	else if (is("stack"))
+		launch(idle, NULL, map_file("/mnt/stack", MAP_PRIVATE));
+	else if (is("maps"))
+		memset(at = map_file("/mnt/dirty", MAP_SHARED), 1, 4096);
+	else if (is("root") && (chroot("/mnt") || chdir("/")))
+		die("root");
+	else if (is("shm") && mount("none", "/proc", "tmpfs", 0, "size=64k"))
+		die("/proc");
+	return at;
+}
+
+static void serve(void)
+{
+	for (char c; read(0, &c, 1) == 1;) {
+		if (c == 'e')
+			fuse_end();
+		printf("asked %u\n", fuse_asked());
+		fflush(stdout);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct r_debug *debug = loaders_debug();
+
+	if (argc < 3)
+		return 2;
+	how = argv[1];
+	look_like_rocm();
+	if (!fuse_cover(place()))
+		die("FUSE");
+	if (is("none"))
+		return 0;
+	if (!is("stack")) /* after the mount namespace: that is a thread's */
+		launch(idle, NULL, NULL);
+	void *at = prepare(debug);
+	while (!is_idle)
+		sched_yield();
+	fuse_fall_silent(!strcmp(argv[2], "taken"));
+	if (at)
+		launch(unmap, at, NULL);
+	puts("ready");
+	fflush(stdout);
+	serve();
+	return 0;
+}
