@@ -18,10 +18,7 @@ func copier(log string) harness.Workload {
 // with the first one after the attach, each with what it asked for.
 func sameCalls(t *testing.T, calls []harness.CopyCall, rows []harness.Copy, armedNS int64) []harness.CopyCall {
 	t.Helper()
-	first := 0
-	for first < len(calls) && calls[first].AfterNS < rows[0].SubmitNS {
-		first++
-	}
+	first := harness.CallAt(calls, rows[0].SubmitNS)
 	if first > 0 && calls[first-1].BeforeNS > armedNS {
 		t.Errorf("%s: called at %d, after the attach, and not recorded", calls[0].Kind, calls[first-1].BeforeNS)
 	}
@@ -215,4 +212,48 @@ func TestCopiesReattach(t *testing.T) {
 		}
 	}
 	t.Logf("%d copies timed in %d sessions", total, cycles)
+}
+
+// The ring is too small, or the application ends while it is recorded: every copy
+// that was begun is in the trace, or owned up to.
+func TestCopiesCutShort(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		quit bool
+	}{
+		"small ring": {args: []string{"--buffer-size", "64KiB"}},
+		"exit":       {quit: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := harness.Start(t, harness.Workload{Program: "copies", Sim: []string{"SOFTGPU_GPUS=2"}})
+			r := p.Begin(t, append(c.args, "--memory-copy-trace")...)
+			active(t, p)
+			harness.Until(t, "it has copied under the recording", 20*time.Second, p.Dispatches(t, 5000))
+			if !c.quit {
+				r.Interrupt(t)
+				r.MustRecord(t)
+			}
+			counts := p.Quit(t)
+			run := r.Wait(t)
+			p.Truth(t).MustHoldOnce(t, counts)
+			made := p.CopyTruth(t)
+			copies, account := harness.ReadCopies(t, run.Trace)
+			for _, row := range copies {
+				if row.Reason != "none" {
+					continue
+				}
+				if was, found := made.Take(0, row.StartNS, row.EndNS); !found || was.Bytes != 0 && int64(was.Bytes) != row.Bytes {
+					t.Errorf("%+v, the GPU made %v with %d bytes", row, was, was.Bytes)
+				}
+			}
+			var lost int64
+			for _, l := range harness.ReadTrace(t, run.Trace).Losses {
+				lost += l.Records
+			}
+			if account.Unexplained < 0 || account.Unexplained > lost || len(copies) < 100 {
+				t.Errorf("%d copies, %+v, %d records lost", len(copies), account, lost)
+			}
+			t.Logf("%+v, %d records lost", account, lost)
+		})
+	}
 }

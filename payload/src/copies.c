@@ -120,9 +120,10 @@ static bool can_be(const struct entry *e, uint64_t start, uint64_t end)
 	return start && end >= start && start + SLACK_NS >= stamp_to_ns(e->stamp);
 }
 
+/* e may be a copy that was torn: its clock may be anything. */
 static uint64_t to_ns(const struct entry *e, uint64_t ticks)
 {
-	return e->clock && ticks ? agent_ticks_to_ns(&agents[e->clock - 1], ticks) : ticks;
+	return e->clock && e->clock <= agent_count && ticks ? agent_ticks_to_ns(&agents[e->clock - 1], ticks) : ticks;
 }
 
 /* From a signal that a wrapper is about to change, or has: its ticks. */
@@ -169,14 +170,18 @@ void copies_take(const struct outcome *o)
 		COUNT(copies); /* it could not even be noted */
 }
 
-/* The runtime's own words, in ns. Where its layout is known, it is asked only
- * when new times are there. */
-static bool ask_runtime(struct outcome *o, bool timed)
+/* Leaves ns in place of ticks. Where the layout of signals is not known, the
+ * runtime is asked; elsewhere not: it complains of signals that are just being used
+ * again (on the target's standard error, where it was built with assertions). */
+static bool judge(struct outcome *o, bool timed)
 {
-	struct entry e = {.stamp = o->armed_at};
-
-	return (timed || !copy_times_known()) && copy_times(o->signal, &o->start_ticks, &o->end_ticks) &&
-	       can_be(&e, o->start_ticks, o->end_ticks);
+	if (!copy_times_known())
+		timed = copy_times(o->signal, &o->start_ticks, &o->end_ticks);
+	else if (timed) {
+		o->start_ticks = to_ns(&o->entry, o->start_ticks);
+		o->end_ticks = to_ns(&o->entry, o->end_ticks);
+	}
+	return timed && can_be(&o->entry, o->start_ticks, o->end_ticks);
 }
 
 static bool is_too_late(struct copy *c, uint64_t now)
@@ -197,7 +202,7 @@ static bool settle(struct copy *c, uint64_t now, bool abandon)
 {
 	struct outcome o;
 
-	switch (signal_poll(c->entry.signal, ask_runtime, &o)) {
+	switch (signal_poll(c->entry.signal, judge, &o)) {
 	case SIGNAL_FIRED:
 		tell_copy(&c->entry, o.start_ticks, o.end_ticks, c->signal);
 		return true;

@@ -71,7 +71,8 @@ bool copy_times_known(void);
 /* A fired signal's times in ticks, as hsa_amd_profiling_get_async_copy_time finds
  * them; those of before where its layout is not known. */
 void copy_ticks(const amd_signal_t *hw, uint64_t *start, uint64_t *end);
-/* CLOCK_BOOTTIME ns, from the runtime. Worker only: it takes the runtime's locks. */
+/* CLOCK_BOOTTIME ns, from the runtime: where the layout is not known. Worker only,
+ * as it takes the runtime's locks. */
 bool copy_times(uint64_t signal, uint64_t *start, uint64_t *end);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * copy_times.c: where a copy's times are. An SDMA engine writes them behind the
  * public part of the signal, and the runtime's function finds them there; but it
- * takes locks and may call the driver, so that wrappers, who have to save the
- * times before a signal is set anew, read the same words themselves.
+ * takes locks and may call the driver. Wrappers have to save the times before a
+ * signal is set anew: the same words are read here.
  */
 #include "copies.h"
 

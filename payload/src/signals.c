@@ -174,6 +174,8 @@ static enum signal_state look(struct app_signal *a, uint64_t state, bool (*judge
 	out->queue = RELAXED(&a->queue);
 	out->signal = handle;
 	out->armed_at = RELAXED(&a->armed_at);
+	if (out->queue == &copy_lane)
+		copy_out(&out->entry, a); /* for the judge; take() copies what counts */
 	enum fire f = fire_of(a, handle, out);
 	if (f == SPOILED) {
 		end_untimed(a, RTL_REASON_SHARED_SIGNAL);

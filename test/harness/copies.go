@@ -85,6 +85,16 @@ func ReadCopyCalls(t testing.TB, path string) map[int64][]CopyCall {
 	return calls
 }
 
+// CallAt finds the call in which a copy was noted: the nearest one, as the
+// time-stamp counter is related to the clock within some ns only.
+func CallAt(calls []CopyCall, submitNS int64) int {
+	i, _ := slices.BinarySearchFunc(calls, submitNS, func(c CopyCall, ns int64) int { return cmp.Compare(c.BeforeNS, ns) })
+	if i == len(calls) || i > 0 && submitNS-calls[i-1].AfterNS < calls[i].BeforeNS-submitNS {
+		i--
+	}
+	return i
+}
+
 // CopyLog is what the GPUs copied, by completion signal and in order. Copies
 // within one GPU are kernels of the runtime's own, whose bytes are not in the log.
 type CopyLog map[uint64][]truth.Record
