@@ -2,6 +2,7 @@ package test
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,6 +74,9 @@ func TestCopies(t *testing.T) {
 	harness.MustSayCopies(t, run.Summary, copies, account)
 	if account.Unexplained != 0 {
 		t.Errorf("%+v", account)
+	}
+	if strings.Contains(p.Output(), "invalid") {
+		t.Errorf("the runtime complains:\n%s", p.Output())
 	}
 }
 

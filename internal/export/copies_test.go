@@ -155,3 +155,24 @@ func TestImpossibleCopies(t *testing.T) {
 		}
 	}
 }
+
+// What rocmProfileData's readers ask of copies; top and busy stay those of kernels.
+func TestCopiesInRPD(t *testing.T) {
+	db, r := makeRPD(t, copySample(t))
+	if r.Copies != 3 || r.Dispatches != 0 || r.LeftOut != 0 {
+		t.Errorf("%+v", r)
+	}
+	got := dump(t, db, `SELECT o.gpuId, t.string, n.string, a.pid, a.tid, o.start - 200 * 86400000000000, o.end - o.start, c.size, c.kind
+		FROM rocpd_copyapi c JOIN rocpd_api a ON a.id = c.api_id JOIN rocpd_api_ops x ON x.api_id = a.id JOIN rocpd_op o ON o.id = x.op_id
+		JOIN rocpd_string t ON t.id = o.opType_id JOIN rocpd_string n ON n.id = a.apiName_id JOIN rocpd_string e ON e.id = a.args_id ORDER BY o.id`)
+	if want := []string{
+		"1|CopyHostToDevice|hsa_amd_memory_async_copy|41220|11|100|200|4096|1|",
+		"1|CopyHostToDevice|hsa_amd_memory_async_copy|41220|11|200|200|4096|1|",
+		"1|CopyDeviceToDevice|hsa_amd_memory_async_copy|41220|0|500|0|8|3|",
+	}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if n := dump(t, db, "SELECT (SELECT count(*) FROM top), (SELECT count(*) FROM busy)"); n[0] != "0|0|" {
+		t.Errorf("top and busy: %v", n)
+	}
+}
