@@ -26,7 +26,8 @@ type Summary struct {
 	Kernels       []Kernel       `json:"kernels"`        // the longest in all, first
 	KernelsInAll  int64          `json:"kernels_in_all"` // different names
 	LaunchToStart *LaunchToStart `json:"launch_to_start,omitempty"`
-	Losses        []Loss         `json:"losses"` // empty: nothing was lost
+	Copies        *Copies        `json:"copies,omitempty"` // nil: they were not recorded
+	Losses        []Loss         `json:"losses"`           // empty: nothing was lost
 	Pauses        Pauses         `json:"pauses"`
 }
 
@@ -135,6 +136,7 @@ func Summarize(path string, kernels int) (*Summary, error) {
 		{"GPUs", s.readGPUs},
 		{"kernels", func(db *sql.DB) error { return s.readKernels(db, kernels) }},
 		{"launch times", s.readLaunchToStart},
+		{"copies", s.readCopies},
 		{"losses", s.readLosses},
 		{"pauses", s.readPauses},
 	} {

@@ -4,6 +4,7 @@
 
 #include "agents.h"
 #include "control.h"
+#include "copies.h"
 #include "fault.h"
 #include "grace.h"
 #include "handoff.h"
@@ -72,6 +73,14 @@ static int ask_runtime(void)
 	return 0;
 }
 
+static int prepare_copies(void)
+{
+	char err[RTL_TEXT_MAX];
+	int r = copies_init(err, sizeof err);
+
+	return r ? control_fail(r, "%s", err) : 0;
+}
+
 static int prepare_memory(void)
 {
 	if (pool_init() || handoff_init() || signals_init() || names_init())
@@ -82,7 +91,7 @@ static int prepare_memory(void)
 	memset(counters, 0, sizeof *counters);
 	if (queue_make_ready(READY_AT_START))
 		return control_fail(-ENOMEM, "the HSA runtime makes no more signals");
-	return 0;
+	return prepare_copies();
 }
 
 /* What threads must have left: the raw index functions, and our own wrappers,
@@ -168,6 +177,10 @@ static int arm(void)
 	held = false;
 	if ((r = let_runtime_go()) || (r = session_step("patch")) || (r = wait_grace()) || (r = session_step("grace")))
 		goto worker;
+	if (config.memory_copy_trace) {
+		copies_profile();
+		copies_open();
+	}
 	control->armed_ns = now_boottime();
 	control_set_state(RTL_STATE_ACTIVE);
 	atomic_store(&gate.flips, 1); /* last: queues turn virtual at their next index call */

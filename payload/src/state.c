@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "control.h"
+#include "copies.h"
 #include "fault.h"
 #include "hooks.h"
 #include "pool.h"
@@ -22,8 +23,8 @@
 
 /* disarm(), each step at its worst but for the drain's time-out. A detach that
  * has to wait for another end finds the session ended then. */
-_Static_assert(CLOSE_MOST_NS + CLOSE_PUSH_MOST_NS + WORKER_DRAIN_OVER_NS + WORKER_ABANDON_MOST_NS + DELIVERY_MOST_NS +
-			       WORKER_ROUND_MOST_NS + WORKER_STOP_MOST_NS + POOL_COOLING_NS <=
+_Static_assert(COPIES_CLOSE_NS + CLOSE_MOST_NS + CLOSE_PUSH_MOST_NS + WORKER_DRAIN_OVER_NS + WORKER_ABANDON_MOST_NS +
+			       DELIVERY_MOST_NS + WORKER_ROUND_MOST_NS + WORKER_STOP_MOST_NS + POOL_COOLING_NS <=
 		       RTL_DETACH_MOST_MS * NS_PER_MS,
 	       "a detach is answered in time for the tool");
 
@@ -115,6 +116,7 @@ void session_describe_hooks(void)
 
 static void unpatch(void)
 {
+	hooks_restore(HOOK_COPY);
 	hooks_restore(HOOK_INDEX);
 	hooks_restore(HOOK_SIGNAL);
 	atomic_store(&gate.track, 0);
@@ -226,8 +228,11 @@ static int disarm(enum rtl_end why, uint64_t drain_ns)
 	control_set_state(RTL_STATE_DRAINING);
 	atomic_store(&gate.flips, 0);
 	uint32_t open = session_step("close") ? 1 : close_queues();
+	open += !copies_close();
 	if (open)
 		return disarm_in_part(why, drain_ns, open);
+	copies_unprofile();
+	hooks_restore(HOOK_COPY);
 	hooks_restore(HOOK_INDEX);
 	/* At other ends an application thread waits for us, or nobody reads. */
 	if (drain(drain_ns) && !session_step("deliver") && (why == RTL_END_DETACH || why == RTL_END_OTHER_TOOL))
