@@ -104,6 +104,11 @@ bench: tool simulator workloads
 bench-short: tool simulator workloads
 	go run ./scripts/bench -short
 
+# The highest rate of dispatches at which no record is lost.
+.PHONY: bench-sustained
+bench-sustained: tool simulator workloads
+	go run ./scripts/bench -sustained
+
 # How fast a trace is written, beside other writers; RTL_BENCH_PEER=/path/librtl.so
 # adds rocm-trace-lite's.
 .PHONY: writers bench-db bench-db-short
