@@ -49,6 +49,8 @@ type DB struct {
 	strings       map[string]int64
 	kernels       map[string]int64 // readable names by symbol
 	readableBytes int
+	lastContext   int64 // the id given out last: the file is ours alone
+	contexts      *bulk
 	executions    *bulk
 	untimed       *bulk
 	devices       devices
@@ -158,6 +160,10 @@ func (db *DB) sameFile() error {
 
 func (db *DB) prepare() error {
 	var err error
+	db.contexts, err = newBulk(db.conn, "rtl_context", "id", "queue_id", "launch_id", "thread_id", "flags")
+	if err != nil {
+		return err
+	}
 	db.executions, err = newBulk(db.conn, "rtl_execution",
 		"context_id", "packet_index", "start_ns", "duration_ns", "queued_ns")
 	if err != nil {
@@ -258,7 +264,7 @@ func (db *DB) Discard() error {
 
 func (db *DB) closeFiles() error {
 	// SQLite keeps a connection, and its lock, for as long as it has statements.
-	errs := []error{db.executions.close(), db.untimed.close()}
+	errs := []error{db.contexts.close(), db.executions.close(), db.untimed.close()}
 	if db.conn != nil {
 		errs = append(errs, db.conn.Close())
 	}

@@ -129,7 +129,8 @@ func (db *DB) openAgain() error {
 	return db.prepare()
 }
 
-// checkOurs refuses a file that differs from what Create makes, and learns its devices.
+// checkOurs refuses a file that differs from what Create makes, and learns what
+// goes on in further sessions: its devices, and the ids of its contexts.
 func (db *DB) checkOurs() error {
 	if err := checkVersion(db.conn); err != nil {
 		return err
@@ -156,7 +157,8 @@ func (db *DB) checkOurs() error {
 	if boot != bootID() || boot == "" {
 		return ErrOtherBoot
 	}
-	return db.learnDevices()
+	err = db.conn.QueryRowContext(background, "SELECT coalesce(max(id), 0) FROM rtl_context").Scan(&db.lastContext)
+	return errors.Join(err, db.learnDevices())
 }
 
 func (db *DB) checkReasons() error {

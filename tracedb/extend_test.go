@@ -53,6 +53,7 @@ func TestExtend(t *testing.T) {
 	expect(t, read, "SELECT s.id, s.pid, a.gpu_id FROM rtl_agent a JOIN rtl_session s ON s.id = a.session_id",
 		"1|42|0", "2|42|0", "3|43|1")
 	expect(t, read, "SELECT pid, count(*) FROM rocpd_api GROUP BY pid", "42|6", "43|3")
+	expect(t, read, "SELECT count(*), count(DISTINCT launch_id) FROM rtl_dispatch", "9|6")
 	expect(t, read, "SELECT Name, Calls FROM top ORDER BY Name", "copy_kernel|3", "gemm(float*)|6")
 	expect(t, read, "SELECT value FROM rocpd_metadata WHERE tag IN ('pid', 'schema_version')", "2", "42")
 	expect(t, read, "SELECT count(*) FROM rtl_reason", rows(t, read, "SELECT count(DISTINCT name) FROM rtl_reason")...)

@@ -43,7 +43,7 @@ func (db *DB) commit() error {
 }
 
 func (db *DB) flushBulks() error {
-	return errors.Join(db.executions.flush(), db.untimed.flush())
+	return errors.Join(db.contexts.flush(), db.executions.flush(), db.untimed.flush())
 }
 
 // write runs one change inside the open transaction and commits when it is time.
