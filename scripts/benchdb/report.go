@@ -3,7 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
+	"runtime"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -60,7 +63,7 @@ func (w *writer) bytesPerRow(rows uint64) float64 {
 }
 
 func printTable(out io.Writer, o options, writers []*writer) {
-	fmt.Fprintf(out, "%d rounds of %d dispatches, the writers in alternating order; medians.\n", o.rounds, o.rows)
+	fmt.Fprintf(out, "%d rounds of %d dispatches, the writers in alternating order; medians. Load average: %s.\n", o.rounds, o.rows, load())
 	fmt.Fprint(out, "×: how much faster tracedb is, the median of the rounds' ratios.\n\n")
 	fmt.Fprintf(out, "%-24s%18s%8s%18s%8s%12s\n", "million rows a second", "of processor", "×", "of wall clock", "×", "bytes/row")
 	for _, w := range writers {
@@ -68,6 +71,16 @@ func printTable(out io.Writer, o options, writers []*writer) {
 			rate(w, o.rows, processor), faster(writers[0], w, processor),
 			rate(w, o.rows, wall), faster(writers[0], w, wall), w.bytesPerRow(o.rows))
 	}
+}
+
+// load is what else the machine does, and the benchmark.
+func load() string {
+	b, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "not known"
+	}
+	average, _, _ := strings.Cut(string(b), " ")
+	return fmt.Sprintf("%s, on %d processors", average, runtime.NumCPU())
 }
 
 // checks returns whether all targets are kept.
