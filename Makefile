@@ -104,6 +104,21 @@ bench: tool simulator workloads
 bench-short: tool simulator workloads
 	go run ./scripts/bench -short
 
+# The highest rate of dispatches at which no record is lost.
+.PHONY: bench-sustained
+bench-sustained: tool simulator workloads
+	go run ./scripts/bench -sustained
+
+# How fast a trace is written, beside other writers; RTL_BENCH_PEER=/path/librtl.so
+# adds rocm-trace-lite's.
+.PHONY: writers bench-db bench-db-short
+writers: $(DEPS)
+	@$(MAKE) --no-print-directory -C scripts/benchdb/writers
+bench-db: writers
+	go run ./scripts/benchdb -check
+bench-db-short: writers
+	go run ./scripts/benchdb -short
+
 # How long an attach stops threads, by the kernel's scheduling events.
 .PHONY: bench-pause
 bench-pause: tool simulator workloads

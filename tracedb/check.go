@@ -25,6 +25,7 @@ type Place struct {
 	Path       string
 	FreeBytes  uint64
 	Filesystem string // named only when it is a network filesystem
+	Extends    bool   // a trace is there already, and gets further sessions
 }
 
 // networkFilesystems are those on which file locks may be missing or slow
@@ -53,6 +54,11 @@ func Check(path string, needBytes uint64) (Place, error) {
 	if _, err := os.Lstat(path + "-journal"); err == nil {
 		return Place{}, fmt.Errorf("%s-journal: %w", path, ErrExists)
 	}
+	return placeIn(path, needBytes)
+}
+
+// placeIn looks at the folder of a trace.
+func placeIn(path string, needBytes uint64) (Place, error) {
 	dir := filepath.Dir(path)
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -61,8 +67,8 @@ func Check(path string, needBytes uint64) (Place, error) {
 	if !info.IsDir() {
 		return Place{}, fmt.Errorf("%s: %w: not a directory", dir, ErrUnwritable)
 	}
-	if err := unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
-		return Place{}, fmt.Errorf("%s: %w: %w", dir, ErrUnwritable, err)
+	if err := writable(dir, unix.W_OK|unix.X_OK); err != nil {
+		return Place{}, err
 	}
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
@@ -77,6 +83,14 @@ func Check(path string, needBytes uint64) (Place, error) {
 		return place, fmt.Errorf("%s: %w: %d bytes free, %d wanted", dir, ErrNoSpace, place.FreeBytes, needBytes)
 	}
 	return place, nil
+}
+
+// writable: the folder or file may be used so by the effective user.
+func writable(path string, mode uint32) error {
+	if err := unix.Faccessat(unix.AT_FDCWD, path, mode, unix.AT_EACCESS); err != nil {
+		return fmt.Errorf("%s: %w: %w", path, ErrUnwritable, err)
+	}
+	return nil
 }
 
 // MakeFile makes the empty file, for the user behind sudo when there is one. It

@@ -21,7 +21,14 @@ const (
 
 	// commitEvery bounds what a killed recorder loses.
 	commitEvery = 500 * time.Millisecond
+
+	cacheSize = "-65536" // KiB: a transaction's pages are not spilled
+
+	tagBoot = "boot_id" // in rocpd_metadata: the boot whose clock the times are of
 )
+
+// background is the context of SQL: nothing of a trace is interrupted.
+var background = context.Background()
 
 // A DB is a trace file that is being written.
 //
@@ -42,6 +49,8 @@ type DB struct {
 	strings       map[string]int64
 	kernels       map[string]int64 // readable names by symbol
 	readableBytes int
+	lastContext   int64 // the id given out last: the file is ours alone
+	contexts      *bulk
 	executions    *bulk
 	untimed       *bulk
 	copies        *bulk
@@ -54,38 +63,54 @@ func Create(place Place) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{place: place, file: file, strings: map[string]int64{}, kernels: map[string]int64{}, devices: devices{}}
+	db := newDB(place, file)
 	if err := db.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("create trace %s: %w", place.Path, err), db.closeFiles(), os.Remove(place.Path))
 	}
 	return db, nil
 }
 
+func newDB(place Place, file *os.File) *DB {
+	return &DB{place: place, file: file, strings: map[string]int64{}, kernels: map[string]int64{}, devices: devices{}}
+}
+
 func (db *DB) open() error {
-	var err error
-	if db.pool, err = sql.Open("sqlite3", db.place.dataSource()); err != nil {
+	if err := db.connect(db.place.dataSource()); err != nil {
 		return err
 	}
-	// One connection: transactions and prepared statements belong to it.
-	if db.conn, err = db.pool.Conn(context.Background()); err != nil {
-		return err
-	}
-	for _, pragma := range []string{
+	err := db.pragmas(
 		"locking_mode = EXCLUSIVE",
 		"journal_mode = TRUNCATE",
 		"synchronous = OFF",
 		"temp_store = MEMORY",
-		"page_size = 16384",   // bytes: appending takes three quarters of the time that it takes with 4096
-		"cache_size = -65536", // KiB: a transaction's pages are not spilled
-	} {
-		if err := db.exec("PRAGMA " + pragma); err != nil {
-			return fmt.Errorf("%s: %w", pragma, err)
-		}
+		"page_size = 16384", // bytes: appending takes three quarters of the time that it takes with 4096
+		"cache_size = "+cacheSize,
+	)
+	if err != nil {
+		return err
 	}
 	if err := db.sameFile(); err != nil {
 		return err
 	}
 	return db.layOut()
+}
+
+// connect makes one connection: transactions and prepared statements belong to it.
+func (db *DB) connect(source string) (err error) {
+	if db.pool, err = sql.Open("sqlite3", source); err != nil {
+		return err
+	}
+	db.conn, err = db.pool.Conn(background)
+	return err
+}
+
+func (db *DB) pragmas(all ...string) error {
+	for _, pragma := range all {
+		if err := db.exec("PRAGMA " + pragma); err != nil {
+			return fmt.Errorf("%s: %w", pragma, err)
+		}
+	}
+	return nil
 }
 
 // layOut makes all tables in one transaction: a recorder that is killed here
@@ -137,6 +162,10 @@ func (db *DB) sameFile() error {
 
 func (db *DB) prepare() error {
 	var err error
+	db.contexts, err = newBulk(db.conn, "rtl_context", "id", "queue_id", "launch_id", "thread_id", "flags")
+	if err != nil {
+		return err
+	}
 	db.executions, err = newBulk(db.conn, "rtl_execution",
 		"context_id", "packet_index", "start_ns", "duration_ns", "queued_ns")
 	if err != nil {
@@ -163,7 +192,7 @@ func (db *DB) constants() error {
 			return err
 		}
 	}
-	return errors.Join(db.metadata("schema_version", "2"), db.metadata("clock", "CLOCK_BOOTTIME"))
+	return errors.Join(db.metadata("schema_version", "2"), db.metadata("clock", "CLOCK_BOOTTIME"), db.metadata(tagBoot, bootID()))
 }
 
 func (db *DB) metadata(tag, value string) error {
@@ -175,11 +204,22 @@ func (db *DB) intern(s string) (int64, error) {
 	if id, ok := db.strings[s]; ok {
 		return id, nil
 	}
-	id, err := db.insert("INSERT INTO rocpd_string(string) VALUES(?)", s)
+	id, err := db.stringID(s)
 	if err == nil {
 		db.strings[s] = id
 	}
 	return id, err
+}
+
+// stringID asks an extended file first: it has strings of earlier sessions.
+func (db *DB) stringID(s string) (id int64, err error) {
+	if db.place.Extends {
+		err = db.conn.QueryRowContext(background, "SELECT id FROM rocpd_string WHERE string = ?", s).Scan(&id)
+		if !errors.Is(err, sql.ErrNoRows) {
+			return id, err
+		}
+	}
+	return db.insert("INSERT INTO rocpd_string(string) VALUES(?)", s)
 }
 
 // Flush commits what is older than half a second. Sessions call it when they
@@ -210,7 +250,7 @@ func (db *DB) Close() error {
 	defer db.mu.Unlock()
 	err := db.commit()
 	// DELETE removes the journal, which was truncated after each commit.
-	_, modeErr := db.conn.ExecContext(context.Background(), "PRAGMA journal_mode = DELETE")
+	_, modeErr := db.conn.ExecContext(background, "PRAGMA journal_mode = DELETE")
 	if err == nil {
 		err = modeErr
 	}
@@ -218,9 +258,19 @@ func (db *DB) Close() error {
 	return errors.Join(err, db.file.Sync(), db.closeFiles())
 }
 
+// Discard closes a file that no session has begun in: what Create has made is
+// removed, what was extended stays as it was.
+func (db *DB) Discard() error {
+	err := db.Close()
+	if db.place.Extends {
+		return err
+	}
+	return errors.Join(err, os.Remove(db.place.Path))
+}
+
 func (db *DB) closeFiles() error {
 	// SQLite keeps a connection, and its lock, for as long as it has statements.
-	errs := []error{db.executions.close(), db.untimed.close(), db.copies.close()}
+	errs := []error{db.contexts.close(), db.executions.close(), db.untimed.close(), db.copies.close()}
 	if db.conn != nil {
 		errs = append(errs, db.conn.Close())
 	}
@@ -233,4 +283,10 @@ func (db *DB) closeFiles() error {
 // A preparer is a connection.
 type preparer interface {
 	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
+}
+
+// A querier is a connection, or several.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }

@@ -112,7 +112,6 @@ func (s *Session) agent(id uint32) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	const nowhere = 1<<32 - 1
 	row, err := s.db.insert("INSERT INTO rtl_agent(session_id, gpu_id, name_id, product_id) VALUES(?,?,?,?)",
 		s.id, s.db.devices.number(device{nowhere, nowhere}, unknownGPU), empty, empty)
 	put(&s.agents, id, row)

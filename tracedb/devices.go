@@ -6,6 +6,12 @@ type devices map[device]int64
 
 type device struct{ bdf, driverNode uint32 }
 
+// nowhere stands for a bus address and a driver node that are not known.
+const nowhere = 1<<32 - 1
+
+// mostDevices bounds those that an extended file can make us hold.
+const mostDevices = 1 << 12
+
 // unknownGPU is the number of "some GPU", beyond those of any machine.
 const unknownGPU = 999
 

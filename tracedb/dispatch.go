@@ -56,13 +56,12 @@ func (s *Session) context(d *Dispatch) (row int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	var submitter any
-	if thread != null {
-		submitter = thread
-	}
-	row, err = s.db.insert("INSERT INTO rtl_context VALUES(NULL,?,?,?,?)", queue, launch, submitter, d.Flags)
-	if err != nil {
-		return 0, err
+	s.db.lastContext++
+	row = s.db.lastContext
+	if s.db.contexts.add(row, queue, launch, thread, int64(d.Flags)) {
+		if err := s.db.contexts.flush(); err != nil {
+			return 0, err
+		}
 	}
 	if len(s.contexts) >= maxContexts {
 		clear(s.contexts)

@@ -76,21 +76,38 @@ var ownViews = sync.OnceValue(func() string {
 })
 
 func checkFormat(db *sql.DB) error {
-	var application, version int
-	err := db.QueryRow("SELECT application_id, user_version FROM pragma_application_id, pragma_user_version").
-		Scan(&application, &version)
-	var refused sqlite3.Error
-	switch {
-	case errors.As(err, &refused) && refused.Code == sqlite3.ErrBusy:
-		return ErrBusy
-	case errors.As(err, &refused) && refused.Code == sqlite3.ErrNotADB:
-		return ErrNotTrace
-	case err != nil:
+	if err := checkVersion(db); err != nil {
 		return err
-	case application != applicationID || version > formatVersion:
-		return fmt.Errorf("%w: application id %#x, format %d", ErrNotTrace, application, version)
 	}
 	return checkTables(db)
+}
+
+func checkVersion(db querier) error {
+	var application, version int
+	err := db.QueryRowContext(background, "SELECT application_id, user_version FROM pragma_application_id, pragma_user_version").
+		Scan(&application, &version)
+	if err != nil {
+		return readError(err)
+	}
+	if application != applicationID || version > formatVersion {
+		return fmt.Errorf("%w: application id %#x, format %d", ErrNotTrace, application, version)
+	}
+	return nil
+}
+
+// readError tells from SQLite's errors those with a meaning for who opens a trace.
+func readError(err error) error {
+	var refused sqlite3.Error
+	if !errors.As(err, &refused) {
+		return err
+	}
+	switch refused.Code {
+	case sqlite3.ErrBusy:
+		return ErrBusy
+	case sqlite3.ErrNotADB:
+		return ErrNotTrace
+	}
+	return err
 }
 
 // checkTables refuses tables of ours that are no plain tables: a view or a

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 // recordForever writes until it is killed and prints how many dispatches are
 // committed whenever that changes.
 func recordForever(path string) {
-	db, err := Create(Place{Path: path})
+	db, err := extendAt(path)
 	if err != nil {
 		panic(err)
 	}
@@ -55,19 +55,7 @@ func recordForever(path string) {
 
 func TestKilledRecorder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.db")
-	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), killedPath+"="+path)
-	out, err := child.StdoutPipe()
-	must(t, err, child.Start())
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if _, busy := Open(path); !errors.Is(busy, ErrBusy) {
-		t.Errorf("a trace being written: %v", busy)
-	}
-	must(t, err, child.Process.Kill())
-	_ = child.Wait() // "killed"
-	committed, err := strconv.Atoi(line[:len(line)-1])
-	must(t, err)
-
+	committed := killRecorder(t, path)
 	db, err := Open(path)
 	must(t, err)
 	defer db.Close()
@@ -78,6 +66,25 @@ func TestKilledRecorder(t *testing.T) {
 	}
 	expect(t, db, "SELECT ended_ns IS NULL FROM rtl_session", "1")
 	expect(t, db, "PRAGMA integrity_check", "ok")
+}
+
+// killRecorder kills a recorder of the file while it writes, and returns how many
+// dispatches it had committed.
+func killRecorder(t *testing.T, path string) (committed int) {
+	t.Helper()
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), killedPath+"="+path)
+	out, err := child.StdoutPipe()
+	must(t, err, child.Start())
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if _, busy := Open(path); !errors.Is(busy, ErrBusy) {
+		t.Errorf("a trace being written: %v", busy)
+	}
+	must(t, err, child.Process.Kill())
+	_ = child.Wait() // "killed"
+	committed, err = strconv.Atoi(line[:len(line)-1])
+	must(t, err)
+	return committed
 }
 
 // max_page_count makes SQLite see a full disk.

@@ -6,7 +6,7 @@
 -- and busy show the same rows the way rocm-trace-lite and rocmProfileData write
 -- them, so that their readers work. No WITHOUT ROWID, STRICT or generated
 -- columns: SQLite 3.25 reads this file. No index on rtl_execution: it would add
--- 40 % to the file, and a full scan of a million rows takes a fraction of a second.
+-- half to the file, and a full scan of a million rows takes a fraction of a second.
 
 -- One recording of one process. A file holds one or several.
 CREATE TABLE IF NOT EXISTS rtl_session(

@@ -7,7 +7,6 @@ package tracedb
 import "C"
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
 	"strings"
@@ -39,7 +38,7 @@ func newBulk(conn preparer, table string, columns ...string) (*bulk, error) {
 	for i := range columns {
 		unpacked[i] = fmt.Sprintf("c%d", i)
 	}
-	insert, err := conn.PrepareContext(context.Background(), fmt.Sprintf("INSERT INTO %s(%s) SELECT %s FROM rtl_unpack(?, %d)",
+	insert, err := conn.PrepareContext(background, fmt.Sprintf("INSERT INTO %s(%s) SELECT %s FROM rtl_unpack(?, %d)",
 		table, strings.Join(columns, ", "), strings.Join(unpacked, ", "), len(columns)))
 	if err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package tracedb
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -44,7 +43,7 @@ func (db *DB) commit() error {
 }
 
 func (db *DB) flushBulks() error {
-	return errors.Join(db.executions.flush(), db.untimed.flush(), db.copies.flush())
+	return errors.Join(db.contexts.flush(), db.executions.flush(), db.untimed.flush(), db.copies.flush())
 }
 
 // write runs one change inside the open transaction and commits when it is time.
@@ -80,14 +79,28 @@ func (db *DB) fail(err error) error {
 }
 
 func (db *DB) exec(query string, args ...any) error {
-	_, err := db.conn.ExecContext(context.Background(), query, args...)
+	_, err := db.conn.ExecContext(background, query, args...)
 	return err
 }
 
 func (db *DB) insert(query string, args ...any) (id int64, err error) {
 	var result sql.Result
-	if result, err = db.conn.ExecContext(context.Background(), query, args...); err != nil {
+	if result, err = db.conn.ExecContext(background, query, args...); err != nil {
 		return 0, err
 	}
 	return result.LastInsertId()
+}
+
+func (db *DB) each(query string, scan func(*sql.Rows) error, args ...any) error {
+	rows, err := db.conn.QueryContext(background, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }

@@ -21,6 +21,7 @@ type recordFlags struct {
 	pid       int
 	duration  time.Duration
 	output    string
+	append    bool
 	json      bool
 	quiet     bool
 	verbose   bool
@@ -49,6 +50,7 @@ func newRecord(code *session.ExitCode) *cobra.Command {
 	flags.IntVarP(&f.pid, "pid", "p", 0, "process to record")
 	flags.DurationVarP(&f.duration, "duration", "d", 0, "how long (default: until Ctrl-C or `rtl-attach detach`)")
 	flags.StringVarP(&f.output, "output", "o", session.DefaultOutput, "trace `FILE`; %p pid, %h host, %t time; never overwrites")
+	flags.BoolVar(&f.append, "append", false, "extend the trace that --output names, if it is there")
 	flags.BoolVar(&f.json, "json", false, "summary as JSON")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, no summary")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say what is done to the target")
@@ -66,12 +68,18 @@ func newRecord(code *session.ExitCode) *cobra.Command {
 }
 
 func (f recordFlags) options() (session.Options, error) {
-	o := session.Options{PID: f.pid, Duration: f.duration, Output: f.output, BufferPolicy: f.policy, MemoryCopies: f.copies, Version: version}
+	o := session.Options{
+		PID: f.pid, Duration: f.duration, Output: f.output, Append: f.append, BufferPolicy: f.policy,
+		MemoryCopies: f.copies, Version: version,
+	}
 	if f.pid <= 0 {
 		return o, errors.New("--pid is needed")
 	}
 	if f.duration < 0 {
 		return o, errors.New("--duration is negative")
+	}
+	if f.append && f.output == session.DefaultOutput {
+		return o, errors.New("--append needs --output: the default is a new file each time")
 	}
 	if f.policy != "discard" && f.policy != "lossless" {
 		return o, fmt.Errorf("--buffer-policy %q: discard or lossless", f.policy)

@@ -16,9 +16,14 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
+// Orders of a trace's rows.
+func inOrder(i, _ int) int { return i }
+
+func scattered(i, n int) int { return int(uint64(i) * 7_368_787 % uint64(n)) } // a prime: each once
+
 // generate writes a trace of n dispatches: 8 queues of 2 GPUs, 300 kernels, 16 threads,
-// some microseconds each, overlapping.
-func generate(t testing.TB, n int) string {
+// some microseconds each, overlapping. place says which of them is the i-th row.
+func generate(t testing.TB, n int, place func(i, n int) int) string {
 	t.Helper()
 	db, path := create(t)
 	s, err := db.Begin(tracedb.SessionInfo{PID: 41220, Command: "server", Host: "node", Generation: 1})
@@ -38,7 +43,7 @@ func generate(t testing.TB, n int) string {
 	for done := 0; done < n; done += len(batch) {
 		batch = batch[:min(len(batch), n-done)]
 		for i := range batch {
-			at := uint64(done + i)
+			at := uint64(place(done+i, n))
 			start := begin + at*4000 - at%7*5000
 			batch[i] = tracedb.Dispatch{
 				StartNS: start, EndNS: start + 9000 + at%5000, SubmitNS: start - 6000 - at%11*3000, Index: at / 8,
@@ -56,33 +61,40 @@ func generate(t testing.TB, n int) string {
 // 1,000,000), and tells the rate, the size and the most memory the process has had:
 //
 //	RTL_EXPORT_DISPATCHES=10000000 go test -run '^$' -bench Export -benchtime 1x ./internal/export
-func BenchmarkExport(b *testing.B) {
+func BenchmarkExport(b *testing.B) { benchmarkExport(b, Formats[:], inOrder) }
+
+// BenchmarkExportScattered does so for the formats that sort, rows in no order.
+func BenchmarkExportScattered(b *testing.B) { benchmarkExport(b, Formats[:2], scattered) }
+
+func benchmarkExport(b *testing.B, formats []Format, place func(i, n int) int) {
 	n := 1_000_000
 	if text := os.Getenv("RTL_EXPORT_DISPATCHES"); text != "" {
 		var err error
 		n, err = strconv.Atoi(text)
 		must(b, err)
 	}
-	path := generate(b, n)
-	for _, f := range Formats {
-		b.Run(f.Name, func(b *testing.B) {
-			resetPeak(b)
-			began, cpu := time.Now(), cpuTime(b)
-			for i := range b.N {
-				output := filepath.Join(b.TempDir(), fmt.Sprint(i))
-				r, err := f.Write(context.Background(), path, output)
-				must(b, err)
-				if r.Dispatches != int64(n) {
-					b.Fatalf("%d of %d dispatches", r.Dispatches, n)
-				}
-				b.ReportMetric(float64(r.Bytes)/float64(n), "bytes/dispatch")
-				must(b, os.Remove(output))
-			}
-			b.ReportMetric(float64(n*b.N)/time.Since(began).Seconds(), "dispatches/s")
-			b.ReportMetric((cpuTime(b)-cpu).Seconds()/float64(b.N), "cpu-s/op")
-			b.ReportMetric(peakMB(b), "peak-MB")
-		})
+	path := generate(b, n, place)
+	for _, f := range formats {
+		b.Run(f.Name, func(b *testing.B) { benchmarkFormat(b, f, path, n) })
 	}
+}
+
+func benchmarkFormat(b *testing.B, f Format, path string, n int) {
+	resetPeak(b)
+	began, cpu := time.Now(), cpuTime(b)
+	for i := range b.N {
+		output := filepath.Join(b.TempDir(), fmt.Sprint(i))
+		r, err := f.Write(context.Background(), path, output)
+		must(b, err)
+		if r.Dispatches != int64(n) {
+			b.Fatalf("%d of %d dispatches", r.Dispatches, n)
+		}
+		b.ReportMetric(float64(r.Bytes)/float64(n), "bytes/dispatch")
+		must(b, os.Remove(output))
+	}
+	b.ReportMetric(float64(n*b.N)/time.Since(began).Seconds(), "dispatches/s")
+	b.ReportMetric((cpuTime(b)-cpu).Seconds()/float64(b.N), "cpu-s/op")
+	b.ReportMetric(peakMB(b), "peak-MB")
 }
 
 // cpuTime is what the process has used: on a busy machine it tells more than the rate.

@@ -2,6 +2,7 @@ package export
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"os"
 	"path/filepath"
@@ -27,7 +28,7 @@ func TestInterrupted(t *testing.T) {
 
 // So it is in the middle of its dispatches.
 func TestInterruptedInTheMiddle(t *testing.T) {
-	tr, err := openTrace(t.Context(), generate(t, 10*batchRows))
+	tr, err := openTrace(t.Context(), generate(t, 10*batchRows, inOrder))
 	must(t, err)
 	defer tr.close()
 	for _, order := range []string{asRecorded, byStart, bySubmit} {
@@ -43,6 +44,26 @@ func TestInterruptedInTheMiddle(t *testing.T) {
 			t.Errorf("%q: %v after %d", order, err, n)
 		}
 		cancel()
+	}
+}
+
+// Where rows have to be sorted, SQLite's sorter does it, not a B-tree.
+func TestRowsAreSorted(t *testing.T) {
+	tr, err := openTrace(t.Context(), sample(t))
+	must(t, err)
+	defer tr.close()
+	for _, order := range []string{byStart, bySubmit} {
+		sorted := false
+		must(t, tr.each(t.Context(), func(r *sql.Rows) error {
+			var opcode string
+			var other any
+			err := r.Scan(&other, &opcode, &other, &other, &other, &other, &other, &other)
+			sorted = sorted || opcode == "SorterOpen"
+			return err
+		}, "EXPLAIN "+selectRows+order, tr.mostRows))
+		if !sorted {
+			t.Errorf("no sorter: %s", order)
+		}
 	}
 }
 

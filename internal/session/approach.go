@@ -72,7 +72,11 @@ func (a *approach) findPlace() error {
 	if err != nil {
 		return err
 	}
-	a.place, err = tracedb.Check(path, leastSpaceBytes)
+	check := tracedb.Check
+	if a.o.Append {
+		check = tracedb.CheckExtend
+	}
+	a.place, err = check(path, leastSpaceBytes)
 	return err
 }
 

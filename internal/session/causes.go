@@ -205,16 +205,40 @@ func explainOutput(f *Failure) bool {
 	cause, fix := bare(f.Err), ""
 	switch {
 	case errors.Is(f.Err, tracedb.ErrExists):
-		cause, fix = "a trace is never overwritten", "choose another --output, or move that file away"
+		cause, fix = "a trace is never overwritten", "choose another --output, move that file away, or extend it with --append"
 	case errors.Is(f.Err, tracedb.ErrUnwritable):
 		fix = "choose an --output that this user can write"
 	case errors.Is(f.Err, tracedb.ErrNoSpace):
 		fix = "free some space, or choose another --output"
+	case errors.Is(f.Err, errFull):
+		cause, fix = "it has the size at which a recording ends", "give a larger --max-size, or choose another --output"
 	default:
-		return false
+		if cause, fix = whyNotExtended(f.Err); fix == "" {
+			return false
+		}
 	}
 	f.What = "cannot write the trace: " + firstLine(f.Err)
 	return f.set(Failed, cause, fix)
+}
+
+// whyNotExtended is about --append.
+func whyNotExtended(err error) (cause, fix string) {
+	fix = "leave it as it is, and choose another --output"
+	switch {
+	case errors.Is(err, tracedb.ErrOtherBoot):
+		return "times of different boots do not fit on one line", fix
+	case errors.Is(err, tracedb.ErrOtherLayout):
+		return "only a trace with this version's tables, and no others, is extended", fix
+	case errors.Is(err, tracedb.ErrForeign):
+		return "only a file of this user's, with one name, on a local filesystem is extended", fix
+	case errors.Is(err, tracedb.ErrNotTrace):
+		return "what is there was not made by rtl-attach, or by a newer one", fix
+	case errors.Is(err, tracedb.ErrBusy):
+		return "another recording goes into it, or somebody reads it", "wait for that, or choose another --output"
+	case errors.Is(err, tracedb.ErrJournal):
+		return firstLine(err), "move the journal away, if it is none of a trace's; or choose another --output"
+	}
+	return "", ""
 }
 
 func explainInterrupt(f *Failure) bool {

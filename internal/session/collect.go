@@ -24,6 +24,9 @@ const (
 	sizeIsReached = "the trace has reached its largest size"
 )
 
+// errFull: the trace that was to be extended has that size already.
+var errFull = errors.New(sizeIsReached)
+
 // collectAll records until the window is over. Where the application shuts its
 // runtime down in between, and starts it anew, the trace gets a further session.
 func (r *recording) collectAll(ctx context.Context) error {

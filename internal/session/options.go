@@ -15,6 +15,7 @@ type Options struct {
 	PID      int
 	Duration time.Duration // 0: until the context is done, or another tool says detach
 	Output   string        // may hold %p (pid), %h (host), %t (time)
+	Append   bool          // a trace that is there gets a further session
 
 	BufferSizeBytes  uint64 // 0: the payload's default
 	WatermarkPercent uint64

@@ -54,7 +54,7 @@ type recording struct {
 	background sync.WaitGroup // what uses the mappings that release takes away
 
 	db       *tracedb.DB
-	empty    atomic.Bool // the trace was made, and nothing is in it yet
+	empty    atomic.Bool // the trace was made by us, and nothing is in it yet
 	pauses   []tracedb.Pause
 	attached bool // a session is active in the target
 	detached bool // confirmed: what becomes of the target now is not our concern
@@ -126,10 +126,13 @@ func (r *recording) look() error {
 }
 
 func (r *recording) createTrace() (err error) {
-	if r.db, err = tracedb.Create(r.place); err != nil {
+	if r.db, err = tracedb.Make(r.place); err != nil {
 		return err
 	}
-	r.empty.Store(true)
+	r.empty.Store(!r.place.Extends)
+	if r.place.Extends && r.isFull() {
+		return errors.Join(fmt.Errorf("%s: %w", r.place.Path, errFull), r.discard())
+	}
 	if err := at(PointCreated); err != nil {
 		return errors.Join(err, r.discard())
 	}
@@ -183,10 +186,11 @@ func (r *recording) describeGrace() {
 		c.GraceThreads, c.GraceWaited, len(r.witness.stops), time.Duration(c.GraceNS)))
 }
 
-// discard takes back a trace file that has nothing in it.
+// discard takes back a trace file that has nothing in it; one that was to be
+// extended stays as it was.
 func (r *recording) discard() error {
 	r.empty.Store(false)
-	return errors.Join(r.db.Close(), os.Remove(r.place.Path))
+	return r.db.Discard()
 }
 
 // leftAs says how the target is after an attach that failed.

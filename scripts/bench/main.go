@@ -2,6 +2,9 @@
 // are measured in turns in one run, never absolute times. Run it with
 // `make bench`, or `make bench-short` to see that everything works.
 //
+// With -sustained it looks instead for the highest rate of dispatches at which no
+// record is lost (`make bench-sustained`).
+//
 // RTL_BENCH_PEER=/path/librtl.so adds another tracer's library, loaded through
 // HSA_TOOLS_LIB into processes of its own, in its modes standard and lite.
 package main
@@ -19,6 +22,7 @@ import (
 
 type options struct {
 	short, check bool
+	sustained    bool
 	pairs        int
 	seconds      float64
 	limit        time.Duration
@@ -31,6 +35,7 @@ func parse() options {
 	o := options{build: os.Getenv("RTL_BUILD"), peer: os.Getenv("RTL_BENCH_PEER")}
 	flag.BoolVar(&o.short, "short", false, "everything once and briefly: the figures mean nothing")
 	flag.BoolVar(&o.check, "check", false, "compare with the targets; exit 1 when one is missed")
+	flag.BoolVar(&o.sustained, "sustained", false, "look for the highest rate at which nothing is lost")
 	flag.IntVar(&o.pairs, "pairs", 9, "repetitions")
 	flag.Float64Var(&o.seconds, "seconds", 0.3, "length of one measurement")
 	flag.DurationVar(&o.limit, "limit", 7*time.Minute, "begin no repetition that would end later")
@@ -66,6 +71,9 @@ func run(o options) error {
 	defer os.RemoveAll(scratch)
 	lab := &lab{build: build, scratch: scratch, peer: o.peer, payload: o.payload, pool: map[string]*process{}}
 	defer lab.close()
+	if o.sustained {
+		return sustained(lab, os.Stdout, o.short)
+	}
 
 	r := report{Machine: describeMachine(), SecondsPerRun: o.seconds}
 	cells := chosen(plan(), o.only)

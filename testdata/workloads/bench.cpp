@@ -1,5 +1,5 @@
 // What a dispatch costs, in raw HSA. Each line on standard input, `run MODE
-// THREADS SECONDS`, is answered by one line of JSON, so that a driver can
+// THREADS SECONDS [RATE]`, is answered by one line of JSON, so that a driver can
 // measure the same process untraced and attached in turns. `quit` ends it.
 //
 //   burst      ns per dispatch: 200 without a signal, then wait for one behind them
@@ -9,6 +9,7 @@
 //   latency    ns from submission to seen completion of a 20 us kernel, one at a time
 //   slow       the same while another queue runs a 300 ms kernel
 //   loop       whole-loop throughput, no signals;  loop-signal: with signals
+//   paced      RATE dispatches a second by all threads, no signals
 #include "hsa_device.h"
 #include "options.h"
 #include "samples.h"
@@ -28,6 +29,7 @@ constexpr int kMaxThreads = 16, kBurst = 200, kSignals = 32;
 constexpr uint64_t kShortNs = 500, kLatencyNs = 20000;
 constexpr uint32_t kSlowUs = 300000;
 constexpr useconds_t kPauseUs = 2500; // the simulator naps by then
+constexpr useconds_t kPaceUs = 500;   // between looks at what is due
 
 struct Settings {
 	long queues = 4, ring = 4096;
@@ -38,7 +40,8 @@ struct Settings {
 class Submitter {
 public:
 	Samples samples;
-	uint64_t dispatched = 0;
+	uint64_t dispatched = 0, began = 0;
+	double rate = 0; // dispatches per ns
 
 	Submitter(const Gpu& gpu, hsa_queue_t* queue, hsa_queue_t* slow_queue, unsigned id)
 		: gpu_(gpu), queue_(queue), slow_queue_(slow_queue), id_(id), last_(create_signal(0)), slow_(create_signal(0))
@@ -92,6 +95,13 @@ public:
 			hsa_signal_silent_store_relaxed(s, 1);
 			submit(s, false, kShortNs);
 		}
+	}
+
+	void paced()
+	{
+		for (uint64_t due = uint64_t(double(now_ns() - began) * rate); dispatched < due;)
+			submit({0}, false, kShortNs);
+		usleep(kPaceUs);
 	}
 
 	// Whatever a mode left in flight.
@@ -158,19 +168,21 @@ const std::map<std::string, Mode> modes = {
 	{"burst", &Submitter::burst}, {"signal", &Submitter::signal},
 	{"idle-burst", &Submitter::idle_burst}, {"idle-signal", &Submitter::idle_signal},
 	{"latency", &Submitter::latency}, {"slow", &Submitter::slow},
-	{"loop", &Submitter::loop}, {"loop-signal", &Submitter::loop_signal},
+	{"loop", &Submitter::loop}, {"loop-signal", &Submitter::loop_signal}, {"paced", &Submitter::paced},
 };
 
 using Submitters = std::vector<std::unique_ptr<Submitter>>;
 
-void run(Submitters& all, const std::string& name, Mode mode, size_t threads, double seconds)
+void run(Submitters& all, const std::string& name, Mode mode, size_t threads, double seconds, double rate)
 {
 	std::vector<std::thread> running;
 	uint64_t cpu = cpu_ns(), began = now_ns(), end = began + uint64_t(seconds * 1e9);
 	for (size_t t = 0; t < threads; t++)
-		running.emplace_back([&s = *all[t], mode, end] {
+		running.emplace_back([&s = *all[t], mode, began, end, rate = rate / double(threads) * 1e-9] {
 			s.samples = {};
 			s.dispatched = 0;
+			s.began = began;
+			s.rate = rate;
 			do
 				(s.*mode)();
 			while (now_ns() < end);
@@ -194,17 +206,17 @@ bool obey(Submitters& all, const std::string& line)
 	std::istringstream words(line);
 	std::string verb, name;
 	size_t threads = 0;
-	double seconds = 0;
-	words >> verb >> name >> threads >> seconds;
+	double seconds = 0, rate = 0;
+	words >> verb >> name >> threads >> seconds >> rate;
 	if (verb == "quit")
 		return false;
 	auto mode = modes.find(name);
 	if (verb != "run" || mode == modes.end() || threads < 1 || threads > all.size() || seconds <= 0) {
-		printf("{\"error\":\"run MODE THREADS SECONDS | quit\"}\n");
+		printf("{\"error\":\"run MODE THREADS SECONDS [RATE] | quit\"}\n");
 		fflush(stdout);
 		return true;
 	}
-	run(all, name, mode->second, threads, seconds);
+	run(all, name, mode->second, threads, seconds, rate);
 	return true;
 }
 

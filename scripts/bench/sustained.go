@@ -1,0 +1,124 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	traces "github.com/rtl-attach/rtl-attach/internal/report"
+)
+
+// The search for the highest rate begins low and goes up in steps, until records
+// are lost. From half a million a second on a measurement takes several rings full
+// of them: the trace has to be written as fast as they come.
+const (
+	sustainedFrom    = 100_000 // dispatches a second
+	sustainedStep    = 1.5
+	sustainedMost    = 20_000_000
+	sustainedSeconds = 10
+	sustainedTries   = 2 // at a rate, before it is too high
+	sustainedThreads = 2
+)
+
+// A pace is what came of one rate.
+type pace struct {
+	rate       float64 // dispatches a second, as the workload got them done
+	dispatches int64
+	untimed    int64
+	lost       int64
+	cpu, tool  float64 // ns per dispatch
+	mbPerS     float64 // of the trace
+}
+
+// keptUp: the workload could do what it was asked for.
+func (p *pace) keptUp(asked float64) bool { return p.rate >= 0.8*asked }
+
+// sustained prints how far it got.
+func sustained(l *lab, w io.Writer, short bool) error {
+	seconds, from := float64(sustainedSeconds), float64(sustainedFrom)
+	if short {
+		seconds = 0.5
+	}
+	m := describeMachine()
+	fmt.Fprintf(w, "machine    %d × %s, Linux %s, load %s\n", m.CPUs, m.Model, m.Kernel, m.LoadBefore)
+	fmt.Fprintf(w, "simulator  %s; its engine, the workload and the recorder share the CPUs\n", m.simulatorText())
+	fmt.Fprintf(w, "method     %g s at each rate, %d submitting threads\n\n", seconds, sustainedThreads)
+	fmt.Fprintf(w, "%12s%12s%12s%10s%10s%16s%14s%10s\n", "asked /s", "done /s", "dispatches", "untimed", "lost", "process, ns CPU", "tool, ns CPU", "MB/s")
+	kept, timed := 0.0, 0.0
+	for asked := from; asked < sustainedMost; asked *= sustainedStep {
+		p, err := l.sustain(w, asked, seconds)
+		if err != nil {
+			return err
+		}
+		if p.lost > 0 {
+			break
+		}
+		kept = max(kept, p.rate)
+		if p.untimed == 0 {
+			timed = max(timed, p.rate)
+		}
+		if short || !p.keptUp(asked) {
+			break
+		}
+	}
+	fmt.Fprintf(w, "\nno record lost: up to %.0f dispatches a second; every one with its times: up to %.0f\n", kept, timed)
+	if kept == 0 {
+		return errors.New("records are lost at the lowest rate")
+	}
+	return nil
+}
+
+// sustain tries a rate until nothing is lost, or often enough.
+func (l *lab) sustain(w io.Writer, asked, seconds float64) (p pace, err error) {
+	for range sustainedTries {
+		if p, err = l.paced(asked, seconds); err != nil {
+			return p, err
+		}
+		fmt.Fprintf(w, "%12.0f%12.0f%12d%10d%10d%16.0f%14.0f%10.1f\n",
+			asked, p.rate, p.dispatches, p.untimed, p.lost, p.cpu, p.tool, p.mbPerS)
+		if p.lost == 0 {
+			break
+		}
+	}
+	return p, nil
+}
+
+func (l *lab) paced(asked, seconds float64) (pace, error) {
+	c := cell{workload: "bench", mode: "paced", line: fmt.Sprintf("run paced %d %%g %.0f", sustainedThreads, asked)}
+	p, err := l.process(c, attached)
+	if err != nil {
+		return pace{}, err
+	}
+	rec, err := l.record(p)
+	if err != nil {
+		return pace{}, err
+	}
+	defer func() { _ = os.Remove(rec.trace) }()
+	cpu, tool := p.cpuNS(), rec.cpuNS()
+	answer, err := p.run(c, seconds)
+	cpu = p.cpuNS() - cpu
+	toolEnd, stopErr := rec.stop()
+	if err := errors.Join(err, stopErr); err != nil {
+		return pace{}, err
+	}
+	out := pace{rate: answer["rate"], cpu: cpu / answer["dispatches"], tool: (toolEnd - tool) / answer["dispatches"]}
+	return out, out.account(rec.trace, answer["seconds"])
+}
+
+// account reads what the trace says of itself.
+func (p *pace) account(trace string, seconds float64) error {
+	s, err := traces.Summarize(trace, 1)
+	if err != nil {
+		return err
+	}
+	p.dispatches = s.Coverage.Dispatches
+	for _, u := range s.Coverage.Untimed {
+		p.untimed += u.Packets
+	}
+	for _, l := range s.Losses {
+		p.lost += l.Records
+	}
+	p.mbPerS = float64(s.SizeBytes) / seconds / 1e6
+	return nil
+}
