@@ -3,6 +3,7 @@ package inject
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -14,17 +15,34 @@ import (
 // first call's registers and the link below them are set already, so that the
 // thread restores itself if the tool dies; only its wait begins anew then.
 // It leaves the thread in an Interrupted stop, on errors too: restart codes
-// mean something to the kernel on the way out of a signal stop only.
-func (v *visitor) keep(c *ptrace.Tracee, before, start *ptrace.Regs, calls []call) error {
+// mean something to the kernel on the way out of a signal stop only. A thread that
+// gets no CPU to come to a stop runs on (ErrNoStop): it takes the link, or is itself
+// already.
+func (v *visitor) keep(c *ptrace.Tracee, before, start *ptrace.Regs, mask uint64, calls []call) error {
 	err := v.step(c, before, start, calls)
-	if errors.Is(err, ptrace.ErrNoStop) || errors.Is(err, ptrace.ErrGone) {
-		return err // it runs on, and takes the link
+	if ranOn(err) {
+		return err
 	}
-	if werr := c.WriteRegs(before); werr != nil {
+	if werr := errors.Join(c.WriteRegs(before), c.WriteMask(&mask)); werr != nil {
 		return errors.Join(err, werr)
 	}
-	_, ierr := c.InterruptStopped(v.patience)
+	_, ierr := c.InterruptStopped(stepPatience)
 	return errors.Join(err, ierr)
+}
+
+// stepPatience is how long a thread that is held gets for a step of its own: it
+// waits for nothing but a CPU.
+const stepPatience = 2 * time.Second
+
+// stepSyscall is a variable for tests: they let a thread not come.
+var stepSyscall = (*ptrace.Tracee).StepSyscall
+
+// ranOn: the thread is not ours any more, and what it was told to do is done, or
+// will be. No other may be told so, too: two threads in one bootstrap would unmap it
+// below each other.
+func ranOn(err error) bool {
+	var refused *BootError
+	return (errors.Is(err, ptrace.ErrNoStop) || errors.Is(err, ptrace.ErrGone)) && !errors.As(err, &refused)
 }
 
 // step makes the calls, each from syscall stop to syscall stop.
@@ -35,7 +53,7 @@ func (v *visitor) step(c *ptrace.Tracee, before, start *ptrace.Regs, calls []cal
 			return fmt.Errorf("set registers: %w", err)
 		}
 		for range 2 { // entry, exit
-			stop, err := c.StepSyscall(v.patience)
+			stop, err := stepSyscall(c, stepPatience)
 			if err != nil {
 				return err
 			}

@@ -13,6 +13,7 @@ import (
 // stop seizes one thread, stops it, and runs calls on it.
 func (v *visitor) stop(name string, cand candidate, pts points, calls []call) error {
 	p := Pause{TID: cand.tid, Stop: name}
+	v.alone = false
 	err := v.tr.Do(func() error {
 		c := &ptrace.Tracee{PID: v.t.PID, TID: cand.tid}
 		return ptrace.Quiet(cand.cpu, func() error {
@@ -29,6 +30,9 @@ func (v *visitor) stop(name string, cand candidate, pts points, calls []call) er
 			return err
 		})
 	})
+	if v.alone { // whoever waits for the effect of its calls finds out, as if it had been released
+		v.held, p.Used, err = false, true, nil
+	}
 	if p.Time > 0 {
 		v.pauses = append(v.pauses, p)
 	}
@@ -120,7 +124,8 @@ func (v *visitor) inStop(c *ptrace.Tracee, cand candidate, pts points, calls []c
 		return c.Detach()
 	}
 	if err == nil {
-		err = v.keep(c, &before, &start, calls)
+		err = v.keep(c, &before, &start, mask, calls)
+		v.alone = ranOn(err)
 	}
 	return errors.Join(err, c.WriteRegs(&before), c.WriteMask(&mask), c.Release())
 }

@@ -41,6 +41,7 @@ type visitor struct {
 	// How the last one was.
 	last    int       // its thread
 	held    bool      // the thread was kept hold of
+	alone   bool      // it was, and then made its calls without us
 	head    header    // the beginning of its struct pthread
 	stopped time.Time // when it was seen to have stopped
 
