@@ -42,6 +42,13 @@ static bool is_required(int id)
 	       id == HOOK_SIGNAL_DESTROY || id == HOOK_QUEUE_DESTROY || id == HOOK_SHUT_DOWN;
 }
 
+/* Where the runtime has a function that copies, nothing less than all copies through
+ * it is a recording of them. */
+static bool is_needed(int id)
+{
+	return is_required(id) || (hooks[id].class == HOOK_COPY && config.memory_copy_trace && dlsym(rt.library, hooks[id].name));
+}
+
 static const char *find_one(struct hook *h, _Atomic(uintptr_t) *next)
 {
 	void *stub = dlsym(rt.library, h->name);
@@ -69,7 +76,7 @@ int hooks_find(char *err, size_t errlen)
 		struct hook *h = &hooks[i];
 		const char *fault = h->state == HOOK_ABSENT ? find_one(h, &hook_next[i]) : NULL;
 
-		if (fault && is_required(i)) {
+		if (fault && is_needed(i)) {
 			snprintf(err, errlen, "%s %s in %s", h->name, fault, rt.path);
 			return -ENOSYS;
 		}

@@ -7,6 +7,8 @@
  * The accepted form, byte for byte (Intel SDM vol. 2):
  *
  *   [f3 0f 1e fa]                 endbr64
+ *   { 0f b6|b7 44 24 d8           movzx d8(%rsp), %eax       the same for one on the stack,
+ *     89 44 24 d8 }               mov %eax, d8(%rsp)         such as the last of copy_on_engine
  *   48 8b 05 disp32               mov disp32(%rip), %rax     table's address
  *   { [40-4f] 0f b6|b7 modrm }    movzx reg, reg             bool and uint16_t arguments
  *   ff 60 disp8 | ff a0 disp32    jmp *disp(%rax)
@@ -18,6 +20,17 @@ static const uint8_t *skip_endbr(const uint8_t *p)
 	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
 
 	return memcmp(p, endbr64, sizeof endbr64) ? p : p + sizeof endbr64;
+}
+
+static const uint8_t *skip_stack_extensions(const uint8_t *p)
+{
+	for (int i = 0; i < 4; i++) {
+		if (p[0] != 0x0f || (p[1] & 0xfe) != 0xb6 || p[2] != 0x44 || p[3] != 0x24 || p[5] != 0x89 || p[6] != 0x44 || p[7] != 0x24 ||
+		    p[8] != p[4])
+			break;
+		p += 9;
+	}
+	return p;
 }
 
 static const uint8_t *skip_zero_extensions(const uint8_t *p)
@@ -34,7 +47,7 @@ static const uint8_t *skip_zero_extensions(const uint8_t *p)
 
 void **slot_decode(const void *stub)
 {
-	const uint8_t *p = skip_endbr(stub);
+	const uint8_t *p = skip_stack_extensions(skip_endbr(stub));
 	int32_t disp;
 
 	if (p[0] != 0x48 || p[1] != 0x8b || p[2] != 0x05)

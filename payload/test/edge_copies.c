@@ -84,14 +84,42 @@ static void set_anew_at_once(void)
 	end_with(COPIES + 1, COPIES + 1);
 }
 
-/* Only the worker looks. */
+static hsa_status_t raw_engine_copy(void *to, hsa_agent_t to_agent, const void *from, hsa_agent_t from_agent, size_t size,
+				    uint32_t depends, const hsa_signal_t *on, hsa_signal_t signal, int engine, bool force)
+{
+	CHECK(engine == 4 && force);
+	return raw_copy(to, to_agent, from, from_agent, size, depends, on, signal);
+}
+
+static hsa_status_t raw_rect(const hsa_pitched_ptr_t *to, const hsa_dim3_t *to_offset, const hsa_pitched_ptr_t *from,
+			     const hsa_dim3_t *from_offset, const hsa_dim3_t *range, hsa_agent_t by, hsa_amd_copy_direction_t way,
+			     uint32_t depends, const hsa_signal_t *on, hsa_signal_t signal)
+{
+	(void)to_offset, (void)from_offset, (void)way;
+	CHECK(by.handle == gpu.handle);
+	return raw_copy(to->base, gpu, from->base, host, range->x, depends, on, signal);
+}
+
+/* Only the worker looks; each form of the function. */
 static void left_alone(void)
 {
+	static char buffer[64];
+	hsa_pitched_ptr_t place = {buffer, 8, 64};
+	hsa_dim3_t origin = {0}, range = {8, 8, 1}, nothing = {8, 0, 1};
 	struct toy_signal *s = begin_copies();
 
+	hook_next[HOOK_COPY_ON_ENGINE] = (uintptr_t)raw_engine_copy;
+	hook_next[HOOK_COPY_RECT] = (uintptr_t)raw_rect;
 	copy_up(s, 64);
 	toy_copy_ends(s);
-	end_with(1, 1);
+	wrap_store_relaxed(handle(s), 1);
+	wrap_copy_on_engine(buffer, gpu, buffer, host, 64, 0, NULL, handle(s), 4, true);
+	toy_copy_ends(s);
+	wrap_store_relaxed(handle(s), 1);
+	wrap_copy_rect(&place, &origin, &place, &origin, &nothing, gpu, hsaHostToDevice, 0, NULL, handle(s));
+	wrap_copy_rect(&place, &origin, &place, &origin, &range, gpu, hsaHostToDevice, 0, NULL, handle(s));
+	toy_copy_ends(s);
+	end_with(3, 3);
 }
 
 /* No call for a copy, none that is refused, and none after the detach. */
