@@ -28,22 +28,62 @@ func (s *Session) dispatch(d *Dispatch) error {
 	return nil
 }
 
-// A dispatchContext is what a dispatch has in common with others, in the producer's ids.
-type dispatchContext struct {
-	queue, launch, tid, flags uint32
+// A stream is what dispatches that follow each other mostly have in common, in the
+// producer's ids.
+type stream struct {
+	queue, tid, flags uint32
 }
 
-// maxContexts bounds the table of contexts, which the target makes up. When it
-// is full they are forgotten, and those that come again get a new row.
-const maxContexts = 1 << 18
+// The contexts of a stream are found by the launch: rows of rtl_context, or 0.
+type contexts struct {
+	stream
+	byLaunch []int64
+}
+
+// maxContexts bounds the places in the tables of contexts, which the target makes
+// up. When they are full they are forgotten, and those that come again get a new row.
+const maxContexts = 1 << 22 // 32 MiB
 
 // context returns the row of a dispatch's context, and makes it when it is new.
 func (s *Session) context(d *Dispatch) (row int64, err error) {
-	c := dispatchContext{d.Queue, d.Launch, d.TID, d.Flags}
-	row, ok := s.contexts[c]
-	if ok {
-		return row, nil
+	from := stream{d.Queue, d.TID, d.Flags}
+	of := s.contextsOf(from)
+	launch := d.Launch
+	if int(launch) >= len(s.launches) {
+		launch = 0 // as unknown as 0 is
 	}
+	if int(launch) < len(of.byLaunch) && of.byLaunch[launch] != 0 {
+		return of.byLaunch[launch], nil
+	}
+	if row, err = s.newContext(d); err != nil {
+		return 0, err
+	}
+	if s.places >= maxContexts {
+		clear(s.contexts)
+		s.latest, s.places = nil, 0
+		of = s.contextsOf(from)
+	}
+	had := len(of.byLaunch)
+	put(&of.byLaunch, launch, row)
+	s.places += len(of.byLaunch) - had
+	return row, nil
+}
+
+func (s *Session) contextsOf(st stream) *contexts {
+	if s.latest != nil && s.latest.stream == st {
+		return s.latest
+	}
+	of := s.contexts[st]
+	if of == nil {
+		of = &contexts{stream: st}
+		s.contexts[st] = of
+		s.places++
+	}
+	s.latest = of
+	return of
+}
+
+func (s *Session) newContext(d *Dispatch) (row int64, err error) {
 	queue, err := s.queue(d.Queue)
 	if err != nil {
 		return 0, err
@@ -63,10 +103,6 @@ func (s *Session) context(d *Dispatch) (row int64, err error) {
 			return 0, err
 		}
 	}
-	if len(s.contexts) >= maxContexts {
-		clear(s.contexts)
-	}
-	s.contexts[c] = row
 	return row, nil
 }
 

@@ -16,7 +16,9 @@ type Session struct {
 	queues   []int64
 	launches []int64
 	threads  map[uint32]int64
-	contexts map[dispatchContext]int64
+	contexts map[stream]*contexts
+	latest   *contexts // the one used last
+	places   int       // in all contexts, used or not
 }
 
 // maxThreads bounds the table of thread ids, which the target makes up.
@@ -25,7 +27,7 @@ const maxThreads = 1 << 16
 // Begin opens a session.
 func (db *DB) Begin(info SessionInfo) (*Session, error) {
 	s := &Session{
-		db: db, threads: map[uint32]int64{}, contexts: map[dispatchContext]int64{},
+		db: db, threads: map[uint32]int64{}, contexts: map[stream]*contexts{},
 		agents: make([]int64, 1), queues: make([]int64, 1), launches: make([]int64, 1),
 	}
 	nowNS, offset, err := readOffsets()

@@ -255,12 +255,10 @@ func TestContextsAreBounded(t *testing.T) {
 	s := begin(t, db, 42)
 	again := []Dispatch{{Index: 1, StartNS: 10, EndNS: 20, TID: 7}}
 	must(t, s.Dispatches(again))
-	for tid := range uint32(maxContexts) {
-		s.contexts[dispatchContext{queue: 1 << 31, tid: tid}] = 1
-	}
+	s.places = maxContexts
 	must(t, s.Dispatches([]Dispatch{{Index: 2, StartNS: 10, EndNS: 20, TID: 8}}), s.Dispatches(again), db.Close())
-	if len(s.contexts) != 2 {
-		t.Errorf("%d contexts kept", len(s.contexts))
+	if len(s.contexts) != 2 || s.places != 4 {
+		t.Errorf("%d streams and %d places kept", len(s.contexts), s.places)
 	}
 	read, err := Open(db.place.Path)
 	must(t, err)
