@@ -24,7 +24,7 @@ type row struct {
 func printTable(rows []row) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	ran, attaches, equal := 0, 0, 0
-	fmt.Fprintln(w, "runtime\tattaches\trecorded / executed\tuntimed\tworst time\tstops\tworst stop\tresult")
+	fmt.Fprintln(w, "runtime\tattaches\texecuted\trecorded\tuntimed\tlost\tworst time\tstops\tworst stop\tresult")
 	for _, r := range rows {
 		if r.versions != "" {
 			fmt.Fprintln(w, r.versions)
@@ -42,19 +42,22 @@ func printTable(rows []row) {
 }
 
 // String is a line of the table. Executed is what the truth has between the
-// ends of the recording's windows; untimed is counted with its reasons.
+// ends of the recording's windows: recorded, untimed for a reason that is said
+// for each, or lost and counted.
 func (r row) String() string {
 	result := "equal"
 	if r.failed {
 		result = "FAILED"
 	}
 	if r.of == nil {
-		return fmt.Sprintf("  %s\t%d\t\t\t\t\t\t%s", r.scenario, r.cycles, result)
+		return fmt.Sprintf("  %s\t%d\t\t\t\t\t\t\t\t%s", r.scenario, r.cycles, result)
 	}
 	untimed := 0
-	for _, n := range r.of.Untimed {
-		untimed += n
+	for reason, n := range r.of.Untimed {
+		if reason != "after-detach" { // claimed in a window, executed after it
+			untimed += n
+		}
 	}
-	return fmt.Sprintf("  %s\t%d\t%d / %d\t%d\t%d ns\t%d\t%v\t%s", r.scenario, r.cycles, r.of.Recorded, r.of.InWindows,
-		untimed, r.of.WorstNS, r.stops, r.worstStop, result)
+	return fmt.Sprintf("  %s\t%d\t%d\t%d\t%d\t%d\t%d ns\t%d\t%v\t%s", r.scenario, r.cycles, r.of.InWindows, r.of.Recorded,
+		untimed, r.of.Lost, r.of.WorstNS, r.stops, r.worstStop, result)
 }
