@@ -76,12 +76,16 @@ test-matrix: tool fault-tool simulator workloads victims
 
 # The ROCm of each Debian release that has one, attached to from outside; what is
 # recorded is compared with the truth. make runtimes RUNTIMES=sid RTL_CYCLES=10
-# is a quick form. Afterwards RTL_RUNTIME=sid go test ./test/... runs all of these.
+# is a quick form. Then the end-to-end tests that look into the runtime most;
+# RTL_RUNTIME=sid go test ./test/... runs all of them on one.
 RUNTIMES ?= bookworm trixie sid
+RUNTIME_TESTS := Grace|ShutDown|BuriedHooks|Inventory|Modes
 .PHONY: runtimes
 runtimes: tool simulator
 	@set -e; for suite in $(RUNTIMES); do scripts/make-runtime $$suite; done
 	cd runtimes && RTL_RUNTIMES="$(RUNTIMES)" go test -count=1 -timeout 4h
+	@set -e; for suite in $(RUNTIMES); do echo "Debian $$suite:"; \
+		RTL_RUNTIME=$$suite go test -count=1 -timeout 1h -run '$(RUNTIME_TESTS)' ./test; done
 
 # The payload's units under the sanitizers.
 .PHONY: test-payload
