@@ -11,7 +11,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 PACKAGES := gcc g++ libc6-dev libhsa-runtime-dev libamdhip64-dev libdrm-dev hipcc clang-15 lld-15 sqlite3 gdb \
 	strace musl-tools debootstrap libjemalloc2 libtcmalloc-minimal4 protobuf-compiler
 GO_PACKAGES := ./cmd/... ./internal/... ./payload/... ./scripts/... ./tracedb/... ./test/...
-GO_LINTED := $(GO_PACKAGES) ./matrix/...
+GO_LINTED := $(GO_PACKAGES) ./matrix/... ./runtimes/...
 
 .PHONY: all
 all: tool payload simulator workloads
@@ -73,6 +73,19 @@ matrix: roots tool fault-tool simulator workloads victims
 	cd matrix && go test -count=1 -timeout 4h
 test-matrix: tool fault-tool simulator workloads victims
 	cd matrix && go test -race -count=1 -short -timeout 30m
+
+# The ROCm of each Debian release that has one, attached to from outside; what is
+# recorded is compared with the truth. make runtimes RUNTIMES=sid RTL_CYCLES=10
+# is a quick form. Then the end-to-end tests that look into the runtime most;
+# RTL_RUNTIME=sid go test ./test/... runs all of them on one.
+RUNTIMES ?= bookworm trixie sid
+RUNTIME_TESTS := Grace|ShutDown|BuriedHooks|Inventory|Modes
+.PHONY: runtimes
+runtimes: tool simulator
+	@set -e; for suite in $(RUNTIMES); do scripts/make-runtime $$suite; done
+	cd runtimes && RTL_RUNTIMES="$(RUNTIMES)" go test -count=1 -timeout 4h
+	@set -e; for suite in $(RUNTIMES); do echo "Debian $$suite:"; \
+		RTL_RUNTIME=$$suite go test -count=1 -timeout 1h -run '$(RUNTIME_TESTS)' ./test; done
 
 # The payload's units under the sanitizers.
 .PHONY: test-payload

@@ -22,31 +22,12 @@ func TestReattach(t *testing.T) {
 		"stress": stress(9, 2, 64, "--pace", pace),
 		"serve":  {Program: "serve", Args: []string{"--threads", "3", "--streams", "4"}},
 	} {
-		t.Run(name, func(t *testing.T) { reattach(t, w, cycles) })
+		t.Run(name, func(t *testing.T) {
+			p := harness.Start(t, w)
+			runs := p.Reattach(t, cycles)
+			check(t, p, p.TIDs(), runs...).MustHaveRecorded(50 * cycles)
+		})
 	}
-}
-
-func reattach(t *testing.T, w harness.Workload, cycles int) {
-	p := harness.Start(t, w)
-	var runs []harness.Run
-	for i := range cycles {
-		d := time.Duration(60+i%7*20) * time.Millisecond
-		run := p.TryRecord(t, d, "--buffer-size", "4MiB")
-		if run.Code != session.NothingSeen { // so short a window may lie between two bursts
-			run.MustBe(t, session.OK)
-		}
-		if err := run.Decode(); err != nil {
-			t.Fatal(err)
-		}
-		runs = append(runs, run)
-		if i%10 == 0 {
-			p.StillAlive(t)
-		}
-	}
-	if st := p.Status(t); st.State != "dormant" || int(st.Sessions) != cycles {
-		t.Errorf("state %s after %d sessions, expected dormant after %d", st.State, st.Sessions, cycles)
-	}
-	check(t, p, p.TIDs(), runs...).MustHaveRecorded(50 * cycles)
 }
 
 // Attach from the first moment on, while the program loads and initialises: a

@@ -8,21 +8,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/harness"
 )
 
-// check compares a recorded program, now ended, with its traces.
-func check(t *testing.T, p *harness.Process, threads map[int64]bool, runs ...harness.Run) *harness.Comparison {
-	t.Helper()
-	counts := p.Quit(t)
-	log := p.Truth(t)
-	log.MustHoldOnce(t, counts)
-	c := harness.Compare(t, log)
-	for _, run := range runs {
-		tr := harness.ReadTrace(t, run.Trace)
-		c.Add(tr)
-		c.Summary(run, tr)
-	}
-	c.Finish(threads)
-	return c
-}
+var check = harness.Check
 
 func TestServe(t *testing.T) {
 	p := harness.Start(t, harness.Workload{Program: "serve", Args: []string{"--threads", "4", "--streams", "6"}})

@@ -48,19 +48,26 @@ func Long() bool { return os.Getenv("RTL_LONG") == "1" }
 // test is skipped.
 func Artefact(t testing.TB, name string) string {
 	t.Helper()
+	path := filepath.Join(buildDir(t), name)
+	if _, err := os.Stat(path); err != nil {
+		Skip(t, name+" is not built (run: make)")
+	}
+	return path
+}
+
+// buildDir is where make builds.
+func buildDir(t testing.TB) string {
+	t.Helper()
 	dir := os.Getenv("RTL_BUILD")
 	if dir == "" {
 		_, here, _, _ := runtime.Caller(0)
 		dir = filepath.Join(filepath.Dir(here), "..", "..", "build")
 	}
-	path, err := filepath.Abs(filepath.Join(dir, name))
+	dir, err := filepath.Abs(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(path); err != nil {
-		Skip(t, name+" is not built (run: make)")
-	}
-	return path
+	return dir
 }
 
 // TestPayload is the payload with the knobs of fault.h.

@@ -41,8 +41,9 @@ type Comparison struct {
 	unexplained int64          // the tool's own count of these
 	lostAfter   int64          // lost slots that were only claimed in their window; lostKernels of them ran kernels
 	lostKernels int64
-	rawClaims   int64 // slots that the payload saw claimed raw, by its counter
-	ring        int64 // of the largest queue recorded
+	rawClaims   int64  // slots that the payload saw claimed raw, by its counter
+	ring        int64  // of the largest queue recorded
+	stray       string // about one kernel outside, for people
 
 	Producers bool // the workload's threads live as long as the process: one tid each
 	Killed    bool // the target or the recorder: windows stay open, accounts unsettled
@@ -151,7 +152,9 @@ func (c *Comparison) outside() {
 			}
 			backlog := r.Packet < first+uint64(c.ring)+overclaimMost
 			if s >= 0 && !backlog && r.Kind == truth.Kernel && c.said[key][i] == unsaid && c.windowOf(key, r.Packet) == nil {
-				c.Outside++
+				if c.Outside++; c.Outside == 1 {
+					c.stray = fmt.Sprintf("the first is %v in %+v; its queue's windows: %+v", *r, c.active[s], c.windows[key])
+				}
 			}
 		}
 	}
@@ -188,7 +191,7 @@ func (c *Comparison) Finish(threads map[int64]bool) {
 	c.outside()
 	c.lost()
 	if int64(c.Outside) > claimMost*c.rawClaims {
-		c.wrong("outside", "%d kernels ran during the session in no window, %d claims were counted as raw", c.Outside, c.rawClaims)
+		c.wrong("outside", "%d kernels ran during the session in no window, %d claims were counted as raw; %s", c.Outside, c.rawClaims, c.stray)
 	}
 	for kind, n := range c.nErrors {
 		c.t.Errorf("%d wrong: %s", n, kind)

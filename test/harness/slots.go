@@ -22,7 +22,7 @@ func (p *Process) Slots(t testing.TB) Slots {
 		t.Fatal(err)
 	}
 	defer mem.Close()
-	file, err := elf.Open(path)
+	file, err := elf.Open(p.proc("root", path)) // the target's own file of that name
 	if err != nil {
 		t.Fatal(err)
 	}

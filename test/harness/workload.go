@@ -30,6 +30,8 @@ const (
 	answerTimeout = 10 * time.Second
 
 	warmDispatches = 2000
+
+	truthLog = "truth.log"
 )
 
 // A Workload says what to start.
@@ -37,6 +39,28 @@ type Workload struct {
 	Program string   // of build/workloads
 	Args    []string // as the program's --help says
 	Sim     []string // SOFTGPU_NAME=value
+	Runtime *Runtime // in which it runs; nil: RTL_RUNTIME's, or else this machine's
+}
+
+// environment is all that a workload is started with; the log is in dir.
+func environment(path, simulator, dir string, w Workload) []string {
+	return append([]string{
+		"PATH=" + path, "HOME=/", "LD_PRELOAD=" + simulator, "SOFTGPU_LOG=" + filepath.Join(dir, truthLog),
+	}, w.Sim...)
+}
+
+func (w Workload) command(t testing.TB, dir string) *exec.Cmd {
+	t.Helper()
+	simulator := Artefact(t, "libsoftgpu.so")
+	if w.Runtime == nil {
+		w.Runtime = given(t)
+	}
+	if w.Runtime != nil {
+		return w.Runtime.command(dir, w)
+	}
+	cmd := exec.Command(Artefact(t, filepath.Join("workloads", w.Program)), w.Args...)
+	cmd.Env = environment(os.Getenv("PATH"), simulator, dir, w)
+	return cmd
 }
 
 // A Process is a workload that runs.
@@ -61,13 +85,9 @@ type Process struct {
 // the test, if it is still there.
 func StartCold(t testing.TB, w Workload) *Process {
 	t.Helper()
-	program := Artefact(t, filepath.Join("workloads", w.Program))
-	p := &Process{log: filepath.Join(t.TempDir(), "truth.log"), ready: make(chan struct{}), done: make(chan struct{})}
-	p.cmd = exec.Command(program, w.Args...)
-	p.cmd.Env = append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=/",
-		"LD_PRELOAD=" + Artefact(t, "libsoftgpu.so"), "SOFTGPU_LOG=" + p.log,
-	}, w.Sim...)
+	dir := t.TempDir()
+	p := &Process{log: filepath.Join(dir, truthLog), ready: make(chan struct{}), done: make(chan struct{})}
+	p.cmd = w.command(t, dir)
 	out, in, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

@@ -11,9 +11,13 @@ enum {
 	LATE_STAMP_SPREAD_NS = 1700,
 };
 
-/* The low 48 bits of reserved2, or of a first kernel argument with this top half-word, are the workload's id. */
+/*
+ * reserved2 is the workload's when reserved0 has the tag: HIP 5.7 leaves its own
+ * there. The id is its low 48 bits, or those of a first kernel argument whose
+ * top half-word is the tag.
+ */
 static const uint64_t id_mask = 0xffffffffffffull;
-static const uint64_t kernarg_id_tag = 0x5254;
+static const uint64_t tag = 0x5254;
 
 static uint64_t round_down(uint64_t ns)
 {
@@ -151,9 +155,14 @@ void aql_abandon(struct queue *q)
 
 /* ---- kernel dispatch ---- */
 
+static uint64_t workload_says(const hsa_kernel_dispatch_packet_t *p)
+{
+	return p->reserved0 == tag ? p->reserved2 : 0;
+}
+
 static uint64_t duration_ns(struct gpu *g, const hsa_kernel_dispatch_packet_t *p)
 {
-	uint64_t wanted = p->reserved2 >> 48;
+	uint64_t wanted = workload_says(p) >> 48;
 	uint64_t ns;
 
 	if (wanted == DURATION_FROM_GRID)
@@ -175,7 +184,7 @@ static bool unique_id(struct queue *q, const hsa_kernel_dispatch_packet_t *p, ui
 	uint64_t address = (uint64_t)p->kernarg_address;
 	uint64_t first;
 
-	*id = p->reserved2 & id_mask;
+	*id = workload_says(p) & id_mask;
 	if (*id || !address)
 		return true;
 	if (q->kernarg.generation != memory_generation() || address - q->kernarg.base >= q->kernarg.bytes) {
@@ -188,7 +197,7 @@ static bool unique_id(struct queue *q, const hsa_kernel_dispatch_packet_t *p, ui
 	if (q->kernarg.base + q->kernarg.bytes - address < sizeof first)
 		return true;
 	first = *(const uint64_t *)memory_host(address);
-	if (first >> 48 == kernarg_id_tag)
+	if (first >> 48 == tag)
 		*id = first & id_mask;
 	return true;
 }

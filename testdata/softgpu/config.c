@@ -84,7 +84,6 @@ __attribute__((constructor)) static void config_load(void)
 		config.log_path = NULL;
 	config.stats = number("SOFTGPU_STATS", 0);
 	config.debug = number("SOFTGPU_DEBUG", 0);
-	/* From 1.14 on the driver has event ages, with which ROCr 6.4.3 busy-loops. */
 	config.kfd_minor = (unsigned)bounded("SOFTGPU_KFD_MINOR", 13, 0, 99);
 	config.heap_type = (unsigned)bounded("SOFTGPU_HEAP", 1, 1, 2);
 	config.event_limit = (unsigned)bounded("SOFTGPU_EVENT_LIMIT", MAX_EVENTS, 16, MAX_EVENTS);

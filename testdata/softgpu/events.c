@@ -10,8 +10,6 @@
 
 #include "softgpu.h"
 
-enum { EVENT_AGES_MINOR = 14 };
-
 struct event {
 	bool used, manual;
 	uint32_t type;
@@ -110,7 +108,7 @@ int event_destroy(uint32_t id)
 /* From KFD 1.14 on, a signal event's data starts with the last age its waiter saw. */
 static uint64_t *age_field(struct kfd_event_data *d)
 {
-	if (config.kfd_minor < EVENT_AGES_MINOR || events[d->event_id].type != KFD_IOC_EVENT_SIGNAL)
+	if (config.kfd_minor < KFD_EVENT_AGES_MINOR || events[d->event_id].type != KFD_IOC_EVENT_SIGNAL)
 		return NULL;
 	return (uint64_t *)&d->memory_exception_data;
 }

@@ -302,6 +302,7 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 static void forget_parent(void)
 {
 	engine_forget_after_fork();
+	kfd_forget_after_fork();
 	queue_forget_after_fork();
 	event_forget_after_fork();
 	memory_forget_after_fork();

@@ -1,6 +1,6 @@
 /*
- * The kernel driver's ioctls. SVM, runtime enable, debug trap, IPC and CRIU
- * answer EINVAL; the topology's capability bits for them are off.
+ * The kernel driver's ioctls. SVM, debug trap, IPC and CRIU answer EINVAL; the
+ * topology's capability bits for them are off.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -110,6 +110,36 @@ static int unmap_memory(struct kfd_ioctl_unmap_memory_from_gpu_args *args)
 	return 0;
 }
 
+/* Newer than linux-libc-dev 6.1. */
+#ifndef AMDKFD_IOC_RUNTIME_ENABLE
+struct kfd_ioctl_runtime_enable_args {
+	uint64_t r_debug;
+	uint32_t mode_mask, capabilities_mask;
+};
+enum { KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK = 1 };
+#define AMDKFD_IOC_RUNTIME_ENABLE AMDKFD_IOWR(0x25, struct kfd_ioctl_runtime_enable_args)
+#endif
+
+static bool runtime_enabled;
+
+/* A runtime makes itself known to debuggers: one of each process at a time. */
+static int runtime_enable(struct kfd_ioctl_runtime_enable_args *args)
+{
+	bool enable = args->mode_mask & KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK;
+
+	if (config.kfd_minor < KFD_DEBUGGER_MINOR)
+		return EINVAL;
+	if (__atomic_exchange_n(&runtime_enabled, enable, __ATOMIC_SEQ_CST) && enable)
+		return EBUSY;
+	args->capabilities_mask = 0;
+	return 0;
+}
+
+void kfd_forget_after_fork(void)
+{
+	runtime_enabled = false;
+}
+
 /* By number: the sizes encoded in the requests grow from one kernel to the next. */
 #define NUMBER(request) _IOC_NR(AMDKFD_IOC_##request)
 
@@ -143,6 +173,7 @@ int kfd_ioctl(unsigned long request, void *args)
 	case NUMBER(UNMAP_MEMORY_FROM_GPU): return unmap_memory(args);
 	case NUMBER(AVAILABLE_MEMORY): return available_memory(args);
 
+	case NUMBER(RUNTIME_ENABLE): return runtime_enable(args);
 	case NUMBER(SMI_EVENTS): return smi_events(args);
 	case NUMBER(SET_XNACK_MODE): return set_xnack_mode(args);
 	case NUMBER(ALLOC_QUEUE_GWS):

@@ -25,6 +25,9 @@ enum {
 	TICK_NS = 10,              /* the GPU counts at 100 MHz */
 };
 
+/* The driver's minor versions from which on it has ... */
+enum { KFD_DEBUGGER_MINOR = 13, KFD_EVENT_AGES_MINOR = 14 };
+
 #define EXPORT __attribute__((visibility("default")))
 
 /* ---- config.c: the SOFTGPU_* environment, read once ---- */
@@ -142,6 +145,7 @@ void engine_forget_after_fork(void);
 /* ---- kfd.c ---- */
 
 int kfd_ioctl(unsigned long request, void *args);   /* 0 or errno */
+void kfd_forget_after_fork(void);
 
 static inline int gpu_index(uint32_t gpu_id)
 {

@@ -104,7 +104,8 @@ static unsigned simd_id_base(unsigned node)
 static void gpu_properties(struct text *t, unsigned node)
 {
 	unsigned doorbell_64bit = 2; /* doorbell type 2: AQL queues ring with a 64-bit index */
-	unsigned capability = 1u << 3 | 1u << 7 | 2u << 8 | doorbell_64bit << 12 | 1u << 26;
+	unsigned debugger = config.kfd_minor >= KFD_DEBUGGER_MINOR; /* the firmware is up to it */
+	unsigned capability = 1u << 3 | 1u << 7 | 2u << 8 | doorbell_64bit << 12 | 1u << 26 | debugger << 29;
 
 	ADD_PROPERTIES(t,
 		{ "cpu_cores_count", 0 }, { "simd_count", 440 }, { "mem_banks_count", 1 },

@@ -136,7 +136,9 @@ inline void* wait_slot(const hsa_queue_t* q, uint64_t index)
 	return static_cast<char*>(q->base_address) + (index & (q->size - 1)) * 64;
 }
 
-// reserved2 as the simulator reads it: top 16 bits duration, low 48 bits id.
+// reserved2 as the simulator reads it, where reserved0 is the tag: top 16 bits
+// duration, low 48 bits id.
+constexpr uint16_t kTag = 0x5254;
 constexpr uint64_t kDurationUnitNs = 64;
 constexpr uint64_t kDurationFromGrid = 0xffff; // grid_size_x microseconds
 
@@ -160,7 +162,8 @@ inline uint16_t header_of(hsa_packet_type_t type, bool barrier)
 			HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCRELEASE_FENCE_SCOPE);
 }
 
-inline void publish_kernel(void* slot, const Kernel& k, uint64_t reserved2, hsa_signal_t signal, bool barrier, uint32_t grid = 64)
+inline void publish_kernel(void* slot, const Kernel& k, uint64_t reserved2, hsa_signal_t signal, bool barrier, uint32_t grid = 64,
+			   uint16_t reserved0 = kTag)
 {
 	hsa_kernel_dispatch_packet_t p{};
 	p.workgroup_size_x = 64;
@@ -170,6 +173,7 @@ inline void publish_kernel(void* slot, const Kernel& k, uint64_t reserved2, hsa_
 	p.private_segment_size = k.private_bytes;
 	p.group_segment_size = k.group_bytes;
 	p.kernel_object = k.object;
+	p.reserved0 = reserved0;
 	p.reserved2 = reserved2;
 	p.completion_signal = signal;
 	publish(slot, &p, header_of(HSA_PACKET_TYPE_KERNEL_DISPATCH, barrier), 1);

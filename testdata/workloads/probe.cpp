@@ -1,6 +1,7 @@
 // Small stories of an application and its GPU, one per mode:
 //   fork, exec, closefrom   what it does to itself while a queue exists
 //   workers                 processes that each use the GPU, under a parent that does not
+//   stray                   a kernel whose reserved2 holds somebody else's words
 //   times                   prints what the runtime says about each kernel's times
 // Each ends with 0 and the counts of what it dispatched.
 #include "hsa_device.h"
@@ -31,13 +32,14 @@ public:
 	Application(const CodeObject& code, uint64_t thread) : hsa_(code, 1), queue_(create_queue(hsa_.gpus[0], 64)), id_(thread << 40) {}
 	~Application() { HSA_CHECK(hsa_queue_destroy(queue_)); }
 
-	void run_kernel(uint64_t ns) { HSA_CHECK(hsa_signal_destroy(completed(ns))); }
+	void run_kernel(uint64_t ns) { HSA_CHECK(hsa_signal_destroy(completed(tag(++id_, ns)))); }
+	void run_stray_kernel(uint64_t words) { HSA_CHECK(hsa_signal_destroy(completed(words, 0))); }
 
 	// The runtime asks the driver for the clocks now and then.
 	hsa_amd_profiling_dispatch_time_t time_kernel(uint64_t ns)
 	{
 		hsa_amd_profiling_dispatch_time_t time;
-		hsa_signal_t s = completed(ns);
+		hsa_signal_t s = completed(tag(++id_, ns));
 		HSA_CHECK(hsa_amd_profiling_get_dispatch_time(hsa_.gpus[0].agent, s, &time));
 		HSA_CHECK(hsa_signal_destroy(s));
 		return time;
@@ -46,11 +48,11 @@ public:
 	uint64_t last_id() const { return id_; }
 
 private:
-	hsa_signal_t completed(uint64_t ns)
+	hsa_signal_t completed(uint64_t reserved2, uint16_t reserved0 = kTag)
 	{
 		hsa_signal_t s = create_signal(1);
 		uint64_t i = hsa_queue_add_write_index_screlease(queue_, 1);
-		publish_kernel(wait_slot(queue_, i), hsa_.gpus[0].kernels[0], tag(++id_, ns), s, true);
+		publish_kernel(wait_slot(queue_, i), hsa_.gpus[0].kernels[0], reserved2, s, true, 64, reserved0);
 		hsa_signal_store_screlease(queue_->doorbell_signal, hsa_signal_value_t(i));
 		wait_signal(s);
 		return s;
@@ -127,6 +129,16 @@ int workers_mode(const CodeObject& code)
 	return 0;
 }
 
+int stray_mode(const CodeObject& code)
+{
+	Application a(code, 1);
+	ready();
+	a.run_kernel(1000);
+	a.run_stray_kernel(tag(uint64_t(5) << 40 | 7, 1000));
+	say("{\"threads\":[{\"id\":1,\"count\":1}]}");
+	return 0;
+}
+
 int times_mode(const CodeObject& code)
 {
 	constexpr unsigned kKernels = 50;
@@ -146,7 +158,8 @@ int main(int argc, char** argv)
 {
 	const std::map<std::string, int (*)(const CodeObject&)> modes = {
 		{"fork", fork_mode}, {"exec", exec_mode}, {"after-exec", after_exec_mode},
-		{"closefrom", closefrom_mode}, {"workers", workers_mode}, {"times", times_mode},
+		{"closefrom", closefrom_mode}, {"workers", workers_mode}, {"stray", stray_mode},
+		{"times", times_mode},
 	};
 	auto mode = argc == 2 ? modes.find(argv[1]) : modes.end();
 	if (mode == modes.end()) {

@@ -138,9 +138,10 @@ func TestViolations(t *testing.T) {
 	}
 }
 
-// TestProcesses: fork, worker processes, exec and closefrom.
+// TestProcesses: fork, worker processes, exec and closefrom; and a packet with
+// words in it that are not the workload's.
 func TestProcesses(t *testing.T) {
-	for _, mode := range []string{"fork", "workers", "closefrom"} {
+	for _, mode := range []string{"fork", "workers", "closefrom", "stray"} {
 		t.Run(mode, func(t *testing.T) {
 			v := softgpu.Start(t, softgpu.Workload{Program: "probe", Args: []string{mode}})
 			counts := v.Wait()

@@ -1,0 +1,49 @@
+package harness
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/session"
+)
+
+// Reattach records a workload again and again, for windows of changing length,
+// and asks it every now and then whether it lives.
+func (p *Process) Reattach(t testing.TB, cycles int) []Run {
+	t.Helper()
+	var runs []Run
+	for i := range cycles {
+		d := time.Duration(60+i%7*20) * time.Millisecond
+		run := p.TryRecord(t, d, "--buffer-size", "4MiB")
+		if run.Code != session.NothingSeen { // so short a window may lie between two bursts
+			run.MustBe(t, session.OK)
+		}
+		if err := run.Decode(); err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, run)
+		if i%10 == 0 {
+			p.StillAlive(t)
+		}
+	}
+	if st := p.Status(t); st.State != "dormant" || int(st.Sessions) != cycles {
+		t.Errorf("state %s after %d sessions, expected dormant after %d", st.State, st.Sessions, cycles)
+	}
+	return runs
+}
+
+// Check ends a recorded workload and compares what it did with its traces.
+func Check(t testing.TB, p *Process, threads map[int64]bool, runs ...Run) *Comparison {
+	t.Helper()
+	counts := p.Quit(t)
+	log := p.Truth(t)
+	log.MustHoldOnce(t, counts)
+	c := Compare(t, log)
+	for _, run := range runs {
+		tr := ReadTrace(t, run.Trace)
+		c.Add(tr)
+		c.Summary(run, tr)
+	}
+	c.Finish(threads)
+	return c
+}

@@ -1,0 +1,75 @@
+package harness
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// A Runtime is a Debian release with the ROCm that it brings: a root file system
+// and the workloads that were built in it (make runtimes).
+type Runtime struct {
+	Suite string // "trixie"
+	root  string
+	build string
+}
+
+// FindRuntime skips the test for a release that is not there, with the reason.
+func FindRuntime(t testing.TB, suite string) Runtime {
+	t.Helper()
+	build := buildDir(t)
+	r := Runtime{Suite: suite, root: filepath.Join(build, "roots", suite), build: build}
+	if why, err := os.ReadFile(filepath.Join(build, "runtimes", suite, "missing")); err == nil {
+		Skip(t, "Debian "+suite+": "+strings.TrimSpace(string(why)))
+	}
+	if os.Geteuid() != 0 {
+		Skip(t, "Debian "+suite+": only root can enter its root file system")
+	}
+	if _, err := os.Stat(filepath.Join(r.root, "etc")); err != nil {
+		Skip(t, "Debian "+suite+": no root file system (run: make runtimes)")
+	}
+	return r
+}
+
+// given is the release that RTL_RUNTIME names for every workload of a run, or nil.
+func given(t testing.TB) *Runtime {
+	t.Helper()
+	suite := os.Getenv("RTL_RUNTIME")
+	if suite == "" {
+		return nil
+	}
+	r := FindRuntime(t, suite)
+	return &r
+}
+
+// Version is that of a package in the release, "" if it is not installed. The
+// name may be a pattern that fits one.
+func (r Runtime) Version(t testing.TB, pattern string) string {
+	t.Helper()
+	out, err := exec.Command("dpkg-query", "--admindir="+filepath.Join(r.root, "var/lib/dpkg"), "-W", "-f", "${Version}\n", pattern).Output()
+	if err != nil {
+		return ""
+	}
+	version, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return version
+}
+
+// Has reports whether a workload was built for the release.
+func (r Runtime) Has(program string) bool {
+	_, err := os.Stat(filepath.Join(r.build, "runtimes", r.Suite, "workloads", program))
+	return err == nil
+}
+
+// command starts a workload in the release, seen from here as from a container's
+// host: with other files under the same names. The truth is written into dir.
+func (r Runtime) command(dir string, w Workload) *exec.Cmd {
+	_, here, _, _ := runtime.Caller(0)
+	enter := filepath.Join(filepath.Dir(here), "..", "..", "scripts", "in-root")
+	args := []string{r.root, r.build + "=/srv", dir + "=/mnt", "--", "/usr/bin/env", "-i"}
+	args = append(args, environment("/usr/bin:/bin", "/srv/libsoftgpu.so", "/mnt", w)...)
+	args = append(args, filepath.Join("/srv/runtimes", r.Suite, "workloads", w.Program))
+	return exec.Command(enter, append(args, w.Args...)...)
+}
