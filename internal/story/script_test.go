@@ -38,8 +38,13 @@ import (
 //	explained CODE args…      as tool; it must say error, cause, fix and target
 func TestScripts(t *testing.T) {
 	artefact(t, "rtl-attach")
-	testscript.RunT(serial{t}, testscript.Params{
-		Dir:   filepath.Join("..", "..", "testdata", "script"),
+	testscript.RunT(serial{t}, scriptParams(filepath.Join("..", "..", "testdata", "script")))
+}
+
+// scriptParams is how the scripts of a folder are run.
+func scriptParams(dir string) testscript.Params {
+	return testscript.Params{
+		Dir:   dir,
 		Setup: setup,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"target": startTarget, "tool": runTool, "explained": runExplained, "begin": begin, "said": said,
@@ -53,7 +58,7 @@ func TestScripts(t *testing.T) {
 			}
 			return false, fmt.Errorf("unknown condition %q", name)
 		},
-	})
+	}
 }
 
 // serial runs the scripts one by one: two cores are few.
