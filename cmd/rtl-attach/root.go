@@ -35,8 +35,8 @@ func run(args []string) session.ExitCode {
 func newRoot(code *session.ExitCode) *cobra.Command {
 	record := newRecord(code)
 	root := &cobra.Command{
-		Use:   "rtl-attach --pid N [--duration 5s]",
-		Short: "GPU timeline of a running ROCm process",
+		Use:           "rtl-attach --pid N [--duration 5s]",
+		Short:         "GPU timeline of a running ROCm process",
 		Long:          longHelp,
 		Example:       examples,
 		Version:       version,
