@@ -207,6 +207,9 @@ func name(e ast.Expr) string {
 	return ""
 }
 
+// errnoBehind: the tool puts the number's meaning behind the payload's words.
+const errnoBehind = `( \(.*\))?$`
+
 var refusal = regexp.MustCompile(`(?:control_fail\(|snprintf\(err, errlen)[^;"]*("[^;]*?")[,)]`)
 
 // takePayload finds what the payload answers when it refuses a command.
@@ -225,7 +228,7 @@ func (s *source) takePayload(dir string) error {
 				continue // of the tests' build
 			}
 			line := 1 + strings.Count(string(code[:at[0]]), "\n")
-			s.addText(verbs(text), token.Position{Filename: path, Line: line}, "^", "$")
+			s.addText(verbs(text), token.Position{Filename: path, Line: line}, "^", errnoBehind)
 		}
 		return nil
 	})

@@ -62,7 +62,7 @@ func TestMessages(t *testing.T) {
 	}
 	fixed := map[string]bool{}
 	for _, e := range all {
-		fixed[e.heading] = strings.Contains(page.Prose[e.heading], "**Fix** ")
+		fixed[e.heading] = strings.Contains(page.Prose[e.heading], "**Fix**")
 	}
 	for heading, ok := range fixed {
 		if !ok {

@@ -10,10 +10,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/guide"
 )
 
 // TestScripts runs the stories of testdata/script at the repository's root, one
@@ -178,6 +181,21 @@ func runExplained(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if len(lines) != len(form) {
 		ts.Fatalf("an error has %d lines, this one %d", len(form), len(lines))
+	}
+	if args[0] != "2" {
+		isKnown(ts, strings.TrimPrefix(lines[1], form[1]))
+	}
+}
+
+var knownMessages = sync.OnceValues(func() ([]guide.Message, error) { return guide.Messages(filepath.Join("..", "..")) })
+
+// isKnown: a cause that is printed is one that is found in the code, so that the
+// guide has it (internal/guide).
+func isKnown(ts *testscript.TestScript, cause string) {
+	messages, err := knownMessages()
+	ts.Check(err)
+	if !slices.ContainsFunc(messages, func(m guide.Message) bool { return m.IsIn(cause) }) {
+		ts.Fatalf("internal/guide does not find this cause in the code: %s", cause)
 	}
 }
 
