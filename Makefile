@@ -9,7 +9,7 @@ export RTL_BUILD := $(BUILD)
 export CGO_ENABLED := 1
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 PACKAGES := gcc g++ libc6-dev libhsa-runtime-dev libamdhip64-dev libdrm-dev hipcc clang-15 lld-15 sqlite3 gdb \
-	strace musl-tools debootstrap libjemalloc2 libtcmalloc-minimal4 protobuf-compiler
+	strace musl-tools debootstrap libjemalloc2 libtcmalloc-minimal4 protobuf-compiler groff-base
 GO_PACKAGES := ./cmd/... ./internal/... ./payload/... ./scripts/... ./tracedb/... ./test/...
 GO_LINTED := $(GO_PACKAGES) ./matrix/... ./runtimes/...
 
@@ -42,6 +42,16 @@ tool: payload bootstrap
 fault-tool: payload bootstrap
 	@go build -tags rtlfault -o $(BUILD)/rtl-attach-fault ./cmd/rtl-attach
 
+# The manual's pages, from the commands' own help.
+.PHONY: man install
+man: payload bootstrap
+	@rm -rf $(BUILD)/man && mkdir -p $(BUILD)/man
+	@RTL_MAN=$(BUILD)/man SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) go run -tags rtlman ./cmd/rtl-attach
+# make install PREFIX=/usr DESTDIR=/of/a/package: the tool, its manual, completion.
+PREFIX ?= /usr/local
+install: tool man
+	@scripts/install "$(DESTDIR)$(PREFIX)"
+
 # --- the main job ---------------------------------------------------------
 
 .PHONY: demo
@@ -55,7 +65,7 @@ test: generated lint exports test-payload test-go test-matrix
 
 .PHONY: test-go
 # One package at a time: two cores are few for targets, simulators and tools.
-test-go: tool simulator workloads victims
+test-go: tool man simulator workloads victims
 	go test -race -count=1 -p 1 -timeout 20m $(GO_PACKAGES)
 
 # Root file systems of other Debian releases. A release that the mirror does not
@@ -102,7 +112,7 @@ lint: payload bootstrap
 	@scripts/check-format
 	go vet $(GO_LINTED)
 	go tool staticcheck $(GO_LINTED)
-	go vet -tags rtlfault ./cmd/...
+	go vet -tags rtlfault,rtlman ./cmd/...
 
 # The payload's exports, its needs and its size.
 .PHONY: exports

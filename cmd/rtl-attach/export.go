@@ -63,7 +63,7 @@ func formatNames() string {
 func formatTable() string {
 	var b strings.Builder
 	for _, f := range export.Formats {
-		fmt.Fprintf(&b, "  %-10s FILE%-20s %s\n", f.Name, f.Suffix, f.For)
+		fmt.Fprintf(&b, "    %-10s FILE%-20s %s\n", f.Name, f.Suffix, f.For)
 	}
 	return b.String()
 }

@@ -35,10 +35,10 @@ func run(args []string) session.ExitCode {
 func newRoot(code *session.ExitCode) *cobra.Command {
 	record := newRecord(code)
 	root := &cobra.Command{
-		Use:   "rtl-attach --pid N [--duration 5s]",
-		Short: "GPU timeline of a running ROCm process",
-		Long: `rtl-attach records the GPU timeline of a ROCm process that is already running
-and was started without any preparation, and leaves the process as it was.`,
+		Use:           "rtl-attach --pid N [--duration 5s]",
+		Short:         "GPU timeline of a running ROCm process",
+		Long:          longHelp,
+		Example:       examples,
 		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -49,6 +49,7 @@ and was started without any preparation, and leaves the process as it was.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return defaultsFromEnvironment(c) }
 	root.AddCommand(record, newDetach(), newStatus(), newPS(), newDoctor(code), newReport(), newExport(code))
+	complete(root)
 	return root
 }
 

@@ -10,10 +10,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/guide"
 )
 
 // TestScripts runs the stories of testdata/script at the repository's root, one
@@ -38,8 +41,13 @@ import (
 //	explained CODE args…      as tool; it must say error, cause, fix and target
 func TestScripts(t *testing.T) {
 	artefact(t, "rtl-attach")
-	testscript.RunT(serial{t}, testscript.Params{
-		Dir:   filepath.Join("..", "..", "testdata", "script"),
+	testscript.RunT(serial{t}, scriptParams(filepath.Join("..", "..", "testdata", "script")))
+}
+
+// scriptParams is how the scripts of a folder are run.
+func scriptParams(dir string) testscript.Params {
+	return testscript.Params{
+		Dir:   dir,
 		Setup: setup,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"target": startTarget, "tool": runTool, "explained": runExplained, "begin": begin, "said": said,
@@ -53,7 +61,7 @@ func TestScripts(t *testing.T) {
 			}
 			return false, fmt.Errorf("unknown condition %q", name)
 		},
-	})
+	}
 }
 
 // serial runs the scripts one by one: two cores are few.
@@ -173,6 +181,22 @@ func runExplained(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if len(lines) != len(form) {
 		ts.Fatalf("an error has %d lines, this one %d", len(form), len(lines))
+	}
+	cause := strings.TrimPrefix(lines[1], form[1])
+	if args[0] != "2" && !strings.HasSuffix(lines[0], ": "+cause) { // else the error's own text is all that is known
+		isKnown(ts, cause)
+	}
+}
+
+var knownMessages = sync.OnceValues(func() ([]guide.Message, error) { return guide.Messages(filepath.Join("..", "..")) })
+
+// isKnown: a cause that is printed is one that is found in the code, so that the
+// guide has it (internal/guide).
+func isKnown(ts *testscript.TestScript, cause string) {
+	messages, err := knownMessages()
+	ts.Check(err)
+	if !slices.ContainsFunc(messages, func(m guide.Message) bool { return m.IsIn(cause) }) {
+		ts.Fatalf("internal/guide does not find this cause in the code: %s", cause)
 	}
 }
 

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rtl-attach/rtl-attach/internal/export"
+	"github.com/rtl-attach/rtl-attach/internal/plain"
+	"github.com/rtl-attach/rtl-attach/internal/session"
+)
+
+// complete tells shells what commands and flags take.
+func complete(root *cobra.Command) {
+	for _, c := range append(root.Commands(), root) {
+		switch c.Name() {
+		case "detach", "status", "doctor":
+			c.ValidArgsFunction = completeOnePID
+		case "report", "export":
+			c.ValidArgsFunction = completeTraces
+		default:
+			c.ValidArgsFunction = cobra.NoFileCompletions
+		}
+		for flag, values := range map[string]cobra.CompletionFunc{
+			"pid":           completePIDs,
+			"format":        completeFormats,
+			"buffer-policy": cobra.FixedCompletions([]string{"discard", "lossless"}, cobra.ShellCompDirectiveNoFileComp),
+		} {
+			if c.Flags().Lookup(flag) != nil {
+				_ = c.RegisterFlagCompletionFunc(flag, values) // the root's flags are record's: known already
+			}
+		}
+	}
+}
+
+// completePIDs offers the ROCm processes here, as far as this user may look.
+func completePIDs(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	l, err := session.List()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var pids []cobra.Completion
+	for _, p := range l.Processes {
+		pids = append(pids, cobra.CompletionWithDesc(strconv.Itoa(p.PID), plain.Text(command(p))+", "+p.State))
+	}
+	return pids, cobra.ShellCompDirectiveNoFileComp
+}
+
+func completeOnePID(c *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return completePIDs(c, args, begun)
+}
+
+func completeFormats(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var formats []cobra.Completion
+	for _, f := range export.Formats {
+		formats = append(formats, cobra.CompletionWithDesc(f.Name, f.For))
+	}
+	return formats, cobra.ShellCompDirectiveNoFileComp
+}
+
+func completeTraces(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return []cobra.Completion{"db"}, cobra.ShellCompDirectiveFilterFileExt
+}

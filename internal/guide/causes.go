@@ -1,0 +1,196 @@
+package guide
+
+import (
+	"go/ast"
+	"go/token"
+	"slices"
+	"strings"
+)
+
+// Functions of internal/session whose second argument is a cause.
+var tellCauses = []string{"set", "fails", "less", "off", "unclear"}
+
+// takeCauses finds the causes that internal/session tells, and its warnings.
+func (s *source) takeCauses(f *ast.File) {
+	for _, d := range f.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok {
+			ast.Inspect(d, func(n ast.Node) bool { s.takeCause(n); return true })
+			continue
+		}
+		if fn.Body == nil {
+			continue
+		}
+		ast.Inspect(fn.Body, func(n ast.Node) bool { s.takeCause(n); return true })
+		if isCause(fn) {
+			s.takeReturns(fn)
+		}
+		if strings.HasPrefix(fn.Name.Name, "explain") || isCause(fn) {
+			s.takeCases(fn)
+		}
+	}
+}
+
+// takeCause looks at one node, and tells whether it makes a cause.
+func (s *source) takeCause(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.CallExpr:
+		called := called(n)
+		short := called[strings.LastIndex(called, ".")+1:]
+		switch {
+		case short == "Warn" && len(n.Args) == 1:
+			return s.add(n.Args[0])
+		case slices.Contains(tellCauses, short) && len(n.Args) == 3:
+			return s.add(n.Args[1])
+		}
+	case *ast.CompositeLit:
+		return s.takeLiteral(n)
+	case *ast.AssignStmt:
+		return s.takeAssignment(n)
+	}
+	return false
+}
+
+// takeLiteral takes the cause of a Failure or a Check, or of an entry of a table
+// of known errors: error, cause, fix.
+func (s *source) takeLiteral(lit *ast.CompositeLit) bool {
+	for _, e := range lit.Elts {
+		if kv, ok := e.(*ast.KeyValueExpr); ok && name(kv.Key) == "Cause" {
+			return s.add(kv.Value)
+		}
+	}
+	const columns = 3
+	if len(lit.Elts) != columns {
+		return false
+	}
+	if _, ok := lit.Elts[0].(*ast.SelectorExpr); !ok {
+		return false
+	}
+	return s.add(lit.Elts[1])
+}
+
+func (s *source) takeAssignment(a *ast.AssignStmt) bool {
+	found := false
+	for i, to := range a.Lhs {
+		if n := name(to); (n == "cause" || strings.HasSuffix(n, ".Cause")) && i < len(a.Rhs) {
+			text := s.text(a.Rhs[i])
+			if a.Tok == token.ADD_ASSIGN {
+				text = gap + text
+			}
+			found = s.addText(text, s.files.Position(a.Pos()), "^", "$") || found
+		}
+	}
+	return found
+}
+
+// isCause: a function that returns a cause, first of all.
+func isCause(fn *ast.FuncDecl) bool {
+	if strings.HasSuffix(fn.Name.Name, "Cause") {
+		return true
+	}
+	results := fn.Type.Results
+	return results != nil && len(results.List) > 0 && len(results.List[0].Names) > 0 && results.List[0].Names[0].Name == "cause"
+}
+
+func (s *source) takeReturns(fn *ast.FuncDecl) {
+	ast.Inspect(fn.Body, func(n ast.Node) bool {
+		if r, ok := n.(*ast.ReturnStmt); ok && len(r.Results) > 0 {
+			s.add(r.Results[0])
+		}
+		return true
+	})
+}
+
+// takeCases: where a case tells no cause of its own, that is the error's text.
+func (s *source) takeCases(fn *ast.FuncDecl) {
+	ast.Inspect(fn.Body, func(n ast.Node) bool {
+		clause, ok := n.(*ast.CaseClause)
+		if !ok || s.hasCause(clause) {
+			return true
+		}
+		for _, cond := range clause.List {
+			ast.Inspect(cond, func(n ast.Node) bool {
+				if call, ok := n.(*ast.CallExpr); ok && called(call) == "errors.Is" {
+					if text := s.sentinels[name(call.Args[1])]; text != "" {
+						s.addText(text, s.files.Position(call.Pos()), "", "")
+					}
+				}
+				return true
+			})
+		}
+		return true
+	})
+}
+
+// hasCause looks for one without keeping it.
+func (s *source) hasCause(clause *ast.CaseClause) bool {
+	kept := len(s.found)
+	defer func() { s.found = s.found[:kept] }()
+	found := false
+	for _, stmt := range clause.Body {
+		ast.Inspect(stmt, func(n ast.Node) bool {
+			found = s.takeCause(n) || found
+			if r, ok := n.(*ast.ReturnStmt); ok && len(r.Results) == 2 {
+				found = s.add(r.Results[0]) || found
+			}
+			return true
+		})
+	}
+	return found
+}
+
+// Errors of internal/inject whose own text is a cause, or what is said of the target.
+var errorTypes = []string{"BootError", "RemainsError"}
+
+func (s *source) takeErrorTypes(f *ast.File) {
+	for _, d := range f.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok || fn.Name.Name != "Error" || fn.Recv == nil {
+			continue
+		}
+		if of, ok := fn.Recv.List[0].Type.(*ast.StarExpr); ok && slices.Contains(errorTypes, name(of.X)) {
+			s.takeReturns(fn)
+		}
+	}
+}
+
+// takeWarnings finds what an export warns of.
+func (s *source) takeWarnings(f *ast.File) {
+	for _, d := range f.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok || fn.Name.Name != "Warnings" {
+			continue
+		}
+		ast.Inspect(fn.Body, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok && called(call) == "append" {
+				for _, e := range call.Args[1:] {
+					s.add(e)
+				}
+			}
+			return true
+		})
+	}
+}
+
+// takeUsage finds what can be wrong with a command line, and what the tool says
+// of itself at the end.
+func (s *source) takeUsage(f *ast.File) {
+	ast.Inspect(f, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		switch called := called(call); {
+		case called == "errors.New", called == "fmt.Errorf":
+			s.add(call)
+		case strings.HasSuffix(called, ".Warn"):
+			s.add(call.Args[0])
+		case strings.HasSuffix(called, ".say"):
+			text, ours := strings.CutPrefix(s.text(call), "rtl-attach: ")
+			if ours && !strings.HasPrefix(text, "warning: ") { // of Warn's
+				s.addText(text, s.files.Position(call.Pos()), "^", "$")
+			}
+		}
+		return true
+	})
+}
