@@ -42,7 +42,7 @@ func sameCalls(t *testing.T, calls []harness.CopyCall, rows []harness.Copy, arme
 func TestCopies(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "calls")
 	p := harness.Start(t, copier(log))
-	run := p.RecordLast(t, 600*time.Millisecond, "--memory-copy-trace")
+	run := p.RecordLast(t, 600*time.Millisecond, 0, "--memory-copy-trace")
 	counts := p.Quit(t)
 	p.Truth(t).MustHoldOnce(t, counts)
 	made := p.CopyTruth(t)
@@ -116,7 +116,7 @@ func compareCopy(t *testing.T, made harness.CopyLog, asked harness.CopyCall, r h
 func TestServerCopies(t *testing.T) {
 	const threads = 4
 	p := harness.Start(t, harness.Workload{Program: "serve", Args: []string{"--threads", "4", "--streams", "4"}, Sim: []string{"SOFTGPU_GPUS=2"}})
-	run := p.RecordLast(t, 600*time.Millisecond, "--memory-copy-trace")
+	run := p.RecordLast(t, 600*time.Millisecond, 0, "--memory-copy-trace")
 	check(t, p, p.TIDs(), run)
 	made := p.CopyTruth(t)
 	copies, account := harness.ReadCopies(t, run.Trace)

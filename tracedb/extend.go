@@ -219,7 +219,7 @@ var ownLayout = sync.OnceValues(func() ([]string, error) {
 		return nil, err
 	}
 	defer conn.Close()
-	if _, err := conn.ExecContext(background, schema); err != nil {
+	if _, err := conn.ExecContext(background, schema+copySchema); err != nil {
 		return nil, err
 	}
 	return layoutOf(conn)
