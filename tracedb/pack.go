@@ -61,11 +61,17 @@ const blockRows = 4096 // as many as fit into a processor's cache
 // leastRowBytes is what a row takes: its place in the page's list, and its header.
 const leastRowBytes = 5
 
+// MostRows is how many rows of one table fit into a file.
+func MostRows(db *sql.DB) (n int64, err error) {
+	err = db.QueryRow("SELECT page_count * page_size / ? FROM pragma_page_count, pragma_page_size", leastRowBytes).Scan(&n)
+	return n, err
+}
+
 // ReadBlocks begins to read a table; columns are of our own choice.
 func ReadBlocks(db *sql.DB, table string, columns ...string) (*Blocks, error) {
 	b := &Blocks{width: len(columns) + 1, after: null}
-	err := db.QueryRow("SELECT page_count * page_size / ? FROM pragma_page_count, pragma_page_size", leastRowBytes).Scan(&b.left)
-	if err != nil {
+	var err error
+	if b.left, err = MostRows(db); err != nil {
 		return nil, err
 	}
 	list := strings.Join(columns, ", ")
