@@ -156,6 +156,10 @@ func inventQueue(t *testing.T, random *rand.Rand, s *tracedb.Session, id uint32,
 		}
 		batch = append(batch, d)
 	}
+	for range n / 10 { // some start before those in front of them
+		i := random.IntN(n - 1)
+		batch[i].Index, batch[i+1].Index = batch[i+1].Index, batch[i].Index
+	}
 	for range n / 10 { // some come late
 		i := random.IntN(n)
 		j := max(0, i-random.IntN(20))

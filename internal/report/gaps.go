@@ -119,11 +119,8 @@ func (q *queue) inFront(packet int64, coarse bool) cause {
 	if q.account.lost || !q.account.settled || coarse {
 		return causeUnknown
 	}
-	next := sort.Search(len(q.unseen), func(i int) bool { return q.unseen[i].from > q.packet })
-	if next < len(q.unseen) && q.unseen[next].from < packet {
-		return causeUnknown
-	}
-	if next > 0 && q.unseen[next-1].until > q.packet+1 {
+	next := sort.Search(len(q.unseen), func(i int) bool { return q.unseen[i] > q.packet })
+	if next < len(q.unseen) && q.unseen[next] < packet {
 		return causeUnknown
 	}
 	return causeDependency

@@ -15,7 +15,7 @@ import (
 const (
 	longestName   = 32 << 10
 	longestWord   = 256
-	mostNameBytes = 64 << 20
+	mostNameBytes = 16 << 20
 )
 
 // A kernel is all dispatches of one name.

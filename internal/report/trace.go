@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -90,8 +89,8 @@ type queue struct {
 	firstNS   int64
 	lastNS    int64
 
-	packet int64 // of the last kernel, or before the first; -1: not known
-	unseen []packets
+	packet int64   // of the last kernel, or before the first; -1: not known
+	unseen []int64 // where runs of packets without times begin
 
 	waiting stream
 	place   int // in the heap of its GPU's order
@@ -103,9 +102,6 @@ type account struct {
 	windows, dispatches, timed, rawBefore int64
 	open, lost                            bool // its end was not seen; records are missing
 }
-
-// packets are some without times, from one to another.
-type packets struct{ from, until int64 }
 
 // A trace is what dispatches refer to.
 type trace struct {
@@ -253,7 +249,7 @@ func (tr *trace) readAccounts() error {
 
 // readUnseen keeps which packets have no times, as far as there is room.
 func (tr *trace) readUnseen() error {
-	blocks, err := tracedb.ReadBlocks(tr.db, "rtl_untimed", "queue_id", "packet_index", "packets")
+	blocks, err := tracedb.ReadBlocks(tr.db, "rtl_untimed", "queue_id", "packet_index")
 	if err != nil {
 		return err
 	}
@@ -268,14 +264,13 @@ func (tr *trace) readUnseen() error {
 			break
 		}
 		for at := 0; at < len(values); at += blocks.Width() {
-			from, count := values[at+2], values[at+3]
-			if q := tr.queues[values[at+1]]; q != nil && from >= 0 && count > 0 && count <= latest && from <= latest {
-				q.unseen = append(q.unseen, packets{from, from + count})
+			if q := tr.queues[values[at+1]]; q != nil {
+				q.unseen = append(q.unseen, values[at+2])
 			}
 		}
 	}
 	for _, q := range tr.queues {
-		slices.SortFunc(q.unseen, func(a, b packets) int { return cmp.Compare(a.from, b.from) })
+		slices.Sort(q.unseen)
 	}
 	return err
 }
