@@ -209,8 +209,8 @@ func (r *Report) writeLongest(b *bytes.Buffer, fullNames bool) {
 	if len(r.LongestGaps) == 0 {
 		return
 	}
-	g := grid{align: "rrlrl"}
-	g.add("Longest gaps", "at", "GPU", "host", "before")
+	g := grid{align: "rrllrl"}
+	g.add("Longest gaps", "at", "GPU", "cause", "host", "before")
 	for _, one := range r.LongestGaps {
 		name := plain.Text(one.Next)
 		if !fullNames {
@@ -220,7 +220,7 @@ func (r *Report) writeLongest(b *bytes.Buffer, fullNames bool) {
 		if one.TID != 0 {
 			by = fmt.Sprintf(", thread %d", one.TID)
 		}
-		g.add(duration(one.LengthNS), duration(one.BeginNS-r.ZeroNS), strconv.FormatInt(one.GPU, 10), shareText(percent(one.HostNS, one.LengthNS)),
+		g.add(duration(one.LengthNS), duration(one.BeginNS-r.ZeroNS), strconv.FormatInt(one.GPU, 10), one.Cause, shareText(percent(one.HostNS, one.LengthNS)),
 			fmt.Sprintf("%s  (queue %d%s)", name, one.Queue, by))
 	}
 	g.write(b)
