@@ -9,6 +9,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"unsafe"
 )
@@ -50,9 +51,10 @@ func Integers(query *sql.Stmt, into []int64, args ...any) ([]int64, error) {
 // Blocks reads columns of integers in the order of the rows' ids. A row that
 // comes through the driver costs a microsecond, one in a block a tenth of it.
 type Blocks struct {
-	query *sql.Stmt
+	query *sql.Stmt // the rows of some ids that follow each other
+	next  *sql.Stmt // the first id beyond one; NULL: there is none
 	width int
-	after int64 // the last id
+	after int64 // the last id that was looked for
 	left  int64 // rows that fit into the file beside those that came
 }
 
@@ -74,10 +76,14 @@ func ReadBlocks(db *sql.DB, table string, columns ...string) (*Blocks, error) {
 	if b.left, err = MostRows(db); err != nil {
 		return nil, err
 	}
-	list := strings.Join(columns, ", ")
-	b.query, err = db.Prepare(fmt.Sprintf("SELECT rtl_pack(id, %s) FROM (SELECT id, %s FROM %s WHERE id > ? ORDER BY id LIMIT %d)",
-		list, list, table, blockRows))
-	return b, err
+	b.query, err = db.Prepare(fmt.Sprintf("SELECT rtl_pack(id, %s) FROM %s WHERE id > ? AND id <= ?", strings.Join(columns, ", "), table))
+	if err != nil {
+		return nil, err
+	}
+	if b.next, err = db.Prepare("SELECT min(id) FROM " + table + " WHERE id > ?"); err != nil {
+		return nil, errors.Join(err, b.query.Close())
+	}
+	return b, nil
 }
 
 // Width is the number of values of a row: the id and the columns.
@@ -86,13 +92,33 @@ func (b *Blocks) Width() int { return b.width }
 // Next returns the next rows, one after another; none at the end. Pages that
 // refer to each other in a ring give rows without an end: those are refused.
 func (b *Blocks) Next(into []int64) ([]int64, error) {
-	values, err := Integers(b.query, into, b.after)
+	values, err := b.read(into)
+	if err != nil || len(values) > 0 {
+		return values, err
+	}
+	var first sql.NullInt64
+	if err := b.next.QueryRow(b.after).Scan(&first); err != nil || !first.Valid {
+		return nil, err
+	}
+	if first.Int64 <= b.after {
+		return nil, errOrder
+	}
+	b.after = first.Int64 - 1
+	return b.read(values)
+}
+
+var errOrder = fmt.Errorf("ids out of their order: %w", ErrRows)
+
+// read takes the rows of the next ids, if there are any.
+func (b *Blocks) read(into []int64) ([]int64, error) {
+	until := b.after + min(blockRows, math.MaxInt64-max(b.after, 0))
+	values, err := Integers(b.query, into, b.after, until)
 	if err != nil {
 		return nil, err
 	}
 	for at := 0; at < len(values); at += b.width {
-		if values[at] <= b.after {
-			return nil, fmt.Errorf("ids out of their order: %w", ErrRows)
+		if values[at] <= b.after || values[at] > until {
+			return nil, errOrder
 		}
 		b.after = values[at]
 	}
@@ -103,4 +129,4 @@ func (b *Blocks) Next(into []int64) ([]int64, error) {
 }
 
 // Close ends the reading.
-func (b *Blocks) Close() error { return b.query.Close() }
+func (b *Blocks) Close() error { return errors.Join(b.query.Close(), b.next.Close()) }

@@ -2,6 +2,7 @@ package tracedb
 
 import (
 	"errors"
+	"slices"
 	"testing"
 )
 
@@ -76,5 +77,36 @@ func TestBlocksOfMoreThanFits(t *testing.T) {
 	blocks.left = 2
 	if _, err := blocks.Next(nil); !errors.Is(err, ErrRows) {
 		t.Errorf("3 rows where 2 fit: %v", err)
+	}
+}
+
+// Ids may be anywhere; each row comes once.
+func TestBlocksOfFarIDs(t *testing.T) {
+	db := create(t)
+	must(t, begin(t, db, 42).End(End{}))
+	for _, id := range []int64{-1 << 63, -5, 0, 1, blockRows, blockRows + 1, 1 << 40, 1<<63 - 2, 1<<63 - 1} {
+		must(t, db.exec("INSERT INTO rtl_execution VALUES(?, 1, 2, 3, 4, 5)", id))
+	}
+	must(t, db.Close())
+	read, err := Open(db.place.Path)
+	must(t, err)
+	defer read.Close()
+	blocks, err := ReadBlocks(read, "rtl_execution", "start_ns")
+	must(t, err)
+	defer blocks.Close()
+	var ids []int64
+	for {
+		values, err := blocks.Next(nil)
+		must(t, err)
+		if len(values) == 0 {
+			break
+		}
+		for at := 0; at < len(values); at += 2 {
+			ids = append(ids, values[at])
+		}
+	}
+	// The least one stands for NULL: no recorder writes it.
+	if want := []int64{-5, 0, 1, blockRows, blockRows + 1, 1 << 40, 1<<63 - 2, 1<<63 - 1}; !slices.Equal(ids, want) {
+		t.Errorf("%v", ids)
 	}
 }
