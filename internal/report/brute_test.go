@@ -225,7 +225,6 @@ func (sc scene) causes(all []fact, stays []span, window span) map[string]int64 {
 			continue
 		}
 		submit := max(reached, min(f.submit, f.start))
-		add("host", reached, submit)
 		behind := "launch"
 		if f.packet > packet+1 {
 			behind = "dependency"
@@ -235,6 +234,10 @@ func (sc scene) causes(all []fact, stays []span, window span) map[string]int64 {
 				}
 			}
 		}
+		if behind == "unknown" {
+			submit = reached
+		}
+		add("host", reached, submit)
 		add(behind, submit, f.start)
 	}
 	return causes

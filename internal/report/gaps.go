@@ -20,7 +20,7 @@ const (
 	causeLaunch                  // it was, and nothing that is known was in front of it
 	causeDependency              // it was, behind packets that are no kernels: barriers
 	causeCopy                    // a copy ran on that GPU meanwhile
-	causeUnknown                 // its submit is not known, or packets without times were in front of it
+	causeUnknown                 // its submit is not known, or packets without times were in front of it: they may have run
 	causeEdge                    // before the first kernel of the recording, or after the last
 	causes
 )
@@ -33,7 +33,7 @@ var causeTexts = [causes]string{
 	"launch latency: submitted, with nothing known in front of it",
 	"dependency: submitted behind a barrier packet",
 	"copy: a copy ran meanwhile",
-	"not known: no submit time, or packets without times in front",
+	"not known: no submit time, or something without times was there",
 	"before the first kernel recorded, or after the last",
 }
 
@@ -89,12 +89,13 @@ func (g *gpu) ended(q *queue, k *held, window span, coarse bool) (one gap, ok bo
 	if one.length = m.length(one.span.beginNS, one.span.endNS); one.length == 0 {
 		return gap{}, false
 	}
-	submitNS := max(one.span.beginNS, min(k.submitNS, one.span.endNS))
-	if k.submitNS == tracedb.Null {
+	behind := q.inFront(k.packet, coarse)
+	if k.submitNS == tracedb.Null || behind == causeUnknown || g.lost.within(measure{window: always}, one.span.beginNS, one.span.endNS) > 0 {
 		one.put(m, causeUnknown, one.span.beginNS, one.span.endNS)
 	} else {
+		submitNS := max(one.span.beginNS, min(k.submitNS, one.span.endNS))
 		one.put(m, causeHost, one.span.beginNS, submitNS)
-		one.put(m, q.inFront(k.packet, coarse), submitNS, one.span.endNS)
+		one.put(m, behind, submitNS, one.span.endNS)
 	}
 	g.gaps.count++
 	g.gaps.longestNS = max(g.gaps.longestNS, one.length)
@@ -106,7 +107,7 @@ func (g *gpu) ended(q *queue, k *held, window span, coarse bool) (one gap, ok bo
 
 // put finds a cause for a part of the gap; where a copy ran it is the copy.
 func (g *gap) put(m measure, c cause, beginNS, endNS int64) {
-	copied := g.gpu.copied(m, beginNS, endNS)
+	copied := g.gpu.copies.within(m, beginNS, endNS)
 	g.parts[causeCopy] += copied
 	g.parts[c] += m.length(beginNS, endNS) - copied
 }

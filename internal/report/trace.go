@@ -72,7 +72,8 @@ type gpu struct {
 	busy   union
 	last   *stay // of the kernel that ended last
 	order  order
-	copies []span // times in which a copy ran, those that are still of interest
+	copies stretches // in which a copy ran
+	lost   stretches // in which records were lost
 	gaps   idleness
 }
 
@@ -126,6 +127,7 @@ func readTrace(db *sql.DB) (*trace, error) {
 		{"packets without times", tr.readUnseen},
 		{"counters", tr.readCounters},
 		{"copies", tr.readCopies},
+		{"losses", tr.readLosses},
 	} {
 		if err := step.read(); err != nil {
 			return nil, fmt.Errorf("%s: %w", step.what, err)
