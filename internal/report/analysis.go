@@ -82,7 +82,7 @@ func (a *analysis) visit(rows []row) error {
 func (a *analysis) dispatch(c *dispatchContext, r *row) error {
 	k := held{
 		startNS: r.startNS, endNS: r.startNS + r.durationNS, submitNS: tracedb.Null,
-		packet: r.packet, thread: c.thread, kernel: c.kernel,
+		packet: r.packet, thread: c.thread, kernel: c.kernel.number,
 	}
 	if r.queuedNS != tracedb.Null && r.queuedNS <= r.startNS && r.queuedNS >= r.startNS-latest {
 		k.submitNS = r.startNS - r.queuedNS

@@ -141,7 +141,7 @@ func (r *Report) fillLongest(db *sql.DB, a *analysis) error {
 	r.LongestGaps = []Gap{}
 	for i := range a.longest {
 		one := &a.longest[i]
-		name, err := a.kernels.name(one.kernel)
+		name, err := a.kernels.name(a.kernels.list[one.kernel])
 		if err != nil {
 			return err
 		}

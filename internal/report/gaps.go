@@ -61,7 +61,7 @@ type gap struct {
 	parts  [causes]int64 // ns of each cause
 	length int64         // ns that were recorded and lie in the window
 	queue  *queue        // of the kernel that ended it
-	kernel *kernel
+	kernel int32
 	thread int64
 }
 

@@ -20,6 +20,7 @@ const (
 
 // A kernel is all dispatches of one name.
 type kernel struct {
+	number       int32 // in the list
 	nameID       int64 // in rocpd_string
 	calls        int64
 	totalNS      int64
@@ -47,6 +48,7 @@ func sum(a, b int64) int64 {
 type kernels struct {
 	db   *sql.DB
 	byID map[int64]*kernel
+	list []*kernel
 }
 
 func newKernels(db *sql.DB) *kernels { return &kernels{db: db, byID: map[int64]*kernel{}} }
@@ -58,14 +60,15 @@ func (ks *kernels) get(nameID int64) (*kernel, error) {
 	if len(ks.byID) == mostKernels {
 		return nil, fmt.Errorf("over %d kernels: %w", mostKernels, ErrImpossible)
 	}
-	k := &kernel{nameID: nameID}
+	k := &kernel{number: int32(len(ks.list)), nameID: nameID}
+	ks.list = append(ks.list, k)
 	ks.byID[nameID] = k
 	return k, nil
 }
 
 // called are those with calls, the longest in all first.
 func (ks *kernels) called() (all []*kernel, totalNS int64) {
-	for _, k := range ks.byID {
+	for _, k := range ks.list {
 		if k.calls > 0 {
 			all = append(all, k)
 			totalNS = sum(totalNS, k.totalNS)

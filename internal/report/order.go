@@ -15,7 +15,7 @@ type held struct {
 	startNS, endNS, submitNS int64 // submitNS: null if not known
 	packet                   int64
 	thread                   int64 // its row; null: not known
-	kernel                   *kernel
+	kernel                   int32 // its number: without pointers the collector need not look at all of them
 }
 
 // errDisorder: a kernel came too late, all of them have to be sorted.
