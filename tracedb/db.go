@@ -44,6 +44,7 @@ type DB struct {
 	readableBytes int
 	executions    *bulk
 	untimed       *bulk
+	copies        *bulk
 	devices       devices
 }
 
@@ -93,6 +94,7 @@ func (db *DB) layOut() error {
 	for _, sql := range []string{
 		"BEGIN",
 		schema,
+		copySchema,
 		fmt.Sprintf("PRAGMA application_id = %d", applicationID),
 		fmt.Sprintf("PRAGMA user_version = %d", formatVersion),
 	} {
@@ -142,6 +144,10 @@ func (db *DB) prepare() error {
 	}
 	db.untimed, err = newBulk(db.conn, "rtl_untimed", "queue_id", "launch_id", "thread_id",
 		"reason_id", "packet_index", "packets", "submit_ns")
+	if err != nil {
+		return err
+	}
+	db.copies, err = newCopyBulk(db.conn)
 	return err
 }
 
@@ -214,7 +220,7 @@ func (db *DB) Close() error {
 
 func (db *DB) closeFiles() error {
 	// SQLite keeps a connection, and its lock, for as long as it has statements.
-	errs := []error{db.executions.close(), db.untimed.close()}
+	errs := []error{db.executions.close(), db.untimed.close(), db.copies.close()}
 	if db.conn != nil {
 		errs = append(errs, db.conn.Close())
 	}

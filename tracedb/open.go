@@ -67,7 +67,7 @@ func distrust(c *sqlite3.SQLiteConn) error {
 // ownViews are this version's views, in front of the file's.
 var ownViews = sync.OnceValue(func() string {
 	var b strings.Builder
-	for _, statement := range strings.SplitAfter(schema, ";\n") {
+	for _, statement := range strings.SplitAfter(schema+copySchema, ";\n") {
 		if at := strings.Index(statement, "CREATE VIEW "); at >= 0 {
 			b.WriteString("CREATE TEMP VIEW " + statement[at+len("CREATE VIEW "):])
 		}

@@ -143,6 +143,7 @@ type End struct {
 	ArmedNS    uint64
 	DetachedNS uint64
 	Coverage   []Coverage
+	Copies     *CopyCoverage // nil: not recorded
 }
 
 // SessionInfo is what is known when a session begins.

@@ -142,6 +142,9 @@ func (s *Session) End(e End) error {
 				return err
 			}
 		}
+		if err := s.copyCoverage(e.Copies); err != nil {
+			return err
+		}
 		if err := s.offsetMetadata("end", offset); err != nil {
 			return err
 		}

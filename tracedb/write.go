@@ -44,7 +44,7 @@ func (db *DB) commit() error {
 }
 
 func (db *DB) flushBulks() error {
-	return errors.Join(db.executions.flush(), db.untimed.flush())
+	return errors.Join(db.executions.flush(), db.untimed.flush(), db.copies.flush())
 }
 
 // write runs one change inside the open transaction and commits when it is time.

@@ -96,11 +96,15 @@ func (f exportFlags) export(ctx context.Context, format export.Format, trace str
 	for _, text := range result.Warnings(format) {
 		ui.Warn(text)
 	}
-	if result.Dispatches == 0 {
+	if result.Dispatches == 0 && result.Copies == 0 {
 		*code = session.NothingSeen
 	}
 	if output != export.Stdout && !f.quiet {
-		_, err = fmt.Fprintf(os.Stdout, "%s  %d dispatches, %d bytes\n", line(output), result.Dispatches, result.Bytes)
+		copies := ""
+		if result.Copies > 0 {
+			copies = fmt.Sprintf("%d copies, ", result.Copies)
+		}
+		_, err = fmt.Fprintf(os.Stdout, "%s  %d dispatches, %s%d bytes\n", line(output), result.Dispatches, copies, result.Bytes)
 	}
 	return err
 }

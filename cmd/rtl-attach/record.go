@@ -28,6 +28,7 @@ type recordFlags struct {
 	watermark string
 	policy    string
 	maxSize   string
+	copies    bool
 	payload   string
 	settings  []string
 }
@@ -55,6 +56,7 @@ func newRecord(code *session.ExitCode) *cobra.Command {
 	flags.StringVar(&f.watermark, "buffer-watermark", "75%", "how full it gets before the recorder is woken")
 	flags.StringVar(&f.policy, "buffer-policy", "discard", "when it is full: discard (counted), or lossless (takes more memory)")
 	flags.StringVar(&f.maxSize, "max-size", "2GiB", "stop when the trace has this size; 0: no limit")
+	flags.BoolVar(&f.copies, "memory-copy-trace", false, "record memory copies, too")
 	flags.StringVar(&f.payload, "payload", "", "load this shared library instead of the built-in one")
 	flags.StringArrayVar(&f.settings, "set", nil, "pass NAME=VALUE to the payload")
 	for _, hidden := range []string{"payload", "set"} {
@@ -64,7 +66,7 @@ func newRecord(code *session.ExitCode) *cobra.Command {
 }
 
 func (f recordFlags) options() (session.Options, error) {
-	o := session.Options{PID: f.pid, Duration: f.duration, Output: f.output, BufferPolicy: f.policy, Version: version}
+	o := session.Options{PID: f.pid, Duration: f.duration, Output: f.output, BufferPolicy: f.policy, MemoryCopies: f.copies, Version: version}
 	if f.pid <= 0 {
 		return o, errors.New("--pid is needed")
 	}

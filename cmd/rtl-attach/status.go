@@ -50,8 +50,8 @@ func writeStatus(w io.Writer, st *session.Status) error {
 		{"build", st.BuildID},
 		{"in the target", fmt.Sprintf("%d hooks (%d more below another tool's), control thread %s, worker %s",
 			i.HooksPatched, i.HooksBuried, pidOrNone(i.ControlThread), pidOrNone(i.Worker))},
-		{"", fmt.Sprintf("%d B control block, %d B ring, %d queue states, %d signals, profiling left on for %d queues",
-			i.ControlBytes, i.RingBytes, i.QueueStates, i.Signals, i.QueuesProfiled)},
+		{"", fmt.Sprintf("%d B control block, %d B ring, %d queue states, %d signals, profiling left on for %d queues%s",
+			i.ControlBytes, i.RingBytes, i.QueueStates, i.Signals, i.QueuesProfiled, copies(i))},
 		{"dispatches", fmt.Sprintf("%d published, %d timed, %d records lost",
 			st.Counters["dispatches"], st.Counters["timed_pool"]+st.Counters["timed_app"], st.Counters["records_lost"])},
 		{"last error", plain.Text(st.Error)},
@@ -66,6 +66,13 @@ func writeStatus(w io.Writer, st *session.Status) error {
 		}
 	}
 	return nil
+}
+
+func copies(i *session.Inventory) string {
+	if !i.CopiesProfiled {
+		return ""
+	}
+	return " and for copies"
 }
 
 func pidOrNone(pid uint32) string {

@@ -24,6 +24,7 @@ type Sink interface {
 	Launch(tracedb.Launch) error
 	Dispatches([]tracedb.Dispatch) error
 	Untimed(tracedb.Untimed) error
+	Copies([]tracedb.Copy) error
 	Window(tracedb.Window) error
 	Lost(tracedb.Loss) error
 	Flush() error // called at least four times a second
@@ -32,6 +33,7 @@ type Sink interface {
 
 const (
 	batchDispatches = 4096
+	batchCopies     = 512
 	drainRecords    = 16384
 
 	// The ring is left alone below its watermark for at most longestPeriod, so
@@ -57,6 +59,7 @@ type Collector struct {
 	tables   tables
 	coverage coverage
 	batch    []tracedb.Dispatch
+	copies   []tracedb.Copy // a batch, too
 	end      *ring.EndRecord
 	tally    tally
 	stats    stats
@@ -70,6 +73,7 @@ func New(reader *ring.Reader, sink Sink) *Collector {
 		period:   periodFor(reader.SizeBytes()),
 		coverage: coverage{},
 		batch:    make([]tracedb.Dispatch, 0, batchDispatches),
+		copies:   make([]tracedb.Copy, 0, batchCopies),
 	}
 }
 
@@ -117,7 +121,7 @@ func closed(ch <-chan struct{}) bool {
 func (c *Collector) drain() error {
 	for limit := int(c.reader.SizeBytes() / ring.LineBytes); limit > 0 && c.end == nil; {
 		n, err := c.reader.Drain(min(limit, drainRecords), c.record)
-		if flushErr := c.flushBatch(); err == nil {
+		if flushErr := errors.Join(c.flushBatch(), c.flushCopies()); err == nil {
 			err = flushErr
 		}
 		c.publish()

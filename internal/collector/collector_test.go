@@ -20,6 +20,7 @@ type memory struct {
 	dispatches  []tracedb.Dispatch
 	untimed     []tracedb.Untimed
 	windows     []tracedb.Window
+	copies      []tracedb.Copy
 	losses      []tracedb.Loss
 	ends        []tracedb.End
 	full        error // what Dispatches answers
@@ -37,6 +38,11 @@ func (m *memory) Window(w tracedb.Window) error   { m.windows = append(m.windows
 func (m *memory) Lost(l tracedb.Loss) error       { m.losses = append(m.losses, l); return nil }
 func (m *memory) End(e tracedb.End) error         { m.ends = append(m.ends, e); return nil }
 func (m *memory) Flush() error                    { return nil }
+func (m *memory) Copies(batch []tracedb.Copy) error {
+	m.copies = append(m.copies, batch...)
+	return nil
+}
+
 func (m *memory) Dispatches(batch []tracedb.Dispatch) error {
 	m.dispatches = append(m.dispatches, batch...)
 	return m.full

@@ -33,9 +33,12 @@ func Counters(c ring.Counters) []tracedb.Counter {
 		{Name: "grace_waited", Value: c.GraceWaited},
 		{Name: "grace_asked", Value: c.GraceAsked},
 		{Name: "drain_ns", Value: c.DrainNS},
+		{Name: "copies", Value: c.Copies},
+		{Name: "copies_timed", Value: c.CopiesTimed},
 	}
 	for reason, r := range tracedb.Reasons {
-		out = append(out, tracedb.Counter{Name: "untimed_" + r.Name, Value: c.Untimed[reason]})
+		out = append(out, tracedb.Counter{Name: "untimed_" + r.Name, Value: c.Untimed[reason]},
+			tracedb.Counter{Name: "copies_untimed_" + r.Name, Value: c.CopiesUntimed[reason]})
 	}
 	return out
 }

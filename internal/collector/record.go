@@ -19,6 +19,8 @@ func (c *Collector) record(r *ring.Record) error {
 		return c.dispatch(r.Dispatch())
 	case ring.TypeUntimed:
 		return c.untimed(r.Untimed())
+	case ring.TypeCopy:
+		return c.copy(r.Copy())
 	case ring.TypeWindow:
 		return c.window(r.Window())
 	case ring.TypeLost:

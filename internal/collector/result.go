@@ -30,6 +30,7 @@ type tally struct {
 	refused   uint64
 	afterEnd  uint64
 	crooked   uint64
+	copies    tracedb.CopyCoverage // its sums are made at the end
 }
 
 func (t *tally) refusedIf(refused bool) {
@@ -54,10 +55,11 @@ type Result struct {
 	Ended    bool   // the session's last record was read
 	End      ring.End
 	Coverage []tracedb.Coverage
+	Copies   *tracedb.CopyCoverage // nil: not recorded
 }
 
 func (c *Collector) result() Result {
-	r := Result{Timed: c.tally.timed, Untimed: c.tally.untimed, Lost: c.tally.lost}
+	r := Result{Timed: c.tally.timed, Untimed: c.tally.untimed, Lost: c.tally.lost, Copies: c.copyCoverage()}
 	if c.end != nil {
 		r.Ended, r.End = true, ring.End(c.end.End)
 		if c.end.RecordsLost <= maxRun {
@@ -81,7 +83,7 @@ func (c *Collector) finish(broken error) (Result, error) {
 			return result, err
 		}
 	}
-	end := tracedb.End{Reason: reason(c.end, broken), Coverage: result.Coverage}
+	end := tracedb.End{Reason: reason(c.end, broken), Coverage: result.Coverage, Copies: result.Copies}
 	if c.end != nil && soundTime(c.end.ArmedNS) && soundTime(c.end.DetachedNS) {
 		end.ArmedNS, end.DetachedNS = c.end.ArmedNS, c.end.DetachedNS
 	}

@@ -46,6 +46,7 @@ const (
 	Stamp            = "RTL_STAMP"
 	HSALibrary       = "RTL_HSA_LIBRARY"
 	ThreadIDOffset   = "RTL_THREAD_ID_OFFSET"
+	MemoryCopyTrace  = "RTL_MEMORY_COPY_TRACE"
 	TestWedgeControl = "RTL_TEST_WEDGE_CONTROL"
 	TestNoGrace      = "RTL_TEST_NO_GRACE"
 	TestFailStep     = "RTL_TEST_FAIL_STEP"
@@ -107,6 +108,11 @@ var Keys = []Key{
 		Name: ThreadIDOffset, Field: "thread_id_offset", Kind: Number,
 		Default: 0, Min: 0, Max: 64 * kib,
 		Doc: "offset of the thread id in the C library's thread descriptor; 0: find it",
+	},
+	{
+		Name: MemoryCopyTrace, Field: "memory_copy_trace", Kind: Number,
+		Default: 0, Min: 0, Max: 1,
+		Doc: "1: record memory copies, too",
 	},
 	{
 		Name: TestWedgeControl, Field: "test_wedge_control", Kind: Number,

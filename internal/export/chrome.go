@@ -41,7 +41,7 @@ func writeChrome(e *export) error {
 		export: e, out: zip, names: newEscaped(appendJSON),
 		pids: map[process]int64{}, owners: map[int64]process{}, rows: map[chromeRow]int64{},
 	}
-	for _, step := range []func() error{c.head, c.coverage, c.pauses, c.kernels, c.tail, zip.Close} {
+	for _, step := range []func() error{c.head, c.coverage, c.pauses, c.kernels, c.copies, c.tail, zip.Close} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -210,7 +210,7 @@ func (c *chrome) slice(pid, tid, fromNS, untilNS int64, name string) error {
 // kernels writes a slice for each kernel, one without length for its submit, and
 // an arrow between them.
 func (c *chrome) kernels() error {
-	places := newLanes()
+	places := newLanes[*queue]()
 	return c.trace.dispatches(c.ctx, byStart, func(d *dispatch) error {
 		c.result.Dispatches++
 		lane, err := places.place(d.queue, d.startNS, d.endNS)

@@ -22,12 +22,16 @@ type Coverage struct {
 	RawClaims  int64 `json:"raw_claims"`        // after the attach, on queues that were not recorded yet, or never
 	Foreign    int64 `json:"queues_foreign"`    // of another tool, or without hardware
 	Unrecorded int64 `json:"queues_unrecorded"` // seen, and never recorded
+
+	Copies      int64 `json:"copies,omitempty"` // begun while they were recorded
+	CopiesTimed int64 `json:"copies_timed,omitempty"`
 }
 
-// Complete says that every dispatch of the session's queues is there.
+// Complete says that every dispatch of the session's queues is there, and every copy
+// if those were recorded.
 func (c Coverage) Complete() bool {
 	return c.Settled && c.Timed == c.Dispatches && c.Lost == 0 && c.OpenEnded == 0 &&
-		c.RawClaims == 0 && c.Foreign == 0 && c.Unrecorded == 0
+		c.RawClaims == 0 && c.Foreign == 0 && c.Unrecorded == 0 && c.Copies == c.CopiesTimed
 }
 
 // String says it in words, for people.
@@ -36,6 +40,9 @@ func (c Coverage) String() string {
 		return "the recorder was killed: what is missing is not known"
 	}
 	text := []string{fmt.Sprintf("%d of %d dispatches timed", c.Timed, c.Dispatches)}
+	if c.Copies > 0 {
+		text = append(text, fmt.Sprintf("%d of %d copies timed", c.CopiesTimed, c.Copies))
+	}
 	for _, gap := range []struct {
 		n          int64
 		what, text string
@@ -67,7 +74,7 @@ func (tr *trace) readCoverage(ctx context.Context) error {
 	for _, s := range tr.sessions {
 		s.coverage = Coverage{Session: s.id, PID: s.pid, Settled: s.endedNS > 0}
 	}
-	for _, read := range []func(context.Context) error{tr.readAccounts, tr.readCounters, tr.readLosses} {
+	for _, read := range []func(context.Context) error{tr.readAccounts, tr.readCounters, tr.readLosses, tr.readCopyAccounts} {
 		if err := read(ctx); err != nil {
 			return err
 		}

@@ -45,6 +45,9 @@ type Format struct {
 	write func(*export) error // nil: SQLite makes the file (rpd.go)
 }
 
+// copyCSV is the format without kernels.
+const copyCSV = "csv-copies"
+
 // Formats are all of them; the first is the default.
 var Formats = [...]Format{
 	{"pftrace", ".pftrace", "ui.perfetto.dev, trace_processor", writePerfetto},
@@ -52,6 +55,7 @@ var Formats = [...]Format{
 	{"rocprofv3", "_results.json", "TraceLens", writeRocprof},
 	{"csv", "_kernel_trace.csv", "spreadsheets, DuckDB; rocprofv3's columns", writeCSV},
 	{"rpd", ".rpd", "rocmProfileData's scripts, those that write, too", nil},
+	{copyCSV, "_memory_copy_trace.csv", "the copies, with rocprofv3's columns", writeCopyCSV},
 }
 
 // FormatNamed finds a format by its name.
@@ -77,16 +81,26 @@ type Result struct {
 	Bytes      int64
 	Dispatches int64 // written
 	LeftOut    int64 // impossible times, or no queue, kernel or session to belong to
-	Sessions   []Coverage
+	Copies     int64 // written
+
+	CopiesLeftOut int64 // impossible likewise
+	Sessions      []Coverage
 }
 
 // Warnings say what the export does not hold: nobody must take it for idle time.
 func (r *Result) Warnings(f Format) (all []string) {
-	if r.Dispatches == 0 {
+	switch {
+	case r.Dispatches+r.Copies > 0:
+	case f.Name == copyCSV:
+		all = append(all, "no timed memory copy is in this trace: record with --memory-copy-trace")
+	default:
 		all = append(all, "no timed dispatch is in this trace")
 	}
 	if r.LeftOut > 0 {
 		all = append(all, words.Things(r.LeftOut, "dispatch")+" left out: impossible times, or nothing to belong to")
+	}
+	if r.CopiesLeftOut > 0 {
+		all = append(all, words.Count(r.CopiesLeftOut)+" memory copies left out: impossible times, or nothing to belong to")
 	}
 	for _, c := range r.Sessions {
 		if !c.Complete() {
@@ -166,6 +180,7 @@ func (f Format) stream(ctx context.Context, tr *trace, w io.Writer) (*Result, er
 	}
 	e.result.Bytes = counted.bytes
 	e.result.LeftOut = tr.leftOut
+	e.result.CopiesLeftOut = tr.copiesLeftOut
 	e.result.Sessions = tr.coverages()
 	return &e.result, nil
 }

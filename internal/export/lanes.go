@@ -14,26 +14,27 @@ import (
 // those of all queues.
 const mostLanes, mostLanesInAll = 4096, 1 << 18
 
-// lanes holds for each queue the end of the last kernel on each of its lanes.
-type lanes struct {
-	ends map[*queue][]int64
+// lanes holds for each queue the end of the last kernel on each of its lanes; or
+// for each route that of the last copy.
+type lanes[Of comparable] struct {
+	ends map[Of][]int64
 	all  int
 }
 
-func newLanes() *lanes { return &lanes{ends: map[*queue][]int64{}} }
+func newLanes[Of comparable]() *lanes[Of] { return &lanes[Of]{ends: map[Of][]int64{}} }
 
-// place returns the lane of a kernel. Kernels come in the order of their starts.
-func (ls *lanes) place(q *queue, startNS, endNS int64) (int, error) {
-	ends := ls.ends[q]
+// place returns the lane of a kernel or copy. They come in the order of their starts.
+func (ls *lanes[Of]) place(of Of, startNS, endNS int64) (int, error) {
+	ends := ls.ends[of]
 	free := slices.IndexFunc(ends, func(end int64) bool { return end <= startNS })
 	if free >= 0 {
 		ends[free] = endNS
 		return free, nil
 	}
 	if len(ends) == mostLanes || ls.all == mostLanesInAll {
-		return 0, fmt.Errorf("over %d kernels at once on queue %d: %w", len(ends), q.id, ErrImpossible)
+		return 0, fmt.Errorf("over %d kernels or copies at once in one place: %w", len(ends), ErrImpossible)
 	}
-	ls.ends[q] = append(ends, endNS)
+	ls.ends[of] = append(ends, endNS)
 	ls.all++
 	return len(ends), nil
 }

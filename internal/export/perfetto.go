@@ -10,13 +10,14 @@ type perfetto struct {
 }
 
 // writePerfetto writes what was recorded when, then the kernels in the order of
-// their starts, then the depths of the queues in the order of submits. Readers sort.
+// their starts, the depths of the queues in the order of submits, then the copies.
+// Readers sort.
 func writePerfetto(e *export) error {
 	p := &perfetto{export: e}
 	p.packets.w = e.w
 	p.packets.names.reset()
 	p.tracks = tracks{p: &p.packets, known: map[trackKey]uint64{}, owner: map[int64]process{}}
-	for _, step := range []func() error{p.clocks, p.coverage, p.losses, p.pauses, p.kernels, p.depths} {
+	for _, step := range []func() error{p.clocks, p.coverage, p.losses, p.pauses, p.kernels, p.depths, p.copies} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -125,7 +126,7 @@ func (p *perfetto) newEvent(kind, track uint64) message {
 
 // kernels writes kernels, their submits, and how many are running on each GPU.
 func (p *perfetto) kernels() error {
-	places, running := newLanes(), newLevels()
+	places, running := newLanes[*queue](), newLevels()
 	err := p.trace.dispatches(p.ctx, byStart, func(d *dispatch) error {
 		p.result.Dispatches++
 		p.packets.names.makeRoom()

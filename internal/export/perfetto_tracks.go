@@ -17,7 +17,8 @@ import (
 //	└ GPU 0
 //	  ├ queue 3                   kernels, in lanes
 //	  ├ queue 3: coverage         when it was recorded
-//	  └ queue 3: depth            submitted and not ended
+//	  ├ queue 3: depth            submitted and not ended
+//	  └ copies host → GPU 0       in lanes
 //	GPU 0: kernels running        of all processes
 type tracks struct {
 	p     *packetWriter
@@ -133,6 +134,15 @@ func (t *tracks) ofGPU(a *agent) (uint64, error) {
 func (t *tracks) ofQueue(q *queue, lane int) (uint64, error) {
 	return t.child(trackKey{"queue", q.id, lane}, func() (uint64, error) { return t.ofGPU(q.agent) },
 		q.name, "kernels; those that overlap are drawn below each other", 1)
+}
+
+// ofRoute is one lane of the copies between two memories, below the GPU that they go to or come from.
+func (t *tracks) ofRoute(r route, lane int) (uint64, error) {
+	above := func() (uint64, error) { return t.ofProcess(r.session) }
+	if of := cmp.Or(r.to, r.from); of != nil {
+		above = func() (uint64, error) { return t.ofGPU(of) }
+	}
+	return t.child(trackKey{"copies", r, lane}, above, r.name(), "copies by the runtime; those by kernels are kernels", 4)
 }
 
 func (t *tracks) ofCoverage(q *queue) (uint64, error) {

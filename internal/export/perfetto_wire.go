@@ -56,6 +56,7 @@ const (
 	eventType       = 9
 	eventNameID     = 10
 	eventTrack      = 11
+	eventCategory   = 22
 	eventCounter    = 30
 	eventFlow       = 47
 	eventFlowEnd    = 48

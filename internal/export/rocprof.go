@@ -16,9 +16,10 @@ type rocprof struct {
 // What rocprofiler-sdk calls things.
 const (
 	agentTypeGPU            = 2  // ROCPROFILER_AGENT_TYPE_GPU
+	kindMemoryCopy          = 10 // ROCPROFILER_BUFFER_TRACING_MEMORY_COPY
 	kindKernelDispatch      = 11 // ROCPROFILER_BUFFER_TRACING_KERNEL_DISPATCH
 	operationDispatchDone   = 2  // ROCPROFILER_KERNEL_DISPATCH_COMPLETE
-	emptyRecordKindsOfTools = `"hip_api":[],"hsa_api":[],"marker_api":[],"rccl_api":[],"memory_copy":[],"memory_allocation":[],"scratch_memory":[]`
+	emptyRecordKindsOfTools = `"hip_api":[],"hsa_api":[],"marker_api":[],"rccl_api":[],"memory_allocation":[],"scratch_memory":[]`
 )
 
 func writeRocprof(e *export) error {
@@ -128,7 +129,7 @@ func (r *rocprof) symbols(s *session) error {
 	return r.text("],\n")
 }
 
-// records writes the dispatches of one session. A trace has few: each is one more scan.
+// records writes the dispatches and copies of one session. A trace has few: each is one more scan.
 func (r *rocprof) records(s *session) error {
 	if err := r.text(`"callback_records":{},"buffer_records":{"kernel_dispatch":[`); err != nil {
 		return err
@@ -143,6 +144,12 @@ func (r *rocprof) records(s *session) error {
 		return r.element()
 	})
 	if err != nil {
+		return err
+	}
+	if err := r.text("\n],\"memory_copy\":["); err != nil {
+		return err
+	}
+	if err := r.memoryCopies(s); err != nil {
 		return err
 	}
 	return r.text("\n]," + emptyRecordKindsOfTools + "}}")

@@ -7,10 +7,15 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+
+	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 //go:embed rpd.sql
 var rpdSQL string
+
+//go:embed rpd_copies.sql
+var rpdCopiesSQL string
 
 // writeRPD makes a database with the content of the trace's compatible views as
 // tables. SQLite copies, from one file to the other.
@@ -50,8 +55,14 @@ func copyTrace(ctx context.Context, tr *trace, file *os.File, output string, r *
 	if err := samePlace(file, output); err != nil {
 		return err
 	}
+	fill := rpdSQL
+	if has, err := tracedb.HasCopies(tr.db); err != nil {
+		return err
+	} else if has {
+		fill += rpdCopiesSQL
+	}
 	// The file is thrown away when anything fails: no journal, one transaction.
-	_, err = conn.ExecContext(ctx, "PRAGMA made.journal_mode = OFF; PRAGMA made.synchronous = OFF; BEGIN;"+rpdSQL)
+	_, err = conn.ExecContext(ctx, "PRAGMA made.journal_mode = OFF; PRAGMA made.synchronous = OFF; BEGIN;"+fill)
 	if err == nil {
 		err = writeCoverages(ctx, conn, r.Sessions)
 	}
@@ -62,9 +73,9 @@ func copyTrace(ctx context.Context, tr *trace, file *os.File, output string, r *
 		_, _ = conn.ExecContext(context.Background(), "ROLLBACK")
 		return err
 	}
-	return conn.QueryRowContext(ctx, `SELECT made_ops, all_ops - made_ops FROM
-		(SELECT (SELECT count(*) FROM made.rocpd_op) AS made_ops, (SELECT count(*) FROM main.rtl_execution) AS all_ops)`).
-		Scan(&r.Dispatches, &r.LeftOut)
+	return conn.QueryRowContext(ctx, `SELECT made_ops - copies, all_ops + copies - made_ops, copies FROM
+		(SELECT (SELECT count(*) FROM made.rocpd_op) AS made_ops, (SELECT count(*) FROM made.rocpd_copyapi) AS copies,
+			(SELECT count(*) FROM main.rtl_execution) AS all_ops)`).Scan(&r.Dispatches, &r.LeftOut, &r.Copies)
 }
 
 // samePlace makes sure that the file SQLite has opened by its name is the one that was made.

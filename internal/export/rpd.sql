@@ -52,6 +52,7 @@ SELECT n.string AS Name, count(*) AS Calls, CAST(total(o.end - o.start) AS INTEG
 	CAST(total(o.end - o.start) / count(*) AS INTEGER) AS AvgNs, min(o.end - o.start) AS MinNs, max(o.end - o.start) AS MaxNs,
 	round(100.0 * total(o.end - o.start) / max(1, total(total(o.end - o.start)) OVER ()), 2) AS Pct
 FROM rocpd_op o JOIN rocpd_string n ON n.id = o.description_id
+WHERE o.opType_id = (SELECT id FROM rocpd_string WHERE string = 'KernelExecution')
 GROUP BY n.id ORDER BY TotalNs DESC;
 
 CREATE VIEW made.busy AS
@@ -60,5 +61,5 @@ SELECT gpuId, round(100.0 * total(fresh) / max(1, max(end) - min(start)), 2) AS 
 FROM (SELECT gpuId, start, end,
 		max(0, end - max(start, coalesce(max(end) OVER (PARTITION BY gpuId
 			ORDER BY start ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), start))) AS fresh
-	FROM rocpd_op WHERE gpuId >= 0)
+	FROM rocpd_op WHERE gpuId >= 0 AND opType_id = (SELECT id FROM rocpd_string WHERE string = 'KernelExecution'))
 GROUP BY gpuId ORDER BY gpuId;

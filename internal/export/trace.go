@@ -92,6 +92,9 @@ type trace struct {
 	byID     map[int64]*session
 	contexts *contexts
 	leftOut  int64
+
+	copiesLeftOut int64
+
 	mostRows int64 // that fit into the file
 }
 

@@ -23,6 +23,7 @@ type Summary struct {
 	Kernels       []Kernel       `json:"kernels"`        // the longest in all, first
 	KernelsInAll  int64          `json:"kernels_in_all"` // different names
 	LaunchToStart *LaunchToStart `json:"launch_to_start,omitempty"`
+	Copies        *Copies        `json:"copies,omitempty"` // nil: they were not recorded
 	Losses        []Loss         `json:"losses"`   // empty: nothing was lost
 	LeftOut       int64          `json:"left_out"` // dispatches with impossible times, or nothing to belong to
 	Pauses        Pauses         `json:"pauses"`
@@ -134,6 +135,7 @@ func (s *Summary) readAccounts(db *sql.DB) error {
 		{"sessions", s.readSessions},
 		{"coverage", s.readCoverage},
 		{"untimed dispatches", s.readUntimed},
+		{"copies", s.readCopies},
 		{"losses", s.readLosses},
 		{"pauses", s.readPauses},
 	} {

@@ -26,7 +26,7 @@ const second = 1_000_000_000
 type produce func(t *testing.T, p *ringtest.Producer)
 
 func put[T interface {
-	ring.Agent | ring.Queue | ring.Launch | ring.Dispatch | ring.Untimed | ring.Window | ring.LostRecord
+	ring.Agent | ring.Queue | ring.Launch | ring.Dispatch | ring.Untimed | ring.Window | ring.LostRecord | ring.Copy
 }](t *testing.T, p *ringtest.Producer, record T) {
 	t.Helper()
 	if !ringtest.Put(p, record) {
@@ -87,6 +87,25 @@ func gaps(t *testing.T, p *ringtest.Producer) {
 	put(t, p, ring.Window{Queue: 1, Kind: uint32(ring.WindowClose), TimeNS: second + 10_000_000, Index: 2210, Dispatches: 1204, Others: 1, After: 5, Raw: 3})
 	put(t, p, ring.Window{Queue: 2, Kind: uint32(ring.WindowClose), TimeNS: second + 10_000_000, Index: 1004, Dispatches: 4})
 	p.End(ring.EndRecord{End: uint32(ring.EndShutDown), ArmedNS: second, DetachedNS: second + 10_000_000})
+}
+
+// copies has copies of two directions, one without times and one that never came,
+// and a kernel with which HIP fills memory.
+func copies(t *testing.T, p *ringtest.Producer) {
+	header(t, p)
+	p.String(9, "__amd_rocclr_fillBufferAligned.kd")
+	put(t, p, ring.Launch{ID: 9, Name: 9, Agent: 1})
+	put(t, p, ring.Dispatch{Queue: 1, Launch: 9, Index: 1000, StartNS: second + 1000, EndNS: second + 3000, SubmitNS: second})
+	for i := range uint64(10) {
+		at := second + i*100_000
+		put(t, p, ring.Copy{StartNS: at + 10_000, EndNS: at + 12_000, SubmitNS: at, Bytes: 50_000, To: 1, TID: 500, Direction: uint16(ring.HostToDevice)})
+		put(t, p, ring.Copy{StartNS: at + 20_000, EndNS: at + 24_000, SubmitNS: at, Bytes: 1000, From: 2, TID: 500, Direction: uint16(ring.DeviceToHost)})
+	}
+	put(t, p, ring.Copy{SubmitNS: second, Bytes: 1000, From: 2, TID: 500, Direction: uint16(ring.DeviceToHost), Reason: uint16(ring.ReasonSharedSignal)})
+	for queue := range uint32(3) {
+		put(t, p, ring.Window{Queue: queue + 1, Kind: uint32(ring.WindowClose), TimeNS: second + 2_000_000, Index: 1000 + uint64(1-min(queue, 1)), Dispatches: uint64(1 - min(queue, 1))})
+	}
+	p.End(ring.EndRecord{End: uint32(ring.EndDetach), ArmedNS: second, DetachedNS: second + 2_000_000, CopiesRecorded: 1, Copies: 22})
 }
 
 func nothing(t *testing.T, p *ringtest.Producer) {
@@ -176,7 +195,7 @@ func TestSummaryOfScribbledRings(t *testing.T) {
 }
 
 func TestSummary(t *testing.T) {
-	for name, write := range map[string]produce{"whole": whole, "gaps": gaps, "nothing": nothing} {
+	for name, write := range map[string]produce{"whole": whole, "gaps": gaps, "nothing": nothing, "copies": copies} {
 		t.Run(name, func(t *testing.T) {
 			s, err := Summarize(traceOf(t, write), 3)
 			if err != nil {

@@ -3,7 +3,7 @@
 package ring
 
 const (
-	ABIVersion   = 0x1
+	ABIVersion   = 0x2
 	ControlMagic = 0x4c52544e4f435452
 	RingMagic    = 0x474e49522d4c5452
 	ControlName  = "rtl-control"
@@ -28,8 +28,8 @@ const (
 	FlagSubmitUnknown   = 0x4
 	QueueProfilingOurs  = 0x1
 	stringTextOffset    = 0x8 + 8
-	ControlStructBytes  = 0x2f8
-	CountersStructBytes = 0x148
+	ControlStructBytes  = 0x300
+	CountersStructBytes = 0x1d8
 	GraceStructBytes    = 0x610
 	RingStructBytes     = 0x100
 )
@@ -106,6 +106,17 @@ const (
 	TypeAgent      Type = 0x8
 	TypeCodeObject Type = 0x9
 	TypeEnd        Type = 0xa
+	TypeCopy       Type = 0xb
+)
+
+type Direction uint32
+
+const (
+	HostToHost     Direction = 0x0
+	HostToDevice   Direction = 0x1
+	DeviceToHost   Direction = 0x2
+	DeviceToDevice Direction = 0x3
+	DirectionCount Direction = 0x4
 )
 
 type WindowKind uint32
@@ -157,6 +168,8 @@ type (
 		QueuesKept     uint32
 		QueuesProfiled uint32
 		SignalsKept    uint32
+		CopiesProfiled uint32
+		Reserved3      uint32
 		Recorder       Recorder
 		Error          int32
 		Reserved2      uint32
@@ -189,6 +202,9 @@ type (
 		GraceWaited        uint64
 		GraceAsked         uint64
 		DrainNS            uint64
+		Copies             uint64
+		CopiesTimed        uint64
+		CopiesUntimed      [16]uint64
 	}
 	Range struct {
 		Lo uint64
@@ -327,13 +343,27 @@ type (
 		LoadSize   uint64
 		Reserved1  [2]uint64
 	}
+	Copy struct {
+		Header    Header
+		StartNS   uint64
+		EndNS     uint64
+		SubmitNS  uint64
+		Bytes     uint64
+		Signal    uint64
+		From      uint32
+		To        uint32
+		TID       uint32
+		Direction uint16
+		Reason    uint16
+	}
 	EndRecord struct {
-		Header      Header
-		End         uint32
-		Reserved0   uint32
-		ArmedNS     uint64
-		DetachedNS  uint64
-		RecordsLost uint64
-		Reserved    [3]uint64
+		Header         Header
+		End            uint32
+		CopiesRecorded uint32
+		ArmedNS        uint64
+		DetachedNS     uint64
+		RecordsLost    uint64
+		Copies         uint64
+		Reserved       [2]uint64
 	}
 )

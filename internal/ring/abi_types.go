@@ -75,7 +75,7 @@ const (
 	EndArmFailed    End = C.RTL_END_ARM_FAILED
 )
 
-// Reason says why a dispatch has no times (enum rtl_reason).
+// Reason says why a dispatch, or a copy, has no times (enum rtl_reason).
 type Reason C.enum_rtl_reason
 
 const (
@@ -119,6 +119,18 @@ const (
 	TypeAgent      Type = C.RTL_TYPE_AGENT
 	TypeCodeObject Type = C.RTL_TYPE_CODE_OBJECT
 	TypeEnd        Type = C.RTL_TYPE_END
+	TypeCopy       Type = C.RTL_TYPE_COPY
+)
+
+// Direction of a copy (enum rtl_direction).
+type Direction C.enum_rtl_direction
+
+const (
+	HostToHost     Direction = C.RTL_HOST_TO_HOST
+	HostToDevice   Direction = C.RTL_HOST_TO_DEVICE
+	DeviceToHost   Direction = C.RTL_DEVICE_TO_HOST
+	DeviceToDevice Direction = C.RTL_DEVICE_TO_DEVICE
+	DirectionCount Direction = C.RTL_DIRECTION_COUNT
 )
 
 // WindowKind tells the two ends of a window apart (enum rtl_window_kind).
@@ -152,5 +164,6 @@ type (
 	Queue      C.struct_rtl_queue
 	Agent      C.struct_rtl_agent
 	CodeObject C.struct_rtl_code_object
+	Copy       C.struct_rtl_copy
 	EndRecord  C.struct_rtl_end_record
 )

@@ -95,6 +95,7 @@ type Snapshot struct {
 	QueuesKept     uint32
 	QueuesProfiled uint32
 	SignalsKept    uint32
+	CopiesProfiled bool // profiling of copies was turned on for us, and stays on
 
 	Error     unix.Errno // of the last failure, 0: none
 	ErrorText string     // one line, fit to print
@@ -126,6 +127,7 @@ func (c *Control) Snapshot() Snapshot {
 		QueuesKept:     atomic.LoadUint32(&s.QueuesKept),
 		QueuesProfiled: atomic.LoadUint32(&s.QueuesProfiled),
 		SignalsKept:    atomic.LoadUint32(&s.SignalsKept),
+		CopiesProfiled: atomic.LoadUint32(&s.CopiesProfiled) != 0,
 
 		Error:     errnoOf(atomic.LoadInt32(&s.Error)),
 		ErrorText: c.errorText(),

@@ -66,7 +66,7 @@ func (r *Reader) next() (found bool, err error) {
 			if err := r.assembleText(h.Lines); err != nil {
 				return false, err
 			}
-		case t > TypeEnd:
+		case t > TypeCopy:
 			return false, r.corrupt("record of unknown type %d", t)
 		case h.Lines != 1:
 			return false, r.corrupt("record of type %d has %d lines", t, h.Lines)

@@ -25,6 +25,7 @@ func (r *Record) Launch() *Launch         { return (*Launch)(unsafe.Pointer(&r.l
 func (r *Record) Queue() *Queue           { return (*Queue)(unsafe.Pointer(&r.line)) }
 func (r *Record) Agent() *Agent           { return (*Agent)(unsafe.Pointer(&r.line)) }
 func (r *Record) CodeObject() *CodeObject { return (*CodeObject)(unsafe.Pointer(&r.line)) }
+func (r *Record) Copy() *Copy             { return (*Copy)(unsafe.Pointer(&r.line)) }
 func (r *Record) End() *EndRecord         { return (*EndRecord)(unsafe.Pointer(&r.line)) }
 
 func (r *Record) bytes() []byte {

@@ -151,6 +151,9 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	}
 	err = errors.Join(err, at(PointDrained))
 	r.timed += d.result.Timed
+	if d.result.Copies != nil {
+		r.timed += d.result.Copies.Timed
+	}
 	r.ended = d.result.End
 	err = errors.Join(err, d.err, r.describeSession(d.session))
 	if err != nil {

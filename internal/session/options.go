@@ -20,6 +20,7 @@ type Options struct {
 	WatermarkPercent uint64
 	BufferPolicy     string
 	MaxSizeBytes     uint64 // of the trace; 0: no limit
+	MemoryCopies     bool   // recorded, too
 
 	Library []byte       // the payload; nil: the one that is built in
 	Extra   []envbuf.Var // further settings; the last one of a name wins
@@ -52,6 +53,9 @@ func (o *Options) settings() []envbuf.Var {
 	}
 	if o.BufferPolicy != "" {
 		add("RTL_BUFFER_POLICY", o.BufferPolicy)
+	}
+	if o.MemoryCopies {
+		add(envbuf.MemoryCopyTrace, "1")
 	}
 	if !tscIsClock() {
 		add("RTL_STAMP", "boottime")

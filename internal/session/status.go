@@ -40,6 +40,7 @@ type Inventory struct {
 	QueueStates    uint32 `json:"queue_states"`
 	QueuesProfiled uint32 `json:"queues_profiled"`
 	Signals        uint32 `json:"signals"`
+	CopiesProfiled bool   `json:"copies_profiled"`
 }
 
 // Inspect reads the status of pid.
@@ -91,6 +92,7 @@ func (st *Status) fill(c *ring.Control) {
 		QueueStates:    s.QueuesKept,
 		QueuesProfiled: s.QueuesProfiled,
 		Signals:        s.SignalsKept,
+		CopiesProfiled: s.CopiesProfiled,
 	}
 	st.Counters = map[string]uint64{}
 	for _, counter := range collector.Counters(c.Counters()) {

@@ -20,7 +20,7 @@
 
 #include <stdint.h>
 
-#define RTL_ABI_VERSION 1u
+#define RTL_ABI_VERSION 2u
 #define RTL_CONTROL_MAGIC 0x4c52544e4f435452ull /* "RTCONTRL" */
 #define RTL_RING_MAGIC 0x474e49522d4c5452ull    /* "RTL-RING" */
 
@@ -119,6 +119,8 @@ struct rtl_control {
 	uint32_t queues_kept;    /* queue states kept for a reattach: mapped, without memory behind */
 	uint32_t queues_profiled;/* queues on which we turned profiling on */
 	uint32_t signals_kept;   /* signals of ours on packets that never completed */
+	uint32_t copies_profiled;/* 1: we turned profiling of copies on, and it stays on */
+	uint32_t reserved3;
 
 	struct rtl_recorder recorder;
 
@@ -127,12 +129,12 @@ struct rtl_control {
 	char error_text[RTL_TEXT_MAX]; /* NUL-terminated, UTF-8, one line */
 };
 
-/* Why a dispatch has no times. */
+/* Why a dispatch, or a copy, has no times. */
 enum rtl_reason {
 	RTL_REASON_NONE = 0,
 	RTL_REASON_AFTER_DETACH = 1,   /* slot claimed while active, published after */
 	RTL_REASON_NO_SIGNAL = 2,      /* the pool was empty */
-	RTL_REASON_BACKLOG = 3,        /* the queue's list to the worker was full */
+	RTL_REASON_BACKLOG = 3,        /* the list to the worker was full */
 	RTL_REASON_SHARED_SIGNAL = 4,  /* several packets in flight on one signal */
 	RTL_REASON_REARMED = 5,        /* the signal was re-armed or reset before it fired */
 	RTL_REASON_DESTROYED = 6,      /* the signal was destroyed before it fired */
@@ -170,6 +172,9 @@ struct rtl_counters {
 	uint64_t grace_waited;     /* threads that had to be looked at more than once */
 	uint64_t grace_asked;      /* threads that the tool was asked to stop */
 	uint64_t drain_ns;         /* duration of the last drain */
+	uint64_t copies;           /* begun while recording: timed, untimed, or lost */
+	uint64_t copies_timed;
+	uint64_t copies_untimed[16]; /* by enum rtl_reason */
 };
 
 /* Grace: threads that only a stop can clear are handed to the tool, which
@@ -227,6 +232,7 @@ enum rtl_type {
 	RTL_TYPE_AGENT = 8,
 	RTL_TYPE_CODE_OBJECT = 9,
 	RTL_TYPE_END = 10,
+	RTL_TYPE_COPY = 11,
 };
 
 struct rtl_header {
@@ -351,15 +357,39 @@ struct rtl_code_object {
 	uint64_t reserved1[2];
 };
 
+/* As hsa_amd_copy_direction_t. */
+enum rtl_direction {
+	RTL_HOST_TO_HOST = 0,
+	RTL_HOST_TO_DEVICE = 1,
+	RTL_DEVICE_TO_HOST = 2,
+	RTL_DEVICE_TO_DEVICE = 3,
+	RTL_DIRECTION_COUNT = 4,
+};
+
+/* A call of hsa_amd_memory_async_copy or its kin. */
+struct rtl_copy {
+	struct rtl_header header;
+	uint64_t start_ns; /* 0 with a reason */
+	uint64_t end_ns;
+	uint64_t submit_ns; /* when it was called */
+	uint64_t bytes;
+	uint64_t signal;    /* the application's completion signal */
+	uint32_t from, to;  /* ids of agent records, 0: host memory */
+	uint32_t tid;       /* calling thread, in the target's pid namespace */
+	uint16_t direction; /* enum rtl_direction */
+	uint16_t reason;    /* enum rtl_reason: why it has no times; 0: it has */
+};
+
 /* The last record of a session. */
 struct rtl_end_record {
 	struct rtl_header header;
 	uint32_t end; /* enum rtl_end */
-	uint32_t reserved0;
+	uint32_t copies_recorded; /* 1: the recorder had asked for copies */
 	uint64_t armed_ns;
 	uint64_t detached_ns;
 	uint64_t records_lost;
-	uint64_t reserved[3];
+	uint64_t copies; /* rtl_counters.copies */
+	uint64_t reserved[2];
 };
 
 struct rtl_status {
@@ -387,6 +417,7 @@ RTL_ONE_LINE(struct rtl_launch);
 RTL_ONE_LINE(struct rtl_queue);
 RTL_ONE_LINE(struct rtl_agent);
 RTL_ONE_LINE(struct rtl_code_object);
+RTL_ONE_LINE(struct rtl_copy);
 RTL_ONE_LINE(struct rtl_end_record);
 RTL_ONE_LINE(struct rtl_lost);
 #undef RTL_ONE_LINE

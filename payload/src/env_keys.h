@@ -44,6 +44,8 @@ struct rtl_config {
 	char hsa_library[4096];
 	/* RTL_THREAD_ID_OFFSET: offset of the thread id in the C library's thread descriptor; 0: find it */
 	uint64_t thread_id_offset;
+	/* RTL_MEMORY_COPY_TRACE: 1: record memory copies, too */
+	uint64_t memory_copy_trace;
 	/* RTL_TEST_WEDGE_CONTROL: test only: 1: the control thread answers no command */
 	uint64_t test_wedge_control;
 	/* RTL_TEST_NO_GRACE: test only: 1: let queues flip without a grace */
@@ -71,6 +73,7 @@ struct rtl_config {
 	CHOICE("RTL_STAMP", stamp, 0u, "tsc|boottime") \
 	TEXT("RTL_HSA_LIBRARY", hsa_library) \
 	NUMBER("RTL_THREAD_ID_OFFSET", thread_id_offset, 0u, 0u, 65536u, false) \
+	NUMBER("RTL_MEMORY_COPY_TRACE", memory_copy_trace, 0u, 0u, 1u, false) \
 	NUMBER("RTL_TEST_WEDGE_CONTROL", test_wedge_control, 0u, 0u, 1u, false) \
 	NUMBER("RTL_TEST_NO_GRACE", test_no_grace, 0u, 0u, 1u, false) \
 	TEXT("RTL_TEST_FAIL_STEP", test_fail_step) \

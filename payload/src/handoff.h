@@ -15,6 +15,8 @@ enum outcome_kind {
 	OUTCOME_TIMED,   /* entry, start_ticks, end_ticks */
 	OUTCOME_UNTIMED, /* entry, reason */
 	OUTCOME_RANGE,   /* entry.index and count: slots never seen, reason */
+	OUTCOME_NOTED,   /* a copy has begun: no outcome yet */
+	OUTCOME_TAKEN_BACK, /* the runtime has refused it */
 };
 
 struct outcome {

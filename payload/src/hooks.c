@@ -9,6 +9,7 @@
 #include "glibc217.h"
 #include "ranges.h"
 #include "runtime.h"
+#include "session.h"
 #include "slots.h"
 #include "wrappers.h"
 
@@ -35,6 +36,8 @@ _Atomic(uintptr_t) hook_next[HOOK_COUNT];
 
 static bool is_required(int id)
 {
+	if (id == HOOK_COPY_LINEAR || id == HOOK_COPY_PROFILING)
+		return config.memory_copy_trace;
 	return hooks[id].class == HOOK_INDEX || id == HOOK_STORE_RELAXED || id == HOOK_STORE_SCRELEASE ||
 	       id == HOOK_SIGNAL_DESTROY || id == HOOK_QUEUE_DESTROY || id == HOOK_SHUT_DOWN;
 }
@@ -131,7 +134,7 @@ static void patch_one(struct hook *h, _Atomic(uintptr_t) *next)
 void hooks_patch(void)
 {
 	for (int i = 0; i < HOOK_COUNT; i++)
-		if (hooks[i].state != HOOK_ABSENT)
+		if (hooks[i].state != HOOK_ABSENT && (hooks[i].class != HOOK_COPY || config.memory_copy_trace))
 			patch_one(&hooks[i], &hook_next[i]);
 }
 
@@ -159,7 +162,7 @@ struct hooks_tally hooks_tally(void)
 	for (int i = 0; i < HOOK_COUNT; i++) {
 		t.patched += hooks[i].state == HOOK_PATCHED;
 		t.buried += hooks[i].state == HOOK_BURIED;
-		t.missing += hooks[i].state == HOOK_ABSENT;
+		t.missing += hooks[i].state == HOOK_ABSENT && hooks[i].class != HOOK_COPY; /* newer runtimes have more of these */
 	}
 	return t;
 }

@@ -15,6 +15,7 @@
 enum hook_class {
 	HOOK_INDEX,  /* write-index functions: restored first at a detach */
 	HOOK_SIGNAL, /* doorbells, re-arming, and the ends of lives: restored after the drain */
+	HOOK_COPY,   /* copies, if they are to be recorded: restored first, too */
 };
 
 #define HOOKS_4_ORDERS(X, id, name, wrapper, class)                  \
@@ -44,7 +45,11 @@ enum hook_class {
 	X(SIGNAL_DESTROY, "hsa_signal_destroy", signal_destroy, HOOK_SIGNAL)                                      \
 	X(QUEUE_DESTROY, "hsa_queue_destroy", queue_destroy, HOOK_SIGNAL)                                         \
 	X(EXECUTABLE_DESTROY, "hsa_executable_destroy", executable_destroy, HOOK_SIGNAL)                          \
-	X(SHUT_DOWN, "hsa_shut_down", shut_down, HOOK_SIGNAL)
+	X(SHUT_DOWN, "hsa_shut_down", shut_down, HOOK_SIGNAL)                                                     \
+	X(COPY_LINEAR, "hsa_amd_memory_async_copy", copy_linear, HOOK_COPY)                                           \
+	X(COPY_RECT, "hsa_amd_memory_async_copy_rect", copy_rect, HOOK_COPY)                                      \
+	X(COPY_ON_ENGINE, "hsa_amd_memory_async_copy_on_engine", copy_on_engine, HOOK_COPY)                       \
+	X(COPY_PROFILING, "hsa_amd_profiling_async_copy_enable", copy_profiling, HOOK_COPY)
 
 #define X(id, name, wrapper, class) HOOK_##id,
 enum hook_id { HOOKS(X) HOOK_COUNT };

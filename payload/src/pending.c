@@ -37,12 +37,18 @@ static enum look look_pooled(struct queue *s, struct entry *e)
 	return LOOK_DONE;
 }
 
+static bool judge(struct outcome *o, bool timed)
+{
+	return timed && is_plausible(o);
+}
+
 static enum look look_app(struct queue *s, struct entry *e)
 {
 	struct outcome o;
 
-	switch (signal_poll(e->signal, is_plausible, &o)) {
+	switch (signal_poll(e->signal, judge, &o)) {
 	case SIGNAL_WAITING:
+	case SIGNAL_LATE:
 		return LOOK_WAIT;
 	case SIGNAL_FIRED:
 		tell_app(&o, (uint32_t)e->kernel_object);

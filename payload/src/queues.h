@@ -49,18 +49,36 @@ struct stamp {
 #define ENTRY_LATE 8u        /* fired without times; the two bits above say since which period */
 #define ENTRY_LATE_SHIFT 4
 
-/* One dispatch on its way from the publisher to the worker. */
+/* One dispatch on its way from the publisher to the worker; or one copy (copies.h). */
 struct entry {
-	uint64_t index;
+	union {
+		uint64_t index;
+		uint64_t to; /* copy: address */
+	};
 	uint64_t signal; /* pooled: its handle; application's: a ref of signal_arm() */
-	uint64_t kernel_object; /* pending: the launch id instead */
+	union {
+		uint64_t kernel_object; /* pending: the launch id instead */
+		uint64_t bytes;         /* copy */
+	};
 	uint64_t stamp;
-	uint32_t grid[3];
+	union {
+		uint32_t grid[3];
+		struct { /* copy: index into agents + 1, 0: host memory */
+			uint16_t from_agent, to_agent;
+			uint16_t clock; /* the agent whose ticks its times are; 0: they are ns */
+			uint16_t direction; /* enum rtl_direction */
+		};
+	};
 	uint16_t workgroup[3];
 	uint16_t flags;
 	uint32_t tid;
-	uint32_t group_segment_bytes;
-	uint32_t private_segment_bytes;
+	union {
+		struct {
+			uint32_t group_segment_bytes;
+			uint32_t private_segment_bytes;
+		};
+		uint64_t from; /* copy: address */
+	};
 };
 _Static_assert(sizeof(struct entry) == 64, "one cache line");
 

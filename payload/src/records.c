@@ -176,6 +176,41 @@ void tell_app(const struct outcome *o, uint32_t launch)
 		tell_untimed(o->queue, &o->entry, launch, 1, RTL_REASON_NO_TIMES);
 }
 
+static void put_copy(const struct entry *e, uint64_t start_ns, uint64_t end_ns, uint32_t reason, uint64_t signal)
+{
+	struct rtl_copy r = {
+		.header = {.type = RTL_TYPE_COPY, .lines = 1},
+		.start_ns = start_ns,
+		.end_ns = end_ns,
+		.submit_ns = stamp_to_ns(e->stamp),
+		.bytes = e->bytes,
+		.signal = signal,
+		.from = e->from_agent,
+		.to = e->to_agent,
+		.tid = e->tid,
+		.direction = e->direction,
+		.reason = (uint16_t)reason,
+	};
+
+	if (r.from)
+		tell_agent(r.from);
+	if (r.to)
+		tell_agent(r.to);
+	ring_put(&r.header);
+}
+
+void tell_copy(const struct entry *e, uint64_t start_ns, uint64_t end_ns, uint64_t signal)
+{
+	TALLY(copies_timed);
+	put_copy(e, start_ns, end_ns, RTL_REASON_NONE, signal);
+}
+
+void tell_untimed_copy(const struct entry *e, uint32_t reason, uint64_t signal)
+{
+	COUNT(copies_untimed[reason]);
+	put_copy(e, 0, 0, reason, signal);
+}
+
 bool tell_end(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)
 {
 	struct rtl_end_record r = {
@@ -184,6 +219,8 @@ bool tell_end(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)
 		.armed_ns = armed_ns,
 		.detached_ns = detached_ns,
 		.records_lost = counters->records_lost,
+		.copies_recorded = (uint32_t)config.memory_copy_trace,
+		.copies = counters->copies,
 	};
 
 	return ring_put_last(&r.header);

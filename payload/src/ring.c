@@ -145,7 +145,7 @@ void ring_give_up(void)
 {
 	while (overflow_tail != overflow.head) {
 		uint16_t type = first_waiting()->type;
-		bool plain = type == RTL_TYPE_DISPATCH || type == RTL_TYPE_UNTIMED;
+		bool plain = type == RTL_TYPE_DISPATCH || type == RTL_TYPE_UNTIMED || type == RTL_TYPE_COPY;
 
 		if (!plain && is_room_for_first(reserve / 2)) {
 			move_first();

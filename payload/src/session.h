@@ -25,6 +25,7 @@
 struct gate {
 	CACHE_ALIGNED _Atomic uint32_t track;
 	_Atomic uint32_t flips;
+	_Atomic uint32_t copies; /* copies are noted (copies.h) */
 	_Atomic uint32_t generation;
 	_Atomic uint32_t stamp_boottime; /* enum rtl_stamp */
 	_Atomic uint32_t tid_offset;     /* of the thread id from %fs:0, 0: unknown */
@@ -47,6 +48,19 @@ static inline uint64_t stamp_time(void)
 	if (UNLIKELY(atomic_load_explicit(&gate.stamp_boottime, memory_order_relaxed)))
 		return now_boottime();
 	return tsc_now();
+}
+
+/* The thread id, from where the C library keeps it: no system call, no TLS of
+ * our own. The offset was found and checked by the control thread. */
+static inline uint32_t current_tid(void)
+{
+	uint64_t offset = atomic_load_explicit(&gate.tid_offset, memory_order_relaxed);
+	uint32_t tid;
+
+	if (!offset)
+		return 0;
+	__asm__("movl %%fs:(%1), %0" : "=r"(tid) : "r"(offset));
+	return tid;
 }
 
 extern struct rtl_config config;

@@ -136,8 +136,10 @@ uint32_t signal_arm(struct queue *s, uint64_t handle, const struct entry *entry,
 		return RTL_REASON_SHARED_SIGNAL;
 	SET_RELAXED(&a->armed_value, with.value);
 	SET_RELAXED(&a->packets, with.packets);
-	SET_RELAXED(&a->old_start, hw->start_ts);
-	SET_RELAXED(&a->old_end, hw->end_ts);
+	uint64_t start, end;
+	signal_ticks(s, hw, &start, &end);
+	SET_RELAXED(&a->old_start, start);
+	SET_RELAXED(&a->old_end, end);
 	SET_RELAXED(&a->queue, with.queue);
 	SET_RELAXED(&a->armed_at, stamp_time());
 	if (with.exact)

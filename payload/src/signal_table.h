@@ -5,6 +5,7 @@
 #ifndef RTL_SIGNAL_TABLE_H
 #define RTL_SIGNAL_TABLE_H
 
+#include "copies.h"
 #include "signals.h"
 
 #define SIGNALS (1u << 17) /* power of two: places for application signals */
@@ -64,6 +65,17 @@ static inline struct app_signal *signal_find(uint64_t handle)
 		if (here == HANDLE_NONE)
 			return NULL;
 	}
+}
+
+/* The times that a signal shows: a kernel's, or those of a copy. */
+static inline void signal_ticks(const struct queue *of, const amd_signal_t *hw, uint64_t *start, uint64_t *end)
+{
+	if (UNLIKELY(of == &copy_lane)) {
+		copy_ticks(hw, start, end);
+		return;
+	}
+	*start = __atomic_load_n(&hw->start_ts, __ATOMIC_RELAXED);
+	*end = __atomic_load_n(&hw->end_ts, __ATOMIC_ACQUIRE);
 }
 
 /* A place for a handle that is not in the table. NULL: there are too many. */

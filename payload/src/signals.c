@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "copies.h"
 #include "session.h"
 #include "signal_table.h"
 
@@ -81,8 +82,7 @@ static enum fire fire_of(struct app_signal *a, uint64_t handle, struct outcome *
 
 	if (value > fired)
 		return UNFIRED;
-	out->start_ticks = __atomic_load_n(&hw->start_ts, __ATOMIC_RELAXED);
-	out->end_ticks = __atomic_load_n(&hw->end_ts, __ATOMIC_ACQUIRE);
+	signal_ticks(RELAXED(&a->queue), hw, &out->start_ticks, &out->end_ticks);
 	if (out->end_ticks == RELAXED(&a->old_end) || out->start_ticks == RELAXED(&a->old_start))
 		return FIRED_LATE;
 	/* A signal that still counts may carry further packets. Those that were
@@ -114,7 +114,10 @@ static void deliver(struct outcome *o)
 	o->owed = 1;
 	if (!handoff_push(o)) {
 		atomic_fetch_add(&o->queue->undelivered, 1);
-		COUNT(untimed[RTL_REASON_BACKLOG]);
+		if (o->queue == &copy_lane)
+			COUNT(copies_untimed[RTL_REASON_BACKLOG]);
+		else
+			COUNT(untimed[RTL_REASON_BACKLOG]);
 		COUNT(records_lost);
 	}
 }
@@ -161,7 +164,7 @@ static void harvest_or_end(struct app_signal *a, uint32_t reason)
 
 /* Under the hazard. The times may be an earlier kernel's, written late: the
  * worker's judgement decides. */
-static enum signal_state look(struct app_signal *a, uint64_t state, bool (*plausible)(const struct outcome *),
+static enum signal_state look(struct app_signal *a, uint64_t state, bool (*judge)(struct outcome *, bool timed),
 			      struct outcome *out)
 {
 	uint64_t handle = RELAXED(&a->handle);
@@ -169,18 +172,24 @@ static enum signal_state look(struct app_signal *a, uint64_t state, bool (*plaus
 	if (!handle || handle & HANDLE_GONE)
 		return SIGNAL_TAKEN;
 	out->queue = RELAXED(&a->queue);
+	out->signal = handle;
 	out->armed_at = RELAXED(&a->armed_at);
+	if (out->queue == &copy_lane)
+		copy_out(&out->entry, a); /* for the judge; take() copies what counts */
 	enum fire f = fire_of(a, handle, out);
 	if (f == SPOILED) {
 		end_untimed(a, RTL_REASON_SHARED_SIGNAL);
 		return SIGNAL_TAKEN;
 	}
-	if (f != FIRED || !plausible(out))
-		return atomic_load(&a->state) == state ? SIGNAL_WAITING : SIGNAL_TAKEN;
+	if (f == UNFIRED || !judge(out, f == FIRED)) {
+		if (atomic_load(&a->state) != state)
+			return SIGNAL_TAKEN;
+		return f == UNFIRED ? SIGNAL_WAITING : SIGNAL_LATE;
+	}
 	return take(a, state, IDLE, out) ? SIGNAL_FIRED : SIGNAL_TAKEN;
 }
 
-enum signal_state signal_poll(uint64_t ref, bool (*plausible)(const struct outcome *), struct outcome *out)
+enum signal_state signal_poll(uint64_t ref, bool (*judge)(struct outcome *, bool timed), struct outcome *out)
 {
 	struct app_signal *a = &signal_table[ref >> 32];
 	uint64_t state = atomic_load_explicit(&a->state, memory_order_acquire);
@@ -192,7 +201,7 @@ enum signal_state signal_poll(uint64_t ref, bool (*plausible)(const struct outco
 	atomic_store_explicit(&hazard, RELAXED(&a->handle), memory_order_seq_cst);
 	enum signal_state r = SIGNAL_TAKEN;
 	if (atomic_load_explicit(&a->state, memory_order_seq_cst) == state)
-		r = look(a, state, plausible, out);
+		r = look(a, state, judge, out);
 	atomic_store_explicit(&hazard, HANDLE_NONE, memory_order_release);
 	return r;
 }
@@ -290,6 +299,13 @@ void signal_give_up(uint64_t ref, uint32_t reason)
 
 	if (atomic_load_explicit(&a->state, memory_order_acquire) == STATE((uint32_t)ref, PENDING))
 		end_untimed(a, reason);
+}
+
+bool signal_drop(uint64_t ref)
+{
+	uint64_t state = STATE((uint32_t)ref, PENDING);
+
+	return atomic_compare_exchange_strong(&signal_table[ref >> 32].state, &state, STATE((uint32_t)ref, IDLE));
 }
 
 void signals_reset(void)

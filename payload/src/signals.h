@@ -17,6 +17,8 @@
 #include "handoff.h"
 #include "queues.h"
 
+/* Copies are noted here, too, with copy_lane (copies.h) in place of a queue. */
+
 int signals_init(void);
 
 /* Notes the dispatch entry of queue s on the application's signal. With the
@@ -27,13 +29,15 @@ uint32_t signal_arm(struct queue *s, uint64_t handle, const struct entry *entry,
 enum signal_state {
 	SIGNAL_FIRED,   /* *out is ours to report */
 	SIGNAL_WAITING,
+	SIGNAL_LATE,    /* its value says fired, and there are no times of it */
 	SIGNAL_TAKEN,   /* somebody else has reported it, or is about to */
 };
 
 /* Worker only: looks at an armed signal, guarding it against destruction.
- * plausible: whether the times in *out can be those of a packet published at
- * out->armed_at; if not, the signal is looked at again later. */
-enum signal_state signal_poll(uint64_t ref, bool (*plausible)(const struct outcome *), struct outcome *out);
+ * judge: whether the times in *out, which it may correct, can be those of a
+ * packet published at out->armed_at; if not, the signal is looked at again later.
+ * timed: they are others than before. */
+enum signal_state signal_poll(uint64_t ref, bool (*judge)(struct outcome *, bool timed), struct outcome *out);
 
 /* Wrappers, before they change a signal's value; then, when they know it, the
  * value that they set. */
@@ -45,6 +49,9 @@ bool signal_before_destroy(uint64_t handle);
 
 /* Worker only: reports the dispatch as untimed unless it has been reported. */
 void signal_give_up(uint64_t ref, uint32_t reason);
+
+/* What was noted is not to be reported. False: somebody does, or has. */
+bool signal_drop(uint64_t ref);
 
 /* Forgets all handles. Only while no wrapper is installed. */
 void signals_reset(void);

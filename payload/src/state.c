@@ -8,6 +8,7 @@
 
 #include "agents.h"
 #include "control.h"
+#include "copies.h"
 #include "fault.h"
 #include "grace.h"
 #include "handoff.h"
@@ -31,7 +32,7 @@
 
 /* disarm(), each step at its worst but for the drain's time-out. A detach that
  * has to wait for another end finds the session ended then. */
-_Static_assert(CLOSE_MOST_NS + CLOSE_PUSH_MOST_NS + WORKER_DRAIN_OVER_NS + WORKER_ABANDON_MOST_NS + DELIVERY_MOST_NS +
+_Static_assert(COPIES_CLOSE_NS + CLOSE_MOST_NS + CLOSE_PUSH_MOST_NS + WORKER_DRAIN_OVER_NS + WORKER_ABANDON_MOST_NS + DELIVERY_MOST_NS +
 			       WORKER_ROUND_MOST_NS + WORKER_STOP_MOST_NS <=
 		       RTL_DETACH_MOST_MS * NS_PER_MS,
 	       "a detach is answered in time for the tool");
@@ -124,6 +125,14 @@ static int ask_runtime(void)
 	return 0;
 }
 
+static int prepare_copies(void)
+{
+	char err[RTL_TEXT_MAX];
+	int r = copies_init(err, sizeof err);
+
+	return r ? control_fail(r, "%s", err) : 0;
+}
+
 static int prepare_memory(void)
 {
 	if (pool_init() || handoff_init() || signals_init() || names_init())
@@ -134,7 +143,7 @@ static int prepare_memory(void)
 	memset(counters, 0, sizeof *counters);
 	if (queue_make_ready(READY_AT_START))
 		return control_fail(-ENOMEM, "the HSA runtime makes no more signals");
-	return 0;
+	return prepare_copies();
 }
 
 static void describe_ring(void)
@@ -200,6 +209,7 @@ static void begin_generation(void)
 
 static void unpatch(void)
 {
+	hooks_restore(HOOK_COPY);
 	hooks_restore(HOOK_INDEX);
 	hooks_restore(HOOK_SIGNAL);
 	atomic_store(&gate.track, 0);
@@ -306,6 +316,10 @@ static int arm(void)
 	held = false;
 	if ((r = let_runtime_go()) || (r = step("patch")) || (r = wait_grace()) || (r = step("grace")))
 		goto worker;
+	if (config.memory_copy_trace) {
+		copies_profile();
+		copies_open();
+	}
 	control->armed_ns = now_boottime();
 	control_set_state(RTL_STATE_ACTIVE);
 	atomic_store(&gate.flips, 1); /* last: queues turn virtual at their next index call */
@@ -427,8 +441,11 @@ static int disarm(enum rtl_end why, uint64_t drain_ns)
 	control_set_state(RTL_STATE_DRAINING);
 	atomic_store(&gate.flips, 0);
 	uint32_t open = step("close") ? 1 : close_queues();
+	open += !copies_close();
 	if (open)
 		return disarm_in_part(why, drain_ns, open);
+	copies_unprofile();
+	hooks_restore(HOOK_COPY);
 	hooks_restore(HOOK_INDEX);
 	/* At other ends an application thread waits for us, or nobody reads. */
 	if (drain(drain_ns) && !step("deliver") && (why == RTL_END_DETACH || why == RTL_END_OTHER_TOOL))

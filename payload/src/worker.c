@@ -8,6 +8,7 @@
 #include "agents.h"
 #include "clocks.h"
 #include "control.h"
+#include "copies.h"
 #include "names.h"
 #include "pending.h"
 #include "pool.h"
@@ -63,9 +64,14 @@ static uint64_t take_outcomes(void)
 	struct outcome o;
 	uint64_t n = 0;
 
-	for (; handoff_pop(&o); n++)
-		if (LIKELY(o.generation == generation)) /* else count_missing() has counted it, then */
+	for (; handoff_pop(&o); n++) {
+		if (UNLIKELY(o.generation != generation))
+			continue; /* count_missing() has counted it, then */
+		if (o.queue == &copy_lane)
+			copies_take(&o);
+		else
 			tell_outcome(&o);
+	}
 	return n;
 }
 
@@ -158,7 +164,7 @@ static void update_counters(void)
 	TALLY(worker_rounds);
 }
 
-static uint64_t count_outstanding(void)
+static uint64_t dispatches_outstanding(void)
 {
 	uint64_t n = 0;
 
@@ -191,12 +197,13 @@ static uint64_t one_round(void)
 	clocks_sample();
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
 		n += serve(queue_all[i], now);
+	n += copies_settle(now, atomic_load(&abandoning));
 	n += take_outcomes();
 	ring_flush(); /* before what may take milliseconds */
 	if (!atomic_load(&draining))
 		make_ready();
 	update_counters();
-	atomic_store(&outstanding, count_outstanding());
+	atomic_store(&outstanding, dispatches_outstanding() + copies_outstanding());
 	atomic_store(&undelivered_bytes, ring_waiting_bytes());
 	if (atomic_exchange(&done, request) != request) {
 		__atomic_fetch_add(&done_word, 1, __ATOMIC_RELEASE);
@@ -265,10 +272,11 @@ static bool room_for_last(struct patience *p)
 /* Wrappers have taken these, and sleep over the session's end with them. */
 static void count_missing(void)
 {
-	uint64_t n = count_outstanding();
+	uint64_t dispatches = dispatches_outstanding(), copies = copies_outstanding();
 
-	COUNT_N(untimed[RTL_REASON_NOT_COMPLETED], n);
-	COUNT_N(records_lost, n);
+	COUNT_N(untimed[RTL_REASON_NOT_COMPLETED], dispatches);
+	COUNT_N(copies_untimed[RTL_REASON_NOT_COMPLETED], copies);
+	COUNT_N(records_lost, dispatches + copies);
 }
 
 static void write_last_words(void)

@@ -13,19 +13,6 @@ typedef uint64_t (*cas_fn)(const hsa_queue_t *, uint64_t, uint64_t);
 typedef void (*store_fn)(const hsa_queue_t *, uint64_t);
 typedef uint64_t (*load_fn)(const hsa_queue_t *);
 
-/* The thread id, from where the C library keeps it: no system call, no TLS of
- * our own. The offset was found and checked by the control thread. */
-static inline uint32_t thread_id(void)
-{
-	uint64_t offset = atomic_load_explicit(&gate.tid_offset, memory_order_relaxed);
-	uint32_t tid;
-
-	if (!offset)
-		return 0;
-	__asm__("movl %%fs:(%1), %0" : "=r"(tid) : "r"(offset));
-	return tid;
-}
-
 static inline void stamp_one(struct queue *s, uint64_t index, uint64_t time, uint64_t owner)
 {
 	struct stamp *st = &s->stamps[index & s->mask];
@@ -37,7 +24,7 @@ static inline void stamp_one(struct queue *s, uint64_t index, uint64_t time, uin
 
 static inline void stamp(struct queue *s, uint64_t index, uint64_t count)
 {
-	uint64_t time = stamp_time(), tid = thread_id();
+	uint64_t time = stamp_time(), tid = current_tid();
 
 	for (uint64_t i = 0; i < count && i < s->size; i++)
 		stamp_one(s, index + i, time, tid);

@@ -3,6 +3,8 @@
 #define RTL_WRAPPERS_H
 
 #include <hsa/hsa.h>
+#include <hsa/hsa_ext_amd.h>
+#include <stdbool.h>
 
 #define DECLARE_4(type, name, ...)             \
 	type wrap_##name##_relaxed(__VA_ARGS__);   \
@@ -28,6 +30,13 @@ DECLARE_4(void, subtract, hsa_signal_t, hsa_signal_value_t)
 DECLARE_4(void, and, hsa_signal_t, hsa_signal_value_t)
 DECLARE_4(void, or, hsa_signal_t, hsa_signal_value_t)
 DECLARE_4(void, xor, hsa_signal_t, hsa_signal_value_t)
+
+hsa_status_t wrap_copy_linear(void *, hsa_agent_t, const void *, hsa_agent_t, size_t, uint32_t, const hsa_signal_t *, hsa_signal_t);
+hsa_status_t wrap_copy_on_engine(void *, hsa_agent_t, const void *, hsa_agent_t, size_t, uint32_t, const hsa_signal_t *,
+				 hsa_signal_t, int, bool);
+hsa_status_t wrap_copy_rect(const hsa_pitched_ptr_t *, const hsa_dim3_t *, const hsa_pitched_ptr_t *, const hsa_dim3_t *,
+			    const hsa_dim3_t *, hsa_agent_t, hsa_amd_copy_direction_t, uint32_t, const hsa_signal_t *, hsa_signal_t);
+hsa_status_t wrap_copy_profiling(bool);
 
 hsa_status_t wrap_signal_destroy(hsa_signal_t);
 hsa_status_t wrap_queue_destroy(hsa_queue_t *);

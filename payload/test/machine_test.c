@@ -17,6 +17,7 @@
 
 #include "../src/agents.h"
 #include "../src/control.h"
+#include "../src/copies.h"
 #include "../src/handoff.h"
 #include "../src/hooks.h"
 #include "../src/names.h"
@@ -60,6 +61,7 @@ static _Alignas(64) amd_signal_t doorbell;
 static hsa_kernel_dispatch_packet_t packets[RING];
 static uint8_t executed[PRODUCERS + 1][PACKETS]; /* the last row: all_are_timed() */
 static _Atomic uint32_t finished, over;
+static uint64_t all_copies_timed;
 static _Atomic uint64_t passes[PRODUCERS]; /* a producer is outside every wrapper when it counts */
 
 static hsa_queue_t *queue(void)
@@ -89,6 +91,18 @@ static void raw_store(hsa_signal_t s, hsa_signal_value_t v)
 		__atomic_store_n(&hw->value, v, __ATOMIC_SEQ_CST);
 }
 
+/* An engine that is done before the call returns; the worker looks on meanwhile. */
+static hsa_status_t raw_copy(void *to, hsa_agent_t to_agent, const void *from, hsa_agent_t from_agent, size_t size, uint32_t depends,
+			     const hsa_signal_t *on, hsa_signal_t signal)
+{
+	(void)to, (void)to_agent, (void)from, (void)from_agent, (void)size, (void)depends, (void)on;
+	toy_copy_begins((struct toy_signal *)signal.handle);
+	if (size == 1)
+		return HSA_STATUS_ERROR;
+	toy_copy_ends((struct toy_signal *)signal.handle);
+	return HSA_STATUS_SUCCESS;
+}
+
 static void set_up(void)
 {
 	hardware.hsa_queue.base_address = packets;
@@ -105,12 +119,14 @@ static void set_up(void)
 	hook_next[HOOK_STORE_SCRELEASE] = (uintptr_t)raw_store;
 	hook_next[HOOK_SILENT_STORE_RELAXED] = (uintptr_t)raw_store;
 	hook_next[HOOK_SIGNAL_DESTROY] = (uintptr_t)destroy_signal;
+	hook_next[HOOK_COPY_LINEAR] = (uintptr_t)raw_copy;
 	toy_runtime();
 	agents[0].handle.handle = 1;
 	agent_count = 1;
 	rtl_env_defaults(&config);
 	config.signal_pool = 256;
 	config.buffer_size_bytes = 1 << 20;
+	config.memory_copy_trace = 1;
 	if (pool_init() || handoff_init() || signals_init() || names_init())
 		abort();
 }
@@ -165,6 +181,17 @@ static void submit(uint64_t id, hsa_signal_t signal)
 	wrap_store_screlease(queue()->doorbell_signal, (hsa_signal_value_t)at);
 }
 
+/* On a signal that carries kernels, too. One of some is refused. */
+static void copy(uint64_t i, hsa_signal_t own)
+{
+	hsa_agent_t gpu = {1}, host = {0};
+
+	wrap_silent_store_relaxed(own, 1);
+	if (i % 7 == 0)
+		wrap_copy_linear(&over, gpu, &over, host, 1, 0, NULL, own);
+	wrap_copy_linear(&over, gpu, &over, host, 64, 0, NULL, own);
+}
+
 static void *producer(void *number)
 {
 	uint64_t me = (uint64_t)number;
@@ -179,6 +206,8 @@ static void *producer(void *number)
 		submit(me * PACKETS + i, signalled ? own : (hsa_signal_t){0});
 		while (signalled && __atomic_load_n(&((amd_signal_t *)own.handle)->value, __ATOMIC_ACQUIRE))
 			sys_yield();
+		if (i % 4 == 0)
+			copy(i, own);
 		atomic_fetch_add(&passes[me], 1);
 	}
 	wrap_signal_destroy(own);
@@ -203,32 +232,44 @@ static void wait_for_all(void)
 
 static void arm(uint32_t generation)
 {
+	char err[RTL_TEXT_MAX];
+
 	signals_reset();
 	names_reset();
 	queue_reset_all();
 	memset(counters, 0, sizeof *counters);
 	atomic_store(&gate.generation, generation);
-	if (queue_make_ready(2) || ring_open(&config, generation) || worker_start())
+	if (queue_make_ready(2) || copies_init(err, sizeof err) || ring_open(&config, generation) || worker_start())
 		abort();
 	atomic_store(&gate.track, 1);
 	wait_for_all();
+	copies_open();
 	atomic_store(&gate.flips, 1);
 }
 
 #define DRAIN_NS (600 * NS_PER_S) /* however busy the machine is */
 
-/* Every dispatch that was published in the session has its outcome. */
+static void check_one_account(const char *what, uint64_t begun, uint64_t told)
+{
+	if (told == begun)
+		return;
+	printf("%llu %s, %llu outcomes\n", (unsigned long long)begun, what, (unsigned long long)told);
+	exit(1);
+}
+
+/* Every dispatch and every copy of the session has its outcome. */
 static void check_account(void)
 {
-	uint64_t told = counters->timed_pool + counters->timed_app;
+	uint64_t told = counters->timed_pool + counters->timed_app, copies = counters->copies_timed;
 
-	for (int r = 0; r < RTL_REASON_COUNT; r++)
+	for (int r = 0; r < RTL_REASON_COUNT; r++) {
+		copies += counters->copies_untimed[r];
 		if (r != RTL_REASON_AFTER_DETACH) /* slots, not dispatches */
 			told += counters->untimed[r];
-	if (told == counters->dispatches)
-		return;
-	printf("%llu dispatches, %llu outcomes\n", (unsigned long long)counters->dispatches, (unsigned long long)told);
-	exit(1);
+	}
+	check_one_account("dispatches", counters->dispatches, told);
+	check_one_account("copies", counters->copies, copies);
+	all_copies_timed += counters->copies_timed;
 }
 
 static uint64_t disarm(void)
@@ -236,6 +277,8 @@ static uint64_t disarm(void)
 	static const uint32_t patient = 0;
 
 	atomic_store(&gate.flips, 0);
+	while (!copies_close())
+		;
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
 		queue_lock_wait(queue_all[i], UINT64_MAX / 2);
 		queue_close(queue_all[i]);
@@ -260,10 +303,17 @@ static uint64_t disarm(void)
  * nothing stands in the way of times. */
 static bool all_are_timed(uint32_t generation)
 {
+	hsa_signal_t own;
+
+	create_signal(0, 0, NULL, 0, &own);
 	arm(generation);
-	for (uint64_t i = 0; i < QUIET_PACKETS; i++)
+	for (uint64_t i = 0; i < QUIET_PACKETS; i++) {
 		submit(PRODUCERS * PACKETS + i, (hsa_signal_t){0});
-	return disarm() == QUIET_PACKETS;
+		copy(i, own);
+	}
+	bool all = disarm() == QUIET_PACKETS && counters->copies_timed == QUIET_PACKETS;
+	wrap_signal_destroy(own);
+	return all;
 }
 
 int main(void)
@@ -284,7 +334,7 @@ int main(void)
 	for (int i = 0; i < PRODUCERS; i++)
 		pthread_join(threads[i], NULL);
 	if (!all_are_timed(++sessions)) {
-		printf("not all packets of the quiet session were timed\n");
+		printf("not all packets and copies of the quiet session were timed\n");
 		return 1;
 	}
 	atomic_store(&over, 1);
@@ -295,7 +345,7 @@ int main(void)
 				printf("packet %d of producer %d was executed %d times\n", i, p, executed[p][i]);
 				return 1;
 			}
-	printf("machine_test: %u sessions, %d packets executed once, %llu timed\n", sessions, PRODUCERS * PACKETS,
-	       (unsigned long long)timed);
+	printf("machine_test: %u sessions, %d packets executed once, %llu timed, %llu copies timed\n", sessions,
+	       PRODUCERS * PACKETS, (unsigned long long)timed, (unsigned long long)all_copies_timed);
 	return 0;
 }

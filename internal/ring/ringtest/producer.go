@@ -76,7 +76,7 @@ func mapAll(t testing.TB, file *os.File) []byte {
 // line is any record of one line.
 type line interface {
 	ring.Dispatch | ring.Untimed | ring.Window | ring.LostRecord | ring.Launch |
-		ring.Queue | ring.Agent | ring.CodeObject | ring.EndRecord
+		ring.Queue | ring.Agent | ring.CodeObject | ring.Copy | ring.EndRecord
 }
 
 // Put writes a record of one line; false: the ring is full.
@@ -104,6 +104,8 @@ func typeOf(record any) ring.Type {
 		return ring.TypeAgent
 	case ring.CodeObject:
 		return ring.TypeCodeObject
+	case ring.Copy:
+		return ring.TypeCopy
 	default:
 		return ring.TypeEnd
 	}

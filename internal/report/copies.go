@@ -1,0 +1,120 @@
+package report
+
+import (
+	"bytes"
+	"database/sql"
+
+	"github.com/rtl-attach/rtl-attach/internal/plain"
+	"github.com/rtl-attach/rtl-attach/internal/words"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// Copies are the memory copies that the application asked the runtime for: begun
+// = timed + untimed + unexplained.
+type Copies struct {
+	Begun       int64       `json:"begun"`
+	Timed       int64       `json:"timed"`
+	Untimed     []Untimed   `json:"untimed"`
+	Unexplained int64       `json:"unexplained"` // begun, and neither timed nor accounted for
+	Surplus     int64       `json:"surplus"`     // arrived, and never begun: the numbers are wrong
+	Directions  []Direction `json:"directions"`
+	Blits       []Blit      `json:"blits"` // HIP's own kernels that copy or fill: kernels, and not in the numbers above
+}
+
+// Direction is all timed copies of one direction. Copies may overlap: TotalNS is the sum of their times.
+type Direction struct {
+	Name           string `json:"name"`
+	Copies         int64  `json:"copies"`
+	Bytes          int64  `json:"bytes"`
+	TotalNS        int64  `json:"total_ns"`
+	BytesPerSecond int64  `json:"bytes_per_second"` // while copying
+}
+
+// Blit is one sort of HIP's own kernels.
+type Blit struct {
+	What       string `json:"what"` // copy, fill
+	Dispatches int64  `json:"dispatches"`
+	TotalNS    int64  `json:"total_ns"`
+}
+
+// readCopies leaves Copies nil where none were to be recorded.
+func (s *Summary) readCopies(db *sql.DB) error {
+	if has, err := tracedb.HasCopies(db); err != nil || !has {
+		return err
+	}
+	var sessions, rows int64
+	c := &Copies{Untimed: []Untimed{}, Directions: []Direction{}, Blits: []Blit{}}
+	// total() and not sum(): hostile counts must not end in "integer overflow".
+	err := db.QueryRow(`SELECT count(*), CAST(total(begun) AS INTEGER), CAST(total(max(unexplained, 0)) AS INTEGER),
+		CAST(total(max(-unexplained, 0)) AS INTEGER), (SELECT count(*) FROM rtl_copy), (SELECT count(*) FROM rtl_copy WHERE reason_id = 0)
+		FROM rtl_copy_coverage`).Scan(&sessions, &c.Begun, &c.Unexplained, &c.Surplus, &rows, &c.Timed)
+	if err != nil || sessions == 0 && rows == 0 {
+		return err
+	}
+	c.Begun = max(c.Begun, rows-c.Surplus) // nobody settled the account of a recorder that was killed
+	s.Copies = c
+	if err := c.readUntimed(db); err != nil {
+		return err
+	}
+	if err := c.readDirections(db); err != nil {
+		return err
+	}
+	return c.readBlits(db)
+}
+
+func (c *Copies) readUntimed(db *sql.DB) error {
+	return each(db, func(r *sql.Rows) error {
+		var u Untimed
+		err := r.Scan(&u.Reason, &u.Text, &u.Packets)
+		c.Untimed = append(c.Untimed, u)
+		return err
+	}, `SELECT r.name, r.text, count(*) AS copies FROM rtl_copy c JOIN rtl_reason r ON r.id = c.reason_id
+		WHERE c.reason_id <> 0 GROUP BY r.id ORDER BY copies DESC`)
+}
+
+func (c *Copies) readDirections(db *sql.DB) error {
+	return each(db, func(r *sql.Rows) error {
+		var d Direction
+		err := r.Scan(&d.Name, &d.Copies, &d.Bytes, &d.TotalNS)
+		if d.TotalNS > 0 {
+			d.BytesPerSecond = int64(float64(d.Bytes) / float64(d.TotalNS) * 1e9)
+		}
+		c.Directions = append(c.Directions, d)
+		return err
+	}, `SELECT d.name, count(*), CAST(total(c.bytes) AS INTEGER), CAST(total(c.duration_ns) AS INTEGER)
+		FROM rtl_copy c JOIN rtl_direction d ON d.id = c.direction WHERE c.reason_id = 0 GROUP BY d.id ORDER BY d.id`)
+}
+
+func (c *Copies) readBlits(db *sql.DB) error {
+	return each(db, func(r *sql.Rows) error {
+		var b Blit
+		err := r.Scan(&b.What, &b.Dispatches, &b.TotalNS)
+		c.Blits = append(c.Blits, b)
+		return err
+	}, `SELECT b.what, count(*), CAST(total(d.duration_ns) AS INTEGER) FROM rtl_dispatch d JOIN rtl_blit b ON b.launch_id = d.launch_id
+		GROUP BY b.what ORDER BY b.what`)
+}
+
+func (s *Summary) writeCopies(b *bytes.Buffer) {
+	c := s.Copies
+	if c == nil {
+		return
+	}
+	line(b, "Copies", "%s of %s timed", words.Count(c.Timed), words.Count(c.Begun))
+	for _, u := range c.Untimed {
+		line(b, "", "%s untimed: %s", words.Count(u.Packets), plain.Text(u.Text))
+	}
+	if c.Unexplained > 0 {
+		line(b, "", "%s begun whose record never arrived", words.Count(c.Unexplained))
+	}
+	if c.Surplus > 0 {
+		line(b, "", "%s beyond what the payload says were begun: do not trust these numbers", words.Count(c.Surplus))
+	}
+	for _, d := range c.Directions {
+		line(b, "", "%s: %s, %s in %s, %s/s", plain.Text(d.Name), words.Count(d.Copies), size(d.Bytes), duration(d.TotalNS), size(d.BytesPerSecond))
+	}
+	for _, blit := range c.Blits {
+		line(b, "", "and %s of HIP's kernels that %s, in %s: counted as kernels",
+			words.Count(blit.Dispatches), plain.Text(blit.What), duration(blit.TotalNS))
+	}
+}

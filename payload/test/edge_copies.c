@@ -1,0 +1,250 @@
+/* edge_copies.c: copies, on signals that do not wait for the worker. */
+#include "edge.h"
+
+#include <string.h>
+
+#include "control.h"
+#include "copies.h"
+#include "entry.h"
+#include "hooks.h"
+#include "session.h"
+#include "signals.h"
+#include "toy.h"
+#include "worker.h"
+#include "wrappers.h"
+
+static const hsa_agent_t host = {0}, gpu = {1};
+static hsa_status_t answer; /* of the runtime */
+static bool profiled;
+
+static hsa_status_t raw_copy(void *to, hsa_agent_t to_agent, const void *from, hsa_agent_t from_agent, size_t size, uint32_t depends,
+			     const hsa_signal_t *on, hsa_signal_t signal)
+{
+	(void)to, (void)to_agent, (void)from, (void)from_agent, (void)size, (void)depends, (void)on;
+	if (answer == HSA_STATUS_SUCCESS)
+		toy_copy_begins((struct toy_signal *)signal.handle);
+	return answer;
+}
+
+static hsa_status_t raw_enable(bool enable) { return profiled = enable, HSA_STATUS_SUCCESS; }
+static void raw_set(hsa_signal_t s, hsa_signal_value_t v) { ((amd_signal_t *)s.handle)->value = v; }
+
+static struct toy_signal *begin_copies(void)
+{
+	hsa_signal_t s;
+
+	hook_next[HOOK_COPY_LINEAR] = (uintptr_t)raw_copy;
+	hook_next[HOOK_COPY_PROFILING] = (uintptr_t)raw_enable;
+	hook_next[HOOK_STORE_RELAXED] = (uintptr_t)raw_set;
+	answer = HSA_STATUS_SUCCESS;
+	begin("RTL_MEMORY_COPY_TRACE", "1");
+	rt.signal_create(1, 0, NULL, 0, &s);
+	return (struct toy_signal *)s.handle;
+}
+
+static hsa_signal_t handle(struct toy_signal *s) { return (hsa_signal_t){(uint64_t)s}; }
+
+static hsa_status_t copy_up(struct toy_signal *s, size_t bytes)
+{
+	static char buffer[64];
+
+	return wrap_copy_linear(buffer, gpu, buffer, host, bytes, 0, NULL, handle(s));
+}
+
+static uint64_t untimed(void)
+{
+	uint64_t n = 0;
+
+	for (int r = 0; r < RTL_REASON_COUNT; r++)
+		n += counters->copies_untimed[r];
+	return n;
+}
+
+static void end_with(uint64_t copies, uint64_t timed)
+{
+	CHECK(rtl_detach() == 0);
+	CHECK(counters->copies == copies && counters->copies_timed == timed && untimed() == copies - timed);
+	CHECK(counters->records_lost == 0);
+}
+
+/* Its signal is set anew, or destroyed, before anybody has seen it fire. */
+static void set_anew_at_once(void)
+{
+	enum { COPIES = 3000 };
+	struct toy_signal *s = begin_copies();
+
+	for (int i = 0; i < COPIES; i++) {
+		CHECK(copy_up(s, 64) == HSA_STATUS_SUCCESS);
+		toy_copy_ends(s);
+		wrap_store_relaxed(handle(s), 1);
+	}
+	copy_up(s, 64);
+	toy_copy_ends(s);
+	wrap_signal_destroy(handle(s));
+	end_with(COPIES + 1, COPIES + 1);
+}
+
+/* Only the worker looks. */
+static void left_alone(void)
+{
+	struct toy_signal *s = begin_copies();
+
+	copy_up(s, 64);
+	toy_copy_ends(s);
+	end_with(1, 1);
+}
+
+/* No call for a copy, none that is refused, and none after the detach. */
+static void not_copied(void)
+{
+	struct toy_signal *s = begin_copies();
+
+	copy_up(s, 0);
+	answer = HSA_STATUS_ERROR_INVALID_ARGUMENT;
+	CHECK(copy_up(s, 64) == HSA_STATUS_ERROR_INVALID_ARGUMENT);
+	answer = HSA_STATUS_SUCCESS;
+	copy_up(s, 64);
+	toy_copy_ends(s);
+	end_with(1, 1);
+	wrap_store_relaxed(handle(s), 1);
+	copy_up(s, 64);
+	toy_copy_ends(s);
+	CHECK(counters->copies == 1);
+}
+
+/* The signal fires, and nothing has written times; those of the copy before are there. */
+static void without_times(void)
+{
+	struct toy_signal *s = begin_copies();
+
+	copy_up(s, 64);
+	toy_copy_ends(s);
+	wrap_store_relaxed(handle(s), 1);
+	uint64_t start = s->sdma_start, end = s->sdma_end;
+	copy_up(s, 64);
+	s->sdma_start = start;
+	s->sdma_end = end;
+	s->public.value = 0;
+	while (!counters->copies_untimed[RTL_REASON_NO_TIMES]) /* a detach is not held up by it */
+		CHECK(worker_round(NS_PER_S));
+	end_with(2, 1);
+}
+
+static hsa_status_t (*marked)(hsa_signal_value_t, uint32_t, const hsa_agent_t *, uint64_t, hsa_signal_t *);
+
+static hsa_status_t create_unmarked(hsa_signal_value_t v, uint32_t n, const hsa_agent_t *a, uint64_t f, hsa_signal_t *out)
+{
+	hsa_status_t status = marked(v, n, a, f, out);
+
+	((struct toy_signal *)out->handle)->mark = 0;
+	return status;
+}
+
+/* The layout of the runtime's signals is another: the worker asks the runtime. */
+static void unknown_layout(void)
+{
+	marked = rt.signal_create;
+	rt.signal_create = create_unmarked;
+	struct toy_signal *s = begin_copies();
+	CHECK(!copy_times_known());
+	copy_up(s, 64);
+	toy_copy_ends(s);
+	while (!counters->copies_timed)
+		CHECK(worker_round(NS_PER_S));
+	wrap_store_relaxed(handle(s), 1);
+	copy_up(s, 64);
+	toy_copy_ends(s);
+	wrap_store_relaxed(handle(s), 1); /* too early for the worker */
+	CHECK(rtl_detach() == 0);
+	CHECK(counters->copies == 2 && counters->copies_timed + counters->copies_untimed[RTL_REASON_NO_TIMES] == 2);
+}
+
+static void never_ends(void)
+{
+	struct toy_signal *s = begin_copies();
+
+	copy_up(s, 64);
+	CHECK(rtl_detach() == 0);
+	CHECK(counters->copies == 1 && counters->copies_untimed[RTL_REASON_NOT_COMPLETED] == 1);
+}
+
+/* Several copies on one signal: who writes last is not known. */
+static void on_one_signal(void)
+{
+	struct toy_signal *s = begin_copies();
+
+	wrap_store_relaxed(handle(s), 2);
+	copy_up(s, 64);
+	copy_up(s, 64);
+	toy_copy_ends(s);
+	toy_copy_ends(s);
+	CHECK(rtl_detach() == 0);
+	CHECK(counters->copies == 2 && counters->copies_untimed[RTL_REASON_SHARED_SIGNAL] == 2);
+}
+
+/* The worker's list is full. */
+static void nobody_listens(void)
+{
+	enum { COPIES = 20000 };
+	char err[RTL_TEXT_MAX];
+	hsa_signal_t s;
+
+	hook_next[HOOK_COPY_LINEAR] = (uintptr_t)raw_copy;
+	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !handoff_init());
+	config.memory_copy_trace = 1;
+	CHECK(!copies_init(err, sizeof err));
+	atomic_store(&gate.track, 1);
+	copies_open();
+	for (int i = 0; i < COPIES; i++) {
+		rt.signal_create(1, 0, NULL, 0, &s);
+		copy_up((struct toy_signal *)s.handle, 64);
+		toy_copy_ends((struct toy_signal *)s.handle);
+		CHECK(wrap_signal_destroy(s) == HSA_STATUS_SUCCESS);
+	}
+	CHECK(copies_close());
+	struct outcome o;
+	uint64_t noted = 0, timed = 0;
+	while (handoff_pop(&o)) {
+		noted += o.kind == OUTCOME_NOTED;
+		timed += o.kind == OUTCOME_TIMED;
+	}
+	CHECK(noted < COPIES && noted + counters->copies == COPIES);
+	CHECK(timed + counters->records_lost == COPIES);
+	CHECK(counters->records_lost == counters->copies_untimed[RTL_REASON_BACKLOG]);
+}
+
+/* What the application says of profiling holds when the recording is over; what it
+ * has said before nobody can tell, and it stays on. */
+static void profiling_as_wanted(void)
+{
+	begin_copies();
+	CHECK(profiled);
+	CHECK(rtl_detach() == 0);
+	CHECK(profiled && control->copies_profiled);
+	begin_copies();
+	wrap_copy_profiling(false);
+	CHECK(profiled);
+	CHECK(rtl_detach() == 0);
+	CHECK(!profiled && !control->copies_profiled);
+	begin_copies();
+	wrap_copy_profiling(false);
+	wrap_copy_profiling(true);
+	CHECK(rtl_detach() == 0);
+	CHECK(profiled);
+	profiled = false;
+	begin(NULL, NULL); /* without copies */
+	CHECK(rtl_detach() == 0 && !profiled);
+}
+
+const struct edge_case copy_cases[] = {
+	{"a copy's signal is set anew at once", set_anew_at_once},
+	{"a copy's signal is left alone", left_alone},
+	{"no copy", not_copied},
+	{"a copy without times", without_times},
+	{"copies on signals of unknown layout", unknown_layout},
+	{"a copy never ends", never_ends},
+	{"copies on one signal", on_one_signal},
+	{"nobody listens to copies", nobody_listens},
+	{"profiling of copies as wanted", profiling_as_wanted},
+	{0},
+};
