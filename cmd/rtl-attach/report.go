@@ -111,9 +111,9 @@ func (f reportFlags) report(trace string, code *session.ExitCode) error {
 	if err != nil {
 		return session.ReportFailed(trace, err)
 	}
-	if r.Dispatched() == 0 {
+	if r.Dispatched() == 0 && (r.Copies == nil || r.Copies.Timed == 0) {
 		*code = session.NothingSeen
-		newUI(false, false).Warn("no timed dispatch is in this trace, or in this window of it")
+		newUI(false, false).Warn("no timed dispatch or copy is in this trace, or no dispatch in this window of it")
 	}
 	switch {
 	case f.json:

@@ -32,6 +32,7 @@ var Tables = [...]Table{
 	{"processes", append([]string{"pid", "command", "host", "gpus"}, busyColumns...), processRows},
 	{"gaps", []string{"gpu", "cause", "gaps", "total_ns", "longest_ns"}, causeRows},
 	{"longest-gaps", []string{"gpu", "begin_ns", "length_ns", "cause", "host_ns", "next", "queue", "tid"}, gapRows},
+	{"copies", []string{"direction", "copies", "bytes", "total_ns", "bytes_per_second"}, copyRows},
 	{"latency", []string{"dispatches", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "max_ns"}, latencyRows},
 }
 
@@ -157,4 +158,14 @@ func latencyRows(r *Report) [][]any {
 		return nil
 	}
 	return [][]any{{l.Dispatches, l.P50NS, l.P90NS, l.P99NS, l.P999NS, l.MaxNS}}
+}
+
+func copyRows(r *Report) (rows [][]any) {
+	if r.Copies == nil {
+		return nil
+	}
+	for _, d := range r.Copies.Directions {
+		rows = append(rows, []any{d.Name, d.Copies, d.Bytes, d.TotalNS, d.BytesPerSecond})
+	}
+	return rows
 }

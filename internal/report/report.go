@@ -159,6 +159,11 @@ func (r *Report) read(db *sql.DB, o Options) error {
 	r.LeftOut = a.leftOut
 	r.countCutOff(a)
 	r.LaunchToStart = a.latency.launchToStart()
+	if r.Copies != nil {
+		if err := r.Copies.countBlits(a); err != nil {
+			return err
+		}
+	}
 	r.fillGPUs(a)
 	r.fillQueues(a)
 	r.fillProcesses(a)

@@ -29,6 +29,7 @@ func (r *Report) WriteText(w io.Writer, fullNames bool) error {
 	r.writeBusy(&b)
 	r.writeGaps(&b, fullNames)
 	r.writeLatency(&b)
+	r.writeCopies(&b)
 	if fullNames {
 		r.writeFullNames(&b)
 	} else {
@@ -47,7 +48,7 @@ func (r *Report) writeWindow(b *bytes.Buffer) {
 	if r.Window.EndNS < latest {
 		until = duration(r.Window.EndNS - r.ZeroNS)
 	}
-	line(b, "Window", "%s to %s after the first attach; Coverage, Lost and Paused are of the whole recording",
+	line(b, "Window", "%s to %s after the first attach; Coverage, Lost, Copies and Paused are of the whole recording",
 		duration(r.Window.BeginNS-r.ZeroNS), until)
 }
 

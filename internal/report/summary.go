@@ -24,8 +24,8 @@ type Summary struct {
 	KernelsInAll  int64          `json:"kernels_in_all"` // different names
 	LaunchToStart *LaunchToStart `json:"launch_to_start,omitempty"`
 	Copies        *Copies        `json:"copies,omitempty"` // nil: they were not recorded
-	Losses        []Loss         `json:"losses"`   // empty: nothing was lost
-	LeftOut       int64          `json:"left_out"` // dispatches with impossible times, or nothing to belong to
+	Losses        []Loss         `json:"losses"`           // empty: nothing was lost
+	LeftOut       int64          `json:"left_out"`         // dispatches with impossible times, or nothing to belong to
 	Pauses        Pauses         `json:"pauses"`
 }
 
