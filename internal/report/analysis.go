@@ -12,7 +12,7 @@ import (
 // not grow with them.
 type analysis struct {
 	*trace
-	window   span // kernels that start in it count; busy and idle times are cut at its ends
+	windows
 	contexts *contexts
 	kernels  *kernels
 	latency  histogram
@@ -20,21 +20,27 @@ type analysis struct {
 	leftOut  int64 // impossible times, or nothing to belong to
 }
 
+// windows are the times that an analysis is about.
+type windows struct {
+	window  span // busy and idle times are cut at its ends
+	counted span // kernels that start in it count
+}
+
 // analyse reads the dispatches as the recorder wrote them, or sorted if it must.
-func analyse(db *sql.DB, window span) (*analysis, error) {
-	a, err := analyseRows(db, window, recordedOrder)
+func analyse(db *sql.DB, w windows) (*analysis, error) {
+	a, err := analyseRows(db, w, recordedOrder)
 	if errors.Is(err, errDisorder) {
-		a, err = analyseRows(db, window, startOrder)
+		a, err = analyseRows(db, w, startOrder)
 	}
 	return a, err
 }
 
-func analyseRows(db *sql.DB, window span, source rowSource) (*analysis, error) {
+func analyseRows(db *sql.DB, w windows, source rowSource) (*analysis, error) {
 	tr, err := readTrace(db)
 	if err != nil {
 		return nil, err
 	}
-	a := &analysis{trace: tr, window: window, kernels: newKernels(db)}
+	a := &analysis{trace: tr, windows: w, kernels: newKernels(db)}
 	if a.contexts, err = newContexts(tr, a.kernels); err != nil {
 		return nil, err
 	}
@@ -89,7 +95,7 @@ func (a *analysis) dispatch(c *dispatchContext, r *row) error {
 	}
 	c.queue.extend(k.startNS, k.endNS)
 	c.queue.came++
-	if k.startNS >= a.window.beginNS && k.startNS < a.window.endNS {
+	if k.startNS >= a.counted.beginNS && k.startNS < a.counted.endNS {
 		c.queue.kernels++
 		c.kernel.add(r.durationNS)
 		if k.submitNS != tracedb.Null {

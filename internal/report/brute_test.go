@@ -14,6 +14,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
+var wholeTime = windows{always, always}
+
 // A fact is a dispatch as the trace's own tables have it.
 type fact struct {
 	gpu, queue, session, start, end, packet int64
@@ -302,7 +304,7 @@ func checkQueues(t *testing.T, r *Report, all []fact, window span) {
 			t.Errorf("queue %d: busy %d of %d, want %d", q.ID, q.BusyNS, q.RecordedNS, busy)
 		}
 	}
-	for _, p := range r.Processes {
+	for _, p := range r.PerProcess {
 		var busy int64
 		for _, gpu := range p.GPUs {
 			busy += inAnyOf(spansOf(all, func(f fact) bool { return f.gpu == gpu && (f.session == 2) == (p.PID == 41) }), window)
@@ -369,12 +371,12 @@ func TestBothOrdersAgree(t *testing.T) {
 		defer db.Close()
 		var told []*Report
 		for _, source := range []rowSource{recordedOrder, startOrder} {
-			a, err := analyseRows(db, always, source)
+			a, err := analyseRows(db, wholeTime, source)
 			must(t, err)
 			r := &Report{}
 			r.fillGPUs(a)
 			r.fillQueues(a)
-			r.fillProcesses(a)
+			r.fillPerProcess(a)
 			must(t, r.fillLongest(db, a))
 			told = append(told, r)
 		}

@@ -128,8 +128,8 @@ func queueRows(r *Report) (rows [][]any) {
 }
 
 func processRows(r *Report) (rows [][]any) {
-	for i := range r.Processes {
-		p := &r.Processes[i]
+	for i := range r.PerProcess {
+		p := &r.PerProcess[i]
 		gpus := strings.Trim(fmt.Sprint(p.GPUs), "[]")
 		rows = append(rows, append([]any{p.PID, p.Command, p.Host, gpus}, p.row(p.Dispatches, p.Coverage)...))
 	}

@@ -108,10 +108,10 @@ func (q *queue) recorded() []span {
 	return spans
 }
 
-func (r *Report) fillProcesses(a *analysis) {
-	r.Processes = []Process{}
+func (r *Report) fillPerProcess(a *analysis) {
+	r.PerProcess = []PerProcess{}
 	for _, p := range a.processes {
-		one := Process{PID: p.pid, Command: p.command, Host: p.host, Sessions: int64(len(p.sessions)), GPUs: []int64{}}
+		one := PerProcess{PID: p.pid, Command: p.command, Host: p.host, Sessions: int64(len(p.sessions)), GPUs: []int64{}}
 		one.Coverage.Complete = true
 		for _, s := range p.sessions {
 			one.Coverage.Complete = one.Coverage.Complete && !s.unseen
@@ -130,10 +130,10 @@ func (r *Report) fillProcesses(a *analysis) {
 		slices.Sort(one.GPUs)
 		one.Busy = busyOf(busyNS, recordedNS)
 		one.LaunchToStart = p.latency.launchToStart()
-		r.Processes = append(r.Processes, one)
+		r.PerProcess = append(r.PerProcess, one)
 	}
 	if len(a.processes) == 1 {
-		r.Processes[0].LaunchToStart = r.LaunchToStart
+		r.PerProcess[0].LaunchToStart = r.LaunchToStart
 	}
 }
 

@@ -17,13 +17,13 @@ import (
 // kernel ran: beside it stands how many were seen.
 type Report struct {
 	Summary
-	ZeroNS      int64     `json:"zero_ns"`          // the first attach: windows count from there
-	Window      *Window   `json:"window,omitempty"` // nil: all of the recording
-	Groups      []Group   `json:"kernel_groups"`    // the longest in all, first
-	GroupsInAll int64     `json:"kernel_groups_in_all"`
-	Queues      []Queue   `json:"queues"`
-	LongestGaps []Gap     `json:"longest_gaps"`
-	Processes   []Process `json:"processes"`
+	ZeroNS      int64        `json:"zero_ns"`          // the first attach: windows count from there
+	Window      *Window      `json:"window,omitempty"` // nil: all of the recording
+	Groups      []Group      `json:"kernel_groups"`    // the longest in all, first
+	GroupsInAll int64        `json:"kernel_groups_in_all"`
+	Queues      []Queue      `json:"queues"`
+	LongestGaps []Gap        `json:"longest_gaps"`
+	PerProcess  []PerProcess `json:"per_process"`
 }
 
 // Window is the part of the recording that a report is about. Kernels that start
@@ -89,8 +89,8 @@ type Gap struct {
 	TID      int64  `json:"tid"` // that submitted it; 0: not known
 }
 
-// Process is one that was recorded, on all of its GPUs. Busy adds them up.
-type Process struct {
+// PerProcess is about one process that was recorded, on all of its GPUs. Busy adds them up.
+type PerProcess struct {
 	PID           int64          `json:"pid"`
 	Command       string         `json:"command"`
 	Host          string         `json:"host"`
@@ -152,7 +152,8 @@ func (r *Report) read(db *sql.DB, o Options) error {
 	if err := r.readAccounts(db); err != nil {
 		return err
 	}
-	a, err := analyse(db, r.setWindow(o.Window))
+	window := r.setWindow(o.Window)
+	a, err := analyse(db, windows{window, window})
 	if err != nil {
 		return err
 	}
@@ -166,7 +167,7 @@ func (r *Report) read(db *sql.DB, o Options) error {
 	}
 	r.fillGPUs(a)
 	r.fillQueues(a)
-	r.fillProcesses(a)
+	r.fillPerProcess(a)
 	if r.Kernels, r.KernelsInAll, err = a.kernels.top(o.Kernels); err != nil {
 		return err
 	}

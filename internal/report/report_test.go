@@ -129,8 +129,8 @@ func TestBetweenSessions(t *testing.T) {
 	if g.RecordedNS != 3000 || g.BusyNS != 600 || g.LongestGapNS != 700 {
 		t.Errorf("%+v", g)
 	}
-	if len(r.Processes) != 2 || r.Processes[0].Sessions != 2 || r.Processes[0].RecordedNS != 2000 || r.Processes[1].RecordedNS != 1000 {
-		t.Errorf("%+v", r.Processes)
+	if len(r.PerProcess) != 2 || r.PerProcess[0].Sessions != 2 || r.PerProcess[0].RecordedNS != 2000 || r.PerProcess[1].RecordedNS != 1000 {
+		t.Errorf("%+v", r.PerProcess)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestVeryLateKernel(t *testing.T) {
 	read, err := tracedb.Open(path)
 	must(t, err)
 	defer read.Close()
-	if _, err := analyseRows(read, always, recordedOrder); !errors.Is(err, errDisorder) {
+	if _, err := analyseRows(read, wholeTime, recordedOrder); !errors.Is(err, errDisorder) {
 		t.Fatalf("it was not noticed: %v", err)
 	}
 	r, err := Make(path, Options{})

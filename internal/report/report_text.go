@@ -25,7 +25,7 @@ func (r *Report) WriteText(w io.Writer, fullNames bool) error {
 	r.writeSessions(&b)
 	r.writeCoverage(&b)
 	r.writeLosses(&b)
-	r.writeProcesses(&b)
+	r.writePerProcess(&b)
 	r.writeBusy(&b)
 	r.writeGaps(&b, fullNames)
 	r.writeLatency(&b)
@@ -113,13 +113,13 @@ func (l *LaunchToStart) latencies() (p50, p99 string) {
 	return duration(l.P50NS), duration(l.P99NS)
 }
 
-func (r *Report) writeProcesses(b *bytes.Buffer) {
-	if len(r.Processes) < 2 {
+func (r *Report) writePerProcess(b *bytes.Buffer) {
+	if len(r.PerProcess) < 2 {
 		return
 	}
 	g := grid{align: "llrrrrrrrl"}
-	g.add("Processes", "GPU", "busy", "", "idle", "kernels", "launch p50", "p99", "", "timed")
-	for _, p := range r.Processes {
+	g.add("Per process", "GPU", "busy", "", "idle", "kernels", "launch p50", "p99", "", "timed")
+	for _, p := range r.PerProcess {
 		percent, busy, idle := p.cells(p.Coverage)
 		p50, p99 := p.LaunchToStart.latencies()
 		gpus := make([]string, len(p.GPUs))
@@ -177,7 +177,7 @@ func (r *Report) queueName(q *Queue) string {
 	if q.HSAID >= 0 {
 		name += fmt.Sprintf(" (hwq %#x)", q.HSAID)
 	}
-	if len(r.Processes) > 1 {
+	if len(r.PerProcess) > 1 {
 		name += fmt.Sprintf(" of pid %d", q.PID)
 	}
 	return name
