@@ -1,6 +1,6 @@
 /*
  * sqlite_abi.h: the few declarations of SQLite's C interface that unpack.c
- * needs. go-sqlite3 compiles SQLite into this program but offers no header to
+ * and pack.c need. go-sqlite3 compiles SQLite into this program but offers no header to
  * other packages; SQLite promises that these layouts do not change
  * (sqlite.org/c3ref/module.html, index_info.html).
  */
@@ -74,6 +74,26 @@ struct sqlite3_module {
 	int (*xFindFunction)(sqlite3_vtab *, int, const char *, void (**)(sqlite3_context *, int, sqlite3_value **), void **);
 	int (*xRename)(sqlite3_vtab *, const char *);
 };
+
+/* What pack.c needs (sqlite.org/c3ref/create_function.html). */
+#define SQLITE_INTEGER 1
+#define SQLITE_NULL 5
+#define SQLITE_UTF8 1
+#define SQLITE_DETERMINISTIC 0x800
+#define SQLITE_DIRECTONLY 0x80000
+
+typedef unsigned long long sqlite3_uint64;
+
+int sqlite3_create_function(sqlite3 *, const char *, int, int, void *,
+			    void (*)(sqlite3_context *, int, sqlite3_value **),
+			    void (*)(sqlite3_context *, int, sqlite3_value **), void (*)(sqlite3_context *));
+void *sqlite3_aggregate_context(sqlite3_context *, int);
+void *sqlite3_realloc64(void *, sqlite3_uint64);
+int sqlite3_value_type(sqlite3_value *);
+sqlite3_int64 sqlite3_value_int64(sqlite3_value *);
+void sqlite3_result_blob64(sqlite3_context *, const void *, sqlite3_uint64, void (*)(void *));
+void sqlite3_result_error(sqlite3_context *, const char *, int);
+void sqlite3_result_error_nomem(sqlite3_context *);
 
 int sqlite3_auto_extension(void (*entry)(void));
 int sqlite3_create_module(sqlite3 *, const char *, const sqlite3_module *, void *);

@@ -1,4 +1,4 @@
-/* unpack.h: see unpack.c. */
+/* unpack.h: see unpack.c and pack.c. */
 #ifndef RTL_UNPACK_H
 #define RTL_UNPACK_H
 
@@ -9,5 +9,8 @@
 
 /* Gives every SQLite connection opened from now on the function; 0, or SQLite's error. */
 int rtl_unpack_install(void);
+
+/* The same for pack.c. */
+int rtl_pack_install(void);
 
 #endif

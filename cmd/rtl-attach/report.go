@@ -2,39 +2,153 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rtl-attach/rtl-attach/internal/report"
+	"github.com/rtl-attach/rtl-attach/internal/session"
 )
 
-func newReport() *cobra.Command {
-	var (
-		asJSON  bool
-		kernels int
-	)
+type reportFlags struct {
+	json      bool
+	csv       string
+	kernels   int
+	fullNames bool
+	window    string
+	query     string
+}
+
+func newReport(code *session.ExitCode) *cobra.Command {
+	var f reportFlags
 	c := &cobra.Command{
 		Use:   "report FILE",
-		Short: "the summary of a trace, again; needs no privileges",
+		Short: "what a trace says: kernels, busy and idle times, gaps and their causes; needs no privileges",
+		Long: `What a trace says: top kernels, busy and idle time of each GPU and queue with what
+was seen beside it, gaps and what the GPU was probably waiting for, the time from
+launch to start. Needs no privileges.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usageError{errors.New("exactly one trace file is needed")}
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
-			s, err := report.Summarize(args[0], kernels)
-			if err != nil {
-				return err
+		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("sql") {
+				return f.ask(c, args[0])
 			}
-			if asJSON {
-				return s.WriteJSON(os.Stdout)
-			}
-			return s.WriteText(os.Stdout)
+			return f.report(args[0], code)
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
-	c.Flags().IntVar(&kernels, "kernels", kernelsInSummary, "how many kernels to name")
+	flags := c.Flags()
+	flags.BoolVar(&f.json, "json", false, "as JSON")
+	flags.StringVar(&f.csv, "csv", "", "one `TABLE` as CSV: "+report.TableNames())
+	flags.Lookup("csv").NoOptDefVal = report.Tables[0].Name
+	flags.IntVar(&f.kernels, "kernels", kernelsInSummary, "how many kernels to name; 0: all")
+	flags.BoolVar(&f.fullNames, "full-names", false, "kernels by their full names, not in groups")
+	flags.StringVar(&f.window, "window", "", "only from `A:B` after the first attach, such as 1s:2.5s, 1s: or :500ms")
+	flags.StringVar(&f.query, "sql", "", "the answer to one SELECT of yours, on a connection that only reads")
 	return c
+}
+
+// parseWindow reads A:B, either of which may be left out.
+func parseWindow(text string) (*report.Span, error) {
+	if text == "" {
+		return nil, nil
+	}
+	from, until, ok := strings.Cut(text, ":")
+	if !ok {
+		return nil, fmt.Errorf("--window %q: A:B is needed, such as 1s:2.5s", text)
+	}
+	var s report.Span
+	for _, side := range []struct {
+		text string
+		into *int64
+	}{{from, &s.FromNS}, {until, &s.UntilNS}} {
+		if side.text == "" {
+			continue
+		}
+		d, err := time.ParseDuration(side.text)
+		if err != nil || d < 0 {
+			return nil, fmt.Errorf("--window %q: %q is no time such as 1.5s", text, side.text)
+		}
+		*side.into = int64(d)
+	}
+	if until != "" && s.UntilNS <= s.FromNS {
+		return nil, fmt.Errorf("--window %q ends before it begins", text)
+	}
+	return &s, nil
+}
+
+func (f reportFlags) options() (o report.Options, table report.Table, err error) {
+	known := true
+	if f.csv != "" {
+		table, known = report.TableNamed(f.csv)
+	}
+	switch {
+	case !known:
+		err = fmt.Errorf("--csv %q: one of %s", f.csv, report.TableNames())
+	case f.json && f.csv != "":
+		err = errors.New("--json or --csv, not both")
+	case f.kernels < 0:
+		err = errors.New("--kernels is negative")
+	default:
+		o.Kernels = f.kernels
+		o.Window, err = parseWindow(f.window)
+	}
+	return o, table, err
+}
+
+func (f reportFlags) report(trace string, code *session.ExitCode) error {
+	o, table, err := f.options()
+	if err != nil {
+		return usageError{err}
+	}
+	r, err := report.Make(trace, o)
+	if err != nil {
+		return session.ReportFailed(trace, err)
+	}
+	if r.Dispatched() == 0 && (r.Copies == nil || r.Copies.Timed == 0) {
+		*code = session.NothingSeen
+		newUI(false, false).Warn("no timed dispatch or copy is in this trace, or no dispatch in this window of it")
+	}
+	switch {
+	case f.json:
+		err = r.WriteJSON(os.Stdout)
+	case f.csv != "":
+		err = r.WriteCSV(os.Stdout, table)
+	default:
+		err = r.WriteText(os.Stdout, f.fullNames)
+	}
+	if err != nil {
+		return session.ReportFailed(trace, err)
+	}
+	return nil
+}
+
+// ask answers a query of the user's.
+func (f reportFlags) ask(c *cobra.Command, trace string) error {
+	for _, other := range []string{"window", "kernels", "full-names"} {
+		if c.Flags().Lookup(other).Changed {
+			return usageError{fmt.Errorf("--sql asks the whole trace: --%s has no meaning", other)}
+		}
+	}
+	form := report.Tabs
+	switch {
+	case strings.TrimSpace(f.query) == "":
+		return usageError{errors.New("--sql: a query is needed")}
+	case f.json && f.csv != "":
+		return usageError{errors.New("--json or --csv, not both")}
+	case f.json:
+		form = report.JSON
+	case f.csv != "":
+		form = report.CSV
+	}
+	if err := report.Query(c.Context(), os.Stdout, trace, f.query, form); err != nil {
+		return session.ReportFailed(trace, err)
+	}
+	return nil
 }

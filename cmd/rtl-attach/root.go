@@ -48,7 +48,7 @@ func newRoot(code *session.ExitCode) *cobra.Command {
 	root.Flags().AddFlagSet(record.Flags())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return defaultsFromEnvironment(c) }
-	root.AddCommand(record, newDetach(), newStatus(), newPS(), newDoctor(code), newReport(), newExport(code))
+	root.AddCommand(record, newDetach(), newStatus(), newPS(), newDoctor(code), newReport(code), newExport(code))
 	complete(root)
 	return root
 }

@@ -2,7 +2,6 @@ package export
 
 import (
 	"strconv"
-	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -47,14 +46,10 @@ func appendMicros(b []byte, ns int64) []byte {
 	return append(b, '.', '0'+byte(rest/100), '0'+byte(rest/10%10), '0'+byte(rest%10))
 }
 
-// appendCSV writes s as a quoted field on one line. Spreadsheets compute fields that
-// begin as formulas do: those get an apostrophe.
+// appendCSV writes s as a quoted field on one line.
 func appendCSV(b []byte, s string) []byte {
 	b = append(b, '"')
-	if strings.IndexAny(s, "=+-@") == 0 {
-		b = append(b, '\'')
-	}
-	for _, r := range plain.Text(s) {
+	for _, r := range plain.Cell(s) {
 		if r == '"' {
 			b = append(b, '"')
 		}

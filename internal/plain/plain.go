@@ -29,17 +29,41 @@ func Text(s string) string {
 	return b.String()
 }
 
+// Cell is Text fit for a spreadsheet: those compute fields that begin as formulas
+// do, so those get an apostrophe.
+func Cell(s string) string {
+	if strings.IndexAny(s, "=+-@") == 0 {
+		s = "'" + s
+	}
+	return Text(s)
+}
+
 // WriteJSON writes v as one indented JSON object. What is not graphic in its
 // strings is escaped, beyond what JSON asks for: people look at it, too.
 func WriteJSON(w io.Writer, v any) error {
+	text, err := encode(v, "  ")
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, text)
+	return err
+}
+
+// JSON is the same on one line, without its end.
+func JSON(v any) (string, error) {
+	text, err := encode(v, "")
+	return strings.TrimSuffix(text, "\n"), err
+}
+
+func encode(v any, indent string) (string, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false) // kernel names are full of < and >
-	enc.SetIndent("", "  ")
+	enc.SetIndent("", indent)
 	if err := enc.Encode(v); err != nil {
-		return err
+		return "", err
 	}
-	var out bytes.Buffer
+	var out strings.Builder
 	for _, r := range b.String() {
 		switch {
 		case r == '\n', unicode.IsPrint(r):
@@ -50,6 +74,5 @@ func WriteJSON(w io.Writer, v any) error {
 			}
 		}
 	}
-	_, err := w.Write(out.Bytes())
-	return err
+	return out.String(), nil
 }

@@ -3,6 +3,8 @@ package report
 import (
 	"bytes"
 	"database/sql"
+	"maps"
+	"slices"
 
 	"github.com/rtl-attach/rtl-attach/internal/plain"
 	"github.com/rtl-attach/rtl-attach/internal/words"
@@ -56,10 +58,7 @@ func (s *Summary) readCopies(db *sql.DB) error {
 	if err := c.readUntimed(db); err != nil {
 		return err
 	}
-	if err := c.readDirections(db); err != nil {
-		return err
-	}
-	return c.readBlits(db)
+	return c.readDirections(db)
 }
 
 func (c *Copies) readUntimed(db *sql.DB) error {
@@ -85,14 +84,28 @@ func (c *Copies) readDirections(db *sql.DB) error {
 		FROM rtl_copy c JOIN rtl_direction d ON d.id = c.direction WHERE c.reason_id = 0 GROUP BY d.id ORDER BY d.id`)
 }
 
-func (c *Copies) readBlits(db *sql.DB) error {
-	return each(db, func(r *sql.Rows) error {
-		var b Blit
-		err := r.Scan(&b.What, &b.Dispatches, &b.TotalNS)
-		c.Blits = append(c.Blits, b)
-		return err
-	}, `SELECT b.what, count(*), CAST(total(d.duration_ns) AS INTEGER) FROM rtl_dispatch d JOIN rtl_blit b ON b.launch_id = d.launch_id
-		GROUP BY b.what ORDER BY b.what`)
+// countBlits finds HIP's own kernels among those that were counted.
+func (c *Copies) countBlits(a *analysis) error {
+	byWhat := map[string]*Blit{}
+	err := each(a.db, func(r *sql.Rows) error {
+		var nameID int64
+		var what string
+		err := r.Scan(&nameID, &what)
+		k := a.kernels.byID[nameID]
+		if err != nil || k == nil || k.calls == 0 {
+			return err
+		}
+		if byWhat[what] == nil {
+			byWhat[what] = &Blit{What: what}
+		}
+		byWhat[what].Dispatches += k.calls
+		byWhat[what].TotalNS = sum(byWhat[what].TotalNS, k.totalNS)
+		return nil
+	}, "SELECT DISTINCT l.name_id, b.what FROM rtl_blit b JOIN rtl_launch l ON l.id = b.launch_id")
+	for _, what := range slices.Sorted(maps.Keys(byWhat)) {
+		c.Blits = append(c.Blits, *byWhat[what])
+	}
+	return err
 }
 
 func (s *Summary) writeCopies(b *bytes.Buffer) {

@@ -36,11 +36,11 @@ func FuzzTrace(f *testing.F) {
 		if err := os.WriteFile(path, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s, err := Summarize(path, 10)
+		r, err := Make(path, Options{Kernels: 10})
 		if err != nil {
 			return
 		}
-		if err := errors.Join(s.WriteText(io.Discard), s.WriteJSON(io.Discard)); err != nil {
+		if err := everyForm(r, io.Discard); err != nil {
 			t.Log(err)
 		}
 	})
@@ -109,19 +109,27 @@ func TestOthersTrace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := smallTrace(t)
 			change(t, path, c.sql)
-			s, err := Summarize(path, 10)
+			r, err := Make(path, Options{Kernels: 10})
 			if c.refused != errors.Is(err, tracedb.ErrNotTrace) {
 				t.Fatalf("refused %v: %v", !c.refused, err)
 			}
 			if err != nil {
 				return
 			}
-			w := &harmlessWriter{t}
-			if err := errors.Join(s.WriteText(w), s.WriteJSON(w)); err != nil {
+			if err := everyForm(r, &harmlessWriter{t}); err != nil {
 				t.Error(err)
 			}
 		})
 	}
+}
+
+// everyForm writes all that a report can be written as.
+func everyForm(r *Report, w io.Writer) error {
+	errs := []error{r.Summary.WriteText(w), r.Summary.WriteJSON(w), r.WriteText(w, false), r.WriteText(w, true), r.WriteJSON(w)}
+	for _, table := range Tables {
+		errs = append(errs, r.WriteCSV(w, table))
+	}
+	return errors.Join(errs...)
 }
 
 func change(t *testing.T, path, statements string) {

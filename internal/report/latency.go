@@ -1,31 +1,13 @@
 package report
 
-import (
-	"database/sql"
-	"math/bits"
-)
-
-// readLaunchToStart counts the latencies into a histogram: SQLite would sort
-// them all, which takes seconds for a million.
-func (s *Summary) readLaunchToStart(db *sql.DB) error {
-	var h histogram
-	err := each(db, func(r *sql.Rows) error {
-		var queuedNS int64
-		err := r.Scan(&queuedNS)
-		h.add(queuedNS)
-		return err
-	}, "SELECT queued_ns FROM rtl_dispatch WHERE queued_ns IS NOT NULL")
-	if err == nil && h.n > 0 {
-		s.LaunchToStart = &LaunchToStart{Dispatches: h.n, P50NS: h.percentile(50), P99NS: h.percentile(99)}
-	}
-	return err
-}
+import "math/bits"
 
 // A histogram has 128 buckets for each power of two: a value stands for its
 // bucket to within 1/256.
 type histogram struct {
 	buckets [(64 - subBits) << subBits]int64
 	n       int64
+	most    int64
 }
 
 const subBits = 7
@@ -34,6 +16,7 @@ const subBits = 7
 func (h *histogram) add(v int64) {
 	h.buckets[bucketOf(uint64(max(v, 0)))]++
 	h.n++
+	h.most = max(h.most, v)
 }
 
 // bucketOf numbers the buckets in the order of their values: those below 2⁷ each have their own.
@@ -55,12 +38,23 @@ func middleOf(bucket int) int64 {
 	return low + int64(1)<<shift/2
 }
 
-// percentile is by nearest rank.
-func (h *histogram) percentile(p int64) int64 {
-	rank := (h.n*p + 99) / 100
+// launchToStart is what a histogram of latencies says; nil if there are none.
+func (h *histogram) launchToStart() *LaunchToStart {
+	if h == nil || h.n == 0 {
+		return nil
+	}
+	return &LaunchToStart{
+		Dispatches: h.n, P50NS: h.quantile(500), P90NS: h.quantile(900), P99NS: h.quantile(990), P999NS: h.quantile(999),
+		MaxNS: h.most,
+	}
+}
+
+// quantile is by nearest rank, in thousandths, and no more than the largest value.
+func (h *histogram) quantile(permille int64) int64 {
+	rank := (h.n*permille + 999) / 1000
 	for bucket, n := range h.buckets {
 		if rank -= n; rank <= 0 {
-			return middleOf(bucket)
+			return min(middleOf(bucket), h.most)
 		}
 	}
 	return 0

@@ -20,8 +20,8 @@ func TestHistogramBuckets(t *testing.T) {
 	var h histogram
 	h.add(math.MaxInt64) // fits
 	h.add(math.MinInt64)
-	if h.percentile(50) != 0 || h.percentile(99) < math.MaxInt64/256*255 {
-		t.Errorf("p50 %d, p99 %d", h.percentile(50), h.percentile(99))
+	if h.quantile(500) != 0 || h.quantile(990) < math.MaxInt64/256*255 {
+		t.Errorf("p50 %d, p99 %d", h.quantile(500), h.quantile(990))
 	}
 }
 
@@ -30,7 +30,7 @@ func TestPercentiles(t *testing.T) {
 	for v := range int64(100) {
 		h.add(v + 1)
 	}
-	if h.percentile(50) != 50 || h.percentile(99) != 99 {
-		t.Errorf("p50 %d, p99 %d", h.percentile(50), h.percentile(99))
+	if h.quantile(500) != 50 || h.quantile(990) != 99 {
+		t.Errorf("p50 %d, p99 %d", h.quantile(500), h.quantile(990))
 	}
 }

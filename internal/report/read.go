@@ -2,21 +2,24 @@ package report
 
 import (
 	"database/sql"
-	"slices"
+	"fmt"
 
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// each calls scan for every row of a query.
+// each calls scan for every row of a query. What has very many is not read on.
 func each(db *sql.DB, scan func(*sql.Rows) error, query string, args ...any) error {
 	rows, err := db.Query(query, args...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
-	for rows.Next() {
+	for n := 0; rows.Next(); n++ {
+		if n == mostDefinitions {
+			return fmt.Errorf("over %d rows: %w", mostDefinitions, ErrImpossible)
+		}
 		if err := scan(rows); err != nil {
-			return err
+			return fmt.Errorf("%w: %w", ErrImpossible, err)
 		}
 	}
 	return rows.Err()
@@ -50,9 +53,6 @@ func (s *Summary) readCoverage(db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	if err := s.countCutOff(db); err != nil {
-		return err
-	}
 	err = db.QueryRow(`SELECT CAST(total(value) FILTER (WHERE name = ?) AS INTEGER), CAST(total(value) FILTER (WHERE name = ?) AS INTEGER)
 		FROM rtl_counter`, tracedb.CounterQueuesSeen, tracedb.CounterQueuesForeign).Scan(&c.QueuesSeen, &c.QueuesForeign)
 	if err != nil {
@@ -71,20 +71,19 @@ func (s *Summary) readRawUnseen(db *sql.DB) error {
 		FROM rtl_counter c WHERE c.name = ?)`, tracedb.CounterRawClaims).Scan(&s.Coverage.RawUnseen)
 }
 
-// countCutOff adds the sessions whose recorder was killed: nobody settled their
-// accounts. It looks at every dispatch, so it is left out where there are none.
-func (s *Summary) countCutOff(db *sql.DB) error {
-	if !slices.ContainsFunc(s.Sessions, func(one Session) bool { return !one.Complete }) {
-		return nil
+// countCutOff adds the sessions whose recorder was killed: nobody settled their accounts.
+func (s *Summary) countCutOff(a *analysis) {
+	c := &s.Coverage
+	for _, q := range a.queues {
+		if q.stay.session.settled {
+			continue
+		}
+		c.QueuesRecorded++
+		c.WindowsOpen++
+		c.Dispatches += q.came
+		c.Timed += q.came
 	}
-	var queues, timed int64
-	err := db.QueryRow(`WITH cut AS (SELECT q.id FROM rtl_queue q JOIN rtl_session s ON s.id = q.session_id WHERE s.ended_ns IS NULL)
-		SELECT (SELECT count(*) FROM cut), (SELECT count(*) FROM rtl_dispatch WHERE queue_id IN cut)`).Scan(&queues, &timed)
-	s.Coverage.QueuesRecorded += queues
-	s.Coverage.WindowsOpen += queues
-	s.Coverage.Dispatches += timed
-	s.Coverage.Timed += timed
-	return err
+	c.QueuesSeen = max(c.QueuesSeen, c.QueuesRecorded)
 }
 
 func (s *Summary) readUntimed(db *sql.DB) error {
@@ -96,16 +95,6 @@ func (s *Summary) readUntimed(db *sql.DB) error {
 		return err
 	}, `SELECT r.name, r.text, CAST(total(u.packets) AS INTEGER) AS packets FROM rtl_untimed u JOIN rtl_reason r ON r.id = u.reason_id
 		WHERE r.name <> 'after-detach' GROUP BY r.id ORDER BY packets DESC`)
-}
-
-func (s *Summary) readKernels(db *sql.DB, limit int) error {
-	s.Kernels = []Kernel{}
-	return each(db, func(r *sql.Rows) error {
-		var k Kernel
-		err := r.Scan(&k.Name, &k.Calls, &k.TotalNS, &k.AvgNS, &k.MinNS, &k.MaxNS, &k.Percent, &s.KernelsInAll)
-		s.Kernels = append(s.Kernels, k)
-		return err
-	}, "SELECT Name, Calls, TotalNs, AvgNs, MinNs, MaxNs, coalesce(Pct, 0), count(*) OVER () FROM top LIMIT ?", limit)
 }
 
 func (s *Summary) readLosses(db *sql.DB) error {

@@ -1,13 +1,10 @@
-// Package report turns a trace file into what people and scripts read: the
-// summary at the end of a recording, as text or as JSON.
+// Package report turns a trace file into what people and scripts read: a report,
+// and the summary at the end of a recording, as text, JSON or CSV.
 package report
 
 import (
 	"database/sql"
 	"fmt"
-	"os"
-
-	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 // SummaryVersion changes when a field of Summary changes its meaning or goes;
@@ -28,6 +25,7 @@ type Summary struct {
 	LaunchToStart *LaunchToStart `json:"launch_to_start,omitempty"`
 	Copies        *Copies        `json:"copies,omitempty"` // nil: they were not recorded
 	Losses        []Loss         `json:"losses"`           // empty: nothing was lost
+	LeftOut       int64          `json:"left_out"`         // dispatches with impossible times, or nothing to belong to
 	Pauses        Pauses         `json:"pauses"`
 }
 
@@ -72,13 +70,15 @@ type Untimed struct {
 // GPU is how busy a device was. Kernels that overlap count once. With
 // dispatches missing, it was busy for at least that long.
 type GPU struct {
-	ID         int64   `json:"id"`
-	Name       string  `json:"name"`
-	Dispatches int64   `json:"dispatches"`
-	BusyNS     int64   `json:"busy_ns"`
-	RecordedNS int64   `json:"recorded_ns"`
-	Percent    float64 `json:"percent"`
-	AtLeast    bool    `json:"at_least"`
+	ID         int64  `json:"id"`
+	Name       string `json:"name"`
+	Dispatches int64  `json:"dispatches"`
+	Busy
+	AtLeast      bool    `json:"at_least"`
+	Coverage     Seen    `json:"coverage"`
+	GapsInAll    int64   `json:"gaps_in_all"` // between two kernels
+	LongestGapNS int64   `json:"longest_gap_ns"`
+	Gaps         []Cause `json:"gaps"` // by their causes, the longest in all first
 }
 
 // Kernel is one name with all of its dispatches. Percent is of the time of all kernels.
@@ -97,7 +97,10 @@ type Kernel struct {
 type LaunchToStart struct {
 	Dispatches int64 `json:"dispatches"`
 	P50NS      int64 `json:"p50_ns"`
+	P90NS      int64 `json:"p90_ns"`
 	P99NS      int64 `json:"p99_ns"`
+	P999NS     int64 `json:"p99_9_ns"`
+	MaxNS      int64 `json:"max_ns"` // exact
 }
 
 // Loss is a number of records that are missing.
@@ -116,16 +119,15 @@ type Pauses struct {
 
 // Summarize reads a trace. It names at most kernels different kernels.
 func Summarize(path string, kernels int) (*Summary, error) {
-	info, err := os.Stat(path)
+	r, err := Make(path, Options{Kernels: kernels})
 	if err != nil {
 		return nil, err
 	}
-	db, err := tracedb.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer db.Close()
-	s := &Summary{Version: SummaryVersion, File: path, SizeBytes: info.Size()}
+	return &r.Summary, nil
+}
+
+// readAccounts reads what was settled when the recording ended.
+func (s *Summary) readAccounts(db *sql.DB) error {
 	for _, step := range []struct {
 		what string
 		read func(*sql.DB) error
@@ -133,18 +135,15 @@ func Summarize(path string, kernels int) (*Summary, error) {
 		{"sessions", s.readSessions},
 		{"coverage", s.readCoverage},
 		{"untimed dispatches", s.readUntimed},
-		{"GPUs", s.readGPUs},
-		{"kernels", func(db *sql.DB) error { return s.readKernels(db, kernels) }},
-		{"launch times", s.readLaunchToStart},
 		{"copies", s.readCopies},
 		{"losses", s.readLosses},
 		{"pauses", s.readPauses},
 	} {
 		if err := step.read(db); err != nil {
-			return nil, fmt.Errorf("read %s of %s: %w", step.what, path, err)
+			return fmt.Errorf("%s: %w", step.what, err)
 		}
 	}
-	return s, nil
+	return nil
 }
 
 // Complete says that every dispatch published while recording is in the trace with its times.

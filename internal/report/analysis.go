@@ -1,0 +1,148 @@
+package report
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// An analysis is what one pass over the dispatches finds. What it holds does
+// not grow with them.
+type analysis struct {
+	*trace
+	windows
+	contexts *contexts
+	kernels  *kernels
+	latency  histogram
+	longest  longest
+	leftOut  int64 // impossible times, or nothing to belong to
+}
+
+// windows are the times that an analysis is about.
+type windows struct {
+	window  span // busy and idle times are cut at its ends
+	counted span // kernels that start in it count
+}
+
+// analyse reads the dispatches as the recorder wrote them, or sorted if it must.
+func analyse(db *sql.DB, w windows) (*analysis, error) {
+	a, err := analyseRows(db, w, recordedOrder)
+	if errors.Is(err, errDisorder) {
+		a, err = analyseRows(db, w, startOrder)
+	}
+	return a, err
+}
+
+func analyseRows(db *sql.DB, w windows, source rowSource) (*analysis, error) {
+	tr, err := readTrace(db)
+	if err != nil {
+		return nil, err
+	}
+	a := &analysis{trace: tr, windows: w, kernels: newKernels(db)}
+	if a.contexts, err = newContexts(tr, a.kernels); err != nil {
+		return nil, err
+	}
+	defer a.contexts.query.Close()
+	a.giveHistograms()
+	if err := source(db, a.visit); err != nil {
+		return nil, fmt.Errorf("dispatches: %w", err)
+	}
+	for _, g := range tr.gpus {
+		g.order.rest(a.sweep)
+	}
+	return a, nil
+}
+
+// giveHistograms: one process needs none beside the trace's.
+func (a *analysis) giveHistograms() {
+	for i, p := range a.processes {
+		if len(a.processes) > 1 && i < mostLatencies {
+			p.latency = &histogram{}
+		}
+	}
+}
+
+// visit takes a block of rows.
+func (a *analysis) visit(rows []row) error {
+	for i := range rows {
+		r := &rows[i]
+		c, err := a.contexts.find(r.contextID)
+		if err != nil {
+			return err
+		}
+		if c.queue == nil || r.startNS < 0 || r.startNS > latest || r.durationNS < 0 || r.durationNS > latest-r.startNS {
+			a.leftOut++
+			continue
+		}
+		if err := a.dispatch(c, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dispatch counts a kernel, in whatever order they come, and passes it on to be
+// looked at in the order of starts.
+func (a *analysis) dispatch(c *dispatchContext, r *row) error {
+	k := held{
+		startNS: r.startNS, endNS: r.startNS + r.durationNS, submitNS: tracedb.Null,
+		packet: r.packet, thread: c.thread, kernel: c.kernel.number,
+	}
+	if r.queuedNS != tracedb.Null && r.queuedNS <= r.startNS && r.queuedNS >= r.startNS-latest {
+		k.submitNS = r.startNS - r.queuedNS
+	}
+	c.queue.extend(k.startNS, k.endNS)
+	c.queue.came++
+	if k.startNS >= a.counted.beginNS && k.startNS < a.counted.endNS {
+		c.queue.kernels++
+		c.kernel.add(r.durationNS)
+		if k.submitNS != tracedb.Null {
+			a.latency.add(r.queuedNS)
+			if h := c.queue.stay.session.process.latency; h != nil {
+				h.add(r.queuedNS)
+			}
+		}
+	}
+	return c.queue.gpu.order.add(c.queue, k, a.sweep)
+}
+
+// extend makes the time of a queue, and of its session on that GPU, reach over a kernel.
+func (q *queue) extend(startNS, endNS int64) {
+	if q.lastNS == 0 || startNS < q.firstNS {
+		q.firstNS = startNS
+	}
+	q.lastNS = max(q.lastNS, endNS)
+}
+
+// sweep takes the kernels of a GPU in the order of their starts.
+func (a *analysis) sweep(q *queue, k *held) {
+	g := q.gpu
+	if one, ok := g.ended(q, k, a.window, a.coarse || k.packet < 0); ok {
+		a.longest.add(one)
+	}
+	if !g.busy.begun || k.endNS >= g.busy.untilNS {
+		g.last = q.stay
+	}
+	g.busy.add(k.startNS, k.endNS, a.window)
+	q.busy.add(k.startNS, k.endNS, a.window)
+	q.stay.share.busy.add(k.startNS, k.endNS, a.window)
+	q.stay.seen = true
+	q.packet = max(q.packet, k.packet)
+}
+
+// recorded is the stay's time, with its kernels.
+func (st *stay) recorded() span {
+	s := span{st.beginNS, st.endNS}
+	for _, q := range st.queues {
+		if q.lastNS == 0 {
+			continue
+		}
+		if s.beginNS == 0 || q.firstNS < s.beginNS {
+			s.beginNS = q.firstNS
+		}
+		s.endNS = max(s.endNS, q.lastNS)
+	}
+	return s
+}

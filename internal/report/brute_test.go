@@ -1,0 +1,387 @@
+package report
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+var wholeTime = windows{always, always}
+
+// A fact is a dispatch as the trace's own tables have it.
+type fact struct {
+	gpu, queue, session, start, end, packet int64
+	submit                                  int64 // tracedb.Null: not known
+	name                                    string
+}
+
+// facts reads them with a query that shares nothing with the report's.
+func facts(t testing.TB, path string) (all []fact) {
+	t.Helper()
+	db, err := tracedb.Open(path)
+	must(t, err)
+	defer db.Close()
+	rows, err := db.Query(`SELECT a.gpu_id, q.id, q.session_id, d.start_ns, d.start_ns + d.duration_ns, d.packet_index,
+			coalesce(d.start_ns - d.queued_ns, ?), n.string
+		FROM rtl_dispatch d JOIN rtl_queue q ON q.id = d.queue_id JOIN rtl_agent a ON a.id = q.agent_id
+		JOIN rtl_launch l ON l.id = d.launch_id JOIN rocpd_string n ON n.id = l.name_id WHERE d.duration_ns >= 0`, tracedb.Null)
+	must(t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var f fact
+		must(t, rows.Scan(&f.gpu, &f.queue, &f.session, &f.start, &f.end, &f.packet, &f.submit, &f.name))
+		all = append(all, f)
+	}
+	must(t, rows.Err())
+	return all
+}
+
+func must(t testing.TB, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inAnyOf adds up the stretches of a window that lie in one of some spans, by
+// looking at each stretch between two of all their ends.
+func inAnyOf(spans []span, window span) (ns int64) {
+	marks := []int64{window.beginNS, window.endNS}
+	for _, s := range spans {
+		marks = append(marks, s.beginNS, s.endNS)
+	}
+	slices.Sort(marks)
+	for i := 1; i < len(marks); i++ {
+		from, until := max(marks[i-1], window.beginNS), min(marks[i], window.endNS)
+		if from < until && slices.ContainsFunc(spans, func(s span) bool { return s.beginNS <= from && until <= s.endNS }) {
+			ns += until - from
+		}
+	}
+	return ns
+}
+
+func spansOf(all []fact, of func(fact) bool) (spans []span) {
+	for _, f := range all {
+		if of(f) {
+			spans = append(spans, span{f.start, f.end})
+		}
+	}
+	return spans
+}
+
+// A scene is a random trace, and what its sessions were.
+type scene struct {
+	path     string
+	armed    map[int64]span // by session
+	untimed  map[int64]map[int64]bool
+	baseTime int64
+	length   int64
+}
+
+// invent writes a trace of two processes that share GPUs: kernels that overlap,
+// come late, take no time, have no submit, with barriers and untimed packets
+// between them. Starts are unique, so that there is one next kernel after a gap.
+func invent(t *testing.T, random *rand.Rand, perQueue int) scene {
+	t.Helper()
+	place, err := tracedb.Check(filepath.Join(t.TempDir(), "t.db"), 1)
+	must(t, err)
+	db, err := tracedb.Create(place)
+	must(t, err)
+	sc := scene{path: place.Path, armed: map[int64]span{}, untimed: map[int64]map[int64]bool{}, baseTime: 5_000_000, length: 400_000}
+	taken := map[uint64]bool{}
+	queueRow := int64(0)
+	for n := range 3 {
+		s, err := db.Begin(tracedb.SessionInfo{PID: uint32(40 + n%2), StartTicks: 7, Command: fmt.Sprintf("worker%d", n%2), Host: "node"})
+		must(t, err)
+		from := sc.baseTime + random.Int64N(sc.length)
+		armed := span{from, from + sc.length/2 + random.Int64N(sc.length)}
+		sc.armed[s.ID()] = armed
+		end := tracedb.End{Reason: "detached", ArmedNS: uint64(armed.beginNS), DetachedNS: uint64(armed.endNS)}
+		for gpu := range uint32(2) {
+			must(t, s.Agent(tracedb.Agent{ID: gpu + 1, GPU: gpu, Name: "gfx942", BDF: gpu}))
+		}
+		for id := range uint32(3) {
+			must(t, s.Launch(tracedb.Launch{ID: id + 1, Agent: 1, Symbol: fmt.Sprintf("_Z4gemmILi%dEEvPf.kd", id+1)}))
+		}
+		for id := range uint32(4) {
+			queueRow++
+			must(t, s.Queue(tracedb.Queue{ID: id + 1, Agent: id%2 + 1, HSAID: uint64(id)}),
+				s.Window(tracedb.Window{Queue: id + 1, OpenNS: uint64(armed.beginNS), Index: 1, Closed: true, CloseNS: uint64(armed.endNS), EndIndex: 1 << 20}))
+			batch, untimed := inventQueue(t, random, s, id+1, armed, perQueue, taken)
+			sc.untimed[queueRow] = untimed
+			must(t, s.Dispatches(batch))
+			end.Coverage = append(end.Coverage, tracedb.Coverage{
+				Queue: id + 1, Windows: 1, Dispatches: uint64(len(batch) + len(untimed)), Timed: uint64(len(batch)), Untimed: uint64(len(untimed)),
+			})
+		}
+		must(t, s.End(end))
+	}
+	must(t, db.Close())
+	return sc
+}
+
+func inventQueue(t *testing.T, random *rand.Rand, s *tracedb.Session, id uint32, armed span, n int, taken map[uint64]bool) ([]tracedb.Dispatch, map[int64]bool) {
+	t.Helper()
+	var batch []tracedb.Dispatch
+	untimed := map[int64]bool{}
+	at, index := uint64(armed.beginNS), uint64(1)
+	for range n {
+		at += random.Uint64N(uint64(armed.endNS-armed.beginNS) / uint64(n))
+		for taken[at] {
+			at++
+		}
+		taken[at] = true
+		switch random.IntN(8) {
+		case 0:
+			index += 1 + random.Uint64N(3) // barriers
+		case 1:
+			index++ // and then the untimed one
+			untimed[int64(index)] = true
+			must(t, s.Untimed(tracedb.Untimed{Queue: id, Reason: uint32(ring.ReasonBacklog), Index: index, Packets: 1}))
+			index++
+		}
+		d := tracedb.Dispatch{Queue: id, Launch: 1 + uint32(random.IntN(3)), TID: 7, Index: index, StartNS: at, EndNS: at + random.Uint64N(6000)}
+		index++
+		if random.IntN(10) == 0 {
+			d.EndNS = at
+		}
+		if random.IntN(5) > 0 {
+			d.SubmitNS = at - random.Uint64N(9000) + 100
+		}
+		batch = append(batch, d)
+	}
+	for range n / 10 { // some start before those in front of them
+		i := random.IntN(n - 1)
+		batch[i].Index, batch[i+1].Index = batch[i+1].Index, batch[i].Index
+	}
+	for range n / 10 { // some come late
+		i := random.IntN(n)
+		j := max(0, i-random.IntN(20))
+		batch[i], batch[j] = batch[j], batch[i]
+	}
+	return batch, untimed
+}
+
+// want are the parts of a report that are checked by brute force.
+type want struct {
+	busy, recorded map[int64]int64 // by GPU
+	causes         map[int64]map[string]int64
+}
+
+func (sc scene) bruteForce(all []fact, window span) want {
+	w := want{busy: map[int64]int64{}, recorded: map[int64]int64{}, causes: map[int64]map[string]int64{}}
+	for gpu := range int64(2) {
+		mine := spansOf(all, func(f fact) bool { return f.gpu == gpu })
+		var stays []span
+		for session, armed := range sc.armed {
+			for _, s := range append(spansOf(all, func(f fact) bool { return f.gpu == gpu && f.session == session }), armed) {
+				armed = span{min(armed.beginNS, s.beginNS), max(armed.endNS, s.endNS)}
+			}
+			stays = append(stays, armed)
+		}
+		w.busy[gpu], w.recorded[gpu] = inAnyOf(mine, window), inAnyOf(stays, window)
+		w.causes[gpu] = sc.causes(slices.DeleteFunc(slices.Clone(all), func(f fact) bool { return f.gpu != gpu }), stays, window)
+		edge := w.recorded[gpu] - w.busy[gpu]
+		for _, ns := range w.causes[gpu] {
+			edge -= ns
+		}
+		if edge > 0 {
+			w.causes[gpu]["edge"] = edge
+		}
+	}
+	return w
+}
+
+// causes looks at every kernel of a GPU, and at all others for what ran before it.
+func (sc scene) causes(all []fact, stays []span, window span) map[string]int64 {
+	causes := map[string]int64{}
+	add := func(cause string, from, until int64) {
+		from, until = max(from, window.beginNS), min(until, window.endNS)
+		if ns := inAnyOf(clip(stays, from, until), span{from, until}); from < until && ns > 0 {
+			causes[cause] += ns
+		}
+	}
+	for _, f := range all {
+		reached, packet, some := int64(0), int64(0), false
+		for _, g := range all {
+			if g.start < f.start {
+				reached, some = max(reached, g.end), true
+				if g.queue == f.queue {
+					packet = max(packet, g.packet)
+				}
+			}
+		}
+		if !some || reached >= f.start {
+			continue
+		}
+		if f.submit == tracedb.Null {
+			add("unknown", reached, f.start)
+			continue
+		}
+		submit := max(reached, min(f.submit, f.start))
+		behind := "launch"
+		if f.packet > packet+1 {
+			behind = "dependency"
+			for p := packet + 1; p < f.packet; p++ {
+				if sc.untimed[f.queue][p] {
+					behind = "unknown"
+				}
+			}
+		}
+		if behind == "unknown" {
+			submit = reached
+		}
+		add("host", reached, submit)
+		add(behind, submit, f.start)
+	}
+	return causes
+}
+
+func clip(spans []span, from, until int64) (out []span) {
+	for _, s := range spans {
+		if s = (span{max(s.beginNS, from), min(s.endNS, until)}); s.beginNS < s.endNS {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// TestReportAgainstBruteForce compares with sums over all pairs of kernels and
+// over all stretches between their ends, with and without a window.
+func TestReportAgainstBruteForce(t *testing.T) {
+	seen := map[string]bool{}
+	for seed := range uint64(12) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		sc := invent(t, random, 60)
+		all := facts(t, sc.path)
+		for _, o := range []Options{
+			{},
+			{Window: &Span{FromNS: random.Int64N(sc.length), UntilNS: sc.length + random.Int64N(sc.length)}},
+			{Window: &Span{FromNS: random.Int64N(sc.length / 2)}},
+		} {
+			r, err := Make(sc.path, o)
+			must(t, err)
+			window := always
+			if r.Window != nil {
+				window = span{r.Window.BeginNS, r.Window.EndNS}
+			}
+			w := sc.bruteForce(all, window)
+			for _, g := range r.GPUs {
+				causes := map[string]int64{}
+				for _, c := range g.Gaps {
+					causes[c.Name], seen[c.Name] = c.TotalNS, true
+				}
+				if g.BusyNS != w.busy[g.ID] || g.RecordedNS != w.recorded[g.ID] || !reflect.DeepEqual(causes, w.causes[g.ID]) {
+					t.Errorf("seed %d, %+v, GPU %d: busy %d of %d, %v\nwant %d of %d, %v", seed, o.Window, g.ID,
+						g.BusyNS, g.RecordedNS, causes, w.busy[g.ID], w.recorded[g.ID], w.causes[g.ID])
+				}
+			}
+			checkQueues(t, r, all, window)
+			checkKernels(t, r, all, window)
+			checkLatency(t, r, all, window)
+		}
+	}
+	for _, name := range []string{"host", "launch", "dependency", "unknown", "edge"} {
+		if !seen[name] {
+			t.Errorf("no gap is due to %s: the test reaches less than it should", name)
+		}
+	}
+}
+
+func checkQueues(t *testing.T, r *Report, all []fact, window span) {
+	t.Helper()
+	for _, q := range r.Queues {
+		of := func(f fact) bool { return f.queue == q.ID }
+		if busy := inAnyOf(spansOf(all, of), window); q.BusyNS != busy || q.RecordedNS < busy {
+			t.Errorf("queue %d: busy %d of %d, want %d", q.ID, q.BusyNS, q.RecordedNS, busy)
+		}
+	}
+	for _, p := range r.PerProcess {
+		var busy int64
+		for _, gpu := range p.GPUs {
+			busy += inAnyOf(spansOf(all, func(f fact) bool { return f.gpu == gpu && (f.session == 2) == (p.PID == 41) }), window)
+		}
+		if p.BusyNS != busy {
+			t.Errorf("pid %d: busy %d, want %d", p.PID, p.BusyNS, busy)
+		}
+	}
+}
+
+func checkKernels(t *testing.T, r *Report, all []fact, window span) {
+	t.Helper()
+	calls, total := map[string]int64{}, map[string]int64{}
+	var allCalls, allNS int64
+	for _, f := range all {
+		if f.start >= window.beginNS && f.start < window.endNS {
+			calls[f.name]++
+			total[f.name] += f.end - f.start
+			allCalls++
+			allNS += f.end - f.start
+		}
+	}
+	for _, k := range r.Kernels {
+		if k.Calls != calls[k.Name] || k.TotalNS != total[k.Name] {
+			t.Errorf("%s: %+v, want %d calls, %d ns", k.Name, k, calls[k.Name], total[k.Name])
+		}
+	}
+	if len(r.Kernels) != len(calls) {
+		t.Errorf("%d kernels, want %d", len(r.Kernels), len(calls))
+	}
+	if g := r.Groups; allCalls > 0 && (len(g) != 1 || g[0].Name != "gemm" || g[0].Calls != allCalls || g[0].TotalNS != allNS || g[0].Variants != int64(len(calls))) {
+		t.Errorf("groups %+v, want %d calls, %d ns in one", g, allCalls, allNS)
+	}
+}
+
+// checkLatency compares with the value at its rank of all, sorted.
+func checkLatency(t *testing.T, r *Report, all []fact, window span) {
+	t.Helper()
+	var sorted []int64
+	for _, f := range all {
+		if f.submit != tracedb.Null && f.start >= window.beginNS && f.start < window.endNS {
+			sorted = append(sorted, max(0, f.start-f.submit))
+		}
+	}
+	slices.SortFunc(sorted, cmp.Compare)
+	l := r.LaunchToStart
+	if len(sorted) == 0 {
+		return
+	}
+	for permille, got := range map[int]int64{500: l.P50NS, 900: l.P90NS, 990: l.P99NS, 999: l.P999NS, 1000: l.MaxNS} {
+		exact := sorted[(len(sorted)*permille+999)/1000-1]
+		if off := got - exact; off > exact/256+1 || off < -exact/256-1 {
+			t.Errorf("%d of 1000: %d ns, exactly %d", permille, got, exact)
+		}
+	}
+}
+
+// Rows in the order of their ends and rows that SQLite has sorted say the same.
+func TestBothOrdersAgree(t *testing.T) {
+	for seed := range uint64(5) {
+		sc := invent(t, rand.New(rand.NewPCG(seed, 2)), 200)
+		db, err := tracedb.Open(sc.path)
+		must(t, err)
+		defer db.Close()
+		var told []*Report
+		for _, source := range []rowSource{recordedOrder, startOrder} {
+			a, err := analyseRows(db, wholeTime, source)
+			must(t, err)
+			r := &Report{}
+			r.fillGPUs(a)
+			r.fillQueues(a)
+			r.fillPerProcess(a)
+			must(t, r.fillLongest(db, a))
+			told = append(told, r)
+		}
+		if !reflect.DeepEqual(told[0], told[1]) {
+			t.Errorf("seed %d: %+v\n%+v", seed, told[0], told[1])
+		}
+	}
+}

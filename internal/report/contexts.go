@@ -1,0 +1,81 @@
+package report
+
+import (
+	"database/sql"
+
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// A dispatchContext is what dispatches have in common.
+type dispatchContext struct {
+	queue  *queue // nil: there is no such context
+	kernel *kernel
+	thread int64 // its row; tracedb.Null: not known
+}
+
+// Contexts are read by pages of their ids: those of neighbours are near each
+// other. When there are too many pages they are forgotten.
+const (
+	pageBits  = 12
+	mostPages = 1 << 9
+)
+
+type page [1 << pageBits]dispatchContext
+
+// contexts finds what a dispatch refers to.
+type contexts struct {
+	trace    *trace
+	kernels  *kernels
+	pages    map[int64]*page
+	last     *page
+	lastPage int64
+	query    *sql.Stmt
+	values   []int64
+}
+
+func newContexts(tr *trace, ks *kernels) (*contexts, error) {
+	c := &contexts{trace: tr, kernels: ks, pages: map[int64]*page{}}
+	var err error
+	c.query, err = tr.db.Prepare(`SELECT rtl_pack(c.id, c.queue_id, l.name_id, c.thread_id)
+		FROM rtl_context c JOIN rtl_launch l ON l.id = c.launch_id WHERE c.id BETWEEN ? AND ?`)
+	return c, err
+}
+
+// find returns a context; one without a queue if it, its queue or its kernel is not in the file.
+func (c *contexts) find(id int64) (*dispatchContext, error) {
+	number := id >> pageBits
+	if c.last == nil || number != c.lastPage {
+		p, known := c.pages[number]
+		if !known {
+			var err error
+			if p, err = c.read(number); err != nil {
+				return nil, err
+			}
+		}
+		c.last, c.lastPage = p, number
+	}
+	return &c.last[id&(1<<pageBits-1)], nil
+}
+
+func (c *contexts) read(number int64) (*page, error) {
+	var err error
+	first := number << pageBits
+	if c.values, err = tracedb.Integers(c.query, c.values, first, first+1<<pageBits-1); err != nil {
+		return nil, err
+	}
+	if len(c.pages) >= mostPages {
+		clear(c.pages)
+	}
+	p := &page{}
+	for v := c.values; len(v) >= 4; v = v[4:] {
+		k, err := c.kernels.get(v[2])
+		if err != nil {
+			return nil, err
+		}
+		if id := v[0]; id>>pageBits == number {
+			p[id&(1<<pageBits-1)] = dispatchContext{queue: c.trace.queues[v[1]], kernel: k, thread: v[3]}
+		}
+	}
+	c.pages[number] = p
+	return p, nil
+}

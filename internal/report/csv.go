@@ -1,0 +1,171 @@
+package report
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/rtl-attach/rtl-attach/internal/plain"
+)
+
+// A Table is a part of a report that can be had as CSV. Times are ns.
+type Table struct {
+	Name    string
+	columns []string
+	rows    func(*Report) [][]any
+}
+
+var (
+	kernelColumns = []string{"calls", "total_ns", "avg_ns", "min_ns", "max_ns", "percent"}
+	busyColumns   = []string{
+		"kernels", "busy_ns", "idle_ns", "recorded_ns", "percent", "dispatches_published", "dispatches_timed", "complete",
+	}
+)
+
+// Tables are all of them; the first is the default.
+var Tables = [...]Table{
+	{"kernels", append([]string{"kernel"}, kernelColumns...), kernelRows},
+	{"groups", append([]string{"kernel", "variants"}, kernelColumns...), groupRows},
+	{"gpus", append([]string{"gpu", "name"}, busyColumns...), gpuRows},
+	{"queues", append([]string{"queue", "hsa_id", "gpu", "pid", "session"}, busyColumns...), queueRows},
+	{"processes", append([]string{"pid", "command", "host", "gpus"}, busyColumns...), processRows},
+	{"gaps", []string{"gpu", "cause", "gaps", "total_ns", "longest_ns"}, causeRows},
+	{"longest-gaps", []string{"gpu", "begin_ns", "length_ns", "cause", "host_ns", "next", "queue", "tid"}, gapRows},
+	{"copies", []string{"direction", "copies", "bytes", "total_ns", "bytes_per_second"}, copyRows},
+	{"latency", []string{"dispatches", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "max_ns"}, latencyRows},
+}
+
+// TableNames lists them for people.
+func TableNames() string {
+	var names []string
+	for _, t := range Tables {
+		names = append(names, t.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// TableNamed finds a table.
+func TableNamed(name string) (Table, bool) {
+	for _, t := range Tables {
+		if t.Name == name {
+			return t, true
+		}
+	}
+	return Table{}, false
+}
+
+// WriteCSV writes one table of the report, with its columns' names in front.
+func (r *Report) WriteCSV(w io.Writer, t Table) error {
+	c := csv.NewWriter(w)
+	if err := c.Write(t.columns); err != nil {
+		return err
+	}
+	for _, row := range t.rows(r) {
+		if err := c.Write(csvCells(row)); err != nil {
+			return err
+		}
+	}
+	c.Flush()
+	return c.Error()
+}
+
+func csvCells(row []any) []string {
+	cells := make([]string, len(row))
+	for i, value := range row {
+		switch v := value.(type) {
+		case nil:
+		case string:
+			cells[i] = plain.Cell(v)
+		case int64, float64, bool:
+			cells[i] = fmt.Sprint(v)
+		case []byte:
+			cells[i] = fmt.Sprintf("x'%x'", v)
+		default:
+			cells[i] = plain.Cell(fmt.Sprint(v))
+		}
+	}
+	return cells
+}
+
+func (k *Kernel) row() []any {
+	return []any{k.Calls, k.TotalNS, k.AvgNS, k.MinNS, k.MaxNS, k.Percent}
+}
+
+func (one Busy) row(kernels int64, s Seen) []any {
+	return []any{kernels, one.BusyNS, one.IdleNS, one.RecordedNS, one.Percent, s.Dispatches, s.Timed, s.Complete}
+}
+
+func kernelRows(r *Report) (rows [][]any) {
+	for i := range r.Kernels {
+		rows = append(rows, append([]any{r.Kernels[i].Name}, r.Kernels[i].row()...))
+	}
+	return rows
+}
+
+func groupRows(r *Report) (rows [][]any) {
+	for i := range r.Groups {
+		g := &r.Groups[i]
+		rows = append(rows, append([]any{g.Name, g.Variants}, g.row()...))
+	}
+	return rows
+}
+
+func gpuRows(r *Report) (rows [][]any) {
+	for i := range r.GPUs {
+		g := &r.GPUs[i]
+		rows = append(rows, append([]any{g.ID, g.Name}, g.row(g.Dispatches, g.Coverage)...))
+	}
+	return rows
+}
+
+func queueRows(r *Report) (rows [][]any) {
+	for i := range r.Queues {
+		q := &r.Queues[i]
+		rows = append(rows, append([]any{q.ID, q.HSAID, q.GPU, q.PID, q.Session}, q.row(q.Dispatches, q.Coverage)...))
+	}
+	return rows
+}
+
+func processRows(r *Report) (rows [][]any) {
+	for i := range r.PerProcess {
+		p := &r.PerProcess[i]
+		gpus := strings.Trim(fmt.Sprint(p.GPUs), "[]")
+		rows = append(rows, append([]any{p.PID, p.Command, p.Host, gpus}, p.row(p.Dispatches, p.Coverage)...))
+	}
+	return rows
+}
+
+func causeRows(r *Report) (rows [][]any) {
+	for i := range r.GPUs {
+		for _, c := range r.GPUs[i].Gaps {
+			rows = append(rows, []any{r.GPUs[i].ID, c.Name, c.Gaps, c.TotalNS, c.LongestNS})
+		}
+	}
+	return rows
+}
+
+func gapRows(r *Report) (rows [][]any) {
+	for _, g := range r.LongestGaps {
+		rows = append(rows, []any{g.GPU, g.BeginNS, g.LengthNS, g.Cause, g.HostNS, g.Next, g.Queue, g.TID})
+	}
+	return rows
+}
+
+func latencyRows(r *Report) [][]any {
+	l := r.LaunchToStart
+	if l == nil {
+		return nil
+	}
+	return [][]any{{l.Dispatches, l.P50NS, l.P90NS, l.P99NS, l.P999NS, l.MaxNS}}
+}
+
+func copyRows(r *Report) (rows [][]any) {
+	if r.Copies == nil {
+		return nil
+	}
+	for _, d := range r.Copies.Directions {
+		rows = append(rows, []any{d.Name, d.Copies, d.Bytes, d.TotalNS, d.BytesPerSecond})
+	}
+	return rows
+}

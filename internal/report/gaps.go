@@ -1,0 +1,182 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// A cause is what a GPU was probably waiting for while nothing ran on it.
+type cause int
+
+// The time from the end of the last kernel to the start of the next one is
+// divided at the submit of that next one. What lies before it is the host's.
+// What lies behind it is the way from the submit to the start, or the time for
+// which a packet in front held it up.
+const (
+	causeHost       cause = iota // the next kernel was not submitted yet
+	causeLaunch                  // it was, and nothing that is known was in front of it
+	causeDependency              // it was, behind packets that are no kernels: barriers
+	causeCopy                    // a copy ran on that GPU meanwhile
+	causeUnknown                 // its submit is not known, or packets without times were in front of it: they may have run
+	causeEdge                    // before the first kernel of the recording, or after the last
+	causes
+)
+
+// names are stable: scripts see them. texts are for people.
+var causeNames = [causes]string{"host", "launch", "dependency", "copy", "unknown", "edge"}
+
+var causeTexts = [causes]string{
+	"host: the next kernel was not submitted yet",
+	"launch latency: submitted, with nothing known in front of it",
+	"dependency: submitted behind a barrier packet",
+	"copy: a copy ran meanwhile",
+	"not known: no submit time, or something without times was there",
+	"before the first kernel recorded, or after the last",
+}
+
+// idleness is the gaps of one GPU.
+type idleness struct {
+	count     int64
+	longestNS int64
+	byCause   [causes]causeTotal
+}
+
+type causeTotal struct{ gaps, totalNS, longestNS int64 }
+
+func (t *causeTotal) add(ns int64) {
+	if ns > 0 {
+		t.gaps++
+		t.totalNS += ns
+		t.longestNS = max(t.longestNS, ns)
+	}
+}
+
+// A gap is a time in which nothing that was recorded ran on a GPU.
+type gap struct {
+	gpu    *gpu
+	span   span
+	parts  [causes]int64 // ns of each cause
+	length int64         // ns that were recorded and lie in the window
+	queue  *queue        // of the kernel that ended it
+	kernel int32
+	thread int64
+}
+
+// likely is the cause of most of it.
+func (g *gap) likely() cause {
+	most := causeHost
+	for c, ns := range g.parts {
+		if ns > g.parts[most] {
+			most = cause(c)
+		}
+	}
+	return most
+}
+
+// ended finds out what the gap before a kernel was, if there was one.
+func (g *gpu) ended(q *queue, k *held, window span, coarse bool) (one gap, ok bool) {
+	if !g.busy.begun || k.startNS <= g.busy.untilNS {
+		return gap{}, false
+	}
+	one = gap{
+		gpu: g, span: span{g.busy.untilNS, k.startNS},
+		queue: q, kernel: k.kernel, thread: k.thread,
+	}
+	m := g.recordedWithin(q, window)
+	if one.length = m.length(one.span.beginNS, one.span.endNS); one.length == 0 {
+		return gap{}, false
+	}
+	behind := q.inFront(k.packet, coarse)
+	if k.submitNS == tracedb.Null || behind == causeUnknown || g.lost.within(measure{window: always}, one.span.beginNS, one.span.endNS) > 0 {
+		one.put(m, causeUnknown, one.span.beginNS, one.span.endNS)
+	} else {
+		submitNS := max(one.span.beginNS, min(k.submitNS, one.span.endNS))
+		one.put(m, causeHost, one.span.beginNS, submitNS)
+		one.put(m, behind, submitNS, one.span.endNS)
+	}
+	g.gaps.count++
+	g.gaps.longestNS = max(g.gaps.longestNS, one.length)
+	for c, ns := range one.parts {
+		g.gaps.byCause[c].add(ns)
+	}
+	return one, true
+}
+
+// put finds a cause for a part of the gap; where a copy ran it is the copy.
+func (g *gap) put(m measure, c cause, beginNS, endNS int64) {
+	copied := g.gpu.copies.within(m, beginNS, endNS)
+	g.parts[causeCopy] += copied
+	g.parts[c] += m.length(beginNS, endNS) - copied
+}
+
+// inFront says what held a packet up that was submitted, and had not started.
+func (q *queue) inFront(packet int64, coarse bool) cause {
+	if q.packet < 0 || packet <= q.packet+1 {
+		return causeLaunch
+	}
+	if q.account.lost || !q.account.settled || coarse {
+		return causeUnknown
+	}
+	next := sort.Search(len(q.unseen), func(i int) bool { return q.unseen[i] > q.packet })
+	if next < len(q.unseen) && q.unseen[next] < packet {
+		return causeUnknown
+	}
+	return causeDependency
+}
+
+// A measure tells how much of a stretch was recorded.
+type measure struct {
+	window span
+	spans  []span // nil: all of it was
+}
+
+func (m measure) length(beginNS, endNS int64) int64 {
+	if m.spans == nil {
+		return m.window.within(beginNS, endNS)
+	}
+	var clipped []span
+	for _, s := range m.spans {
+		clipped = append(clipped, span{max(s.beginNS, beginNS), min(s.endNS, endNS)})
+	}
+	return covered(clipped, m.window)
+}
+
+// recordedWithin is about a stretch before a kernel of q. A session that had a
+// kernel before it, as q's had, recorded all of it; where another one ended and q's
+// began, only their own times count.
+func (g *gpu) recordedWithin(q *queue, window span) measure {
+	m := measure{window: window}
+	if q.stay == g.last || q.stay.seen {
+		return m
+	}
+	m.spans = []span{}
+	for _, st := range g.stays {
+		if st.beginNS > 0 && st.endNS > 0 {
+			m.spans = append(m.spans, span{st.beginNS, st.endNS})
+		}
+	}
+	return m
+}
+
+// mostGaps is how many of the longest are told one by one.
+const mostGaps = 10
+
+// longest keeps the longest gaps, the longest first; of equals the earlier ones.
+type longest []gap
+
+func (l *longest) add(one gap) {
+	if len(*l) == mostGaps && one.length < (*l)[mostGaps-1].length {
+		return
+	}
+	at := sort.Search(len(*l), func(i int) bool { return one.before(&(*l)[i]) })
+	*l = slices.Insert(*l, at, one)
+	*l = (*l)[:min(len(*l), mostGaps)]
+}
+
+// before says which of two comes first among the longest.
+func (g *gap) before(other *gap) bool {
+	return cmp.Or(cmp.Compare(other.length, g.length), cmp.Compare(g.span.beginNS, other.span.beginNS), cmp.Compare(g.gpu.id, other.gpu.id)) < 0
+}

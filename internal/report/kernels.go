@@ -1,0 +1,200 @@
+package report
+
+import (
+	"cmp"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Bounds on names, in bytes: of one, and of all that are held. Recorders write
+// names up to 16 KiB. longestWord is for what definitions are called.
+const (
+	longestName   = 32 << 10
+	longestWord   = 256
+	mostNameBytes = 16 << 20
+)
+
+// A kernel is all dispatches of one name.
+type kernel struct {
+	number       int32 // in the list
+	nameID       int64 // in rocpd_string
+	calls        int64
+	totalNS      int64
+	minNS, maxNS int64
+}
+
+func (k *kernel) add(ns int64) {
+	if k.calls == 0 || ns < k.minNS {
+		k.minNS = ns
+	}
+	k.calls++
+	k.totalNS = sum(k.totalNS, ns)
+	k.maxNS = max(k.maxNS, ns)
+}
+
+// sum adds two that are not negative, up to the largest number.
+func sum(a, b int64) int64 {
+	if b > math.MaxInt64-a {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// kernels are known by the ids of their names.
+type kernels struct {
+	db   *sql.DB
+	byID map[int64]*kernel
+	list []*kernel
+}
+
+func newKernels(db *sql.DB) *kernels { return &kernels{db: db, byID: map[int64]*kernel{}} }
+
+func (ks *kernels) get(nameID int64) (*kernel, error) {
+	if k := ks.byID[nameID]; k != nil {
+		return k, nil
+	}
+	if len(ks.byID) == mostKernels {
+		return nil, fmt.Errorf("over %d kernels: %w", mostKernels, ErrImpossible)
+	}
+	k := &kernel{number: int32(len(ks.list)), nameID: nameID}
+	ks.list = append(ks.list, k)
+	ks.byID[nameID] = k
+	return k, nil
+}
+
+// called are those with calls, the longest in all first.
+func (ks *kernels) called() (all []*kernel, totalNS int64) {
+	for _, k := range ks.list {
+		if k.calls > 0 {
+			all = append(all, k)
+			totalNS = sum(totalNS, k.totalNS)
+		}
+	}
+	slices.SortFunc(all, func(a, b *kernel) int {
+		return cmp.Or(cmp.Compare(b.totalNS, a.totalNS), cmp.Compare(a.nameID, b.nameID))
+	})
+	return all, totalNS
+}
+
+const unnamed = "(no name in this trace)"
+
+// name reads a kernel's name.
+func (ks *kernels) name(k *kernel) (string, error) {
+	var name string
+	err := ks.db.QueryRow("SELECT substr(string, 1, ?) FROM rocpd_string WHERE id = ?", longestName, k.nameID).Scan(&name)
+	if errors.Is(err, sql.ErrNoRows) {
+		return unnamed, nil
+	}
+	return name, err
+}
+
+// figures are what the trace says of a kernel, or of some together.
+func (k *kernel) figures(name string, allNS int64) Kernel {
+	return Kernel{
+		Name: name, Calls: k.calls, TotalNS: k.totalNS, AvgNS: k.totalNS / max(k.calls, 1), MinNS: k.minNS, MaxNS: k.maxNS,
+		Percent: percent(k.totalNS, allNS),
+	}
+}
+
+// percent has two decimals.
+func percent(part, whole int64) float64 {
+	return math.Round(1e4*float64(part)/float64(max(whole, 1))) / 100
+}
+
+// top names the first so many kernels; 0: all of them.
+func (ks *kernels) top(limit int) ([]Kernel, int64, error) {
+	called, totalNS := ks.called()
+	top := []Kernel{}
+	for _, k := range called[:atMost(limit, len(called))] {
+		name, err := ks.name(k)
+		if err != nil {
+			return nil, 0, err
+		}
+		top = append(top, k.figures(name, totalNS))
+	}
+	return top, int64(len(called)), nil
+}
+
+func atMost(limit, n int) int {
+	if limit > 0 {
+		return min(limit, n)
+	}
+	return n
+}
+
+// other is the group of those whose names are too many to be held.
+const other = "(other kernels)"
+
+// groups put kernels together whose names differ in template arguments and
+// parameters only.
+func (ks *kernels) groups(limit int) ([]Group, int64, error) {
+	called, totalNS := ks.called()
+	byName := map[string]*Group{}
+	var all []*Group
+	bytes := 0
+	for _, k := range called {
+		name, err := ks.name(k)
+		if err != nil {
+			return nil, 0, err
+		}
+		if name = base(name); byName[name] == nil {
+			if bytes += len(name); bytes > mostNameBytes {
+				name = other
+			}
+		}
+		g := byName[name]
+		if g == nil {
+			g = &Group{Kernel: Kernel{Name: strings.Clone(name), MinNS: math.MaxInt64}}
+			byName[g.Name] = g
+			all = append(all, g)
+		}
+		g.add(k)
+	}
+	slices.SortStableFunc(all, func(a, b *Group) int { return cmp.Compare(b.TotalNS, a.TotalNS) })
+	groups := []Group{}
+	for _, g := range all[:atMost(limit, len(all))] {
+		g.AvgNS, g.Percent = g.TotalNS/g.Calls, percent(g.TotalNS, totalNS)
+		groups = append(groups, *g)
+	}
+	return groups, int64(len(all)), nil
+}
+
+func (g *Group) add(k *kernel) {
+	g.Variants++
+	g.Calls += k.calls
+	g.TotalNS = sum(g.TotalNS, k.totalNS)
+	g.MinNS, g.MaxNS = min(g.MinNS, k.minNS), max(g.MaxNS, k.maxNS)
+}
+
+// base is a demangled name without result, parameters and template arguments.
+// A name whose brackets do not match is left as it is.
+func base(name string) string {
+	name = brief(name)
+	if strings.Contains(name, "operator") || strings.Contains(name, "->") {
+		return name // its brackets may be none
+	}
+	var b strings.Builder
+	depth := 0
+	for _, r := range name {
+		switch r {
+		case '<':
+			depth++
+		case '>':
+			if depth--; depth < 0 {
+				return name
+			}
+		default:
+			if depth == 0 {
+				b.WriteRune(r)
+			}
+		}
+	}
+	if depth != 0 || b.Len() == 0 {
+		return name
+	}
+	return b.String()
+}

@@ -1,0 +1,205 @@
+package report
+
+import (
+	"cmp"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/mattn/go-sqlite3"
+
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// A Report is a Summary with what stands behind it. Its JSON form is stable, as
+// the summary's, with more fields. Idle is recorded time in which no recorded
+// kernel ran: beside it stands how many were seen.
+type Report struct {
+	Summary
+	ZeroNS      int64        `json:"zero_ns"`          // the first attach: windows count from there
+	Window      *Window      `json:"window,omitempty"` // nil: all of the recording
+	Groups      []Group      `json:"kernel_groups"`    // the longest in all, first
+	GroupsInAll int64        `json:"kernel_groups_in_all"`
+	Queues      []Queue      `json:"queues"`
+	LongestGaps []Gap        `json:"longest_gaps"`
+	PerProcess  []PerProcess `json:"per_process"`
+}
+
+// Window is the part of the recording that a report is about. Kernels that start
+// in it count; busy and idle times are cut at its ends. Accounts (Coverage,
+// Losses, Pauses) are of all of the recording.
+type Window struct {
+	BeginNS int64 `json:"begin_ns"`
+	EndNS   int64 `json:"end_ns"`
+}
+
+// Group is the kernels whose names differ in template arguments and parameters only.
+type Group struct {
+	Kernel
+	Variants int64 `json:"variants"`
+}
+
+// Seen is how many dispatches were published, and timed. Complete is false when
+// more may have run than is accounted for.
+type Seen struct {
+	Dispatches int64 `json:"dispatches"`
+	Timed      int64 `json:"timed"`
+	Complete   bool  `json:"complete"`
+}
+
+// Busy is the part of a recorded time in which at least one kernel ran.
+type Busy struct {
+	BusyNS     int64   `json:"busy_ns"`
+	IdleNS     int64   `json:"idle_ns"`
+	RecordedNS int64   `json:"recorded_ns"`
+	Percent    float64 `json:"percent"`
+}
+
+// Queue is one queue of one session.
+type Queue struct {
+	ID         int64 `json:"id"`
+	HSAID      int64 `json:"hsa_id"` // -1: not known
+	GPU        int64 `json:"gpu"`
+	PID        int64 `json:"pid"`
+	Session    int64 `json:"session"`
+	Dispatches int64 `json:"dispatches"` // timed, in the window
+	Busy
+	Coverage Seen `json:"coverage"`
+}
+
+// Cause is what a GPU was probably waiting for, in so many of its gaps.
+type Cause struct {
+	Name      string `json:"name"`
+	Text      string `json:"text"`
+	Gaps      int64  `json:"gaps"`
+	TotalNS   int64  `json:"total_ns"`
+	LongestNS int64  `json:"longest_ns"`
+}
+
+// Gap is a time in which nothing that was recorded ran on a GPU.
+type Gap struct {
+	GPU      int64  `json:"gpu"`
+	BeginNS  int64  `json:"begin_ns"`
+	LengthNS int64  `json:"length_ns"` // what of it was recorded and lies in the window
+	Cause    string `json:"cause"`     // of most of it
+	HostNS   int64  `json:"host_ns"`   // of it, before the submit of the next kernel
+	Next     string `json:"next"`      // the kernel that ended it
+	Queue    int64  `json:"queue"`
+	TID      int64  `json:"tid"` // that submitted it; 0: not known
+}
+
+// PerProcess is about one process that was recorded, on all of its GPUs. Busy adds them up.
+type PerProcess struct {
+	PID           int64          `json:"pid"`
+	Command       string         `json:"command"`
+	Host          string         `json:"host"`
+	Sessions      int64          `json:"sessions"`
+	GPUs          []int64        `json:"gpus"`
+	Dispatches    int64          `json:"dispatches"`
+	LaunchToStart *LaunchToStart `json:"launch_to_start,omitempty"`
+	Busy
+	Coverage Seen `json:"coverage"`
+}
+
+// Options are what a report is about.
+type Options struct {
+	Kernels int // how many to name, and groups of them; 0: all
+	Window  *Span
+}
+
+// A Span is a stretch of time since the first attach of a trace, in ns.
+type Span struct {
+	FromNS, UntilNS int64 // UntilNS 0: to the end
+}
+
+// damaged tells from SQLite's errors those that are the file's fault.
+func damaged(err error) error {
+	var refused sqlite3.Error
+	if errors.Is(err, tracedb.ErrRows) {
+		return fmt.Errorf("%w: %w", ErrImpossible, err)
+	} else if !errors.As(err, &refused) {
+		return err
+	}
+	switch refused.Code {
+	case sqlite3.ErrCorrupt, sqlite3.ErrError, sqlite3.ErrMismatch, sqlite3.ErrTooBig:
+		return fmt.Errorf("%w: %w", ErrImpossible, err)
+	case sqlite3.ErrFull:
+		return fmt.Errorf("%w: %w", ErrNoRoom, err)
+	}
+	return err
+}
+
+// Make reads a trace.
+func Make(path string, o Options) (*Report, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	db, err := tracedb.Open(path)
+	if err != nil {
+		return nil, damaged(err)
+	}
+	defer db.Close()
+	r := &Report{Summary: Summary{Version: SummaryVersion, File: path, SizeBytes: info.Size()}}
+	if err := r.read(db, o); err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, damaged(err))
+	}
+	return r, nil
+}
+
+func (r *Report) read(db *sql.DB, o Options) error {
+	if err := r.readAccounts(db); err != nil {
+		return err
+	}
+	window := r.setWindow(o.Window)
+	a, err := analyse(db, windows{window, window})
+	if err != nil {
+		return err
+	}
+	r.LeftOut = a.leftOut
+	r.countCutOff(a)
+	r.LaunchToStart = a.latency.launchToStart()
+	if r.Copies != nil {
+		if err := r.Copies.countBlits(a); err != nil {
+			return err
+		}
+	}
+	r.fillGPUs(a)
+	r.fillQueues(a)
+	r.fillPerProcess(a)
+	if r.Kernels, r.KernelsInAll, err = a.kernels.top(o.Kernels); err != nil {
+		return err
+	}
+	if r.Groups, r.GroupsInAll, err = a.kernels.groups(o.Kernels); err != nil {
+		return err
+	}
+	return r.fillLongest(db, a)
+}
+
+// setWindow puts a window that was asked for into the trace's own time.
+func (r *Report) setWindow(s *Span) span {
+	for i, one := range r.Sessions {
+		if at := cmp.Or(one.ArmedNS, one.BegunNS); i == 0 || at < r.ZeroNS {
+			r.ZeroNS = at
+		}
+	}
+	r.ZeroNS = max(0, min(r.ZeroNS, latest/2))
+	if s == nil {
+		return always
+	}
+	window := span{r.ZeroNS + min(s.FromNS, latest/2), latest}
+	if s.UntilNS > 0 {
+		window.endNS = r.ZeroNS + min(s.UntilNS, latest/2)
+	}
+	r.Window = &Window{BeginNS: window.beginNS, EndNS: window.endNS}
+	return window
+}
+
+// Dispatched is how many dispatches the report is about.
+func (r *Report) Dispatched() (n int64) {
+	for i := range r.GPUs {
+		n += r.GPUs[i].Dispatches
+	}
+	return n
+}

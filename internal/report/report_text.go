@@ -1,0 +1,283 @@
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rtl-attach/rtl-attach/internal/plain"
+	"github.com/rtl-attach/rtl-attach/internal/words"
+)
+
+// queuesShown is how many queues of a GPU are named, the busiest.
+const queuesShown = 8
+
+// WriteText writes the report for people. Kernels are grouped and their names
+// shortened, unless full names are wanted.
+func (r *Report) WriteText(w io.Writer, fullNames bool) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s  %s\n", plain.Text(r.File), size(r.SizeBytes))
+	r.writeWindow(&b)
+	r.writeSessions(&b)
+	r.writeCoverage(&b)
+	r.writeLosses(&b)
+	r.writePerProcess(&b)
+	r.writeBusy(&b)
+	r.writeGaps(&b, fullNames)
+	r.writeLatency(&b)
+	r.writeCopies(&b)
+	if fullNames {
+		r.writeFullNames(&b)
+	} else {
+		r.writeGroups(&b)
+	}
+	r.writePauses(&b)
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func (r *Report) writeWindow(b *bytes.Buffer) {
+	if r.Window == nil {
+		return
+	}
+	until := "the end"
+	if r.Window.EndNS < latest {
+		until = duration(r.Window.EndNS - r.ZeroNS)
+	}
+	line(b, "Window", "%s to %s after the first attach; Coverage, Lost, Copies and Paused are of the whole recording",
+		duration(r.Window.BeginNS-r.ZeroNS), until)
+}
+
+// A grid is a table for people. Its alignment has a letter for each column: l or r.
+type grid struct {
+	align string
+	rows  [][]string
+}
+
+func (g *grid) add(cells ...string) { g.rows = append(g.rows, cells) }
+
+func (g *grid) write(b *bytes.Buffer) {
+	widths := make([]int, len(g.align))
+	for _, row := range g.rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], len([]rune(cell)))
+		}
+	}
+	for _, row := range g.rows {
+		var text strings.Builder
+		for i, cell := range row {
+			pad := strings.Repeat(" ", widths[i]-len([]rune(cell)))
+			if g.align[i] == 'r' {
+				text.WriteString(pad + cell + "  ")
+			} else {
+				text.WriteString(cell + pad + "  ")
+			}
+		}
+		b.WriteString(strings.TrimRight(text.String(), " ") + "\n")
+	}
+}
+
+func shareText(percent float64) string { return strconv.FormatFloat(percent, 'f', 1, 64) + "%" }
+
+// of says how many dispatches are timed, and whether that is all that is known of.
+func (s Seen) of() string {
+	text := words.Count(s.Timed) + " of " + words.Count(s.Dispatches)
+	if !s.Complete && s.Timed == s.Dispatches {
+		return words.Count(s.Timed) + " of at least " + words.Count(s.Dispatches)
+	}
+	return text
+}
+
+// cells are the figures of a busy time: share, busy, idle. Where something may be
+// missing it was busy for at least so long.
+func (one Busy) cells(s Seen) (percent, busy, idle string) {
+	if one.RecordedNS == 0 {
+		return "-", "-", "-"
+	}
+	least, most := "", ""
+	if !s.Complete {
+		least, most = "≥", "≤"
+	}
+	return least + shareText(one.Percent), duration(one.BusyNS), most + duration(one.IdleNS)
+}
+
+// latencies are p50 and p99, if there are any.
+func (l *LaunchToStart) latencies() (p50, p99 string) {
+	if l == nil {
+		return "-", "-"
+	}
+	return duration(l.P50NS), duration(l.P99NS)
+}
+
+func (r *Report) writePerProcess(b *bytes.Buffer) {
+	if len(r.PerProcess) < 2 {
+		return
+	}
+	g := grid{align: "llrrrrrrrl"}
+	g.add("Per process", "GPU", "busy", "", "idle", "kernels", "launch p50", "p99", "", "timed")
+	for _, p := range r.PerProcess {
+		percent, busy, idle := p.cells(p.Coverage)
+		p50, p99 := p.LaunchToStart.latencies()
+		gpus := make([]string, len(p.GPUs))
+		for i, id := range p.GPUs {
+			gpus[i] = strconv.FormatInt(id, 10)
+		}
+		g.add(fmt.Sprintf(" pid %d (%s)", p.PID, shorten(plain.Text(p.Command), nameWidth/2)), shorten(strings.Join(gpus, ","), nameWidth/2),
+			percent, busy, idle, words.Count(p.Dispatches), p50, p99, "", p.Coverage.of())
+	}
+	g.write(b)
+}
+
+func (r *Report) writeBusy(b *bytes.Buffer) {
+	if len(r.GPUs) == 0 {
+		return
+	}
+	g := grid{align: "lrrrrl"}
+	g.add("GPUs", "busy", "", "idle", "kernels", "timed")
+	whole := true
+	for i := range r.GPUs {
+		one := &r.GPUs[i]
+		whole = whole && one.Coverage.Complete
+		percent, busy, idle := one.cells(one.Coverage)
+		g.add(fmt.Sprintf(" %d %s", one.ID, shorten(plain.Text(one.Name), nameWidth/2)), percent, busy, idle,
+			words.Count(one.Dispatches), one.Coverage.of())
+		r.addQueues(&g, one.ID)
+	}
+	g.write(b)
+	if !whole {
+		b.WriteString(" Not everything was timed (see Coverage): what is missing is not idle time.\n")
+	}
+}
+
+// addQueues adds the busiest of a GPU.
+func (r *Report) addQueues(g *grid, gpu int64) {
+	var queues []*Queue
+	for i := range r.Queues {
+		if r.Queues[i].GPU == gpu {
+			queues = append(queues, &r.Queues[i])
+		}
+	}
+	slices.SortStableFunc(queues, func(a, b *Queue) int { return cmp.Compare(b.BusyNS, a.BusyNS) })
+	for _, q := range queues[:min(len(queues), queuesShown)] {
+		percent, busy, idle := q.cells(q.Coverage)
+		g.add("   "+r.queueName(q), percent, busy, idle, words.Count(q.Dispatches), q.Coverage.of())
+	}
+	if more := len(queues) - queuesShown; more > 0 {
+		g.add(fmt.Sprintf("   and %s", words.Things(int64(more), "queue")), "", "", "", "", "")
+	}
+}
+
+// queueName says whose queue it is where there are several processes.
+func (r *Report) queueName(q *Queue) string {
+	name := fmt.Sprintf("queue %d", q.ID)
+	if q.HSAID >= 0 {
+		name += fmt.Sprintf(" (hwq %#x)", q.HSAID)
+	}
+	if len(r.PerProcess) > 1 {
+		name += fmt.Sprintf(" of pid %d", q.PID)
+	}
+	return name
+}
+
+func (r *Report) writeGaps(b *bytes.Buffer, fullNames bool) {
+	g := grid{align: "lrrrr"}
+	g.add("Idle, and the likely cause", "total", "%", "gaps", "longest")
+	for i := range r.GPUs {
+		one := &r.GPUs[i]
+		if len(one.Gaps) == 0 {
+			continue
+		}
+		g.add(fmt.Sprintf(" GPU %d", one.ID), duration(one.IdleNS), "", words.Count(one.GapsInAll), duration(one.LongestGapNS))
+		for _, c := range one.Gaps {
+			gaps, longest := words.Count(c.Gaps), duration(c.LongestNS)
+			if c.Gaps == 0 {
+				gaps, longest = "", ""
+			}
+			g.add("   "+c.Text, duration(c.TotalNS), shareText(percent(c.TotalNS, one.IdleNS)), gaps, longest)
+		}
+	}
+	if len(g.rows) > 1 {
+		g.write(b)
+	}
+	r.writeLongest(b, fullNames)
+}
+
+func (r *Report) writeLongest(b *bytes.Buffer, fullNames bool) {
+	if len(r.LongestGaps) == 0 {
+		return
+	}
+	g := grid{align: "rrllrl"}
+	g.add("Longest gaps", "at", "GPU", "cause", "host", "before")
+	for _, one := range r.LongestGaps {
+		name := plain.Text(one.Next)
+		if !fullNames {
+			name = shorten(plain.Text(base(one.Next)), nameWidth)
+		}
+		by := ""
+		if one.TID != 0 {
+			by = fmt.Sprintf(", thread %d", one.TID)
+		}
+		g.add(duration(one.LengthNS), duration(one.BeginNS-r.ZeroNS), strconv.FormatInt(one.GPU, 10), one.Cause, shareText(percent(one.HostNS, one.LengthNS)),
+			fmt.Sprintf("%s  (queue %d%s)", name, one.Queue, by))
+	}
+	g.write(b)
+}
+
+func (r *Report) writeLatency(b *bytes.Buffer) {
+	if l := r.LaunchToStart; l != nil {
+		line(b, "Launch → start", "p50 %s  p90 %s  p99 %s  p99.9 %s  max %s   (%s, right to 0.4%%)", duration(l.P50NS), duration(l.P90NS),
+			duration(l.P99NS), duration(l.P999NS), duration(l.MaxNS), words.Things(l.Dispatches, "dispatch"))
+	}
+	if r.LeftOut > 0 {
+		line(b, "Left out", "%s: impossible times, or nothing to belong to", words.Things(r.LeftOut, "dispatch"))
+	}
+}
+
+// figures are the cells of a kernel.
+func (k *Kernel) figures() []string {
+	return []string{
+		words.Count(k.Calls), duration(k.TotalNS), duration(k.AvgNS), duration(k.MinNS), duration(k.MaxNS),
+		strconv.FormatFloat(k.Percent, 'f', 1, 64),
+	}
+}
+
+var kernelHeads = []string{"calls", "total", "avg", "min", "max", "%"}
+
+func (r *Report) writeGroups(b *bytes.Buffer) {
+	if len(r.Groups) == 0 {
+		return
+	}
+	g := grid{align: "lrrrrrrr"}
+	g.add(append([]string{"Top kernels", "variants"}, kernelHeads...)...)
+	for i := range r.Groups {
+		one := &r.Groups[i]
+		g.add(append([]string{" " + shorten(plain.Text(one.Name), nameWidth), words.Count(one.Variants)}, one.figures()...)...)
+	}
+	g.write(b)
+	if more := r.GroupsInAll - int64(len(r.Groups)); more > 0 {
+		fmt.Fprintf(b, " and %s more\n", words.Count(more))
+	}
+}
+
+// writeFullNames has the names last: they are long.
+func (r *Report) writeFullNames(b *bytes.Buffer) {
+	if len(r.Kernels) == 0 {
+		return
+	}
+	g := grid{align: "rrrrrrl"}
+	g.add(append(slices.Clone(kernelHeads), "kernel")...)
+	for i := range r.Kernels {
+		g.add(append(r.Kernels[i].figures(), plain.Text(r.Kernels[i].Name))...)
+	}
+	g.write(b)
+	if more := r.KernelsInAll - int64(len(r.Kernels)); more > 0 {
+		fmt.Fprintf(b, " and %s more\n", words.Count(more))
+	}
+}
+
+// WriteJSON writes the report as one JSON object.
+func (r *Report) WriteJSON(w io.Writer) error { return plain.WriteJSON(w, r) }

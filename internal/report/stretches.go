@@ -1,0 +1,94 @@
+package report
+
+import (
+	"database/sql"
+	"fmt"
+)
+
+// stretches are times apart from each other, in their order. What is asked about
+// them comes in the order of time, too: those that are past are forgotten.
+type stretches []span
+
+// add takes one that begins no earlier than the last one.
+func (s *stretches) add(one span) {
+	if last := len(*s) - 1; last >= 0 && one.beginNS <= (*s)[last].endNS {
+		(*s)[last].endNS = max((*s)[last].endNS, one.endNS)
+		return
+	}
+	*s = append(*s, one)
+}
+
+// within is how much of a time lies in them, of what is measured.
+func (s *stretches) within(m measure, beginNS, endNS int64) (ns int64) {
+	for len(*s) > 0 && (*s)[0].endNS <= beginNS {
+		*s = (*s)[1:]
+	}
+	for _, one := range *s {
+		if one.beginNS >= endNS {
+			break
+		}
+		ns += m.length(max(one.beginNS, beginNS), min(one.endNS, endNS))
+	}
+	return ns
+}
+
+// mostStretches bounds those that are held. Where there are more, no gap is put
+// down to a copy.
+const mostStretches = 1 << 20
+
+// readCopies finds when a copy ran on each GPU, if the trace has copies.
+func (tr *trace) readCopies() error {
+	var tables int
+	err := tr.db.QueryRow("SELECT count(*) FROM main.sqlite_master WHERE name = 'rtl_copy'").Scan(&tables)
+	if err != nil || tables == 0 {
+		return err
+	}
+	rows, err := tr.db.Query(`SELECT a.gpu_id, c.start_ns, c.start_ns + c.duration_ns
+		FROM rtl_copy c JOIN rtl_agent a ON a.id IN (c.from_agent_id, c.to_agent_id)
+		WHERE c.start_ns >= 0 AND c.duration_ns > 0 AND c.start_ns + c.duration_ns <= ? ORDER BY c.start_ns`, int64(latest))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	return tr.addCopies(rows)
+}
+
+func (tr *trace) addCopies(rows *sql.Rows) error {
+	for n := 0; rows.Next(); {
+		var of int64
+		var s span
+		if err := rows.Scan(&of, &s.beginNS, &s.endNS); err != nil {
+			return fmt.Errorf("%w: %w", ErrImpossible, err)
+		}
+		g := tr.gpus[of]
+		if g == nil {
+			continue
+		}
+		before := len(g.copies)
+		g.copies.add(s)
+		if n += len(g.copies) - before; n > mostStretches {
+			for _, g := range tr.gpus {
+				g.copies = nil
+			}
+			return nil
+		}
+	}
+	return rows.Err()
+}
+
+// readLosses finds when records were lost, if that is known: whatever ran on the
+// session's GPUs then may not be here.
+func (tr *trace) readLosses() error {
+	return each(tr.db, func(r *sql.Rows) error {
+		var of int64
+		var s span
+		err := r.Scan(&of, &s.beginNS, &s.endNS)
+		if one := tr.sessions[of]; one != nil {
+			for g := range one.stays {
+				g.lost.add(s)
+			}
+		}
+		return err
+	}, `SELECT session_id, from_ns, until_ns FROM rtl_loss WHERE from_ns >= 0 AND until_ns >= from_ns AND until_ns <= ?
+		ORDER BY from_ns`, int64(latest))
+}

@@ -1,0 +1,54 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/report"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// A knownError has a cause and a fix that are told instead of its text.
+type knownError struct {
+	err        error
+	cause, fix string
+}
+
+// know puts in cause and fix of the first known error that err is.
+func (f *Failure) know(err error, known ...knownError) {
+	for _, k := range known {
+		if errors.Is(err, k.err) {
+			f.Cause, f.Fix = k.cause, k.fix
+			return
+		}
+	}
+}
+
+// unreadable are the errors of every command that reads a trace.
+func unreadable(trace string) []knownError {
+	return []knownError{
+		{tracedb.ErrNotTrace, trace + " is no trace, or one of a newer rtl-attach", "give a file that rtl-attach has recorded"},
+		{tracedb.ErrBusy, "a recorder is still writing it", "wait for its end, or rtl-attach detach PID"},
+		{os.ErrPermission, "this user may not read the trace", "ask its owner, or copy it as root"},
+		{os.ErrNotExist, "there is no such file", "look at the name"},
+		{unix.EPIPE, "nobody reads the output any more", "keep the reader open to the end"},
+	}
+}
+
+// ReportFailed explains why a trace could not be reported on.
+func ReportFailed(trace string, err error) *Failure {
+	f := &Failure{
+		What: fmt.Sprintf("cannot report on %s: %s", trace, bare(err)), Cause: bare(err),
+		Fix: "try a copy of the file, on another filesystem", Target: "none: a report reads the trace only", Code: Failed, Err: err,
+	}
+	f.know(err, append([]knownError{
+		{report.ErrQuery, "SQLite says: " + strings.TrimPrefix(bare(err), report.ErrQuery.Error()+": "), "one SELECT; SELECT sql FROM sqlite_master lists the tables"},
+		{report.ErrImpossible, "the file is damaged or cut short, or holds what no recorder writes", "copy it again, or record again"},
+		{report.ErrNoRoom, "the filesystem is full", "SQLite sorts in SQLITE_TMPDIR or /var/tmp: make room there"},
+	}, unreadable(trace)...)...)
+	return f
+}
