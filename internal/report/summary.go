@@ -28,6 +28,8 @@ type Summary struct {
 	LaunchToStart *LaunchToStart `json:"launch_to_start,omitempty"`
 	Losses        []Loss         `json:"losses"` // empty: nothing was lost
 	Pauses        Pauses         `json:"pauses"`
+	Common        *Common        `json:"common_window,omitempty"` // of several processes recorded together
+	Processes     []Process      `json:"processes,omitempty"`     // these
 }
 
 // Session is one recording of one process.
@@ -137,6 +139,7 @@ func Summarize(path string, kernels int) (*Summary, error) {
 		{"launch times", s.readLaunchToStart},
 		{"losses", s.readLosses},
 		{"pauses", s.readPauses},
+		{"processes", s.readProcesses},
 	} {
 		if err := step.read(db); err != nil {
 			return nil, fmt.Errorf("read %s of %s: %w", step.what, path, err)
