@@ -142,13 +142,12 @@ func (g *group) record(ctx context.Context, endWindow context.CancelFunc) error 
 	}
 	why := g.window(ctx)
 	g.endNS = boottimeNS()
-	ended := time.Now()
 	rightsErr := g.rights.take() // for the detaches and the look around
 	endWindow()
 	g.ui.Detaching(why, why == interrupted || why == timeIsOver)
 	g.newcomers = g.selection.newcomers(g.choice)
 	for _, m := range g.members {
-		m.wait(ended)
+		m.wait()
 	}
 	g.ui.Detached(g.describeDetach())
 	if rightsErr != nil {
@@ -160,7 +159,7 @@ func (g *group) record(ctx context.Context, endWindow context.CancelFunc) error 
 // window returns why it is over.
 func (g *group) window(ctx context.Context) string {
 	began := time.Now()
-	deadline := time.Time{}
+	var deadline time.Time
 	if g.o.Duration > 0 {
 		deadline = began.Add(g.o.Duration)
 	}
@@ -180,6 +179,8 @@ func (g *group) window(ctx context.Context) string {
 			return sizeIsReached
 		case g.count((*member).isOver) == len(g.members):
 			return "all of them have ended"
+		case hanging() > StallLimit: // while there is time: in a stop, the kernel ends us soon
+			return "a thread of this tool hangs in the memory of one of them"
 		}
 	}
 }

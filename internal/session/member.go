@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
-	"github.com/rtl-attach/rtl-attach/internal/ptrace"
-	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -136,9 +134,12 @@ func (m *member) fail(fate tracedb.Fate, f *Failure) {
 	m.group.ui.Failed(f)
 }
 
-// wait returns when nothing works on it any more, or when what does hangs. Where
-// one hangs, the others are still given the time that an end may take.
-func (m *member) wait(windowEnd time.Time) {
+// stallGrace is what the others get to end in where one hangs: a thread that hangs
+// in a stop has the kernel end this process at ptrace.HoldLimit.
+const stallGrace = 3 * time.Second
+
+// wait returns when nothing works on it any more, or when what does hangs.
+func (m *member) wait() {
 	tick := time.NewTicker(stallPeriod)
 	defer tick.Stop()
 	for {
@@ -147,7 +148,7 @@ func (m *member) wait(windowEnd time.Time) {
 			return
 		case <-tick.C:
 		}
-		if time.Since(windowEnd) > detachTimeout+endTimeout && max(target.Stalled(), ptrace.Busy()) > StallLimit {
+		if hanging() > StallLimit+stallGrace {
 			m.abandoned.Store(true)
 			m.fail(tracedb.FateFailed, stallFailure(m.pid))
 			return
