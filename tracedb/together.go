@@ -53,3 +53,14 @@ func (db *DB) Targets(targets []Target) error {
 		return nil
 	})
 }
+
+// OrderGPUs numbers the devices of the file anew, in the order in which the driver
+// has them: whose session came first, each calling its GPU 0, says nothing.
+func (db *DB) OrderGPUs() error {
+	return db.write(func() error {
+		return db.exec(`UPDATE rtl_agent SET gpu_id = (SELECT count(*)
+				FROM (SELECT DISTINCT driver_node AS node, bdf AS place FROM rtl_agent WHERE bdf IS NOT NULL) o
+				WHERE (o.node, o.place) < (rtl_agent.driver_node, rtl_agent.bdf))
+			WHERE bdf IS NOT NULL`)
+	})
+}

@@ -33,6 +33,7 @@ type Process struct {
 	Text       string       `json:"text,omitempty"`
 	Dispatches int64        `json:"dispatches"`
 	GPUs       []int64      `json:"gpus,omitempty"` // as this trace numbers them
+	untilNS    int64        // it was detached from; 0: it never was
 }
 
 // readProcesses finds nothing in the trace of one process.
@@ -50,7 +51,7 @@ func (s *Summary) readProcesses(db *sql.DB) error {
 			p    Process
 			gpus string
 		)
-		err := r.Scan(&p.PID, &p.Command, &p.Rank, &p.Fate, &p.ExitCode, &p.Text, &p.Dispatches, &gpus)
+		err := r.Scan(&p.PID, &p.Command, &p.Rank, &p.Fate, &p.ExitCode, &p.Text, &p.Dispatches, &gpus, &p.untilNS)
 		for one := range strings.SplitSeq(gpus, ",") {
 			if id, err := strconv.ParseInt(one, 10, 64); err == nil {
 				p.GPUs = append(p.GPUs, id)
@@ -60,7 +61,8 @@ func (s *Summary) readProcesses(db *sql.DB) error {
 		s.Processes = append(s.Processes, p)
 		return err
 	}, `SELECT t.pid, t.command, t.rank, t.fate, coalesce(t.exit_code, 0), t.text,
-			CAST(total(v.timed) AS INTEGER), coalesce(group_concat(DISTINCT a.gpu_id), '')
+			CAST(total(v.timed) AS INTEGER), coalesce(group_concat(DISTINCT a.gpu_id), ''),
+			coalesce(max(s.detached_ns), 0)
 		FROM rtl_target t LEFT JOIN rtl_session s ON s.pid = t.pid AND s.start_ticks = t.start_ticks
 		LEFT JOIN rtl_queue q ON q.session_id = s.id LEFT JOIN rtl_agent a ON a.id = q.agent_id
 		LEFT JOIN rtl_coverage v ON v.queue_id = q.id
@@ -153,13 +155,12 @@ func (s *Summary) writeProcesses(b *bytes.Buffer) {
 func (s *Summary) sharing() string {
 	meant, shared := 0, 0
 	for _, p := range s.Processes {
-		switch p.Fate {
-		case tracedb.FateRecorded, tracedb.FateIdle:
-			shared++
-		case tracedb.FatePassedOver, tracedb.FateNewcomer:
+		if p.Fate == tracedb.FatePassedOver || p.Fate == tracedb.FateNewcomer {
 			continue
 		}
-		meant++
+		if meant++; p.untilNS >= s.Common.EndNS {
+			shared++
+		}
 	}
 	if shared == meant {
 		return fmt.Sprintf("all %d processes", meant)

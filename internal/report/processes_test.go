@@ -22,6 +22,7 @@ func serverTrace(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	until := []uint64{2700, 1950} // the second one is detached from before the window's end
 	for i, kernels := range [][]tracedb.Dispatch{
 		{{StartNS: 500, EndNS: 700}, {StartNS: 900, EndNS: 1100}, {StartNS: 1050, EndNS: 1200}},
 		{{StartNS: 1500, EndNS: 1600}, {StartNS: 1900, EndNS: 2600}},
@@ -38,7 +39,7 @@ func serverTrace(t *testing.T) string {
 			session.Queue(tracedb.Queue{ID: 1, Agent: 1}),
 			session.Dispatches(kernels),
 			session.End(tracedb.End{
-				Reason: "detached", ArmedNS: 400, DetachedNS: 2700,
+				Reason: "detached", ArmedNS: 400, DetachedNS: until[i],
 				Coverage: []tracedb.Coverage{{Queue: 1, Windows: 1, Dispatches: uint64(len(kernels)), Timed: uint64(len(kernels))}},
 			}),
 		} {
@@ -76,9 +77,9 @@ func TestProcesses(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	// Of the kernels at the window's ends, what lies within counts.
-	for i, busy := range []int64{200, 200} {
-		if g := s.GPUs[i]; g.BusyNS != busy || g.RecordedNS != 1000 || g.Percent != float64(busy)/10 {
-			t.Errorf("GPU %+v, want %d of 1000 ns", g, busy)
+	for i, recorded := range []int64{1000, 950} {
+		if g := s.GPUs[i]; g.BusyNS != 200 || g.RecordedNS != recorded || g.Percent != 100*200/float64(recorded) {
+			t.Errorf("GPU %+v, want 200 of %d ns", g, recorded)
 		}
 	}
 	if p := s.Processes[1]; len(s.Processes) != 5 || p.Dispatches != 2 || len(p.GPUs) != 1 || p.GPUs[0] != 1 || *p.Rank != 1 {

@@ -43,9 +43,9 @@ func (g *group) nobody() *Failure {
 	first := g.members[0].failure
 	return &Failure{
 		What:   fmt.Sprintf("none of %d processes could be recorded", len(g.members)),
-		Cause:  "see above; the first: " + first.What + ": " + first.Cause,
+		Cause:  "the first: " + first.What + ": " + first.Cause,
 		Fix:    "rtl-attach ps says which ones can be",
-		Target: "each as said above", Code: code, Err: first,
+		Target: "each as it was found, unless an error above says otherwise", Code: code, Err: first,
 	}
 }
 

@@ -141,7 +141,7 @@ func (g *group) record(ctx context.Context, endWindow context.CancelFunc) error 
 		g.ui.Debug("privileges stay: " + firstLine(err))
 	}
 	why := g.window(ctx)
-	g.endNS = boottimeNS()
+	g.endNS = g.commonEnd()
 	rightsErr := g.rights.take() // for the detaches and the look around
 	endWindow()
 	g.ui.Detaching(why, why == interrupted || why == timeIsOver)
@@ -185,6 +185,20 @@ func (g *group) window(ctx context.Context) string {
 	}
 }
 
+// commonEnd is now, or the end of the first one that was ended, if all were.
+func (g *group) commonEnd() uint64 {
+	end := boottimeNS()
+	if g.count((*member).isOver) < len(g.members) {
+		return end
+	}
+	for _, m := range g.members {
+		if m.endNS > g.startNS && (m.fate == tracedb.FateRecorded || m.fate == tracedb.FateIdle) {
+			end = min(end, m.endNS)
+		}
+	}
+	return end
+}
+
 func (g *group) progress() (sum collector.Progress) {
 	for _, m := range g.members {
 		p := m.ui.latest()
@@ -197,7 +211,7 @@ func (g *group) progress() (sum collector.Progress) {
 
 // finish completes the file.
 func (g *group) finish() error {
-	return errors.Join(g.db.Targets(g.fates()), g.db.Close(), at(PointFinished))
+	return errors.Join(g.db.OrderGPUs(), g.db.Targets(g.fates()), g.db.Close(), at(PointFinished))
 }
 
 // discard takes back a trace that has nothing in it.

@@ -129,9 +129,12 @@ func (m *member) conclude(code ExitCode) {
 	}
 }
 
+// fail tells the user, unless it was he who ended the attaches.
 func (m *member) fail(fate tracedb.Fate, f *Failure) {
 	m.failure, m.fate, m.exit = f, fate, f.Code
-	m.group.ui.Failed(f)
+	if !errors.Is(f, context.Canceled) {
+		m.group.ui.Failed(f)
+	}
 }
 
 // stallGrace is what the others get to end in where one hangs: a thread that hangs
