@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -59,5 +60,23 @@ func successor(ts *testscript.TestScript, _ bool, args []string) {
 		return w != nil && strconv.Itoa(w.pid) != before
 	}) {
 		ts.Fatalf("worker %d is not replaced", rank)
+	}
+}
+
+// TestForkedCopy: a child that has the runtime and the driver from its parent, by
+// fork, holds no GPU: the parent is recorded as if it were alone.
+func TestForkedCopy(t *testing.T) {
+	f := startForker(t)
+	child := f.keep(t)
+	r := f.record(t, 300*time.Millisecond)
+	r.expect(t, 7) // barrier packets carry no kernel
+	if said := r.stderr.String(); !strings.Contains(said, fmt.Sprintf("preflight   pid %d (forker)", f.pid)) {
+		t.Errorf("it is not recorded alone:\n%s", said)
+	}
+	if child.status(t).Resident {
+		t.Error("the copy was attached to")
+	}
+	if said := f.tell(t, "e"); said != "child 0" {
+		t.Errorf("the child ended: %s", said)
 	}
 }
