@@ -26,7 +26,7 @@ func (r *recording) detach() error {
 	if err := at(PointClosing); err != nil {
 		return err
 	}
-	if err := r.end(ring.EndDetach); err != nil && !r.isGone() {
+	if err := r.end(ring.EndDetach); err != nil && !r.lostTarget() {
 		return err
 	}
 	r.attached = false

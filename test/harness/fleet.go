@@ -9,10 +9,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/internal/truth"
 )
+
+// fleetTimeout: many processes start their runtimes at once.
+const fleetTimeout = 2 * time.Minute
 
 // A Fleet is a server: a front end without a GPU, and its GPU workers.
 type Fleet struct {
@@ -30,9 +34,14 @@ func StartFleet(t testing.TB, workers int, under ...string) *Fleet {
 		"--workers", strconv.Itoa(workers), "--log", f.logs, "--preload", Artefact(t, "libsoftgpu.so"),
 		"--", Artefact(t, "workloads/serve"), "--threads", "2", "--streams", "2", "--rate", "20", "--kernels", "16",
 	}})
-	f.Ready(t)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the server said:\n%s", f.Output())
+		}
+	})
+	f.awaitReady(t, fleetTimeout)
 	for _, w := range f.Workers(t) {
-		Until(t, "the workers dispatch", readyTimeout, w.Dispatches(t, 100))
+		Until(t, "the workers dispatch", fleetTimeout, w.Dispatches(t, 100))
 	}
 	return f
 }

@@ -100,12 +100,17 @@ func Start(t testing.TB, w Workload) *Process {
 // Ready waits until the workload has said so.
 func (p *Process) Ready(t testing.TB) {
 	t.Helper()
+	p.awaitReady(t, readyTimeout)
+}
+
+func (p *Process) awaitReady(t testing.TB, limit time.Duration) {
+	t.Helper()
 	select {
 	case <-p.ready:
 	case <-p.done:
 		t.Fatalf("the workload ended before it was ready: %v\n%s", p.err, p.Output())
-	case <-time.After(readyTimeout):
-		t.Fatalf("the workload is not ready after %v\n%s", readyTimeout, p.Output())
+	case <-time.After(limit):
+		t.Fatalf("the workload is not ready after %v\n%s", limit, p.Output())
 	}
 }
 
