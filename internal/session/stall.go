@@ -41,12 +41,15 @@ func unlessStalled[T any](pid int, work func() (T, error)) (T, error) {
 			return o.result, o.err
 		case <-tick.C:
 		}
-		if max(target.Stalled(), ptrace.Busy()) > StallLimit {
+		if hanging() > StallLimit {
 			var none T
 			return none, stallFailure(pid)
 		}
 	}
 }
+
+// hanging is how long a thread of ours has been at one thing in a target.
+func hanging() time.Duration { return max(target.Stalled(), ptrace.Busy()) }
 
 func stallFailure(pid int) *Failure {
 	return &Failure{

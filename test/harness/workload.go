@@ -37,6 +37,8 @@ type Workload struct {
 	Program string   // of build/workloads
 	Args    []string // as the program's --help says
 	Sim     []string // SOFTGPU_NAME=value
+	NoGPU   bool     // it does without the simulator
+	Under   []string // a command that starts it, unshare(1) say
 }
 
 // A Process is a workload that runs.
@@ -44,8 +46,9 @@ type Process struct {
 	PID int
 	URL string
 
-	quitting bool
-	tids     map[int64]bool // when it was asked to quit
+	contained bool // its thread ids are of another pid namespace
+	quitting  bool
+	tids      map[int64]bool // when it was asked to quit
 
 	cmd   *exec.Cmd
 	log   string
@@ -63,11 +66,13 @@ func StartCold(t testing.TB, w Workload) *Process {
 	t.Helper()
 	program := Artefact(t, filepath.Join("workloads", w.Program))
 	p := &Process{log: filepath.Join(t.TempDir(), "truth.log"), ready: make(chan struct{}), done: make(chan struct{})}
-	p.cmd = exec.Command(program, w.Args...)
-	p.cmd.Env = append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=/",
-		"LD_PRELOAD=" + Artefact(t, "libsoftgpu.so"), "SOFTGPU_LOG=" + p.log,
-	}, w.Sim...)
+	command := slices.Concat(w.Under, []string{program}, w.Args)
+	p.cmd = exec.Command(command[0], command[1:]...)
+	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}
+	if !w.NoGPU {
+		p.cmd.Env = append(p.cmd.Env, "LD_PRELOAD="+Artefact(t, "libsoftgpu.so"), "SOFTGPU_LOG="+p.log)
+		p.cmd.Env = append(p.cmd.Env, w.Sim...)
+	}
 	out, in, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -95,12 +100,17 @@ func Start(t testing.TB, w Workload) *Process {
 // Ready waits until the workload has said so.
 func (p *Process) Ready(t testing.TB) {
 	t.Helper()
+	p.awaitReady(t, readyTimeout)
+}
+
+func (p *Process) awaitReady(t testing.TB, limit time.Duration) {
+	t.Helper()
 	select {
 	case <-p.ready:
 	case <-p.done:
 		t.Fatalf("the workload ended before it was ready: %v\n%s", p.err, p.Output())
-	case <-time.After(readyTimeout):
-		t.Fatalf("the workload is not ready after %v\n%s", readyTimeout, p.Output())
+	case <-time.After(limit):
+		t.Fatalf("the workload is not ready after %v\n%s", limit, p.Output())
 	}
 }
 
