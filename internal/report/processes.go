@@ -80,59 +80,23 @@ func (s *Summary) readCommon(db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	if s.Common = &c; c.EndNS <= c.StartNS {
-		return nil
-	}
-	err = db.QueryRow(`SELECT count(*) FILTER (WHERE start_ns >= ?1 AND start_ns + duration_ns <= ?2), count(*) FROM rtl_execution`,
-		c.StartNS, c.EndNS).Scan(&c.Inside, &c.Outside)
-	if err != nil {
-		return err
-	}
-	c.Outside -= c.Inside
-	return s.cutGPUs(db)
+	s.Common = &c
+	return nil
 }
 
-// cutGPUs replaces what is said of each GPU by what is so within the common
-// window. A GPU was recorded in it for as long as a session on it was active.
-func (s *Summary) cutGPUs(db *sql.DB) error {
-	busy, recorded := map[int64]int64{}, map[int64]int64{}
-	scan := func(into map[int64]int64) func(*sql.Rows) error {
-		return func(r *sql.Rows) error {
-			var gpu, ns int64
-			err := r.Scan(&gpu, &ns)
-			into[gpu] = ns
-			return err
-		}
+// cut is the window that all processes share, where there is one: how busy GPUs
+// were is said of it.
+func (s *Summary) cut() (span, bool) {
+	if c := s.Common; c != nil && c.EndNS > c.StartNS {
+		return span{c.StartNS, c.EndNS}, true
 	}
-	const union = `SELECT gpu_id, CAST(total(max(0, end_ns - max(start_ns, coalesce(before, start_ns)))) AS INTEGER) FROM (
-			SELECT gpu_id, start_ns, end_ns, max(end_ns) OVER (PARTITION BY gpu_id ORDER BY start_ns
-				ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
-			FROM (SELECT gpu_id, max(start_ns, ?1) AS start_ns, min(end_ns, ?2) AS end_ns FROM (%s))
-			WHERE end_ns > start_ns)
-		GROUP BY gpu_id`
-	err := errors.Join(
-		each(db, scan(busy), fmt.Sprintf(union, `SELECT a.gpu_id AS gpu_id, d.start_ns AS start_ns,
-			d.start_ns + d.duration_ns AS end_ns
-			FROM rtl_dispatch d JOIN rtl_queue q ON q.id = d.queue_id JOIN rtl_agent a ON a.id = q.agent_id`),
-			s.Common.StartNS, s.Common.EndNS),
-		each(db, scan(recorded), fmt.Sprintf(union, `SELECT DISTINCT a.gpu_id AS gpu_id, coalesce(s.armed_ns, s.begun_ns) AS start_ns,
-			coalesce(s.detached_ns, s.ended_ns) AS end_ns
-			FROM rtl_session s JOIN rtl_queue q ON q.session_id = s.id JOIN rtl_agent a ON a.id = q.agent_id
-			WHERE coalesce(s.detached_ns, s.ended_ns) IS NOT NULL`),
-			s.Common.StartNS, s.Common.EndNS))
-	for i := range s.GPUs {
-		g := &s.GPUs[i]
-		g.BusyNS, g.RecordedNS, g.Percent = busy[g.ID], recorded[g.ID], 0
-		if g.RecordedNS > 0 {
-			g.Percent = 100 * float64(g.BusyNS) / float64(g.RecordedNS)
-		}
-	}
-	return err
+	return always, false
 }
 
 // writeProcesses is about several; of one, its sessions say all.
 func (s *Summary) writeProcesses(b *bytes.Buffer) {
-	if c := s.Common; c != nil && c.EndNS > c.StartNS {
+	if _, cut := s.cut(); cut {
+		c := s.Common
 		line(b, "Window", "%s common to %s; %s of %s kernels lie outside of it, and do not count as GPU busy",
 			duration(c.EndNS-c.StartNS), s.sharing(), words.Count(c.Outside), words.Count(c.Inside+c.Outside))
 	}
