@@ -54,9 +54,13 @@ install: tool man
 
 # --- the main job ---------------------------------------------------------
 
-.PHONY: demo
+.PHONY: demo demo-server
 demo: tool simulator workloads
 	@scripts/demo
+# A front end with eight GPU workers; then the same, compared with the truth record for record.
+demo-server: tool simulator workloads
+	@scripts/demo-server
+	go test -count=1 -v -run '^TestServer(WorkerDies)?$$' ./test
 
 # --- checks ---------------------------------------------------------------
 

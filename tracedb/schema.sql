@@ -29,6 +29,25 @@ CREATE TABLE IF NOT EXISTS rtl_session(
 	realtime_offset_end_ns INTEGER
 );
 
+-- The processes that were to be recorded together: also those that were refused,
+-- or passed over. Empty: there was one.
+CREATE TABLE IF NOT EXISTS rtl_target(
+	id INTEGER PRIMARY KEY,
+	pid INTEGER NOT NULL,
+	start_ticks INTEGER,               -- with pid: its sessions
+	command TEXT NOT NULL,
+	rank INTEGER,                      -- as its launcher told it
+	fate TEXT NOT NULL,                -- recorded, idle, exited, failed, refused, passed over, newcomer
+	exit_code INTEGER,                 -- that it would have had alone
+	text TEXT NOT NULL                 -- what there is to say about it
+);
+
+-- The time in which all of them were recorded. What lies outside of it is in the trace, too.
+CREATE TABLE IF NOT EXISTS rtl_common(
+	start_ns INTEGER NOT NULL,         -- hooks were active in the last one
+	end_ns INTEGER                     -- before the first detach was commanded; NULL: the recorder was killed
+);
+
 CREATE TABLE IF NOT EXISTS rtl_thread(
 	id INTEGER PRIMARY KEY,
 	session_id INTEGER NOT NULL,

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"regexp"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,7 +20,9 @@ import (
 const kernelsInSummary = 10
 
 type recordFlags struct {
-	pid       int
+	pids      pidList
+	name      string
+	tree      bool
 	duration  time.Duration
 	output    string
 	append    bool
@@ -47,7 +51,9 @@ func newRecord(code *session.ExitCode) *cobra.Command {
 		},
 	}
 	flags := c.Flags()
-	flags.IntVarP(&f.pid, "pid", "p", 0, "process to record")
+	flags.VarP(&f.pids, "pid", "p", "process to record, or several: `N[,N…]`; may be given again")
+	flags.BoolVar(&f.tree, "tree", true, "the processes below these that hold a GPU, too: a server's workers")
+	flags.StringVar(&f.name, "name", "", "ROCm processes whose command line matches `REGEX`, as ps lists them")
 	flags.DurationVarP(&f.duration, "duration", "d", 0, "how long (default: until Ctrl-C or `rtl-attach detach`)")
 	flags.StringVarP(&f.output, "output", "o", session.DefaultOutput, "trace `FILE`; %p pid, %h host, %t time; never overwrites")
 	flags.BoolVar(&f.append, "append", false, "extend the trace that --output names, if it is there")
@@ -69,11 +75,8 @@ func newRecord(code *session.ExitCode) *cobra.Command {
 
 func (f recordFlags) options() (session.Options, error) {
 	o := session.Options{
-		PID: f.pid, Duration: f.duration, Output: f.output, Append: f.append, BufferPolicy: f.policy,
+		Duration: f.duration, Output: f.output, Append: f.append, BufferPolicy: f.policy,
 		MemoryCopies: f.copies, Version: version,
-	}
-	if f.pid <= 0 {
-		return o, errors.New("--pid is needed")
 	}
 	if f.duration < 0 {
 		return o, errors.New("--duration is negative")
@@ -101,20 +104,39 @@ func (f recordFlags) options() (session.Options, error) {
 	return o, err
 }
 
+// selection says which processes are meant.
+func (f recordFlags) selection() (session.Selection, error) {
+	s := session.Selection{PIDs: f.pids, Tree: f.tree}
+	if len(f.pids) == 0 && f.name == "" || slices.ContainsFunc(f.pids, func(pid int) bool { return pid <= 0 }) {
+		return s, errors.New("--pid is needed")
+	}
+	var err error
+	if f.name != "" {
+		if s.Name, err = regexp.Compile(f.name); err != nil {
+			return s, fmt.Errorf("--name %q: %w", f.name, err)
+		}
+	}
+	return s, nil
+}
+
 func record(f recordFlags) (session.ExitCode, error) {
+	selection, err := f.selection()
+	if err != nil {
+		return session.Usage, usageError{err}
+	}
 	o, err := f.options()
 	if err != nil {
 		return session.Usage, usageError{err}
 	}
 	if f.payload != "" {
 		if o.Library, err = os.ReadFile(f.payload); err != nil {
-			return session.Failed, session.NoPayload(f.pid, err)
+			return session.Failed, session.NoPayload(f.pids.first(), err)
 		}
 	}
 	ui := newUI(f.quiet, f.verbose)
 	stop, skip, release := interrupts(ui)
 	defer release()
-	outcome, err := session.Record(stop, o, skip, ui)
+	outcome, err := session.RecordAll(stop, o, selection, skip, ui)
 	ui.finish()
 	if outcome.Path != "" && (err == nil || outcome.Code == session.Remains) {
 		if e := summarise(outcome.Path, f); e != nil {

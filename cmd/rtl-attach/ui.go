@@ -69,10 +69,14 @@ func (u *ui) talk(mark, verb, format string, args ...any) {
 
 func (u *ui) Preflight(facts string) { u.talk("✓", "preflight", "%s", facts) }
 
-func (u *ui) Attached(how string, threads int, paused time.Duration) {
+func (u *ui) begin() {
 	u.mu.Lock()
+	defer u.mu.Unlock()
 	u.began = time.Now()
-	u.mu.Unlock()
+}
+
+func (u *ui) Attached(how string, threads int, paused time.Duration) {
+	u.begin()
 	switch threads {
 	case 0:
 		u.talk("✓", "attached", "%s, nothing paused", how)
@@ -81,6 +85,22 @@ func (u *ui) Attached(how string, threads int, paused time.Duration) {
 	default:
 		u.talk("✓", "attached", "%s, %d threads paused singly, for %v together", how, threads, paused.Round(time.Microsecond))
 	}
+}
+
+// Of several processes.
+
+func (u *ui) PassedOver(who string) { u.talk("·", "passed over", "%s: no GPU", who) }
+
+func (u *ui) AllAttached(facts string) {
+	u.begin()
+	u.talk("✓", "attached", "%s", facts)
+}
+
+func (u *ui) Failed(f *session.Failure) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.erase()
+	describe(f)
 }
 
 func (u *ui) Detaching(why string, expected bool) {
@@ -148,6 +168,18 @@ func (u *ui) explainCode(code session.ExitCode) {
 		u.say("rtl-attach: the target exited while attached; the trace is saved to that moment")
 	case session.NothingSeen:
 		u.say("rtl-attach: detached, but nothing was recorded: no kernel was dispatched through a queue that could be seen")
+	case session.SomeFailed:
+		u.say("rtl-attach: some of the processes were not recorded to the end; the trace holds the others whole")
+	}
+}
+
+// describe prints a failure.
+func describe(f *session.Failure) {
+	fmt.Fprintf(os.Stderr, "rtl-attach: error: %s\n", line(f.What))
+	for _, l := range [][2]string{{"cause", f.Cause}, {"fix", f.Fix}, {"target", f.Target}} {
+		if l[1] != "" {
+			fmt.Fprintf(os.Stderr, "  %-7s %s\n", l[0], line(l[1]))
+		}
 	}
 }
 
@@ -158,12 +190,7 @@ func fail(err error) session.ExitCode {
 		usage   usageError
 	)
 	if errors.As(err, &failure) {
-		fmt.Fprintf(os.Stderr, "rtl-attach: error: %s\n", line(failure.What))
-		for _, l := range [][2]string{{"cause", failure.Cause}, {"fix", failure.Fix}, {"target", failure.Target}} {
-			if l[1] != "" {
-				fmt.Fprintf(os.Stderr, "  %-7s %s\n", l[0], line(l[1]))
-			}
-		}
+		describe(failure)
 		return failure.Code
 	}
 	fmt.Fprintf(os.Stderr, "rtl-attach: error: %s\n", line(err.Error()))

@@ -103,6 +103,22 @@ func TestStall(t *testing.T) {
 	}
 }
 
+// TestStallBesideOthers: where one of several processes holds a thread of ours up,
+// what the others' recordings have by then is whole, and they are detached.
+func TestStallBesideOthers(t *testing.T) {
+	honest, hostile := victim.Start(t, "hostile", "honest"), victim.Start(t, "hostile", "stall")
+	r := attack(t, honest.PID, "--tree=false", "-p", strconv.Itoa(hostile.PID))
+	r.end(t, 8)
+	if said := r.stderr.String(); !strings.Contains(said, "a page has not come") || !strings.Contains(said, "detached    1/2") {
+		t.Errorf("it does not say what befell them:\n%s", said)
+	}
+	for _, fate := range []string{`"fate": "failed"`, `"complete": true`} {
+		if !strings.Contains(r.stdout.String(), fate) {
+			t.Errorf("no %s in\n%s", fate, r.stdout.String())
+		}
+	}
+}
+
 // TestHolders: recorders that come and go as fast as they are looked at do not
 // keep a detach going for ever.
 func TestHolders(t *testing.T) {

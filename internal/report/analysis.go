@@ -18,6 +18,7 @@ type analysis struct {
 	latency  histogram
 	longest  longest
 	leftOut  int64 // impossible times, or nothing to belong to
+	inside   int64 // began and ended in the window
 }
 
 // windows are the times that an analysis is about.
@@ -95,6 +96,9 @@ func (a *analysis) dispatch(c *dispatchContext, r *row) error {
 	}
 	c.queue.extend(k.startNS, k.endNS)
 	c.queue.came++
+	if k.startNS >= a.window.beginNS && k.endNS <= a.window.endNS {
+		a.inside++
+	}
 	if k.startNS >= a.counted.beginNS && k.startNS < a.counted.endNS {
 		c.queue.kernels++
 		c.kernel.add(r.durationNS)
@@ -145,4 +149,12 @@ func (st *stay) recorded() span {
 		s.endNS = max(s.endNS, q.lastNS)
 	}
 	return s
+}
+
+// came is how many dispatches there are, without those that were left out.
+func (a *analysis) came() (n int64) {
+	for _, q := range a.queues {
+		n += q.came
+	}
+	return n
 }

@@ -153,9 +153,20 @@ func (r *Report) read(db *sql.DB, o Options) error {
 		return err
 	}
 	window := r.setWindow(o.Window)
-	a, err := analyse(db, windows{window, window})
+	w := windows{window, window}
+	if o.Window != nil {
+		r.Common = nil // busy times are of the window that was asked for
+	}
+	common, cut := r.cut()
+	if cut {
+		w.window = common
+	}
+	a, err := analyse(db, w)
 	if err != nil {
 		return err
+	}
+	if cut {
+		r.Common.Inside, r.Common.Outside = a.inside, a.leftOut+a.came()-a.inside
 	}
 	r.LeftOut = a.leftOut
 	r.countCutOff(a)

@@ -22,6 +22,7 @@ func (r *Report) WriteText(w io.Writer, fullNames bool) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s  %s\n", plain.Text(r.File), size(r.SizeBytes))
 	r.writeWindow(&b)
+	r.writeProcesses(&b)
 	r.writeSessions(&b)
 	r.writeCoverage(&b)
 	r.writeLosses(&b)

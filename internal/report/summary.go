@@ -27,6 +27,8 @@ type Summary struct {
 	Losses        []Loss         `json:"losses"`           // empty: nothing was lost
 	LeftOut       int64          `json:"left_out"`         // dispatches with impossible times, or nothing to belong to
 	Pauses        Pauses         `json:"pauses"`
+	Common        *Common        `json:"common_window,omitempty"` // of several processes recorded together
+	Processes     []Process      `json:"processes,omitempty"`     // these
 }
 
 // Session is one recording of one process.
@@ -138,6 +140,7 @@ func (s *Summary) readAccounts(db *sql.DB) error {
 		{"copies", s.readCopies},
 		{"losses", s.readLosses},
 		{"pauses", s.readPauses},
+		{"processes", s.readProcesses},
 	} {
 		if err := step.read(db); err != nil {
 			return fmt.Errorf("%s: %w", step.what, err)

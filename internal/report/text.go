@@ -23,6 +23,7 @@ func (s *Summary) WriteJSON(w io.Writer) error {
 func (s *Summary) WriteText(w io.Writer) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s  %s\n", plain.Text(s.File), size(s.SizeBytes))
+	s.writeProcesses(&b)
 	s.writeSessions(&b)
 	s.writeCoverage(&b)
 	s.writeLosses(&b)

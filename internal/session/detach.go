@@ -26,7 +26,7 @@ func (r *recording) detach() error {
 	if err := at(PointClosing); err != nil {
 		return err
 	}
-	if err := r.end(ring.EndDetach); err != nil && !r.isGone() {
+	if err := r.end(ring.EndDetach); err != nil && !r.lostTarget() {
 		return err
 	}
 	r.attached = false
@@ -107,6 +107,9 @@ func detach(pid int, ui Observer) error {
 	defer tracer.Close()
 	c, err := openResident(t)
 	if errors.Is(err, errNotResident) {
+		if workers := recordedBelow(pid); len(workers) > 0 {
+			return detachAll(workers, ui)
+		}
 		return &Failure{
 			What: fmt.Sprintf("nothing to detach from pid %d", pid), Code: NotPermitted, Target: untouched,
 			Cause: "no payload of rtl-attach is resident there", Fix: "rtl-attach status PID says what is in a process", Err: err,

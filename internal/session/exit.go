@@ -1,7 +1,6 @@
 package session
 
 // Exit codes of the tool (docs: README, "Exit codes").
-// docs: README, "Exit codes"
 type ExitCode int
 
 const (
@@ -13,4 +12,5 @@ const (
 	TargetExited ExitCode = 5 // while attached, or in the payload's entry; the trace is saved to that moment
 	Remains      ExitCode = 6 // not everything could be restored
 	NothingSeen  ExitCode = 7 // detached, but nothing was recorded
+	SomeFailed   ExitCode = 8 // of several targets; the rest is in the trace
 )

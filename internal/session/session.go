@@ -20,7 +20,6 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/plain"
-	"github.com/rtl-attach/rtl-attach/internal/privilege"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
@@ -50,7 +49,8 @@ type recording struct {
 	gone       chan struct{} // closed when the target has exited
 	executed   atomic.Bool   // what is gone is its program: the process runs another one
 	finished   chan struct{} // closed when the recording is over
-	privileges privilege.Privileges
+	rights     *rights
+	lowered    bool           // we need none now
 	background sync.WaitGroup // what uses the mappings that release takes away
 
 	db       *tracedb.DB
@@ -65,16 +65,20 @@ type recording struct {
 // Record makes one trace of one process. ctx done ends the window early; skip
 // closed, too, ends the drain. Errors are *Failure.
 func Record(ctx context.Context, o Options, skip <-chan struct{}, ui Observer) (Outcome, error) {
-	r := &recording{
-		approach: approach{o: o}, ui: ui, skip: skip, tracer: ptrace.NewTracer(), gone: make(chan struct{}),
-		finished: make(chan struct{}),
-	}
+	r := newRecording(o, skip, ui, &rights{needed: 1})
 	outcome, err := unlessStalled(o.PID, func() (Outcome, error) { return r.run(ctx) })
 	if errors.Is(err, errStalled) && r.empty.Load() {
 		_ = os.Remove(r.place.Path)
 		_ = os.Remove(r.place.Path + "-journal")
 	}
 	return outcome, err
+}
+
+func newRecording(o Options, skip <-chan struct{}, ui Observer, rights *rights) *recording {
+	return &recording{
+		approach: approach{o: o}, ui: ui, skip: skip, rights: rights, tracer: ptrace.NewTracer(),
+		gone: make(chan struct{}), finished: make(chan struct{}),
+	}
 }
 
 func (r *recording) run(ctx context.Context) (Outcome, error) {
@@ -106,6 +110,19 @@ func (r *recording) run(ctx context.Context) (Outcome, error) {
 
 // look does everything that can be done before the target is touched.
 func (r *recording) look() error {
+	if err := r.hold(steps); err != nil {
+		return err
+	}
+	r.ui.Preflight(fmt.Sprintf("pid %d (%s), %d threads, may trace, %s",
+		r.facts.PID, r.facts.Comm, r.facts.Threads, strings.Join(r.facts.HSA, ", ")))
+	if err := at(PointLooked); err != nil {
+		return err
+	}
+	return r.createTrace()
+}
+
+// hold makes the steps of an approach, and keeps other tools away from then on.
+func (r *recording) hold(steps []step) error {
 	for _, s := range steps {
 		if err := s.do(&r.approach); err != nil {
 			return err
@@ -117,12 +134,7 @@ func (r *recording) look() error {
 		return err
 	}
 	r.witness = &witness{target: r.target, tracer: r.tracer}
-	r.ui.Preflight(fmt.Sprintf("pid %d (%s), %d threads, may trace, %s",
-		r.facts.PID, r.facts.Comm, r.facts.Threads, strings.Join(r.facts.HSA, ", ")))
-	if err := at(PointLooked); err != nil {
-		return err
-	}
-	return r.createTrace()
+	return nil
 }
 
 func (r *recording) createTrace() (err error) {

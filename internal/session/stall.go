@@ -42,12 +42,17 @@ func unlessStalled[T any](pid int, work func() (T, error)) (T, error) {
 			return o.result, o.err
 		case <-tick.C:
 		}
-		stalled, source := target.Stalled()
-		if max(stalled, ptrace.Busy()) > StallLimit {
+		if longest, source := hanging(); longest > StallLimit {
 			var none T
 			return none, stallFailure(pid, source)
 		}
 	}
+}
+
+// hanging is how long a thread of ours has been at one thing in a target, and at what.
+func hanging() (time.Duration, target.Source) {
+	stalled, source := target.Stalled()
+	return max(stalled, ptrace.Busy()), source
 }
 
 func stallFailure(pid int, source target.Source) *Failure {

@@ -23,6 +23,8 @@ import (
 // after the other. Beside testscript's own commands there are
 //
 //	target NAME serve|slow-serve|hsastress|forker|PROGRAM args…   starts one; $NAME is its pid
+//	target NAME server N      a front end with N workers, the targets NAME0, NAME1, …; $NAME_MARK is in their command lines
+//	successor NAME RANK       waits until that worker of a server has been replaced
 //	tool CODE args…           runs the tool to its end; stdout and stderr are its words
 //	begin NAME args…          starts the tool; $NAME is its pid
 //	said NAME text            waits until it has said so
@@ -53,7 +55,7 @@ func scriptParams(dir string) testscript.Params {
 			"target": startTarget, "tool": runTool, "explained": runExplained, "begin": begin, "said": said,
 			"growing": growing, "finish": finish, "send": send, "working": working, "launched": launched, "resting": resting,
 			"tell": tell, "field": field, "stopped": stopped, "dead": dead, "traced": traced,
-			"state": state,
+			"state": state, "successor": successor,
 		},
 		Condition: func(name string) (bool, error) {
 			if name == "root" {
@@ -121,6 +123,8 @@ func startTarget(ts *testscript.TestScript, _ bool, args []string) {
 		s = start(st.t, cmd)
 	case "forker":
 		s = startForker(st.t).subject
+	case "server":
+		s = st.server(ts, name, args[0])
 	default:
 		s = bystander(st.t, program, args...)
 	}

@@ -137,7 +137,7 @@ func (t *Target) Devices() (Devices, error) {
 }
 
 func (d *Devices) note(link string) {
-	if link == kfdName || strings.HasPrefix(link, simulatedKFD) {
+	if isDriver(link) {
 		d.KFD = true
 	}
 	if minor, err := strconv.Atoi(strings.TrimPrefix(link, renderPrefix)); err == nil && strings.HasPrefix(link, renderPrefix) {

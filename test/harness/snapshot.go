@@ -89,8 +89,11 @@ func (p *Process) threads() map[int]string {
 	return threads
 }
 
-// TIDs are the process's threads now, or at its end.
+// TIDs are the process's threads now, or at its end; nil: a trace has other numbers.
 func (p *Process) TIDs() map[int64]bool {
+	if p.contained {
+		return nil
+	}
 	if p.quitting && p.tids != nil {
 		return p.tids
 	}

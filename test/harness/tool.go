@@ -100,6 +100,12 @@ func (r *Recording) Wait(t testing.TB) Run {
 	return run
 }
 
+// Says waits until the tool has said so.
+func (r *Recording) Says(t testing.TB, text string) {
+	t.Helper()
+	Until(t, "the tool says "+text, toolTimeout, func() bool { return strings.Contains(r.stderr.String(), text) })
+}
+
 // Trace is the path of the trace that is being written.
 func (r *Recording) Trace() string { return r.run.Trace }
 

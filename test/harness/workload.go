@@ -40,13 +40,17 @@ type Workload struct {
 	Args    []string // as the program's --help says
 	Sim     []string // SOFTGPU_NAME=value
 	Runtime *Runtime // in which it runs; nil: RTL_RUNTIME's, or else this machine's
+	NoGPU   bool     // it does without the simulator
+	Under   []string // a command that starts it, unshare(1) say
 }
 
 // environment is all that a workload is started with; the log is in dir.
 func environment(path, simulator, dir string, w Workload) []string {
-	return append([]string{
-		"PATH=" + path, "HOME=/", "LD_PRELOAD=" + simulator, "SOFTGPU_LOG=" + filepath.Join(dir, truthLog),
-	}, w.Sim...)
+	all := []string{"PATH=" + path, "HOME=/"}
+	if w.NoGPU {
+		return all
+	}
+	return append(append(all, "LD_PRELOAD="+simulator, "SOFTGPU_LOG="+filepath.Join(dir, truthLog)), w.Sim...)
 }
 
 func (w Workload) command(t testing.TB, dir string) *exec.Cmd {
@@ -58,7 +62,8 @@ func (w Workload) command(t testing.TB, dir string) *exec.Cmd {
 	if w.Runtime != nil {
 		return w.Runtime.command(dir, w)
 	}
-	cmd := exec.Command(Artefact(t, filepath.Join("workloads", w.Program)), w.Args...)
+	line := slices.Concat(w.Under, []string{Artefact(t, filepath.Join("workloads", w.Program))}, w.Args)
+	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Env = environment(os.Getenv("PATH"), simulator, dir, w)
 	return cmd
 }
@@ -68,8 +73,9 @@ type Process struct {
 	PID int
 	URL string
 
-	quitting bool
-	tids     map[int64]bool // when it was asked to quit
+	contained bool // its thread ids are of another pid namespace
+	quitting  bool
+	tids      map[int64]bool // when it was asked to quit
 
 	cmd   *exec.Cmd
 	log   string
@@ -115,12 +121,17 @@ func Start(t testing.TB, w Workload) *Process {
 // Ready waits until the workload has said so.
 func (p *Process) Ready(t testing.TB) {
 	t.Helper()
+	p.awaitReady(t, readyTimeout)
+}
+
+func (p *Process) awaitReady(t testing.TB, limit time.Duration) {
+	t.Helper()
 	select {
 	case <-p.ready:
 	case <-p.done:
 		t.Fatalf("the workload ended before it was ready: %v\n%s", p.err, p.Output())
-	case <-time.After(readyTimeout):
-		t.Fatalf("the workload is not ready after %v\n%s", readyTimeout, p.Output())
+	case <-time.After(limit):
+		t.Fatalf("the workload is not ready after %v\n%s", limit, p.Output())
 	}
 }
 

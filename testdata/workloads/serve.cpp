@@ -273,14 +273,13 @@ void parse(int argc, char** argv)
 	}
 }
 
-// SIGTERM and /quit are one way out; all threads have SIGTERM blocked.
+// SIGTERM and /quit are one way out; all threads have SIGTERM blocked. Being
+// stopped and continued is none (EINTR): the time begins anew.
 void wait_for_end(const sigset_t& end)
 {
 	timespec limit{settings.seconds, 0};
-	if (settings.seconds)
-		sigtimedwait(&end, nullptr, &limit);
-	else
-		sigwaitinfo(&end, nullptr);
+	while (sigtimedwait(&end, nullptr, settings.seconds ? &limit : nullptr) < 0 && errno == EINTR)
+		;
 }
 
 } // namespace

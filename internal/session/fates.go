@@ -1,0 +1,183 @@
+package session
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/plain"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// code is the group's: that of all members if they agree, and else the worst, or
+// "some have failed". Members without dispatches are no failure while others
+// have some.
+func (g *group) code() ExitCode {
+	codes := map[ExitCode]bool{}
+	for _, m := range g.members {
+		codes[m.exit] = true
+	}
+	if codes[OK] {
+		delete(codes, NothingSeen)
+	}
+	switch {
+	case codes[Remains]:
+		return Remains
+	case len(codes) > 1:
+		return SomeFailed
+	}
+	for code := range codes {
+		return code
+	}
+	return Failed
+}
+
+// nobody is the failure of a group in which nobody could be recorded.
+func (g *group) nobody() *Failure {
+	code := g.code()
+	if code == SomeFailed {
+		code = Failed
+	}
+	first := g.members[0].failure
+	return &Failure{
+		What:   fmt.Sprintf("none of %d processes could be recorded", len(g.members)),
+		Cause:  "the first: " + first.What + ": " + first.Cause,
+		Fix:    "rtl-attach ps says which ones can be",
+		Target: "each as it was found, unless an error above says otherwise", Code: code, Err: first,
+	}
+}
+
+// fates says what became of everybody.
+func (g *group) fates() []tracedb.Target {
+	var list []tracedb.Target
+	for _, m := range g.members {
+		list = append(list, tracedb.Target{
+			PID: m.pid, StartTicks: m.startTicks, Command: plain.Text(m.command), Rank: m.rank,
+			Fate: m.fate, ExitCode: int(m.exit), Text: plain.Text(m.story()),
+		})
+	}
+	for _, c := range g.choice.passed {
+		list = append(list, tracedb.Target{
+			PID: c.pid, StartTicks: c.startTicks, Command: plain.Text(c.command), Fate: tracedb.FatePassedOver, Text: "holds no GPU",
+		})
+	}
+	for _, c := range g.newcomers {
+		list = append(list, tracedb.Target{
+			PID: c.pid, StartTicks: c.startTicks, Command: plain.Text(c.command), Fate: tracedb.FateNewcomer,
+			Text: "came to hold a GPU during the recording: it is not in the trace",
+		})
+	}
+	return list
+}
+
+// story tells what there is to say about a member beyond its fate.
+func (m *member) story() string {
+	switch {
+	case m.failure != nil && m.failure.Cause != "":
+		return m.failure.What + ": " + m.failure.Cause
+	case m.failure != nil:
+		return m.failure.What
+	case m.fate == tracedb.FateExited && m.endNS == 0:
+		return "exited when the common window was over"
+	case m.fate == tracedb.FateExited && m.endNS <= m.group.startNS:
+		return "exited before the common window began"
+	case m.fate == tracedb.FateExited:
+		return fmt.Sprintf("exited %.1f s into the common window", time.Duration(m.endNS-m.group.startNS).Seconds())
+	case m.endNS != 0 && m.why != "":
+		return "ended early: " + m.why
+	case m.endNS != 0:
+		return "ended early: " + endText(m.recording.ended)
+	case m.fate == tracedb.FateIdle:
+		return "dispatched nothing through a queue that could be seen"
+	}
+	return ""
+}
+
+// describe says what was found, in a line.
+func (g *group) describe(ready int) string {
+	number := fmt.Sprint(ready)
+	if ready < len(g.members) {
+		number = fmt.Sprintf("%d of %d", ready, len(g.members))
+	}
+	where := ""
+	if g.selection.Tree && len(g.selection.PIDs) == 1 && g.selection.Name == nil {
+		where = fmt.Sprintf(" under pid %d", g.choice.first)
+	}
+	return fmt.Sprintf("%s GPU processes%s, may trace, %s", number, where, strings.Join(g.runtimes(), ", "))
+}
+
+// runtimes are the files of the ROCm runtimes that are mapped.
+func (g *group) runtimes() []string {
+	var files []string
+	for _, m := range g.members {
+		if m.isWell() {
+			files = append(files, m.facts.HSA...)
+		}
+	}
+	slices.Sort(files)
+	return slices.Compact(files)
+}
+
+// describePauses says how many are attached to, and what that cost them.
+func (g *group) describePauses() string {
+	var armed []*member
+	for _, m := range g.members {
+		if m.armed {
+			armed = append(armed, m)
+		}
+	}
+	slices.SortStableFunc(armed, func(a, b *member) int { return cmp.Compare(a.ui.paused, b.ui.paused) })
+	text := fmt.Sprintf("%d/%d   one after the other in %v; ", len(armed), len(g.members),
+		time.Duration(g.startNS-g.armingNS).Round(time.Millisecond))
+	worst, middle := armed[len(armed)-1], armed[len(armed)/2]
+	if worst.ui.paused == 0 {
+		return text + "nothing paused"
+	}
+	who := "one thread of each"
+	if slices.ContainsFunc(armed, func(m *member) bool { return m.ui.threads > 1 }) {
+		who = "threads of each, singly,"
+	}
+	return fmt.Sprintf("%s%s paused for %v (worst %v, %s)", text, who,
+		middle.ui.paused.Round(time.Microsecond), worst.ui.paused.Round(time.Microsecond), worst.name())
+}
+
+// name is what people know a worker by.
+func (m *member) name() string {
+	if m.rank != nil {
+		return fmt.Sprintf("rank %d", *m.rank)
+	}
+	return fmt.Sprintf("pid %d", m.pid)
+}
+
+func (g *group) describeDetach() string {
+	detached := g.count(func(m *member) bool { return m.detached && m.isOver() })
+	return fmt.Sprintf("%d/%d   hooks removed, nothing paused", detached, len(g.members))
+}
+
+// names lists processes by their names: a server may have many of a kind.
+func names(list []candidate) string {
+	const most = 8
+	var order []string
+	pids := map[string][]int{}
+	for _, c := range list {
+		if len(pids[c.command]) == 0 {
+			order = append(order, c.command)
+		}
+		pids[c.command] = append(pids[c.command], c.pid)
+	}
+	var words []string
+	for i, name := range order {
+		if i == most {
+			words = append(words, fmt.Sprintf("and %d names more", len(order)-most))
+			break
+		}
+		if n := len(pids[name]); n > 1 {
+			words = append(words, fmt.Sprintf("%s ×%d", name, n))
+		} else {
+			words = append(words, fmt.Sprintf("%s (pid %d)", name, pids[name][0]))
+		}
+	}
+	return strings.Join(words, ", ")
+}

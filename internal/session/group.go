@@ -1,0 +1,224 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// A GroupObserver is told how a recording of several processes goes, too; by
+// several goroutines.
+type GroupObserver interface {
+	Observer
+	PassedOver(who string)
+	AllAttached(facts string) // those that could be, and how long they were paused
+	Failed(f *Failure)        // one of them; the others go on
+}
+
+// RecordAll makes one trace of all processes that s selects. Where that is the
+// one process that was given, it is Record. Otherwise what befalls one of them
+// is told to ui and written to the trace; the error is about all of them.
+func RecordAll(ctx context.Context, o Options, s Selection, skip <-chan struct{}, ui GroupObserver) (Outcome, error) {
+	if len(s.PIDs) > 0 {
+		o.PID = s.PIDs[0]
+	}
+	c, err := unlessStalled(o.PID, s.choose)
+	switch {
+	case err != nil:
+		return Outcome{}, explain("look for", o.PID, err, untouched)
+	case c.alone(s):
+		return Record(ctx, o, skip, ui)
+	}
+	o.PID = c.first
+	g := &group{approach: approach{o: o}, selection: s, choice: c, ui: ui, skip: skip, rights: &rights{needed: 1}}
+	return g.run(ctx)
+}
+
+// A group is several recordings into one trace. They are armed one after the
+// other, so that no two pauses overlap; each is drained from its arming on. The
+// common window begins when the last one is armed, and ends before the first
+// detach is commanded.
+type group struct {
+	approach  // of the trace: the processes have their own
+	selection Selection
+	choice    *choice
+	ui        GroupObserver
+	skip      <-chan struct{}
+	rights    *rights
+
+	db        *tracedb.DB
+	members   []*member
+	newcomers []candidate
+	armingNS  uint64 // when the first attach began
+	startNS   uint64 // of the common window; 0: it never began
+	endNS     uint64
+}
+
+func (g *group) run(ctx context.Context) (Outcome, error) {
+	defer g.release()
+	if err := g.look(); err != nil {
+		return Outcome{}, err
+	}
+	db, err := tracedb.Make(g.place)
+	if err != nil {
+		return Outcome{}, explain("trace", g.o.PID, err, untouched)
+	}
+	g.db = db
+	window, endWindow := context.WithCancel(context.Background())
+	defer endWindow()
+	if !g.arm(ctx, window) {
+		return Outcome{}, errors.Join(g.nobody(), g.db.Discard())
+	}
+	recordErr := g.record(ctx, endWindow)
+	if err := errors.Join(recordErr, g.finish()); err != nil {
+		f := explain("record", g.o.PID, err, "detached")
+		f.What = "the trace is not complete: " + firstLine(err)
+		return Outcome{Path: g.place.Path, Code: Failed}, f
+	}
+	return Outcome{Path: g.place.Path, Code: g.code()}, nil
+}
+
+// look does everything that can be done before a target is touched. Those that
+// cannot be attached to are left out.
+func (g *group) look() error {
+	for _, s := range steps {
+		if s.about != ofMachine {
+			continue
+		}
+		if err := s.do(&g.approach); err != nil {
+			return explain("trace", g.o.PID, err, untouched)
+		}
+	}
+	for _, c := range g.choice.targets {
+		g.members = append(g.members, g.newMember(c))
+	}
+	for _, m := range g.members {
+		m.attempt(tracedb.FateRefused, m.look)
+	}
+	ready := g.count((*member).isWell)
+	if ready == 0 {
+		return g.nobody()
+	}
+	g.ui.Preflight(g.describe(ready))
+	if len(g.choice.passed) > 0 {
+		g.ui.PassedOver(names(g.choice.passed))
+	}
+	return nil
+}
+
+// arm attaches to one target after the other, and starts to drain each at once:
+// its ring must not fill while the others are armed.
+func (g *group) arm(ctx, window context.Context) (armed bool) {
+	g.armingNS = boottimeNS()
+	for _, m := range g.members {
+		if m.isWell() && m.attempt(tracedb.FateFailed, func() error { return m.arm(ctx) }) {
+			armed = true
+			go m.collectAndDetach(window)
+		}
+	}
+	return armed
+}
+
+func (g *group) count(holds func(*member) bool) (n int) {
+	for _, m := range g.members {
+		if holds(m) {
+			n++
+		}
+	}
+	return n
+}
+
+// record waits for the end of the common window, and then for all to have ended.
+func (g *group) record(ctx context.Context, endWindow context.CancelFunc) error {
+	g.startNS = boottimeNS()
+	err := g.db.BeginCommon(g.startNS)
+	g.ui.AllAttached(g.describePauses())
+	if err := g.rights.give(); err != nil {
+		g.ui.Debug("privileges stay: " + firstLine(err))
+	}
+	why := g.window(ctx)
+	g.endNS = g.commonEnd()
+	rightsErr := g.rights.take() // for the detaches and the look around
+	endWindow()
+	g.ui.Detaching(why, why == interrupted || why == timeIsOver)
+	g.newcomers = g.selection.newcomers(g.choice)
+	for _, m := range g.members {
+		m.wait()
+	}
+	g.ui.Detached(g.describeDetach())
+	if rightsErr != nil {
+		g.ui.Warn("cannot take privileges back: " + firstLine(rightsErr))
+	}
+	return errors.Join(err, g.db.EndCommon(g.endNS))
+}
+
+// window returns why it is over.
+func (g *group) window(ctx context.Context) string {
+	began := time.Now()
+	var deadline time.Time
+	if g.o.Duration > 0 {
+		deadline = began.Add(g.o.Duration)
+	}
+	tick := time.NewTicker(watchPeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return interrupted
+		case <-tick.C:
+		}
+		g.ui.Recording(time.Since(began), g.o.Duration, g.progress())
+		hung, _ := hanging()
+		switch {
+		case over(ctx, deadline):
+			return timeIsOver
+		case g.o.MaxSizeBytes > 0 && g.db.SizeBytes() > g.o.MaxSizeBytes:
+			return sizeIsReached
+		case g.count((*member).isOver) == len(g.members):
+			return "all of them have ended"
+		case hung > StallLimit: // while there is time: in a stop, the kernel ends us soon
+			return "a thread of this tool hangs in the memory of one of them"
+		}
+	}
+}
+
+// commonEnd is now, or the end of the first one that was ended, if all were.
+func (g *group) commonEnd() uint64 {
+	end := boottimeNS()
+	if g.count((*member).isOver) < len(g.members) {
+		return end
+	}
+	for _, m := range g.members {
+		if m.endNS > g.startNS && (m.fate == tracedb.FateRecorded || m.fate == tracedb.FateIdle) {
+			end = min(end, m.endNS)
+		}
+	}
+	return end
+}
+
+func (g *group) progress() (sum collector.Progress) {
+	for _, m := range g.members {
+		p := m.ui.latest()
+		sum.Dispatches += p.Dispatches
+		sum.RingBytes += p.RingBytes
+		sum.LostRecords += p.LostRecords
+	}
+	return sum
+}
+
+// finish completes the file.
+func (g *group) finish() error {
+	return errors.Join(g.db.OrderGPUs(), g.db.Targets(g.fates()), g.db.Close(), at(PointFinished))
+}
+
+// release lets go of those that were only looked at.
+func (g *group) release() {
+	for _, m := range g.members {
+		if !m.isOver() && !m.abandoned.Load() {
+			m.letGo()
+		}
+	}
+}

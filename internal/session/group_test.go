@@ -1,0 +1,44 @@
+package session
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestGroupCode(t *testing.T) {
+	for _, c := range []struct {
+		members []ExitCode
+		want    ExitCode
+	}{
+		{[]ExitCode{OK, OK}, OK},
+		{[]ExitCode{OK, NothingSeen}, OK}, // an idle one is no failure
+		{[]ExitCode{NothingSeen, NothingSeen}, NothingSeen},
+		{[]ExitCode{NothingSeen, TargetExited}, SomeFailed},
+		{[]ExitCode{OK, TargetExited, OK}, SomeFailed},
+		{[]ExitCode{TargetExited, TargetExited}, TargetExited},
+		{[]ExitCode{NotPermitted, NotPermitted}, NotPermitted},
+		{[]ExitCode{NotPermitted, Unsuitable}, SomeFailed},
+		{[]ExitCode{OK, Remains, TargetExited}, Remains}, // somebody has to look
+	} {
+		g := &group{}
+		for _, exit := range c.members {
+			g.members = append(g.members, &member{exit: exit})
+		}
+		if got := g.code(); got != c.want {
+			t.Errorf("%v: %d, want %d", c.members, got, c.want)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	list := []candidate{{pid: 7, command: "python3"}, {pid: 8, command: "sh"}, {pid: 9, command: "sh"}}
+	if got, want := names(list), "python3 (pid 7), sh ×2"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for pid := range 100 {
+		list = append(list, candidate{pid: pid, command: strings.Repeat("x", pid+1)})
+	}
+	if got := names(list); !strings.HasSuffix(got, ", and 94 names more") {
+		t.Errorf("%q", got)
+	}
+}

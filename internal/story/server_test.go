@@ -1,0 +1,82 @@
+package story
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// server starts a front end and its GPU workers. What the workers have in their
+// command lines is in no other process's: the tool finds them by it.
+func (st *stage) server(ts *testscript.TestScript, name, workers string) *subject {
+	mark := strconv.Itoa(1e8 + os.Getpid())
+	cmd := exec.Command(artefact(st.t, "workloads/frontend"), "--workers", workers, "--preload", artefact(st.t, "libsoftgpu.so"),
+		"--", artefact(st.t, "workloads/serve"), "--threads", "2", "--streams", "2", "--rate", "20", "--kernels", "16", "--seconds", mark)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}
+	s := start(st.t, cmd)
+	ts.Setenv(name+"_MARK", mark)
+	for rank, w := range s.workers(st.t) {
+		if !eventually(func() bool { return w.launches(st.t) > 0 }) {
+			ts.Fatalf("worker %d does nothing", rank)
+		}
+		st.targets[name+strconv.Itoa(rank)] = w
+		ts.Setenv(name+strconv.Itoa(rank), strconv.Itoa(w.pid))
+	}
+	return s
+}
+
+// workers are those of a server that are ready, by rank.
+func (s *subject) workers(t testing.TB) map[int]*subject {
+	t.Helper()
+	text, err := s.ask("/workers")
+	if err != nil {
+		t.Fatalf("the front end does not answer: %v", err)
+	}
+	found := map[int]*subject{}
+	for line := range strings.Lines(text) {
+		var rank int
+		w := &subject{}
+		if n, _ := fmt.Sscan(line, &rank, &w.pid, &w.port); n == 3 && w.port != 0 {
+			found[rank] = w
+		}
+	}
+	return found
+}
+
+func successor(ts *testscript.TestScript, _ bool, args []string) {
+	st := stageOf(ts)
+	s := st.target(ts, args)
+	rank, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	before := ts.Getenv(args[0] + args[1])
+	if !eventually(func() bool {
+		w := s.workers(st.t)[rank]
+		return w != nil && strconv.Itoa(w.pid) != before
+	}) {
+		ts.Fatalf("worker %d is not replaced", rank)
+	}
+}
+
+// TestForkedCopy: a child that has the runtime and the driver from its parent, by
+// fork, holds no GPU: the parent is recorded as if it were alone.
+func TestForkedCopy(t *testing.T) {
+	f := startForker(t)
+	child := f.keep(t)
+	r := f.record(t, 300*time.Millisecond)
+	r.expect(t, 7) // barrier packets carry no kernel
+	if said := r.stderr.String(); !strings.Contains(said, fmt.Sprintf("preflight   pid %d (forker)", f.pid)) {
+		t.Errorf("it is not recorded alone:\n%s", said)
+	}
+	if child.status(t).Resident {
+		t.Error("the copy was attached to")
+	}
+	if said := f.tell(t, "e"); said != "child 0" {
+		t.Errorf("the child ended: %s", said)
+	}
+}

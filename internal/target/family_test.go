@@ -1,0 +1,87 @@
+package target
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestBelow(t *testing.T) {
+	children := map[int][]Kin{
+		1: {{PID: 2, Parent: 1}, {PID: 3, Parent: 1}},
+		3: {{PID: 4, Parent: 3}},
+		4: {{PID: 1, Parent: 4}, {PID: 3, Parent: 4}, {PID: 5, Parent: 4}}, // pids that were used anew
+		6: {{PID: 6, Parent: 6}},
+	}
+	for root, want := range map[int][]int{1: {2, 3, 4, 5}, 3: {4, 1, 5, 2}, 2: nil, 6: nil} {
+		var got []int
+		for _, k := range below(root, children) {
+			got = append(got, k.PID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("below %d: %v, want %v", root, got, want)
+		}
+	}
+}
+
+// child runs with a file of ours as its descriptor 3, until the test's end.
+func child(t *testing.T, file *os.File) *Target {
+	t.Helper()
+	cmd := exec.Command("cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.ExtraFiles = []*os.File{file}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
+	target, err := Glimpse(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(target.Close)
+	return target
+}
+
+// TestInheritedDriver: what a child has from its parent, by fork, is told from
+// what it has opened itself.
+func TestInheritedDriver(t *testing.T) {
+	fd, err := unix.MemfdCreate("softgpu:kfd", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	driver := os.NewFile(uintptr(fd), "driver")
+	defer driver.Close()
+	again, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", fd), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied, opened := child(t, driver), child(t, again)
+	again.Close()
+	me, err := Glimpse(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer me.Close()
+	if !copied.InheritedDriver(me) {
+		t.Error("a copy of our descriptor counts as its own")
+	}
+	if opened.InheritedDriver(me) {
+		t.Error("a descriptor of its own counts as a copy of ours")
+	}
+	kin, err := Descendants(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{copied.PID, opened.PID} {
+		if !slices.ContainsFunc(kin, func(k Kin) bool { return k.PID == want && k.Parent == os.Getpid() && k.StartTicks != 0 }) {
+			t.Errorf("pid %d is not among %+v", want, kin)
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package harness
+
+import (
+	"database/sql"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/internal/truth"
+)
+
+// fleetTimeout: many processes start their runtimes at once.
+const fleetTimeout = 2 * time.Minute
+
+// A Fleet is a server: a front end without a GPU, and its GPU workers.
+type Fleet struct {
+	*Process
+	logs string
+	own  map[int]int // the workers' own pids, by those that we know them by
+}
+
+// StartFleet returns when all workers dispatch. under is the command that starts
+// the front end, if there is one.
+func StartFleet(t testing.TB, workers int, under ...string) *Fleet {
+	t.Helper()
+	f := &Fleet{logs: filepath.Join(t.TempDir(), "truth"), own: map[int]int{}}
+	f.Process = StartCold(t, Workload{Program: "frontend", NoGPU: true, Under: under, Args: []string{
+		"--workers", strconv.Itoa(workers), "--log", f.logs, "--preload", Artefact(t, "libsoftgpu.so"),
+		"--", Artefact(t, "workloads/serve"), "--threads", "2", "--streams", "2", "--rate", "20", "--kernels", "16",
+	}})
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the server said:\n%s", f.Output())
+		}
+	})
+	f.awaitReady(t, fleetTimeout)
+	for _, w := range f.Workers(t) {
+		Until(t, "the workers dispatch", fleetTimeout, w.Dispatches(t, 100))
+	}
+	return f
+}
+
+// Workers are those that are ready, by rank.
+func (f *Fleet) Workers(t testing.TB) map[int]*Process {
+	t.Helper()
+	text, err := f.Get("/workers")
+	if err != nil {
+		t.Fatalf("the front end does not answer: %v\n%s", err, f.Output())
+	}
+	pids, err := f.outside()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[int]*Process{}
+	for line := range strings.Lines(text) {
+		var rank, own, port int
+		if n, _ := fmt.Sscan(line, &rank, &own, &port); n == 3 && port != 0 && pids[own] != 0 {
+			pid := pids[own]
+			f.own[pid] = own
+			found[rank] = &Process{
+				PID: pid, contained: pid != own,
+				URL: fmt.Sprintf("http://127.0.0.1:%d", port), log: fmt.Sprintf("%s.%d", f.logs, own),
+			}
+		}
+	}
+	return found
+}
+
+// outside are our numbers of the processes below the front end, by their own.
+func (f *Fleet) outside() (map[int]int, error) {
+	kin, err := target.Descendants(f.PID)
+	pids := map[int]int{}
+	for _, k := range kin {
+		if p, err := target.Glimpse(k.PID); err == nil {
+			pids[p.NSPID[len(p.NSPID)-1]] = k.PID
+			p.Close()
+		}
+	}
+	return pids, err
+}
+
+// Quit ends the server in an orderly way. What each of its workers says that it
+// dispatched is known from then on.
+func (f *Fleet) Quit(t testing.TB, workers map[int]*Process) map[int]truth.Counts {
+	t.Helper()
+	for _, w := range workers {
+		w.tids, w.quitting = w.TIDs(), true
+	}
+	f.askToQuit(t)
+	if code := f.Wait(t); code != 0 {
+		t.Fatalf("the server ended with %d\n%s", code, f.Output())
+	}
+	counts := map[int]truth.Counts{}
+	for rank, w := range workers {
+		for line := range strings.SplitSeq(f.Output(), "\n") {
+			if said, its := strings.CutPrefix(line, fmt.Sprintf("worker %d: ", f.own[w.PID])); its {
+				w.output = append(w.output, said)
+			}
+		}
+		var err error
+		if counts[rank], err = w.counts(); err != nil {
+			t.Fatalf("worker %d: %v\n%s", w.PID, err, f.Output())
+		}
+	}
+	return counts
+}
+
+// othersOf are the rows of a trace that are about other processes than the one
+// whose sessions are left.
+const othersOf = `
+	DELETE FROM rtl_queue WHERE session_id NOT IN (SELECT id FROM rtl_session);
+	DELETE FROM rtl_launch WHERE session_id NOT IN (SELECT id FROM rtl_session);
+	DELETE FROM rtl_thread WHERE session_id NOT IN (SELECT id FROM rtl_session);
+	DELETE FROM rtl_agent WHERE session_id NOT IN (SELECT id FROM rtl_session);
+	DELETE FROM rtl_loss WHERE session_id NOT IN (SELECT id FROM rtl_session);
+	DELETE FROM rtl_pause WHERE session_id NOT IN (SELECT id FROM rtl_session);
+	DELETE FROM rtl_counter WHERE session_id NOT IN (SELECT id FROM rtl_session);
+	DELETE FROM rtl_context WHERE queue_id NOT IN (SELECT id FROM rtl_queue);
+	DELETE FROM rtl_execution WHERE context_id NOT IN (SELECT id FROM rtl_context);
+	DELETE FROM rtl_untimed WHERE queue_id NOT IN (SELECT id FROM rtl_queue);
+	DELETE FROM rtl_window WHERE queue_id NOT IN (SELECT id FROM rtl_queue);
+	DELETE FROM rtl_coverage WHERE queue_id NOT IN (SELECT id FROM rtl_queue);`
+
+// strangers counts what refers to another process than its own.
+const strangers = `SELECT count(*) FROM rtl_context c JOIN rtl_queue q ON q.id = c.queue_id JOIN rtl_agent a ON a.id = q.agent_id
+	LEFT JOIN rtl_launch l ON l.id = c.launch_id LEFT JOIN rtl_thread t ON t.id = c.thread_id
+	WHERE a.session_id <> q.session_id OR l.session_id IS NOT q.session_id OR coalesce(t.session_id, q.session_id) <> q.session_id`
+
+// ReadTraceOf reads what a trace has of one process.
+func ReadTraceOf(t testing.TB, path string, pid int) *Trace {
+	t.Helper()
+	one := filepath.Join(t.TempDir(), "one.db")
+	if err := copyFile(one, path); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite3", one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	mixed := 0
+	if err := db.QueryRow(strangers).Scan(&mixed); err != nil || mixed > 0 {
+		t.Errorf("%d contexts refer to another process than their queue does (%v)", mixed, err)
+	}
+	if _, err := db.Exec("DELETE FROM rtl_session WHERE pid <> ?", pid); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec(othersOf); err != nil {
+		t.Fatal(err)
+	}
+	return ReadTrace(t, one)
+}
+
+func copyFile(to, from string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		return err
+	}
+	return out.Close()
+}
