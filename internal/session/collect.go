@@ -24,7 +24,7 @@ const (
 	sizeIsReached = "the trace has reached its largest size"
 )
 
-// collectAll records until the window is over. Where the application shuts its
+// collectAll records until the window is over; our privileges may be down then. Where the application shuts its
 // runtime down in between, and starts it anew, the trace gets a further session.
 func (r *recording) collectAll(ctx context.Context) error {
 	deadline := time.Time{}
@@ -37,6 +37,7 @@ func (r *recording) collectAll(ctx context.Context) error {
 		if err != nil || !again {
 			return err
 		}
+		r.raise() // for what a further session takes
 		if r.isFull() {
 			r.ui.Warn("recording does not go on: " + sizeIsReached)
 			return nil
@@ -131,7 +132,6 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	}
 	defer d.giveUp()
 	r.lower()
-	defer r.raise()
 	why := ""
 	if err = at(PointRecording); err != nil {
 		d.giveUp()
