@@ -27,8 +27,9 @@ const (
 // errFull: the trace that was to be extended has that size already.
 var errFull = errors.New(sizeIsReached)
 
-// collectAll records until the window is over. Where the application shuts its
-// runtime down in between, and starts it anew, the trace gets a further session.
+// collectAll records until the window is over; our privileges may be down then.
+// Where the application shuts its runtime down in between, and starts it anew, the
+// trace gets a further session.
 func (r *recording) collectAll(ctx context.Context) error {
 	deadline := time.Time{}
 	if r.o.Duration > 0 {
@@ -40,6 +41,7 @@ func (r *recording) collectAll(ctx context.Context) error {
 		if err != nil || !again {
 			return err
 		}
+		r.raise() // for what a further session takes
 		if r.isFull() {
 			r.ui.Warn("recording does not go on: " + sizeIsReached)
 			return nil
@@ -134,7 +136,6 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	}
 	defer d.giveUp()
 	r.lower()
-	defer r.raise()
 	why := ""
 	if err = at(PointRecording); err != nil {
 		d.giveUp()

@@ -141,18 +141,26 @@ func (g *group) record(ctx context.Context, endWindow context.CancelFunc) error 
 	}
 	why := g.window(ctx)
 	g.endNS = g.commonEnd()
-	rightsErr := g.rights.take() // for the detaches and the look around
 	endWindow()
 	g.ui.Detaching(why, why == interrupted || why == timeIsOver)
-	g.newcomers = g.selection.newcomers(g.choice)
 	for _, m := range g.members {
 		m.wait()
 	}
 	g.ui.Detached(g.describeDetach())
-	if rightsErr != nil {
-		g.ui.Warn("cannot take privileges back: " + firstLine(rightsErr))
-	}
+	g.lookAround()
 	return errors.Join(err, g.db.EndCommon(g.endNS))
+}
+
+// lookAround finds who has come meanwhile. It takes our privileges back, which the
+// end of the trace needs, too; a thread that hangs would not follow.
+func (g *group) lookAround() {
+	if hanging() > StallLimit {
+		return
+	}
+	if err := g.rights.take(); err != nil {
+		g.ui.Warn("cannot take privileges back: " + firstLine(err))
+	}
+	g.newcomers = g.selection.newcomers(g.choice)
 }
 
 // window returns why it is over.
@@ -171,7 +179,6 @@ func (g *group) window(ctx context.Context) string {
 		case <-tick.C:
 		}
 		g.ui.Recording(time.Since(began), g.o.Duration, g.progress())
-		hung, _ := hanging()
 		switch {
 		case over(ctx, deadline):
 			return timeIsOver
@@ -179,7 +186,7 @@ func (g *group) window(ctx context.Context) string {
 			return sizeIsReached
 		case g.count((*member).isOver) == len(g.members):
 			return "all of them have ended"
-		case hung > StallLimit: // while there is time: in a stop, the kernel ends us soon
+		case hanging() > StallLimit: // while there is time: in a stop, the kernel ends us soon
 			return "a thread of this tool hangs in the memory of one of them"
 		}
 	}

@@ -151,9 +151,9 @@ func (m *member) wait() {
 			return
 		case <-tick.C:
 		}
-		if hung, source := hanging(); hung > StallLimit+stallGrace {
+		if hanging() > StallLimit+stallGrace {
 			m.abandoned.Store(true)
-			m.fail(tracedb.FateFailed, stallFailure(m.pid, source))
+			m.fail(tracedb.FateFailed, stallFailure(m.pid))
 			return
 		}
 	}

@@ -98,6 +98,7 @@ func (r *recording) run(ctx context.Context) (Outcome, error) {
 	if collectErr == nil {
 		collectErr = r.collectAll(ctx)
 	}
+	r.raise()
 	detachErr := r.detach()
 	if err := errors.Join(collectErr, r.finishTrace()); err != nil && detachErr == nil {
 		return Outcome{Path: r.place.Path, Code: Failed}, r.traceFailure(err)

@@ -42,23 +42,24 @@ func unlessStalled[T any](pid int, work func() (T, error)) (T, error) {
 			return o.result, o.err
 		case <-tick.C:
 		}
-		if longest, source := hanging(); longest > StallLimit {
+		if hanging() > StallLimit {
 			var none T
-			return none, stallFailure(pid, source)
+			return none, stallFailure(pid)
 		}
 	}
 }
 
-// hanging is how long a thread of ours has been at one thing in a target, and at what.
-func hanging() (time.Duration, target.Source) {
-	stalled, source := target.Stalled()
-	return max(stalled, ptrace.Busy()), source
+// hanging is how long a thread of ours has been at one thing in a target.
+func hanging() time.Duration {
+	stalled, _ := target.Stalled()
+	return max(stalled, ptrace.Busy())
 }
 
-func stallFailure(pid int, source target.Source) *Failure {
+// stallFailure is about what a thread of ours is still at.
+func stallFailure(pid int) *Failure {
 	cause := fmt.Sprintf("a page has not come for %v: it may answer its page faults itself (userfaultfd, FUSE), or hold its memory map", StallLimit)
 	fix := "look at what the process does with its memory"
-	if source == target.Filesystem {
+	if _, source := target.Stalled(); source == target.Filesystem {
 		cause = fmt.Sprintf("a filesystem in its root has not answered for %v (FUSE, or a network's)", StallLimit)
 		fix = fmt.Sprintf("look at its mounts (/proc/%d/mountinfo): a server behind them does not answer", pid)
 	}
