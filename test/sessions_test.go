@@ -222,19 +222,28 @@ func active(t *testing.T, p *harness.Process) {
 	harness.Until(t, "the session is active", 10*time.Second, func() bool { return p.Status(t).State == "active" })
 }
 
-// An attach that meets the end of a runtime waits for the next one.
+// An attach that meets the end of a runtime waits for the next one. One that
+// comes between two is refused: 6.4 takes its time to start.
 func TestAttachBesideShutDown(t *testing.T) {
 	w := stress(4, 2, 64, "--pace", "10", "--cycles", "800")
 	w.Args = append(w.Args, "--seconds", "40")
 	p := harness.Start(t, w)
-	met := 0
-	for range 40 {
+	const attaches = 40
+	met, between := 0, 0
+	for range attaches {
 		run := p.TryRecord(t, 10*time.Millisecond, "-v")
-		if run.Code != session.NothingSeen {
+		switch {
+		case run.Code == session.NothingSeen:
+		case run.Code == session.Failed && strings.Contains(run.Stderr, "hsa_init has not been called"):
+			between++
+		default:
 			run.MustBe(t, session.OK)
 		}
 		met += strings.Count(run.Stderr, "once more")
 	}
-	t.Logf("%d attaches were cut short by a shut-down, and tried again", met)
+	t.Logf("%d attaches were cut short by a shut-down, and tried again; %d came between two runtimes", met, between)
+	if between > attaches/2 {
+		t.Errorf("%d of %d attaches were refused", between, attaches)
+	}
 	p.StillAlive(t)
 }
