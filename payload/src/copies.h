@@ -1,6 +1,6 @@
 /*
  * copies.h: memory copies that the application asks of the runtime
- * (docs/decisions/0012). Their completion signals are the application's and stay
+ * (docs/decisions/0013). Their completion signals are the application's and stay
  * so: each copy is noted in the table of signals.h before it is asked for, and
  * its times are read from the signal by whoever comes first.
  *

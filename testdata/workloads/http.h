@@ -65,7 +65,7 @@ private:
 
 	void answer(int fd)
 	{
-		timeval patience{2, 0};
+		timeval patience{20, 0}; // a busy machine may let a client wait between connect and request
 		char request[2048], path[1024] = "";
 
 		setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
