@@ -27,7 +27,7 @@ func (m Message) IsIn(text string) bool { return m.said.MatchString(text) }
 const gap = "…"
 
 // leastLetters is what a message has: with fewer it would be everything.
-const leastLetters = 6
+const leastLetters = 4
 
 // Messages finds what the code below root says of failures: causes
 // (internal/session), what is wrong with a command line and what else the tool
@@ -210,7 +210,11 @@ func name(e ast.Expr) string {
 // errnoBehind: the tool puts the number's meaning behind the payload's words.
 const errnoBehind = `( \(.*\))?$`
 
-var refusal = regexp.MustCompile(`(?:control_fail\(|snprintf\(err, errlen)[^;"]*("[^;]*?")[,)]`)
+// The payload's words, and parts of them that a function returns.
+var (
+	refusal = regexp.MustCompile(`(?:control_fail\(|snprintf\(err, errlen)[^;"]*("[^;]*?")[,)]`)
+	part    = regexp.MustCompile(`return ("[^"]* [^"]*");`)
+)
 
 // takePayload finds what the payload answers when it refuses a command.
 func (s *source) takePayload(dir string) error {
@@ -222,14 +226,19 @@ func (s *source) takePayload(dir string) error {
 		if err != nil {
 			return err
 		}
-		for _, at := range refusal.FindAllSubmatchIndex(code, -1) {
-			text, err := strconv.Unquote(string(code[at[2]:at[3]]))
-			if err != nil || strings.HasPrefix(text, "made to fail") {
-				continue // of the tests' build
-			}
-			line := 1 + strings.Count(string(code[:at[0]]), "\n")
-			s.addText(verbs(text), token.Position{Filename: path, Line: line}, "^", errnoBehind)
-		}
+		s.takeC(path, code, refusal, "^", errnoBehind)
+		s.takeC(path, code, part, "", "")
 		return nil
 	})
+}
+
+func (s *source) takeC(path string, code []byte, pattern *regexp.Regexp, begin, end string) {
+	for _, at := range pattern.FindAllSubmatchIndex(code, -1) {
+		text, err := strconv.Unquote(string(code[at[2]:at[3]]))
+		if err != nil || strings.HasPrefix(text, "made to fail") {
+			continue // of the tests' build
+		}
+		line := 1 + strings.Count(string(code[:at[0]]), "\n")
+		s.addText(verbs(text), token.Position{Filename: path, Line: line}, begin, end)
+	}
 }
