@@ -21,7 +21,7 @@ import (
 // buffer of 1 MiB and every table full.
 const (
 	longest   = 2 * time.Minute
-	mostBytes = 128 << 20
+	mostBytes = 192 << 20 // the summary has 100 MB of it (decision 0015)
 	watchdog  = longest + 30*time.Second
 )
 
