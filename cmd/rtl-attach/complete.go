@@ -2,11 +2,13 @@ package main
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rtl-attach/rtl-attach/internal/export"
 	"github.com/rtl-attach/rtl-attach/internal/plain"
+	"github.com/rtl-attach/rtl-attach/internal/report"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 )
 
@@ -24,6 +26,7 @@ func complete(root *cobra.Command) {
 		for flag, values := range map[string]cobra.CompletionFunc{
 			"pid":           completePIDs,
 			"format":        completeFormats,
+			"csv":           completeTables,
 			"buffer-policy": cobra.FixedCompletions([]string{"discard", "lossless"}, cobra.ShellCompDirectiveNoFileComp),
 		} {
 			if c.Flags().Lookup(flag) != nil {
@@ -59,6 +62,10 @@ func completeFormats(*cobra.Command, []string, string) ([]cobra.Completion, cobr
 		formats = append(formats, cobra.CompletionWithDesc(f.Name, f.For))
 	}
 	return formats, cobra.ShellCompDirectiveNoFileComp
+}
+
+func completeTables(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return strings.Split(report.TableNames(), ", "), cobra.ShellCompDirectiveNoFileComp
 }
 
 func completeTraces(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
