@@ -152,7 +152,7 @@ struct rtl_counters {
 	uint64_t timed_app;        /* timed from the application's own signal */
 	uint64_t untimed[16];      /* by enum rtl_reason */
 	uint64_t records;          /* ring records written */
-	uint64_t records_lost;     /* ring full: discarded, also said in band */
+	uint64_t records_lost;     /* ring full: discarded, or not even made; also said in band */
 	uint64_t queues_seen;
 	uint64_t queues_foreign;   /* intercept or soft queues of others: not recorded */
 	uint64_t queues_refused;   /* no state left for them */

@@ -95,6 +95,10 @@ void queue_instrument(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_t
 	struct entry overflow;
 
 	bump(&s->dispatches);
+	if (UNLIKELY(atomic_load_explicit(&gate.full, memory_order_relaxed))) {
+		bump(&s->unkept); /* its times would find no room in the ring: why take them? */
+		return;
+	}
 	if (is_backlog_full(s, head)) {
 		describe(s, p, index, &overflow);
 		report_untimed(s, &overflow, RTL_REASON_BACKLOG);

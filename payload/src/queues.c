@@ -151,7 +151,8 @@ static void describe(struct queue *s, const hsa_queue_t *q)
 	atomic_store(&s->raw_claims, 0);
 	atomic_store(&s->starved, 0);
 	atomic_store(&s->undelivered, 0);
-	s->want_signals = s->seen_starved = 0;
+	atomic_store(&s->unkept, 0);
+	s->want_signals = s->seen_starved = s->told_unkept = 0;
 	s->owed = 0;
 	atomic_store(&s->destroyed, 0);
 	enable_profiling(s, amd);

@@ -131,6 +131,7 @@ struct queue {
 	_Atomic uint64_t raw_claims;
 	_Atomic uint64_t undelivered; /* taken by wrappers, and the handoff was full */
 	_Atomic uint64_t starved; /* dispatches that found no free signal */
+	_Atomic uint64_t unkept;  /* dispatches that were not noted: gate.full */
 	_Atomic uint32_t window_generation; /* of the last flip; 0: none yet */
 	_Atomic uint32_t window_closed;
 	uint64_t *filled; /* close only: bitmap over slots instrumented beyond a gap */
@@ -148,7 +149,7 @@ struct queue {
 	uint64_t backed, backed_end; /* entries below backed have memory; at backed_end all have */
 	uint32_t stamps_backed;
 	uint64_t want_signals;  /* free ones to keep */
-	uint64_t seen_starved;
+	uint64_t seen_starved, told_unkept;
 	uint64_t dead_since_ns; /* destroyed was seen then */
 	bool shelved;     /* has been held ready in this session */
 	uint32_t settled; /* dead, destroyed, and all told: a round ago */

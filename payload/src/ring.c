@@ -5,6 +5,7 @@
 
 #include "session.h"
 
+#define FULL_UNTIL 8 /* full until this part of the ring is free */
 #define RESERVE_MOST (32 * 1024ull) /* for definitions and the end record; an eighth of a small ring */
 
 struct lines {
@@ -134,11 +135,12 @@ static void move_waiting(void)
 		forget_memory(overflow.data, overflow.size);
 }
 
-static void count_lost(void)
+static void count_lost(uint64_t records)
 {
-	if (!lost++)
+	if (!lost)
 		lost_from_ns = now_boottime();
-	uncounted++;
+	lost += records;
+	uncounted += records;
 }
 
 void ring_give_up(void)
@@ -151,7 +153,7 @@ void ring_give_up(void)
 			move_first();
 			continue;
 		}
-		count_lost();
+		count_lost(1);
 		overflow_tail += (uint64_t)first_waiting()->lines * RTL_LINE;
 	}
 	if (overflow.data)
@@ -191,13 +193,28 @@ static void say_lost(void)
 		lost = 0;
 }
 
+void ring_lose(uint64_t records)
+{
+	if (!records)
+		return;
+	count_lost(records);
+	seq += (uint32_t)records;
+}
+
+bool ring_is_full(void)
+{
+	if (lost && room() > ring.size / FULL_UNTIL)
+		say_lost();
+	return lost;
+}
+
 bool ring_put(struct rtl_header *record)
 {
 	if (UNLIKELY(lost) && room() > 2 * reserve)
 		say_lost();
 	if (LIKELY(place(record, reserve)))
 		return true;
-	count_lost();
+	count_lost(1);
 	seq++; /* the hole that a reader sees */
 	return false;
 }

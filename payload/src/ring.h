@@ -39,6 +39,12 @@ void ring_flush(void);
 uint64_t ring_taken_bytes(void);
 void ring_end(void);
 
+/* Records that were not made, as there would have been no room: counted as lost. */
+void ring_lose(uint64_t records);
+
+/* Records are being lost, and room for many has not come yet. */
+bool ring_is_full(void);
+
 /* Lossless: records that still wait for room. */
 uint64_t ring_waiting_bytes(void);
 /* Nobody takes them any more: definitions go into the last part of the ring as

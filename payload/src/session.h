@@ -26,6 +26,7 @@ struct gate {
 	CACHE_ALIGNED _Atomic uint32_t track;
 	_Atomic uint32_t flips;
 	_Atomic uint32_t copies; /* copies are noted (copies.h) */
+	_Atomic uint32_t full;   /* records are being lost: dispatches are counted, and no more */
 	_Atomic uint32_t generation;
 	_Atomic uint32_t stamp_boottime; /* enum rtl_stamp */
 	_Atomic uint32_t tid_offset;     /* of the thread id from %fs:0, 0: unknown */

@@ -125,12 +125,22 @@ static void bury(struct queue *s, uint64_t now)
 	queue_recycle(s);
 }
 
+/* Dispatches that found the ring full, and are lost without having been timed. */
+static void tell_unkept(struct queue *s)
+{
+	uint64_t n = atomic_load_explicit(&s->unkept, memory_order_relaxed);
+
+	ring_lose(n - s->told_unkept);
+	s->told_unkept = n;
+}
+
 static uint64_t serve(struct queue *s, uint64_t now)
 {
 	uint64_t n;
 
 	if (!atomic_load_explicit(&s->in_use, memory_order_acquire))
 		return 0;
+	tell_unkept(s);
 	pending_take(s, atomic_load(&abandoning));
 	n = pending_settle(s, now, atomic_load(&abandoning));
 	if (atomic_load(&s->word) & WORD_DEAD) {
@@ -200,6 +210,7 @@ static uint64_t one_round(void)
 	n += copies_settle(now, atomic_load(&abandoning));
 	n += take_outcomes();
 	ring_flush(); /* before what may take milliseconds */
+	atomic_store_explicit(&gate.full, ring_is_full(), memory_order_relaxed);
 	if (!atomic_load(&draining))
 		make_ready();
 	update_counters();
@@ -321,6 +332,7 @@ int worker_start(void)
 	atomic_store(&stopping, 0);
 	atomic_store(&tid, 0);
 	buried_dispatches = buried_others = 0;
+	atomic_store(&gate.full, 0);
 	records_start();
 	clocks_start();
 	uint32_t started = 0;

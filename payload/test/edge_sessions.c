@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include "entry.h"
 #include "handoff.h"
 #include "hooks.h"
+#include "ring.h"
 #include "session.h"
 #include "worker.h"
 #include "wrappers.h"
@@ -151,6 +153,50 @@ static void outcome_of_another_session(void)
 	CHECK(counters->untimed[RTL_REASON_REARMED] == 0 && counters->records_lost == 0);
 }
 
+static struct rtl_ring *map_ring(void)
+{
+	uint64_t size, inode;
+	int fd;
+
+	ring_describe(&size, &inode, &fd);
+	void *ring = mmap(NULL, RTL_PAGE + size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(ring != MAP_FAILED);
+	return ring;
+}
+
+/* While records find no room, dispatches are counted as lost and left alone. */
+static void ring_is_full_for_a_while(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	begin("RTL_BUFFER_SIZE", "65536");
+	for (uint64_t i = 0; !atomic_load(&gate.full); i++) {
+		CHECK(i < 65536 / RTL_LINE);
+		submit(q, 0x1000);
+		fire(take_packet(q));
+		CHECK(worker_round(NS_PER_S));
+	}
+	uint64_t timed = counters->timed_pool, lost = counters->records_lost;
+
+	for (int i = 0; i < 10; i++) {
+		submit(q, 0x1000);
+		CHECK(!take_packet(q));
+	}
+	CHECK(worker_round(NS_PER_S));
+	CHECK(counters->timed_pool == timed && counters->records_lost == lost + 10);
+
+	struct rtl_ring *ring = map_ring();
+	__atomic_store_n(&ring->tail, __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
+	CHECK(worker_round(NS_PER_S) && !atomic_load(&gate.full));
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	CHECK(rtl_detach() == 0);
+	CHECK(counters->timed_pool == timed + 1 && counters->records_lost == lost + 10);
+	CHECK(counters->dispatches == timed + 11);
+	munmap(ring, RTL_PAGE + 65536);
+}
+
 static struct toy_queue code_queue;
 
 /* Its thread holds the names' lock; a signal handler calls exit() there. */
@@ -259,6 +305,7 @@ const struct edge_case session_cases[] = {
 	{"shut down during a drain", shut_down_during_drain},
 	{"cancelled in shut down", cancelled_in_shut_down},
 	{"outcome of another session", outcome_of_another_session},
+	{"ring is full for a while", ring_is_full_for_a_while},
 	{"exit inside an executable's destruction", exit_inside_executable_destroy},
 	{"worker held up", worker_held_up},
 	{"shut down with the worker held up", shut_down_with_worker_held_up},
