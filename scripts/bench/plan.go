@@ -68,10 +68,11 @@ func perDispatch(mode string, threads int, group string) cell {
 	}
 }
 
+// throughput is measured for longer than the ring takes to fill.
 func throughput(mode string, threads int, name string) cell {
 	name = threadsText(threads) + ", " + name
 	return cell{
-		workload: "bench", mode: mode, line: fmt.Sprintf("run %s %d %%g", mode, threads), detached: true,
+		workload: "bench", mode: mode, line: fmt.Sprintf("run %s %d %%g", mode, threads), longer: 3, detached: true,
 		metrics: []metric{
 			{group: "whole loop, thousand dispatches/s", name: name, get: value("rate"), scale: 1e-3},
 			{group: "CPU ns per dispatch, process and tool", name: name, get: cpuPer("dispatches")},
