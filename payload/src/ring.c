@@ -22,7 +22,8 @@ static struct lines overflow; /* lossless only; private memory */
 static uint64_t overflow_tail;
 static uint64_t told_head; /* what the consumer has been shown */
 static uint32_t seq;
-static uint64_t lost, lost_from_ns;
+static uint64_t lost, lost_from_ns; /* not yet said */
+static bool full; /* records were lost, and room for many has not come yet */
 static uint64_t uncounted; /* of the lost: counting each would cost a locked instruction */
 static int ring_fd = -1;
 static uint64_t ring_inode;
@@ -47,6 +48,7 @@ int ring_open(const struct rtl_config *c, uint32_t generation)
 	ring = (struct lines){.data = (uint8_t *)r + RTL_PAGE, .size = c->buffer_size_bytes};
 	reserve = ring.size / 8 < RESERVE_MOST ? ring.size / 8 : RESERVE_MOST;
 	overflow_tail = told_head = lost = uncounted = backed = 0;
+	full = false;
 	seq = 0;
 	r->abi_version = RTL_ABI_VERSION;
 	r->generation = generation;
@@ -141,6 +143,7 @@ static void count_lost(uint64_t records)
 		lost_from_ns = now_boottime();
 	lost += records;
 	uncounted += records;
+	full = true;
 }
 
 void ring_give_up(void)
@@ -203,9 +206,10 @@ void ring_lose(uint64_t records)
 
 bool ring_is_full(void)
 {
-	if (lost && room() > ring.size / FULL_UNTIL)
+	full = full && room() <= ring.size / FULL_UNTIL;
+	if (lost && !full)
 		say_lost();
-	return lost;
+	return full;
 }
 
 bool ring_put(struct rtl_header *record)

@@ -21,12 +21,15 @@
  * flips   queues may turn virtual. Disarming clears it and then takes every
  *         queue's lock; a flip holds that lock and reads it again, so that
  *         none slips in behind (flip.c).
+ * copies  copies are noted; seq_cst with the count of those who do (copy_note.c).
+ * full    a hint of the worker's, relaxed: who reads it late notes a dispatch
+ *         more, or one less, and either is counted.
  */
 struct gate {
 	CACHE_ALIGNED _Atomic uint32_t track;
 	_Atomic uint32_t flips;
-	_Atomic uint32_t copies; /* copies are noted (copies.h) */
-	_Atomic uint32_t full;   /* records are being lost: dispatches are counted, and no more */
+	_Atomic uint32_t copies;
+	_Atomic uint32_t full; /* records are being lost: dispatches are counted, and no more */
 	_Atomic uint32_t generation;
 	_Atomic uint32_t stamp_boottime; /* enum rtl_stamp */
 	_Atomic uint32_t tid_offset;     /* of the thread id from %fs:0, 0: unknown */

@@ -197,6 +197,39 @@ static void ring_is_full_for_a_while(void)
 	munmap(ring, RTL_PAGE + 65536);
 }
 
+/* A record finds room again, and what was lost is said: the ring is full until there is room for many. */
+static void ring_is_full_until_an_eighth_is_free(void)
+{
+	enum { SIZE = 1 << 20, ROOM = SIZE / 8 - SIZE / 32 }; /* more than a record needs, less than an eighth */
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	begin("RTL_BUFFER_SIZE", "1048576");
+	submit(q, 0x1000);
+	amd_signal_t *in_flight = take_packet(q);
+	for (uint64_t i = 0; !atomic_load(&gate.full); i++) {
+		CHECK(i < SIZE / RTL_LINE);
+		submit(q, 0x1000);
+		fire(take_packet(q));
+		CHECK(worker_round(NS_PER_S));
+	}
+	uint64_t timed = counters->timed_pool;
+
+	struct rtl_ring *ring = map_ring();
+	uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
+	__atomic_store_n(&ring->tail, head - (SIZE - ROOM), __ATOMIC_RELEASE);
+	fire(in_flight);
+	CHECK(worker_round(NS_PER_S));
+	CHECK(counters->timed_pool == timed + 1);
+	CHECK(ring->head == head + 2 * RTL_LINE); /* LOST, and the record */
+	CHECK(worker_round(NS_PER_S) && atomic_load(&gate.full));
+
+	__atomic_store_n(&ring->tail, ring->head, __ATOMIC_RELEASE);
+	CHECK(worker_round(NS_PER_S) && !atomic_load(&gate.full));
+	CHECK(rtl_detach() == 0);
+	munmap(ring, RTL_PAGE + SIZE);
+}
+
 static struct toy_queue code_queue;
 
 /* Its thread holds the names' lock; a signal handler calls exit() there. */
@@ -306,6 +339,7 @@ const struct edge_case session_cases[] = {
 	{"cancelled in shut down", cancelled_in_shut_down},
 	{"outcome of another session", outcome_of_another_session},
 	{"ring is full for a while", ring_is_full_for_a_while},
+	{"ring is full until an eighth is free", ring_is_full_until_an_eighth_is_free},
 	{"exit inside an executable's destruction", exit_inside_executable_destroy},
 	{"worker held up", worker_held_up},
 	{"shut down with the worker held up", shut_down_with_worker_held_up},
