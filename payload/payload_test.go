@@ -161,7 +161,13 @@ func decodedBy(t *testing.T, root string, names map[string]stub) map[string]uint
 		cmd = exec.Command(filepath.Join("..", "scripts", "in-root"), root, buildDir()+"=/srv", "--", "/srv/payload-test/slots_dump", runtime)
 	}
 	cmd.Stdin = strings.NewReader(list.String())
-	out, err := cmd.Output()
+	return slotsFrom(t, cmd)
+}
+
+// slotsFrom runs slots_dump, which prints a name and a slot per line.
+func slotsFrom(t *testing.T, dump *exec.Cmd) map[string]uint64 {
+	t.Helper()
+	out, err := dump.Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package payload_test
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,19 +41,7 @@ func TestStubsWithArgumentsOnTheStack(t *testing.T) {
 	}
 	cmd := exec.Command(dump, library)
 	cmd.Stdin = strings.NewReader("plain\none\ntwo\n")
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	slots := map[string]uint64{}
-	for line := range strings.Lines(string(out)) {
-		var name string
-		var slot uint64
-		if _, err := fmt.Sscan(line, &name, &slot); err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
-		slots[name] = slot
-	}
+	slots := slotsFrom(t, cmd)
 	if len(slots) != 3 || slots["one"] != slots["plain"]+8 || slots["two"] != slots["plain"]+16 {
 		t.Errorf("slots %v", slots)
 	}

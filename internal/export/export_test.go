@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/tracetest"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -28,7 +29,7 @@ func TestInterrupted(t *testing.T) {
 
 // So it is in the middle of its dispatches.
 func TestInterruptedInTheMiddle(t *testing.T) {
-	tr, err := openTrace(t.Context(), generate(t, 10*batchRows, inOrder))
+	tr, err := openTrace(t.Context(), tracetest.Write(t, 10*batchRows, tracetest.InOrder))
 	must(t, err)
 	defer tr.close()
 	for _, order := range []string{asRecorded, byStart, bySubmit} {

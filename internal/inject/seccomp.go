@@ -24,7 +24,7 @@ func (e *SeccompError) Error() string {
 	if e.Call == "" {
 		return fmt.Sprintf("pid %d: %v: %v", e.PID, target.ErrSeccomp, e.Err)
 	}
-	return fmt.Sprintf("pid %d: %v: thread %d may not call %s (the filter would %s it)",
+	return fmt.Sprintf("pid %d: %v: thread %d may not call %s (the filter would %s)",
 		e.PID, target.ErrSeccomp, e.TID, e.Call, e.Action)
 }
 

@@ -66,11 +66,11 @@ func (a Action) String() string {
 	case unix.SECCOMP_RET_ERRNO:
 		return fmt.Sprintf("refuse with %v", unix.Errno(a&unix.SECCOMP_RET_DATA))
 	case unix.SECCOMP_RET_TRAP:
-		return "send SIGSYS for"
+		return "send SIGSYS"
 	case unix.SECCOMP_RET_KILL_PROCESS, unix.SECCOMP_RET_KILL_THREAD:
-		return "kill for"
+		return "kill"
 	}
-	return "hand to another process"
+	return "ask another process"
 }
 
 // Decide runs all filters on one syscall: the strictest answer counts, which

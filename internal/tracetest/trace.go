@@ -1,0 +1,84 @@
+// Package tracetest makes large traces for tests and benchmarks of what reads them.
+package tracetest
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+const day = 86400_000_000_000 // ns
+
+// ArmedNS is where the window of a trace begins; a dispatch starts each 4 us after it.
+const ArmedNS = 30 * day
+
+// An Order says which dispatch is the i-th row of n.
+type Order func(i, n int) int
+
+func InOrder(i, _ int) int { return i }
+
+// Scattered puts each at another place.
+func Scattered(i, n int) int { return int(uint64(i) * 7_368_787 % uint64(n)) } // a prime
+
+// LastIsLate puts the last row into the middle.
+func LastIsLate(i, n int) int {
+	if i == n-1 {
+		return n / 2
+	}
+	return i
+}
+
+// Write makes a trace of n dispatches, and says where it is: 8 queues of 2 GPUs, 300
+// kernels, 16 threads, some microseconds each, overlapping.
+func Write(t testing.TB, n int, order Order) (path string) {
+	t.Helper()
+	place, err := tracedb.Check(filepath.Join(t.TempDir(), "trace.db"), 1)
+	must(t, err)
+	db, err := tracedb.Create(place)
+	must(t, err)
+	s, err := db.Begin(tracedb.SessionInfo{PID: 41220, Command: "server", Host: "node", Generation: 1})
+	must(t, err)
+	describe(t, s)
+	batch := make([]tracedb.Dispatch, 4096)
+	for done := 0; done < n; done += len(batch) {
+		batch = batch[:min(len(batch), n-done)]
+		for i := range batch {
+			batch[i] = dispatch(uint64(order(done+i, n)))
+		}
+		must(t, s.Dispatches(batch))
+	}
+	must(t, s.End(tracedb.End{Reason: "detached", ArmedNS: ArmedNS, DetachedNS: ArmedNS + uint64(n)*4000 + day}))
+	must(t, db.Close())
+	return place.Path
+}
+
+func describe(t testing.TB, s *tracedb.Session) {
+	t.Helper()
+	for id := range uint32(2) {
+		must(t, s.Agent(tracedb.Agent{ID: id + 1, GPU: id, Name: "gfx90a", BDF: id, DriverNode: id + 1}))
+	}
+	for id := range uint32(8) {
+		must(t, s.Queue(tracedb.Queue{ID: id + 1, Agent: id%2 + 1, HSAID: uint64(id)}))
+	}
+	for id := range uint32(300) {
+		symbol := fmt.Sprintf("void vllm::paged_attention_v2_kernel<__hip_bfloat16, unsigned char, %d, 16, 128>(float*, float const*)", id)
+		must(t, s.Launch(tracedb.Launch{ID: id + 1, Agent: 1, Symbol: symbol, Grid: [3]uint32{256 * id, 1, 1}}))
+	}
+}
+
+func dispatch(at uint64) tracedb.Dispatch {
+	start := ArmedNS + at*4000 - at%7*5000
+	return tracedb.Dispatch{
+		StartNS: start, EndNS: start + 9000 + at%5000, SubmitNS: start - 6000 - at%11*3000, Index: at / 8,
+		Queue: uint32(at%8) + 1, Launch: uint32(at%300) + 1, TID: 4000 + uint32(at/64%16),
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
