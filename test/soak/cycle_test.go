@@ -18,24 +18,27 @@ const (
 func TestCycles(t *testing.T) {
 	c := &tally{began: time.Now()}
 	for i := range workloads {
-		cycles(t, c, rounds()*(i+1)/len(workloads))
+		for until := rounds() * (i + 1) / len(workloads); c.goesOn(until); {
+			cycles(t, c, workloads[i], until)
+		}
 	}
 	c.report(t, "reattach cycles")
 }
 
-func cycles(t *testing.T, c *tally, until int) {
-	l := begin(t, c)
+func cycles(t *testing.T, c *tally, w harness.Workload, until int) {
+	t.Helper()
+	l, found := begin(t, c, w), c.findings()
 	for range settling {
 		l.session(t)
 	}
 	settled := l.Snapshot(t)
-	for c.rounds < until && c.findings() == 0 {
+	for c.rounds < until && c.findings() == found {
 		c.rounds++
 		if l.session(t) && c.rounds%cyclesAtOnce == 0 {
 			l.look(t)
 		}
 	}
-	if c.findings() == 0 {
+	if c.findings() == found {
 		l.flat(t, settled)
 		l.end(t)
 	}

@@ -14,8 +14,8 @@ const killsPerTarget = 100
 // find and reclaim whatever was left.
 func TestKills(t *testing.T) {
 	c := &tally{began: time.Now()}
-	for c.rounds < rounds() && c.findings() == 0 {
-		l := begin(t, c)
+	for c.goesOn(rounds()) {
+		l, found := begin(t, c, workloads[c.targets%len(workloads)]), c.findings()
 		whole := l.took(t)
 		for range min(killsPerTarget, rounds()-c.rounds) {
 			c.rounds++
@@ -23,7 +23,7 @@ func TestKills(t *testing.T) {
 				break
 			}
 		}
-		if c.findings() == 0 {
+		if c.findings() == found {
 			l.end(t)
 		}
 	}

@@ -23,6 +23,8 @@ const (
 
 	window   = 40 * time.Millisecond // of each recording
 	patience = 15 * time.Second      // for an answer, and for progress
+
+	enough = 10 // findings: until then it goes on with another target
 )
 
 func rounds() int {
@@ -58,6 +60,8 @@ func (c *tally) find(count *int, format string, args ...any) {
 
 func (c *tally) findings() int { return c.harmed + c.stuck + c.leaked + c.lost }
 
+func (c *tally) goesOn(until int) bool { return c.rounds < until && c.findings() < enough }
+
 // report prints the figures and fails the test for any finding.
 func (c *tally) report(t *testing.T, what string) {
 	t.Helper()
@@ -75,9 +79,9 @@ type life struct {
 	before harness.Snapshot
 }
 
-func begin(t *testing.T, c *tally) *life {
+func begin(t *testing.T, c *tally, w harness.Workload) *life {
 	t.Helper()
-	p := harness.Start(t, workloads[c.targets%len(workloads)])
+	p := harness.Start(t, w)
 	c.targets++
 	return &life{Process: p, tally: c, before: p.Snapshot(t)}
 }
