@@ -175,17 +175,22 @@ static void obey(struct rtl_boot *b, struct rtl_boot_shared *s)
 	}
 }
 
+/* How often the thread wakes up within idle_ns. A machine that stands still for
+ * all that time, or a tool that gets as little of it as we do, is no dead tool. */
+#define IDLE_STEPS 20
+
 /* Serves commands until LEAVE, or until none has come for idle_ns: then the
  * tool is dead or stopped, and nothing of it shall stay. */
 static void serve(struct rtl_boot *b, struct rtl_boot_shared *s)
 {
-	struct timespec idle = {b->idle_ns / 1000000000, b->idle_ns % 1000000000};
-	uint32_t seen = 0, seq;
+	uint64_t step_ns = b->idle_ns / IDLE_STEPS;
+	struct timespec step = {step_ns / 1000000000, step_ns % 1000000000};
+	uint32_t seen = 0, seq, left;
 
 	for (;;) {
-		while ((seq = load(&s->command_seq)) == seen)
-			if (syscall4(SYS_futex, &s->command_seq, FUTEX_WAIT, seen, &idle) == -ETIMEDOUT &&
-			    load(&s->command_seq) == seen)
+		for (left = IDLE_STEPS; (seq = load(&s->command_seq)) == seen;)
+			if (syscall4(SYS_futex, &s->command_seq, FUTEX_WAIT, seen, &step) == -ETIMEDOUT &&
+			    load(&s->command_seq) == seen && !--left)
 				return;
 		seen = seq;
 		if (s->command == RTL_BOOT_LEAVE)
