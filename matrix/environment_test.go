@@ -42,6 +42,7 @@ var environment = []row{
 	{"44b", "seccomp against executable mappings", "refused, the call named", filtered("exec=refuse", "mmap (executable)")},
 	{"44c", "seccomp that kills for a memfd", "refused, alive", filtered("memfd=kill", "memfd_create")},
 	{"44d", "seccomp that has nothing against us", "attached", harmlessFilter},
+	{"44e", "seccomp that kills for what neither the target nor we need", "attached", sparseFilter},
 	{"45a", "no memory may become executable (PR_SET_MDWE)", "attached", noExecGain},
 	{"45b", "execmem refused by SELinux", "a clear error", selinux},
 	{"46a", "RLIMIT_AS reached", "a clear error, as found", noAddressSpace},
@@ -268,6 +269,18 @@ func filtered(rule, call string) func(*testing.T) string {
 
 func harmlessFilter(t *testing.T) string {
 	v := onGPU(t, "odd", "reboot=kill")
+	if answer := v.Ask(t, "s"); answer != "0" {
+		cannot(t, "no seccomp filter can be installed")
+	}
+	return v.attached(t, repeat(3, 50))
+}
+
+// sparseFilter lets through what this target calls, and what we are known to.
+func sparseFilter(t *testing.T) string {
+	calls := append(inject.Calls(),
+		unix.SYS_WRITE, unix.SYS_POLL, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_EXIT_GROUP)
+	only := strings.Trim(strings.ReplaceAll(fmt.Sprint(calls), " ", ","), "[]")
+	v := onGPU(t, "odd", "only="+only)
 	if answer := v.Ask(t, "s"); answer != "0" {
 		cannot(t, "no seccomp filter can be installed")
 	}

@@ -3,6 +3,7 @@ package inject
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,8 +31,8 @@ func (e *SeccompError) Error() string {
 
 func (e *SeccompError) Unwrap() []error { return []error{target.ErrSeccomp, e.Err} }
 
-// need is a syscall that an injection makes; mild ones have a fallback in
-// libc when they are refused, but must not kill.
+// need is a syscall that the injection, the loader for it, or the payload's threads
+// make; mild ones may be refused, but must not kill.
 type need struct {
 	name string
 	nr   uint64
@@ -59,11 +60,45 @@ var needs = []need{
 	{name: "close", nr: unix.SYS_CLOSE},
 	{name: "gettid", nr: unix.SYS_GETTID},
 	{name: "exit", nr: unix.SYS_EXIT},
+	// Of the payload's, to wait, and to see where the threads are before queues are switched.
+	{name: "nanosleep", nr: unix.SYS_NANOSLEEP},
+	{name: "clock_gettime", nr: unix.SYS_CLOCK_GETTIME},
+	{name: "getpid", nr: unix.SYS_GETPID},
+	{name: "getdents64", nr: unix.SYS_GETDENTS64},
+	{name: "readlinkat", nr: unix.SYS_READLINKAT},
+	{name: "newfstatat", nr: unix.SYS_NEWFSTATAT},
+	{name: "rt_sigaction", nr: unix.SYS_RT_SIGACTION},
+	{name: "process_vm_readv", nr: unix.SYS_PROCESS_VM_READV, mild: true}, // the tool stops more threads, then
+	{name: "sched_yield", nr: unix.SYS_SCHED_YIELD, mild: true},
+	{name: "sched_getaffinity", nr: unix.SYS_SCHED_GETAFFINITY, mild: true},
+	{name: "sched_setaffinity", nr: unix.SYS_SCHED_SETAFFINITY, mild: true},
+	{name: "sched_getscheduler", nr: unix.SYS_SCHED_GETSCHEDULER, mild: true},
+	{name: "sched_setscheduler", nr: unix.SYS_SCHED_SETSCHEDULER, mild: true},
+	{name: "sched_getattr", nr: unix.SYS_SCHED_GETATTR, mild: true},
+	{name: "sched_setattr", nr: unix.SYS_SCHED_SETATTR, mild: true},
 	{name: "madvise", nr: unix.SYS_MADVISE, mild: true},
 	{name: "prctl", nr: unix.SYS_PRCTL, args: [6]uint64{unix.PR_SET_NAME}, mild: true},
 	{name: "clone3", nr: unix.SYS_CLONE3, mild: true},
 	{name: "rseq", nr: unix.SYS_RSEQ, mild: true},
 	{name: "set_robust_list", nr: unix.SYS_SET_ROBUST_LIST, mild: true},
+	{name: "pread64", nr: unix.SYS_PREAD64, mild: true}, // these by some versions of glibc
+	{name: "fstat", nr: unix.SYS_FSTAT, mild: true},
+	{name: "brk", nr: unix.SYS_BRK, mild: true},
+	{name: "getrandom", nr: unix.SYS_GETRANDOM, mild: true},
+	{name: "ioctl", nr: unix.SYS_IOCTL}, // these by the runtime, for signals of ours
+	{name: "get_mempolicy", nr: unix.SYS_GET_MEMPOLICY, mild: true},
+	{name: "mbind", nr: unix.SYS_MBIND, mild: true},
+	{name: "restart_syscall", nr: unix.SYS_RESTART_SYSCALL, mild: true}, // by the kernel, after a stop
+}
+
+// Calls are the numbers of all system calls that the target makes for us.
+func Calls() []uint64 {
+	var numbers []uint64
+	for _, n := range needs {
+		numbers = append(numbers, n.nr)
+	}
+	slices.Sort(numbers)
+	return slices.Compact(numbers)
 }
 
 // filtered checks a thread's seccomp filters against everything that it and

@@ -8,6 +8,7 @@
  *   mallocs       two threads allocate and free all the time
  *   CALL=refuse   seccomp, for all threads: CALL (clone, exec for executable
  *   CALL=kill     mappings, memfd, reboot) is refused, or kills the process
+ *   only=N,N...   every call but these, by their numbers, kills the process
  * Letters make it do things:
  *   ?  answer: rounds of work and harm noticed
  *   v  vfork a child that stays until the next letter; answer its status
@@ -127,6 +128,29 @@ static unsigned call_of(const char *rule)
 	exit(2);
 }
 
+static int install(struct sock_filter *code, size_t count)
+{
+	struct sock_fprog prog = {(unsigned short)count, code};
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &prog);
+}
+
+static int filter_all_but(const char *numbers)
+{
+	struct sock_filter code[256] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+	size_t n = 1;
+
+	for (char *end; n < 250 && *numbers; numbers = end + (*end == ',')) {
+		unsigned nr = (unsigned)strtoul(numbers, &end, 10);
+
+		code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1);
+		code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	}
+	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+	return install(code, n);
+}
+
 /* One filter: CALL=refuse or CALL=kill. */
 static int filter(const char *rule)
 {
@@ -142,10 +166,8 @@ static int filter(const char *rule)
 		BPF_STMT(BPF_RET | BPF_K, action),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
-	struct sock_fprog prog = {sizeof(code) / sizeof(code[0]), code};
 
-	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &prog);
+	return install(code, sizeof(code) / sizeof(code[0]));
 }
 
 static int filters(char **rules)
@@ -153,7 +175,9 @@ static int filters(char **rules)
 	int failed = 0;
 
 	for (; *rules; rules++)
-		if (strchr(*rules, '='))
+		if (!strncmp(*rules, "only=", 5))
+			failed |= filter_all_but(*rules + 5);
+		else if (strchr(*rules, '='))
 			failed |= filter(*rules);
 	return failed;
 }
