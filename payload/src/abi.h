@@ -152,11 +152,11 @@ struct rtl_counters {
 	uint64_t timed_app;        /* timed from the application's own signal */
 	uint64_t untimed[16];      /* by enum rtl_reason */
 	uint64_t records;          /* ring records written */
-	uint64_t records_lost;     /* ring full: discarded, or not even made; also said in band */
+	uint64_t records_lost;     /* no room in the ring: discarded, or not even made, said in band; or the worker never got them */
 	uint64_t queues_seen;
 	uint64_t queues_foreign;   /* intercept or soft queues of others: not recorded */
 	uint64_t queues_refused;   /* no state left for them */
-	uint64_t raw_claims;       /* slots claimed raw while active, before the queue flipped */
+	uint64_t raw_claims;       /* slots claimed raw while active, before the queue flipped or on one that never did */
 	uint64_t flips;
 	uint64_t flip_aborts;
 	uint64_t kicks;            /* published by the worker: no doorbell had come */

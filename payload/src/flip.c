@@ -99,10 +99,7 @@ static void instrument_beyond_gaps(struct queue *s, uint64_t from, uint64_t clai
 
 		if (type == HSA_PACKET_TYPE_INVALID)
 			continue;
-		if (type == HSA_PACKET_TYPE_KERNEL_DISPATCH)
-			queue_instrument(s, p, at);
-		else
-			bump(&s->others);
+		queue_note_packet(s, p, type, at);
 		s->filled[slot / 64] |= 1ull << slot % 64;
 	}
 }

@@ -35,6 +35,8 @@ struct outcome {
 	uint32_t generation; /* of the session in which it was taken: a later one has other queues there */
 };
 
+#define HANDOFF_CELLS 16384 /* power of two */
+
 int handoff_init(void);
 
 /* False: full. */

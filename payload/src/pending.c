@@ -147,7 +147,7 @@ uint64_t pending_settle(struct queue *s, uint64_t now, bool abandon)
 void pending_take(struct queue *s, bool abandon)
 {
 	uint64_t tail = atomic_load_explicit(&s->entry_tail, memory_order_relaxed);
-	/* acquire: pairs with queue_instrument() */
+	/* acquire: pairs with instrument() in publish.c */
 	uint64_t head = atomic_load_explicit(&s->entry_head, memory_order_acquire);
 
 	for (; tail != head && s->pending_count < PENDING_MAX; tail++) {
@@ -160,5 +160,5 @@ void pending_take(struct queue *s, bool abandon)
 		e->kernel_object = launch;
 		s->pending_count++;
 	}
-	atomic_store_explicit(&s->entry_tail, tail, memory_order_release); /* pairs with queue_instrument() */
+	atomic_store_explicit(&s->entry_tail, tail, memory_order_release); /* pairs with instrument() in publish.c */
 }

@@ -86,8 +86,17 @@ static bool is_backlog_full(struct queue *s, uint64_t head)
 	return head - s->seen_entry_tail == BACKLOG;
 }
 
-/* Lock held, packet complete and not yet seen by the hardware. */
-void queue_instrument(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_t index)
+/* A packet that is not timed counts on its signal all the same: others on that
+ * signal would show its times. */
+static void pass(struct queue *s, hsa_signal_t signal)
+{
+	static const struct entry untimed;
+
+	if (signal.handle)
+		signal_arm(s, signal.handle, &untimed, NULL);
+}
+
+static void instrument(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_t index)
 {
 	uint64_t head = atomic_load_explicit(&s->entry_head, memory_order_relaxed);
 	struct entry *e = &s->entries[head & (BACKLOG - 1)];
@@ -97,11 +106,13 @@ void queue_instrument(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_t
 	bump(&s->dispatches);
 	if (UNLIKELY(atomic_load_explicit(&gate.full, memory_order_relaxed))) {
 		bump(&s->unkept); /* its times would find no room in the ring: why take them? */
+		pass(s, p->completion_signal);
 		return;
 	}
 	if (is_backlog_full(s, head)) {
 		describe(s, p, index, &overflow);
 		report_untimed(s, &overflow, RTL_REASON_BACKLOG);
+		pass(s, p->completion_signal);
 		return;
 	}
 	describe(s, p, index, e);
@@ -121,6 +132,26 @@ void queue_instrument(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_t
 	atomic_store_explicit(&s->entry_head, head + 1, memory_order_release); /* pairs with the worker */
 	/* Stores that miss would be waited for at the next locked instruction. */
 	prefetch_for_write(&s->entries[(head + 2) & (BACKLOG - 1)], sizeof *s->entries);
+}
+
+/* Of the vendor's packets one is known to have a signal there. */
+static bool has_signal(const hsa_kernel_dispatch_packet_t *p, int type)
+{
+	const hsa_amd_vendor_packet_header_t *vendor = (const void *)p;
+
+	return type == HSA_PACKET_TYPE_BARRIER_AND || type == HSA_PACKET_TYPE_BARRIER_OR ||
+	       (type == HSA_PACKET_TYPE_VENDOR_SPECIFIC && vendor->AmdFormat == HSA_AMD_PACKET_TYPE_BARRIER_VALUE);
+}
+
+void queue_note_packet(struct queue *s, hsa_kernel_dispatch_packet_t *p, int type, uint64_t index)
+{
+	if (LIKELY(type == HSA_PACKET_TYPE_KERNEL_DISPATCH)) {
+		instrument(s, p, index);
+		return;
+	}
+	bump(&s->others);
+	if (has_signal(p, type))
+		pass(s, p->completion_signal);
 }
 
 int packet_type(const hsa_kernel_dispatch_packet_t *p)
@@ -154,10 +185,7 @@ bool queue_publish(struct queue *s)
 
 			if (type == HSA_PACKET_TYPE_INVALID)
 				goto incomplete;
-			if (type == HSA_PACKET_TYPE_KERNEL_DISPATCH)
-				queue_instrument(s, p, to);
-			else
-				bump(&s->others);
+			queue_note_packet(s, p, type, to);
 		}
 		if (to == claimed || (read = queue_read_index(s)) == s->seen_read)
 			break;
@@ -223,14 +251,14 @@ void queue_drain_pend(struct queue *s)
 	}
 }
 
-void queue_bell(struct queue *s, hsa_signal_value_t value, store_fn next)
+void queue_bell(struct queue *s, hsa_signal_t doorbell, hsa_signal_value_t value, store_fn next)
 {
 	uint64_t word = atomic_load_explicit(&s->word, memory_order_acquire);
 
 	if (!(word & WORD_VIRT)) {
 		if (word & WORD_CLOSED)
 			queue_help(s, word);
-		next(s->doorbell, value);
+		next(doorbell, value);
 		if (LIKELY(word != WORD_TRANS))
 			return;
 		/* The flip in progress may take this packet for its own. */
@@ -238,8 +266,10 @@ void queue_bell(struct queue *s, hsa_signal_value_t value, store_fn next)
 		queue_drain_pend(s);
 		return;
 	}
-	if (UNLIKELY((uint64_t)value < s->base))
-		next(s->doorbell, value); /* claimed raw: the hardware owns that slot */
+	/* Claimed raw: the hardware owns that slot. Or the caller has slept here for so
+	 * long that s is another queue's by now. */
+	if (UNLIKELY((uint64_t)value < s->base || doorbell.handle != s->doorbell.handle))
+		next(doorbell, value);
 	if (!queue_trylock(s)) {
 		leave_note(s);
 		queue_drain_pend(s);

@@ -16,7 +16,8 @@ void queue_help(struct queue *s, uint64_t word);
 
 /* The application rings; value is what it rang with. next: the store wrapper's
  * own next function. */
-void queue_bell(struct queue *s, hsa_signal_value_t value, void (*next)(hsa_signal_t, hsa_signal_value_t));
+void queue_bell(struct queue *s, hsa_signal_t doorbell, hsa_signal_value_t value,
+		void (*next)(hsa_signal_t, hsa_signal_value_t));
 
 /* Work that somebody left because the lock was taken. */
 void queue_drain_pend(struct queue *s);
@@ -37,7 +38,7 @@ bool queue_publish(struct queue *s);
 
 /* A complete dispatch packet that the hardware has not seen: counts it, gives
  * it a signal or notes its own, hands it to the worker. */
-void queue_instrument(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_t index);
+void queue_note_packet(struct queue *s, hsa_kernel_dispatch_packet_t *p, int type, uint64_t index);
 
 /* hsa_packet_type_t; acquire: the packet's body and its stamp can be read. */
 int packet_type(const hsa_kernel_dispatch_packet_t *p);

@@ -161,24 +161,24 @@ static void describe(struct queue *s, const hsa_queue_t *q)
 	atomic_store_explicit(&s->in_use, 1, memory_order_release);
 }
 
-#define FOREIGN_MAX 64
-static _Atomic(const hsa_queue_t *) foreign_seen[FOREIGN_MAX];
+#define NOTED_MAX 64
+typedef _Atomic(const hsa_queue_t *) noted_queues[NOTED_MAX];
+static noted_queues foreign_seen, refused_seen;
 
-/* Counts each foreign queue once in a session, as far as the list goes. */
-static void note_foreign(const hsa_queue_t *q)
+/* True once in a session for each queue, as far as the list goes. */
+static bool is_new_in(noted_queues seen, const hsa_queue_t *q)
 {
-	for (unsigned i = 0; i < FOREIGN_MAX; i++) {
+	for (unsigned i = 0; i < NOTED_MAX; i++) {
 		const hsa_queue_t *none = NULL;
 
-		if (atomic_load_explicit(&foreign_seen[i], memory_order_relaxed) == q)
-			return;
-		if (atomic_compare_exchange_strong(&foreign_seen[i], &none, q)) {
-			COUNT(queues_foreign);
-			return;
-		}
+		if (atomic_load_explicit(&seen[i], memory_order_relaxed) == q)
+			return false;
+		if (atomic_compare_exchange_strong(&seen[i], &none, q))
+			return true;
 		if (none == q)
-			return;
+			return false;
 	}
+	return false;
 }
 
 static bool is_recordable(const hsa_queue_t *q)
@@ -197,7 +197,8 @@ static struct queue *discover(const hsa_queue_t *q)
 		return old;
 	struct queue *s = take_ready();
 	if (!s) {
-		COUNT(queues_refused);
+		if (is_new_in(refused_seen, q))
+			COUNT(queues_refused);
 		return NULL;
 	}
 	COUNT(queues_seen);
@@ -220,7 +221,8 @@ struct queue *queue_get(const hsa_queue_t *q, bool *foreign)
 		return s;
 	if (!is_recordable(q)) {
 		*foreign = true;
-		note_foreign(q);
+		if (is_new_in(foreign_seen, q))
+			COUNT(queues_foreign);
 		return NULL;
 	}
 	if (!atomic_load_explicit(&gate.track, memory_order_acquire))
@@ -333,8 +335,10 @@ void queue_reset_all(void)
 		atomic_store(&table[i], NULL);
 	for (int i = 0; i < READY_MAX; i++)
 		atomic_store(&ready[i], NULL);
-	for (int i = 0; i < FOREIGN_MAX; i++)
+	for (int i = 0; i < NOTED_MAX; i++) {
 		atomic_store(&foreign_seen[i], NULL);
+		atomic_store(&refused_seen[i], NULL);
+	}
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
 		struct queue *s = queue_all[i];
 

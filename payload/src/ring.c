@@ -6,6 +6,7 @@
 #include "session.h"
 
 #define FULL_UNTIL 8 /* full until this part of the ring is free */
+#define HOLE_MOST (1u << 20)
 #define RESERVE_MOST (32 * 1024ull) /* for definitions and the end record; an eighth of a small ring */
 
 struct lines {
@@ -196,17 +197,24 @@ static void say_lost(void)
 		lost = 0;
 }
 
+/* Of the buffer that fills up last. */
+static uint64_t free_bytes(void)
+{
+	return overflow.data ? overflow.size - (overflow.head - overflow_tail) : room();
+}
+
 void ring_lose(uint64_t records)
 {
 	if (!records)
 		return;
 	count_lost(records);
-	seq += (uint32_t)records;
+	/* The hole that a reader sees, and does not take for a step back. */
+	seq += (uint32_t)(records < HOLE_MOST ? records : HOLE_MOST);
 }
 
 bool ring_is_full(void)
 {
-	full = full && room() <= ring.size / FULL_UNTIL;
+	full = full && free_bytes() <= (overflow.data ? overflow : ring).size / FULL_UNTIL;
 	if (lost && !full)
 		say_lost();
 	return full;
@@ -214,7 +222,7 @@ bool ring_is_full(void)
 
 bool ring_put(struct rtl_header *record)
 {
-	if (UNLIKELY(lost) && room() > 2 * reserve)
+	if (UNLIKELY(lost) && free_bytes() > 2 * reserve)
 		say_lost();
 	if (LIKELY(place(record, reserve)))
 		return true;

@@ -134,6 +134,7 @@ uint32_t signal_arm(struct queue *s, uint64_t handle, const struct entry *entry,
 	uint32_t generation;
 	if (!begin_filling(a, s, entry, &with, &generation))
 		return RTL_REASON_SHARED_SIGNAL;
+	with.exact = with.exact && ref;
 	SET_RELAXED(&a->armed_value, with.value);
 	SET_RELAXED(&a->packets, with.packets);
 	uint64_t start, end;

@@ -23,7 +23,7 @@ int signals_init(void);
 
 /* Notes the dispatch entry of queue s on the application's signal. With the
  * queue's lock. RTL_REASON_NONE, and *ref names it for signal_poll(); or the
- * reason why it cannot be timed. */
+ * reason why it cannot be timed. ref NULL: it is not to be, and counts. */
 uint32_t signal_arm(struct queue *s, uint64_t handle, const struct entry *entry, uint64_t *ref);
 
 enum signal_state {

@@ -64,7 +64,7 @@ static uint64_t take_outcomes(void)
 	struct outcome o;
 	uint64_t n = 0;
 
-	for (; handoff_pop(&o); n++) {
+	for (; n < HANDOFF_CELLS && handoff_pop(&o); n++) { /* no more: there is other work */
 		if (UNLIKELY(o.generation != generation))
 			continue; /* count_missing() has counted it, then */
 		if (o.queue == &copy_lane)
@@ -198,6 +198,13 @@ static void make_ready(void)
 	handoff_back();
 }
 
+/* Written when it changes: every wrapper reads that line. */
+static void tell_full(bool full)
+{
+	if (full != atomic_load_explicit(&gate.full, memory_order_relaxed))
+		atomic_store_explicit(&gate.full, full, memory_order_relaxed);
+}
+
 /* Returns how much there was to do. */
 static uint64_t one_round(void)
 {
@@ -210,7 +217,7 @@ static uint64_t one_round(void)
 	n += copies_settle(now, atomic_load(&abandoning));
 	n += take_outcomes();
 	ring_flush(); /* before what may take milliseconds */
-	atomic_store_explicit(&gate.full, ring_is_full(), memory_order_relaxed);
+	tell_full(ring_is_full());
 	if (!atomic_load(&draining))
 		make_ready();
 	update_counters();

@@ -30,6 +30,8 @@ static inline void stamp(struct queue *s, uint64_t index, uint64_t count)
 		stamp_one(s, index + i, time, tid);
 }
 
+#define CLAIM_MOST INT32_MAX /* slots at once; more is an index that goes back */
+
 #define PATIENCE_LOOKS 128 /* at most some microseconds */
 #define ABORTS_BEFORE_PATIENCE 16
 
@@ -60,13 +62,8 @@ static bool enter_raw(struct queue *s)
 	for (;;) {
 		uint64_t word = atomic_load_explicit(&s->word, memory_order_seq_cst);
 
-		if (word == WORD_RAW || (word & WORD_DEAD)) {
-			if (atomic_load_explicit(&gate.flips, memory_order_relaxed)) {
-				atomic_fetch_add_explicit(&s->raw_claims, 1, memory_order_relaxed);
-				COUNT(raw_claims);
-			}
+		if (word == WORD_RAW || (word & WORD_DEAD))
 			return true;
-		}
 		if (word == WORD_TRANS) /* abort the flip: nobody waits for it */
 			atomic_compare_exchange_strong_explicit(&s->word, &word, WORD_RAW, memory_order_seq_cst,
 								memory_order_relaxed);
@@ -79,8 +76,13 @@ static bool enter_raw(struct queue *s)
 	return false;
 }
 
-static void leave_raw(struct queue *s)
+/* slots: how many were claimed. */
+static void leave_raw(struct queue *s, uint64_t slots)
 {
+	if (slots && slots <= CLAIM_MOST && atomic_load_explicit(&gate.flips, memory_order_relaxed)) {
+		atomic_fetch_add_explicit(&s->raw_claims, slots, memory_order_relaxed);
+		COUNT_N(raw_claims, slots);
+	}
 	atomic_fetch_sub_explicit(&s->inflight, 1, memory_order_seq_cst);
 }
 
@@ -103,17 +105,23 @@ static struct queue *state_of(const hsa_queue_t *q, bool *untracked)
 		return s;
 	}
 	*untracked = true;
-	COUNT(raw_claims);
 	return NULL;
 }
 
-static void leave_untracked(bool untracked)
+static void leave_untracked(bool untracked, uint64_t slots)
 {
-	if (untracked)
-		atomic_fetch_sub_explicit(&queue_untracked, 1, memory_order_seq_cst);
+	if (!untracked)
+		return;
+	if (slots <= CLAIM_MOST)
+		COUNT_N(raw_claims, slots);
+	atomic_fetch_sub_explicit(&queue_untracked, 1, memory_order_seq_cst);
 }
 
-#define CLAIM_MOST INT32_MAX /* slots at once; more is an index that goes back */
+/* What a store to the index of a raw queue claims, if nobody else does meanwhile. */
+static uint64_t slots_to(const hsa_queue_t *q, uint64_t value)
+{
+	return value - __atomic_load_n(&((const amd_queue_t *)q)->write_dispatch_id, __ATOMIC_RELAXED);
+}
 
 static inline bool is_claim(uint64_t word, uint64_t to)
 {
@@ -144,7 +152,7 @@ static __attribute__((noinline)) uint64_t add_slow(const hsa_queue_t *q, uint64_
 
 	if (!s) {
 		index = next(q, n);
-		leave_untracked(untracked);
+		leave_untracked(untracked, n);
 		return index;
 	}
 	for (;;) {
@@ -166,7 +174,7 @@ static __attribute__((noinline)) uint64_t add_slow(const hsa_queue_t *q, uint64_
 		if (!enter_raw(s))
 			continue;
 		index = next(q, n);
-		leave_raw(s);
+		leave_raw(s, n);
 		return index;
 	}
 }
@@ -200,7 +208,7 @@ static uint64_t cas(const hsa_queue_t *q, uint64_t expected, uint64_t value, cas
 	struct queue *s = state_of(q, &untracked);
 	if (!s) {
 		was = next(q, expected, value);
-		leave_untracked(untracked);
+		leave_untracked(untracked, was == expected ? value - expected : 0);
 		return was;
 	}
 	for (;;) {
@@ -223,7 +231,7 @@ static uint64_t cas(const hsa_queue_t *q, uint64_t expected, uint64_t value, cas
 		if (!enter_raw(s))
 			continue;
 		was = next(q, expected, value);
-		leave_raw(s);
+		leave_raw(s, was == expected ? value - expected : 0);
 		return was;
 	}
 }
@@ -237,9 +245,11 @@ static void store(const hsa_queue_t *q, uint64_t value, store_fn next)
 		return;
 	}
 	struct queue *s = state_of(q, &untracked);
+	uint64_t slots;
 	if (!s) {
+		slots = slots_to(q, value);
 		next(q, value);
-		leave_untracked(untracked);
+		leave_untracked(untracked, slots);
 		return;
 	}
 	for (;;) {
@@ -259,8 +269,9 @@ static void store(const hsa_queue_t *q, uint64_t value, store_fn next)
 		}
 		if (!enter_raw(s))
 			continue;
+		slots = slots_to(q, value);
 		next(q, value);
-		leave_raw(s);
+		leave_raw(s, slots);
 		return;
 	}
 }

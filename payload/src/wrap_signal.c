@@ -24,7 +24,7 @@ static void bell(hsa_signal_t doorbell, const hsa_queue_t *q, hsa_signal_value_t
 	struct queue *s = queue_find(q);
 
 	if (LIKELY(s && s->hsa_id == q->id)) {
-		queue_bell(s, value, next);
+		queue_bell(s, doorbell, value, next);
 		return;
 	}
 	/* No index call of this queue has been seen: either its slots were
@@ -81,6 +81,14 @@ void wrap_silent_store_screlease(hsa_signal_t s, hsa_signal_value_t v)
 		if (tracking())                                    \
 			signal_note_count((signal).handle, (value)); \
 	} while (0)
+/* One that fails leaves the signal as it is. Should the value become the expected
+ * one meanwhile, the next arming finds out what has fired. */
+#define BEFORE_CAS(signal, expected)                                                                              \
+	do {                                                                                                      \
+		const amd_signal_t *hw = (const amd_signal_t *)(signal).handle;                                   \
+		if (tracking() && __atomic_load_n(&hw->value, __ATOMIC_RELAXED) == (expected))                    \
+			signal_before_set((signal).handle);                                                       \
+	} while (0)
 #define BEFORE_ADD(signal, delta)                                \
 	do {                                                     \
 		if (tracking())                                  \
@@ -95,7 +103,7 @@ void wrap_silent_store_screlease(hsa_signal_t s, hsa_signal_value_t v)
 	}                                                                                                    \
 	hsa_signal_value_t wrap_cas_##order(hsa_signal_t s, hsa_signal_value_t e, hsa_signal_value_t v)      \
 	{                                                                                                    \
-		BEFORE_SET(s);                                                                               \
+		BEFORE_CAS(s, e);                                                                            \
 		return NEXT(CAS_##ORDER, cas_fn)(s, e, v);                                                   \
 	}                                                                                                    \
 	void wrap_add_##order(hsa_signal_t s, hsa_signal_value_t v)                                          \

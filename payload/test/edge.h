@@ -10,6 +10,7 @@
 
 #include <stdatomic.h>
 
+#include "abi.h"
 #include "queues.h"
 #include "runtime.h"
 
@@ -36,9 +37,15 @@ void set_up(void);
 void begin(const char *name, const char *value);
 
 void submit(hsa_queue_t *q, uint64_t kernel);
+/* A packet with the application's signal; a dispatch, or one of another type. */
+void submit_on(hsa_queue_t *q, uint16_t header, amd_signal_t *signal);
 /* The hardware executes the next packet; its signal is returned before it fires. */
 amd_signal_t *take_packet(hsa_queue_t *q);
 void fire(amd_signal_t *s);
+
+/* The session's ring, as the recorder maps it; and read to its end. */
+struct rtl_ring *map_ring(void);
+void free_ring(struct rtl_ring *ring);
 
 /* Threads made from now on begin when this is 0 again; how many of them have ended. */
 extern _Atomic uint32_t threads_held, held_threads_ended;
@@ -48,6 +55,6 @@ struct edge_case {
 	void (*run)(void);
 };
 /* Each ends with one without a name. */
-extern const struct edge_case queue_cases[], session_cases[], signal_cases[], copy_cases[];
+extern const struct edge_case queue_cases[], session_cases[], signal_cases[], shared_cases[], copy_cases[];
 
 #endif

@@ -153,17 +153,6 @@ static void outcome_of_another_session(void)
 	CHECK(counters->untimed[RTL_REASON_REARMED] == 0 && counters->records_lost == 0);
 }
 
-static struct rtl_ring *map_ring(void)
-{
-	uint64_t size, inode;
-	int fd;
-
-	ring_describe(&size, &inode, &fd);
-	void *ring = mmap(NULL, RTL_PAGE + size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	CHECK(ring != MAP_FAILED);
-	return ring;
-}
-
 /* While records find no room, dispatches are counted as lost and left alone. */
 static void ring_is_full_for_a_while(void)
 {

@@ -4,12 +4,14 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "entry.h"
 #include "control.h"
 #include "grace.h"
 #include "hooks.h"
 #include "ranges.h"
+#include "ring.h"
 #include "wrappers.h"
 #include "toy.h"
 
@@ -165,15 +167,25 @@ void begin(const char *name, const char *value)
 	CHECK(r == 0);
 }
 
-void submit(hsa_queue_t *q, uint64_t kernel)
+static void submit_packet(hsa_queue_t *q, uint16_t header, uint64_t kernel, amd_signal_t *signal)
 {
 	uint64_t at = wrap_index_add_screlease(q, 1);
 	hsa_kernel_dispatch_packet_t *p = (hsa_kernel_dispatch_packet_t *)q->base_address + at % RING;
 
 	p->kernel_object = kernel;
-	p->completion_signal.handle = 0;
-	__atomic_store_n(&p->header, HSA_PACKET_TYPE_KERNEL_DISPATCH, __ATOMIC_RELEASE);
+	p->completion_signal.handle = (uint64_t)signal;
+	__atomic_store_n(&p->header, header, __ATOMIC_RELEASE);
 	wrap_store_screlease(q->doorbell_signal, (hsa_signal_value_t)at);
+}
+
+void submit(hsa_queue_t *q, uint64_t kernel)
+{
+	submit_packet(q, HSA_PACKET_TYPE_KERNEL_DISPATCH, kernel, NULL);
+}
+
+void submit_on(hsa_queue_t *q, uint16_t header, amd_signal_t *signal)
+{
+	submit_packet(q, header, 0x1000, signal);
 }
 
 amd_signal_t *take_packet(hsa_queue_t *q)
@@ -195,4 +207,20 @@ void fire(amd_signal_t *s)
 	s->start_ts = now;
 	s->end_ts = now + 10;
 	__atomic_fetch_sub(&s->value, 1, __ATOMIC_SEQ_CST);
+}
+
+struct rtl_ring *map_ring(void)
+{
+	uint64_t size, inode;
+	int fd;
+
+	ring_describe(&size, &inode, &fd);
+	void *ring = mmap(NULL, RTL_PAGE + size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(ring != MAP_FAILED);
+	return ring;
+}
+
+void free_ring(struct rtl_ring *ring)
+{
+	__atomic_store_n(&ring->tail, __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
 }

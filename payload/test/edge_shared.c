@@ -1,0 +1,217 @@
+/* edge_shared.c: packets that are not timed, on signals of others that are; a ring without room. */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "control.h"
+#include "edge.h"
+#include "entry.h"
+#include "hooks.h"
+#include "publish.h"
+#include "ring.h"
+#include "session.h"
+#include "worker.h"
+#include "wrappers.h"
+
+#define DISPATCH HSA_PACKET_TYPE_KERNEL_DISPATCH
+
+static void settle(void)
+{
+	for (int i = 0; i < 3; i++)
+		CHECK(worker_round(NS_PER_S));
+}
+
+static void fill_ring(hsa_queue_t *q, uint64_t most_records)
+{
+	for (uint64_t i = 0; !atomic_load(&gate.full); i++) {
+		CHECK(i < most_records);
+		submit(q, 0x1000);
+		fire(take_packet(q));
+		CHECK(worker_round(NS_PER_S));
+	}
+}
+
+/* Published while the ring is full, and so not timed, A ends after B was armed on
+ * the same signal: its times are not B's. */
+static void unkept_on_a_shared_signal(void)
+{
+	static struct toy_queue t;
+	static amd_signal_t signal;
+	hsa_queue_t *q = make_queue(&t, 1);
+	hsa_signal_t handle = {(uint64_t)&signal};
+
+	begin("RTL_BUFFER_SIZE", "65536");
+	fill_ring(q, 65536 / RTL_LINE);
+	struct rtl_ring *ring = map_ring();
+	signal.value = 2;
+	wrap_store_screlease(handle, 2);
+	submit_on(q, DISPATCH, &signal); /* A */
+	free_ring(ring);
+	CHECK(worker_round(NS_PER_S) && !atomic_load(&gate.full));
+	submit_on(q, DISPATCH, &signal); /* B */
+	CHECK(take_packet(q) == &signal && take_packet(q) == &signal);
+	fire(&signal);
+	settle();
+	CHECK(counters->timed_app == 0);
+	fire(&signal);
+	settle();
+	CHECK(counters->timed_app == 0 && counters->untimed[RTL_REASON_SHARED_SIGNAL] == 1);
+	munmap(ring, RTL_PAGE + 65536);
+	CHECK(rtl_detach() == 0);
+}
+
+/* A barrier's times are not those of the dispatch on the same signal. */
+static void barrier_on_a_shared_signal(void)
+{
+	static struct toy_queue t;
+	static amd_signal_t signal;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	begin(NULL, NULL);
+	for (int barrier_first = 0; barrier_first < 2; barrier_first++) {
+		signal.value = 2;
+		wrap_store_screlease((hsa_signal_t){(uint64_t)&signal}, 2);
+		submit_on(q, barrier_first ? HSA_PACKET_TYPE_BARRIER_AND : DISPATCH, &signal);
+		submit_on(q, barrier_first ? DISPATCH : HSA_PACKET_TYPE_BARRIER_OR, &signal);
+		CHECK(take_packet(q) == &signal && take_packet(q) == &signal);
+		fire(&signal);
+		settle();
+		fire(&signal);
+		settle();
+	}
+	CHECK(counters->timed_app == 0 && counters->untimed[RTL_REASON_SHARED_SIGNAL] == 2);
+	signal.value = 1; /* alone on it, it is timed again */
+	wrap_store_screlease((hsa_signal_t){(uint64_t)&signal}, 1);
+	submit_on(q, DISPATCH, &signal);
+	fire(take_packet(q));
+	CHECK(rtl_detach() == 0 && counters->timed_app == 1);
+}
+
+static hsa_signal_value_t raw_cas_signal(hsa_signal_t s, hsa_signal_value_t expected, hsa_signal_value_t value)
+{
+	amd_signal_t *hw = (amd_signal_t *)s.handle;
+
+	__atomic_compare_exchange_n(&hw->value, &expected, value, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	return expected;
+}
+
+/* An application that looks for a free signal by compare-and-swap ends no dispatch on one in use. */
+static void swap_that_fails(void)
+{
+	static struct toy_queue t;
+	static amd_signal_t signal = {.value = 1};
+	hsa_queue_t *q = make_queue(&t, 1);
+	hsa_signal_t handle = {(uint64_t)&signal};
+
+	hook_next[HOOK_CAS_SCACQ_SCREL] = (uintptr_t)raw_cas_signal;
+	begin(NULL, NULL);
+	submit_on(q, DISPATCH, &signal);
+	CHECK(wrap_cas_scacq_screl(handle, 0, 1) == 1);
+	fire(take_packet(q));
+	CHECK(wrap_cas_scacq_screl(handle, 0, 1) == 0); /* reads the times before they are gone */
+	signal.start_ts = signal.end_ts = 0;
+	CHECK(rtl_detach() == 0);
+	CHECK(counters->timed_app == 1 && counters->untimed[RTL_REASON_REARMED] == 0);
+}
+
+/* Slots that are claimed raw are counted, however many a call claims. */
+static void raw_claims_are_slots(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+	bool foreign;
+
+	begin(NULL, NULL);
+	struct queue *s = queue_get(q, &foreign);
+	CHECK(s);
+	atomic_fetch_add(&s->inflight, 1); /* another thread is inside: the queue cannot turn virtual */
+	CHECK(wrap_index_add_screlease(q, 5) == 0);
+	CHECK(wrap_index_cas_screlease(q, 4, 9) == 5 && wrap_index_cas_screlease(q, 5, 7) == 5);
+	wrap_index_store_screlease(q, 10);
+	CHECK(atomic_load(&s->raw_claims) == 10 && counters->raw_claims == 10);
+	atomic_fetch_sub(&s->inflight, 1);
+	CHECK(rtl_detach() == 0);
+}
+
+static _Atomic uint64_t rung;
+
+static void note_bell(hsa_signal_t s, hsa_signal_value_t v)
+{
+	(void)v;
+	atomic_store(&rung, s.handle);
+}
+
+/* A thread that has slept in a doorbell's wrapper until its queue's state was
+ * another queue's rings what it was told to ring. */
+static void bell_of_another_queue(void)
+{
+	static struct toy_queue first, second;
+	hsa_queue_t *q = make_queue(&second, 2);
+
+	make_queue(&first, 1);
+	begin(NULL, NULL);
+	submit(q, 0x1000);
+	struct queue *s = queue_find(q);
+	hsa_signal_t bell = first.amd.hsa_queue.doorbell_signal;
+	queue_bell(s, bell, 0, note_bell);
+	CHECK(atomic_load(&rung) == bell.handle);
+	fire(take_packet(q));
+	CHECK(rtl_detach() == 0);
+}
+
+/* Past the limit of what may wait, a record finds room as soon as some of it is taken. */
+static void lossless_past_its_limit(void)
+{
+	enum { SIZE = 1 << 16, LIMIT = 1 << 20 };
+	static const char env[] = "\3\0\0\0RTL_BUFFER_SIZE\0" "65536\0"
+				 "RTL_BUFFER_POLICY\0lossless\0RTL_BUFFER_LIMIT\0" "1048576";
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	CHECK(rtl_attach(env, sizeof env) == 0);
+	fill_ring(q, (SIZE + LIMIT) / RTL_LINE);
+	struct rtl_ring *ring = map_ring();
+	for (int i = 0; i < LIMIT / 4 / SIZE * 2; i++) {
+		free_ring(ring);
+		CHECK(worker_round(NS_PER_S));
+	}
+	CHECK(ring_waiting_bytes() > LIMIT / 4);
+	CHECK(!atomic_load(&gate.full));
+	munmap(ring, RTL_PAGE + SIZE);
+	CHECK(rtl_detach() == 0);
+}
+
+/* However many are lost in a row, a reader does not take the hole for a step back. */
+static void long_loss(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	begin(NULL, NULL);
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	settle();
+	struct rtl_ring *ring = map_ring();
+	uint32_t before = ((struct rtl_header *)((uint8_t *)ring + RTL_PAGE + ring->head - RTL_LINE))->seq;
+	struct queue *s = queue_find(q);
+	atomic_fetch_add(&s->dispatches, 3ull << 30);
+	atomic_fetch_add(&s->unkept, 3ull << 30);
+	settle();
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	settle();
+	uint32_t after = ((struct rtl_header *)((uint8_t *)ring + RTL_PAGE + ring->head - RTL_LINE))->seq;
+	CHECK(after - before < 1u << 31 && counters->records_lost == 3ull << 30);
+	munmap(ring, RTL_PAGE + ring->size_bytes);
+	CHECK(rtl_detach() == 0);
+}
+
+const struct edge_case shared_cases[] = {
+	{"unkept on a shared signal", unkept_on_a_shared_signal},
+	{"barrier on a shared signal", barrier_on_a_shared_signal},
+	{"swap that fails", swap_that_fails},
+	{"raw claims are slots", raw_claims_are_slots},
+	{"bell of another queue", bell_of_another_queue},
+	{"lossless past its limit", lossless_past_its_limit},
+	{"long loss", long_loss},
+	{0},
+};
