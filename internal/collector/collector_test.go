@@ -140,10 +140,14 @@ func TestIncompleteSessions(t *testing.T) {
 			ringtest.Put(p, ring.LostRecord{Count: 5, FromNS: 1, UntilNS: 2})
 			p.End(end)
 		}, CauseRingFull, 5},
-		"lost after the last word": {func(p *ringtest.Producer) {
+		"never made": {func(p *ringtest.Producer) {
 			ringtest.Put(p, ring.LostRecord{Count: 5})
 			p.End(ring.EndRecord{RecordsLost: 8})
-		}, CauseRingFull, 8},
+		}, CauseUnheard, 3},
+		"a hole beside some never made": {func(p *ringtest.Producer) {
+			p.Hole(3)
+			p.End(ring.EndRecord{RecordsLost: 3})
+		}, CauseHole, 3},
 		"hole": {func(p *ringtest.Producer) {
 			p.Hole(3)
 			p.End(end)

@@ -10,6 +10,7 @@ import (
 // The causes of losses in a trace.
 const (
 	CauseRingFull  = "ring full: records discarded by the payload"
+	CauseUnheard   = "records that the payload's worker never got, or had no time to write"
 	CauseHole      = "holes in the sequence of records"
 	CauseBadTimes  = "dispatches with impossible times"
 	CauseUndefined = "references to names, agents, queues or launches that were never defined"
@@ -63,11 +64,11 @@ func (c *Collector) result() Result {
 	if c.end != nil {
 		r.Ended, r.End = true, ring.End(c.end.End)
 		if c.end.RecordsLost <= maxRun {
-			r.Lost = max(r.Lost, c.end.RecordsLost) // some after the last word in band
+			r.Lost = max(r.Lost, c.end.RecordsLost)
 		}
 	}
-	// A discarded record leaves a hole, too.
-	r.Holes = c.reader.Holes() - min(c.reader.Holes(), r.Lost)
+	// A record that finds no room leaves a hole, too; one that was never made does not.
+	r.Holes = c.reader.Holes() - min(c.reader.Holes(), c.tally.lost)
 	return r
 }
 
@@ -97,7 +98,7 @@ func (c *Collector) finish(broken error) (Result, error) {
 func (c *Collector) losses(r Result, broken error) []tracedb.Loss {
 	var out []tracedb.Loss
 	for _, l := range []tracedb.Loss{
-		{Cause: CauseRingFull, Records: r.Lost - c.tally.lost}, // the rest is in the trace already
+		{Cause: CauseUnheard, Records: r.Lost - c.tally.lost}, // the rest was said in band
 		{Cause: CauseHole, Records: r.Holes},
 		{Cause: CauseBadTimes, Records: c.tally.badTimes},
 		{Cause: CauseUndefined, Records: c.tally.undefined + c.tables.undefinedAgents()},
