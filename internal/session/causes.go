@@ -96,6 +96,9 @@ func explainProgram(f *Failure) bool {
 		return f.set(Unsuitable, bare(f.Err), "only x86-64 processes can be attached to")
 	case errors.Is(f.Err, target.ErrSeccomp):
 		return f.set(Unsuitable, bare(f.Err), "relax the seccomp profile of its container")
+	case errors.Is(f.Err, target.ErrShadowStack):
+		return f.set(Unsuitable, "it runs with a shadow stack: a stopped thread cannot be sent on a detour",
+			"none while it runs; without the tunable that turned shadow stacks on, its next start can be traced")
 	case errors.Is(f.Err, target.ErrNoProc):
 		return f.set(Unsuitable, "no /proc is mounted where it runs, and the payload sees the process's threads through that",
 			"mount one there: nsenter -m -p -t PID mount -t proc proc /proc")

@@ -32,6 +32,23 @@ func TestDenial(t *testing.T) {
 	}
 }
 
+// TestTargetErrors: whatever can stand in the way is explained, and with its code.
+func TestTargetErrors(t *testing.T) {
+	for err, code := range map[error]ExitCode{
+		&target.DeniedError{PtraceScope: -1}: NotPermitted, &target.TracedError{}: NotPermitted, &target.BusyError{}: NotPermitted,
+		target.ErrGone: NotPermitted, target.ErrStopped: NotPermitted, target.ErrZombie: NotPermitted,
+		target.ErrKernel: Unsuitable, target.ErrNoHSA: Unsuitable, target.ErrStatic: Unsuitable,
+		target.ErrMusl: Unsuitable, target.ErrLibc: Unsuitable, target.ErrArch: Unsuitable,
+		target.ErrSeccomp: Unsuitable, target.ErrShadowStack: Unsuitable, target.ErrNoProc: Unsuitable,
+		target.ErrExec: Failed, target.ErrLoading: Failed, target.ErrMalformed: Failed,
+	} {
+		f := explain("trace", 1, err, untouched)
+		if f.Code != code || strings.Contains(f.Cause, "none that this version knows") {
+			t.Errorf("%v: code %d, want %d; cause %q", err, f.Code, code, f.Cause)
+		}
+	}
+}
+
 // TestLimits: a call that failed in the target names the limit to be looked at.
 func TestLimits(t *testing.T) {
 	for errno, fix := range map[unix.Errno]string{unix.EAGAIN: "pids.max", unix.ENOMEM: "--as", unix.EACCES: "--verbose"} {
