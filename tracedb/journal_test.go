@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -37,12 +38,42 @@ func TestJournal(t *testing.T) {
 	must(t, err, db.Close(), os.WriteFile(path+"-journal", superJournal("/etc/passwd"), 0o600))
 	before, err := os.ReadFile(path)
 	must(t, err)
-	if _, err := Open(path); !errors.Is(err, ErrJournal) {
-		t.Errorf("opened: %v", err)
+	link := filepath.Join(t.TempDir(), "latest.db")
+	must(t, os.Symlink(path, link))
+	for _, name := range []string{path, link} {
+		if _, err := Open(name); !errors.Is(err, ErrJournal) {
+			t.Errorf("opened: %v", err)
+		}
 	}
 	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the trace has changed: %v", err)
 	}
+}
+
+// cutOff makes a trace as a killed recorder leaves it, in mid-transaction.
+func cutOff(t *testing.T) string {
+	t.Helper()
+	db := create(t)
+	must(t, db.exec("BEGIN"), db.exec("DELETE FROM rtl_reason"))
+	left := filepath.Join(t.TempDir(), "trace.db")
+	for _, suffix := range []string{"", "-journal"} {
+		data, err := os.ReadFile(db.place.Path + suffix)
+		must(t, err, os.WriteFile(left+suffix, data, 0o600))
+	}
+	must(t, db.exec("ROLLBACK"), db.Close())
+	return left
+}
+
+// TestCutOffByAnotherName: what a killed recorder has left is taken back whatever
+// name the trace is opened by.
+func TestCutOffByAnotherName(t *testing.T) {
+	path := cutOff(t)
+	link := filepath.Join(t.TempDir(), "latest.db")
+	must(t, os.Symlink(path, link))
+	db, err := Open(link)
+	must(t, err)
+	defer db.Close()
+	expect(t, db, "SELECT count(*) FROM rtl_reason", fmt.Sprint(len(Reasons)))
 }
 
 func TestOpenRefusesWhatIsNoFile(t *testing.T) {
