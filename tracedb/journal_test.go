@@ -5,9 +5,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -74,6 +76,39 @@ func TestCutOffByAnotherName(t *testing.T) {
 	must(t, err)
 	defer db.Close()
 	expect(t, db, "SELECT count(*) FROM rtl_reason", fmt.Sprint(len(Reasons)))
+}
+
+// onNetwork has the filesystem of this test's files taken for one without locks.
+func onNetwork(t *testing.T) {
+	t.Helper()
+	var fs unix.Statfs_t
+	must(t, unix.Statfs(t.TempDir(), &fs))
+	was := maps.Clone(networkFilesystems)
+	t.Cleanup(func() { networkFilesystems = was })
+	networkFilesystems[fs.Type] = "nfs"
+}
+
+// TestLiveTraceWithoutLocks: a reader there takes nothing back from a recorder
+// that goes on, in a transaction or between two.
+func TestLiveTraceWithoutLocks(t *testing.T) {
+	onNetwork(t)
+	db := create(t)
+	s := begin(t, db, 42)
+	path := db.place.Path
+	for range 2 {
+		if read, err := Open(path); !errors.Is(err, ErrJournal) {
+			t.Errorf("a trace being written was opened: %v", errors.Join(err, read.Close()))
+		}
+		must(t, s.Dispatches(make([]Dispatch, 100)))
+		db.begun = db.begun.Add(-time.Minute) // due
+		must(t, db.Flush())
+	}
+	must(t, db.Close())
+	read, err := Open(path)
+	must(t, err)
+	defer read.Close()
+	expect(t, read, "SELECT count(*) FROM rtl_dispatch", "200")
+	expect(t, read, "PRAGMA integrity_check", "ok")
 }
 
 func TestOpenRefusesWhatIsNoFile(t *testing.T) {
