@@ -115,11 +115,14 @@ func (s *Summary) writeGPUs(b *bytes.Buffer) {
 	var figures []string
 	atLeast := false
 	for _, g := range s.GPUs {
-		sign := ""
-		if g.AtLeast {
-			sign, atLeast = "≥", true
+		share := fmt.Sprintf("%.0f%%", g.Percent)
+		switch {
+		case g.RecordedNS == 0:
+			share = "-"
+		case g.AtLeast:
+			share, atLeast = "≥"+share, true
 		}
-		figures = append(figures, fmt.Sprintf("%d: %s%.0f%%", g.ID, sign, g.Percent))
+		figures = append(figures, fmt.Sprintf("%d: %s", g.ID, share))
 	}
 	note := ""
 	if atLeast {
