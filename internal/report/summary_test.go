@@ -327,6 +327,23 @@ func TestSummaryOfCutOffTrace(t *testing.T) {
 	}
 }
 
+// Copies of a killed recorder make up for none that another one lost.
+func TestCopiesOfCutOffSession(t *testing.T) {
+	db, path := create(t)
+	whole, cut := begin(t, db, 41220, "server"), begin(t, db, 41377, "server")
+	copied := tracedb.Copy{StartNS: 10, EndNS: 20, To: 1, Direction: uint16(ring.HostToDevice)}
+	must(t,
+		whole.Copies([]tracedb.Copy{copied}),
+		cut.Copies([]tracedb.Copy{copied, copied}),
+		whole.End(tracedb.End{Copies: &tracedb.CopyCoverage{Begun: 3, Timed: 1, Unexplained: 2}}),
+		db.Close())
+	s, err := Summarize(path, 1)
+	must(t, err)
+	if c := s.Copies; c.Begun != 5 || c.Timed != 3 || c.Unexplained != 2 || c.Surplus != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
