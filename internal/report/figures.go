@@ -75,7 +75,7 @@ func (s *Seen) add(q *queue) {
 func (q *queue) seen() Seen {
 	a := q.account
 	if !a.settled {
-		return Seen{Dispatches: q.came, Timed: q.came}
+		return Seen{Dispatches: sum(q.came, q.untimed), Timed: q.came}
 	}
 	return Seen{
 		Dispatches: max(0, a.dispatches), Timed: max(0, a.timed),

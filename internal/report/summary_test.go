@@ -301,6 +301,8 @@ func TestSummaryOfCutOffTrace(t *testing.T) {
 		session.Agent(tracedb.Agent{ID: 1}),
 		session.Queue(tracedb.Queue{ID: 1, Agent: 1}),
 		session.Dispatches([]tracedb.Dispatch{{Queue: 1, StartNS: 10, EndNS: 20}, {Queue: 1, StartNS: 30, EndNS: 50}}),
+		session.Untimed(tracedb.Untimed{Queue: 1, Reason: uint32(ring.ReasonNoSignal), Index: 2, Packets: 7}),
+		session.Untimed(tracedb.Untimed{Queue: 1, Reason: uint32(ring.ReasonAfterDetach), Index: 9, Packets: 3}),
 		db.Close(),
 	} {
 		if err != nil {
@@ -312,10 +314,10 @@ func TestSummaryOfCutOffTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := s.Coverage
-	if c.Timed != 2 || c.Dispatches != 2 || c.WindowsOpen != 1 || c.Complete() || s.Sessions[0].Complete {
+	if c.Timed != 2 || c.Dispatches != 9 || c.WindowsOpen != 1 || c.Complete() || s.Sessions[0].Complete {
 		t.Errorf("coverage %+v, sessions %+v", c, s.Sessions)
 	}
-	if g := s.GPUs[0]; g.BusyNS != 30 || g.RecordedNS != 40 || !g.AtLeast {
+	if g := s.GPUs[0]; g.BusyNS != 30 || g.RecordedNS != 40 || !g.AtLeast || g.Coverage != (Seen{Dispatches: 9, Timed: 2}) {
 		t.Errorf("GPU %+v", g)
 	}
 	var text bytes.Buffer
