@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
@@ -164,9 +165,20 @@ func (s *Summary) writeNext(b *bytes.Buffer) {
 	if s.Coverage.Timed == 0 {
 		return // nothing to look at
 	}
-	file := plain.Text(s.File)
+	file := shellWord(plain.Text(s.File))
 	line(b, "Next:", "rtl-attach report %s", file)
 	line(b, "", "rtl-attach export %s -f pftrace    → ui.perfetto.dev", file)
 	line(b, "", "rtl-attach export %s -f rocprofv3  → TraceLens", file)
 	line(b, "", "sqlite3 %s 'SELECT * FROM top'", file)
+}
+
+// shellWord quotes a file's name where a shell would not take it as it is.
+func shellWord(name string) string {
+	special := func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-+=:,@%", r)
+	}
+	if name != "" && !strings.ContainsFunc(name, special) {
+		return name
+	}
+	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }
