@@ -18,6 +18,8 @@ var ErrJournal = errors.New("its journal cannot be used")
 const journalMagic = "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
 
 // hasJournal says whether a killed recorder's journal lies beside the trace.
+// Where recorders take no locks (Place.dataSource) it may be a live one's, and
+// nothing tells: whoever took it back would break the trace.
 func hasJournal(path string) (bool, error) {
 	journal := path + "-journal"
 	fd, err := unix.Open(journal, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -36,6 +38,9 @@ func hasJournal(path string) (bool, error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG { // SQLite would wait for a FIFO's writer
 		return false, fmt.Errorf("%w: %s is no file", ErrJournal, journal)
 	}
+	if err := hasLocks(fd); err != nil {
+		return false, err
+	}
 	if st.Size == 0 {
 		return false, nil
 	}
@@ -50,4 +55,16 @@ func hasJournal(path string) (bool, error) {
 		return false, fmt.Errorf("%w: %s is uid %d's: run this as that user", ErrJournal, journal, st.Uid)
 	}
 	return true, nil
+}
+
+func hasLocks(fd int) error {
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err != nil {
+		return err
+	}
+	if name := networkFilesystems[fs.Type]; name != "" {
+		return fmt.Errorf("%w: the trace is still being written, or cut off, and on %s nothing tells which: "+
+			"wait for its end, or, if its recorder is dead, copy it and its -journal to a local disk", ErrJournal, name)
+	}
+	return nil
 }

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,12 +40,75 @@ func TestJournal(t *testing.T) {
 	must(t, err, db.Close(), os.WriteFile(path+"-journal", superJournal("/etc/passwd"), 0o600))
 	before, err := os.ReadFile(path)
 	must(t, err)
-	if _, err := Open(path); !errors.Is(err, ErrJournal) {
-		t.Errorf("opened: %v", err)
+	link := filepath.Join(t.TempDir(), "latest.db")
+	must(t, os.Symlink(path, link))
+	for _, name := range []string{path, link} {
+		if _, err := Open(name); !errors.Is(err, ErrJournal) {
+			t.Errorf("opened: %v", err)
+		}
 	}
 	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the trace has changed: %v", err)
 	}
+}
+
+// cutOff makes a trace as a killed recorder leaves it, in mid-transaction.
+func cutOff(t *testing.T) string {
+	t.Helper()
+	db := create(t)
+	must(t, db.exec("BEGIN"), db.exec("DELETE FROM rtl_reason"))
+	left := filepath.Join(t.TempDir(), "trace.db")
+	for _, suffix := range []string{"", "-journal"} {
+		data, err := os.ReadFile(db.place.Path + suffix)
+		must(t, err, os.WriteFile(left+suffix, data, 0o600))
+	}
+	must(t, db.exec("ROLLBACK"), db.Close())
+	return left
+}
+
+// TestCutOffByAnotherName: what a killed recorder has left is taken back whatever
+// name the trace is opened by.
+func TestCutOffByAnotherName(t *testing.T) {
+	path := cutOff(t)
+	link := filepath.Join(t.TempDir(), "latest.db")
+	must(t, os.Symlink(path, link))
+	db, err := Open(link)
+	must(t, err)
+	defer db.Close()
+	expect(t, db, "SELECT count(*) FROM rtl_reason", fmt.Sprint(len(Reasons)))
+}
+
+// onNetwork has the filesystem of this test's files taken for one without locks.
+func onNetwork(t *testing.T) {
+	t.Helper()
+	var fs unix.Statfs_t
+	must(t, unix.Statfs(t.TempDir(), &fs))
+	was := maps.Clone(networkFilesystems)
+	t.Cleanup(func() { networkFilesystems = was })
+	networkFilesystems[fs.Type] = "nfs"
+}
+
+// TestLiveTraceWithoutLocks: a reader there takes nothing back from a recorder
+// that goes on, in a transaction or between two.
+func TestLiveTraceWithoutLocks(t *testing.T) {
+	onNetwork(t)
+	db := create(t)
+	s := begin(t, db, 42)
+	path := db.place.Path
+	for range 2 {
+		if read, err := Open(path); !errors.Is(err, ErrJournal) {
+			t.Errorf("a trace being written was opened: %v", errors.Join(err, read.Close()))
+		}
+		must(t, s.Dispatches(make([]Dispatch, 100)))
+		db.begun = db.begun.Add(-time.Minute) // due
+		must(t, db.Flush())
+	}
+	must(t, db.Close())
+	read, err := Open(path)
+	must(t, err)
+	defer read.Close()
+	expect(t, read, "SELECT count(*) FROM rtl_dispatch", "200")
+	expect(t, read, "PRAGMA integrity_check", "ok")
 }
 
 func TestOpenRefusesWhatIsNoFile(t *testing.T) {

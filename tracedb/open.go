@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 
@@ -25,7 +26,11 @@ var (
 // its tables are used. What it says of views is not, and tables that compute
 // something when they are read are refused.
 func Open(path string) (*sql.DB, error) {
-	info, err := os.Stat(path)
+	file, err := filepath.EvalSymlinks(path) // SQLite's journal lies beside the file itself
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(file)
 	if err != nil {
 		return nil, err
 	}
@@ -33,13 +38,13 @@ func Open(path string) (*sql.DB, error) {
 		return nil, fmt.Errorf("open %s: %w", path, ErrNotTrace)
 	}
 	mode := "ro"
-	switch recover, err := hasJournal(path); {
+	switch recover, err := hasJournal(file); {
 	case err != nil:
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	case recover:
 		mode = "rw" // SQLite has to take the recorder's last moments back first
 	}
-	source := url.URL{Scheme: "file", Opaque: url.PathEscape(path), RawQuery: "mode=" + mode + "&_busy_timeout=200"}
+	source := url.URL{Scheme: "file", Opaque: url.PathEscape(file), RawQuery: "mode=" + mode + "&_busy_timeout=200"}
 	db := sql.OpenDB(reader(source.String()))
 	if err := checkFormat(db); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), db.Close())

@@ -154,12 +154,15 @@ func TestImpossibleCopies(t *testing.T) {
 			t.Errorf("%s: %+v", f.Name, r)
 		}
 	}
+	if _, r := makeRPD(t, path); r.Copies != 0 || r.CopiesLeftOut != 3 {
+		t.Errorf("rpd: %+v", r)
+	}
 }
 
 // What rocmProfileData's readers ask of copies; top and busy stay those of kernels.
 func TestCopiesInRPD(t *testing.T) {
 	db, r := makeRPD(t, copySample(t))
-	if r.Copies != 3 || r.Dispatches != 0 || r.LeftOut != 0 {
+	if r.Copies != 3 || r.CopiesLeftOut != 0 || r.Dispatches != 0 || r.LeftOut != 0 {
 		t.Errorf("%+v", r)
 	}
 	got := dump(t, db, `SELECT o.gpuId, t.string, n.string, a.pid, a.tid, o.start - 200 * 86400000000000, o.end - o.start, c.size, c.kind

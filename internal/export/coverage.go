@@ -18,10 +18,11 @@ type Coverage struct {
 	Dispatches int64 `json:"dispatches"` // published while queues were recorded
 	Timed      int64 `json:"timed"`
 	Lost       int64 `json:"records_lost"`
-	OpenEnded  int64 `json:"queues_open_ended"` // whose end was not seen
-	RawClaims  int64 `json:"raw_claims"`        // after the attach, on queues that were not recorded yet, or never
-	Foreign    int64 `json:"queues_foreign"`    // of another tool, or without hardware
-	Unrecorded int64 `json:"queues_unrecorded"` // seen, and never recorded
+	LostMore   bool  `json:"records_lost_unknown"` // and further ones, not known how many
+	OpenEnded  int64 `json:"queues_open_ended"`    // whose end was not seen
+	RawClaims  int64 `json:"raw_claims"`           // after the attach, on queues that were not recorded yet, or never
+	Foreign    int64 `json:"queues_foreign"`       // of another tool, or without hardware
+	Unrecorded int64 `json:"queues_unrecorded"`    // seen, and never recorded
 
 	Copies      int64 `json:"copies,omitempty"` // begun while they were recorded
 	CopiesTimed int64 `json:"copies_timed,omitempty"`
@@ -30,7 +31,7 @@ type Coverage struct {
 // Complete says that every dispatch of the session's queues is there, and every copy
 // if those were recorded.
 func (c Coverage) Complete() bool {
-	return c.Settled && c.Timed == c.Dispatches && c.Lost == 0 && c.OpenEnded == 0 &&
+	return c.Settled && c.Timed == c.Dispatches && c.Lost == 0 && !c.LostMore && c.OpenEnded == 0 &&
 		c.RawClaims == 0 && c.Foreign == 0 && c.Unrecorded == 0 && c.Copies == c.CopiesTimed
 }
 
@@ -56,6 +57,9 @@ func (c Coverage) String() string {
 		if gap.n != 0 {
 			text = append(text, words.Things(gap.n, gap.what)+" "+gap.text)
 		}
+	}
+	if c.LostMore {
+		text = append(text, "records lost, not known how many")
 	}
 	return strings.Join(text, "; ")
 }
@@ -122,12 +126,13 @@ func (tr *trace) readCounters(ctx context.Context) error {
 func (tr *trace) readLosses(ctx context.Context) error {
 	return tr.each(ctx, func(r *sql.Rows) error {
 		var of, lost int64
-		err := r.Scan(&of, &lost)
+		var more bool
+		err := r.Scan(&of, &lost, &more)
 		if s := tr.byID[of]; s != nil {
-			s.coverage.Lost = lost
+			s.coverage.Lost, s.coverage.LostMore = lost, more
 		}
 		return err
-	}, "SELECT session_id, CAST(total(max(records, 1)) AS INTEGER) FROM rtl_loss GROUP BY session_id")
+	}, "SELECT session_id, CAST(total(max(records, 0)) AS INTEGER), coalesce(min(records), 0) <= 0 FROM rtl_loss GROUP BY session_id")
 }
 
 // A span is a stretch of time in which a queue was recorded, or was not.
@@ -252,8 +257,8 @@ type loss struct {
 }
 
 func (l loss) String() string {
-	if l.records == 0 {
-		return "records lost: " + l.cause
+	if l.records <= 0 {
+		return "records lost, not known how many: " + l.cause
 	}
 	return words.Things(l.records, "record") + " lost: " + l.cause
 }

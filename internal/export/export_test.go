@@ -1,6 +1,7 @@
 package export
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -150,8 +151,10 @@ func TestCut(t *testing.T) {
 
 func TestCoverageInWords(t *testing.T) {
 	for want, c := range map[string]Coverage{
-		"2 of 2 dispatches timed":                {Settled: true, Dispatches: 2, Timed: 2},
-		"1 of 2 dispatches timed; 1 record lost": {Settled: true, Dispatches: 2, Timed: 1, Lost: 1},
+		"2 of 2 dispatches timed":                                                   {Settled: true, Dispatches: 2, Timed: 2},
+		"1 of 2 dispatches timed; 1 record lost":                                    {Settled: true, Dispatches: 2, Timed: 1, Lost: 1},
+		"2 of 2 dispatches timed; records lost, not known how many":                 {Settled: true, Dispatches: 2, Timed: 2, LostMore: true},
+		"2 of 2 dispatches timed; 4 records lost; records lost, not known how many": {Settled: true, Dispatches: 2, Timed: 2, Lost: 4, LostMore: true},
 		"0 of 0 dispatches timed; 2 queues without a seen end; 1 claim where a queue was not recorded yet, or never; 1 queue of another tool or without hardware; 3 queues seen and never recorded": {
 			Settled: true, OpenEnded: 2, RawClaims: 1, Foreign: 1, Unrecorded: 3,
 		},
@@ -162,6 +165,26 @@ func TestCoverageInWords(t *testing.T) {
 		}
 		if c.Complete() != (want == "2 of 2 dispatches timed") {
 			t.Errorf("%q: complete %v", want, c.Complete())
+		}
+	}
+}
+
+// What was lost is never a number that nobody knows.
+func TestLossesThatNobodyCounted(t *testing.T) {
+	path := sample(t)
+	change(t, path, "UPDATE rtl_loss SET records = 0 WHERE session_id = 1; INSERT INTO rtl_loss(session_id, cause, records) VALUES (2, 'x', 0)")
+	tr, err := openTrace(t.Context(), path)
+	must(t, err)
+	defer tr.close()
+	for i, want := range []Coverage{{Lost: 0, LostMore: true}, {Lost: 3, LostMore: true}, {Lost: 3}} {
+		if c := tr.sessions[i].coverage; c.Lost != want.Lost || c.LostMore != want.LostMore || c.Complete() {
+			t.Errorf("session %d: %+v", i+1, c)
+		}
+	}
+	data, _ := exported(t, "rocprofv3", path)
+	for _, want := range []string{`"records_lost":0,"records_lost_unknown":true`, `"records_lost":3,"records_lost_unknown":false`} {
+		if !bytes.Contains(data, []byte(want)) {
+			t.Errorf("no %s", want)
 		}
 	}
 }

@@ -67,7 +67,7 @@ func (e *escaped) name(l *launch) []byte {
 // coverage writes a session's coverage as an object.
 func (l jsonLine) coverage(name string, c Coverage) jsonLine {
 	return append(append(l.key(name), '{').int("session", c.Session).int("pid", c.PID).bool("complete", c.Complete()).
-		int("dispatches", c.Dispatches).int("timed", c.Timed).int("records_lost", c.Lost).
+		int("dispatches", c.Dispatches).int("timed", c.Timed).int("records_lost", c.Lost).bool("records_lost_unknown", c.LostMore).
 		int("queues_open_ended", c.OpenEnded).
 		int("raw_claims", c.RawClaims).int("queues_foreign", c.Foreign).int("queues_unrecorded", c.Unrecorded).text("text", c.String()), '}')
 }

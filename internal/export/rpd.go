@@ -55,11 +55,12 @@ func copyTrace(ctx context.Context, tr *trace, file *os.File, output string, r *
 	if err := samePlace(file, output); err != nil {
 		return err
 	}
-	fill := rpdSQL
+	fill, timedCopies := rpdSQL, "0"
 	if has, err := tracedb.HasCopies(tr.db); err != nil {
 		return err
 	} else if has {
 		fill += rpdCopiesSQL
+		timedCopies = "(SELECT count(*) FROM main.rtl_copy WHERE reason_id = 0 AND start_ns IS NOT NULL AND duration_ns IS NOT NULL)"
 	}
 	// The file is thrown away when anything fails: no journal, one transaction.
 	_, err = conn.ExecContext(ctx, "PRAGMA made.journal_mode = OFF; PRAGMA made.synchronous = OFF; BEGIN;"+fill)
@@ -73,9 +74,10 @@ func copyTrace(ctx context.Context, tr *trace, file *os.File, output string, r *
 		_, _ = conn.ExecContext(context.Background(), "ROLLBACK")
 		return err
 	}
-	return conn.QueryRowContext(ctx, `SELECT made_ops - copies, all_ops + copies - made_ops, copies FROM
+	return conn.QueryRowContext(ctx, `SELECT made_ops - copies, all_ops + copies - made_ops, copies, all_copies - copies FROM
 		(SELECT (SELECT count(*) FROM made.rocpd_op) AS made_ops, (SELECT count(*) FROM made.rocpd_copyapi) AS copies,
-			(SELECT count(*) FROM main.rtl_execution) AS all_ops)`).Scan(&r.Dispatches, &r.LeftOut, &r.Copies)
+			(SELECT count(*) FROM main.rtl_execution) AS all_ops, `+timedCopies+` AS all_copies)`).
+		Scan(&r.Dispatches, &r.LeftOut, &r.Copies, &r.CopiesLeftOut)
 }
 
 // samePlace makes sure that the file SQLite has opened by its name is the one that was made.

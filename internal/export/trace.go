@@ -117,14 +117,9 @@ func openTrace(ctx context.Context, path string) (*trace, error) {
 
 func (tr *trace) close() { _ = tr.db.Close() } // nothing was written
 
-// leastRowBytes is what a row takes: its place in the page's list, and its header.
-const leastRowBytes = 5
-
-func (tr *trace) read(ctx context.Context) error {
-	err := tr.db.QueryRowContext(ctx, "SELECT page_count * page_size / ? FROM pragma_page_count, pragma_page_size", leastRowBytes).
-		Scan(&tr.mostRows)
-	if err != nil {
-		return interrupted(ctx, err)
+func (tr *trace) read(ctx context.Context) (err error) {
+	if tr.mostRows, err = tracedb.MostRows(tr.db); err != nil {
+		return err
 	}
 	for _, step := range []struct {
 		what string

@@ -47,13 +47,14 @@ func (s *Summary) readCopies(db *sql.DB) error {
 	var sessions, rows int64
 	c := &Copies{Untimed: []Untimed{}, Directions: []Direction{}, Blits: []Blit{}}
 	// total() and not sum(): hostile counts must not end in "integer overflow".
-	err := db.QueryRow(`SELECT count(*), CAST(total(begun) AS INTEGER), CAST(total(max(unexplained, 0)) AS INTEGER),
+	// Of a recorder that was killed nobody settled the account: what came is all that is known.
+	err := db.QueryRow(`SELECT count(*), CAST(total(begun) + (SELECT count(*) FROM rtl_copy
+			WHERE session_id NOT IN (SELECT session_id FROM rtl_copy_coverage)) AS INTEGER), CAST(total(max(unexplained, 0)) AS INTEGER),
 		CAST(total(max(-unexplained, 0)) AS INTEGER), (SELECT count(*) FROM rtl_copy), (SELECT count(*) FROM rtl_copy WHERE reason_id = 0)
 		FROM rtl_copy_coverage`).Scan(&sessions, &c.Begun, &c.Unexplained, &c.Surplus, &rows, &c.Timed)
 	if err != nil || sessions == 0 && rows == 0 {
 		return err
 	}
-	c.Begun = max(c.Begun, rows-c.Surplus) // nobody settled the account of a recorder that was killed
 	s.Copies = c
 	if err := c.readUntimed(db); err != nil {
 		return err

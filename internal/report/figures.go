@@ -33,13 +33,14 @@ func (r *Report) fillGPUs(a *analysis) {
 		g := a.gpus[id]
 		one := GPU{
 			ID: id, Name: g.name, Busy: busyOf(g.busy.busyNS, a.recorded(g.stays)),
-			AtLeast: !r.Coverage.Complete(), GapsInAll: g.gaps.count, LongestGapNS: g.gaps.longestNS, Coverage: Seen{Complete: true},
+			GapsInAll: g.gaps.count, LongestGapNS: g.gaps.longestNS, Coverage: Seen{Complete: true},
 		}
 		for _, q := range g.queues {
 			one.Dispatches += q.kernels
 			one.Coverage.add(q)
 			one.Coverage.Complete = one.Coverage.Complete && !q.stay.session.unseen
 		}
+		one.AtLeast = !one.Coverage.Complete
 		one.Gaps = g.gaps.causes(one.IdleNS)
 		r.GPUs = append(r.GPUs, one)
 	}
@@ -75,7 +76,7 @@ func (s *Seen) add(q *queue) {
 func (q *queue) seen() Seen {
 	a := q.account
 	if !a.settled {
-		return Seen{Dispatches: q.came, Timed: q.came}
+		return Seen{Dispatches: sum(q.came, q.untimed), Timed: q.came}
 	}
 	return Seen{
 		Dispatches: max(0, a.dispatches), Timed: max(0, a.timed),

@@ -31,12 +31,13 @@ type Process struct {
 	Fate       tracedb.Fate `json:"fate"`
 	ExitCode   int64        `json:"exit_code"` // that its recording alone would have ended with
 	Text       string       `json:"text,omitempty"`
-	Dispatches int64        `json:"dispatches"`
+	Dispatches int64        `json:"dispatches"`     // in all of its sessions
 	GPUs       []int64      `json:"gpus,omitempty"` // as this trace numbers them
 	untilNS    int64        // it was detached from; 0: it never was
 }
 
-// readProcesses finds nothing in the trace of one process.
+// readProcesses finds nothing in the trace of one process. Of one that was recorded
+// more than once it has what became of it last, and all of its dispatches.
 func (s *Summary) readProcesses(db *sql.DB) error {
 	var tables int
 	err := db.QueryRow("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('rtl_target', 'rtl_common')").Scan(&tables)
@@ -63,7 +64,8 @@ func (s *Summary) readProcesses(db *sql.DB) error {
 	}, `SELECT t.pid, t.command, t.rank, t.fate, coalesce(t.exit_code, 0), t.text,
 			CAST(total(v.timed) AS INTEGER), coalesce(group_concat(DISTINCT a.gpu_id), ''),
 			coalesce(max(s.detached_ns), 0)
-		FROM rtl_target t LEFT JOIN rtl_session s ON s.pid = t.pid AND s.start_ticks = t.start_ticks
+		FROM (SELECT max(id) AS id FROM rtl_target GROUP BY pid, coalesce(start_ticks, -id)) latest
+		JOIN rtl_target t ON t.id = latest.id LEFT JOIN rtl_session s ON s.pid = t.pid AND s.start_ticks = t.start_ticks
 		LEFT JOIN rtl_queue q ON q.session_id = s.id LEFT JOIN rtl_agent a ON a.id = q.agent_id
 		LEFT JOIN rtl_coverage v ON v.queue_id = q.id
 		GROUP BY t.id ORDER BY t.id`)
@@ -80,8 +82,21 @@ func (s *Summary) readCommon(db *sql.DB) error {
 	if err != nil {
 		return err
 	}
+	if c.EndNS > 0 {
+		if apart, err := recordedApart(db, c.EndNS); err != nil || apart > 0 {
+			return err
+		}
+	}
 	s.Common = &c
 	return nil
+}
+
+// recordedApart counts the sessions that were not recorded together with the
+// others, or only after them: those of one process, appended.
+func recordedApart(db *sql.DB, endNS int64) (n int, err error) {
+	err = db.QueryRow(`SELECT count(*) FROM rtl_session WHERE coalesce(armed_ns, begun_ns) >= ?
+		OR (pid, start_ticks) NOT IN (SELECT pid, start_ticks FROM rtl_target WHERE start_ticks IS NOT NULL)`, endNS).Scan(&n)
+	return n, err
 }
 
 // cut is the window that all processes share, where there is one: how busy GPUs

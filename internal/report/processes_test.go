@@ -10,6 +10,42 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
+// A recording is one of a process that dispatches to a GPU of its own.
+type recording struct {
+	pid, gpu            uint32
+	armedNS, detachedNS uint64
+	kernels             []tracedb.Dispatch
+}
+
+func (one recording) write(t *testing.T, db *tracedb.DB) {
+	t.Helper()
+	session, err := db.Begin(tracedb.SessionInfo{PID: one.pid, StartTicks: 5})
+	must(t, err)
+	for k := range one.kernels {
+		one.kernels[k].Queue = 1
+	}
+	n := uint64(len(one.kernels))
+	must(t,
+		session.Agent(tracedb.Agent{ID: 1, BDF: one.gpu}),
+		session.Queue(tracedb.Queue{ID: 1, Agent: 1}),
+		session.Dispatches(one.kernels),
+		session.End(tracedb.End{
+			Reason: "detached", ArmedNS: one.armedNS, DetachedNS: one.detachedNS,
+			Coverage: []tracedb.Coverage{{Queue: 1, Windows: 1, Dispatches: n, Timed: n}},
+		}))
+}
+
+// appendTo adds to a trace what is written by add.
+func appendTo(t *testing.T, path string, add func(*tracedb.DB)) {
+	t.Helper()
+	place, err := tracedb.CheckExtend(path, 1)
+	must(t, err)
+	db, err := tracedb.Make(place)
+	must(t, err)
+	add(db)
+	must(t, db.Close())
+}
+
 // serverTrace has two processes, each with a GPU of its own that it calls GPU 0,
 // and a common window from 1000 to 2000 ns; a third one was refused.
 func serverTrace(t *testing.T) string {
@@ -22,31 +58,11 @@ func serverTrace(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until := []uint64{2700, 1950} // the second one is detached from before the window's end
-	for i, kernels := range [][]tracedb.Dispatch{
-		{{StartNS: 500, EndNS: 700}, {StartNS: 900, EndNS: 1100}, {StartNS: 1050, EndNS: 1200}},
-		{{StartNS: 1500, EndNS: 1600}, {StartNS: 1900, EndNS: 2600}},
+	for _, one := range []recording{
+		{10, 0, 400, 2700, []tracedb.Dispatch{{StartNS: 500, EndNS: 700}, {StartNS: 900, EndNS: 1100}, {StartNS: 1050, EndNS: 1200}}},
+		{11, 1, 400, 1950, []tracedb.Dispatch{{StartNS: 1500, EndNS: 1600}, {StartNS: 1900, EndNS: 2600}}}, // detached from before the window's end
 	} {
-		session, err := db.Begin(tracedb.SessionInfo{PID: uint32(10 + i), StartTicks: 5})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for k := range kernels {
-			kernels[k].Queue = 1
-		}
-		for _, err := range []error{
-			session.Agent(tracedb.Agent{ID: 1, BDF: uint32(i)}),
-			session.Queue(tracedb.Queue{ID: 1, Agent: 1}),
-			session.Dispatches(kernels),
-			session.End(tracedb.End{
-				Reason: "detached", ArmedNS: 400, DetachedNS: until[i],
-				Coverage: []tracedb.Coverage{{Queue: 1, Windows: 1, Dispatches: uint64(len(kernels)), Timed: uint64(len(kernels))}},
-			}),
-		} {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
+		one.write(t, db)
 	}
 	rank := 1
 	for _, err := range []error{
@@ -100,6 +116,64 @@ func TestProcesses(t *testing.T) {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is not in\n%s", want, text.String())
 		}
+	}
+}
+
+// One process appended to a server's trace: the server's window is not that of all.
+func TestWindowOfAppendedProcess(t *testing.T) {
+	for name, pid := range map[string]uint32{"another process": 77, "one of the server's": 10} {
+		t.Run(name, func(t *testing.T) {
+			path := serverTrace(t)
+			appendTo(t, path, func(db *tracedb.DB) {
+				recording{pid, 3, 5000, 6000, []tracedb.Dispatch{{StartNS: 5100, EndNS: 5600}}}.write(t, db)
+			})
+			s, err := Summarize(path, 1)
+			must(t, err)
+			if g := s.GPUs[len(s.GPUs)-1]; s.Common != nil || g.BusyNS != 500 || g.RecordedNS != 1000 {
+				t.Errorf("%+v, %+v", s.Common, g)
+			}
+		})
+	}
+}
+
+// Of a GPU that was not recorded in the window nothing is said.
+func TestGPUOutsideOfWindow(t *testing.T) {
+	path := serverTrace(t)
+	change(t, path, "UPDATE rtl_common SET start_ns = 2600, end_ns = 2650")
+	s, err := Summarize(path, 1)
+	must(t, err)
+	var text bytes.Buffer
+	must(t, s.WriteText(&text))
+	if want := "GPU busy   0: 0%  1: -\n"; !strings.Contains(text.String(), want) {
+		t.Errorf("%q is not in\n%s", want, text.String())
+	}
+}
+
+// A server recorded twice has each worker once, with what became of it last.
+func TestProcessesOfTwoRecordings(t *testing.T) {
+	path := serverTrace(t)
+	rank := 7
+	appendTo(t, path, func(db *tracedb.DB) {
+		recording{10, 0, 5000, 6000, []tracedb.Dispatch{{StartNS: 5100, EndNS: 5600}}}.write(t, db)
+		must(t, db.BeginCommon(5000), db.EndCommon(6000), db.Targets([]tracedb.Target{
+			{PID: 10, StartTicks: 5, Command: "worker", Rank: &rank, Fate: tracedb.FateExited, ExitCode: 5, Text: "exited"},
+			{PID: 12, Command: "worker", Fate: tracedb.FateRefused, ExitCode: 3, Text: "traced"}, // whether it is the same one nobody knows
+		}))
+	})
+	s, err := Summarize(path, 1)
+	must(t, err)
+	of := map[int64][]Process{}
+	for _, p := range s.Processes {
+		of[p.PID] = append(of[p.PID], p)
+	}
+	if len(of[10]) != 1 || len(of[11]) != 1 || len(of[12]) != 2 {
+		t.Fatalf("%+v", s.Processes)
+	}
+	if p := of[10][0]; p.Dispatches != 4 || p.Fate != tracedb.FateExited || p.Rank == nil || *p.Rank != 7 || p.Text != "exited" || p.ExitCode != 5 {
+		t.Errorf("%+v", p)
+	}
+	if p := of[11][0]; p.Dispatches != 2 || s.Common != nil {
+		t.Errorf("%+v, %+v", p, s.Common)
 	}
 }
 

@@ -80,7 +80,7 @@ func (s *Summary) countCutOff(a *analysis) {
 		}
 		c.QueuesRecorded++
 		c.WindowsOpen++
-		c.Dispatches += q.came
+		c.Dispatches = sum(c.Dispatches, sum(q.came, q.untimed))
 		c.Timed += q.came
 	}
 	c.QueuesSeen = max(c.QueuesSeen, c.QueuesRecorded)

@@ -342,6 +342,26 @@ func TestCopiesInGaps(t *testing.T) {
 	}
 }
 
+// A GPU is busy for at least so long where something of it may be missing, and
+// the figures of one without are exact.
+func TestAtLeast(t *testing.T) {
+	for statement, want := range map[string][]bool{
+		"SELECT 1": {false, false},
+		"INSERT INTO rtl_loss(session_id, cause, records) VALUES (2, 'x', 1)":        {false, true},
+		"UPDATE rtl_coverage SET dispatches = 9, unexplained = 6 WHERE queue_id = 1": {true, false},
+	} {
+		path := serverTrace(t)
+		change(t, path, statement)
+		r, err := Make(path, Options{})
+		must(t, err)
+		for i, g := range r.GPUs {
+			if g.AtLeast != want[i] || g.Coverage.Complete == want[i] {
+				t.Errorf("%q: GPU %d: at least %v, %+v", statement, i, g.AtLeast, g.Coverage)
+			}
+		}
+	}
+}
+
 // Where records were lost kernels may have run: nobody knows what such a gap was.
 func TestLossesInGaps(t *testing.T) {
 	path := causesTrace(t)

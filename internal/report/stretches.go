@@ -3,6 +3,8 @@ package report
 import (
 	"database/sql"
 	"fmt"
+
+	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 // stretches are times apart from each other, in their order. What is asked about
@@ -38,9 +40,7 @@ const mostStretches = 1 << 20
 
 // readCopies finds when a copy ran on each GPU, if the trace has copies.
 func (tr *trace) readCopies() error {
-	var tables int
-	err := tr.db.QueryRow("SELECT count(*) FROM main.sqlite_master WHERE name = 'rtl_copy'").Scan(&tables)
-	if err != nil || tables == 0 {
+	if has, err := tracedb.HasCopies(tr.db); err != nil || !has {
 		return err
 	}
 	rows, err := tr.db.Query(`SELECT a.gpu_id, c.start_ns, c.start_ns + c.duration_ns

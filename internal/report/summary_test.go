@@ -301,6 +301,8 @@ func TestSummaryOfCutOffTrace(t *testing.T) {
 		session.Agent(tracedb.Agent{ID: 1}),
 		session.Queue(tracedb.Queue{ID: 1, Agent: 1}),
 		session.Dispatches([]tracedb.Dispatch{{Queue: 1, StartNS: 10, EndNS: 20}, {Queue: 1, StartNS: 30, EndNS: 50}}),
+		session.Untimed(tracedb.Untimed{Queue: 1, Reason: uint32(ring.ReasonNoSignal), Index: 2, Packets: 7}),
+		session.Untimed(tracedb.Untimed{Queue: 1, Reason: uint32(ring.ReasonAfterDetach), Index: 9, Packets: 3}),
 		db.Close(),
 	} {
 		if err != nil {
@@ -312,10 +314,10 @@ func TestSummaryOfCutOffTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := s.Coverage
-	if c.Timed != 2 || c.Dispatches != 2 || c.WindowsOpen != 1 || c.Complete() || s.Sessions[0].Complete {
+	if c.Timed != 2 || c.Dispatches != 9 || c.WindowsOpen != 1 || c.Complete() || s.Sessions[0].Complete {
 		t.Errorf("coverage %+v, sessions %+v", c, s.Sessions)
 	}
-	if g := s.GPUs[0]; g.BusyNS != 30 || g.RecordedNS != 40 || !g.AtLeast {
+	if g := s.GPUs[0]; g.BusyNS != 30 || g.RecordedNS != 40 || !g.AtLeast || g.Coverage != (Seen{Dispatches: 9, Timed: 2}) {
 		t.Errorf("GPU %+v", g)
 	}
 	var text bytes.Buffer
@@ -324,6 +326,23 @@ func TestSummaryOfCutOffTrace(t *testing.T) {
 	}
 	if !bytes.Contains(text.Bytes(), []byte("the recorder was killed")) {
 		t.Errorf("not said:\n%s", text.Bytes())
+	}
+}
+
+// Copies of a killed recorder make up for none that another one lost.
+func TestCopiesOfCutOffSession(t *testing.T) {
+	db, path := create(t)
+	whole, cut := begin(t, db, 41220, "server"), begin(t, db, 41377, "server")
+	copied := tracedb.Copy{StartNS: 10, EndNS: 20, To: 1, Direction: uint16(ring.HostToDevice)}
+	must(t,
+		whole.Copies([]tracedb.Copy{copied}),
+		cut.Copies([]tracedb.Copy{copied, copied}),
+		whole.End(tracedb.End{Copies: &tracedb.CopyCoverage{Begun: 3, Timed: 1, Unexplained: 2}}),
+		db.Close())
+	s, err := Summarize(path, 1)
+	must(t, err)
+	if c := s.Copies; c.Begun != 5 || c.Timed != 3 || c.Unexplained != 2 || c.Surplus != 0 {
+		t.Errorf("%+v", c)
 	}
 }
 

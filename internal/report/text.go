@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
@@ -115,11 +116,14 @@ func (s *Summary) writeGPUs(b *bytes.Buffer) {
 	var figures []string
 	atLeast := false
 	for _, g := range s.GPUs {
-		sign := ""
-		if g.AtLeast {
-			sign, atLeast = "≥", true
+		share := fmt.Sprintf("%.0f%%", g.Percent)
+		switch {
+		case g.RecordedNS == 0:
+			share = "-"
+		case g.AtLeast:
+			share, atLeast = "≥"+share, true
 		}
-		figures = append(figures, fmt.Sprintf("%d: %s%.0f%%", g.ID, sign, g.Percent))
+		figures = append(figures, fmt.Sprintf("%d: %s", g.ID, share))
 	}
 	note := ""
 	if atLeast {
@@ -161,9 +165,20 @@ func (s *Summary) writeNext(b *bytes.Buffer) {
 	if s.Coverage.Timed == 0 {
 		return // nothing to look at
 	}
-	file := plain.Text(s.File)
+	file := shellWord(plain.Text(s.File))
 	line(b, "Next:", "rtl-attach report %s", file)
 	line(b, "", "rtl-attach export %s -f pftrace    → ui.perfetto.dev", file)
 	line(b, "", "rtl-attach export %s -f rocprofv3  → TraceLens", file)
 	line(b, "", "sqlite3 %s 'SELECT * FROM top'", file)
+}
+
+// shellWord quotes a file's name where a shell would not take it as it is.
+func shellWord(name string) string {
+	special := func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-+=:,@%", r)
+	}
+	if name != "" && !strings.ContainsFunc(name, special) {
+		return name
+	}
+	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/rtl-attach/rtl-attach/tracedb"
@@ -87,6 +88,7 @@ type queue struct {
 	busy      union
 	kernels   int64 // that started in the window
 	came      int64 // in all
+	untimed   int64 // dispatches without times, where no account was settled
 	firstNS   int64
 	lastNS    int64
 
@@ -125,6 +127,7 @@ func readTrace(db *sql.DB) (*trace, error) {
 		{"windows", tr.readWindows},
 		{"accounts", tr.readAccounts},
 		{"packets without times", tr.readUnseen},
+		{"dispatches without times", tr.readUntimed},
 		{"counters", tr.readCounters},
 		{"copies", tr.readCopies},
 		{"losses", tr.readLosses},
@@ -275,6 +278,24 @@ func (tr *trace) readUnseen() error {
 		slices.Sort(q.unseen)
 	}
 	return err
+}
+
+// readUntimed counts what came without times where a recorder that was killed has
+// settled no account.
+func (tr *trace) readUntimed() error {
+	cutOff := func(s *session) bool { return !s.settled }
+	if !slices.ContainsFunc(slices.Collect(maps.Values(tr.sessions)), cutOff) {
+		return nil
+	}
+	return each(tr.db, func(r *sql.Rows) error {
+		var of, packets int64
+		err := r.Scan(&of, &packets)
+		if q := tr.queues[of]; q != nil && !q.account.settled {
+			q.untimed = max(0, packets)
+		}
+		return err
+	}, `SELECT u.queue_id, CAST(total(u.packets) AS INTEGER) FROM rtl_untimed u JOIN rtl_reason r ON r.id = u.reason_id
+		WHERE r.name <> 'after-detach' GROUP BY u.queue_id`)
 }
 
 // readCounters finds the sessions in which there was work that no queue's account holds.
