@@ -54,7 +54,7 @@ func newRecord(code *session.ExitCode) *cobra.Command {
 	flags.VarP(&f.pids, "pid", "p", "process to record, or several: `N[,N…]`; may be given again")
 	flags.BoolVar(&f.tree, "tree", true, "the processes below these that hold a GPU, too: a server's workers")
 	flags.StringVar(&f.name, "name", "", "ROCm processes whose command line matches `REGEX`, as ps lists them")
-	flags.DurationVarP(&f.duration, "duration", "d", 0, "how long (default: until Ctrl-C or `rtl-attach detach`)")
+	flags.DurationVarP(&f.duration, "duration", "d", 0, "for how long, such as `5s` (default: until Ctrl-C, or rtl-attach detach)")
 	flags.StringVarP(&f.output, "output", "o", session.DefaultOutput, "trace `FILE`; %p pid, %h host, %t time; never overwrites")
 	flags.BoolVar(&f.append, "append", false, "extend the trace that --output names, if it is there")
 	flags.BoolVar(&f.json, "json", false, "summary as JSON")

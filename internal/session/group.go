@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
@@ -67,6 +68,9 @@ func (g *group) run(ctx context.Context) (Outcome, error) {
 		return Outcome{}, explain("trace", g.o.PID, err, untouched)
 	}
 	g.db = db
+	if g.place.Extends && g.isFull() {
+		return Outcome{}, errors.Join(explain("trace", g.o.PID, fmt.Errorf("%s: %w", g.place.Path, errFull), untouched), db.Discard())
+	}
 	window, endWindow := context.WithCancel(context.Background())
 	defer endWindow()
 	if !g.arm(ctx, window) {
@@ -182,7 +186,7 @@ func (g *group) window(ctx context.Context) string {
 		switch {
 		case over(ctx, deadline):
 			return timeIsOver
-		case g.o.MaxSizeBytes > 0 && g.db.SizeBytes() > g.o.MaxSizeBytes:
+		case g.isFull():
 			return sizeIsReached
 		case g.count((*member).isOver) == len(g.members):
 			return "all of them have ended"
@@ -190,6 +194,10 @@ func (g *group) window(ctx context.Context) string {
 			return "a thread of this tool hangs in the memory of one of them"
 		}
 	}
+}
+
+func (g *group) isFull() bool {
+	return g.o.MaxSizeBytes > 0 && g.db.SizeBytes() > g.o.MaxSizeBytes
 }
 
 // commonEnd is now, or the end of the first one that was ended, if all were.

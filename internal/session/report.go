@@ -33,6 +33,7 @@ func unreadable(trace string) []knownError {
 	return []knownError{
 		{tracedb.ErrNotTrace, trace + " is no trace, or one of a newer rtl-attach", "give a file that rtl-attach has recorded"},
 		{tracedb.ErrBusy, "a recorder is still writing it", "wait for its end, or rtl-attach detach PID"},
+		{tracedb.ErrJournal, "what its recorder writes beside it, or has left there, cannot be used from here", "wait for the recorder's end; after its death copy the trace and its -journal to a local disk"},
 		{os.ErrPermission, "this user may not read the trace", "ask its owner, or copy it as root"},
 		{os.ErrNotExist, "there is no such file", "look at the name"},
 		{unix.EPIPE, "nobody reads the output any more", "keep the reader open to the end"},
