@@ -166,7 +166,7 @@ func TestSmallRing(t *testing.T) {
 		"limit":    {"--buffer-policy", "lossless", "--set", "RTL_BUFFER_LIMIT=65536"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := harness.Start(t, stress(8, 2, 256))
+			p := harness.Start(t, stress(10, 2, 256)) // of every kind
 			run := p.RecordLast(t, 500*time.Millisecond, 1000, append(args, "--buffer-size", "64KiB")...)
 			c := check(t, p, p.TIDs(), run)
 			c.MustHaveRecorded(200)

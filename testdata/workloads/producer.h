@@ -302,15 +302,18 @@ private:
 		wait(signal_);
 	}
 
-	// A kernel, a barrier that waits for it, a kernel behind the barrier.
+	// A kernel, a barrier that waits for it, a kernel behind the barrier. The
+	// barrier's signal is another kernel's at times.
 	void barrier_step()
 	{
-		bool all = random() & 1;
+		bool all = random() & 1, shared = random() & 1;
 		hsa_barrier_and_packet_t p{};
 		wait(ring_[0]);
 		rearm(ring_[0], 1);
 		submit_one(ring_[0], false);
-		rearm(signal_, 1);
+		rearm(signal_, shared ? 2 : 1);
+		if (shared)
+			submit_one(signal_, false);
 		p.dep_signal[0] = ring_[0];
 		p.completion_signal = signal_;
 		uint64_t index = add(1);
