@@ -164,6 +164,12 @@ func summarise(path string, f recordFlags) error {
 	return s.WriteText(os.Stdout)
 }
 
+// endings are the signals that ask the tool to end. Whoever started it with one of
+// them ignored, as nohup and the & of scripts do, meant that: Notify would undo it.
+func endings() []os.Signal {
+	return slices.DeleteFunc([]os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP}, signal.Ignored)
+}
+
 // hopeless is how long a second signal may have gone unheeded when one more ends the tool.
 const hopeless = 2 * time.Second
 
@@ -174,7 +180,7 @@ func interrupts(ui *ui) (context.Context, <-chan struct{}, func()) {
 	stop, cancel := context.WithCancel(context.Background())
 	skip := make(chan struct{})
 	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	signal.Notify(signals, endings()...)
 	signal.Ignore(unix.SIGPIPE) // a closed terminal must not keep us from detaching
 	go func() {
 		var second time.Time
