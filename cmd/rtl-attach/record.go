@@ -70,6 +70,7 @@ func newRecord(code *session.ExitCode) *cobra.Command {
 	for _, hidden := range []string{"payload", "set"} {
 		_ = flags.MarkHidden(hidden)
 	}
+	flags.VisitAll(giveVariable)
 	return c
 }
 
