@@ -147,7 +147,7 @@ func record(f recordFlags) (session.ExitCode, error) {
 			})
 		}
 	}
-	ui.explainCode(outcome.Code)
+	ui.explainCode(outcome)
 	return outcome.Code, err
 }
 

@@ -34,6 +34,14 @@ func (g *group) code() ExitCode {
 	return Failed
 }
 
+// noTimes are the dispatches of all that were seen and have no times.
+func (g *group) noTimes() (n uint64) {
+	for _, m := range g.members {
+		n += m.noTimes
+	}
+	return n
+}
+
 // nobody is the failure of a group in which nobody could be recorded.
 func (g *group) nobody() *Failure {
 	code := g.code()
@@ -91,6 +99,8 @@ func (m *member) story() string {
 		return "ended early: " + endText(m.recording.ended)
 	case m.fate == tracedb.FateIdle:
 		return "dispatched nothing through a queue that could be seen"
+	case m.exit == NothingSeen:
+		return fmt.Sprintf("%d dispatches were seen, and none could be timed (see Coverage)", m.noTimes)
 	}
 	return ""
 }
