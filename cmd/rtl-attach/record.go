@@ -141,14 +141,30 @@ func record(f recordFlags) (session.ExitCode, error) {
 	ui.finish()
 	if outcome.Path != "" && (err == nil || outcome.Code == session.Remains) {
 		if e := summarise(outcome.Path, f); e != nil {
-			err = errors.Join(err, &session.Failure{
+			ui.Failed(&session.Failure{
 				What: "cannot show the summary", Cause: e.Error(), Fix: "rtl-attach report " + outcome.Path,
-				Target: "detached; the trace is saved", Code: session.Failed, Err: e,
+				Target: leftAs(outcome.Code) + "; the trace is saved", Code: session.Failed, Err: e,
 			})
+			if outcome.Code == session.OK { // the others say more
+				outcome.Code = session.Failed
+			}
 		}
 	}
 	ui.explainCode(outcome)
 	return outcome.Code, err
+}
+
+// leftAs is the state of the target after a recording of which there is a trace.
+func leftAs(code session.ExitCode) string {
+	switch code {
+	case session.Remains:
+		return "as the error below says"
+	case session.TargetExited:
+		return "gone"
+	case session.SomeFailed:
+		return "each as said"
+	}
+	return "detached"
 }
 
 func summarise(path string, f recordFlags) error {

@@ -11,13 +11,21 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// code is the group's: that of all members if they agree, and else the worst, or
-// "some have failed". Members without dispatches are no failure while others
-// have some.
+// code is the group's.
 func (g *group) code() ExitCode {
-	codes := map[ExitCode]bool{}
+	var codes []ExitCode
 	for _, m := range g.members {
-		codes[m.exit] = true
+		codes = append(codes, m.exit)
+	}
+	return commonCode(codes)
+}
+
+// commonCode is that of all if they agree, and else the worst, or "some have
+// failed". Those without dispatches are no failure while others have some.
+func commonCode(all []ExitCode) ExitCode {
+	codes := map[ExitCode]bool{}
+	for _, code := range all {
+		codes[code] = true
 	}
 	if codes[OK] {
 		delete(codes, NothingSeen)
