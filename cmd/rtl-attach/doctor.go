@@ -47,6 +47,7 @@ cannot be told without a stop, and else with the attach's exit code.`,
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
 	c.Flags().BoolVar(&readFilters, "read-filters", false, "if PID has seccomp filters, stop one thread for a moment to read them")
 	c.Flags().StringVarP(&o.Output, "output", "o", session.DefaultOutput, "the trace `FILE` that there would be")
+	giveVariable(c.Flags().Lookup("output")) // a recording would take it
 	return c
 }
 

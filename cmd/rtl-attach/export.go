@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/export"
 	"github.com/rtl-attach/rtl-attach/internal/session"
@@ -32,7 +31,7 @@ func newExport(code *session.ExitCode) *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			ctx, release := signal.NotifyContext(c.Context(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+			ctx, release := signal.NotifyContext(c.Context(), endings()...)
 			defer release()
 			if f.output == export.Stdout { // a write to a pipe may wait for ever: the second Ctrl-C ends it
 				defer context.AfterFunc(ctx, release)()

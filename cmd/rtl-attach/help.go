@@ -3,7 +3,8 @@ package main
 const longHelp = `rtl-attach records the GPU timeline of a ROCm process that is already running
 and was started without any preparation, and leaves the process as it was.
 
-Every flag has a default in the environment: RTL_ATTACH_DURATION=5s is --duration 5s.
+The flags of a recording have defaults in the environment: RTL_ATTACH_DURATION=5s
+is --duration 5s; doctor, too, heeds RTL_ATTACH_OUTPUT.
 Ctrl-C ends the recording; pressed again, it does not wait for kernels that still run.
 
 Exit codes, and how the process is left:

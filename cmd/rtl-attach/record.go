@@ -70,6 +70,7 @@ func newRecord(code *session.ExitCode) *cobra.Command {
 	for _, hidden := range []string{"payload", "set"} {
 		_ = flags.MarkHidden(hidden)
 	}
+	flags.VisitAll(giveVariable)
 	return c
 }
 
@@ -140,14 +141,30 @@ func record(f recordFlags) (session.ExitCode, error) {
 	ui.finish()
 	if outcome.Path != "" && (err == nil || outcome.Code == session.Remains) {
 		if e := summarise(outcome.Path, f); e != nil {
-			err = errors.Join(err, &session.Failure{
+			ui.Failed(&session.Failure{
 				What: "cannot show the summary", Cause: e.Error(), Fix: "rtl-attach report " + outcome.Path,
-				Target: "detached; the trace is saved", Code: session.Failed, Err: e,
+				Target: leftAs(outcome.Code) + "; the trace is saved", Code: session.Failed, Err: e,
 			})
+			if outcome.Code == session.OK { // the others say more
+				outcome.Code = session.Failed
+			}
 		}
 	}
-	ui.explainCode(outcome.Code)
+	ui.explainCode(outcome)
 	return outcome.Code, err
+}
+
+// leftAs is the state of the target after a recording of which there is a trace.
+func leftAs(code session.ExitCode) string {
+	switch code {
+	case session.Remains:
+		return "as the error below says"
+	case session.TargetExited:
+		return "gone"
+	case session.SomeFailed:
+		return "each as said"
+	}
+	return "detached"
 }
 
 func summarise(path string, f recordFlags) error {
@@ -164,6 +181,12 @@ func summarise(path string, f recordFlags) error {
 	return s.WriteText(os.Stdout)
 }
 
+// endings are the signals that ask the tool to end. Whoever started it with one of
+// them ignored, as nohup and the & of scripts do, meant that: Notify would undo it.
+func endings() []os.Signal {
+	return slices.DeleteFunc([]os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP}, signal.Ignored)
+}
+
 // hopeless is how long a second signal may have gone unheeded when one more ends the tool.
 const hopeless = 2 * time.Second
 
@@ -174,7 +197,7 @@ func interrupts(ui *ui) (context.Context, <-chan struct{}, func()) {
 	stop, cancel := context.WithCancel(context.Background())
 	skip := make(chan struct{})
 	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	signal.Notify(signals, endings()...)
 	signal.Ignore(unix.SIGPIPE) // a closed terminal must not keep us from detaching
 	go func() {
 		var second time.Time

@@ -53,13 +53,19 @@ func newRoot(code *session.ExitCode) *cobra.Command {
 	return root
 }
 
+// hasVariable marks flags with a default in the environment: those of a recording.
+// Of another verb the same name may mean something else.
+const hasVariable = "rtl_attach_variable"
+
+func giveVariable(f *pflag.Flag) { f.Annotations = map[string][]string{hasVariable: nil} }
+
 // defaultsFromEnvironment takes flags that were not given from RTL_ATTACH_*.
 func defaultsFromEnvironment(c *cobra.Command) error {
 	var err error
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		name := "RTL_ATTACH_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 		value, set := os.LookupEnv(name)
-		if f.Changed || !set {
+		if _, has := f.Annotations[hasVariable]; !has || f.Changed || !set {
 			return
 		}
 		if e := c.Flags().Set(f.Name, value); e != nil {

@@ -162,11 +162,15 @@ func (u *ui) finish() {
 }
 
 // explainCode says in words what an exit code means that is no failure.
-func (u *ui) explainCode(code session.ExitCode) {
-	switch code {
+func (u *ui) explainCode(o session.Outcome) {
+	switch o.Code {
 	case session.TargetExited:
 		u.say("rtl-attach: the target exited while attached; the trace is saved to that moment")
 	case session.NothingSeen:
+		if o.NoTimes > 0 {
+			u.say("rtl-attach: detached, but nothing was recorded: %d dispatches were seen, and none could be timed (see Coverage)", o.NoTimes)
+			return
+		}
 		u.say("rtl-attach: detached, but nothing was recorded: no kernel was dispatched through a queue that could be seen")
 	case session.SomeFailed:
 		u.say("rtl-attach: some of the processes were not recorded to the end; the trace holds the others whole")

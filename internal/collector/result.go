@@ -59,6 +59,15 @@ type Result struct {
 	Copies   *tracedb.CopyCoverage // nil: not recorded
 }
 
+// NoTimes are the dispatches that were published while recording and have none in
+// the trace: untimed, lost, or unexplained.
+func (r Result) NoTimes() (n uint64) {
+	for _, c := range r.Coverage {
+		n += max(c.Untimed, c.Dispatches-min(c.Dispatches, c.Timed))
+	}
+	return n
+}
+
 func (c *Collector) result() Result {
 	r := Result{Timed: c.tally.timed, Untimed: c.tally.untimed, Lost: c.tally.lost, Copies: c.copyCoverage()}
 	if c.end != nil {

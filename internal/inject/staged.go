@@ -19,9 +19,13 @@ import (
 var stageDirs = []string{"/dev/shm", "/tmp", "/run", "/var/tmp"}
 
 // fileRefused tells a refusal of the file itself from one of its contents, by
-// the texts of glibc's loader (elf/dl-load.c).
+// the texts of glibc's loader (elf/dl-load.c). Where one could not be taken away,
+// no other is tried.
 func fileRefused(err error) bool {
 	var refused *LoadError
+	if remains := (*RemainsError)(nil); errors.As(err, &remains) {
+		return false
+	}
 	if !errors.As(err, &refused) {
 		return errors.Is(err, ErrNotStaged)
 	}
@@ -34,13 +38,12 @@ var ErrNotStaged = errors.New("cannot put an executable file there")
 
 // loadStaged loads the payload from a file in dir, which is gone afterwards.
 func (s *surgery) loadStaged(ctx context.Context, k *talk, dir string, rep *Report) error {
-	f, err := stage(s.t, dir, fmt.Sprintf(".rtl-payload-%016x.so", s.nonce), s.r.Library)
+	f, err := stage(s.t, dir, s.nonce, s.r.Library)
 	if err != nil {
 		return fmt.Errorf("stage the payload in %s of pid %d: %w: %w", dir, s.t.PID, ErrNotStaged, err)
 	}
-	defer f.remove()
-	name := filepath.Join(dir, f.name)
-	if err := s.dlopen(ctx, k, name); err != nil {
+	name := f.path()
+	if err := errors.Join(s.dlopen(ctx, k, name), f.remove()); err != nil {
 		return err
 	}
 	rep.StagedFile = name
@@ -50,17 +53,20 @@ func (s *surgery) loadStaged(ctx context.Context, k *talk, dir string, rep *Repo
 // staged is a file that we have put into a directory of the target's.
 type staged struct {
 	dir  *target.Place
+	in   string // its path
 	name string
 }
 
+func (s *staged) path() string { return filepath.Join(s.in, s.name) }
+
 // stage writes the file: in a directory of the target's, on whatever it has
 // mounted there, which may take its time.
-func stage(t *target.Target, dir, name string, content []byte) (*staged, error) {
+func stage(t *target.Target, dir string, nonce uint64, content []byte) (*staged, error) {
 	place, err := t.OpenInRoot(dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &staged{dir: place, name: name}
+	s := &staged{dir: place, in: dir, name: fmt.Sprintf("%s%016x.so", stagedPrefix(t), nonce)}
 	// A server of the target's need not answer; there are other directories.
 	if kind := place.Filesystem; strings.HasPrefix(kind, "fuse") || kind == "autofs" {
 		place.Close()
@@ -74,26 +80,31 @@ func stage(t *target.Target, dir, name string, content []byte) (*staged, error) 
 		place.Close()
 		return nil, errors.New("it is mounted noexec")
 	}
-	out, err := unix.Openat(place.FD, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o700)
+	removeLeftovers(place.FD, stagedPrefix(t), t.UID)
+	out, err := unix.Openat(place.FD, s.name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o700)
 	if err != nil {
 		place.Close()
 		return nil, err
 	}
-	f := os.NewFile(uintptr(out), name)
+	f := os.NewFile(uintptr(out), s.name)
 	_, err = f.Write(content)
 	if err == nil && t.UID != os.Geteuid() {
 		err = f.Chown(t.UID, -1)
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		s.remove()
-		return nil, err
+		return nil, errors.Join(err, s.remove())
 	}
 	return s, nil
 }
 
-func (s *staged) remove() {
+// remove takes the file away again; whoever has it mapped keeps it.
+func (s *staged) remove() error {
 	mine := target.BeginRead(target.Filesystem)
-	_ = unix.Unlinkat(s.dir.FD, s.name, 0)
+	err := unix.Unlinkat(s.dir.FD, s.name, 0)
 	target.EndRead(mine)
 	s.dir.Close()
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return &RemainsError{What: "the payload's file " + s.path(), Err: err}
+	}
+	return nil
 }

@@ -155,6 +155,7 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	}
 	err = errors.Join(err, at(PointDrained))
 	r.timed += d.result.Timed
+	r.noTimes += d.result.NoTimes()
 	if d.result.Copies != nil {
 		r.timed += d.result.Copies.Timed
 	}

@@ -90,10 +90,11 @@ func (r *recording) skipWhenAsked() (stop func()) {
 	}
 }
 
-// Detach ends the session on pid from anywhere. A recorder that lives is asked
-// to finish its trace; without one the payload detaches at once.
-func Detach(pid int, ui Observer) error {
-	_, err := unlessStalled(pid, func() (struct{}, error) { return struct{}{}, detach(pid, ui) })
+// Detach ends the sessions on pid and on what is below it from anywhere. A
+// recorder that lives is asked to finish its trace; without one the payload
+// detaches at once.
+func Detach(pid int, ui GroupObserver) error {
+	_, err := unlessStalled(pid, func() (struct{}, error) { return struct{}{}, detachTree(pid, ui) })
 	return err
 }
 
@@ -107,9 +108,6 @@ func detach(pid int, ui Observer) error {
 	defer tracer.Close()
 	c, err := openResident(t)
 	if errors.Is(err, errNotResident) {
-		if workers := recordedBelow(pid); len(workers) > 0 {
-			return detachAll(workers, ui)
-		}
 		return &Failure{
 			What: fmt.Sprintf("nothing to detach from pid %d", pid), Code: NotPermitted, Target: untouched,
 			Cause: "no payload of rtl-attach is resident there", Fix: "rtl-attach status PID says what is in a process", Err: err,
@@ -121,12 +119,31 @@ func detach(pid int, ui Observer) error {
 	defer c.Close()
 	r := &recording{
 		approach: approach{o: Options{PID: pid}, target: t}, ui: ui, control: c, tracer: tracer,
-		gone: make(chan struct{}), attached: true,
+		gone: make(chan struct{}), finished: make(chan struct{}), attached: true,
 	}
-	if err := r.detachFor(time.Now().Add(handOver)); err != nil {
+	c.GiveUpWhen(r.gone)
+	r.background.Go(r.watchExit)
+	defer func() {
+		close(r.finished)
+		r.background.Wait()
+	}()
+	err = r.detachFor(time.Now().Add(handOver))
+	switch {
+	case err != nil && r.lostTarget():
+		r.sayGone()
+	case err != nil:
 		return explain("detach from", pid, err, "still attached")
 	}
 	return nil
+}
+
+// sayGone: nothing of ours is left in it.
+func (r *recording) sayGone() {
+	if r.executed.Load() {
+		r.ui.Detached("the process has executed another program meanwhile")
+		return
+	}
+	r.ui.Detached("the process has exited meanwhile")
 }
 
 // detachFor asks the recorder that lives, or does its work. Until deadline: the
@@ -174,8 +191,11 @@ func (r *recording) awaitIdle(holder ring.Holder, deadline time.Time) error {
 		_, held := r.control.Holder()
 		idle := state == ring.StateIdle || state == ring.StateDormant
 		switch {
-		case idle && !held || !r.target.Alive():
-			r.ui.Detached(fmt.Sprintf("its recorder (pid %d) has finished its trace", holder.PID))
+		case r.isGone():
+			r.sayGone()
+			return nil
+		case idle && !held:
+			r.ui.Detached(fmt.Sprintf("the recording has ended, as its recorder (pid %d) was asked to do", holder.PID))
 			return nil
 		case !holderAlive(holder) && time.Now().Before(deadline):
 			return r.detachFor(deadline) // it died over it

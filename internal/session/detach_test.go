@@ -1,11 +1,14 @@
 package session
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/envbuf"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
 // The payload's deadlines end before the tool's, even on a busy machine.
@@ -22,5 +25,62 @@ func TestDetachTimeouts(t *testing.T) {
 	}
 	if detachTimeout+margin > handOver {
 		t.Errorf("a recorder may detach for %v, another waits %v for it", detachTimeout, handOver)
+	}
+}
+
+// A told is an observer of failures.
+type told struct {
+	GroupObserver
+	what []string
+}
+
+func (o *told) Failed(f *Failure) { o.what = append(o.what, f.What) }
+
+// TestSeveral: every failure is told, and the code is theirs, or "some have failed".
+func TestSeveral(t *testing.T) {
+	for _, c := range []struct {
+		codes []ExitCode
+		want  ExitCode
+	}{
+		{[]ExitCode{OK, OK}, OK},
+		{[]ExitCode{Failed, OK}, SomeFailed},
+		{[]ExitCode{Failed, Failed}, Failed},
+		{[]ExitCode{NotPermitted, NotPermitted}, NotPermitted},
+		{[]ExitCode{NotPermitted, Failed}, Failed},
+		{[]ExitCode{OK, Failed, Remains, OK}, Remains},
+	} {
+		var o told
+		s := &several{ui: &o}
+		fails := 0
+		for _, code := range c.codes {
+			if code == OK {
+				s.note(nil)
+				continue
+			}
+			fails++
+			s.note(fmt.Errorf("wrapped: %w", &Failure{What: "it", Code: code}))
+		}
+		got := OK
+		var f *Failure
+		if errors.As(s.failure(), &f) {
+			got = f.Code
+		}
+		if got != c.want || len(o.what) != fails {
+			t.Errorf("%v: %d, want %d; told %d", c.codes, got, c.want, len(o.what))
+		}
+	}
+}
+
+// TestRecordedUnseen: who cannot be looked at may be recorded, and is not passed over.
+func TestRecordedUnseen(t *testing.T) {
+	for _, err := range []error{errNotResident, target.ErrGone, target.ErrZombie} {
+		if unlessAbsent(fmt.Errorf("wrapped: %w", err)) != nil {
+			t.Errorf("%v: there is nothing", err)
+		}
+	}
+	denied := &target.DeniedError{PID: 7, UserNS: true}
+	var f *Failure
+	if err := (recorded{7, unlessAbsent(denied)}).detach(nil); !errors.As(err, &f) || f.Code != NotPermitted || f.Cause == "" {
+		t.Errorf("%+v", err)
 	}
 }

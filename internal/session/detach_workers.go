@@ -8,43 +8,116 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// recordedBelow are the processes below pid on which a session is: a server's
-// workers, where the server itself holds no GPU.
-func recordedBelow(pid int) (pids []int) {
-	kin, err := target.Descendants(pid)
+// detachTree ends the session on pid, and then those on processes below it: a
+// server's workers. It goes on where one fails.
+func detachTree(pid int, ui GroupObserver) error {
+	kin, err := target.Descendants(pid) // now: those of a process that ends are nobody's
 	if err != nil {
-		return nil
+		return explain("look below", pid, err, untouched)
 	}
-	for _, k := range kin {
-		if isRecorded(k.PID) {
-			pids = append(pids, k.PID)
-		}
+	own := detach(pid, ui)
+	below := recordedBelow(kin)
+	switch {
+	case len(below) == 0:
+		return own
+	case errors.Is(own, errNotResident) && len(below) == 1:
+		return below[0].detach(ui)
 	}
-	return pids
+	s := &several{ui: ui}
+	if !errors.Is(own, errNotResident) {
+		s.note(own)
+	}
+	for _, w := range below {
+		s.note(w.detach(ui))
+	}
+	return s.failure()
 }
 
-func isRecorded(pid int) bool {
-	t, err := target.Open(pid)
+// A recorded is a process on which a session is, or on which there may be one.
+type recorded struct {
+	pid int
+	err error // it cannot be looked at
+}
+
+func recordedBelow(kin []target.Kin) (found []recorded) {
+	for _, k := range kin {
+		if active, err := isRecorded(k); active || err != nil {
+			found = append(found, recorded{k.PID, err})
+		}
+	}
+	return found
+}
+
+// isRecorded looks at a process that may be stopped, or traced.
+func isRecorded(k target.Kin) (bool, error) {
+	t, err := target.Glimpse(k.PID)
 	if err != nil {
-		return false
+		return false, unlessAbsent(err)
 	}
 	defer t.Close()
+	if t.StartTicks != k.StartTicks {
+		return false, nil // another process by now
+	}
 	c, err := openResident(t)
 	if err != nil {
-		return false
+		return false, unlessAbsent(err)
 	}
 	defer c.Close()
 	state := c.Snapshot().State
-	return state != ring.StateIdle && state != ring.StateDormant
+	return state != ring.StateIdle && state != ring.StateDormant, nil
 }
 
-// detachAll goes on where one fails, and returns all failures.
-func detachAll(pids []int, ui Observer) error {
-	var errs error
-	for _, pid := range pids {
-		errs = errors.Join(errs, detach(pid, prefixed{ui, fmt.Sprintf("pid %d: ", pid)}))
+// unlessAbsent is err, where that leaves open whether there is a payload.
+func unlessAbsent(err error) error {
+	if errors.Is(err, errNotResident) || passed(err) {
+		return nil
 	}
-	return errs
+	return err
+}
+
+func (w recorded) detach(ui Observer) error {
+	if w.err != nil {
+		return explain("detach from", w.pid, w.err, untouched)
+	}
+	return detach(w.pid, prefixed{ui, fmt.Sprintf("pid %d: ", w.pid)})
+}
+
+// several are processes of which each succeeds or fails. Failures are told at once.
+type several struct {
+	ui    GroupObserver
+	codes []ExitCode
+	first *Failure
+	fails int
+}
+
+func (s *several) note(err error) {
+	var f *Failure
+	if !errors.As(err, &f) {
+		s.codes = append(s.codes, OK)
+		return
+	}
+	s.ui.Failed(f)
+	s.codes = append(s.codes, f.Code)
+	if s.fails++; s.first == nil {
+		s.first = f
+	}
+}
+
+// failure is about all of them; nil: none has failed.
+func (s *several) failure() error {
+	if s.first == nil {
+		return nil
+	}
+	code := commonCode(s.codes)
+	if code == SomeFailed && s.fails == len(s.codes) {
+		code = Failed
+	}
+	return &Failure{
+		What:   fmt.Sprintf("could not detach from %d of %d processes", s.fails, len(s.codes)),
+		Cause:  "the first: " + s.first.What + ": " + s.first.Cause,
+		Fix:    "that of each error above; rtl-attach status PID says what is in one",
+		Target: "each as its error above says; the others are detached", Code: code, Err: s.first,
+	}
 }
 
 // prefixed says whom a line is about.

@@ -11,13 +11,21 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// code is the group's: that of all members if they agree, and else the worst, or
-// "some have failed". Members without dispatches are no failure while others
-// have some.
+// code is the group's.
 func (g *group) code() ExitCode {
-	codes := map[ExitCode]bool{}
+	var codes []ExitCode
 	for _, m := range g.members {
-		codes[m.exit] = true
+		codes = append(codes, m.exit)
+	}
+	return commonCode(codes)
+}
+
+// commonCode is that of all if they agree, and else the worst, or "some have
+// failed". Those without dispatches are no failure while others have some.
+func commonCode(all []ExitCode) ExitCode {
+	codes := map[ExitCode]bool{}
+	for _, code := range all {
+		codes[code] = true
 	}
 	if codes[OK] {
 		delete(codes, NothingSeen)
@@ -32,6 +40,14 @@ func (g *group) code() ExitCode {
 		return code
 	}
 	return Failed
+}
+
+// noTimes are the dispatches of all that were seen and have no times.
+func (g *group) noTimes() (n uint64) {
+	for _, m := range g.members {
+		n += m.noTimes
+	}
+	return n
 }
 
 // nobody is the failure of a group in which nobody could be recorded.
@@ -91,6 +107,8 @@ func (m *member) story() string {
 		return "ended early: " + endText(m.recording.ended)
 	case m.fate == tracedb.FateIdle:
 		return "dispatched nothing through a queue that could be seen"
+	case m.exit == NothingSeen:
+		return fmt.Sprintf("%d dispatches were seen, and none could be timed (see Coverage)", m.noTimes)
 	}
 	return ""
 }

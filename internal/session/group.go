@@ -82,7 +82,7 @@ func (g *group) run(ctx context.Context) (Outcome, error) {
 		f.What = "the trace is not complete: " + firstLine(err)
 		return Outcome{Path: g.place.Path, Code: Failed}, f
 	}
-	return Outcome{Path: g.place.Path, Code: g.code()}, nil
+	return Outcome{Path: g.place.Path, Code: g.code(), NoTimes: g.noTimes()}, nil
 }
 
 // look does everything that can be done before a target is touched. Those that

@@ -3,6 +3,8 @@ package session
 import (
 	"strings"
 	"testing"
+
+	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 func TestGroupCode(t *testing.T) {
@@ -40,5 +42,22 @@ func TestNames(t *testing.T) {
 	}
 	if got := names(list); !strings.HasSuffix(got, ", and 94 names more") {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestNothingSeen: who dispatched something is not idle, and says what became of it.
+func TestNothingSeen(t *testing.T) {
+	for noTimes, want := range map[uint64]struct {
+		fate tracedb.Fate
+		text string
+	}{
+		0:  {tracedb.FateIdle, "dispatched nothing through a queue that could be seen"},
+		12: {tracedb.FateRecorded, "12 dispatches were seen, and none could be timed (see Coverage)"},
+	} {
+		m := &member{recording: &recording{noTimes: noTimes}}
+		m.conclude(NothingSeen)
+		if m.exit != NothingSeen || m.fate != want.fate || m.story() != want.text {
+			t.Errorf("%d: exit code %d, %s: %s", noTimes, m.exit, m.fate, m.story())
+		}
 	}
 }

@@ -119,10 +119,10 @@ func (m *member) collectAndDetach(window context.Context) {
 
 func (m *member) conclude(code ExitCode) {
 	m.exit = code
-	switch code {
-	case TargetExited:
+	switch {
+	case code == TargetExited:
 		m.fate = tracedb.FateExited
-	case NothingSeen:
+	case code == NothingSeen && m.noTimes == 0:
 		m.fate = tracedb.FateIdle
 	default:
 		m.fate = tracedb.FateRecorded

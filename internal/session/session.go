@@ -31,8 +31,9 @@ const exitPoll = 50 * time.Millisecond
 
 // An Outcome is what a recording came to.
 type Outcome struct {
-	Path string // of the trace; empty: none was made
-	Code ExitCode
+	Path    string // of the trace; empty: none was made
+	Code    ExitCode
+	NoTimes uint64 // dispatches that were seen and have none
 }
 
 // A recording is one run of Record.
@@ -59,6 +60,7 @@ type recording struct {
 	attached bool // a session is active in the target
 	detached bool // confirmed: what becomes of the target now is not our concern
 	timed    uint64
+	noTimes  uint64 // dispatches that were seen and have none
 	ended    ring.End
 }
 
@@ -106,7 +108,7 @@ func (r *recording) run(ctx context.Context) (Outcome, error) {
 	if detachErr != nil {
 		return Outcome{Path: r.place.Path, Code: Remains}, r.remainsFailure(detachErr)
 	}
-	return Outcome{Path: r.place.Path, Code: r.code()}, nil
+	return Outcome{Path: r.place.Path, Code: r.code(), NoTimes: r.noTimes}, nil
 }
 
 // look does everything that can be done before the target is touched.

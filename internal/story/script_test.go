@@ -22,7 +22,7 @@ import (
 // TestScripts runs the stories of testdata/script at the repository's root, one
 // after the other. Beside testscript's own commands there are
 //
-//	target NAME serve|slow-serve|hsastress|forker|PROGRAM args…   starts one; $NAME is its pid
+//	target NAME serve|slow-serve [NS]|hsastress|forker|PROGRAM args…   starts one; $NAME is its pid
 //	target NAME server N      a front end with N workers, the targets NAME0, NAME1, …; $NAME_MARK is in their command lines
 //	successor NAME RANK       waits until that worker of a server has been replaced
 //	tool CODE args…           runs the tool to its end; stdout and stderr are its words
@@ -117,9 +117,10 @@ func startTarget(ts *testscript.TestScript, _ bool, args []string) {
 		s = serve(st.t, args...)
 	case "hsastress":
 		s = stress(st.t, args...)
-	case "slow-serve": // one kernel at a time for each thread, 1.5 s long
+	case "slow-serve": // one kernel at a time for each thread, 1.5 s long or as many ns as said
+		length := append(args, "1500000000")[0]
 		cmd := onGPU(st.t, "workloads/serve", "--threads", "2", "--streams", "2", "--rate", "100", "--kernels", "1", "--graph", "off")
-		cmd.Env = append(cmd.Env, "SOFTGPU_KERNEL_NS=1500000000")
+		cmd.Env = append(cmd.Env, "SOFTGPU_KERNEL_NS="+length)
 		s = start(st.t, cmd)
 	case "forker":
 		s = startForker(st.t).subject

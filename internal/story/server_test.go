@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 )
 
 // server starts a front end and its GPU workers. What the workers have in their
@@ -78,5 +80,49 @@ func TestForkedCopy(t *testing.T) {
 	}
 	if said := f.tell(t, "e"); said != "child 0" {
 		t.Errorf("the child ended: %s", said)
+	}
+}
+
+// family is a GPU process that has another one as its child.
+func family(t *testing.T) (parent, child *subject) {
+	t.Helper()
+	said := filepath.Join(t.TempDir(), "child")
+	gpu := onGPU(t, "workloads/serve", "--threads", "2", "--streams", "2", "--rate", "20", "--kernels", "16")
+	cmd := exec.Command("sh", append([]string{"-c", `"$@" >` + said + ` & exec "$@"`, "sh"}, gpu.Args...)...)
+	cmd.Env = gpu.Env
+	parent, child = start(t, cmd), &subject{}
+	if !eventually(func() bool {
+		line, _ := os.ReadFile(said)
+		n, _ := fmt.Sscanf(string(line), "ready pid=%d port=%d", &child.pid, &child.port)
+		return n == 2
+	}) {
+		t.Fatal("the child is not ready")
+	}
+	t.Cleanup(func() { _ = unix.Kill(child.pid, unix.SIGKILL) })
+	recorded(t, parent)
+	recorded(t, child)
+	return parent, child
+}
+
+// TestDetachBelow: by the pid of a server that has a GPU itself, its workers are
+// detached from, too, whether it is recorded or was only once.
+func TestDetachBelow(t *testing.T) {
+	parent, child := family(t)
+	for _, who := range []*subject{parent, child} {
+		r := who.record(t, time.Minute)
+		r.saying.await(t, "attached")
+		who.written(t)
+		d := tool(t, "", "detach", strconv.Itoa(parent.pid))
+		d.expect(t, 0)
+		r.expect(t, 0)
+		for _, s := range []*subject{parent, child} {
+			if st := s.status(t); st.State != "dormant" {
+				t.Errorf("pid %d is %s\n%s", s.pid, st.State, d.stderr.String())
+			}
+			s.unharmed(t)
+		}
+		if said := d.stderr.String(); !strings.Contains(said, fmt.Sprintf("pid %d: the recording has ended", child.pid)) {
+			t.Errorf("detach does not say whom it ended:\n%s", said)
+		}
 	}
 }

@@ -82,6 +82,33 @@ func TestTargetStopped(t *testing.T) {
 	end(t, s)
 }
 
+// TestTwoTroubles at once: both are told, and the code is the worse one's.
+func TestTwoTroubles(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	s := stress(t)
+	trace := filepath.Join(t.TempDir(), "t.db")
+	r := newRun(t, trace, "-p", strconv.Itoa(s.pid), "-d", "1s", "-o", trace, quickly)
+	r.cmd.Stdout = full
+	r.start(t)
+	r.saying.await(t, "attached")
+	recorded(t, s)
+	s.signal(t, unix.SIGSTOP)
+	r.expect(t, 6)
+	for _, words := range []string{"cannot show the summary", "no space left", "could not detach from pid", "kill -CONT"} {
+		if said := r.stderr.String(); !strings.Contains(said, words) {
+			t.Errorf("the recorder does not say %q:\n%s", words, said)
+		}
+	}
+	s.signal(t, unix.SIGCONT)
+	s.atRest(t)
+	s.unharmed(t)
+	end(t, s)
+}
+
 // TestDiskFull while recording: the trace says what it is, the target is let go.
 func TestDiskFull(t *testing.T) {
 	small := t.TempDir()

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/rtl-attach/rtl-attach/internal/session"
+)
+
+// TestDefaultsFromEnvironment: they are for a recording's flags, and for what doctor
+// says of one.
+func TestDefaultsFromEnvironment(t *testing.T) {
+	for name, value := range map[string]string{
+		"OUTPUT": "from-environment", "KERNELS": "3", "JSON": "true", "QUIET": "true", "VERSION": "0.3", "HELP": "me",
+	} {
+		t.Setenv("RTL_ATTACH_"+name, value)
+	}
+	var code session.ExitCode
+	for verb, want := range map[string]map[string]bool{
+		"":       {"output": true, "json": true, "quiet": true},
+		"record": {"output": true, "json": true, "quiet": true},
+		"doctor": {"output": true, "json": false},
+		"export": {"output": false, "quiet": false},
+		"report": {"kernels": false, "json": false},
+		"detach": {"quiet": false},
+		"status": {"json": false},
+	} {
+		root := newRoot(&code)
+		c, _, err := root.Find([]string{verb})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.InitDefaultHelpFlag()
+		c.InitDefaultVersionFlag()
+		if err := root.PersistentPreRunE(c, nil); err != nil {
+			t.Errorf("%s: %v", verb, err)
+		}
+		for flag, taken := range want {
+			if c.Flags().Changed(flag) != taken {
+				t.Errorf("%s --%s is taken from the environment: %v", verb, flag, !taken)
+			}
+		}
+	}
+}
