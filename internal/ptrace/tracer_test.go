@@ -88,6 +88,36 @@ func TestNoStop(t *testing.T) {
 	}
 }
 
+// TestExecOfSeized: a thread that executes a program takes its leader's number, and
+// is traced under that: it is given up, and not left traced.
+func TestExecOfSeized(t *testing.T) {
+	v := victim.Start(t, "plain")
+	tid, err := strconv.Atoi(v.Ask(t, "t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := ptrace.NewTracer()
+	defer tr.Close()
+	err = tr.Do(func() error {
+		c, err := ptrace.Seize(tid)
+		if err != nil {
+			return err
+		}
+		if answer := v.Ask(t, "x"); answer != "ready" {
+			t.Errorf("the new program said %q", answer)
+		}
+		_, err = c.Interrupt(time.Second)
+		return err
+	})
+	if !errors.Is(err, ptrace.ErrGone) {
+		t.Errorf("error %v", err)
+	}
+	if tracer := status(t, v.PID, "TracerPid"); tracer != "0" {
+		t.Errorf("still traced by %s", tracer)
+	}
+	v.Ask(t, "?")
+}
+
 // TestGroupStop: a process stopped by a signal is reported as such, and stays
 // stopped.
 func TestGroupStop(t *testing.T) {
