@@ -13,7 +13,7 @@ import (
 const (
 	watchPeriod = 50 * time.Millisecond
 	retryPeriod = 100 * time.Millisecond // for a runtime that was shut down
-	endTimeout  = 10 * time.Second       // for the last records after a detach
+	endTimeout  = 10 * time.Second       // after a detach, for the next of the last records
 	exitTimeout = 2 * time.Second        // for a target that has begun to exit
 )
 
@@ -120,6 +120,31 @@ func (r *recording) startDrain() (*drain, error) {
 	return d, nil
 }
 
+// errNoEnd: what the payload writes at a detach was waited for in vain.
+var errNoEnd = errors.New("the payload did not write its last records")
+
+// finish waits for the last record, for as long as others come before it.
+func (d *drain) finish(tick <-chan time.Time) error {
+	seen, still := d.collector.Progress(), time.Duration(0)
+	for still < endTimeout {
+		select {
+		case <-d.done:
+			return nil
+		case <-tick:
+		}
+		still += watchPeriod
+		if now := d.collector.Progress(); now != seen {
+			seen, still = now, 0
+		}
+	}
+	d.giveUp()
+	<-d.done
+	if d.result.Ended { // it came with what was there
+		return nil
+	}
+	return errNoEnd
+}
+
 // collect records one session. again: the application ended it by shutting its
 // runtime down.
 func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool, err error) {
@@ -146,14 +171,9 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 		}
 	}
 	d.thread.hurry()
-	select {
-	case <-d.done:
-	case <-time.After(endTimeout):
-		err = errors.Join(err, errors.New("the payload did not write its last records"))
-		d.giveUp()
-		<-d.done
-	}
-	err = errors.Join(err, at(PointDrained))
+	tick := time.NewTicker(watchPeriod)
+	defer tick.Stop()
+	err = errors.Join(err, d.finish(tick.C), at(PointDrained))
 	r.timed += d.result.Timed
 	if d.result.Copies != nil {
 		r.timed += d.result.Copies.Timed
