@@ -49,6 +49,7 @@ func (s *surgery) loadStaged(ctx context.Context, k *talk, dir string, rep *Repo
 
 // staged is a file that we have put into a directory of the target's.
 type staged struct {
+	t    *target.Target
 	dir  *target.Place
 	name string
 }
@@ -60,13 +61,13 @@ func stage(t *target.Target, dir, name string, content []byte) (*staged, error) 
 	if err != nil {
 		return nil, err
 	}
-	s := &staged{dir: place, name: name}
+	s := &staged{t: t, dir: place, name: name}
 	// A server of the target's need not answer; there are other directories.
 	if kind := place.Filesystem; strings.HasPrefix(kind, "fuse") || kind == "autofs" {
 		place.Close()
 		return nil, fmt.Errorf("it lies on %s", kind)
 	}
-	mine := target.BeginRead(target.Filesystem)
+	mine := t.BeginRead(target.Filesystem)
 	defer target.EndRead(mine)
 	// glibc's loader would notice only when it has mapped half of the file, and leave that.
 	var fs unix.Statfs_t
@@ -92,7 +93,7 @@ func stage(t *target.Target, dir, name string, content []byte) (*staged, error) 
 }
 
 func (s *staged) remove() {
-	mine := target.BeginRead(target.Filesystem)
+	mine := s.t.BeginRead(target.Filesystem)
 	_ = unix.Unlinkat(s.dir.FD, s.name, 0)
 	target.EndRead(mine)
 	s.dir.Close()

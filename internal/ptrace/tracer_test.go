@@ -195,3 +195,25 @@ func TestNothingAllocates(t *testing.T) {
 	}
 	v.Unharmed(t)
 }
+
+// TestBusy: another tracer's job does not hide the one that runs.
+func TestBusy(t *testing.T) {
+	one, other := ptrace.NewTracer(), ptrace.NewTracer()
+	defer one.Close()
+	defer other.Close()
+	err := one.Do(func() error {
+		if err := other.Do(func() error { return nil }); err != nil {
+			return err
+		}
+		if one.Busy() <= 0 || ptrace.Busy() <= 0 {
+			t.Errorf("busy for %v, all of them for %v", one.Busy(), ptrace.Busy())
+		}
+		if other.Busy() != 0 {
+			t.Errorf("the idle one is busy for %v", other.Busy())
+		}
+		return nil
+	})
+	if err != nil || one.Busy() != 0 || ptrace.Busy() != 0 {
+		t.Errorf("%v; still busy for %v, %v", err, one.Busy(), ptrace.Busy())
+	}
+}

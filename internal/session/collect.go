@@ -7,7 +7,6 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
-	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 const (
@@ -87,7 +86,7 @@ func over(ctx context.Context, deadline time.Time) bool {
 // A drain is one session's way from the ring into the trace.
 type drain struct {
 	collector *collector.Collector
-	session   *tracedb.Session
+	session   gated
 	giveUp    context.CancelFunc // takes what is there, and ends
 	thread    background
 	done      chan struct{}
@@ -105,7 +104,7 @@ func (r *recording) startDrain() (*drain, error) {
 	if err != nil {
 		return nil, err
 	}
-	session, err := r.db.Begin(r.info(snapshot))
+	session, err := r.beginSession(r.info(snapshot))
 	if err != nil {
 		return nil, errors.Join(err, reader.Close())
 	}
@@ -255,7 +254,7 @@ func (r *recording) window(ctx context.Context, deadline time.Time, d *drain) st
 }
 
 // describeSession adds to the trace what the ring does not carry.
-func (r *recording) describeSession(s *tracedb.Session) error {
+func (r *recording) describeSession(s gated) error {
 	err := s.Counters(collector.Counters(r.control.Counters()))
 	for _, p := range append(r.pauses, r.witness.stops...) {
 		err = errors.Join(err, s.Pause(p))

@@ -152,7 +152,7 @@ func (m *member) name() string {
 }
 
 func (g *group) describeDetach() string {
-	detached := g.count(func(m *member) bool { return m.detached && m.isOver() })
+	detached := g.count(func(m *member) bool { return m.isOver() && m.detached })
 	return fmt.Sprintf("%d/%d   hooks removed, nothing paused", detached, len(g.members))
 }
 

@@ -22,7 +22,7 @@ func TestGroupCode(t *testing.T) {
 	} {
 		g := &group{}
 		for _, exit := range c.members {
-			g.members = append(g.members, &member{exit: exit})
+			g.members = append(g.members, &member{verdict: verdict{exit: exit}})
 		}
 		if got := g.code(); got != c.want {
 			t.Errorf("%v: %d, want %d", c.members, got, c.want)
