@@ -178,7 +178,7 @@ const loadingPatience = time.Second
 
 // onceLoaded looks again while the target is loading libraries.
 func onceLoaded(ctx context.Context, look func() error) error {
-	for deadline := time.Now().Add(loadingPatience); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(loadingPatience); ; time.Sleep(loadingPatience / 100) {
 		err := look()
 		if !errors.Is(err, target.ErrLoading) || time.Now().After(deadline) {
 			return err
