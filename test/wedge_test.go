@@ -1,11 +1,17 @@
 package test
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/envbuf"
+	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/test/harness"
 )
@@ -35,6 +41,53 @@ func TestWedgedControl(t *testing.T) {
 	}
 	check(t, p, p.TIDs(), runs...).MustHaveRecorded(1000)
 }
+
+// The tool's entry point has begun a session, and the tool fails before it hears of
+// that: it ends the session, as nobody else would.
+func TestWedgedControlFails(t *testing.T) {
+	library, err := os.ReadFile(harness.TestPayload(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := harness.Start(t, stress(6, 2, 64, "--pace", "10"))
+	slots := p.Slots(t)
+	p.Record(t, 300*time.Millisecond, "--payload", harness.TestPayload(t), "--set", "RTL_TEST_WEDGE_CONTROL=1")
+	failure := errors.New("fails here")
+	inject.Fault = func(at inject.Point) error {
+		if at != inject.PointCalled {
+			return nil
+		}
+		inject.Fault = nil
+		return failure
+	}
+	t.Cleanup(func() { inject.Fault = nil })
+	o := session.Options{
+		PID: p.PID, Output: filepath.Join(t.TempDir(), "trace.db"), Library: library,
+		Extra: []envbuf.Var{{Name: "RTL_TEST_WEDGE_CONTROL", Value: "1"}, {Name: "RTL_RECORDER_TIMEOUT_MS", Value: "600000"}},
+	}
+	if _, err := session.Record(t.Context(), o, nil, observer{t}); !errors.Is(err, failure) {
+		t.Errorf("error %v", err)
+	}
+	if st := p.Status(t); st.State != "dormant" || st.Inventory.HooksPatched != 0 {
+		t.Errorf("state %s, %d hooks", st.State, st.Inventory.HooksPatched)
+	}
+	if changed := p.Slots(t).Differ(slots); len(changed) > 0 {
+		t.Errorf("slots changed: %v", changed)
+	}
+	p.StillAlive(t)
+	check(t, p, nil)
+}
+
+// An observer writes what goes wrong into a test's log.
+type observer struct{ t *testing.T }
+
+func (observer) Preflight(string)                                           {}
+func (observer) Attached(string, int, time.Duration)                        {}
+func (observer) Recording(time.Duration, time.Duration, collector.Progress) {}
+func (observer) Detaching(string, bool)                                     {}
+func (observer) Detached(string)                                            {}
+func (o observer) Warn(text string)                                         { o.t.Log(text) }
+func (o observer) Debug(text string)                                        { o.t.Log(text) }
 
 // The recorder dies, and nobody in the target notices: detach from outside.
 func TestWedgedControlDetach(t *testing.T) {

@@ -104,7 +104,7 @@ func (v *visitor) peek(a target.Addr, b []byte) error { return v.transfer(unix.S
 func (v *visitor) poke(a target.Addr, b []byte) error { return v.transfer(unix.SYS_PWRITE64, a, b) }
 
 func (v *visitor) transfer(nr uintptr, a target.Addr, b []byte) error {
-	mine := target.BeginRead(target.Memory)
+	mine := v.t.BeginRead(target.Memory)
 	defer target.EndRead(mine)
 	n, _, errno := unix.RawSyscall6(nr, uintptr(v.t.MemFD()), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
 		uintptr(a), 0, 0)

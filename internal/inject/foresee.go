@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -24,7 +25,7 @@ type Outlook struct {
 // would fail. With readFilters it goes on to read a thread's seccomp filters,
 // if it has any: the thread is stopped for that, as Inject stops it.
 func Foresee(t *target.Target, tr *ptrace.Tracer, readFilters bool) (*Outlook, error) {
-	s, err := prepare(t, tr, Request{}.withDefaults())
+	s, err := prepare(context.Background(), t, tr, Request{}.withDefaults())
 	if err != nil {
 		return nil, err
 	}

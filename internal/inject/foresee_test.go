@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -37,5 +38,51 @@ func TestForesee(t *testing.T) {
 		if o == nil || o.Threads == 0 || (o.Filters != 0) != tc.filters || o.Read != tc.read {
 			t.Errorf("%v: %+v", tc, o)
 		}
+	}
+}
+
+// TestLoading: a target that loads libraries is looked at again, for a while.
+func TestLoading(t *testing.T) {
+	v := victim.Start(t, "plain")
+	tg := open(t, v)
+	maps, err := tg.Maps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules, err := tg.Modules(maps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	debug, err := find(modules, "_r_debug")
+	if err != nil || debug == 0 {
+		t.Fatalf("_r_debug: %#x, %v", debug, err)
+	}
+	set := func(state byte) {
+		if err := tg.Write(debug+24, []byte{state}); err != nil { // r_state
+			t.Fatal(err)
+		}
+	}
+	set(1) // RT_ADD
+	if _, err := Foresee(tg, tracer(t), false); !errors.Is(err, target.ErrLoading) {
+		t.Errorf("while it loads: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := resolve(ctx, tg); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	looks := 0
+	err = onceLoaded(t.Context(), func() error {
+		if looks++; looks == 3 {
+			set(0)
+		}
+		_, err := tg.Modules(maps)
+		return err
+	})
+	if err != nil || looks != 3 {
+		t.Errorf("after %d looks: %v", looks, err)
+	}
+	if _, err := Foresee(tg, tracer(t), false); err != nil {
+		t.Errorf("when it has loaded: %v", err)
 	}
 }

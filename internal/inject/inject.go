@@ -101,7 +101,7 @@ func Inject(ctx context.Context, t *target.Target, tr *ptrace.Tracer, r Request)
 	if err := r.check(); err != nil {
 		return rep, err
 	}
-	s, err := prepare(t, tr, r)
+	s, err := prepare(ctx, t, tr, r)
 	if err != nil {
 		return rep, err
 	}
@@ -128,7 +128,7 @@ type surgery struct {
 }
 
 // prepare resolves everything that can be known without stopping anybody.
-func prepare(t *target.Target, tr *ptrace.Tracer, r Request) (*surgery, error) {
+func prepare(ctx context.Context, t *target.Target, tr *ptrace.Tracer, r Request) (*surgery, error) {
 	s := &surgery{r: r, code: bootCode()}
 	if s.code == nil {
 		return nil, ErrNotBuilt
@@ -139,11 +139,7 @@ func prepare(t *target.Target, tr *ptrace.Tracer, r Request) (*surgery, error) {
 	} else if slices.Contains(status.ThreadFeatures, "shstk") {
 		return nil, fmt.Errorf("pid %d: %w", t.PID, target.ErrShadowStack)
 	}
-	maps, err := t.Maps()
-	if err != nil {
-		return nil, err
-	}
-	l, err := findLibc(t, maps)
+	maps, l, err := resolve(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -163,6 +159,34 @@ func prepare(t *target.Target, tr *ptrace.Tracer, r Request) (*surgery, error) {
 		unreadFilters: r.UnreadFilters, nonce: newNonce(),
 	}
 	return s, nil
+}
+
+// resolve reads the mappings, and finds libc among them.
+func resolve(ctx context.Context, t *target.Target) (maps []target.Map, l *libc, err error) {
+	err = onceLoaded(ctx, func() (err error) {
+		if maps, err = t.Maps(); err == nil {
+			l, err = findLibc(t, maps)
+		}
+		return err
+	})
+	return maps, l, err
+}
+
+// loadingPatience is how long libraries may be loaded one after the other: a look at
+// the wrong moment is none.
+const loadingPatience = time.Second
+
+// onceLoaded looks again while the target is loading libraries.
+func onceLoaded(ctx context.Context, look func() error) error {
+	for deadline := time.Now().Add(loadingPatience); ; time.Sleep(loadingPatience / 100) {
+		err := look()
+		if !errors.Is(err, target.ErrLoading) || time.Now().After(deadline) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
 }
 
 // newNonce tells this injection from all others.

@@ -52,6 +52,7 @@ func (s *surgery) loadStaged(ctx context.Context, k *talk, dir string, rep *Repo
 
 // staged is a file that we have put into a directory of the target's.
 type staged struct {
+	t    *target.Target
 	dir  *target.Place
 	in   string // its path
 	name string
@@ -66,13 +67,13 @@ func stage(t *target.Target, dir string, nonce uint64, content []byte) (*staged,
 	if err != nil {
 		return nil, err
 	}
-	s := &staged{dir: place, in: dir, name: fmt.Sprintf("%s%016x.so", stagedPrefix(t), nonce)}
+	s := &staged{t: t, dir: place, in: dir, name: fmt.Sprintf("%s%016x.so", stagedPrefix(t), nonce)}
 	// A server of the target's need not answer; there are other directories.
 	if kind := place.Filesystem; strings.HasPrefix(kind, "fuse") || kind == "autofs" {
 		place.Close()
 		return nil, fmt.Errorf("it lies on %s", kind)
 	}
-	mine := target.BeginRead(target.Filesystem)
+	mine := t.BeginRead(target.Filesystem)
 	defer target.EndRead(mine)
 	// glibc's loader would notice only when it has mapped half of the file, and leave that.
 	var fs unix.Statfs_t
@@ -99,7 +100,7 @@ func stage(t *target.Target, dir string, nonce uint64, content []byte) (*staged,
 
 // remove takes the file away again; whoever has it mapped keeps it.
 func (s *staged) remove() error {
-	mine := target.BeginRead(target.Filesystem)
+	mine := s.t.BeginRead(target.Filesystem)
 	err := unix.Unlinkat(s.dir.FD, s.name, 0)
 	target.EndRead(mine)
 	s.dir.Close()

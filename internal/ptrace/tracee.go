@@ -169,10 +169,10 @@ func (c *Tracee) reap(err error) error {
 	c.alarm.set(reapPatience)
 	for {
 		stop, werr := c.wait()
-		if werr == ErrNoStop {
-			return ErrNoStop // not dead, and not stopped either: given up
+		if werr != nil {
+			return werr // not dead, and not stopped either: given up
 		}
-		if werr != nil || stop.Kind == Exited {
+		if stop.Kind == Exited {
 			return err
 		}
 	}

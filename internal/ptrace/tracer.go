@@ -8,7 +8,6 @@ import (
 	"os"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -48,8 +47,8 @@ func (t *Tracer) Do(fn func() error) error {
 	}
 	t.dead.set(HoldLimit)
 	defer t.dead.set(0)
-	working.Store(1 + int64(time.Since(clock)))
-	defer working.Store(0)
+	jobs.begin(t)
+	defer jobs.end(t)
 	j := job{fn: fn, done: make(chan error, 1)}
 	t.work <- j
 	err := <-j.done
@@ -59,21 +58,45 @@ func (t *Tracer) Do(fn func() error) error {
 	return err
 }
 
-// working is since when a tracer has been at its present job, in nanoseconds from
-// clock; 0: none is. A process has one tracer at work.
-var (
-	working atomic.Int64
-	clock   = time.Now()
-)
+// jobs holds since when each tracer has been at its present job.
+var jobs = atWork{since: map[*Tracer]time.Time{}}
+
+type atWork struct {
+	mu    sync.Mutex
+	since map[*Tracer]time.Time
+}
+
+func (a *atWork) begin(t *Tracer) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.since[t] = time.Now()
+}
+
+func (a *atWork) end(t *Tracer) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.since, t)
+}
 
 // Busy is how long the present job has been running: one that touches a page
 // which the tracee does not let come runs for ever.
-func Busy() time.Duration {
-	since := working.Load()
-	if since == 0 {
-		return 0
+func (t *Tracer) Busy() time.Duration {
+	jobs.mu.Lock()
+	defer jobs.mu.Unlock()
+	if since, ok := jobs.since[t]; ok {
+		return time.Since(since)
 	}
-	return time.Since(clock) - time.Duration(since-1)
+	return 0
+}
+
+// Busy is the longest of all tracers.
+func Busy() (longest time.Duration) {
+	jobs.mu.Lock()
+	defer jobs.mu.Unlock()
+	for _, since := range jobs.since {
+		longest = max(longest, time.Since(since))
+	}
+	return longest
 }
 
 // Close ends the tracer's thread. The tracer may be used again.

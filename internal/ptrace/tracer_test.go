@@ -88,6 +88,36 @@ func TestNoStop(t *testing.T) {
 	}
 }
 
+// TestExecOfSeized: a thread that executes a program takes its leader's number, and
+// is traced under that: it is given up, and not left traced.
+func TestExecOfSeized(t *testing.T) {
+	v := victim.Start(t, "plain")
+	tid, err := strconv.Atoi(v.Ask(t, "t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := ptrace.NewTracer()
+	defer tr.Close()
+	err = tr.Do(func() error {
+		c, err := ptrace.Seize(tid)
+		if err != nil {
+			return err
+		}
+		if answer := v.Ask(t, "x"); answer != "ready" {
+			t.Errorf("the new program said %q", answer)
+		}
+		_, err = c.Interrupt(time.Second)
+		return err
+	})
+	if !errors.Is(err, ptrace.ErrGone) {
+		t.Errorf("error %v", err)
+	}
+	if tracer := status(t, v.PID, "TracerPid"); tracer != "0" {
+		t.Errorf("still traced by %s", tracer)
+	}
+	v.Ask(t, "?")
+}
+
 // TestGroupStop: a process stopped by a signal is reported as such, and stays
 // stopped.
 func TestGroupStop(t *testing.T) {
@@ -164,4 +194,26 @@ func TestNothingAllocates(t *testing.T) {
 		t.Errorf("%v allocations in a stop", allocs)
 	}
 	v.Unharmed(t)
+}
+
+// TestBusy: another tracer's job does not hide the one that runs.
+func TestBusy(t *testing.T) {
+	one, other := ptrace.NewTracer(), ptrace.NewTracer()
+	defer one.Close()
+	defer other.Close()
+	err := one.Do(func() error {
+		if err := other.Do(func() error { return nil }); err != nil {
+			return err
+		}
+		if one.Busy() <= 0 || ptrace.Busy() <= 0 {
+			t.Errorf("busy for %v, all of them for %v", one.Busy(), ptrace.Busy())
+		}
+		if other.Busy() != 0 {
+			t.Errorf("the idle one is busy for %v", other.Busy())
+		}
+		return nil
+	})
+	if err != nil || one.Busy() != 0 || ptrace.Busy() != 0 {
+		t.Errorf("%v; still busy for %v, %v", err, one.Busy(), ptrace.Busy())
+	}
 }

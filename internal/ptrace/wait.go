@@ -24,8 +24,8 @@ func (c *Tracee) wait() (Stop, error) {
 		case errno == unix.EINTR && c.alarm.rung():
 			return Stop{}, ErrNoStop
 		case errno == unix.EINTR: // an alarm of before it was set anew
-		case errno != 0: // ECHILD: it never was ours, or was reaped by exec
-			return Stop{Kind: Exited}, ErrGone
+		case errno != 0: // ECHILD
+			return Stop{Kind: Exited}, errRenamed
 		case int(r) == c.TID:
 			return Classify(c.status), nil
 		}

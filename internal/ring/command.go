@@ -75,6 +75,7 @@ func (c *Control) command(cmd Command, argument uint32, env []byte, timeout time
 		}
 		left := time.Until(deadline)
 		if left <= 0 {
+			c.withdraw(cmd)
 			return fmt.Errorf("%w within %v", ErrNoAnswer, timeout)
 		}
 		sleepOn(&c.shared.AnswerSeq, answered, min(left, gonePeriod))
@@ -88,4 +89,13 @@ func (c *Control) command(cmd Command, argument uint32, env []byte, timeout time
 		return &CommandError{Errno: errno, Text: c.errorText()}
 	}
 	return nil
+}
+
+// withdraw sees to it that a control thread that comes late begins no session: nobody
+// would end it. One that has just read the command runs it all the same. A late detach
+// does no harm.
+func (c *Control) withdraw(cmd Command) {
+	if cmd == CommandReattach {
+		atomic.StoreUint32(&c.shared.Command, uint32(CommandPing))
+	}
 }

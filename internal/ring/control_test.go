@@ -101,6 +101,30 @@ func TestCommandToAWedgedThread(t *testing.T) {
 	}
 }
 
+// A reattach that was given up is not there any more for a thread that comes late; a
+// detach is.
+func TestLateCommands(t *testing.T) {
+	target := ringtest.NewTarget(t)
+	c := openControl(t, target)
+	for _, k := range []struct {
+		send func() error
+		late ring.Command
+	}{
+		{func() error { return c.Reattach(nil, time.Millisecond) }, ring.CommandPing},
+		{func() error { return c.Detach(ring.EndDetach, time.Millisecond) }, ring.CommandDetach},
+	} {
+		if err := k.send(); !errors.Is(err, ring.ErrNoAnswer) {
+			t.Errorf("got %v", err)
+		}
+		target.Serve(func(cmd ring.Command, _ []byte) int32 {
+			if cmd != k.late {
+				t.Errorf("found command %d, want %d", cmd, k.late)
+			}
+			return 0
+		})
+	}
+}
+
 func TestWaitState(t *testing.T) {
 	target := ringtest.NewTarget(t)
 	c := openControl(t, target)

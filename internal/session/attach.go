@@ -127,8 +127,8 @@ func (r *recording) inject(ctx context.Context, env []byte) error {
 	return nil
 }
 
-// takeBack ends the session that an entry has begun although nobody waited for
-// its return any more.
+// takeBack ends the session that an entry or a command has begun although nobody
+// waited for that any more.
 func (r *recording) takeBack() error {
 	if r.held == nil {
 		r.progress()
@@ -214,9 +214,18 @@ func (r *recording) succeed(ctx context.Context, env []byte) error {
 	return r.arm(ctx, env)
 }
 
-// arm begins a session of the resident payload: by command, or, when its
-// control thread gives no sign of life, through the entry point.
+// arm begins a session of the resident payload. On an error none of ours is active.
 func (r *recording) arm(ctx context.Context, env []byte) error {
+	err := r.order(ctx, env)
+	if err == nil || errors.Is(err, unix.EALREADY) || r.target.Same() != nil {
+		return err // EALREADY: what is active is not ours
+	}
+	return errors.Join(err, r.takeBack())
+}
+
+// order begins a session by command, or, when the control thread gives no sign of
+// life, through the entry point.
+func (r *recording) order(ctx context.Context, env []byte) error {
 	if err := r.control.Ping(wedgedTimeout); errors.Is(err, ring.ErrNoAnswer) {
 		r.ui.Warn("the payload's control thread does not answer: calling its entry point instead")
 		return r.call(ctx, "rtl_reattach", env, r.progress)
@@ -227,6 +236,9 @@ func (r *recording) arm(ctx context.Context, env []byte) error {
 		r.witness.serve(r.control, stop)
 	}()
 	err := r.control.Reattach(env, answerTimeout)
+	if errors.Is(err, ring.ErrNoAnswer) { // it may have taken the command just then: its state tells once it answers
+		_ = r.control.Ping(wedgedTimeout)
+	}
 	close(stop)
 	<-stopped
 	if gone := r.target.Same(); errors.Is(err, ring.ErrNoAnswer) && gone != nil {

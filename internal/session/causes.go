@@ -108,7 +108,7 @@ func explainProgram(f *Failure) bool {
 		return f.set(Failed, "what it shows of itself cannot be: it is broken, or means to mislead",
 			"look at the process first")
 	case errors.Is(f.Err, target.ErrLoading):
-		return f.set(Failed, "it has been loading libraries all the time", "run this again")
+		return f.set(Failed, "it has been loading libraries for a second", "run this again")
 	}
 	return false
 }

@@ -7,13 +7,12 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
-	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 const (
 	watchPeriod = 50 * time.Millisecond
 	retryPeriod = 100 * time.Millisecond // for a runtime that was shut down
-	endTimeout  = 10 * time.Second       // for the last records after a detach
+	endTimeout  = 10 * time.Second       // after a detach, for the next of the last records
 	exitTimeout = 2 * time.Second        // for a target that has begun to exit
 )
 
@@ -87,7 +86,7 @@ func over(ctx context.Context, deadline time.Time) bool {
 // A drain is one session's way from the ring into the trace.
 type drain struct {
 	collector *collector.Collector
-	session   *tracedb.Session
+	session   gated
 	giveUp    context.CancelFunc // takes what is there, and ends
 	thread    background
 	done      chan struct{}
@@ -105,7 +104,7 @@ func (r *recording) startDrain() (*drain, error) {
 	if err != nil {
 		return nil, err
 	}
-	session, err := r.db.Begin(r.info(snapshot))
+	session, err := r.beginSession(r.info(snapshot))
 	if err != nil {
 		return nil, errors.Join(err, reader.Close())
 	}
@@ -118,6 +117,31 @@ func (r *recording) startDrain() (*drain, error) {
 		d.err = errors.Join(d.err, reader.Close())
 	})
 	return d, nil
+}
+
+// errNoEnd: what the payload writes at a detach was waited for in vain.
+var errNoEnd = errors.New("the payload did not write its last records")
+
+// finish waits for the last record, for as long as others come before it.
+func (d *drain) finish(tick <-chan time.Time) error {
+	seen, still := d.collector.Progress(), time.Duration(0)
+	for still < endTimeout {
+		select {
+		case <-d.done:
+			return nil
+		case <-tick:
+		}
+		still += watchPeriod
+		if now := d.collector.Progress(); now != seen {
+			seen, still = now, 0
+		}
+	}
+	d.giveUp()
+	<-d.done
+	if d.result.Ended { // it came with what was there
+		return nil
+	}
+	return errNoEnd
 }
 
 // collect records one session. again: the application ended it by shutting its
@@ -146,14 +170,9 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 		}
 	}
 	d.thread.hurry()
-	select {
-	case <-d.done:
-	case <-time.After(endTimeout):
-		err = errors.Join(err, errors.New("the payload did not write its last records"))
-		d.giveUp()
-		<-d.done
-	}
-	err = errors.Join(err, at(PointDrained))
+	tick := time.NewTicker(watchPeriod)
+	defer tick.Stop()
+	err = errors.Join(err, d.finish(tick.C), at(PointDrained))
 	r.timed += d.result.Timed
 	r.noTimes += d.result.NoTimes()
 	if d.result.Copies != nil {
@@ -236,7 +255,7 @@ func (r *recording) window(ctx context.Context, deadline time.Time, d *drain) st
 }
 
 // describeSession adds to the trace what the ring does not carry.
-func (r *recording) describeSession(s *tracedb.Session) error {
+func (r *recording) describeSession(s gated) error {
 	err := s.Counters(collector.Counters(r.control.Counters()))
 	for _, p := range append(r.pauses, r.witness.stops...) {
 		err = errors.Join(err, s.Pause(p))

@@ -45,7 +45,9 @@ func commonCode(all []ExitCode) ExitCode {
 // noTimes are the dispatches of all that were seen and have no times.
 func (g *group) noTimes() (n uint64) {
 	for _, m := range g.members {
-		n += m.noTimes
+		if m.isOver() { // something may be at work on who was abandoned
+			n += m.noTimes
+		}
 	}
 	return n
 }
@@ -170,7 +172,7 @@ func (m *member) name() string {
 }
 
 func (g *group) describeDetach() string {
-	detached := g.count(func(m *member) bool { return m.detached && m.isOver() })
+	detached := g.count(func(m *member) bool { return m.isOver() && m.detached })
 	return fmt.Sprintf("%d/%d   hooks removed, nothing paused", detached, len(g.members))
 }
 

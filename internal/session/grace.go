@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
@@ -35,8 +36,11 @@ func (w *witness) answer(c *ring.Control) {
 
 func (w *witness) judge(nstid int, ranges []ring.Range) ring.Verdict {
 	tid, err := w.target.ThreadByNSPID(nstid)
-	if err != nil {
+	switch {
+	case errors.Is(err, target.ErrGone): // for good: it is not asked about again
 		return ring.VerdictGone
+	case err != nil:
+		return ring.VerdictUnknown
 	}
 	if w.code == nil {
 		if w.code, err = unwind.New(w.target); err != nil {

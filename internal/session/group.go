@@ -100,7 +100,11 @@ func (g *group) look() error {
 		g.members = append(g.members, g.newMember(c))
 	}
 	for _, m := range g.members {
-		m.attempt(tracedb.FateRefused, m.look)
+		var rank *int
+		look := func() (err error) { rank, err = m.look(); return err }
+		if m.attempt(tracedb.FateRefused, look) {
+			m.introduce(rank)
+		}
 	}
 	ready := g.count((*member).isWell)
 	if ready == 0 {
@@ -119,7 +123,7 @@ func (g *group) arm(ctx, window context.Context) (armed bool) {
 	g.armingNS = boottimeNS()
 	for _, m := range g.members {
 		if m.isWell() && m.attempt(tracedb.FateFailed, func() error { return m.arm(ctx) }) {
-			armed = true
+			armed, m.armed = true, true
 			go m.collectAndDetach(window)
 		}
 	}

@@ -24,7 +24,7 @@ func TestGroupCode(t *testing.T) {
 	} {
 		g := &group{}
 		for _, exit := range c.members {
-			g.members = append(g.members, &member{exit: exit})
+			g.members = append(g.members, &member{verdict: verdict{exit: exit}})
 		}
 		if got := g.code(); got != c.want {
 			t.Errorf("%v: %d, want %d", c.members, got, c.want)
@@ -55,7 +55,7 @@ func TestNothingSeen(t *testing.T) {
 		12: {tracedb.FateRecorded, "12 dispatches were seen, and none could be timed (see Coverage)"},
 	} {
 		m := &member{recording: &recording{noTimes: noTimes}}
-		m.conclude(NothingSeen)
+		m.conclude(NothingSeen, 0)
 		if m.exit != NothingSeen || m.fate != want.fate || m.story() != want.text {
 			t.Errorf("%d: exit code %d, %s: %s", noTimes, m.exit, m.fate, m.story())
 		}

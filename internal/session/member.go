@@ -19,15 +19,36 @@ type member struct {
 	group *group
 	ui    *memberUI
 
-	failure   *Failure // nil: it went as it should
-	fate      tracedb.Fate
-	exit      ExitCode
-	endNS     uint64 // its end, where that came before the window's
+	mu      sync.Mutex
+	decided bool
+	verdict // of whoever decides first; read when it is over, or abandoned
+
 	why       string // of an early end
 	armed     bool
 	rank      *int          // nil: it shows none
-	abandoned atomic.Bool   // a thread of ours hangs in its memory: nothing of it is touched any more
+	abandoned atomic.Bool   // a thread of ours hangs: nothing of it is touched any more
+	holder    *member       // in whose target, if it is abandoned
 	done      chan struct{} // closed when nothing works on it any more
+}
+
+// A verdict says what became of a member.
+type verdict struct {
+	failure *Failure // nil: it went as it should
+	fate    tracedb.Fate
+	exit    ExitCode
+	endNS   uint64 // its end, where that came before the window's
+}
+
+// decide says whether nobody has decided yet: who is abandoned may come to an end
+// all the same.
+func (m *member) decide(v verdict) (first bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.decided {
+		return false
+	}
+	m.decided, m.verdict = true, v
+	return true
 }
 
 func (g *group) newMember(c candidate) *member {
@@ -56,31 +77,61 @@ func (m *member) isOver() bool {
 // attempt does a part of what comes before the recording. Who fails in it is out.
 func (m *member) attempt(fate tracedb.Fate, part func() error) bool {
 	if holder := m.group.stalled(); holder != nil {
-		m.fail(fate, m.heldUp(holder))
+		m.fail(fate, m.heldUp(holder, untouched))
 		m.letGo()
 		return false
 	}
-	_, err := unlessStalled(m.pid, func() (struct{}, error) { return struct{}{}, part() })
+	_, err := unless(func() *Failure { return m.stall(StallLimit) }, func() (struct{}, error) { return struct{}{}, part() })
 	if err == nil {
 		return true
 	}
-	m.abandoned.Store(errors.Is(err, errStalled))
+	if errors.Is(err, errStalled) {
+		m.abandon()
+	}
 	m.fail(fate, explain("trace", m.pid, err, untouched))
 	m.letGo()
 	return false
 }
 
-func (m *member) look() error {
-	if err := m.hold(processSteps()); err != nil {
-		return explain("trace", m.pid, err, untouched)
+// stall is why nothing of it is waited for any more; nil: it is. A thread of its own
+// hangs, or another's hangs in a stop: the kernel ends this process soon, and the
+// trace with it unless that is complete by then.
+func (m *member) stall(limit time.Duration) *Failure {
+	if m.hanging() > limit {
+		m.holder = m
+		return stallFailure(m.pid)
 	}
+	for _, other := range m.group.members {
+		if other.tracer.Busy() > limit {
+			m.holder = other
+			return m.heldUp(other, leftAlone)
+		}
+	}
+	return nil
+}
+
+func (m *member) abandon() {
+	m.abandoned.Store(true)
+	m.gate.shut()
+}
+
+// look returns the rank that it shows.
+func (m *member) look() (rank *int, err error) {
+	if err := m.hold(processSteps()); err != nil {
+		return nil, explain("trace", m.pid, err, untouched)
+	}
+	global, local := ranksOf(m.target)
+	if global == nil {
+		global = local
+	}
+	return global, at(PointLooked)
+}
+
+// introduce notes who it is that was looked at.
+func (m *member) introduce(rank *int) {
+	m.rank = rank
 	m.command = m.facts.Comm
 	m.startTicks = m.target.StartTicks
-	global, local := ranksOf(m.target)
-	if m.rank = global; global == nil {
-		m.rank = local
-	}
-	return at(PointLooked)
 }
 
 func (m *member) arm(ctx context.Context) error {
@@ -91,7 +142,6 @@ func (m *member) arm(ctx context.Context) error {
 		}
 		return explain("attach to", m.pid, err, m.leftAs())
 	}
-	m.armed = true
 	m.describeAttach()
 	return nil
 }
@@ -103,8 +153,9 @@ func (m *member) collectAndDetach(window context.Context) {
 	if collectErr == nil {
 		collectErr = m.collectAll(window)
 	}
+	endNS := uint64(0)
 	if window.Err() == nil {
-		m.endNS = boottimeNS()
+		endNS = boottimeNS()
 	}
 	detachErr := m.detach()
 	switch {
@@ -113,26 +164,25 @@ func (m *member) collectAndDetach(window context.Context) {
 	case collectErr != nil:
 		m.fail(tracedb.FateFailed, m.traceFailure(collectErr))
 	default:
-		m.conclude(m.code())
+		m.conclude(m.code(), endNS)
 	}
 }
 
-func (m *member) conclude(code ExitCode) {
-	m.exit = code
+func (m *member) conclude(code ExitCode, endNS uint64) {
+	v := verdict{fate: tracedb.FateRecorded, exit: code, endNS: endNS}
 	switch {
 	case code == TargetExited:
-		m.fate = tracedb.FateExited
+		v.fate = tracedb.FateExited
 	case code == NothingSeen && m.noTimes == 0:
-		m.fate = tracedb.FateIdle
-	default:
-		m.fate = tracedb.FateRecorded
+		v.fate = tracedb.FateIdle
 	}
+	m.decide(v)
 }
 
 // fail tells the user, unless it was he who ended the attaches.
 func (m *member) fail(fate tracedb.Fate, f *Failure) {
-	m.failure, m.fate, m.exit = f, fate, f.Code
-	if !errors.Is(f, context.Canceled) {
+	first := m.decide(verdict{failure: f, fate: fate, exit: f.Code})
+	if first && !errors.Is(f, context.Canceled) {
 		m.group.ui.Failed(f)
 	}
 }
@@ -151,9 +201,9 @@ func (m *member) wait() {
 			return
 		case <-tick.C:
 		}
-		if hanging() > StallLimit+stallGrace {
-			m.abandoned.Store(true)
-			m.fail(tracedb.FateFailed, stallFailure(m.pid))
+		if f := m.stall(StallLimit + stallGrace); f != nil {
+			m.abandon()
+			m.fail(tracedb.FateFailed, f)
 			return
 		}
 	}
@@ -173,18 +223,18 @@ func (m *member) letGo() {
 func (g *group) stalled() *member {
 	for _, m := range g.members {
 		if m.abandoned.Load() {
-			return m
+			return m.holder
 		}
 	}
 	return nil
 }
 
-func (m *member) heldUp(by *member) *Failure {
+func (m *member) heldUp(by *member, left string) *Failure {
 	return &Failure{
 		What:   fmt.Sprintf("cannot trace pid %d: pid %d holds this tool up", m.pid, by.pid),
 		Cause:  fmt.Sprintf("the memory of pid %d cannot be read, and a thread of this tool waits for it", by.pid),
 		Fix:    fmt.Sprintf("run this again without pid %d", by.pid),
-		Target: untouched, Code: Failed, Err: errStalled,
+		Target: left, Code: Failed, Err: errStalled,
 	}
 }
 

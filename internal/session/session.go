@@ -17,7 +17,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/plain"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
@@ -55,6 +54,7 @@ type recording struct {
 	background sync.WaitGroup // what uses the mappings that release takes away
 
 	db       *tracedb.DB
+	gate     gate
 	empty    atomic.Bool // the trace was made by us, and nothing is in it yet
 	pauses   []tracedb.Pause
 	attached bool // a session is active in the target
@@ -320,5 +320,3 @@ func boottimeNS() uint64 {
 	}
 	return uint64(t.Nano())
 }
-
-var _ collector.Sink = (*tracedb.Session)(nil)

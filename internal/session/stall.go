@@ -22,9 +22,24 @@ var StallLimit = 20 * time.Second
 
 var errStalled = errors.New("it keeps us waiting")
 
+const leftAlone = "as found; a payload that it may have by now detaches by itself within seconds"
+
 // unlessStalled returns what work returns, or an error if a thread of ours hangs
-// in the target's memory: the process must end then.
+// in a target's memory: the process must end then.
 func unlessStalled[T any](pid int, work func() (T, error)) (T, error) {
+	return unless(func() *Failure {
+		if hanging() <= StallLimit {
+			return nil
+		}
+		if s := target.Stalled(0); s.PID != 0 { // work may look at several
+			pid = s.PID
+		}
+		return stallFailure(pid)
+	}, work)
+}
+
+// unless returns what work returns, or what stalled says meanwhile.
+func unless[T any](stalled func() *Failure, work func() (T, error)) (T, error) {
 	type outcome struct {
 		result T
 		err    error
@@ -42,29 +57,33 @@ func unlessStalled[T any](pid int, work func() (T, error)) (T, error) {
 			return o.result, o.err
 		case <-tick.C:
 		}
-		if hanging() > StallLimit {
+		if f := stalled(); f != nil {
 			var none T
-			return none, stallFailure(pid)
+			return none, f
 		}
 	}
 }
 
 // hanging is how long a thread of ours has been at one thing in a target.
 func hanging() time.Duration {
-	stalled, _ := target.Stalled()
-	return max(stalled, ptrace.Busy())
+	return max(target.Stalled(0).Time, ptrace.Busy())
+}
+
+// hanging is how long a thread of this recording's has been.
+func (r *recording) hanging() time.Duration {
+	return max(target.Stalled(r.o.PID).Time, r.tracer.Busy())
 }
 
 // stallFailure is about what a thread of ours is still at.
 func stallFailure(pid int) *Failure {
 	cause := fmt.Sprintf("a page has not come for %v: it may answer its page faults itself (userfaultfd, FUSE), or hold its memory map", StallLimit)
 	fix := "look at what the process does with its memory"
-	if _, source := target.Stalled(); source == target.Filesystem {
+	if target.Stalled(pid).Source == target.Filesystem {
 		cause = fmt.Sprintf("a filesystem in its root has not answered for %v (FUSE, or a network's)", StallLimit)
 		fix = fmt.Sprintf("look at its mounts (/proc/%d/mountinfo): a server behind them does not answer", pid)
 	}
 	return &Failure{
 		What: fmt.Sprintf("cannot look into pid %d: %v", pid, errStalled), Cause: cause, Fix: fix,
-		Target: "as found; a payload that it may have by now detaches by itself within seconds", Code: Failed, Err: errStalled,
+		Target: leftAlone, Code: Failed, Err: errStalled,
 	}
 }

@@ -22,7 +22,7 @@ func (r *recording) noteUnread() error {
 	s, records := r.control.Snapshot(), r.control.Counters().Records
 	r.ui.Warn(fmt.Sprintf("%s: %d are missing", causeUnread, records))
 	r.ended, r.attached = s.LastEnd, false
-	session, err := r.db.Begin(r.info(s))
+	session, err := r.beginSession(r.info(s))
 	if err != nil {
 		return err
 	}

@@ -52,8 +52,11 @@ type object struct {
 	name              string
 }
 
-// linkMap walks the list that begins at debug, struct r_debug. The list may loop,
-// and may lead anywhere.
+// debugState is where struct r_debug has r_state.
+const debugState = 24
+
+// linkMap walks the list that begins at debug, struct r_debug. What was read while it
+// was being changed counts for nothing.
 func linkMap(mem io.ReaderAt, debug Addr) ([]object, error) {
 	var r struct {
 		Version, _ uint32
@@ -66,8 +69,20 @@ func linkMap(mem io.ReaderAt, debug Addr) ([]object, error) {
 	if r.State != 0 { // RT_CONSISTENT
 		return nil, ErrLoading
 	}
+	objects, err := walk(mem, Addr(r.Map))
+	if rerr := readStruct(mem, debug+debugState, &r.State); rerr != nil {
+		return nil, fmt.Errorf("_r_debug: %w", rerr)
+	}
+	if r.State != 0 {
+		return nil, ErrLoading
+	}
+	return objects, err
+}
+
+// walk goes from one object to the next. The list may loop, and may lead anywhere.
+func walk(mem io.ReaderAt, first Addr) ([]object, error) {
 	var objects []object
-	for at := Addr(r.Map); at != 0; {
+	for at := first; at != 0; {
 		if len(objects) == modulesMax {
 			return nil, fmt.Errorf("more than %d libraries: %w", modulesMax, ErrMalformed)
 		}

@@ -78,7 +78,7 @@ func (t *Target) ownMemory(name string, limit int64) ([]byte, error) {
 		return nil, t.explain("read its "+name, err)
 	}
 	defer f.Close()
-	mine := BeginRead(Memory)
+	mine := t.BeginRead(Memory)
 	defer EndRead(mine)
 	b, err := io.ReadAll(io.LimitReader(f, limit))
 	if err != nil {

@@ -115,7 +115,7 @@ func (t *Target) Maps() ([]Map, error) {
 		return nil, t.explain("read the maps", err)
 	}
 	defer f.Close()
-	mine := BeginRead(Memory)
+	mine := t.BeginRead(Memory)
 	defer EndRead(mine)
 	maps, err := parseMaps(io.LimitReader(f, math.MaxInt32))
 	if err != nil {

@@ -15,7 +15,7 @@ func (t *Target) ReadAt(b []byte, off int64) (int, error) {
 	if !t.spend(len(b)) {
 		return 0, fmt.Errorf("pid %d: no end of what its memory refers to: %w", t.PID, ErrMalformed)
 	}
-	mine := BeginRead(Memory)
+	mine := t.BeginRead(Memory)
 	n, err := t.mem.ReadAt(b, off)
 	EndRead(mine)
 	if err != nil && n < len(b) {
@@ -33,7 +33,7 @@ func (t *Target) Read(a Addr, b []byte) error {
 // Write stores b at address a, in read-only mappings too (the descriptor
 // writes like a debugger). The caller knows from Maps whose memory it is.
 func (t *Target) Write(a Addr, b []byte) error {
-	mine := BeginRead(Memory)
+	mine := t.BeginRead(Memory)
 	n, err := t.mem.WriteAt(b, int64(a))
 	EndRead(mine)
 	if err != nil || n < len(b) {

@@ -47,7 +47,7 @@ func findMemfd(maps []Map, name string) []MemfdMapping {
 // still be truncated, which would kill its reader by SIGBUS.
 func (t *Target) OpenMemfd(m MemfdMapping) (*os.File, error) {
 	same := func(st *unix.Statx_t) bool { return st.Ino == m.Inode }
-	f, err := openMemfd(t.path(fmt.Sprintf("map_files/%x-%x", uint64(m.Start), uint64(m.End))), os.O_RDWR, same)
+	f, err := t.openMemfd(t.path(fmt.Sprintf("map_files/%x-%x", uint64(m.Start), uint64(m.End))), os.O_RDWR, same)
 	if err != nil {
 		f, err = t.openByInode(m, same)
 	}
@@ -72,7 +72,7 @@ func (t *Target) OpenMemfdOf(tid, fd, flags int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openMemfd(t.threadPath(tid, fmt.Sprintf("fd/%d", fd)), flags, func(st *unix.Statx_t) bool {
+	return t.openMemfd(t.threadPath(tid, fmt.Sprintf("fd/%d", fd)), flags, func(st *unix.Statx_t) bool {
 		return int(st.Uid) == status.UID
 	})
 }
@@ -86,7 +86,7 @@ func (t *Target) openByInode(m MemfdMapping, same func(*unix.Statx_t) bool) (*os
 		if name, err := os.Readlink(link); err != nil || !strings.HasPrefix(name, "/memfd:"+m.Name) {
 			continue
 		}
-		if f, err := openMemfd(link, os.O_RDWR, same); err == nil {
+		if f, err := t.openMemfd(link, os.O_RDWR, same); err == nil {
 			return f, nil
 		}
 	}
@@ -97,8 +97,8 @@ func (t *Target) openByInode(m MemfdMapping, same func(*unix.Statx_t) bool) (*os
 // that fits. A descriptor that only names the file comes first: opening it for
 // good may block (a FIFO, FUSE), act (a device), or be what root may do and the
 // target may not. What was looked at is what is then opened.
-func openMemfd(path string, flags int, fits func(*unix.Statx_t) bool) (*os.File, error) {
-	mine := BeginRead(Memory) // map_files is looked up there
+func (t *Target) openMemfd(path string, flags int, fits func(*unix.Statx_t) bool) (*os.File, error) {
+	mine := t.BeginRead(Memory) // map_files is looked up there
 	name, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	EndRead(mine)
 	if err != nil {

@@ -240,3 +240,37 @@ func FuzzLinkMap(f *testing.F) {
 		}
 	})
 }
+
+// A changing memory is read as the loader leaves it after each read.
+type changing struct {
+	limited
+	after func(offset int64)
+}
+
+func (c changing) ReadAt(b []byte, offset int64) (int, error) {
+	n, err := c.limited.ReadAt(b, offset)
+	c.after(offset)
+	return n, err
+}
+
+// TestLinkMapChanges: a list that is changed under the walk is none, wherever that led.
+func TestLinkMapChanges(t *testing.T) {
+	for name, next := range map[string]uint64{"to the end": 0, "astray": 1 << 40} {
+		list := make([]byte, pageBytes)
+		put := func(at int, v uint64) { binary.LittleEndian.PutUint64(list[at:], v) }
+		put(8, 64)       // r_map
+		put(64+8, 48)    // l_name
+		put(64+24, next) // l_next
+		if _, err := linkMap(limited{list}, 0); (err == nil) != (next == 0) || errors.Is(err, ErrLoading) {
+			t.Errorf("%s: %v", name, err)
+		}
+		begun := changing{limited{list}, func(offset int64) {
+			if offset == 64 {
+				put(debugState, 1) // RT_ADD
+			}
+		}}
+		if _, err := linkMap(begun, 0); !errors.Is(err, ErrLoading) {
+			t.Errorf("%s, while a load begins: %v", name, err)
+		}
+	}
+}

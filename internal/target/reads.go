@@ -22,36 +22,63 @@ const (
 	Filesystem               // that lies in its root, and has a server to be asked
 )
 
-// waiting is since when a call has been waiting for a target, in nanoseconds from
-// clock; 0: none is. One at a time is watched: where one page does not come,
-// others wait as well, or do no harm.
+// A Wait is one call of ours that a target can hold up.
+type Wait struct {
+	since  atomic.Int64 // nanoseconds from clock; 0: this place is free
+	pid    atomic.Int64
+	source atomic.Int32
+}
+
+// waits are those that are watched. Where there are more, the others do without: only
+// one that hangs stays.
 var (
-	waiting    atomic.Int64
-	waitingFor atomic.Int32
-	clock      = time.Now()
+	waits [64]Wait
+	clock = time.Now()
 )
 
-// BeginRead notes that a call begins which the target can hold up, and says
-// whether EndRead shall be called behind it. Both may be called within a stop.
-func BeginRead(from Source) (mine bool) {
-	if mine = waiting.CompareAndSwap(0, 1+int64(time.Since(clock))); mine {
-		waitingFor.Store(int32(from))
+// BeginRead notes that a call begins which the target can hold up. It, and EndRead
+// behind the call, may be called within a stop.
+func (t *Target) BeginRead(from Source) *Wait {
+	now := 1 + int64(time.Since(clock))
+	for i := range waits {
+		if w := &waits[i]; w.since.CompareAndSwap(0, now) {
+			w.pid.Store(int64(t.PID))
+			w.source.Store(int32(from))
+			return w
+		}
 	}
-	return mine
+	return nil
 }
 
 // EndRead ends what BeginRead began.
-func EndRead(mine bool) {
-	if mine {
-		waiting.Store(0)
+func EndRead(w *Wait) {
+	if w != nil {
+		w.since.Store(0)
 	}
 }
 
-// Stalled is how long a thread of ours has been waiting for a target, and for what.
-func Stalled() (time.Duration, Source) {
-	since := waiting.Load()
-	if since == 0 {
-		return 0, Memory
+// A Stall says for what a thread of ours has been waiting.
+type Stall struct {
+	PID    int // of the target; 0: there is no such thread
+	Time   time.Duration
+	Source Source
+}
+
+// Stalled is the longest wait for the target with that pid; 0: for any.
+func Stalled(pid int) (longest Stall) {
+	for i := range waits {
+		w := &waits[i]
+		since := w.since.Load()
+		if since == 0 {
+			continue
+		}
+		s := Stall{PID: int(w.pid.Load()), Time: time.Since(clock) - time.Duration(since-1), Source: Source(w.source.Load())}
+		if w.since.Load() != since {
+			continue // it is over, and the place perhaps another's
+		}
+		if (pid == 0 || pid == s.PID) && s.Time > longest.Time {
+			longest = s
+		}
 	}
-	return time.Since(clock) - time.Duration(since-1), Source(waitingFor.Load())
+	return longest
 }

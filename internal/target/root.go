@@ -30,7 +30,7 @@ func (t *Target) OpenInRoot(path string) (*Place, error) {
 		return nil, t.explain("look at the root directory", err)
 	}
 	defer unix.Close(root)
-	mine := BeginRead(Filesystem)
+	mine := t.BeginRead(Filesystem)
 	fd, err := unix.Openat2(root, path, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,

@@ -57,7 +57,7 @@ func TestFileOnFUSE(t *testing.T) {
 		done <- err
 	}()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		if stalled, source := target.Stalled(); stalled > 50*time.Millisecond && source == target.Filesystem {
+		if s := target.Stalled(v.PID); s.Time > 50*time.Millisecond && s.Source == target.Filesystem {
 			break
 		}
 		if time.Now().After(deadline) {

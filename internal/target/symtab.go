@@ -20,7 +20,7 @@ const (
 // in memory, and has names that the dynamic one lacks: what older releases of
 // glibc keep for debuggers.
 func (t *Target) FileSymbol(maps []Map, m Module, name string) (Addr, bool, error) {
-	mine := BeginRead(Filesystem) // the file's may be FUSE: open, read and close are questions to its server
+	mine := t.BeginRead(Filesystem) // the file's may be FUSE: open, read and close are questions to its server
 	defer EndRead(mine)
 	f, err := t.openMapped(maps, m.Base)
 	if err != nil {

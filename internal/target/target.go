@@ -230,7 +230,7 @@ func (t *Target) Same() error {
 	}
 	// An address space that was left, by exec or exit, reads 0 bytes anywhere.
 	var one [1]byte
-	mine := BeginRead(Memory)
+	mine := t.BeginRead(Memory)
 	n, err := t.mem.ReadAt(one[:], pageBytes)
 	EndRead(mine)
 	if n > 0 || !errors.Is(err, io.EOF) {

@@ -124,6 +124,7 @@ func (t *Target) ThreadStatus(tid int) (Status, error) {
 
 // ThreadByNSPID finds the thread that the target itself calls nstid. The number
 // may be the target's invention: it is not believed to be a thread of its own.
+// ErrGone is certain; any other error means that it may be there.
 func (t *Target) ThreadByNSPID(nstid int) (int, error) {
 	if len(t.NSPID) < 2 { // same namespace: no walk
 		_, err := t.ThreadStat(nstid)
@@ -132,17 +133,54 @@ func (t *Target) ThreadByNSPID(nstid int) (int, error) {
 		}
 		return nstid, err
 	}
-	tids, err := t.Threads()
+	tid, err := findThread(nstid, t.Threads, t.ThreadStatus)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("thread %d of pid %d's namespace: %w", nstid, t.PID, err)
 	}
-	for _, tid := range tids {
-		s, err := t.ThreadStatus(tid)
-		if err == nil && len(s.NSPID) > 0 && s.NSPID[len(s.NSPID)-1] == nstid {
+	return tid, nil
+}
+
+const (
+	listings    = 3  // without a thread: a thread that ends may hide another from one of them
+	listingsMax = 12 // where threads come and go, few are complete
+)
+
+var errUnsure = errors.New("not found, but not all of them could be read")
+
+// findThread looks for the thread that its namespace calls nstid.
+func findThread(nstid int, list func() ([]int, error), status func(int) (Status, error)) (int, error) {
+	complete := 0
+	for range listingsMax {
+		tids, err := list()
+		if err != nil {
+			return 0, err
+		}
+		tid, whole := pick(nstid, tids, status)
+		if tid != 0 {
 			return tid, nil
 		}
+		if whole {
+			complete++
+		}
+		if complete == listings {
+			return 0, ErrGone
+		}
 	}
-	return 0, fmt.Errorf("thread %d of pid %d's namespace: %w", nstid, t.PID, ErrGone)
+	return 0, errUnsure
+}
+
+// pick finds the thread among those listed; whole: the listing hides none.
+func pick(nstid int, tids []int, status func(int) (Status, error)) (tid int, whole bool) {
+	whole = len(tids) < threadsMax
+	for _, tid := range tids {
+		s, err := status(tid)
+		if err != nil || len(s.NSPID) == 0 {
+			whole = false
+		} else if s.NSPID[len(s.NSPID)-1] == nstid {
+			return tid, true
+		}
+	}
+	return 0, whole
 }
 
 // goneOr turns the answers of /proc for a dead process into ErrGone.

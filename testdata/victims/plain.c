@@ -3,6 +3,7 @@
  *   ?  answer         f  fork a child that exits; answer its status
  *   d  a thread loads the library $RTL_SLOW; answers when it is on its way
  *   x  exec itself    q  exit
+ *   t  a thread that answers its id; at the next letter it execs the program
  *   v  vfork a child that exits 300 ms later; answer its status
  *   u  setuid to its own uid, which signals every thread of libc's
  * With an argument it installs a seccomp filter first: "allow" everything,
@@ -45,6 +46,17 @@ static void *idle(void *arg)
 {
 	pause();
 	return arg;
+}
+
+static void *exec_later(void *self)
+{
+	char c;
+
+	printf("%ld\n", syscall(SYS_gettid));
+	fflush(stdout);
+	if (read(0, &c, 1) == 1)
+		execv("/proc/self/exe", (char *[]){self, NULL});
+	_exit(2);
 }
 
 static _Atomic int loading;
@@ -96,6 +108,10 @@ int main(int argc, char **argv)
 			break;
 		case 'x':
 			execv("/proc/self/exe", (char *[]){argv[0], NULL});
+			return 2;
+		case 't':
+			pthread_create(&id, NULL, exec_later, argv[0]);
+			pthread_join(id, NULL);
 			return 2;
 		case 'u':
 			status = setuid(getuid());

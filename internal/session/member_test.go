@@ -1,0 +1,146 @@
+package session
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// quietGroup keeps count of who failed.
+type quietGroup struct {
+	quiet
+	mu     sync.Mutex
+	failed []*Failure
+}
+
+func (*quietGroup) PassedOver(string)  {}
+func (*quietGroup) AllAttached(string) {}
+
+func (q *quietGroup) Failed(f *Failure) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.failed = append(q.failed, f)
+}
+
+// pair is a group of two that do not exist: nobody has such pids.
+func pair(t *testing.T) (g *group, ui *quietGroup, one, other *member) {
+	t.Helper()
+	ui = &quietGroup{}
+	g = &group{ui: ui, rights: &rights{needed: 1}}
+	one, other = g.newMember(candidate{pid: -1}), g.newMember(candidate{pid: -2})
+	g.members = []*member{one, other}
+	return g, ui, one, other
+}
+
+// TestHangIsItsOwn: who hangs is given up, and nobody else.
+func TestHangIsItsOwn(t *testing.T) {
+	g, ui, one, other := pair(t)
+	before := StallLimit
+	StallLimit = -stallGrace // at the first look
+	defer func() { StallLimit = before }()
+	read := (&target.Target{PID: one.pid}).BeginRead(target.Memory)
+	defer target.EndRead(read)
+
+	waited := make(chan struct{})
+	go func() {
+		defer close(waited)
+		other.wait()
+	}()
+	one.wait()
+	if f := other.stall(0); f != nil {
+		t.Errorf("the other: %v", f)
+	}
+	other.conclude(OK, 0)
+	close(other.done)
+	<-waited
+	if !one.abandoned.Load() || one.exit != Failed || !strings.Contains(one.failure.What, "pid -1") {
+		t.Errorf("the one that hangs: abandoned %v, %+v", one.abandoned.Load(), one.verdict)
+	}
+	if other.abandoned.Load() || other.failure != nil || other.fate != tracedb.FateRecorded {
+		t.Errorf("the other: abandoned %v, %+v", other.abandoned.Load(), other.verdict)
+	}
+	if len(ui.failed) != 1 || g.stalled() != one {
+		t.Errorf("%d failures told; held up by %+v", len(ui.failed), g.stalled())
+	}
+}
+
+// TestHangInAStop: the kernel is about to end this process, so that nobody is waited
+// for; the cause has its name.
+func TestHangInAStop(t *testing.T) {
+	g, _, one, other := pair(t)
+	defer one.tracer.Close()
+	err := one.tracer.Do(func() error {
+		f := other.stall(0)
+		if f == nil || !errors.Is(f, errStalled) || !strings.Contains(f.What, "pid -1 holds this tool up") {
+			t.Errorf("the other: %v", f)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.abandon()
+	if g.stalled() != one {
+		t.Errorf("held up by pid %d", g.stalled().pid)
+	}
+}
+
+// TestVerdictHolds: an abandoned member that comes to an end all the same changes nothing.
+func TestVerdictHolds(t *testing.T) {
+	_, ui, one, _ := pair(t)
+	one.abandon()
+	one.fail(tracedb.FateFailed, stallFailure(one.pid))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		one.fail(tracedb.FateFailed, &Failure{What: "late", Code: Remains})
+		one.conclude(OK, 7)
+	}()
+	if one.exit != Failed || one.endNS != 0 || one.failure.What == "late" { // not ordered: the race detector looks on
+		t.Errorf("%+v", one.verdict)
+	}
+	<-ended
+	if one.exit != Failed || len(ui.failed) != 1 {
+		t.Errorf("%+v, %d failures told", one.verdict, len(ui.failed))
+	}
+}
+
+// TestShutGate: what an abandoned member writes does not reach the others' trace.
+func TestShutGate(t *testing.T) {
+	place, err := tracedb.Check(filepath.Join(t.TempDir(), "trace.db"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := tracedb.Make(place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, one, other := pair(t)
+	one.db, other.db = db, db
+	s, err := one.beginSession(tracedb.SessionInfo{PID: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one.abandon()
+	bad := []tracedb.Dispatch{{Queue: 99, Launch: 99}} // would fail, and the file with it
+	if err := s.Dispatches(bad); !errors.Is(err, errShut) {
+		t.Errorf("a batch: %v", err)
+	}
+	if err := s.Counters(nil); !errors.Is(err, errShut) {
+		t.Errorf("its counters: %v", err)
+	}
+	if _, err := one.beginSession(tracedb.SessionInfo{PID: 1}); !errors.Is(err, errShut) {
+		t.Errorf("a further session: %v", err)
+	}
+	if _, err := other.beginSession(tracedb.SessionInfo{PID: 2}); err != nil {
+		t.Errorf("the other: %v", err)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+}
