@@ -76,13 +76,21 @@ static bool enter_raw(struct queue *s)
 	return false;
 }
 
+/* s NULL: of a queue that has no state. */
+static void count_raw(struct queue *s, uint64_t slots)
+{
+	if (!slots || slots > CLAIM_MOST)
+		return;
+	if (s)
+		atomic_fetch_add_explicit(&s->raw_claims, slots, memory_order_relaxed);
+	COUNT_N(raw_claims, slots);
+}
+
 /* slots: how many were claimed. */
 static void leave_raw(struct queue *s, uint64_t slots)
 {
-	if (slots && slots <= CLAIM_MOST && atomic_load_explicit(&gate.flips, memory_order_relaxed)) {
-		atomic_fetch_add_explicit(&s->raw_claims, slots, memory_order_relaxed);
-		COUNT_N(raw_claims, slots);
-	}
+	if (atomic_load_explicit(&gate.flips, memory_order_relaxed))
+		count_raw(s, slots);
 	atomic_fetch_sub_explicit(&s->inflight, 1, memory_order_seq_cst);
 }
 
@@ -108,12 +116,14 @@ static struct queue *state_of(const hsa_queue_t *q, bool *untracked)
 	return NULL;
 }
 
-static void leave_untracked(bool untracked, uint64_t slots)
+/* Another thread may have found a state for it meanwhile; it does not flip before we
+ * are out. */
+static void leave_untracked(const hsa_queue_t *q, bool untracked, uint64_t slots)
 {
 	if (!untracked)
 		return;
-	if (slots <= CLAIM_MOST)
-		COUNT_N(raw_claims, slots);
+	struct queue *s = queue_find(q);
+	count_raw(s && s->hsa_id == q->id ? s : NULL, slots);
 	atomic_fetch_sub_explicit(&queue_untracked, 1, memory_order_seq_cst);
 }
 
@@ -152,7 +162,7 @@ static __attribute__((noinline)) uint64_t add_slow(const hsa_queue_t *q, uint64_
 
 	if (!s) {
 		index = next(q, n);
-		leave_untracked(untracked, n);
+		leave_untracked(q, untracked, n);
 		return index;
 	}
 	for (;;) {
@@ -208,7 +218,7 @@ static uint64_t cas(const hsa_queue_t *q, uint64_t expected, uint64_t value, cas
 	struct queue *s = state_of(q, &untracked);
 	if (!s) {
 		was = next(q, expected, value);
-		leave_untracked(untracked, was == expected ? value - expected : 0);
+		leave_untracked(q, untracked, was == expected ? value - expected : 0);
 		return was;
 	}
 	for (;;) {
@@ -249,7 +259,7 @@ static void store(const hsa_queue_t *q, uint64_t value, store_fn next)
 	if (!s) {
 		slots = slots_to(q, value);
 		next(q, value);
-		leave_untracked(untracked, slots);
+		leave_untracked(q, untracked, slots);
 		return;
 	}
 	for (;;) {
