@@ -30,8 +30,8 @@ static hsa_status_t shut_down(void)
 }
 
 /*
- * Until our wrapper stands before hsa_shut_down, a reference of our own keeps
- * the runtime from ending while we call it.
+ * Until every thread meets our wrapper when it calls hsa_shut_down, a reference of
+ * our own keeps the runtime from ending while we call it.
  */
 static int hold_runtime(void)
 {
@@ -40,11 +40,12 @@ static int hold_runtime(void)
 	return 0;
 }
 
-/* From here on the wrapper protects us. Ours may turn out to be the last one. */
+/* From here on the wrapper protects us. Ours may turn out to be the last one: the
+ * application may have a new runtime by now, of which we know nothing. */
 static int let_runtime_go(void)
 {
 	shut_down();
-	if (!runtime_open())
+	if (!runtime_open() || !agents_remain())
 		return control_fail(-ECANCELED, "the application called hsa_shut_down meanwhile");
 	return 0;
 }
@@ -89,19 +90,30 @@ static int prepare_memory(void)
 	names_reset();
 	queue_reset_all();
 	memset(counters, 0, sizeof *counters);
+	pool_close(); /* until make_signals() */
 	if (queue_make_ready(READY_AT_START))
-		return control_fail(-ENOMEM, "the HSA runtime makes no more signals");
+		return control_fail(-ENOMEM, "no memory for the session's queues");
 	return prepare_copies();
 }
 
-/* What threads must have left: the raw index functions, and our own wrappers,
- * where the last session may have left a thread. */
+/* By the worker, whose the pool is by now. If it gets no CPU they come later, and
+ * dispatches without one are counted. */
+static int make_signals(void)
+{
+	pool_open();
+	if (worker_round(WORKER_ROUND_MOST_NS) && pool_is_dry())
+		return control_fail(-ENOMEM, "the HSA runtime makes no more signals");
+	return 0;
+}
+
+/* What threads must have left: the raw index functions, hsa_shut_down, and our own
+ * wrappers, where the last session may have left a thread. */
 static void set_ranges(void)
 {
 	struct rtl_grace *g = (struct rtl_grace *)((char *)control + RTL_GRACE_OFFSET);
 	struct rtl_range own;
 
-	g->range_count = hooks_index_ranges(g->ranges, RTL_GRACE_RANGES - 1);
+	g->range_count = hooks_grace_ranges(g->ranges, RTL_GRACE_RANGES - 1);
 	if (text_of((const void *)set_ranges, &own))
 		g->ranges[g->range_count++] = own;
 }
@@ -115,7 +127,7 @@ static int wait_grace(void)
 		return 0;
 	int r = grace_wait(g, config.grace_timeout_ms * NS_PER_MS, &session_cancelled, &left);
 	if (r == -ETIMEDOUT)
-		return control_fail(r, "%u threads may still be inside a write-index function after %llu ms", left,
+		return control_fail(r, "%u threads may still be inside a write-index function or hsa_shut_down after %llu ms", left,
 				    (unsigned long long)config.grace_timeout_ms);
 	if (r)
 		return control_fail(r, "the wait for other threads was given up: %s", strerror(-r));
@@ -174,8 +186,10 @@ static int arm(void)
 	atomic_store(&gate.track, 1);
 	hooks_patch(); /* from here on wrappers run, and every queue is raw */
 	session_describe_hooks();
+	if ((r = session_step("patch")) || (r = wait_grace()))
+		goto worker;
 	held = false;
-	if ((r = let_runtime_go()) || (r = session_step("patch")) || (r = wait_grace()) || (r = session_step("grace")))
+	if ((r = let_runtime_go()) || (r = session_step("grace")) || (r = make_signals()))
 		goto worker;
 	if (config.memory_copy_trace) {
 		copies_profile();

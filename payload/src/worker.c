@@ -192,6 +192,7 @@ static void make_ready(void)
 		if (!atomic_load_explicit(&s->in_use, memory_order_acquire) || atomic_load(&s->word) & WORD_DEAD)
 			continue;
 		queue_back(s);
+		pool_fill(s, config.signal_pool); /* a state that was taken before the pool was open */
 		keep_signals(s);
 	}
 	queue_make_ready(READY_QUEUES);

@@ -43,11 +43,16 @@ void fire(amd_signal_t *s);
 /* Threads made from now on begin when this is 0 again; how many of them have ended. */
 extern _Atomic uint32_t threads_held, held_threads_ended;
 
+/* What the application does at that point of an arming; and whether its runtime has ended. */
+extern void (*at_patch)(void), (*at_grace)(void);
+extern int grace_result;
+extern _Atomic uint32_t runtime_closed;
+
 struct edge_case {
 	const char *name;
 	void (*run)(void);
 };
 /* Each ends with one without a name. */
-extern const struct edge_case queue_cases[], session_cases[], signal_cases[], copy_cases[];
+extern const struct edge_case queue_cases[], session_cases[], signal_cases[], copy_cases[], runtime_cases[];
 
 #endif
