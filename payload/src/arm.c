@@ -141,7 +141,6 @@ static void begin_generation(void)
 	control->error_text[0] = 0;
 	control->armed_ns = control->detached_ns = 0;
 	control->skip_drain = 0;
-	__atomic_store_n(&session_cancelled, 0, __ATOMIC_RELAXED);
 	atomic_store(&gate.generation, control->generation);
 	atomic_store(&gate.stamp_boottime, config.stamp == RTL_STAMP_BOOTTIME);
 	thread_find_tid_offset(config.thread_id_offset);

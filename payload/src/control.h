@@ -41,13 +41,12 @@ int session_arm(const void *env, uint64_t len);
 /* Ends the session, if one is active, and waits at most drain_ns for kernels
  * still running (UINT64_MAX: as configured). 0 or -errno. */
 int session_disarm(enum rtl_end why, uint64_t drain_ns);
+/* The same; an arming that is in progress gives up, and the drain of a disarming,
+ * within a millisecond. */
+int session_cut_short(enum rtl_end why, uint64_t drain_ns);
 
 /* The last session's end was put off: its worker is held up. Then session_disarm()
  * and session_arm() try again. */
 bool session_is_unfinished(void);
-
-/* Makes an arming in progress give up, and the drain of a disarming; takes
- * effect within a millisecond. */
-void session_cancel(void);
 
 #endif

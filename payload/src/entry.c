@@ -68,10 +68,8 @@ EXPORT bool OnLoad(void *table, uint64_t runtime_version, uint64_t failed_tool_c
 
 static void end_at_exit(enum rtl_end why)
 {
-	if (!is_resident())
-		return;
-	session_cancel();
-	session_disarm(why, EXIT_DRAIN_NS);
+	if (is_resident())
+		session_cut_short(why, EXIT_DRAIN_NS);
 }
 
 EXPORT void OnUnload(void)

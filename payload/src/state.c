@@ -240,13 +240,11 @@ static int disarm(enum rtl_end why, uint64_t drain_ns)
 	return session_put_to_rest(why);
 }
 
-int session_disarm(enum rtl_end why, uint64_t drain_ns)
+/* Entered; leaves. */
+static int end_session(enum rtl_end why, uint64_t drain_ns)
 {
-	int r = session_enter();
+	int r;
 
-	if (r)
-		return r;
-	__atomic_store_n(&session_cancelled, 0, __ATOMIC_RELAXED); /* our own cancel, or one that came too late */
 	if (control->state == RTL_STATE_ACTIVE) {
 		r = disarm(why, drain_ns == UINT64_MAX ? config.drain_timeout_ms * NS_PER_MS : drain_ns);
 	} else if (session_is_unfinished()) {
@@ -260,7 +258,19 @@ int session_disarm(enum rtl_end why, uint64_t drain_ns)
 	return r;
 }
 
-void session_cancel(void)
+int session_disarm(enum rtl_end why, uint64_t drain_ns)
 {
-	__atomic_store_n(&session_cancelled, 1, __ATOMIC_RELAXED);
+	int r = session_enter();
+
+	return r ? r : end_session(why, drain_ns);
+}
+
+/* The cancel is there for as long as others have the lock: nobody else takes it back. */
+int session_cut_short(enum rtl_end why, uint64_t drain_ns)
+{
+	__atomic_fetch_add(&session_cancelled, 1, __ATOMIC_RELAXED);
+	int r = session_enter();
+	__atomic_fetch_sub(&session_cancelled, 1, __ATOMIC_RELAXED);
+
+	return r ? r : end_session(why, drain_ns);
 }

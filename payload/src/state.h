@@ -14,7 +14,7 @@
 int session_enter(void);
 void session_leave(void);
 
-extern uint32_t session_cancelled; /* set by session_cancel() */
+extern uint32_t session_cancelled; /* threads that wait in session_cut_short() */
 
 bool session_is_idle(void);
 

@@ -48,6 +48,9 @@ extern void (*at_patch)(void), (*at_grace)(void);
 extern int grace_result;
 extern _Atomic uint32_t runtime_closed;
 
+/* Called once, when this thread has got a lock of the payload's. */
+extern _Thread_local void (*after_lock)(void);
+
 struct edge_case {
 	const char *name;
 	void (*run)(void);

@@ -14,6 +14,7 @@
 #include "hooks.h"
 #include "ring.h"
 #include "session.h"
+#include "state.h"
 #include "worker.h"
 #include "wrappers.h"
 
@@ -79,6 +80,68 @@ static void shut_down_during_drain(void)
 	wrap_shut_down();
 	CHECK(control->state == RTL_STATE_DORMANT);
 	pthread_join(other, NULL);
+}
+
+static pthread_t canceller;
+
+static void *shut_down(void *unused)
+{
+	wrap_shut_down();
+	return unused;
+}
+
+static void *exit_process(void *unused)
+{
+	OnUnload();
+	return unused;
+}
+
+static void cancel_by(void *(*thread)(void *))
+{
+	pthread_create(&canceller, NULL, thread, NULL);
+	while (!__atomic_load_n(&session_cancelled, __ATOMIC_RELAXED))
+		sys_yield();
+}
+
+static void shut_down_begins(void)
+{
+	cancel_by(shut_down);
+}
+
+static void exit_begins(void)
+{
+	cancel_by(exit_process);
+}
+
+/* A cancel that comes when a detach has just got the lock cuts its drain short. */
+static void cancel_at_the_first_moment(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	begin("RTL_DRAIN_TIMEOUT_MS", "600000");
+	submit(q, 0x1000);
+	take_packet(q); /* and it goes on for ever */
+	after_lock = shut_down_begins;
+	CHECK(rtl_detach() == 0);
+	pthread_join(canceller, NULL);
+	CHECK(control->state == RTL_STATE_DORMANT && !session_cancelled);
+}
+
+static void cancel_is_there(void)
+{
+	CHECK(session_cancelled);
+}
+
+/* And when an attach has: the grace will see it. */
+static void cancel_of_an_attach(void)
+{
+	CHECK(OnLoad(NULL, 0, 0, NULL));
+	at_grace = cancel_is_there;
+	after_lock = exit_begins;
+	CHECK(rtl_reattach("\0\0\0", 4) == 0);
+	pthread_join(canceller, NULL);
+	CHECK(control->state == RTL_STATE_DORMANT && !session_cancelled);
 }
 
 static void *shut_down_cancelled(void *unused)
@@ -336,6 +399,8 @@ const struct edge_case session_cases[] = {
 	{"exit inside a doorbell", exit_inside_doorbell},
 	{"detach waits for a doorbell", detach_waits_for_doorbell},
 	{"shut down during a drain", shut_down_during_drain},
+	{"cancel at the first moment of a detach", cancel_at_the_first_moment},
+	{"cancel at the first moment of an attach", cancel_of_an_attach},
 	{"cancelled in shut down", cancelled_in_shut_down},
 	{"outcome of another session", outcome_of_another_session},
 	{"ring is full for a while", ring_is_full_for_a_while},

@@ -42,6 +42,22 @@ int grace_wait(struct rtl_grace *block, uint64_t timeout_ns, const uint32_t *can
 	return grace_result;
 }
 
+/* --- what may come in between (the linker puts these before the payload's own) -- */
+
+_Thread_local void (*after_lock)(void);
+extern __typeof__(mutex_lock) __real_mutex_lock, __wrap_mutex_lock;
+
+int __wrap_mutex_lock(struct mutex *m, uint64_t timeout_ns)
+{
+	void (*then)(void) = after_lock;
+	int r = __real_mutex_lock(m, timeout_ns);
+
+	after_lock = NULL;
+	if (then && !r)
+		then();
+	return r;
+}
+
 /* --- what glibc might do (the Makefile puts these in the places of its own) ---- */
 
 #undef pthread_create
