@@ -108,24 +108,23 @@ static int make_signals(void)
 
 /* What threads must have left: the raw index functions, hsa_shut_down, and our own
  * wrappers, where the last session may have left a thread. */
+static struct rtl_range ranges[RTL_GRACE_RANGES];
+static uint32_t range_count;
+
 static void set_ranges(void)
 {
-	struct rtl_grace *g = (struct rtl_grace *)((char *)control + RTL_GRACE_OFFSET);
-	struct rtl_range own;
-
-	g->range_count = hooks_grace_ranges(g->ranges, RTL_GRACE_RANGES - 1);
-	if (text_of((const void *)set_ranges, &own))
-		g->ranges[g->range_count++] = own;
+	range_count = hooks_grace_ranges(ranges, RTL_GRACE_RANGES - 1);
+	if (text_of((const void *)set_ranges, &ranges[range_count]))
+		range_count++;
 }
 
 static int wait_grace(void)
 {
-	struct rtl_grace *g = (struct rtl_grace *)((char *)control + RTL_GRACE_OFFSET);
 	uint32_t left = 0;
 
 	if (TEST_KNOB(no_grace))
 		return 0;
-	int r = grace_wait(g, config.grace_timeout_ms * NS_PER_MS, &session_cancelled, &left);
+	int r = grace_wait(ranges, range_count, config.grace_timeout_ms * NS_PER_MS, &session_cancelled, &left);
 	if (r == -ETIMEDOUT)
 		return control_fail(r, "%u threads may still be inside a write-index function or hsa_shut_down after %llu ms", left,
 				    (unsigned long long)config.grace_timeout_ms);
@@ -136,12 +135,11 @@ static int wait_grace(void)
 
 static void begin_generation(void)
 {
-	control->generation++;
+	control->generation = atomic_fetch_add(&gate.generation, 1) + 1;
 	control->error = 0;
 	control->error_text[0] = 0;
 	control->armed_ns = control->detached_ns = 0;
 	control->skip_drain = 0;
-	atomic_store(&gate.generation, control->generation);
 	atomic_store(&gate.stamp_boottime, config.stamp == RTL_STAMP_BOOTTIME);
 	thread_find_tid_offset(config.thread_id_offset);
 }
@@ -149,7 +147,7 @@ static void begin_generation(void)
 /* Ring and worker: what must be there before the first slot is patched. */
 static int start(void)
 {
-	int r = ring_open(&config, control->generation);
+	int r = ring_open(&config, atomic_load(&gate.generation));
 
 	if (r)
 		return control_fail(r, "no ring of %llu bytes: %s", (unsigned long long)config.buffer_size_bytes, strerror(-r));
@@ -230,13 +228,13 @@ int session_arm(const void *env, uint64_t len)
 	if (r)
 		return r;
 	if (session_is_unfinished())
-		r = session_put_to_rest(control->last_end);
+		r = session_put_to_rest(session_last_end());
 	if (r) {
 		/* the last session's text says why */
 	} else if (!session_is_idle()) {
 		r = control_fail(-EALREADY, "a session is active already");
 	} else if (!(r = parse_config(env, len))) {
-		uint32_t before = control->state;
+		enum rtl_state before = control_state();
 
 		begin_generation();
 		control_set_state(RTL_STATE_ARMING);
@@ -244,7 +242,7 @@ int session_arm(const void *env, uint64_t len)
 		if (!r) {
 			control_watch();
 		} else {
-			control->last_end = RTL_END_ARM_FAILED;
+			session_note_end(RTL_END_ARM_FAILED);
 			control_set_state(session_is_unfinished() ? RTL_STATE_DRAINING : before);
 		}
 	}

@@ -24,8 +24,10 @@ void control_watch(void);
 /* 0: none. */
 int control_tid(void);
 
-/* The one place where the state changes. */
+/* The one place where the state changes. What the block shows of state and threads is
+ * a copy, never read back: others can write there. */
 void control_set_state(enum rtl_state s);
+enum rtl_state control_state(void);
 
 /* Keeps err and its text in the control block; returns err. */
 int control_fail(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));

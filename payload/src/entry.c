@@ -46,9 +46,9 @@ EXPORT int rtl_status(struct rtl_status *out)
 		return -EINVAL;
 	*out = (struct rtl_status){.abi_version = RTL_ABI_VERSION};
 	if (is_resident()) {
-		out->state = control->state;
-		out->generation = control->generation;
-		out->control_tid = control->control_tid;
+		out->state = control_state();
+		out->generation = atomic_load(&gate.generation);
+		out->control_tid = (uint32_t)control_tid();
 	}
 	return 0;
 }

@@ -36,11 +36,19 @@ const volatile uint32_t *owner_page;
 uint32_t session_cancelled;
 static struct mutex lock; /* one arming or disarming at a time */
 static uint32_t unfinished; /* see session_is_unfinished() */
+static uint32_t state;      /* enum rtl_state */
+static enum rtl_end last_end;
 
 void control_set_state(enum rtl_state s)
 {
+	__atomic_store_n(&state, s, __ATOMIC_RELAXED);
 	__atomic_store_n(&control->state, s, __ATOMIC_RELEASE);
 	futex_wake_shared(&control->state);
+}
+
+enum rtl_state control_state(void)
+{
+	return __atomic_load_n(&state, __ATOMIC_RELAXED);
 }
 
 int control_fail(int err, const char *format, ...)
@@ -81,7 +89,7 @@ void session_leave(void)
 
 bool session_is_idle(void)
 {
-	return control->state == RTL_STATE_IDLE || control->state == RTL_STATE_DORMANT;
+	return control_state() == RTL_STATE_IDLE || control_state() == RTL_STATE_DORMANT;
 }
 
 bool session_is_unfinished(void)
@@ -92,6 +100,16 @@ bool session_is_unfinished(void)
 int session_step(const char *name)
 {
 	return fault_at(name) ? control_fail(-EIO, "made to fail at %s", name) : 0;
+}
+
+void session_note_end(enum rtl_end why)
+{
+	control->last_end = last_end = why;
+}
+
+enum rtl_end session_last_end(void)
+{
+	return last_end;
 }
 
 void session_describe_ring(void)
@@ -148,7 +166,7 @@ int session_finish(enum rtl_end why)
 	bool ended = stop(why);
 
 	__atomic_store_n(&unfinished, !ended && why != RTL_END_SHUT_DOWN && why != RTL_END_EXIT, __ATOMIC_RELAXED);
-	control->last_end = why;
+	session_note_end(why);
 	if (!ended)
 		return control_fail(-EBUSY, "the end of the session is put off: its worker is held up inside the runtime");
 	session_step("stopped");
@@ -216,7 +234,7 @@ static int disarm_in_part(enum rtl_end why, uint64_t drain_ns, uint32_t open)
 	if (why == RTL_END_SHUT_DOWN || why == RTL_END_EXIT) {
 		drain(drain_ns);
 		stop(why);
-		control->last_end = why;
+		session_note_end(why);
 	} else {
 		control_set_state(RTL_STATE_ACTIVE);
 	}
@@ -245,7 +263,7 @@ static int end_session(enum rtl_end why, uint64_t drain_ns)
 {
 	int r;
 
-	if (control->state == RTL_STATE_ACTIVE) {
+	if (control_state() == RTL_STATE_ACTIVE) {
 		r = disarm(why, drain_ns == UINT64_MAX ? config.drain_timeout_ms * NS_PER_MS : drain_ns);
 	} else if (session_is_unfinished()) {
 		r = session_put_to_rest(why);

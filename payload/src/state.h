@@ -18,6 +18,10 @@ extern uint32_t session_cancelled; /* threads that wait in session_cut_short() *
 
 bool session_is_idle(void);
 
+/* Why the last session ended. */
+void session_note_end(enum rtl_end why);
+enum rtl_end session_last_end(void);
+
 /* A named step at which tests let a session fail (fault.h). 0 or -EIO. */
 int session_step(const char *name);
 

@@ -34,9 +34,9 @@ _Atomic uint32_t runtime_closed;
 bool runtime_open(void) { return !atomic_load(&runtime_closed); }
 int runtime_load_extension(char *err, size_t len) { return (void)err, (void)len, 0; }
 bool text_of(const void *address, struct rtl_range *out) { return (void)address, (void)out, false; }
-int grace_wait(struct rtl_grace *block, uint64_t timeout_ns, const uint32_t *cancel, uint32_t *left)
+int grace_wait(const struct rtl_range *of, uint32_t of_count, uint64_t timeout_ns, const uint32_t *cancel, uint32_t *left)
 {
-	(void)block, (void)timeout_ns, (void)cancel, (void)left;
+	(void)of, (void)of_count, (void)timeout_ns, (void)cancel, (void)left;
 	if (at_grace)
 		at_grace();
 	return grace_result;
