@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -293,6 +294,66 @@ static void ring_is_full_until_an_eighth_is_free(void)
 	munmap(ring, RTL_PAGE + SIZE);
 }
 
+/* A forked child that stays has the ring's descriptor: its memory goes all the same. */
+static void child_has_the_ring(void)
+{
+	enum { SIZE = 1 << 20 };
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+	uint64_t size, inode;
+	int fd, ended[2], status;
+	struct stat st;
+	char word;
+
+	begin("RTL_BUFFER_SIZE", "1048576");
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	CHECK(worker_round(NS_PER_S));
+	ring_describe(&size, &inode, &fd);
+	CHECK(!pipe(ended));
+	pid_t child = fork();
+	if (!child) {
+		close(ended[1]);
+		CHECK(read(ended[0], &word, 1) == 1);
+		CHECK(!fstat(fd, &st) && st.st_ino == inode && st.st_blocks * 512 <= 3 * RTL_PAGE);
+		_exit(0);
+	}
+	struct rtl_ring *ring = map_ring();
+	uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
+	const struct rtl_header *last = (struct rtl_header *)((char *)ring + RTL_PAGE + head);
+	__atomic_store_n(&ring->tail, head, __ATOMIC_RELEASE);
+	CHECK(rtl_detach() == 0);
+	CHECK(ring->ended && ring->head > head && last->type == RTL_TYPE_WINDOW); /* what was not read is there */
+	CHECK(write(ended[1], "", 1) == 1);
+	waitpid(child, &status, 0);
+	CHECK(status == 0);
+	munmap(ring, RTL_PAGE + SIZE);
+}
+
+/* Its state cannot be used again while a thread is inside: its packets count once. */
+static void destroyed_with_a_thread_inside(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	begin(NULL, NULL);
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	CHECK(worker_round(NS_PER_S));
+	struct queue *s = queue_find(q);
+	atomic_fetch_add(&s->inflight, 1);
+	wrap_queue_destroy(q);
+	for (int i = 0; i < 5; i++)
+		CHECK(worker_round(NS_PER_S));
+	CHECK(counters->dispatches == 1);
+	atomic_fetch_sub(&s->inflight, 1);
+	for (int i = 0; i < 5; i++)
+		CHECK(worker_round(NS_PER_S));
+	CHECK(counters->dispatches == 1 && !atomic_load(&s->in_use));
+	CHECK(rtl_detach() == 0);
+	CHECK(counters->dispatches == 1);
+}
+
 static struct toy_queue code_queue;
 
 /* Its thread holds the names' lock; a signal handler calls exit() there. */
@@ -405,6 +466,8 @@ const struct edge_case session_cases[] = {
 	{"outcome of another session", outcome_of_another_session},
 	{"ring is full for a while", ring_is_full_for_a_while},
 	{"ring is full until an eighth is free", ring_is_full_until_an_eighth_is_free},
+	{"child has the ring", child_has_the_ring},
+	{"destroyed with a thread inside", destroyed_with_a_thread_inside},
 	{"exit inside an executable's destruction", exit_inside_executable_destroy},
 	{"worker held up", worker_held_up},
 	{"shut down with the worker held up", shut_down_with_worker_held_up},
