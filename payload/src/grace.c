@@ -349,5 +349,7 @@ int grace_wait(const struct rtl_range *of, uint32_t of_count, uint64_t timeout_n
 	if (count < 0)
 		return (int)count;
 	COUNT_N(grace_threads, (uint64_t)count);
-	return wait_for_suspects(count, timeout_ns, cancel, left);
+	int r = wait_for_suspects(count, timeout_ns, cancel, left);
+	forget_memory(suspects, THREADS_MAX * sizeof *suspects);
+	return r;
 }

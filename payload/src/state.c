@@ -9,7 +9,9 @@
 #include "control.h"
 #include "copies.h"
 #include "fault.h"
+#include "handoff.h"
 #include "hooks.h"
+#include "names.h"
 #include "pool.h"
 #include "publish.h"
 #include "ring.h"
@@ -149,6 +151,18 @@ void session_give_back(enum rtl_end why)
 	control->signals_kept = (uint32_t)pool_count(); /* the hardware may still write them */
 }
 
+/*
+ * What threads do not mind that are late in a wrapper. The table of the application's
+ * signals is not of these: who has seen that a dispatch is pending there reads next on
+ * which signal, and would find none. It goes when the next session begins.
+ */
+static void forget_tables(void)
+{
+	handoff_close();
+	names_forget();
+	copies_forget();
+}
+
 static bool stop(enum rtl_end why)
 {
 	if (!worker_stop(why, control->armed_ns, control->detached_ns))
@@ -171,7 +185,8 @@ int session_finish(enum rtl_end why)
 		return control_fail(-EBUSY, "the end of the session is put off: its worker is held up inside the runtime");
 	session_step("stopped");
 	session_give_back(why);
-	unpatch(); /* last: the wrapper of hsa_shut_down has kept the runtime there for us */
+	unpatch(); /* after all that calls the runtime: the wrapper of hsa_shut_down has kept it there for us */
+	forget_tables();
 	session_step("unpatched");
 	return 0;
 }

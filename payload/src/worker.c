@@ -198,7 +198,6 @@ static void make_ready(void)
 		keep_signals(s);
 	}
 	queue_make_ready(READY_QUEUES);
-	handoff_back();
 }
 
 /* Returns how much there was to do. */

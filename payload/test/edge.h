@@ -56,6 +56,6 @@ struct edge_case {
 	void (*run)(void);
 };
 /* Each ends with one without a name. */
-extern const struct edge_case queue_cases[], session_cases[], signal_cases[], copy_cases[], runtime_cases[], hostile_cases[];
+extern const struct edge_case queue_cases[], session_cases[], signal_cases[], copy_cases[], runtime_cases[], hostile_cases[], memory_cases[];
 
 #endif
