@@ -92,7 +92,7 @@ static int prepare_memory(void)
 	memset(counters, 0, sizeof *counters);
 	pool_close(); /* until make_signals() */
 	if (queue_make_ready(READY_AT_START))
-		return control_fail(-ENOMEM, "no memory for the session's queues");
+		return control_fail(-ENOMEM, "no memory for the session's tables");
 	return prepare_copies();
 }
 
