@@ -203,6 +203,7 @@ worker:
 	goto runtime;
 memory:
 	session_give_back(RTL_END_ARM_FAILED);
+	session_forget_tables();
 runtime:
 	if (held)
 		shut_down();

@@ -151,12 +151,7 @@ void session_give_back(enum rtl_end why)
 	control->signals_kept = (uint32_t)pool_count(); /* the hardware may still write them */
 }
 
-/*
- * What threads do not mind that are late in a wrapper. The table of the application's
- * signals is not of these: who has seen that a dispatch is pending there reads next on
- * which signal, and would find none. It goes when the next session begins.
- */
-static void forget_tables(void)
+void session_forget_tables(void)
 {
 	handoff_close();
 	names_forget();
@@ -186,7 +181,7 @@ int session_finish(enum rtl_end why)
 	session_step("stopped");
 	session_give_back(why);
 	unpatch(); /* after all that calls the runtime: the wrapper of hsa_shut_down has kept it there for us */
-	forget_tables();
+	session_forget_tables();
 	session_step("unpatched");
 	return 0;
 }

@@ -33,6 +33,14 @@ void session_describe_hooks(void);
 void session_give_back(enum rtl_end why);
 
 /*
+ * After the hooks have gone: tables, of which threads do not mind that are late in a
+ * wrapper. That of the application's signals is not of these: who has seen that a
+ * dispatch is pending there reads next on which signal, and would find none. It goes
+ * when the next session begins.
+ */
+void session_forget_tables(void);
+
+/*
  * The last part of every end, and of an arming that fails with its worker started.
  * While the worker is held up, all that it uses stays, and the wrappers that keep
  * signals and runtime there for it: -EBUSY. 0: nothing is left.

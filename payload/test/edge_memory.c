@@ -54,7 +54,7 @@ static uint64_t allowed(const struct mapping *m)
 	if (m->at == owner_page)
 		return 1;
 	if (m->at == signal_table)
-		return UINT64_MAX; /* see forget_tables() */
+		return UINT64_MAX; /* see session_forget_tables() */
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
 		if (queue_all[i] == m->at)
 			return STATE_PAGES;
@@ -126,6 +126,15 @@ static void little_is_kept(void)
 	}
 }
 
+static void none_is_kept_of_an_attach(void)
+{
+	static const char env[] = "\1\0\0\0RTL_MEMORY_COPY_TRACE\0001";
+
+	rt.copy_time = NULL;
+	CHECK(rtl_attach(env, sizeof env) < 0);
+	check_pages();
+}
+
 /* A wrapper's thread comes with its outcome when the session is over. */
 static void late_at_the_handoff(void)
 {
@@ -144,6 +153,7 @@ static void late_at_the_handoff(void)
 
 const struct edge_case memory_cases[] = {
 	{"little memory is kept", little_is_kept},
+	{"none is kept of an attach that fails", none_is_kept_of_an_attach},
 	{"late at the handoff", late_at_the_handoff},
 	{0},
 };
