@@ -64,6 +64,42 @@ func TestOpenRefusesOtherFiles(t *testing.T) {
 	}
 }
 
+// TestCloseReleases: a ring that has been read to its end costs nothing more, whoever
+// has it open; one that has not is left alone.
+func TestCloseReleases(t *testing.T) {
+	blocks := func(f *os.File) int64 {
+		var st unix.Stat_t
+		if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+			t.Fatal(err)
+		}
+		return st.Blocks
+	}
+	for name, drains := range map[string]bool{"read": true, "unread": false} {
+		t.Run(name, func(t *testing.T) {
+			p := ringtest.NewProducer(t, 64<<10)
+			for ringtest.Put(p, ring.Dispatch{}) {
+			}
+			r, err := ring.Open(p.File, 1, maxRing)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Header.Ended = 1
+			if drains {
+				if _, err := r.Drain(64<<10, ignore); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := blocks(p.File)
+			if err := r.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if after := blocks(p.File); (after < before) != drains {
+				t.Errorf("%d blocks before, %d after", before, after)
+			}
+		})
+	}
+}
+
 // FuzzDrain: any bytes in a ring are read without a fault and without an endless loop.
 func FuzzDrain(f *testing.F) {
 	f.Add([]byte{}, uint64(0), uint64(64))

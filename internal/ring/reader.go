@@ -119,5 +119,17 @@ func (r *Reader) Wait(timeout time.Duration) {
 
 // Close unmaps the ring. Records and texts handed out were valid only in their calls.
 func (r *Reader) Close() error {
+	if r.Ended() && atomic.LoadUint64(&r.shared.Head) == r.tail {
+		r.release()
+	}
 	return errors.Join(unix.Munmap(r.lines), unix.Munmap(r.page))
+}
+
+// release gives back the memory of a ring that has been read to its end: a forked
+// child of the target's may keep the descriptor for long. Without effect where the
+// kernel refuses, and then that child costs so much more.
+func (r *Reader) release() {
+	if unix.Mprotect(r.lines, unix.PROT_READ|unix.PROT_WRITE) == nil {
+		_ = unix.Madvise(r.lines, unix.MADV_REMOVE)
+	}
 }

@@ -60,7 +60,7 @@ func parseStat(b []byte) (Stat, error) {
 		return Stat{}, fmt.Errorf("stat: %w", ErrMalformed)
 	}
 	f := strings.Fields(string(b[shut+1:]))
-	if len(f) < 20 || len(f[0]) != 1 { // f[0] is field 3
+	if len(f) < 20 || len(f[0]) != 1 || f[0][0] < 'A' { // f[0] is field 3, a letter
 		return Stat{}, fmt.Errorf("stat: %w", ErrMalformed)
 	}
 	s := Stat{Comm: string(b[open+1 : shut]), State: f[0][0], CPU: -1}

@@ -44,6 +44,23 @@ int agents_find(void)
 	return agent_count ? 0 : -ENODEV;
 }
 
+static hsa_status_t count_known(hsa_agent_t handle, void *data)
+{
+	uint32_t *n = data;
+
+	if (*n < agent_count && agents[*n].handle.handle == handle.handle)
+		++*n;
+	return HSA_STATUS_SUCCESS;
+}
+
+bool agents_remain(void)
+{
+	uint32_t n = 0;
+
+	rt.iterate_agents(count_known, &n);
+	return n == agent_count;
+}
+
 uint32_t agent_of_handle(hsa_agent_t handle)
 {
 	for (uint32_t i = 0; i < agent_count; i++)

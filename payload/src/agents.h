@@ -3,6 +3,7 @@
 #define RTL_AGENTS_H
 
 #include <hsa/hsa.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define AGENTS_MAX 64
@@ -24,6 +25,8 @@ extern uint32_t agent_count;
 
 /* Arming: asks the runtime anew. 0 or -errno. */
 int agents_find(void);
+/* False: those found are another runtime's, which has ended. */
+bool agents_remain(void);
 
 /* The agent that owns memory at address; index + 1, 0: unknown. */
 uint32_t agent_of(const void *address);

@@ -30,8 +30,8 @@ static hsa_status_t shut_down(void)
 }
 
 /*
- * Until our wrapper stands before hsa_shut_down, a reference of our own keeps
- * the runtime from ending while we call it.
+ * Until every thread meets our wrapper when it calls hsa_shut_down, a reference of
+ * our own keeps the runtime from ending while we call it.
  */
 static int hold_runtime(void)
 {
@@ -40,11 +40,12 @@ static int hold_runtime(void)
 	return 0;
 }
 
-/* From here on the wrapper protects us. Ours may turn out to be the last one. */
+/* From here on the wrapper protects us. Ours may turn out to be the last one: the
+ * application may have a new runtime by now, of which we know nothing. */
 static int let_runtime_go(void)
 {
 	shut_down();
-	if (!runtime_open())
+	if (!runtime_open() || !agents_remain())
 		return control_fail(-ECANCELED, "the application called hsa_shut_down meanwhile");
 	return 0;
 }
@@ -89,33 +90,43 @@ static int prepare_memory(void)
 	names_reset();
 	queue_reset_all();
 	memset(counters, 0, sizeof *counters);
+	pool_close(); /* until make_signals() */
 	if (queue_make_ready(READY_AT_START))
-		return control_fail(-ENOMEM, "the HSA runtime makes no more signals");
+		return control_fail(-ENOMEM, "no memory for the session's tables");
 	return prepare_copies();
 }
 
-/* What threads must have left: the raw index functions, and our own wrappers,
- * where the last session may have left a thread. */
+/* By the worker, whose the pool is by now. If it gets no CPU they come later, and
+ * dispatches without one are counted. */
+static int make_signals(void)
+{
+	pool_open();
+	if (worker_round(WORKER_ROUND_MOST_NS) && pool_is_dry())
+		return control_fail(-ENOMEM, "the HSA runtime makes no more signals");
+	return 0;
+}
+
+/* What threads must have left: the raw index functions, hsa_shut_down, and our own
+ * wrappers, where the last session may have left a thread. */
+static struct rtl_range ranges[RTL_GRACE_RANGES];
+static uint32_t range_count;
+
 static void set_ranges(void)
 {
-	struct rtl_grace *g = (struct rtl_grace *)((char *)control + RTL_GRACE_OFFSET);
-	struct rtl_range own;
-
-	g->range_count = hooks_index_ranges(g->ranges, RTL_GRACE_RANGES - 1);
-	if (text_of((const void *)set_ranges, &own))
-		g->ranges[g->range_count++] = own;
+	range_count = hooks_grace_ranges(ranges, RTL_GRACE_RANGES - 1);
+	if (text_of((const void *)set_ranges, &ranges[range_count]))
+		range_count++;
 }
 
 static int wait_grace(void)
 {
-	struct rtl_grace *g = (struct rtl_grace *)((char *)control + RTL_GRACE_OFFSET);
 	uint32_t left = 0;
 
 	if (TEST_KNOB(no_grace))
 		return 0;
-	int r = grace_wait(g, config.grace_timeout_ms * NS_PER_MS, &session_cancelled, &left);
+	int r = grace_wait(ranges, range_count, config.grace_timeout_ms * NS_PER_MS, &session_cancelled, &left);
 	if (r == -ETIMEDOUT)
-		return control_fail(r, "%u threads may still be inside a write-index function after %llu ms", left,
+		return control_fail(r, "%u threads may still be inside a write-index function or hsa_shut_down after %llu ms", left,
 				    (unsigned long long)config.grace_timeout_ms);
 	if (r)
 		return control_fail(r, "the wait for other threads was given up: %s", strerror(-r));
@@ -124,13 +135,11 @@ static int wait_grace(void)
 
 static void begin_generation(void)
 {
-	control->generation++;
+	control->generation = atomic_fetch_add(&gate.generation, 1) + 1;
 	control->error = 0;
 	control->error_text[0] = 0;
 	control->armed_ns = control->detached_ns = 0;
 	control->skip_drain = 0;
-	__atomic_store_n(&session_cancelled, 0, __ATOMIC_RELAXED);
-	atomic_store(&gate.generation, control->generation);
 	atomic_store(&gate.stamp_boottime, config.stamp == RTL_STAMP_BOOTTIME);
 	thread_find_tid_offset(config.thread_id_offset);
 }
@@ -138,7 +147,7 @@ static void begin_generation(void)
 /* Ring and worker: what must be there before the first slot is patched. */
 static int start(void)
 {
-	int r = ring_open(&config, control->generation);
+	int r = ring_open(&config, atomic_load(&gate.generation));
 
 	if (r)
 		return control_fail(r, "no ring of %llu bytes: %s", (unsigned long long)config.buffer_size_bytes, strerror(-r));
@@ -174,8 +183,10 @@ static int arm(void)
 	atomic_store(&gate.track, 1);
 	hooks_patch(); /* from here on wrappers run, and every queue is raw */
 	session_describe_hooks();
+	if ((r = session_step("patch")) || (r = wait_grace()))
+		goto worker;
 	held = false;
-	if ((r = let_runtime_go()) || (r = session_step("patch")) || (r = wait_grace()) || (r = session_step("grace")))
+	if ((r = let_runtime_go()) || (r = session_step("grace")) || (r = make_signals()))
 		goto worker;
 	if (config.memory_copy_trace) {
 		copies_profile();
@@ -192,6 +203,7 @@ worker:
 	goto runtime;
 memory:
 	session_give_back(RTL_END_ARM_FAILED);
+	session_forget_tables();
 runtime:
 	if (held)
 		shut_down();
@@ -217,13 +229,13 @@ int session_arm(const void *env, uint64_t len)
 	if (r)
 		return r;
 	if (session_is_unfinished())
-		r = session_put_to_rest(control->last_end);
+		r = session_put_to_rest(session_last_end());
 	if (r) {
 		/* the last session's text says why */
 	} else if (!session_is_idle()) {
 		r = control_fail(-EALREADY, "a session is active already");
 	} else if (!(r = parse_config(env, len))) {
-		uint32_t before = control->state;
+		enum rtl_state before = control_state();
 
 		begin_generation();
 		control_set_state(RTL_STATE_ARMING);
@@ -231,7 +243,7 @@ int session_arm(const void *env, uint64_t len)
 		if (!r) {
 			control_watch();
 		} else {
-			control->last_end = RTL_END_ARM_FAILED;
+			session_note_end(RTL_END_ARM_FAILED);
 			control_set_state(session_is_unfinished() ? RTL_STATE_DRAINING : before);
 		}
 	}

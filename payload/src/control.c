@@ -58,7 +58,7 @@ static uint32_t command_seq(void)
 static int run_command(uint32_t command)
 {
 	static char env[RTL_ENV_MAX]; /* a copy: the tool's side of the buffer may change */
-	uint32_t len = control->env_len;
+	uint32_t len = __atomic_load_n(&control->env_len, __ATOMIC_RELAXED); /* once: what is checked is what is used */
 
 	switch (command) {
 	case RTL_COMMAND_PING:
@@ -89,9 +89,9 @@ static void watch_recorder(void)
 	static uint32_t generation;
 	uint64_t now = now_monotonic(), seen = __atomic_load_n(&control->recorder.beat, __ATOMIC_RELAXED);
 
-	if (seen != beat || generation != control->generation) {
+	if (seen != beat || generation != atomic_load(&gate.generation)) {
 		beat = seen;
-		generation = control->generation;
+		generation = atomic_load(&gate.generation);
 		changed_ns = now;
 	}
 	if (now - changed_ns > config.recorder_timeout_ms * NS_PER_MS)
@@ -100,7 +100,7 @@ static void watch_recorder(void)
 
 static bool is_watched(void)
 {
-	return control->state == RTL_STATE_ACTIVE || session_is_unfinished();
+	return control_state() == RTL_STATE_ACTIVE || session_is_unfinished();
 }
 
 static uint32_t watching; /* the control thread wakes by itself, and looks at the recorder */
@@ -165,6 +165,8 @@ bool control_is_inherited(void)
 	return control && !in_owner();
 }
 
+static uint32_t thread_tid;
+
 /* No session without the thread: nobody would notice a dead recorder. */
 static int start_thread(void)
 {
@@ -176,6 +178,7 @@ static int start_thread(void)
 	int r = thread_start(&thread, run, &tid);
 	if (r)
 		return control_fail(r, "no control thread: %s", thread_error(r));
+	__atomic_store_n(&thread_tid, tid, __ATOMIC_RELEASE);
 	__atomic_store_n(&control->control_tid, tid, __ATOMIC_RELEASE);
 	return 0;
 }
@@ -199,5 +202,5 @@ int control_create(void)
 
 int control_tid(void)
 {
-	return control ? (int)__atomic_load_n(&control->control_tid, __ATOMIC_ACQUIRE) : 0;
+	return (int)__atomic_load_n(&thread_tid, __ATOMIC_ACQUIRE);
 }

@@ -24,8 +24,10 @@ void control_watch(void);
 /* 0: none. */
 int control_tid(void);
 
-/* The one place where the state changes. */
+/* The one place where the state changes. What the block shows of state and threads is
+ * a copy, never read back: others can write there. */
 void control_set_state(enum rtl_state s);
+enum rtl_state control_state(void);
 
 /* Keeps err and its text in the control block; returns err. */
 int control_fail(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -41,13 +43,12 @@ int session_arm(const void *env, uint64_t len);
 /* Ends the session, if one is active, and waits at most drain_ns for kernels
  * still running (UINT64_MAX: as configured). 0 or -errno. */
 int session_disarm(enum rtl_end why, uint64_t drain_ns);
+/* The same; an arming that is in progress gives up, and the drain of a disarming,
+ * within a millisecond. */
+int session_cut_short(enum rtl_end why, uint64_t drain_ns);
 
 /* The last session's end was put off: its worker is held up. Then session_disarm()
  * and session_arm() try again. */
 bool session_is_unfinished(void);
-
-/* Makes an arming in progress give up, and the drain of a disarming; takes
- * effect within a millisecond. */
-void session_cancel(void);
 
 #endif

@@ -93,6 +93,11 @@ int copies_init(char *err, size_t errlen)
 	return 0;
 }
 
+void copies_forget(void)
+{
+	forget_memory(pending, PENDING_COPIES * sizeof *pending);
+}
+
 /* --- worker --------------------------------------------------------------------- */
 
 /* Whose memory it is; passed: whose the caller says it is. */

@@ -30,6 +30,9 @@ bool copies_close(void);
 /* What the application has said of profiling meanwhile holds again. */
 void copies_unprofile(void);
 
+/* The worker has ended: gives the memory of its list back. */
+void copies_forget(void);
+
 /* --- calling threads ----------------------------------------------------------- */
 
 /* A copy that is about to be asked for. */

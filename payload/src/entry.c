@@ -46,9 +46,9 @@ EXPORT int rtl_status(struct rtl_status *out)
 		return -EINVAL;
 	*out = (struct rtl_status){.abi_version = RTL_ABI_VERSION};
 	if (is_resident()) {
-		out->state = control->state;
-		out->generation = control->generation;
-		out->control_tid = control->control_tid;
+		out->state = control_state();
+		out->generation = atomic_load(&gate.generation);
+		out->control_tid = (uint32_t)control_tid();
 	}
 	return 0;
 }
@@ -68,10 +68,8 @@ EXPORT bool OnLoad(void *table, uint64_t runtime_version, uint64_t failed_tool_c
 
 static void end_at_exit(enum rtl_end why)
 {
-	if (!is_resident())
-		return;
-	session_cancel();
-	session_disarm(why, EXIT_DRAIN_NS);
+	if (is_resident())
+		session_cut_short(why, EXIT_DRAIN_NS);
 }
 
 EXPORT void OnUnload(void)

@@ -37,12 +37,15 @@ static struct suspect *suspects;
 static bool outer_proc; /* /proc shows an outer pid namespace */
 static uint8_t *seen; /* bitmap over thread ids, for one listing */
 static uint64_t stack[STACK_BYTES / 8];
-static const struct rtl_grace *ranges;
+static const struct rtl_range *ranges;
+static uint32_t range_count;
+static uint32_t asks; /* what of the block counts is kept here: others can write there */
+static uint32_t asked[RTL_GRACE_ASK], asked_count;
 
 static bool in_ranges(uint64_t address)
 {
-	for (uint32_t i = 0; i < ranges->range_count; i++)
-		if (address >= ranges->ranges[i].lo && address < ranges->ranges[i].hi)
+	for (uint32_t i = 0; i < range_count; i++)
+		if (address >= ranges[i].lo && address < ranges[i].hi)
 			return true;
 	return false;
 }
@@ -253,23 +256,24 @@ static uint32_t look_at_all(uint32_t count, uint64_t handler_return)
 
 static void ask(struct rtl_grace *block, uint32_t count)
 {
-	uint32_t n = count < RTL_GRACE_ASK ? count : RTL_GRACE_ASK;
-
-	for (uint32_t i = 0; i < n; i++) {
-		block->tids[i] = (uint32_t)suspects[i].tid;
+	asked_count = count < RTL_GRACE_ASK ? count : RTL_GRACE_ASK;
+	for (uint32_t i = 0; i < asked_count; i++) {
+		block->tids[i] = asked[i] = (uint32_t)suspects[i].tid;
 		block->verdicts[i] = RTL_VERDICT_NONE;
 	}
-	block->count = n;
-	COUNT_N(grace_asked, n);
-	__atomic_fetch_add(&block->ask_seq, 1, __ATOMIC_RELEASE); /* pairs with the tool's acquire */
+	block->count = asked_count;
+	memcpy(block->ranges, ranges, range_count * sizeof *ranges);
+	block->range_count = range_count;
+	COUNT_N(grace_asked, asked_count);
+	__atomic_store_n(&block->ask_seq, ++asks, __ATOMIC_RELEASE); /* pairs with the tool's acquire */
 	futex_wake_shared(&block->ask_seq);
 }
 
 static uint32_t verdict_on(const struct rtl_grace *block, int tid)
 {
-	for (uint32_t i = 0; i < block->count; i++)
-		if (block->tids[i] == (uint32_t)tid)
-			return block->verdicts[i];
+	for (uint32_t i = 0; i < asked_count; i++)
+		if (asked[i] == (uint32_t)tid)
+			return __atomic_load_n(&block->verdicts[i], __ATOMIC_RELAXED);
 	return RTL_VERDICT_NONE;
 }
 
@@ -291,7 +295,7 @@ static uint32_t take_verdicts(struct rtl_grace *block, uint32_t count)
 
 static bool answered(const struct rtl_grace *block)
 {
-	return __atomic_load_n(&block->answer_seq, __ATOMIC_ACQUIRE) == block->ask_seq;
+	return __atomic_load_n(&block->answer_seq, __ATOMIC_ACQUIRE) == asks;
 }
 
 static int prepare(void)
@@ -303,25 +307,18 @@ static int prepare(void)
 	return suspects && seen ? 0 : -ENOMEM;
 }
 
-int grace_wait(struct rtl_grace *block, uint64_t timeout_ns, const uint32_t *cancel, uint32_t *left)
+static int wait_for_suspects(long count, uint64_t timeout_ns, const uint32_t *cancel, uint32_t *left)
 {
+	struct rtl_grace *block = (struct rtl_grace *)((char *)control + RTL_GRACE_OFFSET);
 	uint64_t from = now_monotonic(), handler_return = restorer();
-	bool asked = false;
-	int err = prepare();
+	bool waits = false; /* for an answer */
 
-	if (err)
-		return err;
-	ranges = block;
-	long count = list_threads();
-	if (count < 0)
-		return (int)count;
-	COUNT_N(grace_threads, (uint64_t)count);
 	for (;;) {
 		uint64_t spent = now_monotonic() - from;
 
-		if (asked && answered(block)) {
+		if (waits && answered(block)) {
 			count = take_verdicts(block, (uint32_t)count);
-			asked = false;
+			waits = false;
 		}
 		count = look_at_all((uint32_t)count, handler_return);
 		__atomic_store_n(&counters->grace_ns, spent, __ATOMIC_RELAXED);
@@ -332,10 +329,27 @@ int grace_wait(struct rtl_grace *block, uint64_t timeout_ns, const uint32_t *can
 			return -ECANCELED;
 		if (spent > timeout_ns)
 			return -ETIMEDOUT;
-		if (!asked && spent > ASK_AFTER_NS) {
+		if (!waits && spent > ASK_AFTER_NS) {
 			ask(block, (uint32_t)count);
-			asked = true;
+			waits = true;
 		}
-		futex_wait_shared(&block->answer_seq, block->answer_seq, asked ? ASKED_ROUND_NS : ROUND_NS);
+		futex_wait_shared(&block->answer_seq, block->answer_seq, waits ? ASKED_ROUND_NS : ROUND_NS);
 	}
+}
+
+int grace_wait(const struct rtl_range *of, uint32_t of_count, uint64_t timeout_ns, const uint32_t *cancel, uint32_t *left)
+{
+	int err = prepare();
+
+	if (err)
+		return err;
+	ranges = of;
+	range_count = of_count;
+	long count = list_threads();
+	if (count < 0)
+		return (int)count;
+	COUNT_N(grace_threads, (uint64_t)count);
+	int r = wait_for_suspects(count, timeout_ns, cancel, left);
+	forget_memory(suspects, THREADS_MAX * sizeof *suspects);
+	return r;
 }

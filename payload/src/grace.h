@@ -9,12 +9,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct rtl_grace;
+struct rtl_range;
 
 /*
- * ranges in block->ranges are set. Returns 0; -ETIMEDOUT with *left threads
+ * ranges: the code that they must have left; stays. Returns 0; -ETIMEDOUT with *left threads
  * not known to be outside; -ECANCELED when *cancel becomes non-zero.
  */
-int grace_wait(struct rtl_grace *block, uint64_t timeout_ns, const uint32_t *cancel, uint32_t *left);
+int grace_wait(const struct rtl_range *ranges, uint32_t count, uint64_t timeout_ns, const uint32_t *cancel, uint32_t *left);
 
 #endif

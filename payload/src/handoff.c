@@ -2,7 +2,6 @@
 
 #include <errno.h>
 
-
 /* seq == position: free for it; == position + 1: filled; + HANDOFF_CELLS: free for the next lap */
 struct cell {
 	CACHE_ALIGNED _Atomic uint64_t seq;
@@ -14,31 +13,37 @@ static struct cell *cells;
 static CACHE_ALIGNED _Atomic uint64_t head;
 static CACHE_ALIGNED uint64_t tail;
 
+static bool closed = true;
+
 int handoff_init(void)
 {
-	if (cells)
-		return 0;
-	struct cell *c = map_memory(HANDOFF_CELLS * sizeof *c);
-	if (!c)
+	if (!cells)
+		cells = map_memory(HANDOFF_CELLS * sizeof *cells);
+	if (!cells)
 		return -ENOMEM;
+	if (!closed)
+		return 0;
 	for (uint64_t i = 0; i < HANDOFF_CELLS; i++)
-		atomic_store_explicit(&c[i].seq, i, memory_order_relaxed);
-	cells = c;
+		atomic_store_explicit(&cells[i].seq, i, memory_order_relaxed);
+	tail = 0;
+	atomic_store(&head, 0); /* last: now cells can be taken */
+	closed = false;
 	return 0;
 }
 
-#define BACKED_AHEAD 2048 /* cells */
-
-void handoff_back(void)
+/* A head one lap ahead takes no cell: each is free for an earlier position, or, when
+ * the pages are gone, for none. Who has taken one before keeps the head from moving. */
+void handoff_close(void)
 {
-	static uint64_t backed; /* cells; they are never given back */
-	uint64_t to = atomic_load_explicit(&head, memory_order_relaxed) + BACKED_AHEAD;
+	struct outcome o;
 
-	if (!cells || backed == HANDOFF_CELLS || backed + BACKED_AHEAD / 2 > to)
+	while (handoff_pop(&o))
+		;
+	uint64_t at = tail;
+	if (closed || !atomic_compare_exchange_strong(&head, &at, tail + HANDOFF_CELLS))
 		return;
-	to = to < HANDOFF_CELLS ? to & ~(RTL_PAGE / sizeof *cells - 1) : HANDOFF_CELLS;
-	back_memory(&cells[backed], (to - backed) * sizeof *cells);
-	backed = to;
+	closed = true;
+	forget_memory(cells, HANDOFF_CELLS * sizeof *cells);
 }
 
 bool handoff_push(const struct outcome *o)
@@ -67,7 +72,7 @@ bool handoff_push(const struct outcome *o)
 
 bool handoff_pop(struct outcome *o)
 {
-	if (!cells)
+	if (closed)
 		return false;
 	struct cell *c = &cells[tail & (HANDOFF_CELLS - 1)];
 

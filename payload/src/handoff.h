@@ -37,15 +37,17 @@ struct outcome {
 
 #define HANDOFF_CELLS 16384 /* power of two */
 
+/* Arming: makes it, or opens it again. 0 or -errno. */
 int handoff_init(void);
 
 /* False: full. */
 bool handoff_push(const struct outcome *o);
 
-/* Worker only. */
+/* Worker only, or who closes it. */
 bool handoff_pop(struct outcome *o);
 
-/* Worker only: keeps memory ready behind the cells that are filled next. */
-void handoff_back(void);
+/* No worker runs: what is left in it is dropped, and handoff_push() finds it full until
+ * handoff_init(). Its memory is given back, unless a thread is filling a cell. */
+void handoff_close(void);
 
 #endif

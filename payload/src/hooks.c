@@ -98,12 +98,12 @@ static uint32_t add_range(struct rtl_range *out, uint32_t n, uint32_t max, uintp
 
 /* Both what lies in the slot and what lies behind our wrapper: while it was
  * buried, threads passed through it to the latter. */
-uint32_t hooks_index_ranges(struct rtl_range *out, uint32_t max)
+uint32_t hooks_grace_ranges(struct rtl_range *out, uint32_t max)
 {
 	uint32_t n = 0;
 
 	for (int i = 0; i < HOOK_COUNT; i++) {
-		if (hooks[i].class != HOOK_INDEX || hooks[i].state == HOOK_ABSENT)
+		if ((hooks[i].class != HOOK_INDEX && i != HOOK_SHUT_DOWN) || hooks[i].state == HOOK_ABSENT)
 			continue;
 		uintptr_t target = atomic_load(hooks[i].slot);
 

@@ -69,10 +69,10 @@ extern _Atomic(uintptr_t) hook_next[HOOK_COUNT];
  */
 int hooks_find(char *err, size_t errlen);
 
-/* The code ranges of the functions now behind the index slots (for the grace).
- * Call before hooks_patch(). Returns how many. */
+/* The code ranges of the functions now behind the index slots, and of hsa_shut_down
+ * (for the grace). Call before hooks_patch(). Returns how many. */
 struct rtl_range;
-uint32_t hooks_index_ranges(struct rtl_range *out, uint32_t max);
+uint32_t hooks_grace_ranges(struct rtl_range *out, uint32_t max);
 
 /* Installs the wrappers, by CAS and in table order. */
 void hooks_patch(void);

@@ -72,6 +72,14 @@ void names_reset(void)
 	atomic_store(&hurry, 0);
 }
 
+void names_forget(void)
+{
+	if (mutex_lock(&lock, 0))
+		return; /* a thread that destroys an executable looks into them */
+	names_reset();
+	mutex_unlock(&lock);
+}
+
 void names_hurry(void)
 {
 	atomic_store(&hurry, 1);

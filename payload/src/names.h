@@ -15,6 +15,8 @@
 int names_init(void);
 /* A new session: every id starts anew. */
 void names_reset(void);
+/* The worker has ended: the memory is given back, unless a thread is between the two below. */
+void names_forget(void);
 
 /* The id of (kernel, geometry) of e, told to the ring. 0: the ring has no room
  * for the definition now, or see names_hurry(). Also learns the queue's agent from the kernel. */

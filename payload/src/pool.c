@@ -11,6 +11,7 @@
 
 static uint64_t *stock;
 static uint64_t in_stock, alive;
+static _Atomic uint32_t closed, dry;
 
 struct cooling {
 	uint64_t handle, until_ns;
@@ -27,12 +28,30 @@ int pool_init(void)
 	return stock && cooling ? 0 : -ENOMEM;
 }
 
+void pool_close(void)
+{
+	atomic_store(&closed, 1);
+	atomic_store(&dry, 0);
+}
+
+void pool_open(void)
+{
+	atomic_store(&closed, 0);
+}
+
+bool pool_is_dry(void)
+{
+	return atomic_load(&dry);
+}
+
 static uint64_t create(void)
 {
 	hsa_signal_t signal = {0};
 
-	if (alive == STOCK_MAX || rt.signal_create(POOL_ARMED, 0, NULL, HSA_AMD_SIGNAL_AMD_GPU_ONLY, &signal))
+	if (alive == STOCK_MAX || rt.signal_create(POOL_ARMED, 0, NULL, HSA_AMD_SIGNAL_AMD_GPU_ONLY, &signal)) {
+		atomic_store(&dry, 1);
 		return 0;
+	}
 	alive++;
 	COUNT(signals_created);
 	return signal.handle;
@@ -91,6 +110,8 @@ int pool_fill(struct queue *s, uint64_t want)
 {
 	uint64_t have = atomic_load(&s->free_head) - atomic_load(&s->free_tail);
 
+	if (atomic_load(&closed))
+		return 0;
 	if (want > SIGNALS_PER_QUEUE)
 		want = SIGNALS_PER_QUEUE;
 	for (; have < want; have++) {

@@ -1,6 +1,6 @@
 /*
  * pool.h: signals of ours for packets that carry none. GPU-only: no interrupt,
- * no kernel event. Used by one thread at a time: arming, then the worker.
+ * no kernel event. Used by one thread at a time: arming, then, when it is open, the worker.
  */
 #ifndef RTL_POOL_H
 #define RTL_POOL_H
@@ -12,8 +12,15 @@
 
 int pool_init(void);
 
+/* While it is closed no signal is made: it could go with a runtime that ends. Arming
+ * closes it, and opens it when nobody can end the runtime behind our back. */
+void pool_close(void);
+void pool_open(void);
+/* Since it was opened the runtime has refused to make one. */
+bool pool_is_dry(void);
+
 /* Gives queue s free signals until it has want of them; created at need.
- * 0, or -ENOMEM when the runtime makes no more. */
+ * 0, also of a closed pool, or -ENOMEM when the runtime makes no more. */
 int pool_fill(struct queue *s, uint64_t want);
 
 /* Resets a signal that has completed and gives it back to queue s. */

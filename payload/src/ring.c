@@ -68,12 +68,30 @@ void ring_describe(uint64_t *size, uint64_t *inode, int *fd)
 	*fd = ring_fd;
 }
 
+/* A forked child may have the descriptor, and with it all this memory until it exits.
+ * What holds no record for the recorder goes now; the rest is the recorder's to release. */
+static void release_all_but_unread(void)
+{
+	uint64_t from = (ring.head + RTL_PAGE - 1) & ~(RTL_PAGE - 1ull);
+	uint64_t to = (ring_taken_bytes() + ring.size) & ~(RTL_PAGE - 1ull);
+	uint64_t at = from & (ring.size - 1), bytes = to - from;
+
+	if (from >= to || bytes > ring.size)
+		return; /* full, or a tail that cannot be */
+	uint64_t first = bytes < ring.size - at ? bytes : ring.size - at;
+	sys_release_file(ring_fd, RTL_PAGE + at, first);
+	if (bytes > first)
+		sys_release_file(ring_fd, RTL_PAGE, bytes - first);
+}
+
 void ring_close(void)
 {
 	if (overflow.data)
 		unmap_memory(overflow.data, overflow.size);
-	if (shared)
+	if (shared) {
+		release_all_but_unread();
 		unmap_memory(shared, RTL_PAGE + ring.size);
+	}
 	sys_close(ring_fd);
 	ring_fd = -1;
 	ring_inode = 0;

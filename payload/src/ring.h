@@ -34,9 +34,10 @@ bool ring_put_last(struct rtl_header *record);
 /* Makes what was put visible; wakes the collector at the watermark. */
 void ring_flush(void);
 
-/* The last record is written. */
 /* What the recorder has consumed so far. */
 uint64_t ring_taken_bytes(void);
+
+/* The last record is written. */
 void ring_end(void);
 
 /* Records that were not made, as there would have been no room: counted as lost. */

@@ -9,7 +9,9 @@
 #include "control.h"
 #include "copies.h"
 #include "fault.h"
+#include "handoff.h"
 #include "hooks.h"
+#include "names.h"
 #include "pool.h"
 #include "publish.h"
 #include "ring.h"
@@ -36,11 +38,19 @@ const volatile uint32_t *owner_page;
 uint32_t session_cancelled;
 static struct mutex lock; /* one arming or disarming at a time */
 static uint32_t unfinished; /* see session_is_unfinished() */
+static uint32_t state;      /* enum rtl_state */
+static enum rtl_end last_end;
 
 void control_set_state(enum rtl_state s)
 {
+	__atomic_store_n(&state, s, __ATOMIC_RELAXED);
 	__atomic_store_n(&control->state, s, __ATOMIC_RELEASE);
 	futex_wake_shared(&control->state);
+}
+
+enum rtl_state control_state(void)
+{
+	return __atomic_load_n(&state, __ATOMIC_RELAXED);
 }
 
 int control_fail(int err, const char *format, ...)
@@ -81,7 +91,7 @@ void session_leave(void)
 
 bool session_is_idle(void)
 {
-	return control->state == RTL_STATE_IDLE || control->state == RTL_STATE_DORMANT;
+	return control_state() == RTL_STATE_IDLE || control_state() == RTL_STATE_DORMANT;
 }
 
 bool session_is_unfinished(void)
@@ -92,6 +102,16 @@ bool session_is_unfinished(void)
 int session_step(const char *name)
 {
 	return fault_at(name) ? control_fail(-EIO, "made to fail at %s", name) : 0;
+}
+
+void session_note_end(enum rtl_end why)
+{
+	control->last_end = last_end = why;
+}
+
+enum rtl_end session_last_end(void)
+{
+	return last_end;
 }
 
 void session_describe_ring(void)
@@ -131,6 +151,13 @@ void session_give_back(enum rtl_end why)
 	control->signals_kept = (uint32_t)pool_count(); /* the hardware may still write them */
 }
 
+void session_forget_tables(void)
+{
+	handoff_close();
+	names_forget();
+	copies_forget();
+}
+
 static bool stop(enum rtl_end why)
 {
 	if (!worker_stop(why, control->armed_ns, control->detached_ns))
@@ -148,12 +175,13 @@ int session_finish(enum rtl_end why)
 	bool ended = stop(why);
 
 	__atomic_store_n(&unfinished, !ended && why != RTL_END_SHUT_DOWN && why != RTL_END_EXIT, __ATOMIC_RELAXED);
-	control->last_end = why;
+	session_note_end(why);
 	if (!ended)
 		return control_fail(-EBUSY, "the end of the session is put off: its worker is held up inside the runtime");
 	session_step("stopped");
 	session_give_back(why);
-	unpatch(); /* last: the wrapper of hsa_shut_down has kept the runtime there for us */
+	unpatch(); /* after all that calls the runtime: the wrapper of hsa_shut_down has kept it there for us */
+	session_forget_tables();
 	session_step("unpatched");
 	return 0;
 }
@@ -216,7 +244,7 @@ static int disarm_in_part(enum rtl_end why, uint64_t drain_ns, uint32_t open)
 	if (why == RTL_END_SHUT_DOWN || why == RTL_END_EXIT) {
 		drain(drain_ns);
 		stop(why);
-		control->last_end = why;
+		session_note_end(why);
 	} else {
 		control_set_state(RTL_STATE_ACTIVE);
 	}
@@ -240,14 +268,12 @@ static int disarm(enum rtl_end why, uint64_t drain_ns)
 	return session_put_to_rest(why);
 }
 
-int session_disarm(enum rtl_end why, uint64_t drain_ns)
+/* Entered; leaves. */
+static int end_session(enum rtl_end why, uint64_t drain_ns)
 {
-	int r = session_enter();
+	int r;
 
-	if (r)
-		return r;
-	__atomic_store_n(&session_cancelled, 0, __ATOMIC_RELAXED); /* our own cancel, or one that came too late */
-	if (control->state == RTL_STATE_ACTIVE) {
+	if (control_state() == RTL_STATE_ACTIVE) {
 		r = disarm(why, drain_ns == UINT64_MAX ? config.drain_timeout_ms * NS_PER_MS : drain_ns);
 	} else if (session_is_unfinished()) {
 		r = session_put_to_rest(why);
@@ -260,7 +286,19 @@ int session_disarm(enum rtl_end why, uint64_t drain_ns)
 	return r;
 }
 
-void session_cancel(void)
+int session_disarm(enum rtl_end why, uint64_t drain_ns)
 {
-	__atomic_store_n(&session_cancelled, 1, __ATOMIC_RELAXED);
+	int r = session_enter();
+
+	return r ? r : end_session(why, drain_ns);
+}
+
+/* The cancel is there for as long as others have the lock: nobody else takes it back. */
+int session_cut_short(enum rtl_end why, uint64_t drain_ns)
+{
+	__atomic_fetch_add(&session_cancelled, 1, __ATOMIC_RELAXED);
+	int r = session_enter();
+	__atomic_fetch_sub(&session_cancelled, 1, __ATOMIC_RELAXED);
+
+	return r ? r : end_session(why, drain_ns);
 }

@@ -14,9 +14,13 @@
 int session_enter(void);
 void session_leave(void);
 
-extern uint32_t session_cancelled; /* set by session_cancel() */
+extern uint32_t session_cancelled; /* threads that wait in session_cut_short() */
 
 bool session_is_idle(void);
+
+/* Why the last session ended. */
+void session_note_end(enum rtl_end why);
+enum rtl_end session_last_end(void);
 
 /* A named step at which tests let a session fail (fault.h). 0 or -EIO. */
 int session_step(const char *name);
@@ -27,6 +31,14 @@ void session_describe_hooks(void);
 
 /* Signals and tables that no worker and no wrapper uses any more. */
 void session_give_back(enum rtl_end why);
+
+/*
+ * After the hooks have gone: tables, of which threads do not mind that are late in a
+ * wrapper. That of the application's signals is not of these: who has seen that a
+ * dispatch is pending there reads next on which signal, and would find none. It goes
+ * when the next session begins.
+ */
+void session_forget_tables(void);
 
 /*
  * The last part of every end, and of an arming that fails with its worker started.

@@ -130,6 +130,11 @@ void sys_close(int fd)
 		syscall(SYS_close, fd);
 }
 
+void sys_release_file(int fd, uint64_t offset, uint64_t size)
+{
+	syscall(SYS_fallocate, fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, size);
+}
+
 /* Raw calls: an interposed close() or fcntl() is the application's business. */
 static int memfd_sealed(const char *name, size_t size)
 {

@@ -76,6 +76,8 @@ void back_memory(void *p, size_t size);
  * forked children. *fd is close-on-exec and kept out of the low numbers. */
 void *memfd_map(const char *name, size_t size, int *fd, uint64_t *inode);
 void sys_close(int fd);
+/* Whole pages of it: they read as zero again and cost nothing. */
+void sys_release_file(int fd, uint64_t offset, uint64_t size);
 
 /* Reads a small file whole; returns bytes read or -errno. Not terminated. */
 long read_file(const char *path, char *buf, size_t size);

@@ -118,11 +118,13 @@ static void bury(struct queue *s, uint64_t now)
 	 * it has been told. */
 	if (!s->settled++ || !tell_close(s))
 		return;
-	if (atomic_load(&s->window_generation) == atomic_load(&gate.generation)) {
-		buried_dispatches += atomic_load(&s->dispatches);
-		buried_others += atomic_load(&s->others);
-	}
+	bool in_session = atomic_load(&s->window_generation) == atomic_load(&gate.generation);
+	uint64_t dispatches = atomic_load(&s->dispatches), others = atomic_load(&s->others);
 	queue_recycle(s);
+	if (s->settled || !in_session)
+		return; /* refused for now: a thread is inside still */
+	buried_dispatches += dispatches;
+	buried_others += others;
 }
 
 /* Dispatches that found the ring full, and are lost without having been timed. */
@@ -192,10 +194,10 @@ static void make_ready(void)
 		if (!atomic_load_explicit(&s->in_use, memory_order_acquire) || atomic_load(&s->word) & WORD_DEAD)
 			continue;
 		queue_back(s);
+		pool_fill(s, config.signal_pool); /* a state that was taken before the pool was open */
 		keep_signals(s);
 	}
 	queue_make_ready(READY_QUEUES);
-	handoff_back();
 }
 
 /* Written when it changes: every wrapper reads that line. */

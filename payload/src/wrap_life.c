@@ -62,10 +62,8 @@ hsa_status_t wrap_executable_destroy(hsa_executable_t executable)
 hsa_status_t wrap_shut_down(void)
 {
 	atomic_fetch_add(&wrap_shutting_down, 1); /* first: no session begins between our end and the runtime's */
-	if (tracking()) {
-		session_cancel();
-		session_disarm(RTL_END_SHUT_DOWN, EXIT_DRAIN_NS);
-	}
+	if (tracking())
+		session_cut_short(RTL_END_SHUT_DOWN, EXIT_DRAIN_NS);
 	hsa_status_t status = NEXT(SHUT_DOWN, hsa_status_t (*)(void))();
 	atomic_fetch_sub(&wrap_shutting_down, 1);
 	return status;

@@ -50,11 +50,20 @@ void free_ring(struct rtl_ring *ring);
 /* Threads made from now on begin when this is 0 again; how many of them have ended. */
 extern _Atomic uint32_t threads_held, held_threads_ended;
 
+/* What the application does at that point of an arming; and whether its runtime has ended. */
+extern void (*at_patch)(void), (*at_grace)(void);
+extern int grace_result;
+extern _Atomic uint32_t runtime_closed;
+
+/* Called once, when this thread has got a lock of the payload's. */
+extern _Thread_local void (*after_lock)(void);
+
 struct edge_case {
 	const char *name;
 	void (*run)(void);
 };
 /* Each ends with one without a name. */
-extern const struct edge_case queue_cases[], session_cases[], signal_cases[], shared_cases[], copy_cases[];
+extern const struct edge_case queue_cases[], session_cases[], signal_cases[], shared_cases[], copy_cases[], runtime_cases[],
+	hostile_cases[], memory_cases[];
 
 #endif

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "hooks.h"
 #include "ring.h"
 #include "session.h"
+#include "state.h"
 #include "worker.h"
 #include "wrappers.h"
 
@@ -79,6 +81,68 @@ static void shut_down_during_drain(void)
 	wrap_shut_down();
 	CHECK(control->state == RTL_STATE_DORMANT);
 	pthread_join(other, NULL);
+}
+
+static pthread_t canceller;
+
+static void *shut_down(void *unused)
+{
+	wrap_shut_down();
+	return unused;
+}
+
+static void *exit_process(void *unused)
+{
+	OnUnload();
+	return unused;
+}
+
+static void cancel_by(void *(*thread)(void *))
+{
+	pthread_create(&canceller, NULL, thread, NULL);
+	while (!__atomic_load_n(&session_cancelled, __ATOMIC_RELAXED))
+		sys_yield();
+}
+
+static void shut_down_begins(void)
+{
+	cancel_by(shut_down);
+}
+
+static void exit_begins(void)
+{
+	cancel_by(exit_process);
+}
+
+/* A cancel that comes when a detach has just got the lock cuts its drain short. */
+static void cancel_at_the_first_moment(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	begin("RTL_DRAIN_TIMEOUT_MS", "600000");
+	submit(q, 0x1000);
+	take_packet(q); /* and it goes on for ever */
+	after_lock = shut_down_begins;
+	CHECK(rtl_detach() == 0);
+	pthread_join(canceller, NULL);
+	CHECK(control->state == RTL_STATE_DORMANT && !session_cancelled);
+}
+
+static void cancel_is_there(void)
+{
+	CHECK(session_cancelled);
+}
+
+/* And when an attach has: the grace will see it. */
+static void cancel_of_an_attach(void)
+{
+	CHECK(OnLoad(NULL, 0, 0, NULL));
+	at_grace = cancel_is_there;
+	after_lock = exit_begins;
+	CHECK(rtl_reattach("\0\0\0", 4) == 0);
+	pthread_join(canceller, NULL);
+	CHECK(control->state == RTL_STATE_DORMANT && !session_cancelled);
 }
 
 static void *shut_down_cancelled(void *unused)
@@ -219,6 +283,66 @@ static void ring_is_full_until_an_eighth_is_free(void)
 	munmap(ring, RTL_PAGE + SIZE);
 }
 
+/* A forked child that stays has the ring's descriptor: its memory goes all the same. */
+static void child_has_the_ring(void)
+{
+	enum { SIZE = 1 << 20 };
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+	uint64_t size, inode;
+	int fd, ended[2], status;
+	struct stat st;
+	char word;
+
+	begin("RTL_BUFFER_SIZE", "1048576");
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	CHECK(worker_round(NS_PER_S));
+	ring_describe(&size, &inode, &fd);
+	CHECK(!pipe(ended));
+	pid_t child = fork();
+	if (!child) {
+		close(ended[1]);
+		CHECK(read(ended[0], &word, 1) == 1);
+		CHECK(!fstat(fd, &st) && st.st_ino == inode && st.st_blocks * 512 <= 3 * RTL_PAGE);
+		_exit(0);
+	}
+	struct rtl_ring *ring = map_ring();
+	uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
+	const struct rtl_header *last = (struct rtl_header *)((char *)ring + RTL_PAGE + head);
+	__atomic_store_n(&ring->tail, head, __ATOMIC_RELEASE);
+	CHECK(rtl_detach() == 0);
+	CHECK(ring->ended && ring->head > head && last->type == RTL_TYPE_WINDOW); /* what was not read is there */
+	CHECK(write(ended[1], "", 1) == 1);
+	waitpid(child, &status, 0);
+	CHECK(status == 0);
+	munmap(ring, RTL_PAGE + SIZE);
+}
+
+/* Its state cannot be used again while a thread is inside: its packets count once. */
+static void destroyed_with_a_thread_inside(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	begin(NULL, NULL);
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	CHECK(worker_round(NS_PER_S));
+	struct queue *s = queue_find(q);
+	atomic_fetch_add(&s->inflight, 1);
+	wrap_queue_destroy(q);
+	for (int i = 0; i < 5; i++)
+		CHECK(worker_round(NS_PER_S));
+	CHECK(counters->dispatches == 1);
+	atomic_fetch_sub(&s->inflight, 1);
+	for (int i = 0; i < 5; i++)
+		CHECK(worker_round(NS_PER_S));
+	CHECK(counters->dispatches == 1 && !atomic_load(&s->in_use));
+	CHECK(rtl_detach() == 0);
+	CHECK(counters->dispatches == 1);
+}
+
 static struct toy_queue code_queue;
 
 /* Its thread holds the names' lock; a signal handler calls exit() there. */
@@ -325,10 +449,14 @@ const struct edge_case session_cases[] = {
 	{"exit inside a doorbell", exit_inside_doorbell},
 	{"detach waits for a doorbell", detach_waits_for_doorbell},
 	{"shut down during a drain", shut_down_during_drain},
+	{"cancel at the first moment of a detach", cancel_at_the_first_moment},
+	{"cancel at the first moment of an attach", cancel_of_an_attach},
 	{"cancelled in shut down", cancelled_in_shut_down},
 	{"outcome of another session", outcome_of_another_session},
 	{"ring is full for a while", ring_is_full_for_a_while},
 	{"ring is full until an eighth is free", ring_is_full_until_an_eighth_is_free},
+	{"child has the ring", child_has_the_ring},
+	{"destroyed with a thread inside", destroyed_with_a_thread_inside},
 	{"exit inside an executable's destruction", exit_inside_executable_destroy},
 	{"worker held up", worker_held_up},
 	{"shut down with the worker held up", shut_down_with_worker_held_up},

@@ -21,17 +21,43 @@ struct runtime rt;
 _Atomic(uintptr_t) hook_next[HOOK_COUNT];
 
 int hooks_find(char *err, size_t len) { return (void)err, (void)len, 0; }
-uint32_t hooks_index_ranges(struct rtl_range *out, uint32_t max) { return (void)out, (void)max, 0; }
-void hooks_patch(void) {}
+uint32_t hooks_grace_ranges(struct rtl_range *out, uint32_t max) { return (void)out, (void)max, 0; }
+void (*at_patch)(void), (*at_grace)(void);
+int grace_result;
+void hooks_patch(void)
+{
+	if (at_patch)
+		at_patch();
+}
 void hooks_restore(enum hook_class class) { (void)class; }
 struct hooks_tally hooks_tally(void) { return (struct hooks_tally){0}; }
 int runtime_find(const char *path, char *err, size_t len) { return (void)path, (void)err, (void)len, 0; }
-bool runtime_open(void) { return true; }
+_Atomic uint32_t runtime_closed;
+bool runtime_open(void) { return !atomic_load(&runtime_closed); }
 int runtime_load_extension(char *err, size_t len) { return (void)err, (void)len, 0; }
 bool text_of(const void *address, struct rtl_range *out) { return (void)address, (void)out, false; }
-int grace_wait(struct rtl_grace *block, uint64_t timeout_ns, const uint32_t *cancel, uint32_t *left)
+int grace_wait(const struct rtl_range *of, uint32_t of_count, uint64_t timeout_ns, const uint32_t *cancel, uint32_t *left)
 {
-	return (void)block, (void)timeout_ns, (void)cancel, (void)left, 0;
+	(void)of, (void)of_count, (void)timeout_ns, (void)cancel, (void)left;
+	if (at_grace)
+		at_grace();
+	return grace_result;
+}
+
+/* --- what may come in between (the linker puts these before the payload's own) -- */
+
+_Thread_local void (*after_lock)(void);
+extern __typeof__(mutex_lock) __real_mutex_lock, __wrap_mutex_lock;
+
+int __wrap_mutex_lock(struct mutex *m, uint64_t timeout_ns)
+{
+	void (*then)(void) = after_lock;
+	int r = __real_mutex_lock(m, timeout_ns);
+
+	after_lock = NULL;
+	if (then && !r)
+		then();
+	return r;
 }
 
 /* --- what glibc might do (the Makefile puts these in the places of its own) ---- */

@@ -48,13 +48,11 @@ const volatile uint32_t *owner_page = &owner;
 struct runtime rt;
 _Atomic(uintptr_t) hook_next[HOOK_COUNT];
 
-int session_disarm(enum rtl_end why, uint64_t drain_ns)
+int session_cut_short(enum rtl_end why, uint64_t drain_ns)
 {
 	(void)why, (void)drain_ns;
 	return 0;
 }
-
-void session_cancel(void) {}
 
 static _Alignas(64) amd_queue_t hardware;
 static _Alignas(64) amd_signal_t doorbell;

@@ -1,0 +1,159 @@
+/* edge_memory.c: what of the payload's memory costs something when its session is over. */
+#define _GNU_SOURCE
+#include "edge.h"
+
+#include <sys/mman.h>
+
+#include "control.h"
+#include "entry.h"
+#include "grace.h"
+#include "handoff.h"
+#include "hooks.h"
+#include "session.h"
+#include "signal_table.h"
+#include "toy.h"
+#include "worker.h"
+#include "wrappers.h"
+
+#define MAPPINGS_MAX 4096
+#define STATE_PAGES ((sizeof(struct queue) + RTL_PAGE - 1) / RTL_PAGE)
+
+static struct mapping {
+	void *at;
+	size_t size;
+} mappings[MAPPINGS_MAX];
+static _Atomic uint32_t mapping_count;
+
+extern __typeof__(map_memory) __real_map_memory, __wrap_map_memory;
+
+void *__wrap_map_memory(size_t size)
+{
+	void *at = __real_map_memory(size);
+	uint32_t i = atomic_fetch_add(&mapping_count, 1);
+
+	CHECK(i < MAPPINGS_MAX);
+	mappings[i] = (struct mapping){at, size};
+	return at;
+}
+
+static uint64_t pages_of(const struct mapping *m)
+{
+	static unsigned char here[1 << 16];
+	uint64_t n = 0, pages = (m->size + RTL_PAGE - 1) / RTL_PAGE;
+
+	CHECK(pages <= sizeof here);
+	if (mincore(m->at, m->size, here))
+		return 0; /* unmapped meanwhile: a name */
+	for (uint64_t i = 0; i < pages; i++)
+		n += here[i] & 1;
+	return n;
+}
+
+static uint64_t allowed(const struct mapping *m)
+{
+	if (m->at == owner_page)
+		return 1;
+	if (m->at == signal_table)
+		return UINT64_MAX; /* see session_forget_tables() */
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
+		if (queue_all[i] == m->at)
+			return STATE_PAGES;
+	return 0;
+}
+
+static void check_pages(void)
+{
+	for (uint32_t i = 0; i < atomic_load(&mapping_count); i++) {
+		uint64_t n = pages_of(&mappings[i]);
+
+		if (n > allowed(&mappings[i]))
+			printf("%llu pages of %zu bytes\n", (unsigned long long)n, mappings[i].size);
+		CHECK(n <= allowed(&mappings[i]));
+	}
+}
+
+extern int true_grace_wait(const struct rtl_range *, uint32_t, uint64_t, const uint32_t *, uint32_t *);
+
+static void wait_truly(void)
+{
+	uint32_t no = 0, left;
+
+	CHECK(true_grace_wait(NULL, 0, 60 * NS_PER_S, &no, &left) == 0);
+}
+
+static hsa_status_t copy(void *to, hsa_agent_t to_agent, const void *from, hsa_agent_t from_agent, size_t size, uint32_t depends,
+			 const hsa_signal_t *on, hsa_signal_t signal)
+{
+	(void)to, (void)to_agent, (void)from, (void)from_agent, (void)size, (void)depends, (void)on;
+	toy_copy_begins((struct toy_signal *)signal.handle);
+	toy_copy_ends((struct toy_signal *)signal.handle);
+	return HSA_STATUS_SUCCESS;
+}
+
+static hsa_status_t enable(bool wanted) { return (void)wanted, HSA_STATUS_SUCCESS; }
+
+/* Uses everything that a session has. */
+static void record(hsa_queue_t *q)
+{
+	static const hsa_agent_t host = {0}, gpu = {1};
+	char bytes[64];
+	hsa_signal_t s;
+
+	hook_next[HOOK_COPY_LINEAR] = (uintptr_t)copy;
+	hook_next[HOOK_COPY_PROFILING] = (uintptr_t)enable;
+	begin("RTL_MEMORY_COPY_TRACE", "1");
+	for (int i = 0; i < 1000; i++) {
+		submit(q, 0x1000);
+		fire(take_packet(q));
+		CHECK(worker_round(NS_PER_S));
+	}
+	create_signal(1, 0, NULL, 0, &s);
+	CHECK(wrap_copy_linear(bytes, gpu, bytes, host, sizeof bytes, 0, NULL, s) == HSA_STATUS_SUCCESS);
+	CHECK(rtl_detach() == 0);
+	CHECK(counters->timed_pool == 1000 && counters->copies_timed == 1);
+	wrap_signal_destroy(s);
+}
+
+static void little_is_kept(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	at_grace = wait_truly;
+	for (int i = 0; i < 3; i++) {
+		record(q);
+		check_pages();
+	}
+}
+
+static void none_is_kept_of_an_attach(void)
+{
+	static const char env[] = "\1\0\0\0RTL_MEMORY_COPY_TRACE\0001";
+
+	rt.copy_time = NULL;
+	CHECK(rtl_attach(env, sizeof env) < 0);
+	check_pages();
+}
+
+/* A wrapper's thread comes with its outcome when the session is over. */
+static void late_at_the_handoff(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+	struct outcome late = {.queue = NULL, .kind = OUTCOME_UNTIMED, .generation = 1};
+
+	record(q);
+	CHECK(!handoff_push(&late));
+	begin(NULL, NULL);
+	CHECK(handoff_push(&late));
+	CHECK(rtl_detach() == 0);
+	CHECK(!handoff_push(&late));
+	record(q);
+}
+
+const struct edge_case memory_cases[] = {
+	{"little memory is kept", little_is_kept},
+	{"none is kept of an attach that fails", none_is_kept_of_an_attach},
+	{"late at the handoff", late_at_the_handoff},
+	{0},
+};
