@@ -177,7 +177,7 @@ struct queue *queue_get(const hsa_queue_t *q, bool *foreign);
 extern _Atomic uint32_t queue_untracked;
 
 /* Makes states until at least n are ready for queue_get(), each with its
- * signals. Our threads only. 0 or -ENOMEM. */
+ * signals, once the pool is open. Our threads only. 0 or -ENOMEM. */
 int queue_make_ready(uint32_t n);
 
 /* A new session: no queue is known, every state is ready. Only while no

@@ -144,7 +144,11 @@ static bool end_untimed(struct app_signal *a, uint32_t reason)
 enum fire signal_harvest_pending(struct app_signal *a, uint64_t state)
 {
 	struct outcome o; /* filled by fire_of() and take() */
-	enum fire f = fire_of(a, RELAXED(&a->handle), &o);
+	uint64_t handle = RELAXED(&a->handle);
+
+	if (UNLIKELY(!handle || handle & HANDLE_GONE))
+		return FIRED; /* the caller has slept over the session's end, or the signal's */
+	enum fire f = fire_of(a, handle, &o);
 
 	if (f == FIRED && take(a, state, IDLE, &o))
 		deliver(&o);
