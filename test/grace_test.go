@@ -16,13 +16,14 @@ func slow(oneIn string) harness.Workload {
 }
 
 // Without the grace a slot is doubled or lost, or nothing moves any more. If
-// this test cannot make it fail, the next one proves nothing.
+// this test cannot make it fail, the next one proves nothing. (Few signals: making
+// more takes as long as a slow raw function does.)
 func TestNoGrace(t *testing.T) {
 	payload := harness.TestPayload(t)
 	const attempts = 20
 	for range attempts {
 		p := harness.Start(t, slow("30"))
-		p.TryRecord(t, 300*time.Millisecond, "--payload", payload, "--set", "RTL_TEST_NO_GRACE=1")
+		p.TryRecord(t, 300*time.Millisecond, "--payload", payload, "--set", "RTL_TEST_NO_GRACE=1", "--set", "RTL_SIGNAL_POOL=1")
 		if why := broken(t, p); why != "" {
 			t.Logf("broken, as it must be: %s", why)
 			return
