@@ -120,7 +120,7 @@ static void instrument(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_
 		reason = signal_arm(s, p->completion_signal.handle, e, &e->signal);
 		e->flags |= ENTRY_APP_SIGNAL;
 	} else if ((e->signal = take_signal(s))) {
-		p->completion_signal.handle = e->signal;
+		p->completion_signal.handle = s->placed[index & s->mask] = e->signal;
 	} else {
 		bump(&s->starved);
 		reason = RTL_REASON_NO_SIGNAL;
@@ -143,15 +143,40 @@ static bool has_signal(const hsa_kernel_dispatch_packet_t *p, int type)
 	       (type == HSA_PACKET_TYPE_VENDOR_SPECIFIC && vendor->AmdFormat == HSA_AMD_PACKET_TYPE_BARRIER_VALUE);
 }
 
+/* A producer that writes only what changes leaves our signal of the last lap in its
+ * packet: to that producer it is 0. */
+static void take_back(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_t index)
+{
+	uint64_t ours = s->placed[index & s->mask];
+
+	if (UNLIKELY(p->completion_signal.handle == ours))
+		p->completion_signal.handle = 0;
+}
+
+void queue_withdraw(struct queue *s)
+{
+	for (uint64_t slot = 0; slot < s->size; slot++) {
+		hsa_kernel_dispatch_packet_t *p = &s->ring[slot];
+		uint64_t ours = s->placed[slot];
+
+		/* Consumed, and a producer may be writing the next one there. */
+		if (ours && packet_type(p) == HSA_PACKET_TYPE_INVALID)
+			__atomic_compare_exchange_n(&p->completion_signal.handle, &ours, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	}
+}
+
 void queue_note_packet(struct queue *s, hsa_kernel_dispatch_packet_t *p, int type, uint64_t index)
 {
 	if (LIKELY(type == HSA_PACKET_TYPE_KERNEL_DISPATCH)) {
+		take_back(s, p, index);
 		instrument(s, p, index);
 		return;
 	}
 	bump(&s->others);
-	if (has_signal(p, type))
+	if (has_signal(p, type)) {
+		take_back(s, p, index);
 		pass(s, p->completion_signal);
+	}
 }
 
 int packet_type(const hsa_kernel_dispatch_packet_t *p)

@@ -31,6 +31,10 @@ bool queue_kick(struct queue *s);
 #define CLOSE_PUSH_MOST_NS (100 * NS_PER_MS)
 void queue_close(struct queue *s);
 
+/* Lock held, raw, nothing pending: no slot keeps a signal of ours, which will be
+ * destroyed. */
+void queue_withdraw(struct queue *s);
+
 /* --- between publish.c and flip.c; with the queue's lock ------------------- */
 
 /* Publishes the complete packets of a virtual queue; false: there were none. */

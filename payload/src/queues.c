@@ -234,9 +234,10 @@ struct queue *queue_get(const hsa_queue_t *q, bool *foreign)
 	return s;
 }
 
-enum { PART_STAMPS, PART_SIGNALS, PART_ENTRIES, PART_FILLED, PART_PENDING, PARTS };
+enum { PART_STAMPS, PART_PLACED, PART_SIGNALS, PART_ENTRIES, PART_FILLED, PART_PENDING, PARTS };
 static const size_t part_bytes[PARTS] = {
 	[PART_STAMPS] = PACKETS_MAX * sizeof(struct stamp),
+	[PART_PLACED] = PACKETS_MAX * sizeof(uint64_t),
 	[PART_SIGNALS] = SIGNALS_PER_QUEUE * sizeof(uint64_t),
 	[PART_ENTRIES] = BACKLOG * sizeof(struct entry),
 	[PART_FILLED] = PACKETS_MAX / 8,
@@ -262,7 +263,7 @@ static void nothing_is_backed(struct queue *s)
 {
 	s->backed = atomic_load(&s->entry_head) & ~(ENTRIES_PER_PAGE - 1);
 	s->backed_end = s->backed + BACKLOG;
-	s->stamps_backed = 0;
+	s->slots_backed = 0;
 }
 
 /* All memory of a state at once, lazily backed: it costs what is touched. */
@@ -279,6 +280,7 @@ static struct queue *make_state(void)
 		at += part_bytes[i];
 	}
 	s->stamps = (struct stamp *)part[PART_STAMPS];
+	s->placed = (uint64_t *)part[PART_PLACED];
 	s->free_signals = (uint64_t *)part[PART_SIGNALS];
 	s->entries = (struct entry *)part[PART_ENTRIES];
 	s->filled = (uint64_t *)part[PART_FILLED];
@@ -307,9 +309,11 @@ static void back_entries(struct queue *s, uint64_t ahead)
 void queue_back(struct queue *s)
 {
 	back_entries(s, BACKED_AHEAD);
-	if (!s->stamps_backed)
-		back_memory(s->stamps, s->size * sizeof *s->stamps);
-	s->stamps_backed = 1;
+	if (s->slots_backed)
+		return;
+	back_memory(s->stamps, s->size * sizeof *s->stamps);
+	back_memory(s->placed, s->size * sizeof *s->placed);
+	s->slots_backed = 1;
 }
 
 void queue_forget_memory(void)

@@ -113,6 +113,7 @@ struct queue {
 	_Atomic uint64_t free_tail;                /* free pooled signals: worker → publisher */
 	struct entry *entries;
 	uint64_t *free_signals;
+	uint64_t *placed; /* by slot: the signal of ours that was put there last */
 	uint64_t seen_read, seen_entry_tail, seen_free_head;
 	uint64_t opened_at; /* stamp: no slot of this window was claimed before */
 
@@ -147,7 +148,7 @@ struct queue {
 	uint32_t profiled_by_us;
 	int64_t owed; /* dispatches that wrappers have taken and not yet handed over */
 	uint64_t backed, backed_end; /* entries below backed have memory; at backed_end all have */
-	uint32_t stamps_backed;
+	uint32_t slots_backed; /* stamps, placed */
 	uint64_t want_signals;  /* free ones to keep */
 	uint64_t seen_starved, told_unkept;
 	uint64_t dead_since_ns; /* destroyed was seen then */

@@ -143,8 +143,26 @@ static void unpatch(void)
 	session_describe_hooks();
 }
 
+/* A queue whose lock is held below a signal handler keeps them: its producers write
+ * the whole packet, as they should. */
+static void withdraw_signals(void)
+{
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
+		struct queue *s = queue_all[i];
+
+		if (!atomic_load(&s->in_use) || !queue_lock_wait(s, LOCK_WAIT_NS / 40))
+			continue;
+		if (!(atomic_load(&s->word) & (WORD_DEAD | WORD_VIRT)))
+			queue_withdraw(s);
+		queue_unlock(s);
+		queue_drain_pend(s);
+	}
+}
+
 void session_give_back(enum rtl_end why)
 {
+	if (why != RTL_END_EXIT)
+		withdraw_signals();
 	pool_destroy_all(why == RTL_END_EXIT);
 	queue_forget_memory();
 	control->queues_kept = atomic_load(&queue_count);

@@ -205,7 +205,39 @@ static void long_loss(void)
 	CHECK(rtl_detach() == 0);
 }
 
+static void submit_again(hsa_queue_t *q)
+{
+	uint64_t at = wrap_index_add_screlease(q, 1);
+	hsa_kernel_dispatch_packet_t *p = (hsa_kernel_dispatch_packet_t *)q->base_address + at % RING;
+
+	__atomic_store_n(&p->header, DISPATCH, __ATOMIC_RELEASE);
+	wrap_store_screlease(q->doorbell_signal, (hsa_signal_value_t)at);
+}
+
+/* A producer that writes only what changes never sees a signal of ours as its own,
+ * and the hardware none that is destroyed. */
+static void slots_that_are_not_rewritten(void)
+{
+	enum { PACKETS = 3 * RING + RING / 2 };
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	begin("RTL_SIGNAL_POOL", "16");
+	for (int i = 0; i < PACKETS; i++) {
+		submit_again(q);
+		amd_signal_t *s = take_packet(q);
+		CHECK(s);
+		fire(s);
+		settle();
+	}
+	CHECK(rtl_detach() == 0);
+	CHECK(counters->timed_pool == PACKETS && counters->timed_app == 0);
+	for (int i = 0; i < RING; i++)
+		CHECK(t.ring[i].completion_signal.handle == 0);
+}
+
 const struct edge_case shared_cases[] = {
+	{"slots that are not rewritten", slots_that_are_not_rewritten},
 	{"unkept on a shared signal", unkept_on_a_shared_signal},
 	{"barrier on a shared signal", barrier_on_a_shared_signal},
 	{"swap that fails", swap_that_fails},
