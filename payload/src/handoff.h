@@ -28,12 +28,14 @@ struct outcome {
 	};
 	uint64_t end_ticks;
 	uint64_t signal;   /* the application's, 0: none */
-	uint64_t armed_at; /* stamp of its publication, 0: unknown */
+	uint64_t armed_at; /* stamp of its publication, before its kernel starts; 0: unknown */
 	uint32_t kind;
 	uint32_t reason;
 	uint32_t owed; /* the worker is counting on this one (see signals.h) */
 	uint32_t generation; /* of the session in which it was taken: a later one has other queues there */
 };
+
+#define ARMED_IN_DOUBT (1ull << 63) /* in armed_at: an earlier packet's times may have come after it */
 
 #define HANDOFF_CELLS 16384 /* power of two */
 

@@ -160,12 +160,14 @@ void tell_dispatch(struct queue *s, const struct entry *e, uint32_t launch, uint
 /* A start before the packet was published: the times of an earlier kernel on
  * the same signal, written late. */
 #define CLOCK_SLACK_NS (1 * NS_PER_US)
+#define DOUBT_SLACK_NS 100ull /* no application sees an end and publishes anew in that */
 
 bool is_plausible(const struct outcome *o)
 {
 	struct agent *a = o->queue->agent ? &agents[o->queue->agent - 1] : NULL;
+	uint64_t slack = o->armed_at & ARMED_IN_DOUBT ? DOUBT_SLACK_NS : CLOCK_SLACK_NS;
 
-	return !a || agent_ticks_to_ns(a, o->start_ticks) + CLOCK_SLACK_NS >= stamp_to_ns(o->armed_at);
+	return !a || agent_ticks_to_ns(a, o->start_ticks) + slack >= stamp_to_ns(o->armed_at & ~ARMED_IN_DOUBT);
 }
 
 void tell_app(const struct outcome *o, uint32_t launch)

@@ -123,6 +123,15 @@ static bool end_filling(struct app_signal *a, uint32_t generation, unsigned what
 	return false;
 }
 
+/* Times of those who were on a before may still come: of one none have, or there were
+ * several. */
+static bool is_owed_times(struct app_signal *a, uint64_t start, uint64_t end)
+{
+	uint64_t packets = RELAXED(&a->packets);
+
+	return packets > 1 || (packets && start == RELAXED(&a->old_start) && end == RELAXED(&a->old_end));
+}
+
 uint32_t signal_arm(struct queue *s, uint64_t handle, const struct entry *entry, uint64_t *ref)
 {
 	amd_signal_t *hw = (amd_signal_t *)handle;
@@ -135,14 +144,15 @@ uint32_t signal_arm(struct queue *s, uint64_t handle, const struct entry *entry,
 	if (!begin_filling(a, s, entry, &with, &generation))
 		return RTL_REASON_SHARED_SIGNAL;
 	with.exact = with.exact && ref;
-	SET_RELAXED(&a->armed_value, with.value);
-	SET_RELAXED(&a->packets, with.packets);
 	uint64_t start, end;
 	signal_ticks(s, hw, &start, &end);
+	bool doubtful = is_owed_times(a, start, end);
+	SET_RELAXED(&a->armed_value, with.value);
+	SET_RELAXED(&a->packets, with.packets);
 	SET_RELAXED(&a->old_start, start);
 	SET_RELAXED(&a->old_end, end);
 	SET_RELAXED(&a->queue, with.queue);
-	SET_RELAXED(&a->armed_at, stamp_time());
+	SET_RELAXED(&a->armed_at, stamp_time() | (doubtful ? ARMED_IN_DOUBT : 0));
 	if (with.exact)
 		copy_in(a, entry);
 	if (!end_filling(a, generation, with.exact ? PENDING : CROWDED) || !with.exact)

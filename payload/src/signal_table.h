@@ -35,7 +35,7 @@ struct app_signal {
 	_Atomic uint64_t old_start, old_end;
 	_Atomic uint64_t packets; /* in flight on this signal; 0: not seen in this session */
 	_Atomic(struct queue *) queue;
-	_Atomic uint64_t armed_at; /* stamp: no kernel of this dispatch started before */
+	_Atomic uint64_t armed_at; /* see struct outcome */
 	CACHE_ALIGNED _Atomic uint64_t entry[sizeof(struct entry) / 8];
 };
 

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "clocks.h"
 #include "control.h"
 #include "edge.h"
 #include "entry.h"
@@ -9,6 +10,7 @@
 #include "publish.h"
 #include "ring.h"
 #include "session.h"
+#include "signal_table.h"
 #include "worker.h"
 #include "wrappers.h"
 
@@ -83,6 +85,34 @@ static void barrier_on_a_shared_signal(void)
 	wrap_store_screlease((hsa_signal_t){(uint64_t)&signal}, 1);
 	submit_on(q, DISPATCH, &signal);
 	fire(take_packet(q));
+	CHECK(rtl_detach() == 0 && counters->timed_app == 1);
+}
+
+/* Hardware that writes times late: the barrier's come when the next dispatch has been
+ * published on the signal, and are no times of that one. */
+static void late_times_of_a_barrier(void)
+{
+	static struct toy_queue t;
+	static amd_signal_t signal;
+	hsa_queue_t *q = make_queue(&t, 1);
+	hsa_signal_t handle = {(uint64_t)&signal};
+
+	begin(NULL, NULL);
+	signal.value = 1;
+	wrap_store_screlease(handle, 1);
+	submit_on(q, HSA_PACKET_TYPE_BARRIER_AND, &signal);
+	take_packet(q)->value--;
+	signal.value = 1;
+	wrap_store_screlease(handle, 1);
+	submit_on(q, DISPATCH, &signal);
+	uint64_t published = stamp_to_ns(signal_find(handle.handle)->armed_at & ~ARMED_IN_DOUBT);
+	signal.start_ts = published - 500;
+	signal.end_ts = published - 490;
+	take_packet(q)->value--;
+	settle();
+	CHECK(counters->timed_app == 0);
+	signal.start_ts = published + 1000;
+	signal.end_ts = published + 2000;
 	CHECK(rtl_detach() == 0 && counters->timed_app == 1);
 }
 
@@ -240,6 +270,7 @@ const struct edge_case shared_cases[] = {
 	{"slots that are not rewritten", slots_that_are_not_rewritten},
 	{"unkept on a shared signal", unkept_on_a_shared_signal},
 	{"barrier on a shared signal", barrier_on_a_shared_signal},
+	{"late times of a barrier", late_times_of_a_barrier},
 	{"swap that fails", swap_that_fails},
 	{"raw claims are slots", raw_claims_are_slots},
 	{"bell of another queue", bell_of_another_queue},
