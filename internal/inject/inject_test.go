@@ -56,7 +56,9 @@ func env(n int) []byte {
 
 func inject(t testing.TB, v *victim.Victim, tr *ptrace.Tracer, r Request) *Report {
 	t.Helper()
-	rep, err := Inject(context.Background(), open(t, v), tr, r)
+	tg := open(t, v)
+	defer tg.Close() // a table of descriptors that grows is waited for, see internal/session
+	rep, err := Inject(context.Background(), tg, tr, r)
 	if err != nil {
 		t.Fatalf("inject: %v\n%+v", err, rep)
 	}

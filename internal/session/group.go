@@ -96,6 +96,7 @@ func (g *group) look() error {
 			return explain("trace", g.o.PID, err, untouched)
 		}
 	}
+	reserveDescriptors(len(g.choice.targets))
 	for _, c := range g.choice.targets {
 		g.members = append(g.members, g.newMember(c))
 	}
