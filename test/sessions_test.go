@@ -183,6 +183,7 @@ func TestLateRecorder(t *testing.T) {
 	p := harness.Start(t, stress(8, 2, 256))
 	r := p.Begin(t, "-d", "1m", "--buffer-size", "64KiB", "--set", "RTL_RECORDER_TIMEOUT_MS=60000")
 	active(t, p)
+	r.Drains(t)
 	lost := func() uint64 { return p.Status(t).Counters["records_lost"] }
 	r.Stop(t)
 	harness.Until(t, "records are lost", 20*time.Second, func() bool { return lost() > 0 })
@@ -200,6 +201,7 @@ func TestLosslessWithoutReader(t *testing.T) {
 	p := harness.Start(t, stress(6, 2, 64, "--pace", "10"))
 	r := p.Begin(t, "--buffer-size", "64KiB", "--buffer-policy", "lossless", "--set", "RTL_RECORDER_TIMEOUT_MS=500")
 	active(t, p)
+	r.Drains(t)
 	r.Stop(t)
 	harness.Until(t, "the payload has detached by itself", 20*time.Second, func() bool { return p.Status(t).State == "dormant" })
 	r.Continue(t)

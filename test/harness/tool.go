@@ -205,6 +205,15 @@ func (p *Process) Status(t testing.TB) session.Status {
 	return st
 }
 
+// Drains waits until the recorder has mapped the ring: the session is active before.
+func (r *Recording) Drains(t testing.TB) {
+	t.Helper()
+	Until(t, "the recorder has the ring", 10*time.Second, func() bool {
+		maps, _ := os.ReadFile(fmt.Sprintf("/proc/%d/maps", r.cmd.Process.Pid))
+		return strings.Contains(string(maps), "rtl-ring")
+	})
+}
+
 // Interrupt is Ctrl-C, Stop what SIGSTOP does, Continue its end.
 func (r *Recording) Interrupt(t testing.TB) { r.signal(t, syscall.SIGINT) }
 func (r *Recording) Stop(t testing.TB)      { r.signal(t, syscall.SIGSTOP) }
