@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,7 +30,7 @@ func newExport(code *session.ExitCode) *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			ctx, release := signal.NotifyContext(c.Context(), endings()...)
+			ctx, release := untilEnded(c.Context())
 			defer release()
 			if f.output == export.Stdout { // a write to a pipe may wait for ever: the second Ctrl-C ends it
 				defer context.AfterFunc(ctx, release)()

@@ -187,6 +187,13 @@ func endings() []os.Signal {
 	return slices.DeleteFunc([]os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP}, signal.Ignored)
 }
 
+func untilEnded(parent context.Context) (context.Context, context.CancelFunc) {
+	if heeded := endings(); len(heeded) > 0 {
+		return signal.NotifyContext(parent, heeded...)
+	}
+	return context.WithCancel(parent)
+}
+
 // hopeless is how long a second signal may have gone unheeded when one more ends the tool.
 const hopeless = 2 * time.Second
 
@@ -197,7 +204,9 @@ func interrupts(ui *ui) (context.Context, <-chan struct{}, func()) {
 	stop, cancel := context.WithCancel(context.Background())
 	skip := make(chan struct{})
 	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, endings()...)
+	if heeded := endings(); len(heeded) > 0 { // of none, Notify makes all
+		signal.Notify(signals, heeded...)
+	}
 	signal.Ignore(unix.SIGPIPE) // a closed terminal must not keep us from detaching
 	go func() {
 		var second time.Time

@@ -88,6 +88,7 @@ type drain struct {
 	collector *collector.Collector
 	session   gated
 	giveUp    context.CancelFunc // takes what is there, and ends
+	mostBytes uint64             // that a payload can have when it has detached
 	thread    background
 	done      chan struct{}
 	result    collector.Result
@@ -110,7 +111,10 @@ func (r *recording) startDrain() (*drain, error) {
 	}
 	// The context of the user's patience ends the window, not the drain.
 	ctx, giveUp := context.WithCancel(context.Background())
-	d := &drain{collector: collector.New(reader, session), session: session, giveUp: giveUp, done: make(chan struct{})}
+	d := &drain{
+		collector: collector.New(reader, session), session: session, giveUp: giveUp,
+		mostBytes: r.o.heldBytes(limit), done: make(chan struct{}),
+	}
 	d.thread.run(func() {
 		defer close(d.done)
 		d.result, d.err = d.collector.Run(ctx, r.gone)
@@ -122,10 +126,11 @@ func (r *recording) startDrain() (*drain, error) {
 // errNoEnd: what the payload writes at a detach was waited for in vain.
 var errNoEnd = errors.New("the payload did not write its last records")
 
-// finish waits for the last record, for as long as others come before it.
+// finish waits for the last record, for as long as others come before it, and as a
+// payload can have: the target writes them, and might go on.
 func (d *drain) finish(tick <-chan time.Time) error {
 	seen, still := d.collector.Progress(), time.Duration(0)
-	for still < endTimeout {
+	for most := seen.RingBytes + d.mostBytes; still < endTimeout && seen.RingBytes <= most; {
 		select {
 		case <-d.done:
 			return nil

@@ -43,7 +43,7 @@ func draining(t *testing.T, p *ringtest.Producer, sink collector.Sink) *drain {
 		t.Fatal(err)
 	}
 	ctx, giveUp := context.WithCancel(context.Background())
-	d := &drain{collector: collector.New(reader, sink), giveUp: giveUp, done: make(chan struct{})}
+	d := &drain{collector: collector.New(reader, sink), giveUp: giveUp, mostBytes: 1 << 20, done: make(chan struct{})}
 	go func() {
 		defer close(d.done)
 		d.result, d.err = d.collector.Run(ctx, nil)
@@ -80,6 +80,43 @@ func TestFinishOfLongDrain(t *testing.T) {
 	if err := <-result; err != nil || !d.result.Ended {
 		t.Errorf("%v, ended %v", err, d.result.Ended)
 	}
+}
+
+// TestFinishOfEndlessDrain: a target that goes on writing when it has detached is not
+// listened to for longer than a payload has something to say.
+func TestFinishOfEndlessDrain(t *testing.T) {
+	p := ringtest.NewProducer(t, 4096)
+	sink := &slowSink{flushing: make(chan struct{}), goOn: make(chan struct{})}
+	d := draining(t, p, sink)
+	tick, result := make(chan time.Time), make(chan error, 1)
+	d.mostBytes = 2 * ring.LineBytes
+	<-sink.flushing
+	go func() { result <- d.finish(tick) }()
+	for range looks {
+		select {
+		case err := <-result:
+			if !errors.Is(err, errNoEnd) {
+				t.Error(err)
+			}
+			return
+		case <-sink.flushing:
+		case sink.goOn <- struct{}{}:
+			ringtest.Put(p, ring.LostRecord{})
+		case tick <- time.Time{}:
+		}
+	}
+	for range 10 * looks { // given up, it takes what is there
+		select {
+		case err := <-result:
+			if !errors.Is(err, errNoEnd) {
+				t.Error(err)
+			}
+			return
+		case <-sink.flushing:
+		case sink.goOn <- struct{}{}:
+		}
+	}
+	t.Error("it is listened to for ever")
 }
 
 // TestFinishWithoutProgress: where nothing comes any more, what is there is taken; the

@@ -43,6 +43,17 @@ func (o *Options) ringBytes() (uint64, error) {
 	return strconv.ParseUint(settings["RTL_BUFFER_SIZE"], 10, 64)
 }
 
+// heldBytes is what a payload with a ring of that size holds at most, its private
+// buffer included.
+func (o *Options) heldBytes(ring uint64) uint64 {
+	settings, err := envbuf.Resolve(o.settings())
+	if err != nil || settings["RTL_BUFFER_POLICY"] != "lossless" {
+		return ring
+	}
+	limit, _ := strconv.ParseUint(settings[envbuf.BufferLimit], 10, 64)
+	return ring + limit
+}
+
 func (o *Options) settings() []envbuf.Var {
 	var vars []envbuf.Var
 	add := func(name, value string) { vars = append(vars, envbuf.Var{Name: name, Value: value}) }

@@ -13,7 +13,7 @@ static struct cell *cells;
 static CACHE_ALIGNED _Atomic uint64_t head;
 static CACHE_ALIGNED uint64_t tail;
 
-static bool closed = true;
+static bool closed = true; /* by who arms and disarms; the worker reads it in between */
 
 int handoff_init(void)
 {

@@ -11,7 +11,7 @@
 
 static uint64_t *stock;
 static uint64_t in_stock, alive;
-static _Atomic uint32_t closed, dry;
+static _Atomic uint32_t closed, dry; /* hints between our threads; worker_round() orders what matters */
 
 struct cooling {
 	uint64_t handle, until_ns;

@@ -155,11 +155,17 @@ static void take_back(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_t
 
 void queue_withdraw(struct queue *s)
 {
+	uint64_t first;
+
+	/* One that was destroyed past our wrapper has no ring any more. */
+	if (!read_memory((uint64_t)s->ring, &first, sizeof first))
+		return;
 	for (uint64_t slot = 0; slot < s->size; slot++) {
 		hsa_kernel_dispatch_packet_t *p = &s->ring[slot];
 		uint64_t ours = s->placed[slot];
 
-		/* Consumed, and a producer may be writing the next one there. */
+		/* Consumed, and a producer may be writing the next one there. Relaxed:
+		 * nothing is handed over, either value is one that it may find. */
 		if (ours && packet_type(p) == HSA_PACKET_TYPE_INVALID)
 			__atomic_compare_exchange_n(&p->completion_signal.handle, &ours, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	}

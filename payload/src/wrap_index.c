@@ -257,7 +257,7 @@ static void store(const hsa_queue_t *q, uint64_t value, store_fn next)
 	struct queue *s = state_of(q, &untracked);
 	uint64_t slots;
 	if (!s) {
-		slots = slots_to(q, value);
+		slots = untracked ? slots_to(q, value) : 0; /* a foreign one may be no amd_queue_t */
 		next(q, value);
 		leave_untracked(q, untracked, slots);
 		return;
