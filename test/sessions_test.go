@@ -218,6 +218,24 @@ func TestLosslessWithoutReader(t *testing.T) {
 	}
 }
 
+// A recorder that gets no processor, or waits for its disk, while the payload hands
+// over what it holds: lossless, it gets all of it.
+func TestLosslessLateReader(t *testing.T) {
+	p := harness.Start(t, stress(10, 2, 256))
+	r := p.Begin(t, "-d", "1s", "--buffer-size", "64KiB", "--buffer-policy", "lossless")
+	harness.Until(t, "the payload hands over the last records", 20*time.Second, func() bool { return p.Status(t).State == "draining" })
+	r.Stop(t)
+	time.Sleep(late) // is what is tested
+	r.Continue(t)
+	run := r.MustRecord(t)
+	c := check(t, p, p.TIDs(), run)
+	if c.Lost > 0 {
+		t.Errorf("%d records lost\n%s", c.Lost, run.Stderr)
+	}
+}
+
+const late = 3 * time.Second
+
 // active waits until the recording has begun.
 func active(t *testing.T, p *harness.Process) {
 	t.Helper()

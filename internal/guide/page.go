@@ -210,7 +210,7 @@ func Matches(shown, printed string) bool {
 		rest := part
 		for _, at := range figure.FindAllStringIndex(part, -1) {
 			b.WriteString(regexp.QuoteMeta(part[len(part)-len(rest) : at[0]]))
-			b.WriteString(`≥?[0-9][0-9.,]*` + units) // at least: not everything was seen
+			b.WriteString(`[≥≤]?[0-9][0-9.,]*` + units) // at least, at most: not everything was seen
 			rest = part[at[1]:]
 		}
 		b.WriteString(regexp.QuoteMeta(rest))

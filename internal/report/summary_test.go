@@ -256,8 +256,8 @@ func TestSummaryOfUnseenClaims(t *testing.T) {
 		text     string
 	}{
 		{gaps, ring.Counters{QueuesSeen: 3, RawClaims: 3}, 0, "3 claims made after the attach, before the queue was recorded"},
-		{gaps, ring.Counters{QueuesSeen: 4, RawClaims: 40}, 37, "37 claims made after the attach on queues that were never recorded"},
-		{whole, ring.Counters{QueuesSeen: 3, RawClaims: 1}, 1, "1 claim made after the attach on queues that were never recorded"},
+		{gaps, ring.Counters{QueuesSeen: 4, RawClaims: 40}, 37, "37 claims made after the attach on queues that were not known yet, or never recorded"},
+		{whole, ring.Counters{QueuesSeen: 3, RawClaims: 1}, 1, "1 claim made after the attach on queues that were not known yet, or never recorded"},
 		{whole, ring.Counters{QueuesSeen: 3, QueuesForeign: 1}, 0, "1 queue of another tool or without hardware: not recorded"},
 	} {
 		p := ringtest.NewProducer(t, 1<<19)

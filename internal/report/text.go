@@ -78,7 +78,7 @@ func (s *Summary) writeCoverage(b *bytes.Buffer) {
 		{c.Surplus, "dispatch", "beyond what the payload says it published: do not trust these numbers"},
 		{c.AfterDetach, "slot", "claimed while active and published after the detach"},
 		{c.RawBefore, "claim", "made after the attach, before the queue was recorded"},
-		{c.RawUnseen, "claim", "made after the attach on queues that were never recorded"},
+		{c.RawUnseen, "claim", "made after the attach on queues that were not known yet, or never recorded"},
 		{c.QueuesForeign, "queue", "of another tool or without hardware: not recorded"},
 		{c.WindowsOpen, "queue", "whose end was not seen: what was in flight there is not known"},
 	} {

@@ -36,47 +36,79 @@ func (c *Control) GiveUpWhen(gone <-chan struct{}) { c.gone = gone }
 
 // Ping asks for nothing but an answer.
 func (c *Control) Ping(timeout time.Duration) error {
-	return c.command(CommandPing, 0, nil, timeout)
+	return c.command(request{command: CommandPing, timeout: timeout})
 }
 
 // Reattach begins a session with the settings in env.
 func (c *Control) Reattach(env []byte, timeout time.Duration) error {
-	return c.command(CommandReattach, 0, env, timeout)
+	return c.command(request{command: CommandReattach, env: env, timeout: timeout})
 }
 
-// Detach ends the session and says why.
-func (c *Control) Detach(why End, timeout time.Duration) error {
-	return c.command(CommandDetach, uint32(why), nil, timeout)
+// Detach ends the session and says why. Before it answers, the payload hands over
+// what it still holds: the timeout begins anew whenever taken, where there is one, has
+// changed.
+func (c *Control) Detach(why End, timeout time.Duration, taken func() uint64) error {
+	return c.command(request{command: CommandDetach, argument: uint32(why), timeout: timeout, moves: taken})
 }
 
 // SkipDrain ends a drain that a Detach waits for: what still runs stays untimed.
 func (c *Control) SkipDrain() { atomic.StoreUint32(&c.shared.SkipDrain, 1) }
 
+// A request is a command with what belongs to it.
+type request struct {
+	command  Command
+	argument uint32
+	env      []byte
+	timeout  time.Duration
+	moves    func() uint64 // nil: nothing prolongs the timeout
+}
+
+func (r *request) moved() uint64 {
+	if r.moves == nil {
+		return 0
+	}
+	return r.moves()
+}
+
 // command puts a command into the mailbox, wakes the control thread and waits
 // for the answer. Only the holder of the lock sends commands.
-func (c *Control) command(cmd Command, argument uint32, env []byte, timeout time.Duration) error {
-	if len(env) > EnvMax {
-		return fmt.Errorf("environment buffer of %d bytes, room for %d", len(env), EnvMax)
+func (c *Control) command(r request) error {
+	if len(r.env) > EnvMax {
+		return fmt.Errorf("environment buffer of %d bytes, room for %d", len(r.env), EnvMax)
 	}
 	c.mailbox.Lock()
 	defer c.mailbox.Unlock()
 
-	copy(c.mem[EnvOffset:], env)
-	atomic.StoreUint32(&c.shared.EnvLen, uint32(len(env)))
-	atomic.StoreUint32(&c.shared.Argument, argument)
-	atomic.StoreUint32(&c.shared.Command, uint32(cmd))
+	copy(c.mem[EnvOffset:], r.env)
+	atomic.StoreUint32(&c.shared.EnvLen, uint32(len(r.env)))
+	atomic.StoreUint32(&c.shared.Argument, r.argument)
+	atomic.StoreUint32(&c.shared.Command, uint32(r.command))
 	seq := atomic.LoadUint32(&c.shared.CommandSeq) + 1
 	bump(&c.shared.CommandSeq, seq)
+	if err := c.await(seq, r); err != nil {
+		return err
+	}
+	if errno := errnoOf(atomic.LoadInt32(&c.shared.Result)); errno != 0 {
+		return &CommandError{Errno: errno, Text: c.errorText()}
+	}
+	return nil
+}
 
-	for deadline := time.Now().Add(timeout); ; {
+// await returns when request number seq has been answered.
+func (c *Control) await(seq uint32, r request) error {
+	deadline, seen := time.Now().Add(r.timeout), uint64(0)
+	for {
 		answered := atomic.LoadUint32(&c.shared.AnswerSeq)
 		if answered == seq {
-			break
+			return nil
+		}
+		if now := r.moved(); now != seen {
+			deadline, seen = time.Now().Add(r.timeout), now
 		}
 		left := time.Until(deadline)
 		if left <= 0 {
-			c.withdraw(cmd)
-			return fmt.Errorf("%w within %v", ErrNoAnswer, timeout)
+			c.withdraw(r.command)
+			return fmt.Errorf("%w within %v", ErrNoAnswer, r.timeout)
 		}
 		sleepOn(&c.shared.AnswerSeq, answered, min(left, gonePeriod))
 		select {
@@ -85,10 +117,6 @@ func (c *Control) command(cmd Command, argument uint32, env []byte, timeout time
 		default:
 		}
 	}
-	if errno := errnoOf(atomic.LoadInt32(&c.shared.Result)); errno != 0 {
-		return &CommandError{Errno: errno, Text: c.errorText()}
-	}
-	return nil
 }
 
 // withdraw sees to it that a control thread that comes late begins no session: nobody

@@ -77,7 +77,7 @@ func TestCommand(t *testing.T) {
 
 	copy(target.Control.ErrorText[:], "no queues")
 	go target.Serve(func(ring.Command, []byte) int32 { return -int32(unix.EBUSY) })
-	err := c.Detach(ring.EndOtherTool, time.Minute)
+	err := c.Detach(ring.EndOtherTool, time.Minute, nil)
 	var failed *ring.CommandError
 	if !errors.As(err, &failed) || !errors.Is(err, unix.EBUSY) || failed.Text != "no queues" {
 		t.Errorf("got %v", err)
@@ -101,6 +101,23 @@ func TestCommandToAWedgedThread(t *testing.T) {
 	}
 }
 
+// A detach that gets on is waited for, however long it takes.
+func TestLongDetach(t *testing.T) {
+	target := ringtest.NewTarget(t)
+	c := openControl(t, target)
+	const looks = 20 // each takes longer than the time-out
+	n := uint64(0)
+	err := c.Detach(ring.EndDetach, time.Millisecond, func() uint64 {
+		if n++; n == looks {
+			go target.Serve(func(ring.Command, []byte) int32 { return 0 })
+		}
+		return n
+	})
+	if err != nil || n < looks {
+		t.Errorf("after %d looks: %v", n, err)
+	}
+}
+
 // A reattach that was given up is not there any more for a thread that comes late; a
 // detach is.
 func TestLateCommands(t *testing.T) {
@@ -111,7 +128,7 @@ func TestLateCommands(t *testing.T) {
 		late ring.Command
 	}{
 		{func() error { return c.Reattach(nil, time.Millisecond) }, ring.CommandPing},
-		{func() error { return c.Detach(ring.EndDetach, time.Millisecond) }, ring.CommandDetach},
+		{func() error { return c.Detach(ring.EndDetach, time.Millisecond, nil) }, ring.CommandDetach},
 	} {
 		if err := k.send(); !errors.Is(err, ring.ErrNoAnswer) {
 			t.Errorf("got %v", err)

@@ -123,21 +123,27 @@ func (r *recording) startDrain() (*drain, error) {
 	return d, nil
 }
 
+// taken returns the bytes that have come, as far as a payload that detaches now can
+// have so many: the target writes them, and might go on.
+func (d *drain) taken() func() uint64 {
+	most := d.collector.Progress().RingBytes + d.mostBytes
+	return func() uint64 { return min(d.collector.Progress().RingBytes, most) }
+}
+
 // errNoEnd: what the payload writes at a detach was waited for in vain.
 var errNoEnd = errors.New("the payload did not write its last records")
 
-// finish waits for the last record, for as long as others come before it, and as a
-// payload can have: the target writes them, and might go on.
+// finish waits for the last record, for as long as others come before it.
 func (d *drain) finish(tick <-chan time.Time) error {
-	seen, still := d.collector.Progress(), time.Duration(0)
-	for most := seen.RingBytes + d.mostBytes; still < endTimeout && seen.RingBytes <= most; {
+	taken, still := d.taken(), time.Duration(0)
+	for seen := taken(); still < endTimeout; {
 		select {
 		case <-d.done:
 			return nil
 		case <-tick:
 		}
 		still += watchPeriod
-		if now := d.collector.Progress(); now != seen {
+		if now := taken(); now != seen {
 			seen, still = now, 0
 		}
 	}
@@ -170,6 +176,8 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 		d.giveUp()
 	} else if why = r.window(ctx, deadline, d); why != "" {
 		r.ui.Detaching(why, why == interrupted || why == timeIsOver)
+		d.thread.hurry() // what the payload holds is waited for
+		r.taken = d.taken()
 		if err = r.detach(); err != nil {
 			d.giveUp() // its last record will not come
 		}

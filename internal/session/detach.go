@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	detachTimeout = 25 * time.Second // the drain included; the payload's own deadlines end before
+	detachTimeout = 25 * time.Second // the drain included, from the last record on; the payload's own deadlines end before
 	handOver      = 30 * time.Second // for another recorder to finish its trace
 )
 
@@ -60,7 +60,7 @@ func (r *recording) end(why ring.End) error {
 	defer stop()
 	err := r.control.Ping(wedgedTimeout)
 	if err == nil {
-		err = r.control.Detach(why, detachTimeout)
+		err = r.control.Detach(why, detachTimeout, r.taken)
 	}
 	if errors.Is(err, ring.ErrNoAnswer) && !r.isGone() {
 		r.ui.Warn("the payload's control thread does not answer: calling its entry point instead")

@@ -57,8 +57,9 @@ type recording struct {
 	gate     gate
 	empty    atomic.Bool // the trace was made by us, and nothing is in it yet
 	pauses   []tracedb.Pause
-	attached bool // a session is active in the target
-	detached bool // confirmed: what becomes of the target now is not our concern
+	attached bool          // a session is active in the target
+	detached bool          // confirmed: what becomes of the target now is not our concern
+	taken    func() uint64 // grows as the session's records come; nil: none do
 	timed    uint64
 	noTimes  uint64 // dispatches that were seen and have none
 	ended    ring.End

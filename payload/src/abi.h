@@ -36,7 +36,7 @@
 #define RTL_CONTROL_SIZE (RTL_ENV_OFFSET + RTL_ENV_MAX)
 #define RTL_TEXT_MAX 512
 #define RTL_BUILD_ID_MAX 20
-#define RTL_DETACH_MOST_MS 18000 /* a detach is answered within this and the drain's time-out */
+#define RTL_DETACH_MOST_MS 18000 /* a detach is answered within this and the drain's time-out, from the last record taken on */
 #define RTL_STRING_MAX 16384 /* bytes of one string record; longer names are cut, and say so */
 
 /* The payload's states (design.md section 4). Only state.c and arm.c change them. */

@@ -84,7 +84,7 @@ static int prepare_copies(void)
 
 static int prepare_memory(void)
 {
-	if (pool_init() || handoff_init() || signals_init() || names_init())
+	if (pool_init() || handoff_init(config.buffer_policy == RTL_BUFFER_POLICY_LOSSLESS) || signals_init() || names_init())
 		return control_fail(-ENOMEM, "no memory for the session's tables");
 	signals_reset();
 	names_reset();

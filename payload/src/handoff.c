@@ -2,28 +2,35 @@
 
 #include <errno.h>
 
-/* seq == position: free for it; == position + 1: filled; + HANDOFF_CELLS: free for the next lap */
+/* seq == position: free for it; == position + 1: filled; position + lap: free for the next lap */
 struct cell {
 	CACHE_ALIGNED _Atomic uint64_t seq;
 	struct outcome outcome;
 };
 _Static_assert(sizeof(struct cell) == 2 * 64, "two cache lines");
 
-static struct cell *cells;
+static struct cell *cells;   /* room for the longest lap */
+static _Atomic uint64_t lap; /* cells in use, a power of two */
 static CACHE_ALIGNED _Atomic uint64_t head;
 static CACHE_ALIGNED uint64_t tail;
 
 static bool closed = true; /* by who arms and disarms; the worker reads it in between */
 
-int handoff_init(void)
+/*
+ * A thread may sleep in handoff_push() over the end of a session, and know its lap: the
+ * cell that it looks at has, modulo the shorter lap, the number of its position. If its
+ * seq is that position, then it is that position's cell under either lap.
+ */
+int handoff_init(bool lossless)
 {
 	if (!cells)
-		cells = map_memory(HANDOFF_CELLS * sizeof *cells);
+		cells = map_memory(HANDOFF_CELLS_LOSSLESS * sizeof *cells);
 	if (!cells)
 		return -ENOMEM;
 	if (!closed)
 		return 0;
-	for (uint64_t i = 0; i < HANDOFF_CELLS; i++)
+	atomic_store(&lap, lossless ? HANDOFF_CELLS_LOSSLESS : HANDOFF_CELLS);
+	for (uint64_t i = 0; i < atomic_load(&lap); i++)
 		atomic_store_explicit(&cells[i].seq, i, memory_order_relaxed);
 	tail = 0;
 	atomic_store(&head, 0); /* last: now cells can be taken */
@@ -31,8 +38,9 @@ int handoff_init(void)
 	return 0;
 }
 
-/* A head one lap ahead takes no cell: each is free for an earlier position, or, when
- * the pages are gone, for none. Who has taken one before keeps the head from moving. */
+/* A head the longest lap ahead takes no cell: each is free for an earlier position, as
+ * those of the next session are; when the pages are gone, for none. Who has taken one
+ * before keeps the head from moving. */
 void handoff_close(void)
 {
 	struct outcome o;
@@ -40,32 +48,34 @@ void handoff_close(void)
 	while (handoff_pop(&o))
 		;
 	uint64_t at = tail;
-	if (closed || !atomic_compare_exchange_strong(&head, &at, tail + HANDOFF_CELLS))
+	if (closed || !atomic_compare_exchange_strong(&head, &at, tail + HANDOFF_CELLS_LOSSLESS))
 		return;
 	closed = true;
-	forget_memory(cells, HANDOFF_CELLS * sizeof *cells);
+	forget_memory(cells, HANDOFF_CELLS_LOSSLESS * sizeof *cells);
 }
 
 bool handoff_push(const struct outcome *o)
 {
-	uint64_t at = atomic_load_explicit(&head, memory_order_relaxed);
+	/* acquire: pairs with handoff_init() */
+	uint64_t at = atomic_load_explicit(&head, memory_order_acquire);
 
 	for (;;) {
-		struct cell *c = &cells[at & (HANDOFF_CELLS - 1)];
+		uint64_t mask = atomic_load_explicit(&lap, memory_order_relaxed) - 1;
+		struct cell *c = &cells[at & mask];
 		/* acquire: pairs with the release in handoff_pop */
 		int64_t lead = (int64_t)(atomic_load_explicit(&c->seq, memory_order_acquire) - at);
 
 		if (lead < 0)
 			return false;
 		if (lead > 0) {
-			at = atomic_load_explicit(&head, memory_order_relaxed);
+			at = atomic_load_explicit(&head, memory_order_acquire);
 			continue;
 		}
 		if (!atomic_compare_exchange_weak_explicit(&head, &at, at + 1, memory_order_relaxed, memory_order_relaxed))
 			continue;
 		c->outcome = *o;
 		atomic_store_explicit(&c->seq, at + 1, memory_order_release); /* pairs with handoff_pop */
-		prefetch_for_write(&cells[(at + 1) & (HANDOFF_CELLS - 1)], sizeof *c); /* the worker's core has it */
+		prefetch_for_write(&cells[(at + 1) & mask], sizeof *c); /* the worker's core has it */
 		return true;
 	}
 }
@@ -74,12 +84,13 @@ bool handoff_pop(struct outcome *o)
 {
 	if (closed)
 		return false;
-	struct cell *c = &cells[tail & (HANDOFF_CELLS - 1)];
+	uint64_t cells_in_lap = atomic_load_explicit(&lap, memory_order_relaxed);
+	struct cell *c = &cells[tail & (cells_in_lap - 1)];
 
 	if (atomic_load_explicit(&c->seq, memory_order_acquire) != tail + 1)
 		return false;
 	*o = c->outcome;
-	atomic_store_explicit(&c->seq, tail + HANDOFF_CELLS, memory_order_release);
+	atomic_store_explicit(&c->seq, tail + cells_in_lap, memory_order_release);
 	tail++;
 	return true;
 }

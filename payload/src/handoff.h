@@ -37,10 +37,13 @@ struct outcome {
 
 #define ARMED_IN_DOUBT (1ull << 63) /* in armed_at: an earlier packet's times may have come after it */
 
-#define HANDOFF_CELLS 16384 /* power of two */
+/* Powers of two. The longer is for a worker that gets no processor for seconds; each
+ * lap touches it all. */
+#define HANDOFF_CELLS 16384
+#define HANDOFF_CELLS_LOSSLESS (16 * HANDOFF_CELLS)
 
 /* Arming: makes it, or opens it again. 0 or -errno. */
-int handoff_init(void);
+int handoff_init(bool lossless);
 
 /* False: full. */
 bool handoff_push(const struct outcome *o);

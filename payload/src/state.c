@@ -21,12 +21,12 @@
 
 #define LOCK_TIMEOUT_NS (10 * NS_PER_S)
 #define CLOSE_MOST_NS (3 * NS_PER_S)
-#define DELIVERY_MOST_NS (8 * NS_PER_S)
 
-/* disarm(), each step at its worst but for the drain's time-out. A detach that
- * has to wait for another end finds the session ended then. */
+/* disarm(), each step at its worst but for the drain's time-out, and for a delivery as
+ * long as it gets on. A detach that has to wait for another end finds the session
+ * ended then. */
 _Static_assert(COPIES_CLOSE_NS + CLOSE_MOST_NS + CLOSE_PUSH_MOST_NS + WORKER_DRAIN_OVER_NS + WORKER_ABANDON_MOST_NS +
-			       DELIVERY_MOST_NS + WORKER_ROUND_MOST_NS + WORKER_STOP_MOST_NS + POOL_COOLING_NS <=
+			       WORKER_DELIVERY_STALLED_NS + WORKER_ROUND_MOST_NS + WORKER_STOP_MOST_NS + POOL_COOLING_NS <=
 		       RTL_DETACH_MOST_MS * NS_PER_MS,
 	       "a detach is answered in time for the tool");
 
@@ -243,13 +243,11 @@ static uint32_t close_queues(void)
 	return open;
 }
 
-/* False: the worker does not answer. */
-static bool drain(uint64_t drain_ns)
+static void drain(uint64_t drain_ns)
 {
 	control->detached_ns = now_boottime();
-	if (!session_step("drain") && worker_drain(drain_ns, &control->skip_drain, &session_cancelled))
-		return true;
-	return worker_abandon();
+	if (session_step("drain") || !worker_drain(drain_ns, &control->skip_drain, &session_cancelled))
+		worker_abandon();
 }
 
 /*
@@ -280,9 +278,10 @@ static int disarm(enum rtl_end why, uint64_t drain_ns)
 	copies_unprofile();
 	hooks_restore(HOOK_COPY);
 	hooks_restore(HOOK_INDEX);
+	drain(drain_ns);
 	/* At other ends an application thread waits for us, or nobody reads. */
-	if (drain(drain_ns) && !session_step("deliver") && (why == RTL_END_DETACH || why == RTL_END_OTHER_TOOL))
-		worker_deliver(DELIVERY_MOST_NS, &control->skip_drain, &session_cancelled);
+	if (!session_step("deliver") && (why == RTL_END_DETACH || why == RTL_END_OTHER_TOOL))
+		worker_deliver(&control->skip_drain, &session_cancelled);
 	return session_put_to_rest(why);
 }
 

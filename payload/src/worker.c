@@ -23,7 +23,6 @@
 #define PERIOD_MOST_NS (2 * NS_PER_MS)
 #define SLICE_NS (100 * NS_PER_US)
 #define PERIOD_DRAIN_NS (100 * NS_PER_US)
-#define DELIVERY_STALLED_NS WORKER_ROUND_MOST_NS /* nothing was taken for so long: nobody reads */
 #define COMPLETIONS_MANY 400 /* in one round: come back sooner */
 #define COMPLETIONS_FEW 100  /* come back later */
 #define READY_QUEUES 12      /* states held ready for queues yet unknown */
@@ -395,31 +394,29 @@ bool worker_drain(uint64_t timeout_ns, const uint32_t *skip, const uint32_t *hur
 	return dry;
 }
 
-bool worker_deliver(uint64_t timeout_ns, const uint32_t *skip, const uint32_t *cancel)
+void worker_deliver(const uint32_t *skip, const uint32_t *cancel)
 {
-	uint64_t from = now_monotonic(), moved = from, least = UINT64_MAX;
+	uint64_t moved = now_monotonic(), least = UINT64_MAX, waits;
 
-	for (;;) {
-		bool seen = worker_round(DELIVERY_STALLED_NS);
-		uint64_t waits = atomic_load(&undelivered_bytes), now = now_monotonic();
+	while ((waits = atomic_load(&undelivered_bytes))) {
+		uint64_t now = now_monotonic();
 
-		if (seen && !waits)
-			return true;
 		if (waits < least)
 			moved = now;
 		least = waits;
-		if (now - moved > DELIVERY_STALLED_NS || now - from > timeout_ns || __atomic_load_n(skip, __ATOMIC_RELAXED) ||
+		if (now - moved > WORKER_DELIVERY_STALLED_NS || __atomic_load_n(skip, __ATOMIC_RELAXED) ||
 		    __atomic_load_n(cancel, __ATOMIC_RELAXED))
-			return false;
+			return;
 		sys_sleep_ns(PERIOD_DRAIN_NS);
 	}
 }
 
-bool worker_abandon(void)
+void worker_abandon(void)
 {
 	atomic_store(&abandoning, 1);
 	names_hurry();
-	return worker_round(WORKER_ABANDON_MOST_NS / 2) && worker_round(WORKER_ABANDON_MOST_NS / 2); /* what wrappers handed over meanwhile */
+	if (worker_round(WORKER_ABANDON_MOST_NS / 2))
+		worker_round(WORKER_ABANDON_MOST_NS / 2); /* what wrappers handed over meanwhile */
 }
 
 bool worker_stop(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)

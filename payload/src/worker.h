@@ -15,6 +15,7 @@
 #define WORKER_DRAIN_OVER_NS (WORKER_ROUND_MOST_NS / 10) /* of worker_drain(), above its time-out */
 #define WORKER_ABANDON_MOST_NS (2 * WORKER_ROUND_MOST_NS)
 #define WORKER_LAST_WORDS_MOST_NS (2 * NS_PER_S) /* while the recorder is late */
+#define WORKER_DELIVERY_STALLED_NS (5 * NS_PER_S) /* nothing was taken for so long: nobody reads */
 #define WORKER_STOP_MOST_NS (WORKER_LAST_WORDS_MOST_NS + WORKER_ROUND_MOST_NS)
 
 /* Starts it; everything it uses is ready. 0 or -errno. */
@@ -26,13 +27,13 @@ bool worker_round(uint64_t timeout_ns);
 /* Waits until nothing published is without its outcome, or *skip or *hurry is set. */
 bool worker_drain(uint64_t timeout_ns, const uint32_t *skip, const uint32_t *hurry);
 
-/* Lossless: waits until all records are in the ring, as long as the recorder
- * makes room there, or *skip or *cancel is set. After worker_drain(). */
-bool worker_deliver(uint64_t timeout_ns, const uint32_t *skip, const uint32_t *cancel);
+/* Lossless: waits until all records are in the ring, for as long as the recorder
+ * makes room there, or until *skip or *cancel is set. After worker_drain() or worker_abandon(). */
+void worker_deliver(const uint32_t *skip, const uint32_t *cancel);
 
 /* Reports what is still pending as not completed; its signals go into
- * quarantine. Queues are closed. False: the worker does not answer. */
-bool worker_abandon(void);
+ * quarantine. Queues are closed. */
+void worker_abandon(void);
 
 /*
  * Writes the windows' ends and the last record, and ends the thread. False: not

@@ -218,7 +218,7 @@ static void nobody_listens(void)
 	hsa_signal_t s;
 
 	hook_next[HOOK_COPY_LINEAR] = (uintptr_t)raw_copy;
-	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !handoff_init());
+	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !handoff_init(false));
 	config.memory_copy_trace = 1;
 	CHECK(!copies_init(err, sizeof err));
 	atomic_store(&gate.track, 1);

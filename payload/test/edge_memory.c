@@ -151,9 +151,31 @@ static void late_at_the_handoff(void)
 	record(q);
 }
 
+/* Sessions with the longer lap and with the shorter: full is full, after a lap, too. */
+static void laps_of_either_length(void)
+{
+	const struct outcome o = {.kind = OUTCOME_UNTIMED};
+	struct outcome got;
+
+	for (int session = 0; session < 4; session++) {
+		uint64_t cells = session % 2 ? HANDOFF_CELLS_LOSSLESS : HANDOFF_CELLS, pushed = 0;
+
+		CHECK(!handoff_init(session % 2));
+		while (handoff_push(&o))
+			pushed++;
+		CHECK(pushed == cells);
+		for (uint64_t i = 0; i < cells + 1; i++)
+			CHECK(handoff_pop(&got) && handoff_push(&o));
+		CHECK(!handoff_push(&o));
+		handoff_close();
+		CHECK(!handoff_push(&o));
+	}
+}
+
 const struct edge_case memory_cases[] = {
 	{"little memory is kept", little_is_kept},
 	{"none is kept of an attach that fails", none_is_kept_of_an_attach},
 	{"late at the handoff", late_at_the_handoff},
+	{"laps of either length", laps_of_either_length},
 	{0},
 };

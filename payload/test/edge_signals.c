@@ -56,7 +56,7 @@ static void two_queues_one_signal(void)
 {
 	pthread_t other;
 
-	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !handoff_init());
+	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !handoff_init(false));
 	rt.signal_create(2, 0, NULL, 0, &shared.signal);
 	signal_note_count(shared.signal.handle, 2);
 	for (int i = 0; i < 2; i++)
@@ -97,7 +97,7 @@ static void one_place_for_a_signal(void)
 	static uint64_t ref[OF_THEM];
 	static struct queue s;
 
-	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !handoff_init());
+	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !handoff_init(false));
 	atomic_store(&s.word, WORD_VIRT);
 	for (int i = 0; i < OF_THEM; i++)
 		ref[i] = arm_noted(&s, &signals[i]);
@@ -116,7 +116,7 @@ static void arming_lost_to_others(void)
 	struct entry e = {0};
 	uint64_t ref;
 
-	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !handoff_init());
+	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !handoff_init(false));
 	atomic_store(&s.word, WORD_VIRT);
 	for (int i = 0; i < 2; i++)
 		arm_noted(&s, &signals[i]);

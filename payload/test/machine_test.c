@@ -125,7 +125,7 @@ static void set_up(void)
 	config.signal_pool = 256;
 	config.buffer_size_bytes = 1 << 20;
 	config.memory_copy_trace = 1;
-	if (pool_init() || handoff_init() || signals_init() || names_init())
+	if (pool_init() || handoff_init(false) || signals_init() || names_init())
 		abort();
 }
 
