@@ -26,7 +26,7 @@ func during(t *testing.T, p *harness.Process, what string) harness.Run {
 	r := p.Begin(t)
 	active(t, p)
 	tell(t, p, what)
-	harness.Until(t, "it dispatches under the other tool", 20*time.Second, p.Dispatches(t, 3000))
+	harness.Until(t, "it dispatches under the other tool", p.Dispatches(t, 3000))
 	r.Interrupt(t)
 	return r.MustRecord(t)
 }
@@ -38,7 +38,7 @@ func hooks(t *testing.T, p *harness.Process, buried uint32) {
 	if st.State != "dormant" || st.Inventory.HooksPatched != 0 || st.Inventory.HooksBuried != buried {
 		t.Errorf("state %s, %d hooks patched, %d buried, expected %d", st.State, st.Inventory.HooksPatched, st.Inventory.HooksBuried, buried)
 	}
-	harness.Until(t, "the program goes on", 20*time.Second, p.Dispatches(t, 2000))
+	harness.Until(t, "the program goes on", p.Dispatches(t, 2000))
 	p.StillAlive(t)
 }
 

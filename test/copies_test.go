@@ -232,7 +232,7 @@ func TestCopiesCutShort(t *testing.T) {
 			p := harness.Start(t, harness.Workload{Program: "copies", Sim: []string{"SOFTGPU_GPUS=2"}})
 			r := p.Begin(t, append(c.args, "--memory-copy-trace")...)
 			active(t, p)
-			harness.Until(t, "it has copied under the recording", 20*time.Second, p.Dispatches(t, 5000))
+			harness.Until(t, "it has copied under the recording", p.Dispatches(t, 5000))
 			if !c.quit {
 				r.Interrupt(t)
 				r.MustRecord(t)

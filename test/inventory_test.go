@@ -27,7 +27,7 @@ func inventory(t *testing.T, p *harness.Process, before harness.Snapshot) {
 		t.Errorf("traced by %d", now.TracerPID)
 	}
 	if tid := now.ThreadNamed("rtl-control"); tid != 0 {
-		harness.Until(t, "the control thread sleeps in a futex without a time-out", 2*time.Second, func() bool { return p.Sleeps(tid) })
+		harness.Until(t, "the control thread sleeps in a futex without a time-out", func() bool { return p.Sleeps(tid) })
 	}
 }
 
@@ -40,7 +40,7 @@ func TestInventory(t *testing.T) {
 			p := harness.Start(t, w)
 			before, slots := p.Snapshot(t), p.Slots(t)
 			r := p.Begin(t)
-			harness.Until(t, "slots are patched", 10*time.Second, func() bool { return len(p.Slots(t).Differ(slots)) >= 10 })
+			harness.Until(t, "slots are patched", func() bool { return len(p.Slots(t).Differ(slots)) >= 10 })
 			active(t, p)
 			r.Interrupt(t)
 			run := r.Wait(t)
@@ -66,8 +66,8 @@ func TestInventory(t *testing.T) {
 // for some seconds.
 func settled(t *testing.T, p *harness.Process) (s harness.Snapshot) {
 	t.Helper()
-	harness.Until(t, "its memory has settled", 30*time.Second, func() bool {
-		harness.Until(t, "it goes on", 10*time.Second, p.Dispatches(t, 10000))
+	harness.Until(t, "its memory has settled", func() bool {
+		harness.Until(t, "it goes on", p.Dispatches(t, 10000))
 		last := s.RSSKiB
 		s = p.Snapshot(t)
 		return s.RSSKiB < last+64

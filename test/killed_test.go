@@ -24,7 +24,7 @@ func TestRecordersKilled(t *testing.T) {
 		active(t, p)
 		least := atSomeMoment(t, trace)
 		r.Kill()
-		harness.Until(t, "the payload has detached by itself", 10*time.Second, func() bool { return p.Status(t).State == "dormant" })
+		harness.Until(t, "the payload has detached by itself", func() bool { return p.Status(t).State == "dormant" })
 		if whole := wholeSize(t, trace); whole < least {
 			t.Errorf("%d bytes are left of the %d that were committed", whole, least)
 		}
@@ -55,7 +55,7 @@ func atSomeMoment(t *testing.T, trace string) (committed int) {
 	begun := sizeInHeader(trace)
 	last, commits := begun, 0
 	var moment time.Time
-	harness.Until(t, "some moment", 20*time.Second, func() bool {
+	harness.Until(t, "some moment", func() bool {
 		if size := sizeInHeader(trace); size > last {
 			committed, last = last, size
 			if commits++; commits == 2 {

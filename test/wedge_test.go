@@ -115,7 +115,7 @@ func TestRecorderDies(t *testing.T) {
 	r := p.Begin(t, "--set", "RTL_RECORDER_TIMEOUT_MS=1000")
 	active(t, p)
 	r.Kill()
-	harness.Until(t, "the payload has detached by itself", 10*time.Second, func() bool { return p.Status(t).State == "dormant" })
+	harness.Until(t, "the payload has detached by itself", func() bool { return p.Status(t).State == "dormant" })
 	if changed := p.Slots(t).Differ(slots); len(changed) > 0 {
 		t.Errorf("slots changed: %v", changed)
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	patience = 15 * time.Second // for an answer that must come
+	patience = 45 * time.Second // for an answer that must come
 
 	// The end of a HIP process takes 0.1 s, and in one of some hundred times, also
 	// untraced, 20 s.

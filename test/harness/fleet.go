@@ -41,7 +41,7 @@ func StartFleet(t testing.TB, workers int, under ...string) *Fleet {
 	})
 	f.awaitReady(t, fleetTimeout)
 	for _, w := range f.Workers(t) {
-		Until(t, "the workers dispatch", fleetTimeout, w.Dispatches(t, 100))
+		Until(t, "the workers dispatch", w.Dispatches(t, 100))
 	}
 	return f
 }

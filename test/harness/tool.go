@@ -103,7 +103,7 @@ func (r *Recording) Wait(t testing.TB) Run {
 // Says waits until the tool has said so.
 func (r *Recording) Says(t testing.TB, text string) {
 	t.Helper()
-	Until(t, "the tool says "+text, toolTimeout, func() bool { return strings.Contains(r.stderr.String(), text) })
+	Until(t, "the tool says "+text, func() bool { return strings.Contains(r.stderr.String(), text) })
 }
 
 // Trace is the path of the trace that is being written.
@@ -145,7 +145,7 @@ func (p *Process) RecordLast(t testing.TB, d time.Duration, dispatches int, args
 	r := p.Begin(t, args...)
 	r.await(t, "✓ attached")
 	over, enough := time.Now().Add(d), p.Dispatches(t, dispatches)
-	Until(t, "the workload has dispatched enough", toolTimeout, func() bool { return time.Now().After(over) && enough() })
+	Until(t, "the workload has dispatched enough", func() bool { return time.Now().After(over) && enough() })
 	_ = r.cmd.Process.Signal(os.Interrupt) // if it has ended, MustRecord says how
 	r.await(t, "✓ detached")
 	p.StillAlive(t)
@@ -156,7 +156,7 @@ func (p *Process) RecordLast(t testing.TB, d time.Duration, dispatches int, args
 // await waits until the tool has said something, or ended.
 func (r *Recording) await(t testing.TB, words string) {
 	t.Helper()
-	Until(t, "the tool says "+words, toolTimeout, func() bool {
+	Until(t, "the tool says "+words, func() bool {
 		select {
 		case <-r.ended:
 			return true
@@ -208,7 +208,7 @@ func (p *Process) Status(t testing.TB) session.Status {
 // Drains waits until the recorder has mapped the ring: the session is active before.
 func (r *Recording) Drains(t testing.TB) {
 	t.Helper()
-	Until(t, "the recorder has the ring", 10*time.Second, func() bool {
+	Until(t, "the recorder has the ring", func() bool {
 		maps, _ := os.ReadFile(fmt.Sprintf("/proc/%d/maps", r.cmd.Process.Pid))
 		return strings.Contains(string(maps), "rtl-ring")
 	})

@@ -29,6 +29,8 @@ const (
 
 	answerTimeout = 10 * time.Second
 
+	untilTimeout = time.Minute // on a machine that others use
+
 	warmDispatches = 2000
 
 	truthLog = "truth.log"
@@ -197,7 +199,7 @@ func (p *Process) Get(path string) (string, error) {
 // warm waits until the workload is in full swing: ready it says before.
 func (p *Process) warm(t testing.TB) {
 	t.Helper()
-	Until(t, "the workload is warm", readyTimeout, func() bool { return p.dispatched() > warmDispatches })
+	Until(t, "the workload is warm", func() bool { return p.dispatched() > warmDispatches })
 }
 
 // dispatched is what the workload says of itself; 0 without an answer.
@@ -297,16 +299,17 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// Until waits for a condition; a test that waits for time alone is wrong twice.
-func Until(t testing.TB, what string, limit time.Duration, holds func() bool) {
+// Until waits for a condition that must come about; a test that waits for time alone is
+// wrong twice.
+func Until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(context.Background(), untilTimeout)
 	defer cancel()
 	for tick := time.NewTicker(2 * time.Millisecond); !holds(); {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("not after %v: %s", limit, what)
+			t.Fatalf("not after %v: %s", untilTimeout, what)
 		}
 	}
 }
