@@ -235,7 +235,7 @@ func TestLosslessLateReader(t *testing.T) {
 	}
 }
 
-const late = 3 * time.Second
+const late = 2 * time.Second
 
 // active waits until the recording has begun.
 func active(t *testing.T, p *harness.Process) {
