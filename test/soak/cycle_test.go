@@ -9,7 +9,7 @@ import (
 
 const (
 	settling     = 10   // sessions until what is kept for the next ones is there
-	growthKiB    = 4096 // of resident memory: the runtime's own, and noise
+	growthKiB    = 4096 // of resident memory, more than a twin's: noise
 	growthMaps   = 8
 	cyclesAtOnce = 25 // between looks at the target
 )
@@ -28,30 +28,45 @@ func TestCycles(t *testing.T) {
 func cycles(t *testing.T, c *tally, w harness.Workload, until int) {
 	t.Helper()
 	l, found := begin(t, c, w), c.findings()
+	twin := &life{Process: harness.Start(t, w), tally: c}
 	for range settling {
 		l.session(t)
 	}
-	settled := l.Snapshot(t)
+	settled, twinThen := l.Snapshot(t), twin.Snapshot(t)
 	for c.rounds < until && c.findings() == found {
 		c.rounds++
 		if l.session(t) && c.rounds%cyclesAtOnce == 0 {
 			l.look(t)
+			twin.look(t)
 		}
 	}
 	if c.findings() == found {
-		l.flat(t, settled)
+		l.flat(t, growth(settled, l.Snapshot(t)), growth(twinThen, twin.Snapshot(t)))
 		l.end(t)
+		twin.end(t)
 	}
 }
 
-func (l *life) flat(t *testing.T, then harness.Snapshot) {
-	t.Helper()
-	now := l.Snapshot(t)
-	t.Logf("RSS %d KiB, then %d; %d anonymous mappings, then %d", then.RSSKiB, now.RSSKiB, then.Maps["anonymous"], now.Maps["anonymous"])
-	if grown := now.RSSKiB - then.RSSKiB; grown > growthKiB {
-		l.tally.find(&l.tally.leaked, "RSS grew by %d KiB", grown)
+// growth is what one look at a target has more than an earlier one.
+func growth(then, now harness.Snapshot) harness.Snapshot {
+	return harness.Snapshot{
+		RSSKiB: now.RSSKiB - then.RSSKiB,
+		Maps:   map[string]int{anonymous: now.Maps[anonymous] - then.Maps[anonymous]},
 	}
-	if grown := now.Maps["anonymous"] - then.Maps["anonymous"]; grown > growthMaps {
-		l.tally.find(&l.tally.leaked, "%d more anonymous mappings", grown)
+}
+
+const anonymous = "anonymous"
+
+// flat compares the growth with that of a twin that does the same work and was never
+// attached to.
+func (l *life) flat(t *testing.T, grown, twin harness.Snapshot) {
+	t.Helper()
+	t.Logf("grown by %d KiB and %d anonymous mappings; never attached, by %d KiB and %d",
+		grown.RSSKiB, grown.Maps[anonymous], twin.RSSKiB, twin.Maps[anonymous])
+	if more := grown.RSSKiB - twin.RSSKiB; more > growthKiB {
+		l.tally.find(&l.tally.leaked, "RSS grew by %d KiB", more)
+	}
+	if more := grown.Maps[anonymous] - twin.Maps[anonymous]; more > growthMaps {
+		l.tally.find(&l.tally.leaked, "%d more anonymous mappings", more)
 	}
 }
