@@ -18,6 +18,7 @@ type Snapshot struct {
 	Maps      map[string]int // count by name; anonymous ones are one name
 	FDs       map[string]int // count by target
 	RSSKiB    int
+	HostKiB   int // of it, without what the runtime shares with the GPU
 	TracerPID int
 }
 
@@ -37,6 +38,7 @@ func (p *Process) Snapshot(t testing.TB) Snapshot {
 			s.TracerPID, _ = strconv.Atoi(strings.TrimSpace(value))
 		}
 	}
+	s.HostKiB = p.hostKiB(t)
 	fds, err := os.ReadDir(p.proc("fd"))
 	if err != nil {
 		t.Fatal(err)
@@ -47,6 +49,24 @@ func (p *Process) Snapshot(t testing.TB) Snapshot {
 		}
 	}
 	return s
+}
+
+// hostKiB is the resident memory that the runtime does not share with the GPU: that
+// has MADV_DONTFORK.
+func (p *Process) hostKiB(t testing.TB) (total int) {
+	t.Helper()
+	resident := 0
+	for _, line := range p.lines(t, "smaps") {
+		switch name, value, _ := strings.Cut(line, ":"); name {
+		case "Rss":
+			resident, _ = strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB"))
+		case "VmFlags":
+			if !slices.Contains(strings.Fields(value), "dc") {
+				total += resident
+			}
+		}
+	}
+	return total
 }
 
 func (p *Process) proc(path ...string) string {
