@@ -56,7 +56,7 @@ void handoff_close(void)
 
 bool handoff_push(const struct outcome *o)
 {
-	/* acquire: pairs with handoff_init() */
+	/* head, always acquire: pairs with handoff_init(), for lap */
 	uint64_t at = atomic_load_explicit(&head, memory_order_acquire);
 
 	for (;;) {
@@ -71,7 +71,7 @@ bool handoff_push(const struct outcome *o)
 			at = atomic_load_explicit(&head, memory_order_acquire);
 			continue;
 		}
-		if (!atomic_compare_exchange_weak_explicit(&head, &at, at + 1, memory_order_relaxed, memory_order_relaxed))
+		if (!atomic_compare_exchange_weak_explicit(&head, &at, at + 1, memory_order_acquire, memory_order_acquire))
 			continue;
 		c->outcome = *o;
 		atomic_store_explicit(&c->seq, at + 1, memory_order_release); /* pairs with handoff_pop */

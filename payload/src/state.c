@@ -26,7 +26,7 @@
  * long as it gets on. A detach that has to wait for another end finds the session
  * ended then. */
 _Static_assert(COPIES_CLOSE_NS + CLOSE_MOST_NS + CLOSE_PUSH_MOST_NS + WORKER_DRAIN_OVER_NS + WORKER_ABANDON_MOST_NS +
-			       WORKER_DELIVERY_STALLED_NS + WORKER_ROUND_MOST_NS + WORKER_STOP_MOST_NS + POOL_COOLING_NS <=
+			       WORKER_DELIVERY_STALLED_NS + WORKER_STOP_MOST_NS + POOL_COOLING_NS <=
 		       RTL_DETACH_MOST_MS * NS_PER_MS,
 	       "a detach is answered in time for the tool");
 

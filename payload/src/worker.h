@@ -28,7 +28,8 @@ bool worker_round(uint64_t timeout_ns);
 bool worker_drain(uint64_t timeout_ns, const uint32_t *skip, const uint32_t *hurry);
 
 /* Lossless: waits until all records are in the ring, for as long as the recorder
- * makes room there, or until *skip or *cancel is set. After worker_drain() or worker_abandon(). */
+ * makes room there, or until *skip or *cancel is set. After worker_drain() or
+ * worker_abandon(). */
 void worker_deliver(const uint32_t *skip, const uint32_t *cancel);
 
 /* Reports what is still pending as not completed; its signals go into
