@@ -123,11 +123,15 @@ func (r *recording) startDrain() (*drain, error) {
 	return d, nil
 }
 
-// taken returns the bytes that have come, as far as a payload that detaches now can
-// have so many: the target writes them, and might go on.
+// drainSteps are the parts of what a payload can hold; with each that comes we are
+// patient anew.
+const drainSteps = 100
+
+// taken counts the parts that come from now on. The target writes them, and might go on
+// for ever, or line by line: there is an end to both.
 func (d *drain) taken() func() uint64 {
-	most := d.collector.Progress().RingBytes + d.mostBytes
-	return func() uint64 { return min(d.collector.Progress().RingBytes, most) }
+	from, step := d.collector.Progress().RingBytes, max(d.mostBytes/drainSteps, ring.LineBytes)
+	return func() uint64 { return min(d.collector.Progress().RingBytes-from, d.mostBytes) / step }
 }
 
 // errNoEnd: what the payload writes at a detach was waited for in vain.

@@ -43,7 +43,7 @@ func draining(t *testing.T, p *ringtest.Producer, sink collector.Sink) *drain {
 		t.Fatal(err)
 	}
 	ctx, giveUp := context.WithCancel(context.Background())
-	d := &drain{collector: collector.New(reader, sink), giveUp: giveUp, mostBytes: 1 << 20, done: make(chan struct{})}
+	d := &drain{collector: collector.New(reader, sink), giveUp: giveUp, mostBytes: drainSteps * ring.LineBytes, done: make(chan struct{})}
 	go func() {
 		defer close(d.done)
 		d.result, d.err = d.collector.Run(ctx, nil)
@@ -54,69 +54,94 @@ func draining(t *testing.T, p *ringtest.Producer, sink collector.Sink) *drain {
 
 const looks = int(endTimeout/watchPeriod) + 1 // after so many without progress it is over
 
-// TestFinishOfLongDrain: however long the drain takes, it is waited for while it goes on.
-func TestFinishOfLongDrain(t *testing.T) {
+// A patient is a finish of a drain from p, whose records come when it has almost given up.
+type patient struct {
+	*drain
+	p      *ringtest.Producer
+	sink   *slowSink
+	tick   chan time.Time
+	gaveUp chan struct{}
+	result chan error
+}
+
+func finishing(t *testing.T, mostBytes uint64) *patient {
+	t.Helper()
 	p := ringtest.NewProducer(t, 4096)
 	sink := &slowSink{flushing: make(chan struct{}), goOn: make(chan struct{})}
-	d := draining(t, p, sink)
-	tick, result, gaveUp := make(chan time.Time), make(chan error, 1), make(chan struct{})
-	d.giveUp = func() { close(gaveUp) }
-	<-sink.flushing
-	go func() { result <- d.finish(tick) }()
-	for range 5 {
-		for range looks - 2 { // none of them sees progress but the first
-			select {
-			case tick <- time.Time{}:
-			case <-gaveUp:
-				t.Fatal("not waited for")
-			}
-		}
-		ringtest.Put(p, ring.LostRecord{})
-		sink.goOn <- struct{}{}
-		<-sink.flushing // the record is through
+	w := &patient{
+		drain: draining(t, p, sink), p: p, sink: sink,
+		tick: make(chan time.Time), gaveUp: make(chan struct{}), result: make(chan error, 1),
 	}
-	p.End(ring.EndRecord{End: uint32(ring.EndDetach)})
-	sink.goOn <- struct{}{}
-	if err := <-result; err != nil || !d.result.Ended {
-		t.Errorf("%v, ended %v", err, d.result.Ended)
+	giveUp := w.giveUp
+	w.giveUp = func() { close(w.gaveUp); giveUp() }
+	w.mostBytes = mostBytes
+	<-sink.flushing
+	go func() { w.result <- w.finish(w.tick) }()
+	return w
+}
+
+// next has one record come. False: it was not waited for.
+func (w *patient) next() bool {
+	for range looks - 2 { // none of them sees progress but the first
+		select {
+		case w.tick <- time.Time{}:
+		case <-w.gaveUp:
+			return false
+		}
+	}
+	ringtest.Put(w.p, ring.LostRecord{})
+	w.sink.goOn <- struct{}{}
+	<-w.sink.flushing // the record is through
+	return true
+}
+
+// endsIncomplete lets it take what is there.
+func (w *patient) endsIncomplete(t *testing.T) {
+	t.Helper()
+	close(w.sink.goOn)
+	for {
+		select {
+		case <-w.sink.flushing:
+		case err := <-w.result:
+			if !errors.Is(err, errNoEnd) {
+				t.Error(err)
+			}
+			return
+		}
+	}
+}
+
+// TestFinishOfLongDrain: however long the drain takes, it is waited for while it goes on.
+func TestFinishOfLongDrain(t *testing.T) {
+	w := finishing(t, drainSteps*ring.LineBytes)
+	for range 5 {
+		if !w.next() {
+			t.Fatal("not waited for")
+		}
+	}
+	w.p.End(ring.EndRecord{End: uint32(ring.EndDetach)})
+	w.sink.goOn <- struct{}{}
+	if err := <-w.result; err != nil || !w.drain.result.Ended {
+		t.Errorf("%v, ended %v", err, w.drain.result.Ended)
 	}
 }
 
 // TestFinishOfEndlessDrain: a target that goes on writing when it has detached is not
-// listened to for longer than a payload has something to say.
+// listened to for longer than a payload has something to say, nor one that does so
+// line by line.
 func TestFinishOfEndlessDrain(t *testing.T) {
-	p := ringtest.NewProducer(t, 4096)
-	sink := &slowSink{flushing: make(chan struct{}), goOn: make(chan struct{})}
-	d := draining(t, p, sink)
-	tick, result := make(chan time.Time), make(chan error, 1)
-	d.mostBytes = 2 * ring.LineBytes
-	<-sink.flushing
-	go func() { result <- d.finish(tick) }()
-	for range looks {
-		select {
-		case err := <-result:
-			if !errors.Is(err, errNoEnd) {
-				t.Error(err)
+	for name, most := range map[string]uint64{"more than it can have": 2 * ring.LineBytes, "line by line": 1 << 20} {
+		t.Run(name, func(t *testing.T) {
+			w := finishing(t, most)
+			for range 5 {
+				if !w.next() {
+					w.endsIncomplete(t)
+					return
+				}
 			}
-			return
-		case <-sink.flushing:
-		case sink.goOn <- struct{}{}:
-			ringtest.Put(p, ring.LostRecord{})
-		case tick <- time.Time{}:
-		}
+			t.Error("it is listened to for ever")
+		})
 	}
-	for range 10 * looks { // given up, it takes what is there
-		select {
-		case err := <-result:
-			if !errors.Is(err, errNoEnd) {
-				t.Error(err)
-			}
-			return
-		case <-sink.flushing:
-		case sink.goOn <- struct{}{}:
-		}
-	}
-	t.Error("it is listened to for ever")
 }
 
 // TestFinishWithoutProgress: where nothing comes any more, what is there is taken; the

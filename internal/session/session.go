@@ -59,7 +59,7 @@ type recording struct {
 	pauses   []tracedb.Pause
 	attached bool          // a session is active in the target
 	detached bool          // confirmed: what becomes of the target now is not our concern
-	taken    func() uint64 // grows as the session's records come; nil: none do
+	taken    func() uint64 // see (*drain).taken; nil: nobody drains
 	timed    uint64
 	noTimes  uint64 // dispatches that were seen and have none
 	ended    ring.End
