@@ -29,7 +29,7 @@ const (
 
 	answerTimeout = 10 * time.Second
 
-	untilTimeout = time.Minute // on a machine that others use
+	untilTimeout = 2 * time.Minute // on a machine that others use
 
 	warmDispatches = 2000
 
