@@ -156,7 +156,7 @@ bench-pause: tool simulator workloads
 .PHONY: soak
 soak: RTL_SOAK ?= 1
 soak: tool simulator workloads
-	RTL_SOAK=$(RTL_SOAK) go test -count=1 -timeout 0 -v ./test/soak
+	RTL_SOAK=$(RTL_SOAK) go test -count=1 -parallel 4 -timeout 0 -v ./test/soak
 
 # Every fuzz target in turn, each for so long; `make test` runs their corpora.
 .PHONY: fuzz

@@ -2,7 +2,6 @@ package soak
 
 import (
 	"testing"
-	"time"
 
 	"github.com/rtl-attach/rtl-attach/test/harness"
 )
@@ -14,26 +13,26 @@ const (
 	cyclesAtOnce = 25 // between looks at the target
 )
 
-// TestCycles: attach, record, detach, on one target of each kind.
-func TestCycles(t *testing.T) {
-	c := &tally{began: time.Now()}
-	for i := range workloads {
-		for until := rounds() * (i + 1) / len(workloads); c.goesOn(until); {
-			cycles(t, c, workloads[i], until)
-		}
+// TestCycles: attach, record, detach, on one target.
+func TestCycles(t *testing.T) { onEach(t, "reattach cycles", cycles) }
+
+func cycles(t *testing.T, c *tally, w harness.Workload, number int) {
+	t.Helper()
+	for c.rounds < number && !c.enough() {
+		l := begin(t, c, w)
+		l.cycle(t, number, &life{Process: harness.Start(t, w), tally: c})
 	}
-	c.report(t, "reattach cycles")
 }
 
-func cycles(t *testing.T, c *tally, w harness.Workload, until int) {
+// cycle goes on with a target until a finding.
+func (l *life) cycle(t *testing.T, number int, twin *life) {
 	t.Helper()
-	l, found := begin(t, c, w), c.findings()
-	twin := &life{Process: harness.Start(t, w), tally: c}
+	c, found := l.tally, l.tally.findings()
 	for range settling {
 		l.session(t)
 	}
 	settled, twinThen := l.Snapshot(t), twin.Snapshot(t)
-	for c.rounds < until && c.findings() == found {
+	for c.rounds < number && c.findings() == found {
 		c.rounds++
 		if l.session(t) && c.rounds%cyclesAtOnce == 0 {
 			l.look(t)

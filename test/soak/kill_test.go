@@ -6,31 +6,35 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/rtl-attach/rtl-attach/test/harness"
 )
 
 const killsPerTarget = 100
 
 // TestKills: SIGKILL of the tool at a random moment, then a session that has to
-// find and reclaim whatever was left.
-func TestKills(t *testing.T) {
-	c := &tally{began: time.Now()}
-	for c.goesOn(rounds()) {
-		l, found := begin(t, c, workloads[c.targets%len(workloads)]), c.findings()
+// find and reclaim whatever was left. A tool that had ended before is no kill.
+func TestKills(t *testing.T) { onEach(t, "kills of the tool", kills) }
+
+func kills(t *testing.T, c *tally, w harness.Workload, number int) {
+	t.Helper()
+	for c.killed < number && !c.enough() {
+		l, found, until := begin(t, c, w), c.findings(), min(c.killed+killsPerTarget, number)
 		whole := l.took(t)
-		for range min(killsPerTarget, rounds()-c.rounds) {
+		for c.killed < until && c.findings() == found {
 			c.rounds++
-			if !l.kill(t, momentOf(c.rounds, whole)) {
-				break
+			if l.kill(t, momentOf(c.rounds, whole)) {
+				whole = l.took(t)
+				l.look(t)
 			}
 		}
 		if c.findings() == found {
 			l.end(t)
 		}
 	}
-	c.report(t, "kills of the tool")
 }
 
-// took is how long a session takes, that is: how long there is something to kill.
+// took makes a session and says how long there was something to kill.
 func (l *life) took(t *testing.T) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -47,8 +51,8 @@ func momentOf(round int, whole time.Duration) time.Duration {
 	return time.Duration(rand.Int64N(int64(whole)))
 }
 
-// kill: odd rounds look at the target, and attach again, before the payload has
-// noticed the death; even ones only after it has detached by itself.
+// kill ends before the payload has noticed the death, most times; every fourth
+// time only after it has detached by itself.
 func (l *life) kill(t *testing.T, after time.Duration) bool {
 	t.Helper()
 	r := l.Begin(t, "-d", window.String(), "--set", "RTL_RECORDER_TIMEOUT_MS=500", "--buffer-size", "4MiB")
@@ -59,13 +63,7 @@ func (l *life) kill(t *testing.T, after time.Duration) bool {
 	if run.Code == -1 {
 		l.tally.killed++
 	}
-	if !l.look(t) {
-		return false
-	}
-	if l.tally.rounds%4 == 0 && !l.rests(t) {
-		return false
-	}
-	return l.session(t) && l.look(t)
+	return l.look(t) && (l.tally.rounds%4 != 0 || l.rests(t))
 }
 
 // rests: the payload detaches by itself from a recorder that is dead.

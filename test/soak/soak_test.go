@@ -24,10 +24,11 @@ const (
 	window   = 40 * time.Millisecond // of each recording
 	patience = 15 * time.Second      // for an answer, and for progress
 
-	enough = 10 // findings: until then it goes on with another target
+	findingsEnough = 10 // until then it goes on with another target
 )
 
-func rounds() int {
+// number is how many kills, and how many cycles, there are to be.
+func number() int {
 	switch n, _ := strconv.Atoi(os.Getenv("RTL_SOAK")); n {
 	case 0:
 		return short
@@ -38,11 +39,24 @@ func rounds() int {
 	}
 }
 
-// workloads take turns. They are gentle: a starved worker would lose records
-// and say so, which is not what is looked for here.
+// workloads share the number evenly, at the same time. They are gentle: a starved worker
+// would lose records and say so, which is not what is looked for here.
 var workloads = []harness.Workload{
 	{Program: "serve", Args: []string{"--threads", "3", "--streams", "4", "--rate", "50", "--kernels", "16"}},
 	{Program: "hsastress", Args: []string{"--threads", "3", "--queues", "2", "--pace", "300", "--seconds", "36000"}},
+}
+
+// onEach runs a part of the soak on every workload and prints what it came to.
+func onEach(t *testing.T, what string, part func(*testing.T, *tally, harness.Workload, int)) {
+	t.Parallel()
+	for _, w := range workloads {
+		t.Run(w.Program, func(t *testing.T) {
+			t.Parallel()
+			c := &tally{began: time.Now()}
+			part(t, c, w, number()/len(workloads))
+			c.report(t, what+", "+w.Program)
+		})
+	}
 }
 
 // A tally is what a soak came to.
@@ -60,7 +74,7 @@ func (c *tally) find(count *int, format string, args ...any) {
 
 func (c *tally) findings() int { return c.harmed + c.stuck + c.leaked + c.lost }
 
-func (c *tally) goesOn(until int) bool { return c.rounds < until && c.findings() < enough }
+func (c *tally) enough() bool { return c.findings() >= findingsEnough }
 
 // report prints the figures and fails the test for any finding.
 func (c *tally) report(t *testing.T, what string) {
