@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/rtl-attach/rtl-attach/internal/target/victim"
 )
 
 // An inventory is what a session can leave in a target.
@@ -31,14 +33,9 @@ func (s *subject) inventory(t testing.TB) inventory {
 
 // note looks at one mapping: span, permissions, offset, device, inode, path.
 func (inv *inventory) note(f []string) {
-	start, end, _ := strings.Cut(f[0], "-")
-	anonymous := len(f) == 5
 	path := strings.Join(f[5:], " ")
 	switch {
-	// The bootstrap's mark is in the address of its code (internal/inject/address.go); a mapping of the
-	// application's may have such an address by chance, and ROCm has rwx memory of its own.
-	case anonymous && f[1] == "r-xp" && strings.HasSuffix(start, "5254000") && strings.HasSuffix(end, "5255000"),
-		strings.Contains(path, "rtl-boot"):
+	case victim.Bootstrap(f):
 		inv.bootstrap = append(inv.bootstrap, strings.Join(f, " "))
 	case strings.Contains(path, "rtl-payload"), strings.Contains(path, "librtl-attach"):
 		inv.payloads[f[4]]++

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/rtl-attach/rtl-attach/internal/target/victim"
 )
 
 // A Snapshot is what /proc shows of a process.
@@ -127,7 +129,10 @@ func (p *Process) TIDs() map[int64]bool {
 // mapName: everything that nothing names is one; neighbours of it merge and split.
 func mapName(line string) string {
 	fields := strings.Fields(line)
-	if len(fields) < 6 {
+	switch {
+	case victim.Bootstrap(fields):
+		return "a bootstrap"
+	case len(fields) < 6:
 		return "anonymous"
 	}
 	return unlinked(strings.Join(fields[5:], " "))

@@ -33,7 +33,7 @@ func (l *life) cycle(t *testing.T, number int, twin *life) {
 	}
 	settled, twinThen := l.Snapshot(t), twin.Snapshot(t)
 	for c.rounds < number && c.findings() == found {
-		c.rounds++
+		c.round(t)
 		if l.session(t) && c.rounds%cyclesAtOnce == 0 {
 			l.look(t)
 			twin.look(t)

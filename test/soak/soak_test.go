@@ -24,6 +24,7 @@ const (
 	window   = 40 * time.Millisecond // of each recording
 	patience = 15 * time.Second      // for an answer, and for progress
 
+	shownEvery     = 500
 	findingsEnough = 10 // until then it goes on with another target
 )
 
@@ -62,6 +63,7 @@ func onEach(t *testing.T, what string, part func(*testing.T, *tally, harness.Wor
 // A tally is what a soak came to.
 type tally struct {
 	rounds, killed, targets     int
+	attaches                    int // killed ones, of targets without a payload
 	harmed, stuck, leaked, lost int
 	began                       time.Time
 	text                        []string // the first words of each finding
@@ -74,6 +76,15 @@ func (c *tally) find(count *int, format string, args ...any) {
 
 func (c *tally) findings() int { return c.harmed + c.stuck + c.leaked + c.lost }
 
+// round begins one, and shows every so often how far it is.
+func (c *tally) round(t *testing.T) {
+	t.Helper()
+	c.rounds++
+	if c.rounds%shownEvery == 0 {
+		t.Logf("%d rounds in %v: %d kills, %d findings", c.rounds, time.Since(c.began).Round(time.Second), c.killed, c.findings())
+	}
+}
+
 func (c *tally) enough() bool { return c.findings() >= findingsEnough }
 
 // report prints the figures and fails the test for any finding.
@@ -82,8 +93,8 @@ func (c *tally) report(t *testing.T, what string) {
 	for _, line := range c.text {
 		t.Error(line)
 	}
-	fmt.Printf("soak: %s: %d rounds on %d targets in %v: %d kills, %d harmed, %d stuck, %d leaked, %d lost\n",
-		what, c.rounds, c.targets, time.Since(c.began).Round(time.Second), c.killed, c.harmed, c.stuck, c.leaked, c.lost)
+	fmt.Printf("soak: %s: %d rounds on %d targets in %v: %d kills (%d of them of an injection), %d harmed, %d stuck, %d leaked, %d lost\n",
+		what, c.rounds, c.targets, time.Since(c.began).Round(time.Second), c.killed, c.attaches, c.harmed, c.stuck, c.leaked, c.lost)
 }
 
 // A life is one target from start to end.
@@ -91,13 +102,14 @@ type life struct {
 	*harness.Process
 	tally  *tally
 	before harness.Snapshot
+	slots  harness.Slots
 }
 
 func begin(t *testing.T, c *tally, w harness.Workload) *life {
 	t.Helper()
 	p := harness.Start(t, w)
 	c.targets++
-	return &life{Process: p, tally: c, before: p.Snapshot(t)}
+	return &life{Process: p, tally: c, before: p.Snapshot(t), slots: p.Slots(t)}
 }
 
 // look finds harm: it answers, its work goes on, no thread is stopped or traced.
@@ -143,14 +155,28 @@ func (l *life) session(t *testing.T) bool {
 		l.tally.find(&l.tally.stuck, "the next session ended with %d, %v\n%s", run.Code, err, run.Stderr)
 		return false
 	}
-	if left := l.Snapshot(t).Left(l.before); len(left) > 0 {
+	if left := l.left(t); len(left) > 0 {
 		l.tally.find(&l.tally.leaked, "%s", strings.Join(left, ", "))
+	}
+	if changed := l.Slots(t).Differ(l.slots); len(changed) > 0 {
+		l.tally.find(&l.tally.leaked, "the runtime's table differs in %v", changed)
 	}
 	s := run.Summary
 	if len(s.Losses) > 0 || s.Coverage.Unexplained != 0 || s.Coverage.Surplus != 0 {
 		l.tally.find(&l.tally.lost, "%+v, %+v", s.Losses, s.Coverage)
 	}
 	return true
+}
+
+// left gives the bootstrap thread of a dead tool the second or two in which it ends by itself.
+func (l *life) left(t *testing.T) (left []string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		if left = l.Snapshot(t).Left(l.before); len(left) == 0 {
+			break
+		}
+	}
+	return left
 }
 
 // end compares the whole life with the simulator's log.

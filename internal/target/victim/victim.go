@@ -187,11 +187,7 @@ func (v *Victim) Inventory(t testing.TB) Inventory {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(maps)) {
-		span, _, _ := strings.Cut(line, " ")
-		start, end, _ := strings.Cut(span, "-")
-		anonymous := len(strings.Fields(line)) == 5
-		if (anonymous && (strings.HasSuffix(start, "5254000") || strings.HasSuffix(end, "5255000"))) ||
-			strings.Contains(line, "rtl-boot") {
+		if Bootstrap(strings.Fields(line)) {
 			inv.Ours = append(inv.Ours, strings.TrimSpace(line))
 		}
 	}
@@ -220,4 +216,13 @@ func (v *Victim) Tell(t testing.TB, letter string) {
 	if _, err := io.WriteString(v.in, letter); err != nil {
 		t.Fatalf("tell victim %d: %v", v.PID, err)
 	}
+}
+
+// Bootstrap says whether a line of maps, in fields, is the bootstrap's code: the mark is in
+// its address (internal/inject/address.go). The application's may have such an address by
+// chance, and ROCm has rwx memory of its own.
+func Bootstrap(f []string) bool {
+	start, end, _ := strings.Cut(f[0], "-")
+	return len(f) == 5 && f[1] == "r-xp" && strings.HasSuffix(start, "5254000") && strings.HasSuffix(end, "5255000") ||
+		strings.Contains(strings.Join(f[5:], " "), "rtl-boot")
 }
