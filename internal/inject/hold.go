@@ -19,7 +19,7 @@ import (
 // gets no CPU to come to a stop runs on (ErrNoStop): it takes the link, or is itself
 // already.
 func (v *visitor) keep(c *ptrace.Tracee, before, start *ptrace.Regs, mask uint64, calls []call) error {
-	err := v.step(c, before, start, calls)
+	err := v.step(c, before, start, calls, time.Now().Add(holdPatience))
 	if ranOn(err) {
 		return err
 	}
@@ -30,9 +30,14 @@ func (v *visitor) keep(c *ptrace.Tracee, before, start *ptrace.Regs, mask uint64
 	return errors.Join(err, ierr)
 }
 
-// stepPatience is how long a thread that is held gets for a step of its own: it
-// waits for nothing but a CPU.
-const stepPatience = 2 * time.Second
+const (
+	// stepPatience is how long a thread that is held gets for a step of its own: it
+	// waits for nothing but a CPU.
+	stepPatience = 2 * time.Second
+
+	// holdPatience bounds all steps of one stop; far below ptrace.HoldLimit.
+	holdPatience = 5 * time.Second
+)
 
 // stepSyscall is a variable for tests: they let a thread not come.
 var stepSyscall = (*ptrace.Tracee).StepSyscall
@@ -46,14 +51,14 @@ func ranOn(err error) bool {
 }
 
 // step makes the calls, each from syscall stop to syscall stop.
-func (v *visitor) step(c *ptrace.Tracee, before, start *ptrace.Regs, calls []call) error {
+func (v *visitor) step(c *ptrace.Tracee, before, start *ptrace.Regs, calls []call, deadline time.Time) error {
 	for i := range calls {
 		next := v.libc.registers(before, &calls[i], start.Rsp)
 		if err := c.WriteRegs(&next); err != nil {
 			return fmt.Errorf("set registers: %w", err)
 		}
 		for range 2 { // entry, exit
-			stop, err := stepSyscall(c, stepPatience)
+			stop, err := stepSyscall(c, min(stepPatience, time.Until(deadline)))
 			if err != nil {
 				return err
 			}

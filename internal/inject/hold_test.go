@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/target/victim"
 )
@@ -39,4 +41,43 @@ func TestHeldRunsOn(t *testing.T) {
 		v.AsBefore(t, before)
 	}
 	v.Unharmed(t)
+}
+
+// TestInterruptedForGood: a signal that comes while a thread is stopped ends its pause(),
+// as it would have without us: nobody sends it again.
+func TestInterruptedForGood(t *testing.T) {
+	const signal = unix.Signal(34 + 6) // glibc's SIGRTMIN + 6
+	v := victim.Start(t, "busy", "-o", "poll", "pause", "pause")
+	tr, lib := tracer(t), payload(t, "payload.so")
+	t.Cleanup(func() { Fault = nil })
+	for _, when := range []Point{PointStopped, PointMasked, PointMasked2} {
+		before := v.Health(t).Threads
+		Fault = func(p Point) error {
+			if p == when {
+				for _, th := range before {
+					if err := unix.Tgkill(v.PID, th.TID, signal); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			return nil
+		}
+		inject(t, v, tr, Request{Library: lib, Entry: "rtl_attach", Env: env(9)})
+		for i := range before {
+			if !eventually(func() bool { return v.Health(t).Threads[i].Beats > before[i].Beats }) {
+				t.Errorf("%s: thread %d still waits", when, before[i].TID)
+			}
+		}
+		v.Unharmed(t)
+	}
+}
+
+// eventually gives something that happens by itself a while to happen.
+func eventually(happened func() bool) bool {
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if happened() {
+			return true
+		}
+	}
+	return false
 }

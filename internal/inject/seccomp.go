@@ -124,7 +124,7 @@ func (v *visitor) filtered(cand candidate) error {
 				return err
 			}
 			begin := time.Now()
-			_, err := c.Interrupt(v.patience)
+			_, err := c.Interrupt(v.patienceFor(cand))
 			seen := time.Now()
 			if err != nil {
 				return err
@@ -135,14 +135,18 @@ func (v *visitor) filtered(cand candidate) error {
 			return err
 		})
 	})
-	v.pauses = append(v.pauses, p)
-	if errors.Is(err, ptrace.ErrFilterHidden) {
+	if p.Time > 0 {
+		v.pauses = append(v.pauses, p)
+	}
+	switch {
+	case errors.Is(err, ptrace.ErrDenied):
+		return v.denied(cand.tid, err)
+	case errors.Is(err, ptrace.ErrFilterHidden):
 		if v.unreadFilters {
 			return nil
 		}
 		return &SeccompError{PID: v.t.PID, TID: cand.tid, Err: err}
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	if v.filters == nil {

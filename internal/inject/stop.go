@@ -21,7 +21,7 @@ func (v *visitor) stop(name string, cand candidate, pts points, calls []call) er
 				return err
 			}
 			if err := at(pts.seized); err != nil {
-				return errors.Join(err, v.unseize(c))
+				return errors.Join(err, v.unseize(c, cand))
 			}
 			begin := time.Now()
 			v.stopped = begin
@@ -59,18 +59,27 @@ func (v *visitor) denied(tid int, err error) error {
 }
 
 // unseize gives up a seized thread: only a stopped one can be detached.
-func (v *visitor) unseize(c *ptrace.Tracee) error {
-	if _, err := c.Interrupt(v.patience); err != nil {
+func (v *visitor) unseize(c *ptrace.Tracee, cand candidate) error {
+	if _, err := c.Interrupt(v.patienceFor(cand)); err != nil {
 		return err
 	}
 	return c.Release()
+}
+
+// patienceFor is how long a thread gets to stop. In a futex wait it can be given up
+// soon, for another; elsewhere its call might return EINTR then.
+func (v *visitor) patienceFor(cand candidate) time.Duration {
+	if cand.class == loops {
+		return v.patience
+	}
+	return max(v.patience, stepPatience)
 }
 
 // inStop is the stop itself. Whatever happens, the thread is let go as it was
 // or in a chain that makes it so; only a thread that does not stop at all is
 // left to the kernel, by the end of the tracer's OS thread.
 func (v *visitor) inStop(c *ptrace.Tracee, cand candidate, pts points, calls []call) error {
-	stop, err := c.Interrupt(v.patience)
+	stop, err := c.Interrupt(v.patienceFor(cand))
 	v.stopped = time.Now()
 	if err != nil {
 		return err
@@ -90,7 +99,9 @@ func (v *visitor) inStop(c *ptrace.Tracee, cand candidate, pts points, calls []c
 	if err != nil {
 		return errors.Join(fmt.Errorf("read vector state: %w", err), c.Release())
 	}
-	v.held = v.hold || where == ptrace.TimedWait
+	// A handler that runs before the call is issued again would have ended the call with
+	// EINTR. Callers of a futex expect to be woken for nothing; others might wait for ever.
+	v.held = v.hold || where == ptrace.TimedWait || (where == ptrace.Waiting && cand.class != loops)
 	links := calls
 	if v.held {
 		links = calls[:1] // each call is set by hand; the link is for our death

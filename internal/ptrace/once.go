@@ -63,6 +63,6 @@ func (t *Tracer) StopOnce(pid, tid, cpu int) (*Snapshot, error) {
 	return s, nil
 }
 
-// stopPatience is how long the thread gets to stop. No other will do, and on
-// a loaded machine it may wait that long for a CPU.
-const stopPatience = 200 * time.Millisecond
+// stopPatience is how long the thread gets to stop. No other will do, on a loaded
+// machine it may wait that long for a CPU, and given up its call may return EINTR.
+const stopPatience = 2 * time.Second

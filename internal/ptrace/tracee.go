@@ -84,7 +84,9 @@ func (c *Tracee) own() error {
 
 // Interrupt stops the thread and returns what the stop turned out to be:
 // Interrupted, GroupStop or Exited. Signals that get in first are delivered.
-// ErrNoStop means that the thread is given up with the tracer's OS thread.
+// ErrNoStop means that the thread is given up with the tracer's OS thread. It has been
+// woken then, all the same: a call that does not restart by itself returns EINTR, and
+// nobody is there to cure it. Patience costs such a thread nothing.
 func (c *Tracee) Interrupt(patience time.Duration) (Stop, error) {
 	c.alarm.set(patience)
 	if err := c.request(unix.PTRACE_INTERRUPT, 0, 0); err != nil {
@@ -126,6 +128,8 @@ func (c *Tracee) interrupted() (Stop, error) {
 			err = c.request(unix.PTRACE_CONT, 0, 0)
 		}
 		if err != nil {
+			err = c.reap(err)
+			c.alarm.free()
 			return stop, fmt.Errorf("pass signal to thread %d: %w", c.TID, err)
 		}
 	}

@@ -116,8 +116,26 @@ static void kind_sigsuspend(struct thread *t)
 	}
 }
 
+static void on_wake(int sig)
+{
+	(void)sig;
+}
+
+/* A beat for each signal that has ended the wait: there is no SA_RESTART. */
+static void kind_pause(struct thread *t)
+{
+	const struct sigaction sa = {.sa_handler = on_wake};
+
+	sigaction(SIGRTMIN + 6, &sa, NULL);
+	t->ready = 1;
+	for (;;) {
+		pause();
+		t->beats++;
+	}
+}
+
 const struct kind signal_kinds[] = {
 	{"storm", kind_storm}, {"timer", kind_timer},
 	{"trapignored", kind_trapignored}, {"trapblocked", kind_trapblocked}, {"traphandled", kind_traphandled},
-	{"sigsuspend", kind_sigsuspend}, {NULL, NULL},
+	{"sigsuspend", kind_sigsuspend}, {"pause", kind_pause}, {NULL, NULL},
 };
