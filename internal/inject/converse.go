@@ -35,8 +35,28 @@ func (s *surgery) meet(ctx context.Context, rep *Report) (*talk, error) {
 		defer k.close()
 		return s.leave(k)
 	})
-	return k, nil
+	return k, s.sameRights(tid)
 }
+
+// sameRights: a setuid of the target's during the clone does not reach the raw thread,
+// which none of libc's lists has, and so not the thread that this one makes.
+func (s *surgery) sameRights(tid int) error {
+	ours, err := s.t.ThreadStatus(tid)
+	if err != nil {
+		return err
+	}
+	theirs, err := s.t.ThreadStatus(s.t.LiveThread())
+	if err != nil {
+		return err
+	}
+	if ours.Rights != theirs.Rights {
+		return fmt.Errorf("pid %d: %w", s.t.PID, ErrRights)
+	}
+	return nil
+}
+
+// ErrRights: the target has changed its user or its capabilities just now.
+var ErrRights = errors.New("its user or its capabilities changed while a thread was made in it; try again")
 
 func (s *surgery) awaitReady(ctx context.Context) (*boot, error) {
 	var b boot
@@ -182,7 +202,7 @@ func (s *surgery) dlopen(ctx context.Context, k *talk, path string) error {
 // deliver writes the payload's bytes into the file that the bootstrap has made
 // for them: it is the target's own, whatever namespaces it lives in.
 func (k *talk) deliver(library []byte) error {
-	f, err := k.t.OpenMemfdOf(k.tid, k.payload, os.O_WRONLY)
+	f, err := k.t.OpenMemfdOf(k.tid, k.payload, payloadFile, os.O_WRONLY)
 	if err != nil {
 		return fmt.Errorf("open the payload's file: %w", err)
 	}

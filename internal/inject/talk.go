@@ -18,6 +18,8 @@ const (
 	envMax  = len(bootShared{}.Env)
 	nameMax = len(bootShared{}.Name)
 	pathMax = len(bootShared{}.Path)
+
+	sharedFile, payloadFile = "rtl-boot", "rtl-payload" // as the bootstrap calls its memfds
 )
 
 // talk is our end of the file that we share with the bootstrap thread.
@@ -32,7 +34,7 @@ type talk struct {
 // openTalk maps the shared file: it must be the one of this injection, and
 // sealed, or a truncation could kill us with SIGBUS.
 func openTalk(t *target.Target, b *boot, tid int) (*talk, error) {
-	f, err := t.OpenMemfdOf(tid, int(b.Shared_fd), os.O_RDWR)
+	f, err := t.OpenMemfdOf(tid, int(b.Shared_fd), sharedFile, os.O_RDWR)
 	if err != nil {
 		return nil, fmt.Errorf("open the bootstrap's file: %w", err)
 	}

@@ -109,6 +109,7 @@ func (r *recording) beat() {
 }
 
 func (r *recording) inject(ctx context.Context, env []byte) error {
+	r.witness.code = nil
 	rep, err := r.enter(ctx, env)
 	r.notePauses(rep, "attach")
 	if err != nil {
@@ -226,6 +227,7 @@ func (r *recording) arm(ctx context.Context, env []byte) error {
 // order begins a session by command, or, when the control thread gives no sign of
 // life, through the entry point.
 func (r *recording) order(ctx context.Context, env []byte) error {
+	r.witness.code = nil // libraries may have come and gone since the last session
 	if err := r.control.Ping(wedgedTimeout); errors.Is(err, ring.ErrNoAnswer) {
 		r.ui.Warn("the payload's control thread does not answer: calling its entry point instead")
 		return r.call(ctx, "rtl_reattach", env, r.progress)

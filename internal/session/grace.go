@@ -65,6 +65,9 @@ func (w *witness) stop(tid int) (*ptrace.Snapshot, error) {
 	cpu := -1
 	if stat, err := w.target.ThreadStat(tid); err == nil {
 		cpu = stat.CPU
+		if stat.State == 'D' {
+			return nil, ptrace.ErrNoStop // others are waited for as well
+		}
 	}
 	began := boottimeNS()
 	s, err := w.tracer.StopOnce(w.target.PID, tid, cpu)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -117,7 +118,11 @@ func (m *member) abandon() {
 
 // look returns the rank that it shows.
 func (m *member) look() (rank *int, err error) {
-	if err := m.hold(processSteps()); err != nil {
+	err = m.hold(processSteps())
+	if err == nil && m.startTicks != 0 && m.startTicks != m.target.StartTicks {
+		err = fmt.Errorf("pid %d: %w", m.pid, target.ErrGone) // its number is another's
+	}
+	if err != nil {
 		return nil, explain("trace", m.pid, err, untouched)
 	}
 	global, local := ranksOf(m.target)

@@ -202,8 +202,6 @@ func (t *Target) interpreter(maps []Map) string {
 
 // TLS is where a module's thread-local block lies in every thread.
 type TLS struct {
-	ModID  uint64
-	Offset uint64 // the block begins this far below the thread pointer
 	Image  []byte // initial contents, relocated; zeros follow
 	Size   uint64
 	Align  uint64

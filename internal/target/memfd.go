@@ -47,7 +47,7 @@ func findMemfd(maps []Map, name string) []MemfdMapping {
 // still be truncated, which would kill its reader by SIGBUS.
 func (t *Target) OpenMemfd(m MemfdMapping) (*os.File, error) {
 	same := func(st *unix.Statx_t) bool { return st.Ino == m.Inode }
-	f, err := t.openMemfd(t.path(fmt.Sprintf("map_files/%x-%x", uint64(m.Start), uint64(m.End))), os.O_RDWR, same)
+	f, err := t.openMemfd(t.path(fmt.Sprintf("map_files/%x-%x", uint64(m.Start), uint64(m.End))), m.Name, os.O_RDWR, same)
 	if err != nil {
 		f, err = t.openByInode(m, same)
 	}
@@ -62,9 +62,9 @@ func (t *Target) OpenMemfd(m MemfdMapping) (*os.File, error) {
 }
 
 // OpenMemfdOf opens what a thread of the target has as descriptor fd, if it is a
-// memfd that this thread has made: one of somebody else's could be open there,
-// for reading only.
-func (t *Target) OpenMemfdOf(tid, fd, flags int) (*os.File, error) {
+// memfd of that name that this thread has made: one of somebody else's could be open
+// there, for reading only, or one of the application's, if the thread has closed its own.
+func (t *Target) OpenMemfdOf(tid, fd int, name string, flags int) (*os.File, error) {
 	status, err := t.ThreadStatus(tid)
 	if same := t.Same(); same != nil {
 		return nil, same // the thread went with its program
@@ -72,7 +72,7 @@ func (t *Target) OpenMemfdOf(tid, fd, flags int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.openMemfd(t.threadPath(tid, fmt.Sprintf("fd/%d", fd)), flags, func(st *unix.Statx_t) bool {
+	return t.openMemfd(t.threadPath(tid, fmt.Sprintf("fd/%d", fd)), name, flags, func(st *unix.Statx_t) bool {
 		return int(st.Uid) == status.UID
 	})
 }
@@ -86,7 +86,7 @@ func (t *Target) openByInode(m MemfdMapping, same func(*unix.Statx_t) bool) (*os
 		if name, err := os.Readlink(link); err != nil || !strings.HasPrefix(name, "/memfd:"+m.Name) {
 			continue
 		}
-		if f, err := t.openMemfd(link, os.O_RDWR, same); err == nil {
+		if f, err := t.openMemfd(link, m.Name, os.O_RDWR, same); err == nil {
 			return f, nil
 		}
 	}
@@ -97,28 +97,34 @@ func (t *Target) openByInode(m MemfdMapping, same func(*unix.Statx_t) bool) (*os
 // that fits. A descriptor that only names the file comes first: opening it for
 // good may block (a FIFO, FUSE), act (a device), or be what root may do and the
 // target may not. What was looked at is what is then opened.
-func (t *Target) openMemfd(path string, flags int, fits func(*unix.Statx_t) bool) (*os.File, error) {
+func (t *Target) openMemfd(path, name string, flags int, fits func(*unix.Statx_t) bool) (*os.File, error) {
 	mine := t.BeginRead(Memory) // map_files is looked up there
-	name, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	handle, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	EndRead(mine)
 	if err != nil {
 		return nil, err
 	}
-	defer unix.Close(name)
+	defer unix.Close(handle)
+	self := fmt.Sprintf("/proc/self/fd/%d", handle)
 	var st unix.Statx_t
 	// Without a question to the filesystem: a FUSE server need not answer it.
 	const how = unix.AT_EMPTY_PATH | unix.AT_STATX_DONT_SYNC
-	if err := unix.Statx(name, "", how, unix.STATX_BASIC_STATS, &st); err != nil {
+	if err := unix.Statx(handle, "", how, unix.STATX_BASIC_STATS, &st); err != nil {
 		return nil, err
 	}
 	home, err := memfdDevice()
 	if err != nil {
 		return nil, err
 	}
-	if (device{st.Dev_major, st.Dev_minor}) != home || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink != 0 || !fits(&st) {
+	link, err := os.Readlink(self)
+	if err != nil {
+		return nil, err
+	}
+	if (device{st.Dev_major, st.Dev_minor}) != home || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink != 0 ||
+		link != "/memfd:"+name+" (deleted)" || !fits(&st) {
 		return nil, fmt.Errorf("another file lies there: %w", ErrMalformed)
 	}
-	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", name), flags|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(self, flags|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}

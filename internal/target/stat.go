@@ -93,6 +93,7 @@ type Status struct {
 	RealUID        int      // -1: not said
 	Threads        int      // of the process
 	Capabilities   uint64   // effective
+	Rights         string   // users, groups and capabilities, to be compared
 	NSPID          []int    // from our namespace down to its own
 	Pending        uint64   // SigPnd: of the thread alone
 	ThreadFeatures []string // x86_Thread_features: shstk, wrss
@@ -105,6 +106,10 @@ func parseStatus(b []byte) Status {
 		f := strings.Fields(value)
 		if !ok || len(f) == 0 {
 			continue
+		}
+		switch key {
+		case "Uid", "Gid", "Groups", "CapPrm", "CapEff":
+			s.Rights += strings.Join(f, " ") + "\n"
 		}
 		switch key {
 		case "Tgid":
