@@ -202,9 +202,9 @@ func (t *Target) interpreter(maps []Map) string {
 
 // TLS is where a module's thread-local block lies in every thread.
 type TLS struct {
-	Image  []byte // initial contents, relocated; zeros follow
-	Size   uint64
-	Align  uint64
+	Image []byte // initial contents, relocated; zeros follow
+	Size  uint64
+	Align uint64
 }
 
 const tlsMax = 1 << 20
