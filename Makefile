@@ -146,6 +146,11 @@ bench-db: writers
 bench-db-short: writers
 	go run ./scripts/benchdb -short
 
+# What the report and each export of 10 million dispatches take.
+.PHONY: bench-read
+bench-read: tool
+	go run ./scripts/benchread -check
+
 # How long an attach stops threads, by the kernel's scheduling events.
 .PHONY: bench-pause
 bench-pause: tool simulator workloads

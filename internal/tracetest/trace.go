@@ -2,6 +2,7 @@
 package tracetest
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -30,42 +31,61 @@ func LastIsLate(i, n int) int {
 	return i
 }
 
-// Write makes a trace of n dispatches, and says where it is: 8 queues of 2 GPUs, 300
-// kernels, 16 threads, some microseconds each, overlapping.
+// Write makes a trace in a folder of the test's, and says where it is.
 func Write(t testing.TB, n int, order Order) (path string) {
 	t.Helper()
-	place, err := tracedb.Check(filepath.Join(t.TempDir(), "trace.db"), 1)
-	must(t, err)
+	path = filepath.Join(t.TempDir(), "trace.db")
+	must(t, Make(path, n, order))
+	return path
+}
+
+// Make makes a trace of n dispatches: 8 queues of 2 GPUs, 300 kernels, 16 threads,
+// some microseconds each, overlapping.
+func Make(path string, n int, order Order) error {
+	place, err := tracedb.Check(path, 1)
+	if err != nil {
+		return err
+	}
 	db, err := tracedb.Create(place)
-	must(t, err)
+	if err != nil {
+		return err
+	}
+	return errors.Join(fill(db, n, order), db.Close())
+}
+
+func fill(db *tracedb.DB, n int, order Order) error {
 	s, err := db.Begin(tracedb.SessionInfo{PID: 41220, Command: "server", Host: "node", Generation: 1})
-	must(t, err)
-	describe(t, s)
+	if err != nil {
+		return err
+	}
+	if err := describe(s); err != nil {
+		return err
+	}
 	batch := make([]tracedb.Dispatch, 4096)
 	for done := 0; done < n; done += len(batch) {
 		batch = batch[:min(len(batch), n-done)]
 		for i := range batch {
 			batch[i] = dispatch(uint64(order(done+i, n)))
 		}
-		must(t, s.Dispatches(batch))
+		if err := s.Dispatches(batch); err != nil {
+			return err
+		}
 	}
-	must(t, s.End(tracedb.End{Reason: "detached", ArmedNS: ArmedNS, DetachedNS: ArmedNS + uint64(n)*4000 + day}))
-	must(t, db.Close())
-	return place.Path
+	return s.End(tracedb.End{Reason: "detached", ArmedNS: ArmedNS, DetachedNS: ArmedNS + uint64(n)*4000 + day})
 }
 
-func describe(t testing.TB, s *tracedb.Session) {
-	t.Helper()
+func describe(s *tracedb.Session) (err error) {
 	for id := range uint32(2) {
-		must(t, s.Agent(tracedb.Agent{ID: id + 1, GPU: id, Name: "gfx90a", BDF: id, DriverNode: id + 1}))
+		err = errors.Join(err, s.Agent(tracedb.Agent{ID: id + 1, GPU: id, Name: "gfx90a", BDF: id, DriverNode: id + 1}))
 	}
 	for id := range uint32(8) {
-		must(t, s.Queue(tracedb.Queue{ID: id + 1, Agent: id%2 + 1, HSAID: uint64(id)}))
+		err = errors.Join(err, s.Queue(tracedb.Queue{ID: id + 1, Agent: id%2 + 1, HSAID: uint64(id)}))
 	}
 	for id := range uint32(300) {
 		symbol := fmt.Sprintf("void vllm::paged_attention_v2_kernel<__hip_bfloat16, unsigned char, %d, 16, 128>(float*, float const*)", id)
-		must(t, s.Launch(tracedb.Launch{ID: id + 1, Agent: 1, Symbol: symbol, Grid: [3]uint32{256 * id, 1, 1}}))
+		err = errors.Join(err, s.Launch(tracedb.Launch{ID: id + 1, Agent: 1, Symbol: symbol, Grid: [3]uint32{256 * id, 1, 1}}))
 	}
+	return err
 }
 
 func dispatch(at uint64) tracedb.Dispatch {

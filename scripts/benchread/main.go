@@ -1,0 +1,153 @@
+// Command benchread measures what reads a large trace: the report and every export, each
+// as a user would run it. Run it with `make bench-read`.
+package main
+
+import (
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/export"
+	"github.com/rtl-attach/rtl-attach/internal/tracetest"
+)
+
+const (
+	reportLimit = 2 * time.Second // of 10 million operations
+	// An export streams: ten times as many dispatches take no more memory, but for what
+	// SQLite's sorter and caches grow to.
+	memoryLimit = 1.5
+)
+
+type options struct {
+	check, short bool
+	dispatches   int
+	rounds       int
+	dir, tool    string
+}
+
+func main() {
+	o := options{tool: filepath.Join(cmp.Or(os.Getenv("RTL_BUILD"), "build"), "rtl-attach")}
+	flag.BoolVar(&o.check, "check", false, "compare with the targets; exit 1 when one is missed")
+	flag.BoolVar(&o.short, "short", false, "a small trace: for CI")
+	flag.IntVar(&o.dispatches, "dispatches", 10_000_000, "that the trace holds")
+	flag.IntVar(&o.rounds, "rounds", 3, "how often each is run; the median counts")
+	flag.StringVar(&o.dir, "dir", "", "write in this `FOLDER` (default: the one for temporary files)")
+	flag.Parse()
+	if o.short {
+		o.dispatches, o.rounds = 300_000, 1
+	}
+	if err := run(o); err != nil {
+		fmt.Fprintln(os.Stderr, "benchread:", err)
+		os.Exit(1)
+	}
+}
+
+func run(o options) error {
+	dir, err := os.MkdirTemp(o.dir, "benchread")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	large, small := filepath.Join(dir, "large.db"), filepath.Join(dir, "small.db")
+	if err := errors.Join(tracetest.Make(large, o.dispatches, tracetest.InOrder), tracetest.Make(small, o.dispatches/10, tracetest.InOrder)); err != nil {
+		return err
+	}
+	fmt.Printf("%d dispatches; median of %d runs; in brackets: of a tenth as many\n\n", o.dispatches, o.rounds)
+	fmt.Printf("%-28s%10s%12s%20s%14s\n", "rtl-attach", "wall s", "processor s", "peak memory MB", "bytes/disp.")
+	var failed error
+	for _, args := range commands(dir) {
+		big, err := o.measure(append(args, large))
+		if err != nil {
+			return err
+		}
+		little, err := o.measure(append(args, small))
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%-28s%10.2f%12.2f%12.1f (%5.1f)%14.1f\n", name(args), big.wall.Seconds(), big.processor.Seconds(),
+			big.peakMB, little.peakMB, float64(big.bytes)/float64(o.dispatches))
+		failed = errors.Join(failed, judge(args, big, little))
+	}
+	if o.check {
+		return failed
+	}
+	return nil
+}
+
+// commands are the report and all exports, but for that of copies: there are none.
+func commands(dir string) [][]string {
+	all := [][]string{{"report"}, {"report", "--json"}}
+	for _, f := range export.Formats {
+		if f.Name != "csv-copies" {
+			all = append(all, []string{"export", "-f", f.Name, "-o", filepath.Join(dir, "out")})
+		}
+	}
+	return all
+}
+
+func name(args []string) string {
+	if args[0] == "export" {
+		return "export -f " + args[2]
+	}
+	return strings.Join(args, " ")
+}
+
+// A sample is what one run took.
+type sample struct {
+	wall, processor time.Duration
+	peakMB          float64
+	bytes           int64
+}
+
+// measure runs a command some times and returns the run that took the median time.
+func (o options) measure(args []string) (sample, error) {
+	runs := make([]sample, o.rounds)
+	for i := range runs {
+		var err error
+		if runs[i], err = o.once(args); err != nil {
+			return sample{}, err
+		}
+	}
+	slices.SortFunc(runs, func(a, b sample) int { return cmp.Compare(a.wall, b.wall) })
+	return runs[len(runs)/2], nil
+}
+
+func (o options) once(args []string) (sample, error) {
+	cmd := exec.Command(o.tool, args...)
+	cmd.Stderr = os.Stderr
+	began := time.Now()
+	if err := cmd.Run(); err != nil {
+		return sample{}, fmt.Errorf("%v: %w", cmd.Args, err)
+	}
+	s := sample{wall: time.Since(began), processor: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
+	s.peakMB = float64(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss) / 1000
+	if args[0] != "export" {
+		return s, nil
+	}
+	output := args[slices.Index(args, "-o")+1]
+	info, err := os.Stat(output)
+	if err != nil {
+		return s, err
+	}
+	s.bytes = info.Size()
+	return s, os.Remove(output)
+}
+
+// judge says which target was missed.
+func judge(args []string, big, little sample) error {
+	switch {
+	case len(args) == 1 && big.wall > reportLimit:
+		return fmt.Errorf("the report took %v, more than %v", big.wall, reportLimit)
+	case args[0] == "export" && big.peakMB > memoryLimit*little.peakMB:
+		return fmt.Errorf("%s: %.0f MB, for a tenth as many %.0f", name(args), big.peakMB, little.peakMB)
+	}
+	return nil
+}
