@@ -1,7 +1,9 @@
 package export
 
 import (
+	"cmp"
 	"encoding/json"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -71,15 +73,16 @@ type perfettoTrack struct {
 	Counter *struct{ Unit int }
 }
 
-// decodePerfetto reads a trace with Google's protobuf library and a schema that
-// protoc has compiled: nothing of ours.
+// decodePerfetto reads a trace with Google's protobuf library and a schema that protoc has
+// compiled: nothing of ours. RTL_PERFETTO_PROTO=/path/perfetto_trace.proto is the schema as
+// Perfetto publishes it; without it, the part of it that we write.
 func decodePerfetto(t *testing.T, data []byte) []perfettoPacket {
 	t.Helper()
 	if _, err := exec.LookPath("protoc"); err != nil {
 		t.Skip("no protoc (Debian: protobuf-compiler)")
 	}
-	set := filepath.Join(t.TempDir(), "set")
-	if out, err := exec.Command("protoc", "--descriptor_set_out="+set, "-Itestdata", "trace.proto").CombinedOutput(); err != nil {
+	set, schema := filepath.Join(t.TempDir(), "set"), cmp.Or(os.Getenv("RTL_PERFETTO_PROTO"), "testdata/trace.proto")
+	if out, err := exec.Command("protoc", "--descriptor_set_out="+set, "-I"+filepath.Dir(schema), schema).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	var files descriptorpb.FileDescriptorSet
@@ -89,7 +92,7 @@ func decodePerfetto(t *testing.T, data []byte) []perfettoPacket {
 	m := dynamicpb.NewMessage(file.Messages().ByName("Trace"))
 	must(t, proto.Unmarshal(data, m))
 	checkKnown(t, m, data)
-	text, err := protojson.Marshal(m)
+	text, err := protojson.MarshalOptions{UseEnumNumbers: true}.Marshal(m)
 	must(t, err)
 	var trace struct{ Packet []perfettoPacket }
 	must(t, json.Unmarshal(text, &trace))
