@@ -249,9 +249,30 @@ func TestServerInContainer(t *testing.T) {
 	if os.Geteuid() != 0 {
 		harness.Skip(t, "only root can make namespaces")
 	}
-	f := harness.StartFleet(t, 2, "unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+	recordContained(t, harness.StartFleet(t, 2, container...), 2)
+}
+
+// TestServerInOtherRoot: the whole server in a container of another Debian release, with
+// its glibc and its ROCm; and nothing is written in there.
+func TestServerInOtherRoot(t *testing.T) {
+	r := harness.FindRuntime(t, "trixie")
+	f := harness.StartFleetIn(t, &r, workers, container...)
+	before := r.Files(t)
+	recordContained(t, f, workers)
+	for path, now := range r.Files(t) {
+		if before[path] != now {
+			t.Errorf("written: %s: %s, before %q", path, now, before[path])
+		}
+	}
+}
+
+// container is a pid namespace, and a mount namespace for its /proc.
+var container = []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}
+
+func recordContained(t *testing.T, f *harness.Fleet, workers int) {
+	t.Helper()
 	fleet := f.Workers(t)
-	if len(fleet) != 2 {
+	if len(fleet) != workers {
 		t.Fatalf("workers: %v", fleet)
 	}
 	run := f.Record(t, time.Second)

@@ -29,11 +29,24 @@ type Fleet struct {
 // the front end, if there is one.
 func StartFleet(t testing.TB, workers int, under ...string) *Fleet {
 	t.Helper()
-	f := &Fleet{logs: filepath.Join(t.TempDir(), "truth"), own: map[int]int{}}
-	f.Process = StartCold(t, Workload{Program: "frontend", NoGPU: true, Under: under, Args: []string{
-		"--workers", strconv.Itoa(workers), "--log", f.logs, "--preload", Artefact(t, "libsoftgpu.so"),
-		"--", Artefact(t, "workloads/serve"), "--threads", "2", "--streams", "2", "--rate", "20", "--kernels", "16",
+	return StartFleetIn(t, given(t), workers, under...)
+}
+
+// StartFleetIn starts all of it in a release; nil: here.
+func StartFleetIn(t testing.TB, r *Runtime, workers int, under ...string) *Fleet {
+	t.Helper()
+	preload, program, logs := Artefact(t, "libsoftgpu.so"), Artefact(t, "workloads/serve"), filepath.Join(t.TempDir(), "truth")
+	if r != nil {
+		preload, program, logs = inRootBuild+"/libsoftgpu.so", r.program("serve"), inRootLogs+"/workers"
+	}
+	f := &Fleet{logs: logs, own: map[int]int{}}
+	f.Process = StartCold(t, Workload{Program: "frontend", NoGPU: true, Runtime: r, Under: under, Args: []string{
+		"--workers", strconv.Itoa(workers), "--log", logs, "--preload", preload,
+		"--", program, "--threads", "2", "--streams", "2", "--rate", "20", "--kernels", "16",
 	}})
+	if r != nil {
+		f.logs = filepath.Join(filepath.Dir(f.log), filepath.Base(logs))
+	}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the server said:\n%s", f.Output())

@@ -1,6 +1,8 @@
 package harness
 
 import (
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,8 +70,37 @@ func (r Runtime) Has(program string) bool {
 func (r Runtime) command(dir string, w Workload) *exec.Cmd {
 	_, here, _, _ := runtime.Caller(0)
 	enter := filepath.Join(filepath.Dir(here), "..", "..", "scripts", "in-root")
-	args := []string{r.root, r.build + "=/srv", dir + "=/mnt", "--", "/usr/bin/env", "-i"}
-	args = append(args, environment("/usr/bin:/bin", "/srv/libsoftgpu.so", "/mnt", w)...)
-	args = append(args, filepath.Join("/srv/runtimes", r.Suite, "workloads", w.Program))
+	args := []string{r.root, r.build + "=" + inRootBuild, dir + "=" + inRootLogs, "--", "/usr/bin/env", "-i"}
+	args = append(args, environment("/usr/bin:/bin", inRootBuild+"/libsoftgpu.so", inRootLogs, w)...)
+	args = append(append(args, w.Under...), r.program(w.Program))
 	return exec.Command(enter, append(args, w.Args...)...)
+}
+
+// Where a release finds what was built, and where it puts its logs.
+const inRootBuild, inRootLogs = "/srv", "/mnt"
+
+// program is the path of a workload in the release.
+func (r Runtime) program(name string) string {
+	return filepath.Join(inRootBuild, "runtimes", r.Suite, "workloads", name)
+}
+
+// Files are those of the root file system, each with its size and time: what anybody
+// writes there shows.
+func (r Runtime) Files(t testing.TB) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(r.root, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := os.Lstat(path)
+		if err == nil {
+			files[path] = fmt.Sprint(info.Mode(), info.Size(), info.ModTime())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }
