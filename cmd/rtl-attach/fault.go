@@ -16,22 +16,37 @@ import (
 )
 
 // A build for the tests, never installed: RTL_FAULT=ACTION@POINT does something
-// when that point is passed for the first time.
+// when that point is passed for the first time; several, with commas between them, do
+// so each.
 func init() {
-	action, point, _ := strings.Cut(os.Getenv("RTL_FAULT"), "@")
-	act, known := actions[action]
-	if !known {
-		return
+	var faults []*fault
+	for one := range strings.SplitSeq(os.Getenv("RTL_FAULT"), ",") {
+		action, point, _ := strings.Cut(one, "@")
+		if act, known := actions[action]; known {
+			faults = append(faults, &fault{point: point, act: act})
+		}
 	}
-	var once sync.Once
 	strike := func(now string) (err error) {
-		if now == point {
-			once.Do(func() { err = act() })
+		for _, f := range faults {
+			err = errors.Join(err, f.strike(now))
 		}
 		return err
 	}
 	inject.Fault = func(p inject.Point) error { return strike(string(p)) }
 	session.Passing = func(p session.Point) error { return strike(string(p)) }
+}
+
+type fault struct {
+	point string
+	act   func() error
+	once  sync.Once
+}
+
+func (f *fault) strike(now string) (err error) {
+	if now == f.point {
+		f.once.Do(func() { err = f.act() })
+	}
+	return err
 }
 
 var actions = map[string]func() error{
