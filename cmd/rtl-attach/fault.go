@@ -17,13 +17,13 @@ import (
 
 // A build for the tests, never installed: RTL_FAULT=ACTION@POINT does something
 // when that point is passed for the first time; several, with commas between them, do
-// so each.
+// so each, and says so.
 func init() {
 	var faults []*fault
 	for one := range strings.SplitSeq(os.Getenv("RTL_FAULT"), ",") {
 		action, point, _ := strings.Cut(one, "@")
-		if act, known := actions[action]; known {
-			faults = append(faults, &fault{point: point, act: act})
+		if actions[action] != nil {
+			faults = append(faults, &fault{action: action, point: point})
 		}
 	}
 	strike := func(now string) (err error) {
@@ -37,14 +37,16 @@ func init() {
 }
 
 type fault struct {
-	point string
-	act   func() error
-	once  sync.Once
+	action, point string
+	once          sync.Once
 }
 
 func (f *fault) strike(now string) (err error) {
 	if now == f.point {
-		f.once.Do(func() { err = f.act() })
+		f.once.Do(func() {
+			_, _ = os.Stderr.WriteString("made to " + f.action + " at " + f.point + "\n")
+			err = actions[f.action]()
+		})
 	}
 	return err
 }
@@ -71,8 +73,5 @@ func killTarget() error {
 	return unix.Kill(pid, unix.SIGKILL)
 }
 
-// hang says so, and does nothing more.
-func hang() error {
-	_, _ = os.Stderr.WriteString("made to hang\n")
-	select {}
-}
+// hang does nothing more.
+func hang() error { select {} }
