@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/internal/session"
 )
 
 // faults: 33, continued. Every named step of the tool and of the payload, and
@@ -23,14 +24,12 @@ var (
 )
 
 // holdingThread lists the points at which a thread of the target is traced.
-func holdingThread() (held []string) {
-	for _, p := range []inject.Point{
+func holdingThread() []string {
+	return names(slices.Concat([]inject.Point{
 		inject.PointSeized, inject.PointStopped, inject.PointFramed, inject.PointSet, inject.PointMasked,
 		inject.PointSeized2, inject.PointStopped2, inject.PointFramed2, inject.PointSet2, inject.PointMasked2,
-	} {
-		held = append(held, string(p))
-	}
-	return held
+		inject.Point(session.PointGrace),
+	}, inject.HeldPoints, inject.UndoPoints, inject.FilterPoints))
 }
 
 // failsAtPoints: a victim lives on until a payload is resident in it, for then

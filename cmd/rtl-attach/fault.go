@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 )
 
@@ -34,6 +35,7 @@ func init() {
 	}
 	inject.Fault = func(p inject.Point) error { return strike(string(p)) }
 	session.Passing = func(p session.Point) error { return strike(string(p)) }
+	ptrace.Stopped = func() error { return strike(string(session.PointGrace)) }
 }
 
 type fault struct {
