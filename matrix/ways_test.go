@@ -3,6 +3,7 @@ package matrix
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/target/victim"
 )
 
 // A way is one that a tool takes through its steps, other than the one from an
@@ -177,6 +179,7 @@ var undone = way{
 	},
 	points: names(inject.UndoPoints),
 	short:  []string{"kill@set-3", "fail@framed-3"},
+	codes:  []int{6},
 }
 
 // inFilters: all threads have a seccomp filter, which is read first.
@@ -194,10 +197,13 @@ var inFilters = way{
 	short:  []string{"kill@filter-seized", "kill@filter-stopped", "fail@filter-stopped"},
 }
 
-// inGrace: threads that never wait have to be stopped to be seen.
+// inGrace: threads that run and block a signal that has a handler may be in it, which
+// only a stop tells.
 var inGrace = way{
 	begin: func(t *testing.T) *scene {
-		return sceneOf(t, onGPU(t, "busy", "spin", "spin", "futex", "read"))
+		const timers = "42" // SIGRTMIN+8
+		cmd := exec.Command("env", "--block-signal="+timers, victim.Path(t, "busy"), "spin", "timer", "spin", "futex", "read")
+		return sceneOf(t, gpuRun(t, cmd, gpuEnv(t, cmd)))
 	},
 	points: names([]session.Point{session.PointAsked, session.PointGrace}),
 	short:  []string{"kill@asked", "kill@grace-stopped", "fail@grace-stopped"},
@@ -225,7 +231,7 @@ var withCopies = way{
 // inGroup: two targets; the fault strikes one of them, or both with their tool.
 var inGroup = way{
 	begin: func(t *testing.T) *scene {
-		v, other := mixed(t), mixed(t)
+		v, other := onGPU(t, "busy", "futex", "read", "sleep"), onGPU(t, "busy", "futex", "read", "poll")
 		s := sceneOf(t, v, "-p", strconv.Itoa(other.PID))
 		s.end = func(t *testing.T) {
 			record(t, other.PID).ok(t)
