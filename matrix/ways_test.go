@@ -194,7 +194,7 @@ var inFilters = way{
 		return s
 	},
 	points: names(inject.FilterPoints),
-	short:  []string{"kill@filter-seized", "kill@filter-stopped", "fail@filter-stopped"},
+	short:  []string{"kill@filter-stopped", "fail@filter-stopped"},
 }
 
 // inGrace: threads that run and block a signal that has a handler may be in it, which
@@ -206,7 +206,7 @@ var inGrace = way{
 		return sceneOf(t, gpuRun(t, cmd, gpuEnv(t, cmd)))
 	},
 	points: names([]session.Point{session.PointAsked, session.PointGrace}),
-	short:  []string{"kill@asked", "kill@grace-stopped", "fail@grace-stopped"},
+	short:  []string{"kill@grace-stopped", "fail@grace-stopped"},
 	goesOn: names([]session.Point{session.PointAsked, session.PointGrace}),
 }
 
@@ -225,7 +225,7 @@ var again = way{
 var withCopies = way{
 	begin:  func(t *testing.T) *scene { return sceneOf(t, mixed(t), "--memory-copy-trace") },
 	points: names(session.Points),
-	short:  []string{"kill@recording", "kill@ending", "fail@attached"},
+	short:  []string{"kill@recording", "kill@ending"},
 }
 
 // inGroup: two targets; the fault strikes one of them, or both with their tool.
@@ -240,7 +240,7 @@ var inGroup = way{
 		return s
 	},
 	points:  faultPoints(),
-	short:   []string{"kill@created", "kill@recording", "fail@framed-2", "murder@recording"},
+	short:   []string{"kill@recording", "fail@framed-2", "murder@recording"},
 	codes:   []int{1, 8},
 	murders: []int{0, 8},
 }
@@ -258,7 +258,7 @@ var detached = way{
 		return s
 	},
 	points: names(session.DetachPoints),
-	short:  []string{"kill@taken", "kill@ending", "fail@closing", "hang@ending"},
+	short:  []string{"kill@ending", "fail@closing", "hang@ending"},
 }
 
 // stopping: a recorder is there, and is asked to end.
