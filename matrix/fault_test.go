@@ -10,27 +10,25 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/steps"
 )
 
 // faults: 33, continued. Every named step of the tool and of the payload, and
-// what else can happen there. faultPoints and payloadSteps are the steps.
+// what else can happen there. faultPoints and package steps name them.
 
 var (
-	armSteps     = []string{"find", "memory", "ring", "worker", "patch", "grace"}
-	disarmSteps  = []string{"close", "drain", "deliver", "stopped", "unpatched"}
 	afterDetach  = []string{"detached", "drained", "finished"}
 	payloadFault = []string{"fail", "die", "orphan", "hang"}
 )
 
 // holdingThread lists the points at which a thread of the target is traced.
-func holdingThread() (held []string) {
-	for _, p := range []inject.Point{
+func holdingThread() []string {
+	return names(slices.Concat([]inject.Point{
 		inject.PointSeized, inject.PointStopped, inject.PointFramed, inject.PointSet, inject.PointMasked,
 		inject.PointSeized2, inject.PointStopped2, inject.PointFramed2, inject.PointSet2, inject.PointMasked2,
-	} {
-		held = append(held, string(p))
-	}
-	return held
+		inject.Point(session.PointGrace),
+	}, inject.HeldPoints, inject.UndoPoints, inject.FilterPoints))
 }
 
 // failsAtPoints: a victim lives on until a payload is resident in it, for then
@@ -140,43 +138,61 @@ func targetDiesAtPoints(t *testing.T) string {
 // payloadAtSteps: the payload fails, hangs for longer than the tool waits, ends
 // the target, or loses its recorder, at every step of an attach and a detach.
 func payloadAtSteps(t *testing.T) string {
-	arming, disarming, kinds := armSteps, disarmSteps, payloadFault
+	all, kinds := steps.All(), payloadFault
 	if testing.Short() {
-		arming, disarming, kinds = []string{"ring", "patch"}, []string{"close", "drain"}, kinds[:3]
+		all, kinds = []string{"thread", "pool", "patch", steps.Copies, "close", "drain"}, kinds[:3]
+		quiet := onGPU(t, "busy", "futex", "read", "sleep")
+		defer begunAt(t, quiet, "grace", "hang").ends(t) // meanwhile the others
 	}
 	codes := map[string]map[int]int{}
 	for _, fault := range kinds {
 		codes[fault] = map[int]int{}
-		for _, step := range slices.Concat(arming, disarming) {
-			codes[fault][payloadAt(t, step, fault)]++
+		for _, step := range all {
+			if step != "block" || fault != "orphan" { // its recorder is not known there
+				codes[fault][begunAt(t, mixed(t), step, fault).ends(t)]++
+			}
 		}
 	}
-	return fmt.Sprintf("%d steps: exit codes %v", len(arming)+len(disarming), codes)
+	return fmt.Sprintf("%d steps: exit codes %v", len(all), codes)
 }
 
-func payloadAt(t *testing.T, step, fault string) (code int) {
+// A stepFault is a recording whose payload does something at a step.
+type stepFault struct {
+	step, fault string
+	v           *gpuVictim
+	r           *run
+}
+
+func begunAt(t *testing.T, v *gpuVictim, step, fault string) *stepFault {
 	t.Helper()
-	v := mixed(t)
-	defer v.Stop()
-	lib := artefact(t, "librtl-attach-test.so")
-	r := recording(t, "rtl-attach", v.PID, "--payload", lib, quickly,
-		"--set", "RTL_TEST_FAIL_STEP="+step, "--set", "RTL_TEST_FAULT="+fault)
-	code = r.wait(t)
-	if !slices.Contains(expected(step, fault), code) {
-		t.Errorf("%s at %s: exit code %d\n%s", fault, step, code, r.stderr.String())
+	return &stepFault{step, fault, v, recording(t, "rtl-attach", v.PID, "--payload", artefact(t, "librtl-attach-test.so"),
+		quickly, "--memory-copy-trace", "--set", "RTL_TEST_FAIL_STEP="+step, "--set", "RTL_TEST_FAULT="+fault)}
+}
+
+func (s *stepFault) ends(t *testing.T) (code int) {
+	t.Helper()
+	defer s.v.Stop()
+	code = s.r.wait(t)
+	if !slices.Contains(expected(s.step, s.fault), code) {
+		t.Errorf("%s at %s: exit code %d\n%s", s.fault, s.step, code, s.r.stderr.String())
 	}
-	if fault == "die" {
+	if s.fault == "die" {
 		return code
 	}
-	v.sound(t)
-	record(t, v.PID, "--payload", lib).ok(t)
-	v.sound(t)
+	if s.fault == "fail" && s.step == "thread" { // nothing is wrong but that the control block has no thread
+		s.v.Unharmed(t)
+		s.v.works(t)
+	} else {
+		s.v.sound(t)
+	}
+	record(t, s.v.PID, "--payload", artefact(t, "librtl-attach-test.so")).ok(t)
+	s.v.sound(t)
 	return code
 }
 
 // expected exit codes; -1: killed.
 func expected(step, fault string) []int {
-	arms := slices.Contains(armSteps, step)
+	fails := slices.Contains(steps.First, step) || slices.Contains(steps.Arming, step) || slices.Contains(steps.Refusing, step)
 	switch {
 	case fault == "orphan":
 		return []int{-1}
@@ -184,9 +200,9 @@ func expected(step, fault string) []int {
 		return []int{0, 5}
 	case fault == "die":
 		return []int{5}
-	case fault == "fail" && (arms || step == "close"):
+	case fault == "fail" && fails:
 		return []int{1}
-	case fault == "fail": // the rest of a detach cannot fail, it can only be cut short
+	case fault == "fail": // the rest cannot fail, it can only be cut short
 		return []int{0}
 	default: // an entry is waited for for longer, a command is not
 		return []int{0, 1, 6}

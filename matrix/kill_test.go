@@ -20,17 +20,8 @@ import (
 
 // faultPoints are the steps of a recording at which a tool built for it dies
 // or stops.
-func faultPoints() (all []string) {
-	for _, p := range session.Points[:2] {
-		all = append(all, string(p))
-	}
-	for _, p := range inject.Points {
-		all = append(all, string(p))
-	}
-	for _, p := range session.Points[2:] {
-		all = append(all, string(p))
-	}
-	return all
+func faultPoints() []string {
+	return slices.Concat(names(session.Points[:2]), names(inject.Points), names(session.Points[2:]))
 }
 
 // faulty starts a tool that does something to itself at a point.

@@ -116,7 +116,7 @@ func printTable(all []outcome) {
 func missing(all []outcome) (numbers []int) {
 	have := map[int]bool{}
 	for _, o := range all {
-		n, _ := strconv.Atoi(strings.TrimRight(o.id, "abcdefgh"))
+		n, _ := strconv.Atoi(strings.TrimRight(o.id, "abcdefghijklmn"))
 		have[n] = true
 	}
 	for n := 1; n <= cases; n++ {

@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/apitable"
 	"github.com/rtl-attach/rtl-attach/internal/target/victim"
 )
 
@@ -70,11 +72,12 @@ func (v *gpuVictim) works(t *testing.T) {
 	}
 }
 
-// sound: a busy victim has noticed nothing, works on, and holds nothing of ours
-// but a dormant payload.
+// sound: a busy victim has noticed nothing, works on, nobody holds it, and it has
+// nothing of ours but a dormant payload.
 func (v *gpuVictim) sound(t *testing.T) victim.Health {
 	t.Helper()
 	h := v.Unharmed(t)
+	untraced(t, v.PID)
 	v.works(t)
 	v.onlyDormant(t)
 	return h
@@ -84,12 +87,20 @@ func (v *gpuVictim) sound(t *testing.T) victim.Health {
 type residue struct {
 	threads, fds, payloads, controls, rings int
 	bootstrap                               []string
+	slots                                   apitable.Slots // of the runtime's table
+}
+
+// String leaves out the slots.
+func (r residue) String() string {
+	return fmt.Sprintf("threads %d, descriptors %d, payloads %d, control blocks %d, rings %d, bootstrap %q",
+		r.threads, r.fds, r.payloads, r.controls, r.rings, r.bootstrap)
 }
 
 // residueOf looks at a process from outside.
 func residueOf(t *testing.T, pid int) (r residue) {
 	t.Helper()
-	through := "task/" + liveThread(pid)
+	live := liveThread(pid)
+	through := "task/" + live
 	r.threads, r.fds = entries(t, pid, "task"), entries(t, pid, through+"/fd")
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s/maps", pid, through))
 	if err != nil {
@@ -100,6 +111,10 @@ func residueOf(t *testing.T, pid int) (r residue) {
 		r.note(strings.Fields(line), inodes)
 	}
 	r.payloads = len(inodes)
+	tid, _ := strconv.Atoi(live)
+	if r.slots, err = apitable.Read(pid, tid); err != nil && !errors.Is(err, apitable.ErrAbsent) {
+		t.Fatal(err)
+	}
 	return r
 }
 
@@ -164,9 +179,10 @@ func (v *gpuVictim) left(t *testing.T, fine func(residue) bool) {
 	var now residue
 	if !eventually(func() bool {
 		now = residueOf(t, v.PID)
-		return fine(now) && now.fds <= v.before.fds+now.controls && now.rings == 0 && len(now.bootstrap) == 0
+		return fine(now) && now.fds <= v.before.fds+now.controls && now.rings == 0 && len(now.bootstrap) == 0 &&
+			len(now.slots.Differ(v.before.slots)) == 0
 	}) {
-		t.Errorf("left in the victim: %+v\nit was: %+v", now, v.before)
+		t.Errorf("left in the victim: %v\nit was: %v\nslots changed: %v", now, v.before, now.slots.Differ(v.before.slots))
 	}
 }
 

@@ -12,26 +12,45 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 )
 
 // A build for the tests, never installed: RTL_FAULT=ACTION@POINT does something
-// when that point is passed for the first time.
+// when that point is passed for the first time; several, with commas between them, do
+// so each, and says so.
 func init() {
-	action, point, _ := strings.Cut(os.Getenv("RTL_FAULT"), "@")
-	act, known := actions[action]
-	if !known {
-		return
+	var faults []*fault
+	for one := range strings.SplitSeq(os.Getenv("RTL_FAULT"), ",") {
+		action, point, _ := strings.Cut(one, "@")
+		if actions[action] != nil {
+			faults = append(faults, &fault{action: action, point: point})
+		}
 	}
-	var once sync.Once
 	strike := func(now string) (err error) {
-		if now == point {
-			once.Do(func() { err = act() })
+		for _, f := range faults {
+			err = errors.Join(err, f.strike(now))
 		}
 		return err
 	}
 	inject.Fault = func(p inject.Point) error { return strike(string(p)) }
 	session.Passing = func(p session.Point) error { return strike(string(p)) }
+	ptrace.Stopped = func() error { return strike(string(session.PointGrace)) }
+}
+
+type fault struct {
+	action, point string
+	once          sync.Once
+}
+
+func (f *fault) strike(now string) (err error) {
+	if now == f.point {
+		f.once.Do(func() {
+			_, _ = os.Stderr.WriteString("made to " + f.action + " at " + f.point + "\n")
+			err = actions[f.action]()
+		})
+	}
+	return err
 }
 
 var actions = map[string]func() error{
@@ -56,8 +75,5 @@ func killTarget() error {
 	return unix.Kill(pid, unix.SIGKILL)
 }
 
-// hang says so, and does nothing more.
-func hang() error {
-	_, _ = os.Stderr.WriteString("made to hang\n")
-	select {}
-}
+// hang does nothing more.
+func hang() error { select {} }

@@ -3,49 +3,86 @@ package inject
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/target/victim"
 )
 
-// failAt makes the injection fail at one point.
-func failAt(t *testing.T, p Point, with error) {
-	Fault = func(now Point) error {
-		if now == p {
-			return with
-		}
-		return nil
-	}
-	t.Cleanup(func() { Fault = nil })
-}
-
 func TestFaultAtEveryPoint(t *testing.T) {
-	lib := payload(t, "payload.so")
 	v := victim.Start(t, "busy")
-	tr := tracer(t)
 	before := v.Inventory(t)
-	fault := errors.New("made to fail")
 	for _, p := range Points {
-		t.Run(string(p), func(t *testing.T) {
-			failAt(t, p, fault)
-			rep, err := Inject(context.Background(), open(t, v), tr, Request{
-				Library: lib, Entry: "rtl_attach",
-				IdleTimeout: 300 * time.Millisecond,
-			})
-			if !errors.Is(err, fault) {
-				t.Fatalf("error %v, want the fault; %+v", err, rep)
-			}
-			var remains *RemainsError
-			if errors.As(err, &remains) {
-				t.Errorf("rollback: %v", remains)
-			}
-			v.Unharmed(t)
-			v.AsBefore(t, before)
-		})
+		t.Run(string(p), func(t *testing.T) { failOnce(t, v, before, p, true) })
 	}
 	Fault = nil
-	inject(t, v, tr, Request{Library: lib, Entry: "rtl_attach"})
+	inject(t, v, tracer(t), Request{Library: payload(t, "payload.so"), Entry: "rtl_attach"})
 	v.Unharmed(t)
 	v.AsBefore(t, before)
+}
+
+// TestFaultWhereHeld: what comes when the last call is entered does not stop an
+// injection, as it cannot be taken back.
+func TestFaultWhereHeld(t *testing.T) {
+	v := victim.Start(t, "busy", "-o", "poll", "sleep", "poll", "sleep")
+	before := v.Inventory(t)
+	undone := []Point{PointSeized, PointMasked, PointEntry, PointExit, PointMasked2}
+	for _, p := range slices.Concat(undone, HeldPoints[2:]) {
+		t.Run(string(p), func(t *testing.T) { failOnce(t, v, before, p, slices.Contains(undone, p)) })
+	}
+}
+
+// failOnce makes an injection fail at a point; it has to have passed it.
+func failOnce(t *testing.T, v *victim.Victim, before victim.Inventory, p Point, fails bool) {
+	t.Helper()
+	fault, passed := errors.New("made to fail"), false
+	Fault = func(now Point) error {
+		if now != p || passed {
+			return nil
+		}
+		passed = true
+		return fault
+	}
+	defer func() { Fault = nil }()
+	rep, err := Inject(context.Background(), open(t, v), tracer(t), Request{
+		Library: payload(t, "payload.so"), Entry: "rtl_attach",
+		IdleTimeout: 300 * time.Millisecond,
+	})
+	if !passed || fails != errors.Is(err, fault) || !fails && err != nil {
+		t.Fatalf("passed: %v, error %v, want the fault: %v; %+v", passed, err, fails, rep)
+	}
+	var remains *RemainsError
+	if errors.As(err, &remains) {
+		t.Errorf("rollback: %v", remains)
+	}
+	v.Unharmed(t)
+	v.AsBefore(t, before)
+}
+
+// TestUndoFails: the mappings cannot be taken back; the next injection frees them.
+func TestUndoFails(t *testing.T) {
+	v := victim.Start(t, "busy")
+	before, tr := v.Inventory(t), tracer(t)
+	for _, p := range UndoPoints {
+		fault := errors.New("made to fail")
+		Fault = func(now Point) error {
+			if now == PointMapped || now == p {
+				return fault
+			}
+			return nil
+		}
+		_, err := Inject(context.Background(), open(t, v), tr, Request{Library: payload(t, "payload.so"), Entry: "rtl_attach"})
+		Fault = nil
+		var remains *RemainsError
+		if !errors.Is(err, fault) || !errors.As(err, &remains) {
+			t.Errorf("%s: error %v, want what remains", p, err)
+		}
+		v.Unharmed(t)
+		if rep := inject(t, v, tr, Request{Library: payload(t, "payload.so"), Entry: "rtl_attach"}); rep.Reclaimed != 1 {
+			t.Errorf("%s: freed %d mappings, want 1", p, rep.Reclaimed)
+		}
+		v.Unharmed(t)
+		v.AsBefore(t, before)
+	}
 }

@@ -17,17 +17,20 @@ import (
 // It leaves the thread in an Interrupted stop, on errors too: restart codes
 // mean something to the kernel on the way out of a signal stop only. A thread that
 // gets no CPU to come to a stop runs on (ErrNoStop): it takes the link, or is itself
-// already.
-func (v *visitor) keep(c *ptrace.Tracee, before, start *ptrace.Regs, mask uint64, calls []call) error {
-	err := v.step(c, before, start, calls, time.Now().Add(holdPatience))
+// already. made: the last call has been made, whatever the error.
+func (v *visitor) keep(c *ptrace.Tracee, pts points, before, start *ptrace.Regs, mask uint64, calls []call) (made bool, err error) {
+	made, err = v.step(c, pts, before, start, calls)
 	if ranOn(err) {
-		return err
+		return made, err
 	}
 	if werr := errors.Join(c.WriteRegs(before), c.WriteMask(&mask)); werr != nil {
-		return errors.Join(err, werr)
+		return made, errors.Join(err, werr)
+	}
+	if err == nil {
+		err = at(pts.back)
 	}
 	_, ierr := c.InterruptStopped(stepPatience)
-	return errors.Join(err, ierr)
+	return made, errors.Join(err, ierr)
 }
 
 const (
@@ -50,30 +53,39 @@ func ranOn(err error) bool {
 	return (errors.Is(err, ptrace.ErrNoStop) || errors.Is(err, ptrace.ErrGone)) && !errors.As(err, &refused)
 }
 
-// step makes the calls, each from syscall stop to syscall stop.
-func (v *visitor) step(c *ptrace.Tracee, before, start *ptrace.Regs, calls []call, deadline time.Time) error {
+// step makes the calls, each from syscall stop to syscall stop. made: the last of
+// them has had its effect.
+func (v *visitor) step(c *ptrace.Tracee, pts points, before, start *ptrace.Regs, calls []call) (made bool, err error) {
+	deadline := time.Now().Add(holdPatience)
 	for i := range calls {
 		next := v.libc.registers(before, &calls[i], start.Rsp)
 		if err := c.WriteRegs(&next); err != nil {
-			return fmt.Errorf("set registers: %w", err)
+			return false, fmt.Errorf("set registers: %w", err)
 		}
-		for range 2 { // entry, exit
+		var fault error // that of the entry waits: a call that is entered cannot be taken back
+		for _, p := range [...]Point{pts.entry, pts.exit} {
 			stop, err := stepSyscall(c, min(stepPatience, time.Until(deadline)))
 			if err != nil {
-				return err
+				return false, err
 			}
 			if !stop.Syscall() {
-				return unexpected
+				return false, unexpected
+			}
+			if err := at(p); err != nil {
+				fault = err
 			}
 		}
 		if err := c.ReadRegs(); err != nil {
-			return fmt.Errorf("read registers: %w", err)
+			return false, fmt.Errorf("read registers: %w", err)
 		}
 		if rax := int64(c.Regs.Rax); rax < 0 && rax > -4096 {
-			return &BootError{Call: syscallName(calls[i].nr), Err: unix.Errno(-rax)}
+			return false, &BootError{Call: syscallName(calls[i].nr), Err: unix.Errno(-rax)}
+		}
+		if made = i == len(calls)-1; fault != nil {
+			return made, fault
 		}
 	}
-	return nil
+	return made, nil
 }
 
 func syscallName(nr uint64) string {

@@ -17,10 +17,12 @@ func TestHeldRunsOn(t *testing.T) {
 	v := victim.Start(t, "busy", "-o", "poll", "poll", "poll")
 	tr, lib := tracer(t), payload(t, "payload.so")
 	t.Cleanup(func() { Fault, stepSyscall = nil, (*ptrace.Tracee).StepSyscall })
-	late := 0 // which step, counted from the clone's entry
+	late := 0   // which step, counted from the clone's entry
+	met := true // in this injection: a second visit is in time
 	Fault = func(p Point) error {
-		if p == PointMasked2 {
+		if p == PointMasked2 && !met {
 			step := 0
+			met = true
 			stepSyscall = func(c *ptrace.Tracee, patience time.Duration) (ptrace.Stop, error) {
 				stop, err := c.StepSyscall(patience)
 				if step++; err == nil && step == late {
@@ -33,7 +35,7 @@ func TestHeldRunsOn(t *testing.T) {
 	}
 	before := v.Inventory(t)
 	for n := range 10 {
-		late, stepSyscall = 1+n%2, (*ptrace.Tracee).StepSyscall
+		late, met, stepSyscall = 1+n%2, false, (*ptrace.Tracee).StepSyscall
 		rep := inject(t, v, tr, Request{Library: lib, Entry: "rtl_attach", Env: env(9)})
 		if rep.EntryResult != 90001 || (late == 2 && (rep.Rung != "released" || len(rep.Pauses) != 2)) {
 			t.Errorf("late at step %d: %+v", late, rep)

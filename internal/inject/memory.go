@@ -137,7 +137,7 @@ func (s *surgery) unmap() error {
 	for i, o := range found {
 		calls[i] = munmap(o)
 	}
-	if err := s.visit("unmap", points{}, calls); err != nil {
+	if err := s.visit("unmap", pointsUnmap, calls); err != nil {
 		if err = goneIsFine(err); err == nil {
 			return nil
 		}

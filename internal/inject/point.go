@@ -24,14 +24,44 @@ const (
 	PointResolvedE Point = "entry-found" // dlsym is done
 	PointCalled    Point = "called"      // the entry has returned
 	PointLeft      Point = "left"        // the pthread was told to leave
+
+	// Where the thread is held.
+	PointEntry  Point = "held-entry"   // stop 1: it enters a call
+	PointExit   Point = "held-exit"    // stop 1: the call is made
+	PointBack   Point = "held-back"    // stop 1: it has its own registers again, not yet its wait
+	PointEntry2 Point = "held-entry-2" // the same for stop 2
+	PointExit2  Point = "held-exit-2"  //
+	PointBack2  Point = "held-back-2"  //
+
+	// Where the mappings are taken back.
+	PointSeized3  Point = "seized-3" // as in stop 1
+	PointStopped3 Point = "stopped-3"
+	PointFramed3  Point = "framed-3"
+	PointSet3     Point = "set-3"
+	PointMasked3  Point = "masked-3"
+	PointEntry3   Point = "held-entry-3"
+	PointExit3    Point = "held-exit-3"
+	PointBack3    Point = "held-back-3"
+
+	PointFilterSeized  Point = "filter-seized"  // to read the thread's seccomp filters: before the interrupt
+	PointFilterStopped Point = "filter-stopped" // stopped, not read yet
+	PointStaged        Point = "staged"         // the payload lies in a directory of the target's
 )
 
-// Points lists all of them in the order in which they are passed.
+// Points lists those that every injection passes, in this order.
 var Points = []Point{
 	PointResolved, PointSeized, PointStopped, PointFramed, PointSet, PointMasked,
 	PointMapped, PointWritten, PointSeized2, PointStopped2, PointFramed2, PointSet2, PointMasked2,
 	PointCloned, PointReady, PointDelivered, PointLoaded, PointResolvedE, PointCalled, PointLeft,
 }
+
+// HeldPoints come in addition where the thread is held, UndoPoints where an injection
+// fails that has mapped memory, FilterPoints where threads have seccomp filters.
+var (
+	HeldPoints   = []Point{PointEntry, PointExit, PointBack, PointEntry2, PointExit2, PointBack2}
+	UndoPoints   = []Point{PointSeized3, PointStopped3, PointFramed3, PointSet3, PointMasked3}
+	FilterPoints = []Point{PointFilterSeized, PointFilterStopped}
+)
 
 // Fault is called at every point: an error makes the injection fail there. It
 // is nil but in tests.

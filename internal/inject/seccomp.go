@@ -115,29 +115,7 @@ func (v *visitor) filtered(cand candidate) error {
 	if err, known := v.filters[cand.tid]; known {
 		return err
 	}
-	var filters []ptrace.Program
-	p := Pause{TID: cand.tid, Stop: "seccomp"}
-	err := v.tr.Do(func() error {
-		c := &ptrace.Tracee{PID: v.t.PID, TID: cand.tid}
-		return ptrace.Quiet(cand.cpu, func() error {
-			if err := c.Seize(); err != nil {
-				return err
-			}
-			begin := time.Now()
-			_, err := c.Interrupt(v.patienceFor(cand))
-			seen := time.Now()
-			if err != nil {
-				return err
-			}
-			filters, err = c.SeccompFilters()
-			err = errors.Join(err, c.Release())
-			p.Began, p.Time, p.Stopped = begin, time.Since(begin), time.Since(seen)
-			return err
-		})
-	})
-	if p.Time > 0 {
-		v.pauses = append(v.pauses, p)
-	}
+	filters, err := v.readFilters(cand)
 	switch {
 	case errors.Is(err, ptrace.ErrDenied):
 		return v.denied(cand.tid, err)
@@ -152,8 +130,40 @@ func (v *visitor) filtered(cand candidate) error {
 	if v.filters == nil {
 		v.filters = make(map[int]error)
 	}
-	v.filters[cand.tid] = judgeFilters(v.t.PID, cand.tid, filters)
+	v.filters[cand.tid] = judgeFilters(v.t.PID, cand.tid, filters.Programs())
 	return v.filters[cand.tid]
+}
+
+// readFilters stops the thread for that.
+func (v *visitor) readFilters(cand candidate) (*ptrace.Filters, error) {
+	filters, p := &ptrace.Filters{}, Pause{TID: cand.tid, Stop: "seccomp"}
+	err := v.tr.Do(func() error {
+		c := &ptrace.Tracee{PID: v.t.PID, TID: cand.tid}
+		return ptrace.Quiet(cand.cpu, func() error {
+			if err := c.Seize(); err != nil {
+				return err
+			}
+			if err := at(PointFilterSeized); err != nil {
+				return errors.Join(err, v.unseize(c, cand))
+			}
+			begin := time.Now()
+			_, err := c.Interrupt(v.patienceFor(cand))
+			seen := time.Now()
+			if err != nil {
+				return err
+			}
+			if err = at(PointFilterStopped); err == nil {
+				err = c.ReadFilters(filters)
+			}
+			err = errors.Join(err, c.Release())
+			p.Began, p.Time, p.Stopped = begin, time.Since(begin), time.Since(seen)
+			return err
+		})
+	})
+	if p.Time > 0 {
+		v.pauses = append(v.pauses, p)
+	}
+	return filters, err
 }
 
 // judgeFilters is pure.

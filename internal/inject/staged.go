@@ -43,7 +43,10 @@ func (s *surgery) loadStaged(ctx context.Context, k *talk, dir string, rep *Repo
 		return fmt.Errorf("stage the payload in %s of pid %d: %w: %w", dir, s.t.PID, ErrNotStaged, err)
 	}
 	name := f.path()
-	if err := errors.Join(s.dlopen(ctx, k, name), f.remove()); err != nil {
+	if err = at(PointStaged); err == nil {
+		err = s.dlopen(ctx, k, name)
+	}
+	if err := errors.Join(err, f.remove()); err != nil {
 		return err
 	}
 	rep.StagedFile = name

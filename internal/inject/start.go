@@ -103,8 +103,11 @@ func (s *surgery) startThread(rep *Report) error {
 		err = s.awaitClone()
 		if errors.Is(err, errRefused) {
 			s.hold = true // once more, watching, to learn the reason
-			err = s.visit("clone", points{}, clone)
+			err = s.visit("clone", pointsClone, clone)
 			s.hold = false
+			if err == nil && !s.held { // it ran on after all
+				err = s.awaitClone()
+			}
 		}
 		if err != nil {
 			return err

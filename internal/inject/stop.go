@@ -135,8 +135,9 @@ func (v *visitor) inStop(c *ptrace.Tracee, cand candidate, pts points, calls []c
 		return c.Detach()
 	}
 	if err == nil {
-		err = v.keep(c, &before, &start, mask, calls)
-		v.alone = ranOn(err)
+		var made bool
+		made, err = v.keep(c, pts, &before, &start, mask, calls)
+		v.alone = err != nil && (made || ranOn(err))
 	}
 	return errors.Join(err, c.WriteRegs(&before), c.WriteMask(&mask), c.Release())
 }

@@ -41,7 +41,7 @@ type visitor struct {
 	// How the last one was.
 	last    int       // its thread
 	held    bool      // the thread was kept hold of
-	alone   bool      // it was, and then made its calls without us
+	alone   bool      // it was, and has made its calls, without us or in spite of an error
 	head    header    // the beginning of its struct pthread
 	stopped time.Time // when it was seen to have stopped
 	waited  timedWait // in which a thread was held
@@ -52,12 +52,20 @@ type visitor struct {
 	words     [2]uint64
 }
 
-// points are the fault points of one visit.
-type points struct{ seized, stopped, framed, set, masked Point }
+// points are the fault points of one visit; the last three are passed where the
+// thread is held.
+type points struct{ seized, stopped, framed, set, masked, entry, exit, back Point }
 
 var (
-	pointsMap   = points{PointSeized, PointStopped, PointFramed, PointSet, PointMasked}
-	pointsClone = points{PointSeized2, PointStopped2, PointFramed2, PointSet2, PointMasked2}
+	pointsMap = points{
+		PointSeized, PointStopped, PointFramed, PointSet, PointMasked, PointEntry, PointExit, PointBack,
+	}
+	pointsClone = points{
+		PointSeized2, PointStopped2, PointFramed2, PointSet2, PointMasked2, PointEntry2, PointExit2, PointBack2,
+	}
+	pointsUnmap = points{
+		PointSeized3, PointStopped3, PointFramed3, PointSet3, PointMasked3, PointEntry3, PointExit3, PointBack3,
+	}
 )
 
 // rounds of candidates before a visit gives up, a moment apart. A process with

@@ -24,6 +24,9 @@ type Snapshot struct {
 	Time, Stopped time.Duration
 }
 
+// Stopped, if tests set it, is called when StopOnce has stopped its thread.
+var Stopped func() error
+
 // StopOnce stops one thread of process pid, copies its registers and the top of its stack,
 // and lets it go on at once. cpu is where it last ran, -1 if unknown. A
 // process stopped by a signal stays so: its threads are looked at all the same. The
@@ -44,7 +47,12 @@ func (t *Tracer) StopOnce(pid, tid, cpu int) (*Snapshot, error) {
 			if err != nil {
 				return err
 			}
-			err = c.ReadRegs()
+			if Stopped != nil {
+				err = Stopped()
+			}
+			if err == nil {
+				err = c.ReadRegs()
+			}
 			if err == nil {
 				s.Regs = c.Regs
 				s.Base = s.Regs.Rsp - belowSP

@@ -12,34 +12,57 @@ import (
 // takes CAP_SYS_ADMIN, and no filter on ourselves (seccomp_get_filter).
 var ErrFilterHidden = errors.New("seccomp filters cannot be read")
 
-// filtersMax bounds the chain of filters; the kernel's own limit is 32,768
-// instructions in all.
-const filtersMax = 256
+// Bounds of a chain of filters: the kernel's own of all instructions
+// (MAX_INSNS_PER_PATH), and ours of their number.
+const (
+	filtersMax = 256
+	insnsMax   = 32768
+)
 
-// SeccompFilters reads the filters of a stopped thread, the last installed
-// first.
-func (c *Tracee) SeccompFilters() ([]Program, error) {
-	const getFilter = 0x420c // PTRACE_SECCOMP_GET_FILTER
-	var programs []Program
-	for i := range uintptr(filtersMax) {
-		n, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, getFilter, uintptr(c.TID), i, 0, 0, 0)
-		if errno == unix.ENOENT {
-			return programs, nil
-		}
-		if errno != 0 {
-			return nil, fmt.Errorf("%w: %w", ErrFilterHidden, errno)
-		}
-		if n == 0 || n > unix.BPF_MAXINSNS {
-			return nil, fmt.Errorf("seccomp filter of %d instructions", n)
-		}
-		p := make(Program, n)
-		if _, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, getFilter, uintptr(c.TID), i,
-			uintptr(unsafe.Pointer(&p[0])), 0, 0); errno != 0 {
-			return nil, fmt.Errorf("%w: %w", ErrFilterHidden, errno)
-		}
-		programs = append(programs, p)
+// Filters are a thread's seccomp filters, in memory that is there before it stops.
+type Filters struct {
+	insns  [insnsMax]unix.SockFilter
+	ends   [filtersMax]int // of each filter, in insns
+	number int
+}
+
+// Programs are the filters, the last installed first.
+func (f *Filters) Programs() []Program {
+	programs, begin := make([]Program, f.number), 0
+	for i, end := range f.ends[:f.number] {
+		programs[i], begin = f.insns[begin:end], end
 	}
-	return nil, errors.New("too many seccomp filters")
+	return programs
+}
+
+// ReadFilters reads the filters of a stopped thread.
+func (c *Tracee) ReadFilters(f *Filters) error {
+	end := 0
+	for f.number = 0; f.number < filtersMax; f.number++ {
+		n, errno := c.filter(f.number, nil)
+		switch {
+		case errno == unix.ENOENT:
+			return nil
+		case errno != 0:
+			return fmt.Errorf("%w: %w", ErrFilterHidden, errno)
+		case n == 0 || n > unix.BPF_MAXINSNS || end+n > insnsMax:
+			return fmt.Errorf("seccomp filter of %d instructions", n)
+		}
+		if _, errno := c.filter(f.number, &f.insns[end]); errno != 0 {
+			return fmt.Errorf("%w: %w", ErrFilterHidden, errno)
+		}
+		end += n
+		f.ends[f.number] = end
+	}
+	return errors.New("too many seccomp filters")
+}
+
+// filter returns the length of filter number i and, unless into is nil, its instructions.
+func (c *Tracee) filter(i int, into *unix.SockFilter) (n int, errno unix.Errno) {
+	const getFilter = 0x420c // PTRACE_SECCOMP_GET_FILTER
+	r, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, getFilter, uintptr(c.TID), uintptr(i),
+		uintptr(unsafe.Pointer(into)), 0, 0)
+	return int(r), errno
 }
 
 // Program is a classic BPF program.

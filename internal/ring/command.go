@@ -85,6 +85,12 @@ func (c *Control) command(r request) error {
 	atomic.StoreUint32(&c.shared.Command, uint32(r.command))
 	seq := atomic.LoadUint32(&c.shared.CommandSeq) + 1
 	bump(&c.shared.CommandSeq, seq)
+	if c.Sent != nil {
+		if err := c.Sent(r.command); err != nil {
+			c.withdraw(r.command)
+			return err
+		}
+	}
 	if err := c.await(seq, r); err != nil {
 		return err
 	}

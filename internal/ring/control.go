@@ -23,6 +23,9 @@ type Control struct {
 	grace    *GraceLayout
 	counters *Counters
 
+	// Sent, if set, is called when a command is on its way; an error gives it up.
+	Sent func(Command) error
+
 	mailbox sync.Mutex // one command at a time
 	gone    <-chan struct{}
 }

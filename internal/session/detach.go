@@ -151,6 +151,9 @@ func (r *recording) sayGone() {
 func (r *recording) detachFor(deadline time.Time) error {
 	if holder, held := r.control.Holder(); held && holderAlive(holder) {
 		r.control.RequestStop()
+		if err := at(PointStopping); err != nil {
+			return err
+		}
 		return r.awaitIdle(holder, deadline)
 	}
 	return r.detachOrphan()
@@ -178,11 +181,14 @@ func (r *recording) detachOrphan() error {
 		return err
 	}
 	defer held.Release()
+	if err := errors.Join(at(PointTaken), at(PointClosing)); err != nil {
+		return err
+	}
 	if err := r.end(ring.EndOtherTool); err != nil {
 		return err
 	}
 	r.sayDetached()
-	return nil
+	return at(PointDetached)
 }
 
 // awaitIdle waits for the recorder to finish.

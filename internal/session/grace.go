@@ -26,6 +26,9 @@ func (w *witness) answer(c *ring.Control) {
 	if !ok {
 		return
 	}
+	if at(PointAsked) != nil {
+		return // it asks again
+	}
 	verdicts := make([]ring.Verdict, len(ask.TIDs))
 	for i, tid := range ask.TIDs {
 		verdicts[i] = w.judge(int(tid), ask.Ranges)

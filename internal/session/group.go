@@ -71,6 +71,9 @@ func (g *group) run(ctx context.Context) (Outcome, error) {
 	if g.place.Extends && g.isFull() {
 		return Outcome{}, errors.Join(explain("trace", g.o.PID, fmt.Errorf("%s: %w", g.place.Path, errFull), untouched), db.Discard())
 	}
+	if err := at(PointCreated); err != nil {
+		return Outcome{}, errors.Join(explain("trace", g.o.PID, err, untouched), db.Discard())
+	}
 	window, endWindow := context.WithCancel(context.Background())
 	defer endWindow()
 	if !g.arm(ctx, window) {

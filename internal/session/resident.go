@@ -40,6 +40,7 @@ func openControl(t *target.Target, m target.MemfdMapping) (*ring.Control, error)
 	if err != nil {
 		return nil, err
 	}
+	c.Sent = sent
 	own := t.NSPID[len(t.NSPID)-1]
 	if s := c.Snapshot(); int(s.PID) != own {
 		return nil, errors.Join(fmt.Errorf("control block says pid %d, the target is %d: %w", s.PID, own, errNotResident), c.Close())

@@ -82,16 +82,24 @@ static int prepare_copies(void)
 	return r ? control_fail(r, "%s", err) : 0;
 }
 
+static int make_tables(void)
+{
+	if (pool_init() || fault_at("pool") || handoff_init(config.buffer_policy == RTL_BUFFER_POLICY_LOSSLESS) ||
+	    fault_at("handoff") || signals_init() || fault_at("signals") || names_init() || fault_at("names"))
+		return -ENOMEM;
+	return 0;
+}
+
 static int prepare_memory(void)
 {
-	if (pool_init() || handoff_init(config.buffer_policy == RTL_BUFFER_POLICY_LOSSLESS) || signals_init() || names_init())
+	if (make_tables())
 		return control_fail(-ENOMEM, "no memory for the session's tables");
 	signals_reset();
 	names_reset();
 	queue_reset_all();
 	memset(counters, 0, sizeof *counters);
 	pool_close(); /* until make_signals() */
-	if (queue_make_ready(READY_AT_START))
+	if (queue_make_ready(READY_AT_START) || fault_at("queues"))
 		return control_fail(-ENOMEM, "no memory for the session's tables");
 	return prepare_copies();
 }
@@ -175,7 +183,7 @@ static int arm(void)
 	if ((r = find_everything()) || (r = session_step("find")) || (r = hold_runtime()))
 		return r;
 	held = true;
-	if ((r = ask_runtime()) || (r = prepare_memory()) || (r = session_step("memory")) || (r = start()))
+	if ((r = session_step("hold")) || (r = ask_runtime()) || (r = prepare_memory()) || (r = session_step("memory")) || (r = start()))
 		goto memory;
 	if ((r = session_step("worker")))
 		goto worker;
@@ -186,10 +194,11 @@ static int arm(void)
 	if ((r = session_step("patch")) || (r = wait_grace()))
 		goto worker;
 	held = false;
-	if ((r = let_runtime_go()) || (r = session_step("grace")) || (r = make_signals()))
+	if ((r = let_runtime_go()) || (r = session_step("grace")) || (r = make_signals()) || (r = session_step("ready")))
 		goto worker;
 	if (config.memory_copy_trace) {
 		copies_profile();
+		session_step("profiled");
 		copies_open();
 	}
 	control->armed_ns = now_boottime();
@@ -219,6 +228,7 @@ static int parse_config(const void *env, uint64_t len)
 	if (r)
 		return control_fail(r, "environment buffer: %s", err);
 	config = parsed;
+	fault_expect(env, len);
 	return 0;
 }
 

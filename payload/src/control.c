@@ -14,6 +14,7 @@
 
 #include "fault.h"
 #include "session.h"
+#include "state.h"
 #include "threads.h"
 
 #define WATCH_NS (250 * NS_PER_MS) /* how often a recorder's beat is looked at */
@@ -175,8 +176,10 @@ static int start_thread(void)
 
 	if (control_tid())
 		return 0;
-	int r = thread_start(&thread, run, &tid);
+	int r = session_step("thread");
 	if (r)
+		return r;
+	if ((r = thread_start(&thread, run, &tid)))
 		return control_fail(r, "no control thread: %s", thread_error(r));
 	__atomic_store_n(&thread_tid, tid, __ATOMIC_RELEASE);
 	__atomic_store_n(&control->control_tid, tid, __ATOMIC_RELEASE);
@@ -192,7 +195,7 @@ int control_create(void)
 	if (mutex_lock(&creating, NS_PER_S))
 		return -EBUSY;
 	/* The page first: by it a forked child knows that the block is not its own. */
-	if (!(r = session_own()) && !control)
+	if (!(r = session_own()) && !control && !(r = fault_at("block")))
 		r = create();
 	if (!r)
 		r = start_thread();

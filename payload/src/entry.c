@@ -3,6 +3,7 @@
 
 #include "control.h"
 #include "entry.h"
+#include "fault.h"
 #include "session.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -22,15 +23,19 @@ static bool is_resident(void)
  */
 EXPORT int rtl_attach(const void *env, uint64_t len)
 {
+	fault_expect(env, len);
 	int r = control_create();
 
 	return r ? r : session_arm(env, len);
 }
 
-/* The same for a payload that is resident already. */
+/* The same for a payload that is resident already. Its thread is made anew where it
+ * could not be before. */
 EXPORT int rtl_reattach(const void *env, uint64_t len)
 {
-	return is_resident() ? session_arm(env, len) : -ENOENT;
+	int r = is_resident() ? control_create() : -ENOENT;
+
+	return r ? r : session_arm(env, len);
 }
 
 /* Ends the session. 0, or -EALREADY when there is none. */

@@ -19,6 +19,8 @@ static void kill_recorder(void)
 {
 	uint64_t until = now_monotonic() + RECORDER_PATIENCE_NS, owner;
 
+	if (!control)
+		return; /* it is not known yet */
 	while (!(owner = __atomic_load_n(&control->recorder.owner, __ATOMIC_ACQUIRE)) && now_monotonic() < until)
 		sys_sleep_ns(NS_PER_MS);
 	pid_t pid = (pid_t)(owner >> 32);
@@ -26,12 +28,22 @@ static void kill_recorder(void)
 		sys_sleep_ns(NS_PER_MS);
 }
 
+static struct rtl_config asked;
+
+void fault_expect(const void *env, uint64_t len)
+{
+	char err[RTL_TEXT_MAX];
+
+	if (rtl_env_parse(env, len, &asked, err, sizeof err))
+		asked.test_fail_step[0] = 0;
+}
+
 int fault_at(const char *step)
 {
-	if (strcmp(config.test_fail_step, step))
+	if (strcmp(asked.test_fail_step, step))
 		return 0;
-	config.test_fail_step[0] = 0;
-	switch (config.test_fault) {
+	asked.test_fail_step[0] = 0;
+	switch (asked.test_fault) {
 	case RTL_TEST_FAULT_HANG:
 		sys_sleep_ns(HANG_NS);
 		return 0;

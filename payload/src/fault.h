@@ -8,10 +8,13 @@
 #include "session.h"
 
 #ifdef RTL_TEST
+/* What an attach's environment buffer asks for: before its session has a configuration. */
+void fault_expect(const void *env, uint64_t len);
 /* Once for each session that asks for it. -EIO: this step shall fail now. */
 int fault_at(const char *step);
 #define TEST_KNOB(field) (config.test_##field)
 #else
+#define fault_expect(env, len) ((void)0)
 #define fault_at(step) 0
 #define TEST_KNOB(field) false
 #endif

@@ -272,10 +272,11 @@ static int disarm(enum rtl_end why, uint64_t drain_ns)
 	control_set_state(RTL_STATE_DRAINING);
 	atomic_store(&gate.flips, 0);
 	uint32_t open = session_step("close") ? 1 : close_queues();
-	open += !copies_close();
+	open += session_step("copies") || !copies_close();
 	if (open)
 		return disarm_in_part(why, drain_ns, open);
 	copies_unprofile();
+	session_step("unprofiled");
 	hooks_restore(HOOK_COPY);
 	hooks_restore(HOOK_INDEX);
 	drain(drain_ns);

@@ -1,0 +1,122 @@
+// Package apitable reads the HSA runtime's API table out of another process, for
+// tests: where the hooks of the payload are.
+package apitable
+
+import (
+	"bufio"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ErrAbsent: the process has no HSA runtime.
+var ErrAbsent = errors.New("no HSA runtime")
+
+// Slots are the entries of the table: where each exported function goes, by name.
+type Slots map[string]uint64
+
+// Read reads the table by the stubs' code, through a live thread of the process.
+func Read(pid, tid int) (Slots, error) {
+	task := fmt.Sprintf("/proc/%d/task/%d/", pid, tid)
+	base, path, err := runtime(task)
+	if err != nil {
+		return nil, err
+	}
+	mem, err := os.Open(task + "mem")
+	if err != nil {
+		return nil, err
+	}
+	defer mem.Close()
+	file, err := elf.Open(task + "root" + path) // the process's own file of that name
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	symbols, err := file.DynamicSymbols()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	slots := Slots{}
+	for _, s := range symbols {
+		if s.Section == elf.SHN_UNDEF || elf.ST_TYPE(s.Info) != elf.STT_FUNC || !strings.HasPrefix(s.Name, "hsa_") {
+			continue
+		}
+		if at, ok := slotOf(mem, base+s.Value); ok {
+			slots[s.Name] = word(mem, at)
+		}
+	}
+	if len(slots) < 50 {
+		return nil, fmt.Errorf("only %d slots found in %s", len(slots), path)
+	}
+	return slots, nil
+}
+
+// runtime is where the library is mapped, and its path.
+func runtime(task string) (base uint64, path string, err error) {
+	maps, err := os.Open(task + "maps")
+	if err != nil {
+		return 0, "", err
+	}
+	defer maps.Close()
+	for lines := bufio.NewScanner(maps); lines.Scan(); {
+		f := strings.Fields(lines.Text())
+		if len(f) != 6 || !strings.Contains(f[5], "libhsa-runtime64") || f[2] != "00000000" {
+			continue
+		}
+		low, _, _ := strings.Cut(f[0], "-")
+		base, err := strconv.ParseUint(low, 16, 64)
+		return base, f[5], err
+	}
+	return 0, "", ErrAbsent
+}
+
+func word(mem *os.File, at uint64) uint64 {
+	var b [8]byte
+	if _, err := mem.ReadAt(b[:], int64(at)); err != nil {
+		return 0
+	}
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+// slotOf decodes [endbr64] mov table(%rip),%rax … jmp *slot(%rax). Zero
+// extensions of arguments may stand between the two.
+func slotOf(mem *os.File, stub uint64) (uint64, bool) {
+	var code [64]byte
+	if _, err := mem.ReadAt(code[:], int64(stub)); err != nil {
+		return 0, false
+	}
+	c, at := code[:], stub
+	if string(c[:4]) == "\xf3\x0f\x1e\xfa" {
+		c, at = c[4:], at+4
+	}
+	if string(c[:3]) != "\x48\x8b\x05" {
+		return 0, false
+	}
+	table := word(mem, at+7+uint64(int64(int32(binary.LittleEndian.Uint32(c[3:])))))
+	for i := 7; i < 24; i++ {
+		switch {
+		case c[i] == 0xff && c[i+1] == 0x60:
+			return table + uint64(int64(int8(c[i+2]))), table != 0
+		case c[i] == 0xff && c[i+1] == 0xa0:
+			return table + uint64(int64(int32(binary.LittleEndian.Uint32(c[i+2:])))), table != 0
+		}
+	}
+	return 0, false
+}
+
+// Differ lists the functions that go elsewhere than in the other table.
+func (s Slots) Differ(from Slots) []string {
+	var out []string
+	for name, to := range s {
+		if from[name] != to {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
