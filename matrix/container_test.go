@@ -138,17 +138,6 @@ func libraries(t *testing.T, pid int) string {
 	return said
 }
 
-// attached records a victim n times; it must be well afterwards.
-func (v *gpuVictim) attached(t *testing.T, n int) string {
-	t.Helper()
-	timed := int64(0)
-	for range n {
-		timed += record(t, v.PID).ok(t)
-	}
-	v.well(t)
-	return fmt.Sprintf("%d attaches, %d dispatches timed", n, timed)
-}
-
 // mapping is the first line of a process's maps that has all these words; "": none.
 func mapping(pid int, words ...string) string {
 	maps, _ := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
