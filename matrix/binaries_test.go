@@ -51,13 +51,31 @@ func unsuitable(program, word string) func(*testing.T) string {
 	}
 }
 
+// goOnLibc: its goroutines check what they compute, and a thread in C what it keeps.
 func goOnLibc(t *testing.T) string {
-	v, n, timed := onGPU(t, "gohsa"), repeat(3, 50), int64(0)
+	v, n := onGPU(t, "gohsa"), repeat(3, 50)
+	var a attaches
+	worked := roundsOf(t, v.Ask(t, "?"))
+	first := worked
 	for range n {
-		timed += record(t, v.PID).ok(t)
+		a.record(t, v.PID)
+		now := roundsOf(t, v.Ask(t, "?"))
+		if now <= worked {
+			t.Errorf("its goroutines do not work on: %d rounds, %d before the attach", now, worked)
+		}
+		worked = now
 	}
 	v.before.threads = len(threadsOf(v.PID)) - 1 // its runtime makes them as it likes
-	return fmt.Sprintf("%d attaches, %d dispatches timed; %s", n, timed, v.well(t))
+	return fmt.Sprintf("%v; %d rounds meanwhile; %s", a, worked-first, v.well(t))
+}
+
+// roundsOf is a victim's answer's count of its work.
+func roundsOf(t *testing.T, answer string) (rounds uint64) {
+	t.Helper()
+	if _, err := fmt.Sscanf(answer, "rounds %d harm", &rounds); err != nil {
+		t.Fatalf("the victim says %q", answer)
+	}
+	return rounds
 }
 
 func x32(t *testing.T) string {
@@ -77,7 +95,7 @@ func onDebian(suite string) func(*testing.T) string {
 func oldLibc(t *testing.T) string {
 	root := debian(t, "bullseye")
 	dir := openDir(t)
-	build := linkedIn(root, filepath.Join(dir, "plain"), "../testdata/victims/plain.c")
+	build := linkedIn(root, filepath.Join(dir, "plain"), "../testdata/victims/plain.c", "../testdata/victims/checked.S")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -99,7 +117,9 @@ func oldLibc(t *testing.T) string {
 	if result != unix.ENODEV && result != unix.ENOENT {
 		t.Errorf("the entry returned %d (%v), without a ROCm runtime", rep.EntryResult, result)
 	}
-	v.Ask(t, "?")
+	if answer := v.Ask(t, "?"); answer != "harm 0" {
+		t.Errorf("the victim was harmed: %s", answer)
+	}
 	untraced(t, v.PID)
 	after := v.Inventory(t)
 	if len(after.Ours) > 0 || after.Threads > before.Threads+1 {
@@ -110,10 +130,11 @@ func oldLibc(t *testing.T) string {
 
 // linkedIn compiles for the C library of a root file system. The compiler would
 // look for the machine's own first, and for a loader through absolute links.
-func linkedIn(root, to, from string) *exec.Cmd {
+func linkedIn(root, to string, from ...string) *exec.Cmd {
 	libs, parts := root+"/lib/x86_64-linux-gnu/", root+"/usr/lib/x86_64-linux-gnu"
-	return exec.Command("gcc", "--sysroot="+root, "-B"+parts, "-std=gnu11", "-nodefaultlibs", "-o", to, from,
-		libs+"libc.so.6", libs+"libpthread.so.0", libs+"libdl.so.2", parts+"/libc_nonshared.a", "-lgcc", "-Wl,--allow-shlib-undefined")
+	args := append([]string{"--sysroot=" + root, "-B" + parts, "-std=gnu11", "-nodefaultlibs", "-o", to}, from...)
+	return exec.Command("gcc", append(args,
+		libs+"libc.so.6", libs+"libpthread.so.0", libs+"libdl.so.2", parts+"/libc_nonshared.a", "-lgcc", "-Wl,--allow-shlib-undefined")...)
 }
 
 // replaced: an upgrade has put another file where a library of the target's is.
