@@ -108,6 +108,9 @@ func debian(t *testing.T, suite string) string {
 	if _, err := os.Stat(root); err != nil {
 		cannot(t, "no root file system of Debian "+suite+" (make matrix makes it, from a mirror that has it)")
 	}
+	if _, err := os.Stat(root + ".log"); err == nil {
+		cannot(t, "the root file system of Debian "+suite+" is incomplete (why: "+root+".log)")
+	}
 	return root
 }
 
