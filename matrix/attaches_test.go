@@ -56,18 +56,3 @@ func (v *gpuVictim) attachedBusy(t *testing.T, n int) string {
 	h := v.sound(t)
 	return fmt.Sprintf("%v; harm %d, EINTR %d, masks %d", a, h.Harm, h.EINTR, h.Mask)
 }
-
-// attachedAnew attaches once to each of n victims, so that each attach injects.
-func attachedAnew(t *testing.T, n int, start func() *gpuVictim, check func(*gpuVictim)) (a attaches) {
-	t.Helper()
-	for range n {
-		v := start()
-		a.record(t, v.PID)
-		check(v)
-		v.Stop()
-	}
-	if a.reattaches > 0 {
-		t.Errorf("%v: nothing was resident before", a)
-	}
-	return a
-}

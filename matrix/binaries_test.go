@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -31,11 +32,11 @@ var binaries = []row{
 	{"52c", "glibc of Debian 11, functions in three libraries", "injected, the payload loads", oldLibc},
 	{"53a", "libc replaced on disk", "attached", replaced("libc.so.6")},
 	{"53b", "ROCr replaced on disk", "attached", replaced("libhsa-runtime64.so.1")},
-	{"54a", "jemalloc", "attached", allocator("libjemalloc.so.2")},
-	{"54b", "tcmalloc", "attached", allocator("libtcmalloc_minimal.so.4")},
-	{"54c", "AddressSanitizer", "attached", allocator("libasan.so")},
-	{"55", "two libcs through dlmopen", "attached", twoLibcs},
-	{"56", "fs_base changed by a runtime", "attached through other threads, fs_base kept", foreignThreadPointers},
+	{"54a", "jemalloc", "injected, attached", allocator("libjemalloc.so.2")},
+	{"54b", "tcmalloc", "injected, attached", allocator("libtcmalloc_minimal.so.4")},
+	{"54c", "AddressSanitizer", "injected, attached", allocator("libasan.so")},
+	{"55", "two libcs through dlmopen", "injected, attached", twoLibcs},
+	{"56", "fs_base changed by a runtime", "its threads stopped, passed over, kept; injected, attached through others", foreignThreadPointers},
 }
 
 // unsuitable is a refusal of a program for what it is.
@@ -85,8 +86,8 @@ func x32(t *testing.T) string {
 
 func onDebian(suite string) func(*testing.T) string {
 	return func(t *testing.T) string {
-		v := container{root: debian(t, suite), flags: containerFlags}.onGPU(t, "odd", "mallocs")
-		return libraries(t, v.PID) + ": " + v.attached(t, repeat(3, 50))
+		v := container{root: debian(t, suite), flags: containerFlags}.onGPU(t, "busy")
+		return libraries(t, v.PID) + ": " + v.attachedBusy(t, repeat(3, 50))
 	}
 }
 
@@ -150,7 +151,7 @@ func replaced(name string) func(*testing.T) string {
 				t.Fatal(err)
 			}
 		}
-		cmd := exec.Command(victim.Path(t, "odd"), "mallocs")
+		cmd := exec.Command(victim.Path(t, "busy"))
 		count := gpuEnv(t, cmd)
 		cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+dir)
 		v := gpuRun(t, cmd, count)
@@ -160,29 +161,19 @@ func replaced(name string) func(*testing.T) string {
 		if mapping(v.PID, filepath.Join(dir, name), "(deleted)") == "" {
 			t.Fatal("the victim does not run on a deleted library: nothing is tested")
 		}
-		return name + " (deleted): " + v.attached(t, repeat(3, 50))
+		return name + " (deleted): " + v.attachedBusy(t, repeat(3, 50))
 	}
 }
 
+// allocator: each has storage of its own for every thread.
 func allocator(name string) func(*testing.T) string {
 	return func(t *testing.T) string {
 		path, err := installed(name)
 		if err != nil {
 			cannot(t, name+" is not installed")
 		}
-		cmd := exec.Command(victim.Path(t, "odd"), "mallocs")
-		count := gpuEnv(t, cmd)
-		for i, v := range cmd.Env {
-			if rest, ok := strings.CutPrefix(v, "LD_PRELOAD="); ok {
-				cmd.Env[i] = "LD_PRELOAD=" + path + ":" + rest
-			}
-		}
-		cmd.Env = append(cmd.Env, "ASAN_OPTIONS=detect_leaks=0")
-		v := gpuRun(t, cmd, count)
-		if mapping(v.PID, filepath.Base(path)) == "" {
-			t.Fatal("it is not loaded: nothing is tested")
-		}
-		return v.attached(t, repeat(5, 200))
+		kinds := []string{"futex", "malloc", "malloc", "read", "altstack", "sigsuspend"}
+		return program{name: "busy", args: kinds, preload: path}.attached(t)
 	}
 }
 
@@ -200,25 +191,54 @@ func installed(name string) (string, error) {
 }
 
 func twoLibcs(t *testing.T) string {
-	v := onGPU(t, "odd", "twolibcs", "mallocs")
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", v.PID))
-	if err != nil {
-		t.Fatal(err)
-	}
-	copies := 0
-	for line := range strings.Lines(string(maps)) {
-		if strings.Contains(line, "/libc.so.6") && strings.Contains(line, "r-xp") {
-			copies++
+	return program{name: "odd", args: []string{"twolibcs", "mallocs"}, check: func(t *testing.T, r *stateReport) {
+		maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", r.v.PID))
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if copies != 2 {
-		t.Fatalf("%d libcs: nothing is tested", copies)
-	}
-	return fmt.Sprintf("%d libcs: %s", copies, v.attached(t, repeat(3, 50)))
+		copies := 0
+		for line := range strings.Lines(string(maps)) {
+			if strings.Contains(line, "/libc.so.6") && strings.Contains(line, "r-xp") {
+				copies++
+			}
+		}
+		if copies != 2 {
+			t.Fatalf("%d libcs: nothing is tested", copies)
+		}
+	}}.attached(t)
 }
 
+// foreignThreadPointers: two such threads wait where threads are taken from first,
+// ahead of the main thread. Each injection must stop both, and use neither.
 func foreignThreadPointers(t *testing.T) string {
-	v := onGPU(t, "odd", "fsbase")
-	said := v.attached(t, repeat(5, 200))
-	return said + "; two threads with another fs_base: " + v.Ask(t, "?")
+	const waiting = 2
+	passedOver := 0
+	text := program{name: "odd", args: []string{"fsbase"}, check: func(t *testing.T, r *stateReport) {
+		foreign := named(r.v.PID, "elsewhere")
+		for _, rep := range r.reports {
+			stopped := map[int]bool{}
+			for _, p := range rep.Pauses {
+				if !foreign[p.TID] {
+					continue
+				}
+				if stopped[p.TID] = true; p.Used {
+					t.Errorf("thread %d was borrowed: %+v", p.TID, rep)
+				}
+			}
+			if passedOver += len(stopped); len(stopped) < waiting {
+				t.Errorf("%d of %d threads with another fs_base were stopped: %+v", len(stopped), waiting, rep)
+			}
+		}
+	}}.attached(t)
+	return fmt.Sprintf("threads with another fs_base passed over %d times; %s", passedOver, text)
+}
+
+// named are the threads of a process with this name.
+func named(pid int, name string) map[int]bool {
+	all := map[int]bool{}
+	for _, text := range threadsOf(pid) {
+		tid, _ := strconv.Atoi(text)
+		all[tid] = statusOf(pid, text)["Name"] == name
+	}
+	return all
 }

@@ -61,22 +61,22 @@ const (
 const ownProc = "mount -t proc proc /proc; "
 
 func inNamespaces(t *testing.T) string {
-	return container{flags: unix.CLONE_NEWPID, script: ownProc}.onGPU(t, "odd", "mallocs").attached(t, repeat(3, 50))
+	return container{flags: unix.CLONE_NEWPID, script: ownProc}.onGPU(t, "busy").attachedBusy(t, repeat(3, 50))
 }
 
 func inUserNamespace(t *testing.T) string {
-	v := container{flags: unix.CLONE_NEWPID | unix.CLONE_NEWUSER, mapped: 100000, script: ownProc}.onGPU(t, "odd", "mallocs")
-	return fmt.Sprintf("uid %s: %s", statusOf(v.PID, strconv.Itoa(v.PID))["Uid"], v.attached(t, repeat(3, 50)))
+	v := container{flags: unix.CLONE_NEWPID | unix.CLONE_NEWUSER, mapped: 100000, script: ownProc}.onGPU(t, "busy")
+	return fmt.Sprintf("uid %s: %s", statusOf(v.PID, strconv.Itoa(v.PID))["Uid"], v.attachedBusy(t, repeat(3, 50)))
 }
 
 func inContainer(t *testing.T) string {
-	v := container{root: debian(t, "trixie"), flags: containerFlags}.onGPU(t, "odd", "mallocs")
-	return libraries(t, v.PID) + ": " + v.attached(t, repeat(3, 50))
+	v := container{root: debian(t, "trixie"), flags: containerFlags}.onGPU(t, "busy")
+	return libraries(t, v.PID) + ": " + v.attachedBusy(t, repeat(3, 50))
 }
 
 // outerProc: what the target sees as itself in /proc has another number.
 func outerProc(t *testing.T) string {
-	return container{flags: unix.CLONE_NEWPID}.onGPU(t, "odd", "mallocs").attached(t, repeat(3, 50))
+	return container{flags: unix.CLONE_NEWPID}.onGPU(t, "busy").attachedBusy(t, repeat(3, 50))
 }
 
 // toolInside: the tool shares all of the container's namespaces.
@@ -122,11 +122,11 @@ func elsewhere(t *testing.T, v *gpuVictim, script string) *run {
 }
 
 func noexecRoot(t *testing.T) string {
-	v := container{}.onGPU(t, "odd", "mallocs")
+	v := container{}.onGPU(t, "busy")
 	for _, at := range []string{"/srv", "/"} { // from there on, mount cannot be executed
 		enter(t, v.PID, "-m", "mount", "-o", "remount,bind,ro,noexec", at)
 	}
-	said := v.attached(t, repeat(3, 50))
+	said := v.attachedBusy(t, repeat(3, 50))
 	if mapping(v.PID, "/memfd:", "rtl-payload") == "" {
 		t.Errorf("the payload is not mapped from a memfd: %s", mapping(v.PID, "rtl-payload"))
 	}
@@ -175,8 +175,8 @@ func memfdNoexec(t *testing.T) string {
 	if _, err := os.Stat("/proc/sys/vm/memfd_noexec"); err != nil {
 		cannot(t, "no vm.memfd_noexec in this kernel")
 	}
-	v := container{flags: unix.CLONE_NEWPID, script: ownProc + "echo 2 >/proc/sys/vm/memfd_noexec; "}.onGPU(t, "odd", "mallocs")
-	said := v.attached(t, repeat(3, 50))
+	v := container{flags: unix.CLONE_NEWPID, script: ownProc + "echo 2 >/proc/sys/vm/memfd_noexec; "}.onGPU(t, "busy")
+	said := v.attachedBusy(t, repeat(3, 50))
 	return said + ", from " + strings.Fields(mapping(v.PID, "rtl-payload") + " - - - - - -")[5]
 }
 

@@ -51,7 +51,7 @@ func (s state) inject(t *testing.T, n int) *stateReport {
 	t.Helper()
 	v := victim.Start(t, "busy", strings.Fields(s.args)...)
 	before, signals := v.Inventory(t), signalsOf(v.PID)
-	r := s.into(t, v, n)
+	r := injections(t, v, n, s.rung)
 	if !eventually(func() bool { return signalsOf(v.PID) == signals }) {
 		t.Errorf("signals ignored, caught, blocked by each thread:\n%s\nnow:\n%s", signals, signalsOf(v.PID))
 	}
@@ -63,8 +63,8 @@ func (s state) inject(t *testing.T, n int) *stateReport {
 	return r
 }
 
-// into injects n times into a victim.
-func (s state) into(t *testing.T, v *victim.Victim, n int) *stateReport {
+// injections injects n times into a victim, by a rung ("": any).
+func injections(t *testing.T, v *victim.Victim, n int, rung string) *stateReport {
 	t.Helper()
 	r := &stateReport{v: v}
 	for range n {
@@ -72,8 +72,8 @@ func (s state) into(t *testing.T, v *victim.Victim, n int) *stateReport {
 		if err != nil || rep.EntryResult != 0 {
 			t.Fatalf("inject: %v\n%+v", err, rep)
 		}
-		if s.rung != "" && rep.Rung != s.rung {
-			t.Errorf("rung %q, want %q; %+v", rep.Rung, s.rung, rep)
+		if rung != "" && rep.Rung != rung {
+			t.Errorf("rung %q, want %q; %+v", rep.Rung, rung, rep)
 		}
 		r.reports = append(r.reports, rep)
 	}
