@@ -80,8 +80,17 @@ func roundsOf(t *testing.T, answer string) (rounds uint64) {
 }
 
 func x32(t *testing.T) string {
-	cannot(t, "this kernel runs no x32 programs (CONFIG_X86_X32_ABI); that they are told: TestMachineName of internal/target")
-	return ""
+	path := filepath.Join(filepath.Dir(artefact(t, "rtl-attach")), "victims/tinyx32")
+	err := exec.Command(path).Run() // it ends with its input
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		cannot(t, "the assembler that made the victims knows no x32")
+	case errors.Is(err, unix.ENOEXEC):
+		cannot(t, "this kernel runs no x32 programs (CONFIG_X86_X32_ABI); that they are told: TestMachineName of internal/target")
+	case err != nil:
+		t.Fatal(err)
+	}
+	return unsuitable("tinyx32", "x32")(t)
 }
 
 func onDebian(suite string) func(*testing.T) string {

@@ -29,7 +29,7 @@ var process = []row{
 	{"23", "fork at each step", "the children are sane", forkAtEachStep},
 	{"24", "exit at each step", "a clear error", exitAtEachStep},
 	{"25", "10,000 threads a second", "injected, attached", manyThreads},
-	{"26", "pid re-used at each step", "refused, the new process untouched", pidReused},
+	{"26", "pid re-used at each step that holds no thread", "refused, the new process untouched", pidReused},
 }
 
 func sigstopped(t *testing.T) string {

@@ -15,6 +15,7 @@
  *   v  vfork a child that stays until the next letter; answer its status
  *   w  no memory may become executable any more (PR_SET_MDWE); answer errno
  *   n  lower its limit of processes to 1 (RLIMIT_NPROC), N  raise it again; answer errno
+ *   e  map executable memory; answer errno
  *   k  switch the main thread's shadow stack on; answer errno
  *   s  install the filters that were named (a GPU program cannot start with them)
  */
@@ -232,6 +233,14 @@ static int limit_processes(int low)
 	return setrlimit(RLIMIT_NPROC, &r);
 }
 
+static int executable_memory(void)
+{
+	const size_t page = 4096;
+	void *p = mmap(NULL, page, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? errno : munmap(p, page);
+}
+
 static int vfork_until_told(void)
 {
 	int status = -1;
@@ -282,6 +291,8 @@ int main(int argc, char **argv)
 			printf("%d\n", limit_processes(c == 'n') ? errno : 0);
 		else if (c == 'w')
 			printf("%d\n", prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0) ? errno : 0);
+		else if (c == 'e')
+			printf("%d\n", executable_memory());
 		else if (c == 'k')
 			printf("%ld\n", -raw4(SYS_arch_prctl, ARCH_SHSTK_ENABLE, ARCH_SHSTK_SHSTK, 0, 0));
 		else if (c == 's')
