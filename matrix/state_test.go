@@ -63,12 +63,16 @@ func (s state) inject(t *testing.T, n int) *stateReport {
 	return r
 }
 
-// injections injects n times into a victim, by a rung ("": any).
+// injections injects n times into a victim, by a rung ("": any). A starved machine
+// gets more time than the injector would give it.
 func injections(t *testing.T, v *victim.Victim, n int, rung string) *stateReport {
 	t.Helper()
 	r := &stateReport{v: v}
 	for range n {
-		rep, err := injected(t, v, inject.Request{Library: library(t, "payload.so"), Entry: "rtl_mask"})
+		rep, err := injected(t, v, inject.Request{
+			Library: library(t, "payload.so"), Entry: "rtl_mask",
+			MapTimeout: patience, BootTimeout: patience, LoadTimeout: patience, EntryTimeout: patience, IdleTimeout: patience,
+		})
 		if err != nil || rep.EntryResult != 0 {
 			t.Fatalf("inject: %v\n%+v", err, rep)
 		}
