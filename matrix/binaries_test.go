@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -31,11 +32,11 @@ var binaries = []row{
 	{"52c", "glibc of Debian 11, functions in three libraries", "injected, the payload loads", oldLibc},
 	{"53a", "libc replaced on disk", "attached", replaced("libc.so.6")},
 	{"53b", "ROCr replaced on disk", "attached", replaced("libhsa-runtime64.so.1")},
-	{"54a", "jemalloc", "attached", allocator("libjemalloc.so.2")},
-	{"54b", "tcmalloc", "attached", allocator("libtcmalloc_minimal.so.4")},
-	{"54c", "AddressSanitizer", "attached", allocator("libasan.so")},
-	{"55", "two libcs through dlmopen", "attached", twoLibcs},
-	{"56", "fs_base changed by a runtime", "attached through other threads, fs_base kept", foreignThreadPointers},
+	{"54a", "jemalloc", "injected, attached", allocator("libjemalloc.so.2")},
+	{"54b", "tcmalloc", "injected, attached", allocator("libtcmalloc_minimal.so.4")},
+	{"54c", "AddressSanitizer", "injected, attached", allocator("libasan.so")},
+	{"55", "two libcs through dlmopen", "injected, attached", twoLibcs},
+	{"56", "fs_base changed by a runtime", "its threads stopped, passed over, kept; injected, attached through others", foreignThreadPointers},
 }
 
 // unsuitable is a refusal of a program for what it is.
@@ -51,24 +52,51 @@ func unsuitable(program, word string) func(*testing.T) string {
 	}
 }
 
+// goOnLibc: its goroutines check what they compute, and a thread in C what it keeps.
 func goOnLibc(t *testing.T) string {
-	v, n, timed := onGPU(t, "gohsa"), repeat(3, 50), int64(0)
+	v, n := onGPU(t, "gohsa"), repeat(3, 50)
+	var a attaches
+	worked := roundsOf(t, v.Ask(t, "?"))
+	first := worked
 	for range n {
-		timed += record(t, v.PID).ok(t)
+		a.record(t, v.PID)
+		now := roundsOf(t, v.Ask(t, "?"))
+		if now <= worked {
+			t.Errorf("its goroutines do not work on: %d rounds, %d before the attach", now, worked)
+		}
+		worked = now
 	}
 	v.before.threads = len(threadsOf(v.PID)) - 1 // its runtime makes them as it likes
-	return fmt.Sprintf("%d attaches, %d dispatches timed; %s", n, timed, v.well(t))
+	return fmt.Sprintf("%v; %d rounds meanwhile; %s", a, worked-first, v.well(t))
+}
+
+// roundsOf is a victim's answer's count of its work.
+func roundsOf(t *testing.T, answer string) (rounds uint64) {
+	t.Helper()
+	if _, err := fmt.Sscanf(answer, "rounds %d harm", &rounds); err != nil {
+		t.Fatalf("the victim says %q", answer)
+	}
+	return rounds
 }
 
 func x32(t *testing.T) string {
-	cannot(t, "this kernel runs no x32 programs (CONFIG_X86_X32_ABI); that they are told: TestMachineName of internal/target")
-	return ""
+	path := filepath.Join(filepath.Dir(artefact(t, "rtl-attach")), "victims/tinyx32")
+	err := exec.Command(path).Run() // it ends with its input
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		cannot(t, "the assembler that made the victims knows no x32")
+	case errors.Is(err, unix.ENOEXEC):
+		cannot(t, "this kernel runs no x32 programs (CONFIG_X86_X32_ABI); that they are told: TestMachineName of internal/target")
+	case err != nil:
+		t.Fatal(err)
+	}
+	return unsuitable("tinyx32", "x32")(t)
 }
 
 func onDebian(suite string) func(*testing.T) string {
 	return func(t *testing.T) string {
-		v := container{root: debian(t, suite), flags: containerFlags}.onGPU(t, "odd", "mallocs")
-		return libraries(t, v.PID) + ": " + v.attached(t, repeat(3, 50))
+		v := container{root: debian(t, suite), flags: containerFlags}.onGPU(t, "busy")
+		return libraries(t, v.PID) + ": " + v.attachedBusy(t, repeat(3, 50))
 	}
 }
 
@@ -77,7 +105,7 @@ func onDebian(suite string) func(*testing.T) string {
 func oldLibc(t *testing.T) string {
 	root := debian(t, "bullseye")
 	dir := openDir(t)
-	build := linkedIn(root, filepath.Join(dir, "plain"), "../testdata/victims/plain.c")
+	build := linkedIn(root, filepath.Join(dir, "plain"), "../testdata/victims/plain.c", "../testdata/victims/checked.S")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -99,7 +127,9 @@ func oldLibc(t *testing.T) string {
 	if result != unix.ENODEV && result != unix.ENOENT {
 		t.Errorf("the entry returned %d (%v), without a ROCm runtime", rep.EntryResult, result)
 	}
-	v.Ask(t, "?")
+	if answer := v.Ask(t, "?"); answer != "harm 0" {
+		t.Errorf("the victim was harmed: %s", answer)
+	}
 	untraced(t, v.PID)
 	after := v.Inventory(t)
 	if len(after.Ours) > 0 || after.Threads > before.Threads+1 {
@@ -110,10 +140,11 @@ func oldLibc(t *testing.T) string {
 
 // linkedIn compiles for the C library of a root file system. The compiler would
 // look for the machine's own first, and for a loader through absolute links.
-func linkedIn(root, to, from string) *exec.Cmd {
+func linkedIn(root, to string, from ...string) *exec.Cmd {
 	libs, parts := root+"/lib/x86_64-linux-gnu/", root+"/usr/lib/x86_64-linux-gnu"
-	return exec.Command("gcc", "--sysroot="+root, "-B"+parts, "-std=gnu11", "-nodefaultlibs", "-o", to, from,
-		libs+"libc.so.6", libs+"libpthread.so.0", libs+"libdl.so.2", parts+"/libc_nonshared.a", "-lgcc", "-Wl,--allow-shlib-undefined")
+	args := append([]string{"--sysroot=" + root, "-B" + parts, "-std=gnu11", "-nodefaultlibs", "-o", to}, from...)
+	return exec.Command("gcc", append(args,
+		libs+"libc.so.6", libs+"libpthread.so.0", libs+"libdl.so.2", parts+"/libc_nonshared.a", "-lgcc", "-Wl,--allow-shlib-undefined")...)
 }
 
 // replaced: an upgrade has put another file where a library of the target's is.
@@ -129,7 +160,7 @@ func replaced(name string) func(*testing.T) string {
 				t.Fatal(err)
 			}
 		}
-		cmd := exec.Command(victim.Path(t, "odd"), "mallocs")
+		cmd := exec.Command(victim.Path(t, "busy"))
 		count := gpuEnv(t, cmd)
 		cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+dir)
 		v := gpuRun(t, cmd, count)
@@ -139,29 +170,19 @@ func replaced(name string) func(*testing.T) string {
 		if mapping(v.PID, filepath.Join(dir, name), "(deleted)") == "" {
 			t.Fatal("the victim does not run on a deleted library: nothing is tested")
 		}
-		return name + " (deleted): " + v.attached(t, repeat(3, 50))
+		return name + " (deleted): " + v.attachedBusy(t, repeat(3, 50))
 	}
 }
 
+// allocator: each has storage of its own for every thread.
 func allocator(name string) func(*testing.T) string {
 	return func(t *testing.T) string {
 		path, err := installed(name)
 		if err != nil {
 			cannot(t, name+" is not installed")
 		}
-		cmd := exec.Command(victim.Path(t, "odd"), "mallocs")
-		count := gpuEnv(t, cmd)
-		for i, v := range cmd.Env {
-			if rest, ok := strings.CutPrefix(v, "LD_PRELOAD="); ok {
-				cmd.Env[i] = "LD_PRELOAD=" + path + ":" + rest
-			}
-		}
-		cmd.Env = append(cmd.Env, "ASAN_OPTIONS=detect_leaks=0")
-		v := gpuRun(t, cmd, count)
-		if mapping(v.PID, filepath.Base(path)) == "" {
-			t.Fatal("it is not loaded: nothing is tested")
-		}
-		return v.attached(t, repeat(5, 200))
+		kinds := []string{"futex", "malloc", "malloc", "read", "altstack", "sigsuspend"}
+		return program{name: "busy", args: kinds, preload: path}.attached(t)
 	}
 }
 
@@ -179,25 +200,54 @@ func installed(name string) (string, error) {
 }
 
 func twoLibcs(t *testing.T) string {
-	v := onGPU(t, "odd", "twolibcs", "mallocs")
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", v.PID))
-	if err != nil {
-		t.Fatal(err)
-	}
-	copies := 0
-	for line := range strings.Lines(string(maps)) {
-		if strings.Contains(line, "/libc.so.6") && strings.Contains(line, "r-xp") {
-			copies++
+	return program{name: "odd", args: []string{"twolibcs", "mallocs"}, check: func(t *testing.T, r *stateReport) {
+		maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", r.v.PID))
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if copies != 2 {
-		t.Fatalf("%d libcs: nothing is tested", copies)
-	}
-	return fmt.Sprintf("%d libcs: %s", copies, v.attached(t, repeat(3, 50)))
+		copies := 0
+		for line := range strings.Lines(string(maps)) {
+			if strings.Contains(line, "/libc.so.6") && strings.Contains(line, "r-xp") {
+				copies++
+			}
+		}
+		if copies != 2 {
+			t.Fatalf("%d libcs: nothing is tested", copies)
+		}
+	}}.attached(t)
 }
 
+// foreignThreadPointers: two such threads wait where threads are taken from first,
+// ahead of the main thread. Each injection must stop both, and use neither.
 func foreignThreadPointers(t *testing.T) string {
-	v := onGPU(t, "odd", "fsbase")
-	said := v.attached(t, repeat(5, 200))
-	return said + "; two threads with another fs_base: " + v.Ask(t, "?")
+	const waiting = 2
+	passedOver := 0
+	text := program{name: "odd", args: []string{"fsbase"}, check: func(t *testing.T, r *stateReport) {
+		foreign := named(r.v.PID, "elsewhere")
+		for _, rep := range r.reports {
+			stopped := map[int]bool{}
+			for _, p := range rep.Pauses {
+				if !foreign[p.TID] {
+					continue
+				}
+				if stopped[p.TID] = true; p.Used {
+					t.Errorf("thread %d was borrowed: %+v", p.TID, rep)
+				}
+			}
+			if passedOver += len(stopped); len(stopped) < waiting {
+				t.Errorf("%d of %d threads with another fs_base were stopped: %+v", len(stopped), waiting, rep)
+			}
+		}
+	}}.attached(t)
+	return fmt.Sprintf("threads with another fs_base passed over %d times; %s", passedOver, text)
+}
+
+// named are the threads of a process with this name.
+func named(pid int, name string) map[int]bool {
+	all := map[int]bool{}
+	for _, text := range threadsOf(pid) {
+		tid, _ := strconv.Atoi(text)
+		all[tid] = statusOf(pid, text)["Name"] == name
+	}
+	return all
 }

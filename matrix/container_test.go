@@ -108,6 +108,9 @@ func debian(t *testing.T, suite string) string {
 	if _, err := os.Stat(root); err != nil {
 		cannot(t, "no root file system of Debian "+suite+" (make matrix makes it, from a mirror that has it)")
 	}
+	if _, err := os.Stat(root + ".log"); err == nil {
+		cannot(t, "the root file system of Debian "+suite+" is incomplete (why: "+root+".log)")
+	}
 	return root
 }
 
@@ -136,17 +139,6 @@ func libraries(t *testing.T, pid int) string {
 		said += ", libhsa-runtime64.so." + string(rocr[1])
 	}
 	return said
-}
-
-// attached records a victim n times; it must be well afterwards.
-func (v *gpuVictim) attached(t *testing.T, n int) string {
-	t.Helper()
-	timed := int64(0)
-	for range n {
-		timed += record(t, v.PID).ok(t)
-	}
-	v.well(t)
-	return fmt.Sprintf("%d attaches, %d dispatches timed", n, timed)
 }
 
 // mapping is the first line of a process's maps that has all these words; "": none.

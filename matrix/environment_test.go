@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,7 +17,6 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/session"
-	"github.com/rtl-attach/rtl-attach/internal/target/victim"
 )
 
 // Group E: what surrounds the process.
@@ -32,8 +32,8 @@ var environment = []row{
 	{"40b", "no /proc in the target's root", "refused; the injector stages a file", noProc},
 	{"40c", "no /proc, and all folders noexec or read-only", "a clear error, as found", nowhereToStage},
 	{"41", "vm.memfd_noexec = 2", "attached", memfdNoexec},
-	{"42a", "ptrace_scope 1 and 2, as read", "refused, cause named", ptraceScopeRead},
-	{"42b", "ptrace_scope 1, 2, 3, enforced", "refused, cause named", ptraceScopeEnforced},
+	{"42a", "ptrace_scope 1, 2 and 3 as read from a file of the test's", "refused, cause named", ptraceScopeRead},
+	{"42b", "ptrace_scope 1 and 2, enforced by the kernel", "refused, cause named; root attaches", ptraceScopeEnforced},
 	{"43a", "nondumpable", "root attaches", nondumpable},
 	{"43b", "nondumpable, by its own user", "refused, cause named", nondumpableByOwner},
 	{"43c", "setuid", "root attaches, its user is refused", setuid},
@@ -49,7 +49,7 @@ var environment = []row{
 	{"46b", "RLIMIT_AS reached by the session's memory", "a clear error, detached", noRoomForRing},
 	{"46c", "RLIMIT_NPROC reached", "a clear error, as found", noProcesses},
 	{"46d", "pids.max reached", "a clear error, as found", noPids},
-	{"47", "shadow stack on", "refused", shadowStack},
+	{"47", "shadow stack on", "refused, untouched", shadowStack},
 }
 
 const (
@@ -61,22 +61,22 @@ const (
 const ownProc = "mount -t proc proc /proc; "
 
 func inNamespaces(t *testing.T) string {
-	return container{flags: unix.CLONE_NEWPID, script: ownProc}.onGPU(t, "odd", "mallocs").attached(t, repeat(3, 50))
+	return container{flags: unix.CLONE_NEWPID, script: ownProc}.onGPU(t, "busy").attachedBusy(t, repeat(3, 50))
 }
 
 func inUserNamespace(t *testing.T) string {
-	v := container{flags: unix.CLONE_NEWPID | unix.CLONE_NEWUSER, mapped: 100000, script: ownProc}.onGPU(t, "odd", "mallocs")
-	return fmt.Sprintf("uid %s: %s", statusOf(v.PID, strconv.Itoa(v.PID))["Uid"], v.attached(t, repeat(3, 50)))
+	v := container{flags: unix.CLONE_NEWPID | unix.CLONE_NEWUSER, mapped: 100000, script: ownProc}.onGPU(t, "busy")
+	return fmt.Sprintf("uid %s: %s", statusOf(v.PID, strconv.Itoa(v.PID))["Uid"], v.attachedBusy(t, repeat(3, 50)))
 }
 
 func inContainer(t *testing.T) string {
-	v := container{root: debian(t, "trixie"), flags: containerFlags}.onGPU(t, "odd", "mallocs")
-	return libraries(t, v.PID) + ": " + v.attached(t, repeat(3, 50))
+	v := container{root: debian(t, "trixie"), flags: containerFlags}.onGPU(t, "busy")
+	return libraries(t, v.PID) + ": " + v.attachedBusy(t, repeat(3, 50))
 }
 
 // outerProc: what the target sees as itself in /proc has another number.
 func outerProc(t *testing.T) string {
-	return container{flags: unix.CLONE_NEWPID}.onGPU(t, "odd", "mallocs").attached(t, repeat(3, 50))
+	return container{flags: unix.CLONE_NEWPID}.onGPU(t, "busy").attachedBusy(t, repeat(3, 50))
 }
 
 // toolInside: the tool shares all of the container's namespaces.
@@ -122,11 +122,11 @@ func elsewhere(t *testing.T, v *gpuVictim, script string) *run {
 }
 
 func noexecRoot(t *testing.T) string {
-	v := container{}.onGPU(t, "odd", "mallocs")
+	v := container{}.onGPU(t, "busy")
 	for _, at := range []string{"/srv", "/"} { // from there on, mount cannot be executed
 		enter(t, v.PID, "-m", "mount", "-o", "remount,bind,ro,noexec", at)
 	}
-	said := v.attached(t, repeat(3, 50))
+	said := v.attachedBusy(t, repeat(3, 50))
 	if mapping(v.PID, "/memfd:", "rtl-payload") == "" {
 		t.Errorf("the payload is not mapped from a memfd: %s", mapping(v.PID, "rtl-payload"))
 	}
@@ -175,28 +175,60 @@ func memfdNoexec(t *testing.T) string {
 	if _, err := os.Stat("/proc/sys/vm/memfd_noexec"); err != nil {
 		cannot(t, "no vm.memfd_noexec in this kernel")
 	}
-	v := container{flags: unix.CLONE_NEWPID, script: ownProc + "echo 2 >/proc/sys/vm/memfd_noexec; "}.onGPU(t, "odd", "mallocs")
-	said := v.attached(t, repeat(3, 50))
+	v := container{flags: unix.CLONE_NEWPID, script: ownProc + "echo 2 >/proc/sys/vm/memfd_noexec; "}.onGPU(t, "busy")
+	said := v.attachedBusy(t, repeat(3, 50))
 	return said + ", from " + strings.Fields(mapping(v.PID, "rtl-payload") + " - - - - - -")[5]
 }
 
-// ptraceScopeRead: the sysctl is a file of the test's, over the kernel's
-// folder in a mount namespace of the tool's own; nothing of the kernel changes.
+// ptraceScopeRead: a folder of the test's lies over /proc/sys/kernel, in a mount
+// namespace of the tool's own. Nothing is written to the kernel's file, and never 3.
 func ptraceScopeRead(t *testing.T) string {
 	v := onGPU(t, "odd")
+	dir := openDir(t)
+	if err := os.Mkdir(filepath.Join(dir, "yama"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	var causes []string
-	for _, scope := range []string{"1", "2"} {
-		fake := fmt.Sprintf("mount -t tmpfs none /proc/sys/kernel; mkdir /proc/sys/kernel/yama; echo %s >/proc/sys/kernel/yama/ptrace_scope; ", scope)
-		r := toolAs(t, nobody, fake, v.PID)
-		causes = append(causes, r.refusal(t, session.NotPermitted, "kernel.yama.ptrace_scope = "+scope, "CAP_SYS_PTRACE", "sudo", "target  not touched"))
+	for scope, fix := range map[string]string{"1": "sudo", "2": "sudo", "3": "reboot"} {
+		if err := os.WriteFile(filepath.Join(dir, "yama/ptrace_scope"), []byte(scope+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		r := toolAs(t, nobody, fmt.Sprintf("mount --bind '%s' /proc/sys/kernel; ", dir), v.PID)
+		causes = append(causes, r.refusal(t, session.NotPermitted, "kernel.yama.ptrace_scope = "+scope, fix, "target  not touched"))
 	}
 	v.untouched(t)
+	slices.Sort(causes)
 	return strings.Join(causes, "; ")
 }
 
+// ptraceScopeEnforced: a user's tool and the same user's process. 3 is never
+// written: nothing but a boot takes it back.
 func ptraceScopeEnforced(t *testing.T) string {
-	cannot(t, "no Yama in this kernel; what is said for 1, 2 and 3: TestDenial of internal/session")
-	return ""
+	const sysctl = "/proc/sys/kernel/yama/ptrace_scope"
+	was, err := os.ReadFile(sysctl)
+	switch was := strings.TrimSpace(string(was)); {
+	case err != nil:
+		cannot(t, "no Yama in this kernel ("+err.Error()+"); what is said for 1, 2 and 3: row 42a, and TestDenial of internal/session")
+	case was == "3":
+		cannot(t, "kernel.yama.ptrace_scope is 3 here, until the next boot")
+	}
+	t.Cleanup(func() {
+		if err := write(sysctl, string(was)); err != nil {
+			t.Errorf("%s was %s: %v", sysctl, was, err)
+		}
+	})
+	v := container{user: nobody}.onGPU(t, "busy")
+	var causes []string
+	for _, scope := range []string{"1", "2"} {
+		if err := write(sysctl, scope); err != nil {
+			cannot(t, "kernel.yama.ptrace_scope cannot be set: "+err.Error())
+		}
+		r := toolAs(t, nobody, "", v.PID)
+		causes = append(causes, r.refusal(t, session.NotPermitted, "kernel.yama.ptrace_scope = "+scope, "CAP_SYS_PTRACE", "sudo", "target  not touched"))
+		v.sound(t)
+		v.asFound(t)
+	}
+	return strings.Join(causes, "; ") + "; by root: " + v.attachedBusy(t, repeat(3, 50))
 }
 
 // toolAs runs the tool as another user, after a script as root.
@@ -295,9 +327,22 @@ func noExecGain(t *testing.T) string {
 	return v.attached(t, repeat(3, 50))
 }
 
+// selinux: whether it refuses is its policy's business, and the victim's domain's.
 func selinux(t *testing.T) string {
-	cannot(t, "SELinux is not in force (only loading a policy, for the whole machine, would change that)")
-	return ""
+	if enforce, err := os.ReadFile("/sys/fs/selinux/enforce"); err != nil || strings.TrimSpace(string(enforce)) != "1" {
+		cannot(t, "SELinux is not in force (only loading a policy, for the whole machine, would change that)")
+	}
+	v := onGPU(t, "odd")
+	switch answer := v.Ask(t, "e"); answer {
+	case "0":
+		cannot(t, "SELinux lets this user's programs have executable memory (deny_execmem, for the whole machine, would change that)")
+	case strconv.Itoa(int(unix.EACCES)):
+	default:
+		t.Fatalf("executable memory: errno %s", answer)
+	}
+	said := refused(t, v.PID, session.Failed, "mmap", unix.EACCES.Error(), "target  as found")
+	v.untouched(t)
+	return said
 }
 
 func noAddressSpace(t *testing.T) string {
@@ -378,11 +423,18 @@ func addressSpace(t *testing.T, pid int) uint64 {
 	return pages * uint64(os.Getpagesize())
 }
 
+// shadowStack: docs/decisions/0018. The victim's main thread gets one while it runs.
 func shadowStack(t *testing.T) string {
-	v := victim.Start(t, "plain")
-	if _, ok := statusOf(v.PID, strconv.Itoa(v.PID))["x86_Thread_features"]; !ok {
-		cannot(t, "this kernel has no user shadow stacks; that they are seen: TestParseStatus of internal/target")
+	v := onGPU(t, "odd")
+	if errno := v.Ask(t, "k"); errno != "0" {
+		code, _ := strconv.Atoi(errno)
+		cannot(t, fmt.Sprintf("no user shadow stacks here (ARCH_SHSTK_ENABLE: %v); that they are seen: TestParseStatus of internal/target",
+			unix.Errno(code)))
 	}
-	cannot(t, "no program here is built to run with one")
-	return ""
+	if features := statusOf(v.PID, strconv.Itoa(v.PID))["x86_Thread_features"]; !strings.Contains(features, "shstk") {
+		t.Fatalf("the kernel says %q: nothing is tested", features)
+	}
+	said := refused(t, v.PID, session.Unsuitable, "shadow stack", "target  not touched")
+	v.untouched(t)
+	return said
 }

@@ -218,10 +218,12 @@ func (v *gpuVictim) leaderStopped() bool {
 	return strings.HasPrefix(statusOf(v.PID, strconv.Itoa(v.PID))["State"], "t")
 }
 
-// quiet steps are those at which no thread is held.
+// quiet steps are those at which no thread is held. At the others a pid cannot be
+// given away: a thread that is traced stays until its tracer has seen its end, and
+// with it the process's number.
 var quiet = []inject.Point{
 	inject.PointResolved, inject.PointMapped, inject.PointWritten, inject.PointCloned, inject.PointReady,
-	inject.PointDelivered, inject.PointLoaded, inject.PointResolvedE, inject.PointCalled,
+	inject.PointDelivered, inject.PointLoaded, inject.PointResolvedE, inject.PointCalled, inject.PointLeft,
 }
 
 // pidReused needs a pid namespace of its own, in which pids can be chosen.

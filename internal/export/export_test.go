@@ -106,7 +106,7 @@ func FuzzTrace(f *testing.F) {
 		path, output := filepath.Join(dir, "t.db"), filepath.Join(dir, "out")
 		must(t, os.WriteFile(path, b, 0o600))
 		for _, format := range Formats {
-			const patience = 10 * time.Second // some ms are usual
+			const patience = time.Minute // some ms are usual; a machine that others use may stall
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			_, err := format.Write(ctx, path, output)
 			if cancel(); errors.Is(err, ErrInterrupted) {

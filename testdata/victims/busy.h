@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "checked.h"
+
 struct thread {
 	const char *kind;
 	int tid;
@@ -42,10 +44,6 @@ extern _Atomic uint64_t rt_sent, rt_got, timer_ticks, timer_due;
 extern _Atomic int lull; /* no storm while this is set: all must arrive */
 
 uint64_t now(void);
-uint64_t mask_now(void);
-
-/* A system call with patterns in all registers and in the red zone (checked.S). */
-long checked_syscall(long nr, const long args[6], uint64_t *harm);
 
 /* One wait, with everything checked around it. */
 long wait6(struct thread *t, long nr, long a, long b, long c, long d, long e, long f);

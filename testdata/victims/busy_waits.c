@@ -8,14 +8,6 @@
 #include <sys/select.h>
 #include <sys/socket.h>
 
-uint64_t mask_now(void)
-{
-	uint64_t mask = 0;
-
-	syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &mask, sizeof(mask));
-	return mask;
-}
-
 static int alternate_changed(const struct thread *t)
 {
 	stack_t is;

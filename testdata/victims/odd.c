@@ -2,8 +2,9 @@
  * odd.c STATE...: a program that is odd in one or more ways before it says
  * "ready":
  *   nondumpable   it cannot be looked into
- *   fsbase        two threads run with a thread pointer that is not libc's, one
- *                 of them waiting, one working; they notice when it changes
+ *   fsbase        three threads, named so, run with a thread pointer that is not
+ *                 libc's: one works, two wait, one of these with a block on its
+ *                 own stack, as libc's are; they notice when it changes
  *   twolibcs      a second libc, in a namespace of its own (dlmopen)
  *   mallocs       two threads allocate and free all the time
  *   CALL=refuse   seccomp, for all threads: CALL (clone, exec for executable
@@ -14,6 +15,8 @@
  *   v  vfork a child that stays until the next letter; answer its status
  *   w  no memory may become executable any more (PR_SET_MDWE); answer errno
  *   n  lower its limit of processes to 1 (RLIMIT_NPROC), N  raise it again; answer errno
+ *   e  map executable memory; answer errno
+ *   k  switch the main thread's shadow stack on; answer errno
  *   s  install the filters that were named (a GPU program cannot start with them)
  */
 #define _GNU_SOURCE
@@ -34,18 +37,35 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "checked.h"
 
 #ifndef PR_SET_MDWE /* Linux 6.3 */
 #define PR_SET_MDWE 65
 #define PR_MDWE_REFUSE_EXEC_GAIN 1
 #endif
 
-static _Atomic uint64_t rounds, harm;
-static uint32_t never;
+#ifndef ARCH_SHSTK_ENABLE /* Linux 6.6 */
+#define ARCH_SHSTK_ENABLE 0x5001
+#define ARCH_SHSTK_SHSTK 1
+#endif
 
-/* libc's own would store errno through the thread pointer. */
-static inline long raw4(long nr, long a, long b, long c, long d)
+static _Atomic uint64_t rounds, harm;
+
+/* A thread with a thread pointer that is not libc's. */
+static struct stray {
+	int waits, own_stack; /* own_stack: there is its block */
+	uint32_t parked;
+	_Atomic uint64_t looks; /* at itself */
+} strays[] = {{0}, {.waits = 1}, {.waits = 1, .own_stack = 1}};
+enum { STRAYS = sizeof(strays) / sizeof(strays[0]) };
+static int strayed;
+
+/* libc's own would store errno through the thread pointer. Whoever switches its
+ * shadow stack on may not return, not even from here. */
+__attribute__((always_inline)) static inline long raw4(long nr, long a, long b, long c, long d)
 {
 	register long r10 __asm__("r10") = d;
 	long r;
@@ -55,29 +75,50 @@ static inline long raw4(long nr, long a, long b, long c, long d)
 }
 
 /* Never returns to libc: no stack protector, no calls. */
-__attribute__((optimize("no-stack-protector"), noinline)) static void live_elsewhere(uint64_t *block, int waits)
+__attribute__((optimize("no-stack-protector"), noinline)) static void live_elsewhere(uint64_t *block, struct stray *s)
 {
 	raw4(SYS_arch_prctl, ARCH_SET_FS, (long)block, 0, 0);
 	for (;;) {
 		uint64_t fs = 0, word;
 
-		if (waits)
-			raw4(SYS_futex, (long)&never, FUTEX_WAIT_PRIVATE, 0, 0);
+		if (s->waits)
+			raw4(SYS_futex, (long)&s->parked, FUTEX_WAIT_PRIVATE, 0, 0);
 		raw4(SYS_arch_prctl, ARCH_GET_FS, (long)&fs, 0, 0);
 		__asm__ volatile("movq %%fs:8, %0" : "=r"(word));
 		harm += fs != (uint64_t)block || word != (uint64_t)(block + 1);
+		s->looks++;
 		rounds++;
 	}
 }
 
-static void *elsewhere(void *waits)
+static void *elsewhere(void *stray)
 {
-	uint64_t *block = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct stray *s = stray;
+	uint64_t own[2], *block = own;
 
+	prctl(PR_SET_NAME, "elsewhere");
+	if (!s->own_stack)
+		block = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	block[0] = 0; /* libc's would hold its own address here */
 	block[1] = (uint64_t)(block + 1);
-	live_elsewhere(block, waits != NULL);
+	live_elsewhere(block, s);
 	return NULL;
+}
+
+/* Each stray looks at itself: one that does not is harmed. */
+static void look_all(void)
+{
+	const time_t patience_s = 5, begin = time(NULL);
+
+	for (struct stray *s = strays; strayed && s < strays + STRAYS; s++) {
+		const uint64_t before = s->looks;
+
+		while (s->looks == before && time(NULL) - begin < patience_s) {
+			syscall(SYS_futex, &s->parked, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+			usleep(200);
+		}
+		harm += s->looks == before;
+	}
 }
 
 static void *allocate(void *unused)
@@ -192,6 +233,14 @@ static int limit_processes(int low)
 	return setrlimit(RLIMIT_NPROC, &r);
 }
 
+static int executable_memory(void)
+{
+	const size_t page = 4096;
+	void *p = mmap(NULL, page, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? errno : munmap(p, page);
+}
+
 static int vfork_until_told(void)
 {
 	int status = -1;
@@ -209,8 +258,9 @@ static void become(const char *state)
 	if (!strcmp(state, "nondumpable")) {
 		prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	} else if (!strcmp(state, "fsbase")) {
-		begin(elsewhere, NULL);
-		begin(elsewhere, &never);
+		for (int i = 0; i < STRAYS; i++)
+			begin(elsewhere, &strays[i]);
+		strayed = 1;
 	} else if (!strcmp(state, "twolibcs")) {
 		second_libc();
 	} else if (!strcmp(state, "mallocs")) {
@@ -224,24 +274,30 @@ static void become(const char *state)
 
 int main(int argc, char **argv)
 {
+	uint64_t noticed = 0;
 	char c;
 
 	for (int i = 1; i < argc; i++)
 		become(argv[i]);
 	puts("ready");
 	fflush(stdout);
-	while (read(0, &c, 1) == 1) {
-		if (c == '?')
-			printf("rounds %lu harm %lu\n", rounds, harm);
-		else if (c == 'v')
+	while (checked_letter(&c, &noticed) == 1) {
+		if (c == '?') {
+			look_all();
+			printf("rounds %lu harm %lu\n", rounds, harm + noticed);
+		} else if (c == 'v')
 			printf("%d\n", vfork_until_told());
 		else if (c == 'n' || c == 'N')
 			printf("%d\n", limit_processes(c == 'n') ? errno : 0);
 		else if (c == 'w')
 			printf("%d\n", prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0) ? errno : 0);
+		else if (c == 'e')
+			printf("%d\n", executable_memory());
+		else if (c == 'k')
+			printf("%ld\n", -raw4(SYS_arch_prctl, ARCH_SHSTK_ENABLE, ARCH_SHSTK_SHSTK, 0, 0));
 		else if (c == 's')
 			printf("%d\n", filters(argv + 1));
 		fflush(stdout);
 	}
-	return 0;
+	exit(0); /* main may have no way back, by its shadow stack */
 }

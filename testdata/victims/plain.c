@@ -1,6 +1,7 @@
 /*
  * plain.c [filter]: one thread that reads. Letters make it do things:
- *   ?  answer         f  fork a child that exits; answer its status
+ *   ?  answer: harm noticed while it read
+ *   f  fork a child that exits; answer its status
  *   d  a thread loads the library $RTL_SLOW; answers when it is on its way
  *   x  exec itself    q  exit
  *   t  a thread that answers its id; at the next letter it execs the program
@@ -23,6 +24,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "checked.h"
 
 static void filter(const char *how)
 {
@@ -66,6 +69,7 @@ static void *load(void *name)
 	return dlopen(name, RTLD_NOW);
 }
 
+static uint64_t harm;
 int main(int argc, char **argv)
 {
 	pthread_t id;
@@ -76,11 +80,15 @@ int main(int argc, char **argv)
 	pthread_create(&id, NULL, idle, NULL);
 	puts("ready");
 	fflush(stdout);
-	while (read(0, &c, 1) == 1) {
+	while (checked_letter(&c, &harm) == 1) {
 		int status = 0;
 		pid_t child;
 
 		switch (c) {
+		case '?':
+			printf("harm %lu\n", harm);
+			fflush(stdout);
+			continue;
 		case 'f':
 			child = fork();
 			if (!child) {
