@@ -31,16 +31,16 @@ func TestUserDo(t *testing.T) {
 		in   folder
 		may  bool
 	}{
-		"its own":                  {user, folder{uid, 0, 0o700}, true},
-		"its group's":              {user, folder{0, gid, 0o770}, true},
-		"a further group's":        {user, folder{0, group, 0o770}, true},
-		"everybody's":              {user, folder{0, 0, 0o777 | fs.ModeSticky}, true},
-		"its own, read-only":       {user, folder{uid, 0, 0o500}, false},
-		"root's":                   {user, folder{0, 0, 0o755}, false},
-		"our group's":              {user, folder{0, 0, 0o770}, false},
-		"somebody's, as root":      {root, folder{uid, gid, 0o755}, false},
-		"root's, as root":          {root, folder{0, 0, 0o700}, true},
-		"a group's that it left":   {privilege.User{UID: uid, GID: gid}, folder{0, group, 0o770}, false},
+		"its own":                {user, folder{uid, 0, 0o700}, true},
+		"its group's":            {user, folder{0, gid, 0o770}, true},
+		"a further group's":      {user, folder{0, group, 0o770}, true},
+		"everybody's":            {user, folder{0, 0, 0o777 | fs.ModeSticky}, true},
+		"its own, read-only":     {user, folder{uid, 0, 0o500}, false},
+		"root's":                 {user, folder{0, 0, 0o755}, false},
+		"our group's":            {user, folder{0, 0, 0o770}, false},
+		"somebody's, as root":    {root, folder{uid, gid, 0o755}, false},
+		"root's, as root":        {root, folder{0, 0, 0o700}, true},
+		"a group's that it left": {privilege.User{UID: uid, GID: gid}, folder{0, group, 0o770}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(folderOf(t, c.in), "new")

@@ -99,7 +99,7 @@ func TestParseStatus(t *testing.T) {
 func TestParseUser(t *testing.T) {
 	const ids = "Name:\tx\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t4294967294\n"
 	for text, want := range map[string]privilege.User{
-		ids + "Groups:\t \n":     {UID: 4, GID: 4294967294},
+		ids + "Groups:\t \n":      {UID: 4, GID: 4294967294},
 		ids + "Groups:\t8 900 \n": {UID: 4, GID: 4294967294, Groups: []int{8, 900}},
 	} {
 		if u, err := parseUser([]byte(text)); err != nil || !reflect.DeepEqual(u, want) {
