@@ -108,7 +108,7 @@ func (t *Target) Asleep() error {
 
 // waitChannel is the kernel's function in which a thread sleeps, where it says.
 func (t *Target) waitChannel(tid int) string {
-	b, err := readProc(fmt.Sprintf("/proc/%d/task/%d/wchan", t.PID, tid))
+	b, err := readProc(t.threadPath(tid, "wchan"))
 	if err != nil || string(b) == "0" {
 		return ""
 	}
