@@ -8,6 +8,9 @@ import (
 	"net/url"
 	"os"
 
+	"github.com/mattn/go-sqlite3"
+
+	"github.com/rtl-attach/rtl-attach/internal/plain"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -47,6 +50,9 @@ func copyTrace(ctx context.Context, tr *trace, file *os.File, output string, r *
 		return err
 	}
 	defer conn.Close()
+	if err := conn.Raw(giveHarmless); err != nil {
+		return err
+	}
 	target := url.URL{Scheme: "file", Opaque: url.PathEscape(output), RawQuery: "mode=rw"}
 	if _, err := conn.ExecContext(ctx, "ATTACH ? AS made", target.String()); err != nil {
 		return err
@@ -78,6 +84,12 @@ func copyTrace(ctx context.Context, tr *trace, file *os.File, output string, r *
 		(SELECT (SELECT count(*) FROM made.rocpd_op) AS made_ops, (SELECT count(*) FROM made.rocpd_copyapi) AS copies,
 			(SELECT count(*) FROM main.rtl_execution) AS all_ops, `+timedCopies+` AS all_copies)`).
 		Scan(&r.Dispatches, &r.LeftOut, &r.Copies, &r.CopiesLeftOut)
+}
+
+// giveHarmless gives a connection of SQLite's the function harmless(text).
+func giveHarmless(conn any) error {
+	harmless := func(s string) string { return plain.Text(cut(s, longestName)) }
+	return conn.(*sqlite3.SQLiteConn).RegisterFunc("harmless", harmless, true)
 }
 
 // samePlace makes sure that the file SQLite has opened by its name is the one that was made.

@@ -21,13 +21,18 @@ CREATE TABLE made.rocpd_copyapi(
 CREATE TABLE made.rocpd_monitor(
 	id INTEGER PRIMARY KEY, deviceType TEXT, deviceId INTEGER, monitorType TEXT, start INTEGER, end INTEGER, value TEXT);
 
-INSERT INTO made.rocpd_string SELECT id, string FROM main.rocpd_string;
-INSERT INTO made.rocpd_metadata SELECT id, tag, value FROM main.rocpd_metadata;
+-- A recorder's strings are harmless, and all but the longest come through as they are.
+-- Of others two may be the same afterwards.
+INSERT OR IGNORE INTO made.rocpd_string SELECT id, harmless(string) FROM main.rocpd_string;
+INSERT INTO made.rocpd_string SELECT id, harmless(string) || ' #' || id FROM main.rocpd_string
+WHERE id NOT IN (SELECT id FROM made.rocpd_string);
+INSERT INTO made.rocpd_metadata SELECT id, harmless(tag), harmless(value) FROM main.rocpd_metadata;
 
 -- The views give what is no time where start and duration are impossible, and
--- leave out what refers to nothing.
+-- leave out what refers to nothing. A column of numbers may hold words: what no key
+-- or comparison has kept out is made a number.
 INSERT INTO made.rocpd_op
-SELECT id, gpuId, queueId, sequenceId, completionSignal, start, end, description_id, opType_id, roctxId, correlation_id
+SELECT id, gpuId, queueId, CAST(sequenceId AS INTEGER), completionSignal, start, end, description_id, opType_id, roctxId, correlation_id
 FROM rocpd_op WHERE start BETWEEN 0 AND 2305843009213693951 AND end BETWEEN start AND 2305843009213693951
 	AND description_id IN (SELECT id FROM main.rocpd_string);
 
@@ -42,8 +47,9 @@ INSERT INTO made.rocpd_api_ops SELECT id, id, id FROM made.rocpd_api;
 
 INSERT INTO made.rocpd_kernelapi(api_ptr_id, stream, gridX, gridY, gridZ, workgroupX, workgroupY, workgroupZ,
 	groupSegmentSize, privateSegmentSize, kernelName_id)
-SELECT k.api_ptr_id, stream, gridX, gridY, gridZ, workgroupX, workgroupY, workgroupZ,
-	groupSegmentSize, privateSegmentSize, kernelName_id
+SELECT k.api_ptr_id, stream, CAST(gridX AS INTEGER), CAST(gridY AS INTEGER), CAST(gridZ AS INTEGER),
+	CAST(workgroupX AS INTEGER), CAST(workgroupY AS INTEGER), CAST(workgroupZ AS INTEGER),
+	CAST(groupSegmentSize AS INTEGER), CAST(privateSegmentSize AS INTEGER), kernelName_id
 FROM rocpd_kernelapi k CROSS JOIN made.rocpd_api a ON a.id = k.api_id;
 
 -- Read by position, as in the trace; GPU -1 stands for markers.

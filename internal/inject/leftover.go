@@ -15,7 +15,7 @@ import (
 // A tool that is killed while the target loads a staged file leaves it behind; a
 // later one that stages there takes it away. The directory may be anybody's, and
 // other tools may be staging in it: what is removed has a name that only we give,
-// is a plain file of a user as whom we write, and is this target's, which is
+// is a plain file of the user as whom we write, and is this target's, which is
 // locked, or older than any load takes. A name that is exchanged meanwhile is
 // still one of ours: unlinkat(2) follows nothing, and removes no directory.
 
@@ -53,7 +53,7 @@ func isLeftover(dir int, name, prefix string, uid int) bool {
 	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return false
 	}
-	if owner := int(st.Uid); owner != uid && owner != os.Geteuid() {
+	if int(st.Uid) != uid {
 		return false
 	}
 	return strings.HasPrefix(name, prefix) || time.Since(time.Unix(st.Mtim.Unix())) > stagedAge

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/privilege"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/internal/target/victim"
 )
@@ -25,11 +26,20 @@ func opened(t *testing.T) *target.Target {
 	return tg
 }
 
+func user(t *testing.T, tg *target.Target) privilege.User {
+	t.Helper()
+	u, err := tg.ThreadUser(tg.LiveThread())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
 // TestLeftovers: what a killed tool has staged goes away with the next load, and
 // nothing else does.
 func TestLeftovers(t *testing.T) {
 	tg, dir := opened(t), t.TempDir()
-	killed, err := stage(tg, dir, 1, nil)
+	killed, err := stage(tg, user(t, tg), dir, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +73,7 @@ func TestLeftovers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	next, err := stage(tg, dir, 2, []byte("code"))
+	next, err := stage(tg, user(t, tg), dir, 2, []byte("code"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +116,7 @@ func TestStagedRemains(t *testing.T) {
 		func(string) error { return nil },
 		func(path string) error { return os.Mkdir(path, 0o700) },
 	} {
-		f, err := stage(tg, dir, 1, nil)
+		f, err := stage(tg, user(t, tg), dir, 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

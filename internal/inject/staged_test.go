@@ -1,8 +1,16 @@
 package inject
 
 import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/target/victim"
 )
@@ -29,5 +37,49 @@ func TestStackOnFUSE(t *testing.T) {
 	}
 	if asked := v.Ask(t, "?"); asked != "asked 0" {
 		t.Errorf("its server was %s times", asked)
+	}
+}
+
+// TestStagedAsTarget: where the target could not make the file, we do not either, nor
+// do we get there where it does not; where it could, the file is as if it had.
+func TestStagedAsTarget(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("left out: not root")
+	}
+	const uid, group = 4242, 4243
+	cmd := exec.Command(victim.Path(t, "plain"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid, Groups: []uint32{group}}}
+	tg := open(t, victim.Run(t, cmd))
+	home := t.TempDir()
+	shared := filepath.Join(home, "shared")
+	for _, err := range []error{os.Mkdir(shared, 0o700), os.Chown(shared, 0, group), os.Chmod(shared, 0o770)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for mode, may := range map[os.FileMode]bool{0o755: true, 0o700: false} {
+		if err := os.Chmod(filepath.Dir(home), mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stage(tg, user(t, tg), home, 1, nil); !errors.Is(err, os.ErrPermission) {
+			t.Errorf("in root's folder: %v", err)
+		}
+		f, err := stage(tg, user(t, tg), shared, 1, []byte("code"))
+		if may != (err == nil) {
+			t.Errorf("in its group's folder, its way there open %v: %v", may, err)
+		}
+		if err != nil {
+			continue
+		}
+		var st unix.Stat_t
+		if err := unix.Stat(f.path(), &st); err != nil || st.Uid != uid || st.Gid != uid || st.Mode&0o777 != 0o700 || st.Size != 4 {
+			t.Errorf("%+v, %v", st, err)
+		}
+		if err := f.remove(); err != nil {
+			t.Error(err)
+		}
+	}
+	if left := slices.Concat(names(t, home), names(t, open)); !slices.Equal(left, []string{"open"}) {
+		t.Errorf("left: %q", left)
 	}
 }

@@ -26,6 +26,7 @@ import (
 //	target NAME server N      a front end with N workers, the targets NAME0, NAME1, …; $NAME_MARK is in their command lines
 //	successor NAME RANK       waits until that worker of a server has been replaced
 //	tool CODE args…           runs the tool to its end; stdout and stderr are its words
+//	exits CODE PROGRAM args…  runs another program, which runs the tool, to its end
 //	begin NAME args…          starts the tool; $NAME is its pid
 //	said NAME text            waits until it has said so
 //	growing FILE              waits until it has begun to grow
@@ -52,7 +53,7 @@ func scriptParams(dir string) testscript.Params {
 		Dir:   dir,
 		Setup: setup,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"target": startTarget, "tool": runTool, "explained": runExplained, "begin": begin, "said": said,
+			"target": startTarget, "tool": runTool, "exits": exits, "explained": runExplained, "begin": begin, "said": said,
 			"growing": growing, "finish": finish, "send": send, "working": working, "launched": launched, "resting": resting,
 			"tell": tell, "field": field, "stopped": stopped, "dead": dead, "traced": traced,
 			"state": state, "successor": successor,
@@ -151,12 +152,16 @@ func bystander(t *testing.T, program string, args ...string) *subject {
 	return &subject{pid: cmd.Process.Pid, cmd: cmd, in: in}
 }
 
-func runTool(ts *testscript.TestScript, _ bool, args []string) {
+func runTool(ts *testscript.TestScript, neg bool, args []string) {
+	exits(ts, neg, append([]string{args[0], "rtl-attach"}, args[1:]...))
+}
+
+func exits(ts *testscript.TestScript, _ bool, args []string) {
 	code, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	got := 0
 	var exit *exec.ExitError
-	if err := ts.Exec("rtl-attach", args[1:]...); errors.As(err, &exit) {
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
 		got = exit.ExitCode()
 	} else {
 		ts.Check(err)

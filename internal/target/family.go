@@ -1,7 +1,6 @@
 package target
 
 import (
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -93,14 +92,9 @@ func (t *Target) hasSameFile(fd int, other *Target, theirs []int) bool {
 
 // driverDescriptors are those of /dev/kfd.
 func (t *Target) driverDescriptors() ([]int, error) {
-	dir, err := os.Open(t.taskPath("fd"))
+	names, err := t.descriptors()
 	if err != nil {
-		return nil, t.explain("list its descriptors", err)
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(descriptorMax)
-	if err != nil && len(names) == 0 {
-		return nil, fmt.Errorf("pid %d: list its descriptors: %w", t.PID, err)
+		return nil, err
 	}
 	var fds []int
 	for _, n := range names {

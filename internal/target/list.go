@@ -108,23 +108,20 @@ type Devices struct {
 
 // As the links in /proc name them. testdata/softgpu stands in for the driver.
 const (
-	kfdName       = "/dev/kfd"
-	simulatedKFD  = "/memfd:softgpu:kfd"
-	renderPrefix  = "/dev/dri/renderD"
-	descriptorMax = 1 << 16
+	kfdName      = "/dev/kfd"
+	simulatedKFD = "/memfd:softgpu:kfd"
+	renderPrefix = "/dev/dri/renderD"
 )
+
+// descriptorMax bounds the walk over a process's descriptors; tests have fewer.
+var descriptorMax = 1 << 16
 
 // Devices reads the names behind the target's descriptors, and opens none.
 func (t *Target) Devices() (Devices, error) {
 	var d Devices
-	dir, err := os.Open(t.taskPath("fd"))
+	names, err := t.descriptors()
 	if err != nil {
-		return d, t.explain("list its descriptors", err)
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(descriptorMax)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return d, t.explain("list its descriptors", err)
+		return d, err
 	}
 	for _, n := range names {
 		if link, err := os.Readlink(t.taskPath("fd/" + n)); err == nil {
@@ -134,6 +131,20 @@ func (t *Target) Devices() (Devices, error) {
 	slices.Sort(d.Renders)
 	d.Renders = slices.Compact(d.Renders)
 	return d, nil
+}
+
+// descriptors names the target's; beyond descriptorMax of them, the first.
+func (t *Target) descriptors() ([]string, error) {
+	dir, err := os.Open(t.taskPath("fd"))
+	if err != nil {
+		return nil, t.explain("list its descriptors", err)
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(descriptorMax)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, t.explain("list its descriptors", err)
+	}
+	return names, nil
 }
 
 func (d *Devices) note(link string) {

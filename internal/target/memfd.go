@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 
@@ -78,11 +77,12 @@ func (t *Target) OpenMemfdOf(tid, fd int, name string, flags int) (*os.File, err
 }
 
 func (t *Target) openByInode(m MemfdMapping, same func(*unix.Statx_t) bool) (*os.File, error) {
-	links, err := filepath.Glob(t.taskPath("fd/*"))
+	fds, err := t.descriptors()
 	if err != nil {
 		return nil, err
 	}
-	for _, link := range links {
+	for _, fd := range fds {
+		link := t.taskPath("fd/" + fd)
 		if name, err := os.Readlink(link); err != nil || !strings.HasPrefix(name, "/memfd:"+m.Name) {
 			continue
 		}

@@ -7,9 +7,12 @@ import (
 	"errors"
 	"io"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/rtl-attach/rtl-attach/internal/privilege"
 )
 
 func TestParseMap(t *testing.T) {
@@ -90,6 +93,23 @@ func TestParseStatus(t *testing.T) {
 	if s.TracerPID != 99 || s.UID != 1000 || len(s.NSPID) != 2 || s.NSPID[1] != 7 || s.Pending != 0x200 ||
 		s.Seccomp != 2 || s.SeccompFilters != 3 || len(s.ThreadFeatures) != 2 {
 		t.Errorf("%+v", s)
+	}
+}
+
+func TestParseUser(t *testing.T) {
+	const ids = "Name:\tx\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t4294967294\n"
+	for text, want := range map[string]privilege.User{
+		ids + "Groups:\t \n":      {UID: 4, GID: 4294967294},
+		ids + "Groups:\t8 900 \n": {UID: 4, GID: 4294967294, Groups: []int{8, 900}},
+	} {
+		if u, err := parseUser([]byte(text)); err != nil || !reflect.DeepEqual(u, want) {
+			t.Errorf("%q: %+v, %v", text, u, err)
+		}
+	}
+	for _, bad := range []string{"", "Uid:\t1\t2\t3\t4\n", ids + "Groups:\t-1\n", "Uid:\t1\t2\t3\nGid:\t1\t2\t3\t4\n"} {
+		if u, err := parseUser([]byte(bad)); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%q: %+v, %v", bad, u, err)
+		}
 	}
 }
 

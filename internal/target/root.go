@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/privilege"
 )
 
 // A Place is something in the target's root, named by a descriptor (O_PATH) that
@@ -25,22 +27,34 @@ func (p *Place) Close() { _ = unix.Close(p.FD) }
 // the way may lie on FUSE, whose server is asked for them, so that the walk is
 // watched; what it ends at is not asked anything, nor mounted (autofs(5)).
 func (t *Target) OpenInRoot(path string) (*Place, error) {
+	return t.openInRoot(path, func(walk func() error) error { return walk() })
+}
+
+// OpenInRootAs is OpenInRoot where only that user gets through.
+func (t *Target) OpenInRootAs(u privilege.User, path string) (*Place, error) {
+	return t.openInRoot(path, u.Do)
+}
+
+func (t *Target) openInRoot(path string, do func(walk func() error) error) (*Place, error) {
 	root, err := unix.Open(t.Root(), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, t.explain("look at the root directory", err)
 	}
 	defer unix.Close(root)
+	p := &Place{}
 	mine := t.BeginRead(Filesystem)
-	fd, err := unix.Openat2(root, path, &unix.OpenHow{
-		Flags:   unix.O_PATH | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
+	err = do(func() (err error) {
+		p.FD, err = unix.Openat2(root, path, &unix.OpenHow{
+			Flags:   unix.O_PATH | unix.O_CLOEXEC,
+			Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
+		})
+		return err
 	})
 	EndRead(mine)
 	if err != nil {
 		return nil, err
 	}
-	p := &Place{FD: fd}
-	if p.Filesystem, err = t.filesystem(fd); err != nil {
+	if p.Filesystem, err = t.filesystem(p.FD); err != nil {
 		p.Close()
 		return nil, err
 	}

@@ -1,7 +1,13 @@
 package target_test
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,6 +41,68 @@ func filesystem(t *testing.T, tg *target.Target, path string) string {
 	}
 	defer p.Close()
 	return p.Filesystem
+}
+
+// TestLinksOutOfRoot: links of the target's, and steps upwards, end in its root.
+func TestLinksOutOfRoot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("left out: not root")
+	}
+	root, up := t.TempDir(), strings.Repeat("../", 40)
+	for link, to := range map[string]string{
+		"tmp": "/etc", "dev/shm": up + "etc", "proc": "/..//" + up + "etc", "run": "/tmp", "lib64": "/etc",
+		"lib": "usr/lib", "usr/lib": up + "etc", "var": "../etc/..", "away": "/bin",
+	} {
+		link := filepath.Join(root, link)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.Symlink(to, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Mkdir(filepath.Join(root, "etc"), 0o755), os.WriteFile(filepath.Join(root, "etc/passwd"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	tg := open(t, inRoot(t, root).PID)
+	for path, want := range map[string]string{
+		"/tmp": "/etc", "/dev/shm": "/etc", "proc": "/etc", "/run": "/etc", "/lib64/passwd": "/etc/passwd",
+		"/lib/passwd": "/etc/passwd", "/var/etc": "/etc", up + "tmp": "/etc", "/..": "", "/usr/../..": "",
+	} {
+		p, err := tg.OpenInRoot(path)
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		if led := leadsTo(t, p); led != root+want {
+			t.Errorf("%s leads to %s", path, led)
+		}
+		p.Close()
+	}
+	if _, err := tg.OpenInRoot("/away"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a link to what its root does not have: %v", err)
+	}
+}
+
+// inRoot starts a victim whose root directory that is.
+func inRoot(t *testing.T, root string) *victim.Victim {
+	t.Helper()
+	program, err := os.ReadFile(victim.Path(t, "static"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(root, "program"), program, 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/program")
+	cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Chroot: root}
+	return victim.Run(t, cmd)
+}
+
+func leadsTo(t *testing.T, p *target.Place) string {
+	t.Helper()
+	name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", p.FD))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
 }
 
 // TestFileOnFUSE: to read a file's symbols, questions must be asked. They are watched.

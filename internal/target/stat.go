@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/privilege"
 )
 
 // procFileMax bounds what is read of any file of /proc but maps. The longest is
@@ -142,4 +144,27 @@ func parseStatus(b []byte) Status {
 		}
 	}
 	return s
+}
+
+// parseUser reads from a status file whose rights on files the thread has.
+func parseUser(b []byte) (privilege.User, error) {
+	ids := map[string][]int{"Uid": nil, "Gid": nil, "Groups": nil}
+	for line := range strings.Lines(string(b)) {
+		key, value, _ := strings.Cut(line, ":")
+		if _, wanted := ids[key]; !wanted {
+			continue
+		}
+		for _, f := range strings.Fields(value) {
+			id, err := strconv.ParseUint(f, 10, 32)
+			if err != nil {
+				return privilege.User{}, fmt.Errorf("status: %s: %w", key, ErrMalformed)
+			}
+			ids[key] = append(ids[key], int(id))
+		}
+	}
+	const ofFiles = 3 // behind the real, effective and saved one
+	if len(ids["Uid"]) <= ofFiles || len(ids["Gid"]) <= ofFiles {
+		return privilege.User{}, fmt.Errorf("status: users: %w", ErrMalformed)
+	}
+	return privilege.User{UID: ids["Uid"][ofFiles], GID: ids["Gid"][ofFiles], Groups: ids["Groups"]}, nil
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rtl-attach/rtl-attach/internal/privilege"
 )
 
 // threadsMax bounds the walk over a process's threads.
@@ -106,7 +108,7 @@ func (t *Target) Asleep() error {
 
 // waitChannel is the kernel's function in which a thread sleeps, where it says.
 func (t *Target) waitChannel(tid int) string {
-	b, err := readProc(fmt.Sprintf("/proc/%d/task/%d/wchan", t.PID, tid))
+	b, err := readProc(t.threadPath(tid, "wchan"))
 	if err != nil || string(b) == "0" {
 		return ""
 	}
@@ -120,6 +122,15 @@ func (t *Target) ThreadStatus(tid int) (Status, error) {
 		return Status{}, fmt.Errorf("thread %d: %w", tid, goneOr(err))
 	}
 	return parseStatus(b), nil
+}
+
+// ThreadUser is whose rights on files the thread has.
+func (t *Target) ThreadUser(tid int) (privilege.User, error) {
+	b, err := readProc(t.threadPath(tid, "status"))
+	if err != nil {
+		return privilege.User{}, fmt.Errorf("thread %d: %w", tid, goneOr(err))
+	}
+	return parseUser(b)
 }
 
 // ThreadByNSPID finds the thread that the target itself calls nstid. The number

@@ -1,0 +1,75 @@
+package target
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/target/victim"
+)
+
+func glimpse(t *testing.T, pid int) *Target {
+	t.Helper()
+	tg, err := Glimpse(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tg.Close)
+	return tg
+}
+
+// TestDescriptorMax: a memfd is looked for among so many descriptors, no more.
+func TestDescriptorMax(t *testing.T) {
+	most := descriptorMax
+	defer func() { descriptorMax = most }()
+	descriptorMax = 1 << 10
+	tg := glimpse(t, os.Getpid())
+	for _, found := range []bool{true, false} {
+		if !found {
+			fill(t, 2*descriptorMax)
+		}
+		memfd, err := unix.MemfdCreate("far", unix.MFD_CLOEXEC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := tg.openByInode(MemfdMapping{Name: "far"}, func(*unix.Statx_t) bool { return true })
+		if found != (err == nil) || !found && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("descriptor %d: %v", memfd, err)
+		}
+		_ = f.Close()
+		_ = unix.Close(memfd)
+	}
+}
+
+func fill(t *testing.T, descriptors int) {
+	t.Helper()
+	for range descriptors {
+		fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Close(fd) })
+	}
+}
+
+// TestWaitChannel: it is read through the directory that is held, not by the number,
+// which may be another's by now.
+func TestWaitChannel(t *testing.T) {
+	v := victim.Start(t, "static")
+	tg := glimpse(t, v.PID)
+	var where string
+	for deadline := time.Now().Add(20 * time.Second); where == "" && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		where = tg.waitChannel(v.PID) // once it sleeps
+	}
+	if where == "" {
+		t.Skip("left out: this kernel does not say where threads sleep")
+	}
+	tg.PID = os.Getpid()
+	if now := tg.waitChannel(v.PID); now != where {
+		t.Errorf("with another number it sleeps in %q, not in %q", now, where)
+	}
+}
