@@ -77,7 +77,7 @@ func newRecord(code *session.ExitCode) *cobra.Command {
 func (f recordFlags) options() (session.Options, error) {
 	o := session.Options{
 		Duration: f.duration, Output: f.output, Append: f.append, BufferPolicy: f.policy,
-		MemoryCopies: f.copies, Version: version,
+		MemoryCopies: f.copies, MeterPauses: f.verbose, Version: version,
 	}
 	if f.duration < 0 {
 		return o, errors.New("--duration is negative")

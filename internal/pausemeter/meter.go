@@ -26,6 +26,8 @@ const (
 var (
 	// ErrNamespace: the kernel's programs see other pids than we.
 	ErrNamespace = errors.New("this is not the machine's first pid namespace")
+	// ErrDenied: the kernel takes no program from us.
+	ErrDenied = errors.New("BPF is not permitted")
 	// ErrMissed: what is known is not all.
 	ErrMissed = errors.New("there were more stops than it could hold")
 )
@@ -49,11 +51,15 @@ func Open() (*Meter, error) {
 		return nil, ErrNamespace
 	}
 	m := &Meter{}
-	if err := m.open(); err != nil {
-		m.Close()
-		return nil, err
+	err := m.open()
+	if err == nil {
+		return m, nil
 	}
-	return m, nil
+	m.Close()
+	if errors.Is(err, unix.EPERM) { // what a library has to say to that leads astray
+		err = ErrDenied
+	}
+	return nil, err
 }
 
 // InFirstNamespace: pids are those of the kernel itself.
