@@ -59,7 +59,7 @@ func newRecord(code *session.ExitCode) *cobra.Command {
 	flags.BoolVar(&f.append, "append", false, "extend the trace that --output names, if it is there")
 	flags.BoolVar(&f.json, "json", false, "summary as JSON")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, no summary")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say what is done to the target")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say what is done to the target; ask the kernel's scheduler about pauses, too")
 	flags.StringVar(&f.buffer, "buffer-size", "64MiB", "shared memory for records, a power of two")
 	flags.StringVar(&f.watermark, "buffer-watermark", "75%", "how full it gets before the recorder is woken")
 	flags.StringVar(&f.policy, "buffer-policy", "discard", "when it is full: discard (counted), or lossless (takes more memory)")

@@ -68,12 +68,17 @@ func (m *meter) counters(pid int) []tracedb.Counter {
 	}
 }
 
-// drain leaves out what others have stopped.
 func (m *meter) drain() {
 	if m.open == nil || m.err != nil {
 		return
 	}
 	stops, err := m.open.Take()
+	m.note(stops)
+	m.err = err
+}
+
+// note leaves out whom others have stopped.
+func (m *meter) note(stops []pausemeter.Stop) {
 	for _, s := range stops {
 		if int(s.By) == os.Getpid() {
 			sum := m.sums[int(s.PID)]
@@ -81,7 +86,6 @@ func (m *meter) drain() {
 			m.sums[int(s.PID)] = sum
 		}
 	}
-	m.err = err
 }
 
 // close keeps what was seen.

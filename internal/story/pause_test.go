@@ -29,7 +29,7 @@ func TestPausesByTheScheduler(t *testing.T) {
 	if found {
 		skip(t, unknown)
 	}
-	sane(t, said, r.summary(t).Pauses, 1)
+	sane(t, said, r.summary(t).Pauses)
 
 	again := s.record(t, 300*time.Millisecond, "-v")
 	again.expect(t, 0)
@@ -38,15 +38,16 @@ func TestPausesByTheScheduler(t *testing.T) {
 	}
 }
 
-// sane: each attach made two stops or more. Now and then a thread does not stop
-// in time: the tool counts that, and the kernel may have no stop.
-func sane(t *testing.T, said string, own report.Pauses, attaches int64) {
+// sane: an attach makes two stops. Now and then a thread does not stop in time: the
+// tool counts that, and the kernel has no stop. One that is held over its calls stops
+// for each.
+func sane(t *testing.T, said string, own report.Pauses) {
 	t.Helper()
-	seen := own.Scheduler
+	seen, held := own.Scheduler, strings.Contains(said, `rung "held"`)
 	switch {
 	case seen == nil:
 		t.Errorf("nothing by the scheduler:\n%s", said)
-	case seen.Stops < 2*attaches, seen.Stops > own.Stops, strings.Contains(said, `rung "held"`),
+	case seen.Stops < 2, seen.Stops > own.Stops && !held,
 		seen.TotalNS <= 0, seen.TotalNS > own.TotalNS, seen.WorstNS > own.WorstNS, seen.WorstNS > seen.TotalNS:
 		t.Errorf("by our own clock %+v, by the scheduler %+v\n%s", own, seen, said)
 	}
