@@ -154,7 +154,7 @@ bench-read: tool
 # How long an attach stops threads, by the kernel's scheduling events.
 .PHONY: bench-pause
 bench-pause: tool simulator workloads
-	go run ./scripts/pause
+	go run ./scripts/pause -check
 
 # Kills of the tool and reattach cycles by the thousands; make soak RTL_SOAK=200
 # for few. make test runs the short form.

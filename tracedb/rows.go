@@ -124,7 +124,7 @@ type Pause struct {
 	Purpose    string
 }
 
-// Counter is one of the payload's own counters.
+// Counter is one of the payload's own counters, or of the meter of pauses.
 type Counter struct {
 	Name  string
 	Value uint64
@@ -135,6 +135,11 @@ const (
 	CounterQueuesSeen    = "queues_seen"
 	CounterQueuesForeign = "queues_foreign" // of other tools, or without hardware: never recorded
 	CounterRawClaims     = "raw_claims"     // on all queues, also on those that were never recorded
+
+	// Of the stops that rtl_pause has, by the kernel's scheduler; nanoseconds.
+	CounterSchedulerStops = "scheduler_stops"
+	CounterSchedulerTotal = "scheduler_total_ns"
+	CounterSchedulerWorst = "scheduler_worst_ns"
 )
 
 // End closes a session.

@@ -196,7 +196,8 @@ CREATE TABLE IF NOT EXISTS rtl_pause(
 	purpose TEXT NOT NULL
 );
 
--- The payload's own counters at the end of a session (struct rtl_counters).
+-- The payload's own counters at the end of a session (struct rtl_counters), and with
+-- --verbose the stops by the kernel's scheduler (scheduler_stops, _total_ns, _worst_ns).
 -- raw_claims beyond the raw_before of the session's queues were made on queues that no window covers.
 CREATE TABLE IF NOT EXISTS rtl_counter(
 	session_id INTEGER NOT NULL,

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #define ONE(cap) (UINT64_C(1) << (cap))
+#define PERFMON 38 /* since Linux 5.8 */
+#define BPF 39
 #define CHECKPOINT_RESTORE 40 /* since Linux 5.9 */
 
 static const uint64_t needed =
@@ -17,6 +19,8 @@ static const uint64_t needed =
 	ONE(CAP_SYS_PTRACE) | ONE(CHECKPOINT_RESTORE) | ONE(CAP_SYS_ADMIN) | ONE(CAP_KILL) |
 	/* short stops, and to collect behind the target */
 	ONE(CAP_SYS_NICE) | ONE(CAP_SYS_RESOURCE) |
+	/* --verbose: the stops as the scheduler sees them */
+	ONE(BPF) | ONE(PERFMON) |
 	/* the trace in the user's folder, the payload in a folder of the target's */
 	ONE(CAP_CHOWN) | ONE(CAP_DAC_OVERRIDE) | ONE(CAP_DAC_READ_SEARCH) | ONE(CAP_FOWNER) |
 	/* to lay all of these down while collecting */

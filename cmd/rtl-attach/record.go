@@ -59,7 +59,7 @@ func newRecord(code *session.ExitCode) *cobra.Command {
 	flags.BoolVar(&f.append, "append", false, "extend the trace that --output names, if it is there")
 	flags.BoolVar(&f.json, "json", false, "summary as JSON")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, no summary")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say what is done to the target")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say what is done to the target; ask the kernel's scheduler about pauses, too")
 	flags.StringVar(&f.buffer, "buffer-size", "64MiB", "shared memory for records, a power of two")
 	flags.StringVar(&f.watermark, "buffer-watermark", "75%", "how full it gets before the recorder is woken")
 	flags.StringVar(&f.policy, "buffer-policy", "discard", "when it is full: discard (counted), or lossless (takes more memory)")
@@ -77,7 +77,7 @@ func newRecord(code *session.ExitCode) *cobra.Command {
 func (f recordFlags) options() (session.Options, error) {
 	o := session.Options{
 		Duration: f.duration, Output: f.output, Append: f.append, BufferPolicy: f.policy,
-		MemoryCopies: f.copies, Version: version,
+		MemoryCopies: f.copies, MeterPauses: f.verbose, Version: version,
 	}
 	if f.duration < 0 {
 		return o, errors.New("--duration is negative")

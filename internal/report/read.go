@@ -109,6 +109,26 @@ func (s *Summary) readLosses(db *sql.DB) error {
 
 func (s *Summary) readPauses(db *sql.DB) error {
 	p := &s.Pauses
-	return db.QueryRow(`SELECT count(*), count(DISTINCT session_id << 32 | tid), coalesce(sum(duration_ns), 0),
+	err := db.QueryRow(`SELECT count(*), count(DISTINCT session_id << 32 | tid), coalesce(sum(duration_ns), 0),
 		coalesce(max(duration_ns), 0) FROM rtl_pause`).Scan(&p.Stops, &p.Threads, &p.TotalNS, &p.WorstNS)
+	if err != nil {
+		return err
+	}
+	return s.readScheduler(db)
+}
+
+// readScheduler takes no part for the whole: every session with a pause must have the figure.
+func (s *Summary) readScheduler(db *sql.DB) error {
+	var seen Scheduler
+	var sessions, without int64
+	err := db.QueryRow(`SELECT count(*) FILTER (WHERE name = ?1), CAST(total(value) FILTER (WHERE name = ?1) AS INTEGER),
+			CAST(total(value) FILTER (WHERE name = ?2) AS INTEGER), CAST(coalesce(max(value) FILTER (WHERE name = ?3), 0) AS INTEGER),
+			(SELECT count(DISTINCT session_id) FROM rtl_pause
+				WHERE session_id NOT IN (SELECT session_id FROM rtl_counter WHERE name = ?1))
+		FROM rtl_counter`, tracedb.CounterSchedulerStops, tracedb.CounterSchedulerTotal, tracedb.CounterSchedulerWorst).
+		Scan(&sessions, &seen.Stops, &seen.TotalNS, &seen.WorstNS, &without)
+	if err == nil && sessions > 0 && without == 0 {
+		s.Pauses.Scheduler = &seen
+	}
+	return err
 }

@@ -111,10 +111,20 @@ type Loss struct {
 	Records int64  `json:"records"`
 }
 
-// Pauses are the stops of the target's threads, as measured.
+// Pauses are the stops of the target's threads, by the tool's own clock: from the
+// request to the end.
 type Pauses struct {
+	Stops     int64      `json:"stops"`
+	Threads   int64      `json:"threads"`
+	TotalNS   int64      `json:"total_ns"`
+	WorstNS   int64      `json:"worst_ns"`
+	Scheduler *Scheduler `json:"scheduler,omitempty"` // nil: not asked for (--verbose), or not known of all of them
+}
+
+// Scheduler has the same stops by the kernel's scheduling events: from being
+// switched out until being woken. A thread that is kept hold of has several for one.
+type Scheduler struct {
 	Stops   int64 `json:"stops"`
-	Threads int64 `json:"threads"`
 	TotalNS int64 `json:"total_ns"`
 	WorstNS int64 `json:"worst_ns"`
 }

@@ -150,15 +150,31 @@ func (s *Summary) writeKernels(b *bytes.Buffer) {
 
 func (s *Summary) writePauses(b *bytes.Buffer) {
 	p := s.Pauses
+	seen := p.bySchedulerText()
 	switch {
 	case p.Stops == 0:
-		line(b, "Paused", "nothing")
+		line(b, "Paused", "nothing%s", seen)
 	case p.Stops == 1:
-		line(b, "Paused", "one thread once, for %s", duration(p.WorstNS))
+		line(b, "Paused", "one thread once, for %s%s", duration(p.WorstNS), seen)
 	default:
-		line(b, "Paused", "%s of %s, worst %s, together %s",
-			words.Things(p.Stops, "stop"), words.Things(p.Threads, "thread"), duration(p.WorstNS), duration(p.TotalNS))
+		line(b, "Paused", "%s of %s, worst %s, together %s%s",
+			words.Things(p.Stops, "stop"), words.Things(p.Threads, "thread"), duration(p.WorstNS), duration(p.TotalNS), seen)
 	}
+}
+
+// bySchedulerText has what our own clock has in front of it, in its order.
+func (p Pauses) bySchedulerText() string {
+	seen := p.Scheduler
+	switch {
+	case seen == nil || seen.Stops == 0 && p.Stops == 0:
+		return ""
+	case seen.Stops != p.Stops:
+		return fmt.Sprintf("; by the scheduler %s, worst %s, together %s",
+			words.Things(seen.Stops, "stop"), duration(seen.WorstNS), duration(seen.TotalNS))
+	case p.Stops == 1:
+		return fmt.Sprintf("; by the scheduler %s", duration(seen.WorstNS))
+	}
+	return fmt.Sprintf("; by the scheduler %s and %s", duration(seen.WorstNS), duration(seen.TotalNS))
 }
 
 func (s *Summary) writeNext(b *bytes.Buffer) {

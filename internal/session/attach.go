@@ -28,6 +28,7 @@ func (r *recording) attach(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.meter.watch(r.o.PID)
 	err = r.begin(ctx, env)
 	for deadline := time.Now().Add(returnTimeout); r.held != nil && wasShutDown(err) && !over(ctx, deadline); {
 		r.ui.Debug(firstLine(err) + ": once more")
@@ -252,6 +253,7 @@ func (r *recording) order(ctx context.Context, env []byte) error {
 // call runs an entry point of the resident payload by ptrace.
 func (r *recording) call(ctx context.Context, entry string, env []byte, progress func()) error {
 	r.raise()
+	r.meter.watch(r.o.PID)
 	addr, err := entryOf(r.target, entry)
 	if err != nil {
 		return err

@@ -64,6 +64,7 @@ func (r *recording) awaitRuntime(ctx context.Context, deadline time.Time) bool {
 	if err != nil {
 		return false
 	}
+	r.meter.watch(r.o.PID)
 	for !over(ctx, deadline) && !r.isGone() && !r.held.StopRequested() {
 		if err = r.arm(ctx, env); err == nil {
 			r.attached = true
@@ -273,7 +274,8 @@ func (r *recording) window(ctx context.Context, deadline time.Time, d *drain) st
 
 // describeSession adds to the trace what the ring does not carry.
 func (r *recording) describeSession(s gated) error {
-	err := s.Counters(collector.Counters(r.control.Counters()))
+	counters := append(collector.Counters(r.control.Counters()), r.meter.counters(r.o.PID)...)
+	err := s.Counters(counters)
 	for _, p := range append(r.pauses, r.witness.stops...) {
 		err = errors.Join(err, s.Pause(p))
 	}

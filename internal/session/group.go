@@ -34,7 +34,9 @@ func RecordAll(ctx context.Context, o Options, s Selection, skip <-chan struct{}
 		return Record(ctx, o, skip, ui)
 	}
 	o.PID = c.first
-	g := &group{approach: approach{o: o}, selection: s, choice: c, ui: ui, skip: skip, rights: &rights{needed: 1}}
+	rights := &rights{needed: 1, meter: newMeter(o.MeterPauses)}
+	defer rights.meter.close()
+	g := &group{approach: approach{o: o}, selection: s, choice: c, ui: ui, skip: skip, rights: rights}
 	return g.run(ctx)
 }
 

@@ -32,7 +32,7 @@ var machineChecks = []struct {
 	{ofOptional, "map_files", "CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN", mapFilesCheck},
 	{ofOptional, "filters", "CAP_SYS_ADMIN, this tool's seccomp mode", filtersCheck},
 	{ofOptional, "stamps", "the kernel's clock source", stampsCheck},
-	{ofOptional, "pause meter", "BTF, bounding set, kernel.unprivileged_bpf_disabled, lockdown", bpfCheck},
+	{ofOptional, "pause meter", "BTF, pid namespace, capabilities, kernel.unprivileged_bpf_disabled, lockdown", bpfCheck},
 }
 
 // machine adds what is so for every process. In a diagnosis of one process it

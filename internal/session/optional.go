@@ -8,6 +8,7 @@ import (
 	"github.com/moby/sys/capability"
 
 	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/internal/pausemeter"
 	"github.com/rtl-attach/rtl-attach/internal/privilege"
 )
 
@@ -43,16 +44,19 @@ func stampsCheck() Check {
 	return fine(source + ": launches are stamped without a system call")
 }
 
-// bpfCheck is about the meter of `make bench-pause`. This tool itself has given
-// up the right to BPF at its start: the bounding set says what its user has.
+// bpfCheck is about what --verbose says of pauses beside our own clock.
 func bpfCheck() Check {
-	granted := os.Geteuid() == 0 && (privilege.Bounding(capability.CAP_SYS_ADMIN) ||
-		privilege.Bounding(capability.CAP_BPF) && privilege.Bounding(capability.CAP_PERFMON))
+	granted := privilege.Effective(capability.CAP_SYS_ADMIN) ||
+		privilege.Effective(capability.CAP_BPF) && privilege.Effective(capability.CAP_PERFMON)
 	_, btf := os.Stat("/sys/kernel/btf/vmlinux")
 	const without = "pauses are known as the tool itself measured them, not by the kernel's scheduling events"
 	switch {
-	case readLine("/proc/sys/kernel/unprivileged_bpf_disabled") == "" && btf != nil:
+	case readLine("/proc/sys/kernel/unprivileged_bpf_disabled") == "":
 		return off("no BPF in this kernel", without, "none needed for recording")
+	case btf != nil:
+		return off("no types of this kernel", without, "none needed for recording")
+	case !pausemeter.InFirstNamespace():
+		return off("in another pid namespace than the kernel's", without, "none needed for recording")
 	case strings.Contains(readLine("/sys/kernel/security/lockdown"), "[confidentiality]"):
 		return off("lockdown: confidentiality", without, "none needed for recording")
 	case !granted:

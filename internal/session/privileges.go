@@ -14,6 +14,7 @@ type rights struct {
 	mu         sync.Mutex
 	needed     int // by so many
 	privileges privilege.Privileges
+	meter      *meter // of pauses: it needs some
 }
 
 func (r *rights) give() error {
@@ -22,6 +23,7 @@ func (r *rights) give() error {
 	if r.needed--; r.needed > 0 {
 		return nil
 	}
+	r.meter.close()
 	return r.privileges.Lower()
 }
 

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/internal/pausemeter"
 	"github.com/rtl-attach/rtl-attach/internal/plain"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
@@ -50,6 +51,7 @@ type recording struct {
 	executed   atomic.Bool   // what is gone is its program: the process runs another one
 	finished   chan struct{} // closed when the recording is over
 	rights     *rights
+	meter      *meter
 	lowered    bool           // we need none now
 	background sync.WaitGroup // what uses the mappings that release takes away
 
@@ -68,7 +70,9 @@ type recording struct {
 // Record makes one trace of one process. ctx done ends the window early; skip
 // closed, too, ends the drain. Errors are *Failure.
 func Record(ctx context.Context, o Options, skip <-chan struct{}, ui Observer) (Outcome, error) {
-	r := newRecording(o, skip, ui, &rights{needed: 1})
+	rights := &rights{needed: 1, meter: newMeter(o.MeterPauses)}
+	defer rights.meter.close()
+	r := newRecording(o, skip, ui, rights)
 	outcome, err := unlessStalled(o.PID, func() (Outcome, error) { return r.run(ctx) })
 	if errors.Is(err, errStalled) && r.empty.Load() {
 		_ = os.Remove(r.place.Path)
@@ -79,7 +83,7 @@ func Record(ctx context.Context, o Options, skip <-chan struct{}, ui Observer) (
 
 func newRecording(o Options, skip <-chan struct{}, ui Observer, rights *rights) *recording {
 	return &recording{
-		approach: approach{o: o}, ui: ui, skip: skip, rights: rights, tracer: ptrace.NewTracer(),
+		approach: approach{o: o}, ui: ui, skip: skip, rights: rights, meter: rights.meter, tracer: ptrace.NewTracer(),
 		gone: make(chan struct{}), finished: make(chan struct{}),
 	}
 }
@@ -182,17 +186,18 @@ func (r *recording) isGone() bool {
 }
 
 func (r *recording) describeAttach() {
-	var stopped time.Duration
+	var own pausemeter.Sum
 	threads := map[uint32]bool{}
 	for _, p := range append(slices.Clone(r.pauses), r.witness.stops...) {
-		stopped += time.Duration(p.DurationNS)
+		own.Add(time.Duration(p.DurationNS))
 		threads[p.TID] = true
 	}
 	how := "payload loaded"
 	if len(r.pauses) == 0 {
 		how = "resident payload re-attached"
 	}
-	r.ui.Attached(how, len(threads), stopped)
+	r.ui.Attached(how, len(threads), own.Total)
+	r.describePauses(own)
 	r.describeGrace()
 }
 

@@ -8,21 +8,20 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/pausemeter"
 )
 
 const gdbTimeout = time.Minute
 
 // gdb loads the same payload the way it is done by hand. It returns for how
 // long the thread that fared worst was stopped in all.
-func gdb(m *Meter, build string) (time.Duration, error) {
-	s, err := startServer(build)
+func gdb(m *pausemeter.Meter, build string) (time.Duration, error) {
+	s, err := startServer(m, build)
 	if err != nil {
 		return 0, err
 	}
 	defer s.stop()
-	if err := m.Watch(uint32(s.pid)); err != nil {
-		return 0, err
-	}
 	library, err := filepath.Abs(filepath.Join(build, "payload", "librtl-attach.so"))
 	if err != nil {
 		return 0, err

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,7 +14,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/pausemeter"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
+	"github.com/rtl-attach/rtl-attach/internal/report"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
@@ -22,15 +26,16 @@ const (
 	window      = "300ms" // of each recording
 )
 
-// A server is one target.
+// A server is one target, which is watched.
 type server struct {
+	meter *pausemeter.Meter
 	cmd   *exec.Cmd
 	pid   int
 	build string
 }
 
-func startServer(build string) (*server, error) {
-	cmd := exec.Command(filepath.Join(build, "workloads", "serve"), "--busy-threads", "14", "--seconds", "120")
+func startServer(m *pausemeter.Meter, build string) (*server, error) {
+	cmd := exec.Command(filepath.Join(build, "workloads", "serve"), "--busy-threads", "16", "--seconds", "120")
 	cmd.Env = append(os.Environ(), "LD_PRELOAD="+filepath.Join(build, "libsoftgpu.so"))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -39,16 +44,23 @@ func startServer(build string) (*server, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	s := &server{cmd: cmd, pid: cmd.Process.Pid, build: build}
+	s := &server{meter: m, cmd: cmd, pid: cmd.Process.Pid, build: build}
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil || !strings.HasPrefix(line, "ready") {
+	if err == nil && !strings.HasPrefix(line, "ready") {
+		err = fmt.Errorf("the server said %q", line)
+	}
+	if err == nil {
+		err = m.Watch(s.pid)
+	}
+	if err != nil {
 		s.stop()
-		return nil, fmt.Errorf("the server said %q: %w", line, err)
+		return nil, err
 	}
 	return s, nil
 }
 
 func (s *server) stop() {
+	_ = s.meter.Unwatch(s.pid)
 	_ = s.cmd.Process.Kill()
 	_ = s.cmd.Wait()
 }
@@ -118,30 +130,38 @@ func parkedNow(t *target.Target) (tid, cpu int, err error) {
 	return 0, 0, fmt.Errorf("pid %d has no thread parked in a futex", t.PID)
 }
 
-// record runs one recording and returns the stops until the session was active,
-// and those from then on.
-func (s *server) record(m *Meter) (attach, detach []Stop, err error) {
+// A recording is what was seen of the stops of one.
+type recording struct {
+	tool           int               // its pid
+	attach, detach []pausemeter.Stop // until the session was active, and from then on
+	own            time.Duration     // all stops together, by the tool's own clock
+}
+
+func (s *server) record() (r recording, err error) {
 	trace := filepath.Join(os.TempDir(), fmt.Sprintf("pause-%d-%d.db", os.Getpid(), s.pid))
 	defer os.Remove(trace)
-	tool := exec.Command(filepath.Join(s.build, "rtl-attach"), "-q", "-d", window, "-p", strconv.Itoa(s.pid), "-o", trace)
-	tool.Stderr = os.Stderr
+	tool := exec.Command(filepath.Join(s.build, "rtl-attach"), "-q", "--json", "-d", window, "-p", strconv.Itoa(s.pid), "-o", trace)
+	var said bytes.Buffer
+	tool.Stdout, tool.Stderr = &said, os.Stderr
 	if err := tool.Start(); err != nil {
-		return nil, nil, err
+		return r, err
 	}
+	r.tool = tool.Process.Pid
 	err = s.awaitActive()
-	attach, takeErr := m.Take()
+	var attachErr, detachErr error
+	r.attach, attachErr = s.meter.Take()
 	_ = tool.Wait()
+	r.detach, detachErr = s.meter.Take()
 	if code := tool.ProcessState.ExitCode(); err == nil && code != 0 && code != nothingSeen {
 		err = fmt.Errorf("rtl-attach ended with %d", code)
 	}
-	if err == nil {
-		err = takeErr
+	if err := errors.Join(err, attachErr, detachErr); err != nil {
+		return r, err
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	detach, err = m.Take()
-	return attach, detach, err
+	var summary report.Summary
+	err = json.Unmarshal(said.Bytes(), &summary)
+	r.own = time.Duration(summary.Pauses.TotalNS)
+	return r, err
 }
 
 func (s *server) awaitActive() error {

@@ -1,0 +1,140 @@
+package pausemeter
+
+import "github.com/cilium/ebpf/asm"
+
+// taskTraced is __TASK_TRACED of the kernel (include/linux/sched.h).
+const taskTraced = 0x8
+
+// Places on the programs' stack. An event begins with what is known of a stop
+// when it begins.
+const (
+	atEvent    = -48
+	atBegan    = atEvent
+	atWho      = atEvent + 8  // thread, process
+	atLeft     = atEvent + 16 // the processor
+	atEnded    = atEvent + 24
+	atBy       = atEvent + 32 // thread, process
+	atWoken    = atEvent + 40 // the processor
+	atPriority = atEvent + 44
+	stopBytes  = atEnded - atEvent
+	eventBytes = 48
+
+	atKey   = -56
+	atState = -64
+)
+
+// onSwitch is for sched_switch, and runs on the thread that is switched out: it
+// notes when one of a watched process is, traced. One that is preempted on its
+// way into a stop is noted again.
+func (m *Meter) onSwitch(f fields) asm.Instructions {
+	code := asm.Instructions{
+		asm.FnGetCurrentPidTgid.Call(),
+		asm.StoreMem(asm.RFP, atWho, asm.R0, asm.DWord),
+		asm.RSh.Imm(asm.R0, 32),
+		asm.StoreMem(asm.RFP, atKey, asm.R0, asm.Word),
+	}
+	code = append(code, find(m.watched.FD())...)
+	code = append(code,
+		asm.FnGetCurrentTask.Call(),
+		asm.StoreMem(asm.RFP, atKey, asm.R0, asm.DWord),
+	)
+	code = append(code, readTask(f.state, atState)...)
+	code = append(code,
+		asm.LoadMem(asm.R1, asm.RFP, atState, asm.Word),
+		asm.And.Imm(asm.R1, taskTraced),
+		asm.JEq.Imm(asm.R1, 0, "exit"),
+
+		asm.FnGetSmpProcessorId.Call(),
+		asm.StoreMem(asm.RFP, atLeft, asm.R0, asm.DWord),
+		asm.FnKtimeGetNs.Call(),
+		asm.StoreMem(asm.RFP, atBegan, asm.R0, asm.DWord),
+		asm.LoadMapPtr(asm.R1, m.stopped.FD()),
+		asm.Mov.Reg(asm.R2, asm.RFP),
+		asm.Add.Imm(asm.R2, atKey),
+		asm.Mov.Reg(asm.R3, asm.RFP),
+		asm.Add.Imm(asm.R3, atEvent),
+		asm.Mov.Imm(asm.R4, 0),
+		asm.FnMapUpdateElem.Call(),
+	)
+	return append(code, m.leave()...)
+}
+
+// onWaking is for sched_waking(task), and runs on the thread that wakes: the end of
+// a noted stop.
+func (m *Meter) onWaking(f fields) asm.Instructions {
+	code := asm.Instructions{
+		asm.LoadMem(asm.R1, asm.R1, 0, asm.DWord),
+		asm.StoreMem(asm.RFP, atKey, asm.R1, asm.DWord),
+	}
+	code = append(code, find(m.stopped.FD())...)
+	for at := int16(0); at < stopBytes; at += 8 {
+		code = append(code,
+			asm.LoadMem(asm.R1, asm.R0, at, asm.DWord),
+			asm.StoreMem(asm.RFP, atEvent+at, asm.R1, asm.DWord),
+		)
+	}
+	code = append(code,
+		asm.FnKtimeGetNs.Call(),
+		asm.StoreMem(asm.RFP, atEnded, asm.R0, asm.DWord),
+		asm.FnGetCurrentPidTgid.Call(),
+		asm.StoreMem(asm.RFP, atBy, asm.R0, asm.DWord),
+		asm.FnGetSmpProcessorId.Call(),
+		asm.StoreMem(asm.RFP, atWoken, asm.R0, asm.Word),
+		asm.FnGetCurrentTask.Call(),
+	)
+	code = append(code, readTask(f.priority, atPriority)...)
+	code = append(code,
+		asm.LoadMapPtr(asm.R1, m.stopped.FD()),
+		asm.Mov.Reg(asm.R2, asm.RFP),
+		asm.Add.Imm(asm.R2, atKey),
+		asm.FnMapDeleteElem.Call(),
+		asm.LoadMapPtr(asm.R1, m.events.FD()),
+		asm.Mov.Reg(asm.R2, asm.RFP),
+		asm.Add.Imm(asm.R2, atEvent),
+		asm.Mov.Imm(asm.R3, eventBytes),
+		asm.Mov.Imm(asm.R4, 0),
+		asm.FnRingbufOutput.Call(),
+	)
+	return append(code, m.leave()...)
+}
+
+// find looks up what is at atKey, and leaves if it is not there.
+func find(fd int) asm.Instructions {
+	return asm.Instructions{
+		asm.LoadMapPtr(asm.R1, fd),
+		asm.Mov.Reg(asm.R2, asm.RFP),
+		asm.Add.Imm(asm.R2, atKey),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, "exit"),
+	}
+}
+
+// readTask copies a word of the task in R0 to the stack.
+func readTask(offset int32, to int32) asm.Instructions {
+	return asm.Instructions{
+		asm.Mov.Reg(asm.R3, asm.R0),
+		asm.Add.Imm(asm.R3, offset),
+		asm.Mov.Reg(asm.R1, asm.RFP),
+		asm.Add.Imm(asm.R1, to),
+		asm.Mov.Imm(asm.R2, 4),
+		asm.FnProbeReadKernel.Call(),
+	}
+}
+
+// leave ends a program; it counts what found no room.
+func (m *Meter) leave() asm.Instructions {
+	return asm.Instructions{
+		asm.JEq.Imm(asm.R0, 0, "exit"),
+		asm.StoreImm(asm.RFP, atKey, 0, asm.Word),
+		asm.LoadMapPtr(asm.R1, m.missed.FD()),
+		asm.Mov.Reg(asm.R2, asm.RFP),
+		asm.Add.Imm(asm.R2, atKey),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, "exit"),
+		asm.Mov.Imm(asm.R1, 1),
+		asm.StoreXAdd(asm.R0, asm.R1, asm.DWord),
+
+		asm.Mov.Imm(asm.R0, 0).WithSymbol("exit"),
+		asm.Return(),
+	}
+}

@@ -1,0 +1,59 @@
+package pausemeter
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+)
+
+// A Stop is one stop of one thread under ptrace, as the scheduler saw it: from
+// being switched out traced until being woken.
+type Stop struct {
+	PID, TID uint32
+	Duration time.Duration
+
+	// Of the thread that let it go.
+	By       uint32 // its process
+	RealTime bool   // it ran at real-time priority,
+	Beside   bool   // on the processor that the stopped one had left
+}
+
+// leastNormal is the kernel's MAX_RT_PRIO: real-time priorities are below.
+const leastNormal = 100
+
+// decode reads an event: places in it are those of programs.go.
+func decode(b []byte) (s Stop, err error) {
+	if len(b) < eventBytes {
+		return s, fmt.Errorf("an event of %d bytes", len(b))
+	}
+	word := func(at int) uint32 { return binary.LittleEndian.Uint32(b[at-atEvent:]) }
+	long := func(at int) uint64 { return binary.LittleEndian.Uint64(b[at-atEvent:]) }
+	return Stop{
+		PID: word(atWho + 4), TID: word(atWho),
+		Duration: time.Duration(long(atEnded) - long(atBegan)),
+		By:       word(atBy + 4), RealTime: word(atPriority) < leastNormal, Beside: word(atLeft) == word(atWoken),
+	}, nil
+}
+
+// A Sum is of several stops.
+type Sum struct {
+	Stops        int
+	Total, Worst time.Duration
+}
+
+// Add counts one more.
+func (s *Sum) Add(d time.Duration) {
+	s.Stops++
+	s.Total += d
+	s.Worst = max(s.Worst, d)
+}
+
+func (s Sum) String() string {
+	switch s.Stops {
+	case 0:
+		return "nothing"
+	case 1:
+		return fmt.Sprintf("one stop of %v", s.Worst)
+	}
+	return fmt.Sprintf("%d stops, worst %v, together %v", s.Stops, s.Worst, s.Total)
+}

@@ -1,0 +1,116 @@
+package session
+
+import (
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/rtl-attach/rtl-attach/internal/pausemeter"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// A meter sees our stops as the kernel's scheduler does, of all recordings: beside
+// our own clock, and where it can be had. It is open while we have privileges, from
+// the first time that stops may come. nil: it is not wanted.
+type meter struct {
+	mu   sync.Mutex
+	open *pausemeter.Meter
+	sums map[int]pausemeter.Sum // by process
+	err  error                  // why nothing is known any more
+}
+
+func newMeter(wanted bool) *meter {
+	if !wanted {
+		return nil
+	}
+	return &meter{sums: map[int]pausemeter.Sum{}}
+}
+
+// watch is called before stops of a process may come.
+func (m *meter) watch(pid int) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.open == nil && m.err == nil {
+		m.open, m.err = pausemeter.Open()
+	}
+	if m.err == nil {
+		m.err = m.open.Watch(pid)
+	}
+}
+
+// seen is what there was of a process since its last session ended.
+func (m *meter) seen(pid int) (pausemeter.Sum, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.drain()
+	return m.sums[pid], m.err
+}
+
+// counters end a session of a process; none: nothing is known.
+func (m *meter) counters(pid int) []tracedb.Counter {
+	if m == nil {
+		return nil
+	}
+	sum, err := m.seen(pid)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.sums, pid)
+	if err != nil {
+		return nil
+	}
+	return []tracedb.Counter{
+		{Name: tracedb.CounterSchedulerStops, Value: uint64(sum.Stops)},
+		{Name: tracedb.CounterSchedulerTotal, Value: uint64(sum.Total)},
+		{Name: tracedb.CounterSchedulerWorst, Value: uint64(sum.Worst)},
+	}
+}
+
+func (m *meter) drain() {
+	if m.open == nil || m.err != nil {
+		return
+	}
+	stops, err := m.open.Take()
+	m.note(stops)
+	m.err = err
+}
+
+// note leaves out whom others have stopped.
+func (m *meter) note(stops []pausemeter.Stop) {
+	for _, s := range stops {
+		if int(s.By) == os.Getpid() {
+			sum := m.sums[int(s.PID)]
+			sum.Add(s.Duration)
+			m.sums[int(s.PID)] = sum
+		}
+	}
+}
+
+// close keeps what was seen.
+func (m *meter) close() {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.drain()
+	if m.open != nil {
+		m.open.Close()
+		m.open = nil
+	}
+}
+
+// describePauses sets what the scheduler saw beside what our own clock says.
+func (r *recording) describePauses(own pausemeter.Sum) {
+	if r.meter == nil {
+		return
+	}
+	seen, err := r.meter.seen(r.o.PID)
+	text := seen.String()
+	if err != nil {
+		text = "not known: " + firstLine(err)
+	}
+	r.ui.Debug(fmt.Sprintf("pauses: %v; by the scheduler: %s", own, text))
+}
