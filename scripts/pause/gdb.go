@@ -12,7 +12,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/pausemeter"
 )
 
-const gdbTimeout = time.Minute
+const gdbTimeout = 2 * time.Minute
 
 // gdb loads the same payload the way it is done by hand. It returns for how
 // long the thread that fared worst was stopped in all.

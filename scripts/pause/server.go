@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ import (
 )
 
 const (
-	patience    = 10 * time.Second
+	patience    = 30 * time.Second
 	nothingSeen = 7       // no dispatch came in the window
 	window      = "300ms" // of each recording
 )
@@ -37,6 +38,7 @@ type server struct {
 func startServer(m *pausemeter.Meter, build string) (*server, error) {
 	cmd := exec.Command(filepath.Join(build, "workloads", "serve"), "--busy-threads", "16", "--seconds", "120")
 	cmd.Env = append(os.Environ(), "LD_PRELOAD="+filepath.Join(build, "libsoftgpu.so"))
+	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -140,45 +142,33 @@ type recording struct {
 func (s *server) record() (r recording, err error) {
 	trace := filepath.Join(os.TempDir(), fmt.Sprintf("pause-%d-%d.db", os.Getpid(), s.pid))
 	defer os.Remove(trace)
-	tool := exec.Command(filepath.Join(s.build, "rtl-attach"), "-q", "--json", "-d", window, "-p", strconv.Itoa(s.pid), "-o", trace)
-	var said bytes.Buffer
-	tool.Stdout, tool.Stderr = &said, os.Stderr
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	tool := exec.CommandContext(ctx, filepath.Join(s.build, "rtl-attach"), "--json", "-d", window, "-p", strconv.Itoa(s.pid), "-o", trace)
+	var out bytes.Buffer
+	tool.Stdout = &out
+	talk, err := tool.StderrPipe()
+	if err != nil {
+		return r, err
+	}
 	if err := tool.Start(); err != nil {
 		return r, err
 	}
 	r.tool = tool.Process.Pid
-	err = s.awaitActive()
-	var attachErr, detachErr error
-	r.attach, attachErr = s.meter.Take()
-	_ = tool.Wait()
-	r.detach, detachErr = s.meter.Take()
-	if code := tool.ProcessState.ExitCode(); err == nil && code != 0 && code != nothingSeen {
-		err = fmt.Errorf("rtl-attach ended with %d", code)
+	said, attachErr := "", errors.New("the tool did not say that it has attached")
+	for lines := bufio.NewScanner(talk); lines.Scan(); {
+		said += lines.Text() + "\n"
+		if strings.HasPrefix(lines.Text(), "✓ attached") {
+			r.attach, attachErr = s.meter.Take()
+		}
 	}
-	if err := errors.Join(err, attachErr, detachErr); err != nil {
-		return r, err
+	_ = tool.Wait()
+	r.detach, err = s.meter.Take()
+	if code := tool.ProcessState.ExitCode(); code != 0 && code != nothingSeen {
+		return r, fmt.Errorf("rtl-attach ended with %d:\n%s", code, said)
 	}
 	var summary report.Summary
-	err = json.Unmarshal(said.Bytes(), &summary)
+	err = errors.Join(err, attachErr, json.Unmarshal(out.Bytes(), &summary))
 	r.own = time.Duration(summary.Pauses.TotalNS)
 	return r, err
-}
-
-func (s *server) awaitActive() error {
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		out, err := exec.Command(filepath.Join(s.build, "rtl-attach"), "status", "--json", strconv.Itoa(s.pid)).Output()
-		if err != nil {
-			return err
-		}
-		var status struct {
-			State string `json:"state"`
-		}
-		if err := json.Unmarshal(out, &status); err != nil {
-			return err
-		}
-		if status.State == "active" {
-			return nil
-		}
-	}
-	return fmt.Errorf("pid %d was not attached within %v", s.pid, patience)
 }
