@@ -29,6 +29,7 @@ func TestImage(t *testing.T) {
 		{"wild", []int{1, 4}, ""},
 		{"threads 64", []int{1}, noRuntime},
 		{"groups", []int{1}, ""}, // the kernel writes 700 kB for each look at a thread
+		{"groups 2000", []int{1, 6}, ""},
 		{"fifo", []int{1}, noRuntime},
 		{"boot 0", []int{1, 3, 6}, ""},
 		{"boot 1", []int{1, 3, 6}, ""},

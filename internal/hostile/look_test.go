@@ -15,7 +15,7 @@ func TestLook(t *testing.T) {
 		"hostile honest", "hostile names", "hostile scribble", "hostile short", "hostile unsealed", "hostile bare",
 		"hostile stub", "hostile swap", "hostile holders", "hostile text", "hostile mute",
 		"hostile_image plain", "hostile_image maps 60000", "hostile_image loop", "hostile_image long 5000",
-		"hostile_image wild", "hostile_image threads 64", "hostile_image groups", "hostile_image fifo",
+		"hostile_image wild", "hostile_image threads 64", "hostile_image groups", "hostile_image groups 2000", "hostile_image fifo",
 		"hostile_image boot 0", "hostile_image boot 1", "hostile_image names", "hostile_image stall",
 	} {
 		t.Run(c, func(t *testing.T) {

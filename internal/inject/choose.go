@@ -2,6 +2,7 @@ package inject
 
 import (
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -80,8 +81,12 @@ type candidate struct {
 	nstid   int // its number in the target's pid namespace
 }
 
-// enough good candidates end the search: a process may have 10,000 threads.
-const enough = 8
+// enough good candidates end the search: a process may have 10,000 threads. So does
+// its limit: it may have made each look at one of them long (65,536 groups).
+const (
+	enough      = 8
+	searchLimit = 2 * time.Second
+)
 
 // candidates lists threads to try, best first; prefer, if it still waits,
 // comes first of all. It looks at files in /proc and stops nobody.
@@ -99,7 +104,11 @@ func candidates(t *target.Target, maps []target.Map, prefer int) ([]candidate, e
 	}
 	var found []candidate
 	good := 0
+	deadline := time.Now().Add(searchLimit)
 	for _, tid := range tids {
+		if time.Now().After(deadline) {
+			break
+		}
 		c, ok := judge(t, maps, tid)
 		if !ok {
 			continue

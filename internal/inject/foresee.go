@@ -52,7 +52,11 @@ func Foresee(t *target.Target, tr *ptrace.Tracer, readFilters bool) (*Outlook, e
 
 // await looks for threads to be visited, as long as visit does.
 func (v *visitor) await() ([]candidate, error) {
+	deadline := time.Now().Add(visitLimit)
 	for round := range rounds {
+		if time.Now().After(deadline) {
+			break
+		}
 		list, err := candidates(v.t, v.maps, 0)
 		if err != nil || len(list) > 0 {
 			return list, err

@@ -60,7 +60,7 @@ func (s *surgery) loadStaged(ctx context.Context, k *talk, dir string, rep *Repo
 
 // staged is a file that we have put into a directory of the target's. What lies
 // there is the target's choice, and that it needs a file at all is its word: all is
-// done with the rights of the thread that will load it (decision 0018).
+// done with the rights of the thread that will load it (decision 0019).
 type staged struct {
 	t    *target.Target
 	user privilege.User

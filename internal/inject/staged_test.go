@@ -79,7 +79,7 @@ func TestStagedAsTarget(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if left := slices.Concat(names(t, home), names(t, open)); !slices.Equal(left, []string{"open"}) {
+	if left := slices.Concat(names(t, home), names(t, shared)); !slices.Equal(left, []string{"shared"}) {
 		t.Errorf("left: %q", left)
 	}
 }

@@ -258,15 +258,16 @@ func (t *Target) left() error {
 // latest after patience: its threads end one by one, and their memory last.
 func (t *Target) Departure(patience time.Duration) error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		if err := t.Same(); err != nil || time.Now().After(deadline) || !t.ending() {
+		if err := t.Same(); err != nil || time.Now().After(deadline) || !t.ending(deadline) {
 			return err
 		}
 	}
 }
 
 // ending: a thread is being killed, as at an exit or exec all others are, or
-// the one that we look through is on its way out.
-func (t *Target) ending() bool {
+// the one that we look through is on its way out. What is not seen until the deadline
+// is not so.
+func (t *Target) ending(deadline time.Time) bool {
 	if s, err := t.ThreadStat(t.live); err != nil || s.Flags&flagExiting != 0 {
 		return true
 	}
@@ -275,6 +276,9 @@ func (t *Target) ending() bool {
 		return true
 	}
 	for _, tid := range tids {
+		if time.Now().After(deadline) {
+			break
+		}
 		if s, err := t.ThreadStatus(tid); err == nil && s.Pending&killed != 0 {
 			return true
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/privilege"
 )
@@ -152,8 +153,9 @@ func (t *Target) ThreadByNSPID(nstid int) (int, error) {
 }
 
 const (
-	listings    = 3  // without a thread: a thread that ends may hide another from one of them
-	listingsMax = 12 // where threads come and go, few are complete
+	findLimit   = 5 * time.Second // a target can make a look at each of many threads long
+	listings    = 3               // without a thread: a thread that ends may hide another from one of them
+	listingsMax = 12              // where threads come and go, few are complete
 )
 
 var errUnsure = errors.New("not found, but not all of them could be read")
@@ -161,12 +163,13 @@ var errUnsure = errors.New("not found, but not all of them could be read")
 // findThread looks for the thread that its namespace calls nstid.
 func findThread(nstid int, list func() ([]int, error), status func(int) (Status, error)) (int, error) {
 	complete := 0
+	deadline := time.Now().Add(findLimit)
 	for range listingsMax {
 		tids, err := list()
 		if err != nil {
 			return 0, err
 		}
-		tid, whole := pick(nstid, tids, status)
+		tid, whole := pick(nstid, tids, status, deadline)
 		if tid != 0 {
 			return tid, nil
 		}
@@ -176,14 +179,21 @@ func findThread(nstid int, list func() ([]int, error), status func(int) (Status,
 		if complete == listings {
 			return 0, ErrGone
 		}
+		if time.Now().After(deadline) {
+			break
+		}
 	}
 	return 0, errUnsure
 }
 
-// pick finds the thread among those listed; whole: the listing hides none.
-func pick(nstid int, tids []int, status func(int) (Status, error)) (tid int, whole bool) {
+// pick finds the thread among those listed; whole: the listing hides none, and all
+// were looked at before the deadline.
+func pick(nstid int, tids []int, status func(int) (Status, error), deadline time.Time) (tid int, whole bool) {
 	whole = len(tids) < threadsMax
 	for _, tid := range tids {
+		if time.Now().After(deadline) {
+			return 0, false
+		}
 		s, err := status(tid)
 		if err != nil || len(s.NSPID) == 0 {
 			whole = false

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -50,7 +51,10 @@ func TestFindThread(t *testing.T) {
 	}
 	full := slices.Repeat([]int{other}, threadsMax)
 	status := func(int) (Status, error) { return ns[other], nil }
-	if tid, whole := pick(1, full, status); tid != 0 || whole {
+	if tid, whole := pick(1, full, status, time.Now().Add(time.Hour)); tid != 0 || whole {
 		t.Errorf("as many as are listed at most: %d, %v", tid, whole)
+	}
+	if tid, whole := pick(2, full, status, time.Now()); tid != 0 || whole {
+		t.Errorf("when time is over: %d, %v", tid, whole)
 	}
 }

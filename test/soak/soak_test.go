@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/apitable"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/test/harness"
 )
@@ -102,7 +103,7 @@ type life struct {
 	*harness.Process
 	tally  *tally
 	before harness.Snapshot
-	slots  harness.Slots
+	slots  apitable.Slots
 }
 
 func begin(t *testing.T, c *tally, w harness.Workload) *life {

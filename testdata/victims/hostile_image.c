@@ -9,7 +9,7 @@
  *   wild      r_debug points anywhere, in turn
  *   stall     r_debug points to a page that never comes (userfaultfd)
  *   threads   NUMBER threads at a time come and go
- *   groups    65,536 groups: the longest status there can be
+ *   groups    65,536 groups: the longest status there can be; NUMBER threads sleep
  *   fifo      its libc's path leads to a FIFO, its own to a device
  *   boot      the bootstrap's file numbers are a FIFO's, a device's, a short
  *             memfd's, as soon as they are there
@@ -146,6 +146,14 @@ static void *thread_maker(void *arg)
 	return arg;
 }
 
+static void *doze(void *arg)
+{
+	for (;;)
+		sleep(1000);
+	return arg;
+}
+
+/* Threads have their groups from who makes them. */
 static void groups(void)
 {
 	gid_t *list = calloc(65536, sizeof *list);
@@ -155,6 +163,8 @@ static void groups(void)
 	if (setgroups(65536, list))
 		die("setgroups");
 	free(list);
+	for (unsigned i = 0; i < number; i++)
+		launch(doze, NULL);
 }
 
 static void fifo(void)
