@@ -270,9 +270,10 @@ var detached = way{
 		s.end = func(t *testing.T) { detachFrom(t, v.PID) }
 		return s
 	},
-	codes:  []int{1},
-	points: names(session.DetachPoints),
-	short:  []string{"kill@ending", "fail@closing", "hang@ending"},
+	codes:   []int{1},
+	points:  names(session.DetachPoints),
+	murders: []int{0}, // nothing is attached any more
+	short:   []string{"kill@ending", "fail@closing", "hang@ending"},
 }
 
 // stopping: a recorder is there, and is asked to end.
@@ -290,9 +291,10 @@ var stopping = way{
 		}
 		return s
 	},
-	codes:  []int{1},
-	points: names([]session.Point{session.PointStopping}),
-	short:  []string{"kill@stopping"},
+	codes:   []int{1},
+	points:  names([]session.Point{session.PointStopping}),
+	murders: []int{0}, // nothing is attached any more
+	short:   []string{"kill@stopping"},
 }
 
 // detachFrom ends what session is left.
