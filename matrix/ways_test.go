@@ -22,7 +22,7 @@ type way struct {
 	points  []string
 	short   []string // faults, as ACTION@POINT: those of the short form
 	goesOn  []string // points at which a failure does not end the tool
-	codes   []int    // of a tool that fails; nil: 1
+	codes   []int    // of a tool that fails
 	murders []int    // of one whose target is killed; nil: 3 and 5
 }
 
@@ -31,6 +31,7 @@ type scene struct {
 	*gpuVictim
 	first   string           // a fault on the way to them
 	tool    *run             // not started
+	other   *gpuVictim       // or nil
 	healthy func(*testing.T) // nil: Unharmed
 	end     func(*testing.T) // of what may be left, before the next attach; may be nil
 }
@@ -60,7 +61,7 @@ func (w way) run(t *testing.T) string {
 func (w way) suffer(t *testing.T, action, point string) int {
 	t.Helper()
 	s := w.begin(t)
-	defer s.Stop()
+	defer s.stop()
 	r := s.tool
 	r.cmd.Env = append(os.Environ(), "RTL_FAULT="+s.first+","+action+"@"+point, fmt.Sprintf("RTL_FAULT_PID=%d", s.PID))
 	r.start(t)
@@ -97,10 +98,10 @@ func (w way) expected(action, point string) []int {
 		return []int{-1}
 	case slices.Contains(w.goesOn, point):
 		return []int{0}
-	case w.codes != nil:
-		return w.codes
+	case point == "taken": // an entry that runs is looked for again
+		return append([]int{0}, w.codes...)
 	}
-	return []int{1}
+	return w.codes
 }
 
 // hangs: a tool that holds a thread ends by itself, any other when its user has had enough.
@@ -126,6 +127,13 @@ func (s *scene) well(t *testing.T) {
 	}
 	untraced(t, s.PID)
 	s.works(t)
+}
+
+func (s *scene) stop() {
+	s.Stop()
+	if s.other != nil {
+		s.other.Stop()
+	}
 }
 
 // recovers: the target is unharmed, can be recorded, and has then nothing of ours but
@@ -162,6 +170,7 @@ var held = way{
 	begin: func(t *testing.T) *scene {
 		return sceneOf(t, onGPU(t, "busy", "-o", "poll", "sleep", "poll", "timedfutex", "sleep"))
 	},
+	codes:  []int{1},
 	points: slices.Concat(names(inject.Points), names(inject.HeldPoints)),
 	short: []string{
 		"kill@held-entry", "kill@held-exit", "kill@held-back", "kill@held-entry-2", "kill@held-exit-2", "kill@held-back-2",
@@ -190,9 +199,10 @@ var inFilters = way{
 			cannot(t, "no seccomp filter can be installed")
 		}
 		s := sceneOf(t, v)
-		s.healthy = func(t *testing.T) { v.Ask(t, "?") }
+		s.healthy = func(t *testing.T) { v.well(t) }
 		return s
 	},
+	codes:  []int{1},
 	points: names(inject.FilterPoints),
 	short:  []string{"kill@filter-stopped", "fail@filter-stopped"},
 }
@@ -217,6 +227,7 @@ var again = way{
 		record(t, v.PID).ok(t)
 		return sceneOf(t, v)
 	},
+	codes:  []int{1},
 	points: append(names(session.Points), string(session.PointOrdered)),
 	short:  []string{"kill@ordered", "fail@ordered", "hang@ordered"},
 }
@@ -224,6 +235,7 @@ var again = way{
 // withCopies: copies are recorded, too.
 var withCopies = way{
 	begin:  func(t *testing.T) *scene { return sceneOf(t, mixed(t), "--memory-copy-trace") },
+	codes:  []int{1},
 	points: names(session.Points),
 	short:  []string{"kill@recording", "kill@ending"},
 }
@@ -233,6 +245,7 @@ var inGroup = way{
 	begin: func(t *testing.T) *scene {
 		v, other := onGPU(t, "busy", "futex", "read", "sleep"), onGPU(t, "busy", "futex", "read", "poll")
 		s := sceneOf(t, v, "-p", strconv.Itoa(other.PID))
+		s.other = other
 		s.end = func(t *testing.T) {
 			record(t, other.PID).ok(t)
 			other.sound(t)
@@ -257,8 +270,10 @@ var detached = way{
 		s.end = func(t *testing.T) { detachFrom(t, v.PID) }
 		return s
 	},
-	points: names(session.DetachPoints),
-	short:  []string{"kill@ending", "fail@closing", "hang@ending"},
+	codes:   []int{1},
+	points:  names(session.DetachPoints),
+	murders: []int{0}, // nothing is attached any more
+	short:   []string{"kill@ending", "fail@closing", "hang@ending"},
 }
 
 // stopping: a recorder is there, and is asked to end.
@@ -276,8 +291,10 @@ var stopping = way{
 		}
 		return s
 	},
-	points: names([]session.Point{session.PointStopping}),
-	short:  []string{"kill@stopping"},
+	codes:   []int{1},
+	points:  names([]session.Point{session.PointStopping}),
+	murders: []int{0}, // nothing is attached any more
+	short:   []string{"kill@stopping"},
 }
 
 // detachFrom ends what session is left.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -66,6 +67,24 @@ func TestNamespaces(t *testing.T) {
 			v.AsBefore(t, before)
 		})
 	}
+}
+
+// TestStagedFails: the attach fails while the payload lies in a file.
+func TestStagedFails(t *testing.T) {
+	const script = "mount --make-rprivate / && mount -t tmpfs none /proc &&"
+	v := inNamespaces(t, script, unix.CLONE_NEWNS, "spin", "futex", "read", "malloc")
+	failOnce(t, v, v.Inventory(t), PointStaged, true)
+	tg := open(t, v)
+	for _, dir := range stageDirs {
+		if left, err := filepath.Glob(tg.Root() + dir + "/" + stagedPrefix(tg) + "*"); err != nil || len(left) > 0 {
+			t.Errorf("left in %s: %v, %v", dir, left, err)
+		}
+	}
+	rep := inject(t, v, tracer(t), Request{Library: payload(t, "payload.so"), Entry: "rtl_attach"})
+	if rep.StagedFile == "" {
+		t.Error("no file was staged: nothing is tested")
+	}
+	v.Unharmed(t)
 }
 
 // TestMemfdNoexec: 41, where the sysctl belongs to the pid namespace.

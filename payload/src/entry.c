@@ -33,7 +33,9 @@ EXPORT int rtl_attach(const void *env, uint64_t len)
  * could not be before. */
 EXPORT int rtl_reattach(const void *env, uint64_t len)
 {
-	int r = is_resident() ? control_create() : -ENOENT;
+	if (!is_resident())
+		return -ENOENT;
+	int r = control_tid() ? 0 : control_create();
 
 	return r ? r : session_arm(env, len);
 }
