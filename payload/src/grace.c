@@ -233,7 +233,7 @@ static long list_threads(void)
 	outer_proc = proc_is_outer();
 	for (int i = 0; i < LISTINGS && count >= 0; i++)
 		count = list_once(count);
-	forget_memory(seen, TIDS_MAX / 8);
+	clear_memory(seen, TIDS_MAX / 8);
 	return count;
 }
 

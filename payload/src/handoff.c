@@ -51,7 +51,7 @@ void handoff_close(void)
 	if (closed || !atomic_compare_exchange_strong(&head, &at, tail + HANDOFF_CELLS_LOSSLESS))
 		return;
 	closed = true;
-	forget_memory(cells, HANDOFF_CELLS_LOSSLESS * sizeof *cells);
+	clear_memory(cells, HANDOFF_CELLS_LOSSLESS * sizeof *cells);
 }
 
 bool handoff_push(const struct outcome *o)

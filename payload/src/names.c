@@ -53,13 +53,13 @@ int names_init(void)
 
 static void forget_launches(void)
 {
-	forget_memory(launches, LAUNCHES * sizeof *launches);
+	clear_memory(launches, LAUNCHES * sizeof *launches);
 	launch_count = 0;
 }
 
 static void forget_kernels(void)
 {
-	forget_memory(kernels, KERNELS * sizeof *kernels);
+	clear_memory(kernels, KERNELS * sizeof *kernels);
 	kernel_count = 0;
 }
 

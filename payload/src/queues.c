@@ -318,8 +318,13 @@ void queue_back(struct queue *s)
 
 void queue_forget_memory(void)
 {
-	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
-		forget_memory((char *)queue_all[i] + STATE_BYTES, parts_size());
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
+		struct queue *s = queue_all[i];
+
+		forget_memory((char *)s + STATE_BYTES, parts_size());
+		/* A signal at an address of ours is the application's from now on. */
+		clear_memory(s->placed, part_bytes[PART_PLACED]);
+	}
 }
 
 static void reset(struct queue *s)

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -96,11 +97,31 @@ void futex_wake_shared(uint32_t *word)
 	syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
+/* After mlockall(MCL_FUTURE) a mapping is locked from the start: what must not be
+ * touched cannot be backed, and once unlocked it is backed as it is used. Raw: a
+ * sanitizer's munlock() does nothing. */
+static void unlock(void *p, size_t size)
+{
+	if (madvise(p, size, MADV_DONTNEED)) /* EINVAL: locked */
+		syscall(SYS_munlock, p, size);
+}
+
+static void *map_lazily(size_t size, int flags, int fd)
+{
+	void *p = mmap(NULL, size, PROT_NONE, flags, fd, 0);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	unlock(p, size);
+	if (!mprotect(p, size, PROT_READ | PROT_WRITE))
+		return p;
+	unmap_memory(p, size);
+	return NULL;
+}
+
 void *map_memory(size_t size)
 {
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	return p == MAP_FAILED ? NULL : p;
+	return map_lazily(size, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 }
 
 void unmap_memory(void *p, size_t size)
@@ -109,10 +130,20 @@ void unmap_memory(void *p, size_t size)
 		munmap(p, size);
 }
 
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24 /* Linux 5.18 */
+#endif
+
+void clear_memory(void *p, size_t size)
+{
+	if (p && madvise(p, size, MADV_DONTNEED) && madvise(p, size, MADV_DONTNEED_LOCKED))
+		memset(p, 0, size);
+}
+
 void forget_memory(void *p, size_t size)
 {
-	if (p)
-		madvise(p, size, MADV_DONTNEED);
+	if (p && madvise(p, size, MADV_DONTNEED))
+		madvise(p, size, MADV_DONTNEED_LOCKED);
 }
 
 #ifndef MADV_POPULATE_WRITE
@@ -168,11 +199,11 @@ void *memfd_map(const char *name, size_t size, int *out_fd, uint64_t *inode)
 		errno = -fd;
 		return NULL;
 	}
-	void *p = MAP_FAILED;
+	void *p = NULL;
 	/* newfstatat, not fstat: glibc's fstat is GLIBC_2.33 */
 	if (!syscall(SYS_newfstatat, fd, "", &st, AT_EMPTY_PATH))
-		p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (p == MAP_FAILED) {
+		p = map_lazily(size, MAP_SHARED, fd);
+	if (!p) {
 		int err = errno;
 
 		sys_close(fd);

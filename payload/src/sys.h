@@ -62,11 +62,15 @@ void futex_wake(uint32_t *word);
 void futex_wait_shared(uint32_t *word, uint32_t value, uint64_t timeout_ns);
 void futex_wake_shared(uint32_t *word);
 
-/* Anonymous memory, lazily backed; NULL on failure. Never given back while
- * a wrapper could still hold a pointer into it. */
+/* Anonymous memory, lazily backed also where the process locks all that it will map
+ * (mlockall); NULL on failure. Never given back while a wrapper could still hold a
+ * pointer into it. */
 void *map_memory(size_t size);
 void unmap_memory(void *p, size_t size);
-/* The pages read as zero again and cost nothing. */
+/* The pages read as zero again; unless they were locked meanwhile, and the kernel is
+ * older than 5.18, they cost nothing. */
+void clear_memory(void *p, size_t size);
+/* What is in them is not needed: perhaps they cost nothing from now on. */
 void forget_memory(void *p, size_t size);
 /* Backs whole pages before an application thread has to fault them in; changes
  * nothing in them. Before Linux 5.14 without effect. Our threads only. */
