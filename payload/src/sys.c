@@ -155,18 +155,12 @@ void back_memory(void *p, size_t size)
 	madvise(p, size, MADV_POPULATE_WRITE);
 }
 
+/* Raw calls, here and below: an interposed close() or fcntl() is the application's business. */
 void sys_close(int fd)
 {
-	if (fd >= 0)
-		syscall(SYS_close, fd);
+	syscall(SYS_close, fd);
 }
 
-void sys_release_file(int fd, uint64_t offset, uint64_t size)
-{
-	syscall(SYS_fallocate, fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, size);
-}
-
-/* Raw calls: an interposed close() or fcntl() is the application's business. */
 static int memfd_sealed(const char *name, size_t size)
 {
 	int fd = (int)syscall(SYS_memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
@@ -190,7 +184,13 @@ static int memfd_sealed(const char *name, size_t size)
 	return fd;
 }
 
-void *memfd_map(const char *name, size_t size, int *out_fd, uint64_t *inode)
+/* newfstatat, not fstat: glibc's fstat is GLIBC_2.33 */
+static int status_of(int fd, struct stat *out)
+{
+	return (int)syscall(SYS_newfstatat, fd, "", out, AT_EMPTY_PATH);
+}
+
+void *memfd_map(const char *name, size_t size, struct memfd *out)
 {
 	struct stat st;
 	int fd = memfd_sealed(name, size);
@@ -200,8 +200,7 @@ void *memfd_map(const char *name, size_t size, int *out_fd, uint64_t *inode)
 		return NULL;
 	}
 	void *p = NULL;
-	/* newfstatat, not fstat: glibc's fstat is GLIBC_2.33 */
-	if (!syscall(SYS_newfstatat, fd, "", &st, AT_EMPTY_PATH))
+	if (!status_of(fd, &st))
 		p = map_lazily(size, MAP_SHARED, fd);
 	if (!p) {
 		int err = errno;
@@ -211,9 +210,22 @@ void *memfd_map(const char *name, size_t size, int *out_fd, uint64_t *inode)
 		return NULL;
 	}
 	madvise(p, size, MADV_DONTFORK);
-	*out_fd = fd;
-	*inode = st.st_ino;
+	*out = (struct memfd){fd, st.st_dev, st.st_ino};
 	return p;
+}
+
+void memfd_close(const struct memfd *m)
+{
+	struct stat st;
+
+	if (!status_of(m->fd, &st) && st.st_dev == m->dev && st.st_ino == m->inode)
+		sys_close(m->fd);
+}
+
+void memfd_release(void *p, uint64_t size)
+{
+	unlock(p, size); /* else it is refused */
+	madvise(p, size, MADV_REMOVE);
 }
 
 long read_file(const char *path, char *buf, size_t size)

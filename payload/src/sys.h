@@ -76,12 +76,21 @@ void forget_memory(void *p, size_t size);
  * nothing in them. Before Linux 5.14 without effect. Our threads only. */
 void back_memory(void *p, size_t size);
 
-/* A sealed memfd of exactly size bytes, mapped shared and not inherited by
- * forked children. *fd is close-on-exec and kept out of the low numbers. */
-void *memfd_map(const char *name, size_t size, int *fd, uint64_t *inode);
 void sys_close(int fd);
-/* Whole pages of it: they read as zero again and cost nothing. */
-void sys_release_file(int fd, uint64_t offset, uint64_t size);
+
+/* The number may be another file's by now: a program may close all that it does not
+ * know (closefrom), and use their numbers again. */
+struct memfd {
+	int fd;
+	uint64_t dev, inode;
+};
+/* A sealed memfd of exactly size bytes, mapped shared and not inherited by
+ * forked children. Its fd is close-on-exec and kept out of the low numbers. */
+void *memfd_map(const char *name, size_t size, struct memfd *out);
+/* Closes it, if it is still that one. */
+void memfd_close(const struct memfd *m);
+/* Whole pages of its mapping: they read as zero again and cost nothing. */
+void memfd_release(void *p, uint64_t size);
 
 /* Reads a small file whole; returns bytes read or -errno. Not terminated. */
 long read_file(const char *path, char *buf, size_t size);

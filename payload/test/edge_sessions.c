@@ -3,7 +3,9 @@
 #include "edge.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -319,6 +321,30 @@ static void child_has_the_ring(void)
 	munmap(ring, RTL_PAGE + SIZE);
 }
 
+/* The application closes all descriptors that it does not know, and uses their numbers again. */
+static void descriptor_is_another_files(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+	static char bytes[1 << 20] = {[0 ... (1 << 20) - 1] = 'x'}, there[sizeof bytes];
+	uint64_t size, inode;
+	int fd, of_ring;
+
+	begin("RTL_BUFFER_SIZE", "65536");
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	CHECK(worker_round(NS_PER_S));
+	ring_describe(&size, &inode, &of_ring);
+	struct rtl_ring *ring = map_ring();
+	fd = memfd_create("application", 0);
+	CHECK(write(fd, bytes, sizeof bytes) == sizeof bytes);
+	CHECK(dup2(fd, of_ring) == of_ring && dup2(fd, (int)control->control_fd) >= 0);
+	CHECK(rtl_detach() == 0 && ring->ended);
+	CHECK(pread(of_ring, there, sizeof there, 0) == sizeof there && !memcmp(bytes, there, sizeof bytes));
+	CHECK(fcntl((int)control->control_fd, F_GETFD) >= 0);
+	munmap(ring, RTL_PAGE + 65536);
+}
+
 /* Its state cannot be used again while a thread is inside: its packets count once. */
 static void destroyed_with_a_thread_inside(void)
 {
@@ -456,6 +482,7 @@ const struct edge_case session_cases[] = {
 	{"ring is full for a while", ring_is_full_for_a_while},
 	{"ring is full until an eighth is free", ring_is_full_until_an_eighth_is_free},
 	{"child has the ring", child_has_the_ring},
+	{"descriptor is another file's", descriptor_is_another_files},
 	{"destroyed with a thread inside", destroyed_with_a_thread_inside},
 	{"exit inside an executable's destruction", exit_inside_executable_destroy},
 	{"worker held up", worker_held_up},
