@@ -48,8 +48,9 @@ static enum look look_app(struct queue *s, struct entry *e)
 
 	switch (signal_poll(e->signal, judge, &o)) {
 	case SIGNAL_WAITING:
-	case SIGNAL_LATE:
 		return LOOK_WAIT;
+	case SIGNAL_LATE:
+		return LOOK_LATE;
 	case SIGNAL_FIRED:
 		tell_app(&o, (uint32_t)e->kernel_object);
 		return LOOK_DONE;
