@@ -153,7 +153,8 @@ struct queue {
 	uint64_t seen_starved, told_unkept;
 	uint64_t dead_since_ns; /* destroyed was seen then */
 	bool shelved;     /* has been held ready in this session */
-	uint32_t settled; /* dead, destroyed, and all told: a round ago */
+	uint32_t settled; /* dead, destroyed, and nothing owed; then … */
+	uint64_t handed_over; /* … the handoff had so many */
 	_Atomic uint32_t destroyed; /* the runtime's hsa_queue_destroy has returned: nothing writes its signals now */
 	_Atomic uint32_t in_use;
 };

@@ -425,6 +425,34 @@ static void worker_held_up(void)
 	CHECK(rtl_detach() == 0);
 }
 
+/* What comes while the worker is held up is told or counted, each once: more than it
+ * takes in a round. */
+static void much_is_handed_over(void)
+{
+	enum { DISPATCHES = 232768, NOTED = BACKLOG };
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+	uint64_t untimed = 0;
+
+	rt.loader.hsa_ven_amd_loader_query_executable = locked_loader;
+	atomic_store(&loader_locked, 1);
+	begin("RTL_BUFFER_POLICY", "lossless");
+	for (int i = 0; i < DISPATCHES; i++) {
+		submit(q, 0x1000);
+		amd_signal_t *s = take_packet(q);
+		if (s)
+			fire(s);
+	}
+	atomic_store(&loader_locked, 0);
+	struct rtl_ring *ring = map_ring();
+	CHECK(rtl_detach() == 0);
+	for (int i = 0; i < RTL_REASON_COUNT; i++)
+		untimed += counters->untimed[i];
+	CHECK(counters->dispatches == DISPATCHES && !counters->records_lost);
+	CHECK(counters->timed_pool + untimed == DISPATCHES);
+	munmap(ring, RTL_PAGE + (64 << 20));
+}
+
 /* The application ends the runtime while its worker is held up there. */
 static void shut_down_with_worker_held_up(void)
 {
@@ -486,6 +514,7 @@ const struct edge_case session_cases[] = {
 	{"destroyed with a thread inside", destroyed_with_a_thread_inside},
 	{"exit inside an executable's destruction", exit_inside_executable_destroy},
 	{"worker held up", worker_held_up},
+	{"much is handed over", much_is_handed_over},
 	{"shut down with the worker held up", shut_down_with_worker_held_up},
 	{"worker does not begin", worker_does_not_begin},
 	{"control thread does not begin", control_does_not_begin},
