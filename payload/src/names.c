@@ -312,7 +312,7 @@ uint32_t launch_id(struct queue *s, const struct entry *e)
 		forget_launches();
 	struct launch *l = launch_place(e);
 	if (UNLIKELY(!l->used)) {
-		if (!lock_loader())
+		if (runtime_is_lost() || !lock_loader())
 			return 0;
 		tell_launch(l, e);
 		mutex_unlock(&lock);

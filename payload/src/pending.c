@@ -85,7 +85,7 @@ static void give_up(struct queue *s, struct entry *e, uint32_t reason)
 /* Why pending dispatches of this queue shall wait no longer; 0: they may. */
 static uint32_t impatience(struct queue *s, uint64_t now, bool abandon)
 {
-	if (abandon)
+	if (abandon || runtime_is_lost())
 		return RTL_REASON_NOT_COMPLETED;
 	if (s->dead_since_ns && now - s->dead_since_ns > DESTROYED_NS)
 		return RTL_REASON_QUEUE_DESTROYED;
@@ -107,7 +107,7 @@ static bool is_too_late(struct entry *e, uint64_t now)
 /* True: the dispatch has been told, one way or the other. */
 static bool settle(struct queue *s, struct entry *e, uint32_t impatient, uint64_t now)
 {
-	enum look r = look(s, e);
+	enum look r = runtime_is_lost() ? LOOK_WAIT : look(s, e);
 
 	if (r == LOOK_DONE)
 		return true;

@@ -413,13 +413,15 @@ int queue_make_ready(uint32_t n)
 
 static bool lock_wait(_Atomic uint32_t *lock, uint64_t timeout_ns)
 {
-	uint64_t until = now_monotonic() + timeout_ns;
+	struct deadline d = deadline_in(timeout_ns);
 
 	for (uint32_t i = 0; !trylock(lock); i++) {
 		if (i < 100)
 			cpu_relax();
-		else if (now_monotonic() > until)
+		else if (!deadline_left(&d))
 			return false;
+		else if (d.looks)
+			sys_sleep_ns(LAST_LOOK_NS);
 		else
 			sys_yield();
 	}

@@ -250,19 +250,33 @@ size_t read_memory(uint64_t address, void *buf, size_t size)
 	return n < 0 ? 0 : (size_t)n;
 }
 
+struct deadline deadline_in(uint64_t ns)
+{
+	return (struct deadline){.until = now_monotonic() + ns};
+}
+
+uint64_t deadline_left(struct deadline *d)
+{
+	uint64_t now = now_monotonic();
+
+	if (now < d->until)
+		return d->until - now;
+	return d->looks++ < LAST_LOOKS ? LAST_LOOK_NS : 0;
+}
+
 int mutex_lock(struct mutex *m, uint64_t timeout_ns)
 {
-	uint64_t until = now_monotonic() + timeout_ns;
+	struct deadline d = deadline_in(timeout_ns);
 	uint32_t free = 0;
 
 	if (__atomic_compare_exchange_n(&m->word, &free, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return 0;
 	while (__atomic_exchange_n(&m->word, 2, __ATOMIC_ACQUIRE) != 0) {
-		uint64_t now = now_monotonic();
+		uint64_t left = timeout_ns ? deadline_left(&d) : 0;
 
-		if (now >= until)
+		if (!left)
 			return -ETIMEDOUT;
-		futex_wait(&m->word, 2, until - now);
+		futex_wait(&m->word, 2, left);
 	}
 	return 0;
 }

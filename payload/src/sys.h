@@ -98,6 +98,21 @@ long read_file(const char *path, char *buf, size_t size);
 /* Copies from this process's own memory without faulting; bytes copied. */
 size_t read_memory(uint64_t address, void *buf, size_t size);
 
+/*
+ * The end of a wait. A process that was stopped (SIGSTOP, a container's pause) goes on
+ * with all its deadlines passed before the thread that is waited for has run: there are
+ * some looks more.
+ */
+#define LAST_LOOKS 20
+#define LAST_LOOK_NS NS_PER_MS
+struct deadline {
+	uint64_t until;
+	uint32_t looks; /* since it has passed */
+};
+struct deadline deadline_in(uint64_t ns);
+/* How long to wait for the next look; 0: there is none. */
+uint64_t deadline_left(struct deadline *d);
+
 /* A mutex for threads of ours: futex-based, with a deadline. 0 or -ETIMEDOUT. */
 struct mutex {
 	uint32_t word; /* 0 free, 1 taken, 2 taken and waited for */

@@ -144,11 +144,11 @@ static bool has_ended(pthread_t t)
 /* By looks: glibc's wait with a deadline goes by a clock that can be set. */
 bool thread_join(pthread_t t, uint64_t timeout_ns)
 {
-	uint64_t until = now_monotonic() + timeout_ns;
+	struct deadline d = deadline_in(timeout_ns);
 	bool ended;
 
-	while (!(ended = has_ended(t)) && now_monotonic() < until)
-		sys_sleep_ns(JOIN_LOOK_NS);
+	while (!(ended = has_ended(t)) && deadline_left(&d))
+		sys_sleep_ns(d.looks ? LAST_LOOK_NS : JOIN_LOOK_NS);
 	return ended;
 }
 

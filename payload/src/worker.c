@@ -381,19 +381,19 @@ static void kick_worker(void)
 
 bool worker_round(uint64_t timeout_ns)
 {
-	uint64_t until = now_monotonic() + timeout_ns;
+	struct deadline d = deadline_in(timeout_ns);
 	uint32_t mine = atomic_fetch_add(&asked, 1) + 1;
 
 	while (worker_tid()) {
 		uint32_t word = __atomic_load_n(&done_word, __ATOMIC_ACQUIRE);
-		uint64_t now = now_monotonic();
+		uint64_t left;
 
 		if ((int32_t)(atomic_load(&done) - mine) >= 0)
 			return true;
-		if (now >= until)
+		if (!(left = deadline_left(&d)))
 			return false;
 		kick_worker();
-		futex_wait(&done_word, word, until - now < 10 * NS_PER_MS ? until - now : 10 * NS_PER_MS);
+		futex_wait(&done_word, word, left < 10 * NS_PER_MS ? left : 10 * NS_PER_MS);
 	}
 	return false;
 }
@@ -441,6 +441,15 @@ void worker_abandon(void)
 	names_hurry();
 	if (worker_round(WORKER_ABANDON_MOST_NS / 2))
 		worker_round(WORKER_ABANDON_MOST_NS / 2); /* what wrappers handed over meanwhile */
+}
+
+void worker_forsake(void)
+{
+	atomic_store(&draining, 1);
+	atomic_store(&abandoning, 1);
+	atomic_store(&gate.lost, 1);
+	names_hurry();
+	worker_round(WORKER_FORSAKE_MOST_NS);
 }
 
 bool worker_stop(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)

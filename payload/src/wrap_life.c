@@ -9,7 +9,6 @@
 #include "wrappers.h"
 
 #define CATCH_UP_NS (100 * NS_PER_MS)
-#define EXIT_DRAIN_NS (200 * NS_PER_MS)
 
 _Atomic uint32_t wrap_shutting_down;
 
@@ -63,7 +62,7 @@ hsa_status_t wrap_shut_down(void)
 {
 	atomic_fetch_add(&wrap_shutting_down, 1); /* first: no session begins between our end and the runtime's */
 	if (tracking())
-		session_cut_short(RTL_END_SHUT_DOWN, EXIT_DRAIN_NS);
+		session_cut_short(RTL_END_SHUT_DOWN);
 	hsa_status_t status = NEXT(SHUT_DOWN, hsa_status_t (*)(void))();
 	atomic_fetch_sub(&wrap_shutting_down, 1);
 	return status;

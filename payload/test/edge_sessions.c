@@ -18,6 +18,7 @@
 #include "ring.h"
 #include "session.h"
 #include "state.h"
+#include "toy.h"
 #include "worker.h"
 #include "wrappers.h"
 
@@ -453,6 +454,31 @@ static void much_is_handed_over(void)
 	munmap(ring, RTL_PAGE + (64 << 20));
 }
 
+enum { SIGNALS_MOST = 1 << 17 };
+static hsa_signal_t signals_made[SIGNALS_MOST];
+static uint32_t signals_count;
+
+static hsa_status_t note_signal(hsa_signal_value_t v, uint32_t n, const hsa_agent_t *a, uint64_t f, hsa_signal_t *out)
+{
+	CHECK(signals_count < SIGNALS_MOST);
+	create_signal(v, n, a, f, out);
+	signals_made[signals_count++] = *out;
+	return HSA_STATUS_SUCCESS;
+}
+
+static hsa_status_t end_with_signals(void)
+{
+	while (signals_count)
+		destroy_signal(signals_made[--signals_count]);
+	return HSA_STATUS_SUCCESS;
+}
+
+static void signals_go_with_the_runtime(void)
+{
+	rt.signal_create = note_signal;
+	hook_next[HOOK_SHUT_DOWN] = (uintptr_t)end_with_signals;
+}
+
 /* The application ends the runtime while its worker is held up there. */
 static void shut_down_with_worker_held_up(void)
 {
@@ -461,14 +487,44 @@ static void shut_down_with_worker_held_up(void)
 
 	rt.loader.hsa_ven_amd_loader_query_executable = locked_loader;
 	atomic_store(&loader_locked, 1);
-	begin(NULL, NULL);
+	signals_go_with_the_runtime();
+	begin("RTL_SIGNAL_POOL", "16");
 	submit(q, 0x1000);
 	fire(take_packet(q));
 	wrap_shut_down();
 	CHECK(control->last_end == RTL_END_SHUT_DOWN && control->ring_size);
-	CHECK(rtl_detach() == -EALREADY);
+	CHECK(rtl_detach() == -EBUSY);
 	CHECK(atomic_load(&gate.track)); /* the worker's hazards still count */
 	atomic_store(&loader_locked, 0);
+	CHECK(rtl_detach() == 0);
+	CHECK(control->state == RTL_STATE_DORMANT && control->last_end == RTL_END_SHUT_DOWN);
+	CHECK(counters->dispatches == 1 && counters->untimed[RTL_REASON_NOT_COMPLETED] == 1);
+	begin(NULL, NULL);
+	CHECK(rtl_detach() == 0);
+}
+
+/* And while a thread that has the session's lock gets no processor. */
+static void shut_down_while_the_lock_is_held(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	signals_go_with_the_runtime();
+	begin("RTL_SIGNAL_POOL", "16");
+	for (int i = 0; i < 5; i++) {
+		submit(q, 0x1000);
+		take_packet(q);
+	}
+	CHECK(worker_round(NS_PER_S));
+	CHECK(!session_enter());
+	wrap_shut_down();
+	for (int i = 0; i < 5; i++)
+		CHECK(worker_round(NS_PER_S));
+	session_leave();
+	CHECK(rtl_detach() == 0);
+	CHECK(counters->untimed[RTL_REASON_NOT_COMPLETED] == 5);
+	begin(NULL, NULL);
+	CHECK(rtl_detach() == 0);
 }
 
 /* The worker gets no CPU for long: the attach gives it up, and it finds that out. */
@@ -516,6 +572,7 @@ const struct edge_case session_cases[] = {
 	{"worker held up", worker_held_up},
 	{"much is handed over", much_is_handed_over},
 	{"shut down with the worker held up", shut_down_with_worker_held_up},
+	{"shut down while the lock is held", shut_down_while_the_lock_is_held},
 	{"worker does not begin", worker_does_not_begin},
 	{"control thread does not begin", control_does_not_begin},
 	{"child of HSA_TOOLS_LIB", child_of_tools_lib},
