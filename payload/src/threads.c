@@ -163,8 +163,10 @@ static uint32_t word_at(unsigned long offset)
 void thread_find_tid_offset(unsigned long given)
 {
 	uint32_t tid = (uint32_t)sys_gettid();
-	unsigned long found = given && word_at(given) == tid ? given : 0;
+	unsigned long found = 0;
 
+	if (given && given < TID_SCAN_TO && given % sizeof tid == 0 && word_at(given) == tid)
+		found = given;
 	for (unsigned long o = TID_SCAN_FROM; !found && o < TID_SCAN_TO; o += sizeof tid)
 		if (word_at(o) == tid)
 			found = o;
