@@ -83,17 +83,17 @@ static uint64_t restorer(void)
  */
 static bool stack_hits(uint64_t sp, uint64_t handler_return, int depth)
 {
-	size_t words = read_memory(sp, stack, sizeof stack) / 8;
+	long words = read_memory(sp, stack, sizeof stack) / 8;
 
-	if (!words)
+	if (words <= 0)
 		return true; /* cannot tell */
-	for (size_t i = 0; i < words; i++) {
+	for (long i = 0; i < words; i++) {
 		if (in_ranges(stack[i]))
 			return true;
 		/* struct rt_sigframe: the restorer, then struct ucontext */
 		if (!handler_return || stack[i] != handler_return || depth)
 			continue;
-		uint64_t at = sp + i * 8 + 8, interrupted[2];
+		uint64_t at = sp + (uint64_t)i * 8 + 8, interrupted[2];
 		if (read_memory(at + CONTEXT_RSP, interrupted, sizeof interrupted) != sizeof interrupted)
 			return true;
 		if (in_ranges(interrupted[1]) || stack_hits(interrupted[0], 0, depth + 1))

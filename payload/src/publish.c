@@ -1,5 +1,7 @@
 #include "publish.h"
 
+#include <errno.h>
+
 #include "handoff.h"
 #include "hooks.h"
 #include "pool.h"
@@ -157,8 +159,9 @@ void queue_withdraw(struct queue *s)
 {
 	uint64_t first;
 
-	/* One that was destroyed past our wrapper has no ring any more. */
-	if (!read_memory((uint64_t)s->ring, &first, sizeof first))
+	/* One that was destroyed past our wrapper has no ring any more. A seccomp filter
+	 * may refuse the question. */
+	if (read_memory((uint64_t)s->ring, &first, sizeof first) == -EFAULT)
 		return;
 	for (uint64_t slot = 0; slot < s->size; slot++) {
 		hsa_kernel_dispatch_packet_t *p = &s->ring[slot];

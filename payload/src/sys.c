@@ -241,13 +241,13 @@ long read_file(const char *path, char *buf, size_t size)
 	return n;
 }
 
-size_t read_memory(uint64_t address, void *buf, size_t size)
+long read_memory(uint64_t address, void *buf, size_t size)
 {
 	struct iovec local = {buf, size}, remote = {(void *)address, size};
 	/* By our thread: the process's leader may have ended, and lost its memory. */
 	long n = syscall(SYS_process_vm_readv, sys_gettid(), &local, 1, &remote, 1, 0);
 
-	return n < 0 ? 0 : (size_t)n;
+	return n < 0 ? -errno : n;
 }
 
 struct deadline deadline_in(uint64_t ns)

@@ -95,8 +95,9 @@ void memfd_release(void *p, uint64_t size);
 /* Reads a small file whole; returns bytes read or -errno. Not terminated. */
 long read_file(const char *path, char *buf, size_t size);
 
-/* Copies from this process's own memory without faulting; bytes copied. */
-size_t read_memory(uint64_t address, void *buf, size_t size);
+/* Copies from this process's own memory without faulting; bytes copied or -errno:
+ * EFAULT, there is none. */
+long read_memory(uint64_t address, void *buf, size_t size);
 
 /*
  * The end of a wait. A process that was stopped (SIGSTOP, a container's pause) goes on
