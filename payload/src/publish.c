@@ -155,13 +155,22 @@ static void take_back(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_t
 		p->completion_signal.handle = 0;
 }
 
+/* A seccomp filter may refuse the question. */
+static bool is_gone(const volatile void *address)
+{
+	uint64_t there;
+
+	return read_memory((uint64_t)address, &there, sizeof there) == -EFAULT;
+}
+
+bool queue_is_gone(struct queue *s)
+{
+	return is_gone(s->ring) || is_gone(s->write_index);
+}
+
 void queue_withdraw(struct queue *s)
 {
-	uint64_t first;
-
-	/* One that was destroyed past our wrapper has no ring any more. A seccomp filter
-	 * may refuse the question. */
-	if (read_memory((uint64_t)s->ring, &first, sizeof first) == -EFAULT)
+	if (queue_is_gone(s))
 		return;
 	for (uint64_t slot = 0; slot < s->size; slot++) {
 		hsa_kernel_dispatch_packet_t *p = &s->ring[slot];

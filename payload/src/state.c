@@ -241,6 +241,8 @@ static uint32_t close_queues(void)
 			open++;
 			continue;
 		}
+		if (runtime_is_lost() && queue_is_gone(s))
+			atomic_store(&s->word, WORD_DEAD);
 		queue_close(s);
 		queue_unlock(s);
 		queue_drain_pend(s);

@@ -150,7 +150,7 @@ static uint64_t serve(struct queue *s, uint64_t now)
 		bury(s, now);
 		return n;
 	}
-	if (queue_kick(s)) {
+	if (!runtime_is_lost() && queue_kick(s)) {
 		TALLY(kicks);
 		n++;
 	}
