@@ -74,12 +74,10 @@ static void give_up(struct queue *s, struct entry *e, uint32_t reason)
 		return;
 	}
 	tell_untimed(s, e, (uint32_t)e->kernel_object, 1, reason);
-	if (reason == RTL_REASON_NOT_COMPLETED)
-		pool_quarantine(); /* the hardware will write it */
-	else if (reason == RTL_REASON_NO_TIMES)
-		pool_cool(e->signal); /* so it may, unless the application has turned profiling off */
+	if (reason == RTL_REASON_NO_TIMES)
+		pool_cool(e->signal); /* the hardware may write it, unless the application has turned profiling off */
 	else
-		pool_put_back(s, e->signal);
+		pool_quarantine(); /* so it may: also where a destroyed queue is not the last to use its ring */
 }
 
 /* Why pending dispatches of this queue shall wait no longer; 0: they may. */

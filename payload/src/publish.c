@@ -235,8 +235,8 @@ bool queue_publish(struct queue *s)
 		s->seen_read = read;
 	}
 incomplete:
-	if (to == from)
-		return false;
+	if (to == from || UNLIKELY(!(atomic_load_explicit(&s->word, memory_order_relaxed) & WORD_VIRT)))
+		return false; /* nothing, or the queue has been destroyed meanwhile */
 	atomic_store_explicit(&s->scan, to, memory_order_release);
 	__atomic_store_n(s->write_index, to, __ATOMIC_RELEASE);
 	queue_ring(s, to - 1);

@@ -193,7 +193,8 @@ void queue_back(struct queue *s);
 /* Gives the memory behind all states back; they stay mapped. */
 void queue_forget_memory(void);
 
-/* Takes a queue out of the table; the caller holds its lock. */
+/* Takes a queue out of the table, and its word is DEAD. The caller holds its lock, or
+ * the queue goes all the same, and who holds it sees that. */
 void queue_forget(struct queue *s);
 
 /* A dead state with nothing outstanding becomes ready again. Worker only. */

@@ -226,7 +226,7 @@ static uint64_t lock_patience_ns(uint64_t until, uint32_t open)
 	return left < most ? left : most;
 }
 
-/* Every lock is taken, whatever the queue's word says: a flip that has passed
+/* Every living queue's lock is taken, whatever its word says: a flip that has passed
  * the gate holds it, and none can pass once it is ours. Returns how many queues
  * could not be closed. */
 static uint32_t close_queues(void)
@@ -237,6 +237,8 @@ static uint32_t close_queues(void)
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
 		struct queue *s = queue_all[i];
 
+		if (atomic_load(&s->word) & WORD_DEAD)
+			continue; /* one that takes its place does not flip any more */
 		if (!queue_lock_wait(s, lock_patience_ns(until, open))) {
 			open++;
 			continue;

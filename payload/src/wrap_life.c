@@ -24,6 +24,19 @@ hsa_status_t wrap_signal_destroy(hsa_signal_t signal)
 	return NEXT(SIGNAL_DESTROY, hsa_status_t (*)(hsa_signal_t))(signal);
 }
 
+static void leave_queue(struct queue *s, bool shared)
+{
+	/* Not: this thread itself holds it, below a signal handler, or one that sleeps. */
+	bool held = queue_lock_wait(s, LOCK_WAIT_NS);
+
+	if (held)
+		queue_close(s);
+	if (!shared)
+		queue_forget(s);
+	if (held)
+		queue_unlock(s);
+}
+
 hsa_status_t wrap_queue_destroy(hsa_queue_t *q)
 {
 	hsa_status_t (*next)(hsa_queue_t *) = NEXT(QUEUE_DESTROY, hsa_status_t (*)(hsa_queue_t *));
@@ -31,13 +44,10 @@ hsa_status_t wrap_queue_destroy(hsa_queue_t *q)
 
 	if (!s || s->hsa_id != q->id)
 		return next(q);
-	if (!queue_lock_wait(s, LOCK_WAIT_NS))
-		return next(q); /* this thread itself holds it, below a signal handler: no one publishes any more */
-	queue_close(s);
-	queue_forget(s);
-	queue_unlock(s);
+	bool shared = q->type == HSA_QUEUE_TYPE_COOPERATIVE; /* the agent's only one: others may use it still */
+	leave_queue(s, shared);
 	hsa_status_t status = next(q);
-	if (status == HSA_STATUS_SUCCESS) /* else its kernels may go on */
+	if (status == HSA_STATUS_SUCCESS && !shared) /* else its kernels may go on */
 		atomic_store_explicit(&s->destroyed, 1, memory_order_release);
 	return status;
 }

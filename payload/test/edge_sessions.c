@@ -15,9 +15,11 @@
 #include "entry.h"
 #include "handoff.h"
 #include "hooks.h"
+#include "publish.h"
 #include "ring.h"
 #include "session.h"
 #include "state.h"
+#include "threads.h"
 #include "toy.h"
 #include "worker.h"
 #include "wrappers.h"
@@ -32,11 +34,34 @@ static void exit_inside_doorbell(void)
 	submit(q, 0x1000);
 	fire(take_packet(q));
 	CHECK(queue_trylock(queue_find(q)));
-	wrap_queue_destroy(q); /* an exit handler */
 	OnUnload();
 	OnUnload(); /* as the destructor does */
 	CHECK(control->last_end == RTL_END_SHUT_DOWN);
 	CHECK(atomic_load(&gate.track)); /* the queue is virtual for good */
+	CHECK(counters->timed_pool == 1);
+}
+
+/* And its exit handlers destroy the queue: nobody publishes there any more, and the
+ * session ends. So it is with a thread that sleeps there, and leaves at last. */
+static void destroyed_inside_doorbell(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	begin(NULL, NULL);
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	struct queue *s = queue_find(q);
+	CHECK(queue_trylock(s));
+	submit(q, 0x1000); /* for the holder to publish */
+	wrap_queue_destroy(q);
+	CHECK(!queue_find(q));
+	CHECK(worker_round(NS_PER_S));
+	queue_unlock(s);
+	queue_drain_pend(s);
+	CHECK(worker_round(NS_PER_S));
+	CHECK(t.amd.write_dispatch_id == 1);
+	CHECK(rtl_detach() == 0 && control->state == RTL_STATE_DORMANT);
 	CHECK(counters->timed_pool == 1);
 }
 
@@ -555,8 +580,41 @@ static void control_does_not_begin(void)
 	CHECK(rtl_detach() == 0);
 }
 
+/* A seccomp filter does not let us ask whether a ring is there. */
+static void withdrawn_without_asking(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	begin(NULL, NULL);
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	CHECK(t.ring[0].completion_signal.handle);
+	no_read_memory = true;
+	CHECK(rtl_detach() == 0);
+	CHECK(!t.ring[0].completion_signal.handle);
+}
+
+/* A wrong offset is not read, let alone used. */
+static void thread_id_offset_out_of_bounds(void)
+{
+	static const char env[] = "\1\0\0\0RTL_THREAD_ID_OFFSET\00065536";
+	uint32_t found;
+
+	CHECK(rtl_attach(env, sizeof env) == -EINVAL);
+	thread_find_tid_offset(0);
+	CHECK((found = atomic_load(&gate.tid_offset)));
+	thread_find_tid_offset(1ul << 46);
+	CHECK(atomic_load(&gate.tid_offset) == found);
+	thread_find_tid_offset(found + 1);
+	CHECK(atomic_load(&gate.tid_offset) == found);
+}
+
 const struct edge_case session_cases[] = {
+	{"withdrawn without asking", withdrawn_without_asking},
+	{"thread id's offset out of bounds", thread_id_offset_out_of_bounds},
 	{"exit inside a doorbell", exit_inside_doorbell},
+	{"destroyed inside a doorbell", destroyed_inside_doorbell},
 	{"detach waits for a doorbell", detach_waits_for_doorbell},
 	{"shut down during a drain", shut_down_during_drain},
 	{"cancel at the first moment of a detach", cancel_at_the_first_moment},
