@@ -29,8 +29,9 @@ uint32_t string_id(const char *text, uint32_t len);
 void names_hurry(void);
 
 /* Wrapper of hsa_executable_destroy: while the runtime destroys, the worker
- * asks nothing about executables. False: the worker does not let go in time. */
+ * asks nothing about executables. False: the worker does not let go in time; it
+ * forgets them all when it does. names_forget_end() is told so. */
 bool names_forget_begin(hsa_executable_t executable);
-void names_forget_end(void);
+void names_forget_end(bool held);
 
 #endif

@@ -61,8 +61,7 @@ hsa_status_t wrap_executable_destroy(hsa_executable_t executable)
 	worker_round(CATCH_UP_NS); /* names everything published so far */
 	bool held = names_forget_begin(executable);
 	hsa_status_t status = next(executable);
-	if (held)
-		names_forget_end();
+	names_forget_end(held);
 	return status;
 }
 
