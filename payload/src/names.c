@@ -104,7 +104,7 @@ void names_hurry(void)
 
 uint32_t string_id(const char *text, uint32_t len)
 {
-	_Alignas(8) char buf[16 + RTL_STRING_MAX + RTL_LINE];
+	static _Alignas(8) char buf[16 + RTL_STRING_MAX + RTL_LINE]; /* much for our stack */
 	struct rtl_string *r = (struct rtl_string *)buf;
 
 	if (len > RTL_STRING_MAX)

@@ -22,7 +22,7 @@ void names_forget(void);
  * for the definition now, or see names_hurry(). Also learns the queue's agent from the kernel. */
 uint32_t launch_id(struct queue *s, const struct entry *e);
 
-/* A string's id, told to the ring; 0: no room. Not deduplicated. */
+/* Worker only. A string's id, told to the ring; 0: no room. Not deduplicated. */
 uint32_t string_id(const char *text, uint32_t len);
 
 /* The session ends in haste: from now on no name is waited for. */

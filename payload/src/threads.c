@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "threads.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -11,7 +12,7 @@
 #include "glibc217.h"
 #include "session.h"
 
-#define STACK_BYTES (256 * 1024)
+#define STACK_BYTES (256 * 1024) /* for us */
 #define TID_SCAN_FROM 0x40 /* past the TCB head */
 #define TID_SCAN_TO 0x900  /* struct pthread is 0x900 bytes or so, in every glibc */
 
@@ -73,6 +74,20 @@ static struct start *offer(void *(*run)(void *))
 	return NULL;
 }
 
+/*
+ * glibc takes each module's __thread data from the stack, too. What that is together
+ * with the least stack it tells Rust's and Java's threads by this function; without it
+ * the stack is as large as the application's threads have it.
+ */
+static void size_stack(pthread_attr_t *attr)
+{
+	size_t (*least)(const pthread_attr_t *) =
+		(__typeof__(least))dlsym(RTLD_DEFAULT, "__pthread_get_minstack");
+
+	if (least)
+		pthread_attr_setstacksize(attr, STACK_BYTES + least(attr));
+}
+
 /* Raw: the mask is inherited by the new thread; glibc's pthread_sigmask would
  * quietly leave out the two signals that must stay open, and so do we. */
 static int create(pthread_t *out, struct start *s)
@@ -82,7 +97,7 @@ static int create(pthread_t *out, struct start *s)
 
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, &old, sizeof old);
 	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	size_stack(&attr);
 	int err = pthread_create(out, &attr, begin, s);
 	pthread_attr_destroy(&attr);
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof old);
