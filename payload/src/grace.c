@@ -221,8 +221,9 @@ static long list_once(long count)
 				suspects[count++] = (struct suspect){.tid = tid, .listed = listed};
 		}
 	}
+	int err = n < 0 ? -errno : 0;
 	sys_close((int)fd);
-	return count;
+	return err ? err : count;
 }
 
 /* Threads made after the patching cannot be inside: they need not be seen. */
