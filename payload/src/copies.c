@@ -64,7 +64,7 @@ void copies_unprofile(void)
 
 hsa_status_t copy_profiling_wanted(bool wanted, hsa_status_t (*next)(bool))
 {
-	if (!in_owner() || !atomic_load(&gate.track))
+	if (!tracking())
 		return next(wanted);
 	atomic_store(&said, wanted ? WANTED : UNWANTED);
 	hsa_status_t status = next(wanted || atomic_load(&forced));

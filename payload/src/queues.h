@@ -132,7 +132,7 @@ struct queue {
 	_Atomic uint64_t raw_claims;
 	_Atomic uint64_t undelivered; /* taken by wrappers, and the handoff was full */
 	_Atomic uint64_t starved; /* dispatches that found no free signal */
-	_Atomic uint64_t unkept;  /* dispatches that were not noted: gate.full. Never set back: the worker counts on */
+	_Atomic uint64_t unkept;  /* dispatches that were not noted: gate.full. Set back with the worker's told_unkept alone */
 	_Atomic uint32_t window_generation; /* of the last flip; 0: none yet */
 	_Atomic uint32_t window_closed;
 	uint64_t *filled; /* close only: bitmap over slots instrumented beyond a gap */

@@ -53,6 +53,12 @@ static inline bool in_owner(void)
 	return LIKELY(*owner_page != 0);
 }
 
+/* Wrappers keep account. */
+static inline bool tracking(void)
+{
+	return in_owner() && atomic_load_explicit(&gate.track, memory_order_acquire);
+}
+
 /* The clock that stamps claims and publications: cheap, on any thread.
  * clocks.h turns a stamp into CLOCK_BOOTTIME ns. */
 static inline uint64_t stamp_time(void)

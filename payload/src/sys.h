@@ -1,8 +1,8 @@
 /*
  * sys.h: the few system services that the payload uses, as raw system calls
  * where glibc's wrapper is newer than 2.17 or touches more than it must.
- * Nothing here allocates, and nothing here is called on an application
- * thread except now_boottime() (vDSO) and tsc_now().
+ * Nothing here allocates. A thread that dispatches calls only the clocks (vDSO);
+ * one that destroys, or ends the runtime, may wait here, with a deadline.
  */
 #ifndef RTL_SYS_H
 #define RTL_SYS_H

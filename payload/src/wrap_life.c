@@ -12,11 +12,6 @@
 
 _Atomic uint32_t wrap_shutting_down;
 
-static bool tracking(void)
-{
-	return in_owner() && atomic_load_explicit(&gate.track, memory_order_acquire);
-}
-
 hsa_status_t wrap_signal_destroy(hsa_signal_t signal)
 {
 	if (tracking() && signal.handle && !signal_before_destroy(signal.handle))
