@@ -129,7 +129,10 @@ static void enable_profiling(struct queue *s, const amd_queue_t *amd)
 	s->profiled_by_us = !(amd->queue_properties & AMD_QUEUE_PROPERTIES_ENABLE_PROFILING);
 	if (!s->profiled_by_us)
 		return;
-	rt.set_profiling((hsa_queue_t *)&amd->hsa_queue, 1); /* for good: it cannot be withdrawn safely */
+	/* For good: it cannot be withdrawn safely. Newer runtimes take a lock for it and
+	 * ask the driver for its clocks; the worker would come too late for a new queue's
+	 * first dispatches. */
+	rt.set_profiling((hsa_queue_t *)&amd->hsa_queue, 1);
 	__atomic_fetch_add(&control->queues_profiled, 1, __ATOMIC_RELAXED);
 }
 
