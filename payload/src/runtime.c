@@ -81,24 +81,28 @@ static const struct {
 	FIND(symbol_get_info, "hsa_executable_symbol_get_info"),
 };
 
-int runtime_find(const char *path, char *err, size_t errlen)
+/* The slots of the one that was found first are known to threads in our wrappers for good. */
+static int compare(void *library, char *err, size_t errlen)
+{
+	bool same = dlsym(library, "hsa_init") == (void *)rt.init;
+
+	dlclose(library);
+	if (same)
+		return 0;
+	snprintf(err, errlen, "the resident payload is bound to %s, and this process uses another HSA runtime by now", rt.path);
+	return -ENOTSUP;
+}
+
+static int bind(void *library, char *err, size_t errlen)
 {
 	Dl_info where;
 
-	if (rt.library)
-		return 0;
-	err[0] = 0;
-	void *library = open_used_copy(path, err, errlen);
-	if (!library) {
-		if (!err[0])
-			snprintf(err, errlen, "cannot open the loaded HSA runtime: %s", dlerror());
-		return -ENOENT;
-	}
 	for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
 		void *f = dlsym(library, needed[i].name);
 
 		if (!f) {
 			snprintf(err, errlen, "the HSA runtime has no %s", needed[i].name);
+			dlclose(library);
 			return -ENOSYS;
 		}
 		memcpy((char *)&rt + needed[i].offset, &f, sizeof f);
@@ -108,6 +112,18 @@ int runtime_find(const char *path, char *err, size_t errlen)
 		snprintf(rt.path, sizeof rt.path, "%s", where.dli_fname);
 	rt.library = library;
 	return 0;
+}
+
+int runtime_find(const char *path, char *err, size_t errlen)
+{
+	err[0] = 0;
+	void *library = open_used_copy(path, err, errlen);
+	if (!library) {
+		if (!err[0])
+			snprintf(err, errlen, "cannot open the loaded HSA runtime: %s", dlerror());
+		return -ENOENT;
+	}
+	return rt.library ? compare(library, err, errlen) : bind(library, err, errlen);
 }
 
 bool runtime_open(void)

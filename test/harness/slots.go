@@ -48,9 +48,21 @@ func (p *Process) Slots(t testing.TB) Slots {
 
 func (p *Process) runtime(t testing.TB) (base uint64, path string) {
 	t.Helper()
+	return p.mapped(t, "libhsa-runtime64")
+}
+
+// Library is the path of a library that p has loaded.
+func (p *Process) Library(t testing.TB, name string) string {
+	t.Helper()
+	_, path := p.mapped(t, name)
+	return path
+}
+
+func (p *Process) mapped(t testing.TB, name string) (base uint64, path string) {
+	t.Helper()
 	for _, line := range p.lines(t, "maps") {
 		f := strings.Fields(line)
-		if len(f) != 6 || !strings.Contains(f[5], "libhsa-runtime64") || f[2] != "00000000" {
+		if len(f) != 6 || !strings.Contains(f[5], name) || f[2] != "00000000" {
 			continue
 		}
 		low, _, _ := strings.Cut(f[0], "-")
@@ -60,7 +72,7 @@ func (p *Process) runtime(t testing.TB) (base uint64, path string) {
 		}
 		return base, f[5]
 	}
-	t.Fatal("no HSA runtime in the target")
+	t.Fatalf("no %s in the target", name)
 	return 0, ""
 }
 
