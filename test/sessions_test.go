@@ -30,6 +30,19 @@ func TestReattach(t *testing.T) {
 	}
 }
 
+// A payload stays with the runtime that it found first, and says so: another one, even
+// if it is idle, would pass for the one in use. libc stands for it.
+func TestReattachToAnotherRuntime(t *testing.T) {
+	p := harness.Start(t, stress(3, 2, 64, "--pace", "20"))
+	runs := []harness.Run{p.Record(t, 100*time.Millisecond)}
+	refused := p.TryRecord(t, 100*time.Millisecond, "--set", "RTL_HSA_LIBRARY="+p.Library(t, "libc.so.6"))
+	if refused.Code == session.OK || !strings.Contains(refused.Stderr, "the resident payload is bound to ") {
+		t.Errorf("exit code %d\n%s", refused.Code, refused.Stderr)
+	}
+	runs = append(runs, p.Record(t, 100*time.Millisecond, "--set", "RTL_HSA_LIBRARY="+p.Library(t, "libhsa-runtime64")))
+	check(t, p, p.TIDs(), runs...)
+}
+
 // Attach from the first moment on, while the program loads and initialises: a
 // refusal leaves it as it is, and as soon as there is something to record, it is.
 func TestEarly(t *testing.T) {

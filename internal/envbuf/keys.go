@@ -106,8 +106,8 @@ var Keys = []Key{
 	},
 	{
 		Name: ThreadIDOffset, Field: "thread_id_offset", Kind: Number,
-		Default: 0, Min: 0, Max: 64 * kib,
-		Doc: "offset of the thread id in the C library's thread descriptor; 0: find it",
+		Default: 0, Min: 0, Max: 0x900 - 4, // the end of glibc's struct pthread
+		Doc: "offset of the thread id in the C library's thread descriptor, a multiple of 4; 0: find it",
 	},
 	{
 		Name: MemoryCopyTrace, Field: "memory_copy_trace", Kind: Number,

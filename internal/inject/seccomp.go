@@ -77,7 +77,7 @@ var needs = []need{
 	{name: "sched_getattr", nr: unix.SYS_SCHED_GETATTR, mild: true},
 	{name: "sched_setattr", nr: unix.SYS_SCHED_SETATTR, mild: true},
 	{name: "madvise", nr: unix.SYS_MADVISE, mild: true},
-	{name: "fallocate", nr: unix.SYS_FALLOCATE, mild: true},
+	{name: "munlock", nr: unix.SYS_MUNLOCK, mild: true}, // where the process locks what it maps
 	{name: "prctl", nr: unix.SYS_PRCTL, args: [6]uint64{unix.PR_SET_NAME}, mild: true},
 	{name: "clone3", nr: unix.SYS_CLONE3, mild: true},
 	{name: "rseq", nr: unix.SYS_RSEQ, mild: true},

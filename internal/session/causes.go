@@ -186,6 +186,8 @@ func explainPayload(f *Failure) bool {
 		fix = "run this again"
 	case unix.ECANCELED:
 		fix = "run this once the process has started ROCm anew"
+	case unix.ENOTSUP:
+		fix = "name that one (--set RTL_HSA_LIBRARY=FILE), or restart the process to record the other"
 	case unix.ENOMEM:
 		fix = "try a smaller --buffer-size"
 	}

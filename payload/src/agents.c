@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "runtime.h"
-#include "sys.h"
+#include "session.h"
 
 /*
  * How long a fit is used. The runtime knows the GPU's clock rate by two readings,
@@ -73,7 +73,7 @@ uint32_t agent_of(const void *address)
 {
 	hsa_amd_pointer_info_t info = {.size = sizeof info};
 
-	if (rt.pointer_info(address, &info, NULL, NULL, NULL) || info.type == HSA_EXT_POINTER_TYPE_UNKNOWN)
+	if (runtime_is_lost() || rt.pointer_info(address, &info, NULL, NULL, NULL) || info.type == HSA_EXT_POINTER_TYPE_UNKNOWN)
 		return 0;
 	return agent_of_handle(info.agentOwner);
 }
@@ -82,6 +82,8 @@ static void fit(struct agent *a, uint64_t ticks)
 {
 	uint64_t before = ticks > FIT_TICKS ? ticks - FIT_TICKS : 0, ns = 0, ns_before = 0;
 
+	if (runtime_is_lost())
+		return; /* the old line, or none and then 0 */
 	rt.convert_tick(a->handle, ticks, &ns);
 	rt.convert_tick(a->handle, before, &ns_before);
 	a->fit_tick = ticks;
@@ -98,6 +100,6 @@ uint64_t agent_ticks_to_ns(struct agent *a, uint64_t ticks)
 
 	/* Old ticks are as exact as new ones; only a line gone stale is not. */
 	if (UNLIKELY(!a->fit_for_ns || (away > 0 && (double)away * a->ns_per_tick > (double)a->fit_for_ns)))
-		fit(a, ticks), away = 0;
+		fit(a, ticks), away = (int64_t)(ticks - a->fit_tick);
 	return a->fit_ns + (uint64_t)(int64_t)((double)away * a->ns_per_tick);
 }

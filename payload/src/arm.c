@@ -111,6 +111,8 @@ static int make_signals(void)
 	pool_open();
 	if (worker_round(WORKER_ROUND_MOST_NS) && pool_is_dry())
 		return control_fail(-ENOMEM, "the HSA runtime makes no more signals");
+	if (runtime_is_lost())
+		return control_fail(-ECANCELED, "the application called hsa_shut_down meanwhile");
 	return 0;
 }
 
@@ -148,6 +150,7 @@ static void begin_generation(void)
 	control->error_text[0] = 0;
 	control->armed_ns = control->detached_ns = 0;
 	control->skip_drain = 0;
+	atomic_store(&gate.lost, 0);
 	atomic_store(&gate.stamp_boottime, config.stamp == RTL_STAMP_BOOTTIME);
 	thread_find_tid_offset(config.thread_id_offset);
 }

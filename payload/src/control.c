@@ -142,9 +142,8 @@ void control_watch(void)
 
 static int create(void)
 {
-	uint64_t inode;
-	int fd;
-	struct rtl_control *c = memfd_map(RTL_CONTROL_NAME, RTL_CONTROL_SIZE, &fd, &inode);
+	struct memfd file;
+	struct rtl_control *c = memfd_map(RTL_CONTROL_NAME, RTL_CONTROL_SIZE, &file);
 
 	if (!c)
 		return -errno;
@@ -153,7 +152,7 @@ static int create(void)
 	c->abi_version = RTL_ABI_VERSION;
 	c->size_bytes = RTL_CONTROL_SIZE;
 	c->pid = (uint32_t)syscall(SYS_getpid);
-	c->control_fd = fd;
+	c->control_fd = file.fd;
 	c->ring_fd = -1;
 	describe_build();
 	rtl_env_defaults(&config);

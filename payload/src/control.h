@@ -43,9 +43,9 @@ int session_arm(const void *env, uint64_t len);
 /* Ends the session, if one is active, and waits at most drain_ns for kernels
  * still running (UINT64_MAX: as configured). 0 or -errno. */
 int session_disarm(enum rtl_end why, uint64_t drain_ns);
-/* The same; an arming that is in progress gives up, and the drain of a disarming,
- * within a millisecond. */
-int session_cut_short(enum rtl_end why, uint64_t drain_ns);
+/* The same in haste, as the runtime or the process ends: an arming that is in progress
+ * gives up, and the drain of a disarming, within a millisecond. */
+int session_cut_short(enum rtl_end why);
 
 /* The last session's end was put off: its worker is held up. Then session_disarm()
  * and session_arm() try again. */

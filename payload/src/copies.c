@@ -64,7 +64,7 @@ void copies_unprofile(void)
 
 hsa_status_t copy_profiling_wanted(bool wanted, hsa_status_t (*next)(bool))
 {
-	if (!in_owner() || !atomic_load(&gate.track))
+	if (!tracking())
 		return next(wanted);
 	atomic_store(&said, wanted ? WANTED : UNWANTED);
 	hsa_status_t status = next(wanted || atomic_load(&forced));
@@ -105,7 +105,7 @@ static uint16_t owner_of(uint64_t address, uint16_t passed)
 {
 	hsa_amd_pointer_info_t info = {.size = sizeof info};
 
-	if (rt.pointer_info((const void *)address, &info, NULL, NULL, NULL) || info.type == HSA_EXT_POINTER_TYPE_UNKNOWN)
+	if (runtime_is_lost() || rt.pointer_info((const void *)address, &info, NULL, NULL, NULL) || info.type == HSA_EXT_POINTER_TYPE_UNKNOWN)
 		return passed;
 	return (uint16_t)agent_of_handle(info.agentOwner);
 }
@@ -207,6 +207,10 @@ static bool settle(struct copy *c, uint64_t now, bool abandon)
 {
 	struct outcome o;
 
+	if (runtime_is_lost()) {
+		give_up(c, RTL_REASON_NOT_COMPLETED);
+		return true;
+	}
 	switch (signal_poll(c->entry.signal, judge, &o)) {
 	case SIGNAL_FIRED:
 		tell_copy(&c->entry, o.start_ticks, o.end_ticks, c->signal);

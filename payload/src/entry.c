@@ -7,7 +7,6 @@
 #include "session.h"
 
 #define EXPORT __attribute__((visibility("default")))
-#define EXIT_DRAIN_NS (200 * NS_PER_MS)
 
 /* Not so in a forked child of the process that was attached to. */
 static bool is_resident(void)
@@ -76,7 +75,7 @@ EXPORT bool OnLoad(void *table, uint64_t runtime_version, uint64_t failed_tool_c
 static void end_at_exit(enum rtl_end why)
 {
 	if (is_resident())
-		session_cut_short(why, EXIT_DRAIN_NS);
+		session_cut_short(why);
 }
 
 EXPORT void OnUnload(void)

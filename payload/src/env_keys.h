@@ -42,7 +42,7 @@ struct rtl_config {
 	uint64_t stamp; /* enum rtl_stamp */
 	/* RTL_HSA_LIBRARY: path of the HSA runtime to patch; empty: the only one loaded, or the one in use */
 	char hsa_library[4096];
-	/* RTL_THREAD_ID_OFFSET: offset of the thread id in the C library's thread descriptor; 0: find it */
+	/* RTL_THREAD_ID_OFFSET: offset of the thread id in the C library's thread descriptor, a multiple of 4; 0: find it */
 	uint64_t thread_id_offset;
 	/* RTL_MEMORY_COPY_TRACE: 1: record memory copies, too */
 	uint64_t memory_copy_trace;
@@ -72,7 +72,7 @@ struct rtl_config {
 	NUMBER("RTL_SIGNAL_POOL", signal_pool, 4096u, 1u, 1048576u, false) \
 	CHOICE("RTL_STAMP", stamp, 0u, "tsc|boottime") \
 	TEXT("RTL_HSA_LIBRARY", hsa_library) \
-	NUMBER("RTL_THREAD_ID_OFFSET", thread_id_offset, 0u, 0u, 65536u, false) \
+	NUMBER("RTL_THREAD_ID_OFFSET", thread_id_offset, 0u, 0u, 2300u, false) \
 	NUMBER("RTL_MEMORY_COPY_TRACE", memory_copy_trace, 0u, 0u, 1u, false) \
 	NUMBER("RTL_TEST_WEDGE_CONTROL", test_wedge_control, 0u, 0u, 1u, false) \
 	NUMBER("RTL_TEST_NO_GRACE", test_no_grace, 0u, 0u, 1u, false) \

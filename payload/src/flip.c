@@ -172,9 +172,11 @@ void queue_close(struct queue *s)
 	uint64_t scan = atomic_load(&s->scan);
 	instrument_beyond_gaps(s, scan, atomic_load(&s->word) & WORD_INDEX);
 	word = atomic_load(&s->word);
-	while (!atomic_compare_exchange_weak_explicit(&s->word, &word, (word & WORD_INDEX) | WORD_CLOSED, memory_order_acq_rel,
-						      memory_order_acquire))
-		;
+	do {
+		if (!(word & WORD_VIRT))
+			return; /* destroyed past the lock */
+	} while (!atomic_compare_exchange_weak_explicit(&s->word, &word, (word & WORD_INDEX) | WORD_CLOSED, memory_order_acq_rel,
+						      memory_order_acquire));
 	uint64_t claimed = word & WORD_INDEX;
 	queue_help(s, claimed | WORD_CLOSED);
 	if (claimed != scan)

@@ -10,6 +10,7 @@
 #define RTL_OLDEST(f) RTL_VERSION(f, "2.2.5")
 
 RTL_OLDEST(dladdr);
+RTL_OLDEST(dlclose);
 RTL_OLDEST(dlerror);
 RTL_OLDEST(dlopen);
 RTL_OLDEST(dlsym);

@@ -83,17 +83,17 @@ static uint64_t restorer(void)
  */
 static bool stack_hits(uint64_t sp, uint64_t handler_return, int depth)
 {
-	size_t words = read_memory(sp, stack, sizeof stack) / 8;
+	long words = read_memory(sp, stack, sizeof stack) / 8;
 
-	if (!words)
+	if (words <= 0)
 		return true; /* cannot tell */
-	for (size_t i = 0; i < words; i++) {
+	for (long i = 0; i < words; i++) {
 		if (in_ranges(stack[i]))
 			return true;
 		/* struct rt_sigframe: the restorer, then struct ucontext */
 		if (!handler_return || stack[i] != handler_return || depth)
 			continue;
-		uint64_t at = sp + i * 8 + 8, interrupted[2];
+		uint64_t at = sp + (uint64_t)i * 8 + 8, interrupted[2];
 		if (read_memory(at + CONTEXT_RSP, interrupted, sizeof interrupted) != sizeof interrupted)
 			return true;
 		if (in_ranges(interrupted[1]) || stack_hits(interrupted[0], 0, depth + 1))
@@ -221,8 +221,9 @@ static long list_once(long count)
 				suspects[count++] = (struct suspect){.tid = tid, .listed = listed};
 		}
 	}
+	int err = n < 0 ? -errno : 0;
 	sys_close((int)fd);
-	return count;
+	return err ? err : count;
 }
 
 /* Threads made after the patching cannot be inside: they need not be seen. */
@@ -233,7 +234,7 @@ static long list_threads(void)
 	outer_proc = proc_is_outer();
 	for (int i = 0; i < LISTINGS && count >= 0; i++)
 		count = list_once(count);
-	forget_memory(seen, TIDS_MAX / 8);
+	clear_memory(seen, TIDS_MAX / 8);
 	return count;
 }
 

@@ -51,7 +51,7 @@ void handoff_close(void)
 	if (closed || !atomic_compare_exchange_strong(&head, &at, tail + HANDOFF_CELLS_LOSSLESS))
 		return;
 	closed = true;
-	forget_memory(cells, HANDOFF_CELLS_LOSSLESS * sizeof *cells);
+	clear_memory(cells, HANDOFF_CELLS_LOSSLESS * sizeof *cells);
 }
 
 bool handoff_push(const struct outcome *o)
@@ -80,17 +80,34 @@ bool handoff_push(const struct outcome *o)
 	}
 }
 
+static struct cell *cell_of(uint64_t number)
+{
+	return &cells[number & (atomic_load_explicit(&lap, memory_order_relaxed) - 1)];
+}
+
+bool handoff_look(uint64_t number, struct outcome *o)
+{
+	if (closed || atomic_load_explicit(&cell_of(number)->seq, memory_order_acquire) != number + 1)
+		return false;
+	*o = cell_of(number)->outcome;
+	return true;
+}
+
 bool handoff_pop(struct outcome *o)
 {
-	if (closed)
+	if (!handoff_look(tail, o))
 		return false;
-	uint64_t cells_in_lap = atomic_load_explicit(&lap, memory_order_relaxed);
-	struct cell *c = &cells[tail & (cells_in_lap - 1)];
-
-	if (atomic_load_explicit(&c->seq, memory_order_acquire) != tail + 1)
-		return false;
-	*o = c->outcome;
-	atomic_store_explicit(&c->seq, tail + cells_in_lap, memory_order_release);
+	atomic_store_explicit(&cell_of(tail)->seq, tail + atomic_load_explicit(&lap, memory_order_relaxed), memory_order_release);
 	tail++;
 	return true;
+}
+
+uint64_t handoff_pushed(void)
+{
+	return atomic_load(&head);
+}
+
+uint64_t handoff_popped(void)
+{
+	return tail;
 }

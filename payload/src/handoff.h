@@ -51,6 +51,12 @@ bool handoff_push(const struct outcome *o);
 /* Worker only, or who closes it. */
 bool handoff_pop(struct outcome *o);
 
+/* Worker only. How many have been pushed, or are just being; and popped. */
+uint64_t handoff_pushed(void);
+uint64_t handoff_popped(void);
+/* The one of that number between the two. False: a thread is filling it. */
+bool handoff_look(uint64_t number, struct outcome *o);
+
 /* No worker runs: what is left in it is dropped, and handoff_push() finds it full until
  * handoff_init(). Its memory is given back, unless a thread is filling a cell. */
 void handoff_close(void);

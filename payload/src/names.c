@@ -42,6 +42,17 @@ static uint32_t next_string, next_launch, next_code_object;
 static struct mutex lock; /* the worker in the loader, against hsa_executable_destroy */
 static _Atomic uint32_t hurry;
 
+/* Threads that destroy an executable without the lock; and that one has begun to since
+ * the tables were last emptied. A thread counts itself, then says so; who reads "no
+ * thread" after emptying has emptied late enough. */
+static _Atomic uint32_t unguarded, stale;
+
+/* Of executables and addresses: one that is being destroyed is not to be asked about. */
+static bool may_ask(void)
+{
+	return !atomic_load(&unguarded) && !runtime_is_lost();
+}
+
 int names_init(void)
 {
 	if (!kernels)
@@ -53,21 +64,27 @@ int names_init(void)
 
 static void forget_launches(void)
 {
-	forget_memory(launches, LAUNCHES * sizeof *launches);
+	clear_memory(launches, LAUNCHES * sizeof *launches);
 	launch_count = 0;
 }
 
 static void forget_kernels(void)
 {
-	forget_memory(kernels, KERNELS * sizeof *kernels);
+	clear_memory(kernels, KERNELS * sizeof *kernels);
 	kernel_count = 0;
 }
 
-void names_reset(void)
+static void forget_all(void)
 {
 	forget_kernels();
 	forget_launches();
 	executable_count = 0;
+}
+
+void names_reset(void)
+{
+	forget_all();
+	atomic_store(&stale, 0);
 	next_string = next_launch = next_code_object = 1;
 	atomic_store(&hurry, 0);
 }
@@ -87,7 +104,7 @@ void names_hurry(void)
 
 uint32_t string_id(const char *text, uint32_t len)
 {
-	_Alignas(8) char buf[16 + RTL_STRING_MAX + RTL_LINE];
+	static _Alignas(8) char buf[16 + RTL_STRING_MAX + RTL_LINE]; /* much for our stack */
 	struct rtl_string *r = (struct rtl_string *)buf;
 
 	if (len > RTL_STRING_MAX)
@@ -182,9 +199,9 @@ static void learn_executable(uint64_t object)
 
 	if (rt.loader.hsa_ven_amd_loader_query_executable((const void *)object, &executable) || !executable.handle)
 		return;
-	for (uint32_t i = 0; i < agent_count; i++)
+	for (uint32_t i = 0; i < agent_count && may_ask(); i++)
 		rt.iterate_symbols(executable, agents[i].handle, note_symbol, NULL);
-	if (is_told(executable.handle) || executable_count == EXECUTABLES)
+	if (is_told(executable.handle) || executable_count == EXECUTABLES || !may_ask())
 		return;
 	executables[executable_count++] = executable.handle;
 	if (rt.loader.hsa_ven_amd_loader_executable_iterate_loaded_code_objects)
@@ -228,7 +245,7 @@ static struct kernel *kernel_of(uint64_t object)
 		k->agent = agent_of((const void *)object);
 	/* Without a symbol it stays unnamed; waiting for a name that never comes
 	 * would hold up every dispatch behind it. */
-	if (k->symbol && !k->name && !tell_name(k))
+	if (k->symbol && !k->name && may_ask() && !tell_name(k))
 		k->symbol = 0;
 	if (!k->symbol)
 		TALLY(names_unresolved);
@@ -296,18 +313,38 @@ static struct launch *launch_place(const struct entry *e)
 
 #define HURRY_LOOK_NS (10 * NS_PER_MS)
 
-/* Others hold the lock while an executable dies: for good, if a signal handler
- * calls exit() then. */
+/* Others hold the lock while an executable dies, or go on without it: for good, if a
+ * signal handler calls exit() then. */
 static bool lock_loader(void)
 {
-	while (mutex_lock(&lock, atomic_load(&hurry) ? 0 : HURRY_LOOK_NS))
+	while (!may_ask() || mutex_lock(&lock, atomic_load(&hurry) ? 0 : HURRY_LOOK_NS)) {
 		if (atomic_load(&hurry))
 			return false;
+		if (!may_ask())
+			sys_sleep_ns(HURRY_LOOK_NS / 10);
+	}
 	return true;
+}
+
+/* What was learned of an executable that was destroyed without the lock, as was what
+ * has been loaded at its addresses since. False: such a destruction goes on. */
+static bool refresh(void)
+{
+	if (!lock_loader())
+		return false;
+	atomic_store(&stale, 0);
+	forget_all();
+	mutex_unlock(&lock);
+	if (!atomic_load(&unguarded))
+		return true;
+	atomic_store(&stale, 1);
+	return false;
 }
 
 uint32_t launch_id(struct queue *s, const struct entry *e)
 {
+	if (UNLIKELY(atomic_load_explicit(&stale, memory_order_acquire)) && !refresh())
+		return 0;
 	if (UNLIKELY(launch_count >= LAUNCHES_MAX))
 		forget_launches();
 	struct launch *l = launch_place(e);
@@ -338,8 +375,11 @@ static void forget_launches_of_gone(void)
 
 bool names_forget_begin(hsa_executable_t executable)
 {
-	if (mutex_lock(&lock, FORGET_TIMEOUT_NS))
+	if (mutex_lock(&lock, FORGET_TIMEOUT_NS)) {
+		atomic_fetch_add(&unguarded, 1);
+		atomic_store(&stale, 1);
 		return false;
+	}
 	for (uint32_t i = 0; i < KERNELS && kernels; i++)
 		if (kernels[i].object > KERNEL_GONE && kernels[i].executable == executable.handle)
 			kernels[i] = (struct kernel){.object = KERNEL_GONE};
@@ -351,7 +391,10 @@ bool names_forget_begin(hsa_executable_t executable)
 	return true;
 }
 
-void names_forget_end(void)
+void names_forget_end(bool held)
 {
-	mutex_unlock(&lock);
+	if (held)
+		mutex_unlock(&lock);
+	else
+		atomic_fetch_sub(&unguarded, 1);
 }

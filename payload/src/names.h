@@ -22,15 +22,16 @@ void names_forget(void);
  * for the definition now, or see names_hurry(). Also learns the queue's agent from the kernel. */
 uint32_t launch_id(struct queue *s, const struct entry *e);
 
-/* A string's id, told to the ring; 0: no room. Not deduplicated. */
+/* Worker only. A string's id, told to the ring; 0: no room. Not deduplicated. */
 uint32_t string_id(const char *text, uint32_t len);
 
 /* The session ends in haste: from now on no name is waited for. */
 void names_hurry(void);
 
 /* Wrapper of hsa_executable_destroy: while the runtime destroys, the worker
- * asks nothing about executables. False: the worker does not let go in time. */
+ * asks nothing about executables. False: the worker does not let go in time; it
+ * forgets them all when it does. names_forget_end() is told so. */
 bool names_forget_begin(hsa_executable_t executable);
-void names_forget_end(void);
+void names_forget_end(bool held);
 
 #endif

@@ -48,8 +48,9 @@ static enum look look_app(struct queue *s, struct entry *e)
 
 	switch (signal_poll(e->signal, judge, &o)) {
 	case SIGNAL_WAITING:
-	case SIGNAL_LATE:
 		return LOOK_WAIT;
+	case SIGNAL_LATE:
+		return LOOK_LATE;
 	case SIGNAL_FIRED:
 		tell_app(&o, (uint32_t)e->kernel_object);
 		return LOOK_DONE;
@@ -73,18 +74,16 @@ static void give_up(struct queue *s, struct entry *e, uint32_t reason)
 		return;
 	}
 	tell_untimed(s, e, (uint32_t)e->kernel_object, 1, reason);
-	if (reason == RTL_REASON_NOT_COMPLETED)
-		pool_quarantine(); /* the hardware will write it */
-	else if (reason == RTL_REASON_NO_TIMES)
-		pool_cool(e->signal); /* so it may, unless the application has turned profiling off */
+	if (reason == RTL_REASON_NO_TIMES)
+		pool_cool(e->signal); /* the hardware may write it, unless the application has turned profiling off */
 	else
-		pool_put_back(s, e->signal);
+		pool_quarantine(); /* so it may: also where a destroyed queue is not the last to use its ring */
 }
 
 /* Why pending dispatches of this queue shall wait no longer; 0: they may. */
 static uint32_t impatience(struct queue *s, uint64_t now, bool abandon)
 {
-	if (abandon)
+	if (abandon || runtime_is_lost())
 		return RTL_REASON_NOT_COMPLETED;
 	if (s->dead_since_ns && now - s->dead_since_ns > DESTROYED_NS)
 		return RTL_REASON_QUEUE_DESTROYED;
@@ -106,7 +105,7 @@ static bool is_too_late(struct entry *e, uint64_t now)
 /* True: the dispatch has been told, one way or the other. */
 static bool settle(struct queue *s, struct entry *e, uint32_t impatient, uint64_t now)
 {
-	enum look r = look(s, e);
+	enum look r = runtime_is_lost() ? LOOK_WAIT : look(s, e);
 
 	if (r == LOOK_DONE)
 		return true;

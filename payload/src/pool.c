@@ -48,7 +48,7 @@ static uint64_t create(void)
 {
 	hsa_signal_t signal = {0};
 
-	if (alive == STOCK_MAX || rt.signal_create(POOL_ARMED, 0, NULL, HSA_AMD_SIGNAL_AMD_GPU_ONLY, &signal)) {
+	if (runtime_is_lost() || alive == STOCK_MAX || rt.signal_create(POOL_ARMED, 0, NULL, HSA_AMD_SIGNAL_AMD_GPU_ONLY, &signal)) {
 		atomic_store(&dry, 1);
 		return 0;
 	}
@@ -61,6 +61,8 @@ static void rearm(uint64_t handle)
 {
 	amd_signal_t *hw = (amd_signal_t *)handle;
 
+	if (runtime_is_lost())
+		return;
 	hw->start_ts = 0; /* old times would pass for new ones */
 	hw->end_ts = 0;
 	__atomic_store_n(&hw->value, POOL_ARMED, __ATOMIC_RELAXED);
@@ -163,6 +165,21 @@ static void let_cool(void)
 	}
 }
 
+static void forget_stock(void)
+{
+	forget_memory(stock, STOCK_MAX * sizeof *stock);
+	forget_memory(cooling, STOCK_MAX * sizeof *cooling);
+}
+
+void pool_drop_all(void)
+{
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
+		atomic_store(&queue_all[i]->free_tail, atomic_load(&queue_all[i]->free_head));
+	in_stock = alive = 0;
+	cooling_tail = cooling_head;
+	forget_stock();
+}
+
 void pool_destroy_all(bool process_ends)
 {
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
@@ -177,6 +194,5 @@ void pool_destroy_all(bool process_ends)
 		destroy(stock[--in_stock]);
 	if (!process_ends)
 		let_cool();
-	forget_memory(stock, STOCK_MAX * sizeof *stock);
-	forget_memory(cooling, STOCK_MAX * sizeof *cooling);
+	forget_stock();
 }

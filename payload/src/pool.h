@@ -41,5 +41,7 @@ uint64_t pool_count(void);
  * those that cool, POOL_COOLING_NS at most, or they would be lost: not when the
  * process ends. */
 void pool_destroy_all(bool process_ends);
+/* They have gone with the runtime, or stay with it for good. */
+void pool_drop_all(void);
 
 #endif

@@ -1,5 +1,7 @@
 #include "publish.h"
 
+#include <errno.h>
+
 #include "handoff.h"
 #include "hooks.h"
 #include "pool.h"
@@ -153,12 +155,22 @@ static void take_back(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_t
 		p->completion_signal.handle = 0;
 }
 
+/* A seccomp filter may refuse the question. */
+static bool is_gone(const volatile void *address)
+{
+	uint64_t there;
+
+	return read_memory((uint64_t)address, &there, sizeof there) == -EFAULT;
+}
+
+bool queue_is_gone(struct queue *s)
+{
+	return is_gone(s->ring) || is_gone(s->write_index);
+}
+
 void queue_withdraw(struct queue *s)
 {
-	uint64_t first;
-
-	/* One that was destroyed past our wrapper has no ring any more. */
-	if (!read_memory((uint64_t)s->ring, &first, sizeof first))
+	if (queue_is_gone(s))
 		return;
 	for (uint64_t slot = 0; slot < s->size; slot++) {
 		hsa_kernel_dispatch_packet_t *p = &s->ring[slot];
@@ -223,8 +235,8 @@ bool queue_publish(struct queue *s)
 		s->seen_read = read;
 	}
 incomplete:
-	if (to == from)
-		return false;
+	if (to == from || UNLIKELY(!(atomic_load_explicit(&s->word, memory_order_relaxed) & WORD_VIRT)))
+		return false; /* nothing, or the queue has been destroyed meanwhile */
 	atomic_store_explicit(&s->scan, to, memory_order_release);
 	__atomic_store_n(s->write_index, to, __ATOMIC_RELEASE);
 	queue_ring(s, to - 1);

@@ -31,6 +31,9 @@ bool queue_kick(struct queue *s);
 #define CLOSE_PUSH_MOST_NS (100 * NS_PER_MS)
 void queue_close(struct queue *s);
 
+/* It was destroyed past our wrapper: its memory is not there any more. */
+bool queue_is_gone(struct queue *s);
+
 /* Lock held, raw, nothing pending: no slot keeps a signal of ours, which will be
  * destroyed. */
 void queue_withdraw(struct queue *s);

@@ -129,7 +129,10 @@ static void enable_profiling(struct queue *s, const amd_queue_t *amd)
 	s->profiled_by_us = !(amd->queue_properties & AMD_QUEUE_PROPERTIES_ENABLE_PROFILING);
 	if (!s->profiled_by_us)
 		return;
-	rt.set_profiling((hsa_queue_t *)&amd->hsa_queue, 1); /* for good: it cannot be withdrawn safely */
+	/* For good: it cannot be withdrawn safely. Newer runtimes take a lock for it and
+	 * ask the driver for its clocks; the worker would come too late for a new queue's
+	 * first dispatches. */
+	rt.set_profiling((hsa_queue_t *)&amd->hsa_queue, 1);
 	__atomic_fetch_add(&control->queues_profiled, 1, __ATOMIC_RELAXED);
 }
 
@@ -318,8 +321,13 @@ void queue_back(struct queue *s)
 
 void queue_forget_memory(void)
 {
-	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
-		forget_memory((char *)queue_all[i] + STATE_BYTES, parts_size());
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
+		struct queue *s = queue_all[i];
+
+		forget_memory((char *)s + STATE_BYTES, parts_size());
+		/* A signal at an address of ours is the application's from now on. */
+		clear_memory(s->placed, part_bytes[PART_PLACED]);
+	}
 }
 
 static void reset(struct queue *s)
@@ -408,13 +416,15 @@ int queue_make_ready(uint32_t n)
 
 static bool lock_wait(_Atomic uint32_t *lock, uint64_t timeout_ns)
 {
-	uint64_t until = now_monotonic() + timeout_ns;
+	struct deadline d = deadline_in(timeout_ns);
 
 	for (uint32_t i = 0; !trylock(lock); i++) {
 		if (i < 100)
 			cpu_relax();
-		else if (now_monotonic() > until)
+		else if (!deadline_left(&d))
 			return false;
+		else if (d.looks)
+			sys_sleep_ns(LAST_LOOK_NS);
 		else
 			sys_yield();
 	}

@@ -132,7 +132,7 @@ struct queue {
 	_Atomic uint64_t raw_claims;
 	_Atomic uint64_t undelivered; /* taken by wrappers, and the handoff was full */
 	_Atomic uint64_t starved; /* dispatches that found no free signal */
-	_Atomic uint64_t unkept;  /* dispatches that were not noted: gate.full. Never set back: the worker counts on */
+	_Atomic uint64_t unkept;  /* dispatches that were not noted: gate.full. Set back with the worker's told_unkept alone */
 	_Atomic uint32_t window_generation; /* of the last flip; 0: none yet */
 	_Atomic uint32_t window_closed;
 	uint64_t *filled; /* close only: bitmap over slots instrumented beyond a gap */
@@ -153,7 +153,8 @@ struct queue {
 	uint64_t seen_starved, told_unkept;
 	uint64_t dead_since_ns; /* destroyed was seen then */
 	bool shelved;     /* has been held ready in this session */
-	uint32_t settled; /* dead, destroyed, and all told: a round ago */
+	uint32_t settled; /* dead, destroyed, and nothing owed; then … */
+	uint64_t handed_over; /* … the handoff had so many */
 	_Atomic uint32_t destroyed; /* the runtime's hsa_queue_destroy has returned: nothing writes its signals now */
 	_Atomic uint32_t in_use;
 };
@@ -192,7 +193,8 @@ void queue_back(struct queue *s);
 /* Gives the memory behind all states back; they stay mapped. */
 void queue_forget_memory(void);
 
-/* Takes a queue out of the table; the caller holds its lock. */
+/* Takes a queue out of the table, and its word is DEAD. The caller holds its lock, or
+ * the queue goes all the same, and who holds it sees that. */
 void queue_forget(struct queue *s);
 
 /* A dead state with nothing outstanding becomes ready again. Worker only. */

@@ -129,7 +129,7 @@ void tell_dispatch(struct queue *s, const struct entry *e, uint32_t launch, uint
 {
 	struct agent *a = s->agent ? &agents[s->agent - 1] : NULL;
 
-	if (UNLIKELY(!a || !start || end < start)) {
+	if (UNLIKELY(!a || !start || end < start || runtime_is_lost())) {
 		tell_untimed(s, e, launch, 1, RTL_REASON_NO_TIMES);
 		return;
 	}

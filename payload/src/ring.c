@@ -26,12 +26,11 @@ static uint32_t seq;
 static uint64_t lost, lost_from_ns; /* not yet said */
 static bool full; /* records were lost, and room for many has not come yet */
 static uint64_t uncounted; /* of the lost: counting each would cost a locked instruction */
-static int ring_fd = -1;
-static uint64_t ring_inode;
+static struct memfd file = {.fd = -1};
 
 int ring_open(const struct rtl_config *c, uint32_t generation)
 {
-	struct rtl_ring *r = memfd_map(RTL_RING_NAME, RTL_PAGE + c->buffer_size_bytes, &ring_fd, &ring_inode);
+	struct rtl_ring *r = memfd_map(RTL_RING_NAME, RTL_PAGE + c->buffer_size_bytes, &file);
 
 	if (!r)
 		return -errno;
@@ -42,7 +41,7 @@ int ring_open(const struct rtl_config *c, uint32_t generation)
 		overflow = (struct lines){.data = map_memory(size), .size = size};
 		if (!overflow.data) {
 			unmap_memory(r, RTL_PAGE + c->buffer_size_bytes);
-			sys_close(ring_fd);
+			memfd_close(&file);
 			return -ENOMEM;
 		}
 	}
@@ -64,8 +63,8 @@ int ring_open(const struct rtl_config *c, uint32_t generation)
 void ring_describe(uint64_t *size, uint64_t *inode, int *fd)
 {
 	*size = shared ? ring.size : 0;
-	*inode = ring_inode;
-	*fd = ring_fd;
+	*inode = file.inode;
+	*fd = file.fd;
 }
 
 /* A forked child may have the descriptor, and with it all this memory until it exits.
@@ -79,9 +78,9 @@ static void release_all_but_unread(void)
 	if (from >= to || bytes > ring.size)
 		return; /* full, or a tail that cannot be */
 	uint64_t first = bytes < ring.size - at ? bytes : ring.size - at;
-	sys_release_file(ring_fd, RTL_PAGE + at, first);
+	memfd_release(ring.data + at, first);
 	if (bytes > first)
-		sys_release_file(ring_fd, RTL_PAGE, bytes - first);
+		memfd_release(ring.data, bytes - first);
 }
 
 void ring_close(void)
@@ -92,9 +91,8 @@ void ring_close(void)
 		release_all_but_unread();
 		unmap_memory(shared, RTL_PAGE + ring.size);
 	}
-	sys_close(ring_fd);
-	ring_fd = -1;
-	ring_inode = 0;
+	memfd_close(&file);
+	file = (struct memfd){.fd = -1};
 	shared = NULL;
 	ring = overflow = (struct lines){0};
 }

@@ -81,12 +81,41 @@ static const struct {
 	FIND(symbol_get_info, "hsa_executable_symbol_get_info"),
 };
 
-int runtime_find(const char *path, char *err, size_t errlen)
+/* The slots of the one that was found first are known to threads in our wrappers for good. */
+static int compare(void *library, char *err, size_t errlen)
+{
+	bool same = dlsym(library, "hsa_init") == (void *)rt.init;
+
+	dlclose(library);
+	if (same)
+		return 0;
+	snprintf(err, errlen, "the resident payload is bound to %s, and this process uses another HSA runtime by now", rt.path);
+	return -ENOTSUP;
+}
+
+static int bind(void *library, char *err, size_t errlen)
 {
 	Dl_info where;
 
-	if (rt.library)
-		return 0;
+	for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+		void *f = dlsym(library, needed[i].name);
+
+		if (!f) {
+			snprintf(err, errlen, "the HSA runtime has no %s", needed[i].name);
+			dlclose(library);
+			return -ENOSYS;
+		}
+		memcpy((char *)&rt + needed[i].offset, &f, sizeof f);
+	}
+	rt.copy_time = (__typeof__(rt.copy_time))dlsym(library, "hsa_amd_profiling_get_async_copy_time");
+	if (dladdr(*(void **)&rt.system_get_info, &where) && where.dli_fname)
+		snprintf(rt.path, sizeof rt.path, "%s", where.dli_fname);
+	rt.library = library;
+	return 0;
+}
+
+int runtime_find(const char *path, char *err, size_t errlen)
+{
 	err[0] = 0;
 	void *library = open_used_copy(path, err, errlen);
 	if (!library) {
@@ -94,21 +123,7 @@ int runtime_find(const char *path, char *err, size_t errlen)
 			snprintf(err, errlen, "cannot open the loaded HSA runtime: %s", dlerror());
 		return -ENOENT;
 	}
-	for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
-		void *f = dlsym(library, needed[i].name);
-
-		if (!f) {
-			snprintf(err, errlen, "the HSA runtime has no %s", needed[i].name);
-			return -ENOSYS;
-		}
-		memcpy((char *)&rt + needed[i].offset, &f, sizeof f);
-	}
-	rt.queue_get_info = (__typeof__(rt.queue_get_info))dlsym(library, "hsa_amd_queue_get_info");
-	rt.copy_time = (__typeof__(rt.copy_time))dlsym(library, "hsa_amd_profiling_get_async_copy_time");
-	if (dladdr(*(void **)&rt.system_get_info, &where) && where.dli_fname)
-		snprintf(rt.path, sizeof rt.path, "%s", where.dli_fname);
-	rt.library = library;
-	return 0;
+	return rt.library ? compare(library, err, errlen) : bind(library, err, errlen);
 }
 
 bool runtime_open(void)

@@ -32,8 +32,6 @@ struct runtime {
 	hsa_status_t (*symbol_get_info)(hsa_executable_symbol_t, hsa_executable_symbol_info_t, void *);
 	/* optional: NULL where the runtime has none */
 	hsa_status_t (*copy_time)(hsa_signal_t, hsa_amd_profiling_async_copy_time_t *);
-	/* newer than 5.2.3, NULL before */
-	hsa_status_t (*queue_get_info)(hsa_queue_t *, int, void *);
 	hsa_ven_amd_loader_1_03_pfn_t loader;
 };
 
@@ -42,6 +40,7 @@ extern struct runtime rt;
 /*
  * Finds the runtime: the library of that path, or, if path is empty, the one
  * that libamdhip64 uses, or the only one. 0, or -errno with a reason in err.
+ * A payload serves one runtime: -ENOTSUP if it is another one than before.
  */
 int runtime_find(const char *path, char *err, size_t errlen);
 

@@ -22,6 +22,8 @@
  *         queue's lock; a flip holds that lock and reads it again, so that
  *         none slips in behind (flip.c).
  * copies  copies are noted; seq_cst with the count of those who do (copy_note.c).
+ * lost    the runtime may have ended under the worker: what is pending has no times
+ *         any more, and its signals are not to be touched.
  * full    a hint of the worker's, relaxed: who reads it late notes a dispatch
  *         more, or one less, and either is counted.
  */
@@ -29,12 +31,18 @@ struct gate {
 	CACHE_ALIGNED _Atomic uint32_t track;
 	_Atomic uint32_t flips;
 	_Atomic uint32_t copies;
+	_Atomic uint32_t lost;
 	_Atomic uint32_t full; /* records are being lost: dispatches are counted, and no more */
 	_Atomic uint32_t generation;
 	_Atomic uint32_t stamp_boottime; /* enum rtl_stamp */
 	_Atomic uint32_t tid_offset;     /* of the thread id from %fs:0, 0: unknown */
 };
 extern struct gate gate;
+
+static inline bool runtime_is_lost(void)
+{
+	return UNLIKELY(atomic_load_explicit(&gate.lost, memory_order_acquire));
+}
 
 /* A page that reads as zero in a forked child: the child has our wrappers in
  * its slots but neither worker nor control block, so its wrappers pass through. */
@@ -43,6 +51,12 @@ extern const volatile uint32_t *owner_page;
 static inline bool in_owner(void)
 {
 	return LIKELY(*owner_page != 0);
+}
+
+/* Wrappers keep account. */
+static inline bool tracking(void)
+{
+	return in_owner() && atomic_load_explicit(&gate.track, memory_order_acquire);
 }
 
 /* The clock that stamps claims and publications: cheap, on any thread.

@@ -314,7 +314,7 @@ bool signal_drop(uint64_t ref)
 
 void signals_reset(void)
 {
-	forget_memory(signal_table, SIGNALS * sizeof *signal_table);
+	clear_memory(signal_table, SIGNALS * sizeof *signal_table);
 	atomic_store(&known, 0);
 	atomic_store(&distrusted, HANDLE_NONE);
 }

@@ -21,6 +21,7 @@
 
 #define LOCK_TIMEOUT_NS (10 * NS_PER_S)
 #define CLOSE_MOST_NS (3 * NS_PER_S)
+#define EXIT_DRAIN_NS (200 * NS_PER_MS) /* the application waits for us */
 
 /* disarm(), each step at its worst but for the drain's time-out, and for a delivery as
  * long as it gets on. A detach that has to wait for another end finds the session
@@ -161,9 +162,13 @@ static void withdraw_signals(void)
 
 void session_give_back(enum rtl_end why)
 {
-	if (why != RTL_END_EXIT)
-		withdraw_signals();
-	pool_destroy_all(why == RTL_END_EXIT);
+	if (runtime_is_lost()) {
+		pool_drop_all(); /* rings may have gone with it, too */
+	} else {
+		if (why != RTL_END_EXIT)
+			withdraw_signals();
+		pool_destroy_all(why == RTL_END_EXIT);
+	}
 	queue_forget_memory();
 	control->queues_kept = atomic_load(&queue_count);
 	control->signals_kept = (uint32_t)pool_count(); /* the hardware may still write them */
@@ -186,14 +191,14 @@ static bool stop(enum rtl_end why)
 	return true;
 }
 
-/* After an end of the runtime nobody tries again: the signals to be destroyed went
- * with it. */
+/* What was put off keeps its own reason. */
 int session_finish(enum rtl_end why)
 {
-	bool ended = stop(why);
+	bool again = session_is_unfinished(), ended = stop(why);
 
-	__atomic_store_n(&unfinished, !ended && why != RTL_END_SHUT_DOWN && why != RTL_END_EXIT, __ATOMIC_RELAXED);
-	session_note_end(why);
+	__atomic_store_n(&unfinished, !ended, __ATOMIC_RELAXED);
+	if (!again)
+		session_note_end(why);
 	if (!ended)
 		return control_fail(-EBUSY, "the end of the session is put off: its worker is held up inside the runtime");
 	session_step("stopped");
@@ -221,7 +226,7 @@ static uint64_t lock_patience_ns(uint64_t until, uint32_t open)
 	return left < most ? left : most;
 }
 
-/* Every lock is taken, whatever the queue's word says: a flip that has passed
+/* Every living queue's lock is taken, whatever its word says: a flip that has passed
  * the gate holds it, and none can pass once it is ours. Returns how many queues
  * could not be closed. */
 static uint32_t close_queues(void)
@@ -232,10 +237,14 @@ static uint32_t close_queues(void)
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
 		struct queue *s = queue_all[i];
 
+		if (atomic_load(&s->word) & WORD_DEAD)
+			continue; /* one that takes its place does not flip any more */
 		if (!queue_lock_wait(s, lock_patience_ns(until, open))) {
 			open++;
 			continue;
 		}
+		if (runtime_is_lost() && queue_is_gone(s))
+			atomic_store(&s->word, WORD_DEAD);
 		queue_close(s);
 		queue_unlock(s);
 		queue_drain_pend(s);
@@ -311,12 +320,17 @@ int session_disarm(enum rtl_end why, uint64_t drain_ns)
 	return r ? r : end_session(why, drain_ns);
 }
 
-/* The cancel is there for as long as others have the lock: nobody else takes it back. */
-int session_cut_short(enum rtl_end why, uint64_t drain_ns)
+/* The cancel is there for as long as others have the lock: nobody else takes it back.
+ * Whoever keeps us from ending it, the runtime ends next. */
+int session_cut_short(enum rtl_end why)
 {
 	__atomic_fetch_add(&session_cancelled, 1, __ATOMIC_RELAXED);
 	int r = session_enter();
 	__atomic_fetch_sub(&session_cancelled, 1, __ATOMIC_RELAXED);
 
-	return r ? r : end_session(why, drain_ns);
+	if (!r)
+		r = end_session(why, EXIT_DRAIN_NS);
+	if (r == -EBUSY)
+		worker_forsake();
+	return r;
 }

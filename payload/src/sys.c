@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -96,11 +97,31 @@ void futex_wake_shared(uint32_t *word)
 	syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
+/* After mlockall(MCL_FUTURE) a mapping is locked from the start: what must not be
+ * touched cannot be backed, and once unlocked it is backed as it is used. Raw: a
+ * sanitizer's munlock() does nothing. */
+static void unlock(void *p, size_t size)
+{
+	if (madvise(p, size, MADV_DONTNEED)) /* EINVAL: locked */
+		syscall(SYS_munlock, p, size);
+}
+
+static void *map_lazily(size_t size, int flags, int fd)
+{
+	void *p = mmap(NULL, size, PROT_NONE, flags, fd, 0);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	unlock(p, size);
+	if (!mprotect(p, size, PROT_READ | PROT_WRITE))
+		return p;
+	unmap_memory(p, size);
+	return NULL;
+}
+
 void *map_memory(size_t size)
 {
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	return p == MAP_FAILED ? NULL : p;
+	return map_lazily(size, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 }
 
 void unmap_memory(void *p, size_t size)
@@ -109,10 +130,20 @@ void unmap_memory(void *p, size_t size)
 		munmap(p, size);
 }
 
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24 /* Linux 5.18 */
+#endif
+
+void clear_memory(void *p, size_t size)
+{
+	if (p && madvise(p, size, MADV_DONTNEED) && madvise(p, size, MADV_DONTNEED_LOCKED))
+		memset(p, 0, size);
+}
+
 void forget_memory(void *p, size_t size)
 {
-	if (p)
-		madvise(p, size, MADV_DONTNEED);
+	if (p && madvise(p, size, MADV_DONTNEED))
+		madvise(p, size, MADV_DONTNEED_LOCKED);
 }
 
 #ifndef MADV_POPULATE_WRITE
@@ -124,18 +155,12 @@ void back_memory(void *p, size_t size)
 	madvise(p, size, MADV_POPULATE_WRITE);
 }
 
+/* Raw calls, here and below: an interposed close() or fcntl() is the application's business. */
 void sys_close(int fd)
 {
-	if (fd >= 0)
-		syscall(SYS_close, fd);
+	syscall(SYS_close, fd);
 }
 
-void sys_release_file(int fd, uint64_t offset, uint64_t size)
-{
-	syscall(SYS_fallocate, fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, size);
-}
-
-/* Raw calls: an interposed close() or fcntl() is the application's business. */
 static int memfd_sealed(const char *name, size_t size)
 {
 	int fd = (int)syscall(SYS_memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
@@ -159,7 +184,13 @@ static int memfd_sealed(const char *name, size_t size)
 	return fd;
 }
 
-void *memfd_map(const char *name, size_t size, int *out_fd, uint64_t *inode)
+/* newfstatat, not fstat: glibc's fstat is GLIBC_2.33 */
+static int status_of(int fd, struct stat *out)
+{
+	return (int)syscall(SYS_newfstatat, fd, "", out, AT_EMPTY_PATH);
+}
+
+void *memfd_map(const char *name, size_t size, struct memfd *out)
 {
 	struct stat st;
 	int fd = memfd_sealed(name, size);
@@ -168,11 +199,10 @@ void *memfd_map(const char *name, size_t size, int *out_fd, uint64_t *inode)
 		errno = -fd;
 		return NULL;
 	}
-	void *p = MAP_FAILED;
-	/* newfstatat, not fstat: glibc's fstat is GLIBC_2.33 */
-	if (!syscall(SYS_newfstatat, fd, "", &st, AT_EMPTY_PATH))
-		p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (p == MAP_FAILED) {
+	void *p = NULL;
+	if (!status_of(fd, &st))
+		p = map_lazily(size, MAP_SHARED, fd);
+	if (!p) {
 		int err = errno;
 
 		sys_close(fd);
@@ -180,9 +210,22 @@ void *memfd_map(const char *name, size_t size, int *out_fd, uint64_t *inode)
 		return NULL;
 	}
 	madvise(p, size, MADV_DONTFORK);
-	*out_fd = fd;
-	*inode = st.st_ino;
+	*out = (struct memfd){fd, st.st_dev, st.st_ino};
 	return p;
+}
+
+void memfd_close(const struct memfd *m)
+{
+	struct stat st;
+
+	if (!status_of(m->fd, &st) && st.st_dev == m->dev && st.st_ino == m->inode)
+		sys_close(m->fd);
+}
+
+void memfd_release(void *p, uint64_t size)
+{
+	unlock(p, size); /* else it is refused */
+	madvise(p, size, MADV_REMOVE);
 }
 
 long read_file(const char *path, char *buf, size_t size)
@@ -198,28 +241,42 @@ long read_file(const char *path, char *buf, size_t size)
 	return n;
 }
 
-size_t read_memory(uint64_t address, void *buf, size_t size)
+long read_memory(uint64_t address, void *buf, size_t size)
 {
 	struct iovec local = {buf, size}, remote = {(void *)address, size};
 	/* By our thread: the process's leader may have ended, and lost its memory. */
 	long n = syscall(SYS_process_vm_readv, sys_gettid(), &local, 1, &remote, 1, 0);
 
-	return n < 0 ? 0 : (size_t)n;
+	return n < 0 ? -errno : n;
+}
+
+struct deadline deadline_in(uint64_t ns)
+{
+	return (struct deadline){.until = now_monotonic() + ns};
+}
+
+uint64_t deadline_left(struct deadline *d)
+{
+	uint64_t now = now_monotonic();
+
+	if (now < d->until)
+		return d->until - now;
+	return d->looks++ < LAST_LOOKS ? LAST_LOOK_NS : 0;
 }
 
 int mutex_lock(struct mutex *m, uint64_t timeout_ns)
 {
-	uint64_t until = now_monotonic() + timeout_ns;
+	struct deadline d = deadline_in(timeout_ns);
 	uint32_t free = 0;
 
 	if (__atomic_compare_exchange_n(&m->word, &free, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return 0;
 	while (__atomic_exchange_n(&m->word, 2, __ATOMIC_ACQUIRE) != 0) {
-		uint64_t now = now_monotonic();
+		uint64_t left = timeout_ns ? deadline_left(&d) : 0;
 
-		if (now >= until)
+		if (!left)
 			return -ETIMEDOUT;
-		futex_wait(&m->word, 2, until - now);
+		futex_wait(&m->word, 2, left);
 	}
 	return 0;
 }

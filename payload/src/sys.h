@@ -1,8 +1,8 @@
 /*
  * sys.h: the few system services that the payload uses, as raw system calls
  * where glibc's wrapper is newer than 2.17 or touches more than it must.
- * Nothing here allocates, and nothing here is called on an application
- * thread except now_boottime() (vDSO) and tsc_now().
+ * Nothing here allocates. A thread that dispatches calls only the clocks (vDSO);
+ * one that destroys, or ends the runtime, may wait here, with a deadline.
  */
 #ifndef RTL_SYS_H
 #define RTL_SYS_H
@@ -62,28 +62,57 @@ void futex_wake(uint32_t *word);
 void futex_wait_shared(uint32_t *word, uint32_t value, uint64_t timeout_ns);
 void futex_wake_shared(uint32_t *word);
 
-/* Anonymous memory, lazily backed; NULL on failure. Never given back while
- * a wrapper could still hold a pointer into it. */
+/* Anonymous memory, lazily backed also where the process locks all that it will map
+ * (mlockall); NULL on failure. Never given back while a wrapper could still hold a
+ * pointer into it. */
 void *map_memory(size_t size);
 void unmap_memory(void *p, size_t size);
-/* The pages read as zero again and cost nothing. */
+/* The pages read as zero again; unless they were locked meanwhile, and the kernel is
+ * older than 5.18, they cost nothing. */
+void clear_memory(void *p, size_t size);
+/* What is in them is not needed: perhaps they cost nothing from now on. */
 void forget_memory(void *p, size_t size);
 /* Backs whole pages before an application thread has to fault them in; changes
  * nothing in them. Before Linux 5.14 without effect. Our threads only. */
 void back_memory(void *p, size_t size);
 
-/* A sealed memfd of exactly size bytes, mapped shared and not inherited by
- * forked children. *fd is close-on-exec and kept out of the low numbers. */
-void *memfd_map(const char *name, size_t size, int *fd, uint64_t *inode);
 void sys_close(int fd);
-/* Whole pages of it: they read as zero again and cost nothing. */
-void sys_release_file(int fd, uint64_t offset, uint64_t size);
+
+/* The number may be another file's by now: a program may close all that it does not
+ * know (closefrom), and use their numbers again. */
+struct memfd {
+	int fd;
+	uint64_t dev, inode;
+};
+/* A sealed memfd of exactly size bytes, mapped shared and not inherited by
+ * forked children. Its fd is close-on-exec and kept out of the low numbers. */
+void *memfd_map(const char *name, size_t size, struct memfd *out);
+/* Closes it, if it is still that one. */
+void memfd_close(const struct memfd *m);
+/* Whole pages of its mapping: they read as zero again and cost nothing. */
+void memfd_release(void *p, uint64_t size);
 
 /* Reads a small file whole; returns bytes read or -errno. Not terminated. */
 long read_file(const char *path, char *buf, size_t size);
 
-/* Copies from this process's own memory without faulting; bytes copied. */
-size_t read_memory(uint64_t address, void *buf, size_t size);
+/* Copies from this process's own memory without faulting; bytes copied or -errno:
+ * EFAULT, there is none. */
+long read_memory(uint64_t address, void *buf, size_t size);
+
+/*
+ * The end of a wait. A process that was stopped (SIGSTOP, a container's pause) goes on
+ * with all its deadlines passed before the thread that is waited for has run: there are
+ * some looks more.
+ */
+#define LAST_LOOKS 20
+#define LAST_LOOK_NS NS_PER_MS
+struct deadline {
+	uint64_t until;
+	uint32_t looks; /* since it has passed */
+};
+struct deadline deadline_in(uint64_t ns);
+/* How long to wait for the next look; 0: there is none. */
+uint64_t deadline_left(struct deadline *d);
 
 /* A mutex for threads of ours: futex-based, with a deadline. 0 or -ETIMEDOUT. */
 struct mutex {

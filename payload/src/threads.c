@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "threads.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -11,7 +12,7 @@
 #include "glibc217.h"
 #include "session.h"
 
-#define STACK_BYTES (256 * 1024)
+#define STACK_BYTES (256 * 1024) /* for us */
 #define TID_SCAN_FROM 0x40 /* past the TCB head */
 #define TID_SCAN_TO 0x900  /* struct pthread is 0x900 bytes or so, in every glibc */
 
@@ -73,6 +74,20 @@ static struct start *offer(void *(*run)(void *))
 	return NULL;
 }
 
+/*
+ * glibc takes each module's __thread data from the stack, too. What that is together
+ * with the least stack it tells Rust's and Java's threads by this function; without it
+ * the stack is as large as the application's threads have it.
+ */
+static void size_stack(pthread_attr_t *attr)
+{
+	size_t (*least)(const pthread_attr_t *) =
+		(__typeof__(least))dlsym(RTLD_DEFAULT, "__pthread_get_minstack");
+
+	if (least)
+		pthread_attr_setstacksize(attr, STACK_BYTES + least(attr));
+}
+
 /* Raw: the mask is inherited by the new thread; glibc's pthread_sigmask would
  * quietly leave out the two signals that must stay open, and so do we. */
 static int create(pthread_t *out, struct start *s)
@@ -82,7 +97,7 @@ static int create(pthread_t *out, struct start *s)
 
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, &old, sizeof old);
 	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	size_stack(&attr);
 	int err = pthread_create(out, &attr, begin, s);
 	pthread_attr_destroy(&attr);
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof old);
@@ -144,11 +159,11 @@ static bool has_ended(pthread_t t)
 /* By looks: glibc's wait with a deadline goes by a clock that can be set. */
 bool thread_join(pthread_t t, uint64_t timeout_ns)
 {
-	uint64_t until = now_monotonic() + timeout_ns;
+	struct deadline d = deadline_in(timeout_ns);
 	bool ended;
 
-	while (!(ended = has_ended(t)) && now_monotonic() < until)
-		sys_sleep_ns(JOIN_LOOK_NS);
+	while (!(ended = has_ended(t)) && deadline_left(&d))
+		sys_sleep_ns(d.looks ? LAST_LOOK_NS : JOIN_LOOK_NS);
 	return ended;
 }
 
@@ -163,8 +178,10 @@ static uint32_t word_at(unsigned long offset)
 void thread_find_tid_offset(unsigned long given)
 {
 	uint32_t tid = (uint32_t)sys_gettid();
-	unsigned long found = given && word_at(given) == tid ? given : 0;
+	unsigned long found = 0;
 
+	if (given && given < TID_SCAN_TO && given % sizeof tid == 0 && word_at(given) == tid)
+		found = given;
 	for (unsigned long o = TID_SCAN_FROM; !found && o < TID_SCAN_TO; o += sizeof tid)
 		if (word_at(o) == tid)
 			found = o;

@@ -60,10 +60,10 @@ static void tell_outcome(const struct outcome *o)
 static uint64_t take_outcomes(void)
 {
 	uint32_t generation = atomic_load(&gate.generation);
+	uint64_t most = atomic_load(&draining) ? UINT64_MAX : HANDOFF_CELLS, n = 0; /* there is other work */
 	struct outcome o;
-	uint64_t n = 0;
 
-	for (; n < HANDOFF_CELLS && handoff_pop(&o); n++) { /* no more: there is other work */
+	for (; n < most && handoff_pop(&o); n++) {
 		if (UNLIKELY(o.generation != generation))
 			continue; /* count_missing() has counted it, then */
 		if (o.queue == &copy_lane)
@@ -113,9 +113,11 @@ static void bury(struct queue *s, uint64_t now)
 	 * cancel each other in the sum, but a later queue would take it for its own. */
 	if (unsettled(s) || s->pending_count || atomic_load(&s->entry_head) != atomic_load(&s->entry_tail))
 		return;
-	/* What its close handed over may still lie in the handoff: a round later
-	 * it has been told. */
-	if (!s->settled++ || !tell_close(s))
+	/* What its close handed over may still lie in the handoff. */
+	if (!s->settled)
+		s->handed_over = handoff_pushed();
+	s->settled = 1;
+	if (handoff_popped() < s->handed_over || !tell_close(s))
 		return;
 	bool in_session = atomic_load(&s->window_generation) == atomic_load(&gate.generation);
 	uint64_t dispatches = atomic_load(&s->dispatches), others = atomic_load(&s->others);
@@ -148,7 +150,7 @@ static uint64_t serve(struct queue *s, uint64_t now)
 		bury(s, now);
 		return n;
 	}
-	if (queue_kick(s)) {
+	if (!runtime_is_lost() && queue_kick(s)) {
 		TALLY(kicks);
 		n++;
 	}
@@ -222,7 +224,7 @@ static uint64_t one_round(void)
 	if (!atomic_load(&draining))
 		make_ready();
 	update_counters();
-	atomic_store(&outstanding, dispatches_outstanding() + copies_outstanding());
+	atomic_store(&outstanding, dispatches_outstanding() + copies_outstanding() + handoff_pushed() - handoff_popped());
 	atomic_store(&undelivered_bytes, ring_waiting_bytes());
 	if (atomic_exchange(&done, request) != request) {
 		__atomic_fetch_add(&done_word, 1, __ATOMIC_RELEASE);
@@ -288,11 +290,32 @@ static bool room_for_last(struct patience *p)
 	return more;
 }
 
+/* Behind the outcome of a thread that sleeps while it hands it over. */
+static void count_unread(void)
+{
+	uint32_t generation = atomic_load(&gate.generation);
+	struct outcome o;
+
+	for (uint64_t i = handoff_popped(); i != handoff_pushed(); i++) {
+		if (!handoff_look(i, &o) || o.generation != generation || o.owed || o.queue == &copy_lane)
+			continue; /* count_missing() counts what is owed */
+		COUNT_N(untimed[o.reason], o.kind == OUTCOME_RANGE ? o.count : 1);
+		COUNT(records_lost);
+	}
+}
+
+/* More have been handed over than are known: of one that is just being published. */
+static uint64_t not_below_zero(uint64_t n)
+{
+	return (int64_t)n > 0 ? n : 0;
+}
+
 /* Wrappers have taken these, and sleep over the session's end with them. */
 static void count_missing(void)
 {
-	uint64_t dispatches = dispatches_outstanding(), copies = copies_outstanding();
+	uint64_t dispatches = not_below_zero(dispatches_outstanding()), copies = not_below_zero(copies_outstanding());
 
+	count_unread();
 	COUNT_N(untimed[RTL_REASON_NOT_COMPLETED], dispatches);
 	COUNT_N(copies_untimed[RTL_REASON_NOT_COMPLETED], copies);
 	COUNT_N(records_lost, dispatches + copies);
@@ -327,6 +350,7 @@ static void *run(void *unused)
 		if (atomic_load(&asked) == atomic_load(&done) && !atomic_load(&stopping))
 			futex_wait(&wake_word, word, period);
 	}
+	atomic_store(&draining, 1); /* also where an arming has failed */
 	one_round();
 	count_missing();
 	write_last_words();
@@ -357,19 +381,19 @@ static void kick_worker(void)
 
 bool worker_round(uint64_t timeout_ns)
 {
-	uint64_t until = now_monotonic() + timeout_ns;
+	struct deadline d = deadline_in(timeout_ns);
 	uint32_t mine = atomic_fetch_add(&asked, 1) + 1;
 
 	while (worker_tid()) {
 		uint32_t word = __atomic_load_n(&done_word, __ATOMIC_ACQUIRE);
-		uint64_t now = now_monotonic();
+		uint64_t left;
 
 		if ((int32_t)(atomic_load(&done) - mine) >= 0)
 			return true;
-		if (now >= until)
+		if (!(left = deadline_left(&d)))
 			return false;
 		kick_worker();
-		futex_wait(&done_word, word, until - now < 10 * NS_PER_MS ? until - now : 10 * NS_PER_MS);
+		futex_wait(&done_word, word, left < 10 * NS_PER_MS ? left : 10 * NS_PER_MS);
 	}
 	return false;
 }
@@ -417,6 +441,15 @@ void worker_abandon(void)
 	names_hurry();
 	if (worker_round(WORKER_ABANDON_MOST_NS / 2))
 		worker_round(WORKER_ABANDON_MOST_NS / 2); /* what wrappers handed over meanwhile */
+}
+
+void worker_forsake(void)
+{
+	atomic_store(&draining, 1);
+	atomic_store(&abandoning, 1);
+	atomic_store(&gate.lost, 1);
+	names_hurry();
+	worker_round(WORKER_FORSAKE_MOST_NS);
 }
 
 bool worker_stop(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)

@@ -36,6 +36,11 @@ void worker_deliver(const uint32_t *skip, const uint32_t *cancel);
  * quarantine. Queues are closed. */
 void worker_abandon(void);
 
+/* The runtime is about to end, and the worker goes on: sees to it that it reads no
+ * signal any more, nor asks the runtime, unless it is inside already. */
+#define WORKER_FORSAKE_MOST_NS (NS_PER_S / 10)
+void worker_forsake(void);
+
 /*
  * Writes the windows' ends and the last record, and ends the thread. False: not
  * in time. A function of the runtime holds it up, for good if a signal handler

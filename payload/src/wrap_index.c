@@ -191,7 +191,7 @@ static __attribute__((noinline)) uint64_t add_slow(const hsa_queue_t *q, uint64_
 
 static inline uint64_t add(const hsa_queue_t *q, uint64_t n, add_fn next)
 {
-	if (UNLIKELY(!in_owner() || !atomic_load_explicit(&gate.track, memory_order_acquire)))
+	if (UNLIKELY(!tracking()))
 		return next(q, n);
 	struct queue *s = queue_find(q);
 	if (LIKELY(s && s->hsa_id == q->id && n <= CLAIM_MOST)) {
@@ -213,7 +213,7 @@ static uint64_t cas(const hsa_queue_t *q, uint64_t expected, uint64_t value, cas
 	bool untracked;
 	uint64_t was;
 
-	if (UNLIKELY(!in_owner() || !atomic_load_explicit(&gate.track, memory_order_acquire)))
+	if (UNLIKELY(!tracking()))
 		return next(q, expected, value);
 	struct queue *s = state_of(q, &untracked);
 	if (!s) {
@@ -250,7 +250,7 @@ static void store(const hsa_queue_t *q, uint64_t value, store_fn next)
 {
 	bool untracked;
 
-	if (UNLIKELY(!in_owner() || !atomic_load_explicit(&gate.track, memory_order_acquire))) {
+	if (UNLIKELY(!tracking())) {
 		next(q, value);
 		return;
 	}

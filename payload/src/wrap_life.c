@@ -9,20 +9,27 @@
 #include "wrappers.h"
 
 #define CATCH_UP_NS (100 * NS_PER_MS)
-#define EXIT_DRAIN_NS (200 * NS_PER_MS)
 
 _Atomic uint32_t wrap_shutting_down;
-
-static bool tracking(void)
-{
-	return in_owner() && atomic_load_explicit(&gate.track, memory_order_acquire);
-}
 
 hsa_status_t wrap_signal_destroy(hsa_signal_t signal)
 {
 	if (tracking() && signal.handle && !signal_before_destroy(signal.handle))
 		return HSA_STATUS_SUCCESS; /* one signal too many, rather than one that the worker reads when it is gone */
 	return NEXT(SIGNAL_DESTROY, hsa_status_t (*)(hsa_signal_t))(signal);
+}
+
+static void leave_queue(struct queue *s, bool shared)
+{
+	/* Not: this thread itself holds it, below a signal handler, or one that sleeps. */
+	bool held = queue_lock_wait(s, LOCK_WAIT_NS);
+
+	if (held)
+		queue_close(s);
+	if (!shared)
+		queue_forget(s);
+	if (held)
+		queue_unlock(s);
 }
 
 hsa_status_t wrap_queue_destroy(hsa_queue_t *q)
@@ -32,13 +39,10 @@ hsa_status_t wrap_queue_destroy(hsa_queue_t *q)
 
 	if (!s || s->hsa_id != q->id)
 		return next(q);
-	if (!queue_lock_wait(s, LOCK_WAIT_NS))
-		return next(q); /* this thread itself holds it, below a signal handler: no one publishes any more */
-	queue_close(s);
-	queue_forget(s);
-	queue_unlock(s);
+	bool shared = q->type == HSA_QUEUE_TYPE_COOPERATIVE; /* the agent's only one: others may use it still */
+	leave_queue(s, shared);
 	hsa_status_t status = next(q);
-	if (status == HSA_STATUS_SUCCESS) /* else its kernels may go on */
+	if (status == HSA_STATUS_SUCCESS && !shared) /* else its kernels may go on */
 		atomic_store_explicit(&s->destroyed, 1, memory_order_release);
 	return status;
 }
@@ -52,8 +56,7 @@ hsa_status_t wrap_executable_destroy(hsa_executable_t executable)
 	worker_round(CATCH_UP_NS); /* names everything published so far */
 	bool held = names_forget_begin(executable);
 	hsa_status_t status = next(executable);
-	if (held)
-		names_forget_end();
+	names_forget_end(held);
 	return status;
 }
 
@@ -63,7 +66,7 @@ hsa_status_t wrap_shut_down(void)
 {
 	atomic_fetch_add(&wrap_shutting_down, 1); /* first: no session begins between our end and the runtime's */
 	if (tracking())
-		session_cut_short(RTL_END_SHUT_DOWN, EXIT_DRAIN_NS);
+		session_cut_short(RTL_END_SHUT_DOWN);
 	hsa_status_t status = NEXT(SHUT_DOWN, hsa_status_t (*)(void))();
 	atomic_fetch_sub(&wrap_shutting_down, 1);
 	return status;

@@ -14,11 +14,6 @@ typedef void (*store_fn)(hsa_signal_t, hsa_signal_value_t);
 typedef hsa_signal_value_t (*exchange_fn)(hsa_signal_t, hsa_signal_value_t);
 typedef hsa_signal_value_t (*cas_fn)(hsa_signal_t, hsa_signal_value_t, hsa_signal_value_t);
 
-static inline bool tracking(void)
-{
-	return in_owner() && atomic_load_explicit(&gate.track, memory_order_acquire);
-}
-
 static void bell(hsa_signal_t doorbell, const hsa_queue_t *q, hsa_signal_value_t value, store_fn next)
 {
 	struct queue *s = queue_find(q);

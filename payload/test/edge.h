@@ -55,6 +55,9 @@ extern void (*at_patch)(void), (*at_grace)(void);
 extern int grace_result;
 extern _Atomic uint32_t runtime_closed;
 
+/* A seccomp filter refuses process_vm_readv. */
+extern bool no_read_memory;
+
 /* Called once, when this thread has got a lock of the payload's. */
 extern _Thread_local void (*after_lock)(void);
 

@@ -2,13 +2,18 @@
 #define _GNU_SOURCE
 #include "edge.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "control.h"
 #include "entry.h"
 #include "grace.h"
 #include "handoff.h"
 #include "hooks.h"
+#include "ring.h"
 #include "session.h"
 #include "signal_table.h"
 #include "toy.h"
@@ -172,7 +177,78 @@ static void laps_of_either_length(void)
 	}
 }
 
+static void *stay(void *unused)
+{
+	for (;;)
+		pause();
+	return unused;
+}
+
+/* Raw, here and below: a sanitizer's mlock() does nothing. */
+static void lock_what_is_mapped(void)
+{
+	for (uint32_t i = 0; i < atomic_load(&mapping_count); i++)
+		syscall(SYS_mlock, mappings[i].at, mappings[i].size); /* fails: unmapped meanwhile */
+}
+
+static uint32_t count_records(struct rtl_ring *ring, uint16_t type)
+{
+	uint32_t n = 0;
+
+	for (uint64_t at = 0; at < __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);) {
+		const struct rtl_header *r = (struct rtl_header *)((char *)ring + RTL_PAGE + at);
+
+		n += r->type == type;
+		at += (uint64_t)r->lines * RTL_LINE;
+	}
+	return n;
+}
+
+/* The application calls mlockall() while a session is active. */
+static void locked_memory_reads_as_zero(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+	pthread_t other;
+
+	at_grace = wait_truly;
+	CHECK(!pthread_create(&other, NULL, stay, NULL));
+	for (int session = 0; session < 3; session++) {
+		begin("RTL_BUFFER_SIZE", "65536");
+		CHECK(counters->grace_threads == 1);
+		submit(q, 0x1000);
+		struct queue *s = queue_find(q);
+		CHECK(s->placed[session]);
+		lock_what_is_mapped();
+		fire(take_packet(q));
+		CHECK(worker_round(NS_PER_S));
+		struct rtl_ring *ring = map_ring();
+		CHECK(rtl_detach() == 0);
+		CHECK(count_records(ring, RTL_TYPE_LAUNCH) == 1);
+		CHECK(count_records(ring, RTL_TYPE_DISPATCH) == 1);
+		CHECK(!s->placed[session]);
+		munmap(ring, RTL_PAGE + 65536);
+	}
+}
+
+static void locked_memory_is_backed_as_it_is_used(void)
+{
+	uint64_t size, inode;
+	struct stat st;
+	int fd;
+
+	CHECK(!syscall(SYS_mlockall, MCL_FUTURE));
+	begin("RTL_BUFFER_SIZE", "1048576");
+	ring_describe(&size, &inode, &fd);
+	CHECK(!fstat(fd, &st) && st.st_blocks * 512 <= 2 * RTL_PAGE);
+	for (uint32_t i = 0; i < atomic_load(&mapping_count); i++)
+		CHECK(mappings[i].size < 1 << 20 || pages_of(&mappings[i]) < mappings[i].size / RTL_PAGE / 8);
+	CHECK(rtl_detach() == 0);
+}
+
 const struct edge_case memory_cases[] = {
+	{"locked memory reads as zero", locked_memory_reads_as_zero},
+	{"locked memory is backed as it is used", locked_memory_is_backed_as_it_is_used},
 	{"little memory is kept", little_is_kept},
 	{"none is kept of an attach that fails", none_is_kept_of_an_attach},
 	{"late at the handoff", late_at_the_handoff},

@@ -217,6 +217,78 @@ static void index_goes_back(void)
 	CHECK(counters->dispatches == 3 * CASES);
 }
 
+static bool comes(const uint64_t *counter, uint64_t value)
+{
+	uint64_t until = now_monotonic() + 10 * NS_PER_S;
+
+	while (__atomic_load_n(counter, __ATOMIC_RELAXED) != value && now_monotonic() < until)
+		worker_round(NS_PER_S);
+	return __atomic_load_n(counter, __ATOMIC_RELAXED) == value;
+}
+
+/* Several users share an agent's cooperative queue: one of them destroys it, and it
+ * goes on. An ordinary one's packets end with it, and their signals are not used again. */
+static void cooperative_queue_is_shared(void)
+{
+	static struct toy_queue shared, own;
+	hsa_queue_t *q = make_queue(&shared, 1), *other = make_queue(&own, 2);
+
+	q->type = HSA_QUEUE_TYPE_COOPERATIVE;
+	begin(NULL, NULL);
+	submit(q, 0x1000);
+	submit(other, 0x1000);
+	amd_signal_t *s = take_packet(q);
+	take_packet(other);
+	wrap_queue_destroy(q);
+	wrap_queue_destroy(other);
+	CHECK(comes(&counters->untimed[RTL_REASON_QUEUE_DESTROYED], 1));
+	CHECK(counters->signals_quarantined == 1);
+	fire(s);
+	CHECK(comes(&counters->timed_pool, 1));
+	submit(q, 0x1000);
+	CHECK(!take_packet(q)); /* raw, for the rest of the session */
+	CHECK(rtl_detach() == 0);
+}
+
+static _Atomic uint32_t queries, loader_busy;
+
+static hsa_status_t slow_query(const void *p, hsa_executable_t *e)
+{
+	atomic_fetch_add(&queries, 1);
+	while (atomic_load(&loader_busy))
+		sys_yield();
+	return some_executable(p, e);
+}
+
+static hsa_status_t destroy_code(hsa_executable_t e) { return (void)e, HSA_STATUS_SUCCESS; }
+
+/* The loader holds the worker up while an executable dies: what was learned of its
+ * kernels is learned anew. */
+static void destroyed_while_the_loader_is_busy(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	rt.loader.hsa_ven_amd_loader_query_executable = slow_query;
+	rt.iterate_symbols = three_symbols;
+	rt.symbol_get_info = odd_names;
+	hook_next[HOOK_EXECUTABLE_DESTROY] = (uintptr_t)destroy_code;
+	begin(NULL, NULL);
+	submit(q, 0x3000);
+	fire(take_packet(q));
+	CHECK(comes(&counters->timed_pool, 1) && atomic_load(&queries) == 1);
+	atomic_store(&loader_busy, 1);
+	submit(q, 0x9000);
+	fire(take_packet(q));
+	CHECK(wrap_executable_destroy((hsa_executable_t){1}) == HSA_STATUS_SUCCESS);
+	atomic_store(&loader_busy, 0);
+	CHECK(comes(&counters->timed_pool, 2) && atomic_load(&queries) == 2);
+	submit(q, 0x3000);
+	fire(take_packet(q));
+	CHECK(comes(&counters->timed_pool, 3) && atomic_load(&queries) == 3);
+	CHECK(rtl_detach() == 0);
+}
+
 const struct edge_case queue_cases[] = {
 	{"queues come and go", queues_come_and_go},
 	{"many queues again", many_queues_again},
@@ -225,5 +297,7 @@ const struct edge_case queue_cases[] = {
 	{"slow destruction", slow_destruction},
 	{"stamp of an earlier queue", stamp_of_an_earlier_queue},
 	{"index goes back", index_goes_back},
+	{"cooperative queue is shared", cooperative_queue_is_shared},
+	{"destroyed while the loader is busy", destroyed_while_the_loader_is_busy},
 	{0},
 };

@@ -3,7 +3,9 @@
 #include "edge.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -13,9 +15,12 @@
 #include "entry.h"
 #include "handoff.h"
 #include "hooks.h"
+#include "publish.h"
 #include "ring.h"
 #include "session.h"
 #include "state.h"
+#include "threads.h"
+#include "toy.h"
 #include "worker.h"
 #include "wrappers.h"
 
@@ -29,11 +34,34 @@ static void exit_inside_doorbell(void)
 	submit(q, 0x1000);
 	fire(take_packet(q));
 	CHECK(queue_trylock(queue_find(q)));
-	wrap_queue_destroy(q); /* an exit handler */
 	OnUnload();
 	OnUnload(); /* as the destructor does */
 	CHECK(control->last_end == RTL_END_SHUT_DOWN);
 	CHECK(atomic_load(&gate.track)); /* the queue is virtual for good */
+	CHECK(counters->timed_pool == 1);
+}
+
+/* And its exit handlers destroy the queue: nobody publishes there any more, and the
+ * session ends. So it is with a thread that sleeps there, and leaves at last. */
+static void destroyed_inside_doorbell(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	begin(NULL, NULL);
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	struct queue *s = queue_find(q);
+	CHECK(queue_trylock(s));
+	submit(q, 0x1000); /* for the holder to publish */
+	wrap_queue_destroy(q);
+	CHECK(!queue_find(q));
+	CHECK(worker_round(NS_PER_S));
+	queue_unlock(s);
+	queue_drain_pend(s);
+	CHECK(worker_round(NS_PER_S));
+	CHECK(t.amd.write_dispatch_id == 1);
+	CHECK(rtl_detach() == 0 && control->state == RTL_STATE_DORMANT);
 	CHECK(counters->timed_pool == 1);
 }
 
@@ -319,6 +347,30 @@ static void child_has_the_ring(void)
 	munmap(ring, RTL_PAGE + SIZE);
 }
 
+/* The application closes all descriptors that it does not know, and uses their numbers again. */
+static void descriptor_is_another_files(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+	static char bytes[1 << 20] = {[0 ... (1 << 20) - 1] = 'x'}, there[sizeof bytes];
+	uint64_t size, inode;
+	int fd, of_ring;
+
+	begin("RTL_BUFFER_SIZE", "65536");
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	CHECK(worker_round(NS_PER_S));
+	ring_describe(&size, &inode, &of_ring);
+	struct rtl_ring *ring = map_ring();
+	fd = memfd_create("application", 0);
+	CHECK(write(fd, bytes, sizeof bytes) == sizeof bytes);
+	CHECK(dup2(fd, of_ring) == of_ring && dup2(fd, (int)control->control_fd) >= 0);
+	CHECK(rtl_detach() == 0 && ring->ended);
+	CHECK(pread(of_ring, there, sizeof there, 0) == sizeof there && !memcmp(bytes, there, sizeof bytes));
+	CHECK(fcntl((int)control->control_fd, F_GETFD) >= 0);
+	munmap(ring, RTL_PAGE + 65536);
+}
+
 /* Its state cannot be used again while a thread is inside: its packets count once. */
 static void destroyed_with_a_thread_inside(void)
 {
@@ -399,6 +451,59 @@ static void worker_held_up(void)
 	CHECK(rtl_detach() == 0);
 }
 
+/* What comes while the worker is held up is told or counted, each once: more than it
+ * takes in a round. */
+static void much_is_handed_over(void)
+{
+	enum { DISPATCHES = 232768, NOTED = BACKLOG };
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+	uint64_t untimed = 0;
+
+	rt.loader.hsa_ven_amd_loader_query_executable = locked_loader;
+	atomic_store(&loader_locked, 1);
+	begin("RTL_BUFFER_POLICY", "lossless");
+	for (int i = 0; i < DISPATCHES; i++) {
+		submit(q, 0x1000);
+		amd_signal_t *s = take_packet(q);
+		if (s)
+			fire(s);
+	}
+	atomic_store(&loader_locked, 0);
+	struct rtl_ring *ring = map_ring();
+	CHECK(rtl_detach() == 0);
+	for (int i = 0; i < RTL_REASON_COUNT; i++)
+		untimed += counters->untimed[i];
+	CHECK(counters->dispatches == DISPATCHES && !counters->records_lost);
+	CHECK(counters->timed_pool + untimed == DISPATCHES);
+	munmap(ring, RTL_PAGE + (64 << 20));
+}
+
+enum { SIGNALS_MOST = 1 << 17 };
+static hsa_signal_t signals_made[SIGNALS_MOST];
+static uint32_t signals_count;
+
+static hsa_status_t note_signal(hsa_signal_value_t v, uint32_t n, const hsa_agent_t *a, uint64_t f, hsa_signal_t *out)
+{
+	CHECK(signals_count < SIGNALS_MOST);
+	create_signal(v, n, a, f, out);
+	signals_made[signals_count++] = *out;
+	return HSA_STATUS_SUCCESS;
+}
+
+static hsa_status_t end_with_signals(void)
+{
+	while (signals_count)
+		destroy_signal(signals_made[--signals_count]);
+	return HSA_STATUS_SUCCESS;
+}
+
+static void signals_go_with_the_runtime(void)
+{
+	rt.signal_create = note_signal;
+	hook_next[HOOK_SHUT_DOWN] = (uintptr_t)end_with_signals;
+}
+
 /* The application ends the runtime while its worker is held up there. */
 static void shut_down_with_worker_held_up(void)
 {
@@ -407,14 +512,44 @@ static void shut_down_with_worker_held_up(void)
 
 	rt.loader.hsa_ven_amd_loader_query_executable = locked_loader;
 	atomic_store(&loader_locked, 1);
-	begin(NULL, NULL);
+	signals_go_with_the_runtime();
+	begin("RTL_SIGNAL_POOL", "16");
 	submit(q, 0x1000);
 	fire(take_packet(q));
 	wrap_shut_down();
 	CHECK(control->last_end == RTL_END_SHUT_DOWN && control->ring_size);
-	CHECK(rtl_detach() == -EALREADY);
+	CHECK(rtl_detach() == -EBUSY);
 	CHECK(atomic_load(&gate.track)); /* the worker's hazards still count */
 	atomic_store(&loader_locked, 0);
+	CHECK(rtl_detach() == 0);
+	CHECK(control->state == RTL_STATE_DORMANT && control->last_end == RTL_END_SHUT_DOWN);
+	CHECK(counters->dispatches == 1 && counters->untimed[RTL_REASON_NOT_COMPLETED] == 1);
+	begin(NULL, NULL);
+	CHECK(rtl_detach() == 0);
+}
+
+/* And while a thread that has the session's lock gets no processor. */
+static void shut_down_while_the_lock_is_held(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	signals_go_with_the_runtime();
+	begin("RTL_SIGNAL_POOL", "16");
+	for (int i = 0; i < 5; i++) {
+		submit(q, 0x1000);
+		take_packet(q);
+	}
+	CHECK(worker_round(NS_PER_S));
+	CHECK(!session_enter());
+	wrap_shut_down();
+	for (int i = 0; i < 5; i++)
+		CHECK(worker_round(NS_PER_S));
+	session_leave();
+	CHECK(rtl_detach() == 0);
+	CHECK(counters->untimed[RTL_REASON_NOT_COMPLETED] == 5);
+	begin(NULL, NULL);
+	CHECK(rtl_detach() == 0);
 }
 
 /* The worker gets no CPU for long: the attach gives it up, and it finds that out. */
@@ -445,8 +580,41 @@ static void control_does_not_begin(void)
 	CHECK(rtl_detach() == 0);
 }
 
+/* A seccomp filter does not let us ask whether a ring is there. */
+static void withdrawn_without_asking(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	begin(NULL, NULL);
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	CHECK(t.ring[0].completion_signal.handle);
+	no_read_memory = true;
+	CHECK(rtl_detach() == 0);
+	CHECK(!t.ring[0].completion_signal.handle);
+}
+
+/* A wrong offset is not read, let alone used. */
+static void thread_id_offset_out_of_bounds(void)
+{
+	static const char env[] = "\1\0\0\0RTL_THREAD_ID_OFFSET\00065536";
+	uint32_t found;
+
+	CHECK(rtl_attach(env, sizeof env) == -EINVAL);
+	thread_find_tid_offset(0);
+	CHECK((found = atomic_load(&gate.tid_offset)));
+	thread_find_tid_offset(1ul << 46);
+	CHECK(atomic_load(&gate.tid_offset) == found);
+	thread_find_tid_offset(found + 1);
+	CHECK(atomic_load(&gate.tid_offset) == found);
+}
+
 const struct edge_case session_cases[] = {
+	{"withdrawn without asking", withdrawn_without_asking},
+	{"thread id's offset out of bounds", thread_id_offset_out_of_bounds},
 	{"exit inside a doorbell", exit_inside_doorbell},
+	{"destroyed inside a doorbell", destroyed_inside_doorbell},
 	{"detach waits for a doorbell", detach_waits_for_doorbell},
 	{"shut down during a drain", shut_down_during_drain},
 	{"cancel at the first moment of a detach", cancel_at_the_first_moment},
@@ -456,10 +624,13 @@ const struct edge_case session_cases[] = {
 	{"ring is full for a while", ring_is_full_for_a_while},
 	{"ring is full until an eighth is free", ring_is_full_until_an_eighth_is_free},
 	{"child has the ring", child_has_the_ring},
+	{"descriptor is another file's", descriptor_is_another_files},
 	{"destroyed with a thread inside", destroyed_with_a_thread_inside},
 	{"exit inside an executable's destruction", exit_inside_executable_destroy},
 	{"worker held up", worker_held_up},
+	{"much is handed over", much_is_handed_over},
 	{"shut down with the worker held up", shut_down_with_worker_held_up},
+	{"shut down while the lock is held", shut_down_while_the_lock_is_held},
 	{"worker does not begin", worker_does_not_begin},
 	{"control thread does not begin", control_does_not_begin},
 	{"child of HSA_TOOLS_LIB", child_of_tools_lib},

@@ -113,7 +113,9 @@ static void late_times_of_a_barrier(void)
 	CHECK(counters->timed_app == 0);
 	signal.start_ts = published + 1000;
 	signal.end_ts = published + 2000;
-	CHECK(rtl_detach() == 0 && counters->timed_app == 1);
+	CHECK(rtl_detach() == 0);
+	/* Untimed: this thread got no processor for as long as late times are waited for. */
+	CHECK(counters->timed_app + counters->untimed[RTL_REASON_NO_TIMES] == 1);
 }
 
 static hsa_signal_value_t raw_cas_signal(hsa_signal_t s, hsa_signal_value_t expected, hsa_signal_value_t value)

@@ -7,6 +7,7 @@
 #include "entry.h"
 #include "session.h"
 #include "signal_table.h"
+#include "toy.h"
 #include "worker.h"
 
 #define SHARED_ROUNDS 20000
@@ -163,10 +164,42 @@ static void profiling_turned_off(void)
 	CHECK(control->signals_kept == 0); /* those that cool still are waited for */
 }
 
+static bool comes(const uint64_t *counter, uint64_t value)
+{
+	uint64_t until = now_monotonic() + 10 * NS_PER_S;
+
+	while (__atomic_load_n(counter, __ATOMIC_RELAXED) != value && now_monotonic() < until)
+		worker_round(NS_PER_S);
+	return __atomic_load_n(counter, __ATOMIC_RELAXED) == value;
+}
+
+/* Signals that fire, and are never given times: they hold up neither others nor a detach. */
+static void never_given_times(void)
+{
+	enum { SIGNALS_FIRED = 200 };
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+	hsa_signal_t s;
+
+	begin("RTL_DRAIN_TIMEOUT_MS", "600000");
+	for (int i = 0; i < SIGNALS_FIRED; i++) {
+		create_signal(1, 0, NULL, 0, &s);
+		submit_on(q, HSA_PACKET_TYPE_KERNEL_DISPATCH, (amd_signal_t *)s.handle);
+		__atomic_fetch_sub(&take_packet(q)->value, 1, __ATOMIC_SEQ_CST);
+	}
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	CHECK(comes(&counters->timed_pool, 1));
+	CHECK(comes(&counters->untimed[RTL_REASON_NO_TIMES], SIGNALS_FIRED));
+	CHECK(rtl_detach() == 0);
+	CHECK(!counters->untimed[RTL_REASON_NOT_COMPLETED]);
+}
+
 const struct edge_case signal_cases[] = {
 	{"two queues, one signal", two_queues_one_signal},
 	{"one place for a signal", one_place_for_a_signal},
 	{"arming lost to others", arming_lost_to_others},
 	{"profiling turned off", profiling_turned_off},
+	{"never given times", never_given_times},
 	{0},
 };

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "edge.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -60,6 +61,14 @@ int __wrap_mutex_lock(struct mutex *m, uint64_t timeout_ns)
 	return r;
 }
 
+bool no_read_memory;
+extern __typeof__(read_memory) __real_read_memory, __wrap_read_memory;
+
+long __wrap_read_memory(uint64_t address, void *buf, size_t size)
+{
+	return no_read_memory ? -EPERM : __real_read_memory(address, buf, size);
+}
+
 /* --- what glibc might do (the Makefile puts these in the places of its own) ---- */
 
 #undef pthread_create
@@ -94,6 +103,9 @@ int toy_create(pthread_t *out, const pthread_attr_t *attr, void *(*run)(void *),
 	*h = (struct held){run, data};
 	return pthread_create(out, attr, begin_late, h);
 }
+
+/* As some programs have it: it comes out of every thread's stack. */
+__thread char much_thread_local[1 << 20];
 
 /* A cancellation point, as in an older glibc. */
 int toy_tryjoin(pthread_t t, void **result)

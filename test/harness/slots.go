@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/internal/apitable"
@@ -14,4 +15,16 @@ func (p *Process) Slots(t testing.TB) apitable.Slots {
 		t.Fatal(err)
 	}
 	return slots
+}
+
+// Library is the path of a library that p has loaded.
+func (p *Process) Library(t testing.TB, name string) string {
+	t.Helper()
+	for _, line := range p.lines(t, "maps") {
+		if f := strings.Fields(line); len(f) == 6 && strings.Contains(f[5], name) {
+			return f[5]
+		}
+	}
+	t.Fatalf("no %s in the target", name)
+	return ""
 }
