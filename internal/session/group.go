@@ -115,6 +115,9 @@ func (g *group) look() error {
 	if len(g.choice.passed) > 0 {
 		g.ui.PassedOver(names(g.choice.passed))
 	}
+	if len(g.choice.hidden) > 0 {
+		g.ui.Warn("this user may not look into " + names(g.choice.hidden) + ": not recorded, whether they hold a GPU or not")
+	}
 	return nil
 }
 

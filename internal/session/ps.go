@@ -93,27 +93,34 @@ type glance struct {
 
 // add looks at a process for as long as limit.
 func (l *Listing) add(pid int, limit time.Duration) {
-	if limit <= 0 {
-		l.Silent = append(l.Silent, pid)
-		return
+	g, inTime := within(limit, func() glance { return glanceAt(pid) })
+	if g.parent != 0 {
+		l.parents[pid] = g.parent
 	}
-	done := make(chan glance, 1)
-	go func() { done <- glanceAt(pid) }()
-	select {
-	case g := <-done:
-		if g.parent != 0 {
-			l.parents[pid] = g.parent
-		}
-		switch {
-		case g.process != nil:
-			l.Processes = append(l.Processes, *g.process)
-		case errors.Is(g.err, target.ErrDenied):
-			l.Denied++
-		case g.err != nil && !passed(g.err):
-			l.Silent = append(l.Silent, pid)
-		}
-	case <-time.After(limit):
+	switch {
+	case !inTime:
 		l.Silent = append(l.Silent, pid)
+	case g.process != nil:
+		l.Processes = append(l.Processes, *g.process)
+	case errors.Is(g.err, target.ErrDenied):
+		l.Denied++
+	case g.err != nil && !passed(g.err):
+		l.Silent = append(l.Silent, pid)
+	}
+}
+
+// within returns what look returns, unless that takes longer than limit.
+func within[T any](limit time.Duration, look func() T) (result T, inTime bool) {
+	if limit <= 0 {
+		return result, false
+	}
+	done := make(chan T, 1)
+	go func() { done <- look() }()
+	select {
+	case result = <-done:
+		return result, true
+	case <-time.After(limit):
+		return result, false
 	}
 }
 
