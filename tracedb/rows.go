@@ -155,4 +155,5 @@ type SessionInfo struct {
 	ToolVersion string
 	BuildID     []byte // of the payload
 	Generation  uint32
+	Rank        *int // as its launcher told it; nil: it has none
 }

@@ -29,8 +29,8 @@ CREATE TABLE IF NOT EXISTS rtl_session(
 	realtime_offset_end_ns INTEGER
 );
 
--- The processes that were to be recorded together: also those that were refused,
--- or passed over. Empty: there was one.
+-- The processes that were to be recorded together: also those that were refused, or
+-- passed over. Of a process that was recorded alone, those that came too late.
 CREATE TABLE IF NOT EXISTS rtl_target(
 	id INTEGER PRIMARY KEY,
 	pid INTEGER NOT NULL,

@@ -21,13 +21,20 @@ type candidate struct {
 	pid        int
 	startTicks uint64 // 0: not known
 	command    string
+	parent     int // 0: not known
 }
 
-func candidateOf(k target.Kin) candidate { return candidate{k.PID, k.StartTicks, k.Comm} }
+func candidateOf(k target.Kin) candidate { return candidate{k.PID, k.StartTicks, k.Comm, k.Parent} }
+
+// isSame: by pid and start time, as far as that is known.
+func (c candidate) isSame(other candidate) bool {
+	return c.pid == other.pid && (c.startTicks == other.startTicks || c.startTicks == 0 || other.startTicks == 0)
+}
 
 // A choice is what a selection came to.
 type choice struct {
 	first   int         // the process that gives the trace its name
+	roots   []int       // those that are meant themselves
 	targets []candidate // in the order in which they are attached to
 	passed  []candidate // looked at, and without a GPU
 	hidden  []candidate // may not be looked into
@@ -46,6 +53,7 @@ func (s Selection) choose() (*choice, error) {
 	}
 	c := &choice{}
 	for _, pid := range s.PIDs {
+		c.roots = append(c.roots, pid)
 		if root := glanceOf(pid); !s.Tree || !c.addTree(root, families) {
 			c.targets = add(c.targets, root)
 		}
@@ -142,7 +150,7 @@ func glanceOf(pid int) candidate {
 		return candidate{pid: pid}
 	}
 	defer t.Close()
-	return candidate{pid, t.StartTicks, t.Comm}
+	return candidate{pid, t.StartTicks, t.Comm, t.Parent}
 }
 
 func contains(list []candidate, pid int) bool {
@@ -157,22 +165,4 @@ func add(list []candidate, more ...candidate) []candidate {
 		}
 	}
 	return list
-}
-
-// newcomers hold a GPU now, and are none of those that were chosen before.
-func (s Selection) newcomers(before *choice) []candidate {
-	now, err := s.choose()
-	if err != nil {
-		return nil
-	}
-	return slices.DeleteFunc(now.targets, func(c candidate) bool {
-		known := slices.ContainsFunc(before.targets, func(b candidate) bool {
-			return b.pid == c.pid && (b.startTicks == c.startTicks || b.startTicks == 0)
-		})
-		if known {
-			return true
-		}
-		holds, _ := holdsGPU(c.pid, 0)
-		return !holds
-	})
 }

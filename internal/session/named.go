@@ -24,6 +24,7 @@ func (s Selection) addNamed(c *choice, families target.Families) error {
 		if s.Tree && slices.ContainsFunc(families.Above(k.PID), func(pid int) bool { return isKin(named, pid) }) {
 			continue // it is in that one's tree
 		}
+		c.roots = append(c.roots, k.PID)
 		if one := candidateOf(k); !s.Tree || !c.addTree(one, families) {
 			c.addHolder(one)
 		}

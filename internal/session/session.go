@@ -63,13 +63,20 @@ type recording struct {
 	timed    uint64
 	noTimes  uint64 // dispatches that were seen and have none
 	ended    ring.End
+
+	rank    *int     // nil: it shows none
+	looked  func()   // called before the target is touched; nil: nobody looks out for others
+	lookout *lookout // nil likewise
 }
 
 // Record makes one trace of one process. ctx done ends the window early; skip
 // closed, too, ends the drain. Errors are *Failure.
 func Record(ctx context.Context, o Options, skip <-chan struct{}, ui Observer) (Outcome, error) {
-	r := newRecording(o, skip, ui, &rights{needed: 1})
-	outcome, err := unlessStalled(o.PID, func() (Outcome, error) { return r.run(ctx) })
+	return newRecording(o, skip, ui, &rights{needed: 1}).record(ctx)
+}
+
+func (r *recording) record(ctx context.Context) (Outcome, error) {
+	outcome, err := unlessStalled(r.o.PID, func() (Outcome, error) { return r.run(ctx) })
 	if errors.Is(err, errStalled) && r.empty.Load() {
 		_ = os.Remove(r.place.Path)
 		_ = os.Remove(r.place.Path + "-journal")
@@ -97,13 +104,16 @@ func (r *recording) run(ctx context.Context) (Outcome, error) {
 	}
 	r.empty.Store(false)
 	r.describeAttach()
+	if r.lookout != nil {
+		r.lookout.begin()
+	}
 	collectErr := at(PointAttached)
 	if collectErr == nil {
 		collectErr = r.collectAll(ctx)
 	}
 	r.raise()
 	detachErr := r.detach()
-	if err := errors.Join(collectErr, r.finishTrace()); err != nil && detachErr == nil {
+	if err := errors.Join(collectErr, r.noteNewcomers(), r.finishTrace()); err != nil && detachErr == nil {
 		return Outcome{Path: r.place.Path, Code: Failed}, r.traceFailure(err)
 	}
 	if detachErr != nil {
@@ -118,7 +128,11 @@ func (r *recording) look() error {
 		return err
 	}
 	r.ui.Preflight(fmt.Sprintf("pid %d (%s), %d threads, may trace, %s",
-		r.facts.PID, r.facts.Comm, r.facts.Threads, strings.Join(r.facts.HSA, ", ")))
+		r.facts.PID, r.facts.Comm, r.facts.Threads, strings.Join(rocmVersions(r.facts.HSA), ", ")))
+	r.rank = rankOf(r.target)
+	if r.looked != nil {
+		r.looked()
+	}
 	if err := at(PointLooked); err != nil {
 		return err
 	}
@@ -230,6 +244,23 @@ func (r *recording) leftAs() string {
 	}
 }
 
+func (r *recording) watched(c candidate) watched {
+	c.startTicks, c.command = r.target.StartTicks, r.facts.Comm
+	return watched{candidate: c, rank: r.rank}
+}
+
+// noteNewcomers tells the trace who was not recorded.
+func (r *recording) noteNewcomers() error {
+	if r.lookout == nil {
+		return nil
+	}
+	var fates []tracedb.Target
+	for _, n := range r.lookout.end(hanging() <= StallLimit) {
+		fates = append(fates, n.fate())
+	}
+	return r.db.Targets(fates)
+}
+
 func (r *recording) finishTrace() error {
 	return errors.Join(r.db.Close(), at(PointFinished))
 }
@@ -283,6 +314,7 @@ func (r *recording) info(s ring.Snapshot) tracedb.SessionInfo {
 		PID:         uint32(r.o.PID),
 		StartTicks:  r.target.StartTicks,
 		Command:     plain.Text(r.facts.Comm),
+		Rank:        r.rank,
 		Host:        host,
 		ToolVersion: r.o.Version,
 		BuildID:     s.BuildID,
