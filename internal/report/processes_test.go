@@ -132,7 +132,7 @@ func TestPerProcess(t *testing.T) {
 	must(t, r.WriteText(&text, false))
 	table, _ := TableNamed("processes")
 	must(t, r.WriteCSV(&csv, table))
-	if want := "\n rank 1 (pid 11, worker\\x1b[2J)  1  "; !strings.Contains(text.String(), want) {
+	if want := "\n rank 1 (pid 11, )  1  "; !strings.Contains(text.String(), want) {
 		t.Errorf("%q is not in\n%s", want, text.String())
 	}
 	if lines := strings.Split(csv.String(), "\n"); !strings.HasSuffix(lines[0], ",rank,kernels_in_window") || !strings.HasSuffix(lines[1], ",,1") || !strings.HasSuffix(lines[2], ",1,2") {

@@ -275,6 +275,7 @@ func (r *recording) window(ctx context.Context, deadline time.Time, d *drain) st
 func (r *recording) describeSession(s gated) error {
 	err := s.Counters(collector.Counters(r.control.Counters()))
 	for _, p := range append(r.pauses, r.witness.stops...) {
+		p.TID = r.ownTID(p.TID)
 		err = errors.Join(err, s.Pause(p))
 	}
 	r.pauses, r.witness.stops = nil, nil

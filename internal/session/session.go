@@ -346,6 +346,16 @@ func (r *recording) notePauses(rep *inject.Report, purpose string) {
 	r.ui.Debug(fmt.Sprintf("%s: rung %q, %v in all", purpose, rep.Rung, rep.Elapsed))
 }
 
+// ownTID is what the target itself calls a thread, as its dispatches do.
+func (r *recording) ownTID(tid uint32) uint32 {
+	if !r.target.SharesPIDs() {
+		if status, err := r.target.ThreadStatus(int(tid)); err == nil && len(status.NSPID) > 0 {
+			return uint32(status.NSPID[len(status.NSPID)-1])
+		}
+	}
+	return tid
+}
+
 func boottimeNS() uint64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
