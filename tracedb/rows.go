@@ -160,4 +160,5 @@ type SessionInfo struct {
 	ToolVersion string
 	BuildID     []byte // of the payload
 	Generation  uint32
+	Rank        *int // as its launcher told it; nil: it has none
 }

@@ -29,8 +29,8 @@ CREATE TABLE IF NOT EXISTS rtl_session(
 	realtime_offset_end_ns INTEGER
 );
 
--- The processes that were to be recorded together: also those that were refused,
--- or passed over. Empty: there was one.
+-- The processes that were to be recorded together: also those that were refused, or
+-- passed over. Of a process that was recorded alone, those that came too late.
 CREATE TABLE IF NOT EXISTS rtl_target(
 	id INTEGER PRIMARY KEY,
 	pid INTEGER NOT NULL,
@@ -275,6 +275,9 @@ SELECT d.id AS api_ptr_id,
 FROM rtl_dispatch d
 JOIN rtl_launch l ON l.id = d.launch_id;
 
+-- Empty, and rocpd_op without copies, also where copies were recorded: readers of
+-- these views take every row of rocpd_op for a kernel. Copies are in rtl_copy;
+-- `rtl-attach export -f rpd` makes a file that has them here, too.
 CREATE VIEW IF NOT EXISTS rocpd_copyapi AS
 SELECT 0 AS api_ptr_id, 0 AS api_id, '' AS stream, 0 AS size, '' AS dst, '' AS src, 0 AS kind, 0 AS sync
 WHERE 0;

@@ -1,6 +1,7 @@
 package tracedb
 
 import (
+	"database/sql"
 	"encoding/hex"
 	"fmt"
 )
@@ -47,12 +48,44 @@ func (db *DB) Begin(info SessionInfo) (*Session, error) {
 				return err
 			}
 		}
+		if info.Rank != nil {
+			if err := db.metadata(fmt.Sprintf(rankTag, s.id), fmt.Sprint(*info.Rank)); err != nil {
+				return err
+			}
+		}
 		return s.offsetMetadata("start", offset)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("begin session: %w", err)
 	}
 	return s, nil
+}
+
+// rankTag names a session's rank among the metadata.
+const rankTag = "session_%d_rank"
+
+// mostRanks bounds what a trace can make us hold.
+const mostRanks = 1 << 14
+
+// Ranks are those of a trace's sessions that have one, by the sessions' ids.
+func Ranks(db *sql.DB) (map[int64]int64, error) {
+	rows, err := db.Query(`SELECT tag, CAST(value AS INTEGER) FROM rocpd_metadata WHERE tag LIKE 'session\_%\_rank' ESCAPE '\' LIMIT ?`, mostRanks)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	ranks := map[int64]int64{}
+	for rows.Next() {
+		var tag string
+		var session, rank int64
+		if err := rows.Scan(&tag, &rank); err != nil {
+			return nil, err
+		}
+		if n, _ := fmt.Sscanf(tag, rankTag, &session); n == 1 {
+			ranks[session] = rank
+		}
+	}
+	return ranks, rows.Err()
 }
 
 func (s *Session) offsetMetadata(when string, o offsets) error {

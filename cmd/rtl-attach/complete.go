@@ -38,7 +38,7 @@ func complete(root *cobra.Command) {
 
 // completePIDs offers the ROCm processes here, as far as this user may look.
 func completePIDs(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	l, err := session.List()
+	l, err := session.List(version)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -14,26 +14,31 @@ import (
 
 func newDoctor(code *session.ExitCode) *cobra.Command {
 	var (
-		o           session.Options
+		o           = session.Options{Version: version}
+		which       selectionFlags
 		asJSON      bool
 		readFilters bool
 	)
 	c := &cobra.Command{
-		Use:   "doctor [PID]",
+		Use:   "doctor [PID[,PID…]]",
 		Short: "what could stand in the way of an attach, here or to PID, before anything is touched",
 		Long: `doctor looks at everything that could stand in the way of an attach, on this
-machine or to PID, and at which optional parts are off. It stops nothing and
-writes nothing. It ends with 0 only if an attach would work, with 1 if that
-cannot be told without a stop, and else with the attach's exit code.`,
+machine or to PID and the GPU processes below it, and at which optional parts are
+off. It stops nothing and writes nothing. It ends with 0 only if an attach would
+work, with 1 if that cannot be told without a stop, and else with the attach's
+exit code.`,
 		Args: atMostOnePID,
 		RunE: func(_ *cobra.Command, args []string) error {
-			var err error
-			if len(args) == 1 {
-				if o.PID, err = parsePID(args[0]); err != nil {
+			for _, pids := range args {
+				if err := which.pids.Set(pids); err != nil {
 					return err
 				}
 			}
-			d, err := session.Diagnose(o, readFilters)
+			selection, err := which.selection()
+			if err != nil && !errors.Is(err, errNoPID) {
+				return usageError{err}
+			}
+			d, err := session.Diagnose(o, selection, readFilters)
 			if err != nil {
 				return err
 			}
@@ -44,6 +49,7 @@ cannot be told without a stop, and else with the attach's exit code.`,
 			return writeDiagnosis(os.Stdout, d)
 		},
 	}
+	which.addTo(c.Flags())
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
 	c.Flags().BoolVar(&readFilters, "read-filters", false, "if PID has seccomp filters, stop one thread for a moment to read them")
 	c.Flags().StringVarP(&o.Output, "output", "o", session.DefaultOutput, "the trace `FILE` that there would be")
@@ -53,7 +59,7 @@ cannot be told without a stop, and else with the attach's exit code.`,
 
 func atMostOnePID(_ *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return usageError{errors.New("at most one pid can be given")}
+		return usageError{errors.New("at most one argument can be given: a pid, or several with commas between them")}
 	}
 	return nil
 }
@@ -78,8 +84,31 @@ func writeDiagnosis(w io.Writer, d *session.Diagnosis) error {
 		}
 		writeCheck(w, c)
 	}
-	_, err := fmt.Fprintln(w, line(verdict(d)))
+	writeWorkers(w, d)
+	_, err := fmt.Fprintln(w, line(d.Told()))
 	return err
+}
+
+// writeWorkers prints a line for each, and what is not as it should be.
+func writeWorkers(w io.Writer, d *session.Diagnosis) {
+	if len(d.Workers) > 0 {
+		fmt.Fprintln(w, "workers")
+	}
+	for _, worker := range d.Workers {
+		who := fmt.Sprintf("pid %d", worker.PID)
+		if worker.Rank != nil {
+			who = fmt.Sprintf("rank %d, %s", *worker.Rank, who)
+		}
+		fmt.Fprintf(w, "%s %s (%s): %s\n", marks[worker.Verdict], who, line(worker.Command), line(worker.Told()))
+		for _, c := range worker.Checks {
+			if c.Result != session.Fine && c.Result != session.Skipped {
+				writeCheck(w, c)
+			}
+		}
+	}
+	if d.PassedOver != "" {
+		fmt.Fprintf(w, "without a GPU: %s\n", line(d.PassedOver))
+	}
 }
 
 func writeCheck(w io.Writer, c session.Check) {
@@ -96,14 +125,4 @@ func writeCheck(w io.Writer, c session.Check) {
 			fmt.Fprintf(w, "      %-10s %s\n", l[0], line(l[1]))
 		}
 	}
-}
-
-func verdict(d *session.Diagnosis) string {
-	switch d.Verdict {
-	case session.Fails:
-		return fmt.Sprintf("an attach would fail with exit code %d: %s", d.ExitCode, d.Cause)
-	case session.Unclear:
-		return "an attach may work or not: " + d.Cause
-	}
-	return "an attach would work"
 }

@@ -16,6 +16,7 @@ import (
 type exportFlags struct {
 	format string
 	output string
+	pid    string
 	quiet  bool
 }
 
@@ -24,7 +25,8 @@ func newExport(code *session.ExitCode) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export FILE… [--format pftrace]",
 		Short: "a trace in the format of another tool; needs no privileges",
-		Long:  "A trace in the format of another tool; needs no privileges. Formats:\n\n" + formatTable(),
+		Long: "A trace in the format of another tool; needs no privileges. Formats:\n\n" + formatTable() +
+			"\nrocprofv3's readers take one process: of a trace of several, each gets a file, FILE_PID_results.json.",
 		RunE: func(c *cobra.Command, args []string) error {
 			format, err := f.check(args)
 			if err != nil {
@@ -36,7 +38,7 @@ func newExport(code *session.ExitCode) *cobra.Command {
 				defer context.AfterFunc(ctx, release)()
 			}
 			for _, trace := range args {
-				if err := f.export(ctx, format, trace, code); err != nil {
+				if err := f.exportTrace(ctx, format, trace, code); err != nil {
 					return err
 				}
 			}
@@ -46,6 +48,7 @@ func newExport(code *session.ExitCode) *cobra.Command {
 	flags := c.Flags()
 	flags.StringVarP(&f.format, "format", "f", export.Formats[0].Name, "one of "+formatNames())
 	flags.StringVarP(&f.output, "output", "o", "", "`FILE`, or - for standard output (default: beside the trace); never overwrites")
+	flags.StringVarP(&f.pid, "pid", "p", "", "only the process `N` (rocprofv3)")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "only warnings and errors")
 	return c
 }
@@ -73,6 +76,8 @@ func (f exportFlags) check(traces []string) (export.Format, error) {
 		return format, fmt.Errorf("--format %q: one of %s", f.format, formatNames())
 	case len(traces) == 0:
 		return format, errors.New("a trace file is needed")
+	case f.pid != "" && !format.OnePerProcess():
+		return format, fmt.Errorf("--pid is not for --format %s, which has all processes", f.format)
 	case len(traces) > 1 && f.output != "":
 		return format, errors.New("--output is for one trace; without it each export goes beside its trace")
 	case f.output == export.Stdout && !format.Streams():
@@ -81,21 +86,57 @@ func (f exportFlags) check(traces []string) (export.Format, error) {
 	return format, nil
 }
 
-func (f exportFlags) export(ctx context.Context, format export.Format, trace string, code *session.ExitCode) error {
+// exportTrace writes one file, or one for each process.
+func (f exportFlags) exportTrace(ctx context.Context, format export.Format, trace string, code *session.ExitCode) error {
+	pids, err := f.processes(ctx, format, trace)
+	if err != nil {
+		return err
+	}
+	written := int64(0)
+	for _, pid := range pids {
+		n, err := f.export(ctx, format, trace, pid)
+		if err != nil {
+			return err
+		}
+		written += n
+	}
+	if written == 0 {
+		*code = session.NothingSeen
+	}
+	return nil
+}
+
+// processes are those that get a file each; 0: all together.
+func (f exportFlags) processes(ctx context.Context, format export.Format, trace string) ([]int64, error) {
+	switch {
+	case f.pid != "":
+		pid, err := parsePID(f.pid)
+		return []int64{int64(pid)}, err
+	case !format.OnePerProcess() || f.output != "":
+		return []int64{0}, nil
+	}
+	pids, err := export.PIDs(ctx, trace)
+	if err != nil {
+		return nil, session.ExportFailed(trace, format.DefaultOutput(trace, 0), err)
+	}
+	if len(pids) < 2 {
+		return []int64{0}, nil
+	}
+	return pids, nil
+}
+
+func (f exportFlags) export(ctx context.Context, format export.Format, trace string, pid int64) (written int64, err error) {
 	output := f.output
 	if output == "" {
-		output = format.DefaultOutput(trace)
+		output = format.DefaultOutput(trace, pid)
 	}
-	result, err := format.Write(ctx, trace, output)
+	result, err := format.Write(ctx, trace, output, pid)
 	if err != nil {
-		return session.ExportFailed(trace, output, err)
+		return 0, session.ExportFailed(trace, output, err)
 	}
 	ui := newUI(f.quiet, false)
 	for _, text := range result.Warnings(format) {
 		ui.Warn(text)
-	}
-	if result.Dispatches == 0 && result.Copies == 0 {
-		*code = session.NothingSeen
 	}
 	if output != export.Stdout && !f.quiet {
 		copies := ""
@@ -104,5 +145,5 @@ func (f exportFlags) export(ctx context.Context, format export.Format, trace str
 		}
 		_, err = fmt.Fprintf(os.Stdout, "%s  %d dispatches, %s%d bytes\n", line(output), result.Dispatches, copies, result.Bytes)
 	}
-	return err
+	return result.Dispatches + result.Copies, err
 }

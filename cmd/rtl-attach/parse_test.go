@@ -49,3 +49,13 @@ func TestParseSettings(t *testing.T) {
 		t.Error("a setting without a value was taken")
 	}
 }
+
+// TestPIDs: a pid is decimal, with whatever it begins.
+func TestPIDs(t *testing.T) {
+	for text, want := range map[string]string{"0100": "100", "7, 8,7": "7,8", "0x10": "", "0": "", "-3": "", "1,": "", "1_0": ""} {
+		var l pidList
+		if err := l.Set(text); err == nil != (want != "") || err == nil && l.String() != want {
+			t.Errorf("%q: %s, %v; want %s", text, l.String(), err, want)
+		}
+	}
+}

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -13,12 +12,12 @@ type pidList []int
 
 func (l *pidList) Set(text string) error {
 	for one := range strings.SplitSeq(text, ",") {
-		pid, err := strconv.ParseInt(strings.TrimSpace(one), 0, 64)
+		pid, err := parsePID(strings.TrimSpace(one))
 		if err != nil {
 			return err
 		}
-		if !slices.Contains(*l, int(pid)) {
-			*l = append(*l, int(pid))
+		if !slices.Contains(*l, pid) {
+			*l = append(*l, pid)
 		}
 	}
 	return nil

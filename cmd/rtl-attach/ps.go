@@ -21,7 +21,7 @@ func newPS() *cobra.Command {
 		Short: "the ROCm processes here: rank, GPUs, ROCm version, container, whether an attach would work",
 		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			l, err := session.List()
+			l, err := session.List(version)
 			if err != nil {
 				return err
 			}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"regexp"
 	"slices"
 	"time"
 
@@ -20,9 +19,7 @@ import (
 const kernelsInSummary = 10
 
 type recordFlags struct {
-	pids      pidList
-	name      string
-	tree      bool
+	selectionFlags
 	duration  time.Duration
 	output    string
 	append    bool
@@ -33,6 +30,7 @@ type recordFlags struct {
 	watermark string
 	policy    string
 	maxSize   string
+	kernels   bool
 	copies    bool
 	payload   string
 	settings  []string
@@ -52,8 +50,7 @@ func newRecord(code *session.ExitCode) *cobra.Command {
 	}
 	flags := c.Flags()
 	flags.VarP(&f.pids, "pid", "p", "process to record, or several: `N[,N…]`; may be given again")
-	flags.BoolVar(&f.tree, "tree", true, "the processes below these that hold a GPU, too: a server's workers")
-	flags.StringVar(&f.name, "name", "", "ROCm processes whose command line matches `REGEX`, as ps lists them")
+	f.addTo(flags)
 	flags.DurationVarP(&f.duration, "duration", "d", 0, "for how long, such as `5s` (default: until Ctrl-C, or rtl-attach detach)")
 	flags.StringVarP(&f.output, "output", "o", session.DefaultOutput, "trace `FILE`; %p pid, %h host, %t time; never overwrites")
 	flags.BoolVar(&f.append, "append", false, "extend the trace that --output names, if it is there")
@@ -64,6 +61,7 @@ func newRecord(code *session.ExitCode) *cobra.Command {
 	flags.StringVar(&f.watermark, "buffer-watermark", "75%", "how full it gets before the recorder is woken")
 	flags.StringVar(&f.policy, "buffer-policy", "discard", "when it is full: discard (counted), or lossless (takes more memory)")
 	flags.StringVar(&f.maxSize, "max-size", "2GiB", "stop when the trace has this size; 0: no limit")
+	flags.BoolVar(&f.kernels, "kernel-trace", true, "record kernels: on in any case")
 	flags.BoolVar(&f.copies, "memory-copy-trace", false, "record memory copies, too")
 	flags.StringVar(&f.payload, "payload", "", "load this shared library instead of the built-in one")
 	flags.StringArrayVar(&f.settings, "set", nil, "pass NAME=VALUE to the payload")
@@ -85,6 +83,9 @@ func (f recordFlags) options() (session.Options, error) {
 	if f.append && f.output == session.DefaultOutput {
 		return o, errors.New("--append needs --output: the default is a new file each time")
 	}
+	if !f.kernels {
+		return o, errors.New("--kernel-trace=false: kernels are recorded in any case")
+	}
 	if f.policy != "discard" && f.policy != "lossless" {
 		return o, fmt.Errorf("--buffer-policy %q: discard or lossless", f.policy)
 	}
@@ -103,21 +104,6 @@ func (f recordFlags) options() (session.Options, error) {
 	}
 	o.Extra, err = parseSettings(f.settings)
 	return o, err
-}
-
-// selection says which processes are meant.
-func (f recordFlags) selection() (session.Selection, error) {
-	s := session.Selection{PIDs: f.pids, Tree: f.tree}
-	if len(f.pids) == 0 && f.name == "" || slices.ContainsFunc(f.pids, func(pid int) bool { return pid <= 0 }) {
-		return s, errors.New("--pid is needed")
-	}
-	var err error
-	if f.name != "" {
-		if s.Name, err = regexp.Compile(f.name); err != nil {
-			return s, fmt.Errorf("--name %q: %w", f.name, err)
-		}
-	}
-	return s, nil
 }
 
 func record(f recordFlags) (session.ExitCode, error) {

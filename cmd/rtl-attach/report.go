@@ -25,22 +25,22 @@ type reportFlags struct {
 func newReport(code *session.ExitCode) *cobra.Command {
 	var f reportFlags
 	c := &cobra.Command{
-		Use:   "report FILE",
+		Use:   "report FILE…",
 		Short: "what a trace says: kernels, busy and idle times, gaps and their causes; needs no privileges",
 		Long: `What a trace says: top kernels, busy and idle time of each GPU and queue with what
 was seen beside it, gaps and what the GPU was probably waiting for, the time from
-launch to start. Needs no privileges.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError{errors.New("exactly one trace file is needed")}
+launch to start. Needs no privileges. Of several traces one after the other; they
+are not compared.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.check(args); err != nil {
+				return usageError{err}
+			}
+			for _, trace := range args {
+				if err := f.about(c, trace, code); err != nil {
+					return err
+				}
 			}
 			return nil
-		},
-		RunE: func(c *cobra.Command, args []string) error {
-			if c.Flags().Changed("sql") {
-				return f.ask(c, args[0])
-			}
-			return f.report(args[0], code)
 		},
 	}
 	flags := c.Flags()
@@ -52,6 +52,23 @@ launch to start. Needs no privileges.`,
 	flags.StringVar(&f.window, "window", "", "only from `A:B` after the first attach, such as 1s:2.5s, 1s: or :500ms")
 	flags.StringVar(&f.query, "sql", "", "the answer to one SELECT of yours, on a connection that only reads")
 	return c
+}
+
+func (f reportFlags) check(traces []string) error {
+	switch {
+	case len(traces) == 0:
+		return errors.New("a trace file is needed")
+	case len(traces) > 1 && f.csv != "":
+		return errors.New("--csv is a table of one trace")
+	}
+	return nil
+}
+
+func (f reportFlags) about(c *cobra.Command, trace string, code *session.ExitCode) error {
+	if c.Flags().Changed("sql") {
+		return f.ask(c, trace)
+	}
+	return f.report(trace, code)
 }
 
 // parseWindow reads A:B, either of which may be left out.

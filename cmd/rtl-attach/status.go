@@ -15,14 +15,14 @@ func newStatus() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "status PID",
-		Short: "what rtl-attach has in PID: state, losses, what is left after a detach",
+		Short: "what rtl-attach has in PID and below it: state, losses, what is left after a detach",
 		Args:  onePID,
 		RunE: func(_ *cobra.Command, args []string) error {
 			pid, err := parsePID(args[0])
 			if err != nil {
 				return err
 			}
-			st, err := session.Inspect(pid)
+			st, err := session.Inspect(pid, version)
 			if err != nil {
 				return err
 			}
@@ -36,9 +36,27 @@ func newStatus() *cobra.Command {
 	return c
 }
 
+// writeStatus prints that of a process and of those below it.
 func writeStatus(w io.Writer, st *session.Status) error {
-	if !st.Resident {
-		_, err := fmt.Fprintf(w, "pid %d (%s): no payload of rtl-attach is resident\n", st.PID, plain.Text(st.Command))
+	err := writeOneStatus(w, st)
+	for _, worker := range st.Workers {
+		if err == nil {
+			err = writeOneStatus(w, worker)
+		}
+	}
+	return err
+}
+
+func writeOneStatus(w io.Writer, st *session.Status) error {
+	what := ""
+	switch {
+	case st.Hidden != "":
+		what = "cannot be looked into: " + plain.Text(st.Hidden)
+	case !st.Resident:
+		what = "no payload of rtl-attach is resident"
+	}
+	if what != "" {
+		_, err := fmt.Fprintf(w, "pid %d (%s): %s\n", st.PID, plain.Text(st.Command), what)
 		return err
 	}
 	i := st.Inventory
@@ -47,7 +65,7 @@ func writeStatus(w io.Writer, st *session.Status) error {
 		{"sessions", fmt.Sprint(st.Sessions)},
 		{"last end", st.LastEnd},
 		{"recorder", pidOrNone(st.Recorder)},
-		{"build", st.BuildID},
+		{"version", fmt.Sprintf("payload build %s, ABI %d; this tool is %s", st.BuildID, st.ABIVersion, version)},
 		{"in the target", fmt.Sprintf("%d hooks (%d more below another tool's), control thread %s, worker %s",
 			i.HooksPatched, i.HooksBuried, pidOrNone(i.ControlThread), pidOrNone(i.Worker))},
 		{"", fmt.Sprintf("%d B control block, %d B ring, %d queue states, %d signals, profiling left on for %d queues%s",

@@ -35,7 +35,7 @@ func benchmarkFormat(b *testing.B, f Format, path string, n int) {
 	meter, began := tracetest.Begin(b), time.Now()
 	for i := range b.N {
 		output := filepath.Join(b.TempDir(), fmt.Sprint(i))
-		r, err := f.Write(context.Background(), path, output)
+		r, err := f.Write(context.Background(), path, output, 0)
 		must(b, err)
 		if r.Dispatches != int64(n) {
 			b.Fatalf("%d of %d dispatches", r.Dispatches, n)

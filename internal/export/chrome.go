@@ -117,7 +117,7 @@ func (c *chrome) pid(s *session) (int64, error) {
 		pid = firstProcess + int64(len(c.pids))
 	}
 	c.pids[who], c.owners[pid] = pid, who
-	return pid, c.name("process", pid, 0, fmt.Sprintf("%s (pid %d on %s)", s.command, s.pid, s.host))
+	return pid, c.name("process", pid, 0, fmt.Sprintf("%s (pid %d on %s)", s.title(), s.pid, s.host))
 }
 
 // row numbers a row of a process that is no thread, and names it once.

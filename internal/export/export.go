@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -29,6 +30,8 @@ var (
 	ErrImpossible = errors.New("not what a recorder writes")
 	// ErrNoRoom: SQLite found no room, for the output or for sorting.
 	ErrNoRoom = errors.New("no space left")
+	// ErrNoSession: no session is of the process that was asked for.
+	ErrNoSession = errors.New("not in this trace")
 	// ErrNeedsFile: the format cannot be written to a pipe.
 	ErrNeedsFile = errors.New("needs a file")
 )
@@ -45,15 +48,19 @@ type Format struct {
 	write func(*export) error // nil: SQLite makes the file (rpd.go)
 }
 
-// copyCSV is the format without kernels.
-const copyCSV = "csv-copies"
+// The formats that leave something out.
+const (
+	rocprofJSON = "rocprofv3"  // its readers take one process
+	kernelCSV   = "csv"        // without copies
+	copyCSV     = "csv-copies" // without kernels
+)
 
 // Formats are all of them; the first is the default.
 var Formats = [...]Format{
 	{"pftrace", ".pftrace", "ui.perfetto.dev, trace_processor", writePerfetto},
 	{"chrome", ".json.gz", "chrome://tracing, scripts", writeChrome},
-	{"rocprofv3", "_results.json", "TraceLens", writeRocprof},
-	{"csv", "_kernel_trace.csv", "spreadsheets, DuckDB; rocprofv3's columns", writeCSV},
+	{rocprofJSON, "_results.json", "TraceLens", writeRocprof},
+	{kernelCSV, "_kernel_trace.csv", "spreadsheets, DuckDB; rocprofv3's columns", writeCSV},
 	{"rpd", ".rpd", "rocmProfileData's scripts, those that write, too", nil},
 	{copyCSV, "_memory_copy_trace.csv", "the copies, with rocprofv3's columns", writeCopyCSV},
 }
@@ -67,12 +74,20 @@ func FormatNamed(name string) (Format, bool) {
 	return Formats[i], true
 }
 
+// OnePerProcess: its readers take the first process of a file only.
+func (f Format) OnePerProcess() bool { return f.Name == rocprofJSON }
+
 // Streams: it can be written to standard output.
 func (f Format) Streams() bool { return f.write != nil }
 
-// DefaultOutput is where the export of a trace goes: beside it.
-func (f Format) DefaultOutput(trace string) string {
-	return strings.TrimSuffix(trace, ".db") + f.Suffix
+// DefaultOutput is where the export of a trace goes, or of one of its processes if
+// pid is not 0: beside it.
+func (f Format) DefaultOutput(trace string, pid int64) string {
+	base := strings.TrimSuffix(trace, ".db")
+	if pid != 0 {
+		base += fmt.Sprintf("_%d", pid)
+	}
+	return base + f.Suffix
 }
 
 // A Result is what an export holds, and what it does not.
@@ -107,10 +122,20 @@ func (r *Result) Warnings(f Format) (all []string) {
 			all = append(all, fmt.Sprintf("session %d (pid %d): %s; what is missing is not idle time", c.Session, c.PID, c))
 		}
 	}
-	if f.Name == "rocprofv3" && len(r.Sessions) > 1 {
-		all = append(all, fmt.Sprintf("%d sessions, an element of rocprofiler-sdk-tool each: TraceLens reads the first only", len(r.Sessions)))
+	if f.OnePerProcess() && len(r.Sessions) > 1 {
+		all = append(all, fmt.Sprintf("%d sessions, an element of rocprofiler-sdk-tool each: TraceLens reads the first only (--pid writes one process)", len(r.Sessions)))
+	}
+	if n := r.timedCopies(); f.Name == kernelCSV && n > 0 {
+		all = append(all, words.Count(n)+" memory copies are not in this format: --format "+copyCSV+" writes them")
 	}
 	return all
+}
+
+func (r *Result) timedCopies() (n int64) {
+	for _, c := range r.Sessions {
+		n += max(0, min(c.CopiesTimed, math.MaxInt32))
+	}
+	return n
 }
 
 // An export is one that is being made.
@@ -121,10 +146,11 @@ type export struct {
 	result Result
 }
 
-// Write exports a trace to a new file, or to standard output. A file that exists
-// is never overwritten; of an export that fails nothing is left.
-func (f Format) Write(ctx context.Context, path, output string) (*Result, error) {
-	r, err := f.make(ctx, path, output)
+// Write exports a trace, or of it one process if pid is not 0, to a new file, or to
+// standard output. A file that exists is never overwritten; of an export that fails
+// nothing is left.
+func (f Format) Write(ctx context.Context, path, output string, pid int64) (*Result, error) {
+	r, err := f.make(ctx, path, output, pid)
 	return r, explain(err)
 }
 
@@ -143,12 +169,17 @@ func explain(err error) error {
 	return err
 }
 
-func (f Format) make(ctx context.Context, path, output string) (*Result, error) {
+func (f Format) make(ctx context.Context, path, output string, pid int64) (*Result, error) {
 	tr, err := openTrace(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	defer tr.close()
+	if pid != 0 {
+		if err := tr.keep(pid); err != nil {
+			return nil, err
+		}
+	}
 	if !f.Streams() {
 		return writeRPD(ctx, tr, output)
 	}

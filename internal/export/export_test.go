@@ -21,7 +21,7 @@ func TestInterrupted(t *testing.T) {
 	cancel()
 	for _, f := range Formats {
 		output := filepath.Join(t.TempDir(), "out")
-		_, err := f.Write(ctx, path, output)
+		_, err := f.Write(ctx, path, output, 0)
 		if _, e := os.Lstat(output); !errors.Is(err, ErrInterrupted) || !errors.Is(e, os.ErrNotExist) {
 			t.Errorf("%s: %v, %v", f.Name, err, e)
 		}
@@ -108,7 +108,7 @@ func FuzzTrace(f *testing.F) {
 		for _, format := range Formats {
 			const patience = time.Minute // some ms are usual; a machine that others use may stall
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			_, err := format.Write(ctx, path, output)
+			_, err := format.Write(ctx, path, output, 0)
 			if cancel(); errors.Is(err, ErrInterrupted) {
 				t.Fatalf("%s takes for ever", format.Name)
 			}
@@ -130,7 +130,7 @@ func TestTooManyAtOnce(t *testing.T) {
 	}
 	must(t, errors.Join(s.Dispatches(batch), db.Close()))
 	for _, f := range Formats {
-		_, err := f.Write(t.Context(), path, filepath.Join(t.TempDir(), "out"))
+		_, err := f.Write(t.Context(), path, filepath.Join(t.TempDir(), "out"), 0)
 		if refused := f.Name == "pftrace" || f.Name == "chrome"; refused != errors.Is(err, ErrImpossible) || !refused && err != nil {
 			t.Errorf("%s: %v", f.Name, err)
 		}

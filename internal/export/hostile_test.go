@@ -31,7 +31,7 @@ func TestRPDHostileValues(t *testing.T) {
 		must(t, os.WriteFile(path, honest, 0o600))
 		change(t, path, fmt.Sprintf("UPDATE OR IGNORE %s SET %s = %s", table, name, evilValue))
 		output := filepath.Join(t.TempDir(), "out")
-		if _, err := f.Write(t.Context(), path, output); err == nil && bytes.Contains(readFile(t, output), []byte(evil)) {
+		if _, err := f.Write(t.Context(), path, output, 0); err == nil && bytes.Contains(readFile(t, output), []byte(evil)) {
 			t.Errorf("it has what stood in %s", column)
 		}
 	}

@@ -17,7 +17,7 @@ func writePerfetto(e *export) error {
 	p.packets.w = e.w
 	p.packets.names.reset()
 	p.tracks = tracks{p: &p.packets, known: map[trackKey]uint64{}, owner: map[int64]process{}}
-	for _, step := range []func() error{p.clocks, p.coverage, p.losses, p.pauses, p.kernels, p.depths, p.copies} {
+	for _, step := range []func() error{p.clocks, p.together, p.coverage, p.losses, p.pauses, p.kernels, p.depths, p.copies} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -43,6 +43,25 @@ func (p *perfetto) clocks() error {
 		m = m.message(snapshotClock, message(nil).number(clockID, c.id).signed(clockTime, c.timeNS))
 	}
 	return p.packets.write(timeless, packetClockSnapshot, m)
+}
+
+// together shows the window that several processes shared, and their fates at its begin.
+func (p *perfetto) together() error {
+	for _, w := range p.trace.together.windows {
+		track, err := p.tracks.ofTogether()
+		if err != nil {
+			return err
+		}
+		if err := p.slice(track, w.fromNS, w.untilNS, w.what); err != nil {
+			return err
+		}
+		for _, f := range p.trace.together.fates {
+			if err := p.instant(track, w.fromNS, plain.Text(f)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // coverage shows what was recorded, and when nothing was.

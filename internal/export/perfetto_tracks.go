@@ -20,6 +20,7 @@ import (
 //	  ├ queue 3: depth            submitted and not ended
 //	  └ copies host → GPU 0       in lanes
 //	GPU 0: kernels running        of all processes
+//	processes recorded together   their common window, and what became of who was not recorded to its end
 type tracks struct {
 	p     *packetWriter
 	known map[trackKey]uint64
@@ -69,9 +70,9 @@ func (t *tracks) ofProcess(s *session) (uint64, error) {
 	who := s.process()
 	return t.describe(trackKey{"process", who, 0}, func(m message) (message, error) {
 		if !t.ownsPID(s) {
-			return m.text(trackName, fmt.Sprintf("%s %d on %s", plain.Text(s.command), s.pid, plain.Text(s.host))), nil
+			return m.text(trackName, fmt.Sprintf("%s %d on %s", plain.Text(s.title()), s.pid, plain.Text(s.host))), nil
 		}
-		return m.message(trackProcess, message(nil).signed(processPID, s.pid).text(processName, plain.Text(s.command))), nil
+		return m.message(trackProcess, message(nil).signed(processPID, s.pid).text(processName, plain.Text(s.title()))), nil
 	})
 }
 
@@ -148,6 +149,13 @@ func (t *tracks) ofRoute(r route, lane int) (uint64, error) {
 func (t *tracks) ofCoverage(q *queue) (uint64, error) {
 	return t.child(trackKey{"coverage", q.id, 0}, func() (uint64, error) { return t.ofGPU(q.agent) },
 		q.name+": coverage", "when this queue was recorded; elsewhere nothing is known of it", 0)
+}
+
+func (t *tracks) ofTogether() (uint64, error) {
+	return t.describe(trackKey{"together", 0, 0}, func(m message) (message, error) {
+		return m.text(trackName, "processes recorded together").
+			text(trackDescription, "the time in which all were recorded; outside of it some of them were not"), nil
+	})
 }
 
 func (t *tracks) ofDepth(q *queue) (uint64, error) {

@@ -16,7 +16,7 @@ func makeRPD(t *testing.T, path string) (*sql.DB, *Result) {
 	t.Helper()
 	output := filepath.Join(t.TempDir(), "a b%20?.rpd")
 	f, _ := FormatNamed("rpd")
-	r, err := f.Write(t.Context(), path, output)
+	r, err := f.Write(t.Context(), path, output, 0)
 	must(t, err)
 	db, err := sql.Open("sqlite3", "file:"+filepath.Dir(output)+"/a%20b%2520%3f.rpd?mode=ro")
 	must(t, err)
@@ -110,7 +110,7 @@ func TestHostileTraces(t *testing.T) {
 			change(t, path, c.sql)
 			for _, f := range Formats {
 				output := filepath.Join(t.TempDir(), "out")
-				r, err := f.Write(t.Context(), path, output)
+				r, err := f.Write(t.Context(), path, output, 0)
 				if err != nil {
 					if _, e := os.Lstat(output); c.refused == nil || c.refused != errAny && !errors.Is(err, c.refused) || !errors.Is(e, os.ErrNotExist) {
 						t.Errorf("%s: %v, left: %v", f.Name, err, e == nil)

@@ -17,6 +17,7 @@ type session struct {
 	id, pid, startTicks           int64
 	command, host                 string
 	tool                          string
+	rank                          *int64 // nil: not known
 	begunNS, armedNS, detachedNS  int64
 	endedNS                       int64 // 0: the recorder was killed
 	monotonicOffset, realtimeDiff int64 // to be added to CLOCK_BOOTTIME, at the start
@@ -49,6 +50,14 @@ type process struct {
 }
 
 func (s *session) process() process { return process{s.host, s.pid, s.startTicks} }
+
+// title is what people know its process by.
+func (s *session) title() string {
+	if s.rank != nil {
+		return fmt.Sprintf("rank %d %s", *s.rank, s.command)
+	}
+	return s.command
+}
 
 type agent struct {
 	id           int64
@@ -94,6 +103,7 @@ type trace struct {
 	leftOut  int64
 
 	copiesLeftOut int64
+	together      together
 
 	mostRows int64 // that fit into the file
 }
@@ -130,6 +140,8 @@ func (tr *trace) read(ctx context.Context) (err error) {
 		{"queues", tr.readQueues},
 		{"threads", tr.readThreads},
 		{"coverage", tr.readCoverage},
+		{"ranks", tr.readRanks},
+		{"processes", tr.readTogether},
 	} {
 		if err := step.read(ctx); err != nil {
 			return fmt.Errorf("read %s: %w", step.what, err)

@@ -96,8 +96,11 @@ func (a *analysis) dispatch(c *dispatchContext, r *row) error {
 	}
 	c.queue.extend(k.startNS, k.endNS)
 	c.queue.came++
-	if k.startNS >= a.window.beginNS && k.endNS <= a.window.endNS {
-		a.inside++
+	if k.startNS >= a.window.beginNS && k.startNS < a.window.endNS {
+		c.queue.inside++
+		if k.endNS <= a.window.endNS {
+			a.inside++
+		}
 	}
 	if k.startNS >= a.counted.beginNS && k.startNS < a.counted.endNS {
 		c.queue.kernels++

@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/rtl-attach/rtl-attach/internal/plain"
@@ -29,7 +30,7 @@ var Tables = [...]Table{
 	{"groups", append([]string{"kernel", "variants"}, kernelColumns...), groupRows},
 	{"gpus", append([]string{"gpu", "name"}, busyColumns...), gpuRows},
 	{"queues", append([]string{"queue", "hsa_id", "gpu", "pid", "session"}, busyColumns...), queueRows},
-	{"processes", append([]string{"pid", "command", "host", "gpus"}, busyColumns...), processRows},
+	{"processes", slices.Concat([]string{"pid", "command", "host", "gpus"}, busyColumns, []string{"rank", "kernels_in_window"}), processRows},
 	{"gaps", []string{"gpu", "cause", "gaps", "total_ns", "longest_ns"}, causeRows},
 	{"longest-gaps", []string{"gpu", "begin_ns", "length_ns", "cause", "host_ns", "next", "queue", "tid"}, gapRows},
 	{"copies", []string{"direction", "copies", "bytes", "total_ns", "bytes_per_second"}, copyRows},
@@ -131,7 +132,11 @@ func processRows(r *Report) (rows [][]any) {
 	for i := range r.PerProcess {
 		p := &r.PerProcess[i]
 		gpus := strings.Trim(fmt.Sprint(p.GPUs), "[]")
-		rows = append(rows, append([]any{p.PID, p.Command, p.Host, gpus}, p.row(p.Dispatches, p.Coverage)...))
+		var rank any
+		if p.Rank != nil {
+			rank = *p.Rank
+		}
+		rows = append(rows, slices.Concat([]any{p.PID, p.Command, p.Host, gpus}, p.row(p.Dispatches, p.Coverage), []any{rank, p.InWindow}))
 	}
 	return rows
 }

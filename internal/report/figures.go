@@ -41,14 +41,15 @@ func (r *Report) fillGPUs(a *analysis) {
 			one.Coverage.Complete = one.Coverage.Complete && !q.stay.session.unseen
 		}
 		one.AtLeast = !one.Coverage.Complete
-		one.Gaps = g.gaps.causes(one.IdleNS)
+		one.Gaps = g.gaps.causes(one.IdleNS, r.Copies != nil)
 		r.GPUs = append(r.GPUs, one)
 	}
 }
 
 // causes leaves out those that are none. What no gap between kernels explains of
-// the idle time lies before the first one or after the last.
-func (gs *idleness) causes(idleNS int64) []Cause {
+// the idle time lies before the first one or after the last. What waits for a copy
+// waits behind a barrier, and only recorded copies tell the one from the other.
+func (gs *idleness) causes(idleNS int64, copies bool) []Cause {
 	all := []Cause{}
 	for c, t := range gs.byCause {
 		idleNS -= t.totalNS
@@ -56,8 +57,12 @@ func (gs *idleness) causes(idleNS int64) []Cause {
 			t.totalNS = max(0, idleNS)
 		}
 		if t.totalNS > 0 {
+			text := causeTexts[c]
+			if cause(c) == causeDependency && !copies {
+				text += " (copies were not recorded)"
+			}
 			all = append(all, Cause{
-				Name: causeNames[c], Text: causeTexts[c], Gaps: t.gaps, TotalNS: t.totalNS, LongestNS: t.longestNS,
+				Name: causeNames[c], Text: text, Gaps: t.gaps, TotalNS: t.totalNS, LongestNS: t.longestNS,
 			})
 		}
 	}
@@ -112,7 +117,9 @@ func (q *queue) recorded() []span {
 func (r *Report) fillPerProcess(a *analysis) {
 	r.PerProcess = []PerProcess{}
 	for _, p := range a.processes {
-		one := PerProcess{PID: p.pid, Command: p.command, Host: p.host, Sessions: int64(len(p.sessions)), GPUs: []int64{}}
+		one := PerProcess{
+			PID: p.pid, Rank: p.rank, Command: p.command, Host: p.host, Sessions: int64(len(p.sessions)), GPUs: []int64{},
+		}
 		one.Coverage.Complete = true
 		for _, s := range p.sessions {
 			one.Coverage.Complete = one.Coverage.Complete && !s.unseen
@@ -124,6 +131,7 @@ func (r *Report) fillPerProcess(a *analysis) {
 			for _, st := range sh.stays {
 				for _, q := range st.queues {
 					one.Dispatches += q.kernels
+					one.InWindow += q.inside
 					one.Coverage.add(q)
 				}
 			}

@@ -23,7 +23,7 @@ type Common struct {
 	Outside int64 `json:"outside"`
 }
 
-// Process is one of several that were to be recorded together.
+// Process is one of those that were to be recorded, or that came too late for it.
 type Process struct {
 	PID        int64        `json:"pid"`
 	Command    string       `json:"command"`

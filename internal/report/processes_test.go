@@ -119,6 +119,27 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
+// TestPerProcess: what began in the window that all share, and the rank.
+func TestPerProcess(t *testing.T) {
+	path := serverTrace(t)
+	change(t, path, "INSERT INTO rocpd_metadata(tag, value) VALUES('session_2_rank', '1'), ('session_99_rank', '3'), ('session_x_rank', 'x')")
+	r, err := Make(path, Options{})
+	must(t, err)
+	if p := r.PerProcess; p[0].InWindow != 1 || p[0].Dispatches != 3 || p[0].Rank != nil || p[1].InWindow != 2 || p[1].Rank == nil || *p[1].Rank != 1 {
+		t.Errorf("%+v", r.PerProcess)
+	}
+	var text, csv bytes.Buffer
+	must(t, r.WriteText(&text, false))
+	table, _ := TableNamed("processes")
+	must(t, r.WriteCSV(&csv, table))
+	if want := "\n rank 1 (pid 11, )  1  "; !strings.Contains(text.String(), want) {
+		t.Errorf("%q is not in\n%s", want, text.String())
+	}
+	if lines := strings.Split(csv.String(), "\n"); !strings.HasSuffix(lines[0], ",rank,kernels_in_window") || !strings.HasSuffix(lines[1], ",,1") || !strings.HasSuffix(lines[2], ",1,2") {
+		t.Errorf("%s", csv.String())
+	}
+}
+
 // One process appended to a server's trace: the server's window is not that of all.
 func TestWindowOfAppendedProcess(t *testing.T) {
 	for name, pid := range map[string]uint32{"another process": 77, "one of the server's": 10} {

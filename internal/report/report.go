@@ -89,14 +89,18 @@ type Gap struct {
 	TID      int64  `json:"tid"` // that submitted it; 0: not known
 }
 
-// PerProcess is about one process that was recorded, on all of its GPUs. Busy adds them up.
+// PerProcess is about one process that was recorded, on all of its GPUs. Busy adds
+// them up. InWindow are the dispatches that start in the time that Busy is about:
+// the common window, where there is one.
 type PerProcess struct {
 	PID           int64          `json:"pid"`
+	Rank          *int64         `json:"rank,omitempty"`
 	Command       string         `json:"command"`
 	Host          string         `json:"host"`
 	Sessions      int64          `json:"sessions"`
 	GPUs          []int64        `json:"gpus"`
 	Dispatches    int64          `json:"dispatches"`
+	InWindow      int64          `json:"in_window"`
 	LaunchToStart *LaunchToStart `json:"launch_to_start,omitempty"`
 	Busy
 	Coverage Seen `json:"coverage"`

@@ -127,10 +127,19 @@ func (r *Report) writePerProcess(b *bytes.Buffer) {
 		for i, id := range p.GPUs {
 			gpus[i] = strconv.FormatInt(id, 10)
 		}
-		g.add(fmt.Sprintf(" pid %d (%s)", p.PID, shorten(plain.Text(p.Command), nameWidth/2)), shorten(strings.Join(gpus, ","), nameWidth/2),
-			percent, busy, idle, words.Count(p.Dispatches), p50, p99, "", p.Coverage.of())
+		g.add(" "+p.who(), shorten(strings.Join(gpus, ","), nameWidth/2),
+			percent, busy, idle, words.Count(p.InWindow), p50, p99, "", p.Coverage.of())
 	}
 	g.write(b)
+}
+
+// who is what people know a process by.
+func (p *PerProcess) who() string {
+	command := shorten(plain.Text(p.Command), nameWidth/2)
+	if p.Rank != nil {
+		return fmt.Sprintf("rank %d (pid %d, %s)", *p.Rank, p.PID, command)
+	}
+	return fmt.Sprintf("pid %d (%s)", p.PID, command)
 }
 
 func (r *Report) writeBusy(b *bytes.Buffer) {

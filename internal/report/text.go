@@ -184,8 +184,18 @@ func (s *Summary) writeNext(b *bytes.Buffer) {
 	file := shellWord(plain.Text(s.File))
 	line(b, "Next:", "rtl-attach report %s", file)
 	line(b, "", "rtl-attach export %s -f pftrace    → ui.perfetto.dev", file)
-	line(b, "", "rtl-attach export %s -f rocprofv3  → TraceLens", file)
+	line(b, "", "rtl-attach export %s -f rocprofv3  → TraceLens%s", file, s.perProcess())
 	line(b, "", "sqlite3 %s 'SELECT * FROM top'", file)
+}
+
+// perProcess: TraceLens takes one process of a file.
+func (s *Summary) perProcess() string {
+	for _, one := range s.Sessions {
+		if one.PID != s.Sessions[0].PID {
+			return ", a file for each process"
+		}
+	}
+	return ""
 }
 
 // shellWord quotes a file's name where a shell would not take it as it is.

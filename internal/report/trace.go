@@ -32,6 +32,7 @@ const (
 // A process is one that was recorded, in one or several sessions.
 type process struct {
 	pid           int64
+	rank          *int64 // nil: not known
 	command, host string
 	sessions      []*session
 	shares        []*share
@@ -86,7 +87,8 @@ type queue struct {
 	windows   []span
 	account   account
 	busy      union
-	kernels   int64 // that started in the window
+	kernels   int64 // that started in the time that is asked for
+	inside    int64 // that started in the window, which may be a part of that
 	came      int64 // in all
 	untimed   int64 // dispatches without times, where no account was settled
 	firstNS   int64
@@ -123,6 +125,7 @@ func readTrace(db *sql.DB) (*trace, error) {
 		read func() error
 	}{
 		{"sessions", tr.readSessions},
+		{"ranks", tr.readRanks},
 		{"queues", tr.readQueues},
 		{"windows", tr.readWindows},
 		{"accounts", tr.readAccounts},
@@ -168,6 +171,16 @@ func (tr *trace) readSessions() error {
 		return err
 	}, `SELECT id, pid, start_ticks, substr(command, 1, ?), substr(host, 1, ?), coalesce(armed_ns, 0), coalesce(detached_ns, 0),
 		ended_ns IS NOT NULL FROM rtl_session ORDER BY id`, longestWord, longestWord)
+}
+
+func (tr *trace) readRanks() error {
+	ranks, err := tracedb.Ranks(tr.db)
+	for id, rank := range ranks {
+		if s := tr.sessions[id]; s != nil {
+			s.process.rank = &rank
+		}
+	}
+	return err
 }
 
 // readQueues also finds the GPUs: those without a queue are not spoken of.

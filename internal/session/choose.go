@@ -12,7 +12,7 @@ import (
 // A Selection says which processes are meant.
 type Selection struct {
 	PIDs []int
-	Name *regexp.Regexp // of command lines of ROCm processes; nil: none
+	Name *regexp.Regexp // of command lines; nil: none
 	Tree bool           // the processes below these, too, if they hold a GPU
 }
 
@@ -21,13 +21,23 @@ type candidate struct {
 	pid        int
 	startTicks uint64 // 0: not known
 	command    string
+	parent     int // 0: not known
+}
+
+func candidateOf(k target.Kin) candidate { return candidate{k.PID, k.StartTicks, k.Comm, k.Parent} }
+
+// isSame: by pid and start time, as far as that is known.
+func (c candidate) isSame(other candidate) bool {
+	return c.pid == other.pid && (c.startTicks == other.startTicks || c.startTicks == 0 || other.startTicks == 0)
 }
 
 // A choice is what a selection came to.
 type choice struct {
 	first   int         // the process that gives the trace its name
+	roots   []int       // those that are meant themselves
 	targets []candidate // in the order in which they are attached to
 	passed  []candidate // looked at, and without a GPU
+	hidden  []candidate // may not be looked into
 }
 
 // alone: the one process that was given, and nothing below it that holds a GPU.
@@ -37,82 +47,50 @@ func (c *choice) alone(s Selection) bool {
 
 // choose looks for the processes, and touches none.
 func (s Selection) choose() (*choice, error) {
-	c := &choice{}
-	roots, err := s.roots(c)
+	families, err := target.AllFamilies()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("list processes: %w", err)
 	}
-	for _, root := range roots {
-		if s.Tree {
-			c.addTree(root)
-		} else {
+	c := &choice{}
+	for _, pid := range s.PIDs {
+		c.roots = append(c.roots, pid)
+		if root := glanceOf(pid); !s.Tree || !c.addTree(root, families) {
 			c.targets = add(c.targets, root)
+		}
+	}
+	if s.Name != nil {
+		if err := s.addNamed(c, families); err != nil {
+			return nil, err
 		}
 	}
 	// What one root passes over another may have chosen.
 	c.passed = slices.DeleteFunc(c.passed, func(p candidate) bool { return contains(c.targets, p.pid) })
 	switch {
-	case len(roots) > 0:
-		c.first = roots[0].pid
-	case len(c.passed) > 0:
-		return nil, s.noneHolds(c.passed)
+	case len(s.PIDs) > 0:
+		c.first = s.PIDs[0]
+	case len(c.targets) > 0:
+		c.first = c.targets[0].pid
+	default:
+		return nil, s.noneHolds(c)
 	}
 	return c, nil
 }
 
-// roots are the processes that are meant by pid or by name. Those of that name
-// without a GPU are passed over.
-func (s Selection) roots(c *choice) ([]candidate, error) {
-	var roots []candidate
-	for _, pid := range s.PIDs {
-		roots = add(roots, glanceOf(pid))
-	}
-	if s.Name == nil {
-		return roots, nil
-	}
-	l, err := List()
-	if err != nil {
-		return nil, err
-	}
-	found := false
-	for _, p := range l.Processes {
-		if !s.Name.MatchString(p.CommandLine) && !s.Name.MatchString(p.Command) {
-			continue
-		}
-		found = true
-		if one := glanceOf(p.PID); p.Runtime != "" && p.DriverOpen {
-			roots = add(roots, one)
+// addTree chooses the processes below root that hold a GPU, and root if it does,
+// too; else that is passed over. false: there are none, and nothing is chosen.
+func (c *choice) addTree(root candidate, families target.Families) bool {
+	var holders []candidate
+	below := &choice{}
+	for _, k := range families.Below(root.pid) {
+		if holds, err := holdsGPU(k.PID, k.Parent); holds {
+			holders = append(holders, candidateOf(k))
 		} else {
-			c.passed = add(c.passed, one)
+			below.passOver(candidateOf(k), err)
 		}
 	}
-	if !found {
-		return nil, s.noneMatches(l)
-	}
-	return roots, nil
-}
-
-// addTree chooses a process and those below it that hold a GPU. Where only
-// those hold one, it is passed over.
-func (c *choice) addTree(root candidate) {
-	kin, err := target.Descendants(root.pid)
-	if err != nil {
-		c.targets = add(c.targets, root)
-		return
-	}
-	var holders, others []candidate
-	for _, k := range kin {
-		one := candidate{k.PID, k.StartTicks, k.Comm}
-		switch holds, err := holdsGPU(k.PID, k.Parent); {
-		case holds:
-			holders = append(holders, one)
-		case err == nil || !passed(err):
-			others = append(others, one)
-		}
-	}
+	c.hidden = add(c.hidden, below.hidden...)
 	if len(holders) == 0 {
-		c.targets = add(c.targets, root)
-		return
+		return false
 	}
 	if holds, _ := holdsGPU(root.pid, 0); holds {
 		c.targets = add(c.targets, root)
@@ -120,7 +98,18 @@ func (c *choice) addTree(root candidate) {
 		c.passed = add(c.passed, root)
 	}
 	c.targets = add(c.targets, holders...)
-	c.passed = add(c.passed, others...)
+	c.passed = add(c.passed, below.passed...)
+	return true
+}
+
+// passOver notes one that does not hold a GPU, by the error of looking.
+func (c *choice) passOver(one candidate, err error) {
+	switch {
+	case errors.Is(err, target.ErrDenied):
+		c.hidden = add(c.hidden, one)
+	case err == nil || !passed(err):
+		c.passed = add(c.passed, one)
+	}
 }
 
 // holdsGPU: it has the runtime mapped and its driver open, by itself and not as
@@ -161,7 +150,7 @@ func glanceOf(pid int) candidate {
 		return candidate{pid: pid}
 	}
 	defer t.Close()
-	return candidate{pid, t.StartTicks, t.Comm}
+	return candidate{pid, t.StartTicks, t.Comm, t.Parent}
 }
 
 func contains(list []candidate, pid int) bool {
@@ -177,42 +166,3 @@ func add(list []candidate, more ...candidate) []candidate {
 	}
 	return list
 }
-
-// newcomers hold a GPU now, and are none of those that were chosen before.
-func (s Selection) newcomers(before *choice) []candidate {
-	now, err := s.choose()
-	if err != nil {
-		return nil
-	}
-	return slices.DeleteFunc(now.targets, func(c candidate) bool {
-		known := slices.ContainsFunc(before.targets, func(b candidate) bool {
-			return b.pid == c.pid && (b.startTicks == c.startTicks || b.startTicks == 0)
-		})
-		if known {
-			return true
-		}
-		holds, _ := holdsGPU(c.pid, 0)
-		return !holds
-	})
-}
-
-func (s Selection) noneMatches(l *Listing) *Failure {
-	cause := "no command line of a process here that uses ROCm matches it"
-	if !l.Complete {
-		cause += fmt.Sprintf("; %d could not be looked into", l.Denied+len(l.Silent))
-	}
-	return &Failure{
-		What: fmt.Sprintf("no process is named %q", s.Name), Cause: cause, Fix: "rtl-attach ps lists them",
-		Target: untouched, Code: NotPermitted, Err: errNoTarget,
-	}
-}
-
-func (s Selection) noneHolds(passed []candidate) *Failure {
-	return &Failure{
-		What:  fmt.Sprintf("no process that is named %q holds a GPU", s.Name),
-		Cause: "none has the ROCm runtime mapped and its driver open: " + names(passed), Fix: "rtl-attach ps says what they hold",
-		Target: untouched, Code: Unsuitable, Err: errNoTarget,
-	}
-}
-
-var errNoTarget = errors.New("no such process")

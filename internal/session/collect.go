@@ -277,6 +277,7 @@ func (r *recording) describeSession(s gated) error {
 	counters := append(collector.Counters(r.control.Counters()), r.meter.counters(r.o.PID)...)
 	err := s.Counters(counters)
 	for _, p := range append(r.pauses, r.witness.stops...) {
+		p.TID = r.ownTID(p.TID)
 		err = errors.Join(err, s.Pause(p))
 	}
 	r.pauses, r.witness.stops = nil, nil

@@ -98,12 +98,17 @@ func Detach(pid int, ui GroupObserver) error {
 	return err
 }
 
-func detach(pid int, ui Observer) error {
+// detach ends the session on pid if that is the process that began then; 0: any.
+func detach(pid int, startTicks uint64, ui Observer) error {
 	t, err := target.Open(pid)
 	if err != nil {
 		return explain("detach from", pid, err, untouched)
 	}
 	defer t.Close()
+	if startTicks != 0 && t.StartTicks != startTicks {
+		ui.Detached(hasExited)
+		return nil
+	}
 	tracer := ptrace.NewTracer()
 	defer tracer.Close()
 	c, err := openResident(t)
@@ -137,13 +142,15 @@ func detach(pid int, ui Observer) error {
 	return nil
 }
 
+const hasExited = "the process has exited meanwhile"
+
 // sayGone: nothing of ours is left in it.
 func (r *recording) sayGone() {
 	if r.executed.Load() {
 		r.ui.Detached("the process has executed another program meanwhile")
 		return
 	}
-	r.ui.Detached("the process has exited meanwhile")
+	r.ui.Detached(hasExited)
 }
 
 // detachFor asks the recorder that lives, or does its work. Until deadline: the

@@ -3,12 +3,14 @@ package session
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/envbuf"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/internal/target/victim"
 )
 
 // The payload's deadlines end before the tool's, even on a busy machine.
@@ -35,6 +37,23 @@ type told struct {
 }
 
 func (o *told) Failed(f *Failure) { o.what = append(o.what, f.What) }
+
+// TestDetachOfAnother: who has the pid of a worker that has ended meanwhile is left alone.
+func TestDetachOfAnother(t *testing.T) {
+	v := victim.Start(t, "plain")
+	var o said
+	if err := (recorded{pid: v.PID, startTicks: 1}).detach(&o); err != nil || len(o.detached) != 1 || !strings.HasSuffix(o.detached[0], hasExited) {
+		t.Errorf("%v, %q", err, o.detached)
+	}
+}
+
+// A said is an observer of detaches.
+type said struct {
+	Observer
+	detached []string
+}
+
+func (o *said) Detached(how string) { o.detached = append(o.detached, how) }
 
 // TestSeveral: every failure is told, and the code is theirs, or "some have failed".
 func TestSeveral(t *testing.T) {
@@ -80,7 +99,7 @@ func TestRecordedUnseen(t *testing.T) {
 	}
 	denied := &target.DeniedError{PID: 7, UserNS: true}
 	var f *Failure
-	if err := (recorded{7, unlessAbsent(denied)}).detach(nil); !errors.As(err, &f) || f.Code != NotPermitted || f.Cause == "" {
+	if err := (recorded{7, 0, unlessAbsent(denied)}).detach(nil); !errors.As(err, &f) || f.Code != NotPermitted || f.Cause == "" {
 		t.Errorf("%+v", err)
 	}
 }

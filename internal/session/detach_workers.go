@@ -15,7 +15,7 @@ func detachTree(pid int, ui GroupObserver) error {
 	if err != nil {
 		return explain("look below", pid, err, untouched)
 	}
-	own := detach(pid, ui)
+	own := detach(pid, 0, ui)
 	below := recordedBelow(kin)
 	switch {
 	case len(below) == 0:
@@ -35,14 +35,15 @@ func detachTree(pid int, ui GroupObserver) error {
 
 // A recorded is a process on which a session is, or on which there may be one.
 type recorded struct {
-	pid int
-	err error // it cannot be looked at
+	pid        int
+	startTicks uint64
+	err        error // it cannot be looked at
 }
 
 func recordedBelow(kin []target.Kin) (found []recorded) {
 	for _, k := range kin {
 		if active, err := isRecorded(k); active || err != nil {
-			found = append(found, recorded{k.PID, err})
+			found = append(found, recorded{k.PID, k.StartTicks, err})
 		}
 	}
 	return found
@@ -79,7 +80,7 @@ func (w recorded) detach(ui Observer) error {
 	if w.err != nil {
 		return explain("detach from", w.pid, w.err, untouched)
 	}
-	return detach(w.pid, prefixed{ui, fmt.Sprintf("pid %d: ", w.pid)})
+	return detach(w.pid, w.startTicks, prefixed{ui, fmt.Sprintf("pid %d: ", w.pid)})
 }
 
 // several are processes of which each succeeds or fails. Failures are told at once.

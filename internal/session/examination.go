@@ -152,7 +152,7 @@ func (e *examination) gpuCheck() Check {
 		return fine("open")
 	}
 	return unclear("libhsa-runtime64 is mapped, /dev/kfd is not open", "hsa_init has not been called there, it seems: an attach would find no runtime to record",
-		"give the pid of a GPU worker (rtl-attach ps lists them), or wait until it has used the GPU")
+		"wait until it, or a process below it, has used the GPU (rtl-attach ps lists those that have)")
 }
 
 // injectionCheck goes as far as an injection goes before it stops a thread.

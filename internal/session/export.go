@@ -19,6 +19,7 @@ func ExportFailed(trace, output string, err error) *Failure {
 		Fix: "rtl-attach report " + trace + " says what the trace holds", Target: exportTarget, Code: Failed, Err: err,
 	}
 	f.know(err, append([]knownError{
+		{export.ErrNoSession, "no process with this pid was recorded in it", "rtl-attach report " + trace + " lists them"},
 		{export.ErrInterrupted, "it was interrupted; the partial file is removed", "run it again"},
 		{export.ErrImpossible, "the file holds what no recorder writes", "export a trace that rtl-attach has recorded"},
 		{tracedb.ErrExists, output + " is there already, and is never overwritten", "-o with another name"},

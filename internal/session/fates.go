@@ -11,6 +11,17 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
+// fateOf is that of a recording that ends with code.
+func fateOf(code ExitCode, noTimes uint64) tracedb.Fate {
+	switch {
+	case code == TargetExited:
+		return tracedb.FateExited
+	case code == NothingSeen && noTimes == 0:
+		return tracedb.FateIdle
+	}
+	return tracedb.FateRecorded
+}
+
 // code is the group's.
 func (g *group) code() ExitCode {
 	var codes []ExitCode
@@ -81,11 +92,8 @@ func (g *group) fates() []tracedb.Target {
 			PID: c.pid, StartTicks: c.startTicks, Command: plain.Text(c.command), Fate: tracedb.FatePassedOver, Text: "holds no GPU",
 		})
 	}
-	for _, c := range g.newcomers {
-		list = append(list, tracedb.Target{
-			PID: c.pid, StartTicks: c.startTicks, Command: plain.Text(c.command), Fate: tracedb.FateNewcomer,
-			Text: "came to hold a GPU during the recording: it is not in the trace",
-		})
+	for _, n := range g.newcomers {
+		list = append(list, n.fate())
 	}
 	return list
 }
@@ -128,16 +136,16 @@ func (g *group) describe(ready int) string {
 	return fmt.Sprintf("%s GPU processes%s, may trace, %s", number, where, strings.Join(g.runtimes(), ", "))
 }
 
-// runtimes are the files of the ROCm runtimes that are mapped.
+// runtimes are the versions of ROCm that they use.
 func (g *group) runtimes() []string {
-	var files []string
+	var versions []string
 	for _, m := range g.members {
 		if m.isWell() {
-			files = append(files, m.facts.HSA...)
+			versions = append(versions, rocmVersions(m.facts.HSA)...)
 		}
 	}
-	slices.Sort(files)
-	return slices.Compact(files)
+	slices.Sort(versions)
+	return slices.Compact(versions)
 }
 
 // describePauses says how many are attached to, and what that cost them.

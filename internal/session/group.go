@@ -31,10 +31,14 @@ func RecordAll(ctx context.Context, o Options, s Selection, skip <-chan struct{}
 	case err != nil:
 		return Outcome{}, explain("look for", o.PID, err, untouched)
 	case c.alone(s):
-		return Record(ctx, o, skip, ui)
+		rights := newRights(o)
+		defer rights.meter.close()
+		r := newRecording(o, skip, ui, rights)
+		r.looked = func() { r.lookout = newLookout(s, c, []watched{r.watched(c.targets[0])}, ui.Warn) }
+		return r.record(ctx)
 	}
 	o.PID = c.first
-	rights := &rights{needed: 1, meter: newMeter(o.MeterPauses)}
+	rights := newRights(o)
 	defer rights.meter.close()
 	g := &group{approach: approach{o: o}, selection: s, choice: c, ui: ui, skip: skip, rights: rights}
 	return g.run(ctx)
@@ -54,7 +58,8 @@ type group struct {
 
 	db        *tracedb.DB
 	members   []*member
-	newcomers []candidate
+	lookout   *lookout
+	newcomers []newcomer
 	armingNS  uint64 // when the first attach began
 	startNS   uint64 // of the common window; 0: it never began
 	endNS     uint64
@@ -120,6 +125,10 @@ func (g *group) look() error {
 	if len(g.choice.passed) > 0 {
 		g.ui.PassedOver(names(g.choice.passed))
 	}
+	if len(g.choice.hidden) > 0 {
+		g.ui.Warn("this user may not look into " + names(g.choice.hidden) + ": not recorded, whether they hold a GPU or not")
+	}
+	g.lookout = newLookout(g.selection, g.choice, g.watched(), g.ui.Warn)
 	return nil
 }
 
@@ -150,6 +159,7 @@ func (g *group) record(ctx context.Context, endWindow context.CancelFunc) error 
 	g.startNS = boottimeNS()
 	err := g.db.BeginCommon(g.startNS)
 	g.ui.AllAttached(g.describePauses())
+	g.lookout.begin()
 	if err := g.rights.give(); err != nil {
 		g.ui.Debug("privileges stay: " + firstLine(err))
 	}
@@ -168,13 +178,24 @@ func (g *group) record(ctx context.Context, endWindow context.CancelFunc) error 
 // lookAround finds who has come meanwhile. It takes our privileges back, which the
 // end of the trace needs, too; a thread that hangs would not follow.
 func (g *group) lookAround() {
-	if hanging() > StallLimit {
-		return
+	mayLook := hanging() <= StallLimit
+	if mayLook {
+		if err := g.rights.take(); err != nil {
+			g.ui.Warn("cannot take privileges back: " + firstLine(err))
+		}
 	}
-	if err := g.rights.take(); err != nil {
-		g.ui.Warn("cannot take privileges back: " + firstLine(err))
+	g.newcomers = g.lookout.end(mayLook)
+}
+
+// watched are those that can be recorded.
+func (g *group) watched() []watched {
+	var list []watched
+	for _, m := range g.members {
+		if m.isWell() {
+			list = append(list, watched{candidate: m.candidate, rank: m.rank})
+		}
 	}
-	g.newcomers = g.selection.newcomers(g.choice)
+	return list
 }
 
 // window returns why it is over.

@@ -35,15 +35,12 @@ var machineChecks = []struct {
 	{ofOptional, "pause meter", "BTF, pid namespace, capabilities, kernel.unprivileged_bpf_disabled, lockdown", bpfCheck},
 }
 
-// machine adds what is so for every process. In a diagnosis of one process it
-// stands in nobody's way any more: that one was looked at itself.
-func (d *Diagnosis) machine(o Options) {
-	if d.PID == 0 {
-		d.common(o)
-	}
+// machine adds what is so for every process. In a diagnosis of processes it stands
+// in nobody's way any more: those were looked at themselves.
+func (d *Diagnosis) machine(lookedAtThemselves bool) {
 	for _, m := range machineChecks {
 		c := m.look().as(m.part, m.name, m.lookedAt)
-		if d.PID != 0 && c.Result == Fails {
+		if lookedAtThemselves && c.Result == Fails {
 			c.Result, c.ExitCode = Less, OK
 		}
 		d.Checks = append(d.Checks, c)
@@ -59,7 +56,7 @@ func (d *Diagnosis) common(o Options) {
 		}
 		c := fine("")
 		if err := s.do(a); err != nil {
-			c = refusal(0, err)
+			c = refusal(o.PID, err)
 		} else {
 			c.Found = s.found(a)
 		}

@@ -26,7 +26,6 @@ type member struct {
 
 	why       string // of an early end
 	armed     bool
-	rank      *int          // nil: it shows none
 	abandoned atomic.Bool   // a thread of ours hangs: nothing of it is touched any more
 	holder    *member       // in whose target, if it is abandoned
 	done      chan struct{} // closed when nothing works on it any more
@@ -125,11 +124,7 @@ func (m *member) look() (rank *int, err error) {
 	if err != nil {
 		return nil, explain("trace", m.pid, err, untouched)
 	}
-	global, local := ranksOf(m.target)
-	if global == nil {
-		global = local
-	}
-	return global, at(PointLooked)
+	return rankOf(m.target), at(PointLooked)
 }
 
 // introduce notes who it is that was looked at.
@@ -174,14 +169,7 @@ func (m *member) collectAndDetach(window context.Context) {
 }
 
 func (m *member) conclude(code ExitCode, endNS uint64) {
-	v := verdict{fate: tracedb.FateRecorded, exit: code, endNS: endNS}
-	switch {
-	case code == TargetExited:
-		v.fate = tracedb.FateExited
-	case code == NothingSeen && m.noTimes == 0:
-		v.fate = tracedb.FateIdle
-	}
-	m.decide(v)
+	m.decide(verdict{fate: fateOf(code, m.noTimes), exit: code, endNS: endNS})
 }
 
 // fail tells the user, unless it was he who ended the attaches.

@@ -17,6 +17,9 @@ type rights struct {
 	meter      *meter // of pauses: it needs some
 }
 
+// newRights are those of a tool that makes one recording yet. Its meter has to be closed.
+func newRights(o Options) *rights { return &rights{needed: 1, meter: newMeter(o.MeterPauses)} }
+
 func (r *rights) give() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,10 +12,11 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// A Process is one that uses ROCm, or could. Its JSON form is stable. Texts hold
-// what the process has chosen.
+// A Process is one that uses ROCm, or could, or a parent of such. Its JSON form is
+// stable (docs/json.md). Texts hold what the process has chosen.
 type Process struct {
 	PID         int    `json:"pid"`
+	PPID        int    `json:"ppid,omitempty"`
 	Parent      int    `json:"parent,omitempty"` // the nearest ancestor that is listed
 	Workers     []int  `json:"workers,omitempty"`
 	UID         int    `json:"uid"`
@@ -38,8 +39,9 @@ type Process struct {
 	ExitCode ExitCode `json:"exit_code"` // that an attach would end with
 }
 
-// A Listing is what List has found. Its JSON form is stable.
+// A Listing is what List has found. Its JSON form is stable (docs/json.md).
 type Listing struct {
+	Version   string    `json:"version"` // of this tool
 	Processes []Process `json:"processes"`
 	Denied    int       `json:"denied"`           // processes that we may not look into
 	Silent    []int     `json:"silent,omitempty"` // that could not be looked into, or not in time
@@ -64,7 +66,7 @@ const (
 
 // List finds the processes that have the ROCm runtime mapped or its driver open.
 // One that ends meanwhile was never there.
-func List() (*Listing, error) {
+func List(version string) (*Listing, error) {
 	if err := target.CheckProc(); err != nil {
 		f := explain("look into", 0, err, untouched)
 		f.What = "cannot list processes: " + firstLine(err)
@@ -74,11 +76,12 @@ func List() (*Listing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
-	l := &Listing{Processes: []Process{}, parents: map[int]int{}}
+	l := &Listing{Version: version, Processes: []Process{}, parents: map[int]int{}}
 	deadline := time.Now().Add(listLimit)
 	for _, pid := range pids {
 		l.add(pid, min(glanceLimit, time.Until(deadline)))
 	}
+	l.addFrontEnds(deadline)
 	l.relate()
 	l.Complete = l.Denied == 0 && len(l.Silent) == 0
 	return l, nil
@@ -93,27 +96,34 @@ type glance struct {
 
 // add looks at a process for as long as limit.
 func (l *Listing) add(pid int, limit time.Duration) {
-	if limit <= 0 {
-		l.Silent = append(l.Silent, pid)
-		return
+	g, inTime := within(limit, func() glance { return glanceAt(pid) })
+	if g.parent != 0 {
+		l.parents[pid] = g.parent
 	}
-	done := make(chan glance, 1)
-	go func() { done <- glanceAt(pid) }()
-	select {
-	case g := <-done:
-		if g.parent != 0 {
-			l.parents[pid] = g.parent
-		}
-		switch {
-		case g.process != nil:
-			l.Processes = append(l.Processes, *g.process)
-		case errors.Is(g.err, target.ErrDenied):
-			l.Denied++
-		case g.err != nil && !passed(g.err):
-			l.Silent = append(l.Silent, pid)
-		}
-	case <-time.After(limit):
+	switch {
+	case !inTime:
 		l.Silent = append(l.Silent, pid)
+	case g.process != nil:
+		l.Processes = append(l.Processes, *g.process)
+	case errors.Is(g.err, target.ErrDenied):
+		l.Denied++
+	case g.err != nil && !passed(g.err):
+		l.Silent = append(l.Silent, pid)
+	}
+}
+
+// within returns what look returns, unless that takes longer than limit.
+func within[T any](limit time.Duration, look func() T) (result T, inTime bool) {
+	if limit <= 0 {
+		return result, false
+	}
+	done := make(chan T, 1)
+	go func() { done <- look() }()
+	select {
+	case result = <-done:
+		return result, true
+	case <-time.After(limit):
+		return result, false
 	}
 }
 
@@ -158,10 +168,22 @@ func glanceAt(pid int) glance {
 }
 
 func describe(t *target.Target, runtimes []string, devices target.Devices) *Process {
-	p := &Process{PID: t.PID, UID: t.UID, Command: t.Comm, DriverOpen: devices.KFD, GPUs: gpusOf(t, devices)}
+	p := introduce(t)
+	p.DriverOpen, p.GPUs = devices.KFD, gpusOf(t, devices)
 	if len(runtimes) > 0 {
 		p.Runtime, p.ROCm = runtimes[0], rocmVersion(runtimes[0])
 	}
+	p.Rank, p.LocalRank = ranksOf(t)
+	if tracer := t.Tracer(); tracer != 0 {
+		p.Tracer = tracerName(t.Traced(tracer))
+	}
+	p.judge(t)
+	return p
+}
+
+// introduce says who it is.
+func introduce(t *target.Target) *Process {
+	p := &Process{PID: t.PID, PPID: t.Parent, UID: t.UID, Command: t.Comm}
 	p.CommandLine, _ = t.CommandLine()
 	if groups, err := t.ControlGroups(); err == nil {
 		p.Container = containerOf(groups)
@@ -169,11 +191,6 @@ func describe(t *target.Target, runtimes []string, devices target.Devices) *Proc
 	if p.Container == "" && !t.SharesPIDs() {
 		p.Container = "another pid namespace"
 	}
-	p.Rank, p.LocalRank = ranksOf(t)
-	if tracer := t.Tracer(); tracer != 0 {
-		p.Tracer = tracerName(t.Traced(tracer))
-	}
-	p.judge(t)
 	return p
 }
 
@@ -191,24 +208,11 @@ func tracerName(err error) string {
 // judge says whether an attach would work, as doctor does.
 func (p *Process) judge(t *target.Target) {
 	attached := p.payload(t)
-	d := &Diagnosis{PID: p.PID}
-	e := &examination{approach: approach{o: Options{PID: p.PID}}, d: d, steps: processSteps()}
-	defer e.close()
-	e.run()
-	d.judge(ofProcess)
+	d := diagnose(Options{PID: p.PID}, processSteps(), false)
 	p.ExitCode = d.ExitCode
-	switch {
-	case attached:
-		p.State = stateAttached
-		return
-	case d.Verdict == Fails:
-		p.State = stateBlocked
-	case d.Verdict == Unclear:
-		p.State = stateUnclear
-	default:
-		p.State = stateReady
+	if p.State = stateOf(d.Verdict, attached); !attached {
+		p.Why, p.Fix = d.Cause, d.Fix
 	}
-	p.Why, p.Fix = d.Cause, d.Fix
 }
 
 // payload looks for one of ours, and says whether a session is on.
@@ -234,28 +238,6 @@ func processSteps() []step {
 	return slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return s.about == ofMachine })
 }
 
-// relate finds each process's nearest ancestor that is listed, too.
-func (l *Listing) relate() {
-	at := map[int]int{}
-	for i, p := range l.Processes {
-		at[p.PID] = i
-	}
-	for i := range l.Processes {
-		p := &l.Processes[i]
-		up := l.parents[p.PID]
-		for range len(l.parents) { // pids may be used anew while we look: no end otherwise
-			if j, listed := at[up]; listed && up != p.PID {
-				p.Parent = up
-				l.Processes[j].Workers = append(l.Processes[j].Workers, p.PID)
-				break
-			}
-			if up = l.parents[up]; up == 0 {
-				break
-			}
-		}
-	}
-}
-
 // rocmVersion reads the version off the name of the runtime's file. AMD's builds
 // have ROCm's own in it (libhsa-runtime64.so.1.15.60403), or are in a folder
 // that has it; others say only which runtime it is.
@@ -273,5 +255,18 @@ func rocmVersion(file string) string {
 	if suffix != "" && len(suffix) < 32 {
 		return "runtime " + suffix
 	}
-	return "unknown"
+	return "version unknown"
+}
+
+// rocmVersions names ROCm's, with the file where that does not say which it is.
+func rocmVersions(files []string) []string {
+	var versions []string
+	for _, file := range files {
+		version := "ROCm " + rocmVersion(file)
+		if strings.HasSuffix(version, "unknown") {
+			version += " (" + file + ")"
+		}
+		versions = append(versions, version)
+	}
+	return versions
 }

@@ -27,6 +27,15 @@ func ranksOf(t *target.Target) (global, local *int) {
 	return rankIn(found, rankNames), rankIn(found, localRankNames)
 }
 
+// rankOf is the global rank that the target shows, or else the local one.
+func rankOf(t *target.Target) *int {
+	global, local := ranksOf(t)
+	if global == nil {
+		return local
+	}
+	return global
+}
+
 // rankIn takes the first of names that holds a number such as a rank can be.
 func rankIn(found map[string]string, names []string) *int {
 	const most = 1 << 24

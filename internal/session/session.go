@@ -65,15 +65,22 @@ type recording struct {
 	timed    uint64
 	noTimes  uint64 // dispatches that were seen and have none
 	ended    ring.End
+
+	rank    *int     // nil: it shows none
+	looked  func()   // called before the target is touched; nil: nobody looks out for others
+	lookout *lookout // nil likewise
 }
 
 // Record makes one trace of one process. ctx done ends the window early; skip
 // closed, too, ends the drain. Errors are *Failure.
 func Record(ctx context.Context, o Options, skip <-chan struct{}, ui Observer) (Outcome, error) {
-	rights := &rights{needed: 1, meter: newMeter(o.MeterPauses)}
+	rights := newRights(o)
 	defer rights.meter.close()
-	r := newRecording(o, skip, ui, rights)
-	outcome, err := unlessStalled(o.PID, func() (Outcome, error) { return r.run(ctx) })
+	return newRecording(o, skip, ui, rights).record(ctx)
+}
+
+func (r *recording) record(ctx context.Context) (Outcome, error) {
+	outcome, err := unlessStalled(r.o.PID, func() (Outcome, error) { return r.run(ctx) })
 	if errors.Is(err, errStalled) && r.empty.Load() {
 		_ = os.Remove(r.place.Path)
 		_ = os.Remove(r.place.Path + "-journal")
@@ -101,13 +108,16 @@ func (r *recording) run(ctx context.Context) (Outcome, error) {
 	}
 	r.empty.Store(false)
 	r.describeAttach()
+	if r.lookout != nil {
+		r.lookout.begin()
+	}
 	collectErr := at(PointAttached)
 	if collectErr == nil {
 		collectErr = r.collectAll(ctx)
 	}
 	r.raise()
 	detachErr := r.detach()
-	if err := errors.Join(collectErr, r.finishTrace()); err != nil && detachErr == nil {
+	if err := errors.Join(collectErr, r.noteNewcomers(), r.finishTrace()); err != nil && detachErr == nil {
 		return Outcome{Path: r.place.Path, Code: Failed}, r.traceFailure(err)
 	}
 	if detachErr != nil {
@@ -122,7 +132,11 @@ func (r *recording) look() error {
 		return err
 	}
 	r.ui.Preflight(fmt.Sprintf("pid %d (%s), %d threads, may trace, %s",
-		r.facts.PID, r.facts.Comm, r.facts.Threads, strings.Join(r.facts.HSA, ", ")))
+		r.facts.PID, r.facts.Comm, r.facts.Threads, strings.Join(rocmVersions(r.facts.HSA), ", ")))
+	r.rank = rankOf(r.target)
+	if r.looked != nil {
+		r.looked()
+	}
 	if err := at(PointLooked); err != nil {
 		return err
 	}
@@ -235,6 +249,23 @@ func (r *recording) leftAs() string {
 	}
 }
 
+func (r *recording) watched(c candidate) watched {
+	c.startTicks, c.command = r.target.StartTicks, r.facts.Comm
+	return watched{candidate: c, rank: r.rank}
+}
+
+// noteNewcomers tells the trace who was not recorded.
+func (r *recording) noteNewcomers() error {
+	if r.lookout == nil {
+		return nil
+	}
+	var fates []tracedb.Target
+	for _, n := range r.lookout.end(hanging() <= StallLimit) {
+		fates = append(fates, n.fate())
+	}
+	return r.db.Targets(fates)
+}
+
 func (r *recording) finishTrace() error {
 	return errors.Join(r.db.Close(), at(PointFinished))
 }
@@ -288,6 +319,7 @@ func (r *recording) info(s ring.Snapshot) tracedb.SessionInfo {
 		PID:         uint32(r.o.PID),
 		StartTicks:  r.target.StartTicks,
 		Command:     plain.Text(r.facts.Comm),
+		Rank:        r.rank,
 		Host:        host,
 		ToolVersion: r.o.Version,
 		BuildID:     s.BuildID,
@@ -317,6 +349,16 @@ func (r *recording) notePauses(rep *inject.Report, purpose string) {
 		r.ui.Debug(fmt.Sprintf("freed %d mappings that dead tools had left", rep.Reclaimed))
 	}
 	r.ui.Debug(fmt.Sprintf("%s: rung %q, %v in all", purpose, rep.Rung, rep.Elapsed))
+}
+
+// ownTID is what the target itself calls a thread, as its dispatches do.
+func (r *recording) ownTID(tid uint32) uint32 {
+	if !r.target.SharesPIDs() {
+		if status, err := r.target.ThreadStatus(int(tid)); err == nil && len(status.NSPID) > 0 {
+			return uint32(status.NSPID[len(status.NSPID)-1])
+		}
+	}
+	return tid
 }
 
 func boottimeNS() uint64 {

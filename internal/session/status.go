@@ -10,8 +10,9 @@ import (
 )
 
 // A Status is what can be known of a payload without touching its process. Its
-// JSON form is stable.
+// JSON form is stable (docs/json.md).
 type Status struct {
+	Version  string `json:"version,omitempty"` // of this tool; not of workers
 	PID      int    `json:"pid"`
 	Command  string `json:"command"`
 	Resident bool   `json:"resident"`
@@ -26,6 +27,9 @@ type Status struct {
 	Inventory *Inventory        `json:"inventory,omitempty"`
 	Counters  map[string]uint64 `json:"counters,omitempty"`
 	Error     string            `json:"error,omitempty"`
+
+	Workers []*Status `json:"workers,omitempty"` // processes below with a payload, or that cannot be looked into
+	Hidden  string    `json:"hidden,omitempty"`  // why it cannot be looked into
 }
 
 // An Inventory lists what is left in the target now.
@@ -43,28 +47,63 @@ type Inventory struct {
 	CopiesProfiled bool   `json:"copies_profiled"`
 }
 
-// Inspect reads the status of pid.
-func Inspect(pid int) (*Status, error) {
-	return unlessStalled(pid, func() (*Status, error) { return inspect(pid) })
+// Inspect reads the status of pid, and of what is below it.
+func Inspect(pid int, version string) (*Status, error) {
+	return unlessStalled(pid, func() (*Status, error) {
+		t, err := target.Open(pid)
+		if err != nil {
+			return nil, explain("look into", pid, err, untouched)
+		}
+		defer t.Close()
+		st, err := inspect(t)
+		if err != nil {
+			return nil, explain("look into", pid, err, untouched)
+		}
+		st.Version = version
+		kin, err := target.Descendants(pid)
+		if err != nil {
+			return nil, explain("look below", pid, err, untouched)
+		}
+		st.addWorkers(kin)
+		return st, nil
+	})
 }
 
-func inspect(pid int) (*Status, error) {
-	t, err := target.Open(pid)
-	if err != nil {
-		return nil, explain("look into", pid, err, untouched)
-	}
-	defer t.Close()
-	st := &Status{PID: pid, Command: t.Comm}
+func inspect(t *target.Target) (*Status, error) {
+	st := &Status{PID: t.PID, Command: t.Comm}
 	c, err := openResident(t)
 	if errors.Is(err, errNotResident) {
 		return st, nil
 	}
 	if err != nil {
-		return nil, explain("look into", pid, err, untouched)
+		return nil, err
 	}
 	defer c.Close()
 	st.fill(c)
 	return st, nil
+}
+
+func (st *Status) addWorkers(kin []target.Kin) {
+	for _, k := range kin {
+		w, err := inspectKin(k)
+		switch {
+		case err != nil && unlessAbsent(err) == nil:
+		case err != nil:
+			st.Workers = append(st.Workers, &Status{PID: k.PID, Command: k.Comm, Hidden: bare(err)})
+		case w.Resident:
+			st.Workers = append(st.Workers, w)
+		}
+	}
+}
+
+// inspectKin looks at a process that may be stopped, or traced.
+func inspectKin(k target.Kin) (*Status, error) {
+	t, err := target.Glimpse(k.PID)
+	if err != nil {
+		return nil, err
+	}
+	defer t.Close()
+	return inspect(t)
 }
 
 func (st *Status) fill(c *ring.Control) {

@@ -33,6 +33,8 @@ type patient struct {
 var patients = []patient{
 	{name: "serve", make: func(t *testing.T) *subject { return serve(t) }},
 	{name: "hsastress", make: func(t *testing.T) *subject { return stress(t) }},
+	{name: "server", make: func(t *testing.T) *subject { return startServer(t, "2", "600") }},
+	{name: "server with a stopped worker", code: session.SomeFailed, make: halfStopped},
 	{name: "payload resident", make: dormant},
 	{name: "recorder alive", code: session.NotPermitted, make: recordedTarget},
 	{name: "in namespaces of its own", make: namespaced},
@@ -152,6 +154,14 @@ func (p patient) attach(t *testing.T, s *subject) (int, string) {
 	_, cause, _ := strings.Cut(said.String(), "  cause   ")
 	cause, _, _ = strings.Cut(cause, "\n")
 	return code, cause
+}
+
+func halfStopped(t *testing.T) *subject {
+	s := startServer(t, "2", "600")
+	w := s.workers(t)[1]
+	w.signal(t, unix.SIGSTOP)
+	w.await(t, "State", "T")
+	return s
 }
 
 func program(name string, args ...string) func(*testing.T) *subject {

@@ -18,17 +18,26 @@ import (
 // command lines is in no other process's: the tool finds them by it.
 func (st *stage) server(ts *testscript.TestScript, name, workers string) *subject {
 	mark := strconv.Itoa(1e8 + os.Getpid())
-	cmd := exec.Command(artefact(st.t, "workloads/frontend"), "--workers", workers, "--preload", artefact(st.t, "libsoftgpu.so"),
-		"--", artefact(st.t, "workloads/serve"), "--threads", "2", "--streams", "2", "--rate", "20", "--kernels", "16", "--seconds", mark)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}
-	s := start(st.t, cmd)
+	s := startServer(st.t, workers, mark)
 	ts.Setenv(name+"_MARK", mark)
 	for rank, w := range s.workers(st.t) {
-		if !eventually(func() bool { return w.launches(st.t) > 0 }) {
-			ts.Fatalf("worker %d does nothing", rank)
-		}
 		st.targets[name+strconv.Itoa(rank)] = w
 		ts.Setenv(name+strconv.Itoa(rank), strconv.Itoa(w.pid))
+	}
+	return s
+}
+
+// startServer returns when all its workers launch kernels.
+func startServer(t *testing.T, workers, seconds string) *subject {
+	t.Helper()
+	cmd := exec.Command(artefact(t, "workloads/frontend"), "--workers", workers, "--preload", artefact(t, "libsoftgpu.so"),
+		"--", artefact(t, "workloads/serve"), "--threads", "2", "--streams", "2", "--rate", "20", "--kernels", "16", "--seconds", seconds)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}
+	s := start(t, cmd)
+	for rank, w := range s.workers(t) {
+		if !eventually(func() bool { return w.launches(t) > 0 }) {
+			t.Fatalf("worker %d does nothing", rank)
+		}
 	}
 	return s
 }

@@ -1,7 +1,9 @@
 package target
 
 import (
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,29 +18,48 @@ type Kin struct {
 	Comm       string
 }
 
-// Descendants lists the processes below pid, parents before their children. A
-// child whose parent has ended belongs to nobody's family any more.
-func Descendants(pid int) ([]Kin, error) {
+// Families are the processes here, by their pids.
+type Families map[int]Kin
+
+// AllFamilies reads who is whose parent. A child whose parent has ended belongs to
+// nobody's family any more.
+func AllFamilies() (Families, error) {
 	pids, err := All()
 	if err != nil {
 		return nil, err
 	}
-	children := map[int][]Kin{}
-	for _, p := range pids {
-		b, err := readProc("/proc/" + strconv.Itoa(p) + "/stat")
-		if err != nil {
-			continue // it has ended
-		}
-		if s, err := parseStat(b); err == nil && s.State != 'Z' && s.State != 'X' {
-			children[s.PPID] = append(children[s.PPID], Kin{p, s.PPID, s.StartTicks, s.Comm})
+	f := Families{}
+	for _, pid := range pids {
+		if k, ok := KinOf(pid); ok {
+			f[pid] = k
 		}
 	}
-	return below(pid, children), nil
+	return f, nil
 }
 
-// below walks down. Pids that were used anew while we looked could make circles:
-// each is met once.
-func below(pid int, children map[int][]Kin) []Kin {
+// KinOf reads one process's place; false: it has ended.
+func KinOf(pid int) (Kin, bool) {
+	b, err := readProc("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return Kin{}, false
+	}
+	s, err := parseStat(b)
+	return Kin{pid, s.PPID, s.StartTicks, s.Comm}, err == nil && s.State != 'Z' && s.State != 'X'
+}
+
+// Descendants lists the processes below pid, parents before their children.
+func Descendants(pid int) ([]Kin, error) {
+	f, err := AllFamilies()
+	return f.Below(pid), err
+}
+
+// Below lists the processes below pid, parents before their children. Pids that
+// were used anew while we looked could make circles: each is met once.
+func (f Families) Below(pid int) []Kin {
+	children := map[int][]Kin{}
+	for _, id := range slices.Sorted(maps.Keys(f)) {
+		children[f[id].Parent] = append(children[f[id].Parent], f[id])
+	}
 	var found []Kin
 	met := map[int]bool{pid: true}
 	for level := []int{pid}; len(level) > 0; {
@@ -54,6 +75,15 @@ func below(pid int, children map[int][]Kin) []Kin {
 		level = next
 	}
 	return found
+}
+
+// Above lists the pids above pid, the nearest first.
+func (f Families) Above(pid int) []int {
+	var above []int
+	for k, ok := f[pid]; ok && k.Parent != 0 && !slices.Contains(above, k.Parent); k, ok = f[k.Parent] {
+		above = append(above, k.Parent)
+	}
+	return above
 }
 
 // comparedMost bounds the descriptors of the driver that are compared.

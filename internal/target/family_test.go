@@ -10,20 +10,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestBelow(t *testing.T) {
-	children := map[int][]Kin{
-		1: {{PID: 2, Parent: 1}, {PID: 3, Parent: 1}},
-		3: {{PID: 4, Parent: 3}},
-		4: {{PID: 1, Parent: 4}, {PID: 3, Parent: 4}, {PID: 5, Parent: 4}}, // pids that were used anew
-		6: {{PID: 6, Parent: 6}},
-	}
-	for root, want := range map[int][]int{1: {2, 3, 4, 5}, 3: {4, 1, 5, 2}, 2: nil, 6: nil} {
-		var got []int
-		for _, k := range below(root, children) {
-			got = append(got, k.PID)
+func TestFamilies(t *testing.T) {
+	f := Families{2: {PID: 2, Parent: 1}, 3: {PID: 3, Parent: 1}, 4: {PID: 4, Parent: 3}, 5: {PID: 5, Parent: 4}, 6: {PID: 6, Parent: 6}}
+	circle := Families{1: {PID: 1, Parent: 4}, 3: {PID: 3, Parent: 1}, 4: {PID: 4, Parent: 3}} // pids that were used anew
+	for _, c := range []struct {
+		f            Families
+		pid          int
+		below, above []int
+	}{
+		{f, 1, []int{2, 3, 4, 5}, nil},
+		{f, 3, []int{4, 5}, []int{1}},
+		{f, 5, nil, []int{4, 3, 1}},
+		{f, 6, nil, []int{6}},
+		{circle, 3, []int{4, 1}, []int{1, 4, 3}},
+	} {
+		var below []int
+		for _, k := range c.f.Below(c.pid) {
+			below = append(below, k.PID)
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("below %d: %v, want %v", root, got, want)
+		if above := c.f.Above(c.pid); !slices.Equal(below, c.below) || !slices.Equal(above, c.above) {
+			t.Errorf("pid %d: below %v, want %v; above %v, want %v", c.pid, below, c.below, above, c.above)
 		}
 	}
 }

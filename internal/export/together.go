@@ -1,0 +1,81 @@
+package export
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// What a trace says of processes that were recorded together.
+type together struct {
+	windows []span // that all shared
+	fates   []string
+}
+
+func (tr *trace) readRanks(context.Context) error {
+	ranks, err := tracedb.Ranks(tr.db)
+	for id, rank := range ranks {
+		if s := tr.byID[id]; s != nil {
+			s.rank = &rank
+		}
+	}
+	return err
+}
+
+// readTogether finds nothing in older traces, which have no such tables.
+func (tr *trace) readTogether(ctx context.Context) error {
+	var tables int
+	err := tr.db.QueryRow("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('rtl_target', 'rtl_common')").Scan(&tables)
+	if err != nil || tables < 2 {
+		return err
+	}
+	err = tr.define(ctx, func(r *sql.Rows) error {
+		var pid int64
+		var command, what, text string
+		err := r.Scan(&pid, &command, &what, &text)
+		tr.together.fates = append(tr.together.fates,
+			fmt.Sprintf("pid %d (%s): %s: %s", pid, cut(command, longestWord), cut(what, longestWord), cut(text, longestWord)))
+		return err
+	}, "SELECT pid, command, fate, text FROM rtl_target WHERE fate NOT IN ('recorded', 'passed over') ORDER BY id")
+	if err != nil {
+		return err
+	}
+	return tr.define(ctx, func(r *sql.Rows) error {
+		one := span{what: "common window"}
+		err := r.Scan(&one.fromNS, &one.untilNS)
+		tr.together.windows = append(tr.together.windows, one)
+		return err
+	}, "SELECT start_ns, end_ns FROM rtl_common WHERE end_ns > start_ns")
+}
+
+// keep leaves the sessions of other processes out.
+func (tr *trace) keep(pid int64) error {
+	tr.sessions = slices.DeleteFunc(tr.sessions, func(s *session) bool { return s.pid != pid })
+	if len(tr.sessions) == 0 {
+		return fmt.Errorf("pid %d: %w", pid, ErrNoSession)
+	}
+	return nil
+}
+
+// pids are those of the processes of the sessions, each once.
+func (tr *trace) pids() (pids []int64) {
+	for _, s := range tr.sessions {
+		if !slices.Contains(pids, s.pid) {
+			pids = append(pids, s.pid)
+		}
+	}
+	return pids
+}
+
+// PIDs are those of the processes that are in a trace.
+func PIDs(ctx context.Context, path string) ([]int64, error) {
+	tr, err := openTrace(ctx, path)
+	if err != nil {
+		return nil, explain(err)
+	}
+	defer tr.close()
+	return tr.pids(), nil
+}

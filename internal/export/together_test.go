@@ -1,0 +1,92 @@
+package export
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// server is a trace of two ranks with a common window, and of a third one that was killed early.
+func server(t testing.TB) string {
+	t.Helper()
+	db, path := create(t)
+	for rank := range 2 {
+		s, err := db.Begin(tracedb.SessionInfo{PID: uint32(50 + rank), StartTicks: 7, Command: "worker", Host: "node", Generation: 1, Rank: &rank})
+		must(t, err)
+		record(t, s, uint64(day+rank*1000))
+	}
+	must(t, errors.Join(db.BeginCommon(day+1000), db.EndCommon(day+3000), db.Targets([]tracedb.Target{
+		{PID: 50, StartTicks: 7, Command: "worker", Fate: tracedb.FateRecorded},
+		{PID: 52, Command: "worker", Fate: tracedb.FateExited, Text: "exited \x1b[2J"},
+		{PID: 53, Command: "sh", Fate: tracedb.FatePassedOver},
+	}), db.Close()))
+	return path
+}
+
+// TestTogether: ranks, the common window and the fates are shown.
+func TestTogether(t *testing.T) {
+	path := server(t)
+	data, _ := exported(t, "pftrace", path)
+	var names, tracks []string
+	for _, p := range decodePerfetto(t, data) {
+		if d := p.TrackDescriptor; d != nil && d.Process != nil {
+			names = append(names, d.Process.ProcessName)
+		} else if d != nil {
+			tracks = append(tracks, d.Name)
+		}
+		for _, n := range p.InternedData.EventNames {
+			names = append(names, n.Name)
+		}
+	}
+	all := strings.Join(append(names, tracks...), "\n")
+	for _, want := range []string{"rank 0 worker", "rank 1 worker", "processes recorded together", "common window", `pid 52 (worker): exited: exited \x1b[2J`} {
+		if !strings.Contains(all, want) {
+			t.Errorf("%q is not in\n%s", want, all)
+		}
+	}
+	chromium, _ := exported(t, "chrome", path)
+	zip, err := gzip.NewReader(bytes.NewReader(chromium))
+	must(t, err)
+	text, err := io.ReadAll(zip)
+	must(t, err)
+	if !bytes.Contains(text, []byte("rank 1 worker (pid 51 on node)")) {
+		t.Errorf("no rank in %s", text)
+	}
+}
+
+// TestOneProcess: rocprofv3's readers take one process of a file.
+func TestOneProcess(t *testing.T) {
+	path := server(t)
+	pids, err := PIDs(t.Context(), path)
+	if err != nil || fmt.Sprint(pids) != "[50 51]" {
+		t.Fatalf("%v, %v", pids, err)
+	}
+	f, _ := FormatNamed("rocprofv3")
+	for _, pid := range pids {
+		output := filepath.Join(t.TempDir(), "out")
+		r, err := f.Write(t.Context(), path, output, pid)
+		must(t, err)
+		text, err := os.ReadFile(output)
+		must(t, err)
+		if len(r.Sessions) != 1 || r.Dispatches != 9 || !strings.Contains(string(text), fmt.Sprintf(`"pid":%d,`, pid)) || strings.Count(string(text), `"metadata"`) != 1 {
+			t.Errorf("pid %d: %+v", pid, r)
+		}
+		if strings.Contains(strings.Join(r.Warnings(f), "\n"), "TraceLens") {
+			t.Errorf("%q", r.Warnings(f))
+		}
+	}
+	if _, err := f.Write(t.Context(), path, filepath.Join(t.TempDir(), "out"), 99); !errors.Is(err, ErrNoSession) {
+		t.Errorf("%v", err)
+	}
+	if got := f.DefaultOutput("t.db", 50); got != "t_50_results.json" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,110 @@
+package session
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/target"
+)
+
+// addFrontEnds lists those who are no ROCm processes and have several GPU workers:
+// their pid is what records these together.
+func (l *Listing) addFrontEnds(deadline time.Time) {
+	listed, workers := map[int]bool{}, map[int]int{}
+	for _, p := range l.Processes {
+		listed[p.PID] = true
+		if p.DriverOpen {
+			workers[p.PPID]++
+		}
+	}
+	for pid, n := range workers {
+		isInit := pid == 1 && !target.InContainer() // it takes in everybody's orphans
+		if n < 2 || pid == 0 || listed[pid] || isInit {
+			continue
+		}
+		if p, inTime := within(min(glanceLimit, time.Until(deadline)), func() *Process { return introducePID(pid) }); inTime && p != nil {
+			l.Processes = append(l.Processes, *p)
+		}
+	}
+	slices.SortFunc(l.Processes, func(a, b Process) int { return cmp.Compare(a.PID, b.PID) })
+}
+
+func introducePID(pid int) *Process {
+	t, err := target.Glimpse(pid)
+	if err != nil {
+		return nil
+	}
+	defer t.Close()
+	return introduce(t)
+}
+
+// relate finds each process's nearest ancestor that is listed, too, and says how
+// those stand who have no GPU.
+func (l *Listing) relate() {
+	at := map[int]int{}
+	for i, p := range l.Processes {
+		at[p.PID] = i
+	}
+	for i := range l.Processes {
+		p := &l.Processes[i]
+		up := l.parents[p.PID]
+		for range len(l.parents) { // pids may be used anew while we look: no end otherwise
+			if j, listed := at[up]; listed && up != p.PID {
+				p.Parent = up
+				l.Processes[j].Workers = append(l.Processes[j].Workers, p.PID)
+				break
+			}
+			if up = l.parents[up]; up == 0 {
+				break
+			}
+		}
+	}
+	for i := range l.Processes {
+		l.judgeFrontEnd(&l.Processes[i], at)
+	}
+}
+
+// judgeFrontEnd: who has no GPU stands as its workers do.
+func (l *Listing) judgeFrontEnd(p *Process, at map[int]int) {
+	var results []Result
+	var codes []ExitCode
+	attached := false
+	for _, pid := range p.Workers {
+		w := l.Processes[at[pid]]
+		if !w.DriverOpen {
+			continue
+		}
+		attached = attached || w.State == stateAttached
+		results, codes = append(results, resultOf(w.State)), append(codes, w.ExitCode)
+	}
+	if p.DriverOpen || len(results) == 0 {
+		return
+	}
+	result, code := foretell(results, codes)
+	p.State, p.ExitCode, p.Fix = stateOf(result, attached), code, ""
+	p.Why = "no GPU; its workers are below"
+}
+
+// stateOf is the state of a process by its diagnosis; resultOf, the other way round.
+func stateOf(r Result, attached bool) string {
+	switch {
+	case attached:
+		return stateAttached
+	case r == Fails:
+		return stateBlocked
+	case r == Unclear:
+		return stateUnclear
+	}
+	return stateReady
+}
+
+func resultOf(state string) Result {
+	switch state {
+	case stateUnclear:
+		return Unclear
+	case stateReady:
+		return Fine
+	}
+	return Fails
+}

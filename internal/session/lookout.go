@@ -1,0 +1,263 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/plain"
+	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+const (
+	lookPeriod = time.Second
+	deepest    = 32 // generations that are looked up
+)
+
+// A lookout finds processes that come to hold a GPU while others are recorded:
+// below what was meant, and beside the targets, where a worker that is started anew
+// is. Its rights may be down meanwhile; the last look is with them.
+type lookout struct {
+	selection Selection
+	roots     []int
+	targets   []watched
+	known     []candidate // that held a GPU before
+	found     []newcomer
+	warn      func(string)
+
+	seen    map[int]bool // pids of the look before
+	pending map[int]bool // that have come since, and do not hold one yet
+	stop    chan struct{}
+	done    chan struct{}
+}
+
+// A watched is a target as it was when the recording began.
+type watched struct {
+	candidate
+	rank     *int
+	replaced bool
+}
+
+// A newcomer is not in the trace.
+type newcomer struct {
+	candidate
+	rank     *int
+	replaces int // the pid of a target; 0: none that is known
+}
+
+// newLookout notes who is there before the recording.
+func newLookout(s Selection, c *choice, targets []watched, warn func(string)) *lookout {
+	l := &lookout{
+		selection: s, roots: c.roots, targets: targets, warn: warn, known: slices.Clone(c.targets),
+		seen: map[int]bool{}, pending: map[int]bool{}, stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	if families, err := target.AllFamilies(); err == nil {
+		l.noteKnown(families)
+	}
+	return l
+}
+
+// begin looks every now and then, until end.
+func (l *lookout) begin() { go l.run() }
+
+// noteKnown: who is beside the targets and holds a GPU already is no newcomer.
+func (l *lookout) noteKnown(families target.Families) {
+	for pid, k := range families {
+		l.seen[pid] = true
+		if l.isBeside(k) {
+			if holds, _ := holdsGPU(pid, k.Parent); holds {
+				l.known = add(l.known, candidateOf(k))
+			}
+		}
+	}
+}
+
+func (l *lookout) run() {
+	defer close(l.done)
+	tick := time.NewTicker(lookPeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-l.stop:
+			return
+		case <-tick.C:
+			l.look()
+		}
+	}
+}
+
+// look looks at those who have come since the last look. It reads nobody's memory:
+// one that hangs there is no reason to end a recording of others.
+func (l *lookout) look() {
+	pids, err := target.All()
+	if err != nil {
+		return
+	}
+	now := map[int]bool{}
+	for _, pid := range pids {
+		now[pid] = true
+		if !l.seen[pid] {
+			l.pending[pid] = true
+		}
+	}
+	l.seen = now
+	for pid := range l.pending {
+		k, lives := target.KinOf(pid)
+		if !lives {
+			delete(l.pending, pid)
+			continue
+		}
+		if l.isOurs(k, target.KinOf) && l.hasOpened(k) {
+			delete(l.pending, pid)
+			l.add(newcomer{candidate: candidateOf(k)})
+		}
+	}
+}
+
+// isOurs: it is below what was meant, or beside a target.
+func (l *lookout) isOurs(k target.Kin, kinOf func(int) (target.Kin, bool)) bool {
+	if l.isBeside(k) {
+		return true
+	}
+	for range deepest {
+		if l.selection.Tree && slices.Contains(l.roots, k.Parent) {
+			return true
+		}
+		var ok bool
+		if k, ok = kinOf(k.Parent); !ok {
+			return false
+		}
+	}
+	return false
+}
+
+// isBeside: it has a target's parent. That of orphans has children of all kinds:
+// there it must have a target's name, too.
+func (l *lookout) isBeside(k target.Kin) bool {
+	return slices.ContainsFunc(l.targets, func(w watched) bool {
+		return w.parent == k.Parent && w.parent != 0 && w.pid != k.PID && (k.Parent != 1 || w.command == k.Comm)
+	})
+}
+
+// hasOpened: it has opened the driver itself. Of one that may not be looked into
+// that is believed if it is where a target was that has ended, and is called so.
+func (l *lookout) hasOpened(k target.Kin) bool {
+	t, err := target.Glimpse(k.PID)
+	if err != nil {
+		return false
+	}
+	defer t.Close()
+	devices, err := t.Devices()
+	if errors.Is(err, target.ErrDenied) {
+		return len(l.vacant(candidateOf(k))) > 0
+	}
+	return err == nil && devices.KFD && !isCopyOf(t, k.Parent)
+}
+
+// add notes a newcomer, and tells of it.
+func (l *lookout) add(n newcomer) {
+	same := func(c candidate) bool { return c.isSame(n.candidate) }
+	if slices.ContainsFunc(l.known, same) {
+		return
+	}
+	if i := slices.IndexFunc(l.found, func(f newcomer) bool { return same(f.candidate) }); i >= 0 {
+		l.found[i].rank = n.rank
+		l.place(&l.found[i])
+		return
+	}
+	l.place(&n)
+	l.found = append(l.found, n)
+	l.warn(n.text())
+}
+
+// place finds the target whose place it takes: the one with its rank, or else the
+// only one that it can be.
+func (l *lookout) place(n *newcomer) {
+	vacant := l.vacant(n.candidate)
+	i := slices.IndexFunc(vacant, func(w *watched) bool { return w.rank != nil && n.rank != nil && *w.rank == *n.rank })
+	if i < 0 && len(vacant) == 1 && (n.rank == nil || vacant[0].rank == nil) {
+		i = 0
+	}
+	if i >= 0 && n.replaces == 0 {
+		n.replaces, vacant[i].replaced = vacant[i].pid, true
+	}
+}
+
+// vacant are the targets that have ended, were where c is, were called as it is, and
+// have no successor yet.
+func (l *lookout) vacant(c candidate) (list []*watched) {
+	for i := range l.targets {
+		w := &l.targets[i]
+		if !w.replaced && w.parent == c.parent && w.command == c.command && !target.Lives(w.pid, w.startTicks) {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// end looks for the last time, now with our rights if it is told so, and returns all.
+func (l *lookout) end(mayLook bool) []newcomer {
+	close(l.stop)
+	<-l.done
+	families, err := target.AllFamilies()
+	if err != nil || !mayLook {
+		return l.found
+	}
+	if c, err := l.selection.choose(); err == nil {
+		for _, one := range c.targets {
+			l.addHolder(one, 0)
+		}
+	}
+	kinOf := func(pid int) (target.Kin, bool) { k, ok := families[pid]; return k, ok }
+	for _, k := range families {
+		if l.isOurs(k, kinOf) {
+			l.addHolder(candidateOf(k), k.Parent)
+		}
+	}
+	slices.SortFunc(l.found, func(a, b newcomer) int { return a.pid - b.pid })
+	return l.found
+}
+
+// addHolder notes a process if it holds a GPU and is none of those before.
+func (l *lookout) addHolder(one candidate, parent int) {
+	if slices.ContainsFunc(l.known, one.isSame) {
+		return
+	}
+	if holds, _ := holdsGPU(one.pid, parent); holds {
+		l.add(newcomer{candidate: one, rank: rankOfPID(one.pid)})
+	}
+}
+
+func rankOfPID(pid int) *int {
+	t, err := target.Glimpse(pid)
+	if err != nil {
+		return nil
+	}
+	defer t.Close()
+	return rankOf(t)
+}
+
+// text is what is said of it at once.
+func (n newcomer) text() string {
+	who := fmt.Sprintf("worker %d (%s)", n.pid, plain.Text(n.command))
+	if n.rank != nil {
+		who = fmt.Sprintf("rank %d, %s", *n.rank, who)
+	}
+	return who + " " + n.story()
+}
+
+func (n newcomer) story() string {
+	if n.replaces != 0 {
+		return fmt.Sprintf("takes the place of pid %d: it is not in the trace", n.replaces)
+	}
+	return "came to hold a GPU during the recording: it is not in the trace"
+}
+
+func (n newcomer) fate() tracedb.Target {
+	return tracedb.Target{
+		PID: n.pid, StartTicks: n.startTicks, Command: plain.Text(n.command), Rank: n.rank,
+		Fate: tracedb.FateNewcomer, Text: n.story(),
+	}
+}
