@@ -66,7 +66,7 @@ func (l *lookout) begin() { go l.run() }
 func (l *lookout) noteKnown(families target.Families) {
 	for pid, k := range families {
 		l.seen[pid] = true
-		if l.isBeside(k) {
+		if len(l.beside(k.PID, k.Parent, k.Comm)) > 0 {
 			if holds, _ := holdsGPU(pid, k.Parent); holds {
 				l.known = add(l.known, candidateOf(k))
 			}
@@ -116,9 +116,9 @@ func (l *lookout) look() {
 	}
 }
 
-// isOurs: it is below what was meant, or beside a target.
+// isOurs: it is below what was meant, or beside a target that has ended.
 func (l *lookout) isOurs(k target.Kin, kinOf func(int) (target.Kin, bool)) bool {
-	if l.isBeside(k) {
+	if slices.ContainsFunc(l.beside(k.PID, k.Parent, k.Comm), (*watched).hasEnded) {
 		return true
 	}
 	for range deepest {
@@ -133,13 +133,18 @@ func (l *lookout) isOurs(k target.Kin, kinOf func(int) (target.Kin, bool)) bool 
 	return false
 }
 
-// isBeside: it has a target's parent. That of orphans has children of all kinds:
-// there it must have a target's name, too.
-func (l *lookout) isBeside(k target.Kin) bool {
-	return slices.ContainsFunc(l.targets, func(w watched) bool {
-		return w.parent == k.Parent && w.parent != 0 && w.pid != k.PID && (k.Parent != 1 || w.command == k.Comm)
-	})
+// beside are the targets with that parent. That of orphans has children of all
+// kinds: there they must have that name, too.
+func (l *lookout) beside(pid, parent int, command string) (list []*watched) {
+	for i := range l.targets {
+		if w := &l.targets[i]; w.pid != pid && w.parent == parent && parent != 0 && (parent != 1 || w.command == command) {
+			list = append(list, w)
+		}
+	}
+	return list
 }
+
+func (w *watched) hasEnded() bool { return !target.Lives(w.pid, w.startTicks) }
 
 // hasOpened: it has opened the driver itself. Of one that may not be looked into
 // that is believed if it is where a target was that has ended, and is called so.
@@ -188,9 +193,8 @@ func (l *lookout) place(n *newcomer) {
 // vacant are the targets that have ended, were where c is, were called as it is, and
 // have no successor yet.
 func (l *lookout) vacant(c candidate) (list []*watched) {
-	for i := range l.targets {
-		w := &l.targets[i]
-		if !w.replaced && w.parent == c.parent && w.command == c.command && !target.Lives(w.pid, w.startTicks) {
+	for _, w := range l.beside(c.pid, c.parent, c.command) {
+		if !w.replaced && w.command == c.command && w.hasEnded() {
 			list = append(list, w)
 		}
 	}

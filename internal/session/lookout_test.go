@@ -47,7 +47,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestOurs: below what was meant, or beside a target.
+// TestOurs: below what was meant, or beside a target that has ended.
 func TestOurs(t *testing.T) {
 	families := target.Families{
 		5: {PID: 5, Parent: 1, Comm: "front"}, 7: {PID: 7, Parent: 5}, 8: {PID: 8, Parent: 7, Comm: "w"},
@@ -56,8 +56,10 @@ func TestOurs(t *testing.T) {
 	kinOf := func(pid int) (target.Kin, bool) { k, ok := families[pid]; return k, ok }
 	tree := &lookout{selection: Selection{Tree: true}, roots: []int{5}}
 	beside := &lookout{targets: []watched{ended(20, 7, "w", nil), ended(21, 1, "w", nil)}}
-	for pid, want := range map[int][2]bool{7: {true, false}, 8: {true, true}, 9: {false, true}, 10: {false, false}, 11: {false, false}} {
-		if got := [2]bool{tree.isOurs(families[pid], kinOf), beside.isOurs(families[pid], kinOf)}; got != want {
+	living := &lookout{targets: []watched{{candidate: candidate{pid: os.Getpid(), parent: 7}}}}
+	for pid, want := range map[int][3]bool{7: {true}, 8: {true, true}, 9: {false, true}, 10: {}, 11: {}} {
+		got := [3]bool{tree.isOurs(families[pid], kinOf), beside.isOurs(families[pid], kinOf), living.isOurs(families[pid], kinOf)}
+		if got != want {
 			t.Errorf("pid %d: %v, want %v", pid, got, want)
 		}
 	}
