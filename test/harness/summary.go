@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"github.com/rtl-attach/rtl-attach/internal/report"
+	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 // Summary checks the tool's own figures against the rows, which Add has
@@ -101,8 +102,21 @@ func (c *Comparison) pauses(s report.Summary, tr *Trace) {
 		want.WorstNS = max(want.WorstNS, p.DurationNS)
 	}
 	want.Threads = int64(len(threads))
-	if s.Pauses != want {
-		c.wrong("summary", "pauses %+v; the rows say %+v", s.Pauses, want)
+	said := s.Pauses
+	c.scheduler(said, tr)
+	if said.Scheduler = nil; said != want {
+		c.wrong("summary", "pauses %+v; the rows say %+v", said, want)
+	}
+}
+
+// scheduler: the same stops by the kernel's clock, of all sessions or not at all.
+func (c *Comparison) scheduler(said report.Pauses, tr *Trace) {
+	if said.Scheduler == nil {
+		return
+	}
+	stops, total := tr.Counters[tracedb.CounterSchedulerStops], tr.Counters[tracedb.CounterSchedulerTotal]
+	if by := said.Scheduler; by.Stops != stops || by.TotalNS != total || by.WorstNS > total || by.Stops > said.Stops {
+		c.wrong("summary", "pauses %+v, by the scheduler %+v; the rows say %d stops, %d ns", said, *by, stops, total)
 	}
 }
 
