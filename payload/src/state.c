@@ -209,15 +209,6 @@ int session_finish(enum rtl_end why)
 	return 0;
 }
 
-int session_put_to_rest(enum rtl_end why)
-{
-	int r = session_finish(why);
-
-	if (!r)
-		control_set_state(RTL_STATE_DORMANT);
-	return r;
-}
-
 /* After the first that stays closed to us, enough for one that is merely preempted. */
 static uint64_t lock_patience_ns(uint64_t until, uint32_t open)
 {
@@ -252,6 +243,21 @@ static uint32_t close_queues(void)
 	return open;
 }
 
+static int stays_open(uint32_t queues)
+{
+	return control_fail(-EBUSY, "a thread has been inside a doorbell for long: %u queues cannot be closed", queues);
+}
+
+int session_put_to_rest(enum rtl_end why)
+{
+	uint32_t open = close_queues(); /* again: the runtime may have ended before, see disarm_in_part() */
+	int r = open ? stays_open(open) : session_finish(why);
+
+	if (!r)
+		control_set_state(RTL_STATE_DORMANT);
+	return r;
+}
+
 static void drain(uint64_t drain_ns)
 {
 	control->detached_ns = now_boottime();
@@ -262,7 +268,8 @@ static void drain(uint64_t drain_ns)
 /*
  * A thread stays inside a doorbell: its queue must remain virtual, with all that
  * its producers use. When the runtime or the process ends, the recording gets
- * its end; otherwise the session goes on, to be ended when the thread has left.
+ * its end, and the rest follows when the thread has left; otherwise the session goes
+ * on, to be ended then.
  */
 static int disarm_in_part(enum rtl_end why, uint64_t drain_ns, uint32_t open)
 {
@@ -270,10 +277,11 @@ static int disarm_in_part(enum rtl_end why, uint64_t drain_ns, uint32_t open)
 		drain(drain_ns);
 		stop(why);
 		session_note_end(why);
+		__atomic_store_n(&unfinished, 1, __ATOMIC_RELAXED);
 	} else {
 		control_set_state(RTL_STATE_ACTIVE);
 	}
-	return control_fail(-EBUSY, "a thread has been inside a doorbell for long: %u queues cannot be closed", open);
+	return stays_open(open);
 }
 
 static int disarm(enum rtl_end why, uint64_t drain_ns)

@@ -454,6 +454,8 @@ void worker_forsake(void)
 
 bool worker_stop(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)
 {
+	if (!worker_tid())
+		return true; /* it has ended before */
 	if (!atomic_load(&stopping)) {
 		last_words.why = why;
 		last_words.armed_ns = armed_ns;

@@ -217,15 +217,6 @@ static void index_goes_back(void)
 	CHECK(counters->dispatches == 3 * CASES);
 }
 
-static bool comes(const uint64_t *counter, uint64_t value)
-{
-	uint64_t until = now_monotonic() + 10 * NS_PER_S;
-
-	while (__atomic_load_n(counter, __ATOMIC_RELAXED) != value && now_monotonic() < until)
-		worker_round(NS_PER_S);
-	return __atomic_load_n(counter, __ATOMIC_RELAXED) == value;
-}
-
 /* Several users share an agent's cooperative queue: one of them destroys it, and it
  * goes on. An ordinary one's packets end with it, and their signals are not used again. */
 static void cooperative_queue_is_shared(void)

@@ -37,8 +37,13 @@ static void exit_inside_doorbell(void)
 	OnUnload();
 	OnUnload(); /* as the destructor does */
 	CHECK(control->last_end == RTL_END_SHUT_DOWN);
-	CHECK(atomic_load(&gate.track)); /* the queue is virtual for good */
+	CHECK(atomic_load(&gate.track)); /* the queue is virtual still */
 	CHECK(counters->timed_pool == 1);
+	queue_unlock(queue_find(q)); /* it goes on after all: another hsa_init had kept the runtime */
+	CHECK(rtl_detach() == 0 && control->state == RTL_STATE_DORMANT);
+	CHECK(control->last_end == RTL_END_SHUT_DOWN);
+	begin(NULL, NULL);
+	CHECK(rtl_detach() == 0);
 }
 
 /* And its exit handlers destroy the queue: nobody publishes there any more, and the
@@ -535,7 +540,7 @@ static void shut_down_while_the_lock_is_held(void)
 	hsa_queue_t *q = make_queue(&t, 1);
 
 	signals_go_with_the_runtime();
-	begin("RTL_SIGNAL_POOL", "16");
+	begin("RTL_RECORDER_TIMEOUT_MS", "600000"); /* or the control thread would end it, in the end */
 	for (int i = 0; i < 5; i++) {
 		submit(q, 0x1000);
 		take_packet(q);

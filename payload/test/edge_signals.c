@@ -164,15 +164,6 @@ static void profiling_turned_off(void)
 	CHECK(control->signals_kept == 0); /* those that cool still are waited for */
 }
 
-static bool comes(const uint64_t *counter, uint64_t value)
-{
-	uint64_t until = now_monotonic() + 10 * NS_PER_S;
-
-	while (__atomic_load_n(counter, __ATOMIC_RELAXED) != value && now_monotonic() < until)
-		worker_round(NS_PER_S);
-	return __atomic_load_n(counter, __ATOMIC_RELAXED) == value;
-}
-
 /* Signals that fire, and are never given times: they hold up neither others nor a detach. */
 static void never_given_times(void)
 {

@@ -13,6 +13,7 @@
 #include "hooks.h"
 #include "ranges.h"
 #include "ring.h"
+#include "worker.h"
 #include "wrappers.h"
 #include "toy.h"
 
@@ -245,6 +246,15 @@ void fire(amd_signal_t *s)
 	s->start_ts = now;
 	s->end_ts = now + 10;
 	__atomic_fetch_sub(&s->value, 1, __ATOMIC_SEQ_CST);
+}
+
+bool comes(const uint64_t *counter, uint64_t value)
+{
+	uint64_t until = now_monotonic() + 10 * NS_PER_S;
+
+	while (__atomic_load_n(counter, __ATOMIC_RELAXED) != value && now_monotonic() < until)
+		worker_round(NS_PER_S);
+	return __atomic_load_n(counter, __ATOMIC_RELAXED) == value;
 }
 
 struct rtl_ring *map_ring(void)

@@ -48,9 +48,9 @@ const volatile uint32_t *owner_page = &owner;
 struct runtime rt;
 _Atomic(uintptr_t) hook_next[HOOK_COUNT];
 
-int session_cut_short(enum rtl_end why, uint64_t drain_ns)
+int session_cut_short(enum rtl_end why)
 {
-	(void)why, (void)drain_ns;
+	(void)why;
 	return 0;
 }
 
