@@ -70,7 +70,7 @@ static int run_command(uint32_t command)
 		memcpy(env, (const char *)control + RTL_ENV_OFFSET, len);
 		return session_arm(env, len);
 	case RTL_COMMAND_DETACH:
-		return session_disarm(control->argument == RTL_END_OTHER_TOOL ? RTL_END_OTHER_TOOL : RTL_END_DETACH, UINT64_MAX);
+		return session_disarm(control->argument == RTL_END_OTHER_TOOL ? RTL_END_OTHER_TOOL : RTL_END_DETACH);
 	default:
 		return control_fail(-EINVAL, "unknown command %u", command);
 	}
@@ -96,7 +96,7 @@ static void watch_recorder(void)
 		changed_ns = now;
 	}
 	if (now - changed_ns > config.recorder_timeout_ms * NS_PER_MS)
-		session_disarm(RTL_END_RECORDER_DEAD, UINT64_MAX);
+		session_disarm_orphan(generation);
 }
 
 static bool is_watched(void)

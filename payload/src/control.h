@@ -40,9 +40,12 @@ int session_own(void);
  * a text in the control block, and then nothing of it is left. */
 int session_arm(const void *env, uint64_t len);
 
-/* Ends the session, if one is active, and waits at most drain_ns for kernels
- * still running (UINT64_MAX: as configured). 0 or -errno. */
-int session_disarm(enum rtl_end why, uint64_t drain_ns);
+/* Ends the session, if one is active, and waits for kernels still running for as long
+ * as is configured. 0 or -errno. */
+int session_disarm(enum rtl_end why);
+/* The same for that session only, whose recorder is dead: a later one may have begun
+ * by the time that others have let us at it. */
+int session_disarm_orphan(uint32_t generation);
 /* The same in haste, as the runtime or the process ends: an arming that is in progress
  * gives up, and the drain of a disarming, within a millisecond. */
 int session_cut_short(enum rtl_end why);

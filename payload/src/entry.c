@@ -42,7 +42,7 @@ EXPORT int rtl_reattach(const void *env, uint64_t len)
 /* Ends the session. 0, or -EALREADY when there is none. */
 EXPORT int rtl_detach(void)
 {
-	return is_resident() ? session_disarm(RTL_END_DETACH, UINT64_MAX) : -ENOENT;
+	return is_resident() ? session_disarm(RTL_END_DETACH) : -ENOENT;
 }
 
 /* out: filled. 0 or -EINVAL. */

@@ -309,7 +309,7 @@ static int end_session(enum rtl_end why, uint64_t drain_ns)
 	int r;
 
 	if (control_state() == RTL_STATE_ACTIVE) {
-		r = disarm(why, drain_ns == UINT64_MAX ? config.drain_timeout_ms * NS_PER_MS : drain_ns);
+		r = disarm(why, drain_ns);
 	} else if (session_is_unfinished()) {
 		r = session_put_to_rest(why);
 	} else {
@@ -321,11 +321,23 @@ static int end_session(enum rtl_end why, uint64_t drain_ns)
 	return r;
 }
 
-int session_disarm(enum rtl_end why, uint64_t drain_ns)
+int session_disarm(enum rtl_end why)
 {
 	int r = session_enter();
 
-	return r ? r : end_session(why, drain_ns);
+	return r ? r : end_session(why, config.drain_timeout_ms * NS_PER_MS);
+}
+
+int session_disarm_orphan(uint32_t generation)
+{
+	int r = session_enter();
+
+	if (r)
+		return r;
+	if (generation == atomic_load(&gate.generation))
+		return end_session(RTL_END_RECORDER_DEAD, config.drain_timeout_ms * NS_PER_MS);
+	session_leave();
+	return 0;
 }
 
 /* The cancel is there for as long as others have the lock: nobody else takes it back.
