@@ -87,44 +87,55 @@ func (v *visitor) inStop(c *ptrace.Tracee, cand candidate, pts points, calls []c
 	if stop.Kind == ptrace.GroupStop {
 		return errors.Join(fmt.Errorf("pid %d: %w", v.t.PID, target.ErrStopped), c.Detach())
 	}
-	if err := at(pts.stopped); err != nil {
+	start, err := v.prepare(c, cand, pts, calls)
+	if err != nil {
 		return errors.Join(err, c.Release())
+	}
+	return v.setOff(c, pts, &start, calls)
+}
+
+// prepare writes the chain below the thread's stack, and whatever the calls need in
+// memory. It returns the registers that set it off; the thread is still as it was.
+func (v *visitor) prepare(c *ptrace.Tracee, cand candidate, pts points, calls []call) (start ptrace.Regs, err error) {
+	if err := at(pts.stopped); err != nil {
+		return start, err
 	}
 	resume, where, err := v.examine(c, cand, len(calls))
 	if err != nil {
-		return errors.Join(err, c.Release())
+		return start, err
 	}
-	before, mask, all := c.Regs, c.Mask, ^uint64(0)
 	xstate, err := c.ReadXState()
 	if err != nil {
-		return errors.Join(fmt.Errorf("read vector state: %w", err), c.Release())
+		return start, fmt.Errorf("read vector state: %w", err)
 	}
 	// A handler that runs before the call is issued again would have ended the call with
 	// EINTR. Callers of a futex expect to be woken for nothing; others might wait for ever.
 	v.held = v.hold || where == ptrace.TimedWait || (where == ptrace.Waiting && cand.class != loops)
-	links := calls
 	if v.held {
-		links = calls[:1] // each call is set by hand; the link is for our death
+		calls = calls[:1] // each call is set by hand; the link is for our death
 	}
-	frame, base, start := v.libc.build(v.frame[:], &before, &resume, mask, xstate, links)
+	frame, base, start := v.libc.build(v.frame[:], &c.Regs, &resume, c.Mask, xstate, calls)
 	if err := v.poke(base, frame); err != nil {
-		return errors.Join(fmt.Errorf("write below the stack pointer: %w", err), c.Release())
+		return start, fmt.Errorf("write below the stack pointer: %w", err)
 	}
 	if err := at(pts.framed); err != nil {
-		return errors.Join(err, c.Release())
+		return start, err
 	}
 	if err := c.PokeText(uint64(v.textAt), v.text); err != nil {
-		return errors.Join(fmt.Errorf("write the bootstrap's code: %w", err), c.Release())
+		return start, fmt.Errorf("write the bootstrap's code: %w", err)
 	}
-	if err := v.noteThread(cand); err != nil {
-		return errors.Join(err, c.Release())
-	}
-	// Frame first, then registers, then mask: a tool that dies in between
-	// leaves nobody deaf. All signals wait until the thread is itself again.
-	if err := c.WriteRegs(&start); err != nil {
+	return start, v.noteThread(cand)
+}
+
+// setOff lets the thread make its calls: by itself, or held from call to call. Frame
+// first, then registers, then mask: a tool that dies in between leaves nobody deaf. All
+// signals wait until the thread is itself again.
+func (v *visitor) setOff(c *ptrace.Tracee, pts points, start *ptrace.Regs, calls []call) error {
+	before, mask, all := c.Regs, c.Mask, ^uint64(0)
+	if err := c.WriteRegs(start); err != nil {
 		return errors.Join(fmt.Errorf("set registers: %w", err), c.Release())
 	}
-	err = at(pts.set)
+	err := at(pts.set)
 	if err == nil {
 		err = c.WriteMask(&all)
 	}
@@ -136,7 +147,7 @@ func (v *visitor) inStop(c *ptrace.Tracee, cand candidate, pts points, calls []c
 	}
 	if err == nil {
 		var made bool
-		made, err = v.keep(c, pts, &before, &start, mask, calls)
+		made, err = v.keep(c, pts, &before, start, mask, calls)
 		v.alone = err != nil && (made || ranOn(err))
 	}
 	return errors.Join(err, c.WriteRegs(&before), c.WriteMask(&mask), c.Release())
