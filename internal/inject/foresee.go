@@ -16,7 +16,7 @@ import (
 // An Outlook is what an injection would find.
 type Outlook struct {
 	Threads int  // that it would try, the best of them first
-	Waiting bool // the first one waits without time-out: the best case
+	Waiting bool // the first one waits for a futex, without time-out: the best case
 	Filters int  // a thread that has seccomp filters; 0: none has
 	Read    bool // they were read, and let an injection through
 }
@@ -33,7 +33,7 @@ func Foresee(t *target.Target, tr *ptrace.Tracer, readFilters bool) (*Outlook, e
 	if err != nil {
 		return nil, err
 	}
-	o := &Outlook{Threads: len(list), Waiting: list[0].class < timed}
+	o := &Outlook{Threads: len(list), Waiting: list[0].class == loops}
 	if list[0].seccomp == 0 {
 		return o, nil
 	}

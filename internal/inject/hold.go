@@ -11,7 +11,7 @@ import (
 )
 
 // keep runs calls on a stopped thread without letting go of it: the rung for
-// threads in a timed wait, whose remaining time rt_sigreturn would lose. The
+// all that are not in a futex wait without time-out (decision 0020). The
 // first call's registers and the link below them are set already, so that the
 // thread restores itself if the tool dies; only its wait begins anew then.
 // It leaves the thread in an Interrupted stop, on errors too: restart codes

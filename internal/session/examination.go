@@ -177,10 +177,10 @@ func (e *examination) injectionCheck() Check {
 		e.filters = err
 	}
 	if !e.foreseen.Waiting {
-		return less(fmt.Sprintf("%d threads to be tried, none in a wait without time-out", e.foreseen.Threads),
-			"each is in a timed wait or busy: the one that is used is held a little longer", "none needed")
+		return less(fmt.Sprintf("%d threads to be tried, none in a futex wait without time-out", e.foreseen.Threads),
+			"each is in another wait or busy: the one that is used is held a little longer", "none needed")
 	}
-	return fine("a thread waits without time-out: it would be paused twice, for some tens of microseconds")
+	return fine("a thread waits for a futex, without time-out: it would be paused twice, for some tens of microseconds")
 }
 
 // seccompCheck judges the filters of the thread that would be used first.
