@@ -13,7 +13,7 @@ import (
 )
 
 // needed are the capabilities that the tool keeps, as docs/security.md lists them.
-const needed = 1<<0 | 1<<1 | 1<<2 | 1<<3 | 1<<5 | 1<<6 | 1<<7 | 1<<19 | 1<<21 | 1<<23 | 1<<24 | 1<<40
+const needed = 1<<0 | 1<<1 | 1<<2 | 1<<3 | 1<<5 | 1<<6 | 1<<7 | 1<<19 | 1<<21 | 1<<23 | 1<<24 | 1<<38 | 1<<39 | 1<<40
 
 // TestPrivileges: while records are collected no thread of the tool has an
 // effective capability, and what it never needs it has given up for good.
