@@ -4,12 +4,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "control.h"
 #include "entry.h"
@@ -425,166 +422,6 @@ static void exit_inside_executable_destroy(void)
 	CHECK(control->state == RTL_STATE_DORMANT);
 }
 
-static _Atomic uint32_t loader_locked;
-
-static hsa_status_t locked_loader(const void *p, hsa_executable_t *e)
-{
-	(void)p, (void)e;
-	while (atomic_load(&loader_locked))
-		sys_yield();
-	return HSA_STATUS_ERROR;
-}
-
-/* The runtime holds the worker up: what it uses stays until it has ended. */
-static void worker_held_up(void)
-{
-	static struct toy_queue t;
-	hsa_queue_t *q = make_queue(&t, 1);
-
-	rt.loader.hsa_ven_amd_loader_query_executable = locked_loader;
-	atomic_store(&loader_locked, 1);
-	begin("RTL_DRAIN_TIMEOUT_MS", "10");
-	submit(q, 0x1000);
-	fire(take_packet(q));
-	CHECK(rtl_detach() == -EBUSY);
-	CHECK(control->state == RTL_STATE_DRAINING && control->ring_size);
-	CHECK(rtl_attach("\0\0\0", 4) == -EBUSY);
-	atomic_store(&loader_locked, 0);
-	CHECK(rtl_detach() == 0);
-	CHECK(control->state == RTL_STATE_DORMANT && !control->ring_size);
-	begin(NULL, NULL);
-	CHECK(rtl_detach() == 0);
-}
-
-/* What comes while the worker is held up is told or counted, each once: more than it
- * takes in a round. */
-static void much_is_handed_over(void)
-{
-	enum { DISPATCHES = 232768, NOTED = BACKLOG };
-	static struct toy_queue t;
-	hsa_queue_t *q = make_queue(&t, 1);
-	uint64_t untimed = 0;
-
-	rt.loader.hsa_ven_amd_loader_query_executable = locked_loader;
-	atomic_store(&loader_locked, 1);
-	begin("RTL_BUFFER_POLICY", "lossless");
-	for (int i = 0; i < DISPATCHES; i++) {
-		submit(q, 0x1000);
-		amd_signal_t *s = take_packet(q);
-		if (s)
-			fire(s);
-	}
-	atomic_store(&loader_locked, 0);
-	struct rtl_ring *ring = map_ring();
-	CHECK(rtl_detach() == 0);
-	for (int i = 0; i < RTL_REASON_COUNT; i++)
-		untimed += counters->untimed[i];
-	CHECK(counters->dispatches == DISPATCHES && !counters->records_lost);
-	CHECK(counters->timed_pool + untimed == DISPATCHES);
-	munmap(ring, RTL_PAGE + (64 << 20));
-}
-
-enum { SIGNALS_MOST = 1 << 17 };
-static hsa_signal_t signals_made[SIGNALS_MOST];
-static uint32_t signals_count;
-
-static hsa_status_t note_signal(hsa_signal_value_t v, uint32_t n, const hsa_agent_t *a, uint64_t f, hsa_signal_t *out)
-{
-	CHECK(signals_count < SIGNALS_MOST);
-	create_signal(v, n, a, f, out);
-	signals_made[signals_count++] = *out;
-	return HSA_STATUS_SUCCESS;
-}
-
-static hsa_status_t end_with_signals(void)
-{
-	while (signals_count)
-		destroy_signal(signals_made[--signals_count]);
-	return HSA_STATUS_SUCCESS;
-}
-
-static void signals_go_with_the_runtime(void)
-{
-	rt.signal_create = note_signal;
-	hook_next[HOOK_SHUT_DOWN] = (uintptr_t)end_with_signals;
-}
-
-/* The application ends the runtime while its worker is held up there. */
-static void shut_down_with_worker_held_up(void)
-{
-	static struct toy_queue t;
-	hsa_queue_t *q = make_queue(&t, 1);
-
-	rt.loader.hsa_ven_amd_loader_query_executable = locked_loader;
-	atomic_store(&loader_locked, 1);
-	signals_go_with_the_runtime();
-	begin("RTL_SIGNAL_POOL", "16");
-	submit(q, 0x1000);
-	fire(take_packet(q));
-	wrap_shut_down();
-	CHECK(control->last_end == RTL_END_SHUT_DOWN && control->ring_size);
-	CHECK(rtl_detach() == -EBUSY);
-	CHECK(atomic_load(&gate.track)); /* the worker's hazards still count */
-	atomic_store(&loader_locked, 0);
-	CHECK(rtl_detach() == 0);
-	CHECK(control->state == RTL_STATE_DORMANT && control->last_end == RTL_END_SHUT_DOWN);
-	CHECK(counters->dispatches == 1 && counters->untimed[RTL_REASON_NOT_COMPLETED] == 1);
-	begin(NULL, NULL);
-	CHECK(rtl_detach() == 0);
-}
-
-/* And while a thread that has the session's lock gets no processor. */
-static void shut_down_while_the_lock_is_held(void)
-{
-	static struct toy_queue t;
-	hsa_queue_t *q = make_queue(&t, 1);
-
-	signals_go_with_the_runtime();
-	begin("RTL_RECORDER_TIMEOUT_MS", "600000"); /* or the control thread would end it, in the end */
-	for (int i = 0; i < 5; i++) {
-		submit(q, 0x1000);
-		take_packet(q);
-	}
-	CHECK(worker_round(NS_PER_S));
-	CHECK(!session_enter());
-	wrap_shut_down();
-	for (int i = 0; i < 5; i++)
-		CHECK(worker_round(NS_PER_S));
-	session_leave();
-	CHECK(rtl_detach() == 0);
-	CHECK(counters->untimed[RTL_REASON_NOT_COMPLETED] == 5);
-	begin(NULL, NULL);
-	CHECK(rtl_detach() == 0);
-}
-
-/* The worker gets no CPU for long: the attach gives it up, and it finds that out. */
-static void worker_does_not_begin(void)
-{
-	begin(NULL, NULL);
-	CHECK(rtl_detach() == 0);
-	atomic_store(&threads_held, 1);
-	CHECK(rtl_attach("\0\0\0", 4) == -ETIMEDOUT);
-	CHECK(control->state == RTL_STATE_DORMANT && !control->ring_size && !control->worker_tid);
-	atomic_store(&threads_held, 0);
-	while (!atomic_load(&held_threads_ended))
-		sys_yield();
-	begin(NULL, NULL);
-	CHECK(rtl_detach() == 0);
-}
-
-/* Nor does the control thread, and then nobody could detach. */
-static void control_does_not_begin(void)
-{
-	atomic_store(&threads_held, 1);
-	CHECK(rtl_attach("\0\0\0", 4) == -ETIMEDOUT);
-	CHECK(control->state == RTL_STATE_IDLE && !control_tid());
-	atomic_store(&threads_held, 0);
-	while (!atomic_load(&held_threads_ended))
-		sys_yield();
-	begin(NULL, NULL);
-	CHECK(rtl_detach() == 0);
-}
-
 /* A seccomp filter does not let us ask whether a ring is there. */
 static void withdrawn_without_asking(void)
 {
@@ -632,12 +469,6 @@ const struct edge_case session_cases[] = {
 	{"descriptor is another file's", descriptor_is_another_files},
 	{"destroyed with a thread inside", destroyed_with_a_thread_inside},
 	{"exit inside an executable's destruction", exit_inside_executable_destroy},
-	{"worker held up", worker_held_up},
-	{"much is handed over", much_is_handed_over},
-	{"shut down with the worker held up", shut_down_with_worker_held_up},
-	{"shut down while the lock is held", shut_down_while_the_lock_is_held},
-	{"worker does not begin", worker_does_not_begin},
-	{"control thread does not begin", control_does_not_begin},
 	{"child of HSA_TOOLS_LIB", child_of_tools_lib},
 	{0},
 };
