@@ -73,6 +73,8 @@ func TestMatches(t *testing.T) {
 		{"Coverage   4 of 4 queues", "Coverage   4 of 4 queues, 9 of 9 dispatches timed", false},
 		{"Launch → start  p50 169 µs …", "Launch → start  p50 1.3 ms  p99 5.98 ms", true},
 		{" …  18,048  54.1 ms", "a kernel(int, x) 7 3 µs", true},
+		{"GPU busy   0: 8%", "GPU busy   0: ≥1%   (at least: see Coverage for what was not timed)", true},
+		{"GPU busy   0: 8%", "GPU busy   0: 1%   (a guess)", false},
 		{"nothing", "something", false},
 		{"a (b)", "a b", false},
 	} {
