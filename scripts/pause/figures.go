@@ -16,6 +16,7 @@ const (
 	mostP50      = 5   // times the floor
 	mostP90      = 8   // times the floor
 	leastGDB     = 500 // times shorter than gdb's
+	mayMove      = 20  // one in so many may wake elsewhere than where it last ran
 )
 
 // figures of all attaches, each in its order.
@@ -132,7 +133,8 @@ func (f *figures) judge() (passed bool) {
 		say(false, "not compared with gdb's")
 	}
 	say(f.fewest >= leastThreads, "targets had %d threads and more (at least %d)", f.fewest, leastThreads)
-	say(f.made > 0 && f.realTime == f.made && f.pinned == f.made,
-		"of %d stops by the tool, %d ended at real-time priority, %d on the stopped thread's processor", f.made, f.realTime, f.pinned)
+	say(f.made > 0 && f.realTime == f.made && f.made-f.pinned <= f.made/mayMove,
+		"of %d stops by the tool, %d ended at real-time priority, %d on the stopped thread's processor (at least %d)",
+		f.made, f.realTime, f.pinned, f.made-f.made/mayMove)
 	return passed
 }
