@@ -114,7 +114,7 @@ func candidates(t *target.Target, maps []target.Map, prefer int) ([]candidate, e
 			continue
 		}
 		found = append(found, c)
-		if c.class <= parked {
+		if c.class == loops {
 			if good++; good == enough || tid == prefer {
 				break
 			}

@@ -46,7 +46,7 @@ func (v *visitor) examine(c *ptrace.Tracee, cand candidate, calls int) (resume p
 	if where == ptrace.User && cand.class != running {
 		return resume, where, moved
 	}
-	if where == ptrace.TimedWait {
+	if where != ptrace.User {
 		v.waited.recall(cand.tid, &c.Regs, &resume)
 	}
 	if leaking := c.Regs; !v.desperate && cand.class != polls && ptrace.Cure(&leaking) {
@@ -68,19 +68,19 @@ func (v *visitor) examine(c *ptrace.Tracee, cand candidate, calls int) (resume p
 	return resume, where, nil
 }
 
-// A timedWait is the call in which a thread was held. Held again it is in
-// restart_syscall, which has nothing to restart after an rt_sigreturn: a thread whose
+// A wait is the call in which a thread was stopped. Held, it may be in restart_syscall
+// by the next stop, which has nothing to restart after an rt_sigreturn: a thread whose
 // tool dies then makes the call itself once more.
-type timedWait struct {
+type wait struct {
 	tid      int
 	rip, rsp uint64
 	nr       uint64
 }
 
-func (w *timedWait) recall(tid int, now, resume *ptrace.Regs) {
+func (w *wait) recall(tid int, now, resume *ptrace.Regs) {
 	switch {
 	case now.Orig_rax != unix.SYS_RESTART_SYSCALL:
-		*w = timedWait{tid, now.Rip, now.Rsp, now.Orig_rax}
+		*w = wait{tid, now.Rip, now.Rsp, now.Orig_rax}
 	case w.tid == tid && w.rip == now.Rip && w.rsp == now.Rsp:
 		resume.Rax = w.nr
 	}

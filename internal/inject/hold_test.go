@@ -83,3 +83,24 @@ func eventually(happened func() bool) bool {
 	}
 	return false
 }
+
+// TestRecall: a thread that was held in poll, without a time-out too, is in
+// restart_syscall at the next stop; its own call is what it makes again.
+func TestRecall(t *testing.T) {
+	var w wait
+	in := func(nr uint64) *ptrace.Regs { return &ptrace.Regs{Orig_rax: nr, Rip: 100, Rsp: 200} }
+	for _, c := range []struct {
+		tid       int
+		now, want uint64
+	}{
+		{1, unix.SYS_RESTART_SYSCALL, unix.SYS_RESTART_SYSCALL}, // never seen before
+		{1, unix.SYS_POLL, unix.SYS_POLL},
+		{1, unix.SYS_RESTART_SYSCALL, unix.SYS_POLL},
+		{2, unix.SYS_RESTART_SYSCALL, unix.SYS_RESTART_SYSCALL}, // another thread
+	} {
+		resume := ptrace.Regs{Rax: c.now}
+		if w.recall(c.tid, in(c.now), &resume); resume.Rax != c.want {
+			t.Errorf("thread %d in %d resumes with %d, not %d", c.tid, c.now, resume.Rax, c.want)
+		}
+	}
+}

@@ -44,7 +44,7 @@ type visitor struct {
 	alone   bool      // it was, and has made its calls, without us or in spite of an error
 	head    header    // the beginning of its struct pthread
 	stopped time.Time // when it was seen to have stopped
-	waited  timedWait // in which a thread was held
+	waited  wait      // in which a thread was stopped
 
 	denials   int            // threads that could not be seized, for no reason that was seen
 	desperate bool           // threads whose wait an interrupt makes longer will do
