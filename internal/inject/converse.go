@@ -39,13 +39,17 @@ func (s *surgery) meet(ctx context.Context, rep *Report) (*talk, error) {
 }
 
 // sameRights: a setuid of the target's during the clone does not reach the raw thread,
-// which none of libc's lists has, and so not the thread that this one makes.
+// which none of libc's lists has, and so not the thread that this one makes. It has
+// reached the thread visited, whose rights both were born with.
 func (s *surgery) sameRights(tid int) error {
 	ours, err := s.t.ThreadStatus(tid)
 	if err != nil {
 		return err
 	}
-	theirs, err := s.t.ThreadStatus(s.t.LiveThread())
+	theirs, err := s.t.ThreadStatus(s.last)
+	if errors.Is(err, target.ErrGone) {
+		return s.t.Same() // it has ended: nothing to compare with
+	}
 	if err != nil {
 		return err
 	}
@@ -56,7 +60,7 @@ func (s *surgery) sameRights(tid int) error {
 }
 
 // ErrRights: the target has changed its user or its capabilities just now.
-var ErrRights = errors.New("its user or its capabilities changed while a thread was made in it; try again")
+var ErrRights = errors.New("its user or its capabilities changed while a thread was made in it")
 
 func (s *surgery) awaitReady(ctx context.Context) (*boot, error) {
 	var b boot

@@ -149,6 +149,8 @@ func explainInjection(f *Failure) bool {
 		return f.set(Failed, failed.Error(), bootFix(failed))
 	case errors.Is(f.Err, inject.ErrLeft):
 		return f.set(Failed, "this tool was held up for longer than its thread in the target waits for it (2 s)", "run this again")
+	case errors.Is(f.Err, inject.ErrRights):
+		return f.set(Failed, "its user or its capabilities changed while a thread was made in it", "run this again")
 	case errors.Is(f.Err, inject.ErrNotBuilt):
 		return f.set(Failed, "this binary was built without its bootstrap code", "build it with make")
 	}

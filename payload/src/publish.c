@@ -236,7 +236,7 @@ bool queue_publish(struct queue *s)
 	}
 incomplete:
 	if (to == from || UNLIKELY(!(atomic_load_explicit(&s->word, memory_order_relaxed) & WORD_VIRT)))
-		return false; /* nothing, or the queue has been destroyed meanwhile */
+		return false; /* nothing, or queue_forget() has marked it dead without our lock: relaxed, for that waited two seconds */
 	atomic_store_explicit(&s->scan, to, memory_order_release);
 	__atomic_store_n(s->write_index, to, __ATOMIC_RELEASE);
 	queue_ring(s, to - 1);

@@ -23,7 +23,8 @@
  *         none slips in behind (flip.c).
  * copies  copies are noted; seq_cst with the count of those who do (copy_note.c).
  * lost    the runtime may have ended under the worker: what is pending has no times
- *         any more, and its signals are not to be touched.
+ *         any more, and its signals are not to be touched. Stored by worker_forsake()
+ *         before it waits for a round; pairs with the acquire of runtime_is_lost().
  * full    a hint of the worker's, relaxed: who reads it late notes a dispatch
  *         more, or one less, and either is counted.
  */
