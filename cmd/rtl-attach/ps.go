@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -112,11 +113,20 @@ func cell(text string) string {
 	return string(runes)
 }
 
+// command is what a process was started with, cut to the table's width: first the
+// program's folder goes, then the end of the arguments.
 func command(p session.Process) string {
 	const widest = 40
 	text := p.CommandLine
 	if text == "" {
 		text = p.Command
+	}
+	if utf8.RuneCountInString(text) <= widest {
+		return text
+	}
+	program, _, _ := strings.Cut(text, " ")
+	if folder := strings.LastIndexByte(program, '/'); folder > 0 {
+		text = "…" + text[folder:]
 	}
 	if runes := []rune(text); len(runes) > widest {
 		return string(runes[:widest]) + "…"

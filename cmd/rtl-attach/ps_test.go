@@ -38,6 +38,21 @@ func TestWriteProcesses(t *testing.T) {
 	}
 }
 
+// TestCommand: of a command that does not fit, the program's folder goes first.
+func TestCommand(t *testing.T) {
+	for line, want := range map[string]string{
+		"/usr/bin/serve -n 3":                         "/usr/bin/serve -n 3",
+		"/opt/a/folder/that/is/long/bin/python3 -m x": "…/python3 -m x",
+		"/opt/a/folder/that/is/long/bin/frontend/one": "…/one",
+		"python3 /opt/a/folder/that/is/long/main.py":  "python3 /opt/a/folder/that/is/long/main.…",
+		"": "name",
+	} {
+		if got := command(session.Process{Command: "name", CommandLine: line}); got != want {
+			t.Errorf("%q: %q, not %q", line, got, want)
+		}
+	}
+}
+
 // TestWriteDiagnosis: a check that is not fine says what was looked at, why and what to do.
 func TestWriteDiagnosis(t *testing.T) {
 	var out strings.Builder
