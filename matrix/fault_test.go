@@ -28,7 +28,7 @@ func holdingThread() []string {
 		inject.PointSeized, inject.PointStopped, inject.PointFramed, inject.PointSet, inject.PointMasked,
 		inject.PointSeized2, inject.PointStopped2, inject.PointFramed2, inject.PointSet2, inject.PointMasked2,
 		inject.Point(session.PointGrace),
-	}, inject.HeldPoints, inject.UndoPoints, inject.FilterPoints))
+	}, inject.HeldPoints, inject.UndoPoints, inject.HeldUndoPoints, inject.FilterPoints))
 }
 
 // failsAtPoints: a victim lives on until a payload is resident in it, for then

@@ -31,6 +31,7 @@ var tool = []row{
 	{"33l", "a group of two", "the same, for both", inGroup.run},
 	{"33m", "detach of a session that has no recorder", "unharmed; the next detach works", detached.run},
 	{"33n", "detach of another tool's session", "its recorder ends it", stopping.run},
+	{"33o", "33g, all threads in waits with a time-out", "the same, with threads held", undoneHeld.run},
 	{"34", "tool killed at random times", "unharmed; the next attach works and leaves nothing", toolKilledAtRandom},
 	{"35a", "tool stopped for long", "the target goes on serving", toolStopped},
 	{"35b", "tool stopped for longer than the bootstrap waits", "the bootstrap leaves by itself", bootstrapLeaves},

@@ -21,7 +21,8 @@ type way struct {
 	begin   func(*testing.T) *scene
 	points  []string
 	short   []string // faults, as ACTION@POINT: those of the short form
-	goesOn  []string // points at which a failure does not end the tool
+	goesOn  []string // points at which a failure ends nothing,
+	whole   int      // and its exit code then
 	codes   []int    // of a tool that fails
 	murders []int    // of one whose target is killed; nil: 3 and 5
 }
@@ -97,7 +98,7 @@ func (w way) expected(action, point string) []int {
 	case action == "hang", action == "kill":
 		return []int{-1}
 	case slices.Contains(w.goesOn, point):
-		return []int{0}
+		return []int{w.whole}
 	case point == "taken": // an entry that runs is looked for again
 		return append([]int{0}, w.codes...)
 	}
@@ -165,10 +166,15 @@ func names[P ~string](points []P) (list []string) {
 	return list
 }
 
+func inTimedWaits(t *testing.T) *gpuVictim {
+	t.Helper()
+	return onGPU(t, "busy", "-o", "poll", "sleep", "poll", "timedfutex", "sleep")
+}
+
 // held: all threads are in waits with a time-out.
 var held = way{
 	begin: func(t *testing.T) *scene {
-		return sceneOf(t, onGPU(t, "busy", "-o", "poll", "sleep", "poll", "timedfutex", "sleep"))
+		return sceneOf(t, inTimedWaits(t))
 	},
 	codes:  []int{1},
 	points: slices.Concat(names(inject.Points), names(inject.HeldPoints)),
@@ -189,6 +195,21 @@ var undone = way{
 	points: names(inject.UndoPoints),
 	short:  []string{"kill@set-3", "fail@framed-3"},
 	codes:  []int{6},
+}
+
+// undoneHeld: the same, with all threads in waits with a time-out. Once both mappings are
+// gone nothing remains, whatever fails then.
+var undoneHeld = way{
+	begin: func(t *testing.T) *scene {
+		s := sceneOf(t, inTimedWaits(t))
+		s.first = "fail@mapped"
+		return s
+	},
+	points: names(slices.Concat(inject.UndoPoints, inject.HeldUndoPoints)),
+	short:  []string{"kill@held-entry-3", "kill@held-back-3", "fail@held-exit-3"},
+	codes:  []int{6},
+	goesOn: []string{string(inject.PointBack3)},
+	whole:  1,
 }
 
 // inFilters: all threads have a seccomp filter, which is read first.

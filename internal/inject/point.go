@@ -39,7 +39,7 @@ const (
 	PointFramed3  Point = "framed-3"
 	PointSet3     Point = "set-3"
 	PointMasked3  Point = "masked-3"
-	PointEntry3   Point = "held-entry-3"
+	PointEntry3   Point = "held-entry-3" // as in stop 1, where the thread is held
 	PointExit3    Point = "held-exit-3"
 	PointBack3    Point = "held-back-3"
 
@@ -56,11 +56,13 @@ var Points = []Point{
 }
 
 // HeldPoints come in addition where the thread is held, UndoPoints where an injection
-// fails that has mapped memory, FilterPoints where threads have seccomp filters.
+// fails that has mapped memory, HeldUndoPoints where both are so, FilterPoints where
+// threads have seccomp filters.
 var (
-	HeldPoints   = []Point{PointEntry, PointExit, PointBack, PointEntry2, PointExit2, PointBack2}
-	UndoPoints   = []Point{PointSeized3, PointStopped3, PointFramed3, PointSet3, PointMasked3}
-	FilterPoints = []Point{PointFilterSeized, PointFilterStopped}
+	HeldPoints     = []Point{PointEntry, PointExit, PointBack, PointEntry2, PointExit2, PointBack2}
+	UndoPoints     = []Point{PointSeized3, PointStopped3, PointFramed3, PointSet3, PointMasked3}
+	HeldUndoPoints = []Point{PointEntry3, PointExit3, PointBack3}
+	FilterPoints   = []Point{PointFilterSeized, PointFilterStopped}
 )
 
 // Fault is called at every point: an error makes the injection fail there. It
