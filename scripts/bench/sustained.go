@@ -13,12 +13,13 @@ import (
 // are lost. From half a million a second on a measurement takes several rings full
 // of them: the trace has to be written as fast as they come.
 const (
-	sustainedFrom    = 100_000 // dispatches a second
-	sustainedStep    = 1.5
-	sustainedMost    = 20_000_000
-	sustainedSeconds = 10
-	sustainedTries   = 2 // at a rate, before it is too high
-	sustainedThreads = 2
+	sustainedFrom     = 100_000 // dispatches a second
+	sustainedStep     = 1.5
+	sustainedMost     = 20_000_000
+	sustainedSeconds  = 10
+	unrecordedSeconds = 3
+	sustainedTries    = 2 // at a rate, before it is too high
+	sustainedThreads  = 2
 )
 
 // A pace is what came of one rate.
@@ -43,7 +44,12 @@ func sustained(l *lab, w io.Writer, short bool) error {
 	m := describeMachine()
 	fmt.Fprintf(w, "machine    %d × %s, Linux %s, load %s\n", m.CPUs, m.Model, m.Kernel, m.LoadBefore)
 	fmt.Fprintf(w, "simulator  %s; its engine, the workload and the recorder share the CPUs\n", m.simulatorText())
-	fmt.Fprintf(w, "method     %g s at each rate, %d submitting threads\n\n", seconds, sustainedThreads)
+	fmt.Fprintf(w, "method     %g s at each rate, %d submitting threads\n", seconds, sustainedThreads)
+	most, err := l.unrecorded(min(seconds, unrecordedSeconds))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "unrecorded %.0f dispatches a second are the most that these get done\n\n", most)
 	fmt.Fprintf(w, "%12s%12s%12s%10s%10s%16s%14s%10s\n", "asked /s", "done /s", "dispatches", "untimed", "lost", "process, ns CPU", "tool, ns CPU", "MB/s")
 	kept, timed := 0.0, 0.0
 	for asked := from; asked < sustainedMost; asked *= sustainedStep {
@@ -62,7 +68,8 @@ func sustained(l *lab, w io.Writer, short bool) error {
 			break
 		}
 	}
-	fmt.Fprintf(w, "\nno record lost: up to %.0f dispatches a second; every one with its times: up to %.0f\n", kept, timed)
+	fmt.Fprintf(w, "\nno record lost: up to %.0f dispatches a second, ×%.2f of the most unrecorded; every one with its times: up to %.0f\n",
+		kept, kept/most, timed)
 	if kept == 0 {
 		return errors.New("records are lost at the lowest rate")
 	}
@@ -84,8 +91,18 @@ func (l *lab) sustain(w io.Writer, asked, seconds float64) (p pace, err error) {
 	return p, nil
 }
 
+func atRate(asked float64) cell {
+	return cell{workload: "bench", mode: "paced", line: fmt.Sprintf("run paced %d %%g %.0f", sustainedThreads, asked)}
+}
+
+// unrecorded is the highest rate of a process that nothing was ever attached to.
+func (l *lab) unrecorded(seconds float64) (float64, error) {
+	s, err := l.measure(atRate(sustainedMost), untraced, seconds)
+	return s.answer["rate"], err
+}
+
 func (l *lab) paced(asked, seconds float64) (pace, error) {
-	c := cell{workload: "bench", mode: "paced", line: fmt.Sprintf("run paced %d %%g %.0f", sustainedThreads, asked)}
+	c := atRate(asked)
 	p, err := l.process(c, attached)
 	if err != nil {
 		return pace{}, err
