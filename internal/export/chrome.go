@@ -2,8 +2,11 @@ package export
 
 import (
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"math"
+
+	"github.com/rtl-attach/rtl-attach/internal/plain"
 )
 
 // A chrome writes the Trace Event Format, compressed. Times are microseconds with
@@ -41,7 +44,7 @@ func writeChrome(e *export) error {
 		export: e, out: zip, names: newEscaped(appendJSON),
 		pids: map[process]int64{}, owners: map[int64]process{}, rows: map[chromeRow]int64{},
 	}
-	for _, step := range []func() error{c.head, c.coverage, c.pauses, c.kernels, c.copies, c.tail, zip.Close} {
+	for _, step := range []func() error{c.head, c.together, c.coverage, c.pauses, c.kernels, c.copies, c.tail, zip.Close} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -65,6 +68,24 @@ func (c *chrome) head() error {
 	}
 	l = append(l, "]},\n"...)
 	_, err := c.out.Write(append(l, `"traceEvents":[`...))
+	return err
+}
+
+// together shows the window that several processes shared, and at its begin the fates
+// of those that were not recorded to its end: as process 0, which none of them is.
+func (c *chrome) together() error {
+	const pid, windows, fates = 0, firstRow - 2, firstRow - 1
+	if len(c.trace.together.windows) == 0 {
+		return nil
+	}
+	err := errors.Join(c.name("process", pid, 0, "processes recorded together"),
+		c.name("thread", pid, windows, "common window"), c.name("thread", pid, fates, "not recorded to its end"))
+	for _, w := range c.trace.together.windows {
+		err = errors.Join(err, c.slice(pid, windows, w.fromNS, w.untilNS, w.what))
+		for _, f := range c.trace.together.fates {
+			err = errors.Join(err, c.slice(pid, fates, w.fromNS, w.fromNS, plain.Text(f)))
+		}
+	}
 	return err
 }
 

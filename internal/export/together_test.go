@@ -57,8 +57,13 @@ func TestTogether(t *testing.T) {
 	must(t, err)
 	text, err := io.ReadAll(zip)
 	must(t, err)
-	if !bytes.Contains(text, []byte("rank 1 worker (pid 51 on node)")) {
-		t.Errorf("no rank in %s", text)
+	for _, want := range []string{
+		"rank 1 worker (pid 51 on node)", `"processes recorded together"`, `"dur":2.000,"name":"common window"`,
+		`"dur":0.000,"name":"pid 52 (worker): exited: exited \\x1b[2J"`,
+	} {
+		if !bytes.Contains(text, []byte(want)) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
 	}
 }
 
