@@ -5,9 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/internal/report"
@@ -52,47 +50,6 @@ func ReadCopies(t testing.TB, path string) (copies []Copy, account CopyCoverage)
 		t.Fatal(err)
 	}
 	return copies, account
-}
-
-// A CopyCall is what the program copies says of one of its calls.
-type CopyCall struct {
-	Kind              string
-	TID               int64
-	BeforeNS, AfterNS int64
-	Signal            uint64
-	Bytes, Direction  int64
-	From, To          int64
-	Status            int
-}
-
-// ReadCopyCalls reads its log: the calls that the runtime took on, by thread and in order.
-func ReadCopyCalls(t testing.TB, path string) map[int64][]CopyCall {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	calls := map[int64][]CopyCall{}
-	for line := range strings.Lines(string(b)) {
-		var c CopyCall
-		if _, err := fmt.Sscan(line, &c.TID, &c.Kind, &c.BeforeNS, &c.AfterNS, &c.Signal, &c.Bytes, &c.Direction, &c.From, &c.To, &c.Status); err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
-		if c.Status == 0 && c.Bytes > 0 {
-			calls[c.TID] = append(calls[c.TID], c)
-		}
-	}
-	return calls
-}
-
-// CallAt finds the call in which a copy was noted: the nearest one, as the
-// time-stamp counter is related to the clock within some ns only.
-func CallAt(calls []CopyCall, submitNS int64) int {
-	i, _ := slices.BinarySearchFunc(calls, submitNS, func(c CopyCall, ns int64) int { return cmp.Compare(c.BeforeNS, ns) })
-	if i == len(calls) || i > 0 && submitNS-calls[i-1].AfterNS < calls[i].BeforeNS-submitNS {
-		i--
-	}
-	return i
 }
 
 // CopyLog is what the GPUs copied, by completion signal and in order. Copies
@@ -143,6 +100,20 @@ func (l CopyLog) Take(signal uint64, startNS, endNS int64) (truth.Record, bool) 
 		}
 	}
 	return truth.Record{}, false
+}
+
+// Made: a GPU made the copy, with these times, on this signal or 0: on any; that of the
+// source, or else of the destination.
+func (l CopyLog) Made(signal uint64, r Copy) error {
+	was, found := l.Take(signal, r.StartNS, r.EndNS)
+	by := r.From
+	if by < 0 {
+		by = r.To
+	}
+	if !found || int64(was.Node) != by || was.Bytes != 0 && int64(was.Bytes) != r.Bytes {
+		return fmt.Errorf("%+v, the GPU made %v with %d bytes", r, was, was.Bytes)
+	}
+	return nil
 }
 
 // MustSayCopies checks the summary's copies against the rows.
