@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -15,6 +16,16 @@ const callLog = "calls.log"
 // Copier is that program: a thread for each way to copy, on two GPUs.
 func Copier(args ...string) Workload {
 	return Workload{Program: "copies", Args: append([]string{"--pace", "50"}, args...), Sim: []string{"SOFTGPU_GPUS=2"}, LogsCalls: true}
+}
+
+// CopyingServer copies through HIP, on two GPUs: so much at once that all versions let
+// the engines do it, and within a GPU, which all do by kernels.
+func CopyingServer(threads int) Workload {
+	return Workload{
+		Program: "serve",
+		Args:    []string{"--threads", strconv.Itoa(threads), "--streams", "4", "--copy-bytes", "65536", "--copy-within", "on"},
+		Sim:     []string{"SOFTGPU_GPUS=2"},
+	}
 }
 
 // A CopyCall is what the program says of one of its calls.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -16,6 +17,7 @@ type CopyComparison struct {
 
 	Timed, Untimed map[string]int // by the kind of call; "" without a log of calls
 	InFlight       int            // the most that a session has not, of those made while it recorded
+	Kernels        int            // copies by HIP's kernels, recorded as such
 }
 
 // CompareCopies compares the traces of a process that has ended.
@@ -31,10 +33,22 @@ func CompareCopies(t testing.TB, p *Process, runs ...Run) *CopyComparison {
 		if account.Unexplained != 0 {
 			c.wrong("unexplained", "%+v", account)
 		}
-		c.add(copies, ReadTrace(t, run.Trace).Sessions[0])
+		tr := ReadTrace(t, run.Trace)
+		c.add(copies, tr.Sessions[0])
+		c.Kernels += tr.copyKernels()
 	}
 	c.finish()
 	return c
+}
+
+// copyKernels is how many dispatches were copies by HIP.
+func (tr *Trace) copyKernels() (n int) {
+	for _, d := range tr.Dispatches {
+		if strings.HasPrefix(tr.Launches[d.Launch].Symbol, "__amd_rocclr_copyBuffer") {
+			n++
+		}
+	}
+	return n
 }
 
 func (c *CopyComparison) add(copies []Copy, s Session) {
@@ -138,15 +152,32 @@ func (c *CopyComparison) finish() {
 		}
 	}
 	c.count()
-	c.t.Logf("copies timed %v, untimed %v", c.Timed, c.Untimed)
+	c.t.Logf("copies timed %v, untimed %v; by kernels %d", c.Timed, c.Untimed, c.Kernels)
 }
 
-// Recorded is how many copies were, timed or not.
-func (c *CopyComparison) Recorded() (n int) {
-	for _, of := range []map[string]int{c.Timed, c.Untimed} {
-		for _, copies := range of {
-			n += copies
-		}
+// Recorded is how many were, with times and without.
+func (c *CopyComparison) Recorded() (timed, untimed int) { return sum(c.Timed), sum(c.Untimed) }
+
+// MustHaveRecorded: a comparison of nothing proves nothing.
+func (c *CopyComparison) MustHaveRecorded(least int) {
+	c.t.Helper()
+	if timed, untimed := c.Recorded(); timed+untimed < least {
+		c.t.Errorf("only %d copies recorded, expected at least %d", timed+untimed, least)
+	}
+}
+
+// MustHaveFew of them in flight at an attach: what each thread may have asked for, a
+// copy to the GPU and one back.
+func (c *CopyComparison) MustHaveFew(threads int) {
+	c.t.Helper()
+	if c.InFlight > 2*threads {
+		c.t.Errorf("%d copies were made and not recorded", c.InFlight)
+	}
+}
+
+func sum(counts map[string]int) (n int) {
+	for _, count := range counts {
+		n += count
 	}
 	return n
 }
