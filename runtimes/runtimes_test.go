@@ -68,6 +68,7 @@ func scenarios() []scenario {
 		{"raw HSA, 4 GPUs", 5, harness.Workload{Program: "hsastress", Args: raw, Sim: []string{"SOFTGPU_GPUS=4"}}, 50, 0},
 		{"raw HSA, copies", 2, harness.Copier(), 5, 100},
 		{"raw HSA, copies, newest driver", 5, on(harness.Copier(), newestDriver), 5, 100},
+		{"raw HSA, copies, xGMI", 5, on(harness.Copier(), "SOFTGPU_HIVE=1"), 5, 100},
 		{"HIP server", 1, harness.Workload{Program: "serve", Args: server}, 50, 0},
 		{"HIP server, newest driver", 5, harness.Workload{Program: "serve", Args: server, Sim: []string{newestDriver}}, 50, 0},
 		{"HIP server, copies", 2, harness.CopyingServer(serverThreads), 50, 5},

@@ -52,68 +52,113 @@ func ReadCopies(t testing.TB, path string) (copies []Copy, account CopyCoverage)
 	return copies, account
 }
 
-// CopyLog is what the GPUs copied, by completion signal and in order. Copies
-// within one GPU are kernels of the runtime's own, whose bytes are not in the log.
-type CopyLog map[uint64][]truth.Record
+// A CopyLog is what the GPUs copied. Copies within one GPU are kernels of the
+// runtime's own, whose bytes are not in the log.
+type CopyLog struct {
+	made map[uint64][]truth.Record // by completion signal and in order
+	rest []truth.Record            // without times for anybody to read, such as an engine's part of a copy over xGMI
+}
 
 // CopyTruth reads the log of a workload that has ended.
-func (p *Process) CopyTruth(t testing.TB) CopyLog {
+func (p *Process) CopyTruth(t testing.TB) *CopyLog {
 	t.Helper()
 	if err := truth.Wait(p.log); err != nil {
 		t.Fatal(err)
 	}
-	l := CopyLog{}
+	l := &CopyLog{made: map[uint64][]truth.Record{}}
 	for r, err := range truth.All(p.log) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Signal != 0 && (r.Kind == truth.Copy || r.Kind == truth.Kernel && r.Flags&truth.Internal != 0) {
-			l[r.Signal] = append(l[r.Signal], r)
-		}
+		l.add(r)
 	}
-	for _, records := range l {
-		slices.SortFunc(records, func(a, b truth.Record) int { return cmp.Compare(a.StartNS, b.StartNS) })
+	slices.SortFunc(l.rest, inTime)
+	for _, records := range l.made {
+		slices.SortFunc(records, inTime)
 	}
 	return l
+}
+
+func inTime(a, b truth.Record) int { return cmp.Compare(a.StartNS, b.StartNS) }
+
+// since is the place of the first record from ns on.
+func since(records []truth.Record, ns int64) int {
+	i, _ := slices.BinarySearchFunc(records, ns, func(r truth.Record, ns int64) int { return cmp.Compare(int64(r.StartNS), ns) })
+	return i
+}
+
+func (l *CopyLog) add(r truth.Record) {
+	switch {
+	case r.Signal == 0:
+	case r.Kind == truth.Copy && r.Flags&truth.Profiled == 0:
+		l.rest = append(l.rest, r)
+	case r.Kind == truth.Copy || r.Kind == truth.Kernel && r.Flags&truth.Internal != 0:
+		l.made[r.Signal] = append(l.made[r.Signal], r)
+	}
 }
 
 // copyToleranceNS: a tick, and the runtime's own rounding of it.
 const copyToleranceNS = 50
 
-// Take finds the copy with these times among those of a signal, 0: of any, and takes it out.
-func (l CopyLog) Take(signal uint64, startNS, endNS int64) (truth.Record, bool) {
+// take finds the copy with these times among those of a signal, 0: of any, and takes it out.
+func (l *CopyLog) take(signal uint64, startNS, endNS int64) (truth.Record, bool) {
 	if signal == 0 {
-		for s := range l {
-			if r, found := l.Take(s, startNS, endNS); found {
+		for s := range l.made {
+			if r, found := l.take(s, startNS, endNS); found {
 				return r, true
 			}
 		}
 		return truth.Record{}, false
 	}
-	records := l[signal]
-	i, _ := slices.BinarySearchFunc(records, startNS-copyToleranceNS, func(r truth.Record, ns int64) int { return cmp.Compare(int64(r.StartNS), ns) })
-	for ; i < len(records) && int64(records[i].StartNS) <= startNS+copyToleranceNS; i++ {
+	records := l.made[signal]
+	for i := since(records, startNS-copyToleranceNS); i < len(records) && int64(records[i].StartNS) <= startNS+copyToleranceNS; i++ {
 		if d := int64(records[i].EndNS) - endNS; d >= -copyToleranceNS && d <= copyToleranceNS {
 			r := records[i]
-			l[signal] = slices.Delete(records, i, i+1)
+			l.made[signal] = slices.Delete(records, i, i+1)
 			return r, true
 		}
 	}
 	return truth.Record{}, false
 }
 
+// takeRest finds what another engine of the same GPU copied of a copy, and takes it out.
+func (l *CopyLog) takeRest(node int, bytes, submitNS int64) bool {
+	for i := since(l.rest, submitNS); i < len(l.rest); i++ {
+		if r := l.rest[i]; r.Node == node && int64(r.Bytes) == bytes {
+			l.rest = slices.Delete(l.rest, i, i+1)
+			return true
+		}
+	}
+	return false
+}
+
 // Made: a GPU made the copy, with these times, on this signal or 0: on any; that of the
-// source, or else of the destination.
-func (l CopyLog) Made(signal uint64, r Copy) error {
-	was, found := l.Take(signal, r.StartNS, r.EndNS)
+// source, or else of the destination. Over xGMI two of its engines may each have made
+// a half: the times are those of the one that completed the signal.
+func (l *CopyLog) Made(signal uint64, r Copy) error {
+	was, found := l.take(signal, r.StartNS, r.EndNS)
 	by := r.From
 	if by < 0 {
 		by = r.To
 	}
-	if !found || int64(was.Node) != by || was.Bytes != 0 && int64(was.Bytes) != r.Bytes {
-		return fmt.Errorf("%+v, the GPU made %v with %d bytes", r, was, was.Bytes)
+	bytes := int64(was.Bytes)
+	half := bytes > 0 && bytes == (r.Bytes+1)/2 && l.takeRest(was.Node, r.Bytes-bytes, r.SubmitNS)
+	if !found || int64(was.Node) != by || bytes != 0 && bytes != r.Bytes && !half {
+		return fmt.Errorf("%+v, the GPU made %v with %d bytes", r, was, bytes)
 	}
 	return nil
+}
+
+// between counts the copies in a stretch of time that nobody has taken out.
+func (l *CopyLog) between(fromNS, toNS int64) (n int) {
+	for _, records := range l.made {
+		for _, r := range records {
+			if int64(r.StartNS) > fromNS && int64(r.EndNS) < toNS {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // MustSayCopies checks the summary's copies against the rows.

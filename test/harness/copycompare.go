@@ -12,7 +12,7 @@ import (
 // made and, where it keeps a log of its calls, with what it asked for.
 type CopyComparison struct {
 	faults
-	made  CopyLog
+	made  *CopyLog
 	calls map[int64][]CopyCall // by thread
 
 	Timed, Untimed map[string]int // by the kind of call; "" without a log of calls
@@ -133,15 +133,7 @@ func (c *CopyComparison) unasked(copies []Copy, s Session) {
 		c.Timed[""]++
 		c.wasMade(0, r)
 	}
-	inFlight := 0
-	for _, records := range c.made {
-		for _, r := range records {
-			if int64(r.StartNS) > s.ArmedNS && int64(r.EndNS) < copies[len(copies)-1].SubmitNS {
-				inFlight++
-			}
-		}
-	}
-	c.InFlight = max(c.InFlight, inFlight)
+	c.InFlight = max(c.InFlight, c.made.between(s.ArmedNS, copies[len(copies)-1].SubmitNS))
 }
 
 // finish: no way to copy has been left out.

@@ -18,6 +18,7 @@ type faults struct {
 
 // wrong reports the first few of a kind and counts them all.
 func (f *faults) wrong(kind, format string, args ...any) {
+	f.t.Helper()
 	if f.n[kind]++; f.n[kind] <= 3 {
 		f.t.Errorf("%s: %s", kind, fmt.Sprintf(format, args...))
 	}
@@ -25,6 +26,7 @@ func (f *faults) wrong(kind, format string, args ...any) {
 
 // count reports how many there were.
 func (f *faults) count() {
+	f.t.Helper()
 	for kind, n := range f.n {
 		f.t.Errorf("%d wrong: %s", n, kind)
 	}
