@@ -1,6 +1,7 @@
 package test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,67 @@ func TestCopies(t *testing.T) {
 	harness.CompareCopies(t, p, run)
 	if strings.Contains(p.Output(), "invalid") {
 		t.Errorf("the runtime complains:\n%s", p.Output())
+	}
+}
+
+// A copyDamage is done to what a trace says; the comparison has to name its kind.
+type copyDamage struct {
+	what, kind string // kind "": none, it must be let through
+	do         func(copies []harness.Copy, victim int) []harness.Copy
+}
+
+// change damages the victim alone.
+func change(how func(*harness.Copy)) func([]harness.Copy, int) []harness.Copy {
+	return func(copies []harness.Copy, victim int) []harness.Copy {
+		how(&copies[victim])
+		return copies
+	}
+}
+
+var copyDamages = []copyDamage{
+	{"nothing", "", change(func(*harness.Copy) {})},
+	{"other bytes", "call", change(func(c *harness.Copy) { c.Bytes++ })},
+	{"another direction", "call", change(func(c *harness.Copy) { c.Direction ^= 3 })},
+	{"another GPU", "call", change(func(c *harness.Copy) { c.To ^= 1 })},
+	{"asked for earlier", "call", change(func(c *harness.Copy) { c.SubmitNS -= 1e6 })},
+	{"began later", "times", change(func(c *harness.Copy) { c.StartNS += 100 })},
+	{"ended later", "times", change(func(c *harness.Copy) { c.EndNS += 100 })},
+	{"has no times", "untimed", change(func(c *harness.Copy) { c.Reason = "no-times" })},
+	{"of no thread", "thread", change(func(c *harness.Copy) { c.TID = 1 })},
+	{"is missing", "call", func(copies []harness.Copy, victim int) []harness.Copy { return slices.Delete(copies, victim, victim+1) }},
+	{"is there twice", "call", func(copies []harness.Copy, victim int) []harness.Copy {
+		return slices.Insert(copies, victim, copies[victim])
+	}},
+	{"its thread's first is missing", "missing", func(copies []harness.Copy, victim int) []harness.Copy {
+		first := slices.IndexFunc(copies, func(c harness.Copy) bool { return c.TID == copies[victim].TID })
+		return slices.Delete(copies, first, first+1)
+	}},
+	{"all of its thread are missing", "missing", func(copies []harness.Copy, victim int) []harness.Copy {
+		tid := copies[victim].TID
+		return slices.DeleteFunc(copies, func(c harness.Copy) bool { return c.TID == tid })
+	}},
+}
+
+// A comparison that cannot fail proves nothing: every damage to what a true trace
+// says is named.
+func TestCopyComparison(t *testing.T) {
+	p := harness.Start(t, harness.Copier())
+	run := p.RecordLast(t, 300*time.Millisecond, 2000, "--memory-copy-trace")
+	p.Quit(t)
+	copies, account := harness.ReadCopies(t, run.Trace)
+	session := harness.ReadTrace(t, run.Trace).Sessions[0]
+	up := len(copies) / 2
+	up += slices.IndexFunc(copies[up:], func(c harness.Copy) bool { return c.Reason == "none" && c.Direction == 1 })
+	for _, d := range copyDamages {
+		t.Run(d.what, func(t *testing.T) {
+			var found findings
+			c := harness.NewCopyComparison(&found, p.CopyTruth(t), p.CopyCalls(t))
+			c.Add(d.do(slices.Clone(copies), up), account, session)
+			c.Finish()
+			if n := len(c.Faults()); d.kind == "" && n > 0 || d.kind != "" && c.Faults()[d.kind] == 0 {
+				t.Errorf("expected %q, found %v", d.kind, c.Faults())
+			}
+		})
 	}
 }
 

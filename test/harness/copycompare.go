@@ -23,22 +23,24 @@ type CopyComparison struct {
 // CompareCopies compares the traces of a process that has ended.
 func CompareCopies(t testing.TB, p *Process, runs ...Run) *CopyComparison {
 	t.Helper()
-	c := &CopyComparison{
-		faults: faults{t: t, n: map[string]int{}}, made: p.CopyTruth(t), calls: p.CopyCalls(t),
-		Timed: map[string]int{}, Untimed: map[string]int{},
-	}
+	c := NewCopyComparison(t, p.CopyTruth(t), p.CopyCalls(t))
 	for _, run := range runs {
 		copies, account := ReadCopies(t, run.Trace)
 		MustSayCopies(t, run.Summary, copies, account)
-		if account.Unexplained != 0 {
-			c.wrong("unexplained", "%+v", account)
-		}
 		tr := ReadTrace(t, run.Trace)
-		c.add(copies, tr.Sessions[0])
+		c.Add(copies, account, tr.Sessions[0])
 		c.Kernels += tr.copyKernels()
 	}
-	c.finish()
+	c.Finish()
 	return c
+}
+
+// NewCopyComparison begins a comparison, which takes out of made what it finds; each
+// trace is added, then Finish.
+func NewCopyComparison(t Reporter, made *CopyLog, calls map[int64][]CopyCall) *CopyComparison {
+	return &CopyComparison{
+		faults: faults{t: t, n: map[string]int{}}, made: made, calls: calls, Timed: map[string]int{}, Untimed: map[string]int{},
+	}
 }
 
 // copyKernels is how many dispatches were copies by HIP.
@@ -51,7 +53,12 @@ func (tr *Trace) copyKernels() (n int) {
 	return n
 }
 
-func (c *CopyComparison) add(copies []Copy, s Session) {
+// Add compares what one session recorded, in the order of submits.
+func (c *CopyComparison) Add(copies []Copy, account CopyCoverage, s Session) {
+	c.t.Helper()
+	if account.Unexplained != 0 {
+		c.wrong("unexplained", "%+v", account)
+	}
 	if len(copies) == 0 {
 		return
 	}
@@ -136,8 +143,9 @@ func (c *CopyComparison) unasked(copies []Copy, s Session) {
 	c.InFlight = max(c.InFlight, c.made.between(s.ArmedNS, copies[len(copies)-1].SubmitNS))
 }
 
-// finish: no way to copy has been left out.
-func (c *CopyComparison) finish() {
+// Finish checks that no way to copy has been left out, and says the figures.
+func (c *CopyComparison) Finish() {
+	c.t.Helper()
 	for _, calls := range c.calls {
 		if kind := calls[0].Kind; c.Timed[kind]+c.Untimed[kind] == 0 {
 			c.wrong("kind", "of %d calls for %s none is recorded", len(calls), kind)

@@ -194,7 +194,7 @@ private:
 		case kRect: rect(i, s); break;
 		case kOdd: odd(i, s); break;
 		case kMixed: mixed(i); break;
-		case kEngine: engine(i, s); break;
+		case kEngine: engine(i, ring_[i / 4 % 16]); break;
 		case kKinds: break;
 		}
 	}
@@ -286,7 +286,8 @@ private:
 		});
 	}
 
-	// Down, up, and within the GPU by an engine and by a kernel, after a call for no engine.
+	// Down, up, and within the GPU by an engine and by a kernel, in turn on one signal; and
+	// now and then a call for no engine.
 	void engine(uint64_t i, hsa_signal_t s)
 	{
 		hsa_signal_store_relaxed(s, 1);
