@@ -13,9 +13,15 @@ import (
 // callLog is where the program copies says what it asked for.
 const callLog = "calls.log"
 
-// Copier is that program: a thread for each way to copy, on two GPUs.
+// Copier is that program: a thread for each way to copy, on two GPUs. Within a GPU the
+// runtime takes an engine for little and a kernel for much, from 1 MiB on unless told.
 func Copier(args ...string) Workload {
-	return Workload{Program: "copies", Args: append([]string{"--pace", "50"}, args...), Sim: []string{"SOFTGPU_GPUS=2"}, LogsCalls: true}
+	return Workload{
+		Program:   "copies",
+		Args:      append([]string{"--pace", "50"}, args...),
+		Sim:       []string{"SOFTGPU_GPUS=2", "HSA_FORCE_SDMA_SIZE=32768"},
+		LogsCalls: true,
+	}
 }
 
 // CopyingServer copies through HIP, on two GPUs: so much at once that all versions let
