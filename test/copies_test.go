@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/test/harness"
 )
 
@@ -155,22 +156,23 @@ func TestCopiesReattach(t *testing.T) {
 func TestCopiesCutShort(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
-		quit bool
+		code session.ExitCode
 	}{
-		"small ring": {args: []string{"--buffer-size", "64KiB"}},
-		"exit":       {quit: true},
+		"small ring": {args: []string{"--buffer-size", "64KiB"}, code: session.OK},
+		"exit":       {code: session.TargetExited},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := harness.Start(t, harness.Workload{Program: "copies", Sim: []string{"SOFTGPU_GPUS=2"}})
 			r := p.Begin(t, append(c.args, "--memory-copy-trace")...)
 			active(t, p)
 			harness.Until(t, "it has copied under the recording", p.Dispatches(t, 5000))
-			if !c.quit {
+			if c.code == session.OK {
 				r.Interrupt(t)
 				r.MustRecord(t)
 			}
 			counts := p.Quit(t)
 			run := r.Wait(t)
+			run.MustBe(t, c.code)
 			p.Truth(t).MustHoldOnce(t, counts)
 			made := p.CopyTruth(t)
 			copies, account := harness.ReadCopies(t, run.Trace)
