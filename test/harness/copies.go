@@ -52,7 +52,7 @@ func ReadCopies(t testing.TB, path string) (copies []Copy, account CopyCoverage)
 	return copies, account
 }
 
-// A CopyLog is what the GPUs copied. Copies within one GPU are kernels of the
+// A CopyLog is what the GPUs copied. Large copies within one GPU are kernels of the
 // runtime's own, whose bytes are not in the log.
 type CopyLog struct {
 	made map[uint64][]truth.Record // by completion signal and in order
