@@ -46,6 +46,9 @@ type scenario struct {
 	name     string
 	share    int // of the cycles: one in so many
 	workload harness.Workload
+
+	kernels int // recorded per attach, at least
+	copies  int // the same; 0: copies are not recorded
 }
 
 // newestDriver is the kernel driver's latest minor version that any of these
@@ -58,14 +61,26 @@ const gpuMemory = "/memfd:softgpu:render"
 
 func scenarios() []scenario {
 	raw := []string{"--threads", "9", "--queues", "2", "--ring", "64", "--pace", "300", "--seconds", "0"}
-	server := []string{"--threads", "3", "--streams", "4"}
+	server := []string{"--threads", strconv.Itoa(serverThreads), "--streams", "4"}
 	return []scenario{
-		{"raw HSA", 1, harness.Workload{Program: "hsastress", Args: raw}},
-		{"raw HSA, newest driver", 5, harness.Workload{Program: "hsastress", Args: raw, Sim: []string{newestDriver}}},
-		{"raw HSA, 4 GPUs", 5, harness.Workload{Program: "hsastress", Args: raw, Sim: []string{"SOFTGPU_GPUS=4"}}},
-		{"HIP server", 1, harness.Workload{Program: "serve", Args: server}},
-		{"HIP server, newest driver", 5, harness.Workload{Program: "serve", Args: server, Sim: []string{newestDriver}}},
+		{"raw HSA", 1, harness.Workload{Program: "hsastress", Args: raw}, 50, 0},
+		{"raw HSA, newest driver", 5, harness.Workload{Program: "hsastress", Args: raw, Sim: []string{newestDriver}}, 50, 0},
+		{"raw HSA, 4 GPUs", 5, harness.Workload{Program: "hsastress", Args: raw, Sim: []string{"SOFTGPU_GPUS=4"}}, 50, 0},
+		{"raw HSA, copies", 2, harness.Copier(), 5, 100},
+		{"raw HSA, copies, newest driver", 5, on(harness.Copier(), newestDriver), 5, 100},
+		{"raw HSA, copies, xGMI", 5, on(harness.Copier(), "SOFTGPU_HIVE=1"), 5, 100},
+		{"HIP server", 1, harness.Workload{Program: "serve", Args: server}, 50, 0},
+		{"HIP server, newest driver", 5, harness.Workload{Program: "serve", Args: server, Sim: []string{newestDriver}}, 50, 0},
+		{"HIP server, copies", 2, harness.CopyingServer(serverThreads), 50, 5},
 	}
+}
+
+const serverThreads = 3
+
+// on is a workload under one more setting of the simulator.
+func on(w harness.Workload, setting string) harness.Workload {
+	w.Sim = append(w.Sim, setting)
+	return w
 }
 
 func TestRuntimes(t *testing.T) {
@@ -91,7 +106,7 @@ func onRuntime(t *testing.T, suite string) (rows []row) {
 				result.failed = t.Failed()
 				rows = append(rows, result)
 			}()
-			result.measure(t, s.workload)
+			result.measure(t, s)
 		})
 	}
 	return rows
@@ -107,12 +122,16 @@ func versions(t *testing.T, r harness.Runtime) string {
 }
 
 // measure attaches again and again, and then holds everything to the truth.
-func (w *row) measure(t *testing.T, workload harness.Workload) {
-	p := harness.Start(t, workload)
+func (w *row) measure(t *testing.T, s scenario) {
+	p := harness.Start(t, s.workload)
 	before, slots := p.Snapshot(t), p.Slots(t)
-	runs := p.Reattach(t, w.cycles)
+	var args []string
+	if s.copies > 0 {
+		args = []string{"--memory-copy-trace"}
+	}
+	runs := p.Reattach(t, w.cycles, args...)
 	for _, item := range p.Snapshot(t).Left(before) {
-		if !strings.Contains(item, gpuMemory) { // comes and goes with the workload's queues
+		if !comesAndGoes(item) {
 			t.Errorf("not as before: %s", item)
 		}
 	}
@@ -124,5 +143,31 @@ func (w *row) measure(t *testing.T, workload harness.Workload) {
 		w.worstStop = max(w.worstStop, time.Duration(run.Summary.Pauses.WorstNS))
 	}
 	w.of = harness.Check(t, p, p.TIDs(), runs...)
-	w.of.MustHaveRecorded(50 * w.cycles)
+	w.of.MustHaveRecorded(s.kernels * w.cycles)
+	if s.copies > 0 {
+		_, engines := slots["hsa_amd_memory_async_copy_on_engine"]
+		w.compareCopies(t, s, harness.CompareCopies(t, p, runs...), engines)
+	}
+}
+
+// comesAndGoes: memory of the GPU with the workload's queues, and a thread of the
+// runtime's with each copy between host memory.
+func comesAndGoes(item string) bool {
+	return strings.Contains(item, gpuMemory) || strings.HasSuffix(item, "thread copies ×1")
+}
+
+// compareCopies: enough were recorded, and of all kinds that the runtime has.
+func (w *row) compareCopies(t *testing.T, s scenario, c *harness.CopyComparison, engines bool) {
+	w.copies = c
+	c.MustHaveRecorded(s.copies * w.cycles)
+	if s.workload.LogsCalls {
+		if recorded := c.Timed["engine"] > 0; recorded != engines {
+			t.Errorf("the runtime copies on engines of a caller's choice: %t; such copies were recorded: %t", engines, recorded)
+		}
+		return
+	}
+	c.MustHaveFew(serverThreads)
+	if c.Kernels < s.copies*w.cycles/2 {
+		t.Errorf("only %d copies by kernels", c.Kernels)
+	}
 }

@@ -15,8 +15,9 @@ type row struct {
 
 	scenario  string
 	cycles    int
-	of        *harness.Comparison // nil: it did not come to that
-	stops     int64               // of single threads, by the tool, in all cycles
+	of        *harness.Comparison     // nil: it did not come to that
+	copies    *harness.CopyComparison // nil: none were to be recorded
+	stops     int64                   // of single threads, by the tool, in all cycles
 	worstStop time.Duration
 	failed    bool
 }
@@ -24,7 +25,7 @@ type row struct {
 func printTable(rows []row) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	ran, attaches, equal := 0, 0, 0
-	fmt.Fprintln(w, "runtime\tattaches\texecuted\trecorded\tuntimed\tlost\tworst time\tstops\tworst stop\tresult")
+	fmt.Fprintln(w, "runtime\tattaches\texecuted\trecorded\tuntimed\tlost\tworst time\tcopies\tuntimed\tstops\tworst stop\tresult")
 	for _, r := range rows {
 		if r.versions != "" {
 			fmt.Fprintln(w, r.versions)
@@ -50,7 +51,7 @@ func (r row) String() string {
 		result = "FAILED"
 	}
 	if r.of == nil {
-		return fmt.Sprintf("  %s\t%d\t\t\t\t\t\t\t\t%s", r.scenario, r.cycles, result)
+		return fmt.Sprintf("  %s\t%d\t\t\t\t\t\t\t\t\t\t%s", r.scenario, r.cycles, result)
 	}
 	untimed := 0
 	for reason, n := range r.of.Untimed {
@@ -58,6 +59,15 @@ func (r row) String() string {
 			untimed += n
 		}
 	}
-	return fmt.Sprintf("  %s\t%d\t%d\t%d\t%d\t%d\t%d ns\t%d\t%v\t%s", r.scenario, r.cycles, r.of.InWindows, r.of.Recorded,
-		untimed, r.of.Lost, r.of.WorstNS, r.stops, r.worstStop, result)
+	return fmt.Sprintf("  %s\t%d\t%d\t%d\t%d\t%d\t%d ns\t%s\t%d\t%v\t%s", r.scenario, r.cycles, r.of.InWindows, r.of.Recorded,
+		untimed, r.of.Lost, r.of.WorstNS, r.ofCopies(), r.stops, r.worstStop, result)
+}
+
+// ofCopies: recorded, and of these untimed.
+func (r row) ofCopies() string {
+	if r.copies == nil {
+		return "\t"
+	}
+	timed, untimed := r.copies.Recorded()
+	return fmt.Sprintf("%d\t%d", timed+untimed, untimed)
 }

@@ -84,7 +84,7 @@ func word(mem *os.File, at uint64) uint64 {
 }
 
 // slotOf decodes [endbr64] mov table(%rip),%rax … jmp *slot(%rax). Zero
-// extensions of arguments may stand between the two.
+// extensions of arguments may stand before the two, and between them.
 func slotOf(mem *os.File, stub uint64) (uint64, bool) {
 	var code [64]byte
 	if _, err := mem.ReadAt(code[:], int64(stub)); err != nil {
@@ -93,6 +93,9 @@ func slotOf(mem *os.File, stub uint64) (uint64, bool) {
 	c, at := code[:], stub
 	if string(c[:4]) == "\xf3\x0f\x1e\xfa" {
 		c, at = c[4:], at+4
+	}
+	if string(c[:4]) == "\x0f\xb6\x44\x24" && string(c[5:8]) == "\x89\x44\x24" { // movzbl d8(%rsp),%eax; mov %eax,d8(%rsp)
+		c, at = c[9:], at+9
 	}
 	if string(c[:3]) != "\x48\x8b\x05" {
 		return 0, false

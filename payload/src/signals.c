@@ -286,11 +286,14 @@ bool signal_before_destroy(uint64_t handle)
 /*
  * Not known, and counting from more than one: packets that were published
  * before the attach may be in flight on it. Only a signal whose count was set
- * in this session is known to carry none.
+ * in this session is known to carry none: not while it is still arming, when
+ * the hooks run, and copies and packets pass them that nobody notes. acquire:
+ * who sees flips sees gate.copies, too, which is set before.
  */
 void signal_note_count(uint64_t handle, int64_t value)
 {
-	struct app_signal *a = value > 1 ? signal_enter(handle) : NULL;
+	bool noting = value > 1 && atomic_load_explicit(&gate.flips, memory_order_acquire);
+	struct app_signal *a = noting ? signal_enter(handle) : NULL;
 	uint64_t none = 0;
 
 	if (a)

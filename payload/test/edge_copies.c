@@ -210,18 +210,47 @@ static void on_one_signal(void)
 	CHECK(counters->copies == 2 && counters->copies_untimed[RTL_REASON_SHARED_SIGNAL] == 2);
 }
 
-/* The worker's list is full. */
-static void nobody_listens(void)
+/* The hooks are in place; no worker, and no copy is noted yet. */
+static void arm_without_worker(void)
 {
-	enum { COPIES = 20000 };
 	char err[RTL_TEXT_MAX];
-	hsa_signal_t s;
 
 	hook_next[HOOK_COPY_LINEAR] = (uintptr_t)raw_copy;
+	hook_next[HOOK_STORE_RELAXED] = (uintptr_t)raw_set;
 	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !handoff_init(false));
 	config.memory_copy_trace = 1;
 	CHECK(!copies_init(err, sizeof err));
 	atomic_store(&gate.track, 1);
+}
+
+/* Two copies on one signal, whose count is set under the hooks: the first is asked for
+ * before copies are noted, and ends first. Its times are not the second's. */
+static void one_was_asked_for_before(void)
+{
+	struct outcome o;
+	hsa_signal_t s;
+
+	arm_without_worker();
+	rt.signal_create(1, 0, NULL, 0, &s);
+	struct toy_signal *toy = (struct toy_signal *)s.handle;
+	wrap_store_relaxed(s, 2);
+	copy_up(toy, 64);
+	copies_open();
+	copy_up(toy, 64);
+	toy_copy_ends(toy);
+	wrap_store_relaxed(s, 1);
+	CHECK(copies_close());
+	CHECK(handoff_pop(&o) && o.kind == OUTCOME_UNTIMED && o.reason == RTL_REASON_SHARED_SIGNAL);
+	CHECK(!handoff_pop(&o));
+}
+
+/* The worker's list is full. */
+static void nobody_listens(void)
+{
+	enum { COPIES = 20000 };
+	hsa_signal_t s;
+
+	arm_without_worker();
 	copies_open();
 	for (int i = 0; i < COPIES; i++) {
 		rt.signal_create(1, 0, NULL, 0, &s);
@@ -272,6 +301,7 @@ const struct edge_case copy_cases[] = {
 	{"copies on signals of unknown layout", unknown_layout},
 	{"a copy never ends", never_ends},
 	{"copies on one signal", on_one_signal},
+	{"a copy was asked for before the attach", one_was_asked_for_before},
 	{"nobody listens to copies", nobody_listens},
 	{"profiling of copies as wanted", profiling_as_wanted},
 	{0},

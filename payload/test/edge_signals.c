@@ -59,6 +59,7 @@ static void two_queues_one_signal(void)
 
 	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !handoff_init(false));
 	rt.signal_create(2, 0, NULL, 0, &shared.signal);
+	atomic_store(&gate.flips, 1); /* the session is active */
 	signal_note_count(shared.signal.handle, 2);
 	for (int i = 0; i < 2; i++)
 		atomic_store(&shared.s[i].word, WORD_VIRT);
@@ -73,6 +74,7 @@ static uint64_t arm_noted(struct queue *s, amd_signal_t *hw)
 	uint64_t ref;
 
 	hw->value = 2;
+	atomic_store(&gate.flips, 1);
 	signal_note_count((uint64_t)hw, 2);
 	CHECK(signal_arm(s, (uint64_t)hw, &e, &ref) == RTL_REASON_NONE);
 	return ref;

@@ -18,23 +18,14 @@ const (
 	afterDetach
 )
 
-// A Reporter takes what a comparison finds: the test that compares, or the one
-// that proves that a comparison can fail.
-type Reporter interface {
-	Helper()
-	Errorf(format string, args ...any)
-	Logf(format string, args ...any)
-}
-
 // A Comparison is of all traces of one process with its truth log.
 type Comparison struct {
-	t       Reporter
+	faults
 	log     *Log
 	said    map[Key][]uint8 // parallel to log.Queues
 	windows map[Key][]Window
 	tids    map[uint64]map[int64]bool // by the workload's thread
 	names   map[string]string         // by symbol, for people
-	nErrors map[string]int
 
 	active      []Session      // in the order of time
 	missing     []truth.Record // in a window, neither recorded nor explained
@@ -60,20 +51,13 @@ type Comparison struct {
 // Compare begins a comparison; each trace is added, then Finish.
 func Compare(t Reporter, log *Log) *Comparison {
 	c := &Comparison{
-		t: t, log: log, said: map[Key][]uint8{}, windows: map[Key][]Window{}, tids: map[uint64]map[int64]bool{},
-		names: map[string]string{}, nErrors: map[string]int{}, Untimed: map[string]int{}, Producers: true, EarliestSubmitNS: 1 << 62,
+		faults: faults{t: t, n: map[string]int{}}, log: log, said: map[Key][]uint8{}, windows: map[Key][]Window{},
+		tids: map[uint64]map[int64]bool{}, names: map[string]string{}, Untimed: map[string]int{}, Producers: true, EarliestSubmitNS: 1 << 62,
 	}
 	for key, records := range log.Queues {
 		c.said[key] = make([]uint8, len(records))
 	}
 	return c
-}
-
-// wrong reports the first few of a kind and counts them all.
-func (c *Comparison) wrong(kind, format string, args ...any) {
-	if c.nErrors[kind]++; c.nErrors[kind] <= 3 {
-		c.t.Errorf("%s: %s", kind, fmt.Sprintf(format, args...))
-	}
 }
 
 // Add compares one trace.
@@ -194,9 +178,7 @@ func (c *Comparison) Finish(threads map[int64]bool) {
 	if int64(c.Outside) > claimMost*c.rawClaims {
 		c.wrong("outside", "%d kernels ran during the session in no window, %d claims were counted as raw; %s", c.Outside, c.rawClaims, c.stray)
 	}
-	for kind, n := range c.nErrors {
-		c.t.Errorf("%d wrong: %s", n, kind)
-	}
+	c.count()
 	c.t.Logf("%d kernels executed, %d recorded; in closed windows %d, recorded %d (%.3f %%), application's signal %d, untimed %v, missing %d, lost %d, outside %d (%d raw claims), worst %d ns, earliest submit %d ns",
 		c.log.Kernels, c.Dispatches, c.InWindows, c.Recorded, 100*float64(c.Recorded)/float64(max(c.InWindows, 1)), c.App, c.Untimed,
 		len(c.missing), c.Lost, c.Outside, c.rawClaims, c.WorstNS, c.EarliestSubmitNS)
@@ -215,9 +197,6 @@ func (c *Comparison) lost() {
 		c.wrong("lost", "%d records, but %d dispatches and %d other slots are missing", c.Lost, c.unexplained, c.lostAfter)
 	}
 }
-
-// Faults counts what was found wrong, by kind.
-func (c *Comparison) Faults() map[string]int { return c.nErrors }
 
 // MustHaveRecorded: a comparison of nothing proves nothing.
 func (c *Comparison) MustHaveRecorded(least int) {

@@ -5,9 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/internal/report"
@@ -54,95 +52,113 @@ func ReadCopies(t testing.TB, path string) (copies []Copy, account CopyCoverage)
 	return copies, account
 }
 
-// A CopyCall is what the program copies says of one of its calls.
-type CopyCall struct {
-	Kind              string
-	TID               int64
-	BeforeNS, AfterNS int64
-	Signal            uint64
-	Bytes, Direction  int64
-	From, To          int64
-	Status            int
+// A CopyLog is what the GPUs copied. Large copies within one GPU are kernels of the
+// runtime's own, whose bytes are not in the log.
+type CopyLog struct {
+	made map[uint64][]truth.Record // by completion signal and in order
+	rest []truth.Record            // without times for anybody to read, such as an engine's part of a copy over xGMI
 }
-
-// ReadCopyCalls reads its log: the calls that the runtime took on, by thread and in order.
-func ReadCopyCalls(t testing.TB, path string) map[int64][]CopyCall {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	calls := map[int64][]CopyCall{}
-	for line := range strings.Lines(string(b)) {
-		var c CopyCall
-		if _, err := fmt.Sscan(line, &c.TID, &c.Kind, &c.BeforeNS, &c.AfterNS, &c.Signal, &c.Bytes, &c.Direction, &c.From, &c.To, &c.Status); err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
-		if c.Status == 0 && c.Bytes > 0 {
-			calls[c.TID] = append(calls[c.TID], c)
-		}
-	}
-	return calls
-}
-
-// CallAt finds the call in which a copy was noted: the nearest one, as the
-// time-stamp counter is related to the clock within some ns only.
-func CallAt(calls []CopyCall, submitNS int64) int {
-	i, _ := slices.BinarySearchFunc(calls, submitNS, func(c CopyCall, ns int64) int { return cmp.Compare(c.BeforeNS, ns) })
-	if i == len(calls) || i > 0 && submitNS-calls[i-1].AfterNS < calls[i].BeforeNS-submitNS {
-		i--
-	}
-	return i
-}
-
-// CopyLog is what the GPUs copied, by completion signal and in order. Copies
-// within one GPU are kernels of the runtime's own, whose bytes are not in the log.
-type CopyLog map[uint64][]truth.Record
 
 // CopyTruth reads the log of a workload that has ended.
-func (p *Process) CopyTruth(t testing.TB) CopyLog {
+func (p *Process) CopyTruth(t testing.TB) *CopyLog {
 	t.Helper()
 	if err := truth.Wait(p.log); err != nil {
 		t.Fatal(err)
 	}
-	l := CopyLog{}
+	l := &CopyLog{made: map[uint64][]truth.Record{}}
 	for r, err := range truth.All(p.log) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Signal != 0 && (r.Kind == truth.Copy || r.Kind == truth.Kernel && r.Flags&truth.Internal != 0) {
-			l[r.Signal] = append(l[r.Signal], r)
-		}
+		l.add(r)
 	}
-	for _, records := range l {
-		slices.SortFunc(records, func(a, b truth.Record) int { return cmp.Compare(a.StartNS, b.StartNS) })
+	slices.SortFunc(l.rest, inTime)
+	for _, records := range l.made {
+		slices.SortFunc(records, inTime)
 	}
 	return l
+}
+
+func inTime(a, b truth.Record) int { return cmp.Compare(a.StartNS, b.StartNS) }
+
+// since is the place of the first record from ns on.
+func since(records []truth.Record, ns int64) int {
+	i, _ := slices.BinarySearchFunc(records, ns, func(r truth.Record, ns int64) int { return cmp.Compare(int64(r.StartNS), ns) })
+	return i
+}
+
+func (l *CopyLog) add(r truth.Record) {
+	switch {
+	case r.Signal == 0:
+	case r.Kind == truth.Copy && r.Flags&truth.Profiled == 0:
+		l.rest = append(l.rest, r)
+	case r.Kind == truth.Copy || r.Kind == truth.Kernel && r.Flags&truth.Internal != 0:
+		l.made[r.Signal] = append(l.made[r.Signal], r)
+	}
 }
 
 // copyToleranceNS: a tick, and the runtime's own rounding of it.
 const copyToleranceNS = 50
 
-// Take finds the copy with these times among those of a signal, 0: of any, and takes it out.
-func (l CopyLog) Take(signal uint64, startNS, endNS int64) (truth.Record, bool) {
+// take finds the copy with these times among those of a signal, 0: of any, and takes it out.
+func (l *CopyLog) take(signal uint64, startNS, endNS int64) (truth.Record, bool) {
 	if signal == 0 {
-		for s := range l {
-			if r, found := l.Take(s, startNS, endNS); found {
+		for s := range l.made {
+			if r, found := l.take(s, startNS, endNS); found {
 				return r, true
 			}
 		}
 		return truth.Record{}, false
 	}
-	records := l[signal]
-	i, _ := slices.BinarySearchFunc(records, startNS-copyToleranceNS, func(r truth.Record, ns int64) int { return cmp.Compare(int64(r.StartNS), ns) })
-	for ; i < len(records) && int64(records[i].StartNS) <= startNS+copyToleranceNS; i++ {
+	records := l.made[signal]
+	for i := since(records, startNS-copyToleranceNS); i < len(records) && int64(records[i].StartNS) <= startNS+copyToleranceNS; i++ {
 		if d := int64(records[i].EndNS) - endNS; d >= -copyToleranceNS && d <= copyToleranceNS {
 			r := records[i]
-			l[signal] = slices.Delete(records, i, i+1)
+			l.made[signal] = slices.Delete(records, i, i+1)
 			return r, true
 		}
 	}
 	return truth.Record{}, false
+}
+
+// takeRest finds what another engine of the same GPU copied of a copy, and takes it out.
+func (l *CopyLog) takeRest(node int, bytes, submitNS int64) bool {
+	for i := since(l.rest, submitNS); i < len(l.rest); i++ {
+		if r := l.rest[i]; r.Node == node && int64(r.Bytes) == bytes {
+			l.rest = slices.Delete(l.rest, i, i+1)
+			return true
+		}
+	}
+	return false
+}
+
+// Made: a GPU made the copy, with these times, on this signal or 0: on any; that of the
+// source, or else of the destination. Over xGMI two of its engines may each have made
+// a half: the times are those of the one that completed the signal.
+func (l *CopyLog) Made(signal uint64, r Copy) error {
+	was, found := l.take(signal, r.StartNS, r.EndNS)
+	by := r.From
+	if by < 0 {
+		by = r.To
+	}
+	bytes := int64(was.Bytes)
+	half := bytes > 0 && bytes == (r.Bytes+1)/2 && l.takeRest(was.Node, r.Bytes-bytes, r.SubmitNS)
+	if !found || int64(was.Node) != by || bytes != 0 && bytes != r.Bytes && !half {
+		return fmt.Errorf("%+v, the GPU made %v with %d bytes", r, was, bytes)
+	}
+	return nil
+}
+
+// between counts the copies in a stretch of time that nobody has taken out.
+func (l *CopyLog) between(fromNS, toNS int64) (n int) {
+	for _, records := range l.made {
+		for _, r := range records {
+			if int64(r.StartNS) > fromNS && int64(r.EndNS) < toNS {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // MustSayCopies checks the summary's copies against the rows.

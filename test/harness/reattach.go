@@ -9,12 +9,12 @@ import (
 
 // Reattach records a workload again and again, for windows of changing length,
 // and asks it every now and then whether it lives.
-func (p *Process) Reattach(t testing.TB, cycles int) []Run {
+func (p *Process) Reattach(t testing.TB, cycles int, args ...string) []Run {
 	t.Helper()
 	var runs []Run
 	for i := range cycles {
 		d := time.Duration(60+i%7*20) * time.Millisecond
-		run := p.TryRecord(t, d, "--buffer-size", "4MiB")
+		run := p.TryRecord(t, d, append([]string{"--buffer-size", "4MiB"}, args...)...)
 		if run.Code != session.NothingSeen { // so short a window may lie between two bursts
 			run.MustBe(t, session.OK)
 		}

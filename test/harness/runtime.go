@@ -72,8 +72,7 @@ func (r Runtime) command(dir string, w Workload) *exec.Cmd {
 	enter := filepath.Join(filepath.Dir(here), "..", "..", "scripts", "in-root")
 	args := []string{r.root, r.build + "=" + inRootBuild, dir + "=" + inRootLogs, "--", "/usr/bin/env", "-i"}
 	args = append(args, environment("/usr/bin:/bin", inRootBuild+"/libsoftgpu.so", inRootLogs, w)...)
-	args = append(append(args, w.Under...), r.program(w.Program))
-	return exec.Command(enter, append(args, w.Args...)...)
+	return exec.Command(enter, append(args, w.line(r.program(w.Program), inRootLogs)...)...)
 }
 
 // Where a release finds what was built, and where it puts its logs.

@@ -44,6 +44,17 @@ type Workload struct {
 	Runtime *Runtime // in which it runs; nil: RTL_RUNTIME's, or else this machine's
 	NoGPU   bool     // it does without the simulator
 	Under   []string // a command that starts it, unshare(1) say
+
+	LogsCalls bool // it has a --log, for CopyCalls
+}
+
+// line is the program with its arguments; the logs are in dir.
+func (w Workload) line(program, dir string) []string {
+	line := slices.Concat(w.Under, []string{program}, w.Args)
+	if w.LogsCalls {
+		line = append(line, "--log", filepath.Join(dir, callLog))
+	}
+	return line
 }
 
 // environment is all that a workload is started with; the log is in dir.
@@ -64,7 +75,7 @@ func (w Workload) command(t testing.TB, dir string) *exec.Cmd {
 	if w.Runtime != nil {
 		return w.Runtime.command(dir, w)
 	}
-	line := slices.Concat(w.Under, []string{Artefact(t, filepath.Join("workloads", w.Program))}, w.Args)
+	line := w.line(Artefact(t, filepath.Join("workloads", w.Program)), dir)
 	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Env = environment(os.Getenv("PATH"), simulator, dir, w)
 	return cmd
@@ -81,6 +92,7 @@ type Process struct {
 
 	cmd   *exec.Cmd
 	log   string
+	calls string        // "": it does not log them
 	ready chan struct{} // closed when it has said so
 	done  chan struct{} // closed when it has ended
 
@@ -95,6 +107,9 @@ func StartCold(t testing.TB, w Workload) *Process {
 	t.Helper()
 	dir := t.TempDir()
 	p := &Process{log: filepath.Join(dir, truthLog), ready: make(chan struct{}), done: make(chan struct{})}
+	if w.LogsCalls {
+		p.calls = filepath.Join(dir, callLog)
+	}
 	p.cmd = w.command(t, dir)
 	out, in, err := os.Pipe()
 	if err != nil {

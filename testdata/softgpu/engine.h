@@ -75,6 +75,7 @@ struct transfer {
 	uint64_t start_ns, end_ns; /* the timestamp packets' where there are any */
 	uint64_t done_ns;          /* when the last copy so far is over */
 	bool stamped;
+	bool leads;                /* it waits for what another engine copies of it */
 };
 
 struct queue {

@@ -2,7 +2,9 @@
  * SDMA queues: byte streams of little packets, numbers as in AMD's
  * vega10_sdma_pkt_open.h. ROCr makes one command of [poll dependencies,
  * timestamp, copies, timestamp, decrement, mailbox fence, trap]; the truth log
- * has one record for it, closed at the decrement.
+ * has one record for it, closed at the decrement. From 6.1 on several engines may
+ * share a copy over xGMI: the one that leads polls a signal of each other before
+ * its decrement, and decrements that, too. Each engine's part is a record.
  */
 #include <string.h>
 
@@ -127,12 +129,14 @@ static void timestamp(struct queue *q, const uint32_t *c)
 	__atomic_store_n((uint64_t *)address(c + 1), gpu_ticks(q->gpu, now), __ATOMIC_RELAXED);
 }
 
-/* The 64-bit add of -1 that completes a signal. */
+/* The 64-bit add of -1 that completes a signal, or lets go of another engine's. */
 static void atomic_add(struct queue *q, const uint32_t *c)
 {
 	uint64_t target = address(c + 1);
 
-	close_transfer(q, target - offsetof(amd_signal_t, value)); /* logged before anybody can know */
+	if (!q->transfer.leads)
+		close_transfer(q, target - offsetof(amd_signal_t, value)); /* logged before anybody can know */
+	q->transfer.leads = false;
 	__atomic_fetch_add((uint64_t *)target, address(c + 3), __ATOMIC_SEQ_CST);
 }
 
@@ -141,6 +145,12 @@ static bool poll_met(const uint32_t *c)
 	bool memory = c[0] >> 31; /* else: a register, of which there are none */
 
 	return !memory || (__atomic_load_n((uint32_t *)address(c + 1), __ATOMIC_ACQUIRE) & c[4]) == c[3];
+}
+
+/* Between a copy and its decrement, for 1 and not for 0: the part of another engine is awaited. */
+static void lead(struct queue *q, const uint32_t *c)
+{
+	q->transfer.leads = q->transfer.open && q->transfer.packets && c[0] >> 31 && c[3] == 1;
 }
 
 /* Executes the packet at c; its length in bytes, 0: it must wait. */
@@ -163,7 +173,10 @@ static uint64_t execute(struct queue *q, const uint32_t *c)
 		event_set(c[1] & 0xfffffff);
 		return 8;
 	case SDMA_POLL:
-		return poll_met(c) ? 24 : 0;
+		if (!poll_met(c))
+			return 0;
+		lead(q, c);
+		return 24;
 	case SDMA_ATOMIC:
 		atomic_add(q, c);
 		return 32;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <dlfcn.h>
 #include <sys/syscall.h>
 #include <thread>
 #include <unistd.h>
@@ -65,10 +66,25 @@ private:
 	}
 };
 
+// Copies on an engine of the caller's choice: since ROCm 5.5. These programs run on
+// older runtimes, too, and compile against their headers.
+struct Engines {
+	using CopyOn = hsa_status_t (*)(void* to, hsa_agent_t to_agent, const void* from, hsa_agent_t from_agent, size_t bytes,
+					uint32_t depends, const hsa_signal_t* on, hsa_signal_t signal, int engine, bool force);
+	using Free = hsa_status_t (*)(hsa_agent_t to, hsa_agent_t from, uint32_t* engines);
+
+	CopyOn copy = CopyOn(dlsym(RTLD_DEFAULT, "hsa_amd_memory_async_copy_on_engine"));
+	Free free = Free(dlsym(RTLD_DEFAULT, "hsa_amd_memory_copy_engine_status"));
+};
+
 class Copier {
 public:
 	static inline std::atomic<bool> stop{false};
 	static inline std::atomic<uint64_t> progress{0};
+	static inline const Engines engines;
+
+	// The ways that the runtime has; copiers take them in turn, by their number.
+	static unsigned kinds() { return engines.copy && engines.free ? unsigned(kKinds) : unsigned(kEngine); }
 
 	Copier(const Memory& memory, unsigned number, long pace_us)
 		: memory_(memory), number_(number), pace_us_(pace_us), gpu_(int(number) % memory.gpus()), peer_((gpu_ + 1) % memory.gpus())
@@ -89,21 +105,24 @@ public:
 	unsigned id() const { return number_ + 1; }
 	uint64_t kernels() const { return kernels_; }
 
-	// thread's id, kind, before and after the call, signal, bytes, direction, from, to, status
+	// thread's id, kind, before and after the call, signal, bytes, direction, from, to, status,
+	// and of copies between host memory the runtime's own times, 0: it has none
 	void write(FILE* f) const
 	{
 		for (const Call& c : calls_)
-			fprintf(f, "%ld %s %lu %lu %lu %lu %d %d %d %d\n", tid_, names[kind()], c.before_ns, c.after_ns, c.signal, c.bytes,
-				c.direction, c.from, c.to, c.status);
+			fprintf(f, "%ld %s %lu %lu %lu %lu %d %d %d %d %lu %lu\n", tid_, names[kind()], c.before_ns, c.after_ns, c.signal, c.bytes,
+				c.direction, c.from, c.to, c.status, c.times.start, c.times.end);
 	}
 
 private:
-	enum Kind { kRearm, kRing, kFresh, kShared, kDevice, kPeer, kHost, kRect, kOdd, kMixed, kKinds };
-	static inline const char* const names[kKinds] = {"rearm", "ring", "fresh", "shared", "device", "peer", "host", "rect", "odd", "mixed"};
+	enum Kind { kRearm, kRing, kFresh, kShared, kDevice, kPeer, kHost, kRect, kOdd, kMixed, kEngine, kKinds };
+	static inline const char* const names[kKinds] = {"rearm", "ring", "fresh", "shared", "device", "peer",
+							 "host", "rect", "odd", "mixed", "engine"};
 
 	struct Call {
 		uint64_t before_ns, after_ns, signal, bytes;
 		int direction, from, to, status;
+		hsa_amd_profiling_async_copy_time_t times;
 	};
 
 	const Memory& memory_;
@@ -117,7 +136,7 @@ private:
 	std::vector<Call> calls_;
 	std::thread thread_;
 
-	Kind kind() const { return Kind(number_ % kKinds); }
+	Kind kind() const { return Kind(number_ % kinds()); }
 
 	static uint64_t boottime_ns()
 	{
@@ -129,7 +148,7 @@ private:
 	template <class F>
 	void log(hsa_signal_t s, size_t bytes, int from, int to, F call)
 	{
-		Call c{boottime_ns(), 0, s.handle, bytes, (from >= 0 ? 2 : 0) | (to >= 0 ? 1 : 0), from, to, 0};
+		Call c{boottime_ns(), 0, s.handle, bytes, (from >= 0 ? 2 : 0) | (to >= 0 ? 1 : 0), from, to, 0, {}};
 		c.status = int(call());
 		c.after_ns = boottime_ns();
 		calls_.push_back(c);
@@ -171,10 +190,11 @@ private:
 		case kShared: shared(i, s); break;
 		case kDevice: again(s, [&](hsa_signal_t one) { copy(second_, gpu_, local_, gpu_, size(i), one); }); break;
 		case kPeer: again(s, [&](hsa_signal_t one) { copy(remote_, peer_, local_, gpu_, size(i), one); }); break;
-		case kHost: again(s, [&](hsa_signal_t one) { copy(other_, -1, host_, -1, size(i), one); }); break;
+		case kHost: host(i, s); break;
 		case kRect: rect(i, s); break;
 		case kOdd: odd(i, s); break;
 		case kMixed: mixed(i); break;
+		case kEngine: engine(i, ring_[i / 4 % 16]); break;
 		case kKinds: break;
 		}
 	}
@@ -202,6 +222,14 @@ private:
 		for (uint64_t n = 0; n < 3; n++)
 			up_or_down(3 * i + n, s);
 		wait_signal(s);
+	}
+
+	// No GPU makes it: of its times nobody knows but the runtime, if it takes them.
+	void host(uint64_t i, hsa_signal_t s)
+	{
+		again(s, [&](hsa_signal_t one) { copy(other_, -1, host_, -1, size(i), one); });
+		if (hsa_amd_profiling_get_async_copy_time(s, &calls_.back().times) != HSA_STATUS_SUCCESS)
+			calls_.back().times = {};
 	}
 
 	void rect(uint64_t i, hsa_signal_t s)
@@ -239,6 +267,38 @@ private:
 		uint64_t index = hsa_queue_add_write_index_screlease(queue_, 1);
 		publish_kernel(wait_slot(queue_, index), memory_.gpu(gpu_).kernels[0], tag(uint64_t(id()) << 40 | ++kernels_, 2000), s, true);
 		hsa_signal_store_screlease(queue_->doorbell_signal, hsa_signal_value_t(index));
+		wait_signal(s);
+	}
+
+	// One that the runtime says is free, as HIP asks for them, or else one that can.
+	int engine_for(int to, int from) const
+	{
+		uint32_t free = 0;
+		if (engines.free(memory_.agent(to), memory_.agent(from), &free) != HSA_STATUS_SUCCESS || !free)
+			return to < 0 ? 2 : 1;
+		return int(free & -free);
+	}
+
+	void copy_on_engine(void* to_p, int to, void* from_p, int from, size_t bytes, int engine, bool force, hsa_signal_t s)
+	{
+		log(s, bytes, from, to, [&] {
+			return engines.copy(to_p, memory_.agent(to), from_p, memory_.agent(from), bytes, 0, nullptr, s, engine, force);
+		});
+	}
+
+	// Down, up, and within the GPU by an engine and by a kernel, in turn on one signal; and
+	// now and then a call for no engine.
+	void engine(uint64_t i, hsa_signal_t s)
+	{
+		hsa_signal_store_relaxed(s, 1);
+		if (i % 5 == 0)
+			copy_on_engine(local_, gpu_, host_, -1, 64, 0, false, s);
+		if (i % 4 == 0)
+			copy_on_engine(host_, -1, local_, gpu_, size(i), engine_for(-1, gpu_), false, s);
+		else if (i % 4 == 1)
+			copy_on_engine(local_, gpu_, host_, -1, size(i), engine_for(gpu_, -1), false, s);
+		else
+			copy_on_engine(second_, gpu_, local_, gpu_, size(i), 2, i % 4 == 2, s);
 		wait_signal(s);
 	}
 

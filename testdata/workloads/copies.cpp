@@ -14,7 +14,7 @@
 namespace {
 
 struct Settings {
-	long threads = 10, seconds = 0, pace_us = 0, port = 0;
+	long threads = 0, seconds = 0, pace_us = 0, port = 0;
 	std::string log, code_object;
 } settings;
 
@@ -42,7 +42,8 @@ void parse(int argc, char** argv)
 {
 	Options o;
 	settings.code_object = default_code_object(argv[0]);
-	o.number("threads", &settings.threads, "threads; their kinds follow each other");
+	settings.threads = Copier::kinds();
+	o.number("threads", &settings.threads, "threads; their kinds follow each other, the default is one of each");
 	o.number("pace", &settings.pace_us, "pause after each step, in us");
 	o.number("seconds", &settings.seconds, "duration; 0: until /quit");
 	o.number("port", &settings.port, "of /health and /quit; 0: any");

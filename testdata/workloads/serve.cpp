@@ -18,11 +18,10 @@
 namespace {
 
 struct Settings {
-	long gpus = 0, threads = 6, streams = 8, rate = 100, kernels = 48, idle_ms = 0, seconds = 0, busy = 0, port = 0;
-	std::string graph = "on", code_object;
+	long gpus = 0, threads = 6, streams = 8, rate = 100, kernels = 48, idle_ms = 0, seconds = 0, busy = 0, port = 0, copy_bytes = 4096;
+	std::string graph = "on", copy_within = "off", code_object;
 } settings;
 
-constexpr size_t kCopyBytes = 4096;
 constexpr int kTimedKernels = 4, kGraphKernels = 16;
 constexpr unsigned kGenerateThread = 200; // the id of those who launch for /generate
 
@@ -96,13 +95,14 @@ struct Launcher {
 // A stream with its buffers, events and graph. One request at a time.
 class Lane {
 public:
-	Lane(Device& device) : device_(device)
+	Lane(Device& device) : device_(device), copy_bytes_(size_t(settings.copy_bytes))
 	{
 		HIP_CHECK(hipSetDevice(device.ordinal));
 		HIP_CHECK(hipStreamCreateWithFlags(&stream_, hipStreamNonBlocking));
-		HIP_CHECK(hipHostMalloc(reinterpret_cast<void**>(&in_), kCopyBytes, 0));
-		HIP_CHECK(hipHostMalloc(reinterpret_cast<void**>(&out_), kCopyBytes, 0));
-		HIP_CHECK(hipMalloc(&data_, kCopyBytes));
+		HIP_CHECK(hipHostMalloc(reinterpret_cast<void**>(&in_), copy_bytes_, 0));
+		HIP_CHECK(hipHostMalloc(reinterpret_cast<void**>(&out_), copy_bytes_, 0));
+		HIP_CHECK(hipMalloc(&data_, copy_bytes_));
+		HIP_CHECK(hipMalloc(&result_, copy_bytes_));
 		HIP_CHECK(hipEventCreate(&copied_));
 		for (int i = 0; i < kTimedKernels; i++) {
 			HIP_CHECK(hipEventCreate(&started_[i]));
@@ -125,6 +125,7 @@ public:
 			HIP_CHECK(hipEventDestroy(stopped_[i]));
 		}
 		HIP_CHECK(hipEventDestroy(copied_));
+		HIP_CHECK(hipFree(result_));
 		HIP_CHECK(hipFree(data_));
 		HIP_CHECK(hipHostFree(out_));
 		HIP_CHECK(hipHostFree(in_));
@@ -136,8 +137,8 @@ public:
 		std::lock_guard<std::mutex> hold(mutex_);
 		uint64_t began = now_ns();
 		HIP_CHECK(hipSetDevice(device_.ordinal));
-		memset(in_, int(number_ % 251), kCopyBytes);
-		HIP_CHECK(hipMemcpyAsync(data_, in_, kCopyBytes, hipMemcpyHostToDevice, stream_));
+		memset(in_, int(number_ % 251), copy_bytes_);
+		HIP_CHECK(hipMemcpyAsync(data_, in_, copy_bytes_, hipMemcpyHostToDevice, stream_));
 		HIP_CHECK(hipEventRecord(copied_, stream_));
 		bool timed = number_ % 3 == 0;
 		launch(who, kernels, timed);
@@ -145,7 +146,10 @@ public:
 			HIP_CHECK(hipGraphLaunch(executable_, stream_));
 			graph_kernels += kGraphKernels;
 		}
-		HIP_CHECK(hipMemcpyAsync(out_, data_, kCopyBytes, hipMemcpyDeviceToHost, stream_));
+		bool within = settings.copy_within == "on";
+		if (within)
+			HIP_CHECK(hipMemcpyAsync(result_, data_, copy_bytes_, hipMemcpyDeviceToDevice, stream_));
+		HIP_CHECK(hipMemcpyAsync(out_, within ? result_ : data_, copy_bytes_, hipMemcpyDeviceToHost, stream_));
 		HIP_CHECK(hipStreamSynchronize(stream_));
 		check(timed && kernels >= kTimedKernels);
 		number_++;
@@ -155,10 +159,11 @@ public:
 
 private:
 	Device& device_;
+	size_t copy_bytes_;
 	std::mutex mutex_;
 	hipStream_t stream_;
 	char *in_, *out_;
-	void* data_;
+	void *data_, *result_;
 	hipEvent_t copied_, started_[kTimedKernels], stopped_[kTimedKernels];
 	hipGraph_t graph_ = nullptr;
 	hipGraphExec_t executable_ = nullptr;
@@ -191,7 +196,7 @@ private:
 
 	void check(bool timed) const
 	{
-		if (memcmp(in_, out_, kCopyBytes)) {
+		if (memcmp(in_, out_, copy_bytes_)) {
 			fprintf(stderr, "request %lu: the copies lost data\n", number_);
 			abort();
 		}
@@ -260,6 +265,8 @@ void parse(int argc, char** argv)
 	o.number("streams", &settings.streams, "streams, over all GPUs");
 	o.number("rate", &settings.rate, "requests per second and thread");
 	o.number("kernels", &settings.kernels, "kernels per request");
+	o.number("copy-bytes", &settings.copy_bytes, "copied to the GPU and back per request; newer HIP copies little by kernels");
+	o.text("copy-within", &settings.copy_within, "on: a request copies within the GPU, too, which HIP does by kernels");
 	o.text("graph", &settings.graph, "on: every fourth request replays a graph too");
 	o.number("idle", &settings.idle_ms, "a gap of so many ms after every 32 bursts");
 	o.number("seconds", &settings.seconds, "duration; 0: until /quit or SIGTERM");

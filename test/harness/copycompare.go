@@ -1,0 +1,183 @@
+package harness
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A CopyComparison is of the copies in all traces of one process with what its GPUs
+// made and, where it keeps a log of its calls, with what it asked for.
+type CopyComparison struct {
+	faults
+	made  *CopyLog
+	calls map[int64][]CopyCall // by thread
+
+	Timed, Untimed map[string]int // by the kind of call; "" without a log of calls
+	InFlight       int            // the most that a session has not, of those made while it recorded
+	Kernels        int            // copies by HIP's kernels, recorded as such
+}
+
+// CompareCopies compares the traces of a process that has ended.
+func CompareCopies(t testing.TB, p *Process, runs ...Run) *CopyComparison {
+	t.Helper()
+	c := NewCopyComparison(t, p.CopyTruth(t), p.CopyCalls(t))
+	for _, run := range runs {
+		copies, account := ReadCopies(t, run.Trace)
+		MustSayCopies(t, run.Summary, copies, account)
+		tr := ReadTrace(t, run.Trace)
+		c.Add(copies, account, tr.Sessions[0])
+		c.Kernels += tr.copyKernels()
+	}
+	c.Finish()
+	return c
+}
+
+// NewCopyComparison begins a comparison, which takes out of made what it finds; each
+// trace is added, then Finish.
+func NewCopyComparison(t Reporter, made *CopyLog, calls map[int64][]CopyCall) *CopyComparison {
+	return &CopyComparison{
+		faults: faults{t: t, n: map[string]int{}}, made: made, calls: calls, Timed: map[string]int{}, Untimed: map[string]int{},
+	}
+}
+
+// copyKernels is how many dispatches were copies by HIP.
+func (tr *Trace) copyKernels() (n int) {
+	for _, d := range tr.Dispatches {
+		if strings.HasPrefix(tr.Launches[d.Launch].Symbol, "__amd_rocclr_copyBuffer") {
+			n++
+		}
+	}
+	return n
+}
+
+// Add compares what one session recorded, in the order of submits.
+func (c *CopyComparison) Add(copies []Copy, account CopyCoverage, s Session) {
+	c.t.Helper()
+	if account.Unexplained != 0 {
+		c.wrong("unexplained", "%+v", account)
+	}
+	if len(copies) == 0 {
+		return
+	}
+	if c.calls == nil {
+		c.unasked(copies, s)
+		return
+	}
+	byThread, until := map[int64][]Copy{}, map[int64]int64{}
+	for _, r := range copies {
+		byThread[r.TID] = append(byThread[r.TID], r)
+		until[r.TID] = r.SubmitNS
+	}
+	over := slices.Min(slices.Collect(maps.Values(until))) // until then all threads' copies were noted
+	for tid, calls := range c.calls {
+		c.thread(calls, byThread[tid], s.ArmedNS, over)
+		delete(byThread, tid)
+	}
+	for tid, rows := range byThread {
+		c.wrong("thread", "%d copied nothing, but %d copies are recorded for it", tid, len(rows))
+	}
+}
+
+// thread: what one thread asked for is in the trace, all calls of a stretch that
+// begins with the first one after the attach.
+func (c *CopyComparison) thread(calls []CopyCall, rows []Copy, armedNS, overNS int64) {
+	first, _ := slices.BinarySearchFunc(calls, armedNS, func(c CopyCall, ns int64) int { return cmp.Compare(c.BeforeNS, ns) })
+	if len(rows) > 0 {
+		first = callAt(calls, rows[0].SubmitNS)
+	}
+	end := first + len(rows)
+	if end > len(calls) {
+		c.wrong("calls", "%s: %d recorded, %d called since", calls[0].Kind, len(rows), len(calls)-first)
+		return
+	}
+	if first > 0 && calls[first-1].BeforeNS > armedNS || end < len(calls) && calls[end].AfterNS < overNS {
+		c.wrong("missing", "%s: %d recorded from call %d on; armed at %d, over after %d", calls[0].Kind, len(rows), first, armedNS, overNS)
+	}
+	for i, r := range rows {
+		c.copy(calls[first+i], r)
+	}
+}
+
+// copy: it has what was asked for, and the times that it took, or the right reason
+// why there are none.
+func (c *CopyComparison) copy(asked CopyCall, r Copy) {
+	switch {
+	case !asked.is(r):
+		c.wrong("call", "%+v is recorded as %+v", asked, r)
+	case r.Reason != "none":
+		c.Untimed[asked.Kind]++
+		if r.Reason != asked.reason() {
+			c.wrong("untimed", "%s: %s, expected %s", asked.Kind, r.Reason, asked.reason())
+		}
+	case asked.Kind == "host":
+		c.Timed[asked.Kind]++
+		if r.StartNS != asked.StartNS || r.EndNS != asked.EndNS {
+			c.wrong("times", "%+v, the runtime says %d to %d", r, asked.StartNS, asked.EndNS)
+		}
+	default:
+		c.Timed[asked.Kind]++
+		c.wasMade(asked.Signal, r)
+	}
+}
+
+func (c *CopyComparison) wasMade(signal uint64, r Copy) {
+	if err := c.made.Made(signal, r); err != nil {
+		c.wrong("times", "%v", err)
+	}
+}
+
+// unasked: what the program asked for only its GPUs know.
+func (c *CopyComparison) unasked(copies []Copy, s Session) {
+	for _, r := range copies {
+		if r.Reason != "none" {
+			c.Untimed[""]++
+			c.wrong("untimed", "%+v", r)
+			continue
+		}
+		c.Timed[""]++
+		c.wasMade(0, r)
+	}
+	c.InFlight = max(c.InFlight, c.made.between(s.ArmedNS, copies[len(copies)-1].SubmitNS))
+}
+
+// Finish checks that no way to copy has been left out, and says the figures.
+func (c *CopyComparison) Finish() {
+	c.t.Helper()
+	for _, calls := range c.calls {
+		if kind := calls[0].Kind; c.Timed[kind]+c.Untimed[kind] == 0 {
+			c.wrong("kind", "of %d calls for %s none is recorded", len(calls), kind)
+		}
+	}
+	c.count()
+	c.t.Logf("copies timed %v, untimed %v; by kernels %d", c.Timed, c.Untimed, c.Kernels)
+}
+
+// Recorded is how many were, with times and without.
+func (c *CopyComparison) Recorded() (timed, untimed int) { return sum(c.Timed), sum(c.Untimed) }
+
+// MustHaveRecorded: a comparison of nothing proves nothing.
+func (c *CopyComparison) MustHaveRecorded(least int) {
+	c.t.Helper()
+	if timed, untimed := c.Recorded(); timed+untimed < least {
+		c.t.Errorf("only %d copies recorded, expected at least %d", timed+untimed, least)
+	}
+}
+
+// MustHaveFew of them in flight at an attach: what each thread may have asked for, a
+// copy to the GPU and one back.
+func (c *CopyComparison) MustHaveFew(threads int) {
+	c.t.Helper()
+	if c.InFlight > 2*threads {
+		c.t.Errorf("%d copies were made and not recorded", c.InFlight)
+	}
+}
+
+func sum(counts map[string]int) (n int) {
+	for _, count := range counts {
+		n += count
+	}
+	return n
+}

@@ -1,0 +1,36 @@
+package harness
+
+import "fmt"
+
+// A Reporter takes what a comparison finds: the test that compares, or the one
+// that proves that a comparison can fail.
+type Reporter interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Logf(format string, args ...any)
+}
+
+// faults are what a comparison has found wrong, by kind.
+type faults struct {
+	t Reporter
+	n map[string]int
+}
+
+// wrong reports the first few of a kind and counts them all.
+func (f *faults) wrong(kind, format string, args ...any) {
+	f.t.Helper()
+	if f.n[kind]++; f.n[kind] <= 3 {
+		f.t.Errorf("%s: %s", kind, fmt.Sprintf(format, args...))
+	}
+}
+
+// count reports how many there were.
+func (f *faults) count() {
+	f.t.Helper()
+	for kind, n := range f.n {
+		f.t.Errorf("%d wrong: %s", n, kind)
+	}
+}
+
+// Faults counts what was found wrong, by kind.
+func (f *faults) Faults() map[string]int { return f.n }
