@@ -60,6 +60,8 @@ func (c *Control) checkIdentity() error {
 	version := atomic.LoadUint32(&c.shared.ABIVersion)
 	size := atomic.LoadUint32(&c.shared.SizeBytes)
 	switch {
+	case magic == 0: // which is stored last
+		return fmt.Errorf("control block: %w", ErrUnfinished)
 	case magic != ControlMagic:
 		return fmt.Errorf("%w control block: magic %#x", ErrMalformed, magic)
 	case version != ABIVersion:

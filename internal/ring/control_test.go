@@ -35,6 +35,10 @@ func TestOpenControlRefuses(t *testing.T) {
 	if _, err := ring.OpenControl(target.File); !errors.Is(err, ring.ErrMalformed) {
 		t.Errorf("magic: %v", err)
 	}
+	target.Control.Magic = 0
+	if _, err := ring.OpenControl(target.File); !errors.Is(err, ring.ErrUnfinished) {
+		t.Errorf("no magic: %v", err)
+	}
 	if _, err := ring.OpenControl(ringtest.Memfd(t, 4096)); !errors.Is(err, ring.ErrMalformed) {
 		t.Errorf("size: %v", err)
 	}

@@ -18,6 +18,8 @@ import (
 var (
 	// ErrMalformed: the memory is not what abi.h describes.
 	ErrMalformed = errors.New("malformed")
+	// ErrUnfinished: the payload has mapped its control block, and not yet filled it.
+	ErrUnfinished = errors.New("not filled yet")
 	// ErrVersion: the payload speaks another version of abi.h.
 	ErrVersion = errors.New("ABI version mismatch")
 	// ErrCorrupt: the producer broke the rules of the ring.

@@ -10,7 +10,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// errNotResident: the target has no payload (or an inherited one, which is not its own).
+// errNotResident: the target has no payload (or an inherited one, which is not its own; or
+// one that another tool's thread is just loading).
 var errNotResident = errors.New("no payload is resident")
 
 // openResident finds the control block of a payload that the target has loaded.
@@ -37,6 +38,9 @@ func openControl(t *target.Target, m target.MemfdMapping) (*ring.Control, error)
 	}
 	defer f.Close()
 	c, err := ring.OpenControl(f)
+	if errors.Is(err, ring.ErrUnfinished) {
+		return nil, fmt.Errorf("%w: %w", errNotResident, err)
+	}
 	if err != nil {
 		return nil, err
 	}
