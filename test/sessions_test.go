@@ -105,7 +105,7 @@ func TestShutDown(t *testing.T) {
 func TestExit(t *testing.T) {
 	p := harness.Start(t, stress(6, 2, 64, "--pace", "10"))
 	r := p.Begin(t)
-	active(t, p)
+	r.Says(t, "✓ attached")
 	counts := p.Quit(t)
 	run := r.Wait(t)
 	run.MustBe(t, session.TargetExited)
@@ -121,7 +121,7 @@ func TestExit(t *testing.T) {
 func TestKill(t *testing.T) {
 	p := harness.Start(t, stress(6, 2, 64, "--pace", "10"))
 	r := p.Begin(t)
-	active(t, p)
+	r.Says(t, "✓ attached")
 	harness.Until(t, "it has dispatched under the recording", p.Dispatches(t, 5000))
 	p.Kill()
 	run := r.Wait(t)
