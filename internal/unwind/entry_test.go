@@ -86,3 +86,13 @@ func TestGreedy(t *testing.T) {
 		t.Error("it ran")
 	}
 }
+
+// TestUnfitExpressions: the first loops, the second has a block of 32 GB.
+func TestUnfitExpressions(t *testing.T) {
+	for _, e := range [][]byte{{0x30, 0x2f, 0xfc, 0xff}, {0x9e, 0xff, 0xff, 0xff, 0xff, 0x7f}} {
+		var r registers
+		if v, err := r.evaluate(e, 0, &ptrace.Snapshot{}); err == nil {
+			t.Errorf("%x: %#x", e, v)
+		}
+	}
+}

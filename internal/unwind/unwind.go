@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-delve/delve/pkg/dwarf/frame"
 	"github.com/go-delve/delve/pkg/dwarf/op"
@@ -251,6 +252,11 @@ func (r *registers) apply(n uint64, rule frame.DWRule, cfa uint64, s *ptrace.Sna
 	return 0, fmt.Errorf("register %d by rule %d", n, rule.Rule)
 }
 
+// unfit are the opcodes that no address needs, and with which a target could keep delve's
+// interpreter busy or fill our memory: DW_OP_bra, DW_OP_skip; DW_OP_implicit_value, whose
+// size it believes. An operand with such a byte is refused, too.
+var unfit = []byte{0x28, 0x2f, 0x9e}
+
 // evaluate runs a DWARF expression, as PLT entries have one for their frame
 // address.
 func (r *registers) evaluate(expression []byte, cfa uint64, s *ptrace.Snapshot) (v uint64, err error) {
@@ -259,10 +265,8 @@ func (r *registers) evaluate(expression []byte, cfa uint64, s *ptrace.Snapshot) 
 			err = fmt.Errorf("unwind expression: %v", p)
 		}
 	}()
-	// delve's interpreter has no limit of steps: nothing that could loop.
-	const opBranch, opSkip = 0x28, 0x2f
-	if bytes.IndexByte(expression, opBranch) >= 0 || bytes.IndexByte(expression, opSkip) >= 0 {
-		return 0, errors.New("unwind expression with jumps")
+	if slices.ContainsFunc(expression, func(b byte) bool { return bytes.IndexByte(unfit, b) >= 0 }) {
+		return 0, errors.New("unwind expression with jumps, or with a value of its own")
 	}
 	regs := make([]*op.DwarfRegister, len(r))
 	for i := range r {
