@@ -112,13 +112,14 @@ func crash(lib, entry, step string) func(*testing.T) string {
 	}
 }
 
-// stopsMost is the longest that a thread was stopped, whatever the payload does.
-func stopsMost(t *testing.T, rep *inject.Report) (longest time.Duration) {
+// stopsMost is the longest that a thread was stopped: by far not for as long as the
+// payload takes.
+func stopsMost(t *testing.T, rep *inject.Report, takes time.Duration) (longest time.Duration) {
 	t.Helper()
 	for _, p := range rep.Pauses {
 		longest = max(longest, p.Stopped)
 	}
-	if longest > 20*time.Millisecond {
+	if longest > takes/10 {
 		t.Errorf("a thread was stopped for %v", longest)
 	}
 	return longest
@@ -150,7 +151,7 @@ func constructorHangs(t *testing.T) string {
 		longestStop(t, said), timed)
 }
 
-// longestStop is the one that the tool's talk names.
+// longestStop is the one that the tool's talk names: by far not the time-out.
 func longestStop(t *testing.T, said string) time.Duration {
 	t.Helper()
 	var longest time.Duration
@@ -166,7 +167,7 @@ func longestStop(t *testing.T, said string) time.Duration {
 		}
 		longest = max(longest, d)
 	}
-	if longest == 0 || longest > 50*time.Millisecond {
+	if longest == 0 || longest > time.Second {
 		t.Errorf("a thread was stopped for %v\n%s", longest, said)
 	}
 	return longest
@@ -188,7 +189,7 @@ func entryHangs(t *testing.T) string {
 	if !errors.As(err, &late) {
 		t.Fatalf("error %v, want a time-out", err)
 	}
-	longest := stopsMost(t, rep)
+	longest := stopsMost(t, rep, 2*time.Second)
 	if !eventually(func() bool { return len(v.Inventory(t).Ours) == 0 }) { // the entry returns after 2 s
 		t.Error("the bootstrap does not leave")
 	}

@@ -192,7 +192,7 @@ func manyThreads(t *testing.T) string {
 	v := victim.Start(t, "busy", kinds...)
 	before := v.Inventory(t)
 	var r *stateReport
-	injecting := threadsASecond(t, v, func() { r = injections(t, v, repeat(10, 200), "") })
+	injecting := threadsASecond(t, v, func() { r = injections(t, v, repeat(10, 200)) })
 	r.health = v.Unharmed(t)
 	if !eventually(func() bool { now := v.Inventory(t); return now.FDs == before.FDs && len(now.Ours) == 0 }) {
 		t.Errorf("left in it: %+v; it was %+v", v.Inventory(t), before)

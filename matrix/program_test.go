@@ -25,7 +25,7 @@ func (p program) attached(t *testing.T) string {
 	v := victim.Run(t, p.preloaded(p.command(t)))
 	p.loaded(t, v.PID)
 	before := v.Inventory(t)
-	r := injections(t, v, repeat(10, 200), "")
+	r := injections(t, v, repeat(10, 200))
 	if p.check != nil {
 		p.check(t, r)
 	}

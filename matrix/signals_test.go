@@ -45,7 +45,8 @@ func storm(t *testing.T) string {
 	return fmt.Sprintf("%d signals sent and received; %s", total, text)
 }
 
-// trap runs both rungs: threads that are released, and threads that are held.
+// trap runs both rungs: threads that are held, and threads that are released (unless the
+// one in a futex wait has just been woken).
 func trap(kind string) func(*testing.T) string {
 	return func(t *testing.T) string {
 		held := state{args: "-o poll sleep " + kind + " sleep", short: 5, long: 50}
