@@ -22,7 +22,7 @@ type Target struct {
 // NewTarget makes a control block without a control thread behind it.
 func NewTarget(t testing.TB) *Target {
 	t.Helper()
-	file := Memfd(t, ring.ControlBytes)
+	file := named(t, ring.ControlName, ring.ControlBytes)
 	mem := mapAll(t, file)
 	target := &Target{
 		File:    file,

@@ -44,11 +44,16 @@ func NewProducer(t testing.TB, sizeBytes uint64) *Producer {
 // Memfd makes a memory file that can no longer be resized.
 func Memfd(t testing.TB, sizeBytes int64) *os.File {
 	t.Helper()
-	fd, err := unix.MemfdCreate("ringtest", unix.MFD_ALLOW_SEALING|unix.MFD_CLOEXEC)
+	return named(t, "ringtest", sizeBytes)
+}
+
+func named(t testing.TB, name string, sizeBytes int64) *os.File {
+	t.Helper()
+	fd, err := unix.MemfdCreate(name, unix.MFD_ALLOW_SEALING|unix.MFD_CLOEXEC)
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := os.NewFile(uintptr(fd), "ringtest")
+	file := os.NewFile(uintptr(fd), name)
 	t.Cleanup(func() { _ = file.Close() })
 	if err := file.Truncate(sizeBytes); err != nil {
 		t.Fatal(err)
