@@ -206,7 +206,7 @@ static int arm(void)
 	}
 	control->armed_ns = now_boottime();
 	control_set_state(RTL_STATE_ACTIVE);
-	atomic_store(&gate.flips, 1); /* last: queues turn virtual at their next index call */
+	atomic_store(&gate.flips, 1); /* last: queues turn virtual at their next index call, counts are noted */
 	return 0;
 
 worker:
