@@ -252,9 +252,9 @@ func (r *registers) apply(n uint64, rule frame.DWRule, cfa uint64, s *ptrace.Sna
 	return 0, fmt.Errorf("register %d by rule %d", n, rule.Rule)
 }
 
-// unfit are the opcodes that no address needs, and with which a target could keep delve's
-// interpreter busy or fill our memory: DW_OP_bra, DW_OP_skip; DW_OP_implicit_value, whose
-// size it believes. An operand with such a byte is refused, too.
+// unfit are opcodes that no frame needs, and that a target could use against us:
+// DW_OP_bra and DW_OP_skip make loops, and of DW_OP_implicit_value delve's interpreter
+// believes the size, up to all memory. An operand with such a byte is refused, too.
 var unfit = []byte{0x28, 0x2f, 0x9e}
 
 // evaluate runs a DWARF expression, as PLT entries have one for their frame
