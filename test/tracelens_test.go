@@ -1,7 +1,7 @@
 package test
 
 import (
-	"database/sql"
+	"cmp"
 	"encoding/csv"
 	"math"
 	"os"
@@ -73,8 +73,7 @@ func TestTraceLens(t *testing.T) {
 		t.Fatalf("export: %d\n%s", out.Code, out.Stderr)
 	}
 	tables := tracelens(t, results)
-	kernels := stretches(t, run.Trace, "SELECT start_ns, start_ns + duration_ns FROM rtl_execution ORDER BY 1")
-	copies := stretches(t, run.Trace, "SELECT start_ns, start_ns + duration_ns FROM rtl_copy WHERE start_ns > 0 ORDER BY 1")
+	kernels, copies := recordedOnGPU(t, run.Trace)
 	if found := len(column(t, filepath.Join(tables, "kernel_details.csv"), "name")); found != len(kernels) || found == 0 || len(copies) == 0 {
 		t.Errorf("%d kernels of %d; %d copies", found, len(kernels), len(copies))
 	}
@@ -98,38 +97,33 @@ func TestTraceLens(t *testing.T) {
 	}
 }
 
-// stretches of time, in ns, as a query gives them.
-func stretches(t *testing.T, trace, query string) (list [][2]int64) {
+// A stretch of time, in ns.
+type stretch struct{ from, until int64 }
+
+// recordedOnGPU is what a trace has of kernels and of copies, in the order of their begins.
+func recordedOnGPU(t *testing.T, path string) (kernels, copies []stretch) {
 	t.Helper()
-	db, err := sql.Open("sqlite3", "file:"+trace+"?mode=ro")
-	if err != nil {
-		t.Fatal(err)
+	for _, d := range harness.ReadTrace(t, path).Dispatches {
+		kernels = append(kernels, stretch{d.StartNS, d.EndNS})
 	}
-	defer db.Close()
-	rows, err := db.Query(query)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var one [2]int64
-		if err := rows.Scan(&one[0], &one[1]); err != nil {
-			t.Fatal(err)
+	all, _ := harness.ReadCopies(t, path)
+	for _, c := range all {
+		if c.StartNS > 0 {
+			copies = append(copies, stretch{c.StartNS, c.EndNS})
 		}
-		list = append(list, one)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
+	for _, list := range [][]stretch{kernels, copies} {
+		slices.SortFunc(list, func(a, b stretch) int { return cmp.Compare(a.from, b.from) })
 	}
-	return list
+	return kernels, copies
 }
 
 // covered is how many ms the stretches cover, which are in the order of their begins.
-func covered(list [][2]int64) float64 {
+func covered(list []stretch) float64 {
 	var sum, until int64
-	for _, one := range list {
-		sum += max(0, one[1]-max(one[0], until))
-		until = max(until, one[1])
+	for _, s := range list {
+		sum += max(0, s.until-max(s.from, until))
+		until = max(until, s.until)
 	}
 	return float64(sum) / 1e6
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-
-	"github.com/rtl-attach/rtl-attach/internal/plain"
 )
 
 // A chrome writes the Trace Event Format, compressed. Times are microseconds with
@@ -80,13 +78,14 @@ func (c *chrome) together() error {
 	}
 	err := errors.Join(c.name("process", pid, 0, "processes recorded together"),
 		c.name("thread", pid, windows, "common window"), c.name("thread", pid, fates, "not recorded to its end"))
-	for _, w := range c.trace.together.windows {
-		err = errors.Join(err, c.slice(pid, windows, w.fromNS, w.untilNS, w.what))
-		for _, f := range c.trace.together.fates {
-			err = errors.Join(err, c.slice(pid, fates, w.fromNS, w.fromNS, plain.Text(f)))
-		}
+	if err != nil {
+		return err
 	}
-	return err
+	return c.trace.together.each(func(w span) error {
+		return c.slice(pid, windows, w.fromNS, w.untilNS, w.what)
+	}, func(atNS int64, fate string) error {
+		return c.slice(pid, fates, atNS, atNS, fate)
+	})
 }
 
 func (c *chrome) tail() error {

@@ -47,21 +47,18 @@ func (p *perfetto) clocks() error {
 
 // together shows the window that several processes shared, and their fates at its begin.
 func (p *perfetto) together() error {
-	for _, w := range p.trace.together.windows {
-		track, err := p.tracks.ofTogether()
-		if err != nil {
-			return err
-		}
-		if err := p.slice(track, w.fromNS, w.untilNS, w.what); err != nil {
-			return err
-		}
-		for _, f := range p.trace.together.fates {
-			if err := p.instant(track, w.fromNS, plain.Text(f)); err != nil {
-				return err
-			}
-		}
+	if len(p.trace.together.windows) == 0 {
+		return nil
 	}
-	return nil
+	track, err := p.tracks.ofTogether()
+	if err != nil {
+		return err
+	}
+	return p.trace.together.each(func(w span) error {
+		return p.slice(track, w.fromNS, w.untilNS, w.what)
+	}, func(atNS int64, fate string) error {
+		return p.instant(track, atNS, fate)
+	})
 }
 
 // coverage shows what was recorded, and when nothing was.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rtl-attach/rtl-attach/internal/plain"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -49,6 +50,25 @@ func (tr *trace) readTogether(ctx context.Context) error {
 		tr.together.windows = append(tr.together.windows, one)
 		return err
 	}, "SELECT start_ns, end_ns FROM rtl_common WHERE end_ns > start_ns")
+}
+
+// each gives every window, and with it the fates, fit to print: whose session they
+// belong to is not known. A trace that would make too many of both is refused.
+func (tg *together) each(window func(span) error, fate func(atNS int64, text string) error) error {
+	if shown := len(tg.windows) * len(tg.fates); shown > mostDefinitions {
+		return fmt.Errorf("%d fates in %d common windows: %w", len(tg.fates), len(tg.windows), ErrImpossible)
+	}
+	for _, w := range tg.windows {
+		if err := window(w); err != nil {
+			return err
+		}
+		for _, f := range tg.fates {
+			if err := fate(w.fromNS, plain.Text(f)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // keep leaves the sessions of other processes out.

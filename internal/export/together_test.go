@@ -67,6 +67,22 @@ func TestTogether(t *testing.T) {
 	}
 }
 
+// TestTooMuchTogether: fates that each of many windows would have to show are refused.
+func TestTooMuchTogether(t *testing.T) {
+	tg := together{windows: make([]span, 1<<10), fates: make([]string, mostDefinitions>>10)}
+	shown := 0
+	show := func() error {
+		return tg.each(func(span) error { return nil }, func(int64, string) error { shown++; return nil })
+	}
+	if err := show(); err != nil || shown != mostDefinitions {
+		t.Errorf("%d shown, %v", shown, err)
+	}
+	tg.windows = append(tg.windows, span{})
+	if err := show(); !errors.Is(err, ErrImpossible) || shown != mostDefinitions {
+		t.Errorf("one window more: %d shown, %v", shown, err)
+	}
+}
+
 // TestOneProcess: rocprofv3's readers take one process of a file.
 func TestOneProcess(t *testing.T) {
 	path := server(t)
