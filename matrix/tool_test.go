@@ -62,6 +62,9 @@ func bootstrapLeaves(t *testing.T) string {
 		if early && err != nil || !early && !late && !errors.Is(err, inject.ErrLeft) {
 			t.Errorf("%s: error %v", p, err)
 		}
+		if errors.Is(err, target.ErrGone) {
+			t.Errorf("%s: the process is there: %v", p, err)
+		}
 		if errors.Is(err, inject.ErrLeft) {
 			left++
 		}

@@ -3,7 +3,6 @@ package inject
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -155,10 +154,10 @@ func cloned(t *target.Target, data target.Addr) bool {
 func past(t *target.Target, l *libc, nstid int) bool {
 	tid, err := t.ThreadByNSPID(nstid)
 	if err != nil {
-		return errors.Is(err, target.ErrGone)
+		return target.ThreadEnded(err)
 	}
 	_, err = t.ThreadStat(tid)
-	return errors.Is(err, target.ErrGone) || settled(t, l, tid)
+	return target.ThreadEnded(err) || settled(t, l, tid)
 }
 
 // readBoot reads the struct at the start of an RW mapping.

@@ -43,11 +43,14 @@ func (s *surgery) meet(ctx context.Context, rep *Report) (*talk, error) {
 // reached the thread visited, whose rights both were born with.
 func (s *surgery) sameRights(tid int) error {
 	ours, err := s.t.ThreadStatus(tid)
+	if errors.Is(err, target.ErrThreadGone) {
+		return fmt.Errorf("pid %d: %w", s.t.PID, ErrLeft)
+	}
 	if err != nil {
 		return err
 	}
 	theirs, err := s.t.ThreadStatus(s.last)
-	if errors.Is(err, target.ErrGone) {
+	if target.ThreadEnded(err) {
 		return s.t.Same() // it has ended: nothing to compare with
 	}
 	if err != nil {
@@ -237,7 +240,7 @@ func (s *surgery) leave(k *talk) error {
 		return err
 	}
 	for deadline := time.Now().Add(s.r.BootTimeout); time.Now().Before(deadline); time.Sleep(200 * time.Microsecond) {
-		if _, err := s.t.ThreadStat(k.tid); !errors.Is(err, target.ErrGone) {
+		if _, err := s.t.ThreadStat(k.tid); !target.ThreadEnded(err) {
 			continue
 		}
 		found, err := s.ours()

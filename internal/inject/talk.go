@@ -107,7 +107,7 @@ func (k *talk) ask(ctx context.Context, command uint32, step string, patience ti
 // left reports whether the bootstrap thread is gone.
 func (k *talk) left() bool {
 	_, err := k.t.ThreadStat(k.tid)
-	return errors.Is(err, target.ErrGone)
+	return target.ThreadEnded(err)
 }
 
 // explain says so in err, which may be a mere consequence.

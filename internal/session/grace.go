@@ -1,7 +1,6 @@
 package session
 
 import (
-	"errors"
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
@@ -40,7 +39,7 @@ func (w *witness) answer(c *ring.Control) {
 func (w *witness) judge(nstid int, ranges []ring.Range) ring.Verdict {
 	tid, err := w.target.ThreadByNSPID(nstid)
 	switch {
-	case errors.Is(err, target.ErrGone): // for good: it is not asked about again
+	case target.ThreadEnded(err): // for good: it is not asked about again
 		return ring.VerdictGone
 	case err != nil:
 		return ring.VerdictUnknown

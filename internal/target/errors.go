@@ -11,6 +11,7 @@ var (
 	ErrProc        = errors.New("/proc shows another pid namespace")
 	ErrNoProc      = errors.New("no /proc in its root")
 	ErrGone        = errors.New("no such process")
+	ErrThreadGone  = errors.New("no such thread")
 	ErrExec        = errors.New("the process has executed another program")
 	ErrDenied      = errors.New("permission denied")
 	ErrTraced      = errors.New("already traced")

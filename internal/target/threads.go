@@ -73,7 +73,7 @@ func parseSyscall(s string) (Syscall, error) {
 func (t *Target) Syscall(tid int) (Syscall, error) {
 	b, err := readProc(t.threadPath(tid, "syscall"))
 	if err != nil {
-		return Syscall{}, fmt.Errorf("thread %d: %w", tid, goneOr(err))
+		return Syscall{}, t.ofThread(tid, err)
 	}
 	return parseSyscall(string(b))
 }
@@ -82,7 +82,7 @@ func (t *Target) Syscall(tid int) (Syscall, error) {
 func (t *Target) ThreadStat(tid int) (Stat, error) {
 	b, err := readProc(t.threadPath(tid, "stat"))
 	if err != nil {
-		return Stat{}, fmt.Errorf("thread %d: %w", tid, goneOr(err))
+		return Stat{}, t.ofThread(tid, err)
 	}
 	return parseStat(b)
 }
@@ -120,7 +120,7 @@ func (t *Target) waitChannel(tid int) string {
 func (t *Target) ThreadStatus(tid int) (Status, error) {
 	b, err := readProc(t.threadPath(tid, "status"))
 	if err != nil {
-		return Status{}, fmt.Errorf("thread %d: %w", tid, goneOr(err))
+		return Status{}, t.ofThread(tid, err)
 	}
 	return parseStatus(b), nil
 }
@@ -129,14 +129,14 @@ func (t *Target) ThreadStatus(tid int) (Status, error) {
 func (t *Target) ThreadUser(tid int) (privilege.User, error) {
 	b, err := readProc(t.threadPath(tid, "status"))
 	if err != nil {
-		return privilege.User{}, fmt.Errorf("thread %d: %w", tid, goneOr(err))
+		return privilege.User{}, t.ofThread(tid, err)
 	}
 	return parseUser(b)
 }
 
 // ThreadByNSPID finds the thread that the target itself calls nstid. The number
 // may be the target's invention: it is not believed to be a thread of its own.
-// ErrGone is certain; any other error means that it may be there.
+// What ThreadEnded says is certain; any other error means that it may be there.
 func (t *Target) ThreadByNSPID(nstid int) (int, error) {
 	if len(t.NSPID) < 2 { // same namespace: no walk
 		_, err := t.ThreadStat(nstid)
@@ -177,7 +177,7 @@ func findThread(nstid int, list func() ([]int, error), status func(int) (Status,
 			complete++
 		}
 		if complete == listings {
-			return 0, ErrGone
+			return 0, ErrThreadGone
 		}
 		if time.Now().After(deadline) {
 			break
@@ -202,6 +202,21 @@ func pick(nstid int, tids []int, status func(int) (Status, error), deadline time
 		}
 	}
 	return 0, whole
+}
+
+// ofThread is what an error of /proc's says of a thread. The one that the whole process
+// is looked at through ends with it.
+func (t *Target) ofThread(tid int, err error) error {
+	if err = goneOr(err); err == ErrGone && tid != t.PID && tid != t.live {
+		err = ErrThreadGone
+	}
+	return fmt.Errorf("thread %d: %w", tid, err)
+}
+
+// ThreadEnded: the thread that err speaks of does not exist any more, alone or with its
+// process.
+func ThreadEnded(err error) bool {
+	return errors.Is(err, ErrThreadGone) || errors.Is(err, ErrGone)
 }
 
 // goneOr turns the answers of /proc for a dead process into ErrGone.

@@ -22,7 +22,7 @@ func TestFindThread(t *testing.T) {
 	}{
 		{"listed", 0, 0, hidden, nil},
 		{"hidden from the first listing", 1, 0, hidden, nil},
-		{"in none", listingsMax, 0, 0, ErrGone},
+		{"in none", listingsMax, 0, 0, ErrThreadGone},
 		{"unreadable", 0, hidden, 0, errUnsure},
 		{"another ends all the time", listingsMax, other, 0, errUnsure},
 		{"hidden while another ends", listingsMax - 1, other, hidden, nil},
@@ -37,11 +37,11 @@ func TestFindThread(t *testing.T) {
 		}
 		status := func(tid int) (Status, error) {
 			if tid == c.unread {
-				return Status{}, ErrGone
+				return Status{}, ErrThreadGone
 			}
 			return ns[tid], nil
 		}
-		if tid, err := findThread(1, list, status); tid != c.want || !errors.Is(err, c.err) || errors.Is(err, ErrGone) != (c.err == ErrGone) {
+		if tid, err := findThread(1, list, status); tid != c.want || !errors.Is(err, c.err) || errors.Is(err, ErrThreadGone) != (c.err == ErrThreadGone) {
 			t.Errorf("%s: thread %d, %v", c.name, tid, err)
 		}
 	}
