@@ -133,11 +133,8 @@ func (s *surgery) unmap() error {
 		}
 		return nil
 	}
-	calls := make([]call, len(found))
-	for i, o := range found {
-		calls[i] = munmap(o)
-	}
-	if err := s.visit("unmap", pointsUnmap, calls); err != nil {
+	all := span{found[0].start, found[len(found)-1].end} // one call: gone are both, or none
+	if err := s.visit("unmap", pointsUnmap, []call{munmap(all)}); err != nil {
 		if err = goneIsFine(err); err == nil {
 			return nil
 		}
