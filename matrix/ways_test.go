@@ -197,8 +197,8 @@ var undone = way{
 	codes:  []int{6},
 }
 
-// undoneHeld: the same, with all threads in waits with a time-out. Once both mappings are
-// gone nothing remains, whatever fails then.
+// undoneHeld: the same, with all threads in waits with a time-out. Once the one call is
+// entered nothing remains, whatever fails then.
 var undoneHeld = way{
 	begin: func(t *testing.T) *scene {
 		s := sceneOf(t, inTimedWaits(t))
@@ -208,7 +208,7 @@ var undoneHeld = way{
 	points: names(slices.Concat(inject.UndoPoints, inject.HeldUndoPoints)),
 	short:  []string{"kill@held-entry-3", "kill@held-back-3", "fail@held-exit-3"},
 	codes:  []int{6},
-	goesOn: []string{string(inject.PointBack3)},
+	goesOn: names(inject.HeldUndoPoints),
 	whole:  1,
 }
 

@@ -248,14 +248,21 @@ static int stays_open(uint32_t queues)
 	return control_fail(-EBUSY, "a thread has been inside a doorbell for long: %u queues cannot be closed", queues);
 }
 
-int session_put_to_rest(enum rtl_end why)
+/* All queues are closed. */
+static int rest(enum rtl_end why)
 {
-	uint32_t open = close_queues(); /* again: the runtime may have ended before, see disarm_in_part() */
-	int r = open ? stays_open(open) : session_finish(why);
+	int r = session_finish(why);
 
 	if (!r)
 		control_set_state(RTL_STATE_DORMANT);
 	return r;
+}
+
+int session_put_to_rest(enum rtl_end why)
+{
+	uint32_t open = close_queues(); /* the runtime may have ended before, see disarm_in_part() */
+
+	return open ? stays_open(open) : rest(why);
 }
 
 static void drain(uint64_t drain_ns)
@@ -300,7 +307,7 @@ static int disarm(enum rtl_end why, uint64_t drain_ns)
 	/* At other ends an application thread waits for us, or nobody reads. */
 	if (!session_step("deliver") && (why == RTL_END_DETACH || why == RTL_END_OTHER_TOOL))
 		worker_deliver(&control->skip_drain, &session_cancelled);
-	return session_put_to_rest(why);
+	return rest(why);
 }
 
 /* Entered; leaves. */

@@ -290,18 +290,38 @@ static bool room_for_last(struct patience *p)
 	return more;
 }
 
-/* Behind the outcome of a thread that sleeps while it hands it over. */
-static void count_unread(void)
+static void count_lost_dispatches(const struct outcome *o)
+{
+	COUNT_N(untimed[o->reason], o->kind == OUTCOME_RANGE ? o->count : 1);
+	COUNT(records_lost);
+}
+
+static void count_lost_copy(uint32_t reason)
+{
+	COUNT(copies);
+	COUNT(copies_untimed[reason]);
+	COUNT(records_lost);
+}
+
+/* Behind the outcome of a thread that sleeps while it hands it over. What is owed
+ * is counted by count_missing(). Returns how many copies have begun of which nobody knows. */
+static uint64_t count_unread(void)
 {
 	uint32_t generation = atomic_load(&gate.generation);
 	struct outcome o;
+	uint64_t begun = 0;
 
 	for (uint64_t i = handoff_popped(); i != handoff_pushed(); i++) {
-		if (!handoff_look(i, &o) || o.generation != generation || o.owed || o.queue == &copy_lane)
-			continue; /* count_missing() counts what is owed */
-		COUNT_N(untimed[o.reason], o.kind == OUTCOME_RANGE ? o.count : 1);
-		COUNT(records_lost);
+		if (!handoff_look(i, &o) || o.generation != generation || o.owed)
+			continue;
+		if (o.kind == OUTCOME_NOTED)
+			begun++;
+		else if (o.queue == &copy_lane)
+			count_lost_copy(o.reason);
+		else
+			count_lost_dispatches(&o);
 	}
+	return begun;
 }
 
 /* More have been handed over than are known: of one that is just being published. */
@@ -313,9 +333,10 @@ static uint64_t not_below_zero(uint64_t n)
 /* Wrappers have taken these, and sleep over the session's end with them. */
 static void count_missing(void)
 {
-	uint64_t dispatches = not_below_zero(dispatches_outstanding()), copies = not_below_zero(copies_outstanding());
+	uint64_t begun = count_unread(), dispatches = not_below_zero(dispatches_outstanding()),
+		 copies = not_below_zero(copies_outstanding() + begun);
 
-	count_unread();
+	COUNT_N(copies, begun);
 	COUNT_N(untimed[RTL_REASON_NOT_COMPLETED], dispatches);
 	COUNT_N(copies_untimed[RTL_REASON_NOT_COMPLETED], copies);
 	COUNT_N(records_lost, dispatches + copies);

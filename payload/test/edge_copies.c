@@ -1,14 +1,19 @@
 /* edge_copies.c: copies, on signals that do not wait for the worker. */
 #include "edge.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "control.h"
 #include "copies.h"
 #include "entry.h"
+#include "handoff.h"
 #include "hooks.h"
 #include "session.h"
 #include "signals.h"
+#include "sys.h"
 #include "toy.h"
 #include "worker.h"
 #include "wrappers.h"
@@ -196,6 +201,53 @@ static void never_ends(void)
 	CHECK(counters->copies == 1 && counters->copies_untimed[RTL_REASON_NOT_COMPLETED] == 1);
 }
 
+static struct outcome *asleep_with; /* the outcome that a thread is handing over */
+static _Atomic uint32_t sleeps, goes_on;
+
+static void sleep_there(int signal)
+{
+	(void)signal;
+	atomic_store(&sleeps, 1);
+	while (!atomic_load(&goes_on))
+		sys_yield();
+	mprotect(asleep_with, RTL_PAGE, PROT_READ);
+}
+
+static void *hand_over(void *unused)
+{
+	handoff_push(asleep_with);
+	return unused;
+}
+
+static pthread_t sleeper(void)
+{
+	const struct sigaction a = {.sa_handler = sleep_there};
+	pthread_t t;
+
+	asleep_with = mmap(NULL, RTL_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(asleep_with != MAP_FAILED && !sigaction(SIGSEGV, &a, NULL) && !pthread_create(&t, NULL, hand_over, NULL));
+	while (!atomic_load(&sleeps))
+		sys_yield();
+	return t;
+}
+
+/* The worker sees none of them, nor which has ended, and says so. */
+static void behind_a_sleeper(void)
+{
+	struct toy_signal *s = begin_copies();
+	pthread_t t = sleeper();
+
+	copy_up(s, 64);
+	wrap_store_relaxed(handle(s), 2);
+	copy_up(s, 64);
+	toy_copy_ends(s);
+	wrap_store_relaxed(handle(s), 1);
+	CHECK(rtl_detach() == 0);
+	CHECK(counters->copies == 2 && untimed() == 2 && counters->records_lost >= 2);
+	atomic_store(&goes_on, 1);
+	pthread_join(t, NULL);
+}
+
 /* Several copies on one signal: who writes last is not known. */
 static void on_one_signal(void)
 {
@@ -300,6 +352,7 @@ const struct edge_case copy_cases[] = {
 	{"a copy without times", without_times},
 	{"copies on signals of unknown layout", unknown_layout},
 	{"a copy never ends", never_ends},
+	{"copies behind a thread that sleeps", behind_a_sleeper},
 	{"copies on one signal", on_one_signal},
 	{"a copy was asked for before the attach", one_was_asked_for_before},
 	{"nobody listens to copies", nobody_listens},

@@ -3,6 +3,7 @@
 #include "edge.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include "control.h"
@@ -129,7 +130,7 @@ static void shut_down_while_the_lock_is_held(void)
 	hsa_queue_t *q = make_queue(&t, 1);
 
 	signals_go_with_the_runtime();
-	begin("RTL_RECORDER_TIMEOUT_MS", "600000"); /* or the control thread would end it, in the end */
+	begin(NULL, NULL);
 	for (int i = 0; i < 5; i++) {
 		submit(q, 0x1000);
 		take_packet(q);
@@ -174,11 +175,45 @@ static void control_does_not_begin(void)
 	CHECK(rtl_detach() == 0);
 }
 
+static _Atomic uint32_t leaves;
+
+static void *come_late(void *q)
+{
+	while (!__atomic_load_n(&control->detached_ns, __ATOMIC_ACQUIRE))
+		sys_yield();
+	while (!queue_trylock(q))
+		sys_yield();
+	while (!atomic_load(&leaves))
+		sys_yield();
+	queue_unlock(q);
+	return NULL;
+}
+
+/* A thread is inside a doorbell from the drain on, when its queue is closed: no end waits for that. */
+static void doorbell_while_draining(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+	pthread_t late;
+
+	begin("RTL_DRAIN_TIMEOUT_MS", "300");
+	submit(q, 0x1000);
+	take_packet(q);
+	CHECK(!pthread_create(&late, NULL, come_late, queue_find(q)));
+	CHECK(rtl_detach() == 0);
+	CHECK(control->state == RTL_STATE_DORMANT && !control->ring_size);
+	atomic_store(&leaves, 1);
+	pthread_join(late, NULL);
+	begin(NULL, NULL);
+	CHECK(rtl_detach() == 0);
+}
+
 const struct edge_case held_cases[] = {
 	{"worker held up", worker_held_up},
 	{"much is handed over", much_is_handed_over},
 	{"shut down with the worker held up", shut_down_with_worker_held_up},
 	{"shut down while the lock is held", shut_down_while_the_lock_is_held},
+	{"a doorbell while the session drains", doorbell_while_draining},
 	{"worker does not begin", worker_does_not_begin},
 	{"control thread does not begin", control_does_not_begin},
 	{0},

@@ -191,15 +191,19 @@ void set_up(void)
 	hook_next[HOOK_SIGNAL_DESTROY] = (uintptr_t)destroy_signal;
 }
 
+static size_t add_setting(char *env, size_t len, const char *name, const char *value)
+{
+	env[0]++;
+	return len + (size_t)sprintf(env + len, "%s%c%s", name, 0, value) + 1;
+}
+
 void begin(const char *name, const char *value)
 {
-	char env[256] = {name ? 1 : 0};
-	size_t len = 4;
+	char env[256] = {0};
+	size_t len = add_setting(env, 4, "RTL_RECORDER_TIMEOUT_MS", "600000"); /* nobody records: the case ends it */
 
 	if (name)
-		len += (size_t)sprintf(env + len, "%s", name) + 1;
-	if (name)
-		len += (size_t)sprintf(env + len, "%s", value) + 1;
+		len = add_setting(env, len, name, value);
 	int r = rtl_attach(env, len);
 	if (r)
 		printf("attach: %d, %s\n", r, control->error_text);
