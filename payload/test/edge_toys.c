@@ -231,13 +231,23 @@ void submit_on(hsa_queue_t *q, uint16_t header, amd_signal_t *signal)
 	submit_packet(q, header, 0x1000, signal);
 }
 
+/* The worker may be the one who publishes it, if it had the lock when the bell rang. */
+static bool is_published(hsa_queue_t *q, uint64_t at)
+{
+	uint64_t until = now_monotonic() + 10 * NS_PER_S;
+
+	while (at >= raw_load(q) && now_monotonic() < until)
+		sys_yield();
+	return at < raw_load(q);
+}
+
 amd_signal_t *take_packet(hsa_queue_t *q)
 {
 	uint64_t at = amd_of(q)->read_dispatch_id;
 	hsa_kernel_dispatch_packet_t *p = (hsa_kernel_dispatch_packet_t *)q->base_address + at % RING;
-	amd_signal_t *s = (amd_signal_t *)p->completion_signal.handle;
 
-	CHECK(at < raw_load(q));
+	CHECK(is_published(q, at));
+	amd_signal_t *s = (amd_signal_t *)p->completion_signal.handle;
 	__atomic_store_n(&p->header, HSA_PACKET_TYPE_INVALID, __ATOMIC_RELEASE);
 	__atomic_store_n(&amd_of(q)->read_dispatch_id, at + 1, __ATOMIC_RELEASE);
 	return s;
