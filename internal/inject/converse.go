@@ -24,12 +24,12 @@ func (s *surgery) meet(ctx context.Context, rep *Report) (*talk, error) {
 	}
 	tid, err := s.t.ThreadByNSPID(int(b.Thread_tid))
 	if err != nil {
-		return nil, errors.Join(err, s.abandoned())
+		return nil, errors.Join(s.unlessLeft(err), s.abandoned())
 	}
 	rep.BootTID = tid
 	k, err := openTalk(s.t, b, tid)
 	if err != nil {
-		return nil, errors.Join(err, s.abandoned())
+		return nil, errors.Join(s.unlessLeft(err), s.abandoned())
 	}
 	s.undo.push(func() error {
 		defer k.close()
@@ -38,16 +38,21 @@ func (s *surgery) meet(ctx context.Context, rep *Report) (*talk, error) {
 	return k, s.sameRights(tid)
 }
 
+// unlessLeft: a bootstrap thread that is gone has given us up.
+func (s *surgery) unlessLeft(err error) error {
+	if errors.Is(err, target.ErrThreadGone) {
+		return fmt.Errorf("pid %d: %w", s.t.PID, ErrLeft)
+	}
+	return err
+}
+
 // sameRights: a setuid of the target's during the clone does not reach the raw thread,
 // which none of libc's lists has, and so not the thread that this one makes. It has
 // reached the thread visited, whose rights both were born with.
 func (s *surgery) sameRights(tid int) error {
 	ours, err := s.t.ThreadStatus(tid)
-	if errors.Is(err, target.ErrThreadGone) {
-		return fmt.Errorf("pid %d: %w", s.t.PID, ErrLeft)
-	}
 	if err != nil {
-		return err
+		return s.unlessLeft(err)
 	}
 	theirs, err := s.t.ThreadStatus(s.last)
 	if target.ThreadEnded(err) {

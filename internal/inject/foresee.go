@@ -41,9 +41,10 @@ func Foresee(t *target.Target, tr *ptrace.Tracer, readFilters bool) (*Outlook, e
 	if !readFilters {
 		return o, s.hidden(list[0])
 	}
+	deadline := time.Now().Add(visitLimit)
 	for _, c := range list {
 		o.Filters, o.Read = c.tid, true
-		if err = s.filtered(c); !passing(err) {
+		if err = s.filtered(c); !passing(err) || time.Now().After(deadline) {
 			break
 		}
 	}

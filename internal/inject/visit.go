@@ -91,6 +91,9 @@ func (v *visitor) visit(stop string, pts points, calls []call) error {
 		}
 		v.desperate = round > 0
 		for _, c := range list {
+			if why != errNoWaiting && time.Now().After(deadline) {
+				break // each may have taken its patience
+			}
 			// At first only threads in waits without time-out, if any.
 			if c.class >= timed && round == 0 && len(list) > 1 && list[0].class < timed {
 				break

@@ -125,13 +125,16 @@ func (r *recording) startDrain() (*drain, error) {
 }
 
 // drainSteps are the parts of what a payload can hold; with each that comes we are
-// patient anew.
-const drainSteps = 100
+// patient anew. A slow disk takes a part of that size in time.
+const (
+	drainSteps    = 100
+	mostStepBytes = 16 << 20
+)
 
 // taken counts the parts that come from now on. The target writes them, and might go on
 // for ever, or line by line: there is an end to both.
 func (d *drain) taken() func() uint64 {
-	from, step := d.collector.Progress().RingBytes, max(d.mostBytes/drainSteps, ring.LineBytes)
+	from, step := d.collector.Progress().RingBytes, min(max(d.mostBytes/drainSteps, ring.LineBytes), mostStepBytes)
 	return func() uint64 { return min(d.collector.Progress().RingBytes-from, d.mostBytes) / step }
 }
 

@@ -19,6 +19,10 @@ type witness struct {
 	stops  []tracedb.Pause
 }
 
+// answerLimit is how long threads are stopped for one answer: about as long as the payload
+// waits for one. It asks again for those that were not judged.
+const answerLimit = 5 * time.Second
+
 // answer serves the request that waits, if there is one.
 func (w *witness) answer(c *ring.Control) {
 	ask, ok := c.PendingAsk()
@@ -28,9 +32,13 @@ func (w *witness) answer(c *ring.Control) {
 	if at(PointAsked) != nil {
 		return // it asks again
 	}
+	deadline := time.Now().Add(answerLimit)
 	verdicts := make([]ring.Verdict, len(ask.TIDs))
 	for i, tid := range ask.TIDs {
-		verdicts[i] = w.judge(int(tid), ask.Ranges)
+		verdicts[i] = ring.VerdictUnknown
+		if i == 0 || time.Now().Before(deadline) {
+			verdicts[i] = w.judge(int(tid), ask.Ranges)
+		}
 	}
 	// An answer to an ask of a grace that is over goes nowhere.
 	_ = c.Answer(ask, verdicts)

@@ -221,7 +221,7 @@ func (g *group) window(ctx context.Context) string {
 			return sizeIsReached
 		case g.count((*member).isOver) == len(g.members):
 			return "all of them have ended"
-		case hanging() > StallLimit: // while there is time: in a stop, the kernel ends us soon
+		case g.count((*member).hangs) > 0: // while there is time: in a stop, the kernel ends us soon
 			return "a thread of this tool hangs in the memory of one of them"
 		}
 	}

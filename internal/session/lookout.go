@@ -62,14 +62,13 @@ func newLookout(s Selection, c *choice, targets []watched, warn func(string)) *l
 // begin looks every now and then, until end.
 func (l *lookout) begin() { go l.run() }
 
-// noteKnown: who is beside the targets and holds a GPU already is no newcomer.
+// noteKnown: who is beside the targets and holds a GPU already is no newcomer. Nobody's
+// memory is read: one that hangs there is no reason to fail at another.
 func (l *lookout) noteKnown(families target.Families) {
 	for pid, k := range families {
 		l.seen[pid] = true
-		if len(l.beside(k.PID, k.Parent, k.Comm)) > 0 {
-			if holds, _ := holdsGPU(pid, k.Parent); holds {
-				l.known = add(l.known, candidateOf(k))
-			}
+		if len(l.beside(k.PID, k.Parent, k.Comm)) > 0 && l.hasOpened(k) {
+			l.known = add(l.known, candidateOf(k))
 		}
 	}
 }
@@ -88,8 +87,7 @@ func (l *lookout) run() {
 	}
 }
 
-// look looks at those who have come since the last look. It reads nobody's memory:
-// one that hangs there is no reason to end a recording of others.
+// look looks at those who have come since the last look, as noteKnown does.
 func (l *lookout) look() {
 	pids, err := target.All()
 	if err != nil {
@@ -209,29 +207,41 @@ func (l *lookout) end(mayLook bool) []newcomer {
 	if err != nil || !mayLook {
 		return l.found
 	}
-	if c, err := l.selection.choose(); err == nil {
-		for _, one := range c.targets {
-			l.addHolder(one, 0)
-		}
+	if l.selection.Name != nil {
+		l.addNamed()
 	}
 	kinOf := func(pid int) (target.Kin, bool) { k, ok := families[pid]; return k, ok }
 	for _, k := range families {
-		if l.isOurs(k, kinOf) {
-			l.addHolder(candidateOf(k), k.Parent)
+		if l.isOurs(k, kinOf) && l.hasOpened(k) {
+			l.addLast(candidateOf(k))
 		}
 	}
 	slices.SortFunc(l.found, func(a, b newcomer) int { return a.pid - b.pid })
 	return l.found
 }
 
-// addHolder notes a process if it holds a GPU and is none of those before.
-func (l *lookout) addHolder(one candidate, parent int) {
+// addNamed adds those with the name that was asked for, wherever they are. The trace does
+// not wait for long for one of them that hangs.
+func (l *lookout) addNamed() {
+	chosen, _ := within(listLimit, func() []candidate {
+		c, err := l.selection.choose()
+		if err != nil {
+			return nil
+		}
+		return c.targets
+	})
+	for _, one := range chosen {
+		l.addLast(one)
+	}
+}
+
+// addLast notes a process that holds a GPU, with its rank, if it was not known before.
+func (l *lookout) addLast(one candidate) {
 	if slices.ContainsFunc(l.known, one.isSame) {
 		return
 	}
-	if holds, _ := holdsGPU(one.pid, parent); holds {
-		l.add(newcomer{candidate: one, rank: rankOfPID(one.pid)})
-	}
+	rank, _ := within(glanceLimit, func() *int { return rankOfPID(one.pid) })
+	l.add(newcomer{candidate: one, rank: rank})
 }
 
 func rankOfPID(pid int) *int {

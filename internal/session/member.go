@@ -110,6 +110,8 @@ func (m *member) stall(limit time.Duration) *Failure {
 	return nil
 }
 
+func (m *member) hangs() bool { return m.hanging() > StallLimit }
+
 func (m *member) abandon() {
 	m.abandoned.Store(true)
 	m.gate.shut()

@@ -80,7 +80,7 @@ func Record(ctx context.Context, o Options, skip <-chan struct{}, ui Observer) (
 }
 
 func (r *recording) record(ctx context.Context) (Outcome, error) {
-	outcome, err := unlessStalled(r.o.PID, func() (Outcome, error) { return r.run(ctx) })
+	outcome, err := unless(r.stalled, func() (Outcome, error) { return r.run(ctx) })
 	if errors.Is(err, errStalled) && r.empty.Load() {
 		_ = os.Remove(r.place.Path)
 		_ = os.Remove(r.place.Path + "-journal")

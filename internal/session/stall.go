@@ -74,6 +74,13 @@ func (r *recording) hanging() time.Duration {
 	return max(target.Stalled(r.o.PID).Time, r.tracer.Busy())
 }
 
+func (r *recording) stalled() *Failure {
+	if r.hanging() > StallLimit {
+		return stallFailure(r.o.PID)
+	}
+	return nil
+}
+
 // stallFailure is about what a thread of ours is still at.
 func stallFailure(pid int) *Failure {
 	cause := fmt.Sprintf("a page has not come for %v: it may answer its page faults itself (userfaultfd, FUSE), or hold its memory map", StallLimit)
