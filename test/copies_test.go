@@ -52,9 +52,18 @@ var copyDamages = []copyDamage{
 	{"is there twice", "call", func(copies []harness.Copy, victim int) []harness.Copy {
 		return slices.Insert(copies, victim, copies[victim])
 	}},
-	{"its thread's first is missing", "missing", func(copies []harness.Copy, victim int) []harness.Copy {
-		first := slices.IndexFunc(copies, func(c harness.Copy) bool { return c.TID == copies[victim].TID })
-		return slices.Delete(copies, first, first+1)
+	{"its thread's first are missing", "missing", func(copies []harness.Copy, victim int) []harness.Copy {
+		tid, gone := copies[victim].TID, 0
+		return slices.DeleteFunc(copies, func(c harness.Copy) bool {
+			if c.TID == tid {
+				gone++
+			}
+			return c.TID == tid && gone <= 2 // the very first may have begun before all were noted
+		})
+	}},
+	{"its thread's last are missing", "missing", func(copies []harness.Copy, victim int) []harness.Copy {
+		tid, from := copies[victim].TID, copies[victim].SubmitNS
+		return slices.DeleteFunc(copies, func(c harness.Copy) bool { return c.TID == tid && c.SubmitNS > from })
 	}},
 	{"all of its thread are missing", "missing", func(copies []harness.Copy, victim int) []harness.Copy {
 		tid := copies[victim].TID

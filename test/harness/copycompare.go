@@ -2,7 +2,6 @@ package harness
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -66,12 +65,11 @@ func (c *CopyComparison) Add(copies []Copy, account CopyCoverage, s Session) {
 		c.unasked(copies, s)
 		return
 	}
-	byThread, until := map[int64][]Copy{}, map[int64]int64{}
+	byThread := map[int64][]Copy{}
 	for _, r := range copies {
 		byThread[r.TID] = append(byThread[r.TID], r)
-		until[r.TID] = r.SubmitNS
 	}
-	over := slices.Min(slices.Collect(maps.Values(until))) // until then all threads' copies were noted
+	over := copies[len(copies)-1].SubmitNS - stampToleranceNS // until then all threads' copies were noted
 	for tid, calls := range c.calls {
 		c.thread(calls, byThread[tid], s.ArmedNS, over)
 		delete(byThread, tid)
