@@ -82,20 +82,30 @@ func (tr *trace) keep(pid int64) error {
 
 // pids are those of the processes of the sessions, each once.
 func (tr *trace) pids() (pids []int64) {
+	seen := map[int64]bool{}
 	for _, s := range tr.sessions {
-		if !slices.Contains(pids, s.pid) {
+		if !seen[s.pid] {
 			pids = append(pids, s.pid)
 		}
+		seen[s.pid] = true
 	}
 	return pids
 }
 
-// PIDs are those of the processes that are in a trace.
+// mostProcesses bounds the files that a trace can make us write beside it.
+const mostProcesses = 1 << 10
+
+// PIDs are those of the processes that are in a trace; ErrImpossible: too many for a
+// file each.
 func PIDs(ctx context.Context, path string) ([]int64, error) {
 	tr, err := openTrace(ctx, path)
 	if err != nil {
 		return nil, explain(err)
 	}
 	defer tr.close()
-	return tr.pids(), nil
+	pids := tr.pids()
+	if len(pids) > mostProcesses {
+		return nil, fmt.Errorf("%d processes, over %d files: %w", len(pids), mostProcesses, ErrImpossible)
+	}
+	return pids, nil
 }

@@ -83,6 +83,19 @@ func TestTooMuchTogether(t *testing.T) {
 	}
 }
 
+// TestTooManyProcesses: as many files beside a trace as it likes are not made.
+func TestTooManyProcesses(t *testing.T) {
+	db, path := create(t)
+	for pid := range uint32(mostProcesses + 1) {
+		_, err := db.Begin(tracedb.SessionInfo{PID: 1 + pid})
+		must(t, err)
+	}
+	must(t, db.Close())
+	if pids, err := PIDs(t.Context(), path); !errors.Is(err, ErrImpossible) {
+		t.Errorf("%d, %v", len(pids), err)
+	}
+}
+
 // TestOneProcess: rocprofv3's readers take one process of a file.
 func TestOneProcess(t *testing.T) {
 	path := server(t)
