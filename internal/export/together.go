@@ -80,8 +80,11 @@ func (tr *trace) keep(pid int64) error {
 	return nil
 }
 
+// mostProcesses bounds the files that a trace can make us write beside it.
+const mostProcesses = 1 << 10
+
 // pids are those of the processes of the sessions, each once.
-func (tr *trace) pids() (pids []int64) {
+func (tr *trace) pids() (pids []int64, err error) {
 	seen := map[int64]bool{}
 	for _, s := range tr.sessions {
 		if !seen[s.pid] {
@@ -89,11 +92,11 @@ func (tr *trace) pids() (pids []int64) {
 		}
 		seen[s.pid] = true
 	}
-	return pids
+	if len(pids) > mostProcesses {
+		return nil, fmt.Errorf("%d processes, over %d files: %w", len(pids), mostProcesses, ErrImpossible)
+	}
+	return pids, nil
 }
-
-// mostProcesses bounds the files that a trace can make us write beside it.
-const mostProcesses = 1 << 10
 
 // PIDs are those of the processes that are in a trace; ErrImpossible: too many for a
 // file each.
@@ -103,9 +106,5 @@ func PIDs(ctx context.Context, path string) ([]int64, error) {
 		return nil, explain(err)
 	}
 	defer tr.close()
-	pids := tr.pids()
-	if len(pids) > mostProcesses {
-		return nil, fmt.Errorf("%d processes, over %d files: %w", len(pids), mostProcesses, ErrImpossible)
-	}
-	return pids, nil
+	return tr.pids()
 }
