@@ -65,6 +65,10 @@ func record(t *testing.T, pid int, args ...string) *run {
 
 const nothingSeen = int(session.NothingSeen)
 
+// goneWell are the exit codes of a recording so short that a starved victim may launch
+// nothing in it.
+var goneWell = []int{0, nothingSeen}
+
 // recording starts a tool that attaches.
 func recording(t *testing.T, tool string, pid int, args ...string) *run {
 	t.Helper()

@@ -84,7 +84,7 @@ func loaderLocked(t *testing.T) string {
 		t.Errorf("exit code %d, want 6 and the time-out\n%s", refused.code, said)
 	}
 	v.works(t)
-	waits := recording(t, "rtl-attach", v.PID)
+	waits := recording(t, "rtl-attach", v.PID, "-d", "5s") // a starved victim launches something in that
 	if err := os.Remove(held); err != nil {
 		t.Fatal(err)
 	}

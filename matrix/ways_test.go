@@ -90,7 +90,7 @@ func (w way) expected(action, point string) []int {
 	case action == "murder" && w.murders != nil:
 		return w.murders
 	case action == "murder" && slices.Contains(afterDetach, point):
-		return []int{0}
+		return goneWell
 	case action == "murder":
 		return []int{3, 5}
 	case action == "hang" && slices.Contains(holdingThread(), point):
@@ -98,11 +98,19 @@ func (w way) expected(action, point string) []int {
 	case action == "hang", action == "kill":
 		return []int{-1}
 	case slices.Contains(w.goesOn, point):
-		return []int{w.whole}
+		return w.undisturbed()
 	case point == "taken": // an entry that runs is looked for again
-		return append([]int{0}, w.codes...)
+		return slices.Concat(goneWell, w.codes)
 	}
 	return w.codes
+}
+
+// undisturbed are the exit codes of a tool that a fault does not end.
+func (w way) undisturbed() []int {
+	if w.whole == 0 {
+		return goneWell
+	}
+	return []int{w.whole}
 }
 
 // hangs: a tool that holds a thread ends by itself, any other when its user has had enough.
@@ -276,7 +284,7 @@ var inGroup = way{
 	points:  faultPoints(),
 	short:   []string{"kill@recording", "fail@framed-2", "murder@recording"},
 	codes:   []int{1, 8},
-	murders: []int{0, 8},
+	murders: append([]int{8}, goneWell...),
 }
 
 // detached: the session has no recorder; `rtl-attach detach` ends it.
