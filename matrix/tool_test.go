@@ -53,25 +53,46 @@ func bootstrapLeaves(t *testing.T) string {
 		inject.PointMapped, inject.PointWritten, inject.PointCloned, inject.PointReady, inject.PointDelivered,
 		inject.PointLoaded, inject.PointResolvedE, inject.PointCalled,
 	} {
-		undo := atPoint(p, func() { time.Sleep(300 * time.Millisecond) }) // the tool is held up
-		_, err := injected(t, v, inject.Request{
-			Library: library(t, "payload.so"), Entry: "rtl_attach", IdleTimeout: 50 * time.Millisecond,
-		})
-		undo()
 		early, late := p == inject.PointMapped || p == inject.PointWritten, p == inject.PointCalled
-		if early && err != nil || !early && !late && !errors.Is(err, inject.ErrLeft) {
+		err := heldUp(t, v, p, before, early)
+		hasLeft := errors.Is(err, inject.ErrLeft)
+		if hasLeft {
+			left++
+		}
+		switch {
+		case hasLeft: // a starved tool may be held up elsewhere, too
+		case err != nil, !early && !late:
 			t.Errorf("%s: error %v", p, err)
 		}
 		if errors.Is(err, target.ErrGone) {
 			t.Errorf("%s: the process is there: %v", p, err)
 		}
-		if errors.Is(err, inject.ErrLeft) {
-			left++
-		}
 		v.Unharmed(t)
 		v.AsBefore(t, before)
 	}
+	if left == 0 {
+		t.Error("it never left")
+	}
 	return fmt.Sprintf("left %d times: %v", left, inject.ErrLeft)
+}
+
+// heldUp injects, and is held up at a point: until the bootstrap has left, or, early,
+// where there is none yet, for longer than it would wait.
+func heldUp(t *testing.T, v *victim.Victim, p inject.Point, before victim.Inventory, early bool) error {
+	t.Helper()
+	const idle = 200 * time.Millisecond
+	defer atPoint(p, func() {
+		if early {
+			time.Sleep(2 * idle)
+		} else if !eventually(func() bool { now := v.Inventory(t); return len(now.Ours) == 0 && now.Threads == before.Threads }) {
+			t.Errorf("%s: the bootstrap does not leave", p)
+		}
+	})()
+	_, err := injected(t, v, inject.Request{
+		Library: library(t, "payload.so"), Entry: "rtl_attach",
+		MapTimeout: patience, BootTimeout: patience, IdleTimeout: idle,
+	})
+	return err
 }
 
 func twoTools(t *testing.T) string {
