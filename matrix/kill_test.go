@@ -62,7 +62,7 @@ func killedAtPoints(t *testing.T) string {
 		}
 		last := record(t, v.PID)
 		timed += last.ok(t)
-		freed += strings.Count(last.stderr.String(), "that dead tools had left")
+		freed += strings.Count(last.first+last.stderr.String(), "that dead tools had left")
 		v.sound(t)
 		v.Stop()
 	}

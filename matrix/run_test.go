@@ -29,7 +29,8 @@ type run struct {
 	cmd            *exec.Cmd
 	trace          string
 	stdout, stderr said
-	code           int // -1: killed
+	code           int    // -1: killed
+	first          string // what a first try said, which recorded nothing
 }
 
 // said is output that may be looked at while it is written.
@@ -57,7 +58,9 @@ func record(t *testing.T, pid int, args ...string) *run {
 	t.Helper()
 	r := recording(t, "rtl-attach", pid, args...)
 	if r.wait(t) == nothingSeen {
+		first := r.stderr.String()
 		r = recording(t, "rtl-attach", pid, append(args, "-d", "5s")...)
+		r.first = first
 		r.wait(t)
 	}
 	return r
