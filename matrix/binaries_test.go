@@ -66,8 +66,21 @@ func goOnLibc(t *testing.T) string {
 		}
 		worked = now
 	}
-	v.before.threads = len(threadsOf(v.PID)) - 1 // its runtime makes them as it likes
-	return fmt.Sprintf("%v; %d rounds meanwhile; %s", a, worked-first, v.well(t))
+	said := v.unharmed(t)
+	v.left(t, func(now residue) bool { // its runtime makes threads as it likes
+		return now.payloads <= 1 && now.controls <= now.payloads && threadsOfOurs(v.PID) == now.controls
+	})
+	return fmt.Sprintf("%v; %d rounds meanwhile; %s", a, worked-first, said)
+}
+
+// threadsOfOurs are those of a process with names that we give (rtl-control, rtl-worker, rtl-boot).
+func threadsOfOurs(pid int) (n int) {
+	for _, tid := range threadsOf(pid) {
+		if strings.HasPrefix(statusOf(pid, tid)["Name"], "rtl-") {
+			n++
+		}
+	}
+	return n
 }
 
 // roundsOf is a victim's answer's count of its work.
