@@ -118,6 +118,11 @@ func (r *run) wait(t *testing.T) int {
 	return r.code
 }
 
+// attaches waits until the tool says that it is attached.
+func (r *run) attaches() bool {
+	return eventually(func() bool { return strings.Contains(r.stderr.String(), "✓ attached") })
+}
+
 // ok wants a recording that has worked, and returns how many dispatches its
 // trace holds.
 func (r *run) ok(t *testing.T) int64 {

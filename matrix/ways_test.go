@@ -310,7 +310,7 @@ var stopping = way{
 	begin: func(t *testing.T) *scene {
 		v := mixed(t)
 		recorder := recording(t, "rtl-attach", v.PID, "-d", "1m")
-		if !eventually(func() bool { return strings.Contains(recorder.stderr.String(), "✓ attached") }) {
+		if !recorder.attaches() {
 			t.Fatalf("it does not attach\n%s", recorder.stderr.String())
 		}
 		s := &scene{gpuVictim: v, tool: newRun(t, "rtl-attach-fault", "detach", strconv.Itoa(v.PID))}
