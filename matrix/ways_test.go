@@ -330,6 +330,7 @@ var stopping = way{
 		if !recorder.attaches() {
 			t.Fatalf("it does not attach\n%s", recorder.stderr.String())
 		}
+		v.works(t) // so that it has something to record
 		s := &scene{gpuVictim: v, tool: newRun(t, "rtl-attach-fault", "detach", strconv.Itoa(v.PID))}
 		s.end = func(t *testing.T) {
 			recorder.wait(t)
