@@ -201,6 +201,7 @@ func cycles(t *testing.T) string {
 		}
 	}
 	cycle(repeat(5, 50))
+	v.sound(t) // what is to end has ended
 	before := footprintOf(t, v.PID)
 	n := repeat(20, 1000)
 	cycle(n)
