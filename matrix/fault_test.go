@@ -168,8 +168,14 @@ type stepFault struct {
 
 func begunAt(t *testing.T, v *gpuVictim, step, fault string) *stepFault {
 	t.Helper()
-	return &stepFault{step, fault, v, recording(t, "rtl-attach", v.PID, "--payload", artefact(t, "librtl-attach-test.so"),
-		quickly, "--memory-copy-trace", "--set", "RTL_TEST_FAIL_STEP="+step, "--set", "RTL_TEST_FAULT="+fault)}
+	args := []string{
+		"--payload", artefact(t, "librtl-attach-test.so"), "--memory-copy-trace",
+		"--set", "RTL_TEST_FAIL_STEP=" + step, "--set", "RTL_TEST_FAULT=" + fault,
+	}
+	if fault != "fail" { // that must strike the tool's own detach, not one from a recorder that seems dead
+		args = append(args, quickly)
+	}
+	return &stepFault{step, fault, v, recording(t, "rtl-attach", v.PID, args...)}
 }
 
 func (s *stepFault) ends(t *testing.T) (code int) {
