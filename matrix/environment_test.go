@@ -84,7 +84,7 @@ func toolInside(t *testing.T) string {
 	v := container{flags: containerFlags, script: ownProc}.onGPU(t, "odd", "mallocs")
 	trace := filepath.Join(t.TempDir(), "t.db")
 	r := &run{trace: trace, cmd: exec.Command("nsenter", "-t", strconv.Itoa(v.PID), "-m", "-p", "-i", "-u",
-		"/srv/rtl-attach", "-p", "1", "-d", "300ms", "-v", "-o", trace)}
+		"/srv/rtl-attach", "-p", "1", "-d", "5s", "-v", "-o", trace)}
 	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
 	r.start(t)
 	r.wait(t)

@@ -62,7 +62,7 @@ func killedAtPoints(t *testing.T) string {
 		}
 		last := record(t, v.PID)
 		timed += last.ok(t)
-		freed += strings.Count(last.stderr.String(), "that dead tools had left")
+		freed += strings.Count(last.first+last.stderr.String(), "that dead tools had left")
 		v.sound(t)
 		v.Stop()
 	}
@@ -169,7 +169,7 @@ func shutDownUnread(t *testing.T) string {
 	if ready, err := bufio.NewReader(out).ReadString('\n'); !strings.HasPrefix(ready, "ready") {
 		t.Fatalf("it says %q: %v", ready, err)
 	}
-	r := faulty(t, cmd.Process.Pid, "stop@attached", "-d", "3s")
+	r := faulty(t, cmd.Process.Pid, "stop@attached", "-d", "8s")
 	if !eventually(func() bool { return stateOf(r.cmd.Process.Pid) == "T" }) {
 		t.Fatalf("the tool does not stop\n%s", r.stderr.String())
 	}

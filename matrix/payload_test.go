@@ -112,14 +112,14 @@ func crash(lib, entry, step string) func(*testing.T) string {
 	}
 }
 
-// stopsMost is the longest that a thread was stopped: by far not for as long as the
-// payload takes.
+// stopsMost is the longest that a thread was stopped: not for as long as the payload
+// takes. The tool may have waited for a CPU meanwhile.
 func stopsMost(t *testing.T, rep *inject.Report, takes time.Duration) (longest time.Duration) {
 	t.Helper()
 	for _, p := range rep.Pauses {
 		longest = max(longest, p.Stopped)
 	}
-	if longest > takes/10 {
+	if longest > takes/2 {
 		t.Errorf("a thread was stopped for %v", longest)
 	}
 	return longest

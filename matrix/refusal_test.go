@@ -105,9 +105,17 @@ func all(t *testing.T, pid int, state string) {
 	}
 }
 
-// well: a victim that answers letters does, it works on, nobody holds it, and
-// it has nothing of ours but a dormant payload. It returns its answer.
+// well: a victim that answers letters is unharmed, and it has nothing of ours but a
+// dormant payload. It returns its answer.
 func (v *gpuVictim) well(t *testing.T) string {
+	t.Helper()
+	said := v.unharmed(t)
+	v.onlyDormant(t)
+	return said
+}
+
+// unharmed: it answers, it works on, and nobody holds it.
+func (v *gpuVictim) unharmed(t *testing.T) string {
 	t.Helper()
 	said := v.Ask(t, "?")
 	if strings.Contains(said, "harm") && !strings.HasSuffix(said, "harm 0") {
@@ -115,7 +123,6 @@ func (v *gpuVictim) well(t *testing.T) string {
 	}
 	untraced(t, v.PID)
 	v.works(t)
-	v.onlyDormant(t)
 	return said
 }
 

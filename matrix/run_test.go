@@ -29,7 +29,8 @@ type run struct {
 	cmd            *exec.Cmd
 	trace          string
 	stdout, stderr said
-	code           int // -1: killed
+	code           int    // -1: killed
+	first          string // what a first try said, which recorded nothing
 }
 
 // said is output that may be looked at while it is written.
@@ -57,13 +58,19 @@ func record(t *testing.T, pid int, args ...string) *run {
 	t.Helper()
 	r := recording(t, "rtl-attach", pid, args...)
 	if r.wait(t) == nothingSeen {
+		first := r.stderr.String()
 		r = recording(t, "rtl-attach", pid, append(args, "-d", "5s")...)
+		r.first = first
 		r.wait(t)
 	}
 	return r
 }
 
 const nothingSeen = int(session.NothingSeen)
+
+// goneWell are the exit codes of a recording so short that a starved victim may launch
+// nothing in it.
+var goneWell = []int{0, nothingSeen}
 
 // recording starts a tool that attaches.
 func recording(t *testing.T, tool string, pid int, args ...string) *run {
@@ -109,6 +116,11 @@ func (r *run) wait(t *testing.T) int {
 	}
 	r.code = r.cmd.ProcessState.ExitCode()
 	return r.code
+}
+
+// attaches waits until the tool says that it is attached.
+func (r *run) attaches() bool {
+	return eventually(func() bool { return strings.Contains(r.stderr.String(), "✓ attached") })
 }
 
 // ok wants a recording that has worked, and returns how many dispatches its

@@ -225,7 +225,7 @@ func killedAtRandom(t *testing.T) string {
 		}
 		v.Stop()
 	}
-	if longest > 5*time.Second {
+	if longest > patience {
 		t.Errorf("the tool returned %v after the target's death", longest)
 	}
 	return fmt.Sprintf("%d kills, the tool returned after %v at most, exit codes %v", n, longest.Round(time.Millisecond), codes)

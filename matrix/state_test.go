@@ -108,18 +108,26 @@ func (r *stateReport) String() string {
 
 // signalsOf is what the kernel says of dispositions, and what each thread blocks.
 // A handler, or a wait with a mask of its own (ppoll), blocks more meanwhile: what
-// is blocked at each of several looks is the thread's.
+// is blocked at each of several looks is the thread's. They are so far apart that a
+// thread which waits for a CPU in its handler gets one.
 func signalsOf(pid int) string {
-	const looks = 20
+	const looks, apart = 20, 5 * time.Millisecond
+	tids := threadsOf(pid)
+	blocked := make([]uint64, len(tids))
+	for look := range looks {
+		for i, tid := range tids {
+			now, _ := strconv.ParseUint(statusOf(pid, tid)["SigBlk"], 16, 64)
+			if look == 0 {
+				blocked[i] = now
+			}
+			blocked[i] &= now
+		}
+		time.Sleep(apart)
+	}
 	leader := statusOf(pid, strconv.Itoa(pid))
 	all := []string{"ignored " + leader["SigIgn"] + ", caught " + leader["SigCgt"]}
-	for _, tid := range threadsOf(pid) {
-		blocked := ^uint64(0)
-		for range looks {
-			now, _ := strconv.ParseUint(statusOf(pid, tid)["SigBlk"], 16, 64)
-			blocked &= now
-		}
-		all = append(all, fmt.Sprintf("%s blocks %016x", tid, blocked))
+	for i, tid := range tids {
+		all = append(all, fmt.Sprintf("%s blocks %016x", tid, blocked[i]))
 	}
 	return strings.Join(all, "\n")
 }

@@ -84,7 +84,7 @@ func loaderLocked(t *testing.T) string {
 		t.Errorf("exit code %d, want 6 and the time-out\n%s", refused.code, said)
 	}
 	v.works(t)
-	waits := recording(t, "rtl-attach", v.PID)
+	waits := recording(t, "rtl-attach", v.PID, "-d", "5s") // a starved victim launches something in that
 	if err := os.Remove(held); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func restarted(t *testing.T) string {
 	inside, stopped := 0, time.Duration(0)
 	for range repeat(3, 30) {
 		stopped += stopAndGo(t, v.PID)
-		sleepers := inRestart(t, v)
+		sleepers := sleepOn(t, v)
 		rep, err := injected(t, v, inject.Request{Library: library(t, "payload.so"), Entry: "rtl_mask"})
 		if err != nil || rep.Rung != s.rung {
 			t.Fatalf("inject: %v\n%+v", err, rep)
@@ -184,6 +184,19 @@ func stateOf(pid int) string {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	_, rest, _ := strings.Cut(string(b), "State:\t")
 	return rest[:min(1, len(rest))]
+}
+
+// sleepOn waits until all of the victim's threads have got the CPU that they need to sleep
+// on, and lists those that are in restart_syscall.
+func sleepOn(t *testing.T, v *victim.Victim) (inside map[int]bool) {
+	t.Helper()
+	if !eventually(func() bool {
+		inside = inRestart(t, v)
+		return len(inside) > 0 && states(v.PID)["S"] == len(threadsOf(v.PID))
+	}) {
+		t.Error("no thread sleeps on in restart_syscall")
+	}
+	return inside
 }
 
 // inRestart lists the victim's threads that are in restart_syscall.

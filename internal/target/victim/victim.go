@@ -16,6 +16,9 @@ import (
 	"time"
 )
 
+// patience is for what a victim does by itself, on a machine that others use.
+const patience = 20 * time.Second
+
 // Victim is a running program.
 type Victim struct {
 	PID int
@@ -109,7 +112,7 @@ func (v *Victim) Line(t testing.TB) string {
 			t.Fatalf("victim %d has ended: %v", v.PID, v.cmd.Wait())
 		}
 		return line
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatalf("victim %d does not answer", v.PID)
 	}
 	return ""
@@ -199,12 +202,11 @@ func (v *Victim) Inventory(t testing.TB) Inventory {
 func (v *Victim) AsBefore(t testing.TB, before Inventory) {
 	t.Helper()
 	var now Inventory
-	for range 200 {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		now = v.Inventory(t)
 		if now.Threads == before.Threads && now.FDs == before.FDs && len(now.Ours) == 0 {
 			return
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
 	t.Errorf("victim had %d threads and %d descriptors, now %d and %d; mappings of ours: %q",
 		before.Threads, before.FDs, now.Threads, now.FDs, now.Ours)
