@@ -15,7 +15,7 @@ import (
 // recorded, or untimed for the reason that it must have.
 func TestCopies(t *testing.T) {
 	p := harness.Start(t, harness.Copier())
-	run := p.RecordLast(t, 600*time.Millisecond, 0, "--memory-copy-trace")
+	run := p.RecordLast(t, 600*time.Millisecond, 2000, "--memory-copy-trace")
 	counts := p.Quit(t)
 	p.Truth(t).MustHoldOnce(t, counts)
 	harness.CompareCopies(t, p, run)
@@ -153,8 +153,9 @@ func TestCopiesReattach(t *testing.T) {
 		cycles = 200
 	}
 	for range cycles {
-		runs = append(runs, p.Record(t, 60*time.Millisecond, "--memory-copy-trace", "--buffer-size", "4MiB"))
+		runs = append(runs, p.RecordShortly(t, 60*time.Millisecond, "--memory-copy-trace"))
 	}
+	runs = append(runs, p.RecordLast(t, 60*time.Millisecond, 2000, "--memory-copy-trace")) // has every kind of copy
 	counts := p.Quit(t)
 	p.Truth(t).MustHoldOnce(t, counts)
 	harness.CompareCopies(t, p, runs...)

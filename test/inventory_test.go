@@ -1,6 +1,8 @@
 package test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,47 +70,54 @@ func settled(t *testing.T, p *harness.Process) (s harness.Snapshot) {
 	t.Helper()
 	harness.Until(t, "its memory has settled", func() bool {
 		harness.Until(t, "it goes on", p.Dispatches(t, 10000))
-		last := s.RSSKiB
+		last := s.HostKiB
 		s = p.Snapshot(t)
-		return s.RSSKiB < last+64
+		return s.HostKiB < last+64
 	})
 	return s
 }
 
-// What a session takes it gives back: many leave what the first few left.
+// withoutShared leaves out the memory that the runtime shares with the GPU: its pool grows,
+// by 2 MB at a time, to the most signals of ours that there were at once, and keeps that.
+func withoutShared(came []string) []string {
+	return slices.DeleteFunc(came, func(item string) bool { return strings.HasPrefix(item, "map /memfd:softgpu:render ") })
+}
+
+// What a session takes it gives back: many leave what the first few left. (One arena: each
+// of glibc's grows, by steps, when its thread has had more in flight than ever before.)
 func TestMemoryFlat(t *testing.T) {
 	cycles := 20
 	if harness.Long() {
 		cycles = 500
 	}
 	const settle = 4
-	p := harness.Start(t, harness.Workload{Program: "serve", Args: []string{"--threads", "3", "--streams", "4"}})
+	p := harness.Start(t, harness.Workload{Program: "serve", Args: []string{"--threads", "3", "--streams", "4"}, Sim: []string{"MALLOC_ARENA_MAX=1"}})
 	before := settled(t, p)
 	var first harness.Snapshot
 	for i := range cycles + settle {
 		if _, err := p.Get("/stats"); err != nil { // the server then forgets its latencies
 			t.Fatal(err)
 		}
-		p.Record(t, 50*time.Millisecond, "--buffer-size", "4MiB")
+		p.RecordShortly(t, 50*time.Millisecond)
 		if i == settle-1 {
 			first = p.Snapshot(t)
 		}
 		if i == 0 || i == settle-1 || i%50 == 0 {
 			s := p.Snapshot(t)
-			t.Logf("after %d: RSS %d KiB (%d before), %d anonymous mappings (%d)", i+1, s.RSSKiB, before.RSSKiB, s.Maps["anonymous"], before.Maps["anonymous"])
+			t.Logf("after %d: %d KiB (%d before), %d anonymous mappings (%d)", i+1, s.HostKiB, before.HostKiB, s.Maps["anonymous"], before.Maps["anonymous"])
 		}
 	}
 	last := p.Snapshot(t)
-	for _, item := range last.Came(first) {
+	for _, item := range withoutShared(last.Came(first)) {
 		t.Errorf("grew: %s", item)
 	}
-	if grown := last.RSSKiB - first.RSSKiB; grown > 2048 {
-		t.Errorf("RSS grew by %d KiB over %d sessions (%d before the first, %d after %d)", grown, cycles, before.RSSKiB, first.RSSKiB, settle)
+	if grown := last.HostKiB - first.HostKiB; grown > 2048 {
+		t.Errorf("it grew by %d KiB over %d sessions (%d before the first, %d after %d)", grown, cycles, before.HostKiB, first.HostKiB, settle)
 	}
 	if now, then := last.Maps["anonymous"], first.Maps["anonymous"]; now > then+4 {
 		t.Errorf("%d anonymous mappings, %d after %d sessions", now, then, settle)
 	}
-	t.Logf("RSS %d KiB before, %d after %d sessions, %d after %d", before.RSSKiB, first.RSSKiB, settle, last.RSSKiB, cycles+settle)
+	t.Logf("%d KiB before, %d after %d sessions, %d after %d", before.HostKiB, first.HostKiB, settle, last.HostKiB, cycles+settle)
 	p.StillAlive(t)
 	p.Quit(t)
 }

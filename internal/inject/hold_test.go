@@ -37,12 +37,22 @@ func TestHeldRunsOn(t *testing.T) {
 	for n := range 10 {
 		late, met, stepSyscall = 1+n%2, false, (*ptrace.Tracee).StepSyscall
 		rep := inject(t, v, tr, Request{Library: lib, Entry: "rtl_attach", Env: env(9)})
-		if rep.EntryResult != 90001 || (late == 2 && (rep.Rung != "released" || len(rep.Pauses) != 2)) {
+		if rep.EntryResult != 90001 || (late == 2 && (rep.Rung != "released" || stopsUsed(rep) != 2)) {
 			t.Errorf("late at step %d: %+v", late, rep)
 		}
 		v.AsBefore(t, before)
 	}
 	v.Unharmed(t)
+}
+
+// stopsUsed leaves out the threads that did not stop in time and were passed over.
+func stopsUsed(rep *Report) (n int) {
+	for _, p := range rep.Pauses {
+		if p.Used {
+			n++
+		}
+	}
+	return n
 }
 
 // TestInterruptedForGood: a signal that comes while a thread is stopped ends its pause(),

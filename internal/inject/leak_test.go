@@ -47,8 +47,9 @@ func TestMemoryIsFlat(t *testing.T) {
 	}
 	kibNow, mapsNow := anonymous(t, v)
 	t.Logf("%d injections: memory %d -> %d KiB, mappings %d -> %d", n, kib, kibNow, maps, mapsNow)
-	if grown := (kibNow - kib) * 1024 / n; grown > 64 || mapsNow != maps {
-		t.Errorf("%d bytes a time, %d mappings", grown, mapsNow-maps)
+	const noise, each = 64, 64 // KiB in all: a page is touched now and then; and bytes a time
+	if grown := kibNow - kib; grown > noise+n*each/1024 || mapsNow != maps {
+		t.Errorf("%d KiB, %d mappings", grown, mapsNow-maps)
 	}
 	v.AsBefore(t, before)
 	v.Unharmed(t)

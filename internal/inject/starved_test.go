@@ -9,34 +9,77 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rtl-attach/rtl-attach/internal/target/victim"
 )
 
 // TestStarved: all threads wait in a call that an interrupt alone ends with EINTR, and
 // get no CPU for far longer than a thread in a futex wait is given to stop.
 func TestStarved(t *testing.T) {
-	const cpu, starved = "0", 300 * time.Millisecond
 	lib, tr := payload(t, "payload.so"), tracer(t)
 	v := victim.Start(t, "busy", "-o", "epoll", "epoll", "epoll")
-	pid := strconv.Itoa(v.PID)
-	command(t, "taskset", "-a", "-p", "-c", cpu, pid)
-	command(t, "chrt", "-a", "-i", "-p", "0", pid)
+	command(t, "taskset", "-a", "-p", "-c", hogged, strconv.Itoa(v.PID))
 	t.Cleanup(func() { Fault = nil })
 	for range 5 {
-		hog := exec.Command("taskset", "-c", cpu, "nice", "-n", "-20", "sh", "-c", "while :; do :; done")
-		if err := hog.Start(); err != nil {
-			t.Fatal(err)
-		}
-		runs(t, hog.Process.Pid)
+		h := startHog(t, v)
 		Fault = func(p Point) error {
 			if p == PointSeized {
-				time.AfterFunc(starved, func() { _ = hog.Process.Kill() })
+				Fault = nil
+				go h.end()
 			}
 			return nil
 		}
 		inject(t, v, tr, Request{Library: lib, Entry: "rtl_attach", Env: env(9)})
-		_ = hog.Wait()
+		close(h.injected)
 		v.Unharmed(t)
+	}
+}
+
+// hogged is the CPU of a hog.
+const hogged = "0"
+
+// A hog lets a victim starve.
+type hog struct {
+	victim   *victim.Victim
+	cmd      *exec.Cmd
+	injected chan struct{}
+}
+
+func startHog(t *testing.T, v *victim.Victim) *hog {
+	t.Helper()
+	h := &hog{victim: v, cmd: exec.Command("taskset", "-c", hogged, "sh", "-c", "while :; do :; done"), injected: make(chan struct{})}
+	if err := h.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.cmd.Process.Kill(); _ = h.cmd.Wait() })
+	_ = unix.Setpriority(unix.PRIO_PROCESS, h.cmd.Process.Pid, -10) // as far as one may: who is to end it needs some CPU
+	runs(t, h.cmd.Process.Pid)
+	h.schedule(unix.SCHED_IDLE)
+	return h
+}
+
+// end ends the starvation after a while, also where others keep the CPU busy, and for the
+// threads that the injection makes.
+func (h *hog) end() {
+	time.Sleep(300 * time.Millisecond)
+	_ = h.cmd.Process.Kill()
+	for {
+		h.schedule(unix.SCHED_NORMAL)
+		select {
+		case <-h.injected:
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// schedule gives all threads of the victim a policy; some may be gone.
+func (h *hog) schedule(policy uint32) {
+	threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", h.victim.PID))
+	for _, thread := range threads {
+		tid, _ := strconv.Atoi(thread.Name())
+		_ = unix.SchedSetAttr(tid, &unix.SchedAttr{Policy: policy}, 0)
 	}
 }
 

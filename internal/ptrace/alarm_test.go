@@ -22,7 +22,7 @@ const alarmSignal = unix.Signal(64)
 func vforked(t *testing.T) *victim.Victim {
 	v := victim.Start(t, "odd")
 	v.Tell(t, "v")
-	for range 1000 {
+	for range 10000 {
 		if status(t, v.PID, "State") == "D (disk sleep)" {
 			return v
 		}
@@ -81,7 +81,7 @@ func blockedInWait(tid int) uint64 {
 // inTime wants a stop to be given up in time, on a thread that prepare has changed.
 func inTime(t *testing.T, v *victim.Victim, prepare func() error) {
 	t.Helper()
-	const patience, late = 200 * time.Millisecond, 3 * time.Second
+	const patience, late = 200 * time.Millisecond, 10 * time.Second
 	tr := ptrace.NewTracer()
 	defer tr.Close()
 	freed := time.AfterFunc(2*late, func() { v.Tell(t, "e") }) // so that a missed alarm ends as well

@@ -185,7 +185,7 @@ func (s *subject) await(t *testing.T, field, begin string) {
 
 func dormant(t *testing.T) *subject {
 	s := stress(t)
-	s.record(t, killWindow).expect(t, 0)
+	s.again(t)
 	return s
 }
 

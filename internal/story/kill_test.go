@@ -40,7 +40,7 @@ func TestToolKilledAnytime(t *testing.T) {
 func measured(t *testing.T) time.Duration {
 	s := serve(t)
 	began := time.Now()
-	s.record(t, killWindow).expect(t, 0)
+	s.again(t)
 	took := time.Since(began)
 	end(t, s)
 	return took
@@ -73,8 +73,7 @@ func killOnce(t *testing.T, s *subject, before inventory, after time.Duration, a
 	if _, err := os.Stat(r.trace); err == nil && code == -1 {
 		r.readable(t)
 	}
-	again := s.record(t, killWindow)
-	again.expect(t, 0)
+	again := s.again(t)
 	s.onlyDormant(t, before)
 	s.unharmed(t)
 	keepEvidence(t, again)

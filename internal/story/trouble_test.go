@@ -58,10 +58,8 @@ func executes(t *testing.T, packets int) {
 func TestTargetStopped(t *testing.T) {
 	s := stress(t)
 	before := s.inventory(t)
-	r := s.record(t, time.Second, quickly)
-	r.saying.await(t, "attached")
-	recorded(t, s)
-	s.signal(t, unix.SIGSTOP)
+	r := s.record(t, time.Minute)
+	stopRecorded(t, s, r)
 	r.expect(t, 6)
 	for _, words := range []string{"stopped by a job-control signal", "kill -CONT", "still attached"} {
 		if said := r.stderr.String(); !strings.Contains(said, words) {
@@ -78,8 +76,22 @@ func TestTargetStopped(t *testing.T) {
 	s.atRest(t)
 	s.unharmed(t)
 	s.onlyDormant(t, before)
-	s.record(t, killWindow).expect(t, 0)
+	s.again(t)
 	end(t, s)
+}
+
+// stopRecorded stops a target under a recording, which then is to end.
+func stopRecorded(t *testing.T, s *subject, r *run) {
+	t.Helper()
+	r.saying.await(t, "attached")
+	recorded(t, s)
+	s.signal(t, unix.SIGSTOP)
+	if !eventually(func() bool { return strings.HasPrefix(s.field("State"), "T") }) {
+		t.Errorf("it is %s", s.field("State"))
+	}
+	if err := r.cmd.Process.Signal(unix.SIGINT); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestTwoTroubles at once: both are told, and the code is the worse one's.
@@ -91,12 +103,10 @@ func TestTwoTroubles(t *testing.T) {
 	defer full.Close()
 	s := stress(t)
 	trace := filepath.Join(t.TempDir(), "t.db")
-	r := newRun(t, trace, "-p", strconv.Itoa(s.pid), "-d", "1s", "-o", trace, quickly)
+	r := newRun(t, trace, "-p", strconv.Itoa(s.pid), "-d", "1m", "-o", trace)
 	r.cmd.Stdout = full
 	r.start(t)
-	r.saying.await(t, "attached")
-	recorded(t, s)
-	s.signal(t, unix.SIGSTOP)
+	stopRecorded(t, s, r)
 	r.expect(t, 6)
 	for _, words := range []string{"cannot show the summary", "no space left", "could not detach from pid", "kill -CONT"} {
 		if said := r.stderr.String(); !strings.Contains(said, words) {

@@ -14,14 +14,7 @@ func (p *Process) Reattach(t testing.TB, cycles int, args ...string) []Run {
 	var runs []Run
 	for i := range cycles {
 		d := time.Duration(60+i%7*20) * time.Millisecond
-		run := p.TryRecord(t, d, append([]string{"--buffer-size", "4MiB"}, args...)...)
-		if run.Code != session.NothingSeen { // so short a window may lie between two bursts
-			run.MustBe(t, session.OK)
-		}
-		if err := run.Decode(); err != nil {
-			t.Fatal(err)
-		}
-		runs = append(runs, run)
+		runs = append(runs, p.RecordShortly(t, d, args...))
 		if i%10 == 0 {
 			p.StillAlive(t)
 		}
@@ -30,6 +23,20 @@ func (p *Process) Reattach(t testing.TB, cycles int, args ...string) []Run {
 		t.Errorf("state %s after %d sessions, expected dormant after %d", st.State, st.Sessions, cycles)
 	}
 	return runs
+}
+
+// RecordShortly makes a recording that has to succeed, but may have seen nothing: so
+// short a window may lie between two bursts.
+func (p *Process) RecordShortly(t testing.TB, d time.Duration, args ...string) Run {
+	t.Helper()
+	run := p.TryRecord(t, d, append([]string{"--buffer-size", "4MiB"}, args...)...)
+	if run.Code != session.NothingSeen {
+		run.MustBe(t, session.OK)
+	}
+	if err := run.Decode(); err != nil {
+		t.Fatal(err)
+	}
+	return run
 }
 
 // Check ends a recorded workload and compares what it did with its traces.

@@ -40,7 +40,7 @@ const (
 type Workload struct {
 	Program string   // of build/workloads
 	Args    []string // as the program's --help says
-	Sim     []string // SOFTGPU_NAME=value
+	Sim     []string // of the environment, SOFTGPU_NAME=value most of them
 	Runtime *Runtime // in which it runs; nil: RTL_RUNTIME's, or else this machine's
 	NoGPU   bool     // it does without the simulator
 	Under   []string // a command that starts it, unshare(1) say

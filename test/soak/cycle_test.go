@@ -1,6 +1,7 @@
 package soak
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/test/harness"
@@ -8,7 +9,7 @@ import (
 
 const (
 	settling     = 10   // sessions until what is kept for the next ones is there
-	growthKiB    = 4096 // of memory, more than a twin's: the runtime's list of signals, and noise
+	growthKiB    = 8192 // of memory, more than a twin's: the runtime's list of signals, and a step of HIP's arena
 	growthMaps   = 8
 	cyclesAtOnce = 25 // between looks at the target
 )
@@ -18,10 +19,18 @@ func TestCycles(t *testing.T) { onEach(t, "reattach cycles", cycles) }
 
 func cycles(t *testing.T, c *tally, w harness.Workload, number int) {
 	t.Helper()
+	w = oneArena(w)
 	for c.rounds < number && !c.enough() {
 		l := begin(t, c, w)
 		l.cycle(t, number, &life{Process: harness.Start(t, w), tally: c})
 	}
+}
+
+// oneArena: glibc's heap grows by steps, each when a thread has had more commands in flight
+// than ever before. With one arena for all threads, the steps are the fewest.
+func oneArena(w harness.Workload) harness.Workload {
+	w.Sim = append(slices.Clone(w.Sim), "MALLOC_ARENA_MAX=1")
+	return w
 }
 
 // cycle goes on with a target until a finding.
