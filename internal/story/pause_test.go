@@ -21,7 +21,7 @@ import (
 func TestPausesByTheScheduler(t *testing.T) {
 	s := serve(t)
 	r := s.record(t, 300*time.Millisecond, "-v")
-	r.expect(t, 0)
+	r.expect(t, 0, 7) // a starved target may dispatch nothing
 	said := r.stderr.String()
 	_, pauses, _ := strings.Cut(said, "pauses: ")
 	pauses, _, _ = strings.Cut(pauses, "\n")
@@ -32,7 +32,7 @@ func TestPausesByTheScheduler(t *testing.T) {
 	sane(t, said, r.summary(t).Pauses)
 
 	again := s.record(t, 300*time.Millisecond, "-v")
-	again.expect(t, 0)
+	again.expect(t, 0, 7)
 	if p := again.summary(t).Pauses; p.Scheduler == nil || p.Scheduler.Stops > p.Stops {
 		t.Errorf("of a second recording: %+v, %+v", p, p.Scheduler)
 	}
@@ -56,7 +56,7 @@ func sane(t *testing.T, said string, own report.Pauses) {
 // TestPausesWithoutVerbose: nobody asks the scheduler unless told to.
 func TestPausesWithoutVerbose(t *testing.T) {
 	r := serve(t).record(t, 300*time.Millisecond)
-	r.expect(t, 0)
+	r.expect(t, 0, 7)
 	if p := r.summary(t).Pauses; p.Stops == 0 || p.Scheduler != nil {
 		t.Errorf("%+v", p)
 	}
@@ -99,7 +99,7 @@ func TestPausesWithoutBPF(t *testing.T) {
 	r.cmd = exec.Command("setpriv", append([]string{"--bounding-set=-sys_admin,-bpf"}, r.cmd.Args...)...)
 	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, r.saying
 	r.start(t)
-	r.expect(t, 0)
+	r.expect(t, 0, 7)
 	const why = "; by the scheduler: not known: BPF is not permitted\n"
 	if p := r.summary(t).Pauses; strings.Count(r.stderr.String(), why) != 1 || p.Stops == 0 || p.Scheduler != nil {
 		t.Errorf("%+v\n%s", p, r.stderr.String())
