@@ -397,7 +397,8 @@ func TestDoctorTouchesNothing(t *testing.T) {
 	for call := range strings.Lines(string(b)) {
 		nobody := strings.Contains(call, "ptrace(PTRACE_INTERRUPT, 0)") // asks whether ptrace may be called
 		nothing := strings.Contains(call, "pidfd_send_signal(") && strings.Contains(call, ", 0, NULL, 0)")
-		if !nobody && !nothing {
+		unknown := strings.Contains(call, " ???(") // strace has let go of a thread that was just ending
+		if !nobody && !nothing && !unknown {
 			t.Errorf("doctor calls %s", call)
 		}
 	}

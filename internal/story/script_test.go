@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,6 +19,9 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/guide"
 )
+
+// Whoever runs the tests may ignore it (nohup), and the tool would heed that.
+func init() { signal.Notify(make(chan os.Signal, 1), unix.SIGHUP) }
 
 // TestScripts runs the stories of testdata/script at the repository's root, one
 // after the other. Beside testscript's own commands there are
