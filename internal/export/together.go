@@ -93,7 +93,7 @@ func (tr *trace) pids() (pids []int64, err error) {
 		seen[s.pid] = true
 	}
 	if len(pids) > mostProcesses {
-		return nil, fmt.Errorf("%d processes, over %d files: %w", len(pids), mostProcesses, ErrImpossible)
+		return nil, fmt.Errorf("%d processes, over %d files (--pid N writes one): %w", len(pids), mostProcesses, ErrImpossible)
 	}
 	return pids, nil
 }

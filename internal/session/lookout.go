@@ -207,13 +207,14 @@ func (l *lookout) end(mayLook bool) []newcomer {
 	if err != nil || !mayLook {
 		return l.found
 	}
+	deadline := time.Now().Add(listLimit) // the trace waits for this
 	if l.selection.Name != nil {
-		l.addNamed()
+		l.addNamed(deadline)
 	}
 	kinOf := func(pid int) (target.Kin, bool) { k, ok := families[pid]; return k, ok }
 	for _, k := range families {
 		if l.isOurs(k, kinOf) && l.hasOpened(k) {
-			l.addLast(candidateOf(k))
+			l.addLast(candidateOf(k), deadline)
 		}
 	}
 	slices.SortFunc(l.found, func(a, b newcomer) int { return a.pid - b.pid })
@@ -222,8 +223,8 @@ func (l *lookout) end(mayLook bool) []newcomer {
 
 // addNamed adds those with the name that was asked for, wherever they are. The trace does
 // not wait for long for one of them that hangs.
-func (l *lookout) addNamed() {
-	chosen, _ := within(listLimit, func() []candidate {
+func (l *lookout) addNamed(deadline time.Time) {
+	chosen, _ := within(time.Until(deadline), func() []candidate {
 		c, err := l.selection.choose()
 		if err != nil {
 			return nil
@@ -231,16 +232,17 @@ func (l *lookout) addNamed() {
 		return c.targets
 	})
 	for _, one := range chosen {
-		l.addLast(one)
+		l.addLast(one, deadline)
 	}
 }
 
-// addLast notes a process that holds a GPU, with its rank, if it was not known before.
-func (l *lookout) addLast(one candidate) {
+// addLast notes a process that holds a GPU, if it was not known before; with its rank, if
+// that is to be had before the deadline.
+func (l *lookout) addLast(one candidate, deadline time.Time) {
 	if slices.ContainsFunc(l.known, one.isSame) {
 		return
 	}
-	rank, _ := within(glanceLimit, func() *int { return rankOfPID(one.pid) })
+	rank, _ := within(min(glanceLimit, time.Until(deadline)), func() *int { return rankOfPID(one.pid) })
 	l.add(newcomer{candidate: one, rank: rank})
 }
 
