@@ -156,16 +156,19 @@ static void take_back(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_t
 }
 
 /* A seccomp filter may refuse the question. */
-static bool is_gone(const volatile void *address)
+static bool is_there(const volatile void *address, bool if_refused)
 {
 	uint64_t there;
+	long n = read_memory((uint64_t)address, &there, sizeof there);
 
-	return read_memory((uint64_t)address, &there, sizeof there) == -EFAULT;
+	return n == sizeof there || (n != -EFAULT && if_refused);
 }
 
 bool queue_is_gone(struct queue *s)
 {
-	return is_gone(s->ring) || is_gone(s->write_index);
+	bool if_refused = !atomic_load_explicit(&s->released, memory_order_relaxed);
+
+	return !is_there(s->ring, if_refused) || !is_there(s->write_index, if_refused);
 }
 
 void queue_withdraw(struct queue *s)
@@ -330,12 +333,15 @@ bool queue_kick(struct queue *s)
 	uint64_t word = atomic_load_explicit(&s->word, memory_order_relaxed);
 	bool moved = false;
 
-	if (!(word & WORD_VIRT) || (word & WORD_INDEX) <= atomic_load_explicit(&s->scan, memory_order_relaxed) ||
-	    !queue_trylock(s))
+	if (!(word & WORD_VIRT) || (word & WORD_INDEX) <= atomic_load_explicit(&s->scan, memory_order_relaxed))
 		return false;
-	if (atomic_load_explicit(&s->word, memory_order_acquire) & WORD_VIRT)
-		moved = queue_publish(s);
-	queue_unlock(s);
-	queue_drain_pend(s);
+	queue_hold_ours(s);
+	if (queue_trylock(s)) {
+		if (atomic_load_explicit(&s->word, memory_order_acquire) & WORD_VIRT)
+			moved = queue_publish(s);
+		queue_unlock(s);
+		queue_drain_pend(s);
+	}
+	queue_leave_ours(s);
 	return moved;
 }

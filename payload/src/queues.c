@@ -157,6 +157,7 @@ static void describe(struct queue *s, const hsa_queue_t *q)
 	atomic_store(&s->unkept, 0);
 	s->want_signals = s->seen_starved = s->told_unkept = 0;
 	s->owed = 0;
+	atomic_store(&s->released, 0);
 	atomic_store(&s->destroyed, 0);
 	enable_profiling(s, amd);
 	atomic_store_explicit(&s->word, WORD_RAW, memory_order_relaxed);
@@ -434,6 +435,17 @@ static bool lock_wait(_Atomic uint32_t *lock, uint64_t timeout_ns)
 bool queue_lock_wait(struct queue *s, uint64_t timeout_ns)
 {
 	return lock_wait(&s->lock, timeout_ns);
+}
+
+bool queue_lock_to_destroy(struct queue *s)
+{
+	for (uint64_t waited = 0; waited < OURS_WAIT_MOST_NS; waited += LOCK_WAIT_NS) {
+		if (queue_lock_wait(s, LOCK_WAIT_NS))
+			return true;
+		if (!atomic_load(&s->ours))
+			return false;
+	}
+	return false;
 }
 
 void queue_forget(struct queue *s)

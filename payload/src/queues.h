@@ -98,6 +98,7 @@ struct queue {
 	 * only: who takes a note has then seen the packets of all who left one. */
 	CACHE_ALIGNED _Atomic uint32_t lock;
 	_Atomic uint32_t pend;
+	_Atomic uint32_t ours; /* threads of ours that hold the lock, or are about to try; see queue_lock_to_destroy() */
 	_Atomic uint64_t scan; /* == the real write index while virtual */
 	uint64_t base;         /* first virtual index of this session */
 	hsa_kernel_dispatch_packet_t *ring;
@@ -155,6 +156,7 @@ struct queue {
 	bool shelved;     /* has been held ready in this session */
 	uint32_t settled; /* dead, destroyed, and nothing owed; then … */
 	uint64_t handed_over; /* … the handoff had so many */
+	_Atomic uint32_t released;  /* a user of a shared one has destroyed it: the runtime may have freed it */
 	_Atomic uint32_t destroyed; /* the runtime's hsa_queue_destroy has returned: nothing writes its signals now */
 	_Atomic uint32_t in_use;
 };
@@ -229,5 +231,24 @@ static inline void queue_unlock(struct queue *s)
  */
 #define LOCK_WAIT_NS (2 * NS_PER_S)
 bool queue_lock_wait(struct queue *s, uint64_t timeout_ns);
+
+/* Around what a thread of ours does with the lock and the queue's ring. */
+static inline void queue_hold_ours(struct queue *s)
+{
+	atomic_fetch_add_explicit(&s->ours, 1, memory_order_seq_cst);
+}
+
+static inline void queue_leave_ours(struct queue *s)
+{
+	atomic_fetch_sub_explicit(&s->ours, 1, memory_order_seq_cst);
+}
+
+/*
+ * As queue_lock_wait(), for who frees the ring next. A thread of the application's that
+ * holds the lock for long is its own affair, one of ours that gets no processor is
+ * waited for: it would go on in freed memory.
+ */
+#define OURS_WAIT_MOST_NS (30 * NS_PER_S)
+bool queue_lock_to_destroy(struct queue *s);
 
 #endif

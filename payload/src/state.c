@@ -146,17 +146,26 @@ static void unpatch(void)
 
 /* A queue whose lock is held below a signal handler keeps them: its producers write
  * the whole packet, as they should. */
+static void withdraw_from(struct queue *s)
+{
+	if (!queue_lock_wait(s, LOCK_WAIT_NS / 40))
+		return;
+	if (!(atomic_load(&s->word) & (WORD_DEAD | WORD_VIRT)))
+		queue_withdraw(s);
+	queue_unlock(s);
+	queue_drain_pend(s);
+}
+
 static void withdraw_signals(void)
 {
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
 		struct queue *s = queue_all[i];
 
-		if (!atomic_load(&s->in_use) || !queue_lock_wait(s, LOCK_WAIT_NS / 40))
+		if (!atomic_load(&s->in_use))
 			continue;
-		if (!(atomic_load(&s->word) & (WORD_DEAD | WORD_VIRT)))
-			queue_withdraw(s);
-		queue_unlock(s);
-		queue_drain_pend(s);
+		queue_hold_ours(s);
+		withdraw_from(s);
+		queue_leave_ours(s);
 	}
 }
 
@@ -217,6 +226,19 @@ static uint64_t lock_patience_ns(uint64_t until, uint32_t open)
 	return left < most ? left : most;
 }
 
+/* False: its lock is not to be had. */
+static bool close_one(struct queue *s, uint64_t patience_ns)
+{
+	if (!queue_lock_wait(s, patience_ns))
+		return false;
+	if (runtime_is_lost() && queue_is_gone(s))
+		atomic_store(&s->word, WORD_DEAD);
+	queue_close(s);
+	queue_unlock(s);
+	queue_drain_pend(s);
+	return true;
+}
+
 /* Every living queue's lock is taken, whatever its word says: a flip that has passed
  * the gate holds it, and none can pass once it is ours. Returns how many queues
  * could not be closed. */
@@ -230,15 +252,9 @@ static uint32_t close_queues(void)
 
 		if (atomic_load(&s->word) & WORD_DEAD)
 			continue; /* one that takes its place does not flip any more */
-		if (!queue_lock_wait(s, lock_patience_ns(until, open))) {
-			open++;
-			continue;
-		}
-		if (runtime_is_lost() && queue_is_gone(s))
-			atomic_store(&s->word, WORD_DEAD);
-		queue_close(s);
-		queue_unlock(s);
-		queue_drain_pend(s);
+		queue_hold_ours(s);
+		open += !close_one(s, lock_patience_ns(until, open));
+		queue_leave_ours(s);
 	}
 	return open;
 }

@@ -9,6 +9,7 @@
 #include "clocks.h"
 #include "control.h"
 #include "copies.h"
+#include "last_words.h"
 #include "names.h"
 #include "pending.h"
 #include "pool.h"
@@ -36,10 +37,7 @@ static _Atomic uint64_t outstanding, undelivered_bytes; /* after the last round 
 static _Atomic uint32_t draining, abandoning, stopping;
 static _Atomic uint32_t tid;
 static uint64_t buried_dispatches, buried_others; /* of queues destroyed in this session */
-static struct {
-	uint32_t why;
-	uint64_t armed_ns, detached_ns;
-} last_words;
+static struct session_end ending;
 
 static void tell_outcome(const struct outcome *o)
 {
@@ -244,118 +242,6 @@ static uint64_t next_period(uint64_t period, uint64_t completions)
 	return period < PERIOD_LEAST_NS ? PERIOD_LEAST_NS : period > PERIOD_MOST_NS ? PERIOD_MOST_NS : period;
 }
 
-/* How long the last records wait for a recorder that is late: from its last
- * sign of life, and in all. */
-struct patience {
-	uint64_t span, taken, until, last;
-};
-
-static uint64_t patience_ns(uint32_t why)
-{
-	if (why == RTL_END_RECORDER_DEAD)
-		return 0;
-	if (why == RTL_END_EXIT || why == RTL_END_SHUT_DOWN)
-		return 100 * NS_PER_MS; /* the application waits for us */
-	return WORKER_LAST_WORDS_MOST_NS;
-}
-
-static struct patience last_patience(void)
-{
-	uint64_t now = now_monotonic(), last = patience_ns(last_words.why), span = last < NS_PER_S ? last : NS_PER_S;
-
-	return (struct patience){.span = span, .taken = ring_taken_bytes(), .until = now + span, .last = now + last};
-}
-
-static bool wait_for_recorder(struct patience *p)
-{
-	uint64_t now = now_monotonic(), taken = ring_taken_bytes();
-
-	if (taken != p->taken) {
-		p->taken = taken;
-		p->until = now + p->span;
-	}
-	if (now >= p->until || now >= p->last || __atomic_load_n(&control->skip_drain, __ATOMIC_RELAXED))
-		return false;
-	ring_flush();
-	sys_sleep_ns(PERIOD_DRAIN_NS);
-	return true;
-}
-
-static bool room_for_last(struct patience *p)
-{
-	bool more = wait_for_recorder(p);
-
-	if (!more)
-		COUNT(records_lost);
-	return more;
-}
-
-static void count_lost_dispatches(const struct outcome *o)
-{
-	COUNT_N(untimed[o->reason], o->kind == OUTCOME_RANGE ? o->count : 1);
-	COUNT(records_lost);
-}
-
-static void count_lost_copy(uint32_t reason)
-{
-	COUNT(copies);
-	COUNT(copies_untimed[reason]);
-	COUNT(records_lost);
-}
-
-/* Behind the outcome of a thread that sleeps while it hands it over. What is owed
- * is counted by count_missing(). Returns how many copies have begun of which nobody knows. */
-static uint64_t count_unread(void)
-{
-	uint32_t generation = atomic_load(&gate.generation);
-	struct outcome o;
-	uint64_t begun = 0;
-
-	for (uint64_t i = handoff_popped(); i != handoff_pushed(); i++) {
-		if (!handoff_look(i, &o) || o.generation != generation || o.owed)
-			continue;
-		if (o.kind == OUTCOME_NOTED)
-			begun++;
-		else if (o.queue == &copy_lane)
-			count_lost_copy(o.reason);
-		else
-			count_lost_dispatches(&o);
-	}
-	return begun;
-}
-
-/* More have been handed over than are known: of one that is just being published. */
-static uint64_t not_below_zero(uint64_t n)
-{
-	return (int64_t)n > 0 ? n : 0;
-}
-
-/* Wrappers have taken these, and sleep over the session's end with them. */
-static void count_missing(void)
-{
-	uint64_t begun = count_unread(), dispatches = not_below_zero(dispatches_outstanding()),
-		 copies = not_below_zero(copies_outstanding() + begun);
-
-	COUNT_N(copies, begun);
-	COUNT_N(untimed[RTL_REASON_NOT_COMPLETED], dispatches);
-	COUNT_N(copies_untimed[RTL_REASON_NOT_COMPLETED], copies);
-	COUNT_N(records_lost, dispatches + copies);
-}
-
-static void write_last_words(void)
-{
-	struct patience p = last_patience();
-
-	ring_give_up();
-	ring_flush(); /* the count of what was lost, too */
-	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
-		while (atomic_load(&queue_all[i]->in_use) && !tell_close(queue_all[i]) && room_for_last(&p))
-			;
-	while (!tell_end(last_words.why, last_words.armed_ns, last_words.detached_ns) && room_for_last(&p))
-		;
-	ring_end();
-}
-
 static void *run(void *unused)
 {
 	uint64_t period = PERIOD_LEAST_NS;
@@ -373,8 +259,8 @@ static void *run(void *unused)
 	}
 	atomic_store(&draining, 1); /* also where an arming has failed */
 	one_round();
-	count_missing();
-	write_last_words();
+	last_words_count(dispatches_outstanding());
+	last_words_write(&ending);
 	return unused;
 }
 
@@ -478,13 +364,11 @@ bool worker_stop(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)
 	if (!worker_tid())
 		return true; /* it has ended before */
 	if (!atomic_load(&stopping)) {
-		last_words.why = why;
-		last_words.armed_ns = armed_ns;
-		last_words.detached_ns = detached_ns;
+		ending = (struct session_end){.why = why, .armed_ns = armed_ns, .detached_ns = detached_ns};
 		atomic_store(&stopping, 1);
 	}
 	kick_worker();
-	if (!thread_join(thread, patience_ns(why) + WORKER_ROUND_MOST_NS))
+	if (!thread_join(thread, last_words_most_ns(why) + WORKER_ROUND_MOST_NS))
 		return false;
 	atomic_store(&tid, 0);
 	return true;

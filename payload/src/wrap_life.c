@@ -22,7 +22,7 @@ hsa_status_t wrap_signal_destroy(hsa_signal_t signal)
 static void leave_queue(struct queue *s, bool shared)
 {
 	/* Not: this thread itself holds it, below a signal handler, or one that sleeps. */
-	bool held = queue_lock_wait(s, LOCK_WAIT_NS);
+	bool held = queue_lock_to_destroy(s);
 
 	if (held)
 		queue_close(s);
@@ -41,6 +41,8 @@ hsa_status_t wrap_queue_destroy(hsa_queue_t *q)
 		return next(q);
 	bool shared = q->type == HSA_QUEUE_TYPE_COOPERATIVE; /* the agent's only one: others may use it still */
 	leave_queue(s, shared);
+	if (shared)
+		atomic_store_explicit(&s->released, 1, memory_order_relaxed);
 	hsa_status_t status = next(q);
 	if (status == HSA_STATUS_SUCCESS && !shared) /* else its kernels may go on */
 		atomic_store_explicit(&s->destroyed, 1, memory_order_release);

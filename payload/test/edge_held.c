@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "control.h"
 #include "entry.h"
@@ -208,7 +209,49 @@ static void doorbell_while_draining(void)
 	CHECK(rtl_detach() == 0);
 }
 
+static _Atomic uint32_t rings;
+
+/* The worker loses its processor in the middle of a publication, for longer than a
+ * destruction waits for a thread of the application's. */
+static void ring_late(hsa_signal_t doorbell, hsa_signal_value_t value)
+{
+	(void)doorbell, (void)value;
+	if (gettid() != worker_tid())
+		return;
+	atomic_store(&rings, 1);
+	sys_sleep_ns(LOCK_WAIT_NS + LOCK_WAIT_NS / 4);
+	atomic_store(&rings, 2);
+}
+
+static hsa_status_t free_queue(hsa_queue_t *q)
+{
+	(void)q;
+	CHECK(atomic_load(&rings) == 2);
+	return HSA_STATUS_SUCCESS;
+}
+
+/* What the worker publishes, no doorbell has been rung for. */
+static void destroyed_while_the_worker_publishes(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	hook_next[HOOK_STORE_SCRELEASE] = (uintptr_t)ring_late;
+	hook_next[HOOK_QUEUE_DESTROY] = (uintptr_t)free_queue;
+	begin(NULL, NULL);
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	uint64_t index = wrap_index_add_screlease(q, 1);
+	t.ring[index % RING].completion_signal.handle = 0;
+	__atomic_store_n(&t.ring[index % RING].header, HSA_PACKET_TYPE_KERNEL_DISPATCH, __ATOMIC_RELEASE);
+	while (!atomic_load(&rings))
+		sys_yield();
+	CHECK(wrap_queue_destroy(q) == HSA_STATUS_SUCCESS);
+	CHECK(rtl_detach() == 0);
+}
+
 const struct edge_case held_cases[] = {
+	{"destroyed while the worker publishes", destroyed_while_the_worker_publishes},
 	{"worker held up", worker_held_up},
 	{"much is handed over", much_is_handed_over},
 	{"shut down with the worker held up", shut_down_with_worker_held_up},

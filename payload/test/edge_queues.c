@@ -2,6 +2,7 @@
 #include "edge.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 #include "control.h"
 #include "entry.h"
@@ -241,6 +242,23 @@ static void cooperative_queue_is_shared(void)
 	CHECK(rtl_detach() == 0);
 }
 
+/* Its last user has destroyed it, and nobody can be asked whether it is there. */
+static void cooperative_queue_is_freed(void)
+{
+	struct toy_queue *t = map_memory(sizeof *t);
+	hsa_queue_t *q = make_queue(t, 1);
+
+	q->type = HSA_QUEUE_TYPE_COOPERATIVE;
+	begin(NULL, NULL);
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	wrap_queue_destroy(q);
+	CHECK(comes(&counters->timed_pool, 1));
+	CHECK(!munmap(t, sizeof *t));
+	no_read_memory = true;
+	CHECK(rtl_detach() == 0);
+}
+
 static _Atomic uint32_t queries, loader_busy;
 
 static hsa_status_t slow_query(const void *p, hsa_executable_t *e)
@@ -289,6 +307,7 @@ const struct edge_case queue_cases[] = {
 	{"stamp of an earlier queue", stamp_of_an_earlier_queue},
 	{"index goes back", index_goes_back},
 	{"cooperative queue is shared", cooperative_queue_is_shared},
+	{"cooperative queue is freed", cooperative_queue_is_freed},
 	{"destroyed while the loader is busy", destroyed_while_the_loader_is_busy},
 	{0},
 };
