@@ -41,7 +41,7 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%s: slots changed: %v", step, changed)
 		}
 		asFound(t, p, before)
-		runs = append(runs, p.Record(t, 100*time.Millisecond, "--payload", payload))
+		runs = append(runs, p.Record(t, time.Second, "--payload", payload))
 		asFound(t, p, before)
 	}
 	p.StillAlive(t)
