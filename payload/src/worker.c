@@ -101,12 +101,22 @@ static uint64_t unsettled(struct queue *s)
 	       atomic_load(&s->undelivered);
 }
 
+/* Dispatches that found the ring full, and are lost without having been timed. */
+static void tell_unkept(struct queue *s)
+{
+	uint64_t n = atomic_load_explicit(&s->unkept, memory_order_relaxed);
+
+	ring_lose(n - s->told_unkept);
+	s->told_unkept = n;
+}
+
 static void bury(struct queue *s, uint64_t now)
 {
 	if (!atomic_load(&s->destroyed))
 		return;
 	if (!s->dead_since_ns)
 		s->dead_since_ns = now;
+	tell_unkept(s); /* all that there will be: its producers have ended */
 	/* Nor may one lie in the backlog whose outcome a wrapper has told: they
 	 * cancel each other in the sum, but a later queue would take it for its own. */
 	if (unsettled(s) || s->pending_count || atomic_load(&s->entry_head) != atomic_load(&s->entry_tail))
@@ -124,15 +134,6 @@ static void bury(struct queue *s, uint64_t now)
 		return; /* refused for now: a thread is inside still */
 	buried_dispatches += dispatches;
 	buried_others += others;
-}
-
-/* Dispatches that found the ring full, and are lost without having been timed. */
-static void tell_unkept(struct queue *s)
-{
-	uint64_t n = atomic_load_explicit(&s->unkept, memory_order_relaxed);
-
-	ring_lose(n - s->told_unkept);
-	s->told_unkept = n;
 }
 
 static uint64_t serve(struct queue *s, uint64_t now)

@@ -280,6 +280,38 @@ static void ring_is_full_for_a_while(void)
 	munmap(ring, RTL_PAGE + 65536);
 }
 
+static hsa_queue_t *dying;
+
+/* On the worker, when it has counted what the queue's dispatches lost so far. */
+static hsa_status_t dispatch_and_destroy(const void *p, hsa_executable_t *e)
+{
+	(void)p, (void)e;
+	if (!dying)
+		return HSA_STATUS_ERROR;
+	hsa_queue_t *q = dying;
+	dying = NULL;
+	fire(take_packet(q));
+	atomic_store(&gate.full, 1);
+	for (int i = 0; i < 10; i++)
+		submit(q, 0x1000);
+	wrap_queue_destroy(q);
+	return HSA_STATUS_ERROR;
+}
+
+static void lost_by_a_queue_that_is_destroyed(void)
+{
+	static struct toy_queue t;
+
+	dying = make_queue(&t, 1);
+	rt.loader.hsa_ven_amd_loader_query_executable = dispatch_and_destroy;
+	begin(NULL, NULL);
+	hsa_queue_t *q = dying;
+	submit(q, 0x1000);
+	CHECK(comes(&counters->records_lost, 10));
+	CHECK(rtl_detach() == 0);
+	CHECK(counters->dispatches == 11 && counters->timed_pool == 1 && counters->records_lost == 10);
+}
+
 /* A record finds room again, and what was lost is said: the ring is full until there is room for many. */
 static void ring_is_full_until_an_eighth_is_free(void)
 {
@@ -464,6 +496,7 @@ const struct edge_case session_cases[] = {
 	{"cancelled in shut down", cancelled_in_shut_down},
 	{"outcome of another session", outcome_of_another_session},
 	{"ring is full for a while", ring_is_full_for_a_while},
+	{"lost by a queue that is destroyed", lost_by_a_queue_that_is_destroyed},
 	{"ring is full until an eighth is free", ring_is_full_until_an_eighth_is_free},
 	{"child has the ring", child_has_the_ring},
 	{"descriptor is another file's", descriptor_is_another_files},
