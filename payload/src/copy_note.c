@@ -21,10 +21,10 @@ bool copies_close(void)
 	uint64_t until = now_monotonic() + COPIES_CLOSE_NS;
 
 	atomic_store(&gate.copies, 0);
-	while (atomic_load(&inside)) {
+	for (uint32_t turn = 0; atomic_load(&inside); turn++) {
 		if (now_monotonic() > until)
 			return false;
-		sys_yield();
+		sys_back_off(turn);
 	}
 	atomic_store(&copy_lane.word, WORD_RAW);
 	return true;

@@ -121,10 +121,10 @@ static bool push_patiently(const struct outcome *o)
 	uint64_t until = now_monotonic() + CLOSE_PUSH_MOST_NS;
 	bool pushed;
 
-	while (!(pushed = handoff_push(o)) && worker_tid() && atomic_load(&held_up) != atomic_load(&gate.generation)) {
+	for (uint32_t turn = 0; !(pushed = handoff_push(o)) && worker_tid() && atomic_load(&held_up) != atomic_load(&gate.generation); turn++) {
 		if (now_monotonic() > until)
 			atomic_store(&held_up, atomic_load(&gate.generation));
-		sys_yield();
+		sys_back_off(turn);
 	}
 	return pushed;
 }

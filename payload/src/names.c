@@ -7,6 +7,8 @@
 #include "ring.h"
 #include "runtime.h"
 #include "session.h"
+#include "threads.h"
+#include "worker.h"
 
 #define KERNELS (1u << 17) /* power of two; past three quarters the table starts anew */
 #define KERNELS_MAX (KERNELS / 4 * 3)
@@ -15,6 +17,8 @@
 #define EXECUTABLES 4096
 #define KERNEL_GONE 1ull
 #define FORGET_TIMEOUT_NS (1000 * NS_PER_MS)
+#define STARVED_MOST_NS (30 * NS_PER_S)
+#define STARVED_LOOK_NS (100 * NS_PER_MS)
 
 struct kernel {
 	uint64_t object; /* 0: free, KERNEL_GONE: its executable was destroyed */
@@ -146,6 +150,8 @@ static hsa_status_t note_symbol(hsa_executable_t executable, hsa_agent_t agent, 
 	uint64_t object = 0;
 
 	(void)data;
+	if (!may_ask())
+		return HSA_STATUS_INFO_BREAK;
 	if (rt.symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_TYPE, &kind) || kind != HSA_SYMBOL_KIND_KERNEL ||
 	    rt.symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT, &object) || object <= KERNEL_GONE)
 		return HSA_STATUS_SUCCESS;
@@ -172,6 +178,8 @@ static hsa_status_t tell_code_object(hsa_executable_t executable, hsa_loaded_cod
 		rt.loader.hsa_ven_amd_loader_loaded_code_object_get_info;
 
 	(void)data;
+	if (!may_ask())
+		return HSA_STATUS_INFO_BREAK;
 	get(object, HSA_VEN_AMD_LOADER_LOADED_CODE_OBJECT_INFO_LOAD_BASE, &r.load_base);
 	get(object, HSA_VEN_AMD_LOADER_LOADED_CODE_OBJECT_INFO_LOAD_SIZE, &r.load_size);
 	if (!get(object, HSA_VEN_AMD_LOADER_LOADED_CODE_OBJECT_INFO_AGENT, &agent))
@@ -286,7 +294,7 @@ static void tell_launch(struct launch *l, const struct entry *e)
 		.agent = k->agent,
 	};
 
-	if ((k->symbol && !k->name) || !ring_put_definition(&r.header))
+	if ((k->symbol && !k->name) || atomic_load(&unguarded) || !ring_put_definition(&r.header))
 		return;
 	memcpy(l->grid, e->grid, sizeof l->grid);
 	memcpy(l->workgroup, e->workgroup, sizeof l->workgroup);
@@ -373,13 +381,34 @@ static void forget_launches_of_gone(void)
 	}
 }
 
+/* The worker holds the lock, and has been told to ask no more: it lets go as soon as
+ * it gets a processor. One that sleeps waits for the loader, perhaps for this thread. */
+static bool lock_of_starved(void)
+{
+	struct deadline d = deadline_in(STARVED_MOST_NS);
+
+	while (thread_state(worker_tid()) == 'R' && deadline_left(&d))
+		if (!mutex_lock(&lock, STARVED_LOOK_NS))
+			return true;
+	return false;
+}
+
+static bool lock_to_destroy(void)
+{
+	if (!mutex_lock(&lock, FORGET_TIMEOUT_NS))
+		return true;
+	atomic_fetch_add(&unguarded, 1);
+	atomic_store(&stale, 1);
+	if (!lock_of_starved())
+		return false;
+	atomic_fetch_sub(&unguarded, 1);
+	return true;
+}
+
 bool names_forget_begin(hsa_executable_t executable)
 {
-	if (mutex_lock(&lock, FORGET_TIMEOUT_NS)) {
-		atomic_fetch_add(&unguarded, 1);
-		atomic_store(&stale, 1);
+	if (!lock_to_destroy())
 		return false;
-	}
 	for (uint32_t i = 0; i < KERNELS && kernels; i++)
 		if (kernels[i].object > KERNEL_GONE && kernels[i].executable == executable.handle)
 			kernels[i] = (struct kernel){.object = KERNEL_GONE};

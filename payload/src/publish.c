@@ -171,14 +171,21 @@ bool queue_is_gone(struct queue *s)
 	return !is_there(s->ring, if_refused) || !is_there(s->write_index, if_refused);
 }
 
+#define SLOTS_PER_PAGE (RTL_PAGE / sizeof(hsa_kernel_dispatch_packet_t))
+
 void queue_withdraw(struct queue *s)
 {
 	if (queue_is_gone(s))
 		return;
+	bool perhaps = atomic_load_explicit(&s->released, memory_order_relaxed);
 	for (uint64_t slot = 0; slot < s->size; slot++) {
 		hsa_kernel_dispatch_packet_t *p = &s->ring[slot];
 		uint64_t ours = s->placed[slot];
 
+		if (UNLIKELY(perhaps) && slot % SLOTS_PER_PAGE == 0 && !is_there(p, false)) {
+			slot += SLOTS_PER_PAGE - 1; /* others have part of its place */
+			continue;
+		}
 		/* Consumed, and a producer may be writing the next one there. Relaxed:
 		 * nothing is handed over, either value is one that it may find. */
 		if (ours && packet_type(p) == HSA_PACKET_TYPE_INVALID)
@@ -263,7 +270,7 @@ static void serve(struct queue *s)
 {
 	uint64_t word = atomic_load_explicit(&s->word, memory_order_acquire);
 
-	if (word & WORD_DEAD)
+	if (word & WORD_DEAD || UNLIKELY(atomic_load_explicit(&s->released, memory_order_relaxed) && queue_is_gone(s)))
 		return;
 	if (word & WORD_VIRT) {
 		if (!queue_publish(s) && queue_read_index(s) < s->base)
@@ -335,9 +342,9 @@ bool queue_kick(struct queue *s)
 
 	if (!(word & WORD_VIRT) || (word & WORD_INDEX) <= atomic_load_explicit(&s->scan, memory_order_relaxed))
 		return false;
-	queue_hold_ours(s);
-	if (queue_trylock(s)) {
-		if (atomic_load_explicit(&s->word, memory_order_acquire) & WORD_VIRT)
+	queue_enter_ours(s);
+	if (!atomic_load(&gate.lost) && queue_trylock(s)) {
+		if (atomic_load(&s->word) & WORD_VIRT)
 			moved = queue_publish(s);
 		queue_unlock(s);
 		queue_drain_pend(s);

@@ -419,15 +419,13 @@ static bool lock_wait(_Atomic uint32_t *lock, uint64_t timeout_ns)
 {
 	struct deadline d = deadline_in(timeout_ns);
 
-	for (uint32_t i = 0; !trylock(lock); i++) {
-		if (i < 100)
-			cpu_relax();
-		else if (!deadline_left(&d))
+	for (uint32_t turn = 0; !trylock(lock); turn++) {
+		if (!deadline_left(&d))
 			return false;
-		else if (d.looks)
+		if (d.looks)
 			sys_sleep_ns(LAST_LOOK_NS);
 		else
-			sys_yield();
+			sys_back_off(turn);
 	}
 	return true;
 }
@@ -437,15 +435,20 @@ bool queue_lock_wait(struct queue *s, uint64_t timeout_ns)
 	return lock_wait(&s->lock, timeout_ns);
 }
 
+void queue_await_ours(struct queue *s)
+{
+	struct deadline d = deadline_in(OURS_WAIT_MOST_NS);
+
+	for (uint32_t turn = 0; atomic_load(&s->ours) && deadline_left(&d); turn++)
+		sys_back_off(turn);
+}
+
 bool queue_lock_to_destroy(struct queue *s)
 {
-	for (uint64_t waited = 0; waited < OURS_WAIT_MOST_NS; waited += LOCK_WAIT_NS) {
-		if (queue_lock_wait(s, LOCK_WAIT_NS))
-			return true;
-		if (!atomic_load(&s->ours))
-			return false;
-	}
-	return false;
+	if (queue_lock_wait(s, LOCK_WAIT_NS))
+		return true;
+	queue_await_ours(s);
+	return queue_trylock(s);
 }
 
 void queue_forget(struct queue *s)

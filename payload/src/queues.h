@@ -98,7 +98,8 @@ struct queue {
 	 * only: who takes a note has then seen the packets of all who left one. */
 	CACHE_ALIGNED _Atomic uint32_t lock;
 	_Atomic uint32_t pend;
-	_Atomic uint32_t ours; /* threads of ours that hold the lock, or are about to try; see queue_lock_to_destroy() */
+	_Atomic uint32_t ours; /* threads of ours that are in the ring, or about to be; see queue_enter_ours() */
+	_Atomic uint32_t released; /* a user of a shared one has destroyed it: the runtime may have freed it */
 	_Atomic uint64_t scan; /* == the real write index while virtual */
 	uint64_t base;         /* first virtual index of this session */
 	hsa_kernel_dispatch_packet_t *ring;
@@ -156,7 +157,6 @@ struct queue {
 	bool shelved;     /* has been held ready in this session */
 	uint32_t settled; /* dead, destroyed, and nothing owed; then … */
 	uint64_t handed_over; /* … the handoff had so many */
-	_Atomic uint32_t released;  /* a user of a shared one has destroyed it: the runtime may have freed it */
 	_Atomic uint32_t destroyed; /* the runtime's hsa_queue_destroy has returned: nothing writes its signals now */
 	_Atomic uint32_t in_use;
 };
@@ -232,8 +232,13 @@ static inline void queue_unlock(struct queue *s)
 #define LOCK_WAIT_NS (2 * NS_PER_S)
 bool queue_lock_wait(struct queue *s, uint64_t timeout_ns);
 
-/* Around what a thread of ours does with the lock and the queue's ring. */
-static inline void queue_hold_ours(struct queue *s)
+/*
+ * Around what a thread of ours does in a queue's ring, with its lock. Who frees the
+ * ring waits for that one: it may have lost its processor, and goes on in freed
+ * memory. seq_cst: it counts itself, and then sees that the queue is dead, or the
+ * runtime lost; who has made it so then reads the count.
+ */
+static inline void queue_enter_ours(struct queue *s)
 {
 	atomic_fetch_add_explicit(&s->ours, 1, memory_order_seq_cst);
 }
@@ -243,12 +248,11 @@ static inline void queue_leave_ours(struct queue *s)
 	atomic_fetch_sub_explicit(&s->ours, 1, memory_order_seq_cst);
 }
 
-/*
- * As queue_lock_wait(), for who frees the ring next. A thread of the application's that
- * holds the lock for long is its own affair, one of ours that gets no processor is
- * waited for: it would go on in freed memory.
- */
 #define OURS_WAIT_MOST_NS (30 * NS_PER_S)
+void queue_await_ours(struct queue *s);
+
+/* As queue_lock_wait(), for who frees the ring next. What keeps a thread of the
+ * application's that holds the lock is the application's affair. */
 bool queue_lock_to_destroy(struct queue *s);
 
 #endif

@@ -260,10 +260,10 @@ static bool wait_for_hazard(uint64_t handle)
 {
 	uint64_t until = now_monotonic() + LOCK_WAIT_NS;
 
-	while (atomic_load_explicit(&hazard, memory_order_seq_cst) == handle) {
+	for (uint32_t turn = 0; atomic_load_explicit(&hazard, memory_order_seq_cst) == handle; turn++) {
 		if (now_monotonic() > until)
 			return false;
-		sys_yield();
+		sys_back_off(turn);
 	}
 	return true;
 }

@@ -144,6 +144,13 @@ static void unpatch(void)
 	session_describe_hooks();
 }
 
+/* Such an end comes on a thread of ours. One of the application's does not wait for
+ * itself, where a signal handler on it destroys a queue. */
+static bool is_on_ours(enum rtl_end why)
+{
+	return why != RTL_END_SHUT_DOWN && why != RTL_END_EXIT;
+}
+
 /* A queue whose lock is held below a signal handler keeps them: its producers write
  * the whole packet, as they should. */
 static void withdraw_from(struct queue *s)
@@ -156,16 +163,18 @@ static void withdraw_from(struct queue *s)
 	queue_drain_pend(s);
 }
 
-static void withdraw_signals(void)
+static void withdraw_signals(bool ours)
 {
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
 		struct queue *s = queue_all[i];
 
 		if (!atomic_load(&s->in_use))
 			continue;
-		queue_hold_ours(s);
+		if (ours)
+			queue_enter_ours(s);
 		withdraw_from(s);
-		queue_leave_ours(s);
+		if (ours)
+			queue_leave_ours(s);
 	}
 }
 
@@ -175,7 +184,7 @@ void session_give_back(enum rtl_end why)
 		pool_drop_all(); /* rings may have gone with it, too */
 	} else {
 		if (why != RTL_END_EXIT)
-			withdraw_signals();
+			withdraw_signals(is_on_ours(why));
 		pool_destroy_all(why == RTL_END_EXIT);
 	}
 	queue_forget_memory();
@@ -242,7 +251,7 @@ static bool close_one(struct queue *s, uint64_t patience_ns)
 /* Every living queue's lock is taken, whatever its word says: a flip that has passed
  * the gate holds it, and none can pass once it is ours. Returns how many queues
  * could not be closed. */
-static uint32_t close_queues(void)
+static uint32_t close_queues(bool ours)
 {
 	uint64_t until = now_monotonic() + CLOSE_MOST_NS;
 	uint32_t open = 0;
@@ -252,9 +261,11 @@ static uint32_t close_queues(void)
 
 		if (atomic_load(&s->word) & WORD_DEAD)
 			continue; /* one that takes its place does not flip any more */
-		queue_hold_ours(s);
+		if (ours)
+			queue_enter_ours(s);
 		open += !close_one(s, lock_patience_ns(until, open));
-		queue_leave_ours(s);
+		if (ours)
+			queue_leave_ours(s);
 	}
 	return open;
 }
@@ -276,7 +287,7 @@ static int rest(enum rtl_end why)
 
 int session_put_to_rest(enum rtl_end why)
 {
-	uint32_t open = close_queues(); /* the runtime may have ended before, see disarm_in_part() */
+	uint32_t open = close_queues(is_on_ours(why)); /* the runtime may have ended before, see disarm_in_part() */
 
 	return open ? stays_open(open) : rest(why);
 }
@@ -311,7 +322,7 @@ static int disarm(enum rtl_end why, uint64_t drain_ns)
 {
 	control_set_state(RTL_STATE_DRAINING);
 	atomic_store(&gate.flips, 0);
-	uint32_t open = session_step("close") ? 1 : close_queues();
+	uint32_t open = session_step("close") ? 1 : close_queues(is_on_ours(why));
 	open += session_step("copies") || !copies_close();
 	if (open)
 		return disarm_in_part(why, drain_ns, open);
@@ -373,7 +384,10 @@ int session_cut_short(enum rtl_end why)
 
 	if (!r)
 		r = end_session(why, EXIT_DRAIN_NS);
-	if (r == -EBUSY)
+	if (r == -EBUSY) {
 		worker_forsake();
+		for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
+			queue_await_ours(queue_all[i]);
+	}
 	return r;
 }

@@ -30,6 +30,20 @@ int sys_gettid(void)
 	return (int)syscall(SYS_gettid);
 }
 
+#define RELAX_TURNS 100
+#define YIELD_TURNS 1000
+#define BACK_OFF_NS (100 * NS_PER_US)
+
+void sys_back_off(uint32_t turn)
+{
+	if (turn < RELAX_TURNS)
+		cpu_relax();
+	else if (turn < YIELD_TURNS)
+		sys_yield();
+	else
+		sys_sleep_ns(BACK_OFF_NS);
+}
+
 void sys_yield(void)
 {
 	syscall(SYS_sched_yield);

@@ -46,6 +46,9 @@ static inline void prefetch_for_write(const void *p, size_t size)
 
 int sys_gettid(void);
 void sys_yield(void);
+/* Between two looks of a wait, of which turn have been: short first, and at last a
+ * sleep. Yielding is no way to wait for a thread of a lower priority. */
+void sys_back_off(uint32_t turn);
 /* Asks for short slices (Linux 6.12: an earlier deadline after each wake-up);
  * without effect before. */
 void sys_short_slices(uint64_t slice_ns);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -118,6 +119,17 @@ static bool await_taken(struct start *s)
 			return false;
 	}
 	return true;
+}
+
+char thread_state(int tid)
+{
+	char path[48], stat[128]; /* pid (name) state: a name has 15 characters at most */
+
+	snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+	long n = read_file(path, stat, sizeof stat - 1);
+	stat[n > 0 ? n : 0] = 0;
+	const char *name_end = strrchr(stat, ')');
+	return name_end && name_end[1] == ' ' ? name_end[2] : 0;
 }
 
 int thread_start(pthread_t *out, void *(*run)(void *), uint32_t *tid)

@@ -25,6 +25,9 @@ const char *thread_error(int err);
 /* False: it has not ended in time, and may be joined later. */
 bool thread_join(pthread_t t, uint64_t timeout_ns);
 
+/* 'R': it runs, or would if it had a processor; 'S': it sleeps; and so on, as /proc says. 0: not known. */
+char thread_state(int tid);
+
 /* Finds the offset of the thread id in this thread's descriptor; a second
  * thread of ours then checks it. Unsure: stamps carry no thread id. */
 void thread_find_tid_offset(unsigned long given);

@@ -19,17 +19,36 @@ hsa_status_t wrap_signal_destroy(hsa_signal_t signal)
 	return NEXT(SIGNAL_DESTROY, hsa_status_t (*)(hsa_signal_t))(signal);
 }
 
-static void leave_queue(struct queue *s, bool shared)
+/* An agent's cooperative queue is the only one: others may use it still, or nobody
+ * does, and the runtime frees it. Whoever looks at its ring with the lock finds one
+ * or the other. */
+static hsa_status_t leave_shared(struct queue *s, hsa_queue_t *q, hsa_status_t (*next)(hsa_queue_t *))
+{
+	bool held = queue_lock_to_destroy(s);
+
+	if (held)
+		queue_close(s);
+	atomic_store_explicit(&s->released, 1, memory_order_relaxed);
+	hsa_status_t status = next(q);
+	if (held) {
+		queue_unlock(s);
+		queue_drain_pend(s);
+	}
+	return status;
+}
+
+static void leave(struct queue *s)
 {
 	/* Not: this thread itself holds it, below a signal handler, or one that sleeps. */
 	bool held = queue_lock_to_destroy(s);
 
 	if (held)
 		queue_close(s);
-	if (!shared)
-		queue_forget(s);
+	queue_forget(s);
 	if (held)
 		queue_unlock(s);
+	else
+		queue_await_ours(s); /* one that has come since, and has not seen that */
 }
 
 hsa_status_t wrap_queue_destroy(hsa_queue_t *q)
@@ -39,12 +58,11 @@ hsa_status_t wrap_queue_destroy(hsa_queue_t *q)
 
 	if (!s || s->hsa_id != q->id)
 		return next(q);
-	bool shared = q->type == HSA_QUEUE_TYPE_COOPERATIVE; /* the agent's only one: others may use it still */
-	leave_queue(s, shared);
-	if (shared)
-		atomic_store_explicit(&s->released, 1, memory_order_relaxed);
+	if (q->type == HSA_QUEUE_TYPE_COOPERATIVE)
+		return leave_shared(s, q, next);
+	leave(s);
 	hsa_status_t status = next(q);
-	if (status == HSA_STATUS_SUCCESS && !shared) /* else its kernels may go on */
+	if (status == HSA_STATUS_SUCCESS) /* else its kernels may go on */
 		atomic_store_explicit(&s->destroyed, 1, memory_order_release);
 	return status;
 }

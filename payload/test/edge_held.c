@@ -231,6 +231,20 @@ static hsa_status_t free_queue(hsa_queue_t *q)
 }
 
 /* What the worker publishes, no doorbell has been rung for. */
+static void publish_by_worker(hsa_queue_t *q)
+{
+	hsa_kernel_dispatch_packet_t *ring = q->base_address;
+
+	begin(NULL, NULL);
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	uint64_t index = wrap_index_add_screlease(q, 1);
+	ring[index % RING].completion_signal.handle = 0;
+	__atomic_store_n(&ring[index % RING].header, HSA_PACKET_TYPE_KERNEL_DISPATCH, __ATOMIC_RELEASE);
+	while (!atomic_load(&rings))
+		sys_yield();
+}
+
 static void destroyed_while_the_worker_publishes(void)
 {
 	static struct toy_queue t;
@@ -238,19 +252,40 @@ static void destroyed_while_the_worker_publishes(void)
 
 	hook_next[HOOK_STORE_SCRELEASE] = (uintptr_t)ring_late;
 	hook_next[HOOK_QUEUE_DESTROY] = (uintptr_t)free_queue;
-	begin(NULL, NULL);
-	submit(q, 0x1000);
-	fire(take_packet(q));
-	uint64_t index = wrap_index_add_screlease(q, 1);
-	t.ring[index % RING].completion_signal.handle = 0;
-	__atomic_store_n(&t.ring[index % RING].header, HSA_PACKET_TYPE_KERNEL_DISPATCH, __ATOMIC_RELEASE);
-	while (!atomic_load(&rings))
-		sys_yield();
+	publish_by_worker(q);
 	CHECK(wrap_queue_destroy(q) == HSA_STATUS_SUCCESS);
 	CHECK(rtl_detach() == 0);
 }
 
+static hsa_status_t free_all(void)
+{
+	CHECK(atomic_load(&rings) != 1); /* an attach calls it, too */
+	return HSA_STATUS_SUCCESS;
+}
+
+static void ring_very_late(hsa_signal_t doorbell, hsa_signal_value_t value)
+{
+	(void)doorbell, (void)value;
+	if (gettid() != worker_tid())
+		return;
+	atomic_store(&rings, 1);
+	sys_sleep_ns(6 * NS_PER_S); /* longer than the end of a session waits for anything */
+	atomic_store(&rings, 2);
+}
+
+static void shut_down_while_the_worker_publishes(void)
+{
+	static struct toy_queue t;
+
+	hook_next[HOOK_STORE_SCRELEASE] = (uintptr_t)ring_very_late;
+	hook_next[HOOK_SHUT_DOWN] = (uintptr_t)free_all;
+	publish_by_worker(make_queue(&t, 1));
+	CHECK(wrap_shut_down() == HSA_STATUS_SUCCESS);
+	rtl_detach();
+}
+
 const struct edge_case held_cases[] = {
+	{"shut down while the worker publishes", shut_down_while_the_worker_publishes},
 	{"destroyed while the worker publishes", destroyed_while_the_worker_publishes},
 	{"worker held up", worker_held_up},
 	{"much is handed over", much_is_handed_over},

@@ -1,6 +1,7 @@
 /* edge_queues.c: queues and kernels come and go. */
 #include "edge.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -265,7 +266,7 @@ static hsa_status_t slow_query(const void *p, hsa_executable_t *e)
 {
 	atomic_fetch_add(&queries, 1);
 	while (atomic_load(&loader_busy))
-		sys_yield();
+		sys_sleep_ns(NS_PER_MS); /* as one who waits for a lock */
 	return some_executable(p, e);
 }
 
@@ -298,7 +299,112 @@ static void destroyed_while_the_loader_is_busy(void)
 	CHECK(rtl_detach() == 0);
 }
 
+static _Atomic uint32_t iterating;
+
+static bool has_cpu_for(uint64_t ns)
+{
+	return clock_ns(CLOCK_THREAD_CPUTIME_ID) < ns;
+}
+
+static hsa_status_t slow_symbols(hsa_executable_t e, hsa_agent_t a,
+				 hsa_status_t (*note)(hsa_executable_t, hsa_agent_t, hsa_executable_symbol_t, void *), void *data)
+{
+	uint64_t from = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+	atomic_store(&iterating, 1);
+	while (has_cpu_for(from + 3 * NS_PER_S / 2))
+		;
+	hsa_status_t status = three_symbols(e, a, note, data);
+	atomic_store(&iterating, 0);
+	return status;
+}
+
+static hsa_status_t free_code(hsa_executable_t e)
+{
+	(void)e;
+	CHECK(!atomic_load(&iterating));
+	return HSA_STATUS_SUCCESS;
+}
+
+/* The worker is in the loader, and gets hardly a processor. */
+static void destroyed_while_the_worker_is_slow(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	rt.loader.hsa_ven_amd_loader_query_executable = some_executable;
+	rt.iterate_symbols = slow_symbols;
+	rt.symbol_get_info = odd_names;
+	hook_next[HOOK_EXECUTABLE_DESTROY] = (uintptr_t)free_code;
+	begin("RTL_DRAIN_TIMEOUT_MS", "5000");
+	submit(q, 0x3000);
+	fire(take_packet(q));
+	while (!atomic_load(&iterating))
+		sys_yield();
+	CHECK(wrap_executable_destroy((hsa_executable_t){1}) == HSA_STATUS_SUCCESS);
+	CHECK(comes(&counters->timed_pool, 1));
+	CHECK(rtl_detach() == 0);
+}
+
+static void *detach_meanwhile(void *unused)
+{
+	CHECK(rtl_detach() == 0);
+	return unused;
+}
+
+static pthread_t detacher;
+
+/* The runtime frees the ring while a session ends: that one leaves it alone. */
+static hsa_status_t free_shared(hsa_queue_t *q)
+{
+	const hsa_kernel_dispatch_packet_t *ring = q->base_address;
+
+	pthread_join(detacher, NULL);
+	CHECK(ring[0].header == HSA_PACKET_TYPE_INVALID && ring[0].completion_signal.handle);
+	CHECK(!munmap((void *)((uint64_t)q & ~4095ull), sizeof(struct toy_queue)));
+	return HSA_STATUS_SUCCESS;
+}
+
+static void cooperative_queue_is_freed_during_a_detach(void)
+{
+	struct toy_queue *t = map_memory(sizeof *t);
+	hsa_queue_t *q = make_queue(t, 1);
+
+	q->type = HSA_QUEUE_TYPE_COOPERATIVE;
+	hook_next[HOOK_QUEUE_DESTROY] = (uintptr_t)free_shared;
+	begin("RTL_DRAIN_TIMEOUT_MS", "500");
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	submit(q, 0x1000); /* and the detach waits for it */
+	CHECK(!pthread_create(&detacher, NULL, detach_meanwhile, NULL));
+	while (!__atomic_load_n(&control->detached_ns, __ATOMIC_ACQUIRE))
+		sys_yield();
+	wrap_queue_destroy(q);
+	CHECK(control->state == RTL_STATE_DORMANT);
+}
+
+/* A note that another user's doorbell has left is of no use to a queue that is gone. */
+static void note_in_a_freed_queue(void)
+{
+	struct toy_queue *t = map_memory(sizeof *t);
+	hsa_queue_t *q = make_queue(t, 1);
+
+	q->type = HSA_QUEUE_TYPE_COOPERATIVE;
+	begin(NULL, NULL);
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	struct queue *s = queue_find(q);
+	wrap_queue_destroy(q);
+	CHECK(comes(&counters->timed_pool, 1));
+	atomic_store(&s->pend, 1);
+	CHECK(!munmap(t, sizeof *t));
+	CHECK(rtl_detach() == 0);
+}
+
 const struct edge_case queue_cases[] = {
+	{"destroyed while the worker is slow", destroyed_while_the_worker_is_slow},
+	{"cooperative queue is freed during a detach", cooperative_queue_is_freed_during_a_detach},
+	{"note in a freed queue", note_in_a_freed_queue},
 	{"queues come and go", queues_come_and_go},
 	{"many queues again", many_queues_again},
 	{"foreign queues in every session", foreign_queues_in_every_session},
