@@ -152,6 +152,9 @@ func (f exportFlags) tell(format export.Format, jobs []job) (code session.ExitCo
 			code = session.NothingSeen
 		}
 	}
+	if err != nil {
+		err = session.ResultFailed(code, err)
+	}
 	return code, err
 }
 

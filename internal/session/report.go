@@ -6,8 +6,6 @@ import (
 	"os"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/rtl-attach/rtl-attach/internal/report"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -37,7 +35,7 @@ func unreadable(trace string) []knownError {
 		{tracedb.ErrCutOff, "its recorder was killed, and only who may write the trace and its folder can take back what was half written", "copy it and its -journal to a folder of yours, or run this as its owner"},
 		{os.ErrPermission, "this user may not read the trace", "ask its owner, or copy it as root, with its -journal if there is one"},
 		{os.ErrNotExist, "there is no such file", "look at the name"},
-		{unix.EPIPE, "nobody reads the output any more", "keep the reader open to the end"},
+		nobodyReads,
 	}
 }
 
@@ -51,6 +49,7 @@ func ReportFailed(trace string, err error) *Failure {
 		{report.ErrQuery, "SQLite says: " + strings.TrimPrefix(bare(err), report.ErrQuery.Error()+": "), "one SELECT; SELECT sql FROM sqlite_master lists the tables"},
 		{report.ErrImpossible, "the file is damaged or cut short, or holds what no recorder writes", "copy it again, with its -journal if there is one, or record again"},
 		{report.ErrNoRoom, "the filesystem is full", "SQLite sorts in SQLITE_TMPDIR or /var/tmp: make room there"},
+		noRoom,
 	}, unreadable(trace)...)...)
 	return f
 }
