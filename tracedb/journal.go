@@ -5,12 +5,34 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/mattn/go-sqlite3"
 	"golang.org/x/sys/unix"
 )
 
 // ErrJournal: the recorder was killed, and what it left beside the trace is not
 // what a recorder leaves, or not for this user to take back.
 var ErrJournal = errors.New("its journal cannot be used")
+
+// ErrCutOff: the recorder was killed, and only who may write the trace, its
+// journal and their folder can take back what was half written.
+var ErrCutOff = errors.New("cut off, and not this user's to complete")
+
+// takeBackError tells from SQLite's errors those with which it refuses to take a
+// journal back: the trace, the journal or their folder cannot be written.
+func takeBackError(err error) error {
+	var refused sqlite3.Error
+	if !errors.As(err, &refused) {
+		return err
+	}
+	denied := errors.Is(refused.SystemErrno, os.ErrPermission)
+	switch {
+	case refused.Code == sqlite3.ErrReadonly, // the trace
+		refused.Code == sqlite3.ErrCantOpen && denied,            // the journal
+		refused.ExtendedCode == sqlite3.ErrIoErrDelete && denied: // the folder
+		return fmt.Errorf("%w: %w", ErrCutOff, err)
+	}
+	return err
+}
 
 // journalMagic ends a journal that names a super-journal (sqlite.org/fileformat2,
 // "The Rollback Journal"): SQLite would open that file, whatever it is and

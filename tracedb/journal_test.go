@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/privilege"
 )
 
 // superJournal is a journal without pages that names a super-journal
@@ -76,6 +78,61 @@ func TestCutOffByAnotherName(t *testing.T) {
 	must(t, err)
 	defer db.Close()
 	expect(t, db, "SELECT count(*) FROM rtl_reason", fmt.Sprint(len(Reasons)))
+}
+
+// TestCutOffOfSomebodyElse: who may not write it all is told so, whatever it is that he
+// may not write, and the files stay as they were; who may write copies can read those.
+func TestCutOffOfSomebodyElse(t *testing.T) {
+	type modes struct{ trace, journal, folder os.FileMode }
+	for modes, want := range map[modes]error{
+		{0o400, 0o600, 0o700}: ErrCutOff,
+		{0o600, 0o400, 0o700}: ErrCutOff,
+		{0o600, 0o600, 0o500}: ErrCutOff,
+		{0o400, 0o400, 0o500}: ErrCutOff,
+		{0o000, 0o400, 0o700}: os.ErrPermission,
+		{0o600, 0o600, 0o700}: nil,
+	} {
+		path := cutOff(t)
+		journal, err := os.ReadFile(path + "-journal")
+		must(t, err, os.Chmod(path, modes.trace), os.Chmod(path+"-journal", modes.journal), os.Chmod(filepath.Dir(path), modes.folder))
+		err = asOwner(t, func() error {
+			db, err := Open(path)
+			if err != nil {
+				return err
+			}
+			return db.Close()
+		})
+		must(t, os.Chmod(filepath.Dir(path), 0o700))
+		if !errors.Is(err, want) {
+			t.Errorf("%o: %v", modes, err)
+		}
+		if left, err := os.ReadFile(path + "-journal"); want != nil && (err != nil || !bytes.Equal(left, journal)) {
+			t.Errorf("%o: the journal has changed: %v", modes, err)
+		}
+	}
+}
+
+// asOwner calls fn with the rights on files that their modes give to their owner: root
+// has others.
+func asOwner(t *testing.T, fn func() error) error {
+	t.Helper()
+	groups, err := os.Getgroups()
+	must(t, err)
+	return privilege.User{UID: os.Geteuid(), GID: os.Getegid(), Groups: groups}.Do(fn)
+}
+
+// TestUnreadable: a trace that may not be read is called so.
+func TestUnreadable(t *testing.T) {
+	db := create(t)
+	path := db.place.Path
+	must(t, db.Close(), os.Chmod(path, 0))
+	err := asOwner(t, func() error {
+		_, err := Open(path)
+		return err
+	})
+	if !errors.Is(err, os.ErrPermission) {
+		t.Errorf("got %v", err)
+	}
 }
 
 // onNetwork has the filesystem of this test's files taken for one without locks.

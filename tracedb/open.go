@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/mattn/go-sqlite3"
+	"golang.org/x/sys/unix"
 )
 
 var (
@@ -37,6 +38,9 @@ func Open(path string) (*sql.DB, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("open %s: %w", path, ErrNotTrace)
 	}
+	if err := unix.Faccessat(unix.AT_FDCWD, file, unix.R_OK, unix.AT_EACCESS); err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
 	mode := "ro"
 	switch recover, err := hasJournal(file); {
 	case err != nil:
@@ -47,6 +51,9 @@ func Open(path string) (*sql.DB, error) {
 	source := url.URL{Scheme: "file", Opaque: url.PathEscape(file), RawQuery: "mode=" + mode + "&_busy_timeout=200"}
 	db := sql.OpenDB(reader(source.String()))
 	if err := checkFormat(db); err != nil {
+		if mode == "rw" {
+			err = takeBackError(err)
+		}
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), db.Close())
 	}
 	return db, nil

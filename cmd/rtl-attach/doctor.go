@@ -25,8 +25,8 @@ func newDoctor(code *session.ExitCode) *cobra.Command {
 		Long: `doctor looks at everything that could stand in the way of an attach, on this
 machine or to PID and the GPU processes below it, and at which optional parts are
 off. It stops nothing and writes nothing. It ends with 0 only if an attach would
-work, with 1 if that cannot be told without a stop, and else with the attach's
-exit code.`,
+work, with 1 if that cannot be told without a stop (or the answer not be written,
+which is said), and else with the attach's exit code.`,
 		Args: atMostOnePID,
 		RunE: func(_ *cobra.Command, args []string) error {
 			for _, pids := range args {
@@ -44,9 +44,14 @@ exit code.`,
 			}
 			*code = d.ExitCode
 			if asJSON {
-				return plain.WriteJSON(os.Stdout, d)
+				err = plain.WriteJSON(os.Stdout, d)
+			} else {
+				err = writeDiagnosis(os.Stdout, d)
 			}
-			return writeDiagnosis(os.Stdout, d)
+			if err != nil {
+				return session.OutputFailed("the diagnosis", d.ExitCode, err)
+			}
+			return nil
 		},
 	}
 	which.addTo(c.Flags())

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -37,12 +40,14 @@ func newExport(code *session.ExitCode) *cobra.Command {
 			if f.output == export.Stdout { // a write to a pipe may wait for ever: the second Ctrl-C ends it
 				defer context.AfterFunc(ctx, release)()
 			}
-			for _, trace := range args {
-				if err := f.exportTrace(ctx, format, trace, code); err != nil {
-					return err
-				}
+			jobs, err := f.jobs(ctx, format, args)
+			if err == nil {
+				err = writeAll(ctx, format, jobs)
 			}
-			return nil
+			if err == nil {
+				*code, err = f.tell(format, jobs)
+			}
+			return err
 		},
 	}
 	flags := c.Flags()
@@ -86,24 +91,80 @@ func (f exportFlags) check(traces []string) (export.Format, error) {
 	return format, nil
 }
 
-// exportTrace writes one file, or one for each process.
-func (f exportFlags) exportTrace(ctx context.Context, format export.Format, trace string, code *session.ExitCode) error {
-	pids, err := f.processes(ctx, format, trace)
-	if err != nil {
-		return err
-	}
-	written := int64(0)
-	for _, pid := range pids {
-		n, err := f.export(ctx, format, trace, pid)
+// A job is one file to be made, of a trace or of one process in it.
+type job struct {
+	trace, output string
+	pid           int64 // 0: of all
+	result        *export.Result
+}
+
+// jobs are the files that the traces come to. Before the first one is made it is known
+// that each could be.
+func (f exportFlags) jobs(ctx context.Context, format export.Format, traces []string) (all []job, err error) {
+	for _, trace := range traces {
+		pids, err := f.processes(ctx, format, trace)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		written += n
+		for _, pid := range pids {
+			output := cmp.Or(f.output, format.DefaultOutput(trace, pid))
+			if slices.ContainsFunc(all, func(j job) bool { return j.output == output }) {
+				return nil, usageError{fmt.Errorf("%s would be written twice", output)}
+			}
+			if err := export.CheckOutput(output); err != nil {
+				return nil, session.ExportFailed(trace, output, err)
+			}
+			all = append(all, job{trace: trace, output: output, pid: pid})
+		}
 	}
-	if written == 0 {
-		*code = session.NothingSeen
+	return all, nil
+}
+
+// writeAll makes all files or none, so that what failed or was interrupted can be run again.
+func writeAll(ctx context.Context, format export.Format, jobs []job) (err error) {
+	for i := range jobs {
+		j := &jobs[i]
+		if j.result, err = format.Write(ctx, j.trace, j.output, j.pid); err == nil {
+			continue
+		}
+		for _, done := range jobs[:i] {
+			err = errors.Join(err, done.result.Remove())
+		}
+		return session.ExportFailed(j.trace, j.output, err)
 	}
 	return nil
+}
+
+// tell says what was made, and whether there was something in each trace.
+func (f exportFlags) tell(format export.Format, jobs []job) (code session.ExitCode, err error) {
+	ui, written := newUI(f.quiet, false), map[string]int64{}
+	for _, j := range jobs {
+		for _, text := range j.result.Warnings(format) {
+			ui.Warn(text)
+		}
+		if j.output != export.Stdout && !f.quiet {
+			err = errors.Join(err, writeResult(os.Stdout, j.output, j.result))
+		}
+		written[j.trace] += j.result.Dispatches + j.result.Copies
+	}
+	for _, n := range written {
+		if n == 0 {
+			code = session.NothingSeen
+		}
+	}
+	if err != nil {
+		err = session.ResultFailed(code, err)
+	}
+	return code, err
+}
+
+func writeResult(w io.Writer, output string, r *export.Result) error {
+	copies := ""
+	if r.Copies > 0 {
+		copies = fmt.Sprintf("%d copies, ", r.Copies)
+	}
+	_, err := fmt.Fprintf(w, "%s  %d dispatches, %s%d bytes\n", line(output), r.Dispatches, copies, r.Bytes)
+	return err
 }
 
 // processes are those that get a file each; 0: all together.
@@ -123,27 +184,4 @@ func (f exportFlags) processes(ctx context.Context, format export.Format, trace 
 		return []int64{0}, nil
 	}
 	return pids, nil
-}
-
-func (f exportFlags) export(ctx context.Context, format export.Format, trace string, pid int64) (written int64, err error) {
-	output := f.output
-	if output == "" {
-		output = format.DefaultOutput(trace, pid)
-	}
-	result, err := format.Write(ctx, trace, output, pid)
-	if err != nil {
-		return 0, session.ExportFailed(trace, output, err)
-	}
-	ui := newUI(f.quiet, false)
-	for _, text := range result.Warnings(format) {
-		ui.Warn(text)
-	}
-	if output != export.Stdout && !f.quiet {
-		copies := ""
-		if result.Copies > 0 {
-			copies = fmt.Sprintf("%d copies, ", result.Copies)
-		}
-		_, err = fmt.Fprintf(os.Stdout, "%s  %d dispatches, %s%d bytes\n", line(output), result.Dispatches, copies, result.Bytes)
-	}
-	return result.Dispatches + result.Copies, err
 }

@@ -28,9 +28,14 @@ func newPS() *cobra.Command {
 			}
 			newUI(quiet, false).omissions(l)
 			if asJSON {
-				return plain.WriteJSON(os.Stdout, l)
+				err = plain.WriteJSON(os.Stdout, l)
+			} else {
+				err = writeProcesses(os.Stdout, l.Processes)
 			}
-			return writeProcesses(os.Stdout, l.Processes)
+			if err != nil {
+				return session.OutputFailed("the listing", session.OK, err)
+			}
+			return nil
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -122,22 +124,47 @@ func record(f recordFlags) (session.ExitCode, error) {
 	}
 	ui := newUI(f.quiet, f.verbose)
 	stop, skip, release := interrupts(ui)
-	defer release()
 	outcome, err := session.RecordAll(stop, o, selection, skip, ui)
+	ended, heedNoMore := untilEnded(context.Background()) // the detach is over: a signal ends the tool
+	defer heedNoMore()
+	release()
 	ui.finish()
 	if outcome.Path != "" && (err == nil || outcome.Code == session.Remains) {
-		if e := summarise(outcome.Path, f); e != nil {
-			ui.Failed(&session.Failure{
-				What: "cannot show the summary", Cause: e.Error(), Fix: "rtl-attach report " + outcome.Path,
-				Target: leftAs(outcome.Code) + "; the trace is saved", Code: session.Failed, Err: e,
-			})
-			if outcome.Code == session.OK { // the others say more
-				outcome.Code = session.Failed
-			}
-		}
+		outcome.Code = f.conclude(ended, os.Stdout, ui, outcome)
 	}
 	ui.explainCode(outcome)
 	return outcome.Code, err
+}
+
+// conclude shows the summary, and returns the exit code. The trace is saved, whatever
+// becomes of its summary.
+func (f recordFlags) conclude(ended context.Context, w io.Writer, ui *ui, outcome session.Outcome) session.ExitCode {
+	err := unlessEnded(ended, func() error { return summarise(w, outcome.Path, f) })
+	switch {
+	case err == nil:
+		return outcome.Code
+	case errors.Is(err, context.Canceled):
+		ui.say("rtl-attach: the summary was interrupted; the trace is saved: rtl-attach report %s", outcome.Path)
+		return outcome.Code
+	}
+	ui.Failed(&session.Failure{
+		What: "cannot show the summary", Cause: err.Error(), Fix: "rtl-attach report " + outcome.Path,
+		Target: leftAs(outcome.Code) + "; the trace is saved", Code: session.Failed, Err: err,
+	})
+	return cmp.Or(outcome.Code, session.Failed) // the others say more
+}
+
+// unlessEnded returns what work returns, or the context's error if that ends first:
+// work then ends with the tool, wherever it is.
+func unlessEnded(ended context.Context, work func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- work() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ended.Done():
+		return ended.Err()
+	}
 }
 
 // leftAs is the state of the target after a recording of which there is a trace.
@@ -153,7 +180,7 @@ func leftAs(code session.ExitCode) string {
 	return "detached"
 }
 
-func summarise(path string, f recordFlags) error {
+func summarise(w io.Writer, path string, f recordFlags) error {
 	if f.quiet && !f.json {
 		return nil
 	}
@@ -162,9 +189,9 @@ func summarise(path string, f recordFlags) error {
 		return fmt.Errorf("read the trace back: %w", err)
 	}
 	if f.json {
-		return s.WriteJSON(os.Stdout)
+		return s.WriteJSON(w)
 	}
-	return s.WriteText(os.Stdout)
+	return s.WriteText(w)
 }
 
 // endings are the signals that ask the tool to end. Whoever started it with one of

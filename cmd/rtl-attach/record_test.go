@@ -1,10 +1,16 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"os"
 	"os/signal"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/session"
 )
 
 // TestIgnoredSignals: what nohup has the tool ignore, it ignores.
@@ -18,5 +24,40 @@ func TestIgnoredSignals(t *testing.T) {
 	}
 	if signal.Ignored(unix.SIGINT) || len(endings()) != 2 {
 		t.Errorf("heeded: %v", endings())
+	}
+}
+
+// stuffed is the end of a pipe that takes nothing more.
+func stuffed(t *testing.T) *os.File {
+	t.Helper()
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = in.Close(), out.Close() })
+	const page = 4096
+	_, sizeErr := unix.FcntlInt(in.Fd(), unix.F_SETPIPE_SZ, page)
+	_, err = in.Write(make([]byte, page))
+	if err := errors.Join(sizeErr, err); err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+// TestSummaryInterrupted: a signal ends a tool whose recording has ended, whatever the
+// summary waits for, with the recording's own code.
+func TestSummaryInterrupted(t *testing.T) {
+	trace, _ := ofThree(t)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for _, code := range []session.ExitCode{session.OK, session.TargetExited} {
+		outcome := session.Outcome{Path: trace, Code: code}
+		var got session.ExitCode
+		said := saidOf(t, os.Stdout, func() {
+			got = recordFlags{}.conclude(ended, stuffed(t), newUI(false, false), outcome)
+		})
+		if want := "the trace is saved: rtl-attach report " + trace; got != code || !strings.Contains(said, want) {
+			t.Errorf("code %d, not %d; said: %q", got, code, said)
+		}
 	}
 }

@@ -27,9 +27,14 @@ func newStatus() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return plain.WriteJSON(os.Stdout, st)
+				err = plain.WriteJSON(os.Stdout, st)
+			} else {
+				err = writeStatus(os.Stdout, st)
 			}
-			return writeStatus(os.Stdout, st)
+			if err != nil {
+				return session.OutputFailed("the status", session.OK, err)
+			}
+			return nil
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")

@@ -100,6 +100,8 @@ type Result struct {
 
 	CopiesLeftOut int64 // impossible likewise
 	Sessions      []Coverage
+
+	made os.FileInfo // of the file at Path
 }
 
 // Warnings say what the export does not hold: nobody must take it for idle time.
@@ -187,14 +189,14 @@ func (f Format) make(ctx context.Context, path, output string, pid int64) (*Resu
 		return f.stream(ctx, tr, os.Stdout)
 	}
 	var result *Result
-	err = makeFile(output, func(file *os.File) (err error) {
+	made, err := makeFile(output, func(file *os.File) (err error) {
 		result, err = f.stream(ctx, tr, file)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	result.Path = output
+	result.Path, result.made = output, made
 	return result, nil
 }
 

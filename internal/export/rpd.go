@@ -27,7 +27,7 @@ func writeRPD(ctx context.Context, tr *trace, output string) (*Result, error) {
 		return nil, fmt.Errorf("rpd: %w", ErrNeedsFile)
 	}
 	r := &Result{Path: output, Sessions: tr.coverages()}
-	err := makeFile(output, func(file *os.File) error {
+	made, err := makeFile(output, func(file *os.File) error {
 		err := copyTrace(ctx, tr, file, output, r)
 		if err != nil {
 			return fmt.Errorf("write rpd: %w", interrupted(ctx, err))
@@ -41,6 +41,7 @@ func writeRPD(ctx context.Context, tr *trace, output string) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.made = made
 	return r, nil
 }
 

@@ -20,9 +20,9 @@ func ExportFailed(trace, output string, err error) *Failure {
 	}
 	f.know(err, append([]knownError{
 		{export.ErrNoSession, "no process with this pid was recorded in it", "rtl-attach report " + trace + " lists them"},
-		{export.ErrInterrupted, "it was interrupted; the partial file is removed", "run it again"},
+		{export.ErrInterrupted, "it was interrupted; no file of it is left", "run it again"},
 		{export.ErrImpossible, "the file holds what no recorder writes", "export a trace that rtl-attach has recorded"},
-		{tracedb.ErrExists, output + " is there already, and is never overwritten", "-o with another name"},
+		{tracedb.ErrExists, output + " is there already, and is never overwritten", "move it away, or -o with another name"},
 		{tracedb.ErrUnwritable, "no file can be made at " + output, "-o with a path in a folder that you may write"},
 		{tracedb.ErrNoSpace, "the filesystem of " + output + " is full", "-o on another filesystem"},
 		{export.ErrNoRoom, "the filesystem is full", "-o on another filesystem; sorting takes room in SQLITE_TMPDIR or /var/tmp"},

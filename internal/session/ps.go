@@ -74,7 +74,7 @@ func List(version string) (*Listing, error) {
 	}
 	pids, err := target.All()
 	if err != nil {
-		return nil, fmt.Errorf("list processes: %w", err)
+		return nil, notListed(err)
 	}
 	l := &Listing{Version: version, Processes: []Process{}, parents: map[int]int{}}
 	deadline := time.Now().Add(listLimit)
@@ -85,6 +85,13 @@ func List(version string) (*Listing, error) {
 	l.relate()
 	l.Complete = l.Denied == 0 && len(l.Silent) == 0
 	return l, nil
+}
+
+func notListed(err error) *Failure {
+	return &Failure{
+		What: "cannot list processes: " + firstLine(err), Cause: "/proc does not say which processes there are",
+		Fix: "look at how /proc is mounted, and at this tool's limits (ulimit -n)", Target: untouched, Code: Failed, Err: err,
+	}
 }
 
 // A glance is what a look at one process came to.

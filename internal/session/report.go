@@ -6,8 +6,6 @@ import (
 	"os"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/rtl-attach/rtl-attach/internal/report"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -34,9 +32,10 @@ func unreadable(trace string) []knownError {
 		{tracedb.ErrNotTrace, trace + " is no trace, or one of a newer rtl-attach", "give a file that rtl-attach has recorded"},
 		{tracedb.ErrBusy, "a recorder is still writing it", "wait for its end, or rtl-attach detach PID"},
 		{tracedb.ErrJournal, "what its recorder writes beside it, or has left there, cannot be used from here", "wait for the recorder's end; after its death copy the trace and its -journal to a local disk"},
-		{os.ErrPermission, "this user may not read the trace", "ask its owner, or copy it as root"},
+		{tracedb.ErrCutOff, "its recorder was killed, and only who may write the trace and its folder can take back what was half written", "copy it and its -journal to a folder of yours, or run this as its owner"},
+		{os.ErrPermission, "this user may not read the trace", "ask its owner, or copy it as root, with its -journal if there is one"},
 		{os.ErrNotExist, "there is no such file", "look at the name"},
-		{unix.EPIPE, "nobody reads the output any more", "keep the reader open to the end"},
+		nobodyReads,
 	}
 }
 
@@ -44,12 +43,13 @@ func unreadable(trace string) []knownError {
 func ReportFailed(trace string, err error) *Failure {
 	f := &Failure{
 		What: fmt.Sprintf("cannot report on %s: %s", trace, bare(err)), Cause: bare(err),
-		Fix: "try a copy of the file, on another filesystem", Target: "none: a report reads the trace only", Code: Failed, Err: err,
+		Fix: "try a copy of the file, with its -journal if there is one, on another filesystem", Target: "none: a report reads the trace only", Code: Failed, Err: err,
 	}
 	f.know(err, append([]knownError{
 		{report.ErrQuery, "SQLite says: " + strings.TrimPrefix(bare(err), report.ErrQuery.Error()+": "), "one SELECT; SELECT sql FROM sqlite_master lists the tables"},
-		{report.ErrImpossible, "the file is damaged or cut short, or holds what no recorder writes", "copy it again, or record again"},
+		{report.ErrImpossible, "the file is damaged or cut short, or holds what no recorder writes", "copy it again, with its -journal if there is one, or record again"},
 		{report.ErrNoRoom, "the filesystem is full", "SQLite sorts in SQLITE_TMPDIR or /var/tmp: make room there"},
+		noRoom,
 	}, unreadable(trace)...)...)
 	return f
 }

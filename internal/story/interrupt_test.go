@@ -2,7 +2,10 @@ package story
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,4 +58,56 @@ func interruptOnce(t *testing.T, s *subject, sig unix.Signal, after time.Duratio
 	}
 	s.unharmed(t)
 	return code
+}
+
+// TestSummaryInterrupted: a signal after the detach ends the tool at once, though nobody
+// takes its summary, and is not called a detach.
+func TestSummaryInterrupted(t *testing.T) {
+	s := stress(t)
+	for _, sig := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
+		trace := filepath.Join(t.TempDir(), sig.String()+".db")
+		r := newRun(t, trace, "-p", strconv.Itoa(s.pid), "-o", trace)
+		r.cmd.Stdout = stuffed(t)
+		r.start(t)
+		r.saying.await(t, "attached")
+		recorded(t, s)
+		interrupt(t, r, unix.SIGINT)
+		r.saying.await(t, "stopped early")
+		interrupt(t, r, sig)
+		r.expect(t, 0)
+		said := r.stderr.String()
+		if strings.Count(said, "^C detaching") != 1 || !strings.Contains(said, "the trace is saved: rtl-attach report "+trace) {
+			t.Errorf("%v:\n%s", sig, said)
+		}
+		if sum := r.summary(t); sum.Coverage.Timed == 0 {
+			t.Errorf("nothing in the trace: %+v", sum.Coverage)
+		}
+	}
+	s.unharmed(t)
+	end(t, s)
+}
+
+func interrupt(t *testing.T, r *run, sig unix.Signal) {
+	t.Helper()
+	if err := r.cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stuffed is the end of a pipe that takes nothing more.
+func stuffed(t *testing.T) *os.File {
+	t.Helper()
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = in.Close(), out.Close() })
+	const page = 4096
+	if _, err = unix.FcntlInt(in.Fd(), unix.F_SETPIPE_SZ, page); err == nil {
+		_, err = in.Write(make([]byte, page))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in
 }

@@ -1,0 +1,28 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestOutputFailures: each has all that an error has, and the worse code.
+func TestOutputFailures(t *testing.T) {
+	for _, err := range []error{unix.ENOSPC, unix.EPIPE, errors.New("other")} {
+		err = fmt.Errorf("write: %w", err)
+		for _, f := range []*Failure{
+			OutputFailed("it", OK, err), OutputFailed("it", Failed, err), ResultFailed(OK, err),
+			notListed(&fs.PathError{Op: "open", Path: "/proc", Err: err}),
+		} {
+			if f.What == "" || f.Cause == "" || f.Fix == "" || f.Target == "" || f.Code != Failed {
+				t.Errorf("%+v", f)
+			}
+		}
+		if f := OutputFailed("it", NotPermitted, err); f.Code != NotPermitted {
+			t.Errorf("%+v", f)
+		}
+	}
+}
