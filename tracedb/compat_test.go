@@ -34,6 +34,22 @@ func TestSummaryQueries(t *testing.T) {
 	expect(t, db, "SELECT tag, value FROM rocpd_metadata WHERE tag IN ('schema_version', 'pid')", "schema_version|2", "pid|42")
 }
 
+// Two sessions that lie apart: the time between them was not recorded. Beside each
+// other they share theirs.
+func TestBusyOfSeveralSessions(t *testing.T) {
+	db := create(t)
+	for i, from := range []uint64{1000, 1100, 1_000_000} {
+		s := begin(t, db, uint32(42+i))
+		must(t, s.Agent(Agent{ID: 1, BDF: 0x300}), s.Queue(Queue{ID: 1, Agent: 1}),
+			s.Dispatches([]Dispatch{{Queue: 1, StartNS: from, EndNS: from + 100}, {Queue: 1, StartNS: from + 400, EndNS: from + 500}}))
+	}
+	must(t, db.Close())
+	read, err := Open(db.place.Path)
+	must(t, err)
+	defer read.Close()
+	expect(t, read, "SELECT * FROM busy", "0|54.55|6|600|1100")
+}
+
 func TestConversionQueries(t *testing.T) {
 	db, _ := finished(t)
 	expect(t, db, `SELECT o.gpuId, o.queueId, o.start, o.end, s.string, ot.string FROM rocpd_op o

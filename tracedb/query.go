@@ -15,6 +15,13 @@ const (
 	mostQueryMemory = 1 << 28 // bytes, of SQLite's in the whole process
 )
 
+// HasQueuedBefore: the traces of earlier versions do not say what was queued before a window.
+func HasQueuedBefore(db *sql.DB) (bool, error) {
+	var columns int
+	err := db.QueryRow("SELECT count(*) FROM pragma_table_info('rtl_window') WHERE name = 'queued_before'").Scan(&columns)
+	return columns == 1, err
+}
+
 // Ask runs one query of the user's on an open trace: the connection that it gets
 // can only read this file. The rows end with it; release must be called after them.
 func Ask(ctx context.Context, db *sql.DB, query string) (rows *sql.Rows, release func(), err error) {

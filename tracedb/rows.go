@@ -81,10 +81,11 @@ type Untimed struct {
 
 // Window is a time in which a queue was recorded.
 type Window struct {
-	Queue     uint32
-	OpenNS    uint64
-	Index     uint64
-	RawBefore uint64
+	Queue        uint32
+	OpenNS       uint64
+	Index        uint64
+	RawBefore    uint64
+	QueuedBefore uint64 // packets in front of it that the GPU had not taken yet
 
 	Closed     bool // what follows is known
 	CloseNS    uint64

@@ -159,7 +159,8 @@ CREATE TABLE IF NOT EXISTS rtl_window(
 	dispatches INTEGER,                -- published in the window
 	others INTEGER,                    -- barrier and vendor packets published
 	after_detach INTEGER,              -- claimed in the window, published after it
-	raw_before INTEGER NOT NULL        -- claimed before the window, but after the attach: not seen
+	raw_before INTEGER NOT NULL,       -- claimed before the window, but after the attach: not seen
+	queued_before INTEGER NOT NULL     -- packets in front of the window that the GPU had not taken yet: not seen
 );
 
 -- What was seen of each queue. dispatches = timed + untimed + unexplained.
@@ -182,8 +183,8 @@ CREATE TABLE IF NOT EXISTS rtl_loss(
 	session_id INTEGER NOT NULL,
 	cause TEXT NOT NULL,
 	records INTEGER NOT NULL,
-	from_ns INTEGER,
-	until_ns INTEGER
+	from_ns INTEGER,                   -- NULL: not known, the session's begin
+	until_ns INTEGER                   -- NULL: not known, its end
 );
 
 -- Threads of the target that the tool stopped, and for how long.
@@ -302,19 +303,25 @@ GROUP BY n.id
 ORDER BY TotalNs DESC;
 
 -- Kernels that overlap on one GPU keep it busy once: of each only what lies
--- beyond the latest end before it counts.
+-- beyond the latest end before it counts. wall_ns is from the first kernel of a
+-- session to its last one: the time between two sessions was not recorded.
 CREATE VIEW IF NOT EXISTS busy AS
 SELECT gpu_id AS gpuId,
-	round(100.0 * total(fresh_ns) / max(1, max(end_ns) - min(start_ns)), 2) AS utilization_pct,
-	count(*) AS ops,
+	round(100.0 * total(fresh_ns) / max(1, total(span_ns)), 2) AS utilization_pct,
+	CAST(total(kernels) AS INTEGER) AS ops,
 	CAST(total(fresh_ns) AS INTEGER) AS busy_ns,
-	max(end_ns) - min(start_ns) AS wall_ns
-FROM (SELECT gpu_id, start_ns, end_ns,
+	CAST(total(span_ns) AS INTEGER) AS wall_ns
+FROM (SELECT gpu_id, kernels, fresh_ns,
 		max(0, end_ns - max(start_ns, coalesce(max(end_ns) OVER (PARTITION BY gpu_id
-			ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), start_ns))) AS fresh_ns
-	FROM (SELECT a.gpu_id AS gpu_id, d.start_ns AS start_ns, d.start_ns + d.duration_ns AS end_ns
-		FROM rtl_dispatch d
-		JOIN rtl_queue q ON q.id = d.queue_id
-		JOIN rtl_agent a ON a.id = q.agent_id))
+			ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), start_ns))) AS span_ns
+	FROM (SELECT gpu_id, count(*) AS kernels, total(fresh_ns) AS fresh_ns, min(start_ns) AS start_ns, max(end_ns) AS end_ns
+		FROM (SELECT gpu_id, session_id, start_ns, end_ns,
+				max(0, end_ns - max(start_ns, coalesce(max(end_ns) OVER (PARTITION BY gpu_id
+					ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), start_ns))) AS fresh_ns
+			FROM (SELECT a.gpu_id AS gpu_id, q.session_id AS session_id, d.start_ns AS start_ns, d.start_ns + d.duration_ns AS end_ns
+				FROM rtl_dispatch d
+				JOIN rtl_queue q ON q.id = d.queue_id
+				JOIN rtl_agent a ON a.id = q.agent_id))
+		GROUP BY gpu_id, session_id))
 GROUP BY gpu_id
 ORDER BY gpu_id;

@@ -110,12 +110,12 @@ func (s *Session) Window(w Window) error {
 			return err
 		}
 		if !w.Closed {
-			return s.db.exec("INSERT INTO rtl_window(queue_id, opened_ns, first_index, raw_before) VALUES(?,?,?,?)",
-				queue, int64(w.OpenNS), int64(w.Index), int64(w.RawBefore))
+			return s.db.exec("INSERT INTO rtl_window(queue_id, opened_ns, first_index, raw_before, queued_before) VALUES(?,?,?,?,?)",
+				queue, int64(w.OpenNS), int64(w.Index), int64(w.RawBefore), int64(w.QueuedBefore))
 		}
-		return s.db.exec("INSERT INTO rtl_window VALUES(NULL,?,?,?,?,?,?,?,?,?)",
+		return s.db.exec("INSERT INTO rtl_window VALUES(NULL,?,?,?,?,?,?,?,?,?,?)",
 			queue, int64(w.OpenNS), int64(w.CloseNS), int64(w.Index), int64(w.EndIndex),
-			int64(w.Dispatches), int64(w.Others), int64(w.After), int64(w.RawBefore))
+			int64(w.Dispatches), int64(w.Others), int64(w.After), int64(w.RawBefore), int64(w.QueuedBefore))
 	})
 }
 

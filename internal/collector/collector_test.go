@@ -134,7 +134,8 @@ func TestIncompleteSessions(t *testing.T) {
 		cause   string
 		records uint64
 	}{
-		"no end": {func(p *ringtest.Producer) {}, CauseNoEnd, 0},
+		"no end":                   {func(p *ringtest.Producer) {}, CauseNoEnd, 0},
+		"no end behind a dispatch": {func(p *ringtest.Producer) { ringtest.Put(p, dispatch) }, CauseNoEnd, 0},
 		"lost": {func(p *ringtest.Producer) {
 			p.Hole(5)
 			ringtest.Put(p, ring.LostRecord{Count: 5, FromNS: 1, UntilNS: 2})
@@ -194,6 +195,11 @@ func TestIncompleteSessions(t *testing.T) {
 			}
 			if records, said := sink.loss(c.cause); !said || records != c.records {
 				t.Errorf("%q: %d, said %t, want %d; all: %+v", c.cause, records, said, c.records, sink.losses)
+			}
+			for _, l := range sink.losses {
+				if l.Cause == CauseNoEnd && l.FromNS != uint64(2*len(sink.dispatches)) {
+					t.Errorf("lost from %d on, and the last dispatch ended at 2", l.FromNS)
+				}
 			}
 			if len(sink.ends) != 1 {
 				t.Errorf("%d ends", len(sink.ends))

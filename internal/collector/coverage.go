@@ -44,7 +44,7 @@ func (c *Collector) window(w *ring.Window) error {
 		}
 		a.Windows++
 		a.RawBefore = w.Raw // since the session's start: the latest holds them all
-		a.open = &tracedb.Window{Queue: queue, OpenNS: w.TimeNS, Index: w.Index, RawBefore: w.Raw}
+		a.open = &tracedb.Window{Queue: queue, OpenNS: w.TimeNS, Index: w.Index, RawBefore: w.Raw, QueuedBefore: w.Others}
 		return nil
 	}
 	if a.open == nil { // its opening was lost

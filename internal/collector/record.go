@@ -54,6 +54,7 @@ func (c *Collector) dispatch(d *ring.Dispatch) error {
 		Launch: c.known(c.tables.launches.has(d.Launch), d.Launch),
 	})
 	c.tally.timed++
+	c.tally.newestNS = max(c.tally.newestNS, d.EndNS)
 	c.coverage.of(queue).Timed++
 	if len(c.batch) == cap(c.batch) {
 		return c.flushBatch()

@@ -26,6 +26,7 @@ type tally struct {
 	timed     uint64
 	untimed   [ring.ReasonCount]uint64
 	lost      uint64
+	newestNS  uint64 // end of the latest dispatch
 	badTimes  uint64
 	undefined uint64
 	refused   uint64
@@ -123,7 +124,7 @@ func (c *Collector) losses(r Result, broken error) []tracedb.Loss {
 		out = append(out, tracedb.Loss{Cause: CauseCorrupt})
 	}
 	if c.end == nil {
-		out = append(out, tracedb.Loss{Cause: CauseNoEnd})
+		out = append(out, tracedb.Loss{Cause: CauseNoEnd, FromNS: c.tally.newestNS})
 	}
 	return out
 }

@@ -250,13 +250,14 @@ func (c *chrome) kernel(d *dispatch, lane int) error {
 		if err := c.submit(d); err != nil {
 			return err
 		}
-		if err := c.write(c.event("f", pid, tid, d.startNS).text("bp", "e").text("cat", "submit").text("name", "submit").int("id", flowID(d))); err != nil {
-			return err
-		}
 	}
 	l := c.event("X", pid, tid, d.startNS).micros("dur", d.endNS-d.startNS).text("cat", "kernel").raw("name", c.names.name(d.launch))
 	l = append(l.key("args"), '{').int("dispatch", d.id).int("packet", d.packetIndex).text("launch", d.launch.geometry)
-	return c.write(append(l, '}'))
+	if err := c.write(append(l, '}')); err != nil || !d.submitKnown {
+		return err
+	}
+	// Behind its kernel: Perfetto ends an arrow at the slice that is there by then.
+	return c.write(c.event("f", pid, tid, d.startNS).text("bp", "e").text("cat", "submit").text("name", "submit").int("id", flowID(d)))
 }
 
 func (c *chrome) submit(d *dispatch) error {

@@ -263,7 +263,18 @@ func (l loss) String() string {
 	return words.Things(l.records, "record") + " lost: " + l.cause
 }
 
-// eachLoss calls visit for the losses; without times they stand for all of their session.
+// bounded: what is not known of its time is the session's begin, or its end.
+func (l loss) bounded() loss {
+	if l.untilNS <= 0 || l.untilNS > latest {
+		l.untilNS = l.session.endNS()
+	}
+	if l.fromNS <= 0 || l.fromNS > l.untilNS {
+		l.fromNS = min(l.session.fromNS(), l.untilNS)
+	}
+	return l
+}
+
+// eachLoss calls visit for the losses.
 func (tr *trace) eachLoss(ctx context.Context, visit func(loss) error) error {
 	return tr.each(ctx, func(r *sql.Rows) error {
 		var l loss
@@ -275,10 +286,7 @@ func (tr *trace) eachLoss(ctx context.Context, visit func(loss) error) error {
 		if l.session = tr.byID[of]; l.session == nil {
 			return nil
 		}
-		if l.fromNS <= 0 || l.untilNS < l.fromNS || l.untilNS > latest {
-			l.fromNS, l.untilNS = l.session.fromNS(), l.session.endNS()
-		}
-		return visit(l)
+		return visit(l.bounded())
 	}, "SELECT session_id, cause, records, coalesce(from_ns, 0), coalesce(until_ns, 0) FROM rtl_loss")
 }
 

@@ -61,11 +61,26 @@ FROM rocpd_op o JOIN rocpd_string n ON n.id = o.description_id
 WHERE o.opType_id = (SELECT id FROM rocpd_string WHERE string = 'KernelExecution')
 GROUP BY n.id ORDER BY TotalNs DESC;
 
+-- When each GPU was recorded, session for session: apart from each other.
+CREATE TABLE made.rtl_span(gpuId INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL);
+
+INSERT INTO made.rtl_span
+SELECT gpuId, max(start, latest), end
+FROM (SELECT gpuId, start, end, coalesce(max(end) OVER (PARTITION BY gpuId
+		ORDER BY start ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), start) AS latest
+	FROM (SELECT gpuId, min(start) AS start, max(end) AS end
+		FROM (SELECT gpuId, queueId, min(start) AS start, max(end) AS end FROM made.rocpd_op GROUP BY gpuId, queueId) o
+		JOIN main.rtl_queue q ON q.id = o.queueId GROUP BY gpuId, q.session_id))
+WHERE end > latest OR start = latest;
+
 CREATE VIEW made.busy AS
-SELECT gpuId, round(100.0 * total(fresh) / max(1, max(end) - min(start)), 2) AS utilization_pct, count(*) AS ops,
-	CAST(total(fresh) AS INTEGER) AS busy_ns, max(end) - min(start) AS wall_ns
-FROM (SELECT gpuId, start, end,
-		max(0, end - max(start, coalesce(max(end) OVER (PARTITION BY gpuId
-			ORDER BY start ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), start))) AS fresh
-	FROM rocpd_op WHERE gpuId >= 0 AND opType_id = (SELECT id FROM rocpd_string WHERE string = 'KernelExecution'))
-GROUP BY gpuId ORDER BY gpuId;
+SELECT gpuId, round(100.0 * busy_ns / max(1, wall_ns), 2) AS utilization_pct, ops, busy_ns, wall_ns
+FROM (SELECT gpuId, ops, busy_ns, (SELECT CAST(total(max(0, min(s.end, o.last) - max(s.start, o.first))) AS INTEGER)
+		FROM rtl_span s WHERE s.gpuId = o.gpuId) AS wall_ns
+	FROM (SELECT gpuId, count(*) AS ops, CAST(total(fresh) AS INTEGER) AS busy_ns, min(start) AS first, max(end) AS last
+		FROM (SELECT gpuId, start, end,
+				max(0, end - max(start, coalesce(max(end) OVER (PARTITION BY gpuId
+					ORDER BY start ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), start))) AS fresh
+			FROM rocpd_op WHERE gpuId >= 0 AND opType_id = (SELECT id FROM rocpd_string WHERE string = 'KernelExecution'))
+		GROUP BY gpuId) o)
+ORDER BY gpuId;

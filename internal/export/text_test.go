@@ -172,7 +172,7 @@ func TestChrome(t *testing.T) {
 	submits, rows, processes := map[int64]int64{}, map[[2]int64]string{}, map[string]int64{}
 	until := map[[2]int64]int64{}
 	covered := 0
-	for _, e := range got.TraceEvents {
+	for i, e := range got.TraceEvents {
 		row := [2]int64{e.PID, e.TID}
 		switch {
 		case e.Ph == "M" && e.Name == "thread_name":
@@ -181,6 +181,10 @@ func TestChrome(t *testing.T) {
 			processes[e.Args.Name] = e.PID
 		case e.Ph == "s":
 			submits[e.ID] = base + ns(t, e.TS)
+		case e.Ph == "f": // Perfetto ends an arrow at the latest slice of its row
+			if k := got.TraceEvents[i-1]; k.Cat != "kernel" || k.PID != e.PID || k.TID != e.TID || k.TS != e.TS {
+				t.Errorf("an arrow ends at %+v", k)
+			}
 		case e.Cat == "kernel":
 			f := want[e.Args.Dispatch]
 			delete(want, e.Args.Dispatch)

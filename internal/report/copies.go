@@ -109,7 +109,8 @@ func (c *Copies) countBlits(a *analysis) error {
 	return err
 }
 
-func (s *Summary) writeCopies(b *bytes.Buffer) {
+// writeCopies says of the kernels where they are counted: "", or in a window.
+func (s *Summary) writeCopies(b *bytes.Buffer, where string) {
 	c := s.Copies
 	if c == nil {
 		return
@@ -128,7 +129,7 @@ func (s *Summary) writeCopies(b *bytes.Buffer) {
 		line(b, "", "%s: %s, %s in %s, %s/s", plain.Text(d.Name), words.Count(d.Copies), size(d.Bytes), duration(d.TotalNS), size(d.BytesPerSecond))
 	}
 	for _, blit := range c.Blits {
-		line(b, "", "and %s of HIP's kernels that %s, in %s: counted as kernels",
-			words.Count(blit.Dispatches), plain.Text(blit.What), duration(blit.TotalNS))
+		line(b, "", "and %s of HIP's kernels that %s%s, in %s: counted as kernels",
+			words.Count(blit.Dispatches), plain.Text(blit.What), where, duration(blit.TotalNS))
 	}
 }

@@ -28,7 +28,7 @@ var (
 var Tables = [...]Table{
 	{"kernels", append([]string{"kernel"}, kernelColumns...), kernelRows},
 	{"groups", append([]string{"kernel", "variants"}, kernelColumns...), groupRows},
-	{"gpus", append([]string{"gpu", "name"}, busyColumns...), gpuRows},
+	{"gpus", slices.Concat([]string{"gpu", "name"}, busyColumns, []string{"pci", "driver_node"}), gpuRows},
 	{"queues", append([]string{"queue", "hsa_id", "gpu", "pid", "session"}, busyColumns...), queueRows},
 	{"processes", slices.Concat([]string{"pid", "command", "host", "gpus"}, busyColumns, []string{"rank", "kernels_in_window"}), processRows},
 	{"gaps", []string{"gpu", "cause", "gaps", "total_ns", "longest_ns"}, causeRows},
@@ -115,7 +115,11 @@ func groupRows(r *Report) (rows [][]any) {
 func gpuRows(r *Report) (rows [][]any) {
 	for i := range r.GPUs {
 		g := &r.GPUs[i]
-		rows = append(rows, append([]any{g.ID, g.Name}, g.row(g.Dispatches, g.Coverage)...))
+		var node any
+		if g.DriverNode != nil {
+			node = *g.DriverNode
+		}
+		rows = append(rows, slices.Concat([]any{g.ID, g.Name}, g.row(g.Dispatches, g.Coverage), []any{g.PCI, node}))
 	}
 	return rows
 }

@@ -32,7 +32,7 @@ func (r *Report) fillGPUs(a *analysis) {
 	for _, id := range slices.Sorted(maps.Keys(a.gpus)) {
 		g := a.gpus[id]
 		one := GPU{
-			ID: id, Name: g.name, Busy: busyOf(g.busy.busyNS, a.recorded(g.stays)),
+			ID: id, Name: g.name, Place: g.place, Busy: busyOf(g.busy.busyNS, a.recorded(g.stays)),
 			GapsInAll: g.gaps.count, LongestGapNS: g.gaps.longestNS, Coverage: Seen{Complete: true},
 		}
 		for _, q := range g.queues {
@@ -40,22 +40,19 @@ func (r *Report) fillGPUs(a *analysis) {
 			one.Coverage.add(q)
 			one.Coverage.Complete = one.Coverage.Complete && !q.stay.session.unseen
 		}
+		one.Coverage.Complete = one.Coverage.Complete && !a.hides(g.queues, one.RecordedNS)
 		one.AtLeast = !one.Coverage.Complete
-		one.Gaps = g.gaps.causes(one.IdleNS, r.Copies != nil)
+		g.gaps.settleEdge(one.IdleNS, a.hiddenEdge(g))
+		one.Gaps = g.gaps.causes(r.Copies != nil)
 		r.GPUs = append(r.GPUs, one)
 	}
 }
 
-// causes leaves out those that are none. What no gap between kernels explains of
-// the idle time lies before the first one or after the last. What waits for a copy
-// waits behind a barrier, and only recorded copies tell the one from the other.
-func (gs *idleness) causes(idleNS int64, copies bool) []Cause {
+// causes leaves out those that are none. What waits for a copy waits behind a
+// barrier, and only recorded copies tell the one from the other.
+func (gs *idleness) causes(copies bool) []Cause {
 	all := []Cause{}
 	for c, t := range gs.byCause {
-		idleNS -= t.totalNS
-		if cause(c) == causeEdge {
-			t.totalNS = max(0, idleNS)
-		}
 		if t.totalNS > 0 {
 			text := causeTexts[c]
 			if cause(c) == causeDependency && !copies {
@@ -93,10 +90,12 @@ func (r *Report) fillQueues(a *analysis) {
 	r.Queues = []Queue{}
 	for _, id := range slices.Sorted(maps.Keys(a.queues)) {
 		q := a.queues[id]
-		r.Queues = append(r.Queues, Queue{
+		one := Queue{
 			ID: id, HSAID: q.hsaID, GPU: q.gpu.id, PID: q.stay.session.process.pid, Session: q.stay.session.id,
 			Dispatches: q.kernels, Busy: busyOf(q.busy.busyNS, covered(q.recorded(), a.window)), Coverage: q.seen(),
-		})
+		}
+		one.Coverage.Complete = one.Coverage.Complete && !a.hides([]*queue{q}, one.RecordedNS)
+		r.Queues = append(r.Queues, one)
 	}
 }
 
@@ -127,8 +126,10 @@ func (r *Report) fillPerProcess(a *analysis) {
 		var busyNS, recordedNS int64
 		for _, sh := range p.shares {
 			one.GPUs = append(one.GPUs, sh.gpu.id)
-			busyNS, recordedNS = sum(busyNS, sh.busy.busyNS), sum(recordedNS, a.recorded(sh.stays))
+			shareNS := a.recorded(sh.stays)
+			busyNS, recordedNS = sum(busyNS, sh.busy.busyNS), sum(recordedNS, shareNS)
 			for _, st := range sh.stays {
+				one.Coverage.Complete = one.Coverage.Complete && !a.hides(st.queues, shareNS)
 				for _, q := range st.queues {
 					one.Dispatches += q.kernels
 					one.InWindow += q.inside
@@ -155,7 +156,7 @@ func (r *Report) fillLongest(db *sql.DB, a *analysis) error {
 			return err
 		}
 		g := Gap{
-			GPU: one.gpu.id, BeginNS: one.span.beginNS, LengthNS: one.length, Cause: causeNames[one.likely()],
+			GPU: one.gpu.id, BeginNS: one.fromNS, LengthNS: one.length, Cause: causeNames[one.likely()],
 			HostNS: one.parts[causeHost], Next: name, Queue: one.queue.id,
 		}
 		if one.thread != tracedb.Null {

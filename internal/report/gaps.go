@@ -60,6 +60,7 @@ type gap struct {
 	span   span
 	parts  [causes]int64 // ns of each cause
 	length int64         // ns that were recorded and lie in the window
+	fromNS int64         // where these begin
 	queue  *queue        // of the kernel that ended it
 	kernel int32
 	thread int64
@@ -89,8 +90,10 @@ func (g *gpu) ended(q *queue, k *held, window span, coarse bool) (one gap, ok bo
 	if one.length = m.length(one.span.beginNS, one.span.endNS); one.length == 0 {
 		return gap{}, false
 	}
+	one.fromNS = m.first(one.span.beginNS, one.span.endNS)
 	behind := q.inFront(k.packet, coarse)
-	if k.submitNS == tracedb.Null || behind == causeUnknown || g.lost.within(measure{window: always}, one.span.beginNS, one.span.endNS) > 0 {
+	lost := g.lost.within(measure{window: always}, one.span.beginNS, one.span.endNS) > 0
+	if k.submitNS == tracedb.Null || behind == causeUnknown || lost || g.mayHide(one.span) {
 		one.put(m, causeUnknown, one.span.beginNS, one.span.endNS)
 	} else {
 		submitNS := max(one.span.beginNS, min(k.submitNS, one.span.endNS))
@@ -142,6 +145,21 @@ func (m measure) length(beginNS, endNS int64) int64 {
 		clipped = append(clipped, span{max(s.beginNS, beginNS), min(s.endNS, endNS)})
 	}
 	return covered(clipped, m.window)
+}
+
+// first is where what was recorded of a stretch begins. Some of it was.
+func (m measure) first(beginNS, endNS int64) int64 {
+	beginNS = max(beginNS, m.window.beginNS)
+	if m.spans == nil {
+		return beginNS
+	}
+	first := endNS
+	for _, s := range m.spans {
+		if at := max(s.beginNS, beginNS); at < min(s.endNS, endNS) {
+			first = min(first, at)
+		}
+	}
+	return first
 }
 
 // recordedWithin is about a stretch before a kernel of q. A session that had a

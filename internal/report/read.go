@@ -53,12 +53,16 @@ func (s *Summary) readCoverage(db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	err = db.QueryRow(`SELECT CAST(total(value) FILTER (WHERE name = ?) AS INTEGER), CAST(total(value) FILTER (WHERE name = ?) AS INTEGER)
-		FROM rtl_counter`, tracedb.CounterQueuesSeen, tracedb.CounterQueuesForeign).Scan(&c.QueuesSeen, &c.QueuesForeign)
+	// Of a session without counters those that were recorded are all that is known.
+	err = db.QueryRow(`SELECT CAST(total(max(coalesce(seen, 0), coalesce(recorded, 0))) AS INTEGER), CAST(total(strange) AS INTEGER)
+		FROM rtl_session s LEFT JOIN (SELECT session_id, total(value) FILTER (WHERE name = ?) AS seen,
+				total(value) FILTER (WHERE name = ?) AS strange FROM rtl_counter GROUP BY session_id) k ON k.session_id = s.id
+			LEFT JOIN (SELECT q.session_id, count(*) FILTER (WHERE v.windows > 0) AS recorded
+				FROM rtl_coverage v JOIN rtl_queue q ON q.id = v.queue_id GROUP BY q.session_id) v ON v.session_id = s.id`,
+		tracedb.CounterQueuesSeen, tracedb.CounterQueuesForeign).Scan(&c.QueuesSeen, &c.QueuesForeign)
 	if err != nil {
 		return err
 	}
-	c.QueuesSeen = max(c.QueuesSeen, c.QueuesRecorded)
 	return s.readRawUnseen(db)
 }
 
@@ -79,6 +83,7 @@ func (s *Summary) countCutOff(a *analysis) {
 			continue
 		}
 		c.QueuesRecorded++
+		c.QueuesSeen++
 		c.WindowsOpen++
 		c.Dispatches = sum(c.Dispatches, sum(q.came, q.untimed))
 		c.Timed += q.came

@@ -80,7 +80,7 @@ type Cause struct {
 // Gap is a time in which nothing that was recorded ran on a GPU.
 type Gap struct {
 	GPU      int64  `json:"gpu"`
-	BeginNS  int64  `json:"begin_ns"`
+	BeginNS  int64  `json:"begin_ns"`  // the first of it that was recorded and lies in the window
 	LengthNS int64  `json:"length_ns"` // what of it was recorded and lies in the window
 	Cause    string `json:"cause"`     // of most of it
 	HostNS   int64  `json:"host_ns"`   // of it, before the submit of the next kernel
@@ -174,6 +174,7 @@ func (r *Report) read(db *sql.DB, o Options) error {
 	}
 	r.LeftOut = a.leftOut
 	r.countCutOff(a)
+	r.Coverage.QueuedBefore = a.queuedBefore()
 	r.LaunchToStart = a.latency.launchToStart()
 	if r.Copies != nil {
 		if err := r.Copies.countBlits(a); err != nil {

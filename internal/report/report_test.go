@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -365,16 +366,22 @@ func TestAtLeast(t *testing.T) {
 // Where records were lost kernels may have run: nobody knows what such a gap was.
 func TestLossesInGaps(t *testing.T) {
 	path := causesTrace(t)
-	change(t, path, `INSERT INTO rtl_loss(session_id, cause, records, from_ns, until_ns) VALUES (1, 'x', 5, 4000, 4500), (1, 'x', 1, NULL, NULL), (2, 'x', 9, 6000, 5000)`)
+	change(t, path, `INSERT INTO rtl_loss(session_id, cause, records, from_ns, until_ns) VALUES (1, 'x', 5, 4000, 4500), (9, 'x', 9, 6000, 7000)`)
+	wantCauses(t, path, map[string]int64{"host": 9500, "launch": 1500, "dependency": 300, "unknown": 900 + 1500, "edge": 1000})
+	change(t, path, "INSERT INTO rtl_loss(session_id, cause, records) VALUES (1, 'x', 1)") // when in its session, is not known
+	wantCauses(t, path, map[string]int64{"unknown": 13700, "edge": 1000})
+}
+
+// wantCauses compares what the idle time of the first GPU is put down to.
+func wantCauses(t *testing.T, path string, want map[string]int64) {
+	t.Helper()
 	r, err := Make(path, Options{})
 	must(t, err)
 	got := map[string]int64{}
 	for _, c := range r.GPUs[0].Gaps {
 		got[c.Name] = c.TotalNS
 	}
-	for name, want := range map[string]int64{"host": 9500, "launch": 1500, "dependency": 300, "unknown": 900 + 1500, "edge": 1000} {
-		if got[name] != want {
-			t.Errorf("%s: %d, want %d", name, got[name], want)
-		}
+	if !maps.Equal(got, want) {
+		t.Errorf("idle by cause: %v, want %v", got, want)
 	}
 }

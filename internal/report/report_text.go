@@ -30,7 +30,7 @@ func (r *Report) WriteText(w io.Writer, fullNames bool) error {
 	r.writeBusy(&b)
 	r.writeGaps(&b, fullNames)
 	r.writeLatency(&b)
-	r.writeCopies(&b)
+	r.writeCopies(&b, r.inWindow())
 	if fullNames {
 		r.writeFullNames(&b)
 	} else {
@@ -51,6 +51,14 @@ func (r *Report) writeWindow(b *bytes.Buffer) {
 	}
 	line(b, "Window", "%s to %s after the first attach; Coverage, Lost, Copies and Paused are of the whole recording",
 		duration(r.Window.BeginNS-r.ZeroNS), until)
+}
+
+// inWindow is said of what the window cuts, beside what it does not.
+func (r *Report) inWindow() string {
+	if r.Window == nil {
+		return ""
+	}
+	return " in the window"
 }
 
 // A grid is a table for people. Its alignment has a letter for each column: l or r.
@@ -153,7 +161,7 @@ func (r *Report) writeBusy(b *bytes.Buffer) {
 		one := &r.GPUs[i]
 		whole = whole && one.Coverage.Complete
 		percent, busy, idle := one.cells(one.Coverage)
-		g.add(fmt.Sprintf(" %d %s", one.ID, shorten(plain.Text(one.Name), nameWidth/2)), percent, busy, idle,
+		g.add(fmt.Sprintf(" %d %s %s", one.ID, shorten(plain.Text(one.Name), nameWidth/2), one.PCI), percent, busy, idle,
 			words.Count(one.Dispatches), one.Coverage.of())
 		r.addQueues(&g, one.ID)
 	}

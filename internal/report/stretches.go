@@ -1,8 +1,10 @@
 package report
 
 import (
+	"cmp"
 	"database/sql"
 	"fmt"
+	"slices"
 
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -76,19 +78,43 @@ func (tr *trace) addCopies(rows *sql.Rows) error {
 	return rows.Err()
 }
 
-// readLosses finds when records were lost, if that is known: whatever ran on the
-// session's GPUs then may not be here.
+// A lossTime is when records of a session were lost.
+type lossTime struct {
+	session *session
+	span
+}
+
+// readLosses finds when records were lost: whatever ran on the session's GPUs then may
+// not be here. Where that is not known, it is from the session's begin, or to its end.
 func (tr *trace) readLosses() error {
-	return each(tr.db, func(r *sql.Rows) error {
+	var all []lossTime
+	err := each(tr.db, func(r *sql.Rows) error {
 		var of int64
-		var s span
-		err := r.Scan(&of, &s.beginNS, &s.endNS)
-		if one := tr.sessions[of]; one != nil {
-			for g := range one.stays {
-				g.lost.add(s)
-			}
+		var l lossTime
+		err := r.Scan(&of, &l.beginNS, &l.endNS)
+		if l.session = tr.sessions[of]; l.session != nil {
+			all = append(all, l.bounded())
 		}
 		return err
-	}, `SELECT session_id, from_ns, until_ns FROM rtl_loss WHERE from_ns >= 0 AND until_ns >= from_ns AND until_ns <= ?
-		ORDER BY from_ns`, int64(latest))
+	}, "SELECT session_id, coalesce(from_ns, 0), coalesce(until_ns, 0) FROM rtl_loss")
+	slices.SortStableFunc(all, func(a, b lossTime) int { return cmp.Compare(a.beginNS, b.beginNS) })
+	for _, l := range all {
+		for g := range l.session.stays {
+			g.lost.add(l.span)
+		}
+	}
+	return err
+}
+
+func (l lossTime) bounded() lossTime {
+	if l.beginNS <= 0 || l.beginNS > latest {
+		l.beginNS = l.session.armedNS
+	}
+	if l.endNS <= 0 || l.endNS > latest {
+		l.endNS = l.session.detachedNS
+	}
+	if l.endNS < l.beginNS {
+		l.endNS = latest
+	}
+	return l
 }

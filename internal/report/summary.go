@@ -53,11 +53,12 @@ type Coverage struct {
 	Dispatches     int64     `json:"dispatches"`
 	Timed          int64     `json:"timed"`
 	Untimed        []Untimed `json:"untimed"`
-	Unexplained    int64     `json:"unexplained"`  // published, and neither timed nor accounted for
-	Surplus        int64     `json:"surplus"`      // arrived, and never published: the numbers are wrong
-	AfterDetach    int64     `json:"after_detach"` // slots claimed while active and published after the detach
-	RawBefore      int64     `json:"raw_before"`   // claims after the attach, before their queue was recorded
-	RawUnseen      int64     `json:"raw_unseen"`   // claims after the attach on queues that were not known, or never recorded
+	Unexplained    int64     `json:"unexplained"`   // published, and neither timed nor accounted for
+	Surplus        int64     `json:"surplus"`       // arrived, and never published: the numbers are wrong
+	AfterDetach    int64     `json:"after_detach"`  // slots claimed while active and published after the detach
+	RawBefore      int64     `json:"raw_before"`    // claims after the attach, before their queue was recorded
+	QueuedBefore   int64     `json:"queued_before"` // packets of any type in front of the windows: what ran of them is not in the trace
+	RawUnseen      int64     `json:"raw_unseen"`    // claims after the attach on queues that were not known, or never recorded
 	QueuesForeign  int64     `json:"queues_foreign"`
 	WindowsOpen    int64     `json:"windows_open"` // of queues whose end was not seen
 }
@@ -72,15 +73,31 @@ type Untimed struct {
 // GPU is how busy a device was. Kernels that overlap count once. With
 // dispatches missing, it was busy for at least that long.
 type GPU struct {
-	ID         int64  `json:"id"`
-	Name       string `json:"name"`
-	Dispatches int64  `json:"dispatches"`
+	ID   int64  `json:"id"` // as this trace numbers them
+	Name string `json:"name"`
+	Place
+	Dispatches int64 `json:"dispatches"`
 	Busy
 	AtLeast      bool    `json:"at_least"`
 	Coverage     Seen    `json:"coverage"`
 	GapsInAll    int64   `json:"gaps_in_all"` // between two kernels
 	LongestGapNS int64   `json:"longest_gap_ns"`
 	Gaps         []Cause `json:"gaps"` // by their causes, the longest in all first
+}
+
+// Place is which of the machine's devices it is.
+type Place struct {
+	PCI        string `json:"pci,omitempty"`         // bus:device.function, hexadecimal; "": not known
+	DriverNode *int64 `json:"driver_node,omitempty"` // in /sys/class/kfd/kfd/topology/nodes; nil: not known
+	bdf        *int64
+}
+
+// named puts the PCI address as people know it.
+func (p Place) named() Place {
+	if p.bdf != nil {
+		p.PCI = fmt.Sprintf("%02x:%02x.%x", *p.bdf>>8&0xff, *p.bdf>>3&0x1f, *p.bdf&7)
+	}
+	return p
 }
 
 // Kernel is one name with all of its dispatches. Percent is of the time of all kernels.

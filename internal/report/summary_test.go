@@ -113,7 +113,7 @@ func nothing(t *testing.T, p *ringtest.Producer) {
 	for queue := range uint32(3) {
 		put(t, p, ring.Window{Queue: queue + 1, Kind: uint32(ring.WindowClose), TimeNS: second, Index: 1000})
 	}
-	p.End(ring.EndRecord{End: uint32(ring.EndDetach)})
+	p.End(ring.EndRecord{End: uint32(ring.EndDetach), ArmedNS: second, DetachedNS: 2 * second})
 }
 
 // traceOf goes the whole way: ring, collector, trace file.

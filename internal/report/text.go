@@ -33,7 +33,7 @@ func (s *Summary) WriteText(w io.Writer) error {
 	if l := s.LaunchToStart; l != nil {
 		line(&b, "Launch → start", "p50 %s  p99 %s", duration(l.P50NS), duration(l.P99NS))
 	}
-	s.writeCopies(&b)
+	s.writeCopies(&b, "")
 	s.writePauses(&b)
 	s.writeNext(&b)
 	_, err := w.Write(b.Bytes())
@@ -78,6 +78,7 @@ func (s *Summary) writeCoverage(b *bytes.Buffer) {
 		{c.Surplus, "dispatch", "beyond what the payload says it published: do not trust these numbers"},
 		{c.AfterDetach, "slot", "claimed while active and published after the detach"},
 		{c.RawBefore, "claim", "made after the attach, before the queue was recorded"},
+		{c.QueuedBefore, "packet", "queued before the recording: what ran of them is not in it"},
 		{c.RawUnseen, "claim", "made after the attach on queues that were not known yet, or never recorded"},
 		{c.QueuesForeign, "queue", "of another tool or without hardware: not recorded"},
 		{c.WindowsOpen, "queue", "whose end was not seen: what was in flight there is not known"},

@@ -40,6 +40,8 @@ type process struct {
 }
 
 // A session is one recording of one process. Times are CLOCK_BOOTTIME ns; 0: not known.
+// Where the target died and left no last record, they are the recorder's own: it begins
+// after the hooks, and ends when it sees that.
 type session struct {
 	id, armedNS, detachedNS int64
 	settled                 bool // its accounts are in the trace
@@ -69,6 +71,7 @@ type share struct {
 type gpu struct {
 	id     int64
 	name   string
+	place  Place
 	queues []*queue
 	stays  []*stay
 	busy   union
@@ -91,6 +94,7 @@ type queue struct {
 	inside    int64 // that started in the window, which may be a part of that
 	came      int64 // in all
 	untimed   int64 // dispatches without times, where no account was settled
+	before    int64 // packets in front of its windows, which nobody saw
 	firstNS   int64
 	lastNS    int64
 
@@ -169,8 +173,8 @@ func (tr *trace) readSessions() error {
 			return fmt.Errorf("over %d sessions", mostSessions)
 		}
 		return err
-	}, `SELECT id, pid, start_ticks, substr(command, 1, ?), substr(host, 1, ?), coalesce(armed_ns, 0), coalesce(detached_ns, 0),
-		ended_ns IS NOT NULL FROM rtl_session ORDER BY id`, longestWord, longestWord)
+	}, `SELECT id, pid, start_ticks, substr(command, 1, ?), substr(host, 1, ?), coalesce(armed_ns, begun_ns),
+		coalesce(detached_ns, ended_ns, 0), ended_ns IS NOT NULL FROM rtl_session ORDER BY id`, longestWord, longestWord)
 }
 
 func (tr *trace) readRanks() error {
@@ -188,8 +192,9 @@ func (tr *trace) readQueues() error {
 	return each(tr.db, func(r *sql.Rows) error {
 		var of, gpuID int64
 		var name string
+		var at Place
 		q := &queue{packet: -1}
-		if err := r.Scan(&q.id, &of, &q.hsaID, &gpuID, &name); err != nil {
+		if err := r.Scan(&q.id, &of, &q.hsaID, &gpuID, &name, &at.bdf, &at.DriverNode); err != nil {
 			return err
 		}
 		s := tr.sessions[of]
@@ -201,7 +206,7 @@ func (tr *trace) readQueues() error {
 			if len(tr.gpus) == mostGPUs {
 				return fmt.Errorf("over %d GPUs: %w", mostGPUs, ErrImpossible)
 			}
-			g = &gpu{id: gpuID}
+			g = &gpu{id: gpuID, place: at.named()}
 			tr.gpus[gpuID] = g
 		}
 		g.name = max(g.name, name)
@@ -210,7 +215,7 @@ func (tr *trace) readQueues() error {
 		q.stay.queues = append(q.stay.queues, q)
 		tr.queues[q.id] = q
 		return nil
-	}, `SELECT q.id, q.session_id, coalesce(q.hsa_id, -1), a.gpu_id, coalesce(substr(n.string, 1, ?), '')
+	}, `SELECT q.id, q.session_id, coalesce(q.hsa_id, -1), a.gpu_id, coalesce(substr(n.string, 1, ?), ''), a.bdf, a.driver_node
 		FROM rtl_queue q JOIN rtl_agent a ON a.id = q.agent_id LEFT JOIN rocpd_string n ON n.id = a.name_id
 		ORDER BY q.id`, longestWord)
 }
@@ -233,9 +238,15 @@ func (s *session) on(g *gpu) *stay {
 }
 
 func (tr *trace) readWindows() error {
+	before := "queued_before"
+	if has, err := tracedb.HasQueuedBefore(tr.db); err != nil {
+		return err
+	} else if !has {
+		before = "0"
+	}
 	return each(tr.db, func(r *sql.Rows) error {
-		var of, opened, closed, first int64
-		err := r.Scan(&of, &opened, &closed, &first)
+		var of, opened, closed, first, before int64
+		err := r.Scan(&of, &opened, &closed, &first, &before)
 		q := tr.queues[of]
 		if q == nil {
 			return err
@@ -247,8 +258,9 @@ func (tr *trace) readWindows() error {
 			closed = q.stay.endNS
 		}
 		q.windows = append(q.windows, span{opened, closed})
+		q.before = sum(q.before, max(0, before))
 		return err
-	}, `SELECT queue_id, opened_ns, coalesce(closed_ns, 0), first_index FROM rtl_window ORDER BY queue_id, opened_ns`)
+	}, `SELECT queue_id, opened_ns, coalesce(closed_ns, 0), first_index, `+before+` FROM rtl_window ORDER BY queue_id, opened_ns`)
 }
 
 func (tr *trace) readAccounts() error {

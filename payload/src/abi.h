@@ -283,7 +283,7 @@ struct rtl_window {
 	uint64_t time_ns;
 	uint64_t index;      /* open: first virtual index; close: first raw index again */
 	uint64_t dispatches; /* close: kernel dispatches published in the window */
-	uint64_t others;     /* close: barrier and vendor packets published */
+	uint64_t others;     /* close: barrier and vendor packets published; open: packets in front that the hardware has not taken */
 	uint64_t after;      /* close: slots claimed in the window, unpublished at its end */
 	uint64_t raw;        /* open: slots claimed raw since the session's start */
 };

@@ -29,6 +29,7 @@ static void open_window(struct queue *s, uint64_t index)
 	atomic_store_explicit(&s->scan, index, memory_order_relaxed);
 	s->base = index;
 	s->seen_read = queue_read_index(s);
+	s->before = index > s->seen_read ? index - s->seen_read : 0;
 	atomic_store(&s->dispatches, 0);
 	atomic_store(&s->others, 0);
 	s->after = 0;

@@ -127,6 +127,7 @@ struct queue {
 	/* This session's window; written by publishers under lock. */
 	CACHE_ALIGNED _Atomic uint64_t dispatches;
 	_Atomic uint64_t others; /* barrier and vendor packets */
+	uint64_t before; /* packets in front of the window that the hardware had not taken yet */
 	uint64_t opened_ns;
 	uint64_t closed_ns;
 	uint64_t closed_index;

@@ -79,6 +79,7 @@ bool tell_queue(struct queue *s, bool last)
 		.queue = s->id,
 		.kind = RTL_WINDOW_OPEN,
 		.index = s->base,
+		.others = s->before,
 		.time_ns = s->opened_ns,
 		.raw = atomic_load(&s->raw_claims),
 	};

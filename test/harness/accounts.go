@@ -1,8 +1,27 @@
 package harness
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/rtl-attach/rtl-attach/internal/truth"
 )
+
+// before checks that what was in front of a window when it opened is known of.
+func (c *Comparison) before(records []truth.Record, w Window) {
+	var later int64
+	for i, _ := slices.BinarySearchFunc(records, w.First, func(r truth.Record, index uint64) int { return cmp.Compare(r.Packet, index) }); i > 0; i-- {
+		if int64(records[i-1].StartNS) <= w.OpenedNS {
+			break
+		}
+		later++
+	}
+	c.QueuedBefore += later
+	if later > w.QueuedBefore {
+		c.wrong("before", "%d packets in front of window %d..%d of queue %d ran after it was opened; the trace says %d",
+			later, w.First, w.End, w.Queue, w.QueuedBefore)
+	}
+}
 
 // window checks that everything between its ends is accounted for, and that
 // the payload counted right.
@@ -15,6 +34,7 @@ func (c *Comparison) window(tr *Trace, w Window) {
 		return
 	}
 	records := c.log.Queues[q.Key]
+	c.before(records, w)
 	var dispatches, others, after int64
 	for index := w.First; index < w.End; index++ {
 		i := at(records, index)

@@ -45,6 +45,7 @@ type Comparison struct {
 	Lost                                         int64
 	Outside                                      int // claimed and executed while a session was active, in no window
 	WorstNS                                      int64
+	QueuedBefore                                 int64 // in front of a window that ran after it was opened
 	EarliestSubmitNS                             int64 // after its window's opening; negative: before
 }
 
@@ -179,9 +180,9 @@ func (c *Comparison) Finish(threads map[int64]bool) {
 		c.wrong("outside", "%d kernels ran during the session in no window, %d claims were counted as raw; %s", c.Outside, c.rawClaims, c.stray)
 	}
 	c.count()
-	c.t.Logf("%d kernels executed, %d recorded; in closed windows %d, recorded %d (%.3f %%), application's signal %d, untimed %v, missing %d, lost %d, outside %d (%d raw claims), worst %d ns, earliest submit %d ns",
+	c.t.Logf("%d kernels executed, %d recorded; in closed windows %d, recorded %d (%.3f %%), application's signal %d, untimed %v, missing %d, lost %d, outside %d (%d raw claims), queued before %d, worst %d ns, earliest submit %d ns",
 		c.log.Kernels, c.Dispatches, c.InWindows, c.Recorded, 100*float64(c.Recorded)/float64(max(c.InWindows, 1)), c.App, c.Untimed,
-		len(c.missing), c.Lost, c.Outside, c.rawClaims, c.WorstNS, c.EarliestSubmitNS)
+		len(c.missing), c.Lost, c.Outside, c.rawClaims, c.QueuedBefore, c.WorstNS, c.EarliestSubmitNS)
 }
 
 // lost checks that exactly those dispatches are missing whose records the tool

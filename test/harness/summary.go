@@ -44,6 +44,9 @@ func (tr *Trace) summedCoverage() report.Coverage {
 		sum.RawBefore += cov.RawBefore
 		sum.WindowsOpen += cov.WindowsOpen
 	}
+	for _, w := range tr.Windows {
+		sum.QueuedBefore += w.QueuedBefore
+	}
 	sum.QueuesSeen = max(sum.QueuesSeen, sum.QueuesRecorded)
 	sum.RawUnseen = max(0, tr.Counters["raw_claims"]-sum.RawBefore)
 	return sum

@@ -63,7 +63,7 @@ type (
 		First, End                uint64
 		Closed                    bool
 		Dispatches, Others, After int64
-		RawBefore                 int64
+		RawBefore, QueuedBefore   int64
 	}
 	Coverage struct {
 		Queue, Windows, WindowsOpen, Dispatches, Timed, Untimed, Unexplained, Others, After, RawBefore int64
@@ -187,10 +187,10 @@ func (tr *Trace) readUntimed(db *sql.DB) error {
 
 func (tr *Trace) readWindows(db *sql.DB) error {
 	return each(db, `SELECT queue_id, opened_ns, coalesce(closed_ns, 0), first_index, coalesce(end_index, 0),
-		end_index IS NOT NULL, coalesce(dispatches, 0), coalesce(others, 0), coalesce(after_detach, 0), raw_before
+		end_index IS NOT NULL, coalesce(dispatches, 0), coalesce(others, 0), coalesce(after_detach, 0), raw_before, queued_before
 		FROM rtl_window ORDER BY queue_id, opened_ns`, func(r *sql.Rows) error {
 		var w Window
-		err := r.Scan(&w.Queue, &w.OpenedNS, &w.ClosedNS, &w.First, &w.End, &w.Closed, &w.Dispatches, &w.Others, &w.After, &w.RawBefore)
+		err := r.Scan(&w.Queue, &w.OpenedNS, &w.ClosedNS, &w.First, &w.End, &w.Closed, &w.Dispatches, &w.Others, &w.After, &w.RawBefore, &w.QueuedBefore)
 		tr.Windows = append(tr.Windows, w)
 		return err
 	})
