@@ -208,10 +208,10 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	return why == "" && r.ended == ring.EndShutDown && !r.isGone(), nil
 }
 
-// lostTarget notices an exec, too, that the watcher has not seen yet, and then
-// waits for it to do so.
+// lostTarget notices an exec, too, that the watcher has not seen yet, and an exit that
+// is under way, and then waits for it to do so.
 func (r *recording) lostTarget() bool {
-	if r.target.Same() == nil {
+	if r.target.Same() == nil && !r.target.Leaving() {
 		return r.isGone()
 	}
 	select {

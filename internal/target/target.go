@@ -239,6 +239,13 @@ func (t *Target) Same() error {
 	return t.left()
 }
 
+// Leaving reports whether the main thread has left its address space: it has ended,
+// alone or with all the others. These may still be on their way, and the process alive.
+func (t *Target) Leaving() bool {
+	size, err := readAgain(t.statm)
+	return err != nil || bytes.HasPrefix(size, []byte("0 "))
+}
+
 // left tells an exec from an exit, both of which leave the address space: after
 // an exec there is another one, after an exit the pidfd says so, soon.
 func (t *Target) left() error {
@@ -246,7 +253,7 @@ func (t *Target) left() error {
 		if !t.Alive() {
 			break
 		}
-		if size, err := readAgain(t.statm); err == nil && !bytes.HasPrefix(size, []byte("0 ")) {
+		if !t.Leaving() {
 			return fmt.Errorf("pid %d: %w", t.PID, ErrExec)
 		}
 		time.Sleep(time.Millisecond)

@@ -205,6 +205,20 @@ func TestSame(t *testing.T) {
 	}
 }
 
+// TestLeaving: the main thread has ended, and others go on: so it looks, too, while
+// all of a process's threads are on their way.
+func TestLeaving(t *testing.T) {
+	for name, want := range map[string]bool{"plain": false, "zombie": true} {
+		tg := open(t, victim.Start(t, name).PID)
+		if err := tg.Same(); err != nil || !tg.Alive() {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if tg.Leaving() != want {
+			t.Errorf("%s: leaving %v", name, !want)
+		}
+	}
+}
+
 func TestLock(t *testing.T) {
 	v := victim.Start(t, "plain")
 	tg := open(t, v.PID)
