@@ -34,3 +34,12 @@ func TestStress(t *testing.T) {
 		})
 	}
 }
+
+// What was queued before the attach runs in the recording, unseen: it is told, or the
+// comparison fails.
+func TestQueuedBefore(t *testing.T) {
+	p := harness.Start(t, stress(8, 2, 1024))
+	if c := check(t, p, p.TIDs(), p.Reattach(t, 8)...); c.QueuedBefore == 0 {
+		t.Error("nothing was queued, eight times: this shows nothing")
+	}
+}
