@@ -19,6 +19,7 @@
 #define FORGET_TIMEOUT_NS (1000 * NS_PER_MS)
 #define STARVED_MOST_NS (30 * NS_PER_S)
 #define STARVED_LOOK_NS (100 * NS_PER_MS)
+#define ASLEEP_LOOKS 5 /* in a row: it does not wait for a processor, nor for memory */
 
 struct kernel {
 	uint64_t object; /* 0: free, KERNEL_GONE: its executable was destroyed */
@@ -387,9 +388,13 @@ static bool lock_of_starved(void)
 {
 	struct deadline d = deadline_in(STARVED_MOST_NS);
 
-	while (thread_state(worker_tid()) == 'R' && deadline_left(&d))
+	for (int asleep = 0; asleep < ASLEEP_LOOKS && deadline_left(&d);) {
+		char state = thread_state(worker_tid());
+
+		asleep = state == 'R' || state == 'D' ? 0 : asleep + 1;
 		if (!mutex_lock(&lock, STARVED_LOOK_NS))
 			return true;
+	}
 	return false;
 }
 

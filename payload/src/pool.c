@@ -148,7 +148,8 @@ uint64_t pool_count(void)
 
 static void destroy(uint64_t handle)
 {
-	NEXT(SIGNAL_DESTROY, hsa_status_t (*)(hsa_signal_t))((hsa_signal_t){handle});
+	if (!runtime_is_lost())
+		NEXT(SIGNAL_DESTROY, hsa_status_t (*)(hsa_signal_t))((hsa_signal_t){handle});
 	alive--;
 }
 

@@ -155,20 +155,20 @@ static void take_back(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_t
 		p->completion_signal.handle = 0;
 }
 
-/* A seccomp filter may refuse the question. */
-static bool is_there(const volatile void *address, bool if_refused)
+/* A seccomp filter may refuse the question: then it is there unless it may be freed. */
+static bool is_there(const volatile void *address, bool may_be_freed)
 {
 	uint64_t there;
 	long n = read_memory((uint64_t)address, &there, sizeof there);
 
-	return n == sizeof there || (n != -EFAULT && if_refused);
+	return n == sizeof there || (n != -EFAULT && !may_be_freed);
 }
 
 bool queue_is_gone(struct queue *s)
 {
-	bool if_refused = !atomic_load_explicit(&s->released, memory_order_relaxed);
+	bool may_be_freed = atomic_load_explicit(&s->released, memory_order_relaxed);
 
-	return !is_there(s->ring, if_refused) || !is_there(s->write_index, if_refused);
+	return !is_there(s->ring, may_be_freed) || !is_there(s->write_index, may_be_freed);
 }
 
 #define SLOTS_PER_PAGE (RTL_PAGE / sizeof(hsa_kernel_dispatch_packet_t))
@@ -177,12 +177,13 @@ void queue_withdraw(struct queue *s)
 {
 	if (queue_is_gone(s))
 		return;
-	bool perhaps = atomic_load_explicit(&s->released, memory_order_relaxed);
+	bool may_be_freed = atomic_load_explicit(&s->released, memory_order_relaxed);
+
 	for (uint64_t slot = 0; slot < s->size; slot++) {
 		hsa_kernel_dispatch_packet_t *p = &s->ring[slot];
 		uint64_t ours = s->placed[slot];
 
-		if (UNLIKELY(perhaps) && slot % SLOTS_PER_PAGE == 0 && !is_there(p, false)) {
+		if (UNLIKELY(may_be_freed) && slot % SLOTS_PER_PAGE == 0 && !is_there(p, true)) {
 			slot += SLOTS_PER_PAGE - 1; /* others have part of its place */
 			continue;
 		}
@@ -343,7 +344,7 @@ bool queue_kick(struct queue *s)
 	if (!(word & WORD_VIRT) || (word & WORD_INDEX) <= atomic_load_explicit(&s->scan, memory_order_relaxed))
 		return false;
 	queue_enter_ours(s);
-	if (!atomic_load(&gate.lost) && queue_trylock(s)) {
+	if (!runtime_is_lost() && queue_trylock(s)) {
 		if (atomic_load(&s->word) & WORD_VIRT)
 			moved = queue_publish(s);
 		queue_unlock(s);

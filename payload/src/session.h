@@ -25,7 +25,8 @@
  * copies  copies are noted; seq_cst with the count of those who do (copy_note.c).
  * lost    the runtime may have ended under the worker: what is pending has no times
  *         any more, and its signals are not to be touched. Stored by worker_forsake()
- *         before it waits for a round; pairs with the acquire of runtime_is_lost().
+ *         before it waits for a round. seq_cst, and so read by runtime_is_lost(): pairs
+ *         with queue_enter_ours() and queue_await_ours().
  * full    a hint of the worker's, relaxed: who reads it late notes a dispatch
  *         more, or one less, and either is counted.
  */
@@ -43,7 +44,7 @@ extern struct gate gate;
 
 static inline bool runtime_is_lost(void)
 {
-	return UNLIKELY(atomic_load_explicit(&gate.lost, memory_order_acquire));
+	return UNLIKELY(atomic_load_explicit(&gate.lost, memory_order_seq_cst));
 }
 
 /* A page that reads as zero in a forked child: the child has our wrappers in

@@ -18,6 +18,7 @@
 #include "session.h"
 #include "state.h"
 #include "worker.h"
+#include "wrappers.h"
 
 #define LOCK_TIMEOUT_NS (10 * NS_PER_S)
 #define CLOSE_MOST_NS (3 * NS_PER_S)
@@ -38,6 +39,7 @@ const volatile uint32_t *owner_page;
 
 uint32_t session_cancelled;
 static struct mutex lock; /* one arming or disarming at a time */
+static bool on_application; /* with the lock: the thread that has it is the application's */
 static uint32_t unfinished; /* see session_is_unfinished() */
 static uint32_t state;      /* enum rtl_state */
 static enum rtl_end last_end;
@@ -82,7 +84,22 @@ int session_enter(void)
 {
 	if (mutex_lock(&lock, LOCK_TIMEOUT_NS))
 		return control_fail(-EBUSY, "another attach or detach is still going on");
+	on_application = false;
 	return 0;
+}
+
+/* A thread of the application's does not count itself: a signal handler on it may
+ * destroy a queue, and would wait for itself. */
+static void enter_queue(struct queue *s)
+{
+	if (!on_application)
+		queue_enter_ours(s);
+}
+
+static void leave_queue(struct queue *s)
+{
+	if (!on_application)
+		queue_leave_ours(s);
 }
 
 void session_leave(void)
@@ -144,37 +161,28 @@ static void unpatch(void)
 	session_describe_hooks();
 }
 
-/* Such an end comes on a thread of ours. One of the application's does not wait for
- * itself, where a signal handler on it destroys a queue. */
-static bool is_on_ours(enum rtl_end why)
-{
-	return why != RTL_END_SHUT_DOWN && why != RTL_END_EXIT;
-}
-
 /* A queue whose lock is held below a signal handler keeps them: its producers write
  * the whole packet, as they should. */
 static void withdraw_from(struct queue *s)
 {
 	if (!queue_lock_wait(s, LOCK_WAIT_NS / 40))
 		return;
-	if (!(atomic_load(&s->word) & (WORD_DEAD | WORD_VIRT)))
+	if (!runtime_is_lost() && !(atomic_load(&s->word) & (WORD_DEAD | WORD_VIRT)))
 		queue_withdraw(s);
 	queue_unlock(s);
 	queue_drain_pend(s);
 }
 
-static void withdraw_signals(bool ours)
+static void withdraw_signals(void)
 {
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
 		struct queue *s = queue_all[i];
 
 		if (!atomic_load(&s->in_use))
 			continue;
-		if (ours)
-			queue_enter_ours(s);
+		enter_queue(s);
 		withdraw_from(s);
-		if (ours)
-			queue_leave_ours(s);
+		leave_queue(s);
 	}
 }
 
@@ -184,7 +192,7 @@ void session_give_back(enum rtl_end why)
 		pool_drop_all(); /* rings may have gone with it, too */
 	} else {
 		if (why != RTL_END_EXIT)
-			withdraw_signals(is_on_ours(why));
+			withdraw_signals();
 		pool_destroy_all(why == RTL_END_EXIT);
 	}
 	queue_forget_memory();
@@ -235,11 +243,22 @@ static uint64_t lock_patience_ns(uint64_t until, uint32_t open)
 	return left < most ? left : most;
 }
 
-/* False: its lock is not to be had. */
+/* A thread of the application's ends the runtime, and has waited for us in vain: it
+ * may free the rings at any moment. */
+static bool runtime_is_ending(void)
+{
+	return !on_application && runtime_is_lost() && atomic_load(&wrap_shutting_down);
+}
+
+/* False: its lock is not to be had, or not for us to use. */
 static bool close_one(struct queue *s, uint64_t patience_ns)
 {
 	if (!queue_lock_wait(s, patience_ns))
 		return false;
+	if (runtime_is_ending()) {
+		queue_unlock(s);
+		return false;
+	}
 	if (runtime_is_lost() && queue_is_gone(s))
 		atomic_store(&s->word, WORD_DEAD);
 	queue_close(s);
@@ -251,7 +270,7 @@ static bool close_one(struct queue *s, uint64_t patience_ns)
 /* Every living queue's lock is taken, whatever its word says: a flip that has passed
  * the gate holds it, and none can pass once it is ours. Returns how many queues
  * could not be closed. */
-static uint32_t close_queues(bool ours)
+static uint32_t close_queues(void)
 {
 	uint64_t until = now_monotonic() + CLOSE_MOST_NS;
 	uint32_t open = 0;
@@ -261,11 +280,9 @@ static uint32_t close_queues(bool ours)
 
 		if (atomic_load(&s->word) & WORD_DEAD)
 			continue; /* one that takes its place does not flip any more */
-		if (ours)
-			queue_enter_ours(s);
+		enter_queue(s);
 		open += !close_one(s, lock_patience_ns(until, open));
-		if (ours)
-			queue_leave_ours(s);
+		leave_queue(s);
 	}
 	return open;
 }
@@ -287,7 +304,7 @@ static int rest(enum rtl_end why)
 
 int session_put_to_rest(enum rtl_end why)
 {
-	uint32_t open = close_queues(is_on_ours(why)); /* the runtime may have ended before, see disarm_in_part() */
+	uint32_t open = close_queues(); /* the runtime may have ended before, see disarm_in_part() */
 
 	return open ? stays_open(open) : rest(why);
 }
@@ -322,7 +339,7 @@ static int disarm(enum rtl_end why, uint64_t drain_ns)
 {
 	control_set_state(RTL_STATE_DRAINING);
 	atomic_store(&gate.flips, 0);
-	uint32_t open = session_step("close") ? 1 : close_queues(is_on_ours(why));
+	uint32_t open = session_step("close") ? 1 : close_queues();
 	open += session_step("copies") || !copies_close();
 	if (open)
 		return disarm_in_part(why, drain_ns, open);
@@ -382,8 +399,10 @@ int session_cut_short(enum rtl_end why)
 	int r = session_enter();
 	__atomic_fetch_sub(&session_cancelled, 1, __ATOMIC_RELAXED);
 
-	if (!r)
+	if (!r) {
+		on_application = true;
 		r = end_session(why, EXIT_DRAIN_NS);
+	}
 	if (r == -EBUSY) {
 		worker_forsake();
 		for (uint32_t i = 0; i < atomic_load(&queue_count); i++)

@@ -63,7 +63,7 @@ static uint64_t take_outcomes(void)
 
 	for (; n < most && handoff_pop(&o); n++) {
 		if (UNLIKELY(o.generation != generation))
-			continue; /* count_missing() has counted it, then */
+			continue; /* last_words_count() has counted it, then */
 		if (o.queue == &copy_lane)
 			copies_take(&o);
 		else

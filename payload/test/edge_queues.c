@@ -219,6 +219,43 @@ static void index_goes_back(void)
 	CHECK(counters->dispatches == 3 * CASES);
 }
 
+static const struct rtl_window *opening(const struct rtl_ring *ring)
+{
+	const char *lines = (const char *)ring + RTL_PAGE;
+
+	for (uint64_t at = 0;; at += ((const struct rtl_header *)(lines + at))->lines * RTL_LINE) {
+		const struct rtl_window *w = (const struct rtl_window *)(lines + at);
+
+		CHECK(at < 4096 && w->header.lines);
+		if (w->header.type == RTL_TYPE_WINDOW && w->kind == RTL_WINDOW_OPEN)
+			return w;
+	}
+}
+
+/* Of what was claimed before the window the hardware has taken a part. */
+static void queued_before_the_window(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	begin(NULL, NULL);
+	CHECK(rtl_detach() == 0);
+	for (int i = 0; i < 5; i++)
+		submit(q, 0x1000); /* nobody notes them */
+	for (int i = 0; i < 2; i++)
+		CHECK(!take_packet(q));
+	begin(NULL, NULL);
+	submit(q, 0x1000);
+	for (int i = 0; i < 3; i++)
+		CHECK(!take_packet(q));
+	fire(take_packet(q));
+	CHECK(comes(&counters->timed_pool, 1) && worker_round(NS_PER_S));
+	struct rtl_ring *ring = map_ring();
+	CHECK(opening(ring)->others == 3 && opening(ring)->index == 5);
+	munmap(ring, RTL_PAGE);
+	CHECK(rtl_detach() == 0);
+}
+
 /* Several users share an agent's cooperative queue: one of them destroys it, and it
  * goes on. An ordinary one's packets end with it, and their signals are not used again. */
 static void cooperative_queue_is_shared(void)
@@ -312,7 +349,7 @@ static hsa_status_t slow_symbols(hsa_executable_t e, hsa_agent_t a,
 	uint64_t from = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
 	atomic_store(&iterating, 1);
-	while (has_cpu_for(from + 3 * NS_PER_S / 2))
+	while (has_cpu_for(from + 4 * NS_PER_S))
 		;
 	hsa_status_t status = three_symbols(e, a, note, data);
 	atomic_store(&iterating, 0);
@@ -336,7 +373,7 @@ static void destroyed_while_the_worker_is_slow(void)
 	rt.iterate_symbols = slow_symbols;
 	rt.symbol_get_info = odd_names;
 	hook_next[HOOK_EXECUTABLE_DESTROY] = (uintptr_t)free_code;
-	begin("RTL_DRAIN_TIMEOUT_MS", "5000");
+	begin("RTL_DRAIN_TIMEOUT_MS", "30000");
 	submit(q, 0x3000);
 	fire(take_packet(q));
 	while (!atomic_load(&iterating))
@@ -353,12 +390,14 @@ static void *detach_meanwhile(void *unused)
 }
 
 static pthread_t detacher;
+static amd_signal_t *awaited; /* by the detach */
 
 /* The runtime frees the ring while a session ends: that one leaves it alone. */
 static hsa_status_t free_shared(hsa_queue_t *q)
 {
 	const hsa_kernel_dispatch_packet_t *ring = q->base_address;
 
+	fire(awaited);
 	pthread_join(detacher, NULL);
 	CHECK(ring[0].header == HSA_PACKET_TYPE_INVALID && ring[0].completion_signal.handle);
 	CHECK(!munmap((void *)((uint64_t)q & ~4095ull), sizeof(struct toy_queue)));
@@ -372,10 +411,11 @@ static void cooperative_queue_is_freed_during_a_detach(void)
 
 	q->type = HSA_QUEUE_TYPE_COOPERATIVE;
 	hook_next[HOOK_QUEUE_DESTROY] = (uintptr_t)free_shared;
-	begin("RTL_DRAIN_TIMEOUT_MS", "500");
+	begin("RTL_DRAIN_TIMEOUT_MS", "30000");
 	submit(q, 0x1000);
 	fire(take_packet(q));
-	submit(q, 0x1000); /* and the detach waits for it */
+	submit(q, 0x1000);
+	awaited = take_packet(q);
 	CHECK(!pthread_create(&detacher, NULL, detach_meanwhile, NULL));
 	while (!__atomic_load_n(&control->detached_ns, __ATOMIC_ACQUIRE))
 		sys_yield();
@@ -412,6 +452,7 @@ const struct edge_case queue_cases[] = {
 	{"slow destruction", slow_destruction},
 	{"stamp of an earlier queue", stamp_of_an_earlier_queue},
 	{"index goes back", index_goes_back},
+	{"queued before the window", queued_before_the_window},
 	{"cooperative queue is shared", cooperative_queue_is_shared},
 	{"cooperative queue is freed", cooperative_queue_is_freed},
 	{"destroyed while the loader is busy", destroyed_while_the_loader_is_busy},
