@@ -15,6 +15,21 @@ const (
 	mostQueryMemory = 1 << 28 // bytes, of SQLite's in the whole process
 )
 
+// latest is beyond every clock.
+const latest = 1<<62 - 1
+
+// LossSpan is when records of a session were lost: what is not known of that is the
+// session's own begin or end.
+func LossSpan(fromNS, untilNS, beginNS, endNS int64) (int64, int64) {
+	if fromNS <= 0 || fromNS > latest {
+		fromNS = beginNS
+	}
+	if untilNS <= 0 || untilNS > latest {
+		untilNS = endNS
+	}
+	return fromNS, max(fromNS, untilNS)
+}
+
 // HasQueuedBefore: the traces of earlier versions do not say what was queued before a window.
 func HasQueuedBefore(db *sql.DB) (bool, error) {
 	var columns int

@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
-	"github.com/rtl-attach/rtl-attach/internal/plain"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 )
 
@@ -43,15 +41,7 @@ which is said), and else with the attach's exit code.`,
 				return err
 			}
 			*code = d.ExitCode
-			if asJSON {
-				err = plain.WriteJSON(os.Stdout, d)
-			} else {
-				err = writeDiagnosis(os.Stdout, d)
-			}
-			if err != nil {
-				return session.OutputFailed("the diagnosis", d.ExitCode, err)
-			}
-			return nil
+			return writeFound("the diagnosis", d.ExitCode, asJSON, d, writeDiagnosis)
 		},
 	}
 	which.addTo(c.Flags())

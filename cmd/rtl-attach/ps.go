@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -27,15 +26,7 @@ func newPS() *cobra.Command {
 				return err
 			}
 			newUI(quiet, false).omissions(l)
-			if asJSON {
-				err = plain.WriteJSON(os.Stdout, l)
-			} else {
-				err = writeProcesses(os.Stdout, l.Processes)
-			}
-			if err != nil {
-				return session.OutputFailed("the listing", session.OK, err)
-			}
-			return nil
+			return writeFound("the listing", session.OK, asJSON, l, writeListing)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
@@ -58,6 +49,8 @@ func (u *ui) omissions(l *session.Listing) {
 		u.say("rtl-attach: no process here uses ROCm")
 	}
 }
+
+func writeListing(w io.Writer, l *session.Listing) error { return writeProcesses(w, l.Processes) }
 
 func writeProcesses(w io.Writer, processes []session.Process) error {
 	if len(processes) == 0 {

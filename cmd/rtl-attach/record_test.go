@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/signal"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/pipetest"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 )
 
@@ -27,23 +27,6 @@ func TestIgnoredSignals(t *testing.T) {
 	}
 }
 
-// stuffed is the end of a pipe that takes nothing more.
-func stuffed(t *testing.T) *os.File {
-	t.Helper()
-	out, in, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _, _ = in.Close(), out.Close() })
-	const page = 4096
-	_, sizeErr := unix.FcntlInt(in.Fd(), unix.F_SETPIPE_SZ, page)
-	_, err = in.Write(make([]byte, page))
-	if err := errors.Join(sizeErr, err); err != nil {
-		t.Fatal(err)
-	}
-	return in
-}
-
 // TestSummaryInterrupted: a signal ends a tool whose recording has ended, whatever the
 // summary waits for, with the recording's own code.
 func TestSummaryInterrupted(t *testing.T) {
@@ -54,7 +37,7 @@ func TestSummaryInterrupted(t *testing.T) {
 		outcome := session.Outcome{Path: trace, Code: code}
 		var got session.ExitCode
 		said := saidOf(t, os.Stdout, func() {
-			got = recordFlags{}.conclude(ended, stuffed(t), newUI(false, false), outcome)
+			got = recordFlags{}.conclude(ended, pipetest.Full(t), newUI(false, false), outcome)
 		})
 		if want := "the trace is saved: rtl-attach report " + trace; got != code || !strings.Contains(said, want) {
 			t.Errorf("code %d, not %d; said: %q", got, code, said)

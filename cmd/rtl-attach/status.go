@@ -26,19 +26,24 @@ func newStatus() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				err = plain.WriteJSON(os.Stdout, st)
-			} else {
-				err = writeStatus(os.Stdout, st)
-			}
-			if err != nil {
-				return session.OutputFailed("the status", session.OK, err)
-			}
-			return nil
+			return writeFound("the status", session.OK, asJSON, st, writeStatus)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
 	return c
+}
+
+// writeFound writes to standard output what a command has found. A code of its own
+// stays also where that cannot be written.
+func writeFound[T any](what string, code session.ExitCode, asJSON bool, found T, asText func(io.Writer, T) error) error {
+	write := asText
+	if asJSON {
+		write = func(w io.Writer, found T) error { return plain.WriteJSON(w, found) }
+	}
+	if err := write(os.Stdout, found); err != nil {
+		return session.OutputFailed(what, code, err)
+	}
+	return nil
 }
 
 // writeStatus prints that of a process and of those below it.

@@ -263,17 +263,6 @@ func (l loss) String() string {
 	return words.Things(l.records, "record") + " lost: " + l.cause
 }
 
-// bounded: what is not known of its time is the session's begin, or its end.
-func (l loss) bounded() loss {
-	if l.untilNS <= 0 || l.untilNS > latest {
-		l.untilNS = l.session.endNS()
-	}
-	if l.fromNS <= 0 || l.fromNS > l.untilNS {
-		l.fromNS = min(l.session.fromNS(), l.untilNS)
-	}
-	return l
-}
-
 // eachLoss calls visit for the losses.
 func (tr *trace) eachLoss(ctx context.Context, visit func(loss) error) error {
 	return tr.each(ctx, func(r *sql.Rows) error {
@@ -286,7 +275,8 @@ func (tr *trace) eachLoss(ctx context.Context, visit func(loss) error) error {
 		if l.session = tr.byID[of]; l.session == nil {
 			return nil
 		}
-		return visit(l.bounded())
+		l.fromNS, l.untilNS = tracedb.LossSpan(l.fromNS, l.untilNS, l.session.fromNS(), l.session.endNS())
+		return visit(l)
 	}, "SELECT session_id, cause, records, coalesce(from_ns, 0), coalesce(until_ns, 0) FROM rtl_loss")
 }
 

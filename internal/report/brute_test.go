@@ -82,8 +82,52 @@ type scene struct {
 	path     string
 	armed    map[int64]span // by session
 	untimed  map[int64]map[int64]bool
+	backlogs map[int64]backlog // by queue
 	baseTime int64
 	length   int64
+}
+
+// A backlog is of a queue in front of whose window packets were.
+type backlog struct {
+	gpu    int64
+	window span
+}
+
+// hides: something of that queue may have run in a time, before the first kernel of it that is known.
+func (b backlog) hides(all []fact, queue int64, s span) bool {
+	earlier := func(f fact) bool { return f.queue == queue && f.start < s.endNS }
+	return b.window.beginNS < s.endNS && s.beginNS < b.window.endNS && !slices.ContainsFunc(all, earlier)
+}
+
+// hiddenEdge is what may be hidden of a GPU's time before its first kernel, and after its last.
+func (sc scene) hiddenEdge(all []fact, gpu int64, stays []span, window span) int64 {
+	marks := []int64{0, latest}
+	for _, f := range all {
+		marks = append(marks, f.start, f.end)
+	}
+	for _, b := range sc.backlogs {
+		marks = append(marks, b.window.beginNS, b.window.endNS)
+	}
+	slices.Sort(marks)
+	var dark []span
+	for i := 1; i < len(marks); i++ {
+		s := span{marks[i-1], marks[i]}
+		before := slices.ContainsFunc(all, func(f fact) bool { return f.start <= s.beginNS })
+		after := slices.ContainsFunc(all, func(f fact) bool { return f.end >= s.endNS })
+		if s.beginNS == s.endNS || before && after {
+			continue
+		}
+		for queue, b := range sc.backlogs {
+			if b.gpu == gpu && b.hides(all, queue, s) {
+				dark = append(dark, s)
+			}
+		}
+	}
+	var seen []span
+	for _, s := range stays {
+		seen = append(seen, clip(dark, s.beginNS, s.endNS)...)
+	}
+	return inAnyOf(seen, window)
 }
 
 // invent writes a trace of two processes that share GPUs: kernels that overlap,
@@ -95,7 +139,7 @@ func invent(t *testing.T, random *rand.Rand, perQueue int) scene {
 	must(t, err)
 	db, err := tracedb.Create(place)
 	must(t, err)
-	sc := scene{path: place.Path, armed: map[int64]span{}, untimed: map[int64]map[int64]bool{}, baseTime: 5_000_000, length: 400_000}
+	sc := scene{path: place.Path, armed: map[int64]span{}, untimed: map[int64]map[int64]bool{}, backlogs: map[int64]backlog{}, baseTime: 5_000_000, length: 400_000}
 	taken := map[uint64]bool{}
 	queueRow := int64(0)
 	for n := range 3 {
@@ -113,8 +157,12 @@ func invent(t *testing.T, random *rand.Rand, perQueue int) scene {
 		}
 		for id := range uint32(4) {
 			queueRow++
-			must(t, s.Queue(tracedb.Queue{ID: id + 1, Agent: id%2 + 1, HSAID: uint64(id)}),
-				s.Window(tracedb.Window{Queue: id + 1, OpenNS: uint64(armed.beginNS), Index: 1, Closed: true, CloseNS: uint64(armed.endNS), EndIndex: 1 << 20}))
+			w := tracedb.Window{Queue: id + 1, OpenNS: uint64(armed.beginNS), Index: 1, Closed: true, CloseNS: uint64(armed.endNS), EndIndex: 1 << 20}
+			if random.IntN(4) == 0 {
+				w.QueuedBefore = 3
+				sc.backlogs[queueRow] = backlog{gpu: int64(id % 2), window: armed}
+			}
+			must(t, s.Queue(tracedb.Queue{ID: id + 1, Agent: id%2 + 1, HSAID: uint64(id)}), s.Window(w))
 			batch, untimed := inventQueue(t, random, s, id+1, armed, perQueue, taken)
 			sc.untimed[queueRow] = untimed
 			must(t, s.Dispatches(batch))
@@ -188,10 +236,15 @@ func (sc scene) bruteForce(all []fact, window span) want {
 			stays = append(stays, armed)
 		}
 		w.busy[gpu], w.recorded[gpu] = inAnyOf(mine, window), inAnyOf(stays, window)
-		w.causes[gpu] = sc.causes(slices.DeleteFunc(slices.Clone(all), func(f fact) bool { return f.gpu != gpu }), stays, window)
+		own := slices.DeleteFunc(slices.Clone(all), func(f fact) bool { return f.gpu != gpu })
+		w.causes[gpu] = sc.causes(own, gpu, stays, window)
 		edge := w.recorded[gpu] - w.busy[gpu]
 		for _, ns := range w.causes[gpu] {
 			edge -= ns
+		}
+		if dark := sc.hiddenEdge(own, gpu, stays, window); dark > 0 {
+			w.causes[gpu]["backlog"] += dark
+			edge -= dark
 		}
 		if edge > 0 {
 			w.causes[gpu]["edge"] = edge
@@ -201,7 +254,7 @@ func (sc scene) bruteForce(all []fact, window span) want {
 }
 
 // causes looks at every kernel of a GPU, and at all others for what ran before it.
-func (sc scene) causes(all []fact, stays []span, window span) map[string]int64 {
+func (sc scene) causes(all []fact, gpu int64, stays []span, window span) map[string]int64 {
 	causes := map[string]int64{}
 	add := func(cause string, from, until int64) {
 		from, until = max(from, window.beginNS), min(until, window.endNS)
@@ -220,6 +273,14 @@ func (sc scene) causes(all []fact, stays []span, window span) map[string]int64 {
 			}
 		}
 		if !some || reached >= f.start {
+			continue
+		}
+		hidden := false
+		for queue, b := range sc.backlogs {
+			hidden = hidden || b.gpu == gpu && b.hides(all, queue, span{reached, f.start})
+		}
+		if hidden {
+			add("backlog", reached, f.start)
 			continue
 		}
 		if f.submit == tracedb.Null {
@@ -289,7 +350,7 @@ func TestReportAgainstBruteForce(t *testing.T) {
 			checkLatency(t, r, all, window)
 		}
 	}
-	for _, name := range []string{"host", "launch", "dependency", "unknown", "edge"} {
+	for _, name := range []string{"host", "launch", "dependency", "unknown", "backlog", "edge"} {
 		if !seen[name] {
 			t.Errorf("no gap is due to %s: the test reaches less than it should", name)
 		}

@@ -20,20 +20,22 @@ const (
 	causeLaunch                  // it was, and nothing that is known was in front of it
 	causeDependency              // it was, behind packets that are no kernels: barriers
 	causeCopy                    // a copy ran on that GPU meanwhile
-	causeUnknown                 // its submit is not known, or packets without times were in front of it: they may have run
+	causeUnknown                 // its submit is not known, or packets without times were in front of it, or records were lost: they may have run
+	causeBacklog                 // packets that were queued before the recording may have run
 	causeEdge                    // before the first kernel of the recording, or after the last
 	causes
 )
 
 // names are stable: scripts see them. texts are for people.
-var causeNames = [causes]string{"host", "launch", "dependency", "copy", "unknown", "edge"}
+var causeNames = [causes]string{"host", "launch", "dependency", "copy", "unknown", "backlog", "edge"}
 
 var causeTexts = [causes]string{
 	"host: the next kernel was not submitted yet",
 	"launch latency: submitted, with nothing known in front of it",
 	"dependency: submitted behind a barrier packet",
 	"copy: a copy ran meanwhile",
-	"not known: no submit time, or something without times was there",
+	"not known: no submit time, or something without times, or lost, was there",
+	"backlog: what was queued before the recording may have run, unseen",
 	"before the first kernel recorded, or after the last",
 }
 
@@ -93,9 +95,12 @@ func (g *gpu) ended(q *queue, k *held, window span, coarse bool) (one gap, ok bo
 	one.fromNS = m.first(one.span.beginNS, one.span.endNS)
 	behind := q.inFront(k.packet, coarse)
 	lost := g.lost.within(measure{window: always}, one.span.beginNS, one.span.endNS) > 0
-	if k.submitNS == tracedb.Null || behind == causeUnknown || lost || g.mayHide(one.span) {
+	switch {
+	case g.mayHide(one.span):
+		one.put(m, causeBacklog, one.span.beginNS, one.span.endNS)
+	case k.submitNS == tracedb.Null || behind == causeUnknown || lost:
 		one.put(m, causeUnknown, one.span.beginNS, one.span.endNS)
-	} else {
+	default:
 		submitNS := max(one.span.beginNS, min(k.submitNS, one.span.endNS))
 		one.put(m, causeHost, one.span.beginNS, submitNS)
 		one.put(m, behind, submitNS, one.span.endNS)

@@ -1,70 +1,86 @@
 package report
 
-// What was in front of a queue's window when it opened is not in the trace, and may have
-// run up to the queue's first kernel that is. That is no idle time.
+import "slices"
+
+// What was in front of a queue's window when that opened is not in the trace, and may
+// run up to the queue's first kernel that is. That is no idle time. (What the GPU had
+// taken by then, and still ran, nobody can tell.)
 
 // leastShown: what is less than a 2000th of a time changes no figure that is shown of it.
 const leastShown = 2000
 
+// recordedFor is the time from the opening of a queue's first window to the end of its last.
+func (q *queue) recordedFor() span {
+	s := span{q.windows[0].beginNS, q.windows[len(q.windows)-1].endNS}
+	if s.endNS == 0 {
+		s.endNS = latest
+	}
+	return s
+}
+
+func (q *queue) hasBacklog() bool { return q.before > 0 && len(q.windows) > 0 }
+
 // hidden is the time in which packets may have run that were queued before the window.
-func (q *queue) hidden() (span, bool) {
-	if q.before <= 0 || len(q.windows) == 0 {
-		return span{}, false
+func (q *queue) hidden() span {
+	s := q.recordedFor()
+	if q.lastNS != 0 {
+		s.endNS = q.firstNS
 	}
-	if q.lastNS == 0 {
-		return span{q.windows[0].beginNS, q.windows[len(q.windows)-1].endNS}, true
+	return s
+}
+
+func hidden(queues []*queue) (spans []span) {
+	for _, q := range queues {
+		if q.hasBacklog() {
+			spans = append(spans, q.hidden())
+		}
 	}
-	return span{q.windows[0].beginNS, q.firstNS}, true
+	return spans
 }
 
 // hides says whether what the trace cannot know of these queues would show in the figures.
 func (a *analysis) hides(queues []*queue, recordedNS int64) bool {
-	var spans []span
-	for _, q := range queues {
-		if s, some := q.hidden(); some {
-			spans = append(spans, s)
-		}
-	}
-	return covered(spans, a.window) > recordedNS/leastShown
+	return covered(hidden(queues), a.window) > recordedNS/leastShown
 }
 
-// mayHide says whether something unseen may have run in a gap: no kernel has been swept
-// yet of a queue that had a backlog.
+// findBacklogs lists the queues of each GPU that may hide something.
+func (tr *trace) findBacklogs() error {
+	for _, q := range tr.queues {
+		if q.hasBacklog() {
+			q.gpu.backlogged = append(q.gpu.backlogged, q)
+		}
+	}
+	return nil
+}
+
+// mayHide says whether something unseen may have run in a gap: of a queue that had a
+// backlog no kernel has been swept yet.
 func (g *gpu) mayHide(gap span) bool {
-	for _, q := range g.queues {
-		if q.before > 0 && !q.busy.begun && len(q.windows) > 0 && q.windows[0].beginNS < gap.endNS && q.stay.covers(gap) {
-			return true
-		}
-	}
-	return false
+	g.backlogged = slices.DeleteFunc(g.backlogged, func(q *queue) bool { return q.busy.begun })
+	return slices.ContainsFunc(g.backlogged, func(q *queue) bool {
+		s := q.recordedFor()
+		return s.beginNS < gap.endNS && gap.beginNS < s.endNS
+	})
 }
 
-// covers says whether some of a time lies in the stay, as far as its end is known.
-func (st *stay) covers(s span) bool { return st.endNS == 0 || s.beginNS < st.endNS }
-
-// hiddenEdge is the time before the first kernel of each session in which packets
-// may have run that were queued before.
+// hiddenEdge is how much of the time before a GPU's first kernel, and after its last,
+// may hide something. What lies between two kernels is a gap.
 func (a *analysis) hiddenEdge(g *gpu) int64 {
-	first := map[*stay]int64{}
+	first, last := int64(latest), int64(0)
 	for _, q := range g.queues {
-		if q.lastNS != 0 && (first[q.stay] == 0 || q.firstNS < first[q.stay]) {
-			first[q.stay] = q.firstNS
+		if q.lastNS != 0 {
+			first, last = min(first, q.firstNS), max(last, q.lastNS)
 		}
 	}
-	var spans []span
-	for _, q := range g.queues {
-		if s, some := q.hidden(); some {
-			if at := first[q.stay]; at != 0 {
-				s.endNS = min(s.endNS, at)
-			}
-			spans = append(spans, s)
-		}
+	var edges []span
+	for _, s := range hidden(g.queues) {
+		edges = append(edges, span{s.beginNS, min(s.endNS, first)}, span{max(s.beginNS, last), s.endNS})
 	}
-	return covered(spans, a.window)
+	return covered(edges, a.window)
 }
 
 // settleEdge finds what no gap between kernels explains of the idle time: it lies before
-// the first one or after the last. Of hiddenNS before the first it is not known.
+// the first one or after the last. In hiddenNS of it something may have run.
 func (gs *idleness) settleEdge(idleNS, hiddenNS int64) {
 	edgeNS := idleNS
 	for _, t := range gs.byCause {
@@ -72,13 +88,15 @@ func (gs *idleness) settleEdge(idleNS, hiddenNS int64) {
 	}
 	edgeNS = max(0, edgeNS)
 	hiddenNS = min(hiddenNS, edgeNS)
-	gs.byCause[causeUnknown].totalNS += hiddenNS
+	backlog := &gs.byCause[causeBacklog]
+	backlog.totalNS += hiddenNS
+	backlog.longestNS = max(backlog.longestNS, hiddenNS)
 	gs.byCause[causeEdge].totalNS = edgeNS - hiddenNS
 }
 
 func (a *analysis) queuedBefore() (n int64) {
 	for _, q := range a.queues {
-		n = sum(n, max(0, q.before))
+		n = sum(n, q.before)
 	}
 	return n
 }

@@ -46,17 +46,17 @@ func TestQueuedBefore(t *testing.T) {
 			5,
 			[]tracedb.Dispatch{kernel(51000), kernel(71000)},
 			nil, false,
-			map[string]int64{"unknown": 50000, "host": 9500, "launch": 500, "edge": 20000},
+			map[string]int64{"backlog": 50000, "host": 9500, "launch": 500, "edge": 20000},
 		},
 		"beside another queue's": {
 			5,
 			[]tracedb.Dispatch{kernel(51000)},
 			[]tracedb.Dispatch{kernel(11000), kernel(31000), kernel(81000)},
 			false,
-			map[string]int64{"unknown": 10000 + 10000 + 10000, "host": 19500, "launch": 500, "edge": 10000},
+			map[string]int64{"backlog": 10000 + 10000 + 10000, "host": 19500, "launch": 500, "edge": 10000},
 		},
-		"for all of the time":  {1, nil, []tracedb.Dispatch{kernel(11000)}, false, map[string]int64{"unknown": 10000, "edge": 80000}},
-		"for too short a time": {1, []tracedb.Dispatch{kernel(1040)}, nil, true, map[string]int64{"unknown": 40, "edge": 89960}},
+		"for all of the time":  {1, nil, []tracedb.Dispatch{kernel(11000)}, false, map[string]int64{"backlog": 10000 + 80000}},
+		"for too short a time": {1, []tracedb.Dispatch{kernel(1040)}, nil, true, map[string]int64{"backlog": 40, "edge": 89960}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := backlogTrace(t, c.before, c.first, c.second)

@@ -93,7 +93,8 @@ func (tr *trace) readLosses() error {
 		var l lossTime
 		err := r.Scan(&of, &l.beginNS, &l.endNS)
 		if l.session = tr.sessions[of]; l.session != nil {
-			all = append(all, l.bounded())
+			l.beginNS, l.endNS = tracedb.LossSpan(l.beginNS, l.endNS, l.session.armedNS, cmp.Or(l.session.detachedNS, latest))
+			all = append(all, l)
 		}
 		return err
 	}, "SELECT session_id, coalesce(from_ns, 0), coalesce(until_ns, 0) FROM rtl_loss")
@@ -104,17 +105,4 @@ func (tr *trace) readLosses() error {
 		}
 	}
 	return err
-}
-
-func (l lossTime) bounded() lossTime {
-	if l.beginNS <= 0 || l.beginNS > latest {
-		l.beginNS = l.session.armedNS
-	}
-	if l.endNS <= 0 || l.endNS > latest {
-		l.endNS = l.session.detachedNS
-	}
-	if l.endNS < l.beginNS {
-		l.endNS = latest
-	}
-	return l
 }

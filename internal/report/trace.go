@@ -80,6 +80,8 @@ type gpu struct {
 	copies stretches // in which a copy ran
 	lost   stretches // in which records were lost
 	gaps   idleness
+
+	backlogged []*queue // of which nothing has been seen yet
 }
 
 // A queue is one of one session.
@@ -132,6 +134,7 @@ func readTrace(db *sql.DB) (*trace, error) {
 		{"ranks", tr.readRanks},
 		{"queues", tr.readQueues},
 		{"windows", tr.readWindows},
+		{"backlogs", tr.findBacklogs},
 		{"accounts", tr.readAccounts},
 		{"packets without times", tr.readUnseen},
 		{"dispatches without times", tr.readUntimed},

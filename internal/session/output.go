@@ -2,7 +2,6 @@ package session
 
 import (
 	"cmp"
-	"fmt"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,9 +15,12 @@ var (
 // OutputFailed explains why what was found out could not be written. A code that says
 // more than that stays.
 func OutputFailed(what string, code ExitCode, err error) *Failure {
+	return unwritten("cannot write "+what, "let the output go elsewhere", restored, code, err)
+}
+
+func unwritten(what, fix, target string, code ExitCode, err error) *Failure {
 	f := &Failure{
-		What: fmt.Sprintf("cannot write %s: %s", what, bare(err)), Cause: bare(err),
-		Fix: "let the output go elsewhere", Target: restored, Code: cmp.Or(code, Failed), Err: err,
+		What: what + ": " + bare(err), Cause: bare(err), Fix: fix, Target: target, Code: cmp.Or(code, Failed), Err: err,
 	}
 	f.know(err, noRoom, nobodyReads)
 	return f
@@ -26,8 +28,7 @@ func OutputFailed(what string, code ExitCode, err error) *Failure {
 
 // ResultFailed explains why it could not be said what was exported.
 func ResultFailed(code ExitCode, err error) *Failure {
-	f := OutputFailed("", code, err)
-	f.What = "cannot say what was exported: " + bare(err)
-	f.Fix, f.Target = "none needed: the files are complete; -q says nothing of them", exportTarget
+	f := unwritten("cannot say what was exported", "", exportTarget, code, err)
+	f.Fix = "none needed: the files are complete; -q says nothing of them" // whatever the cause
 	return f
 }

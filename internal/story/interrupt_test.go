@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/pipetest"
 )
 
 // TestToolInterruptedAnytime: a signal that asks the tool to end, at any moment:
@@ -67,7 +69,7 @@ func TestSummaryInterrupted(t *testing.T) {
 	for _, sig := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
 		trace := filepath.Join(t.TempDir(), sig.String()+".db")
 		r := newRun(t, trace, "-p", strconv.Itoa(s.pid), "-o", trace)
-		r.cmd.Stdout = stuffed(t)
+		r.cmd.Stdout = pipetest.Full(t)
 		r.start(t)
 		r.saying.await(t, "attached")
 		recorded(t, s)
@@ -92,22 +94,4 @@ func interrupt(t *testing.T, r *run, sig unix.Signal) {
 	if err := r.cmd.Process.Signal(sig); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// stuffed is the end of a pipe that takes nothing more.
-func stuffed(t *testing.T) *os.File {
-	t.Helper()
-	out, in, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _, _ = in.Close(), out.Close() })
-	const page = 4096
-	if _, err = unix.FcntlInt(in.Fd(), unix.F_SETPIPE_SZ, page); err == nil {
-		_, err = in.Write(make([]byte, page))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return in
 }
