@@ -2,12 +2,13 @@
  * hostile_pid.c: its child gives its number away. The number is printed; a letter
  * on standard input makes another, innocent process take it after as many
  * milliseconds as the next number says. Then it tells how that one is:
- * "threads N maps N".
+ * "threads N traced N maps N".
  */
 #define _GNU_SOURCE
 #include <linux/sched.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +46,7 @@ static void child(pid_t parent)
 		pause();
 }
 
-static unsigned count(pid_t pid, const char *what, const char *with)
+static unsigned count(pid_t pid, const char *what, bool (*is_it)(const char *line))
 {
 	char path[64], line[512];
 	unsigned n = 0;
@@ -54,10 +55,19 @@ static unsigned count(pid_t pid, const char *what, const char *with)
 	FILE *f = fopen(path, "r");
 
 	while (f && fgets(line, sizeof line, f))
-		n += strstr(line, with) != NULL;
+		n += is_it(line);
 	if (f)
 		fclose(f);
 	return n;
+}
+
+static bool is_lone_thread(const char *line) { return !strcmp(line, "Threads:\t1\n"); }
+static bool is_traced(const char *line) { return !strncmp(line, "TracerPid:", 10) && strcmp(line, "TracerPid:\t0\n"); }
+
+/* The bootstrap's page, and the files that it and the payload map. */
+static bool is_of_the_tool(const char *line)
+{
+	return strstr(line, "memfd:rtl-") || (strstr(line, "5254000-") && strstr(line, "5255000 r-xp"));
 }
 
 int main(void)
@@ -87,8 +97,8 @@ int main(void)
 	}
 	if (scanf("%u", &delay) != 1) /* the tool has ended */
 		return 1;
-	printf("threads %u traced %u maps %u\n", count(heir, "status", "Threads:\t1\n"),
-	       1 - count(heir, "status", "TracerPid:\t0\n"), count(heir, "maps", "rtl-") + count(heir, "maps", "5254000-"));
+	printf("threads %u traced %u maps %u\n", count(heir, "status", is_lone_thread), count(heir, "status", is_traced),
+	       count(heir, "maps", is_of_the_tool));
 	fflush(stdout);
 	kill(heir, SIGKILL);
 	waitpid(heir, NULL, 0);
