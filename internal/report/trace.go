@@ -241,11 +241,11 @@ func (s *session) on(g *gpu) *stay {
 }
 
 func (tr *trace) readWindows() error {
-	before := "queued_before"
+	column := "queued_before"
 	if has, err := tracedb.HasQueuedBefore(tr.db); err != nil {
 		return err
 	} else if !has {
-		before = "0"
+		column = "0"
 	}
 	return each(tr.db, func(r *sql.Rows) error {
 		var of, opened, closed, first, before int64
@@ -263,7 +263,7 @@ func (tr *trace) readWindows() error {
 		q.windows = append(q.windows, span{opened, closed})
 		q.before = sum(q.before, max(0, before))
 		return err
-	}, `SELECT queue_id, opened_ns, coalesce(closed_ns, 0), first_index, `+before+` FROM rtl_window ORDER BY queue_id, opened_ns`)
+	}, `SELECT queue_id, opened_ns, coalesce(closed_ns, 0), first_index, `+column+` FROM rtl_window ORDER BY queue_id, opened_ns`)
 }
 
 func (tr *trace) readAccounts() error {
