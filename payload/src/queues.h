@@ -99,7 +99,7 @@ struct queue {
 	CACHE_ALIGNED _Atomic uint32_t lock;
 	_Atomic uint32_t pend;
 	_Atomic uint32_t ours; /* threads of ours that are in the ring, or about to be; see queue_enter_ours() */
-	_Atomic uint32_t released; /* a user of a shared one has destroyed it: the runtime may have freed it */
+	_Atomic uint32_t released; /* a user of a shared one has destroyed it: the runtime may have freed it. Relaxed: under the lock */
 	_Atomic uint64_t scan; /* == the real write index while virtual */
 	uint64_t base;         /* first virtual index of this session */
 	hsa_kernel_dispatch_packet_t *ring;

@@ -165,9 +165,10 @@ static void unpatch(void)
  * the whole packet, as they should. */
 static void withdraw_from(struct queue *s)
 {
-	if (!queue_lock_wait(s, LOCK_WAIT_NS / 40))
+	/* After enter_queue(): who ends the runtime waits for us, or we see that and stay out. */
+	if (runtime_is_lost() || !queue_lock_wait(s, LOCK_WAIT_NS / 40))
 		return;
-	if (!runtime_is_lost() && !(atomic_load(&s->word) & (WORD_DEAD | WORD_VIRT)))
+	if (!(atomic_load(&s->word) & (WORD_DEAD | WORD_VIRT)))
 		queue_withdraw(s);
 	queue_unlock(s);
 	queue_drain_pend(s);
@@ -244,7 +245,9 @@ static uint64_t lock_patience_ns(uint64_t until, uint32_t open)
 }
 
 /* A thread of the application's ends the runtime, and has waited for us in vain: it
- * may free the rings at any moment. */
+ * may free the rings at any moment. seq_cst, all three: it counts itself in
+ * wrap_shutting_down, stores gate.lost, and then reads queue.ours; we count ourselves
+ * in ours, and then read these. */
 static bool runtime_is_ending(void)
 {
 	return !on_application && runtime_is_lost() && atomic_load(&wrap_shutting_down);
