@@ -70,6 +70,6 @@ struct edge_case {
 };
 /* Each ends with one without a name. */
 extern const struct edge_case queue_cases[], session_cases[], signal_cases[], shared_cases[], copy_cases[], runtime_cases[],
-	hostile_cases[], memory_cases[], held_cases[];
+	hostile_cases[], memory_cases[], held_cases[], kernel_cases[], full_cases[];
 
 #endif

@@ -51,7 +51,7 @@ static int run_all(const struct edge_case *c, const char *word, int *failed)
 int main(int argc, char **argv)
 {
 	const struct edge_case *rooms[] = {queue_cases, session_cases, signal_cases, shared_cases,
-					   copy_cases, runtime_cases, hostile_cases, memory_cases, held_cases};
+					   copy_cases, runtime_cases, hostile_cases, memory_cases, held_cases, kernel_cases, full_cases};
 	int failed = 0, count = 0;
 
 	for (unsigned i = 0; i < sizeof rooms / sizeof *rooms; i++)
