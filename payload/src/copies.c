@@ -53,7 +53,7 @@ void copies_unprofile(void)
 {
 	uint32_t done = UNSAID, now;
 
-	if (!atomic_exchange(&forced, 0))
+	if (!atomic_exchange(&forced, 0) || runtime_is_lost())
 		return;
 	while ((now = atomic_load(&said)) != done) {
 		enable()(now == WANTED);

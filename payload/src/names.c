@@ -7,7 +7,6 @@
 #include "ring.h"
 #include "runtime.h"
 #include "session.h"
-#include "threads.h"
 #include "worker.h"
 
 #define KERNELS (1u << 17) /* power of two; past three quarters the table starts anew */
@@ -17,9 +16,6 @@
 #define EXECUTABLES 4096
 #define KERNEL_GONE 1ull
 #define FORGET_TIMEOUT_NS (1000 * NS_PER_MS)
-#define STARVED_MOST_NS (30 * NS_PER_S)
-#define STARVED_LOOK_NS (100 * NS_PER_MS)
-#define ASLEEP_LOOKS 5 /* in a row: it does not wait for a processor, nor for memory */
 
 struct kernel {
 	uint64_t object; /* 0: free, KERNEL_GONE: its executable was destroyed */
@@ -256,8 +252,6 @@ static struct kernel *kernel_of(uint64_t object)
 	 * would hold up every dispatch behind it. */
 	if (k->symbol && !k->name && may_ask() && !tell_name(k))
 		k->symbol = 0;
-	if (!k->symbol)
-		TALLY(names_unresolved);
 	return k;
 }
 
@@ -297,6 +291,8 @@ static void tell_launch(struct launch *l, const struct entry *e)
 
 	if ((k->symbol && !k->name) || atomic_load(&unguarded) || !ring_put_definition(&r.header))
 		return;
+	if (!k->symbol)
+		TALLY(names_unresolved);
 	memcpy(l->grid, e->grid, sizeof l->grid);
 	memcpy(l->workgroup, e->workgroup, sizeof l->workgroup);
 	l->group_segment_bytes = e->group_segment_bytes;
@@ -383,18 +379,14 @@ static void forget_launches_of_gone(void)
 }
 
 /* The worker holds the lock, and has been told to ask no more: it lets go as soon as
- * it gets a processor. One that sleeps waits for the loader, perhaps for this thread. */
+ * it gets a processor. */
 static bool lock_of_starved(void)
 {
-	struct deadline d = deadline_in(STARVED_MOST_NS);
+	struct starved s = starved_from_now();
 
-	for (int asleep = 0; asleep < ASLEEP_LOOKS && deadline_left(&d);) {
-		char state = thread_state(worker_tid());
-
-		asleep = state == 'R' || state == 'D' ? 0 : asleep + 1;
+	while (worker_is_starved(&s))
 		if (!mutex_lock(&lock, STARVED_LOOK_NS))
 			return true;
-	}
 	return false;
 }
 

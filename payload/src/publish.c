@@ -188,8 +188,11 @@ void queue_withdraw(struct queue *s)
 			continue;
 		}
 		/* Consumed, and a producer may be writing the next one there. Relaxed:
-		 * nothing is handed over, either value is one that it may find. */
-		if (ours && packet_type(p) == HSA_PACKET_TYPE_INVALID)
+		 * nothing is handed over, either value is one that it may find. The load
+		 * before it: an exchange that fails is a write, too, and what has taken
+		 * a freed ring's place may be read-only. */
+		if (ours && packet_type(p) == HSA_PACKET_TYPE_INVALID &&
+		    __atomic_load_n(&p->completion_signal.handle, __ATOMIC_RELAXED) == ours)
 			__atomic_compare_exchange_n(&p->completion_signal.handle, &ours, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	}
 }

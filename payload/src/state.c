@@ -407,7 +407,7 @@ int session_cut_short(enum rtl_end why)
 		r = end_session(why, EXIT_DRAIN_NS);
 	}
 	if (r == -EBUSY) {
-		worker_forsake();
+		worker_forsake(why == RTL_END_SHUT_DOWN);
 		for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
 			queue_await_ours(queue_all[i]);
 	}

@@ -306,6 +306,22 @@ bool worker_round(uint64_t timeout_ns)
 	return false;
 }
 
+#define STARVED_MOST_NS (30 * NS_PER_S)
+#define ASLEEP_LOOKS 5 /* in a row: it does not wait for a processor, nor for memory */
+
+struct starved starved_from_now(void)
+{
+	return (struct starved){.d = deadline_in(STARVED_MOST_NS)};
+}
+
+bool worker_is_starved(struct starved *s)
+{
+	char state = thread_state(worker_tid());
+
+	s->asleep = state == 'R' || state == 'D' ? 0 : s->asleep + 1;
+	return s->asleep <= ASLEEP_LOOKS && deadline_left(&s->d);
+}
+
 bool worker_drain(uint64_t timeout_ns, const uint32_t *skip, const uint32_t *hurry)
 {
 	uint64_t from = now_monotonic(), until = from + timeout_ns;
@@ -351,13 +367,16 @@ void worker_abandon(void)
 		worker_round(WORKER_ABANDON_MOST_NS / 2); /* what wrappers handed over meanwhile */
 }
 
-void worker_forsake(void)
+void worker_forsake(bool frees)
 {
+	struct starved s = starved_from_now();
+
 	atomic_store(&draining, 1);
 	atomic_store(&abandoning, 1);
 	atomic_store(&gate.lost, 1);
 	names_hurry();
-	worker_round(WORKER_FORSAKE_MOST_NS);
+	while (!worker_round(STARVED_LOOK_NS) && frees && worker_is_starved(&s))
+		;
 }
 
 bool worker_stop(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)

@@ -24,6 +24,17 @@ int worker_start(void);
 /* Waits for a whole round that begins after the call. False: timed out. */
 bool worker_round(uint64_t timeout_ns);
 
+/* How long a thread of the application's waits for the worker to get a processor:
+ * for as long as worker_is_starved(), which is to be asked again and again, with some
+ * time between. Not if it sleeps: then it waits for the runtime, perhaps for that thread. */
+#define STARVED_LOOK_NS (100 * NS_PER_MS)
+struct starved {
+	struct deadline d;
+	int asleep; /* looks in a row */
+};
+struct starved starved_from_now(void);
+bool worker_is_starved(struct starved *s);
+
 /* Waits until nothing published is without its outcome, or *skip or *hurry is set. */
 bool worker_drain(uint64_t timeout_ns, const uint32_t *skip, const uint32_t *hurry);
 
@@ -36,10 +47,10 @@ void worker_deliver(const uint32_t *skip, const uint32_t *cancel);
  * quarantine. Queues are closed. */
 void worker_abandon(void);
 
-/* The runtime is about to end, and the worker goes on: sees to it that it reads no
- * signal any more, nor asks the runtime, unless it is inside already. */
-#define WORKER_FORSAKE_MOST_NS (NS_PER_S / 10)
-void worker_forsake(void);
+/* The runtime or the process is about to end, and the worker goes on: sees to it that it
+ * reads no signal any more, nor asks the runtime, unless it sleeps inside already. A
+ * runtime that ends frees what it reads: a starved worker is waited for then. */
+void worker_forsake(bool frees);
 
 /*
  * Writes the windows' ends and the last record, and ends the thread. False: not

@@ -284,8 +284,39 @@ static void shut_down_while_the_worker_publishes(void)
 	rtl_detach();
 }
 
+/* As in the runtime, and without a processor for as long as another thread has it. */
+static hsa_status_t convert_slowly(hsa_agent_t agent, uint64_t ticks, uint64_t *ns)
+{
+	(void)agent;
+	if (gettid() == worker_tid() && !atomic_load(&rings)) {
+		atomic_store(&rings, 1);
+		for (uint64_t until = now_monotonic() + 6 * NS_PER_S; now_monotonic() < until;)
+			;
+		atomic_store(&rings, 2);
+	}
+	*ns = ticks;
+	return HSA_STATUS_SUCCESS;
+}
+
+static void shut_down_while_the_worker_is_in_the_runtime(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	rt.convert_tick = convert_slowly;
+	hook_next[HOOK_SHUT_DOWN] = (uintptr_t)free_all;
+	begin(NULL, NULL);
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	while (!atomic_load(&rings))
+		sys_yield();
+	CHECK(wrap_shut_down() == HSA_STATUS_SUCCESS);
+	rtl_detach();
+}
+
 const struct edge_case held_cases[] = {
 	{"shut down while the worker publishes", shut_down_while_the_worker_publishes},
+	{"shut down while the worker is in the runtime", shut_down_while_the_worker_is_in_the_runtime},
 	{"destroyed while the worker publishes", destroyed_while_the_worker_publishes},
 	{"worker held up", worker_held_up},
 	{"much is handed over", much_is_handed_over},

@@ -247,6 +247,24 @@ static void cooperative_queue_is_freed(void)
 	CHECK(rtl_detach() == 0);
 }
 
+/* Something that may not be written to has taken its place, and looks like a consumed packet. */
+static void cooperative_queue_is_another_mapping(void)
+{
+	struct toy_queue *t = map_memory(sizeof *t);
+	hsa_queue_t *q = make_queue(t, 1);
+
+	q->type = HSA_QUEUE_TYPE_COOPERATIVE;
+	begin(NULL, NULL);
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	wrap_queue_destroy(q);
+	CHECK(comes(&counters->timed_pool, 1));
+	memset(t, HSA_PACKET_TYPE_INVALID, sizeof *t);
+	CHECK(!mprotect(t, sizeof *t, PROT_READ));
+	CHECK(rtl_detach() == 0);
+	CHECK(!munmap(t, sizeof *t));
+}
+
 static void *detach_meanwhile(void *unused)
 {
 	CHECK(rtl_detach() == 0);
@@ -317,5 +335,6 @@ const struct edge_case queue_cases[] = {
 	{"queued before the window", queued_before_the_window},
 	{"cooperative queue is shared", cooperative_queue_is_shared},
 	{"cooperative queue is freed", cooperative_queue_is_freed},
+	{"cooperative queue is another mapping", cooperative_queue_is_another_mapping},
 	{0},
 };
