@@ -29,7 +29,7 @@ func TestRecordersKilled(t *testing.T) {
 			t.Errorf("%d bytes are left of the %d that were committed", whole, least)
 		}
 	}
-	run := p.Begin(t, append(extending, "-d", "300ms")...).Wait(t)
+	run := p.Begin(t, append(extending, "-d", "1s")...).Wait(t)
 	run.MustBe(t, session.OK)
 	if _, err := os.Stat(trace + "-journal"); err == nil {
 		t.Error("a journal is left")
