@@ -9,6 +9,7 @@ package runtimes
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -89,6 +90,9 @@ func TestRuntimes(t *testing.T) {
 		t.Run(suite, func(t *testing.T) { rows = append(rows, onRuntime(t, suite)...) })
 	}
 	printTable(rows)
+	if !slices.ContainsFunc(rows, func(r row) bool { return r.scenario != "" }) {
+		t.Error("there is no release to attach to (run: make runtimes)")
+	}
 }
 
 // onRuntime runs each scenario; what is skipped says why by harness.Main.
