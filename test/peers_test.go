@@ -23,7 +23,7 @@ func findPeers(t *testing.T) peers {
 	t.Helper()
 	list := filepath.SplitList(os.Getenv("RTL_PEER_SCRIPTS"))
 	if len(list) != 2 {
-		t.Skip("no RTL_PEER_SCRIPTS=/path/rocm-trace-lite:/path/rocmProfileData")
+		harness.Skip(t, "no RTL_PEER_SCRIPTS=/path/rocm-trace-lite:/path/rocmProfileData")
 	}
 	return peers{list[0], list[1]}
 }

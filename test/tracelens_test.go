@@ -63,7 +63,7 @@ func column(t *testing.T, path, name string) (values []string) {
 // and the time in which there was a kernel.
 func TestTraceLens(t *testing.T) {
 	if os.Getenv("RTL_TRACELENS") == "" {
-		t.Skip("no RTL_TRACELENS=/path/TraceLens")
+		harness.Skip(t, "no RTL_TRACELENS=/path/TraceLens")
 	}
 	p := harness.Start(t, harness.Workload{Program: "serve", Args: []string{"--threads", "3", "--streams", "4", "--rate", "50"}})
 	run := p.Record(t, time.Second, "--memory-copy-trace")
