@@ -58,20 +58,28 @@ func explainAccess(f *Failure) bool {
 // noTracing is the scope that even CAP_SYS_PTRACE does not help against.
 const noTracing = 3
 
+// denialCause goes in the kernel's order: whose it is, whether it is dumpable, then Yama.
 func denialCause(d *target.DeniedError) string {
 	switch {
 	case d.PtraceScope == noTracing:
 		return fmt.Sprintf("kernel.yama.ptrace_scope = %d: nobody may trace until the next boot", d.PtraceScope)
+	case d.UID != d.Owner && !d.SysPtrace:
+		return fmt.Sprintf("it belongs to uid %d, and uid %d lacks CAP_SYS_PTRACE%s", d.Owner, d.UID, scopeToo(d))
+	case d.Undumpable && !d.SysPtrace:
+		return fmt.Sprintf("it is not dumpable (prctl(2), or it has changed its user), and uid %d lacks CAP_SYS_PTRACE%s", d.UID, scopeToo(d))
 	case d.PtraceScope > 0 && !d.SysPtrace:
 		return fmt.Sprintf("kernel.yama.ptrace_scope = %d and this user lacks CAP_SYS_PTRACE", d.PtraceScope)
-	case d.UID != d.Owner && !d.SysPtrace:
-		return fmt.Sprintf("it belongs to uid %d, and uid %d lacks CAP_SYS_PTRACE", d.Owner, d.UID)
 	case d.UserNS:
 		return "it lives in another user namespace"
-	case d.Undumpable && !d.SysPtrace:
-		return fmt.Sprintf("it is not dumpable (prctl(2), or it has changed its user), and uid %d lacks CAP_SYS_PTRACE", d.UID)
 	}
 	return fmt.Sprintf("the kernel refused to %s: %v", d.Op, d.Err)
+}
+
+func scopeToo(d *target.DeniedError) string {
+	if d.PtraceScope <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (kernel.yama.ptrace_scope = %d asks for that, too)", d.PtraceScope)
 }
 
 func denialFix(d *target.DeniedError) string {

@@ -21,7 +21,9 @@ func TestDenial(t *testing.T) {
 		{target.DeniedError{PtraceScope: 3, SysPtrace: true}, "kernel.yama.ptrace_scope = 3: nobody may trace until the next boot", "reboot"},
 		{target.DeniedError{PtraceScope: 3, UID: 7, Owner: 7}, "kernel.yama.ptrace_scope = 3: nobody may trace until the next boot", "reboot"},
 		{target.DeniedError{PtraceScope: -1, UID: 7, Owner: 0}, "it belongs to uid 0, and uid 7 lacks CAP_SYS_PTRACE", "sudo"},
+		{target.DeniedError{PtraceScope: 1, UID: 7, Owner: 0}, "uid 7 lacks CAP_SYS_PTRACE (kernel.yama.ptrace_scope = 1 asks for that, too)", "sudo"},
 		{target.DeniedError{PtraceScope: -1, UID: 7, Owner: 7, Undumpable: true}, "it is not dumpable", "sudo"},
+		{target.DeniedError{PtraceScope: 2, UID: 7, Owner: 7, Undumpable: true}, "it is not dumpable", "sudo"},
 		{target.DeniedError{PtraceScope: -1, SysPtrace: true, UserNS: true}, "another user namespace", "host"},
 		{target.DeniedError{PtraceScope: -1, SysPtrace: true, Op: "trace", Err: unix.EPERM}, "the kernel refused to trace", "host"},
 	} {
