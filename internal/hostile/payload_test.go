@@ -35,12 +35,13 @@ func TestPayload(t *testing.T) {
 		{"bare", []int{1}, "not sealed"},
 		{"stub", []int{1}, "4096 bytes"},
 		{"swap", []int{1}, ""},
+		{"swapring", []int{0, 1}, ""}, // 0: it was opened before
 		{"text", []int{1}, `\x1b[2Jgone\nrtl-attach: all is well`},
 		{"mute", []int{1}, "does not answer"},
 	} {
 		t.Run(c.how, func(t *testing.T) {
 			v := victim.Start(t, "hostile", c.how)
-			r := attack(t, v.PID)
+			r := attack(t, v.PID, "--memory-copy-trace")
 			r.end(t, c.codes...)
 			if said := r.stderr.String(); !strings.Contains(said, c.says) {
 				t.Errorf("it does not say %q:\n%.2000s", c.says, said)

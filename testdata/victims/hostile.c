@@ -14,6 +14,7 @@
  *   huge      a ring of 8 GiB; short, unsealed: one that ends, or could
  *   bare      a control block that could be truncated; stub: one that ends early
  *   swap      other files in the place of the control block's mapping, in turn
+ *   swapring  the same with the ring's, and with the number by which the block names it
  *   asks      a grace that names thread NUMBER, of somebody else
  *   stall     a grace that names a thread whose stack ends in pages that never come
  *   text      a refusal with an escape sequence in its words
@@ -250,7 +251,9 @@ static void *records(void *arg)
 	while (recording) {
 		for (unsigned i = 0; i < RTL_LINE / 8; i++)
 			line.words[i] = noise() >> (noise() % 64);
-		line.text.header.type = (uint16_t)(1 + noise() % RTL_TYPE_CODE_OBJECT);
+		line.text.header.type = (uint16_t)(1 + noise() % RTL_TYPE_COPY);
+		if (line.text.header.type == RTL_TYPE_END) /* nothing would follow */
+			line.text.header.type = RTL_TYPE_COPY;
 		line.text.header.lines = 1;
 		if (line.text.header.type == RTL_TYPE_STRING)
 			line.text.len_bytes = (uint32_t)(noise() % 48);
@@ -329,6 +332,45 @@ static void stack_without_top(void)
 		usleep(1000);
 }
 
+/* Files that are not the one of this name and size, though they may have both. */
+static void open_others(const char *name, uint64_t bytes, int fd[4])
+{
+	fd[0] = memfd_create(name, MFD_ALLOW_SEALING);
+	fd[1] = open("/dev/zero", O_RDWR);
+	fd[2] = open("/proc/self/exe", O_RDONLY);
+	fd[3] = memfd_create(name, MFD_ALLOW_SEALING);
+	if (ftruncate(fd[0], 4096) || ftruncate(fd[3], (off_t)bytes))
+		exit(1);
+	fcntl(fd[0], F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+}
+
+/* The mapping of the control block is another file's from moment to moment. */
+static void *swap(void *arg)
+{
+	char *at = (char *)control;
+	int other[4];
+
+	open_others(RTL_CONTROL_NAME, RTL_CONTROL_SIZE, other);
+	for (unsigned i = 0;; i++)
+		mmap(at, RTL_CONTROL_SIZE, PROT_READ, MAP_SHARED | MAP_FIXED, other[i % 4], 0);
+	return arg;
+}
+
+/* The block names the file that is mapped as the ring, and the one that was. */
+static void *swap_ring(void *arg)
+{
+	int other[4];
+	struct stat st;
+
+	open_others(RTL_RING_NAME, RTL_PAGE + ring_bytes, other);
+	for (unsigned i = 0; recording; i++) {
+		mmap(ring, RTL_PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, other[i % 4], 0);
+		if (!fstat(other[(i + i / 4 % 2) % 4], &st))
+			control->ring_inode = st.st_ino;
+	}
+	return arg;
+}
+
 /* --- the control thread --------------------------------------------------- */
 
 static void make_ring(void)
@@ -397,6 +439,8 @@ static int32_t reattach(void)
 		honest();
 	if (is("restarts"))
 		shut_down();
+	if (is("swapring"))
+		launch(swap_ring);
 	return 0;
 }
 
@@ -450,21 +494,6 @@ static void *holders(void *arg)
 		__atomic_store_n(&control->recorder.owner, (uint64_t)child << 32 | 1, __ATOMIC_RELEASE);
 		waitpid(child, NULL, 0);
 	}
-	return arg;
-}
-
-/* The mapping of the control block is another file's from moment to moment. */
-static void *swap(void *arg)
-{
-	char *at = (char *)control;
-	int other[] = {memfd_create(RTL_CONTROL_NAME, MFD_ALLOW_SEALING), open("/dev/zero", O_RDWR),
-		       open("/proc/self/exe", O_RDONLY), memfd_create(RTL_CONTROL_NAME, MFD_ALLOW_SEALING)};
-
-	if (ftruncate(other[0], 4096) || ftruncate(other[3], RTL_CONTROL_SIZE))
-		return arg;
-	fcntl(other[0], F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
-	for (unsigned i = 0;; i++)
-		mmap(at, RTL_CONTROL_SIZE, PROT_READ, MAP_SHARED | MAP_FIXED, other[i % 4], 0);
 	return arg;
 }
 
