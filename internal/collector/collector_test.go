@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -320,6 +321,13 @@ func TestLiveProducer(t *testing.T) {
 func FuzzCollect(f *testing.F) {
 	f.Add([]byte{6, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0}, uint16(1))
 	f.Add([]byte{3, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0}, uint16(2))
+	const whole = 4 // records
+	p := ringtest.NewProducer(f, 1<<16)
+	p.String(1, "gfx90a")
+	ringtest.Put(p, ring.Agent{ID: 1, Name: 1})
+	ringtest.Put(p, ring.Copy{StartNS: 20, EndNS: 30, SubmitNS: 10, Bytes: 4096, To: 1, TID: 7, Direction: uint16(ring.HostToDevice)})
+	p.End(ring.EndRecord{CopiesRecorded: 1, Copies: 1})
+	f.Add(bytes.Clone(p.Lines[:whole*ring.LineBytes]), uint16(whole))
 	f.Fuzz(func(t *testing.T, lines []byte, count uint16) {
 		p := ringtest.NewProducer(t, 1<<16)
 		copy(p.Lines, lines)
