@@ -2,6 +2,7 @@ package target_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -205,11 +206,25 @@ func TestSame(t *testing.T) {
 	}
 }
 
+// ended: the thread is a zombie.
+func ended(t *testing.T, tid int) bool {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", tid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Contains(string(stat), ") Z ")
+}
+
 // TestLeaving: the main thread has ended, and others go on: so it looks, too, while
 // all of a process's threads are on their way.
 func TestLeaving(t *testing.T) {
 	for name, want := range map[string]bool{"plain": false, "zombie": true} {
-		tg := open(t, victim.Start(t, name).PID)
+		v := victim.Start(t, name)
+		for want && !ended(t, v.PID) { // its leader: what is read through one that is about to is nobody's
+			runtime.Gosched()
+		}
+		tg := open(t, v.PID)
 		if err := tg.Same(); err != nil || !tg.Alive() {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -43,8 +43,8 @@ type Health struct {
 	Dispositions                    int    // 1: one has changed
 }
 
-// Path is that of an artefact of testdata/victims; the test is skipped where
-// it was not built.
+// Path is that of an artefact of testdata/victims. Where it was not built the test is
+// skipped, but fails below make, which has built everything.
 func Path(t testing.TB, name string) string {
 	t.Helper()
 	build := os.Getenv("RTL_BUILD")
@@ -53,7 +53,9 @@ func Path(t testing.TB, name string) string {
 		build = filepath.Join(filepath.Dir(here), "../../../build")
 	}
 	path := filepath.Join(build, "victims", name)
-	if _, err := os.Stat(path); err != nil {
+	if _, err := os.Stat(path); err != nil && os.Getenv("RTL_BUILD") != "" {
+		t.Fatal(err)
+	} else if err != nil {
 		t.Skipf("no %s (run: make -C testdata/victims)", name)
 	}
 	return path
