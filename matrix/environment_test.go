@@ -31,7 +31,8 @@ var environment = []row{
 	{"40a", "read-only noexec root", "attached through a memfd", noexecRoot},
 	{"40b", "no /proc in the target's root", "refused; the injector stages a file", noProc},
 	{"40c", "no /proc, and all folders noexec or read-only", "a clear error, as found", nowhereToStage},
-	{"41", "vm.memfd_noexec = 2", "attached", memfdNoexec},
+	{"40d", "40b, and the injector or the target is killed while the file is there", "the file is removed", diesStaging},
+	{"41", "vm.memfd_noexec = 2", "attached through a memfd", memfdNoexec},
 	{"42a", "ptrace_scope 1, 2 and 3 as read from a file of the test's", "refused, cause named", ptraceScopeRead},
 	{"42b", "ptrace_scope 1 and 2, enforced by the kernel", "refused, cause named; root attaches", ptraceScopeEnforced},
 	{"43a", "nondumpable", "root attaches", nondumpable},
@@ -46,7 +47,7 @@ var environment = []row{
 	{"45a", "no memory may become executable (PR_SET_MDWE)", "attached", noExecGain},
 	{"45b", "execmem refused by SELinux", "a clear error", selinux},
 	{"46a", "RLIMIT_AS reached", "a clear error, as found", noAddressSpace},
-	{"46b", "RLIMIT_AS reached by the session's memory", "a clear error, detached", noRoomForRing},
+	{"46b", "RLIMIT_AS reached by the session's memory", "a clear error, as found", noRoomForRing},
 	{"46c", "RLIMIT_NPROC reached", "a clear error, as found", noProcesses},
 	{"46d", "pids.max reached", "a clear error, as found", noPids},
 	{"47", "shadow stack on", "refused, untouched", shadowStack},
@@ -70,8 +71,8 @@ func inUserNamespace(t *testing.T) string {
 }
 
 func inContainer(t *testing.T) string {
-	v := container{root: debian(t, "trixie"), flags: containerFlags}.onGPU(t, "busy")
-	return libraries(t, v.PID) + ": " + v.attachedBusy(t, repeat(3, 50))
+	v := container{root: debian(t, "trixie"), flags: containerFlags | unix.CLONE_NEWUSER, mapped: 100000}.onGPU(t, "busy")
+	return fmt.Sprintf("uid %s, %s: %s", statusOf(v.PID, strconv.Itoa(v.PID))["Uid"], libraries(t, v.PID), v.attachedBusy(t, repeat(3, 50)))
 }
 
 // outerProc: what the target sees as itself in /proc has another number.
@@ -127,10 +128,15 @@ func noexecRoot(t *testing.T) string {
 		enter(t, v.PID, "-m", "mount", "-o", "remount,bind,ro,noexec", at)
 	}
 	said := v.attachedBusy(t, repeat(3, 50))
+	v.fromMemfd(t)
+	return said
+}
+
+func (v *gpuVictim) fromMemfd(t *testing.T) {
+	t.Helper()
 	if mapping(v.PID, "/memfd:", "rtl-payload") == "" {
 		t.Errorf("the payload is not mapped from a memfd: %s", mapping(v.PID, "rtl-payload"))
 	}
-	return said
 }
 
 // noProc: the injector would do with a file in the target's root, but the
@@ -139,13 +145,20 @@ func noProc(t *testing.T) string {
 	v := container{script: "mount -t tmpfs none /proc; "}.onGPU(t, "odd", "mallocs")
 	said := refused(t, v.PID, session.Unsuitable, "no /proc", "target  not touched")
 	v.untouched(t)
+	file := v.loadedStaged(t)
+	return said + "; the injector alone loads " + file + " and removes it"
+}
+
+// loadedStaged lets the injector load a library from a file, and returns that.
+func (v *gpuVictim) loadedStaged(t *testing.T) string {
+	t.Helper()
 	rep, err := injected(t, v.Victim, inject.Request{Library: library(t, "payload.so"), Entry: "rtl_attach"})
 	if err != nil || rep.StagedFile == "" {
 		t.Fatalf("%+v, %v", rep, err)
 	}
 	v.left(t, func(now residue) bool { return now.threads == v.before.threads })
 	v.nothingStaged(t)
-	return said + "; the injector alone loads " + rep.StagedFile + " and removes it"
+	return rep.StagedFile
 }
 
 func nowhereToStage(t *testing.T) string {
@@ -164,11 +177,21 @@ func nowhereToStage(t *testing.T) string {
 // nothingStaged: no file of ours in the folders that the injector tries.
 func (v *gpuVictim) nothingStaged(t *testing.T) {
 	t.Helper()
-	for _, dir := range []string{"/dev/shm", "/tmp", "/run", "/var/tmp"} {
-		if left, err := filepath.Glob(fmt.Sprintf("/proc/%d/root%s/.rtl-*", v.PID, dir)); err != nil || len(left) > 0 {
-			t.Errorf("left in %s: %v, %v", dir, left, err)
-		}
+	if left := stagedBelow(t, fmt.Sprintf("/proc/%d/root", v.PID)); len(left) > 0 {
+		t.Errorf("left: %v", left)
 	}
+}
+
+func stagedBelow(t *testing.T, root string) (files []string) {
+	t.Helper()
+	for _, dir := range []string{"/dev/shm", "/tmp", "/run", "/var/tmp"} {
+		found, err := filepath.Glob(root + dir + "/.rtl-*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	return files
 }
 
 func memfdNoexec(t *testing.T) string {
@@ -177,7 +200,8 @@ func memfdNoexec(t *testing.T) string {
 	}
 	v := container{flags: unix.CLONE_NEWPID, script: ownProc + "echo 2 >/proc/sys/vm/memfd_noexec; "}.onGPU(t, "busy")
 	said := v.attachedBusy(t, repeat(3, 50))
-	return said + ", from " + strings.Fields(mapping(v.PID, "rtl-payload") + " - - - - - -")[5]
+	v.fromMemfd(t)
+	return said
 }
 
 // ptraceScopeRead: a folder of the test's lies over /proc/sys/kernel, in a mount

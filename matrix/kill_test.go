@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 )
 
@@ -151,6 +152,27 @@ func toolStopped(t *testing.T) string {
 		v.Stop()
 	}
 	return fmt.Sprintf("%d points, %v each: exit codes %v", len(points), nap, codes)
+}
+
+// stoppedHolding: 35d. After ptrace.HoldLimit a timer of the kernel's kills the tool.
+func stoppedHolding(t *testing.T) string {
+	points := []string{"seized", "stopped", "framed", "set", "masked", "stopped-2", "framed-2", "masked-2"}
+	if testing.Short() {
+		points = []string{"framed"}
+	}
+	for _, p := range points {
+		v := mixed(t)
+		r := faulty(t, v.PID, "stop@"+p, quickly)
+		if r.wait(t); !r.wasKilled() || !strings.Contains(r.stderr.String(), "made to stop at "+p) {
+			t.Errorf("%s: exit code %d\n%s", p, r.code, r.stderr.String())
+		}
+		v.Unharmed(t)
+		v.works(t)
+		record(t, v.PID).ok(t)
+		v.sound(t)
+		v.Stop()
+	}
+	return fmt.Sprintf("%d points: each tool killed after %v", len(points), ptrace.HoldLimit)
 }
 
 // shutDownUnread: 35c. The tool has attached, and stops before it opens the ring.

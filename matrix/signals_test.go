@@ -57,7 +57,7 @@ func trap(kind string) func(*testing.T) string {
 
 func everyTick(t *testing.T, r *stateReport) {
 	t.Helper()
-	const late = 20 // expirations, between the signal's delivery and its handler's look at the clock
+	const late = 20 // expirations: the last are on their way
 	var h victim.Health
 	if !eventually(func() bool {
 		h = r.v.Health(t)

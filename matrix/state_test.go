@@ -156,6 +156,21 @@ func neverBorrowed(kind string) func(*testing.T, *stateReport) {
 	}
 }
 
+// stopped: of the threads of that kind the injector has stopped some.
+func stopped(kind string) func(*testing.T, *stateReport) {
+	return func(t *testing.T, r *stateReport) {
+		these := tids(r.health, kind)
+		for _, rep := range r.reports {
+			if slices.ContainsFunc(rep.Pauses, func(p inject.Pause) bool { return slices.Contains(these, p.TID) }) {
+				return
+			}
+		}
+		if len(r.reports) > 0 {
+			t.Errorf("no thread of kind %q was stopped", kind)
+		}
+	}
+}
+
 // stoppedAt are the instruction pointers of the threads that were stopped while
 // f ran, as the injector found them.
 func stoppedAt(t *testing.T, pid int, f func()) (at []uint64) {

@@ -38,6 +38,7 @@ var tool = []row{
 	{"34", "tool killed at random times", "unharmed; the next attach works and leaves nothing", toolKilledAtRandom},
 	{"35a", "tool stopped for long", "the target goes on serving", toolStopped},
 	{"35b", "tool stopped for longer than the bootstrap waits", "the bootstrap leaves by itself", bootstrapLeaves},
+	{"35d", "tool stopped while it holds a thread", "the kernel ends it, and the thread goes on", stoppedHolding},
 	{"35c", "the runtime is shut down while the tool is stopped", "said to be missing; the next runtime is recorded", shutDownUnread},
 	{"36a", "two tools at once", "one wins, the other names it", twoTools},
 	{"36b", "two injectors at once, without the lock", "neither harms the target", twoInjectors},

@@ -125,20 +125,30 @@ void kind_sleep(struct thread *t)
 	WAIT_1MS(t, SYS_nanosleep, &one_ms, NULL, 0, 0);
 }
 
-/* A long sleep: its end must not move, however often it is interrupted. */
-static void kind_sleep3(struct thread *t)
+/* A long wait: its end must not move, however often it is interrupted. */
+static void wait_3s(struct thread *t, long nr, long a, long b, long c)
 {
-	struct timespec three = {3, 0};
-
 	for (;;) {
 		uint64_t begin = now(), took;
 
-		WAIT(t, SYS_nanosleep, &three, NULL, 0, 0);
+		WAIT(t, nr, a, b, c, NULL);
 		took = now() - begin;
 		t->early += took < 3000ull * MILLI;
 		if (took - 3000ull * MILLI > t->late_ns)
 			t->late_ns = took - 3000ull * MILLI;
 	}
+}
+
+static void kind_sleep3(struct thread *t)
+{
+	const struct timespec three = {3, 0};
+
+	wait_3s(t, SYS_nanosleep, (long)&three, 0, 0);
+}
+
+static void kind_poll3(struct thread *t)
+{
+	wait_3s(t, SYS_poll, 0, 0, 3000);
 }
 
 static void kind_poll(struct thread *t)
@@ -200,7 +210,7 @@ static void kind_cond(struct thread *t)
 const struct kind wait_kinds[] = {
 	{"futex", kind_futex},   {"read", kind_read},     {"epoll", kind_epoll},
 	{"epoll1", kind_epoll1}, {"recv", kind_recv},     {"sleep", kind_sleep},
-	{"sleep3", kind_sleep3}, {"poll", kind_poll},     {"ppoll", kind_ppoll},
-	{"select", kind_select}, {"cond", kind_cond},     {"timedfutex", kind_timedfutex},
-	{"sigtimedwait", kind_sigtimedwait}, {NULL, NULL},
+	{"sleep3", kind_sleep3}, {"poll3", kind_poll3},   {"poll", kind_poll},
+	{"ppoll", kind_ppoll},   {"select", kind_select}, {"cond", kind_cond},
+	{"timedfutex", kind_timedfutex}, {"sigtimedwait", kind_sigtimedwait}, {NULL, NULL},
 };
