@@ -22,9 +22,10 @@ func newDoctor(code *session.ExitCode) *cobra.Command {
 		Short: "what could stand in the way of an attach, here or to PID, before anything is touched",
 		Long: `doctor looks at everything that could stand in the way of an attach, on this
 machine or to PID and the GPU processes below it, and at which optional parts are
-off. It stops nothing and writes nothing. It ends with 0 only if an attach would
-work, with 1 if that cannot be told without a stop (or the answer not be written,
-which is said), and else with the attach's exit code.`,
+off. It stops nothing and writes nothing. It ends with 0 if nothing stands in the
+way that can be seen from outside (what the process's own loader and runtime will
+say cannot), with 1 if that cannot be told without a stop (or the answer not be
+written, which is said), and else with the attach's exit code.`,
 		Args: atMostOnePID,
 		RunE: func(_ *cobra.Command, args []string) error {
 			for _, pids := range args {
