@@ -287,10 +287,14 @@ static void kick_worker(void)
 	futex_wake(&wake_word);
 }
 
-bool worker_round(uint64_t timeout_ns)
+static uint32_t ask_for_round(void)
+{
+	return atomic_fetch_add(&asked, 1) + 1;
+}
+
+static bool await_round(uint32_t mine, uint64_t timeout_ns)
 {
 	struct deadline d = deadline_in(timeout_ns);
-	uint32_t mine = atomic_fetch_add(&asked, 1) + 1;
 
 	while (worker_tid()) {
 		uint32_t word = __atomic_load_n(&done_word, __ATOMIC_ACQUIRE);
@@ -304,6 +308,11 @@ bool worker_round(uint64_t timeout_ns)
 		futex_wait(&done_word, word, left < 10 * NS_PER_MS ? left : 10 * NS_PER_MS);
 	}
 	return false;
+}
+
+bool worker_round(uint64_t timeout_ns)
+{
+	return await_round(ask_for_round(), timeout_ns);
 }
 
 #define STARVED_MOST_NS (30 * NS_PER_S)
@@ -375,7 +384,8 @@ void worker_forsake(bool frees)
 	atomic_store(&abandoning, 1);
 	atomic_store(&gate.lost, 1);
 	names_hurry();
-	while (!worker_round(STARVED_LOOK_NS) && frees && worker_is_starved(&s))
+	uint32_t round = ask_for_round();
+	while (!await_round(round, STARVED_LOOK_NS) && frees && worker_is_starved(&s))
 		;
 }
 

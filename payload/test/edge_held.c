@@ -22,7 +22,7 @@ static hsa_status_t locked_loader(const void *p, hsa_executable_t *e)
 {
 	(void)p, (void)e;
 	while (atomic_load(&loader_locked))
-		sys_yield();
+		sys_sleep_ns(NS_PER_MS); /* as one who waits for a lock */
 	return HSA_STATUS_ERROR;
 }
 
