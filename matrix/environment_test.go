@@ -146,6 +146,7 @@ func noProc(t *testing.T) string {
 	said := refused(t, v.PID, session.Unsuitable, "no /proc", "target  not touched")
 	v.untouched(t)
 	file := v.loadedStaged(t)
+	v.nothingStaged(t)
 	return said + "; the injector alone loads " + file + " and removes it"
 }
 
@@ -157,7 +158,9 @@ func (v *gpuVictim) loadedStaged(t *testing.T) string {
 		t.Fatalf("%+v, %v", rep, err)
 	}
 	v.left(t, func(now residue) bool { return now.threads == v.before.threads })
-	v.nothingStaged(t)
+	if _, err := os.Lstat(fmt.Sprintf("/proc/%d/root%s", v.PID, rep.StagedFile)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is still there: %v", rep.StagedFile, err)
+	}
 	return rep.StagedFile
 }
 

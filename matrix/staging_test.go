@@ -5,8 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -20,30 +20,45 @@ import (
 // of its own dies in its place.
 func diesStaging(t *testing.T) string {
 	v := container{script: "mount -t tmpfs none /proc; "}.onGPU(t, "odd", "mallocs")
+	before := stagedBelow(t, "") // its folders are the machine's
+	t.Cleanup(func() { removeNew(t, before) })
 	cmd := exec.Command(os.Args[0], "-test.run=^TestDiesStaging$")
 	cmd.Env = append(os.Environ(), "RTL_MATRIX_STAGING="+strconv.Itoa(v.PID), "RTL_BUILD="+filepath.Dir(artefact(t, "rtl-attach")))
 	out, _ := cmd.CombinedOutput()
 	if cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != unix.SIGKILL {
 		t.Fatalf("the injector was not killed: %v\n%s", cmd.ProcessState, out)
 	}
-	left := stagedBelow(t, fmt.Sprintf("/proc/%d/root", v.PID))
+	left := newStaged(t, before)
 	if len(left) != 1 {
 		t.Fatalf("in the target's folders: %v: nothing is tested", left)
 	}
 	v.well(t)
 	next := v.loadedStaged(t)
 	v.well(t)
-	before := stagedBelow(t, "")
 	inject.Fault = killAtStaged(v.PID)
 	defer func() { inject.Fault = nil }()
 	if _, err := injected(t, v.Victim, inject.Request{Library: library(t, "payload.so"), Entry: "rtl_attach"}); err == nil {
 		t.Error("an injection into a target that is killed meanwhile succeeds")
 	}
-	if now := stagedBelow(t, ""); len(now) > len(before) {
-		t.Errorf("left by the target's death: %v, before %v", now, before)
+	if left := newStaged(t, before); len(left) > 0 {
+		t.Errorf("left by the target's death: %v", left)
 	}
-	_, name, _ := strings.Cut(left[0], "/root")
-	return fmt.Sprintf("%s, left by a killed injector, is gone when the next has loaded %s; none is left by a killed target", name, next)
+	return fmt.Sprintf("%s, left by a killed injector, is gone when the next has loaded %s; none is left by a killed target", left[0], next)
+}
+
+// newStaged are files of ours that were not there before.
+func newStaged(t *testing.T, before []string) []string {
+	t.Helper()
+	return slices.DeleteFunc(stagedBelow(t, ""), func(f string) bool { return slices.Contains(before, f) })
+}
+
+func removeNew(t *testing.T, before []string) {
+	t.Helper()
+	for _, f := range newStaged(t, before) {
+		if err := os.Remove(f); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func killAtStaged(pid int) func(inject.Point) error {

@@ -51,9 +51,9 @@ static void kind_timer(struct thread *t)
 	uint64_t begin;
 
 	sigaction(SIGRTMIN + 8, &sa, NULL);
-	begin = now();
 	if (timer_create(CLOCK_MONOTONIC, &event, &timer) || timer_settime(timer, 0, &every, NULL))
 		abort();
+	begin = now();
 	t->ready = 1;
 	for (;;) {
 		const struct timespec pause_ns = {0, MILLI};
