@@ -35,7 +35,7 @@ func TestPayload(t *testing.T) {
 		{"bare", []int{1}, "not sealed"},
 		{"stub", []int{1}, "4096 bytes"},
 		{"swap", []int{1}, ""},
-		{"swapring", []int{0, 1}, ""}, // 0: it was opened before
+		{"swapring", []int{1}, "not complete"},
 		{"text", []int{1}, `\x1b[2Jgone\nrtl-attach: all is well`},
 		{"mute", []int{1}, "does not answer"},
 	} {
