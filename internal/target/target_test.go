@@ -2,12 +2,12 @@ package target_test
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -154,20 +154,12 @@ func TestRefusals(t *testing.T) {
 func wait(t *testing.T, pid int, state string) {
 	t.Helper()
 	for range 2000 {
-		if b, err := os.ReadFile("/proc/" + itoa(pid) + "/stat"); err == nil && strings.Contains(string(b), ") "+state+" ") {
+		if b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err == nil && strings.Contains(string(b), ") "+state+" ") {
 			return
 		}
 		time.Sleep(time.Millisecond)
 	}
 	t.Fatalf("pid %d did not come to state %s", pid, state)
-}
-
-func itoa(n int) string {
-	s := ""
-	for ; n > 0; n /= 10 {
-		s = string(rune('0'+n%10)) + s
-	}
-	return s
 }
 
 func TestPreflight(t *testing.T) {
@@ -206,23 +198,13 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// ended: the thread is a zombie.
-func ended(t *testing.T, tid int) bool {
-	t.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", tid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Contains(string(stat), ") Z ")
-}
-
 // TestLeaving: the main thread has ended, and others go on: so it looks, too, while
 // all of a process's threads are on their way.
 func TestLeaving(t *testing.T) {
 	for name, want := range map[string]bool{"plain": false, "zombie": true} {
 		v := victim.Start(t, name)
-		for want && !ended(t, v.PID) { // its leader: what is read through one that is about to is nobody's
-			runtime.Gosched()
+		if want {
+			wait(t, v.PID, "Z") // through a leader that is about to end nothing can be read
 		}
 		tg := open(t, v.PID)
 		if err := tg.Same(); err != nil || !tg.Alive() {
