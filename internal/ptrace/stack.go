@@ -37,6 +37,9 @@ func (r *stackReader) close() {
 // number of bytes: up to the first page that is not there. The page of base alone
 // may be a new one, never touched; then its part reads as zeros.
 func (r *stackReader) read(base, sp uint64, b []byte) int {
+	if base+uint64(len(b)) < base {
+		return 0 // the stack pointer may be anything
+	}
 	r.look(base)
 	skip := 0
 	if base/page != sp/page && !r.there(0) {

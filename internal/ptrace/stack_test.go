@@ -1,0 +1,20 @@
+package ptrace
+
+import (
+	"math"
+	"os"
+	"testing"
+)
+
+// TestStackAnywhere: a stack pointer may be anything: at either end of the address
+// space, and where nothing is.
+func TestStackAnywhere(t *testing.T) {
+	r := newStackReader(os.Getpid(), os.Getpid())
+	defer r.close()
+	buf := make([]byte, snapshotMax)
+	for _, sp := range []uint64{0, 1, 127, 128, page, 1<<47 - 1, 1 << 47, math.MaxUint64 - snapshotMax, math.MaxUint64 - 1, math.MaxUint64} {
+		if n := r.read(sp-128, sp, buf); n != 0 {
+			t.Errorf("%d bytes at %#x", n, sp)
+		}
+	}
+}
