@@ -99,7 +99,7 @@ func (r *recording) take(c *ring.Control) error {
 func (r *recording) beat() {
 	tick := time.NewTicker(beatPeriod)
 	defer tick.Stop()
-	for r.held.Held() {
+	for r.held.Held() && !r.unattended.Load() {
 		r.held.Beat()
 		select {
 		case <-r.finished:

@@ -47,10 +47,18 @@ func (r *recording) sayDetached() {
 	if n := r.control.Snapshot().HooksBuried; n != 0 {
 		r.ui.Warn(fmt.Sprintf("another tool has patched over %d of our hooks: they stay in its chain and pass through; "+
 			"once it has gone, `rtl-attach detach %d` removes them", n, r.o.PID))
-		r.ui.Detached("the other hooks removed, nothing paused")
+		r.ui.Detached("the other hooks removed, " + r.pausedFor())
 		return
 	}
-	r.ui.Detached("hooks removed, nothing paused")
+	r.ui.Detached("hooks removed, " + r.pausedFor())
+}
+
+// pausedFor says whether the detach has stopped anything.
+func (r *recording) pausedFor() string {
+	if r.entered {
+		return "a thread paused for it"
+	}
+	return "nothing paused"
 }
 
 // end commands the detach; where the control thread gives no sign of life, the
@@ -64,6 +72,7 @@ func (r *recording) end(why ring.End) error {
 	}
 	if errors.Is(err, ring.ErrNoAnswer) && !r.isGone() {
 		r.ui.Warn("the payload's control thread does not answer: calling its entry point instead")
+		r.entered = true
 		err = r.call(context.Background(), "rtl_detach", nil, nil)
 	}
 	var refused *ring.CommandError

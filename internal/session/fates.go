@@ -181,7 +181,12 @@ func (m *member) name() string {
 
 func (g *group) describeDetach() string {
 	detached := g.count(func(m *member) bool { return m.isOver() && m.detached })
-	return fmt.Sprintf("%d/%d   hooks removed, nothing paused", detached, len(g.members))
+	entered := g.count(func(m *member) bool { return m.isOver() && m.entered })
+	text := fmt.Sprintf("%d/%d   hooks removed, ", detached, len(g.members))
+	if entered > 0 {
+		return text + fmt.Sprintf("a thread of %d paused for it", entered)
+	}
+	return text + "nothing paused"
 }
 
 // names lists processes by their names: a server may have many of a kind.

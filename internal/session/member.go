@@ -112,8 +112,11 @@ func (m *member) stall(limit time.Duration) *Failure {
 
 func (m *member) hangs() bool { return m.hanging() > StallLimit }
 
+// abandon: what hangs may go on some time, and attach. A payload without our heartbeat
+// detaches by itself.
 func (m *member) abandon() {
 	m.abandoned.Store(true)
+	m.unattended.Store(true)
 	m.gate.shut()
 }
 
@@ -174,10 +177,10 @@ func (m *member) conclude(code ExitCode, endNS uint64) {
 	m.decide(verdict{fate: fateOf(code, m.noTimes), exit: code, endNS: endNS})
 }
 
-// fail tells the user, unless it was he who ended the attaches.
+// fail tells the user, unless it was he who ended the attaches, and nothing remains.
 func (m *member) fail(fate tracedb.Fate, f *Failure) {
 	first := m.decide(verdict{failure: f, fate: fate, exit: f.Code})
-	if first && !errors.Is(f, context.Canceled) {
+	if first && (f.Code == Remains || !errors.Is(f, context.Canceled)) {
 		m.group.ui.Failed(f)
 	}
 }

@@ -54,6 +54,7 @@ type recording struct {
 	meter      *meter
 	lowered    bool           // we need none now
 	background sync.WaitGroup // what uses the mappings that release takes away
+	unattended atomic.Bool    // no heartbeat any more: nobody takes its records
 
 	db       *tracedb.DB
 	gate     gate
@@ -61,6 +62,7 @@ type recording struct {
 	pauses   []tracedb.Pause
 	attached bool          // a session is active in the target
 	detached bool          // confirmed: what becomes of the target now is not our concern
+	entered  bool          // a thread was stopped for the detach
 	taken    func() uint64 // see (*drain).taken; nil: nobody drains
 	timed    uint64
 	noTimes  uint64 // dispatches that were seen and have none
