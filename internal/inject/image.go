@@ -101,7 +101,7 @@ func threadImage(p place, l *libc, blocks []threadBlock, like *header, generatio
 	}) {
 		le.PutUint64(b[tp+8*uint64(i):], v)
 	}
-	if cpuID := int64(tp) + l.rseqOffset + 4; l.rseqKnown && cpuID > 0 && cpuID+4 <= int64(len(b)) {
+	if cpuID := int64(tp) + l.rseqOffset + 4; l.rseqKnown && cpuID > 0 && cpuID <= int64(len(b))-4 {
 		le.PutUint32(b[cpuID:], rseqFailed)
 	}
 	return b
