@@ -123,7 +123,7 @@ type surgery struct {
 	code    []byte
 	blocks  []threadBlock
 	place   place
-	mapping bool // a thread is on its way to map memory, or has
+	mapping bool // a thread is on its way to map memory
 	undo    undo
 }
 

@@ -41,6 +41,7 @@ func (s *surgery) mapMemory(rep *Report) error {
 	if err != nil {
 		return err
 	}
+	s.mapping = false
 	rep.Reclaimed = len(old)
 	return at(PointMapped)
 }

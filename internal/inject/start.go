@@ -93,8 +93,9 @@ func (s *surgery) startThread(rep *Report) error {
 		uint64(p.data) + rawAliveOffset, uint64(p.tp),
 	}}}
 	s.bootAt = p.data
+	defer func() { s.bootAt = 0 }()
 	err := s.visit("clone", pointsClone, clone)
-	s.bootAt, s.text = 0, nil
+	s.text = nil
 	rep.TID, rep.Rung = s.last, "released"
 	if err != nil {
 		return err
@@ -120,6 +121,14 @@ func (s *surgery) startThread(rep *Report) error {
 	return nil
 }
 
+// whyUnread: where the mappings are gone, the thread was made, and has left with them.
+func (s *surgery) whyUnread(err error) error {
+	if found, merr := s.ours(); merr == nil && len(found) == 0 {
+		return fmt.Errorf("pid %d: %w", s.t.PID, ErrLeft)
+	}
+	return err
+}
+
 // awaitClone waits until the thread exists: the kernel stores its id at the
 // clone. A visited thread back in its wait, and no id, mean that it failed.
 func (s *surgery) awaitClone() error {
@@ -128,7 +137,7 @@ func (s *surgery) awaitClone() error {
 		tid, err := s.t.Uint32(s.place.data + target.Addr(rawTIDOffset))
 		switch {
 		case err != nil:
-			return err
+			return s.whyUnread(err)
 		case tid != 0:
 			return nil
 		case back:
