@@ -205,9 +205,9 @@ var held = way{
 	points: slices.Concat(names(inject.Points), names(inject.HeldPoints)),
 	short: []string{
 		"kill@held-entry", "kill@held-exit", "kill@held-back", "kill@held-entry-2", "kill@held-exit-2", "kill@held-back-2",
-		"fail@held-exit", "fail@held-exit-2", "murder@held-entry",
+		"kill@held-unmasked", "fail@held-unmasked-2", "fail@held-exit", "fail@held-exit-2", "murder@held-entry",
 	},
-	goesOn: []string{"held-back", "held-entry-2", "held-exit-2", "held-back-2"},
+	goesOn: []string{"held-unmasked", "held-back", "held-entry-2", "held-exit-2", "held-unmasked-2", "held-back-2"},
 }
 
 // undone: the attach fails when memory is mapped, and then again where that is taken back.

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
@@ -70,6 +71,13 @@ func classify(c target.Syscall) class {
 		return unusable // they return EINTR with half their work done (ptrace.Cure)
 	}
 	return timed
+}
+
+// classOf judges a thread that was stopped in a syscall.
+func classOf(r *ptrace.Regs) class {
+	return classify(target.Syscall{
+		Number: int(r.Orig_rax), Args: [6]uint64{r.Rdi, r.Rsi, r.Rdx, r.R10, r.R8, r.R9},
+	})
 }
 
 // candidate is a thread that may be stopped.

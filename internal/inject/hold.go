@@ -23,7 +23,15 @@ func (v *visitor) keep(c *ptrace.Tracee, pts points, before, start *ptrace.Regs,
 	if ranOn(err) {
 		return made, err
 	}
-	if werr := errors.Join(c.WriteRegs(before), c.WriteMask(&mask)); werr != nil {
+	// In this order: with its own registers and all signals blocked it would stay deaf
+	// if we died. So it takes the link.
+	if werr := c.WriteMask(&mask); werr != nil {
+		return made, errors.Join(err, werr)
+	}
+	if err == nil {
+		err = at(pts.unmasked)
+	}
+	if werr := c.WriteRegs(before); werr != nil {
 		return made, errors.Join(err, werr)
 	}
 	if err == nil {

@@ -84,6 +84,35 @@ func TestInterruptedForGood(t *testing.T) {
 	}
 }
 
+// TestMovedOn: a thread that was chosen in its futex wait is in pause() when it is stopped.
+func TestMovedOn(t *testing.T) {
+	const signal = unix.Signal(34 + 6) // glibc's SIGRTMIN + 6
+	v := victim.Start(t, "busy", "-o", "poll", "futexpause")
+	tg := open(t, v)
+	t.Cleanup(func() { Fault = nil })
+	tid, beats := 0, uint64(0)
+	Fault = func(p Point) error {
+		switch {
+		case p == PointSeized && tid == 0:
+			th := v.Health(t).Threads[0] // wakes it
+			tid, beats = th.TID, th.Beats
+			if !eventually(func() bool { c, err := tg.Syscall(tid); return err == nil && c.Number == unix.SYS_PAUSE }) {
+				t.Error("it is not in pause()")
+			}
+		case p == PointMasked:
+			if err := unix.Tgkill(v.PID, tid, signal); err != nil {
+				t.Error(err)
+			}
+		}
+		return nil
+	}
+	inject(t, v, tracer(t), Request{Library: payload(t, "payload.so"), Entry: "rtl_attach", Env: env(9)})
+	if !eventually(func() bool { return v.Health(t).Threads[0].Beats > beats }) {
+		t.Error("it still waits")
+	}
+	v.Unharmed(t)
+}
+
 // eventually gives something that happens by itself a while to happen.
 func eventually(happened func() bool) bool {
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {

@@ -26,22 +26,25 @@ const (
 	PointLeft      Point = "left"        // the pthread was told to leave
 
 	// Where the thread is held.
-	PointEntry  Point = "held-entry"   // stop 1: it enters a call
-	PointExit   Point = "held-exit"    // stop 1: the call is made
-	PointBack   Point = "held-back"    // stop 1: it has its own registers again, not yet its wait
-	PointEntry2 Point = "held-entry-2" // the same for stop 2
-	PointExit2  Point = "held-exit-2"  //
-	PointBack2  Point = "held-back-2"  //
+	PointEntry     Point = "held-entry"      // stop 1: it enters a call
+	PointExit      Point = "held-exit"       // stop 1: the call is made
+	PointUnmasked  Point = "held-unmasked"   // stop 1: it has its own mask again, not yet its registers
+	PointBack      Point = "held-back"       // stop 1: it has its own registers again, not yet its wait
+	PointEntry2    Point = "held-entry-2"    // the same for stop 2
+	PointExit2     Point = "held-exit-2"     //
+	PointUnmasked2 Point = "held-unmasked-2" //
+	PointBack2     Point = "held-back-2"     //
 
 	// Where the mappings are taken back.
-	PointSeized3  Point = "seized-3" // as in stop 1
-	PointStopped3 Point = "stopped-3"
-	PointFramed3  Point = "framed-3"
-	PointSet3     Point = "set-3"
-	PointMasked3  Point = "masked-3"
-	PointEntry3   Point = "held-entry-3" // as in stop 1, where the thread is held
-	PointExit3    Point = "held-exit-3"
-	PointBack3    Point = "held-back-3"
+	PointSeized3   Point = "seized-3" // as in stop 1
+	PointStopped3  Point = "stopped-3"
+	PointFramed3   Point = "framed-3"
+	PointSet3      Point = "set-3"
+	PointMasked3   Point = "masked-3"
+	PointEntry3    Point = "held-entry-3" // as in stop 1, where the thread is held
+	PointExit3     Point = "held-exit-3"
+	PointUnmasked3 Point = "held-unmasked-3"
+	PointBack3     Point = "held-back-3"
 
 	PointFilterSeized  Point = "filter-seized"  // to read the thread's seccomp filters: before the interrupt
 	PointFilterStopped Point = "filter-stopped" // stopped, not read yet
@@ -59,9 +62,11 @@ var Points = []Point{
 // fails that has mapped memory, HeldUndoPoints where both are so, FilterPoints where
 // threads have seccomp filters.
 var (
-	HeldPoints     = []Point{PointEntry, PointExit, PointBack, PointEntry2, PointExit2, PointBack2}
+	HeldPoints = []Point{
+		PointEntry, PointExit, PointUnmasked, PointBack, PointEntry2, PointExit2, PointUnmasked2, PointBack2,
+	}
 	UndoPoints     = []Point{PointSeized3, PointStopped3, PointFramed3, PointSet3, PointMasked3}
-	HeldUndoPoints = []Point{PointEntry3, PointExit3, PointBack3}
+	HeldUndoPoints = []Point{PointEntry3, PointExit3, PointUnmasked3, PointBack3}
 	FilterPoints   = []Point{PointFilterSeized, PointFilterStopped}
 )
 

@@ -110,7 +110,8 @@ func (v *visitor) prepare(c *ptrace.Tracee, cand candidate, pts points, calls []
 	}
 	// A handler that runs before the call is issued again would have ended the call with
 	// EINTR. Callers of a futex expect to be woken for nothing; others might wait for ever.
-	v.held = v.hold || where == ptrace.TimedWait || (where == ptrace.Waiting && cand.class != loops)
+	// (It may be in another wait by now than when it was chosen.)
+	v.held = v.hold || where == ptrace.TimedWait || (where == ptrace.Waiting && classOf(&c.Regs) != loops)
 	if v.held {
 		calls = calls[:1] // each call is set by hand; the link is for our death
 	}
@@ -128,8 +129,8 @@ func (v *visitor) prepare(c *ptrace.Tracee, cand candidate, pts points, calls []
 }
 
 // setOff lets the thread make its calls: by itself, or held from call to call. Frame
-// first, then registers, then mask: a tool that dies in between leaves nobody deaf. All
-// signals wait until the thread is itself again.
+// first, then registers, then mask, and back in the reverse order: a tool that dies in
+// between leaves nobody deaf. All signals wait until the thread is itself again.
 func (v *visitor) setOff(c *ptrace.Tracee, pts points, start *ptrace.Regs, calls []call) error {
 	before, mask, all := c.Regs, c.Mask, ^uint64(0)
 	if err := c.WriteRegs(start); err != nil {
@@ -150,7 +151,7 @@ func (v *visitor) setOff(c *ptrace.Tracee, pts points, start *ptrace.Regs, calls
 		made, err = v.keep(c, pts, &before, start, mask, calls)
 		v.alone = err != nil && (made || ranOn(err))
 	}
-	return errors.Join(err, c.WriteRegs(&before), c.WriteMask(&mask), c.Release())
+	return errors.Join(err, c.WriteMask(&mask), c.WriteRegs(&before), c.Release())
 }
 
 // noteThread writes down in the target who was told to make the clone, just

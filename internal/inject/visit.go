@@ -52,19 +52,19 @@ type visitor struct {
 	words     [2]uint64
 }
 
-// points are the fault points of one visit; the last three are passed where the
+// points are the fault points of one visit; the last four are passed where the
 // thread is held.
-type points struct{ seized, stopped, framed, set, masked, entry, exit, back Point }
+type points struct{ seized, stopped, framed, set, masked, entry, exit, unmasked, back Point }
 
 var (
 	pointsMap = points{
-		PointSeized, PointStopped, PointFramed, PointSet, PointMasked, PointEntry, PointExit, PointBack,
+		PointSeized, PointStopped, PointFramed, PointSet, PointMasked, PointEntry, PointExit, PointUnmasked, PointBack,
 	}
 	pointsClone = points{
-		PointSeized2, PointStopped2, PointFramed2, PointSet2, PointMasked2, PointEntry2, PointExit2, PointBack2,
+		PointSeized2, PointStopped2, PointFramed2, PointSet2, PointMasked2, PointEntry2, PointExit2, PointUnmasked2, PointBack2,
 	}
 	pointsUnmap = points{
-		PointSeized3, PointStopped3, PointFramed3, PointSet3, PointMasked3, PointEntry3, PointExit3, PointBack3,
+		PointSeized3, PointStopped3, PointFramed3, PointSet3, PointMasked3, PointEntry3, PointExit3, PointUnmasked3, PointBack3,
 	}
 )
 

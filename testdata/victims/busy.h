@@ -61,6 +61,7 @@ long wait6(struct thread *t, long nr, long a, long b, long c, long d, long e, lo
 	} while (1)
 
 void kind_futex(struct thread *t);
+void wake_futex(struct thread *t);
 void kind_sleep(struct thread *t);
 
 /* Runs fn on a stack that is neither libc's nor the kernel's. */

@@ -1,6 +1,8 @@
 /* busy_signals.c: threads that send signals, and that wait for some. */
 #include "busy.h"
 
+#include <linux/futex.h>
+
 /* A signal with a value, sent by a timer-like partner: all must arrive. */
 _Atomic uint64_t rt_sent, rt_got, timer_ticks, timer_due;
 _Atomic int lull;
@@ -121,12 +123,18 @@ static void on_wake(int sig)
 	(void)sig;
 }
 
-/* A beat for each signal that has ended the wait: there is no SA_RESTART. */
-static void kind_pause(struct thread *t)
+/* There is no SA_RESTART. */
+static void heed_wake(void)
 {
 	const struct sigaction sa = {.sa_handler = on_wake};
 
 	sigaction(SIGRTMIN + 6, &sa, NULL);
+}
+
+/* A beat for each signal that has ended the wait. */
+static void kind_pause(struct thread *t)
+{
+	heed_wake();
 	t->ready = 1;
 	for (;;) {
 		pause();
@@ -134,8 +142,19 @@ static void kind_pause(struct thread *t)
 	}
 }
 
+/* Woken once, it waits in another call. */
+static void kind_futexpause(struct thread *t)
+{
+	heed_wake();
+	t->wake = wake_futex;
+	WAIT(t, SYS_futex, &t->word, FUTEX_WAIT_PRIVATE, 0, NULL);
+	t->wake = NULL;
+	kind_pause(t);
+}
+
 const struct kind signal_kinds[] = {
 	{"storm", kind_storm}, {"timer", kind_timer},
 	{"trapignored", kind_trapignored}, {"trapblocked", kind_trapblocked}, {"traphandled", kind_traphandled},
-	{"sigsuspend", kind_sigsuspend}, {"pause", kind_pause}, {NULL, NULL},
+	{"sigsuspend", kind_sigsuspend}, {"pause", kind_pause}, {"futexpause", kind_futexpause},
+	{NULL, NULL},
 };

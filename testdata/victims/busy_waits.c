@@ -34,7 +34,7 @@ long wait6(struct thread *t, long nr, long a, long b, long c, long d, long e, lo
 	return r;
 }
 
-static void wake_futex(struct thread *t)
+void wake_futex(struct thread *t)
 {
 	syscall(SYS_futex, &t->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
