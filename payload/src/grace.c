@@ -158,9 +158,10 @@ static enum where look_thread(struct suspect *s, uint64_t handler_return)
 	char *sp = strrchr(buf, ' ');
 	if (!sp || in_ranges(strtoull(pc + 1, NULL, 16)))
 		return UNSURE;
-	if (strcmp(buf, "-1 0x0") == 0)
-		return GONE; /* it has ended and has no stack any more: a leader before the others */
-	return stack_hits(strtoull(sp + 1, NULL, 16), handler_return, 0) ? UNSURE : OUTSIDE;
+	uint64_t top = strtoull(sp + 1, NULL, 16);
+	if (!top && !strtoull(pc + 1, NULL, 16))
+		return GONE; /* it has no stack any more, a leader before the others, or is the kernel's (io_uring) */
+	return stack_hits(top, handler_return, 0) ? UNSURE : OUTSIDE;
 }
 
 static bool is_ours(int tid)
@@ -193,14 +194,16 @@ static bool proc_is_outer(void)
 /* What system calls call a thread that /proc lists: the last number of its NSpid. */
 static int own_tid(int listed)
 {
-	char buf[4096], *line, *end;
+	char buf[4096];
 
 	if (!outer_proc)
 		return listed;
-	if (read_task_file(listed, "status", buf, sizeof buf) <= 0 || !(line = strstr(buf, "\nNSpid:")))
+	if (read_task_file(listed, "status", buf, sizeof buf) <= 0)
 		return 0; /* gone */
-	if ((end = strchr(line + 1, '\n')))
-		*end = 0;
+	char *line = strstr(buf, "\nNSpid:"), *end = line ? strchr(line + 1, '\n') : NULL;
+	if (!end)
+		return -EOVERFLOW; /* it has so many groups that they fill the buffer */
+	*end = 0;
 	return atoi(strrchr(line, '\t') + 1);
 }
 
@@ -211,17 +214,21 @@ static long list_once(long count)
 
 	if (fd < 0)
 		return -errno;
-	while ((n = syscall(SYS_getdents64, fd, buf, sizeof buf)) > 0) {
+	int err = 0;
+	while (!err && (n = syscall(SYS_getdents64, fd, buf, sizeof buf)) > 0) {
 		for (long at = 0; at < n;) {
 			struct dirent64 *d = (struct dirent64 *)(buf + at);
 			int listed = atoi(d->name), tid = listed ? own_tid(listed) : 0;
 
 			at += d->reclen;
+			if (tid < 0)
+				err = tid;
 			if (count < THREADS_MAX && is_new(tid))
 				suspects[count++] = (struct suspect){.tid = tid, .listed = listed};
 		}
 	}
-	int err = n < 0 ? -errno : 0;
+	if (n < 0)
+		err = -errno;
 	sys_close((int)fd);
 	return err ? err : count;
 }
