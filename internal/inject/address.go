@@ -93,6 +93,10 @@ func claim(t *target.Target, l *libc, maps []target.Map, s span) bool {
 // oldMax bounds a chain: each dead tool's mapping is one more call.
 const oldMax = 8
 
+// isData: where READ_IMPLIES_EXEC holds (personality(2)), what is asked for as
+// readable becomes executable, too.
+func isData(m target.Map) bool { return m.Perms == "rw-p" || m.Perms == "rwxp" }
+
 // unused lists the mappings of ours that nobody uses now.
 func unused(t *target.Target, l *libc, maps []target.Map) []span {
 	var found []span
@@ -102,7 +106,7 @@ func unused(t *target.Target, l *libc, maps []target.Map) []span {
 			continue
 		}
 		var data target.Map // above the code, or never made
-		if i+1 < len(maps) && maps[i+1].Start == code.End && maps[i+1].Anonymous() && maps[i+1].Perms == "rw-p" {
+		if i+1 < len(maps) && maps[i+1].Start == code.End && maps[i+1].Anonymous() && isData(maps[i+1]) {
 			data = maps[i+1]
 		}
 		if ownerless(t, l, code, data) {

@@ -104,9 +104,9 @@ func (v *visitor) ownStack(r *ptrace.Regs, calls int) bool {
 // inRSeq: the kernel would abort a restartable sequence that is interrupted;
 // rt_sigreturn into the middle of one would go unnoticed (rseq(2)).
 func (v *visitor) inRSeq(c *ptrace.Tracee) bool {
-	area := c.RSeqArea()
-	if area == 0 {
-		return false
+	area, told := c.RSeqArea()
+	if !told || area == 0 {
+		return !told
 	}
 	words := unsafe.Slice((*byte)(unsafe.Pointer(&v.words)), 16)
 	// struct rseq: rseq_cs at 8. struct rseq_cs: start_ip at 8, length at 16.

@@ -24,6 +24,7 @@ func TestForesee(t *testing.T) {
 		{name: "odd", args: []string{"clone=refuse"}, letter: "s", filters: true},
 		{name: "odd", args: []string{"clone=refuse"}, letter: "s", filters: true, read: true, err: target.ErrSeccomp},
 		{name: "odd", args: []string{"reboot=kill"}, letter: "s", filters: true, read: true},
+		{name: "odd", args: []string{"restart=kill", "polls"}, letter: "s", filters: true, read: true, err: target.ErrSeccomp},
 	} {
 		v := victim.Start(t, tc.name, tc.args...)
 		if tc.letter != "" {
@@ -37,6 +38,11 @@ func TestForesee(t *testing.T) {
 		}
 		if o == nil || o.Threads == 0 || (o.Filters != 0) != tc.filters || o.Read != tc.read {
 			t.Errorf("%v: %+v", tc, o)
+		}
+		if tc.name == "odd" {
+			if said := v.Ask(t, "?"); said != "rounds 0 harm 0" {
+				t.Errorf("%v: %s", tc, said)
+			}
 		}
 	}
 }

@@ -80,7 +80,7 @@ func (s *surgery) ours() ([]span, error) {
 	var found []span
 	for _, m := range maps {
 		code := m.Start == s.place.code && m.End == s.place.data && m.Perms == "r-xp"
-		data := m.Start == s.place.data && m.End == s.place.end() && m.Perms == "rw-p"
+		data := m.Start == s.place.data && m.End == s.place.end() && isData(m)
 		if m.Anonymous() && (code || data) {
 			found = append(found, span{m.Start, m.End})
 		}

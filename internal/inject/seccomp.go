@@ -89,7 +89,7 @@ var needs = []need{
 	{name: "ioctl", nr: unix.SYS_IOCTL}, // these by the runtime, for signals of ours
 	{name: "get_mempolicy", nr: unix.SYS_GET_MEMPOLICY, mild: true},
 	{name: "mbind", nr: unix.SYS_MBIND, mild: true},
-	{name: "restart_syscall", nr: unix.SYS_RESTART_SYSCALL, mild: true}, // by the kernel, after a stop
+	{name: "restart_syscall", nr: unix.SYS_RESTART_SYSCALL}, // by the kernel, after a stop
 }
 
 // Calls are the numbers of all system calls that the target makes for us.
@@ -115,7 +115,10 @@ func (v *visitor) filtered(cand candidate) error {
 	if err, known := v.filters[cand.tid]; known {
 		return err
 	}
-	filters, err := v.readFilters(cand)
+	filters, err := (*ptrace.Filters)(nil), ptrace.ErrFilterHidden
+	if MayReadFilters() {
+		filters, err = v.readFilters(cand)
+	}
 	switch {
 	case errors.Is(err, ptrace.ErrDenied):
 		return v.denied(cand.tid, err)
@@ -155,7 +158,7 @@ func (v *visitor) readFilters(cand candidate) (*ptrace.Filters, error) {
 			if err = at(PointFilterStopped); err == nil {
 				err = c.ReadFilters(filters)
 			}
-			err = errors.Join(err, c.Release())
+			err = errors.Join(err, keepFromRestart(c, filters), c.Release())
 			p.Began, p.Time, p.Stopped = begin, time.Since(begin), time.Since(seen)
 			return err
 		})
@@ -164,6 +167,18 @@ func (v *visitor) readFilters(cand candidate) (*ptrace.Filters, error) {
 		v.pauses = append(v.pauses, p)
 	}
 	return filters, err
+}
+
+// keepFromRestart lets a thread make its call again where its filters are against the
+// kernel's way to go on with it: a time-out begins anew, but the thread lives.
+func keepFromRestart(c *ptrace.Tracee, filters *ptrace.Filters) error {
+	if ptrace.Decide(filters.Programs(), unix.SYS_RESTART_SYSCALL, [6]uint64{}).Allows() {
+		return nil
+	}
+	if err := c.ReadRegs(); err != nil || !ptrace.Reissue(&c.Regs) {
+		return err
+	}
+	return c.WriteRegs(&c.Regs)
 }
 
 // judgeFilters is pure.

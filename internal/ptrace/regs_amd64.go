@@ -76,6 +76,17 @@ func untimed(r *Regs) bool {
 	return false
 }
 
+// Reissue has the kernel issue a call again that it would go on with by
+// restart_syscall(2). It reports whether r was changed.
+func Reissue(r *Regs) bool {
+	if !InSyscall(r) || int64(r.Rax) != eRestartBlock || r.Orig_rax == unix.SYS_RESTART_SYSCALL {
+		return false
+	}
+	code := int64(eRestartNoHand)
+	r.Rax = uint64(code)
+	return true
+}
+
 // Cure repairs what an interrupt alone does to a thread: epoll_wait,
 // sigtimedwait and socket calls with a time-out would return EINTR without a
 // signal. As -ERESTARTNOHAND the call is issued again, unless a handler runs,

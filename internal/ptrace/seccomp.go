@@ -205,9 +205,9 @@ func alu(op uint16, a, k uint32) (uint32, bool) {
 	case unix.BPF_XOR:
 		return a ^ k, true
 	case unix.BPF_LSH:
-		return a << k, true
+		return a << (k & 31), true // as the kernel's
 	case unix.BPF_RSH:
-		return a >> k, true
+		return a >> (k & 31), true
 	case unix.BPF_NEG:
 		return -a, true
 	}

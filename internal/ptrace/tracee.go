@@ -285,14 +285,14 @@ func ptraceError(errno unix.Errno) error {
 }
 
 // RSeqArea is the address of the thread's registered struct rseq, 0 if it has
-// none or the kernel does not tell (before 5.13).
-func (c *Tracee) RSeqArea() uint64 {
+// none. told: the kernel tells (from 5.13 on).
+func (c *Tracee) RSeqArea() (area uint64, told bool) {
 	const getRSeqConfiguration = 0x420f
 	c.rseq = [3]uint64{}
 	size, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, getRSeqConfiguration, uintptr(c.TID),
 		unsafe.Sizeof(c.rseq), uintptr(unsafe.Pointer(&c.rseq)), 0, 0)
 	if errno != 0 || size < 8 {
-		return 0
+		return 0, false
 	}
-	return c.rseq[0]
+	return c.rseq[0], true
 }

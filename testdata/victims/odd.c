@@ -7,8 +7,9 @@
  *                 own stack, as libc's are; they notice when it changes
  *   twolibcs      a second libc, in a namespace of its own (dlmopen)
  *   mallocs       two threads allocate and free all the time
+ *   polls         it waits for letters in poll
  *   CALL=refuse   seccomp, for all threads: CALL (clone, exec for executable
- *   CALL=kill     mappings, memfd, reboot) is refused, or kills the process
+ *   CALL=kill     mappings, memfd, reboot, restart) is refused, or kills the process
  *   only=N,N...   every call but these, by their numbers, kills the process
  * Letters make it do things:
  *   ?  answer: rounds of work and harm noticed
@@ -26,6 +27,7 @@
 #include <linux/filter.h>
 #include <linux/futex.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -61,7 +63,7 @@ static struct stray {
 	_Atomic uint64_t looks; /* at itself */
 } strays[] = {{0}, {.waits = 1}, {.waits = 1, .own_stack = 1}};
 enum { STRAYS = sizeof(strays) / sizeof(strays[0]) };
-static int strayed;
+static int strayed, polls;
 
 /* libc's own would store errno through the thread pointer. Whoever switches its
  * shadow stack on may not return, not even from here. */
@@ -161,7 +163,8 @@ static unsigned call_of(const char *rule)
 	static const struct {
 		const char *name;
 		unsigned nr;
-	} calls[] = {{"clone", SYS_clone}, {"exec", SYS_mmap}, {"memfd", SYS_memfd_create}, {"reboot", SYS_reboot}};
+	} calls[] = {{"clone", SYS_clone}, {"exec", SYS_mmap}, {"memfd", SYS_memfd_create}, {"reboot", SYS_reboot},
+		     {"restart", SYS_restart_syscall}};
 
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
 		if (!strncmp(rule, calls[i].name, strlen(calls[i].name)))
@@ -266,10 +269,21 @@ static void become(const char *state)
 	} else if (!strcmp(state, "mallocs")) {
 		begin(allocate, NULL);
 		begin(allocate, NULL);
+	} else if (!strcmp(state, "polls")) {
+		polls = 1;
 	} else if (!strchr(state, '=')) {
 		fprintf(stderr, "odd: no state %s\n", state);
 		exit(2);
 	}
+}
+
+static int letter(char *c, uint64_t *noticed)
+{
+	struct pollfd in = {.events = POLLIN};
+
+	if (polls)
+		poll(&in, 1, -1);
+	return checked_letter(c, noticed);
 }
 
 int main(int argc, char **argv)
@@ -281,7 +295,7 @@ int main(int argc, char **argv)
 		become(argv[i]);
 	puts("ready");
 	fflush(stdout);
-	while (checked_letter(&c, &noticed) == 1) {
+	while (letter(&c, &noticed) == 1) {
 		if (c == '?') {
 			look_all();
 			printf("rounds %lu harm %lu\n", rounds, harm + noticed);

@@ -77,9 +77,9 @@ static void block_signals(void)
 
 /* What the end of a thread of libc's own does: an allocator such as jemalloc
  * has this thread in its lists by now, and would follow them into memory that
- * is unmapped. (glibc's allocator keeps no such list. What it caches for a
- * thread, 656 bytes, is lost, if pthread_create had to allocate at all: from
- * the second injection on it finds the stack of the first.) */
+ * is unmapped. (glibc's allocator keeps no such list. What it has for a thread,
+ * 656 bytes and perhaps an arena, stays taken, if pthread_create had to allocate
+ * at all: from the second injection on it finds the stack of the first.) */
 static void end_thread_data(struct rtl_boot *b)
 {
 	struct key { /* struct pthread_key_struct: the same in every glibc */
