@@ -65,9 +65,17 @@ func Create(place Place) (*DB, error) {
 	}
 	db := newDB(place, file)
 	if err := db.open(); err != nil {
-		return nil, errors.Join(fmt.Errorf("create trace %s: %w", place.Path, err), db.closeFiles(), os.Remove(place.Path))
+		return nil, errors.Join(fmt.Errorf("create trace %s: %w", place.Path, err), db.closeFiles(), os.Remove(place.Path), removeJournal(place))
 	}
 	return db, nil
+}
+
+// removeJournal takes away what a creation that fails has left beside the file.
+func removeJournal(place Place) error {
+	if err := os.Remove(place.Path + "-journal"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 func newDB(place Place, file *os.File) *DB {

@@ -20,19 +20,14 @@ func (ds devices) number(d device, ordinal uint32) int64 {
 	if n, ok := ds[d]; ok {
 		return n
 	}
+	taken := map[int64]bool{}
+	for _, n := range ds {
+		taken[n] = true
+	}
 	n := int64(ordinal)
-	for ds.taken(n) {
+	for taken[n] {
 		n++
 	}
 	ds[d] = n
 	return n
-}
-
-func (ds devices) taken(n int64) bool {
-	for _, other := range ds {
-		if other == n {
-			return true
-		}
-	}
-	return false
 }

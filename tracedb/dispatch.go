@@ -34,14 +34,40 @@ type stream struct {
 	queue, tid, flags uint32
 }
 
-// The contexts of a stream are found by the launch: rows of rtl_context, or 0.
+// The contexts of a stream are found by the launch: rows of rtl_context, or 0. A
+// table of pages: the target makes the launches' ids up.
 type contexts struct {
 	stream
-	byLaunch []int64
+	pages []*contextPage
 }
 
-// maxContexts bounds the places in the tables of contexts, which the target makes
-// up. When they are full they are forgotten, and those that come again get a new row.
+type contextPage [64]int64
+
+func (c *contexts) row(launch uint32) int64 {
+	page, at := int(launch)/len(contextPage{}), int(launch)%len(contextPage{})
+	if page >= len(c.pages) || c.pages[page] == nil {
+		return 0
+	}
+	return c.pages[page][at]
+}
+
+// put returns how many places it has added.
+func (c *contexts) put(launch uint32, row int64) (places int) {
+	page, at := int(launch)/len(contextPage{}), int(launch)%len(contextPage{})
+	for page >= len(c.pages) {
+		c.pages = append(c.pages, nil)
+		places++
+	}
+	if c.pages[page] == nil {
+		c.pages[page] = new(contextPage)
+		places += len(contextPage{})
+	}
+	c.pages[page][at] = row
+	return places
+}
+
+// maxContexts bounds the places in the tables of contexts. When they are full they are
+// forgotten, and those that come again get a new row.
 const maxContexts = 1 << 22 // 32 MiB
 
 // context returns the row of a dispatch's context, and makes it when it is new.
@@ -52,8 +78,8 @@ func (s *Session) context(d *Dispatch) (row int64, err error) {
 	if int(launch) >= len(s.launches) {
 		launch = 0 // as unknown as 0 is
 	}
-	if int(launch) < len(of.byLaunch) && of.byLaunch[launch] != 0 {
-		return of.byLaunch[launch], nil
+	if row := of.row(launch); row != 0 {
+		return row, nil
 	}
 	if row, err = s.newContext(d); err != nil {
 		return 0, err
@@ -63,9 +89,7 @@ func (s *Session) context(d *Dispatch) (row int64, err error) {
 		s.latest, s.places = nil, 0
 		of = s.contextsOf(from)
 	}
-	had := len(of.byLaunch)
-	put(&of.byLaunch, launch, row)
-	s.places += len(of.byLaunch) - had
+	s.places += of.put(launch, row)
 	return row, nil
 }
 

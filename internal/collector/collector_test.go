@@ -174,8 +174,11 @@ func TestIncompleteSessions(t *testing.T) {
 			ringtest.Put(p, ring.Untimed{Queue: 1, Reason: 2, Count: 1 << 63})
 			ringtest.Put(p, ring.Window{Queue: 1, Kind: 9})
 			p.String(1, "again")
+			ringtest.Put(p, ring.Dispatch{Queue: 1, Launch: 1, StartNS: 1, EndNS: 2, Index: 1 << 63})
+			ringtest.Put(p, ring.Untimed{Queue: 1, Reason: 2, Count: 1, Index: 1 << 63})
+			ringtest.Put(p, ring.Window{Queue: 1, Kind: uint32(ring.WindowOpen), Index: 1 << 63})
 			p.End(end)
-		}, CauseRefused, 7},
+		}, CauseRefused, 10},
 		"after the end": {func(p *ringtest.Producer) {
 			p.End(end)
 			ringtest.Put(p, dispatch)

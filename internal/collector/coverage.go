@@ -31,7 +31,7 @@ func (cs coverage) of(queue uint32) *account {
 // window takes one end of a window. The sink gets whole windows.
 func (c *Collector) window(w *ring.Window) error {
 	kind := ring.WindowKind(w.Kind)
-	if (kind != ring.WindowOpen && kind != ring.WindowClose) || !soundTime(w.TimeNS) ||
+	if (kind != ring.WindowOpen && kind != ring.WindowClose) || !soundTime(w.TimeNS) || !soundIndex(w.Index) ||
 		max(w.Dispatches, w.Others, w.After, w.Raw) > maxRun {
 		c.tally.refused++
 		return nil

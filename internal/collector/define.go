@@ -20,7 +20,7 @@ func (c *Collector) define(r *ring.Record) error {
 }
 
 func (c *Collector) agent(a *ring.Agent) error {
-	if a.ID >= maxAgents || !c.tables.agents.add(a.ID) {
+	if !c.tables.agents.add(a.ID, maxAgents) {
 		c.tally.refused++
 		return nil
 	}
@@ -31,7 +31,7 @@ func (c *Collector) agent(a *ring.Agent) error {
 }
 
 func (c *Collector) queue(q *ring.Queue) error {
-	if q.ID >= maxQueues || !c.tables.queues.add(q.ID) {
+	if !c.tables.queues.add(q.ID, maxQueues) {
 		c.tally.refused++
 		return nil
 	}
@@ -43,7 +43,7 @@ func (c *Collector) queue(q *ring.Queue) error {
 }
 
 func (c *Collector) launch(l *ring.Launch) error {
-	if !c.tables.launches.add(l.ID) {
+	if !c.tables.launches.add(l.ID, maxLaunches) {
 		c.tally.refused++
 		return nil
 	}
@@ -54,7 +54,7 @@ func (c *Collector) launch(l *ring.Launch) error {
 }
 
 func (c *Collector) codeObject(o *ring.CodeObject) error {
-	if !c.tables.codeObjects.add(o.ID) {
+	if !c.tables.codeObjects.add(o.ID, maxID) {
 		c.tally.refused++
 		return nil
 	}
@@ -69,7 +69,7 @@ func (c *Collector) codeObject(o *ring.CodeObject) error {
 // 0 stands for "unknown" in the ABI, here and in text.
 func (c *Collector) knownAgent(id uint32) uint32 {
 	if id != 0 && !c.tables.agents.has(id) && !c.tables.awaited.has(id) {
-		return c.known(id < maxAgents && c.tables.awaited.add(id), id)
+		return c.known(c.tables.awaited.add(id, maxAgents), id)
 	}
 	return id
 }

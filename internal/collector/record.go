@@ -43,6 +43,10 @@ func (c *Collector) dispatch(d *ring.Dispatch) error {
 		c.tally.badTimes++
 		return nil
 	}
+	if !soundIndex(d.Index) {
+		c.tally.refused++
+		return nil
+	}
 	submitNS := d.SubmitNS
 	if d.Flags&ring.FlagSubmitUnknown != 0 {
 		submitNS = 0
@@ -64,7 +68,7 @@ func (c *Collector) dispatch(d *ring.Dispatch) error {
 
 func (c *Collector) untimed(u *ring.Untimed) error {
 	reason := ring.Reason(u.Reason)
-	if reason >= ring.ReasonCount || u.Count == 0 || u.Count > maxRun || !soundTime(u.SubmitNS) {
+	if reason >= ring.ReasonCount || u.Count == 0 || u.Count > maxRun || !soundTime(u.SubmitNS) || !soundIndex(u.Index) {
 		c.tally.refused++
 		return nil
 	}
@@ -97,6 +101,9 @@ const maxRun = 1 << 48
 
 // soundTime: what SQLite can hold and a clock can show.
 func soundTime(ns uint64) bool { return ns <= math.MaxInt64/2 }
+
+// soundIndex: what SQLite can hold.
+func soundIndex(index uint64) bool { return index <= math.MaxInt64 }
 
 // known replaces an id that was never defined by 0, and counts it. That happens
 // honestly, too, when the definition was discarded by a full ring.

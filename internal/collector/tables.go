@@ -11,6 +11,7 @@ import (
 // beyond it definitions are refused and counted.
 const (
 	maxID          = 1 << 20
+	maxLaunches    = 1 << 22 // a payload that has forgotten some gives them new ids
 	maxAgents      = 1 << 10
 	maxQueues      = 1 << 16
 	maxStrings     = 1 << 16
@@ -60,9 +61,9 @@ func (t *tables) addString(id uint32, text []byte) bool {
 // An idSet is a set of small ids, for a look-up per dispatch.
 type idSet []uint64
 
-// add defines an id; false: it is 0, too large, or defined already.
-func (s *idSet) add(id uint32) bool {
-	if id == 0 || id >= maxID || s.has(id) {
+// add defines an id; false: it is 0, not below the bound, or defined already.
+func (s *idSet) add(id, bound uint32) bool {
+	if id == 0 || id >= bound || s.has(id) {
 		return false
 	}
 	for int(id/64) >= len(*s) {
