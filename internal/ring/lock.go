@@ -67,6 +67,9 @@ func (c *Control) TakeLock(self Holder, alive func(Holder) bool) (*Lock, Holder,
 // Beat is the heartbeat: without it the payload detaches by itself.
 func (l *Lock) Beat() { atomic.AddUint64(&l.shared.Beat, 1) }
 
+// Beats is the number of heartbeats of all recorders so far.
+func (c *Control) Beats() uint64 { return atomic.LoadUint64(&c.shared.Recorder.Beat) }
+
 // StopRequested says that another tool asked this recorder to finish.
 func (l *Lock) StopRequested() bool { return atomic.LoadUint32(&l.shared.StopRequest) != 0 }
 

@@ -82,7 +82,7 @@ func (r *recording) take(c *ring.Control) error {
 	if err != nil {
 		return err
 	}
-	held, _, err := c.TakeLock(me, holderAlive)
+	held, _, err := c.TakeLock(me, lives(c))
 	if err != nil {
 		return err
 	}

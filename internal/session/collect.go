@@ -231,8 +231,23 @@ func (r *recording) sayEnd(why string) {
 	case r.ended != ring.EndDetach && !r.isGone():
 		r.ui.Warn("the session ended in the target: " + endText(r.ended))
 	}
-	if why == "" {
+	if why == "" && (r.isGone() || r.ended == ring.EndExit || r.isAtRest()) {
 		r.attached = false
+	}
+}
+
+// isAtRest: what has ended in the target by itself has put everything back, too. Else it
+// is detached from as if it had not ended.
+func (r *recording) isAtRest() bool {
+	for deadline := time.Now().Add(exitTimeout); ; {
+		s := r.control.Snapshot()
+		if (s.State == ring.StateIdle || s.State == ring.StateDormant) && s.HooksPatched == 0 {
+			return true
+		}
+		if r.isGone() || time.Now().After(deadline) {
+			return r.isGone()
+		}
+		r.control.WaitState(s.State, watchPeriod)
 	}
 }
 

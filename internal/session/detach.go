@@ -165,7 +165,7 @@ func (r *recording) sayGone() {
 // detachFor asks the recorder that lives, or does its work. Until deadline: the
 // target writes who its recorder is, and could name one after the other.
 func (r *recording) detachFor(deadline time.Time) error {
-	if holder, held := r.control.Holder(); held && holderAlive(holder) {
+	if holder, held := r.control.Holder(); held && lives(r.control)(holder) {
 		r.control.RequestStop()
 		if err := at(PointStopping); err != nil {
 			return err
@@ -192,7 +192,7 @@ func (r *recording) detachOrphan() error {
 	if err != nil {
 		return err
 	}
-	held, _, err := r.control.TakeLock(me, holderAlive)
+	held, _, err := r.control.TakeLock(me, lives(r.control))
 	if err != nil {
 		return err
 	}
@@ -221,6 +221,9 @@ func (r *recording) awaitIdle(holder ring.Holder, deadline time.Time) error {
 			return nil
 		case !holderAlive(holder) && time.Now().Before(deadline):
 			return r.detachFor(deadline) // it died over it
+		case time.Now().After(deadline) && idle:
+			r.ui.Detached(fmt.Sprintf("its recorder (pid %d) still writes the trace", holder.PID))
+			return nil
 		case time.Now().After(deadline):
 			return &Failure{
 				What:   fmt.Sprintf("cannot detach from pid %d: its recorder does not finish", r.o.PID),

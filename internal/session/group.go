@@ -90,7 +90,10 @@ func (g *group) run(ctx context.Context) (Outcome, error) {
 	if err := errors.Join(recordErr, g.finish()); err != nil {
 		f := explain("record", g.o.PID, err, "detached")
 		f.What = "the trace is not complete: " + firstLine(err)
-		return Outcome{Path: g.place.Path, Code: Failed}, f
+		if g.code() == Remains {
+			f.Code, f.Target = Remains, "not detached everywhere: the errors above say where"
+		}
+		return Outcome{Path: g.place.Path, Code: f.Code}, f
 	}
 	return Outcome{Path: g.place.Path, Code: g.code(), NoTimes: g.noTimes()}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
@@ -82,16 +83,35 @@ func self() (ring.Holder, error) {
 	return ring.Holder{PID: uint32(os.Getpid()), StartTicks: me.StartTicks, PIDNS: me.PIDNamespace}, nil
 }
 
-// holderAlive judges a recorder found in a lock. One in another pid namespace
-// cannot be judged from here: it counts as alive, and if it is not, its missing
-// heartbeat makes the payload detach.
+// holderAlive judges a recorder found in a lock by a look. One in another pid
+// namespace counts as alive.
 func holderAlive(h ring.Holder) bool {
-	me, err := target.Self()
-	if err != nil || h.PIDNS != 0 && h.PIDNS != me.PIDNamespace {
-		return true
-	}
-	return target.Lives(int(h.PID), h.StartTicks)
+	return isForeign(h) || target.Lives(int(h.PID), h.StartTicks)
 }
+
+func isForeign(h ring.Holder) bool {
+	me, err := target.Self()
+	return err != nil || h.PIDNS != 0 && h.PIDNS != me.PIDNamespace
+}
+
+// lives takes its time, and judges one in another pid namespace by its heartbeat.
+func lives(c *ring.Control) func(ring.Holder) bool {
+	return func(h ring.Holder) bool {
+		if !isForeign(h) {
+			return holderAlive(h)
+		}
+		before := c.Beats()
+		for deadline := time.Now().Add(silence); time.Now().Before(deadline); time.Sleep(watchPeriod) {
+			if c.Beats() != before {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// silence is longer than a payload goes without a heartbeat before it detaches.
+var silence = 8 * time.Second
 
 // isPayload: the start of what may be a payload's image.
 func isPayload(m target.Map) bool {

@@ -119,10 +119,14 @@ func (r *recording) run(ctx context.Context) (Outcome, error) {
 	}
 	r.raise()
 	detachErr := r.detach()
-	if err := errors.Join(collectErr, r.noteNewcomers(), r.finishTrace()); err != nil && detachErr == nil {
-		return Outcome{Path: r.place.Path, Code: Failed}, r.traceFailure(err)
-	}
-	if detachErr != nil {
+	traceErr := errors.Join(collectErr, r.noteNewcomers(), r.finishTrace())
+	switch {
+	case traceErr != nil && detachErr == nil:
+		return Outcome{Path: r.place.Path, Code: Failed}, r.traceFailure(traceErr)
+	case detachErr != nil:
+		if traceErr != nil {
+			r.ui.Warn(r.traceFailure(traceErr).What)
+		}
 		return Outcome{Path: r.place.Path, Code: Remains}, r.remainsFailure(detachErr)
 	}
 	return Outcome{Path: r.place.Path, Code: r.code(), NoTimes: r.noTimes}, nil
