@@ -231,6 +231,7 @@ func interrupts(ui *ui) (context.Context, <-chan struct{}, func()) {
 			case n == 0:
 				ui.interrupted()
 				cancel()
+				ui.sayInterrupted()
 			case n == 1:
 				second = time.Now()
 				close(skip)

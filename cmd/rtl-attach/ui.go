@@ -122,7 +122,7 @@ func (u *ui) Debug(text string) {
 func (u *ui) Recording(elapsed, total time.Duration, p collector.Progress) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.quiet || !u.terminal || time.Since(u.drawnAt) < drawPeriod {
+	if u.quiet || !u.terminal || time.Since(u.drawnAt) < drawPeriod || !takesMore(os.Stderr) {
 		return
 	}
 	u.drawnAt, u.drawn = time.Now(), true
@@ -134,6 +134,13 @@ func (u *ui) Recording(elapsed, total time.Duration, p collector.Progress) {
 		window, p.Dispatches/1000, p.RingBytes>>20, p.LostRecords)
 }
 
+// takesMore: a terminal that is stopped (Ctrl-S) would hold the recording up.
+func takesMore(f *os.File) bool {
+	ready := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLOUT}}
+	n, err := unix.Poll(ready, 0)
+	return err == nil && n == 1
+}
+
 func bar(elapsed, total time.Duration) string {
 	const width = 16
 	n := min(width, int(elapsed*width/total))
@@ -142,10 +149,13 @@ func bar(elapsed, total time.Duration) string {
 
 func (u *ui) interrupted() {
 	u.mu.Lock()
+	defer u.mu.Unlock()
 	if !u.began.IsZero() {
 		u.stopped = time.Since(u.began)
 	}
-	u.mu.Unlock()
+}
+
+func (u *ui) sayInterrupted() {
 	if !u.quiet {
 		u.say("^C detaching (press again to skip the drain)…")
 	}
