@@ -10,10 +10,11 @@ import (
 )
 
 const (
-	watchPeriod = 50 * time.Millisecond
-	retryPeriod = 100 * time.Millisecond // for a runtime that was shut down
-	endTimeout  = 10 * time.Second       // after a detach, for the next of the last records
-	exitTimeout = 2 * time.Second        // for a target that has begun to exit
+	watchPeriod   = 50 * time.Millisecond
+	retryPeriod   = 100 * time.Millisecond // for a runtime that was shut down
+	endTimeout    = 10 * time.Second       // after a detach, for the next of the last records
+	exitTimeout   = 2 * time.Second        // for a target that has begun to exit
+	departTimeout = time.Second            // for one that may be leaving its address space
 )
 
 // Reasons for the end of a window.
@@ -211,7 +212,7 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 // lostTarget notices an exec, too, that the watcher has not seen yet, and an exit that
 // is under way, and then waits for it to do so.
 func (r *recording) lostTarget() bool {
-	if r.target.Same() == nil && !r.target.Leaving() {
+	if !r.departs() {
 		return r.isGone()
 	}
 	select {
@@ -219,6 +220,19 @@ func (r *recording) lostTarget() bool {
 	case <-time.After(exitTimeout):
 	}
 	return r.isGone()
+}
+
+// departs: in the middle of an exec a process has another address space already, and the
+// one that we know is there still.
+func (r *recording) departs() bool {
+	for deadline := time.Now().Add(departTimeout); ; time.Sleep(time.Millisecond) {
+		if r.target.Same() != nil || r.target.Leaving() {
+			return true
+		}
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
 }
 
 // sayEnd tells an end that was not ours: also one that came just before ours.
