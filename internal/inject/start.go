@@ -121,9 +121,9 @@ func (s *surgery) startThread(rep *Report) error {
 	return nil
 }
 
-// whyUnread: where the mappings are gone, the thread was made, and has left with them.
+// whyUnread: where the mappings alone are gone, the thread was made, and has left with them.
 func (s *surgery) whyUnread(err error) error {
-	if found, merr := s.ours(); merr == nil && len(found) == 0 {
+	if found, merr := s.ours(); merr == nil && len(found) == 0 && s.t.Same() == nil {
 		return fmt.Errorf("pid %d: %w", s.t.PID, ErrLeft)
 	}
 	return err
