@@ -2,7 +2,6 @@ package matrix
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -137,64 +136,6 @@ func (v *gpuVictim) fromMemfd(t *testing.T) {
 	if mapping(v.PID, "/memfd:", "rtl-payload") == "" {
 		t.Errorf("the payload is not mapped from a memfd: %s", mapping(v.PID, "rtl-payload"))
 	}
-}
-
-// noProc: the injector would do with a file in the target's root, but the
-// payload itself needs /proc.
-func noProc(t *testing.T) string {
-	v := container{script: "mount -t tmpfs none /proc; "}.onGPU(t, "odd", "mallocs")
-	said := refused(t, v.PID, session.Unsuitable, "no /proc", "target  not touched")
-	v.untouched(t)
-	file := v.loadedStaged(t)
-	v.nothingStaged(t)
-	return said + "; the injector alone loads " + file + " and removes it"
-}
-
-// loadedStaged lets the injector load a library from a file, and returns that.
-func (v *gpuVictim) loadedStaged(t *testing.T) string {
-	t.Helper()
-	rep, err := injected(t, v.Victim, inject.Request{Library: library(t, "payload.so"), Entry: "rtl_attach"})
-	if err != nil || rep.StagedFile == "" {
-		t.Fatalf("%+v, %v", rep, err)
-	}
-	v.left(t, func(now residue) bool { return now.threads == v.before.threads })
-	if _, err := os.Lstat(fmt.Sprintf("/proc/%d/root%s", v.PID, rep.StagedFile)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%s is still there: %v", rep.StagedFile, err)
-	}
-	return rep.StagedFile
-}
-
-func nowhereToStage(t *testing.T) string {
-	v := container{script: "mount -t tmpfs none /proc; for d in /dev/shm /tmp /run; do mount -t tmpfs -o noexec none $d; done; " +
-		"mount -t tmpfs -o ro none /var/tmp; "}.onGPU(t, "odd", "mallocs")
-	_, err := injected(t, v.Victim, inject.Request{Library: library(t, "payload.so"), Entry: "rtl_attach"})
-	var refused *inject.LoadError
-	if !errors.As(err, &refused) || !errors.Is(err, inject.ErrNotStaged) || !errors.Is(err, unix.EROFS) {
-		t.Errorf("error %v", err)
-	}
-	v.untouched(t)
-	v.nothingStaged(t)
-	return strings.ReplaceAll(fmt.Sprint(err), "\n", "; ")
-}
-
-// nothingStaged: no file of ours in the folders that the injector tries.
-func (v *gpuVictim) nothingStaged(t *testing.T) {
-	t.Helper()
-	if left := stagedBelow(t, fmt.Sprintf("/proc/%d/root", v.PID)); len(left) > 0 {
-		t.Errorf("left: %v", left)
-	}
-}
-
-func stagedBelow(t *testing.T, root string) (files []string) {
-	t.Helper()
-	for _, dir := range []string{"/dev/shm", "/tmp", "/run", "/var/tmp"} {
-		found, err := filepath.Glob(root + dir + "/.rtl-*")
-		if err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, found...)
-	}
-	return files
 }
 
 func memfdNoexec(t *testing.T) string {
