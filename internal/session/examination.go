@@ -116,7 +116,7 @@ func (e *examination) residentCheck() Check {
 
 // recordedBy fails if a recorder that lives holds the payload.
 func recordedBy(c *ring.Control) error {
-	if holder, held := c.Holder(); held && holderAlive(holder) {
+	if holder, held := c.Holder(); held && lives(c)(holder) {
 		return fmt.Errorf("%w: pid %d", ring.ErrHeld, holder.PID)
 	}
 	return nil

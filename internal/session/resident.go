@@ -110,7 +110,8 @@ func lives(c *ring.Control) func(ring.Holder) bool {
 	}
 }
 
-// silence is longer than a payload goes without a heartbeat before it detaches.
+// silence is longer than a payload goes without a heartbeat before it detaches, unless
+// its recorder has asked for more.
 var silence = 8 * time.Second
 
 // isPayload: the start of what may be a payload's image.
