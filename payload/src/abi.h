@@ -118,7 +118,7 @@ struct rtl_control {
 	uint32_t hooks_missing;  /* functions not found, or stubs that do not decode */
 	uint32_t queues_kept;    /* queue states kept for a reattach: mapped, without memory behind */
 	uint32_t queues_profiled;/* queues on which we turned profiling on */
-	uint32_t signals_kept;   /* signals of ours on packets that never completed */
+	uint32_t signals_kept;   /* signals of ours on packets that never completed, or that may be on others */
 	uint32_t copies_profiled;/* 1: we turned profiling of copies on, and it stays on */
 	uint32_t reserved3;
 
@@ -162,7 +162,7 @@ struct rtl_counters {
 	uint64_t kicks;            /* published by the worker: no doorbell had come */
 	uint64_t bells_unindexed;  /* doorbells of queues without any index call seen */
 	uint64_t signals_created;
-	uint64_t signals_quarantined; /* never completed: kept from re-use */
+	uint64_t signals_quarantined; /* never completed, or on packets that are not known: kept from re-use */
 	uint64_t names_resolved;
 	uint64_t names_unresolved;
 	uint64_t worker_rounds;

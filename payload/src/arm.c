@@ -96,7 +96,8 @@ static int prepare_memory(void)
 		return control_fail(-ENOMEM, "no memory for the session's tables");
 	signals_reset();
 	names_reset();
-	queue_reset_all();
+	if (!queue_reset_all())
+		return control_fail(-EBUSY, "a thread is held up inside the runtime since the last session: it was just meeting a queue");
 	memset(counters, 0, sizeof *counters);
 	pool_close(); /* until make_signals() */
 	if (queue_make_ready(READY_AT_START) || fault_at("queues"))
@@ -206,7 +207,7 @@ static int arm(void)
 	}
 	control->armed_ns = now_boottime();
 	control_set_state(RTL_STATE_ACTIVE);
-	atomic_store(&gate.flips, 1); /* last: queues turn virtual at their next index call, counts are noted */
+	atomic_store(&gate.flips, 1); /* last: queues turn virtual at their next index call */
 	return 0;
 
 worker:

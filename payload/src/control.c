@@ -83,19 +83,24 @@ static void answer(uint32_t seq, int result)
 	futex_wake_shared(&control->answer_seq);
 }
 
-/* The recorder's beat is a counter; only its changes are timed, by our clock. */
+/* The recorder's beat is a counter; only its changes are timed, by our clock. The time
+   from one look to the next counts as that of one sleep at most: after a machine that
+   stood still, the recorder may come to run later than we do. */
 static void watch_recorder(void)
 {
-	static uint64_t beat, changed_ns;
+	static uint64_t beat, looked_ns, silent_ns;
 	static uint32_t generation;
 	uint64_t now = now_monotonic(), seen = __atomic_load_n(&control->recorder.beat, __ATOMIC_RELAXED);
+	uint64_t passed = now - looked_ns;
 
+	looked_ns = now;
+	silent_ns += passed < WATCH_NS ? passed : WATCH_NS;
 	if (seen != beat || generation != atomic_load(&gate.generation)) {
 		beat = seen;
 		generation = atomic_load(&gate.generation);
-		changed_ns = now;
+		silent_ns = 0;
 	}
-	if (now - changed_ns > config.recorder_timeout_ms * NS_PER_MS)
+	if (silent_ns > config.recorder_timeout_ms * NS_PER_MS)
 		session_disarm_orphan(generation);
 }
 

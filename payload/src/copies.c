@@ -67,9 +67,12 @@ hsa_status_t copy_profiling_wanted(bool wanted, hsa_status_t (*next)(bool))
 	if (!tracking())
 		return next(wanted);
 	atomic_store(&said, wanted ? WANTED : UNWANTED);
-	hsa_status_t status = next(wanted || atomic_load(&forced));
-	if (!wanted && atomic_load(&forced))
-		next(true); /* it was forced meanwhile */
+	hsa_status_t status;
+	bool now;
+	do { /* it may be forced meanwhile, or no longer be */
+		now = atomic_load(&forced);
+		status = next(wanted || now);
+	} while (now != atomic_load(&forced));
 	return status;
 }
 

@@ -12,7 +12,7 @@
 
 #include "handoff.h"
 
-/* Stands where a dispatch has its queue: virtual while copies are noted. */
+/* Stands where a dispatch has its queue. */
 extern HIDDEN struct queue copy_lane;
 
 /* Arming: nothing is pending; if copies are to be recorded, memory, and the layout

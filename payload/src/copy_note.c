@@ -12,7 +12,6 @@ static _Atomic uint32_t inside;
 
 void copies_open(void)
 {
-	atomic_store(&copy_lane.word, WORD_VIRT);
 	atomic_store(&gate.copies, 1);
 }
 
@@ -26,7 +25,6 @@ bool copies_close(void)
 			return false;
 		sys_back_off(turn);
 	}
-	atomic_store(&copy_lane.word, WORD_RAW);
 	return true;
 }
 

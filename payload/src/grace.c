@@ -23,6 +23,7 @@
 #define CONTEXT_RIP (40 + 16 * 8)
 #define THREADS_MAX 65536
 #define TIDS_MAX (1u << 22) /* PID_MAX_LIMIT on 64-bit kernels */
+#define IO_WORKER 0x10 /* PF_IO_WORKER, Linux 5.12 and later */
 #define LISTINGS 3          /* a thread that ends may hide another from one of them */
 
 struct suspect {
@@ -104,6 +105,18 @@ static bool stack_hits(uint64_t sp, uint64_t handler_return, int depth)
 }
 _Static_assert(CONTEXT_RIP == CONTEXT_RSP + 8, "read together");
 
+/* An io_uring's: it runs no code but the kernel's, and cannot be stopped. */
+static bool is_kernels(int listed)
+{
+	char stat[512];
+	unsigned flags;
+
+	if (read_task_file(listed, "stat", stat, sizeof stat) <= 0)
+		return false;
+	const char *name_end = strrchr(stat, ')');
+	return name_end && sscanf(name_end + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && flags & IO_WORKER;
+}
+
 /* A running thread is perhaps in a signal handler above a raw function when it
  * blocks a signal that has a handler. */
 static bool perhaps_in_handler(int listed)
@@ -122,7 +135,7 @@ static enum where look_running(struct suspect *s)
 {
 	uint64_t cpu_ns = sys_thread_cpu_ns(s->tid);
 
-	if (!cpu_ns)
+	if (!cpu_ns || is_kernels(s->listed))
 		return GONE;
 	if (perhaps_in_handler(s->listed)) {
 		s->cpu_ns = 0;

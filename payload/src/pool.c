@@ -19,6 +19,11 @@ struct cooling {
 static struct cooling *cooling; /* a ring, with room for every signal there is */
 static uint64_t cooling_head, cooling_tail;
 
+/* Signals that the hardware may have been given once more, behind our back. */
+#define KEPT_MAX 1024
+static uint64_t kept[KEPT_MAX];
+static uint32_t kept_count;
+
 int pool_init(void)
 {
 	if (!stock)
@@ -146,8 +151,28 @@ uint64_t pool_count(void)
 	return alive;
 }
 
+void pool_keep(uint64_t handle)
+{
+	if (kept_count < KEPT_MAX)
+		kept[kept_count] = handle;
+	kept_count++;
+}
+
+/* More than fit: it may be any of them. */
+static bool is_kept(uint64_t handle)
+{
+	for (uint32_t i = 0; i < kept_count && i < KEPT_MAX; i++)
+		if (kept[i] == handle)
+			return true;
+	return kept_count > KEPT_MAX;
+}
+
 static void destroy(uint64_t handle)
 {
+	if (UNLIKELY(kept_count) && is_kept(handle)) {
+		pool_quarantine();
+		return;
+	}
 	if (!runtime_is_lost())
 		NEXT(SIGNAL_DESTROY, hsa_status_t (*)(hsa_signal_t))((hsa_signal_t){handle});
 	alive--;
@@ -177,6 +202,7 @@ void pool_drop_all(void)
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
 		atomic_store(&queue_all[i]->free_tail, atomic_load(&queue_all[i]->free_head));
 	in_stock = alive = 0;
+	kept_count = 0;
 	cooling_tail = cooling_head;
 	forget_stock();
 }
@@ -195,5 +221,6 @@ void pool_destroy_all(bool process_ends)
 		destroy(stock[--in_stock]);
 	if (!process_ends)
 		let_cool();
+	kept_count = 0;
 	forget_stock();
 }

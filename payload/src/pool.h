@@ -37,6 +37,10 @@ void pool_cool(uint64_t handle);
 /* How many signals of ours there are, those in quarantine included. */
 uint64_t pool_count(void);
 
+/* The hardware may have been given this one once more, behind our back:
+ * pool_destroy_all() leaves it alone. */
+void pool_keep(uint64_t handle);
+
 /* Destroys every signal in the stock and in queues. No publisher may run. Waits for
  * those that cool, POOL_COOLING_NS at most, or they would be lost: not when the
  * process ends. */

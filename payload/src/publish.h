@@ -34,8 +34,10 @@ void queue_close(struct queue *s);
 /* It was destroyed past our wrapper: its memory is not there any more. */
 bool queue_is_gone(struct queue *s);
 
-/* Lock held, raw, nothing pending: no slot keeps a signal of ours, which will be
- * destroyed. */
+/* Lock held: no slot that is consumed keeps a signal of ours. Before the queue is closed, as
+ * producers that write only what changes would hand it to the hardware; and when nothing is
+ * pending, before signals are destroyed: but for those that such a producer may have used
+ * meanwhile, which are kept. Our threads only. */
 void queue_withdraw(struct queue *s);
 
 /* --- between publish.c and flip.c; with the queue's lock ------------------- */

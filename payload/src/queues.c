@@ -21,6 +21,21 @@ _Atomic uint32_t queue_untracked;
 #define READY_MAX 64
 static _Atomic(struct queue *) ready[READY_MAX];
 
+static bool lock_wait(_Atomic uint32_t *lock, uint64_t timeout_ns)
+{
+	struct deadline d = deadline_in(timeout_ns);
+
+	for (uint32_t turn = 0; !trylock(lock); turn++) {
+		if (!deadline_left(&d))
+			return false;
+		if (d.looks)
+			sys_sleep_ns(LAST_LOOK_NS);
+		else
+			sys_back_off(turn);
+	}
+	return true;
+}
+
 static uint32_t place_of(const hsa_queue_t *q)
 {
 	/* Fibonacci hashing; queues are at least 256 bytes apart. */
@@ -342,8 +357,10 @@ static void reset(struct queue *s)
 	atomic_store_explicit(&s->in_use, 0, memory_order_release);
 }
 
-void queue_reset_all(void)
+bool queue_reset_all(void)
 {
+	if (!lock_wait(&discovering, LOCK_WAIT_NS))
+		return false;
 	for (uint32_t i = 0; i < TABLE_SIZE; i++)
 		atomic_store(&table[i], NULL);
 	for (int i = 0; i < READY_MAX; i++)
@@ -363,6 +380,8 @@ void queue_reset_all(void)
 		reset(s);
 		s->shelved = put_ready(s);
 	}
+	atomic_store_explicit(&discovering, 0, memory_order_release);
+	return true;
 }
 
 static int stock_ready(void)
@@ -413,21 +432,6 @@ int queue_make_ready(uint32_t n)
 		s->shelved = put_ready(s);
 	}
 	return stock_ready();
-}
-
-static bool lock_wait(_Atomic uint32_t *lock, uint64_t timeout_ns)
-{
-	struct deadline d = deadline_in(timeout_ns);
-
-	for (uint32_t turn = 0; !trylock(lock); turn++) {
-		if (!deadline_left(&d))
-			return false;
-		if (d.looks)
-			sys_sleep_ns(LAST_LOOK_NS);
-		else
-			sys_back_off(turn);
-	}
-	return true;
 }
 
 bool queue_lock_wait(struct queue *s, uint64_t timeout_ns)

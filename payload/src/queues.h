@@ -187,8 +187,9 @@ int queue_make_ready(uint32_t n);
 
 /* A new session: no queue is known, every state is ready. Only while no
  * wrapper keeps account; a thread left in one by the last session finds its
- * state raw until the grace is over, and the grace waits for it. */
-void queue_reset_all(void);
+ * state raw until the grace is over, and the grace waits for it. False: such a
+ * thread is just discovering a queue, and does not get on with it. */
+bool queue_reset_all(void);
 
 /* Worker only: keeps memory ready behind what a queue's threads write next. */
 void queue_back(struct queue *s);

@@ -20,8 +20,7 @@
  *         cleared comes after everything that the worker did with signals.
  * flips   queues may turn virtual. Disarming clears it and then takes every
  *         queue's lock; a flip holds that lock and reads it again, so that
- *         none slips in behind (flip.c). Arming sets it last, after copies: pairs
- *         with the acquire of signal_note_count().
+ *         none slips in behind (flip.c).
  * copies  copies are noted; seq_cst with the count of those who do (copy_note.c).
  * lost    the runtime may have ended under the worker: what is pending has no times
  *         any more, and its signals are not to be touched. Stored by worker_forsake()

@@ -56,8 +56,6 @@ static struct sharing company(struct app_signal *a, struct queue *s, const struc
 		return share(a, s, entry);
 	/* The value as the harvest found it: who was in flight has decremented it. */
 	int64_t value = __atomic_load_n(&hw->value, __ATOMIC_RELAXED);
-	if (value > 1 && !RELAXED(&a->packets))
-		return (struct sharing){.value = value, .packets = (uint64_t)value}; /* see signal_note_count */
 	return (struct sharing){.value = value, .packets = 1, .queue = s, .exact = true};
 }
 

@@ -69,11 +69,6 @@ static bool is_distrusted(uint64_t handle)
 	return UNLIKELY(named) && (named == handle || named == EVERY_HANDLE);
 }
 
-static bool is_virtual(struct queue *s)
-{
-	return s && atomic_load_explicit(&s->word, memory_order_acquire) & WORD_VIRT;
-}
-
 static enum fire fire_of(struct app_signal *a, uint64_t handle, struct outcome *out)
 {
 	amd_signal_t *hw = (amd_signal_t *)handle;
@@ -85,10 +80,10 @@ static enum fire fire_of(struct app_signal *a, uint64_t handle, struct outcome *
 	signal_ticks(RELAXED(&a->queue), hw, &out->start_ticks, &out->end_ticks);
 	if (out->end_ticks == RELAXED(&a->old_end) || out->start_ticks == RELAXED(&a->old_start))
 		return FIRED_LATE;
-	/* A signal that still counts may carry further packets. Those that were
-	 * published raw, once our queue had closed, are not known to us: they show
-	 * by the value, or may be about to. */
-	if (value < fired || (fired > 0 && !is_virtual(RELAXED(&a->queue))) || is_distrusted(handle))
+	/* A signal that still counts may carry what nobody notes: packets of a raw
+	 * queue, copies. They show by the value, or may be about to; at 0 all those on
+	 * it are known. */
+	if (value < fired || fired > 0 || is_distrusted(handle))
 		return SPOILED;
 	return FIRED;
 }
@@ -281,23 +276,6 @@ bool signal_before_destroy(uint64_t handle)
 	SET_RELAXED(&a->packets, 0);
 	SET_RELAXED(&a->handle, handle | HANDLE_GONE);
 	return true;
-}
-
-/*
- * Not known, and counting from more than one: packets that were published
- * before the attach may be in flight on it. Only a signal whose count was set
- * in this session is known to carry none: not while it is still arming, when
- * the hooks run, and copies and packets pass them that nobody notes. acquire:
- * who sees flips sees gate.copies, too, which is set before.
- */
-void signal_note_count(uint64_t handle, int64_t value)
-{
-	bool noting = value > 1 && atomic_load_explicit(&gate.flips, memory_order_acquire);
-	struct app_signal *a = noting ? signal_enter(handle) : NULL;
-	uint64_t none = 0;
-
-	if (a)
-		atomic_compare_exchange_strong_explicit(&a->packets, &none, 1, memory_order_relaxed, memory_order_relaxed);
 }
 
 void signal_give_up(uint64_t ref, uint32_t reason)

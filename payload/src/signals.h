@@ -39,10 +39,8 @@ enum signal_state {
  * timed: they are others than before. */
 enum signal_state signal_poll(uint64_t ref, bool (*judge)(struct outcome *, bool timed), struct outcome *out);
 
-/* Wrappers, before they change a signal's value; then, when they know it, the
- * value that they set. */
+/* Wrappers, before they change a signal's value. */
 void signal_before_set(uint64_t handle);
-void signal_note_count(uint64_t handle, int64_t value);
 void signal_before_add(uint64_t handle, int64_t delta);
 /* False: the worker does not let go of it; it must not be destroyed. */
 bool signal_before_destroy(uint64_t handle);

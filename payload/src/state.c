@@ -264,6 +264,8 @@ static bool close_one(struct queue *s, uint64_t patience_ns)
 	}
 	if (runtime_is_lost() && queue_is_gone(s))
 		atomic_store(&s->word, WORD_DEAD);
+	if (!on_application && !runtime_is_lost() && atomic_load(&s->word) & WORD_VIRT)
+		queue_withdraw(s);
 	queue_close(s);
 	queue_unlock(s);
 	queue_drain_pend(s);

@@ -3,9 +3,11 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -121,11 +123,21 @@ static bool await_taken(struct start *s)
 	return true;
 }
 
-char thread_state(int tid)
+int thread_listed(void)
+{
+	char link[64]; /* PID/task/TID */
+	long n = syscall(SYS_readlinkat, AT_FDCWD, "/proc/thread-self", link, sizeof link - 1);
+
+	link[n > 0 ? n : 0] = 0;
+	const char *last = strrchr(link, '/');
+	return last ? atoi(last + 1) : sys_gettid();
+}
+
+char thread_state(int listed)
 {
 	char path[48], stat[128]; /* pid (name) state: a name has 15 characters at most */
 
-	snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+	snprintf(path, sizeof path, "/proc/self/task/%d/stat", listed);
 	long n = read_file(path, stat, sizeof stat - 1);
 	stat[n > 0 ? n : 0] = 0;
 	const char *name_end = strrchr(stat, ')');

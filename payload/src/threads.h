@@ -25,8 +25,11 @@ const char *thread_error(int err);
 /* False: it has not ended in time, and may be joined later. */
 bool thread_join(pthread_t t, uint64_t timeout_ns);
 
-/* 'R': it runs, or would if it had a processor; 'S': it sleeps; and so on, as /proc says. 0: not known. */
-char thread_state(int tid);
+/* The calling thread as /proc lists it: by another number where that is an outer pid
+ * namespace's. */
+int thread_listed(void);
+/* Of a thread so listed. 'R': it runs, or would if it had a processor; 'S': it sleeps; and so on, as /proc says. 0: not known. */
+char thread_state(int listed);
 
 /* Finds the offset of the thread id in this thread's descriptor; a second
  * thread of ours then checks it. Unsure: stamps carry no thread id. */

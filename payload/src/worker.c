@@ -36,6 +36,7 @@ static uint32_t done_word;           /* futex: done has changed */
 static _Atomic uint64_t outstanding, undelivered_bytes; /* after the last round */
 static _Atomic uint32_t draining, abandoning, stopping;
 static _Atomic uint32_t tid;
+static _Atomic int listed; /* as /proc has it; by itself, for worker_is_starved() */
 static uint64_t buried_dispatches, buried_others; /* of queues destroyed in this session */
 static struct session_end ending;
 
@@ -250,6 +251,7 @@ static void *run(void *unused)
 	prctl(PR_SET_NAME, "rtl-worker");
 	prctl(PR_SET_TIMERSLACK, 1000);
 	sys_short_slices(SLICE_NS);
+	atomic_store(&listed, thread_listed());
 	thread_check_tid_offset();
 	while (!atomic_load(&stopping)) {
 		uint32_t word = __atomic_load_n(&wake_word, __ATOMIC_ACQUIRE);
@@ -271,6 +273,7 @@ int worker_start(void)
 	atomic_store(&abandoning, 0);
 	atomic_store(&stopping, 0);
 	atomic_store(&tid, 0);
+	atomic_store(&listed, 0);
 	buried_dispatches = buried_others = 0;
 	atomic_store(&gate.full, 0);
 	records_start();
@@ -325,7 +328,8 @@ struct starved starved_from_now(void)
 
 bool worker_is_starved(struct starved *s)
 {
-	char state = thread_state(worker_tid());
+	int known = atomic_load(&listed); /* 0: it has not got that far */
+	char state = thread_state(known ? known : worker_tid());
 
 	s->asleep = state == 'R' || state == 'D' ? 0 : s->asleep + 1;
 	return s->asleep <= ASLEEP_LOOKS && deadline_left(&s->d);

@@ -41,7 +41,6 @@ static inline void store(hsa_signal_t signal, hsa_signal_value_t value, store_fn
 		return;
 	}
 	signal_before_set(signal.handle);
-	signal_note_count(signal.handle, value);
 	next(signal, value);
 }
 
@@ -70,12 +69,6 @@ void wrap_silent_store_screlease(hsa_signal_t s, hsa_signal_value_t v)
 		if (tracking())                         \
 			signal_before_set((signal).handle); \
 	} while (0)
-#define BEFORE_SET_TO(signal, value)                               \
-	do {                                                       \
-		BEFORE_SET(signal);                                \
-		if (tracking())                                    \
-			signal_note_count((signal).handle, (value)); \
-	} while (0)
 /* One that fails leaves the signal as it is. Should the value become the expected
  * one meanwhile, the next arming finds out what has fired. */
 #define BEFORE_CAS(signal, expected)                                                                              \
@@ -93,7 +86,7 @@ void wrap_silent_store_screlease(hsa_signal_t s, hsa_signal_value_t v)
 #define SIGNAL_WRAPPERS(ORDER, order)                                                                        \
 	hsa_signal_value_t wrap_exchange_##order(hsa_signal_t s, hsa_signal_value_t v)                       \
 	{                                                                                                    \
-		BEFORE_SET_TO(s, v);                                                                         \
+		BEFORE_SET(s);                                                                               \
 		return NEXT(EXCHANGE_##ORDER, exchange_fn)(s, v);                                            \
 	}                                                                                                    \
 	hsa_signal_value_t wrap_cas_##order(hsa_signal_t s, hsa_signal_value_t e, hsa_signal_value_t v)      \

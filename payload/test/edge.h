@@ -43,7 +43,9 @@ void submit_on(hsa_queue_t *q, uint16_t header, amd_signal_t *signal);
 amd_signal_t *take_packet(hsa_queue_t *q);
 void fire(amd_signal_t *s);
 
-/* Within ten seconds. */
+#define ROUND_MOST_NS (60 * NS_PER_S) /* for a worker that gets no processor */
+
+/* Within that. */
 bool comes(const uint64_t *counter, uint64_t value);
 
 /* The session's ring, as the recorder maps it; and read to its end. */

@@ -159,7 +159,7 @@ static void without_times(void)
 	s->sdma_end = end;
 	s->public.value = 0;
 	while (!counters->copies_untimed[RTL_REASON_NO_TIMES]) /* a detach is not held up by it */
-		CHECK(worker_round(NS_PER_S));
+		CHECK(worker_round(ROUND_MOST_NS));
 	end_with(2, 1);
 }
 
@@ -183,7 +183,7 @@ static void unknown_layout(void)
 	copy_up(s, 64);
 	toy_copy_ends(s);
 	while (!counters->copies_timed)
-		CHECK(worker_round(NS_PER_S));
+		CHECK(worker_round(ROUND_MOST_NS));
 	wrap_store_relaxed(handle(s), 1);
 	copy_up(s, 64);
 	toy_copy_ends(s);
@@ -292,6 +292,7 @@ static void one_was_asked_for_before(void)
 	toy_copy_ends(toy);
 	wrap_store_relaxed(s, 1);
 	CHECK(copies_close());
+	CHECK(handoff_pop(&o) && o.kind == OUTCOME_NOTED);
 	CHECK(handoff_pop(&o) && o.kind == OUTCOME_UNTIMED && o.reason == RTL_REASON_SHARED_SIGNAL);
 	CHECK(!handoff_pop(&o));
 }
@@ -345,7 +346,26 @@ static void profiling_as_wanted(void)
 	CHECK(rtl_detach() == 0 && !profiled);
 }
 
+static hsa_status_t end_meanwhile(bool enable)
+{
+	profiled = enable;
+	hook_next[HOOK_COPY_PROFILING] = (uintptr_t)raw_enable;
+	copies_unprofile();
+	return profiled = enable, HSA_STATUS_SUCCESS;
+}
+
+/* It turns profiling off while the recording ends. */
+static void profiling_while_it_ends(void)
+{
+	begin_copies();
+	hook_next[HOOK_COPY_PROFILING] = (uintptr_t)end_meanwhile;
+	wrap_copy_profiling(false);
+	CHECK(!profiled);
+	CHECK(rtl_detach() == 0 && !profiled);
+}
+
 const struct edge_case copy_cases[] = {
+	{"profiling while it ends", profiling_while_it_ends},
 	{"a copy's signal is set anew at once", set_anew_at_once},
 	{"a copy's signal is left alone", left_alone},
 	{"no copy", not_copied},

@@ -21,7 +21,7 @@ static void ring_is_full_for_a_while(void)
 		CHECK(i < 65536 / RTL_LINE);
 		submit(q, 0x1000);
 		fire(take_packet(q));
-		CHECK(worker_round(NS_PER_S));
+		CHECK(worker_round(ROUND_MOST_NS));
 	}
 	uint64_t timed = counters->timed_pool, lost = counters->records_lost;
 
@@ -29,12 +29,12 @@ static void ring_is_full_for_a_while(void)
 		submit(q, 0x1000);
 		CHECK(!take_packet(q));
 	}
-	CHECK(worker_round(NS_PER_S));
+	CHECK(worker_round(ROUND_MOST_NS));
 	CHECK(counters->timed_pool == timed && counters->records_lost == lost + 10);
 
 	struct rtl_ring *ring = map_ring();
 	__atomic_store_n(&ring->tail, __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
-	CHECK(worker_round(NS_PER_S) && !atomic_load(&gate.full));
+	CHECK(worker_round(ROUND_MOST_NS) && !atomic_load(&gate.full));
 	submit(q, 0x1000);
 	fire(take_packet(q));
 	CHECK(rtl_detach() == 0);
@@ -89,7 +89,7 @@ static void ring_is_full_until_an_eighth_is_free(void)
 		CHECK(i < SIZE / RTL_LINE);
 		submit(q, 0x1000);
 		fire(take_packet(q));
-		CHECK(worker_round(NS_PER_S));
+		CHECK(worker_round(ROUND_MOST_NS));
 	}
 	uint64_t timed = counters->timed_pool;
 
@@ -97,13 +97,13 @@ static void ring_is_full_until_an_eighth_is_free(void)
 	uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
 	__atomic_store_n(&ring->tail, head - (SIZE - ROOM), __ATOMIC_RELEASE);
 	fire(in_flight);
-	CHECK(worker_round(NS_PER_S));
+	CHECK(worker_round(ROUND_MOST_NS));
 	CHECK(counters->timed_pool == timed + 1);
 	CHECK(ring->head == head + 2 * RTL_LINE); /* LOST, and the record */
-	CHECK(worker_round(NS_PER_S) && atomic_load(&gate.full));
+	CHECK(worker_round(ROUND_MOST_NS) && atomic_load(&gate.full));
 
 	__atomic_store_n(&ring->tail, ring->head, __ATOMIC_RELEASE);
-	CHECK(worker_round(NS_PER_S) && !atomic_load(&gate.full));
+	CHECK(worker_round(ROUND_MOST_NS) && !atomic_load(&gate.full));
 	CHECK(rtl_detach() == 0);
 	munmap(ring, RTL_PAGE + SIZE);
 }

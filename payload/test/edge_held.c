@@ -136,11 +136,11 @@ static void shut_down_while_the_lock_is_held(void)
 		submit(q, 0x1000);
 		take_packet(q);
 	}
-	CHECK(worker_round(NS_PER_S));
+	CHECK(worker_round(ROUND_MOST_NS));
 	CHECK(!session_enter());
 	wrap_shut_down();
 	for (int i = 0; i < 5; i++)
-		CHECK(worker_round(NS_PER_S));
+		CHECK(worker_round(ROUND_MOST_NS));
 	session_leave();
 	CHECK(rtl_detach() == 0);
 	CHECK(counters->untimed[RTL_REASON_NOT_COMPLETED] == 5);

@@ -110,7 +110,7 @@ static void record(hsa_queue_t *q)
 	for (int i = 0; i < 1000; i++) {
 		submit(q, 0x1000);
 		fire(take_packet(q));
-		CHECK(worker_round(NS_PER_S));
+		CHECK(worker_round(ROUND_MOST_NS));
 	}
 	create_signal(1, 0, NULL, 0, &s);
 	CHECK(wrap_copy_linear(bytes, gpu, bytes, host, sizeof bytes, 0, NULL, s) == HSA_STATUS_SUCCESS);
@@ -221,7 +221,7 @@ static void locked_memory_reads_as_zero(void)
 		CHECK(s->placed[session]);
 		lock_what_is_mapped();
 		fire(take_packet(q));
-		CHECK(worker_round(NS_PER_S));
+		CHECK(worker_round(ROUND_MOST_NS));
 		struct rtl_ring *ring = map_ring();
 		CHECK(rtl_detach() == 0);
 		CHECK(count_records(ring, RTL_TYPE_LAUNCH) == 1);

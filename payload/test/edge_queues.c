@@ -13,6 +13,33 @@
 #include "worker.h"
 #include "wrappers.h"
 
+static bool reset;
+
+static hsa_status_t next_session(hsa_queue_t *q, int on)
+{
+	(void)q, (void)on;
+	reset = queue_reset_all();
+	return HSA_STATUS_SUCCESS;
+}
+
+/* A thread that is held up where it meets a queue would enter it in the next session's
+ * table, with a state that lies ready for another. */
+static void met_over_an_end(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+	bool foreign;
+
+	begin(NULL, NULL);
+	t.amd.queue_properties = 0;
+	rt.set_profiling = next_session;
+	reset = true;
+	CHECK(queue_get(q, &foreign));
+	CHECK(!reset);
+	CHECK(rtl_detach() == 0);
+	CHECK(queue_reset_all());
+}
+
 /* An application that makes and destroys queues, each at an address of its own,
  * leaves places in the table; a search for a queue that is not there still ends. */
 static void queues_come_and_go(void)
@@ -32,7 +59,7 @@ static void queues_come_and_go(void)
 		t->doorbell.queue_ptr = (amd_queue_t *)q;
 		struct queue *s = queue_get(q, &foreign);
 		for (int n = 0; !s && n < 10000; n++, s = queue_get(q, &foreign))
-			worker_round(NS_PER_S); /* recycled a round after its end */
+			worker_round(ROUND_MOST_NS); /* recycled a round after its end */
 		CHECK(s && !foreign);
 		CHECK(queue_lock_wait(s, NS_PER_S));
 		queue_forget(s);
@@ -58,7 +85,7 @@ static void many_queues_again(void)
 			hsa_queue_t *q = make_queue(&t[i], i);
 
 			while (!queue_get(q, &foreign))
-				worker_round(NS_PER_S);
+				worker_round(ROUND_MOST_NS);
 		}
 		CHECK(rtl_detach() == 0);
 	}
@@ -147,7 +174,7 @@ static void index_goes_back(void)
 		hsa_queue_t *q = make_queue(&t[i], i);
 
 		while (!queue_get(q, &foreign))
-			worker_round(NS_PER_S);
+			worker_round(ROUND_MOST_NS);
 		for (int n = 0; n < 3; n++)
 			submit(q, 0x1000);
 		CHECK(wrap_index_add_screlease(q, 2) == 3); /* claimed, never published */
@@ -199,7 +226,7 @@ static void queued_before_the_window(void)
 	for (int i = 0; i < 3; i++)
 		CHECK(!take_packet(q));
 	fire(take_packet(q));
-	CHECK(comes(&counters->timed_pool, 1) && worker_round(NS_PER_S));
+	CHECK(comes(&counters->timed_pool, 1) && worker_round(ROUND_MOST_NS));
 	struct rtl_ring *ring = map_ring();
 	CHECK(opening(ring)->others == 3 && opening(ring)->index == 5);
 	munmap(ring, RTL_PAGE);
@@ -272,16 +299,15 @@ static void *detach_meanwhile(void *unused)
 }
 
 static pthread_t detacher;
-static amd_signal_t *awaited; /* by the detach */
 
 /* The runtime frees the ring while a session ends: that one leaves it alone. */
 static hsa_status_t free_shared(hsa_queue_t *q)
 {
 	const hsa_kernel_dispatch_packet_t *ring = q->base_address;
 
-	fire(awaited);
+	fire(take_packet(q)); /* the detach waits for it */
 	pthread_join(detacher, NULL);
-	CHECK(ring[0].header == HSA_PACKET_TYPE_INVALID && ring[0].completion_signal.handle);
+	CHECK(ring[1].header == HSA_PACKET_TYPE_INVALID && ring[1].completion_signal.handle);
 	CHECK(!munmap((void *)((uint64_t)q & ~4095ull), sizeof(struct toy_queue)));
 	return HSA_STATUS_SUCCESS;
 }
@@ -297,7 +323,6 @@ static void cooperative_queue_is_freed_during_a_detach(void)
 	submit(q, 0x1000);
 	fire(take_packet(q));
 	submit(q, 0x1000);
-	awaited = take_packet(q);
 	CHECK(!pthread_create(&detacher, NULL, detach_meanwhile, NULL));
 	while (!__atomic_load_n(&control->detached_ns, __ATOMIC_ACQUIRE))
 		sys_yield();
@@ -324,6 +349,7 @@ static void note_in_a_freed_queue(void)
 }
 
 const struct edge_case queue_cases[] = {
+	{"met over an end", met_over_an_end},
 	{"cooperative queue is freed during a detach", cooperative_queue_is_freed_during_a_detach},
 	{"note in a freed queue", note_in_a_freed_queue},
 	{"queues come and go", queues_come_and_go},

@@ -58,10 +58,10 @@ static void destroyed_inside_doorbell(void)
 	submit(q, 0x1000); /* for the holder to publish */
 	wrap_queue_destroy(q);
 	CHECK(!queue_find(q));
-	CHECK(worker_round(NS_PER_S));
+	CHECK(worker_round(ROUND_MOST_NS));
 	queue_unlock(s);
 	queue_drain_pend(s);
-	CHECK(worker_round(NS_PER_S));
+	CHECK(worker_round(ROUND_MOST_NS));
 	CHECK(t.amd.write_dispatch_id == 1);
 	CHECK(rtl_detach() == 0 && control->state == RTL_STATE_DORMANT);
 	CHECK(counters->timed_pool == 1);
@@ -224,7 +224,7 @@ static void outcome_of_another_session(void)
 	begin("RTL_DRAIN_TIMEOUT_MS", "10");
 	submit(q, 0x1000);
 	fire(take_packet(q));
-	CHECK(worker_round(NS_PER_S));
+	CHECK(worker_round(ROUND_MOST_NS));
 	struct queue *s = queue_find(q);
 	struct outcome late = {
 		.entry = {.index = 1},
@@ -261,7 +261,7 @@ static void child_has_the_ring(void)
 	begin("RTL_BUFFER_SIZE", "1048576");
 	submit(q, 0x1000);
 	fire(take_packet(q));
-	CHECK(worker_round(NS_PER_S));
+	CHECK(worker_round(ROUND_MOST_NS));
 	ring_describe(&size, &inode, &fd);
 	CHECK(!pipe(ended));
 	pid_t child = fork();
@@ -295,7 +295,7 @@ static void descriptor_is_another_files(void)
 	begin("RTL_BUFFER_SIZE", "65536");
 	submit(q, 0x1000);
 	fire(take_packet(q));
-	CHECK(worker_round(NS_PER_S));
+	CHECK(worker_round(ROUND_MOST_NS));
 	ring_describe(&size, &inode, &of_ring);
 	struct rtl_ring *ring = map_ring();
 	fd = memfd_create("application", 0);
@@ -316,16 +316,16 @@ static void destroyed_with_a_thread_inside(void)
 	begin(NULL, NULL);
 	submit(q, 0x1000);
 	fire(take_packet(q));
-	CHECK(worker_round(NS_PER_S));
+	CHECK(worker_round(ROUND_MOST_NS));
 	struct queue *s = queue_find(q);
 	atomic_fetch_add(&s->inflight, 1);
 	wrap_queue_destroy(q);
 	for (int i = 0; i < 5; i++)
-		CHECK(worker_round(NS_PER_S));
+		CHECK(worker_round(ROUND_MOST_NS));
 	CHECK(counters->dispatches == 1);
 	atomic_fetch_sub(&s->inflight, 1);
 	for (int i = 0; i < 5; i++)
-		CHECK(worker_round(NS_PER_S));
+		CHECK(worker_round(ROUND_MOST_NS));
 	CHECK(counters->dispatches == 1 && !atomic_load(&s->in_use));
 	CHECK(rtl_detach() == 0);
 	CHECK(counters->dispatches == 1);

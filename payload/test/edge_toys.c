@@ -234,7 +234,7 @@ void submit_on(hsa_queue_t *q, uint16_t header, amd_signal_t *signal)
 /* The worker may be the one who publishes it, if it had the lock when the bell rang. */
 static bool is_published(hsa_queue_t *q, uint64_t at)
 {
-	uint64_t until = now_monotonic() + 10 * NS_PER_S;
+	uint64_t until = now_monotonic() + ROUND_MOST_NS;
 
 	while (at >= raw_load(q) && now_monotonic() < until)
 		sys_yield();
@@ -264,10 +264,10 @@ void fire(amd_signal_t *s)
 
 bool comes(const uint64_t *counter, uint64_t value)
 {
-	uint64_t until = now_monotonic() + 10 * NS_PER_S;
+	uint64_t until = now_monotonic() + ROUND_MOST_NS;
 
 	while (__atomic_load_n(counter, __ATOMIC_RELAXED) != value && now_monotonic() < until)
-		worker_round(NS_PER_S);
+		worker_round(ROUND_MOST_NS);
 	return __atomic_load_n(counter, __ATOMIC_RELAXED) == value;
 }
 

@@ -174,7 +174,7 @@ static void submit(uint64_t id, hsa_signal_t signal)
 		sys_yield();
 	p->kernel_object = 0x1000 + id % 8 * 64;
 	p->kernarg_address = (void *)id;
-	p->completion_signal = signal;
+	__atomic_store_n(&p->completion_signal.handle, signal.handle, __ATOMIC_RELAXED); /* beside queue_withdraw() */
 	__atomic_store_n(&p->header, HSA_PACKET_TYPE_KERNEL_DISPATCH, __ATOMIC_RELEASE);
 	wrap_store_screlease(queue()->doorbell_signal, (hsa_signal_value_t)at);
 }
@@ -279,6 +279,8 @@ static uint64_t disarm(void)
 		;
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
 		queue_lock_wait(queue_all[i], UINT64_MAX / 2);
+		if (queue_all[i]->word & WORD_VIRT)
+			queue_withdraw(queue_all[i]);
 		queue_close(queue_all[i]);
 		queue_unlock(queue_all[i]);
 		queue_drain_pend(queue_all[i]);
