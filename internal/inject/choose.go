@@ -80,6 +80,12 @@ func classOf(r *ptrace.Regs) class {
 	})
 }
 
+// stillIn: the thread is in the kind of wait for which it was chosen, perhaps seconds ago.
+func (v *visitor) stillIn(cand candidate) bool {
+	call, err := v.t.Syscall(cand.tid)
+	return err == nil && classify(call) == cand.class
+}
+
 // candidate is a thread that may be stopped.
 type candidate struct {
 	tid     int

@@ -49,7 +49,7 @@ func (v *visitor) examine(c *ptrace.Tracee, cand candidate, calls int) (resume p
 	if where != ptrace.User {
 		v.waited.recall(cand.tid, &c.Regs, &resume)
 	}
-	if leaking := c.Regs; !v.desperate && cand.class != polls && ptrace.Cure(&leaking) {
+	if leaking := c.Regs; !v.desperate && classOf(&c.Regs) != polls && ptrace.Cure(&leaking) {
 		return resume, where, leaks // a time-out that would begin anew
 	}
 	if !v.ownStack(&c.Regs, calls) {

@@ -45,10 +45,14 @@ func failOnce(t *testing.T, v *victim.Victim, before victim.Inventory, p Point, 
 		return fault
 	}
 	defer func() { Fault = nil }()
-	rep, err := Inject(context.Background(), open(t, v), tracer(t), Request{
-		Library: payload(t, "payload.so"), Entry: "rtl_attach",
-		IdleTimeout: 300 * time.Millisecond,
-	})
+	var rep *Report
+	var err error
+	for tries := 0; !passed && tries < 20; tries++ { // a starved injector may be given up by its bootstrap before
+		rep, err = Inject(context.Background(), open(t, v), tracer(t), Request{
+			Library: payload(t, "payload.so"), Entry: "rtl_attach",
+			IdleTimeout: 300 * time.Millisecond,
+		})
+	}
 	if !passed || fails != errors.Is(err, fault) || !fails && err != nil {
 		t.Fatalf("passed: %v, error %v, want the fault: %v; %+v", passed, err, fails, rep)
 	}

@@ -3,6 +3,7 @@ package inject
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/moby/sys/capability"
@@ -48,6 +49,10 @@ func Foresee(t *target.Target, tr *ptrace.Tracer, readFilters bool) (*Outlook, e
 			break
 		}
 	}
+	if passing(err) { // none of them stayed where it was
+		o.Read = false
+		return o, nil
+	}
 	return o, err
 }
 
@@ -85,5 +90,12 @@ func MayReadFilters() bool {
 	if err != nil || mode != 0 {
 		return false
 	}
-	return privilege.Effective(capability.CAP_SYS_ADMIN)
+	return privilege.Effective(capability.CAP_SYS_ADMIN) && inFirstUserNamespace()
+}
+
+// inFirstUserNamespace: root in another has no say there.
+func inFirstUserNamespace() bool {
+	const first = "user:[4026531837]" // PROC_USER_INIT_INO
+	ns, err := os.Readlink("/proc/self/ns/user")
+	return err == nil && ns == first
 }

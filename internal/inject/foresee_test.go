@@ -47,6 +47,45 @@ func TestForesee(t *testing.T) {
 	}
 }
 
+// TestUnreadFilters: a thread whose filters could not be read in its stop, or that was
+// stopped for something else, is not sent into restart_syscall, which would kill it.
+func TestUnreadFilters(t *testing.T) {
+	for name, stop := range map[string]func(*testing.T, *victim.Victim){
+		"reading fails": func(t *testing.T, v *victim.Victim) {
+			fault := errors.New("made to fail")
+			Fault = func(p Point) error {
+				if p == PointFilterStopped {
+					return fault
+				}
+				return nil
+			}
+			defer func() { Fault = nil }()
+			if o, err := Foresee(open(t, v), tracer(t), true); !errors.Is(err, fault) {
+				t.Errorf("%+v, %v", o, err)
+			}
+		},
+		"one look": func(t *testing.T, v *victim.Victim) {
+			tr := tracer(t)
+			for range 20 { // once at least it is in its wait
+				if _, err := tr.StopOnce(v.PID, v.PID, -1, true); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := victim.Start(t, "odd", "restart=kill", "polls")
+			if v.Ask(t, "s") != "0" {
+				t.Skip("no seccomp filter can be installed")
+			}
+			stop(t, v)
+			if said := v.Ask(t, "?"); said != "rounds 0 harm 0" {
+				t.Error(said)
+			}
+		})
+	}
+}
+
 // TestLoading: a target that loads libraries is looked at again, for a while.
 func TestLoading(t *testing.T) {
 	v := victim.Start(t, "plain")

@@ -90,7 +90,7 @@ func floorOf(t testing.TB, v *victim.Victim, tr *ptrace.Tracer, tid, n int) (tot
 					return err
 				}
 				begin := time.Now()
-				_, err := c.Interrupt(20 * time.Millisecond)
+				_, err := c.Interrupt(stepPatience)
 				seen := time.Now()
 				if err != nil {
 					return err

@@ -139,6 +139,9 @@ func (v *visitor) filtered(cand candidate) error {
 
 // readFilters stops the thread for that.
 func (v *visitor) readFilters(cand candidate) (*ptrace.Filters, error) {
+	if !v.stillIn(cand) {
+		return nil, moved
+	}
 	filters, p := &ptrace.Filters{}, Pause{TID: cand.tid, Stop: "seccomp"}
 	err := v.tr.Do(func() error {
 		c := &ptrace.Tracee{PID: v.t.PID, TID: cand.tid}
@@ -147,7 +150,7 @@ func (v *visitor) readFilters(cand candidate) (*ptrace.Filters, error) {
 				return err
 			}
 			if err := at(PointFilterSeized); err != nil {
-				return errors.Join(err, v.unseize(c, cand))
+				return errors.Join(err, unseize(c))
 			}
 			begin := time.Now()
 			_, err := c.Interrupt(v.patienceFor(cand))
@@ -155,10 +158,7 @@ func (v *visitor) readFilters(cand candidate) (*ptrace.Filters, error) {
 			if err != nil {
 				return err
 			}
-			if err = at(PointFilterStopped); err == nil {
-				err = c.ReadFilters(filters)
-			}
-			err = errors.Join(err, keepFromRestart(c, filters), c.Release())
+			err = errors.Join(readThrough(c, filters), c.Release())
 			p.Began, p.Time, p.Stopped = begin, time.Since(begin), time.Since(seen)
 			return err
 		})
@@ -169,16 +169,19 @@ func (v *visitor) readFilters(cand candidate) (*ptrace.Filters, error) {
 	return filters, err
 }
 
-// keepFromRestart lets a thread make its call again where its filters are against the
-// kernel's way to go on with it: a time-out begins anew, but the thread lives.
-func keepFromRestart(c *ptrace.Tracee, filters *ptrace.Filters) error {
-	if ptrace.Decide(filters.Programs(), unix.SYS_RESTART_SYSCALL, [6]uint64{}).Allows() {
-		return nil
+// readThrough leaves the thread in its wait as far as its filters allow that.
+func readThrough(c *ptrace.Tracee, filters *ptrace.Filters) error {
+	allow, err := c.KeepFromRestart()
+	if err == nil {
+		err = at(PointFilterStopped)
 	}
-	if err := c.ReadRegs(); err != nil || !ptrace.Reissue(&c.Regs) {
-		return err
+	if err == nil {
+		err = c.ReadFilters(filters)
 	}
-	return c.WriteRegs(&c.Regs)
+	if err == nil && allow != nil && filters.AllowRestart() {
+		err = allow()
+	}
+	return err
 }
 
 // judgeFilters is pure.

@@ -12,6 +12,9 @@ import (
 
 // stop seizes one thread, stops it, and runs calls on it.
 func (v *visitor) stop(name string, cand candidate, pts points, calls []call) error {
+	if !v.stillIn(cand) {
+		return moved
+	}
 	p := Pause{TID: cand.tid, Stop: name}
 	v.alone = false
 	err := v.tr.Do(func() error {
@@ -21,7 +24,7 @@ func (v *visitor) stop(name string, cand candidate, pts points, calls []call) er
 				return err
 			}
 			if err := at(pts.seized); err != nil {
-				return errors.Join(err, v.unseize(c, cand))
+				return errors.Join(err, unseize(c))
 			}
 			begin := time.Now()
 			v.stopped = begin
@@ -59,8 +62,8 @@ func (v *visitor) denied(tid int, err error) error {
 }
 
 // unseize gives up a seized thread: only a stopped one can be detached.
-func (v *visitor) unseize(c *ptrace.Tracee, cand candidate) error {
-	if _, err := c.Interrupt(v.patienceFor(cand)); err != nil {
+func unseize(c *ptrace.Tracee) error {
+	if _, err := c.Interrupt(stepPatience); err != nil {
 		return err
 	}
 	return c.Release()
@@ -133,6 +136,7 @@ func (v *visitor) prepare(c *ptrace.Tracee, cand candidate, pts points, calls []
 // between leaves nobody deaf. All signals wait until the thread is itself again.
 func (v *visitor) setOff(c *ptrace.Tracee, pts points, start *ptrace.Regs, calls []call) error {
 	before, mask, all := c.Regs, c.Mask, ^uint64(0)
+	ptrace.Cure(&before) // the kernel may let it go with these, if we die
 	if err := c.WriteRegs(start); err != nil {
 		return errors.Join(fmt.Errorf("set registers: %w", err), c.Release())
 	}

@@ -57,7 +57,7 @@ func stick() {
 func TestDeadmanDisarmed(t *testing.T) {
 	limit := ptrace.HoldLimit
 	defer func() { ptrace.HoldLimit = limit }()
-	ptrace.HoldLimit = time.Second // one that is not ended in that is: this process with it
+	ptrace.HoldLimit = 5 * time.Second // one that is not ended in that is: this process with it
 	tr := ptrace.NewTracer()
 	defer tr.Close()
 	for range 3 {
@@ -65,5 +65,5 @@ func TestDeadmanDisarmed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	time.Sleep(2 * ptrace.HoldLimit) // alive
+	time.Sleep(ptrace.HoldLimit + time.Second) // alive
 }

@@ -30,11 +30,16 @@ var Stopped func() error
 // StopOnce stops one thread of process pid, copies its registers and the top of its stack,
 // and lets it go on at once. cpu is where it last ran, -1 if unknown. A
 // process stopped by a signal stays so: its threads are looked at all the same. The
-// stack is copied as far as its pages are there.
-func (t *Tracer) StopOnce(pid, tid, cpu int) (*Snapshot, error) {
+// stack is copied as far as its pages are there. filtered: the thread may have seccomp
+// filters, which are asked whether it can go on with a wait.
+func (t *Tracer) StopOnce(pid, tid, cpu int, filtered bool) (*Snapshot, error) {
 	s := &Snapshot{TID: tid, Stack: make([]byte, snapshotMax)}
 	stack := newStackReader(pid, tid)
 	defer stack.close()
+	var filters *Filters
+	if filtered {
+		filters = &Filters{}
+	}
 	err := t.Do(func() error {
 		c := &Tracee{PID: pid, TID: tid}
 		return Quiet(cpu, func() error {
@@ -47,7 +52,10 @@ func (t *Tracer) StopOnce(pid, tid, cpu int) (*Snapshot, error) {
 			if err != nil {
 				return err
 			}
-			if Stopped != nil {
+			if filtered {
+				err = c.restartIfAllowed(filters)
+			}
+			if err == nil && Stopped != nil {
 				err = Stopped()
 			}
 			if err == nil {

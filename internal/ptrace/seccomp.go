@@ -57,6 +57,39 @@ func (c *Tracee) ReadFilters(f *Filters) error {
 	return errors.New("too many seccomp filters")
 }
 
+// AllowRestart: the kernel may go on with a call by restart_syscall(2).
+func (f *Filters) AllowRestart() bool {
+	return Decide(f.Programs(), unix.SYS_RESTART_SYSCALL, [6]uint64{}).Allows()
+}
+
+// KeepFromRestart has a stopped thread make its call again where the kernel would go on
+// with it by restart_syscall(2), for which filters may kill: a time-out begins anew, but the
+// thread lives, also if we die before its filters are read. allow takes that back; nil: the
+// thread is in no such call.
+func (c *Tracee) KeepFromRestart() (allow func() error, err error) {
+	if err := c.ReadRegs(); err != nil {
+		return nil, err
+	}
+	before := c.Regs
+	if !Reissue(&c.Regs) {
+		return nil, nil
+	}
+	allow = func() error {
+		c.Regs = before
+		return c.WriteRegs(&before)
+	}
+	return allow, c.WriteRegs(&c.Regs)
+}
+
+// restartIfAllowed is for a thread whose filters nobody has read.
+func (c *Tracee) restartIfAllowed(f *Filters) error {
+	allow, err := c.KeepFromRestart()
+	if err != nil || allow == nil || c.ReadFilters(f) != nil || !f.AllowRestart() {
+		return err
+	}
+	return allow()
+}
+
 // filter returns the length of filter number i and, unless into is nil, its instructions.
 func (c *Tracee) filter(i int, into *unix.SockFilter) (n int, errno unix.Errno) {
 	const getFilter = 0x420c // PTRACE_SECCOMP_GET_FILTER

@@ -37,7 +37,7 @@ func TestStopOnce(t *testing.T) {
 	var longest time.Duration
 	for range 10 {
 		for _, th := range h.Threads {
-			s, err := tr.StopOnce(v.PID, th.TID, -1)
+			s, err := tr.StopOnce(v.PID, th.TID, -1, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,7 +76,7 @@ func TestNoStop(t *testing.T) {
 		t.Errorf("the vfork child's status was %q", answer)
 	}
 	// The tracer works on, with another thread.
-	if _, err := tr.StopOnce(v.PID, v.PID, -1); err != nil {
+	if _, err := tr.StopOnce(v.PID, v.PID, -1, false); err != nil {
 		t.Error(err)
 	}
 }
@@ -99,7 +99,7 @@ func TestExecOfSeized(t *testing.T) {
 		if answer := v.Ask(t, "x"); answer != "ready" {
 			t.Errorf("the new program said %q", answer)
 		}
-		_, err = c.Interrupt(time.Second)
+		_, err = c.Interrupt(10 * time.Second)
 		return err
 	})
 	if !errors.Is(err, ptrace.ErrGone) {
@@ -131,7 +131,7 @@ func TestGroupStop(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		stop, err := c.Interrupt(time.Second)
+		stop, err := c.Interrupt(10 * time.Second)
 		if err == nil && (stop.Kind != ptrace.GroupStop || stop.Signal != unix.SIGSTOP) {
 			t.Errorf("stop %+v", stop)
 		}
@@ -153,7 +153,7 @@ func TestGroupStop(t *testing.T) {
 func TestGone(t *testing.T) {
 	tr := ptrace.NewTracer()
 	defer tr.Close()
-	_, err := tr.StopOnce(1<<22-1, 1<<22-1, -1)
+	_, err := tr.StopOnce(1<<22-1, 1<<22-1, -1, false)
 	if !errors.Is(err, ptrace.ErrGone) {
 		t.Errorf("error %v", err)
 	}
@@ -172,7 +172,7 @@ func TestNothingAllocates(t *testing.T) {
 		var failed error
 		allocs = testing.AllocsPerRun(20, func() {
 			failed = errors.Join(failed, c.Seize())
-			_, err := c.Interrupt(time.Second)
+			_, err := c.Interrupt(10 * time.Second)
 			failed = errors.Join(failed, err, c.ReadRegs(), c.ReadMask())
 			_, err = c.ReadXState()
 			mask := c.Mask

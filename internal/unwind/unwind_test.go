@@ -45,7 +45,7 @@ func TestFramesIn(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var pause, stopped time.Duration
 			for range 20 {
-				s, err := tr.StopOnce(v.PID, tids[i], -1)
+				s, err := tr.StopOnce(v.PID, tids[i], -1, false)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -95,7 +95,7 @@ func TestWalkEnds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := tr.StopOnce(v.PID, tid, stat.CPU)
+			s, err := tr.StopOnce(v.PID, tid, stat.CPU, false)
 			if err != nil {
 				t.Fatal(err)
 			}
