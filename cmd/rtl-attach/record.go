@@ -125,8 +125,7 @@ func record(f recordFlags) (session.ExitCode, error) {
 	ui := newUI(f.quiet, f.verbose)
 	stop, skip, release := interrupts(ui)
 	outcome, err := session.RecordAll(stop, o, selection, skip, ui)
-	ended, heedNoMore := untilEnded(context.Background()) // the detach is over: a signal ends the tool
-	defer heedNoMore()
+	ended, _ := untilEnded(context.Background()) // the detach is over: a signal ends the summary, up to the tool's exit
 	release()
 	ui.finish()
 	if outcome.Path != "" && (err == nil || outcome.Code == session.Remains) {

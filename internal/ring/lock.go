@@ -50,7 +50,10 @@ func (c *Control) TakeLock(self Holder, alive func(Holder) bool) (*Lock, Holder,
 		}
 		// Blank the dead holder's identity before the word changes hands: a third
 		// tool would judge the new holder by it. By CAS, since a rival may have
-		// been faster and written its own.
+		// been faster and written its own; its pid namespace may be the same.
+		if atomic.LoadUint64(&r.Owner) != old {
+			return nil, holder, fmt.Errorf("%w: another was faster", ErrHeld)
+		}
 		atomic.CompareAndSwapUint64(&r.StartTicks, holder.StartTicks, 0)
 		atomic.CompareAndSwapUint64(&r.PIDNS, holder.PIDNS, 0)
 	}

@@ -113,6 +113,12 @@ func (r *recording) inject(ctx context.Context, env []byte) error {
 	r.witness.code = nil
 	rep, err := r.enter(ctx, env)
 	r.notePauses(rep, "attach")
+	var remains *inject.RemainsError
+	if errors.Is(err, inject.ErrLeft) && !errors.As(err, &remains) && r.held == nil && ctx.Err() == nil {
+		r.ui.Debug(firstLine(err) + ": once more")
+		rep, err = r.enter(ctx, env)
+		r.notePauses(rep, "attach")
+	}
 	if err != nil {
 		return errors.Join(err, r.takeBack())
 	}
@@ -135,7 +141,7 @@ func (r *recording) takeBack() error {
 	if r.held == nil {
 		r.progress()
 	}
-	if r.held == nil {
+	if r.held == nil || r.takenOver() {
 		return nil // the payload is not there, or not ours to command
 	}
 	if state, err := r.settle(); err != nil || state != ring.StateActive {
@@ -228,6 +234,9 @@ func (r *recording) arm(ctx context.Context, env []byte) error {
 // order begins a session by command, or, when the control thread gives no sign of
 // life, through the entry point.
 func (r *recording) order(ctx context.Context, env []byte) error {
+	if r.takenOver() {
+		return errTakenOver
+	}
 	r.witness.code = nil // libraries may have come and gone since the last session
 	if err := r.control.Ping(wedgedTimeout); errors.Is(err, ring.ErrNoAnswer) {
 		r.ui.Warn("the payload's control thread does not answer: calling its entry point instead")

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/payload"
@@ -34,6 +35,8 @@ func explainAccess(f *Failure) bool {
 	case errors.As(f.Err, &busy):
 		return f.set(NotPermitted, fmt.Sprintf("another rtl-attach (pid %d) works on it", busy.Holder),
 			fmt.Sprintf("wait for it, or end its session: rtl-attach detach %d", busy.PID))
+	case errors.Is(f.Err, errTakenOver):
+		return explainTakenOver(f)
 	case errors.Is(f.Err, ring.ErrHeld):
 		return f.set(NotPermitted, "another recorder holds it", "end that session with `rtl-attach detach`, then run this again")
 	case errors.As(f.Err, &died) && errors.Is(f.Err, target.ErrGone):
@@ -53,6 +56,15 @@ func explainAccess(f *Failure) bool {
 		return f.set(NotPermitted, "it is stopped by a job-control signal, and must stay so", "resume it (kill -CONT), then run this again")
 	}
 	return false
+}
+
+// explainTakenOver: unlike with one that is held from the start, the target was attached to.
+func explainTakenOver(f *Failure) bool {
+	if f.Code != Remains {
+		f.Target = "the other recorder's; without one its payload detaches by itself within seconds"
+	}
+	return f.set(Failed, "it saw no sign of life of this one for seconds (SIGSTOP, a machine that was held up), or the target's memory is damaged",
+		"end its session with `rtl-attach detach`, then run this again")
 }
 
 // noTracing is the scope that even CAP_SYS_PTRACE does not help against.
@@ -102,6 +114,8 @@ func explainProgram(f *Failure) bool {
 		return f.set(Unsuitable, bare(f.Err), "only glibc processes can be attached to")
 	case errors.Is(f.Err, target.ErrArch):
 		return f.set(Unsuitable, bare(f.Err), "only x86-64 processes can be attached to")
+	case errors.Is(f.Err, ptrace.ErrFilterHidden):
+		return f.set(Unsuitable, bare(f.Err), "run this as root on the host, or in a privileged container: they can be read there")
 	case errors.Is(f.Err, target.ErrSeccomp):
 		return f.set(Unsuitable, bare(f.Err), "relax the seccomp profile of its container")
 	case errors.Is(f.Err, target.ErrShadowStack):

@@ -66,7 +66,7 @@ func (r *recording) awaitRuntime(ctx context.Context, deadline time.Time) bool {
 		return false
 	}
 	r.meter.watch(r.o.PID)
-	for !over(ctx, deadline) && !r.isGone() && !r.held.StopRequested() {
+	for !over(ctx, deadline) && !r.isGone() && !r.held.StopRequested() && !r.takenOver() {
 		if err = r.arm(ctx, env); err == nil {
 			r.attached = true
 			r.ui.Warn("the application shut its ROCm runtime down and started it anew: recording goes on in a further session")
@@ -99,6 +99,9 @@ type drain struct {
 
 func (r *recording) startDrain() (*drain, error) {
 	snapshot := r.control.Snapshot()
+	if r.takenOver() {
+		return nil, errTakenOver
+	}
 	limit, err := r.o.ringBytes()
 	if err != nil {
 		return nil, err
@@ -173,7 +176,8 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 		return false, nil
 	}
 	if err != nil && r.wasUnread() {
-		return true, r.noteUnread()
+		err = r.noteUnread()
+		return r.ended == ring.EndShutDown, err
 	}
 	if err != nil {
 		return false, err
@@ -242,7 +246,7 @@ func (r *recording) sayEnd(why string) {
 		r.ui.Warn("the target has executed another program, and with its old one went everything of ours")
 	case r.ended == ring.EndExit:
 		r.awaitExit()
-	case r.ended != ring.EndDetach && !r.isGone():
+	case (r.ended != ring.EndDetach || why == "") && !r.isGone():
 		r.ui.Warn("the session ended in the target: " + endText(r.ended))
 	}
 	if why == "" && (r.isGone() || r.ended == ring.EndExit || r.isAtRest()) {
@@ -258,7 +262,7 @@ func (r *recording) isAtRest() bool {
 		if (s.State == ring.StateIdle || s.State == ring.StateDormant) && s.HooksPatched == 0 {
 			return true
 		}
-		if r.isGone() || time.Now().After(deadline) {
+		if r.isGone() || !r.held.Held() || time.Now().After(deadline) {
 			return r.isGone()
 		}
 		r.control.WaitState(s.State, watchPeriod)
@@ -306,7 +310,10 @@ func (r *recording) window(ctx context.Context, deadline time.Time, d *drain) st
 
 // describeSession adds to the trace what the ring does not carry.
 func (r *recording) describeSession(s gated) error {
-	counters := append(collector.Counters(r.control.Counters()), r.meter.counters(r.o.PID)...)
+	counters := r.meter.counters(r.o.PID)
+	if theirs := collector.Counters(r.control.Counters()); !r.takenOver() {
+		counters = append(theirs, counters...)
+	}
 	err := s.Counters(counters)
 	for _, p := range append(r.pauses, r.witness.stops...) {
 		p.TID = r.ownTID(p.TID)
@@ -324,7 +331,7 @@ func endText(e ring.End) string {
 		return "the process is exiting"
 	case ring.EndRecorderDead:
 		return "this recorder gave no sign of life for too long"
-	case ring.EndOtherTool:
+	case ring.EndOtherTool, ring.EndDetach:
 		return "another rtl-attach ended it"
 	}
 	return "its last record did not come"

@@ -23,6 +23,10 @@ func (r *recording) detach() error {
 	if !r.attached || r.isGone() {
 		return nil
 	}
+	if r.takenOver() {
+		r.attached = false // see takenAway
+		return nil
+	}
 	if err := at(PointClosing); err != nil {
 		return err
 	}
@@ -40,6 +44,19 @@ func (r *recording) detach() error {
 	r.detached = true
 	r.sayDetached()
 	return at(PointDetached)
+}
+
+var errTakenOver = errors.New("another recorder has taken this one for dead")
+
+// takenOver: the target is not ours to command any more.
+func (r *recording) takenOver() bool { return r.held != nil && !r.held.Held() }
+
+// takenAway is why nobody knows here how the recording has ended.
+func (r *recording) takenAway() error {
+	if r.detached || !r.takenOver() {
+		return nil
+	}
+	return errTakenOver
 }
 
 // sayDetached tells what became of the hooks.
@@ -64,6 +81,9 @@ func (r *recording) pausedFor() string {
 // end commands the detach; where the control thread gives no sign of life, the
 // exported entry point is called by ptrace.
 func (r *recording) end(why ring.End) error {
+	if r.takenOver() {
+		return errTakenOver
+	}
 	stop := r.skipWhenAsked()
 	defer stop()
 	err := r.control.Ping(wedgedTimeout)
@@ -197,6 +217,8 @@ func (r *recording) detachOrphan() error {
 		return err
 	}
 	defer held.Release()
+	r.held = held
+	r.background.Go(r.beat)
 	if err := errors.Join(at(PointTaken), at(PointClosing)); err != nil {
 		return err
 	}
@@ -209,8 +231,10 @@ func (r *recording) detachOrphan() error {
 
 // awaitIdle waits for the recorder to finish.
 func (r *recording) awaitIdle(holder ring.Holder, deadline time.Time) error {
+	heart := feel(r.control)
 	for state := r.control.Snapshot().State; ; state = r.control.WaitState(state, watchPeriod) {
 		_, held := r.control.Holder()
+		silent := heart.silence()
 		idle := state == ring.StateIdle || state == ring.StateDormant
 		switch {
 		case r.isGone():
@@ -219,8 +243,11 @@ func (r *recording) awaitIdle(holder ring.Holder, deadline time.Time) error {
 		case idle && !held:
 			r.ui.Detached(fmt.Sprintf("the recording has ended, as its recorder (pid %d) was asked to do", holder.PID))
 			return nil
-		case !holderAlive(holder) && time.Now().Before(deadline):
+		case (!holderAlive(holder) || isForeign(holder) && silent > silence) && time.Now().Before(deadline):
 			return r.detachFor(deadline) // it died over it
+		case time.Now().After(deadline) && idle && silent > time.Second:
+			r.ui.Detached(fmt.Sprintf("its recorder (pid %d) gives no sign of life, and has not finished its trace", holder.PID))
+			return nil
 		case time.Now().After(deadline) && idle:
 			r.ui.Detached(fmt.Sprintf("its recorder (pid %d) still writes the trace", holder.PID))
 			return nil

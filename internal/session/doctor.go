@@ -37,7 +37,7 @@ func Diagnose(o Options, s Selection, readFilters bool) (*Diagnosis, error) {
 		case !c.alone(s):
 			return diagnoseAll(o, c, readFilters), nil
 		}
-		d := diagnose(o, steps, readFilters)
+		d := diagnose(o, steps, care{readFilters, silence})
 		d.machine(true)
 		return d, nil
 	})
@@ -57,9 +57,9 @@ func diagnoseMachine(o Options) *Diagnosis {
 }
 
 // diagnose makes the steps of an attach to one process.
-func diagnose(o Options, steps []step, readFilters bool) *Diagnosis {
+func diagnose(o Options, steps []step, with care) *Diagnosis {
 	d := &Diagnosis{PID: o.PID}
-	e := &examination{approach: approach{o: o}, d: d, steps: steps, readFilters: readFilters}
+	e := &examination{approach: approach{o: o}, d: d, steps: steps, care: with}
 	defer e.close()
 	e.run()
 	d.judge(ofProcess)
@@ -76,7 +76,7 @@ func diagnoseAll(o Options, c *choice, readFilters bool) *Diagnosis {
 	d.common(o)
 	for _, one := range c.targets {
 		o.PID = one.pid
-		w := diagnose(o, processSteps(), readFilters)
+		w := diagnose(o, processSteps(), care{readFilters, silence})
 		d.Workers = append(d.Workers, w)
 	}
 	if d.judge(ofMachine); d.Verdict != Fails {

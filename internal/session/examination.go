@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
@@ -12,12 +13,18 @@ import (
 // An examination is a diagnosis of one process under way.
 type examination struct {
 	approach
-	d           *Diagnosis
-	steps       []step
-	readFilters bool
-	resident    bool
-	foreseen    *inject.Outlook
-	filters     error // that stand in the way
+	d     *Diagnosis
+	steps []step
+	care
+	resident bool
+	foreseen *inject.Outlook
+	filters  error // that stand in the way
+}
+
+// care is how much of the process's time an examination takes, and of ours.
+type care struct {
+	readFilters bool          // stops a thread for that
+	silence     time.Duration // for which a recorder is listened to that cannot be looked at
 }
 
 // further checks come behind an attach's steps: what it does next, looked at.
@@ -105,21 +112,19 @@ func (e *examination) residentCheck() Check {
 	defer c.Close()
 	s := c.Snapshot()
 	found := fmt.Sprintf("a payload, %s, after %d sessions: it would be used", stateText(s.State), s.Generation)
-	if err := recordedBy(c); err != nil {
-		return refusal(e.o.PID, err)
+	if holder, held := c.Holder(); held {
+		switch {
+		case livesFor(c, e.silence)(holder):
+			return refusal(e.o.PID, fmt.Errorf("%w: pid %d", ring.ErrHeld, holder.PID))
+		case isForeign(holder) && e.silence < silence:
+			return unclear(found, fmt.Sprintf("its recorder, pid %d of another pid namespace, gives no sign of life", holder.PID),
+				fmt.Sprintf("rtl-attach doctor %d takes the time to tell whether it is dead", e.o.PID))
+		}
 	}
 	if s.State == ring.StateActive {
 		return less(found, "its session has no recorder any more", "none needed: an attach ends that session first, and it ends by itself")
 	}
 	return fine(found)
-}
-
-// recordedBy fails if a recorder that lives holds the payload.
-func recordedBy(c *ring.Control) error {
-	if holder, held := c.Holder(); held && lives(c)(holder) {
-		return fmt.Errorf("%w: pid %d", ring.ErrHeld, holder.PID)
-	}
-	return nil
 }
 
 // threadsCheck is about the one limit that only a clone can tell.
@@ -195,7 +200,10 @@ func (e *examination) seccompCheck() Check {
 	case e.foreseen.Read:
 		return fine(fmt.Sprintf("thread %d has filters: they let everything through that is needed", e.foreseen.Filters))
 	}
+	fix := fmt.Sprintf("rtl-attach doctor --read-filters %d (stops one thread for some tens of microseconds)", e.o.PID)
+	if e.readFilters {
+		fix = "run this again: no thread stayed in its wait to be read"
+	}
 	return unclear(fmt.Sprintf("thread %d has filters", e.foreseen.Filters),
-		"what its seccomp filters let through can be read only in a stop of the thread; an attach reads them so, and refuses rather than risk anything",
-		fmt.Sprintf("rtl-attach doctor --read-filters %d (stops one thread for some tens of microseconds)", e.o.PID))
+		"what its seccomp filters let through can be read only in a stop of the thread; an attach reads them so, and refuses rather than risk anything", fix)
 }

@@ -79,8 +79,10 @@ func (w *witness) stop(tid int) (*ptrace.Snapshot, error) {
 			return nil, ptrace.ErrNoStop // others are waited for as well
 		}
 	}
+	status, err := w.target.ThreadStatus(tid)
+	filtered := err != nil || status.Seccomp != 0
 	began := boottimeNS()
-	s, err := w.tracer.StopOnce(w.target.PID, tid, cpu)
+	s, err := w.tracer.StopOnce(w.target.PID, tid, cpu, filtered)
 	if err != nil {
 		return nil, err
 	}

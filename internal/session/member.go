@@ -163,6 +163,7 @@ func (m *member) collectAndDetach(window context.Context) {
 		endNS = boottimeNS()
 	}
 	detachErr := m.detach()
+	collectErr = errors.Join(collectErr, m.takenAway())
 	switch {
 	case detachErr != nil:
 		m.fail(tracedb.FateFailed, m.remainsFailure(detachErr))

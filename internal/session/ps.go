@@ -62,6 +62,8 @@ const (
 	glanceLimit = 5 * time.Second
 	listLimit   = 30 * time.Second
 	endLimit    = time.Second // for one that has begun to end
+
+	glanceSilence = 3 * beatPeriod // of a recorder in another pid namespace
 )
 
 // List finds the processes that have the ROCm runtime mapped or its driver open.
@@ -215,7 +217,7 @@ func tracerName(err error) string {
 // judge says whether an attach would work, as doctor does.
 func (p *Process) judge(t *target.Target) {
 	attached := p.payload(t)
-	d := diagnose(Options{PID: p.PID}, processSteps(), false)
+	d := diagnose(Options{PID: p.PID}, processSteps(), care{silence: glanceSilence})
 	p.ExitCode = d.ExitCode
 	if p.State = stateOf(d.Verdict, attached); !attached {
 		p.Why, p.Fix = d.Cause, d.Fix
@@ -227,7 +229,7 @@ func (p *Process) payload(t *target.Target) bool {
 	c, err := openResident(t)
 	if err != nil {
 		if !errors.Is(err, errNotResident) {
-			p.Payload = bare(err)
+			p.Payload = "unknown" // why tells of it
 		}
 		return false
 	}

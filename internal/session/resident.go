@@ -89,30 +89,51 @@ func holderAlive(h ring.Holder) bool {
 	return isForeign(h) || target.Lives(int(h.PID), h.StartTicks)
 }
 
+// isForeign: it cannot be looked at, as it is in another pid namespace, or has not said yet
+// in which.
 func isForeign(h ring.Holder) bool {
 	me, err := target.Self()
-	return err != nil || h.PIDNS != 0 && h.PIDNS != me.PIDNamespace
+	return err != nil || h.PIDNS != me.PIDNamespace
 }
 
 // lives takes its time, and judges one in another pid namespace by its heartbeat.
-func lives(c *ring.Control) func(ring.Holder) bool {
+func lives(c *ring.Control) func(ring.Holder) bool { return livesFor(c, silence) }
+
+// livesFor: one that is silent for so long does not.
+func livesFor(c *ring.Control, silence time.Duration) func(ring.Holder) bool {
 	return func(h ring.Holder) bool {
 		if !isForeign(h) {
 			return holderAlive(h)
 		}
-		before := c.Beats()
-		for deadline := time.Now().Add(silence); time.Now().Before(deadline); time.Sleep(watchPeriod) {
-			if c.Beats() != before {
-				return true
-			}
+		p := feel(c)
+		for !p.felt && p.silence() < silence {
+			time.Sleep(watchPeriod)
 		}
-		return false
+		return p.felt
 	}
 }
 
 // silence is longer than a payload goes without a heartbeat before it detaches, unless
 // its recorder has asked for more.
 var silence = 8 * time.Second
+
+// A pulse knows since when a recorder has given no sign of life.
+type pulse struct {
+	control *ring.Control
+	beats   uint64
+	since   time.Time
+	felt    bool // it has given one since we look
+}
+
+func feel(c *ring.Control) *pulse { return &pulse{control: c, beats: c.Beats(), since: time.Now()} }
+
+func (p *pulse) silence() time.Duration {
+	now := time.Now()
+	if beats := p.control.Beats(); beats != p.beats {
+		p.beats, p.since, p.felt = beats, now, true
+	}
+	return now.Sub(p.since)
+}
 
 // isPayload: the start of what may be a payload's image.
 func isPayload(m target.Map) bool {

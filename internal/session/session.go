@@ -119,7 +119,7 @@ func (r *recording) run(ctx context.Context) (Outcome, error) {
 	}
 	r.raise()
 	detachErr := r.detach()
-	traceErr := errors.Join(collectErr, r.noteNewcomers(), r.finishTrace())
+	traceErr := errors.Join(collectErr, r.takenAway(), r.noteNewcomers(), r.finishTrace())
 	switch {
 	case traceErr != nil && detachErr == nil:
 		return Outcome{Path: r.place.Path, Code: Failed}, r.traceFailure(traceErr)
@@ -236,7 +236,7 @@ func (r *recording) discard() error {
 
 // leftAs says how the target is after an attach that failed.
 func (r *recording) leftAs() string {
-	if r.isGone() {
+	if r.isGone() || errors.Is(r.target.Same(), target.ErrGone) {
 		return gone
 	}
 	c, err := openResident(r.target)

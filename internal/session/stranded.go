@@ -18,8 +18,8 @@ import (
 const (
 	bootThread  = "rtl-boot" // as the bootstrap's thread calls itself (internal/inject/boot)
 	bootPeriod  = 5 * time.Millisecond
-	bootTimeout = 5 * time.Second // it leaves by itself when its tool is silent for two
-	notesBytes  = 4096            // the build id lies in the payload's first page
+	bootTimeout = 10 * time.Second // it leaves by itself when its tool is silent for two
+	notesBytes  = 4096             // the build id lies in the payload's first page
 )
 
 // awaitBootstrap lets the bootstrap of a dead tool leave: it may be loading the

@@ -5,27 +5,33 @@ import (
 	"fmt"
 
 	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/internal/words"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-const causeUnread = "the runtime was shut down before its first records could be taken"
+// CauseUnread stands in a trace for the records of a session that was over too soon.
+const CauseUnread = "the session had ended before its first records could be taken"
 
-// wasUnread: the application has shut its runtime down between our attach and
-// our look at the ring, and the ring has gone with it.
+// wasUnread: the session has ended between our attach and our look at the ring, and the
+// ring has gone with it: the application has shut its runtime down, or we were held up
+// for so long that the payload took us for dead.
 func (r *recording) wasUnread() bool {
 	state, err := r.settle()
-	return err == nil && state != ring.StateActive && r.control.Snapshot().LastEnd == ring.EndShutDown
+	return err == nil && state != ring.StateActive
 }
 
 // noteUnread gives such a session its place in the trace.
 func (r *recording) noteUnread() error {
 	s, records := r.control.Snapshot(), r.control.Counters().Records
-	r.ui.Warn(fmt.Sprintf("%s: %d are missing", causeUnread, records))
-	r.ended, r.attached = s.LastEnd, false
+	r.ui.Warn(fmt.Sprintf("%s (%s): %s missing", CauseUnread, endText(s.LastEnd), words.Things(int64(records), "record")))
+	r.ended = s.LastEnd
+	if r.isAtRest() {
+		r.attached = false
+	}
 	session, err := r.beginSession(r.info(s))
 	if err != nil {
 		return err
 	}
-	return errors.Join(session.Lost(tracedb.Loss{Cause: causeUnread, Records: records}),
+	return errors.Join(session.Lost(tracedb.Loss{Cause: CauseUnread, Records: records}),
 		r.describeSession(session), session.End(tracedb.End{Reason: endText(s.LastEnd)}))
 }

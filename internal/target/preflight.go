@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Facts is what can be known about a target before anything is touched.
@@ -70,8 +71,14 @@ func (t *Target) Preflight() (*Facts, error) {
 	}
 	f.HSA = Runtimes(maps)
 	t.judge(f, maps)
+	if len(f.Problems) > 0 { // a process on its way out shows less and less of itself
+		return f, t.Departure(departPatience)
+	}
 	return f, t.Same()
 }
+
+// departPatience is how long a process may take to end while it is looked at.
+const departPatience = 2 * time.Second
 
 // judge fills in what kind of program it is, and the problems.
 func (t *Target) judge(f *Facts, maps []Map) {

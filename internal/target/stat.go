@@ -43,6 +43,7 @@ type Stat struct {
 	PPID       int
 	Flags      uint64 // task flags of the kernel
 	StartTicks uint64 // field 22, since boot
+	CodeStart  uint64 // field 26, of the program; 0: none yet, or no more
 	StackStart uint64 // field 28, of the program; 0: not said
 	CPU        int    // field 39: last run on; -1: not said
 }
@@ -75,6 +76,7 @@ func parseStat(b []byte) (Stat, error) {
 		return Stat{}, fmt.Errorf("stat: start time: %w", ErrMalformed)
 	}
 	if len(f) > 25 {
+		s.CodeStart, _ = strconv.ParseUint(f[23], 10, 64)
 		s.StackStart, _ = strconv.ParseUint(f[25], 10, 64)
 	}
 	if len(f) > 36 {

@@ -49,7 +49,10 @@ func Open(pid int) (*Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := t.enter(); err != nil {
+	if err = t.settle(); err == nil {
+		err = t.enter()
+	}
+	if err != nil {
 		t.Close()
 		return nil, err
 	}
@@ -139,6 +142,25 @@ func (t *Target) identify() error {
 		t.NSPID = []int{t.PID}
 	}
 	return nil
+}
+
+// execPatience is how long an exec may take once it has thrown away the old program.
+const execPatience = 2 * time.Second
+
+// settle waits for an exec to be through that has begun to build the process anew:
+// neither its name nor what its memory shows is the new program's before.
+func (t *Target) settle() error {
+	for deadline := time.Now().Add(execPatience); ; time.Sleep(time.Millisecond) {
+		stat, err := t.ThreadStat(t.live)
+		switch {
+		case err != nil:
+			return err
+		case stat.CodeStart != 0 || stat.Flags&flagExiting != 0:
+			return t.identify()
+		case time.Now().After(deadline):
+			return fmt.Errorf("pid %d: it has not finished its exec: %w", t.PID, ErrExec)
+		}
+	}
 }
 
 // enter opens the memory of a process that may be attached to.

@@ -153,7 +153,7 @@ func TestRefusals(t *testing.T) {
 
 func wait(t *testing.T, pid int, state string) {
 	t.Helper()
-	for range 2000 {
+	for range 20_000 {
 		if b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err == nil && strings.Contains(string(b), ") "+state+" ") {
 			return
 		}
@@ -172,6 +172,39 @@ func TestPreflight(t *testing.T) {
 	}
 	if len(f.Problems) != 1 || !errors.Is(f.Problems[0], target.ErrNoHSA) {
 		t.Errorf("problems %v, want that there is no ROCm runtime", f.Problems)
+	}
+}
+
+// TestJustStarted: who starts a process gets its pid before its exec is through, the more so
+// the more arguments there are to lay out. It is the new program that is taken hold of.
+func TestJustStarted(t *testing.T) {
+	many := slices.Repeat([]string{"a"}, 100_000)
+	for range 20 {
+		cmd := exec.Command(victim.Path(t, "static"), many...)
+		_, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		tg := open(t, cmd.Process.Pid)
+		facts, err := tg.Preflight()
+		if err != nil || facts.Comm != "static" || facts.Machine != "x86-64" {
+			t.Errorf("%+v, %v", facts, err)
+		}
+		if _, err := out.Read(make([]byte, 8)); err != nil { // it says that it is ready
+			t.Error(err)
+		}
+		if err := tg.Same(); err != nil {
+			t.Error(err)
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
 	}
 }
 
