@@ -8,7 +8,7 @@ import (
 )
 
 // fields are places in the kernel's struct task_struct.
-type fields struct{ state, priority int32 }
+type fields struct{ state, priority, allowed int32 }
 
 func readFields() (f fields, err error) {
 	spec, err := btf.LoadKernelSpec()
@@ -22,7 +22,10 @@ func readFields() (f fields, err error) {
 	if f.state, err = place(task, "__state", "state"); err != nil { // before Linux 5.14
 		return f, err
 	}
-	f.priority, err = place(task, "prio")
+	if f.priority, err = place(task, "prio"); err != nil {
+		return f, err
+	}
+	f.allowed, err = place(task, "nr_cpus_allowed")
 	return f, err
 }
 

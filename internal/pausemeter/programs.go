@@ -8,7 +8,7 @@ const taskTraced = 0x8
 // Places on the programs' stack. An event begins with what is known of a stop
 // when it begins.
 const (
-	atEvent    = -48
+	atEvent    = -56
 	atBegan    = atEvent
 	atWho      = atEvent + 8  // thread, process
 	atLeft     = atEvent + 16 // the processor
@@ -16,11 +16,12 @@ const (
 	atBy       = atEvent + 32 // thread, process
 	atWoken    = atEvent + 40 // the processor
 	atPriority = atEvent + 44
+	atAllowed  = atEvent + 48 // how many processors it may run on
 	stopBytes  = atEnded - atEvent
-	eventBytes = 48
+	eventBytes = 56
 
-	atKey   = -56
-	atState = -64
+	atKey   = -64
+	atState = -72
 )
 
 // onSwitch is for sched_switch, and runs on the thread that is switched out: it
@@ -80,9 +81,13 @@ func (m *Meter) onWaking(f fields) asm.Instructions {
 		asm.StoreMem(asm.RFP, atBy, asm.R0, asm.DWord),
 		asm.FnGetSmpProcessorId.Call(),
 		asm.StoreMem(asm.RFP, atWoken, asm.R0, asm.Word),
-		asm.FnGetCurrentTask.Call(),
+		asm.Mov.Imm(asm.R0, 0),
+		asm.StoreMem(asm.RFP, atAllowed, asm.R0, asm.DWord),
 	)
-	code = append(code, readTask(f.priority, atPriority)...)
+	for _, word := range []struct{ offset, to int32 }{{f.priority, atPriority}, {f.allowed, atAllowed}} {
+		code = append(code, asm.FnGetCurrentTask.Call())
+		code = append(code, readTask(word.offset, word.to)...)
+	}
 	code = append(code,
 		asm.LoadMapPtr(asm.R1, m.stopped.FD()),
 		asm.Mov.Reg(asm.R2, asm.RFP),

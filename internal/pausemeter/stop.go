@@ -15,7 +15,8 @@ type Stop struct {
 	// Of the thread that let it go.
 	By       uint32 // its process
 	RealTime bool   // it ran at real-time priority,
-	Beside   bool   // on the processor that the stopped one had left
+	Pinned   bool   // to a single processor,
+	Beside   bool   // and on the one that the stopped thread had left
 }
 
 // leastNormal is the kernel's MAX_RT_PRIO: real-time priorities are below.
@@ -31,7 +32,8 @@ func decode(b []byte) (s Stop, err error) {
 	return Stop{
 		PID: word(atWho + 4), TID: word(atWho),
 		Duration: time.Duration(long(atEnded) - long(atBegan)),
-		By:       word(atBy + 4), RealTime: word(atPriority) < leastNormal, Beside: word(atLeft) == word(atWoken),
+		By:       word(atBy + 4), RealTime: word(atPriority) < leastNormal,
+		Pinned: word(atAllowed) == 1, Beside: word(atLeft) == word(atWoken),
 	}, nil
 }
 

@@ -16,7 +16,7 @@ const (
 	mostP50      = 5   // times the floor
 	mostP90      = 8   // times the floor
 	leastGDB     = 500 // times shorter than gdb's
-	mayMove      = 20  // one in so many may wake elsewhere than where it last ran
+	mayMove      = 5   // one in so many may wake elsewhere than where it last ran: the scheduler's to choose
 )
 
 // figures of all attaches, each in its order.
@@ -27,7 +27,8 @@ type figures struct {
 	threads          map[int]int
 	fewest           int // threads of a target
 	made             int // stops of attaches, by the tool,
-	realTime, pinned int // at real-time priority, and on the stopped thread's processor
+	realTime, pinned int // at real-time priority, and pinned to a processor,
+	beside           int // on the one that the stopped thread left
 	detach, reattach int // stops seen there
 }
 
@@ -82,8 +83,11 @@ func (f *figures) add(r recording) {
 		if s.RealTime {
 			f.realTime++
 		}
-		if s.Beside {
+		if s.Pinned {
 			f.pinned++
+		}
+		if s.Beside {
+			f.beside++
 		}
 	}
 	f.total, f.own = append(f.total, total), append(f.own, r.own)
@@ -133,8 +137,9 @@ func (f *figures) judge() (passed bool) {
 		say(false, "not compared with gdb's")
 	}
 	say(f.fewest >= leastThreads, "targets had %d threads and more (at least %d)", f.fewest, leastThreads)
-	say(f.made > 0 && f.realTime == f.made && f.made-f.pinned <= f.made/mayMove,
-		"of %d stops by the tool, %d ended at real-time priority, %d on the stopped thread's processor (at least %d)",
-		f.made, f.realTime, f.pinned, f.made-f.made/mayMove)
+	say(f.made > 0 && f.realTime == f.made && f.pinned == f.made,
+		"of %d stops by the tool, %d ended at real-time priority, %d pinned to a processor", f.made, f.realTime, f.pinned)
+	least := f.made - f.made/mayMove
+	say(f.beside >= least, "%d on the processor that the stopped thread left (at least %d)", f.beside, least)
 	return passed
 }
