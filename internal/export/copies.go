@@ -144,7 +144,7 @@ func (p *perfetto) copies() error {
 	})
 }
 
-// memoryCopies writes the copies of one session. The host's agent is 0.
+// memoryCopies writes the copies of one session.
 func (r *rocprof) memoryCopies(s *session) error {
 	r.comma = false
 	return r.trace.eachCopy(r.ctx, func(c *copied) error {
@@ -163,7 +163,7 @@ func (r *rocprof) memoryCopies(s *session) error {
 
 func agentID(a *agent) int64 {
 	if a == nil {
-		return 0
+		return hostAgent
 	}
 	return a.id
 }

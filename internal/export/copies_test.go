@@ -64,7 +64,10 @@ func TestCopiesInRocprof(t *testing.T) {
 	type handle struct{ Handle int64 }
 	var got struct {
 		Tools []struct {
-			Agents  []struct{ ID handle }
+			Agents []struct {
+				ID   handle
+				Type int
+			}
 			Records struct {
 				Copies []struct {
 					Kind, Operation, Bytes int64
@@ -82,7 +85,7 @@ func TestCopiesInRocprof(t *testing.T) {
 	if len(copies) != 3 {
 		t.Fatalf("%+v", copies)
 	}
-	if c := copies[0]; c.Kind != 10 || c.Operation != 2 || c.Bytes != 4096 || c.Thread != 11 || c.Start != copiesAt+100 || c.End != copiesAt+300 || c.From.Handle != 0 || c.To != agents[1].ID {
+	if c := copies[0]; c.Kind != 10 || c.Operation != 2 || c.Bytes != 4096 || c.Thread != 11 || c.Start != copiesAt+100 || c.End != copiesAt+300 || c.From != agents[2].ID || agents[2].Type != 1 || c.To != agents[1].ID {
 		t.Errorf("%+v", c)
 	}
 	if c := copies[2]; c.Operation != 4 || c.From != agents[0].ID || c.To != agents[1].ID {

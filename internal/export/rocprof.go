@@ -15,7 +15,9 @@ type rocprof struct {
 
 // What rocprofiler-sdk calls things.
 const (
+	agentTypeCPU            = 1  // ROCPROFILER_AGENT_TYPE_CPU
 	agentTypeGPU            = 2  // ROCPROFILER_AGENT_TYPE_GPU
+	hostAgent               = 0  // a trace has one host for all processors, and no number for it
 	kindMemoryCopy          = 10 // ROCPROFILER_BUFFER_TRACING_MEMORY_COPY
 	kindKernelDispatch      = 11 // ROCPROFILER_BUFFER_TRACING_KERNEL_DISPATCH
 	operationDispatchDone   = 2  // ROCPROFILER_KERNEL_DISPATCH_COMPLETE
@@ -97,6 +99,12 @@ func (r *rocprof) agents(s *session) error {
 		if err := r.element(); err != nil {
 			return err
 		}
+	}
+	r.line = append(r.line[:0], '{').handle("id", hostAgent).int("type", agentTypeCPU).int("logical_node_type_id", 0).
+		text("name", "host").text("product_name", "host").text("vendor_name", "CPU")
+	r.line = append(r.line, '}')
+	if err := r.element(); err != nil {
+		return err
 	}
 	return r.text("],\n")
 }
