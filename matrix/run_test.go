@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"os"
 	"os/exec"
@@ -157,9 +158,13 @@ func artefact(t testing.TB, name string) string {
 	return path
 }
 
-// injected runs the injector alone.
+// injected runs the injector alone. A starved machine gets more time than the injector
+// would give it, unless the request says how much.
 func injected(t *testing.T, v *victim.Victim, r inject.Request) (*inject.Report, error) {
 	t.Helper()
+	for _, limit := range []*time.Duration{&r.MapTimeout, &r.BootTimeout, &r.LoadTimeout, &r.EntryTimeout, &r.IdleTimeout} {
+		*limit = cmp.Or(*limit, patience)
+	}
 	tg, err := target.Open(v.PID)
 	if err != nil {
 		t.Fatal(err)

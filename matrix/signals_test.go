@@ -95,12 +95,22 @@ func stoppedInMidStop(t *testing.T) string {
 func stoppedOnce(t *testing.T, v *victim.Victim, p inject.Point) {
 	t.Helper()
 	before := v.Inventory(t)
-	undo := atPoint(p, func() { _ = unix.Kill(v.PID, unix.SIGSTOP) })
+	reached := false
+	undo := atPoint(p, func() {
+		if !reached {
+			reached = true
+			_ = unix.Kill(v.PID, unix.SIGSTOP)
+		}
+	})
 	defer undo()
 	const soon = 200 * time.Millisecond
-	_, err := injected(t, v, inject.Request{
-		Library: library(t, "payload.so"), Entry: "rtl_attach",
-		MapTimeout: soon, BootTimeout: soon, LoadTimeout: soon, EntryTimeout: soon, IdleTimeout: soon,
+	var err error
+	eventually(func() bool { // a starved one may have given up before
+		_, err = injected(t, v, inject.Request{
+			Library: library(t, "payload.so"), Entry: "rtl_attach",
+			MapTimeout: soon, BootTimeout: soon, LoadTimeout: soon, EntryTimeout: soon, IdleTimeout: soon,
+		})
+		return reached
 	})
 	undo()
 	if !eventually(func() bool { return stateOf(v.PID) == "T" }) {
@@ -194,7 +204,7 @@ func killedInMidStop(t *testing.T) string {
 	for _, p := range midPoints() {
 		v := victim.Start(t, "busy", "futex", "read", "sleep")
 		undo := atPoint(p, func() { _ = unix.Kill(v.PID, unix.SIGKILL) })
-		_, err := injected(t, v, inject.Request{Library: library(t, "payload.so"), Entry: "rtl_slow", BootTimeout: 500 * time.Millisecond})
+		_, err := injected(t, v, inject.Request{Library: library(t, "payload.so"), Entry: "rtl_slow"})
 		undo()
 		if !errors.Is(err, target.ErrGone) && (p != inject.PointCalled || err != nil) {
 			t.Errorf("%s: error %v, want %v", p, err, target.ErrGone)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -138,6 +139,8 @@ func TestDiesStaging(t *testing.T) {
 		return
 	}
 	inject.Fault = killAtStaged(os.Getpid())
-	_, err = injected(t, &victim.Victim{PID: pid}, inject.Request{Library: library(t, "payload.so"), Entry: "rtl_attach"})
+	_, err = injected(t, &victim.Victim{PID: pid}, inject.Request{
+		Library: library(t, "payload.so"), Entry: "rtl_attach", IdleTimeout: 2 * time.Second, // its bootstrap leaves by itself
+	})
 	t.Fatalf("not killed: %v", err)
 }

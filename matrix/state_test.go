@@ -55,8 +55,9 @@ func (s state) inject(t *testing.T, n int) *stateReport {
 	if s.rung != "" && r.used(s.rung) == 0 {
 		t.Errorf("no thread was %s: %v", s.rung, r)
 	}
-	if !eventually(func() bool { return signalsOf(v.PID) == signals }) {
-		t.Errorf("signals ignored, caught, blocked by each thread:\n%s\nnow:\n%s", signals, signalsOf(v.PID))
+	var now signalState
+	if !eventually(func() bool { now = signalsOf(v.PID); return now.as(signals) }) {
+		t.Errorf("signals ignored, caught, blocked by each thread: %+v\nnow: %+v", signals, now)
 	}
 	r.health = v.Unharmed(t)
 	v.AsBefore(t, before)
@@ -66,16 +67,12 @@ func (s state) inject(t *testing.T, n int) *stateReport {
 	return r
 }
 
-// injections injects n times into a victim. A starved machine gets more time than the
-// injector would give it.
+// injections injects n times into a victim.
 func injections(t *testing.T, v *victim.Victim, n int) *stateReport {
 	t.Helper()
 	r := &stateReport{v: v}
 	for range n {
-		rep, err := injected(t, v, inject.Request{
-			Library: library(t, "payload.so"), Entry: "rtl_mask",
-			MapTimeout: patience, BootTimeout: patience, LoadTimeout: patience, EntryTimeout: patience, IdleTimeout: patience,
-		})
+		rep, err := injected(t, v, inject.Request{Library: library(t, "payload.so"), Entry: "rtl_mask"})
 		if err != nil || rep.EntryResult != 0 {
 			t.Fatalf("inject: %v\n%+v", err, rep)
 		}
@@ -106,30 +103,50 @@ func (r *stateReport) String() string {
 		len(r.reports), r.used("released"), r.used("held"), longest.Round(time.Microsecond), r.health.Beats)
 }
 
-// signalsOf is what the kernel says of dispositions, and what each thread blocks.
-// A handler, or a wait with a mask of its own (ppoll), blocks more meanwhile: what
-// is blocked at each of several looks is the thread's. They are so far apart that a
-// thread which waits for a CPU in its handler gets one.
-func signalsOf(pid int) string {
+// signalState is what the kernel says of dispositions, and what each thread blocks.
+type signalState struct {
+	ignored, caught string
+	blocked         map[string]mask
+}
+
+// mask is what a thread blocks at each of several looks, and at any of them: a handler, or
+// a wait with a mask of its own (ppoll), blocks more meanwhile.
+type mask struct{ least, most uint64 }
+
+// signalsOf looks at a process. The looks are so far apart that a thread which waits for a
+// CPU in its handler gets one.
+func signalsOf(pid int) signalState {
 	const looks, apart = 20, 5 * time.Millisecond
+	leader := statusOf(pid, strconv.Itoa(pid))
+	s := signalState{ignored: leader["SigIgn"], caught: leader["SigCgt"], blocked: map[string]mask{}}
 	tids := threadsOf(pid)
-	blocked := make([]uint64, len(tids))
-	for look := range looks {
-		for i, tid := range tids {
+	for range looks {
+		for _, tid := range tids {
 			now, _ := strconv.ParseUint(statusOf(pid, tid)["SigBlk"], 16, 64)
-			if look == 0 {
-				blocked[i] = now
+			seen, known := s.blocked[tid]
+			if !known {
+				seen.least = now
 			}
-			blocked[i] &= now
+			s.blocked[tid] = mask{seen.least & now, seen.most | now}
 		}
 		time.Sleep(apart)
 	}
-	leader := statusOf(pid, strconv.Itoa(pid))
-	all := []string{"ignored " + leader["SigIgn"] + ", caught " + leader["SigCgt"]}
-	for i, tid := range tids {
-		all = append(all, fmt.Sprintf("%s blocks %016x", tid, blocked[i]))
+	return s
+}
+
+// as: all can be what it was before. A thread that is nearly always in such a wait may
+// have been caught outside it just once, in whichever of the two.
+func (s signalState) as(before signalState) bool {
+	if s.ignored != before.ignored || s.caught != before.caught || len(s.blocked) != len(before.blocked) {
+		return false
 	}
-	return strings.Join(all, "\n")
+	for tid, was := range before.blocked {
+		now, there := s.blocked[tid]
+		if !there || now.least&^was.most != 0 || was.least&^now.most != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // tids of the victim's threads of one kind.

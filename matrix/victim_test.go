@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,6 +22,7 @@ import (
 type gpuVictim struct {
 	*victim.Victim
 	count  string // file
+	spawns bool   // it makes threads all the time
 	before residue
 }
 
@@ -47,7 +49,7 @@ func gpuEnv(t *testing.T, cmd *exec.Cmd) (count string) {
 
 func gpuRun(t *testing.T, cmd *exec.Cmd, count string) *gpuVictim {
 	t.Helper()
-	v := &gpuVictim{Victim: victim.Run(t, cmd), count: count}
+	v := &gpuVictim{Victim: victim.Run(t, cmd), count: count, spawns: slices.Contains(cmd.Args, "thread")}
 	v.works(t)
 	v.before = residueOf(t, v.PID)
 	return v
@@ -161,8 +163,16 @@ func entries(t *testing.T, pid int, dir string) int {
 func (v *gpuVictim) onlyDormant(t *testing.T) {
 	t.Helper()
 	v.left(t, func(now residue) bool {
-		return now.payloads <= 1 && now.controls <= now.payloads && now.threads == v.before.threads+now.controls
+		return now.payloads <= 1 && now.controls <= now.payloads && v.more(now) == now.controls
 	})
+}
+
+// more is how many threads there are that were not there before.
+func (v *gpuVictim) more(now residue) int {
+	if v.spawns {
+		return threadsOfOurs(v.PID)
+	}
+	return now.threads - v.before.threads
 }
 
 // asFound: nothing at all is left.

@@ -210,6 +210,17 @@ var held = way{
 	goesOn: []string{"held-unmasked", "held-back", "held-entry-2", "held-exit-2", "held-unmasked-2", "held-back-2"},
 }
 
+// heldPolls: all threads are in epoll_wait, where an interrupt alone returns EINTR.
+var heldPolls = way{
+	begin: func(t *testing.T) *scene {
+		return sceneOf(t, onGPU(t, "busy", "-o", "epoll", "epoll1", "epoll", "epoll1", "epoll"))
+	},
+	codes:  []int{1},
+	points: names(inject.HeldPoints),
+	short:  []string{"kill@held-back", "kill@held-unmasked-2", "kill@held-back-2"},
+	goesOn: []string{"held-unmasked", "held-back", "held-entry-2", "held-exit-2", "held-unmasked-2", "held-back-2"},
+}
+
 // undone: the attach fails when memory is mapped, and then again where that is taken back.
 var undone = way{
 	begin: func(t *testing.T) *scene {

@@ -90,7 +90,7 @@ static void settle_signals(void)
 	uint64_t begin = now();
 
 	lull = 1;
-	while (rt_sent != rt_got && now() - begin < 5000ull * MILLI)
+	while ((sending || rt_sent != rt_got) && now() - begin < 5000ull * MILLI)
 		usleep(200);
 }
 

@@ -42,6 +42,7 @@ extern const struct kind loop_kinds[], wait_kinds[], signal_kinds[], stack_kinds
 /* Signals that were sent and that arrived; expirations of a timer. */
 extern _Atomic uint64_t rt_sent, rt_got, timer_ticks, timer_due;
 extern _Atomic int lull; /* no storm while this is set: all must arrive */
+extern _Atomic int sending; /* storms that have seen that it is not set, and send one more */
 
 uint64_t now(void);
 

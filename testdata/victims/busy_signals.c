@@ -5,7 +5,7 @@
 
 /* A signal with a value, sent by a timer-like partner: all must arrive. */
 _Atomic uint64_t rt_sent, rt_got, timer_ticks, timer_due;
-_Atomic int lull;
+_Atomic int lull, sending;
 static void on_rt(int sig, siginfo_t *info, void *context)
 {
 	(void)sig;
@@ -28,10 +28,16 @@ static void kind_storm(struct thread *t)
 	handle_rt();
 	t->ready = 1;
 	for (int i = 0;; i = (i + 1) % thread_count) {
-		while (lull || rt_sent - rt_got > 256) /* a process may have only so many pending */
+		sending++;
+		if (lull || rt_sent - rt_got > 256) { /* a process may have only so many pending */
+			sending--;
 			sched_yield();
+			i--;
+			continue;
+		}
 		if (threads[i].ready && !pthread_sigqueue(threads[i].id, SIGRTMIN + 7, value))
 			rt_sent++;
+		sending--;
 		t->beats++;
 	}
 }
