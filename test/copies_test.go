@@ -10,12 +10,15 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/harness"
 )
 
+// patient: a starved worker loses nothing, and a starved GPU is waited for.
+var patient = []string{"--memory-copy-trace", "--buffer-policy", "lossless", "--set", "RTL_DRAIN_TIMEOUT_MS=8000"}
+
 // Every copy that is recorded was asked for and made, with these bytes, this
 // direction and these times; and every one that was asked for while recording is
 // recorded, or untimed for the reason that it must have.
 func TestCopies(t *testing.T) {
 	p := harness.Start(t, harness.Copier())
-	run := p.RecordLast(t, 600*time.Millisecond, 2000, "--memory-copy-trace")
+	run := p.RecordLast(t, 600*time.Millisecond, 2000, patient...)
 	counts := p.Quit(t)
 	p.Truth(t).MustHoldOnce(t, counts)
 	harness.CompareCopies(t, p, run)
@@ -43,7 +46,7 @@ var copyDamages = []copyDamage{
 	{"other bytes", "call", change(func(c *harness.Copy) { c.Bytes++ })},
 	{"another direction", "call", change(func(c *harness.Copy) { c.Direction ^= 3 })},
 	{"another GPU", "call", change(func(c *harness.Copy) { c.To ^= 1 })},
-	{"asked for earlier", "call", change(func(c *harness.Copy) { c.SubmitNS -= 1e6 })},
+	{"asked for earlier", "call", change(func(c *harness.Copy) { c.SubmitNS -= 1e10 })},
 	{"began later", "times", change(func(c *harness.Copy) { c.StartNS += 100 })},
 	{"ended later", "times", change(func(c *harness.Copy) { c.EndNS += 100 })},
 	{"has no times", "untimed", change(func(c *harness.Copy) { c.Reason = "no-times" })},
@@ -75,7 +78,7 @@ var copyDamages = []copyDamage{
 // says is named.
 func TestCopyComparison(t *testing.T) {
 	p := harness.Start(t, harness.Copier())
-	run := p.RecordLast(t, 300*time.Millisecond, 2000, "--memory-copy-trace")
+	run := p.RecordLast(t, 300*time.Millisecond, 2000, patient...)
 	p.Quit(t)
 	copies, account := harness.ReadCopies(t, run.Trace)
 	session := harness.ReadTrace(t, run.Trace).Sessions[0]
@@ -97,7 +100,7 @@ func TestCopyComparison(t *testing.T) {
 // A server's copies through HIP; its own copy kernels are kernels.
 func TestServerCopies(t *testing.T) {
 	p := harness.Start(t, harness.CopyingServer(4))
-	run := p.RecordLast(t, 600*time.Millisecond, 4000, "--memory-copy-trace")
+	run := p.RecordLast(t, 600*time.Millisecond, 4000, patient...)
 	check(t, p, p.TIDs(), run)
 	c := harness.CompareCopies(t, p, run)
 	c.MustHaveFew(4)
@@ -153,9 +156,9 @@ func TestCopiesReattach(t *testing.T) {
 		cycles = 200
 	}
 	for range cycles {
-		runs = append(runs, p.RecordShortly(t, 60*time.Millisecond, "--memory-copy-trace"))
+		runs = append(runs, p.RecordShortly(t, 60*time.Millisecond, patient...))
 	}
-	runs = append(runs, p.RecordLast(t, 60*time.Millisecond, 2000, "--memory-copy-trace")) // has every kind of copy
+	runs = append(runs, p.RecordLast(t, 60*time.Millisecond, 2000, patient...)) // has every kind of copy
 	counts := p.Quit(t)
 	p.Truth(t).MustHoldOnce(t, counts)
 	harness.CompareCopies(t, p, runs...)

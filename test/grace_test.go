@@ -1,10 +1,15 @@
 package test
 
 import (
+	"strings"
 	"testing"
 	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/internal/truth"
 	"github.com/rtl-attach/rtl-attach/test/harness"
 )
@@ -12,7 +17,7 @@ import (
 // slow has threads that are inside a raw index function for milliseconds, in one
 // of so many calls.
 func slow(oneIn string) harness.Workload {
-	return stress(8, 2, 64, "--slow-raw", oneIn, "--hang", "4")
+	return stress(8, 2, 64, "--slow-raw", oneIn)
 }
 
 // Without the grace a slot is doubled or lost, or nothing moves any more. If
@@ -21,8 +26,10 @@ func slow(oneIn string) harness.Workload {
 func TestNoGrace(t *testing.T) {
 	payload := harness.TestPayload(t)
 	const attempts = 20
+	unguarded := slow("30")
+	unguarded.Args = append(unguarded.Args, "--hang", "4")
 	for range attempts {
-		p := harness.Start(t, slow("30"))
+		p := harness.Start(t, unguarded)
 		p.TryRecord(t, 300*time.Millisecond, "--payload", payload, "--set", "RTL_TEST_NO_GRACE=1", "--set", "RTL_SIGNAL_POOL=1")
 		if why := broken(t, p); why != "" {
 			t.Logf("broken, as it must be: %s", why)
@@ -90,4 +97,45 @@ func TestGrace(t *testing.T) {
 	if armed == 0 {
 		t.Error("the grace never ended: nothing was recorded")
 	}
+}
+
+// The threads of io_uring are listed among a process's, run no code of it, and cannot be
+// stopped: no attach waits for them.
+func TestUring(t *testing.T) {
+	mustHaveUring(t)
+	p := harness.Start(t, stress(4, 2, 64, "--uring", "1"))
+	if polling, worker := uringThread(t, p, "iou-sqp"), uringThread(t, p, "iou-wrk"); polling != 'R' || worker == '-' {
+		t.Fatalf("who polls: %c, who waits: %c", polling, worker)
+	}
+	check(t, p, p.TIDs(), p.Reattach(t, 3)...)
+}
+
+// uringThread is the state of the thread whose name begins so.
+func uringThread(t *testing.T, p *harness.Process, name string) byte {
+	t.Helper()
+	process, err := target.Open(p.PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer process.Close()
+	for tid, comm := range p.Snapshot(t).Threads {
+		if !strings.HasPrefix(comm, name) {
+			continue
+		}
+		stat, err := process.ThreadStat(tid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stat.State
+	}
+	return '-'
+}
+
+func mustHaveUring(t *testing.T) {
+	var params [120]byte // struct io_uring_params
+	fd, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&params)), 0)
+	if errno != 0 {
+		harness.Skip(t, "io_uring_setup: "+errno.Error())
+	}
+	unix.Close(int(fd))
 }

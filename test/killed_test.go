@@ -17,7 +17,7 @@ import (
 func TestRecordersKilled(t *testing.T) {
 	p := harness.Start(t, stress(6, 2, 64, "--pace", "10"))
 	trace := filepath.Join(t.TempDir(), "all.db")
-	extending := []string{"-o", trace, "--append", "--set", "RTL_RECORDER_TIMEOUT_MS=500"}
+	extending := []string{"-o", trace, "--append", "--set", "RTL_RECORDER_TIMEOUT_MS=1000"}
 	const killed = 5
 	for range killed {
 		r := p.Begin(t, extending...)

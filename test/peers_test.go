@@ -45,11 +45,11 @@ func (p peers) run(t *testing.T, args ...string) string {
 func TestPeersScripts(t *testing.T) {
 	p := findPeers(t)
 	server := harness.Start(t, harness.Workload{Program: "serve", Args: []string{"--threads", "3", "--streams", "4", "--rate", "50"}})
-	one := server.Record(t, time.Second).Trace
-	copies := server.Record(t, time.Second, "--memory-copy-trace").Trace
+	one := server.Record(t, 2*time.Second).Trace
+	copies := server.Record(t, 2*time.Second, "--memory-copy-trace").Trace
 	server.Quit(t)
 	fleet := harness.StartFleet(t, workers)
-	whole := fleet.Record(t, time.Second).Trace
+	whole := fleet.Record(t, 2*time.Second).Trace
 	fleet.Quit(t, fleet.Workers(t))
 	for name, trace := range map[string]string{"one process": one, "copies": copies, "server": whole} {
 		t.Run(name, func(t *testing.T) {

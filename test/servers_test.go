@@ -286,7 +286,7 @@ func recordContained(t *testing.T, f *harness.Fleet, workers int) {
 	if len(fleet) != workers {
 		t.Fatalf("workers: %v", fleet)
 	}
-	run := f.Record(t, time.Second)
+	run := f.Record(t, 2*time.Second)
 	counts := f.Quit(t, fleet)
 	checkWorkers(t, fleet, counts, run.Trace)
 	for _, p := range fates(run.Summary)[tracedb.FateRecorded] {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/internal/truth"
 )
 
@@ -82,9 +83,10 @@ func (c *Comparison) sessions(tr *Trace) {
 			c.wrong("session", "%+v before the end of %+v", s, c.active[n-1])
 		}
 		if s.ArmedNS != 0 {
-			c.active = append(c.active, s)
+			c.active = append(c.active, c.span(tr, s))
 		}
-		whole := s.ArmedNS > 0 && s.ArmedNS <= s.DetachedNS && s.DetachedNS <= s.EndedNS
+		unread := s.ArmedNS == 0 && slices.ContainsFunc(tr.Losses, func(l Loss) bool { return l.Cause == session.CauseUnread })
+		whole := unread || s.ArmedNS > 0 && s.ArmedNS <= s.DetachedNS && s.DetachedNS <= s.EndedNS
 		if !whole && !c.Killed {
 			c.wrong("session", "%+v", s)
 		}

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/internal/truth"
 )
 
@@ -67,6 +69,9 @@ func (c *Comparison) Add(tr *Trace) {
 	// A starved worker loses records, and says so; everything else is a fault.
 	starved := []string{collector.CauseRingFull, collector.CauseUnheard}
 	for _, l := range tr.Losses {
+		if l.Cause == session.CauseUnread {
+			continue // in no window
+		}
 		c.Lost += l.Records
 		if !slices.Contains(starved, l.Cause) && !(c.Killed && l.Cause == collector.CauseNoEnd) {
 			c.wrong("loss", "%d records: %s", l.Records, l.Cause)
@@ -149,10 +154,37 @@ func (c *Comparison) outside() {
 // during returns the session that r ran well inside of, or -1.
 func (c *Comparison) during(r *truth.Record) int {
 	i, _ := slices.BinarySearchFunc(c.active, int64(r.StartNS), func(s Session, ns int64) int { return cmp.Compare(s.ArmedNS, ns) })
-	if i--; i >= 0 && int64(r.StartNS) > c.active[i].ArmedNS+settleNS && int64(r.EndNS)+settleNS < c.active[i].DetachedNS {
+	if i--; i >= 0 && int64(r.StartNS) > c.active[i].firstOpenNS+settleNS && int64(r.EndNS)+settleNS < c.active[i].firstCloseNS {
 		return i
 	}
 	return -1
+}
+
+// span finds out when the first queue of a session had turned virtual, and when the
+// first one that lived on was raw again: a thread may be held up between two.
+func (c *Comparison) span(tr *Trace, s Session) Session {
+	last := map[int64]Window{} // by queue
+	opened := int64(math.MaxInt64)
+	for _, w := range tr.Windows {
+		if tr.Queues[w.Queue].Session != s.ID {
+			continue
+		}
+		opened = min(opened, w.OpenedNS)
+		if w.OpenedNS >= last[w.Queue].OpenedNS {
+			last[w.Queue] = w
+		}
+	}
+	s.firstOpenNS, s.firstCloseNS = s.ArmedNS, s.DetachedNS
+	if len(last) > 0 {
+		s.firstOpenNS = max(s.ArmedNS, opened)
+	}
+	for queue, w := range last {
+		ran := c.log.Queues[tr.Queues[queue].Key]
+		if w.Closed && len(ran) > 0 && ran[len(ran)-1].Packet >= w.End {
+			s.firstCloseNS = min(s.firstCloseNS, w.ClosedNS)
+		}
+	}
+	return s
 }
 
 // Finish checks what needs all traces, and says the figures.

@@ -69,7 +69,7 @@ func (c *CopyComparison) Add(copies []Copy, account CopyCoverage, s Session) {
 	for _, r := range copies {
 		byThread[r.TID] = append(byThread[r.TID], r)
 	}
-	over := copies[len(copies)-1].SubmitNS - stampToleranceNS // until then all threads' copies were noted
+	over := notedUntil(copies)
 	for tid, calls := range c.calls {
 		c.thread(calls, byThread[tid], s.ArmedNS, over)
 		delete(byThread, tid)
@@ -77,6 +77,17 @@ func (c *CopyComparison) Add(copies []Copy, account CopyCoverage, s Session) {
 	for tid, rows := range byThread {
 		c.wrong("thread", "%d copied nothing, but %d copies are recorded for it", tid, len(rows))
 	}
+}
+
+// notedUntil is a time until which all threads' copies were noted. The last one of each
+// may bear a later stamp than the session's end: its thread was held up before that.
+func notedUntil(copies []Copy) (ns int64) {
+	last := map[int64]int64{}
+	for _, r := range copies {
+		ns = max(ns, last[r.TID])
+		last[r.TID] = r.SubmitNS
+	}
+	return ns - stampToleranceNS
 }
 
 // thread: what one thread asked for is in the trace, all calls of a stretch that
@@ -138,7 +149,7 @@ func (c *CopyComparison) unasked(copies []Copy, s Session) {
 		c.Timed[""]++
 		c.wasMade(0, r)
 	}
-	c.InFlight = max(c.InFlight, c.made.between(s.ArmedNS, copies[len(copies)-1].SubmitNS))
+	c.InFlight = max(c.InFlight, c.made.between(s.ArmedNS, notedUntil(copies)))
 }
 
 // Finish checks that no way to copy has been left out, and says the figures.

@@ -30,6 +30,8 @@ type (
 		EndReason             string
 		MonotonicDrift        int64 // of CLOCK_MONOTONIC against CLOCK_BOOTTIME, from start to end
 		RealtimeOffsetIsKnown bool
+
+		firstOpenNS, firstCloseNS int64 // see span
 	}
 	Queue struct {
 		Key

@@ -7,11 +7,13 @@
 #include "other_tool.h"
 #include "producer.h"
 #include "slow_raw.h"
+#include "uring.h"
 
 #include <algorithm>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <sys/prctl.h>
 #include <thread>
 
@@ -182,6 +184,7 @@ void parse(int argc, char** argv)
 	o.number("cycles", &settings.cycles, "hsa_init .. hsa_shut_down rounds");
 	o.number("slow-raw", &settings.slow_raw, "1 in N raw index additions sleeps 3 ms; 0: none");
 	o.number("doorbell", &settings.doorbell, "0: never ring, for a GPU that polls the index");
+	o.number("uring", &settings.uring, "1: with io_uring's kernel threads, one of which always runs");
 	o.number("port", &settings.port, "of /health and /quit; 0: any");
 	o.number("hang", &settings.hang_seconds, "seconds without a dispatch, of any thread, that count as a hang");
 	o.text("code-object", &settings.code_object, "kernels");
@@ -207,6 +210,9 @@ int main(int argc, char** argv)
 		deadline.quit();
 		return "bye\n";
 	});
+	std::optional<UringThreads> uring;
+	if (settings.uring)
+		uring.emplace();
 	{
 		Watchdog watchdog;
 		double seconds = settings.seconds ? double(settings.seconds) / double(settings.cycles) : 1e9;
