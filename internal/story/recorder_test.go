@@ -1,12 +1,16 @@
 package story
 
 import (
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/session"
 )
 
 // TestRecorderDies: without a recorder the payload detaches by itself, after
@@ -38,7 +42,7 @@ func TestRecorderStopped(t *testing.T) {
 		t.Run(window.String(), func(t *testing.T) {
 			s := serve(t)
 			before := s.inventory(t)
-			r := s.record(t, window, quickly)
+			r := s.record(t, window, "--set=RTL_RECORDER_TIMEOUT_MS=3000") // a starved recorder lives
 			r.saying.await(t, "attached")
 			recorded(t, s)
 			if err := r.cmd.Process.Signal(unix.SIGSTOP); err != nil {
@@ -69,6 +73,34 @@ func TestRecorderStopped(t *testing.T) {
 			end(t, s)
 		})
 	}
+}
+
+// TestRecorderStoppedEarly: the same, before it has the ring that goes with the session.
+func TestRecorderStoppedEarly(t *testing.T) {
+	s := serve(t)
+	before := s.inventory(t)
+	trace := filepath.Join(t.TempDir(), "t.db")
+	r := newRun(t, trace, "-p", strconv.Itoa(s.pid), "-o", trace, quickly)
+	r.cmd.Path = artefact(t, "rtl-attach-fault")
+	r.cmd.Env = append(os.Environ(), "RTL_FAULT=stop@"+string(session.PointAttached))
+	r.start(t)
+	r.saying.await(t, "made to stop")
+	recorded(t, s)
+	s.atRest(t)
+	if err := r.cmd.Process.Signal(unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	r.expect(t, int(session.NothingSeen))
+	sum := r.summary(t)
+	if len(sum.Sessions) != 1 || !strings.Contains(sum.Sessions[0].EndReason, "no sign of life") {
+		t.Errorf("the trace says of its end: %+v", sum.Sessions)
+	}
+	if len(sum.Losses) != 1 || sum.Losses[0].Cause != session.CauseUnread || sum.Losses[0].Records == 0 {
+		t.Errorf("the trace says of what is missing: %+v", sum.Losses)
+	}
+	s.onlyDormant(t, before)
+	s.again(t)
+	end(t, s)
 }
 
 // recorded waits until the target has done some work under the recorder.

@@ -122,9 +122,9 @@ func startTarget(ts *testscript.TestScript, _ bool, args []string) {
 		s = serve(st.t, args...)
 	case "hsastress":
 		s = stress(st.t, args...)
-	case "slow-serve": // one kernel at a time for each thread, 4 s long or as many ns as said; its start waits for some, too
+	case "slow-serve": // one kernel at a time, 4 s long or as many ns as said; its start waits for some, too
 		length := append(args, "4000000000")[0]
-		cmd := onGPU(st.t, "workloads/serve", "--threads", "2", "--streams", "2", "--rate", "100", "--kernels", "1", "--graph", "off")
+		cmd := onGPU(st.t, "workloads/serve", "--threads", "1", "--streams", "1", "--rate", "100", "--kernels", "1", "--graph", "off")
 		cmd.Env = append(cmd.Env, "SOFTGPU_KERNEL_NS="+length)
 		s = start(st.t, cmd)
 	case "forker":
