@@ -69,7 +69,7 @@ test: generated lint exports test-payload test-go test-matrix
 
 .PHONY: test-go
 # One package at a time: two cores are few for targets, simulators and tools.
-test-go: tool man simulator workloads victims
+test-go: tool fault-tool man simulator workloads victims
 	go test -race -count=1 -p 1 -timeout 20m $(GO_PACKAGES)
 
 # Root file systems of other Debian releases. A release that the mirror does not
