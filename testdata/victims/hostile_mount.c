@@ -51,7 +51,6 @@ static void *idle(void *arg)
 	return arg;
 }
 
-
 static void launch(void *(*work)(void *), void *arg, void *stack)
 {
 	pthread_attr_t attr;
@@ -77,11 +76,43 @@ static void *map_file(const char *path, int flags)
 	return at;
 }
 
+/* A page fault of ours may want the lock, as well. */
+static void need_no_pages(void)
+{
+	static char output[BUFSIZ];
+
+	setvbuf(stdout, output, _IOFBF, sizeof output);
+	if (mlockall(MCL_CURRENT | MCL_FUTURE))
+		die("mlockall");
+}
+
+static _Atomic pid_t unmaps;
+
 /* munmap() writes back what is dirty, with the lock held (fuse_vma_close). */
 static void *unmap(void *dirty)
 {
+	unmaps = gettid();
 	munmap(dirty, STACK_BYTES);
 	return dirty;
+}
+
+/* Returns when the thread that unmaps waits where no signal ends it. */
+static void hold_the_map(void *dirty)
+{
+	char path[64], stat[128] = "";
+	int fd;
+
+	launch(unmap, dirty, NULL);
+	while (!unmaps)
+		sched_yield();
+	snprintf(path, sizeof path, "/proc/self/task/%d/stat", unmaps);
+	fd = open(path, O_RDONLY);
+	while (!strstr(stat, ") D ")) {
+		sched_yield();
+		if (pread(fd, stat, sizeof stat - 1, 0) <= 0)
+			die(path);
+	}
+	close(fd);
 }
 
 static const char *place(void)
@@ -136,11 +167,13 @@ int main(int argc, char **argv)
 	void *at = prepare(debug);
 	while (!is_idle)
 		sched_yield();
+	if (at)
+		need_no_pages();
 	fuse_fall_silent(!strcmp(argv[2], "taken"));
 	if (at)
-		launch(unmap, at, NULL);
+		hold_the_map(at);
 	puts("ready");
 	fflush(stdout);
 	serve();
-	return 0;
+	_exit(0); /* the loader would look at its list */
 }
