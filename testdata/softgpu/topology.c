@@ -1,7 +1,9 @@
 /*
  * The kfd topology of sysfs, as text made on demand: node 0 is the CPU, node
  * N+1 is GPU N. Debian builds ROCr with asserts on, so GPU nodes must have
- * caches, links in both directions and no CPU cores.
+ * caches, links in both directions and no CPU cores. The CPU has caches, too: for
+ * one without the runtime looks in the machine's own sysfs, and where that names
+ * none (a virtual machine) finds no GPU.
  */
 #define _GNU_SOURCE
 #include <stdarg.h>
@@ -14,7 +16,8 @@
 
 #define TOPOLOGY TOPOLOGY_ROOT "/kfd/topology"
 
-enum { CACHES_PER_GPU = 2, LINK_PCIE = 2, LINK_XGMI = 11 };
+enum { CACHES_PER_NODE = 2, LINK_PCIE = 2, LINK_XGMI = 11 };
+enum { CACHE_OF_DATA = 1, CACHE_OF_CPU = 4, CACHE_OF_GPU = 8 };
 
 bool topology_covers(const char *path)
 {
@@ -83,7 +86,7 @@ static void cpu_properties(struct text *t)
 {
 	ADD_PROPERTIES(t,
 		{ "cpu_cores_count", (unsigned long long)sysconf(_SC_NPROCESSORS_ONLN) },
-		{ "simd_count", 0 }, { "mem_banks_count", 1 }, { "caches_count", 0 },
+		{ "simd_count", 0 }, { "mem_banks_count", 1 }, { "caches_count", CACHES_PER_NODE },
 		{ "io_links_count", link_count() }, { "p2p_links_count", 0 },
 		{ "cpu_core_id_base", 0 }, { "simd_id_base", 0 }, { "max_waves_per_simd", 0 },
 		{ "lds_size_in_kb", 0 }, { "gds_size_in_kb", 0 }, { "num_gws", 0 },
@@ -109,7 +112,7 @@ static void gpu_properties(struct text *t, unsigned node)
 
 	ADD_PROPERTIES(t,
 		{ "cpu_cores_count", 0 }, { "simd_count", 440 }, { "mem_banks_count", 1 },
-		{ "caches_count", CACHES_PER_GPU }, { "io_links_count", link_count() },
+		{ "caches_count", CACHES_PER_NODE }, { "io_links_count", link_count() },
 		{ "p2p_links_count", 0 }, { "cpu_core_id_base", 0 },
 		{ "simd_id_base", simd_id_base(node) }, { "max_waves_per_simd", 8 },
 		{ "lds_size_in_kb", 64 }, { "gds_size_in_kb", 0 }, { "num_gws", 64 },
@@ -141,9 +144,10 @@ static void memory_bank(struct text *t, unsigned node)
 static void cache(struct text *t, unsigned node, unsigned level)
 {
 	ADD_PROPERTIES(t,
-		{ "processor_id_low", simd_id_base(node) }, { "level", level },
+		{ "processor_id_low", node ? simd_id_base(node) : 0 }, { "level", level },
 		{ "size", level == 1 ? 16 : 8192 }, { "cache_line_size", level == 1 ? 64 : 128 },
-		{ "cache_lines_per_tag", 1 }, { "association", 16 }, { "latency", 0 }, { "type", 9 });
+		{ "cache_lines_per_tag", 1 }, { "association", 16 }, { "latency", 0 },
+		{ "type", CACHE_OF_DATA | (node ? CACHE_OF_GPU : CACHE_OF_CPU) });
 	add(t, "sibling_map 1,0,0,0\n");
 }
 
@@ -199,7 +203,7 @@ static bool node_file(struct text *t, const struct node_path *p)
 		cpu_properties(t);
 	else if (properties && !strcmp(p->what, "mem_banks") && p->item == 0)
 		memory_bank(t, p->node);
-	else if (properties && !strcmp(p->what, "caches") && p->node && p->item < CACHES_PER_GPU)
+	else if (properties && !strcmp(p->what, "caches") && p->item < CACHES_PER_NODE)
 		cache(t, p->node, p->item + 1);
 	else if (properties && !strcmp(p->what, "io_links") && p->item < link_count())
 		io_link(t, p->node, p->item);
@@ -247,7 +251,7 @@ int topology_entries(const char *path)
 	if (!strcmp(what, "mem_banks"))
 		return 1;
 	if (!strcmp(what, "caches"))
-		return node ? CACHES_PER_GPU : 0;
+		return CACHES_PER_NODE;
 	if (!strcmp(what, "io_links"))
 		return (int)link_count();
 	return !strcmp(what, "p2p_links") || !*what ? 0 : -1;
