@@ -36,7 +36,8 @@ type Target struct {
 	dir    *os.File // /proc/PID: of this process even when its number is another's
 	stat   *os.File // open: they can be read without privileges from then on
 	statm  *os.File
-	mem    *os.File // of the address space at Open: reads 0 bytes after an exec; nil for a glimpse
+	mem    *os.File // of the address space at Open; nil for a glimpse
+	space  *os.File // of the same: reads 0 bytes after an exec, see Same
 	live   int      // a thread whose /proc files work: the leader may be a zombie
 
 	spent atomic.Int64 // of readsMax
@@ -177,6 +178,9 @@ func (t *Target) enter() error {
 	if t.mem, err = os.OpenFile(t.taskPath("mem"), os.O_RDWR, 0); err != nil {
 		return t.explain("open the memory", err)
 	}
+	if t.space, err = os.Open(t.taskPath("pagemap")); err != nil {
+		return t.explain("open the page map", err)
+	}
 	return t.Same()
 }
 
@@ -214,7 +218,7 @@ func (t *Target) Traced(tracer int) error {
 
 // Close lets go of the target.
 func (t *Target) Close() {
-	for _, f := range []*os.File{t.mem, t.statm, t.stat, t.dir, t.pidfd} {
+	for _, f := range []*os.File{t.space, t.mem, t.statm, t.stat, t.dir, t.pidfd} {
 		if f != nil {
 			_ = f.Close()
 		}
@@ -250,12 +254,11 @@ func (t *Target) Same() error {
 	if s.StackStart != 0 && t.stack != 0 && s.StackStart != t.stack {
 		return fmt.Errorf("pid %d: %w", t.PID, ErrExec)
 	}
-	// An address space that was left, by exec or exit, reads 0 bytes anywhere.
-	var one [1]byte
-	mine := t.BeginRead(Memory)
-	n, err := t.mem.ReadAt(one[:], pageBytes)
-	EndRead(mine)
-	if n > 0 || !errors.Is(err, io.EOF) {
+	// The page map of an address space that was left, by exec or exit, reads 0 bytes; any
+	// other refuses less than an entry, before it takes a lock. A byte of the memory would
+	// tell as much: but where none is mapped the kernel (since 6.5) looks for a stack to
+	// expand, and its threads' page faults would wait behind us.
+	if _, err := t.space.ReadAt(make([]byte, 1), 0); !errors.Is(err, io.EOF) {
 		return nil
 	}
 	return t.left()

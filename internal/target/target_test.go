@@ -231,6 +231,35 @@ func TestSame(t *testing.T) {
 	}
 }
 
+// TestSameWaitsForNobody: a thread of the target holds the lock on its memory map for
+// reading, and for long. Who looks whether it is still the same neither waits for that lock
+// nor makes others wait, whose page faults need it.
+func TestSameWaitsForNobody(t *testing.T) {
+	v := victim.OnFUSE(t, "reads", "taken")
+	defer v.Tell(t, "e")
+	looked := make(chan error, 1)
+	go func() {
+		tg, err := target.Open(v.PID)
+		for range 100 {
+			if err == nil {
+				err = tg.Same()
+			}
+		}
+		looked <- err
+	}()
+	select {
+	case err := <-looked:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it waits for the lock")
+	}
+	if said := v.Ask(t, "t"); said != "touched" { // no page fault waits, either
+		t.Errorf("it said %q", said)
+	}
+}
+
 // TestLeaving: the main thread has ended, and others go on: so it looks, too, while
 // all of a process's threads are on their way.
 func TestLeaving(t *testing.T) {

@@ -12,7 +12,9 @@
  *   shm     it lies over /dev/shm, and /proc is no procfs
  *   file    a file of it is mapped
  *   stack   it holds the stack of a thread
- *   maps    a thread holds the lock on the memory map while a page is written there
+ *   reads   a thread holds the lock on the memory map, for reading, while a page is
+ *           written there. Asked "t", it says "touched" when a page fault was served
+ *   maps    another thread wants it for writing, too: nobody gets it any more
  */
 #define _GNU_SOURCE
 #include <alloca.h>
@@ -76,36 +78,40 @@ static void *map_file(const char *path, int flags)
 	return at;
 }
 
-/* A page fault of ours may want the lock, as well. */
+static char *untouched;
+
+/* What we need ourselves is there: a page fault may want the lock, as well. */
 static void need_no_pages(void)
 {
 	static char output[BUFSIZ];
 
 	setvbuf(stdout, output, _IOFBF, sizeof output);
-	if (mlockall(MCL_CURRENT | MCL_FUTURE))
+	if (mlockall(MCL_CURRENT))
 		die("mlockall");
+	untouched = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (untouched == MAP_FAILED)
+		die("mmap");
 }
 
-static _Atomic pid_t unmaps;
+static _Atomic pid_t holds, wants;
 
 /* munmap() writes back what is dirty, with the lock held (fuse_vma_close). */
 static void *unmap(void *dirty)
 {
-	unmaps = gettid();
+	holds = gettid();
 	munmap(dirty, STACK_BYTES);
 	return dirty;
 }
 
-/* Returns when the thread that unmaps waits where no signal ends it. */
-static void hold_the_map(void *dirty)
+/* Returns when a thread waits where no signal ends it. */
+static void await_stuck(const _Atomic pid_t *tid)
 {
 	char path[64], stat[128] = "";
 	int fd;
 
-	launch(unmap, dirty, NULL);
-	while (!unmaps)
+	while (!*tid)
 		sched_yield();
-	snprintf(path, sizeof path, "/proc/self/task/%d/stat", unmaps);
+	snprintf(path, sizeof path, "/proc/self/task/%d/stat", *tid);
 	fd = open(path, O_RDONLY);
 	while (!strstr(stat, ") D ")) {
 		sched_yield();
@@ -113,6 +119,22 @@ static void hold_the_map(void *dirty)
 			die(path);
 	}
 	close(fd);
+}
+
+static void *map(void *arg)
+{
+	await_stuck(&holds);
+	wants = gettid();
+	mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return arg;
+}
+
+static void hold_the_map(void *dirty)
+{
+	if (is("maps"))
+		launch(map, NULL, NULL);
+	launch(unmap, dirty, NULL);
+	await_stuck(is("maps") ? &wants : &holds);
 }
 
 static const char *place(void)
@@ -131,7 +153,7 @@ static void *prepare(struct r_debug *debug)
 		map_file("/mnt/libpthread-2.31.so", MAP_PRIVATE);
 	else if (is("stack"))
 		launch(idle, NULL, map_file("/mnt/stack", MAP_PRIVATE));
-	else if (is("maps"))
+	else if (is("maps") || is("reads"))
 		memset(at = map_file("/mnt/dirty", MAP_SHARED), 1, 4096);
 	else if (is("root") && (chroot("/mnt") || chdir("/")))
 		die("root");
@@ -145,7 +167,10 @@ static void serve(void)
 	for (char c; read(0, &c, 1) == 1;) {
 		if (c == 'e')
 			fuse_end();
-		printf("asked %u\n", fuse_asked());
+		if (c == 't' && (*untouched = 1))
+			puts("touched");
+		else
+			printf("asked %u\n", fuse_asked());
 		fflush(stdout);
 	}
 }
