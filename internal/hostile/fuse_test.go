@@ -29,7 +29,8 @@ func TestFUSE(t *testing.T) {
 		{"stack", []int{1}, "no libhsa-runtime64 is loaded", false},
 		{"page", []int{1}, "a page has not come", true},
 		{"root", []int{1}, "a filesystem in its root has not answered", true},
-		{"maps", []int{1}, "a page has not come", true}, // by the target itself
+		{"reads", []int{6}, "did not map memory", true}, // what is held by the target itself, as below
+		{"maps", []int{1}, "a page has not come", true},
 	} {
 		for _, manner := range []string{"deaf", "taken"} {
 			t.Run(c.how+" "+manner, func(t *testing.T) {
