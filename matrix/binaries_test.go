@@ -25,8 +25,8 @@ var binaries = []row{
 	{"49", "musl", "refused, untouched", unsuitable("musl", "musl libc")},
 	{"50a", "Go without libc", "refused, untouched", unsuitable("golang", "linked statically")},
 	{"50b", "Go on glibc", "attached, its goroutines work on", goOnLibc},
-	{"51a", "i386", "refused, untouched", unsuitable("tiny32", "i386")},
-	{"51b", "x32", "refused, untouched", x32},
+	{"51a", "i386", "refused, untouched", foreign("tiny32", "i386", "CONFIG_IA32_EMULATION")},
+	{"51b", "x32", "refused, untouched", foreign("tinyx32", "x32", "CONFIG_X86_X32_ABI")},
 	{"52a", "glibc of Debian 13", "attached", onDebian("trixie")},
 	{"52b", "glibc of Debian unstable", "attached", onDebian("sid")},
 	{"52c", "glibc of Debian 11, functions in three libraries", "injected, the payload loads", oldLibc},
@@ -92,18 +92,21 @@ func roundsOf(t *testing.T, answer string) (rounds uint64) {
 	return rounds
 }
 
-func x32(t *testing.T) string {
-	path := filepath.Join(filepath.Dir(artefact(t, "rtl-attach")), "victims/tinyx32")
-	err := exec.Command(path).Run() // it ends with its input
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		cannot(t, "the assembler that made the victims knows no x32")
-	case errors.Is(err, unix.ENOEXEC):
-		cannot(t, "this kernel runs no x32 programs (CONFIG_X86_X32_ABI); that they are told: TestMachineName of internal/target")
-	case err != nil:
-		t.Fatal(err)
+// foreign is a program of another ABI, which the kernel may not run.
+func foreign(program, abi, option string) func(*testing.T) string {
+	return func(t *testing.T) string {
+		path := filepath.Join(filepath.Dir(artefact(t, "rtl-attach")), "victims", program)
+		err := exec.Command(path).Run() // it ends with its input
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			cannot(t, "the assembler that made the victims knows no "+abi)
+		case errors.Is(err, unix.ENOEXEC):
+			cannot(t, "this kernel runs no "+abi+" programs ("+option+"); that they are told: TestMachineName of internal/target")
+		case err != nil:
+			t.Fatal(err)
+		}
+		return unsuitable(program, abi)(t)
 	}
-	return unsuitable("tinyx32", "x32")(t)
 }
 
 func onDebian(suite string) func(*testing.T) string {

@@ -44,7 +44,7 @@ var patients = []patient{
 	{name: "no ROCm", code: session.Unsuitable, make: program("sleep", "100")},
 	{name: "static", code: session.Unsuitable, make: program("victims/static")},
 	{name: "musl", code: session.Unsuitable, make: program("victims/musl")},
-	{name: "i386", code: session.Unsuitable, make: program("victims/tiny32")},
+	{name: "i386", code: session.Unsuitable, make: i386},
 	{name: "Go without libc", code: session.Unsuitable, make: program("victims/golang")},
 	{name: "kernel thread", code: session.Unsuitable, make: func(*testing.T) *subject { return &subject{pid: 2} }},
 	{name: "no /proc in its root", code: session.Unsuitable, make: withoutProc},
@@ -172,6 +172,13 @@ func program(name string, args ...string) func(*testing.T) *subject {
 		}
 		return s
 	}
+}
+
+func i386(t *testing.T) *subject {
+	if !runsI386() {
+		skip(t, "this kernel runs no i386 programs")
+	}
+	return program("victims/tiny32")(t)
 }
 
 func (s *subject) field(name string) string { return statusOf(s.pid, strconv.Itoa(s.pid))[name] }

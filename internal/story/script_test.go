@@ -63,12 +63,22 @@ func scriptParams(dir string) testscript.Params {
 			"state": state, "successor": successor,
 		},
 		Condition: func(name string) (bool, error) {
-			if name == "root" {
+			switch name {
+			case "root":
 				return os.Geteuid() == 0, nil
+			case "i386":
+				return runsI386(), nil
+			default:
+				return false, fmt.Errorf("unknown condition %q", name)
 			}
-			return false, fmt.Errorf("unknown condition %q", name)
 		},
 	}
+}
+
+// runsI386 tells whether this kernel runs 32-bit programs: some refuse every one of them.
+func runsI386() bool {
+	err := exec.Command(filepath.Join(buildDir(), "victims/tiny32")).Run() // it ends with its input
+	return !errors.Is(err, unix.ENOEXEC)
 }
 
 // serial runs the scripts one by one: two cores are few.
