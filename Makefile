@@ -70,7 +70,7 @@ test: generated lint exports test-payload test-go test-matrix
 .PHONY: test-go
 # One package at a time: two cores are few for targets, simulators and tools.
 test-go: tool fault-tool man simulator workloads victims
-	go test -race -count=1 -p 1 -timeout 20m $(GO_PACKAGES)
+	go test -race -count=1 -p 1 -timeout 40m $(GO_PACKAGES)
 
 # Root file systems of other Debian releases. A release that the mirror does not
 # have leaves out its cases, by name.
