@@ -213,34 +213,40 @@ func TestComparison(t *testing.T) {
 	w := stress(10, 4, 64, "--pace", "1000")
 	w.Sim = []string{"SOFTGPU_GPUS=2"}
 	p := harness.Start(t, w)
-	first := harness.ReadTrace(t, p.Record(t, time.Second).Trace)
+	first := harness.ReadTrace(t, p.Record(t, 300*time.Millisecond).Trace)
 	run := p.RecordLast(t, 600*time.Millisecond, 2000)
 	threads := p.TIDs()
 	check(t, p, threads, run)
 	log := p.Truth(t)
+	try := func(what string, notice func(*testing.T)) {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel() // no process is left to be disturbed
+			notice(t)
+		})
+	}
 	for _, d := range damages {
-		t.Run(d.what, func(t *testing.T) { mustNotice(t, log, first, threads, run.Trace, d, settle) })
+		try(d.what, func(t *testing.T) { mustNotice(t, log, first, threads, run.Trace, d, settle) })
 	}
 	for _, d := range accounts {
-		t.Run(d.what, func(t *testing.T) { mustNotice(t, log, first, threads, run.Trace, d, "") })
+		try(d.what, func(t *testing.T) { mustNotice(t, log, first, threads, run.Trace, d, "") })
 	}
 	for what, change := range summaryDamages(run.Summary) {
-		t.Run("summary: "+what, func(t *testing.T) { mustNoticeSummary(t, log, run, run.Trace, change) })
+		try("summary: "+what, func(t *testing.T) { mustNoticeSummary(t, log, run, run.Trace, change) })
 	}
 	for _, d := range counted {
-		t.Run(d.what, func(t *testing.T) {
+		try(d.what, func(t *testing.T) {
 			mustNoticeSummary(t, log, run, damaged(t, run.Trace, d.sql, settle), func(*report.Summary) {})
 		})
 	}
 	// Alone: an earlier attach's raw claims would excuse as many kernels.
-	t.Run("nothing of a queue is there", func(t *testing.T) {
+	try("nothing of a queue is there", func(t *testing.T) {
 		gone := damaged(t, run.Trace, `DELETE FROM rtl_dispatch`+isQueue+`; DELETE FROM rtl_untimed`+isQueue+`;
 			DELETE FROM rtl_window`+isQueue, settle)
 		if faults := compareAgain(t, log, threads, harness.ReadTrace(t, gone)); faults["outside"] == 0 {
 			t.Errorf("no message of kind \"outside\", only %v", faults)
 		}
 	})
-	t.Run("one trace for two", func(t *testing.T) {
+	try("one trace for two", func(t *testing.T) {
 		faults := compareAgain(t, log, threads, first, first)
 		for _, kind := range []string{"overlap", "duplicate", "session"} {
 			if faults[kind] == 0 {

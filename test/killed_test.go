@@ -67,9 +67,9 @@ func atSomeMoment(t *testing.T, trace string) (committed int) {
 	return committed
 }
 
-// wholeSize reads a trace, which takes back what was not committed.
+// wholeSize opens a trace, which takes back what was not committed.
 func wholeSize(t *testing.T, trace string) int {
 	t.Helper()
-	harness.ReadTrace(t, trace)
+	harness.MustBeSound(t, trace)
 	return sizeInHeader(trace)
 }

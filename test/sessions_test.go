@@ -205,7 +205,7 @@ func TestLateRecorder(t *testing.T) {
 	harness.Until(t, "hundreds of queues have come since", func() bool { return p.Status(t).Counters["queues_seen"] > from+300 })
 	r.Continue(t)
 	r.Interrupt(t)
-	run := r.MustRecord(t)
+	run := p.MustRecordLast(t, r)
 	check(t, p, p.TIDs(), run)
 }
 
@@ -242,7 +242,7 @@ func TestLosslessLateReader(t *testing.T) {
 	t.Logf("stopped when the payload was %s", p.Status(t).State)
 	time.Sleep(late) // is what is tested
 	r.Continue(t)
-	run := r.MustRecord(t)
+	run := p.MustRecordLast(t, r)
 	c := check(t, p, p.TIDs(), run)
 	if c.Lost > 0 {
 		t.Errorf("%d records lost\n%s", c.Lost, run.Stderr)

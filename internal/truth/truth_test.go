@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unsafe"
@@ -164,23 +165,31 @@ func TestExactlyOnce(t *testing.T) {
 	}
 }
 
-func TestIndex(t *testing.T) {
-	x := NewIndex([]Record{
-		{Kind: Kernel, Queue: 0x2000, QueueID: 2, Packet: 1},
-		{Kind: Violation, Queue: 0x1000, QueueID: 1, Packet: 0},
-		{Kind: Kernel, Queue: 0x1000, QueueID: 3, Packet: 0},
-		{Kind: Barrier, Queue: 0x1000, QueueID: 1, Packet: 1},
-		{Kind: Kernel, Queue: 0x1000, QueueID: 1, Packet: 0},
-		{Kind: Copy, Packet: 0},
-	})
-	if got := x.Queue(0, 0x1000, 1); len(got) != 2 || got[0].Packet != 0 || got[1].Kind != Barrier {
-		t.Errorf("queue: got %v", got)
-	}
-	if r, ok := x.Find(Key{0, 0x2000, 2, 1}); !ok || r.Packet != 1 {
-		t.Errorf("find: got %v, %v", r, ok)
-	}
-	if _, ok := x.Find(Key{0, 0x2000, 2, 2}); ok {
-		t.Error("found a packet that is not there")
+func TestByPacket(t *testing.T) {
+	for _, c := range []struct{ in, want []uint64 }{
+		{nil, nil},
+		{[]uint64{7}, []uint64{7}},
+		{[]uint64{2, 0, 1, 3}, []uint64{0, 1, 2, 3}},
+		{[]uint64{9, 7, 8}, []uint64{7, 8, 9}},
+		{[]uint64{4, 0, 2}, []uint64{0, 2, 4}},             // holes
+		{[]uint64{0, 3, 1, 1}, []uint64{0, 1, 1, 3}},       // one twice, one missing
+		{[]uint64{1 << 63, 0, 5}, []uint64{0, 5, 1 << 63}}, // far beyond
+	} {
+		var records []Record
+		for i, packet := range c.in {
+			records = append(records, Record{Kind: Kernel, Packet: packet, StartNS: uint64(i)})
+		}
+		var got []uint64
+		last := Record{}
+		for _, r := range ByPacket(records) {
+			if r.Packet == last.Packet && r.StartNS < last.StartNS {
+				t.Errorf("%d: two records of packet %d have changed places", c.in, r.Packet)
+			}
+			got, last = append(got, r.Packet), r
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%d: got %d", c.in, got)
+		}
 	}
 }
 

@@ -37,7 +37,8 @@ func (p *Process) Truth(t testing.TB) *Log {
 		l.add(r)
 	}
 	for key, records := range l.Queues {
-		slices.SortFunc(records, func(a, b truth.Record) int { return cmp.Compare(a.Packet, b.Packet) })
+		records = truth.ByPacket(records)
+		l.Queues[key] = records
 		for i := 1; i < len(records); i++ {
 			if records[i].Packet == records[i-1].Packet {
 				t.Errorf("queue %#x id %d: packet %d is in the log twice:\n%v\n%v", key.Address, key.ID, records[i].Packet, records[i-1], records[i])

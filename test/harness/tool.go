@@ -138,8 +138,6 @@ func (p *Process) Record(t testing.TB, d time.Duration, args ...string) Run {
 
 // RecordLast makes a recording that has to succeed, for so long at least and until
 // the workload has dispatched so many more times, however few a busy machine lets it.
-// It ends the workload as soon as the tool has detached: it would fill the log with
-// what nobody looks at.
 func (p *Process) RecordLast(t testing.TB, d time.Duration, dispatches int, args ...string) Run {
 	t.Helper()
 	r := p.Begin(t, args...)
@@ -147,6 +145,14 @@ func (p *Process) RecordLast(t testing.TB, d time.Duration, dispatches int, args
 	over, enough := time.Now().Add(d), p.Dispatches(t, dispatches)
 	Until(t, "the workload has dispatched enough", func() bool { return time.Now().After(over) && enough() })
 	_ = r.cmd.Process.Signal(os.Interrupt) // if it has ended, MustRecord says how
+	return p.MustRecordLast(t, r)
+}
+
+// MustRecordLast waits for the end of a recording that has to succeed. It ends the
+// workload as soon as the tool has detached: it would fill the log with what nobody
+// looks at.
+func (p *Process) MustRecordLast(t testing.TB, r *Recording) Run {
+	t.Helper()
 	r.await(t, "✓ detached")
 	p.StillAlive(t)
 	p.askToQuit(t)

@@ -80,13 +80,32 @@ type (
 	}
 )
 
-// ReadTrace reads a trace that has to be complete and sound.
-func ReadTrace(t testing.TB, path string) *Trace {
+// sound opens a trace that has to be sound.
+func sound(t testing.TB, path string) *sql.DB {
 	t.Helper()
 	db, err := tracedb.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	var says string
+	if err := db.QueryRow("PRAGMA integrity_check").Scan(&says); err != nil || says != "ok" {
+		db.Close()
+		t.Fatalf("%s: integrity check: %s, %v", path, says, err)
+	}
+	return db
+}
+
+// MustBeSound opens a trace as any reader would, which takes back what was not
+// committed.
+func MustBeSound(t testing.TB, path string) {
+	t.Helper()
+	sound(t, path).Close()
+}
+
+// ReadTrace reads a trace that has to be complete and sound.
+func ReadTrace(t testing.TB, path string) *Trace {
+	t.Helper()
+	db := sound(t, path)
 	defer db.Close()
 	tr := &Trace{Queues: map[int64]Queue{}, Launches: map[int64]Launch{}, Counters: map[string]int64{}}
 	if err := tr.read(db); err != nil {
@@ -96,10 +115,6 @@ func ReadTrace(t testing.TB, path string) *Trace {
 }
 
 func (tr *Trace) read(db *sql.DB) error {
-	var sound string
-	if err := db.QueryRow("PRAGMA integrity_check").Scan(&sound); err != nil || sound != "ok" {
-		return errors.Join(errors.New("integrity check: "+sound), err)
-	}
 	return errors.Join(tr.readSessions(db), tr.readDefinitions(db), tr.readDispatches(db), tr.readUntimed(db),
 		tr.readWindows(db), tr.readCoverage(db), tr.readRest(db))
 }

@@ -297,17 +297,24 @@ func checkTimes(t *testing.T, records []truth.Record) {
 // checkPackets: packet ids of each queue are 0, 1, 2, … without a hole.
 func checkPackets(t *testing.T, records []truth.Record) {
 	t.Helper()
-	last := truth.Key{}
-	for i, r := range truth.NewIndex(records).All() {
-		k := r.Key()
-		want := truth.Key{PID: k.PID, Queue: k.Queue, QueueID: k.QueueID}
-		if i > 0 && last.PID == k.PID && last.Queue == k.Queue && last.QueueID == k.QueueID {
-			want.Packet = last.Packet + 1
+	// Queues are freed and created anew at the same address; the id tells them apart.
+	type queue struct {
+		pid         int
+		address, id uint64
+	}
+	queues := map[queue][]truth.Record{}
+	for _, r := range records {
+		if r.Queue != 0 && r.Kind != truth.Violation {
+			q := queue{r.PID, r.Queue, r.QueueID}
+			queues[q] = append(queues[q], r)
 		}
-		if k != want {
-			t.Fatalf("packet %d, want %d: %v", k.Packet, want.Packet, r)
+	}
+	for _, ran := range queues {
+		for i, r := range truth.ByPacket(ran) {
+			if r.Packet != uint64(i) {
+				t.Fatalf("packet %d, want %d: %v", r.Packet, i, r)
+			}
 		}
-		last = k
 	}
 }
 
