@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/test/harness"
 )
 
@@ -41,6 +42,20 @@ func TestNoDoorbells(t *testing.T) {
 	p := harness.Start(t, w)
 	run := p.RecordLast(t, 500*time.Millisecond, 2000)
 	check(t, p, p.TIDs(), run).MustHaveRecorded(500)
+}
+
+// Nobody sees what a producer with an index of its own dispatches: but that there are such queues.
+func TestPrivateIndex(t *testing.T) {
+	p := harness.Start(t, stress(2, 1, 64, "--kind", "10"))
+	run := p.TryRecord(t, 500*time.Millisecond)
+	run.MustBe(t, session.NothingSeen)
+	if err := run.Decode(); err != nil {
+		t.Fatal(err)
+	}
+	if c := run.Summary.Coverage; c.QueuesSeen != 2 || c.QueuesRecorded != 0 || c.Complete() {
+		t.Errorf("%+v\n%s", c, run.Stderr)
+	}
+	p.StillAlive(t)
 }
 
 // Each GPU has a clock of its own, and queues must be shown on their GPU.

@@ -39,7 +39,7 @@
 #define RTL_DETACH_MOST_MS 18000 /* a detach is answered within this and the drain's time-out, from the last record taken on */
 #define RTL_STRING_MAX 16384 /* bytes of one string record; longer names are cut, and say so */
 
-/* The payload's states (design.md section 4). Only state.c and arm.c change them. */
+/* The payload's states (docs/architecture.md). Only state.c and arm.c change them. */
 enum rtl_state {
 	RTL_STATE_IDLE = 0,     /* loaded, never attached, or undone */
 	RTL_STATE_ARMING = 1,   /* preparing, patching, grace */
@@ -153,7 +153,7 @@ struct rtl_counters {
 	uint64_t untimed[16];      /* by enum rtl_reason */
 	uint64_t records;          /* ring records written */
 	uint64_t records_lost;     /* no room in the ring: discarded, or not even made, said in band; or the worker never got them */
-	uint64_t queues_seen;
+	uint64_t queues_seen;      /* in an index call, or at least in a doorbell: those are not recorded */
 	uint64_t queues_foreign;   /* intercept or soft queues of others: not recorded */
 	uint64_t queues_refused;   /* no state left for them */
 	uint64_t raw_claims;       /* slots claimed raw while active, before the queue flipped or on one that never did */

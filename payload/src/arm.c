@@ -1,4 +1,4 @@
-/* arm.c: how a session begins (design.md section 4). */
+/* arm.c: how a session begins (docs/architecture.md). */
 #include <errno.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /*
- * env.h: the environment buffer (design.md section 3) turned into a
- * configuration of the payload's own. internal/envbuf is the Go half; both are
- * held to the vectors in testdata/envbuf.
+ * env.h: the environment buffer turned into a configuration of the payload's
+ * own. internal/envbuf is the Go half, and says the layout; both are held to the
+ * vectors in testdata/envbuf.
  */
 #ifndef RTL_ENV_H
 #define RTL_ENV_H

@@ -182,22 +182,52 @@ static void describe(struct queue *s, const hsa_queue_t *q)
 
 #define NOTED_MAX 64
 typedef _Atomic(const hsa_queue_t *) noted_queues[NOTED_MAX];
-static noted_queues foreign_seen, refused_seen;
+static noted_queues foreign_seen, refused_seen, rung_seen;
 
 /* True once in a session for each queue, as far as the list goes. */
 static bool is_new_in(noted_queues seen, const hsa_queue_t *q)
 {
 	for (unsigned i = 0; i < NOTED_MAX; i++) {
-		const hsa_queue_t *none = NULL;
+		const hsa_queue_t *here = atomic_load_explicit(&seen[i], memory_order_relaxed);
 
-		if (atomic_load_explicit(&seen[i], memory_order_relaxed) == q)
-			return false;
-		if (atomic_compare_exchange_strong(&seen[i], &none, q))
+		if (!here && atomic_compare_exchange_strong(&seen[i], &here, q))
 			return true;
-		if (none == q)
+		if (here == q)
 			return false;
 	}
 	return false;
+}
+
+/* With discovering held. True: it was in the list, and is not any more. */
+static bool is_taken_from(noted_queues seen, const hsa_queue_t *q)
+{
+	static const char gone;
+
+	for (unsigned i = 0; i < NOTED_MAX; i++)
+		if (atomic_load_explicit(&seen[i], memory_order_relaxed) == q) {
+			atomic_store(&seen[i], (const hsa_queue_t *)&gone); /* a search goes on past it */
+			return true;
+		}
+	return false;
+}
+
+static bool is_in(noted_queues seen, const hsa_queue_t *q)
+{
+	for (unsigned i = 0; i < NOTED_MAX; i++)
+		if (atomic_load_explicit(&seen[i], memory_order_relaxed) == q)
+			return true;
+	return false;
+}
+
+void queue_rung(const hsa_queue_t *q)
+{
+	if (is_in(rung_seen, q) || !trylock(&discovering))
+		return; /* if somebody looks for a queue just now, the next doorbell says it */
+	const struct queue *s = queue_find(q);
+
+	if ((!s || s->hsa_id != q->id) && is_new_in(rung_seen, q))
+		COUNT(queues_seen);
+	atomic_store_explicit(&discovering, 0, memory_order_release);
 }
 
 static bool is_recordable(const hsa_queue_t *q)
@@ -220,7 +250,8 @@ static struct queue *discover(const hsa_queue_t *q)
 			COUNT(queues_refused);
 		return NULL;
 	}
-	COUNT(queues_seen);
+	if (!is_taken_from(rung_seen, q))
+		COUNT(queues_seen);
 	describe(s, q);
 	table_put(s, old, q);
 	if (old) { /* destroyed and re-created while nobody listened */
@@ -368,6 +399,7 @@ bool queue_reset_all(void)
 	for (int i = 0; i < NOTED_MAX; i++) {
 		atomic_store(&foreign_seen[i], NULL);
 		atomic_store(&refused_seen[i], NULL);
+		atomic_store(&rung_seen[i], NULL);
 	}
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
 		struct queue *s = queue_all[i];

@@ -1,6 +1,6 @@
 /*
  * queues.h: the state of one HSA queue and its virtual write index
- * (design.md section 5, docs/decisions/0002).
+ * (docs/decisions/0002).
  *
  *   RAW ──flip──► VIRT|V ──close──► CLOSED|V ──help──► RAW        DEAD
  *     └──► TRANS ──┘  (an entrant may abort a flip: TRANS ──► RAW)
@@ -175,6 +175,10 @@ struct queue *queue_find(const hsa_queue_t *q);
  * NULL with *foreign: not one to record (its doorbell is no hardware's).
  * NULL without: not known now; an index call must be counted in untracked. */
 struct queue *queue_get(const hsa_queue_t *q, bool *foreign);
+
+/* A doorbell of q rings, and no index call of q has been seen: it counts as seen, as
+ * one that nothing is recorded of until there is one. */
+void queue_rung(const hsa_queue_t *q);
 
 /* Threads inside a raw index function for a queue that has no state. seq_cst
  * with the table: such a thread counts itself, then looks the queue up again;

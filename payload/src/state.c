@@ -1,4 +1,4 @@
-/* state.c: the payload's states, and how a session ends (design.md section 4). */
+/* state.c: the payload's states, and how a session ends (docs/architecture.md). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdarg.h>

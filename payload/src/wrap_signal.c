@@ -25,6 +25,7 @@ static void bell(hsa_signal_t doorbell, const hsa_queue_t *q, hsa_signal_value_t
 	/* No index call of this queue has been seen: either its slots were
 	 * claimed before the attach, or its producer keeps an index of its own. */
 	COUNT(bells_unindexed);
+	queue_rung(q);
 	next(doorbell, value);
 }
 

@@ -110,6 +110,34 @@ static void foreign_queues_in_every_session(void)
 	}
 }
 
+static void rings(hsa_signal_t doorbell, hsa_signal_value_t value)
+{
+	(void)doorbell, (void)value;
+}
+
+/* One whose doorbell rings before an index call is seen, or without any, is seen, once. */
+static void rung_without_index(void)
+{
+	static struct toy_queue t, u;
+	hsa_queue_t *q = make_queue(&t, 1), *r = make_queue(&u, 2);
+
+	for (int session = 0; session < 2; session++) {
+		hook_next[HOOK_STORE_RELAXED] = hook_next[HOOK_STORE_SCRELEASE] = (uintptr_t)rings;
+		begin(NULL, NULL);
+		wrap_store_screlease(q->doorbell_signal, 0);
+		wrap_store_relaxed(q->doorbell_signal, 0);
+		CHECK(counters->queues_seen == 1);
+		CHECK(counters->bells_unindexed == 2);
+		submit(r, 0x1000);
+		CHECK(counters->queues_seen == 2);
+		submit(q, 0x1000);
+		CHECK(counters->queues_seen == 2);
+		fire(take_packet(q));
+		fire(take_packet(r));
+		CHECK(rtl_detach() == 0);
+	}
+}
+
 static amd_signal_t *running;
 
 static hsa_status_t slow_queue_destroy(hsa_queue_t *q)
@@ -355,6 +383,7 @@ const struct edge_case queue_cases[] = {
 	{"queues come and go", queues_come_and_go},
 	{"many queues again", many_queues_again},
 	{"foreign queues in every session", foreign_queues_in_every_session},
+	{"rung without an index", rung_without_index},
 	{"slow destruction", slow_destruction},
 	{"stamp of an earlier queue", stamp_of_an_earlier_queue},
 	{"index goes back", index_goes_back},

@@ -180,7 +180,7 @@ void parse(int argc, char** argv)
 	o.number("kernel-ns", &settings.kernel_ns, "mean kernel duration; 0: the simulator's");
 	o.number("pace", &settings.pace_us, "pause after each step, in us");
 	o.number("gpus", &settings.gpus, "GPUs to use; 0: all");
-	o.number("kind", &settings.kind, "one kind of producer only (0 to 9, see kind_names)");
+	o.number("kind", &settings.kind, "one kind of producer only (0 to 10, see kind_names)");
 	o.number("cycles", &settings.cycles, "hsa_init .. hsa_shut_down rounds");
 	o.number("slow-raw", &settings.slow_raw, "1 in N raw index additions sleeps 3 ms; 0: none");
 	o.number("doorbell", &settings.doorbell, "0: never ring, for a GPU that polls the index");

@@ -17,8 +17,9 @@ inline Settings settings;
 inline std::atomic<bool> stop{false};
 inline std::atomic<uint64_t> progress{0}; // dispatches of all producers
 
-enum Kind { kAdd, kRearm, kFreshSignal, kBatch, kCas, kWaitEach, kSingle, kChurn, kSharedSignal, kBarrier, kKinds };
-inline const char* const kind_names[kKinds] = {"add", "rearm", "fresh-signal", "batch", "cas", "wait-each", "single", "churn", "shared-signal", "barrier"};
+enum Kind { kAdd, kRearm, kFreshSignal, kBatch, kCas, kWaitEach, kSingle, kChurn, kSharedSignal, kBarrier, kKinds, kPrivate = kKinds };
+// kPrivate is had by asking for it only: no tool sees where its packets are.
+inline const char* const kind_names[] = {"add", "rearm", "fresh-signal", "batch", "cas", "wait-each", "single", "churn", "shared-signal", "barrier", "private"};
 
 enum Where { kSubmitting, kWaitingForRoom, kWaitingForSignal, kCreatingQueue, kDestroyingQueue, kDone };
 inline const char* const where_names[] = {"submitting", "waiting for room in the ring", "waiting for a signal", "creating a queue", "destroying a queue", "done"};
@@ -27,8 +28,8 @@ class Producer {
 public:
 	Producer(const Gpu& gpu, hsa_queue_t* shared, unsigned id) : gpu_(gpu), id_(id), random_(id * 7919 + 13)
 	{
-		kind_ = Kind(settings.kind >= 0 ? settings.kind % kKinds : (id - 1) % kKinds);
-		own_queue_ = kind_ == kSingle;
+		kind_ = Kind(settings.kind >= 0 ? settings.kind % (kPrivate + 1) : (id - 1) % kKinds);
+		own_queue_ = kind_ == kSingle || kind_ == kPrivate;
 		queue_ = own_queue_ ? create_queue(gpu, settings.ring, HSA_QUEUE_TYPE_SINGLE) : shared;
 	}
 
@@ -71,6 +72,7 @@ private:
 	hsa_queue_t* queue_;
 	bool own_queue_;
 	uint32_t random_;
+	uint64_t private_index_ = 0;
 	std::atomic<uint64_t> sequence_{0};
 	std::atomic<int> where_{kSubmitting};
 	std::thread thread_;
@@ -184,7 +186,7 @@ private:
 		case kChurn: churn_step(); break;
 		case kSharedSignal: shared_signal_step(); break;
 		case kBarrier: barrier_step(); break;
-		case kKinds: break;
+		case kPrivate: private_step(i); break;
 		}
 	}
 
@@ -277,6 +279,20 @@ private:
 			wait(signal_);
 	}
 
+	// An index of its own, put where the GPU looks: none of the runtime's functions is called for it.
+	void private_step(uint64_t i)
+	{
+		bool last = i % 100 == 99;
+		if (last)
+			rearm(signal_, 1);
+		uint64_t index = private_index_++;
+		kernel(slot(index), last ? signal_ : none_, false);
+		__atomic_store_n(&reinterpret_cast<amd_queue_t*>(queue_)->write_dispatch_id, private_index_, __ATOMIC_RELEASE);
+		ring(index);
+		if (last)
+			wait(signal_);
+	}
+
 	void churn_step()
 	{
 		hsa_queue_t* shared = queue_;
@@ -341,6 +357,8 @@ private:
 	{
 		if (kind_ == kSingle) {
 			single_step(99);
+		} else if (kind_ == kPrivate) {
+			private_step(99);
 		} else {
 			rearm(signal_, 1);
 			submit_one(signal_, true);
