@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/test/harness"
+	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 var check = harness.Check
@@ -14,6 +15,18 @@ func TestServe(t *testing.T) {
 	p := harness.Start(t, harness.Workload{Program: "serve", Args: []string{"--threads", "4", "--streams", "6"}})
 	run := p.RecordLast(t, 1500*time.Millisecond, 4000)
 	check(t, p, p.TIDs(), run).MustHaveRecorded(1000)
+	db, err := tracedb.Open(run.Trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var threads, named int
+	if err := db.QueryRow("SELECT count(*), count(*) FILTER (WHERE name = 'serve') FROM rtl_thread").Scan(&threads, &named); err != nil {
+		t.Fatal(err)
+	}
+	if threads == 0 || named != threads {
+		t.Errorf("%d of %d threads have their name", named, threads)
+	}
 }
 
 func stress(threads, queues, ring int, more ...string) harness.Workload {

@@ -157,8 +157,14 @@ func (s *Session) thread(tid uint32) (int64, error) {
 		if len(s.threads) >= maxThreads {
 			return null, nil
 		}
+		var name any // NULL: not known
+		if s.nameOf != nil {
+			if n := s.nameOf(tid); n != "" {
+				name = n
+			}
+		}
 		var err error
-		if id, err = s.db.insert("INSERT INTO rtl_thread(session_id, tid) VALUES(?,?)", s.id, tid); err != nil {
+		if id, err = s.db.insert("INSERT INTO rtl_thread(session_id, tid, name) VALUES(?,?,?)", s.id, tid, name); err != nil {
 			return null, err
 		}
 		s.threads[tid] = id

@@ -162,4 +162,8 @@ type SessionInfo struct {
 	BuildID     []byte // of the payload
 	Generation  uint32
 	Rank        *int // as its launcher told it; nil: it has none
+
+	// ThreadName is asked once for each thread that dispatches, when its first record is
+	// written; "": not known. Nil: threads have no names.
+	ThreadName func(tid uint32) string
 }

@@ -17,6 +17,7 @@ type Session struct {
 	queues   []int64
 	launches []int64
 	threads  map[uint32]int64
+	nameOf   func(tid uint32) string
 	contexts map[stream]*contexts
 	latest   *contexts // the one used last
 	places   int       // in all contexts, used or not
@@ -28,7 +29,7 @@ const maxThreads = 1 << 16
 // Begin opens a session.
 func (db *DB) Begin(info SessionInfo) (*Session, error) {
 	s := &Session{
-		db: db, threads: map[uint32]int64{}, contexts: map[stream]*contexts{},
+		db: db, threads: map[uint32]int64{}, nameOf: info.ThreadName, contexts: map[stream]*contexts{},
 		agents: make([]int64, 1), queues: make([]int64, 1), launches: make([]int64, 1),
 	}
 	nowNS, offset, err := readOffsets()
@@ -132,17 +133,6 @@ func (s *Session) Pause(p Pause) error {
 	return s.db.write(func() error {
 		return s.db.exec("INSERT INTO rtl_pause VALUES(NULL,?,?,?,?,?)",
 			s.id, p.TID, int64(p.StartNS), int64(p.DurationNS), p.Purpose)
-	})
-}
-
-// NameThread records what a thread of the target is called.
-func (s *Session) NameThread(tid uint32, name string) error {
-	return s.db.write(func() error {
-		id, err := s.thread(tid)
-		if err != nil || id == null {
-			return err
-		}
-		return s.db.exec("UPDATE rtl_thread SET name = ? WHERE id = ?", name, id)
 	})
 }
 

@@ -33,9 +33,11 @@ func must(t testing.TB, errs ...error) {
 	}
 }
 
+func threadName(tid uint32) string { return map[uint32]string{11: "loader"}[tid] }
+
 func begin(t testing.TB, db *DB, pid uint32) *Session {
 	t.Helper()
-	s, err := db.Begin(SessionInfo{PID: pid, Command: "server", Host: "node", Generation: 1, BuildID: []byte{0xab, 0x01}})
+	s, err := db.Begin(SessionInfo{PID: pid, Command: "server", Host: "node", Generation: 1, BuildID: []byte{0xab, 0x01}, ThreadName: threadName})
 	must(t, err)
 	return s
 }
@@ -56,7 +58,6 @@ func record(t testing.TB, s *Session, bdf uint32) {
 		}),
 		s.Untimed(Untimed{Queue: 1, Reason: uint32(ring.ReasonNoSignal), Index: 3, Packets: 2}),
 		s.Window(Window{Queue: 1, OpenNS: 800, Closed: true, CloseNS: 1600, EndIndex: 5, Dispatches: 5}),
-		s.NameThread(11, "loader"),
 		s.Pause(Pause{TID: 11, StartNS: 700, DurationNS: 41000, Purpose: "attach"}),
 		s.Counters([]Counter{{"queues_seen", 1}}),
 		s.End(End{Reason: "detached", ArmedNS: 750, DetachedNS: 1700, Coverage: []Coverage{

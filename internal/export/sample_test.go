@@ -32,13 +32,15 @@ func must(t testing.TB, err error) {
 
 const day = 86400_000_000_000 // ns
 
+func wildThread(tid uint32) string { return map[uint32]string{11: "worker " + wildName}[tid] }
+
 // sample is a trace of two sessions of one process, and of another with its pid:
 // kernels that overlap, submits and threads that are not known, losses.
 func sample(t testing.TB) string {
 	t.Helper()
 	db, path := create(t)
 	for i, ticks := range []uint64{7, 7, 8} {
-		s, err := db.Begin(tracedb.SessionInfo{PID: 41220, StartTicks: ticks, Command: "server", Host: "node", Generation: 1})
+		s, err := db.Begin(tracedb.SessionInfo{PID: 41220, StartTicks: ticks, Command: "server", Host: "node", Generation: 1, ThreadName: wildThread})
 		must(t, err)
 		record(t, s, uint64(200*day+i*1_000_000))
 	}
@@ -66,7 +68,6 @@ func record(t testing.TB, s *tracedb.Session, at uint64) {
 		s.Launch(tracedb.Launch{ID: 2, Agent: 1, Symbol: wildName}),
 		s.Launch(tracedb.Launch{ID: 3, Agent: 1, Symbol: "_Z4gemmPf.kd", Grid: [3]uint32{512, 2, 1}, Workgroup: [3]uint16{64, 1, 1}}),
 		s.Dispatches(batch),
-		s.NameThread(11, "worker "+wildName),
 		s.Untimed(tracedb.Untimed{Queue: 1, Reason: 2, Index: 10, Packets: 2, SubmitNS: at + 3100}),
 		s.Window(tracedb.Window{Queue: 1, OpenNS: at + 800, Closed: true, CloseNS: at + 3500, EndIndex: 11, Dispatches: 7}),
 		s.Window(tracedb.Window{Queue: 2, OpenNS: at + 800, Closed: true, CloseNS: at + 1500, EndIndex: 2, Dispatches: 2}),

@@ -330,6 +330,7 @@ func (r *recording) info(s ring.Snapshot) tracedb.SessionInfo {
 		ToolVersion: r.o.Version,
 		BuildID:     s.BuildID,
 		Generation:  s.Generation,
+		ThreadName:  func(tid uint32) string { return plain.Text(r.target.ThreadName(int(tid))) },
 	}
 }
 

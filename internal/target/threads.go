@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/privilege"
@@ -152,6 +153,50 @@ func (t *Target) ThreadByNSPID(nstid int) (int, error) {
 	return tid, nil
 }
 
+// ThreadName is what the thread is called that the target itself calls nstid (PR_SET_NAME),
+// "" if it cannot be told: it has ended, say. Of a target in another pid namespace its first
+// listingMost threads are looked through, but not more often than every listingPause.
+func (t *Target) ThreadName(nstid int) string {
+	tid := nstid
+	if len(t.NSPID) > 1 {
+		tid = t.names.find(nstid, t)
+	}
+	b, err := readProc(t.threadPath(tid, "comm"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(string(b), "\n")
+}
+
+const (
+	listingPause = time.Second
+	listingMost  = 4096
+)
+
+// threadIDs are ids of threads by what the target calls them.
+type threadIDs struct {
+	mu     sync.Mutex
+	known  map[int]int
+	listed time.Time
+}
+
+// find returns 0 for a thread that was not there at the last look.
+func (ids *threadIDs) find(nstid int, t *Target) int {
+	ids.mu.Lock()
+	defer ids.mu.Unlock()
+	if ids.known[nstid] == 0 && time.Since(ids.listed) > listingPause {
+		ids.known = map[int]int{}
+		tids, _ := t.Threads()
+		for _, tid := range tids[:min(len(tids), listingMost)] {
+			if s, err := t.ThreadStatus(tid); err == nil && len(s.NSPID) > 0 {
+				ids.known[s.NSPID[len(s.NSPID)-1]] = tid
+			}
+		}
+		ids.listed = time.Now()
+	}
+	return ids.known[nstid]
+}
+
 const (
 	findLimit   = 5 * time.Second // a target can make a look at each of many threads long
 	listings    = 3               // without a thread: a thread that ends may hide another from one of them
@@ -207,7 +252,7 @@ func pick(nstid int, tids []int, status func(int) (Status, error), deadline time
 // ofThread is what an error of /proc's says of a thread. The one that the whole process
 // is looked at through ends with it.
 func (t *Target) ofThread(tid int, err error) error {
-	if err = goneOr(err); err == ErrGone && tid != t.PID && tid != t.live {
+	if err = goneOr(err); err == ErrGone && tid != t.PID && tid != t.LiveThread() {
 		err = ErrThreadGone
 	}
 	return fmt.Errorf("thread %d: %w", tid, err)

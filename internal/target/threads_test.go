@@ -2,7 +2,9 @@ package target
 
 import (
 	"errors"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,5 +58,30 @@ func TestFindThread(t *testing.T) {
 	}
 	if tid, whole := pick(2, full, status, time.Now()); tid != 0 || whole {
 		t.Errorf("when time is over: %d, %v", tid, whole)
+	}
+}
+
+// TestThreadName: of a target in our pid namespace, and of one whose threads have other ids there.
+func TestThreadName(t *testing.T) {
+	name, err := os.ReadFile("/proc/self/comm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.TrimSpace(string(name))
+	tg, err := Glimpse(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tg.Close()
+	nspid := tg.NSPID[len(tg.NSPID)-1]
+	if got := tg.ThreadName(nspid); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	tg.NSPID = []int{1, nspid} // as if it had another id out here: its threads are looked through
+	if got := tg.ThreadName(nspid); got != want {
+		t.Errorf("by its id inside: %q, want %q", got, want)
+	}
+	if got := tg.ThreadName(1 << 30); got != "" {
+		t.Errorf("%q of a thread that does not exist", got)
 	}
 }

@@ -44,10 +44,5 @@ func define(s *tracedb.Session) error {
 			return err
 		}
 	}
-	for id := range uint32(threads) {
-		if err := s.NameThread(firstThread+id, ""); err != nil {
-			return err
-		}
-	}
 	return nil
 }
