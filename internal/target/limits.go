@@ -41,7 +41,7 @@ const unlimited = 1<<unix.CAP_SYS_RESOURCE | 1<<unix.CAP_SYS_ADMIN
 // are seen from here, with how many it may have (RLIMIT_NPROC); false: it may
 // have any number. The kernel counts for each user namespace, and does not say.
 func (t *Target) UserThreads() (have, limit uint64, limited bool) {
-	status, err := t.ThreadStatus(t.live)
+	status, err := t.ThreadStatus(t.LiveThread())
 	if err != nil || status.RealUID <= 0 || status.Capabilities&unlimited != 0 {
 		return 0, 0, false
 	}

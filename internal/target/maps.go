@@ -2,6 +2,7 @@ package target
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -108,8 +109,16 @@ func parseMap(line string) (Map, error) {
 }
 
 // Maps reads the target's mappings, through a thread that lives: those of a
-// zombie leader are empty (fact 3 of injection.md).
+// leader that has ended are empty.
 func (t *Target) Maps() ([]Map, error) {
+	maps, err := t.mapsOfLive()
+	if errors.Is(err, ErrGone) && t.another() {
+		return t.mapsOfLive()
+	}
+	return maps, err
+}
+
+func (t *Target) mapsOfLive() ([]Map, error) {
 	f, err := os.Open(t.taskPath("maps"))
 	if err != nil {
 		return nil, t.explain("read the maps", err)

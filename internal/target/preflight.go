@@ -43,7 +43,7 @@ type Facts struct {
 // Preflight looks at everything and touches nothing.
 func (t *Target) Preflight() (*Facts, error) {
 	f := &Facts{
-		PID: t.PID, Comm: t.Comm, NSPID: t.NSPID, UID: t.UID, LeaderExited: t.live != t.PID,
+		PID: t.PID, Comm: t.Comm, NSPID: t.NSPID, UID: t.UID, LeaderExited: t.LiveThread() != t.PID,
 		PtraceScope: PtraceScope(), MemfdNoexec: sysctl("vm/memfd_noexec"),
 	}
 	var err error
@@ -59,7 +59,7 @@ func (t *Target) Preflight() (*Facts, error) {
 		return nil, err
 	}
 	f.Threads = len(tids)
-	status, err := t.ThreadStatus(t.live)
+	status, err := t.ThreadStatus(t.LiveThread())
 	if err != nil {
 		return nil, err
 	}

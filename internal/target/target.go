@@ -37,10 +37,12 @@ type Target struct {
 	stat   *os.File // open: they can be read without privileges from then on
 	statm  *os.File
 	mem    *os.File // of the address space at Open; nil for a glimpse
-	space  *os.File // of the same: reads 0 bytes after an exec, see Same
-	live   int      // a thread whose /proc files work: the leader may be a zombie
+	space  *os.File // of the same: reads 0 bytes after an exec, see inSpace; nil where the kernel has none
+
+	live atomic.Int64 // a thread whose /proc files work: the leader may be a zombie
 
 	spent atomic.Int64 // of readsMax
+	names threadIDs
 }
 
 // Open takes hold of pid. It refuses what cannot be attached to whatever
@@ -126,10 +128,12 @@ func (t *Target) identify() error {
 	if stat.Flags&flagKernelThread != 0 {
 		return fmt.Errorf("pid %d (%s): %w", t.PID, t.Comm, ErrKernel)
 	}
-	if t.live, err = t.liveThread(stat.State); err != nil {
+	live, err := t.liveThread(stat.State)
+	if err != nil {
 		return err
 	}
-	status, err := t.ThreadStatus(t.live)
+	t.live.Store(int64(live))
+	status, err := t.ThreadStatus(live)
 	if err != nil {
 		return err
 	}
@@ -152,7 +156,7 @@ const execPatience = 2 * time.Second
 // neither its name nor what its memory shows is the new program's before.
 func (t *Target) settle() error {
 	for deadline := time.Now().Add(execPatience); ; time.Sleep(time.Millisecond) {
-		stat, err := t.ThreadStat(t.live)
+		stat, err := t.ThreadStat(t.LiveThread())
 		switch {
 		case err != nil:
 			return err
@@ -169,16 +173,16 @@ func (t *Target) enter() error {
 	if t.tracer != 0 {
 		return t.Traced(t.tracer)
 	}
-	if stat, err := t.ThreadStat(t.live); err == nil && (stat.State == 'T' || stat.State == 't') {
+	if stat, err := t.ThreadStat(t.LiveThread()); err == nil && (stat.State == 'T' || stat.State == 't') {
 		return fmt.Errorf("pid %d: %w", t.PID, ErrStopped)
 	}
 	// Opened once, used throughout: the descriptor stays with this address
-	// space, so that an exec is noticed (point 3 of injection.md's list).
+	// space, so that an exec is noticed.
 	var err error
 	if t.mem, err = os.OpenFile(t.taskPath("mem"), os.O_RDWR, 0); err != nil {
 		return t.explain("open the memory", err)
 	}
-	if t.space, err = os.Open(t.taskPath("pagemap")); err != nil {
+	if t.space, err = os.Open(t.taskPath("pagemap")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return t.explain("open the page map", err)
 	}
 	return t.Same()
@@ -254,14 +258,26 @@ func (t *Target) Same() error {
 	if s.StackStart != 0 && t.stack != 0 && s.StackStart != t.stack {
 		return fmt.Errorf("pid %d: %w", t.PID, ErrExec)
 	}
-	// The page map of an address space that was left, by exec or exit, reads 0 bytes; any
-	// other refuses less than an entry, before it takes a lock. A byte of the memory would
-	// tell as much: but where none is mapped the kernel (since 6.5) looks for a stack to
-	// expand, and its threads' page faults would wait behind us.
-	if _, err := t.space.ReadAt(make([]byte, 1), 0); !errors.Is(err, io.EOF) {
+	if t.inSpace() {
 		return nil
 	}
 	return t.left()
+}
+
+// inSpace reports whether the address space that was opened has a process. The page map
+// of one that was left, by exec or exit, reads 0 bytes; any other refuses less than an
+// entry, before it takes a lock. A byte of the memory tells as much: but where none is
+// mapped the kernel (since 6.5) looks for a stack to expand, and its threads' page faults
+// would wait behind us. It is for kernels without page maps (CONFIG_PROC_PAGE_MONITOR).
+func (t *Target) inSpace() bool {
+	one := make([]byte, 1)
+	var err error
+	if t.space != nil {
+		_, err = t.space.ReadAt(one, 0)
+	} else {
+		_, err = t.mem.ReadAt(one, int64(t.stack))
+	}
+	return !errors.Is(err, io.EOF)
 }
 
 // Leaving reports whether the main thread has left its address space: it has ended,
@@ -300,7 +316,7 @@ func (t *Target) Departure(patience time.Duration) error {
 // the one that we look through is on its way out. What is not seen until the deadline
 // is not so.
 func (t *Target) ending(deadline time.Time) bool {
-	if s, err := t.ThreadStat(t.live); err != nil || s.Flags&flagExiting != 0 {
+	if s, err := t.ThreadStat(t.LiveThread()); err != nil || s.Flags&flagExiting != 0 {
 		return true
 	}
 	tids, err := t.Threads()
@@ -319,9 +335,19 @@ func (t *Target) ending(deadline time.Time) bool {
 }
 
 // LiveThread is a thread whose files in /proc can be read.
-func (t *Target) LiveThread() int { return t.live }
+func (t *Target) LiveThread() int { return int(t.live.Load()) }
 
-func (t *Target) taskPath(name string) string { return t.threadPath(t.live, name) }
+// another finds a new one, where there is one: the last may have ended.
+func (t *Target) another() bool {
+	leader, err := t.ThreadStat(t.PID)
+	if err != nil || !t.Alive() {
+		return false
+	}
+	tid, err := t.liveThread(leader.State)
+	return err == nil && t.live.Swap(int64(tid)) != int64(tid)
+}
+
+func (t *Target) taskPath(name string) string { return t.threadPath(t.LiveThread(), name) }
 
 // Root is a path that leads to the target's root directory.
 func (t *Target) Root() string { return t.taskPath("root") }

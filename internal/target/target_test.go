@@ -208,10 +208,16 @@ func TestJustStarted(t *testing.T) {
 	}
 }
 
-// TestSame notices an exec and an exit.
+// TestSame notices an exec and an exit, on kernels without page maps, too.
 func TestSame(t *testing.T) {
+	t.Run("page map", func(t *testing.T) { noticesExec(t, func(*target.Target) {}) })
+	t.Run("none", func(t *testing.T) { noticesExec(t, (*target.Target).WithoutPageMap) })
+}
+
+func noticesExec(t *testing.T, change func(*target.Target)) {
 	v := victim.Start(t, "plain")
 	tg := open(t, v.PID)
+	change(tg)
 	if err := tg.Same(); err != nil {
 		t.Fatal(err)
 	}
@@ -257,6 +263,30 @@ func TestSameWaitsForNobody(t *testing.T) {
 	}
 	if said := v.Ask(t, "t"); said != "touched" { // no page fault waits, either
 		t.Errorf("it said %q", said)
+	}
+}
+
+// TestLeaderEnds: the thread through which a target was looked at ends later, the leader
+// and then another; the process goes on.
+func TestLeaderEnds(t *testing.T) {
+	v := victim.Start(t, "zombie", "late")
+	tg := open(t, v.PID)
+	if tg.LiveThread() != v.PID {
+		t.Fatalf("looked at through thread %d", tg.LiveThread())
+	}
+	for _, ends := range []string{"the leader", "another"} {
+		v.Tell(t, "x")
+		if line := v.Line(t); line != "ready" {
+			t.Fatalf("%s is to end: it said %q", ends, line)
+		}
+		wait(t, v.PID, "Z") // it is joined a little before
+		maps, err := tg.Maps()
+		if err != nil || len(maps) == 0 {
+			t.Errorf("%s has ended: %d mappings through thread %d, %v", ends, len(maps), tg.LiveThread(), err)
+		}
+		if err := tg.Same(); err != nil {
+			t.Errorf("%s has ended: %v", ends, err)
+		}
 	}
 }
 

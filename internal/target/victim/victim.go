@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -160,7 +161,31 @@ func (v *Victim) Unharmed(t testing.TB) Health {
 	if b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", v.PID)); !strings.Contains(string(b), "TracerPid:\t0\n") {
 		t.Errorf("victim %d is still traced", v.PID)
 	}
+	v.goesOn(t, h)
 	return h
+}
+
+// rare are busy's kinds that beat every 3 s, or when a test sends them a signal.
+var rare = []string{"sleep3", "poll3", "sigsuspend", "pause", "futexpause"}
+
+// goesOn fails the test unless each thread has gone on since it said h.
+func (v *Victim) goesOn(t testing.TB, h Health) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		var hung []string
+		for i, th := range v.Health(t).Threads {
+			if th.Beats == h.Threads[i].Beats && !slices.Contains(rare, th.Kind) {
+				hung = append(hung, fmt.Sprintf("%d (%s)", th.TID, th.Kind))
+			}
+		}
+		if len(hung) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("victim %d: these threads hang: %s", v.PID, strings.Join(hung, ", "))
+			return
+		}
+	}
 }
 
 // Inventory counts what an injection could leave behind.
