@@ -44,18 +44,30 @@ func chooseBase(maps []target.Map) (target.Addr, error) {
 	return ((lo+quarter)&^(markStep-1) + (1+slot)*markStep) | markBits, nil
 }
 
+// pair is a mapping of code at an address of ours, and of data, which may never have been made.
+type pair struct{ code, data target.Map }
+
 // span is a range of addresses.
 type span struct{ start, end target.Addr }
+
+func (p pair) span() span { return span{p.code.Start, max(p.code.End, p.data.End)} }
 
 // grown is the age from which a mapping in use by nobody is a dead tool's:
 // one that works takes some milliseconds from the mapping to its thread.
 const grown = 150 * time.Millisecond
 
+const (
+	oldMax  = 8               // bounds a chain: each dead tool's mapping is one more call
+	looking = 5 * time.Second // at them: a target can make thousands, and each look long
+)
+
 // leftovers finds the mappings of tools that died before any thread of theirs
 // ran, or whose thread could not be made. The lock of package target keeps
 // live tools apart, but not across network namespaces: hence the second look.
 func leftovers(t *target.Target, l *libc, maps []target.Map) ([]span, error) {
-	first := unused(t, l, maps)
+	deadline := time.Now().Add(looking)
+	free := func(p pair) bool { return ownerless(t, l, p) }
+	first := some(pairs(maps), deadline, free)
 	if len(first) == 0 {
 		return nil, nil
 	}
@@ -64,9 +76,28 @@ func leftovers(t *target.Target, l *libc, maps []target.Map) ([]span, error) {
 	if err != nil {
 		return nil, err
 	}
-	old := slices.DeleteFunc(unused(t, l, maps), func(s span) bool { return !slices.Contains(first, s) })
-	old = old[:min(len(old), oldMax)]
-	return slices.DeleteFunc(old, func(s span) bool { return !claim(t, l, maps, s) }), nil
+	still := pairs(maps)
+	old := some(first, deadline, func(p pair) bool {
+		return slices.Contains(still, p) && free(p) && claim(t, p, free)
+	})
+	var spans []span
+	for _, p := range old {
+		spans = append(spans, p.span())
+	}
+	return spans, nil
+}
+
+// some of those that are wanted: as many as one chain takes, found until the deadline.
+func some(all []pair, deadline time.Time, wanted func(pair) bool) (found []pair) {
+	for _, p := range all {
+		if len(found) == oldMax || time.Now().After(deadline) {
+			break
+		}
+		if wanted(p) {
+			found = append(found, p)
+		}
+	}
+	return found
 }
 
 // claimAt is a word of the data, at the far end of the raw thread's stack.
@@ -75,62 +106,56 @@ const claimAt = 512
 // claim makes an unused mapping ours to free. Its tool may live after all, and
 // be slow: it looks for the claim when it has noted its thread, and we look for
 // a thread when we have claimed. One of both gives up.
-func claim(t *target.Target, l *libc, maps []target.Map, s span) bool {
-	data := s.start + codeBytes
-	if s.end <= data {
+func claim(t *target.Target, p pair, free func(pair) bool) bool {
+	if p.data.Start == 0 {
 		return true // no thread can start where there is no data
 	}
-	if t.Write(data+claimAt, []byte{1}) != nil {
+	if t.Write(p.data.Start+claimAt, []byte{1}) != nil {
 		return false
 	}
-	if slices.Contains(unused(t, l, maps), s) {
+	if free(p) {
 		return true
 	}
-	_ = t.Write(data+claimAt, []byte{0})
+	_ = t.Write(p.data.Start+claimAt, []byte{0})
 	return false
 }
-
-// oldMax bounds a chain: each dead tool's mapping is one more call.
-const oldMax = 8
 
 // isData: where READ_IMPLIES_EXEC holds (personality(2)), what is asked for as
 // readable becomes executable, too.
 func isData(m target.Map) bool { return m.Perms == "rw-p" || m.Perms == "rwxp" }
 
-// unused lists the mappings of ours that nobody uses now.
-func unused(t *target.Target, l *libc, maps []target.Map) []span {
-	var found []span
+// pairs lists the mappings that look like ours.
+func pairs(maps []target.Map) []pair {
+	var found []pair
 	for i, code := range maps {
 		if code.Start&(markStep-1) != markBits || !code.Anonymous() ||
 			code.Perms != "r-xp" || code.End-code.Start != codeBytes {
 			continue
 		}
-		var data target.Map // above the code, or never made
+		p := pair{code: code}
 		if i+1 < len(maps) && maps[i+1].Start == code.End && maps[i+1].Anonymous() && isData(maps[i+1]) {
-			data = maps[i+1]
+			p.data = maps[i+1]
 		}
-		if ownerless(t, l, code, data) {
-			found = append(found, span{code.Start, max(code.End, data.End)})
-		}
+		found = append(found, p)
 	}
 	return found
 }
 
 // ownerless reports whether the pair is ours and nobody uses it or ever will.
-func ownerless(t *target.Target, l *libc, code, data target.Map) bool {
+func ownerless(t *target.Target, l *libc, p pair) bool {
 	text := make([]byte, codeBytes)
-	if t.Read(code.Start, text) != nil {
+	if t.Read(p.code.Start, text) != nil {
 		return false
 	}
 	zero := bytes.Count(text, []byte{0}) == len(text)
 	if !zero && !bytes.HasPrefix(text, bootCode()) {
 		return false
 	}
-	if data.Start == 0 {
+	if p.data.Start == 0 {
 		return zero
 	}
 	var b boot
-	if err := readBoot(t, data.Start, &b); err != nil {
+	if err := readBoot(t, p.data.Start, &b); err != nil {
 		return false
 	}
 	switch {
@@ -141,7 +166,7 @@ func ownerless(t *target.Target, l *libc, code, data target.Map) bool {
 	case b.Phase == phaseFailed:
 		return b.Failed == failedPthreadCreate && b.Raw_alive == 0
 	case b.Phase == phaseNew:
-		return b.Armed_tid == 0 || (past(t, l, int(b.Armed_tid)) && !cloned(t, data.Start))
+		return b.Armed_tid == 0 || (past(t, l, int(b.Armed_tid)) && !cloned(t, p.data.Start))
 	}
 	return false
 }

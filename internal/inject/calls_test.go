@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -224,4 +225,43 @@ func TestCancel(t *testing.T) {
 	}
 	v.Unharmed(t)
 	v.AsBefore(t, before)
+}
+
+// TestCancelBetween: what was not begun when the user gave up is not begun any more.
+func TestCancelBetween(t *testing.T) {
+	for _, tc := range []struct {
+		at             Point
+		cloned, loaded bool
+	}{
+		{PointMapped, false, false},
+		{PointWritten, false, false},
+		{PointReady, true, false},
+		{PointDelivered, true, false},
+		{PointLoaded, true, true},
+		{PointResolvedE, true, true},
+	} {
+		t.Run(string(tc.at), func(t *testing.T) {
+			v := victim.Start(t, "busy", "futex", "read")
+			before := v.Inventory(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			Fault = func(now Point) error {
+				if now == tc.at {
+					cancel()
+				}
+				return nil
+			}
+			defer func() { Fault = nil }()
+			rep, err := Inject(ctx, open(t, v), tracer(t), Request{Library: payload(t, "payload.so"), Entry: "rtl_attach"})
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("error %v", err)
+			}
+			cloned := slices.ContainsFunc(rep.Pauses, func(p Pause) bool { return p.Stop == "clone" })
+			if loaded := rep.LibraryHandle != 0; cloned != tc.cloned || loaded != tc.loaded || rep.EntryResult != 0 {
+				t.Errorf("a thread was made: %v, want %v; the library loaded: %v, want %v; the entry returned %d",
+					cloned, tc.cloned, loaded, tc.loaded, rep.EntryResult)
+			}
+			v.Unharmed(t)
+			v.AsBefore(t, before)
+		})
+	}
 }

@@ -3,6 +3,7 @@ package inject
 import (
 	"encoding/binary"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -134,6 +135,25 @@ func TestChooseBase(t *testing.T) {
 	full := []target.Map{{Start: 0x1000, End: topOfUser}}
 	if a, err := chooseBase(full); err == nil {
 		t.Errorf("found %#x in a full address space", a)
+	}
+}
+
+// TestLookingIsBounded: a target can make thousands of mappings that look like ours.
+func TestLookingIsBounded(t *testing.T) {
+	var maps []target.Map
+	for i := range target.Addr(1000) {
+		code := i*markStep | markBits
+		maps = append(maps, target.Map{Start: code, End: code + codeBytes, Perms: "r-xp"},
+			target.Map{Start: code + codeBytes, End: code + 2*codeBytes, Perms: "rw-p"})
+	}
+	all, looks := pairs(maps), 0
+	look := func(pair) bool { looks++; return true }
+	if found := some(all, time.Now().Add(time.Hour), look); len(all) != 1000 || len(found) != oldMax || looks != oldMax {
+		t.Errorf("%d looks at %d, %d of which were taken", looks, len(all), len(found))
+	}
+	looks = 0
+	if found := some(all, time.Now().Add(-time.Second), look); len(found)+looks > 0 {
+		t.Errorf("%d looks after the deadline, %d were taken", looks, len(found))
 	}
 }
 

@@ -207,6 +207,9 @@ func (s *surgery) run(ctx context.Context, rep *Report) error {
 	if err := s.fill(); err != nil {
 		return err
 	}
+	if err := ctx.Err(); err != nil {
+		return err // what is mapped can still be taken back at once
+	}
 	if err := s.startThread(rep); err != nil {
 		return err
 	}

@@ -212,7 +212,7 @@ type threadBlock struct {
 }
 
 // threadBlocks reads every module's static block: a thread that carries libc's
-// alone kills a jemalloc target at once (fact 7 of injection.md).
+// alone kills a target with jemalloc at once, which keeps its own state in such a block.
 func (l *libc) threadBlocks(t *target.Target) ([]threadBlock, error) {
 	var blocks []threadBlock
 	total := uint64(0)

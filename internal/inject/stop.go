@@ -29,12 +29,13 @@ func (v *visitor) stop(name string, cand candidate, pts points, calls []call) er
 			begin := time.Now()
 			v.stopped = begin
 			err := v.inStop(c, cand, pts, calls)
-			p.Began, p.Time, p.Stopped, p.Used = begin, time.Since(begin), time.Since(v.stopped), err == nil
+			p.Began, p.Time, p.Stopped = begin, time.Since(begin), time.Since(v.stopped)
+			p.Used, p.Why = err == nil, err
 			return err
 		})
 	})
 	if v.alone { // whoever waits for the effect of its calls finds out, as if it had been released
-		v.held, p.Used, err = false, true, nil
+		v.held, p.Used, p.Why, err = false, true, nil, nil
 	}
 	if p.Time > 0 {
 		v.pauses = append(v.pauses, p)

@@ -72,6 +72,9 @@ func (k *talk) send(command uint32) uint32 {
 // ask gives a command and waits for the answer.
 func (k *talk) ask(ctx context.Context, command uint32, step string, patience time.Duration, progress func()) (int32, error) {
 	const slice = time.Millisecond
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("%s: %w", step, err)
+	}
 	seq := k.send(command)
 	for begin := time.Now(); ; {
 		answered := atomic.LoadUint32(&k.s.Answer_seq)

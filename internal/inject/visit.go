@@ -17,6 +17,7 @@ type Pause struct {
 	Time    time.Duration // from the interrupt to the detach
 	Stopped time.Duration // of that, from the moment we saw it stopped
 	Used    bool          // false: the thread was let go, another was tried
+	Why     error         // it was not used
 }
 
 // visitor makes threads of the target do raw syscalls, one thread at a time.
