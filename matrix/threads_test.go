@@ -137,10 +137,10 @@ func untouchedSleepers(t *testing.T) (all []*victim.Victim) {
 // share, as short sleeps of untouched victims show it, and what stopped it all.
 func onTime(t *testing.T, r *stateReport, untouched []*victim.Victim, stopped time.Duration) {
 	t.Helper()
+	last := r.v.Health(t).Threads
 	if !eventually(func() bool {
-		r.health = r.v.Health(t)
-		for _, th := range r.health.Threads {
-			if slices.Contains(longWaits, th.Kind) && th.Beats == 0 {
+		for i, th := range r.v.Health(t).Threads {
+			if slices.Contains(longWaits, th.Kind) && th.Beats == last[i].Beats {
 				return false
 			}
 		}
@@ -290,7 +290,7 @@ func rseq(t *testing.T) string {
 	s.check = func(_ *testing.T, r *stateReport) {
 		for _, rep := range r.reports {
 			for _, p := range rep.Pauses {
-				if !p.Used {
+				if p.Why != nil && strings.Contains(p.Why.Error(), "rseq critical section") {
 					refused++
 				}
 			}

@@ -105,15 +105,18 @@ static void *nothing(void *arg)
 	return arg;
 }
 
-/* Threads come and go all the time. */
+/* Threads come and go all the time. One that cannot be made is harm. */
 static void kind_thread(struct thread *t)
 {
 	t->ready = 1;
 	for (;;) {
 		pthread_t id;
 
-		if (!pthread_create(&id, NULL, nothing, NULL))
-			pthread_join(id, NULL);
+		if (pthread_create(&id, NULL, nothing, NULL)) {
+			t->harm++;
+			continue;
+		}
+		pthread_join(id, NULL);
 		t->beats++;
 	}
 }
