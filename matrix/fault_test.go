@@ -126,6 +126,9 @@ func targetDiesAtPoints(t *testing.T) string {
 		r.start(t)
 		code := r.wait(t)
 		codes[code]++
+		if !strings.Contains(r.stderr.String(), "made to murder at "+p) {
+			t.Errorf("%s: not passed\n%s", p, r.stderr.String())
+		}
 		want := []int{3, 5}
 		if slices.Contains(afterDetach, p) {
 			want = goneWell
@@ -157,6 +160,25 @@ func payloadAtSteps(t *testing.T) string {
 		}
 	}
 	return fmt.Sprintf("%d steps: exit codes %v", len(all), codes)
+}
+
+// faultsOverAndOver: what a payload has taken when it fails is given back, at every step
+// that a resident one passes.
+func faultsOverAndOver(t *testing.T) string {
+	all := slices.Concat(steps.Arming, []string{steps.Copies}, steps.Disarming)
+	if testing.Short() {
+		all = []string{"pool", "signals", "ring", "patch", "close"}
+	}
+	v := onGPU(t, "busy", "futex", "read", "sleep", "epoll")
+	record(t, v.PID, "--payload", artefact(t, "librtl-attach-test.so")).ok(t)
+	return staysFlat(t, v, 2*len(all), repeat(2, 20)*len(all), func(i int) {
+		step := all[i%len(all)]
+		r := begunAt(t, v, step, "fail").r
+		if code := r.wait(t); !slices.Contains(expected(step, "fail"), code) {
+			t.Fatalf("fail at %s: exit code %d\n%s", step, code, r.stderr.String())
+		}
+		r.removeTrace()
+	})
 }
 
 // A stepFault is a recording whose payload does something at a step.

@@ -80,7 +80,7 @@ const deaths = 5
 func toolKilledAtRandom(t *testing.T) string {
 	takes := whole(t)
 	n := repeat(20, 1000)
-	killed, finished, timed := 0, 0, int64(0)
+	killed, finished, timed, harmed := 0, 0, int64(0), uint64(0)
 	for killed < n && !t.Failed() {
 		v := mixed(t)
 		for range deaths {
@@ -94,9 +94,11 @@ func toolKilledAtRandom(t *testing.T) string {
 		}
 		timed += record(t, v.PID).ok(t)
 		v.sound(t)
+		h := v.Health(t)
+		harmed += h.Harm + h.EINTR + h.Mask + h.Early
 		v.Stop()
 	}
-	return fmt.Sprintf("%d tools killed, %d were faster; harmed 0; then %d dispatches timed", killed, finished, timed)
+	return fmt.Sprintf("%d tools killed, %d were faster; harm %d; then %d dispatches timed", killed, finished, harmed, timed)
 }
 
 func killOnce(t *testing.T, v *gpuVictim, after time.Duration) bool {

@@ -122,7 +122,7 @@ func printTable(all []outcome) {
 func missing(all []outcome) (numbers []int) {
 	have := map[int]bool{}
 	for _, o := range all {
-		n, _ := strconv.Atoi(strings.TrimRight(o.id, "abcdefghijklmn"))
+		n, _ := strconv.Atoi(o.id[:2]) // a letter may follow
 		have[n] = true
 	}
 	for n := 1; n <= cases; n++ {

@@ -75,13 +75,13 @@ func beside(do func()) {
 // silent is an observer that says nothing.
 type silent struct{}
 
-func (silent) Preflight(string)                                           {}
-func (silent) Attached(string, int, time.Duration)                        {}
-func (silent) Recording(time.Duration, time.Duration, collector.Progress) {}
-func (silent) Detaching(string, bool)                                     {}
-func (silent) Detached(string)                                            {}
-func (silent) Warn(string)                                                {}
-func (silent) Debug(string)                                               {}
+func (silent) Preflight(string)                                                   {}
+func (silent) Attached(string, int, time.Duration)                                {}
+func (silent) Recording(time.Duration, time.Duration, collector.Progress, uint64) {}
+func (silent) Detaching(string, bool)                                             {}
+func (silent) Detached(string)                                                    {}
+func (silent) Warn(string)                                                        {}
+func (silent) Debug(string)                                                       {}
 
 func execAtEachStep(t *testing.T) string {
 	codes := map[session.ExitCode]int{}

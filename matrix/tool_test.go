@@ -36,6 +36,7 @@ var tool = []row{
 	{"33n", "detach of another tool's session", "its recorder ends it", stopping.run},
 	{"33o", "33g, all threads in waits with a time-out", "the same, with threads held", undoneHeld.run},
 	{"33p", "33f, all threads in epoll_wait", "the same, without EINTR", heldPolls.run},
+	{"33q", "the payload fails, over and over", "memory, maps, descriptors, threads flat", faultsOverAndOver},
 	{"34", "tool killed at random times", "unharmed; the next attach works and leaves nothing", toolKilledAtRandom},
 	{"35a", "tool stopped for long", "the target goes on serving", toolStopped},
 	{"35b", "tool stopped for longer than the bootstrap waits", "the bootstrap leaves by itself", bootstrapLeaves},
@@ -204,24 +205,31 @@ func footprintOf(t *testing.T, pid int) (f footprint) {
 // before: it keeps them, in memory that the GPU sees.
 const gpuStepKiB = 2048
 
-// cycles: 37. The runtime keeps what it has got for our signals: it gets some
-// cycles to have got it. A worker that gets no processor for a while needs more.
+// cycles: 37.
 func cycles(t *testing.T) string {
 	v := onGPU(t, "busy", "futex", "read", "sleep", "epoll")
-	cycle := func(n int) {
-		for range n {
-			r := recording(t, "rtl-attach", v.PID, "-d", "20ms")
-			if code := r.wait(t); !slices.Contains(goneWell, code) {
-				t.Fatalf("exit code %d\n%s", r.code, r.stderr.String())
-			}
-			r.removeTrace()
+	return staysFlat(t, v, repeat(5, 50), repeat(20, 1000), func(int) {
+		r := recording(t, "rtl-attach", v.PID, "-d", "20ms")
+		if code := r.wait(t); !slices.Contains(goneWell, code) {
+			t.Fatalf("exit code %d\n%s", r.code, r.stderr.String())
 		}
+		r.removeTrace()
+	})
+}
+
+// staysFlat: a target that has gone through some cycles has no more after n others. The
+// runtime keeps what it has got for our signals: it gets some cycles to have got it. A
+// worker that gets no processor for a while needs more.
+func staysFlat(t *testing.T, v *gpuVictim, some, n int, cycle func(i int)) string {
+	t.Helper()
+	for i := range some {
+		cycle(i)
 	}
-	cycle(repeat(5, 50))
 	v.sound(t) // what is to end has ended
 	before := footprintOf(t, v.PID)
-	n := repeat(20, 1000)
-	cycle(n)
+	for i := range n {
+		cycle(i)
+	}
 	v.sound(t)
 	now := footprintOf(t, v.PID)
 	signals := max(now.gpuKiB-before.gpuKiB, 0) // it has an object of its own for each, about as large
