@@ -165,12 +165,13 @@ func (r *run) sessions(t *testing.T) (n int) {
 // TestScribble: the real payload in a real target, and beside it somebody who
 // writes random words into what they share with the tool.
 func TestScribble(t *testing.T) {
-	for i := range 3 {
+	for seed := range 3 {
 		cmd := exec.Command(artefact(t, "workloads/hsastress"),
 			"--threads", "2", "--queues", "2", "--pace", "300", "--seconds", "600")
 		cmd.Env = []string{
 			"PATH=" + os.Getenv("PATH"), "HOME=/",
 			"LD_PRELOAD=" + artefact(t, "libsoftgpu.so") + ":" + victim.Path(t, "hostile_scribble.so"),
+			fmt.Sprintf("HOSTILE_SEED=%d", seed),
 		}
 		out, err := cmd.StdoutPipe()
 		if err != nil {
@@ -184,7 +185,7 @@ func TestScribble(t *testing.T) {
 		if _, err := fmt.Fscanf(out, "ready pid=%d port=%d\n", &pid, &port); err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("round %d", i)
+		t.Logf("seed %d", seed)
 		attack(t, pid).end(t, 0, 1, 3, 4, 5, 6, 7)
 	}
 }

@@ -41,6 +41,9 @@ func TestPrivileges(t *testing.T) {
 						t.Fatalf("a thread has too much: %v", s)
 					}
 				}
+				if !low && lowered > 0 {
+					t.Fatalf("a thread has privileges again: %v", statuses(r.cmd.Process.Pid))
+				}
 				if low {
 					lowered++
 				}

@@ -1,17 +1,19 @@
 /* hostile_scribble.c: loaded into a process beside a payload, it writes random
- * words into the payload's control block and ring. */
+ * words into the payload's control block and ring, other ones for each
+ * HOSTILE_SEED. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+static uint64_t x;
+
 static uint64_t noise(void)
 {
-	static uint64_t x = 88172645463325252u;
-
 	x ^= x << 13;
 	x ^= x >> 7;
 	return x ^= x << 17;
@@ -40,14 +42,16 @@ static void *work(void *arg)
 			spoil(line);
 		if (f)
 			fclose(f);
-		nanosleep(&(struct timespec){0, 20000000}, NULL);
+		nanosleep(&(struct timespec){0, 2000000}, NULL);
 	}
 	return arg;
 }
 
 __attribute__((constructor)) static void begin(void)
 {
+	const char *seed = getenv("HOSTILE_SEED");
 	pthread_t id;
 
+	x = 88172645463325252u ^ (seed ? strtoull(seed, NULL, 10) : 0);
 	pthread_create(&id, NULL, work, NULL);
 }
