@@ -128,7 +128,7 @@ func (f reportFlags) report(trace string, code *session.ExitCode) error {
 	if err != nil {
 		return session.ReportFailed(trace, err)
 	}
-	if r.Dispatched() == 0 && (r.Copies == nil || r.Copies.Timed == 0) {
+	if r.Dispatched() == 0 && r.Copied() == 0 {
 		*code = session.NothingSeen
 		newUI(false, false).Warn("no timed dispatch or copy is in this trace, or no dispatch in this window of it")
 	}

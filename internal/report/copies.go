@@ -19,8 +19,8 @@ type Copies struct {
 	Untimed     []Untimed   `json:"untimed"`
 	Unexplained int64       `json:"unexplained"` // begun, and neither timed nor accounted for
 	Surplus     int64       `json:"surplus"`     // arrived, and never begun: the numbers are wrong
-	Directions  []Direction `json:"directions"`
-	Blits       []Blit      `json:"blits"` // HIP's own kernels that copy or fill: kernels, and not in the numbers above
+	Directions  []Direction `json:"directions"`  // of a report's window: those that start in it
+	Blits       []Blit      `json:"blits"`       // HIP's own kernels that copy or fill: kernels, and not in the numbers above
 }
 
 // Direction is all timed copies of one direction. Copies may overlap: TotalNS is the sum of their times.
@@ -59,7 +59,7 @@ func (s *Summary) readCopies(db *sql.DB) error {
 	if err := c.readUntimed(db); err != nil {
 		return err
 	}
-	return c.readDirections(db)
+	return c.readDirections(db, always)
 }
 
 func (c *Copies) readUntimed(db *sql.DB) error {
@@ -72,7 +72,9 @@ func (c *Copies) readUntimed(db *sql.DB) error {
 		WHERE c.reason_id <> 0 GROUP BY r.id ORDER BY copies DESC`)
 }
 
-func (c *Copies) readDirections(db *sql.DB) error {
+// readDirections counts the timed copies that start in a window.
+func (c *Copies) readDirections(db *sql.DB, window span) error {
+	c.Directions = []Direction{}
 	return each(db, func(r *sql.Rows) error {
 		var d Direction
 		err := r.Scan(&d.Name, &d.Copies, &d.Bytes, &d.TotalNS)
@@ -82,7 +84,8 @@ func (c *Copies) readDirections(db *sql.DB) error {
 		c.Directions = append(c.Directions, d)
 		return err
 	}, `SELECT d.name, count(*), CAST(total(c.bytes) AS INTEGER), CAST(total(c.duration_ns) AS INTEGER)
-		FROM rtl_copy c JOIN rtl_direction d ON d.id = c.direction WHERE c.reason_id = 0 GROUP BY d.id ORDER BY d.id`)
+		FROM rtl_copy c JOIN rtl_direction d ON d.id = c.direction WHERE c.reason_id = 0 AND c.start_ns >= ? AND c.start_ns < ?
+		GROUP BY d.id ORDER BY d.id`, window.beginNS, window.endNS)
 }
 
 // countBlits finds HIP's own kernels among those that were counted.
@@ -109,7 +112,7 @@ func (c *Copies) countBlits(a *analysis) error {
 	return err
 }
 
-// writeCopies says of the kernels where they are counted: "", or in a window.
+// writeCopies says where what is no account is counted: "", or in a window.
 func (s *Summary) writeCopies(b *bytes.Buffer, where string) {
 	c := s.Copies
 	if c == nil {
@@ -126,7 +129,7 @@ func (s *Summary) writeCopies(b *bytes.Buffer, where string) {
 		line(b, "", "%s beyond what the payload says were begun: do not trust these numbers", words.Count(c.Surplus))
 	}
 	for _, d := range c.Directions {
-		line(b, "", "%s: %s, %s in %s, %s/s", plain.Text(d.Name), words.Count(d.Copies), size(d.Bytes), duration(d.TotalNS), size(d.BytesPerSecond))
+		line(b, "", "%s%s: %s, %s in %s, %s/s", plain.Text(d.Name), where, words.Count(d.Copies), size(d.Bytes), duration(d.TotalNS), size(d.BytesPerSecond))
 	}
 	for _, blit := range c.Blits {
 		line(b, "", "and %s of HIP's kernels that %s%s, in %s: counted as kernels",

@@ -177,7 +177,7 @@ func (r *Report) read(db *sql.DB, o Options) error {
 	r.Coverage.QueuedBefore = a.queuedBefore()
 	r.LaunchToStart = a.latency.launchToStart()
 	if r.Copies != nil {
-		if err := r.Copies.countBlits(a); err != nil {
+		if err := errors.Join(r.Copies.readDirections(db, window), r.Copies.countBlits(a)); err != nil {
 			return err
 		}
 	}
@@ -210,6 +210,17 @@ func (r *Report) setWindow(s *Span) span {
 	}
 	r.Window = &Window{BeginNS: window.beginNS, EndNS: window.endNS}
 	return window
+}
+
+// Copied is how many timed copies the report is about.
+func (r *Report) Copied() (n int64) {
+	if r.Copies == nil {
+		return 0
+	}
+	for _, d := range r.Copies.Directions {
+		n += d.Copies
+	}
+	return n
 }
 
 // Dispatched is how many dispatches the report is about.

@@ -222,6 +222,11 @@ func TestTables(t *testing.T) {
 	if !strings.HasPrefix(rates.String(), want) {
 		t.Errorf("%s, want %s", rates.Bytes(), want)
 	}
+	late, err := Make(traceOf(t, copies), Options{Window: &Span{FromNS: 1 << 40}})
+	must(t, err)
+	if copied.Copied() != 20 || late.Copied() != 0 || late.Copies.Timed != copied.Copies.Timed {
+		t.Errorf("%d copies, %d after their end", copied.Copied(), late.Copied())
+	}
 	table, _ = TableNamed("kernels")
 	must(t, r.WriteCSV(&b, table))
 	if !strings.Contains(b.String(), `'=copy\x1b[2J`) {
