@@ -81,13 +81,14 @@ func TestWedgedControlFails(t *testing.T) {
 // An observer writes what goes wrong into a test's log.
 type observer struct{ t *testing.T }
 
-func (observer) Preflight(string)                                           {}
-func (observer) Attached(string, int, time.Duration)                        {}
-func (observer) Recording(time.Duration, time.Duration, collector.Progress) {}
-func (observer) Detaching(string, bool)                                     {}
-func (observer) Detached(string)                                            {}
-func (o observer) Warn(text string)                                         { o.t.Log(text) }
-func (o observer) Debug(text string)                                        { o.t.Log(text) }
+func (observer) Preflight(string)                                                   {}
+func (observer) Attached(string, int, time.Duration)                                {}
+func (observer) Recording(time.Duration, time.Duration, collector.Progress, uint64) {}
+func (observer) Detaching(string, bool)                                             {}
+func (observer) Detached(string)                                                    {}
+func (o observer) Warn(text string) { o.t.Log(text) }
+
+func (o observer) Debug(text string) { o.t.Log(text) }
 
 // The recorder dies, and nobody in the target notices: detach from outside.
 func TestWedgedControlDetach(t *testing.T) {

@@ -23,8 +23,12 @@ func complete(root *cobra.Command) {
 		default:
 			c.ValidArgsFunction = cobra.NoFileCompletions
 		}
+		pids := completePIDs
+		if c.Name() == "export" {
+			pids = completeRecordedPIDs
+		}
 		for flag, values := range map[string]cobra.CompletionFunc{
-			"pid":           completePIDs,
+			"pid":           pids,
 			"format":        completeFormats,
 			"csv":           completeTables,
 			"buffer-policy": cobra.FixedCompletions([]string{"discard", "lossless"}, cobra.ShellCompDirectiveNoFileComp),
@@ -45,6 +49,22 @@ func completePIDs(*cobra.Command, []string, string) ([]cobra.Completion, cobra.S
 	var pids []cobra.Completion
 	for _, p := range l.Processes {
 		pids = append(pids, cobra.CompletionWithDesc(strconv.Itoa(p.PID), plain.Text(command(p))+", "+p.State))
+	}
+	return pids, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeRecordedPIDs offers those of the trace that was named.
+func completeRecordedPIDs(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	recorded, err := export.PIDs(c.Context(), args[0])
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var pids []cobra.Completion
+	for _, pid := range recorded {
+		pids = append(pids, strconv.FormatInt(pid, 10))
 	}
 	return pids, cobra.ShellCompDirectiveNoFileComp
 }

@@ -66,10 +66,8 @@ func newRecord(code *session.ExitCode) *cobra.Command {
 	flags.BoolVar(&f.kernels, "kernel-trace", true, "record kernels: on in any case")
 	flags.BoolVar(&f.copies, "memory-copy-trace", false, "record memory copies, too")
 	flags.StringVar(&f.payload, "payload", "", "load this shared library instead of the built-in one")
-	flags.StringArrayVar(&f.settings, "set", nil, "pass NAME=VALUE to the payload")
-	for _, hidden := range []string{"payload", "set"} {
-		_ = flags.MarkHidden(hidden)
-	}
+	_ = flags.MarkHidden("payload")
+	flags.StringArrayVar(&f.settings, "set", nil, "give the payload a setting, `NAME=VALUE`: RTL_HSA_LIBRARY=FILE (which runtime, of several), RTL_RECORDER_TIMEOUT_MS=20000; may be given again")
 	flags.VisitAll(giveVariable)
 	return c
 }

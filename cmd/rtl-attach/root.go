@@ -62,10 +62,13 @@ func giveVariable(f *pflag.Flag) { f.Annotations = map[string][]string{hasVariab
 // defaultsFromEnvironment takes flags that were not given from RTL_ATTACH_*.
 func defaultsFromEnvironment(c *cobra.Command) error {
 	var err error
+	opposite := map[string]string{"tree": "no-tree", "no-tree": "tree"}
+	given := map[string]bool{}
+	c.Flags().Visit(func(f *pflag.Flag) { given[f.Name] = true })
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		name := "RTL_ATTACH_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 		value, set := os.LookupEnv(name)
-		if _, has := f.Annotations[hasVariable]; !has || f.Changed || !set {
+		if _, has := f.Annotations[hasVariable]; !has || given[f.Name] || given[opposite[f.Name]] || !set {
 			return
 		}
 		if e := c.Flags().Set(f.Name, value); e != nil {

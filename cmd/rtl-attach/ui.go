@@ -119,7 +119,7 @@ func (u *ui) Debug(text string) {
 	}
 }
 
-func (u *ui) Recording(elapsed, total time.Duration, p collector.Progress) {
+func (u *ui) Recording(elapsed, total time.Duration, p collector.Progress, traceBytes uint64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.quiet || !u.terminal || time.Since(u.drawnAt) < drawPeriod || !takesMore(os.Stderr) {
@@ -131,7 +131,7 @@ func (u *ui) Recording(elapsed, total time.Duration, p collector.Progress) {
 		window = fmt.Sprintf("%s %s/%v", bar(elapsed, total), window, total)
 	}
 	fmt.Fprintf(os.Stderr, "\r\x1b[K● recording   %s  %dk dispatches  %d MB  %d lost",
-		window, p.Dispatches/1000, p.RingBytes>>20, p.LostRecords)
+		window, p.Dispatches/1000, traceBytes/1e6, p.LostRecords)
 }
 
 // takesMore: a terminal that is stopped (Ctrl-S) would hold the recording up.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,8 +27,9 @@ func explainAccess(f *Failure) bool {
 	case errors.As(f.Err, &traced) && traced.Tracer == 0:
 		return f.set(NotPermitted, "it is traced by a process in another pid namespace", "end that tracer, then run this again")
 	case errors.As(f.Err, &traced):
-		return f.set(NotPermitted, fmt.Sprintf("it is traced by %s (pid %d)", traced.Name, traced.Tracer),
-			fmt.Sprintf("quit %s, then run this again", traced.Name))
+		name := cmp.Or(traced.Name, "a process") // that has ended since, or whose name is hidden from us (hidepid)
+		return f.set(NotPermitted, fmt.Sprintf("it is traced by %s (pid %d)", name, traced.Tracer),
+			fmt.Sprintf("quit %s, then run this again", cmp.Or(traced.Name, "that tracer")))
 	case errors.As(f.Err, &denied):
 		return f.set(NotPermitted, denialCause(denied), denialFix(denied))
 	case errors.As(f.Err, &busy) && busy.Holder == 0:
@@ -111,9 +113,9 @@ func explainProgram(f *Failure) bool {
 	case errors.Is(f.Err, target.ErrStatic):
 		return f.set(Unsuitable, "it is linked statically: no library can be loaded into it", "trace a dynamically linked build")
 	case errors.Is(f.Err, target.ErrMusl), errors.Is(f.Err, target.ErrLibc):
-		return f.set(Unsuitable, bare(f.Err), "only glibc processes can be attached to")
+		return f.set(Unsuitable, bare(f.Err), "none for this build: trace one that is linked with glibc")
 	case errors.Is(f.Err, target.ErrArch):
-		return f.set(Unsuitable, bare(f.Err), "only x86-64 processes can be attached to")
+		return f.set(Unsuitable, bare(f.Err), "none for this build: trace one for x86-64")
 	case errors.Is(f.Err, ptrace.ErrFilterHidden):
 		return f.set(Unsuitable, bare(f.Err), "run this as root on the host, or in a privileged container: they can be read there")
 	case errors.Is(f.Err, target.ErrSeccomp):
@@ -163,7 +165,7 @@ func explainInjection(f *Failure) bool {
 		return f.set(Failed, fmt.Sprintf("its dynamic loader said: %s; and none of its folders takes an executable file", load.Text),
 			"let it have one of /dev/shm, /tmp, /run or /var/tmp that is writable and not noexec")
 	case errors.As(f.Err, &load):
-		return f.set(Failed, "its dynamic loader said: "+load.Text, "see the loader's words")
+		return f.set(Failed, "its dynamic loader said: "+load.Text, "put right what it names, then run this again")
 	case errors.As(f.Err, &timeout):
 		return f.set(Failed, fmt.Sprintf("step %q took longer than %v", timeout.Step, timeout.After),
 			"run this again; with --verbose it says which threads were tried")

@@ -296,7 +296,7 @@ func (r *recording) window(ctx context.Context, deadline time.Time, d *drain) st
 		}
 		progress := d.collector.Progress()
 		d.thread.adapt(progress.LostRecords)
-		r.ui.Recording(time.Since(began), r.o.Duration, progress)
+		r.ui.Recording(time.Since(began), r.o.Duration, progress, r.db.SizeBytes())
 		switch {
 		case over(ctx, deadline):
 			return timeIsOver

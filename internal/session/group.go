@@ -216,7 +216,7 @@ func (g *group) window(ctx context.Context) string {
 			return interrupted
 		case <-tick.C:
 		}
-		g.ui.Recording(time.Since(began), g.o.Duration, g.progress())
+		g.ui.Recording(time.Since(began), g.o.Duration, g.progress(), g.db.SizeBytes())
 		switch {
 		case over(ctx, deadline):
 			return timeIsOver

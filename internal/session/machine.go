@@ -185,7 +185,7 @@ func driverCheck() Check {
 	case errors.Is(err, os.ErrNotExist):
 		return less("no /dev/kfd", "the AMD GPU driver is not loaded, or its device is not passed into this container", "GPU processes elsewhere (in other containers) can be attached to all the same")
 	}
-	return less("", err.Error(), "")
+	return less("not known", "/dev/kfd cannot be looked at: "+err.Error(), "look at the permissions of /dev here; GPU processes can be attached to all the same")
 }
 
 // readLine is the first line of a file of the kernel's, "" if it cannot be read.

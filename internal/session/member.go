@@ -263,7 +263,7 @@ func (u *memberUI) Attached(how string, threads int, paused time.Duration) {
 	u.Debug(fmt.Sprintf("%s, %d threads paused for %v in all", how, threads, paused))
 }
 
-func (u *memberUI) Recording(_, _ time.Duration, p collector.Progress) {
+func (u *memberUI) Recording(_, _ time.Duration, p collector.Progress, _ uint64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.progress = p

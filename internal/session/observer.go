@@ -11,7 +11,7 @@ import (
 type Observer interface {
 	Preflight(facts string)
 	Attached(how string, threads int, paused time.Duration)
-	Recording(elapsed, total time.Duration, p collector.Progress)
+	Recording(elapsed, total time.Duration, p collector.Progress, traceBytes uint64)
 	Detaching(why string, expected bool) // expected: as the user's command line, or hand, has it
 	Detached(how string)
 	Warn(text string)
