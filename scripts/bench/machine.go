@@ -18,7 +18,8 @@ type machine struct {
 }
 
 func describeMachine() machine {
-	m := machine{CPUs: runtime.NumCPU(), Model: cpuModel(), Kernel: firstWords("/proc/sys/kernel/osrelease", 1), LoadBefore: loadAverage()}
+	kernel, _, _ := strings.Cut(firstWords("/proc/sys/kernel/osrelease", 1), "-") // a builder's own names follow
+	m := machine{CPUs: runtime.NumCPU(), Model: cpuModel(), Kernel: kernel, LoadBefore: loadAverage()}
 	for _, v := range os.Environ() {
 		if strings.HasPrefix(v, "SOFTGPU_") {
 			m.Simulator = append(m.Simulator, v)
