@@ -18,7 +18,7 @@ func asFound(t *testing.T, p *harness.Process, before harness.Snapshot) {
 	}
 }
 
-// inventory checks that nothing but what design.md section 4 lists is left.
+// inventory checks that nothing is left but what docs/guide/your-process.md lists.
 func inventory(t *testing.T, p *harness.Process, before harness.Snapshot) {
 	t.Helper()
 	now := p.Snapshot(t)

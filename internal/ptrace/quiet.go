@@ -18,7 +18,7 @@ var gcOff struct {
 // Quiet runs fn, which stops a thread that last ran on cpu (negative:
 // unknown), with as little in its way as can be had: no garbage collection,
 // real-time priority where permitted, and on that very CPU, where the tracee
-// wakes without an interrupt between processors (fact 6 of injection.md).
+// wakes without an interrupt between processors.
 // Everything is put back afterwards. It runs on the tracer's thread.
 func Quiet(cpu int, fn func() error) error {
 	gcOff.Lock()

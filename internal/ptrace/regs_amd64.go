@@ -25,7 +25,7 @@ const (
 	// Waiting: in a syscall that can be issued again as it was.
 	Waiting
 	// TimedWait: in a syscall whose remaining time only the kernel's restart
-	// block knows; an rt_sigreturn would lose it (fact 4 of injection.md).
+	// block knows: an rt_sigreturn would lose it (restart_syscall(2)).
 	TimedWait
 )
 

@@ -112,8 +112,8 @@ func (t *Tracer) Close() {
 func (t *Tracer) start() {
 	work, tid := make(chan job), make(chan int)
 	go func() {
-		// Never unlocked: a locked goroutine that returns takes its
-		// thread with it (but see style.md, trap 3, for the main thread).
+		// Never unlocked: a locked goroutine that returns takes its thread with it (but for
+		// the process's main thread, which the runtime only parks).
 		runtime.LockOSThread()
 		tid <- unix.Gettid()
 		for j := range work {

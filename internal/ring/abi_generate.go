@@ -31,7 +31,7 @@ var restored = map[string]string{
 	"CodeObject.Size":  "load_size",
 }
 
-// initialisms are the words that Go writes in capitals; the units are those of style.md.
+// initialisms are the words that Go writes in capitals, units included.
 var initialisms = map[string]string{
 	"abi": "ABI", "cpu": "CPU", "fd": "FD", "gpu": "GPU", "hsa": "HSA", "id": "ID",
 	"ns": "NS", "pid": "PID", "tid": "TID", "uri": "URI", "bdf": "BDF", "tids": "TIDs", "pidns": "PIDNS",

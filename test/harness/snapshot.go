@@ -151,8 +151,8 @@ func unlinked(name string) string {
 	return name
 }
 
-// Ours is what the inventory of a detach leaves to be seen in /proc (design.md
-// section 4): nothing else may have come.
+// Ours is what a detach leaves to be seen in /proc (docs/guide/your-process.md): nothing
+// else may have come.
 func Ours() (thread, payload, control string) {
 	return "rtl-control", "/memfd:rtl-payload (deleted)", "/memfd:rtl-control (deleted)"
 }
