@@ -1,6 +1,7 @@
 package test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -42,6 +43,22 @@ func TestNoDoorbells(t *testing.T) {
 	p := harness.Start(t, w)
 	run := p.RecordLast(t, 500*time.Millisecond, 2000)
 	check(t, p, p.TIDs(), run).MustHaveRecorded(500)
+}
+
+// A bus address may be that of one GPU in each PCI domain.
+func TestDomains(t *testing.T) {
+	w := stress(4, 4, 256)
+	w.Sim = []string{"SOFTGPU_GPUS=2", "SOFTGPU_DOMAINS=1"}
+	p := harness.Start(t, w)
+	run := p.RecordLast(t, 300*time.Millisecond, 2000)
+	check(t, p, p.TIDs(), run).MustHaveRecorded(500)
+	var pci []string
+	for _, g := range run.Summary.GPUs {
+		pci = append(pci, g.PCI)
+	}
+	if !slices.Equal(pci, []string{"0001:10:00.0", "0002:10:00.0"}) {
+		t.Errorf("GPUs at %v", pci)
+	}
 }
 
 // Nobody sees what a producer with an index of its own dispatches: but that there are such queues.

@@ -86,7 +86,7 @@ func (observer) Attached(string, int, time.Duration)                            
 func (observer) Recording(time.Duration, time.Duration, collector.Progress, uint64) {}
 func (observer) Detaching(string, bool)                                             {}
 func (observer) Detached(string)                                                    {}
-func (o observer) Warn(text string) { o.t.Log(text) }
+func (o observer) Warn(text string)                                                 { o.t.Log(text) }
 
 func (o observer) Debug(text string) { o.t.Log(text) }
 

@@ -20,8 +20,8 @@ func (s *Session) Agent(a Agent) error {
 		}
 		return s.db.exec(`UPDATE rtl_agent SET gpu_id = ?, ordinal = ?, name_id = ?, product_id = ?, handle = ?,
 			driver_node = ?, bdf = ?, compute_units = ? WHERE id = ?`,
-			s.db.devices.number(device{a.BDF, a.DriverNode}, a.GPU), a.GPU, name, product, int64(a.Handle),
-			a.DriverNode, a.BDF, a.ComputeUnits, row)
+			s.db.devices.number(device{a.place(), a.DriverNode}, a.GPU), a.GPU, name, product, int64(a.Handle),
+			a.DriverNode, a.place(), a.ComputeUnits, row)
 	})
 }
 

@@ -4,7 +4,13 @@ package tracedb
 // subset of the machine they see; in the file a device has one number.
 type devices map[device]int64
 
-type device struct{ bdf, driverNode uint32 }
+type device struct {
+	place      int64
+	driverNode uint32
+}
+
+// place is the PCI address: domain << 32 | bus << 8 | device << 3 | function.
+func (a Agent) place() int64 { return int64(a.PCIDomain)<<32 | int64(a.BDF) }
 
 // nowhere stands for a bus address and a driver node that are not known.
 const nowhere = 1<<32 - 1

@@ -183,7 +183,7 @@ func (db *DB) learnDevices() error {
 	return db.each(`SELECT DISTINCT gpu_id, coalesce(bdf, ?), coalesce(driver_node, ?) FROM rtl_agent LIMIT ?`, func(r *sql.Rows) error {
 		var number int64
 		var d device
-		err := r.Scan(&number, &d.bdf, &d.driverNode)
+		err := r.Scan(&number, &d.place, &d.driverNode)
 		db.devices[d] = number
 		return err
 	}, nowhere, nowhere, mostDevices)

@@ -19,6 +19,7 @@ type Agent struct {
 	Handle       uint64
 	DriverNode   uint32
 	BDF          uint32
+	PCIDomain    uint32 // of the BDF
 	ComputeUnits uint32
 }
 

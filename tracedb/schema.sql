@@ -64,7 +64,7 @@ CREATE TABLE IF NOT EXISTS rtl_agent(
 	product_id INTEGER NOT NULL,
 	handle INTEGER,
 	driver_node INTEGER,
-	bdf INTEGER,
+	bdf INTEGER,                       -- PCI domain << 32 | bus << 8 | device << 3 | function
 	compute_units INTEGER
 );
 

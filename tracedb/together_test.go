@@ -3,20 +3,22 @@ package tracedb
 import "testing"
 
 // TestOrderGPUs: the numbers do not depend on who came first; an agent that was
-// never defined keeps its own.
+// never defined keeps its own. The same bus address in another PCI domain is another device.
 func TestOrderGPUs(t *testing.T) {
 	db := create(t)
 	for i, node := range []uint32{7, 3, 5, 3} {
 		s := begin(t, db, uint32(10+i))
 		must(t, s.Agent(Agent{ID: 1, DriverNode: node, BDF: 0x100 * node}), s.Queue(Queue{ID: 1, Agent: 1}))
 	}
-	s := begin(t, db, 20)
+	s := begin(t, db, 14)
+	must(t, s.Agent(Agent{ID: 1, DriverNode: 3, BDF: 0x300, PCIDomain: 1}), s.Queue(Queue{ID: 1, Agent: 1}))
+	s = begin(t, db, 20)
 	must(t, s.Queue(Queue{ID: 1, Agent: 9}), db.OrderGPUs(), db.Close())
 	read, err := Open(db.place.Path)
 	must(t, err)
 	defer read.Close()
 	expect(t, read, "SELECT s.pid, a.gpu_id FROM rtl_agent a JOIN rtl_session s ON s.id = a.session_id ORDER BY s.pid",
-		"10|2", "11|0", "12|1", "13|0", "20|999")
+		"10|3", "11|0", "12|2", "13|0", "14|1", "20|999")
 }
 
 func TestTogether(t *testing.T) {

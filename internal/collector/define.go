@@ -26,7 +26,7 @@ func (c *Collector) agent(a *ring.Agent) error {
 	}
 	return c.sink.Agent(tracedb.Agent{
 		ID: a.ID, GPU: a.GPU, Name: c.text(a.Name), Product: c.text(a.Product),
-		Handle: a.Handle, DriverNode: a.DriverNode, BDF: a.BDF, ComputeUnits: a.ComputeUnits,
+		Handle: a.Handle, DriverNode: a.DriverNode, BDF: a.BDF, PCIDomain: a.PCIDomain, ComputeUnits: a.ComputeUnits,
 	})
 }
 

@@ -87,8 +87,8 @@ type GPU struct {
 
 // Place is which of the machine's devices it is.
 type Place struct {
-	PCI        string `json:"pci,omitempty"`         // bus:device.function, hexadecimal; "": not known
-	DriverNode *int64 `json:"driver_node,omitempty"` // in /sys/class/kfd/kfd/topology/nodes; nil: not known
+	PCI        string `json:"pci,omitempty"`         // bus:device.function, hexadecimal, before it a domain other than 0; "": not known
+	DriverNode *int64 `json:"driver_node,omitempty"` // as the runtime counts the nodes that the process may use; nil: not known
 	bdf        *int64
 }
 
@@ -96,6 +96,9 @@ type Place struct {
 func (p Place) named() Place {
 	if p.bdf != nil {
 		p.PCI = fmt.Sprintf("%02x:%02x.%x", *p.bdf>>8&0xff, *p.bdf>>3&0x1f, *p.bdf&7)
+		if domain := uint32(*p.bdf >> 32); domain != 0 {
+			p.PCI = fmt.Sprintf("%04x:%s", domain, p.PCI)
+		}
 	}
 	return p
 }

@@ -330,7 +330,8 @@ type (
 		DriverNode   uint32
 		BDF          uint32
 		ComputeUnits uint32
-		Reserved     [5]uint32
+		PCIDomain    uint32
+		Reserved     [4]uint32
 	}
 	CodeObject struct {
 		Header     Header

@@ -34,7 +34,7 @@ var restored = map[string]string{
 // initialisms are the words that Go writes in capitals, units included.
 var initialisms = map[string]string{
 	"abi": "ABI", "cpu": "CPU", "fd": "FD", "gpu": "GPU", "hsa": "HSA", "id": "ID",
-	"ns": "NS", "pid": "PID", "tid": "TID", "uri": "URI", "bdf": "BDF", "tids": "TIDs", "pidns": "PIDNS",
+	"ns": "NS", "pid": "PID", "tid": "TID", "uri": "URI", "bdf": "BDF", "pci": "PCI", "tids": "TIDs", "pidns": "PIDNS",
 }
 
 func goName(c string) string {

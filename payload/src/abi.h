@@ -342,7 +342,8 @@ struct rtl_agent {
 	uint32_t driver_node; /* HSA_AMD_AGENT_INFO_DRIVER_NODE_ID */
 	uint32_t bdf;
 	uint32_t compute_units;
-	uint32_t reserved[5];
+	uint32_t pci_domain; /* of bdf; 0 from a runtime that does not say it */
+	uint32_t reserved[4];
 };
 
 struct rtl_code_object {

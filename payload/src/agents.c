@@ -32,6 +32,7 @@ static hsa_status_t note_agent(hsa_agent_t handle, void *data)
 	rt.agent_get_info(handle, (hsa_agent_info_t)HSA_AMD_AGENT_INFO_PRODUCT_NAME, a->product);
 	rt.agent_get_info(handle, (hsa_agent_info_t)HSA_AMD_AGENT_INFO_DRIVER_NODE_ID, &a->driver_node);
 	rt.agent_get_info(handle, (hsa_agent_info_t)HSA_AMD_AGENT_INFO_BDFID, &a->bdf);
+	rt.agent_get_info(handle, (hsa_agent_info_t)HSA_AMD_AGENT_INFO_DOMAIN, &a->pci_domain);
 	rt.agent_get_info(handle, (hsa_agent_info_t)HSA_AMD_AGENT_INFO_COMPUTE_UNIT_COUNT, &a->compute_units);
 	a->name[sizeof a->name - 1] = a->product[sizeof a->product - 1] = 0;
 	return HSA_STATUS_SUCCESS;

@@ -12,7 +12,7 @@ struct agent {
 	hsa_agent_t handle;
 	char name[64];
 	char product[64];
-	uint32_t driver_node, bdf, compute_units;
+	uint32_t driver_node, bdf, pci_domain, compute_units;
 	uint32_t told; /* its record is in the ring */
 	/* ticks -> CLOCK_BOOTTIME ns, as the runtime itself converts, fitted to a
 	 * line anew again and again */

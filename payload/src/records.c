@@ -27,6 +27,7 @@ static bool tell_agent(uint32_t number)
 		.handle = a->handle.handle,
 		.driver_node = a->driver_node,
 		.bdf = a->bdf,
+		.pci_domain = a->pci_domain,
 		.compute_units = a->compute_units,
 	};
 

@@ -90,6 +90,7 @@ __attribute__((constructor)) static void config_load(void)
 	config.wake_ms = (uint32_t)bounded("SOFTGPU_WAKE_MS", 1000, 1, UINT32_MAX);
 	config.vram_bytes = (uint64_t)bounded("SOFTGPU_VRAM_MB", 65536, 256, 1 << 20) << 20;
 	config.hive = number("SOFTGPU_HIVE", 0);
+	config.domains = number("SOFTGPU_DOMAINS", 0);
 	config.late_ns = 1000u * (uint64_t)bounded("SOFTGPU_LATE_US", 200, 1, 1000000);
 	config.stale_ns = 1000u * (uint64_t)bounded("SOFTGPU_STALE_US", 100, 1, 1000000);
 	config.prefetch_depth = (unsigned)bounded("SOFTGPU_PREFETCH", 16, 1, 64);

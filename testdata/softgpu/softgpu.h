@@ -50,6 +50,7 @@ struct config {
 	uint32_t wake_ms;          /* a longer event wait ends after this, as if woken */
 	uint64_t vram_bytes;
 	bool hive;                 /* GPUs linked by xGMI */
+	bool domains;              /* each GPU at the same bus address of a PCI domain of its own */
 
 	/* adversarial modes */
 	bool eager, late, prefetch, ts_late, stale_index;

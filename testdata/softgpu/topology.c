@@ -121,7 +121,7 @@ static void gpu_properties(struct text *t, unsigned node)
 		{ "max_slots_scratch_cu", 32 },
 		{ "gfx_target_version", config.gfx_major * 10000 + config.gfx_minor * 100 + config.gfx_stepping },
 		{ "vendor_id", 0x1002 }, { "device_id", topology_asic() },
-		{ "location_id", (0x10 + node) << 8 }, { "domain", 0 }, { "drm_render_minor", 127 + node },
+		{ "location_id", (0x10 + (config.domains ? 0 : node)) << 8 }, { "domain", config.domains ? node : 0 }, { "drm_render_minor", 127 + node },
 		{ "hive_id", config.hive ? 0x50f7 : 0 }, { "num_sdma_engines", 2 },
 		{ "num_sdma_xgmi_engines", config.hive ? 3 : 0 }, { "num_sdma_queues_per_engine", 8 },
 		{ "num_cp_queues", 24 }, { "max_engine_clk_fcompute", 1700 }, { "local_mem_size", 0 },
