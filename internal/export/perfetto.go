@@ -91,13 +91,21 @@ func (p *perfetto) coverage() error {
 	})
 }
 
+// losses shows when nothing may be concluded from what is not there. Two that overlap
+// are drawn one after the other, as a track asks for it.
 func (p *perfetto) losses() error {
+	drawn := map[*session]int64{} // until when
 	return p.trace.eachLoss(p.ctx, func(l loss) error {
-		track, err := p.tracks.ofSession(l.session)
+		track, err := p.tracks.ofLosses(l.session)
 		if err != nil {
 			return err
 		}
-		return p.instant(track, l.fromNS, plain.Text(l.String()))
+		from := max(l.fromNS, drawn[l.session])
+		if l.untilNS < from {
+			return p.instant(track, l.fromNS, plain.Text(l.String()))
+		}
+		drawn[l.session] = l.untilNS
+		return p.slice(track, from, l.untilNS, plain.Text(l.String()))
 	})
 }
 

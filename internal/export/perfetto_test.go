@@ -272,9 +272,9 @@ func TestPerfettoCoverage(t *testing.T) {
 		"queue 3 (hwq 0x5): coverage": {{notRecorded, at + 750, at + 4000, nil, nil}},
 		"recording (session 1)": {
 			{"9 of 11 dispatches timed; 3 records lost; 1 queue without a seen end", at + 750, at + 4000, nil, nil},
-			{"3 records lost: test", at + 3200, at + 3200, nil, nil},
 		},
-		"stops of thread 11": nil,
+		"lost records (session 1)": {{"3 records lost: test", at + 3200, at + 3300, nil, nil}},
+		"stops of thread 11":       nil,
 	} {
 		got := v.slices[v.byName[track]]
 		if want == nil {

@@ -94,6 +94,11 @@ func (t *tracks) ofSession(s *session) (uint64, error) {
 		fmt.Sprintf("recording (session %d)", s.id), "when kernels were recorded, and what is missing", 0)
 }
 
+func (t *tracks) ofLosses(s *session) (uint64, error) {
+	return t.child(trackKey{"losses", s.id, 0}, func() (uint64, error) { return t.ofProcess(s) },
+		fmt.Sprintf("lost records (session %d)", s.id), "meanwhile kernels are missing: counters and gaps say nothing", 0)
+}
+
 // ofPauses is of one thread: stops of several may overlap.
 func (t *tracks) ofPauses(s *session, tid int64) (uint64, error) {
 	return t.child(trackKey{"pauses", part{s.process(), tid}, 0}, func() (uint64, error) { return t.ofProcess(s) },
