@@ -39,6 +39,15 @@ type row struct {
 const selectRows = `SELECT id, context_id, packet_index, start_ns, duration_ns, queued_ns
 	FROM (SELECT * FROM rtl_execution LIMIT ? OFFSET 0)`
 
+// Of a file with several sessions the rows of one; and these with what belongs to none.
+func rowsOf(s *session) string          { return rowsWith("IN", "=", s) }
+func rowsNotOfOthers(s *session) string { return rowsWith("NOT IN", "<>", s) }
+
+func rowsWith(in, is string, s *session) string {
+	return fmt.Sprintf(` WHERE context_id %s (SELECT c.id FROM rtl_context c JOIN rtl_queue q ON q.id = c.queue_id
+		WHERE q.session_id %s %d)`, in, is, s.id)
+}
+
 const batchRows = 1024
 
 // A batch goes from the goroutine that reads to the one that writes.

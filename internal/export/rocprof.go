@@ -137,13 +137,18 @@ func (r *rocprof) symbols(s *session) error {
 	return r.text("],\n")
 }
 
-// records writes the dispatches and copies of one session. A trace has few: each is one more scan.
+// records writes the dispatches and copies of one session. Each is one more scan, in which
+// SQLite passes over the rows of the others.
 func (r *rocprof) records(s *session) error {
 	if err := r.text(`"callback_records":{},"buffer_records":{"kernel_dispatch":[`); err != nil {
 		return err
 	}
 	r.comma = false
-	err := r.trace.dispatches(r.ctx, asRecorded, func(d *dispatch) error {
+	rows, leftOut := rowsOf(s), r.trace.leftOut
+	if s == r.trace.sessions[0] {
+		rows = rowsNotOfOthers(s) // what belongs to nothing is counted once
+	}
+	err := r.trace.dispatches(r.ctx, rows, func(d *dispatch) error {
 		if d.queue.agent.session != s {
 			return nil
 		}
@@ -154,6 +159,7 @@ func (r *rocprof) records(s *session) error {
 	if err != nil {
 		return err
 	}
+	r.trace.leftOut += leftOut
 	if err := r.text("\n],\"memory_copy\":["); err != nil {
 		return err
 	}
