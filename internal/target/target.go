@@ -302,23 +302,30 @@ func (t *Target) left() error {
 	return fmt.Errorf("pid %d: %w", t.PID, ErrGone)
 }
 
+// staying is how many looks, one after the other, show a process that is not on its way
+// out: a thread that has taken its SIGKILL and has not begun to end shows neither.
+const staying = 3
+
 // Departure is Same, once a process that is on its way out has left, at the
 // latest after patience: its threads end one by one, and their memory last.
 func (t *Target) Departure(patience time.Duration) error {
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		if err := t.Same(); err != nil || time.Now().After(deadline) || !t.ending(deadline) {
+	looks := 0
+	for deadline := time.Now().Add(patience); looks < staying; time.Sleep(time.Millisecond) {
+		if err := t.Same(); err != nil || time.Now().After(deadline) {
 			return err
 		}
+		if looks++; t.ending(deadline) {
+			looks = 0
+		}
 	}
+	return nil
 }
 
 // ending: a thread is being killed, as at an exit or exec all others are, or
-// the one that we look through is on its way out. What is not seen until the deadline
-// is not so.
+// the one that we look through is on its way out. That one is looked at last: when it
+// was being killed a moment ago, it may be on its way by now. What is not seen until the
+// deadline is not so.
 func (t *Target) ending(deadline time.Time) bool {
-	if s, err := t.ThreadStat(t.LiveThread()); err != nil || s.Flags&flagExiting != 0 {
-		return true
-	}
 	tids, err := t.Threads()
 	if err != nil {
 		return true
@@ -331,7 +338,8 @@ func (t *Target) ending(deadline time.Time) bool {
 			return true
 		}
 	}
-	return false
+	s, err := t.ThreadStat(t.LiveThread())
+	return err != nil || s.Flags&flagExiting != 0
 }
 
 // LiveThread is a thread whose files in /proc can be read.

@@ -442,3 +442,24 @@ func TestMemfd(t *testing.T) {
 		}
 	}
 }
+
+// TestDeparture: once a process has been killed it is not said to go on, however far each of
+// its threads has got with its end.
+func TestDeparture(t *testing.T) {
+	rounds := 300
+	if testing.Short() {
+		rounds = 50
+	}
+	for i := range rounds {
+		v := victim.Start(t, "busy", "futex", "read", "sleep", "epoll", "spin", "futex", "futex", "futex")
+		tg := open(t, v.PID)
+		if err := unix.Kill(v.PID, unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(i) * time.Microsecond) // looks at other moments of its end
+		if err := tg.Departure(10 * time.Second); !errors.Is(err, target.ErrGone) {
+			t.Errorf("round %d: %v", i, err)
+		}
+		v.Stop()
+	}
+}
