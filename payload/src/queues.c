@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "control.h"
+#include "noted.h"
 #include "pool.h"
 #include "runtime.h"
 #include "session.h"
@@ -180,52 +181,15 @@ static void describe(struct queue *s, const hsa_queue_t *q)
 	atomic_store_explicit(&s->in_use, 1, memory_order_release);
 }
 
-#define NOTED_MAX 64
-typedef _Atomic(const hsa_queue_t *) noted_queues[NOTED_MAX];
 static noted_queues foreign_seen, refused_seen, rung_seen;
-
-/* True once in a session for each queue, as far as the list goes. */
-static bool is_new_in(noted_queues seen, const hsa_queue_t *q)
-{
-	for (unsigned i = 0; i < NOTED_MAX; i++) {
-		const hsa_queue_t *here = atomic_load_explicit(&seen[i], memory_order_relaxed);
-
-		if (!here && atomic_compare_exchange_strong(&seen[i], &here, q))
-			return true;
-		if (here == q)
-			return false;
-	}
-	return false;
-}
-
-/* With discovering held. True: it was in the list, and is not any more. */
-static bool is_taken_from(noted_queues seen, const hsa_queue_t *q)
-{
-	static const char gone;
-
-	for (unsigned i = 0; i < NOTED_MAX; i++)
-		if (atomic_load_explicit(&seen[i], memory_order_relaxed) == q) {
-			atomic_store(&seen[i], (const hsa_queue_t *)&gone); /* a search goes on past it */
-			return true;
-		}
-	return false;
-}
-
-static bool is_in(noted_queues seen, const hsa_queue_t *q)
-{
-	for (unsigned i = 0; i < NOTED_MAX; i++)
-		if (atomic_load_explicit(&seen[i], memory_order_relaxed) == q)
-			return true;
-	return false;
-}
 
 void queue_rung(const hsa_queue_t *q)
 {
-	if (is_in(rung_seen, q) || !trylock(&discovering))
+	if (noted(rung_seen, q) || !trylock(&discovering))
 		return; /* if somebody looks for a queue just now, the next doorbell says it */
 	const struct queue *s = queue_find(q);
 
-	if ((!s || s->hsa_id != q->id) && is_new_in(rung_seen, q))
+	if ((!s || s->hsa_id != q->id) && noted_anew(rung_seen, q))
 		COUNT(queues_seen);
 	atomic_store_explicit(&discovering, 0, memory_order_release);
 }
@@ -246,11 +210,11 @@ static struct queue *discover(const hsa_queue_t *q)
 		return old;
 	struct queue *s = take_ready();
 	if (!s) {
-		if (is_new_in(refused_seen, q))
+		if (noted_anew(refused_seen, q))
 			COUNT(queues_refused);
 		return NULL;
 	}
-	if (!is_taken_from(rung_seen, q))
+	if (!noted_no_more(rung_seen, q))
 		COUNT(queues_seen);
 	describe(s, q);
 	table_put(s, old, q);
@@ -271,7 +235,7 @@ struct queue *queue_get(const hsa_queue_t *q, bool *foreign)
 		return s;
 	if (!is_recordable(q)) {
 		*foreign = true;
-		if (is_new_in(foreign_seen, q))
+		if (noted_anew(foreign_seen, q))
 			COUNT(queues_foreign);
 		return NULL;
 	}
@@ -396,11 +360,9 @@ bool queue_reset_all(void)
 		atomic_store(&table[i], NULL);
 	for (int i = 0; i < READY_MAX; i++)
 		atomic_store(&ready[i], NULL);
-	for (int i = 0; i < NOTED_MAX; i++) {
-		atomic_store(&foreign_seen[i], NULL);
-		atomic_store(&refused_seen[i], NULL);
-		atomic_store(&rung_seen[i], NULL);
-	}
+	noted_clear(foreign_seen);
+	noted_clear(refused_seen);
+	noted_clear(rung_seen);
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
 		struct queue *s = queue_all[i];
 
