@@ -177,7 +177,12 @@ func (r *Report) read(db *sql.DB, o Options) error {
 	r.Coverage.QueuedBefore = a.queuedBefore()
 	r.LaunchToStart = a.latency.launchToStart()
 	if r.Copies != nil {
-		if err := errors.Join(r.Copies.readDirections(db, window), r.Copies.countBlits(a)); err != nil {
+		if err := r.Copies.countBlits(a); err != nil {
+			return err
+		}
+	}
+	if r.Copies != nil && o.Window != nil {
+		if err := r.Copies.readDirections(db, window); err != nil {
 			return err
 		}
 	}
