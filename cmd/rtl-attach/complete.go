@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rtl-attach/rtl-attach/internal/export"
-	"github.com/rtl-attach/rtl-attach/internal/plain"
 	"github.com/rtl-attach/rtl-attach/internal/report"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 )
 
@@ -48,7 +48,7 @@ func completePIDs(*cobra.Command, []string, string) ([]cobra.Completion, cobra.S
 	}
 	var pids []cobra.Completion
 	for _, p := range l.Processes {
-		pids = append(pids, cobra.CompletionWithDesc(strconv.Itoa(p.PID), plain.Text(command(p))+", "+p.State))
+		pids = append(pids, cobra.CompletionWithDesc(strconv.Itoa(p.PID), sanitize.Text(command(p))+", "+p.State))
 	}
 	return pids, cobra.ShellCompDirectiveNoFileComp
 }

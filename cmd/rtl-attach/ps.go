@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rtl-attach/rtl-attach/internal/plain"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 )
 
@@ -104,7 +104,7 @@ func (t tree) write(p session.Process, depth int) {
 // cell makes text that a process may have chosen fit for a table.
 func cell(text string) string {
 	const widest = 120
-	runes := []rune(plain.Text(text))
+	runes := []rune(sanitize.Text(text))
 	if len(runes) > widest {
 		return string(runes[:widest]) + "…"
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rtl-attach/rtl-attach/internal/plain"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 )
 
@@ -38,7 +38,7 @@ func newStatus() *cobra.Command {
 func writeFound[T any](what string, code session.ExitCode, asJSON bool, found T, asText func(io.Writer, T) error) error {
 	write := asText
 	if asJSON {
-		write = func(w io.Writer, found T) error { return plain.WriteJSON(w, found) }
+		write = func(w io.Writer, found T) error { return sanitize.WriteJSON(w, found) }
 	}
 	if err := write(os.Stdout, found); err != nil {
 		return session.OutputFailed(what, code, err)
@@ -61,12 +61,12 @@ func writeOneStatus(w io.Writer, st *session.Status) error {
 	what := ""
 	switch {
 	case st.Hidden != "":
-		what = "cannot be looked into: " + plain.Text(st.Hidden)
+		what = "cannot be looked into: " + sanitize.Text(st.Hidden)
 	case !st.Resident:
 		what = "no payload of rtl-attach is resident"
 	}
 	if what != "" {
-		_, err := fmt.Fprintf(w, "pid %d (%s): %s\n", st.PID, plain.Text(st.Command), what)
+		_, err := fmt.Fprintf(w, "pid %d (%s): %s\n", st.PID, sanitize.Text(st.Command), what)
 		return err
 	}
 	i := st.Inventory
@@ -82,9 +82,9 @@ func writeOneStatus(w io.Writer, st *session.Status) error {
 			i.ControlBytes, i.RingBytes, i.QueueStates, i.Signals, i.QueuesProfiled, copies(i))},
 		{"dispatches", fmt.Sprintf("%d published, %d timed, %d records lost",
 			st.Counters["dispatches"], st.Counters["timed_pool"]+st.Counters["timed_app"], st.Counters["records_lost"])},
-		{"last error", plain.Text(st.Error)},
+		{"last error", sanitize.Text(st.Error)},
 	}
-	fmt.Fprintf(w, "pid %d (%s)\n", st.PID, plain.Text(st.Command))
+	fmt.Fprintf(w, "pid %d (%s)\n", st.PID, sanitize.Text(st.Command))
 	for _, l := range lines {
 		if l[1] == "" {
 			continue

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
-	"github.com/rtl-attach/rtl-attach/internal/plain"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 )
 
@@ -47,7 +47,7 @@ func (u *ui) say(format string, args ...any) {
 // line makes text that the target may have chosen fit for a terminal.
 func line(text string) string {
 	const longest = 2000 // a path can have 16,000 characters
-	runes := []rune(plain.Text(text))
+	runes := []rune(sanitize.Text(text))
 	if len(runes) > longest {
 		return string(runes[:longest]) + "…"
 	}

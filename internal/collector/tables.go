@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"math/bits"
 
-	"github.com/rtl-attach/rtl-attach/internal/plain"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 )
 
 // What a target can make the tool remember. Real processes stay far below;
@@ -49,7 +49,7 @@ func (t *tables) addString(id uint32, text []byte) bool {
 	}
 	text, _, _ = bytes.Cut(text, []byte{0})
 	// Made plain here, for all who will ever show it: sqlite3's shell, say, does not.
-	one := plain.Text(string(text))
+	one := sanitize.Text(string(text))
 	if t.stringBytes+len(one) > maxStringBytes {
 		return false
 	}

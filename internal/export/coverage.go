@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rtl-attach/rtl-attach/internal/words"
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -55,7 +55,7 @@ func (c Coverage) String() string {
 		{c.Unrecorded, "queue", "seen and never recorded"},
 	} {
 		if gap.n != 0 {
-			text = append(text, words.Things(gap.n, gap.what)+" "+gap.text)
+			text = append(text, humanize.Things(gap.n, gap.what)+" "+gap.text)
 		}
 	}
 	if c.LostMore {
@@ -228,7 +228,7 @@ type untimed struct {
 }
 
 func (u untimed) String() string {
-	return words.Things(u.packets, "packet") + " without times: " + u.reason
+	return humanize.Things(u.packets, "packet") + " without times: " + u.reason
 }
 
 // eachUntimed calls visit for those whose submit is known.
@@ -260,7 +260,7 @@ func (l loss) String() string {
 	if l.records <= 0 {
 		return "records lost, not known how many: " + l.cause
 	}
-	return words.Things(l.records, "record") + " lost: " + l.cause
+	return humanize.Things(l.records, "record") + " lost: " + l.cause
 }
 
 // eachLoss calls visit for the losses.

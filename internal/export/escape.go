@@ -5,7 +5,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/rtl-attach/rtl-attach/internal/plain"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 )
 
 const hexDigits = "0123456789abcdef"
@@ -49,7 +49,7 @@ func appendMicros(b []byte, ns int64) []byte {
 // appendCSV writes s as a quoted field on one line.
 func appendCSV(b []byte, s string) []byte {
 	b = append(b, '"')
-	for _, r := range plain.Cell(s) {
+	for _, r := range sanitize.Cell(s) {
 		if r == '"' {
 			b = append(b, '"')
 		}

@@ -20,7 +20,7 @@ import (
 
 	"github.com/mattn/go-sqlite3"
 
-	"github.com/rtl-attach/rtl-attach/internal/words"
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
 )
 
 var (
@@ -114,10 +114,10 @@ func (r *Result) Warnings(f Format) (all []string) {
 		all = append(all, "no timed dispatch is in this trace")
 	}
 	if r.LeftOut > 0 {
-		all = append(all, words.Things(r.LeftOut, "dispatch")+" left out: impossible times, or nothing to belong to")
+		all = append(all, humanize.Things(r.LeftOut, "dispatch")+" left out: impossible times, or nothing to belong to")
 	}
 	if r.CopiesLeftOut > 0 {
-		all = append(all, words.Count(r.CopiesLeftOut)+" memory copies left out: impossible times, or nothing to belong to")
+		all = append(all, humanize.Count(r.CopiesLeftOut)+" memory copies left out: impossible times, or nothing to belong to")
 	}
 	for _, c := range r.Sessions {
 		if !c.Complete() {
@@ -128,7 +128,7 @@ func (r *Result) Warnings(f Format) (all []string) {
 		all = append(all, fmt.Sprintf("%d sessions, an element of rocprofiler-sdk-tool each: TraceLens reads the first only (--pid writes one process)", len(r.Sessions)))
 	}
 	if n := r.timedCopies(); f.Name == kernelCSV && n > 0 {
-		all = append(all, words.Count(n)+" memory copies are not in this format: --format "+copyCSV+" writes them")
+		all = append(all, humanize.Count(n)+" memory copies are not in this format: --format "+copyCSV+" writes them")
 	}
 	return all
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rtl-attach/rtl-attach/internal/plain"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 )
 
 // evil is what a terminal obeys, and in SQL two texts with it that look the same.
@@ -49,7 +49,7 @@ func TestRPDTwins(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	names := dump(t, db, `SELECT Name FROM top WHERE Name LIKE '%[7m%' ORDER BY 1`)
-	if len(names) != 2 || !strings.HasPrefix(names[1], strings.TrimSuffix(names[0], "|")+" #") || plain.Text(names[0]) != names[0] {
+	if len(names) != 2 || !strings.HasPrefix(names[1], strings.TrimSuffix(names[0], "|")+" #") || sanitize.Text(names[0]) != names[0] {
 		t.Errorf("%q", names)
 	}
 	if long := dump(t, db, "SELECT max(length(string)) < 4 * 32768 + 20 FROM rocpd_string"); long[0] != "1|" {

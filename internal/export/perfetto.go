@@ -1,6 +1,6 @@
 package export
 
-import "github.com/rtl-attach/rtl-attach/internal/plain"
+import "github.com/rtl-attach/rtl-attach/internal/sanitize"
 
 // A perfetto writes a trace as Perfetto's protobuf: packets of one sequence.
 type perfetto struct {
@@ -87,7 +87,7 @@ func (p *perfetto) coverage() error {
 		if err != nil {
 			return err
 		}
-		return p.instant(track, u.submitNS, plain.Text(u.String()))
+		return p.instant(track, u.submitNS, sanitize.Text(u.String()))
 	})
 }
 
@@ -102,10 +102,10 @@ func (p *perfetto) losses() error {
 		}
 		from := max(l.fromNS, drawn[l.session])
 		if l.untilNS < from {
-			return p.instant(track, l.fromNS, plain.Text(l.String()))
+			return p.instant(track, l.fromNS, sanitize.Text(l.String()))
 		}
 		drawn[l.session] = l.untilNS
-		return p.slice(track, from, l.untilNS, plain.Text(l.String()))
+		return p.slice(track, from, l.untilNS, sanitize.Text(l.String()))
 	})
 }
 
@@ -115,7 +115,7 @@ func (p *perfetto) pauses() error {
 		if err != nil {
 			return err
 		}
-		return p.slice(track, one.startNS, one.startNS+one.durationNS, "stopped: "+plain.Text(one.purpose))
+		return p.slice(track, one.startNS, one.startNS+one.durationNS, "stopped: "+sanitize.Text(one.purpose))
 	})
 }
 
@@ -218,7 +218,7 @@ func (p *perfetto) kernel(d *dispatch, lane int) error {
 func (in *interned) kernel(l *launch) uint64 {
 	id, ok := in.events[l.nameID]
 	if !ok {
-		id = in.add(internedEventNames, plain.Text(l.name))
+		id = in.add(internedEventNames, sanitize.Text(l.name))
 		in.events[l.nameID] = id
 	}
 	return id

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
 
-	"github.com/rtl-attach/rtl-attach/internal/plain"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 )
 
 // number is how protojson writes 64 bits.
@@ -205,7 +205,7 @@ func (v *perfettoView) compare(t *testing.T, want map[int64]fact) {
 				continue
 			}
 			f := want[id]
-			if seen[id] || s.name != plain.Text(f.name) || int64(s.begin) != f.start || int64(s.end) != f.end || s.args["packet"] != f.packet ||
+			if seen[id] || s.name != sanitize.Text(f.name) || int64(s.begin) != f.start || int64(s.end) != f.end || s.args["packet"] != f.packet ||
 				!strings.HasPrefix(s.args["launch"].(string), "grid "+strconv.FormatInt(f.gridX, 10)+",") {
 				t.Errorf("%+v, want %+v", s, f)
 			}

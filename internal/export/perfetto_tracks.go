@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/rtl-attach/rtl-attach/internal/plain"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 )
 
 // tracks knows which tracks were described, by what they show.
@@ -70,9 +70,9 @@ func (t *tracks) ofProcess(s *session) (uint64, error) {
 	who := s.process()
 	return t.describe(trackKey{"process", who, 0}, func(m message) (message, error) {
 		if !t.ownsPID(s) {
-			return m.text(trackName, fmt.Sprintf("%s %d on %s", plain.Text(s.title()), s.pid, plain.Text(s.host))), nil
+			return m.text(trackName, fmt.Sprintf("%s %d on %s", sanitize.Text(s.title()), s.pid, sanitize.Text(s.host))), nil
 		}
-		return m.message(trackProcess, message(nil).signed(processPID, s.pid).text(processName, plain.Text(s.title()))), nil
+		return m.message(trackProcess, message(nil).signed(processPID, s.pid).text(processName, sanitize.Text(s.title()))), nil
 	})
 }
 
@@ -115,7 +115,7 @@ func (t *tracks) ofThread(th *thread) (uint64, error) {
 	s := th.session
 	return t.describe(trackKey{"thread", part{s.process(), th.tid}, 0}, func(m message) (message, error) {
 		above, err := t.ofProcess(s)
-		name := cmp.Or(plain.Text(th.name), fmt.Sprintf("thread %d", th.tid))
+		name := cmp.Or(sanitize.Text(th.name), fmt.Sprintf("thread %d", th.tid))
 		if !t.ownsPID(s) || th.tid <= 0 || th.tid > math.MaxInt32 {
 			return m.number(trackParent, above).text(trackName, name), err
 		}
@@ -131,7 +131,7 @@ func (t *tracks) unknownThread(s *session) (uint64, error) {
 func (t *tracks) ofGPU(a *agent) (uint64, error) {
 	return t.describe(trackKey{"gpu", part{a.session.process(), a.gpu}, 0}, func(m message) (message, error) {
 		above, err := t.ofProcess(a.session)
-		name := fmt.Sprintf("GPU %d %s", a.gpu, plain.Text(a.name))
+		name := fmt.Sprintf("GPU %d %s", a.gpu, sanitize.Text(a.name))
 		return m.number(trackParent, above).text(trackName, name).number(trackOrdering, orderExplicit).number(trackRank, 3), err
 	})
 }

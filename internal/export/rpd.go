@@ -10,7 +10,7 @@ import (
 
 	"github.com/mattn/go-sqlite3"
 
-	"github.com/rtl-attach/rtl-attach/internal/plain"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -89,7 +89,7 @@ func copyTrace(ctx context.Context, tr *trace, file *os.File, output string, r *
 
 // giveHarmless gives a connection of SQLite's the function harmless(text).
 func giveHarmless(conn any) error {
-	harmless := func(s string) string { return plain.Text(cut(s, longestName)) }
+	harmless := func(s string) string { return sanitize.Text(cut(s, longestName)) }
 	return conn.(*sqlite3.SQLiteConn).RegisterFunc("harmless", harmless, true)
 }
 

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/rtl-attach/rtl-attach/internal/plain"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -64,7 +64,7 @@ func TestRPD(t *testing.T) {
 	} {
 		g, w := dump(t, got, query), dump(t, want, query)
 		for i := range w {
-			w[i] = plain.Text(w[i])
+			w[i] = sanitize.Text(w[i])
 		}
 		if fmt.Sprint(g) != fmt.Sprint(w) {
 			t.Errorf("%s:\n%q, want\n%q", query, g, w)

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rtl-attach/rtl-attach/internal/plain"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 )
 
 // valid is a name after the way into a text format and back.
@@ -39,7 +39,7 @@ func TestCSV(t *testing.T) {
 		must(t, err)
 		f := want[id]
 		delete(want, id)
-		name := plain.Text(f.name)
+		name := sanitize.Text(f.name)
 		if strings.HasPrefix(name, "=") {
 			name = "'" + name
 		}
@@ -242,7 +242,7 @@ func FuzzEscape(f *testing.F) {
 		field := appendCSV(nil, s)
 		checkHarmless(t, field)
 		lines, err := csv.NewReader(bytes.NewReader(append(field, '\n'))).ReadAll()
-		if err != nil || len(lines) != 1 || len(lines[0]) != 1 || strings.TrimPrefix(lines[0][0], "'") != strings.TrimPrefix(plain.Text(s), "'") {
+		if err != nil || len(lines) != 1 || len(lines[0]) != 1 || strings.TrimPrefix(lines[0][0], "'") != strings.TrimPrefix(sanitize.Text(s), "'") {
 			t.Fatalf("%q became %q: %v", s, lines, err)
 		}
 		if strings.IndexAny(lines[0][0], "=+-@") == 0 {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rtl-attach/rtl-attach/internal/plain"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -63,7 +63,7 @@ func (tg *together) each(window func(span) error, fate func(atNS int64, text str
 			return err
 		}
 		for _, f := range tg.fates {
-			if err := fate(w.fromNS, plain.Text(f)); err != nil {
+			if err := fate(w.fromNS, sanitize.Text(f)); err != nil {
 				return err
 			}
 		}

@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/rtl-attach/rtl-attach/internal/plain"
-	"github.com/rtl-attach/rtl-attach/internal/words"
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -118,21 +118,21 @@ func (s *Summary) writeCopies(b *bytes.Buffer, where string) {
 	if c == nil {
 		return
 	}
-	line(b, "Copies", "%s of %s timed", words.Count(c.Timed), words.Count(c.Begun))
+	line(b, "Copies", "%s of %s timed", humanize.Count(c.Timed), humanize.Count(c.Begun))
 	for _, u := range c.Untimed {
-		line(b, "", "%s untimed: %s", words.Count(u.Packets), plain.Text(u.Text))
+		line(b, "", "%s untimed: %s", humanize.Count(u.Packets), sanitize.Text(u.Text))
 	}
 	if c.Unexplained > 0 {
-		line(b, "", "%s begun whose record never arrived", words.Count(c.Unexplained))
+		line(b, "", "%s begun whose record never arrived", humanize.Count(c.Unexplained))
 	}
 	if c.Surplus > 0 {
-		line(b, "", "%s beyond what the payload says were begun: do not trust these numbers", words.Count(c.Surplus))
+		line(b, "", "%s beyond what the payload says were begun: do not trust these numbers", humanize.Count(c.Surplus))
 	}
 	for _, d := range c.Directions {
-		line(b, "", "%s%s: %s, %s in %s, %s/s", plain.Text(d.Name), where, words.Count(d.Copies), size(d.Bytes), duration(d.TotalNS), size(d.BytesPerSecond))
+		line(b, "", "%s%s: %s, %s in %s, %s/s", sanitize.Text(d.Name), where, humanize.Count(d.Copies), size(d.Bytes), duration(d.TotalNS), size(d.BytesPerSecond))
 	}
 	for _, blit := range c.Blits {
 		line(b, "", "and %s of HIP's kernels that %s%s, in %s: counted as kernels",
-			words.Count(blit.Dispatches), plain.Text(blit.What), where, duration(blit.TotalNS))
+			humanize.Count(blit.Dispatches), sanitize.Text(blit.What), where, duration(blit.TotalNS))
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rtl-attach/rtl-attach/internal/plain"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 )
 
 // A Table is a part of a report that can be had as CSV. Times are ns.
@@ -77,13 +77,13 @@ func csvCells(row []any) []string {
 		switch v := value.(type) {
 		case nil:
 		case string:
-			cells[i] = plain.Cell(v)
+			cells[i] = sanitize.Cell(v)
 		case int64, float64, bool:
 			cells[i] = fmt.Sprint(v)
 		case []byte:
 			cells[i] = fmt.Sprintf("x'%x'", v)
 		default:
-			cells[i] = plain.Cell(fmt.Sprint(v))
+			cells[i] = sanitize.Cell(fmt.Sprint(v))
 		}
 	}
 	return cells

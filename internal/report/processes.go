@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rtl-attach/rtl-attach/internal/plain"
-	"github.com/rtl-attach/rtl-attach/internal/words"
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -113,13 +113,13 @@ func (s *Summary) writeProcesses(b *bytes.Buffer) {
 	if _, cut := s.cut(); cut {
 		c := s.Common
 		line(b, "Window", "%s common to %s; %s of %s kernels lie outside of it, and do not count as GPU busy",
-			duration(c.EndNS-c.StartNS), s.sharing(), words.Count(c.Outside), words.Count(c.Inside+c.Outside))
+			duration(c.EndNS-c.StartNS), s.sharing(), humanize.Count(c.Outside), humanize.Count(c.Inside+c.Outside))
 	}
 	label := "Processes"
 	var passed []string
 	for _, p := range s.Processes {
 		if p.Fate == tracedb.FatePassedOver {
-			passed = append(passed, plain.Text(p.Command))
+			passed = append(passed, sanitize.Text(p.Command))
 			continue
 		}
 		line(b, label, "%s", p.text())
@@ -176,15 +176,15 @@ func (p Process) text() string {
 	if p.Rank != nil {
 		rank = fmt.Sprintf("rank %d", *p.Rank)
 	}
-	text := fmt.Sprintf("%-8d %-8s %-*s %-9s", p.PID, rank, nameWidth, shorten(plain.Text(p.Command), nameWidth), plain.Text(string(p.Fate)))
+	text := fmt.Sprintf("%-8d %-8s %-*s %-9s", p.PID, rank, nameWidth, shorten(sanitize.Text(p.Command), nameWidth), sanitize.Text(string(p.Fate)))
 	if p.Dispatches > 0 || p.Fate == tracedb.FateRecorded {
-		text += fmt.Sprintf(" %17s", words.Things(p.Dispatches, "dispatch"))
+		text += fmt.Sprintf(" %17s", humanize.Things(p.Dispatches, "dispatch"))
 	}
 	if len(p.GPUs) > 0 {
 		text += "  GPU " + strings.Trim(strings.ReplaceAll(fmt.Sprint(p.GPUs), " ", ","), "[]")
 	}
 	if p.Text != "" {
-		text += "  " + plain.Text(p.Text)
+		text += "  " + sanitize.Text(p.Text)
 	}
 	return strings.TrimRight(text, " ")
 }

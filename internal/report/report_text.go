@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rtl-attach/rtl-attach/internal/plain"
-	"github.com/rtl-attach/rtl-attach/internal/words"
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 )
 
 // queuesShown is how many queues of a GPU are named, the busiest.
@@ -20,7 +20,7 @@ const queuesShown = 8
 // shortened, unless full names are wanted.
 func (r *Report) WriteText(w io.Writer, fullNames bool) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s  %s\n", plain.Text(r.File), size(r.SizeBytes))
+	fmt.Fprintf(&b, "%s  %s\n", sanitize.Text(r.File), size(r.SizeBytes))
 	r.writeWindow(&b)
 	r.writeProcesses(&b)
 	r.writeSessions(&b)
@@ -94,9 +94,9 @@ func shareText(percent float64) string { return strconv.FormatFloat(percent, 'f'
 
 // of says how many dispatches are timed, and whether that is all that is known of.
 func (s Seen) of() string {
-	text := words.Count(s.Timed) + " of " + words.Count(s.Dispatches)
+	text := humanize.Count(s.Timed) + " of " + humanize.Count(s.Dispatches)
 	if !s.Complete && s.Timed == s.Dispatches {
-		return words.Count(s.Timed) + " of at least " + words.Count(s.Dispatches)
+		return humanize.Count(s.Timed) + " of at least " + humanize.Count(s.Dispatches)
 	}
 	return text
 }
@@ -136,14 +136,14 @@ func (r *Report) writePerProcess(b *bytes.Buffer) {
 			gpus[i] = strconv.FormatInt(id, 10)
 		}
 		g.add(" "+p.who(), shorten(strings.Join(gpus, ","), nameWidth/2),
-			percent, busy, idle, words.Count(p.InWindow), p50, p99, "", p.Coverage.of())
+			percent, busy, idle, humanize.Count(p.InWindow), p50, p99, "", p.Coverage.of())
 	}
 	g.write(b)
 }
 
 // who is what people know a process by.
 func (p *PerProcess) who() string {
-	command := shorten(plain.Text(p.Command), nameWidth/2)
+	command := shorten(sanitize.Text(p.Command), nameWidth/2)
 	if p.Rank != nil {
 		return fmt.Sprintf("rank %d (pid %d, %s)", *p.Rank, p.PID, command)
 	}
@@ -161,8 +161,8 @@ func (r *Report) writeBusy(b *bytes.Buffer) {
 		one := &r.GPUs[i]
 		whole = whole && one.Coverage.Complete
 		percent, busy, idle := one.cells(one.Coverage)
-		g.add(fmt.Sprintf(" %d %s %s", one.ID, shorten(plain.Text(one.Name), nameWidth/2), one.PCI), percent, busy, idle,
-			words.Count(one.Dispatches), one.Coverage.of())
+		g.add(fmt.Sprintf(" %d %s %s", one.ID, shorten(sanitize.Text(one.Name), nameWidth/2), one.PCI), percent, busy, idle,
+			humanize.Count(one.Dispatches), one.Coverage.of())
 		r.addQueues(&g, one.ID)
 	}
 	g.write(b)
@@ -182,10 +182,10 @@ func (r *Report) addQueues(g *grid, gpu int64) {
 	slices.SortStableFunc(queues, func(a, b *Queue) int { return cmp.Compare(b.BusyNS, a.BusyNS) })
 	for _, q := range queues[:min(len(queues), queuesShown)] {
 		percent, busy, idle := q.cells(q.Coverage)
-		g.add("   "+r.queueName(q), percent, busy, idle, words.Count(q.Dispatches), q.Coverage.of())
+		g.add("   "+r.queueName(q), percent, busy, idle, humanize.Count(q.Dispatches), q.Coverage.of())
 	}
 	if more := len(queues) - queuesShown; more > 0 {
-		g.add(fmt.Sprintf("   and %s", words.Things(int64(more), "queue")), "", "", "", "", "")
+		g.add(fmt.Sprintf("   and %s", humanize.Things(int64(more), "queue")), "", "", "", "", "")
 	}
 }
 
@@ -209,9 +209,9 @@ func (r *Report) writeGaps(b *bytes.Buffer, fullNames bool) {
 		if len(one.Gaps) == 0 {
 			continue
 		}
-		g.add(fmt.Sprintf(" GPU %d", one.ID), duration(one.IdleNS), "", words.Count(one.GapsInAll), duration(one.LongestGapNS))
+		g.add(fmt.Sprintf(" GPU %d", one.ID), duration(one.IdleNS), "", humanize.Count(one.GapsInAll), duration(one.LongestGapNS))
 		for _, c := range one.Gaps {
-			gaps, longest := words.Count(c.Gaps), duration(c.LongestNS)
+			gaps, longest := humanize.Count(c.Gaps), duration(c.LongestNS)
 			if c.Gaps == 0 {
 				gaps, longest = "", ""
 			}
@@ -231,9 +231,9 @@ func (r *Report) writeLongest(b *bytes.Buffer, fullNames bool) {
 	g := grid{align: "rrllrl"}
 	g.add("Longest gaps", "at", "GPU", "cause", "host", "before")
 	for _, one := range r.LongestGaps {
-		name := plain.Text(one.Next)
+		name := sanitize.Text(one.Next)
 		if !fullNames {
-			name = shorten(plain.Text(base(one.Next)), nameWidth)
+			name = shorten(sanitize.Text(base(one.Next)), nameWidth)
 		}
 		by := ""
 		if one.TID != 0 {
@@ -248,17 +248,17 @@ func (r *Report) writeLongest(b *bytes.Buffer, fullNames bool) {
 func (r *Report) writeLatency(b *bytes.Buffer) {
 	if l := r.LaunchToStart; l != nil {
 		line(b, "Launch → start", "p50 %s  p90 %s  p99 %s  p99.9 %s  max %s   (%s, right to 0.4%%)", duration(l.P50NS), duration(l.P90NS),
-			duration(l.P99NS), duration(l.P999NS), duration(l.MaxNS), words.Things(l.Dispatches, "dispatch"))
+			duration(l.P99NS), duration(l.P999NS), duration(l.MaxNS), humanize.Things(l.Dispatches, "dispatch"))
 	}
 	if r.LeftOut > 0 {
-		line(b, "Left out", "%s: impossible times, or nothing to belong to", words.Things(r.LeftOut, "dispatch"))
+		line(b, "Left out", "%s: impossible times, or nothing to belong to", humanize.Things(r.LeftOut, "dispatch"))
 	}
 }
 
 // figures are the cells of a kernel.
 func (k *Kernel) figures() []string {
 	return []string{
-		words.Count(k.Calls), duration(k.TotalNS), duration(k.AvgNS), duration(k.MinNS), duration(k.MaxNS),
+		humanize.Count(k.Calls), duration(k.TotalNS), duration(k.AvgNS), duration(k.MinNS), duration(k.MaxNS),
 		strconv.FormatFloat(k.Percent, 'f', 1, 64),
 	}
 }
@@ -273,11 +273,11 @@ func (r *Report) writeGroups(b *bytes.Buffer) {
 	g.add(append([]string{"Top kernels", "variants"}, kernelHeads...)...)
 	for i := range r.Groups {
 		one := &r.Groups[i]
-		g.add(append([]string{" " + shorten(plain.Text(one.Name), nameWidth), words.Count(one.Variants)}, one.figures()...)...)
+		g.add(append([]string{" " + shorten(sanitize.Text(one.Name), nameWidth), humanize.Count(one.Variants)}, one.figures()...)...)
 	}
 	g.write(b)
 	if more := r.GroupsInAll - int64(len(r.Groups)); more > 0 {
-		fmt.Fprintf(b, " and %s more\n", words.Count(more))
+		fmt.Fprintf(b, " and %s more\n", humanize.Count(more))
 	}
 }
 
@@ -289,13 +289,13 @@ func (r *Report) writeFullNames(b *bytes.Buffer) {
 	g := grid{align: "rrrrrrl"}
 	g.add(append(slices.Clone(kernelHeads), "kernel")...)
 	for i := range r.Kernels {
-		g.add(append(r.Kernels[i].figures(), plain.Text(r.Kernels[i].Name))...)
+		g.add(append(r.Kernels[i].figures(), sanitize.Text(r.Kernels[i].Name))...)
 	}
 	g.write(b)
 	if more := r.KernelsInAll - int64(len(r.Kernels)); more > 0 {
-		fmt.Fprintf(b, " and %s more\n", words.Count(more))
+		fmt.Fprintf(b, " and %s more\n", humanize.Count(more))
 	}
 }
 
 // WriteJSON writes the report as one JSON object.
-func (r *Report) WriteJSON(w io.Writer) error { return plain.WriteJSON(w, r) }
+func (r *Report) WriteJSON(w io.Writer) error { return sanitize.WriteJSON(w, r) }

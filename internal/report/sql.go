@@ -11,7 +11,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/rtl-attach/rtl-attach/internal/plain"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -99,7 +99,7 @@ func (t tabs) row(values []any) error {
 		case []byte:
 			cells[i] = fmt.Sprintf("x'%x'", v)
 		default:
-			cells[i] = plain.Text(fmt.Sprint(v))
+			cells[i] = sanitize.Text(fmt.Sprint(v))
 		}
 	}
 	_, err := fmt.Fprintln(t.w, strings.Join(cells, "\t"))
@@ -113,7 +113,7 @@ type commas struct{ w *csv.Writer }
 func (c commas) begin(columns []string) error {
 	cells := make([]string, len(columns))
 	for i, name := range columns {
-		cells[i] = plain.Cell(name)
+		cells[i] = sanitize.Cell(name)
 	}
 	return c.w.Write(cells)
 }
@@ -132,7 +132,7 @@ type object struct {
 }
 
 func (o *object) begin(columns []string) error {
-	text, err := plain.JSON(columns)
+	text, err := sanitize.JSON(columns)
 	if err == nil {
 		_, err = fmt.Fprintf(o.w, "{\"columns\": %s, \"rows\": [", text)
 	}
@@ -150,7 +150,7 @@ func (o *object) row(values []any) error {
 			}
 		}
 	}
-	text, err := plain.JSON(values)
+	text, err := sanitize.JSON(values)
 	if err != nil {
 		return err
 	}

@@ -9,21 +9,21 @@ import (
 	"unicode/utf8"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
-	"github.com/rtl-attach/rtl-attach/internal/plain"
-	"github.com/rtl-attach/rtl-attach/internal/words"
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 )
 
 const nameWidth = 44
 
 // WriteJSON writes the summary as one JSON object.
 func (s *Summary) WriteJSON(w io.Writer) error {
-	return plain.WriteJSON(w, s)
+	return sanitize.WriteJSON(w, s)
 }
 
 // WriteText writes the summary for people.
 func (s *Summary) WriteText(w io.Writer) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s  %s\n", plain.Text(s.File), size(s.SizeBytes))
+	fmt.Fprintf(&b, "%s  %s\n", sanitize.Text(s.File), size(s.SizeBytes))
 	s.writeProcesses(&b)
 	s.writeSessions(&b)
 	s.writeCoverage(&b)
@@ -54,7 +54,7 @@ func (s *Summary) writeSessions(b *bytes.Buffer) {
 		case !one.Complete:
 			line(b, "Cut off", "pid %d: the recorder was killed; the trace ends with its last commit", one.PID)
 		case one.EndReason != "detached":
-			line(b, "Ended", "pid %d: %s", one.PID, plain.Text(one.EndReason))
+			line(b, "Ended", "pid %d: %s", one.PID, sanitize.Text(one.EndReason))
 		}
 	}
 }
@@ -66,9 +66,9 @@ func (s *Summary) writeCoverage(b *bytes.Buffer) {
 		atLeast = "at least "
 	}
 	line(b, "Coverage", "%s of %s queues, %s of %s%s dispatches timed",
-		words.Count(c.QueuesRecorded), words.Count(c.QueuesSeen), words.Count(c.Timed), atLeast, words.Count(c.Dispatches))
+		humanize.Count(c.QueuesRecorded), humanize.Count(c.QueuesSeen), humanize.Count(c.Timed), atLeast, humanize.Count(c.Dispatches))
 	for _, u := range c.Untimed {
-		line(b, "", "%s untimed: %s", words.Count(u.Packets), plain.Text(u.Text))
+		line(b, "", "%s untimed: %s", humanize.Count(u.Packets), sanitize.Text(u.Text))
 	}
 	for _, remark := range []struct {
 		n          int64
@@ -85,7 +85,7 @@ func (s *Summary) writeCoverage(b *bytes.Buffer) {
 		{c.WindowsOpen, "queue", "whose end was not seen: what was in flight there is not known"},
 	} {
 		if remark.n > 0 {
-			line(b, "", "%s %s", words.Things(remark.n, remark.what), remark.text)
+			line(b, "", "%s %s", humanize.Things(remark.n, remark.what), remark.text)
 		}
 	}
 }
@@ -99,11 +99,11 @@ func (s *Summary) writeLosses(b *bytes.Buffer) {
 		if i == 0 {
 			label = "Lost"
 		}
-		number := words.Count(l.Records)
+		number := humanize.Count(l.Records)
 		if l.Records == 0 {
 			number = "not known how many"
 		}
-		text := number + ": " + plain.Text(l.Cause)
+		text := number + ": " + sanitize.Text(l.Cause)
 		if l.Cause == collector.CauseRingFull {
 			text += "; try a larger --buffer-size"
 		}
@@ -143,10 +143,10 @@ func (s *Summary) writeKernels(b *bytes.Buffer) {
 	}
 	row("Top kernels", "calls", "total", "avg", "%")
 	for _, k := range s.Kernels {
-		row(" "+shorten(plain.Text(brief(k.Name)), nameWidth), words.Count(k.Calls), duration(k.TotalNS), duration(k.AvgNS), fmt.Sprintf("%.1f", k.Percent))
+		row(" "+shorten(sanitize.Text(brief(k.Name)), nameWidth), humanize.Count(k.Calls), duration(k.TotalNS), duration(k.AvgNS), fmt.Sprintf("%.1f", k.Percent))
 	}
 	if more := s.KernelsInAll - int64(len(s.Kernels)); more > 0 {
-		fmt.Fprintf(b, " and %s more\n", words.Count(more))
+		fmt.Fprintf(b, " and %s more\n", humanize.Count(more))
 	}
 }
 
@@ -160,7 +160,7 @@ func (s *Summary) writePauses(b *bytes.Buffer) {
 		line(b, "Paused", "one thread once, for %s%s", duration(p.WorstNS), seen)
 	default:
 		line(b, "Paused", "%s of %s, worst %s, together %s%s",
-			words.Things(p.Stops, "stop"), words.Things(p.Threads, "thread"), duration(p.WorstNS), duration(p.TotalNS), seen)
+			humanize.Things(p.Stops, "stop"), humanize.Things(p.Threads, "thread"), duration(p.WorstNS), duration(p.TotalNS), seen)
 	}
 }
 
@@ -172,7 +172,7 @@ func (p Pauses) bySchedulerText() string {
 		return ""
 	case seen.Stops != p.Stops:
 		return fmt.Sprintf("; by the scheduler %s, worst %s, together %s",
-			words.Things(seen.Stops, "stop"), duration(seen.WorstNS), duration(seen.TotalNS))
+			humanize.Things(seen.Stops, "stop"), duration(seen.WorstNS), duration(seen.TotalNS))
 	case p.Stops == 1:
 		return fmt.Sprintf("; by the scheduler %s", duration(seen.WorstNS))
 	}
@@ -183,7 +183,7 @@ func (s *Summary) writeNext(b *bytes.Buffer) {
 	if s.Coverage.Timed == 0 {
 		return // nothing to look at
 	}
-	file := shellWord(plain.Text(s.File))
+	file := shellWord(sanitize.Text(s.File))
 	line(b, "Next:", "rtl-attach report %s", file)
 	line(b, "", "rtl-attach export %s -f pftrace    → ui.perfetto.dev", file)
 	line(b, "", "rtl-attach export %s -f rocprofv3  → TraceLens%s", file, s.perProcess())

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rtl-attach/rtl-attach/internal/plain"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 )
 
 // A Control is the control block of one target. Its methods may be called from
@@ -167,7 +167,7 @@ func (c *Control) WaitState(old State, timeout time.Duration) State {
 func (c *Control) errorText() string {
 	text := c.shared.ErrorText // the copy is what is looked at
 	line, _, _ := bytes.Cut(text[:], []byte{0})
-	return plain.Text(string(line))
+	return sanitize.Text(string(line))
 }
 
 // errnoOf turns the payload's -errno into an error number; nonsense is EPROTO.

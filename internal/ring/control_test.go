@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rtl-attach/rtl-attach/internal/plain"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/ring/ringtest"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 )
 
 func openControl(t *testing.T, target *ringtest.Target) *ring.Control {
@@ -238,7 +238,7 @@ func FuzzControl(f *testing.F) {
 		}
 		defer c.Close()
 		s := c.Snapshot()
-		if len(s.BuildID) > ring.BuildIDMax || plain.Text(s.ErrorText) != s.ErrorText {
+		if len(s.BuildID) > ring.BuildIDMax || sanitize.Text(s.ErrorText) != s.ErrorText {
 			t.Fatalf("%+v", s)
 		}
 		c.Counters()

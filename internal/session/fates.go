@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rtl-attach/rtl-attach/internal/plain"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -83,13 +83,13 @@ func (g *group) fates() []tracedb.Target {
 	var list []tracedb.Target
 	for _, m := range g.members {
 		list = append(list, tracedb.Target{
-			PID: m.pid, StartTicks: m.startTicks, Command: plain.Text(m.command), Rank: m.rank,
-			Fate: m.fate, ExitCode: int(m.exit), Text: plain.Text(m.story()),
+			PID: m.pid, StartTicks: m.startTicks, Command: sanitize.Text(m.command), Rank: m.rank,
+			Fate: m.fate, ExitCode: int(m.exit), Text: sanitize.Text(m.story()),
 		})
 	}
 	for _, c := range g.choice.passed {
 		list = append(list, tracedb.Target{
-			PID: c.pid, StartTicks: c.startTicks, Command: plain.Text(c.command), Fate: tracedb.FatePassedOver, Text: "holds no GPU",
+			PID: c.pid, StartTicks: c.startTicks, Command: sanitize.Text(c.command), Fate: tracedb.FatePassedOver, Text: "holds no GPU",
 		})
 	}
 	for _, n := range g.newcomers {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rtl-attach/rtl-attach/internal/plain"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -257,7 +257,7 @@ func rankOfPID(pid int) *int {
 
 // text is what is said of it at once.
 func (n newcomer) text() string {
-	who := fmt.Sprintf("worker %d (%s)", n.pid, plain.Text(n.command))
+	who := fmt.Sprintf("worker %d (%s)", n.pid, sanitize.Text(n.command))
 	if n.rank != nil {
 		who = fmt.Sprintf("rank %d, %s", *n.rank, who)
 	}
@@ -273,7 +273,7 @@ func (n newcomer) story() string {
 
 func (n newcomer) fate() tracedb.Target {
 	return tracedb.Target{
-		PID: n.pid, StartTicks: n.startTicks, Command: plain.Text(n.command), Rank: n.rank,
+		PID: n.pid, StartTicks: n.startTicks, Command: sanitize.Text(n.command), Rank: n.rank,
 		Fate: tracedb.FateNewcomer, Text: n.story(),
 	}
 }

@@ -19,9 +19,9 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/pausemeter"
-	"github.com/rtl-attach/rtl-attach/internal/plain"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -324,13 +324,13 @@ func (r *recording) info(s ring.Snapshot) tracedb.SessionInfo {
 	return tracedb.SessionInfo{
 		PID:         uint32(r.o.PID),
 		StartTicks:  r.target.StartTicks,
-		Command:     plain.Text(r.facts.Comm),
+		Command:     sanitize.Text(r.facts.Comm),
 		Rank:        r.rank,
 		Host:        host,
 		ToolVersion: r.o.Version,
 		BuildID:     s.BuildID,
 		Generation:  s.Generation,
-		ThreadName:  func(tid uint32) string { return plain.Text(r.target.ThreadName(int(tid))) },
+		ThreadName:  func(tid uint32) string { return sanitize.Text(r.target.ThreadName(int(tid))) },
 	}
 }
 

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
-	"github.com/rtl-attach/rtl-attach/internal/words"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -23,7 +23,7 @@ func (r *recording) wasUnread() bool {
 // noteUnread gives such a session its place in the trace.
 func (r *recording) noteUnread() error {
 	s, records := r.control.Snapshot(), r.control.Counters().Records
-	r.ui.Warn(fmt.Sprintf("%s (%s): %s missing", CauseUnread, endText(s.LastEnd), words.Things(int64(records), "record")))
+	r.ui.Warn(fmt.Sprintf("%s (%s): %s missing", CauseUnread, endText(s.LastEnd), humanize.Things(int64(records), "record")))
 	r.ended = s.LastEnd
 	if r.isAtRest() {
 		r.attached = false

@@ -1,7 +1,7 @@
-// Package plain makes text that somebody else has chosen harmless: names of
+// Package sanitize makes text that somebody else has chosen harmless: names of
 // kernels, processes and files are a target's to choose, and a terminal obeys
 // some of them.
-package plain
+package sanitize
 
 import (
 	"bytes"

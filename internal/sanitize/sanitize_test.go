@@ -1,4 +1,4 @@
-package plain
+package sanitize
 
 import (
 	"bytes"
@@ -26,8 +26,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// FuzzPlain: nothing but graphic characters comes out, and JSON means the same.
-func FuzzPlain(f *testing.F) {
+// FuzzSanitize: nothing but graphic characters comes out, and JSON means the same.
+func FuzzSanitize(f *testing.F) {
 	f.Add("a\x1b]0;title\x07b")
 	f.Add("\u009b\u202e\U000e0041\xff\"\\")
 	f.Fuzz(func(t *testing.T, s string) {

@@ -1,5 +1,5 @@
-// Package words writes numbers as people read them.
-package words
+// Package humanize writes numbers as people read them.
+package humanize
 
 import (
 	"fmt"
