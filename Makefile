@@ -11,7 +11,6 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 PACKAGES := gcc g++ libc6-dev libhsa-runtime-dev libamdhip64-dev libdrm-dev hipcc clang-15 lld-15 sqlite3 gdb \
 	strace musl-tools debootstrap libjemalloc2 libtcmalloc-minimal4 protobuf-compiler groff-base procps
 GO_PACKAGES := ./cmd/... ./internal/... ./payload/... ./scripts/... ./tracedb/... ./test/...
-GO_LINTED := $(GO_PACKAGES) ./matrix/... ./runtimes/...
 
 .PHONY: all
 all: tool payload simulator workloads
@@ -60,12 +59,12 @@ demo: tool simulator workloads
 # A front end with eight GPU workers; then the same, compared with the truth record for record.
 demo-server: tool simulator workloads
 	@scripts/demo-server
-	go test -count=1 -v -run '^TestServer(WorkerDies)?$$' ./test
+	go test -count=1 -v -run '^TestServer(WorkerDies)?$$' ./test/truth
 
 # --- checks ---------------------------------------------------------------
 
 .PHONY: test
-test: generated lint exports test-payload test-go test-matrix
+test: generated lint exports test-payload test-go
 
 .PHONY: test-go
 # One package at a time: two cores are few for targets, simulators and tools.
@@ -81,25 +80,26 @@ roots: $(DEPS)
 	-@scripts/make-root $(ROOTS)/sid sid libhsa-runtime64-1
 	-@scripts/make-root $(ROOTS)/bullseye bullseye libc6-dev
 
-# The 63 cases in which a target must be unharmed; test-matrix is the short form.
+# The 63 cases in which a target must be unharmed; make test runs their short form,
+# test-matrix that alone.
 .PHONY: matrix test-matrix
 matrix: roots tool fault-tool simulator workloads victims
-	cd matrix && go test -count=1 -timeout 4h
+	RTL_LONG=1 go test -count=1 -timeout 4h -run '^TestMatrix$$' ./test/faults
 test-matrix: tool fault-tool simulator workloads victims
-	cd matrix && go test -race -count=1 -short -timeout 30m
+	go test -race -count=1 -timeout 30m -run '^TestMatrix$$' ./test/faults
 
 # The ROCm of each Debian release that has one, attached to from outside; what is
 # recorded is compared with the truth. make runtimes RUNTIMES=sid RTL_CYCLES=10
 # is a quick form. Then the end-to-end tests that look into the runtime most;
-# RTL_RUNTIME=sid go test ./test/... runs all of them on one.
+# RTL_RUNTIME=sid go test ./test/truth runs all of them on one.
 RUNTIMES ?= bookworm trixie sid
 RUNTIME_TESTS := Grace|TestShutDown|BuriedHooks|Inventory|Modes|CopiesCutShort|ServerInOtherRoot
 .PHONY: runtimes
 runtimes: tool simulator
 	@set -e; for suite in $(RUNTIMES); do scripts/make-runtime $$suite; done
-	cd runtimes && RTL_RUNTIMES="$(RUNTIMES)" go test -count=1 -timeout 4h
+	RTL_RUNTIMES="$(RUNTIMES)" go test -count=1 -timeout 4h ./test/runtimes
 	@set -e; for suite in $(RUNTIMES); do echo "Debian $$suite:"; \
-		RTL_RUNTIME=$$suite go test -count=1 -timeout 1h -run '$(RUNTIME_TESTS)' ./test; done
+		RTL_RUNTIME=$$suite go test -count=1 -timeout 1h -run '$(RUNTIME_TESTS)' ./test/truth; done
 
 # The payload's units under the sanitizers.
 .PHONY: test-payload
@@ -114,8 +114,8 @@ generated: payload bootstrap
 .PHONY: lint
 lint: payload bootstrap
 	@scripts/check-format
-	go vet $(GO_LINTED)
-	go tool staticcheck $(GO_LINTED)
+	go vet $(GO_PACKAGES)
+	go tool staticcheck $(GO_PACKAGES)
 	go vet -tags rtlfault,rtlman ./cmd/...
 
 # The payload's exports, its needs and its size.

@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rtl-attach/rtl-attach/internal/pipetest"
 	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/test/harness"
 )
 
 // TestIgnoredSignals: what nohup has the tool ignore, it ignores.
@@ -37,7 +37,7 @@ func TestSummaryInterrupted(t *testing.T) {
 		outcome := session.Outcome{Path: trace, Code: code}
 		var got session.ExitCode
 		said := saidOf(t, os.Stdout, func() {
-			got = recordFlags{}.conclude(ended, pipetest.Full(t), newUI(false, false), outcome)
+			got = recordFlags{}.conclude(ended, harness.FullPipe(t), newUI(false, false), outcome)
 		})
 		if want := "the trace is saved: rtl-attach report " + trace; got != code || !strings.Contains(said, want) {
 			t.Errorf("code %d, not %d; said: %q", got, code, said)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rtl-attach/rtl-attach/internal/tracetest"
+	"github.com/rtl-attach/rtl-attach/test/tracetest"
 )
 
 // BenchmarkExport writes each format of a trace of RTL_EXPORT_DISPATCHES (default

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rtl-attach/rtl-attach/internal/tracetest"
+	"github.com/rtl-attach/rtl-attach/test/tracetest"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 

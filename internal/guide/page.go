@@ -1,7 +1,7 @@
 // Package guide reads the pages of docs/guide as far as tests look at them:
 // their commands, their headings, their links, and the messages that the page
 // on troubleshooting explains. Its own tests compare those with the code; the
-// commands are run by internal/story.
+// commands are run by test/cli.
 package guide
 
 import (

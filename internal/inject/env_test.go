@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rtl-attach/rtl-attach/internal/target/victim"
+	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
 // inNamespaces starts a busy victim in new namespaces, after a shell script.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rtl-attach/rtl-attach/internal/target/victim"
+	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
 func TestFaultAtEveryPoint(t *testing.T) {

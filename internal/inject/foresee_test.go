@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/internal/target"
-	"github.com/rtl-attach/rtl-attach/internal/target/victim"
+	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
 // TestForesee: what is foreseen is what an injection finds, and nobody is

@@ -13,7 +13,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/privilege"
 	"github.com/rtl-attach/rtl-attach/internal/target"
-	"github.com/rtl-attach/rtl-attach/internal/target/victim"
+	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
 func opened(t *testing.T) *target.Target {

@@ -3,7 +3,7 @@ package report
 import (
 	"testing"
 
-	"github.com/rtl-attach/rtl-attach/internal/tracetest"
+	"github.com/rtl-attach/rtl-attach/test/tracetest"
 )
 
 // BenchmarkReport reads a trace of RTL_REPORT_DISPATCHES (default 1,000,000), and

@@ -10,7 +10,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/envbuf"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
-	"github.com/rtl-attach/rtl-attach/internal/target/victim"
+	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
 // The payload's deadlines end before the tool's, even on a busy machine.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/target"
-	"github.com/rtl-attach/rtl-attach/internal/target/victim"
+	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
 // TestOpenInRoot: a filesystem's type is known without a question to it.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/internal/target"
-	"github.com/rtl-attach/rtl-attach/internal/target/victim"
+	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
 // TestAsleep: a vfork parent sleeps uninterruptibly until its child ends.

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/export"
-	"github.com/rtl-attach/rtl-attach/internal/tracetest"
+	"github.com/rtl-attach/rtl-attach/test/tracetest"
 )
 
 const (

@@ -5,13 +5,13 @@ import (
 	"slices"
 
 	"github.com/rtl-attach/rtl-attach/internal/session"
-	"github.com/rtl-attach/rtl-attach/internal/truth"
+	"github.com/rtl-attach/rtl-attach/test/simlog"
 )
 
 // before checks that what was in front of a window when it opened is known of.
-func (c *Comparison) before(records []truth.Record, w Window) {
+func (c *Comparison) before(records []simlog.Record, w Window) {
 	var later int64
-	for i, _ := slices.BinarySearchFunc(records, w.First, func(r truth.Record, index uint64) int { return cmp.Compare(r.Packet, index) }); i > 0; i-- {
+	for i, _ := slices.BinarySearchFunc(records, w.First, func(r simlog.Record, index uint64) int { return cmp.Compare(r.Packet, index) }); i > 0; i-- {
 		if int64(records[i-1].StartNS) <= w.OpenedNS {
 			break
 		}
@@ -47,7 +47,7 @@ func (c *Comparison) window(tr *Trace, w Window) {
 		switch {
 		case said == afterDetach:
 			after++
-		case records[i].Kind != truth.Kernel:
+		case records[i].Kind != simlog.Kernel:
 			others++
 		default:
 			dispatches++

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/internal/report"
-	"github.com/rtl-attach/rtl-attach/internal/truth"
+	"github.com/rtl-attach/rtl-attach/test/simlog"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -55,18 +55,18 @@ func ReadCopies(t testing.TB, path string) (copies []Copy, account CopyCoverage)
 // A CopyLog is what the GPUs copied. Large copies within one GPU are kernels of the
 // runtime's own, whose bytes are not in the log.
 type CopyLog struct {
-	made map[uint64][]truth.Record // by completion signal and in order
-	rest []truth.Record            // without times for anybody to read, such as an engine's part of a copy over xGMI
+	made map[uint64][]simlog.Record // by completion signal and in order
+	rest []simlog.Record            // without times for anybody to read, such as an engine's part of a copy over xGMI
 }
 
 // CopyTruth reads the log of a workload that has ended.
 func (p *Process) CopyTruth(t testing.TB) *CopyLog {
 	t.Helper()
-	if err := truth.Wait(p.log); err != nil {
+	if err := simlog.Wait(p.log); err != nil {
 		t.Fatal(err)
 	}
-	l := &CopyLog{made: map[uint64][]truth.Record{}}
-	for r, err := range truth.All(p.log) {
+	l := &CopyLog{made: map[uint64][]simlog.Record{}}
+	for r, err := range simlog.All(p.log) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,20 +79,20 @@ func (p *Process) CopyTruth(t testing.TB) *CopyLog {
 	return l
 }
 
-func inTime(a, b truth.Record) int { return cmp.Compare(a.StartNS, b.StartNS) }
+func inTime(a, b simlog.Record) int { return cmp.Compare(a.StartNS, b.StartNS) }
 
 // since is the place of the first record from ns on.
-func since(records []truth.Record, ns int64) int {
-	i, _ := slices.BinarySearchFunc(records, ns, func(r truth.Record, ns int64) int { return cmp.Compare(int64(r.StartNS), ns) })
+func since(records []simlog.Record, ns int64) int {
+	i, _ := slices.BinarySearchFunc(records, ns, func(r simlog.Record, ns int64) int { return cmp.Compare(int64(r.StartNS), ns) })
 	return i
 }
 
-func (l *CopyLog) add(r truth.Record) {
+func (l *CopyLog) add(r simlog.Record) {
 	switch {
 	case r.Signal == 0:
-	case r.Kind == truth.Copy && r.Flags&truth.Profiled == 0:
+	case r.Kind == simlog.Copy && r.Flags&simlog.Profiled == 0:
 		l.rest = append(l.rest, r)
-	case r.Kind == truth.Copy || r.Kind == truth.Kernel && r.Flags&truth.Internal != 0:
+	case r.Kind == simlog.Copy || r.Kind == simlog.Kernel && r.Flags&simlog.Internal != 0:
 		l.made[r.Signal] = append(l.made[r.Signal], r)
 	}
 }
@@ -101,14 +101,14 @@ func (l *CopyLog) add(r truth.Record) {
 const copyToleranceNS = 50
 
 // take finds the copy with these times among those of a signal, 0: of any, and takes it out.
-func (l *CopyLog) take(signal uint64, startNS, endNS int64) (truth.Record, bool) {
+func (l *CopyLog) take(signal uint64, startNS, endNS int64) (simlog.Record, bool) {
 	if signal == 0 {
 		for s := range l.made {
 			if r, found := l.take(s, startNS, endNS); found {
 				return r, true
 			}
 		}
-		return truth.Record{}, false
+		return simlog.Record{}, false
 	}
 	records := l.made[signal]
 	for i := since(records, startNS-copyToleranceNS); i < len(records) && int64(records[i].StartNS) <= startNS+copyToleranceNS; i++ {
@@ -118,7 +118,7 @@ func (l *CopyLog) take(signal uint64, startNS, endNS int64) (truth.Record, bool)
 			return r, true
 		}
 	}
-	return truth.Record{}, false
+	return simlog.Record{}, false
 }
 
 // takeRest finds what another engine of the same GPU copied of a copy, and takes it out.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/target"
-	"github.com/rtl-attach/rtl-attach/internal/truth"
+	"github.com/rtl-attach/rtl-attach/test/simlog"
 )
 
 // fleetTimeout: many processes start their runtimes at once.
@@ -100,7 +100,7 @@ func (f *Fleet) outside() (map[int]int, error) {
 
 // Quit ends the server in an orderly way. What each of its workers says that it
 // dispatched is known from then on.
-func (f *Fleet) Quit(t testing.TB, workers map[int]*Process) map[int]truth.Counts {
+func (f *Fleet) Quit(t testing.TB, workers map[int]*Process) map[int]simlog.Counts {
 	t.Helper()
 	for _, w := range workers {
 		w.tids, w.quitting = w.TIDs(), true
@@ -109,7 +109,7 @@ func (f *Fleet) Quit(t testing.TB, workers map[int]*Process) map[int]truth.Count
 	if code := f.Wait(t); code != 0 {
 		t.Fatalf("the server ended with %d\n%s", code, f.Output())
 	}
-	counts := map[int]truth.Counts{}
+	counts := map[int]simlog.Counts{}
 	for rank, w := range workers {
 		for line := range strings.SplitSeq(f.Output(), "\n") {
 			if said, its := strings.CutPrefix(line, fmt.Sprintf("worker %d: ", f.own[w.PID])); its {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rtl-attach/rtl-attach/internal/truth"
+	"github.com/rtl-attach/rtl-attach/test/simlog"
 )
 
 // A Key names a queue for as long as its process lives.
@@ -16,28 +16,28 @@ type Key struct {
 
 // A Log is what one process's GPUs really did, by queue and packet.
 type Log struct {
-	Queues     map[Key][]truth.Record // sorted by packet
+	Queues     map[Key][]simlog.Record // sorted by packet
 	PID        int
 	Kernels    int
-	Violations []truth.Record
-	Once       truth.Once
+	Violations []simlog.Record
+	Once       simlog.Once
 }
 
 // Truth reads the log of a workload that has ended.
 func (p *Process) Truth(t testing.TB) *Log {
 	t.Helper()
-	if err := truth.Wait(p.log); err != nil {
+	if err := simlog.Wait(p.log); err != nil {
 		t.Fatal(err)
 	}
-	l := &Log{Queues: map[Key][]truth.Record{}}
-	for r, err := range truth.All(p.log) {
+	l := &Log{Queues: map[Key][]simlog.Record{}}
+	for r, err := range simlog.All(p.log) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		l.add(r)
 	}
 	for key, records := range l.Queues {
-		records = truth.ByPacket(records)
+		records = simlog.ByPacket(records)
 		l.Queues[key] = records
 		for i := 1; i < len(records); i++ {
 			if records[i].Packet == records[i-1].Packet {
@@ -49,16 +49,16 @@ func (p *Process) Truth(t testing.TB) *Log {
 	return l
 }
 
-func (l *Log) add(r truth.Record) {
+func (l *Log) add(r simlog.Record) {
 	switch {
-	case r.Kind == truth.Violation:
-		if r.Code != truth.Overclaim {
+	case r.Kind == simlog.Violation:
+		if r.Code != simlog.Overclaim {
 			l.Violations = append(l.Violations, r)
 		}
 		return
-	case r.Queue == 0 || r.Flags&truth.Internal != 0:
+	case r.Queue == 0 || r.Flags&simlog.Internal != 0:
 		return // SDMA, or a queue of the runtime's own that no API call sees
-	case r.Kind == truth.Kernel:
+	case r.Kind == simlog.Kernel:
 		l.Kernels++
 		l.Once.Add(r)
 	}
@@ -68,11 +68,11 @@ func (l *Log) add(r truth.Record) {
 }
 
 // at returns the place of a packet in its queue's records, or -1.
-func at(records []truth.Record, packet uint64) int {
+func at(records []simlog.Record, packet uint64) int {
 	if packet < uint64(len(records)) && records[packet].Packet == packet {
 		return int(packet) // the usual case: nothing is missing before it
 	}
-	i, found := slices.BinarySearchFunc(records, packet, func(r truth.Record, packet uint64) int {
+	i, found := slices.BinarySearchFunc(records, packet, func(r simlog.Record, packet uint64) int {
 		return cmp.Compare(r.Packet, packet)
 	})
 	if !found {
@@ -83,7 +83,7 @@ func at(records []truth.Record, packet uint64) int {
 
 // MustHoldOnce checks that every dispatch was executed once and that nobody
 // broke the queue protocol.
-func (l *Log) MustHoldOnce(t testing.TB, counts truth.Counts) {
+func (l *Log) MustHoldOnce(t testing.TB, counts simlog.Counts) {
 	t.Helper()
 	for i, v := range l.Violations {
 		if i == 5 {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/ianlancetaylor/demangle"
 
-	"github.com/rtl-attach/rtl-attach/internal/truth"
+	"github.com/rtl-attach/rtl-attach/test/simlog"
 )
 
 // stampToleranceNS: submits are read from the time-stamp counter, openings of
@@ -20,7 +20,7 @@ func (c *Comparison) dispatch(tr *Trace, d *Dispatch) {
 	q, launch := tr.Queues[d.Queue], tr.Launches[d.Launch]
 	records := c.log.Queues[q.Key]
 	i := at(records, d.Index)
-	if i < 0 || records[i].Kind != truth.Kernel {
+	if i < 0 || records[i].Kind != simlog.Kernel {
 		c.wrong("unknown", "queue %+v packet %d is recorded, but no such kernel was executed", q.Key, d.Index)
 		return
 	}
@@ -54,7 +54,7 @@ func (c *Comparison) readable(symbol string) string {
 	return name
 }
 
-func (c *Comparison) submit(key Key, d *Dispatch, r *truth.Record) {
+func (c *Comparison) submit(key Key, d *Dispatch, r *simlog.Record) {
 	c.within(key, r, d.SubmitKnown, d.StartNS-d.QueuedNS)
 	if unknown := d.Flags&4 != 0; unknown == d.SubmitKnown {
 		c.wrong("submit", "known %v, but flags %d: %v", d.SubmitKnown, d.Flags, *r)
@@ -79,7 +79,7 @@ func (c *Comparison) submit(key Key, d *Dispatch, r *truth.Record) {
 }
 
 // within checks that a packet belongs to a window and was submitted in it.
-func (c *Comparison) within(key Key, r *truth.Record, known bool, submitNS int64) {
+func (c *Comparison) within(key Key, r *simlog.Record, known bool, submitNS int64) {
 	w := c.windowOf(key, r.Packet)
 	if w == nil {
 		if !c.Killed {
@@ -116,7 +116,7 @@ func (c *Comparison) untimed(tr *Trace, u Untimed) {
 				continue
 			}
 			c.say(key, i, afterDetach)
-		case i < 0 || records[i].Kind != truth.Kernel:
+		case i < 0 || records[i].Kind != simlog.Kernel:
 			c.wrong("unknown", "queue %+v packet %d is untimed (%s), but no such kernel was executed", key, index, u.Reason)
 			continue
 		default:

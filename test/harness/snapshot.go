@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rtl-attach/rtl-attach/internal/target/victim"
+	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
 // A Snapshot is what /proc shows of a process.

@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rtl-attach/rtl-attach/internal/truth"
+	"github.com/rtl-attach/rtl-attach/test/simlog"
 )
 
 const (
@@ -257,7 +257,7 @@ func (p *Process) Wait(t testing.TB) int {
 }
 
 // Quit ends the workload in an orderly way: it has to succeed.
-func (p *Process) Quit(t testing.TB) truth.Counts {
+func (p *Process) Quit(t testing.TB) simlog.Counts {
 	t.Helper()
 	p.askToQuit(t)
 	return p.Finish(t)
@@ -276,7 +276,7 @@ func (p *Process) askToQuit(t testing.TB) {
 
 // Finish waits for an end that was asked for otherwise, and returns what each
 // thread says that it dispatched.
-func (p *Process) Finish(t testing.TB) truth.Counts {
+func (p *Process) Finish(t testing.TB) simlog.Counts {
 	t.Helper()
 	if code := p.Wait(t); code != 0 {
 		t.Fatalf("the workload ended with %d\n%s", code, p.Output())
@@ -288,7 +288,7 @@ func (p *Process) Finish(t testing.TB) truth.Counts {
 	return counts
 }
 
-func (p *Process) counts() (truth.Counts, error) {
+func (p *Process) counts() (simlog.Counts, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i := slices.IndexFunc(p.output, func(line string) bool { return strings.HasPrefix(line, "{") })
@@ -301,7 +301,7 @@ func (p *Process) counts() (truth.Counts, error) {
 	if err := json.Unmarshal([]byte(p.output[i]), &line); err != nil {
 		return nil, fmt.Errorf("%q: %w", p.output[i], err)
 	}
-	counts := truth.Counts{}
+	counts := simlog.Counts{}
 	for _, thread := range line.Threads {
 		counts[thread.ID] = thread.Count
 	}

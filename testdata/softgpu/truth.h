@@ -5,7 +5,7 @@
  * one fixed size in host byte order; several processes may append to one file.
  * A record may be torn only at the very end of the file.
  *
- * internal/truth reads it. Its test asks the C compiler for this layout.
+ * test/simlog reads it. Its test asks the C compiler for this layout.
  */
 #ifndef SOFTGPU_TRUTH_H
 #define SOFTGPU_TRUTH_H

@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+)
+
+// TestInstall: the tool, a manual's page for each command that it has, and
+// completion; nothing else. The pages are what a formatter takes without a warning.
+func TestInstall(t *testing.T) {
+	artefact(t, "rtl-attach")
+	pages := artefact(t, "man")
+	prefix := filepath.Join(t.TempDir(), "a prefix")
+	cmd := exec.Command(filepath.Join("..", "..", "scripts", "install"), prefix)
+	cmd.Env = append(os.Environ(), "BUILD="+buildDir())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	want := []string{
+		"bin/rtl-attach", "share/bash-completion/completions/rtl-attach", "share/fish/vendor_completions.d/rtl-attach.fish",
+		"share/man/man1/rtl-attach.1", "share/zsh/site-functions/_rtl-attach",
+	}
+	for _, command := range commandsOf(t, filepath.Join(prefix, "bin/rtl-attach")) {
+		want = append(want, "share/man/man1/rtl-attach-"+command+".1")
+	}
+	slices.Sort(want)
+	var got []string
+	err := filepath.WalkDir(prefix, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			name, _ := filepath.Rel(prefix, path)
+			got = append(got, name)
+		}
+		return err
+	})
+	slices.Sort(got)
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("installed %v:\n%q, want\n%q", err, got, want)
+	}
+	checkPages(t, pages)
+}
+
+// commandsOf reads the commands off the tool's own help.
+func commandsOf(t *testing.T, tool string) (commands []string) {
+	t.Helper()
+	help, err := exec.Command(tool, "--help").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := bytes.Cut(help, []byte("Available Commands:\n"))
+	list, _, _ = bytes.Cut(list, []byte("\n\n"))
+	for _, m := range regexp.MustCompile(`(?m)^  ([a-z]+) `).FindAllSubmatch(list, -1) {
+		if name := string(m[1]); name != "help" && name != "completion" {
+			commands = append(commands, name)
+		}
+	}
+	if len(commands) == 0 {
+		t.Fatalf("no commands in\n%s", help)
+	}
+	return commands
+}
+
+func checkPages(t *testing.T, dir string) {
+	t.Helper()
+	formatter, err := exec.LookPath("groff")
+	if err != nil {
+		skip(t, "no groff")
+	}
+	pages, _ := filepath.Glob(filepath.Join(dir, "*.1"))
+	for _, page := range pages {
+		var warnings bytes.Buffer
+		cmd := exec.Command(formatter, "-man", "-Tutf8", "-Kutf8", "-ww", page)
+		cmd.Stderr = &warnings
+		if err := cmd.Run(); err != nil || warnings.Len() > 0 {
+			t.Errorf("%s: %v\n%s", filepath.Base(page), err, warnings.String())
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/report"
+)
+
+// TestPausesByTheScheduler: what the tool says of its stops, the kernel says, too:
+// as many of them, and none longer.
+func TestPausesByTheScheduler(t *testing.T) {
+	s := serve(t)
+	r := s.record(t, 300*time.Millisecond, "-v")
+	r.expect(t, 0, 7) // a starved target may dispatch nothing
+	said := r.stderr.String()
+	_, pauses, _ := strings.Cut(said, "pauses: ")
+	pauses, _, _ = strings.Cut(pauses, "\n")
+	_, unknown, found := strings.Cut(pauses, "by the scheduler: not known: ")
+	if found {
+		skip(t, unknown)
+	}
+	sane(t, said, r.summary(t).Pauses)
+
+	again := s.record(t, 300*time.Millisecond, "-v")
+	again.expect(t, 0, 7)
+	if p := again.summary(t).Pauses; p.Scheduler == nil || p.Scheduler.Stops > p.Stops {
+		t.Errorf("of a second recording: %+v, %+v", p, p.Scheduler)
+	}
+}
+
+// sane: an attach makes two stops. Now and then a thread does not stop in time: the
+// tool counts that, and the kernel has no stop. One that is held over its calls stops
+// for each.
+func sane(t *testing.T, said string, own report.Pauses) {
+	t.Helper()
+	seen, held := own.Scheduler, strings.Contains(said, `rung "held"`)
+	switch {
+	case seen == nil:
+		t.Errorf("nothing by the scheduler:\n%s", said)
+	case seen.Stops < 2, seen.Stops > own.Stops && !held,
+		seen.TotalNS <= 0, seen.TotalNS > own.TotalNS, seen.WorstNS > own.WorstNS, seen.WorstNS > seen.TotalNS:
+		t.Errorf("by our own clock %+v, by the scheduler %+v\n%s", own, seen, said)
+	}
+}
+
+// TestPausesWithoutVerbose: nobody asks the scheduler unless told to.
+func TestPausesWithoutVerbose(t *testing.T) {
+	r := serve(t).record(t, 300*time.Millisecond)
+	r.expect(t, 0, 7)
+	if p := r.summary(t).Pauses; p.Stops == 0 || p.Scheduler != nil {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestMeterEndsBeforeCollecting: the kernel's programs run only while there may be stops.
+func TestMeterEndsBeforeCollecting(t *testing.T) {
+	s := serve(t)
+	r := s.record(t, patience, "-v")
+	s.written(t)
+	if !eventually(func() bool { return !holdsBPF(t, r.cmd.Process.Pid) }) {
+		t.Error("programs or maps are still there")
+	}
+	if err := r.cmd.Process.Signal(unix.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	r.expect(t, 0)
+}
+
+func holdsBPF(t *testing.T, pid int) bool {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(files, func(f os.DirEntry) bool {
+		name, _ := os.Readlink(filepath.Join(dir, f.Name()))
+		return strings.HasPrefix(name, "anon_inode:bpf")
+	})
+}
+
+// TestPausesWithoutBPF: one line says why, and the recording is the same.
+func TestPausesWithoutBPF(t *testing.T) {
+	if os.Geteuid() != 0 {
+		skip(t, "needs capabilities to take away")
+	}
+	s := serve(t)
+	trace := filepath.Join(t.TempDir(), "t.db")
+	r := newRun(t, trace, "-p", strconv.Itoa(s.pid), "-d", "300ms", "-o", trace, "-v")
+	r.cmd = exec.Command("setpriv", append([]string{"--bounding-set=-sys_admin,-bpf"}, r.cmd.Args...)...)
+	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, r.saying
+	r.start(t)
+	r.expect(t, 0, 7)
+	const why = "; by the scheduler: not known: BPF is not permitted\n"
+	if p := r.summary(t).Pauses; strings.Count(r.stderr.String(), why) != 1 || p.Stops == 0 || p.Scheduler != nil {
+		t.Errorf("%+v\n%s", p, r.stderr.String())
+	}
+}

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestTargetExecutes: exec takes everything of ours with it. The recorder says
+// so at once, and does not look for what it cannot detach from any more.
+func TestTargetExecutes(t *testing.T) {
+	t.Run("recording", func(t *testing.T) { executes(t, 100) })
+	t.Run("just attached", func(t *testing.T) { executes(t, 0) })
+}
+
+// executes: the target executes another program after so many packets more;
+// with 0 the recorder may not have opened its ring yet.
+func executes(t *testing.T, packets int) {
+	f := startForker(t)
+	r := f.record(t, time.Minute)
+	r.saying.await(t, "attached")
+	from := f.ran(t)
+	if !eventually(func() bool { return f.ran(t) >= from+packets }) {
+		t.Error("the target makes no progress")
+	}
+	if said := f.tell(t, "x"); !strings.HasPrefix(said, "ready") {
+		t.Fatalf("the new program said %q", said)
+	}
+	r.expect(t, 5)
+	if said := r.stderr.String(); !strings.Contains(said, "executed another program") {
+		t.Errorf("the recorder does not say what happened:\n%s", said)
+	}
+	r.summary(t)
+	if st := f.status(t); st.Resident {
+		t.Errorf("after the exec: %+v", st)
+	}
+	if !eventually(func() bool { return f.ran(t) > 0 }) {
+		t.Error("the new program makes no progress")
+	}
+	before := f.inventory(t)
+	f.record(t, killWindow).expect(t, 7) // barrier packets are no kernels
+	f.onlyDormant(t, before)
+	_ = f.in.Close()
+	if status := f.ended(t); status != 0 {
+		t.Errorf("the target ended with %#x", status)
+	}
+}
+
+// TestTargetStopped: SIGSTOP while recording. Nothing can be detached from a
+// stopped process: the tool says so and ends, and the payload detaches by
+// itself once the target goes on. It stays stopped until its owner says so.
+func TestTargetStopped(t *testing.T) {
+	s := stress(t)
+	before := s.inventory(t)
+	r := s.record(t, time.Minute)
+	stopRecorded(t, s, r)
+	r.expect(t, 6)
+	for _, words := range []string{"stopped by a job-control signal", "kill -CONT", "still attached"} {
+		if said := r.stderr.String(); !strings.Contains(said, words) {
+			t.Errorf("the recorder does not say %q:\n%s", words, said)
+		}
+	}
+	if sum := r.summary(t); sum.Coverage.Timed == 0 {
+		t.Errorf("nothing in the trace: %+v", sum.Coverage)
+	}
+	if state := statusOf(s.pid, strconv.Itoa(s.pid))["State"]; !strings.HasPrefix(state, "T") {
+		t.Errorf("the target is %s, it was to stay stopped", state)
+	}
+	s.signal(t, unix.SIGCONT)
+	s.atRest(t)
+	s.unharmed(t)
+	s.onlyDormant(t, before)
+	s.again(t)
+	end(t, s)
+}
+
+// stopRecorded stops a target under a recording, which then is to end.
+func stopRecorded(t *testing.T, s *subject, r *run) {
+	t.Helper()
+	r.saying.await(t, "attached")
+	recorded(t, s)
+	s.signal(t, unix.SIGSTOP)
+	if !eventually(func() bool { return strings.HasPrefix(s.field("State"), "T") }) {
+		t.Errorf("it is %s", s.field("State"))
+	}
+	if err := r.cmd.Process.Signal(unix.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTwoTroubles at once: both are told, and the code is the worse one's.
+func TestTwoTroubles(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	s := stress(t)
+	trace := filepath.Join(t.TempDir(), "t.db")
+	r := newRun(t, trace, "-p", strconv.Itoa(s.pid), "-d", "1m", "-o", trace)
+	r.cmd.Stdout = full
+	r.start(t)
+	stopRecorded(t, s, r)
+	r.expect(t, 6)
+	for _, words := range []string{"cannot show the summary", "no space left", "could not detach from pid", "kill -CONT"} {
+		if said := r.stderr.String(); !strings.Contains(said, words) {
+			t.Errorf("the recorder does not say %q:\n%s", words, said)
+		}
+	}
+	s.signal(t, unix.SIGCONT)
+	s.atRest(t)
+	s.unharmed(t)
+	end(t, s)
+}
+
+// TestDiskFull while recording: the trace says what it is, the target is let go.
+func TestDiskFull(t *testing.T) {
+	small := t.TempDir()
+	if err := unix.Mount("none", small, "tmpfs", 0, "size=70M"); err != nil {
+		skip(t, "a small filesystem cannot be mounted: "+err.Error())
+	}
+	defer func() { _ = unix.Unmount(small, unix.MNT_DETACH) }()
+	s := stress(t)
+	before := s.inventory(t)
+	r := s.record(t, time.Minute, "-o", filepath.Join(small, "t.db"))
+	r.saying.await(t, "attached")
+	fill(t, filepath.Join(small, "fill"))
+	r.expect(t, 1)
+	for _, words := range []string{"not complete", "free some space", "target  detached"} {
+		if said := r.stderr.String(); !strings.Contains(said, words) {
+			t.Errorf("the recorder does not say %q:\n%s", words, said)
+		}
+	}
+	if st := s.status(t); st.State != "dormant" {
+		t.Errorf("left %+v", st)
+	}
+	s.unharmed(t)
+	s.onlyDormant(t, before)
+	end(t, s)
+}
+
+// fill writes until nothing more fits.
+func fill(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for block := make([]byte, 1<<20); err == nil; {
+		_, err = f.Write(block)
+	}
+	for err = nil; err == nil; { // the last bytes, too
+		_, err = io.WriteString(f, strings.Repeat("x", 512))
+	}
+}

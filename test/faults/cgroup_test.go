@@ -1,0 +1,66 @@
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// cgroup puts a process into a control group of its own, until the end of the
+// test. The controller is one of version 1's, or part of version 2.
+func cgroup(t *testing.T, controller string, pid int) (dir string) {
+	t.Helper()
+	home := filepath.Join("/sys/fs/cgroup", controller)
+	if _, err := os.Stat(home); err != nil {
+		home = "/sys/fs/cgroup"
+	}
+	dir = filepath.Join(home, fmt.Sprintf("rtl-matrix-%d", pid))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		cannot(t, "no control group can be made: "+err.Error())
+	}
+	t.Cleanup(func() {
+		_ = write(filepath.Join(home, "cgroup.procs"), strconv.Itoa(pid)) // unless it has ended
+		if !eventually(func() bool { return os.Remove(dir) == nil }) {
+			t.Errorf("%s cannot be removed", dir)
+		}
+	})
+	if err := write(filepath.Join(dir, "cgroup.procs"), strconv.Itoa(pid)); err != nil {
+		cannot(t, "no process can be put into a control group: "+err.Error())
+	}
+	return dir
+}
+
+// write writes to a file of the kernel's that must be there.
+func write(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+// freeze stops a process where nothing but the thaw wakes it: version 1's
+// freezer. (Version 2's leaves threads open to ptrace.)
+func freeze(t *testing.T, pid int) (thaw func()) {
+	t.Helper()
+	if _, err := os.Stat("/sys/fs/cgroup/freezer"); err != nil {
+		cannot(t, "no freezer of control groups version 1")
+	}
+	state := filepath.Join(cgroup(t, "freezer", pid), "freezer.state")
+	set := func(to string) {
+		if err := write(state, to); err != nil {
+			t.Error(err)
+		}
+		if !eventually(func() bool { b, _ := os.ReadFile(state); return strings.TrimSpace(string(b)) == to }) {
+			t.Errorf("the victim is not %s", to)
+		}
+	}
+	set("FROZEN")
+	t.Cleanup(func() { _ = write(state, "THAWED") }) // before it is to end
+	return func() { set("THAWED") }
+}

@@ -1,0 +1,241 @@
+package faults
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/steps"
+)
+
+// faults: 33, continued. Every named step of the tool and of the payload, and
+// what else can happen there. faultPoints and package steps name them.
+
+var (
+	afterDetach  = []string{"detached", "drained", "finished"}
+	payloadFault = []string{"fail", "die", "orphan", "hang"}
+)
+
+// holdingThread lists the points at which a thread of the target is traced.
+func holdingThread() []string {
+	return names(slices.Concat([]inject.Point{
+		inject.PointSeized, inject.PointStopped, inject.PointFramed, inject.PointSet, inject.PointMasked,
+		inject.PointSeized2, inject.PointStopped2, inject.PointFramed2, inject.PointSet2, inject.PointMasked2,
+		inject.Point(session.PointGrace),
+	}, inject.HeldPoints, inject.UndoPoints, inject.HeldUndoPoints, inject.FilterPoints))
+}
+
+// failsAtPoints: a victim lives on until a payload is resident in it, for then
+// the injector's points are passed no more.
+func failsAtPoints(t *testing.T) string {
+	points := faultPoints()
+	codes := map[int]int{}
+	for i := 0; i < len(points) && !t.Failed(); {
+		v := mixed(t)
+		for first := true; i < len(points); i, first = i+1, false {
+			r := faulty(t, v.PID, "fail@"+points[i], quickly)
+			code := r.wait(t)
+			v.sound(t)
+			struck := strings.Contains(r.stderr.String(), "made to fail")
+			if !struck && !first {
+				break
+			}
+			codes[code]++
+			// An entry that runs while we look for its control block is looked for again.
+			if again := points[i] == "taken" && slices.Contains(goneWell, code); !struck || code != 1 && !again {
+				t.Errorf("%s: exit code %d\n%s", points[i], code, r.stderr.String())
+			}
+		}
+		record(t, v.PID).ok(t)
+		v.sound(t)
+		v.Stop()
+	}
+	return fmt.Sprintf("%d points: exit codes %v; every victim recorded afterwards", len(points), codes)
+}
+
+// hangsAtPoints: a tool that holds a thread ends by itself; any other may hang
+// for as long as its user likes.
+func hangsAtPoints(t *testing.T) string {
+	points := faultPoints()
+	if short() {
+		points = []string{"framed-2", "loaded", "attached", "recording", "closing"}
+	}
+	ended := 0
+	for _, p := range points {
+		v := mixed(t)
+		r := faulty(t, v.PID, "hang@"+p, quickly)
+		if !eventually(func() bool { return strings.Contains(r.stderr.String(), "made to hang") }) {
+			t.Errorf("%s: not passed\n%s", p, r.stderr.String())
+		}
+		if slices.Contains(holdingThread(), p) {
+			if code := r.wait(t); code != 1 {
+				t.Errorf("%s: exit code %d\n%s", p, code, r.stderr.String())
+			}
+			ended++
+		} else {
+			v.Unharmed(t)
+			v.works(t)
+			r.interruptUntilGone(t)
+		}
+		v.Unharmed(t) // a mapping may be left, for the next session to free
+		v.works(t)
+		record(t, v.PID).ok(t)
+		v.sound(t)
+		v.Stop()
+	}
+	return fmt.Sprintf("%d points: %d tools that held a thread gave up, the others ended at a third Ctrl-C", len(points), ended)
+}
+
+// interruptUntilGone presses Ctrl-C as somebody does who waits for a tool that hangs.
+func (r *run) interruptUntilGone(t *testing.T) {
+	t.Helper()
+	over := make(chan struct{})
+	go func() {
+		for tick := time.Tick(200 * time.Millisecond); ; {
+			select {
+			case <-over:
+				return
+			case <-tick:
+				_ = r.cmd.Process.Signal(unix.SIGINT)
+			}
+		}
+	}()
+	if code := r.wait(t); code != -1 {
+		t.Errorf("exit code %d\n%s", code, r.stderr.String())
+	}
+	close(over)
+}
+
+// targetDiesAtPoints: the tool says so, in time, and with the right number.
+func targetDiesAtPoints(t *testing.T) string {
+	points := faultPoints()
+	if short() {
+		points = []string{"looked", "framed", "written", "framed-2", "cloned", "loaded", "called", "recording", "closing", "detached"}
+	}
+	codes := map[int]int{}
+	for _, p := range points {
+		v := mixed(t)
+		r := prepared(t, "rtl-attach-fault", v.PID, quickly)
+		r.cmd.Env = append(r.cmd.Environ(), "RTL_FAULT=murder@"+p, fmt.Sprintf("RTL_FAULT_PID=%d", v.PID))
+		r.start(t)
+		code := r.wait(t)
+		codes[code]++
+		if !strings.Contains(r.stderr.String(), "made to murder at "+p) {
+			t.Errorf("%s: not passed\n%s", p, r.stderr.String())
+		}
+		want := []int{3, 5}
+		if slices.Contains(afterDetach, p) {
+			want = goneWell
+		}
+		if !slices.Contains(want, code) {
+			t.Errorf("%s: exit code %d\n%s", p, code, r.stderr.String())
+		}
+		v.Stop()
+	}
+	return fmt.Sprintf("%d points: exit codes %v", len(points), codes)
+}
+
+// payloadAtSteps: the payload fails, hangs for longer than the tool waits, ends
+// the target, or loses its recorder, at every step of an attach and a detach.
+func payloadAtSteps(t *testing.T) string {
+	all, kinds := steps.All(), payloadFault
+	if short() {
+		all, kinds = []string{"thread", "pool", "patch", steps.Copies, "close", "drain"}, kinds[:3]
+		quiet := onGPU(t, "busy", "futex", "read", "sleep")
+		defer begunAt(t, quiet, "grace", "hang").ends(t) // meanwhile the others
+	}
+	codes := map[string]map[int]int{}
+	for _, fault := range kinds {
+		codes[fault] = map[int]int{}
+		for _, step := range all {
+			if step != "block" || fault != "orphan" { // its recorder is not known there
+				codes[fault][begunAt(t, mixed(t), step, fault).ends(t)]++
+			}
+		}
+	}
+	return fmt.Sprintf("%d steps: exit codes %v", len(all), codes)
+}
+
+// faultsOverAndOver: what a payload has taken when it fails is given back, at every step
+// that a resident one passes.
+func faultsOverAndOver(t *testing.T) string {
+	all := slices.Concat(steps.Arming, []string{steps.Copies}, steps.Disarming)
+	if short() {
+		all = []string{"pool", "signals", "ring", "patch", "close"}
+	}
+	v := onGPU(t, "busy", "futex", "read", "sleep", "epoll")
+	record(t, v.PID, "--payload", artefact(t, "librtl-attach-test.so")).ok(t)
+	return staysFlat(t, v, 2*len(all), repeat(2, 20)*len(all), func(i int) {
+		step := all[i%len(all)]
+		r := begunAt(t, v, step, "fail").r
+		if code := r.wait(t); !slices.Contains(expected(step, "fail"), code) {
+			t.Fatalf("fail at %s: exit code %d\n%s", step, code, r.stderr.String())
+		}
+		r.removeTrace()
+	})
+}
+
+// A stepFault is a recording whose payload does something at a step.
+type stepFault struct {
+	step, fault string
+	v           *gpuVictim
+	r           *run
+}
+
+func begunAt(t *testing.T, v *gpuVictim, step, fault string) *stepFault {
+	t.Helper()
+	args := []string{
+		"--payload", artefact(t, "librtl-attach-test.so"), "--memory-copy-trace",
+		"--set", "RTL_TEST_FAIL_STEP=" + step, "--set", "RTL_TEST_FAULT=" + fault,
+	}
+	if fault != "fail" { // that must strike the tool's own detach, not one from a recorder that seems dead
+		args = append(args, quickly)
+	}
+	return &stepFault{step, fault, v, recording(t, "rtl-attach", v.PID, args...)}
+}
+
+func (s *stepFault) ends(t *testing.T) (code int) {
+	t.Helper()
+	defer s.v.Stop()
+	code = s.r.wait(t)
+	if !slices.Contains(expected(s.step, s.fault), code) {
+		t.Errorf("%s at %s: exit code %d\n%s", s.fault, s.step, code, s.r.stderr.String())
+	}
+	if s.fault == "die" {
+		return code
+	}
+	if s.fault == "fail" && s.step == "thread" { // nothing is wrong but that the control block has no thread
+		s.v.Unharmed(t)
+		s.v.works(t)
+	} else {
+		s.v.sound(t)
+	}
+	record(t, s.v.PID, "--payload", artefact(t, "librtl-attach-test.so")).ok(t)
+	s.v.sound(t)
+	return code
+}
+
+// expected exit codes; -1: killed.
+func expected(step, fault string) []int {
+	fails := slices.Contains(steps.First, step) || slices.Contains(steps.Arming, step) || slices.Contains(steps.Refusing, step)
+	switch {
+	case fault == "orphan":
+		return []int{-1}
+	case fault == "die" && step == "unpatched": // the tool may have its answer already
+		return append([]int{5}, goneWell...)
+	case fault == "die":
+		return []int{5}
+	case fault == "fail" && fails:
+		return []int{1}
+	case fault == "fail": // the rest cannot fail, it can only be cut short
+		return goneWell
+	default: // an entry is waited for for longer, a command is not
+		return append([]int{1, 6}, goneWell...)
+	}
+}

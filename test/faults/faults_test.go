@@ -1,0 +1,49 @@
+package faults
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/steps"
+	"github.com/rtl-attach/rtl-attach/test/harness"
+)
+
+// The very first attach fails: nothing that an earlier session has set up is there.
+func TestFirstAttachFails(t *testing.T) {
+	payload := harness.TestPayload(t)
+	for _, step := range slices.Concat(steps.First, steps.Arming) {
+		t.Run(step, func(t *testing.T) {
+			p := harness.Start(t, harness.Stress(4, 2, 64, "--pace", "20"))
+			slots := p.Slots(t)
+			run := p.TryRecord(t, time.Second, "--payload", payload, "--set", "RTL_TEST_FAIL_STEP="+step)
+			run.MustBe(t, session.Failed)
+			if changed := p.Slots(t).Differ(slots); len(changed) > 0 {
+				t.Errorf("slots changed: %v", changed)
+			}
+			p.StillAlive(t)
+		})
+	}
+}
+
+// An attach that fails at any step leaves the target as it was, and does not
+// stand in the way of the next.
+func TestFaults(t *testing.T) {
+	payload := harness.TestPayload(t)
+	p := harness.Start(t, harness.Stress(6, 2, 64, "--pace", "20"))
+	before, slots := p.Snapshot(t), p.Slots(t)
+	var runs []harness.Run
+	for _, step := range steps.Arming {
+		run := p.TryRecord(t, time.Second, "--payload", payload, "--set", "RTL_TEST_FAIL_STEP="+step)
+		run.MustBe(t, session.Failed)
+		if changed := p.Slots(t).Differ(slots); len(changed) > 0 {
+			t.Errorf("%s: slots changed: %v", step, changed)
+		}
+		p.AsFound(t, before)
+		runs = append(runs, p.Record(t, time.Second, "--payload", payload))
+		p.AsFound(t, before)
+	}
+	p.StillAlive(t)
+	harness.Check(t, p, p.TIDs(), runs...).MustHaveRecorded(600)
+}

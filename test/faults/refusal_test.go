@@ -1,0 +1,134 @@
+package faults
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/rtl-attach/rtl-attach/internal/session"
+)
+
+// refused attaches to what cannot be attached to: the tool must end with this
+// code, and its error must name cause, fix and state with these words in it. It
+// returns the cause.
+func refused(t *testing.T, pid int, code session.ExitCode, words ...string) string {
+	t.Helper()
+	said := record(t, pid).refusal(t, code, words...)
+	untraced(t, pid)
+	return said
+}
+
+func (r *run) refusal(t *testing.T, code session.ExitCode, words ...string) string {
+	t.Helper()
+	text := r.stderr.String()
+	if r.code != int(code) {
+		t.Errorf("exit code %d, want %d\n%s", r.code, code, text)
+	}
+	_, text, _ = strings.Cut(text, "rtl-attach: error: ")
+	said := explained(text)
+	for _, part := range []string{"cause", "fix", "target"} {
+		if said[part] == "" {
+			t.Errorf("the error names no %s:\n%s", part, text)
+		}
+	}
+	for _, word := range words {
+		if !strings.Contains(text, word) {
+			t.Errorf("the error does not say %q:\n%s", word, text)
+		}
+	}
+	if _, err := os.Stat(r.trace); err == nil {
+		t.Error("a refusal leaves a trace file")
+	}
+	return fmt.Sprintf("exit %d: %s", r.code, said["cause"])
+}
+
+// explained are the lines of an error by their first word.
+func explained(text string) map[string]string {
+	said := map[string]string{}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		said[name] = strings.TrimSpace(value)
+	}
+	return said
+}
+
+// untraced: nobody traces any thread of the process, and none is in a ptrace stop.
+func untraced(t *testing.T, pid int) {
+	t.Helper()
+	for _, tid := range threadsOf(pid) {
+		status := statusOf(pid, tid)
+		if tracer := status["TracerPid"]; tracer != "" && tracer != "0" {
+			t.Errorf("thread %s is traced by %s", tid, tracer)
+		}
+		if strings.HasPrefix(status["State"], "t") {
+			t.Errorf("thread %s is in a ptrace stop", tid)
+		}
+	}
+}
+
+func threadsOf(pid int) (tids []string) {
+	entries, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	for _, e := range entries {
+		tids = append(tids, e.Name())
+	}
+	return tids
+}
+
+// statusOf reads the fields of one thread; none when it has ended meanwhile.
+func statusOf(pid int, tid string) map[string]string {
+	fields := map[string]string{}
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/status", pid, tid))
+	for line := range strings.Lines(string(b)) {
+		name, value, _ := strings.Cut(line, ":")
+		fields[name] = strings.TrimSpace(value)
+	}
+	return fields
+}
+
+// states counts the threads of a process by their state's letter.
+func states(pid int) map[string]int {
+	count := map[string]int{}
+	for _, tid := range threadsOf(pid) {
+		if state := statusOf(pid, tid)["State"]; state != "" {
+			count[state[:1]]++
+		}
+	}
+	return count
+}
+
+// all waits until every thread is in this state.
+func all(t *testing.T, pid int, state string) {
+	t.Helper()
+	if !eventually(func() bool { n := states(pid); return len(n) == 1 && n[state] > 0 }) {
+		t.Fatalf("its threads are not all in state %s: %v", state, states(pid))
+	}
+}
+
+// well: a victim that answers letters is unharmed, and it has nothing of ours but a
+// dormant payload. It returns its answer.
+func (v *gpuVictim) well(t *testing.T) string {
+	t.Helper()
+	said := v.unharmed(t)
+	v.onlyDormant(t)
+	return said
+}
+
+// unharmed: it answers, it works on, and nobody holds it.
+func (v *gpuVictim) unharmed(t *testing.T) string {
+	t.Helper()
+	said := v.Ask(t, "?")
+	if strings.Contains(said, "harm") && !strings.HasSuffix(said, "harm 0") {
+		t.Errorf("the victim was harmed: %s", said)
+	}
+	untraced(t, v.PID)
+	v.works(t)
+	return said
+}
+
+// untouched: the same, and nothing of ours is there.
+func (v *gpuVictim) untouched(t *testing.T) {
+	t.Helper()
+	v.well(t)
+	v.asFound(t)
+}

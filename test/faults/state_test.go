@@ -1,0 +1,222 @@
+package faults
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/test/victim"
+)
+
+// A state is one in which all threads of a busy victim are.
+type state struct {
+	args        string // of busy
+	rung        string // that the injector must use at least once; "": any
+	short, long int    // injections
+	whole       int    // attaches with the tool, in the long form; 0: a quarter of long
+	check       func(*testing.T, *stateReport)
+}
+
+// stateReport is what came of attaching to a victim in one state.
+type stateReport struct {
+	v       *victim.Victim
+	health  victim.Health
+	reports []*inject.Report
+}
+
+// injections alone have the state to themselves: the runtime's threads would
+// be the ones that are borrowed. Whole attaches follow, with the runtime there.
+func (s state) run(t *testing.T) string {
+	n := repeat(s.short, s.long)
+	r := s.inject(t, n)
+	g := onGPU(t, "busy", strings.Fields(s.args)...)
+	a := g.recorded(t, repeat(1, cmp.Or(s.whole, s.long/4)))
+	h := g.sound(t)
+	if s.check != nil {
+		s.check(t, &stateReport{v: g.Victim, health: h})
+	}
+	return fmt.Sprintf("%v; %v; harm %d, EINTR %d, masks %d", r, a,
+		h.Harm+r.health.Harm, h.EINTR+r.health.EINTR, h.Mask+r.health.Mask)
+}
+
+func (s state) inject(t *testing.T, n int) *stateReport {
+	t.Helper()
+	v := victim.Start(t, "busy", strings.Fields(s.args)...)
+	before, signals := v.Inventory(t), signalsOf(v.PID)
+	r := injections(t, v, n)
+	if s.rung != "" && r.used(s.rung) == 0 {
+		t.Errorf("no thread was %s: %v", s.rung, r)
+	}
+	var now signalState
+	if !eventually(func() bool { now = signalsOf(v.PID); return now.as(signals) }) {
+		t.Errorf("signals ignored, caught, blocked by each thread: %+v\nnow: %+v", signals, now)
+	}
+	r.health = v.Unharmed(t)
+	v.AsBefore(t, before)
+	if s.check != nil {
+		s.check(t, r)
+	}
+	return r
+}
+
+// injections injects n times into a victim.
+func injections(t *testing.T, v *victim.Victim, n int) *stateReport {
+	t.Helper()
+	r := &stateReport{v: v}
+	for range n {
+		rep, err := injected(t, v, inject.Request{Library: library(t, "payload.so"), Entry: "rtl_mask"})
+		if err != nil || rep.EntryResult != 0 {
+			t.Fatalf("inject: %v\n%+v", err, rep)
+		}
+		r.reports = append(r.reports, rep)
+	}
+	return r
+}
+
+// used counts the injections by a rung.
+func (r *stateReport) used(rung string) (n int) {
+	for _, rep := range r.reports {
+		if rep.Rung == rung {
+			n++
+		}
+	}
+	return n
+}
+
+// String is the evidence.
+func (r *stateReport) String() string {
+	var longest time.Duration
+	for _, rep := range r.reports {
+		for _, p := range rep.Pauses {
+			longest = max(longest, p.Stopped)
+		}
+	}
+	return fmt.Sprintf("the injector: %d injections (released %d, held %d), longest stop %v, %d rounds of work",
+		len(r.reports), r.used("released"), r.used("held"), longest.Round(time.Microsecond), r.health.Beats)
+}
+
+// signalState is what the kernel says of dispositions, and what each thread blocks.
+type signalState struct {
+	ignored, caught string
+	blocked         map[string]mask
+}
+
+// mask is what a thread blocks at each of several looks, and at any of them: a handler, or
+// a wait with a mask of its own (ppoll), blocks more meanwhile.
+type mask struct{ least, most uint64 }
+
+// signalsOf looks at a process. The looks are so far apart that a thread which waits for a
+// CPU in its handler gets one.
+func signalsOf(pid int) signalState {
+	const looks, apart = 20, 5 * time.Millisecond
+	leader := statusOf(pid, strconv.Itoa(pid))
+	s := signalState{ignored: leader["SigIgn"], caught: leader["SigCgt"], blocked: map[string]mask{}}
+	tids := threadsOf(pid)
+	for range looks {
+		for _, tid := range tids {
+			now, _ := strconv.ParseUint(statusOf(pid, tid)["SigBlk"], 16, 64)
+			seen, known := s.blocked[tid]
+			if !known {
+				seen.least = now
+			}
+			s.blocked[tid] = mask{seen.least & now, seen.most | now}
+		}
+		time.Sleep(apart)
+	}
+	return s
+}
+
+// as: all can be what it was before. A thread that is nearly always in such a wait may
+// have been caught outside it just once, in whichever of the two.
+func (s signalState) as(before signalState) bool {
+	if s.ignored != before.ignored || s.caught != before.caught || len(s.blocked) != len(before.blocked) {
+		return false
+	}
+	for tid, was := range before.blocked {
+		now, there := s.blocked[tid]
+		if !there || now.least&^was.most != 0 || was.least&^now.most != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// tids of the victim's threads of one kind.
+func tids(h victim.Health, kind string) (list []int) {
+	for _, th := range h.Threads {
+		if th.Kind == kind {
+			list = append(list, th.TID)
+		}
+	}
+	return list
+}
+
+// neverBorrowed: no stop of a thread of that kind was used.
+func neverBorrowed(kind string) func(*testing.T, *stateReport) {
+	return func(t *testing.T, r *stateReport) {
+		not := tids(r.health, kind)
+		for _, rep := range r.reports {
+			for _, p := range rep.Pauses {
+				if p.Used && slices.Contains(not, p.TID) {
+					t.Errorf("thread %d (%s) was borrowed: %+v", p.TID, kind, rep)
+				}
+			}
+		}
+	}
+}
+
+// stopped: of the threads of that kind the injector has stopped some.
+func stopped(kind string) func(*testing.T, *stateReport) {
+	return func(t *testing.T, r *stateReport) {
+		these := tids(r.health, kind)
+		for _, rep := range r.reports {
+			if slices.ContainsFunc(rep.Pauses, func(p inject.Pause) bool { return slices.Contains(these, p.TID) }) {
+				return
+			}
+		}
+		if len(r.reports) > 0 {
+			t.Errorf("no thread of kind %q was stopped", kind)
+		}
+	}
+}
+
+// stoppedAt are the instruction pointers of the threads that were stopped while
+// f ran, as the injector found them.
+func stoppedAt(t *testing.T, pid int, f func()) (at []uint64) {
+	t.Helper()
+	inject.Fault = func(p inject.Point) error {
+		if p != inject.PointStopped && p != inject.PointStopped2 {
+			return nil
+		}
+		var regs unix.PtraceRegs
+		if tid := tracedBy(pid); tid != 0 && unix.PtraceGetRegs(tid, &regs) == nil {
+			at = append(at, regs.Rip)
+		}
+		return nil
+	}
+	defer func() { inject.Fault = nil }()
+	f()
+	return at
+}
+
+// tracedBy finds the thread that this process traces.
+func tracedBy(pid int) int {
+	list, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	for _, e := range list {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/status", pid, e.Name()))
+		if !strings.Contains(string(b), "TracerPid:\t0\n") {
+			var tid int
+			_, _ = fmt.Sscan(e.Name(), &tid)
+			return tid
+		}
+	}
+	return 0
+}

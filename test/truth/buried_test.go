@@ -1,0 +1,90 @@
+package truth
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/test/harness"
+)
+
+// places are the slots that testdata/workloads/other_tool.cpp takes.
+const places = 7
+
+// tell has the workload's other tool do something, and fails without an answer.
+func tell(t *testing.T, p *harness.Process, what string) {
+	t.Helper()
+	if _, err := p.Get("/tool/" + what); err != nil {
+		t.Fatalf("other tool: %s: %v\n%s", what, err, p.Output())
+	}
+}
+
+// during makes a recording in whose midst the other tool does something.
+func during(t *testing.T, p *harness.Process, what string) harness.Run {
+	t.Helper()
+	r := p.Begin(t)
+	p.Active(t)
+	tell(t, p, what)
+	harness.Until(t, "it dispatches under the other tool", p.Dispatches(t, 3000))
+	r.Interrupt(t)
+	return r.MustRecord(t)
+}
+
+// hooks checks what is left of ours, and that the program goes on with it.
+func hooks(t *testing.T, p *harness.Process, buried uint32) {
+	t.Helper()
+	st := p.Status(t)
+	if st.State != "dormant" || st.Inventory.HooksPatched != 0 || st.Inventory.HooksBuried != buried {
+		t.Errorf("state %s, %d hooks patched, %d buried, expected %d", st.State, st.Inventory.HooksPatched, st.Inventory.HooksBuried, buried)
+	}
+	harness.Until(t, "the program goes on", p.Dispatches(t, 2000))
+	p.StillAlive(t)
+}
+
+// Another tool patches the table above our hooks: they stay in its chain, pass
+// through, record again, and go when it has gone.
+func TestBuriedHooks(t *testing.T) {
+	p := harness.Start(t, harness.Stress(8, 2, 64, "--pace", "10"))
+	slots := p.Slots(t)
+	changed := func(want bool) {
+		t.Helper()
+		if names := p.Slots(t).Differ(slots); (len(names) > 0) != want {
+			t.Errorf("slots that differ from the first: %v", names)
+		}
+	}
+
+	runs := []harness.Run{during(t, p, "enter")}
+	hooks(t, p, places)
+	above := p.Slots(t)
+	runs = append(runs, p.Record(t, 2*time.Second)) // through the other tool
+	hooks(t, p, places)
+	if names := p.Slots(t).Differ(above); len(names) > 0 {
+		t.Errorf("the other tool's slots have changed: %v", names)
+	}
+
+	runs = append(runs, during(t, p, "leave"))
+	hooks(t, p, 0)
+	changed(false)
+
+	// It goes while no session is: what it puts back is ours, until the next detach.
+	runs = append(runs, during(t, p, "enter"))
+	tell(t, p, "leave")
+	hooks(t, p, places)
+	changed(true)
+	runs = append(runs, p.Record(t, 2*time.Second))
+	hooks(t, p, 0)
+	changed(false)
+
+	runs = append(runs, during(t, p, "enter"))
+	tell(t, p, "leave")
+	harness.Tool(t, "detach", strconv.Itoa(p.PID)).MustBe(t, session.OK)
+	hooks(t, p, 0)
+	changed(false)
+	for i, run := range runs {
+		if run.Summary.Coverage.Timed < 100 {
+			t.Errorf("recording %d: %d dispatches timed", i, run.Summary.Coverage.Timed)
+		}
+	}
+	check(t, p, p.TIDs(), runs...)
+}

@@ -1,0 +1,257 @@
+// Package victim starts the programs of testdata/victims for tests, asks them
+// how they are, and checks that nothing was left behind in them.
+package victim
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// patience is for what a victim does by itself, on a machine that others use.
+const patience = 20 * time.Second
+
+// Victim is a running program.
+type Victim struct {
+	PID int
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out chan string
+}
+
+// Health is the busy victim's account of itself.
+type Health struct {
+	Threads []struct {
+		Kind                            string
+		TID                             int
+		Beats, Harm, EINTR, Mask, Early uint64
+		LateNS                          uint64 `json:"late_ns"`
+	}
+	Beats, Harm, EINTR, Mask, Early uint64
+	RTSent                          uint64 `json:"rt_sent"`
+	RTGot                           uint64 `json:"rt_got"`
+	TimerDue                        uint64 `json:"timer_due"`
+	TimerTicks                      uint64 `json:"timer_ticks"`
+	Dispositions                    int    // 1: one has changed
+}
+
+// Path is that of an artefact of testdata/victims. Where it was not built the test is
+// skipped, but fails below make, which has built everything.
+func Path(t testing.TB, name string) string {
+	t.Helper()
+	build := os.Getenv("RTL_BUILD")
+	if build == "" {
+		_, here, _, _ := runtime.Caller(0)
+		build = filepath.Join(filepath.Dir(here), "../../build")
+	}
+	path := filepath.Join(build, "victims", name)
+	if _, err := os.Stat(path); err != nil && os.Getenv("RTL_BUILD") != "" {
+		t.Fatal(err)
+	} else if err != nil {
+		t.Skipf("no %s (run: make -C testdata/victims)", name)
+	}
+	return path
+}
+
+// Start runs a victim and returns when it has said that it is ready.
+func Start(t testing.TB, name string, args ...string) *Victim {
+	t.Helper()
+	return Run(t, exec.Command(Path(t, name), args...))
+}
+
+// Run does so with a command of the caller's.
+func Run(t testing.TB, cmd *exec.Cmd) *Victim {
+	t.Helper()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("start victim: %v", err)
+	}
+	v := &Victim{PID: cmd.Process.Pid, cmd: cmd, in: in, out: make(chan string, 1)}
+	go func() {
+		defer close(v.out)
+		sc := bufio.NewScanner(out)
+		sc.Buffer(nil, 1<<20)
+		for sc.Scan() {
+			v.out <- sc.Text()
+		}
+	}()
+	t.Cleanup(v.Stop)
+	if line := v.Line(t); line != "ready" {
+		t.Fatalf("victim said %q, not ready", line)
+	}
+	return v
+}
+
+// Stop ends the victim.
+func (v *Victim) Stop() {
+	_ = v.in.Close()
+	_ = v.cmd.Process.Kill()
+	_ = v.cmd.Wait()
+}
+
+// Line is the next line that the victim writes.
+func (v *Victim) Line(t testing.TB) string {
+	t.Helper()
+	select {
+	case line, ok := <-v.out:
+		if !ok {
+			t.Fatalf("victim %d has ended: %v", v.PID, v.cmd.Wait())
+		}
+		return line
+	case <-time.After(patience):
+		t.Fatalf("victim %d does not answer", v.PID)
+	}
+	return ""
+}
+
+// Ask returns the victim's answer to a one-letter question.
+func (v *Victim) Ask(t testing.TB, question string) string {
+	t.Helper()
+	if _, err := io.WriteString(v.in, question); err != nil {
+		t.Fatalf("ask victim %d: %v", v.PID, err)
+	}
+	return v.Line(t)
+}
+
+// Answered reports whether a line waits for Line.
+func (v *Victim) Answered() bool { return len(v.out) > 0 }
+
+// Health asks a busy victim how it is.
+func (v *Victim) Health(t testing.TB) Health {
+	t.Helper()
+	var h Health
+	if err := json.Unmarshal([]byte(v.Ask(t, "?")), &h); err != nil {
+		t.Fatalf("victim's answer: %v", err)
+	}
+	return h
+}
+
+// Unharmed fails the test if the victim has noticed anything.
+func (v *Victim) Unharmed(t testing.TB) Health {
+	t.Helper()
+	h := v.Health(t)
+	if h.Dispositions != 0 {
+		t.Error("what the victim does on a signal has changed")
+	}
+	if h.Harm+h.EINTR+h.Mask+h.Early > 0 {
+		for _, th := range h.Threads {
+			if th.Harm+th.EINTR+th.Mask+th.Early > 0 {
+				t.Errorf("thread %d (%s): harm %d, EINTR %d, mask %d, early %d",
+					th.TID, th.Kind, th.Harm, th.EINTR, th.Mask, th.Early)
+			}
+		}
+	}
+	if b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", v.PID)); !strings.Contains(string(b), "TracerPid:\t0\n") {
+		t.Errorf("victim %d is still traced", v.PID)
+	}
+	v.goesOn(t, h)
+	return h
+}
+
+// rare are busy's kinds that beat every 3 s, or when a test sends them a signal.
+var rare = []string{"sleep3", "poll3", "sigsuspend", "pause", "futexpause"}
+
+// goesOn fails the test unless each thread has gone on since it said h.
+func (v *Victim) goesOn(t testing.TB, h Health) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		var hung []string
+		for i, th := range v.Health(t).Threads {
+			if th.Beats == h.Threads[i].Beats && !slices.Contains(rare, th.Kind) {
+				hung = append(hung, fmt.Sprintf("%d (%s)", th.TID, th.Kind))
+			}
+		}
+		if len(hung) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("victim %d: these threads hang: %s", v.PID, strings.Join(hung, ", "))
+			return
+		}
+	}
+}
+
+// Inventory counts what an injection could leave behind.
+type Inventory struct {
+	Threads, FDs int
+	Ours         []string // mappings of ours
+}
+
+// Inventory looks at the victim from outside.
+func (v *Victim) Inventory(t testing.TB) Inventory {
+	t.Helper()
+	list := func(dir string) []os.DirEntry {
+		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/%s", v.PID, dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return entries
+	}
+	inv := Inventory{Threads: len(list("task"))}
+	for _, fd := range list("fd") {
+		// libc opens a file below /sys for a moment when it makes an arena.
+		name, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", v.PID, fd.Name()))
+		if err == nil && !strings.HasPrefix(name, "/sys/") {
+			inv.FDs++
+		}
+	}
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", v.PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(maps)) {
+		if Bootstrap(strings.Fields(line)) {
+			inv.Ours = append(inv.Ours, strings.TrimSpace(line))
+		}
+	}
+	return inv
+}
+
+// AsBefore fails the test unless threads, descriptors and mappings are as in
+// before. Things that end by themselves get a moment for it.
+func (v *Victim) AsBefore(t testing.TB, before Inventory) {
+	t.Helper()
+	var now Inventory
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		now = v.Inventory(t)
+		if now.Threads == before.Threads && now.FDs == before.FDs && len(now.Ours) == 0 {
+			return
+		}
+	}
+	t.Errorf("victim had %d threads and %d descriptors, now %d and %d; mappings of ours: %q",
+		before.Threads, before.FDs, now.Threads, now.FDs, now.Ours)
+}
+
+// Tell writes a letter and expects no answer.
+func (v *Victim) Tell(t testing.TB, letter string) {
+	t.Helper()
+	if _, err := io.WriteString(v.in, letter); err != nil {
+		t.Fatalf("tell victim %d: %v", v.PID, err)
+	}
+}
+
+// Bootstrap says whether a line of maps, in fields, is the bootstrap's code: the mark is in
+// its address (internal/inject/address.go). The application's may have such an address by
+// chance, and ROCm has rwx memory of its own.
+func Bootstrap(f []string) bool {
+	start, end, _ := strings.Cut(f[0], "-")
+	return len(f) == 5 && f[1] == "r-xp" && strings.HasSuffix(start, "5254000") && strings.HasSuffix(end, "5255000") ||
+		strings.Contains(strings.Join(f[5:], " "), "rtl-boot")
+}
