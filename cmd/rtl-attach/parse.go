@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/envbuf"
 )
@@ -29,6 +31,24 @@ var sizeUnits = []struct {
 	{"B", 1},
 }
 
+// roundUp returns the least power of two that is not below n, for an n up to 2^63.
+func roundUp(n uint64) uint64 {
+	if n == 0 {
+		return 0
+	}
+	return 1 << bits.Len64(n-1)
+}
+
+// powerText writes a power of two as a flag takes it: 64MiB.
+func powerText(n uint64) string {
+	for _, u := range []string{"GiB", "MiB", "KiB"} {
+		if size, _ := parseSize("1" + u); n >= size {
+			return strconv.FormatUint(n/size, 10) + u
+		}
+	}
+	return strconv.FormatUint(n, 10) + "B"
+}
+
 // parseSize reads sizes such as 64MiB.
 func parseSize(s string) (uint64, error) {
 	number, unit := strings.TrimSpace(s), uint64(1)
@@ -47,6 +67,40 @@ func parseSize(s string) (uint64, error) {
 	}
 	return 0, fmt.Errorf("%q is too large", s)
 }
+
+// parseDuration reads 1m30s, 500ms, or a plain number of seconds.
+func parseDuration(s string) (time.Duration, error) {
+	number := s
+	if strings.Trim(s, "-.0123456789") == "" {
+		number += "s"
+	}
+	d, err := time.ParseDuration(number)
+	if err != nil {
+		return 0, fmt.Errorf("%q is no duration such as 5s", s)
+	}
+	return d, nil
+}
+
+// A durationFlag is a flag's value, as parseDuration reads it.
+type durationFlag time.Duration
+
+// Set implements pflag.Value.
+func (d *durationFlag) Set(text string) error {
+	parsed, err := parseDuration(text)
+	*d = durationFlag(parsed)
+	return err
+}
+
+// String implements pflag.Value; the zero value is no default that help would show.
+func (d *durationFlag) String() string {
+	if *d == 0 {
+		return ""
+	}
+	return time.Duration(*d).String()
+}
+
+// Type implements pflag.Value.
+func (d *durationFlag) Type() string { return "duration" }
 
 func parsePercent(s string) (uint64, error) {
 	n, err := strconv.ParseUint(strings.TrimSuffix(s, "%"), 10, 64)
@@ -70,6 +124,19 @@ func parseSettings(settings []string) ([]envbuf.Var, error) {
 		return nil, fmt.Errorf("--set %s", fault.What)
 	}
 	return vars, nil
+}
+
+// warnOfSettings warns of each setting that the payload does not have.
+func warnOfSettings(to warner, vars []envbuf.Var) {
+	var known []string
+	for _, k := range envbuf.Keys {
+		known = append(known, k.Name)
+	}
+	for _, v := range vars {
+		if !slices.Contains(known, v.Name) {
+			to.Warn("--set " + v.Name + ": the payload has no setting of this name" + orMeant(nearest(v.Name, known)))
+		}
+	}
 }
 
 func parsePID(s string) (int, error) {

@@ -1,6 +1,9 @@
 package main
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 func TestParseSize(t *testing.T) {
 	for _, c := range []struct {
@@ -56,6 +59,34 @@ func TestPIDs(t *testing.T) {
 		var l pidList
 		if err := l.Set(text); err == nil != (want != "") || err == nil && l.String() != want {
 			t.Errorf("%q: %s, %v; want %s", text, l.String(), err, want)
+		}
+	}
+}
+
+// TestParseDuration: a number without a unit is one of seconds.
+func TestParseDuration(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"5": 5 * time.Second, "0.5": 500 * time.Millisecond, "1m30s": 90 * time.Second, "500ms": 500 * time.Millisecond,
+		"0": 0, "-1": -time.Second,
+	} {
+		if got, err := parseDuration(text); err != nil || got != want {
+			t.Errorf("%q: %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "soon", "5x", ".", "-", "1e9", "99999999999999", "1:2"} {
+		if got, err := parseDuration(text); err == nil {
+			t.Errorf("%q was taken as %v", text, got)
+		}
+	}
+}
+
+// TestRoundUp: a buffer has a power of two of bytes, and no fewer than were asked for.
+func TestRoundUp(t *testing.T) {
+	for n, want := range map[uint64]string{
+		64 << 10: "64KiB", 64<<10 + 1: "128KiB", 100e6: "128MiB", 64 << 20: "64MiB", 16 << 30: "16GiB", 15 << 30: "16GiB", 1: "1B",
+	} {
+		if got := powerText(roundUp(n)); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/report"
@@ -22,7 +23,7 @@ const kernelsInSummary = 10
 
 type recordFlags struct {
 	selectionFlags
-	duration  time.Duration
+	duration  durationFlag
 	output    string
 	append    bool
 	json      bool
@@ -36,6 +37,7 @@ type recordFlags struct {
 	copies    bool
 	payload   string
 	settings  []string
+	known     *pflag.FlagSet // these, of the command that was given
 }
 
 func newRecord(code *session.ExitCode) *cobra.Command {
@@ -46,6 +48,7 @@ func newRecord(code *session.ExitCode) *cobra.Command {
 		Args:  noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var err error
+			f.known = c.Flags()
 			*code, err = record(f)
 			return err
 		},
@@ -53,17 +56,17 @@ func newRecord(code *session.ExitCode) *cobra.Command {
 	flags := c.Flags()
 	flags.VarP(&f.pids, "pid", "p", "process to record, or several: `N[,N…]`; may be given again")
 	f.addTo(flags)
-	flags.DurationVarP(&f.duration, "duration", "d", 0, "for how long, such as `5s` (default: until Ctrl-C, or rtl-attach detach)")
+	flags.VarP(&f.duration, "duration", "d", "record for so long: `5s`, or a number of seconds (default: until Ctrl-C, or rtl-attach detach)")
 	flags.StringVarP(&f.output, "output", "o", session.DefaultOutput, "trace `FILE`; %p pid, %h host, %t time; never overwrites")
 	flags.BoolVar(&f.append, "append", false, "extend the trace that --output names, if it is there")
 	flags.BoolVar(&f.json, "json", false, "summary as JSON")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, no summary")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say what is done to the target; ask the kernel's scheduler about pauses, too")
-	flags.StringVar(&f.buffer, "buffer-size", "64MiB", "shared memory for records, a power of two")
+	flags.StringVar(&f.buffer, "buffer-size", "64MiB", "shared memory for records, rounded up to a power of two")
 	flags.StringVar(&f.watermark, "buffer-watermark", "75%", "how full it gets before the recorder is woken")
 	flags.StringVar(&f.policy, "buffer-policy", "discard", "when it is full: discard (counted), or lossless (takes more memory)")
 	flags.StringVar(&f.maxSize, "max-size", "2GiB", "stop when the trace has this size; 0: no limit")
-	flags.BoolVar(&f.kernels, "kernel-trace", true, "record kernels: on in any case")
+	flags.BoolVar(&f.kernels, "kernel-trace", true, "always recorded; accepted for compatibility")
 	flags.BoolVar(&f.copies, "memory-copy-trace", false, "record memory copies, too")
 	flags.StringVar(&f.payload, "payload", "", "load this shared library instead of the built-in one")
 	_ = flags.MarkHidden("payload")
@@ -74,7 +77,7 @@ func newRecord(code *session.ExitCode) *cobra.Command {
 
 func (f recordFlags) options() (session.Options, error) {
 	o := session.Options{
-		Duration: f.duration, Output: f.output, Append: f.append, BufferPolicy: f.policy,
+		Duration: time.Duration(f.duration), Output: f.output, Append: f.append, BufferPolicy: f.policy,
 		MemoryCopies: f.copies, MeterPauses: f.verbose, Version: version,
 	}
 	if f.duration < 0 {
@@ -93,9 +96,10 @@ func (f recordFlags) options() (session.Options, error) {
 	if o.BufferSizeBytes, err = parseSize(f.buffer); err != nil {
 		return o, fmt.Errorf("--buffer-size: %w", err)
 	}
-	if n := o.BufferSizeBytes; n < 64<<10 || n > 16<<30 || n&(n-1) != 0 {
-		return o, fmt.Errorf("--buffer-size %s: a power of two from 64KiB to 16GiB", f.buffer)
+	if n := o.BufferSizeBytes; n < 64<<10 || n > 16<<30 {
+		return o, fmt.Errorf("--buffer-size %s: from 64KiB to 16GiB", f.buffer)
 	}
+	o.BufferSizeBytes = roundUp(o.BufferSizeBytes)
 	if o.MaxSizeBytes, err = parseSize(f.maxSize); err != nil {
 		return o, fmt.Errorf("--max-size: %w", err)
 	}
@@ -121,6 +125,8 @@ func record(f recordFlags) (session.ExitCode, error) {
 		}
 	}
 	ui := newUI(f.quiet, f.verbose)
+	ui.limited = f.duration > 0
+	f.remark(ui, o)
 	stop, skip, release := interrupts(ui)
 	outcome, err := session.RecordAll(stop, o, selection, skip, ui)
 	ended, _ := untilEnded(context.Background()) // the detach is over: a signal ends the summary, up to the tool's exit
@@ -131,6 +137,15 @@ func record(f recordFlags) (session.ExitCode, error) {
 	}
 	ui.explainCode(outcome)
 	return outcome.Code, err
+}
+
+// remark says what of the command line is taken otherwise than it may be meant.
+func (f recordFlags) remark(ui *ui, o session.Options) {
+	if asked, _ := parseSize(f.buffer); asked != o.BufferSizeBytes {
+		ui.talk("·", "buffer", "--buffer-size %s is rounded up to %s", f.buffer, powerText(o.BufferSizeBytes))
+	}
+	warnOfVariables(ui, f.known, os.Environ())
+	warnOfSettings(ui, o.Extra)
 }
 
 // conclude shows the summary, and returns the exit code. The trace is saved, whatever
@@ -228,7 +243,7 @@ func interrupts(ui *ui) (context.Context, <-chan struct{}, func()) {
 			case n == 0:
 				ui.interrupted()
 				cancel()
-				ui.sayInterrupted()
+				ui.sayInterrupted(signalled)
 			case n == 1:
 				second = time.Now()
 				close(skip)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -88,7 +87,7 @@ func parseWindow(text string) (*report.Span, error) {
 		if side.text == "" {
 			continue
 		}
-		d, err := time.ParseDuration(side.text)
+		d, err := parseDuration(side.text)
 		if err != nil || d < 0 {
 			return nil, fmt.Errorf("--window %q: %q is no time such as 1.5s", text, side.text)
 		}

@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/rtl-attach/rtl-attach/internal/session"
 )
@@ -46,43 +44,11 @@ func newRoot(code *session.ExitCode) *cobra.Command {
 		RunE:          record.RunE,
 	}
 	root.Flags().AddFlagSet(record.Flags())
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(flagError)
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return defaultsFromEnvironment(c) }
-	root.AddCommand(record, newDetach(), newStatus(), newPS(), newDoctor(code), newReport(code), newExport(code))
+	root.AddCommand(record, newDetach(), newStatus(), newPS(), newDoctor(code), newReport(code), newExport(code), newVersion())
 	complete(root)
 	return root
-}
-
-// hasVariable marks flags with a default in the environment: those of a recording.
-// Of another verb the same name may mean something else.
-const hasVariable = "rtl_attach_variable"
-
-func giveVariable(f *pflag.Flag) { f.Annotations = map[string][]string{hasVariable: nil} }
-
-// defaultsFromEnvironment takes flags that were not given from RTL_ATTACH_*.
-func defaultsFromEnvironment(c *cobra.Command) error {
-	var err error
-	opposite := map[string]string{"tree": "no-tree", "no-tree": "tree"}
-	given := map[string]bool{}
-	c.Flags().Visit(func(f *pflag.Flag) { given[f.Name] = true })
-	c.Flags().VisitAll(func(f *pflag.Flag) {
-		name := "RTL_ATTACH_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		value, set := os.LookupEnv(name)
-		if _, has := f.Annotations[hasVariable]; !has || given[f.Name] || given[opposite[f.Name]] || !set {
-			return
-		}
-		if e := c.Flags().Set(f.Name, value); e != nil {
-			err = usageError{fmt.Errorf("%s: %w", name, e)}
-		}
-	})
-	return err
-}
-
-func noArguments(_ *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usageError{fmt.Errorf("unknown command or argument %q", args[0])}
-	}
-	return nil
 }
 
 func onePID(_ *cobra.Command, args []string) error {
@@ -90,4 +56,19 @@ func onePID(_ *cobra.Command, args []string) error {
 		return usageError{errors.New("exactly one pid is needed")}
 	}
 	return nil
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "the version of this tool, as --version prints it",
+		Args:  noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(os.Stdout, "%s version %s\n", c.Root().Name(), c.Root().Version)
+			if err != nil {
+				return session.OutputFailed("the version", session.OK, err)
+			}
+			return nil
+		},
+	}
 }

@@ -26,6 +26,7 @@ type ui struct {
 	drawnAt  time.Time
 	began    time.Time     // of the recording; zero: not yet
 	stopped  time.Duration // into the recording when it was interrupted
+	limited  bool          // the recording has a duration
 }
 
 func newUI(quiet, verbose bool) *ui {
@@ -155,9 +156,13 @@ func (u *ui) interrupted() {
 	}
 }
 
-func (u *ui) sayInterrupted() {
-	if !u.quiet {
+func (u *ui) sayInterrupted(by os.Signal) {
+	switch {
+	case u.quiet:
+	case by == unix.SIGINT && u.terminal:
 		u.say("^C detaching (press again to skip the drain)…")
+	default:
+		u.say("· detaching   %s (once more skips the drain)…", unix.SignalName(by.(unix.Signal)))
 	}
 }
 
@@ -166,7 +171,7 @@ func (u *ui) finish() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.erase()
-	if u.stopped > 0 && !u.quiet {
+	if u.stopped > 0 && u.limited && !u.quiet {
 		fmt.Fprintf(os.Stderr, "stopped early at %.1fs\n", u.stopped.Seconds())
 	}
 }
@@ -209,7 +214,7 @@ func fail(err error) session.ExitCode {
 	}
 	fmt.Fprintf(os.Stderr, "rtl-attach: error: %s\n", line(err.Error()))
 	if errors.As(err, &usage) || isCobraUsage(err) {
-		fmt.Fprintln(os.Stderr, "  fix     see rtl-attach --help\n  target  not touched")
+		fmt.Fprintf(os.Stderr, "  fix     %s\n  target  not touched\n", line(fixOf(err)))
 		return session.Usage
 	}
 	return session.Failed

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// variablePrefix begins the names of the variables that hold defaults of flags.
+const variablePrefix = "RTL_ATTACH_"
+
+// hasVariable marks flags with a default in the environment: a recording's flags.
+// In another command the same name may mean something else.
+const hasVariable = "rtl_attach_variable"
+
+func giveVariable(f *pflag.Flag) { f.Annotations = map[string][]string{hasVariable: nil} }
+
+func variableOf(f *pflag.Flag) string {
+	return variablePrefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+}
+
+// defaultsFromEnvironment takes flags that were not given from RTL_ATTACH_*.
+func defaultsFromEnvironment(c *cobra.Command) error {
+	var err error
+	opposite := map[string]string{"tree": "no-tree", "no-tree": "tree"}
+	given := map[string]bool{}
+	c.Flags().Visit(func(f *pflag.Flag) { given[f.Name] = true })
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		value, set := os.LookupEnv(variableOf(f))
+		if _, has := f.Annotations[hasVariable]; !has || given[f.Name] || given[opposite[f.Name]] || !set {
+			return
+		}
+		if e := c.Flags().Set(f.Name, value); e != nil {
+			err = usageError{fmt.Errorf("%s: %w", variableOf(f), e)}
+		}
+	})
+	return err
+}
+
+// A warner prints warnings.
+type warner interface{ Warn(text string) }
+
+// warnOfVariables warns of each variable of environ that begins as ours do and
+// belongs to no flag of a recording.
+func warnOfVariables(to warner, recording *pflag.FlagSet, environ []string) {
+	var known []string
+	isKnown := map[string]bool{}
+	recording.VisitAll(func(f *pflag.Flag) {
+		if _, has := f.Annotations[hasVariable]; has {
+			known, isKnown[variableOf(f)] = append(known, variableOf(f)), true
+		}
+	})
+	for _, variable := range environ {
+		name, _, _ := strings.Cut(variable, "=")
+		if strings.HasPrefix(name, variablePrefix) && !isKnown[name] {
+			to.Warn("the environment has " + name + ", which is no default of a flag" + orMeant(nearest(name, known)))
+		}
+	}
+}
+
+func orMeant(meant string) string {
+	if meant == "" {
+		return ""
+	}
+	return "; did you mean " + meant + "?"
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// A mistyped error knows what was probably meant.
+type mistyped struct {
+	error
+	meant string // what can be typed instead; "": nothing comes near
+}
+
+func (m mistyped) Unwrap() error { return m.error }
+
+// fixOf is the line below an error of usage.
+func fixOf(err error) string {
+	var m mistyped
+	if errors.As(err, &m) && m.meant != "" {
+		return "did you mean " + m.meant + "?"
+	}
+	return "see rtl-attach --help"
+}
+
+// nearest returns those of known that are at most two edits away from name, or
+// begin with it, joined by "or"; "": none does. Cobra compares, as it does for commands.
+func nearest(name string, known []string) string {
+	const edits = 2
+	c := &cobra.Command{SuggestionsMinimumDistance: edits}
+	for _, k := range known {
+		c.AddCommand(&cobra.Command{Use: k, Run: func(*cobra.Command, []string) {}})
+	}
+	return strings.Join(c.SuggestionsFor(name), " or ")
+}
+
+// flagError is a usage error, with a suggestion for the name of a flag that does not exist.
+func flagError(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+		return usageError{err}
+	}
+	var known []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			known = append(known, "--"+f.Name)
+		}
+	})
+	return usageError{mistyped{err, nearest("--"+unknown.GetSpecifiedName(), known)}}
+}
+
+// noArguments refuses arguments: a pid without its flag, or a command that does not exist.
+func noArguments(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	m := mistyped{error: fmt.Errorf("unknown command or argument %q", args[0])}
+	var pids pidList
+	switch {
+	case c.Flags().Lookup("pid") != nil && pids.Set(args[0]) == nil:
+		m.meant = c.CommandPath() + " --pid " + pids.String()
+	case !c.HasParent():
+		m.meant = nearest(args[0], commandNames(c))
+	}
+	return usageError{m}
+}
+
+func commandNames(root *cobra.Command) (names []string) {
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return names
+}
