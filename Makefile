@@ -7,7 +7,10 @@ SHELL := /bin/bash
 export BUILD := $(CURDIR)/build
 export RTL_BUILD := $(BUILD)
 export CGO_ENABLED := 1
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+VERSION := $(shell cat VERSION)
+COMMIT := $(if $(wildcard .git),$(shell git describe --always --dirty --exclude '*' 2>/dev/null))
+SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(if $(COMMIT),$(shell git log -1 --format=%ct)),$(shell stat -c %Y VERSION))
+export SOURCE_DATE_EPOCH
 PACKAGES := gcc g++ libc6-dev libhsa-runtime-dev libamdhip64-dev libdrm-dev hipcc clang-15 lld-15 sqlite3 gdb \
 	strace musl-tools debootstrap libjemalloc2 libtcmalloc-minimal4 protobuf-compiler groff-base procps
 GO_PACKAGES := ./cmd/... ./internal/... ./payload/... ./scripts/... ./tracedb/... ./test/...
@@ -35,17 +38,23 @@ workloads: $(DEPS)
 	@$(MAKE) --no-print-directory -C testdata/workloads
 victims: $(DEPS)
 	@$(MAKE) --no-print-directory -C testdata/victims
+# One static binary, which is the same wherever it is built. It looks up nothing by
+# glibc's NSS or dlopen, of which a static binary has only half: the linker would warn,
+# and a warning is an error.
+TOOL_TAGS := netgo,osusergo,sqlite_omit_load_extension
+TOOL_FLAGS := -trimpath -buildvcs=false -ldflags "-linkmode external -extldflags '-static -Wl,--fatal-warnings' \
+	-X 'main.version=$(VERSION)$(COMMIT:%= (commit %))'"
 tool: payload bootstrap
-	go build -ldflags "-X main.version=$(VERSION)" -o $(BUILD)/rtl-attach ./cmd/rtl-attach
+	go build $(TOOL_FLAGS) -tags $(TOOL_TAGS) -o $(BUILD)/rtl-attach ./cmd/rtl-attach
 # The same, dying or stopping at a point of a test's choice.
 fault-tool: payload bootstrap
-	@go build -tags rtlfault -o $(BUILD)/rtl-attach-fault ./cmd/rtl-attach
+	@go build $(TOOL_FLAGS) -tags $(TOOL_TAGS),rtlfault -o $(BUILD)/rtl-attach-fault ./cmd/rtl-attach
 
 # The manual's pages, from the commands' own help.
 .PHONY: man install
 man: payload bootstrap
 	@rm -rf $(BUILD)/man && mkdir -p $(BUILD)/man
-	@RTL_MAN=$(BUILD)/man SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) go run -tags rtlman ./cmd/rtl-attach
+	@RTL_MAN=$(BUILD)/man go run $(TOOL_FLAGS) -tags $(TOOL_TAGS),rtlman ./cmd/rtl-attach
 # make install PREFIX=/usr DESTDIR=/of/a/package: the tool, its manual, completion.
 PREFIX ?= /usr/local
 install: tool man
@@ -115,7 +124,8 @@ generated: payload bootstrap
 lint: payload bootstrap
 	@scripts/check-format
 	go vet $(GO_PACKAGES)
-	go tool staticcheck $(GO_PACKAGES)
+	go tool -modfile=tools/go.mod staticcheck $(GO_PACKAGES)
+	go -C tools vet ./...
 	go vet -tags rtlfault,rtlman ./cmd/...
 
 # The payload's exports, its needs and its size.
