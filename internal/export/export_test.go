@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
+	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/tracetest"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -106,8 +106,7 @@ func FuzzTrace(f *testing.F) {
 		path, output := filepath.Join(dir, "t.db"), filepath.Join(dir, "out")
 		must(t, os.WriteFile(path, b, 0o600))
 		for _, format := range Formats {
-			const patience = time.Minute // some ms are usual; a machine that others use may stall
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), hang.Limit)
 			_, err := format.Write(ctx, path, output, 0)
 			if cancel(); errors.Is(err, ErrInterrupted) {
 				t.Fatalf("%s takes for ever", format.Name)

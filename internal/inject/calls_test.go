@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -218,7 +218,7 @@ func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	_, err := Inject(ctx, open(t, v), tracer(t), Request{
 		Library: payload(t, "payload.so"), Entry: "rtl_slow",
-		BootTimeout: 4 * time.Second, Progress: cancel,
+		BootTimeout: hang.Limit, Progress: cancel,
 	})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -122,11 +122,8 @@ func TestNoMoreThreads(t *testing.T) {
 		}
 	}
 	t.Cleanup(func() {
-		for range 100 {
-			if os.Remove(group) == nil {
-				return
-			}
-			time.Sleep(10 * time.Millisecond)
+		if !hang.Eventually(func() bool { return os.Remove(group) == nil }) {
+			t.Errorf("%s stays", group)
 		}
 	})
 	v := victim.Start(t, "busy", "futex", "read")

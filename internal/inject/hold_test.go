@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -76,7 +77,7 @@ func TestInterruptedForGood(t *testing.T) {
 		}
 		inject(t, v, tr, Request{Library: lib, Entry: "rtl_attach", Env: env(9)})
 		for i := range before {
-			if !eventually(func() bool { return v.Health(t).Threads[i].Beats > before[i].Beats }) {
+			if !hang.Eventually(func() bool { return v.Health(t).Threads[i].Beats > before[i].Beats }) {
 				t.Errorf("%s: thread %d still waits", when, before[i].TID)
 			}
 		}
@@ -96,7 +97,7 @@ func TestMovedOn(t *testing.T) {
 		case p == PointSeized && tid == 0:
 			th := v.Health(t).Threads[0] // wakes it
 			tid, beats = th.TID, th.Beats
-			if !eventually(func() bool { c, err := tg.Syscall(tid); return err == nil && c.Number == unix.SYS_PAUSE }) {
+			if !hang.Eventually(func() bool { c, err := tg.Syscall(tid); return err == nil && c.Number == unix.SYS_PAUSE }) {
 				t.Error("it is not in pause()")
 			}
 		case p == PointMasked:
@@ -107,20 +108,10 @@ func TestMovedOn(t *testing.T) {
 		return nil
 	}
 	inject(t, v, tracer(t), Request{Library: payload(t, "payload.so"), Entry: "rtl_attach", Env: env(9)})
-	if !eventually(func() bool { return v.Health(t).Threads[0].Beats > beats }) {
+	if !hang.Eventually(func() bool { return v.Health(t).Threads[0].Beats > beats }) {
 		t.Error("it still waits")
 	}
 	v.Unharmed(t)
-}
-
-// eventually gives something that happens by itself a while to happen.
-func eventually(happened func() bool) bool {
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if happened() {
-			return true
-		}
-	}
-	return false
 }
 
 // TestRecall: a thread that was held in poll, without a time-out too, is in

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -86,7 +87,7 @@ func (h *hog) schedule(policy uint32) {
 // runs waits until a process is the shell that it was to become.
 func runs(t *testing.T, pid int) {
 	t.Helper()
-	if !eventually(func() bool {
+	if !hang.Eventually(func() bool {
 		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 		return strings.TrimSpace(string(name)) == "sh"
 	}) {

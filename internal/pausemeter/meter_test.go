@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 )
 
 func open(t *testing.T) *Meter {
@@ -123,6 +124,9 @@ func TestWhatFindsNoRoomIsSaid(t *testing.T) {
 	if err := m.Watch(pid); err != nil {
 		t.Fatal(err)
 	}
+	limit := ptrace.HoldLimit
+	ptrace.HoldLimit = hang.Limit // so many stops take a while on a busy machine
+	defer func() { ptrace.HoldLimit = limit }()
 	tracer := ptrace.NewTracer()
 	defer tracer.Close()
 	err := tracer.Do(func() error {
@@ -131,14 +135,14 @@ func TestWhatFindsNoRoomIsSaid(t *testing.T) {
 			return err
 		}
 		for range eventsBytes/eventBytes + 1 {
-			if _, err := c.Interrupt(10 * time.Second); err != nil {
+			if _, err := c.Interrupt(hang.Limit); err != nil {
 				return err
 			}
 			if err := unix.PtraceCont(pid, 0); err != nil {
 				return err
 			}
 		}
-		if _, err := c.Interrupt(10 * time.Second); err != nil {
+		if _, err := c.Interrupt(hang.Limit); err != nil {
 			return err
 		}
 		return c.Release()

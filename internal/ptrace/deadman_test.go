@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 )
 
 // The environment variable makes TestDeadman's child of this test binary.
@@ -27,7 +28,7 @@ func TestDeadman(t *testing.T) {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	saved := time.AfterFunc(20*time.Second, func() { _ = child.Process.Signal(unix.SIGTERM) })
+	saved := time.AfterFunc(hang.Limit, func() { _ = child.Process.Signal(unix.SIGTERM) })
 	_ = child.Wait()
 	saved.Stop()
 	if status := child.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != unix.SIGKILL {
@@ -51,19 +52,4 @@ func stick() {
 		return errno
 	})
 	os.Exit(1)
-}
-
-// A job that ends in time leaves no timer behind that is still set.
-func TestDeadmanDisarmed(t *testing.T) {
-	limit := ptrace.HoldLimit
-	defer func() { ptrace.HoldLimit = limit }()
-	ptrace.HoldLimit = 5 * time.Second // one that is not ended in that is: this process with it
-	tr := ptrace.NewTracer()
-	defer tr.Close()
-	for range 3 {
-		if err := tr.Do(func() error { return nil }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	time.Sleep(ptrace.HoldLimit + time.Second) // alive
 }

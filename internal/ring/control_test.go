@@ -13,6 +13,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/ring/ringtest"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 )
 
 func openControl(t *testing.T, target *ringtest.Target) *ring.Control {
@@ -75,13 +76,13 @@ func TestCommand(t *testing.T) {
 		}
 		return 0
 	})
-	if err := c.Reattach(env, time.Minute); err != nil {
+	if err := c.Reattach(env, hang.Limit); err != nil {
 		t.Fatal(err)
 	}
 
 	copy(target.Control.ErrorText[:], "no queues")
 	go target.Serve(func(ring.Command, []byte) int32 { return -int32(unix.EBUSY) })
-	err := c.Detach(ring.EndOtherTool, time.Minute, nil)
+	err := c.Detach(ring.EndOtherTool, hang.Limit, nil)
 	var failed *ring.CommandError
 	if !errors.As(err, &failed) || !errors.Is(err, unix.EBUSY) || failed.Text != "no queues" {
 		t.Errorf("got %v", err)
@@ -153,7 +154,7 @@ func TestWaitState(t *testing.T) {
 		t.Errorf("state %d", s)
 	}
 	target.Control.State = uint32(ring.StateActive)
-	if s := c.WaitState(ring.StateIdle, time.Minute); s != ring.StateActive {
+	if s := c.WaitState(ring.StateIdle, hang.Limit); s != ring.StateActive {
 		t.Errorf("state %d", s)
 	}
 }

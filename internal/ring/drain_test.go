@@ -4,10 +4,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/ring/ringtest"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 )
 
 const maxRing = 1 << 20
@@ -173,7 +173,7 @@ func TestWaitEndsWithTheSession(t *testing.T) {
 	r := open(t, p)
 	go p.End(ring.EndRecord{End: uint32(ring.EndDetach)})
 	for !r.Ended() {
-		r.Wait(time.Minute)
+		r.Wait(hang.Limit)
 	}
 	if n, err := r.Drain(10, ignore); n != 1 || err != nil {
 		t.Errorf("drained %d, %v", n, err)

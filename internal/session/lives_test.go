@@ -9,6 +9,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/ring/ringtest"
 	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -42,7 +43,7 @@ func TestLives(t *testing.T) {
 	if lives(control)(foreign) {
 		t.Error("one without a heartbeat counts as alive")
 	}
-	silence = 30 * time.Second // for whoever beats on a starved machine
+	silence = hang.Limit // for whoever beats on a starved machine
 	over := make(chan struct{})
 	done := make(chan struct{})
 	go func() {

@@ -5,10 +5,10 @@ import (
 	"io/fs"
 	"os"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -61,10 +61,13 @@ func fill(t *testing.T, descriptors int) {
 func TestWaitChannel(t *testing.T) {
 	v := victim.Start(t, "static")
 	tg := glimpse(t, v.PID)
-	var where string
-	for deadline := time.Now().Add(20 * time.Second); where == "" && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		where = tg.waitChannel(v.PID) // once it sleeps
+	if !hang.Eventually(func() bool {
+		s, err := tg.ThreadStat(v.PID)
+		return err == nil && s.State == 'S'
+	}) {
+		t.Fatal("the victim does not sleep")
 	}
+	where := tg.waitChannel(v.PID)
 	if where == "" {
 		t.Skip("left out: this kernel does not say where threads sleep")
 	}

@@ -2,13 +2,13 @@ package target_test
 
 import (
 	"errors"
-	"runtime"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -48,11 +48,7 @@ func TestLeaving(t *testing.T) {
 		if err := tg.Same(); err != nil || !tg.Alive() {
 			t.Fatalf("%s: %v", name, err)
 		}
-		deadline := time.Now().Add(10 * time.Second)
-		for tg.Leaving() != want && time.Now().Before(deadline) { // it is joined a little before
-			runtime.Gosched()
-		}
-		if tg.Leaving() != want {
+		if !hang.Eventually(func() bool { return tg.Leaving() == want }) { // it is joined a little before
 			t.Errorf("%s: leaving %v", name, !want)
 		}
 	}
@@ -72,7 +68,7 @@ func TestDeparture(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Duration(i) * time.Microsecond) // looks at other moments of its end
-		if err := tg.Departure(10 * time.Second); !errors.Is(err, target.ErrGone) {
+		if err := tg.Departure(hang.Limit); !errors.Is(err, target.ErrGone) {
 			t.Errorf("round %d: %v", i, err)
 		}
 		v.Stop()

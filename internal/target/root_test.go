@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -124,14 +125,11 @@ func TestFileOnFUSE(t *testing.T) {
 		_, _, err := tg.FileSymbol(maps, file, "nptl_version")
 		done <- err
 	}()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		if s := target.Stalled(v.PID); s.Time > 50*time.Millisecond && s.Source == target.Filesystem {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Error("nobody would notice that it hangs")
-			break
-		}
+	if !hang.Eventually(func() bool {
+		s := target.Stalled(v.PID)
+		return s.Time > 50*time.Millisecond && s.Source == target.Filesystem
+	}) {
+		t.Error("nobody would notice that it hangs")
 	}
 	v.Tell(t, "e") // the kernel answers in its server's place
 	if err := <-done; err == nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -153,13 +154,12 @@ func TestRefusals(t *testing.T) {
 
 func wait(t *testing.T, pid int, state string) {
 	t.Helper()
-	for range 20_000 {
-		if b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err == nil && strings.Contains(string(b), ") "+state+" ") {
-			return
-		}
-		time.Sleep(time.Millisecond)
+	if !hang.Eventually(func() bool {
+		b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		return err == nil && strings.Contains(string(b), ") "+state+" ")
+	}) {
+		t.Fatalf("pid %d did not come to state %s", pid, state)
 	}
-	t.Fatalf("pid %d did not come to state %s", pid, state)
 }
 
 func TestPreflight(t *testing.T) {
@@ -258,7 +258,7 @@ func TestSameWaitsForNobody(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(hang.Limit):
 		t.Error("it waits for the lock")
 	}
 	if said := v.Ask(t, "t"); said != "touched" { // no page fault waits, either

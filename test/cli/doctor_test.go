@@ -10,11 +10,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 )
 
 // A patient is a process in some state. doctor is to foretell what an attach
@@ -167,7 +167,7 @@ func halfStopped(t *testing.T) *subject {
 func program(name string, args ...string) func(*testing.T) *subject {
 	return func(t *testing.T) *subject {
 		s := bystander(t, name, args...)
-		if !eventually(func() bool { return strings.HasPrefix(s.field("State"), "S") }) {
+		if !hang.Eventually(func() bool { return strings.HasPrefix(s.field("State"), "S") }) {
 			t.Fatalf("it is %s", s.field("State"))
 		}
 		return s
@@ -185,7 +185,7 @@ func (s *subject) field(name string) string { return statusOf(s.pid, strconv.Ito
 
 func (s *subject) await(t *testing.T, field, begin string) {
 	t.Helper()
-	if !eventually(func() bool { return strings.HasPrefix(s.field(field), begin) }) {
+	if !hang.Eventually(func() bool { return strings.HasPrefix(s.field(field), begin) }) {
 		t.Fatalf("%s is %q", field, s.field(field))
 	}
 }
@@ -198,7 +198,7 @@ func dormant(t *testing.T) *subject {
 
 func recordedTarget(t *testing.T) *subject {
 	s := stress(t)
-	r := s.record(t, time.Minute)
+	r := s.record(t, hang.Limit)
 	r.saying.await(t, "attached")
 	t.Cleanup(func() { _ = r.cmd.Process.Signal(unix.SIGINT); r.wait(t) })
 	return s
@@ -211,7 +211,7 @@ func namespaced(t *testing.T) *subject {
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "LD_PRELOAD=" + artefact(t, "libsoftgpu.so")}
 	s := start(t, cmd)
 	s.pid = cmd.Process.Pid
-	if !eventually(func() bool { s.pid = childOf(cmd.Process.Pid); return s.pid != 0 }) {
+	if !hang.Eventually(func() bool { s.pid = childOf(cmd.Process.Pid); return s.pid != 0 }) {
 		t.Fatal("it has no process in its namespace")
 	}
 	return s
@@ -256,7 +256,7 @@ func onGPUWork(t *testing.T, before string, words ...string) *subject {
 	script := before + ` exec env LD_PRELOAD=` + preload +
 		` GPUWORK_CODE=` + artefact(t, "workloads/kernels.hsaco") + ` GPUWORK_COUNT=` + count + ` "$0" "$@"`
 	s := bystander(t, "sh", append([]string{"-c", script}, words...)...)
-	if !eventually(func() bool {
+	if !hang.Eventually(func() bool {
 		b, err := os.ReadFile(count)
 		return err == nil && len(b) == 8 && binary.LittleEndian.Uint64(b) > 0
 	}) {
@@ -270,7 +270,7 @@ func withoutProc(t *testing.T) *subject {
 	needsRoot(t)
 	s := bystander(t, "unshare", "--mount", "sh", "-c",
 		`mount --make-rprivate / && mount -t tmpfs none /proc && exec "$0"`, artefact(t, "victims/mapped"))
-	if !eventually(func() bool {
+	if !hang.Eventually(func() bool {
 		name, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", s.pid))
 		return strings.HasSuffix(name, "/mapped") && strings.HasPrefix(s.field("State"), "S")
 	}) {
@@ -300,7 +300,7 @@ func tracedTarget(t *testing.T) *subject {
 		skip(t, err.Error())
 	}
 	t.Cleanup(func() { _ = tracer.Process.Signal(unix.SIGINT); _ = tracer.Wait() })
-	if !eventually(func() bool { n := s.field("TracerPid"); return n != "" && n != "0" }) {
+	if !hang.Eventually(func() bool { n := s.field("TracerPid"); return n != "" && n != "0" }) {
 		t.Fatal("nobody traces it")
 	}
 	return s
@@ -347,7 +347,7 @@ func confined(t *testing.T) *subject {
 	}
 	t.Cleanup(func() {
 		s.signal(t, unix.SIGKILL)
-		if !eventually(func() bool { return os.Remove(dir) == nil }) {
+		if !hang.Eventually(func() bool { return os.Remove(dir) == nil }) {
 			t.Errorf("%s cannot be removed", dir)
 		}
 	})
@@ -367,13 +367,13 @@ func crowdedUser(t *testing.T) *subject {
 		t.Fatal("cannot copy the program")
 	}
 	s := bystander(t, "setpriv", "--reuid=54321", "--regid=54321", "--clear-groups", program)
-	if !eventually(func() bool { return s.field("Name") == "mapped" && strings.HasPrefix(s.field("State"), "S") }) {
+	if !hang.Eventually(func() bool { return s.field("Name") == "mapped" && strings.HasPrefix(s.field("State"), "S") }) {
 		t.Fatal("it has not started")
 	}
 	if _, err := fmt.Fprint(s.in, "n"); err != nil {
 		t.Fatal(err)
 	}
-	if !eventually(func() bool {
+	if !hang.Eventually(func() bool {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", s.pid))
 		_, after, _ := strings.Cut(string(b), "Max processes")
 		return err == nil && strings.HasPrefix(strings.TrimSpace(after), "1 ")

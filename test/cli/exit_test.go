@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/report"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -36,7 +37,7 @@ func TestTargetEnds(t *testing.T) {
 			for range times(4, 50) {
 				s := serve(t)
 				moment := time.Duration(rand.Int64N(int64(400 * time.Millisecond)))
-				r := s.record(t, time.Minute)
+				r := s.record(t, hang.Limit)
 				r.saying.await(t, "attached")
 				s.written(t)
 				time.AfterFunc(moment, func() { death.die(t, s) }) // the random moment is what is tested
@@ -111,7 +112,7 @@ func (s *subject) engineEnded(t testing.TB) {
 	if s.engine == 0 {
 		return
 	}
-	if !eventually(func() bool { return errors.Is(unix.Kill(s.engine, 0), syscall.ESRCH) }) {
+	if !hang.Eventually(func() bool { return errors.Is(unix.Kill(s.engine, 0), syscall.ESRCH) }) {
 		t.Errorf("the target's engine (pid %d) is still there", s.engine)
 	}
 }

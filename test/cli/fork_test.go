@@ -5,7 +5,8 @@ import (
 	"io"
 	"strconv"
 	"testing"
-	"time"
+
+	"github.com/rtl-attach/rtl-attach/test/hang"
 )
 
 // A forker is a target that is told what to do by letters.
@@ -45,7 +46,7 @@ func (f *forker) ran(t *testing.T) (n int) {
 func TestFork(t *testing.T) {
 	f := startForker(t)
 	before := f.inventory(t)
-	r := f.record(t, time.Minute)
+	r := f.record(t, hang.Limit)
 	r.saying.await(t, "attached")
 	from := f.ran(t)
 	for range times(20, 200) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -60,7 +61,7 @@ func (s *subject) count(t testing.TB, dir string) int {
 func (s *subject) onlyDormant(t testing.TB, before inventory) {
 	t.Helper()
 	var now inventory
-	if !eventually(func() bool {
+	if !hang.Eventually(func() bool {
 		now = s.inventory(t)
 		return now.threads == before.threads+1 && now.fds <= before.fds+1 && len(now.payloads) == 1 &&
 			now.controls == 1 && now.rings == 0 && len(now.bootstrap) == 0

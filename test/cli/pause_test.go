@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/report"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 )
 
 // TestPausesByTheScheduler: what the tool says of its stops, the kernel says, too:
@@ -65,9 +66,9 @@ func TestPausesWithoutVerbose(t *testing.T) {
 // TestMeterEndsBeforeCollecting: the kernel's programs run only while there may be stops.
 func TestMeterEndsBeforeCollecting(t *testing.T) {
 	s := serve(t)
-	r := s.record(t, patience, "-v")
+	r := s.record(t, hang.Limit, "-v")
 	s.written(t)
-	if !eventually(func() bool { return !holdsBPF(t, r.cmd.Process.Pid) }) {
+	if !hang.Eventually(func() bool { return !holdsBPF(t, r.cmd.Process.Pid) }) {
 		t.Error("programs or maps are still there")
 	}
 	if err := r.cmd.Process.Signal(unix.SIGINT); err != nil {

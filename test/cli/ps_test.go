@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 )
 
 // processes is what ps lists, by pid.
@@ -72,7 +73,7 @@ func TestListingHostile(t *testing.T) {
 	}
 	s.pid = s.cmd.Process.Pid
 	t.Cleanup(func() { _ = in.Close(); _ = s.cmd.Process.Kill(); _ = s.cmd.Wait() })
-	if !eventually(func() bool {
+	if !hang.Eventually(func() bool {
 		maps, err := os.ReadFile("/proc/" + strconv.Itoa(s.pid) + "/maps")
 		return err == nil && strings.Contains(string(maps), "libhsa-runtime64")
 	}) {

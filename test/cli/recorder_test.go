@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 )
 
 // TestRecorderDies: without a recorder the payload detaches by itself, after
@@ -19,7 +20,7 @@ func TestRecorderDies(t *testing.T) {
 	s := serve(t)
 	before := s.inventory(t)
 	for _, how := range []string{"payload loaded", "re-attached"} {
-		r := s.record(t, time.Minute, quickly)
+		r := s.record(t, hang.Limit, quickly)
 		r.saying.await(t, how)
 		began := time.Now()
 		_ = r.cmd.Process.Kill()
@@ -36,9 +37,10 @@ func TestRecorderDies(t *testing.T) {
 }
 
 // TestRecorderStopped: a recorder that sleeps for longer than the time-out
-// finds its session ended, saves what there is, and says so.
+// finds its session ended, saves what there is, and says so. In the second case its
+// own window is over, too.
 func TestRecorderStopped(t *testing.T) {
-	for _, window := range []time.Duration{time.Minute, 10 * time.Second} {
+	for _, window := range []time.Duration{hang.Limit, 30 * time.Second} {
 		t.Run(window.String(), func(t *testing.T) {
 			s := serve(t)
 			before := s.inventory(t)
@@ -51,7 +53,7 @@ func TestRecorderStopped(t *testing.T) {
 			stopped := time.Now()
 			s.atRest(t)
 			s.unharmed(t)
-			if window < time.Minute { // its own time is over, too
+			if window < hang.Limit {
 				time.Sleep(time.Until(stopped.Add(window)))
 			}
 			if err := r.cmd.Process.Signal(unix.SIGCONT); err != nil {
@@ -107,7 +109,7 @@ func TestRecorderStoppedEarly(t *testing.T) {
 func recorded(t testing.TB, s *subject) {
 	t.Helper()
 	from := s.launches(t)
-	if !eventually(func() bool { return s.launches(t) > from+200 }) {
+	if !hang.Eventually(func() bool { return s.launches(t) > from+200 }) {
 		t.Error("the target makes no progress")
 	}
 }
@@ -117,8 +119,8 @@ func TestTwoRecorders(t *testing.T) {
 	s := serve(t)
 	before := s.inventory(t)
 	for range times(3, 20) {
-		won, lost := s.record(t, time.Minute), s.record(t, time.Minute) // neither ends before the other has begun
-		if !eventually(func() bool { return won.saying.has("attached  ") || lost.saying.has("attached  ") }) {
+		won, lost := s.record(t, hang.Limit), s.record(t, hang.Limit) // neither ends before the other has begun
+		if !hang.Eventually(func() bool { return won.saying.has("attached  ") || lost.saying.has("attached  ") }) {
 			t.Error("neither attaches")
 		}
 		if lost.saying.has("attached  ") {
@@ -144,7 +146,7 @@ func TestDetachWhileAttaching(t *testing.T) {
 	for range times(4, 50) {
 		s := serve(t)
 		before := s.inventory(t)
-		r := s.record(t, time.Minute)
+		r := s.record(t, hang.Limit)
 		codes := map[int]int{}
 		for ended := false; !ended; {
 			d := tool(t, "", "detach", strconv.Itoa(s.pid))
@@ -171,7 +173,7 @@ func TestTwoDetaches(t *testing.T) {
 	s := serve(t)
 	before := s.inventory(t)
 	for range times(3, 50) {
-		r := s.record(t, time.Minute)
+		r := s.record(t, hang.Limit)
 		r.saying.await(t, "attached")
 		_ = r.cmd.Process.Kill()
 		r.wait(t)

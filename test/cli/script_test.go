@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/guide"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 )
 
 // Whoever runs the tests may ignore it (nohup), and the tool would heed that.
@@ -239,7 +240,7 @@ func said(ts *testscript.TestScript, _ bool, args []string) {
 
 func growing(ts *testscript.TestScript, _ bool, args []string) {
 	path := ts.MkAbs(args[0])
-	if !eventually(func() bool {
+	if !hang.Eventually(func() bool {
 		info, err := os.Stat(path)
 		return err == nil && info.Size() > 0
 	}) {
@@ -279,7 +280,7 @@ func tell(ts *testscript.TestScript, _ bool, args []string) {
 func field(ts *testscript.TestScript, _ bool, args []string) {
 	s := stageOf(ts).target(ts, args)
 	now := func() string { return statusOf(s.pid, strconv.Itoa(s.pid))[args[1]] }
-	if !eventually(func() bool { return strings.HasPrefix(now(), args[2]) }) {
+	if !hang.Eventually(func() bool { return strings.HasPrefix(now(), args[2]) }) {
 		ts.Fatalf("%s is %q", args[1], now())
 	}
 }
@@ -293,7 +294,7 @@ func launched(ts *testscript.TestScript, _ bool, args []string) {
 	more, err := strconv.ParseUint(args[1], 10, 64)
 	ts.Check(err)
 	from := s.launches(t)
-	if !eventually(func() bool { return s.launches(t) >= from+more }) {
+	if !hang.Eventually(func() bool { return s.launches(t) >= from+more }) {
 		ts.Fatalf("no progress")
 	}
 }
@@ -304,7 +305,7 @@ func resting(ts *testscript.TestScript, _ bool, args []string) {
 
 func stopped(ts *testscript.TestScript, neg bool, args []string) {
 	s := stageOf(ts).target(ts, args)
-	if !eventually(func() bool {
+	if !hang.Eventually(func() bool {
 		state := statusOf(s.pid, strconv.Itoa(s.pid))["State"]
 		return strings.HasPrefix(state, "T") != neg
 	}) {
@@ -314,7 +315,7 @@ func stopped(ts *testscript.TestScript, neg bool, args []string) {
 
 func traced(ts *testscript.TestScript, _ bool, args []string) {
 	s := stageOf(ts).target(ts, args)
-	if !eventually(func() bool {
+	if !hang.Eventually(func() bool {
 		tracer := statusOf(s.pid, strconv.Itoa(s.pid))["TracerPid"]
 		return tracer != "" && tracer != "0"
 	}) {
@@ -324,7 +325,7 @@ func traced(ts *testscript.TestScript, _ bool, args []string) {
 
 func state(ts *testscript.TestScript, _ bool, args []string) {
 	s, t := stageOf(ts).target(ts, args), stageOf(ts).t
-	if !eventually(func() bool { return s.status(t).State == args[1] }) {
+	if !hang.Eventually(func() bool { return s.status(t).State == args[1] }) {
 		ts.Fatalf("its payload: %+v", s.status(t))
 	}
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/test/hang"
 )
 
 // server starts a front end and its GPU workers. What the workers have in their
@@ -35,7 +37,7 @@ func startServer(t *testing.T, workers, seconds string) *subject {
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}
 	s := start(t, cmd)
 	for rank, w := range s.workers(t) {
-		if !eventually(func() bool { return w.launches(t) > 0 }) {
+		if !hang.Eventually(func() bool { return w.launches(t) > 0 }) {
 			t.Fatalf("worker %d does nothing", rank)
 		}
 	}
@@ -66,7 +68,7 @@ func successor(ts *testscript.TestScript, _ bool, args []string) {
 	rank, err := strconv.Atoi(args[1])
 	ts.Check(err)
 	before := ts.Getenv(args[0] + args[1])
-	if !eventually(func() bool {
+	if !hang.Eventually(func() bool {
 		w := s.workers(st.t)[rank]
 		return w != nil && strconv.Itoa(w.pid) != before
 	}) {
@@ -100,7 +102,7 @@ func family(t *testing.T) (parent, child *subject) {
 	cmd := exec.Command("sh", append([]string{"-c", `"$@" >` + said + ` & exec "$@"`, "sh"}, gpu.Args...)...)
 	cmd.Env = gpu.Env
 	parent, child = start(t, cmd), &subject{}
-	if !eventually(func() bool {
+	if !hang.Eventually(func() bool {
 		line, _ := os.ReadFile(said)
 		n, _ := fmt.Sscanf(string(line), "ready pid=%d port=%d", &child.pid, &child.port)
 		return n == 2
@@ -118,7 +120,7 @@ func family(t *testing.T) (parent, child *subject) {
 func TestDetachBelow(t *testing.T) {
 	parent, child := family(t)
 	for _, who := range []*subject{parent, child} {
-		r := who.record(t, time.Minute)
+		r := who.record(t, hang.Limit)
 		r.saying.await(t, "attached")
 		who.written(t)
 		d := tool(t, "", "detach", strconv.Itoa(parent.pid))

@@ -16,15 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-const (
-	patience = 45 * time.Second // for an answer that must come
-
-	// The end of a HIP process takes 0.1 s, and in one of some hundred times, also
-	// untraced, 20 s.
-	exitPatience = time.Minute
-	glance       = 5 * time.Millisecond
+	"github.com/rtl-attach/rtl-attach/test/hang"
 )
 
 // A subject is a running target.
@@ -97,7 +90,7 @@ func (s *subject) line(t testing.TB) string {
 	select {
 	case line := <-s.lines:
 		return line
-	case <-time.After(patience):
+	case <-time.After(hang.Limit):
 		t.Fatalf("target %d prints nothing", s.pid)
 	}
 	return ""
@@ -105,7 +98,7 @@ func (s *subject) line(t testing.TB) string {
 
 // ask gets a page of the target's.
 func (s *subject) ask(path string) (string, error) {
-	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: hang.Limit, Transport: &http.Transport{DisableKeepAlives: true}}
 	r, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d%s", s.port, path))
 	if err != nil {
 		return "", err
@@ -158,7 +151,7 @@ func (s *subject) unharmed(t testing.TB) {
 			t.Errorf("thread %s is traced by %s", thread.Name(), tracer)
 		}
 	}
-	if !eventually(func() bool { return s.launches(t) > before }) {
+	if !hang.Eventually(func() bool { return s.launches(t) > before }) {
 		t.Errorf("the target makes no progress: %d launches", before)
 	}
 }
@@ -181,7 +174,7 @@ func (s *subject) ended(t testing.TB) syscall.WaitStatus {
 	go func() { _ = s.cmd.Wait(); close(done) }()
 	select {
 	case <-done:
-	case <-time.After(exitPatience):
+	case <-time.After(hang.Limit):
 		threads, _ := exec.Command("sh", "-c", fmt.Sprintf("cd /proc/%d/task && grep -E 'Name|State|TracerPid|Sig(Pnd|Blk)|ShdPnd' */status; "+
 			"grep . */wchan */syscall; cat ../stat", s.pid)).CombinedOutput()
 		stacks, _ := exec.Command("gdb", "-p", strconv.Itoa(s.pid), "-batch", "-ex", "thread apply all bt").CombinedOutput()
@@ -215,14 +208,4 @@ func engineOf(pid int) int {
 		}
 	}
 	return 0
-}
-
-// eventually gives something that happens by itself a while to happen.
-func eventually(happened func() bool) bool {
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(glance) {
-		if happened() {
-			return true
-		}
-	}
-	return false
 }

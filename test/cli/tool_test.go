@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/report"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 )
 
 // quickly is how long the payload waits for a dead recorder: where one dies.
@@ -63,7 +64,7 @@ func (r *run) start(t testing.TB) {
 // wait returns the exit code; -1: killed.
 func (r *run) wait(t testing.TB) int {
 	t.Helper()
-	hung := time.AfterFunc(4*patience, func() { _ = r.cmd.Process.Kill() })
+	hung := time.AfterFunc(hang.Limit, func() { _ = r.cmd.Process.Kill() })
 	_ = r.cmd.Wait()
 	if !hung.Stop() {
 		t.Errorf("the tool hung and was killed\n%s", r.stderr.String())
@@ -125,7 +126,7 @@ func (s *subject) status(t testing.TB) (st struct {
 func (s *subject) written(t testing.TB) {
 	t.Helper()
 	round := ^uint64(0)
-	if !eventually(func() bool {
+	if !hang.Eventually(func() bool {
 		c := s.status(t).Counters
 		if round == ^uint64(0) && c["timed_pool"]+c["timed_app"] > 0 {
 			round = c["worker_rounds"]
@@ -139,7 +140,7 @@ func (s *subject) written(t testing.TB) {
 // atRest waits until no session is active in the target.
 func (s *subject) atRest(t testing.TB) {
 	t.Helper()
-	if !eventually(func() bool {
+	if !hang.Eventually(func() bool {
 		st := s.status(t)
 		return !st.Resident || st.State == "dormant" || st.State == "idle"
 	}) {
@@ -172,7 +173,7 @@ func (w *words) Write(p []byte) (int, error) {
 // await waits until something was said.
 func (w *words) await(t testing.TB, text string) {
 	t.Helper()
-	for deadline := time.After(patience); ; {
+	for deadline := time.After(hang.Limit); ; {
 		if w.has(text) {
 			return
 		}

@@ -7,9 +7,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/test/hang"
 )
 
 // TestTargetExecutes: exec takes everything of ours with it. The recorder says
@@ -23,10 +24,10 @@ func TestTargetExecutes(t *testing.T) {
 // with 0 the recorder may not have opened its ring yet.
 func executes(t *testing.T, packets int) {
 	f := startForker(t)
-	r := f.record(t, time.Minute)
+	r := f.record(t, hang.Limit)
 	r.saying.await(t, "attached")
 	from := f.ran(t)
-	if !eventually(func() bool { return f.ran(t) >= from+packets }) {
+	if !hang.Eventually(func() bool { return f.ran(t) >= from+packets }) {
 		t.Error("the target makes no progress")
 	}
 	if said := f.tell(t, "x"); !strings.HasPrefix(said, "ready") {
@@ -40,7 +41,7 @@ func executes(t *testing.T, packets int) {
 	if st := f.status(t); st.Resident {
 		t.Errorf("after the exec: %+v", st)
 	}
-	if !eventually(func() bool { return f.ran(t) > 0 }) {
+	if !hang.Eventually(func() bool { return f.ran(t) > 0 }) {
 		t.Error("the new program makes no progress")
 	}
 	before := f.inventory(t)
@@ -58,7 +59,7 @@ func executes(t *testing.T, packets int) {
 func TestTargetStopped(t *testing.T) {
 	s := stress(t)
 	before := s.inventory(t)
-	r := s.record(t, time.Minute)
+	r := s.record(t, hang.Limit)
 	stopRecorded(t, s, r)
 	r.expect(t, 6)
 	for _, words := range []string{"stopped by a job-control signal", "kill -CONT", "still attached"} {
@@ -86,7 +87,7 @@ func stopRecorded(t *testing.T, s *subject, r *run) {
 	r.saying.await(t, "attached")
 	recorded(t, s)
 	s.signal(t, unix.SIGSTOP)
-	if !eventually(func() bool { return strings.HasPrefix(s.field("State"), "T") }) {
+	if !hang.Eventually(func() bool { return strings.HasPrefix(s.field("State"), "T") }) {
 		t.Errorf("it is %s", s.field("State"))
 	}
 	if err := r.cmd.Process.Signal(unix.SIGINT); err != nil {
@@ -103,7 +104,7 @@ func TestTwoTroubles(t *testing.T) {
 	defer full.Close()
 	s := stress(t)
 	trace := filepath.Join(t.TempDir(), "t.db")
-	r := newRun(t, trace, "-p", strconv.Itoa(s.pid), "-d", "1m", "-o", trace)
+	r := newRun(t, trace, "-p", strconv.Itoa(s.pid), "-d", hang.Limit.String(), "-o", trace)
 	r.cmd.Stdout = full
 	r.start(t)
 	stopRecorded(t, s, r)
@@ -128,7 +129,7 @@ func TestDiskFull(t *testing.T) {
 	defer func() { _ = unix.Unmount(small, unix.MNT_DETACH) }()
 	s := stress(t)
 	before := s.inventory(t)
-	r := s.record(t, time.Minute, "-o", filepath.Join(small, "t.db"))
+	r := s.record(t, hang.Limit, "-o", filepath.Join(small, "t.db"))
 	r.saying.await(t, "attached")
 	fill(t, filepath.Join(small, "fill"))
 	r.expect(t, 1)

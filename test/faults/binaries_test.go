@@ -16,6 +16,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 	rtlpayload "github.com/rtl-attach/rtl-attach/payload"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -45,7 +46,7 @@ func unsuitable(program, word string) func(*testing.T) string {
 		v := bystander(t, program)
 		said := refused(t, v.PID, session.Unsuitable, word, "target  not touched")
 		v.Tell(t, "\n") // its end
-		if !eventually(func() bool { return states(v.PID)["Z"] > 0 }) {
+		if !hang.Eventually(func() bool { return states(v.PID)["Z"] > 0 }) {
 			t.Error("it does not go on to its end")
 		}
 		return said

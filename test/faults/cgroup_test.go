@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/rtl-attach/rtl-attach/test/hang"
 )
 
 // cgroup puts a process into a control group of its own, until the end of the
@@ -24,7 +26,7 @@ func cgroup(t *testing.T, controller string, pid int) (dir string) {
 	}
 	t.Cleanup(func() {
 		_ = write(filepath.Join(home, "cgroup.procs"), strconv.Itoa(pid)) // unless it has ended
-		if !eventually(func() bool { return os.Remove(dir) == nil }) {
+		if !hang.Eventually(func() bool { return os.Remove(dir) == nil }) {
 			t.Errorf("%s cannot be removed", dir)
 		}
 	})
@@ -56,7 +58,7 @@ func freeze(t *testing.T, pid int) (thaw func()) {
 		if err := write(state, to); err != nil {
 			t.Error(err)
 		}
-		if !eventually(func() bool { b, _ := os.ReadFile(state); return strings.TrimSpace(string(b)) == to }) {
+		if !hang.Eventually(func() bool { b, _ := os.ReadFile(state); return strings.TrimSpace(string(b)) == to }) {
 			t.Errorf("the victim is not %s", to)
 		}
 	}

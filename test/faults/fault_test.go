@@ -12,6 +12,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/internal/steps"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 )
 
 // faults: 33, continued. Every named step of the tool and of the payload, and
@@ -70,7 +71,7 @@ func hangsAtPoints(t *testing.T) string {
 	for _, p := range points {
 		v := mixed(t)
 		r := faulty(t, v.PID, "hang@"+p, quickly)
-		if !eventually(func() bool { return strings.Contains(r.stderr.String(), "made to hang") }) {
+		if !hang.Eventually(func() bool { return strings.Contains(r.stderr.String(), "made to hang") }) {
 			t.Errorf("%s: not passed\n%s", p, r.stderr.String())
 		}
 		if slices.Contains(holdingThread(), p) {

@@ -17,6 +17,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 )
 
 // faultPoints are the steps of a recording at which a tool built for it dies
@@ -137,7 +138,7 @@ func toolStopped(t *testing.T) string {
 	for _, p := range points {
 		v := mixed(t)
 		r := faulty(t, v.PID, "stop@"+p, args...)
-		if !eventually(func() bool { return stateOf(r.cmd.Process.Pid) == "T" }) {
+		if !hang.Eventually(func() bool { return stateOf(r.cmd.Process.Pid) == "T" }) {
 			t.Errorf("%s: the tool does not stop\n%s", p, r.stderr.String())
 		}
 		for until := time.Now().Add(nap); time.Now().Before(until); {
@@ -194,10 +195,10 @@ func shutDownUnread(t *testing.T) string {
 		t.Fatalf("it says %q: %v", ready, err)
 	}
 	r := faulty(t, cmd.Process.Pid, "stop@attached", "-d", "8s")
-	if !eventually(func() bool { return stateOf(r.cmd.Process.Pid) == "T" }) {
+	if !hang.Eventually(func() bool { return stateOf(r.cmd.Process.Pid) == "T" }) {
 		t.Fatalf("the tool does not stop\n%s", r.stderr.String())
 	}
-	if !eventually(func() bool { return residueOf(t, cmd.Process.Pid).rings == 0 }) {
+	if !hang.Eventually(func() bool { return residueOf(t, cmd.Process.Pid).rings == 0 }) {
 		t.Errorf("the ring outlives its runtime")
 	}
 	_ = r.cmd.Process.Signal(unix.SIGCONT)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 )
 
 // refused attaches to what cannot be attached to: the tool must end with this
@@ -100,7 +101,7 @@ func states(pid int) map[string]int {
 // all waits until every thread is in this state.
 func all(t *testing.T, pid int, state string) {
 	t.Helper()
-	if !eventually(func() bool { n := states(pid); return len(n) == 1 && n[state] > 0 }) {
+	if !hang.Eventually(func() bool { n := states(pid); return len(n) == 1 && n[state] > 0 }) {
 		t.Fatalf("its threads are not all in state %s: %v", state, states(pid))
 	}
 }

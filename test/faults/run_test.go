@@ -20,10 +20,9 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/report"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
-
-const patience = 90 * time.Second // for a tool that must end by itself, on a machine that others use
 
 // A run is one process of the tool.
 type run struct {
@@ -108,8 +107,8 @@ func (r *run) start(t *testing.T) {
 // wait returns the exit code; -1: killed.
 func (r *run) wait(t *testing.T) int {
 	t.Helper()
-	hung := time.AfterFunc(patience, func() { _ = r.cmd.Process.Signal(unix.SIGQUIT) }) // it says where it is
-	killed := time.AfterFunc(patience+10*time.Second, func() { _ = r.cmd.Process.Kill() })
+	hung := time.AfterFunc(hang.Limit, func() { _ = r.cmd.Process.Signal(unix.SIGQUIT) }) // it says where it is
+	killed := time.AfterFunc(hang.Limit+10*time.Second, func() { _ = r.cmd.Process.Kill() })
 	_ = r.cmd.Wait()
 	killed.Stop()
 	if !hung.Stop() {
@@ -121,7 +120,7 @@ func (r *run) wait(t *testing.T) int {
 
 // attaches waits until the tool says that it is attached.
 func (r *run) attaches() bool {
-	return eventually(func() bool { return strings.Contains(r.stderr.String(), "✓ attached") })
+	return hang.Eventually(func() bool { return strings.Contains(r.stderr.String(), "✓ attached") })
 }
 
 // ok wants a recording that has worked, and returns how many dispatches its
@@ -163,7 +162,7 @@ func artefact(t testing.TB, name string) string {
 func injected(t *testing.T, v *victim.Victim, r inject.Request) (*inject.Report, error) {
 	t.Helper()
 	for _, limit := range []*time.Duration{&r.MapTimeout, &r.BootTimeout, &r.LoadTimeout, &r.EntryTimeout, &r.IdleTimeout} {
-		*limit = cmp.Or(*limit, patience)
+		*limit = cmp.Or(*limit, hang.Limit)
 	}
 	tg, err := target.Open(v.PID)
 	if err != nil {

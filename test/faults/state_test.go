@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -56,7 +57,7 @@ func (s state) inject(t *testing.T, n int) *stateReport {
 		t.Errorf("no thread was %s: %v", s.rung, r)
 	}
 	var now signalState
-	if !eventually(func() bool { now = signalsOf(v.PID); return now.as(signals) }) {
+	if !hang.Eventually(func() bool { now = signalsOf(v.PID); return now.as(signals) }) {
 		t.Errorf("signals ignored, caught, blocked by each thread: %+v\nnow: %+v", signals, now)
 	}
 	r.health = v.Unharmed(t)

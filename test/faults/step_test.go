@@ -21,6 +21,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	rtlpayload "github.com/rtl-attach/rtl-attach/payload"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 )
 
 // What a target does at a step of the attach needs a tool that waits there: the
@@ -42,7 +43,7 @@ func attempt(t *testing.T, pid int, step inject.Point, do func()) (session.ExitC
 		return nil
 	}
 	stall, hold := session.StallLimit, ptrace.HoldLimit
-	session.StallLimit, ptrace.HoldLimit = patience, patience+stall // the step takes as long as the target's answer
+	session.StallLimit, ptrace.HoldLimit = hang.Limit, hang.Limit+stall // the step takes as long as the target's answer
 	defer func() { inject.Fault, session.StallLimit, ptrace.HoldLimit = nil, stall, hold }()
 	o := session.Options{
 		PID: pid, Duration: 100 * time.Millisecond, Output: filepath.Join(t.TempDir(), "t.db"), Library: library,
@@ -156,7 +157,7 @@ func (v *gpuVictim) leaves(t *testing.T) {
 	if opened {
 		defer tg.Close()
 	}
-	if !eventually(func() bool { return opened && tg.Same() != nil || dying(v.PID) || v.leaderStopped() }) {
+	if !hang.Eventually(func() bool { return opened && tg.Same() != nil || dying(v.PID) || v.leaderStopped() }) {
 		t.Error("the victim does not leave its program")
 	}
 }
@@ -196,7 +197,7 @@ func forkAt(t *testing.T, step inject.Point) (forked bool) {
 	defer v.Stop()
 	code, err := attempt(t, v.PID, step, func() {
 		v.Tell(t, "f")
-		if !eventually(func() bool { forked = v.Answered(); return forked || v.leaderStopped() }) {
+		if !hang.Eventually(func() bool { forked = v.Answered(); return forked || v.leaderStopped() }) {
 			t.Errorf("step %s: the fork does not end", step)
 		}
 	})

@@ -18,6 +18,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -138,7 +139,7 @@ func untouchedSleepers(t *testing.T) (all []*victim.Victim) {
 func onTime(t *testing.T, r *stateReport, untouched []*victim.Victim, stopped time.Duration) {
 	t.Helper()
 	last := r.v.Health(t).Threads
-	if !eventually(func() bool {
+	if !hang.Eventually(func() bool {
 		for i, th := range r.v.Health(t).Threads {
 			if slices.Contains(longWaits, th.Kind) && th.Beats == last[i].Beats {
 				return false
@@ -196,11 +197,11 @@ func stopAndGo(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	began := time.Now()
 	_ = unix.Kill(pid, unix.SIGSTOP)
-	if !eventually(func() bool { return stateOf(pid) == "T" }) {
+	if !hang.Eventually(func() bool { return stateOf(pid) == "T" }) {
 		t.Error("the victim does not stop")
 	}
 	_ = unix.Kill(pid, unix.SIGCONT)
-	if !eventually(func() bool { return stateOf(pid) != "T" }) {
+	if !hang.Eventually(func() bool { return stateOf(pid) != "T" }) {
 		t.Error("the victim does not go on")
 	}
 	return time.Since(began)
@@ -217,7 +218,7 @@ func stateOf(pid int) string {
 // on, and lists those that are in restart_syscall.
 func sleepOn(t *testing.T, v *victim.Victim) (inside map[int]bool) {
 	t.Helper()
-	if !eventually(func() bool {
+	if !hang.Eventually(func() bool {
 		inside = inRestart(t, v)
 		return len(inside) > 0 && states(v.PID)["S"] == len(threadsOf(v.PID))
 	}) {

@@ -15,6 +15,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -90,13 +91,13 @@ func heldUp(t *testing.T, v *victim.Victim, p inject.Point, before victim.Invent
 	defer atPoint(p, func() {
 		if early {
 			time.Sleep(2 * idle)
-		} else if !eventually(func() bool { now := v.Inventory(t); return len(now.Ours) == 0 && now.Threads == before.Threads }) {
+		} else if !hang.Eventually(func() bool { now := v.Inventory(t); return len(now.Ours) == 0 && now.Threads == before.Threads }) {
 			t.Errorf("%s: the bootstrap does not leave", p)
 		}
 	})()
 	_, err := injected(t, v, inject.Request{
 		Library: library(t, "payload.so"), Entry: "rtl_attach",
-		MapTimeout: patience, BootTimeout: patience, IdleTimeout: idle,
+		MapTimeout: hang.Limit, BootTimeout: hang.Limit, IdleTimeout: idle,
 	})
 	return err
 }
@@ -122,7 +123,7 @@ func twoTools(t *testing.T) string {
 func raced(t *testing.T, pid int) (won, lost *run) {
 	t.Helper()
 	ended := make(chan *run, 2)
-	both := []*run{recording(t, "rtl-attach", pid, "-d", "1m"), recording(t, "rtl-attach", pid, "-d", "1m")}
+	both := []*run{recording(t, "rtl-attach", pid, "-d", hang.Limit.String()), recording(t, "rtl-attach", pid, "-d", hang.Limit.String())}
 	for _, r := range both {
 		go func() {
 			r.wait(t)

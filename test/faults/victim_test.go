@@ -11,9 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/apitable"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -69,7 +69,7 @@ func (v *gpuVictim) launched(t *testing.T) uint64 {
 func (v *gpuVictim) works(t *testing.T) {
 	t.Helper()
 	from := v.launched(t)
-	if !eventually(func() bool { return v.launched(t) > from+20 }) {
+	if !hang.Eventually(func() bool { return v.launched(t) > from+20 }) {
 		t.Errorf("the victim's GPU work does not go on: %d kernels", from)
 	}
 }
@@ -187,21 +187,11 @@ func (v *gpuVictim) asFound(t *testing.T) {
 func (v *gpuVictim) left(t *testing.T, fine func(residue) bool) {
 	t.Helper()
 	var now residue
-	if !eventually(func() bool {
+	if !hang.Eventually(func() bool {
 		now = residueOf(t, v.PID)
 		return fine(now) && now.fds <= v.before.fds+now.controls && now.rings == 0 && len(now.bootstrap) == 0 &&
 			len(now.slots.Differ(v.before.slots)) == 0
 	}) {
 		t.Errorf("left in the victim: %v\nit was: %v\nslots changed: %v", now, v.before, now.slots.Differ(v.before.slots))
 	}
-}
-
-// eventually gives something that happens by itself a while to happen.
-func eventually(happened func() bool) bool {
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if happened() {
-			return true
-		}
-	}
-	return false
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -135,7 +136,7 @@ func (w way) undisturbed() []int {
 // hangs: a tool that holds a thread ends by itself, any other when its user has had enough.
 func (s *scene) hangs(t *testing.T, r *run, point string) {
 	t.Helper()
-	_ = eventually(func() bool { return strings.Contains(r.stderr.String(), "made to hang at") })
+	_ = hang.Eventually(func() bool { return strings.Contains(r.stderr.String(), "made to hang at") })
 	if slices.Contains(holdingThread(), point) {
 		r.wait(t)
 		return
@@ -337,7 +338,7 @@ var detached = way{
 var stopping = way{
 	begin: func(t *testing.T) *scene {
 		v := mixed(t)
-		recorder := recording(t, "rtl-attach", v.PID, "-d", "1m")
+		recorder := recording(t, "rtl-attach", v.PID, "-d", hang.Limit.String())
 		if !recorder.attaches() {
 			t.Fatalf("it does not attach\n%s", recorder.stderr.String())
 		}

@@ -9,14 +9,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/test/simlog"
 )
-
-// fleetTimeout: many processes start their runtimes at once.
-const fleetTimeout = 2 * time.Minute
 
 // A Fleet is a server: a front end without a GPU, and its GPU workers.
 type Fleet struct {
@@ -52,7 +48,7 @@ func StartFleetIn(t testing.TB, r *Runtime, workers int, under ...string) *Fleet
 			t.Logf("the server said:\n%s", f.Output())
 		}
 	})
-	f.awaitReady(t, fleetTimeout)
+	f.Ready(t)
 	for _, w := range f.Workers(t) {
 		Until(t, "the workers dispatch", w.Dispatches(t, 100))
 	}

@@ -17,9 +17,8 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/report"
 	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 )
-
-const toolTimeout = 60 * time.Second
 
 // A Run is one run of the tool.
 type Run struct {
@@ -85,10 +84,10 @@ func (r *Recording) Wait(t testing.TB) Run {
 	t.Helper()
 	select {
 	case <-r.ended:
-	case <-time.After(toolTimeout):
+	case <-time.After(hang.Limit):
 		_ = r.cmd.Process.Kill()
 		<-r.ended
-		t.Fatalf("%v: no end after %v\n%s", r.cmd.Args, toolTimeout, r.stderr.String())
+		t.Fatalf("%v: no end after %v\n%s", r.cmd.Args, hang.Limit, r.stderr.String())
 	}
 	var failed *exec.ExitError
 	if r.err != nil && !errors.As(r.err, &failed) {

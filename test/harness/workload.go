@@ -3,7 +3,6 @@ package harness
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,17 +19,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/simlog"
 )
 
 const (
-	readyTimeout = 30 * time.Second
-	endTimeout   = 40 * time.Second // the workloads' own watchdog bites after 15 s
-
-	answerTimeout = 10 * time.Second
-
-	untilTimeout = 2 * time.Minute // on a machine that others use
-
 	warmDispatches = 2000
 
 	truthLog = "truth.log"
@@ -138,17 +131,12 @@ func Start(t testing.TB, w Workload) *Process {
 // Ready waits until the workload has said so.
 func (p *Process) Ready(t testing.TB) {
 	t.Helper()
-	p.awaitReady(t, readyTimeout)
-}
-
-func (p *Process) awaitReady(t testing.TB, limit time.Duration) {
-	t.Helper()
 	select {
 	case <-p.ready:
 	case <-p.done:
 		t.Fatalf("the workload ended before it was ready: %v\n%s", p.err, p.Output())
-	case <-time.After(limit):
-		t.Fatalf("the workload is not ready after %v\n%s", limit, p.Output())
+	case <-time.After(hang.Limit):
+		t.Fatalf("the workload is not ready after %v\n%s", hang.Limit, p.Output())
 	}
 }
 
@@ -184,12 +172,12 @@ func (p *Process) Output() string {
 
 // Get asks the workload's HTTP server.
 func (p *Process) Get(path string) (string, error) {
-	connection, err := net.DialTimeout("tcp", strings.TrimPrefix(p.URL, "http://"), answerTimeout)
+	connection, err := net.DialTimeout("tcp", strings.TrimPrefix(p.URL, "http://"), hang.Limit)
 	if err != nil {
 		return "", err
 	}
 	defer connection.Close()
-	if err := connection.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
+	if err := connection.SetDeadline(time.Now().Add(hang.Limit)); err != nil {
 		return "", err
 	}
 	if _, err := fmt.Fprintf(connection, "GET %s HTTP/1.0\r\n\r\n", path); err != nil {
@@ -246,8 +234,8 @@ func (p *Process) Wait(t testing.TB) int {
 	t.Helper()
 	select {
 	case <-p.done:
-	case <-time.After(endTimeout):
-		t.Fatalf("the workload has not ended after %v\n%s", endTimeout, p.Output())
+	case <-time.After(hang.Limit):
+		t.Fatalf("the workload has not ended after %v\n%s", hang.Limit, p.Output())
 	}
 	var failed *exec.ExitError
 	if errors.As(p.err, &failed) && failed.Sys().(syscall.WaitStatus).Signaled() {
@@ -318,13 +306,7 @@ func (p *Process) Kill() {
 // wrong twice.
 func Until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), untilTimeout)
-	defer cancel()
-	for tick := time.NewTicker(2 * time.Millisecond); !holds(); {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("not after %v: %s", untilTimeout, what)
-		}
+	if !hang.Eventually(holds) {
+		t.Fatalf("not after %v: %s", hang.Limit, what)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -78,10 +78,8 @@ func lookAtFUSE(t *testing.T, verb, how, manner string) *fuseRun {
 // at the target, and ends its filesystem. It returns how often that was asked.
 func (r *fuseRun) letGo(t *testing.T) (asked int) {
 	t.Helper()
-	for deadline := time.Now().Add(longest); alive(r.tool.cmd.Process.Pid); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%v goes on; its threads: %s", r.tool.cmd.Args, states(r.tool.cmd.Process.Pid))
-		}
+	if !hang.Eventually(func() bool { return !alive(r.tool.cmd.Process.Pid) }) {
+		t.Fatalf("%v goes on; its threads: %s", r.tool.cmd.Args, states(r.tool.cmd.Process.Pid))
 	}
 	for _, s := range statuses(r.victim.PID) {
 		if s["TracerPid"] != "0" || strings.HasPrefix(s["State"], "t") || strings.HasPrefix(s["State"], "T") {

@@ -1,7 +1,6 @@
 package hostile
 
 import (
-	"bytes"
 	"fmt"
 	"os/exec"
 	"strconv"
@@ -70,7 +69,7 @@ func TestNumber(t *testing.T) {
 		case said != "threads 1 traced 0 maps 0":
 			t.Errorf("killed after %d ms; the heir: %s", delay, said)
 		}
-		if bytes.Contains(r.stderr.Bytes(), []byte("attached  ")) {
+		if strings.Contains(r.stderr.String(), "attached  ") {
 			t.Errorf("it claims to be attached:\n%s", r.stderr.String())
 		}
 	}

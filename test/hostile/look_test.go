@@ -9,7 +9,9 @@ import (
 )
 
 // TestLook: ps and doctor keep the promises, too, whatever they look at; and
-// what stands in a payload's place, or an image's, they foretell or call unclear.
+// what stands in a payload's place, or an image's, they foretell or call unclear. A
+// process that makes each look at it long may be named as one that ps could not look
+// into in time.
 func TestLook(t *testing.T) {
 	for _, c := range []string{
 		"hostile honest", "hostile names", "hostile scribble", "hostile short", "hostile unsealed", "hostile bare",
@@ -29,8 +31,8 @@ func TestLook(t *testing.T) {
 				}
 				r := tool(t, args...)
 				r.end(t, codes...)
-				if !strings.Contains(r.stdout.String(), pid) {
-					t.Errorf("%v does not name it:\n%.2000s", args, r.stdout.String())
+				if said := r.stdout.String() + r.stderr.String(); !strings.Contains(said, pid) {
+					t.Errorf("%v does not name it:\n%.2000s", args, said)
 				}
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -26,13 +27,13 @@ func TestPrivileges(t *testing.T) {
 		t.Run("sudo "+user, func(t *testing.T) {
 			v := victim.Start(t, "hostile", "honest")
 			t.Setenv("SUDO_UID", user)
-			r := attack(t, v.PID, "-d", "60s")
+			r := attack(t, v.PID, "-d", hang.Limit.String())
 			want := "0\t65534\t0\t65534"
 			if user != "" {
 				want = "0\t1234\t0\t1234"
 			}
 			lowered := 0
-			for deadline := time.Now().Add(50 * time.Second); lowered < looks && time.Now().Before(deadline) && alive(r.cmd.Process.Pid); {
+			for deadline := time.Now().Add(hang.Limit); lowered < looks && time.Now().Before(deadline) && alive(r.cmd.Process.Pid); {
 				low := true
 				for _, s := range statuses(r.cmd.Process.Pid) {
 					permitted, err := strconv.ParseUint(s["CapPrm"], 16, 64)

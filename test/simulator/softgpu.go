@@ -17,13 +17,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/simlog"
 )
-
-// patience bounds every wait for a workload; it is no part of a passing run.
-const patience = 60 * time.Second
 
 // Build returns the directory of the built artefacts: $RTL_BUILD or build/ in
 // the checkout. The test is skipped when one of the files is not there.
@@ -73,7 +70,7 @@ func Start(t testing.TB, w Workload) *Target {
 	t.Helper()
 	program := filepath.Join("workloads", w.Program)
 	build := Build(t, program, "workloads/kernels.hsaco")
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), hang.Limit)
 	v := &Target{
 		Log:    filepath.Join(t.TempDir(), "truth.log"),
 		t:      t,
@@ -126,7 +123,7 @@ func (v *Target) Ask(line string) string {
 // Get asks the target's HTTP server.
 func (v *Target) Get(path string) string {
 	v.t.Helper()
-	client := http.Client{Timeout: patience}
+	client := http.Client{Timeout: hang.Limit}
 	resp, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d%s", v.Port, path))
 	if err != nil {
 		v.t.Fatalf("%s: %v\n%s", path, err, v.stderr.String())

@@ -83,7 +83,7 @@ func TestServe(t *testing.T) {
 		t.Run("mode="+mode, func(t *testing.T) {
 			v := simulator.Start(t, simulator.Workload{
 				Program: "serve",
-				Args:    []string{"--busy-threads", "10", "--seconds", "20"},
+				Args:    []string{"--busy-threads", "10", "--seconds", "600"},
 				Env:     []string{"SOFTGPU_MODE=" + mode, "SOFTGPU_GPUS=2"},
 			})
 			if got := v.Get("/generate?kernels=5"); got != "generated 5\n" {
@@ -198,7 +198,7 @@ func TestTimes(t *testing.T) {
 
 // TestKill: the engine outlives its target only to finish the log.
 func TestKill(t *testing.T) {
-	v := simulator.Start(t, simulator.Workload{Program: "hsastress", Args: []string{"--seconds", "20"}})
+	v := simulator.Start(t, simulator.Workload{Program: "hsastress", Args: []string{"--seconds", "600"}})
 	for dispatches := 0; dispatches < 10000; {
 		fmt.Sscanf(v.Get("/health"), "ok %d", &dispatches)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/harness"
 )
 
@@ -99,14 +100,14 @@ func (l *life) kill(t *testing.T, after time.Duration) bool {
 // rests: the payload detaches by itself from a recorder that is dead.
 func (l *life) rests(t *testing.T) bool {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; {
+	state := ""
+	if hang.Eventually(func() bool {
 		st := l.Status(t)
-		if !st.Resident || st.State == "dormant" || st.State == "idle" {
-			return true
-		}
-		if time.Now().After(deadline) {
-			l.tally.find(&l.tally.stuck, "the payload does not detach by itself: %s", st.State)
-			return false
-		}
+		state = st.State
+		return !st.Resident || state == "dormant" || state == "idle"
+	}) {
+		return true
 	}
+	l.tally.find(&l.tally.stuck, "the payload does not detach by itself: %s", state)
+	return false
 }

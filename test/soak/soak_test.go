@@ -14,6 +14,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/apitable"
 	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/harness"
 )
 
@@ -22,8 +23,7 @@ func TestMain(m *testing.M) { harness.Main(m) }
 const (
 	short, long = 200, 10_000
 
-	window   = 40 * time.Millisecond // of each recording
-	patience = 15 * time.Second      // for an answer, and for progress
+	window = 40 * time.Millisecond // of each recording
 
 	shownEvery     = 500
 	findingsEnough = 10 // until then it goes on with another target
@@ -121,15 +121,14 @@ func (l *life) look(t *testing.T) bool {
 		l.tally.find(&l.tally.harmed, "no answer: %v\n%s", err, l.Output())
 		return false
 	}
-	for deadline := time.Now().Add(patience); ; {
-		now, err := l.progress()
-		if err != nil || time.Now().After(deadline) {
-			l.tally.find(&l.tally.harmed, "no progress beyond %d: %v\n%s", progress, err, l.Output())
-			return false
-		}
-		if now > progress {
-			break
-		}
+	now := progress
+	hang.Eventually(func() bool {
+		now, err = l.progress()
+		return err != nil || now > progress
+	})
+	if now <= progress {
+		l.tally.find(&l.tally.harmed, "no progress beyond %d: %v\n%s", progress, err, l.Output())
+		return false
 	}
 	stopped := l.Stopped()
 	for _, thread := range stopped {
@@ -172,11 +171,10 @@ func (l *life) session(t *testing.T) bool {
 // left gives the bootstrap thread of a dead tool the second or two in which it ends by itself.
 func (l *life) left(t *testing.T) (left []string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		if left = l.Snapshot(t).Left(l.before); len(left) == 0 {
-			break
-		}
-	}
+	hang.Eventually(func() bool {
+		left = l.Snapshot(t).Left(l.before)
+		return len(left) == 0
+	})
 	return left
 }
 

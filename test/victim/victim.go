@@ -15,10 +15,9 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-// patience is for what a victim does by itself, on a machine that others use.
-const patience = 20 * time.Second
+	"github.com/rtl-attach/rtl-attach/test/hang"
+)
 
 // Victim is a running program.
 type Victim struct {
@@ -115,7 +114,7 @@ func (v *Victim) Line(t testing.TB) string {
 			t.Fatalf("victim %d has ended: %v", v.PID, v.cmd.Wait())
 		}
 		return line
-	case <-time.After(patience):
+	case <-time.After(hang.Limit):
 		t.Fatalf("victim %d does not answer", v.PID)
 	}
 	return ""
@@ -171,20 +170,17 @@ var rare = []string{"sleep3", "poll3", "sigsuspend", "pause", "futexpause"}
 // goesOn fails the test unless each thread has gone on since it said h.
 func (v *Victim) goesOn(t testing.TB, h Health) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		var hung []string
+	var hung []string
+	if !hang.Eventually(func() bool {
+		hung = nil
 		for i, th := range v.Health(t).Threads {
 			if th.Beats == h.Threads[i].Beats && !slices.Contains(rare, th.Kind) {
 				hung = append(hung, fmt.Sprintf("%d (%s)", th.TID, th.Kind))
 			}
 		}
-		if len(hung) == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Errorf("victim %d: these threads hang: %s", v.PID, strings.Join(hung, ", "))
-			return
-		}
+		return len(hung) == 0
+	}) {
+		t.Errorf("victim %d: these threads hang: %s", v.PID, strings.Join(hung, ", "))
 	}
 }
 
@@ -229,14 +225,13 @@ func (v *Victim) Inventory(t testing.TB) Inventory {
 func (v *Victim) AsBefore(t testing.TB, before Inventory) {
 	t.Helper()
 	var now Inventory
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	if !hang.Eventually(func() bool {
 		now = v.Inventory(t)
-		if now.Threads == before.Threads && now.FDs == before.FDs && len(now.Ours) == 0 {
-			return
-		}
+		return now.Threads == before.Threads && now.FDs == before.FDs && len(now.Ours) == 0
+	}) {
+		t.Errorf("victim had %d threads and %d descriptors, now %d and %d; mappings of ours: %q",
+			before.Threads, before.FDs, now.Threads, now.FDs, now.Ours)
 	}
-	t.Errorf("victim had %d threads and %d descriptors, now %d and %d; mappings of ours: %q",
-		before.Threads, before.FDs, now.Threads, now.FDs, now.Ours)
 }
 
 // Tell writes a letter and expects no answer.
