@@ -59,7 +59,8 @@ type Collector struct {
 	tables   tables
 	coverage coverage
 	batch    []tracedb.Dispatch
-	copies   []tracedb.Copy // a batch, too
+	copies   []tracedb.Copy                   // a batch, too
+	accounts [ring.KindsMax]*ring.KindAccount // by ring.Kind; nil: none came
 	end      *ring.EndRecord
 	tally    tally
 	stats    stats

@@ -179,6 +179,20 @@ func TestIncompleteSessions(t *testing.T) {
 			ringtest.Put(p, ring.Window{Queue: 1, Kind: uint32(ring.WindowOpen), Index: 1 << 63})
 			p.End(end)
 		}, CauseRefused, 10},
+		"unknown types": {func(p *ringtest.Producer) {
+			p.Unknown(200, 1)
+			p.Unknown(60, 3)
+			ringtest.Put(p, dispatch)
+			p.Unknown(0xffff, 40)
+			p.End(end)
+		}, CauseUnknown, 3},
+		"an account of no kind": {func(p *ringtest.Producer) {
+			ringtest.Put(p, ring.KindAccount{Kind: ring.KindsMax})
+			ringtest.Put(p, ring.KindAccount{Kind: 0, Begun: 1 << 63})
+			ringtest.Put(p, ring.KindAccount{Kind: 3})
+			ringtest.Put(p, ring.KindAccount{Kind: 3})
+			p.End(end)
+		}, CauseRefused, 3},
 		"after the end": {func(p *ringtest.Producer) {
 			p.End(end)
 			ringtest.Put(p, dispatch)
@@ -322,14 +336,16 @@ func TestLiveProducer(t *testing.T) {
 
 // FuzzCollect: whatever lines a target writes, the collector ends, and says so in a session's end.
 func FuzzCollect(f *testing.F) {
-	f.Add([]byte{6, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0}, uint16(1))
-	f.Add([]byte{3, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0}, uint16(2))
-	const whole = 4 // records
+	f.Add([]byte{4, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0}, uint16(1))
+	f.Add([]byte{1, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0}, uint16(2))
+	const whole = 7 // lines
 	p := ringtest.NewProducer(f, 1<<16)
 	p.String(1, "gfx90a")
 	ringtest.Put(p, ring.Agent{ID: 1, Name: 1})
 	ringtest.Put(p, ring.Copy{StartNS: 20, EndNS: 30, SubmitNS: 10, Bytes: 4096, To: 1, TID: 7, Direction: uint16(ring.HostToDevice)})
-	p.End(ring.EndRecord{CopiesRecorded: 1, Copies: 1})
+	p.Unknown(200, 2)
+	ringtest.Put(p, ring.KindAccount{Kind: uint32(ring.KindMemoryCopy), Begun: 1, Timed: 1})
+	p.End(ring.EndRecord{})
 	f.Add(bytes.Clone(p.Lines[:whole*ring.LineBytes]), uint16(whole))
 	f.Fuzz(func(t *testing.T, lines []byte, count uint16) {
 		p := ringtest.NewProducer(t, 1<<16)

@@ -44,14 +44,14 @@ func (c *Collector) flushCopies() error {
 func (c *Collector) copyCoverage() *tracedb.CopyCoverage {
 	all := c.tally.copies
 	arrived := all.Timed + all.Untimed
-	if c.end == nil || c.end.Copies > maxRun { // not known how many there were
-		all.Begun = arrived
-	} else {
-		all.Begun = c.end.Copies
-	}
-	all.Unexplained = int64(all.Begun) - int64(arrived)
-	if arrived == 0 && (c.end == nil || c.end.CopiesRecorded == 0) {
+	account := c.accounts[ring.KindMemoryCopy]
+	if account == nil && arrived == 0 {
 		return nil
 	}
+	all.Begun = arrived
+	if account != nil { // else it is not known how many there were
+		all.Begun = account.Begun
+	}
+	all.Unexplained = int64(all.Begun) - int64(arrived)
 	return &all
 }

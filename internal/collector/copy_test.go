@@ -28,7 +28,8 @@ func TestCopies(t *testing.T) {
 			spoil(&bad)
 			ringtest.Put(p, bad)
 		}
-		p.End(ring.EndRecord{End: uint32(ring.EndDetach), CopiesRecorded: 1, Copies: 10})
+		ringtest.Put(p, ring.KindAccount{Kind: uint32(ring.KindMemoryCopy), Begun: 10})
+		p.End(ring.EndRecord{End: uint32(ring.EndDetach)})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -48,10 +49,15 @@ func TestCopies(t *testing.T) {
 
 // Whether copies were to be recorded is known also where there were none.
 func TestNoCopies(t *testing.T) {
-	for _, recorded := range []uint32{0, 1} {
-		_, result, err := collect(t, func(p *ringtest.Producer) { p.End(ring.EndRecord{CopiesRecorded: recorded}) })
-		if err != nil || (result.Copies != nil) != (recorded == 1) {
-			t.Errorf("%d: %v, %+v", recorded, err, result.Copies)
+	for _, recorded := range []bool{false, true} {
+		_, result, err := collect(t, func(p *ringtest.Producer) {
+			if recorded {
+				ringtest.Put(p, ring.KindAccount{Kind: uint32(ring.KindMemoryCopy)})
+			}
+			p.End(ring.EndRecord{})
+		})
+		if err != nil || (result.Copies != nil) != recorded {
+			t.Errorf("%t: %v, %+v", recorded, err, result.Copies)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 func Counters(c ring.Counters) []tracedb.Counter {
 	out := []tracedb.Counter{
 		{Name: "packets", Value: c.Packets},
-		{Name: "dispatches", Value: c.Dispatches},
+		{Name: "dispatches", Value: c.Kind[ring.KindDispatch].Begun},
 		{Name: "timed_pool", Value: c.TimedPool},
 		{Name: "timed_app", Value: c.TimedApp},
 		{Name: "records", Value: c.Records},
@@ -33,12 +33,12 @@ func Counters(c ring.Counters) []tracedb.Counter {
 		{Name: "grace_waited", Value: c.GraceWaited},
 		{Name: "grace_asked", Value: c.GraceAsked},
 		{Name: "drain_ns", Value: c.DrainNS},
-		{Name: "copies", Value: c.Copies},
-		{Name: "copies_timed", Value: c.CopiesTimed},
+		{Name: "copies", Value: c.Kind[ring.KindMemoryCopy].Begun},
+		{Name: "copies_timed", Value: c.Kind[ring.KindMemoryCopy].Timed},
 	}
 	for reason, r := range tracedb.Reasons {
-		out = append(out, tracedb.Counter{Name: "untimed_" + r.Name, Value: c.Untimed[reason]},
-			tracedb.Counter{Name: "copies_untimed_" + r.Name, Value: c.CopiesUntimed[reason]})
+		out = append(out, tracedb.Counter{Name: "untimed_" + r.Name, Value: c.Kind[ring.KindDispatch].Untimed[reason]},
+			tracedb.Counter{Name: "copies_untimed_" + r.Name, Value: c.Kind[ring.KindMemoryCopy].Untimed[reason]})
 	}
 	return out
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// define takes a record that others refer to by its id.
+// define takes a record that others refer to by its id, or of an unknown type.
 func (c *Collector) define(r *ring.Record) error {
 	switch r.Type() {
 	case ring.TypeAgent:
@@ -14,9 +14,11 @@ func (c *Collector) define(r *ring.Record) error {
 		return c.queue(r.Queue())
 	case ring.TypeLaunch:
 		return c.launch(r.Launch())
-	default: // ring hands out known types only
+	case ring.TypeCodeObject:
 		return c.codeObject(r.CodeObject())
 	}
+	c.tally.unknown++ // a later payload's; what it may mean to this one's records is not known
+	return nil
 }
 
 func (c *Collector) agent(a *ring.Agent) error {

@@ -28,6 +28,9 @@ func (c *Collector) record(r *ring.Record) error {
 	case ring.TypeString:
 		c.tally.refusedIf(!c.tables.addString(r.StringLine().ID, r.Text))
 		return nil
+	case ring.TypeKindAccount:
+		c.account(*r.KindAccount())
+		return nil
 	case ring.TypeEnd:
 		end := *r.End()
 		c.end = &end
@@ -35,6 +38,15 @@ func (c *Collector) record(r *ring.Record) error {
 	default:
 		return c.define(r)
 	}
+}
+
+// account takes what the payload says that one kind came to.
+func (c *Collector) account(a ring.KindAccount) {
+	if a.Kind >= ring.KindsMax || max(a.Begun, a.Timed, a.Untimed, a.Lost) > maxRun || c.accounts[a.Kind] != nil {
+		c.tally.refused++
+		return
+	}
+	c.accounts[a.Kind] = &a
 }
 
 func (c *Collector) dispatch(d *ring.Dispatch) error {

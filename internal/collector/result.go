@@ -15,6 +15,7 @@ const (
 	CauseBadTimes  = "dispatches with impossible times"
 	CauseUndefined = "references to names, agents, queues or launches that were never defined"
 	CauseRefused   = "records refused: out of bounds or defined twice"
+	CauseUnknown   = "records of types that this version of rtl-attach does not know"
 	CauseAfterEnd  = "records after the session's last one"
 	CauseCrooked   = "queues whose windows contradict themselves"
 	CauseCorrupt   = "the ring was found corrupt: nothing was read beyond"
@@ -30,6 +31,7 @@ type tally struct {
 	badTimes  uint64
 	undefined uint64
 	refused   uint64
+	unknown   uint64
 	afterEnd  uint64
 	crooked   uint64
 	copies    tracedb.CopyCoverage // its sums are made at the end
@@ -113,6 +115,7 @@ func (c *Collector) losses(r Result, broken error) []tracedb.Loss {
 		{Cause: CauseBadTimes, Records: c.tally.badTimes},
 		{Cause: CauseUndefined, Records: c.tally.undefined + c.tables.undefinedAgents()},
 		{Cause: CauseRefused, Records: c.tally.refused},
+		{Cause: CauseUnknown, Records: c.tally.unknown},
 		{Cause: CauseAfterEnd, Records: c.tally.afterEnd},
 		{Cause: CauseCrooked, Records: c.tally.crooked},
 	} {

@@ -1,11 +1,14 @@
 package envbuf
 
+import "github.com/rtl-attach/rtl-attach/internal/ring"
+
 // Kind is how a key's value is written in the buffer.
 type Kind int
 
 const (
 	Number Kind = iota // decimal digits
 	Choice             // one of the key's Choices
+	Set                // names of kinds of record (ring.Kind), with commas between them
 	Text               // as it is, at most Max bytes with its NUL
 )
 
@@ -15,7 +18,7 @@ type Key struct {
 	Name       string
 	Field      string // of struct rtl_config
 	Kind       Kind
-	Default    uint64 // of a number; index of a choice; a text's default is empty
+	Default    uint64 // of a number; index of a choice; bits always in a set; a text's default is empty
 	Min, Max   uint64
 	PowerOfTwo bool
 	Choices    []string
@@ -46,7 +49,7 @@ const (
 	Stamp            = "RTL_STAMP"
 	HSALibrary       = "RTL_HSA_LIBRARY"
 	ThreadIDOffset   = "RTL_THREAD_ID_OFFSET"
-	MemoryCopyTrace  = "RTL_MEMORY_COPY_TRACE"
+	Trace            = "RTL_TRACE"
 	TestWedgeControl = "RTL_TEST_WEDGE_CONTROL"
 	TestNoGrace      = "RTL_TEST_NO_GRACE"
 	TestFailStep     = "RTL_TEST_FAIL_STEP"
@@ -110,9 +113,9 @@ var Keys = []Key{
 		Doc: "offset of the thread id in the C library's thread descriptor, a multiple of 4; 0: find it",
 	},
 	{
-		Name: MemoryCopyTrace, Field: "memory_copy_trace", Kind: Number,
-		Default: 0, Min: 0, Max: 1,
-		Doc: "1: record memory copies, too",
+		Name: Trace, Field: "trace", Kind: Set,
+		Default: 1 << ring.KindDispatch,
+		Doc:     "kinds of record to make: a bit for each (enum rtl_kind), dispatches always",
 	},
 	{
 		Name: TestWedgeControl, Field: "test_wedge_control", Kind: Number,

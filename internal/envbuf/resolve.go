@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rtl-attach/rtl-attach/internal/ring"
 )
 
 // Resolve gives every key its value, as the payload will see it: the last
@@ -36,6 +38,8 @@ func (k *Key) defaultText() string {
 		return strconv.FormatUint(k.Default, 10)
 	case Choice:
 		return k.Choices[k.Default]
+	case Set:
+		return setText(k.Default)
 	default:
 		return ""
 	}
@@ -50,12 +54,37 @@ func (k *Key) normal(value string) (normal, complaint string) {
 		if !slices.Contains(k.Choices, value) {
 			return "", "not one of " + strings.Join(k.Choices, "|")
 		}
+	case Set:
+		return k.normalSet(value)
 	default:
 		if uint64(len(value)) >= k.Max {
 			return "", fmt.Sprintf("longer than %d bytes", k.Max-1)
 		}
 	}
 	return value, ""
+}
+
+// normalSet returns the names in the order of their bits, those of the default among them.
+func (k *Key) normalSet(value string) (normal, complaint string) {
+	set := k.Default
+	if value != "" {
+		for name := range strings.SplitSeq(value, ",") {
+			kind, known := ring.KindNamed(name)
+			if !known {
+				return "", "not a list of kinds of record: " + value
+			}
+			set |= 1 << kind
+		}
+	}
+	return setText(set), ""
+}
+
+func setText(set uint64) string {
+	var names []string
+	for ; set != 0; set &= set - 1 {
+		names = append(names, ring.Kind(bits.TrailingZeros64(set)).String())
+	}
+	return strings.Join(names, ",")
 }
 
 func (k *Key) normalNumber(value string) (normal, complaint string) {

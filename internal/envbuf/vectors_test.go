@@ -52,6 +52,12 @@ var vectors = map[string][]byte{
 	"bad-layout-and-value": raw(2, "RTL_SIGNAL_POOL\x00x\x00B\x00"), // the layout comes first
 	"bad-choice":           raw(1, "RTL_BUFFER_POLICY\x00loss\x00"),
 	"bad-choice-longer":    raw(1, "RTL_STAMP\x00tsc|boottime\x00"),
+	"valid-set-empty":      raw(1, "RTL_TRACE\x00\x00"),
+	"valid-set-order":      raw(1, "RTL_TRACE\x00memory-copy,memory-copy\x00"),
+	"bad-set-unknown":      raw(1, "RTL_TRACE\x00dispatch,copies\x00"),
+	"bad-set-prefix":       raw(1, "RTL_TRACE\x00memory\x00"),
+	"bad-set-comma-last":   raw(1, "RTL_TRACE\x00dispatch,\x00"),
+	"bad-set-comma-first":  raw(1, "RTL_TRACE\x00,dispatch\x00"),
 	"bad-text-too-long":    raw(1, "RTL_TEST_FAIL_STEP\x00"+strings.Repeat("s", 64)+"\x00"),
 }
 
@@ -66,7 +72,7 @@ const allKeys = "RTL_BUFFER_SIZE\x001048576\x00" +
 	"RTL_STAMP\x00boottime\x00" +
 	"RTL_HSA_LIBRARY\x00/opt/rocm/lib/libhsa-runtime64.so.1\x00" +
 	"RTL_THREAD_ID_OFFSET\x00720\x00" +
-	"RTL_MEMORY_COPY_TRACE\x001\x00" +
+	"RTL_TRACE\x00dispatch,memory-copy\x00" +
 	"RTL_TEST_WEDGE_CONTROL\x001\x00" +
 	"RTL_TEST_NO_GRACE\x001\x00" +
 	"RTL_TEST_FAIL_STEP\x00patch slots\x00"

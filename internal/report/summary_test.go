@@ -26,7 +26,7 @@ const second = 1_000_000_000
 type produce func(t *testing.T, p *ringtest.Producer)
 
 func put[T interface {
-	ring.Agent | ring.Queue | ring.Launch | ring.Dispatch | ring.Untimed | ring.Window | ring.LostRecord | ring.Copy
+	ring.Agent | ring.Queue | ring.Launch | ring.Dispatch | ring.Untimed | ring.Window | ring.LostRecord | ring.Copy | ring.KindAccount
 }](t *testing.T, p *ringtest.Producer, record T) {
 	t.Helper()
 	if !ringtest.Put(p, record) {
@@ -105,7 +105,8 @@ func copies(t *testing.T, p *ringtest.Producer) {
 	for queue := range uint32(3) {
 		put(t, p, ring.Window{Queue: queue + 1, Kind: uint32(ring.WindowClose), TimeNS: second + 2_000_000, Index: 1000 + uint64(1-min(queue, 1)), Dispatches: uint64(1 - min(queue, 1))})
 	}
-	p.End(ring.EndRecord{End: uint32(ring.EndDetach), ArmedNS: second, DetachedNS: second + 2_000_000, CopiesRecorded: 1, Copies: 22})
+	put(t, p, ring.KindAccount{Kind: uint32(ring.KindMemoryCopy), Begun: 22, Timed: 20, Untimed: 1})
+	p.End(ring.EndRecord{End: uint32(ring.EndDetach), ArmedNS: second, DetachedNS: second + 2_000_000})
 }
 
 func nothing(t *testing.T, p *ringtest.Producer) {

@@ -3,7 +3,7 @@
 package ring
 
 const (
-	ABIVersion   = 0x2
+	ABIVersion   = 0x3
 	ControlMagic = 0x4c52544e4f435452
 	RingMagic    = 0x474e49522d4c5452
 	ControlName  = "rtl-control"
@@ -20,6 +20,9 @@ const (
 	BuildIDMax     = 0x14
 	StringMax      = 0x4000
 	DetachMostMS   = 0x4650
+	KindsMax       = 0x10
+	ReasonsMax     = 0x10
+	KindTypes      = 0x40
 	GraceRanges    = 0x40
 	GraceAsk       = 0x40
 
@@ -29,7 +32,7 @@ const (
 	QueueProfilingOurs  = 0x1
 	stringTextOffset    = 0x8 + 8
 	ControlStructBytes  = 0x300
-	CountersStructBytes = 0x1d8
+	CountersStructBytes = 0xa40
 	GraceStructBytes    = 0x610
 	RingStructBytes     = 0x100
 )
@@ -95,18 +98,19 @@ const (
 type Type uint32
 
 const (
-	TypePad        Type = 0x0
-	TypeDispatch   Type = 0x1
-	TypeUntimed    Type = 0x2
-	TypeWindow     Type = 0x3
-	TypeLost       Type = 0x4
-	TypeString     Type = 0x5
-	TypeLaunch     Type = 0x6
-	TypeQueue      Type = 0x7
-	TypeAgent      Type = 0x8
-	TypeCodeObject Type = 0x9
-	TypeEnd        Type = 0xa
-	TypeCopy       Type = 0xb
+	TypePad         Type = 0x0
+	TypeKindAccount Type = 0x8
+	TypeWindow      Type = 0x1
+	TypeLost        Type = 0x2
+	TypeString      Type = 0x3
+	TypeLaunch      Type = 0x4
+	TypeQueue       Type = 0x5
+	TypeAgent       Type = 0x6
+	TypeCodeObject  Type = 0x7
+	TypeEnd         Type = 0x9
+	TypeDispatch    Type = 0x40
+	TypeUntimed     Type = 0x41
+	TypeCopy        Type = 0x50
 )
 
 type Direction uint32
@@ -177,10 +181,8 @@ type (
 	}
 	Counters struct {
 		Packets            uint64
-		Dispatches         uint64
 		TimedPool          uint64
 		TimedApp           uint64
-		Untimed            [16]uint64
 		Records            uint64
 		RecordsLost        uint64
 		QueuesSeen         uint64
@@ -202,9 +204,13 @@ type (
 		GraceWaited        uint64
 		GraceAsked         uint64
 		DrainNS            uint64
-		Copies             uint64
-		CopiesTimed        uint64
-		CopiesUntimed      [16]uint64
+		Kind               [16]KindCounters
+	}
+	KindCounters struct {
+		Begun   uint64
+		Timed   uint64
+		Lost    uint64
+		Untimed [16]uint64
 	}
 	Range struct {
 		Lo uint64
@@ -357,14 +363,34 @@ type (
 		Direction uint16
 		Reason    uint16
 	}
+	KindAccount struct {
+		Header    Header
+		Kind      uint32
+		Reserved0 uint32
+		Begun     uint64
+		Timed     uint64
+		Untimed   uint64
+		Lost      uint64
+		Reserved  [2]uint64
+	}
 	EndRecord struct {
-		Header         Header
-		End            uint32
-		CopiesRecorded uint32
-		ArmedNS        uint64
-		DetachedNS     uint64
-		RecordsLost    uint64
-		Copies         uint64
-		Reserved       [2]uint64
+		Header      Header
+		End         uint32
+		Reserved0   uint32
+		ArmedNS     uint64
+		DetachedNS  uint64
+		RecordsLost uint64
+		Reserved    [3]uint64
 	}
 )
+
+// The kinds of record.
+const (
+	KindDispatch   Kind = 0
+	KindMemoryCopy Kind = 1
+)
+
+var kindNames = [KindsMax]string{
+	0: "dispatch",
+	1: "memory-copy",
+}

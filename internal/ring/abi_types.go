@@ -6,6 +6,8 @@ package ring
 
 /*
 #include "abi.h"
+#include "kinds/copy/abi.h"
+#include "kinds/dispatch/abi.h"
 */
 import "C"
 
@@ -27,6 +29,9 @@ const (
 	BuildIDMax     = C.RTL_BUILD_ID_MAX
 	StringMax      = C.RTL_STRING_MAX
 	DetachMostMS   = C.RTL_DETACH_MOST_MS
+	KindsMax       = C.RTL_KINDS_MAX
+	ReasonsMax     = C.RTL_REASONS_MAX
+	KindTypes      = C.RTL_KIND_TYPES // record types from here on belong to kinds
 	GraceRanges    = C.RTL_GRACE_RANGES
 	GraceAsk       = C.RTL_GRACE_ASK
 
@@ -104,22 +109,23 @@ const (
 	VerdictUnknown Verdict = C.RTL_VERDICT_UNKNOWN
 )
 
-// Type is the kind of a record (enum rtl_type).
+// Type says which layout a record has (enum rtl_type, and the kinds' own from KindTypes on).
 type Type C.enum_rtl_type
 
 const (
-	TypePad        Type = C.RTL_TYPE_PAD
-	TypeDispatch   Type = C.RTL_TYPE_DISPATCH
-	TypeUntimed    Type = C.RTL_TYPE_UNTIMED
-	TypeWindow     Type = C.RTL_TYPE_WINDOW
-	TypeLost       Type = C.RTL_TYPE_LOST
-	TypeString     Type = C.RTL_TYPE_STRING
-	TypeLaunch     Type = C.RTL_TYPE_LAUNCH
-	TypeQueue      Type = C.RTL_TYPE_QUEUE
-	TypeAgent      Type = C.RTL_TYPE_AGENT
-	TypeCodeObject Type = C.RTL_TYPE_CODE_OBJECT
-	TypeEnd        Type = C.RTL_TYPE_END
-	TypeCopy       Type = C.RTL_TYPE_COPY
+	TypePad         Type = C.RTL_TYPE_PAD
+	TypeKindAccount Type = C.RTL_TYPE_KIND_ACCOUNT
+	TypeWindow      Type = C.RTL_TYPE_WINDOW
+	TypeLost        Type = C.RTL_TYPE_LOST
+	TypeString      Type = C.RTL_TYPE_STRING
+	TypeLaunch      Type = C.RTL_TYPE_LAUNCH
+	TypeQueue       Type = C.RTL_TYPE_QUEUE
+	TypeAgent       Type = C.RTL_TYPE_AGENT
+	TypeCodeObject  Type = C.RTL_TYPE_CODE_OBJECT
+	TypeEnd         Type = C.RTL_TYPE_END
+	TypeDispatch    Type = C.RTL_TYPE_DISPATCH
+	TypeUntimed     Type = C.RTL_TYPE_UNTIMED
+	TypeCopy        Type = C.RTL_TYPE_COPY
 )
 
 // Direction of a copy (enum rtl_direction).
@@ -146,6 +152,7 @@ type (
 	Recorder      C.struct_rtl_recorder
 	ControlLayout C.struct_rtl_control
 	Counters      C.struct_rtl_counters
+	KindCounters  C.struct_rtl_kind_counters
 	Range         C.struct_rtl_range
 	GraceLayout   C.struct_rtl_grace
 	Status        C.struct_rtl_status
@@ -153,17 +160,18 @@ type (
 
 // The structs of the ring memfd.
 type (
-	RingLayout C.struct_rtl_ring
-	Header     C.struct_rtl_header
-	Dispatch   C.struct_rtl_dispatch
-	Untimed    C.struct_rtl_untimed
-	Window     C.struct_rtl_window
-	LostRecord C.struct_rtl_lost
-	StringLine C.struct_rtl_string
-	Launch     C.struct_rtl_launch
-	Queue      C.struct_rtl_queue
-	Agent      C.struct_rtl_agent
-	CodeObject C.struct_rtl_code_object
-	Copy       C.struct_rtl_copy
-	EndRecord  C.struct_rtl_end_record
+	RingLayout  C.struct_rtl_ring
+	Header      C.struct_rtl_header
+	Dispatch    C.struct_rtl_dispatch
+	Untimed     C.struct_rtl_untimed
+	Window      C.struct_rtl_window
+	LostRecord  C.struct_rtl_lost
+	StringLine  C.struct_rtl_string
+	Launch      C.struct_rtl_launch
+	Queue       C.struct_rtl_queue
+	Agent       C.struct_rtl_agent
+	CodeObject  C.struct_rtl_code_object
+	Copy        C.struct_rtl_copy
+	KindAccount C.struct_rtl_kind_account
+	EndRecord   C.struct_rtl_end_record
 )

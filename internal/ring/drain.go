@@ -66,9 +66,7 @@ func (r *Reader) next() (found bool, err error) {
 			if err := r.assembleText(h.Lines); err != nil {
 				return false, err
 			}
-		case t > TypeCopy:
-			return false, r.corrupt("record of unknown type %d", t)
-		case h.Lines != 1:
+		case h.Lines != 1 && t.isOneLine():
 			return false, r.corrupt("record of type %d has %d lines", t, h.Lines)
 		}
 		r.tail += sizeBytes

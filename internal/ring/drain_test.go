@@ -78,6 +78,36 @@ func TestDrainCountsHoles(t *testing.T) {
 	}
 }
 
+// Records of types that this version does not know are stepped over by their lines.
+func TestDrainStepsOverUnknownTypes(t *testing.T) {
+	p := ringtest.NewProducer(t, 1024)
+	r := open(t, p)
+	var known, unknown uint64
+	for range 20 { // at every place of the ring, and across its end
+		p.Unknown(200, 2)
+		ringtest.Put(p, ring.Dispatch{Index: known})
+		p.Unknown(60, 3)
+		n, err := r.Drain(10, func(rec *ring.Record) error {
+			switch rec.Type() {
+			case ring.TypeDispatch:
+				if rec.Dispatch().Index != known {
+					t.Fatalf("dispatch %d, want %d", rec.Dispatch().Index, known)
+				}
+				known++
+			case 200, 60:
+				unknown += uint64(rec.Lines())
+			}
+			return nil
+		})
+		if n != 3 || err != nil {
+			t.Fatalf("drained %d, %v", n, err)
+		}
+	}
+	if known != 20 || unknown != 20*5 || r.Holes() != 0 {
+		t.Errorf("%d dispatches, %d unknown lines, %d holes", known, unknown, r.Holes())
+	}
+}
+
 func TestDrainStopsAtTheCallersError(t *testing.T) {
 	p := ringtest.NewProducer(t, 4096)
 	r := open(t, p)
@@ -100,14 +130,16 @@ func TestDrainRefuses(t *testing.T) {
 		"head beyond a ring":  func(p *ringtest.Producer) { p.Header.Head = 4096 + 64 },
 		"head goes back":      func(p *ringtest.Producer) { p.Header.Head = 0 },
 		"head is huge":        func(p *ringtest.Producer) { p.Header.Head = 1<<64 - 64 },
-		"no lines":            func(p *ringtest.Producer) { p.Header.Head = 128; header(p, 1, 0) },
-		"lines not written":   func(p *ringtest.Producer) { p.Header.Head = 128; header(p, 0, 3) },
-		"two-line dispatch":   func(p *ringtest.Producer) { p.Header.Head = 256; header(p, 1, 2) },
-		"unknown type":        func(p *ringtest.Producer) { p.Header.Head = 128; header(p, 200, 1) },
-		"sequence goes back":  func(p *ringtest.Producer) { p.Header.Head = 128; header(p, 1, 1); p.Lines[7] = 0xff },
-		"string past lines":   func(p *ringtest.Producer) { p.Header.Head = 128; header(p, 5, 1); p.Lines[12] = 49 },
-		"string too long":     func(p *ringtest.Producer) { p.Header.Head = 128; header(p, 5, 1); p.Lines[15] = 0x80 },
-		"string in two lines": func(p *ringtest.Producer) { p.Header.Head = 256; header(p, 5, 2); p.Lines[12] = 8 },
+		"no lines":            func(p *ringtest.Producer) { p.Header.Head = 128; header(p, ring.TypeDispatch, 0) },
+		"lines not written":   func(p *ringtest.Producer) { p.Header.Head = 128; header(p, ring.TypePad, 3) },
+		"two-line dispatch":   func(p *ringtest.Producer) { p.Header.Head = 256; header(p, ring.TypeDispatch, 2) },
+		"two-line account":    func(p *ringtest.Producer) { p.Header.Head = 256; header(p, ring.TypeKindAccount, 2) },
+		"unknown, no lines":   func(p *ringtest.Producer) { p.Header.Head = 128; header(p, 200, 0) },
+		"unknown, beyond":     func(p *ringtest.Producer) { p.Header.Head = 128; header(p, 200, 2) },
+		"sequence goes back":  func(p *ringtest.Producer) { p.Header.Head = 128; header(p, ring.TypeDispatch, 1); p.Lines[7] = 0xff },
+		"string past lines":   func(p *ringtest.Producer) { p.Header.Head = 128; header(p, ring.TypeString, 1); p.Lines[12] = 49 },
+		"string too long":     func(p *ringtest.Producer) { p.Header.Head = 128; header(p, ring.TypeString, 1); p.Lines[15] = 0x80 },
+		"string in two lines": func(p *ringtest.Producer) { p.Header.Head = 256; header(p, ring.TypeString, 2); p.Lines[12] = 8 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := ringtest.NewProducer(t, 4096)

@@ -2,7 +2,7 @@ package ring
 
 import "unsafe"
 
-// A Record is one record of the ring, copied out of shared memory. It belongs
+// A Record is one record of the ring: its first line, copied out of shared memory. It belongs
 // to the Reader and is valid only during the call that it is handed to.
 type Record struct {
 	line [LineBytes / 8]uint64 // the first line; uint64 for the alignment of the structs
@@ -11,22 +11,25 @@ type Record struct {
 	Text []byte
 }
 
-// The layouts of abi.h over the copied line; Type says which one holds.
+// The layouts of abi.h over the copied line; Type says which one holds. A type that
+// the caller does not know is not an error: a later payload may have written it.
 
-func (r *Record) header() *Header         { return (*Header)(unsafe.Pointer(&r.line)) }
-func (r *Record) Type() Type              { return Type(r.header().Type) }
-func (r *Record) Seq() uint32             { return r.header().Seq }
-func (r *Record) Dispatch() *Dispatch     { return (*Dispatch)(unsafe.Pointer(&r.line)) }
-func (r *Record) Untimed() *Untimed       { return (*Untimed)(unsafe.Pointer(&r.line)) }
-func (r *Record) Window() *Window         { return (*Window)(unsafe.Pointer(&r.line)) }
-func (r *Record) Lost() *LostRecord       { return (*LostRecord)(unsafe.Pointer(&r.line)) }
-func (r *Record) StringLine() *StringLine { return (*StringLine)(unsafe.Pointer(&r.line)) }
-func (r *Record) Launch() *Launch         { return (*Launch)(unsafe.Pointer(&r.line)) }
-func (r *Record) Queue() *Queue           { return (*Queue)(unsafe.Pointer(&r.line)) }
-func (r *Record) Agent() *Agent           { return (*Agent)(unsafe.Pointer(&r.line)) }
-func (r *Record) CodeObject() *CodeObject { return (*CodeObject)(unsafe.Pointer(&r.line)) }
-func (r *Record) Copy() *Copy             { return (*Copy)(unsafe.Pointer(&r.line)) }
-func (r *Record) End() *EndRecord         { return (*EndRecord)(unsafe.Pointer(&r.line)) }
+func (r *Record) header() *Header           { return (*Header)(unsafe.Pointer(&r.line)) }
+func (r *Record) Type() Type                { return Type(r.header().Type) }
+func (r *Record) Lines() uint16             { return r.header().Lines }
+func (r *Record) Seq() uint32               { return r.header().Seq }
+func (r *Record) Dispatch() *Dispatch       { return (*Dispatch)(unsafe.Pointer(&r.line)) }
+func (r *Record) Untimed() *Untimed         { return (*Untimed)(unsafe.Pointer(&r.line)) }
+func (r *Record) Window() *Window           { return (*Window)(unsafe.Pointer(&r.line)) }
+func (r *Record) Lost() *LostRecord         { return (*LostRecord)(unsafe.Pointer(&r.line)) }
+func (r *Record) StringLine() *StringLine   { return (*StringLine)(unsafe.Pointer(&r.line)) }
+func (r *Record) Launch() *Launch           { return (*Launch)(unsafe.Pointer(&r.line)) }
+func (r *Record) Queue() *Queue             { return (*Queue)(unsafe.Pointer(&r.line)) }
+func (r *Record) Agent() *Agent             { return (*Agent)(unsafe.Pointer(&r.line)) }
+func (r *Record) CodeObject() *CodeObject   { return (*CodeObject)(unsafe.Pointer(&r.line)) }
+func (r *Record) Copy() *Copy               { return (*Copy)(unsafe.Pointer(&r.line)) }
+func (r *Record) KindAccount() *KindAccount { return (*KindAccount)(unsafe.Pointer(&r.line)) }
+func (r *Record) End() *EndRecord           { return (*EndRecord)(unsafe.Pointer(&r.line)) }
 
 func (r *Record) bytes() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&r.line)), LineBytes)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/envbuf"
+	"github.com/rtl-attach/rtl-attach/internal/ring"
 )
 
 // Options of one recording.
@@ -68,7 +69,7 @@ func (o *Options) settings() []envbuf.Var {
 		add("RTL_BUFFER_POLICY", o.BufferPolicy)
 	}
 	if o.MemoryCopies {
-		add(envbuf.MemoryCopyTrace, "1")
+		add(envbuf.Trace, ring.KindMemoryCopy.String())
 	}
 	if !tscIsClock() {
 		add("RTL_STAMP", "boottime")

@@ -1,6 +1,7 @@
 /*
  * abi.h: everything that the payload (C, in the target) and the tool (Go)
- * share. Written once, here: internal/ring/abi.go is generated from it.
+ * share, except the records of each kind: those are in kinds/KIND/abi.h. Written
+ * once, here: internal/ring/abi.go is generated from it.
  *
  *   control memfd "rtl-control"  (one per target, lives as long as the payload)
  *     0      struct rtl_control
@@ -20,7 +21,7 @@
 
 #include <stdint.h>
 
-#define RTL_ABI_VERSION 2u
+#define RTL_ABI_VERSION 3u
 #define RTL_CONTROL_MAGIC 0x4c52544e4f435452ull /* "RTCONTRL" */
 #define RTL_RING_MAGIC 0x474e49522d4c5452ull    /* "RTL-RING" */
 
@@ -38,6 +39,16 @@
 #define RTL_BUILD_ID_MAX 20
 #define RTL_DETACH_MOST_MS 18000 /* a detach is answered within this and the drain's time-out, from the last record taken on */
 #define RTL_STRING_MAX 16384 /* bytes of one string record; longer names are cut, and say so */
+
+/*
+ * The kinds of record (kinds/kinds.def). A session always records dispatches; the
+ * environment variable RTL_TRACE names the others that it records.
+ */
+#define RTL_KINDS_MAX 16
+enum rtl_kind {
+#define KIND(number, ID, object, name) RTL_KIND_##ID = (number),
+#include "kinds/kinds.def"
+};
 
 /* The payload's states (docs/architecture.md). Only state.c and arm.c change them. */
 enum rtl_state {
@@ -129,7 +140,7 @@ struct rtl_control {
 	char error_text[RTL_TEXT_MAX]; /* NUL-terminated, UTF-8, one line */
 };
 
-/* Why a dispatch, or a copy, has no times. */
+/* Why an item (a dispatch, a copy, …) has no times. */
 enum rtl_reason {
 	RTL_REASON_NONE = 0,
 	RTL_REASON_AFTER_DETACH = 1,   /* slot claimed while active, published after */
@@ -144,13 +155,24 @@ enum rtl_reason {
 	RTL_REASON_QUEUE_DESTROYED = 10,/* the queue was destroyed under it */
 	RTL_REASON_COUNT = 11,
 };
+#define RTL_REASONS_MAX 16
+
+/*
+ * The account of one kind. When the session has ended, each item that began is timed,
+ * untimed (for any reason but AFTER_DETACH, which is said of items that never began),
+ * or was passed over because the ring was full, and is then counted in lost only.
+ */
+struct rtl_kind_counters {
+	uint64_t begun;  /* items that began while the session recorded */
+	uint64_t timed;
+	uint64_t lost;   /* records that the tool never gets; records_lost counts them, too */
+	uint64_t untimed[RTL_REASONS_MAX]; /* by enum rtl_reason */
+};
 
 struct rtl_counters {
 	uint64_t packets;          /* published through virtual queues */
-	uint64_t dispatches;       /* of these, kernel dispatches */
-	uint64_t timed_pool;       /* timed with a signal of ours */
-	uint64_t timed_app;        /* timed from the application's own signal */
-	uint64_t untimed[16];      /* by enum rtl_reason */
+	uint64_t timed_pool;       /* dispatches timed with a signal of ours */
+	uint64_t timed_app;        /* dispatches timed from the application's own signal */
 	uint64_t records;          /* ring records written */
 	uint64_t records_lost;     /* no room in the ring: discarded, or not even made, said in band; or the worker never got them */
 	uint64_t queues_seen;      /* in an index call, or at least in a doorbell: those are not recorded */
@@ -172,9 +194,7 @@ struct rtl_counters {
 	uint64_t grace_waited;     /* threads that had to be looked at more than once */
 	uint64_t grace_asked;      /* threads that the tool was asked to stop */
 	uint64_t drain_ns;         /* duration of the last drain */
-	uint64_t copies;           /* begun while recording: timed, untimed, or lost */
-	uint64_t copies_timed;
-	uint64_t copies_untimed[16]; /* by enum rtl_reason */
+	struct rtl_kind_counters kind[RTL_KINDS_MAX]; /* by enum rtl_kind; a kind that is not recorded: zeros */
 };
 
 /* Grace: threads that only a stop can clear are handed to the tool, which
@@ -219,57 +239,31 @@ struct rtl_ring {
 	uint8_t pad3[56];
 };
 
-/* Records: whole lines. The first line always begins with the header. */
+/* Records: whole lines. The first line always begins with the header. Types below
+ * RTL_KIND_TYPES: */
 enum rtl_type {
 	RTL_TYPE_PAD = 0,
-	RTL_TYPE_DISPATCH = 1,
-	RTL_TYPE_UNTIMED = 2,
-	RTL_TYPE_WINDOW = 3,
-	RTL_TYPE_LOST = 4,
-	RTL_TYPE_STRING = 5,
-	RTL_TYPE_LAUNCH = 6,
-	RTL_TYPE_QUEUE = 7,
-	RTL_TYPE_AGENT = 8,
-	RTL_TYPE_CODE_OBJECT = 9,
-	RTL_TYPE_END = 10,
-	RTL_TYPE_COPY = 11,
+	RTL_TYPE_WINDOW = 1,
+	RTL_TYPE_LOST = 2,
+	RTL_TYPE_STRING = 3,
+	RTL_TYPE_LAUNCH = 4,
+	RTL_TYPE_QUEUE = 5,
+	RTL_TYPE_AGENT = 6,
+	RTL_TYPE_CODE_OBJECT = 7,
+	RTL_TYPE_KIND_ACCOUNT = 8,
+	RTL_TYPE_END = 9,
 };
+
+/* The record types of a kind: 16 numbers each, from RTL_KIND_TYPES on. A reader skips
+ * a record of a type that it does not know, by its number of lines, and counts it. */
+#define RTL_KIND_TYPES 64
+#define RTL_KIND_TYPE(kind, n) (RTL_KIND_TYPES + 16 * (kind) + (n))
+#define RTL_KIND_OF_TYPE(type) (((type) - RTL_KIND_TYPES) / 16)
 
 struct rtl_header {
 	uint16_t type;  /* enum rtl_type */
 	uint16_t lines; /* of the whole record, at least 1 */
 	uint32_t seq;   /* +1 per record; a jump is a hole */
-};
-
-/* flags of a dispatch */
-#define RTL_FLAG_APP_SIGNAL 1u /* times from the application's own signal */
-#define RTL_FLAG_BARRIER 2u    /* the packet's barrier bit */
-#define RTL_FLAG_SUBMIT_UNKNOWN 4u /* no stamp: submit_ns and tid are 0 */
-
-struct rtl_dispatch {
-	struct rtl_header header;
-	uint64_t start_ns;
-	uint64_t end_ns;
-	uint64_t submit_ns; /* when the slot was claimed */
-	uint64_t index;     /* packet index in its queue */
-	uint32_t queue;     /* id of a queue record */
-	uint32_t launch;    /* id of a launch record */
-	uint32_t tid;       /* claiming thread, in the target's pid namespace */
-	uint32_t flags;
-	uint64_t signal;    /* the application's completion signal, 0: none */
-};
-
-/* count consecutive packets from index on, all untimed for one reason. */
-struct rtl_untimed {
-	struct rtl_header header;
-	uint64_t index;
-	uint64_t count;
-	uint64_t submit_ns; /* of the first, 0: unknown */
-	uint32_t queue;
-	uint32_t reason; /* enum rtl_reason */
-	uint32_t launch; /* 0: unknown */
-	uint32_t tid;
-	uint64_t reserved[2];
 };
 
 /* The time in which a queue was virtual. Everything published in
@@ -358,39 +352,28 @@ struct rtl_code_object {
 	uint64_t reserved1[2];
 };
 
-/* As hsa_amd_copy_direction_t. */
-enum rtl_direction {
-	RTL_HOST_TO_HOST = 0,
-	RTL_HOST_TO_DEVICE = 1,
-	RTL_DEVICE_TO_HOST = 2,
-	RTL_DEVICE_TO_DEVICE = 3,
-	RTL_DIRECTION_COUNT = 4,
-};
-
-/* A call of hsa_amd_memory_async_copy or its kin. */
-struct rtl_copy {
+/* The account of one recorded kind, when the session ends: the sums of its
+ * rtl_kind_counters. Each recorded kind has one, also one of which nothing came. */
+struct rtl_kind_account {
 	struct rtl_header header;
-	uint64_t start_ns; /* 0 with a reason */
-	uint64_t end_ns;
-	uint64_t submit_ns; /* when it was called */
-	uint64_t bytes;
-	uint64_t signal;    /* the application's completion signal */
-	uint32_t from, to;  /* ids of agent records, 0: host memory */
-	uint32_t tid;       /* calling thread, in the target's pid namespace */
-	uint16_t direction; /* enum rtl_direction */
-	uint16_t reason;    /* enum rtl_reason: why it has no times; 0: it has */
+	uint32_t kind; /* enum rtl_kind */
+	uint32_t reserved0;
+	uint64_t begun;
+	uint64_t timed;
+	uint64_t untimed; /* for all reasons but AFTER_DETACH */
+	uint64_t lost;
+	uint64_t reserved[2];
 };
 
 /* The last record of a session. */
 struct rtl_end_record {
 	struct rtl_header header;
 	uint32_t end; /* enum rtl_end */
-	uint32_t copies_recorded; /* 1: the recorder had asked for copies */
+	uint32_t reserved0;
 	uint64_t armed_ns;
 	uint64_t detached_ns;
 	uint64_t records_lost;
-	uint64_t copies; /* rtl_counters.copies */
-	uint64_t reserved[2];
+	uint64_t reserved[3];
 };
 
 struct rtl_status {
@@ -409,19 +392,21 @@ _Static_assert(sizeof(struct rtl_ring) <= RTL_PAGE, "one page");
 _Static_assert(__builtin_offsetof(struct rtl_ring, head) == 64, "a line of its own");
 _Static_assert(__builtin_offsetof(struct rtl_ring, tail) == 128, "a line of its own");
 _Static_assert(__builtin_offsetof(struct rtl_ring, wake) == 192, "a line of its own");
+#endif
+
+#ifndef __cplusplus
 #define RTL_ONE_LINE(s) _Static_assert(sizeof(s) == RTL_LINE, "one cache line")
-RTL_ONE_LINE(struct rtl_dispatch);
-RTL_ONE_LINE(struct rtl_untimed);
 RTL_ONE_LINE(struct rtl_window);
 RTL_ONE_LINE(struct rtl_string);
 RTL_ONE_LINE(struct rtl_launch);
 RTL_ONE_LINE(struct rtl_queue);
 RTL_ONE_LINE(struct rtl_agent);
 RTL_ONE_LINE(struct rtl_code_object);
-RTL_ONE_LINE(struct rtl_copy);
+RTL_ONE_LINE(struct rtl_kind_account);
 RTL_ONE_LINE(struct rtl_end_record);
 RTL_ONE_LINE(struct rtl_lost);
-#undef RTL_ONE_LINE
+#else
+#define RTL_ONE_LINE(s)
 #endif
 
 #endif

@@ -200,7 +200,7 @@ static int arm(void)
 	held = false;
 	if ((r = let_runtime_go()) || (r = session_step("grace")) || (r = make_signals()) || (r = session_step("ready")))
 		goto worker;
-	if (config.memory_copy_trace) {
+	if (is_recorded(RTL_KIND_MEMORY_COPY)) {
 		copies_profile();
 		session_step("profiled");
 		copies_open();

@@ -82,7 +82,7 @@ int copies_init(char *err, size_t errlen)
 	owed = 0;
 	atomic_store(&copy_lane.undelivered, 0);
 	atomic_store(&said, UNSAID);
-	if (!config.memory_copy_trace)
+	if (!is_recorded(RTL_KIND_MEMORY_COPY))
 		return 0;
 	if (!rt.copy_time) {
 		snprintf(err, errlen, "the HSA runtime has no hsa_amd_profiling_get_async_copy_time: copies cannot be timed");
@@ -147,7 +147,7 @@ static void tell_ticks(const struct outcome *o)
 
 static void add_pending(const struct outcome *o)
 {
-	COUNT(copies);
+	COUNT(kind[RTL_KIND_MEMORY_COPY].begun);
 	if (pending_count == PENDING_COPIES) {
 		signal_give_up(o->entry.signal, RTL_REASON_BACKLOG);
 		owed++;
@@ -169,13 +169,13 @@ void copies_take(const struct outcome *o)
 	find_owners(&known.entry);
 	owed -= o->owed;
 	if (o->kind == OUTCOME_TAKEN_BACK)
-		__atomic_fetch_sub(&counters->copies, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_sub(&counters->kind[RTL_KIND_MEMORY_COPY].begun, 1, __ATOMIC_RELAXED);
 	else if (o->kind == OUTCOME_TIMED)
 		tell_ticks(&known);
 	else
 		tell_untimed_copy(&known.entry, o->reason, o->signal);
 	if (o->kind == OUTCOME_UNTIMED && !o->owed)
-		COUNT(copies); /* it could not even be noted */
+		COUNT(kind[RTL_KIND_MEMORY_COPY].begun); /* it could not even be noted */
 }
 
 /* Leaves ns in place of ticks. Where the layout of signals is not known, the

@@ -11,6 +11,7 @@
 #define RTL_COPIES_H
 
 #include "handoff.h"
+#include "kinds/copy/abi.h"
 
 /* Stands where a dispatch has its queue. */
 extern HIDDEN struct queue copy_lane;

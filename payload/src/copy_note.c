@@ -31,13 +31,13 @@ bool copies_close(void)
 /* The worker does not hear of this copy: its list is full. */
 static void count_unheard(const struct copy_note *n, uint32_t reason)
 {
-	COUNT(copies);
+	COUNT(kind[RTL_KIND_MEMORY_COPY].begun);
 	if (reason == RTL_REASON_NONE && !signal_drop(n->entry.signal)) {
 		atomic_fetch_sub(&copy_lane.undelivered, 1); /* somebody hands its outcome over already */
 		return;
 	}
-	COUNT(copies_untimed[reason ? reason : RTL_REASON_BACKLOG]);
-	COUNT(records_lost);
+	COUNT(kind[RTL_KIND_MEMORY_COPY].untimed[reason ? reason : RTL_REASON_BACKLOG]);
+	count_lost(RTL_KIND_MEMORY_COPY, 1);
 }
 
 static void note(struct copy_note *n, uint64_t signal)
@@ -89,7 +89,7 @@ static void take_back(const struct copy_note *n)
 	if (handoff_push(&o))
 		return;
 	atomic_fetch_add(&copy_lane.undelivered, 1);
-	__atomic_fetch_sub(&counters->copies, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&counters->kind[RTL_KIND_MEMORY_COPY].begun, 1, __ATOMIC_RELAXED);
 }
 
 hsa_status_t copy_asked(const struct copy_note *n, hsa_status_t status)

@@ -11,11 +11,11 @@
 
 #include "abi.h"
 
-enum kind { KIND_NUMBER, KIND_CHOICE, KIND_TEXT };
+enum value_kind { VALUE_NUMBER, VALUE_CHOICE, VALUE_SET, VALUE_TEXT };
 
 struct key {
 	const char *name;
-	enum kind kind;
+	enum value_kind kind;
 	size_t field;         /* offset in struct rtl_config */
 	uint64_t dflt;
 	uint64_t least, most; /* of a text: most is its room, the NUL included */
@@ -24,11 +24,12 @@ struct key {
 };
 
 #define FIELD(f) offsetof(struct rtl_config, f)
-#define NUMBER(name, f, dflt, least, most, pow2) {name, KIND_NUMBER, FIELD(f), dflt, least, most, pow2, NULL},
-#define CHOICE(name, f, dflt, choices) {name, KIND_CHOICE, FIELD(f), dflt, 0, 0, false, choices},
-#define TEXT(name, f) {name, KIND_TEXT, FIELD(f), 0, 0, sizeof(((struct rtl_config *)0)->f), false, NULL},
+#define NUMBER(name, f, dflt, least, most, pow2) {name, VALUE_NUMBER, FIELD(f), dflt, least, most, pow2, NULL},
+#define CHOICE(name, f, dflt, choices) {name, VALUE_CHOICE, FIELD(f), dflt, 0, 0, false, choices},
+#define SET(name, f, always) {name, VALUE_SET, FIELD(f), always, 0, 0, false, NULL},
+#define TEXT(name, f) {name, VALUE_TEXT, FIELD(f), 0, 0, sizeof(((struct rtl_config *)0)->f), false, NULL},
 
-static const struct key keys[] = {RTL_ENV_KEYS(NUMBER, CHOICE, TEXT)};
+static const struct key keys[] = {RTL_ENV_KEYS(NUMBER, CHOICE, SET, TEXT)};
 
 #define KEY_COUNT (sizeof(keys) / sizeof(keys[0]))
 
@@ -138,13 +139,52 @@ static int choice(const struct key *k, const char *value, uint64_t offset, uint6
 	return -EINVAL;
 }
 
+static const struct {
+	const char *name;
+	uint32_t number;
+} kind_names[] = {
+#define KIND(number, ID, object, name) {name, number},
+#include "kinds/kinds.def"
+};
+
+/* The bit of a kind of record; 0: there is no such kind. */
+static uint64_t kind_bit(const char *name, size_t len)
+{
+	for (size_t i = 0; i < sizeof kind_names / sizeof *kind_names; i++)
+		if (strlen(kind_names[i].name) == len && memcmp(kind_names[i].name, name, len) == 0)
+			return 1ull << kind_names[i].number;
+	return 0;
+}
+
+/* Names of kinds, with commas between them; the default ones are always in the set. */
+static int set(const struct key *k, const char *value, uint64_t offset, uint64_t *out, struct complaint *c)
+{
+	const char *at = value;
+
+	*out = k->dflt;
+	while (*at) {
+		const char *comma = strchr(at, ',');
+		size_t len = comma ? (size_t)(comma - at) : strlen(at);
+		uint64_t bit = kind_bit(at, len);
+
+		if (!bit || (comma && !comma[1])) {
+			refuse_value(c, offset, k, "not a list of kinds of record: ");
+			say_text(c, value);
+			return -EINVAL;
+		}
+		*out |= bit;
+		at += len + (comma != NULL);
+	}
+	return 0;
+}
+
 /* Checks a value and, with out, stores it. */
 static int apply(const struct key *k, const char *value, uint64_t offset, struct rtl_config *out, struct complaint *c)
 {
 	uint64_t n = 0;
 	int err = 0;
 
-	if (k->kind == KIND_TEXT) {
+	if (k->kind == VALUE_TEXT) {
 		size_t len = strlen(value);
 
 		if (len >= k->most) {
@@ -157,7 +197,10 @@ static int apply(const struct key *k, const char *value, uint64_t offset, struct
 			memcpy((char *)out + k->field, value, len + 1);
 		return 0;
 	}
-	err = k->kind == KIND_NUMBER ? number(k, value, offset, &n, c) : choice(k, value, offset, &n, c);
+	if (k->kind == VALUE_SET)
+		err = set(k, value, offset, &n, c);
+	else
+		err = k->kind == VALUE_NUMBER ? number(k, value, offset, &n, c) : choice(k, value, offset, &n, c);
 	if (err == 0 && out)
 		memcpy((char *)out + k->field, &n, sizeof(n));
 	return err;
@@ -216,7 +259,7 @@ void rtl_env_defaults(struct rtl_config *out)
 {
 	memset(out, 0, sizeof(*out));
 	for (size_t i = 0; i < KEY_COUNT; i++)
-		if (keys[i].kind != KIND_TEXT)
+		if (keys[i].kind != VALUE_TEXT)
 			memcpy((char *)out + keys[i].field, &keys[i].dflt, sizeof(keys[i].dflt));
 }
 

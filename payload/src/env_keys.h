@@ -44,8 +44,8 @@ struct rtl_config {
 	char hsa_library[4096];
 	/* RTL_THREAD_ID_OFFSET: offset of the thread id in the C library's thread descriptor, a multiple of 4; 0: find it */
 	uint64_t thread_id_offset;
-	/* RTL_MEMORY_COPY_TRACE: 1: record memory copies, too */
-	uint64_t memory_copy_trace;
+	/* RTL_TRACE: kinds of record to make: a bit for each (enum rtl_kind), dispatches always */
+	uint64_t trace;
 	/* RTL_TEST_WEDGE_CONTROL: test only: 1: the control thread answers no command */
 	uint64_t test_wedge_control;
 	/* RTL_TEST_NO_GRACE: test only: 1: let queues flip without a grace */
@@ -59,9 +59,10 @@ struct rtl_config {
 /*
  * NUMBER(name, field, default, least, most, power_of_two)
  * CHOICE(name, field, default, "a|b")
+ * SET(name, field, always)
  * TEXT(name, field)
  */
-#define RTL_ENV_KEYS(NUMBER, CHOICE, TEXT) \
+#define RTL_ENV_KEYS(NUMBER, CHOICE, SET, TEXT) \
 	NUMBER("RTL_BUFFER_SIZE", buffer_size_bytes, 67108864u, 65536u, 17179869184u, true) \
 	NUMBER("RTL_BUFFER_WATERMARK", buffer_watermark_percent, 75u, 1u, 100u, false) \
 	CHOICE("RTL_BUFFER_POLICY", buffer_policy, 0u, "discard|lossless") \
@@ -73,7 +74,7 @@ struct rtl_config {
 	CHOICE("RTL_STAMP", stamp, 0u, "tsc|boottime") \
 	TEXT("RTL_HSA_LIBRARY", hsa_library) \
 	NUMBER("RTL_THREAD_ID_OFFSET", thread_id_offset, 0u, 0u, 2300u, false) \
-	NUMBER("RTL_MEMORY_COPY_TRACE", memory_copy_trace, 0u, 0u, 1u, false) \
+	SET("RTL_TRACE", trace, 1u) \
 	NUMBER("RTL_TEST_WEDGE_CONTROL", test_wedge_control, 0u, 0u, 1u, false) \
 	NUMBER("RTL_TEST_NO_GRACE", test_no_grace, 0u, 0u, 1u, false) \
 	TEXT("RTL_TEST_FAIL_STEP", test_fail_step) \

@@ -145,8 +145,8 @@ static void report_range(struct queue *s, uint64_t from, uint64_t count)
 		return;
 	s->after += count;
 	if (!push_patiently(&o)) {
-		COUNT_N(untimed[RTL_REASON_AFTER_DETACH], count);
-		COUNT(records_lost);
+		COUNT_N(kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_AFTER_DETACH], count);
+		count_lost(RTL_KIND_DISPATCH, 1);
 	}
 }
 

@@ -37,7 +37,7 @@ _Atomic(uintptr_t) hook_next[HOOK_COUNT];
 static bool is_required(int id)
 {
 	if (id == HOOK_COPY_LINEAR || id == HOOK_COPY_PROFILING)
-		return config.memory_copy_trace;
+		return is_recorded(RTL_KIND_MEMORY_COPY);
 	return hooks[id].class == HOOK_INDEX || id == HOOK_STORE_RELAXED || id == HOOK_STORE_SCRELEASE ||
 	       id == HOOK_SIGNAL_DESTROY || id == HOOK_QUEUE_DESTROY || id == HOOK_SHUT_DOWN;
 }
@@ -46,7 +46,7 @@ static bool is_required(int id)
  * it is a recording of them. */
 static bool is_needed(int id)
 {
-	return is_required(id) || (hooks[id].class == HOOK_COPY && config.memory_copy_trace && dlsym(rt.library, hooks[id].name));
+	return is_required(id) || (hooks[id].class == HOOK_COPY && is_recorded(RTL_KIND_MEMORY_COPY) && dlsym(rt.library, hooks[id].name));
 }
 
 static const char *find_one(struct hook *h, _Atomic(uintptr_t) *next)
@@ -141,7 +141,7 @@ static void patch_one(struct hook *h, _Atomic(uintptr_t) *next)
 void hooks_patch(void)
 {
 	for (int i = 0; i < HOOK_COUNT; i++)
-		if (hooks[i].state != HOOK_ABSENT && (hooks[i].class != HOOK_COPY || config.memory_copy_trace))
+		if (hooks[i].state != HOOK_ABSENT && (hooks[i].class != HOOK_COPY || is_recorded(RTL_KIND_MEMORY_COPY)))
 			patch_one(&hooks[i], &hook_next[i]);
 }
 

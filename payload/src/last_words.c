@@ -59,15 +59,15 @@ static bool room_for_last(struct patience *p)
 
 static void count_lost_dispatches(const struct outcome *o)
 {
-	COUNT_N(untimed[o->reason], o->kind == OUTCOME_RANGE ? o->count : 1);
-	COUNT(records_lost);
+	COUNT_N(kind[RTL_KIND_DISPATCH].untimed[o->reason], o->kind == OUTCOME_RANGE ? o->count : 1);
+	count_lost(RTL_KIND_DISPATCH, 1);
 }
 
 static void count_lost_copy(uint32_t reason)
 {
-	COUNT(copies);
-	COUNT(copies_untimed[reason]);
-	COUNT(records_lost);
+	COUNT(kind[RTL_KIND_MEMORY_COPY].begun);
+	COUNT(kind[RTL_KIND_MEMORY_COPY].untimed[reason]);
+	count_lost(RTL_KIND_MEMORY_COPY, 1);
 }
 
 /* Behind the outcome of a thread that sleeps while it hands it over. What is owed
@@ -102,10 +102,11 @@ void last_words_count(uint64_t outstanding)
 	uint64_t begun = count_unread(), dispatches = not_below_zero(outstanding),
 		 copies = not_below_zero(copies_outstanding() + begun);
 
-	COUNT_N(copies, begun);
-	COUNT_N(untimed[RTL_REASON_NOT_COMPLETED], dispatches);
-	COUNT_N(copies_untimed[RTL_REASON_NOT_COMPLETED], copies);
-	COUNT_N(records_lost, dispatches + copies);
+	COUNT_N(kind[RTL_KIND_MEMORY_COPY].begun, begun);
+	COUNT_N(kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_NOT_COMPLETED], dispatches);
+	COUNT_N(kind[RTL_KIND_MEMORY_COPY].untimed[RTL_REASON_NOT_COMPLETED], copies);
+	count_lost(RTL_KIND_DISPATCH, dispatches);
+	count_lost(RTL_KIND_MEMORY_COPY, copies);
 }
 
 void last_words_write(const struct session_end *end)
@@ -116,6 +117,9 @@ void last_words_write(const struct session_end *end)
 	ring_flush(); /* the count of what was lost, too */
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
 		while (atomic_load(&queue_all[i]->in_use) && !tell_close(queue_all[i]) && room_for_last(&p))
+			;
+	for (uint32_t kind = 0; kind < RTL_KINDS_MAX; kind++)
+		while (is_recorded(kind) && !tell_account(kind) && room_for_last(&p))
 			;
 	while (!tell_end(end->why, end->armed_ns, end->detached_ns) && room_for_last(&p))
 		;

@@ -28,8 +28,8 @@ static void report_untimed(struct queue *s, const struct entry *e, uint32_t reas
 
 	if (handoff_push(&o))
 		return;
-	count_n(&counters->untimed[reason], 1);
-	COUNT(records_lost);
+	count_n(&counters->kind[RTL_KIND_DISPATCH].untimed[reason], 1);
+	count_lost(RTL_KIND_DISPATCH, 1);
 }
 
 /* The claimer's stamp, if it is this lap's, of this queue's life. */

@@ -4,6 +4,8 @@
 
 #include "agents.h"
 #include "clocks.h"
+#include "kinds/copy/abi.h"
+#include "kinds/dispatch/abi.h"
 #include "names.h"
 #include "ring.h"
 #include "session.h"
@@ -121,7 +123,7 @@ void tell_untimed(struct queue *s, const struct entry *e, uint32_t launch, uint6
 		.tid = e->tid,
 	};
 
-	count_n(&counters->untimed[reason], count);
+	count_n(&counters->kind[RTL_KIND_DISPATCH].untimed[reason], count);
 	tell_queue(s, true);
 	r.queue = s->id;
 	ring_put(&r.header);
@@ -205,14 +207,30 @@ static void put_copy(const struct entry *e, uint64_t start_ns, uint64_t end_ns, 
 
 void tell_copy(const struct entry *e, uint64_t start_ns, uint64_t end_ns, uint64_t signal)
 {
-	TALLY(copies_timed);
+	TALLY(kind[RTL_KIND_MEMORY_COPY].timed);
 	put_copy(e, start_ns, end_ns, RTL_REASON_NONE, signal);
 }
 
 void tell_untimed_copy(const struct entry *e, uint32_t reason, uint64_t signal)
 {
-	COUNT(copies_untimed[reason]);
+	COUNT(kind[RTL_KIND_MEMORY_COPY].untimed[reason]);
 	put_copy(e, 0, 0, reason, signal);
+}
+
+bool tell_account(uint32_t kind)
+{
+	const struct rtl_kind_counters *c = &counters->kind[kind];
+	struct rtl_kind_account r = {
+		.header = {.type = RTL_TYPE_KIND_ACCOUNT, .lines = 1},
+		.kind = kind,
+		.begun = c->begun,
+		.timed = c->timed,
+		.lost = c->lost,
+	};
+
+	for (uint32_t reason = 0; reason < RTL_REASONS_MAX; reason++)
+		r.untimed += reason == RTL_REASON_AFTER_DETACH ? 0 : c->untimed[reason];
+	return ring_put_definition(&r.header);
 }
 
 bool tell_end(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)
@@ -223,8 +241,6 @@ bool tell_end(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)
 		.armed_ns = armed_ns,
 		.detached_ns = detached_ns,
 		.records_lost = counters->records_lost,
-		.copies_recorded = (uint32_t)config.memory_copy_trace,
-		.copies = counters->copies,
 	};
 
 	return ring_put_last(&r.header);

@@ -25,6 +25,8 @@ void tell_untimed(struct queue *s, const struct entry *e, uint32_t launch, uint6
 /* from and to: index into agents + 1, 0: host memory. signal: the application's. */
 void tell_copy(const struct entry *e, uint64_t start_ns, uint64_t end_ns, uint64_t signal);
 void tell_untimed_copy(const struct entry *e, uint32_t reason, uint64_t signal);
+/* The account of a kind that is recorded. False: there is no room for it now. */
+bool tell_account(uint32_t kind);
 /* The session's last record. False: there is no room for it now. */
 bool tell_end(uint32_t why, uint64_t armed_ns, uint64_t detached_ns);
 

@@ -25,7 +25,8 @@ static uint64_t told_head; /* what the consumer has been shown */
 static uint32_t seq;
 static uint64_t lost, lost_from_ns; /* not yet said */
 static bool full; /* records were lost, and room for many has not come yet */
-static uint64_t uncounted; /* of the lost: counting each would cost a locked instruction */
+static uint64_t uncounted[RTL_KINDS_MAX]; /* of the lost, by kind: counting each would cost a locked instruction */
+static bool any_uncounted;
 static struct memfd file = {.fd = -1};
 
 int ring_open(const struct rtl_config *c, uint32_t generation)
@@ -47,7 +48,9 @@ int ring_open(const struct rtl_config *c, uint32_t generation)
 	}
 	ring = (struct lines){.data = (uint8_t *)r + RTL_PAGE, .size = c->buffer_size_bytes};
 	reserve = ring.size / 8 < RESERVE_MOST ? ring.size / 8 : RESERVE_MOST;
-	overflow_tail = told_head = lost = uncounted = backed = 0;
+	overflow_tail = told_head = lost = backed = 0;
+	memset(uncounted, 0, sizeof uncounted);
+	any_uncounted = false;
 	full = false;
 	seq = 0;
 	r->abi_version = RTL_ABI_VERSION;
@@ -154,12 +157,24 @@ static void move_waiting(void)
 		forget_memory(overflow.data, overflow.size);
 }
 
-static void count_lost(uint64_t records)
+static bool is_definition(uint16_t type)
+{
+	return type < RTL_KIND_TYPES;
+}
+
+/* Definitions count as those of dispatches, for which they are made. */
+static uint32_t kind_of(uint16_t type)
+{
+	return is_definition(type) ? RTL_KIND_DISPATCH : RTL_KIND_OF_TYPE(type);
+}
+
+static void lose(uint32_t kind, uint64_t records)
 {
 	if (!lost)
 		lost_from_ns = now_boottime();
 	lost += records;
-	uncounted += records;
+	uncounted[kind] += records;
+	any_uncounted = true;
 	full = true;
 }
 
@@ -167,13 +182,12 @@ void ring_give_up(void)
 {
 	while (overflow_tail != overflow.head) {
 		uint16_t type = first_waiting()->type;
-		bool plain = type == RTL_TYPE_DISPATCH || type == RTL_TYPE_UNTIMED || type == RTL_TYPE_COPY;
 
-		if (!plain && is_room_for_first(reserve / 2)) {
+		if (is_definition(type) && is_room_for_first(reserve / 2)) {
 			move_first();
 			continue;
 		}
-		count_lost(1);
+		lose(kind_of(type), 1);
 		overflow_tail += (uint64_t)first_waiting()->lines * RTL_LINE;
 	}
 	if (overflow.data)
@@ -219,11 +233,11 @@ static uint64_t free_bytes(void)
 	return overflow.data ? overflow.size - (overflow.head - overflow_tail) : room();
 }
 
-void ring_lose(uint64_t records)
+void ring_lose(uint32_t kind, uint64_t records)
 {
 	if (!records)
 		return;
-	count_lost(records);
+	lose(kind, records);
 	/* The hole that a reader sees, and does not take for a step back. */
 	seq += (uint32_t)(records < HOLE_MOST ? records : HOLE_MOST);
 }
@@ -242,7 +256,7 @@ bool ring_put(struct rtl_header *record)
 		say_lost();
 	if (LIKELY(place(record, reserve)))
 		return true;
-	count_lost(1);
+	lose(kind_of(record->type), 1);
 	seq++; /* the hole that a reader sees */
 	return false;
 }
@@ -265,11 +279,20 @@ static void wake(void)
 	futex_wake_shared(&shared->wake);
 }
 
+static void count_uncounted(void)
+{
+	for (uint32_t kind = 0; kind < RTL_KINDS_MAX; kind++) {
+		if (uncounted[kind])
+			count_lost(kind, uncounted[kind]);
+		uncounted[kind] = 0;
+	}
+	any_uncounted = false;
+}
+
 void ring_flush(void)
 {
-	if (UNLIKELY(uncounted))
-		COUNT_N(records_lost, uncounted);
-	uncounted = 0;
+	if (UNLIKELY(any_uncounted))
+		count_uncounted();
 	if (overflow.head != overflow_tail)
 		move_waiting();
 	if (told_head == ring.head)

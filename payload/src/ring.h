@@ -40,8 +40,8 @@ uint64_t ring_taken_bytes(void);
 /* The last record is written. */
 void ring_end(void);
 
-/* Records that were not made, as there would have been no room: counted as lost. */
-void ring_lose(uint64_t records);
+/* Records of a kind that were not made, as there would have been no room: counted as lost. */
+void ring_lose(uint32_t kind, uint64_t records);
 
 /* Records are being lost, and room for many has not come yet. */
 bool ring_is_full(void);

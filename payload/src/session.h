@@ -96,4 +96,17 @@ static inline void count_n(uint64_t *counter, uint64_t n)
 #define TALLY(field) __atomic_store_n(&counters->field, counters->field + 1, __ATOMIC_RELAXED)
 #define COUNT_N(field, n) count_n(&counters->field, (n))
 
+/* records of a kind (enum rtl_kind) that the tool never gets. */
+static inline void count_lost(uint32_t kind, uint64_t records)
+{
+	COUNT_N(kind[kind].lost, records);
+	COUNT_N(records_lost, records);
+}
+
+/* The session records this kind (enum rtl_kind). */
+static inline bool is_recorded(uint32_t kind)
+{
+	return config.trace >> kind & 1;
+}
+
 #endif

@@ -109,11 +109,9 @@ static void deliver(struct outcome *o)
 	o->owed = 1;
 	if (!handoff_push(o)) {
 		atomic_fetch_add(&o->queue->undelivered, 1);
-		if (o->queue == &copy_lane)
-			COUNT(copies_untimed[RTL_REASON_BACKLOG]);
-		else
-			COUNT(untimed[RTL_REASON_BACKLOG]);
-		COUNT(records_lost);
+		uint32_t kind = o->queue == &copy_lane ? RTL_KIND_MEMORY_COPY : RTL_KIND_DISPATCH;
+		COUNT(kind[kind].untimed[RTL_REASON_BACKLOG]);
+		count_lost(kind, 1);
 	}
 }
 

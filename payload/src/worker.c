@@ -107,7 +107,7 @@ static void tell_unkept(struct queue *s)
 {
 	uint64_t n = atomic_load_explicit(&s->unkept, memory_order_relaxed);
 
-	ring_lose(n - s->told_unkept);
+	ring_lose(RTL_KIND_DISPATCH, n - s->told_unkept);
 	s->told_unkept = n;
 }
 
@@ -170,7 +170,8 @@ static void update_counters(void)
 		dispatches += atomic_load(&queue_all[i]->dispatches);
 		others += atomic_load(&queue_all[i]->others);
 	}
-	__atomic_store_n(&counters->dispatches, dispatches, __ATOMIC_RELAXED);
+	__atomic_store_n(&counters->kind[RTL_KIND_DISPATCH].begun, dispatches, __ATOMIC_RELAXED);
+	__atomic_store_n(&counters->kind[RTL_KIND_DISPATCH].timed, counters->timed_pool + counters->timed_app, __ATOMIC_RELAXED);
 	__atomic_store_n(&counters->packets, dispatches + others, __ATOMIC_RELAXED);
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 	__atomic_store_n(&counters->worker_cpu_ns, (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec, __ATOMIC_RELAXED);

@@ -42,7 +42,7 @@ static struct toy_signal *begin_copies(void)
 	hook_next[HOOK_COPY_PROFILING] = (uintptr_t)raw_enable;
 	hook_next[HOOK_STORE_RELAXED] = (uintptr_t)raw_set;
 	answer = HSA_STATUS_SUCCESS;
-	begin("RTL_MEMORY_COPY_TRACE", "1");
+	begin("RTL_TRACE", "memory-copy");
 	rt.signal_create(1, 0, NULL, 0, &s);
 	return (struct toy_signal *)s.handle;
 }
@@ -61,14 +61,14 @@ static uint64_t untimed(void)
 	uint64_t n = 0;
 
 	for (int r = 0; r < RTL_REASON_COUNT; r++)
-		n += counters->copies_untimed[r];
+		n += counters->kind[RTL_KIND_MEMORY_COPY].untimed[r];
 	return n;
 }
 
 static void end_with(uint64_t copies, uint64_t timed)
 {
 	CHECK(rtl_detach() == 0);
-	CHECK(counters->copies == copies && counters->copies_timed == timed && untimed() == copies - timed);
+	CHECK(counters->kind[RTL_KIND_MEMORY_COPY].begun == copies && counters->kind[RTL_KIND_MEMORY_COPY].timed == timed && untimed() == copies - timed);
 	CHECK(counters->records_lost == 0);
 }
 
@@ -142,7 +142,7 @@ static void not_copied(void)
 	wrap_store_relaxed(handle(s), 1);
 	copy_up(s, 64);
 	toy_copy_ends(s);
-	CHECK(counters->copies == 1);
+	CHECK(counters->kind[RTL_KIND_MEMORY_COPY].begun == 1);
 }
 
 /* The signal fires, and nothing has written times; those of the copy before are there. */
@@ -158,7 +158,7 @@ static void without_times(void)
 	s->sdma_start = start;
 	s->sdma_end = end;
 	s->public.value = 0;
-	while (!counters->copies_untimed[RTL_REASON_NO_TIMES]) /* a detach is not held up by it */
+	while (!counters->kind[RTL_KIND_MEMORY_COPY].untimed[RTL_REASON_NO_TIMES]) /* a detach is not held up by it */
 		CHECK(worker_round(ROUND_MOST_NS));
 	end_with(2, 1);
 }
@@ -182,14 +182,14 @@ static void unknown_layout(void)
 	CHECK(!copy_times_known());
 	copy_up(s, 64);
 	toy_copy_ends(s);
-	while (!counters->copies_timed)
+	while (!counters->kind[RTL_KIND_MEMORY_COPY].timed)
 		CHECK(worker_round(ROUND_MOST_NS));
 	wrap_store_relaxed(handle(s), 1);
 	copy_up(s, 64);
 	toy_copy_ends(s);
 	wrap_store_relaxed(handle(s), 1); /* too early for the worker */
 	CHECK(rtl_detach() == 0);
-	CHECK(counters->copies == 2 && counters->copies_timed + counters->copies_untimed[RTL_REASON_NO_TIMES] == 2);
+	CHECK(counters->kind[RTL_KIND_MEMORY_COPY].begun == 2 && counters->kind[RTL_KIND_MEMORY_COPY].timed + counters->kind[RTL_KIND_MEMORY_COPY].untimed[RTL_REASON_NO_TIMES] == 2);
 }
 
 static void never_ends(void)
@@ -198,7 +198,7 @@ static void never_ends(void)
 
 	copy_up(s, 64);
 	CHECK(rtl_detach() == 0);
-	CHECK(counters->copies == 1 && counters->copies_untimed[RTL_REASON_NOT_COMPLETED] == 1);
+	CHECK(counters->kind[RTL_KIND_MEMORY_COPY].begun == 1 && counters->kind[RTL_KIND_MEMORY_COPY].untimed[RTL_REASON_NOT_COMPLETED] == 1);
 }
 
 static struct outcome *asleep_with; /* the outcome that a thread is handing over */
@@ -243,7 +243,7 @@ static void behind_a_sleeper(void)
 	toy_copy_ends(s);
 	wrap_store_relaxed(handle(s), 1);
 	CHECK(rtl_detach() == 0);
-	CHECK(counters->copies == 2 && untimed() == 2 && counters->records_lost >= 2);
+	CHECK(counters->kind[RTL_KIND_MEMORY_COPY].begun == 2 && untimed() == 2 && counters->records_lost >= 2);
 	atomic_store(&goes_on, 1);
 	pthread_join(t, NULL);
 }
@@ -259,7 +259,7 @@ static void on_one_signal(void)
 	toy_copy_ends(s);
 	toy_copy_ends(s);
 	CHECK(rtl_detach() == 0);
-	CHECK(counters->copies == 2 && counters->copies_untimed[RTL_REASON_SHARED_SIGNAL] == 2);
+	CHECK(counters->kind[RTL_KIND_MEMORY_COPY].begun == 2 && counters->kind[RTL_KIND_MEMORY_COPY].untimed[RTL_REASON_SHARED_SIGNAL] == 2);
 }
 
 /* The hooks are in place; no worker, and no copy is noted yet. */
@@ -270,7 +270,7 @@ static void arm_without_worker(void)
 	hook_next[HOOK_COPY_LINEAR] = (uintptr_t)raw_copy;
 	hook_next[HOOK_STORE_RELAXED] = (uintptr_t)raw_set;
 	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !handoff_init(false));
-	config.memory_copy_trace = 1;
+	config.trace |= 1u << RTL_KIND_MEMORY_COPY;
 	CHECK(!copies_init(err, sizeof err));
 	atomic_store(&gate.track, 1);
 }
@@ -318,9 +318,9 @@ static void nobody_listens(void)
 		noted += o.kind == OUTCOME_NOTED;
 		timed += o.kind == OUTCOME_TIMED;
 	}
-	CHECK(noted < COPIES && noted + counters->copies == COPIES);
+	CHECK(noted < COPIES && noted + counters->kind[RTL_KIND_MEMORY_COPY].begun == COPIES);
 	CHECK(timed + counters->records_lost == COPIES);
-	CHECK(counters->records_lost == counters->copies_untimed[RTL_REASON_BACKLOG]);
+	CHECK(counters->records_lost == counters->kind[RTL_KIND_MEMORY_COPY].untimed[RTL_REASON_BACKLOG]);
 }
 
 /* What the application says of profiling holds when the recording is over; what it

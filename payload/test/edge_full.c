@@ -39,7 +39,7 @@ static void ring_is_full_for_a_while(void)
 	fire(take_packet(q));
 	CHECK(rtl_detach() == 0);
 	CHECK(counters->timed_pool == timed + 1 && counters->records_lost == lost + 10);
-	CHECK(counters->dispatches == timed + 11);
+	CHECK(counters->kind[RTL_KIND_DISPATCH].begun == timed + 11);
 	munmap(ring, RTL_PAGE + 65536);
 }
 
@@ -72,7 +72,7 @@ static void lost_by_a_queue_that_is_destroyed(void)
 	submit(q, 0x1000);
 	CHECK(comes(&counters->records_lost, 10));
 	CHECK(rtl_detach() == 0);
-	CHECK(counters->dispatches == 11 && counters->timed_pool == 1 && counters->records_lost == 10);
+	CHECK(counters->kind[RTL_KIND_DISPATCH].begun == 11 && counters->timed_pool == 1 && counters->records_lost == 10);
 }
 
 /* A record finds room again, and what was lost is said: the ring is full until there is room for many. */

@@ -69,8 +69,8 @@ static void much_is_handed_over(void)
 	struct rtl_ring *ring = map_ring();
 	CHECK(rtl_detach() == 0);
 	for (int i = 0; i < RTL_REASON_COUNT; i++)
-		untimed += counters->untimed[i];
-	CHECK(counters->dispatches == DISPATCHES && !counters->records_lost);
+		untimed += counters->kind[RTL_KIND_DISPATCH].untimed[i];
+	CHECK(counters->kind[RTL_KIND_DISPATCH].begun == DISPATCHES && !counters->records_lost);
 	CHECK(counters->timed_pool + untimed == DISPATCHES);
 	munmap(ring, RTL_PAGE + (64 << 20));
 }
@@ -119,7 +119,7 @@ static void shut_down_with_worker_held_up(void)
 	atomic_store(&loader_locked, 0);
 	CHECK(rtl_detach() == 0);
 	CHECK(control->state == RTL_STATE_DORMANT && control->last_end == RTL_END_SHUT_DOWN);
-	CHECK(counters->dispatches == 1 && counters->untimed[RTL_REASON_NOT_COMPLETED] == 1);
+	CHECK(counters->kind[RTL_KIND_DISPATCH].begun == 1 && counters->kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_NOT_COMPLETED] == 1);
 	begin(NULL, NULL);
 	CHECK(rtl_detach() == 0);
 }
@@ -143,7 +143,7 @@ static void shut_down_while_the_lock_is_held(void)
 		CHECK(worker_round(ROUND_MOST_NS));
 	session_leave();
 	CHECK(rtl_detach() == 0);
-	CHECK(counters->untimed[RTL_REASON_NOT_COMPLETED] == 5);
+	CHECK(counters->kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_NOT_COMPLETED] == 5);
 	begin(NULL, NULL);
 	CHECK(rtl_detach() == 0);
 }

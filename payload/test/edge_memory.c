@@ -1,6 +1,7 @@
 /* edge_memory.c: what of the payload's memory costs something when its session is over. */
 #define _GNU_SOURCE
 #include "edge.h"
+#include "kinds/dispatch/abi.h"
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -106,7 +107,7 @@ static void record(hsa_queue_t *q)
 
 	hook_next[HOOK_COPY_LINEAR] = (uintptr_t)copy;
 	hook_next[HOOK_COPY_PROFILING] = (uintptr_t)enable;
-	begin("RTL_MEMORY_COPY_TRACE", "1");
+	begin("RTL_TRACE", "memory-copy");
 	for (int i = 0; i < 1000; i++) {
 		submit(q, 0x1000);
 		fire(take_packet(q));
@@ -115,7 +116,7 @@ static void record(hsa_queue_t *q)
 	create_signal(1, 0, NULL, 0, &s);
 	CHECK(wrap_copy_linear(bytes, gpu, bytes, host, sizeof bytes, 0, NULL, s) == HSA_STATUS_SUCCESS);
 	CHECK(rtl_detach() == 0);
-	CHECK(counters->timed_pool == 1000 && counters->copies_timed == 1);
+	CHECK(counters->timed_pool == 1000 && counters->kind[RTL_KIND_MEMORY_COPY].timed == 1);
 	wrap_signal_destroy(s);
 }
 
@@ -133,7 +134,7 @@ static void little_is_kept(void)
 
 static void none_is_kept_of_an_attach(void)
 {
-	static const char env[] = "\1\0\0\0RTL_MEMORY_COPY_TRACE\0001";
+	static const char env[] = "\1\0\0\0RTL_TRACE\0memory-copy";
 
 	rt.copy_time = NULL;
 	CHECK(rtl_attach(env, sizeof env) < 0);
@@ -226,6 +227,7 @@ static void locked_memory_reads_as_zero(void)
 		CHECK(rtl_detach() == 0);
 		CHECK(count_records(ring, RTL_TYPE_LAUNCH) == 1);
 		CHECK(count_records(ring, RTL_TYPE_DISPATCH) == 1);
+		CHECK(count_records(ring, RTL_TYPE_KIND_ACCOUNT) == 1 && count_records(ring, RTL_TYPE_END) == 1);
 		CHECK(!s->placed[session]);
 		munmap(ring, RTL_PAGE + 65536);
 	}

@@ -220,8 +220,8 @@ static void index_goes_back(void)
 				fire(hw);
 	}
 	CHECK(rtl_detach() == 0);
-	CHECK(counters->untimed[RTL_REASON_AFTER_DETACH] == 2 * CASES);
-	CHECK(counters->dispatches == 3 * CASES);
+	CHECK(counters->kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_AFTER_DETACH] == 2 * CASES);
+	CHECK(counters->kind[RTL_KIND_DISPATCH].begun == 3 * CASES);
 }
 
 static const struct rtl_window *opening(const struct rtl_ring *ring)
@@ -276,7 +276,7 @@ static void cooperative_queue_is_shared(void)
 	take_packet(other);
 	wrap_queue_destroy(q);
 	wrap_queue_destroy(other);
-	CHECK(comes(&counters->untimed[RTL_REASON_QUEUE_DESTROYED], 1));
+	CHECK(comes(&counters->kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_QUEUE_DESTROYED], 1));
 	CHECK(counters->signals_quarantined == 1);
 	fire(s);
 	CHECK(comes(&counters->timed_pool, 1));

@@ -236,7 +236,7 @@ static void outcome_of_another_session(void)
 	};
 	s->owed = 1; /* the worker has found it taken */
 	CHECK(rtl_detach() == 0);
-	CHECK(counters->untimed[RTL_REASON_NOT_COMPLETED] == 1 && counters->records_lost == 1);
+	CHECK(counters->kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_NOT_COMPLETED] == 1 && counters->records_lost == 1);
 
 	begin(NULL, NULL);
 	submit(q, 0x1000);
@@ -244,7 +244,7 @@ static void outcome_of_another_session(void)
 	CHECK(handoff_push(&late));
 	CHECK(rtl_detach() == 0);
 	CHECK(counters->timed_pool == 1);
-	CHECK(counters->untimed[RTL_REASON_REARMED] == 0 && counters->records_lost == 0);
+	CHECK(counters->kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_REARMED] == 0 && counters->records_lost == 0);
 }
 
 /* A forked child that stays has the ring's descriptor: its memory goes all the same. */
@@ -322,13 +322,13 @@ static void destroyed_with_a_thread_inside(void)
 	wrap_queue_destroy(q);
 	for (int i = 0; i < 5; i++)
 		CHECK(worker_round(ROUND_MOST_NS));
-	CHECK(counters->dispatches == 1);
+	CHECK(counters->kind[RTL_KIND_DISPATCH].begun == 1);
 	atomic_fetch_sub(&s->inflight, 1);
 	for (int i = 0; i < 5; i++)
 		CHECK(worker_round(ROUND_MOST_NS));
-	CHECK(counters->dispatches == 1 && !atomic_load(&s->in_use));
+	CHECK(counters->kind[RTL_KIND_DISPATCH].begun == 1 && !atomic_load(&s->in_use));
 	CHECK(rtl_detach() == 0);
-	CHECK(counters->dispatches == 1);
+	CHECK(counters->kind[RTL_KIND_DISPATCH].begun == 1);
 }
 
 static struct toy_queue code_queue;

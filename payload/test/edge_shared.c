@@ -57,7 +57,7 @@ static void unkept_on_a_shared_signal(void)
 	CHECK(counters->timed_app == 0);
 	fire(&signal);
 	settle();
-	CHECK(counters->timed_app == 0 && counters->untimed[RTL_REASON_SHARED_SIGNAL] == 1);
+	CHECK(counters->timed_app == 0 && counters->kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_SHARED_SIGNAL] == 1);
 	munmap(ring, RTL_PAGE + 65536);
 	CHECK(rtl_detach() == 0);
 }
@@ -81,7 +81,7 @@ static void barrier_on_a_shared_signal(void)
 		fire(&signal);
 		settle();
 	}
-	CHECK(counters->timed_app == 0 && counters->untimed[RTL_REASON_SHARED_SIGNAL] == 2);
+	CHECK(counters->timed_app == 0 && counters->kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_SHARED_SIGNAL] == 2);
 	signal.value = 1; /* alone on it, it is timed again */
 	wrap_store_screlease((hsa_signal_t){(uint64_t)&signal}, 1);
 	submit_on(q, DISPATCH, &signal);
@@ -116,7 +116,7 @@ static void late_times_of_a_barrier(void)
 	signal.end_ts = published + 2000;
 	CHECK(rtl_detach() == 0);
 	/* Untimed: this thread got no processor for as long as late times are waited for. */
-	CHECK(counters->timed_app + counters->untimed[RTL_REASON_NO_TIMES] == 1);
+	CHECK(counters->timed_app + counters->kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_NO_TIMES] == 1);
 }
 
 static hsa_signal_value_t raw_cas_signal(hsa_signal_t s, hsa_signal_value_t expected, hsa_signal_value_t value)
@@ -143,7 +143,7 @@ static void swap_that_fails(void)
 	CHECK(wrap_cas_scacq_screl(handle, 0, 1) == 0); /* reads the times before they are gone */
 	signal.start_ts = signal.end_ts = 0;
 	CHECK(rtl_detach() == 0);
-	CHECK(counters->timed_app == 1 && counters->untimed[RTL_REASON_REARMED] == 0);
+	CHECK(counters->timed_app == 1 && counters->kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_REARMED] == 0);
 }
 
 /* Slots that are claimed raw are counted, however many a call claims. */
@@ -319,7 +319,7 @@ static void company_that_nobody_notes(void)
 	CHECK(take_packet(q) == &signal);
 	fire(&signal);
 	settle();
-	CHECK(counters->timed_app == 0 && counters->untimed[RTL_REASON_SHARED_SIGNAL] == 1);
+	CHECK(counters->timed_app == 0 && counters->kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_SHARED_SIGNAL] == 1);
 	fire(&signal);
 	CHECK(rtl_detach() == 0);
 }

@@ -149,7 +149,7 @@ static void profiling_turned_off(void)
 			submit(q, 0x1000);
 		for (int i = 0; i < BATCH; i++)
 			take_packet(q)->value--;
-		while (counters->untimed[RTL_REASON_NO_TIMES] < n * BATCH)
+		while (counters->kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_NO_TIMES] < n * BATCH)
 			CHECK(worker_round(ROUND_MOST_NS));
 		if (n == 1)
 			created = counters->signals_created;
@@ -179,9 +179,9 @@ static void never_given_times(void)
 	submit(q, 0x1000);
 	fire(take_packet(q));
 	CHECK(comes(&counters->timed_pool, 1));
-	CHECK(comes(&counters->untimed[RTL_REASON_NO_TIMES], SIGNALS_FIRED));
+	CHECK(comes(&counters->kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_NO_TIMES], SIGNALS_FIRED));
 	CHECK(rtl_detach() == 0);
-	CHECK(!counters->untimed[RTL_REASON_NOT_COMPLETED]);
+	CHECK(!counters->kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_NOT_COMPLETED]);
 }
 
 const struct edge_case signal_cases[] = {

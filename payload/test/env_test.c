@@ -2,6 +2,7 @@
  * env_test.c: holds env.c to the vectors of testdata/envbuf, which the Go
  * encoder is held to as well. Usage: env_test FILE.bin…
  */
+#include "abi.h"
 #include "env.h"
 
 #include <errno.h>
@@ -48,11 +49,27 @@ static const char *option(const char *choices, uint64_t n, size_t *len)
 		const char *o = option(choices, c->f, &len);            \
 		fprintf(out, "%s=%.*s\n", name, (int)len, o);           \
 	}
+#define PRINT_SET(name, f, always)                                      \
+	{                                                               \
+		const char *comma = "";                                 \
+		fprintf(out, "%s=", name);                              \
+		for (unsigned k = 0; k < RTL_KINDS_MAX; k++)            \
+			if (c->f >> k & 1) {                            \
+				fprintf(out, "%s%s", comma, names[k]);  \
+				comma = ",";                            \
+			}                                               \
+		fprintf(out, "\n");                                     \
+	}
 #define PRINT_TEXT(name, f) fprintf(out, "%s=%s\n", name, c->f);
+
+static const char *const names[RTL_KINDS_MAX] = {
+#define KIND(number, ID, object, name) [number] = name,
+#include "../src/kinds/kinds.def"
+};
 
 static void print(FILE *out, const struct rtl_config *c)
 {
-	RTL_ENV_KEYS(PRINT_NUMBER, PRINT_CHOICE, PRINT_TEXT)
+	RTL_ENV_KEYS(PRINT_NUMBER, PRINT_CHOICE, PRINT_SET, PRINT_TEXT)
 }
 
 static void check_vector(const char *path)

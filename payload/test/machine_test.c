@@ -124,7 +124,7 @@ static void set_up(void)
 	rtl_env_defaults(&config);
 	config.signal_pool = 256;
 	config.buffer_size_bytes = 1 << 20;
-	config.memory_copy_trace = 1;
+	config.trace |= 1u << RTL_KIND_MEMORY_COPY;
 	if (pool_init() || handoff_init(false) || signals_init() || names_init())
 		abort();
 }
@@ -258,16 +258,16 @@ static void check_one_account(const char *what, uint64_t begun, uint64_t told)
 /* Every dispatch and every copy of the session has its outcome. */
 static void check_account(void)
 {
-	uint64_t told = counters->timed_pool + counters->timed_app, copies = counters->copies_timed;
+	uint64_t told = counters->timed_pool + counters->timed_app, copies = counters->kind[RTL_KIND_MEMORY_COPY].timed;
 
 	for (int r = 0; r < RTL_REASON_COUNT; r++) {
-		copies += counters->copies_untimed[r];
+		copies += counters->kind[RTL_KIND_MEMORY_COPY].untimed[r];
 		if (r != RTL_REASON_AFTER_DETACH) /* slots, not dispatches */
-			told += counters->untimed[r];
+			told += counters->kind[RTL_KIND_DISPATCH].untimed[r];
 	}
-	check_one_account("dispatches", counters->dispatches, told);
-	check_one_account("copies", counters->copies, copies);
-	all_copies_timed += counters->copies_timed;
+	check_one_account("dispatches", counters->kind[RTL_KIND_DISPATCH].begun, told);
+	check_one_account("copies", counters->kind[RTL_KIND_MEMORY_COPY].begun, copies);
+	all_copies_timed += counters->kind[RTL_KIND_MEMORY_COPY].timed;
 }
 
 static uint64_t disarm(void)
@@ -311,7 +311,7 @@ static bool all_are_timed(uint32_t generation)
 		submit(PRODUCERS * PACKETS + i, (hsa_signal_t){0});
 		copy(i, own);
 	}
-	bool all = disarm() == QUIET_PACKETS && counters->copies_timed == QUIET_PACKETS;
+	bool all = disarm() == QUIET_PACKETS && counters->kind[RTL_KIND_MEMORY_COPY].timed == QUIET_PACKETS;
 	wrap_signal_destroy(own);
 	return all;
 }

@@ -42,7 +42,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "abi.h"
+#include "kinds/copy/abi.h"
+#include "kinds/dispatch/abi.h"
 #include "rocm.h"
 
 static const char *how;
@@ -251,7 +252,7 @@ static void *records(void *arg)
 	while (recording) {
 		for (unsigned i = 0; i < RTL_LINE / 8; i++)
 			line.words[i] = noise() >> (noise() % 64);
-		line.text.header.type = (uint16_t)(1 + noise() % RTL_TYPE_COPY);
+		line.text.header.type = (uint16_t)(noise() % 2 ? 1 + noise() % RTL_TYPE_END : RTL_KIND_TYPE(noise() % 3, noise() % 2));
 		if (line.text.header.type == RTL_TYPE_END) /* nothing would follow */
 			line.text.header.type = RTL_TYPE_COPY;
 		line.text.header.lines = 1;

@@ -62,6 +62,8 @@ func member(b *bytes.Buffer, k envbuf.Key) {
 	switch k.Kind {
 	case envbuf.Number:
 		fmt.Fprintf(b, "\tuint64_t %s;\n", k.Field)
+	case envbuf.Set:
+		fmt.Fprintf(b, "\tuint64_t %s;\n", k.Field)
 	case envbuf.Choice:
 		fmt.Fprintf(b, "\tuint64_t %s; /* enum rtl_%s */\n", k.Field, k.Field)
 	case envbuf.Text:
@@ -73,9 +75,10 @@ func table(b *bytes.Buffer) {
 	b.WriteString(`/*
  * NUMBER(name, field, default, least, most, power_of_two)
  * CHOICE(name, field, default, "a|b")
+ * SET(name, field, always)
  * TEXT(name, field)
  */
-#define RTL_ENV_KEYS(NUMBER, CHOICE, TEXT)`)
+#define RTL_ENV_KEYS(NUMBER, CHOICE, SET, TEXT)`)
 	for _, k := range envbuf.Keys {
 		b.WriteString(" \\\n\t")
 		switch k.Kind {
@@ -83,6 +86,8 @@ func table(b *bytes.Buffer) {
 			fmt.Fprintf(b, "NUMBER(%q, %s, %du, %du, %du, %t)", k.Name, k.Field, k.Default, k.Min, k.Max, k.PowerOfTwo)
 		case envbuf.Choice:
 			fmt.Fprintf(b, "CHOICE(%q, %s, %du, %q)", k.Name, k.Field, k.Default, strings.Join(k.Choices, "|"))
+		case envbuf.Set:
+			fmt.Fprintf(b, "SET(%q, %s, %du)", k.Name, k.Field, k.Default)
 		case envbuf.Text:
 			fmt.Fprintf(b, "TEXT(%q, %s)", k.Name, k.Field)
 		}

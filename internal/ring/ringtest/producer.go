@@ -81,7 +81,7 @@ func mapAll(t testing.TB, file *os.File) []byte {
 // line is any record of one line.
 type line interface {
 	ring.Dispatch | ring.Untimed | ring.Window | ring.LostRecord | ring.Launch |
-		ring.Queue | ring.Agent | ring.CodeObject | ring.Copy | ring.EndRecord
+		ring.Queue | ring.Agent | ring.CodeObject | ring.Copy | ring.KindAccount | ring.EndRecord
 }
 
 // Put writes a record of one line; false: the ring is full.
@@ -111,6 +111,8 @@ func typeOf(record any) ring.Type {
 		return ring.TypeCodeObject
 	case ring.Copy:
 		return ring.TypeCopy
+	case ring.KindAccount:
+		return ring.TypeKindAccount
 	default:
 		return ring.TypeEnd
 	}
@@ -125,6 +127,13 @@ func (p *Producer) String(id uint32, text string) bool {
 	head.Header = ring.Header{Type: uint16(ring.TypeString), Lines: uint16(lines)}
 	head.ID, head.LenBytes = id, uint32(len(text))
 	copy(record[textOffset:], text)
+	return p.write(record)
+}
+
+// Unknown writes a record of a type that no tool knows; false: the ring is full.
+func (p *Producer) Unknown(t ring.Type, lines uint16) bool {
+	record := make([]byte, int(lines)*ring.LineBytes)
+	*(*ring.Header)(unsafe.Pointer(&record[0])) = ring.Header{Type: uint16(t), Lines: lines}
 	return p.write(record)
 }
 
