@@ -14,11 +14,11 @@ import (
 type class int
 
 const (
-	loops   class = iota // in a futex wait without time-out: every caller expects to be woken for nothing
-	parked               // in another wait without time-out
-	polls                // in epoll_wait without time-out: an interrupt alone leaks EINTR there
-	timed                // in a wait with a time-out, or in a call not known here
-	running              // on a CPU
+	idleFutexWait class = iota // in a futex wait without time-out: every caller expects to be woken for nothing
+	untimedWait                // in another wait without time-out
+	epollWait                  // in epoll_wait without time-out: an interrupt alone leaks EINTR there
+	otherWait                  // in a wait with a time-out, or in a call not known here
+	running                    // on a CPU
 	unusable
 )
 
@@ -36,41 +36,41 @@ func classify(c target.Syscall) class {
 	switch c.Number {
 	case unix.SYS_FUTEX:
 		if op := a[1] & futexCmdMask; a[3] == 0 && (op == futexWait || op == futexWaitBitset) {
-			return loops
+			return idleFutexWait
 		}
 	case unix.SYS_READ, unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.SYS_ACCEPT, unix.SYS_ACCEPT4,
 		unix.SYS_PAUSE, unix.SYS_RT_SIGSUSPEND, unix.SYS_WAIT4, unix.SYS_WAITID:
-		return parked
+		return untimedWait
 	case unix.SYS_POLL:
 		if uint32(a[2]) == untimed {
-			return parked
+			return untimedWait
 		}
 	case unix.SYS_PPOLL:
 		if a[2] == 0 {
-			return parked
+			return untimedWait
 		}
 	case unix.SYS_SELECT, unix.SYS_PSELECT6:
 		if a[4] == 0 {
-			return parked
+			return untimedWait
 		}
 	case unix.SYS_RT_SIGTIMEDWAIT:
 		if a[2] == 0 {
-			return polls
+			return epollWait
 		}
 	case unix.SYS_EPOLL_WAIT, unix.SYS_EPOLL_PWAIT:
 		if uint32(a[3]) == untimed {
-			return polls
+			return epollWait
 		}
 	case unix.SYS_EPOLL_PWAIT2:
 		if a[3] == 0 {
-			return polls
+			return epollWait
 		}
 	case unix.SYS_VFORK, unix.SYS_CLONE, unix.SYS_CLONE3:
 		return unusable // a vfork parent stops when its child is gone
 	case unix.SYS_CONNECT, unix.SYS_CLOSE:
 		return unusable // they return EINTR with half their work done (ptrace.Cure)
 	}
-	return timed
+	return otherWait
 }
 
 // classOf judges a thread that was stopped in a syscall.
@@ -81,7 +81,7 @@ func classOf(r *ptrace.Regs) class {
 }
 
 // stillIn: the thread is in the kind of wait for which it was chosen, perhaps seconds ago.
-func (v *visitor) stillIn(cand candidate) bool {
+func (v *threadBorrower) stillIn(cand candidate) bool {
 	call, err := v.t.Syscall(cand.tid)
 	return err == nil && classify(call) == cand.class
 }
@@ -128,7 +128,7 @@ func candidates(t *target.Target, maps []target.Map, prefer int) ([]candidate, e
 			continue
 		}
 		found = append(found, c)
-		if c.class == loops {
+		if c.class == idleFutexWait {
 			if good++; good == enough || tid == prefer {
 				break
 			}

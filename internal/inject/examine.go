@@ -32,7 +32,7 @@ const (
 const codeSegment64 = 0x33
 
 // examine decides whether the stopped thread can be used, and how it resumes.
-func (v *visitor) examine(c *ptrace.Tracee, cand candidate, calls int) (resume ptrace.Regs, where ptrace.Where, err error) {
+func (v *threadBorrower) examine(c *ptrace.Tracee, cand candidate, calls int) (resume ptrace.Regs, where ptrace.Where, err error) {
 	if err := c.ReadRegs(); err != nil {
 		return resume, where, fmt.Errorf("read registers: %w", err)
 	}
@@ -49,7 +49,7 @@ func (v *visitor) examine(c *ptrace.Tracee, cand candidate, calls int) (resume p
 	if where != ptrace.User {
 		v.waited.recall(cand.tid, &c.Regs, &resume)
 	}
-	if leaking := c.Regs; !v.desperate && classOf(&c.Regs) != polls && ptrace.Cure(&leaking) {
+	if leaking := c.Regs; !v.desperate && classOf(&c.Regs) != epollWait && ptrace.Cure(&leaking) {
 		return resume, where, leaks // a time-out that would begin anew
 	}
 	if !v.ownStack(&c.Regs, calls) {
@@ -89,7 +89,7 @@ func (w *wait) recall(tid int, now, resume *ptrace.Regs) {
 // ownStack: the thread runs on the stack that libc or the kernel gave it, not
 // on a coroutine's or an alternate one, and there is room for the chain. Neither
 // it nor the thread's descriptor has to be waited for.
-func (v *visitor) ownStack(r *ptrace.Regs, calls int) bool {
+func (v *threadBorrower) ownStack(r *ptrace.Regs, calls int) bool {
 	m, ok := target.FindMap(v.maps, target.Addr(r.Rsp))
 	if !ok || !stackLike(m, r.Rsp, uint64(chainBytes(calls, chainMax/2))) {
 		return false
@@ -103,7 +103,7 @@ func (v *visitor) ownStack(r *ptrace.Regs, calls int) bool {
 
 // inRSeq: the kernel would abort a restartable sequence that is interrupted;
 // rt_sigreturn into the middle of one would go unnoticed (rseq(2)).
-func (v *visitor) inRSeq(c *ptrace.Tracee) bool {
+func (v *threadBorrower) inRSeq(c *ptrace.Tracee) bool {
 	area, told := c.RSeqArea()
 	if !told || area == 0 {
 		return !told
@@ -121,10 +121,15 @@ func (v *visitor) inRSeq(c *ptrace.Tracee) bool {
 
 // peek and poke are raw reads and writes through the memory descriptor: they
 // fail with 0 bytes once the target has executed another program.
-func (v *visitor) peek(a target.Addr, b []byte) error { return v.transfer(unix.SYS_PREAD64, a, b) }
-func (v *visitor) poke(a target.Addr, b []byte) error { return v.transfer(unix.SYS_PWRITE64, a, b) }
+func (v *threadBorrower) peek(a target.Addr, b []byte) error {
+	return v.transfer(unix.SYS_PREAD64, a, b)
+}
 
-func (v *visitor) transfer(nr uintptr, a target.Addr, b []byte) error {
+func (v *threadBorrower) poke(a target.Addr, b []byte) error {
+	return v.transfer(unix.SYS_PWRITE64, a, b)
+}
+
+func (v *threadBorrower) transfer(nr uintptr, a target.Addr, b []byte) error {
 	mine := v.t.BeginRead(target.Memory)
 	defer target.EndRead(mine)
 	n, _, errno := unix.RawSyscall6(nr, uintptr(v.t.MemFD()), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),

@@ -10,7 +10,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 )
 
-// keep runs calls on a stopped thread without letting go of it: the rung for
+// stepThroughCalls runs calls on a stopped thread without letting go of it: the rung for
 // all that are not in a futex wait without time-out (decision 0020). The
 // first call's registers and the link below them are set already, so that the
 // thread restores itself if the tool dies; only its wait begins anew then.
@@ -18,7 +18,7 @@ import (
 // mean something to the kernel on the way out of a signal stop only. A thread that
 // gets no CPU to come to a stop runs on (ErrNoStop): it takes the link, or is itself
 // already. made: the last call has been made, whatever the error.
-func (v *visitor) keep(c *ptrace.Tracee, pts points, before, start *ptrace.Regs, mask uint64, calls []call) (made bool, err error) {
+func (v *threadBorrower) stepThroughCalls(c *ptrace.Tracee, pts points, before, start *ptrace.Regs, mask uint64, calls []call) (made bool, err error) {
 	made, err = v.step(c, pts, before, start, calls)
 	if ranOn(err) {
 		return made, err
@@ -63,7 +63,7 @@ func ranOn(err error) bool {
 
 // step makes the calls, each from syscall stop to syscall stop. made: the last of
 // them has had its effect.
-func (v *visitor) step(c *ptrace.Tracee, pts points, before, start *ptrace.Regs, calls []call) (made bool, err error) {
+func (v *threadBorrower) step(c *ptrace.Tracee, pts points, before, start *ptrace.Regs, calls []call) (made bool, err error) {
 	deadline := time.Now().Add(holdPatience)
 	for i := range calls {
 		next := v.libc.registers(before, &calls[i], start.Rsp)

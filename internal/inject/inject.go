@@ -108,17 +108,17 @@ func Inject(ctx context.Context, t *target.Target, tr *ptrace.Tracer, r Request)
 	err = s.run(ctx, rep)
 	if err != nil {
 		err = errors.Join(err, s.undo.run())
-		if gone := t.Departure(exitPatience); gone != nil && !errors.Is(err, target.ErrGone) && !errors.Is(err, target.ErrExec) {
+		if gone := t.WaitGone(exitPatience); gone != nil && !errors.Is(err, target.ErrGone) && !errors.Is(err, target.ErrExec) {
 			err = fmt.Errorf("%w: %v", gone, err)
 		}
 	}
-	rep.Pauses, rep.Elapsed = s.visitor.pauses, time.Since(begin)
+	rep.Pauses, rep.Elapsed = s.threadBorrower.pauses, time.Since(begin)
 	return rep, err
 }
 
-// surgery is one injection under way.
-type surgery struct {
-	visitor
+// injection is one injection under way.
+type injection struct {
+	threadBorrower
 	r       Request
 	code    []byte
 	blocks  []threadBlock
@@ -128,8 +128,8 @@ type surgery struct {
 }
 
 // prepare resolves everything that can be known without stopping anybody.
-func prepare(ctx context.Context, t *target.Target, tr *ptrace.Tracer, r Request) (*surgery, error) {
-	s := &surgery{r: r, code: bootCode()}
+func prepare(ctx context.Context, t *target.Target, tr *ptrace.Tracer, r Request) (*injection, error) {
+	s := &injection{r: r, code: bootCode()}
 	if s.code == nil {
 		return nil, ErrNotBuilt
 	}
@@ -151,10 +151,10 @@ func prepare(ctx context.Context, t *target.Target, tr *ptrace.Tracer, r Request
 		return nil, err
 	}
 	s.place = newPlace(base, l, s.blocks)
-	if err := room(t, s.place); err != nil {
+	if err := checkLimits(t, s.place); err != nil {
 		return nil, err
 	}
-	s.visitor = visitor{
+	s.threadBorrower = threadBorrower{
 		t: t, tr: tr, libc: l, maps: maps, patience: r.StopTimeout,
 		unreadFilters: r.UnreadFilters, nonce: newNonce(),
 	}
@@ -197,7 +197,7 @@ func newNonce() uint64 {
 }
 
 // run is the story.
-func (s *surgery) run(ctx context.Context, rep *Report) error {
+func (s *injection) run(ctx context.Context, rep *Report) error {
 	if err := errors.Join(ctx.Err(), at(PointResolved)); err != nil {
 		return err
 	}
@@ -213,12 +213,12 @@ func (s *surgery) run(ctx context.Context, rep *Report) error {
 	if err := s.startThread(rep); err != nil {
 		return err
 	}
-	talk, err := s.meet(ctx, rep)
+	channel, err := s.waitBoot(ctx, rep)
 	if err != nil {
 		return err
 	}
-	if err := s.converse(ctx, talk, rep); err != nil {
-		return talk.explain(err)
+	if err := s.loadAndCall(ctx, channel, rep); err != nil {
+		return channel.explain(err)
 	}
 	return s.undo.run() // the bootstrap goes away after a success, too
 }

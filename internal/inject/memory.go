@@ -11,7 +11,7 @@ import (
 )
 
 // mapMemory is stop 1: an executable mapping and a writable one above it.
-func (s *surgery) mapMemory(rep *Report) error {
+func (s *injection) mapMemory(rep *Report) error {
 	old, err := leftovers(s.t, s.libc, s.maps)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (s *surgery) mapMemory(rep *Report) error {
 	return at(PointMapped)
 }
 
-func (s *surgery) mapCalls(old []span) []call {
+func (s *injection) mapCalls(old []span) []call {
 	var calls []call
 	for _, o := range old {
 		calls = append(calls, munmap(o))
@@ -72,7 +72,7 @@ func munmap(o span) call {
 
 // ours returns the parts of our mappings that exist, exactly as asked for:
 // nothing else at these addresses may be written or unmapped.
-func (s *surgery) ours() ([]span, error) {
+func (s *injection) ours() ([]span, error) {
 	maps, err := s.t.Maps()
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (s *surgery) ours() ([]span, error) {
 var errRefused = errors.New("the kernel refused")
 
 // awaitMaps waits until both mappings are there.
-func (s *surgery) awaitMaps() error {
+func (s *injection) awaitMaps() error {
 	for deadline := time.Now().Add(s.r.MapTimeout); ; time.Sleep(50 * time.Microsecond) {
 		back := settled(s.t, s.libc, s.last)
 		found, err := s.ours()
@@ -122,13 +122,13 @@ func settled(t *target.Target, l *libc, tid int) bool {
 }
 
 // unmap is the undo of mapMemory: another visit.
-func (s *surgery) unmap() error {
+func (s *injection) unmap() error {
 	found, err := s.ours()
 	if err != nil {
 		return goneIsFine(err)
 	}
 	if len(found) == 0 {
-		if s.mapping && s.t.Same() == nil && !settled(s.t, s.libc, s.last) {
+		if s.mapping && s.t.CheckIdentity() == nil && !settled(s.t, s.libc, s.last) {
 			return &RemainsError{What: fmt.Sprintf("thread %d, stopped before it could map memory: it will, once it goes on;"+
 				" the next attach frees that", s.last)}
 		}

@@ -105,7 +105,7 @@ func Calls() []uint64 {
 // filtered checks a thread's seccomp filters against everything that it and
 // the threads that inherit them will call. A filter can kill the process, so
 // none is risked unread, unless the request says so.
-func (v *visitor) filtered(cand candidate) error {
+func (v *threadBorrower) filtered(cand candidate) error {
 	switch cand.seccomp {
 	case 0:
 		return nil
@@ -138,7 +138,7 @@ func (v *visitor) filtered(cand candidate) error {
 }
 
 // readFilters stops the thread for that.
-func (v *visitor) readFilters(cand candidate) (*ptrace.Filters, error) {
+func (v *threadBorrower) readFilters(cand candidate) (*ptrace.Filters, error) {
 	if !v.stillIn(cand) {
 		return nil, moved
 	}

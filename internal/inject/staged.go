@@ -38,7 +38,7 @@ func fileRefused(err error) bool {
 var ErrNotStaged = errors.New("cannot put an executable file there")
 
 // loadStaged loads the payload from a file in dir, which is gone afterwards.
-func (s *surgery) loadStaged(ctx context.Context, k *talk, dir string, rep *Report) error {
+func (s *injection) loadStaged(ctx context.Context, k *bootChannel, dir string, rep *Report) error {
 	user, err := s.t.ThreadUser(k.tid)
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 )
 
 // fill writes code and data while the target runs.
-func (s *surgery) fill() error {
+func (s *injection) fill() error {
 	generation, err := s.t.Uint64(target.Addr(s.head[headDTV])) // dtv[0] of the thread visited
 	if err != nil {
 		return fmt.Errorf("thread vector of thread %d: %w", s.last, err)
@@ -45,7 +45,7 @@ func (s *surgery) fill() error {
 }
 
 // bootStruct is what the bootstrap code has to know.
-func (s *surgery) bootStruct() *boot {
+func (s *injection) bootStruct() *boot {
 	f := func(name string) uint64 { return uint64(s.libc.funcs[name]) }
 	return &boot{
 		Magic:                       bootMagic,
@@ -86,7 +86,7 @@ const (
 
 // startThread is stop 2: one raw clone. From here on the mappings belong to
 // the threads that run in them.
-func (s *surgery) startThread(rep *Report) error {
+func (s *injection) startThread(rep *Report) error {
 	p := s.place
 	clone := []call{{nr: unix.SYS_CLONE, rbx: uint64(p.data), args: [6]uint64{
 		cloneFlags, uint64(p.data + stackStart), uint64(p.data) + rawTIDOffset,
@@ -122,8 +122,8 @@ func (s *surgery) startThread(rep *Report) error {
 }
 
 // whyUnread: where the mappings alone are gone, the thread was made, and has left with them.
-func (s *surgery) whyUnread(err error) error {
-	if found, merr := s.ours(); merr == nil && len(found) == 0 && s.t.Same() == nil {
+func (s *injection) whyUnread(err error) error {
+	if found, merr := s.ours(); merr == nil && len(found) == 0 && s.t.CheckIdentity() == nil {
 		return fmt.Errorf("pid %d: %w", s.t.PID, ErrLeft)
 	}
 	return err
@@ -131,7 +131,7 @@ func (s *surgery) whyUnread(err error) error {
 
 // awaitClone waits until the thread exists: the kernel stores its id at the
 // clone. A visited thread back in its wait, and no id, mean that it failed.
-func (s *surgery) awaitClone() error {
+func (s *injection) awaitClone() error {
 	for deadline := time.Now().Add(s.r.BootTimeout); ; time.Sleep(50 * time.Microsecond) {
 		back := settled(s.t, s.libc, s.last)
 		tid, err := s.t.Uint32(s.place.data + target.Addr(rawTIDOffset))

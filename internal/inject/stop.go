@@ -11,7 +11,7 @@ import (
 )
 
 // stop seizes one thread, stops it, and runs calls on it.
-func (v *visitor) stop(name string, cand candidate, pts points, calls []call) error {
+func (v *threadBorrower) stop(name string, cand candidate, pts points, calls []call) error {
 	if !v.stillIn(cand) {
 		return moved
 	}
@@ -48,7 +48,7 @@ func (v *visitor) stop(name string, cand candidate, pts points, calls []call) er
 
 // denied finds out what EPERM means: a thread that is ending, one that is
 // or was traced, or that we may not trace it.
-func (v *visitor) denied(tid int, err error) error {
+func (v *threadBorrower) denied(tid int, err error) error {
 	stat, serr := v.t.ThreadStat(tid)
 	if serr != nil || stat.State == 'Z' || stat.State == 'X' {
 		return ending
@@ -72,8 +72,8 @@ func unseize(c *ptrace.Tracee) error {
 
 // patienceFor is how long a thread gets to stop. In a futex wait it can be given up
 // soon, for another; elsewhere its call might return EINTR then.
-func (v *visitor) patienceFor(cand candidate) time.Duration {
-	if cand.class == loops {
+func (v *threadBorrower) patienceFor(cand candidate) time.Duration {
+	if cand.class == idleFutexWait {
 		return v.patience
 	}
 	return max(v.patience, stepPatience)
@@ -82,7 +82,7 @@ func (v *visitor) patienceFor(cand candidate) time.Duration {
 // inStop is the stop itself. Whatever happens, the thread is let go as it was
 // or in a chain that makes it so; only a thread that does not stop at all is
 // left to the kernel, by the end of the tracer's OS thread.
-func (v *visitor) inStop(c *ptrace.Tracee, cand candidate, pts points, calls []call) error {
+func (v *threadBorrower) inStop(c *ptrace.Tracee, cand candidate, pts points, calls []call) error {
 	stop, err := c.Interrupt(v.patienceFor(cand))
 	v.stopped = time.Now()
 	if err != nil {
@@ -100,7 +100,7 @@ func (v *visitor) inStop(c *ptrace.Tracee, cand candidate, pts points, calls []c
 
 // prepare writes the chain below the thread's stack, and whatever the calls need in
 // memory. It returns the registers that set it off; the thread is still as it was.
-func (v *visitor) prepare(c *ptrace.Tracee, cand candidate, pts points, calls []call) (start ptrace.Regs, err error) {
+func (v *threadBorrower) prepare(c *ptrace.Tracee, cand candidate, pts points, calls []call) (start ptrace.Regs, err error) {
 	if err := at(pts.stopped); err != nil {
 		return start, err
 	}
@@ -115,7 +115,7 @@ func (v *visitor) prepare(c *ptrace.Tracee, cand candidate, pts points, calls []
 	// A handler that runs before the call is issued again would have ended the call with
 	// EINTR. Callers of a futex expect to be woken for nothing; others might wait for ever.
 	// (It may be in another wait by now than when it was chosen.)
-	v.held = v.hold || where == ptrace.TimedWait || (where == ptrace.Waiting && classOf(&c.Regs) != loops)
+	v.held = v.hold || where == ptrace.TimedWait || (where == ptrace.Waiting && classOf(&c.Regs) != idleFutexWait)
 	if v.held {
 		calls = calls[:1] // each call is set by hand; the link is for our death
 	}
@@ -135,7 +135,7 @@ func (v *visitor) prepare(c *ptrace.Tracee, cand candidate, pts points, calls []
 // setOff lets the thread make its calls: by itself, or held from call to call. Frame
 // first, then registers, then mask, and back in the reverse order: a tool that dies in
 // between leaves nobody deaf. All signals wait until the thread is itself again.
-func (v *visitor) setOff(c *ptrace.Tracee, pts points, start *ptrace.Regs, calls []call) error {
+func (v *threadBorrower) setOff(c *ptrace.Tracee, pts points, start *ptrace.Regs, calls []call) error {
 	before, mask, all := c.Regs, c.Mask, ^uint64(0)
 	ptrace.Cure(&before) // the kernel may let it go with these, if we die
 	if err := c.WriteRegs(start); err != nil {
@@ -153,7 +153,7 @@ func (v *visitor) setOff(c *ptrace.Tracee, pts points, start *ptrace.Regs, calls
 	}
 	if err == nil {
 		var made bool
-		made, err = v.keep(c, pts, &before, start, mask, calls)
+		made, err = v.stepThroughCalls(c, pts, &before, start, mask, calls)
 		v.alone = err != nil && (made || ranOn(err))
 	}
 	return errors.Join(err, c.WriteMask(&mask), c.WriteRegs(&before), c.Release())
@@ -162,7 +162,7 @@ func (v *visitor) setOff(c *ptrace.Tracee, pts points, start *ptrace.Regs, calls
 // noteThread writes down in the target who was told to make the clone, just
 // before it is: a later tool finds out whether it still can. The mapping must
 // still be ours: a tool that was stopped for long may have been taken for dead.
-func (v *visitor) noteThread(cand candidate) error {
+func (v *threadBorrower) noteThread(cand candidate) error {
 	if v.bootAt == 0 {
 		return nil
 	}

@@ -158,7 +158,7 @@ func (r *recording) settle() (ring.State, error) {
 		if state != ring.StateArming && state != ring.StateDraining {
 			return state, nil
 		}
-		if err := r.target.Same(); err != nil {
+		if err := r.target.CheckIdentity(); err != nil {
 			return state, err
 		}
 		r.witness.answer(r.control)
@@ -225,7 +225,7 @@ func (r *recording) succeed(ctx context.Context, env []byte) error {
 // arm begins a session of the resident payload. On an error none of ours is active.
 func (r *recording) arm(ctx context.Context, env []byte) error {
 	err := r.order(ctx, env)
-	if err == nil || errors.Is(err, unix.EALREADY) || r.target.Same() != nil {
+	if err == nil || errors.Is(err, unix.EALREADY) || r.target.CheckIdentity() != nil {
 		return err // EALREADY: what is active is not ours
 	}
 	return errors.Join(err, r.takeBack())
@@ -253,7 +253,7 @@ func (r *recording) order(ctx context.Context, env []byte) error {
 	}
 	close(stop)
 	<-stopped
-	if gone := r.target.Same(); errors.Is(err, ring.ErrNoAnswer) && gone != nil {
+	if gone := r.target.CheckIdentity(); errors.Is(err, ring.ErrNoAnswer) && gone != nil {
 		return fmt.Errorf("%w: %w", gone, err)
 	}
 	return err

@@ -24,7 +24,9 @@ type candidate struct {
 	parent     int // 0: not known
 }
 
-func candidateOf(k target.Kin) candidate { return candidate{k.PID, k.StartTicks, k.Comm, k.Parent} }
+func candidateOf(k target.ProcInfo) candidate {
+	return candidate{k.PID, k.StartTicks, k.Comm, k.Parent}
+}
 
 // isSame: by pid and start time, as far as that is known.
 func (c candidate) isSame(other candidate) bool {
@@ -47,7 +49,7 @@ func (c *choice) alone(s Selection) bool {
 
 // choose looks for the processes, and touches none.
 func (s Selection) choose() (*choice, error) {
-	families, err := target.AllFamilies()
+	families, err := target.ReadProcTree()
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
@@ -78,10 +80,10 @@ func (s Selection) choose() (*choice, error) {
 
 // addTree chooses the processes below root that hold a GPU, and root if it does,
 // too; else that is passed over. false: there are none, and nothing is chosen.
-func (c *choice) addTree(root candidate, families target.Families) bool {
+func (c *choice) addTree(root candidate, families target.ProcTree) bool {
 	var holders []candidate
 	below := &choice{}
-	for _, k := range families.Below(root.pid) {
+	for _, k := range families.Descendants(root.pid) {
 		if holds, err := holdsGPU(k.PID, k.Parent); holds {
 			holders = append(holders, candidateOf(k))
 		} else {
@@ -115,7 +117,7 @@ func (c *choice) passOver(one candidate, err error) {
 // holdsGPU: it has the runtime mapped and its driver open, by itself and not as
 // the forked copy of its parent (0: not asked).
 func holdsGPU(pid, parent int) (bool, error) {
-	t, err := target.Glimpse(pid)
+	t, err := target.OpenLight(pid)
 	if err != nil {
 		return false, err
 	}
@@ -135,7 +137,7 @@ func holdsGPU(pid, parent int) (bool, error) {
 }
 
 func isCopyOf(t *target.Target, parent int) bool {
-	above, err := target.Glimpse(parent)
+	above, err := target.OpenLight(parent)
 	if err != nil {
 		return false // it has ended: nothing to compare with
 	}
@@ -145,7 +147,7 @@ func isCopyOf(t *target.Target, parent int) bool {
 
 // glanceOf names a process as far as it shows itself.
 func glanceOf(pid int) candidate {
-	t, err := target.Glimpse(pid)
+	t, err := target.OpenLight(pid)
 	if err != nil {
 		return candidate{pid: pid}
 	}

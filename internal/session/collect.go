@@ -230,7 +230,7 @@ func (r *recording) lostTarget() bool {
 // one that we know is there still.
 func (r *recording) departs() bool {
 	for deadline := time.Now().Add(departTimeout); ; time.Sleep(time.Millisecond) {
-		if r.target.Same() != nil || r.target.Leaving() {
+		if r.target.CheckIdentity() != nil || r.target.Leaving() {
 			return true
 		}
 		if time.Now().After(deadline) {

@@ -40,7 +40,7 @@ type recorded struct {
 	err        error // it cannot be looked at
 }
 
-func recordedBelow(kin []target.Kin) (found []recorded) {
+func recordedBelow(kin []target.ProcInfo) (found []recorded) {
 	for _, k := range kin {
 		if active, err := isRecorded(k); active || err != nil {
 			found = append(found, recorded{k.PID, k.StartTicks, err})
@@ -50,8 +50,8 @@ func recordedBelow(kin []target.Kin) (found []recorded) {
 }
 
 // isRecorded looks at a process that may be stopped, or traced.
-func isRecorded(k target.Kin) (bool, error) {
-	t, err := target.Glimpse(k.PID)
+func isRecorded(k target.ProcInfo) (bool, error) {
+	t, err := target.OpenLight(k.PID)
 	if err != nil {
 		return false, unlessAbsent(err)
 	}

@@ -17,7 +17,7 @@ type examination struct {
 	steps []step
 	care
 	resident bool
-	foreseen *inject.Outlook
+	foreseen *inject.Feasibility
 	filters  error // that stand in the way
 }
 
@@ -174,7 +174,7 @@ func (e *examination) injectionCheck() Check {
 	tracer := ptrace.NewTracer()
 	defer tracer.Close()
 	var err error
-	e.foreseen, err = inject.Foresee(e.target, tracer, e.readFilters)
+	e.foreseen, err = inject.DryRun(e.target, tracer, e.readFilters)
 	if err != nil && e.foreseen == nil {
 		return refusal(e.o.PID, err)
 	}

@@ -31,7 +31,7 @@ func (l *Listing) addFrontEnds(deadline time.Time) {
 }
 
 func introducePID(pid int) *Process {
-	t, err := target.Glimpse(pid)
+	t, err := target.OpenLight(pid)
 	if err != nil {
 		return nil
 	}

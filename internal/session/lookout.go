@@ -53,7 +53,7 @@ func newLookout(s Selection, c *choice, targets []watched, warn func(string)) *l
 		selection: s, roots: c.roots, targets: targets, warn: warn, known: slices.Clone(c.targets),
 		seen: map[int]bool{}, pending: map[int]bool{}, stop: make(chan struct{}), done: make(chan struct{}),
 	}
-	if families, err := target.AllFamilies(); err == nil {
+	if families, err := target.ReadProcTree(); err == nil {
 		l.noteKnown(families)
 	}
 	return l
@@ -64,7 +64,7 @@ func (l *lookout) begin() { go l.run() }
 
 // noteKnown: who is beside the targets and holds a GPU already is no newcomer. Nobody's
 // memory is read: one that hangs there is no reason to fail at another.
-func (l *lookout) noteKnown(families target.Families) {
+func (l *lookout) noteKnown(families target.ProcTree) {
 	for pid, k := range families {
 		l.seen[pid] = true
 		if len(l.beside(k.PID, k.Parent, k.Comm)) > 0 && l.hasOpened(k) {
@@ -102,12 +102,12 @@ func (l *lookout) look() {
 	}
 	l.seen = now
 	for pid := range l.pending {
-		k, lives := target.KinOf(pid)
+		k, lives := target.ProcInfoOf(pid)
 		if !lives {
 			delete(l.pending, pid)
 			continue
 		}
-		if l.isOurs(k, target.KinOf) && l.hasOpened(k) {
+		if l.isOurs(k, target.ProcInfoOf) && l.hasOpened(k) {
 			delete(l.pending, pid)
 			l.add(newcomer{candidate: candidateOf(k)})
 		}
@@ -115,7 +115,7 @@ func (l *lookout) look() {
 }
 
 // isOurs: it is below what was meant, or beside a target that has ended.
-func (l *lookout) isOurs(k target.Kin, kinOf func(int) (target.Kin, bool)) bool {
+func (l *lookout) isOurs(k target.ProcInfo, kinOf func(int) (target.ProcInfo, bool)) bool {
 	if slices.ContainsFunc(l.beside(k.PID, k.Parent, k.Comm), (*watched).hasEnded) {
 		return true
 	}
@@ -146,8 +146,8 @@ func (w *watched) hasEnded() bool { return !target.Lives(w.pid, w.startTicks) }
 
 // hasOpened: it has opened the driver itself. Of one that may not be looked into
 // that is believed if it is where a target was that has ended, and is called so.
-func (l *lookout) hasOpened(k target.Kin) bool {
-	t, err := target.Glimpse(k.PID)
+func (l *lookout) hasOpened(k target.ProcInfo) bool {
+	t, err := target.OpenLight(k.PID)
 	if err != nil {
 		return false
 	}
@@ -203,7 +203,7 @@ func (l *lookout) vacant(c candidate) (list []*watched) {
 func (l *lookout) end(mayLook bool) []newcomer {
 	close(l.stop)
 	<-l.done
-	families, err := target.AllFamilies()
+	families, err := target.ReadProcTree()
 	if err != nil || !mayLook {
 		return l.found
 	}
@@ -211,7 +211,7 @@ func (l *lookout) end(mayLook bool) []newcomer {
 	if l.selection.Name != nil {
 		l.addNamed(deadline)
 	}
-	kinOf := func(pid int) (target.Kin, bool) { k, ok := families[pid]; return k, ok }
+	kinOf := func(pid int) (target.ProcInfo, bool) { k, ok := families[pid]; return k, ok }
 	for _, k := range families {
 		if l.isOurs(k, kinOf) && l.hasOpened(k) {
 			l.addLast(candidateOf(k), deadline)
@@ -247,7 +247,7 @@ func (l *lookout) addLast(one candidate, deadline time.Time) {
 }
 
 func rankOfPID(pid int) *int {
-	t, err := target.Glimpse(pid)
+	t, err := target.OpenLight(pid)
 	if err != nil {
 		return nil
 	}

@@ -49,11 +49,11 @@ func TestPlaces(t *testing.T) {
 
 // TestOurs: below what was meant, or beside a target that has ended.
 func TestOurs(t *testing.T) {
-	families := target.Families{
+	families := target.ProcTree{
 		5: {PID: 5, Parent: 1, Comm: "front"}, 7: {PID: 7, Parent: 5}, 8: {PID: 8, Parent: 7, Comm: "w"},
 		9: {PID: 9, Parent: 1, Comm: "w"}, 10: {PID: 10, Parent: 1, Comm: "sh"}, 11: {PID: 11, Parent: 12}, 12: {PID: 12, Parent: 11},
 	}
-	kinOf := func(pid int) (target.Kin, bool) { k, ok := families[pid]; return k, ok }
+	kinOf := func(pid int) (target.ProcInfo, bool) { k, ok := families[pid]; return k, ok }
 	tree := &lookout{selection: Selection{Tree: true}, roots: []int{5}}
 	beside := &lookout{targets: []watched{ended(20, 7, "w", nil), ended(21, 1, "w", nil)}}
 	living := &lookout{targets: []watched{{candidate: candidate{pid: os.Getpid(), parent: 7}}}}

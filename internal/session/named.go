@@ -15,13 +15,13 @@ import (
 // addNamed chooses the processes with a command line that matches, and those below
 // them: a server's name may be in its front end's only. Who holds no GPU is passed
 // over.
-func (s Selection) addNamed(c *choice, families target.Families) error {
+func (s Selection) addNamed(c *choice, families target.ProcTree) error {
 	named, silent := lookForName(s.Name, families)
 	if len(named) == 0 {
 		return s.noneMatches(silent)
 	}
 	for _, k := range named {
-		if s.Tree && slices.ContainsFunc(families.Above(k.PID), func(pid int) bool { return isKin(named, pid) }) {
+		if s.Tree && slices.ContainsFunc(families.Ancestors(k.PID), func(pid int) bool { return isKin(named, pid) }) {
 			continue // it is in that one's tree
 		}
 		c.roots = append(c.roots, k.PID)
@@ -45,8 +45,8 @@ func (c *choice) addHolder(one candidate) {
 // lookForName lists the processes that name matches, by pid. This one and those
 // above it (sudo, a shell) have the pattern itself in their command lines, and are
 // not meant. silent counts those that could not be looked at.
-func lookForName(name *regexp.Regexp, families target.Families) (named []target.Kin, silent int) {
-	ours := append(families.Above(os.Getpid()), os.Getpid())
+func lookForName(name *regexp.Regexp, families target.ProcTree) (named []target.ProcInfo, silent int) {
+	ours := append(families.Ancestors(os.Getpid()), os.Getpid())
 	deadline := time.Now().Add(listLimit)
 	for _, pid := range slices.Sorted(maps.Keys(families)) {
 		if slices.Contains(ours, pid) {
@@ -65,8 +65,8 @@ func lookForName(name *regexp.Regexp, families target.Families) (named []target.
 }
 
 // commandLine is "" where there is none: of kernel threads, and of who has ended.
-func commandLine(k target.Kin) string {
-	t, err := target.Glimpse(k.PID)
+func commandLine(k target.ProcInfo) string {
+	t, err := target.OpenLight(k.PID)
 	if err != nil {
 		return ""
 	}
@@ -75,8 +75,8 @@ func commandLine(k target.Kin) string {
 	return line
 }
 
-func isKin(list []target.Kin, pid int) bool {
-	return slices.ContainsFunc(list, func(k target.Kin) bool { return k.PID == pid })
+func isKin(list []target.ProcInfo, pid int) bool {
+	return slices.ContainsFunc(list, func(k target.ProcInfo) bool { return k.PID == pid })
 }
 
 func (s Selection) noneMatches(silent int) *Failure {

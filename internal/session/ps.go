@@ -147,7 +147,7 @@ func passed(err error) bool {
 }
 
 func glanceAt(pid int) glance {
-	t, err := target.Glimpse(pid)
+	t, err := target.OpenLight(pid)
 	if err != nil {
 		return glance{err: err}
 	}
@@ -170,7 +170,7 @@ func glanceAt(pid int) glance {
 	g.process = describe(t, runtimes, devices)
 	// What was seen of one that is gone may be another's, who has its number now;
 	// one that is ending has no memory any more.
-	if !t.Alive() || t.Departure(endLimit) != nil {
+	if !t.Alive() || t.WaitGone(endLimit) != nil {
 		g.process = nil
 	}
 	return g

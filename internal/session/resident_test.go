@@ -14,7 +14,7 @@ import (
 // payload is not there yet, and nothing is wrong with it.
 func TestUnfinished(t *testing.T) {
 	payload := ringtest.NewTarget(t)
-	self, err := target.Glimpse(os.Getpid())
+	self, err := target.OpenLight(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}

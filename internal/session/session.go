@@ -183,7 +183,7 @@ func (r *recording) createTrace() (err error) {
 // pidfd. A process that executes another program is another one.
 func (r *recording) watchExit() {
 	for !r.target.WaitExit(exitPoll) {
-		if errors.Is(r.target.Same(), target.ErrExec) {
+		if errors.Is(r.target.CheckIdentity(), target.ErrExec) {
 			r.executed.Store(true)
 			break
 		}
@@ -236,7 +236,7 @@ func (r *recording) discard() error {
 
 // leftAs says how the target is after an attach that failed.
 func (r *recording) leftAs() string {
-	if r.isGone() || errors.Is(r.target.Same(), target.ErrGone) {
+	if r.isGone() || errors.Is(r.target.CheckIdentity(), target.ErrGone) {
 		return gone
 	}
 	c, err := openResident(r.target)

@@ -83,7 +83,7 @@ func inspect(t *target.Target) (*Status, error) {
 	return st, nil
 }
 
-func (st *Status) addWorkers(kin []target.Kin) {
+func (st *Status) addWorkers(kin []target.ProcInfo) {
 	for _, k := range kin {
 		w, err := inspectKin(k)
 		switch {
@@ -97,8 +97,8 @@ func (st *Status) addWorkers(kin []target.Kin) {
 }
 
 // inspectKin looks at a process that may be stopped, or traced.
-func inspectKin(k target.Kin) (*Status, error) {
-	t, err := target.Glimpse(k.PID)
+func inspectKin(k target.ProcInfo) (*Status, error) {
+	t, err := target.OpenLight(k.PID)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 
 func glimpse(t *testing.T, pid int) *Target {
 	t.Helper()
-	tg, err := Glimpse(pid)
+	tg, err := OpenLight(pid)
 	if err != nil {
 		t.Fatal(err)
 	}

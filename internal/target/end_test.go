@@ -30,7 +30,7 @@ func TestLeaderEnds(t *testing.T) {
 		if err != nil || len(maps) == 0 {
 			t.Errorf("%s has ended: %d mappings through thread %d, %v", ends, len(maps), tg.LiveThread(), err)
 		}
-		if err := tg.Same(); err != nil {
+		if err := tg.CheckIdentity(); err != nil {
 			t.Errorf("%s has ended: %v", ends, err)
 		}
 	}
@@ -45,7 +45,7 @@ func TestLeaving(t *testing.T) {
 			wait(t, v.PID, "Z") // through a leader that is about to end nothing can be read
 		}
 		tg := open(t, v.PID)
-		if err := tg.Same(); err != nil || !tg.Alive() {
+		if err := tg.CheckIdentity(); err != nil || !tg.Alive() {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if !hang.Eventually(func() bool { return tg.Leaving() == want }) { // it is joined a little before
@@ -54,9 +54,9 @@ func TestLeaving(t *testing.T) {
 	}
 }
 
-// TestDeparture: once a process has been killed it is not said to go on, however far each of
+// TestWaitGone: once a process has been killed it is not said to go on, however far each of
 // its threads has got with its end.
-func TestDeparture(t *testing.T) {
+func TestWaitGone(t *testing.T) {
 	rounds := 300
 	if testing.Short() {
 		rounds = 50
@@ -68,7 +68,7 @@ func TestDeparture(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Duration(i) * time.Microsecond) // looks at other moments of its end
-		if err := tg.Departure(hang.Limit); !errors.Is(err, target.ErrGone) {
+		if err := tg.WaitGone(hang.Limit); !errors.Is(err, target.ErrGone) {
 			t.Errorf("round %d: %v", i, err)
 		}
 		v.Stop()

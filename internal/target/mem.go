@@ -82,7 +82,7 @@ func cString(r io.ReaderAt, a Addr, limit int) (string, error) {
 func (t *Target) memError(op string, a Addr, n int, err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		// 0 bytes: the address space has been left.
-		if same := t.Same(); same != nil {
+		if same := t.CheckIdentity(); same != nil {
 			return same
 		}
 	}

@@ -65,7 +65,7 @@ func (t *Target) OpenMemfd(m MemfdMapping) (*os.File, error) {
 // there, for reading only, or one of the application's, if the thread has closed its own.
 func (t *Target) OpenMemfdOf(tid, fd int, name string, flags int) (*os.File, error) {
 	status, err := t.ThreadStatus(tid)
-	if same := t.Same(); same != nil {
+	if same := t.CheckIdentity(); same != nil {
 		return nil, same // the thread went with its program
 	}
 	if err != nil {

@@ -72,9 +72,9 @@ func (t *Target) Preflight() (*Facts, error) {
 	f.HSA = Runtimes(maps)
 	t.judge(f, maps)
 	if len(f.Problems) > 0 { // a process on its way out shows less and less of itself
-		return f, t.Departure(departPatience)
+		return f, t.WaitGone(departPatience)
 	}
-	return f, t.Same()
+	return f, t.CheckIdentity()
 }
 
 // departPatience is how long a process may take to end while it is looked at.

@@ -48,7 +48,7 @@ type Target struct {
 // Open takes hold of pid. It refuses what cannot be attached to whatever
 // happens: zombies, kernel threads, stopped or traced processes.
 func Open(pid int) (*Target, error) {
-	t, err := Glimpse(pid)
+	t, err := OpenLight(pid)
 	if err != nil {
 		return nil, err
 	}
@@ -62,9 +62,9 @@ func Open(pid int) (*Target, error) {
 	return t, nil
 }
 
-// Glimpse takes hold of pid as far as listing it needs: its memory stays shut,
+// OpenLight takes hold of pid as far as listing it needs: its memory stays shut,
 // and it may be stopped or traced.
-func Glimpse(pid int) (*Target, error) {
+func OpenLight(pid int) (*Target, error) {
 	if err := CheckProc(); err != nil {
 		return nil, fmt.Errorf("pid %d: %w", pid, err)
 	}
@@ -185,7 +185,7 @@ func (t *Target) enter() error {
 	if t.space, err = os.Open(t.taskPath("pagemap")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return t.explain("open the page map", err)
 	}
-	return t.Same()
+	return t.CheckIdentity()
 }
 
 // liveThread returns the leader, or a sibling if the leader has exited.
@@ -240,9 +240,9 @@ func (t *Target) Alive() bool {
 	}
 }
 
-// Same returns nil while pid is the process that was opened, running the
+// CheckIdentity returns nil while pid is the process that was opened, running the
 // program that it ran then; otherwise ErrGone or ErrExec.
-func (t *Target) Same() error {
+func (t *Target) CheckIdentity() error {
 	if !t.Alive() {
 		return fmt.Errorf("pid %d: %w", t.PID, ErrGone)
 	}
@@ -306,12 +306,12 @@ func (t *Target) left() error {
 // out: a thread that has taken its SIGKILL and has not begun to end shows neither.
 const staying = 3
 
-// Departure is Same, once a process that is on its way out has left, at the
+// WaitGone is Same, once a process that is on its way out has left, at the
 // latest after patience: its threads end one by one, and their memory last.
-func (t *Target) Departure(patience time.Duration) error {
+func (t *Target) WaitGone(patience time.Duration) error {
 	looks := 0
 	for deadline := time.Now().Add(patience); looks < staying; time.Sleep(time.Millisecond) {
-		if err := t.Same(); err != nil || time.Now().After(deadline) {
+		if err := t.CheckIdentity(); err != nil || time.Now().After(deadline) {
 			return err
 		}
 		if looks++; t.ending(deadline) {

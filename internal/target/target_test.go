@@ -200,7 +200,7 @@ func TestJustStarted(t *testing.T) {
 		if _, err := out.Read(make([]byte, 8)); err != nil { // it says that it is ready
 			t.Error(err)
 		}
-		if err := tg.Same(); err != nil {
+		if err := tg.CheckIdentity(); err != nil {
 			t.Error(err)
 		}
 		_ = cmd.Process.Kill()
@@ -218,21 +218,21 @@ func noticesExec(t *testing.T, change func(*target.Target)) {
 	v := victim.Start(t, "plain")
 	tg := open(t, v.PID)
 	change(tg)
-	if err := tg.Same(); err != nil {
+	if err := tg.CheckIdentity(); err != nil {
 		t.Fatal(err)
 	}
 	v.Tell(t, "x")
 	if line := v.Line(t); line != "ready" {
 		t.Fatalf("after exec: %q", line)
 	}
-	if err := tg.Same(); !errors.Is(err, target.ErrExec) {
+	if err := tg.CheckIdentity(); !errors.Is(err, target.ErrExec) {
 		t.Errorf("after an exec: %v", err)
 	}
 	if _, err := tg.Uint64(0x10000); !errors.Is(err, target.ErrExec) {
 		t.Errorf("read after an exec: %v", err)
 	}
 	v.Stop()
-	if err := tg.Same(); !errors.Is(err, target.ErrGone) || tg.Alive() {
+	if err := tg.CheckIdentity(); !errors.Is(err, target.ErrGone) || tg.Alive() {
 		t.Errorf("after the exit: %v", err)
 	}
 }
@@ -248,7 +248,7 @@ func TestSameWaitsForNobody(t *testing.T) {
 		tg, err := target.Open(v.PID)
 		for range 100 {
 			if err == nil {
-				err = tg.Same()
+				err = tg.CheckIdentity()
 			}
 		}
 		looked <- err
@@ -326,7 +326,7 @@ func TestGlimpse(t *testing.T) {
 	if err := unix.Kill(v.PID, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	g, err := target.Glimpse(v.PID)
+	g, err := target.OpenLight(v.PID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,7 +350,7 @@ func TestGlimpse(t *testing.T) {
 		t.Errorf("all: %v", err)
 	}
 	v.Stop()
-	if _, err := target.Glimpse(v.PID); !errors.Is(err, target.ErrGone) {
+	if _, err := target.OpenLight(v.PID); !errors.Is(err, target.ErrGone) {
 		t.Errorf("after its end: %v", err)
 	}
 }

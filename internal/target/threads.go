@@ -141,7 +141,7 @@ func (t *Target) ThreadUser(tid int) (privilege.User, error) {
 func (t *Target) ThreadByNSPID(nstid int) (int, error) {
 	if len(t.NSPID) < 2 { // same namespace: no walk
 		_, err := t.ThreadStat(nstid)
-		if same := t.Same(); err != nil && same != nil {
+		if same := t.CheckIdentity(); err != nil && same != nil {
 			return 0, same // the thread went with its program
 		}
 		return nstid, err

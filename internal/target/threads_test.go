@@ -68,7 +68,7 @@ func TestThreadName(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := strings.TrimSpace(string(name))
-	tg, err := Glimpse(os.Getpid())
+	tg, err := OpenLight(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -157,7 +157,7 @@ func (v *gpuVictim) leaves(t *testing.T) {
 	if opened {
 		defer tg.Close()
 	}
-	if !hang.Eventually(func() bool { return opened && tg.Same() != nil || dying(v.PID) || v.leaderStopped() }) {
+	if !hang.Eventually(func() bool { return opened && tg.CheckIdentity() != nil || dying(v.PID) || v.leaderStopped() }) {
 		t.Error("the victim does not leave its program")
 	}
 }

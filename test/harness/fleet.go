@@ -86,7 +86,7 @@ func (f *Fleet) outside() (map[int]int, error) {
 	kin, err := target.Descendants(f.PID)
 	pids := map[int]int{}
 	for _, k := range kin {
-		if p, err := target.Glimpse(k.PID); err == nil {
+		if p, err := target.OpenLight(k.PID); err == nil {
 			pids[p.NSPID[len(p.NSPID)-1]] = k.PID
 			p.Close()
 		}

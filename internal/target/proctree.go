@@ -10,57 +10,57 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kin is a process below another one.
-type Kin struct {
+// ProcInfo is a process below another one.
+type ProcInfo struct {
 	PID        int
 	Parent     int
 	StartTicks uint64
 	Comm       string
 }
 
-// Families are the processes here, by their pids.
-type Families map[int]Kin
+// ProcTree are the processes here, by their pids.
+type ProcTree map[int]ProcInfo
 
-// AllFamilies reads who is whose parent. A child whose parent has ended belongs to
+// ReadProcTree reads who is whose parent. A child whose parent has ended belongs to
 // nobody's family any more.
-func AllFamilies() (Families, error) {
+func ReadProcTree() (ProcTree, error) {
 	pids, err := All()
 	if err != nil {
 		return nil, err
 	}
-	f := Families{}
+	f := ProcTree{}
 	for _, pid := range pids {
-		if k, ok := KinOf(pid); ok {
+		if k, ok := ProcInfoOf(pid); ok {
 			f[pid] = k
 		}
 	}
 	return f, nil
 }
 
-// KinOf reads one process's place; false: it has ended.
-func KinOf(pid int) (Kin, bool) {
+// ProcInfoOf reads one process's place; false: it has ended.
+func ProcInfoOf(pid int) (ProcInfo, bool) {
 	b, err := readProc("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return Kin{}, false
+		return ProcInfo{}, false
 	}
 	s, err := parseStat(b)
-	return Kin{pid, s.PPID, s.StartTicks, s.Comm}, err == nil && s.State != 'Z' && s.State != 'X'
+	return ProcInfo{pid, s.PPID, s.StartTicks, s.Comm}, err == nil && s.State != 'Z' && s.State != 'X'
 }
 
 // Descendants lists the processes below pid, parents before their children.
-func Descendants(pid int) ([]Kin, error) {
-	f, err := AllFamilies()
-	return f.Below(pid), err
+func Descendants(pid int) ([]ProcInfo, error) {
+	f, err := ReadProcTree()
+	return f.Descendants(pid), err
 }
 
-// Below lists the processes below pid, parents before their children. Pids that
+// Descendants lists the processes below pid, parents before their children. Pids that
 // were used anew while we looked could make circles: each is met once.
-func (f Families) Below(pid int) []Kin {
-	children := map[int][]Kin{}
+func (f ProcTree) Descendants(pid int) []ProcInfo {
+	children := map[int][]ProcInfo{}
 	for _, id := range slices.Sorted(maps.Keys(f)) {
 		children[f[id].Parent] = append(children[f[id].Parent], f[id])
 	}
-	var found []Kin
+	var found []ProcInfo
 	met := map[int]bool{pid: true}
 	for level := []int{pid}; len(level) > 0; {
 		var next []int
@@ -77,8 +77,8 @@ func (f Families) Below(pid int) []Kin {
 	return found
 }
 
-// Above lists the pids above pid, the nearest first.
-func (f Families) Above(pid int) []int {
+// Ancestors lists the pids above pid, the nearest first.
+func (f ProcTree) Ancestors(pid int) []int {
 	var above []int
 	for k, ok := f[pid]; ok && k.Parent != 0 && !slices.Contains(above, k.Parent); k, ok = f[k.Parent] {
 		above = append(above, k.Parent)

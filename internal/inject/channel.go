@@ -22,8 +22,8 @@ const (
 	sharedFile, payloadFile = "rtl-boot", "rtl-payload" // as the bootstrap calls its memfds
 )
 
-// talk is our end of the file that we share with the bootstrap thread.
-type talk struct {
+// bootChannel is our end of the file that we share with the bootstrap thread.
+type bootChannel struct {
 	t       *target.Target
 	mem     []byte
 	s       *bootShared
@@ -31,9 +31,9 @@ type talk struct {
 	tid     int // the bootstrap thread, as we see it
 }
 
-// openTalk maps the shared file: it must be the one of this injection, and
+// openBootChannel maps the shared file: it must be the one of this injection, and
 // sealed, or a truncation could kill us with SIGBUS.
-func openTalk(t *target.Target, b *boot, tid int) (*talk, error) {
+func openBootChannel(t *target.Target, b *boot, tid int) (*bootChannel, error) {
 	f, err := t.OpenMemfdOf(tid, int(b.Shared_fd), sharedFile, os.O_RDWR)
 	if err != nil {
 		return nil, fmt.Errorf("open the bootstrap's file: %w", err)
@@ -50,7 +50,7 @@ func openTalk(t *target.Target, b *boot, tid int) (*talk, error) {
 	if err != nil {
 		return nil, fmt.Errorf("map the bootstrap's file: %w", err)
 	}
-	k := &talk{t: t, mem: mem, s: (*bootShared)(unsafe.Pointer(&mem[0])), payload: int(b.Payload_fd), tid: tid}
+	k := &bootChannel{t: t, mem: mem, s: (*bootShared)(unsafe.Pointer(&mem[0])), payload: int(b.Payload_fd), tid: tid}
 	if k.s.Nonce != b.Nonce {
 		k.close()
 		return nil, fmt.Errorf("bootstrap's file: nonce of another injection: %w", target.ErrMalformed)
@@ -58,11 +58,11 @@ func openTalk(t *target.Target, b *boot, tid int) (*talk, error) {
 	return k, nil
 }
 
-func (k *talk) close() { _ = unix.Munmap(k.mem) }
+func (k *bootChannel) close() { _ = unix.Munmap(k.mem) }
 
 // send gives a command. The thread may be busy with an earlier one that we
 // have given up: it looks at this one next.
-func (k *talk) send(command uint32) uint32 {
+func (k *bootChannel) send(command uint32) uint32 {
 	k.s.Command = command
 	seq := atomic.AddUint32(&k.s.Command_seq, 1)
 	futex(&k.s.Command_seq, futexWake, 1<<30, nil)
@@ -70,7 +70,7 @@ func (k *talk) send(command uint32) uint32 {
 }
 
 // ask gives a command and waits for the answer.
-func (k *talk) ask(ctx context.Context, command uint32, step string, patience time.Duration, progress func()) (int32, error) {
+func (k *bootChannel) ask(ctx context.Context, command uint32, step string, patience time.Duration, progress func()) (int32, error) {
 	const slice = time.Millisecond
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("%s: %w", step, err)
@@ -89,14 +89,14 @@ func (k *talk) ask(ctx context.Context, command uint32, step string, patience ti
 		if err := ctx.Err(); err != nil {
 			return 0, fmt.Errorf("%s: %w", step, err)
 		}
-		if err := k.t.Same(); err != nil {
+		if err := k.t.CheckIdentity(); err != nil {
 			return 0, &DiedError{Step: step, Err: err}
 		}
 		if k.left() {
 			if atomic.LoadUint32(&k.s.Answer_seq) == seq { // we were asleep for long
 				return k.s.Result, nil
 			}
-			if err := k.t.Departure(exitPatience); err != nil { // it went with its process
+			if err := k.t.WaitGone(exitPatience); err != nil { // it went with its process
 				return 0, &DiedError{Step: step, Err: err}
 			}
 			return 0, fmt.Errorf("%s: %w", step, ErrLeft)
@@ -108,14 +108,14 @@ func (k *talk) ask(ctx context.Context, command uint32, step string, patience ti
 }
 
 // left reports whether the bootstrap thread is gone.
-func (k *talk) left() bool {
+func (k *bootChannel) left() bool {
 	_, err := k.t.ThreadStat(k.tid)
 	return target.ThreadEnded(err)
 }
 
 // explain says so in err, which may be a mere consequence.
-func (k *talk) explain(err error) error {
-	if k.left() && k.t.Same() == nil && !errors.Is(err, ErrLeft) {
+func (k *bootChannel) explain(err error) error {
+	if k.left() && k.t.CheckIdentity() == nil && !errors.Is(err, ErrLeft) {
 		return fmt.Errorf("%w: %w", ErrLeft, err)
 	}
 	return err

@@ -14,18 +14,18 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// An Outlook is what an injection would find.
-type Outlook struct {
+// An Feasibility is what an injection would find.
+type Feasibility struct {
 	Threads int  // that it would try, the best of them first
 	Waiting bool // the first one waits for a futex, without time-out: the best case
 	Filters int  // a thread that has seccomp filters; 0: none has
 	Read    bool // they were read, and let an injection through
 }
 
-// Foresee goes as far as Inject does before it stops a thread, and fails as that
+// DryRun goes as far as Inject does before it stops a thread, and fails as that
 // would fail. With readFilters it goes on to read a thread's seccomp filters,
 // if it has any: the thread is stopped for that, as Inject stops it.
-func Foresee(t *target.Target, tr *ptrace.Tracer, readFilters bool) (*Outlook, error) {
+func DryRun(t *target.Target, tr *ptrace.Tracer, readFilters bool) (*Feasibility, error) {
 	s, err := prepare(context.Background(), t, tr, Request{}.withDefaults())
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func Foresee(t *target.Target, tr *ptrace.Tracer, readFilters bool) (*Outlook, e
 	if err != nil {
 		return nil, err
 	}
-	o := &Outlook{Threads: len(list), Waiting: list[0].class == loops}
+	o := &Feasibility{Threads: len(list), Waiting: list[0].class == idleFutexWait}
 	if list[0].seccomp == 0 {
 		return o, nil
 	}
@@ -57,7 +57,7 @@ func Foresee(t *target.Target, tr *ptrace.Tracer, readFilters bool) (*Outlook, e
 }
 
 // await looks for threads to be visited, as long as visit does.
-func (v *visitor) await() ([]candidate, error) {
+func (v *threadBorrower) await() ([]candidate, error) {
 	deadline := time.Now().Add(visitLimit)
 	for round := range rounds {
 		if time.Now().After(deadline) {
@@ -67,7 +67,7 @@ func (v *visitor) await() ([]candidate, error) {
 		if err != nil || len(list) > 0 {
 			return list, err
 		}
-		if err := v.t.Same(); err != nil {
+		if err := v.t.CheckIdentity(); err != nil {
 			return nil, err
 		}
 		time.Sleep(untilNext(round))
@@ -76,7 +76,7 @@ func (v *visitor) await() ([]candidate, error) {
 }
 
 // hidden fails, as reading would, where a thread's filters cannot be read.
-func (v *visitor) hidden(c candidate) error {
+func (v *threadBorrower) hidden(c candidate) error {
 	if MayReadFilters() {
 		return nil
 	}

@@ -20,8 +20,8 @@ type Pause struct {
 	Why     error         // it was not used
 }
 
-// visitor makes threads of the target do raw syscalls, one thread at a time.
-type visitor struct {
+// threadBorrower makes threads of the target do raw syscalls, one thread at a time.
+type threadBorrower struct {
 	t        *target.Target
 	tr       *ptrace.Tracer
 	libc     *libc
@@ -79,7 +79,7 @@ const (
 var errNoWaiting = errors.New("it has no thread in a wait")
 
 // visit lets one suitable thread make calls. stop names the pause.
-func (v *visitor) visit(stop string, pts points, calls []call) error {
+func (v *threadBorrower) visit(stop string, pts points, calls []call) error {
 	why := errNoWaiting
 	deadline := time.Now().Add(visitLimit)
 	for round := range rounds {
@@ -96,7 +96,7 @@ func (v *visitor) visit(stop string, pts points, calls []call) error {
 				break // each may have taken its patience
 			}
 			// At first only threads in waits without time-out, if any.
-			if c.class >= timed && round == 0 && len(list) > 1 && list[0].class < timed {
+			if c.class >= otherWait && round == 0 && len(list) > 1 && list[0].class < otherWait {
 				break
 			}
 			err := v.filtered(c)
@@ -113,7 +113,7 @@ func (v *visitor) visit(stop string, pts points, calls []call) error {
 				return err
 			}
 		}
-		if err := v.t.Same(); err != nil {
+		if err := v.t.CheckIdentity(); err != nil {
 			return err
 		}
 		time.Sleep(untilNext(round))
@@ -134,7 +134,7 @@ func passing(err error) bool {
 func untilNext(round int) time.Duration { return time.Duration(1+round) * 200 * time.Microsecond }
 
 // nobody says why none of the threads could be used.
-func (v *visitor) nobody(why error) error {
+func (v *threadBorrower) nobody(why error) error {
 	if err := v.t.Asleep(); err != nil {
 		return err
 	}

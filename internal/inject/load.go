@@ -13,8 +13,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// meet waits until the bootstrap thread serves commands.
-func (s *surgery) meet(ctx context.Context, rep *Report) (*talk, error) {
+// waitBoot waits until the bootstrap thread serves commands.
+func (s *injection) waitBoot(ctx context.Context, rep *Report) (*bootChannel, error) {
 	if err := at(PointCloned); err != nil {
 		return nil, errors.Join(err, s.abandoned())
 	}
@@ -27,7 +27,7 @@ func (s *surgery) meet(ctx context.Context, rep *Report) (*talk, error) {
 		return nil, errors.Join(s.unlessLeft(err), s.abandoned())
 	}
 	rep.BootTID = tid
-	k, err := openTalk(s.t, b, tid)
+	k, err := openBootChannel(s.t, b, tid)
 	if err != nil {
 		return nil, errors.Join(s.unlessLeft(err), s.abandoned())
 	}
@@ -39,7 +39,7 @@ func (s *surgery) meet(ctx context.Context, rep *Report) (*talk, error) {
 }
 
 // unlessLeft: a bootstrap thread that is gone has given us up.
-func (s *surgery) unlessLeft(err error) error {
+func (s *injection) unlessLeft(err error) error {
 	if errors.Is(err, target.ErrThreadGone) {
 		return fmt.Errorf("pid %d: %w", s.t.PID, ErrLeft)
 	}
@@ -49,14 +49,14 @@ func (s *surgery) unlessLeft(err error) error {
 // sameRights: a setuid of the target's during the clone does not reach the raw thread,
 // which none of libc's lists has, and so not the thread that this one makes. It has
 // reached the thread visited, whose rights both were born with.
-func (s *surgery) sameRights(tid int) error {
+func (s *injection) sameRights(tid int) error {
 	ours, err := s.t.ThreadStatus(tid)
 	if err != nil {
 		return s.unlessLeft(err)
 	}
 	theirs, err := s.t.ThreadStatus(s.last)
 	if target.ThreadEnded(err) {
-		return s.t.Same() // it has ended: nothing to compare with
+		return s.t.CheckIdentity() // it has ended: nothing to compare with
 	}
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (s *surgery) sameRights(tid int) error {
 // ErrRights: the target has changed its user or its capabilities just now.
 var ErrRights = errors.New("its user or its capabilities changed while a thread was made in it")
 
-func (s *surgery) awaitReady(ctx context.Context) (*boot, error) {
+func (s *injection) awaitReady(ctx context.Context) (*boot, error) {
 	var b boot
 	for deadline := time.Now().Add(s.r.BootTimeout); ; time.Sleep(100 * time.Microsecond) {
 		if err := readBoot(s.t, s.place.data, &b); err != nil {
@@ -97,7 +97,7 @@ func (s *surgery) awaitReady(ctx context.Context) (*boot, error) {
 
 // abandoned describes a bootstrap that nobody will talk to: it ends by itself,
 // as soon as it is not waiting for the target's locks any more.
-func (s *surgery) abandoned() error {
+func (s *injection) abandoned() error {
 	deadline := time.Now().Add(s.r.IdleTimeout + s.r.BootTimeout)
 	for ; time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if found, err := s.ours(); err != nil || len(found) == 0 {
@@ -107,7 +107,7 @@ func (s *surgery) abandoned() error {
 	return &RemainsError{What: "a bootstrap thread that waits for a lock of the target's, and then leaves by itself"}
 }
 
-func (s *surgery) bootFailed(b *boot) error {
+func (s *injection) bootFailed(b *boot) error {
 	names := map[uint32]string{
 		failedPthreadCreate: "pthread_create", failedMemfd: "memfd_create",
 		failedTruncate: "ftruncate", failedSeal: "F_ADD_SEALS", failedMmap: "mmap",
@@ -125,8 +125,8 @@ func (s *surgery) bootFailed(b *boot) error {
 	return errors.Join(err, &RemainsError{What: "the bootstrap's mapping"})
 }
 
-// converse has the payload loaded and its entry called.
-func (s *surgery) converse(ctx context.Context, k *talk, rep *Report) error {
+// loadAndCall has the payload loaded and its entry called.
+func (s *injection) loadAndCall(ctx context.Context, k *bootChannel, rep *Report) error {
 	if err := at(PointReady); err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (s *surgery) converse(ctx context.Context, k *talk, rep *Report) error {
 
 // load opens the payload from a memfd of the target's, and where that may not
 // be mapped executable, from a file in a directory of the target's.
-func (s *surgery) load(ctx context.Context, k *talk, rep *Report) error {
+func (s *injection) load(ctx context.Context, k *bootChannel, rep *Report) error {
 	path := s.r.LibraryPath
 	if path == "" {
 		if err := k.deliver(s.r.Library); err != nil {
@@ -183,7 +183,7 @@ func (s *surgery) load(ctx context.Context, k *talk, rep *Report) error {
 
 // loadElsewhere tries the staging directories for as long as it is the file that
 // is refused, and returns all that was said when none will do.
-func (s *surgery) loadElsewhere(ctx context.Context, k *talk, rep *Report, refusal error) error {
+func (s *injection) loadElsewhere(ctx context.Context, k *bootChannel, rep *Report, refusal error) error {
 	err := refusal
 	for _, dir := range stageDirs {
 		if !fileRefused(err) {
@@ -199,7 +199,7 @@ func (s *surgery) loadElsewhere(ctx context.Context, k *talk, rep *Report, refus
 	return err
 }
 
-func (s *surgery) dlopen(ctx context.Context, k *talk, path string) error {
+func (s *injection) dlopen(ctx context.Context, k *bootChannel, path string) error {
 	setText(k.s.Path[:], path)
 	result, err := k.ask(ctx, commandLoad, "load the payload", s.r.LoadTimeout, nil)
 	if err != nil {
@@ -213,7 +213,7 @@ func (s *surgery) dlopen(ctx context.Context, k *talk, path string) error {
 
 // deliver writes the payload's bytes into the file that the bootstrap has made
 // for them: it is the target's own, whatever namespaces it lives in.
-func (k *talk) deliver(library []byte) error {
+func (k *bootChannel) deliver(library []byte) error {
 	f, err := k.t.OpenMemfdOf(k.tid, k.payload, payloadFile, os.O_WRONLY)
 	if err != nil {
 		return fmt.Errorf("open the payload's file: %w", err)
@@ -239,7 +239,7 @@ func uniquePath(fd int, nonce uint64) string {
 }
 
 // leave tells the bootstrap thread to go, and waits until nothing is left.
-func (s *surgery) leave(k *talk) error {
+func (s *injection) leave(k *bootChannel) error {
 	k.send(commandLeave)
 	if err := at(PointLeft); err != nil {
 		return err

@@ -6,9 +6,9 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// room fails, as the target's call would, where its limits leave no room for
+// checkLimits fails, as the target's call would, where its limits leave no room for
 // our mappings or for one more thread: nobody is stopped for nothing.
-func room(t *target.Target, p place) error {
+func checkLimits(t *target.Target, p place) error {
 	switch {
 	case t.SpareMemory() < p.bytes():
 		return &BootError{Call: "mmap", Err: unix.ENOMEM}

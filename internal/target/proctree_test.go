@@ -11,10 +11,10 @@ import (
 )
 
 func TestFamilies(t *testing.T) {
-	f := Families{2: {PID: 2, Parent: 1}, 3: {PID: 3, Parent: 1}, 4: {PID: 4, Parent: 3}, 5: {PID: 5, Parent: 4}, 6: {PID: 6, Parent: 6}}
-	circle := Families{1: {PID: 1, Parent: 4}, 3: {PID: 3, Parent: 1}, 4: {PID: 4, Parent: 3}} // pids that were used anew
+	f := ProcTree{2: {PID: 2, Parent: 1}, 3: {PID: 3, Parent: 1}, 4: {PID: 4, Parent: 3}, 5: {PID: 5, Parent: 4}, 6: {PID: 6, Parent: 6}}
+	circle := ProcTree{1: {PID: 1, Parent: 4}, 3: {PID: 3, Parent: 1}, 4: {PID: 4, Parent: 3}} // pids that were used anew
 	for _, c := range []struct {
-		f            Families
+		f            ProcTree
 		pid          int
 		below, above []int
 	}{
@@ -25,10 +25,10 @@ func TestFamilies(t *testing.T) {
 		{circle, 3, []int{4, 1}, []int{1, 4, 3}},
 	} {
 		var below []int
-		for _, k := range c.f.Below(c.pid) {
+		for _, k := range c.f.Descendants(c.pid) {
 			below = append(below, k.PID)
 		}
-		if above := c.f.Above(c.pid); !slices.Equal(below, c.below) || !slices.Equal(above, c.above) {
+		if above := c.f.Ancestors(c.pid); !slices.Equal(below, c.below) || !slices.Equal(above, c.above) {
 			t.Errorf("pid %d: below %v, want %v; above %v, want %v", c.pid, below, c.below, above, c.above)
 		}
 	}
@@ -47,7 +47,7 @@ func child(t *testing.T, file *os.File) *Target {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
-	target, err := Glimpse(cmd.Process.Pid)
+	target, err := OpenLight(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestInheritedDriver(t *testing.T) {
 	}
 	copied, opened := child(t, driver), child(t, again)
 	again.Close()
-	me, err := Glimpse(os.Getpid())
+	me, err := OpenLight(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestInheritedDriver(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []int{copied.PID, opened.PID} {
-		if !slices.ContainsFunc(kin, func(k Kin) bool { return k.PID == want && k.Parent == os.Getpid() && k.StartTicks != 0 }) {
+		if !slices.ContainsFunc(kin, func(k ProcInfo) bool { return k.PID == want && k.Parent == os.Getpid() && k.StartTicks != 0 }) {
 			t.Errorf("pid %d is not among %+v", want, kin)
 		}
 	}

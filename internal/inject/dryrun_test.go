@@ -9,9 +9,9 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
-// TestForesee: what is foreseen is what an injection finds, and nobody is
+// TestDryRun: what is foreseen is what an injection finds, and nobody is
 // stopped for it unless filters shall be read.
-func TestForesee(t *testing.T) {
+func TestDryRun(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		args    []string
@@ -32,7 +32,7 @@ func TestForesee(t *testing.T) {
 				t.Skip("no seccomp filter can be installed")
 			}
 		}
-		o, err := Foresee(open(t, v), tracer(t), tc.read)
+		o, err := DryRun(open(t, v), tracer(t), tc.read)
 		if !errors.Is(err, tc.err) {
 			t.Errorf("%v: %v", tc, err)
 		}
@@ -60,7 +60,7 @@ func TestUnreadFilters(t *testing.T) {
 				return nil
 			}
 			defer func() { Fault = nil }()
-			if o, err := Foresee(open(t, v), tracer(t), true); !errors.Is(err, fault) {
+			if o, err := DryRun(open(t, v), tracer(t), true); !errors.Is(err, fault) {
 				t.Errorf("%+v, %v", o, err)
 			}
 		},
@@ -108,7 +108,7 @@ func TestLoading(t *testing.T) {
 		}
 	}
 	set(1) // RT_ADD
-	if _, err := Foresee(tg, tracer(t), false); !errors.Is(err, target.ErrLoading) {
+	if _, err := DryRun(tg, tracer(t), false); !errors.Is(err, target.ErrLoading) {
 		t.Errorf("while it loads: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -127,7 +127,7 @@ func TestLoading(t *testing.T) {
 	if err != nil || looks != 3 {
 		t.Errorf("after %d looks: %v", looks, err)
 	}
-	if _, err := Foresee(tg, tracer(t), false); err != nil {
+	if _, err := DryRun(tg, tracer(t), false); err != nil {
 		t.Errorf("when it has loaded: %v", err)
 	}
 }
