@@ -101,7 +101,7 @@ test-matrix: tool fault-tool simulator workloads victims
 # recorded is compared with the truth. make runtimes RUNTIMES=sid RTL_CYCLES=10
 # is a quick form. Then the end-to-end tests that look into the runtime most;
 # RTL_RUNTIME=sid go test ./test/truth runs all of them on one.
-RUNTIMES ?= bookworm trixie sid
+RUNTIMES ?= bookworm trixie sid experimental
 RUNTIME_TESTS := Grace|TestShutDown|BuriedHooks|Inventory|Modes|CopiesCutShort|ServerInOtherRoot
 .PHONY: runtimes
 runtimes: tool simulator

@@ -7,6 +7,7 @@
 package runtimes
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -114,13 +115,16 @@ func onRuntime(t *testing.T, suite string) (rows []row) {
 	return rows
 }
 
-// versions names a release and what it has, by its package database.
+// versions names a release and what it has, by its package database. Its HIP is
+// the one that the workloads were built with: sid has an older one beside it.
 func versions(t *testing.T, r harness.Runtime) string {
-	hip := r.Version(t, "libamdhip64-[0-9]")
-	if hip == "" {
-		hip = "none"
+	text := "Debian " + r.Suite + ":"
+	for _, part := range []struct{ name, pkg string }{
+		{"ROCr", "libhsa-runtime64-1"}, {"HIP", "libamdhip64-dev"}, {"ROCTX", "libroctx64-4"}, {"glibc", "libc6"},
+	} {
+		text += fmt.Sprintf(" %s %s,", part.name, cmp.Or(r.Version(t, part.pkg), "none"))
 	}
-	return fmt.Sprintf("Debian %s: ROCr %s, HIP %s, glibc %s", r.Suite, r.Version(t, "libhsa-runtime64-1"), hip, r.Version(t, "libc6"))
+	return strings.TrimSuffix(text, ",")
 }
 
 // measure attaches again and again, and then holds everything to the truth.
