@@ -53,9 +53,6 @@ type scenario struct {
 // engine with 17.
 const newestDriver = "SOFTGPU_KFD_MINOR=18"
 
-// gpuMemory names the simulated GPU's memory in a process's maps.
-const gpuMemory = "/memfd:softgpu:render"
-
 func scenarios() []scenario {
 	raw := []string{"--threads", "9", "--queues", "2", "--ring", "64", "--pace", "300", "--seconds", "0"}
 	server := []string{"--threads", strconv.Itoa(serverThreads), "--streams", "4"}
@@ -159,7 +156,7 @@ func (w *row) measure(t *testing.T, s scenario) {
 // comesAndGoes: memory of the GPU with the workload's queues, and a thread of the
 // runtime's with each copy between host memory.
 func comesAndGoes(item string) bool {
-	return strings.Contains(item, gpuMemory) || strings.HasSuffix(item, "thread copies ×1")
+	return strings.Contains(item, harness.GPUMemory) || strings.HasSuffix(item, "thread copies ×1")
 }
 
 // compareCopies: enough were recorded, and of all kinds that the runtime has.

@@ -56,7 +56,7 @@ func settled(t *testing.T, p *harness.Process) (s harness.Snapshot) {
 // withoutShared leaves out the memory that the runtime shares with the GPU: its pool grows,
 // by 2 MB at a time, to the most signals of ours that there were at once, and keeps that.
 func withoutShared(came []string) []string {
-	return slices.DeleteFunc(came, func(item string) bool { return strings.HasPrefix(item, "map /memfd:softgpu:render ") })
+	return slices.DeleteFunc(came, func(item string) bool { return strings.HasPrefix(item, "map "+harness.GPUMemory) })
 }
 
 // What a session takes it gives back: many leave what the first few left. (One arena: each

@@ -2,6 +2,7 @@ package truth
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,14 +77,18 @@ func TestEarly(t *testing.T) {
 // under one recording: the tool goes on in further sessions of one trace.
 func TestShutDown(t *testing.T) {
 	const runtimes = 10
+	alone := harness.Start(t, harness.Stress(4, 2, 64, "--pace", "10", "--seconds", "1"))
+	alone.Finish(t)
 	w := harness.Stress(4, 2, 64, "--pace", "10", "--cycles", fmt.Sprint(runtimes))
 	w.Args = append(w.Args, "--seconds", "10")
 	p := harness.Start(t, w)
 	run := p.Begin(t).Wait(t)
 	run.MustBe(t, session.TargetExited)
 	counts := p.Finish(t)
-	if strings.Contains(p.Output(), "Warning") {
-		t.Errorf("the runtime complains:\n%s", p.Output())
+	for _, warning := range warnings(p) {
+		if !slices.Contains(warnings(alone), warning) {
+			t.Errorf("the runtime complains, and does not without a recording: %s", warning)
+		}
 	}
 	log := p.Truth(t)
 	log.MustHoldOnce(t, counts)
@@ -97,6 +102,17 @@ func TestShutDown(t *testing.T) {
 		t.Errorf("%d sessions in the trace, the application had %d runtimes\n%s", n, runtimes, run.Stderr)
 	}
 	t.Logf("%d sessions for %d runtimes", len(tr.Sessions), runtimes)
+}
+
+// warnings returns the lines by which the runtime complains. ROCr 7.2 has one of its own
+// in hsa_shut_down wherever there was a queue: that it leaks one signal.
+func warnings(p *harness.Process) (found []string) {
+	for line := range strings.Lines(p.Output()) {
+		if strings.Contains(line, "Warning") {
+			found = append(found, strings.TrimSpace(line))
+		}
+	}
+	return found
 }
 
 // The application ends in an orderly way: all that it did is in the trace.
