@@ -4,12 +4,12 @@
 //	u32 count, little-endian
 //	count × name NUL value NUL
 //
-// Names repeat freely; the last one wins. The C half is payload/src/env.c: both
+// Names repeat freely; the last one wins. The C half is payload/src/core/env.c: both
 // refuse the same buffers with the same words and share the vectors of
 // testdata/envbuf.
 package envbuf
 
-//go:generate go run ./genheader -o ../../payload/src/env_keys.h
+//go:generate go run ./genheader -o ../../payload/src/core/env_keys.h
 
 import (
 	"bytes"

@@ -60,12 +60,12 @@ func TestHeaderIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := os.ReadFile("../../payload/src/env_keys.h")
+	got, err := os.ReadFile("../../payload/src/core/env_keys.h")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Error("payload/src/env_keys.h is not what keys.go says: run go generate ./internal/envbuf")
+		t.Error("payload/src/core/env_keys.h is not what keys.go says: run go generate ./internal/envbuf")
 	}
 }
 

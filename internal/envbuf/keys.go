@@ -12,7 +12,7 @@ const (
 	Text               // as it is, at most Max bytes with its NUL
 )
 
-// A Key is one setting that the payload understands. payload/src/env_keys.h is
+// A Key is one setting that the payload understands. payload/src/core/env_keys.h is
 // generated from this table.
 type Key struct {
 	Name       string

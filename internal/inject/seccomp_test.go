@@ -23,7 +23,7 @@ func TestNeeds(t *testing.T) {
 		known = append(known, name)
 	}
 	found := 0
-	for _, pattern := range []string{"../../payload/src/*.[ch]", "boot/*.[chS]"} {
+	for _, pattern := range []string{"../../payload/src/*/*.[ch]", "../../payload/src/*/*/*.[ch]", "boot/*.[chS]"} {
 		files, _ := filepath.Glob(pattern)
 		for _, file := range files {
 			text, err := os.ReadFile(file)

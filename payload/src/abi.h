@@ -50,7 +50,7 @@ enum rtl_kind {
 #include "kinds/kinds.def"
 };
 
-/* The payload's states (docs/architecture.md). Only state.c and arm.c change them. */
+/* The payload's states (docs/architecture.md). Only session/disarm.c and session/arm.c change them. */
 enum rtl_state {
 	RTL_STATE_IDLE = 0,     /* loaded, never attached, or undone */
 	RTL_STATE_ARMING = 1,   /* preparing, patching, grace */

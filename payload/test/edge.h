@@ -11,8 +11,8 @@
 #include <stdatomic.h>
 
 #include "abi.h"
-#include "queues.h"
-#include "runtime.h"
+#include "core/runtime.h"
+#include "kinds/dispatch/queues.h"
 
 #define RING 64
 #define CHECK(x)                                                             \

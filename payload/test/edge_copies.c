@@ -6,16 +6,16 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "control.h"
-#include "copies.h"
-#include "entry.h"
-#include "handoff.h"
-#include "hooks.h"
-#include "session.h"
-#include "signals.h"
-#include "sys.h"
+#include "core/hooks.h"
+#include "core/session_flags.h"
+#include "core/sys.h"
+#include "kinds/copy/copy.h"
+#include "record/event.h"
+#include "record/worker.h"
+#include "session/control_block.h"
+#include "session/entry.h"
+#include "signals/signals.h"
 #include "toy.h"
-#include "worker.h"
 #include "wrappers.h"
 
 static const hsa_agent_t host = {0}, gpu = {1};

@@ -3,11 +3,11 @@
 
 #include <sys/mman.h>
 
-#include "control.h"
-#include "entry.h"
-#include "ring.h"
-#include "session.h"
-#include "worker.h"
+#include "core/session_flags.h"
+#include "record/ring.h"
+#include "record/worker.h"
+#include "session/control_block.h"
+#include "session/entry.h"
 #include "wrappers.h"
 
 /* While records find no room, dispatches are counted as lost and left alone. */

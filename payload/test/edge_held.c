@@ -7,13 +7,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "control.h"
-#include "entry.h"
-#include "hooks.h"
-#include "session.h"
-#include "state.h"
+#include "core/hooks.h"
+#include "core/session_flags.h"
+#include "record/worker.h"
+#include "session/control_block.h"
+#include "session/entry.h"
+#include "session/session.h"
 #include "toy.h"
-#include "worker.h"
 #include "wrappers.h"
 
 static _Atomic uint32_t loader_locked;

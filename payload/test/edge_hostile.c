@@ -6,12 +6,12 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "control.h"
-#include "entry.h"
-#include "session.h"
+#include "core/session_flags.h"
+#include "session/control_block.h"
+#include "session/entry.h"
 
 #define grace_wait true_grace_wait
-#include "../src/grace.c"
+#include "session/quiesce.c"
 #undef grace_wait
 
 #define NO_ENV "\0\0\0"

@@ -3,11 +3,11 @@
 
 #include <string.h>
 
-#include "control.h"
-#include "hooks.h"
-#include "session.h"
-#include "entry.h"
-#include "worker.h"
+#include "core/hooks.h"
+#include "core/session_flags.h"
+#include "record/worker.h"
+#include "session/control_block.h"
+#include "session/entry.h"
 #include "wrappers.h"
 
 static hsa_status_t some_executable(const void *p, hsa_executable_t *e)

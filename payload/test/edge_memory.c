@@ -9,16 +9,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "control.h"
-#include "entry.h"
-#include "grace.h"
-#include "handoff.h"
-#include "hooks.h"
-#include "ring.h"
-#include "session.h"
-#include "signal_table.h"
+#include "core/hooks.h"
+#include "core/session_flags.h"
+#include "record/event.h"
+#include "record/ring.h"
+#include "record/worker.h"
+#include "session/control_block.h"
+#include "session/entry.h"
+#include "session/quiesce.h"
+#include "signals/table.h"
 #include "toy.h"
-#include "worker.h"
 #include "wrappers.h"
 
 #define MAPPINGS_MAX 4096

@@ -5,12 +5,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "control.h"
-#include "entry.h"
-#include "hooks.h"
-#include "publish.h"
-#include "session.h"
-#include "worker.h"
+#include "core/hooks.h"
+#include "core/session_flags.h"
+#include "kinds/dispatch/publish.h"
+#include "record/worker.h"
+#include "session/control_block.h"
+#include "session/entry.h"
 #include "wrappers.h"
 
 static bool reset;

@@ -3,10 +3,10 @@
 
 #include <errno.h>
 
-#include "control.h"
-#include "entry.h"
-#include "hooks.h"
-#include "session.h"
+#include "core/hooks.h"
+#include "core/session_flags.h"
+#include "session/control_block.h"
+#include "session/entry.h"
 #include "toy.h"
 
 static _Atomic uint32_t references = 1; /* the application's */

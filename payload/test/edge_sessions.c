@@ -8,17 +8,17 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "control.h"
-#include "entry.h"
-#include "handoff.h"
-#include "hooks.h"
-#include "publish.h"
-#include "ring.h"
-#include "session.h"
-#include "state.h"
-#include "threads.h"
+#include "core/hooks.h"
+#include "core/session_flags.h"
+#include "core/threads.h"
+#include "kinds/dispatch/publish.h"
+#include "record/event.h"
+#include "record/ring.h"
+#include "record/worker.h"
+#include "session/control_block.h"
+#include "session/entry.h"
+#include "session/session.h"
 #include "toy.h"
-#include "worker.h"
 #include "wrappers.h"
 
 /* exit() in a signal handler, in the middle of a publication. */

@@ -2,17 +2,17 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "clocks.h"
-#include "control.h"
+#include "core/clocks.h"
+#include "core/hooks.h"
+#include "core/session_flags.h"
 #include "edge.h"
-#include "entry.h"
-#include "hooks.h"
-#include "pool.h"
-#include "publish.h"
-#include "ring.h"
-#include "session.h"
-#include "signal_table.h"
-#include "worker.h"
+#include "kinds/dispatch/publish.h"
+#include "record/ring.h"
+#include "record/worker.h"
+#include "session/control_block.h"
+#include "session/entry.h"
+#include "signals/pool.h"
+#include "signals/table.h"
 #include "wrappers.h"
 
 #define DISPATCH HSA_PACKET_TYPE_KERNEL_DISPATCH

@@ -3,12 +3,12 @@
 
 #include <pthread.h>
 
-#include "control.h"
-#include "entry.h"
-#include "session.h"
-#include "signal_table.h"
+#include "core/session_flags.h"
+#include "record/worker.h"
+#include "session/control_block.h"
+#include "session/entry.h"
+#include "signals/table.h"
 #include "toy.h"
-#include "worker.h"
 
 #define SHARED_ROUNDS 20000
 static struct {

@@ -7,15 +7,15 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "entry.h"
-#include "control.h"
-#include "grace.h"
-#include "hooks.h"
-#include "ranges.h"
-#include "ring.h"
-#include "worker.h"
-#include "wrappers.h"
+#include "core/hooks.h"
+#include "core/ranges.h"
+#include "record/ring.h"
+#include "record/worker.h"
+#include "session/control_block.h"
+#include "session/entry.h"
+#include "session/quiesce.h"
 #include "toy.h"
+#include "wrappers.h"
 
 /* --- what hooks.c, runtime.c, ranges.c and grace.c own in the payload -------- */
 

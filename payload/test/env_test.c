@@ -3,7 +3,7 @@
  * encoder is held to as well. Usage: env_test FILE.bin…
  */
 #include "abi.h"
-#include "env.h"
+#include "core/env.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -64,7 +64,7 @@ static const char *option(const char *choices, uint64_t n, size_t *len)
 
 static const char *const names[RTL_KINDS_MAX] = {
 #define KIND(number, ID, object, name) [number] = name,
-#include "../src/kinds/kinds.def"
+#include "kinds/kinds.def"
 };
 
 static void print(FILE *out, const struct rtl_config *c)

@@ -15,21 +15,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../src/agents.h"
-#include "../src/control.h"
-#include "../src/copies.h"
-#include "../src/handoff.h"
-#include "../src/hooks.h"
-#include "../src/names.h"
-#include "../src/pool.h"
-#include "../src/publish.h"
-#include "../src/ring.h"
-#include "../src/runtime.h"
-#include "../src/session.h"
-#include "../src/signals.h"
-#include "../src/worker.h"
-#include "../src/wrappers.h"
+#include "core/hooks.h"
+#include "core/runtime.h"
+#include "core/session_flags.h"
+#include "kinds/copy/copy.h"
+#include "kinds/dispatch/publish.h"
+#include "record/agents.h"
+#include "record/event.h"
+#include "record/names.h"
+#include "record/ring.h"
+#include "record/worker.h"
+#include "session/control_block.h"
+#include "signals/pool.h"
+#include "signals/signals.h"
 #include "toy.h"
+#include "wrappers.h"
 
 #define PRODUCERS 4
 #define RING 64

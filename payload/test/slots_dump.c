@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../src/slots.h"
+#include "core/slots.h"
 
 int main(int argc, char **argv)
 {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "queues.h"
-#include "runtime.h"
+#include "core/runtime.h"
+#include "kinds/dispatch/queues.h"
 
 /* As the runtime lays its signals out. */
 struct toy_signal {

@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/faultpoints"
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/session"
-	"github.com/rtl-attach/rtl-attach/internal/steps"
 	"github.com/rtl-attach/rtl-attach/test/hang"
 )
 
@@ -145,9 +145,9 @@ func targetDiesAtPoints(t *testing.T) string {
 // payloadAtSteps: the payload fails, hangs for longer than the tool waits, ends
 // the target, or loses its recorder, at every step of an attach and a detach.
 func payloadAtSteps(t *testing.T) string {
-	all, kinds := steps.All(), payloadFault
+	all, kinds := faultpoints.All(), payloadFault
 	if short() {
-		all, kinds = []string{"thread", "pool", "patch", steps.Copies, "close", "drain"}, kinds[:3]
+		all, kinds = []string{"thread", "pool", "patch", faultpoints.Copies, "close", "drain"}, kinds[:3]
 		quiet := onGPU(t, "busy", "futex", "read", "sleep")
 		defer begunAt(t, quiet, "grace", "hang").ends(t) // meanwhile the others
 	}
@@ -166,7 +166,7 @@ func payloadAtSteps(t *testing.T) string {
 // faultsOverAndOver: what a payload has taken when it fails is given back, at every step
 // that a resident one passes.
 func faultsOverAndOver(t *testing.T) string {
-	all := slices.Concat(steps.Arming, []string{steps.Copies}, steps.Disarming)
+	all := slices.Concat(faultpoints.Arming, []string{faultpoints.Copies}, faultpoints.Disarming)
 	if short() {
 		all = []string{"pool", "signals", "ring", "patch", "close"}
 	}
@@ -224,7 +224,7 @@ func (s *stepFault) ends(t *testing.T) (code int) {
 
 // expected exit codes; -1: killed.
 func expected(step, fault string) []int {
-	fails := slices.Contains(steps.First, step) || slices.Contains(steps.Arming, step) || slices.Contains(steps.Refusing, step)
+	fails := slices.Contains(faultpoints.First, step) || slices.Contains(faultpoints.Arming, step) || slices.Contains(faultpoints.Refusing, step)
 	switch {
 	case fault == "orphan":
 		return []int{-1}

@@ -5,15 +5,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/faultpoints"
 	"github.com/rtl-attach/rtl-attach/internal/session"
-	"github.com/rtl-attach/rtl-attach/internal/steps"
 	"github.com/rtl-attach/rtl-attach/test/harness"
 )
 
 // The very first attach fails: nothing that an earlier session has set up is there.
 func TestFirstAttachFails(t *testing.T) {
 	payload := harness.TestPayload(t)
-	for _, step := range slices.Concat(steps.First, steps.Arming) {
+	for _, step := range slices.Concat(faultpoints.First, faultpoints.Arming) {
 		t.Run(step, func(t *testing.T) {
 			p := harness.Start(t, harness.Stress(4, 2, 64, "--pace", "20"))
 			slots := p.Slots(t)
@@ -34,7 +34,7 @@ func TestFaults(t *testing.T) {
 	p := harness.Start(t, harness.Stress(6, 2, 64, "--pace", "20"))
 	before, slots := p.Snapshot(t), p.Slots(t)
 	var runs []harness.Run
-	for _, step := range steps.Arming {
+	for _, step := range faultpoints.Arming {
 		run := p.TryRecord(t, time.Second, "--payload", payload, "--set", "RTL_TEST_FAIL_STEP="+step)
 		run.MustBe(t, session.Failed)
 		if changed := p.Slots(t).Differ(slots); len(changed) > 0 {

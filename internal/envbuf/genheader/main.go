@@ -1,4 +1,4 @@
-// genheader writes payload/src/env_keys.h from the table in keys.go.
+// genheader writes payload/src/core/env_keys.h from the table in keys.go.
 package main
 
 import (

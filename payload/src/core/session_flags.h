@@ -1,0 +1,112 @@
+/*
+ * session.h: what the threads of a session share: the configuration, the
+ * counters, and the gate that application threads read on every call.
+ */
+#ifndef RTL_SESSION_H
+#define RTL_SESSION_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "abi.h"
+#include "core/env.h"
+#include "core/sys.h"
+
+/*
+ * Read by every wrapper, written by arming and disarming only.
+ *
+ * track   wrappers keep account: set before the first slot is patched,
+ *         cleared after the last is restored. Read with acquire: who sees it
+ *         cleared comes after everything that the worker did with signals.
+ * flips   queues may turn virtual. Disarming clears it and then takes every
+ *         queue's lock; a flip holds that lock and reads it again, so that
+ *         none slips in behind (flip.c).
+ * copies  copies are noted; seq_cst with the count of those who do (copy_note.c).
+ * lost    the runtime may have ended under the worker: what is pending has no times
+ *         any more, and its signals are not to be touched. Stored by worker_forsake()
+ *         before it waits for a round. seq_cst, and so read by runtime_is_lost(): pairs
+ *         with queue_enter_ours() and queue_await_ours().
+ * full    a hint of the worker's, relaxed: who reads it late notes a dispatch
+ *         more, or one less, and either is counted.
+ */
+struct gate {
+	CACHE_ALIGNED _Atomic uint32_t track;
+	_Atomic uint32_t flips;
+	_Atomic uint32_t copies;
+	_Atomic uint32_t lost;
+	_Atomic uint32_t full; /* records are being lost: dispatches are counted, and no more */
+	_Atomic uint32_t generation;
+	_Atomic uint32_t stamp_boottime; /* enum rtl_stamp */
+	_Atomic uint32_t tid_offset;     /* of the thread id from %fs:0, 0: unknown */
+};
+extern struct gate gate;
+
+static inline bool runtime_is_lost(void)
+{
+	return UNLIKELY(atomic_load_explicit(&gate.lost, memory_order_seq_cst));
+}
+
+/* A page that reads as zero in a forked child: the child has our wrappers in
+ * its slots but neither worker nor control block, so its wrappers pass through. */
+extern const volatile uint32_t *owner_page;
+
+static inline bool in_owner(void)
+{
+	return LIKELY(*owner_page != 0);
+}
+
+/* Wrappers keep account. */
+static inline bool tracking(void)
+{
+	return in_owner() && atomic_load_explicit(&gate.track, memory_order_acquire);
+}
+
+/* The clock that stamps claims and publications: cheap, on any thread.
+ * clocks.h turns a stamp into CLOCK_BOOTTIME ns. */
+static inline uint64_t stamp_time(void)
+{
+	if (UNLIKELY(atomic_load_explicit(&gate.stamp_boottime, memory_order_relaxed)))
+		return now_boottime();
+	return tsc_now();
+}
+
+/* The thread id, from where the C library keeps it: no system call, no TLS of
+ * our own. The offset was found and checked by the control thread. */
+static inline uint32_t current_tid(void)
+{
+	uint64_t offset = atomic_load_explicit(&gate.tid_offset, memory_order_relaxed);
+	uint32_t tid;
+
+	if (!offset)
+		return 0;
+	__asm__("movl %%fs:(%1), %0" : "=r"(tid) : "r"(offset));
+	return tid;
+}
+
+extern struct rtl_config config;
+extern struct rtl_counters *counters; /* in the control memfd */
+
+/* Counters are written by several threads; their readers want sums, no order. */
+static inline void count_n(uint64_t *counter, uint64_t n)
+{
+	__atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
+}
+#define COUNT(field) count_n(&counters->field, 1)
+/* For counters that only the worker writes. */
+#define TALLY(field) __atomic_store_n(&counters->field, counters->field + 1, __ATOMIC_RELAXED)
+#define COUNT_N(field, n) count_n(&counters->field, (n))
+
+/* records of a kind (enum rtl_kind) that the tool never gets. */
+static inline void count_lost(uint32_t kind, uint64_t records)
+{
+	COUNT_N(kind[kind].lost, records);
+	COUNT_N(records_lost, records);
+}
+
+/* The session records this kind (enum rtl_kind). */
+static inline bool is_recorded(uint32_t kind)
+{
+	return config.trace >> kind & 1;
+}
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * threads.h: threads of ours: every signal blocked but glibc's own 32 and 33
+ * (with 33 blocked, setuid() in any thread of the target would hang), and the
+ * place where the C library keeps a thread's id.
+ */
+#ifndef RTL_THREADS_H
+#define RTL_THREADS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/sys.h"
+
+#define THREAD_START_MOST_NS (5 * NS_PER_S)
+
+/*
+ * A thread is born of one of the application's that happened to be parked: the
+ * new one takes CPUs and policy of the main thread's, not of that one's. 0 when it
+ * is about to run, with its thread id; or -errno: of one that does not begin in
+ * time (-ETIMEDOUT) nothing is left once it does.
+ */
+int thread_start(pthread_t *out, void *(*run)(void *), uint32_t *tid);
+const char *thread_error(int err);
+/* False: it has not ended in time, and may be joined later. */
+bool thread_join(pthread_t t, uint64_t timeout_ns);
+
+/* The calling thread as /proc lists it: by another number where that is an outer pid
+ * namespace's. */
+int thread_listed(void);
+/* Of a thread so listed. 'R': it runs, or would if it had a processor; 'S': it sleeps; and so on, as /proc says. 0: not known. */
+char thread_state(int listed);
+
+/* Finds the offset of the thread id in this thread's descriptor; a second
+ * thread of ours then checks it. Unsure: stamps carry no thread id. */
+void thread_find_tid_offset(unsigned long given);
+void thread_check_tid_offset(void);
+
+#endif

@@ -1,0 +1,100 @@
+/* copy_note.c: what a thread does that asks for a copy. No lock, no wait, no system call. */
+#include "kinds/copy/copy.h"
+
+#include "core/session_flags.h"
+#include "signals/signals.h"
+
+struct queue copy_lane;
+
+/* Threads that are noting a copy. seq_cst with gate.copies: such a thread counts
+ * itself, then reads the gate; who closes it then reads this. */
+static _Atomic uint32_t inside;
+
+void copies_open(void)
+{
+	atomic_store(&gate.copies, 1);
+}
+
+bool copies_close(void)
+{
+	uint64_t until = now_monotonic() + COPIES_CLOSE_NS;
+
+	atomic_store(&gate.copies, 0);
+	for (uint32_t turn = 0; atomic_load(&inside); turn++) {
+		if (now_monotonic() > until)
+			return false;
+		sys_back_off(turn);
+	}
+	return true;
+}
+
+/* The worker does not hear of this copy: its list is full. */
+static void count_unheard(const struct copy_note *n, uint32_t reason)
+{
+	COUNT(kind[RTL_KIND_MEMORY_COPY].begun);
+	if (reason == RTL_REASON_NONE && !signal_drop(n->entry.signal)) {
+		atomic_fetch_sub(&copy_lane.undelivered, 1); /* somebody hands its outcome over already */
+		return;
+	}
+	COUNT(kind[RTL_KIND_MEMORY_COPY].untimed[reason ? reason : RTL_REASON_BACKLOG]);
+	count_lost(RTL_KIND_MEMORY_COPY, 1);
+}
+
+static void note(struct copy_note *n, uint64_t signal)
+{
+	struct entry *e = &n->entry;
+
+	e->stamp = stamp_time();
+	e->tid = current_tid();
+	e->flags = ENTRY_APP_SIGNAL | ENTRY_STAMPED;
+	uint32_t reason = signal_arm(&copy_lane, signal, e, &e->signal);
+	struct outcome o = {
+		.entry = *e,
+		.queue = &copy_lane,
+		.signal = signal,
+		.kind = reason ? OUTCOME_UNTIMED : OUTCOME_NOTED,
+		.reason = reason,
+		.generation = n->generation,
+	};
+	if (handoff_push(&o))
+		n->noted = reason == RTL_REASON_NONE;
+	else
+		count_unheard(n, reason);
+}
+
+void copy_note(struct copy_note *n, hsa_signal_t signal)
+{
+	n->noted = false;
+	if (!in_owner() || !signal.handle || LIKELY(!atomic_load_explicit(&gate.copies, memory_order_relaxed)))
+		return;
+	atomic_fetch_add(&inside, 1);
+	n->generation = atomic_load(&gate.generation);
+	if (atomic_load(&gate.copies))
+		note(n, signal.handle);
+	atomic_fetch_sub(&inside, 1);
+}
+
+static void take_back(const struct copy_note *n)
+{
+	struct outcome o = {
+		.entry = n->entry,
+		.queue = &copy_lane,
+		.kind = OUTCOME_TAKEN_BACK,
+		.owed = 1,
+		.generation = n->generation,
+	};
+
+	if (atomic_load(&gate.generation) != n->generation || !signal_drop(n->entry.signal))
+		return; /* it has an outcome, if a wrong one */
+	if (handoff_push(&o))
+		return;
+	atomic_fetch_add(&copy_lane.undelivered, 1);
+	__atomic_fetch_sub(&counters->kind[RTL_KIND_MEMORY_COPY].begun, 1, __ATOMIC_RELAXED);
+}
+
+hsa_status_t copy_asked(const struct copy_note *n, hsa_status_t status)
+{
+	if (UNLIKELY(n->noted && status != HSA_STATUS_SUCCESS))
+		take_back(n);
+	return status;
+}

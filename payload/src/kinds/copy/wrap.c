@@ -1,0 +1,76 @@
+/* wrap_copy.c: the functions that copy memory, and the switch of their profiling. */
+#include "core/hooks.h"
+#include "kinds/copy/copy.h"
+#include "record/agents.h"
+#include "wrappers.h"
+
+/* The runtime gives a copy to the source's GPU, else to the destination's. */
+static void describe(struct entry *e, const void *to, hsa_agent_t to_agent, const void *from, hsa_agent_t from_agent)
+{
+	e->to = (uint64_t)to;
+	e->from = (uint64_t)from;
+	e->to_agent = (uint16_t)agent_of_handle(to_agent);
+	e->from_agent = (uint16_t)agent_of_handle(from_agent);
+	e->clock = e->from_agent ? e->from_agent : e->to_agent;
+	e->direction = copy_direction(e->from_agent, e->to_agent);
+}
+
+hsa_status_t wrap_copy_linear(void *to, hsa_agent_t to_agent, const void *from, hsa_agent_t from_agent, size_t size,
+			      uint32_t depends, const hsa_signal_t *on, hsa_signal_t signal)
+{
+	struct copy_note n = {.entry.bytes = size};
+
+	describe(&n.entry, to, to_agent, from, from_agent);
+	if (size) /* else the runtime does nothing, and leaves the signal as it is */
+		copy_note(&n, signal);
+	hsa_status_t status = NEXT(COPY_LINEAR, __typeof__(&wrap_copy_linear))(to, to_agent, from, from_agent, size, depends, on, signal);
+	return copy_asked(&n, status);
+}
+
+hsa_status_t wrap_copy_on_engine(void *to, hsa_agent_t to_agent, const void *from, hsa_agent_t from_agent, size_t size,
+				 uint32_t depends, const hsa_signal_t *on, hsa_signal_t signal, int engine, bool force)
+{
+	struct copy_note n = {.entry.bytes = size};
+
+	describe(&n.entry, to, to_agent, from, from_agent);
+	if (size)
+		copy_note(&n, signal);
+	hsa_status_t status = NEXT(COPY_ON_ENGINE, __typeof__(&wrap_copy_on_engine))(to, to_agent, from, from_agent, size, depends,
+										     on, signal, engine, force);
+	return copy_asked(&n, status);
+}
+
+/* The caller names the GPU that copies, and the direction. */
+static void describe_rect(struct entry *e, const hsa_pitched_ptr_t *to, const hsa_pitched_ptr_t *from, const hsa_dim3_t *range,
+			  hsa_agent_t by, hsa_amd_copy_direction_t way)
+{
+	uint16_t agent = (uint16_t)agent_of_handle(by);
+
+	e->to = (uint64_t)to->base;
+	e->from = (uint64_t)from->base;
+	e->bytes = (uint64_t)range->x * range->y * range->z;
+	e->clock = agent;
+	e->to_agent = way & RTL_HOST_TO_DEVICE ? agent : 0;
+	e->from_agent = way & RTL_DEVICE_TO_HOST ? agent : 0;
+	e->direction = (uint16_t)way;
+}
+
+hsa_status_t wrap_copy_rect(const hsa_pitched_ptr_t *to, const hsa_dim3_t *to_offset, const hsa_pitched_ptr_t *from,
+			    const hsa_dim3_t *from_offset, const hsa_dim3_t *range, hsa_agent_t by, hsa_amd_copy_direction_t way,
+			    uint32_t depends, const hsa_signal_t *on, hsa_signal_t signal)
+{
+	struct copy_note n = {0};
+
+	if (to && from && range && (unsigned)way < RTL_DIRECTION_COUNT)
+		describe_rect(&n.entry, to, from, range, by, way);
+	if (n.entry.bytes)
+		copy_note(&n, signal);
+	hsa_status_t status = NEXT(COPY_RECT, __typeof__(&wrap_copy_rect))(to, to_offset, from, from_offset, range, by, way, depends,
+									   on, signal);
+	return copy_asked(&n, status);
+}
+
+hsa_status_t wrap_copy_profiling(bool wanted)
+{
+	return copy_profiling_wanted(wanted, NEXT(COPY_PROFILING, __typeof__(&wrap_copy_profiling)));
+}

@@ -1,0 +1,189 @@
+/* flip.c: how a queue turns virtual, and raw again (queues.h has the states). */
+#include "core/session_flags.h"
+#include "kinds/dispatch/publish.h"
+#include "record/event.h"
+#include "record/worker.h"
+
+/*
+ * Entrants that see TRANS stay out for a moment, a little longer after each
+ * abort, so that a queue under constant load flips at last; nobody waits for
+ * more than some microseconds.
+ */
+#define FLIP_LOOKS 64
+
+static bool nobody_is_raw(struct queue *s)
+{
+	for (int i = 0; i < FLIP_LOOKS; i++) {
+		if (atomic_load_explicit(&s->word, memory_order_relaxed) != WORD_TRANS)
+			return false; /* an entrant aborted it */
+		if (!atomic_load_explicit(&s->inflight, memory_order_seq_cst) &&
+		    !atomic_load_explicit(&queue_untracked, memory_order_seq_cst))
+			return true;
+		cpu_relax();
+	}
+	return false;
+}
+
+static void open_window(struct queue *s, uint64_t index)
+{
+	atomic_store_explicit(&s->scan, index, memory_order_relaxed);
+	s->base = index;
+	s->seen_read = queue_read_index(s);
+	s->before = index > s->seen_read ? index - s->seen_read : 0;
+	atomic_store(&s->dispatches, 0);
+	atomic_store(&s->others, 0);
+	s->after = 0;
+	s->opened_ns = now_boottime();
+	s->opened_at = stamp_time();
+	atomic_store(&s->window_closed, 0);
+}
+
+/* Lock held, gate open. */
+static void flip(struct queue *s)
+{
+	uint64_t word = WORD_RAW;
+
+	/* seq_cst, here and on inflight: an entrant counts itself and then reads
+	 * the word; we write the word and then read the count. */
+	if (!atomic_compare_exchange_strong_explicit(&s->word, &word, WORD_TRANS, memory_order_seq_cst, memory_order_relaxed))
+		return;
+	bool alone = nobody_is_raw(s);
+	uint64_t index = __atomic_load_n(s->write_index, __ATOMIC_ACQUIRE);
+
+	word = WORD_TRANS;
+	if (alone) {
+		open_window(s, index);
+		if (atomic_compare_exchange_strong_explicit(&s->word, &word, WORD_VIRT | index, memory_order_seq_cst,
+							    memory_order_relaxed)) {
+			/* Now the window is real; nothing is published before the
+			 * lock is ours no more. release: pairs with the worker. */
+			atomic_store_explicit(&s->window_generation, atomic_load(&gate.generation), memory_order_release);
+			COUNT(flips);
+			return;
+		}
+	}
+	atomic_compare_exchange_strong_explicit(&s->word, &word, WORD_RAW, memory_order_seq_cst, memory_order_relaxed);
+	COUNT(flip_aborts);
+	uint32_t aborts = atomic_fetch_add_explicit(&s->aborts, 1, memory_order_relaxed);
+	atomic_store_explicit(&s->skip, aborts < 8 ? 1u << aborts : 256, memory_order_relaxed);
+}
+
+void queue_try_flip(struct queue *s)
+{
+	uint32_t skip = atomic_load_explicit(&s->skip, memory_order_relaxed);
+
+	if (skip) {
+		atomic_store_explicit(&s->skip, skip - 1, memory_order_relaxed);
+		return;
+	}
+	if (!queue_trylock(s))
+		return;
+	/* Read again under the lock: disarming closes the gate and then takes
+	 * this lock, so no flip can come after it has passed. */
+	if (atomic_load(&gate.flips) && atomic_load(&s->window_generation) != atomic_load(&gate.generation))
+		flip(s);
+	queue_unlock(s);
+	queue_drain_pend(s);
+}
+
+/* Complete packets beyond an incomplete one are still hidden from the
+ * hardware: instrument them too. Marks them in s->filled. */
+static void instrument_beyond_gaps(struct queue *s, uint64_t from, uint64_t claimed)
+{
+	uint64_t read = queue_read_index(s);
+	uint64_t limit = claimed < read + s->size ? claimed : read + s->size;
+
+	for (uint64_t at = from; at < limit; at++) {
+		hsa_kernel_dispatch_packet_t *p = &s->ring[at & s->mask];
+		uint64_t slot = at & s->mask;
+		int type = packet_type(p);
+
+		if (type == HSA_PACKET_TYPE_INVALID)
+			continue;
+		queue_note_packet(s, p, type, at);
+		s->filled[slot / 64] |= 1ull << slot % 64;
+	}
+}
+
+static bool was_filled(struct queue *s, uint64_t index)
+{
+	uint64_t slot = index & s->mask, bit = 1ull << slot % 64;
+	bool set = s->filled[slot / 64] & bit;
+
+	s->filled[slot / 64] &= ~bit; /* ready for the next close */
+	return set;
+}
+
+/* On a thread of ours, or one that destroys its queue: the worker empties the
+ * handoff, or is held up and then waited for once in a session. */
+static bool push_patiently(const struct outcome *o)
+{
+	static _Atomic uint32_t held_up; /* in this generation */
+	uint64_t until = now_monotonic() + CLOSE_PUSH_MOST_NS;
+	bool pushed;
+
+	for (uint32_t turn = 0; !(pushed = handoff_push(o)) && worker_tid() && atomic_load(&held_up) != atomic_load(&gate.generation); turn++) {
+		if (now_monotonic() > until)
+			atomic_store(&held_up, atomic_load(&gate.generation));
+		sys_back_off(turn);
+	}
+	return pushed;
+}
+
+static void report_range(struct queue *s, uint64_t from, uint64_t count)
+{
+	struct outcome o = {
+		.entry = {.index = from},
+		.queue = s,
+		.kind = OUTCOME_RANGE,
+		.reason = RTL_REASON_AFTER_DETACH,
+		.count = count,
+		.generation = atomic_load(&gate.generation),
+	};
+
+	if (!count)
+		return;
+	s->after += count;
+	if (!push_patiently(&o)) {
+		COUNT_N(kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_AFTER_DETACH], count);
+		count_lost(RTL_KIND_DISPATCH, 1);
+	}
+}
+
+static void report_unpublished(struct queue *s, uint64_t from, uint64_t claimed)
+{
+	uint64_t first = from;
+
+	for (uint64_t at = from; at < claimed; at++) {
+		if (at - from >= s->size || !was_filled(s, at))
+			continue;
+		report_range(s, first, at - first);
+		first = at + 1;
+	}
+	report_range(s, first, claimed - first);
+}
+
+void queue_close(struct queue *s)
+{
+	uint64_t word = atomic_load(&s->word);
+
+	if (!(word & WORD_VIRT))
+		return;
+	queue_publish(s);
+	uint64_t scan = atomic_load(&s->scan);
+	instrument_beyond_gaps(s, scan, atomic_load(&s->word) & WORD_INDEX);
+	word = atomic_load(&s->word);
+	do {
+		if (!(word & WORD_VIRT))
+			return; /* destroyed past the lock */
+	} while (!atomic_compare_exchange_weak_explicit(&s->word, &word, (word & WORD_INDEX) | WORD_CLOSED, memory_order_acq_rel,
+						      memory_order_acquire));
+	uint64_t claimed = word & WORD_INDEX;
+	queue_help(s, claimed | WORD_CLOSED);
+	if (claimed != scan)
+		queue_ring(s, claimed - 1);
+	s->closed_index = claimed;
+	s->closed_ns = now_boottime();
+	report_unpublished(s, scan, claimed);
+	atomic_store_explicit(&s->window_closed, 1, memory_order_release);
+}

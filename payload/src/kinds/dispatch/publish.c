@@ -1,0 +1,378 @@
+#include "kinds/dispatch/publish.h"
+
+#include <errno.h>
+
+#include "core/hooks.h"
+#include "core/runtime.h"
+#include "core/session_flags.h"
+#include "record/event.h"
+#include "signals/pool.h"
+#include "signals/signals.h"
+
+typedef void (*store_fn)(hsa_signal_t, hsa_signal_value_t);
+
+void queue_ring(struct queue *s, uint64_t index)
+{
+	NEXT(STORE_SCRELEASE, store_fn)(s->doorbell, (hsa_signal_value_t)index);
+}
+
+static void report_untimed(struct queue *s, const struct entry *e, uint32_t reason)
+{
+	struct outcome o = {
+		.entry = *e,
+		.queue = s,
+		.kind = OUTCOME_UNTIMED,
+		.reason = reason,
+		.generation = atomic_load_explicit(&gate.generation, memory_order_relaxed),
+	};
+
+	if (handoff_push(&o))
+		return;
+	count_n(&counters->kind[RTL_KIND_DISPATCH].untimed[reason], 1);
+	count_lost(RTL_KIND_DISPATCH, 1);
+}
+
+/* The claimer's stamp, if it is this lap's, of this queue's life. */
+static void read_stamp(struct queue *s, uint64_t index, struct entry *e)
+{
+	struct stamp *st = &s->stamps[index & s->mask];
+	uint64_t owner = atomic_load_explicit(&st->owner, memory_order_acquire);
+	uint64_t time = atomic_load_explicit(&st->time, memory_order_acquire);
+
+	e->stamp = 0;
+	e->tid = 0;
+	if ((uint32_t)owner != (uint32_t)index || atomic_load_explicit(&st->owner, memory_order_relaxed) != owner ||
+	    time < s->opened_at)
+		return;
+	e->stamp = time;
+	e->tid = (uint32_t)(owner >> 32);
+	e->flags |= ENTRY_STAMPED;
+}
+
+static void describe(struct queue *s, const hsa_kernel_dispatch_packet_t *p, uint64_t index, struct entry *e)
+{
+	e->index = index;
+	e->kernel_object = p->kernel_object;
+	e->grid[0] = p->grid_size_x;
+	e->grid[1] = p->grid_size_y;
+	e->grid[2] = p->grid_size_z;
+	e->workgroup[0] = p->workgroup_size_x;
+	e->workgroup[1] = p->workgroup_size_y;
+	e->workgroup[2] = p->workgroup_size_z;
+	e->group_segment_bytes = p->group_segment_size;
+	e->private_segment_bytes = p->private_segment_size;
+	e->flags = p->header & (1u << HSA_PACKET_HEADER_BARRIER) ? ENTRY_BARRIER : 0;
+	read_stamp(s, index, e);
+}
+
+static uint64_t take_signal(struct queue *s)
+{
+	uint64_t tail = atomic_load_explicit(&s->free_tail, memory_order_relaxed);
+
+	if ((int64_t)(s->seen_free_head - tail) <= 0) /* less: pool_destroy_all() moves the tail */
+		/* acquire: pairs with give() in pool.c */
+		s->seen_free_head = atomic_load_explicit(&s->free_head, memory_order_acquire);
+	if (tail == s->seen_free_head)
+		return 0;
+	uint64_t handle = s->free_signals[tail & (SIGNALS_PER_QUEUE - 1)];
+	atomic_store_explicit(&s->free_tail, tail + 1, memory_order_release);
+	return handle;
+}
+
+static bool is_backlog_full(struct queue *s, uint64_t head)
+{
+	if (LIKELY(head - s->seen_entry_tail < BACKLOG))
+		return false;
+	/* acquire: pairs with the worker's release in pending_take() */
+	s->seen_entry_tail = atomic_load_explicit(&s->entry_tail, memory_order_acquire);
+	return head - s->seen_entry_tail == BACKLOG;
+}
+
+/* A packet that is not timed counts on its signal all the same: others on that
+ * signal would show its times. */
+static void pass(struct queue *s, hsa_signal_t signal)
+{
+	static const struct entry untimed;
+
+	if (signal.handle)
+		signal_arm(s, signal.handle, &untimed, NULL);
+}
+
+static void instrument(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_t index)
+{
+	uint64_t head = atomic_load_explicit(&s->entry_head, memory_order_relaxed);
+	struct entry *e = &s->entries[head & (BACKLOG - 1)];
+	uint32_t reason = RTL_REASON_NONE;
+	struct entry overflow;
+
+	bump(&s->dispatches);
+	if (UNLIKELY(atomic_load_explicit(&gate.full, memory_order_relaxed))) {
+		bump(&s->unkept); /* its times would find no room in the ring: why take them? */
+		pass(s, p->completion_signal);
+		return;
+	}
+	if (is_backlog_full(s, head)) {
+		describe(s, p, index, &overflow);
+		report_untimed(s, &overflow, RTL_REASON_BACKLOG);
+		pass(s, p->completion_signal);
+		return;
+	}
+	describe(s, p, index, e);
+	if (p->completion_signal.handle) {
+		reason = signal_arm(s, p->completion_signal.handle, e, &e->signal);
+		e->flags |= ENTRY_APP_SIGNAL;
+	} else if ((e->signal = take_signal(s))) {
+		p->completion_signal.handle = s->placed[index & s->mask] = e->signal;
+	} else {
+		bump(&s->starved);
+		reason = RTL_REASON_NO_SIGNAL;
+	}
+	if (UNLIKELY(reason)) {
+		report_untimed(s, e, reason);
+		return;
+	}
+	atomic_store_explicit(&s->entry_head, head + 1, memory_order_release); /* pairs with the worker */
+	/* Stores that miss would be waited for at the next locked instruction. */
+	prefetch_for_write(&s->entries[(head + 2) & (BACKLOG - 1)], sizeof *s->entries);
+}
+
+/* Of the vendor's packets one is known to have a signal there. */
+static bool has_signal(const hsa_kernel_dispatch_packet_t *p, int type)
+{
+	const hsa_amd_vendor_packet_header_t *vendor = (const void *)p;
+
+	return type == HSA_PACKET_TYPE_BARRIER_AND || type == HSA_PACKET_TYPE_BARRIER_OR ||
+	       (type == HSA_PACKET_TYPE_VENDOR_SPECIFIC && vendor->AmdFormat == HSA_AMD_PACKET_TYPE_BARRIER_VALUE);
+}
+
+/* A producer that writes only what changes leaves our signal of the last lap in its
+ * packet: to that producer it is 0. */
+static void take_back(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_t index)
+{
+	uint64_t ours = s->placed[index & s->mask];
+
+	if (UNLIKELY(p->completion_signal.handle == ours))
+		p->completion_signal.handle = 0;
+}
+
+/* A seccomp filter may refuse the question: then it is there unless it may be freed. */
+static bool is_there(const volatile void *address, bool may_be_freed)
+{
+	uint64_t there;
+	long n = read_memory((uint64_t)address, &there, sizeof there);
+
+	return n == sizeof there || (n != -EFAULT && !may_be_freed);
+}
+
+bool queue_is_gone(struct queue *s)
+{
+	bool may_be_freed = atomic_load_explicit(&s->released, memory_order_relaxed);
+
+	return !is_there(s->ring, may_be_freed) || !is_there(s->write_index, may_be_freed);
+}
+
+/* Whether the packet that follows the last one of ours in this slot has been claimed, and
+ * perhaps completed: it may have the signal that was there. */
+static bool may_be_used_again(struct queue *s, uint64_t slot)
+{
+	uint64_t published = atomic_load_explicit(&s->scan, memory_order_relaxed);
+	uint64_t next = published + ((slot - published) & s->mask);
+
+	return __atomic_load_n(s->write_index, __ATOMIC_SEQ_CST) > next &&
+	       (queue_read_index(s) > next || packet_type(&s->ring[slot]) != HSA_PACKET_TYPE_INVALID);
+}
+
+/* Takes our signal of an earlier lap from a slot that is consumed, where a producer may
+ * be writing the next packet: either value is one that it may find. The load before: an
+ * exchange that fails is a write, too, and what has taken a freed ring's place may be
+ * read-only. seq_cst, with the load of the write index behind it: the producer claims
+ * the slot and then publishes what is in it; we take ours out and then look for a claim.
+ * Whoever claims after that look publishes the slot without it. */
+static void withdraw_from_slot(struct queue *s, uint64_t slot)
+{
+	hsa_kernel_dispatch_packet_t *p = &s->ring[slot];
+	uint64_t ours = s->placed[slot], there = ours;
+
+	if (!ours || __atomic_load_n(&p->completion_signal.handle, __ATOMIC_RELAXED) != ours)
+		return;
+	if (packet_type(p) == HSA_PACKET_TYPE_INVALID)
+		__atomic_compare_exchange_n(&p->completion_signal.handle, &there, 0, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+	if (may_be_used_again(s, slot))
+		pool_keep(ours);
+}
+
+#define SLOTS_PER_PAGE (RTL_PAGE / sizeof(hsa_kernel_dispatch_packet_t))
+
+void queue_withdraw(struct queue *s)
+{
+	if (queue_is_gone(s))
+		return;
+	bool may_be_freed = atomic_load_explicit(&s->released, memory_order_relaxed);
+
+	for (uint64_t slot = 0; slot < s->size; slot++) {
+		if (UNLIKELY(may_be_freed) && slot % SLOTS_PER_PAGE == 0 && !is_there(&s->ring[slot], true))
+			slot += SLOTS_PER_PAGE - 1; /* others have part of its place */
+		else
+			withdraw_from_slot(s, slot);
+	}
+}
+
+void queue_note_packet(struct queue *s, hsa_kernel_dispatch_packet_t *p, int type, uint64_t index)
+{
+	if (LIKELY(type == HSA_PACKET_TYPE_KERNEL_DISPATCH)) {
+		take_back(s, p, index);
+		instrument(s, p, index);
+		return;
+	}
+	bump(&s->others);
+	if (has_signal(p, type)) {
+		take_back(s, p, index);
+		pass(s, p->completion_signal);
+	}
+}
+
+int packet_type(const hsa_kernel_dispatch_packet_t *p)
+{
+	/* acquire: pairs with the producer's release of the header: the packet's
+	 * body and our stamp were written before. */
+	return __atomic_load_n(&p->header, __ATOMIC_ACQUIRE) & 0xff;
+}
+
+uint64_t queue_read_index(const struct queue *s)
+{
+	return __atomic_load_n(s->read_index, __ATOMIC_ACQUIRE);
+}
+
+/*
+ * Lock held, queue virtual. The read index is read before the headers: a slot
+ * below it + size has been consumed in its previous lap, and its header was
+ * set to INVALID then, so that a valid header is this lap's.
+ */
+bool queue_publish(struct queue *s)
+{
+	uint64_t claimed = atomic_load_explicit(&s->word, memory_order_acquire) & WORD_INDEX;
+	uint64_t from = atomic_load_explicit(&s->scan, memory_order_relaxed), to = from, read;
+
+	for (;;) {
+		uint64_t limit = s->seen_read + s->size;
+
+		for (; to < claimed && to < limit; to++) {
+			hsa_kernel_dispatch_packet_t *p = &s->ring[to & s->mask];
+			int type = packet_type(p);
+
+			if (type == HSA_PACKET_TYPE_INVALID)
+				goto incomplete;
+			queue_note_packet(s, p, type, to);
+		}
+		if (to == claimed || (read = queue_read_index(s)) == s->seen_read)
+			break;
+		s->seen_read = read;
+	}
+incomplete:
+	if (to == from || UNLIKELY(!(atomic_load_explicit(&s->word, memory_order_relaxed) & WORD_VIRT)))
+		return false; /* nothing, or queue_forget() has marked it dead without our lock: relaxed, for that waited two seconds */
+	atomic_store_explicit(&s->scan, to, memory_order_release);
+	__atomic_store_n(s->write_index, to, __ATOMIC_RELEASE);
+	queue_ring(s, to - 1);
+	return true;
+}
+
+void queue_help(struct queue *s, uint64_t word)
+{
+	uint64_t claimed = word & WORD_INDEX;
+	uint64_t scan = atomic_load_explicit(&s->scan, memory_order_acquire);
+
+	/* Once, whoever comes first: the real index is monotonic, so a stale
+	 * helper's CAS cannot move it back. */
+	if (scan < claimed)
+		__atomic_compare_exchange_n(s->write_index, &scan, claimed, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+	atomic_compare_exchange_strong_explicit(&s->word, &word, WORD_RAW, memory_order_acq_rel, memory_order_relaxed);
+}
+
+/* Lock held: what a doorbell asks for, whatever state the queue is in now. */
+static void serve(struct queue *s)
+{
+	uint64_t word = atomic_load_explicit(&s->word, memory_order_acquire);
+
+	if (word & WORD_DEAD || UNLIKELY(atomic_load_explicit(&s->released, memory_order_relaxed) && queue_is_gone(s)))
+		return;
+	if (word & WORD_VIRT) {
+		if (!queue_publish(s) && queue_read_index(s) < s->base)
+			queue_ring(s, s->base - 1); /* the hardware is not through the raw ones */
+		return;
+	}
+	if (word & WORD_CLOSED)
+		queue_help(s, word);
+	uint64_t written = __atomic_load_n(s->write_index, __ATOMIC_ACQUIRE);
+	if (written)
+		queue_ring(s, written - 1);
+}
+
+/* The holder of the lock shall look again. */
+static void leave_note(struct queue *s)
+{
+	atomic_exchange_explicit(&s->pend, 1, memory_order_seq_cst);
+}
+
+static void take_note(struct queue *s)
+{
+	atomic_exchange_explicit(&s->pend, 0, memory_order_seq_cst);
+}
+
+void queue_drain_pend(struct queue *s)
+{
+	while (atomic_load_explicit(&s->pend, memory_order_seq_cst) && queue_trylock(s)) {
+		take_note(s);
+		serve(s);
+		queue_unlock(s);
+	}
+}
+
+void queue_bell(struct queue *s, hsa_signal_t doorbell, hsa_signal_value_t value, store_fn next)
+{
+	uint64_t word = atomic_load_explicit(&s->word, memory_order_acquire);
+
+	if (!(word & WORD_VIRT)) {
+		if (word & WORD_CLOSED)
+			queue_help(s, word);
+		next(doorbell, value);
+		if (LIKELY(word != WORD_TRANS))
+			return;
+		/* The flip in progress may take this packet for its own. */
+		leave_note(s);
+		queue_drain_pend(s);
+		return;
+	}
+	/* Claimed raw: the hardware owns that slot. Or the caller has slept here for so
+	 * long that s is another queue's by now. */
+	if (UNLIKELY((uint64_t)value < s->base || doorbell.handle != s->doorbell.handle))
+		next(doorbell, value);
+	if (!queue_trylock(s)) {
+		leave_note(s);
+		queue_drain_pend(s);
+		return;
+	}
+	if (atomic_load_explicit(&s->pend, memory_order_relaxed))
+		take_note(s); /* served here and now */
+	serve(s);
+	queue_unlock(s);
+	queue_drain_pend(s);
+}
+
+bool queue_kick(struct queue *s)
+{
+	uint64_t word = atomic_load_explicit(&s->word, memory_order_relaxed);
+	bool moved = false;
+
+	if (!(word & WORD_VIRT) || (word & WORD_INDEX) <= atomic_load_explicit(&s->scan, memory_order_relaxed))
+		return false;
+	queue_enter_ours(s);
+	if (!runtime_is_lost() && queue_trylock(s)) {
+		if (atomic_load(&s->word) & WORD_VIRT)
+			moved = queue_publish(s);
+		queue_unlock(s);
+		queue_drain_pend(s);
+	}
+	queue_leave_ours(s);
+	return moved;
+}

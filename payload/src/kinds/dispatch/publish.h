@@ -1,0 +1,66 @@
+/*
+ * publish.h: what happens to a queue at its doorbell (publish.c), and how it
+ * turns virtual and raw again (flip.c). The states: queues.h.
+ */
+#ifndef RTL_PUBLISH_H
+#define RTL_PUBLISH_H
+
+#include "kinds/dispatch/queues.h"
+
+/* A raw queue tries to turn virtual; never waits for anybody. */
+void queue_try_flip(struct queue *s);
+
+/* Any thread: finishes a close that another thread has begun. word is the
+ * value that was read, CLOSED|V. */
+void queue_help(struct queue *s, uint64_t word);
+
+/* The application rings; value is what it rang with. next: the store wrapper's
+ * own next function. */
+void queue_bell(struct queue *s, hsa_signal_t doorbell, hsa_signal_value_t value,
+		void (*next)(hsa_signal_t, hsa_signal_value_t));
+
+/* Work that somebody left because the lock was taken. */
+void queue_drain_pend(struct queue *s);
+
+/* Worker: publishes complete packets for which no doorbell has come. */
+bool queue_kick(struct queue *s);
+
+/* Lock held: publishes what is complete, turns the queue raw, and reports the
+ * slots claimed while virtual that are not published. While the worker has no room
+ * for these it waits, in all closes of a session for CLOSE_PUSH_MOST_NS. */
+#define CLOSE_PUSH_MOST_NS (100 * NS_PER_MS)
+void queue_close(struct queue *s);
+
+/* It was destroyed past our wrapper: its memory is not there any more. */
+bool queue_is_gone(struct queue *s);
+
+/* Lock held: no slot that is consumed keeps a signal of ours. Before the queue is closed, as
+ * producers that write only what changes would hand it to the hardware; and when nothing is
+ * pending, before signals are destroyed: but for those that such a producer may have used
+ * meanwhile, which are kept. Our threads only. */
+void queue_withdraw(struct queue *s);
+
+/* --- between publish.c and flip.c; with the queue's lock ------------------- */
+
+/* Publishes the complete packets of a virtual queue; false: there were none. */
+bool queue_publish(struct queue *s);
+
+/* A complete dispatch packet that the hardware has not seen: counts it, gives
+ * it a signal or notes its own, hands it to the worker. */
+void queue_note_packet(struct queue *s, hsa_kernel_dispatch_packet_t *p, int type, uint64_t index);
+
+/* hsa_packet_type_t; acquire: the packet's body and its stamp can be read. */
+int packet_type(const hsa_kernel_dispatch_packet_t *p);
+
+uint64_t queue_read_index(const struct queue *s);
+
+/* The real doorbell. */
+void queue_ring(struct queue *s, uint64_t index);
+
+/* Counters with one writer at a time and readers that want no order. */
+static inline void bump(_Atomic uint64_t *counter)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,113 @@
+#include "record/event.h"
+
+#include <errno.h>
+
+/* seq == position: free for it; == position + 1: filled; position + lap: free for the next lap */
+struct cell {
+	CACHE_ALIGNED _Atomic uint64_t seq;
+	struct outcome outcome;
+};
+_Static_assert(sizeof(struct cell) == 2 * 64, "two cache lines");
+
+static struct cell *cells;   /* room for the longest lap */
+static _Atomic uint64_t lap; /* cells in use, a power of two */
+static CACHE_ALIGNED _Atomic uint64_t head;
+static CACHE_ALIGNED uint64_t tail;
+
+static bool closed = true; /* by who arms and disarms; the worker reads it in between */
+
+/*
+ * A thread may sleep in handoff_push() over the end of a session, and know its lap: the
+ * cell that it looks at has, modulo the shorter lap, the number of its position. If its
+ * seq is that position, then it is that position's cell under either lap.
+ */
+int handoff_init(bool lossless)
+{
+	if (!cells)
+		cells = map_memory(HANDOFF_CELLS_LOSSLESS * sizeof *cells);
+	if (!cells)
+		return -ENOMEM;
+	if (!closed)
+		return 0;
+	atomic_store(&lap, lossless ? HANDOFF_CELLS_LOSSLESS : HANDOFF_CELLS);
+	for (uint64_t i = 0; i < atomic_load(&lap); i++)
+		atomic_store_explicit(&cells[i].seq, i, memory_order_relaxed);
+	tail = 0;
+	atomic_store(&head, 0); /* last: now cells can be taken */
+	closed = false;
+	return 0;
+}
+
+/* A head the longest lap ahead takes no cell: each is free for an earlier position, as
+ * those of the next session are; when the pages are gone, for none. Who has taken one
+ * before keeps the head from moving. */
+void handoff_close(void)
+{
+	struct outcome o;
+
+	while (handoff_pop(&o))
+		;
+	uint64_t at = tail;
+	if (closed || !atomic_compare_exchange_strong(&head, &at, tail + HANDOFF_CELLS_LOSSLESS))
+		return;
+	closed = true;
+	clear_memory(cells, HANDOFF_CELLS_LOSSLESS * sizeof *cells);
+}
+
+bool handoff_push(const struct outcome *o)
+{
+	/* head, always acquire: pairs with handoff_init(), for lap */
+	uint64_t at = atomic_load_explicit(&head, memory_order_acquire);
+
+	for (;;) {
+		uint64_t mask = atomic_load_explicit(&lap, memory_order_relaxed) - 1;
+		struct cell *c = &cells[at & mask];
+		/* acquire: pairs with the release in handoff_pop */
+		int64_t lead = (int64_t)(atomic_load_explicit(&c->seq, memory_order_acquire) - at);
+
+		if (lead < 0)
+			return false;
+		if (lead > 0) {
+			at = atomic_load_explicit(&head, memory_order_acquire);
+			continue;
+		}
+		if (!atomic_compare_exchange_weak_explicit(&head, &at, at + 1, memory_order_acquire, memory_order_acquire))
+			continue;
+		c->outcome = *o;
+		atomic_store_explicit(&c->seq, at + 1, memory_order_release); /* pairs with handoff_pop */
+		prefetch_for_write(&cells[(at + 1) & mask], sizeof *c); /* the worker's core has it */
+		return true;
+	}
+}
+
+static struct cell *cell_of(uint64_t number)
+{
+	return &cells[number & (atomic_load_explicit(&lap, memory_order_relaxed) - 1)];
+}
+
+bool handoff_look(uint64_t number, struct outcome *o)
+{
+	if (closed || atomic_load_explicit(&cell_of(number)->seq, memory_order_acquire) != number + 1)
+		return false;
+	*o = cell_of(number)->outcome;
+	return true;
+}
+
+bool handoff_pop(struct outcome *o)
+{
+	if (!handoff_look(tail, o))
+		return false;
+	atomic_store_explicit(&cell_of(tail)->seq, tail + atomic_load_explicit(&lap, memory_order_relaxed), memory_order_release);
+	tail++;
+	return true;
+}
+
+uint64_t handoff_pushed(void)
+{
+	return atomic_load(&head);
+}
+
+uint64_t handoff_popped(void)
+{
+	return tail;
+}

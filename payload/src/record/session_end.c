@@ -1,0 +1,127 @@
+#include "record/session_end.h"
+
+#include "core/session_flags.h"
+#include "kinds/copy/copy.h"
+#include "kinds/dispatch/queues.h"
+#include "record/emit.h"
+#include "record/event.h"
+#include "record/ring.h"
+#include "record/worker.h"
+#include "session/control_block.h"
+
+#define LATE_PERIOD_NS (100 * NS_PER_US)
+
+/* How long the last records wait for a recorder that is late: from its last
+ * sign of life, and in all. */
+struct patience {
+	uint64_t span, taken, until, last;
+};
+
+uint64_t last_words_most_ns(uint32_t why)
+{
+	if (why == RTL_END_RECORDER_DEAD)
+		return 0;
+	if (why == RTL_END_EXIT || why == RTL_END_SHUT_DOWN)
+		return 100 * NS_PER_MS; /* the application waits for us */
+	return WORKER_LAST_WORDS_MOST_NS;
+}
+
+static struct patience last_patience(uint32_t why)
+{
+	uint64_t now = now_monotonic(), last = last_words_most_ns(why), span = last < NS_PER_S ? last : NS_PER_S;
+
+	return (struct patience){.span = span, .taken = ring_taken_bytes(), .until = now + span, .last = now + last};
+}
+
+static bool wait_for_recorder(struct patience *p)
+{
+	uint64_t now = now_monotonic(), taken = ring_taken_bytes();
+
+	if (taken != p->taken) {
+		p->taken = taken;
+		p->until = now + p->span;
+	}
+	if (now >= p->until || now >= p->last || __atomic_load_n(&control->skip_drain, __ATOMIC_RELAXED))
+		return false;
+	ring_flush();
+	sys_sleep_ns(LATE_PERIOD_NS);
+	return true;
+}
+
+static bool room_for_last(struct patience *p)
+{
+	bool more = wait_for_recorder(p);
+
+	if (!more)
+		COUNT(records_lost);
+	return more;
+}
+
+static void count_lost_dispatches(const struct outcome *o)
+{
+	COUNT_N(kind[RTL_KIND_DISPATCH].untimed[o->reason], o->kind == OUTCOME_RANGE ? o->count : 1);
+	count_lost(RTL_KIND_DISPATCH, 1);
+}
+
+static void count_lost_copy(uint32_t reason)
+{
+	COUNT(kind[RTL_KIND_MEMORY_COPY].begun);
+	COUNT(kind[RTL_KIND_MEMORY_COPY].untimed[reason]);
+	count_lost(RTL_KIND_MEMORY_COPY, 1);
+}
+
+/* Behind the outcome of a thread that sleeps while it hands it over. What is owed
+ * is counted by last_words_count(). Returns how many copies have begun of which nobody knows. */
+static uint64_t count_unread(void)
+{
+	uint32_t generation = atomic_load(&gate.generation);
+	struct outcome o;
+	uint64_t begun = 0;
+
+	for (uint64_t i = handoff_popped(); i != handoff_pushed(); i++) {
+		if (!handoff_look(i, &o) || o.generation != generation || o.owed)
+			continue;
+		if (o.kind == OUTCOME_NOTED)
+			begun++;
+		else if (o.queue == &copy_lane)
+			count_lost_copy(o.reason);
+		else
+			count_lost_dispatches(&o);
+	}
+	return begun;
+}
+
+/* More have been handed over than are known: of one that is just being published. */
+static uint64_t not_below_zero(uint64_t n)
+{
+	return (int64_t)n > 0 ? n : 0;
+}
+
+void last_words_count(uint64_t outstanding)
+{
+	uint64_t begun = count_unread(), dispatches = not_below_zero(outstanding),
+		 copies = not_below_zero(copies_outstanding() + begun);
+
+	COUNT_N(kind[RTL_KIND_MEMORY_COPY].begun, begun);
+	COUNT_N(kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_NOT_COMPLETED], dispatches);
+	COUNT_N(kind[RTL_KIND_MEMORY_COPY].untimed[RTL_REASON_NOT_COMPLETED], copies);
+	count_lost(RTL_KIND_DISPATCH, dispatches);
+	count_lost(RTL_KIND_MEMORY_COPY, copies);
+}
+
+void last_words_write(const struct session_end *end)
+{
+	struct patience p = last_patience(end->why);
+
+	ring_give_up();
+	ring_flush(); /* the count of what was lost, too */
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
+		while (atomic_load(&queue_all[i]->in_use) && !tell_close(queue_all[i]) && room_for_last(&p))
+			;
+	for (uint32_t kind = 0; kind < RTL_KINDS_MAX; kind++)
+		while (is_recorded(kind) && !tell_account(kind) && room_for_last(&p))
+			;
+	while (!tell_end(end->why, end->armed_ns, end->detached_ns) && room_for_last(&p))
+		;
+	ring_end();
+}

@@ -1,0 +1,415 @@
+#define _GNU_SOURCE
+#include "record/worker.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "core/clocks.h"
+#include "core/session_flags.h"
+#include "core/threads.h"
+#include "kinds/copy/copy.h"
+#include "kinds/dispatch/pending.h"
+#include "kinds/dispatch/publish.h"
+#include "record/agents.h"
+#include "record/emit.h"
+#include "record/names.h"
+#include "record/ring.h"
+#include "record/session_end.h"
+#include "session/control_block.h"
+#include "signals/pool.h"
+#include "signals/signals.h"
+
+#define PERIOD_LEAST_NS (50 * NS_PER_US)
+#define PERIOD_MOST_NS (2 * NS_PER_MS)
+#define SLICE_NS (100 * NS_PER_US)
+#define PERIOD_DRAIN_NS (100 * NS_PER_US)
+#define COMPLETIONS_MANY 400 /* in one round: come back sooner */
+#define COMPLETIONS_FEW 100  /* come back later */
+#define READY_QUEUES 12      /* states held ready for queues yet unknown */
+#define REFILL_PER_ROUND 4096 /* about a millisecond */
+
+static pthread_t thread;
+static uint32_t wake_word; /* futex: somebody wants a round now */
+static _Atomic uint32_t asked, done; /* rounds; done follows asked */
+static uint32_t done_word;           /* futex: done has changed */
+static _Atomic uint64_t outstanding, undelivered_bytes; /* after the last round */
+static _Atomic uint32_t draining, abandoning, stopping;
+static _Atomic uint32_t tid;
+static _Atomic int listed; /* as /proc has it; by itself, for worker_is_starved() */
+static uint64_t buried_dispatches, buried_others; /* of queues destroyed in this session */
+static struct session_end ending;
+
+static void tell_outcome(const struct outcome *o)
+{
+	struct queue *s = o->queue;
+	uint32_t launch = o->kind == OUTCOME_RANGE ? 0 : launch_id(s, &o->entry);
+
+	s->owed -= o->owed;
+	if (o->kind == OUTCOME_RANGE && !s->agent)
+		pending_take(s, atomic_load(&abandoning)); /* closed before we came by: its dispatches name its agent */
+	if (o->kind == OUTCOME_RANGE)
+		tell_untimed(s, &o->entry, 0, o->count, o->reason);
+	else if (o->kind == OUTCOME_UNTIMED)
+		tell_untimed(s, &o->entry, launch, 1, o->reason);
+	else
+		tell_app(o, launch);
+}
+
+static uint64_t take_outcomes(void)
+{
+	uint32_t generation = atomic_load(&gate.generation);
+	uint64_t most = atomic_load(&draining) ? UINT64_MAX : HANDOFF_CELLS, n = 0; /* there is other work */
+	struct outcome o;
+
+	for (; n < most && handoff_pop(&o); n++) {
+		if (UNLIKELY(o.generation != generation))
+			continue; /* last_words_count() has counted it, then */
+		if (o.queue == &copy_lane)
+			copies_take(&o);
+		else
+			tell_outcome(&o);
+	}
+	return n;
+}
+
+/*
+ * Free signals for what may be published before we come again: a whole ring at
+ * least, and twice as many as last time whenever that was too few.
+ */
+static void keep_signals(struct queue *s)
+{
+	uint64_t have = atomic_load(&s->free_head) - atomic_load(&s->free_tail);
+	uint64_t starved = atomic_load_explicit(&s->starved, memory_order_relaxed);
+
+	if (!(atomic_load(&s->word) & WORD_VIRT))
+		return;
+	if (!s->want_signals)
+		s->want_signals = s->size > 2 * config.signal_pool ? s->size : 2 * config.signal_pool;
+	if (starved != s->seen_starved && s->want_signals < SIGNALS_PER_QUEUE)
+		s->want_signals *= 2;
+	s->seen_starved = starved;
+	if (have < s->want_signals)
+		pool_fill(s, s->want_signals - have > REFILL_PER_ROUND ? have + REFILL_PER_ROUND : s->want_signals);
+}
+
+/* Published dispatches whose outcome is not told. */
+static uint64_t unsettled(struct queue *s)
+{
+	if (!atomic_load_explicit(&s->in_use, memory_order_acquire))
+		return 0;
+	return s->pending_count + (atomic_load(&s->entry_head) - atomic_load(&s->entry_tail)) + (uint64_t)s->owed -
+	       atomic_load(&s->undelivered);
+}
+
+/* Dispatches that found the ring full, and are lost without having been timed. */
+static void tell_unkept(struct queue *s)
+{
+	uint64_t n = atomic_load_explicit(&s->unkept, memory_order_relaxed);
+
+	ring_lose(RTL_KIND_DISPATCH, n - s->told_unkept);
+	s->told_unkept = n;
+}
+
+static void bury(struct queue *s, uint64_t now)
+{
+	if (!atomic_load(&s->destroyed))
+		return;
+	if (!s->dead_since_ns)
+		s->dead_since_ns = now;
+	tell_unkept(s); /* all that there will be: its producers have ended */
+	/* Nor may one lie in the backlog whose outcome a wrapper has told: they
+	 * cancel each other in the sum, but a later queue would take it for its own. */
+	if (unsettled(s) || s->pending_count || atomic_load(&s->entry_head) != atomic_load(&s->entry_tail))
+		return;
+	/* What its close handed over may still lie in the handoff. */
+	if (!s->settled)
+		s->handed_over = handoff_pushed();
+	s->settled = 1;
+	if (handoff_popped() < s->handed_over || !tell_close(s))
+		return;
+	bool in_session = atomic_load(&s->window_generation) == atomic_load(&gate.generation);
+	uint64_t dispatches = atomic_load(&s->dispatches), others = atomic_load(&s->others);
+	queue_recycle(s);
+	if (s->settled || !in_session)
+		return; /* refused for now: a thread is inside still */
+	buried_dispatches += dispatches;
+	buried_others += others;
+}
+
+static uint64_t serve(struct queue *s, uint64_t now)
+{
+	uint64_t n;
+
+	if (!atomic_load_explicit(&s->in_use, memory_order_acquire))
+		return 0;
+	tell_unkept(s);
+	pending_take(s, atomic_load(&abandoning));
+	n = pending_settle(s, now, atomic_load(&abandoning));
+	if (atomic_load(&s->word) & WORD_DEAD) {
+		bury(s, now);
+		return n;
+	}
+	if (!runtime_is_lost() && queue_kick(s)) {
+		TALLY(kicks);
+		n++;
+	}
+	tell_queue(s, false);
+	return n;
+}
+
+static void update_counters(void)
+{
+	struct timespec t;
+	uint64_t dispatches = buried_dispatches, others = buried_others;
+	uint32_t generation = atomic_load(&gate.generation);
+
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
+		if (atomic_load(&queue_all[i]->window_generation) != generation)
+			continue;
+		dispatches += atomic_load(&queue_all[i]->dispatches);
+		others += atomic_load(&queue_all[i]->others);
+	}
+	__atomic_store_n(&counters->kind[RTL_KIND_DISPATCH].begun, dispatches, __ATOMIC_RELAXED);
+	__atomic_store_n(&counters->kind[RTL_KIND_DISPATCH].timed, counters->timed_pool + counters->timed_app, __ATOMIC_RELAXED);
+	__atomic_store_n(&counters->packets, dispatches + others, __ATOMIC_RELAXED);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	__atomic_store_n(&counters->worker_cpu_ns, (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec, __ATOMIC_RELAXED);
+	TALLY(worker_rounds);
+}
+
+static uint64_t dispatches_outstanding(void)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
+		n += unsettled(queue_all[i]);
+	return n;
+}
+
+/* Signals and memory for what comes next. */
+static void make_ready(void)
+{
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
+		struct queue *s = queue_all[i];
+
+		if (!atomic_load_explicit(&s->in_use, memory_order_acquire) || atomic_load(&s->word) & WORD_DEAD)
+			continue;
+		queue_back(s);
+		pool_fill(s, config.signal_pool); /* a state that was taken before the pool was open */
+		keep_signals(s);
+	}
+	queue_make_ready(READY_QUEUES);
+}
+
+/* Written when it changes: every wrapper reads that line. */
+static void tell_full(bool full)
+{
+	if (full != atomic_load_explicit(&gate.full, memory_order_relaxed))
+		atomic_store_explicit(&gate.full, full, memory_order_relaxed);
+}
+
+/* Returns how much there was to do. */
+static uint64_t one_round(void)
+{
+	uint32_t request = atomic_load(&asked); /* before anything is looked at */
+	uint64_t n = take_outcomes(), now = now_boottime();
+
+	clocks_sample();
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
+		n += serve(queue_all[i], now);
+	n += copies_settle(now, atomic_load(&abandoning));
+	n += take_outcomes();
+	ring_flush(); /* before what may take milliseconds */
+	tell_full(ring_is_full());
+	if (!atomic_load(&draining))
+		make_ready();
+	update_counters();
+	atomic_store(&outstanding, dispatches_outstanding() + copies_outstanding() + handoff_pushed() - handoff_popped());
+	atomic_store(&undelivered_bytes, ring_waiting_bytes());
+	if (atomic_exchange(&done, request) != request) {
+		__atomic_fetch_add(&done_word, 1, __ATOMIC_RELEASE);
+		futex_wake(&done_word);
+	}
+	return n;
+}
+
+static uint64_t next_period(uint64_t period, uint64_t completions)
+{
+	if (atomic_load(&draining))
+		return PERIOD_DRAIN_NS;
+	if (completions > COMPLETIONS_MANY)
+		period /= 2;
+	else if (completions < COMPLETIONS_FEW)
+		period *= 2;
+	return period < PERIOD_LEAST_NS ? PERIOD_LEAST_NS : period > PERIOD_MOST_NS ? PERIOD_MOST_NS : period;
+}
+
+static void *run(void *unused)
+{
+	uint64_t period = PERIOD_LEAST_NS;
+
+	prctl(PR_SET_NAME, "rtl-worker");
+	prctl(PR_SET_TIMERSLACK, 1000);
+	sys_short_slices(SLICE_NS);
+	atomic_store(&listed, thread_listed());
+	thread_check_tid_offset();
+	while (!atomic_load(&stopping)) {
+		uint32_t word = __atomic_load_n(&wake_word, __ATOMIC_ACQUIRE);
+
+		period = next_period(period, one_round());
+		if (atomic_load(&asked) == atomic_load(&done) && !atomic_load(&stopping))
+			futex_wait(&wake_word, word, period);
+	}
+	atomic_store(&draining, 1); /* also where an arming has failed */
+	one_round();
+	last_words_count(dispatches_outstanding());
+	last_words_write(&ending);
+	return unused;
+}
+
+int worker_start(void)
+{
+	atomic_store(&draining, 0);
+	atomic_store(&abandoning, 0);
+	atomic_store(&stopping, 0);
+	atomic_store(&tid, 0);
+	atomic_store(&listed, 0);
+	buried_dispatches = buried_others = 0;
+	atomic_store(&gate.full, 0);
+	records_start();
+	clocks_start();
+	uint32_t started = 0;
+	int err = thread_start(&thread, run, &started);
+	atomic_store(&tid, started);
+	return err;
+}
+
+static void kick_worker(void)
+{
+	__atomic_fetch_add(&wake_word, 1, __ATOMIC_RELEASE);
+	futex_wake(&wake_word);
+}
+
+static uint32_t ask_for_round(void)
+{
+	return atomic_fetch_add(&asked, 1) + 1;
+}
+
+static bool await_round(uint32_t mine, uint64_t timeout_ns)
+{
+	struct deadline d = deadline_in(timeout_ns);
+
+	while (worker_tid()) {
+		uint32_t word = __atomic_load_n(&done_word, __ATOMIC_ACQUIRE);
+		uint64_t left;
+
+		if ((int32_t)(atomic_load(&done) - mine) >= 0)
+			return true;
+		if (!(left = deadline_left(&d)))
+			return false;
+		kick_worker();
+		futex_wait(&done_word, word, left < 10 * NS_PER_MS ? left : 10 * NS_PER_MS);
+	}
+	return false;
+}
+
+bool worker_round(uint64_t timeout_ns)
+{
+	return await_round(ask_for_round(), timeout_ns);
+}
+
+#define STARVED_MOST_NS (30 * NS_PER_S)
+#define ASLEEP_LOOKS 5 /* in a row: it does not wait for a processor, nor for memory */
+
+struct starved starved_from_now(void)
+{
+	return (struct starved){.d = deadline_in(STARVED_MOST_NS)};
+}
+
+bool worker_is_starved(struct starved *s)
+{
+	int known = atomic_load(&listed); /* 0: it has not got that far */
+	char state = thread_state(known ? known : worker_tid());
+
+	s->asleep = state == 'R' || state == 'D' ? 0 : s->asleep + 1;
+	return s->asleep <= ASLEEP_LOOKS && deadline_left(&s->d);
+}
+
+bool worker_drain(uint64_t timeout_ns, const uint32_t *skip, const uint32_t *hurry)
+{
+	uint64_t from = now_monotonic(), until = from + timeout_ns;
+	bool dry = false;
+
+	atomic_store(&draining, 1);
+	do {
+		uint64_t now = now_monotonic();
+
+		if (!worker_round(now < until ? until - now : WORKER_DRAIN_OVER_NS))
+			break;
+		dry = atomic_load(&outstanding) == 0;
+		if (!dry)
+			sys_sleep_ns(PERIOD_DRAIN_NS);
+	} while (!dry && now_monotonic() < until && !__atomic_load_n(skip, __ATOMIC_RELAXED) &&
+		 !__atomic_load_n(hurry, __ATOMIC_RELAXED));
+	__atomic_store_n(&counters->drain_ns, now_monotonic() - from, __ATOMIC_RELAXED);
+	return dry;
+}
+
+void worker_deliver(const uint32_t *skip, const uint32_t *cancel)
+{
+	uint64_t moved = now_monotonic(), least = UINT64_MAX, waits;
+
+	while ((waits = atomic_load(&undelivered_bytes))) {
+		uint64_t now = now_monotonic();
+
+		if (waits < least)
+			moved = now;
+		least = waits;
+		if (now - moved > WORKER_DELIVERY_STALLED_NS || __atomic_load_n(skip, __ATOMIC_RELAXED) ||
+		    __atomic_load_n(cancel, __ATOMIC_RELAXED))
+			return;
+		sys_sleep_ns(PERIOD_DRAIN_NS);
+	}
+}
+
+void worker_abandon(void)
+{
+	atomic_store(&abandoning, 1);
+	names_hurry();
+	if (worker_round(WORKER_ABANDON_MOST_NS / 2))
+		worker_round(WORKER_ABANDON_MOST_NS / 2); /* what wrappers handed over meanwhile */
+}
+
+void worker_forsake(bool frees)
+{
+	struct starved s = starved_from_now();
+
+	atomic_store(&draining, 1);
+	atomic_store(&abandoning, 1);
+	atomic_store(&gate.lost, 1);
+	names_hurry();
+	uint32_t round = ask_for_round();
+	while (!await_round(round, STARVED_LOOK_NS) && frees && worker_is_starved(&s))
+		;
+}
+
+bool worker_stop(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)
+{
+	if (!worker_tid())
+		return true; /* it has ended before */
+	if (!atomic_load(&stopping)) {
+		ending = (struct session_end){.why = why, .armed_ns = armed_ns, .detached_ns = detached_ns};
+		atomic_store(&stopping, 1);
+	}
+	kick_worker();
+	if (!thread_join(thread, last_words_most_ns(why) + WORKER_ROUND_MOST_NS))
+		return false;
+	atomic_store(&tid, 0);
+	return true;
+}
+
+int worker_tid(void)
+{
+	return (int)atomic_load(&tid);
+}

@@ -1,0 +1,266 @@
+/* arm.c: how a session begins (docs/architecture.md). */
+#include <errno.h>
+#include <string.h>
+
+#include "core/fault.h"
+#include "core/hooks.h"
+#include "core/ranges.h"
+#include "core/runtime.h"
+#include "core/session_flags.h"
+#include "core/threads.h"
+#include "kinds/copy/copy.h"
+#include "kinds/dispatch/queues.h"
+#include "record/agents.h"
+#include "record/event.h"
+#include "record/names.h"
+#include "record/ring.h"
+#include "record/worker.h"
+#include "session/control_block.h"
+#include "session/quiesce.h"
+#include "session/session.h"
+#include "signals/pool.h"
+#include "signals/signals.h"
+#include "wrappers.h"
+
+#define READY_AT_START 8
+
+static hsa_status_t shut_down(void)
+{
+	return NEXT(SHUT_DOWN, hsa_status_t (*)(void))();
+}
+
+/*
+ * Until every thread meets our wrapper when it calls hsa_shut_down, a reference of
+ * our own keeps the runtime from ending while we call it.
+ */
+static int hold_runtime(void)
+{
+	if (atomic_load(&wrap_shutting_down) || !runtime_open() || rt.init())
+		return control_fail(-ENODEV, "the HSA runtime is loaded, but hsa_init has not been called (or hsa_shut_down has)");
+	return 0;
+}
+
+/* From here on the wrapper protects us. Ours may turn out to be the last one: the
+ * application may have a new runtime by now, of which we know nothing. */
+static int let_runtime_go(void)
+{
+	shut_down();
+	if (!runtime_open() || !agents_remain())
+		return control_fail(-ECANCELED, "the application called hsa_shut_down meanwhile");
+	return 0;
+}
+
+static int find_everything(void)
+{
+	char err[RTL_TEXT_MAX];
+	int r;
+
+	if ((r = runtime_find(config.hsa_library, err, sizeof err)))
+		return control_fail(r, "%s", err);
+	if ((r = hooks_find(err, sizeof err)))
+		return control_fail(r, "%s", err);
+	return 0;
+}
+
+static int ask_runtime(void)
+{
+	char err[RTL_TEXT_MAX];
+	int r;
+
+	if ((r = runtime_load_extension(err, sizeof err)))
+		return control_fail(r, "%s", err);
+	if (agents_find())
+		return control_fail(-ENODEV, "the HSA runtime knows no GPU agent");
+	return 0;
+}
+
+static int prepare_copies(void)
+{
+	char err[RTL_TEXT_MAX];
+	int r = copies_init(err, sizeof err);
+
+	return r ? control_fail(r, "%s", err) : 0;
+}
+
+static int make_tables(void)
+{
+	if (pool_init() || fault_at("pool") || handoff_init(config.buffer_policy == RTL_BUFFER_POLICY_LOSSLESS) ||
+	    fault_at("handoff") || signals_init() || fault_at("signals") || names_init() || fault_at("names"))
+		return -ENOMEM;
+	return 0;
+}
+
+static int prepare_memory(void)
+{
+	if (make_tables())
+		return control_fail(-ENOMEM, "no memory for the session's tables");
+	signals_reset();
+	names_reset();
+	if (!queue_reset_all())
+		return control_fail(-EBUSY, "a thread is held up inside the runtime since the last session: it was just meeting a queue");
+	memset(counters, 0, sizeof *counters);
+	pool_close(); /* until make_signals() */
+	if (queue_make_ready(READY_AT_START) || fault_at("queues"))
+		return control_fail(-ENOMEM, "no memory for the session's tables");
+	return prepare_copies();
+}
+
+/* By the worker, whose the pool is by now. If it gets no CPU they come later, and
+ * dispatches without one are counted. */
+static int make_signals(void)
+{
+	pool_open();
+	if (worker_round(WORKER_ROUND_MOST_NS) && pool_is_dry())
+		return control_fail(-ENOMEM, "the HSA runtime makes no more signals");
+	if (runtime_is_lost())
+		return control_fail(-ECANCELED, "the application called hsa_shut_down meanwhile");
+	return 0;
+}
+
+/* What threads must have left: the raw index functions, hsa_shut_down, and our own
+ * wrappers, where the last session may have left a thread. */
+static struct rtl_range ranges[RTL_GRACE_RANGES];
+static uint32_t range_count;
+
+static void set_ranges(void)
+{
+	range_count = hooks_grace_ranges(ranges, RTL_GRACE_RANGES - 1);
+	if (text_of((const void *)set_ranges, &ranges[range_count]))
+		range_count++;
+}
+
+static int wait_grace(void)
+{
+	uint32_t left = 0;
+
+	if (TEST_KNOB(no_grace))
+		return 0;
+	int r = grace_wait(ranges, range_count, config.grace_timeout_ms * NS_PER_MS, &session_cancelled, &left);
+	if (r == -ETIMEDOUT)
+		return control_fail(r, "%u threads may still be inside a write-index function or hsa_shut_down after %llu ms", left,
+				    (unsigned long long)config.grace_timeout_ms);
+	if (r)
+		return control_fail(r, "the wait for other threads was given up: %s", strerror(-r));
+	return 0;
+}
+
+static void begin_generation(void)
+{
+	control->generation = atomic_fetch_add(&gate.generation, 1) + 1;
+	control->error = 0;
+	control->error_text[0] = 0;
+	control->armed_ns = control->detached_ns = 0;
+	control->skip_drain = 0;
+	atomic_store(&gate.lost, 0);
+	atomic_store(&gate.stamp_boottime, config.stamp == RTL_STAMP_BOOTTIME);
+	thread_find_tid_offset(config.thread_id_offset);
+}
+
+/* Ring and worker: what must be there before the first slot is patched. */
+static int start(void)
+{
+	int r = ring_open(&config, atomic_load(&gate.generation));
+
+	if (r)
+		return control_fail(r, "no ring of %llu bytes: %s", (unsigned long long)config.buffer_size_bytes, strerror(-r));
+	session_describe_ring();
+	if ((r = session_step("ring")))
+		goto ring;
+	if ((r = worker_start())) {
+		control_fail(r, "no worker thread: %s", thread_error(r));
+		goto ring;
+	}
+	control->worker_tid = (uint32_t)worker_tid();
+	return 0;
+ring:
+	ring_close();
+	session_describe_ring();
+	return r;
+}
+
+/* Acquires downward, releases upward. */
+static int arm(void)
+{
+	bool held = false;
+	int r;
+
+	if ((r = find_everything()) || (r = session_step("find")) || (r = hold_runtime()))
+		return r;
+	held = true;
+	if ((r = session_step("hold")) || (r = ask_runtime()) || (r = prepare_memory()) || (r = session_step("memory")) || (r = start()))
+		goto memory;
+	if ((r = session_step("worker")))
+		goto worker;
+	set_ranges();
+	atomic_store(&gate.track, 1);
+	hooks_patch(); /* from here on wrappers run, and every queue is raw */
+	session_describe_hooks();
+	if ((r = session_step("patch")) || (r = wait_grace()))
+		goto worker;
+	held = false;
+	if ((r = let_runtime_go()) || (r = session_step("grace")) || (r = make_signals()) || (r = session_step("ready")))
+		goto worker;
+	if (is_recorded(RTL_KIND_MEMORY_COPY)) {
+		copies_profile();
+		session_step("profiled");
+		copies_open();
+	}
+	control->armed_ns = now_boottime();
+	control_set_state(RTL_STATE_ACTIVE);
+	atomic_store(&gate.flips, 1); /* last: queues turn virtual at their next index call */
+	return 0;
+
+worker:
+	hooks_restore(HOOK_INDEX);
+	session_finish(RTL_END_ARM_FAILED);
+	goto runtime;
+memory:
+	session_give_back(RTL_END_ARM_FAILED);
+	session_forget_tables();
+runtime:
+	if (held)
+		shut_down();
+	return r;
+}
+
+static int parse_config(const void *env, uint64_t len)
+{
+	static struct rtl_config parsed; /* under the lock; too large for a small stack */
+	char err[RTL_TEXT_MAX];
+	int r = rtl_env_parse(env, len, &parsed, err, sizeof err);
+
+	if (r)
+		return control_fail(r, "environment buffer: %s", err);
+	config = parsed;
+	fault_expect(env, len);
+	return 0;
+}
+
+int session_arm(const void *env, uint64_t len)
+{
+	int r = session_enter();
+
+	if (r)
+		return r;
+	if (session_is_unfinished())
+		r = session_put_to_rest(session_last_end());
+	if (r) {
+		/* the last session's text says why */
+	} else if (!session_is_idle()) {
+		r = control_fail(-EALREADY, "a session is active already");
+	} else if (!(r = parse_config(env, len))) {
+		enum rtl_state before = control_state();
+
+		begin_generation();
+		control_set_state(RTL_STATE_ARMING);
+		r = arm();
+		if (!r) {
+			control_watch();
+		} else {
+			session_note_end(RTL_END_ARM_FAILED);
+			control_set_state(session_is_unfinished() ? RTL_STATE_DRAINING : before);
+		}
+	}
+	session_leave();
+	return r;
+}

@@ -1,0 +1,417 @@
+/* state.c: the payload's states, and how a session ends (docs/architecture.md). */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "core/fault.h"
+#include "core/hooks.h"
+#include "core/session_flags.h"
+#include "kinds/copy/copy.h"
+#include "kinds/dispatch/publish.h"
+#include "record/event.h"
+#include "record/names.h"
+#include "record/ring.h"
+#include "record/worker.h"
+#include "session/control_block.h"
+#include "session/session.h"
+#include "signals/pool.h"
+#include "wrappers.h"
+
+#define LOCK_TIMEOUT_NS (10 * NS_PER_S)
+#define CLOSE_MOST_NS (3 * NS_PER_S)
+#define EXIT_DRAIN_NS (200 * NS_PER_MS) /* the application waits for us */
+
+/* disarm(), each step at its worst but for the drain's time-out, and for a delivery as
+ * long as it gets on. A detach that has to wait for another end finds the session
+ * ended then. */
+_Static_assert(COPIES_CLOSE_NS + CLOSE_MOST_NS + CLOSE_PUSH_MOST_NS + WORKER_DRAIN_OVER_NS + WORKER_ABANDON_MOST_NS +
+			       WORKER_DELIVERY_STALLED_NS + WORKER_STOP_MOST_NS + POOL_COOLING_NS <=
+		       RTL_DETACH_MOST_MS * NS_PER_MS,
+	       "a detach is answered in time for the tool");
+
+struct gate gate;
+struct rtl_config config;
+struct rtl_counters *counters;
+const volatile uint32_t *owner_page;
+
+uint32_t session_cancelled;
+static struct mutex lock; /* one arming or disarming at a time */
+static bool on_application; /* with the lock: the thread that has it is the application's */
+static uint32_t unfinished; /* see session_is_unfinished() */
+static uint32_t state;      /* enum rtl_state */
+static enum rtl_end last_end;
+
+void control_set_state(enum rtl_state s)
+{
+	__atomic_store_n(&state, s, __ATOMIC_RELAXED);
+	__atomic_store_n(&control->state, s, __ATOMIC_RELEASE);
+	futex_wake_shared(&control->state);
+}
+
+enum rtl_state control_state(void)
+{
+	return __atomic_load_n(&state, __ATOMIC_RELAXED);
+}
+
+int control_fail(int err, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(control->error_text, sizeof control->error_text, format, args);
+	va_end(args);
+	control->error = err;
+	return err;
+}
+
+int session_own(void)
+{
+	uint32_t *page = owner_page ? NULL : map_memory(RTL_PAGE);
+
+	if (owner_page)
+		return 0;
+	if (!page || madvise(page, RTL_PAGE, MADV_WIPEONFORK))
+		return -errno;
+	*page = 1;
+	owner_page = page;
+	return 0;
+}
+
+int session_enter(void)
+{
+	if (mutex_lock(&lock, LOCK_TIMEOUT_NS))
+		return control_fail(-EBUSY, "another attach or detach is still going on");
+	on_application = false;
+	return 0;
+}
+
+/* A thread of the application's does not count itself: a signal handler on it may
+ * destroy a queue, and would wait for itself. */
+static void enter_queue(struct queue *s)
+{
+	if (!on_application)
+		queue_enter_ours(s);
+}
+
+static void leave_queue(struct queue *s)
+{
+	if (!on_application)
+		queue_leave_ours(s);
+}
+
+void session_leave(void)
+{
+	mutex_unlock(&lock);
+}
+
+bool session_is_idle(void)
+{
+	return control_state() == RTL_STATE_IDLE || control_state() == RTL_STATE_DORMANT;
+}
+
+bool session_is_unfinished(void)
+{
+	return __atomic_load_n(&unfinished, __ATOMIC_RELAXED);
+}
+
+int session_step(const char *name)
+{
+	return fault_at(name) ? control_fail(-EIO, "made to fail at %s", name) : 0;
+}
+
+void session_note_end(enum rtl_end why)
+{
+	control->last_end = last_end = why;
+}
+
+enum rtl_end session_last_end(void)
+{
+	return last_end;
+}
+
+void session_describe_ring(void)
+{
+	uint64_t size, inode;
+	int fd;
+
+	ring_describe(&size, &inode, &fd);
+	control->ring_fd = fd;
+	control->ring_inode = inode;
+	__atomic_store_n(&control->ring_size, size, __ATOMIC_RELEASE);
+}
+
+void session_describe_hooks(void)
+{
+	struct hooks_tally t = hooks_tally();
+
+	control->hooks_patched = t.patched;
+	control->hooks_buried = t.buried;
+	control->hooks_missing = t.missing;
+}
+
+static void unpatch(void)
+{
+	hooks_restore(HOOK_COPY);
+	hooks_restore(HOOK_INDEX);
+	hooks_restore(HOOK_SIGNAL);
+	atomic_store(&gate.track, 0);
+	session_describe_hooks();
+}
+
+/* A queue whose lock is held below a signal handler keeps them: its producers write
+ * the whole packet, as they should. */
+static void withdraw_from(struct queue *s)
+{
+	/* After enter_queue(): who ends the runtime waits for us, or we see that and stay out. */
+	if (runtime_is_lost() || !queue_lock_wait(s, LOCK_WAIT_NS / 40))
+		return;
+	if (!(atomic_load(&s->word) & (WORD_DEAD | WORD_VIRT)))
+		queue_withdraw(s);
+	queue_unlock(s);
+	queue_drain_pend(s);
+}
+
+static void withdraw_signals(void)
+{
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
+		struct queue *s = queue_all[i];
+
+		if (!atomic_load(&s->in_use))
+			continue;
+		enter_queue(s);
+		withdraw_from(s);
+		leave_queue(s);
+	}
+}
+
+void session_give_back(enum rtl_end why)
+{
+	if (runtime_is_lost()) {
+		pool_drop_all(); /* rings may have gone with it, too */
+	} else {
+		if (why != RTL_END_EXIT)
+			withdraw_signals();
+		pool_destroy_all(why == RTL_END_EXIT);
+	}
+	queue_forget_memory();
+	control->queues_kept = atomic_load(&queue_count);
+	control->signals_kept = (uint32_t)pool_count(); /* the hardware may still write them */
+}
+
+void session_forget_tables(void)
+{
+	handoff_close();
+	names_forget();
+	copies_forget();
+}
+
+static bool stop(enum rtl_end why)
+{
+	if (!worker_stop(why, control->armed_ns, control->detached_ns))
+		return false;
+	control->worker_tid = 0;
+	ring_close();
+	session_describe_ring();
+	return true;
+}
+
+/* What was put off keeps its own reason. */
+int session_finish(enum rtl_end why)
+{
+	bool again = session_is_unfinished(), ended = stop(why);
+
+	__atomic_store_n(&unfinished, !ended, __ATOMIC_RELAXED);
+	if (!again)
+		session_note_end(why);
+	if (!ended)
+		return control_fail(-EBUSY, "the end of the session is put off: its worker is held up inside the runtime");
+	session_step("stopped");
+	session_give_back(why);
+	unpatch(); /* after all that calls the runtime: the wrapper of hsa_shut_down has kept it there for us */
+	session_forget_tables();
+	session_step("unpatched");
+	return 0;
+}
+
+/* After the first that stays closed to us, enough for one that is merely preempted. */
+static uint64_t lock_patience_ns(uint64_t until, uint32_t open)
+{
+	uint64_t now = now_monotonic(), left = now < until ? until - now : 0, most = open ? LOCK_WAIT_NS / 40 : LOCK_WAIT_NS;
+
+	return left < most ? left : most;
+}
+
+/* A thread of the application's ends the runtime, and has waited for us in vain: it
+ * may free the rings at any moment. seq_cst, all three: it counts itself in
+ * wrap_shutting_down, stores gate.lost, and then reads queue.ours; we count ourselves
+ * in ours, and then read these. */
+static bool runtime_is_ending(void)
+{
+	return !on_application && runtime_is_lost() && atomic_load(&wrap_shutting_down);
+}
+
+/* False: its lock is not to be had, or not for us to use. */
+static bool close_one(struct queue *s, uint64_t patience_ns)
+{
+	if (!queue_lock_wait(s, patience_ns))
+		return false;
+	if (runtime_is_ending()) {
+		queue_unlock(s);
+		return false;
+	}
+	if (runtime_is_lost() && queue_is_gone(s))
+		atomic_store(&s->word, WORD_DEAD);
+	if (!on_application && !runtime_is_lost() && atomic_load(&s->word) & WORD_VIRT)
+		queue_withdraw(s);
+	queue_close(s);
+	queue_unlock(s);
+	queue_drain_pend(s);
+	return true;
+}
+
+/* Every living queue's lock is taken, whatever its word says: a flip that has passed
+ * the gate holds it, and none can pass once it is ours. Returns how many queues
+ * could not be closed. */
+static uint32_t close_queues(void)
+{
+	uint64_t until = now_monotonic() + CLOSE_MOST_NS;
+	uint32_t open = 0;
+
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
+		struct queue *s = queue_all[i];
+
+		if (atomic_load(&s->word) & WORD_DEAD)
+			continue; /* one that takes its place does not flip any more */
+		enter_queue(s);
+		open += !close_one(s, lock_patience_ns(until, open));
+		leave_queue(s);
+	}
+	return open;
+}
+
+static int stays_open(uint32_t queues)
+{
+	return control_fail(-EBUSY, "a thread has been inside a doorbell for long: %u queues cannot be closed", queues);
+}
+
+/* All queues are closed. */
+static int rest(enum rtl_end why)
+{
+	int r = session_finish(why);
+
+	if (!r)
+		control_set_state(RTL_STATE_DORMANT);
+	return r;
+}
+
+int session_put_to_rest(enum rtl_end why)
+{
+	uint32_t open = close_queues(); /* the runtime may have ended before, see disarm_in_part() */
+
+	return open ? stays_open(open) : rest(why);
+}
+
+static void drain(uint64_t drain_ns)
+{
+	control->detached_ns = now_boottime();
+	if (session_step("drain") || !worker_drain(drain_ns, &control->skip_drain, &session_cancelled))
+		worker_abandon();
+}
+
+/*
+ * A thread stays inside a doorbell: its queue must remain virtual, with all that
+ * its producers use. When the runtime or the process ends, the recording gets
+ * its end, and the rest follows when the thread has left; otherwise the session goes
+ * on, to be ended then.
+ */
+static int disarm_in_part(enum rtl_end why, uint64_t drain_ns, uint32_t open)
+{
+	if (why == RTL_END_SHUT_DOWN || why == RTL_END_EXIT) {
+		drain(drain_ns);
+		stop(why);
+		session_note_end(why);
+		__atomic_store_n(&unfinished, 1, __ATOMIC_RELAXED);
+	} else {
+		control_set_state(RTL_STATE_ACTIVE);
+	}
+	return stays_open(open);
+}
+
+static int disarm(enum rtl_end why, uint64_t drain_ns)
+{
+	control_set_state(RTL_STATE_DRAINING);
+	atomic_store(&gate.flips, 0);
+	uint32_t open = session_step("close") ? 1 : close_queues();
+	open += session_step("copies") || !copies_close();
+	if (open)
+		return disarm_in_part(why, drain_ns, open);
+	copies_unprofile();
+	session_step("unprofiled");
+	hooks_restore(HOOK_COPY);
+	hooks_restore(HOOK_INDEX);
+	drain(drain_ns);
+	/* At other ends an application thread waits for us, or nobody reads. */
+	if (!session_step("deliver") && (why == RTL_END_DETACH || why == RTL_END_OTHER_TOOL))
+		worker_deliver(&control->skip_drain, &session_cancelled);
+	return rest(why);
+}
+
+/* Entered; leaves. */
+static int end_session(enum rtl_end why, uint64_t drain_ns)
+{
+	int r;
+
+	if (control_state() == RTL_STATE_ACTIVE) {
+		r = disarm(why, drain_ns);
+	} else if (session_is_unfinished()) {
+		r = session_put_to_rest(why);
+	} else {
+		if (session_is_idle()) /* no queue has stayed virtual, see disarm_in_part() */
+			unpatch(); /* hooks that another tool had buried, and has uncovered since */
+		r = control_fail(-EALREADY, "no session is active");
+	}
+	session_leave();
+	return r;
+}
+
+int session_disarm(enum rtl_end why)
+{
+	int r = session_enter();
+
+	return r ? r : end_session(why, config.drain_timeout_ms * NS_PER_MS);
+}
+
+int session_disarm_orphan(uint32_t generation)
+{
+	int r = session_enter();
+
+	if (r)
+		return r;
+	if (generation == atomic_load(&gate.generation))
+		return end_session(RTL_END_RECORDER_DEAD, config.drain_timeout_ms * NS_PER_MS);
+	session_leave();
+	return 0;
+}
+
+/* The cancel is there for as long as others have the lock: nobody else takes it back.
+ * Whoever keeps us from ending it, the runtime ends next. */
+int session_cut_short(enum rtl_end why)
+{
+	__atomic_fetch_add(&session_cancelled, 1, __ATOMIC_RELAXED);
+	int r = session_enter();
+	__atomic_fetch_sub(&session_cancelled, 1, __ATOMIC_RELAXED);
+
+	if (!r) {
+		on_application = true;
+		r = end_session(why, EXIT_DRAIN_NS);
+	}
+	if (r == -EBUSY) {
+		worker_forsake(why == RTL_END_SHUT_DOWN);
+		for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
+			queue_await_ours(queue_all[i]);
+	}
+	return r;
+}

@@ -1,0 +1,299 @@
+#include "signals/signals.h"
+
+#include <errno.h>
+
+#include "core/session_flags.h"
+#include "kinds/copy/copy.h"
+#include "signals/table.h"
+
+struct app_signal *signal_table;
+
+static _Atomic uint64_t known;
+static _Atomic uint64_t distrusted; /* a handle; EVERY_HANDLE */
+#define EVERY_HANDLE HANDLE_GONE
+static _Atomic uint64_t hazard; /* the handle that the worker is reading */
+
+int signals_init(void)
+{
+	if (!signal_table)
+		signal_table = map_memory(SIGNALS * sizeof *signal_table);
+	return signal_table ? 0 : -ENOMEM;
+}
+
+/*
+ * A place for a new handle. Only ever at the end of its run, or where a signal at
+ * the same address was before: in any other place that a destroyed signal has
+ * left, it could stand before the one that it has already, or that another queue
+ * gives it at this moment. The runtime uses its addresses again.
+ */
+struct app_signal *signal_enter(uint64_t handle)
+{
+	for (uint32_t i = signal_place(handle);; i = (i + 1) & (SIGNALS - 1)) {
+		uint64_t here = RELAXED(&signal_table[i].handle);
+
+		if (here == HANDLE_NONE && RELAXED(&known) >= SIGNALS_MAX)
+			return NULL;
+		if ((here == HANDLE_NONE || here == (handle | HANDLE_GONE)) &&
+		    atomic_compare_exchange_strong(&signal_table[i].handle, &here, handle)) {
+			if (here == HANDLE_NONE)
+				atomic_fetch_add_explicit(&known, 1, memory_order_relaxed);
+			return &signal_table[i];
+		}
+		if (here == handle)
+			return &signal_table[i];
+	}
+}
+
+static void copy_out(struct entry *to, struct app_signal *a)
+{
+	uint64_t *word = (uint64_t *)to;
+
+	for (unsigned i = 0; i < sizeof *to / 8; i++)
+		word[i] = RELAXED(&a->entry[i]);
+}
+
+void signal_distrust(uint64_t handle)
+{
+	uint64_t was = HANDLE_NONE;
+
+	if (!atomic_compare_exchange_strong(&distrusted, &was, handle) && was != handle)
+		atomic_store(&distrusted, EVERY_HANDLE);
+}
+
+/* Read after the times: a packet that could have written them was published after
+ * its signal was named here. */
+static bool is_distrusted(uint64_t handle)
+{
+	uint64_t named = atomic_load(&distrusted);
+
+	return UNLIKELY(named) && (named == handle || named == EVERY_HANDLE);
+}
+
+static enum fire fire_of(struct app_signal *a, uint64_t handle, struct outcome *out)
+{
+	amd_signal_t *hw = (amd_signal_t *)handle;
+	int64_t value = __atomic_load_n(&hw->value, __ATOMIC_ACQUIRE); /* before the times */
+	int64_t fired = RELAXED(&a->armed_value) - (int64_t)RELAXED(&a->packets);
+
+	if (value > fired)
+		return UNFIRED;
+	signal_ticks(RELAXED(&a->queue), hw, &out->start_ticks, &out->end_ticks);
+	if (out->end_ticks == RELAXED(&a->old_end) || out->start_ticks == RELAXED(&a->old_start))
+		return FIRED_LATE;
+	/* A signal that still counts may carry what nobody notes: packets of a raw
+	 * queue, copies. They show by the value, or may be about to; at 0 all those on
+	 * it are known. */
+	if (value < fired || fired > 0 || is_distrusted(handle))
+		return SPOILED;
+	return FIRED;
+}
+
+/* Tries to become the one who reports the dispatch armed as state. next: IDLE or CROWDED. */
+static bool take(struct app_signal *a, uint64_t state, unsigned next, struct outcome *out)
+{
+	copy_out(&out->entry, a);
+	out->queue = RELAXED(&a->queue);
+	out->signal = RELAXED(&a->handle);
+	out->armed_at = RELAXED(&a->armed_at);
+	out->generation = RELAXED(&gate.generation); /* not later: then this thread may have slept over its end */
+	out->kind = OUTCOME_TIMED;
+	out->reason = RTL_REASON_NONE;
+	/* release: the copy above is complete before anyone can arm again.
+	 * seq_cst: signal_before_destroy() then reads the hazard, see signal_poll() */
+	return atomic_compare_exchange_strong_explicit(&a->state, &state, TURNED(state, next), memory_order_seq_cst,
+						       memory_order_relaxed);
+}
+
+static void deliver(struct outcome *o)
+{
+	o->owed = 1;
+	if (!handoff_push(o)) {
+		atomic_fetch_add(&o->queue->undelivered, 1);
+		uint32_t kind = o->queue == &copy_lane ? RTL_KIND_MEMORY_COPY : RTL_KIND_DISPATCH;
+		COUNT(kind[kind].untimed[RTL_REASON_BACKLOG]);
+		count_lost(kind, 1);
+	}
+}
+
+bool signal_end_pending(struct app_signal *a, uint32_t reason, unsigned next)
+{
+	uint64_t state = atomic_load_explicit(&a->state, memory_order_acquire);
+	struct outcome o; /* filled by take(): clearing it first would cost each re-arming some 10 ns */
+
+	if (WHAT(state) != PENDING || !take(a, state, next, &o))
+		return false;
+	o.start_ticks = o.end_ticks = 0;
+	o.kind = OUTCOME_UNTIMED;
+	o.reason = reason;
+	deliver(&o);
+	return true;
+}
+
+static bool end_untimed(struct app_signal *a, uint32_t reason)
+{
+	return signal_end_pending(a, reason, IDLE);
+}
+
+enum fire signal_harvest_pending(struct app_signal *a, uint64_t state)
+{
+	struct outcome o; /* filled by fire_of() and take() */
+	uint64_t handle = RELAXED(&a->handle);
+
+	if (UNLIKELY(!handle || handle & HANDLE_GONE))
+		return FIRED; /* the caller has slept over the session's end, or the signal's */
+	enum fire f = fire_of(a, handle, &o);
+
+	if (f == FIRED && take(a, state, IDLE, &o))
+		deliver(&o);
+	if (f == SPOILED)
+		end_untimed(a, RTL_REASON_SHARED_SIGNAL);
+	return f == SPOILED ? FIRED : f;
+}
+
+/* The caller is about to overwrite what a dispatch that fired late would show. */
+static void harvest_or_end(struct app_signal *a, uint32_t reason)
+{
+	enum fire f = signal_harvest(a);
+
+	if (f != FIRED)
+		end_untimed(a, f == FIRED_LATE ? RTL_REASON_NO_TIMES : reason);
+}
+
+/* Under the hazard. The times may be an earlier kernel's, written late: the
+ * worker's judgement decides. */
+static enum signal_state look(struct app_signal *a, uint64_t state, bool (*judge)(struct outcome *, bool timed),
+			      struct outcome *out)
+{
+	uint64_t handle = RELAXED(&a->handle);
+
+	if (!handle || handle & HANDLE_GONE)
+		return SIGNAL_TAKEN;
+	out->queue = RELAXED(&a->queue);
+	out->signal = handle;
+	out->armed_at = RELAXED(&a->armed_at);
+	if (out->queue == &copy_lane)
+		copy_out(&out->entry, a); /* for the judge; take() copies what counts */
+	enum fire f = fire_of(a, handle, out);
+	if (f == SPOILED) {
+		end_untimed(a, RTL_REASON_SHARED_SIGNAL);
+		return SIGNAL_TAKEN;
+	}
+	if (f == UNFIRED || !judge(out, f == FIRED)) {
+		if (atomic_load(&a->state) != state)
+			return SIGNAL_TAKEN;
+		return f == UNFIRED ? SIGNAL_WAITING : SIGNAL_LATE;
+	}
+	return take(a, state, IDLE, out) ? SIGNAL_FIRED : SIGNAL_TAKEN;
+}
+
+enum signal_state signal_poll(uint64_t ref, bool (*judge)(struct outcome *, bool timed), struct outcome *out)
+{
+	struct app_signal *a = &signal_table[ref >> 32];
+	uint64_t state = atomic_load_explicit(&a->state, memory_order_acquire);
+
+	if (state != STATE((uint32_t)ref, PENDING))
+		return SIGNAL_TAKEN;
+	/* seq_cst: pairs with signal_before_destroy, which leaves PENDING and
+	 * then waits for the hazard; we set it and then read the state again. */
+	atomic_store_explicit(&hazard, RELAXED(&a->handle), memory_order_seq_cst);
+	enum signal_state r = SIGNAL_TAKEN;
+	if (atomic_load_explicit(&a->state, memory_order_seq_cst) == state)
+		r = look(a, state, judge, out);
+	atomic_store_explicit(&hazard, HANDLE_NONE, memory_order_release);
+	return r;
+}
+
+/* The application begins anew: nothing is in flight any more. */
+static void empty(struct app_signal *a)
+{
+	uint64_t state = RELAXED(&a->state);
+
+	if (WHAT(state) == CROWDED)
+		atomic_compare_exchange_strong_explicit(&a->state, &state, TURNED(state, IDLE), memory_order_relaxed,
+							memory_order_relaxed);
+}
+
+void signal_before_set(uint64_t handle)
+{
+	struct app_signal *a = signal_find(handle);
+
+	if (!a)
+		return;
+	prefetch_for_write(a, sizeof *a); /* the worker's core has it, and signal_arm() comes next */
+	empty(a);
+	if (WHAT(RELAXED(&a->state)) == PENDING)
+		harvest_or_end(a, RTL_REASON_REARMED);
+}
+
+void signal_before_add(uint64_t handle, int64_t delta)
+{
+	struct app_signal *a = signal_find(handle);
+
+	if (LIKELY(!a || WHAT(RELAXED(&a->state)) == IDLE))
+		return;
+	if (WHAT(RELAXED(&a->state)) == CROWDED) {
+		atomic_fetch_add_explicit(&a->armed_value, delta, memory_order_relaxed);
+		return;
+	}
+	switch (signal_harvest(a)) {
+	case UNFIRED: /* it will be decremented from there */
+		atomic_fetch_add_explicit(&a->armed_value, delta, memory_order_relaxed);
+		break;
+	case FIRED_LATE:
+		end_untimed(a, RTL_REASON_NO_TIMES);
+		break;
+	default:
+		break;
+	}
+}
+
+/* The worker is between two loads, unless the runtime holds it up (it is asked to
+ * convert times), or the caller's priority keeps it from running. */
+static bool wait_for_hazard(uint64_t handle)
+{
+	uint64_t until = now_monotonic() + LOCK_WAIT_NS;
+
+	for (uint32_t turn = 0; atomic_load_explicit(&hazard, memory_order_seq_cst) == handle; turn++) {
+		if (now_monotonic() > until)
+			return false;
+		sys_back_off(turn);
+	}
+	return true;
+}
+
+bool signal_before_destroy(uint64_t handle)
+{
+	struct app_signal *a = signal_find(handle);
+
+	if (LIKELY(!a))
+		return true;
+	empty(a); /* the next signal in this place starts alone */
+	harvest_or_end(a, RTL_REASON_DESTROYED);
+	if (UNLIKELY(atomic_load_explicit(&hazard, memory_order_seq_cst) == handle && !wait_for_hazard(handle)))
+		return false;
+	SET_RELAXED(&a->packets, 0);
+	SET_RELAXED(&a->handle, handle | HANDLE_GONE);
+	return true;
+}
+
+void signal_give_up(uint64_t ref, uint32_t reason)
+{
+	struct app_signal *a = &signal_table[ref >> 32];
+
+	if (atomic_load_explicit(&a->state, memory_order_acquire) == STATE((uint32_t)ref, PENDING))
+		end_untimed(a, reason);
+}
+
+bool signal_drop(uint64_t ref)
+{
+	uint64_t state = STATE((uint32_t)ref, PENDING);
+
+	return atomic_compare_exchange_strong(&signal_table[ref >> 32].state, &state, STATE((uint32_t)ref, IDLE));
+}
+
+void signals_reset(void)
+{
+	clear_memory(signal_table, SIGNALS * sizeof *signal_table);
+	atomic_store(&known, 0);
+	atomic_store(&distrusted, HANDLE_NONE);
+}

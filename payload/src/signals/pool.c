@@ -1,0 +1,226 @@
+#include "signals/pool.h"
+
+#include <errno.h>
+
+#include "core/hooks.h"
+#include "core/runtime.h"
+#include "core/session_flags.h"
+
+#define STOCK_MAX (1u << 20)
+#define COOLING_LOOK_NS (5 * NS_PER_MS)
+
+static uint64_t *stock;
+static uint64_t in_stock, alive;
+static _Atomic uint32_t closed, dry; /* hints between our threads; worker_round() orders what matters */
+
+struct cooling {
+	uint64_t handle, until_ns;
+};
+static struct cooling *cooling; /* a ring, with room for every signal there is */
+static uint64_t cooling_head, cooling_tail;
+
+/* Signals that the hardware may have been given once more, behind our back. */
+#define KEPT_MAX 1024
+static uint64_t kept[KEPT_MAX];
+static uint32_t kept_count;
+
+int pool_init(void)
+{
+	if (!stock)
+		stock = map_memory(STOCK_MAX * sizeof *stock);
+	if (!cooling)
+		cooling = map_memory(STOCK_MAX * sizeof *cooling);
+	return stock && cooling ? 0 : -ENOMEM;
+}
+
+void pool_close(void)
+{
+	atomic_store(&closed, 1);
+	atomic_store(&dry, 0);
+}
+
+void pool_open(void)
+{
+	atomic_store(&closed, 0);
+}
+
+bool pool_is_dry(void)
+{
+	return atomic_load(&dry);
+}
+
+static uint64_t create(void)
+{
+	hsa_signal_t signal = {0};
+
+	if (runtime_is_lost() || alive == STOCK_MAX || rt.signal_create(POOL_ARMED, 0, NULL, HSA_AMD_SIGNAL_AMD_GPU_ONLY, &signal)) {
+		atomic_store(&dry, 1);
+		return 0;
+	}
+	alive++;
+	COUNT(signals_created);
+	return signal.handle;
+}
+
+static void rearm(uint64_t handle)
+{
+	amd_signal_t *hw = (amd_signal_t *)handle;
+
+	if (runtime_is_lost())
+		return;
+	hw->start_ts = 0; /* old times would pass for new ones */
+	hw->end_ts = 0;
+	__atomic_store_n(&hw->value, POOL_ARMED, __ATOMIC_RELAXED);
+}
+
+void pool_cool(uint64_t handle)
+{
+	cooling[cooling_head++ & (STOCK_MAX - 1)] = (struct cooling){handle, now_monotonic() + POOL_COOLING_NS};
+}
+
+/* The one that has cooled for longest; 0: none has for long enough. */
+static uint64_t take_cooled(void)
+{
+	struct cooling *c = &cooling[cooling_tail & (STOCK_MAX - 1)];
+
+	if (cooling_tail == cooling_head || now_monotonic() < c->until_ns)
+		return 0;
+	cooling_tail++;
+	rearm(c->handle);
+	return c->handle;
+}
+
+static uint64_t another(void)
+{
+	if (in_stock)
+		return stock[--in_stock];
+	uint64_t handle = take_cooled();
+	return handle ? handle : create();
+}
+
+/* False: queue s has no room for another. */
+static bool give(struct queue *s, uint64_t handle)
+{
+	uint64_t head = atomic_load_explicit(&s->free_head, memory_order_relaxed);
+
+	if (head - s->seen_free_tail == SIGNALS_PER_QUEUE)
+		/* acquire: pairs with the publisher's release of free_tail */
+		s->seen_free_tail = atomic_load_explicit(&s->free_tail, memory_order_acquire);
+	if (head - s->seen_free_tail == SIGNALS_PER_QUEUE)
+		return false;
+	s->free_signals[head & (SIGNALS_PER_QUEUE - 1)] = handle;
+	atomic_store_explicit(&s->free_head, head + 1, memory_order_release); /* pairs with the publisher's acquire */
+	return true;
+}
+
+int pool_fill(struct queue *s, uint64_t want)
+{
+	uint64_t have = atomic_load(&s->free_head) - atomic_load(&s->free_tail);
+
+	if (atomic_load(&closed))
+		return 0;
+	if (want > SIGNALS_PER_QUEUE)
+		want = SIGNALS_PER_QUEUE;
+	for (; have < want; have++) {
+		uint64_t handle = another();
+
+		if (!handle)
+			return -ENOMEM;
+		if (!give(s, handle)) {
+			stock[in_stock++] = handle;
+			break;
+		}
+	}
+	return 0;
+}
+
+void pool_put_back(struct queue *s, uint64_t handle)
+{
+	rearm(handle);
+	if (!give(s, handle))
+		stock[in_stock++] = handle;
+}
+
+void pool_quarantine(void)
+{
+	COUNT(signals_quarantined);
+}
+
+uint64_t pool_count(void)
+{
+	return alive;
+}
+
+void pool_keep(uint64_t handle)
+{
+	if (kept_count < KEPT_MAX)
+		kept[kept_count] = handle;
+	kept_count++;
+}
+
+/* More than fit: it may be any of them. */
+static bool is_kept(uint64_t handle)
+{
+	for (uint32_t i = 0; i < kept_count && i < KEPT_MAX; i++)
+		if (kept[i] == handle)
+			return true;
+	return kept_count > KEPT_MAX;
+}
+
+static void destroy(uint64_t handle)
+{
+	if (UNLIKELY(kept_count) && is_kept(handle)) {
+		pool_quarantine();
+		return;
+	}
+	if (!runtime_is_lost())
+		NEXT(SIGNAL_DESTROY, hsa_status_t (*)(hsa_signal_t))((hsa_signal_t){handle});
+	alive--;
+}
+
+/* They cool in the order in which they came. */
+static void let_cool(void)
+{
+	while (cooling_tail != cooling_head) {
+		uint64_t handle = take_cooled();
+
+		if (handle)
+			destroy(handle);
+		else
+			sys_sleep_ns(COOLING_LOOK_NS);
+	}
+}
+
+static void forget_stock(void)
+{
+	forget_memory(stock, STOCK_MAX * sizeof *stock);
+	forget_memory(cooling, STOCK_MAX * sizeof *cooling);
+}
+
+void pool_drop_all(void)
+{
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
+		atomic_store(&queue_all[i]->free_tail, atomic_load(&queue_all[i]->free_head));
+	in_stock = alive = 0;
+	kept_count = 0;
+	cooling_tail = cooling_head;
+	forget_stock();
+}
+
+void pool_destroy_all(bool process_ends)
+{
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
+		struct queue *s = queue_all[i];
+		uint64_t tail = atomic_load(&s->free_tail), head = atomic_load(&s->free_head);
+
+		for (; tail != head; tail++)
+			destroy(s->free_signals[tail & (SIGNALS_PER_QUEUE - 1)]);
+		atomic_store(&s->free_tail, tail);
+	}
+	while (in_stock)
+		destroy(stock[--in_stock]);
+	if (!process_ends)
+		let_cool();
+	kept_count = 0;
+	forget_stock();
+}
