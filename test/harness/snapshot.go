@@ -163,7 +163,7 @@ const GPUMemory = "/memfd:softgpu:render"
 
 // Left lists what is in s, a target at rest, and not as before, but for what
 // the inventory of a detach allows. The runtime keeps the memory of our signals; ROCr
-// 7.2 has it in mappings of its own, where the kernel merges those of older ones.
+// 7.2 maps it from the GPU's device, where older ones take anonymous memory.
 func (s Snapshot) Left(before Snapshot) []string {
 	thread, payload, control := Ours()
 	allowed := []string{"thread " + thread + " ×1", "map " + control + " ×1", "map " + payload + " ×5", "fd " + control + " ×1"}

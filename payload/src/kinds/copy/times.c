@@ -9,7 +9,7 @@
 #include "core/hooks.h"
 #include "core/runtime.h"
 
-/* ROCr's struct SharedSignal (core/inc/signal.h), the same from 5.2 to 6.4. The
+/* ROCr's struct SharedSignal (core/inc/signal.h), the same from 5.2 to 7.2. The
  * runtime knows its signals by the mark, and so do we: without it nothing here is
  * read. A copy that begins sets both times to 0; a blit kernel, which copies
  * within a GPU, leaves them so, and its times are where a kernel's are. */
