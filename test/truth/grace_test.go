@@ -21,13 +21,13 @@ func slow(oneIn string) harness.Workload {
 }
 
 // Without the grace a slot is doubled or lost, or nothing moves any more. If
-// this test cannot make it fail, the next one proves nothing. (Few signals: making
-// more takes as long as a slow raw function does.)
+// this test cannot make it fail, the next one proves nothing. (Threads must still be
+// inside when the queues flip: the arming takes some milliseconds, more with many signals.)
 func TestNoGrace(t *testing.T) {
 	payload := harness.TestPayload(t)
 	const attempts = 20
 	unguarded := slow("30")
-	unguarded.Args = append(unguarded.Args, "--hang", "4")
+	unguarded.Args = append(unguarded.Args, "--slow-raw-ms", "100", "--hang", "4")
 	for range attempts {
 		p := harness.Start(t, unguarded)
 		p.TryRecord(t, 300*time.Millisecond, "--payload", payload, "--set", "RTL_TEST_NO_GRACE=1", "--set", "RTL_SIGNAL_POOL=1")

@@ -25,7 +25,7 @@ public:
 	explicit Cycle(const CodeObject& code, const std::vector<uint64_t>& counts) : hsa_(code, settings.gpus)
 	{
 		if (settings.slow_raw)
-			slow_raw::install(unsigned(settings.slow_raw));
+			slow_raw::install(unsigned(settings.slow_raw), settings.slow_raw_ms);
 		for (long i = 0; i < settings.queues; i++)
 			queues_.push_back(create_queue(gpu(i), settings.ring));
 		for (long i = 0; i < settings.threads; i++) {
@@ -182,7 +182,8 @@ void parse(int argc, char** argv)
 	o.number("gpus", &settings.gpus, "GPUs to use; 0: all");
 	o.number("kind", &settings.kind, "one kind of producer only (0 to 10, see kind_names)");
 	o.number("cycles", &settings.cycles, "hsa_init .. hsa_shut_down rounds");
-	o.number("slow-raw", &settings.slow_raw, "1 in N raw index additions sleeps 3 ms; 0: none");
+	o.number("slow-raw", &settings.slow_raw, "1 in N raw index additions sleeps; 0: none");
+	o.number("slow-raw-ms", &settings.slow_raw_ms, "how long, below 1000");
 	o.number("doorbell", &settings.doorbell, "0: never ring, for a GPU that polls the index");
 	o.number("uring", &settings.uring, "1: with io_uring's kernel threads, one of which always runs");
 	o.number("port", &settings.port, "of /health and /quit; 0: any");

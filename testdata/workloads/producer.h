@@ -9,7 +9,7 @@
 
 struct Settings {
 	long threads = 8, queues = 2, ring = 256, seconds = 5, kernel_ns = 2000, pace_us = 0;
-	long gpus = 0, kind = -1, cycles = 1, slow_raw = 0, doorbell = 1, uring = 0, port = 0, hang_seconds = 240;
+	long gpus = 0, kind = -1, cycles = 1, slow_raw = 0, slow_raw_ms = 3, doorbell = 1, uring = 0, port = 0, hang_seconds = 240;
 	std::string code_object;
 };
 

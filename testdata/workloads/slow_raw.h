@@ -16,6 +16,7 @@ using AddFunction = uint64_t (*)(const hsa_queue_t*, uint64_t);
 enum { kOrders = 4 };
 
 inline unsigned one_in;
+inline long pause_ns;
 inline AddFunction raw[kOrders];
 
 // A real call with a frame of its own (and its unwind information): after a tail
@@ -25,7 +26,7 @@ template <int Order> __attribute__((noinline)) uint64_t slow_add(const hsa_queue
 	static thread_local uint32_t random = 12345;
 	random = random * 1664525u + 1013904223u;
 	if ((random >> 8) % one_in == 0) {
-		timespec pause{0, 3000000};
+		timespec pause{0, pause_ns};
 		nanosleep(&pause, nullptr);
 	}
 	uint64_t index = raw[Order](queue, n);
@@ -61,9 +62,10 @@ template <int Order> void install_one(const char* name)
 }
 
 // hsa_shut_down resets the table, so this is called after each hsa_init.
-inline void install(unsigned n)
+inline void install(unsigned n, long pause_ms)
 {
 	one_in = n;
+	pause_ns = pause_ms * 1000000;
 	install_one<0>("hsa_queue_add_write_index_relaxed");
 	install_one<1>("hsa_queue_add_write_index_scacquire");
 	install_one<2>("hsa_queue_add_write_index_screlease");
