@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	// ErrExists: a trace is never overwritten.
+	// ErrExists: a file is there already.
 	ErrExists = errors.New("file exists")
 	// ErrUnwritable: no file can be made there.
 	ErrUnwritable = errors.New("not writable")
@@ -26,6 +26,7 @@ type Place struct {
 	FreeBytes  uint64
 	Filesystem string // named only when it is a network filesystem
 	Extends    bool   // a trace is there already, and gets further sessions
+	Replaces   string // the file that the trace replaces when it is complete; "": none
 }
 
 // networkFilesystems are those on which file locks may be missing or slow

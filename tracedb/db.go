@@ -256,6 +256,13 @@ func (db *DB) SizeBytes() uint64 {
 func (db *DB) Close() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
+	if err := db.close(); err != nil {
+		return err
+	}
+	return db.replace()
+}
+
+func (db *DB) close() error {
 	err := db.commit()
 	// DELETE removes the journal, which was truncated after each commit.
 	_, modeErr := db.conn.ExecContext(background, "PRAGMA journal_mode = DELETE")
@@ -269,7 +276,9 @@ func (db *DB) Close() error {
 // Discard closes a file that no session has begun in: what Create has made is
 // removed, what was extended stays as it was.
 func (db *DB) Discard() error {
-	err := db.Close()
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	err := db.close()
 	if db.place.Extends {
 		return err
 	}

@@ -37,6 +37,9 @@ written, which is said), and else with the attach's exit code.`,
 			if err != nil && !errors.Is(err, errNoPID) {
 				return usageError{err}
 			}
+			if err := checkTraceName(o.Output); err != nil {
+				return usageError{err}
+			}
 			d, err := session.Diagnose(o, selection, readFilters)
 			if err != nil {
 				return err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -14,12 +15,14 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/export"
 	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 type exportFlags struct {
 	format string
 	output string
 	pid    string
+	force  bool
 	quiet  bool
 }
 
@@ -29,6 +32,7 @@ func newExport(code *session.ExitCode) *cobra.Command {
 		Use:   "export FILE… [--format pftrace]",
 		Short: "a trace in the format of another tool; needs no privileges",
 		Long: "A trace in the format of another tool; needs no privileges. Formats:\n\n" + formatTable() +
+			"\nA file whose name ends in .gz is compressed, in any format but rpd; no other is." +
 			"\nrocprofv3's readers take one process: of a trace of several, each gets a file, FILE_PID_results.json.",
 		RunE: func(c *cobra.Command, args []string) error {
 			format, err := f.check(args)
@@ -52,7 +56,8 @@ func newExport(code *session.ExitCode) *cobra.Command {
 	}
 	flags := c.Flags()
 	flags.StringVarP(&f.format, "format", "f", export.Formats[0].Name, "one of "+formatNames())
-	flags.StringVarP(&f.output, "output", "o", "", "`FILE`, or - for standard output (default: beside the trace); never overwrites")
+	flags.StringVarP(&f.output, "output", "o", "", "`FILE`, or - for standard output (default: beside the trace); .gz compresses; no file is replaced without --force")
+	flags.BoolVar(&f.force, "force", false, "replace files that are there, once the new ones are complete")
 	flags.StringVarP(&f.pid, "pid", "p", "", "only the process `N` (rocprofv3)")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "only warnings and errors")
 	return c
@@ -87,14 +92,22 @@ func (f exportFlags) check(traces []string) (export.Format, error) {
 		return format, errors.New("--output is for one trace; without it each export goes beside its trace")
 	case f.output == export.Stdout && !format.Streams():
 		return format, fmt.Errorf("--format %s needs a file: -o FILE", f.format)
+	case !format.Streams() && export.IsCompressed(f.output):
+		return format, fmt.Errorf("--format %s cannot be compressed: -o with a name that does not end in .gz", f.format)
+	case f.output != "" && isFolder(f.output):
+		return format, fmt.Errorf("--output %q is a folder: -o FILE", f.output)
 	}
-	return format, nil
+	if placeholder := regexp.MustCompile("%[A-Za-z]").FindString(f.output); placeholder != "" {
+		return format, fmt.Errorf("--output %q: an export's name has no placeholders such as %s", f.output, placeholder)
+	}
+	return format, areFiles(traces)
 }
 
 // A job is one file to be made, of a trace or of one process in it.
 type job struct {
 	trace, output string
-	pid           int64 // 0: of all
+	made          string // where it is made; it is moved to output when all are complete
+	pid           int64  // 0: of all
 	result        *export.Result
 }
 
@@ -111,24 +124,49 @@ func (f exportFlags) jobs(ctx context.Context, format export.Format, traces []st
 			if slices.ContainsFunc(all, func(j job) bool { return j.output == output }) {
 				return nil, usageError{fmt.Errorf("%s would be written twice", output)}
 			}
-			if err := export.CheckOutput(output); err != nil {
+			if slices.ContainsFunc(traces, func(trace string) bool { return isSameFile(trace, output) }) {
+				return nil, usageError{fmt.Errorf("--output %s is a trace that is exported", output)}
+			}
+			made, err := f.madeAt(output)
+			if err != nil {
 				return nil, session.ExportFailed(trace, output, err)
 			}
-			all = append(all, job{trace: trace, output: output, pid: pid})
+			all = append(all, job{trace: trace, output: output, made: made, pid: pid})
 		}
 	}
 	return all, nil
 }
 
-// writeAll makes all files or none, so that what failed or was interrupted can be run again.
+// madeAt is where an export is made: where it is to be, or beside a file that it replaces.
+func (f exportFlags) madeAt(output string) (made string, err error) {
+	made = output
+	if f.force && output != export.Stdout {
+		if made, err = tracedb.Beside(output); err != nil {
+			return "", err
+		}
+	}
+	return made, export.CheckOutput(made)
+}
+
+// writeAll makes all files or none, so that what failed or was interrupted can be run
+// again. Files that are there are replaced once all new ones are complete.
 func writeAll(ctx context.Context, format export.Format, jobs []job) (err error) {
 	for i := range jobs {
 		j := &jobs[i]
-		if j.result, err = format.Write(ctx, j.trace, j.output, j.pid); err == nil {
+		if j.result, err = format.Write(ctx, j.trace, j.made, j.pid); err == nil {
 			continue
 		}
 		for _, done := range jobs[:i] {
 			err = errors.Join(err, done.result.Remove())
+		}
+		return session.ExportFailed(j.trace, j.output, err)
+	}
+	for i, j := range jobs {
+		if err = j.result.MoveTo(j.output); err == nil {
+			continue
+		}
+		for _, rest := range jobs[i:] {
+			err = errors.Join(err, rest.result.Remove())
 		}
 		return session.ExportFailed(j.trace, j.output, err)
 	}

@@ -26,6 +26,7 @@ type recordFlags struct {
 	duration  durationFlag
 	output    string
 	append    bool
+	force     bool
 	json      bool
 	quiet     bool
 	verbose   bool
@@ -57,8 +58,9 @@ func newRecord(code *session.ExitCode) *cobra.Command {
 	flags.VarP(&f.pids, "pid", "p", "process to record, or several: `N[,N…]`; may be given again")
 	f.addTo(flags)
 	flags.VarP(&f.duration, "duration", "d", "record for so long: `5s`, or a number of seconds (default: until Ctrl-C, or rtl-attach detach)")
-	flags.StringVarP(&f.output, "output", "o", session.DefaultOutput, "trace `FILE`; %p pid, %h host, %t time; never overwrites")
+	flags.StringVarP(&f.output, "output", "o", session.DefaultOutput, "trace `FILE`; %p pid, %h host, %t time; no file is replaced without --force")
 	flags.BoolVar(&f.append, "append", false, "extend the trace that --output names, if it is there")
+	flags.BoolVar(&f.force, "force", false, "replace the file that --output names, once the trace is complete")
 	flags.BoolVar(&f.json, "json", false, "summary as JSON")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, no summary")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say what is done to the target; ask the kernel's scheduler about pauses, too")
@@ -77,7 +79,7 @@ func newRecord(code *session.ExitCode) *cobra.Command {
 
 func (f recordFlags) options() (session.Options, error) {
 	o := session.Options{
-		Duration: time.Duration(f.duration), Output: f.output, Append: f.append, BufferPolicy: f.policy,
+		Duration: time.Duration(f.duration), Output: f.output, Append: f.append, Force: f.force, BufferPolicy: f.policy,
 		MemoryCopies: f.copies, MeterPauses: f.verbose, Version: version,
 	}
 	if f.duration < 0 {
@@ -85,6 +87,12 @@ func (f recordFlags) options() (session.Options, error) {
 	}
 	if f.append && f.output == session.DefaultOutput {
 		return o, errors.New("--append needs --output: the default is a new file each time")
+	}
+	if f.append && f.force {
+		return o, errors.New("--append or --force, not both")
+	}
+	if err := checkTraceName(f.output); err != nil {
+		return o, err
 	}
 	if !f.kernels {
 		return o, errors.New("--kernel-trace=false: kernels are recorded in any case")

@@ -60,7 +60,7 @@ func (f reportFlags) check(traces []string) error {
 	case len(traces) > 1 && f.csv != "":
 		return errors.New("--csv is a table of one trace")
 	}
-	return nil
+	return areFiles(traces)
 }
 
 func (f reportFlags) about(c *cobra.Command, trace string, code *session.ExitCode) error {

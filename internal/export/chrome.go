@@ -1,17 +1,15 @@
 package export
 
 import (
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"math"
 )
 
-// A chrome writes the Trace Event Format, compressed. Times are microseconds with
+// A chrome writes the Trace Event Format. Times are microseconds with
 // three decimals since base: readers hold them in 53 bits, which BOOTTIME in ns can exceed.
 type chrome struct {
 	*export
-	out    *gzip.Writer
 	base   int64 // ns
 	line   jsonLine
 	begun  bool
@@ -34,15 +32,11 @@ type chromeRow struct {
 const firstRow, firstProcess = 100_000_000, 1_000_000_000
 
 func writeChrome(e *export) error {
-	zip, err := gzip.NewWriterLevel(e.w, gzip.BestSpeed)
-	if err != nil {
-		return err
-	}
 	c := &chrome{
-		export: e, out: zip, names: newEscaped(appendJSON),
+		export: e, names: newEscaped(appendJSON),
 		pids: map[process]int64{}, owners: map[int64]process{}, rows: map[chromeRow]int64{},
 	}
-	for _, step := range []func() error{c.head, c.together, c.coverage, c.pauses, c.kernels, c.copies, c.tail, zip.Close} {
+	for _, step := range []func() error{c.head, c.together, c.coverage, c.pauses, c.kernels, c.copies, c.tail} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -65,7 +59,7 @@ func (c *chrome) head() error {
 		l = append(append(l, '{').int("index", int64(i)).coverage("coverage", s.coverage), '}')
 	}
 	l = append(l, "]},\n"...)
-	_, err := c.out.Write(append(l, `"traceEvents":[`...))
+	_, err := c.w.Write(append(l, `"traceEvents":[`...))
 	return err
 }
 
@@ -89,7 +83,7 @@ func (c *chrome) together() error {
 }
 
 func (c *chrome) tail() error {
-	_, err := c.out.Write([]byte("\n]}\n"))
+	_, err := c.w.Write([]byte("\n]}\n"))
 	return err
 }
 
@@ -109,10 +103,10 @@ func (c *chrome) write(l jsonLine) error {
 	if !c.begun {
 		separator, c.begun = "\n", true
 	}
-	if _, err := c.out.Write([]byte(separator)); err != nil {
+	if _, err := c.w.Write([]byte(separator)); err != nil {
 		return err
 	}
-	_, err := c.out.Write(c.line)
+	_, err := c.w.Write(c.line)
 	return err
 }
 

@@ -149,8 +149,8 @@ type export struct {
 }
 
 // Write exports a trace, or of it one process if pid is not 0, to a new file, or to
-// standard output. A file that exists is never overwritten; of an export that fails
-// nothing is left.
+// standard output. It compresses a file whose name ends in .gz. It never overwrites a
+// file that exists; of an export that fails nothing is left.
 func (f Format) Write(ctx context.Context, path, output string, pid int64) (*Result, error) {
 	r, err := f.make(ctx, path, output, pid)
 	return r, explain(err)
@@ -186,11 +186,11 @@ func (f Format) make(ctx context.Context, path, output string, pid int64) (*Resu
 		return writeRPD(ctx, tr, output)
 	}
 	if output == Stdout {
-		return f.stream(ctx, tr, os.Stdout)
+		return f.stream(ctx, tr, os.Stdout, false)
 	}
 	var result *Result
 	made, err := makeFile(output, func(file *os.File) (err error) {
-		result, err = f.stream(ctx, tr, file)
+		result, err = f.stream(ctx, tr, file, IsCompressed(output))
 		return err
 	})
 	if err != nil {
@@ -200,13 +200,14 @@ func (f Format) make(ctx context.Context, path, output string, pid int64) (*Resu
 	return result, nil
 }
 
-// stream writes the format to w.
-func (f Format) stream(ctx context.Context, tr *trace, w io.Writer) (*Result, error) {
+// stream writes the format to w, compressed or as it is.
+func (f Format) stream(ctx context.Context, tr *trace, w io.Writer, compressed bool) (*Result, error) {
 	counted := &countingWriter{w: w}
-	e := &export{ctx: ctx, trace: tr, w: bufio.NewWriterSize(counted, 1<<18)}
+	out := newOutput(counted, compressed)
+	e := &export{ctx: ctx, trace: tr, w: out.Writer}
 	err := f.write(e)
 	if err == nil {
-		err = e.w.Flush()
+		err = out.finish()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", f.Name, err)

@@ -81,7 +81,7 @@ func TestWriteError(t *testing.T) {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 		must(t, err)
 		defer full.Close()
-		if _, err := f.stream(t.Context(), tr, full); err == nil {
+		if _, err := f.stream(t.Context(), tr, full, false); err == nil {
 			t.Errorf("%s: written to a full device", f.Name)
 		}
 	}

@@ -1,9 +1,13 @@
 package export
 
 import (
+	"bufio"
+	"compress/gzip"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"strings"
 
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -15,6 +19,54 @@ func CheckOutput(path string) error {
 	}
 	_, err := tracedb.Check(path, 1)
 	return err
+}
+
+// MoveTo gives the file that was made its name; a file of that name is replaced.
+// Standard output stays where it is.
+func (r *Result) MoveTo(path string) error {
+	if path == r.Path || path == Stdout {
+		return nil
+	}
+	if err := os.Rename(r.Path, path); err != nil {
+		return fmt.Errorf("replace %s: %w", path, err)
+	}
+	r.Path = path
+	return nil
+}
+
+// IsCompressed says whether Write compresses a file of this name.
+func IsCompressed(path string) bool { return strings.HasSuffix(path, ".gz") }
+
+// outputBytes are written at a time.
+const outputBytes = 1 << 18
+
+// An output buffers what a format writes, and compresses it if it is to be.
+type output struct {
+	*bufio.Writer // what a format writes to
+	closers       []func() error
+}
+
+func newOutput(w io.Writer, compressed bool) output {
+	buffer := bufio.NewWriterSize(w, outputBytes)
+	if !compressed {
+		return output{buffer, []func() error{buffer.Flush}}
+	}
+	zip, err := gzip.NewWriterLevel(buffer, gzip.BestSpeed)
+	if err != nil {
+		panic(err) // the level is a constant
+	}
+	front := bufio.NewWriterSize(zip, outputBytes)
+	return output{front, []func() error{front.Flush, zip.Close, buffer.Flush}}
+}
+
+// finish writes what is still buffered.
+func (o output) finish() error {
+	for _, step := range o.closers {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // makeFile makes a new file and has it filled. When that fails the file is

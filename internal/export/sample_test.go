@@ -101,7 +101,7 @@ func exported(t testing.TB, format, path string) ([]byte, *Result) {
 	must(t, err)
 	defer tr.close()
 	var b bytes.Buffer
-	r, err := f.stream(t.Context(), tr, &b)
+	r, err := f.stream(t.Context(), tr, &b, IsCompressed(f.Suffix))
 	must(t, err)
 	if r.Bytes != int64(b.Len()) {
 		t.Errorf("%d bytes said, %d written", r.Bytes, b.Len())

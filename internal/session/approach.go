@@ -73,8 +73,11 @@ func (a *approach) findPlace() error {
 		return err
 	}
 	check := tracedb.Check
-	if a.o.Append {
+	switch {
+	case a.o.Append:
 		check = tracedb.CheckExtend
+	case a.o.Force:
+		check = tracedb.CheckReplace
 	}
 	a.place, err = check(path, leastSpaceBytes)
 	return err

@@ -236,7 +236,11 @@ func explainOutput(f *Failure) bool {
 	cause, fix := bare(f.Err), ""
 	switch {
 	case errors.Is(f.Err, tracedb.ErrExists):
-		cause, fix = "a trace is never overwritten", "choose another --output, move that file away, or extend it with --append"
+		cause, fix = "the file is there already", "choose another --output, replace the file with --force, or extend it with --append"
+	case errors.Is(f.Err, tracedb.ErrNotReplaceable):
+		fix = "choose another --output"
+	case errors.Is(f.Err, tracedb.ErrInUse):
+		cause, fix = "it has a journal: a recorder writes it, or was killed while it did", "choose another --output, or extend it with --append"
 	case errors.Is(f.Err, tracedb.ErrUnwritable):
 		fix = "choose an --output that this user can write"
 	case errors.Is(f.Err, tracedb.ErrNoSpace):

@@ -93,9 +93,9 @@ func (g *group) run(ctx context.Context) (Outcome, error) {
 		if g.code() == Remains {
 			f.Code, f.Target = Remains, "not detached everywhere: the errors above say where"
 		}
-		return Outcome{Path: g.place.Path, Code: f.Code}, f
+		return Outcome{Path: g.db.Path(), Code: f.Code}, f
 	}
-	return Outcome{Path: g.place.Path, Code: g.code(), NoTimes: g.noTimes()}, nil
+	return Outcome{Path: g.db.Path(), Code: g.code(), NoTimes: g.noTimes()}, nil
 }
 
 // look does everything that can be done before a target is touched. Those that

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/rtl-attach/rtl-attach/internal/envbuf"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
@@ -17,6 +18,7 @@ type Options struct {
 	Duration time.Duration // 0: until the context is done, or another tool says detach
 	Output   string        // may hold %p (pid), %h (host), %t (time)
 	Append   bool          // a trace that is there gets a further session
+	Force    bool          // a file that is there is replaced by the trace, once that is complete
 
 	BufferSizeBytes  uint64 // 0: the payload's default
 	WatermarkPercent uint64
@@ -86,6 +88,25 @@ func tscIsClock() bool {
 		return err == nil
 	}
 	return false
+}
+
+// placeholders are what stands behind a % in a template of a trace's name.
+const placeholders = "pht%"
+
+// UnknownPlaceholder returns the first placeholder of a template that has no meaning,
+// such as %q, or a % at its end; "": it has none.
+func UnknownPlaceholder(template string) string {
+	for {
+		_, rest, found := strings.Cut(template, "%")
+		if !found {
+			return ""
+		}
+		name, size := utf8.DecodeRuneInString(rest)
+		if size == 0 || !strings.ContainsRune(placeholders, name) {
+			return "%" + rest[:size]
+		}
+		template = rest[size:]
+	}
 }
 
 // outputPath fills the template in.

@@ -122,14 +122,14 @@ func (r *recording) run(ctx context.Context) (Outcome, error) {
 	traceErr := errors.Join(collectErr, r.takenAway(), r.noteNewcomers(), r.finishTrace())
 	switch {
 	case traceErr != nil && detachErr == nil:
-		return Outcome{Path: r.place.Path, Code: Failed}, r.traceFailure(traceErr)
+		return Outcome{Path: r.db.Path(), Code: Failed}, r.traceFailure(traceErr)
 	case detachErr != nil:
 		if traceErr != nil {
 			r.ui.Warn(r.traceFailure(traceErr).What)
 		}
-		return Outcome{Path: r.place.Path, Code: Remains}, r.remainsFailure(detachErr)
+		return Outcome{Path: r.db.Path(), Code: Remains}, r.remainsFailure(detachErr)
 	}
-	return Outcome{Path: r.place.Path, Code: r.code(), NoTimes: r.noTimes}, nil
+	return Outcome{Path: r.db.Path(), Code: r.code(), NoTimes: r.noTimes}, nil
 }
 
 // look does everything that can be done before the target is touched.
