@@ -7,7 +7,7 @@ import (
 )
 
 func newDetach() *cobra.Command {
-	var quiet, verbose bool
+	var quiet, verbose, yes bool
 	c := &cobra.Command{
 		Use:   "detach PID",
 		Short: "end the session on PID, from anywhere; works after its recorder has died",
@@ -17,9 +17,10 @@ func newDetach() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return session.Detach(pid, newUI(quiet, verbose))
+			return session.Detach(pid, yes, newUI(quiet, verbose))
 		},
 	}
+	c.Flags().BoolVar(&yes, "yes", false, "all servers below PID are meant, if there are several")
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "say nothing but errors")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "say what is done to the target")
 	return c

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 )
@@ -30,7 +31,7 @@ func newPS() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
-	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "say nothing of processes that could not be looked into")
+	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "say nothing of processes that could not be read")
 	return c
 }
 
@@ -40,13 +41,18 @@ func (u *ui) omissions(l *session.Listing) {
 		return
 	}
 	if l.Denied > 0 {
-		u.say("rtl-attach: what may not be looked into is not listed: %d processes (doctor says which rights there are)", l.Denied)
+		u.say("rtl-attach: %s not listed: permission denied (see rtl-attach doctor): %s",
+			humanize.Things(int64(l.Denied), "process"), l.UnreadNames())
 	}
 	if n := len(l.Silent); n > 0 {
-		u.say("rtl-attach: %d processes could not be looked into, or not in time; the first is pid %d", n, l.Silent[0])
+		u.say("rtl-attach: %s could not be read in time, or at all; the first is pid %d", humanize.Things(int64(n), "process"), l.Silent[0])
 	}
-	if len(l.Processes) == 0 {
+	switch {
+	case len(l.Processes) > 0:
+	case l.Complete:
 		u.say("rtl-attach: no process here uses ROCm")
+	default:
+		u.say("rtl-attach: no process that could be read uses ROCm")
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -77,5 +78,28 @@ an attach would fail with exit code 4: it is static
 `
 	if err != nil || out.String() != want {
 		t.Errorf("%v:\n%s", err, out.String())
+	}
+}
+
+// TestOmissions: what could not be read is named, and is not said to be nothing.
+func TestOmissions(t *testing.T) {
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	denied := &session.Listing{Denied: 2, Unread: []session.Unread{{PID: 7, Command: "init"}, {PID: 9, Command: "a\x1b"}}}
+	for _, c := range []struct {
+		l    *session.Listing
+		want string
+	}{
+		{&session.Listing{Complete: true}, "rtl-attach: no process here uses ROCm\n"},
+		{denied, "rtl-attach: 2 processes not listed: permission denied (see rtl-attach doctor): init (pid 7), a\\x1b (pid 9)\n" +
+			"rtl-attach: no process that could be read uses ROCm\n"},
+		{&session.Listing{Silent: []int{5}, Processes: []session.Process{{}}}, "rtl-attach: 1 process could not be read in time, or at all; the first is pid 5\n"},
+	} {
+		if said := saidOf(t, null, func() { newUI(false, false).omissions(c.l) }); said != c.want {
+			t.Errorf("%q, want %q", said, c.want)
+		}
 	}
 }

@@ -15,18 +15,20 @@ type selectionFlags struct {
 	pids         pidList
 	name         string
 	tree, noTree bool
+	yes          bool
 }
 
 func (f *selectionFlags) addTo(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.tree, "tree", true, "the processes below these that hold a GPU, too: a server's workers")
-	flags.BoolVar(&f.noTree, "no-tree", false, "without the processes below these")
-	flags.StringVar(&f.name, "name", "", "processes whose command line matches `REGEX`; with --tree also those below them")
+	flags.BoolVar(&f.tree, "tree", true, "also record GPU-using descendants: a server's workers")
+	flags.BoolVar(&f.noTree, "no-tree", false, "without their descendants")
+	flags.BoolVar(&f.yes, "yes", false, "all servers below a pid are meant, if there are several")
+	flags.StringVar(&f.name, "name", "", "processes whose command line matches `REGEX`; with their descendants")
 }
 
 var errNoPID = errors.New("--pid is needed")
 
 func (f *selectionFlags) selection() (session.Selection, error) {
-	s := session.Selection{PIDs: f.pids, Tree: f.tree && !f.noTree}
+	s := session.Selection{PIDs: f.pids, Tree: f.tree && !f.noTree, Yes: f.yes}
 	if len(f.pids) == 0 && f.name == "" {
 		return s, errNoPID
 	}

@@ -24,7 +24,9 @@ func Things(n int64, what string) string {
 	switch {
 	case n == 1:
 		return "1 " + what
-	case strings.HasSuffix(what, "ch"):
+	case strings.HasSuffix(what, "y") && !strings.HasSuffix(what, "ey"):
+		return Count(n) + " " + strings.TrimSuffix(what, "y") + "ies"
+	case strings.HasSuffix(what, "ch"), strings.HasSuffix(what, "s"):
 		what += "e"
 	}
 	return Count(n) + " " + what + "s"

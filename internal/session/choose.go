@@ -14,6 +14,7 @@ type Selection struct {
 	PIDs []int
 	Name *regexp.Regexp // of command lines; nil: none
 	Tree bool           // the processes below these, too, if they hold a GPU
+	Yes  bool           // all servers below a pid are meant, if there are several
 }
 
 // A candidate is a process that a selection comes to.

@@ -121,9 +121,10 @@ func (r *recording) skipWhenAsked() (stop func()) {
 
 // Detach ends the sessions on pid and on what is below it from anywhere. A
 // recorder that lives is asked to finish its trace; without one the payload
-// detaches at once.
-func Detach(pid int, ui GroupObserver) error {
-	_, err := unlessStalled(pid, func() (struct{}, error) { return struct{}{}, detachTree(pid, ui) })
+// detaches at once. Where sessions are on several servers below pid, it refuses without
+// yes.
+func Detach(pid int, yes bool, ui GroupObserver) error {
+	_, err := unlessStalled(pid, func() (struct{}, error) { return struct{}{}, detachTree(pid, yes, ui) })
 	return err
 }
 

@@ -42,7 +42,7 @@ func (o *told) Failed(f *Failure) { o.what = append(o.what, f.What) }
 func TestDetachOfAnother(t *testing.T) {
 	v := victim.Start(t, "plain")
 	var o said
-	if err := (recorded{pid: v.PID, startTicks: 1}).detach(&o); err != nil || len(o.detached) != 1 || !strings.HasSuffix(o.detached[0], hasExited) {
+	if err := (recorded{candidate: candidate{pid: v.PID, startTicks: 1}}).detach(&o); err != nil || len(o.detached) != 1 || !strings.HasSuffix(o.detached[0], hasExited) {
 		t.Errorf("%v, %q", err, o.detached)
 	}
 }
@@ -99,7 +99,7 @@ func TestRecordedUnseen(t *testing.T) {
 	}
 	denied := &target.DeniedError{PID: 7, UserNS: true}
 	var f *Failure
-	if err := (recorded{7, 0, unlessAbsent(denied)}).detach(nil); !errors.As(err, &f) || f.Code != NotPermitted || f.Cause == "" {
+	if err := (recorded{candidate{pid: 7}, unlessAbsent(denied)}).detach(nil); !errors.As(err, &f) || f.Code != NotPermitted || f.Cause == "" {
 		t.Errorf("%+v", err)
 	}
 }

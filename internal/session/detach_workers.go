@@ -10,13 +10,18 @@ import (
 
 // detachTree ends the session on pid, and then those on processes below it: a
 // server's workers. It goes on where one fails.
-func detachTree(pid int, ui GroupObserver) error {
-	kin, err := target.Descendants(pid) // now: those of a process that ends are nobody's
+func detachTree(pid int, yes bool, ui GroupObserver) error {
+	tree, err := target.ReadProcTree() // now: the descendants of a process that ends are nobody's
 	if err != nil {
 		return explain("look below", pid, err, untouched)
 	}
 	own := detach(pid, 0, ui)
-	below := recordedBelow(kin)
+	below := recordedBelow(tree.Descendants(pid))
+	if errors.Is(own, errNotResident) && !yes {
+		if err := refuseSeveral(pid, candidatesOf(below), tree); err != nil {
+			return err
+		}
+	}
 	switch {
 	case len(below) == 0:
 		return own
@@ -35,15 +40,21 @@ func detachTree(pid int, ui GroupObserver) error {
 
 // A recorded is a process on which a session is, or on which there may be one.
 type recorded struct {
-	pid        int
-	startTicks uint64
-	err        error // it cannot be looked at
+	candidate
+	err error // it cannot be looked at
 }
 
-func recordedBelow(kin []target.ProcInfo) (found []recorded) {
-	for _, k := range kin {
+func candidatesOf(list []recorded) (all []candidate) {
+	for _, w := range list {
+		all = append(all, w.candidate)
+	}
+	return all
+}
+
+func recordedBelow(processes []target.ProcInfo) (found []recorded) {
+	for _, k := range processes {
 		if active, err := isRecorded(k); active || err != nil {
-			found = append(found, recorded{k.PID, k.StartTicks, err})
+			found = append(found, recorded{candidateOf(k), err})
 		}
 	}
 	return found

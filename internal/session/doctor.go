@@ -30,7 +30,7 @@ func Diagnose(o Options, s Selection, readFilters bool) (*Diagnosis, error) {
 		if len(s.PIDs) == 0 && s.Name == nil {
 			return diagnoseMachine(o), nil
 		}
-		c, err := s.choose()
+		c, err := s.resolve()
 		switch {
 		case err != nil:
 			return nil, err

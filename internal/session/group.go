@@ -26,7 +26,7 @@ func RecordAll(ctx context.Context, o Options, s Selection, skip <-chan struct{}
 	if len(s.PIDs) > 0 {
 		o.PID = s.PIDs[0]
 	}
-	c, err := unlessStalled(o.PID, s.choose)
+	c, err := unlessStalled(o.PID, s.resolve)
 	switch {
 	case err != nil:
 		return Outcome{}, explain("look for", o.PID, err, untouched)

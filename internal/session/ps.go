@@ -43,10 +43,26 @@ type Process struct {
 type Listing struct {
 	Version   string    `json:"version"` // of this tool
 	Processes []Process `json:"processes"`
-	Denied    int       `json:"denied"`           // processes that we may not look into
+	Denied    int       `json:"denied"`           // processes that this user may not read
+	Unread    []Unread  `json:"unread,omitempty"` // these
 	Silent    []int     `json:"silent,omitempty"` // that could not be looked into, or not in time
 	Complete  bool      `json:"complete"`         // neither of both
 	parents   map[int]int
+}
+
+// An Unread process is one that this user may not read: whether it uses ROCm is not known.
+type Unread struct {
+	PID     int    `json:"pid"`
+	Command string `json:"command,omitempty"`
+}
+
+// UnreadNames lists the processes that this user may not read by their names.
+func (l *Listing) UnreadNames() string {
+	var list []candidate
+	for _, u := range l.Unread {
+		list = append(list, candidate{pid: u.PID, command: u.Command})
+	}
+	return names(list)
 }
 
 // States of a process.
@@ -115,7 +131,8 @@ func (l *Listing) add(pid int, limit time.Duration) {
 	case g.process != nil:
 		l.Processes = append(l.Processes, *g.process)
 	case errors.Is(g.err, target.ErrDenied):
-		l.Denied++
+		info, _ := target.ProcInfoOf(pid) // everybody may read its name
+		l.Denied, l.Unread = l.Denied+1, append(l.Unread, Unread{PID: pid, Command: info.Comm})
 	case g.err != nil && !passed(g.err):
 		l.Silent = append(l.Silent, pid)
 	}

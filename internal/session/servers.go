@@ -1,0 +1,157 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/target"
+)
+
+// A server is a GPU process, or several below one child of the process that was given.
+type server struct {
+	head    candidate // the child, or the GPU process itself
+	workers []candidate
+}
+
+var errSeveralServers = errors.New("several servers are below it")
+
+// resolve is choose for a command that acts on what it finds: without s.Yes it refuses
+// a pid that has several servers below it, such as init's or a shell's.
+func (s Selection) resolve() (*choice, error) {
+	c, err := s.choose()
+	if err != nil || s.Yes || !s.Tree || len(s.PIDs) == 0 {
+		return c, err
+	}
+	tree, err := target.ReadProcTree()
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	for _, pid := range s.PIDs {
+		if contains(c.targets, pid) {
+			continue // a GPU process, with its workers
+		}
+		if err := refuseSeveral(pid, c.targets, tree); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// refuseSeveral returns a *Failure if those of processes that are below pid belong to
+// several servers.
+func refuseSeveral(pid int, processes []candidate, tree target.ProcTree) error {
+	servers := serversBelow(pid, processes, tree)
+	if len(servers) < 2 || isOneServer(pid, servers) {
+		return nil
+	}
+	name := tree[pid].Comm
+	return &Failure{
+		What:   fmt.Sprintf("pid %d (%s) is no GPU process, and several servers are below it", pid, name),
+		Cause:  fmt.Sprintf("%d servers would be meant: %s", len(servers), describeServers(servers)),
+		Fix:    "give the pid of one of them, or --yes for all",
+		Target: untouched, Code: Usage, Err: errSeveralServers,
+	}
+}
+
+// serversBelow groups processes by the child of pid that they descend from.
+func serversBelow(pid int, processes []candidate, tree target.ProcTree) (servers []server) {
+	at := map[int]int{}
+	for _, p := range processes {
+		head, below := headOf(pid, p, tree)
+		if !below {
+			continue
+		}
+		i, known := at[head.pid]
+		if !known {
+			i = len(servers)
+			at[head.pid] = i
+			servers = append(servers, server{head: head})
+		}
+		servers[i].workers = append(servers[i].workers, p)
+	}
+	return servers
+}
+
+// headOf is the child of pid from which p descends; false: p is not below pid.
+func headOf(pid int, p candidate, tree target.ProcTree) (head candidate, below bool) {
+	head = p
+	for _, above := range tree.Ancestors(p.pid) {
+		if above == pid {
+			return head, true
+		}
+		head = candidateOf(tree[above])
+	}
+	return candidate{}, false
+}
+
+// isOneServer says whether the servers below pid are the workers of one: each has a rank
+// of its own, as launchers give them, or each is a copy of the program that pid runs, in
+// its process group. A shell, a supervisor and init start every job in a group of its own.
+func isOneServer(pid int, servers []server) bool {
+	return haveRanks(servers) || areCopies(pid, servers)
+}
+
+func haveRanks(servers []server) bool {
+	met := map[int]bool{}
+	for _, s := range servers {
+		for _, w := range s.workers {
+			rank := rankOfPID(w.pid)
+			if rank == nil || met[*rank] {
+				return false
+			}
+			met[*rank] = true
+		}
+	}
+	return true
+}
+
+func areCopies(pid int, servers []server) bool {
+	program, group := programOf(pid)
+	if program == "" {
+		return false
+	}
+	for _, s := range servers {
+		for _, w := range s.workers {
+			if p, g := programOf(w.pid); p != program || g != group {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// programOf is the file that a process runs, "" if this user may not know, and its
+// process group.
+func programOf(pid int) (file string, group int) {
+	file, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	if err != nil {
+		return "", 0
+	}
+	group, err = unix.Getpgid(pid)
+	if err != nil {
+		return "", 0
+	}
+	return file, group
+}
+
+// describeServers lists servers by their heads' pids.
+func describeServers(servers []server) string {
+	const most = 12
+	var words []string
+	for i, s := range servers {
+		if i == most {
+			words = append(words, fmt.Sprintf("and %d more", len(servers)-most))
+			break
+		}
+		word := fmt.Sprintf("pid %d (%s)", s.head.pid, s.head.command)
+		if n := len(s.workers); n > 1 {
+			word += fmt.Sprintf(" with %d GPU processes", n)
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, ", ")
+}
