@@ -8,6 +8,9 @@ import (
 //go:embed copy.sql
 var copySchema string
 
+//go:embed views.sql
+var viewSchema string
+
 // Copy is a memory copy that the application asked the runtime for.
 type Copy struct {
 	StartNS   uint64 // with a reason: not known
@@ -35,7 +38,7 @@ func newCopyBulk(conn preparer) (*bulk, error) {
 
 // Copies records a batch of copies.
 func (s *Session) Copies(batch []Copy) error {
-	return s.db.write(func() error {
+	return s.write(len(batch), func() error {
 		for i := range batch {
 			if err := s.copy(&batch[i]); err != nil {
 				return err

@@ -15,12 +15,18 @@ import (
 //go:embed schema.sql
 var schema string
 
+// layout is all that a trace consists of.
+var layout = schema + copySchema + viewSchema
+
 const (
 	applicationID = 0x52544c41 // "RTLA"
-	formatVersion = 1
+	formatVersion = 2
 
 	// commitEvery bounds what a killed recorder loses.
 	commitEvery = 500 * time.Millisecond
+
+	// patience is how long other programs may keep the file locked.
+	patience = time.Minute
 
 	cacheSize = "-65536" // KiB: a transaction's pages are not spilled
 
@@ -32,19 +38,27 @@ var background = context.Background()
 
 // A DB is a trace file that is being written.
 //
-// It uses SQLite's rollback journal in exclusive mode, not WAL: appended pages
-// need no journal, so it writes every page once where WAL writes it twice; no
-// reader can hold up a commit; and nothing is left beside the file at the end.
-// SQLite does not sync (what was handed to the kernel survives our death, if
-// not the machine's); Close does, once.
+// It uses SQLite's rollback journal, not WAL: appended pages need no journal, so it
+// writes every page once where WAL writes it twice, and nothing is left beside the file
+// at the end. Others may read the file meanwhile: they see the last commit, and a commit
+// waits for them in memory (write.go). SQLite does not sync (what was handed to the
+// kernel survives our death, if not the machine's); Close does, once.
 type DB struct {
-	mu      sync.Mutex
-	place   Place
-	file    *os.File // held to be the same file from creation to sync
-	pool    *sql.DB
-	conn    *sql.Conn
-	begun   time.Time // of the open transaction; zero: none
-	failure error     // the first error of a write: the file stays as it was before
+	mu       sync.Mutex
+	place    Place
+	file     *os.File // held to be the same file from creation to sync
+	pool     *sql.DB
+	conn     *sql.Conn
+	now      func() time.Time
+	patience time.Duration // with others that have locked the file
+	reserved bool          // a transaction is open
+	begun    time.Time     // of its first change; zero: none
+	due      bool          // others wait for its commit
+	held     int           // records in it
+	retryAt  time.Time     // of a commit that readers hold up
+	failure  error         // the first error of a write: the file stays as it was before
+	closed   bool
+	sessions []*Session // in progress
 
 	strings       map[string]int64
 	kernels       map[string]int64 // readable names by symbol
@@ -79,16 +93,20 @@ func removeJournal(place Place) error {
 }
 
 func newDB(place Place, file *os.File) *DB {
-	return &DB{place: place, file: file, strings: map[string]int64{}, kernels: map[string]int64{}, devices: devices{}}
+	return &DB{place: place, file: file, now: time.Now, patience: patience, strings: map[string]int64{}, kernels: map[string]int64{}, devices: devices{}}
 }
 
 func (db *DB) open() error {
 	if err := db.connect(db.place.dataSource()); err != nil {
 		return err
 	}
+	if err := db.claim(); err != nil {
+		return err
+	}
 	err := db.pragmas(
-		"locking_mode = EXCLUSIVE",
+		"locking_mode = "+db.place.lockingMode(),
 		"journal_mode = TRUNCATE",
+		"busy_timeout = 0", // write.go waits
 		"synchronous = OFF",
 		"temp_store = MEMORY",
 		"page_size = 16384", // bytes: appending takes three quarters of the time that it takes with 4096
@@ -126,8 +144,7 @@ func (db *DB) pragmas(all ...string) error {
 func (db *DB) layOut() error {
 	for _, sql := range []string{
 		"BEGIN",
-		schema,
-		copySchema,
+		layout,
 		fmt.Sprintf("PRAGMA application_id = %d", applicationID),
 		fmt.Sprintf("PRAGMA user_version = %d", formatVersion),
 	} {
@@ -144,11 +161,19 @@ func (db *DB) layOut() error {
 // dataSource names the file for SQLite. On a network filesystem locks may hang
 // or be missing; the file is new and ours, so none is needed.
 func (p Place) dataSource() string {
-	query := "mode=rw"
+	query := "mode=rw&vfs=rtl-writer"
 	if p.Filesystem != "" {
-		query += "&vfs=unix-none"
+		query = "mode=rw&vfs=unix-none"
 	}
 	return (&url.URL{Scheme: "file", Opaque: url.PathEscape(p.Path), RawQuery: query}).String()
+}
+
+// lockingMode: without locks nobody reads meanwhile, and the journal stays open.
+func (p Place) lockingMode() string {
+	if p.Filesystem != "" {
+		return "EXCLUSIVE"
+	}
+	return "NORMAL"
 }
 
 // sameFile makes sure that nobody has put another file (or a link to one) in
@@ -230,15 +255,15 @@ func (db *DB) stringID(s string) (id int64, err error) {
 	return db.insert("INSERT INTO rocpd_string(string) VALUES(?)", s)
 }
 
-// Flush commits what is older than half a second. Sessions call it when they
-// have nothing to write, too.
+// Flush commits what is older than half a second, or waited for. Sessions call it when
+// they have nothing to write, too.
 func (db *DB) Flush() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	if db.begun.IsZero() || time.Since(db.begun) < commitEvery {
+	if !db.isDue() {
 		return db.failure
 	}
-	return db.commit()
+	return db.commitAndReserve()
 }
 
 // SizeBytes is the size of the file as written so far.
@@ -263,13 +288,16 @@ func (db *DB) Close() error {
 }
 
 func (db *DB) close() error {
-	err := db.commit()
+	err := db.commitWaiting()
+	if db.reserved {
+		err = errors.Join(err, db.exec("COMMIT")) // nothing is in it
+	}
 	// DELETE removes the journal, which was truncated after each commit.
 	_, modeErr := db.conn.ExecContext(background, "PRAGMA journal_mode = DELETE")
 	if err == nil {
 		err = modeErr
 	}
-	db.failure = errors.New("trace file is closed")
+	db.failure, db.closed = errors.New("trace file is closed"), true
 	return errors.Join(err, db.file.Sync(), db.closeFiles())
 }
 

@@ -5,7 +5,7 @@ package tracedb
 
 // Agent defines a GPU. Others may have referred to it already.
 func (s *Session) Agent(a Agent) error {
-	return s.db.write(func() error {
+	return s.write(1, func() error {
 		name, err := s.db.intern(a.Name)
 		if err != nil {
 			return err
@@ -27,7 +27,7 @@ func (s *Session) Agent(a Agent) error {
 
 // Queue defines a queue.
 func (s *Session) Queue(q Queue) error {
-	return s.db.write(func() error {
+	return s.write(1, func() error {
 		agent, err := s.agent(q.Agent)
 		if err != nil {
 			return err
@@ -35,13 +35,14 @@ func (s *Session) Queue(q Queue) error {
 		id, err := s.db.insert("INSERT INTO rtl_queue VALUES(NULL,?,?,?,?,?,?,?,?)",
 			s.id, agent, int64(q.Address), int64(q.HSAID), int64(q.Doorbell), q.SizePackets, q.Type, q.Flags)
 		put(&s.queues, q.ID, id)
+		s.db.due = true
 		return err
 	})
 }
 
 // CodeObject records code that was loaded. Nothing refers to it yet but people.
 func (s *Session) CodeObject(c CodeObject) error {
-	return s.db.write(func() error {
+	return s.write(1, func() error {
 		agent, err := s.agent(c.Agent)
 		if err != nil {
 			return err
@@ -57,7 +58,7 @@ func (s *Session) CodeObject(c CodeObject) error {
 
 // Launch defines a kernel with its geometry.
 func (s *Session) Launch(l Launch) error {
-	return s.db.write(func() error {
+	return s.write(1, func() error {
 		agent, err := s.agent(l.Agent)
 		if err != nil {
 			return err

@@ -2,7 +2,7 @@ package tracedb
 
 // Dispatches records a batch of kernels that ran.
 func (s *Session) Dispatches(batch []Dispatch) error {
-	return s.db.write(func() error {
+	return s.write(len(batch), func() error {
 		for i := range batch {
 			if err := s.dispatch(&batch[i]); err != nil {
 				return err
@@ -132,7 +132,7 @@ func (s *Session) newContext(d *Dispatch) (row int64, err error) {
 
 // Untimed records a run of packets without times.
 func (s *Session) Untimed(u Untimed) error {
-	return s.db.write(func() error {
+	return s.write(1, func() error {
 		queue, err := s.queue(u.Queue)
 		if err != nil {
 			return err

@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -99,15 +98,16 @@ func openOurs(path string) (*os.File, error) {
 }
 
 func (db *DB) openAgain() error {
-	source := url.URL{Scheme: "file", Opaque: url.PathEscape(db.place.Path), RawQuery: "mode=rw&_busy_timeout=200"}
-	if err := db.connect(source.String()); err != nil {
+	if err := db.claim(); err != nil {
+		return err
+	}
+	if err := db.connect(db.place.dataSource() + "&_busy_timeout=200"); err != nil {
 		return readError(err) // the driver reads the file to set its defaults
 	}
 	if err := db.sameFile(); err != nil {
 		return err
 	}
-	// The first transaction takes the lock, and the mode keeps it.
-	if err := db.pragmas("trusted_schema = OFF", "cell_size_check = ON", "locking_mode = EXCLUSIVE"); err != nil {
+	if err := db.pragmas("trusted_schema = OFF", "cell_size_check = ON"); err != nil {
 		return err
 	}
 	if err := db.exec("BEGIN EXCLUSIVE"); err != nil {
@@ -121,6 +121,7 @@ func (db *DB) openAgain() error {
 		"temp_store = MEMORY",
 		"cache_size = "+cacheSize,
 		"journal_mode = TRUNCATE",
+		"busy_timeout = 0",                              // write.go waits
 		fmt.Sprintf("user_version = %d", formatVersion), // a write opens the journal, while there are privileges for it
 	)
 	if err != nil {
@@ -219,7 +220,7 @@ var ownLayout = sync.OnceValues(func() ([]string, error) {
 		return nil, err
 	}
 	defer conn.Close()
-	if _, err := conn.ExecContext(background, schema+copySchema); err != nil {
+	if _, err := conn.ExecContext(background, layout); err != nil {
 		return nil, err
 	}
 	return layoutOf(conn)

@@ -90,7 +90,7 @@ func TestExtendRefuses(t *testing.T) {
 		{"a trigger", "CREATE TRIGGER t AFTER INSERT ON rtl_session BEGIN DELETE FROM rtl_execution; END", ErrOtherLayout},
 		{"a view less", "DROP VIEW top", ErrOtherLayout},
 		{"another reason", "UPDATE rtl_reason SET name = 'bored' WHERE id = 2", ErrOtherLayout},
-		{"a newer format", "PRAGMA user_version = 99", ErrNotTrace},
+		{"a newer format", "PRAGMA user_version = 99", ErrNewerFormat},
 		{"another tool's", "PRAGMA application_id = 1", ErrNotTrace},
 		{"another boot", "UPDATE rocpd_metadata SET value = 'x' WHERE tag = 'boot_id'", ErrOtherBoot},
 		{"no boot", "DELETE FROM rocpd_metadata WHERE tag = 'boot_id'", ErrOtherBoot},

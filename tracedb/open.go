@@ -11,21 +11,31 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/mattn/go-sqlite3"
 	"golang.org/x/sys/unix"
 )
 
 var (
-	// ErrNotTrace: the file is no trace of this tool, or of a newer one.
+	// ErrNotTrace: the file is no trace of this tool.
 	ErrNotTrace = errors.New("not a trace of rtl-attach")
-	// ErrBusy: a recorder is still writing the file.
-	ErrBusy = errors.New("trace is still being written")
+	// ErrNewerFormat: a newer version of this tool has written the file.
+	ErrNewerFormat = errors.New("this trace was written by a newer rtl-attach")
+	// ErrBusy: another program keeps the file locked.
+	ErrBusy = errors.New("trace is locked by another program")
 )
+
+// readPatience is how long a reader waits for the recorder's commits, and for others that
+// keep those waiting.
+const readPatience = 5 * time.Second
 
 // Open opens a trace for reading. The file may have been made by anybody: only
 // its tables are used. What it says of views is not, and tables that compute
 // something when they are read are refused.
+//
+// A trace that is being written stays as it was at the last commit until it is closed:
+// all queries see the same. The recorder's commits wait for that.
 func Open(path string) (*sql.DB, error) {
 	file, err := filepath.EvalSymlinks(path) // SQLite's journal lies beside the file itself
 	if err != nil {
@@ -41,16 +51,20 @@ func Open(path string) (*sql.DB, error) {
 	if err := unix.Faccessat(unix.AT_FDCWD, file, unix.R_OK, unix.AT_EACCESS); err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
-	mode := "ro"
-	switch recover, err := hasJournal(file); {
-	case err != nil:
+	mode, live, err := modeOf(file)
+	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
-	case recover:
-		mode = "rw" // SQLite has to take the recorder's last moments back first
 	}
-	source := url.URL{Scheme: "file", Opaque: url.PathEscape(file), RawQuery: "mode=" + mode + "&_busy_timeout=200"}
-	db := sql.OpenDB(reader(source.String()))
-	if err := checkFormat(db); err != nil {
+	query := fmt.Sprintf("mode=%s&_busy_timeout=%d", mode, readPatience.Milliseconds())
+	r := &reader{source: (&url.URL{Scheme: "file", Opaque: url.PathEscape(file), RawQuery: query}).String()}
+	if live {
+		err = r.hold()
+	}
+	db := sql.OpenDB(r)
+	if err == nil {
+		err = checkFormat(db)
+	}
+	if err != nil {
 		if mode == "rw" {
 			err = takeBackError(err)
 		}
@@ -59,12 +73,48 @@ func Open(path string) (*sql.DB, error) {
 	return db, nil
 }
 
+// modeOf returns how SQLite is to open a trace, and whether a recorder is writing it.
+func modeOf(file string) (mode string, live bool, err error) {
+	if live, err = InProgress(file); err != nil || live {
+		return "ro", live, err
+	}
+	recover, err := hasJournal(file)
+	if recover {
+		return "rw", false, err // SQLite has to take the recorder's last moments back first
+	}
+	return "ro", false, err
+}
+
 // A reader makes connections to a file that is not trusted.
-type reader string
+type reader struct {
+	source string
+	held   driver.Conn // with a read transaction; nil: none is needed
+}
 
-func (r reader) Driver() driver.Driver { return &sqlite3.SQLiteDriver{ConnectHook: distrust} }
+// Driver returns the driver of SQLite, with the precautions.
+func (r *reader) Driver() driver.Driver { return &sqlite3.SQLiteDriver{ConnectHook: distrust} }
 
-func (r reader) Connect(context.Context) (driver.Conn, error) { return r.Driver().Open(string(r)) }
+// Connect makes a connection.
+func (r *reader) Connect(context.Context) (driver.Conn, error) { return r.Driver().Open(r.source) }
+
+// hold begins to read: no commit changes the file until Close.
+func (r *reader) hold() error {
+	conn, err := r.Driver().Open(r.source)
+	if err != nil {
+		return readError(err)
+	}
+	r.held = conn
+	_, err = conn.(*sqlite3.SQLiteConn).Exec("BEGIN; SELECT count(*) FROM sqlite_master", nil)
+	return readError(err)
+}
+
+// Close is called when the sql.DB is closed.
+func (r *reader) Close() error {
+	if r.held == nil {
+		return nil
+	}
+	return r.held.Close()
+}
 
 // longestValue bounds what one value of a file can make us allocate.
 const longestValue = 1 << 24
@@ -79,7 +129,7 @@ func distrust(c *sqlite3.SQLiteConn) error {
 // ownViews are this version's views, in front of the file's.
 var ownViews = sync.OnceValue(func() string {
 	var b strings.Builder
-	for _, statement := range strings.SplitAfter(schema+copySchema, ";\n") {
+	for _, statement := range strings.SplitAfter(layout, ";\n") {
 		if at := strings.Index(statement, "CREATE VIEW "); at >= 0 {
 			b.WriteString("CREATE TEMP VIEW " + statement[at+len("CREATE VIEW "):])
 		}
@@ -101,8 +151,11 @@ func checkVersion(db querier) error {
 	if err != nil {
 		return readError(err)
 	}
-	if application != applicationID || version > formatVersion {
-		return fmt.Errorf("%w: application id %#x, format %d", ErrNotTrace, application, version)
+	if application != applicationID {
+		return fmt.Errorf("%w: application id %#x", ErrNotTrace, application)
+	}
+	if version > formatVersion {
+		return fmt.Errorf("%w (format %d; this one reads up to %d)", ErrNewerFormat, version, formatVersion)
 	}
 	return nil
 }

@@ -30,11 +30,24 @@ func LossSpan(fromNS, untilNS, beginNS, endNS int64) (int64, int64) {
 	return fromNS, max(fromNS, untilNS)
 }
 
-// HasQueuedBefore: the traces of earlier versions do not say what was queued before a window.
-func HasQueuedBefore(db *sql.DB) (bool, error) {
+// HasQueuedBefore reports whether a trace says what was queued before a window: those of
+// earlier versions do not.
+func HasQueuedBefore(db *sql.DB) (bool, error) { return HasColumn(db, "rtl_window", "queued_before") }
+
+// HasColumn reports whether a table of a trace has a column: earlier formats have fewer.
+func HasColumn(db *sql.DB, table, column string) (bool, error) {
 	var columns int
-	err := db.QueryRow("SELECT count(*) FROM pragma_table_info('rtl_window') WHERE name = 'queued_before'").Scan(&columns)
+	err := db.QueryRow("SELECT count(*) FROM pragma_table_info(?) WHERE name = ?", table, column).Scan(&columns)
 	return columns == 1, err
+}
+
+// TargetColumns returns what a trace calls the columns outcome and detail of rtl_target:
+// format 1 had other names for them.
+func TargetColumns(db *sql.DB) (outcome, detail string, err error) {
+	if has, err := HasColumn(db, "rtl_target", "outcome"); err != nil || has {
+		return "outcome", "detail", err
+	}
+	return "fate", "text", nil
 }
 
 // Ask runs one query of the user's on an open trace: the connection that it gets

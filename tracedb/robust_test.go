@@ -43,10 +43,11 @@ func recordForever(path string) {
 	}
 	committed := 0
 	for n := 0; ; n += 100 {
+		time.Sleep(time.Millisecond) // the file stays small
 		if err := s.Dispatches(make([]Dispatch, 100)); err != nil {
 			panic(err)
 		}
-		if db.begun.IsZero() && n > committed {
+		if s.Unwritten() == 0 && n > committed {
 			committed = n + 100
 			_, _ = os.Stdout.WriteString(strconv.Itoa(committed) + "\n")
 		}
@@ -72,19 +73,47 @@ func TestKilledRecorder(t *testing.T) {
 // dispatches it had committed.
 func killRecorder(t *testing.T, path string) (committed int) {
 	t.Helper()
+	r := startRecorder(t, path)
+	committed = r.committed(t)
+	read, openErr := Open(path)
+	must(t, openErr, read.Close())
+	if live, liveErr := InProgress(path); !live || liveErr != nil {
+		t.Errorf("a trace being written: in progress: %v, %v", live, liveErr)
+	}
+	r.kill(t)
+	return committed
+}
+
+// A recorder is a process that records for ever.
+type recorder struct {
+	child *exec.Cmd
+	said  *bufio.Reader
+}
+
+func startRecorder(t *testing.T, path string) *recorder {
+	t.Helper()
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), killedPath+"="+path)
 	out, err := child.StdoutPipe()
 	must(t, err, child.Start())
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if _, busy := Open(path); !errors.Is(busy, ErrBusy) {
-		t.Errorf("a trace being written: %v", busy)
-	}
-	must(t, err, child.Process.Kill())
-	_ = child.Wait() // "killed"
-	committed, err = strconv.Atoi(line[:len(line)-1])
+	t.Cleanup(func() { _ = child.Process.Kill() })
+	return &recorder{child, bufio.NewReader(out)}
+}
+
+// committed waits for a commit, and returns how many dispatches there are now.
+func (r *recorder) committed(t *testing.T) int {
+	t.Helper()
+	line, err := r.said.ReadString('\n')
 	must(t, err)
-	return committed
+	n, err := strconv.Atoi(line[:len(line)-1])
+	must(t, err)
+	return n
+}
+
+func (r *recorder) kill(t *testing.T) {
+	t.Helper()
+	must(t, r.child.Process.Kill())
+	_ = r.child.Wait() // "killed"
 }
 
 // max_page_count makes SQLite see a full disk.
@@ -92,8 +121,10 @@ func TestFullDisk(t *testing.T) {
 	db := create(t)
 	s := begin(t, db, 42)
 	must(t, s.Dispatches(make([]Dispatch, 100)))
-	db.begun = db.begun.Add(-time.Minute) // due
-	must(t, s.Flush(), db.exec("PRAGMA max_page_count = 64"))
+	db.due = true
+	must(t, s.Flush(), db.exec("PRAGMA max_page_count = 80"))
+	now := db.now()
+	db.now = func() time.Time { return now } // nothing more is due before the disk is full
 
 	err := s.Dispatches(make([]Dispatch, 1000))
 	must(t, err)

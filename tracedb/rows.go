@@ -3,7 +3,7 @@
 // A DB is one file, a Session one recording of one process in it. Several
 // sessions may be written at once, each by its own goroutine. Everything is
 // committed at least every second, so that a killed recorder leaves a readable
-// file.
+// file, and can be read meanwhile.
 package tracedb
 
 // The ids in these rows are those that the producer of a session gave out. An
@@ -144,13 +144,44 @@ const (
 	CounterSchedulerWorst = "scheduler_worst_ns"
 )
 
+// Reasons for the end of a session that the recorder itself has.
+const (
+	EndElapsed     = "duration elapsed"
+	EndInterrupted = "interrupted"
+	EndSizeLimit   = "size limit reached"
+	EndRequested   = "detached by rtl-attach detach"
+	EndDiskFull    = "disk full"
+	EndWriteFailed = "writing the trace failed"
+)
+
+// Causes of losses that the recorder itself has.
+const (
+	CauseDiskFull    = "the disk was full: records not written"
+	CauseWriteFailed = "writing the trace failed: records not written"
+)
+
+// Mark says how far the records of a session are complete.
+type Mark struct {
+	UntilNS  uint64     // each kernel that ended before it was given to the session, or counted as lost or untimed
+	Coverage []Coverage // of the queues whose account has changed; not final
+}
+
 // End closes a session.
 type End struct {
-	Reason     string
-	ArmedNS    uint64
-	DetachedNS uint64
-	Coverage   []Coverage
-	Copies     *CopyCoverage // nil: not recorded
+	Reason      string
+	ArmedNS     uint64
+	DetachedNS  uint64
+	WindowEndNS uint64 // of the declared window
+	UntilNS     uint64 // see Mark
+	Coverage    []Coverage
+	Copies      *CopyCoverage // nil: not recorded
+}
+
+// Recorder is the process that records.
+type Recorder struct {
+	PID          uint32
+	StartTicks   uint64
+	PIDNamespace uint64 // inode
 }
 
 // SessionInfo is what is known when a session begins.
@@ -162,7 +193,9 @@ type SessionInfo struct {
 	ToolVersion string
 	BuildID     []byte // of the payload
 	Generation  uint32
-	Rank        *int // as its launcher told it; nil: it has none
+	Rank        *int // as its launcher set it; nil: it has none
+	ArmedNS     uint64
+	Recorder    Recorder
 
 	// ThreadName is asked once for each thread that dispatches, when its first record is
 	// written; "": not known. Nil: threads have no names.

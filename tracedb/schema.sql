@@ -21,31 +21,39 @@ CREATE TABLE IF NOT EXISTS rtl_session(
 	begun_ns INTEGER NOT NULL,         -- the recorder was ready
 	armed_ns INTEGER,                  -- hooks became active
 	detached_ns INTEGER,               -- hooks were removed
-	ended_ns INTEGER,                  -- last record written; NULL: the recorder was killed
-	end_reason TEXT,
+	ended_ns INTEGER,                  -- last record and accounts written; NULL: never, or not yet
+	end_reason TEXT,                   -- NULL, with ended_ns: still recorded, or the recorder was killed
+	window_start_ns INTEGER,           -- the declared window, of which shares and idle times are said:
+	window_end_ns INTEGER,             -- as long as --duration asked for, unless it ended early; NULL: it has not ended
+	recorded_until_ns INTEGER,         -- kernels that ended before it are here, or counted as lost or untimed;
+	                                   -- kernels that were running then are not. NULL: nothing is known
+	recorder_pid INTEGER,              -- the process that records, or has recorded
+	recorder_start_ticks INTEGER,      -- as start_ticks
+	recorder_pid_namespace INTEGER,    -- inode of its pid namespace
 	monotonic_offset_start_ns INTEGER, -- CLOCK_MONOTONIC - CLOCK_BOOTTIME
 	monotonic_offset_end_ns INTEGER,
 	realtime_offset_start_ns INTEGER,  -- CLOCK_REALTIME - CLOCK_BOOTTIME
 	realtime_offset_end_ns INTEGER
 );
 
--- The processes that were to be recorded together: also those that were refused, or
--- passed over. Of a process that was recorded alone, those that came too late.
+-- The processes that were meant to be recorded together, also where they were refused or
+-- passed over; and those that began to use a GPU too late.
 CREATE TABLE IF NOT EXISTS rtl_target(
 	id INTEGER PRIMARY KEY,
 	pid INTEGER NOT NULL,
 	start_ticks INTEGER,               -- with pid: its sessions
 	command TEXT NOT NULL,
-	rank INTEGER,                      -- as its launcher told it
-	fate TEXT NOT NULL,                -- recorded, idle, exited, failed, refused, passed over, newcomer
-	exit_code INTEGER,                 -- that it would have had alone
-	text TEXT NOT NULL                 -- what there is to say about it
+	rank INTEGER,                      -- as its launcher set it
+	outcome TEXT NOT NULL,             -- recorded, idle, exited, failed, refused, passed over, late worker
+	exit_code INTEGER,                 -- of the tool, had it recorded this process alone
+	detail TEXT NOT NULL               -- the outcome explained; may be empty
 );
 
--- The time in which all of them were recorded. What lies outside of it is in the trace, too.
+-- The declared window of processes that were recorded together: all of them were recorded
+-- in it. Records outside of it are in the trace, too.
 CREATE TABLE IF NOT EXISTS rtl_common(
-	start_ns INTEGER NOT NULL,         -- hooks were active in the last one
-	end_ns INTEGER                     -- before the first detach was commanded; NULL: the recorder was killed
+	start_ns INTEGER NOT NULL,         -- hooks were active in the last process
+	end_ns INTEGER                     -- as rtl_session.window_end_ns
 );
 
 CREATE TABLE IF NOT EXISTS rtl_thread(
@@ -148,12 +156,13 @@ CREATE TABLE IF NOT EXISTS rtl_reason(
 	text TEXT NOT NULL
 );
 
--- The time in which a queue was recorded, packets first_index to end_index - 1.
+-- The time in which a queue was recorded, packets first_index to end_index - 1. Written
+-- when it opens, and completed when it closes.
 CREATE TABLE IF NOT EXISTS rtl_window(
 	id INTEGER PRIMARY KEY,
 	queue_id INTEGER NOT NULL,
 	opened_ns INTEGER NOT NULL,
-	closed_ns INTEGER,                 -- NULL: the process ended, or the records were lost
+	closed_ns INTEGER,                 -- NULL: still open, or the process ended, or the records were lost
 	first_index INTEGER NOT NULL,
 	end_index INTEGER,
 	dispatches INTEGER,                -- published in the window
@@ -163,7 +172,8 @@ CREATE TABLE IF NOT EXISTS rtl_window(
 	queued_before INTEGER NOT NULL     -- packets in front of the window that the GPU had not taken yet: not seen
 );
 
--- What was seen of each queue. dispatches = timed + untimed + unexplained.
+-- What was seen of each queue. dispatches = timed + untimed + unexplained. Written with
+-- each commit; final when the session's ended_ns is set.
 CREATE TABLE IF NOT EXISTS rtl_coverage(
 	queue_id INTEGER PRIMARY KEY,
 	windows INTEGER NOT NULL,

@@ -21,6 +21,9 @@ type Session struct {
 	contexts map[stream]*contexts
 	latest   *contexts // the one used last
 	places   int       // in all contexts, used or not
+
+	windows map[uint32]int64 // rows of open windows by the producer's queue
+	mark    mark
 }
 
 // maxThreads bounds the table of thread ids, which the target makes up.
@@ -30,6 +33,7 @@ const maxThreads = 1 << 16
 func (db *DB) Begin(info SessionInfo) (*Session, error) {
 	s := &Session{
 		db: db, threads: map[uint32]int64{}, nameOf: info.ThreadName, contexts: map[stream]*contexts{},
+		windows: map[uint32]int64{}, mark: mark{coverage: map[uint32]Coverage{}},
 		agents: make([]int64, 1), queues: make([]int64, 1), launches: make([]int64, 1),
 	}
 	nowNS, offset, err := readOffsets()
@@ -38,9 +42,11 @@ func (db *DB) Begin(info SessionInfo) (*Session, error) {
 	}
 	err = db.write(func() (err error) {
 		s.id, err = db.insert(`INSERT INTO rtl_session(pid, start_ticks, command, host, tool_version, payload_build_id,
-			generation, begun_ns, monotonic_offset_start_ns, realtime_offset_start_ns) VALUES(?,?,?,?,?,?,?,?,?,?)`,
+			generation, begun_ns, armed_ns, window_start_ns, recorder_pid, recorder_start_ticks, recorder_pid_namespace,
+			monotonic_offset_start_ns, realtime_offset_start_ns) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 			info.PID, int64(info.StartTicks), info.Command, info.Host, info.ToolVersion, hex.EncodeToString(info.BuildID),
-			info.Generation, nowNS, offset.monotonicNS, offset.realtimeNS)
+			info.Generation, nowNS, orNULL(info.ArmedNS), orNULL(info.ArmedNS), info.Recorder.PID,
+			int64(info.Recorder.StartTicks), int64(info.Recorder.PIDNamespace), offset.monotonicNS, offset.realtimeNS)
 		if err != nil {
 			return err
 		}
@@ -54,6 +60,8 @@ func (db *DB) Begin(info SessionInfo) (*Session, error) {
 				return err
 			}
 		}
+		db.sessions = append(db.sessions, s)
+		db.due = true
 		return s.offsetMetadata("start", offset)
 	})
 	if err != nil {
@@ -68,7 +76,7 @@ const rankTag = "session_%d_rank"
 // mostRanks bounds what a trace can make us hold.
 const mostRanks = 1 << 14
 
-// Ranks are those of a trace's sessions that have one, by the sessions' ids.
+// Ranks returns the ranks of a trace's sessions by their ids. Sessions without one are left out.
 func Ranks(db *sql.DB) (map[int64]int64, error) {
 	rows, err := db.Query(`SELECT tag, CAST(value AS INTEGER) FROM rocpd_metadata WHERE tag LIKE 'session\_%\_rank' ESCAPE '\' LIMIT ?`, mostRanks)
 	if err != nil {
@@ -103,26 +111,39 @@ func (s *Session) ID() int64 { return s.id }
 // Flush commits what is due; called at least twice a second.
 func (s *Session) Flush() error { return s.db.Flush() }
 
-// Window records when a queue was recorded.
+// Window records when a queue was recorded: at its opening, and once more when it is
+// closed. It is committed with the next Flush.
 func (s *Session) Window(w Window) error {
-	return s.db.write(func() error {
-		queue, err := s.queue(w.Queue)
-		if err != nil {
-			return err
+	return s.write(1, func() (err error) {
+		s.db.due = true
+		row, isOpen := s.windows[w.Queue]
+		if !isOpen || !w.Closed {
+			if row, err = s.openWindow(w); err != nil {
+				return err
+			}
+			s.windows[w.Queue] = row
 		}
 		if !w.Closed {
-			return s.db.exec("INSERT INTO rtl_window(queue_id, opened_ns, first_index, raw_before, queued_before) VALUES(?,?,?,?,?)",
-				queue, int64(w.OpenNS), int64(w.Index), int64(w.RawBefore), int64(w.QueuedBefore))
+			return nil
 		}
-		return s.db.exec("INSERT INTO rtl_window VALUES(NULL,?,?,?,?,?,?,?,?,?,?)",
-			queue, int64(w.OpenNS), int64(w.CloseNS), int64(w.Index), int64(w.EndIndex),
-			int64(w.Dispatches), int64(w.Others), int64(w.After), int64(w.RawBefore), int64(w.QueuedBefore))
+		delete(s.windows, w.Queue)
+		return s.db.exec(`UPDATE rtl_window SET closed_ns = ?, end_index = ?, dispatches = ?, others = ?, after_detach = ? WHERE id = ?`,
+			int64(w.CloseNS), int64(w.EndIndex), int64(w.Dispatches), int64(w.Others), int64(w.After), row)
 	})
+}
+
+func (s *Session) openWindow(w Window) (int64, error) {
+	queue, err := s.queue(w.Queue)
+	if err != nil {
+		return 0, err
+	}
+	return s.db.insert("INSERT INTO rtl_window(queue_id, opened_ns, first_index, raw_before, queued_before) VALUES(?,?,?,?,?)",
+		queue, int64(w.OpenNS), int64(w.Index), int64(w.RawBefore), int64(w.QueuedBefore))
 }
 
 // Lost records that records are missing.
 func (s *Session) Lost(l Loss) error {
-	return s.db.write(func() error {
+	return s.write(1, func() error {
 		return s.db.exec("INSERT INTO rtl_loss VALUES(NULL,?,?,?,?,?)",
 			s.id, l.Cause, int64(l.Records), orNULL(l.FromNS), orNULL(l.UntilNS))
 	})
@@ -155,15 +176,9 @@ func (s *Session) End(e End) error {
 		return err
 	}
 	return s.db.write(func() error {
+		s.db.forget(s)
 		for _, c := range e.Coverage {
-			queue, err := s.queue(c.Queue)
-			if err != nil {
-				return err
-			}
-			err = s.db.exec("INSERT INTO rtl_coverage VALUES(?,?,?,?,?,?,?,?,?,?)",
-				queue, int64(c.Windows), int64(c.WindowsOpen), int64(c.Dispatches), int64(c.Timed), int64(c.Untimed),
-				c.Unexplained, int64(c.Others), int64(c.After), int64(c.RawBefore))
-			if err != nil {
+			if err := s.cover(c); err != nil {
 				return err
 			}
 		}
@@ -173,10 +188,45 @@ func (s *Session) End(e End) error {
 		if err := s.offsetMetadata("end", offset); err != nil {
 			return err
 		}
-		return s.db.exec(`UPDATE rtl_session SET armed_ns = ?, detached_ns = ?, ended_ns = ?, end_reason = ?,
+		if err := s.describeEnd(e); err != nil {
+			return err
+		}
+		return s.db.exec(`UPDATE rtl_session SET ended_ns = ?, recorded_until_ns = coalesce(?, recorded_until_ns),
 			monotonic_offset_end_ns = ?, realtime_offset_end_ns = ? WHERE id = ?`,
-			orNULL(e.ArmedNS), orNULL(e.DetachedNS), nowNS, e.Reason, offset.monotonicNS, offset.realtimeNS, s.id)
+			nowNS, orNULL(e.UntilNS), offset.monotonicNS, offset.realtimeNS, s.id)
 	})
+}
+
+// EndUnwritten says in a trace whose writing has failed how the session ended, and what
+// is missing. The accounts stay open. What cannot be written even so is left out.
+func (s *Session) EndUnwritten(e End, missing Loss) error {
+	return s.db.afterFailure(func() error {
+		s.db.forget(s)
+		if err := s.describeEnd(e); err != nil {
+			return err
+		}
+		return s.db.exec(`INSERT INTO rtl_loss(session_id, cause, records, from_ns, until_ns)
+			SELECT id, ?, ?, recorded_until_ns, ? FROM rtl_session WHERE id = ?`,
+			missing.Cause, int64(missing.Records), orNULL(missing.UntilNS), s.id)
+	})
+}
+
+// describeEnd writes how and when the session ended. Its accounts stay open.
+func (s *Session) describeEnd(e End) error {
+	return s.db.exec(`UPDATE rtl_session SET armed_ns = coalesce(?1, armed_ns), window_start_ns = coalesce(window_start_ns, ?1),
+		detached_ns = ?2, window_end_ns = ?3, end_reason = ?4 WHERE id = ?5`,
+		orNULL(e.ArmedNS), orNULL(e.DetachedNS), orNULL(e.WindowEndNS), e.Reason, s.id)
+}
+
+// cover writes the account of a queue, in place of an earlier one.
+func (s *Session) cover(c Coverage) error {
+	queue, err := s.queue(c.Queue)
+	if err != nil {
+		return err
+	}
+	return s.db.exec("INSERT OR REPLACE INTO rtl_coverage VALUES(?,?,?,?,?,?,?,?,?,?)",
+		queue, int64(c.Windows), int64(c.WindowsOpen), int64(c.Dispatches), int64(c.Timed), int64(c.Untimed),
+		c.Unexplained, int64(c.Others), int64(c.After), int64(c.RawBefore))
 }
 
 // orNULL turns "unknown" into what SQL calls it.

@@ -1,6 +1,6 @@
 /*
- * sqlite_abi.h: the few declarations of SQLite's C interface that unpack.c
- * and pack.c need. go-sqlite3 compiles SQLite into this program but offers no header to
+ * sqlite_abi.h: the few declarations of SQLite's C interface that unpack.c, pack.c
+ * and vfs.c need. go-sqlite3 compiles SQLite into this program but offers no header to
  * other packages; SQLite promises that these layouts do not change
  * (sqlite.org/c3ref/module.html, index_info.html).
  */
@@ -74,6 +74,64 @@ struct sqlite3_module {
 	int (*xFindFunction)(sqlite3_vtab *, int, const char *, void (**)(sqlite3_context *, int, sqlite3_value **), void **);
 	int (*xRename)(sqlite3_vtab *, const char *);
 };
+
+/* What vfs.c needs (sqlite.org/c3ref/vfs.html, io_methods.html). */
+#define SQLITE_OPEN_MAIN_DB 0x00000100
+#define SQLITE_IOCAP_UNDELETABLE_WHEN_OPEN 0x00000800
+
+typedef struct sqlite3_file {
+	const struct sqlite3_io_methods *pMethods;
+} sqlite3_file;
+
+typedef struct sqlite3_io_methods {
+	int iVersion;
+	int (*xClose)(sqlite3_file *);
+	int (*xRead)(sqlite3_file *, void *, int, sqlite3_int64);
+	int (*xWrite)(sqlite3_file *, const void *, int, sqlite3_int64);
+	int (*xTruncate)(sqlite3_file *, sqlite3_int64);
+	int (*xSync)(sqlite3_file *, int);
+	int (*xFileSize)(sqlite3_file *, sqlite3_int64 *);
+	int (*xLock)(sqlite3_file *, int);
+	int (*xUnlock)(sqlite3_file *, int);
+	int (*xCheckReservedLock)(sqlite3_file *, int *);
+	int (*xFileControl)(sqlite3_file *, int, void *);
+	int (*xSectorSize)(sqlite3_file *);
+	int (*xDeviceCharacteristics)(sqlite3_file *);
+	int (*xShmMap)(sqlite3_file *, int, int, int, void volatile **);
+	int (*xShmLock)(sqlite3_file *, int, int, int);
+	void (*xShmBarrier)(sqlite3_file *);
+	int (*xShmUnmap)(sqlite3_file *, int);
+	int (*xFetch)(sqlite3_file *, sqlite3_int64, int, void **);
+	int (*xUnfetch)(sqlite3_file *, sqlite3_int64, void *);
+} sqlite3_io_methods;
+
+typedef struct sqlite3_vfs {
+	int iVersion;
+	int szOsFile;
+	int mxPathname;
+	struct sqlite3_vfs *pNext;
+	const char *zName;
+	void *pAppData;
+	int (*xOpen)(struct sqlite3_vfs *, const char *, sqlite3_file *, int, int *);
+	int (*xDelete)(struct sqlite3_vfs *, const char *, int);
+	int (*xAccess)(struct sqlite3_vfs *, const char *, int, int *);
+	int (*xFullPathname)(struct sqlite3_vfs *, const char *, int, char *);
+	void *(*xDlOpen)(struct sqlite3_vfs *, const char *);
+	void (*xDlError)(struct sqlite3_vfs *, int, char *);
+	void (*(*xDlSym)(struct sqlite3_vfs *, void *, const char *))(void);
+	void (*xDlClose)(struct sqlite3_vfs *, void *);
+	int (*xRandomness)(struct sqlite3_vfs *, int, char *);
+	int (*xSleep)(struct sqlite3_vfs *, int);
+	int (*xCurrentTime)(struct sqlite3_vfs *, double *);
+	int (*xGetLastError)(struct sqlite3_vfs *, int, char *);
+	int (*xCurrentTimeInt64)(struct sqlite3_vfs *, sqlite3_int64 *);
+	int (*xSetSystemCall)(struct sqlite3_vfs *, const char *, void (*)(void));
+	void (*(*xGetSystemCall)(struct sqlite3_vfs *, const char *))(void);
+	const char *(*xNextSystemCall)(struct sqlite3_vfs *, const char *);
+} sqlite3_vfs;
+
+sqlite3_vfs *sqlite3_vfs_find(const char *);
+int sqlite3_vfs_register(sqlite3_vfs *, int);
 
 /* What pack.c needs (sqlite.org/c3ref/create_function.html). */
 #define SQLITE_INTEGER 1

@@ -1,42 +1,46 @@
 package tracedb
 
-// A Fate is what became of one of several processes.
-type Fate string
+// An Outcome is how the recording of one of several processes ended.
+type Outcome string
 
+// Outcomes of processes.
 const (
-	FateRecorded   Fate = "recorded"    // to the end of the window, and detached
-	FateIdle       Fate = "idle"        // likewise, and dispatched nothing
-	FateExited     Fate = "exited"      // while it was recorded: the trace holds it to that moment
-	FateFailed     Fate = "failed"      // its recording is not whole, or it was never attached to
-	FateRefused    Fate = "refused"     // before it was touched
-	FatePassedOver Fate = "passed over" // it holds no GPU
-	FateNewcomer   Fate = "newcomer"    // it came to hold a GPU during the recording, and is not in it
+	OutcomeRecorded   Outcome = "recorded"    // to the end of the window, and detached
+	OutcomeIdle       Outcome = "idle"        // likewise, and dispatched nothing
+	OutcomeExited     Outcome = "exited"      // while it was recorded: the trace holds it to that moment
+	OutcomeFailed     Outcome = "failed"      // its recording is not whole, or it was never attached to
+	OutcomeRefused    Outcome = "refused"     // before it was touched
+	OutcomePassedOver Outcome = "passed over" // it uses no GPU
+	OutcomeLateWorker Outcome = "late worker" // it began to use a GPU during the recording, and is not in it
 )
 
-// Target is a process that was to be recorded together with others.
+// Target is a process that was meant to be recorded together with others.
 type Target struct {
 	PID        int
 	StartTicks uint64 // 0: not known
 	Command    string
 	Rank       *int // nil: it has none
-	Fate       Fate
-	ExitCode   int // that its recording alone would have ended with
-	Text       string
+	Outcome    Outcome
+	ExitCode   int // of the tool, had it recorded this process alone
+	Detail     string
 }
 
-// BeginCommon notes since when all targets are recorded.
+// BeginCommon begins the declared window of all targets.
 func (db *DB) BeginCommon(startNS uint64) error {
-	return db.write(func() error { return db.exec("INSERT INTO rtl_common(start_ns) VALUES(?)", int64(startNS)) })
+	return db.write(func() error {
+		db.due = true
+		return db.exec("INSERT INTO rtl_common(start_ns) VALUES(?)", int64(startNS))
+	})
 }
 
-// EndCommon notes until when they were.
+// EndCommon ends it.
 func (db *DB) EndCommon(endNS uint64) error {
 	return db.write(func() error {
 		return db.exec("UPDATE rtl_common SET end_ns = ? WHERE rowid = (SELECT max(rowid) FROM rtl_common)", int64(endNS))
 	})
 }
 
-// Targets notes what became of each.
+// Targets writes the outcome of each.
 func (db *DB) Targets(targets []Target) error {
 	return db.write(func() error {
 		for _, t := range targets {
@@ -45,7 +49,7 @@ func (db *DB) Targets(targets []Target) error {
 				rank = *t.Rank
 			}
 			err := db.exec("INSERT INTO rtl_target VALUES(NULL,?,?,?,?,?,?,?)",
-				t.PID, orNULL(t.StartTicks), t.Command, rank, string(t.Fate), t.ExitCode, t.Text)
+				t.PID, orNULL(t.StartTicks), t.Command, rank, string(t.Outcome), t.ExitCode, t.Detail)
 			if err != nil {
 				return err
 			}
@@ -54,8 +58,8 @@ func (db *DB) Targets(targets []Target) error {
 	})
 }
 
-// OrderGPUs numbers the devices of the file anew, in the order in which the driver
-// has them: whose session came first, each calling its GPU 0, says nothing.
+// OrderGPUs renumbers the devices of the file in the driver's order: each process calls
+// its first GPU 0, and which session came first says nothing.
 func (db *DB) OrderGPUs() error {
 	return db.write(func() error {
 		return db.exec(`UPDATE rtl_agent SET gpu_id = (SELECT count(*)

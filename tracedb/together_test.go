@@ -25,13 +25,13 @@ func TestTogether(t *testing.T) {
 	db := create(t)
 	rank := 0
 	must(t, db.BeginCommon(1000), db.EndCommon(3000), db.Targets([]Target{
-		{PID: 10, StartTicks: 5, Command: "worker", Rank: &rank, Fate: FateRecorded},
-		{PID: 11, Command: "sh", Fate: FateRefused, ExitCode: 3, Text: "why"},
+		{PID: 10, StartTicks: 5, Command: "worker", Rank: &rank, Outcome: OutcomeRecorded},
+		{PID: 11, Command: "sh", Outcome: OutcomeRefused, ExitCode: 3, Detail: "why"},
 	}), db.Close())
 	read, err := Open(db.place.Path)
 	must(t, err)
 	defer read.Close()
 	expect(t, read, "SELECT start_ns, end_ns FROM rtl_common", "1000|3000")
-	expect(t, read, "SELECT pid, coalesce(start_ticks, '-'), command, coalesce(rank, '-'), fate, exit_code, text FROM rtl_target",
+	expect(t, read, "SELECT pid, coalesce(start_ticks, '-'), command, coalesce(rank, '-'), outcome, exit_code, detail FROM rtl_target",
 		"10|5|worker|0|recorded|0|", "11|-|sh|-|refused|3|why")
 }

@@ -33,6 +33,10 @@ func (tr *trace) readTogether(ctx context.Context) error {
 	if err != nil || tables < 2 {
 		return err
 	}
+	outcome, detail, err := tracedb.TargetColumns(tr.db)
+	if err != nil {
+		return err
+	}
 	err = tr.define(ctx, func(r *sql.Rows) error {
 		var pid int64
 		var command, what, text string
@@ -40,7 +44,7 @@ func (tr *trace) readTogether(ctx context.Context) error {
 		tr.together.fates = append(tr.together.fates,
 			fmt.Sprintf("pid %d (%s): %s: %s", pid, cut(command, longestWord), cut(what, longestWord), cut(text, longestWord)))
 		return err
-	}, "SELECT pid, command, fate, text FROM rtl_target WHERE fate NOT IN ('recorded', 'passed over') ORDER BY id")
+	}, fmt.Sprintf("SELECT pid, command, %[1]s, %[2]s FROM rtl_target WHERE %[1]s NOT IN ('recorded', 'passed over') ORDER BY id", outcome, detail))
 	if err != nil {
 		return err
 	}

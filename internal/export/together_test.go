@@ -24,9 +24,9 @@ func server(t testing.TB) string {
 		record(t, s, uint64(day+rank*1000))
 	}
 	must(t, errors.Join(db.BeginCommon(day+1000), db.EndCommon(day+3000), db.Targets([]tracedb.Target{
-		{PID: 50, StartTicks: 7, Command: "worker", Fate: tracedb.FateRecorded},
-		{PID: 52, Command: "worker", Fate: tracedb.FateExited, Text: "exited \x1b[2J"},
-		{PID: 53, Command: "sh", Fate: tracedb.FatePassedOver},
+		{PID: 50, StartTicks: 7, Command: "worker", Outcome: tracedb.OutcomeRecorded},
+		{PID: 52, Command: "worker", Outcome: tracedb.OutcomeExited, Detail: "exited \x1b[2J"},
+		{PID: 53, Command: "sh", Outcome: tracedb.OutcomePassedOver},
 	}), db.Close()))
 	return path
 }

@@ -25,15 +25,15 @@ type Common struct {
 
 // Process is one of those that were to be recorded, or that came too late for it.
 type Process struct {
-	PID        int64        `json:"pid"`
-	Command    string       `json:"command"`
-	Rank       *int64       `json:"rank,omitempty"`
-	Fate       tracedb.Fate `json:"fate"`
-	ExitCode   int64        `json:"exit_code"` // that its recording alone would have ended with
-	Text       string       `json:"text,omitempty"`
-	Dispatches int64        `json:"dispatches"`     // in all of its sessions
-	GPUs       []int64      `json:"gpus,omitempty"` // as this trace numbers them
-	untilNS    int64        // it was detached from; 0: it never was
+	PID        int64           `json:"pid"`
+	Command    string          `json:"command"`
+	Rank       *int64          `json:"rank,omitempty"`
+	Fate       tracedb.Outcome `json:"fate"`
+	ExitCode   int64           `json:"exit_code"` // that its recording alone would have ended with
+	Text       string          `json:"text,omitempty"`
+	Dispatches int64           `json:"dispatches"`     // in all of its sessions
+	GPUs       []int64         `json:"gpus,omitempty"` // as this trace numbers them
+	untilNS    int64           // it was detached from; 0: it never was
 }
 
 // readProcesses finds nothing in the trace of one process. Of one that was recorded
@@ -45,6 +45,10 @@ func (s *Summary) readProcesses(db *sql.DB) error {
 		return err // older traces have no such tables
 	}
 	if err := s.readCommon(db); err != nil {
+		return err
+	}
+	outcome, detail, err := tracedb.TargetColumns(db)
+	if err != nil {
 		return err
 	}
 	return each(db, func(r *sql.Rows) error {
@@ -61,7 +65,7 @@ func (s *Summary) readProcesses(db *sql.DB) error {
 		slices.Sort(p.GPUs)
 		s.Processes = append(s.Processes, p)
 		return err
-	}, `SELECT t.pid, t.command, t.rank, t.fate, coalesce(t.exit_code, 0), t.text,
+	}, `SELECT t.pid, t.command, t.rank, t.`+outcome+`, coalesce(t.exit_code, 0), t.`+detail+`,
 			CAST(total(v.timed) AS INTEGER), coalesce(group_concat(DISTINCT a.gpu_id), ''),
 			coalesce(max(s.detached_ns), 0)
 		FROM (SELECT max(id) AS id FROM rtl_target GROUP BY pid, coalesce(start_ticks, -id)) latest
@@ -118,7 +122,7 @@ func (s *Summary) writeProcesses(b *bytes.Buffer) {
 	label := "Processes"
 	var passed []string
 	for _, p := range s.Processes {
-		if p.Fate == tracedb.FatePassedOver {
+		if p.Fate == tracedb.OutcomePassedOver {
 			passed = append(passed, sanitize.Text(p.Command))
 			continue
 		}
@@ -134,7 +138,7 @@ func (s *Summary) writeProcesses(b *bytes.Buffer) {
 func (s *Summary) sharing() string {
 	meant, shared := 0, 0
 	for _, p := range s.Processes {
-		if p.Fate == tracedb.FatePassedOver || p.Fate == tracedb.FateNewcomer {
+		if p.Fate == tracedb.OutcomePassedOver || p.Fate == tracedb.OutcomeLateWorker {
 			continue
 		}
 		if meant++; p.untilNS >= s.Common.EndNS {
@@ -177,7 +181,7 @@ func (p Process) text() string {
 		rank = fmt.Sprintf("rank %d", *p.Rank)
 	}
 	text := fmt.Sprintf("%-8d %-8s %-*s %-9s", p.PID, rank, nameWidth, shorten(sanitize.Text(p.Command), nameWidth), sanitize.Text(string(p.Fate)))
-	if p.Dispatches > 0 || p.Fate == tracedb.FateRecorded {
+	if p.Dispatches > 0 || p.Fate == tracedb.OutcomeRecorded {
 		text += fmt.Sprintf(" %17s", humanize.Things(p.Dispatches, "dispatch"))
 	}
 	if len(p.GPUs) > 0 {

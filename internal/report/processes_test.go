@@ -69,11 +69,11 @@ func serverTrace(t *testing.T) string {
 		db.BeginCommon(1000),
 		db.EndCommon(2000),
 		db.Targets([]tracedb.Target{
-			{PID: 10, StartTicks: 5, Command: "worker", Fate: tracedb.FateRecorded},
-			{PID: 11, StartTicks: 5, Command: "worker\x1b[2J", Rank: &rank, Fate: tracedb.FateExited, ExitCode: 5, Text: "exited"},
-			{PID: 12, Command: "worker", Fate: tracedb.FateRefused, ExitCode: 3, Text: "traced"},
-			{PID: 13, Command: "sh", Fate: tracedb.FatePassedOver},
-			{PID: 14, Command: "sh", Fate: tracedb.FatePassedOver},
+			{PID: 10, StartTicks: 5, Command: "worker", Outcome: tracedb.OutcomeRecorded},
+			{PID: 11, StartTicks: 5, Command: "worker\x1b[2J", Rank: &rank, Outcome: tracedb.OutcomeExited, ExitCode: 5, Detail: "exited"},
+			{PID: 12, Command: "worker", Outcome: tracedb.OutcomeRefused, ExitCode: 3, Detail: "traced"},
+			{PID: 13, Command: "sh", Outcome: tracedb.OutcomePassedOver},
+			{PID: 14, Command: "sh", Outcome: tracedb.OutcomePassedOver},
 		}),
 		db.Close(),
 	} {
@@ -177,8 +177,8 @@ func TestProcessesOfTwoRecordings(t *testing.T) {
 	appendTo(t, path, func(db *tracedb.DB) {
 		recording{10, 0, 5000, 6000, []tracedb.Dispatch{{StartNS: 5100, EndNS: 5600}}}.write(t, db)
 		must(t, db.BeginCommon(5000), db.EndCommon(6000), db.Targets([]tracedb.Target{
-			{PID: 10, StartTicks: 5, Command: "worker", Rank: &rank, Fate: tracedb.FateExited, ExitCode: 5, Text: "exited"},
-			{PID: 12, Command: "worker", Fate: tracedb.FateRefused, ExitCode: 3, Text: "traced"}, // whether it is the same one nobody knows
+			{PID: 10, StartTicks: 5, Command: "worker", Rank: &rank, Outcome: tracedb.OutcomeExited, ExitCode: 5, Detail: "exited"},
+			{PID: 12, Command: "worker", Outcome: tracedb.OutcomeRefused, ExitCode: 3, Detail: "traced"}, // whether it is the same one nobody knows
 		}))
 	})
 	s, err := Summarize(path, 1)
@@ -190,7 +190,7 @@ func TestProcessesOfTwoRecordings(t *testing.T) {
 	if len(of[10]) != 1 || len(of[11]) != 1 || len(of[12]) != 2 {
 		t.Fatalf("%+v", s.Processes)
 	}
-	if p := of[10][0]; p.Dispatches != 4 || p.Fate != tracedb.FateExited || p.Rank == nil || *p.Rank != 7 || p.Text != "exited" || p.ExitCode != 5 {
+	if p := of[10][0]; p.Dispatches != 4 || p.Fate != tracedb.OutcomeExited || p.Rank == nil || *p.Rank != 7 || p.Text != "exited" || p.ExitCode != 5 {
 		t.Errorf("%+v", p)
 	}
 	if p := of[11][0]; p.Dispatches != 2 || s.Common != nil {

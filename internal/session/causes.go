@@ -266,8 +266,10 @@ func whyNotExtended(err error) (cause, fix string) {
 		return "only a trace with this version's tables, and no others, is extended", fix
 	case errors.Is(err, tracedb.ErrForeign):
 		return "only a file of this user's, with one name, on a local filesystem is extended", fix
+	case errors.Is(err, tracedb.ErrNewerFormat):
+		return "it was written by a newer rtl-attach", "extend it with that version, or choose another --output"
 	case errors.Is(err, tracedb.ErrNotTrace):
-		return "what is there was not made by rtl-attach, or by a newer one", fix
+		return "what is there was not made by rtl-attach", fix
 	case errors.Is(err, tracedb.ErrBusy):
 		return "another recording goes into it, or somebody reads it", "wait for that, or choose another --output"
 	case errors.Is(err, tracedb.ErrJournal):

@@ -116,7 +116,7 @@ func (g *group) look() error {
 	for _, m := range g.members {
 		var rank *int
 		look := func() (err error) { rank, err = m.look(); return err }
-		if m.attempt(tracedb.FateRefused, look) {
+		if m.attempt(tracedb.OutcomeRefused, look) {
 			m.introduce(rank)
 		}
 	}
@@ -140,7 +140,7 @@ func (g *group) look() error {
 func (g *group) arm(ctx, window context.Context) (armed bool) {
 	g.armingNS = boottimeNS()
 	for _, m := range g.members {
-		if m.isWell() && m.attempt(tracedb.FateFailed, func() error { return m.arm(ctx) }) {
+		if m.isWell() && m.attempt(tracedb.OutcomeFailed, func() error { return m.arm(ctx) }) {
 			armed, m.armed = true, true
 			go m.collectAndDetach(window)
 		}
@@ -241,7 +241,7 @@ func (g *group) commonEnd() uint64 {
 		return end
 	}
 	for _, m := range g.members {
-		if m.endNS > g.startNS && (m.fate == tracedb.FateRecorded || m.fate == tracedb.FateIdle) {
+		if m.endNS > g.startNS && (m.outcome == tracedb.OutcomeRecorded || m.outcome == tracedb.OutcomeIdle) {
 			end = min(end, m.endNS)
 		}
 	}
@@ -260,7 +260,7 @@ func (g *group) progress() (sum collector.Progress) {
 
 // finish completes the file.
 func (g *group) finish() error {
-	return errors.Join(g.db.OrderGPUs(), g.db.Targets(g.fates()), g.db.Close(), at(PointFinished))
+	return errors.Join(g.db.OrderGPUs(), g.db.Targets(g.outcomes()), g.db.Close(), at(PointFinished))
 }
 
 // release lets go of those that were only looked at.

@@ -48,16 +48,16 @@ func TestNames(t *testing.T) {
 // TestNothingSeen: who dispatched something is not idle, and says what became of it.
 func TestNothingSeen(t *testing.T) {
 	for noTimes, want := range map[uint64]struct {
-		fate tracedb.Fate
-		text string
+		outcome tracedb.Outcome
+		text    string
 	}{
-		0:  {tracedb.FateIdle, "dispatched nothing through a queue that could be seen"},
-		12: {tracedb.FateRecorded, "12 dispatches were seen, and none could be timed (see Coverage)"},
+		0:  {tracedb.OutcomeIdle, "dispatched nothing through a queue that could be seen"},
+		12: {tracedb.OutcomeRecorded, "12 dispatches were seen, and none could be timed (see Coverage)"},
 	} {
 		m := &member{recording: &recording{noTimes: noTimes}}
 		m.conclude(NothingSeen, 0)
-		if m.exit != NothingSeen || m.fate != want.fate || m.story() != want.text {
-			t.Errorf("%d: exit code %d, %s: %s", noTimes, m.exit, m.fate, m.story())
+		if m.exit != NothingSeen || m.outcome != want.outcome || m.detail() != want.text {
+			t.Errorf("%d: exit code %d, %s: %s", noTimes, m.exit, m.outcome, m.detail())
 		}
 	}
 }

@@ -271,9 +271,9 @@ func (n newcomer) story() string {
 	return "came to hold a GPU during the recording: it is not in the trace"
 }
 
-func (n newcomer) fate() tracedb.Target {
+func (n newcomer) target() tracedb.Target {
 	return tracedb.Target{
 		PID: n.pid, StartTicks: n.startTicks, Command: sanitize.Text(n.command), Rank: n.rank,
-		Fate: tracedb.FateNewcomer, Text: n.story(),
+		Outcome: tracedb.OutcomeLateWorker, Detail: n.story(),
 	}
 }

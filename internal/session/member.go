@@ -34,7 +34,7 @@ type member struct {
 // A verdict says what became of a member.
 type verdict struct {
 	failure *Failure // nil: it went as it should
-	fate    tracedb.Fate
+	outcome tracedb.Outcome
 	exit    ExitCode
 	endNS   uint64 // its end, where that came before the window's
 }
@@ -75,9 +75,9 @@ func (m *member) isOver() bool {
 }
 
 // attempt does a part of what comes before the recording. Who fails in it is out.
-func (m *member) attempt(fate tracedb.Fate, part func() error) bool {
+func (m *member) attempt(outcome tracedb.Outcome, part func() error) bool {
 	if holder := m.group.stalled(); holder != nil {
-		m.fail(fate, m.heldUp(holder, untouched))
+		m.fail(outcome, m.heldUp(holder, untouched))
 		m.letGo()
 		return false
 	}
@@ -88,7 +88,7 @@ func (m *member) attempt(fate tracedb.Fate, part func() error) bool {
 	if errors.Is(err, errStalled) {
 		m.abandon()
 	}
-	m.fail(fate, explain("trace", m.pid, err, untouched))
+	m.fail(outcome, explain("trace", m.pid, err, untouched))
 	m.letGo()
 	return false
 }
@@ -166,21 +166,21 @@ func (m *member) collectAndDetach(window context.Context) {
 	collectErr = errors.Join(collectErr, m.takenAway())
 	switch {
 	case detachErr != nil:
-		m.fail(tracedb.FateFailed, m.remainsFailure(detachErr))
+		m.fail(tracedb.OutcomeFailed, m.remainsFailure(detachErr))
 	case collectErr != nil:
-		m.fail(tracedb.FateFailed, m.traceFailure(collectErr))
+		m.fail(tracedb.OutcomeFailed, m.traceFailure(collectErr))
 	default:
 		m.conclude(m.code(), endNS)
 	}
 }
 
 func (m *member) conclude(code ExitCode, endNS uint64) {
-	m.decide(verdict{fate: fateOf(code, m.noTimes), exit: code, endNS: endNS})
+	m.decide(verdict{outcome: outcomeOf(code, m.noTimes), exit: code, endNS: endNS})
 }
 
 // fail tells the user, unless it was he who ended the attaches, and nothing remains.
-func (m *member) fail(fate tracedb.Fate, f *Failure) {
-	first := m.decide(verdict{failure: f, fate: fate, exit: f.Code})
+func (m *member) fail(outcome tracedb.Outcome, f *Failure) {
+	first := m.decide(verdict{failure: f, outcome: outcome, exit: f.Code})
 	if first && (f.Code == Remains || !errors.Is(f, context.Canceled)) {
 		m.group.ui.Failed(f)
 	}
@@ -202,7 +202,7 @@ func (m *member) wait() {
 		}
 		if f := m.stall(StallLimit + stallGrace); f != nil {
 			m.abandon()
-			m.fail(tracedb.FateFailed, f)
+			m.fail(tracedb.OutcomeFailed, f)
 			return
 		}
 	}

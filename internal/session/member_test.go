@@ -61,7 +61,7 @@ func TestHangIsItsOwn(t *testing.T) {
 	if !one.abandoned.Load() || one.exit != Failed || !strings.Contains(one.failure.What, "pid -1") {
 		t.Errorf("the one that hangs: abandoned %v, %+v", one.abandoned.Load(), one.verdict)
 	}
-	if other.abandoned.Load() || other.failure != nil || other.fate != tracedb.FateRecorded {
+	if other.abandoned.Load() || other.failure != nil || other.outcome != tracedb.OutcomeRecorded {
 		t.Errorf("the other: abandoned %v, %+v", other.abandoned.Load(), other.verdict)
 	}
 	if len(ui.failed) != 1 || g.stalled() != one {
@@ -94,11 +94,11 @@ func TestHangInAStop(t *testing.T) {
 func TestVerdictHolds(t *testing.T) {
 	_, ui, one, _ := pair(t)
 	one.abandon()
-	one.fail(tracedb.FateFailed, stallFailure(one.pid))
+	one.fail(tracedb.OutcomeFailed, stallFailure(one.pid))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		one.fail(tracedb.FateFailed, &Failure{What: "late", Code: Remains})
+		one.fail(tracedb.OutcomeFailed, &Failure{What: "late", Code: Remains})
 		one.conclude(OK, 7)
 	}()
 	if one.exit != Failed || one.endNS != 0 || one.failure.What == "late" { // not ordered: the race detector looks on

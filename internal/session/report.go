@@ -29,8 +29,9 @@ func (f *Failure) know(err error, known ...knownError) {
 // unreadable are the errors of every command that reads a trace.
 func unreadable(trace string) []knownError {
 	return []knownError{
-		{tracedb.ErrNotTrace, trace + " is no trace, or one of a newer rtl-attach", "give a file that rtl-attach has recorded"},
-		{tracedb.ErrBusy, "a recorder is still writing it", "wait for its end, or rtl-attach detach PID"},
+		{tracedb.ErrNewerFormat, trace + " was written by a newer rtl-attach", "read it with that version"},
+		{tracedb.ErrNotTrace, trace + " is not a trace", "give a file that rtl-attach has recorded"},
+		{tracedb.ErrBusy, "another program keeps it locked: SQLite's shell in a transaction, perhaps", "end that program, or wait for it"},
 		{tracedb.ErrJournal, "what its recorder writes beside it, or has left there, cannot be used from here", "wait for the recorder's end; after its death copy the trace and its -journal to a local disk"},
 		{tracedb.ErrCutOff, "its recorder was killed, and only who may write the trace and its folder can take back what was half written", "copy it and its -journal to a folder of yours, or run this as its owner"},
 		{os.ErrPermission, "this user may not read the trace", "ask its owner, or copy it as root, with its -journal if there is one"},

@@ -265,11 +265,11 @@ func (r *recording) noteNewcomers() error {
 	if r.lookout == nil {
 		return nil
 	}
-	var fates []tracedb.Target
+	var targets []tracedb.Target
 	for _, n := range r.lookout.end(hanging() <= StallLimit) {
-		fates = append(fates, n.fate())
+		targets = append(targets, n.target())
 	}
-	return r.db.Targets(fates)
+	return r.db.Targets(targets)
 }
 
 func (r *recording) finishTrace() error {

@@ -55,8 +55,8 @@ func traceOfWorker(t *testing.T, trace string, rank, pid int) *harness.Trace {
 }
 
 // fates are the processes that a summary tells about, by what became of them.
-func fates(s report.Summary) map[tracedb.Fate][]report.Process {
-	found := map[tracedb.Fate][]report.Process{}
+func fates(s report.Summary) map[tracedb.Outcome][]report.Process {
+	found := map[tracedb.Outcome][]report.Process{}
 	for _, p := range s.Processes {
 		found[p.Fate] = append(found[p.Fate], p)
 	}
@@ -74,17 +74,17 @@ func TestServer(t *testing.T) {
 
 	found := fates(run.Summary)
 	gpus := map[int64]bool{}
-	for _, p := range found[tracedb.FateRecorded] {
+	for _, p := range found[tracedb.OutcomeRecorded] {
 		if p.Dispatches == 0 || len(p.GPUs) != 1 || p.Rank == nil || fleet[int(*p.Rank)].PID != int(p.PID) {
 			t.Fatalf("a worker: %+v", p)
 		}
 		gpus[p.GPUs[0]] = true
 	}
-	if len(found[tracedb.FateRecorded]) != workers || len(gpus) != workers {
-		t.Errorf("%d workers on %d GPUs: %+v", len(found[tracedb.FateRecorded]), len(gpus), run.Summary.Processes)
+	if len(found[tracedb.OutcomeRecorded]) != workers || len(gpus) != workers {
+		t.Errorf("%d workers on %d GPUs: %+v", len(found[tracedb.OutcomeRecorded]), len(gpus), run.Summary.Processes)
 	}
 	for _, name := range []string{"frontend", "tokenizer"} {
-		if !slices.ContainsFunc(found[tracedb.FatePassedOver], func(p report.Process) bool { return p.Command == name }) {
+		if !slices.ContainsFunc(found[tracedb.OutcomePassedOver], func(p report.Process) bool { return p.Command == name }) {
 			t.Errorf("%s is not named as passed over: %+v", name, found)
 		}
 	}
@@ -188,7 +188,7 @@ func loseWorker(t *testing.T, f *harness.Fleet) {
 	c.MustHaveRecorded(20)
 
 	found := fates(run.Summary)
-	exited, fresh := found[tracedb.FateExited], found[tracedb.FateNewcomer]
+	exited, fresh := found[tracedb.OutcomeExited], found[tracedb.OutcomeLateWorker]
 	if len(exited) != 1 || exited[0].PID != int64(victim.PID) || exited[0].ExitCode != int64(session.TargetExited) ||
 		!strings.Contains(exited[0].Text, "into the common window") {
 		t.Errorf("the dead worker: %+v", exited)
@@ -196,7 +196,7 @@ func loseWorker(t *testing.T, f *harness.Fleet) {
 	if len(fresh) != 1 || fresh[0].PID != int64(after[3].PID) {
 		t.Errorf("the new worker, pid %d: %+v", after[3].PID, fresh)
 	}
-	if n := len(found[tracedb.FateRecorded]); n != workers-1 {
+	if n := len(found[tracedb.OutcomeRecorded]); n != workers-1 {
 		t.Errorf("%d workers recorded: %+v", n, run.Summary.Processes)
 	}
 }
@@ -226,11 +226,11 @@ func TestServerRefusal(t *testing.T) {
 	delete(fleet, 1)
 	checkWorkers(t, fleet, counts, run.Trace)
 	found := fates(run.Summary)
-	refused := found[tracedb.FateRefused]
+	refused := found[tracedb.OutcomeRefused]
 	if len(refused) != 1 || refused[0].PID != int64(stopped.PID) || refused[0].ExitCode != int64(session.NotPermitted) {
 		t.Errorf("refused: %+v", refused)
 	}
-	if len(found[tracedb.FateRecorded]) != 2 {
+	if len(found[tracedb.OutcomeRecorded]) != 2 {
 		t.Errorf("%+v", run.Summary.Processes)
 	}
 }
@@ -289,7 +289,7 @@ func recordContained(t *testing.T, f *harness.Fleet, workers int) {
 	run := f.Record(t, 2*time.Second)
 	counts := f.Quit(t, fleet)
 	checkWorkers(t, fleet, counts, run.Trace)
-	for _, p := range fates(run.Summary)[tracedb.FateRecorded] {
+	for _, p := range fates(run.Summary)[tracedb.OutcomeRecorded] {
 		if p.Rank == nil || fleet[int(*p.Rank)].PID != int(p.PID) {
 			t.Errorf("%+v", p)
 		}

@@ -11,15 +11,15 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// fateOf is that of a recording that ends with code.
-func fateOf(code ExitCode, noTimes uint64) tracedb.Fate {
+// outcomeOf returns the outcome of a recording that ends with code.
+func outcomeOf(code ExitCode, noTimes uint64) tracedb.Outcome {
 	switch {
 	case code == TargetExited:
-		return tracedb.FateExited
+		return tracedb.OutcomeExited
 	case code == NothingSeen && noTimes == 0:
-		return tracedb.FateIdle
+		return tracedb.OutcomeIdle
 	}
-	return tracedb.FateRecorded
+	return tracedb.OutcomeRecorded
 }
 
 // code is the group's.
@@ -78,44 +78,44 @@ func (g *group) nobody() *Failure {
 	}
 }
 
-// fates says what became of everybody.
-func (g *group) fates() []tracedb.Target {
+// outcomes returns the outcome of each process.
+func (g *group) outcomes() []tracedb.Target {
 	var list []tracedb.Target
 	for _, m := range g.members {
 		list = append(list, tracedb.Target{
 			PID: m.pid, StartTicks: m.startTicks, Command: sanitize.Text(m.command), Rank: m.rank,
-			Fate: m.fate, ExitCode: int(m.exit), Text: sanitize.Text(m.story()),
+			Outcome: m.outcome, ExitCode: int(m.exit), Detail: sanitize.Text(m.detail()),
 		})
 	}
 	for _, c := range g.choice.passed {
 		list = append(list, tracedb.Target{
-			PID: c.pid, StartTicks: c.startTicks, Command: sanitize.Text(c.command), Fate: tracedb.FatePassedOver, Text: "holds no GPU",
+			PID: c.pid, StartTicks: c.startTicks, Command: sanitize.Text(c.command), Outcome: tracedb.OutcomePassedOver, Detail: "holds no GPU",
 		})
 	}
 	for _, n := range g.newcomers {
-		list = append(list, n.fate())
+		list = append(list, n.target())
 	}
 	return list
 }
 
-// story tells what there is to say about a member beyond its fate.
-func (m *member) story() string {
+// detail explains a member's outcome; "": there is nothing to explain.
+func (m *member) detail() string {
 	switch {
 	case m.failure != nil && m.failure.Cause != "":
 		return m.failure.What + ": " + m.failure.Cause
 	case m.failure != nil:
 		return m.failure.What
-	case m.fate == tracedb.FateExited && m.endNS == 0:
+	case m.outcome == tracedb.OutcomeExited && m.endNS == 0:
 		return "exited when the common window was over"
-	case m.fate == tracedb.FateExited && m.endNS <= m.group.startNS:
+	case m.outcome == tracedb.OutcomeExited && m.endNS <= m.group.startNS:
 		return "exited before the common window began"
-	case m.fate == tracedb.FateExited:
+	case m.outcome == tracedb.OutcomeExited:
 		return fmt.Sprintf("exited %.1f s into the common window", time.Duration(m.endNS-m.group.startNS).Seconds())
 	case m.endNS != 0 && m.why != "":
 		return "ended early: " + m.why
 	case m.endNS != 0:
 		return "ended early: " + endText(m.recording.ended)
-	case m.fate == tracedb.FateIdle:
+	case m.outcome == tracedb.OutcomeIdle:
 		return "dispatched nothing through a queue that could be seen"
 	case m.exit == NothingSeen:
 		return fmt.Sprintf("%d dispatches were seen, and none could be timed (see Coverage)", m.noTimes)

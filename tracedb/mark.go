@@ -1,0 +1,62 @@
+package tracedb
+
+import "slices"
+
+// A mark is what a commit writes of a session in progress.
+type mark struct {
+	untilNS  uint64
+	coverage map[uint32]Coverage // changed since the last commit
+	changed  bool
+
+	given, committed uint64 // records
+}
+
+// Mark notes how far the records that the session was given are complete. The next
+// commit writes it together with them.
+func (s *Session) Mark(m Mark) error {
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	if m.UntilNS > s.mark.untilNS {
+		s.mark.untilNS, s.mark.changed = m.UntilNS, true
+	}
+	for _, c := range m.Coverage {
+		s.mark.coverage[c.Queue], s.mark.changed = c, true
+	}
+	return s.db.failure
+}
+
+// Unwritten returns how many records the session was given and are not in the file yet,
+// or never will be after an error.
+func (s *Session) Unwritten() uint64 {
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	return s.mark.given - s.mark.committed
+}
+
+// write makes the changes that records of the ring ask for.
+func (s *Session) write(records int, change func() error) error {
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	s.mark.given += uint64(records)
+	return s.db.change(records, change)
+}
+
+// writeMark is a part of each commit.
+func (s *Session) writeMark() error {
+	if !s.mark.changed {
+		return nil
+	}
+	for queue, c := range s.mark.coverage {
+		if err := s.cover(c); err != nil {
+			return err
+		}
+		delete(s.mark.coverage, queue)
+	}
+	s.mark.changed = false
+	return s.db.exec("UPDATE rtl_session SET recorded_until_ns = ? WHERE id = ?", orNULL(s.mark.untilNS), s.id)
+}
+
+// forget ends the marks of a session.
+func (db *DB) forget(s *Session) {
+	db.sessions = slices.DeleteFunc(db.sessions, func(other *Session) bool { return other == s })
+}

@@ -1,0 +1,116 @@
+-- What people ask first, with plain names. Times are nanoseconds of CLOCK_BOOTTIME;
+-- start_s is seconds from the begin of the file's first recording.
+--
+--   SELECT name, duration_ns FROM kernel ORDER BY 2 DESC LIMIT 5;
+--   SELECT * FROM gap ORDER BY duration_ns DESC LIMIT 5;
+
+-- Kernels that ran, one row for each dispatch.
+CREATE VIEW IF NOT EXISTS kernel AS
+SELECT e.id AS id,
+	n.string AS name,                  -- demangled
+	a.gpu_id AS gpu,                   -- one number per device in this file
+	s.pid AS pid,
+	s.command AS command,
+	c.queue_id AS queue,               -- HSA queue: rtl_queue.id
+	t.tid AS thread,                   -- the submitting thread; NULL: not known
+	t.name AS thread_name,
+	e.start_ns - e.queued_ns AS submit_ns, -- NULL: not known
+	e.start_ns AS start_ns,
+	e.start_ns + e.duration_ns AS end_ns,
+	e.duration_ns AS duration_ns,
+	(e.start_ns - (SELECT min(coalesce(armed_ns, begun_ns)) FROM rtl_session)) / 1e9 AS start_s,
+	l.grid_x AS grid_x, l.grid_y AS grid_y, l.grid_z AS grid_z, -- work-items
+	l.workgroup_x AS workgroup_x, l.workgroup_y AS workgroup_y, l.workgroup_z AS workgroup_z
+FROM rtl_execution e
+JOIN rtl_context c ON c.id = e.context_id
+JOIN rtl_launch l ON l.id = c.launch_id
+LEFT JOIN rocpd_string n ON n.id = l.name_id
+LEFT JOIN rtl_queue q ON q.id = c.queue_id
+LEFT JOIN rtl_agent a ON a.id = q.agent_id
+LEFT JOIN rtl_session s ON s.id = q.session_id
+LEFT JOIN rtl_thread t ON t.id = c.thread_id;
+
+-- Memory copies that the application asked the runtime for (--memory-copy-trace).
+CREATE VIEW IF NOT EXISTS copy AS
+SELECT c.id AS id,
+	d.name AS direction,
+	c.bytes AS bytes,
+	f.gpu_id AS from_gpu,              -- NULL: host memory
+	g.gpu_id AS to_gpu,
+	s.pid AS pid,
+	s.command AS command,
+	t.tid AS thread,                   -- the calling thread; NULL: not known
+	t.name AS thread_name,
+	c.submit_ns AS submit_ns,
+	c.start_ns AS start_ns,            -- NULL: it has no times
+	c.start_ns + c.duration_ns AS end_ns,
+	c.duration_ns AS duration_ns,
+	(c.start_ns - (SELECT min(coalesce(armed_ns, begun_ns)) FROM rtl_session)) / 1e9 AS start_s,
+	CASE WHEN c.reason_id <> 0 THEN r.text END AS untimed -- why it has no times
+FROM rtl_copy c
+LEFT JOIN rtl_direction d ON d.id = c.direction
+LEFT JOIN rtl_agent f ON f.id = c.from_agent_id
+LEFT JOIN rtl_agent g ON g.id = c.to_agent_id
+LEFT JOIN rtl_session s ON s.id = c.session_id
+LEFT JOIN rtl_thread t ON t.id = c.thread_id
+LEFT JOIN rtl_reason r ON r.id = c.reason_id;
+
+-- Declared windows: the common one of processes that were recorded together, or else a
+-- session's own. The end of one that is still open is as far as its records are complete.
+CREATE VIEW IF NOT EXISTS rtl_declared AS
+SELECT s.id AS session_id,
+	coalesce(c.start_ns, s.window_start_ns) AS start_ns,
+	CASE WHEN c.start_ns IS NULL THEN coalesce(s.window_end_ns, s.recorded_until_ns)
+		ELSE coalesce(c.end_ns, s.recorded_until_ns) END AS end_ns
+FROM rtl_session s
+LEFT JOIN rtl_common c ON c.start_ns >= s.window_start_ns
+	AND c.start_ns <= coalesce(s.window_end_ns, s.recorded_until_ns, c.start_ns);
+
+-- Times in a declared window in which no recorded kernel ran on a GPU. Kernels without
+-- times (rtl_untimed) and lost records (rtl_loss) may have run in them.
+CREATE VIEW IF NOT EXISTS gap AS
+WITH span AS (
+	SELECT DISTINCT a.gpu_id AS gpu, d.start_ns AS start_ns, d.end_ns AS end_ns
+	FROM rtl_declared d
+	JOIN rtl_queue q ON q.session_id = d.session_id
+	JOIN rtl_agent a ON a.id = q.agent_id
+	WHERE d.end_ns > d.start_ns
+), run AS (
+	SELECT e.id AS id, a.gpu_id AS gpu, l.name_id AS name_id, e.start_ns AS start_ns, e.start_ns + e.duration_ns AS end_ns
+	FROM rtl_execution e
+	JOIN rtl_context c ON c.id = e.context_id
+	JOIN rtl_launch l ON l.id = c.launch_id
+	JOIN rtl_queue q ON q.id = c.queue_id
+	JOIN rtl_agent a ON a.id = q.agent_id
+	UNION ALL -- a mark behind the last kernel of each GPU
+	SELECT DISTINCT 0, gpu, NULL, 9223372036854775807, 9223372036854775807 FROM span
+), marked AS ( -- fresh: nothing ran when it started
+	SELECT id, gpu, name_id, start_ns, end_ns, CASE WHEN start_ns > max(end_ns) OVER (PARTITION BY gpu
+		ORDER BY start_ns, id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) THEN 1 ELSE 0 END AS fresh
+	FROM run
+), numbered AS (
+	SELECT gpu, name_id, start_ns, end_ns, total(fresh) OVER (PARTITION BY gpu
+		ORDER BY start_ns, id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS stretch
+	FROM marked
+), ends AS ( -- a bare column beside max() is of the row that has it
+	SELECT gpu, stretch, max(end_ns) AS end_ns, name_id FROM numbered GROUP BY gpu, stretch
+), begins AS (
+	SELECT gpu, stretch, min(start_ns) AS start_ns, name_id FROM numbered GROUP BY gpu, stretch
+), free AS (
+	SELECT f.gpu AS gpu, lag(l.end_ns) OVER w AS start_ns, f.start_ns AS end_ns,
+		lag(l.name_id) OVER w AS previous_id, f.name_id AS next_id
+	FROM begins f
+	JOIN ends l ON l.gpu = f.gpu AND l.stretch = f.stretch
+	WINDOW w AS (PARTITION BY f.gpu ORDER BY f.stretch)
+)
+SELECT f.gpu AS gpu,
+	CAST(max(coalesce(f.start_ns, s.start_ns), s.start_ns) AS INTEGER) AS start_ns,
+	CAST(min(f.end_ns, s.end_ns) AS INTEGER) AS end_ns,
+	CAST(min(f.end_ns, s.end_ns) - max(coalesce(f.start_ns, s.start_ns), s.start_ns) AS INTEGER) AS duration_ns,
+	(max(coalesce(f.start_ns, s.start_ns), s.start_ns) - (SELECT min(coalesce(armed_ns, begun_ns)) FROM rtl_session)) / 1e9 AS start_s,
+	p.string AS previous_kernel,       -- that ended last before it; NULL: none
+	n.string AS next_kernel            -- that ended it; NULL: none
+FROM free f
+JOIN span s ON s.gpu = f.gpu AND f.end_ns > s.start_ns AND coalesce(f.start_ns, s.start_ns) < s.end_ns
+LEFT JOIN rocpd_string p ON p.id = f.previous_id
+LEFT JOIN rocpd_string n ON n.id = f.next_id;
