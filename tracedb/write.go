@@ -163,6 +163,13 @@ func (db *DB) fail(err error) error {
 	return err
 }
 
+// Failure returns the error with which writing the file has failed; nil: it has not.
+func (db *DB) Failure() error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.failure
+}
+
 // afterFailure makes a small change to a file that could not be written on. It goes into
 // pages that are there, and its journal into memory: a full disk has room for it.
 func (db *DB) afterFailure(change func() error) error {

@@ -9,6 +9,7 @@ package collector
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/ring"
@@ -26,6 +27,7 @@ type Sink interface {
 	Untimed(tracedb.Untimed) error
 	Copies([]tracedb.Copy) error
 	Window(tracedb.Window) error
+	Mark(tracedb.Mark) error // what was given before is complete as far as it says
 	Lost(tracedb.Loss) error
 	Flush() error // called at least four times a second
 	End(tracedb.End) error
@@ -62,6 +64,8 @@ type Collector struct {
 	copies   []tracedb.Copy                   // a batch, too
 	accounts [ring.KindsMax]*ring.KindAccount // by ring.Kind; nil: none came
 	end      *ring.EndRecord
+	asked    atomic.Pointer[Ending]
+	rounds   rounds
 	tally    tally
 	stats    stats
 }
@@ -71,11 +75,18 @@ func New(reader *ring.Reader, sink Sink) *Collector {
 	return &Collector{
 		reader:   reader,
 		sink:     sink,
+		rounds:   rounds{now: boottimeNS},
 		period:   periodFor(reader.SizeBytes()),
 		coverage: coverage{},
 		batch:    make([]tracedb.Dispatch, 0, batchDispatches),
 		copies:   make([]tracedb.Copy, 0, batchCopies),
 	}
+}
+
+// CountRounds has the collector mark how far the records are complete. finished returns
+// how many rounds the payload's worker has finished. It is called before Run.
+func (c *Collector) CountRounds(finished func() (rounds uint64, known bool)) {
+	c.rounds.count = finished
 }
 
 // Run drains the ring until the session's last record, or until gone is closed
@@ -95,7 +106,13 @@ func (c *Collector) drainAll(ctx context.Context, gone <-chan struct{}) error {
 	for {
 		// Asked before the drain: what was written before is then drained.
 		last := c.reader.Ended() || ctx.Err() != nil || closed(gone)
+		c.rounds.look()
+		before := c.reader.ConsumedBytes()
 		if err := c.drain(); err != nil {
+			return err
+		}
+		c.rounds.drained(c.reader.ConsumedBytes()-before >= c.reader.SizeBytes()/2)
+		if err := c.sink.Mark(tracedb.Mark{UntilNS: c.rounds.markNS, Coverage: c.coverage.soFar()}); err != nil {
 			return err
 		}
 		if last || c.end != nil {

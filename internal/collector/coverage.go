@@ -15,8 +15,9 @@ type coverage map[uint32]*account
 
 type account struct {
 	tracedb.Coverage
-	open    *tracedb.Window
-	crooked bool // the payload's own numbers contradict each other
+	open         *tracedb.Window
+	inconsistent bool // the payload's own numbers contradict each other
+	changed      bool // since the last mark
 }
 
 func (cs coverage) of(queue uint32) *account {
@@ -28,7 +29,8 @@ func (cs coverage) of(queue uint32) *account {
 	return a
 }
 
-// window takes one end of a window. The sink gets whole windows.
+// window takes one end of a window. The sink gets each window twice: when it opens, and
+// when it closes.
 func (c *Collector) window(w *ring.Window) error {
 	kind := ring.WindowKind(w.Kind)
 	if (kind != ring.WindowOpen && kind != ring.WindowClose) || !soundTime(w.TimeNS) || !soundIndex(w.Index) ||
@@ -38,18 +40,17 @@ func (c *Collector) window(w *ring.Window) error {
 	}
 	queue := c.known(c.tables.queues.has(w.Queue), w.Queue)
 	a := c.coverage.of(queue)
+	a.changed = true
 	if kind == ring.WindowOpen {
-		if err := c.leaveOpen(a); err != nil {
-			return err
-		}
+		a.leaveOpen()
 		a.Windows++
 		a.RawBefore = w.Raw // since the session's start: the latest holds them all
 		a.open = &tracedb.Window{Queue: queue, OpenNS: w.TimeNS, Index: w.Index, RawBefore: w.Raw, QueuedBefore: w.Others}
-		return nil
+		return c.sink.Window(*a.open)
 	}
 	if a.open == nil { // its opening was lost
 		a.Windows++
-		a.crooked = true
+		a.inconsistent = true
 		a.open = &tracedb.Window{Queue: queue, OpenNS: w.TimeNS, Index: w.Index}
 	}
 	closed := *a.open
@@ -62,38 +63,50 @@ func (c *Collector) window(w *ring.Window) error {
 	a.After += w.After
 	a.RawBefore = max(a.RawBefore, w.Raw)
 	if w.Index-closed.Index != w.Dispatches+w.Others+w.After {
-		a.crooked = true
+		a.inconsistent = true
 	}
 	return c.sink.Window(closed)
 }
 
 // leaveOpen gives up on a window whose close never came.
-func (c *Collector) leaveOpen(a *account) error {
-	if a.open == nil {
-		return nil
+func (a *account) leaveOpen() {
+	if a.open != nil {
+		a.open = nil
+		a.WindowsOpen++
 	}
-	w := *a.open
-	a.open = nil
-	a.WindowsOpen++
-	return c.sink.Window(w)
+}
+
+// soFar returns the accounts that have changed since it was called last. An open window
+// counts as one that never closes.
+func (cs coverage) soFar() (out []tracedb.Coverage) {
+	for _, a := range cs {
+		if !a.changed {
+			continue
+		}
+		a.changed = false
+		one := a.Coverage
+		if a.open != nil {
+			one.WindowsOpen++
+		}
+		out = append(out, one)
+	}
+	return out
 }
 
 // settle closes the accounts, in the order of the queues' ids.
-func (c *Collector) settle() ([]tracedb.Coverage, error) {
+func (c *Collector) settle() []tracedb.Coverage {
 	var out []tracedb.Coverage
 	for _, queue := range slices.Sorted(maps.Keys(c.coverage)) {
 		a := c.coverage[queue]
-		if err := c.leaveOpen(a); err != nil {
-			return nil, err
-		}
+		a.leaveOpen()
 		// In a window that never closed it is not known how many were published.
 		if a.WindowsOpen == 0 {
 			a.Unexplained = int64(a.Dispatches) - int64(a.Timed) - int64(a.Untimed)
 		}
-		if a.crooked {
-			c.tally.crooked++
+		if a.inconsistent {
+			c.tally.inconsistent++
 		}
 		out = append(out, a.Coverage)
 	}
-	return out, nil
+	return out
 }

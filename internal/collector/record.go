@@ -10,6 +10,7 @@ import (
 // record takes one record from the ring. Its error is the sink's: what a record
 // gets wrong is counted, not returned.
 func (c *Collector) record(r *ring.Record) error {
+	c.tally.records++
 	if c.end != nil {
 		c.tally.afterEnd++
 		return nil
@@ -71,7 +72,9 @@ func (c *Collector) dispatch(d *ring.Dispatch) error {
 	})
 	c.tally.timed++
 	c.tally.newestNS = max(c.tally.newestNS, d.EndNS)
-	c.coverage.of(queue).Timed++
+	a := c.coverage.of(queue)
+	a.Timed++
+	a.changed = true
 	if len(c.batch) == cap(c.batch) {
 		return c.flushBatch()
 	}
@@ -87,7 +90,9 @@ func (c *Collector) untimed(u *ring.Untimed) error {
 	queue := c.known(c.tables.queues.has(u.Queue), u.Queue)
 	c.tally.untimed[reason] += u.Count
 	if reason != ring.ReasonAfterDetach {
-		c.coverage.of(queue).Untimed += u.Count
+		a := c.coverage.of(queue)
+		a.Untimed += u.Count
+		a.changed = true
 	}
 	launch := uint32(0) // unknown is an honest answer here
 	if u.Launch != 0 {

@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/rtl-attach/rtl-attach/internal/ring"
@@ -9,32 +10,33 @@ import (
 
 // The causes of losses in a trace.
 const (
-	CauseRingFull  = "ring full: records discarded by the payload"
-	CauseUnheard   = "records that the payload's worker never got, or had no time to write"
-	CauseHole      = "holes in the sequence of records"
-	CauseBadTimes  = "dispatches with impossible times"
-	CauseUndefined = "references to names, agents, queues or launches that were never defined"
-	CauseRefused   = "records refused: out of bounds or defined twice"
-	CauseUnknown   = "records of types that this version of rtl-attach does not know"
-	CauseAfterEnd  = "records after the session's last one"
-	CauseCrooked   = "queues whose windows contradict themselves"
-	CauseCorrupt   = "the ring was found corrupt: nothing was read beyond"
-	CauseNoEnd     = "the session's last record never came"
+	CauseRingFull     = "ring full: records discarded by the payload"
+	CauseUndelivered  = "records that the payload's worker never got, or had no time to write"
+	CauseHole         = "holes in the sequence of records"
+	CauseBadTimes     = "dispatches with impossible times"
+	CauseUndefined    = "references to names, agents, queues or launches that were never defined"
+	CauseRefused      = "records refused: out of bounds or defined twice"
+	CauseUnknown      = "records of types that this version of rtl-attach does not know"
+	CauseAfterEnd     = "records after the session's last one"
+	CauseInconsistent = "queues whose windows contradict themselves"
+	CauseCorrupt      = "the ring was found corrupt: nothing was read beyond"
+	CauseNoEnd        = "the session's last record never came"
 )
 
 // tally counts what went by.
 type tally struct {
-	timed     uint64
-	untimed   [ring.ReasonCount]uint64
-	lost      uint64
-	newestNS  uint64 // end of the latest dispatch
-	badTimes  uint64
-	undefined uint64
-	refused   uint64
-	unknown   uint64
-	afterEnd  uint64
-	crooked   uint64
-	copies    tracedb.CopyCoverage // its sums are made at the end
+	timed        uint64
+	untimed      [ring.ReasonCount]uint64
+	lost         uint64
+	records      uint64
+	newestNS     uint64 // end of the latest dispatch
+	badTimes     uint64
+	undefined    uint64
+	refused      uint64
+	unknown      uint64
+	afterEnd     uint64
+	inconsistent uint64
+	copies       tracedb.CopyCoverage // its sums are made at the end
 }
 
 func (t *tally) refusedIf(refused bool) {
@@ -60,6 +62,22 @@ type Result struct {
 	End      ring.End
 	Coverage []tracedb.Coverage
 	Copies   *tracedb.CopyCoverage // nil: not recorded
+
+	Records uint64         // taken from the ring
+	Losses  []tracedb.Loss // all, those that the payload has told of in one
+}
+
+// Missing is how many records are lost, or dispatches that nothing accounts for where
+// those are more.
+func (r Result) Missing() uint64 {
+	var records, unexplained uint64
+	for _, l := range r.Losses {
+		records += l.Records
+	}
+	for _, c := range r.Coverage {
+		unexplained += uint64(max(c.Unexplained, -c.Unexplained))
+	}
+	return max(records, unexplained)
 }
 
 // NoTimes are the dispatches that were published while recording and have none in
@@ -72,7 +90,7 @@ func (r Result) NoTimes() (n uint64) {
 }
 
 func (c *Collector) result() Result {
-	r := Result{Timed: c.tally.timed, Untimed: c.tally.untimed, Lost: c.tally.lost, Copies: c.copyCoverage()}
+	r := Result{Records: c.tally.records, Timed: c.tally.timed, Untimed: c.tally.untimed, Lost: c.tally.lost, Copies: c.copyCoverage()}
 	if c.end != nil {
 		r.Ended, r.End = true, ring.End(c.end.End)
 		if c.end.RecordsLost <= maxRun {
@@ -87,37 +105,47 @@ func (c *Collector) result() Result {
 // finish closes the session: accounts, losses not said in band, the end.
 func (c *Collector) finish(broken error) (Result, error) {
 	result := c.result()
-	var err error
-	if result.Coverage, err = c.settle(); err != nil {
-		return result, err
+	result.Coverage = c.settle()
+	if c.tally.lost > 0 {
+		result.Losses = append(result.Losses, tracedb.Loss{Cause: CauseRingFull, Records: c.tally.lost})
 	}
 	for _, loss := range c.losses(result, broken) {
 		if err := c.sink.Lost(loss); err != nil {
 			return result, err
 		}
+		result.Losses = append(result.Losses, loss)
 	}
-	end := tracedb.End{Reason: reason(c.end, broken), Coverage: result.Coverage, Copies: result.Copies}
+	return result, c.sink.End(c.describeEnd(result, broken))
+}
+
+func (c *Collector) describeEnd(r Result, broken error) tracedb.End {
+	ending := c.ending()
+	end := tracedb.End{
+		Reason: ending.reason(c.end, broken), WindowEndNS: ending.WindowEndNS, UntilNS: c.rounds.markNS,
+		Coverage: r.Coverage, Copies: r.Copies,
+	}
 	if c.end != nil && soundTime(c.end.ArmedNS) && soundTime(c.end.DetachedNS) {
 		end.ArmedNS, end.DetachedNS = c.end.ArmedNS, c.end.DetachedNS
+		end.UntilNS = max(end.UntilNS, c.end.DetachedNS)
 	}
-	if err := c.sink.End(end); err != nil {
-		return result, err
+	if end.WindowEndNS == 0 || end.DetachedNS != 0 && end.DetachedNS < end.WindowEndNS { // it ended by itself, or before
+		end.WindowEndNS = cmp.Or(end.DetachedNS, end.UntilNS)
 	}
-	return result, nil
+	return end
 }
 
 // losses are those that the collector itself noticed.
 func (c *Collector) losses(r Result, broken error) []tracedb.Loss {
 	var out []tracedb.Loss
 	for _, l := range []tracedb.Loss{
-		{Cause: CauseUnheard, Records: r.Lost - c.tally.lost}, // the rest was said in band
+		{Cause: CauseUndelivered, Records: r.Lost - c.tally.lost}, // the rest was said in band
 		{Cause: CauseHole, Records: r.Holes},
 		{Cause: CauseBadTimes, Records: c.tally.badTimes},
 		{Cause: CauseUndefined, Records: c.tally.undefined + c.tables.undefinedAgents()},
 		{Cause: CauseRefused, Records: c.tally.refused},
 		{Cause: CauseUnknown, Records: c.tally.unknown},
 		{Cause: CauseAfterEnd, Records: c.tally.afterEnd},
-		{Cause: CauseCrooked, Records: c.tally.crooked},
+		{Cause: CauseInconsistent, Records: c.tally.inconsistent},
 	} {
 		if l.Records > 0 {
 			out = append(out, l)
@@ -142,12 +170,33 @@ var endNames = map[ring.End]string{
 	ring.EndArmFailed:    "arming failed and was undone",
 }
 
-func reason(end *ring.EndRecord, broken error) string {
+// An Ending is how the recorder ends a session.
+type Ending struct {
+	Reason      string // why it commands the detach
+	WindowEndNS uint64 // of the declared window; CLOCK_BOOTTIME
+}
+
+// EndWith says that the recorder is about to command the detach, and why. It may be
+// called from any goroutine, before the last record.
+func (c *Collector) EndWith(e Ending) { c.asked.Store(&e) }
+
+func (c *Collector) ending() Ending {
+	if e := c.asked.Load(); e != nil {
+		return *e
+	}
+	return Ending{}
+}
+
+// reason is what the trace says. What ended the session in the target comes before what
+// the recorder was about to do.
+func (e Ending) reason(end *ring.EndRecord, broken error) string {
 	switch {
 	case broken != nil:
 		return "the ring was found corrupt"
 	case end == nil:
 		return "the process ended or stopped answering"
+	case ring.End(end.End) == ring.EndDetach && e.Reason != "":
+		return e.Reason
 	}
 	if name, ok := endNames[ring.End(end.End)]; ok {
 		return name

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 const (
@@ -17,12 +18,7 @@ const (
 	departTimeout = time.Second            // for one that may be leaving its address space
 )
 
-// Reasons for the end of a window.
-const (
-	interrupted   = "interrupted"
-	timeIsOver    = "the time is over"
-	sizeIsReached = "the trace has reached its largest size"
-)
+const sizeIsReached = "the trace has reached its largest size"
 
 // errFull: the trace that was to be extended has that size already.
 var errFull = errors.New(sizeIsReached)
@@ -31,10 +27,7 @@ var errFull = errors.New(sizeIsReached)
 // Where the application shuts its runtime down in between, and starts it anew, the
 // trace gets a further session.
 func (r *recording) collectAll(ctx context.Context) error {
-	deadline := time.Time{}
-	if r.o.Duration > 0 {
-		deadline = time.Now().Add(r.o.Duration)
-	}
+	deadline := r.declareWindow()
 	for {
 		began := time.Now()
 		again, err := r.collect(ctx, deadline)
@@ -44,6 +37,7 @@ func (r *recording) collectAll(ctx context.Context) error {
 		r.raise() // for what a further session takes
 		if r.isFull() {
 			r.ui.Warn("recording does not go on: " + sizeIsReached)
+			r.early = tracedb.EndSizeLimit
 			return nil
 		}
 		// A target that ends every session at once does not keep us busy.
@@ -68,7 +62,7 @@ func (r *recording) awaitRuntime(ctx context.Context, deadline time.Time) bool {
 	r.meter.watch(r.o.PID)
 	for !over(ctx, deadline) && !r.isGone() && !r.held.StopRequested() && !r.takenOver() {
 		if err = r.arm(ctx, env); err == nil {
-			r.attached = true
+			r.attached, r.early = true, ""
 			r.ui.Warn("the application shut its ROCm runtime down and started it anew: recording goes on in a further session")
 			return true
 		}
@@ -120,6 +114,7 @@ func (r *recording) startDrain() (*drain, error) {
 		collector: collector.New(reader, session), session: session, giveUp: giveUp,
 		mostBytes: r.o.heldBytes(limit), done: make(chan struct{}),
 	}
+	d.collector.CountRounds(func() (uint64, bool) { return r.control.Counters().WorkerRounds, !r.takenOver() })
 	d.thread.run(func() {
 		defer close(d.done)
 		d.result, d.err = d.collector.Run(ctx, r.gone)
@@ -188,7 +183,8 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	if err = at(PointRecording); err != nil {
 		d.giveUp()
 	} else if why = r.window(ctx, deadline, d); why != "" {
-		r.ui.Detaching(why, why == interrupted || why == timeIsOver)
+		d.collector.EndWith(r.ending(why))
+		r.ui.Detaching(why, why == tracedb.EndInterrupted || why == tracedb.EndElapsed)
 		d.thread.hurry() // what the payload holds is waited for
 		r.taken = d.taken()
 		if err = r.detach(); err != nil {
@@ -205,11 +201,16 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 		r.timed += d.result.Copies.Timed
 	}
 	r.ended = d.result.End
+	r.noteLosses(d.result)
+	if d.err != nil {
+		r.broken = &brokenTrace{session: d.session, taken: d.result.Records, err: d.err}
+	}
 	err = errors.Join(err, d.err, r.describeSession(d.session))
 	if err != nil {
 		return false, err // the session may go on: Record ends it
 	}
 	r.sayEnd(why)
+	r.noteEarly(why)
 	return why == "" && r.ended == ring.EndShutDown && !r.isGone(), nil
 }
 
@@ -284,6 +285,8 @@ func (r *recording) window(ctx context.Context, deadline time.Time, d *drain) st
 	began := time.Now()
 	tick := time.NewTicker(watchPeriod)
 	defer tick.Stop()
+	isOver, stop := timerUntil(deadline)
+	defer stop()
 	for {
 		select {
 		case <-d.done:
@@ -291,19 +294,19 @@ func (r *recording) window(ctx context.Context, deadline time.Time, d *drain) st
 		case <-r.gone:
 			return ""
 		case <-ctx.Done():
-			return interrupted
+			return tracedb.EndInterrupted
+		case <-isOver:
+			return tracedb.EndElapsed
 		case <-tick.C:
 		}
 		progress := d.collector.Progress()
 		d.thread.adapt(progress.LostRecords)
 		r.ui.Recording(time.Since(began), r.o.Duration, progress, r.db.SizeBytes())
 		switch {
-		case over(ctx, deadline):
-			return timeIsOver
 		case r.held.StopRequested():
-			return "asked to by rtl-attach detach"
+			return tracedb.EndRequested
 		case r.isFull():
-			return sizeIsReached
+			return tracedb.EndSizeLimit
 		}
 	}
 }

@@ -32,6 +32,7 @@ func (*slowSink) Dispatches([]tracedb.Dispatch) error { return nil }
 func (*slowSink) Untimed(tracedb.Untimed) error       { return nil }
 func (*slowSink) Copies([]tracedb.Copy) error         { return nil }
 func (*slowSink) Window(tracedb.Window) error         { return nil }
+func (*slowSink) Mark(tracedb.Mark) error             { return nil }
 func (*slowSink) Lost(tracedb.Loss) error             { return nil }
 func (*slowSink) End(tracedb.End) error               { return nil }
 

@@ -13,4 +13,8 @@ const (
 	Remains      ExitCode = 6 // not everything could be restored
 	NothingSeen  ExitCode = 7 // detached, but nothing was recorded
 	SomeFailed   ExitCode = 8 // of several targets; the rest is in the trace
+
+	// With --strict, instead of 0:
+	RecordsMissing ExitCode = 9  // some records are lost
+	EndedEarly     ExitCode = 10 // the recording ended before it was meant to
 )

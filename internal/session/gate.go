@@ -83,8 +83,19 @@ func (s gated) Window(w tracedb.Window) error {
 	return s.gate.pass(func() error { return s.session.Window(w) })
 }
 
+func (s gated) Mark(m tracedb.Mark) error {
+	return s.gate.pass(func() error { return s.session.Mark(m) })
+}
+
 func (s gated) Lost(l tracedb.Loss) error {
 	return s.gate.pass(func() error { return s.session.Lost(l) })
+}
+
+// unwritten passes a gate that is shut, too: it reads.
+func (s gated) unwritten() uint64 { return s.session.Unwritten() }
+
+func (s gated) EndUnwritten(e tracedb.End, missing tracedb.Loss) error {
+	return s.gate.pass(func() error { return s.session.EndUnwritten(e, missing) })
 }
 
 func (s gated) Flush() error { return s.gate.pass(s.session.Flush) }

@@ -1,9 +1,11 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
@@ -63,6 +65,8 @@ type group struct {
 	armingNS  uint64 // when the first attach began
 	startNS   uint64 // of the common window; 0: it never began
 	endNS     uint64
+	decided   atomic.Pointer[collector.Ending] // of the common window
+	early     string                           // see Outcome
 }
 
 func (g *group) run(ctx context.Context) (Outcome, error) {
@@ -95,7 +99,7 @@ func (g *group) run(ctx context.Context) (Outcome, error) {
 		}
 		return Outcome{Path: g.db.Path(), Code: f.Code}, f
 	}
-	return Outcome{Path: g.db.Path(), Code: g.code(), NoTimes: g.noTimes()}, nil
+	return Outcome{Path: g.db.Path(), Code: g.code(), NoTimes: g.noTimes(), Missing: g.missing(), Early: g.endedEarly()}, nil
 }
 
 // look does everything that can be done before a target is touched. Those that
@@ -167,9 +171,11 @@ func (g *group) record(ctx context.Context, endWindow context.CancelFunc) error 
 		g.ui.Debug("privileges stay: " + firstLine(err))
 	}
 	why := g.window(ctx)
-	g.endNS = g.commonEnd()
+	g.endNS = g.commonEnd(why)
+	g.decided.Store(&collector.Ending{Reason: why, WindowEndNS: g.endNS})
 	endWindow()
-	g.ui.Detaching(why, why == interrupted || why == timeIsOver)
+	g.noteEarly(why)
+	g.ui.Detaching(why, why == tracedb.EndInterrupted || why == tracedb.EndElapsed)
 	for _, m := range g.members {
 		m.wait()
 	}
@@ -206,24 +212,27 @@ func (g *group) window(ctx context.Context) string {
 	began := time.Now()
 	var deadline time.Time
 	if g.o.Duration > 0 {
-		deadline = began.Add(g.o.Duration)
+		left := time.Duration(g.startNS) + g.o.Duration - time.Duration(boottimeNS())
+		deadline = began.Add(left)
 	}
 	tick := time.NewTicker(watchPeriod)
 	defer tick.Stop()
+	isOver, stop := timerUntil(deadline)
+	defer stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return interrupted
+			return tracedb.EndInterrupted
+		case <-isOver:
+			return tracedb.EndElapsed
 		case <-tick.C:
 		}
 		g.ui.Recording(time.Since(began), g.o.Duration, g.progress(), g.db.SizeBytes())
 		switch {
-		case over(ctx, deadline):
-			return timeIsOver
 		case g.isFull():
-			return sizeIsReached
+			return tracedb.EndSizeLimit
 		case g.count((*member).isOver) == len(g.members):
-			return "all of them have ended"
+			return allEnded
 		case g.count((*member).hangs) > 0: // while there is time: in a stop, the kernel ends us soon
 			return "a thread of this tool hangs in the memory of one of them"
 		}
@@ -234,9 +243,59 @@ func (g *group) isFull() bool {
 	return g.o.MaxSizeBytes > 0 && g.db.SizeBytes() > g.o.MaxSizeBytes
 }
 
-// commonEnd is now, or the end of the first one that was ended, if all were.
-func (g *group) commonEnd() uint64 {
+const allEnded = "all of them have ended"
+
+// ending is the common window's, for the sessions of its members; zero: it goes on.
+func (g *group) ending() collector.Ending {
+	if e := g.decided.Load(); e != nil {
+		return *e
+	}
+	return collector.Ending{}
+}
+
+// noteEarly notes why the common window ended before it was meant to.
+func (g *group) noteEarly(why string) {
+	switch why {
+	case tracedb.EndElapsed:
+		return
+	case tracedb.EndInterrupted:
+		if g.o.Duration == 0 {
+			return
+		}
+	default:
+		g.ui.Warn("the recording ended early: " + why)
+	}
+	g.early = why
+}
+
+// endedEarly is why the recording, or one of them, ended before it was meant to.
+func (g *group) endedEarly() string {
+	early := g.early
+	for _, m := range g.members {
+		if m.isOver() {
+			early = cmp.Or(early, m.early)
+		}
+	}
+	return early
+}
+
+// missing is how many records of all are lost.
+func (g *group) missing() (n uint64) {
+	for _, m := range g.members {
+		if m.isOver() { // else a thread may still count
+			n += m.missing
+		}
+	}
+	return n
+}
+
+// commonEnd is now, or as long after the start as was asked for; or the end of the first
+// one that was ended, if all were.
+func (g *group) commonEnd(why string) uint64 {
 	end := boottimeNS()
+	if why == tracedb.EndElapsed {
+		return g.startNS + uint64(g.o.Duration)
+	}
 	if g.count((*member).isOver) < len(g.members) {
 		return end
 	}

@@ -59,6 +59,7 @@ func (g *group) newMember(c candidate) *member {
 	g.rights.needed++
 	m.recording = newRecording(o, g.skip, m.ui, g.rights)
 	m.build = g.build
+	m.common = g.ending
 	return m
 }
 
@@ -163,6 +164,7 @@ func (m *member) collectAndDetach(window context.Context) {
 		endNS = boottimeNS()
 	}
 	detachErr := m.detach()
+	m.describeBroken()
 	collectErr = errors.Join(collectErr, m.takenAway())
 	switch {
 	case detachErr != nil:
@@ -270,7 +272,7 @@ func (u *memberUI) Recording(_, _ time.Duration, p collector.Progress, _ uint64)
 }
 
 func (u *memberUI) Detaching(why string, _ bool) {
-	if why != interrupted { // that is the group's way to end the window
+	if why != tracedb.EndInterrupted { // that is the group's way to end the window
 		u.member.why = why
 		u.Debug("detaching: " + why)
 	}

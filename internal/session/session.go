@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/pausemeter"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
@@ -34,6 +35,21 @@ type Outcome struct {
 	Path    string // of the trace; empty: none was made
 	Code    ExitCode
 	NoTimes uint64 // dispatches that were seen and have none
+	Missing uint64 // records that are lost
+	Early   string // why the recording ended before it was meant to; "": it did not
+}
+
+// Strict returns the exit code for those who want no trace that is not whole.
+func (o Outcome) Strict() ExitCode {
+	switch {
+	case o.Code != OK:
+		return o.Code
+	case o.Missing > 0:
+		return RecordsMissing
+	case o.Early != "":
+		return EndedEarly
+	}
+	return OK
 }
 
 // A recording is one run of Record.
@@ -67,6 +83,12 @@ type recording struct {
 	timed    uint64
 	noTimes  uint64 // dispatches that were seen and have none
 	ended    ring.End
+	missing  uint64 // records that are lost
+	early    string // see Outcome
+	broken   *brokenTrace
+
+	windowEndNS uint64                  // of the declared window; 0: not known yet
+	common      func() collector.Ending // of the window of several; nil: there is none
 
 	rank    *int     // nil: it shows none
 	looked  func()   // called before the target is touched; nil: nobody looks out for others
@@ -119,6 +141,7 @@ func (r *recording) run(ctx context.Context) (Outcome, error) {
 	}
 	r.raise()
 	detachErr := r.detach()
+	r.describeBroken()
 	traceErr := errors.Join(collectErr, r.takenAway(), r.noteNewcomers(), r.finishTrace())
 	switch {
 	case traceErr != nil && detachErr == nil:
@@ -129,7 +152,7 @@ func (r *recording) run(ctx context.Context) (Outcome, error) {
 		}
 		return Outcome{Path: r.db.Path(), Code: Remains}, r.remainsFailure(detachErr)
 	}
-	return Outcome{Path: r.db.Path(), Code: r.code(), NoTimes: r.noTimes}, nil
+	return Outcome{Path: r.db.Path(), Code: r.code(), NoTimes: r.noTimes, Missing: r.missing, Early: r.early}, nil
 }
 
 // look does everything that can be done before the target is touched.
@@ -330,6 +353,8 @@ func (r *recording) info(s ring.Snapshot) tracedb.SessionInfo {
 		ToolVersion: r.o.Version,
 		BuildID:     s.BuildID,
 		Generation:  s.Generation,
+		ArmedNS:     soundArming(s.ArmedNS, boottimeNS()),
+		Recorder:    recorder(),
 		ThreadName:  func(tid uint32) string { return sanitize.Text(r.target.ThreadName(int(tid))) },
 	}
 }

@@ -67,7 +67,7 @@ func Compare(t Reporter, log *Log) *Comparison {
 func (c *Comparison) Add(tr *Trace) {
 	c.t.Helper()
 	// A starved worker loses records, and says so; everything else is a fault.
-	starved := []string{collector.CauseRingFull, collector.CauseUnheard}
+	starved := []string{collector.CauseRingFull, collector.CauseUndelivered}
 	for _, l := range tr.Losses {
 		if l.Cause == session.CauseUnread {
 			continue // in no window

@@ -1,0 +1,58 @@
+package collector
+
+import "golang.org/x/sys/unix"
+
+// rounds finds out how far the records are complete. In a round the payload's worker
+// writes every kernel that has ended by then to the ring. So when two rounds have ended
+// since a moment, the second one began after it, and a drain that begins after that has
+// every kernel that ended before that moment.
+//
+// A round that finds the ring full keeps records back: what may have been one does not count.
+type rounds struct {
+	count func() (finished uint64, known bool) // nil: not known
+	now   func() uint64
+
+	waiting bool
+	sinceNS uint64 // the moment
+	from    uint64 // rounds by then
+	passed  bool   // two have ended since, and no drain has ended since that
+	markNS  uint64 // complete up to here; 0: not known
+}
+
+const roundsNeeded = 2
+
+// look is called before each drain.
+func (r *rounds) look() {
+	if r.count == nil {
+		return
+	}
+	sinceNS := r.now() // before the count
+	finished, known := r.count()
+	switch {
+	case !known:
+		r.waiting, r.passed = false, false
+	case r.waiting:
+		r.passed = finished-r.from >= roundsNeeded
+	default:
+		r.waiting, r.sinceNS, r.from = true, sinceNS, finished
+	}
+}
+
+// drained is called after each drain; full: the ring may have been full.
+func (r *rounds) drained(full bool) {
+	switch {
+	case full:
+		r.waiting, r.passed = false, false
+	case r.passed:
+		r.markNS = r.sinceNS
+		r.waiting, r.passed = false, false
+	}
+}
+
+func boottimeNS() uint64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		return 0
+	}
+	return uint64(t.Nano())
+}
