@@ -17,7 +17,9 @@ Exit codes, and how the process is left:
     5  the process exited while attached                gone; the trace is saved
     6  something could not be restored                  as the message says
     7  nothing was recorded                             detached
-    8  some of several processes failed                 each as the message says`
+    8  some of several processes failed                 each as the message says
+    9  with --strict: records are missing               detached
+   10  with --strict: it ended early                    detached`
 
 const examples = `  rtl-attach ps                              which processes use ROCm here
   rtl-attach doctor 41220                    would an attach work, and if not, why

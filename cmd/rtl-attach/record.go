@@ -38,6 +38,7 @@ type recordFlags struct {
 	copies    bool
 	payload   string
 	settings  []string
+	strict    bool
 	known     *pflag.FlagSet // these, of the command that was given
 }
 
@@ -70,6 +71,7 @@ func newRecord(code *session.ExitCode) *cobra.Command {
 	flags.StringVar(&f.maxSize, "max-size", "2GiB", "stop when the trace has this size; 0: no limit")
 	flags.BoolVar(&f.kernels, "kernel-trace", true, "always recorded; accepted for compatibility")
 	flags.BoolVar(&f.copies, "memory-copy-trace", false, "record memory copies, too")
+	flags.BoolVar(&f.strict, "strict", false, "exit code 9 if records are missing, 10 if the recording ended early")
 	flags.StringVar(&f.payload, "payload", "", "load this shared library instead of the built-in one")
 	_ = flags.MarkHidden("payload")
 	flags.StringArrayVar(&f.settings, "set", nil, "give the payload a setting, `NAME=VALUE`: RTL_HSA_LIBRARY=FILE (which runtime, of several), RTL_RECORDER_TIMEOUT_MS=20000; may be given again")
@@ -142,6 +144,9 @@ func record(f recordFlags) (session.ExitCode, error) {
 	ui.finish()
 	if outcome.Path != "" && (err == nil || outcome.Code == session.Remains) {
 		outcome.Code = f.conclude(ended, os.Stdout, ui, outcome)
+	}
+	if f.strict && err == nil {
+		outcome.Code = outcome.Strict()
 	}
 	ui.explainCode(outcome)
 	return outcome.Code, err

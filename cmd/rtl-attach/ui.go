@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 )
@@ -187,6 +188,10 @@ func (u *ui) explainCode(o session.Outcome) {
 			return
 		}
 		u.say("rtl-attach: detached, but nothing was recorded: no kernel was dispatched through a queue that could be seen")
+	case session.RecordsMissing:
+		u.say("rtl-attach: --strict: %s missing in the trace", humanize.Things(int64(o.Missing), "record"))
+	case session.EndedEarly:
+		u.say("rtl-attach: --strict: the recording ended early: %s", o.Early)
 	case session.SomeFailed:
 		u.say("rtl-attach: some of the processes were not recorded to the end; the trace holds the others whole")
 	}

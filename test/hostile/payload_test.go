@@ -146,7 +146,7 @@ func TestRestarts(t *testing.T) {
 	if n := r.sessions(t); n != 1 {
 		t.Errorf("%d sessions after the trace had reached its largest size", n-1)
 	}
-	if said := r.stderr.String(); !strings.Contains(said, "the trace has reached its largest size") {
+	if said := r.stderr.String(); !strings.Contains(said, "size limit reached") {
 		t.Errorf("it does not say why it ends:\n%s", said)
 	}
 }
