@@ -134,8 +134,10 @@ func TestCutOffSaysHowFar(t *testing.T) {
 	db.retryAt = time.Time{}
 	must(t,
 		s.Window(Window{Queue: 1, OpenNS: 800, Index: 3, RawBefore: 2, QueuedBefore: 1, Closed: true, CloseNS: 9500, EndIndex: 5, Dispatches: 2}),
-		s.End(End{Reason: EndElapsed, DetachedNS: 9600, WindowEndNS: 9000, UntilNS: 9600,
-			Coverage: []Coverage{{Queue: 1, Windows: 1, Dispatches: 2, Timed: 2}}}),
+		s.End(End{
+			Reason: EndElapsed, DetachedNS: 9600, WindowEndNS: 9000, UntilNS: 9600,
+			Coverage: []Coverage{{Queue: 1, Windows: 1, Dispatches: 2, Timed: 2}},
+		}),
 		db.Close())
 	read, err = Open(db.place.Path)
 	must(t, err)
