@@ -8,6 +8,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
 )
 
 var (
@@ -81,7 +83,7 @@ func placeIn(path string, needBytes uint64) (Place, error) {
 		Filesystem: networkFilesystems[fs.Type],
 	}
 	if place.FreeBytes < needBytes {
-		return place, fmt.Errorf("%s: %w: %d bytes free, %d wanted", dir, ErrNoSpace, place.FreeBytes, needBytes)
+		return place, fmt.Errorf("%s: %w: %s free, %s wanted", dir, ErrNoSpace, humanize.Bytes(place.FreeBytes), humanize.Bytes(needBytes))
 	}
 	return place, nil
 }

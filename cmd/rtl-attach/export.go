@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rtl-attach/rtl-attach/internal/export"
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -199,9 +200,9 @@ func (f exportFlags) tell(format export.Format, jobs []job) (code session.ExitCo
 func writeResult(w io.Writer, output string, r *export.Result) error {
 	copies := ""
 	if r.Copies > 0 {
-		copies = fmt.Sprintf("%d copies, ", r.Copies)
+		copies = humanize.Things(r.Copies, "copy") + ", "
 	}
-	_, err := fmt.Fprintf(w, "%s  %d dispatches, %s%d bytes\n", line(output), r.Dispatches, copies, r.Bytes)
+	_, err := fmt.Fprintf(w, "%s  %s, %s%s\n", line(output), humanize.Things(r.Dispatches, "dispatch"), copies, humanize.Bytes(r.Bytes))
 	return err
 }
 

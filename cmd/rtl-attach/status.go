@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 )
@@ -72,16 +73,18 @@ func writeOneStatus(w io.Writer, st *session.Status) error {
 	i := st.Inventory
 	lines := [][2]string{
 		{"state", st.State},
-		{"sessions", fmt.Sprint(st.Sessions)},
+		{"sessions", humanize.Count(st.Sessions)},
 		{"last end", st.LastEnd},
 		{"recorder", pidOrNone(st.Recorder)},
 		{"version", fmt.Sprintf("payload build %s, ABI %d; this tool is %s", st.BuildID, st.ABIVersion, version)},
-		{"in the target", fmt.Sprintf("%d hooks (%d more below another tool's), control thread %s, worker %s",
-			i.HooksPatched, i.HooksBuried, pidOrNone(i.ControlThread), pidOrNone(i.Worker))},
-		{"", fmt.Sprintf("%d B control block, %d B ring, %d queue states, %d signals, profiling left on for %d queues%s",
-			i.ControlBytes, i.RingBytes, i.QueueStates, i.Signals, i.QueuesProfiled, copies(i))},
-		{"dispatches", fmt.Sprintf("%d published, %d timed, %d records lost",
-			st.Counters["dispatches"], st.Counters["timed_pool"]+st.Counters["timed_app"], st.Counters["records_lost"])},
+		{"in the target", fmt.Sprintf("%s (%s more below another tool's), control thread %s, worker %s",
+			humanize.Things(i.HooksPatched, "hook"), humanize.Count(i.HooksBuried), pidOrNone(i.ControlThread), pidOrNone(i.Worker))},
+		{"", fmt.Sprintf("%s control block, %s ring, %s, %s, profiling left on for %s%s",
+			humanize.Bytes(i.ControlBytes), humanize.Bytes(i.RingBytes), humanize.Things(i.QueueStates, "queue state"),
+			humanize.Things(i.Signals, "signal"), humanize.Things(i.QueuesProfiled, "queue"), copies(i))},
+		{"dispatches", fmt.Sprintf("%s published, %s timed, %s lost",
+			humanize.Count(st.Counters["dispatches"]), humanize.Count(st.Counters["timed_pool"]+st.Counters["timed_app"]),
+			humanize.Things(st.Counters["records_lost"], "record"))},
 		{"last error", sanitize.Text(st.Error)},
 	}
 	fmt.Fprintf(w, "pid %d (%s)\n", st.PID, sanitize.Text(st.Command))

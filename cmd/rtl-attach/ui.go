@@ -83,9 +83,9 @@ func (u *ui) Attached(how string, threads int, paused time.Duration) {
 	case 0:
 		u.talk("✓", "attached", "%s, nothing paused", how)
 	case 1:
-		u.talk("✓", "attached", "%s, one thread paused for %v in all", how, paused.Round(time.Microsecond))
+		u.talk("✓", "attached", "%s, one thread paused for %s in all", how, humanize.Duration(paused))
 	default:
-		u.talk("✓", "attached", "%s, %d threads paused singly, for %v together", how, threads, paused.Round(time.Microsecond))
+		u.talk("✓", "attached", "%s, %s paused singly, for %s together", how, humanize.Things(threads, "thread"), humanize.Duration(paused))
 	}
 }
 
@@ -128,12 +128,12 @@ func (u *ui) Recording(elapsed, total time.Duration, p collector.Progress, trace
 		return
 	}
 	u.drawnAt, u.drawn = time.Now(), true
-	window := fmt.Sprintf("%.1fs", elapsed.Seconds())
+	window := humanize.Duration(elapsed)
 	if total > 0 {
-		window = fmt.Sprintf("%s %s/%v", bar(elapsed, total), window, total)
+		window = fmt.Sprintf("%s %s of %s", bar(elapsed, total), window, humanize.Duration(total))
 	}
-	fmt.Fprintf(os.Stderr, "\r\x1b[K● recording   %s  %dk dispatches  %d MB  %d lost",
-		window, p.Dispatches/1000, traceBytes/1e6, p.LostRecords)
+	fmt.Fprintf(os.Stderr, "\r\x1b[K● recording   %s  %s  %s  %s lost",
+		window, humanize.Things(p.Dispatches, "dispatch"), humanize.Bytes(traceBytes), humanize.Count(p.LostRecords))
 }
 
 // takesMore: a terminal that is stopped (Ctrl-S) would hold the recording up.
@@ -173,7 +173,7 @@ func (u *ui) finish() {
 	defer u.mu.Unlock()
 	u.erase()
 	if u.stopped > 0 && u.limited && !u.quiet {
-		fmt.Fprintf(os.Stderr, "stopped early at %.1fs\n", u.stopped.Seconds())
+		fmt.Fprintf(os.Stderr, "stopped early at %s\n", humanize.Duration(u.stopped))
 	}
 }
 
@@ -184,7 +184,7 @@ func (u *ui) explainCode(o session.Outcome) {
 		u.say("rtl-attach: the target exited while attached; the trace is saved to that moment")
 	case session.NothingSeen:
 		if o.NoTimes > 0 {
-			u.say("rtl-attach: detached, but nothing was recorded: %d dispatches were seen, and none could be timed (see Coverage)", o.NoTimes)
+			u.say("rtl-attach: detached, but nothing was recorded: %s seen, and none could be timed (see Coverage)", humanize.Things(o.NoTimes, "dispatch"))
 			return
 		}
 		u.say("rtl-attach: detached, but nothing was recorded: no kernel was dispatched through a queue that could be seen")

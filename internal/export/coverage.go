@@ -3,7 +3,6 @@ package export
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"strings"
 
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
@@ -40,9 +39,9 @@ func (c Coverage) String() string {
 	if !c.Settled {
 		return "the recorder was killed: what is missing is not known"
 	}
-	text := []string{fmt.Sprintf("%d of %d dispatches timed", c.Timed, c.Dispatches)}
+	text := []string{humanize.Count(c.Timed) + " of " + humanize.Things(c.Dispatches, "dispatch") + " timed"}
 	if c.Copies > 0 {
-		text = append(text, fmt.Sprintf("%d of %d copies timed", c.CopiesTimed, c.Copies))
+		text = append(text, humanize.Count(c.CopiesTimed)+" of "+humanize.Things(c.Copies, "copy")+" timed")
 	}
 	for _, gap := range []struct {
 		n          int64

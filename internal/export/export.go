@@ -117,7 +117,7 @@ func (r *Result) Warnings(f Format) (all []string) {
 		all = append(all, humanize.Things(r.LeftOut, "dispatch")+" left out: impossible times, or nothing to belong to")
 	}
 	if r.CopiesLeftOut > 0 {
-		all = append(all, humanize.Count(r.CopiesLeftOut)+" memory copies left out: impossible times, or nothing to belong to")
+		all = append(all, humanize.Things(r.CopiesLeftOut, "memory copy")+" left out: impossible times, or nothing to belong to")
 	}
 	for _, c := range r.Sessions {
 		if !c.Complete() {
@@ -128,7 +128,7 @@ func (r *Result) Warnings(f Format) (all []string) {
 		all = append(all, fmt.Sprintf("%d sessions, an element of rocprofiler-sdk-tool each: TraceLens reads the first only (--pid writes one process)", len(r.Sessions)))
 	}
 	if n := r.timedCopies(); f.Name == kernelCSV && n > 0 {
-		all = append(all, humanize.Count(n)+" memory copies are not in this format: --format "+copyCSV+" writes them")
+		all = append(all, humanize.Things(n, "memory copy")+" not in this format: --format "+copyCSV+" writes them")
 	}
 	return all
 }

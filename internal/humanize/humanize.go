@@ -1,33 +1,86 @@
-// Package humanize writes numbers as people read them.
+// Package humanize writes numbers, times and sizes as people read them. Every text
+// for people uses it, so that a figure looks the same wherever it is printed.
 package humanize
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
+	"time"
 )
 
+// An Integer is what can be counted.
+type Integer interface {
+	~int | ~int32 | ~int64 | ~uint32 | ~uint64
+}
+
 // Count writes 548112 as 548,112.
-func Count(n int64) string {
+func Count[N Integer](n N) string {
+	text := fmt.Sprintf("%d", n)
+	first := 0 // digit
 	if n < 0 {
-		return "-" + Count(-max(n, -math.MaxInt64)) // the least has no positive
+		first = 1
 	}
-	if n < 1000 {
-		return strconv.FormatInt(n, 10)
+	for at := len(text) - 3; at > first; at -= 3 {
+		text = text[:at] + "," + text[at:]
 	}
-	return Count(n/1000) + fmt.Sprintf(",%03d", n%1000)
+	return text
 }
 
 // Things writes a count with what is counted: 1 queue, 4,000 dispatches.
-func Things(n int64, what string) string {
-	switch {
-	case n == 1:
+func Things[N Integer](n N, what string) string {
+	if n == 1 {
 		return "1 " + what
-	case strings.HasSuffix(what, "y") && !strings.HasSuffix(what, "ey"):
-		return Count(n) + " " + strings.TrimSuffix(what, "y") + "ies"
-	case strings.HasSuffix(what, "ch"), strings.HasSuffix(what, "s"):
-		what += "e"
 	}
-	return Count(n) + " " + what + "s"
+	return Count(n) + " " + plural(what)
+}
+
+func plural(what string) string {
+	switch {
+	case strings.HasSuffix(what, "py"): // copy
+		return strings.TrimSuffix(what, "y") + "ies"
+	case strings.HasSuffix(what, "ch"), strings.HasSuffix(what, "s"): // dispatch, process
+		return what + "es"
+	}
+	return what + "s"
+}
+
+// Duration writes three digits and a unit: 31.1 µs, 1.91 s.
+func Duration(d time.Duration) string {
+	v := float64(d)
+	for _, unit := range []string{"ns", "µs", "ms"} {
+		if v < 999.5 && v > -999.5 {
+			return digits(v) + " " + unit
+		}
+		v /= 1000
+	}
+	return digits(v) + " s"
+}
+
+// Bytes writes a size in decimal units, as disks are sold: 131 MB.
+func Bytes[N Integer](n N) string {
+	v := float64(n)
+	for _, unit := range []string{"B", "kB", "MB", "GB"} {
+		if v < 999.5 {
+			return digits(v) + " " + unit
+		}
+		v /= 1000
+	}
+	return digits(v) + " TB"
+}
+
+// digits writes three significant ones, without a fraction of zero.
+func digits(v float64) string {
+	places := 0
+	switch {
+	case v < 9.995 && v > -9.995:
+		places = 2
+	case v < 99.95 && v > -99.95:
+		places = 1
+	}
+	text := strconv.FormatFloat(v, 'f', places, 64)
+	if places > 0 {
+		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	}
+	return text
 }

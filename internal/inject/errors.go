@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
 )
 
 // ErrNoThread: every thread is busy, about to end, on a foreign stack, or does
@@ -22,7 +24,7 @@ type TimeoutError struct {
 }
 
 func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("pid %d did not %s within %v", e.PID, e.Step, e.After)
+	return fmt.Sprintf("pid %d did not %s within %s", e.PID, e.Step, humanize.Duration(e.After))
 }
 
 // LoadError is the target's own loader's refusal of the payload.

@@ -157,7 +157,7 @@ func TestWhatFindsNoRoomIsSaid(t *testing.T) {
 
 func TestSum(t *testing.T) {
 	var s Sum
-	for _, want := range []string{"nothing", "one stop of 3µs", "2 stops, worst 5µs, together 8µs"} {
+	for _, want := range []string{"nothing", "one stop of 3 µs", "2 stops, worst 5 µs, together 8 µs"} {
 		if s.String() != want {
 			t.Errorf("%q, want %q", s, want)
 		}

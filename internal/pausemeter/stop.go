@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
 )
 
 // A Stop is one stop of one thread under ptrace, as the scheduler saw it: from
@@ -55,7 +57,7 @@ func (s Sum) String() string {
 	case 0:
 		return "nothing"
 	case 1:
-		return fmt.Sprintf("one stop of %v", s.Worst)
+		return fmt.Sprintf("one stop of %s", humanize.Duration(s.Worst))
 	}
-	return fmt.Sprintf("%d stops, worst %v, together %v", s.Stops, s.Worst, s.Total)
+	return fmt.Sprintf("%s, worst %s, together %s", humanize.Things(s.Stops, "stop"), humanize.Duration(s.Worst), humanize.Duration(s.Total))
 }

@@ -129,7 +129,7 @@ func (s *Summary) writeCopies(b *bytes.Buffer, where string) {
 		line(b, "", "%s beyond what the payload says were begun: do not trust these numbers", humanize.Count(c.Surplus))
 	}
 	for _, d := range c.Directions {
-		line(b, "", "%s%s: %s, %s in %s, %s/s", sanitize.Text(d.Name), where, humanize.Count(d.Copies), size(d.Bytes), duration(d.TotalNS), size(d.BytesPerSecond))
+		line(b, "", "%s%s: %s, %s in %s, %s/s", sanitize.Text(d.Name), where, humanize.Count(d.Copies), humanize.Bytes(d.Bytes), duration(d.TotalNS), humanize.Bytes(d.BytesPerSecond))
 	}
 	for _, blit := range c.Blits {
 		line(b, "", "and %s of HIP's kernels that %s%s, in %s: counted as kernels",

@@ -146,9 +146,9 @@ func (s *Summary) sharing() string {
 		}
 	}
 	if shared == meant {
-		return fmt.Sprintf("all %d processes", meant)
+		return "all " + humanize.Things(meant, "process")
 	}
-	return fmt.Sprintf("%d of %d processes", shared, meant)
+	return humanize.Count(shared) + " of " + humanize.Things(meant, "process")
 }
 
 // grouped counts equal names; the first few are named.
@@ -169,7 +169,7 @@ func grouped(names []string) []string {
 		}
 	}
 	if more > 0 {
-		list = append(list, fmt.Sprintf("%d names more", more))
+		list = append(list, humanize.Things(more, "name")+" more")
 	}
 	return list
 }

@@ -20,7 +20,7 @@ const queuesShown = 8
 // shortened, unless full names are wanted.
 func (r *Report) WriteText(w io.Writer, fullNames bool) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s  %s\n", sanitize.Text(r.File), size(r.SizeBytes))
+	fmt.Fprintf(&b, "%s  %s\n", sanitize.Text(r.File), humanize.Bytes(r.SizeBytes))
 	r.writeWindow(&b)
 	r.writeProcesses(&b)
 	r.writeSessions(&b)

@@ -23,7 +23,7 @@ func (s *Summary) WriteJSON(w io.Writer) error {
 // WriteText writes the summary for people.
 func (s *Summary) WriteText(w io.Writer) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s  %s\n", sanitize.Text(s.File), size(s.SizeBytes))
+	fmt.Fprintf(&b, "%s  %s\n", sanitize.Text(s.File), humanize.Bytes(s.SizeBytes))
 	s.writeProcesses(&b)
 	s.writeSessions(&b)
 	s.writeCoverage(&b)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
 )
 
 // ErrNoAnswer: the control thread did not answer in time. It may be wedged; the
@@ -114,7 +116,7 @@ func (c *Control) await(seq uint32, r request) error {
 		left := time.Until(deadline)
 		if left <= 0 {
 			c.withdraw(r.command)
-			return fmt.Errorf("%w within %v", ErrNoAnswer, r.timeout)
+			return fmt.Errorf("%w within %s", ErrNoAnswer, humanize.Duration(r.timeout))
 		}
 		sleepOn(&c.shared.AnswerSeq, answered, min(left, gonePeriod))
 		select {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/payload"
 	"github.com/rtl-attach/rtl-attach/tracedb"
@@ -101,11 +102,11 @@ func (a *approach) examine() error {
 }
 
 func (a *approach) describePayload() string {
-	return fmt.Sprintf("build %x, %d kB", a.build, len(a.o.Library)>>10)
+	return fmt.Sprintf("build %x, %s", a.build, humanize.Bytes(len(a.o.Library)))
 }
 
 func (a *approach) describePlace() string {
-	where := fmt.Sprintf("%s, %d MiB free", filepath.Dir(a.place.Path), a.place.FreeBytes>>20)
+	where := fmt.Sprintf("%s, %s free", filepath.Dir(a.place.Path), humanize.Bytes(a.place.FreeBytes))
 	if a.place.Filesystem != "" {
 		where += ", on " + a.place.Filesystem
 	}
@@ -117,7 +118,7 @@ func (a *approach) describeProcess() string {
 }
 
 func (a *approach) describeProgram() string {
-	return fmt.Sprintf("%s, %s, %d threads, %s", a.facts.Machine, a.facts.Libc, a.facts.Threads, strings.Join(a.facts.HSA, ", "))
+	return fmt.Sprintf("%s, %s, %s, %s", a.facts.Machine, a.facts.Libc, humanize.Things(a.facts.Threads, "thread"), strings.Join(a.facts.HSA, ", "))
 }
 
 func (a *approach) close() {

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
@@ -167,7 +168,7 @@ func explainInjection(f *Failure) bool {
 	case errors.As(f.Err, &load):
 		return f.set(Failed, "its dynamic loader said: "+load.Text, "put right what it names, then run this again")
 	case errors.As(f.Err, &timeout):
-		return f.set(Failed, fmt.Sprintf("step %q took longer than %v", timeout.Step, timeout.After),
+		return f.set(Failed, fmt.Sprintf("step %q took longer than %s", timeout.Step, humanize.Duration(timeout.After)),
 			"run this again; with --verbose it says which threads were tried")
 	case errors.As(f.Err, &failed):
 		return f.set(Failed, failed.Error(), bootFix(failed))

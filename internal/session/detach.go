@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
@@ -39,7 +40,7 @@ func (r *recording) detach() error {
 	case r.isGone():
 		return nil
 	case s.HooksPatched != 0:
-		return fmt.Errorf("%d functions of the runtime are still redirected", s.HooksPatched)
+		return fmt.Errorf("still redirected: %s of the runtime", humanize.Things(s.HooksPatched, "function"))
 	}
 	r.detached = true
 	r.sayDetached()
@@ -62,8 +63,8 @@ func (r *recording) takenAway() error {
 // sayDetached tells what became of the hooks.
 func (r *recording) sayDetached() {
 	if n := r.control.Snapshot().HooksBuried; n != 0 {
-		r.ui.Warn(fmt.Sprintf("another tool has patched over %d of our hooks: they stay in its chain and pass through; "+
-			"once it has gone, `rtl-attach detach %d` removes them", n, r.o.PID))
+		r.ui.Warn(fmt.Sprintf("another tool has patched over %s of ours: left in its chain, passing through; "+
+			"once that tool is gone, `rtl-attach detach %d` removes what is left", humanize.Things(n, "hook"), r.o.PID))
 		r.ui.Detached("the other hooks removed, " + r.pausedFor())
 		return
 	}
@@ -255,7 +256,7 @@ func (r *recording) awaitIdle(holder ring.Holder, deadline time.Time) error {
 		case time.Now().After(deadline):
 			return &Failure{
 				What:   fmt.Sprintf("cannot detach from pid %d: its recorder does not finish", r.o.PID),
-				Cause:  fmt.Sprintf("pid %d holds it, and was asked to finish %v ago", holder.PID, handOver),
+				Cause:  fmt.Sprintf("pid %d holds it, and was asked to finish %s ago", holder.PID, humanize.Duration(handOver)),
 				Fix:    fmt.Sprintf("resume or end pid %d: without a recorder the payload detaches by itself", holder.PID),
 				Target: "still attached", Code: Failed,
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
@@ -111,7 +112,7 @@ func (e *examination) residentCheck() Check {
 	}
 	defer c.Close()
 	s := c.Snapshot()
-	found := fmt.Sprintf("a payload, %s, after %d sessions: it would be used", stateText(s.State), s.Generation)
+	found := fmt.Sprintf("a payload, %s, after %s: it would be used", stateText(s.State), humanize.Things(s.Generation, "session"))
 	if holder, held := c.Holder(); held {
 		switch {
 		case livesFor(c, e.silence)(holder):
@@ -136,9 +137,9 @@ func (e *examination) threadsCheck() Check {
 	case !limited:
 		return fine("no limit by user")
 	case have < limit:
-		return fine(fmt.Sprintf("%d of %d that its user may have", have, limit))
+		return fine(fmt.Sprintf("%s of %s that its user may have", humanize.Count(have), humanize.Count(limit)))
 	}
-	return unclear(fmt.Sprintf("%d, its user may have %d", have, limit), "RLIMIT_NPROC is reached, as far as can be seen from here: the clone in the target fails then",
+	return unclear(fmt.Sprintf("%s, its user may have %s", humanize.Count(have), humanize.Count(limit)), "RLIMIT_NPROC is reached, as far as can be seen from here: the clone in the target fails then",
 		"allow it some more threads (prlimit --nproc), then run this again")
 }
 
@@ -182,7 +183,7 @@ func (e *examination) injectionCheck() Check {
 		e.filters = err
 	}
 	if !e.foreseen.Waiting {
-		return less(fmt.Sprintf("%d threads to be tried, none in a futex wait without time-out", e.foreseen.Threads),
+		return less(fmt.Sprintf("%s to be tried, none in a futex wait without time-out", humanize.Things(e.foreseen.Threads, "thread")),
 			"each is in another wait or busy: the one that is used is held a little longer", "none needed")
 	}
 	return fine("a thread waits for a futex, without time-out: it would be paused twice, for some tens of microseconds")

@@ -52,7 +52,7 @@ func TestNothingSeen(t *testing.T) {
 		text    string
 	}{
 		0:  {tracedb.OutcomeIdle, "dispatched nothing through a queue that could be seen"},
-		12: {tracedb.OutcomeRecorded, "12 dispatches were seen, and none could be timed (see Coverage)"},
+		12: {tracedb.OutcomeRecorded, "12 dispatches seen, and none could be timed (see Coverage)"},
 	} {
 		m := &member{recording: &recording{noTimes: noTimes}}
 		m.conclude(NothingSeen, 0)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -262,7 +263,7 @@ func (u *memberUI) Preflight(string) {}
 
 func (u *memberUI) Attached(how string, threads int, paused time.Duration) {
 	u.paused, u.threads = paused, threads
-	u.Debug(fmt.Sprintf("%s, %d threads paused for %v in all", how, threads, paused))
+	u.Debug(fmt.Sprintf("%s, %s paused for %s in all", how, humanize.Things(threads, "thread"), humanize.Duration(paused)))
 }
 
 func (u *memberUI) Recording(_, _ time.Duration, p collector.Progress, _ uint64) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -118,22 +119,22 @@ func (m *member) detail() string {
 	case m.outcome == tracedb.OutcomeIdle:
 		return "dispatched nothing through a queue that could be seen"
 	case m.exit == NothingSeen:
-		return fmt.Sprintf("%d dispatches were seen, and none could be timed (see Coverage)", m.noTimes)
+		return humanize.Things(m.noTimes, "dispatch") + " seen, and none could be timed (see Coverage)"
 	}
 	return ""
 }
 
 // describe says what was found, in a line.
 func (g *group) describe(ready int) string {
-	number := fmt.Sprint(ready)
+	number := humanize.Things(len(g.members), "GPU process")
 	if ready < len(g.members) {
-		number = fmt.Sprintf("%d of %d", ready, len(g.members))
+		number = humanize.Count(ready) + " of " + number
 	}
 	where := ""
 	if g.selection.Tree && len(g.selection.PIDs) == 1 && g.selection.Name == nil {
 		where = fmt.Sprintf(" under pid %d", g.choice.first)
 	}
-	return fmt.Sprintf("%s GPU processes%s, may trace, %s", number, where, strings.Join(g.runtimes(), ", "))
+	return fmt.Sprintf("%s%s, may trace, %s", number, where, strings.Join(g.runtimes(), ", "))
 }
 
 // runtimes are the versions of ROCm that they use.
@@ -157,8 +158,8 @@ func (g *group) describePauses() string {
 		}
 	}
 	slices.SortStableFunc(armed, func(a, b *member) int { return cmp.Compare(a.ui.paused, b.ui.paused) })
-	text := fmt.Sprintf("%d/%d   one after the other in %v; ", len(armed), len(g.members),
-		time.Duration(g.startNS-g.armingNS).Round(time.Millisecond))
+	text := fmt.Sprintf("%d/%d   one after the other in %s; ", len(armed), len(g.members),
+		humanize.Duration(time.Duration(g.startNS-g.armingNS)))
 	worst, middle := armed[len(armed)-1], armed[len(armed)/2]
 	if worst.ui.paused == 0 {
 		return text + "nothing paused"
@@ -167,8 +168,8 @@ func (g *group) describePauses() string {
 	if slices.ContainsFunc(armed, func(m *member) bool { return m.ui.threads > 1 }) {
 		who = "threads of each, singly,"
 	}
-	return fmt.Sprintf("%s%s paused for %v (worst %v, %s)", text, who,
-		middle.ui.paused.Round(time.Microsecond), worst.ui.paused.Round(time.Microsecond), worst.name())
+	return fmt.Sprintf("%s%s paused for %s (worst %s, %s)", text, who,
+		humanize.Duration(middle.ui.paused), humanize.Duration(worst.ui.paused), worst.name())
 }
 
 // name is what people know a worker by.
@@ -203,7 +204,7 @@ func names(list []candidate) string {
 	var words []string
 	for i, name := range order {
 		if i == most {
-			words = append(words, fmt.Sprintf("and %d names more", len(order)-most))
+			words = append(words, "and "+humanize.Things(len(order)-most, "name")+" more")
 			break
 		}
 		if n := len(pids[name]); n > 1 {

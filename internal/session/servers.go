@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
@@ -149,7 +150,7 @@ func describeServers(servers []server) string {
 		}
 		word := fmt.Sprintf("pid %d (%s)", s.head.pid, s.head.command)
 		if n := len(s.workers); n > 1 {
-			word += fmt.Sprintf(" with %d GPU processes", n)
+			word += fmt.Sprintf(" with %s", humanize.Things(n, "GPU process"))
 		}
 		words = append(words, word)
 	}

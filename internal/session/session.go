@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/pausemeter"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
@@ -160,8 +161,8 @@ func (r *recording) look() error {
 	if err := r.hold(steps); err != nil {
 		return err
 	}
-	r.ui.Preflight(fmt.Sprintf("pid %d (%s), %d threads, may trace, %s",
-		r.facts.PID, r.facts.Comm, r.facts.Threads, strings.Join(rocmVersions(r.facts.HSA), ", ")))
+	r.ui.Preflight(fmt.Sprintf("pid %d (%s), %s, may trace, %s",
+		r.facts.PID, r.facts.Comm, humanize.Things(r.facts.Threads, "thread"), strings.Join(rocmVersions(r.facts.HSA), ", ")))
 	r.rank = rankOf(r.target)
 	if r.looked != nil {
 		r.looked()
@@ -246,8 +247,8 @@ func (r *recording) describeAttach() {
 
 func (r *recording) describeGrace() {
 	c := r.control.Counters()
-	r.ui.Debug(fmt.Sprintf("grace: %d threads looked at, %d more than once, %d stopped, %v",
-		c.GraceThreads, c.GraceWaited, len(r.witness.stops), time.Duration(c.GraceNS)))
+	r.ui.Debug(fmt.Sprintf("grace: %s looked at, %s more than once, %s stopped, %s",
+		humanize.Things(c.GraceThreads, "thread"), humanize.Count(c.GraceWaited), humanize.Count(len(r.witness.stops)), humanize.Duration(time.Duration(c.GraceNS))))
 }
 
 // discard takes back a trace file that has nothing in it; one that was to be
@@ -375,12 +376,12 @@ func (r *recording) notePauses(rep *inject.Report, purpose string) {
 			TID: uint32(p.TID), StartNS: boottimeNS() - uint64(time.Since(p.Began)), DurationNS: uint64(p.Time),
 			Purpose: purpose + ": " + p.Stop,
 		})
-		r.ui.Debug(fmt.Sprintf("stopped thread %d for %v (%s: %s)", p.TID, p.Time, purpose, p.Stop))
+		r.ui.Debug(fmt.Sprintf("stopped thread %d for %s (%s: %s)", p.TID, humanize.Duration(p.Time), purpose, p.Stop))
 	}
 	if rep.Reclaimed > 0 {
-		r.ui.Debug(fmt.Sprintf("freed %d mappings that dead tools had left", rep.Reclaimed))
+		r.ui.Debug("freed " + humanize.Things(rep.Reclaimed, "mapping") + " that dead tools had left")
 	}
-	r.ui.Debug(fmt.Sprintf("%s: rung %q, %v in all", purpose, rep.Rung, rep.Elapsed))
+	r.ui.Debug(fmt.Sprintf("%s: rung %q, %s in all", purpose, rep.Rung, humanize.Duration(rep.Elapsed)))
 }
 
 // ownTID is what the target itself calls a thread, as its dispatches do.

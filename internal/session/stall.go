@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
@@ -83,10 +84,10 @@ func (r *recording) stalled() *Failure {
 
 // stallFailure is about what a thread of ours is still at.
 func stallFailure(pid int) *Failure {
-	cause := fmt.Sprintf("a page has not come for %v: it may answer its page faults itself (userfaultfd, FUSE), or hold its memory map", StallLimit)
+	cause := fmt.Sprintf("a page has not come for %s: it may answer its page faults itself (userfaultfd, FUSE), or hold its memory map", humanize.Duration(StallLimit))
 	fix := "look at what the process does with its memory"
 	if target.Stalled(pid).Source == target.Filesystem {
-		cause = fmt.Sprintf("a filesystem in its root has not answered for %v (FUSE, or a network's)", StallLimit)
+		cause = fmt.Sprintf("a filesystem in its root has not answered for %s (FUSE, or a network's)", humanize.Duration(StallLimit))
 		fix = fmt.Sprintf("look at its mounts (/proc/%d/mountinfo): a server behind them does not answer", pid)
 	}
 	return &Failure{

@@ -163,10 +163,10 @@ func longestStop(t *testing.T, said string) time.Duration {
 	for line := range strings.Lines(said) {
 		_, rest, found := strings.Cut(line, "stopped thread ")
 		fields := strings.Fields(rest)
-		if !found || len(fields) < 3 {
+		if !found || len(fields) < 4 {
 			continue
 		}
-		d, err := time.ParseDuration(fields[2])
+		d, err := time.ParseDuration(fields[2] + fields[3])
 		if err != nil {
 			t.Errorf("%q: %v", line, err)
 		}
