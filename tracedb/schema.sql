@@ -173,7 +173,8 @@ CREATE TABLE IF NOT EXISTS rtl_window(
 );
 
 -- What was seen of each queue. dispatches = timed + untimed + unexplained. Written with
--- each commit; final when the session's ended_ns is set.
+-- each commit, when some rows of it may not be counted yet; final when the session's
+-- ended_ns is set.
 CREATE TABLE IF NOT EXISTS rtl_coverage(
 	queue_id INTEGER PRIMARY KEY,
 	windows INTEGER NOT NULL,

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 // TestTargetExecutes: exec takes everything of ours with it. The recorder says
@@ -138,12 +139,36 @@ func TestDiskFull(t *testing.T) {
 			t.Errorf("the recorder does not say %q:\n%s", words, said)
 		}
 	}
+	for _, words := range []string{"disk full: ", " missing at the end of the trace"} {
+		if said := r.stderr.String(); !strings.Contains(said, words) {
+			t.Errorf("the recorder does not say %q:\n%s", words, said)
+		}
+	}
 	if st := s.status(t); st.State != "dormant" {
 		t.Errorf("left %+v", st)
 	}
+	saysDiskFull(t, filepath.Join(small, "t.db"))
 	s.unharmed(t)
 	s.onlyDormant(t, before)
 	end(t, s)
+}
+
+// saysDiskFull: the trace has why it ends, up to when it is complete, and what is missing.
+func saysDiskFull(t *testing.T, trace string) {
+	t.Helper()
+	db, err := tracedb.Open(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var reason, cause string
+	var complete, records int64
+	err = db.QueryRow(`SELECT s.end_reason, s.recorded_until_ns - s.window_start_ns, l.cause, l.records
+		FROM rtl_session s JOIN rtl_loss l ON l.session_id = s.id AND l.from_ns = s.recorded_until_ns AND l.until_ns = s.detached_ns
+		WHERE s.ended_ns IS NULL`).Scan(&reason, &complete, &cause, &records)
+	if err != nil || reason != tracedb.EndDiskFull || cause != tracedb.CauseDiskFull || complete <= 0 || records <= 0 {
+		t.Errorf("the trace says %q, complete for %d ns, %d records missing: %q: %v", reason, complete, records, cause, err)
+	}
 }
 
 // fill writes until nothing more fits.

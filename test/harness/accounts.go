@@ -102,6 +102,22 @@ func (c *Comparison) sessions(tr *Trace) {
 	}
 }
 
+// unfinished: the recorder was killed before it settled the queue's account.
+func (c *Comparison) unfinished(tr *Trace, queue int64) bool {
+	for _, s := range tr.Sessions {
+		if s.ID == tr.Queues[queue].Session {
+			return c.Killed && s.EndedNS == 0
+		}
+	}
+	return false
+}
+
+// lagsBehind: a commit may hold rows that came after the account that it holds.
+func (got Coverage) lagsBehind(rows Coverage) bool {
+	return got.Windows <= rows.Windows && got.Dispatches <= rows.Dispatches && got.Timed <= rows.Timed &&
+		got.Untimed <= rows.Untimed && got.Unexplained == 0
+}
+
 // coverage recomputes rtl_coverage from the rows.
 func (c *Comparison) coverage(tr *Trace) {
 	want := map[int64]*Coverage{}
@@ -138,7 +154,7 @@ func (c *Comparison) coverage(tr *Trace) {
 		if w.WindowsOpen == 0 {
 			w.Unexplained = w.Dispatches - w.Timed - w.Untimed
 		}
-		if got != *w {
+		if got != *w && !(c.unfinished(tr, got.Queue) && got.lagsBehind(*w)) {
 			c.wrong("coverage", "rtl_coverage %+v, its rows say %+v", got, *w)
 		}
 		c.unexplained += got.Unexplained

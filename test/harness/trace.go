@@ -27,6 +27,7 @@ type (
 		ID, PID, Generation   int64
 		ArmedNS, DetachedNS   int64
 		BegunNS, EndedNS      int64 // EndedNS 0: NULL
+		UntilNS               int64 // records are complete up to here
 		EndReason             string
 		MonotonicDrift        int64 // of CLOCK_MONOTONIC against CLOCK_BOOTTIME, from start to end
 		RealtimeOffsetIsKnown bool
@@ -135,11 +136,11 @@ func each(db *sql.DB, query string, scan func(*sql.Rows) error) error {
 
 func (tr *Trace) readSessions(db *sql.DB) error {
 	return each(db, `SELECT id, pid, generation, coalesce(armed_ns, 0), coalesce(detached_ns, 0), begun_ns,
-		coalesce(ended_ns, 0), coalesce(end_reason, ''), coalesce(monotonic_offset_end_ns - monotonic_offset_start_ns, 0),
+		coalesce(ended_ns, 0), coalesce(recorded_until_ns, 0), coalesce(end_reason, ''), coalesce(monotonic_offset_end_ns - monotonic_offset_start_ns, 0),
 		realtime_offset_start_ns IS NOT NULL FROM rtl_session ORDER BY id`,
 		func(r *sql.Rows) error {
 			var s Session
-			err := r.Scan(&s.ID, &s.PID, &s.Generation, &s.ArmedNS, &s.DetachedNS, &s.BegunNS, &s.EndedNS, &s.EndReason,
+			err := r.Scan(&s.ID, &s.PID, &s.Generation, &s.ArmedNS, &s.DetachedNS, &s.BegunNS, &s.EndedNS, &s.UntilNS, &s.EndReason,
 				&s.MonotonicDrift, &s.RealtimeOffsetIsKnown)
 			tr.Sessions = append(tr.Sessions, s)
 			return err

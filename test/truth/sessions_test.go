@@ -163,7 +163,11 @@ func TestRecorderKilled(t *testing.T) {
 	log.MustHoldOnce(t, counts)
 	c := harness.Compare(t, log)
 	c.Killed = true
-	c.Add(harness.ReadTrace(t, r.Trace()))
+	trace := harness.ReadTrace(t, r.Trace())
+	c.Add(trace)
+	if n := c.MustBeCompleteUntil(t, trace); n < 200 {
+		t.Errorf("%d kernels ended before the moment until which the trace is complete", n)
+	}
 	c.Finish(nil)
 	c.MustHaveRecorded(200)
 }
