@@ -132,6 +132,9 @@ func TestDiskFull(t *testing.T) {
 	before := s.inventory(t)
 	r := s.record(t, hang.Limit, "-o", filepath.Join(small, "t.db"))
 	r.saying.await(t, "attached")
+	if !hang.Eventually(func() bool { return isCompleteToSomeMoment(t, filepath.Join(small, "t.db")) }) {
+		t.Error("the trace does not say how far it is complete")
+	}
 	fill(t, filepath.Join(small, "fill"))
 	r.expect(t, 1)
 	for _, words := range []string{"not complete", "free some space", "target  detached"} {
@@ -151,6 +154,20 @@ func TestDiskFull(t *testing.T) {
 	s.unharmed(t)
 	s.onlyDormant(t, before)
 	end(t, s)
+}
+
+// isCompleteToSomeMoment looks into a trace that is being recorded.
+func isCompleteToSomeMoment(t *testing.T, trace string) (complete bool) {
+	t.Helper()
+	db, err := tracedb.Open(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.QueryRow("SELECT count(*) FROM rtl_session WHERE recorded_until_ns > window_start_ns").Scan(&complete); err != nil {
+		t.Fatal(err)
+	}
+	return complete
 }
 
 // saysDiskFull: the trace has why it ends, up to when it is complete, and what is missing.
