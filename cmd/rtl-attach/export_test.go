@@ -10,6 +10,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/export"
 	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -111,7 +112,7 @@ func TestExportInterrupted(t *testing.T) {
 	if err != nil || len(jobs) != 3 {
 		t.Fatalf("%d files, %v", len(jobs), err)
 	}
-	if err := writeAll(ctx, format, jobs); !errors.Is(err, export.ErrInterrupted) {
+	if err := writeAll(ctx, format, jobs); !errors.Is(err, traceread.ErrInterrupted) {
 		t.Errorf("got %v", err)
 	}
 	if left := beside(t, trace); len(left) > 0 {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
 // A chrome writes the Trace Event Format. Times are microseconds with
@@ -14,14 +16,14 @@ type chrome struct {
 	line   jsonLine
 	begun  bool
 	names  *escaped
-	pids   map[process]int64
-	owners map[int64]process
+	pids   map[*traceread.Process]int64
+	owners map[int64]*traceread.Process
 	rows   map[chromeRow]int64
 }
 
 // A chromeRow is a row below a process that is no thread of it.
 type chromeRow struct {
-	of   process
+	of   *traceread.Process
 	kind string
 	id   int64
 	lane int
@@ -34,7 +36,7 @@ const firstRow, firstProcess = 100_000_000, 1_000_000_000
 func writeChrome(e *export) error {
 	c := &chrome{
 		export: e, names: newEscaped(appendJSON),
-		pids: map[process]int64{}, owners: map[int64]process{}, rows: map[chromeRow]int64{},
+		pids: map[*traceread.Process]int64{}, owners: map[int64]*traceread.Process{}, rows: map[chromeRow]int64{},
 	}
 	for _, step := range []func() error{c.head, c.together, c.coverage, c.pauses, c.kernels, c.copies, c.tail} {
 		if err := step(); err != nil {
@@ -48,7 +50,7 @@ func (c *chrome) head() error {
 	l := append(jsonLine(nil), '{').text("displayTimeUnit", "ns")
 	l = append(l.key("otherData"), '{').text("clock", "CLOCK_BOOTTIME")
 	if len(c.trace.sessions) > 0 {
-		c.base = min(max(c.trace.sessions[0].begunNS, 0), latest)
+		c.base = min(max(c.trace.sessions[0].BegunNS, 0), traceread.LatestNS)
 	}
 	l = l.text("base_ns", fmt.Sprint(c.base)).text("note", "where nothing was recorded, nothing is known: see the rows named coverage")
 	l = append(l.key("coverage"), '[')
@@ -56,7 +58,7 @@ func (c *chrome) head() error {
 		if i > 0 {
 			l = append(l, ',')
 		}
-		l = append(append(l, '{').int("index", int64(i)).coverage("coverage", s.coverage), '}')
+		l = append(append(l, '{').int("index", int64(i)).coverage("coverage", *c.trace.coverage[s]), '}')
 	}
 	l = append(l, "]},\n"...)
 	_, err := c.w.Write(append(l, `"traceEvents":[`...))
@@ -67,7 +69,8 @@ func (c *chrome) head() error {
 // of those that were not recorded to its end: as process 0, which none of them is.
 func (c *chrome) together() error {
 	const pid, windows, fates = 0, firstRow - 2, firstRow - 1
-	if len(c.trace.together.windows) == 0 {
+	together := togetherOf(c.trace)
+	if len(together.windows) == 0 {
 		return nil
 	}
 	err := errors.Join(c.name("process", pid, 0, "processes recorded together"),
@@ -75,8 +78,8 @@ func (c *chrome) together() error {
 	if err != nil {
 		return err
 	}
-	return c.trace.together.each(func(w span) error {
-		return c.slice(pid, windows, w.fromNS, w.untilNS, w.what)
+	return together.each(func(w traceread.Span) error {
+		return c.slice(pid, windows, w.BeginNS, w.EndNS, commonWindow)
 	}, func(atNS int64, fate string) error {
 		return c.slice(pid, fates, atNS, atNS, fate)
 	})
@@ -121,31 +124,31 @@ func (c *chrome) name(what string, pid, tid int64, name string) error {
 }
 
 // pid is the process's, unless another process of the file has it, or none can.
-func (c *chrome) pid(s *session) (int64, error) {
-	who := s.process()
+func (c *chrome) pid(s *traceread.Session) (int64, error) {
+	who := s.Process
 	if pid, ok := c.pids[who]; ok {
 		return pid, nil
 	}
-	pid := s.pid
+	pid := s.Process.ID.PID
 	if _, taken := c.owners[pid]; taken || pid <= 0 || pid >= firstProcess {
 		pid = firstProcess + int64(len(c.pids))
 	}
 	c.pids[who], c.owners[pid] = pid, who
-	return pid, c.name("process", pid, 0, fmt.Sprintf("%s (pid %d on %s)", s.title(), s.pid, s.host))
+	return pid, c.name("process", pid, 0, fmt.Sprintf("%s (pid %d on %s)", s.Process.Title(), s.Process.ID.PID, s.Process.ID.Host))
 }
 
 // row numbers a row of a process that is no thread, and names it once.
-func (c *chrome) row(s *session, kind string, id int64, lane int, name string) (pid, tid int64, err error) {
+func (c *chrome) row(s *traceread.Session, kind string, id int64, lane int, name string) (pid, tid int64, err error) {
 	if pid, err = c.pid(s); err != nil {
 		return 0, 0, err
 	}
-	key := chromeRow{s.process(), kind, id, lane}
+	key := chromeRow{s.Process, kind, id, lane}
 	tid, ok := c.rows[key]
 	if ok {
 		return pid, tid, nil
 	}
-	if len(c.rows) >= mostDefinitions {
-		return 0, 0, fmt.Errorf("over %d rows: %w", mostDefinitions, ErrImpossible)
+	if len(c.rows) >= traceread.MostDefinitions {
+		return 0, 0, fmt.Errorf("over %d rows: %w", traceread.MostDefinitions, traceread.ErrImpossible)
 	}
 	tid = firstRow + int64(len(c.rows))
 	c.rows[key] = tid
@@ -154,7 +157,7 @@ func (c *chrome) row(s *session, kind string, id int64, lane int, name string) (
 
 // submitter is the row of the submitting thread.
 func (c *chrome) submitter(d *dispatch) (pid, tid int64, err error) {
-	s := d.queue.agent.session
+	s := d.queue.Agent.Session
 	if d.thread == nil || d.thread.tid <= 0 || d.thread.tid >= firstRow {
 		return c.row(s, "submits", 0, 0, "submits of unknown threads")
 	}
@@ -175,18 +178,18 @@ func (c *chrome) coverage() error {
 			return err
 		}
 	}
-	err := c.trace.eachSpan(c.ctx, func(q *queue, one span) error {
-		pid, tid, err := c.row(q.agent.session, "coverage", q.id, 0, q.rowName+": coverage")
+	err := c.trace.eachSpan(func(q *queue, one coverageSpan) error {
+		pid, tid, err := c.row(q.Agent.Session, "coverage", q.ID, 0, q.rowName+": coverage")
 		if err != nil {
 			return err
 		}
-		return c.slice(pid, tid, one.fromNS, one.untilNS, one.what)
+		return c.slice(pid, tid, one.BeginNS, one.EndNS, one.what)
 	})
 	if err != nil {
 		return err
 	}
 	err = c.trace.eachUntimed(c.ctx, func(u untimed) error {
-		pid, tid, err := c.row(u.queue.agent.session, "coverage", u.queue.id, 0, u.queue.rowName+": coverage")
+		pid, tid, err := c.row(u.queue.Agent.Session, "coverage", u.queue.ID, 0, u.queue.rowName+": coverage")
 		if err != nil {
 			return err
 		}
@@ -195,12 +198,12 @@ func (c *chrome) coverage() error {
 	if err != nil {
 		return err
 	}
-	return c.trace.eachLoss(c.ctx, func(l loss) error {
-		pid, tid, err := c.row(l.session, "lost", l.session.id, 0, fmt.Sprintf("lost records (session %d)", l.session.id))
+	return c.trace.eachLoss(func(l traceread.Loss) error {
+		pid, tid, err := c.row(l.Session, "lost", l.Session.ID, 0, fmt.Sprintf("lost records (session %d)", l.Session.ID))
 		if err != nil {
 			return err
 		}
-		return c.slice(pid, tid, l.fromNS, l.untilNS, l.String())
+		return c.slice(pid, tid, l.BeginNS, l.EndNS, lossText(l))
 	})
 }
 
@@ -215,7 +218,7 @@ func (c *chrome) pauses() error {
 }
 
 func (c *chrome) slice(pid, tid, fromNS, untilNS int64, name string) error {
-	if fromNS < 0 || untilNS < fromNS || untilNS > latest {
+	if fromNS < 0 || untilNS < fromNS || untilNS > traceread.LatestNS {
 		return nil
 	}
 	return c.write(c.event("X", pid, tid, fromNS).micros("dur", untilNS-fromNS).text("name", name))
@@ -236,7 +239,7 @@ func (c *chrome) kernels() error {
 }
 
 func (c *chrome) kernel(d *dispatch, lane int) error {
-	pid, tid, err := c.row(d.queue.agent.session, "queue", d.queue.id, lane, d.queue.rowName)
+	pid, tid, err := c.row(d.queue.Agent.Session, "queue", d.queue.ID, lane, d.queue.rowName)
 	if err != nil {
 		return err
 	}

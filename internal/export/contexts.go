@@ -4,8 +4,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
-	"unicode/utf8"
+
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
 // A launch is a kernel with its geometry.
@@ -21,24 +21,6 @@ type launch struct {
 func (l *launch) describe() string {
 	return fmt.Sprintf("grid %d,%d,%d workgroup %d,%d,%d LDS %d scratch %d", l.grid[0], l.grid[1], l.grid[2],
 		l.workgroup[0], l.workgroup[1], l.workgroup[2], l.groupBytes, l.scratchByte)
-}
-
-// longestName bounds what a kernel's name adds to each line of an output; recorders
-// write names up to 16 KiB. longestWord does so for what definitions are called.
-const (
-	longestName = 32 << 10
-	longestWord = 256
-)
-
-// cut shortens what is longer than so many bytes, and says so.
-func cut(s string, longest int) string {
-	if len(s) <= longest {
-		return s
-	}
-	for longest > 0 && !utf8.RuneStart(s[longest]) {
-		longest--
-	}
-	return strings.Clone(s[:longest]) + "…"
 }
 
 // A dispatchContext is what dispatches have in common.
@@ -69,11 +51,11 @@ type contexts struct {
 func newContexts(tr *trace) (*contexts, error) {
 	c := &contexts{tr: tr, known: map[int64]*dispatchContext{}, launches: map[int64]*launch{}}
 	var err error
-	c.readContext, err = tr.db.Prepare("SELECT queue_id, launch_id, coalesce(thread_id, 0) FROM rtl_context WHERE id = ?")
+	c.readContext, err = tr.DB.Prepare("SELECT queue_id, launch_id, coalesce(thread_id, 0) FROM rtl_context WHERE id = ?")
 	if err != nil {
 		return nil, err
 	}
-	c.readLaunch, err = tr.db.Prepare(`SELECT l.id, l.name_id, l.symbol_id, n.string, coalesce(s.string, ''),
+	c.readLaunch, err = tr.DB.Prepare(`SELECT l.id, l.name_id, l.symbol_id, n.string, coalesce(s.string, ''),
 		coalesce(grid_x, 0), coalesce(grid_y, 0), coalesce(grid_z, 0), coalesce(workgroup_x, 0), coalesce(workgroup_y, 0),
 		coalesce(workgroup_z, 0), coalesce(group_segment_bytes, 0), coalesce(private_segment_bytes, 0)
 		FROM rtl_launch l JOIN rocpd_string n ON n.id = l.name_id LEFT JOIN rocpd_string s ON s.id = l.symbol_id
@@ -129,7 +111,7 @@ func (c *contexts) launch(id int64) (*launch, error) {
 		return nil, err
 	}
 	if l != nil {
-		l.name, l.symbol, l.geometry = cut(l.name, longestName), cut(l.symbol, longestName), l.describe()
+		l.name, l.symbol, l.geometry = traceread.Cut(l.name, traceread.LongestName), traceread.Cut(l.symbol, traceread.LongestName), l.describe()
 		c.nameBytes += len(l.name) + len(l.symbol)
 	}
 	c.launches[id] = l

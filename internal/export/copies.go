@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/rtl-attach/rtl-attach/tracedb"
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// A route is where copies of one session go: from memory to memory.
-type route struct {
-	session   *session
-	from, to  *agent // nil: the host's
+// A copyPath is where copies of one session go: from memory to memory.
+type copyPath struct {
+	session   *traceread.Session
+	from, to  *traceread.Agent // nil: the host's
 	direction int64
 }
 
@@ -21,65 +21,50 @@ var operations = [...]string{
 	"MEMORY_COPY_HOST_TO_HOST", "MEMORY_COPY_HOST_TO_DEVICE", "MEMORY_COPY_DEVICE_TO_HOST", "MEMORY_COPY_DEVICE_TO_DEVICE",
 }
 
-func memoryName(a *agent) string {
+func memoryName(a *traceread.Agent) string {
 	if a == nil {
 		return "host"
 	}
-	return fmt.Sprintf("GPU %d", a.gpu)
+	return fmt.Sprintf("GPU %d", a.GPU)
 }
 
-func (r route) name() string { return "copies " + memoryName(r.from) + " → " + memoryName(r.to) }
+func (p copyPath) name() string { return "copies " + memoryName(p.from) + " → " + memoryName(p.to) }
 
-func (r route) operation() string { return operations[r.direction] }
+func (p copyPath) operation() string { return operations[p.direction] }
 
-// A copied is a memory copy with times within 0 ≤ start ≤ end ≤ latest.
-type copied struct {
-	route
+// A copyEvent is a memory copy with times within 0 ≤ start ≤ end ≤ traceread.LatestNS.
+type copyEvent struct {
+	copyPath
 	id, bytes      int64
 	startNS, endNS int64
 	thread         *thread // nil: not known
 }
 
 // tid is the calling thread; 0: not known.
-func (c *copied) tid() int64 {
+func (c *copyEvent) tid() int64 {
 	if c.thread == nil {
 		return 0
 	}
 	return c.thread.tid
 }
 
-func (tr *trace) readCopyAccounts(ctx context.Context) error {
-	if has, err := tracedb.HasCopies(tr.db); err != nil || !has {
-		return interrupted(ctx, err)
-	}
-	return tr.each(ctx, func(r *sql.Rows) error {
-		var of, begun, timed int64
-		err := r.Scan(&of, &begun, &timed)
-		if s := tr.byID[of]; s != nil {
-			s.coverage.Copies, s.coverage.CopiesTimed = begun, timed
-		}
-		return err
-	}, "SELECT session_id, begun, timed FROM rtl_copy_coverage")
-}
-
 // eachCopy calls visit for every copy that can be shown, in the order of starts;
 // others are counted in copiesLeftOut.
-func (tr *trace) eachCopy(ctx context.Context, visit func(*copied) error) error {
+func (tr *trace) eachCopy(ctx context.Context, visit func(*copyEvent) error) error {
 	tr.copiesLeftOut = 0
-	if has, err := tracedb.HasCopies(tr.db); err != nil || !has {
-		return err
+	if !tr.HasCopies {
+		return nil
 	}
-	return tr.each(ctx, func(r *sql.Rows) error {
-		var c copied
+	return tr.Each(ctx, func(r traceread.Row) error {
+		var c copyEvent
 		var of, by, duration int64
 		var from, to sql.NullInt64
 		if err := r.Scan(&c.id, &of, &by, &from, &to, &c.direction, &c.bytes, &c.startNS, &duration); err != nil {
 			return err
 		}
-		c.session, c.thread, c.from, c.to = tr.byID[of], tr.threads[by], tr.agents[from.Int64], tr.agents[to.Int64]
+		c.session, c.thread, c.from, c.to = tr.Session(of), tr.threads[by], tr.Agents[from.Int64], tr.Agents[to.Int64]
 		if c.session == nil || from.Valid && c.from == nil || to.Valid && c.to == nil ||
-			c.direction < 0 || c.direction >= int64(len(operations)) || c.bytes < 0 ||
-			c.startNS < 0 || c.startNS > latest || duration < 0 || duration > latest-c.startNS {
+			c.direction < 0 || c.direction >= int64(len(operations)) || c.bytes < 0 || !traceread.Possible(c.startNS, duration) {
 			tr.copiesLeftOut++
 			return nil
 		}
@@ -89,20 +74,20 @@ func (tr *trace) eachCopy(ctx context.Context, visit func(*copied) error) error 
 		FROM rtl_copy WHERE reason_id = 0 AND start_ns IS NOT NULL AND duration_ns IS NOT NULL ORDER BY start_ns, id`)
 }
 
-// copies writes a slice for each, in lanes of its route.
+// copies writes a slice for each, in lanes of its path.
 func (c *chrome) copies() error {
-	places := newLanes[route]()
-	numbers := map[route]int64{}
-	return c.trace.eachCopy(c.ctx, func(one *copied) error {
+	places := newLanes[copyPath]()
+	numbers := map[copyPath]int64{}
+	return c.trace.eachCopy(c.ctx, func(one *copyEvent) error {
 		c.result.Copies++
-		lane, err := places.place(one.route, one.startNS, one.endNS)
+		lane, err := places.place(one.copyPath, one.startNS, one.endNS)
 		if err != nil {
 			return err
 		}
-		number, known := numbers[one.route]
+		number, known := numbers[one.copyPath]
 		if !known {
 			number = int64(len(numbers))
-			numbers[one.route] = number
+			numbers[one.copyPath] = number
 		}
 		pid, tid, err := c.row(one.session, "copies", number, lane, one.name())
 		if err != nil {
@@ -111,25 +96,25 @@ func (c *chrome) copies() error {
 		l := c.event("X", pid, tid, one.startNS).micros("dur", one.endNS-one.startNS).text("cat", "memory_copy").text("name", one.operation())
 		l = append(l.key("args"), '{').int("copy_bytes", one.bytes)
 		if one.from != nil {
-			l = l.int("src_agent", one.from.gpu)
+			l = l.int("src_agent", one.from.GPU)
 		}
 		if one.to != nil {
-			l = l.int("dst_agent", one.to.gpu)
+			l = l.int("dst_agent", one.to.GPU)
 		}
 		return c.write(append(l, '}'))
 	})
 }
 
 func (p *perfetto) copies() error {
-	places := newLanes[route]()
-	return p.trace.eachCopy(p.ctx, func(one *copied) error {
+	places := newLanes[copyPath]()
+	return p.trace.eachCopy(p.ctx, func(one *copyEvent) error {
 		p.result.Copies++
 		p.packets.names.makeRoom()
-		lane, err := places.place(one.route, one.startNS, one.endNS)
+		lane, err := places.place(one.copyPath, one.startNS, one.endNS)
 		if err != nil {
 			return err
 		}
-		track, err := p.tracks.ofRoute(one.route, lane)
+		track, err := p.tracks.ofCopyPath(one.copyPath, lane)
 		if err != nil {
 			return err
 		}
@@ -145,9 +130,9 @@ func (p *perfetto) copies() error {
 }
 
 // memoryCopies writes the copies of one session.
-func (r *rocprof) memoryCopies(s *session) error {
+func (r *rocprof) memoryCopies(s *traceread.Session) error {
 	r.comma = false
-	return r.trace.eachCopy(r.ctx, func(c *copied) error {
+	return r.trace.eachCopy(r.ctx, func(c *copyEvent) error {
 		if c.session != s {
 			return nil
 		}
@@ -161,11 +146,11 @@ func (r *rocprof) memoryCopies(s *session) error {
 	})
 }
 
-func agentID(a *agent) int64 {
+func agentID(a *traceread.Agent) int64 {
 	if a == nil {
 		return hostAgent
 	}
-	return a.id
+	return a.ID
 }
 
 // copyCSVHeader has rocprofv3's names of columns; the last four are ours.
@@ -178,12 +163,12 @@ func writeCopyCSV(e *export) error {
 		return err
 	}
 	var line []byte
-	return e.trace.eachCopy(e.ctx, func(c *copied) error {
+	return e.trace.eachCopy(e.ctx, func(c *copyEvent) error {
 		e.result.Copies++
 		line = append(append(append(line[:0], `"MEMORY_COPY","`...), c.operation()...), '"')
 		line = append(appendCSV(append(line, ','), memoryName(c.from)), ',')
 		line = appendCSV(line, memoryName(c.to))
-		for _, v := range []int64{c.id, c.startNS, c.endNS, c.bytes, c.tid(), c.session.pid, c.session.id} {
+		for _, v := range []int64{c.id, c.startNS, c.endNS, c.bytes, c.tid(), c.session.Process.ID.PID, c.session.ID} {
 			line = strconv.AppendInt(append(line, ','), v, 10)
 		}
 		_, err := e.w.Write(append(line, '\n'))

@@ -2,11 +2,10 @@ package export
 
 import (
 	"context"
-	"database/sql"
 	"strings"
 
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
-	"github.com/rtl-attach/rtl-attach/tracedb"
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
 // Coverage is what was seen in one session. What is missing is not idle time.
@@ -63,159 +62,89 @@ func (c Coverage) String() string {
 	return strings.Join(text, "; ")
 }
 
-func (tr *trace) coverages() []Coverage {
-	var all []Coverage
+// coverages returns what was seen in each session that is exported.
+func (tr *trace) coverages() (all []Coverage) {
 	for _, s := range tr.sessions {
-		all = append(all, s.coverage)
+		all = append(all, *tr.coverage[s])
 	}
 	return all
 }
 
-// readCoverage adds up the accounts of each session. total() and not sum():
-// hostile counts must not end in "integer overflow".
-func (tr *trace) readCoverage(ctx context.Context) error {
-	for _, s := range tr.sessions {
-		s.coverage = Coverage{Session: s.id, PID: s.pid, Settled: s.endedNS > 0}
+// addCoverage adds up the accounts of each session's queues, what the payload counted
+// beyond them, and the losses.
+func (tr *trace) addCoverage() {
+	for _, s := range tr.Sessions {
+		c := &Coverage{
+			Session: s.ID, PID: s.Process.ID.PID, Settled: s.Settled(), Foreign: s.Counters.QueuesForeign,
+			RawClaims: max(s.ClaimsKnown, s.Counters.RawClaims), Unrecorded: max(0, s.Counters.QueuesSeen-s.QueuesRecorded),
+		}
+		if s.Copies != nil {
+			c.Copies, c.CopiesTimed = s.Copies.Begun, s.Copies.Timed
+		}
+		tr.coverage[s] = c
 	}
-	for _, read := range []func(context.Context) error{tr.readAccounts, tr.readCounters, tr.readLosses, tr.readCopyAccounts} {
-		if err := read(ctx); err != nil {
-			return err
+	for _, q := range tr.Queues {
+		if a := q.Account; a != nil {
+			c := tr.coverage[q.Agent.Session]
+			c.Dispatches = traceread.Sum(c.Dispatches, a.Dispatches)
+			c.Timed = traceread.Sum(c.Timed, a.Timed)
+			c.OpenEnded = traceread.Sum(c.OpenEnded, a.WindowsOpen)
 		}
 	}
-	return nil
-}
-
-// readAccounts takes what was settled for each queue. Unrecorded becomes the
-// negative number of the recorded ones; readCounters adds those that were seen.
-func (tr *trace) readAccounts(ctx context.Context) error {
-	return tr.each(ctx, func(r *sql.Rows) error {
-		var of int64
-		var c Coverage
-		err := r.Scan(&of, &c.Dispatches, &c.Timed, &c.OpenEnded, &c.RawClaims, &c.Unrecorded)
-		if s := tr.byID[of]; s != nil {
-			c.Session, c.PID, c.Settled = s.id, s.pid, s.coverage.Settled
-			s.coverage = c
+	for _, l := range tr.Losses {
+		if c := tr.coverage[l.Session]; c != nil {
+			c.Lost, c.LostMore = traceread.Sum(c.Lost, l.Records), c.LostMore || l.Records == 0
 		}
-		return err
-	}, `SELECT q.session_id,
-		CAST(total(CASE WHEN windows_open > 0 THEN max(dispatches, timed + untimed) ELSE dispatches END) AS INTEGER),
-		CAST(total(timed) AS INTEGER), CAST(total(windows_open) AS INTEGER),
-		CAST(total(raw_before) AS INTEGER), -count(*) FILTER (WHERE windows > 0) FROM rtl_coverage c JOIN rtl_queue q ON q.id = c.queue_id GROUP BY q.session_id`)
-}
-
-// readCounters adds what the payload counted and no queue's account holds.
-func (tr *trace) readCounters(ctx context.Context) error {
-	err := tr.each(ctx, func(r *sql.Rows) error {
-		var of, seen, claims, foreign int64
-		err := r.Scan(&of, &seen, &claims, &foreign)
-		if s := tr.byID[of]; s != nil {
-			c := &s.coverage
-			c.Unrecorded, c.RawClaims, c.Foreign = c.Unrecorded+seen, max(c.RawClaims, claims), foreign
-		}
-		return err
-	}, `SELECT session_id, CAST(total(value) FILTER (WHERE name = ?) AS INTEGER), CAST(total(value) FILTER (WHERE name = ?) AS INTEGER),
-		CAST(total(value) FILTER (WHERE name = ?) AS INTEGER) FROM rtl_counter GROUP BY session_id`,
-		tracedb.CounterQueuesSeen, tracedb.CounterRawClaims, tracedb.CounterQueuesForeign)
-	for _, s := range tr.sessions {
-		s.coverage.Unrecorded = max(0, s.coverage.Unrecorded) // the counters come last, or not at all
 	}
-	return err
 }
 
-func (tr *trace) readLosses(ctx context.Context) error {
-	return tr.each(ctx, func(r *sql.Rows) error {
-		var of, lost int64
-		var more bool
-		err := r.Scan(&of, &lost, &more)
-		if s := tr.byID[of]; s != nil {
-			s.coverage.Lost, s.coverage.LostMore = lost, more
-		}
-		return err
-	}, "SELECT session_id, CAST(total(max(records, 0)) AS INTEGER), coalesce(min(records), 0) <= 0 FROM rtl_loss GROUP BY session_id")
+// A coverageSpan is a time in which a queue was recorded, or was not.
+type coverageSpan struct {
+	traceread.Span
+	what string
 }
 
-// A span is a stretch of time in which a queue was recorded, or was not.
-type span struct {
-	fromNS, untilNS int64
-	what            string
-}
-
-// What spans are called.
+// What coverage spans are called.
 const (
 	recorded    = "recorded"
 	openEnded   = "recorded; its end was not seen"
 	notRecorded = "not recorded: nothing is known here"
 )
 
-// spans covers a session's time for one queue, from its windows.
-func spans(s *session, windows []window) []span {
-	var all []span
-	reached := s.fromNS()
+// coverageSpans cover a session's time for one queue, from its windows.
+func coverageSpans(q *queue) []coverageSpan {
+	var all []coverageSpan
+	s := q.Agent.Session
+	reached, end := s.FromNS(), untilNS(s)
 	add := func(fromNS, untilNS int64, what string) {
-		if untilNS > fromNS && fromNS >= 0 && untilNS <= latest {
-			all = append(all, span{fromNS, untilNS, what})
+		if untilNS > fromNS && fromNS >= 0 && untilNS <= traceread.LatestNS {
+			all = append(all, coverageSpan{traceread.Span{BeginNS: fromNS, EndNS: untilNS}, what})
 		}
 	}
-	for _, w := range windows {
-		add(reached, w.openedNS, notRecorded)
-		switch from := max(w.openedNS, reached); {
-		case w.closed:
-			add(from, w.closedNS, recorded)
-			reached = max(reached, w.closedNS)
-		default:
-			add(from, s.endNS(), openEnded)
-			reached = max(reached, s.endNS())
+	for _, w := range q.Windows {
+		add(reached, w.OpenedNS, notRecorded)
+		closed, what := w.ClosedNS, recorded
+		if closed == 0 {
+			closed, what = end, openEnded
 		}
+		add(max(w.OpenedNS, reached), closed, what)
+		reached = max(reached, closed)
 	}
-	add(reached, s.endNS(), notRecorded)
+	add(reached, end, notRecorded)
 	return all
 }
 
-type window struct {
-	openedNS, closedNS int64
-	closed             bool
-}
-
-// mostWindows bounds the windows of one queue.
-const mostWindows = 1 << 16
-
 // eachSpan calls visit with what was recorded of every queue, and what was not.
-func (tr *trace) eachSpan(ctx context.Context, visit func(*queue, span) error) error {
-	var of *queue
-	var windows []window
-	flush := func() error {
-		if of == nil {
-			return nil
-		}
-		for _, one := range spans(of.agent.session, windows) {
-			if err := visit(of, one); err != nil {
+func (tr *trace) eachSpan(visit func(*queue, coverageSpan) error) error {
+	for _, id := range sortedKeys(tr.queues) {
+		q := tr.queues[id]
+		for _, one := range coverageSpans(q) {
+			if err := visit(q, one); err != nil {
 				return err
 			}
 		}
-		return nil
 	}
-	err := tr.each(ctx, func(r *sql.Rows) error {
-		var id int64
-		var opened, closed sql.NullInt64
-		if err := r.Scan(&id, &opened, &closed); err != nil {
-			return err
-		}
-		if q := tr.queues[id]; q != of {
-			if err := flush(); err != nil {
-				return err
-			}
-			of, windows = q, windows[:0]
-		}
-		if opened.Valid && len(windows) < mostWindows {
-			windows = append(windows, window{opened.Int64, closed.Int64, closed.Valid})
-		}
-		return nil
-	}, `SELECT q.id, w.opened_ns, w.closed_ns FROM rtl_queue q LEFT JOIN rtl_window w ON w.queue_id = q.id
-		ORDER BY q.id, w.opened_ns`)
-	if err != nil {
-		return err
-	}
-	return flush()
+	return nil
 }
 
 // An untimed is a run of packets without times.
@@ -232,14 +161,14 @@ func (u untimed) String() string {
 
 // eachUntimed calls visit for those whose submit is known.
 func (tr *trace) eachUntimed(ctx context.Context, visit func(untimed) error) error {
-	return tr.each(ctx, func(r *sql.Rows) error {
+	return tr.Each(ctx, func(r traceread.Row) error {
 		var u untimed
 		var of int64
 		if err := r.Scan(&of, &u.packets, &u.submitNS, &u.reason); err != nil {
 			return err
 		}
-		u.reason = cut(u.reason, longestWord)
-		if u.queue = tr.queues[of]; u.queue == nil || u.submitNS < 0 || u.submitNS > latest {
+		u.reason = traceread.Cut(u.reason, traceread.LongestWord)
+		if u.queue = tr.queues[of]; u.queue == nil || u.submitNS < 0 || u.submitNS > traceread.LatestNS {
 			return nil
 		}
 		return visit(u)
@@ -247,55 +176,47 @@ func (tr *trace) eachUntimed(ctx context.Context, visit func(untimed) error) err
 		LEFT JOIN rtl_reason r ON r.id = u.reason_id WHERE u.submit_ns IS NOT NULL`)
 }
 
-// A loss is a number of records that are missing; 0: not known how many.
-type loss struct {
-	session         *session
-	cause           string
-	records         int64
-	fromNS, untilNS int64
-}
-
-func (l loss) String() string {
-	if l.records <= 0 {
-		return "records lost, not known how many: " + l.cause
+// lossText says a loss in words.
+func lossText(l traceread.Loss) string {
+	if l.Records == 0 {
+		return "records lost, not known how many: " + l.Cause
 	}
-	return humanize.Things(l.records, "record") + " lost: " + l.cause
+	return humanize.Things(l.Records, "record") + " lost: " + l.Cause
 }
 
-// eachLoss calls visit for the losses.
-func (tr *trace) eachLoss(ctx context.Context, visit func(loss) error) error {
-	return tr.each(ctx, func(r *sql.Rows) error {
-		var l loss
-		var of int64
-		if err := r.Scan(&of, &l.cause, &l.records, &l.fromNS, &l.untilNS); err != nil {
+// eachLoss calls visit for the losses of the file's sessions.
+func (tr *trace) eachLoss(visit func(traceread.Loss) error) error {
+	for _, l := range tr.Losses {
+		if l.Session == nil {
+			continue
+		}
+		if l.EndNS == traceread.LatestNS { // it is not known when the session ended
+			l.EndNS = max(l.BeginNS, untilNS(l.Session))
+		}
+		if err := visit(l); err != nil {
 			return err
 		}
-		l.cause = cut(l.cause, longestWord)
-		if l.session = tr.byID[of]; l.session == nil {
-			return nil
-		}
-		l.fromNS, l.untilNS = tracedb.LossSpan(l.fromNS, l.untilNS, l.session.fromNS(), l.session.endNS())
-		return visit(l)
-	}, "SELECT session_id, cause, records, coalesce(from_ns, 0), coalesce(until_ns, 0) FROM rtl_loss")
+	}
+	return nil
 }
 
 // A pause is a stop of one of the target's threads by the tool.
 type pause struct {
-	session             *session
+	session             *traceread.Session
 	tid                 int64
 	startNS, durationNS int64
 	purpose             string
 }
 
 func (tr *trace) eachPause(ctx context.Context, visit func(pause) error) error {
-	return tr.each(ctx, func(r *sql.Rows) error {
+	return tr.Each(ctx, func(r traceread.Row) error {
 		var p pause
 		var of int64
 		if err := r.Scan(&of, &p.tid, &p.startNS, &p.durationNS, &p.purpose); err != nil {
 			return err
 		}
-		p.session, p.purpose = tr.byID[of], cut(p.purpose, longestWord)
-		if p.session == nil || p.startNS < 0 || p.startNS > latest || p.durationNS < 0 || p.durationNS > latest-p.startNS {
+		p.session, p.purpose = tr.Session(of), traceread.Cut(p.purpose, traceread.LongestWord)
+		if p.session == nil || !traceread.Possible(p.startNS, p.durationNS) {
 			return nil
 		}
 		return visit(p)

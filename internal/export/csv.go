@@ -26,20 +26,20 @@ func writeCSV(e *export) error {
 }
 
 func appendCSVLine(b []byte, d *dispatch, name []byte) []byte {
-	agent, l := d.queue.agent, d.launch
+	agent, l := d.queue.Agent, d.launch
 	numbers := func(values ...int64) {
 		for _, v := range values {
 			b = strconv.AppendInt(append(b, ','), v, 10)
 		}
 	}
 	b = append(b, `"KERNEL_DISPATCH","Agent `...)
-	b = append(strconv.AppendInt(b, agent.gpu, 10), '"')
-	numbers(d.queue.id, d.queue.id, d.tid(), d.id, l.symbolID)
+	b = append(strconv.AppendInt(b, agent.GPU, 10), '"')
+	numbers(d.queue.ID, d.queue.ID, d.tid(), d.id, l.symbolID)
 	b = append(append(b, ','), name...)
 	numbers(d.id, d.startNS, d.endNS, l.groupBytes, l.scratchByte)
 	numbers(l.workgroup[:]...)
 	numbers(l.grid[:]...)
-	numbers(agent.session.pid, agent.session.id)
+	numbers(agent.Session.Process.ID.PID, agent.Session.ID)
 	return append(b, '\n')
 }
 

@@ -4,10 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"math"
+
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// A dispatch is a kernel that ran. Its times are within 0 ≤ start ≤ end ≤ latest.
+// A dispatch is a kernel that ran. Its times are within 0 ≤ start ≤ end ≤ traceread.LatestNS.
 type dispatch struct {
 	id             int64
 	packetIndex    int64
@@ -16,9 +17,6 @@ type dispatch struct {
 	submitKnown    bool
 	*dispatchContext
 }
-
-// latest is beyond every clock, and leaves room for differences.
-const latest = math.MaxInt64 / 4
 
 // The orders in which dispatches can be had.
 const (
@@ -40,12 +38,12 @@ const selectRows = `SELECT id, context_id, packet_index, start_ns, duration_ns, 
 	FROM (SELECT * FROM rtl_execution LIMIT ? OFFSET 0)`
 
 // Of a file with several sessions the rows of one; and these with what belongs to none.
-func rowsOf(s *session) string          { return rowsWith("IN", "=", s) }
-func rowsNotOfOthers(s *session) string { return rowsWith("NOT IN", "<>", s) }
+func rowsOf(s *traceread.Session) string          { return rowsWith("IN", "=", s) }
+func rowsNotOfOthers(s *traceread.Session) string { return rowsWith("NOT IN", "<>", s) }
 
-func rowsWith(in, is string, s *session) string {
+func rowsWith(in, is string, s *traceread.Session) string {
 	return fmt.Sprintf(` WHERE context_id %s (SELECT c.id FROM rtl_context c JOIN rtl_queue q ON q.id = c.queue_id
-		WHERE q.session_id %s %d)`, in, is, s.id)
+		WHERE q.session_id %s %d)`, in, is, s.ID)
 }
 
 const batchRows = 1024
@@ -74,7 +72,7 @@ func (tr *trace) dispatches(ctx context.Context, order string, visit func(*dispa
 	for {
 		select {
 		case <-ctx.Done():
-			return ErrInterrupted
+			return traceread.ErrInterrupted
 		case b := <-full:
 			if b.err != nil {
 				return fmt.Errorf("read dispatches: %w", b.err)
@@ -82,8 +80,8 @@ func (tr *trace) dispatches(ctx context.Context, order string, visit func(*dispa
 			if len(b.rows) == 0 {
 				return nil
 			}
-			if n += int64(len(b.rows)); n >= tr.mostRows {
-				return errEndless
+			if n += int64(len(b.rows)); n >= tr.MostRows {
+				return traceread.ErrEndless
 			}
 			if err := tr.visitRows(b.rows, visit); err != nil {
 				return err
@@ -101,7 +99,7 @@ func (tr *trace) readRows(ctx context.Context, order string, full chan<- batch, 
 		case <-ctx.Done():
 		}
 	}
-	rows, err := tr.db.Query(selectRows+order, tr.mostRows)
+	rows, err := tr.DB.Query(selectRows+order, tr.MostRows)
 	if err != nil {
 		send(batch{err: err})
 		return
@@ -154,16 +152,16 @@ func (tr *trace) visitRows(rows []row, visit func(*dispatch) error) error {
 // set takes over a row, unless its times are impossible. A submit that is
 // impossible is not known.
 func (d *dispatch) set(r *row) bool {
-	if r.startNS < 0 || r.startNS > latest || r.durationNS < 0 || r.durationNS > latest-r.startNS {
+	if !traceread.Possible(r.startNS, r.durationNS) {
 		return false
 	}
 	d.id, d.packetIndex = r.id, r.packetIndex
 	d.startNS, d.endNS = r.startNS, r.startNS+r.durationNS
-	queued := r.queuedNS.Int64
-	d.submitKnown = r.queuedNS.Valid && queued <= r.startNS && queued >= r.startNS-latest
-	d.submitNS = r.startNS
-	if d.submitKnown {
-		d.submitNS -= queued
+	d.submitNS, d.submitKnown = r.startNS, false
+	if r.queuedNS.Valid {
+		if at, known := traceread.Submit(r.startNS, r.queuedNS.Int64); known {
+			d.submitNS, d.submitKnown = at, true
+		}
 	}
 	return true
 }

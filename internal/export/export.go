@@ -18,18 +18,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mattn/go-sqlite3"
-
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
 var (
-	// ErrInterrupted: the context ended first.
-	ErrInterrupted = errors.New("interrupted")
-	// ErrImpossible: the trace says what no GPU does, beyond what can be held.
-	ErrImpossible = errors.New("not what a recorder writes")
-	// ErrNoRoom: SQLite found no room, for the output or for sorting.
-	ErrNoRoom = errors.New("no space left")
 	// ErrNoSession: no session is of the process that was asked for.
 	ErrNoSession = errors.New("not in this trace")
 	// ErrNeedsFile: the format cannot be written to a pipe.
@@ -153,22 +146,7 @@ type export struct {
 // file that exists; of an export that fails nothing is left.
 func (f Format) Write(ctx context.Context, path, output string, pid int64) (*Result, error) {
 	r, err := f.make(ctx, path, output, pid)
-	return r, explain(err)
-}
-
-// explain tells from SQLite's errors those that have a cause which is known.
-func explain(err error) error {
-	var refused sqlite3.Error
-	if !errors.As(err, &refused) {
-		return err
-	}
-	switch refused.Code {
-	case sqlite3.ErrFull:
-		return fmt.Errorf("%w: %w", ErrNoRoom, err)
-	case sqlite3.ErrConstraint, sqlite3.ErrCorrupt:
-		return fmt.Errorf("%w: %w", ErrImpossible, err)
-	}
-	return err
+	return r, traceread.Explain(err)
 }
 
 func (f Format) make(ctx context.Context, path, output string, pid int64) (*Result, error) {
@@ -176,7 +154,7 @@ func (f Format) make(ctx context.Context, path, output string, pid int64) (*Resu
 	if err != nil {
 		return nil, err
 	}
-	defer tr.close()
+	defer tr.Close()
 	if pid != 0 {
 		if err := tr.keep(pid); err != nil {
 			return nil, err

@@ -3,12 +3,12 @@ package export
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/tracetest"
 	"github.com/rtl-attach/rtl-attach/tracedb"
@@ -22,7 +22,7 @@ func TestInterrupted(t *testing.T) {
 	for _, f := range Formats {
 		output := filepath.Join(t.TempDir(), "out")
 		_, err := f.Write(ctx, path, output, 0)
-		if _, e := os.Lstat(output); !errors.Is(err, ErrInterrupted) || !errors.Is(e, os.ErrNotExist) {
+		if _, e := os.Lstat(output); !errors.Is(err, traceread.ErrInterrupted) || !errors.Is(e, os.ErrNotExist) {
 			t.Errorf("%s: %v, %v", f.Name, err, e)
 		}
 	}
@@ -32,7 +32,7 @@ func TestInterrupted(t *testing.T) {
 func TestInterruptedInTheMiddle(t *testing.T) {
 	tr, err := openTrace(t.Context(), tracetest.Write(t, 10*batchRows, tracetest.InOrder))
 	must(t, err)
-	defer tr.close()
+	defer tr.Close()
 	for _, order := range []string{asRecorded, byStart, bySubmit} {
 		ctx, cancel := context.WithCancel(t.Context())
 		n := 0
@@ -42,7 +42,7 @@ func TestInterruptedInTheMiddle(t *testing.T) {
 			}
 			return nil
 		})
-		if !errors.Is(err, ErrInterrupted) || n > 2*batchRows {
+		if !errors.Is(err, traceread.ErrInterrupted) || n > 2*batchRows {
 			t.Errorf("%q: %v after %d", order, err, n)
 		}
 		cancel()
@@ -53,16 +53,16 @@ func TestInterruptedInTheMiddle(t *testing.T) {
 func TestRowsAreSorted(t *testing.T) {
 	tr, err := openTrace(t.Context(), sample(t))
 	must(t, err)
-	defer tr.close()
+	defer tr.Close()
 	for _, order := range []string{byStart, bySubmit} {
 		sorted := false
-		must(t, tr.each(t.Context(), func(r *sql.Rows) error {
+		must(t, tr.Each(t.Context(), func(r traceread.Row) error {
 			var opcode string
 			var other any
 			err := r.Scan(&other, &opcode, &other, &other, &other, &other, &other, &other)
 			sorted = sorted || opcode == "SorterOpen"
 			return err
-		}, "EXPLAIN "+selectRows+order, tr.mostRows))
+		}, "EXPLAIN "+selectRows+order, tr.MostRows))
 		if !sorted {
 			t.Errorf("no sorter: %s", order)
 		}
@@ -73,7 +73,7 @@ func TestRowsAreSorted(t *testing.T) {
 func TestWriteError(t *testing.T) {
 	tr, err := openTrace(t.Context(), sample(t))
 	must(t, err)
-	defer tr.close()
+	defer tr.Close()
 	for _, f := range Formats {
 		if !f.Streams() {
 			continue
@@ -108,7 +108,7 @@ func FuzzTrace(f *testing.F) {
 		for _, format := range Formats {
 			ctx, cancel := context.WithTimeout(t.Context(), hang.Limit)
 			_, err := format.Write(ctx, path, output, 0)
-			if cancel(); errors.Is(err, ErrInterrupted) {
+			if cancel(); errors.Is(err, traceread.ErrInterrupted) {
 				t.Fatalf("%s takes for ever", format.Name)
 			}
 			if e := os.Remove(output); (err == nil) != (e == nil) {
@@ -130,20 +130,8 @@ func TestTooManyAtOnce(t *testing.T) {
 	must(t, errors.Join(s.Dispatches(batch), db.Close()))
 	for _, f := range Formats {
 		_, err := f.Write(t.Context(), path, filepath.Join(t.TempDir(), "out"), 0)
-		if refused := f.Name == "pftrace" || f.Name == "chrome"; refused != errors.Is(err, ErrImpossible) || !refused && err != nil {
+		if refused := f.Name == "pftrace" || f.Name == "chrome"; refused != errors.Is(err, traceread.ErrImpossible) || !refused && err != nil {
 			t.Errorf("%s: %v", f.Name, err)
-		}
-	}
-}
-
-func TestCut(t *testing.T) {
-	for _, c := range []struct {
-		in      string
-		longest int
-		want    string
-	}{{"kernel", 6, "kernel"}, {"kernel", 5, "kerne…"}, {"größe", 3, "gr…"}, {"\x80\x80", 1, "…"}, {"", 0, ""}} {
-		if got := cut(c.in, c.longest); got != c.want {
-			t.Errorf("%q cut to %d: %q, want %q", c.in, c.longest, got, c.want)
 		}
 	}
 }
@@ -174,9 +162,9 @@ func TestLossesThatNobodyCounted(t *testing.T) {
 	change(t, path, "UPDATE rtl_loss SET records = 0 WHERE session_id = 1; INSERT INTO rtl_loss(session_id, cause, records) VALUES (2, 'x', 0)")
 	tr, err := openTrace(t.Context(), path)
 	must(t, err)
-	defer tr.close()
+	defer tr.Close()
 	for i, want := range []Coverage{{Lost: 0, LostMore: true}, {Lost: 3, LostMore: true}, {Lost: 3}} {
-		if c := tr.sessions[i].coverage; c.Lost != want.Lost || c.LostMore != want.LostMore || c.Complete() {
+		if c := tr.coverage[tr.sessions[i]]; c.Lost != want.Lost || c.LostMore != want.LostMore || c.Complete() {
 			t.Errorf("session %d: %+v", i+1, c)
 		}
 	}

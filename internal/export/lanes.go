@@ -3,8 +3,9 @@ package export
 import (
 	"container/heap"
 	"fmt"
-	"maps"
 	"slices"
+
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
 // Readers draw what lies on one track as nested. Kernels of one queue may overlap
@@ -15,7 +16,7 @@ import (
 const mostLanes, mostLanesInAll = 4096, 1 << 18
 
 // lanes holds for each queue the end of the last kernel on each of its lanes; or
-// for each route that of the last copy.
+// for each copyPath that of the last copy.
 type lanes[Of comparable] struct {
 	ends map[Of][]int64
 	all  int
@@ -32,7 +33,7 @@ func (ls *lanes[Of]) place(of Of, startNS, endNS int64) (int, error) {
 		return free, nil
 	}
 	if len(ends) == mostLanes || ls.all == mostLanesInAll {
-		return 0, fmt.Errorf("over %d kernels or copies at once in one place: %w", len(ends), ErrImpossible)
+		return 0, fmt.Errorf("over %d kernels or copies at once in one place: %w", len(ends), traceread.ErrImpossible)
 	}
 	ls.ends[of] = append(ends, endNS)
 	ls.all++
@@ -60,7 +61,7 @@ func (ls *levels) add(id, beginNS, endNS int64, emit levelFunc) error {
 	before := len(l.ends)
 	err := l.add(beginNS, endNS, emit)
 	if ls.inFlight += len(l.ends) - before; ls.inFlight > mostInFlight {
-		return fmt.Errorf("over %d dispatches at once: %w", mostInFlight, ErrImpossible)
+		return fmt.Errorf("over %d dispatches at once: %w", mostInFlight, traceread.ErrImpossible)
 	}
 	return err
 }
@@ -115,10 +116,10 @@ func (l *level) say(atNS int64, emit levelFunc) error {
 
 // finish ends everything.
 func (l *level) finish(emit levelFunc) error {
-	if err := l.until(latest*2, emit); err != nil {
+	if err := l.until(traceread.LatestNS*2, emit); err != nil {
 		return err
 	}
-	return l.say(latest*2, emit)
+	return l.say(traceread.LatestNS*2, emit)
 }
 
 type int64Heap []int64
@@ -131,9 +132,4 @@ func (h *int64Heap) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]
 	return last
-}
-
-// sortedKeys are a table's ids, in an order that does not change.
-func sortedKeys[V any](table map[int64]V) []int64 {
-	return slices.Sorted(maps.Keys(table))
 }

@@ -1,6 +1,9 @@
 package export
 
-import "github.com/rtl-attach/rtl-attach/internal/sanitize"
+import (
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
+)
 
 // A perfetto writes a trace as Perfetto's protobuf: packets of one sequence.
 type perfetto struct {
@@ -16,7 +19,7 @@ func writePerfetto(e *export) error {
 	p := &perfetto{export: e}
 	p.packets.w = e.w
 	p.packets.names.reset()
-	p.tracks = tracks{p: &p.packets, known: map[trackKey]uint64{}, owner: map[int64]process{}}
+	p.tracks = tracks{p: &p.packets, known: map[trackKey]uint64{}, owner: map[int64]*traceread.Process{}}
 	for _, step := range []func() error{p.clocks, p.together, p.coverage, p.losses, p.pauses, p.kernels, p.depths, p.copies} {
 		if err := step(); err != nil {
 			return err
@@ -36,8 +39,8 @@ func (p *perfetto) clocks() error {
 	for _, c := range []struct {
 		id     uint64
 		timeNS int64
-	}{{boottime, s.begunNS}, {monotonic, s.begunNS + s.monotonicOffset}, {realtime, s.begunNS + s.realtimeDiff}} {
-		if s.begunNS <= 0 || s.begunNS > latest || c.timeNS <= 0 {
+	}{{boottime, s.BegunNS}, {monotonic, s.BegunNS + s.MonotonicOffset}, {realtime, s.BegunNS + s.RealtimeOffset}} {
+		if s.BegunNS <= 0 || s.BegunNS > traceread.LatestNS || c.timeNS <= 0 {
 			continue
 		}
 		m = m.message(snapshotClock, message(nil).number(clockID, c.id).signed(clockTime, c.timeNS))
@@ -47,15 +50,16 @@ func (p *perfetto) clocks() error {
 
 // together shows the window that several processes shared, and their fates at its begin.
 func (p *perfetto) together() error {
-	if len(p.trace.together.windows) == 0 {
+	together := togetherOf(p.trace)
+	if len(together.windows) == 0 {
 		return nil
 	}
 	track, err := p.tracks.ofTogether()
 	if err != nil {
 		return err
 	}
-	return p.trace.together.each(func(w span) error {
-		return p.slice(track, w.fromNS, w.untilNS, w.what)
+	return together.each(func(w traceread.Span) error {
+		return p.slice(track, w.BeginNS, w.EndNS, commonWindow)
 	}, func(atNS int64, fate string) error {
 		return p.instant(track, atNS, fate)
 	})
@@ -68,16 +72,16 @@ func (p *perfetto) coverage() error {
 		if err != nil {
 			return err
 		}
-		if err := p.slice(track, s.fromNS(), s.endNS(), s.coverage.String()); err != nil {
+		if err := p.slice(track, s.FromNS(), untilNS(s), p.trace.coverage[s].String()); err != nil {
 			return err
 		}
 	}
-	err := p.trace.eachSpan(p.ctx, func(q *queue, one span) error {
+	err := p.trace.eachSpan(func(q *queue, one coverageSpan) error {
 		track, err := p.tracks.ofCoverage(q)
 		if err != nil {
 			return err
 		}
-		return p.slice(track, one.fromNS, one.untilNS, one.what)
+		return p.slice(track, one.BeginNS, one.EndNS, one.what)
 	})
 	if err != nil {
 		return err
@@ -94,18 +98,18 @@ func (p *perfetto) coverage() error {
 // losses shows when nothing may be concluded from what is not there. Two that overlap
 // are drawn one after the other, as a track asks for it.
 func (p *perfetto) losses() error {
-	drawn := map[*session]int64{} // until when
-	return p.trace.eachLoss(p.ctx, func(l loss) error {
-		track, err := p.tracks.ofLosses(l.session)
+	drawn := map[*traceread.Session]int64{} // until when
+	return p.trace.eachLoss(func(l traceread.Loss) error {
+		track, err := p.tracks.ofLosses(l.Session)
 		if err != nil {
 			return err
 		}
-		from := max(l.fromNS, drawn[l.session])
-		if l.untilNS < from {
-			return p.instant(track, l.fromNS, sanitize.Text(l.String()))
+		from := max(l.BeginNS, drawn[l.Session])
+		if l.EndNS < from {
+			return p.instant(track, l.BeginNS, sanitize.Text(lossText(l)))
 		}
-		drawn[l.session] = l.untilNS
-		return p.slice(track, from, l.untilNS, sanitize.Text(l.String()))
+		drawn[l.Session] = l.EndNS
+		return p.slice(track, from, l.EndNS, sanitize.Text(lossText(l)))
 	})
 }
 
@@ -122,7 +126,7 @@ func (p *perfetto) pauses() error {
 // slice writes a slice with a name of our own. Impossible ones come from the
 // trace's accounts, not from dispatches, and are left away.
 func (p *perfetto) slice(track uint64, fromNS, untilNS int64, name string) error {
-	if fromNS < 0 || untilNS < fromNS || untilNS > latest {
+	if fromNS < 0 || untilNS < fromNS || untilNS > traceread.LatestNS {
 		return nil
 	}
 	if err := p.named(track, fromNS, name, typeBegin); err != nil {
@@ -132,7 +136,7 @@ func (p *perfetto) slice(track uint64, fromNS, untilNS int64, name string) error
 }
 
 func (p *perfetto) instant(track uint64, atNS int64, name string) error {
-	if atNS < 0 || atNS > latest {
+	if atNS < 0 || atNS > traceread.LatestNS {
 		return nil
 	}
 	return p.named(track, atNS, name, typeInstant)
@@ -164,7 +168,7 @@ func (p *perfetto) kernels() error {
 		if err := p.kernel(d, lane); err != nil {
 			return err
 		}
-		gpu := d.queue.agent.gpu
+		gpu := d.queue.Agent.GPU
 		return running.add(gpu, d.startNS, d.endNS, p.counterValue(func() (uint64, error) { return p.tracks.ofBusy(gpu) }))
 	})
 	if err != nil {
@@ -190,7 +194,7 @@ func (p *perfetto) submit(d *dispatch) error {
 
 func (p *perfetto) submitTrack(d *dispatch) (uint64, error) {
 	if d.thread == nil {
-		return p.tracks.unknownThread(d.queue.agent.session)
+		return p.tracks.unknownThread(d.queue.Agent.Session)
 	}
 	return p.tracks.ofThread(d.thread)
 }
@@ -249,7 +253,7 @@ func (p *perfetto) depths() error {
 			return nil
 		}
 		q := d.queue
-		return waiting.add(q.id, d.submitNS, d.endNS, p.counterValue(func() (uint64, error) { return p.tracks.ofDepth(q) }))
+		return waiting.add(q.ID, d.submitNS, d.endNS, p.counterValue(func() (uint64, error) { return p.tracks.ofDepth(q) }))
 	})
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
 // tracks knows which tracks were described, by what they show.
@@ -24,7 +25,7 @@ import (
 type tracks struct {
 	p     *packetWriter
 	known map[trackKey]uint64
-	owner map[int64]process // the process that a pid stands for
+	owner map[int64]*traceread.Process // the process that a pid stands for
 }
 
 // A trackKey is what a track shows: kind and up to two ids.
@@ -40,8 +41,8 @@ func (t *tracks) describe(key trackKey, fill func(message) (message, error)) (ui
 	if uuid, ok := t.known[key]; ok {
 		return uuid, nil
 	}
-	if len(t.known) >= mostDefinitions {
-		return 0, fmt.Errorf("over %d tracks: %w", mostDefinitions, ErrImpossible)
+	if len(t.known) >= traceread.MostDefinitions {
+		return 0, fmt.Errorf("over %d tracks: %w", traceread.MostDefinitions, traceread.ErrImpossible)
 	}
 	m, err := fill(nil)
 	if err != nil {
@@ -66,93 +67,93 @@ func (t *tracks) child(key trackKey, parent func() (uint64, error), name, descri
 
 // ofProcess is a session's process. The first of those with one pid has it; Perfetto
 // would take the others for the same, so they are tracks with a name.
-func (t *tracks) ofProcess(s *session) (uint64, error) {
-	who := s.process()
+func (t *tracks) ofProcess(s *traceread.Session) (uint64, error) {
+	who := s.Process
 	return t.describe(trackKey{"process", who, 0}, func(m message) (message, error) {
 		if !t.ownsPID(s) {
-			return m.text(trackName, fmt.Sprintf("%s %d on %s", sanitize.Text(s.title()), s.pid, sanitize.Text(s.host))), nil
+			return m.text(trackName, fmt.Sprintf("%s %d on %s", sanitize.Text(s.Process.Title()), s.Process.ID.PID, sanitize.Text(s.Process.ID.Host))), nil
 		}
-		return m.message(trackProcess, message(nil).signed(processPID, s.pid).text(processName, sanitize.Text(s.title()))), nil
+		return m.message(trackProcess, message(nil).signed(processPID, s.Process.ID.PID).text(processName, sanitize.Text(s.Process.Title()))), nil
 	})
 }
 
 // ownsPID: the number can be a pid, and stands for this process.
-func (t *tracks) ownsPID(s *session) bool {
-	if s.pid <= 0 || s.pid > math.MaxInt32 {
+func (t *tracks) ownsPID(s *traceread.Session) bool {
+	if s.Process.ID.PID <= 0 || s.Process.ID.PID > math.MaxInt32 {
 		return false
 	}
-	owner, taken := t.owner[s.pid]
+	owner, taken := t.owner[s.Process.ID.PID]
 	if !taken {
-		owner = s.process()
-		t.owner[s.pid] = owner
+		owner = s.Process
+		t.owner[s.Process.ID.PID] = owner
 	}
-	return owner == s.process()
+	return owner == s.Process
 }
 
-func (t *tracks) ofSession(s *session) (uint64, error) {
-	return t.child(trackKey{"session", s.id, 0}, func() (uint64, error) { return t.ofProcess(s) },
-		fmt.Sprintf("recording (session %d)", s.id), "when kernels were recorded, and what is missing", 0)
+func (t *tracks) ofSession(s *traceread.Session) (uint64, error) {
+	return t.child(trackKey{"session", s.ID, 0}, func() (uint64, error) { return t.ofProcess(s) },
+		fmt.Sprintf("recording (session %d)", s.ID), "when kernels were recorded, and what is missing", 0)
 }
 
-func (t *tracks) ofLosses(s *session) (uint64, error) {
-	return t.child(trackKey{"losses", s.id, 0}, func() (uint64, error) { return t.ofProcess(s) },
-		fmt.Sprintf("lost records (session %d)", s.id), "meanwhile kernels are missing: counters and gaps say nothing", 0)
+func (t *tracks) ofLosses(s *traceread.Session) (uint64, error) {
+	return t.child(trackKey{"losses", s.ID, 0}, func() (uint64, error) { return t.ofProcess(s) },
+		fmt.Sprintf("lost records (session %d)", s.ID), "meanwhile kernels are missing: counters and gaps say nothing", 0)
 }
 
 // ofPauses is of one thread: stops of several may overlap.
-func (t *tracks) ofPauses(s *session, tid int64) (uint64, error) {
-	return t.child(trackKey{"pauses", part{s.process(), tid}, 0}, func() (uint64, error) { return t.ofProcess(s) },
+func (t *tracks) ofPauses(s *traceread.Session, tid int64) (uint64, error) {
+	return t.child(trackKey{"pauses", part{s.Process, tid}, 0}, func() (uint64, error) { return t.ofProcess(s) },
 		fmt.Sprintf("stops of thread %d", tid), "by rtl-attach", 1)
 }
 
 // A part of a process: a thread, a GPU.
 type part struct {
-	of process
+	of *traceread.Process
 	id int64
 }
 
 func (t *tracks) ofThread(th *thread) (uint64, error) {
 	s := th.session
-	return t.describe(trackKey{"thread", part{s.process(), th.tid}, 0}, func(m message) (message, error) {
+	return t.describe(trackKey{"thread", part{s.Process, th.tid}, 0}, func(m message) (message, error) {
 		above, err := t.ofProcess(s)
 		name := cmp.Or(sanitize.Text(th.name), fmt.Sprintf("thread %d", th.tid))
 		if !t.ownsPID(s) || th.tid <= 0 || th.tid > math.MaxInt32 {
 			return m.number(trackParent, above).text(trackName, name), err
 		}
-		return m.message(trackThread, message(nil).signed(threadPID, s.pid).signed(threadTID, th.tid).text(threadName, name)), err
+		return m.message(trackThread, message(nil).signed(threadPID, s.Process.ID.PID).signed(threadTID, th.tid).text(threadName, name)), err
 	})
 }
 
 // unknownThread is where submits of unknown threads are.
-func (t *tracks) unknownThread(s *session) (uint64, error) {
-	return t.child(trackKey{"thread", s.process(), 0}, func() (uint64, error) { return t.ofProcess(s) }, "unknown thread", "", 2)
+func (t *tracks) unknownThread(s *traceread.Session) (uint64, error) {
+	return t.child(trackKey{"thread", s.Process, 0}, func() (uint64, error) { return t.ofProcess(s) }, "unknown thread", "", 2)
 }
 
-func (t *tracks) ofGPU(a *agent) (uint64, error) {
-	return t.describe(trackKey{"gpu", part{a.session.process(), a.gpu}, 0}, func(m message) (message, error) {
-		above, err := t.ofProcess(a.session)
-		name := fmt.Sprintf("GPU %d %s", a.gpu, sanitize.Text(a.name))
+func (t *tracks) ofGPU(a *traceread.Agent) (uint64, error) {
+	return t.describe(trackKey{"gpu", part{a.Session.Process, a.GPU}, 0}, func(m message) (message, error) {
+		above, err := t.ofProcess(a.Session)
+		name := fmt.Sprintf("GPU %d %s", a.GPU, sanitize.Text(a.Name))
 		return m.number(trackParent, above).text(trackName, name).number(trackOrdering, orderExplicit).number(trackRank, 3), err
 	})
 }
 
 // ofQueue is one lane of a queue. Lanes have one name: readers show them as one.
 func (t *tracks) ofQueue(q *queue, lane int) (uint64, error) {
-	return t.child(trackKey{"queue", q.id, lane}, func() (uint64, error) { return t.ofGPU(q.agent) },
+	return t.child(trackKey{"queue", q.ID, lane}, func() (uint64, error) { return t.ofGPU(q.Agent) },
 		q.name, "kernels; those that overlap are drawn below each other", 1)
 }
 
-// ofRoute is one lane of the copies between two memories, below the GPU that they go to or come from.
-func (t *tracks) ofRoute(r route, lane int) (uint64, error) {
-	above := func() (uint64, error) { return t.ofProcess(r.session) }
-	if of := cmp.Or(r.to, r.from); of != nil {
+// ofCopyPath is one lane of the copies between two memories, below the GPU that they go to or come from.
+func (t *tracks) ofCopyPath(path copyPath, lane int) (uint64, error) {
+	above := func() (uint64, error) { return t.ofProcess(path.session) }
+	if of := cmp.Or(path.to, path.from); of != nil {
 		above = func() (uint64, error) { return t.ofGPU(of) }
 	}
-	return t.child(trackKey{"copies", r, lane}, above, r.name(), "copies by the runtime; those by kernels are kernels", 4)
+	return t.child(trackKey{"copies", path, lane}, above, path.name(), "copies by the runtime; those by kernels are kernels", 4)
 }
 
 func (t *tracks) ofCoverage(q *queue) (uint64, error) {
-	return t.child(trackKey{"coverage", q.id, 0}, func() (uint64, error) { return t.ofGPU(q.agent) },
+	return t.child(trackKey{"coverage", q.ID, 0}, func() (uint64, error) { return t.ofGPU(q.Agent) },
 		q.name+": coverage", "when this queue was recorded; elsewhere nothing is known of it", 0)
 }
 
@@ -164,7 +165,7 @@ func (t *tracks) ofTogether() (uint64, error) {
 }
 
 func (t *tracks) ofDepth(q *queue) (uint64, error) {
-	return t.counter(trackKey{"depth", q.id, 0}, func() (uint64, error) { return t.ofGPU(q.agent) },
+	return t.counter(trackKey{"depth", q.ID, 0}, func() (uint64, error) { return t.ofGPU(q.Agent) },
 		q.name+": depth", "timed dispatches submitted and not ended; where the queue was not recorded, 0 says nothing")
 }
 

@@ -1,8 +1,9 @@
 package export
 
 import (
-	"database/sql"
 	"fmt"
+
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
 // A rocprof writes the JSON of rocprofv3, as far as a trace knows it: an element
@@ -61,8 +62,8 @@ func (r *rocprof) element() error {
 	return err
 }
 
-func (r *rocprof) session(s *session) error {
-	for _, step := range []func(*session) error{r.metadata, r.agents, r.symbols, r.records} {
+func (r *rocprof) session(s *traceread.Session) error {
+	for _, step := range []func(*traceread.Session) error{r.metadata, r.agents, r.symbols, r.records} {
 		if err := step(s); err != nil {
 			return err
 		}
@@ -70,31 +71,31 @@ func (r *rocprof) session(s *session) error {
 	return nil
 }
 
-func (r *rocprof) metadata(s *session) error {
+func (r *rocprof) metadata(s *traceread.Session) error {
 	l := append(jsonLine(nil), '{')
 	l = append(l.key("metadata"), '{')
-	l = append(append(l.key("node"), '{').int("id", 0).text("hostname", s.host), '}')
-	l = l.int("pid", s.pid).int("init_time", s.fromNS()).int("fini_time", s.endNS())
-	l = append(appendJSON(append(l.key("command"), '['), s.command), ']')
-	l = append(append(l.key("rtl_attach"), '{').text("version", s.tool).text("clock", "CLOCK_BOOTTIME").
-		int("session", s.id).coverage("coverage", s.coverage), '}')
+	l = append(append(l.key("node"), '{').int("id", 0).text("hostname", s.Process.ID.Host), '}')
+	l = l.int("pid", s.Process.ID.PID).int("init_time", s.FromNS()).int("fini_time", untilNS(s))
+	l = append(appendJSON(append(l.key("command"), '['), s.Process.Command), ']')
+	l = append(append(l.key("rtl_attach"), '{').text("version", s.ToolVersion).text("clock", "CLOCK_BOOTTIME").
+		int("session", s.ID).coverage("coverage", *r.trace.coverage[s]), '}')
 	_, err := r.w.Write(append(l, "},\n"...))
 	return err
 }
 
-func (r *rocprof) agents(s *session) error {
+func (r *rocprof) agents(s *traceread.Session) error {
 	if err := r.text(`"agents":[`); err != nil {
 		return err
 	}
 	r.comma = false
-	for _, id := range sortedKeys(r.trace.agents) {
-		a := r.trace.agents[id]
-		if a.session != s {
+	for _, id := range sortedKeys(r.trace.Agents) {
+		a := r.trace.Agents[id]
+		if a.Session != s {
 			continue
 		}
-		r.line = append(r.line[:0], '{').handle("id", a.id).int("type", agentTypeGPU).int("node_id", a.node).
-			int("logical_node_id", a.gpu).int("logical_node_type_id", a.gpu).int("gpu_index", a.gpu).
-			int("cu_count", a.computeUnits).text("name", a.name).text("product_name", a.product).text("vendor_name", "AMD")
+		r.line = append(r.line[:0], '{').handle("id", a.ID).int("type", agentTypeGPU).int("node_id", driverNode(a)).
+			int("logical_node_id", a.GPU).int("logical_node_type_id", a.GPU).int("gpu_index", a.GPU).
+			int("cu_count", a.ComputeUnits).text("name", a.Name).text("product_name", a.Product).text("vendor_name", "AMD")
 		r.line = append(r.line, '}')
 		if err := r.element(); err != nil {
 			return err
@@ -111,18 +112,18 @@ func (r *rocprof) agents(s *session) error {
 
 // symbols writes each symbol once; its id is that of the string in the trace.
 // truncated_kernel_name, which TraceLens reads first, is the whole demangled name.
-func (r *rocprof) symbols(s *session) error {
+func (r *rocprof) symbols(s *traceread.Session) error {
 	if err := r.text(`"code_objects":[],"host_functions":[],"kernel_symbols":[`); err != nil {
 		return err
 	}
 	r.comma = false
-	err := r.trace.each(r.ctx, func(rows *sql.Rows) error {
+	err := r.trace.Each(r.ctx, func(rows traceread.Row) error {
 		var id, group, private int64
 		var symbol, name string
 		if err := rows.Scan(&id, &symbol, &name, &group, &private); err != nil {
 			return err
 		}
-		symbol, name = cut(symbol, longestName), cut(name, longestName)
+		symbol, name = traceread.Cut(symbol, traceread.LongestName), traceread.Cut(name, traceread.LongestName)
 		r.line = append(r.line[:0], '{').int("kernel_id", id).int("code_object_id", 0).text("kernel_name", symbol).
 			int("group_segment_size", group).int("private_segment_size", private).text("formatted_kernel_name", name).
 			text("demangled_kernel_name", name).text("truncated_kernel_name", name)
@@ -130,7 +131,7 @@ func (r *rocprof) symbols(s *session) error {
 		return r.element()
 	}, `SELECT l.symbol_id, coalesce(s.string, ''), n.string, max(coalesce(l.group_segment_bytes, 0)),
 		max(coalesce(l.private_segment_bytes, 0)) FROM rtl_launch l JOIN rocpd_string n ON n.id = l.name_id
-		LEFT JOIN rocpd_string s ON s.id = l.symbol_id WHERE l.session_id = ? GROUP BY l.symbol_id ORDER BY l.symbol_id`, s.id)
+		LEFT JOIN rocpd_string s ON s.id = l.symbol_id WHERE l.session_id = ? GROUP BY l.symbol_id ORDER BY l.symbol_id`, s.ID)
 	if err != nil {
 		return fmt.Errorf("read kernels: %w", err)
 	}
@@ -139,7 +140,7 @@ func (r *rocprof) symbols(s *session) error {
 
 // records writes the dispatches and copies of one session. Each is one more scan, in which
 // SQLite passes over the rows of the others.
-func (r *rocprof) records(s *session) error {
+func (r *rocprof) records(s *traceread.Session) error {
 	if err := r.text(`"callback_records":{},"buffer_records":{"kernel_dispatch":[`); err != nil {
 		return err
 	}
@@ -149,7 +150,7 @@ func (r *rocprof) records(s *session) error {
 		rows = rowsNotOfOthers(s) // what belongs to nothing is counted once
 	}
 	err := r.trace.dispatches(r.ctx, rows, func(d *dispatch) error {
-		if d.queue.agent.session != s {
+		if d.queue.Agent.Session != s {
 			return nil
 		}
 		r.result.Dispatches++
@@ -173,10 +174,18 @@ func (r *rocprof) dispatch(d *dispatch) {
 	l := append(r.line[:0], '{').int("kind", kindKernelDispatch).int("operation", operationDispatchDone).int("thread_id", d.tid())
 	l = append(append(l.key("correlation_id"), '{').int("internal", d.id).int("external", 0), '}')
 	l = l.int("start_timestamp", d.startNS).int("end_timestamp", d.endNS)
-	l = append(l.key("dispatch_info"), '{').handle("agent_id", d.queue.agent.id).handle("queue_id", d.queue.id)
+	l = append(l.key("dispatch_info"), '{').handle("agent_id", d.queue.Agent.ID).handle("queue_id", d.queue.ID)
 	l = l.int("kernel_id", d.launch.symbolID).int("dispatch_id", d.id).
 		int("private_segment_size", d.launch.scratchByte).int("group_segment_size", d.launch.groupBytes).
 		xyz("workgroup_size", d.launch.workgroup).xyz("grid_size", d.launch.grid)
-	l = append(l, '}').handle("stream_id", d.queue.id)
+	l = append(l, '}').handle("stream_id", d.queue.ID)
 	r.line = append(l, '}')
+}
+
+// driverNode returns the driver's number of a GPU; -1: not known.
+func driverNode(a *traceread.Agent) int64 {
+	if a.DriverNode == nil {
+		return -1
+	}
+	return *a.DriverNode
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/mattn/go-sqlite3"
 
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
-	"github.com/rtl-attach/rtl-attach/tracedb"
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
 //go:embed rpd.sql
@@ -30,7 +30,7 @@ func writeRPD(ctx context.Context, tr *trace, output string) (*Result, error) {
 	made, err := makeFile(output, func(file *os.File) error {
 		err := copyTrace(ctx, tr, file, output, r)
 		if err != nil {
-			return fmt.Errorf("write rpd: %w", interrupted(ctx, err))
+			return fmt.Errorf("write rpd: %w", traceread.Interrupted(ctx, err))
 		}
 		info, err := file.Stat()
 		if err == nil {
@@ -46,7 +46,7 @@ func writeRPD(ctx context.Context, tr *trace, output string) (*Result, error) {
 }
 
 func copyTrace(ctx context.Context, tr *trace, file *os.File, output string, r *Result) error {
-	conn, err := tr.db.Conn(ctx)
+	conn, err := tr.DB.Conn(ctx)
 	if err != nil {
 		return err
 	}
@@ -63,9 +63,7 @@ func copyTrace(ctx context.Context, tr *trace, file *os.File, output string, r *
 		return err
 	}
 	fill, timedCopies := rpdSQL, "0"
-	if has, err := tracedb.HasCopies(tr.db); err != nil {
-		return err
-	} else if has {
+	if tr.HasCopies {
 		fill += rpdCopiesSQL
 		timedCopies = "(SELECT count(*) FROM main.rtl_copy WHERE reason_id = 0 AND start_ns IS NOT NULL AND duration_ns IS NOT NULL)"
 	}
@@ -89,7 +87,7 @@ func copyTrace(ctx context.Context, tr *trace, file *os.File, output string, r *
 
 // giveHarmless gives a connection of SQLite's the function harmless(text).
 func giveHarmless(conn any) error {
-	harmless := func(s string) string { return sanitize.Text(cut(s, longestName)) }
+	harmless := func(s string) string { return sanitize.Text(traceread.Cut(s, traceread.LongestName)) }
 	return conn.(*sqlite3.SQLiteConn).RegisterFunc("harmless", harmless, true)
 }
 

@@ -28,18 +28,18 @@ INSERT INTO made.rocpd_string SELECT id, harmless(string) || ' #' || id FROM mai
 WHERE id NOT IN (SELECT id FROM made.rocpd_string);
 INSERT INTO made.rocpd_metadata SELECT id, harmless(tag), harmless(value) FROM main.rocpd_metadata;
 
--- The views give what is no time where start and duration are impossible, and
+-- 4611686018427387903 is traceread.LatestNS. The views give what is no time where start and duration are impossible, and
 -- leave out what refers to nothing. A column of numbers may hold words: what no key
 -- or comparison has kept out is made a number.
 INSERT INTO made.rocpd_op
 SELECT id, gpuId, queueId, CAST(sequenceId AS INTEGER), completionSignal, start, end, description_id, opType_id, roctxId, correlation_id
-FROM rocpd_op WHERE start BETWEEN 0 AND 2305843009213693951 AND end BETWEEN start AND 2305843009213693951
+FROM rocpd_op WHERE start BETWEEN 0 AND 4611686018427387903 AND end BETWEEN start AND 4611686018427387903
 	AND description_id IN (SELECT id FROM main.rocpd_string);
 
 INSERT INTO made.rocpd_api
 SELECT a.id, pid, tid,
-	CASE WHEN a.start BETWEEN 0 AND 2305843009213693951 THEN a.start ELSE o.start END,
-	CASE WHEN a.start BETWEEN 0 AND 2305843009213693951 THEN a.start ELSE o.start END,
+	CASE WHEN a.start BETWEEN 0 AND 4611686018427387903 THEN a.start ELSE o.start END,
+	CASE WHEN a.start BETWEEN 0 AND 4611686018427387903 THEN a.start ELSE o.start END,
 	apiName_id, args_id, a.correlation_id, domain_id, category_id
 FROM rocpd_api a CROSS JOIN made.rocpd_op o ON o.id = a.id;
 

@@ -10,7 +10,7 @@ WHERE EXISTS (SELECT 1 FROM main.rtl_copy);
 CREATE TEMP TABLE copied AS
 SELECT c.id + (SELECT coalesce(max(id), 0) FROM made.rocpd_op) AS id, s.pid AS pid, coalesce(t.tid, 0) AS tid,
 	coalesce(o.gpu_id, f.gpu_id, -1) AS gpu, c.start_ns AS start, c.start_ns + c.duration_ns AS end,
-	CASE WHEN c.submit_ns BETWEEN 0 AND 2305843009213693951 THEN c.submit_ns ELSE c.start_ns END AS submit,
+	CASE WHEN c.submit_ns BETWEEN 0 AND 4611686018427387903 THEN c.submit_ns ELSE c.start_ns END AS submit,
 	(SELECT id FROM made.rocpd_string WHERE string = CASE c.direction WHEN 0 THEN 'CopyHostToHost' WHEN 1 THEN 'CopyHostToDevice'
 		WHEN 2 THEN 'CopyDeviceToHost' ELSE 'CopyDeviceToDevice' END) AS opType,
 	(SELECT id FROM made.rocpd_string WHERE string = '') AS empty, c.bytes AS bytes, c.direction AS direction
@@ -19,8 +19,8 @@ JOIN main.rtl_session s ON s.id = c.session_id
 LEFT JOIN main.rtl_thread t ON t.id = c.thread_id
 LEFT JOIN main.rtl_agent f ON f.id = c.from_agent_id
 LEFT JOIN main.rtl_agent o ON o.id = c.to_agent_id
-WHERE c.reason_id = 0 AND c.direction BETWEEN 0 AND 3 AND c.bytes >= 0 AND c.start_ns BETWEEN 0 AND 2305843009213693951
-	AND c.duration_ns BETWEEN 0 AND 2305843009213693951 - c.start_ns
+WHERE c.reason_id = 0 AND c.direction BETWEEN 0 AND 3 AND c.bytes >= 0 AND c.start_ns BETWEEN 0 AND 4611686018427387903
+	AND c.duration_ns BETWEEN 0 AND 4611686018427387903 - c.start_ns
 	AND (c.from_agent_id IS NULL OR f.id IS NOT NULL) AND (c.to_agent_id IS NULL OR o.id IS NOT NULL);
 
 INSERT INTO made.rocpd_op

@@ -99,7 +99,7 @@ func exported(t testing.TB, format, path string) ([]byte, *Result) {
 	}
 	tr, err := openTrace(t.Context(), path)
 	must(t, err)
-	defer tr.close()
+	defer tr.Close()
 	var b bytes.Buffer
 	r, err := f.stream(t.Context(), tr, &b, IsCompressed(f.Suffix))
 	must(t, err)

@@ -2,72 +2,50 @@ package export
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 // What a trace says of processes that were recorded together.
 type together struct {
-	windows []span // that all shared
-	fates   []string
+	windows  []traceread.Span // that all shared
+	outcomes []string
 }
 
-func (tr *trace) readRanks(context.Context) error {
-	ranks, err := tracedb.Ranks(tr.db)
-	for id, rank := range ranks {
-		if s := tr.byID[id]; s != nil {
-			s.rank = &rank
+// commonWindow is what the time is called in which all processes were recorded.
+const commonWindow = "common window"
+
+// togetherOf returns nothing for the trace of one process.
+func togetherOf(tr *trace) (tg together) {
+	for _, t := range tr.Targets {
+		if t.Outcome != tracedb.OutcomeRecorded && t.Outcome != tracedb.OutcomePassedOver {
+			tg.outcomes = append(tg.outcomes, fmt.Sprintf("pid %d (%s): %s: %s", t.PID, t.Command, t.Outcome, t.Detail))
 		}
 	}
-	return err
+	for _, w := range tr.Common {
+		if w.EndNS > w.BeginNS {
+			tg.windows = append(tg.windows, w)
+		}
+	}
+	return tg
 }
 
-// readTogether finds nothing in older traces, which have no such tables.
-func (tr *trace) readTogether(ctx context.Context) error {
-	var tables int
-	err := tr.db.QueryRow("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('rtl_target', 'rtl_common')").Scan(&tables)
-	if err != nil || tables < 2 {
-		return err
-	}
-	outcome, detail, err := tracedb.TargetColumns(tr.db)
-	if err != nil {
-		return err
-	}
-	err = tr.define(ctx, func(r *sql.Rows) error {
-		var pid int64
-		var command, what, text string
-		err := r.Scan(&pid, &command, &what, &text)
-		tr.together.fates = append(tr.together.fates,
-			fmt.Sprintf("pid %d (%s): %s: %s", pid, cut(command, longestWord), cut(what, longestWord), cut(text, longestWord)))
-		return err
-	}, fmt.Sprintf("SELECT pid, command, %[1]s, %[2]s FROM rtl_target WHERE %[1]s NOT IN ('recorded', 'passed over') ORDER BY id", outcome, detail))
-	if err != nil {
-		return err
-	}
-	return tr.define(ctx, func(r *sql.Rows) error {
-		one := span{what: "common window"}
-		err := r.Scan(&one.fromNS, &one.untilNS)
-		tr.together.windows = append(tr.together.windows, one)
-		return err
-	}, "SELECT start_ns, end_ns FROM rtl_common WHERE end_ns > start_ns")
-}
-
-// each gives every window, and with it the fates, fit to print: whose session they
+// each gives every window, and with it the outcomes, fit to print: whose session they
 // belong to is not known. A trace that would make too many of both is refused.
-func (tg *together) each(window func(span) error, fate func(atNS int64, text string) error) error {
-	if shown := len(tg.windows) * len(tg.fates); shown > mostDefinitions {
-		return fmt.Errorf("%d fates in %d common windows: %w", len(tg.fates), len(tg.windows), ErrImpossible)
+func (tg *together) each(window func(traceread.Span) error, outcome func(atNS int64, text string) error) error {
+	if shown := len(tg.windows) * len(tg.outcomes); shown > traceread.MostDefinitions {
+		return fmt.Errorf("%d outcomes in %d common windows: %w", len(tg.outcomes), len(tg.windows), traceread.ErrImpossible)
 	}
 	for _, w := range tg.windows {
 		if err := window(w); err != nil {
 			return err
 		}
-		for _, f := range tg.fates {
-			if err := fate(w.fromNS, sanitize.Text(f)); err != nil {
+		for _, o := range tg.outcomes {
+			if err := outcome(w.BeginNS, sanitize.Text(o)); err != nil {
 				return err
 			}
 		}
@@ -77,7 +55,7 @@ func (tg *together) each(window func(span) error, fate func(atNS int64, text str
 
 // keep leaves the sessions of other processes out.
 func (tr *trace) keep(pid int64) error {
-	tr.sessions = slices.DeleteFunc(tr.sessions, func(s *session) bool { return s.pid != pid })
+	tr.sessions = slices.DeleteFunc(tr.sessions, func(s *traceread.Session) bool { return s.Process.ID.PID != pid })
 	if len(tr.sessions) == 0 {
 		return fmt.Errorf("pid %d: %w", pid, ErrNoSession)
 	}
@@ -91,24 +69,24 @@ const mostProcesses = 1 << 10
 func (tr *trace) pids() (pids []int64, err error) {
 	seen := map[int64]bool{}
 	for _, s := range tr.sessions {
-		if !seen[s.pid] {
-			pids = append(pids, s.pid)
+		if !seen[s.Process.ID.PID] {
+			pids = append(pids, s.Process.ID.PID)
 		}
-		seen[s.pid] = true
+		seen[s.Process.ID.PID] = true
 	}
 	if len(pids) > mostProcesses {
-		return nil, fmt.Errorf("%d processes, over %d files (--pid N writes one): %w", len(pids), mostProcesses, ErrImpossible)
+		return nil, fmt.Errorf("%d processes, over %d files (--pid N writes one): %w", len(pids), mostProcesses, traceread.ErrImpossible)
 	}
 	return pids, nil
 }
 
-// PIDs are those of the processes that are in a trace; ErrImpossible: too many for a
+// PIDs are those of the processes that are in a trace; traceread.ErrImpossible: too many for a
 // file each.
 func PIDs(ctx context.Context, path string) ([]int64, error) {
 	tr, err := openTrace(ctx, path)
 	if err != nil {
-		return nil, explain(err)
+		return nil, traceread.Explain(err)
 	}
-	defer tr.close()
+	defer tr.Close()
 	return tr.pids()
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -31,7 +32,7 @@ func server(t testing.TB) string {
 	return path
 }
 
-// TestTogether: ranks, the common window and the fates are shown.
+// TestTogether: ranks, the common window and the outcomes are shown.
 func TestTogether(t *testing.T) {
 	path := server(t)
 	data, _ := exported(t, "pftrace", path)
@@ -67,18 +68,18 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestTooMuchTogether: fates that each of many windows would have to show are refused.
+// TestTooMuchTogether: outcomes that each of many windows would have to show are refused.
 func TestTooMuchTogether(t *testing.T) {
-	tg := together{windows: make([]span, 1<<10), fates: make([]string, mostDefinitions>>10)}
+	tg := together{windows: make([]traceread.Span, 1<<10), outcomes: make([]string, traceread.MostDefinitions>>10)}
 	shown := 0
 	show := func() error {
-		return tg.each(func(span) error { return nil }, func(int64, string) error { shown++; return nil })
+		return tg.each(func(traceread.Span) error { return nil }, func(int64, string) error { shown++; return nil })
 	}
-	if err := show(); err != nil || shown != mostDefinitions {
+	if err := show(); err != nil || shown != traceread.MostDefinitions {
 		t.Errorf("%d shown, %v", shown, err)
 	}
-	tg.windows = append(tg.windows, span{})
-	if err := show(); !errors.Is(err, ErrImpossible) || shown != mostDefinitions {
+	tg.windows = append(tg.windows, traceread.Span{})
+	if err := show(); !errors.Is(err, traceread.ErrImpossible) || shown != traceread.MostDefinitions {
 		t.Errorf("one window more: %d shown, %v", shown, err)
 	}
 }
@@ -86,14 +87,18 @@ func TestTooMuchTogether(t *testing.T) {
 // TestTooManyProcesses: as many files beside a trace as it likes are not made.
 func TestTooManyProcesses(t *testing.T) {
 	tr := &trace{}
+	add := func(pid int64) {
+		tr.sessions = append(tr.sessions, &traceread.Session{Process: &traceread.Process{ID: traceread.ProcessID{PID: pid}}})
+	}
 	for pid := range int64(mostProcesses) {
-		tr.sessions = append(tr.sessions, &session{pid: pid}, &session{pid: pid})
+		add(pid)
+		add(pid)
 	}
 	if pids, err := tr.pids(); err != nil || len(pids) != mostProcesses {
 		t.Errorf("%d, %v", len(pids), err)
 	}
-	tr.sessions = append(tr.sessions, &session{pid: mostProcesses})
-	if pids, err := tr.pids(); !errors.Is(err, ErrImpossible) {
+	add(mostProcesses)
+	if pids, err := tr.pids(); !errors.Is(err, traceread.ErrImpossible) {
 		t.Errorf("one more: %d, %v", len(pids), err)
 	}
 }

@@ -34,7 +34,7 @@ const leastLetters = 4
 // warns of (cmd/rtl-attach, internal/export), and the payload's refusals.
 func Messages(root string) ([]Message, error) {
 	s := source{root: root, files: token.NewFileSet(), sentinels: map[string]string{}}
-	for _, dir := range []string{"internal/target", "internal/ring", "internal/inject", "tracedb", "internal/report", "internal/session"} {
+	for _, dir := range []string{"internal/target", "internal/ring", "internal/inject", "tracedb", "internal/traceread", "internal/report", "internal/session"} {
 		if err := s.each(dir, s.noteSentinels); err != nil {
 			return nil, err
 		}

@@ -1,17 +1,17 @@
 package report
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
 
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 // An analysis is what one pass over the dispatches finds. What it holds does
 // not grow with them.
 type analysis struct {
-	*trace
+	*state
 	windows
 	contexts *contexts
 	kernels  *kernels
@@ -23,34 +23,34 @@ type analysis struct {
 
 // windows are the times that an analysis is about.
 type windows struct {
-	window  span // busy and idle times are cut at its ends
-	counted span // kernels that start in it count
+	window  traceread.Span // busy and idle times are cut at its ends
+	counted traceread.Span // kernels that start in it count
 }
 
 // analyse reads the dispatches as the recorder wrote them, or sorted if it must.
-func analyse(db *sql.DB, w windows) (*analysis, error) {
-	a, err := analyseRows(db, w, recordedOrder)
+func analyse(tr *traceread.Trace, w windows) (*analysis, error) {
+	a, err := analyseRows(tr, w, recordedOrder)
 	if errors.Is(err, errDisorder) {
-		a, err = analyseRows(db, w, startOrder)
+		a, err = analyseRows(tr, w, startOrder)
 	}
 	return a, err
 }
 
-func analyseRows(db *sql.DB, w windows, source rowSource) (*analysis, error) {
-	tr, err := readTrace(db)
+func analyseRows(tr *traceread.Trace, w windows, source rowSource) (*analysis, error) {
+	st, err := newState(tr)
 	if err != nil {
 		return nil, err
 	}
-	a := &analysis{trace: tr, windows: w, kernels: newKernels(db)}
-	if a.contexts, err = newContexts(tr, a.kernels); err != nil {
+	a := &analysis{state: st, windows: w, kernels: newKernels(tr.DB)}
+	if a.contexts, err = newContexts(st, a.kernels); err != nil {
 		return nil, err
 	}
 	defer a.contexts.query.Close()
 	a.giveHistograms()
-	if err := source(db, a.visit); err != nil {
+	if err := source(tr, a.visit); err != nil {
 		return nil, fmt.Errorf("dispatches: %w", err)
 	}
-	for _, g := range tr.gpus {
+	for _, g := range st.gpus {
 		g.order.rest(a.sweep)
 	}
 	return a, nil
@@ -73,7 +73,7 @@ func (a *analysis) visit(rows []row) error {
 		if err != nil {
 			return err
 		}
-		if c.queue == nil || r.startNS < 0 || r.startNS > latest || r.durationNS < 0 || r.durationNS > latest-r.startNS {
+		if c.queue == nil || !traceread.Possible(r.startNS, r.durationNS) {
 			a.leftOut++
 			continue
 		}
@@ -87,27 +87,29 @@ func (a *analysis) visit(rows []row) error {
 // dispatch counts a kernel, in whatever order they come, and passes it on to be
 // looked at in the order of starts.
 func (a *analysis) dispatch(c *dispatchContext, r *row) error {
-	k := held{
+	k := pendingKernel{
 		startNS: r.startNS, endNS: r.startNS + r.durationNS, submitNS: tracedb.Null,
 		packet: r.packet, thread: c.thread, kernel: c.kernel.number,
 	}
-	if r.queuedNS != tracedb.Null && r.queuedNS <= r.startNS && r.queuedNS >= r.startNS-latest {
-		k.submitNS = r.startNS - r.queuedNS
+	if r.queuedNS != tracedb.Null {
+		if at, known := traceread.Submit(r.startNS, r.queuedNS); known {
+			k.submitNS = at
+		}
 	}
 	c.queue.extend(k.startNS, k.endNS)
 	c.queue.came++
-	if k.startNS >= a.window.beginNS && k.startNS < a.window.endNS {
+	if k.startNS >= a.window.BeginNS && k.startNS < a.window.EndNS {
 		c.queue.inside++
-		if k.endNS <= a.window.endNS {
+		if k.endNS <= a.window.EndNS {
 			a.inside++
 		}
 	}
-	if k.startNS >= a.counted.beginNS && k.startNS < a.counted.endNS {
+	if k.startNS >= a.counted.BeginNS && k.startNS < a.counted.EndNS {
 		c.queue.kernels++
 		c.kernel.add(r.durationNS)
 		if k.submitNS != tracedb.Null {
 			a.latency.add(r.queuedNS)
-			if h := c.queue.stay.session.process.latency; h != nil {
+			if h := c.queue.session.session.process.latency; h != nil {
 				h.add(r.queuedNS)
 			}
 		}
@@ -124,32 +126,32 @@ func (q *queue) extend(startNS, endNS int64) {
 }
 
 // sweep takes the kernels of a GPU in the order of their starts.
-func (a *analysis) sweep(q *queue, k *held) {
+func (a *analysis) sweep(q *queue, k *pendingKernel) {
 	g := q.gpu
 	if one, ok := g.ended(q, k, a.window, a.coarse || k.packet < 0); ok {
 		a.longest.add(one)
 	}
 	if !g.busy.begun || k.endNS >= g.busy.untilNS {
-		g.last = q.stay
+		g.last = q.session
 	}
 	g.busy.add(k.startNS, k.endNS, a.window)
 	q.busy.add(k.startNS, k.endNS, a.window)
-	q.stay.share.busy.add(k.startNS, k.endNS, a.window)
-	q.stay.seen = true
+	q.session.use.busy.add(k.startNS, k.endNS, a.window)
+	q.session.seen = true
 	q.packet = max(q.packet, k.packet)
 }
 
-// recorded is the stay's time, with its kernels.
-func (st *stay) recorded() span {
-	s := span{st.beginNS, st.endNS}
-	for _, q := range st.queues {
+// recorded is the session's time, with its kernels.
+func (gs *gpuSession) recorded() traceread.Span {
+	s := traceread.Span{BeginNS: gs.beginNS, EndNS: gs.endNS}
+	for _, q := range gs.queues {
 		if q.lastNS == 0 {
 			continue
 		}
-		if s.beginNS == 0 || q.firstNS < s.beginNS {
-			s.beginNS = q.firstNS
+		if s.BeginNS == 0 || q.firstNS < s.BeginNS {
+			s.BeginNS = q.firstNS
 		}
-		s.endNS = max(s.endNS, q.lastNS)
+		s.EndNS = max(s.EndNS, q.lastNS)
 	}
 	return s
 }

@@ -11,10 +11,18 @@ import (
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-var wholeTime = windows{always, always}
+var wholeTime = windows{traceread.Always, traceread.Always}
+
+// A span is a time in ns. The sums by brute force share no arithmetic with the report.
+type span struct{ beginNS, endNS int64 }
+
+const latest = traceread.LatestNS
+
+var always = span{0, latest}
 
 // A fact is a dispatch as the trace's own tables have it.
 type fact struct {
@@ -427,18 +435,18 @@ func checkLatency(t *testing.T, r *Report, all []fact, window span) {
 func TestBothOrdersAgree(t *testing.T) {
 	for seed := range uint64(5) {
 		sc := invent(t, rand.New(rand.NewPCG(seed, 2)), 200)
-		db, err := tracedb.Open(sc.path)
+		tr, err := traceread.Open(t.Context(), sc.path)
 		must(t, err)
-		defer db.Close()
+		defer tr.Close()
 		var told []*Report
 		for _, source := range []rowSource{recordedOrder, startOrder} {
-			a, err := analyseRows(db, wholeTime, source)
+			a, err := analyseRows(tr, wholeTime, source)
 			must(t, err)
 			r := &Report{}
 			r.fillGPUs(a)
 			r.fillQueues(a)
 			r.fillPerProcess(a)
-			must(t, r.fillLongest(db, a))
+			must(t, r.fillLongest(tr, a))
 			told = append(told, r)
 		}
 		if !reflect.DeepEqual(told[0], told[1]) {

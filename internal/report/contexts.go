@@ -24,7 +24,7 @@ type page [1 << pageBits]dispatchContext
 
 // contexts finds what a dispatch refers to.
 type contexts struct {
-	trace    *trace
+	state    *state
 	kernels  *kernels
 	pages    map[int64]*page
 	last     *page
@@ -33,10 +33,10 @@ type contexts struct {
 	values   []int64
 }
 
-func newContexts(tr *trace, ks *kernels) (*contexts, error) {
-	c := &contexts{trace: tr, kernels: ks, pages: map[int64]*page{}}
+func newContexts(st *state, ks *kernels) (*contexts, error) {
+	c := &contexts{state: st, kernels: ks, pages: map[int64]*page{}}
 	var err error
-	c.query, err = tr.db.Prepare(`SELECT rtl_pack(c.id, c.queue_id, l.name_id, c.thread_id)
+	c.query, err = st.trace.DB.Prepare(`SELECT rtl_pack(c.id, c.queue_id, l.name_id, c.thread_id)
 		FROM rtl_context c JOIN rtl_launch l ON l.id = c.launch_id WHERE c.id BETWEEN ? AND ?`)
 	return c, err
 }
@@ -73,7 +73,7 @@ func (c *contexts) read(number int64) (*page, error) {
 			return nil, err
 		}
 		if id := v[0]; id>>pageBits == number {
-			p[id&(1<<pageBits-1)] = dispatchContext{queue: c.trace.queues[v[1]], kernel: k, thread: v[3]}
+			p[id&(1<<pageBits-1)] = dispatchContext{queue: c.state.queues[v[1]], kernel: k, thread: v[3]}
 		}
 	}
 	c.pages[number] = p

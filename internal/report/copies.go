@@ -2,13 +2,12 @@ package report
 
 import (
 	"bytes"
-	"database/sql"
 	"maps"
 	"slices"
 
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
-	"github.com/rtl-attach/rtl-attach/tracedb"
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
 // Copies are the memory copies that the application asked the runtime for: begun
@@ -40,15 +39,15 @@ type Blit struct {
 }
 
 // readCopies leaves Copies nil where none were to be recorded.
-func (s *Summary) readCopies(db *sql.DB) error {
-	if has, err := tracedb.HasCopies(db); err != nil || !has {
-		return err
+func (s *Summary) readCopies(tr *traceread.Trace) error {
+	if !tr.HasCopies {
+		return nil
 	}
 	var sessions, rows int64
 	c := &Copies{Untimed: []Untimed{}, Directions: []Direction{}, Blits: []Blit{}}
-	// total() and not sum(): hostile counts must not end in "integer overflow".
+	// total() and not traceread.Sum(): hostile counts must not end in "integer overflow".
 	// Of a recorder that was killed nobody settled the account: what came is all that is known.
-	err := db.QueryRow(`SELECT count(*), CAST(total(begun) + (SELECT count(*) FROM rtl_copy
+	err := tr.DB.QueryRow(`SELECT count(*), CAST(total(begun) + (SELECT count(*) FROM rtl_copy
 			WHERE session_id NOT IN (SELECT session_id FROM rtl_copy_coverage)) AS INTEGER), CAST(total(max(unexplained, 0)) AS INTEGER),
 		CAST(total(max(-unexplained, 0)) AS INTEGER), (SELECT count(*) FROM rtl_copy), (SELECT count(*) FROM rtl_copy WHERE reason_id = 0)
 		FROM rtl_copy_coverage`).Scan(&sessions, &c.Begun, &c.Unexplained, &c.Surplus, &rows, &c.Timed)
@@ -56,14 +55,14 @@ func (s *Summary) readCopies(db *sql.DB) error {
 		return err
 	}
 	s.Copies = c
-	if err := c.readUntimed(db); err != nil {
+	if err := c.readUntimed(tr); err != nil {
 		return err
 	}
-	return c.readDirections(db, always)
+	return c.readDirections(tr, traceread.Always)
 }
 
-func (c *Copies) readUntimed(db *sql.DB) error {
-	return each(db, func(r *sql.Rows) error {
+func (c *Copies) readUntimed(tr *traceread.Trace) error {
+	return tr.Define(background, func(r traceread.Row) error {
 		var u Untimed
 		err := r.Scan(&u.Reason, &u.Text, &u.Packets)
 		c.Untimed = append(c.Untimed, u)
@@ -73,9 +72,9 @@ func (c *Copies) readUntimed(db *sql.DB) error {
 }
 
 // readDirections counts the timed copies that start in a window.
-func (c *Copies) readDirections(db *sql.DB, window span) error {
+func (c *Copies) readDirections(tr *traceread.Trace, window traceread.Span) error {
 	c.Directions = []Direction{}
-	return each(db, func(r *sql.Rows) error {
+	return tr.Define(background, func(r traceread.Row) error {
 		var d Direction
 		err := r.Scan(&d.Name, &d.Copies, &d.Bytes, &d.TotalNS)
 		if d.TotalNS > 0 {
@@ -85,13 +84,13 @@ func (c *Copies) readDirections(db *sql.DB, window span) error {
 		return err
 	}, `SELECT d.name, count(*), CAST(total(c.bytes) AS INTEGER), CAST(total(c.duration_ns) AS INTEGER)
 		FROM rtl_copy c JOIN rtl_direction d ON d.id = c.direction WHERE c.reason_id = 0 AND c.start_ns >= ? AND c.start_ns < ?
-		GROUP BY d.id ORDER BY d.id`, window.beginNS, window.endNS)
+		GROUP BY d.id ORDER BY d.id`, window.BeginNS, window.EndNS)
 }
 
 // countBlits finds HIP's own kernels among those that were counted.
 func (c *Copies) countBlits(a *analysis) error {
 	byWhat := map[string]*Blit{}
-	err := each(a.db, func(r *sql.Rows) error {
+	err := a.trace.Define(background, func(r traceread.Row) error {
 		var nameID int64
 		var what string
 		err := r.Scan(&nameID, &what)
@@ -103,7 +102,7 @@ func (c *Copies) countBlits(a *analysis) error {
 			byWhat[what] = &Blit{What: what}
 		}
 		byWhat[what].Dispatches += k.calls
-		byWhat[what].TotalNS = sum(byWhat[what].TotalNS, k.totalNS)
+		byWhat[what].TotalNS = traceread.Sum(byWhat[what].TotalNS, k.totalNS)
 		return nil
 	}, "SELECT DISTINCT l.name_id, b.what FROM rtl_blit b JOIN rtl_launch l ON l.id = b.launch_id")
 	for _, what := range slices.Sorted(maps.Keys(byWhat)) {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -18,11 +19,11 @@ func busyOf(busyNS, recordedNS int64) Busy {
 	return b
 }
 
-// recorded is the time in which the window and one of some stays lie.
-func (a *analysis) recorded(stays []*stay) int64 {
-	var spans []span
-	for _, st := range stays {
-		spans = append(spans, st.recorded())
+// recorded returns how much of the window at least one of some sessions recorded, in ns.
+func (a *analysis) recorded(sessions []*gpuSession) int64 {
+	var spans []traceread.Span
+	for _, gs := range sessions {
+		spans = append(spans, gs.recorded())
 	}
 	return covered(spans, a.window)
 }
@@ -32,13 +33,13 @@ func (r *Report) fillGPUs(a *analysis) {
 	for _, id := range slices.Sorted(maps.Keys(a.gpus)) {
 		g := a.gpus[id]
 		one := GPU{
-			ID: id, Name: g.name, Place: g.place, Busy: busyOf(g.busy.busyNS, a.recorded(g.stays)),
+			ID: id, Name: g.name, Place: g.place, Busy: busyOf(g.busy.busyNS, a.recorded(g.sessions)),
 			GapsInAll: g.gaps.count, LongestGapNS: g.gaps.longestNS, Coverage: Seen{Complete: true},
 		}
 		for _, q := range g.queues {
 			one.Dispatches += q.kernels
 			one.Coverage.add(q)
-			one.Coverage.Complete = one.Coverage.Complete && !q.stay.session.unseen
+			one.Coverage.Complete = one.Coverage.Complete && q.session.session.accounted()
 		}
 		one.Coverage.Complete = one.Coverage.Complete && !a.hides(g.queues, one.RecordedNS)
 		one.AtLeast = !one.Coverage.Complete
@@ -69,20 +70,20 @@ func (gs *idleness) causes(copies bool) []Cause {
 
 func (s *Seen) add(q *queue) {
 	one := q.seen()
-	s.Dispatches = sum(s.Dispatches, one.Dispatches)
-	s.Timed = sum(s.Timed, one.Timed)
+	s.Dispatches = traceread.Sum(s.Dispatches, one.Dispatches)
+	s.Timed = traceread.Sum(s.Timed, one.Timed)
 	s.Complete = s.Complete && one.Complete
 }
 
 // seen is the queue's account; where none was settled, what came.
 func (q *queue) seen() Seen {
-	a := q.account
-	if !a.settled {
-		return Seen{Dispatches: sum(q.came, q.untimed), Timed: q.came}
+	a := q.Account
+	if a == nil {
+		return Seen{Dispatches: traceread.Sum(q.came, q.untimed), Timed: q.came}
 	}
 	return Seen{
-		Dispatches: max(0, a.dispatches), Timed: max(0, a.timed),
-		Complete: a.windows > 0 && !a.open && !a.lost && a.timed == a.dispatches && a.rawBefore == 0,
+		Dispatches: a.Dispatches, Timed: a.Timed,
+		Complete: a.Windows > 0 && a.WindowsOpen == 0 && a.Unexplained == 0 && a.Timed == a.Dispatches && a.RawBefore == 0,
 	}
 }
 
@@ -91,7 +92,7 @@ func (r *Report) fillQueues(a *analysis) {
 	for _, id := range slices.Sorted(maps.Keys(a.queues)) {
 		q := a.queues[id]
 		one := Queue{
-			ID: id, HSAID: q.hsaID, GPU: q.gpu.id, PID: q.stay.session.process.pid, Session: q.stay.session.id,
+			ID: id, HSAID: q.HSAID, GPU: q.gpu.id, PID: q.session.session.process.ID.PID, Session: q.session.session.ID,
 			Dispatches: q.kernels, Busy: busyOf(q.busy.busyNS, covered(q.recorded(), a.window)), Coverage: q.seen(),
 		}
 		one.Coverage.Complete = one.Coverage.Complete && !a.hides([]*queue{q}, one.RecordedNS)
@@ -100,16 +101,16 @@ func (r *Report) fillQueues(a *analysis) {
 }
 
 // recorded is the queue's windows, and its kernels' time, which may end later.
-func (q *queue) recorded() []span {
+func (q *queue) recorded() []traceread.Span {
+	spans := q.windows()
 	if q.lastNS == 0 {
-		return q.windows
+		return spans
 	}
-	if len(q.windows) == 0 {
-		return []span{{q.firstNS, q.lastNS}}
+	if len(spans) == 0 {
+		return []traceread.Span{{BeginNS: q.firstNS, EndNS: q.lastNS}}
 	}
-	spans := slices.Clone(q.windows)
 	last := &spans[len(spans)-1]
-	spans[0].beginNS, last.endNS = min(spans[0].beginNS, q.firstNS), max(last.endNS, q.lastNS)
+	spans[0].BeginNS, last.EndNS = min(spans[0].BeginNS, q.firstNS), max(last.EndNS, q.lastNS)
 	return spans
 }
 
@@ -117,20 +118,20 @@ func (r *Report) fillPerProcess(a *analysis) {
 	r.PerProcess = []PerProcess{}
 	for _, p := range a.processes {
 		one := PerProcess{
-			PID: p.pid, Rank: p.rank, Command: p.command, Host: p.host, Sessions: int64(len(p.sessions)), GPUs: []int64{},
+			PID: p.ID.PID, Rank: p.Rank, Command: p.Command, Host: p.ID.Host, Sessions: int64(len(p.sessions)), GPUs: []int64{},
 		}
 		one.Coverage.Complete = true
 		for _, s := range p.sessions {
-			one.Coverage.Complete = one.Coverage.Complete && !s.unseen
+			one.Coverage.Complete = one.Coverage.Complete && s.accounted()
 		}
 		var busyNS, recordedNS int64
-		for _, sh := range p.shares {
-			one.GPUs = append(one.GPUs, sh.gpu.id)
-			shareNS := a.recorded(sh.stays)
-			busyNS, recordedNS = sum(busyNS, sh.busy.busyNS), sum(recordedNS, shareNS)
-			for _, st := range sh.stays {
-				one.Coverage.Complete = one.Coverage.Complete && !a.hides(st.queues, shareNS)
-				for _, q := range st.queues {
+		for _, u := range p.uses {
+			one.GPUs = append(one.GPUs, u.gpu.id)
+			useNS := a.recorded(u.sessions)
+			busyNS, recordedNS = traceread.Sum(busyNS, u.busy.busyNS), traceread.Sum(recordedNS, useNS)
+			for _, gs := range u.sessions {
+				one.Coverage.Complete = one.Coverage.Complete && !a.hides(gs.queues, useNS)
+				for _, q := range gs.queues {
 					one.Dispatches += q.kernels
 					one.InWindow += q.inside
 					one.Coverage.add(q)
@@ -147,7 +148,7 @@ func (r *Report) fillPerProcess(a *analysis) {
 	}
 }
 
-func (r *Report) fillLongest(db *sql.DB, a *analysis) error {
+func (r *Report) fillLongest(tr *traceread.Trace, a *analysis) error {
 	r.LongestGaps = []Gap{}
 	for i := range a.longest {
 		one := &a.longest[i]
@@ -157,10 +158,10 @@ func (r *Report) fillLongest(db *sql.DB, a *analysis) error {
 		}
 		g := Gap{
 			GPU: one.gpu.id, BeginNS: one.fromNS, LengthNS: one.length, Cause: causeNames[one.likely()],
-			HostNS: one.parts[causeHost], Next: name, Queue: one.queue.id,
+			HostNS: one.parts[causeHost], Next: name, Queue: one.queue.ID,
 		}
 		if one.thread != tracedb.Null {
-			err := db.QueryRow("SELECT tid FROM rtl_thread WHERE id = ?", one.thread).Scan(&g.TID)
+			err := tr.DB.QueryRow("SELECT tid FROM rtl_thread WHERE id = ?", one.thread).Scan(&g.TID)
 			if err != nil && !errors.Is(err, sql.ErrNoRows) {
 				return err
 			}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -59,7 +60,7 @@ func (t *causeTotal) add(ns int64) {
 // A gap is a time in which nothing that was recorded ran on a GPU.
 type gap struct {
 	gpu    *gpu
-	span   span
+	span   traceread.Span
 	parts  [causes]int64 // ns of each cause
 	length int64         // ns that were recorded and lie in the window
 	fromNS int64         // where these begin
@@ -80,30 +81,30 @@ func (g *gap) likely() cause {
 }
 
 // ended finds out what the gap before a kernel was, if there was one.
-func (g *gpu) ended(q *queue, k *held, window span, coarse bool) (one gap, ok bool) {
+func (g *gpu) ended(q *queue, k *pendingKernel, window traceread.Span, coarse bool) (one gap, ok bool) {
 	if !g.busy.begun || k.startNS <= g.busy.untilNS {
 		return gap{}, false
 	}
 	one = gap{
-		gpu: g, span: span{g.busy.untilNS, k.startNS},
+		gpu: g, span: traceread.Span{BeginNS: g.busy.untilNS, EndNS: k.startNS},
 		queue: q, kernel: k.kernel, thread: k.thread,
 	}
 	m := g.recordedWithin(q, window)
-	if one.length = m.length(one.span.beginNS, one.span.endNS); one.length == 0 {
+	if one.length = m.length(one.span.BeginNS, one.span.EndNS); one.length == 0 {
 		return gap{}, false
 	}
-	one.fromNS = m.first(one.span.beginNS, one.span.endNS)
+	one.fromNS = m.first(one.span.BeginNS, one.span.EndNS)
 	behind := q.inFront(k.packet, coarse)
-	lost := g.lost.within(measure{window: always}, one.span.beginNS, one.span.endNS) > 0
+	lost := g.lost.within(measure{window: traceread.Always}, one.span.BeginNS, one.span.EndNS) > 0
 	switch {
 	case g.mayHide(one.span):
-		one.put(m, causeBacklog, one.span.beginNS, one.span.endNS)
+		one.put(m, causeBacklog, one.span.BeginNS, one.span.EndNS)
 	case k.submitNS == tracedb.Null || behind == causeUnknown || lost:
-		one.put(m, causeUnknown, one.span.beginNS, one.span.endNS)
+		one.put(m, causeUnknown, one.span.BeginNS, one.span.EndNS)
 	default:
-		submitNS := max(one.span.beginNS, min(k.submitNS, one.span.endNS))
-		one.put(m, causeHost, one.span.beginNS, submitNS)
-		one.put(m, behind, submitNS, one.span.endNS)
+		submitNS := max(one.span.BeginNS, min(k.submitNS, one.span.EndNS))
+		one.put(m, causeHost, one.span.BeginNS, submitNS)
+		one.put(m, behind, submitNS, one.span.EndNS)
 	}
 	g.gaps.count++
 	g.gaps.longestNS = max(g.gaps.longestNS, one.length)
@@ -125,11 +126,11 @@ func (q *queue) inFront(packet int64, coarse bool) cause {
 	if q.packet < 0 || packet <= q.packet+1 {
 		return causeLaunch
 	}
-	if q.account.lost || !q.account.settled || coarse {
+	if coarse || q.Account == nil || q.Account.Unexplained != 0 {
 		return causeUnknown
 	}
-	next := sort.Search(len(q.unseen), func(i int) bool { return q.unseen[i] > q.packet })
-	if next < len(q.unseen) && q.unseen[next] < packet {
+	next := sort.Search(len(q.untimedIndexes), func(i int) bool { return q.untimedIndexes[i] > q.packet })
+	if next < len(q.untimedIndexes) && q.untimedIndexes[next] < packet {
 		return causeUnknown
 	}
 	return causeDependency
@@ -137,30 +138,30 @@ func (q *queue) inFront(packet int64, coarse bool) cause {
 
 // A measure tells how much of a stretch was recorded.
 type measure struct {
-	window span
-	spans  []span // nil: all of it was
+	window traceread.Span
+	spans  []traceread.Span // nil: all of it was
 }
 
 func (m measure) length(beginNS, endNS int64) int64 {
 	if m.spans == nil {
-		return m.window.within(beginNS, endNS)
+		return m.window.Within(beginNS, endNS)
 	}
-	var clipped []span
+	var clipped []traceread.Span
 	for _, s := range m.spans {
-		clipped = append(clipped, span{max(s.beginNS, beginNS), min(s.endNS, endNS)})
+		clipped = append(clipped, s.Clip(traceread.Span{BeginNS: beginNS, EndNS: endNS}))
 	}
 	return covered(clipped, m.window)
 }
 
 // first is where what was recorded of a stretch begins. Some of it was.
 func (m measure) first(beginNS, endNS int64) int64 {
-	beginNS = max(beginNS, m.window.beginNS)
+	beginNS = max(beginNS, m.window.BeginNS)
 	if m.spans == nil {
 		return beginNS
 	}
 	first := endNS
 	for _, s := range m.spans {
-		if at := max(s.beginNS, beginNS); at < min(s.endNS, endNS) {
+		if at := max(s.BeginNS, beginNS); at < min(s.EndNS, endNS) {
 			first = min(first, at)
 		}
 	}
@@ -170,15 +171,15 @@ func (m measure) first(beginNS, endNS int64) int64 {
 // recordedWithin is about a stretch before a kernel of q. A session that had a
 // kernel before it, as q's had, recorded all of it; where another one ended and q's
 // began, only their own times count.
-func (g *gpu) recordedWithin(q *queue, window span) measure {
+func (g *gpu) recordedWithin(q *queue, window traceread.Span) measure {
 	m := measure{window: window}
-	if q.stay == g.last || q.stay.seen {
+	if q.session == g.last || q.session.seen {
 		return m
 	}
-	m.spans = []span{}
-	for _, st := range g.stays {
-		if st.beginNS > 0 && st.endNS > 0 {
-			m.spans = append(m.spans, span{st.beginNS, st.endNS})
+	m.spans = []traceread.Span{}
+	for _, gs := range g.sessions {
+		if gs.beginNS > 0 && gs.endNS > 0 {
+			m.spans = append(m.spans, traceread.Span{BeginNS: gs.beginNS, EndNS: gs.endNS})
 		}
 	}
 	return m
@@ -201,5 +202,5 @@ func (l *longest) add(one gap) {
 
 // before says which of two comes first among the longest.
 func (g *gap) before(other *gap) bool {
-	return cmp.Or(cmp.Compare(other.length, g.length), cmp.Compare(g.span.beginNS, other.span.beginNS), cmp.Compare(g.gpu.id, other.gpu.id)) < 0
+	return cmp.Or(cmp.Compare(other.length, g.length), cmp.Compare(g.span.BeginNS, other.span.BeginNS), cmp.Compare(g.gpu.id, other.gpu.id)) < 0
 }

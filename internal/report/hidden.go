@@ -1,6 +1,10 @@
 package report
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
+)
 
 // What was in front of a queue's window when that opened is not in the trace, and may
 // run up to the queue's first kernel that is. That is no idle time. (What the GPU had
@@ -10,26 +14,27 @@ import "slices"
 const leastShown = 2000
 
 // recordedFor is the time from the opening of a queue's first window to the end of its last.
-func (q *queue) recordedFor() span {
-	s := span{q.windows[0].beginNS, q.windows[len(q.windows)-1].endNS}
-	if s.endNS == 0 {
-		s.endNS = latest
+func (q *queue) recordedFor() traceread.Span {
+	windows := q.windows()
+	s := traceread.Span{BeginNS: windows[0].BeginNS, EndNS: windows[len(windows)-1].EndNS}
+	if s.EndNS == 0 {
+		s.EndNS = traceread.LatestNS
 	}
 	return s
 }
 
-func (q *queue) hasBacklog() bool { return q.before > 0 && len(q.windows) > 0 }
+func (q *queue) hasBacklog() bool { return q.before > 0 && len(q.Windows) > 0 }
 
 // hidden is the time in which packets may have run that were queued before the window.
-func (q *queue) hidden() span {
+func (q *queue) hidden() traceread.Span {
 	s := q.recordedFor()
 	if q.lastNS != 0 {
-		s.endNS = q.firstNS
+		s.EndNS = q.firstNS
 	}
 	return s
 }
 
-func hidden(queues []*queue) (spans []span) {
+func hidden(queues []*queue) (spans []traceread.Span) {
 	for _, q := range queues {
 		if q.hasBacklog() {
 			spans = append(spans, q.hidden())
@@ -43,38 +48,28 @@ func (a *analysis) hides(queues []*queue, recordedNS int64) bool {
 	return covered(hidden(queues), a.window) > recordedNS/leastShown
 }
 
-// findBacklogs lists the queues of each GPU that may hide something.
-func (tr *trace) findBacklogs() error {
-	for _, q := range tr.queues {
-		if q.hasBacklog() {
-			q.gpu.backlogged = append(q.gpu.backlogged, q)
-		}
-	}
-	return nil
-}
-
 // mayHide says whether something unseen may have run in a gap: of a queue that had a
 // backlog no kernel has been swept yet.
-func (g *gpu) mayHide(gap span) bool {
+func (g *gpu) mayHide(gap traceread.Span) bool {
 	g.backlogged = slices.DeleteFunc(g.backlogged, func(q *queue) bool { return q.busy.begun })
 	return slices.ContainsFunc(g.backlogged, func(q *queue) bool {
 		s := q.recordedFor()
-		return s.beginNS < gap.endNS && gap.beginNS < s.endNS
+		return s.BeginNS < gap.EndNS && gap.BeginNS < s.EndNS
 	})
 }
 
 // hiddenEdge is how much of the time before a GPU's first kernel, and after its last,
 // may hide something. What lies between two kernels is a gap.
 func (a *analysis) hiddenEdge(g *gpu) int64 {
-	first, last := int64(latest), int64(0)
+	first, last := int64(traceread.LatestNS), int64(0)
 	for _, q := range g.queues {
 		if q.lastNS != 0 {
 			first, last = min(first, q.firstNS), max(last, q.lastNS)
 		}
 	}
-	var edges []span
+	var edges []traceread.Span
 	for _, s := range hidden(g.queues) {
-		edges = append(edges, span{s.beginNS, min(s.endNS, first)}, span{max(s.beginNS, last), s.endNS})
+		edges = append(edges, s.Clip(traceread.Span{EndNS: first}), s.Clip(traceread.Span{BeginNS: last, EndNS: traceread.LatestNS}))
 	}
 	return covered(edges, a.window)
 }
@@ -96,7 +91,7 @@ func (gs *idleness) settleEdge(idleNS, hiddenNS int64) {
 
 func (a *analysis) queuedBefore() (n int64) {
 	for _, q := range a.queues {
-		n = sum(n, q.before)
+		n = traceread.Sum(n, q.before)
 	}
 	return n
 }

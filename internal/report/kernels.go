@@ -8,13 +8,13 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// Bounds on names, in bytes: of one, and of all that are held. Recorders write
-// names up to 16 KiB. longestWord is for what definitions are called.
+// Bounds on kernels: how many different names, and the bytes of the names of groups.
 const (
-	longestName   = 32 << 10
-	longestWord   = 256
+	mostKernels   = 1 << 20
 	mostNameBytes = 16 << 20
 )
 
@@ -32,16 +32,8 @@ func (k *kernel) add(ns int64) {
 		k.minNS = ns
 	}
 	k.calls++
-	k.totalNS = sum(k.totalNS, ns)
+	k.totalNS = traceread.Sum(k.totalNS, ns)
 	k.maxNS = max(k.maxNS, ns)
-}
-
-// sum adds two that are not negative, up to the largest number.
-func sum(a, b int64) int64 {
-	if b > math.MaxInt64-a {
-		return math.MaxInt64
-	}
-	return a + b
 }
 
 // kernels are known by the ids of their names.
@@ -58,7 +50,7 @@ func (ks *kernels) get(nameID int64) (*kernel, error) {
 		return k, nil
 	}
 	if len(ks.byID) == mostKernels {
-		return nil, fmt.Errorf("over %d kernels: %w", mostKernels, ErrImpossible)
+		return nil, fmt.Errorf("over %d kernels: %w", mostKernels, traceread.ErrImpossible)
 	}
 	k := &kernel{number: int32(len(ks.list)), nameID: nameID}
 	ks.list = append(ks.list, k)
@@ -71,7 +63,7 @@ func (ks *kernels) called() (all []*kernel, totalNS int64) {
 	for _, k := range ks.list {
 		if k.calls > 0 {
 			all = append(all, k)
-			totalNS = sum(totalNS, k.totalNS)
+			totalNS = traceread.Sum(totalNS, k.totalNS)
 		}
 	}
 	slices.SortFunc(all, func(a, b *kernel) int {
@@ -85,7 +77,7 @@ const unnamed = "(no name in this trace)"
 // name reads a kernel's name.
 func (ks *kernels) name(k *kernel) (string, error) {
 	var name string
-	err := ks.db.QueryRow("SELECT substr(string, 1, ?) FROM rocpd_string WHERE id = ?", longestName, k.nameID).Scan(&name)
+	err := ks.db.QueryRow("SELECT substr(string, 1, ?) FROM rocpd_string WHERE id = ?", traceread.LongestName, k.nameID).Scan(&name)
 	if errors.Is(err, sql.ErrNoRows) {
 		return unnamed, nil
 	}
@@ -166,7 +158,7 @@ func (ks *kernels) groups(limit int) ([]Group, int64, error) {
 func (g *Group) add(k *kernel) {
 	g.Variants++
 	g.Calls += k.calls
-	g.TotalNS = sum(g.TotalNS, k.totalNS)
+	g.TotalNS = traceread.Sum(g.TotalNS, k.totalNS)
 	g.MinNS, g.MaxNS = min(g.MinNS, k.minNS), max(g.MaxNS, k.maxNS)
 }
 

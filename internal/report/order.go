@@ -10,8 +10,8 @@ import (
 // sort them all takes SQLite ten times as long as reading them, so an order holds
 // back some: that is enough unless a kernel ran while very many others came.
 
-// A held kernel waits for those that started before it.
-type held struct {
+// A pendingKernel waits until no kernel can come that started before it.
+type pendingKernel struct {
 	startNS, endNS, submitNS int64 // submitNS: null if not known
 	packet                   int64
 	thread                   int64 // its row; null: not known
@@ -30,13 +30,13 @@ const (
 // An order sorts the kernels of one GPU.
 type order struct {
 	queues    queueHeap // those with kernels, by the start of their first
-	held      int
+	pending   int
 	room      int
 	reachedNS int64 // the start of the last one that was given back
 }
 
 // add takes a kernel, and gives the first one back when there is no more room.
-func (o *order) add(q *queue, k held, give func(*queue, *held)) error {
+func (o *order) add(q *queue, k pendingKernel, give func(*queue, *pendingKernel)) error {
 	if k.startNS < o.reachedNS || !q.waiting.insert(k) {
 		return errDisorder
 	}
@@ -48,18 +48,18 @@ func (o *order) add(q *queue, k held, give func(*queue, *held)) error {
 			heap.Fix(&o.queues, q.place)
 		}
 	}
-	if o.held++; o.held > o.room {
+	if o.pending++; o.pending > o.room {
 		o.next(give)
 	}
 	return nil
 }
 
 // next gives the first kernel back.
-func (o *order) next(give func(*queue, *held)) {
+func (o *order) next(give func(*queue, *pendingKernel)) {
 	q := o.queues[0]
 	k := q.waiting.first()
 	o.reachedNS = k.startNS
-	o.held--
+	o.pending--
 	give(q, k)
 	if q.waiting.drop(); q.waiting.count() == 0 {
 		heap.Pop(&o.queues)
@@ -69,24 +69,24 @@ func (o *order) next(give func(*queue, *held)) {
 }
 
 // rest gives all of them back.
-func (o *order) rest(give func(*queue, *held)) {
-	for o.held > 0 {
+func (o *order) rest(give func(*queue, *pendingKernel)) {
+	for o.pending > 0 {
 		o.next(give)
 	}
 }
 
 // A stream holds the kernels of a queue by their starts.
 type stream struct {
-	kernels []held
+	kernels []pendingKernel
 	head    int
 }
 
 func (s *stream) count() int { return len(s.kernels) - s.head }
 
-func (s *stream) first() *held { return &s.kernels[s.head] }
+func (s *stream) first() *pendingKernel { return &s.kernels[s.head] }
 
 // insert puts a kernel behind those that started no later. False: it is very late.
-func (s *stream) insert(k held) bool {
+func (s *stream) insert(k pendingKernel) bool {
 	at := len(s.kernels)
 	s.kernels = append(s.kernels, k)
 	least := max(s.head, at-farthest)
@@ -113,7 +113,7 @@ func (h queueHeap) Len() int { return len(h) }
 
 func (h queueHeap) Less(i, j int) bool {
 	a, b := h[i].waiting.first().startNS, h[j].waiting.first().startNS
-	return a < b || a == b && h[i].id < h[j].id
+	return a < b || a == b && h[i].ID < h[j].ID
 }
 
 func (h queueHeap) Swap(i, j int) {

@@ -2,15 +2,14 @@ package report
 
 import (
 	"bytes"
-	"database/sql"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -28,7 +27,7 @@ type Process struct {
 	PID        int64           `json:"pid"`
 	Command    string          `json:"command"`
 	Rank       *int64          `json:"rank,omitempty"`
-	Fate       tracedb.Outcome `json:"fate"`
+	Outcome    tracedb.Outcome `json:"fate"`
 	ExitCode   int64           `json:"exit_code"` // that its recording alone would have ended with
 	Text       string          `json:"text,omitempty"`
 	Dispatches int64           `json:"dispatches"`     // in all of its sessions
@@ -36,80 +35,48 @@ type Process struct {
 	untilNS    int64           // it was detached from; 0: it never was
 }
 
-// readProcesses finds nothing in the trace of one process. Of one that was recorded
-// more than once it has what became of it last, and all of its dispatches.
-func (s *Summary) readProcesses(db *sql.DB) error {
-	var tables int
-	err := db.QueryRow("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('rtl_target', 'rtl_common')").Scan(&tables)
-	if err != nil || tables < 2 {
-		return err // older traces have no such tables
+// fillProcesses finds nothing in the trace of one process. A process that was recorded
+// more than once has its last outcome, and all of its dispatches.
+func (s *Summary) fillProcesses(tr *traceread.Trace) {
+	if shared, ok := tr.Shared(); ok {
+		s.Common = &Common{StartNS: shared.BeginNS, EndNS: shared.EndNS}
 	}
-	if err := s.readCommon(db); err != nil {
-		return err
+	timed, gpus := map[*traceread.Process]int64{}, map[*traceread.Process]map[int64]bool{}
+	for _, q := range tr.Queues {
+		p := q.Agent.Session.Process
+		if q.Account != nil {
+			timed[p] = traceread.Sum(timed[p], q.Account.Timed)
+		}
+		if gpus[p] == nil {
+			gpus[p] = map[int64]bool{}
+		}
+		gpus[p][q.Agent.GPU] = true
 	}
-	outcome, detail, err := tracedb.TargetColumns(db)
-	if err != nil {
-		return err
-	}
-	return each(db, func(r *sql.Rows) error {
-		var (
-			p    Process
-			gpus string
-		)
-		err := r.Scan(&p.PID, &p.Command, &p.Rank, &p.Fate, &p.ExitCode, &p.Text, &p.Dispatches, &gpus, &p.untilNS)
-		for one := range strings.SplitSeq(gpus, ",") {
-			if id, err := strconv.ParseInt(one, 10, 64); err == nil {
-				p.GPUs = append(p.GPUs, id)
+	for _, t := range tr.Targets {
+		if t.Replaced {
+			continue
+		}
+		one := Process{PID: t.PID, Command: t.Command, Rank: t.Rank, Outcome: t.Outcome, ExitCode: t.ExitCode, Text: t.Detail}
+		for _, p := range t.Processes {
+			one.Dispatches = traceread.Sum(one.Dispatches, timed[p])
+			one.GPUs = append(one.GPUs, slices.Sorted(maps.Keys(gpus[p]))...)
+			for _, recorded := range p.Sessions {
+				one.untilNS = max(one.untilNS, recorded.DetachedNS)
 			}
 		}
-		slices.Sort(p.GPUs)
-		s.Processes = append(s.Processes, p)
-		return err
-	}, `SELECT t.pid, t.command, t.rank, t.`+outcome+`, coalesce(t.exit_code, 0), t.`+detail+`,
-			CAST(total(v.timed) AS INTEGER), coalesce(group_concat(DISTINCT a.gpu_id), ''),
-			coalesce(max(s.detached_ns), 0)
-		FROM (SELECT max(id) AS id FROM rtl_target GROUP BY pid, coalesce(start_ticks, -id)) latest
-		JOIN rtl_target t ON t.id = latest.id LEFT JOIN rtl_session s ON s.pid = t.pid AND s.start_ticks = t.start_ticks
-		LEFT JOIN rtl_queue q ON q.session_id = s.id LEFT JOIN rtl_agent a ON a.id = q.agent_id
-		LEFT JOIN rtl_coverage v ON v.queue_id = q.id
-		GROUP BY t.id ORDER BY t.id`)
+		slices.Sort(one.GPUs)
+		one.GPUs = slices.Compact(one.GPUs)
+		s.Processes = append(s.Processes, one)
+	}
 }
 
-// readCommon reads the common window, and says of it how busy the GPUs were.
-func (s *Summary) readCommon(db *sql.DB) error {
-	var c Common
-	// A file to which several recordings were appended has no window that all share.
-	err := db.QueryRow("SELECT max(start_ns), coalesce(max(end_ns), 0) FROM rtl_common HAVING count(*) = 1").Scan(&c.StartNS, &c.EndNS)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if c.EndNS > 0 {
-		if apart, err := recordedApart(db, c.EndNS); err != nil || apart > 0 {
-			return err
-		}
-	}
-	s.Common = &c
-	return nil
-}
-
-// recordedApart counts the sessions that were not recorded together with the
-// others, or only after them: those of one process, appended.
-func recordedApart(db *sql.DB, endNS int64) (n int, err error) {
-	err = db.QueryRow(`SELECT count(*) FROM rtl_session WHERE coalesce(armed_ns, begun_ns) >= ?
-		OR (pid, start_ticks) NOT IN (SELECT pid, start_ticks FROM rtl_target WHERE start_ticks IS NOT NULL)`, endNS).Scan(&n)
-	return n, err
-}
-
-// cut is the window that all processes share, where there is one: how busy GPUs
-// were is said of it.
-func (s *Summary) cut() (span, bool) {
+// cut returns the window that all processes share, where there is one: how busy GPUs were
+// is said of it.
+func (s *Summary) cut() (traceread.Span, bool) {
 	if c := s.Common; c != nil && c.EndNS > c.StartNS {
-		return span{c.StartNS, c.EndNS}, true
+		return traceread.Span{BeginNS: c.StartNS, EndNS: c.EndNS}, true
 	}
-	return always, false
+	return traceread.Always, false
 }
 
 // writeProcesses is about several; of one, its sessions say all.
@@ -122,7 +89,7 @@ func (s *Summary) writeProcesses(b *bytes.Buffer) {
 	label := "Processes"
 	var passed []string
 	for _, p := range s.Processes {
-		if p.Fate == tracedb.OutcomePassedOver {
+		if p.Outcome == tracedb.OutcomePassedOver {
 			passed = append(passed, sanitize.Text(p.Command))
 			continue
 		}
@@ -138,7 +105,7 @@ func (s *Summary) writeProcesses(b *bytes.Buffer) {
 func (s *Summary) sharing() string {
 	meant, shared := 0, 0
 	for _, p := range s.Processes {
-		if p.Fate == tracedb.OutcomePassedOver || p.Fate == tracedb.OutcomeLateWorker {
+		if p.Outcome == tracedb.OutcomePassedOver || p.Outcome == tracedb.OutcomeLateWorker {
 			continue
 		}
 		if meant++; p.untilNS >= s.Common.EndNS {
@@ -180,8 +147,8 @@ func (p Process) text() string {
 	if p.Rank != nil {
 		rank = fmt.Sprintf("rank %d", *p.Rank)
 	}
-	text := fmt.Sprintf("%-8d %-8s %-*s %-9s", p.PID, rank, nameWidth, shorten(sanitize.Text(p.Command), nameWidth), sanitize.Text(string(p.Fate)))
-	if p.Dispatches > 0 || p.Fate == tracedb.OutcomeRecorded {
+	text := fmt.Sprintf("%-8d %-8s %-*s %-9s", p.PID, rank, nameWidth, shorten(sanitize.Text(p.Command), nameWidth), sanitize.Text(string(p.Outcome)))
+	if p.Dispatches > 0 || p.Outcome == tracedb.OutcomeRecorded {
 		text += fmt.Sprintf(" %17s", humanize.Things(p.Dispatches, "dispatch"))
 	}
 	if len(p.GPUs) > 0 {

@@ -1,99 +1,80 @@
 package report
 
 import (
-	"database/sql"
-	"fmt"
+	"cmp"
+	"slices"
 
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// each calls scan for every row of a query. What has very many is not read on.
-func each(db *sql.DB, scan func(*sql.Rows) error, query string, args ...any) error {
-	rows, err := db.Query(query, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for n := 0; rows.Next(); n++ {
-		if n == mostDefinitions {
-			return fmt.Errorf("over %d rows: %w", mostDefinitions, ErrImpossible)
-		}
-		if err := scan(rows); err != nil {
-			return fmt.Errorf("%w: %w", ErrImpossible, err)
-		}
-	}
-	return rows.Err()
-}
-
-func (s *Summary) readSessions(db *sql.DB) error {
+func (s *Summary) fillSessions(tr *traceread.Trace) {
 	s.Sessions = []Session{}
-	return each(db, func(r *sql.Rows) error {
-		var one Session
-		s.Sessions = append(s.Sessions, one)
-		last := &s.Sessions[len(s.Sessions)-1]
-		return r.Scan(&last.ID, &last.PID, &last.Command, &last.Host, &last.BegunNS,
-			&last.ArmedNS, &last.DetachedNS, &last.Complete, &last.EndReason)
-	}, `SELECT id, pid, command, host, begun_ns, coalesce(armed_ns, 0), coalesce(detached_ns, 0),
-		ended_ns IS NOT NULL, coalesce(end_reason, '') FROM rtl_session ORDER BY id`)
+	for _, one := range tr.Sessions {
+		p := one.Process
+		s.Sessions = append(s.Sessions, Session{
+			ID: one.ID, PID: p.ID.PID, Command: p.Command, Host: p.ID.Host, BegunNS: one.BegunNS,
+			ArmedNS: one.ArmedNS, DetachedNS: one.DetachedNS, Complete: one.Settled(), EndReason: one.EndReason,
+		})
+	}
 }
 
-// readCoverage takes the accounts that were settled at the end of each session,
-// and counts rows for sessions that have none. A window that never closed tells
-// no number of dispatches: what arrived is then all that is known of it.
-func (s *Summary) readCoverage(db *sql.DB) error {
+// fillCoverage adds up the accounts that were settled; countCutOff adds what came where
+// none were.
+func (s *Summary) fillCoverage(tr *traceread.Trace) {
 	c := &s.Coverage
-	// total() and not sum(): hostile counts must not end in "integer overflow".
-	err := db.QueryRow(`SELECT count(*) FILTER (WHERE windows > 0),
-			CAST(total(CASE WHEN windows_open > 0 THEN max(dispatches, timed + untimed) ELSE dispatches END) AS INTEGER),
-			CAST(total(timed) AS INTEGER),
-			CAST(total(max(unexplained, 0)) AS INTEGER), CAST(total(max(-unexplained, 0)) AS INTEGER),
-			CAST(total(after_detach) AS INTEGER), CAST(total(raw_before) AS INTEGER), CAST(total(windows_open) AS INTEGER)
-		FROM rtl_coverage`).
-		Scan(&c.QueuesRecorded, &c.Dispatches, &c.Timed, &c.Unexplained, &c.Surplus, &c.AfterDetach, &c.RawBefore, &c.WindowsOpen)
-	if err != nil {
-		return err
+	for _, q := range tr.Queues {
+		if q.Account != nil {
+			c.add(q.Account)
+		}
 	}
-	// Of a session without counters those that were recorded are all that is known.
-	err = db.QueryRow(`SELECT CAST(total(max(coalesce(seen, 0), coalesce(recorded, 0))) AS INTEGER), CAST(total(strange) AS INTEGER)
-		FROM rtl_session s LEFT JOIN (SELECT session_id, total(value) FILTER (WHERE name = ?) AS seen,
-				total(value) FILTER (WHERE name = ?) AS strange FROM rtl_counter GROUP BY session_id) k ON k.session_id = s.id
-			LEFT JOIN (SELECT q.session_id, count(*) FILTER (WHERE v.windows > 0) AS recorded
-				FROM rtl_coverage v JOIN rtl_queue q ON q.id = v.queue_id GROUP BY q.session_id) v ON v.session_id = s.id`,
-		tracedb.CounterQueuesSeen, tracedb.CounterQueuesForeign).Scan(&c.QueuesSeen, &c.QueuesForeign)
-	if err != nil {
-		return err
+	for _, one := range tr.Sessions {
+		// Where a session has no counters, the recorded queues are all that is known.
+		c.QueuesSeen = traceread.Sum(c.QueuesSeen, max(one.Counters.QueuesSeen, one.QueuesRecorded))
+		c.QueuesForeign = traceread.Sum(c.QueuesForeign, one.Counters.QueuesForeign)
+		c.RawUnseen = traceread.Sum(c.RawUnseen, one.UnseenClaims())
 	}
-	return s.readRawUnseen(db)
 }
 
-// readRawUnseen finds the claims that no account of a queue holds: of what the
-// payload counted in a session, those that its queues do not explain.
-func (s *Summary) readRawUnseen(db *sql.DB) error {
-	return db.QueryRow(`SELECT CAST(total(max(0, counted - explained)) AS INTEGER) FROM (SELECT c.value AS counted,
-			(SELECT total(v.raw_before) FROM rtl_coverage v JOIN rtl_queue q ON q.id = v.queue_id
-				WHERE q.session_id = c.session_id) AS explained
-		FROM rtl_counter c WHERE c.name = ?)`, tracedb.CounterRawClaims).Scan(&s.Coverage.RawUnseen)
+func (c *Coverage) add(a *traceread.Account) {
+	if a.Windows > 0 {
+		c.QueuesRecorded++
+	}
+	for _, one := range []struct {
+		into *int64
+		n    int64
+	}{
+		{&c.Dispatches, a.Dispatches},
+		{&c.Timed, a.Timed},
+		{&c.Unexplained, max(0, a.Unexplained)},
+		{&c.Surplus, max(0, -max(a.Unexplained, -traceread.LatestNS))},
+		{&c.AfterDetach, a.AfterDetach},
+		{&c.RawBefore, a.RawBefore},
+		{&c.WindowsOpen, a.WindowsOpen},
+	} {
+		*one.into = traceread.Sum(*one.into, one.n)
+	}
 }
 
 // countCutOff adds the sessions whose recorder was killed: nobody settled their accounts.
 func (s *Summary) countCutOff(a *analysis) {
 	c := &s.Coverage
 	for _, q := range a.queues {
-		if q.stay.session.settled {
+		if q.session.session.Settled() || q.Account != nil {
 			continue
 		}
 		c.QueuesRecorded++
 		c.QueuesSeen++
 		c.WindowsOpen++
-		c.Dispatches = sum(c.Dispatches, sum(q.came, q.untimed))
+		c.Dispatches = traceread.Sum(c.Dispatches, traceread.Sum(q.came, q.untimed))
 		c.Timed += q.came
 	}
 	c.QueuesSeen = max(c.QueuesSeen, c.QueuesRecorded)
 }
 
-func (s *Summary) readUntimed(db *sql.DB) error {
+func (s *Summary) readUntimed(tr *traceread.Trace) error {
 	s.Coverage.Untimed = []Untimed{}
-	return each(db, func(r *sql.Rows) error {
+	return tr.Define(background, func(r traceread.Row) error {
 		var u Untimed
 		err := r.Scan(&u.Reason, &u.Text, &u.Packets)
 		s.Coverage.Untimed = append(s.Coverage.Untimed, u)
@@ -102,31 +83,39 @@ func (s *Summary) readUntimed(db *sql.DB) error {
 		WHERE r.name <> 'after-detach' GROUP BY r.id ORDER BY packets DESC`)
 }
 
-func (s *Summary) readLosses(db *sql.DB) error {
+// fillLosses adds up the losses by their causes, the most records first.
+func (s *Summary) fillLosses(tr *traceread.Trace) {
 	s.Losses = []Loss{}
-	return each(db, func(r *sql.Rows) error {
-		var l Loss
-		err := r.Scan(&l.Cause, &l.Records)
-		s.Losses = append(s.Losses, l)
-		return err
-	}, "SELECT cause, CAST(total(records) AS INTEGER) AS records FROM rtl_loss GROUP BY cause ORDER BY records DESC, cause")
+	byCause := map[string]int{}
+	for _, l := range tr.Losses {
+		at, known := byCause[l.Cause]
+		if !known {
+			at = len(s.Losses)
+			byCause[l.Cause] = at
+			s.Losses = append(s.Losses, Loss{Cause: l.Cause})
+		}
+		s.Losses[at].Records = traceread.Sum(s.Losses[at].Records, l.Records)
+	}
+	slices.SortFunc(s.Losses, func(a, b Loss) int {
+		return cmp.Or(cmp.Compare(b.Records, a.Records), cmp.Compare(a.Cause, b.Cause))
+	})
 }
 
-func (s *Summary) readPauses(db *sql.DB) error {
+func (s *Summary) readPauses(tr *traceread.Trace) error {
 	p := &s.Pauses
-	err := db.QueryRow(`SELECT count(*), count(DISTINCT session_id << 32 | tid), coalesce(sum(duration_ns), 0),
+	err := tr.DB.QueryRow(`SELECT count(*), count(DISTINCT session_id << 32 | tid), coalesce(sum(duration_ns), 0),
 		coalesce(max(duration_ns), 0) FROM rtl_pause`).Scan(&p.Stops, &p.Threads, &p.TotalNS, &p.WorstNS)
 	if err != nil {
 		return err
 	}
-	return s.readScheduler(db)
+	return s.readScheduler(tr)
 }
 
 // readScheduler takes no part for the whole: every session with a pause must have the figure.
-func (s *Summary) readScheduler(db *sql.DB) error {
+func (s *Summary) readScheduler(tr *traceread.Trace) error {
 	var seen Scheduler
 	var sessions, without int64
-	err := db.QueryRow(`SELECT count(*) FILTER (WHERE name = ?1), CAST(total(value) FILTER (WHERE name = ?1) AS INTEGER),
+	err := tr.DB.QueryRow(`SELECT count(*) FILTER (WHERE name = ?1), CAST(total(value) FILTER (WHERE name = ?1) AS INTEGER),
 			CAST(total(value) FILTER (WHERE name = ?2) AS INTEGER), CAST(coalesce(max(value) FILTER (WHERE name = ?3), 0) AS INTEGER),
 			(SELECT count(DISTINCT session_id) FROM rtl_pause
 				WHERE session_id NOT IN (SELECT session_id FROM rtl_counter WHERE name = ?1))

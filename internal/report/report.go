@@ -1,15 +1,10 @@
 package report
 
 import (
-	"cmp"
-	"database/sql"
-	"errors"
 	"fmt"
 	"os"
 
-	"github.com/mattn/go-sqlite3"
-
-	"github.com/rtl-attach/rtl-attach/tracedb"
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
 // A Report is a Summary with what stands behind it. Its JSON form is stable, as
@@ -117,45 +112,29 @@ type Span struct {
 	FromNS, UntilNS int64 // UntilNS 0: to the end
 }
 
-// damaged tells from SQLite's errors those that are the file's fault.
-func damaged(err error) error {
-	var refused sqlite3.Error
-	if errors.Is(err, tracedb.ErrRows) {
-		return fmt.Errorf("%w: %w", ErrImpossible, err)
-	} else if !errors.As(err, &refused) {
-		return err
-	}
-	switch refused.Code {
-	case sqlite3.ErrCorrupt, sqlite3.ErrError, sqlite3.ErrMismatch, sqlite3.ErrTooBig:
-		return fmt.Errorf("%w: %w", ErrImpossible, err)
-	case sqlite3.ErrFull:
-		return fmt.Errorf("%w: %w", ErrNoRoom, err)
-	}
-	return err
-}
-
-// Make reads a trace.
+// Make reads the trace at path. Its errors are traceread's and tracedb's.
 func Make(path string, o Options) (*Report, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	db, err := tracedb.Open(path)
+	tr, err := traceread.Open(background, path)
 	if err != nil {
-		return nil, damaged(err)
+		return nil, err
 	}
-	defer db.Close()
+	defer tr.Close()
 	r := &Report{Summary: Summary{Version: SummaryVersion, File: path, SizeBytes: info.Size()}}
-	if err := r.read(db, o); err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, damaged(err))
+	if err := r.read(tr, o); err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, traceread.Explain(err))
 	}
 	return r, nil
 }
 
-func (r *Report) read(db *sql.DB, o Options) error {
-	if err := r.readAccounts(db); err != nil {
+func (r *Report) read(tr *traceread.Trace, o Options) error {
+	if err := r.readAccounts(tr); err != nil {
 		return err
 	}
+	r.ZeroNS = tr.ZeroNS()
 	window := r.setWindow(o.Window)
 	w := windows{window, window}
 	if o.Window != nil {
@@ -165,7 +144,7 @@ func (r *Report) read(db *sql.DB, o Options) error {
 	if cut {
 		w.window = common
 	}
-	a, err := analyse(db, w)
+	a, err := analyse(tr, w)
 	if err != nil {
 		return err
 	}
@@ -182,7 +161,7 @@ func (r *Report) read(db *sql.DB, o Options) error {
 		}
 	}
 	if r.Copies != nil && o.Window != nil {
-		if err := r.Copies.readDirections(db, window); err != nil {
+		if err := r.Copies.readDirections(tr, window); err != nil {
 			return err
 		}
 	}
@@ -195,25 +174,19 @@ func (r *Report) read(db *sql.DB, o Options) error {
 	if r.Groups, r.GroupsInAll, err = a.kernels.groups(o.Kernels); err != nil {
 		return err
 	}
-	return r.fillLongest(db, a)
+	return r.fillLongest(tr, a)
 }
 
 // setWindow puts a window that was asked for into the trace's own time.
-func (r *Report) setWindow(s *Span) span {
-	for i, one := range r.Sessions {
-		if at := cmp.Or(one.ArmedNS, one.BegunNS); i == 0 || at < r.ZeroNS {
-			r.ZeroNS = at
-		}
-	}
-	r.ZeroNS = max(0, min(r.ZeroNS, latest/2))
+func (r *Report) setWindow(s *Span) traceread.Span {
 	if s == nil {
-		return always
+		return traceread.Always
 	}
-	window := span{r.ZeroNS + min(s.FromNS, latest/2), latest}
+	window := traceread.Span{BeginNS: r.ZeroNS + min(s.FromNS, traceread.LatestNS/2), EndNS: traceread.LatestNS}
 	if s.UntilNS > 0 {
-		window.endNS = r.ZeroNS + min(s.UntilNS, latest/2)
+		window.EndNS = r.ZeroNS + min(s.UntilNS, traceread.LatestNS/2)
 	}
-	r.Window = &Window{BeginNS: window.beginNS, EndNS: window.endNS}
+	r.Window = &Window{BeginNS: window.BeginNS, EndNS: window.EndNS}
 	return window
 }
 

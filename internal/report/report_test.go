@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -168,7 +169,7 @@ func TestVeryLateKernel(t *testing.T) {
 	must(t, s.Queue(tracedb.Queue{ID: 2, Agent: 1}))
 	batch = append(batch, tracedb.Dispatch{Queue: 2, Launch: 2, StartNS: 9_000, EndNS: 10_000 + 100*n/2})
 	must(t, s.Dispatches(batch), s.End(tracedb.End{ArmedNS: 9_000, DetachedNS: 10_000 + 100*n}), db.Close())
-	read, err := tracedb.Open(path)
+	read, err := traceread.Open(t.Context(), path)
 	must(t, err)
 	defer read.Close()
 	if _, err := analyseRows(read, wholeTime, recordedOrder); !errors.Is(err, errDisorder) {
@@ -266,7 +267,7 @@ func TestTruncated(t *testing.T) {
 			t.Errorf("%d of %d bytes are a trace", size, len(whole))
 		} else if err == nil {
 			continue // what is missing of the last page is no row
-		} else if errors.Is(err, ErrImpossible) || errors.Is(err, tracedb.ErrNotTrace) {
+		} else if errors.Is(err, traceread.ErrImpossible) || errors.Is(err, tracedb.ErrNotTrace) {
 			refused++
 		} else {
 			t.Errorf("%d bytes: no known cause: %v", size, err)
@@ -301,7 +302,7 @@ func TestLeftOut(t *testing.T) {
 	}
 	path := smallTrace(t)
 	change(t, path, "UPDATE rtl_execution SET start_ns = 'x' WHERE id = 1")
-	if _, err := Make(path, Options{}); !errors.Is(err, ErrImpossible) {
+	if _, err := Make(path, Options{}); !errors.Is(err, traceread.ErrImpossible) {
 		t.Errorf("a text for a time: %v", err)
 	}
 }
@@ -313,7 +314,7 @@ func TestGroupsOfManyNames(t *testing.T) {
 		INSERT INTO rocpd_string SELECT x, x || hex(zeroblob(%d)) FROM n;
 		INSERT INTO rtl_launch SELECT id, 1, 1, id, id, 0, 0, 0, 0, 0, 0, 0, 0, 0 FROM rocpd_string WHERE id >= 100;
 		INSERT INTO rtl_context SELECT id, 1, id, NULL, 0 FROM rocpd_string WHERE id >= 100;
-		INSERT INTO rtl_execution SELECT id, id, id, 2000, 10, NULL FROM rocpd_string WHERE id >= 100`, longestName/2))
+		INSERT INTO rtl_execution SELECT id, id, id, 2000, 10, NULL FROM rocpd_string WHERE id >= 100`, traceread.LongestName/2))
 	r, err := Make(path, Options{})
 	must(t, err)
 	var calls, variants int64

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
 // queuesShown is how many queues of a GPU are named, the busiest.
@@ -46,7 +47,7 @@ func (r *Report) writeWindow(b *bytes.Buffer) {
 		return
 	}
 	until := "the end"
-	if r.Window.EndNS < latest {
+	if r.Window.EndNS < traceread.LatestNS {
 		until = duration(r.Window.EndNS - r.ZeroNS)
 	}
 	line(b, "Window", "%s to %s after the first attach; Coverage, Lost, Copies and Paused are of the whole recording",

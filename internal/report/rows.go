@@ -1,9 +1,9 @@
 package report
 
 import (
-	"database/sql"
 	"fmt"
 
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -13,7 +13,7 @@ type row struct{ contextID, packet, startNS, durationNS, queuedNS int64 }
 var rowColumns = []string{"context_id", "packet_index", "start_ns", "duration_ns", "queued_ns"}
 
 // A rowSource calls visit for blocks of rows. Those of a block are valid until visit returns.
-type rowSource func(db *sql.DB, visit func([]row) error) error
+type rowSource func(tr *traceread.Trace, visit func([]row) error) error
 
 // A block goes from the goroutine that reads to the one that counts.
 type block struct {
@@ -22,8 +22,8 @@ type block struct {
 }
 
 // recordedOrder gives the rows by their ids. Another goroutine reads ahead.
-func recordedOrder(db *sql.DB, visit func([]row) error) error {
-	blocks, err := tracedb.ReadBlocks(db, "rtl_execution", rowColumns...)
+func recordedOrder(tr *traceread.Trace, visit func([]row) error) error {
+	blocks, err := tracedb.ReadBlocks(tr.DB, "rtl_execution", rowColumns...)
 	if err != nil {
 		return err
 	}
@@ -75,15 +75,11 @@ func readAhead(blocks *tracedb.Blocks, full chan<- block, free <-chan []row, sto
 const sortedBlock = 1024
 
 // startOrder gives the rows by their starts. SQLite sorts them, in temporary files.
-func startOrder(db *sql.DB, visit func([]row) error) error {
-	most, err := tracedb.MostRows(db)
-	if err != nil {
-		return err
-	}
+func startOrder(tr *traceread.Trace, visit func([]row) error) error {
 	// Pages in a ring have rows without an end. The OFFSET keeps SQLite from moving
 	// the LIMIT outwards: it would keep the rows in a B-tree then, not sort them.
-	rows, err := db.Query(`SELECT context_id, packet_index, start_ns, duration_ns, coalesce(queued_ns, ?)
-		FROM (SELECT * FROM rtl_execution LIMIT ? OFFSET 0) ORDER BY start_ns, id`, tracedb.Null, most)
+	rows, err := tr.DB.Query(`SELECT context_id, packet_index, start_ns, duration_ns, coalesce(queued_ns, ?)
+		FROM (SELECT * FROM rtl_execution LIMIT ? OFFSET 0) ORDER BY start_ns, id`, tracedb.Null, tr.MostRows)
 	if err != nil {
 		return err
 	}
@@ -92,7 +88,7 @@ func startOrder(db *sql.DB, visit func([]row) error) error {
 	for rows.Next() {
 		var r row
 		if err := rows.Scan(&r.contextID, &r.packet, &r.startNS, &r.durationNS, &r.queuedNS); err != nil {
-			return fmt.Errorf("%w: %w", ErrImpossible, err)
+			return fmt.Errorf("%w: %w", traceread.ErrImpossible, err)
 		}
 		if all = append(all, r); len(all) == cap(all) {
 			if err := visit(all); err != nil {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -31,7 +32,7 @@ const (
 func Query(ctx context.Context, w io.Writer, path, query string, form Form) error {
 	db, err := tracedb.Open(path)
 	if err != nil {
-		return damaged(err)
+		return traceread.Explain(err)
 	}
 	defer db.Close()
 	rows, release, err := tracedb.Ask(ctx, db, query)

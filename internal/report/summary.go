@@ -3,8 +3,9 @@
 package report
 
 import (
-	"database/sql"
 	"fmt"
+
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
 // SummaryVersion changes when a field of Summary changes its meaning or goes;
@@ -89,14 +90,14 @@ type GPU struct {
 type Place struct {
 	PCI        string `json:"pci,omitempty"`         // bus:device.function, hexadecimal, before it a domain other than 0; "": not known
 	DriverNode *int64 `json:"driver_node,omitempty"` // as the runtime counts the nodes that the process may use; nil: not known
-	bdf        *int64
 }
 
-// named puts the PCI address as people know it.
-func (p Place) named() Place {
-	if p.bdf != nil {
-		p.PCI = fmt.Sprintf("%02x:%02x.%x", *p.bdf>>8&0xff, *p.bdf>>3&0x1f, *p.bdf&7)
-		if domain := uint32(*p.bdf >> 32); domain != 0 {
+// placeOf writes the PCI address as people know it.
+func placeOf(a *traceread.Agent) Place {
+	p := Place{DriverNode: a.DriverNode}
+	if bdf := a.BDF; bdf != nil {
+		p.PCI = fmt.Sprintf("%02x:%02x.%x", *bdf>>8&0xff, *bdf>>3&0x1f, *bdf&7)
+		if domain := uint32(*bdf >> 32); domain != 0 {
 			p.PCI = fmt.Sprintf("%04x:%s", domain, p.PCI)
 		}
 	}
@@ -158,21 +159,21 @@ func Summarize(path string, kernels int) (*Summary, error) {
 	return &r.Summary, nil
 }
 
-// readAccounts reads what was settled when the recording ended.
-func (s *Summary) readAccounts(db *sql.DB) error {
+// readAccounts fills in what was settled when the recording ended.
+func (s *Summary) readAccounts(tr *traceread.Trace) error {
+	s.fillSessions(tr)
+	s.fillCoverage(tr)
+	s.fillLosses(tr)
+	s.fillProcesses(tr)
 	for _, step := range []struct {
 		what string
-		read func(*sql.DB) error
+		read func(*traceread.Trace) error
 	}{
-		{"sessions", s.readSessions},
-		{"coverage", s.readCoverage},
 		{"untimed dispatches", s.readUntimed},
 		{"copies", s.readCopies},
-		{"losses", s.readLosses},
 		{"pauses", s.readPauses},
-		{"processes", s.readProcesses},
 	} {
-		if err := step.read(db); err != nil {
+		if err := step.read(tr); err != nil {
 			return fmt.Errorf("%s: %w", step.what, err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/export"
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -20,14 +21,14 @@ func ExportFailed(trace, output string, err error) *Failure {
 	}
 	f.know(err, append([]knownError{
 		{export.ErrNoSession, "no process with this pid was recorded in it", "rtl-attach report " + trace + " lists them"},
-		{export.ErrInterrupted, "it was interrupted; no file of it is left", "run it again"},
-		{export.ErrImpossible, "the file holds what no recorder writes", "export a trace that rtl-attach has recorded"},
+		{traceread.ErrInterrupted, "it was interrupted; no file of it is left", "run it again"},
+		{traceread.ErrImpossible, "the file holds what no recorder writes", "export a trace that rtl-attach has recorded"},
 		{tracedb.ErrExists, output + " is there already", "--force replaces it; or -o with another name"},
 		{tracedb.ErrNotReplaceable, output + " is no regular file", "-o with another name"},
 		{tracedb.ErrInUse, output + " has a journal: a recorder writes it, or was killed while it did", "-o with another name"},
 		{tracedb.ErrUnwritable, "no file can be made at " + output, "-o with a path in a folder that you may write"},
 		{tracedb.ErrNoSpace, "the filesystem of " + output + " is full", "-o on another filesystem"},
-		{export.ErrNoRoom, "the filesystem is full", "-o on another filesystem; sorting takes room in SQLITE_TMPDIR or /var/tmp"},
+		{traceread.ErrNoRoom, "the filesystem is full", "-o on another filesystem; sorting takes room in SQLITE_TMPDIR or /var/tmp"},
 		{unix.ENOSPC, "the filesystem is full", "-o on another filesystem; sorting takes room in SQLITE_TMPDIR or /var/tmp"},
 	}, unreadable(trace)...)...)
 	return f

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rtl-attach/rtl-attach/internal/report"
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -48,8 +49,8 @@ func ReportFailed(trace string, err error) *Failure {
 	}
 	f.know(err, append([]knownError{
 		{report.ErrQuery, "SQLite says: " + strings.TrimPrefix(bare(err), report.ErrQuery.Error()+": "), "one SELECT; SELECT sql FROM sqlite_master lists the tables"},
-		{report.ErrImpossible, "the file is damaged or cut short, or holds what no recorder writes", "copy it again, with its -journal if there is one, or record again"},
-		{report.ErrNoRoom, "the filesystem is full", "SQLite sorts in SQLITE_TMPDIR or /var/tmp: make room there"},
+		{traceread.ErrImpossible, "the file is damaged or cut short, or holds what no recorder writes", "copy it again, with its -journal if there is one, or record again"},
+		{traceread.ErrNoRoom, "the filesystem is full", "SQLite sorts in SQLITE_TMPDIR or /var/tmp: make room there"},
 		noRoom,
 	}, unreadable(trace)...)...)
 	return f

@@ -58,7 +58,7 @@ func traceOfWorker(t *testing.T, trace string, rank, pid int) *harness.Trace {
 func fates(s report.Summary) map[tracedb.Outcome][]report.Process {
 	found := map[tracedb.Outcome][]report.Process{}
 	for _, p := range s.Processes {
-		found[p.Fate] = append(found[p.Fate], p)
+		found[p.Outcome] = append(found[p.Outcome], p)
 	}
 	return found
 }

@@ -1,0 +1,85 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
+)
+
+// intervals are times apart from each other, in their order. Questions about them come in
+// the order of time, too: intervals that are past are forgotten.
+type intervals []traceread.Span
+
+// add adds an interval that begins no earlier than the last one.
+func (in *intervals) add(one traceread.Span) {
+	if last := len(*in) - 1; last >= 0 && one.BeginNS <= (*in)[last].EndNS {
+		(*in)[last].EndNS = max((*in)[last].EndNS, one.EndNS)
+		return
+	}
+	*in = append(*in, one)
+}
+
+// within returns how much of a time lies in the intervals and in what m measures, in ns.
+func (in *intervals) within(m measure, beginNS, endNS int64) (ns int64) {
+	for len(*in) > 0 && (*in)[0].EndNS <= beginNS {
+		*in = (*in)[1:]
+	}
+	for _, one := range *in {
+		if one.BeginNS >= endNS {
+			break
+		}
+		ns += m.length(max(one.BeginNS, beginNS), min(one.EndNS, endNS))
+	}
+	return ns
+}
+
+// mostIntervals bounds the intervals of copies that are held. Where a trace has more, no
+// gap is put down to a copy.
+const mostIntervals = 1 << 20
+
+// readCopies finds when a copy ran on each GPU, if the trace has copies.
+func (st *state) readCopies() error {
+	if !st.trace.HasCopies {
+		return nil
+	}
+	rows, err := st.trace.DB.Query(`SELECT a.gpu_id, c.start_ns, c.start_ns + c.duration_ns
+		FROM rtl_copy c JOIN rtl_agent a ON a.id IN (c.from_agent_id, c.to_agent_id)
+		WHERE c.start_ns >= 0 AND c.duration_ns > 0 AND c.start_ns + c.duration_ns <= ? ORDER BY c.start_ns`, int64(traceread.LatestNS))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for n := 0; rows.Next(); {
+		var of int64
+		var s traceread.Span
+		if err := rows.Scan(&of, &s.BeginNS, &s.EndNS); err != nil {
+			return fmt.Errorf("%w: %w", traceread.ErrImpossible, err)
+		}
+		g := st.gpus[of]
+		if g == nil {
+			continue
+		}
+		before := len(g.copies)
+		g.copies.add(s)
+		if n += len(g.copies) - before; n > mostIntervals {
+			for _, g := range st.gpus {
+				g.copies = nil
+			}
+			return nil
+		}
+	}
+	return rows.Err()
+}
+
+// addLosses adds when records were lost: whatever ran on the session's GPUs then may be
+// missing. The trace has losses in the order of their begins.
+func (st *state) addLosses() {
+	for _, l := range st.trace.Losses {
+		if l.Session == nil {
+			continue
+		}
+		for g := range st.sessions[l.Session.ID].on {
+			g.lost.add(l.Span)
+		}
+	}
+}

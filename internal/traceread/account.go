@@ -1,0 +1,113 @@
+package traceread
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// Account is what the recorder settled for a queue.
+type Account struct {
+	Windows     int64
+	WindowsOpen int64 // of these, their end was not seen
+	Dispatches  int64 // published while it was recorded; at least so many where windows are open
+	Timed       int64
+	Untimed     int64
+	Unexplained int64 // published, and no record accounts for them; below 0: too many records
+	AfterDetach int64 // claimed while it was recorded, published after the detach
+	RawBefore   int64 // claimed after the attach, before it was recorded
+}
+
+// Counters are the payload's own counters that readers need; 0 where it left none.
+type Counters struct {
+	QueuesSeen    int64
+	QueuesForeign int64 // of another tool, or without hardware: never recorded
+	RawClaims     int64 // on all queues, also on those that were never recorded
+}
+
+// CopyAccount is what the recorder settled for a session's copies.
+type CopyAccount struct{ Begun, Timed, Untimed, Unexplained int64 }
+
+// readAccounts reads what was settled. A window that never closed tells no number of
+// dispatches: what arrived is then the least that there were.
+func (tr *Trace) readAccounts(ctx context.Context) error {
+	return tr.Define(ctx, func(r Row) error {
+		var of int64
+		var a Account
+		err := r.Scan(&of, &a.Windows, &a.WindowsOpen, &a.Dispatches, &a.Timed, &a.Untimed, &a.Unexplained, &a.AfterDetach, &a.RawBefore)
+		q := tr.Queues[of]
+		if q == nil {
+			return err
+		}
+		for _, n := range []*int64{&a.Windows, &a.WindowsOpen, &a.Dispatches, &a.Timed, &a.Untimed, &a.AfterDetach, &a.RawBefore} {
+			*n = max(0, *n)
+		}
+		if a.WindowsOpen > 0 {
+			a.Dispatches = max(a.Dispatches, Sum(a.Timed, a.Untimed))
+		}
+		q.Account = &a
+		s := q.Agent.Session
+		if a.Windows > 0 {
+			s.QueuesRecorded++
+		}
+		s.ClaimsKnown = Sum(s.ClaimsKnown, a.RawBefore)
+		return err
+	}, `SELECT queue_id, windows, windows_open, dispatches, timed, untimed, unexplained, after_detach, raw_before FROM rtl_coverage`)
+}
+
+// readCounters adds up with total(): hostile values must not end in "integer overflow".
+func (tr *Trace) readCounters(ctx context.Context) error {
+	return tr.Define(ctx, func(r Row) error {
+		var of int64
+		var c Counters
+		err := r.Scan(&of, &c.QueuesSeen, &c.QueuesForeign, &c.RawClaims)
+		if s := tr.sessions[of]; s != nil {
+			s.Counters = Counters{max(0, c.QueuesSeen), max(0, c.QueuesForeign), max(0, c.RawClaims)}
+		}
+		return err
+	}, `SELECT session_id, CAST(total(value) FILTER (WHERE name = ?) AS INTEGER), CAST(total(value) FILTER (WHERE name = ?) AS INTEGER),
+		CAST(total(value) FILTER (WHERE name = ?) AS INTEGER) FROM rtl_counter GROUP BY session_id`,
+		tracedb.CounterQueuesSeen, tracedb.CounterQueuesForeign, tracedb.CounterRawClaims)
+}
+
+func (tr *Trace) readCopyAccounts(ctx context.Context) error {
+	if !tr.HasCopies {
+		return nil
+	}
+	return tr.Define(ctx, func(r Row) error {
+		var of int64
+		var c CopyAccount
+		err := r.Scan(&of, &c.Begun, &c.Timed, &c.Untimed, &c.Unexplained)
+		if s := tr.sessions[of]; s != nil {
+			s.Copies = &c
+		}
+		return err
+	}, "SELECT session_id, begun, timed, untimed, unexplained FROM rtl_copy_coverage")
+}
+
+// Loss is a number of records of a session that are missing.
+type Loss struct {
+	Session *Session // nil: no session of the file
+	Cause   string
+	Records int64 // 0: not known how many
+	Span          // when: where that is not known, from the session's begin, or to its end
+}
+
+func (tr *Trace) readLosses(ctx context.Context) error {
+	err := tr.Define(ctx, func(r Row) error {
+		var of int64
+		var l Loss
+		err := r.Scan(&of, &l.Cause, &l.Records, &l.BeginNS, &l.EndNS)
+		l.Cause, l.Records = Cut(l.Cause, LongestWord), max(0, l.Records)
+		if l.Session = tr.sessions[of]; l.Session != nil {
+			l.Session.RecordsLost = true
+			l.BeginNS, l.EndNS = tracedb.LossSpan(l.BeginNS, l.EndNS, l.Session.FromNS(), cmp.Or(l.Session.UntilNS(), LatestNS))
+		}
+		tr.Losses = append(tr.Losses, l)
+		return err
+	}, "SELECT session_id, cause, records, coalesce(from_ns, 0), coalesce(until_ns, 0) FROM rtl_loss ORDER BY id")
+	slices.SortStableFunc(tr.Losses, func(a, b Loss) int { return cmp.Compare(a.BeginNS, b.BeginNS) })
+	return err
+}
