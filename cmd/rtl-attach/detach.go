@@ -9,9 +9,10 @@ import (
 func newDetach() *cobra.Command {
 	var quiet, verbose, yes bool
 	c := &cobra.Command{
-		Use:   "detach PID",
-		Short: "end the session on PID, from anywhere; works after its recorder has died",
-		Args:  onePID,
+		Use:     "detach PID",
+		Short:   "end the session on PID, from anywhere; works after its recorder has died",
+		Example: detachExamples,
+		Args:    onePID,
 		RunE: func(_ *cobra.Command, args []string) error {
 			pid, err := parsePID(args[0])
 			if err != nil {

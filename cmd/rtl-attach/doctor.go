@@ -26,7 +26,8 @@ off. It stops nothing and writes nothing. It ends with 0 if nothing stands in th
 way that can be seen from outside (what the process's own loader and runtime will
 say cannot), with 1 if that cannot be told without a stop (or the answer not be
 written, which is said), and else with the attach's exit code.`,
-		Args: atMostOnePID,
+		Example: doctorExamples,
+		Args:    atMostOnePID,
 		RunE: func(_ *cobra.Command, args []string) error {
 			for _, pids := range args {
 				if err := which.pids.Set(pids); err != nil {

@@ -35,6 +35,7 @@ func newExport(code *session.ExitCode) *cobra.Command {
 		Long: "A trace in the format of another tool; needs no privileges. Formats:\n\n" + formatTable() +
 			"\nA file whose name ends in .gz is compressed, in any format but rpd; no other is." +
 			"\nrocprofv3's readers take one process: of a trace of several, each gets a file, FILE_PID_results.json.",
+		Example: exportExamples,
 		RunE: func(c *cobra.Command, args []string) error {
 			format, err := f.check(args)
 			if err != nil {
@@ -56,7 +57,7 @@ func newExport(code *session.ExitCode) *cobra.Command {
 		},
 	}
 	flags := c.Flags()
-	flags.StringVarP(&f.format, "format", "f", export.Formats[0].Name, "one of "+formatNames())
+	flags.StringVarP(&f.format, "format", "f", export.Formats[0].Name, "`FORMAT`, one of "+formatNames())
 	flags.StringVarP(&f.output, "output", "o", "", "`FILE`, or - for standard output (default: beside the trace); .gz compresses; no file is replaced without --force")
 	flags.BoolVar(&f.force, "force", false, "replace files that are there, once the new ones are complete")
 	flags.StringVarP(&f.pid, "pid", "p", "", "only the process `N` (rocprofv3)")

@@ -1,17 +1,22 @@
 package main
 
-const longHelp = `rtl-attach records the GPU timeline of a ROCm process that is already running
+const purpose = `rtl-attach records the GPU timeline of a ROCm process that is already running
 and was started without any preparation, and leaves the process as it was.
 
+Ctrl-C ends the recording; pressed again, it does not wait for kernels that still run.`
+
+const longHelp = purpose + `
+
 The flags of a recording have defaults in the environment: RTL_ATTACH_DURATION=5s
-is --duration 5s; doctor, too, heeds RTL_ATTACH_OUTPUT.
-Ctrl-C ends the recording; pressed again, it does not wait for kernels that still run.
+is --duration 5s. doctor takes RTL_ATTACH_OUTPUT.
 
 Exit codes, and how the process is left:
 
-    0  records exist, the detach is confirmed           detached
+` + exitTable
+
+const exitTable = `    0  records exist, the detach is confirmed           detached
     1  failed, and rolled back                          as found
-    2  the command line is wrong                        not touched
+    2  the command line is wrong, or ambiguous          not touched
     3  not permitted, already traced, no such process   not touched
     4  unsuitable: no ROCm, static, other architecture  not touched
     5  the process exited while attached                gone; the trace is saved
@@ -26,3 +31,24 @@ const examples = `  rtl-attach ps                              which processes u
   rtl-attach -p 41220 -d 5s                  attach, record, detach, summarise
   rtl-attach report trace-41220-….db         what the trace says
   rtl-attach export trace-41220-….db         for ui.perfetto.dev`
+
+// The examples of each command.
+const (
+	detachExamples = `  rtl-attach detach 41220          end the session, whoever records
+  rtl-attach detach 41220 -v       and say what is done`
+	statusExamples = `  rtl-attach status 41220          what is loaded, and what is left
+  rtl-attach status 41220 --json   for scripts`
+	psExamples = `  sudo rtl-attach ps               all of them
+  rtl-attach ps --json             for scripts`
+	doctorExamples = `  rtl-attach doctor                this machine
+  sudo rtl-attach doctor 41220     an attach to this process`
+	reportExamples = `  rtl-attach report t.db                         everything
+  rtl-attach report t.db --window 1:2.5          from 1 s to 2.5 s after the attach
+  rtl-attach report t.db --csv=gaps              one table
+  rtl-attach report t.db --sql 'SELECT * FROM top'`
+	exportExamples = `  rtl-attach export t.db                         t.pftrace, for ui.perfetto.dev
+  rtl-attach export t.db -f chrome -o t.json     not compressed
+  rtl-attach export t.db -f csv -o - | head      to standard output
+  rtl-attach export t.db -f rocprofv3 --force    replace what is there`
+	versionExamples = `  rtl-attach version`
+)

@@ -18,9 +18,10 @@ import (
 func newPS() *cobra.Command {
 	var asJSON, quiet bool
 	c := &cobra.Command{
-		Use:   "ps",
-		Short: "the ROCm processes here: rank, GPUs, ROCm version, container, whether an attach would work",
-		Args:  noArguments,
+		Use:     "ps",
+		Short:   "the ROCm processes here: rank, GPUs, ROCm version, container, whether an attach would work",
+		Example: psExamples,
+		Args:    noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			l, err := session.List(version)
 			if err != nil {

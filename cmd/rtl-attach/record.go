@@ -45,9 +45,10 @@ type recordFlags struct {
 func newRecord(code *session.ExitCode) *cobra.Command {
 	var f recordFlags
 	c := &cobra.Command{
-		Use:   "record --pid N [--duration 5s]",
-		Short: "attach, record, detach, summarise (what rtl-attach does without a command)",
-		Args:  noArguments,
+		Use:     "record --pid N [--duration 5s]",
+		Short:   "attach, record, detach, summarise (what rtl-attach does without a command)",
+		Example: examples,
+		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var err error
 			f.known = c.Flags()
@@ -58,17 +59,17 @@ func newRecord(code *session.ExitCode) *cobra.Command {
 	flags := c.Flags()
 	flags.VarP(&f.pids, "pid", "p", "process to record, or several: `N[,N…]`; may be given again")
 	f.addTo(flags)
-	flags.VarP(&f.duration, "duration", "d", "record for so long: `5s`, or a number of seconds (default: until Ctrl-C, or rtl-attach detach)")
+	flags.VarP(&f.duration, "duration", "d", "record for `DURATION`: 5s, 1m30s, or a number of seconds (default: until Ctrl-C, or rtl-attach detach)")
 	flags.StringVarP(&f.output, "output", "o", session.DefaultOutput, "trace `FILE`; %p pid, %h host, %t time; no file is replaced without --force")
 	flags.BoolVar(&f.append, "append", false, "extend the trace that --output names, if it is there")
 	flags.BoolVar(&f.force, "force", false, "replace the file that --output names, once the trace is complete")
 	flags.BoolVar(&f.json, "json", false, "summary as JSON")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, no summary")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say what is done to the target; ask the kernel's scheduler about pauses, too")
-	flags.StringVar(&f.buffer, "buffer-size", "64MiB", "shared memory for records, rounded up to a power of two")
-	flags.StringVar(&f.watermark, "buffer-watermark", "75%", "how full it gets before the recorder is woken")
-	flags.StringVar(&f.policy, "buffer-policy", "discard", "when it is full: discard (counted), or lossless (takes more memory)")
-	flags.StringVar(&f.maxSize, "max-size", "2GiB", "stop when the trace has this size; 0: no limit")
+	flags.StringVar(&f.buffer, "buffer-size", "64MiB", "shared memory for records, of `SIZE`, rounded up to a power of two")
+	flags.StringVar(&f.watermark, "buffer-watermark", "75%", "wake the recorder when `PERCENT` of it are full")
+	flags.StringVar(&f.policy, "buffer-policy", "discard", "`POLICY` when it is full: discard (counted), or lossless (takes more memory)")
+	flags.StringVar(&f.maxSize, "max-size", "2GiB", "stop when the trace has this `SIZE`; 0: no limit")
 	flags.BoolVar(&f.kernels, "kernel-trace", true, "always recorded; accepted for compatibility")
 	flags.BoolVar(&f.copies, "memory-copy-trace", false, "record memory copies, too")
 	flags.BoolVar(&f.strict, "strict", false, "exit code 9 if records are missing, 10 if the recording ended early")

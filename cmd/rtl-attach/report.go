@@ -30,6 +30,7 @@ func newReport(code *session.ExitCode) *cobra.Command {
 was seen beside it, gaps and what the GPU was probably waiting for, the time from
 launch to start. Needs no privileges. Of several traces one after the other; they
 are not compared.`,
+		Example: reportExamples,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(args); err != nil {
 				return usageError{err}
@@ -46,10 +47,10 @@ are not compared.`,
 	flags.BoolVar(&f.json, "json", false, "as JSON")
 	flags.StringVar(&f.csv, "csv", "", "one `TABLE` as CSV: "+report.TableNames())
 	flags.Lookup("csv").NoOptDefVal = report.Tables[0].Name
-	flags.IntVar(&f.kernels, "kernels", kernelsInSummary, "how many kernels to name; 0: all")
+	flags.IntVar(&f.kernels, "kernels", kernelsInSummary, "name `N` kernels; 0: all")
 	flags.BoolVar(&f.fullNames, "full-names", false, "kernels by their full names, not in groups")
 	flags.StringVar(&f.window, "window", "", "only from `A:B` after the first attach, such as 1s:2.5s, 1s: or :500ms")
-	flags.StringVar(&f.query, "sql", "", "the answer to one SELECT of yours, on a connection that only reads")
+	flags.StringVar(&f.query, "sql", "", "the answer to `QUERY`, one SELECT of yours, on a connection that only reads")
 	return c
 }
 

@@ -60,9 +60,10 @@ func onePID(_ *cobra.Command, args []string) error {
 
 func newVersion() *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "the version of this tool, as --version prints it",
-		Args:  noArguments,
+		Use:     "version",
+		Short:   "the version of this tool, as --version prints it",
+		Example: versionExamples,
+		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(os.Stdout, "%s version %s\n", c.Root().Name(), c.Root().Version)
 			if err != nil {

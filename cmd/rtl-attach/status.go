@@ -15,9 +15,10 @@ import (
 func newStatus() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "status PID",
-		Short: "what rtl-attach has in PID and below it: state, losses, what is left after a detach",
-		Args:  onePID,
+		Use:     "status PID",
+		Short:   "what rtl-attach has in PID and below it: state, losses, what is left after a detach",
+		Example: statusExamples,
+		Args:    onePID,
 		RunE: func(_ *cobra.Command, args []string) error {
 			pid, err := parsePID(args[0])
 			if err != nil {

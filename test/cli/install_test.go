@@ -42,6 +42,29 @@ func TestInstall(t *testing.T) {
 		t.Errorf("installed %v:\n%q, want\n%q", err, got, want)
 	}
 	checkPages(t, pages)
+	checkSections(t, pages)
+}
+
+// checkSections: a page says how the command ends, what it heeds and writes, and shows
+// it in use; its flags are written as people write them.
+func checkSections(t *testing.T, dir string) {
+	t.Helper()
+	pages, _ := filepath.Glob(filepath.Join(dir, "*.1"))
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, section := range []string{"SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "ENVIRONMENT", "FILES", "EXAMPLES", "SEE ALSO"} {
+			_, body, found := bytes.Cut(text, []byte(".SH \""+section+"\"\n"))
+			if body, _, _ = bytes.Cut(body, []byte("\n.SH ")); !found || len(bytes.TrimSpace(body)) == 0 {
+				t.Errorf("%s: %s is missing or empty", filepath.Base(page), section)
+			}
+		}
+		if odd := regexp.MustCompile(`\[?="?(false|true|)"?\]`).Find(text); odd != nil {
+			t.Errorf("%s: %s is no way to write a flag", filepath.Base(page), odd)
+		}
+	}
 }
 
 // commandsOf reads the commands off the tool's own help.
