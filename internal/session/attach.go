@@ -33,7 +33,7 @@ func (r *recording) attach(ctx context.Context) error {
 	for deadline := time.Now().Add(returnTimeout); r.held != nil && wasShutDown(err) && !over(ctx, deadline); {
 		r.ui.Debug(firstLine(err) + ": once more")
 		r.pauseUnlessOver(ctx, retryPeriod)
-		if again := r.succeed(ctx, env); again == nil || !isWithoutRuntime(again) {
+		if again := r.replaceSession(ctx, env); again == nil || !isWithoutRuntime(again) {
 			err, r.attached = again, again == nil
 		}
 	}
@@ -76,8 +76,8 @@ func (r *recording) begin(ctx context.Context, env []byte) error {
 	return err
 }
 
-// take makes us the target's one recorder, and keeps its heart beating.
-func (r *recording) take(c *ring.Control) error {
+// acquireRecorder makes us the target's one recorder, and keeps its heart beating.
+func (r *recording) acquireRecorder(c *ring.Control) error {
 	me, err := self()
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func (r *recording) inject(ctx context.Context, env []byte) error {
 		r.notePauses(rep, "attach")
 	}
 	if err != nil {
-		return errors.Join(err, r.takeBack())
+		return errors.Join(err, r.rollbackSession())
 	}
 	if rep.EntryResult != 0 {
 		return r.entryFailed(rep.EntryResult)
@@ -135,13 +135,13 @@ func (r *recording) inject(ctx context.Context, env []byte) error {
 	return nil
 }
 
-// takeBack ends the session that an entry or a command has begun although nobody
+// rollbackSession ends the session that an entry or a command has begun although nobody
 // waited for that any more.
-func (r *recording) takeBack() error {
+func (r *recording) rollbackSession() error {
 	if r.held == nil {
 		r.progress()
 	}
-	if r.held == nil || r.takenOver() {
+	if r.held == nil || r.lostRecorderLock() {
 		return nil // the payload is not there, or not ours to command
 	}
 	if state, err := r.settle(); err != nil || state != ring.StateActive {
@@ -175,7 +175,7 @@ func (r *recording) progress() {
 		if err != nil {
 			return
 		}
-		if err := r.take(c); err != nil {
+		if err := r.acquireRecorder(c); err != nil {
 			r.ui.Debug("control block: " + firstLine(err))
 			_ = c.Close()
 			return
@@ -195,20 +195,20 @@ func (r *recording) entryFailed(result int32) error {
 }
 
 func (r *recording) reattach(ctx context.Context, c *ring.Control, env []byte) error {
-	if err := r.take(c); err != nil {
+	if err := r.acquireRecorder(c); err != nil {
 		return errors.Join(err, c.Close())
 	}
 	r.noteBuild(c.Snapshot())
-	err := r.succeed(ctx, env)
+	err := r.replaceSession(ctx, env)
 	if errors.Is(err, unix.EALREADY) { // a dead tool's entry was faster than our command
-		err = r.succeed(ctx, env)
+		err = r.replaceSession(ctx, env)
 	}
 	r.attached = err == nil
 	return err
 }
 
-// succeed begins a session, and ends one before that has no recorder any more.
-func (r *recording) succeed(ctx context.Context, env []byte) error {
+// replaceSession begins a session, and ends one before that has no recorder any more.
+func (r *recording) replaceSession(ctx context.Context, env []byte) error {
 	state, err := r.settle()
 	if err != nil {
 		return err
@@ -224,17 +224,17 @@ func (r *recording) succeed(ctx context.Context, env []byte) error {
 
 // arm begins a session of the resident payload. On an error none of ours is active.
 func (r *recording) arm(ctx context.Context, env []byte) error {
-	err := r.order(ctx, env)
+	err := r.startSession(ctx, env)
 	if err == nil || errors.Is(err, unix.EALREADY) || r.target.CheckIdentity() != nil {
 		return err // EALREADY: what is active is not ours
 	}
-	return errors.Join(err, r.takeBack())
+	return errors.Join(err, r.rollbackSession())
 }
 
-// order begins a session by command, or, when the control thread gives no sign of
+// startSession begins a session by command, or, when the control thread gives no sign of
 // life, through the entry point.
-func (r *recording) order(ctx context.Context, env []byte) error {
-	if r.takenOver() {
+func (r *recording) startSession(ctx context.Context, env []byte) error {
+	if r.lostRecorderLock() {
 		return errTakenOver
 	}
 	r.witness.code = nil // libraries may have come and gone since the last session

@@ -60,7 +60,7 @@ func (r *recording) awaitRuntime(ctx context.Context, deadline time.Time) bool {
 		return false
 	}
 	r.meter.watch(r.o.PID)
-	for !over(ctx, deadline) && !r.isGone() && !r.held.StopRequested() && !r.takenOver() {
+	for !over(ctx, deadline) && !r.isGone() && !r.held.StopRequested() && !r.lostRecorderLock() {
 		if err = r.arm(ctx, env); err == nil {
 			r.attached, r.early = true, ""
 			r.ui.Warn("the application shut its ROCm runtime down and started it anew: recording goes on in a further session")
@@ -82,7 +82,7 @@ func over(ctx context.Context, deadline time.Time) bool {
 // A drain is one session's way from the ring into the trace.
 type drain struct {
 	collector *collector.Collector
-	session   gated
+	session   guardedSession
 	giveUp    context.CancelFunc // takes what is there, and ends
 	mostBytes uint64             // that a payload can have when it has detached
 	thread    background
@@ -93,7 +93,7 @@ type drain struct {
 
 func (r *recording) startDrain() (*drain, error) {
 	snapshot := r.control.Snapshot()
-	if r.takenOver() {
+	if r.lostRecorderLock() {
 		return nil, errTakenOver
 	}
 	limit, err := r.o.ringBytes()
@@ -114,7 +114,7 @@ func (r *recording) startDrain() (*drain, error) {
 		collector: collector.New(reader, session), session: session, giveUp: giveUp,
 		mostBytes: r.o.heldBytes(limit), done: make(chan struct{}),
 	}
-	d.collector.CountRounds(func() (uint64, bool) { return r.control.Counters().WorkerRounds, !r.takenOver() })
+	d.collector.CountRounds(func() (uint64, bool) { return r.control.Counters().WorkerRounds, !r.lostRecorderLock() })
 	d.thread.run(func() {
 		defer close(d.done)
 		d.result, d.err = d.collector.Run(ctx, r.gone)
@@ -312,9 +312,9 @@ func (r *recording) window(ctx context.Context, deadline time.Time, d *drain) st
 }
 
 // describeSession adds to the trace what the ring does not carry.
-func (r *recording) describeSession(s gated) error {
+func (r *recording) describeSession(s guardedSession) error {
 	counters := r.meter.counters(r.o.PID)
-	if theirs := collector.Counters(r.control.Counters()); !r.takenOver() {
+	if theirs := collector.Counters(r.control.Counters()); !r.lostRecorderLock() {
 		counters = append(theirs, counters...)
 	}
 	err := s.Counters(counters)

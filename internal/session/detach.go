@@ -24,8 +24,8 @@ func (r *recording) detach() error {
 	if !r.attached || r.isGone() {
 		return nil
 	}
-	if r.takenOver() {
-		r.attached = false // see takenAway
+	if r.lostRecorderLock() {
+		r.attached = false // see errIfTakenOver
 		return nil
 	}
 	if err := at(PointClosing); err != nil {
@@ -49,12 +49,12 @@ func (r *recording) detach() error {
 
 var errTakenOver = errors.New("another recorder has taken this one for dead")
 
-// takenOver: the target is not ours to command any more.
-func (r *recording) takenOver() bool { return r.held != nil && !r.held.Held() }
+// lostRecorderLock reports whether another recorder may command the target by now.
+func (r *recording) lostRecorderLock() bool { return r.held != nil && !r.held.Held() }
 
-// takenAway is why nobody knows here how the recording has ended.
-func (r *recording) takenAway() error {
-	if r.detached || !r.takenOver() {
+// errIfTakenOver returns an error where another recorder took over: how the recording ended is not known here.
+func (r *recording) errIfTakenOver() error {
+	if r.detached || !r.lostRecorderLock() {
 		return nil
 	}
 	return errTakenOver
@@ -82,7 +82,7 @@ func (r *recording) pausedFor() string {
 // end commands the detach; where the control thread gives no sign of life, the
 // exported entry point is called by ptrace.
 func (r *recording) end(why ring.End) error {
-	if r.takenOver() {
+	if r.lostRecorderLock() {
 		return errTakenOver
 	}
 	stop := r.skipWhenAsked()

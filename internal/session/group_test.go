@@ -24,7 +24,7 @@ func TestGroupCode(t *testing.T) {
 	} {
 		g := &group{}
 		for _, exit := range c.members {
-			g.members = append(g.members, &member{verdict: verdict{exit: exit}})
+			g.members = append(g.members, &member{result: result{exit: exit}})
 		}
 		if got := g.code(); got != c.want {
 			t.Errorf("%v: %d, want %d", c.members, got, c.want)

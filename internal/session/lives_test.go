@@ -84,7 +84,7 @@ func TestTakenOver(t *testing.T) {
 	defer process.Close()
 	said := &warned{}
 	r := &recording{approach: approach{target: process}, ui: said, control: control, held: first, attached: true, gone: make(chan struct{})}
-	if err := r.takenAway(); err != nil {
+	if err := r.errIfTakenOver(); err != nil {
 		t.Error(err)
 	}
 	second, _, err := control.TakeLock(me, dead)
@@ -95,7 +95,7 @@ func TestTakenOver(t *testing.T) {
 		t.Errorf("%v, attached %v, detached %v, %q", err, r.attached, r.detached, said.lines)
 	}
 	// The target was attached to: 3 would say that it was not touched.
-	if f := r.traceFailure(r.takenAway()); f.Code != Failed || strings.Contains(f.Target, "detached") || !strings.Contains(f.What, "not complete") {
+	if f := r.traceFailure(r.errIfTakenOver()); f.Code != Failed || strings.Contains(f.Target, "detached") || !strings.Contains(f.What, "not complete") {
 		t.Errorf("%+v", f)
 	}
 	if seq := atomic.LoadUint32(&block.Control.CommandSeq); seq != 0 || !second.Held() {

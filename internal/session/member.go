@@ -23,7 +23,7 @@ type member struct {
 
 	mu      sync.Mutex
 	decided bool
-	verdict // of whoever decides first; read when it is over, or abandoned
+	result  // of whoever decides first; read when it is over, or abandoned
 
 	why       string // of an early end
 	armed     bool
@@ -32,8 +32,8 @@ type member struct {
 	done      chan struct{} // closed when nothing works on it any more
 }
 
-// A verdict says what became of a member.
-type verdict struct {
+// A result is how a member's recording ended.
+type result struct {
 	failure *Failure // nil: it went as it should
 	outcome tracedb.Outcome
 	exit    ExitCode
@@ -42,13 +42,13 @@ type verdict struct {
 
 // decide says whether nobody has decided yet: who is abandoned may come to an end
 // all the same.
-func (m *member) decide(v verdict) (first bool) {
+func (m *member) decide(v result) (first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.decided {
 		return false
 	}
-	m.decided, m.verdict = true, v
+	m.decided, m.result = true, v
 	return true
 }
 
@@ -119,7 +119,7 @@ func (m *member) hangs() bool { return m.hanging() > StallLimit }
 func (m *member) abandon() {
 	m.abandoned.Store(true)
 	m.unattended.Store(true)
-	m.gate.shut()
+	m.guard.revoke()
 }
 
 // look returns the rank that it shows.
@@ -166,7 +166,7 @@ func (m *member) collectAndDetach(window context.Context) {
 	}
 	detachErr := m.detach()
 	m.describeBroken()
-	collectErr = errors.Join(collectErr, m.takenAway())
+	collectErr = errors.Join(collectErr, m.errIfTakenOver())
 	switch {
 	case detachErr != nil:
 		m.fail(tracedb.OutcomeFailed, m.remainsFailure(detachErr))
@@ -178,12 +178,12 @@ func (m *member) collectAndDetach(window context.Context) {
 }
 
 func (m *member) conclude(code ExitCode, endNS uint64) {
-	m.decide(verdict{outcome: outcomeOf(code, m.noTimes), exit: code, endNS: endNS})
+	m.decide(result{outcome: outcomeOf(code, m.noTimes), exit: code, endNS: endNS})
 }
 
 // fail tells the user, unless it was he who ended the attaches, and nothing remains.
 func (m *member) fail(outcome tracedb.Outcome, f *Failure) {
-	first := m.decide(verdict{failure: f, outcome: outcome, exit: f.Code})
+	first := m.decide(result{failure: f, outcome: outcome, exit: f.Code})
 	if first && (f.Code == Remains || !errors.Is(f, context.Canceled)) {
 		m.group.ui.Failed(f)
 	}

@@ -59,10 +59,10 @@ func TestHangIsItsOwn(t *testing.T) {
 	close(other.done)
 	<-waited
 	if !one.abandoned.Load() || one.exit != Failed || !strings.Contains(one.failure.What, "pid -1") {
-		t.Errorf("the one that hangs: abandoned %v, %+v", one.abandoned.Load(), one.verdict)
+		t.Errorf("the one that hangs: abandoned %v, %+v", one.abandoned.Load(), one.result)
 	}
 	if other.abandoned.Load() || other.failure != nil || other.outcome != tracedb.OutcomeRecorded {
-		t.Errorf("the other: abandoned %v, %+v", other.abandoned.Load(), other.verdict)
+		t.Errorf("the other: abandoned %v, %+v", other.abandoned.Load(), other.result)
 	}
 	if len(ui.failed) != 1 || g.stalled() != one {
 		t.Errorf("%d failures told; held up by %+v", len(ui.failed), g.stalled())
@@ -102,11 +102,11 @@ func TestVerdictHolds(t *testing.T) {
 		one.conclude(OK, 7)
 	}()
 	if one.exit != Failed || one.endNS != 0 || one.failure.What == "late" { // not ordered: the race detector looks on
-		t.Errorf("%+v", one.verdict)
+		t.Errorf("%+v", one.result)
 	}
 	<-ended
 	if one.exit != Failed || len(ui.failed) != 1 {
-		t.Errorf("%+v, %d failures told", one.verdict, len(ui.failed))
+		t.Errorf("%+v, %d failures told", one.result, len(ui.failed))
 	}
 }
 
@@ -128,13 +128,13 @@ func TestShutGate(t *testing.T) {
 	}
 	one.abandon()
 	bad := []tracedb.Dispatch{{Queue: 99, Launch: 99}} // would fail, and the file with it
-	if err := s.Dispatches(bad); !errors.Is(err, errShut) {
+	if err := s.Dispatches(bad); !errors.Is(err, errRevoked) {
 		t.Errorf("a batch: %v", err)
 	}
-	if err := s.Counters(nil); !errors.Is(err, errShut) {
+	if err := s.Counters(nil); !errors.Is(err, errRevoked) {
 		t.Errorf("its counters: %v", err)
 	}
-	if _, err := one.beginSession(tracedb.SessionInfo{PID: 1}); !errors.Is(err, errShut) {
+	if _, err := one.beginSession(tracedb.SessionInfo{PID: 1}); !errors.Is(err, errRevoked) {
 		t.Errorf("a further session: %v", err)
 	}
 	if _, err := other.beginSession(tracedb.SessionInfo{PID: 2}); err != nil {

@@ -74,7 +74,7 @@ type recording struct {
 	unattended atomic.Bool    // no heartbeat any more: nobody takes its records
 
 	db       *tracedb.DB
-	gate     gate
+	guard    writeGuard
 	empty    atomic.Bool // the trace was made by us, and nothing is in it yet
 	pauses   []tracedb.Pause
 	attached bool          // a session is active in the target
@@ -143,7 +143,7 @@ func (r *recording) run(ctx context.Context) (Outcome, error) {
 	r.raise()
 	detachErr := r.detach()
 	r.describeBroken()
-	traceErr := errors.Join(collectErr, r.takenAway(), r.noteNewcomers(), r.finishTrace())
+	traceErr := errors.Join(collectErr, r.errIfTakenOver(), r.noteNewcomers(), r.finishTrace())
 	switch {
 	case traceErr != nil && detachErr == nil:
 		return Outcome{Path: r.db.Path(), Code: Failed}, r.traceFailure(traceErr)

@@ -102,7 +102,7 @@ func (r *recording) noteLosses(result collector.Result) {
 
 // A brokenTrace is a trace whose writing has failed while a session was recorded.
 type brokenTrace struct {
-	session gated
+	session guardedSession
 	taken   uint64 // records, from the ring
 	err     error
 }
@@ -119,7 +119,7 @@ func (r *recording) describeBroken() {
 	if errors.Is(r.broken.err, tracedb.ErrNoSpace) {
 		end.Reason, missing.Cause = tracedb.EndDiskFull, tracedb.CauseDiskFull
 	}
-	if written := r.control.Counters().Records; !r.takenOver() && written > r.broken.taken {
+	if written := r.control.Counters().Records; !r.lostRecorderLock() && written > r.broken.taken {
 		missing.Records += written - r.broken.taken
 	}
 	r.missing += missing.Records
