@@ -41,6 +41,7 @@ func analyseRows(tr *traceread.Trace, w windows, source rowSource) (*analysis, e
 	if err != nil {
 		return nil, err
 	}
+	st.declare(w.window)
 	a := &analysis{state: st, windows: w, kernels: newKernels(tr.DB)}
 	if a.contexts, err = newContexts(st, a.kernels); err != nil {
 		return nil, err
@@ -134,24 +135,34 @@ func (a *analysis) sweep(q *queue, k *pendingKernel) {
 	if !g.busy.begun || k.endNS >= g.busy.untilNS {
 		g.last = q.session
 	}
-	g.busy.add(k.startNS, k.endNS, a.window)
-	q.busy.add(k.startNS, k.endNS, a.window)
-	q.session.use.busy.add(k.startNS, k.endNS, a.window)
+	g.busy.addIn(k.startNS, k.endNS, &g.declared)
+	q.busy.add(k.startNS, k.endNS, q.session.declared.Clip(a.window))
+	use := q.session.use
+	use.busy.addIn(k.startNS, k.endNS, &use.declared)
 	q.session.seen = true
 	q.packet = max(q.packet, k.packet)
 }
 
-// recorded is the session's time, with its kernels.
+// recorded returns the session's declared window. Where the file does not say when it
+// began or ended, it reaches over the kernels that came.
 func (gs *gpuSession) recorded() traceread.Span {
-	s := traceread.Span{BeginNS: gs.beginNS, EndNS: gs.endNS}
+	s := gs.declared
+	if !gs.begins {
+		s.BeginNS = gs.session.FromNS()
+	}
+	if !gs.ends {
+		s.EndNS = 0
+	}
 	for _, q := range gs.queues {
 		if q.lastNS == 0 {
 			continue
 		}
-		if s.BeginNS == 0 || q.firstNS < s.BeginNS {
-			s.BeginNS = q.firstNS
+		if !gs.begins {
+			s.BeginNS = min(s.BeginNS, q.firstNS)
 		}
-		s.EndNS = max(s.EndNS, q.lastNS)
+		if !gs.ends {
+			s.EndNS = max(s.EndNS, q.lastNS)
+		}
 	}
 	return s
 }

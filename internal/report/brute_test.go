@@ -236,14 +236,11 @@ func (sc scene) bruteForce(all []fact, window span) want {
 	w := want{busy: map[int64]int64{}, recorded: map[int64]int64{}, causes: map[int64]map[string]int64{}}
 	for gpu := range int64(2) {
 		mine := spansOf(all, func(f fact) bool { return f.gpu == gpu })
-		var stays []span
-		for session, armed := range sc.armed {
-			for _, s := range append(spansOf(all, func(f fact) bool { return f.gpu == gpu && f.session == session }), armed) {
-				armed = span{min(armed.beginNS, s.beginNS), max(armed.endNS, s.endNS)}
-			}
-			stays = append(stays, armed)
+		var stays, busy []span
+		for _, armed := range sc.armed {
+			stays, busy = append(stays, armed), append(busy, clip(mine, armed.beginNS, armed.endNS)...)
 		}
-		w.busy[gpu], w.recorded[gpu] = inAnyOf(mine, window), inAnyOf(stays, window)
+		w.busy[gpu], w.recorded[gpu] = inAnyOf(busy, window), inAnyOf(stays, window)
 		own := slices.DeleteFunc(slices.Clone(all), func(f fact) bool { return f.gpu != gpu })
 		w.causes[gpu] = sc.causes(own, gpu, stays, window)
 		edge := w.recorded[gpu] - w.busy[gpu]
@@ -353,7 +350,7 @@ func TestReportAgainstBruteForce(t *testing.T) {
 						g.BusyNS, g.RecordedNS, causes, w.busy[g.ID], w.recorded[g.ID], w.causes[g.ID])
 				}
 			}
-			checkQueues(t, r, all, window)
+			checkQueues(t, r, sc, all, window)
 			checkKernels(t, r, all, window)
 			checkLatency(t, r, all, window)
 		}
@@ -365,18 +362,26 @@ func TestReportAgainstBruteForce(t *testing.T) {
 	}
 }
 
-func checkQueues(t *testing.T, r *Report, all []fact, window span) {
+func checkQueues(t *testing.T, r *Report, sc scene, all []fact, window span) {
 	t.Helper()
 	for _, q := range r.Queues {
-		of := func(f fact) bool { return f.queue == q.ID }
-		if busy := inAnyOf(spansOf(all, of), window); q.BusyNS != busy || q.RecordedNS < busy {
+		armed := sc.armed[q.Session]
+		of := spansOf(all, func(f fact) bool { return f.queue == q.ID })
+		if busy := inAnyOf(clip(of, armed.beginNS, armed.endNS), window); q.BusyNS != busy || q.RecordedNS < busy {
 			t.Errorf("queue %d: busy %d of %d, want %d", q.ID, q.BusyNS, q.RecordedNS, busy)
 		}
 	}
 	for _, p := range r.PerProcess {
 		var busy int64
 		for _, gpu := range p.GPUs {
-			busy += inAnyOf(spansOf(all, func(f fact) bool { return f.gpu == gpu && (f.session == 2) == (p.PID == 41) }), window)
+			mine := spansOf(all, func(f fact) bool { return f.gpu == gpu && (f.session == 2) == (p.PID == 41) })
+			var declared []span
+			for session, armed := range sc.armed {
+				if (session == 2) == (p.PID == 41) {
+					declared = append(declared, clip(mine, armed.beginNS, armed.endNS)...)
+				}
+			}
+			busy += inAnyOf(declared, window)
 		}
 		if p.BusyNS != busy {
 			t.Errorf("pid %d: busy %d, want %d", p.PID, p.BusyNS, busy)

@@ -100,17 +100,27 @@ func (r *Report) fillQueues(a *analysis) {
 	}
 }
 
-// recorded is the queue's windows, and its kernels' time, which may end later.
-func (q *queue) recorded() []traceread.Span {
-	spans := q.windows()
-	if q.lastNS == 0 {
-		return spans
+// recorded returns when the queue was recorded in the declared window, its kernels included:
+// those may end after the queue's own window.
+func (q *queue) recorded() (spans []traceread.Span) {
+	declared := q.session.recorded()
+	for _, w := range q.Windows {
+		s := traceread.Span{BeginNS: w.OpenedNS, EndNS: w.ClosedNS}
+		if s.EndNS == 0 {
+			s.EndNS = declared.EndNS
+		}
+		spans = append(spans, s)
 	}
-	if len(spans) == 0 {
-		return []traceread.Span{{BeginNS: q.firstNS, EndNS: q.lastNS}}
+	if q.lastNS > 0 && len(spans) == 0 {
+		spans = append(spans, traceread.Span{BeginNS: q.firstNS, EndNS: q.lastNS})
 	}
-	last := &spans[len(spans)-1]
-	spans[0].BeginNS, last.EndNS = min(spans[0].BeginNS, q.firstNS), max(last.EndNS, q.lastNS)
+	if q.lastNS > 0 {
+		first, last := &spans[0], &spans[len(spans)-1]
+		first.BeginNS, last.EndNS = min(first.BeginNS, q.firstNS), max(last.EndNS, q.lastNS)
+	}
+	for i := range spans {
+		spans[i] = spans[i].Clip(declared)
+	}
 	return spans
 }
 

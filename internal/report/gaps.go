@@ -89,7 +89,7 @@ func (g *gpu) ended(q *queue, k *pendingKernel, window traceread.Span, coarse bo
 		gpu: g, span: traceread.Span{BeginNS: g.busy.untilNS, EndNS: k.startNS},
 		queue: q, kernel: k.kernel, thread: k.thread,
 	}
-	m := g.recordedWithin(q, window)
+	m := g.recordedWithin(one.span, q.session, window)
 	if one.length = m.length(one.span.BeginNS, one.span.EndNS); one.length == 0 {
 		return gap{}, false
 	}
@@ -136,10 +136,10 @@ func (q *queue) inFront(packet int64, coarse bool) cause {
 	return causeDependency
 }
 
-// A measure tells how much of a stretch was recorded.
+// A measure tells how much of a time was recorded.
 type measure struct {
 	window traceread.Span
-	spans  []traceread.Span // nil: all of it was
+	spans  []traceread.Span // nil: all of the window was
 }
 
 func (m measure) length(beginNS, endNS int64) int64 {
@@ -168,21 +168,28 @@ func (m measure) first(beginNS, endNS int64) int64 {
 	return first
 }
 
-// recordedWithin is about a stretch before a kernel of q. A session that had a
-// kernel before it, as q's had, recorded all of it; where another one ended and q's
-// began, only their own times count.
-func (g *gpu) recordedWithin(q *queue, window traceread.Span) measure {
-	m := measure{window: window}
-	if q.session == g.last || q.session.seen {
-		return m
+// recordedWithin measures a gap before a kernel of gs: as far as it lies in the declared
+// window of a session. A session whose window has no known begin or end recorded the time
+// between two of its kernels.
+func (g *gpu) recordedWithin(gap traceread.Span, gs *gpuSession, window traceread.Span) measure {
+	switch {
+	case gs.begins && gs.ends && gs.declared.Clip(gap) == gap, // most gaps
+		!(gs.begins && gs.ends) && (gs == g.last || gs.seen):
+		return measure{window: gs.declared.Clip(window)}
 	}
-	m.spans = []traceread.Span{}
+	return measure{window: window, spans: g.windows()}
+}
+
+// windows returns the windows of the GPU's sessions, where an end of them is known.
+func (g *gpu) windows() []traceread.Span {
+	spans := []traceread.Span{}
 	for _, gs := range g.sessions {
-		if gs.beginNS > 0 && gs.endNS > 0 {
-			m.spans = append(m.spans, traceread.Span{BeginNS: gs.beginNS, EndNS: gs.endNS})
+		if s := gs.declared; gs.ends {
+			s.BeginNS = gs.session.FromNS()
+			spans = append(spans, s)
 		}
 	}
-	return m
+	return spans
 }
 
 // mostGaps is how many of the longest are told one by one.

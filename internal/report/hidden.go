@@ -13,14 +13,14 @@ import (
 // leastShown: what is less than a 2000th of a time changes no figure that is shown of it.
 const leastShown = 2000
 
-// recordedFor is the time from the opening of a queue's first window to the end of its last.
+// recordedFor is the time from the opening of a queue's first window to the end of its
+// last, as far as it lies in the declared window.
 func (q *queue) recordedFor() traceread.Span {
-	windows := q.windows()
-	s := traceread.Span{BeginNS: windows[0].BeginNS, EndNS: windows[len(windows)-1].EndNS}
+	s := traceread.Span{BeginNS: q.Windows[0].OpenedNS, EndNS: q.Windows[len(q.Windows)-1].ClosedNS}
 	if s.EndNS == 0 {
 		s.EndNS = traceread.LatestNS
 	}
-	return s
+	return s.Clip(q.session.declared)
 }
 
 func (q *queue) hasBacklog() bool { return q.before > 0 && len(q.Windows) > 0 }

@@ -87,7 +87,7 @@ func TestWithoutQueuedBefore(t *testing.T) {
 // recorder's begin to the moment at which that saw its end.
 func TestRecordedWithoutEnd(t *testing.T) {
 	path := backlogTrace(t, 0, []tracedb.Dispatch{{StartNS: 51000, EndNS: 61000}}, nil)
-	change(t, path, "UPDATE rtl_session SET begun_ns = 1500, armed_ns = NULL, detached_ns = NULL, ended_ns = 81500")
+	change(t, path, "UPDATE rtl_session SET begun_ns = 1500, armed_ns = NULL, detached_ns = NULL, ended_ns = 81500, window_start_ns = NULL, window_end_ns = NULL")
 	r, err := Make(path, Options{})
 	must(t, err)
 	if g := r.GPUs[0]; g.RecordedNS != 80000 || g.BusyNS != 10000 {

@@ -19,16 +19,32 @@ func (in *intervals) add(one traceread.Span) {
 	*in = append(*in, one)
 }
 
-// within returns how much of a time lies in the intervals and in what m measures, in ns.
-func (in *intervals) within(m measure, beginNS, endNS int64) (ns int64) {
-	for len(*in) > 0 && (*in)[0].EndNS <= beginNS {
+// forget drops the intervals that ended by a time.
+func (in *intervals) forget(untilNS int64) {
+	for len(*in) > 0 && (*in)[0].EndNS <= untilNS {
 		*in = (*in)[1:]
 	}
+}
+
+// within returns how much of a time lies in the intervals and in what m measures, in ns.
+func (in *intervals) within(m measure, beginNS, endNS int64) (ns int64) {
+	in.forget(beginNS)
 	for _, one := range *in {
 		if one.BeginNS >= endNS {
 			break
 		}
 		ns += m.length(max(one.BeginNS, beginNS), min(one.EndNS, endNS))
+	}
+	return ns
+}
+
+// length returns how much of a time lies in the intervals, in ns.
+func (in intervals) length(beginNS, endNS int64) (ns int64) {
+	for _, one := range in {
+		if one.BeginNS >= endNS {
+			break
+		}
+		ns += one.Within(beginNS, endNS)
 	}
 	return ns
 }

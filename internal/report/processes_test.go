@@ -92,11 +92,11 @@ func TestProcesses(t *testing.T) {
 	if c := s.Common; c == nil || *c != (Common{StartNS: 1000, EndNS: 2000, Inside: 2, Outside: 3}) {
 		t.Errorf("%+v", c)
 	}
-	// Of the kernels at the window's ends, what lies within counts. The second session
-	// goes on to the end of its last kernel, which was waited for.
-	for i, recorded := range []int64{1000, 1000} {
-		if g := s.GPUs[i]; g.BusyNS != 200 || g.RecordedNS != recorded || g.Percent != 100*200/float64(recorded) {
-			t.Errorf("GPU %+v, want 200 of %d ns", g, recorded)
+	// Of the kernels at the window's ends, what lies within counts. The second session's own
+	// window ended earlier, in its last kernel.
+	for i, want := range [][2]int64{{200, 1000}, {150, 950}} {
+		if g := s.GPUs[i]; g.BusyNS != want[0] || g.RecordedNS != want[1] || g.Percent != 100*float64(want[0])/float64(want[1]) {
+			t.Errorf("GPU %+v, want %d of %d ns", g, want[0], want[1])
 		}
 	}
 	if p := s.Processes[1]; len(s.Processes) != 5 || p.Dispatches != 2 || len(p.GPUs) != 1 || p.GPUs[0] != 1 || *p.Rank != 1 {

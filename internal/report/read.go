@@ -15,6 +15,7 @@ func (s *Summary) fillSessions(tr *traceread.Trace) {
 		s.Sessions = append(s.Sessions, Session{
 			ID: one.ID, PID: p.ID.PID, Command: p.Command, Host: p.ID.Host, BegunNS: one.BegunNS,
 			ArmedNS: one.ArmedNS, DetachedNS: one.DetachedNS, Complete: one.Settled(), EndReason: one.EndReason,
+			InProgress: one.State == traceread.InProgress, WindowStartNS: one.FromNS(), WindowEndNS: one.UntilNS(), session: one,
 		})
 	}
 }

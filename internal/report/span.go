@@ -17,11 +17,25 @@ type union struct {
 
 // add counts the part of a kernel that lies in the window and after the kernels before it.
 func (u *union) add(beginNS, endNS int64, window traceread.Span) {
+	beginNS = u.fresh(beginNS, endNS)
+	u.busyNS += window.Within(beginNS, endNS)
+}
+
+// addIn is add where the window is in pieces: it forgets those that are past.
+func (u *union) addIn(beginNS, endNS int64, windows *intervals) {
+	beginNS = u.fresh(beginNS, endNS)
+	windows.forget(beginNS)
+	u.busyNS += windows.length(beginNS, endNS)
+}
+
+// fresh returns where the part of a kernel begins that no earlier one covers; that may be
+// behind its end.
+func (u *union) fresh(beginNS, endNS int64) int64 {
 	if u.begun {
 		beginNS = max(beginNS, u.untilNS)
 	}
-	u.busyNS += window.Within(beginNS, endNS)
 	u.untilNS, u.begun = max(u.untilNS, endNS), true
+	return beginNS
 }
 
 // covered returns the length of the union of spans, as far as it lies in the window.

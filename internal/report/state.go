@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -31,20 +32,21 @@ type session struct {
 	on      map[*gpu]*gpuSession
 }
 
-// A gpuSession is a session on one GPU. It reaches from the hooks to their removal,
-// and on to the end of the last kernel that was waited for.
+// A gpuSession is a session on one GPU.
 type gpuSession struct {
-	session        *session
-	use            *gpuUse
-	queues         []*queue
-	beginNS, endNS int64 // with the kernels so far; endNS 0: not known
-	seen           bool  // a kernel of it has run
+	session      *session
+	use          *gpuUse
+	queues       []*queue
+	declared     traceread.Span // the session's window; from 0, to LatestNS where an end is not known
+	begins, ends bool           // it is known when the window began, and ended
+	seen         bool           // a kernel of it has run
 }
 
 // A gpuUse is what one process had of one GPU, in all of its sessions.
 type gpuUse struct {
 	gpu      *gpu
 	sessions []*gpuSession
+	declared intervals // the windows of its sessions
 	busy     union
 }
 
@@ -55,6 +57,7 @@ type gpu struct {
 	place    Place
 	queues   []*queue
 	sessions []*gpuSession
+	declared intervals // the windows of its sessions
 	busy     union
 	last     *gpuSession // of the kernel that ended last
 	order    order
@@ -175,23 +178,42 @@ func (s *session) onGPU(g *gpu) *gpuSession {
 		at = len(s.process.uses)
 		s.process.uses = append(s.process.uses, &gpuUse{gpu: g})
 	}
-	gs := &gpuSession{session: s, use: s.process.uses[at], beginNS: s.FromNS(), endNS: s.UntilNS()}
+	gs := &gpuSession{session: s, use: s.process.uses[at], declared: traceread.Always}
+	from, until := s.FromNS(), s.UntilNS()
+	possible := until == 0 || from <= until
+	if gs.begins = possible && s.HasBegin(); gs.begins {
+		gs.declared.BeginNS = from
+	}
+	if gs.ends = possible && until > 0; gs.ends {
+		gs.declared.EndNS = until
+	}
 	gs.use.sessions = append(gs.use.sessions, gs)
 	g.sessions = append(g.sessions, gs)
 	s.on[g] = gs
 	return gs
 }
 
-// windows are the times in which the queue was recorded, as far as their ends are known.
-func (q *queue) windows() (spans []traceread.Span) {
-	for _, w := range q.Windows {
-		s := traceread.Span{BeginNS: w.OpenedNS, EndNS: w.ClosedNS}
-		if s.EndNS == 0 {
-			s.EndNS = q.session.endNS
+// declare notes of which time the figures of GPUs and processes are said: the windows of
+// their sessions, as far as they lie in the window that is asked for.
+func (st *state) declare(window traceread.Span) {
+	for _, g := range st.gpus {
+		g.declared = declaredBy(g.sessions, window)
+		for _, gs := range g.sessions {
+			gs.use.declared = declaredBy(gs.use.sessions, window)
 		}
-		spans = append(spans, s)
 	}
-	return spans
+}
+
+func declaredBy(sessions []*gpuSession, window traceread.Span) (all intervals) {
+	byBegin := slices.SortedFunc(slices.Values(sessions), func(a, b *gpuSession) int {
+		return cmp.Compare(a.declared.BeginNS, b.declared.BeginNS)
+	})
+	for _, gs := range byBegin {
+		if s := gs.declared.Clip(window); s.BeginNS < s.EndNS {
+			all.add(s)
+		}
+	}
+	return all
 }
 
 // readUntimedIndexes keeps which packets have no times, as far as there is room.

@@ -41,8 +41,15 @@ type Session struct {
 	BegunNS    int64  `json:"begun_ns"`
 	ArmedNS    int64  `json:"armed_ns,omitempty"`
 	DetachedNS int64  `json:"detached_ns,omitempty"`
-	Complete   bool   `json:"complete"` // false: the recorder was killed
+	Complete   bool   `json:"complete"` // false: its accounts were never settled, or not yet
+	InProgress bool   `json:"in_progress,omitempty"`
 	EndReason  string `json:"end_reason,omitempty"`
+
+	// The declared window: busy and idle times are of it.
+	WindowStartNS int64 `json:"window_start_ns,omitempty"`
+	WindowEndNS   int64 `json:"window_end_ns,omitempty"` // not complete: up to when it is known what ran
+
+	session *traceread.Session
 }
 
 // Coverage is what was seen. Dispatches is how many the payload published while

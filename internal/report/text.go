@@ -11,6 +11,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
 const nameWidth = 44
@@ -47,16 +48,34 @@ func line(b *bytes.Buffer, label, format string, args ...any) {
 	fmt.Fprintf(b, "%s%s%s\n", label, strings.Repeat(" ", pad), fmt.Sprintf(format, args...))
 }
 
-// writeSessions mentions only those that did not end as asked.
+// writeSessions mentions only sessions that did not end as asked.
 func (s *Summary) writeSessions(b *bytes.Buffer) {
 	for _, one := range s.Sessions {
-		switch {
-		case !one.Complete:
-			line(b, "Cut off", "pid %d: the recorder was killed; the trace ends with its last commit", one.PID)
-		case one.EndReason != "detached":
-			line(b, "Ended", "pid %d: %s", one.PID, sanitize.Text(one.EndReason))
+		label, what := "Cut off", ""
+		switch state := one.session.State; {
+		case state == traceread.InProgress:
+			label, what = "So far", "still being recorded"+one.known()
+		case state == traceread.Unwritable:
+			what = sanitize.Text(one.EndReason) + one.known()
+		case state == traceread.CutOff && one.WindowEndNS == 0:
+			what = "the recorder was killed; the trace ends with its last commit"
+		case state == traceread.CutOff:
+			what = "the recorder was killed" + one.known()
+		case !one.session.EndedAsAsked():
+			label, what = "Ended", sanitize.Text(one.EndReason)
+		default:
+			continue
 		}
+		line(b, label, "pid %d: %s", one.PID, what)
 	}
+}
+
+// known says up to when a session is complete that has not ended, or was cut off.
+func (one *Session) known() string {
+	if one.WindowEndNS <= one.WindowStartNS {
+		return "; nothing is complete yet"
+	}
+	return fmt.Sprintf("; complete up to %s after its begin, and idle times are of that", duration(one.WindowEndNS-one.WindowStartNS))
 }
 
 func (s *Summary) writeCoverage(b *bytes.Buffer) {

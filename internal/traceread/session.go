@@ -13,11 +13,15 @@ type Session struct {
 	ID              int64
 	Process         *Process
 	ToolVersion     string
-	BegunNS         int64 // the recorder was ready
-	ArmedNS         int64 // hooks became active
-	DetachedNS      int64 // hooks were removed
-	EndedNS         int64 // the last record was written; 0: the recorder was killed
-	EndReason       string
+	State           State
+	BegunNS         int64  // the recorder was ready
+	ArmedNS         int64  // hooks became active
+	DetachedNS      int64  // hooks were removed
+	EndedNS         int64  // the accounts were settled; 0: never, or not yet
+	EndReason       string // "": not yet, or the recorder was killed
+	WindowStartNS   int64  // the declared window; FromNS and UntilNS tell it for all formats
+	WindowEndNS     int64
+	RecordedUntilNS int64 // every kernel that ended before it is in the trace, or counted as lost or untimed
 	MonotonicOffset int64 // CLOCK_MONOTONIC - CLOCK_BOOTTIME at the begin
 	RealtimeOffset  int64 // CLOCK_REALTIME - CLOCK_BOOTTIME at the begin
 	Counters        Counters
@@ -25,7 +29,23 @@ type Session struct {
 	QueuesRecorded  int64        // that have a window
 	ClaimsKnown     int64        // RawBefore of its queues' accounts
 	RecordsLost     bool         // some of its records are missing
+
+	recorder recorder
 }
+
+// recorder is the process that wrote a session; zero in files of format 1.
+type recorder struct{ pid, startTicks, pidNamespace int64 }
+
+// State is how far the recorder of a session has come.
+type State int
+
+// The states of a session.
+const (
+	Ended      State = iota // the recorder settled what was seen
+	InProgress              // a recorder is writing the session
+	CutOff                  // the recorder was killed
+	Unwritable              // the trace could not be written on; EndReason says why
+)
 
 // Process is a process that was recorded, in one or several sessions. A pid alone does not
 // identify it: PIDs are used again, and a file may come from several hosts.
@@ -52,31 +72,68 @@ func (p *Process) Title() string {
 }
 
 // Settled reports whether the recorder came to its end, and settled what was seen of each queue.
-func (s *Session) Settled() bool { return s.EndedNS > 0 }
+func (s *Session) Settled() bool { return s.State == Ended }
 
-// FromNS returns when the session began to record: when hooks became active or, where that
-// is not known, when the recorder was ready.
-func (s *Session) FromNS() int64 { return cmp.Or(s.ArmedNS, s.BegunNS) }
+// EndedAsAsked reports whether the user, or the duration that the user gave, ended the session.
+func (s *Session) EndedAsAsked() bool {
+	switch s.EndReason {
+	case tracedb.EndElapsed, tracedb.EndInterrupted, tracedb.EndRequested, "detached": // the last one in format 1
+		return s.Settled()
+	}
+	return false
+}
 
-// UntilNS returns the end of what can have been recorded: the removal of hooks or, where
-// the target ended before it, the recorder's own end; 0: not known.
-func (s *Session) UntilNS() int64 { return cmp.Or(s.DetachedNS, s.EndedNS) }
+// FromNS returns the begin of the declared window: when hooks became active or, where that
+// is not known (HasBegin), when the recorder was ready.
+func (s *Session) FromNS() int64 { return cmp.Or(s.WindowStartNS, s.ArmedNS, s.BegunNS) }
+
+// HasBegin reports whether the file says when the declared window began.
+func (s *Session) HasBegin() bool { return s.WindowStartNS > 0 || s.ArmedNS > 0 }
+
+// UntilNS returns the end of the declared window, as far as the trace is complete in it; 0:
+// not known. In format 1 it is the removal of hooks or, where the target ended before it,
+// the recorder's own end.
+func (s *Session) UntilNS() int64 {
+	switch {
+	case s.Settled():
+		return cmp.Or(s.WindowEndNS, s.DetachedNS, s.EndedNS)
+	case s.WindowEndNS > 0:
+		return min(s.WindowEndNS, s.RecordedUntilNS)
+	}
+	return s.RecordedUntilNS
+}
 
 // UnseenClaims returns how many slots were claimed, as the payload counted, that no account
 // of the session's queues holds.
 func (s *Session) UnseenClaims() int64 { return max(0, s.Counters.RawClaims-s.ClaimsKnown) }
 
+// sessionColumns are those of format 2; format 1 has none of the last six.
+const (
+	sessionColumns = `id, pid, start_ticks, command, host, tool_version, begun_ns, coalesce(armed_ns, 0), coalesce(detached_ns, 0),
+		coalesce(ended_ns, 0), coalesce(end_reason, ''), coalesce(monotonic_offset_start_ns, 0), coalesce(realtime_offset_start_ns, 0)`
+	windowColumns = `coalesce(window_start_ns, 0), coalesce(window_end_ns, 0), coalesce(recorded_until_ns, 0),
+		coalesce(recorder_pid, 0), coalesce(recorder_start_ticks, 0), coalesce(recorder_pid_namespace, 0)`
+	noWindowColumns = "0, 0, 0, 0, 0, 0"
+)
+
 func (tr *Trace) readSessions(ctx context.Context) error {
+	columns := sessionColumns + ", " + windowColumns
+	if has, err := tracedb.HasColumn(tr.DB, "rtl_session", "window_start_ns"); err != nil {
+		return err
+	} else if !has {
+		columns = sessionColumns + ", " + noWindowColumns
+	}
 	known := map[ProcessID]*Process{}
 	return tr.Define(ctx, func(r Row) error {
+		if len(tr.Sessions) == MostSessions {
+			return fmt.Errorf("over %d sessions: %w", MostSessions, ErrImpossible)
+		}
 		var id ProcessID
 		var command string
 		s := &Session{}
 		err := r.Scan(&s.ID, &id.PID, &id.StartTicks, &command, &id.Host, &s.ToolVersion, &s.BegunNS, &s.ArmedNS, &s.DetachedNS,
-			&s.EndedNS, &s.EndReason, &s.MonotonicOffset, &s.RealtimeOffset)
-		if len(tr.Sessions) == MostSessions {
-			return fmt.Errorf("over %d sessions: %w", MostSessions, ErrImpossible)
-		}
+			&s.EndedNS, &s.EndReason, &s.MonotonicOffset, &s.RealtimeOffset, &s.WindowStartNS, &s.WindowEndNS, &s.RecordedUntilNS,
+			&s.recorder.pid, &s.recorder.startTicks, &s.recorder.pidNamespace)
 		id.Host, s.ToolVersion, s.EndReason = Cut(id.Host, LongestWord), Cut(s.ToolVersion, LongestWord), Cut(s.EndReason, LongestName)
 		p := known[id]
 		if p == nil {
@@ -87,9 +144,28 @@ func (tr *Trace) readSessions(ctx context.Context) error {
 		s.Process, p.Sessions = p, append(p.Sessions, s)
 		tr.Sessions, tr.sessions[s.ID] = append(tr.Sessions, s), s
 		return err
-	}, `SELECT id, pid, start_ticks, command, host, tool_version, begun_ns, coalesce(armed_ns, 0), coalesce(detached_ns, 0),
-		coalesce(ended_ns, 0), coalesce(end_reason, ''), coalesce(monotonic_offset_start_ns, 0),
-		coalesce(realtime_offset_start_ns, 0) FROM rtl_session ORDER BY id`)
+	}, "SELECT "+columns+" FROM rtl_session ORDER BY id")
+}
+
+// addStates tells sessions that a recorder is writing from those whose recorder was killed.
+// A recorder that writes the file has begun the file's last session.
+func (tr *Trace) addStates(inProgress bool) {
+	var writes recorder
+	if last := len(tr.Sessions) - 1; inProgress && last >= 0 {
+		writes = tr.Sessions[last].recorder
+	}
+	for _, s := range tr.Sessions {
+		switch {
+		case s.EndedNS > 0:
+			s.State = Ended
+		case s.EndReason != "":
+			s.State = Unwritable
+		case writes.pid > 0 && s.recorder == writes:
+			s.State = InProgress
+		default:
+			s.State = CutOff
+		}
+	}
 }
 
 func (tr *Trace) readRanks(context.Context) error {

@@ -36,12 +36,15 @@ type Trace struct {
 // Open opens a trace file and reads what it defines. The caller closes it. Errors are as
 // Explain returns them, or tracedb.Open's.
 func Open(ctx context.Context, path string) (*Trace, error) {
+	// Before the file is opened: a recorder that ends meanwhile has not been killed.
+	// Where locks do not work no recorder is found.
+	inProgress, _ := tracedb.InProgress(path)
 	db, err := tracedb.Open(path)
 	if err != nil {
 		return nil, Explain(err)
 	}
 	tr := &Trace{DB: db, Agents: map[int64]*Agent{}, Queues: map[int64]*Queue{}, sessions: map[int64]*Session{}}
-	if err := tr.read(ctx); err != nil {
+	if err := tr.read(ctx, inProgress); err != nil {
 		tr.Close()
 		return nil, fmt.Errorf("read %s: %w", path, Explain(err))
 	}
@@ -54,18 +57,21 @@ func (tr *Trace) Close() { _ = tr.DB.Close() }
 // Session returns the session with an id; nil if the file has none.
 func (tr *Trace) Session(id int64) *Session { return tr.sessions[id] }
 
-func (tr *Trace) read(ctx context.Context) (err error) {
+func (tr *Trace) read(ctx context.Context, inProgress bool) (err error) {
 	if tr.MostRows, err = tracedb.MostRows(tr.DB); err != nil {
 		return err
 	}
 	if tr.HasCopies, err = tracedb.HasCopies(tr.DB); err != nil {
 		return err
 	}
+	if err := tr.readSessions(ctx); err != nil {
+		return fmt.Errorf("sessions: %w", err)
+	}
+	tr.addStates(inProgress)
 	for _, step := range []struct {
 		what string
 		read func(context.Context) error
 	}{
-		{"sessions", tr.readSessions},
 		{"ranks", tr.readRanks},
 		{"GPUs", tr.readAgents},
 		{"queues", tr.readQueues},
