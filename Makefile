@@ -59,6 +59,7 @@ man: payload bootstrap
 PREFIX ?= /usr/local
 install: tool man
 	@scripts/install "$(DESTDIR)$(PREFIX)"
+include mk/dist.mk
 
 # --- the main job ---------------------------------------------------------
 

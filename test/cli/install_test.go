@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestInstall: the tool, a manual's page for each command that it has, and
-// completion; nothing else. The pages are what a formatter takes without a warning.
+// TestInstall: the tool, a manual's page for each command that it has, completion,
+// documents and licences; nothing else. The pages are what a formatter takes without a warning.
 func TestInstall(t *testing.T) {
 	artefact(t, "rtl-attach")
 	pages := artefact(t, "man")
@@ -28,21 +29,32 @@ func TestInstall(t *testing.T) {
 	for _, command := range commandsOf(t, filepath.Join(prefix, "bin/rtl-attach")) {
 		want = append(want, "share/man/man1/rtl-attach-"+command+".1")
 	}
+	for _, name := range append(filesBelow(t, "../..", "docs"), "CHANGELOG.md", "LICENSE", "README.md", "THIRD-PARTY-LICENCES") {
+		want = append(want, "share/doc/rtl-attach/"+name)
+	}
 	slices.Sort(want)
-	var got []string
-	err := filepath.WalkDir(prefix, func(path string, d os.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			name, _ := filepath.Rel(prefix, path)
-			got = append(got, name)
-		}
-		return err
-	})
-	slices.Sort(got)
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("installed %v:\n%q, want\n%q", err, got, want)
+	got := filesBelow(t, prefix, ".")
+	if !slices.Equal(got, want) {
+		t.Errorf("installed\n%q, want\n%q", got, want)
 	}
 	checkPages(t, pages)
 	checkSections(t, pages)
+}
+
+// filesBelow returns the files of a folder of root, by their paths from root, sorted.
+func filesBelow(t *testing.T, root, folder string) (files []string) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS(root), folder, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(files)
+	return files
 }
 
 // checkSections: a page says how the command ends, what it heeds and writes, and shows
