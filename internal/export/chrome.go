@@ -8,8 +8,9 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// A chrome writes the Trace Event Format. Times are microseconds with
-// three decimals since base: readers hold them in 53 bits, which BOOTTIME in ns can exceed.
+// A chrome writes the Trace Event Format. Times are microseconds with three decimals since
+// base, the begin of the first declared window, as a report's are: readers hold them in 53
+// bits, which BOOTTIME in ns can exceed.
 type chrome struct {
 	*export
 	base   int64 // ns
@@ -49,9 +50,7 @@ func writeChrome(e *export) error {
 func (c *chrome) head() error {
 	l := append(jsonLine(nil), '{').text("displayTimeUnit", "ns")
 	l = append(l.key("otherData"), '{').text("clock", "CLOCK_BOOTTIME")
-	if len(c.trace.sessions) > 0 {
-		c.base = min(max(c.trace.sessions[0].BegunNS, 0), traceread.LatestNS)
-	}
+	c.base = c.trace.ZeroNS()
 	l = l.text("base_ns", fmt.Sprint(c.base)).text("note", "where nothing was recorded, nothing is known: see the rows named coverage")
 	l = append(l.key("coverage"), '[')
 	for i, s := range c.trace.sessions {
@@ -65,23 +64,23 @@ func (c *chrome) head() error {
 	return err
 }
 
-// together shows the window that several processes shared, and at its begin the fates
-// of those that were not recorded to its end: as process 0, which none of them is.
+// together shows the window that several processes shared, and at its begin the outcomes
+// of processes that were not recorded to its end: as process 0, which none of them is.
 func (c *chrome) together() error {
-	const pid, windows, fates = 0, firstRow - 2, firstRow - 1
+	const pid, windows, outcomes = 0, firstRow - 2, firstRow - 1
 	together := togetherOf(c.trace)
 	if len(together.windows) == 0 {
 		return nil
 	}
 	err := errors.Join(c.name("process", pid, 0, "processes recorded together"),
-		c.name("thread", pid, windows, "common window"), c.name("thread", pid, fates, "not recorded to its end"))
+		c.name("thread", pid, windows, "common window"), c.name("thread", pid, outcomes, "not recorded to its end"))
 	if err != nil {
 		return err
 	}
 	return together.each(func(w traceread.Span) error {
 		return c.slice(pid, windows, w.BeginNS, w.EndNS, commonWindow)
-	}, func(atNS int64, fate string) error {
-		return c.slice(pid, fates, atNS, atNS, fate)
+	}, func(atNS int64, outcome string) error {
+		return c.slice(pid, outcomes, atNS, atNS, outcome)
 	})
 }
 
@@ -217,9 +216,15 @@ func (c *chrome) pauses() error {
 	})
 }
 
+// slice writes a slice with a name of our own. Perfetto drops times below 0: what began
+// before base, such as the stops of an attach, stands at base, and its name says so.
 func (c *chrome) slice(pid, tid, fromNS, untilNS int64, name string) error {
 	if fromNS < 0 || untilNS < fromNS || untilNS > traceread.LatestNS {
 		return nil
+	}
+	if fromNS < c.base {
+		name += fmt.Sprintf(" (for %s, from %s before the recording)", duration(untilNS-fromNS), duration(c.base-fromNS))
+		fromNS, untilNS = c.base, max(c.base, untilNS)
 	}
 	return c.write(c.event("X", pid, tid, fromNS).micros("dur", untilNS-fromNS).text("name", name))
 }

@@ -3,6 +3,7 @@ package export
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
@@ -12,7 +13,7 @@ import (
 type Coverage struct {
 	Session    int64 `json:"session"`
 	PID        int64 `json:"pid"`
-	Settled    bool  `json:"settled"`    // false: the recorder was killed; only timed is known
+	Settled    bool  `json:"settled"`    // false: its accounts were never settled, or not yet
 	Dispatches int64 `json:"dispatches"` // published while queues were recorded
 	Timed      int64 `json:"timed"`
 	Lost       int64 `json:"records_lost"`
@@ -24,6 +25,9 @@ type Coverage struct {
 
 	Copies      int64 `json:"copies,omitempty"` // begun while they were recorded
 	CopiesTimed int64 `json:"copies_timed,omitempty"`
+
+	Unfinished string `json:"unfinished,omitempty"`  // why it is not settled
+	CompleteNS int64  `json:"complete_ns,omitempty"` // not settled: up to when after its begin it is known what ran
 }
 
 // Complete says that every dispatch of the session's queues is there, and every copy
@@ -35,10 +39,14 @@ func (c Coverage) Complete() bool {
 
 // String says it in words, for people.
 func (c Coverage) String() string {
-	if !c.Settled {
-		return "the recorder was killed: what is missing is not known"
+	if !c.Settled && c.CompleteNS == 0 {
+		return c.Unfinished + ": what is missing is not known"
 	}
-	text := []string{humanize.Count(c.Timed) + " of " + humanize.Things(c.Dispatches, "dispatch") + " timed"}
+	var text []string
+	if !c.Settled {
+		text = append(text, c.Unfinished, "complete up to "+duration(c.CompleteNS)+" after its begin")
+	}
+	text = append(text, humanize.Count(c.Timed)+" of "+humanize.Things(c.Dispatches, "dispatch")+" timed")
 	if c.Copies > 0 {
 		text = append(text, humanize.Count(c.CopiesTimed)+" of "+humanize.Things(c.Copies, "copy")+" timed")
 	}
@@ -80,6 +88,9 @@ func (tr *trace) addCoverage() {
 		}
 		if s.Copies != nil {
 			c.Copies, c.CopiesTimed = s.Copies.Begun, s.Copies.Timed
+		}
+		if c.Unfinished = s.Unfinished(); c.Unfinished != "" {
+			c.CompleteNS = max(0, s.UntilNS()-s.FromNS())
 		}
 		tr.coverage[s] = c
 	}
@@ -222,3 +233,5 @@ func (tr *trace) eachPause(ctx context.Context, visit func(pause) error) error {
 		return visit(p)
 	}, "SELECT session_id, tid, start_ns, duration_ns, purpose FROM rtl_pause ORDER BY start_ns")
 }
+
+func duration(ns int64) string { return humanize.Duration(time.Duration(ns)) }

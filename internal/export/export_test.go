@@ -145,7 +145,10 @@ func TestCoverageInWords(t *testing.T) {
 		"0 of 0 dispatches timed; 2 queues without a seen end; 1 claim where a queue was not recorded yet, or never; 1 queue of another tool or without hardware; 3 queues seen and never recorded": {
 			Settled: true, OpenEnded: 2, RawClaims: 1, Foreign: 1, Unrecorded: 3,
 		},
-		"the recorder was killed: what is missing is not known": {},
+		"the recorder was killed: what is missing is not known": {Unfinished: "the recorder was killed"},
+		"still being recorded; complete up to 1.5 s after its begin; 2 of 3 dispatches timed": {
+			Unfinished: "still being recorded", CompleteNS: 1_500_000_000, Dispatches: 3, Timed: 2,
+		},
 	} {
 		if got := c.String(); got != want {
 			t.Errorf("%q, want %q", got, want)

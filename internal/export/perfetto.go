@@ -28,19 +28,20 @@ func writePerfetto(e *export) error {
 	return nil
 }
 
-// clocks relates BOOTTIME, which all times are of, to the other clocks. Only the
-// first session's: others may be of another boot.
+// clocks relates CLOCK_BOOTTIME, in which all times are, to the other clocks, at the begin of
+// the first session's window. Other sessions may be of another boot.
 func (p *perfetto) clocks() error {
 	if len(p.trace.sessions) == 0 {
 		return nil
 	}
 	s := p.trace.sessions[0]
+	at := s.FromNS()
 	m := message(nil).number(snapshotPrimary, boottime)
 	for _, c := range []struct {
 		id     uint64
 		timeNS int64
-	}{{boottime, s.BegunNS}, {monotonic, s.BegunNS + s.MonotonicOffset}, {realtime, s.BegunNS + s.RealtimeOffset}} {
-		if s.BegunNS <= 0 || s.BegunNS > traceread.LatestNS || c.timeNS <= 0 {
+	}{{boottime, at}, {monotonic, at + s.MonotonicOffset}, {realtime, at + s.RealtimeOffset}} {
+		if at <= 0 || at > traceread.LatestNS || c.timeNS <= 0 {
 			continue
 		}
 		m = m.message(snapshotClock, message(nil).number(clockID, c.id).signed(clockTime, c.timeNS))
@@ -48,7 +49,7 @@ func (p *perfetto) clocks() error {
 	return p.packets.write(timeless, packetClockSnapshot, m)
 }
 
-// together shows the window that several processes shared, and their fates at its begin.
+// together shows the window that several processes shared, and their outcomes at its begin.
 func (p *perfetto) together() error {
 	together := togetherOf(p.trace)
 	if len(together.windows) == 0 {
@@ -60,8 +61,8 @@ func (p *perfetto) together() error {
 	}
 	return together.each(func(w traceread.Span) error {
 		return p.slice(track, w.BeginNS, w.EndNS, commonWindow)
-	}, func(atNS int64, fate string) error {
-		return p.instant(track, atNS, fate)
+	}, func(atNS int64, outcome string) error {
+		return p.instant(track, atNS, outcome)
 	})
 }
 

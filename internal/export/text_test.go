@@ -168,6 +168,12 @@ func TestChrome(t *testing.T) {
 	must(t, json.Unmarshal(text, &got))
 	base, err := strconv.ParseInt(got.OtherData.Base, 10, 64)
 	must(t, err)
+	if base != 200*day+750 { // when the first session's hooks became active
+		t.Errorf("times since %d", base)
+	}
+	if want := `"stopped: attach (for 41 ns, from 50 ns before the recording)"`; !bytes.Contains(text, []byte(want)) || bytes.Contains(text, []byte(`"ts":-`)) {
+		t.Errorf("a stop before it is not at its begin, as %s", want)
+	}
 	want := facts(t, path)
 	submits, rows, processes := map[int64]int64{}, map[[2]int64]string{}, map[string]int64{}
 	until := map[[2]int64]int64{}

@@ -51,20 +51,18 @@ func line(b *bytes.Buffer, label, format string, args ...any) {
 // writeSessions mentions only sessions that did not end as asked.
 func (s *Summary) writeSessions(b *bytes.Buffer) {
 	for _, one := range s.Sessions {
-		label, what := "Cut off", ""
+		label, what := "Cut off", sanitize.Text(one.session.Unfinished())
 		switch state := one.session.State; {
 		case state == traceread.InProgress:
-			label, what = "So far", "still being recorded"+one.known()
-		case state == traceread.Unwritable:
-			what = sanitize.Text(one.EndReason) + one.known()
-		case state == traceread.CutOff && one.WindowEndNS == 0:
-			what = "the recorder was killed; the trace ends with its last commit"
-		case state == traceread.CutOff:
-			what = "the recorder was killed" + one.known()
-		case !one.session.EndedAsAsked():
-			label, what = "Ended", sanitize.Text(one.EndReason)
-		default:
+			label, what = "So far", what+one.known()
+		case state == traceread.CutOff && one.WindowEndNS == 0: // in format 1
+			what += "; the trace ends with its last commit"
+		case state != traceread.Ended:
+			what += one.known()
+		case one.session.EndedAsAsked():
 			continue
+		default:
+			label, what = "Ended", sanitize.Text(one.EndReason)
 		}
 		line(b, label, "pid %d: %s", one.PID, what)
 	}

@@ -74,6 +74,19 @@ func (p *Process) Title() string {
 // Settled reports whether the recorder came to its end, and settled what was seen of each queue.
 func (s *Session) Settled() bool { return s.State == Ended }
 
+// Unfinished says why the session has no settled accounts; "" if it has.
+func (s *Session) Unfinished() string {
+	switch s.State {
+	case InProgress:
+		return "still being recorded"
+	case CutOff:
+		return "the recorder was killed"
+	case Unwritable:
+		return s.EndReason
+	}
+	return ""
+}
+
 // EndedAsAsked reports whether the user, or the duration that the user gave, ended the session.
 func (s *Session) EndedAsAsked() bool {
 	switch s.EndReason {
