@@ -39,7 +39,7 @@ func writeChrome(e *export) error {
 		export: e, names: newEscaped(appendJSON),
 		pids: map[*traceread.Process]int64{}, owners: map[int64]*traceread.Process{}, rows: map[chromeRow]int64{},
 	}
-	for _, step := range []func() error{c.head, c.together, c.coverage, c.pauses, c.kernels, c.copies, c.tail} {
+	for _, step := range []func() error{c.head, c.together, c.coverage, c.pauses, c.kernels, c.others, c.tail} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -271,6 +271,23 @@ func (c *chrome) submit(d *dispatch) error {
 		return err
 	}
 	return c.write(c.event("s", pid, tid, d.submitNS).text("cat", "submit").text("name", "submit").int("id", flowID(d)))
+}
+
+// others writes a slice for each event that is no dispatch.
+func (c *chrome) others() error {
+	return c.events(func(one *Event, lane int) error {
+		t := one.Track
+		pid, tid, err := c.row(t.Session, t.Kind, t.Number, lane, t.Name)
+		if err != nil {
+			return err
+		}
+		l := c.event("X", pid, tid, one.StartNS).micros("dur", one.EndNS-one.StartNS).text("cat", one.Category).text("name", one.Name)
+		l = append(l.key("args"), '{')
+		for _, a := range one.Args {
+			l = l.int(a.Name, a.Value)
+		}
+		return c.write(append(l, '}'))
+	})
 }
 
 // flowID is the dispatch's number, as far as readers take it.

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -74,59 +75,38 @@ func (tr *trace) eachCopy(ctx context.Context, visit func(*copyEvent) error) err
 		FROM rtl_copy WHERE reason_id = 0 AND start_ns IS NOT NULL AND duration_ns IS NOT NULL ORDER BY start_ns, id`)
 }
 
-// copies writes a slice for each, in lanes of its path.
-func (c *chrome) copies() error {
-	places := newLanes[copyPath]()
-	numbers := map[copyPath]int64{}
-	return c.trace.eachCopy(c.ctx, func(one *copyEvent) error {
-		c.result.Copies++
-		lane, err := places.place(one.copyPath, one.startNS, one.endNS)
-		if err != nil {
-			return err
-		}
-		number, known := numbers[one.copyPath]
+// copyEvents is the source of copies: a track for each path.
+func copyEvents(e *export, visit func(*Event) error) error {
+	tracks := map[copyPath]*Track{}
+	var event Event
+	return e.trace.eachCopy(e.ctx, func(c *copyEvent) error {
+		e.result.Copies++
+		track, known := tracks[c.copyPath]
 		if !known {
-			number = int64(len(numbers))
-			numbers[one.copyPath] = number
+			track = c.copyPath.track(int64(len(tracks)))
+			tracks[c.copyPath] = track
 		}
-		pid, tid, err := c.row(one.session, "copies", number, lane, one.name())
-		if err != nil {
-			return err
+		event = Event{
+			Track: track, StartNS: c.startNS, EndNS: c.endNS, Name: c.operation(), Category: "memory_copy",
+			Args: append(event.Args[:0], Arg{"copy_bytes", c.bytes}),
 		}
-		l := c.event("X", pid, tid, one.startNS).micros("dur", one.endNS-one.startNS).text("cat", "memory_copy").text("name", one.operation())
-		l = append(l.key("args"), '{').int("copy_bytes", one.bytes)
-		if one.from != nil {
-			l = l.int("src_agent", one.from.GPU)
+		if c.from != nil {
+			event.Args = append(event.Args, Arg{"src_agent", c.from.GPU})
 		}
-		if one.to != nil {
-			l = l.int("dst_agent", one.to.GPU)
+		if c.to != nil {
+			event.Args = append(event.Args, Arg{"dst_agent", c.to.GPU})
 		}
-		return c.write(append(l, '}'))
+		return visit(&event)
 	})
 }
 
-func (p *perfetto) copies() error {
-	places := newLanes[copyPath]()
-	return p.trace.eachCopy(p.ctx, func(one *copyEvent) error {
-		p.result.Copies++
-		p.packets.names.makeRoom()
-		lane, err := places.place(one.copyPath, one.startNS, one.endNS)
-		if err != nil {
-			return err
-		}
-		track, err := p.tracks.ofCopyPath(one.copyPath, lane)
-		if err != nil {
-			return err
-		}
-		names := &p.packets.names
-		event := p.newEvent(typeBegin, track).number(eventNameID, names.fixedName(internedEventNames, one.operation()))
-		event = names.annotateInt(event.text(eventCategory, "memory_copy"), "copy_bytes", one.bytes)
-		p.packets.event = event
-		if err := p.packets.write(one.startNS, packetTrackEvent, event); err != nil {
-			return err
-		}
-		return p.packets.write(one.endNS, packetTrackEvent, p.newEvent(typeEnd, track))
-	})
+// track describes where the copies of a path are drawn: below the GPU that they go to or
+// come from.
+func (p copyPath) track(number int64) *Track {
+	return &Track{
+		Kind: "copies", Number: number, Session: p.session, GPU: cmp.Or(p.to, p.from), Name: p.name(),
+		About: "copies by the runtime; those by kernels are kernels", Rank: 4,
+	}
 }
 
 // memoryCopies writes the copies of one session.

@@ -16,7 +16,7 @@ import (
 const mostLanes, mostLanesInAll = 4096, 1 << 18
 
 // lanes holds for each queue the end of the last kernel on each of its lanes; or
-// for each copyPath that of the last copy.
+// for each track that of the last event.
 type lanes[Of comparable] struct {
 	ends map[Of][]int64
 	all  int
@@ -24,7 +24,7 @@ type lanes[Of comparable] struct {
 
 func newLanes[Of comparable]() *lanes[Of] { return &lanes[Of]{ends: map[Of][]int64{}} }
 
-// place returns the lane of a kernel or copy. They come in the order of their starts.
+// place returns the lane of a kernel or event. They come in the order of their starts.
 func (ls *lanes[Of]) place(of Of, startNS, endNS int64) (int, error) {
 	ends := ls.ends[of]
 	free := slices.IndexFunc(ends, func(end int64) bool { return end <= startNS })
@@ -33,7 +33,7 @@ func (ls *lanes[Of]) place(of Of, startNS, endNS int64) (int, error) {
 		return free, nil
 	}
 	if len(ends) == mostLanes || ls.all == mostLanesInAll {
-		return 0, fmt.Errorf("over %d kernels or copies at once in one place: %w", len(ends), traceread.ErrImpossible)
+		return 0, fmt.Errorf("over %d kernels or events at once in one place: %w", len(ends), traceread.ErrImpossible)
 	}
 	ls.ends[of] = append(ends, endNS)
 	ls.all++

@@ -13,14 +13,14 @@ type perfetto struct {
 }
 
 // writePerfetto writes what was recorded when, then the kernels in the order of
-// their starts, the depths of the queues in the order of submits, then the copies.
+// their starts, the depths of the queues in the order of submits, then the events of other kinds.
 // Readers sort.
 func writePerfetto(e *export) error {
 	p := &perfetto{export: e}
 	p.packets.w = e.w
 	p.packets.names.reset()
 	p.tracks = tracks{p: &p.packets, known: map[trackKey]uint64{}, owner: map[int64]*traceread.Process{}}
-	for _, step := range []func() error{p.clocks, p.together, p.coverage, p.losses, p.pauses, p.kernels, p.depths, p.copies} {
+	for _, step := range []func() error{p.clocks, p.together, p.coverage, p.losses, p.pauses, p.kernels, p.depths, p.others} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -260,6 +260,28 @@ func (p *perfetto) depths() error {
 		return err
 	}
 	return p.finish(waiting, func(id int64) (uint64, error) { return p.tracks.ofDepth(p.trace.queues[id]) })
+}
+
+// others writes a slice for each event that is no dispatch.
+func (p *perfetto) others() error {
+	return p.events(func(one *Event, lane int) error {
+		names := &p.packets.names
+		names.makeRoom()
+		track, err := p.tracks.ofEvents(one.Track, lane)
+		if err != nil {
+			return err
+		}
+		event := p.newEvent(typeBegin, track).number(eventNameID, names.fixedName(internedEventNames, one.Name))
+		event = event.text(eventCategory, one.Category)
+		for _, a := range one.Args {
+			event = names.annotateInt(event, a.Name, a.Value)
+		}
+		p.packets.event = event
+		if err := p.packets.write(one.StartNS, packetTrackEvent, event); err != nil {
+			return err
+		}
+		return p.packets.write(one.EndNS, packetTrackEvent, p.newEvent(typeEnd, track))
+	})
 }
 
 type trackFunc func() (uint64, error)

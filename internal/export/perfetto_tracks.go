@@ -143,13 +143,13 @@ func (t *tracks) ofQueue(q *queue, lane int) (uint64, error) {
 		q.name, "kernels; those that overlap are drawn below each other", 1)
 }
 
-// ofCopyPath is one lane of the copies between two memories, below the GPU that they go to or come from.
-func (t *tracks) ofCopyPath(path copyPath, lane int) (uint64, error) {
-	above := func() (uint64, error) { return t.ofProcess(path.session) }
-	if of := cmp.Or(path.to, path.from); of != nil {
-		above = func() (uint64, error) { return t.ofGPU(of) }
+// ofEvents is one lane of a track of events.
+func (t *tracks) ofEvents(of *Track, lane int) (uint64, error) {
+	above := func() (uint64, error) { return t.ofProcess(of.Session) }
+	if of.GPU != nil {
+		above = func() (uint64, error) { return t.ofGPU(of.GPU) }
 	}
-	return t.child(trackKey{"copies", path, lane}, above, path.name(), "copies by the runtime; those by kernels are kernels", 4)
+	return t.child(trackKey{of.Kind, of, lane}, above, of.Name, of.About, of.Rank)
 }
 
 func (t *tracks) ofCoverage(q *queue) (uint64, error) {
