@@ -30,8 +30,8 @@ type chromeRow struct {
 	lane int
 }
 
-// Rows that are no threads, and processes whose pid another one has, get numbers
-// beyond those of Linux.
+// Rows that are no threads, and processes whose pid another one has, get numbers that
+// Linux does not use.
 const firstRow, firstProcess = 100_000_000, 1_000_000_000
 
 func writeChrome(e *export) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// Coverage is what was seen in one session. What is missing is not idle time.
+// Coverage is what was seen in one session. Time in which something is missing is not idle time.
 type Coverage struct {
 	Session    int64 `json:"session"`
 	PID        int64 `json:"pid"`
@@ -30,14 +30,14 @@ type Coverage struct {
 	CompleteNS int64  `json:"complete_ns,omitempty"` // not settled: up to when after its begin it is known what ran
 }
 
-// Complete says that every dispatch of the session's queues is there, and every copy
-// if those were recorded.
+// Complete reports whether the trace has every dispatch of the session's queues, and every
+// copy if copies were recorded.
 func (c Coverage) Complete() bool {
 	return c.Settled && c.Timed == c.Dispatches && c.Lost == 0 && !c.LostMore && c.OpenEnded == 0 &&
 		c.RawClaims == 0 && c.Foreign == 0 && c.Unrecorded == 0 && c.Copies == c.CopiesTimed
 }
 
-// String says it in words, for people.
+// String returns the coverage in words, for people.
 func (c Coverage) String() string {
 	if !c.Settled && c.CompleteNS == 0 {
 		return c.Unfinished + ": what is missing is not known"
@@ -170,7 +170,7 @@ func (u untimed) String() string {
 	return humanize.Things(u.packets, "packet") + " without times: " + u.reason
 }
 
-// eachUntimed calls visit for those whose submit is known.
+// eachUntimed calls visit for the runs whose submit is known.
 func (tr *trace) eachUntimed(ctx context.Context, visit func(untimed) error) error {
 	return tr.Each(ctx, func(r traceread.Row) error {
 		var u untimed

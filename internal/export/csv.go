@@ -2,8 +2,8 @@ package export
 
 import "strconv"
 
-// csvHeader has rocprofv3's names of columns (ROCm 7), without those of registers,
-// which are not known here; the last two are ours. Stream_Id is the queue: the
+// csvHeader has rocprofv3's names of columns (ROCm 7), without the columns for registers,
+// which a trace does not know; the last two are ours. Stream_Id is the queue: the
 // streams above are not seen.
 const csvHeader = `"Kind","Agent_Id","Queue_Id","Stream_Id","Thread_Id","Dispatch_Id","Kernel_Id","Kernel_Name",` +
 	`"Correlation_Id","Start_Timestamp","End_Timestamp","LDS_Block_Size","Scratch_Size",` +

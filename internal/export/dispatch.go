@@ -31,13 +31,13 @@ type row struct {
 	queuedNS                                        sql.NullInt64
 }
 
-// selectRows are those of a file, at most so many. The OFFSET keeps SQLite from
-// moving the limit outwards: it then would not sort but keep the rows in a B-tree,
-// which takes ten times as long where they are in another order.
+// selectRows selects at most so many rows. The OFFSET keeps SQLite from moving the limit
+// outwards: it would then not sort the rows but keep them in a B-tree, which takes ten times
+// as long where they are in another order.
 const selectRows = `SELECT id, context_id, packet_index, start_ns, duration_ns, queued_ns
 	FROM (SELECT * FROM rtl_execution LIMIT ? OFFSET 0)`
 
-// Of a file with several sessions the rows of one; and these with what belongs to none.
+// rowsOf selects the rows of one session; rowsNotOfOthers also the rows of no session.
 func rowsOf(s *traceread.Session) string          { return rowsWith("IN", "=", s) }
 func rowsNotOfOthers(s *traceread.Session) string { return rowsWith("NOT IN", "<>", s) }
 

@@ -1,10 +1,8 @@
 package export
 
-import (
-	"github.com/rtl-attach/rtl-attach/internal/traceread"
-)
+import "github.com/rtl-attach/rtl-attach/internal/traceread"
 
-// A Track is where events are drawn, in lanes, each of which shows one event at a time.
+// Track is where events are drawn, in lanes, each of which shows one event at a time.
 type Track struct {
 	Kind    string // of its events
 	Number  int64  // among the tracks of its kind
@@ -15,8 +13,8 @@ type Track struct {
 	Rank    int              // among the tracks below the same GPU or process; dispatches have 1
 }
 
-// An Event is a time that was recorded, of any kind but a dispatch: those are too many for
-// a call each through a source. Its times are within 0 ≤ StartNS ≤ EndNS ≤ traceread.LatestNS.
+// Event is a recorded time of any kind but a dispatch: dispatches are too many for a call
+// each through a source. Its times are within 0 ≤ StartNS ≤ EndNS ≤ traceread.LatestNS.
 type Event struct {
 	Track          *Track
 	StartNS, EndNS int64
@@ -24,7 +22,7 @@ type Event struct {
 	Args           []Arg
 }
 
-// An Arg is a number that belongs to an event.
+// Arg is a number that belongs to an event.
 type Arg struct {
 	Name  string
 	Value int64

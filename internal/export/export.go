@@ -1,10 +1,9 @@
 // Package export turns a trace file into the formats of other tools: Perfetto,
 // chrome://tracing, TraceLens, spreadsheets, rocmProfileData.
 //
-// A trace is streamed: what is kept of it does not grow with its dispatches.
-// SQLite sorts them in temporary files where a format needs their order. A trace
-// may have been made by anybody; what it holds that no recorder writes is left
-// out and counted, or refused.
+// An export streams the trace: its memory does not grow with the dispatches. SQLite sorts
+// them in temporary files where a format needs an order. Anybody may have written the
+// trace: an export leaves out and counts what no recorder writes, or refuses it.
 package export
 
 import (
@@ -23,16 +22,16 @@ import (
 )
 
 var (
-	// ErrNoSession: no session is of the process that was asked for.
+	// ErrNoSession means that the trace has no session of the process that was asked for.
 	ErrNoSession = errors.New("not in this trace")
-	// ErrNeedsFile: the format cannot be written to a pipe.
+	// ErrNeedsFile means that the format cannot be written to a pipe.
 	ErrNeedsFile = errors.New("needs a file")
 )
 
 // Stdout is the output path that stands for standard output.
 const Stdout = "-"
 
-// A Format is a kind of output.
+// Format is a kind of output.
 type Format struct {
 	Name   string
 	Suffix string // of the file, in place of the trace's .db
@@ -48,7 +47,7 @@ const (
 	copyCSV     = "csv-copies" // without kernels
 )
 
-// Formats are all of them; the first is the default.
+// Formats lists the formats; the first is the default.
 var Formats = [...]Format{
 	{"pftrace", ".pftrace", "ui.perfetto.dev, trace_processor", writePerfetto},
 	{"chrome", ".json.gz", "chrome://tracing, scripts", writeChrome},
@@ -58,7 +57,7 @@ var Formats = [...]Format{
 	{copyCSV, "_memory_copy_trace.csv", "the copies, with rocprofv3's columns", writeCopyCSV},
 }
 
-// FormatNamed finds a format by its name.
+// FormatNamed returns the format with a name.
 func FormatNamed(name string) (Format, bool) {
 	i := slices.IndexFunc(Formats[:], func(f Format) bool { return f.Name == name })
 	if i < 0 {
@@ -67,14 +66,14 @@ func FormatNamed(name string) (Format, bool) {
 	return Formats[i], true
 }
 
-// OnePerProcess: its readers take the first process of a file only.
+// OnePerProcess reports whether the format's readers take only the first process of a file.
 func (f Format) OnePerProcess() bool { return f.Name == rocprofJSON }
 
-// Streams: it can be written to standard output.
+// Streams reports whether the format can be written to standard output.
 func (f Format) Streams() bool { return f.write != nil }
 
-// DefaultOutput is where the export of a trace goes, or of one of its processes if
-// pid is not 0: beside it.
+// DefaultOutput returns the path beside a trace at which its export goes; with a pid other
+// than 0, the export of that process.
 func (f Format) DefaultOutput(trace string, pid int64) string {
 	base := strings.TrimSuffix(trace, ".db")
 	if pid != 0 {
@@ -83,7 +82,7 @@ func (f Format) DefaultOutput(trace string, pid int64) string {
 	return base + f.Suffix
 }
 
-// A Result is what an export holds, and what it does not.
+// Result says what an export holds, and what it does not.
 type Result struct {
 	Path       string
 	Bytes      int64
@@ -97,7 +96,7 @@ type Result struct {
 	made os.FileInfo // of the file at Path
 }
 
-// Warnings say what the export does not hold: nobody must take it for idle time.
+// Warnings returns what the export does not hold, for people: it must not be taken for idle time.
 func (r *Result) Warnings(f Format) (all []string) {
 	switch {
 	case r.Dispatches+r.Copies > 0:
@@ -133,7 +132,7 @@ func (r *Result) timedCopies() (n int64) {
 	return n
 }
 
-// An export is one that is being made.
+// An export is an export in progress.
 type export struct {
 	ctx    context.Context
 	trace  *trace
@@ -141,8 +140,8 @@ type export struct {
 	result Result
 }
 
-// Write exports a trace, or of it one process if pid is not 0, to a new file, or to
-// standard output. It compresses a file whose name ends in .gz. It never overwrites a
+// Write exports a trace to a new file or to standard output; with a pid other than 0, only
+// that process. It compresses a file whose name ends in .gz. It never overwrites a
 // file that exists; of an export that fails nothing is left.
 func (f Format) Write(ctx context.Context, path, output string, pid int64) (*Result, error) {
 	r, err := f.make(ctx, path, output, pid)

@@ -11,12 +11,12 @@ import (
 // Readers draw what lies on one track as nested. Kernels of one queue may overlap
 // without nesting: they are spread over lanes, on each of which nothing overlaps.
 
-// mostLanes bounds the kernels of one queue that run at once, and mostLanesInAll
-// those of all queues.
+// mostLanes bounds the kernels of one queue that run at once, mostLanesInAll the kernels
+// of all queues.
 const mostLanes, mostLanesInAll = 4096, 1 << 18
 
-// lanes holds for each queue the end of the last kernel on each of its lanes; or
-// for each track that of the last event.
+// lanes holds for each queue the end of the last kernel on each of its lanes; for a track,
+// the end of the last event.
 type lanes[Of comparable] struct {
 	ends map[Of][]int64
 	all  int
@@ -44,7 +44,7 @@ func (ls *lanes[Of]) place(of Of, startNS, endNS int64) (int, error) {
 // large queues.
 const mostInFlight = 1 << 21
 
-// levels are those of one kind, by the ids of what they count for.
+// levels holds the levels of one kind, by the ids of what they count for.
 type levels struct {
 	byID     map[int64]*level
 	inFlight int

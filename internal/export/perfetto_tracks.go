@@ -21,7 +21,7 @@ import (
 //	  ├ queue 3: depth            submitted and not ended
 //	  └ copies host → GPU 0       in lanes
 //	GPU 0: kernels running        of all processes
-//	processes recorded together   their common window, and what became of who was not recorded to its end
+//	processes recorded together   their common window, and the outcomes of processes that were not recorded to its end
 type tracks struct {
 	p     *packetWriter
 	known map[trackKey]uint64
@@ -65,8 +65,8 @@ func (t *tracks) child(key trackKey, parent func() (uint64, error), name, descri
 	})
 }
 
-// ofProcess is a session's process. The first of those with one pid has it; Perfetto
-// would take the others for the same, so they are tracks with a name.
+// ofProcess is a session's process. Of several processes with one pid only the first has it:
+// Perfetto would take the others for the same process, so they are tracks with a name.
 func (t *tracks) ofProcess(s *traceread.Session) (uint64, error) {
 	who := s.Process
 	return t.describe(trackKey{"process", who, 0}, func(m message) (message, error) {

@@ -95,8 +95,8 @@ func (m message) message(field protowire.Number, v message) message {
 	return protowire.AppendBytes(protowire.AppendTag(m, field, protowire.BytesType), v)
 }
 
-// mostInterned and mostInternedBytes bound what a reader of a sequence has to hold;
-// then it is told to forget, and told again.
+// mostInterned and mostInternedBytes bound what a reader of a sequence has to hold. Beyond
+// them a packet clears the names, and later packets define them again.
 const (
 	mostInterned      = 1 << 16
 	mostInternedBytes = 32 << 20

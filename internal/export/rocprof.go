@@ -110,7 +110,7 @@ func (r *rocprof) agents(s *traceread.Session) error {
 	return r.text("],\n")
 }
 
-// symbols writes each symbol once; its id is that of the string in the trace.
+// symbols writes each symbol once; its id is the id of the string in the trace.
 // truncated_kernel_name, which TraceLens reads first, is the whole demangled name.
 func (r *rocprof) symbols(s *traceread.Session) error {
 	if err := r.text(`"code_objects":[],"host_functions":[],"kernel_symbols":[`); err != nil {

@@ -65,7 +65,7 @@ func (tr *trace) keep(pid int64) error {
 // mostProcesses bounds the files that a trace can make us write beside it.
 const mostProcesses = 1 << 10
 
-// pids are those of the processes of the sessions, each once.
+// pids returns the pids of the sessions' processes, each once.
 func (tr *trace) pids() (pids []int64, err error) {
 	seen := map[int64]bool{}
 	for _, s := range tr.sessions {
@@ -80,8 +80,8 @@ func (tr *trace) pids() (pids []int64, err error) {
 	return pids, nil
 }
 
-// PIDs are those of the processes that are in a trace; traceread.ErrImpossible: too many for a
-// file each.
+// PIDs returns the pids of the processes in a trace; traceread.ErrImpossible where they are
+// too many for a file each.
 func PIDs(ctx context.Context, path string) ([]int64, error) {
 	tr, err := openTrace(ctx, path)
 	if err != nil {

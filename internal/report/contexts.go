@@ -13,7 +13,7 @@ type dispatchContext struct {
 	thread int64 // its row; tracedb.Null: not known
 }
 
-// Contexts are read by pages of their ids: those of neighbours are near each
+// Contexts are read by pages of their ids: the contexts of neighbours are near each
 // other. When there are too many pages they are forgotten.
 const (
 	pageBits  = 12

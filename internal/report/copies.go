@@ -18,7 +18,7 @@ type Copies struct {
 	Untimed     []Untimed   `json:"untimed"`
 	Unexplained int64       `json:"unexplained"` // begun, and neither timed nor accounted for
 	Surplus     int64       `json:"surplus"`     // arrived, and never begun: the numbers are wrong
-	Directions  []Direction `json:"directions"`  // of a report's window: those that start in it
+	Directions  []Direction `json:"directions"`  // of a report's window: the copies that start in it
 	Blits       []Blit      `json:"blits"`       // HIP's own kernels that copy or fill: kernels, and not in the numbers above
 }
 
@@ -46,7 +46,7 @@ func (s *Summary) readCopies(tr *traceread.Trace) error {
 	var sessions, rows int64
 	c := &Copies{Untimed: []Untimed{}, Directions: []Direction{}, Blits: []Blit{}}
 	// total() and not traceread.Sum(): hostile counts must not end in "integer overflow".
-	// Of a recorder that was killed nobody settled the account: what came is all that is known.
+	// A recorder that was killed settled no account: the copies that came are all that is known.
 	err := tr.DB.QueryRow(`SELECT count(*), CAST(total(begun) + (SELECT count(*) FROM rtl_copy
 			WHERE session_id NOT IN (SELECT session_id FROM rtl_copy_coverage)) AS INTEGER), CAST(total(max(unexplained, 0)) AS INTEGER),
 		CAST(total(max(-unexplained, 0)) AS INTEGER), (SELECT count(*) FROM rtl_copy), (SELECT count(*) FROM rtl_copy WHERE reason_id = 0)

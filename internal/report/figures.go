@@ -49,8 +49,8 @@ func (r *Report) fillGPUs(a *analysis) {
 	}
 }
 
-// causes leaves out those that are none. What waits for a copy waits behind a
-// barrier, and only recorded copies tell the one from the other.
+// causes leaves out causes without time. A kernel that waits for a copy waits behind a
+// barrier: only recorded copies tell the two apart.
 func (gs *idleness) causes(copies bool) []Cause {
 	all := []Cause{}
 	for c, t := range gs.byCause {
@@ -100,8 +100,8 @@ func (r *Report) fillQueues(a *analysis) {
 	}
 }
 
-// recorded returns when the queue was recorded in the declared window, its kernels included:
-// those may end after the queue's own window.
+// recorded returns when the queue was recorded in the declared window. Its kernels may end
+// after the queue's own window, and are included.
 func (q *queue) recorded() (spans []traceread.Span) {
 	declared := q.session.recorded()
 	for _, w := range q.Windows {

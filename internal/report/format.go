@@ -8,7 +8,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 )
 
-// brief leaves out of a demangled kernel name what tells little: the result,
+// brief leaves out the parts of a demangled kernel name that say little: the result,
 // which is always void, and the parameters.
 func brief(name string) string {
 	name = strings.TrimPrefix(name, "void ")

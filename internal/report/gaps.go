@@ -12,10 +12,9 @@ import (
 // A cause is what a GPU was probably waiting for while nothing ran on it.
 type cause int
 
-// The time from the end of the last kernel to the start of the next one is
-// divided at the submit of that next one. What lies before it is the host's.
-// What lies behind it is the way from the submit to the start, or the time for
-// which a packet in front held it up.
+// A gap is divided at the submit of the kernel that ends it. Before the submit the GPU
+// waited for the host. After it, the kernel was on its way from the submit to the start,
+// or waited for a packet in front of it.
 const (
 	causeHost       cause = iota // the next kernel was not submitted yet
 	causeLaunch                  // it was, and nothing that is known was in front of it
@@ -27,7 +26,7 @@ const (
 	causes
 )
 
-// names are stable: scripts see them. texts are for people.
+// causeNames are stable: scripts see them. causeTexts are for people.
 var causeNames = [causes]string{"host", "launch", "dependency", "copy", "unknown", "backlog", "edge"}
 
 var causeTexts = [causes]string{
@@ -153,7 +152,7 @@ func (m measure) length(beginNS, endNS int64) int64 {
 	return covered(clipped, m.window)
 }
 
-// first is where what was recorded of a stretch begins. Some of it was.
+// first returns where the recorded part of a time begins; some of the time was recorded.
 func (m measure) first(beginNS, endNS int64) int64 {
 	beginNS = max(beginNS, m.window.BeginNS)
 	if m.spans == nil {
@@ -192,7 +191,7 @@ func (g *gpu) windows() []traceread.Span {
 	return spans
 }
 
-// mostGaps is how many of the longest are told one by one.
+// mostGaps is how many of the longest gaps a report lists.
 const mostGaps = 10
 
 // longest keeps the longest gaps, the longest first; of equals the earlier ones.

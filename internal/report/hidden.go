@@ -6,11 +6,11 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// What was in front of a queue's window when that opened is not in the trace, and may
-// run up to the queue's first kernel that is. That is no idle time. (What the GPU had
-// taken by then, and still ran, nobody can tell.)
+// Packets that were in front of a queue's window when it opened are not in the trace. They
+// may run until the queue's first kernel that is in it: that time is not known to be idle.
+// (A kernel that the GPU was running when the window opened leaves no mark at all.)
 
-// leastShown: what is less than a 2000th of a time changes no figure that is shown of it.
+// leastShown: less than a 2000th of a time changes no figure that a report shows of it.
 const leastShown = 2000
 
 // recordedFor is the time from the opening of a queue's first window to the end of its
@@ -43,13 +43,13 @@ func hidden(queues []*queue) (spans []traceread.Span) {
 	return spans
 }
 
-// hides says whether what the trace cannot know of these queues would show in the figures.
+// hides reports whether kernels that the trace cannot know of would show in the figures.
 func (a *analysis) hides(queues []*queue, recordedNS int64) bool {
 	return covered(hidden(queues), a.window) > recordedNS/leastShown
 }
 
-// mayHide says whether something unseen may have run in a gap: of a queue that had a
-// backlog no kernel has been swept yet.
+// mayHide reports whether an unseen packet may have run in a gap: a queue with a backlog has
+// not run a recorded kernel yet.
 func (g *gpu) mayHide(gap traceread.Span) bool {
 	g.backlogged = slices.DeleteFunc(g.backlogged, func(q *queue) bool { return q.busy.begun })
 	return slices.ContainsFunc(g.backlogged, func(q *queue) bool {

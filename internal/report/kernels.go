@@ -58,7 +58,7 @@ func (ks *kernels) get(nameID int64) (*kernel, error) {
 	return k, nil
 }
 
-// called are those with calls, the longest in all first.
+// called returns the kernels with calls, the longest in all first, and their total time.
 func (ks *kernels) called() (all []*kernel, totalNS int64) {
 	for _, k := range ks.list {
 		if k.calls > 0 {
@@ -118,7 +118,7 @@ func atMost(limit, n int) int {
 	return n
 }
 
-// other is the group of those whose names are too many to be held.
+// other is the group of kernels whose names are too many to be held.
 const other = "(other kernels)"
 
 // groups put kernels together whose names differ in template arguments and

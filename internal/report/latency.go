@@ -19,7 +19,7 @@ func (h *histogram) add(v int64) {
 	h.most = max(h.most, v)
 }
 
-// bucketOf numbers the buckets in the order of their values: those below 2⁷ each have their own.
+// bucketOf numbers the buckets in the order of their values: values below 2⁷ each have their own.
 func bucketOf(v uint64) int {
 	if v < 1<<subBits {
 		return int(v)

@@ -5,10 +5,10 @@ import (
 	"errors"
 )
 
-// The recorder writes kernels about in the order in which they ended, queue by
-// queue. What is told about a GPU needs them in the order of their starts. To
-// sort them all takes SQLite ten times as long as reading them, so an order holds
-// back some: that is enough unless a kernel ran while very many others came.
+// The recorder writes kernels roughly in the order of their ends, queue by queue. The
+// figures of a GPU need them in the order of their starts. SQLite takes ten times as long to
+// sort all of them as to read them, so an order holds back some: that is enough unless a
+// kernel ran while very many others started and ended.
 
 // A pendingKernel waits until no kernel can come that started before it.
 type pendingKernel struct {
@@ -18,7 +18,7 @@ type pendingKernel struct {
 	kernel                   int32 // its number: without pointers the collector need not look at all of them
 }
 
-// errDisorder: a kernel came too late, all of them have to be sorted.
+// errDisorder means that a kernel came too late: SQLite has to sort all of them.
 var errDisorder = errors.New("kernels are far from the order of their starts")
 
 const (
@@ -29,7 +29,7 @@ const (
 
 // An order sorts the kernels of one GPU.
 type order struct {
-	queues    queueHeap // those with kernels, by the start of their first
+	queues    queueHeap // queues with kernels, by the start of their first
 	pending   int
 	room      int
 	reachedNS int64 // the start of the last one that was given back
@@ -85,7 +85,7 @@ func (s *stream) count() int { return len(s.kernels) - s.head }
 
 func (s *stream) first() *pendingKernel { return &s.kernels[s.head] }
 
-// insert puts a kernel behind those that started no later. False: it is very late.
+// insert puts a kernel behind the kernels that started no later. False: it is very late.
 func (s *stream) insert(k pendingKernel) bool {
 	at := len(s.kernels)
 	s.kernels = append(s.kernels, k)

@@ -22,7 +22,7 @@ type Common struct {
 	Outside int64 `json:"outside"`
 }
 
-// Process is one of those that were to be recorded, or that came too late for it.
+// Process is a process that was meant to be recorded with others, or that came too late.
 type Process struct {
 	PID        int64           `json:"pid"`
 	Command    string          `json:"command"`

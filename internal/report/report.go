@@ -7,7 +7,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// A Report is a Summary with what stands behind it. Its JSON form is stable, as
+// Report is a Summary with what stands behind it. Its JSON form is stable, as
 // the summary's, with more fields. Idle is recorded time in which no recorded
 // kernel ran: beside it stands how many were seen.
 type Report struct {
@@ -107,7 +107,7 @@ type Options struct {
 	Window  *Span
 }
 
-// A Span is a stretch of time since the first attach of a trace, in ns.
+// Span is a time since the begin of a trace's first declared window, in ns.
 type Span struct {
 	FromNS, UntilNS int64 // UntilNS 0: to the end
 }

@@ -21,7 +21,7 @@ func (u *union) add(beginNS, endNS int64, window traceread.Span) {
 	u.busyNS += window.Within(beginNS, endNS)
 }
 
-// addIn is add where the window is in pieces: it forgets those that are past.
+// addIn is add for a window in several pieces, and forgets the pieces that are past.
 func (u *union) addIn(beginNS, endNS int64, windows *intervals) {
 	beginNS = u.fresh(beginNS, endNS)
 	windows.forget(beginNS)

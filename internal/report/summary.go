@@ -12,7 +12,7 @@ import (
 // new fields may come without.
 const SummaryVersion = 1
 
-// A Summary is the closing summary of a trace. Its JSON form is stable. Times
+// Summary is the closing summary of a trace. Its JSON form is stable. Times
 // are nanoseconds; names are as the file has them, not fit for a terminal.
 type Summary struct {
 	Version       int            `json:"version"`

@@ -30,8 +30,8 @@ type Counters struct {
 // CopyAccount is what the recorder settled for a session's copies.
 type CopyAccount struct{ Begun, Timed, Untimed, Unexplained int64 }
 
-// readAccounts reads what was settled. A window that never closed tells no number of
-// dispatches: what arrived is then the least that there were.
+// readAccounts reads what was settled. The payload counts a window's dispatches when it
+// closes: while a window is open, the number that arrived is the least that there were.
 func (tr *Trace) readAccounts(ctx context.Context) error {
 	return tr.Define(ctx, func(r Row) error {
 		var of int64

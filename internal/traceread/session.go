@@ -57,7 +57,7 @@ type Process struct {
 	IsTarget bool // it is one of the file's Targets
 }
 
-// ProcessID tells processes apart that have one pid.
+// ProcessID distinguishes processes that have the same pid.
 type ProcessID struct {
 	Host            string
 	PID, StartTicks int64
@@ -120,7 +120,7 @@ func (s *Session) UntilNS() int64 {
 // of the session's queues holds.
 func (s *Session) UnseenClaims() int64 { return max(0, s.Counters.RawClaims-s.ClaimsKnown) }
 
-// sessionColumns are those of format 2; format 1 has none of the last six.
+// The columns of a session. Format 1 has none of windowColumns.
 const (
 	sessionColumns = `id, pid, start_ticks, command, host, tool_version, begun_ns, coalesce(armed_ns, 0), coalesce(detached_ns, 0),
 		coalesce(ended_ns, 0), coalesce(end_reason, ''), coalesce(monotonic_offset_start_ns, 0), coalesce(realtime_offset_start_ns, 0)`
