@@ -13,6 +13,7 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 
 	"github.com/rtl-attach/rtl-attach/payload"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 const runtime = "/usr/lib/x86_64-linux-gnu/libhsa-runtime64.so.1"
@@ -20,7 +21,7 @@ const runtime = "/usr/lib/x86_64-linux-gnu/libhsa-runtime64.so.1"
 func TestBuildID(t *testing.T) {
 	library, err := payload.Library()
 	if err != nil {
-		t.Skip(err)
+		testenv.Skip(t, err.Error())
 	}
 	id, err := payload.BuildID(library)
 	if err != nil || len(id) != 20 {
@@ -71,7 +72,7 @@ func decode(code []byte, at uint64) (s stub, ok bool) {
 // set up: it decodes the same functions, to the same slots.
 func TestStubDecoder(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(buildDir(), "payload-test", "slots_dump")); err != nil {
-		t.Skipf("not built (run: make test-payload): %v", err)
+		testenv.Skip(t, "not built (run: make test-payload): "+err.Error())
 	}
 	roots, err := filepath.Glob(filepath.Join(buildDir(), "roots", "*", runtime))
 	if err != nil {
@@ -90,11 +91,11 @@ func TestStubDecoder(t *testing.T) {
 // decodesLikeADisassembler checks the runtime in a root file system; "": this machine's.
 func decodesLikeADisassembler(t *testing.T, root string) {
 	if root != "" && os.Geteuid() != 0 {
-		t.Skip("only root can enter a root file system")
+		testenv.Skip(t, "only root can enter a root file system")
 	}
 	f, err := elf.Open(root + runtime)
 	if err != nil {
-		t.Skip(err)
+		testenv.Skip(t, err.Error())
 	}
 	defer f.Close()
 	want := disassembleAll(t, f)

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // Stubs as newer runtimes have them: functions with a bool among the arguments on
@@ -29,7 +31,7 @@ int two(long a, long b, long c, long d, long e, long f, unsigned short g, bool h
 func TestStubsWithArgumentsOnTheStack(t *testing.T) {
 	dump := filepath.Join(buildDir(), "payload-test", "slots_dump")
 	if _, err := os.Stat(dump); err != nil {
-		t.Skipf("not built (run: make test-payload): %v", err)
+		testenv.Skip(t, "not built (run: make test-payload): "+err.Error())
 	}
 	dir := t.TempDir()
 	source, library := filepath.Join(dir, "stubs.c"), filepath.Join(dir, "stubs.so")

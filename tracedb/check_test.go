@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 func TestCheckRefuses(t *testing.T) {
@@ -48,7 +50,7 @@ func TestCreateOverwritesNothing(t *testing.T) {
 
 func TestFileBelongsToTheUserBehindSudo(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root")
+		testenv.Skip(t, "not root")
 	}
 	t.Setenv("SUDO_UID", "1234")
 	t.Setenv("SUDO_GID", "2345")

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/privilege"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // superJournal is a journal without pages that names a super-journal
@@ -190,7 +191,7 @@ func TestOpenRefusesWhatIsNoFile(t *testing.T) {
 // TestJournalOfSomebodyElse: root takes back nothing from another user's journal.
 func TestJournalOfSomebodyElse(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("left out: not root")
+		testenv.Skip(t, "not root")
 	}
 	path := filepath.Join(t.TempDir(), "trace.db")
 	db, err := Create(Place{Path: path})

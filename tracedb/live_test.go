@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // commitAll makes everything durable now.
@@ -76,7 +78,7 @@ func sqliteShell(t *testing.T, path, query string) (string, error) {
 	t.Helper()
 	shell, err := exec.LookPath("sqlite3")
 	if err != nil {
-		t.Skip("left out: no sqlite3")
+		testenv.Skip(t, "no sqlite3")
 	}
 	out, err := exec.Command(shell, path, query).CombinedOutput()
 	return strings.TrimSpace(string(out)), err

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // number is how protojson writes 64 bits.
@@ -79,7 +80,7 @@ type perfettoTrack struct {
 func decodePerfetto(t *testing.T, data []byte) []perfettoPacket {
 	t.Helper()
 	if _, err := exec.LookPath("protoc"); err != nil {
-		t.Skip("no protoc (Debian: protobuf-compiler)")
+		testenv.Skip(t, "no protoc (Debian: protobuf-compiler)")
 	}
 	set, schema := filepath.Join(t.TempDir(), "set"), cmp.Or(os.Getenv("RTL_PERFETTO_PROTO"), "testdata/trace.proto")
 	if out, err := exec.Command("protoc", "--descriptor_set_out="+set, "-I"+filepath.Dir(schema), schema).CombinedOutput(); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -64,7 +65,7 @@ func TestAllocators(t *testing.T) {
 			dirs, _ := exec.Command("sh", "-c", "ls /usr/lib/x86_64-linux-gnu/"+name+" /usr/lib/gcc/x86_64-linux-gnu/*/"+name).Output()
 			path, _, _ := strings.Cut(string(dirs), "\n")
 			if path == "" {
-				t.Skipf("%s is not installed", name)
+				testenv.Skip(t, name+" is not installed")
 			}
 			cmd := exec.Command(victim.Path(t, "busy"), "spin", "malloc", "malloc", "futex", "read")
 			cmd.Env = []string{"LD_PRELOAD=" + path, "ASAN_OPTIONS=detect_leaks=0"}
@@ -81,7 +82,7 @@ func TestAllocators(t *testing.T) {
 // TestSeccomp: 44.
 func TestSeccomp(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs CAP_SYS_ADMIN to read filters")
+		testenv.Skip(t, "needs CAP_SYS_ADMIN to read filters")
 	}
 	for _, tc := range []struct {
 		filter, call string

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -29,7 +30,7 @@ func TestDryRun(t *testing.T) {
 		v := victim.Start(t, tc.name, tc.args...)
 		if tc.letter != "" {
 			if answer := v.Ask(t, tc.letter); answer != "0" {
-				t.Skip("no seccomp filter can be installed")
+				testenv.Skip(t, "no seccomp filter can be installed")
 			}
 		}
 		o, err := DryRun(open(t, v), tracer(t), tc.read)
@@ -76,7 +77,7 @@ func TestUnreadFilters(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v := victim.Start(t, "odd", "restart=kill", "polls")
 			if v.Ask(t, "s") != "0" {
-				t.Skip("no seccomp filter can be installed")
+				testenv.Skip(t, "no seccomp filter can be installed")
 			}
 			stop(t, v)
 			if said := v.Ask(t, "?"); said != "rounds 0 harm 0" {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -21,7 +22,7 @@ import (
 func inNamespaces(t *testing.T, script string, flags uintptr, args ...string) *victim.Victim {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root to make namespaces")
+		testenv.Skip(t, "needs root to make namespaces")
 	}
 	cmd := exec.Command("/bin/sh", append([]string{"-c", script + ` exec "$0" "$@"`, victim.Path(t, "busy")}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
@@ -90,7 +91,7 @@ func TestStagedFails(t *testing.T) {
 // TestMemfdNoexec: 41, where the sysctl belongs to the pid namespace.
 func TestMemfdNoexec(t *testing.T) {
 	if _, err := os.Stat("/proc/sys/vm/memfd_noexec"); err != nil {
-		t.Skip("no vm.memfd_noexec in this kernel")
+		testenv.Skip(t, "no vm.memfd_noexec in this kernel")
 	}
 	v := inNamespaces(t, "mount --make-rprivate / && mount -t proc proc /proc && echo 2 > /proc/sys/vm/memfd_noexec &&",
 		unix.CLONE_NEWPID|unix.CLONE_NEWNS, "futex", "read")
@@ -108,13 +109,13 @@ func TestNoMoreThreads(t *testing.T) {
 		group = "/sys/fs/cgroup/pids/rtl-attach-test" // version 1
 	}
 	if err := os.Mkdir(group, 0o700); err != nil {
-		t.Skipf("no control groups: %v", err)
+		testenv.Skip(t, "no control groups: "+err.Error())
 	}
 	write := func(file, text string) {
 		t.Helper()
 		f, err := os.OpenFile(group+"/"+file, os.O_WRONLY, 0)
 		if err != nil {
-			t.Skipf("no control group that limits threads: %v", err)
+			testenv.Skip(t, "no control group that limits threads: "+err.Error())
 		}
 		_, err = f.WriteString(text)
 		if err := errors.Join(err, f.Close()); err != nil {
@@ -153,7 +154,7 @@ func TestLibcReplaced(t *testing.T) {
 	for _, name := range []string{"libc.so.6", "libm.so.6"} {
 		b, err := os.ReadFile("/lib/x86_64-linux-gnu/" + name)
 		if err != nil {
-			t.Skip(err)
+			testenv.Skip(t, err.Error())
 		}
 		if err := os.WriteFile(dir+"/"+name, b, 0o700); err != nil {
 			t.Fatal(err)

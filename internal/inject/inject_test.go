@@ -10,6 +10,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -20,7 +21,7 @@ func init() { runtime.LockOSThread() }
 func open(t testing.TB, v *victim.Victim) *target.Target {
 	t.Helper()
 	if bootCode() == nil {
-		t.Skip(ErrNotBuilt)
+		testenv.Skip(t, ErrNotBuilt.Error())
 	}
 	tg, err := target.Open(v.PID)
 	if err != nil {

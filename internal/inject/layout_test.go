@@ -6,12 +6,14 @@ import (
 	"path/filepath"
 	"testing"
 	"unsafe"
+
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // TestLayout makes the Go side of boot.h again and compares.
 func TestLayout(t *testing.T) {
 	if _, err := exec.LookPath("gcc"); err != nil {
-		t.Skip("no gcc")
+		testenv.Skip(t, "no gcc")
 	}
 	dir := t.TempDir()
 	for _, name := range []string{"boot_types.go", "zboot.go"} {

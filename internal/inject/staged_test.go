@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -44,7 +45,7 @@ func TestStackOnFUSE(t *testing.T) {
 // do we get there where it does not; where it could, the file is as if it had.
 func TestStagedAsTarget(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("left out: not root")
+		testenv.Skip(t, "not root")
 	}
 	const uid, group = 4242, 4243
 	cmd := exec.Command(victim.Path(t, "plain"))

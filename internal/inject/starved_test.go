@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -98,6 +99,6 @@ func runs(t *testing.T, pid int) {
 func command(t *testing.T, name string, args ...string) {
 	t.Helper()
 	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
-		t.Skipf("%s: %v: %s", name, err, out)
+		testenv.Skip(t, fmt.Sprintf("%s: %v: %s", name, err, out))
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 func open(t *testing.T) *Meter {
@@ -20,7 +21,7 @@ func open(t *testing.T) *Meter {
 	m, err := Open()
 	for _, machine := range []error{ErrNamespace, ErrDenied, ebpf.ErrNotSupported, btf.ErrNotFound, os.ErrNotExist} {
 		if errors.Is(err, machine) {
-			t.Skipf("left out: %v", err)
+			testenv.Skip(t, err.Error())
 		}
 	}
 	if err != nil {
@@ -91,7 +92,7 @@ func TestPinned(t *testing.T) {
 		t.Fatal(err)
 	}
 	if may.Count() < 2 {
-		t.Skip("left out: this machine has one processor")
+		testenv.Skip(t, "this machine has one processor")
 	}
 	cpu := 0
 	for !may.IsSet(cpu) {

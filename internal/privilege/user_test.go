@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/privilege"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // A folder, by its owner, group and mode.
@@ -22,7 +23,7 @@ type folder struct {
 // root may do, nothing is left.
 func TestUserDo(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("left out: not root")
+		testenv.Skip(t, "not root")
 	}
 	const uid, gid, group = 4242, 4243, 4244
 	user, root := privilege.User{UID: uid, GID: gid, Groups: []int{group}}, privilege.User{}
@@ -79,7 +80,7 @@ func folderOf(t *testing.T, f folder) string {
 // cannot follow.
 func TestUserDoAndLower(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("left out: not root")
+		testenv.Skip(t, "not root")
 	}
 	var p privilege.Privileges
 	err := privilege.User{UID: 4242, GID: 4242}.Do(func() error { return errors.Join(p.Lower(), p.Raise()) })

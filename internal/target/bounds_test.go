@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -69,7 +70,7 @@ func TestWaitChannel(t *testing.T) {
 	}
 	where := tg.waitChannel(v.PID)
 	if where == "" {
-		t.Skip("left out: this kernel does not say where threads sleep")
+		testenv.Skip(t, "this kernel does not say where threads sleep")
 	}
 	tg.PID = os.Getpid()
 	if now := tg.waitChannel(v.PID); now != where {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -47,7 +48,7 @@ func filesystem(t *testing.T, tg *target.Target, path string) string {
 // TestLinksOutOfRoot: links of the target's, and steps upwards, end in its root.
 func TestLinksOutOfRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("left out: not root")
+		testenv.Skip(t, "not root")
 	}
 	root, up := t.TempDir(), strings.Repeat("../", 40)
 	for link, to := range map[string]string{

@@ -17,6 +17,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -55,7 +56,7 @@ func TestSymbols(t *testing.T) {
 			}
 			out, err := exec.Command("nm", "-D", m.Name).Output()
 			if err != nil {
-				t.Skip("no nm")
+				testenv.Skip(t, "no nm")
 			}
 			for line := range strings.Lines(string(out)) {
 				f := strings.Fields(line)
@@ -97,7 +98,7 @@ func TestRefusals(t *testing.T) {
 	})
 	t.Run("kernel thread", func(t *testing.T) {
 		if b, err := os.ReadFile("/proc/2/comm"); err != nil || string(b) != "kthreadd\n" {
-			t.Skip("no kernel threads in this pid namespace")
+			testenv.Skip(t, "no kernel threads in this pid namespace")
 		}
 		if _, err := target.Open(2); !errors.Is(err, target.ErrKernel) {
 			t.Error(err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // A patient is a process in some state. doctor is to foretell what an attach
@@ -98,7 +99,7 @@ func TestDoctorForetells(t *testing.T) {
 func (p patient) command(t *testing.T, stdout, stderr *strings.Builder, args ...string) int {
 	t.Helper()
 	tool := filepath.Join(openFolder(t), "rtl-attach")
-	if b, err := os.ReadFile(artefact(t, "rtl-attach")); err != nil || os.WriteFile(tool, b, 0o755) != nil {
+	if b, err := os.ReadFile(testenv.Artefact(t, "rtl-attach")); err != nil || os.WriteFile(tool, b, 0o755) != nil {
 		t.Fatal("cannot copy the tool")
 	}
 	words := append(append(append([]string{}, p.before...), tool), args...)
@@ -106,7 +107,7 @@ func (p patient) command(t *testing.T, stdout, stderr *strings.Builder, args ...
 	cmd.Dir, cmd.Stdout, cmd.Stderr = filepath.Dir(tool), stdout, stderr
 	err := cmd.Run()
 	if cmd.ProcessState == nil {
-		skip(t, err.Error())
+		testenv.Skip(t, err.Error())
 	}
 	return cmd.ProcessState.ExitCode()
 }
@@ -176,7 +177,7 @@ func program(name string, args ...string) func(*testing.T) *subject {
 
 func i386(t *testing.T) *subject {
 	if !runsI386() {
-		skip(t, "this kernel runs no i386 programs")
+		testenv.Skip(t, "this kernel runs no i386 programs")
 	}
 	return program("victims/tiny32")(t)
 }
@@ -199,16 +200,16 @@ func dormant(t *testing.T) *subject {
 func recordedTarget(t *testing.T) *subject {
 	s := stress(t)
 	r := s.record(t, hang.Limit)
-	r.saying.await(t, "attached")
-	t.Cleanup(func() { _ = r.cmd.Process.Signal(unix.SIGINT); r.wait(t) })
+	r.Says(t, "attached")
+	t.Cleanup(func() { _ = r.Cmd.Process.Signal(unix.SIGINT); r.Exit(t) })
 	return s
 }
 
 // namespaced is a server in pid and mount namespaces of its own.
 func namespaced(t *testing.T) *subject {
 	needsRoot(t)
-	cmd := exec.Command("unshare", "--pid", "--mount-proc", "--fork", "--kill-child", artefact(t, "workloads/serve"), "--rate", "50", "--kernels", "16")
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "LD_PRELOAD=" + artefact(t, "libsoftgpu.so")}
+	cmd := exec.Command("unshare", "--pid", "--mount-proc", "--fork", "--kill-child", testenv.Artefact(t, "workloads/serve"), "--rate", "50", "--kernels", "16")
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "LD_PRELOAD=" + testenv.Artefact(t, "libsoftgpu.so")}
 	s := start(t, cmd)
 	s.pid = cmd.Process.Pid
 	if !hang.Eventually(func() bool { s.pid = childOf(cmd.Process.Pid); return s.pid != 0 }) {
@@ -227,7 +228,7 @@ func childOf(pid int) int {
 func needsRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		skip(t, "needs root")
+		testenv.Skip(t, "not root")
 	}
 }
 
@@ -235,7 +236,7 @@ func needsRoot(t *testing.T) {
 func odd(filter string) func(*testing.T) *subject {
 	return func(t *testing.T) *subject {
 		needsRoot(t)
-		s := onGPUWork(t, "", artefact(t, "victims/odd"), filter)
+		s := onGPUWork(t, "", testenv.Artefact(t, "victims/odd"), filter)
 		_, err := fmt.Fprint(s.in, "s")
 		if err != nil {
 			t.Fatal(err)
@@ -252,9 +253,9 @@ func onGPUWork(t *testing.T, before string, words ...string) *subject {
 	if err := os.WriteFile(count, make([]byte, 8), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	preload := artefact(t, "victims/gpuwork.so") + ":" + artefact(t, "libsoftgpu.so")
+	preload := testenv.Artefact(t, "victims/gpuwork.so") + ":" + testenv.Artefact(t, "libsoftgpu.so")
 	script := before + ` exec env LD_PRELOAD=` + preload +
-		` GPUWORK_CODE=` + artefact(t, "workloads/kernels.hsaco") + ` GPUWORK_COUNT=` + count + ` "$0" "$@"`
+		` GPUWORK_CODE=` + testenv.Artefact(t, "workloads/kernels.hsaco") + ` GPUWORK_COUNT=` + count + ` "$0" "$@"`
 	s := bystander(t, "sh", append([]string{"-c", script}, words...)...)
 	if !hang.Eventually(func() bool {
 		b, err := os.ReadFile(count)
@@ -269,7 +270,7 @@ func onGPUWork(t *testing.T, before string, words ...string) *subject {
 func withoutProc(t *testing.T) *subject {
 	needsRoot(t)
 	s := bystander(t, "unshare", "--mount", "sh", "-c",
-		`mount --make-rprivate / && mount -t tmpfs none /proc && exec "$0"`, artefact(t, "victims/mapped"))
+		`mount --make-rprivate / && mount -t tmpfs none /proc && exec "$0"`, testenv.Artefact(t, "victims/mapped"))
 	if !hang.Eventually(func() bool {
 		name, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", s.pid))
 		return strings.HasSuffix(name, "/mapped") && strings.HasPrefix(s.field("State"), "S")
@@ -297,7 +298,7 @@ func tracedTarget(t *testing.T) *subject {
 	s := stress(t)
 	tracer := exec.Command("strace", "-qq", "-o", "/dev/null", "-e", "trace=none", "-p", strconv.Itoa(s.pid))
 	if err := tracer.Start(); err != nil {
-		skip(t, err.Error())
+		testenv.Skip(t, err.Error())
 	}
 	t.Cleanup(func() { _ = tracer.Process.Signal(unix.SIGINT); _ = tracer.Wait() })
 	if !hang.Eventually(func() bool { n := s.field("TracerPid"); return n != "" && n != "0" }) {
@@ -318,7 +319,7 @@ func asleep(t *testing.T) *subject {
 
 // crowded may map no further memory (RLIMIT_AS).
 func crowded(t *testing.T) *subject {
-	s := onGPUWork(t, "", artefact(t, "victims/odd"))
+	s := onGPUWork(t, "", testenv.Artefact(t, "victims/odd"))
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", s.pid))
 	if err != nil {
 		t.Fatal(err)
@@ -340,10 +341,10 @@ func confined(t *testing.T) *subject {
 	if _, err := os.Stat(home); err != nil {
 		home = "/sys/fs/cgroup"
 	}
-	s := onGPUWork(t, "", artefact(t, "victims/odd"))
+	s := onGPUWork(t, "", testenv.Artefact(t, "victims/odd"))
 	dir := filepath.Join(home, fmt.Sprintf("rtl-story-%d", s.pid))
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		skip(t, "no control group can be made: "+err.Error())
+		testenv.Skip(t, "no control group can be made: "+err.Error())
 	}
 	t.Cleanup(func() {
 		s.signal(t, unix.SIGKILL)
@@ -353,7 +354,7 @@ func confined(t *testing.T) *subject {
 	})
 	for _, f := range [][2]string{{"cgroup.procs", strconv.Itoa(s.pid)}, {"pids.max", strconv.Itoa(s.count(t, "task"))}} {
 		if err := os.WriteFile(filepath.Join(dir, f[0]), []byte(f[1]), 0o600); err != nil {
-			skip(t, "no control group that limits threads: "+err.Error())
+			testenv.Skip(t, "no control group that limits threads: "+err.Error())
 		}
 	}
 	return s
@@ -363,7 +364,7 @@ func confined(t *testing.T) *subject {
 func crowdedUser(t *testing.T) *subject {
 	needsRoot(t)
 	program := filepath.Join(openFolder(t), "mapped")
-	if b, err := os.ReadFile(artefact(t, "victims/mapped")); err != nil || os.WriteFile(program, b, 0o755) != nil {
+	if b, err := os.ReadFile(testenv.Artefact(t, "victims/mapped")); err != nil || os.WriteFile(program, b, 0o755) != nil {
 		t.Fatal("cannot copy the program")
 	}
 	s := bystander(t, "setpriv", "--reuid=54321", "--regid=54321", "--clear-groups", program)
@@ -390,10 +391,10 @@ func TestDoctorTouchesNothing(t *testing.T) {
 	before := s.inventory(t)
 	calls := filepath.Join(t.TempDir(), "calls")
 	cmd := exec.Command("strace", "-f", "-qq", "-o", calls, "-e", "trace=ptrace,process_vm_writev,pwrite64,pwritev,kill,tkill,pidfd_send_signal",
-		"-e", "signal=none", artefact(t, "rtl-attach"), "doctor", strconv.Itoa(s.pid))
+		"-e", "signal=none", testenv.Artefact(t, "rtl-attach"), "doctor", strconv.Itoa(s.pid))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		if cmd.ProcessState == nil {
-			skip(t, err.Error())
+			testenv.Skip(t, err.Error())
 		}
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/report"
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -34,11 +35,11 @@ func TestTargetEnds(t *testing.T) {
 			alone := serve(t)
 			death.die(t, alone)
 			want, said := alone.ended(t), alone.rest(t)
-			for range times(4, 50) {
+			for range testenv.Times(4, 50) {
 				s := serve(t)
 				moment := time.Duration(rand.Int64N(int64(400 * time.Millisecond)))
 				r := s.record(t, hang.Limit)
-				r.saying.await(t, "attached")
+				r.Says(t, "attached")
 				s.written(t)
 				time.AfterFunc(moment, func() { death.die(t, s) }) // the random moment is what is tested
 				if got := s.ended(t); got != want {
@@ -47,10 +48,10 @@ func TestTargetEnds(t *testing.T) {
 				if got := s.rest(t); (got == "") != (said == "") {
 					t.Errorf("after %v: its last words were %q, alone %q", moment, got, said)
 				}
-				r.expect(t, 5)
+				r.MustExit(t, 5)
 				r.savedUntilTheEnd(t)
 				s.engineEnded(t)
-				keepEvidence(t, r)
+				r.KeepEvidence(t)
 				if t.Failed() {
 					return
 				}
@@ -71,7 +72,7 @@ func (s *subject) rest(t testing.TB) string {
 
 func (r *run) savedUntilTheEnd(t testing.TB) {
 	t.Helper()
-	sum := r.summary(t)
+	sum := r.ReadSummary(t)
 	if len(sum.Sessions) == 0 {
 		return // it went before anything could be recorded
 	}
@@ -82,7 +83,7 @@ func (r *run) savedUntilTheEnd(t testing.TB) {
 	if last.EndReason == "" {
 		t.Errorf("the trace does not say how it ended: %+v", last)
 	}
-	if said := r.stderr.String(); !strings.Contains(said, "exited while attached") {
+	if said := r.Stderr.String(); !strings.Contains(said, "exited while attached") {
 		t.Errorf("the tool does not say what happened:\n%s", said)
 	}
 }
@@ -91,7 +92,7 @@ func (r *run) savedUntilTheEnd(t testing.TB) {
 // One that was killed before it had made the tables is told from others.
 func (r *run) readable(t testing.TB) {
 	t.Helper()
-	sum, err := report.Summarize(r.trace, 1)
+	sum, err := report.Summarize(r.Trace, 1)
 	if errors.Is(err, tracedb.ErrNotTrace) || err != nil && strings.Contains(err.Error(), "no such table") {
 		return // it died before it had made its tables
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // A forker is a target that is told what to do by letters.
@@ -47,9 +48,9 @@ func TestFork(t *testing.T) {
 	f := startForker(t)
 	before := f.inventory(t)
 	r := f.record(t, hang.Limit)
-	r.saying.await(t, "attached")
+	r.Says(t, "attached")
 	from := f.ran(t)
-	for range times(20, 200) {
+	for range testenv.Times(20, 200) {
 		if said := f.tell(t, "f"); said != "child 0" {
 			t.Fatalf("a child that is forked while recording ended: %s", said)
 		}
@@ -61,20 +62,20 @@ func TestFork(t *testing.T) {
 	if n := child.count(t, "task"); n != 1 {
 		t.Errorf("the child has %d threads", n)
 	}
-	if code := tool(t, "", "detach", strconv.Itoa(child.pid)).wait(t); code != 3 {
+	if code := tool(t, "", "detach", strconv.Itoa(child.pid)).Exit(t); code != 3 {
 		t.Errorf("detach from the child: exit code %d", code)
 	}
 	if said := f.tell(t, "e"); said != "child 0" {
 		t.Errorf("the child that stayed ended: %s", said)
 	}
-	if st := f.status(t); st.State != "active" || st.Recorder != r.cmd.Process.Pid {
+	if st := f.status(t); st.State != "active" || st.Recorder != r.Cmd.Process.Pid {
 		t.Errorf("the parent's recording did not go on: %+v", st)
 	}
-	tool(t, "", "detach", strconv.Itoa(f.pid)).expect(t, 0)
+	tool(t, "", "detach", strconv.Itoa(f.pid)).MustExit(t, 0)
 	ran := f.ran(t) - from
 	// Barrier packets carry no kernel: none is timed, and the tool says so.
-	if code := r.wait(t); code != 7 || ran == 0 {
-		t.Errorf("exit code %d, %d packets ran\n%s", code, ran, r.stderr.String())
+	if code := r.Exit(t); code != 7 || ran == 0 {
+		t.Errorf("exit code %d, %d packets ran\n%s", code, ran, r.Stderr.String())
 	}
 	f.onlyDormant(t, before)
 	if said := f.tell(t, "f"); said != "child 0" {

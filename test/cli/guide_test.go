@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/rtl-attach/rtl-attach/internal/guide"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // TestGuide runs the commands of the pages of docs/guide, in the order in which
@@ -22,7 +23,7 @@ import (
 // story: comments <!-- test … --> have lines for it (TestScripts), and before a
 // block that cannot be run here a comment says why: <!-- not run: REASON -->.
 func TestGuide(t *testing.T) {
-	artefact(t, "rtl-attach")
+	testenv.Artefact(t, "rtl-attach")
 	pages, err := guide.ReadAll(filepath.Join("..", "..", "docs", "guide"))
 	if err != nil {
 		t.Fatal(err)

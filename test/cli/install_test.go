@@ -9,16 +9,18 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // TestInstall: the tool, a manual's page for each command that it has, completion,
 // documents and licences; nothing else. The pages are what a formatter takes without a warning.
 func TestInstall(t *testing.T) {
-	artefact(t, "rtl-attach")
-	pages := artefact(t, "man")
+	testenv.Artefact(t, "rtl-attach")
+	pages := testenv.Artefact(t, "man")
 	prefix := filepath.Join(t.TempDir(), "a prefix")
 	cmd := exec.Command(filepath.Join("..", "..", "scripts", "install"), prefix)
-	cmd.Env = append(os.Environ(), "BUILD="+buildDir())
+	cmd.Env = append(os.Environ(), "BUILD="+testenv.BuildDir())
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -103,7 +105,7 @@ func checkPages(t *testing.T, dir string) {
 	t.Helper()
 	formatter, err := exec.LookPath("groff")
 	if err != nil {
-		skip(t, "no groff")
+		testenv.Skip(t, "no groff")
 	}
 	pages, _ := filepath.Glob(filepath.Join(dir, "*.1"))
 	for _, page := range pages {

@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 const killWindow = 250 * time.Millisecond
@@ -15,7 +17,7 @@ const killWindow = 250 * time.Millisecond
 func TestToolKilledAnytime(t *testing.T) {
 	whole := measured(t)
 	t.Logf("a normal run takes %v", whole)
-	n := times(12, 200)
+	n := testenv.Times(12, 200)
 	for killed := 0; killed < n; {
 		target, what := serve, "serve"
 		if killed%5 == 3 {
@@ -62,21 +64,21 @@ func momentOf(n int, whole time.Duration) time.Duration {
 func killOnce(t *testing.T, s *subject, before inventory, after time.Duration, atOnce bool) {
 	t.Helper()
 	r := s.record(t, killWindow, quickly)
-	death := time.AfterFunc(after, func() { _ = r.cmd.Process.Kill() })
-	code := r.wait(t)
+	death := time.AfterFunc(after, func() { _ = r.Cmd.Process.Kill() })
+	code := r.Exit(t)
 	death.Stop()
 	s.unharmed(t)
 	if !atOnce {
 		s.atRest(t)
 		s.unharmed(t)
 	}
-	if _, err := os.Stat(r.trace); err == nil && code == -1 {
+	if _, err := os.Stat(r.Trace); err == nil && code == -1 {
 		r.readable(t)
 	}
 	again := s.again(t)
 	s.onlyDormant(t, before)
 	s.unharmed(t)
-	keepEvidence(t, again)
+	again.KeepEvidence(t)
 }
 
 // end asks the target to finish: it does so as if nothing had been.

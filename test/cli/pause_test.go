@@ -15,6 +15,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/report"
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // TestPausesByTheScheduler: what the tool says of its stops, the kernel says, too:
@@ -22,19 +23,19 @@ import (
 func TestPausesByTheScheduler(t *testing.T) {
 	s := serve(t)
 	r := s.record(t, 300*time.Millisecond, "-v")
-	r.expect(t, 0, 7) // a starved target may dispatch nothing
-	said := r.stderr.String()
+	r.MustExit(t, 0, 7) // a starved target may dispatch nothing
+	said := r.Stderr.String()
 	_, pauses, _ := strings.Cut(said, "pauses: ")
 	pauses, _, _ = strings.Cut(pauses, "\n")
 	_, unknown, found := strings.Cut(pauses, "by the scheduler: not known: ")
 	if found {
-		skip(t, unknown)
+		testenv.Skip(t, unknown)
 	}
-	sane(t, said, r.summary(t).Pauses)
+	sane(t, said, r.ReadSummary(t).Pauses)
 
 	again := s.record(t, 300*time.Millisecond, "-v")
-	again.expect(t, 0, 7)
-	if p := again.summary(t).Pauses; p.Scheduler == nil || p.Scheduler.Stops > p.Stops {
+	again.MustExit(t, 0, 7)
+	if p := again.ReadSummary(t).Pauses; p.Scheduler == nil || p.Scheduler.Stops > p.Stops {
 		t.Errorf("of a second recording: %+v, %+v", p, p.Scheduler)
 	}
 }
@@ -57,8 +58,8 @@ func sane(t *testing.T, said string, own report.Pauses) {
 // TestPausesWithoutVerbose: nobody asks the scheduler unless told to.
 func TestPausesWithoutVerbose(t *testing.T) {
 	r := serve(t).record(t, 300*time.Millisecond)
-	r.expect(t, 0, 7)
-	if p := r.summary(t).Pauses; p.Stops == 0 || p.Scheduler != nil {
+	r.MustExit(t, 0, 7)
+	if p := r.ReadSummary(t).Pauses; p.Stops == 0 || p.Scheduler != nil {
 		t.Errorf("%+v", p)
 	}
 }
@@ -68,13 +69,11 @@ func TestMeterEndsBeforeCollecting(t *testing.T) {
 	s := serve(t)
 	r := s.record(t, hang.Limit, "-v")
 	s.written(t)
-	if !hang.Eventually(func() bool { return !holdsBPF(t, r.cmd.Process.Pid) }) {
+	if !hang.Eventually(func() bool { return !holdsBPF(t, r.Cmd.Process.Pid) }) {
 		t.Error("programs or maps are still there")
 	}
-	if err := r.cmd.Process.Signal(unix.SIGINT); err != nil {
-		t.Fatal(err)
-	}
-	r.expect(t, 0)
+	r.Signal(t, unix.SIGINT)
+	r.MustExit(t, 0)
 }
 
 func holdsBPF(t *testing.T, pid int) bool {
@@ -92,17 +91,17 @@ func holdsBPF(t *testing.T, pid int) bool {
 // TestPausesWithoutBPF: one line says why, and the recording is the same.
 func TestPausesWithoutBPF(t *testing.T) {
 	if os.Geteuid() != 0 {
-		skip(t, "needs capabilities to take away")
+		testenv.Skip(t, "needs capabilities to take away")
 	}
 	s := serve(t)
 	trace := filepath.Join(t.TempDir(), "t.db")
 	r := newRun(t, trace, "-p", strconv.Itoa(s.pid), "-d", "300ms", "-o", trace, "-v")
-	r.cmd = exec.Command("setpriv", append([]string{"--bounding-set=-sys_admin,-bpf"}, r.cmd.Args...)...)
-	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, r.saying
-	r.start(t)
-	r.expect(t, 0, 7)
+	r.Cmd = exec.Command("setpriv", append([]string{"--bounding-set=-sys_admin,-bpf"}, r.Cmd.Args...)...)
+	r.Cmd.Stdout, r.Cmd.Stderr = &r.Stdout, &r.Stderr
+	r.Start(t)
+	r.MustExit(t, 0, 7)
 	const why = "; by the scheduler: not known: BPF is not permitted\n"
-	if p := r.summary(t).Pauses; strings.Count(r.stderr.String(), why) != 1 || p.Stops == 0 || p.Scheduler != nil {
-		t.Errorf("%+v\n%s", p, r.stderr.String())
+	if p := r.ReadSummary(t).Pauses; strings.Count(r.Stderr.String(), why) != 1 || p.Stops == 0 || p.Scheduler != nil {
+		t.Errorf("%+v\n%s", p, r.Stderr.String())
 	}
 }

@@ -13,12 +13,13 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // processes is what ps lists, by pid.
 func processes(t *testing.T) map[int]session.Process {
 	t.Helper()
-	out, err := exec.Command(artefact(t, "rtl-attach"), "ps", "--json").Output()
+	out, err := exec.Command(testenv.Artefact(t, "rtl-attach"), "ps", "--json").Output()
 	if err != nil {
 		t.Fatalf("ps: %v", err)
 	}
@@ -84,7 +85,7 @@ func TestListingHostile(t *testing.T) {
 		t.Errorf("%+q", fmt.Sprint(p))
 	}
 	for _, args := range [][]string{{"ps"}, {"ps", "--json"}, {"doctor", strconv.Itoa(s.pid)}, {"doctor", "--json", strconv.Itoa(s.pid)}} {
-		out, _ := exec.Command(artefact(t, "rtl-attach"), args...).CombinedOutput()
+		out, _ := exec.Command(testenv.Artefact(t, "rtl-attach"), args...).CombinedOutput()
 		if !strings.Contains(string(out), strconv.Itoa(s.pid)) {
 			t.Errorf("%v does not list it:\n%s", args, out)
 		}
@@ -100,8 +101,8 @@ func TestListingHostile(t *testing.T) {
 // TestListingWhileTheyVanish: processes that end while they are looked at are no
 // error, and were never there.
 func TestListingWhileTheyVanish(t *testing.T) {
-	artefact(t, "rtl-attach")
-	program, stop, done := artefact(t, "victims/mapped"), make(chan struct{}), make(chan struct{})
+	testenv.Artefact(t, "rtl-attach")
+	program, stop, done := testenv.Artefact(t, "victims/mapped"), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		for {
@@ -114,8 +115,8 @@ func TestListingWhileTheyVanish(t *testing.T) {
 			_ = cmd.Run()
 		}
 	}()
-	for range times(15, 300) {
-		out, err := exec.Command(artefact(t, "rtl-attach"), "ps", "--json").Output()
+	for range testenv.Times(15, 300) {
+		out, err := exec.Command(testenv.Artefact(t, "rtl-attach"), "ps", "--json").Output()
 		if err != nil || !json.Valid(out) || strings.Contains(string(out), "no process has this pid") {
 			t.Errorf("ps: %v\n%s", err, out)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // TestRecorderDies: without a recorder the payload detaches by itself, after
@@ -21,10 +22,9 @@ func TestRecorderDies(t *testing.T) {
 	before := s.inventory(t)
 	for _, how := range []string{"payload loaded", "re-attached"} {
 		r := s.record(t, hang.Limit, quickly)
-		r.saying.await(t, how)
+		r.Says(t, how)
 		began := time.Now()
-		_ = r.cmd.Process.Kill()
-		r.wait(t)
+		r.Kill()
 		s.atRest(t)
 		t.Logf("%s: detached by itself %v after the recorder's death", how, time.Since(began))
 		if st := s.status(t); !strings.Contains(st.LastEnd, "no sign of life") {
@@ -45,25 +45,21 @@ func TestRecorderStopped(t *testing.T) {
 			s := serve(t)
 			before := s.inventory(t)
 			r := s.record(t, window, "--set=RTL_RECORDER_TIMEOUT_MS=3000") // a starved recorder lives
-			r.saying.await(t, "attached")
+			r.Says(t, "attached")
 			recorded(t, s)
-			if err := r.cmd.Process.Signal(unix.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
+			r.Signal(t, unix.SIGSTOP)
 			stopped := time.Now()
 			s.atRest(t)
 			s.unharmed(t)
 			if window < hang.Limit {
 				time.Sleep(time.Until(stopped.Add(window)))
 			}
-			if err := r.cmd.Process.Signal(unix.SIGCONT); err != nil {
-				t.Fatal(err)
-			}
-			r.expect(t, 0)
-			if said := r.stderr.String(); !strings.Contains(said, "no sign of life") {
+			r.Signal(t, unix.SIGCONT)
+			r.MustExit(t, 0)
+			if said := r.Stderr.String(); !strings.Contains(said, "no sign of life") {
 				t.Errorf("the recorder does not say what happened:\n%s", said)
 			}
-			sum := r.summary(t)
+			sum := r.ReadSummary(t)
 			if reason := sum.Sessions[0].EndReason; !strings.Contains(reason, "recorder") {
 				t.Errorf("the trace says %q of its end", reason)
 			}
@@ -83,17 +79,15 @@ func TestRecorderStoppedEarly(t *testing.T) {
 	before := s.inventory(t)
 	trace := filepath.Join(t.TempDir(), "t.db")
 	r := newRun(t, trace, "-p", strconv.Itoa(s.pid), "-o", trace, quickly)
-	r.cmd.Path = artefact(t, "rtl-attach-fault")
-	r.cmd.Env = append(os.Environ(), "RTL_FAULT=stop@"+string(session.PointAttached))
-	r.start(t)
-	r.saying.await(t, "made to stop")
+	r.Cmd.Path = testenv.Artefact(t, "rtl-attach-fault")
+	r.Cmd.Env = append(os.Environ(), "RTL_FAULT=stop@"+string(session.PointAttached))
+	r.Start(t)
+	r.Says(t, "made to stop")
 	recorded(t, s)
 	s.atRest(t)
-	if err := r.cmd.Process.Signal(unix.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
-	r.expect(t, int(session.NothingSeen))
-	sum := r.summary(t)
+	r.Signal(t, unix.SIGCONT)
+	r.MustExit(t, int(session.NothingSeen))
+	sum := r.ReadSummary(t)
 	if len(sum.Sessions) != 1 || !strings.Contains(sum.Sessions[0].EndReason, "no sign of life") {
 		t.Errorf("the trace says of its end: %+v", sum.Sessions)
 	}
@@ -118,21 +112,19 @@ func recorded(t testing.TB, s *subject) {
 func TestTwoRecorders(t *testing.T) {
 	s := serve(t)
 	before := s.inventory(t)
-	for range times(3, 20) {
+	for range testenv.Times(3, 20) {
 		won, lost := s.record(t, hang.Limit), s.record(t, hang.Limit) // neither ends before the other has begun
-		if !hang.Eventually(func() bool { return won.saying.has("attached  ") || lost.saying.has("attached  ") }) {
+		if !hang.Eventually(func() bool { return won.HasSaid("attached  ") || lost.HasSaid("attached  ") }) {
 			t.Error("neither attaches")
 		}
-		if lost.saying.has("attached  ") {
+		if lost.HasSaid("attached  ") {
 			won, lost = lost, won
 		}
-		lost.expect(t, 3)
-		if err := won.cmd.Process.Signal(unix.SIGINT); err != nil {
-			t.Fatal(err)
-		}
-		won.expect(t, 0, 7)
-		if said := lost.stderr.String(); !strings.Contains(said, strconv.Itoa(won.cmd.Process.Pid)) {
-			t.Errorf("the loser does not name pid %d:\n%s", won.cmd.Process.Pid, said)
+		lost.MustExit(t, 3)
+		won.Signal(t, unix.SIGINT)
+		won.MustExit(t, 0, 7)
+		if said := lost.Stderr.String(); !strings.Contains(said, strconv.Itoa(won.Cmd.Process.Pid)) {
+			t.Errorf("the loser does not name pid %d:\n%s", won.Cmd.Process.Pid, said)
 		}
 		s.unharmed(t)
 		s.onlyDormant(t, before)
@@ -143,24 +135,24 @@ func TestTwoRecorders(t *testing.T) {
 // TestDetachWhileAttaching: another terminal is faster than the recorder. All
 // exit codes are documented ones, and in the end nothing is active.
 func TestDetachWhileAttaching(t *testing.T) {
-	for range times(4, 50) {
+	for range testenv.Times(4, 50) {
 		s := serve(t)
 		before := s.inventory(t)
 		r := s.record(t, hang.Limit)
 		codes := map[int]int{}
 		for ended := false; !ended; {
 			d := tool(t, "", "detach", strconv.Itoa(s.pid))
-			codes[d.wait(t)]++
-			if d.code != 0 && d.code != 3 {
-				t.Errorf("detach: exit code %d\n%s", d.code, d.stderr.String())
+			codes[d.Exit(t)]++
+			if d.Code != 0 && d.Code != 3 {
+				t.Errorf("detach: exit code %d\n%s", d.Code, d.Stderr.String())
 				ended = true
 			}
-			ended = ended || d.code == 0
+			ended = ended || d.Code == 0
 		}
-		if code := r.wait(t); code != 0 && code != 7 {
-			t.Errorf("the recorder: exit code %d\n%s", code, r.stderr.String())
+		if code := r.Exit(t); code != 0 && code != 7 {
+			t.Errorf("the recorder: exit code %d\n%s", code, r.Stderr.String())
 		}
-		t.Logf("detach: exit codes %v, recorder: %d", codes, r.code)
+		t.Logf("detach: exit codes %v, recorder: %d", codes, r.Code)
 		s.onlyDormant(t, before)
 		s.unharmed(t)
 		s.again(t)
@@ -172,16 +164,15 @@ func TestDetachWhileAttaching(t *testing.T) {
 func TestTwoDetaches(t *testing.T) {
 	s := serve(t)
 	before := s.inventory(t)
-	for range times(3, 50) {
+	for range testenv.Times(3, 50) {
 		r := s.record(t, hang.Limit)
-		r.saying.await(t, "attached")
-		_ = r.cmd.Process.Kill()
-		r.wait(t)
+		r.Says(t, "attached")
+		r.Kill()
 		a, b := tool(t, "", "detach", strconv.Itoa(s.pid)), tool(t, "", "detach", strconv.Itoa(s.pid))
-		if a.wait(t) != 0 && b.wait(t) != 0 {
-			t.Errorf("both failed:\n%s%s", a.stderr.String(), b.stderr.String())
+		if a.Exit(t) != 0 && b.Exit(t) != 0 {
+			t.Errorf("both failed:\n%s%s", a.Stderr.String(), b.Stderr.String())
 		}
-		b.wait(t)
+		b.Exit(t)
 		if st := s.status(t); st.State != "dormant" {
 			t.Errorf("still there: %+v", st)
 		}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/guide"
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // Whoever runs the tests may ignore it (nohup), and the tool would heed that.
@@ -48,7 +49,7 @@ func init() { signal.Notify(make(chan os.Signal, 1), unix.SIGHUP) }
 //	dead NAME                 waits for its end
 //	explained CODE args…      as tool; it must say error, cause, fix and target
 func TestScripts(t *testing.T) {
-	artefact(t, "rtl-attach")
+	testenv.Artefact(t, "rtl-attach")
 	testscript.RunT(serial{t}, scriptParams(filepath.Join("..", "..", "testdata", "script")))
 }
 
@@ -78,7 +79,7 @@ func scriptParams(dir string) testscript.Params {
 
 // runsI386 tells whether this kernel runs 32-bit programs: some refuse every one of them.
 func runsI386() bool {
-	err := exec.Command(filepath.Join(buildDir(), "victims/tiny32")).Run() // it ends with its input
+	err := exec.Command(filepath.Join(testenv.BuildDir(), "victims/tiny32")).Run() // it ends with its input
 	return !errors.Is(err, unix.ENOEXEC)
 }
 
@@ -103,8 +104,8 @@ type stage struct {
 func setup(env *testscript.Env) error {
 	t := env.T().(serial).T
 	env.Values["stage"] = &stage{t: t, targets: map[string]*subject{}, runs: map[string]*run{}}
-	env.Setenv("PATH", buildDir()+":"+os.Getenv("PATH"))
-	env.Setenv("BUILD", buildDir())
+	env.Setenv("PATH", testenv.BuildDir()+":"+os.Getenv("PATH"))
+	env.Setenv("BUILD", testenv.BuildDir())
 	env.Setenv("TERM", "dumb")
 	return nil
 }
@@ -153,7 +154,7 @@ func startTarget(ts *testscript.TestScript, _ bool, args []string) {
 func bystander(t *testing.T, program string, args ...string) *subject {
 	t.Helper()
 	if filepath.Base(program) != program {
-		program = artefact(t, program)
+		program = testenv.Artefact(t, program)
 	}
 	cmd := exec.Command(program, args...)
 	in, err := cmd.StdinPipe() // held open: some end with it
@@ -228,14 +229,14 @@ func isKnown(ts *testscript.TestScript, cause string) {
 func begin(ts *testscript.TestScript, _ bool, args []string) {
 	st, name := stageOf(ts), args[0]
 	r := newRun(st.t, "", args[1:]...)
-	r.cmd.Dir = ts.Getenv("WORK")
-	r.start(st.t)
+	r.Cmd.Dir = ts.Getenv("WORK")
+	r.Start(st.t)
 	st.runs[name] = r
-	ts.Setenv(name, strconv.Itoa(r.cmd.Process.Pid))
+	ts.Setenv(name, strconv.Itoa(r.Cmd.Process.Pid))
 }
 
 func said(ts *testscript.TestScript, _ bool, args []string) {
-	stageOf(ts).run(ts, args).saying.await(stageOf(ts).t, strings.Join(args[1:], " "))
+	stageOf(ts).run(ts, args).Says(stageOf(ts).t, strings.Join(args[1:], " "))
 }
 
 func growing(ts *testscript.TestScript, _ bool, args []string) {
@@ -250,11 +251,11 @@ func growing(ts *testscript.TestScript, _ bool, args []string) {
 
 func finish(ts *testscript.TestScript, _ bool, args []string) {
 	r := stageOf(ts).run(ts, args)
-	code := r.wait(stageOf(ts).t)
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]+".out"), r.stdout.Bytes(), 0o600))
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]+".err"), r.stderr.Bytes(), 0o600))
+	code := r.Exit(stageOf(ts).t)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]+".out"), []byte(r.Stdout.String()), 0o600))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]+".err"), []byte(r.Stderr.String()), 0o600))
 	if want := args[1]; strconv.Itoa(code) != want {
-		ts.Fatalf("exit code %d, want %s\n%s", code, want, r.stderr.String())
+		ts.Fatalf("exit code %d, want %s\n%s", code, want, r.Stderr.String())
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // server starts a front end and its GPU workers. What the workers have in their
@@ -32,8 +33,8 @@ func (st *stage) server(ts *testscript.TestScript, name, workers string) *subjec
 // startServer returns when all its workers launch kernels.
 func startServer(t *testing.T, workers, seconds string) *subject {
 	t.Helper()
-	cmd := exec.Command(artefact(t, "workloads/frontend"), "--workers", workers, "--preload", artefact(t, "libsoftgpu.so"),
-		"--", artefact(t, "workloads/serve"), "--threads", "2", "--streams", "2", "--rate", "20", "--kernels", "16", "--seconds", seconds)
+	cmd := exec.Command(testenv.Artefact(t, "workloads/frontend"), "--workers", workers, "--preload", testenv.Artefact(t, "libsoftgpu.so"),
+		"--", testenv.Artefact(t, "workloads/serve"), "--threads", "2", "--streams", "2", "--rate", "20", "--kernels", "16", "--seconds", seconds)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}
 	s := start(t, cmd)
 	for rank, w := range s.workers(t) {
@@ -82,8 +83,8 @@ func TestForkedCopy(t *testing.T) {
 	f := startForker(t)
 	child := f.keep(t)
 	r := f.record(t, 300*time.Millisecond)
-	r.expect(t, 7) // barrier packets carry no kernel
-	if said := r.stderr.String(); !strings.Contains(said, fmt.Sprintf("preflight   pid %d (forker)", f.pid)) {
+	r.MustExit(t, 7) // barrier packets carry no kernel
+	if said := r.Stderr.String(); !strings.Contains(said, fmt.Sprintf("preflight   pid %d (forker)", f.pid)) {
 		t.Errorf("it is not recorded alone:\n%s", said)
 	}
 	if child.status(t).Resident {
@@ -121,18 +122,18 @@ func TestDetachBelow(t *testing.T) {
 	parent, child := family(t)
 	for _, who := range []*subject{parent, child} {
 		r := who.record(t, hang.Limit)
-		r.saying.await(t, "attached")
+		r.Says(t, "attached")
 		who.written(t)
 		d := tool(t, "", "detach", strconv.Itoa(parent.pid))
-		d.expect(t, 0)
-		r.expect(t, 0)
+		d.MustExit(t, 0)
+		r.MustExit(t, 0)
 		for _, s := range []*subject{parent, child} {
 			if st := s.status(t); st.State != "dormant" {
-				t.Errorf("pid %d is %s\n%s", s.pid, st.State, d.stderr.String())
+				t.Errorf("pid %d is %s\n%s", s.pid, st.State, d.Stderr.String())
 			}
 			s.unharmed(t)
 		}
-		if said := d.stderr.String(); !strings.Contains(said, fmt.Sprintf("pid %d: the recording has ended", child.pid)) {
+		if said := d.Stderr.String(); !strings.Contains(said, fmt.Sprintf("pid %d: the recording has ended", child.pid)) {
 			t.Errorf("detach does not say whom it ended:\n%s", said)
 		}
 	}

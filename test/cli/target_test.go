@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // A subject is a running target.
@@ -32,8 +33,8 @@ type subject struct {
 // onGPU is a command with the simulated GPU below it, and nothing of ours.
 func onGPU(t testing.TB, program string, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(artefact(t, program), args...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "LD_PRELOAD=" + artefact(t, "libsoftgpu.so")}
+	cmd := exec.Command(testenv.Artefact(t, program), args...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "LD_PRELOAD=" + testenv.Artefact(t, "libsoftgpu.so")}
 	return cmd
 }
 

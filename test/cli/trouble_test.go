@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -26,7 +27,7 @@ func TestTargetExecutes(t *testing.T) {
 func executes(t *testing.T, packets int) {
 	f := startForker(t)
 	r := f.record(t, hang.Limit)
-	r.saying.await(t, "attached")
+	r.Says(t, "attached")
 	from := f.ran(t)
 	if !hang.Eventually(func() bool { return f.ran(t) >= from+packets }) {
 		t.Error("the target makes no progress")
@@ -34,11 +35,11 @@ func executes(t *testing.T, packets int) {
 	if said := f.tell(t, "x"); !strings.HasPrefix(said, "ready") {
 		t.Fatalf("the new program said %q", said)
 	}
-	r.expect(t, 5)
-	if said := r.stderr.String(); !strings.Contains(said, "executed another program") {
+	r.MustExit(t, 5)
+	if said := r.Stderr.String(); !strings.Contains(said, "executed another program") {
 		t.Errorf("the recorder does not say what happened:\n%s", said)
 	}
-	r.summary(t)
+	r.ReadSummary(t)
 	if st := f.status(t); st.Resident {
 		t.Errorf("after the exec: %+v", st)
 	}
@@ -46,7 +47,7 @@ func executes(t *testing.T, packets int) {
 		t.Error("the new program makes no progress")
 	}
 	before := f.inventory(t)
-	f.record(t, killWindow).expect(t, 7) // barrier packets are no kernels
+	f.record(t, killWindow).MustExit(t, 7) // barrier packets are no kernels
 	f.onlyDormant(t, before)
 	_ = f.in.Close()
 	if status := f.ended(t); status != 0 {
@@ -62,13 +63,13 @@ func TestTargetStopped(t *testing.T) {
 	before := s.inventory(t)
 	r := s.record(t, hang.Limit)
 	stopRecorded(t, s, r)
-	r.expect(t, 6)
+	r.MustExit(t, 6)
 	for _, words := range []string{"stopped by a job-control signal", "kill -CONT", "still attached"} {
-		if said := r.stderr.String(); !strings.Contains(said, words) {
+		if said := r.Stderr.String(); !strings.Contains(said, words) {
 			t.Errorf("the recorder does not say %q:\n%s", words, said)
 		}
 	}
-	if sum := r.summary(t); sum.Coverage.Timed == 0 {
+	if sum := r.ReadSummary(t); sum.Coverage.Timed == 0 {
 		t.Errorf("nothing in the trace: %+v", sum.Coverage)
 	}
 	if state := statusOf(s.pid, strconv.Itoa(s.pid))["State"]; !strings.HasPrefix(state, "T") {
@@ -85,15 +86,13 @@ func TestTargetStopped(t *testing.T) {
 // stopRecorded stops a target under a recording, which then is to end.
 func stopRecorded(t *testing.T, s *subject, r *run) {
 	t.Helper()
-	r.saying.await(t, "attached")
+	r.Says(t, "attached")
 	recorded(t, s)
 	s.signal(t, unix.SIGSTOP)
 	if !hang.Eventually(func() bool { return strings.HasPrefix(s.field("State"), "T") }) {
 		t.Errorf("it is %s", s.field("State"))
 	}
-	if err := r.cmd.Process.Signal(unix.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	r.Signal(t, unix.SIGINT)
 }
 
 // TestTwoTroubles at once: both are told, and the code is the worse one's.
@@ -106,12 +105,12 @@ func TestTwoTroubles(t *testing.T) {
 	s := stress(t)
 	trace := filepath.Join(t.TempDir(), "t.db")
 	r := newRun(t, trace, "-p", strconv.Itoa(s.pid), "-d", hang.Limit.String(), "-o", trace)
-	r.cmd.Stdout = full
-	r.start(t)
+	r.Cmd.Stdout = full
+	r.Start(t)
 	stopRecorded(t, s, r)
-	r.expect(t, 6)
+	r.MustExit(t, 6)
 	for _, words := range []string{"cannot show the summary", "no space left", "could not detach from pid", "kill -CONT"} {
-		if said := r.stderr.String(); !strings.Contains(said, words) {
+		if said := r.Stderr.String(); !strings.Contains(said, words) {
 			t.Errorf("the recorder does not say %q:\n%s", words, said)
 		}
 	}
@@ -125,25 +124,25 @@ func TestTwoTroubles(t *testing.T) {
 func TestDiskFull(t *testing.T) {
 	small := t.TempDir()
 	if err := unix.Mount("none", small, "tmpfs", 0, "size=70M"); err != nil {
-		skip(t, "a small filesystem cannot be mounted: "+err.Error())
+		testenv.Skip(t, "a small filesystem cannot be mounted: "+err.Error())
 	}
 	defer func() { _ = unix.Unmount(small, unix.MNT_DETACH) }()
 	s := stress(t)
 	before := s.inventory(t)
 	r := s.record(t, hang.Limit, "-o", filepath.Join(small, "t.db"))
-	r.saying.await(t, "attached")
+	r.Says(t, "attached")
 	if !hang.Eventually(func() bool { return isCompleteToSomeMoment(t, filepath.Join(small, "t.db")) }) {
 		t.Error("the trace does not say how far it is complete")
 	}
 	fill(t, filepath.Join(small, "fill"))
-	r.expect(t, 1)
+	r.MustExit(t, 1)
 	for _, words := range []string{"not complete", "free some space", "target  detached"} {
-		if said := r.stderr.String(); !strings.Contains(said, words) {
+		if said := r.Stderr.String(); !strings.Contains(said, words) {
 			t.Errorf("the recorder does not say %q:\n%s", words, said)
 		}
 	}
 	for _, words := range []string{"disk full: ", " missing at the end of the trace"} {
-		if said := r.stderr.String(); !strings.Contains(said, words) {
+		if said := r.Stderr.String(); !strings.Contains(said, words) {
 			t.Errorf("the recorder does not say %q:\n%s", words, said)
 		}
 	}

@@ -21,7 +21,7 @@ func (a *attaches) record(t *testing.T, pid int) {
 	if r.first != "" {
 		a.count(t, r.first)
 	}
-	a.count(t, r.stderr.String())
+	a.count(t, r.Stderr.String())
 }
 
 // count notes how a tool says that it has attached.

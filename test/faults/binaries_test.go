@@ -17,6 +17,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/session"
 	rtlpayload "github.com/rtl-attach/rtl-attach/payload"
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -96,7 +97,7 @@ func roundsOf(t *testing.T, answer string) (rounds uint64) {
 // foreign is a program of another ABI, which the kernel may not run.
 func foreign(program, abi, option string) func(*testing.T) string {
 	return func(t *testing.T) string {
-		path := filepath.Join(filepath.Dir(artefact(t, "rtl-attach")), "victims", program)
+		path := filepath.Join(filepath.Dir(testenv.Artefact(t, "rtl-attach")), "victims", program)
 		err := exec.Command(path).Run() // it ends with its input
 		switch {
 		case errors.Is(err, os.ErrNotExist):

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -51,7 +52,7 @@ func (c container) command(t *testing.T, dir, program string, args ...string) *e
 	if os.Geteuid() != 0 {
 		cannot(t, "only root can make namespaces")
 	}
-	build := filepath.Dir(artefact(t, "rtl-attach"))
+	build := filepath.Dir(testenv.Artefact(t, "rtl-attach"))
 	script := fmt.Sprintf("set -e; mount --make-rprivate /; r='%s'; ", c.root)
 	if c.root != "" {
 		script += `mount --bind "$r" "$r"; mount --rbind /dev "$r/dev"; mount --rbind /sys "$r/sys"; `
@@ -104,7 +105,7 @@ func enter(t *testing.T, pid int, args ...string) {
 // debian is the root file system of a release, which make matrix makes.
 func debian(t *testing.T, suite string) string {
 	t.Helper()
-	root := filepath.Join(filepath.Dir(artefact(t, "rtl-attach")), "roots", suite)
+	root := filepath.Join(filepath.Dir(testenv.Artefact(t, "rtl-attach")), "roots", suite)
 	if _, err := os.Stat(root); err != nil {
 		cannot(t, "no root file system of Debian "+suite+" (make matrix makes it, from a mirror that has it)")
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // Group E: what surrounds the process.
@@ -83,11 +84,10 @@ func outerProc(t *testing.T) string {
 func toolInside(t *testing.T) string {
 	v := container{flags: containerFlags, script: ownProc}.onGPU(t, "odd", "mallocs")
 	trace := filepath.Join(t.TempDir(), "t.db")
-	r := &run{trace: trace, cmd: exec.Command("nsenter", "-t", strconv.Itoa(v.PID), "-m", "-p", "-i", "-u",
-		"/srv/rtl-attach", "-p", "1", "-d", "5s", "-v", "-o", trace)}
-	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
-	r.start(t)
-	r.wait(t)
+	r := wrapped(trace, exec.Command("nsenter", "-t", strconv.Itoa(v.PID), "-m", "-p", "-i", "-u",
+		"/srv/rtl-attach", "-p", "1", "-d", "5s", "-v", "-o", trace))
+	r.Start(t)
+	r.Exit(t)
 	timed := r.ok(t)
 	v.well(t)
 	return fmt.Sprintf("it is pid 1 there, %d dispatches timed", timed)
@@ -112,12 +112,11 @@ func toolWithForeignProc(t *testing.T) string {
 func elsewhere(t *testing.T, v *gpuVictim, script string) *run {
 	t.Helper()
 	trace := filepath.Join(t.TempDir(), "t.db")
-	r := &run{trace: trace, cmd: exec.Command("/bin/sh", "-c", "mount --make-rprivate / && "+script,
-		artefact(t, "rtl-attach"), "-p", strconv.Itoa(v.PID), "-d", "300ms", "-o", trace)}
-	r.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS}
-	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
-	r.start(t)
-	r.wait(t)
+	r := wrapped(trace, exec.Command("/bin/sh", "-c", "mount --make-rprivate / && "+script,
+		testenv.Artefact(t, "rtl-attach"), "-p", strconv.Itoa(v.PID), "-d", "300ms", "-o", trace))
+	r.Cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS}
+	r.Start(t)
+	r.Exit(t)
 	return r
 }
 
@@ -206,13 +205,10 @@ func toolAs(t *testing.T, user int, script string, pid int) *run {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	r := &run{
-		trace: filepath.Join(dir, "t.db"),
-		cmd:   container{user: user, script: script}.command(t, dir, "/srv/rtl-attach", "-p", strconv.Itoa(pid), "-d", "300ms", "-o", "/mnt/t.db"),
-	}
-	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
-	r.start(t)
-	r.wait(t)
+	r := wrapped(filepath.Join(dir, "t.db"),
+		container{user: user, script: script}.command(t, dir, "/srv/rtl-attach", "-p", strconv.Itoa(pid), "-d", "300ms", "-o", "/mnt/t.db"))
+	r.Start(t)
+	r.Exit(t)
 	untraced(t, pid)
 	return r
 }

@@ -3,7 +3,6 @@ package faults
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // faults: 33, continued. Every named step of the tool and of the payload, and
@@ -41,16 +41,16 @@ func failsAtPoints(t *testing.T) string {
 		v := mixed(t)
 		for first := true; i < len(points); i, first = i+1, false {
 			r := faulty(t, v.PID, "fail@"+points[i], quickly)
-			code := r.wait(t)
+			code := r.Exit(t)
 			v.sound(t)
-			struck := strings.Contains(r.stderr.String(), "made to fail")
+			struck := r.HasSaid("made to fail")
 			if !struck && !first {
 				break
 			}
 			codes[code]++
 			// An entry that runs while we look for its control block is looked for again.
 			if again := points[i] == "taken" && slices.Contains(goneWell, code); !struck || code != 1 && !again {
-				t.Errorf("%s: exit code %d\n%s", points[i], code, r.stderr.String())
+				t.Errorf("%s: exit code %d\n%s", points[i], code, r.Stderr.String())
 			}
 		}
 		record(t, v.PID).ok(t)
@@ -71,12 +71,12 @@ func hangsAtPoints(t *testing.T) string {
 	for _, p := range points {
 		v := mixed(t)
 		r := faulty(t, v.PID, "hang@"+p, quickly)
-		if !hang.Eventually(func() bool { return strings.Contains(r.stderr.String(), "made to hang") }) {
-			t.Errorf("%s: not passed\n%s", p, r.stderr.String())
+		if !hang.Eventually(func() bool { return r.HasSaid("made to hang") }) {
+			t.Errorf("%s: not passed\n%s", p, r.Stderr.String())
 		}
 		if slices.Contains(holdingThread(), p) {
-			if code := r.wait(t); code != 1 {
-				t.Errorf("%s: exit code %d\n%s", p, code, r.stderr.String())
+			if code := r.Exit(t); code != 1 {
+				t.Errorf("%s: exit code %d\n%s", p, code, r.Stderr.String())
 			}
 			ended++
 		} else {
@@ -103,12 +103,12 @@ func (r *run) interruptUntilGone(t *testing.T) {
 			case <-over:
 				return
 			case <-tick:
-				_ = r.cmd.Process.Signal(unix.SIGINT)
+				r.Signal(t, unix.SIGINT)
 			}
 		}
 	}()
-	if code := r.wait(t); code != -1 {
-		t.Errorf("exit code %d\n%s", code, r.stderr.String())
+	if code := r.Exit(t); code != -1 {
+		t.Errorf("exit code %d\n%s", code, r.Stderr.String())
 	}
 	close(over)
 }
@@ -123,19 +123,19 @@ func targetDiesAtPoints(t *testing.T) string {
 	for _, p := range points {
 		v := mixed(t)
 		r := prepared(t, "rtl-attach-fault", v.PID, quickly)
-		r.cmd.Env = append(r.cmd.Environ(), "RTL_FAULT=murder@"+p, fmt.Sprintf("RTL_FAULT_PID=%d", v.PID))
-		r.start(t)
-		code := r.wait(t)
+		r.Cmd.Env = append(r.Cmd.Environ(), "RTL_FAULT=murder@"+p, fmt.Sprintf("RTL_FAULT_PID=%d", v.PID))
+		r.Start(t)
+		code := r.Exit(t)
 		codes[code]++
-		if !strings.Contains(r.stderr.String(), "made to murder at "+p) {
-			t.Errorf("%s: not passed\n%s", p, r.stderr.String())
+		if !r.HasSaid("made to murder at " + p) {
+			t.Errorf("%s: not passed\n%s", p, r.Stderr.String())
 		}
 		want := []int{3, 5}
 		if slices.Contains(afterDetach, p) {
 			want = goneWell
 		}
 		if !slices.Contains(want, code) {
-			t.Errorf("%s: exit code %d\n%s", p, code, r.stderr.String())
+			t.Errorf("%s: exit code %d\n%s", p, code, r.Stderr.String())
 		}
 		v.Stop()
 	}
@@ -171,12 +171,12 @@ func faultsOverAndOver(t *testing.T) string {
 		all = []string{"pool", "signals", "ring", "patch", "close"}
 	}
 	v := onGPU(t, "busy", "futex", "read", "sleep", "epoll")
-	record(t, v.PID, "--payload", artefact(t, "librtl-attach-test.so")).ok(t)
+	record(t, v.PID, "--payload", testenv.Artefact(t, "librtl-attach-test.so")).ok(t)
 	return staysFlat(t, v, 2*len(all), repeat(2, 20)*len(all), func(i int) {
 		step := all[i%len(all)]
 		r := begunAt(t, v, step, "fail").r
-		if code := r.wait(t); !slices.Contains(expected(step, "fail"), code) {
-			t.Fatalf("fail at %s: exit code %d\n%s", step, code, r.stderr.String())
+		if code := r.Exit(t); !slices.Contains(expected(step, "fail"), code) {
+			t.Fatalf("fail at %s: exit code %d\n%s", step, code, r.Stderr.String())
 		}
 		r.removeTrace()
 	})
@@ -192,7 +192,7 @@ type stepFault struct {
 func begunAt(t *testing.T, v *gpuVictim, step, fault string) *stepFault {
 	t.Helper()
 	args := []string{
-		"--payload", artefact(t, "librtl-attach-test.so"), "--memory-copy-trace",
+		"--payload", testenv.Artefact(t, "librtl-attach-test.so"), "--memory-copy-trace",
 		"--set", "RTL_TEST_FAIL_STEP=" + step, "--set", "RTL_TEST_FAULT=" + fault,
 	}
 	if fault != "fail" { // that must strike the tool's own detach, not one from a recorder that seems dead
@@ -204,9 +204,9 @@ func begunAt(t *testing.T, v *gpuVictim, step, fault string) *stepFault {
 func (s *stepFault) ends(t *testing.T) (code int) {
 	t.Helper()
 	defer s.v.Stop()
-	code = s.r.wait(t)
+	code = s.r.Exit(t)
 	if !slices.Contains(expected(s.step, s.fault), code) {
-		t.Errorf("%s at %s: exit code %d\n%s", s.fault, s.step, code, s.r.stderr.String())
+		t.Errorf("%s at %s: exit code %d\n%s", s.fault, s.step, code, s.r.Stderr.String())
 	}
 	if s.fault == "die" {
 		return code
@@ -217,7 +217,7 @@ func (s *stepFault) ends(t *testing.T) (code int) {
 	} else {
 		s.v.sound(t)
 	}
-	record(t, s.v.PID, "--payload", artefact(t, "librtl-attach-test.so")).ok(t)
+	record(t, s.v.PID, "--payload", testenv.Artefact(t, "librtl-attach-test.so")).ok(t)
 	s.v.sound(t)
 	return code
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // faultPoints are the steps of a recording at which a tool built for it dies
@@ -30,14 +31,14 @@ func faultPoints() []string {
 func faulty(t *testing.T, pid int, fault string, args ...string) *run {
 	t.Helper()
 	r := prepared(t, "rtl-attach-fault", pid, append([]string{"-d", killWindow.String()}, args...)...)
-	r.cmd.Env = append(os.Environ(), "RTL_FAULT="+fault)
-	r.start(t)
+	r.Cmd.Env = append(os.Environ(), "RTL_FAULT="+fault)
+	r.Start(t)
 	return r
 }
 
 // wasKilled reports whether a tool that has ended was killed.
 func (r *run) wasKilled() bool {
-	return r.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL
+	return r.Cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL
 }
 
 // killedAtPoints: 33. A victim suffers as many deaths as come before a payload
@@ -52,9 +53,9 @@ func killedAtPoints(t *testing.T) string {
 		from := i
 		for ; i < len(points) && i < from+each; i++ {
 			r := faulty(t, v.PID, "kill@"+points[i], quickly)
-			if r.wait(t); !r.wasKilled() {
+			if r.Exit(t); !r.wasKilled() {
 				if i == from {
-					t.Errorf("%s: not passed, exit code %d\n%s", points[i], r.code, r.stderr.String())
+					t.Errorf("%s: not passed, exit code %d\n%s", points[i], r.Code, r.Stderr.String())
 					i++
 				}
 				break // the payload is resident: the injector's points need a new victim
@@ -64,7 +65,7 @@ func killedAtPoints(t *testing.T) string {
 		}
 		last := record(t, v.PID)
 		timed += last.ok(t)
-		freed += strings.Count(last.first+last.stderr.String(), "that dead tools had left")
+		freed += strings.Count(last.first+last.Stderr.String(), "that dead tools had left")
 		v.sound(t)
 		v.Stop()
 	}
@@ -105,8 +106,8 @@ func toolKilledAtRandom(t *testing.T) string {
 func killOnce(t *testing.T, v *gpuVictim, after time.Duration) bool {
 	t.Helper()
 	r := recording(t, "rtl-attach", v.PID, "-d", killWindow.String(), quickly)
-	death := time.AfterFunc(after, func() { _ = r.cmd.Process.Kill() })
-	r.wait(t)
+	death := time.AfterFunc(after, func() { _ = r.Cmd.Process.Kill() })
+	r.Exit(t)
 	death.Stop()
 	v.Unharmed(t)
 	v.works(t)
@@ -116,7 +117,7 @@ func killOnce(t *testing.T, v *gpuVictim, after time.Duration) bool {
 
 // removeTrace keeps a long form from filling the disk.
 func (r *run) removeTrace() {
-	files, _ := filepath.Glob(r.trace + "*")
+	files, _ := filepath.Glob(r.Trace + "*")
 	for _, f := range files {
 		_ = os.Remove(f)
 	}
@@ -138,17 +139,17 @@ func toolStopped(t *testing.T) string {
 	for _, p := range points {
 		v := mixed(t)
 		r := faulty(t, v.PID, "stop@"+p, args...)
-		if !hang.Eventually(func() bool { return stateOf(r.cmd.Process.Pid) == "T" }) {
-			t.Errorf("%s: the tool does not stop\n%s", p, r.stderr.String())
+		if !hang.Eventually(func() bool { return stateOf(r.Cmd.Process.Pid) == "T" }) {
+			t.Errorf("%s: the tool does not stop\n%s", p, r.Stderr.String())
 		}
 		for until := time.Now().Add(nap); time.Now().Before(until); {
 			v.Unharmed(t)
 			v.works(t)
 		}
-		_ = r.cmd.Process.Signal(unix.SIGCONT)
-		codes[r.wait(t)]++
-		if !slices.Contains([]int{0, 1, 7}, r.code) {
-			t.Errorf("%s: exit code %d\n%s", p, r.code, r.stderr.String())
+		r.Signal(t, unix.SIGCONT)
+		codes[r.Exit(t)]++
+		if !slices.Contains([]int{0, 1, 7}, r.Code) {
+			t.Errorf("%s: exit code %d\n%s", p, r.Code, r.Stderr.String())
 		}
 		record(t, v.PID).ok(t)
 		v.sound(t)
@@ -166,8 +167,8 @@ func stoppedHolding(t *testing.T) string {
 	for _, p := range points {
 		v := mixed(t)
 		r := faulty(t, v.PID, "stop@"+p, quickly)
-		if r.wait(t); !r.wasKilled() || !strings.Contains(r.stderr.String(), "made to stop at "+p) {
-			t.Errorf("%s: exit code %d\n%s", p, r.code, r.stderr.String())
+		if r.Exit(t); !r.wasKilled() || !r.HasSaid("made to stop at "+p) {
+			t.Errorf("%s: exit code %d\n%s", p, r.Code, r.Stderr.String())
 		}
 		v.Unharmed(t)
 		v.works(t)
@@ -180,9 +181,9 @@ func stoppedHolding(t *testing.T) string {
 
 // shutDownUnread: 35c. The tool has attached, and stops before it opens the ring.
 func shutDownUnread(t *testing.T) string {
-	cmd := exec.Command(artefact(t, "workloads/hsastress"),
+	cmd := exec.Command(testenv.Artefact(t, "workloads/hsastress"),
 		"--threads", "2", "--queues", "1", "--pace", "20", "--seconds", "30", "--cycles", "30")
-	cmd.Env = append(os.Environ(), "LD_PRELOAD="+artefact(t, "libsoftgpu.so"))
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+testenv.Artefact(t, "libsoftgpu.so"))
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -195,18 +196,18 @@ func shutDownUnread(t *testing.T) string {
 		t.Fatalf("it says %q: %v", ready, err)
 	}
 	r := faulty(t, cmd.Process.Pid, "stop@attached", "-d", "8s")
-	if !hang.Eventually(func() bool { return stateOf(r.cmd.Process.Pid) == "T" }) {
-		t.Fatalf("the tool does not stop\n%s", r.stderr.String())
+	if !hang.Eventually(func() bool { return stateOf(r.Cmd.Process.Pid) == "T" }) {
+		t.Fatalf("the tool does not stop\n%s", r.Stderr.String())
 	}
 	if !hang.Eventually(func() bool { return residueOf(t, cmd.Process.Pid).rings == 0 }) {
 		t.Errorf("the ring outlives its runtime")
 	}
-	_ = r.cmd.Process.Signal(unix.SIGCONT)
-	r.wait(t)
+	r.Signal(t, unix.SIGCONT)
+	r.Exit(t)
 	timed := r.ok(t)
-	said := lineOf(r.stderr.String(), "rtl-attach: warning: "+session.CauseUnread+" (the application shut its ROCm runtime down)")
+	said := lineOf(r.Stderr.String(), "rtl-attach: warning: "+session.CauseUnread+" (the application shut its ROCm runtime down)")
 	if said == "" {
-		t.Errorf("nothing is said to be missing\n%s", r.stderr.String())
+		t.Errorf("nothing is said to be missing\n%s", r.Stderr.String())
 	}
 	return fmt.Sprintf("%q; then %d dispatches timed", said, timed)
 }

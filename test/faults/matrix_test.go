@@ -15,7 +15,7 @@ import (
 	"testing"
 	"text/tabwriter"
 
-	"github.com/rtl-attach/rtl-attach/test/harness"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // A row is one case. Where this machine can run but half of a case, it is
@@ -90,11 +90,11 @@ var reasons = map[string]string{}
 func cannot(t *testing.T, reason string) {
 	t.Helper()
 	reasons[t.Name()] = reason
-	t.Skip(reason)
+	testenv.Skip(t, reason)
 }
 
 // short reports whether the short form of each case is wanted.
-func short() bool { return testing.Short() || !harness.Long() }
+func short() bool { return !testenv.Long() }
 
 // repeat returns how often something is done: long under make matrix.
 func repeat(few, many int) int {
@@ -103,8 +103,6 @@ func repeat(few, many int) int {
 	}
 	return many
 }
-
-func TestMain(m *testing.M) { harness.Main(m) }
 
 func printTable(all []outcome) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // toolWithoutMemory: 38a. Less and less address space for the tool, so that
@@ -17,10 +19,10 @@ func toolWithoutMemory(t *testing.T) string {
 		v := mixed(t)
 		r := prepared(t, "rtl-attach", v.PID, quickly)
 		limited := []string{"/bin/sh", "-c", fmt.Sprintf(`ulimit -v %d; exec "$0" "$@"`, mib<<10)}
-		r.cmd.Args = append(limited, r.cmd.Args...)
-		r.cmd.Path = "/bin/sh"
-		r.start(t)
-		codes[r.wait(t)]++
+		r.Cmd.Args = append(limited, r.Cmd.Args...)
+		r.Cmd.Path = "/bin/sh"
+		r.Start(t)
+		codes[r.Exit(t)]++
 		v.Unharmed(t)
 		v.works(t)
 		record(t, v.PID).ok(t)
@@ -36,19 +38,19 @@ func toolOutOfMemory(t *testing.T) string {
 	codes := map[int]int{}
 	for _, mib := range []int{4, 5, 6, 7, 8, 10, 12, 16} {
 		r := prepared(t, "rtl-attach", v.PID, quickly)
-		r.cmd.Args = append([]string{"/bin/sh", "-c", `read go; exec "$0" "$@"`}, r.cmd.Args...)
-		r.cmd.Path = "/bin/sh"
-		begin, err := r.cmd.StdinPipe()
+		r.Cmd.Args = append([]string{"/bin/sh", "-c", `read go; exec "$0" "$@"`}, r.Cmd.Args...)
+		r.Cmd.Path = "/bin/sh"
+		begin, err := r.Cmd.StdinPipe()
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.start(t)
-		dir := cgroup(t, "memory", r.cmd.Process.Pid)
+		r.Start(t)
+		dir := cgroup(t, "memory", r.Cmd.Process.Pid)
 		if err := limitMemory(dir, mib<<20); err != nil {
 			cannot(t, "no control group limits memory: "+err.Error())
 		}
 		_, _ = begin.Write([]byte("go\n"))
-		codes[r.wait(t)]++
+		codes[r.Exit(t)]++
 		v.Unharmed(t)
 		v.works(t)
 	}
@@ -79,14 +81,14 @@ func limitMemory(dir string, bytes int) error {
 
 func payloadWithoutMemory(t *testing.T) string {
 	v := mixed(t)
-	lib := artefact(t, "librtl-attach-test.so")
+	lib := testenv.Artefact(t, "librtl-attach-test.so")
 	var causes []string
 	for _, step := range []string{"memory", "ring", "worker"} {
 		r := record(t, v.PID, "--payload", lib, "--set", "RTL_TEST_FAIL_STEP="+step)
-		if r.code != 1 {
-			t.Errorf("%s: exit code %d\n%s", step, r.code, r.stderr.String())
+		if r.Code != 1 {
+			t.Errorf("%s: exit code %d\n%s", step, r.Code, r.Stderr.String())
 		}
-		causes = append(causes, lineOf(r.stderr.String(), "cause"))
+		causes = append(causes, lineOf(r.Stderr.String(), "cause"))
 		v.sound(t)
 	}
 	timed := record(t, v.PID, "--payload", lib).ok(t)

@@ -17,6 +17,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -44,13 +45,13 @@ var payload = []row{
 func noFile(t *testing.T) string {
 	v := onGPU(t, "busy", "futex", "read")
 	r := record(t, v.PID, "--payload", "/nowhere/payload.so")
-	said := r.stderr.String()
-	if r.code != 1 || !strings.Contains(said, "/nowhere/payload.so: no such file") || !strings.Contains(said, "not touched") {
-		t.Errorf("exit code %d\n%s", r.code, said)
+	said := r.Stderr.String()
+	if r.Code != 1 || !strings.Contains(said, "/nowhere/payload.so: no such file") || !strings.Contains(said, "not touched") {
+		t.Errorf("exit code %d\n%s", r.Code, said)
 	}
 	v.sound(t)
 	v.asFound(t)
-	return fmt.Sprintf("exit code %d, %q", r.code, lineOf(said, "rtl-attach: error:"))
+	return fmt.Sprintf("exit code %d, %q", r.Code, lineOf(said, "rtl-attach: error:"))
 }
 
 // refusedByLoader: what the tool never asks for is asked of the injector.
@@ -79,15 +80,15 @@ func refusedByTool(name, text string) func(*testing.T) string {
 	return func(t *testing.T) string {
 		v := onGPU(t, "busy", "futex", "read", "malloc")
 		r := record(t, v.PID, "--payload", victim.Path(t, name))
-		said := r.stderr.String()
-		if r.code != 1 || !strings.Contains(lineOf(said, "cause"), text) || !strings.Contains(said, "as found") {
-			t.Errorf("exit code %d, want the loader's text %q\n%s", r.code, text, said)
+		said := r.Stderr.String()
+		if r.Code != 1 || !strings.Contains(lineOf(said, "cause"), text) || !strings.Contains(said, "as found") {
+			t.Errorf("exit code %d, want the loader's text %q\n%s", r.Code, text, said)
 		}
 		v.sound(t)
 		v.asFound(t)
 		timed := record(t, v.PID).ok(t)
 		v.sound(t)
-		return fmt.Sprintf("exit code %d, %q; then %d dispatches timed", r.code, lineOf(said, "cause"), timed)
+		return fmt.Sprintf("exit code %d, %q; then %d dispatches timed", r.Code, lineOf(said, "cause"), timed)
 	}
 }
 
@@ -105,11 +106,11 @@ func crash(lib, entry, step string) func(*testing.T) string {
 		}
 		g := onGPU(t, "busy", "futex", "read")
 		r := record(t, g.PID, "--payload", victim.Path(t, lib))
-		said := r.stderr.String()
-		if r.code != 5 || !strings.Contains(said, step) || lineOf(said, "target") != "gone" {
-			t.Errorf("exit code %d\n%s", r.code, said)
+		said := r.Stderr.String()
+		if r.Code != 5 || !strings.Contains(said, step) || lineOf(said, "target") != "gone" {
+			t.Errorf("exit code %d\n%s", r.Code, said)
 		}
-		return fmt.Sprintf("exit code %d, %q, cause %q", r.code, lineOf(said, "rtl-attach: error:"), lineOf(said, "cause"))
+		return fmt.Sprintf("exit code %d, %q, cause %q", r.Code, lineOf(said, "rtl-attach: error:"), lineOf(said, "cause"))
 	}
 }
 
@@ -135,9 +136,9 @@ func constructorHangs(t *testing.T) string {
 	cmd.Env = []string{"RTL_HOLD=" + held}
 	v := gpuRun(t, cmd, gpuEnv(t, cmd))
 	r := record(t, v.PID, "--payload", victim.Path(t, "slow.so"))
-	said := r.stderr.String()
-	if r.code != 6 || !strings.Contains(lineOf(said, "cause"), `"load the payload" took longer than 10s`) {
-		t.Errorf("exit code %d\n%s", r.code, said)
+	said := r.Stderr.String()
+	if r.Code != 6 || !strings.Contains(lineOf(said, "cause"), `"load the payload" took longer than 10s`) {
+		t.Errorf("exit code %d\n%s", r.Code, said)
 	}
 	v.Unharmed(t)
 	v.works(t)
@@ -148,7 +149,7 @@ func constructorHangs(t *testing.T) string {
 	timed := record(t, v.PID).ok(t)
 	v.leftLibraries(t, 2)
 	v.Unharmed(t)
-	return fmt.Sprintf("exit code %d, %q; longest stop %s; then %d dispatches timed", r.code, lineOf(said, "cause"),
+	return fmt.Sprintf("exit code %d, %q; longest stop %s; then %d dispatches timed", r.Code, lineOf(said, "cause"),
 		longestStop(t, said), timed)
 }
 
@@ -210,23 +211,23 @@ func entryHangs(t *testing.T) string {
 func entryFails(t *testing.T) string {
 	v := onGPU(t, "busy", "futex", "read", "malloc")
 	r := record(t, v.PID, "--payload", victim.Path(t, "fail.so"))
-	said := r.stderr.String()
-	if r.code != 1 || !strings.Contains(lineOf(said, "cause"), unix.EBUSY.Error()) {
-		t.Errorf("exit code %d, want 1 and %v\n%s", r.code, unix.EBUSY, said)
+	said := r.Stderr.String()
+	if r.Code != 1 || !strings.Contains(lineOf(said, "cause"), unix.EBUSY.Error()) {
+		t.Errorf("exit code %d, want 1 and %v\n%s", r.Code, unix.EBUSY, said)
 	}
 	v.leftLibraries(t, 1)
 	timed := record(t, v.PID).ok(t)
 	v.leftLibraries(t, 2)
 	v.Unharmed(t)
-	return fmt.Sprintf("exit code %d, %q; then %d dispatches timed", r.code, lineOf(said, "cause"), timed)
+	return fmt.Sprintf("exit code %d, %q; then %d dispatches timed", r.Code, lineOf(said, "cause"), timed)
 }
 
 func otherBuild(t *testing.T) string {
 	v := onGPU(t, "busy", "futex", "read", "malloc")
-	record(t, v.PID, "--payload", artefact(t, "librtl-attach-test.so")).ok(t)
+	record(t, v.PID, "--payload", testenv.Artefact(t, "librtl-attach-test.so")).ok(t)
 	r := record(t, v.PID)
 	timed := r.ok(t)
-	if said := r.stderr.String(); !strings.Contains(said, "another build of the payload is resident") {
+	if said := r.Stderr.String(); !strings.Contains(said, "another build of the payload is resident") {
 		t.Errorf("it does not say that another build is there\n%s", said)
 	}
 	v.sound(t)
@@ -237,7 +238,7 @@ func otherBuild(t *testing.T) string {
 // injected by nobody who is its recorder, and detaches by itself.
 func otherABI(t *testing.T) string {
 	v := onGPU(t, "busy", "futex", "read", "malloc")
-	lib, err := os.ReadFile(artefact(t, "librtl-attach-next.so"))
+	lib, err := os.ReadFile(testenv.Artefact(t, "librtl-attach-next.so"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,12 +253,12 @@ func otherABI(t *testing.T) string {
 	var causes []string
 	for _, args := range [][]string{{"-p", strconv.Itoa(v.PID), "-o", filepath.Join(t.TempDir(), "t.db")}, {"detach", strconv.Itoa(v.PID)}} {
 		r := newRun(t, "rtl-attach", args...)
-		r.start(t)
-		r.wait(t)
-		said := r.stderr.String()
-		if r.code != 4 || !strings.Contains(said, "another version of rtl-attach left its payload there") ||
+		r.Start(t)
+		r.Exit(t)
+		said := r.Stderr.String()
+		if r.Code != 4 || !strings.Contains(said, "another version of rtl-attach left its payload there") ||
 			!strings.Contains(lineOf(said, "fix"), "restart the process") {
-			t.Errorf("%v: exit code %d\n%s", args, r.code, said)
+			t.Errorf("%v: exit code %d\n%s", args, r.Code, said)
 		}
 		causes = append(causes, lineOf(said, "fix"))
 	}

@@ -77,7 +77,7 @@ func zombieLeader(t *testing.T) string {
 // stoppedThreads are those that --verbose says were stopped.
 func stoppedThreads(r *run) string {
 	var tids []string
-	for line := range strings.Lines(r.stderr.String()) {
+	for line := range strings.Lines(r.Stderr.String()) {
 		if _, rest, ok := strings.Cut(line, "stopped thread "); ok {
 			tid, _, _ := strings.Cut(rest, " ")
 			if len(tids) == 0 || tids[len(tids)-1] != tid {

@@ -22,9 +22,9 @@ func refused(t *testing.T, pid int, code session.ExitCode, words ...string) stri
 
 func (r *run) refusal(t *testing.T, code session.ExitCode, words ...string) string {
 	t.Helper()
-	text := r.stderr.String()
-	if r.code != int(code) {
-		t.Errorf("exit code %d, want %d\n%s", r.code, code, text)
+	text := r.Stderr.String()
+	if r.Code != int(code) {
+		t.Errorf("exit code %d, want %d\n%s", r.Code, code, text)
 	}
 	_, text, _ = strings.Cut(text, "rtl-attach: error: ")
 	said := explained(text)
@@ -38,10 +38,10 @@ func (r *run) refusal(t *testing.T, code session.ExitCode, words ...string) stri
 			t.Errorf("the error does not say %q:\n%s", word, text)
 		}
 	}
-	if _, err := os.Stat(r.trace); err == nil {
+	if _, err := os.Stat(r.Trace); err == nil {
 		t.Error("a refusal leaves a trace file")
 	}
-	return fmt.Sprintf("exit %d: %s", r.code, said["cause"])
+	return fmt.Sprintf("exit %d: %s", r.Code, said["cause"])
 }
 
 // explained are the lines of an error by their first word.

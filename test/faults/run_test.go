@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"os"
@@ -9,46 +8,22 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
-	"github.com/rtl-attach/rtl-attach/internal/report"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/harness"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
 // A run is one process of the tool.
 type run struct {
-	cmd            *exec.Cmd
-	trace          string
-	stdout, stderr said
-	code           int    // -1: killed
-	first          string // what a first try said, which recorded nothing
-}
-
-// said is output that may be looked at while it is written.
-type said struct {
-	sync.Mutex
-	b bytes.Buffer
-}
-
-func (s *said) Write(p []byte) (int, error) {
-	s.Lock()
-	defer s.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *said) String() string {
-	s.Lock()
-	defer s.Unlock()
-	return s.b.String()
+	*harness.Command
+	first string // what a first try said, which recorded nothing
 }
 
 // record attaches to a process with the tool, and returns when it has ended.
@@ -57,11 +32,11 @@ func (s *said) String() string {
 func record(t *testing.T, pid int, args ...string) *run {
 	t.Helper()
 	r := recording(t, "rtl-attach", pid, args...)
-	if r.wait(t) == nothingSeen {
-		first := r.stderr.String()
+	if r.Exit(t) == nothingSeen {
+		first := r.Stderr.String()
 		r = recording(t, "rtl-attach", pid, append(args, "-d", "5s")...)
 		r.first = first
-		r.wait(t)
+		r.Exit(t)
 	}
 	return r
 }
@@ -76,7 +51,7 @@ var goneWell = []int{0, nothingSeen}
 func recording(t *testing.T, tool string, pid int, args ...string) *run {
 	t.Helper()
 	r := prepared(t, tool, pid, args...)
-	r.start(t)
+	r.Start(t)
 	return r
 }
 
@@ -85,76 +60,40 @@ func prepared(t *testing.T, tool string, pid int, args ...string) *run {
 	t.Helper()
 	trace := filepath.Join(t.TempDir(), "t.db")
 	r := newRun(t, tool, append([]string{"-p", strconv.Itoa(pid), "-d", "300ms", "-o", trace, "-v"}, args...)...)
-	r.trace = trace
+	r.Trace = trace
 	return r
 }
 
+// newRun returns a tool with these arguments, not started.
 func newRun(t *testing.T, tool string, args ...string) *run {
 	t.Helper()
-	r := &run{cmd: exec.Command(artefact(t, tool), args...)}
-	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
+	return &run{Command: harness.NewProgram(t, tool, args...)}
+}
+
+// wrapped returns a command that runs the tool, not started.
+func wrapped(trace string, cmd *exec.Cmd) *run {
+	r := &run{Command: harness.Wrap(cmd)}
+	r.Trace = trace
 	return r
-}
-
-func (r *run) start(t *testing.T) {
-	t.Helper()
-	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = r.cmd.Process.Kill() })
-}
-
-// wait returns the exit code; -1: killed.
-func (r *run) wait(t *testing.T) int {
-	t.Helper()
-	hung := time.AfterFunc(hang.Limit, func() { _ = r.cmd.Process.Signal(unix.SIGQUIT) }) // it says where it is
-	killed := time.AfterFunc(hang.Limit+10*time.Second, func() { _ = r.cmd.Process.Kill() })
-	_ = r.cmd.Wait()
-	killed.Stop()
-	if !hung.Stop() {
-		t.Errorf("the tool hung and was killed\n%s", r.stderr.String())
-	}
-	r.code = r.cmd.ProcessState.ExitCode()
-	return r.code
 }
 
 // attaches waits until the tool says that it is attached.
 func (r *run) attaches() bool {
-	return hang.Eventually(func() bool { return strings.Contains(r.stderr.String(), "✓ attached") })
+	return hang.Eventually(func() bool { return r.HasSaid("✓ attached") })
 }
 
 // ok wants a recording that has worked, and returns how many dispatches its
 // trace holds.
 func (r *run) ok(t *testing.T) int64 {
 	t.Helper()
-	if r.code != 0 {
-		t.Fatalf("exit code %d\n%s", r.code, r.stderr.String())
+	if r.Code != 0 {
+		t.Fatalf("exit code %d\n%s", r.Code, r.Stderr.String())
 	}
-	s, err := report.Summarize(r.trace, 1)
-	if err != nil {
-		t.Fatalf("the trace cannot be read: %v\n%s", err, r.stderr.String())
-	}
+	s := r.ReadSummary(t)
 	if s.Coverage.Timed == 0 {
-		t.Errorf("no dispatch in the trace: %+v\n%s", s.Coverage, r.stderr.String())
+		t.Errorf("no dispatch in the trace: %+v\n%s", s.Coverage, r.Stderr.String())
 	}
 	return s.Coverage.Timed
-}
-
-// artefact is the path of something that make has built.
-func artefact(t testing.TB, name string) string {
-	t.Helper()
-	build := os.Getenv("RTL_BUILD")
-	if build == "" {
-		build = "../../build"
-	}
-	path, err := filepath.Abs(filepath.Join(build, name))
-	if err == nil {
-		_, err = os.Stat(path)
-	}
-	if err != nil {
-		t.Fatalf("%v (run: make)", err)
-	}
-	return path
 }
 
 // injected runs the injector alone. A starved machine gets more time than the injector

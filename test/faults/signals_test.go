@@ -180,12 +180,12 @@ func stoppedAtRandom(t *testing.T) string {
 	for i := range repeat(6, 100) {
 		r := recording(t, "rtl-attach", v.PID, "-d", killWindow.String(), quickly)
 		stop := time.AfterFunc(momentOf(i, takes), func() { stopBriefly(v.PID) })
-		r.wait(t)
+		r.Exit(t)
 		stop.Stop()
 		_ = unix.Kill(v.PID, unix.SIGCONT)
-		codes[r.code]++
-		if !slices.Contains([]int{0, 1, 3, 6, 7}, r.code) {
-			t.Errorf("exit code %d\n%s", r.code, r.stderr.String())
+		codes[r.Code]++
+		if !slices.Contains([]int{0, 1, 3, 6, 7}, r.Code) {
+			t.Errorf("exit code %d\n%s", r.Code, r.Stderr.String())
 		}
 		v.Unharmed(t)
 		v.works(t)
@@ -228,11 +228,11 @@ func killedAtRandom(t *testing.T) string {
 			killed <- time.Now()
 			_ = unix.Kill(v.PID, unix.SIGKILL)
 		})
-		r.wait(t)
+		r.Exit(t)
 		longest = max(longest, time.Since(<-killed))
-		codes[r.code]++
-		if !slices.Contains([]int{1, 3, 5}, r.code) {
-			t.Errorf("exit code %d\n%s", r.code, r.stderr.String())
+		codes[r.Code]++
+		if !slices.Contains([]int{1, 3, 5}, r.Code) {
+			t.Errorf("exit code %d\n%s", r.Code, r.Stderr.String())
 		}
 		v.Stop()
 	}
@@ -261,16 +261,16 @@ func interrupted(t *testing.T) string {
 func interruptOnce(t *testing.T, v *gpuVictim, sig unix.Signal, after time.Duration) int {
 	t.Helper()
 	r := recording(t, "rtl-attach", v.PID, "-d", killWindow.String())
-	signal := time.AfterFunc(after, func() { _ = r.cmd.Process.Signal(sig) })
-	r.wait(t)
+	signal := time.AfterFunc(after, func() { _ = r.Cmd.Process.Signal(sig) })
+	r.Exit(t)
 	signal.Stop()
-	said := r.stderr.String()
-	if untouched := r.code == -1 && said == ""; !untouched && !slices.Contains([]int{0, 1, 7}, r.code) {
-		t.Errorf("%v after %v: exit code %d\n%s", sig, after, r.code, said)
+	said := r.Stderr.String()
+	if untouched := r.Code == -1 && said == ""; !untouched && !slices.Contains([]int{0, 1, 7}, r.Code) {
+		t.Errorf("%v after %v: exit code %d\n%s", sig, after, r.Code, said)
 	}
-	if r.code == 1 && !strings.Contains(said, "as found") && !strings.Contains(said, "not touched") {
+	if r.Code == 1 && !strings.Contains(said, "as found") && !strings.Contains(said, "not touched") {
 		t.Errorf("%v after %v: it does not say that it has rolled back\n%s", sig, after, said)
 	}
 	v.sound(t)
-	return r.code
+	return r.Code
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -85,7 +86,7 @@ func diesStaging(t *testing.T) string {
 	before := stagedBelow(t, "") // its folders are the machine's
 	t.Cleanup(func() { removeNew(t, before) })
 	cmd := exec.Command(os.Args[0], "-test.run=^TestDiesStaging$")
-	cmd.Env = append(os.Environ(), "RTL_MATRIX_STAGING="+strconv.Itoa(v.PID), "RTL_BUILD="+filepath.Dir(artefact(t, "rtl-attach")))
+	cmd.Env = append(os.Environ(), "RTL_MATRIX_STAGING="+strconv.Itoa(v.PID), "RTL_BUILD="+filepath.Dir(testenv.Artefact(t, "rtl-attach")))
 	out, _ := cmd.CombinedOutput()
 	if cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != unix.SIGKILL {
 		t.Fatalf("the injector was not killed: %v\n%s", cmd.ProcessState, out)

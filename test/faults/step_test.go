@@ -22,6 +22,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	rtlpayload "github.com/rtl-attach/rtl-attach/payload"
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // What a target does at a step of the attach needs a tool that waits there: the
@@ -230,7 +231,7 @@ var quiet = []inject.Point{
 // pidReused needs a pid namespace of its own, in which pids can be chosen.
 func pidReused(t *testing.T) string {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestPIDReused$", "-test.v")
-	cmd.Env = append(os.Environ(), "RTL_MATRIX_NAMESPACE=1", "RTL_BUILD="+filepath.Dir(artefact(t, "rtl-attach")))
+	cmd.Env = append(os.Environ(), "RTL_MATRIX_NAMESPACE=1", "RTL_BUILD="+filepath.Dir(testenv.Artefact(t, "rtl-attach")))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS}
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -85,20 +85,20 @@ func loaderLocked(t *testing.T) string {
 	v := gpuRun(t, cmd, gpuEnv(t, cmd))
 	v.Ask(t, "d")
 	refused := record(t, v.PID)
-	if said := refused.stderr.String(); refused.code != 6 || !strings.Contains(said, `"load the payload" took longer than 10s`) {
-		t.Errorf("exit code %d, want 6 and the time-out\n%s", refused.code, said)
+	if said := refused.Stderr.String(); refused.Code != 6 || !strings.Contains(said, `"load the payload" took longer than 10s`) {
+		t.Errorf("exit code %d, want 6 and the time-out\n%s", refused.Code, said)
 	}
 	v.works(t)
 	waits := recording(t, "rtl-attach", v.PID, "-d", "5s") // a starved victim launches something in that
 	if err := os.Remove(held); err != nil {
 		t.Fatal(err)
 	}
-	waits.wait(t)
+	waits.Exit(t)
 	timed := waits.ok(t)
 	v.works(t)
 	v.Ask(t, "?")
 	v.before.threads-- // the loading thread was counted, and has ended
-	return fmt.Sprintf("time-out named, exit code %d; once free: %d dispatches timed", refused.code, timed)
+	return fmt.Sprintf("time-out named, exit code %d; once free: %d dispatches timed", refused.Code, timed)
 }
 
 // timeouts: 9. Only timed waits, so that the injector has to hold a thread.

@@ -107,11 +107,11 @@ func twoTools(t *testing.T) string {
 	n := repeat(3, 50)
 	for range n {
 		won, lost := raced(t, v.PID)
-		if !slices.Contains(goneWell, won.code) {
-			t.Errorf("the winner: exit code %d\n%s", won.code, won.stderr.String())
+		if !slices.Contains(goneWell, won.Code) {
+			t.Errorf("the winner: exit code %d\n%s", won.Code, won.Stderr.String())
 		}
-		if said := lost.stderr.String(); lost.code != int(session.NotPermitted) || !strings.Contains(said, strconv.Itoa(won.cmd.Process.Pid)) {
-			t.Errorf("the loser: exit code %d, it is to name pid %d\n%s", lost.code, won.cmd.Process.Pid, said)
+		if said := lost.Stderr.String(); lost.Code != int(session.NotPermitted) || !strings.Contains(said, strconv.Itoa(won.Cmd.Process.Pid)) {
+			t.Errorf("the loser: exit code %d, it is to name pid %d\n%s", lost.Code, won.Cmd.Process.Pid, said)
 		}
 		v.sound(t)
 	}
@@ -126,7 +126,7 @@ func raced(t *testing.T, pid int) (won, lost *run) {
 	both := []*run{recording(t, "rtl-attach", pid, "-d", hang.Limit.String()), recording(t, "rtl-attach", pid, "-d", hang.Limit.String())}
 	for _, r := range both {
 		go func() {
-			r.wait(t)
+			r.Exit(t)
 			ended <- r
 		}()
 	}
@@ -135,9 +135,9 @@ func raced(t *testing.T, pid int) (won, lost *run) {
 		won = both[1]
 	}
 	if !won.attaches() {
-		t.Errorf("the winner does not attach\n%s", won.stderr.String())
+		t.Errorf("the winner does not attach\n%s", won.Stderr.String())
 	}
-	_ = won.cmd.Process.Signal(unix.SIGINT)
+	won.Signal(t, unix.SIGINT)
 	<-ended
 	return won, lost
 }
@@ -211,8 +211,8 @@ func cycles(t *testing.T) string {
 	v := onGPU(t, "busy", "futex", "read", "sleep", "epoll")
 	return staysFlat(t, v, repeat(5, 50), repeat(20, 1000), func(int) {
 		r := recording(t, "rtl-attach", v.PID, "-d", "20ms")
-		if code := r.wait(t); !slices.Contains(goneWell, code) {
-			t.Fatalf("exit code %d\n%s", r.code, r.stderr.String())
+		if code := r.Exit(t); !slices.Contains(goneWell, code) {
+			t.Fatalf("exit code %d\n%s", r.Code, r.Stderr.String())
 		}
 		r.removeTrace()
 	})

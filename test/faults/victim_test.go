@@ -14,6 +14,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/apitable"
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -42,8 +43,8 @@ func gpuEnv(t *testing.T, cmd *exec.Cmd) (count string) {
 		t.Fatal(err)
 	}
 	cmd.Env = append(cmd.Env, "PATH="+os.Getenv("PATH"), "HOME=/",
-		"LD_PRELOAD="+victim.Path(t, "gpuwork.so")+":"+artefact(t, "libsoftgpu.so"),
-		"GPUWORK_CODE="+artefact(t, "workloads/kernels.hsaco"), "GPUWORK_COUNT="+count)
+		"LD_PRELOAD="+victim.Path(t, "gpuwork.so")+":"+testenv.Artefact(t, "libsoftgpu.so"),
+		"GPUWORK_CODE="+testenv.Artefact(t, "workloads/kernels.hsaco"), "GPUWORK_COUNT="+count)
 	return count
 }
 

@@ -70,12 +70,12 @@ func (w way) suffer(t *testing.T, action, point string) int {
 	var r *run
 	for passed := false; !passed; tries-- {
 		if tries == 0 {
-			t.Errorf("%s@%s: not passed\n%s", action, point, r.stderr.String())
+			t.Errorf("%s@%s: not passed\n%s", action, point, r.Stderr.String())
 			break
 		}
 		r, passed = w.struck(t, action, point)
 	}
-	return r.code
+	return r.Code
 }
 
 // struck is a tool that has ended, and whether it has passed the point.
@@ -84,19 +84,19 @@ func (w way) struck(t *testing.T, action, point string) (r *run, passed bool) {
 	s := w.begin(t)
 	defer s.stop()
 	r = s.tool
-	r.cmd.Env = append(os.Environ(), "RTL_FAULT="+s.first+","+action+"@"+point, fmt.Sprintf("RTL_FAULT_PID=%d", s.PID))
-	r.start(t)
+	r.Cmd.Env = append(os.Environ(), "RTL_FAULT="+s.first+","+action+"@"+point, fmt.Sprintf("RTL_FAULT_PID=%d", s.PID))
+	r.Start(t)
 	if action == "hang" {
 		s.hangs(t, r, point)
 	} else {
-		r.wait(t)
+		r.Exit(t)
 	}
-	said, want := r.stderr.String(), w.undisturbed()
+	said, want := r.Stderr.String(), w.undisturbed()
 	if passed = strings.Contains(said, "made to "+action+" at "+point); passed {
 		want = w.expected(action, point)
 	}
-	if !slices.Contains(want, r.code) {
-		t.Errorf("%s@%s: exit code %d, want one of %v\n%s", action, point, r.code, want, said)
+	if !slices.Contains(want, r.Code) {
+		t.Errorf("%s@%s: exit code %d, want one of %v\n%s", action, point, r.Code, want, said)
 	}
 	if action != "murder" || !passed {
 		s.recovers(t)
@@ -136,9 +136,9 @@ func (w way) undisturbed() []int {
 // hangs: a tool that holds a thread ends by itself, any other when its user has had enough.
 func (s *scene) hangs(t *testing.T, r *run, point string) {
 	t.Helper()
-	_ = hang.Eventually(func() bool { return strings.Contains(r.stderr.String(), "made to hang at") })
+	_ = hang.Eventually(func() bool { return r.HasSaid("made to hang at") })
 	if slices.Contains(holdingThread(), point) {
-		r.wait(t)
+		r.Exit(t)
 		return
 	}
 	s.well(t)
@@ -321,8 +321,8 @@ var detached = way{
 	begin: func(t *testing.T) *scene {
 		v := mixed(t)
 		r := faulty(t, v.PID, "kill@recording", "--set=RTL_RECORDER_TIMEOUT_MS=60000")
-		if r.wait(t); !r.wasKilled() {
-			t.Fatalf("exit code %d\n%s", r.code, r.stderr.String())
+		if r.Exit(t); !r.wasKilled() {
+			t.Fatalf("exit code %d\n%s", r.Code, r.Stderr.String())
 		}
 		s := &scene{gpuVictim: v, tool: newRun(t, "rtl-attach-fault", "detach", strconv.Itoa(v.PID))}
 		s.end = func(t *testing.T) { detachFrom(t, v.PID) }
@@ -340,12 +340,12 @@ var stopping = way{
 		v := mixed(t)
 		recorder := recording(t, "rtl-attach", v.PID, "-d", hang.Limit.String())
 		if !recorder.attaches() {
-			t.Fatalf("it does not attach\n%s", recorder.stderr.String())
+			t.Fatalf("it does not attach\n%s", recorder.Stderr.String())
 		}
 		v.works(t) // so that it has something to record
 		s := &scene{gpuVictim: v, tool: newRun(t, "rtl-attach-fault", "detach", strconv.Itoa(v.PID))}
 		s.end = func(t *testing.T) {
-			recorder.wait(t)
+			recorder.Exit(t)
 			recorder.ok(t)
 		}
 		return s
@@ -360,8 +360,8 @@ var stopping = way{
 func detachFrom(t *testing.T, pid int) {
 	t.Helper()
 	r := newRun(t, "rtl-attach", "detach", strconv.Itoa(pid))
-	r.start(t)
-	if code := r.wait(t); code != 0 {
-		t.Errorf("detach: exit code %d\n%s", code, r.stderr.String())
+	r.Start(t)
+	if code := r.Exit(t); code != 0 {
+		t.Errorf("detach: exit code %d\n%s", code, r.Stderr.String())
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/test/simlog"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // A Fleet is a server: a front end without a GPU, and its GPU workers.
@@ -31,7 +32,7 @@ func StartFleet(t testing.TB, workers int, under ...string) *Fleet {
 // StartFleetIn starts all of it in a release; nil: here.
 func StartFleetIn(t testing.TB, r *Runtime, workers int, under ...string) *Fleet {
 	t.Helper()
-	preload, program, logs := Artefact(t, "libsoftgpu.so"), Artefact(t, "workloads/serve"), filepath.Join(t.TempDir(), "truth")
+	preload, program, logs := testenv.Artefact(t, "libsoftgpu.so"), testenv.Artefact(t, "workloads/serve"), filepath.Join(t.TempDir(), "truth")
 	if r != nil {
 		preload, program, logs = inRootBuild+"/libsoftgpu.so", r.program("serve"), inRootLogs+"/workers"
 	}

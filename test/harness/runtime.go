@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // A Runtime is a Debian release with the ROCm that it brings: a root file system
@@ -22,16 +24,16 @@ type Runtime struct {
 // FindRuntime skips the test for a release that is not there, with the reason.
 func FindRuntime(t testing.TB, suite string) Runtime {
 	t.Helper()
-	build := buildDir(t)
+	build := testenv.BuildDir()
 	r := Runtime{Suite: suite, root: filepath.Join(build, "roots", suite), build: build}
 	if why, err := os.ReadFile(filepath.Join(build, "runtimes", suite, "missing")); err == nil {
-		Skip(t, "Debian "+suite+": "+strings.TrimSpace(string(why)))
+		testenv.Skip(t, "Debian "+suite+": "+strings.TrimSpace(string(why)))
 	}
 	if os.Geteuid() != 0 {
-		Skip(t, "Debian "+suite+": only root can enter its root file system")
+		testenv.Skip(t, "Debian "+suite+": only root can enter its root file system")
 	}
 	if _, err := os.Stat(filepath.Join(r.root, "etc")); err != nil {
-		Skip(t, "Debian "+suite+": no root file system (run: make runtimes)")
+		testenv.Skip(t, "Debian "+suite+": no root file system (run: make runtimes)")
 	}
 	return r
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/simlog"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 const (
@@ -61,14 +62,14 @@ func environment(path, simulator, dir string, w Workload) []string {
 
 func (w Workload) command(t testing.TB, dir string) *exec.Cmd {
 	t.Helper()
-	simulator := Artefact(t, "libsoftgpu.so")
+	simulator := testenv.Artefact(t, "libsoftgpu.so")
 	if w.Runtime == nil {
 		w.Runtime = given(t)
 	}
 	if w.Runtime != nil {
 		return w.Runtime.command(dir, w)
 	}
-	line := w.line(Artefact(t, filepath.Join("workloads", w.Program)), dir)
+	line := w.line(testenv.Artefact(t, filepath.Join("workloads", w.Program)), dir)
 	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Env = environment(os.Getenv("PATH"), simulator, dir, w)
 	return cmd

@@ -27,11 +27,11 @@ func TestExportNames(t *testing.T) {
 	v := victim.Start(t, "hostile", "names")
 	r := attack(t, v.PID)
 	r.end(t, 0)
-	exportAll(t, r.trace())
-	if out, err := exec.Command("sqlite3", r.trace(), forged).CombinedOutput(); err != nil {
+	exportAll(t, r.Trace)
+	if out, err := exec.Command("sqlite3", r.Trace, forged).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	exportAll(t, r.trace())
+	exportAll(t, r.Trace)
 }
 
 func exportAll(t *testing.T, trace string) {
@@ -77,7 +77,7 @@ func checkExport(t *testing.T, format, path string, data []byte) {
 		t.Errorf("%s is no JSON", format)
 	}
 	text := &run{}
-	text.stdout.Write(data)
+	text.Stdout.Write(data)
 	text.saidHarmless(t)
 }
 

@@ -46,7 +46,7 @@ func TestFUSE(t *testing.T) {
 					}
 				}
 				runs["attach"].tool.end(t, c.codes...)
-				if said := runs["attach"].tool.stderr.String(); !strings.Contains(said, c.says) {
+				if said := runs["attach"].tool.Stderr.String(); !strings.Contains(said, c.says) {
 					t.Errorf("it does not say %q:\n%s", c.says, said)
 				}
 				runs["doctor"].tool.end(t, append(c.codes, 0, 1)...)
@@ -78,12 +78,12 @@ func lookAtFUSE(t *testing.T, verb, how, manner string) *fuseRun {
 // at the target, and ends its filesystem. It returns how often that was asked.
 func (r *fuseRun) letGo(t *testing.T) (asked int) {
 	t.Helper()
-	if !hang.Eventually(func() bool { return !alive(r.tool.cmd.Process.Pid) }) {
-		t.Fatalf("%v goes on; its threads: %s", r.tool.cmd.Args, states(r.tool.cmd.Process.Pid))
+	if !hang.Eventually(func() bool { return !alive(r.tool.Cmd.Process.Pid) }) {
+		t.Fatalf("%v goes on; its threads: %s", r.tool.Cmd.Args, states(r.tool.Cmd.Process.Pid))
 	}
 	for _, s := range statuses(r.victim.PID) {
 		if s["TracerPid"] != "0" || strings.HasPrefix(s["State"], "t") || strings.HasPrefix(s["State"], "T") {
-			t.Errorf("%v has left a thread stopped: %v, traced by %v", r.tool.cmd.Args, s["State"], s["TracerPid"])
+			t.Errorf("%v has left a thread stopped: %v, traced by %v", r.tool.Cmd.Args, s["State"], s["TracerPid"])
 		}
 	}
 	if _, err := fmt.Sscanf(r.victim.Ask(t, "?"), "asked %d", &asked); err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -39,7 +40,7 @@ func TestImage(t *testing.T) {
 			v := victim.Start(t, "hostile_image", strings.Fields(c.how)...)
 			r := attack(t, v.PID)
 			r.end(t, c.codes...)
-			if said := r.stderr.String(); !strings.Contains(said, c.says) {
+			if said := r.Stderr.String(); !strings.Contains(said, c.says) {
 				t.Errorf("it does not say %q:\n%.2000s", c.says, said)
 			}
 			if names := list(t, r.out); len(names) != 0 {
@@ -65,12 +66,12 @@ func TestNumber(t *testing.T) {
 		v.Tell(t, "0\n")
 		switch said := v.Line(t); {
 		case said == "no such number":
-			t.Skip("left out: the kernel gives no number of one's choice")
+			testenv.Skip(t, "the kernel gives no number of one's choice")
 		case said != "threads 1 traced 0 maps 0":
 			t.Errorf("killed after %d ms; the heir: %s", delay, said)
 		}
-		if strings.Contains(r.stderr.String(), "attached  ") {
-			t.Errorf("it claims to be attached:\n%s", r.stderr.String())
+		if r.HasSaid("attached  ") {
+			t.Errorf("it claims to be attached:\n%s", r.Stderr.String())
 		}
 	}
 }

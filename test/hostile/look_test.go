@@ -31,7 +31,7 @@ func TestLook(t *testing.T) {
 				}
 				r := tool(t, args...)
 				r.end(t, codes...)
-				if said := r.stdout.String() + r.stderr.String(); !strings.Contains(said, pid) {
+				if said := r.Stdout.String() + r.Stderr.String(); !strings.Contains(said, pid) {
 					t.Errorf("%v does not name it:\n%.2000s", args, said)
 				}
 			}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/harness"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -44,7 +46,7 @@ func TestPayload(t *testing.T) {
 			v := victim.Start(t, "hostile", c.how)
 			r := attack(t, v.PID, "--memory-copy-trace")
 			r.end(t, c.codes...)
-			if said := r.stderr.String(); !strings.Contains(said, c.says) {
+			if said := r.Stderr.String(); !strings.Contains(said, c.says) {
 				t.Errorf("it does not say %q:\n%.2000s", c.says, said)
 			}
 			status := tool(t, "status", "--json", strconv.Itoa(v.PID))
@@ -60,21 +62,21 @@ func TestNames(t *testing.T) {
 	r := attack(t, v.PID)
 	r.end(t, 0)
 	for _, words := range []string{`\\x1b[2J\\x1b[31mred`, `\\u202egnp.exe`, `a\\nb\\rc\\td`, "DROP TABLE"} {
-		if !strings.Contains(r.stdout.String(), words) {
+		if !strings.Contains(r.Stdout.String(), words) {
 			t.Errorf("the summary does not name %s", words)
 		}
 	}
-	text := tool(t, "report", "--kernels", "100", r.trace())
+	text := tool(t, "report", "--kernels", "100", r.Trace)
 	text.end(t, 0)
-	asJSON := tool(t, "report", "--json", "--kernels", "100", r.trace())
+	asJSON := tool(t, "report", "--json", "--kernels", "100", r.Trace)
 	asJSON.end(t, 0)
 	// sqlite3's shell of Debian 12 prints values as they are.
-	out, err := exec.Command("sqlite3", r.trace(), "SELECT * FROM top; SELECT * FROM rocpd_string; SELECT command FROM rtl_session").Output()
+	out, err := exec.Command("sqlite3", r.Trace, "SELECT * FROM top; SELECT * FROM rocpd_string; SELECT command FROM rtl_session").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	shell := &run{}
-	shell.stdout.Write(out)
+	shell := &run{Command: &harness.Command{}}
+	shell.Stdout.Write(out)
 	shell.saidHarmless(t)
 }
 
@@ -112,7 +114,7 @@ func TestStallBesideOthers(t *testing.T) {
 	r := attack(t, honest.PID, "--tree=false", "-p", strconv.Itoa(hostile.PID))
 	r.end(t, 1)
 	for _, words := range []string{"a page has not come", fmt.Sprintf("run this again without pid %d", hostile.PID), "not touched"} {
-		if said := r.stderr.String(); !strings.Contains(said, words) {
+		if said := r.Stderr.String(); !strings.Contains(said, words) {
 			t.Errorf("it does not say %q:\n%s", words, said)
 		}
 	}
@@ -133,20 +135,20 @@ func TestRestarts(t *testing.T) {
 	const apart = 100 * time.Millisecond
 	v := victim.Start(t, "hostile", "restarts")
 	r := attack(t, v.PID, "-d", hang.Limit.String())
-	if !hang.Eventually(func() bool { return strings.Contains(r.stderr.String(), "in a further session") }) {
+	if !hang.Eventually(func() bool { return r.HasSaid("in a further session") }) {
 		t.Error("it does not go on in a further session")
 	}
-	_ = r.cmd.Process.Signal(os.Interrupt)
+	r.Interrupt(t)
 	r.end(t, 0)
-	if n, took := r.sessions(t), time.Since(r.began); n < 2 || n > int(took/apart)+1 {
-		t.Errorf("%d sessions in %v", n, took)
+	if n := r.sessions(t); n < 2 || n > int(r.Took/apart)+1 {
+		t.Errorf("%d sessions in %v", n, r.Took)
 	}
 	r = attack(t, v.PID, "-d", hang.Limit.String(), "--max-size", "1KiB") // a trace begins above that
 	r.end(t, 0)
 	if n := r.sessions(t); n != 1 {
 		t.Errorf("%d sessions after the trace had reached its largest size", n-1)
 	}
-	if said := r.stderr.String(); !strings.Contains(said, "size limit reached") {
+	if said := r.Stderr.String(); !strings.Contains(said, "size limit reached") {
 		t.Errorf("it does not say why it ends:\n%s", said)
 	}
 }
@@ -154,7 +156,7 @@ func TestRestarts(t *testing.T) {
 // sessions counts those in the trace.
 func (r *run) sessions(t *testing.T) (n int) {
 	t.Helper()
-	out, err := exec.Command("sqlite3", r.trace(), "SELECT count(*) FROM rtl_session").Output()
+	out, err := exec.Command("sqlite3", r.Trace, "SELECT count(*) FROM rtl_session").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,11 +170,11 @@ func (r *run) sessions(t *testing.T) (n int) {
 // writes random words into what they share with the tool.
 func TestScribble(t *testing.T) {
 	for seed := range 3 {
-		cmd := exec.Command(artefact(t, "workloads/hsastress"),
+		cmd := exec.Command(testenv.Artefact(t, "workloads/hsastress"),
 			"--threads", "2", "--queues", "2", "--pace", "300", "--seconds", "600")
 		cmd.Env = []string{
 			"PATH=" + os.Getenv("PATH"), "HOME=/",
-			"LD_PRELOAD=" + artefact(t, "libsoftgpu.so") + ":" + victim.Path(t, "hostile_scribble.so"),
+			"LD_PRELOAD=" + testenv.Artefact(t, "libsoftgpu.so") + ":" + victim.Path(t, "hostile_scribble.so"),
 			fmt.Sprintf("HOSTILE_SEED=%d", seed),
 		}
 		out, err := cmd.StdoutPipe()

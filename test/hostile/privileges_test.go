@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -20,7 +21,7 @@ const needed = 1<<0 | 1<<1 | 1<<2 | 1<<3 | 1<<5 | 1<<6 | 1<<7 | 1<<19 | 1<<21 | 
 // effective capability, and what it never needs it has given up for good.
 func TestPrivileges(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("left out: not root")
+		testenv.Skip(t, "not root")
 	}
 	const looks = 50
 	for _, user := range []string{"", "1234"} {
@@ -33,9 +34,9 @@ func TestPrivileges(t *testing.T) {
 				want = "0\t1234\t0\t1234"
 			}
 			lowered := 0
-			for deadline := time.Now().Add(hang.Limit); lowered < looks && time.Now().Before(deadline) && alive(r.cmd.Process.Pid); {
+			for deadline := time.Now().Add(hang.Limit); lowered < looks && time.Now().Before(deadline) && alive(r.Cmd.Process.Pid); {
 				low := true
-				for _, s := range statuses(r.cmd.Process.Pid) {
+				for _, s := range statuses(r.Cmd.Process.Pid) {
 					permitted, err := strconv.ParseUint(s["CapPrm"], 16, 64)
 					low = low && s["CapEff"] == "0000000000000000" && s["Uid"] == want
 					if lowered > 0 && (err != nil || permitted&^needed != 0 || s["NoNewPrivs"] != "1") {
@@ -43,14 +44,14 @@ func TestPrivileges(t *testing.T) {
 					}
 				}
 				if !low && lowered > 0 {
-					t.Fatalf("a thread has privileges again: %v", statuses(r.cmd.Process.Pid))
+					t.Fatalf("a thread has privileges again: %v", statuses(r.Cmd.Process.Pid))
 				}
 				if low {
 					lowered++
 				}
 				time.Sleep(20 * time.Millisecond)
 			}
-			_ = r.cmd.Process.Signal(os.Interrupt) // or it has ended: its code says how
+			_ = r.Cmd.Process.Signal(os.Interrupt) // or it has ended: its code says how
 			r.end(t, 0)
 			if lowered < looks {
 				t.Errorf("without effective capabilities in all threads at %d looks only", lowered)

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -17,7 +18,7 @@ import (
 // one that only root gets through.
 func TestStage(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("left out: not root")
+		testenv.Skip(t, "not root")
 	}
 	home, err := os.MkdirTemp("/mnt", "hostile") // what lies below /tmp is covered in the target
 	if err != nil {
@@ -40,7 +41,7 @@ func TestStage(t *testing.T) {
 	r := attack(t, v.PID)
 	r.end(t, 1)
 	if n := made(); n[owned]+n[behind] != 0 || n[shared] != 1 {
-		t.Errorf("files made: %v\n%s", n, r.stderr.String())
+		t.Errorf("files made: %v\n%s", n, r.Stderr.String())
 	}
 	if left := list(t, shared); len(left) != 0 {
 		t.Errorf("left: %v", left)

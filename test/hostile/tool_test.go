@@ -1,22 +1,18 @@
 package hostile
 
 import (
-	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/harness"
 )
 
 // mostBytes is the memory that the tool takes at most, whatever its target does: that
@@ -26,48 +22,25 @@ const mostBytes = 192 << 20
 
 // A run is one run of the tool, looked at from all sides.
 type run struct {
-	cmd            *exec.Cmd
-	stdout, stderr output
-	home, out      string // folders: the one it runs in, the one its trace goes to
-	began          time.Time
-	before         time.Time // home's time of change
-}
-
-// output is what the tool has printed so far.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
+	*harness.Command
+	home, out string    // folders: the one it runs in, the one its trace goes to
+	before    time.Time // home's time of change
 }
 
 // tool starts the tool. A recording gets --json, a duration and an output.
 func tool(t *testing.T, args ...string) *run {
 	t.Helper()
-	r := &run{home: t.TempDir(), out: t.TempDir(), began: time.Now()}
-	path := artefact(t, "rtl-attach")
+	r := &run{home: t.TempDir(), out: t.TempDir()}
+	trace := filepath.Join(r.out, "t.db")
 	if args[0] == "-p" { // flags of the test's own come later, and win
-		args = append([]string{"-d", "1s", "--json", "--buffer-size", "1MiB", "-o", r.trace()}, args...)
+		args = append([]string{"-d", "1s", "--json", "--buffer-size", "1MiB", "-o", trace}, args...)
 	}
-	r.cmd = exec.Command(path, args...)
-	r.cmd.Dir = r.home
-	r.cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + r.home, "TMPDIR=" + r.home, "SUDO_UID=" + os.Getenv("SUDO_UID")}
-	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
+	r.Command = harness.NewCommand(t, args...)
+	r.Trace = trace
+	r.Cmd.Dir = r.home
+	r.Cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + r.home, "TMPDIR=" + r.home, "SUDO_UID=" + os.Getenv("SUDO_UID")}
 	r.before = changed(t, r.home)
-	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = r.cmd.Process.Kill() })
+	r.Start(t)
 	return r
 }
 
@@ -77,22 +50,14 @@ func attack(t *testing.T, pid int, args ...string) *run {
 	return tool(t, append([]string{"-p", strconv.Itoa(pid)}, args...)...)
 }
 
-func (r *run) trace() string { return filepath.Join(r.out, "t.db") }
-
 // end waits for the tool and holds it to its promises. It returns the exit code,
 // which is one of codes.
 func (r *run) end(t *testing.T, codes ...int) int {
 	t.Helper()
-	hung := time.AfterFunc(hang.Limit, func() { _ = r.cmd.Process.Kill() })
-	_ = r.cmd.Wait()
-	took := time.Since(r.began)
-	if !hung.Stop() {
-		t.Errorf("the tool hung and was killed after %v", took)
-	}
-	state := r.cmd.ProcessState
-	code := state.ExitCode()
+	code := r.Exit(t)
+	state := r.Cmd.ProcessState
 	if !slices.Contains(codes, code) {
-		t.Errorf("the tool ended with %v, want one of %v\n%s", state, codes, r.stderr.String())
+		t.Errorf("the tool ended with %v, want one of %v\n%s", state, codes, r.Stderr.String())
 	}
 	most := state.SysUsage().(*syscall.Rusage).Maxrss << 10
 	if most > mostBytes {
@@ -100,7 +65,7 @@ func (r *run) end(t *testing.T, codes ...int) int {
 	}
 	r.saidHarmless(t)
 	r.wroteNothingElse(t)
-	t.Logf("code %d, %v, %d MiB: %s", code, took.Round(time.Millisecond), most>>20, firstError(r.stderr.String()))
+	t.Logf("code %d, %v, %d MiB: %s", code, r.Took.Round(time.Millisecond), most>>20, firstError(r.Stderr.String()))
 	return code
 }
 
@@ -113,7 +78,7 @@ func firstError(said string) string {
 // saidHarmless: nothing that a terminal obeys, and no trace of a crash.
 func (r *run) saidHarmless(t *testing.T) {
 	t.Helper()
-	for name, said := range map[string]string{"stdout": r.stdout.String(), "stderr": r.stderr.String()} {
+	for name, said := range map[string]string{"stdout": r.Stdout.String(), "stderr": r.Stderr.String()} {
 		if !utf8.ValidString(said) {
 			t.Errorf("%s is no UTF-8: %.200q", name, said)
 		}
@@ -167,22 +132,4 @@ func changed(t *testing.T, dir string) time.Time {
 		t.Fatal(err)
 	}
 	return info.ModTime()
-}
-
-// artefact is the path of something built. Without it the test is skipped, but fails
-// below make, which has built everything.
-func artefact(t *testing.T, name string) string {
-	t.Helper()
-	build := os.Getenv("RTL_BUILD")
-	if build == "" {
-		_, here, _, _ := runtime.Caller(0)
-		build = filepath.Join(filepath.Dir(here), "../../build")
-	}
-	path := filepath.Join(build, name)
-	if _, err := os.Stat(path); err != nil && os.Getenv("RTL_BUILD") != "" {
-		t.Fatal(err)
-	} else if err != nil {
-		t.Skipf("no %s (run: make tool simulator workloads victims)", name)
-	}
-	return path
 }

@@ -17,9 +17,8 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/test/harness"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
-
-func TestMain(m *testing.M) { harness.Main(m) }
 
 // cycles is how often each case attaches to one process: RTL_CYCLES, or 100.
 func cycles(t *testing.T) int {
@@ -79,7 +78,7 @@ func on(w harness.Workload, setting string) harness.Workload {
 
 func TestRuntimes(t *testing.T) {
 	if os.Getenv("RTL_RUNTIMES") == "" {
-		harness.Skip(t, "no RTL_RUNTIMES=\"bookworm trixie …\" (run: make runtimes)")
+		testenv.Skip(t, "no RTL_RUNTIMES=\"bookworm trixie …\" (run: make runtimes)")
 	}
 	var rows []row
 	for _, suite := range suites() {
@@ -98,7 +97,7 @@ func onRuntime(t *testing.T, suite string) (rows []row) {
 	for _, s := range scenarios() {
 		t.Run(s.name, func(t *testing.T) {
 			if !r.Has(s.workload.Program) {
-				harness.Skip(t, fmt.Sprintf("Debian %s: %s was not built", suite, s.workload.Program))
+				testenv.Skip(t, fmt.Sprintf("Debian %s: %s was not built", suite, s.workload.Program))
 			}
 			s.workload.Runtime = &r
 			result := row{scenario: s.name, cycles: max(cycles(t)/s.share, 1)}

@@ -12,13 +12,15 @@ import (
 	"strings"
 	"testing"
 	"unsafe"
+
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // TestLayout: the Go struct is the C struct, says the C compiler.
 func TestLayout(t *testing.T) {
 	cc, err := exec.LookPath("gcc")
 	if err != nil {
-		t.Skip("no C compiler")
+		testenv.Skip(t, "no C compiler")
 	}
 	var raw rawRecord
 	fields := map[string]uintptr{

@@ -13,31 +13,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/simlog"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
-
-// Build returns the directory of the built artefacts: $RTL_BUILD or build/ in
-// the checkout. The test is skipped when one of the files is not there.
-func Build(t testing.TB, files ...string) string {
-	t.Helper()
-	dir := os.Getenv("RTL_BUILD")
-	if dir == "" {
-		_, here, _, _ := runtime.Caller(0)
-		dir = filepath.Join(filepath.Dir(here), "..", "..", "build")
-	}
-	for _, f := range append(files, "libsoftgpu.so") {
-		if _, err := os.Stat(filepath.Join(dir, f)); err != nil {
-			t.Skipf("not built: %s (run: make simulator workloads)", f)
-		}
-	}
-	return dir
-}
 
 // Workload says what to start.
 type Workload struct {
@@ -68,16 +51,15 @@ var ready = regexp.MustCompile(`^ready pid=(\d+)(?: port=(\d+))?`)
 // test's end kills it if it still runs.
 func Start(t testing.TB, w Workload) *Target {
 	t.Helper()
-	program := filepath.Join("workloads", w.Program)
-	build := Build(t, program, "workloads/kernels.hsaco")
+	program, simulator := testenv.Artefact(t, filepath.Join("workloads", w.Program)), testenv.Artefact(t, "libsoftgpu.so")
 	ctx, cancel := context.WithTimeout(context.Background(), hang.Limit)
 	v := &Target{
 		Log:    filepath.Join(t.TempDir(), "truth.log"),
 		t:      t,
-		cmd:    exec.CommandContext(ctx, filepath.Join(build, program), w.Args...),
+		cmd:    exec.CommandContext(ctx, program, w.Args...),
 		exited: make(chan struct{}),
 	}
-	v.cmd.Env = append(os.Environ(), "LD_PRELOAD="+filepath.Join(build, "libsoftgpu.so"), "SOFTGPU_LOG="+v.Log)
+	v.cmd.Env = append(os.Environ(), "LD_PRELOAD="+simulator, "SOFTGPU_LOG="+v.Log)
 	v.cmd.Env = append(v.cmd.Env, w.Env...)
 	v.cmd.Stderr = &v.stderr
 	v.stdin, _ = v.cmd.StdinPipe()

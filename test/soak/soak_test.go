@@ -18,8 +18,6 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/harness"
 )
 
-func TestMain(m *testing.M) { harness.Main(m) }
-
 const (
 	short, long = 200, 10_000
 

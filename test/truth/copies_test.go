@@ -8,6 +8,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/test/harness"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // patient: a starved worker loses nothing, and a starved GPU is waited for.
@@ -152,7 +153,7 @@ func TestCopiesReattach(t *testing.T) {
 	p := harness.Start(t, harness.Copier())
 	var runs []harness.Run
 	cycles := 10
-	if harness.Long() {
+	if testenv.Long() {
 		cycles = 200
 	}
 	for range cycles {

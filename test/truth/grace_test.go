@@ -12,6 +12,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/test/harness"
 	"github.com/rtl-attach/rtl-attach/test/simlog"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // slow has threads that are inside a raw index function for milliseconds, in one
@@ -64,7 +65,7 @@ func broken(t *testing.T, p *harness.Process) string {
 // target is as found.
 func TestGrace(t *testing.T) {
 	attempts := 5
-	if harness.Long() {
+	if testenv.Long() {
 		attempts = 50
 	}
 	armed := 0
@@ -135,7 +136,7 @@ func mustHaveUring(t *testing.T) {
 	var params [120]byte // struct io_uring_params
 	fd, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&params)), 0)
 	if errno != 0 {
-		harness.Skip(t, "io_uring_setup: "+errno.Error())
+		testenv.Skip(t, "io_uring_setup: "+errno.Error())
 	}
 	unix.Close(int(fd))
 }

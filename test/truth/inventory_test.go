@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/test/harness"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 func TestInventory(t *testing.T) {
@@ -63,7 +64,7 @@ func withoutShared(came []string) []string {
 // of glibc's grows, by steps, when its thread has had more in flight than ever before.)
 func TestMemoryFlat(t *testing.T) {
 	cycles := 20
-	if harness.Long() {
+	if testenv.Long() {
 		cycles = 500
 	}
 	const settle = 4

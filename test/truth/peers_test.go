@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/test/harness"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // peers are the sources of rocm-trace-lite and of rocmProfileData, whose scripts read our
@@ -23,7 +24,7 @@ func findPeers(t *testing.T) peers {
 	t.Helper()
 	list := filepath.SplitList(os.Getenv("RTL_PEER_SCRIPTS"))
 	if len(list) != 2 {
-		harness.Skip(t, "no RTL_PEER_SCRIPTS=/path/rocm-trace-lite:/path/rocmProfileData")
+		testenv.Skip(t, "no RTL_PEER_SCRIPTS=/path/rocm-trace-lite:/path/rocmProfileData")
 	}
 	return peers{list[0], list[1]}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/test/harness"
 	"github.com/rtl-attach/rtl-attach/test/simlog"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -254,7 +255,7 @@ func TestServerChosenPIDs(t *testing.T) {
 // recorded by the pid that it has outside, and nothing of it needs to be inside.
 func TestServerInContainer(t *testing.T) {
 	if os.Geteuid() != 0 {
-		harness.Skip(t, "only root can make namespaces")
+		testenv.Skip(t, "only root can make namespaces")
 	}
 	recordContained(t, harness.StartFleet(t, 2, container...), 2)
 }
@@ -264,7 +265,7 @@ func TestServerInContainer(t *testing.T) {
 func TestServerInOtherRoot(t *testing.T) {
 	r := harness.FindRuntime(t, cmp.Or(os.Getenv("RTL_RUNTIME"), "trixie"))
 	if !r.Has("frontend") || !r.Has("serve") { // make matrix makes its root file system alone
-		harness.Skip(t, "Debian "+r.Suite+": frontend and serve were not built (run: make runtimes)")
+		testenv.Skip(t, "Debian "+r.Suite+": frontend and serve were not built (run: make runtimes)")
 	}
 	f := harness.StartFleetIn(t, &r, workers, container...)
 	before := r.Files(t)

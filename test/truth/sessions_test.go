@@ -9,12 +9,13 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/test/harness"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // Attach, detach, attach … under load: one program, many traces, one truth.
 func TestReattach(t *testing.T) {
 	cycles, pace := 20, "20"
-	if harness.Long() {
+	if testenv.Long() {
 		cycles, pace = 500, "200"
 	}
 	for name, w := range map[string]harness.Workload{
@@ -154,8 +155,8 @@ func TestRecorderKilled(t *testing.T) {
 	r := p.Begin(t, "--set", "RTL_RECORDER_TIMEOUT_MS=1000")
 	p.Active(t)
 	begun := 0
-	harness.Until(t, "a commit", func() bool { begun = harness.SizeInHeader(r.Trace()); return begun > 1<<20 })
-	harness.Until(t, "the next commit", func() bool { return harness.SizeInHeader(r.Trace()) > begun })
+	harness.Until(t, "a commit", func() bool { begun = harness.SizeInHeader(r.Trace); return begun > 1<<20 })
+	harness.Until(t, "the next commit", func() bool { return harness.SizeInHeader(r.Trace) > begun })
 	r.Kill()
 	harness.Until(t, "the payload has detached by itself", func() bool { return p.Status(t).State == "dormant" })
 	counts := p.Quit(t)
@@ -163,7 +164,7 @@ func TestRecorderKilled(t *testing.T) {
 	log.MustHoldOnce(t, counts)
 	c := harness.Compare(t, log)
 	c.Killed = true
-	trace := harness.ReadTrace(t, r.Trace())
+	trace := harness.ReadTrace(t, r.Trace)
 	c.Add(trace)
 	if n := c.MustBeCompleteUntil(t, trace); n < 200 {
 		t.Errorf("%d kernels ended before the moment until which the trace is complete", n)

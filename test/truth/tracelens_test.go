@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/test/harness"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // tracelens runs AMD's TraceLens on a file of rocprofv3's form and returns the folder of
@@ -63,7 +64,7 @@ func column(t *testing.T, path, name string) (values []string) {
 // and the time in which there was a kernel.
 func TestTraceLens(t *testing.T) {
 	if os.Getenv("RTL_TRACELENS") == "" {
-		harness.Skip(t, "no RTL_TRACELENS=/path/TraceLens")
+		testenv.Skip(t, "no RTL_TRACELENS=/path/TraceLens")
 	}
 	p := harness.Start(t, harness.Workload{Program: "serve", Args: []string{"--threads", "3", "--streams", "4", "--rate", "50"}})
 	run := p.Record(t, time.Second, "--memory-copy-trace")

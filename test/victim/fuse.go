@@ -3,6 +3,8 @@ package victim
 import (
 	"os/exec"
 	"testing"
+
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // OnFUSE starts hostile_mount, whose filesystem lies where how says and answers no
@@ -11,7 +13,7 @@ import (
 func OnFUSE(t testing.TB, how, manner string) *Victim {
 	t.Helper()
 	if err := exec.Command(Path(t, "hostile_mount"), "none", manner).Run(); err != nil {
-		t.Skip("left out: this machine has no FUSE, or this user may not mount")
+		testenv.Skip(t, "this machine has no FUSE, or this user may not mount")
 	}
 	return Start(t, "hostile_mount", how, manner)
 }

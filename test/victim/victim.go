@@ -10,13 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // Victim is a running program.
@@ -43,22 +43,10 @@ type Health struct {
 	Dispositions                    int    // 1: one has changed
 }
 
-// Path is that of an artefact of testdata/victims. Where it was not built the test is
-// skipped, but fails below make, which has built everything.
+// Path returns the path of an artefact of testdata/victims, as testenv.Artefact does.
 func Path(t testing.TB, name string) string {
 	t.Helper()
-	build := os.Getenv("RTL_BUILD")
-	if build == "" {
-		_, here, _, _ := runtime.Caller(0)
-		build = filepath.Join(filepath.Dir(here), "../../build")
-	}
-	path := filepath.Join(build, "victims", name)
-	if _, err := os.Stat(path); err != nil && os.Getenv("RTL_BUILD") != "" {
-		t.Fatal(err)
-	} else if err != nil {
-		t.Skipf("no %s (run: make -C testdata/victims)", name)
-	}
-	return path
+	return testenv.Artefact(t, filepath.Join("victims", name))
 }
 
 // Start runs a victim and returns when it has said that it is ready.

@@ -1,0 +1,16 @@
+// Package harness starts real workloads on the simulated GPU, runs the built
+// tool against them, and compares what the tool recorded with what the
+// simulator says that it executed.
+//
+// The targets are started with the simulator's preload and nothing of ours:
+// the tool has to get in by ptrace, as at a user's.
+package harness
+
+import (
+	"testing"
+
+	"github.com/rtl-attach/rtl-attach/test/testenv"
+)
+
+// TestPayload returns the path of the payload with the knobs of fault.h.
+func TestPayload(t testing.TB) string { return testenv.Artefact(t, "librtl-attach-test.so") }
