@@ -69,17 +69,17 @@ func TestSummaryInterrupted(t *testing.T) {
 	s := stress(t)
 	for _, sig := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
 		trace := filepath.Join(t.TempDir(), sig.String()+".db")
-		r := newRun(t, trace, "-p", strconv.Itoa(s.pid), "-o", trace)
+		r := newRun(t, trace, "-p", strconv.Itoa(s.pid), "-d", "1h", "-o", trace)
 		r.Cmd.Stdout = harness.FullPipe(t)
 		r.Start(t)
 		r.Says(t, "attached")
 		recorded(t, s)
-		interrupt(t, r, unix.SIGINT)
+		r.Interrupt(t)
 		r.Says(t, "stopped early")
-		interrupt(t, r, sig)
+		r.Signal(t, sig)
 		r.MustExit(t, 0)
 		said := r.Stderr.String()
-		if strings.Count(said, "^C detaching") != 1 || !strings.Contains(said, "the trace is saved: rtl-attach report "+trace) {
+		if strings.Count(said, "detaching   ") != 1 || !strings.Contains(said, "the trace is saved: rtl-attach report "+trace) {
 			t.Errorf("%v:\n%s", sig, said)
 		}
 		if sum := r.ReadSummary(t); sum.Coverage.Timed == 0 {
@@ -88,9 +88,4 @@ func TestSummaryInterrupted(t *testing.T) {
 	}
 	s.unharmed(t)
 	end(t, s)
-}
-
-func interrupt(t *testing.T, r *run, sig unix.Signal) {
-	t.Helper()
-	r.Signal(t, sig)
 }
