@@ -138,7 +138,7 @@ const (
 	CounterQueuesForeign = "queues_foreign" // of other tools, or without hardware: never recorded
 	CounterRawClaims     = "raw_claims"     // on all queues, also on those that were never recorded
 
-	// Of the stops that rtl_pause has, by the kernel's scheduler; nanoseconds.
+	// Of the stops that rtl_pause has, by the kernel's clock; nanoseconds.
 	CounterSchedulerStops = "scheduler_stops"
 	CounterSchedulerTotal = "scheduler_total_ns"
 	CounterSchedulerWorst = "scheduler_worst_ns"

@@ -198,7 +198,7 @@ CREATE TABLE IF NOT EXISTS rtl_loss(
 	until_ns INTEGER                   -- NULL: not known, its end
 );
 
--- Threads of the target that the tool stopped, and for how long.
+-- Threads of the target that the tool stopped, and for how long by the tool's own clock.
 CREATE TABLE IF NOT EXISTS rtl_pause(
 	id INTEGER PRIMARY KEY,
 	session_id INTEGER NOT NULL,
@@ -208,8 +208,8 @@ CREATE TABLE IF NOT EXISTS rtl_pause(
 	purpose TEXT NOT NULL
 );
 
--- The payload's own counters at the end of a session (struct rtl_counters), and with
--- --verbose the stops by the kernel's scheduler (scheduler_stops, _total_ns, _worst_ns).
+-- The payload's own counters at the end of a session (struct rtl_counters), and, where
+-- BPF can be had, the stops by the kernel's clock (scheduler_stops, _total_ns, _worst_ns).
 -- raw_claims beyond the raw_before of the session's queues were made on queues that no window covers.
 CREATE TABLE IF NOT EXISTS rtl_counter(
 	session_id INTEGER NOT NULL,

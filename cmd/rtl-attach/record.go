@@ -65,7 +65,7 @@ func newRecord(code *session.ExitCode) *cobra.Command {
 	flags.BoolVar(&f.force, "force", false, "replace the file that --output names, once the trace is complete")
 	flags.BoolVar(&f.json, "json", false, "summary as JSON")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, no summary")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say what is done to the target; ask the kernel's scheduler about pauses, too")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say what is done to the target, with each pause")
 	flags.StringVar(&f.buffer, "buffer-size", "64MiB", "shared memory for records, of `SIZE`, rounded up to a power of two")
 	flags.StringVar(&f.watermark, "buffer-watermark", "75%", "wake the recorder when `PERCENT` of it are full")
 	flags.StringVar(&f.policy, "buffer-policy", "discard", "`POLICY` when it is full: discard (counted), or lossless (takes more memory)")
@@ -83,7 +83,7 @@ func newRecord(code *session.ExitCode) *cobra.Command {
 func (f recordFlags) options() (session.Options, error) {
 	o := session.Options{
 		Duration: time.Duration(f.duration), Output: f.output, Append: f.append, Force: f.force, BufferPolicy: f.policy,
-		MemoryCopies: f.copies, MeterPauses: f.verbose, Version: version,
+		MemoryCopies: f.copies, Version: version,
 	}
 	if f.duration < 0 {
 		return o, errors.New("--duration is negative")
@@ -217,6 +217,7 @@ func summarise(w io.Writer, path string, f recordFlags) error {
 	if f.json {
 		return s.WriteJSON(w)
 	}
+	s.Command = ownCommand()
 	return s.WriteText(w)
 }
 

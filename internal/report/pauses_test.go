@@ -10,9 +10,9 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// TestPausesByScheduler: the figure stands beside our own clock's where all of its
-// sessions have it, and with its number of stops where that is another.
-func TestPausesByScheduler(t *testing.T) {
+// TestPausesByKernel: the kernel's clock is the one that counts where all sessions
+// with a stop have it, with its number of stops; else the tool's. It is named.
+func TestPausesByKernel(t *testing.T) {
 	own := []uint64{108_000, 107_000} // of a session
 	seen := func(stops, total, worst uint64) []tracedb.Counter {
 		return []tracedb.Counter{
@@ -21,19 +21,22 @@ func TestPausesByScheduler(t *testing.T) {
 			{Name: tracedb.CounterSchedulerWorst, Value: worst},
 		}
 	}
+	const byTool = " (tool's clock, which includes waits for a processor)"
 	for name, c := range map[string]struct {
 		sessions [][]uint64
 		seen     [][]tracedb.Counter
 		want     string
 	}{
-		"not asked":     {[][]uint64{own}, [][]tracedb.Counter{nil}, "worst 108 µs, together 215 µs"},
-		"the same":      {[][]uint64{own}, [][]tracedb.Counter{seen(2, 185_000, 96_000)}, "worst 108 µs, together 215 µs; by the scheduler 96 µs and 185 µs"},
-		"more":          {[][]uint64{own}, [][]tracedb.Counter{seen(5, 185_000, 96_000)}, "together 215 µs; by the scheduler 5 stops, worst 96 µs, together 185 µs"},
-		"one":           {[][]uint64{own[:1]}, [][]tracedb.Counter{seen(1, 96_000, 96_000)}, "one thread once, for 108 µs; by the scheduler 96 µs"},
+		"not known":     {[][]uint64{own}, [][]tracedb.Counter{nil}, "2 stops of 1 thread, worst 108 µs, together 215 µs" + byTool},
+		"the same":      {[][]uint64{own}, [][]tracedb.Counter{seen(2, 185_000, 96_000)}, " 2 stops of 1 thread, worst 96 µs, together 185 µs (kernel's clock)"},
+		"more":          {[][]uint64{own}, [][]tracedb.Counter{seen(5, 185_000, 96_000)}, " 5 stops of 1 thread, worst 96 µs, together 185 µs (kernel's clock)"},
+		"one":           {[][]uint64{own[:1]}, [][]tracedb.Counter{seen(1, 96_000, 96_000)}, "one thread once, for 96 µs (kernel's clock)"},
+		"one, by ours":  {[][]uint64{own[:1]}, [][]tracedb.Counter{nil}, "one thread once, for 108 µs" + byTool},
 		"none":          {[][]uint64{nil}, [][]tracedb.Counter{seen(0, 0, 0)}, "nothing"},
-		"both sessions": {[][]uint64{own, nil}, [][]tracedb.Counter{seen(2, 185_000, 96_000), seen(0, 0, 0)}, "; by the scheduler 96 µs and 185 µs"},
-		"one of two":    {[][]uint64{own, own}, [][]tracedb.Counter{seen(2, 185_000, 96_000), nil}, "together 430 µs"},
-		"stops of one":  {[][]uint64{own, nil}, [][]tracedb.Counter{seen(2, 185_000, 96_000), nil}, "; by the scheduler 96 µs and 185 µs"},
+		"none, by ours": {[][]uint64{nil}, [][]tracedb.Counter{nil}, "nothing"},
+		"both sessions": {[][]uint64{own, nil}, [][]tracedb.Counter{seen(2, 185_000, 96_000), seen(0, 0, 0)}, "together 185 µs (kernel's clock)"},
+		"one of two":    {[][]uint64{own, own}, [][]tracedb.Counter{seen(2, 185_000, 96_000), nil}, "together 430 µs" + byTool},
+		"stops of one":  {[][]uint64{own, nil}, [][]tracedb.Counter{seen(2, 185_000, 96_000), nil}, "together 185 µs (kernel's clock)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := Summarize(pausedTrace(t, c.sessions, c.seen), 1)
@@ -44,6 +47,9 @@ func TestPausesByScheduler(t *testing.T) {
 			s.writePauses(&b)
 			if line := strings.TrimSpace(b.String()); !strings.HasSuffix(line, c.want) {
 				t.Errorf("%q, want … %q", line, c.want)
+			}
+			if byKernel := s.Pauses.Clock == KernelClock; byKernel != (s.Pauses.Scheduler != nil) {
+				t.Errorf("clock %q, %+v", s.Pauses.Clock, s.Pauses.Scheduler)
 			}
 		})
 	}

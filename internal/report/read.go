@@ -122,8 +122,9 @@ func (s *Summary) readScheduler(tr *traceread.Trace) error {
 				WHERE session_id NOT IN (SELECT session_id FROM rtl_counter WHERE name = ?1))
 		FROM rtl_counter`, tracedb.CounterSchedulerStops, tracedb.CounterSchedulerTotal, tracedb.CounterSchedulerWorst).
 		Scan(&sessions, &seen.Stops, &seen.TotalNS, &seen.WorstNS, &without)
+	s.Pauses.Clock = ToolClock
 	if err == nil && sessions > 0 && without == 0 {
-		s.Pauses.Scheduler = &seen
+		s.Pauses.Scheduler, s.Pauses.Clock = &seen, KernelClock
 	}
 	return err
 }

@@ -16,6 +16,7 @@ const SummaryVersion = 1
 // are nanoseconds; names are as the file has them, not fit for a terminal.
 type Summary struct {
 	Version       int            `json:"version"`
+	Command       string         `json:"-"` // by which a user runs the tool; empty: rtl-attach
 	File          string         `json:"file"`
 	SizeBytes     int64          `json:"size_bytes"`
 	Sessions      []Session      `json:"sessions"`
@@ -139,18 +140,28 @@ type Loss struct {
 	Records int64  `json:"records"`
 }
 
+// Clocks of Pauses.
+const (
+	KernelClock = "kernel" // Scheduler
+	ToolClock   = "tool"
+)
+
 // Pauses are the stops of the target's threads, by the tool's own clock: from the
-// request to the end.
+// request to stop until the tool has let go. A thread that waits for a processor
+// before it can stop makes that longer, though it was asleep all the while.
 type Pauses struct {
 	Stops     int64      `json:"stops"`
 	Threads   int64      `json:"threads"`
 	TotalNS   int64      `json:"total_ns"`
 	WorstNS   int64      `json:"worst_ns"`
-	Scheduler *Scheduler `json:"scheduler,omitempty"` // nil: not asked for (--verbose), or not known of all of them
+	Scheduler *Scheduler `json:"scheduler,omitempty"` // nil: not known of all stops
+	Clock     string     `json:"clock"`               // by which the summary's text says them: KernelClock where Scheduler is known
 }
 
-// Scheduler has the same stops by the kernel's scheduling events: from being
-// switched out until being woken. A thread that is kept hold of has several for one.
+// Scheduler has the same stops by the kernel's scheduling events: from the moment when a
+// thread was switched out, stopped, until it was woken. That is the time in which it
+// could not run because of the tool, the tool's own waits for a processor included, and
+// the thread's excluded. A thread that is held over its calls has several for one.
 type Scheduler struct {
 	Stops   int64 `json:"stops"`
 	TotalNS int64 `json:"total_ns"`

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -167,43 +168,33 @@ func (s *Summary) writeKernels(b *bytes.Buffer) {
 	}
 }
 
+// writePauses says the stops by the kernel's clock, where that is known of all of them.
 func (s *Summary) writePauses(b *bytes.Buffer) {
 	p := s.Pauses
-	seen := p.bySchedulerText()
+	stops, worst, total, clock := p.Stops, p.WorstNS, p.TotalNS, "tool's clock, which includes waits for a processor"
+	if seen := p.Scheduler; seen != nil {
+		stops, worst, total, clock = seen.Stops, seen.WorstNS, seen.TotalNS, "kernel's clock"
+	}
 	switch {
 	case p.Stops == 0:
-		line(b, "Paused", "nothing%s", seen)
-	case p.Stops == 1:
-		line(b, "Paused", "one thread once, for %s%s", duration(p.WorstNS), seen)
+		line(b, "Paused", "nothing")
+	case stops == 1:
+		line(b, "Paused", "one thread once, for %s (%s)", duration(worst), clock)
 	default:
-		line(b, "Paused", "%s of %s, worst %s, together %s%s",
-			humanize.Things(p.Stops, "stop"), humanize.Things(p.Threads, "thread"), duration(p.WorstNS), duration(p.TotalNS), seen)
+		line(b, "Paused", "%s of %s, worst %s, together %s (%s)",
+			humanize.Things(stops, "stop"), humanize.Things(p.Threads, "thread"), duration(worst), duration(total), clock)
 	}
 }
 
-// bySchedulerText has what our own clock has in front of it, in its order.
-func (p Pauses) bySchedulerText() string {
-	seen := p.Scheduler
-	switch {
-	case seen == nil || seen.Stops == 0 && p.Stops == 0:
-		return ""
-	case seen.Stops != p.Stops:
-		return fmt.Sprintf("; by the scheduler %s, worst %s, together %s",
-			humanize.Things(seen.Stops, "stop"), duration(seen.WorstNS), duration(seen.TotalNS))
-	case p.Stops == 1:
-		return fmt.Sprintf("; by the scheduler %s", duration(seen.WorstNS))
-	}
-	return fmt.Sprintf("; by the scheduler %s and %s", duration(seen.WorstNS), duration(seen.TotalNS))
-}
-
+// writeNext says commands that a shell takes as they stand, remarks included.
 func (s *Summary) writeNext(b *bytes.Buffer) {
 	if s.Coverage.Timed == 0 {
 		return // nothing to look at
 	}
-	file := shellWord(sanitize.Text(s.File))
-	line(b, "Next:", "rtl-attach report %s", file)
-	line(b, "", "rtl-attach export %s -f pftrace    → ui.perfetto.dev", file)
-	line(b, "", "rtl-attach export %s -f rocprofv3  → TraceLens%s", file, s.perProcess())
+	tool, file := shellWord(sanitize.Text(cmp.Or(s.Command, "rtl-attach"))), shellWord(sanitize.Text(s.File))
+	line(b, "Next:", "%s report %s", tool, file)
+	line(b, "", "%s export %s -f pftrace    # for ui.perfetto.dev", tool, file)
+	line(b, "", "%s export %s -f rocprofv3  # for TraceLens%s", tool, file, s.perProcess())
 	line(b, "", "sqlite3 %s 'SELECT * FROM top'", file)
 }
 
@@ -221,6 +212,9 @@ func (s *Summary) perProcess() string {
 func shellWord(name string) string {
 	special := func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-+=:,@%", r)
+	}
+	if strings.HasPrefix(name, "-") {
+		name = "./" + name // no flag
 	}
 	if name != "" && !strings.ContainsFunc(name, special) {
 		return name

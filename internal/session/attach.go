@@ -28,7 +28,6 @@ func (r *recording) attach(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.meter.watch(r.o.PID)
 	err = r.begin(ctx, env)
 	for deadline := time.Now().Add(returnTimeout); r.held != nil && wasShutDown(err) && !over(ctx, deadline); {
 		r.ui.Debug(firstLine(err) + ": once more")
@@ -110,6 +109,7 @@ func (r *recording) beat() {
 }
 
 func (r *recording) inject(ctx context.Context, env []byte) error {
+	r.meter.watch(r.o.PID)
 	r.witness.code = nil
 	rep, err := r.enter(ctx, env)
 	r.notePauses(rep, "attach")

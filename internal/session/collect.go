@@ -59,7 +59,6 @@ func (r *recording) awaitRuntime(ctx context.Context, deadline time.Time) bool {
 	if err != nil {
 		return false
 	}
-	r.meter.watch(r.o.PID)
 	for !over(ctx, deadline) && !r.isGone() && !r.held.StopRequested() && !r.lostRecorderLock() {
 		if err = r.arm(ctx, env); err == nil {
 			r.attached, r.early = true, ""

@@ -16,6 +16,7 @@ type witness struct {
 	target *target.Target
 	tracer *ptrace.Tracer
 	code   *unwind.Unwinder
+	meter  *meter
 	stops  []tracedb.Pause
 }
 
@@ -81,6 +82,7 @@ func (w *witness) stop(tid int) (*ptrace.Snapshot, error) {
 	}
 	status, err := w.target.ThreadStatus(tid)
 	filtered := err != nil || status.Seccomp != 0
+	w.meter.watch(w.target.PID)
 	began := boottimeNS()
 	s, err := w.tracer.StopOnce(w.target.PID, tid, cpu, filtered)
 	if err != nil {

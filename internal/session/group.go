@@ -33,14 +33,14 @@ func RecordAll(ctx context.Context, o Options, s Selection, skip <-chan struct{}
 	case err != nil:
 		return Outcome{}, explain("look for", o.PID, err, untouched)
 	case c.alone(s):
-		rights := newRights(o)
+		rights := newRights()
 		defer rights.meter.close()
 		r := newRecording(o, skip, ui, rights)
 		r.looked = func() { r.lookout = newLookout(s, c, []watched{r.watched(c.targets[0])}, ui.Warn) }
 		return r.record(ctx)
 	}
 	o.PID = c.first
-	rights := newRights(o)
+	rights := newRights()
 	defer rights.meter.close()
 	g := &group{approach: approach{o: o}, selection: s, choice: c, ui: ui, skip: skip, rights: rights}
 	return g.run(ctx)

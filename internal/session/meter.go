@@ -5,13 +5,15 @@ import (
 	"os"
 	"sync"
 
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/pausemeter"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// A meter sees our stops as the kernel's scheduler does, of all recordings: beside
-// our own clock, and where it can be had. It is open while we have privileges, from
-// the first time that stops may come. nil: it is not wanted.
+// A meter measures our stops by the kernel's scheduling events, of all recordings. It is
+// open while we have privileges, from the first time that a stop may come: a recording
+// that stops nobody does not pay for it. Where it cannot be opened, the tool's own clock
+// is all there is. A nil meter measures nothing.
 type meter struct {
 	mu   sync.Mutex
 	open *pausemeter.Meter
@@ -19,12 +21,7 @@ type meter struct {
 	err  error                  // why nothing is known any more
 }
 
-func newMeter(wanted bool) *meter {
-	if !wanted {
-		return nil
-	}
-	return &meter{sums: map[int]pausemeter.Sum{}}
-}
+func newMeter() *meter { return &meter{sums: map[int]pausemeter.Sum{}} }
 
 // watch is called before stops of a process may come.
 func (m *meter) watch(pid int) {
@@ -102,15 +99,20 @@ func (m *meter) close() {
 	}
 }
 
-// describePauses sets what the scheduler saw beside what our own clock says.
-func (r *recording) describePauses(own pausemeter.Sum) {
-	if r.meter == nil {
-		return
+// measurePauses returns the stops of the attach by the kernel's clock, or else by the
+// tool's own, which is own. It says both, and what lies between them: a thread that is
+// asked to stop may have to wait for a processor before it can, asleep for its program
+// as before.
+func (r *recording) measurePauses(own pausemeter.Sum) pausemeter.Sum {
+	if r.meter == nil || own.Stops == 0 {
+		return own
 	}
 	seen, err := r.meter.seen(r.o.PID)
-	text := seen.String()
 	if err != nil {
-		text = "not known: " + firstLine(err)
+		r.ui.Debug(fmt.Sprintf("pauses: %v (tool's clock; the kernel's is not known: %s)", own, firstLine(err)))
+		return own
 	}
-	r.ui.Debug(fmt.Sprintf("pauses: %v; by the scheduler: %s", own, text))
+	r.ui.Debug(fmt.Sprintf("pauses: %v (kernel's clock); until they stopped, waiting for a processor: %s; %v (tool's clock)",
+		seen, humanize.Duration(max(own.Total-seen.Total, 0)), own))
+	return seen
 }

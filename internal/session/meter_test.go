@@ -11,7 +11,7 @@ import (
 
 // TestMeterCounts: our stops, those of each process, until its session ends.
 func TestMeterCounts(t *testing.T) {
-	m, us := newMeter(true), uint32(os.Getpid())
+	m, us := newMeter(), uint32(os.Getpid())
 	m.note([]pausemeter.Stop{
 		{PID: 7, By: us, Duration: 30 * time.Microsecond},
 		{PID: 7, By: us + 1, Duration: time.Second},
@@ -33,9 +33,9 @@ func TestMeterCounts(t *testing.T) {
 	}
 }
 
-// TestMeterThatFails, and one that is not wanted, know nothing and stop nobody.
+// TestMeterThatFails: it, and none, know nothing and stop nobody.
 func TestMeterThatFails(t *testing.T) {
-	for _, m := range []*meter{newMeter(false), {sums: map[int]pausemeter.Sum{}, err: errors.New("no")}} {
+	for _, m := range []*meter{nil, {sums: map[int]pausemeter.Sum{}, err: errors.New("no")}} {
 		m.watch(7)
 		if c := m.counters(7); c != nil {
 			t.Errorf("%v", c)

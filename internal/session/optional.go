@@ -44,12 +44,12 @@ func stampsCheck() Check {
 	return fine(source + ": launches are stamped without a system call")
 }
 
-// bpfCheck is about what --verbose says of pauses beside our own clock.
+// bpfCheck is about the clock that pauses are measured by.
 func bpfCheck() Check {
 	granted := privilege.Effective(capability.CAP_SYS_ADMIN) ||
 		privilege.Effective(capability.CAP_BPF) && privilege.Effective(capability.CAP_PERFMON)
 	_, btf := os.Stat("/sys/kernel/btf/vmlinux")
-	const without = "pauses are known as the tool itself measured them, not by the kernel's scheduling events"
+	const without = "pauses are measured by the tool's own clock, which includes waits for a processor, not by the kernel's"
 	switch {
 	case readLine("/proc/sys/kernel/unprivileged_bpf_disabled") == "":
 		return off("no BPF in this kernel", without, "none needed for recording")
@@ -62,5 +62,5 @@ func bpfCheck() Check {
 	case !granted:
 		return off("uid "+strconv.Itoa(os.Geteuid())+" without CAP_BPF and CAP_PERFMON", without, "root on the host has them")
 	}
-	return fine("BPF can be used")
+	return fine("BPF can be used: pauses are measured by the kernel's clock")
 }

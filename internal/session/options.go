@@ -25,7 +25,6 @@ type Options struct {
 	BufferPolicy     string
 	MaxSizeBytes     uint64 // of the trace; 0: no limit
 	MemoryCopies     bool   // recorded, too
-	MeterPauses      bool   // by the kernel's scheduler, too, where that can be had
 
 	Library []byte       // the payload; nil: the one that is built in
 	Extra   []envbuf.Var // further settings; the last one of a name wins

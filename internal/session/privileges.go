@@ -18,7 +18,7 @@ type rights struct {
 }
 
 // newRights are those of a tool that makes one recording yet. Its meter has to be closed.
-func newRights(o Options) *rights { return &rights{needed: 1, meter: newMeter(o.MeterPauses)} }
+func newRights() *rights { return &rights{needed: 1, meter: newMeter()} }
 
 func (r *rights) give() error {
 	r.mu.Lock()

@@ -99,7 +99,7 @@ type recording struct {
 // Record makes one trace of one process. ctx done ends the window early; skip
 // closed, too, ends the drain. Errors are *Failure.
 func Record(ctx context.Context, o Options, skip <-chan struct{}, ui Observer) (Outcome, error) {
-	rights := newRights(o)
+	rights := newRights()
 	defer rights.meter.close()
 	return newRecording(o, skip, ui, rights).record(ctx)
 }
@@ -185,7 +185,7 @@ func (r *recording) hold(steps []step) error {
 	if r.lock, err = r.target.Lock(); err != nil {
 		return err
 	}
-	r.witness = &witness{target: r.target, tracer: r.tracer}
+	r.witness = &witness{target: r.target, tracer: r.tracer, meter: r.meter}
 	return nil
 }
 
@@ -240,8 +240,7 @@ func (r *recording) describeAttach() {
 	if len(r.pauses) == 0 {
 		how = "resident payload re-attached"
 	}
-	r.ui.Attached(how, len(threads), own.Total)
-	r.describePauses(own)
+	r.ui.Attached(how, len(threads), r.measurePauses(own).Total)
 	r.describeGrace()
 }
 

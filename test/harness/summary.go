@@ -107,7 +107,7 @@ func (c *Comparison) pauses(s report.Summary, tr *Trace) {
 	want.Threads = int64(len(threads))
 	said := s.Pauses
 	c.scheduler(said, tr)
-	if said.Scheduler = nil; said != want {
+	if said.Scheduler, said.Clock = nil, ""; said != want {
 		c.wrong("summary", "pauses %+v; the rows say %+v", said, want)
 	}
 }
@@ -120,7 +120,7 @@ func (c *Comparison) scheduler(said report.Pauses, tr *Trace) {
 	}
 	stops, total := tr.Counters[tracedb.CounterSchedulerStops], tr.Counters[tracedb.CounterSchedulerTotal]
 	if by := said.Scheduler; by.Stops != stops || by.TotalNS != total || by.WorstNS > total {
-		c.wrong("summary", "pauses %+v, by the scheduler %+v; the rows say %d stops, %d ns", said, *by, stops, total)
+		c.wrong("summary", "pauses %+v, by the kernel's clock %+v; the rows say %d stops, %d ns", said, *by, stops, total)
 	}
 }
 
