@@ -22,6 +22,7 @@ const (
 // figures of all attaches, each in its order.
 type figures struct {
 	floor, total, own, gdb []time.Duration
+	single, ownWorst       []time.Duration // each stop of an attach; its longest by the tool's own clock
 
 	stops            map[int]int // stops per attach -> attaches
 	threads          map[int]int
@@ -75,6 +76,7 @@ func (f *figures) add(r recording) {
 	threads := map[uint32]bool{}
 	for _, s := range r.attach {
 		total += s.Duration
+		f.single = append(f.single, s.Duration)
 		threads[s.TID] = true
 		if int(s.By) != r.tool {
 			continue
@@ -90,7 +92,7 @@ func (f *figures) add(r recording) {
 			f.beside++
 		}
 	}
-	f.total, f.own = append(f.total, total), append(f.own, r.own)
+	f.total, f.own, f.ownWorst = append(f.total, total), append(f.own, r.own), append(f.ownWorst, r.ownWorst)
 	f.stops[len(r.attach)]++
 	f.threads[len(threads)]++
 }
@@ -103,12 +105,14 @@ func percentile(d []time.Duration, q float64) time.Duration {
 // print says whether everything was as it must be.
 func (f *figures) print() (passed bool) {
 	row := func(what string, d []time.Duration) {
-		fmt.Printf("%-36s p50 %10v  p90 %10v\n", what, percentile(d, .5), percentile(d, .9))
+		fmt.Printf("%-36s p50 %10v  p90 %10v  p99 %10v  worst %10v\n", what, percentile(d, .5), percentile(d, .9), percentile(d, .99), slices.Max(d))
 	}
 	fmt.Printf("%d attaches, scheduling events\n", len(f.total))
 	row("floor (seize, interrupt, detach)", f.floor)
 	row("attach, all stops together", f.total)
 	row("  by the tool's own clock", f.own)
+	row("attach, single stops", f.single)
+	row("  longest, by the tool's own clock", f.ownWorst)
 	fmt.Printf("stops per attach %v, threads stopped per attach %v\n", f.stops, f.threads)
 	fmt.Printf("stops in detaches: %d; in reattaches: %d\n", f.detach, f.reattach)
 	if len(f.gdb) > 0 {

@@ -4,7 +4,9 @@
 // dlopen. Each attach goes to a fresh server of 20 threads, 16 of them busy, over the
 // simulated GPU.
 //
-//	go run ./scripts/pause [-n 200] [-gdb 10] [-check]
+// With -burn the machine is full: so many processes beside it do nothing but compute.
+//
+//	go run ./scripts/pause [-n 200] [-gdb 10] [-burn 0] [-check]
 package main
 
 import (
@@ -24,10 +26,16 @@ func init() { runtime.LockOSThread() }
 func main() {
 	n := flag.Int("n", 200, "attaches")
 	gdbs := flag.Int("gdb", 10, "attaches by gdb, spread among them")
+	burners := flag.Int("burn", 0, "processes that compute meanwhile")
 	build := flag.String("build", buildDir(), "where make has put things")
 	check := flag.Bool("check", false, "end with 1 unless everything passes")
 	flag.Parse()
-	passed, err := run(*n, *gdbs, *build)
+	stop, err := burn(*burners)
+	passed := false
+	if err == nil {
+		passed, err = run(*n, *gdbs, *build)
+	}
+	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "pause:", err)
 	}

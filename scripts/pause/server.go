@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	patience    = 30 * time.Second
+	patience    = 2 * time.Minute
 	nothingSeen = 7       // no dispatch came in the window
 	window      = "300ms" // of each recording
 )
@@ -36,7 +36,7 @@ type server struct {
 }
 
 func startServer(m *pausemeter.Meter, build string) (*server, error) {
-	cmd := exec.Command(filepath.Join(build, "workloads", "serve"), "--busy-threads", "16", "--seconds", "120")
+	cmd := exec.Command(filepath.Join(build, "workloads", "serve"), "--busy-threads", "16", "--seconds", "600")
 	cmd.Env = append(os.Environ(), "LD_PRELOAD="+filepath.Join(build, "libsoftgpu.so"))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -136,7 +136,7 @@ func parkedNow(t *target.Target) (tid, cpu int, err error) {
 type recording struct {
 	tool           int               // its pid
 	attach, detach []pausemeter.Stop // until the session was active, and from then on
-	own            time.Duration     // all stops together, by the tool's own clock
+	own, ownWorst  time.Duration     // all stops together, and the longest, by the tool's own clock
 }
 
 func (s *server) record() (r recording, err error) {
@@ -169,6 +169,6 @@ func (s *server) record() (r recording, err error) {
 	}
 	var summary report.Summary
 	err = errors.Join(err, attachErr, json.Unmarshal(out.Bytes(), &summary))
-	r.own = time.Duration(summary.Pauses.TotalNS)
+	r.own, r.ownWorst = time.Duration(summary.Pauses.TotalNS), time.Duration(summary.Pauses.WorstNS)
 	return r, err
 }
