@@ -63,13 +63,25 @@ include mk/dist.mk
 
 # --- the main job ---------------------------------------------------------
 
+# What they are made of is built silently: what the compilers say is shown only if
+# something fails.
+DEMO_LOG := $(BUILD)/demo-build.log
+define build_quietly
+@mkdir -p $(BUILD)
+@echo "Building the tool, a simulated GPU and programs that use it (log: $(DEMO_LOG:$(CURDIR)/%=%))"
+@$(MAKE) --no-print-directory tool simulator workloads >$(DEMO_LOG) 2>&1 || { cat $(DEMO_LOG) >&2; exit 1; }
+endef
+
 .PHONY: demo demo-server
-demo: tool simulator workloads
+demo:
+	$(build_quietly)
 	@scripts/demo
 # A front end with eight GPU workers; then the same, compared with the truth record for record.
-demo-server: tool simulator workloads
+demo-server:
+	$(build_quietly)
 	@scripts/demo-server
-	go test -count=1 -v -run '^TestServer(WorkerDies)?$$' ./test/truth
+	@echo "The same again, compared with the simulated GPU's own log, record for record"
+	@go test -count=1 -run '^TestServer(WorkerDies)?$$' ./test/truth
 
 # --- checks ---------------------------------------------------------------
 
