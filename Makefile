@@ -43,7 +43,7 @@ victims: $(DEPS)
 # and a warning is an error.
 TOOL_TAGS := netgo,osusergo,sqlite_omit_load_extension
 TOOL_FLAGS := -trimpath -buildvcs=false -ldflags "-linkmode external -extldflags '-static -Wl,--fatal-warnings' \
-	-X 'main.version=$(VERSION)$(COMMIT:%= (commit %))'"
+	-X 'main.version=$(VERSION)$(if $(COMMIT), (commit $(COMMIT)))'"
 tool: payload bootstrap
 	go build $(TOOL_FLAGS) -tags $(TOOL_TAGS) -o $(BUILD)/rtl-attach ./cmd/rtl-attach
 # The same, dying or stopping at a point of a test's choice.
@@ -90,7 +90,7 @@ test: generated lint exports test-payload test-go
 
 .PHONY: test-go
 # One package at a time: two cores are few for targets, simulators and tools.
-test-go: tool fault-tool man simulator workloads victims
+test-go: tool fault-tool dist musl-root simulator workloads victims
 	go test -race -count=1 -p 1 -timeout 40m $(GO_PACKAGES)
 
 # Root file systems of other Debian releases. A release that the mirror does not

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rtl-attach/rtl-attach/test/harness"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // copySources copies what git keeps into a folder without git.
@@ -28,8 +28,8 @@ func TestWithoutGit(t *testing.T) {
 // TestRebuild: the same sources make the same files in another folder, by a
 // compiler that has cached nothing.
 func TestRebuild(t *testing.T) {
-	if !harness.Long() {
-		harness.Skip(t, "builds all again, minutes long (RTL_LONG=1 wants it)")
+	if !testenv.Long() {
+		testenv.Skip(t, "builds all again, minutes long (RTL_LONG=1 wants it)")
 	}
 	words := strings.Fields(run(t, filepath.Join(unpack(t), "bin", "rtl-attach"), "version"))
 	commit := strings.TrimSuffix(words[len(words)-1], ")")
@@ -37,7 +37,7 @@ func TestRebuild(t *testing.T) {
 	dir := copySources(t)
 	t.Setenv("GOCACHE", t.TempDir())
 	run(t, "make", "-C", dir, "-s", "dist", "COMMIT="+commit, "SOURCE_DATE_EPOCH="+epoch)
-	want, err := os.ReadFile(filepath.Join(harness.Artefact(t, "dist"), "SHA256SUMS"))
+	want, err := os.ReadFile(filepath.Join(testenv.Artefact(t, "dist"), "SHA256SUMS"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,10 +19,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rtl-attach/rtl-attach/test/harness"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
-
-func TestMain(m *testing.M) { harness.Main(m) }
 
 // unpack unpacks the tar.gz and returns the folder in it.
 func unpack(t *testing.T) string {
@@ -36,7 +34,7 @@ func unpack(t *testing.T) string {
 // one returns the file of the release that fits a pattern.
 func one(t *testing.T, pattern string) string {
 	t.Helper()
-	files, _ := filepath.Glob(filepath.Join(harness.Artefact(t, "dist"), pattern))
+	files, _ := filepath.Glob(filepath.Join(testenv.Artefact(t, "dist"), pattern))
 	if len(files) != 1 {
 		t.Fatalf("%s: %q in the release, expected one file", pattern, files)
 	}
@@ -68,7 +66,7 @@ func version(t *testing.T) string {
 
 // TestChecksums: SHA256SUMS names every other file of the release, and fits.
 func TestChecksums(t *testing.T) {
-	dir := harness.Artefact(t, "dist")
+	dir := testenv.Artefact(t, "dist")
 	run(t, "env", "-C", dir, "sha256sum", "--check", "--strict", "SHA256SUMS")
 	sums, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/test/harness"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // A root is a root file system in which the released binary is tried.
@@ -19,12 +20,10 @@ func roots() []string { return []string{"bullseye", "trixie", "musl"} }
 
 func find(t *testing.T, name string) root {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		harness.Skip(t, name+": only root can enter its root file system")
-	}
-	r := root{name, filepath.Join(filepath.Dir(harness.Artefact(t, "dist")), "roots", name)}
+	testenv.NeedRoot(t)
+	r := root{name, filepath.Join(testenv.BuildDir(), "roots", name)}
 	if _, err := os.Stat(filepath.Join(r.dir, "etc")); err != nil {
-		harness.Skip(t, name+": no root file system (run: make test-dist)")
+		testenv.Skip(t, name+": no root file system (run: make test-dist)")
 	}
 	return r
 }
@@ -76,7 +75,7 @@ func TestRoots(t *testing.T) {
 // program that needs glibc's does not.
 func TestMuslRoot(t *testing.T) {
 	r := find(t, "musl")
-	workloads := filepath.Dir(harness.Artefact(t, "workloads/hsastress"))
+	workloads := filepath.Dir(testenv.Artefact(t, "workloads/hsastress"))
 	hello := t.TempDir()
 	err := os.WriteFile(filepath.Join(hello, "hello.c"), []byte("int puts(const char *);\nint main(void) { return puts(\"hello\") < 0; }\n"), 0o600)
 	if err != nil {
