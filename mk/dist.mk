@@ -7,6 +7,6 @@ dist: tool man
 # `make test` runs what takes seconds of it.
 .PHONY: musl-root test-dist
 musl-root: $(DEPS)
-	@scripts/make-musl-root $(ROOTS)/musl
+	-@scripts/make-musl-root $(ROOTS)/musl
 test-dist: dist musl-root roots simulator workloads
 	RTL_LONG=1 go test -count=1 -v -timeout 1h ./test/release
