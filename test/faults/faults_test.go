@@ -41,7 +41,7 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%s: slots changed: %v", step, changed)
 		}
 		p.AsFound(t, before)
-		runs = append(runs, p.Record(t, time.Second, "--payload", payload))
+		runs = append(runs, p.RecordUntil(t, time.Second, 1000, "--payload", payload))
 		p.AsFound(t, before)
 	}
 	p.StillAlive(t)

@@ -26,7 +26,7 @@ func TestWedgedControl(t *testing.T) {
 	slots := p.Slots(t)
 	var runs []harness.Run
 	for range 3 {
-		run := p.Record(t, 2*time.Second, wedge...)
+		run := p.RecordUntil(t, time.Second, 1000, wedge...)
 		if !strings.Contains(run.Stderr, entryPoint) {
 			t.Errorf("it was not done through the entry point:\n%s", run.Stderr)
 		}
@@ -51,7 +51,7 @@ func TestWedgedControlFails(t *testing.T) {
 	}
 	p := harness.Start(t, harness.Stress(6, 2, 64, "--pace", "10"))
 	slots := p.Slots(t)
-	p.Record(t, 2*time.Second, "--payload", harness.TestPayload(t), "--set", "RTL_TEST_WEDGE_CONTROL=1")
+	p.RecordUntil(t, time.Second, 1000, "--payload", harness.TestPayload(t), "--set", "RTL_TEST_WEDGE_CONTROL=1")
 	failure := errors.New("fails here")
 	inject.Fault = func(at inject.Point) error {
 		if at != inject.PointCalled {
@@ -120,7 +120,7 @@ func TestRecorderDies(t *testing.T) {
 	if changed := p.Slots(t).Differ(slots); len(changed) > 0 {
 		t.Errorf("slots changed: %v", changed)
 	}
-	run := p.Record(t, 2*time.Second)
+	run := p.RecordUntil(t, time.Second, 1000)
 	p.StillAlive(t)
 	harness.Check(t, p, p.TIDs(), run).MustHaveRecorded(500)
 }

@@ -42,16 +42,27 @@ func (p *Process) Record(t testing.TB, d time.Duration, args ...string) Run {
 	return p.Begin(t, append([]string{"-d", d.String()}, args...)...).MustRecord(t)
 }
 
-// RecordLast makes a recording that has to succeed, for so long at least and until
+// RecordUntil makes a recording that has to succeed, for so long at least and until
 // the workload has dispatched so many more times, however few a busy machine lets it.
+func (p *Process) RecordUntil(t testing.TB, d time.Duration, dispatches int, args ...string) Run {
+	t.Helper()
+	return p.recordUntil(t, d, dispatches, args...).MustRecord(t)
+}
+
+// RecordLast is RecordUntil, and ends the workload.
 func (p *Process) RecordLast(t testing.TB, d time.Duration, dispatches int, args ...string) Run {
+	t.Helper()
+	return p.MustRecordLast(t, p.recordUntil(t, d, dispatches, args...))
+}
+
+func (p *Process) recordUntil(t testing.TB, d time.Duration, dispatches int, args ...string) *Command {
 	t.Helper()
 	r := p.Begin(t, args...)
 	r.saysOrEnds(t, "✓ attached")
 	over, enough := time.Now().Add(d), p.Dispatches(t, dispatches)
 	Until(t, "the workload has dispatched enough", func() bool { return time.Now().After(over) && enough() })
-	r.Interrupt(t) // if it has ended, MustRecordLast says how
-	return p.MustRecordLast(t, r)
+	r.Interrupt(t) // if it has ended, MustRecord says how
+	return r
 }
 
 // MustRecordLast waits for the end of a recording that has to succeed. It ends the

@@ -57,7 +57,7 @@ func TestBuriedHooks(t *testing.T) {
 	runs := []harness.Run{during(t, p, "enter")}
 	hooks(t, p, places)
 	above := p.Slots(t)
-	runs = append(runs, p.Record(t, 2*time.Second)) // through the other tool
+	runs = append(runs, p.RecordUntil(t, time.Second, 1000)) // through the other tool
 	hooks(t, p, places)
 	if names := p.Slots(t).Differ(above); len(names) > 0 {
 		t.Errorf("the other tool's slots have changed: %v", names)
@@ -72,7 +72,7 @@ func TestBuriedHooks(t *testing.T) {
 	tell(t, p, "leave")
 	hooks(t, p, places)
 	changed(true)
-	runs = append(runs, p.Record(t, 2*time.Second))
+	runs = append(runs, p.RecordUntil(t, time.Second, 1000))
 	hooks(t, p, 0)
 	changed(false)
 

@@ -34,12 +34,12 @@ func TestReattach(t *testing.T) {
 // if it is idle, would pass for the one in use. libc stands for it.
 func TestReattachToAnotherRuntime(t *testing.T) {
 	p := harness.Start(t, harness.Stress(3, 2, 64, "--pace", "20"))
-	runs := []harness.Run{p.Record(t, 2*time.Second)}
+	runs := []harness.Run{p.RecordUntil(t, time.Second, 1000)}
 	refused := p.TryRecord(t, 100*time.Millisecond, "--set", "RTL_HSA_LIBRARY="+p.Library(t, "libc.so.6"))
 	if refused.Code == session.OK || !strings.Contains(refused.Stderr, "the resident payload is bound to ") {
 		t.Errorf("exit code %d\n%s", refused.Code, refused.Stderr)
 	}
-	runs = append(runs, p.Record(t, 2*time.Second, "--set", "RTL_HSA_LIBRARY="+p.Library(t, "libhsa-runtime64")))
+	runs = append(runs, p.RecordUntil(t, time.Second, 1000, "--set", "RTL_HSA_LIBRARY="+p.Library(t, "libhsa-runtime64")))
 	check(t, p, p.TIDs(), runs...)
 }
 

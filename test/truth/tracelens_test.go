@@ -67,7 +67,7 @@ func TestTraceLens(t *testing.T) {
 		testenv.Skip(t, "no RTL_TRACELENS=/path/TraceLens")
 	}
 	p := harness.Start(t, harness.Workload{Program: "serve", Args: []string{"--threads", "3", "--streams", "4", "--rate", "50"}})
-	run := p.Record(t, time.Second, "--memory-copy-trace")
+	run := p.RecordUntil(t, time.Second, 1000, "--memory-copy-trace")
 	p.Quit(t)
 	results := filepath.Join(t.TempDir(), "t_results.json")
 	if out := harness.Tool(t, "export", run.Trace, "-f", "rocprofv3", "-o", results); out.Code != 0 {
