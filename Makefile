@@ -88,10 +88,19 @@ demo-server:
 .PHONY: test
 test: generated lint exports test-payload test-go
 
-.PHONY: test-go
-# One package at a time: two cores are few for targets, simulators and tools.
-test-go: tool fault-tool dist musl-root simulator workloads victims
-	go test -race -count=1 -p 1 -timeout 40m $(GO_PACKAGES)
+# go test, with failures and skipped tests listed at the end, and their numbers.
+GOTEST := go tool -modfile=tools/go.mod gotestsum --format pkgname --format-hide-empty-pkg --
+# Tests of whole targets: one package at a time, two cores are few for targets,
+# simulators and tools. All others run two packages at a time.
+LIVE_TESTS := cli faults hostile release runtimes soak truth
+empty :=
+LIVE_PATTERN := /test/($(subst $(empty) $(empty),|,$(LIVE_TESTS)))$$
+.PHONY: test-go test-units test-live
+test-go: test-units test-live
+test-units: tool simulator workloads victims
+	$(GOTEST) -race -count=1 -p 2 -timeout 40m $$(go list $(GO_PACKAGES) | grep -vE '$(LIVE_PATTERN)')
+test-live: tool fault-tool dist musl-root simulator workloads victims
+	$(GOTEST) -race -count=1 -p 1 -timeout 40m $(LIVE_TESTS:%=./test/%)
 
 # Root file systems of other Debian releases. A release that the mirror does not
 # have leaves out its cases, by name.
@@ -108,7 +117,7 @@ roots: $(DEPS)
 matrix: roots tool fault-tool simulator workloads victims
 	RTL_LONG=1 go test -count=1 -timeout 4h -run '^TestMatrix$$' ./test/faults
 test-matrix: tool fault-tool simulator workloads victims
-	go test -race -count=1 -timeout 30m -run '^TestMatrix$$' ./test/faults
+	$(GOTEST) -race -count=1 -timeout 30m -run '^TestMatrix$$' ./test/faults
 
 # The ROCm of each Debian release that has one, attached to from outside; what is
 # recorded is compared with the truth. make runtimes RUNTIMES=sid RTL_CYCLES=10
