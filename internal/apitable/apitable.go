@@ -1,5 +1,5 @@
-// Package apitable reads the HSA runtime's API table out of another process, for
-// tests: where the hooks of the payload are.
+// Package apitable reads the HSA runtime's API table from another process. Tests use
+// it to see which functions the payload has hooked.
 package apitable
 
 import (
@@ -14,13 +14,14 @@ import (
 	"strings"
 )
 
-// ErrAbsent: the process has no HSA runtime.
+// ErrAbsent means that the process has no HSA runtime.
 var ErrAbsent = errors.New("no HSA runtime")
 
-// Slots are the entries of the table: where each exported function goes, by name.
+// Slots maps the name of each exported function to the address in its table slot.
 type Slots map[string]uint64
 
-// Read reads the table by the stubs' code, through a live thread of the process.
+// Read finds the table by decoding the code of the stubs, and reads its slots. tid is
+// a live thread of process pid.
 func Read(pid, tid int) (Slots, error) {
 	task := fmt.Sprintf("/proc/%d/task/%d/", pid, tid)
 	base, path, err := runtime(task)
@@ -56,7 +57,7 @@ func Read(pid, tid int) (Slots, error) {
 	return slots, nil
 }
 
-// runtime is where the library is mapped, and its path.
+// runtime returns the address at which the library is mapped, and its path.
 func runtime(task string) (base uint64, path string, err error) {
 	maps, err := os.Open(task + "maps")
 	if err != nil {
@@ -84,7 +85,7 @@ func word(mem *os.File, at uint64) uint64 {
 }
 
 // slotOf decodes [endbr64] mov table(%rip),%rax … jmp *slot(%rax). Zero
-// extensions of arguments may stand before the two, and between them.
+// extensions of arguments may precede the mov, or stand between the two.
 func slotOf(mem *os.File, stub uint64) (uint64, bool) {
 	var code [64]byte
 	if _, err := mem.ReadAt(code[:], int64(stub)); err != nil {
@@ -112,7 +113,8 @@ func slotOf(mem *os.File, stub uint64) (uint64, bool) {
 	return 0, false
 }
 
-// Differ lists the functions that go elsewhere than in the other table.
+// Differ returns the sorted names of the functions whose slot differs from its
+// value in from.
 func (s Slots) Differ(from Slots) []string {
 	var out []string
 	for name, to := range s {

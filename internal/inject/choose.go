@@ -68,7 +68,7 @@ func classify(c target.Syscall) class {
 	case unix.SYS_VFORK, unix.SYS_CLONE, unix.SYS_CLONE3:
 		return unusable // a vfork parent stops when its child is gone
 	case unix.SYS_CONNECT, unix.SYS_CLOSE:
-		return unusable // they return EINTR with half their work done (ptrace.Cure)
+		return unusable // they return EINTR with half their work done (ptrace.RestartEINTR)
 	}
 	return otherWait
 }

@@ -49,7 +49,7 @@ func (v *threadBorrower) examine(c *ptrace.Tracee, cand candidate, calls int) (r
 	if where != ptrace.User {
 		v.waited.recall(cand.tid, &c.Regs, &resume)
 	}
-	if leaking := c.Regs; !v.desperate && classOf(&c.Regs) != epollWait && ptrace.Cure(&leaking) {
+	if leaking := c.Regs; !v.desperate && classOf(&c.Regs) != epollWait && ptrace.RestartEINTR(&leaking) {
 		return resume, where, leaks // a time-out that would begin anew
 	}
 	if !v.ownStack(&c.Regs, calls) {

@@ -171,7 +171,7 @@ func (v *threadBorrower) readFilters(cand candidate) (*ptrace.Filters, error) {
 
 // readThrough leaves the thread in its wait as far as its filters allow that.
 func readThrough(c *ptrace.Tracee, filters *ptrace.Filters) error {
-	allow, err := c.KeepFromRestart()
+	allow, err := c.AvoidRestart()
 	if err == nil {
 		err = at(PointFilterStopped)
 	}

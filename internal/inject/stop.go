@@ -137,7 +137,7 @@ func (v *threadBorrower) prepare(c *ptrace.Tracee, cand candidate, pts points, c
 // between leaves nobody deaf. All signals wait until the thread is itself again.
 func (v *threadBorrower) setOff(c *ptrace.Tracee, pts points, start *ptrace.Regs, calls []call) error {
 	before, mask, all := c.Regs, c.Mask, ^uint64(0)
-	ptrace.Cure(&before) // the kernel may let it go with these, if we die
+	ptrace.RestartEINTR(&before) // the kernel may let it go with these, if we die
 	if err := c.WriteRegs(start); err != nil {
 		return errors.Join(fmt.Errorf("set registers: %w", err), c.Release())
 	}

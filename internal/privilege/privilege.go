@@ -1,10 +1,10 @@
-// Package privilege lays root's privileges down for a while. The effective user
-// becomes another one, in all threads, and with it go all effective capabilities
-// (capabilities(7), "Effect of user ID changes"); the real user stays root, so
-// that what was laid down can be taken up again, and so that nobody else may
-// signal or trace us. It guards against doing something with root's rights by
-// mistake, or because somebody talked us into it; not against code of somebody
-// else's that runs in us.
+// Package privilege drops root's privileges temporarily. It changes the effective
+// user of all threads, and the kernel then clears all effective capabilities
+// (capabilities(7), "Effect of user ID changes"). The real user stays root: the
+// process can restore its privileges, and no other user may signal or trace it.
+// This protects against mistakes, and against a target that tricks the tool into
+// using root's rights (confused deputy). It does not protect against foreign code
+// that runs inside the tool.
 package privilege
 
 import (
@@ -16,30 +16,32 @@ import (
 	"time"
 )
 
-// nobody is the user to be when there is none behind sudo.
-const nobody = 65534
+// overflowID is the user and group "nobody", used if sudo did not start the tool.
+const overflowID = 65534
 
-// stuckAfter is how long a thread of ours gets to change its user: one that hangs
-// in the kernel never does.
-const stuckAfter = 2 * time.Second
+// changeTimeout limits the change in all threads: a thread that hangs in the kernel
+// never carries it out.
+const changeTimeout = 2 * time.Second
 
-var errStuck = errors.New("a thread does not follow")
+var errTimeout = errors.New("a thread did not change its user in time")
 
-// Privileges are those of this process. The zero value has them all.
+// Privileges holds the privilege state of this process. The zero value is the
+// state before Lower.
 type Privileges struct {
 	mu      sync.Mutex
 	lowered bool
 	groups  []int
 }
 
-// Lower lays them down. It does nothing unless we are root.
+// Lower drops the privileges of all threads: it takes the user and group from
+// SUDO_UID and SUDO_GID, or nobody's. It does nothing if the effective user is not root.
 func (p *Privileges) Lower() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.lowered || os.Geteuid() != 0 {
 		return nil
 	}
-	uid, gid := behindSudo("SUDO_UID"), behindSudo("SUDO_GID")
+	uid, gid := idFromEnv("SUDO_UID"), idFromEnv("SUDO_GID")
 	var err error
 	if p.groups, err = syscall.Getgroups(); err != nil {
 		return err
@@ -52,7 +54,7 @@ func (p *Privileges) Lower() error {
 	)
 }
 
-// Raise takes them up again.
+// Raise restores the privileges that Lower dropped.
 func (p *Privileges) Raise() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,15 +69,15 @@ func (p *Privileges) Raise() error {
 	)
 }
 
-func behindSudo(name string) int {
+func idFromEnv(name string) int {
 	if id, err := strconv.Atoi(os.Getenv(name)); err == nil && id > 0 {
 		return id
 	}
-	return nobody
+	return overflowID
 }
 
-// inAllThreads makes changes, which libc carries out in each thread, and does
-// not wait for ever.
+// inAllThreads makes the changes, which libc or the Go runtime carries out in every
+// thread. It returns errTimeout if they take longer than changeTimeout.
 func inAllThreads(changes ...func() error) error {
 	done := make(chan error, 1)
 	go func() {
@@ -90,7 +92,7 @@ func inAllThreads(changes ...func() error) error {
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(stuckAfter):
-		return errStuck
+	case <-time.After(changeTimeout):
+		return errTimeout
 	}
 }

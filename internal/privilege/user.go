@@ -10,19 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A User is whose rights on files a thread has (credentials(7)).
+// User is the filesystem identity of a thread (credentials(7)): file system user and
+// group ID, and supplementary groups.
 type User struct {
 	UID, GID int
 	Groups   []int
 }
 
-// Do calls fn with this user's rights on files, and with none of ours: the kernel
-// itself decides what may be done, by modes, ACLs and mapped mounts alike. It is
-// called on a thread of its own, which ends with it.
+// Do calls fn with this user's rights on files and without the tool's: the kernel
+// checks modes, ACLs and ID-mapped mounts as for that user. fn runs on a new thread,
+// which ends after it.
 func (u User) Do(fn func() error) error {
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // for good
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		err := u.become()
 		if err == nil {
 			err = fn()
@@ -32,12 +33,13 @@ func (u User) Do(fn func() error) error {
 	return <-done
 }
 
-// become changes this thread alone: libc would change all.
+// become changes the calling thread only, by raw system calls: libc's functions
+// would change all threads.
 func (u User) become() error {
 	if err := setThreadGroups(u.Groups); err != nil {
 		return fmt.Errorf("take the groups of uid %d: %w", u.UID, err)
 	}
-	// Neither says that it has failed; asked for no user, both say who is.
+	// Neither call reports a failure; called with -1, each returns the current ID.
 	_, _ = unix.SetfsgidRetGid(u.GID)
 	_, _ = unix.SetfsuidRetUid(u.UID)
 	gid, _ := unix.SetfsgidRetGid(-1)
@@ -64,9 +66,9 @@ func setThreadGroups(groups []int) error {
 	return nil
 }
 
-// keepOnly gives up all other effective capabilities of this thread. Those that
-// change users stay: Lower changes all threads at once, and libc (or Go's runtime)
-// ends the process when one of them cannot follow.
+// keepOnly removes all effective capabilities of this thread that are not in mask.
+// The caller keeps CAP_SETUID and CAP_SETGID: Lower changes all threads at once, and
+// libc (or Go's runtime) ends the process if one thread fails to change.
 func keepOnly(mask uint32) error {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

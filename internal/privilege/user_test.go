@@ -19,8 +19,8 @@ type folder struct {
 	mode     fs.FileMode
 }
 
-// TestUserDo: files are made as by that user, where that user may make some. Of what
-// root may do, nothing is left.
+// TestUserDo: Do creates files as that user, where that user may create files, and
+// fn has no rights of root.
 func TestUserDo(t *testing.T) {
 	if os.Geteuid() != 0 {
 		testenv.Skip(t, "not root")
@@ -54,13 +54,13 @@ func TestUserDo(t *testing.T) {
 				t.Errorf("it belongs to %d, group %d: %v", st.Uid, st.Gid, err)
 			}
 			if err := os.WriteFile(path, nil, 0o600); err != nil {
-				t.Errorf("we are no longer who we were: %v", err)
+				t.Errorf("root can no longer write: %v", err)
 			}
 		})
 	}
 }
 
-// folderOf makes one that anybody can get to.
+// folderOf creates the folder below a directory that every user may enter.
 func folderOf(t *testing.T, f folder) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -76,8 +76,7 @@ func folderOf(t *testing.T, f folder) string {
 	return dir
 }
 
-// TestUserDoAndLower: libc, which changes all threads at once, finds none that
-// cannot follow.
+// TestUserDoAndLower: after Do, libc can still change the user of all threads at once.
 func TestUserDoAndLower(t *testing.T) {
 	if os.Geteuid() != 0 {
 		testenv.Skip(t, "not root")
@@ -88,6 +87,6 @@ func TestUserDoAndLower(t *testing.T) {
 		t.Error(err)
 	}
 	if err := os.WriteFile(filepath.Join(folderOf(t, folder{4242, 0, 0o700}), "new"), nil, 0o600); err != nil {
-		t.Errorf("we are no longer who we were: %v", err)
+		t.Errorf("root can no longer write: %v", err)
 	}
 }

@@ -8,19 +8,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alarmSignal interrupts a blocking wait4 on the tracer's thread. The Go
-// runtime handles every real-time signal and drops those that nobody asked
-// for, but with SA_RESTART, which would resume the wait.
+// alarmSignal interrupts a blocking wait4 on the tracer's thread. The Go runtime
+// handles every real-time signal and drops it if no code asked for it. It installs
+// its handler with SA_RESTART, which would resume the wait.
 const alarmSignal = unix.Signal(64)
 
-// kernelSigaction is struct sigaction as rt_sigaction(2) has it on x86-64.
+// kernelSigaction is the kernel's struct sigaction of rt_sigaction(2) on x86-64.
 type kernelSigaction struct {
 	handler, flags, restorer uintptr
 	mask                     uint64
 }
 
-// interruptible takes SA_RESTART off the runtime's handler. os/signal puts it
-// back when it is asked for all signals.
+// interruptible removes SA_RESTART from the runtime's handler. os/signal sets it
+// again when the program asks for all signals.
 func interruptible() error {
 	const restart = 0x10000000 // SA_RESTART
 	var sa kernelSigaction
@@ -39,19 +39,19 @@ func interruptible() error {
 	return nil
 }
 
-// alarm is a timer that signals the thread that made it.
+// alarm is a timer that signals the thread that created it.
 type alarm struct {
-	id   int32
-	made bool
-	due  int64 // CLOCK_MONOTONIC
-	spec unix.ItimerSpec
-	only uint64 // mask
-	kept uint64 // mask
+	id      int32
+	created bool
+	due     int64 // CLOCK_MONOTONIC
+	spec    unix.ItimerSpec
+	allBut  uint64 // signal mask while waiting: everything but alarmSignal
+	saved   uint64 // signal mask before
 }
 
-// make creates the timer (timer_create(2), SIGEV_THREAD_ID).
-func (a *alarm) make() error {
-	if a.made {
+// create creates the timer (timer_create(2), SIGEV_THREAD_ID).
+func (a *alarm) create() error {
+	if a.created {
 		return nil
 	}
 	if err := interruptible(); err != nil {
@@ -65,22 +65,22 @@ func (a *alarm) make() error {
 	}{signo: int32(alarmSignal), notify: 4, tid: int32(unix.Gettid())} // SIGEV_THREAD_ID
 	if _, _, errno := unix.RawSyscall(unix.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC,
 		uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&a.id))); errno != 0 {
-		return fmt.Errorf("make a timer: %w", errno)
+		return fmt.Errorf("create a timer: %w", errno)
 	}
-	a.made = true
+	a.created = true
 	return nil
 }
 
 // free deletes the timer.
 func (a *alarm) free() {
-	if a.made {
+	if a.created {
 		unix.RawSyscall(unix.SYS_TIMER_DELETE, uintptr(a.id), 0, 0)
-		a.made = false
+		a.created = false
 	}
 }
 
-// set lets the alarm go off after d and every millisecond from then on: the
-// first signal may come just before the wait that it shall interrupt.
+// set arms the timer to expire after d and every millisecond from then on: the
+// first signal may arrive just before the wait that it is meant to interrupt.
 func (a *alarm) set(d time.Duration) {
 	d = max(d, 1) // zero would stop the timer
 	a.spec.Value = unix.NsecToTimespec(d.Nanoseconds())
@@ -89,22 +89,22 @@ func (a *alarm) set(d time.Duration) {
 	a.due = monotonic() + d.Nanoseconds()
 }
 
-// rung reports whether the alarm's time has come.
-func (a *alarm) rung() bool { return monotonic() >= a.due }
+// expired reports whether the time set has passed.
+func (a *alarm) expired() bool { return monotonic() >= a.due }
 
-// listen makes the thread deaf to all but the alarm, until the mask is restored.
-// The alarm may have been blocked: a program inherits its parent's mask. Any
-// other signal that comes together with it has the lower number and is handled
-// first; with SA_RESTART, as the Go runtime's preemption has it (SIGURG), it
-// decides that the wait begins anew, and the alarm interrupts nothing
-// (measured: a thread short of CPU time loses every one of them so).
-func (a *alarm) listen() {
-	a.only = ^(uint64(1) << (alarmSignal - 1))
-	sigprocmask(&a.only, &a.kept)
+// blockOthers blocks all signals of the thread but the alarm's, until restoreMask.
+// The alarm's may have been blocked: a program inherits its parent's mask. Any
+// other signal that arrives together with it has the lower number, so the kernel
+// handles it first; with SA_RESTART, as the Go runtime's preemption has it (SIGURG),
+// the kernel restarts the wait, and the alarm interrupts nothing (measured: a thread
+// short of CPU time loses every alarm this way).
+func (a *alarm) blockOthers() {
+	a.allBut = ^(uint64(1) << (alarmSignal - 1))
+	sigprocmask(&a.allBut, &a.saved)
 }
 
-// restore gives the thread back the mask that listen has taken.
-func (a *alarm) restore() { sigprocmask(&a.kept, nil) }
+// restoreMask restores the mask from before blockOthers.
+func (a *alarm) restoreMask() { sigprocmask(&a.saved, nil) }
 
 func sigprocmask(mask, before *uint64) {
 	unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(mask)),

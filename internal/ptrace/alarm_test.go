@@ -19,7 +19,7 @@ import (
 
 const alarmSignal = unix.Signal(64)
 
-// vforked is a victim whose only thread cannot stop until Ask(t, "e").
+// vforked starts a victim whose only thread cannot stop until Ask(t, "e").
 func vforked(t *testing.T) *victim.Victim {
 	v := victim.Start(t, "odd")
 	v.Tell(t, "v")
@@ -29,8 +29,8 @@ func vforked(t *testing.T) *victim.Victim {
 	return v
 }
 
-// TestAlarmBlocked: the tool may have been started with the alarm's signal
-// blocked, which its threads inherit.
+// TestAlarmBlocked: the alarm works even if the tool's parent has blocked its signal;
+// all threads inherit that mask.
 func TestAlarmBlocked(t *testing.T) {
 	v := vforked(t)
 	inTime(t, v, func() error {
@@ -40,8 +40,8 @@ func TestAlarmBlocked(t *testing.T) {
 	})
 }
 
-// TestAlarmAlone: no other signal gets through to a thread that waits. One that
-// came together with the alarm would be handled first, and restart the wait.
+// TestAlarmAlone: a waiting thread blocks all other signals. The kernel would handle
+// one that arrives together with the alarm first, and restart the wait.
 func TestAlarmAlone(t *testing.T) {
 	v := vforked(t)
 	tid, blocked := make(chan int, 1), make(chan uint64)
@@ -56,8 +56,8 @@ func TestAlarmAlone(t *testing.T) {
 	}
 }
 
-// blockedInWait is what a thread of ours blocks while it is in wait4, or 0 if it
-// was not seen there.
+// blockedInWait returns the mask of signals that thread tid of this process blocks
+// while it is in wait4, or 0 if it never got there.
 func blockedInWait(tid int) uint64 {
 	dir := fmt.Sprintf("/proc/self/task/%d/", tid)
 	for {
@@ -75,7 +75,7 @@ func blockedInWait(tid int) uint64 {
 	}
 }
 
-// inTime wants a stop to be given up before the victim can stop, on a thread that
+// inTime checks that Interrupt gives up before the victim can stop, on a thread that
 // prepare has changed.
 func inTime(t *testing.T, v *victim.Victim, prepare func() error) {
 	t.Helper()

@@ -8,21 +8,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// HoldLimit is how long a job may hold a tracee. Every wait in it has a deadline
-// far below; this is for the case that no code of ours runs any more, because the
-// tracer's thread sleeps in a call that nothing interrupts and the Go runtime
-// waits for it. Tests that hold a tracee up give it longer.
+// HoldLimit is the longest time for which a job may stop a tracee. Every wait in a
+// job has a deadline far below it. The limit is for the case that none of the tool's
+// code can run, because the tracer's thread sleeps in an uninterruptible call and the
+// Go runtime waits for that thread. Tests that delay a tracee raise it.
 var HoldLimit = 25 * time.Second
 
-// A deadman is a timer of the kernel's that kills this process: its tracees then
-// go on. It works also where the process is stopped.
+// deadman is a kernel timer that kills this process: the kernel then detaches its
+// tracees, and they run on. It also works while this process is stopped.
 type deadman struct {
-	id   int32
-	made bool
+	id      int32
+	created bool
 }
 
-func (d *deadman) make() error {
-	if d.made {
+func (d *deadman) create() error {
+	if d.created {
 		return nil
 	}
 	event := struct { // struct sigevent
@@ -32,15 +32,15 @@ func (d *deadman) make() error {
 	}{signo: int32(unix.SIGKILL), notify: 0} // SIGEV_SIGNAL
 	if _, _, errno := unix.RawSyscall(unix.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC,
 		uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&d.id))); errno != 0 {
-		return fmt.Errorf("make a timer: %w", errno)
+		return fmt.Errorf("create a timer: %w", errno)
 	}
-	d.made = true
+	d.created = true
 	return nil
 }
 
-// set makes the process die after limit; 0: it may live.
+// set arms the timer to kill this process after limit; 0 disarms it.
 func (d *deadman) set(limit time.Duration) {
-	if !d.made {
+	if !d.created {
 		return
 	}
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(limit.Nanoseconds())}
@@ -48,8 +48,8 @@ func (d *deadman) set(limit time.Duration) {
 }
 
 func (d *deadman) free() {
-	if d.made {
+	if d.created {
 		unix.RawSyscall(unix.SYS_TIMER_DELETE, uintptr(d.id), 0, 0)
-		d.made = false
+		d.created = false
 	}
 }

@@ -17,8 +17,9 @@ import (
 // The environment variable makes TestDeadman's child of this test binary.
 const stuck = "RTL_TEST_STUCK"
 
-// TestDeadman: the tracer's thread sleeps in a call that keeps its P, a collection
-// waits for that, and so does everybody else. The kernel ends the process.
+// TestDeadman: the tracer's thread sleeps in a call that keeps its P, a garbage
+// collection waits for it, and all other threads wait for the collection. The kernel
+// must then kill the process.
 func TestDeadman(t *testing.T) {
 	if os.Getenv(stuck) != "" {
 		stick()

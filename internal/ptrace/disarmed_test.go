@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// left is how long a process has until the timer kills it; 0: it is not set.
+// left returns the time until the timer kills the process; 0 if it is not armed.
 func (d *deadman) left(t *testing.T) time.Duration {
 	t.Helper()
 	var spec unix.ItimerSpec
@@ -18,7 +18,7 @@ func (d *deadman) left(t *testing.T) time.Duration {
 	return time.Duration(spec.Value.Nano())
 }
 
-// TestDeadmanDisarmed: the timer is set while a job runs, and not after it.
+// TestDeadmanDisarmed: the timer is armed only while a job runs.
 func TestDeadmanDisarmed(t *testing.T) {
 	tr := NewTracer()
 	defer tr.Close()

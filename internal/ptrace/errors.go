@@ -6,15 +6,16 @@ import (
 )
 
 var (
-	// ErrGone: the thread does not exist any more (or never was ours: ESRCH).
+	// ErrGone means that the thread no longer exists, or is not a tracee of the
+	// calling thread (ESRCH).
 	ErrGone = errors.New("thread is gone")
-	// ErrDenied: the kernel refused to let us trace the thread.
+	// ErrDenied means that the kernel does not permit the tool to trace the thread.
 	ErrDenied = errors.New("tracing not permitted")
-	// ErrNoStop: the thread did not stop within its deadline. It has been
-	// given up together with the operating system thread that traced it.
+	// ErrNoStop means that the thread did not stop within its deadline. The tracer
+	// ends the OS thread that traced it, so the kernel detaches it.
 	ErrNoStop = errors.New("thread did not stop in time")
 
-	// errRenamed: no thread of ours has this number any more. It may live on with
-	// its leader's, since it has executed a program (ptrace(2)), and be traced still.
+	// errRenamed means that no tracee has this thread ID any more. A thread that
+	// executes a program gets the ID of its leader (ptrace(2)), and is still traced.
 	errRenamed = fmt.Errorf("%w, or has executed a program: %w", ErrGone, ErrNoStop)
 )

@@ -11,27 +11,28 @@ const (
 	page        = 4096
 )
 
-// Snapshot is a thread at one moment.
+// Snapshot holds the registers and the top of the stack of a thread at one moment.
 type Snapshot struct {
 	TID   int
 	Regs  Regs
 	Base  uint64 // address of Stack[0]
 	Stack []byte
 
-	// The stop lasted at least Stopped, counted from when we saw it, and at
-	// most Time, counted from the request: a thread that waits for a CPU
-	// stops only when it gets one.
+	// The stop lasted at least Stopped, counted from when the tool observed it, and
+	// at most Time, counted from the request: a thread that waits for a CPU stops
+	// only when it gets one.
 	Time, Stopped time.Duration
 }
 
-// Stopped, if tests set it, is called when StopOnce has stopped its thread.
+// Stopped is a hook for tests: StopOnce calls it, if set, when its thread has stopped.
 var Stopped func() error
 
-// StopOnce stops one thread of process pid, copies its registers and the top of its stack,
-// and lets it go on at once. cpu is where it last ran, -1 if unknown. A
-// process stopped by a signal stays so: its threads are looked at all the same. The
-// stack is copied as far as its pages are there. filtered: the thread may have seccomp
-// filters, which are asked whether it can go on with a wait.
+// StopOnce stops thread tid of process pid, copies its registers and the top of its
+// stack, and detaches at once. cpu is the CPU on which it last ran, -1 if unknown. If
+// a signal has stopped the process, it stays stopped; StopOnce works all the same.
+// It copies the stack up to the first page that is neither in memory nor in swap.
+// filtered means that the thread may have seccomp filters: StopOnce then checks
+// whether they allow the kernel to continue a wait by restart_syscall(2).
 func (t *Tracer) StopOnce(pid, tid, cpu int, filtered bool) (*Snapshot, error) {
 	s := &Snapshot{TID: tid, Stack: make([]byte, snapshotMax)}
 	stack := newStackReader(pid, tid)
@@ -74,11 +75,12 @@ func (t *Tracer) StopOnce(pid, tid, cpu int, filtered bool) (*Snapshot, error) {
 		})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look at thread %d: %w", tid, err)
+		return nil, fmt.Errorf("copy the stack of thread %d: %w", tid, err)
 	}
 	return s, nil
 }
 
-// stopPatience is how long the thread gets to stop. No other will do, on a loaded
-// machine it may wait that long for a CPU, and given up its call may return EINTR.
+// stopPatience is how long StopOnce waits for the thread to stop. It cannot choose
+// another thread; on a loaded machine a thread may wait that long for a CPU; and if
+// the tool gives it up, its system call may return EINTR.
 const stopPatience = 2 * time.Second

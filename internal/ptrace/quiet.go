@@ -8,18 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// gcOff counts the Quiet sections under way: the collector's switch is one
-// for the whole process.
+// gcOff counts the running Quiet calls: the garbage collector's setting is global to
+// the process.
 var gcOff struct {
 	sync.Mutex
 	n, percent int
 }
 
-// Quiet runs fn, which stops a thread that last ran on cpu (negative:
-// unknown), with as little in its way as can be had: no garbage collection,
-// real-time priority where permitted, and on that very CPU, where the tracee
-// wakes without an interrupt between processors.
-// Everything is put back afterwards. It runs on the tracer's thread.
+// Quiet runs fn, which stops a thread that last ran on cpu (negative: unknown), with
+// the fewest delays that the tool can get: no garbage collection, real-time priority
+// if permitted, and on that CPU, where waking the tracee needs no inter-processor
+// interrupt. It restores all three afterwards. It runs on the tracer's thread.
 func Quiet(cpu int, fn func() error) error {
 	gcOff.Lock()
 	if gcOff.n++; gcOff.n == 1 {

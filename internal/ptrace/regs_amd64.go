@@ -2,12 +2,12 @@ package ptrace
 
 import "golang.org/x/sys/unix"
 
-// Regs are a thread's general registers as NT_PRSTATUS has them.
+// Regs holds a thread's general registers in the layout of NT_PRSTATUS.
 type Regs = unix.PtraceRegs
 
-// Restart codes: how an interrupted syscall that has not returned yet asks
-// the kernel's signal code to go on (include/linux/errno.h). User space
-// never sees them, a tracer does.
+// Restart codes are the results by which an interrupted syscall that has not returned
+// yet tells the kernel's signal code how to continue (include/linux/errno.h). User
+// space never sees them; a tracer does.
 const (
 	eRestartSys    = -512
 	eRestartNoIntr = -513
@@ -16,26 +16,25 @@ const (
 	eIntr          = -4
 )
 
-// Where tells what a stopped thread was doing.
+// Where is what a stopped thread was doing.
 type Where int
 
 const (
-	// User: in user mode, or just back from a syscall with its result.
+	// User means in user mode, or just back from a syscall with its result.
 	User Where = iota
-	// Waiting: in a syscall that can be issued again as it was.
+	// Waiting means in a syscall that can be issued again with the same registers.
 	Waiting
-	// TimedWait: in a syscall whose remaining time only the kernel's restart
-	// block knows: an rt_sigreturn would lose it (restart_syscall(2)).
+	// TimedWait means in a syscall whose remaining time is only in the kernel's
+	// restart block: an rt_sigreturn would lose it (restart_syscall(2)).
 	TimedWait
 )
 
-// InSyscall reports whether the registers are those of a syscall entered and
-// not yet left.
+// InSyscall reports whether r was read inside a syscall: entered and not yet left.
 func InSyscall(r *Regs) bool { return int64(r.Orig_rax) >= 0 }
 
-// Resume returns the registers with which the thread goes on by itself from
-// user mode, doing what the kernel's restart logic would have done, and what
-// the thread was doing. It is pure.
+// Resume returns the registers with which the thread continues from user mode as the
+// kernel's restart logic would have continued it, and what the thread was doing. It
+// is pure.
 func Resume(r *Regs) (Regs, Where) {
 	out := *r
 	if !InSyscall(r) {
@@ -58,13 +57,13 @@ func Resume(r *Regs) (Regs, Where) {
 	if r.Orig_rax == unix.SYS_RESTART_SYSCALL {
 		where = TimedWait
 	}
-	out.Rip -= 2 // back onto the two bytes of `syscall`
+	out.Rip -= 2 // back to the two-byte `syscall` instruction
 	out.Rax = r.Orig_rax
 	return out, where
 }
 
-// untimed reports whether the wait in r has a restart block but does not need
-// it: no time-out at all, or an absolute one.
+// untimed reports whether the wait in r has a restart block but does not need it,
+// because it has no time-out, or an absolute one.
 func untimed(r *Regs) bool {
 	const futexCmdMask, futexWaitBitset = 0x7f, 9
 	switch r.Orig_rax {
@@ -76,9 +75,10 @@ func untimed(r *Regs) bool {
 	return false
 }
 
-// Reissue has the kernel issue a call again that it would go on with by
-// restart_syscall(2). It reports whether r was changed.
-func Reissue(r *Regs) bool {
+// ReissueTimed changes the restart code of a call that the kernel would continue by
+// restart_syscall(2), so that the kernel issues the call itself again. It reports
+// whether it changed r.
+func ReissueTimed(r *Regs) bool {
 	if !InSyscall(r) || int64(r.Rax) != eRestartBlock || r.Orig_rax == unix.SYS_RESTART_SYSCALL {
 		return false
 	}
@@ -87,11 +87,12 @@ func Reissue(r *Regs) bool {
 	return true
 }
 
-// Cure repairs what an interrupt alone does to a thread: epoll_wait,
-// sigtimedwait and socket calls with a time-out would return EINTR without a
-// signal. As -ERESTARTNOHAND the call is issued again, unless a handler runs,
-// and then EINTR is the truth. It reports whether r was changed.
-func Cure(r *Regs) bool {
+// RestartEINTR replaces the EINTR that PTRACE_INTERRUPT alone causes: epoll_wait,
+// sigtimedwait and socket calls with a time-out would return it without a signal.
+// With -ERESTARTNOHAND the kernel issues the call again, unless a signal handler
+// runs; then the call correctly returns EINTR. RestartEINTR reports whether it
+// changed r.
+func RestartEINTR(r *Regs) bool {
 	if !InSyscall(r) || int64(r.Rax) != eIntr || !reissuable(r.Orig_rax) {
 		return false
 	}
@@ -100,8 +101,8 @@ func Cure(r *Regs) bool {
 	return true
 }
 
-// reissuable is false for the calls that have done half their work when they
-// return EINTR: the descriptor is gone, the connection is under way.
+// reissuable is false for close and connect, which have done half their work when they
+// return EINTR: the descriptor is closed, the connection is being made.
 func reissuable(nr uint64) bool {
 	return nr != unix.SYS_CLOSE && nr != unix.SYS_CONNECT
 }

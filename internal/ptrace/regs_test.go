@@ -47,7 +47,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-func TestCure(t *testing.T) {
+func TestRestartEINTR(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		nr   uint64
@@ -62,7 +62,7 @@ func TestCure(t *testing.T) {
 		{"user mode", userMode, -4, -4},
 	} {
 		r := Regs{Orig_rax: tc.nr, Rax: code(tc.rax)}
-		if changed := Cure(&r); int64(r.Rax) != tc.want || changed != (tc.want != tc.rax) {
+		if changed := RestartEINTR(&r); int64(r.Rax) != tc.want || changed != (tc.want != tc.rax) {
 			t.Errorf("%s: rax %d, changed %v; want %d", tc.name, int64(r.Rax), changed, tc.want)
 		}
 	}

@@ -8,25 +8,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrFilterHidden: the kernel does not show the thread's seccomp filters. It
-// takes CAP_SYS_ADMIN, and no filter on ourselves (seccomp_get_filter).
+// ErrFilterHidden means that the kernel does not let the tool read the thread's
+// seccomp filters. Reading needs CAP_SYS_ADMIN, and the tool itself must not run
+// under a filter (seccomp_get_filter).
 var ErrFilterHidden = errors.New("seccomp filters cannot be read")
 
-// Bounds of a chain of filters: the kernel's own of all instructions
-// (MAX_INSNS_PER_PATH), and ours of their number.
+// Limits of a thread's filters: the number of filters, which is the tool's limit, and
+// the number of all instructions, which is the kernel's (MAX_INSNS_PER_PATH).
 const (
 	filtersMax = 256
 	insnsMax   = 32768
 )
 
-// Filters are a thread's seccomp filters, in memory that is there before it stops.
+// Filters holds a thread's seccomp filters, in memory allocated before the stop.
 type Filters struct {
 	insns  [insnsMax]unix.SockFilter
-	ends   [filtersMax]int // of each filter, in insns
+	ends   [filtersMax]int // end of each filter in insns
 	number int
 }
 
-// Programs are the filters, the last installed first.
+// Programs returns the filters, the last installed first.
 func (f *Filters) Programs() []Program {
 	programs, begin := make([]Program, f.number), 0
 	for i, end := range f.ends[:f.number] {
@@ -57,21 +58,23 @@ func (c *Tracee) ReadFilters(f *Filters) error {
 	return errors.New("too many seccomp filters")
 }
 
-// AllowRestart: the kernel may go on with a call by restart_syscall(2).
+// AllowRestart reports whether the filters allow restart_syscall(2), by which the
+// kernel continues a timed wait.
 func (f *Filters) AllowRestart() bool {
 	return Decide(f.Programs(), unix.SYS_RESTART_SYSCALL, [6]uint64{}).Allows()
 }
 
-// KeepFromRestart has a stopped thread make its call again where the kernel would go on
-// with it by restart_syscall(2), for which filters may kill: a time-out begins anew, but the
-// thread lives, also if we die before its filters are read. allow takes that back; nil: the
-// thread is in no such call.
-func (c *Tracee) KeepFromRestart() (allow func() error, err error) {
+// AvoidRestart makes a stopped thread issue its call again where the kernel would
+// continue it by restart_syscall(2), for which a filter may kill. The call's time-out
+// then starts from its full length, but the thread survives, even if the tool dies
+// before it has read the filters. allow undoes this; it is nil if the thread is in no
+// such call.
+func (c *Tracee) AvoidRestart() (allow func() error, err error) {
 	if err := c.ReadRegs(); err != nil {
 		return nil, err
 	}
 	before := c.Regs
-	if !Reissue(&c.Regs) {
+	if !ReissueTimed(&c.Regs) {
 		return nil, nil
 	}
 	allow = func() error {
@@ -81,9 +84,10 @@ func (c *Tracee) KeepFromRestart() (allow func() error, err error) {
 	return allow, c.WriteRegs(&c.Regs)
 }
 
-// restartIfAllowed is for a thread whose filters nobody has read.
+// restartIfAllowed reads the filters of the stopped thread into f, and lets the kernel
+// continue a timed wait by restart_syscall(2) only if they allow that.
 func (c *Tracee) restartIfAllowed(f *Filters) error {
-	allow, err := c.KeepFromRestart()
+	allow, err := c.AvoidRestart()
 	if err != nil || allow == nil || c.ReadFilters(f) != nil || !f.AllowRestart() {
 		return err
 	}
@@ -101,16 +105,16 @@ func (c *Tracee) filter(i int, into *unix.SockFilter) (n int, errno unix.Errno) 
 // Program is a classic BPF program.
 type Program []unix.SockFilter
 
-// Action is what a filter decides (seccomp(2)).
+// Action is the result of a filter (seccomp(2)).
 type Action uint32
 
-// Allows reports whether the syscall is made: allowed, perhaps logged.
+// Allows reports whether the kernel makes the syscall, logged or not.
 func (a Action) Allows() bool {
 	return a&unix.SECCOMP_RET_ACTION_FULL == unix.SECCOMP_RET_ALLOW ||
 		a&unix.SECCOMP_RET_ACTION_FULL == unix.SECCOMP_RET_LOG
 }
 
-// Refuses reports whether the syscall merely returns an error.
+// Refuses reports whether the syscall only returns an error.
 func (a Action) Refuses() bool {
 	return a&unix.SECCOMP_RET_ACTION_FULL == unix.SECCOMP_RET_ERRNO
 }
@@ -129,8 +133,8 @@ func (a Action) String() string {
 	return "ask another process"
 }
 
-// Decide runs all filters on one syscall: the strictest answer counts, which
-// is the least as a signed number.
+// Decide runs all filters on one syscall and returns the strictest action, which is
+// the smallest as a signed number.
 func Decide(filters []Program, nr uint64, args [6]uint64) Action {
 	action := Action(unix.SECCOMP_RET_ALLOW)
 	for _, p := range filters {
@@ -143,7 +147,7 @@ func Decide(filters []Program, nr uint64, args [6]uint64) Action {
 }
 
 // run interprets the program on struct seccomp_data { nr, arch, ip, args }.
-// Jumps go forward only; what the kernel would not have accepted kills.
+// Jumps go forward only. A program that the kernel would not have accepted kills.
 func (p Program) run(nr uint64, args [6]uint64) Action {
 	const kill = Action(unix.SECCOMP_RET_KILL_PROCESS & 0xffffffff)
 	var data [16]uint32
@@ -238,7 +242,7 @@ func alu(op uint16, a, k uint32) (uint32, bool) {
 	case unix.BPF_XOR:
 		return a ^ k, true
 	case unix.BPF_LSH:
-		return a << (k & 31), true // as the kernel's
+		return a << (k & 31), true // masked as in the kernel
 	case unix.BPF_RSH:
 		return a >> (k & 31), true
 	case unix.BPF_NEG:

@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const piecesMax = snapshotMax/page + 1 // it may begin within a page
+const piecesMax = snapshotMax/page + 1 // the copy may begin within a page
 
-// A stackReader copies the top of a stopped thread's stack. A page that has to be
-// fetched from a file or from a server of page faults (userfaultfd(2)) may never
-// come, and is left out. Everything is allocated before the stop.
+// stackReader copies the top of a stopped thread's stack. It leaves out a page that
+// would have to come from a file or from a userfaultfd(2) server, because reading it
+// could block for ever. It allocates everything before the stop.
 type stackReader struct {
 	pid     int
-	pagemap *os.File // nil: this kernel has none, or does not show it
+	pagemap *os.File // nil if the kernel has none or does not let the tool read it
 	entries [8 * piecesMax]byte
 	pieces  [piecesMax]unix.RemoteIovec
 }
@@ -33,21 +33,21 @@ func (r *stackReader) close() {
 	}
 }
 
-// read copies from base on, a little below the stack pointer sp, and returns the
-// number of bytes: up to the first page that is not there. The page of base alone
-// may be a new one, never touched; then its part reads as zeros.
+// read copies the stack from base, a little below the stack pointer sp, up to the first
+// page that is not available, and returns the number of bytes. Only the page of base
+// may be unavailable because it was never touched; its part then stays zero.
 func (r *stackReader) read(base, sp uint64, b []byte) int {
 	if base+uint64(len(b)) < base {
-		return 0 // the stack pointer may be anything
+		return 0 // the target can set its stack pointer to any value
 	}
-	r.look(base)
+	r.readPagemap(base)
 	skip := 0
-	if base/page != sp/page && !r.there(0) {
+	if base/page != sp/page && !r.available(0) {
 		skip = page - int(base%page)
 	}
 	from := base + uint64(skip)
 	n := 0
-	for at, left := from, len(b)-skip; left > 0 && r.there(int(at/page-base/page)); n++ {
+	for at, left := from, len(b)-skip; left > 0 && r.available(int(at/page-base/page)); n++ {
 		size := min(page-int(at%page), left)
 		r.pieces[n] = unix.RemoteIovec{Base: uintptr(at), Len: size}
 		at, left = at+uint64(size), left-size
@@ -56,7 +56,7 @@ func (r *stackReader) read(base, sp uint64, b []byte) int {
 		return 0
 	}
 	local := unix.Iovec{Base: &b[skip], Len: uint64(len(b) - skip)}
-	// Page by page: the last one of a stack may come before b is full.
+	// One piece per page: the stack may end before b is full.
 	got, _, errno := unix.RawSyscall6(unix.SYS_PROCESS_VM_READV, uintptr(r.pid), uintptr(unsafe.Pointer(&local)), 1,
 		uintptr(unsafe.Pointer(&r.pieces[0])), uintptr(n), 0)
 	if errno != 0 {
@@ -71,8 +71,9 @@ const (
 	pagePresent = 1 << 63
 )
 
-// look reads what is said of the pages from base on; all are there where nothing is.
-func (r *stackReader) look(base uint64) {
+// readPagemap reads the pagemap entries from base on. Pages without an entry count as
+// available.
+func (r *stackReader) readPagemap(base uint64) {
 	for i := range r.entries {
 		r.entries[i] = 0xff
 	}
@@ -82,7 +83,8 @@ func (r *stackReader) look(base uint64) {
 	}
 }
 
-// there: the page comes without anybody's help but the kernel's.
-func (r *stackReader) there(i int) bool {
+// available reports whether page i is in memory or in swap, so that the kernel alone
+// can provide it.
+func (r *stackReader) available(i int) bool {
 	return binary.LittleEndian.Uint64(r.entries[8*i:])&(pagePresent|pageSwapped) != 0
 }

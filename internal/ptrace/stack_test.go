@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestStackAnywhere: a stack pointer may be anything: at either end of the address
-// space, and where nothing is.
+// TestStackAnywhere reads at stack pointers that a hostile target could set: both ends
+// of the address space, and addresses without a mapping.
 func TestStackAnywhere(t *testing.T) {
 	r := newStackReader(os.Getpid(), os.Getpid())
 	defer r.close()

@@ -2,13 +2,14 @@ package ptrace
 
 import "golang.org/x/sys/unix"
 
-// Kind says what a wait status of a seized thread means (ptrace(2)).
+// Kind is the meaning of a seized thread's wait status (ptrace(2)).
 type Kind int
 
+// The kinds of stop.
 const (
 	Exited      Kind = iota // the thread has ended
-	Interrupted             // PTRACE_INTERRUPT's stop: the one we asked for
-	GroupStop               // the process is stopped by SIGSTOP, SIGTSTP, ...
+	Interrupted             // the stop that PTRACE_INTERRUPT requested
+	GroupStop               // SIGSTOP, SIGTSTP, ... has stopped the process
 	SignalStop              // a signal is about to be delivered
 	EventStop               // any other ptrace event or a syscall stop
 )
@@ -16,16 +17,16 @@ const (
 // Stop is a classified wait status.
 type Stop struct {
 	Kind   Kind
-	Signal unix.Signal // SignalStop: to be passed on; GroupStop: what stopped it
+	Signal unix.Signal // SignalStop: the signal to deliver; GroupStop: the signal that stopped the process
 }
 
-// syscallStop is what PTRACE_O_TRACESYSGOOD makes of a syscall stop.
+// syscallStop is the signal of a syscall stop under PTRACE_O_TRACESYSGOOD.
 const syscallStop = unix.SIGTRAP | 0x80
 
-// Syscall reports whether the stop is at a syscall's entry or exit.
+// Syscall reports whether s is the stop at the entry or exit of a syscall.
 func (s Stop) Syscall() bool { return s.Kind == EventStop && s.Signal == syscallStop }
 
-// Classify reads a wait status. It is pure.
+// Classify decodes a wait status. It is pure.
 func Classify(status uint32) Stop {
 	ws := unix.WaitStatus(status)
 	if !ws.Stopped() {

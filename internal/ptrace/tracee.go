@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Requests that x/sys/unix has no call for (include/uapi/linux/ptrace.h).
+// Requests for which x/sys/unix has no function (include/uapi/linux/ptrace.h).
 const (
 	getRegSet   = 0x4204
 	setRegSet   = 0x4205
@@ -24,21 +24,21 @@ const (
 	xstateMax = 16 << 10 // AMX needs 11 KiB
 )
 
-// Tracee is one seized thread. All buffers are allocated before it is
-// stopped: nothing between Interrupt and Detach may allocate or enter the Go
-// scheduler. Its methods run on the tracer's thread (Tracer.Do).
+// Tracee is one seized thread. It contains all buffers, so that they exist before the
+// stop: nothing between Interrupt and Detach may allocate or enter the Go scheduler.
+// Its methods run on the tracer's thread (Tracer.Do).
 type Tracee struct {
-	PID    int // of its process; 0: whatever it is
-	TID    int
-	Regs   Regs   // valid after ReadRegs
-	Mask   uint64 // valid after ReadMask
-	xstate [xstateMax]byte
-	xlen   int
-	iov    unix.Iovec
-	status uint32
-	owed   unix.Signal // met by StepSyscall, still to be delivered
-	alarm  alarm
-	peek   struct {
+	PID     int // the process of the thread; 0: not checked
+	TID     int
+	Regs    Regs   // valid after ReadRegs
+	Mask    uint64 // valid after ReadMask
+	xstate  [xstateMax]byte
+	xlen    int
+	iov     unix.Iovec
+	status  uint32
+	pending unix.Signal // seen by StepSyscall, not delivered yet
+	alarm   alarm
+	peek    struct {
 		off   uint64
 		flags uint32
 		nr    int32
@@ -56,22 +56,22 @@ func Seize(tid int) (*Tracee, error) {
 	return c, nil
 }
 
-// Seize attaches again, re-using the buffers. No PTRACE_O_EXITKILL, ever: the
-// target must outlive the tool.
+// Seize attaches to the thread without stopping it, and reuses the buffers. It never
+// sets PTRACE_O_EXITKILL: the target must outlive the tool.
 func (c *Tracee) Seize() error {
-	if err := c.alarm.make(); err != nil {
+	if err := c.alarm.create(); err != nil {
 		return err
 	}
 	if err := c.request(unix.PTRACE_SEIZE, 0, unix.PTRACE_O_TRACESYSGOOD); err != nil {
 		c.alarm.free()
 		return fmt.Errorf("seize thread %d: %w", c.TID, err)
 	}
-	return c.own()
+	return c.checkProcess()
 }
 
-// own makes sure that the thread is the process's: its number may have become
-// another's just before the Seize, but not since.
-func (c *Tracee) own() error {
+// checkProcess fails, and detaches, if the thread does not belong to the process:
+// another process may have got its thread ID just before the Seize, but not since.
+func (c *Tracee) checkProcess() error {
 	if c.PID == 0 || unix.Tgkill(c.PID, c.TID, 0) != unix.ESRCH {
 		return nil
 	}
@@ -82,11 +82,12 @@ func (c *Tracee) own() error {
 	return errors.Join(err, c.Release())
 }
 
-// Interrupt stops the thread and returns what the stop turned out to be:
-// Interrupted, GroupStop or Exited. Signals that get in first are delivered.
-// ErrNoStop means that the thread is given up with the tracer's OS thread. It has been
-// woken then, all the same: a call that does not restart by itself returns EINTR, and
-// nobody is there to cure it. Patience costs such a thread nothing.
+// Interrupt stops the thread and returns the kind of the stop: Interrupted, GroupStop
+// or Exited. It delivers signals that arrive before the stop. ErrNoStop means that the
+// thread did not stop within patience and that the tracer's OS thread must end to
+// detach it. The interrupt has woken the thread all the same: a call that does not
+// restart by itself returns EINTR, because RestartEINTR needs a stopped thread. A long
+// patience costs such a thread nothing.
 func (c *Tracee) Interrupt(patience time.Duration) (Stop, error) {
 	c.alarm.set(patience)
 	if err := c.request(unix.PTRACE_INTERRUPT, 0, 0); err != nil {
@@ -95,17 +96,18 @@ func (c *Tracee) Interrupt(patience time.Duration) (Stop, error) {
 	return c.interrupted()
 }
 
-// InterruptStopped lets a thread in any other stop go on to an Interrupted
-// stop, without a step in user mode: from there the kernel's signal code runs.
+// InterruptStopped moves a thread from any other stop to an Interrupted stop. The
+// thread does not run in user mode in between, and the kernel's signal code runs when
+// it leaves that stop.
 func (c *Tracee) InterruptStopped(patience time.Duration) (Stop, error) {
 	c.alarm.set(patience)
 	if err := c.request(unix.PTRACE_INTERRUPT, 0, 0); err != nil {
 		return Stop{}, fmt.Errorf("interrupt thread %d: %w", c.TID, err)
 	}
-	if err := c.request(unix.PTRACE_CONT, 0, uintptr(c.owed)); err != nil {
+	if err := c.request(unix.PTRACE_CONT, 0, uintptr(c.pending)); err != nil {
 		return Stop{}, fmt.Errorf("continue thread %d: %w", c.TID, err)
 	}
-	c.owed = 0
+	c.pending = 0
 	return c.interrupted()
 }
 
@@ -135,9 +137,9 @@ func (c *Tracee) interrupted() (Stop, error) {
 	}
 }
 
-// StepSyscall lets a stopped thread run to its next syscall entry or exit.
-// Any other stop is returned as it is; a signal is delivered by the
-// InterruptStopped or Detach that must follow.
+// StepSyscall lets a stopped thread run to its next syscall entry or exit. It returns
+// any other stop unchanged. If a signal stopped the thread, the InterruptStopped or
+// Detach that must follow delivers it.
 func (c *Tracee) StepSyscall(patience time.Duration) (Stop, error) {
 	c.alarm.set(patience)
 	if err := c.request(unix.PTRACE_SYSCALL, 0, 0); err != nil {
@@ -148,25 +150,25 @@ func (c *Tracee) StepSyscall(patience time.Duration) (Stop, error) {
 		return stop, fmt.Errorf("run thread %d to a syscall: %w", c.TID, err)
 	}
 	if stop.Kind == SignalStop {
-		c.owed = stop.Signal
+		c.pending = stop.Signal
 	}
 	return stop, nil
 }
 
-// Detach lets the thread go on.
+// Detach detaches from the stopped thread, which continues.
 func (c *Tracee) Detach() error {
-	err := c.reap(c.request(unix.PTRACE_DETACH, 0, uintptr(c.owed)))
-	c.owed = 0
+	err := c.reap(c.request(unix.PTRACE_DETACH, 0, uintptr(c.pending)))
+	c.pending = 0
 	c.alarm.free()
 	return err
 }
 
-// reap waits for the end of a thread for which a request has failed with ESRCH.
-// A dead tracee must not be left: when it was killed by an exec, the exec
-// waits for us to take note, and holds a lock for which our next PTRACE_SEIZE
-// in that process would wait (BUGS in ptrace(2)).
+// reap waits for the end of a thread for which a request has failed with ESRCH, and
+// returns err. The tracer must reap a dead tracee: if an exec killed it, the exec
+// waits until the tracer has reaped it, and holds a lock for which the next
+// PTRACE_SEIZE in that process would wait (BUGS in ptrace(2)).
 func (c *Tracee) reap(err error) error {
-	if err != ErrGone || c.alarm.make() != nil {
+	if err != ErrGone || c.alarm.create() != nil {
 		return err
 	}
 	defer c.alarm.free()
@@ -174,7 +176,7 @@ func (c *Tracee) reap(err error) error {
 	for {
 		stop, werr := c.wait()
 		if werr != nil {
-			return werr // not dead, and not stopped either: given up
+			return werr // neither dead nor stopped
 		}
 		if stop.Kind == Exited {
 			return err
@@ -182,13 +184,13 @@ func (c *Tracee) reap(err error) error {
 	}
 }
 
-// reapPatience is how long a killed thread gets to die.
+// reapPatience is how long reap waits for a killed thread to end.
 const reapPatience = 200 * time.Millisecond
 
-// Release undoes an Interrupt that is not followed up: EINTR is cured, and
-// the thread goes on.
+// Release detaches from a thread that Interrupt has stopped and that is otherwise
+// unchanged; RestartEINTR first repairs an interrupted call.
 func (c *Tracee) Release() error {
-	if err := c.ReadRegs(); err == nil && Cure(&c.Regs) {
+	if err := c.ReadRegs(); err == nil && RestartEINTR(&c.Regs) {
 		if err := c.WriteRegs(&c.Regs); err != nil {
 			_ = c.Detach()
 			return err
@@ -207,8 +209,8 @@ func (c *Tracee) WriteRegs(r *Regs) error {
 	return c.regset(setRegSet, ntPrStatus, unsafe.Pointer(r), int(unsafe.Sizeof(*r)))
 }
 
-// ReadXState reads the vector state, in XSAVE layout; the slice is valid
-// until the next call.
+// ReadXState reads the vector state in XSAVE layout. The slice is valid until the
+// next call.
 func (c *Tracee) ReadXState() ([]byte, error) {
 	if err := c.regset(getRegSet, ntXState, unsafe.Pointer(&c.xstate[0]), len(c.xstate)); err != nil {
 		return nil, err
@@ -218,7 +220,7 @@ func (c *Tracee) ReadXState() ([]byte, error) {
 }
 
 // ReadMask reads the mask of blocked signals into c.Mask. For a thread in
-// sigsuspend or ppoll this is the mask it will have afterwards.
+// sigsuspend or ppoll this is the mask that it has after the call.
 func (c *Tracee) ReadMask() error {
 	return c.request(getSigMask, 8, uintptr(unsafe.Pointer(&c.Mask)))
 }
@@ -228,8 +230,8 @@ func (c *Tracee) WriteMask(mask *uint64) error {
 	return c.request(setSigMask, 8, uintptr(unsafe.Pointer(mask)))
 }
 
-// Pending reports whether a signal that mask does not block waits for the
-// thread, alone or with its process.
+// Pending reports whether a signal that mask does not block is pending for the
+// thread or for its process.
 func (c *Tracee) Pending(mask uint64) (bool, error) {
 	for flags := range uint32(2) { // 0: the thread's queue, 1: PTRACE_PEEKSIGINFO_SHARED
 		c.peek.off, c.peek.flags, c.peek.nr = 0, flags, int32(len(c.infos))
@@ -248,9 +250,9 @@ func (c *Tracee) Pending(mask uint64) (bool, error) {
 	return false, nil
 }
 
-// PokeText writes whole words into the thread's memory, in mappings that are
-// not writable too: for kernels that do not let /proc/PID/mem do so
-// (proc_mem.force_override, Linux 6.12). It costs about 0.3 µs a word.
+// PokeText writes whole words into the thread's memory, also in mappings that are not
+// writable. It is for kernels on which /proc/PID/mem cannot do that
+// (proc_mem.force_override, Linux 6.12). It takes about 0.3 µs a word.
 func (c *Tracee) PokeText(addr uint64, b []byte) error {
 	for i := 0; i+8 <= len(b); i += 8 {
 		word := uintptr(binary.LittleEndian.Uint64(b[i:]))
@@ -271,7 +273,7 @@ func (c *Tracee) request(req, addr, data uintptr) error {
 	return ptraceError(errno)
 }
 
-// ptraceError allocates nothing: it runs within stops.
+// ptraceError must not allocate: it runs while a thread is stopped.
 func ptraceError(errno unix.Errno) error {
 	switch errno {
 	case 0:
@@ -284,9 +286,9 @@ func ptraceError(errno unix.Errno) error {
 	return errno
 }
 
-// RSeqArea is the address of the thread's registered struct rseq, 0 if it has
-// none. told: the kernel tells (from 5.13 on).
-func (c *Tracee) RSeqArea() (area uint64, told bool) {
+// RSeqArea returns the address of the thread's registered struct rseq, 0 if it has
+// none. known is false if the kernel cannot report it (before 5.13).
+func (c *Tracee) RSeqArea() (area uint64, known bool) {
 	const getRSeqConfiguration = 0x420f
 	c.rseq = [3]uint64{}
 	size, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, getRSeqConfiguration, uintptr(c.TID),

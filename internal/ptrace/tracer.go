@@ -1,6 +1,6 @@
 // Package ptrace stops single threads of another process for some tens of
-// microseconds. It knows registers, signal masks and wait statuses, and
-// nothing about what its callers do with a stopped thread.
+// microseconds. It reads and writes registers and signal masks, decodes wait
+// statuses, and knows nothing about what its callers do with a stopped thread.
 package ptrace
 
 import (
@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tracer is one locked OS thread. The kernel takes ptrace requests only
-// from the thread that attached, so every request of a session runs here.
+// Tracer is one locked OS thread. The kernel accepts ptrace requests only from the
+// thread that attached, so every request of a session runs on it.
 //
-// When a tracee does not stop, PTRACE_DETACH is impossible (it needs a
-// stopped tracee): the OS thread then exits, which makes the kernel detach,
-// and the next Do starts a new one.
+// When a tracee does not stop, PTRACE_DETACH is impossible (it needs a stopped
+// tracee): the OS thread then exits, so that the kernel detaches, and the next Do
+// starts a new one.
 type Tracer struct {
 	mu   sync.Mutex
 	work chan job
@@ -42,7 +42,7 @@ func (t *Tracer) Do(fn func() error) error {
 	if t.work == nil {
 		t.start()
 	}
-	if err := t.dead.make(); err != nil {
+	if err := t.dead.create(); err != nil {
 		return err
 	}
 	t.dead.set(HoldLimit)
@@ -58,28 +58,29 @@ func (t *Tracer) Do(fn func() error) error {
 	return err
 }
 
-// jobs holds since when each tracer has been at its present job.
-var jobs = atWork{since: map[*Tracer]time.Time{}}
+// jobs holds the start of each tracer's current job.
+var jobs = jobTimes{since: map[*Tracer]time.Time{}}
 
-type atWork struct {
+type jobTimes struct {
 	mu    sync.Mutex
 	since map[*Tracer]time.Time
 }
 
-func (a *atWork) begin(t *Tracer) {
+func (a *jobTimes) begin(t *Tracer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.since[t] = time.Now()
 }
 
-func (a *atWork) end(t *Tracer) {
+func (a *jobTimes) end(t *Tracer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.since, t)
 }
 
-// Busy is how long the present job has been running: one that touches a page
-// which the tracee does not let come runs for ever.
+// Busy returns for how long the current job has been running, 0 if there is none. A
+// job that reads a page which the target never provides (FUSE, userfaultfd) runs for
+// ever.
 func (t *Tracer) Busy() time.Duration {
 	jobs.mu.Lock()
 	defer jobs.mu.Unlock()
@@ -89,7 +90,7 @@ func (t *Tracer) Busy() time.Duration {
 	return 0
 }
 
-// Busy is the longest of all tracers.
+// Busy returns the age of the oldest job of all tracers.
 func Busy() (longest time.Duration) {
 	jobs.mu.Lock()
 	defer jobs.mu.Unlock()
@@ -99,7 +100,7 @@ func Busy() (longest time.Duration) {
 	return longest
 }
 
-// Close ends the tracer's thread. The tracer may be used again.
+// Close ends the tracer's thread. A later Do starts a new one.
 func (t *Tracer) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,8 +113,8 @@ func (t *Tracer) Close() {
 func (t *Tracer) start() {
 	work, tid := make(chan job), make(chan int)
 	go func() {
-		// Never unlocked: a locked goroutine that returns takes its thread with it (but for
-		// the process's main thread, which the runtime only parks).
+		// Never unlocked: when a locked goroutine returns, its thread ends (except the
+		// process's main thread, which the runtime only parks).
 		runtime.LockOSThread()
 		tid <- unix.Gettid()
 		for j := range work {
@@ -123,8 +124,8 @@ func (t *Tracer) start() {
 	t.work, t.tid = work, <-tid
 }
 
-// stop ends the thread and waits until the kernel has forgotten it, and
-// with it every tracee that it still had.
+// stop ends the thread and waits up to a second until it is gone; the kernel then has
+// detached all its tracees.
 func (t *Tracer) stop() {
 	close(t.work)
 	t.work = nil

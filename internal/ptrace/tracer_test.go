@@ -55,8 +55,8 @@ func TestStopOnce(t *testing.T) {
 	v.Unharmed(t)
 }
 
-// TestNoStop: a parent in vfork does not stop before its child is gone; it is
-// given up, and not left traced.
+// TestNoStop: a parent in vfork does not stop before its child has exited. The tracer
+// gives up and leaves it untraced.
 func TestNoStop(t *testing.T) {
 	v := vforked(t)
 	tr := ptrace.NewTracer()
@@ -84,8 +84,8 @@ func TestNoStop(t *testing.T) {
 	}
 }
 
-// TestExecOfSeized: a thread that executes a program takes its leader's number, and
-// is traced under that: it is given up, and not left traced.
+// TestExecOfSeized: a thread that executes a program gets its leader's ID and is traced
+// under it. The tracer gives up and leaves it untraced.
 func TestExecOfSeized(t *testing.T) {
 	v := victim.Start(t, "plain")
 	tid, err := strconv.Atoi(v.Ask(t, "t"))
@@ -114,8 +114,8 @@ func TestExecOfSeized(t *testing.T) {
 	v.Ask(t, "?")
 }
 
-// TestGroupStop: a process stopped by a signal is reported as such, and stays
-// stopped.
+// TestGroupStop: Interrupt reports a process that a signal has stopped as a GroupStop,
+// and the process stays stopped.
 func TestGroupStop(t *testing.T) {
 	v := victim.Start(t, "plain")
 	if err := unix.Kill(v.PID, unix.SIGSTOP); err != nil {
@@ -159,7 +159,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestNothingAllocates between the interrupt and the detach.
+// TestNothingAllocates: no method allocates between the interrupt and the detach.
 func TestNothingAllocates(t *testing.T) {
 	v := victim.Start(t, "busy", "futex", "read")
 	tr := ptrace.NewTracer()

@@ -2,8 +2,8 @@ package ptrace
 
 import "encoding/binary"
 
-// Tiles are the one vector state that a process must ask for (AMX,
-// Documentation/arch/x86/xstate.rst).
+// Tiles (AMX) are the only vector state for which a process must ask
+// (Documentation/arch/x86/xstate.rst).
 const (
 	featuresAt = 464 // the mask of features, in the regset (sw_usable_bytes, asm/user.h)
 	inUseAt    = 512 // XSTATE_BV (Intel SDM, volume 1, 13.4.2)
@@ -11,10 +11,9 @@ const (
 	tilesBytes = 8192 // behind everything else
 )
 
-// withoutTiles cuts tiles off that are not in use. The regset has room for them
-// on every thread, but rt_sigreturn takes no state larger than the process has
-// asked for, and would restore the SSE registers alone
-// (check_xstate_in_sigframe).
+// withoutTiles cuts off tiles that are not in use. The regset has space for them on
+// every thread, but rt_sigreturn accepts no state larger than the process has asked
+// for, and would restore only the SSE registers (check_xstate_in_sigframe).
 func withoutTiles(x []byte) []byte {
 	le := binary.LittleEndian
 	if len(x) < inUseAt+8+tilesBytes || le.Uint64(x[featuresAt:])&tiles == 0 || le.Uint64(x[inUseAt:])&tiles != 0 {

@@ -23,7 +23,7 @@ func (m memory) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// FuzzEntry: unwind tables and stacks are the target's own bytes.
+// FuzzEntry parses hostile unwind entries and stacks: the target controls both.
 func FuzzEntry(f *testing.F) {
 	// A CIE and an FDE as gcc writes them for a function of 16 bytes at 0x100.
 	f.Add([]byte{
@@ -45,7 +45,7 @@ func FuzzEntry(f *testing.F) {
 	})
 }
 
-// FuzzTable: .eh_frame_hdr leads to the entry, and both are the target's.
+// FuzzTable looks entries up in a hostile .eh_frame_hdr.
 func FuzzTable(f *testing.F) {
 	table := []byte{
 		1, 0x1b, 0x03, 0x3b, 0, 0, 0, 0, 1, 0, 0, 0, // one entry
@@ -69,9 +69,9 @@ func FuzzTable(f *testing.F) {
 	})
 }
 
-// TestGreedy: a program that remembers more and more rules is refused before it
-// has run.
-func TestGreedy(t *testing.T) {
+// TestExhaustsMemory: establish refuses a program that remembers too many rules
+// before it runs it.
+func TestExhaustsMemory(t *testing.T) {
 	program := []byte{}
 	for reg := range byte(64) {
 		for high := range byte(64) {
@@ -87,8 +87,8 @@ func TestGreedy(t *testing.T) {
 	}
 }
 
-// TestUnfitExpressions: the first loops, the second has a block of 32 GB.
-func TestUnfitExpressions(t *testing.T) {
+// TestRefusedOpcodes: the first expression loops, the second has a block of 32 GB.
+func TestRefusedOpcodes(t *testing.T) {
 	for _, e := range [][]byte{{0x30, 0x2f, 0xfc, 0xff}, {0x9e, 0xff, 0xff, 0xff, 0xff, 0x7f}} {
 		var r registers
 		if v, err := r.evaluate(e, 0, &ptrace.Snapshot{}); err == nil {

@@ -12,13 +12,13 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// code is one executable mapping and the file image that it belongs to.
+// code is one executable mapping and the ELF image that it belongs to.
 type code struct {
 	start, end target.Addr
 	image      *target.Image
 }
 
-// images lists the code of the target that can have an unwind table.
+// images lists the executable mappings of the target that can have an unwind table.
 func images(t *target.Target, maps []target.Map) []code {
 	var found []code
 	opened := make(map[target.Addr]*target.Image)
@@ -42,7 +42,7 @@ func images(t *target.Target, maps []target.Map) []code {
 	return found
 }
 
-// baseOf finds the mapping of the file's beginning: the last one at or below.
+// baseOf finds the mapping at file offset 0: the nearest one at or below maps[i].
 func baseOf(maps []target.Map, i int) (target.Addr, bool) {
 	m := maps[i]
 	for j := i; j >= 0 && i-j < 64; j-- {
@@ -80,7 +80,7 @@ func entryFor(mem io.ReaderAt, im *target.Image, pc target.Addr) (*frame.FrameDe
 		return nil, err
 	}
 	if h[0] != 1 || h[2] != encWord || h[3] != encTable {
-		return nil, fmt.Errorf("unwind table of another format")
+		return nil, fmt.Errorf("unwind table in an unknown format")
 	}
 	count := int(min(binary.LittleEndian.Uint32(h[8:]), tableMax))
 	var err error
@@ -106,10 +106,10 @@ func entryFor(mem io.ReaderAt, im *target.Image, pc target.Addr) (*frame.FrameDe
 	return parseEntry(mem, at, pc)
 }
 
-// parseEntry hands one FDE and its CIE to delve's parser, as a section of
-// these two alone: .eh_frame of a large library takes 100 ms to parse.
+// parseEntry gives one FDE and its CIE to delve's parser, as a section that holds
+// only these two: parsing the whole .eh_frame of a large library takes 100 ms.
 func parseEntry(mem io.ReaderAt, at, pc target.Addr) (fde *frame.FrameDescriptionEntry, err error) {
-	// The bytes are the target's: delve's parser panics on some that are cut.
+	// The target controls the bytes, and delve's parser panics on some truncated input.
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("unwind entry at %#x: %v", at, r)

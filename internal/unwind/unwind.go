@@ -1,6 +1,6 @@
-// Package unwind walks the stack of a stopped thread after it has gone on: a
-// snapshot of registers and stack is enough, with the unwind tables that the
-// target has mapped. It answers whether a real frame lies in some code; stale
+// Package unwind walks the stack of a thread from a snapshot of its registers and
+// stack, with the unwind tables that the target has mapped: the thread may run
+// again meanwhile. It answers whether a frame lies in a range of code; stale
 // return addresses on the stack do not count.
 package unwind
 
@@ -18,17 +18,17 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// Range is a range of code addresses, End exclusive.
+// Range is a range of code addresses; End is exclusive.
 type Range struct{ Start, End target.Addr }
 
-// Unwinder knows the target's code as it was when it was made.
+// Unwinder walks stacks with the code that the target had mapped when New was called.
 type Unwinder struct {
 	t     *target.Target
 	codes []code
 	cache map[target.Addr]*frame.FrameDescriptionEntry
 }
 
-// New lists the target's code.
+// New lists the target's executable mappings.
 func New(t *target.Target) (*Unwinder, error) {
 	maps, err := t.Maps()
 	if err != nil {
@@ -37,12 +37,11 @@ func New(t *target.Target) (*Unwinder, error) {
 	return &Unwinder{t: t, codes: images(t, maps), cache: make(map[target.Addr]*frame.FrameDescriptionEntry)}, nil
 }
 
-// framesMax bounds a walk.
-const framesMax = 512
+const framesMax = 512 // limit of one walk
 
-// FramesIn reports whether a frame of s lies in one of the ranges, and
-// whether the walk came to the stack's end: inside is certain, outside only
-// if complete.
+// FramesIn reports whether a frame of s lies in one of the ranges, and whether the
+// walk ended without an error. inside == true is certain; inside == false is
+// certain only if complete.
 func (u *Unwinder) FramesIn(s *ptrace.Snapshot, ranges []Range) (inside, complete bool) {
 	err := u.Walk(s, func(pc target.Addr) bool {
 		for _, r := range ranges {
@@ -55,13 +54,13 @@ func (u *Unwinder) FramesIn(s *ptrace.Snapshot, ranges []Range) (inside, complet
 	return inside, err == nil
 }
 
-// Walk calls visit with an address in each frame's function, the innermost
-// first: the next instruction of an interrupted frame, the last byte of the
-// call in others. It returns nil at the outermost frame, or when visit
-// returns false.
+// Walk calls visit for each frame, the innermost first, with an address in the
+// frame's function: the next instruction of an interrupted frame, the last byte of
+// the call instruction in others. It returns nil at the outermost frame, or when
+// visit returns false.
 func (u *Unwinder) Walk(s *ptrace.Snapshot, visit func(pc target.Addr) bool) error {
 	r := fromRegs(&s.Regs)
-	exact := true // pc is where the frame goes on, not behind a call
+	exact := true // pc is the next instruction; otherwise the one after a call
 	for range framesMax {
 		pc := target.Addr(r[regPC])
 		if !exact {
@@ -109,7 +108,7 @@ func (r *registers) up(rules *frame.FrameContext, s *ptrace.Snapshot) error {
 	}
 	ret, ok := rules.Regs[rules.RetAddrReg]
 	if !ok || ret.Rule == frame.RuleUndefined {
-		return errOutermost // so the start of every thread is marked
+		return errOutermost // an undefined return address marks the start of a thread
 	}
 	caller := *r
 	for n, rule := range rules.Regs {
@@ -147,11 +146,10 @@ func (u *Unwinder) lookup(pc target.Addr) (*frame.FrameDescriptionEntry, error) 
 	return nil, fmt.Errorf("no known code at %#x", pc)
 }
 
-// establish runs the entry's program. delve's interpreter panics on programs
-// that are cut short.
+// establish runs the entry's program. delve's interpreter panics on truncated programs.
 func establish(fde *frame.FrameDescriptionEntry, pc uint64) (rules *frame.FrameContext, err error) {
-	if greedy(fde.Instructions) || greedy(fde.CIE.InitialInstructions) {
-		return nil, errors.New("unwind program that remembers too much")
+	if exhaustsMemory(fde.Instructions) || exhaustsMemory(fde.CIE.InitialInstructions) {
+		return nil, errors.New("unwind program with too many remembered states")
 	}
 	defer func() {
 		if r := recover(); r != nil {
@@ -161,24 +159,24 @@ func establish(fde *frame.FrameDescriptionEntry, pc uint64) (rules *frame.FrameC
 	return fde.EstablishFrame(pc)
 }
 
-// greedy says that a program could fill our memory: each DW_CFA_remember_state
-// copies all rules, of which a program can have as many as it has bytes.
-func greedy(program []byte) bool {
+// exhaustsMemory reports whether a program could fill the tool's memory: each
+// DW_CFA_remember_state copies all rules, and a program of n bytes can have n rules.
+func exhaustsMemory(program []byte) bool {
 	const rememberState, most = 0x0a, 1 << 21
 	return bytes.Count(program, []byte{rememberState})*len(program) > most
 }
 
-// signalReturn is what a handler returns to: mov $15, %rax; syscall.
+// signalReturn is the code to which a signal handler returns: mov $15, %rax; syscall.
 var signalReturn = []byte{0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}
 
-// atSignalReturn recognises the frame of a signal by its code, as every
-// unwinder does (gdb, libgcc): its table entry needs expressions.
+// atSignalReturn recognises a signal frame by the code at pc, as gdb and libgcc do:
+// its table entry needs DWARF expressions.
 func (u *Unwinder) atSignalReturn(pc target.Addr) bool {
 	b := make([]byte, len(signalReturn))
 	return u.t.Read(pc, b) == nil && bytes.Equal(b, signalReturn)
 }
 
-// registers in DWARF's order for x86-64 (System V ABI, figure 3.36).
+// registers holds the registers in DWARF's order for x86-64 (System V ABI, figure 3.36).
 type registers [17]uint64
 
 const (
@@ -194,8 +192,8 @@ func fromRegs(r *ptrace.Regs) registers {
 	}
 }
 
-// fromSignalFrame loads the interrupted registers: rsp points to the ucontext
-// when a handler has returned.
+// fromSignalFrame loads the registers of the interrupted frame: rsp points to the
+// ucontext after the handler has returned.
 func (r *registers) fromSignalFrame(s *ptrace.Snapshot) error {
 	const mcontext = 40 // in struct ucontext
 	// Order of struct sigcontext: r8-r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip.
@@ -230,7 +228,7 @@ func (r *registers) cfa(rules *frame.FrameContext, s *ptrace.Snapshot) (uint64, 
 func (r *registers) apply(n uint64, rule frame.DWRule, cfa uint64, s *ptrace.Snapshot) (uint64, error) {
 	switch rule.Rule {
 	case frame.RuleUndefined, frame.RuleSameVal:
-		// delve gives a register restored to its initial rule as undefined.
+		// delve reports a register that is restored to its initial rule as undefined.
 		return r[n], nil
 	case frame.RuleOffset:
 		return word(s, cfa+uint64(rule.Offset))
@@ -252,21 +250,21 @@ func (r *registers) apply(n uint64, rule frame.DWRule, cfa uint64, s *ptrace.Sna
 	return 0, fmt.Errorf("register %d by rule %d", n, rule.Rule)
 }
 
-// unfit are opcodes that no frame needs, and that a target could use against us:
-// DW_OP_bra and DW_OP_skip make loops, and of DW_OP_implicit_value delve's interpreter
-// believes the size, up to all memory. An operand with such a byte is refused, too.
-var unfit = []byte{0x28, 0x2f, 0x9e}
+// refusedOpcodes are opcodes that no frame needs, and with which a hostile target
+// could stall the tool: DW_OP_bra and DW_OP_skip make loops, and delve's interpreter
+// allocates whatever size DW_OP_implicit_value states. The check looks at all bytes
+// of an expression, so it also refuses an operand with such a byte.
+var refusedOpcodes = []byte{0x28, 0x2f, 0x9e}
 
-// evaluate runs a DWARF expression, as PLT entries have one for their frame
-// address.
+// evaluate runs a DWARF expression. PLT entries use one for their frame address.
 func (r *registers) evaluate(expression []byte, cfa uint64, s *ptrace.Snapshot) (v uint64, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("unwind expression: %v", p)
 		}
 	}()
-	if slices.ContainsFunc(expression, func(b byte) bool { return bytes.IndexByte(unfit, b) >= 0 }) {
-		return 0, errors.New("unwind expression with jumps, or with a value of its own")
+	if slices.ContainsFunc(expression, func(b byte) bool { return bytes.IndexByte(refusedOpcodes, b) >= 0 }) {
+		return 0, errors.New("unwind expression with a jump or an implicit value")
 	}
 	regs := make([]*op.DwarfRegister, len(r))
 	for i := range r {
@@ -284,7 +282,7 @@ func (r *registers) evaluate(expression []byte, cfa uint64, s *ptrace.Snapshot) 
 	return uint64(result), err
 }
 
-var errShort = errors.New("the stack goes on beyond the snapshot")
+var errShort = errors.New("address outside of the copied part of the stack")
 
 func word(s *ptrace.Snapshot, at uint64) (uint64, error) {
 	off := at - s.Base

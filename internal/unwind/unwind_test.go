@@ -70,7 +70,7 @@ func TestFramesIn(t *testing.T) {
 	}
 }
 
-// TestWalkEnds: every thread's walk comes to its outermost frame.
+// TestWalkEnds: the walk of every thread reaches the outermost frame.
 func TestWalkEnds(t *testing.T) {
 	v := victim.Start(t, "busy")
 	tg, err := target.Open(v.PID)
