@@ -7,10 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 )
 
-func newDoctor(code *session.ExitCode) *cobra.Command {
+func newDoctor(code *failure.ExitCode) *cobra.Command {
 	var (
 		o           = session.Options{Version: version}
 		which       selectionFlags

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rtl-attach/rtl-attach/internal/export"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
-	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -27,7 +27,7 @@ type exportFlags struct {
 	quiet  bool
 }
 
-func newExport(code *session.ExitCode) *cobra.Command {
+func newExport(code *failure.ExitCode) *cobra.Command {
 	var f exportFlags
 	c := &cobra.Command{
 		Use:   "export FILE… [--format pftrace]",
@@ -131,7 +131,7 @@ func (f exportFlags) jobs(ctx context.Context, format export.Format, traces []st
 			}
 			made, err := f.madeAt(output)
 			if err != nil {
-				return nil, session.ExportFailed(trace, output, err)
+				return nil, failure.ExportFailed(trace, output, err)
 			}
 			all = append(all, job{trace: trace, output: output, made: made, pid: pid})
 		}
@@ -161,7 +161,7 @@ func writeAll(ctx context.Context, format export.Format, jobs []job) (err error)
 		for _, done := range jobs[:i] {
 			err = errors.Join(err, done.result.Remove())
 		}
-		return session.ExportFailed(j.trace, j.output, err)
+		return failure.ExportFailed(j.trace, j.output, err)
 	}
 	for i, j := range jobs {
 		if err = j.result.MoveTo(j.output); err == nil {
@@ -170,13 +170,13 @@ func writeAll(ctx context.Context, format export.Format, jobs []job) (err error)
 		for _, rest := range jobs[i:] {
 			err = errors.Join(err, rest.result.Remove())
 		}
-		return session.ExportFailed(j.trace, j.output, err)
+		return failure.ExportFailed(j.trace, j.output, err)
 	}
 	return nil
 }
 
 // tell says what was made, and whether there was something in each trace.
-func (f exportFlags) tell(format export.Format, jobs []job) (code session.ExitCode, err error) {
+func (f exportFlags) tell(format export.Format, jobs []job) (code failure.ExitCode, err error) {
 	ui, written := newUI(f.quiet, false), map[string]int64{}
 	for _, j := range jobs {
 		for _, text := range j.result.Warnings(format) {
@@ -189,11 +189,11 @@ func (f exportFlags) tell(format export.Format, jobs []job) (code session.ExitCo
 	}
 	for _, n := range written {
 		if n == 0 {
-			code = session.NothingSeen
+			code = failure.NothingSeen
 		}
 	}
 	if err != nil {
-		err = session.ResultFailed(code, err)
+		err = failure.ResultFailed(code, err)
 	}
 	return code, err
 }
@@ -218,7 +218,7 @@ func (f exportFlags) processes(ctx context.Context, format export.Format, trace 
 	}
 	pids, err := export.PIDs(ctx, trace)
 	if err != nil {
-		return nil, session.ExportFailed(trace, format.DefaultOutput(trace, 0), err)
+		return nil, failure.ExportFailed(trace, format.DefaultOutput(trace, 0), err)
 	}
 	if len(pids) < 2 {
 		return []int64{0}, nil

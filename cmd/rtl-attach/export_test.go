@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/internal/export"
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -67,7 +67,7 @@ func TestExportOfSeveral(t *testing.T) {
 	if err := os.WriteFile(outputs[2], []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code := run([]string{"export", trace, "-f", "rocprofv3"}); code != session.Failed {
+	if code := run([]string{"export", trace, "-f", "rocprofv3"}); code != failure.Failed {
 		t.Errorf("code %d", code)
 	}
 	if left := beside(t, trace); !slices.Equal(left, []string{"t_13_results.json"}) {
@@ -76,7 +76,7 @@ func TestExportOfSeveral(t *testing.T) {
 	if mine, err := os.ReadFile(outputs[2]); err != nil || string(mine) != "mine" {
 		t.Errorf("what was there is %q, %v", mine, err)
 	}
-	if code := run([]string{"export", trace, trace}); code != session.Usage {
+	if code := run([]string{"export", trace, trace}); code != failure.Usage {
 		t.Errorf("twice into one file: code %d", code)
 	}
 }
@@ -118,7 +118,7 @@ func TestExportInterrupted(t *testing.T) {
 	if left := beside(t, trace); len(left) > 0 {
 		t.Errorf("left: %q", left)
 	}
-	if code := run([]string{"export", trace, "-f", "rocprofv3"}); code != session.OK {
+	if code := run([]string{"export", trace, "-f", "rocprofv3"}); code != failure.OK {
 		t.Errorf("again: code %d", code)
 	}
 	if made := beside(t, trace); len(made) != len(outputs) {

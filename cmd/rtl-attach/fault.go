@@ -13,7 +13,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/testpoint"
 )
 
 // A build for the tests, never installed: RTL_FAULT=ACTION@POINT does something
@@ -34,8 +34,8 @@ func init() {
 		return err
 	}
 	inject.Fault = func(p inject.Point) error { return strike(string(p)) }
-	session.Passing = func(p session.Point) error { return strike(string(p)) }
-	ptrace.Stopped = func() error { return strike(string(session.PointGrace)) }
+	testpoint.Hook = func(p testpoint.Point) error { return strike(string(p)) }
+	ptrace.Stopped = func() error { return strike(string(testpoint.Grace)) }
 }
 
 type fault struct {

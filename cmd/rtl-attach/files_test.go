@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 )
 
@@ -33,7 +34,7 @@ func TestForce(t *testing.T) {
 	if err := os.WriteFile(outputs[2]+"-journal", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code := run([]string{"export", trace, "-f", "rocprofv3", "--force"}); code != session.Failed {
+	if code := run([]string{"export", trace, "-f", "rocprofv3", "--force"}); code != failure.Failed {
 		t.Errorf("beside a journal: code %d", code)
 	}
 	for _, output := range outputs {
@@ -44,7 +45,7 @@ func TestForce(t *testing.T) {
 	if err := os.Remove(outputs[2] + "-journal"); err != nil {
 		t.Fatal(err)
 	}
-	if code := run([]string{"export", trace, "-f", "rocprofv3", "--force"}); code != session.OK {
+	if code := run([]string{"export", trace, "-f", "rocprofv3", "--force"}); code != failure.OK {
 		t.Errorf("code %d", code)
 	}
 	for _, output := range outputs {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 )
 
 // A build for `make man`, never installed: RTL_MAN=FOLDER writes the manual's
@@ -24,13 +24,13 @@ func init() {
 	}
 	if err := writePages(dir); err != nil {
 		fmt.Fprintln(os.Stderr, "rtl-attach: error:", err)
-		os.Exit(int(session.Failed))
+		os.Exit(int(failure.Failed))
 	}
-	os.Exit(int(session.OK))
+	os.Exit(int(failure.OK))
 }
 
 func writePages(dir string) error {
-	code := session.OK
+	code := failure.OK
 	root := newRoot(&code)
 	date, err := dateOfBuild()
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/session"
@@ -28,7 +29,7 @@ func newPS() *cobra.Command {
 				return err
 			}
 			newUI(quiet, false).omissions(l)
-			return writeFound("the listing", session.OK, asJSON, l, writeListing)
+			return writeFound("the listing", failure.OK, asJSON, l, writeListing)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/report"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 )
@@ -42,7 +43,7 @@ type recordFlags struct {
 	known     *pflag.FlagSet // these, of the command that was given
 }
 
-func newRecord(code *session.ExitCode) *cobra.Command {
+func newRecord(code *failure.ExitCode) *cobra.Command {
 	var f recordFlags
 	c := &cobra.Command{
 		Use:     "record --pid N [--duration 5s]",
@@ -121,18 +122,18 @@ func (f recordFlags) options() (session.Options, error) {
 	return o, err
 }
 
-func record(f recordFlags) (session.ExitCode, error) {
+func record(f recordFlags) (failure.ExitCode, error) {
 	selection, err := f.selection()
 	if err != nil {
-		return session.Usage, usageError{err}
+		return failure.Usage, usageError{err}
 	}
 	o, err := f.options()
 	if err != nil {
-		return session.Usage, usageError{err}
+		return failure.Usage, usageError{err}
 	}
 	if f.payload != "" {
 		if o.Library, err = os.ReadFile(f.payload); err != nil {
-			return session.Failed, session.NoPayload(f.pids.first(), err)
+			return failure.Failed, failure.NoPayload(f.pids.first(), err)
 		}
 	}
 	ui := newUI(f.quiet, f.verbose)
@@ -143,7 +144,7 @@ func record(f recordFlags) (session.ExitCode, error) {
 	ended, _ := untilEnded(context.Background()) // the detach is over: a signal ends the summary, up to the tool's exit
 	release()
 	ui.finish()
-	if outcome.Path != "" && (err == nil || outcome.Code == session.Remains) {
+	if outcome.Path != "" && (err == nil || outcome.Code == failure.Remains) {
 		outcome.Code = f.conclude(ended, os.Stdout, ui, outcome)
 	}
 	if f.strict && err == nil {
@@ -164,7 +165,7 @@ func (f recordFlags) remark(ui *ui, o session.Options) {
 
 // conclude shows the summary, and returns the exit code. The trace is saved, whatever
 // becomes of its summary.
-func (f recordFlags) conclude(ended context.Context, w io.Writer, ui *ui, outcome session.Outcome) session.ExitCode {
+func (f recordFlags) conclude(ended context.Context, w io.Writer, ui *ui, outcome session.Outcome) failure.ExitCode {
 	err := unlessEnded(ended, func() error { return summarise(w, outcome.Path, f) })
 	switch {
 	case err == nil:
@@ -173,11 +174,11 @@ func (f recordFlags) conclude(ended context.Context, w io.Writer, ui *ui, outcom
 		ui.say("rtl-attach: the summary was interrupted; the trace is saved: rtl-attach report %s", outcome.Path)
 		return outcome.Code
 	}
-	ui.Failed(&session.Failure{
+	ui.Failed(&failure.Error{
 		What: "cannot show the summary", Cause: err.Error(), Fix: "rtl-attach report " + outcome.Path,
-		Target: leftAs(outcome.Code) + "; the trace is saved", Code: session.Failed, Err: err,
+		Target: leftAs(outcome.Code) + "; the trace is saved", Code: failure.Failed, Err: err,
 	})
-	return cmp.Or(outcome.Code, session.Failed) // the others say more
+	return cmp.Or(outcome.Code, failure.Failed) // the others say more
 }
 
 // unlessEnded returns what work returns, or the context's error if that ends first:
@@ -194,13 +195,13 @@ func unlessEnded(ended context.Context, work func() error) error {
 }
 
 // leftAs is the state of the target after a recording of which there is a trace.
-func leftAs(code session.ExitCode) string {
+func leftAs(code failure.ExitCode) string {
 	switch code {
-	case session.Remains:
+	case failure.Remains:
 		return "as the error below says"
-	case session.TargetExited:
+	case failure.TargetExited:
 		return "gone"
-	case session.SomeFailed:
+	case failure.SomeFailed:
 		return "each as said"
 	}
 	return "detached"

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/test/harness"
 )
@@ -33,9 +34,9 @@ func TestSummaryInterrupted(t *testing.T) {
 	trace, _ := ofThree(t)
 	ended, end := context.WithCancel(t.Context())
 	end()
-	for _, code := range []session.ExitCode{session.OK, session.TargetExited} {
+	for _, code := range []failure.ExitCode{failure.OK, failure.TargetExited} {
 		outcome := session.Outcome{Path: trace, Code: code}
-		var got session.ExitCode
+		var got failure.ExitCode
 		said := saidOf(t, os.Stdout, func() {
 			got = recordFlags{}.conclude(ended, harness.FullPipe(t), newUI(false, false), outcome)
 		})

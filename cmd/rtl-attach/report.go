@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/report"
-	"github.com/rtl-attach/rtl-attach/internal/session"
 )
 
 type reportFlags struct {
@@ -21,7 +21,7 @@ type reportFlags struct {
 	query     string
 }
 
-func newReport(code *session.ExitCode) *cobra.Command {
+func newReport(code *failure.ExitCode) *cobra.Command {
 	var f reportFlags
 	c := &cobra.Command{
 		Use:   "report FILE…",
@@ -64,7 +64,7 @@ func (f reportFlags) check(traces []string) error {
 	return areFiles(traces)
 }
 
-func (f reportFlags) about(c *cobra.Command, trace string, code *session.ExitCode) error {
+func (f reportFlags) about(c *cobra.Command, trace string, code *failure.ExitCode) error {
 	if c.Flags().Changed("sql") {
 		return f.ask(c, trace)
 	}
@@ -119,17 +119,17 @@ func (f reportFlags) options() (o report.Options, table report.Table, err error)
 	return o, table, err
 }
 
-func (f reportFlags) report(trace string, code *session.ExitCode) error {
+func (f reportFlags) report(trace string, code *failure.ExitCode) error {
 	o, table, err := f.options()
 	if err != nil {
 		return usageError{err}
 	}
 	r, err := report.Make(trace, o)
 	if err != nil {
-		return session.ReportFailed(trace, err)
+		return failure.ReportFailed(trace, err)
 	}
 	if r.Dispatched() == 0 && r.Copied() == 0 {
-		*code = session.NothingSeen
+		*code = failure.NothingSeen
 		newUI(false, false).Warn("no timed dispatch or copy is in this trace, or no dispatch in this window of it")
 	}
 	switch {
@@ -141,7 +141,7 @@ func (f reportFlags) report(trace string, code *session.ExitCode) error {
 		err = r.WriteText(os.Stdout, f.fullNames)
 	}
 	if err != nil {
-		return session.ReportFailed(trace, err)
+		return failure.ReportFailed(trace, err)
 	}
 	return nil
 }
@@ -165,7 +165,7 @@ func (f reportFlags) ask(c *cobra.Command, trace string) error {
 		form = report.CSV
 	}
 	if err := report.Query(c.Context(), os.Stdout, trace, f.query, form); err != nil {
-		return session.ReportFailed(trace, err)
+		return failure.ReportFailed(trace, err)
 	}
 	return nil
 }

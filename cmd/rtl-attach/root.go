@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 )
 
 // version is set by the Makefile.
@@ -19,8 +19,8 @@ type usageError struct{ error }
 func (e usageError) Unwrap() error { return e.error }
 
 // run executes the command line and returns the exit code.
-func run(args []string) session.ExitCode {
-	code := session.OK
+func run(args []string) failure.ExitCode {
+	code := failure.OK
 	root := newRoot(&code)
 	root.SetArgs(args)
 	err := root.Execute()
@@ -30,7 +30,7 @@ func run(args []string) session.ExitCode {
 	return fail(err)
 }
 
-func newRoot(code *session.ExitCode) *cobra.Command {
+func newRoot(code *failure.ExitCode) *cobra.Command {
 	record := newRecord(code)
 	root := &cobra.Command{
 		Use:           "rtl-attach --pid N [--duration 5s]",
@@ -67,7 +67,7 @@ func newVersion() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(os.Stdout, "%s version %s\n", c.Root().Name(), c.Root().Version)
 			if err != nil {
-				return session.OutputFailed("the version", session.OK, err)
+				return failure.OutputFailed("the version", failure.OK, err)
 			}
 			return nil
 		},

@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 )
 
 // TestDefaultsFromEnvironment: they are for a recording's flags, and for what doctor
@@ -14,7 +14,7 @@ func TestDefaultsFromEnvironment(t *testing.T) {
 	} {
 		t.Setenv("RTL_ATTACH_"+name, value)
 	}
-	var code session.ExitCode
+	var code failure.ExitCode
 	for verb, want := range map[string]map[string]bool{
 		"":       {"output": true, "json": true, "quiet": true},
 		"record": {"output": true, "json": true, "quiet": true},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/session"
@@ -28,7 +29,7 @@ func newStatus() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return writeFound("the status", session.OK, asJSON, st, writeStatus)
+			return writeFound("the status", failure.OK, asJSON, st, writeStatus)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
@@ -37,13 +38,13 @@ func newStatus() *cobra.Command {
 
 // writeFound writes to standard output what a command has found. A code of its own
 // stays also where that cannot be written.
-func writeFound[T any](what string, code session.ExitCode, asJSON bool, found T, asText func(io.Writer, T) error) error {
+func writeFound[T any](what string, code failure.ExitCode, asJSON bool, found T, asText func(io.Writer, T) error) error {
 	write := asText
 	if asJSON {
 		write = func(w io.Writer, found T) error { return sanitize.WriteJSON(w, found) }
 	}
 	if err := write(os.Stdout, found); err != nil {
-		return session.OutputFailed(what, code, err)
+		return failure.OutputFailed(what, code, err)
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/internal/envbuf"
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 )
 
 // TestMeant: what is mistyped is answered with what comes near, and nothing else.
@@ -23,7 +23,7 @@ func TestMeant(t *testing.T) {
 		"--frobnicate":       "see rtl-attach --help",
 		"-Z":                 "see rtl-attach --help",
 	} {
-		var code session.ExitCode
+		var code failure.ExitCode
 		root := newRoot(&code)
 		root.SetArgs(strings.Fields(typed))
 		if err := root.Execute(); err == nil || fixOf(err) != want {
@@ -38,7 +38,7 @@ func (w *warnings) Warn(text string) { *w = append(*w, text) }
 
 // TestUnknownVariables: only names that begin as ours do and are no default of a flag.
 func TestUnknownVariables(t *testing.T) {
-	var code session.ExitCode
+	var code failure.ExitCode
 	environ := []string{"RTL_ATTACH_OUTPUT=x", "RTL_ATTACH_OUTPT=x", "RTL_ATTACH_KERNELS=3", "RTL_ATTACH=1", "HOME=/"}
 	var got warnings
 	warnOfVariables(&got, newRecord(&code).Flags(), environ)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/session"
@@ -98,7 +99,7 @@ func (u *ui) AllAttached(facts string) {
 	u.talk("✓", "attached", "%s", facts)
 }
 
-func (u *ui) Failed(f *session.Failure) {
+func (u *ui) Failed(f *failure.Error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.erase()
@@ -180,25 +181,25 @@ func (u *ui) finish() {
 // explainCode says in words what an exit code means that is no failure.
 func (u *ui) explainCode(o session.Outcome) {
 	switch o.Code {
-	case session.TargetExited:
+	case failure.TargetExited:
 		u.say("rtl-attach: the target exited while attached; the trace is saved to that moment")
-	case session.NothingSeen:
+	case failure.NothingSeen:
 		if o.NoTimes > 0 {
 			u.say("rtl-attach: detached, but nothing was recorded: %s seen, and none could be timed (see Coverage)", humanize.Things(o.NoTimes, "dispatch"))
 			return
 		}
 		u.say("rtl-attach: detached, but nothing was recorded: no kernel was dispatched through a queue that could be seen")
-	case session.RecordsMissing:
+	case failure.RecordsMissing:
 		u.say("rtl-attach: --strict: %s missing in the trace", humanize.Things(int64(o.Missing), "record"))
-	case session.EndedEarly:
+	case failure.EndedEarly:
 		u.say("rtl-attach: --strict: the recording ended early: %s", o.Early)
-	case session.SomeFailed:
+	case failure.SomeFailed:
 		u.say("rtl-attach: some of the processes were not recorded to the end; the trace holds the others whole")
 	}
 }
 
 // describe prints a failure.
-func describe(f *session.Failure) {
+func describe(f *failure.Error) {
 	fmt.Fprintf(os.Stderr, "rtl-attach: error: %s\n", line(f.What))
 	for _, l := range [][2]string{{"cause", f.Cause}, {"fix", f.Fix}, {"target", f.Target}} {
 		if l[1] != "" {
@@ -208,21 +209,21 @@ func describe(f *session.Failure) {
 }
 
 // fail prints an error and returns its exit code.
-func fail(err error) session.ExitCode {
+func fail(err error) failure.ExitCode {
 	var (
-		failure *session.Failure
-		usage   usageError
+		explained *failure.Error
+		usage     usageError
 	)
-	if errors.As(err, &failure) {
-		describe(failure)
-		return failure.Code
+	if errors.As(err, &explained) {
+		describe(explained)
+		return explained.Code
 	}
 	fmt.Fprintf(os.Stderr, "rtl-attach: error: %s\n", line(err.Error()))
 	if errors.As(err, &usage) || isCobraUsage(err) {
 		fmt.Fprintf(os.Stderr, "  fix     %s\n  target  not touched\n", line(fixOf(err)))
-		return session.Usage
+		return failure.Usage
 	}
-	return session.Failed
+	return failure.Failed
 }
 
 // isCobraUsage knows the errors that cobra makes itself before any verb runs.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 )
 
 // saidOf calls fn with standard output going elsewhere, and returns what that says on
@@ -42,17 +42,17 @@ func TestFullOutput(t *testing.T) {
 	const none = "4194304"
 	for _, c := range []struct {
 		args []string
-		code session.ExitCode
+		code failure.ExitCode
 	}{
-		{[]string{"ps", "--json"}, session.Failed},
-		{[]string{"doctor", none, "-o", trace + ".new"}, session.NotPermitted},
-		{[]string{"doctor", none, "-o", trace + ".new", "--json"}, session.NotPermitted},
-		{[]string{"status", fmt.Sprint(os.Getpid())}, session.Failed},
-		{[]string{"status", fmt.Sprint(os.Getpid()), "--json"}, session.Failed},
-		{[]string{"report", trace}, session.Failed},
-		{[]string{"export", trace, "-f", "rocprofv3"}, session.Failed},
+		{[]string{"ps", "--json"}, failure.Failed},
+		{[]string{"doctor", none, "-o", trace + ".new"}, failure.NotPermitted},
+		{[]string{"doctor", none, "-o", trace + ".new", "--json"}, failure.NotPermitted},
+		{[]string{"status", fmt.Sprint(os.Getpid())}, failure.Failed},
+		{[]string{"status", fmt.Sprint(os.Getpid()), "--json"}, failure.Failed},
+		{[]string{"report", trace}, failure.Failed},
+		{[]string{"export", trace, "-f", "rocprofv3"}, failure.Failed},
 	} {
-		var code session.ExitCode
+		var code failure.ExitCode
 		said := saidOf(t, full, func() { code = run(c.args) })
 		for _, part := range []string{"error: cannot ", "  cause   there is no room where the output goes\n", "  fix     ", "  target  "} {
 			if code != c.code || !strings.Contains(said, part) {

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Functions of internal/session whose second argument is a cause.
+// Functions whose second argument is a cause.
 var tellCauses = []string{"set", "fails", "less", "off", "unclear"}
 
-// takeCauses finds the causes that internal/session tells, and its warnings.
+// takeCauses finds the causes that a room tells, and its warnings.
 func (s *source) takeCauses(f *ast.File) {
 	for _, d := range f.Decls {
 		fn, ok := d.(*ast.FuncDecl)

@@ -29,13 +29,20 @@ const gap = "…"
 // leastLetters is what a message has: with fewer it would be everything.
 const leastLetters = 4
 
-// Messages finds what the code below root says of failures: causes
-// (internal/session), what is wrong with a command line and what else the tool
+// rooms are the packages that tell causes.
+var rooms = []string{"internal/failure", "internal/watchdog", "internal/session"}
+
+// Messages finds what the code below root says of failures: causes (rooms), what is wrong with a command line and what else the tool
 // warns of (cmd/rtl-attach, internal/export), and the payload's refusals.
 func Messages(root string) ([]Message, error) {
 	s := source{root: root, files: token.NewFileSet(), sentinels: map[string]string{}}
-	for _, dir := range []string{"internal/target", "internal/ring", "internal/inject", "tracedb", "internal/traceread", "internal/report", "internal/session"} {
+	for _, dir := range append([]string{"internal/target", "internal/ring", "internal/inject", "tracedb", "internal/traceread", "internal/report"}, rooms...) {
 		if err := s.each(dir, s.noteSentinels); err != nil {
+			return nil, err
+		}
+	}
+	for _, dir := range rooms {
+		if err := s.each(dir, s.takeCauses); err != nil {
 			return nil, err
 		}
 	}
@@ -43,7 +50,6 @@ func Messages(root string) ([]Message, error) {
 		dir  string
 		take func(*ast.File)
 	}{
-		{"internal/session", s.takeCauses},
 		{"internal/inject", s.takeErrorTypes},
 		{"internal/export", s.takeWarnings},
 		{"cmd/rtl-attach", s.takeUsage},

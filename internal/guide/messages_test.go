@@ -102,7 +102,7 @@ func TestMessagesAreFound(t *testing.T) {
 
 // TestExitCodes: README's table has the codes of the tool, and no others.
 func TestExitCodes(t *testing.T) {
-	code, err := os.ReadFile(root + "/internal/session/exit.go")
+	code, err := os.ReadFile(root + "/internal/failure/exit.go")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/payload"
@@ -59,11 +60,11 @@ func (a *approach) findPayload() error {
 	var err error
 	if a.o.Library == nil {
 		if a.o.Library, err = payload.Library(); err != nil {
-			return &libraryError{err}
+			return &failure.LibraryError{Err: err}
 		}
 	}
 	if a.build, err = payload.BuildID(a.o.Library); err != nil {
-		return &libraryError{err}
+		return &failure.LibraryError{Err: err}
 	}
 	return nil
 }

@@ -8,8 +8,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/internal/testpoint"
 )
 
 const (
@@ -30,7 +32,7 @@ func (r *recording) attach(ctx context.Context) error {
 	}
 	err = r.begin(ctx, env)
 	for deadline := time.Now().Add(returnTimeout); r.held != nil && wasShutDown(err) && !over(ctx, deadline); {
-		r.ui.Debug(firstLine(err) + ": once more")
+		r.ui.Debug(failure.FirstLine(err) + ": once more")
 		r.pauseUnlessOver(ctx, retryPeriod)
 		if again := r.replaceSession(ctx, env); again == nil || !isWithoutRuntime(again) {
 			err, r.attached = again, again == nil
@@ -85,7 +87,7 @@ func (r *recording) acquireRecorder(c *ring.Control) error {
 	if err != nil {
 		return err
 	}
-	if err := at(PointTaken); err != nil {
+	if err := testpoint.Pass(testpoint.Taken); err != nil {
 		held.Release()
 		return err
 	}
@@ -115,7 +117,7 @@ func (r *recording) inject(ctx context.Context, env []byte) error {
 	r.notePauses(rep, "attach")
 	var remains *inject.RemainsError
 	if errors.Is(err, inject.ErrLeft) && !errors.As(err, &remains) && r.held == nil && ctx.Err() == nil {
-		r.ui.Debug(firstLine(err) + ": once more")
+		r.ui.Debug(failure.FirstLine(err) + ": once more")
 		rep, err = r.enter(ctx, env)
 		r.notePauses(rep, "attach")
 	}
@@ -176,7 +178,7 @@ func (r *recording) progress() {
 			return
 		}
 		if err := r.acquireRecorder(c); err != nil {
-			r.ui.Debug("control block: " + firstLine(err))
+			r.ui.Debug("control block: " + failure.FirstLine(err))
 			_ = c.Close()
 			return
 		}
@@ -235,7 +237,7 @@ func (r *recording) arm(ctx context.Context, env []byte) error {
 // life, through the entry point.
 func (r *recording) startSession(ctx context.Context, env []byte) error {
 	if r.lostRecorderLock() {
-		return errTakenOver
+		return failure.ErrTakenOver
 	}
 	r.witness.code = nil // libraries may have come and gone since the last session
 	if err := r.control.Ping(wedgedTimeout); errors.Is(err, ring.ErrNoAnswer) {

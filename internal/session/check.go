@@ -1,5 +1,7 @@
 package session
 
+import "github.com/rtl-attach/rtl-attach/internal/failure"
+
 // A Result is what a check came to.
 type Result string
 
@@ -14,14 +16,14 @@ const (
 
 // A Check is one thing that could stand in the way. Its JSON form is stable.
 type Check struct {
-	Name     string   `json:"name"`
-	Part     string   `json:"part"` // "process", "machine" or "optional"
-	LookedAt string   `json:"looked_at"`
-	Result   Result   `json:"result"`
-	Found    string   `json:"found,omitempty"`
-	Cause    string   `json:"cause,omitempty"`
-	Fix      string   `json:"fix,omitempty"`
-	ExitCode ExitCode `json:"exit_code,omitempty"` // that an attach would end with
+	Name     string           `json:"name"`
+	Part     string           `json:"part"` // "process", "machine" or "optional"
+	LookedAt string           `json:"looked_at"`
+	Result   Result           `json:"result"`
+	Found    string           `json:"found,omitempty"`
+	Cause    string           `json:"cause,omitempty"`
+	Fix      string           `json:"fix,omitempty"`
+	ExitCode failure.ExitCode `json:"exit_code,omitempty"` // that an attach would end with
 }
 
 // Parts of a diagnosis.
@@ -43,18 +45,18 @@ func off(found, cause, fix string) Check {
 
 // unclear has the code of an attach that fails after its look: if it does.
 func unclear(found, cause, fix string) Check {
-	return Check{Result: Unclear, Found: found, Cause: cause, Fix: fix, ExitCode: Failed}
+	return Check{Result: Unclear, Found: found, Cause: cause, Fix: fix, ExitCode: failure.Failed}
 }
 
-func fails(code ExitCode, cause, fix string) Check {
+func fails(code failure.ExitCode, cause, fix string) Check {
 	return Check{Result: Fails, Cause: cause, Fix: fix, ExitCode: code}
 }
 
 // refusal is a check that has failed as an attach would.
 func refusal(pid int, err error) Check {
-	f := explain("trace", pid, err, untouched)
+	f := failure.Explain("trace", pid, err, failure.Untouched)
 	c := fails(f.Code, f.Cause, f.Fix)
-	c.Found = bare(err)
+	c.Found = failure.BareText(err)
 	return c
 }
 

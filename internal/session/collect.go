@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/internal/testpoint"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -17,11 +19,6 @@ const (
 	exitTimeout   = 2 * time.Second        // for a target that has begun to exit
 	departTimeout = time.Second            // for one that may be leaving its address space
 )
-
-const sizeIsReached = "the trace has reached its largest size"
-
-// errFull: the trace that was to be extended has that size already.
-var errFull = errors.New(sizeIsReached)
 
 // collectAll records until the window is over; our privileges may be down then.
 // Where the application shuts its runtime down in between, and starts it anew, the
@@ -36,7 +33,7 @@ func (r *recording) collectAll(ctx context.Context) error {
 		}
 		r.raise() // for what a further session takes
 		if r.isFull() {
-			r.ui.Warn("recording does not go on: " + sizeIsReached)
+			r.ui.Warn("recording does not go on: " + failure.SizeReached)
 			r.early = tracedb.EndSizeLimit
 			return nil
 		}
@@ -66,7 +63,7 @@ func (r *recording) awaitRuntime(ctx context.Context, deadline time.Time) bool {
 			return true
 		}
 		if !isWithoutRuntime(err) {
-			r.ui.Warn("cannot attach again: " + firstLine(err))
+			r.ui.Warn("cannot attach again: " + failure.FirstLine(err))
 			return false
 		}
 		r.pauseUnlessOver(ctx, retryPeriod)
@@ -93,7 +90,7 @@ type drain struct {
 func (r *recording) startDrain() (*drain, error) {
 	snapshot := r.control.Snapshot()
 	if r.lostRecorderLock() {
-		return nil, errTakenOver
+		return nil, failure.ErrTakenOver
 	}
 	limit, err := r.o.ringBytes()
 	if err != nil {
@@ -179,7 +176,7 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	defer d.giveUp()
 	r.lower()
 	why := ""
-	if err = at(PointRecording); err != nil {
+	if err = testpoint.Pass(testpoint.Recording); err != nil {
 		d.giveUp()
 	} else if why = r.window(ctx, deadline, d); why != "" {
 		d.collector.EndWith(r.ending(why))
@@ -193,7 +190,7 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	d.thread.hurry()
 	tick := time.NewTicker(watchPeriod)
 	defer tick.Stop()
-	err = errors.Join(err, d.finish(tick.C), at(PointDrained))
+	err = errors.Join(err, d.finish(tick.C), testpoint.Pass(testpoint.Drained))
 	r.timed += d.result.Timed
 	r.noTimes += d.result.NoTimes()
 	if d.result.Copies != nil {

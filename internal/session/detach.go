@@ -8,10 +8,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/internal/testpoint"
+	"github.com/rtl-attach/rtl-attach/internal/watchdog"
 )
 
 const (
@@ -28,7 +31,7 @@ func (r *recording) detach() error {
 		r.attached = false // see errIfTakenOver
 		return nil
 	}
-	if err := at(PointClosing); err != nil {
+	if err := testpoint.Pass(testpoint.Closing); err != nil {
 		return err
 	}
 	if err := r.end(ring.EndDetach); err != nil && !r.lostTarget() {
@@ -44,10 +47,8 @@ func (r *recording) detach() error {
 	}
 	r.detached = true
 	r.sayDetached()
-	return at(PointDetached)
+	return testpoint.Pass(testpoint.Detached)
 }
-
-var errTakenOver = errors.New("another recorder has taken this one for dead")
 
 // lostRecorderLock reports whether another recorder may command the target by now.
 func (r *recording) lostRecorderLock() bool { return r.held != nil && !r.held.Held() }
@@ -57,7 +58,7 @@ func (r *recording) errIfTakenOver() error {
 	if r.detached || !r.lostRecorderLock() {
 		return nil
 	}
-	return errTakenOver
+	return failure.ErrTakenOver
 }
 
 // sayDetached tells what became of the hooks.
@@ -83,7 +84,7 @@ func (r *recording) pausedFor() string {
 // exported entry point is called by ptrace.
 func (r *recording) end(why ring.End) error {
 	if r.lostRecorderLock() {
-		return errTakenOver
+		return failure.ErrTakenOver
 	}
 	stop := r.skipWhenAsked()
 	defer stop()
@@ -125,7 +126,7 @@ func (r *recording) skipWhenAsked() (stop func()) {
 // detaches at once. Where sessions are on several servers below pid, it refuses without
 // yes.
 func Detach(pid int, yes bool, ui GroupObserver) error {
-	_, err := unlessStalled(pid, func() (struct{}, error) { return struct{}{}, detachTree(pid, yes, ui) })
+	_, err := watchdog.Do(pid, func() (struct{}, error) { return struct{}{}, detachTree(pid, yes, ui) })
 	return err
 }
 
@@ -133,7 +134,7 @@ func Detach(pid int, yes bool, ui GroupObserver) error {
 func detach(pid int, startTicks uint64, ui Observer) error {
 	t, err := target.Open(pid)
 	if err != nil {
-		return explain("detach from", pid, err, untouched)
+		return failure.Explain("detach from", pid, err, failure.Untouched)
 	}
 	defer t.Close()
 	if startTicks != 0 && t.StartTicks != startTicks {
@@ -144,13 +145,13 @@ func detach(pid int, startTicks uint64, ui Observer) error {
 	defer tracer.Close()
 	c, err := openResident(t)
 	if errors.Is(err, errNotResident) {
-		return &Failure{
-			What: fmt.Sprintf("nothing to detach from pid %d", pid), Code: NotPermitted, Target: untouched,
+		return &failure.Error{
+			What: fmt.Sprintf("nothing to detach from pid %d", pid), Code: failure.NotPermitted, Target: failure.Untouched,
 			Cause: "no payload of rtl-attach is resident there", Fix: "rtl-attach status PID says what is in a process", Err: err,
 		}
 	}
 	if err != nil {
-		return explain("detach from", pid, err, untouched)
+		return failure.Explain("detach from", pid, err, failure.Untouched)
 	}
 	defer c.Close()
 	r := &recording{
@@ -168,7 +169,7 @@ func detach(pid int, startTicks uint64, ui Observer) error {
 	case err != nil && r.lostTarget():
 		r.sayGone()
 	case err != nil:
-		return explain("detach from", pid, err, "still attached")
+		return failure.Explain("detach from", pid, err, "still attached")
 	}
 	return nil
 }
@@ -189,7 +190,7 @@ func (r *recording) sayGone() {
 func (r *recording) detachFor(deadline time.Time) error {
 	if holder, held := r.control.Holder(); held && lives(r.control)(holder) {
 		r.control.RequestStop()
-		if err := at(PointStopping); err != nil {
+		if err := testpoint.Pass(testpoint.Stopping); err != nil {
 			return err
 		}
 		return r.awaitIdle(holder, deadline)
@@ -221,14 +222,14 @@ func (r *recording) detachOrphan() error {
 	defer held.Release()
 	r.held = held
 	r.background.Go(r.beat)
-	if err := errors.Join(at(PointTaken), at(PointClosing)); err != nil {
+	if err := errors.Join(testpoint.Pass(testpoint.Taken), testpoint.Pass(testpoint.Closing)); err != nil {
 		return err
 	}
 	if err := r.end(ring.EndOtherTool); err != nil {
 		return err
 	}
 	r.sayDetached()
-	return at(PointDetached)
+	return testpoint.Pass(testpoint.Detached)
 }
 
 // awaitIdle waits for the recorder to finish.
@@ -254,11 +255,11 @@ func (r *recording) awaitIdle(holder ring.Holder, deadline time.Time) error {
 			r.ui.Detached(fmt.Sprintf("its recorder (pid %d) still writes the trace", holder.PID))
 			return nil
 		case time.Now().After(deadline):
-			return &Failure{
+			return &failure.Error{
 				What:   fmt.Sprintf("cannot detach from pid %d: its recorder does not finish", r.o.PID),
 				Cause:  fmt.Sprintf("pid %d holds it, and was asked to finish %s ago", holder.PID, humanize.Duration(handOver)),
 				Fix:    fmt.Sprintf("resume or end pid %d: without a recorder the payload detaches by itself", holder.PID),
-				Target: "still attached", Code: Failed,
+				Target: "still attached", Code: failure.Failed,
 			}
 		}
 	}

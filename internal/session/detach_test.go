@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/envbuf"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/test/victim"
@@ -36,7 +37,7 @@ type told struct {
 	what []string
 }
 
-func (o *told) Failed(f *Failure) { o.what = append(o.what, f.What) }
+func (o *told) Failed(f *failure.Error) { o.what = append(o.what, f.What) }
 
 // TestDetachOfAnother: who has the pid of a worker that has ended meanwhile is left alone.
 func TestDetachOfAnother(t *testing.T) {
@@ -58,29 +59,29 @@ func (o *said) Detached(how string) { o.detached = append(o.detached, how) }
 // TestSeveral: every failure is told, and the code is theirs, or "some have failed".
 func TestSeveral(t *testing.T) {
 	for _, c := range []struct {
-		codes []ExitCode
-		want  ExitCode
+		codes []failure.ExitCode
+		want  failure.ExitCode
 	}{
-		{[]ExitCode{OK, OK}, OK},
-		{[]ExitCode{Failed, OK}, SomeFailed},
-		{[]ExitCode{Failed, Failed}, Failed},
-		{[]ExitCode{NotPermitted, NotPermitted}, NotPermitted},
-		{[]ExitCode{NotPermitted, Failed}, Failed},
-		{[]ExitCode{OK, Failed, Remains, OK}, Remains},
+		{[]failure.ExitCode{failure.OK, failure.OK}, failure.OK},
+		{[]failure.ExitCode{failure.Failed, failure.OK}, failure.SomeFailed},
+		{[]failure.ExitCode{failure.Failed, failure.Failed}, failure.Failed},
+		{[]failure.ExitCode{failure.NotPermitted, failure.NotPermitted}, failure.NotPermitted},
+		{[]failure.ExitCode{failure.NotPermitted, failure.Failed}, failure.Failed},
+		{[]failure.ExitCode{failure.OK, failure.Failed, failure.Remains, failure.OK}, failure.Remains},
 	} {
 		var o told
 		s := &several{ui: &o}
 		fails := 0
 		for _, code := range c.codes {
-			if code == OK {
+			if code == failure.OK {
 				s.note(nil)
 				continue
 			}
 			fails++
-			s.note(fmt.Errorf("wrapped: %w", &Failure{What: "it", Code: code}))
+			s.note(fmt.Errorf("wrapped: %w", &failure.Error{What: "it", Code: code}))
 		}
-		got := OK
-		var f *Failure
+		got := failure.OK
+		var f *failure.Error
 		if errors.As(s.failure(), &f) {
 			got = f.Code
 		}
@@ -98,8 +99,8 @@ func TestRecordedUnseen(t *testing.T) {
 		}
 	}
 	denied := &target.DeniedError{PID: 7, UserNS: true}
-	var f *Failure
-	if err := (recorded{candidate{pid: 7}, unlessAbsent(denied)}).detach(nil); !errors.As(err, &f) || f.Code != NotPermitted || f.Cause == "" {
+	var f *failure.Error
+	if err := (recorded{candidate{pid: 7}, unlessAbsent(denied)}).detach(nil); !errors.As(err, &f) || f.Code != failure.NotPermitted || f.Cause == "" {
 		t.Errorf("%+v", err)
 	}
 }

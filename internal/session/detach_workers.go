@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
@@ -13,7 +14,7 @@ import (
 func detachTree(pid int, yes bool, ui GroupObserver) error {
 	tree, err := target.ReadProcTree() // now: the descendants of a process that ends are nobody's
 	if err != nil {
-		return explain("look below", pid, err, untouched)
+		return failure.Explain("look below", pid, err, failure.Untouched)
 	}
 	own := detach(pid, 0, ui)
 	below := recordedBelow(tree.Descendants(pid))
@@ -89,7 +90,7 @@ func unlessAbsent(err error) error {
 
 func (w recorded) detach(ui Observer) error {
 	if w.err != nil {
-		return explain("detach from", w.pid, w.err, untouched)
+		return failure.Explain("detach from", w.pid, w.err, failure.Untouched)
 	}
 	return detach(w.pid, w.startTicks, prefixed{ui, fmt.Sprintf("pid %d: ", w.pid)})
 }
@@ -97,15 +98,15 @@ func (w recorded) detach(ui Observer) error {
 // several are processes of which each succeeds or fails. Failures are told at once.
 type several struct {
 	ui    GroupObserver
-	codes []ExitCode
-	first *Failure
+	codes []failure.ExitCode
+	first *failure.Error
 	fails int
 }
 
 func (s *several) note(err error) {
-	var f *Failure
+	var f *failure.Error
 	if !errors.As(err, &f) {
-		s.codes = append(s.codes, OK)
+		s.codes = append(s.codes, failure.OK)
 		return
 	}
 	s.ui.Failed(f)
@@ -120,11 +121,11 @@ func (s *several) failure() error {
 	if s.first == nil {
 		return nil
 	}
-	code := commonCode(s.codes)
-	if code == SomeFailed && s.fails == len(s.codes) {
-		code = Failed
+	code := failure.CombineExitCodes(s.codes)
+	if code == failure.SomeFailed && s.fails == len(s.codes) {
+		code = failure.Failed
 	}
-	return &Failure{
+	return &failure.Error{
 		What:   fmt.Sprintf("could not detach from %d of %d processes", s.fails, len(s.codes)),
 		Cause:  "the first: " + s.first.What + ": " + s.first.Cause,
 		Fix:    "that of each error above; rtl-attach status PID says what is in one",

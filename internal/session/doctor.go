@@ -1,19 +1,24 @@
 package session
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/watchdog"
+)
 
 // A Diagnosis says whether an attach would work, and what it rests on. Its JSON
 // form is stable (docs/json.md).
 type Diagnosis struct {
-	Version  string   `json:"version,omitempty"` // of this tool; not of workers
-	PID      int      `json:"pid,omitempty"`     // none: of the machine
-	Command  string   `json:"command,omitempty"`
-	Rank     *int     `json:"rank,omitempty"`
-	Verdict  Result   `json:"verdict"` // ok, unclear or fails
-	ExitCode ExitCode `json:"exit_code"`
-	Cause    string   `json:"cause,omitempty"`
-	Fix      string   `json:"fix,omitempty"`
-	Checks   []Check  `json:"checks"`
+	Version  string           `json:"version,omitempty"` // of this tool; not of workers
+	PID      int              `json:"pid,omitempty"`     // none: of the machine
+	Command  string           `json:"command,omitempty"`
+	Rank     *int             `json:"rank,omitempty"`
+	Verdict  Result           `json:"verdict"` // ok, unclear or fails
+	ExitCode failure.ExitCode `json:"exit_code"`
+	Cause    string           `json:"cause,omitempty"`
+	Fix      string           `json:"fix,omitempty"`
+	Checks   []Check          `json:"checks"`
 
 	Workers    []*Diagnosis `json:"workers,omitempty"` // that would be recorded together
 	PassedOver string       `json:"passed_over,omitempty"`
@@ -26,7 +31,7 @@ func Diagnose(o Options, s Selection, readFilters bool) (*Diagnosis, error) {
 	if len(s.PIDs) > 0 {
 		o.PID = s.PIDs[0]
 	}
-	d, err := unlessStalled(o.PID, func() (*Diagnosis, error) {
+	d, err := watchdog.Do(o.PID, func() (*Diagnosis, error) {
 		if len(s.PIDs) == 0 && s.Name == nil {
 			return diagnoseMachine(o), nil
 		}
@@ -42,7 +47,7 @@ func Diagnose(o Options, s Selection, readFilters bool) (*Diagnosis, error) {
 		return d, nil
 	})
 	if err != nil {
-		return nil, explain("look for", o.PID, err, untouched)
+		return nil, failure.Explain("look for", o.PID, err, failure.Untouched)
 	}
 	d.Version = o.Version
 	return d, nil
@@ -89,7 +94,7 @@ func diagnoseAll(o Options, c *choice, readFilters bool) *Diagnosis {
 // judge takes the verdict from the first check of that part that fails, or else
 // from the first unclear one.
 func (d *Diagnosis) judge(part string) {
-	d.Verdict, d.ExitCode = Fine, OK
+	d.Verdict, d.ExitCode = Fine, failure.OK
 	for _, c := range d.Checks {
 		if c.Part != part || c.Result != Fails && (c.Result != Unclear || d.Verdict == Unclear) {
 			continue
@@ -105,7 +110,7 @@ func (d *Diagnosis) judge(part string) {
 // first unclear one; and the code from all, as a recording of them does.
 func (d *Diagnosis) judgeWorkers() {
 	var results []Result
-	var codes []ExitCode
+	var codes []failure.ExitCode
 	for _, w := range d.Workers {
 		results, codes = append(results, w.Verdict), append(codes, w.ExitCode)
 	}
@@ -119,22 +124,22 @@ func (d *Diagnosis) judgeWorkers() {
 }
 
 // foretell is what a recording of all comes to.
-func foretell(results []Result, codes []ExitCode) (Result, ExitCode) {
+func foretell(results []Result, codes []failure.ExitCode) (Result, failure.ExitCode) {
 	count := map[Result]int{}
 	for _, r := range results {
 		count[r]++
 	}
-	switch code := commonCode(codes); {
-	case count[Fails] == len(results) && code == SomeFailed:
-		return Fails, Failed
+	switch code := failure.CombineExitCodes(codes); {
+	case count[Fails] == len(results) && code == failure.SomeFailed:
+		return Fails, failure.Failed
 	case count[Fails] == len(results):
 		return Fails, code
 	case count[Fails] > 0:
-		return Fails, SomeFailed
+		return Fails, failure.SomeFailed
 	case count[Unclear] > 0:
-		return Unclear, Failed
+		return Unclear, failure.Failed
 	}
-	return Fine, OK
+	return Fine, failure.OK
 }
 
 // Told says in a line what the verdict is.
@@ -142,7 +147,7 @@ func (d *Diagnosis) Told() string {
 	switch {
 	case d.Verdict == Unclear:
 		return "an attach may work or not: " + d.Cause
-	case d.Verdict == Fails && d.ExitCode == SomeFailed:
+	case d.Verdict == Fails && d.ExitCode == failure.SomeFailed:
 		return fmt.Sprintf("an attach would record some of the %d processes, and end with exit code %d: %s", len(d.Workers), d.ExitCode, d.Cause)
 	case d.Verdict == Fails:
 		return fmt.Sprintf("an attach would fail with exit code %d: %s", d.ExitCode, d.Cause)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
@@ -170,7 +171,7 @@ func (e *examination) injectionCheck() Check {
 		return Check{Result: Skipped}
 	}
 	if err := mayTrace(); err != nil {
-		return fails(NotPermitted, "the seccomp filter of this tool's own container refuses ptrace: "+err.Error(), noPtraceFix)
+		return fails(failure.NotPermitted, "the seccomp filter of this tool's own container refuses ptrace: "+err.Error(), noPtraceFix)
 	}
 	tracer := ptrace.NewTracer()
 	defer tracer.Close()

@@ -6,6 +6,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/internal/testpoint"
 	"github.com/rtl-attach/rtl-attach/internal/unwind"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -30,7 +31,7 @@ func (w *witness) answer(c *ring.Control) {
 	if !ok {
 		return
 	}
-	if at(PointAsked) != nil {
+	if testpoint.Pass(testpoint.Asked) != nil {
 		return // it asks again
 	}
 	deadline := time.Now().Add(answerLimit)

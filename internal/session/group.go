@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/testpoint"
+	"github.com/rtl-attach/rtl-attach/internal/watchdog"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -18,7 +21,7 @@ type GroupObserver interface {
 	Observer
 	PassedOver(who string)
 	AllAttached(facts string) // those that could be, and how long they were paused
-	Failed(f *Failure)        // one of them; the others go on
+	Failed(f *failure.Error)  // one of them; the others go on
 }
 
 // RecordAll makes one trace of all processes that s selects. Where that is the
@@ -28,10 +31,10 @@ func RecordAll(ctx context.Context, o Options, s Selection, skip <-chan struct{}
 	if len(s.PIDs) > 0 {
 		o.PID = s.PIDs[0]
 	}
-	c, err := unlessStalled(o.PID, s.resolve)
+	c, err := watchdog.Do(o.PID, s.resolve)
 	switch {
 	case err != nil:
-		return Outcome{}, explain("look for", o.PID, err, untouched)
+		return Outcome{}, failure.Explain("look for", o.PID, err, failure.Untouched)
 	case c.alone(s):
 		rights := newRights()
 		defer rights.meter.close()
@@ -76,14 +79,14 @@ func (g *group) run(ctx context.Context) (Outcome, error) {
 	}
 	db, err := tracedb.Make(g.place)
 	if err != nil {
-		return Outcome{}, explain("trace", g.o.PID, err, untouched)
+		return Outcome{}, failure.Explain("trace", g.o.PID, err, failure.Untouched)
 	}
 	g.db = db
 	if g.place.Extends && g.isFull() {
-		return Outcome{}, errors.Join(explain("trace", g.o.PID, fmt.Errorf("%s: %w", g.place.Path, errFull), untouched), db.Discard())
+		return Outcome{}, errors.Join(failure.Explain("trace", g.o.PID, fmt.Errorf("%s: %w", g.place.Path, failure.ErrFull), failure.Untouched), db.Discard())
 	}
-	if err := at(PointCreated); err != nil {
-		return Outcome{}, errors.Join(explain("trace", g.o.PID, err, untouched), db.Discard())
+	if err := testpoint.Pass(testpoint.Created); err != nil {
+		return Outcome{}, errors.Join(failure.Explain("trace", g.o.PID, err, failure.Untouched), db.Discard())
 	}
 	window, endWindow := context.WithCancel(context.Background())
 	defer endWindow()
@@ -92,10 +95,10 @@ func (g *group) run(ctx context.Context) (Outcome, error) {
 	}
 	recordErr := g.record(ctx, endWindow)
 	if err := errors.Join(recordErr, g.finish()); err != nil {
-		f := explain("record", g.o.PID, err, "detached")
-		f.What = "the trace is not complete: " + firstLine(err)
-		if g.code() == Remains {
-			f.Code, f.Target = Remains, "not detached everywhere: the errors above say where"
+		f := failure.Explain("record", g.o.PID, err, "detached")
+		f.What = "the trace is not complete: " + failure.FirstLine(err)
+		if g.code() == failure.Remains {
+			f.Code, f.Target = failure.Remains, "not detached everywhere: the errors above say where"
 		}
 		return Outcome{Path: g.db.Path(), Code: f.Code}, f
 	}
@@ -110,7 +113,7 @@ func (g *group) look() error {
 			continue
 		}
 		if err := s.do(&g.approach); err != nil {
-			return explain("trace", g.o.PID, err, untouched)
+			return failure.Explain("trace", g.o.PID, err, failure.Untouched)
 		}
 	}
 	reserveDescriptors(len(g.choice.targets))
@@ -168,7 +171,7 @@ func (g *group) record(ctx context.Context, endWindow context.CancelFunc) error 
 	g.ui.AllAttached(g.describePauses())
 	g.lookout.begin()
 	if err := g.rights.give(); err != nil {
-		g.ui.Debug("privileges stay: " + firstLine(err))
+		g.ui.Debug("privileges stay: " + failure.FirstLine(err))
 	}
 	why := g.window(ctx)
 	g.endNS = g.commonEnd(why)
@@ -187,10 +190,10 @@ func (g *group) record(ctx context.Context, endWindow context.CancelFunc) error 
 // lookAround finds who has come meanwhile. It takes our privileges back, which the
 // end of the trace needs, too; a thread that hangs would not follow.
 func (g *group) lookAround() {
-	mayLook := hanging() <= StallLimit
+	mayLook := watchdog.Hanging() <= watchdog.Limit
 	if mayLook {
 		if err := g.rights.take(); err != nil {
-			g.ui.Warn("cannot take privileges back: " + firstLine(err))
+			g.ui.Warn("cannot take privileges back: " + failure.FirstLine(err))
 		}
 	}
 	g.newcomers = g.lookout.end(mayLook)
@@ -319,7 +322,7 @@ func (g *group) progress() (sum collector.Progress) {
 
 // finish completes the file.
 func (g *group) finish() error {
-	return errors.Join(g.db.OrderGPUs(), g.db.Targets(g.outcomes()), g.db.Close(), at(PointFinished))
+	return errors.Join(g.db.OrderGPUs(), g.db.Targets(g.outcomes()), g.db.Close(), testpoint.Pass(testpoint.Finished))
 }
 
 // release lets go of those that were only looked at.

@@ -4,23 +4,24 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 func TestGroupCode(t *testing.T) {
 	for _, c := range []struct {
-		members []ExitCode
-		want    ExitCode
+		members []failure.ExitCode
+		want    failure.ExitCode
 	}{
-		{[]ExitCode{OK, OK}, OK},
-		{[]ExitCode{OK, NothingSeen}, OK}, // an idle one is no failure
-		{[]ExitCode{NothingSeen, NothingSeen}, NothingSeen},
-		{[]ExitCode{NothingSeen, TargetExited}, SomeFailed},
-		{[]ExitCode{OK, TargetExited, OK}, SomeFailed},
-		{[]ExitCode{TargetExited, TargetExited}, TargetExited},
-		{[]ExitCode{NotPermitted, NotPermitted}, NotPermitted},
-		{[]ExitCode{NotPermitted, Unsuitable}, SomeFailed},
-		{[]ExitCode{OK, Remains, TargetExited}, Remains}, // somebody has to look
+		{[]failure.ExitCode{failure.OK, failure.OK}, failure.OK},
+		{[]failure.ExitCode{failure.OK, failure.NothingSeen}, failure.OK}, // an idle one is no failure
+		{[]failure.ExitCode{failure.NothingSeen, failure.NothingSeen}, failure.NothingSeen},
+		{[]failure.ExitCode{failure.NothingSeen, failure.TargetExited}, failure.SomeFailed},
+		{[]failure.ExitCode{failure.OK, failure.TargetExited, failure.OK}, failure.SomeFailed},
+		{[]failure.ExitCode{failure.TargetExited, failure.TargetExited}, failure.TargetExited},
+		{[]failure.ExitCode{failure.NotPermitted, failure.NotPermitted}, failure.NotPermitted},
+		{[]failure.ExitCode{failure.NotPermitted, failure.Unsuitable}, failure.SomeFailed},
+		{[]failure.ExitCode{failure.OK, failure.Remains, failure.TargetExited}, failure.Remains}, // somebody has to look
 	} {
 		g := &group{}
 		for _, exit := range c.members {
@@ -55,8 +56,8 @@ func TestNothingSeen(t *testing.T) {
 		12: {tracedb.OutcomeRecorded, "12 dispatches seen, and none could be timed (see Coverage)"},
 	} {
 		m := &member{recording: &recording{noTimes: noTimes}}
-		m.conclude(NothingSeen, 0)
-		if m.exit != NothingSeen || m.outcome != want.outcome || m.detail() != want.text {
+		m.conclude(failure.NothingSeen, 0)
+		if m.exit != failure.NothingSeen || m.outcome != want.outcome || m.detail() != want.text {
 			t.Errorf("%d: exit code %d, %s: %s", noTimes, m.exit, m.outcome, m.detail())
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
@@ -68,7 +69,7 @@ func (l *Listing) relate() {
 // judgeFrontEnd: who has no GPU stands as its workers do.
 func (l *Listing) judgeFrontEnd(p *Process, at map[int]int) {
 	var results []Result
-	var codes []ExitCode
+	var codes []failure.ExitCode
 	attached := false
 	for _, pid := range p.Workers {
 		w := l.Processes[at[pid]]

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/ring/ringtest"
 	"github.com/rtl-attach/rtl-attach/internal/target"
@@ -95,7 +96,7 @@ func TestTakenOver(t *testing.T) {
 		t.Errorf("%v, attached %v, detached %v, %q", err, r.attached, r.detached, said.lines)
 	}
 	// The target was attached to: 3 would say that it was not touched.
-	if f := r.traceFailure(r.errIfTakenOver()); f.Code != Failed || strings.Contains(f.Target, "detached") || !strings.Contains(f.What, "not complete") {
+	if f := r.traceFailure(r.errIfTakenOver()); f.Code != failure.Failed || strings.Contains(f.Target, "detached") || !strings.Contains(f.What, "not complete") {
 		t.Errorf("%+v", f)
 	}
 	if seq := atomic.LoadUint32(&block.Control.CommandSeq); seq != 0 || !second.Held() {

@@ -9,6 +9,7 @@ import (
 	"github.com/moby/sys/capability"
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/privilege"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
@@ -41,7 +42,7 @@ func (d *Diagnosis) machine(lookedAtThemselves bool) {
 	for _, m := range machineChecks {
 		c := m.look().as(m.part, m.name, m.lookedAt)
 		if lookedAtThemselves && c.Result == Fails {
-			c.Result, c.ExitCode = Less, OK
+			c.Result, c.ExitCode = Less, failure.OK
 		}
 		d.Checks = append(d.Checks, c)
 	}
@@ -67,17 +68,17 @@ func (d *Diagnosis) common(o Options) {
 func kernelCheck() Check {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
-		return fails(Failed, "uname: "+err.Error(), "")
+		return fails(failure.Failed, "uname: "+err.Error(), "")
 	}
 	found := fmt.Sprintf("Linux %s, %s", unix.ByteSliceToString(name.Release[:]), unix.ByteSliceToString(name.Machine[:]))
 	fd, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {
-		return fails(Failed, found+": pidfd_open: "+err.Error(), "a kernel from 5.6 on is needed, and no seccomp filter against its calls")
+		return fails(failure.Failed, found+": pidfd_open: "+err.Error(), "a kernel from 5.6 on is needed, and no seccomp filter against its calls")
 	}
 	_ = unix.Close(fd)
 	fd, err = unix.Openat2(unix.AT_FDCWD, "/", &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC})
 	if err != nil {
-		return fails(Failed, found+": openat2: "+err.Error(), "a kernel from 5.6 on is needed, and no seccomp filter against its calls")
+		return fails(failure.Failed, found+": openat2: "+err.Error(), "a kernel from 5.6 on is needed, and no seccomp filter against its calls")
 	}
 	_ = unix.Close(fd)
 	return fine(found)
@@ -113,8 +114,8 @@ func yamaCheck() Check {
 	switch {
 	case scope < 0:
 		return fine("not in this kernel")
-	case scope == noTracing, scope > 0 && !denied.SysPtrace:
-		return fails(NotPermitted, denialCause(denied), denialFix(denied))
+	case scope == failure.NoTracing, scope > 0 && !denied.SysPtrace:
+		return fails(failure.NotPermitted, failure.DenialCause(denied), failure.DenialFix(denied))
 	}
 	return fine(fmt.Sprint(scope))
 }
@@ -123,7 +124,7 @@ const noPtraceFix = "allow ptrace in the seccomp profile of this tool's containe
 
 func ptraceCheck() Check {
 	if err := mayTrace(); err != nil {
-		return fails(NotPermitted, "a seccomp filter of this tool's own refuses ptrace: "+err.Error(), noPtraceFix)
+		return fails(failure.NotPermitted, "a seccomp filter of this tool's own refuses ptrace: "+err.Error(), noPtraceFix)
 	}
 	return fine("permitted")
 }
@@ -141,7 +142,7 @@ func mayTrace() error {
 func memfdCheck() Check {
 	fd, err := unix.MemfdCreate("rtl-attach", unix.MFD_CLOEXEC)
 	if err != nil {
-		return fails(Failed, "memfd_create: "+err.Error(), "a kernel with memfds is needed, and no seccomp filter against them")
+		return fails(failure.Failed, "memfd_create: "+err.Error(), "a kernel with memfds is needed, and no seccomp filter against them")
 	}
 	_ = unix.Close(fd)
 	scope := readLine("/proc/sys/vm/memfd_noexec")

@@ -9,8 +9,11 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/internal/testpoint"
+	"github.com/rtl-attach/rtl-attach/internal/watchdog"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -34,9 +37,9 @@ type member struct {
 
 // A result is how a member's recording ended.
 type result struct {
-	failure *Failure // nil: it went as it should
+	failure *failure.Error // nil: it went as it should
 	outcome tracedb.Outcome
-	exit    ExitCode
+	exit    failure.ExitCode
 	endNS   uint64 // its end, where that came before the window's
 }
 
@@ -79,18 +82,18 @@ func (m *member) isOver() bool {
 // attempt does a part of what comes before the recording. Who fails in it is out.
 func (m *member) attempt(outcome tracedb.Outcome, part func() error) bool {
 	if holder := m.group.stalled(); holder != nil {
-		m.fail(outcome, m.heldUp(holder, untouched))
+		m.fail(outcome, m.heldUp(holder, failure.Untouched))
 		m.letGo()
 		return false
 	}
-	_, err := unless(func() *Failure { return m.stall(StallLimit) }, func() (struct{}, error) { return struct{}{}, part() })
+	_, err := watchdog.Watch(func() *failure.Error { return m.stall(watchdog.Limit) }, func() (struct{}, error) { return struct{}{}, part() })
 	if err == nil {
 		return true
 	}
-	if errors.Is(err, errStalled) {
+	if errors.Is(err, watchdog.ErrStalled) {
 		m.abandon()
 	}
-	m.fail(outcome, explain("trace", m.pid, err, untouched))
+	m.fail(outcome, failure.Explain("trace", m.pid, err, failure.Untouched))
 	m.letGo()
 	return false
 }
@@ -98,21 +101,21 @@ func (m *member) attempt(outcome tracedb.Outcome, part func() error) bool {
 // stall is why nothing of it is waited for any more; nil: it is. A thread of its own
 // hangs, or another's hangs in a stop: the kernel ends this process soon, and the
 // trace with it unless that is complete by then.
-func (m *member) stall(limit time.Duration) *Failure {
+func (m *member) stall(limit time.Duration) *failure.Error {
 	if m.hanging() > limit {
 		m.holder = m
-		return stallFailure(m.pid)
+		return watchdog.Failure(m.pid)
 	}
 	for _, other := range m.group.members {
 		if other.tracer.Busy() > limit {
 			m.holder = other
-			return m.heldUp(other, leftAlone)
+			return m.heldUp(other, watchdog.LeftAlone)
 		}
 	}
 	return nil
 }
 
-func (m *member) hangs() bool { return m.hanging() > StallLimit }
+func (m *member) hangs() bool { return m.hanging() > watchdog.Limit }
 
 // abandon: what hangs may go on some time, and attach. A payload without our heartbeat
 // detaches by itself.
@@ -129,9 +132,9 @@ func (m *member) look() (rank *int, err error) {
 		err = fmt.Errorf("pid %d: %w", m.pid, target.ErrGone) // its number is another's
 	}
 	if err != nil {
-		return nil, explain("trace", m.pid, err, untouched)
+		return nil, failure.Explain("trace", m.pid, err, failure.Untouched)
 	}
-	return rankOf(m.target), at(PointLooked)
+	return rankOf(m.target), testpoint.Pass(testpoint.Looked)
 }
 
 // introduce notes who it is that was looked at.
@@ -147,7 +150,7 @@ func (m *member) arm(ctx context.Context) error {
 		if m.control != nil {
 			m.describeGrace()
 		}
-		return explain("attach to", m.pid, err, m.leftAs())
+		return failure.Explain("attach to", m.pid, err, m.leftAs())
 	}
 	m.describeAttach()
 	return nil
@@ -156,7 +159,7 @@ func (m *member) arm(ctx context.Context) error {
 // collectAndDetach records until the window is over, and says what became of it.
 func (m *member) collectAndDetach(window context.Context) {
 	defer m.letGo()
-	collectErr := at(PointAttached)
+	collectErr := testpoint.Pass(testpoint.Attached)
 	if collectErr == nil {
 		collectErr = m.collectAll(window)
 	}
@@ -177,14 +180,14 @@ func (m *member) collectAndDetach(window context.Context) {
 	}
 }
 
-func (m *member) conclude(code ExitCode, endNS uint64) {
+func (m *member) conclude(code failure.ExitCode, endNS uint64) {
 	m.decide(result{outcome: outcomeOf(code, m.noTimes), exit: code, endNS: endNS})
 }
 
 // fail tells the user, unless it was he who ended the attaches, and nothing remains.
-func (m *member) fail(outcome tracedb.Outcome, f *Failure) {
+func (m *member) fail(outcome tracedb.Outcome, f *failure.Error) {
 	first := m.decide(result{failure: f, outcome: outcome, exit: f.Code})
-	if first && (f.Code == Remains || !errors.Is(f, context.Canceled)) {
+	if first && (f.Code == failure.Remains || !errors.Is(f, context.Canceled)) {
 		m.group.ui.Failed(f)
 	}
 }
@@ -195,7 +198,7 @@ const stallGrace = 3 * time.Second
 
 // wait returns when nothing works on it any more, or when what does hangs.
 func (m *member) wait() {
-	tick := time.NewTicker(stallPeriod)
+	tick := time.NewTicker(watchdog.Period)
 	defer tick.Stop()
 	for {
 		select {
@@ -203,7 +206,7 @@ func (m *member) wait() {
 			return
 		case <-tick.C:
 		}
-		if f := m.stall(StallLimit + stallGrace); f != nil {
+		if f := m.stall(watchdog.Limit + stallGrace); f != nil {
 			m.abandon()
 			m.fail(tracedb.OutcomeFailed, f)
 			return
@@ -231,12 +234,12 @@ func (g *group) stalled() *member {
 	return nil
 }
 
-func (m *member) heldUp(by *member, left string) *Failure {
-	return &Failure{
+func (m *member) heldUp(by *member, left string) *failure.Error {
+	return &failure.Error{
 		What:   fmt.Sprintf("cannot trace pid %d: pid %d holds this tool up", m.pid, by.pid),
 		Cause:  fmt.Sprintf("the memory of pid %d cannot be read, and a thread of this tool waits for it", by.pid),
 		Fix:    fmt.Sprintf("run this again without pid %d", by.pid),
-		Target: left, Code: Failed, Err: errStalled,
+		Target: left, Code: failure.Failed, Err: watchdog.ErrStalled,
 	}
 }
 

@@ -7,7 +7,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/internal/watchdog"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -15,13 +17,13 @@ import (
 type quietGroup struct {
 	quiet
 	mu     sync.Mutex
-	failed []*Failure
+	failed []*failure.Error
 }
 
 func (*quietGroup) PassedOver(string)  {}
 func (*quietGroup) AllAttached(string) {}
 
-func (q *quietGroup) Failed(f *Failure) {
+func (q *quietGroup) Failed(f *failure.Error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.failed = append(q.failed, f)
@@ -40,9 +42,9 @@ func pair(t *testing.T) (g *group, ui *quietGroup, one, other *member) {
 // TestHangIsItsOwn: who hangs is given up, and nobody else.
 func TestHangIsItsOwn(t *testing.T) {
 	g, ui, one, other := pair(t)
-	before := StallLimit
-	StallLimit = -stallGrace // at the first look
-	defer func() { StallLimit = before }()
+	before := watchdog.Limit
+	watchdog.Limit = -stallGrace // at the first look
+	defer func() { watchdog.Limit = before }()
 	read := (&target.Target{PID: one.pid}).BeginRead(target.Memory)
 	defer target.EndRead(read)
 
@@ -55,10 +57,10 @@ func TestHangIsItsOwn(t *testing.T) {
 	if f := other.stall(0); f != nil {
 		t.Errorf("the other: %v", f)
 	}
-	other.conclude(OK, 0)
+	other.conclude(failure.OK, 0)
 	close(other.done)
 	<-waited
-	if !one.abandoned.Load() || one.exit != Failed || !strings.Contains(one.failure.What, "pid -1") {
+	if !one.abandoned.Load() || one.exit != failure.Failed || !strings.Contains(one.failure.What, "pid -1") {
 		t.Errorf("the one that hangs: abandoned %v, %+v", one.abandoned.Load(), one.result)
 	}
 	if other.abandoned.Load() || other.failure != nil || other.outcome != tracedb.OutcomeRecorded {
@@ -76,7 +78,7 @@ func TestHangInAStop(t *testing.T) {
 	defer one.tracer.Close()
 	err := one.tracer.Do(func() error {
 		f := other.stall(0)
-		if f == nil || !errors.Is(f, errStalled) || !strings.Contains(f.What, "pid -1 holds this tool up") {
+		if f == nil || !errors.Is(f, watchdog.ErrStalled) || !strings.Contains(f.What, "pid -1 holds this tool up") {
 			t.Errorf("the other: %v", f)
 		}
 		return nil
@@ -94,18 +96,18 @@ func TestHangInAStop(t *testing.T) {
 func TestVerdictHolds(t *testing.T) {
 	_, ui, one, _ := pair(t)
 	one.abandon()
-	one.fail(tracedb.OutcomeFailed, stallFailure(one.pid))
+	one.fail(tracedb.OutcomeFailed, watchdog.Failure(one.pid))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		one.fail(tracedb.OutcomeFailed, &Failure{What: "late", Code: Remains})
-		one.conclude(OK, 7)
+		one.fail(tracedb.OutcomeFailed, &failure.Error{What: "late", Code: failure.Remains})
+		one.conclude(failure.OK, 7)
 	}()
-	if one.exit != Failed || one.endNS != 0 || one.failure.What == "late" { // not ordered: the race detector looks on
+	if one.exit != failure.Failed || one.endNS != 0 || one.failure.What == "late" { // not ordered: the race detector looks on
 		t.Errorf("%+v", one.result)
 	}
 	<-ended
-	if one.exit != Failed || len(ui.failed) != 1 {
+	if one.exit != failure.Failed || len(ui.failed) != 1 {
 		t.Errorf("%+v, %d failures told", one.result, len(ui.failed))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/pausemeter"
 	"github.com/rtl-attach/rtl-attach/tracedb"
@@ -109,7 +110,7 @@ func (r *recording) measurePauses(own pausemeter.Sum) pausemeter.Sum {
 	}
 	seen, err := r.meter.seen(r.o.PID)
 	if err != nil {
-		r.ui.Debug(fmt.Sprintf("pauses: %v (tool's clock; the kernel's is not known: %s)", own, firstLine(err)))
+		r.ui.Debug(fmt.Sprintf("pauses: %v (tool's clock; the kernel's is not known: %s)", own, failure.FirstLine(err)))
 		return own
 	}
 	r.ui.Debug(fmt.Sprintf("pauses: %v (kernel's clock); until they stopped, waiting for a processor: %s; %v (tool's clock)",

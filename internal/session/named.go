@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
@@ -79,26 +80,26 @@ func isKin(list []target.ProcInfo, pid int) bool {
 	return slices.ContainsFunc(list, func(k target.ProcInfo) bool { return k.PID == pid })
 }
 
-func (s Selection) noneMatches(silent int) *Failure {
+func (s Selection) noneMatches(silent int) *failure.Error {
 	cause := "no command line of a process here matches it"
 	if silent > 0 {
 		cause += fmt.Sprintf("; %d could not be read", silent)
 	}
-	return &Failure{
+	return &failure.Error{
 		What: fmt.Sprintf("no process is named %q", s.Name), Cause: cause, Fix: "rtl-attach ps lists those with a GPU",
-		Target: untouched, Code: NotPermitted, Err: errNoTarget,
+		Target: failure.Untouched, Code: failure.NotPermitted, Err: errNoTarget,
 	}
 }
 
-func (s Selection) noneHolds(c *choice) *Failure {
-	f := &Failure{
-		What: fmt.Sprintf("no process that is named %q holds a GPU", s.Name), Target: untouched, Err: errNoTarget,
+func (s Selection) noneHolds(c *choice) *failure.Error {
+	f := &failure.Error{
+		What:  fmt.Sprintf("no process that is named %q holds a GPU", s.Name),
+		Cause: "none has the ROCm runtime mapped and its driver open: " + names(c.passed), Fix: "rtl-attach ps says what they hold",
+		Target: failure.Untouched, Code: failure.Unsuitable, Err: errNoTarget,
 	}
 	if len(c.hidden) > 0 {
-		f.set(NotPermitted, "this user may not look into them: "+names(c.hidden), sudoFix)
-		return f
+		f.Cause, f.Fix, f.Code = "this user may not look into them: "+names(c.hidden), sudoFix, failure.NotPermitted
 	}
-	f.set(Unsuitable, "none has the ROCm runtime mapped and its driver open: "+names(c.passed), "rtl-attach ps says what they hold")
 	return f
 }
 

@@ -7,51 +7,30 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 // outcomeOf returns the outcome of a recording that ends with code.
-func outcomeOf(code ExitCode, noTimes uint64) tracedb.Outcome {
+func outcomeOf(code failure.ExitCode, noTimes uint64) tracedb.Outcome {
 	switch {
-	case code == TargetExited:
+	case code == failure.TargetExited:
 		return tracedb.OutcomeExited
-	case code == NothingSeen && noTimes == 0:
+	case code == failure.NothingSeen && noTimes == 0:
 		return tracedb.OutcomeIdle
 	}
 	return tracedb.OutcomeRecorded
 }
 
 // code is the group's.
-func (g *group) code() ExitCode {
-	var codes []ExitCode
+func (g *group) code() failure.ExitCode {
+	var codes []failure.ExitCode
 	for _, m := range g.members {
 		codes = append(codes, m.exit)
 	}
-	return commonCode(codes)
-}
-
-// commonCode is that of all if they agree, and else the worst, or "some have
-// failed". Those without dispatches are no failure while others have some.
-func commonCode(all []ExitCode) ExitCode {
-	codes := map[ExitCode]bool{}
-	for _, code := range all {
-		codes[code] = true
-	}
-	if codes[OK] {
-		delete(codes, NothingSeen)
-	}
-	switch {
-	case codes[Remains]:
-		return Remains
-	case len(codes) > 1:
-		return SomeFailed
-	}
-	for code := range codes {
-		return code
-	}
-	return Failed
+	return failure.CombineExitCodes(codes)
 }
 
 // noTimes are the dispatches of all that were seen and have no times.
@@ -65,13 +44,13 @@ func (g *group) noTimes() (n uint64) {
 }
 
 // nobody is the failure of a group in which nobody could be recorded.
-func (g *group) nobody() *Failure {
+func (g *group) nobody() *failure.Error {
 	code := g.code()
-	if code == SomeFailed {
-		code = Failed
+	if code == failure.SomeFailed {
+		code = failure.Failed
 	}
 	first := g.members[0].failure
-	return &Failure{
+	return &failure.Error{
 		What:   fmt.Sprintf("none of %d processes could be recorded", len(g.members)),
 		Cause:  "the first: " + first.What + ": " + first.Cause,
 		Fix:    "rtl-attach ps says which ones can be",
@@ -118,7 +97,7 @@ func (m *member) detail() string {
 		return "ended early: " + endText(m.recording.ended)
 	case m.outcome == tracedb.OutcomeIdle:
 		return "dispatched nothing through a queue that could be seen"
-	case m.exit == NothingSeen:
+	case m.exit == failure.NothingSeen:
 		return humanize.Things(m.noTimes, "dispatch") + " seen, and none could be timed (see Coverage)"
 	}
 	return ""

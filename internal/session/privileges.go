@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/privilege"
 )
 
@@ -50,7 +51,7 @@ func (r *recording) lower() {
 	}
 	r.lowered = true
 	if err := r.rights.give(); err != nil {
-		r.ui.Debug("privileges stay: " + firstLine(err))
+		r.ui.Debug("privileges stay: " + failure.FirstLine(err))
 	}
 }
 
@@ -62,6 +63,6 @@ func (r *recording) raise() {
 	}
 	r.lowered = false
 	if err := r.rights.take(); err != nil {
-		r.ui.Warn("cannot take privileges back: " + firstLine(err))
+		r.ui.Warn("cannot take privileges back: " + failure.FirstLine(err))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
@@ -33,10 +34,10 @@ type Process struct {
 	Recorder    uint32 `json:"recorder_pid,omitempty"`
 	Tracer      string `json:"traced_by,omitempty"` // "strace (pid 12)"
 
-	State    string   `json:"state"` // ready, attached, unclear, blocked
-	Why      string   `json:"why,omitempty"`
-	Fix      string   `json:"fix,omitempty"`
-	ExitCode ExitCode `json:"exit_code"` // that an attach would end with
+	State    string           `json:"state"` // ready, attached, unclear, blocked
+	Why      string           `json:"why,omitempty"`
+	Fix      string           `json:"fix,omitempty"`
+	ExitCode failure.ExitCode `json:"exit_code"` // that an attach would end with
 }
 
 // A Listing is what List has found. Its JSON form is stable (docs/json.md).
@@ -86,8 +87,8 @@ const (
 // One that ends meanwhile was never there.
 func List(version string) (*Listing, error) {
 	if err := target.CheckProc(); err != nil {
-		f := explain("look into", 0, err, untouched)
-		f.What = "cannot list processes: " + firstLine(err)
+		f := failure.Explain("look into", 0, err, failure.Untouched)
+		f.What = "cannot list processes: " + failure.FirstLine(err)
 		return nil, f
 	}
 	pids, err := target.All()
@@ -105,10 +106,10 @@ func List(version string) (*Listing, error) {
 	return l, nil
 }
 
-func notListed(err error) *Failure {
-	return &Failure{
-		What: "cannot list processes: " + firstLine(err), Cause: "/proc does not say which processes there are",
-		Fix: "look at how /proc is mounted, and at this tool's limits (ulimit -n)", Target: untouched, Code: Failed, Err: err,
+func notListed(err error) *failure.Error {
+	return &failure.Error{
+		What: "cannot list processes: " + failure.FirstLine(err), Cause: "/proc does not say which processes there are",
+		Fix: "look at how /proc is mounted, and at this tool's limits (ulimit -n)", Target: failure.Untouched, Code: failure.Failed, Err: err,
 	}
 }
 

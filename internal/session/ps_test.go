@@ -1,10 +1,14 @@
 package session
 
 import (
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"golang.org/x/sys/unix"
 )
 
 func TestROCmVersion(t *testing.T) {
@@ -22,6 +26,14 @@ func TestROCmVersion(t *testing.T) {
 		if got := rocmVersion(file); got != want {
 			t.Errorf("%q: %q, want %q", file, got, want)
 		}
+	}
+}
+
+// TestNotListed: the failure has all that a failure has.
+func TestNotListed(t *testing.T) {
+	f := notListed(&fs.PathError{Op: "open", Path: "/proc", Err: unix.EACCES})
+	if f.What == "" || f.Cause == "" || f.Fix == "" || f.Target == "" || f.Code != failure.Failed {
+		t.Errorf("%+v", f)
 	}
 }
 

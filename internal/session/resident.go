@@ -9,6 +9,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/internal/testpoint"
 )
 
 // errNotResident: the target has no payload (or an inherited one, which is not its own; or
@@ -45,7 +46,7 @@ func openControl(t *target.Target, m target.MemfdMapping) (*ring.Control, error)
 	if err != nil {
 		return nil, err
 	}
-	c.Sent = sent
+	c.Sent = testpoint.Sent
 	own := t.NSPID[len(t.NSPID)-1]
 	if s := c.Snapshot(); int(s.PID) != own {
 		return nil, errors.Join(fmt.Errorf("control block says pid %d, the target is %d: %w", s.PID, own, errNotResident), c.Close())

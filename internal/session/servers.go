@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
@@ -50,11 +51,11 @@ func refuseSeveral(pid int, processes []candidate, tree target.ProcTree) error {
 		return nil
 	}
 	name := tree[pid].Comm
-	return &Failure{
+	return &failure.Error{
 		What:   fmt.Sprintf("pid %d (%s) is no GPU process, and several servers are below it", pid, name),
 		Cause:  fmt.Sprintf("%d servers would be meant: %s", len(servers), describeServers(servers)),
 		Fix:    "give the pid of one of them, or --yes for all",
-		Target: untouched, Code: Usage, Err: errSeveralServers,
+		Target: failure.Untouched, Code: failure.Usage, Err: errSeveralServers,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
@@ -99,8 +100,8 @@ func TestOneServer(t *testing.T) {
 func TestRefuseSeveral(t *testing.T) {
 	tree := target.ProcTree{1: {PID: 1, Comm: "init"}, 1 << 23: {PID: 1 << 23, Parent: 1, Comm: "a"}, 1<<23 + 1: {PID: 1<<23 + 1, Parent: 1, Comm: "b"}}
 	err := refuseSeveral(1, []candidate{candidateOf(tree[1<<23]), candidateOf(tree[1<<23+1])}, tree)
-	var f *Failure
-	if !errors.As(err, &f) || f.Code != Usage || f.Target != untouched || !strings.Contains(f.Cause, "pid 8388608 (a), pid 8388609 (b)") {
+	var f *failure.Error
+	if !errors.As(err, &f) || f.Code != failure.Usage || f.Target != failure.Untouched || !strings.Contains(f.Cause, "pid 8388608 (a), pid 8388609 (b)") {
 		t.Errorf("%v: %+v", err, f)
 	}
 	if err := refuseSeveral(1, []candidate{candidateOf(tree[1<<23])}, tree); err != nil {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/pausemeter"
@@ -25,6 +26,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/internal/testpoint"
+	"github.com/rtl-attach/rtl-attach/internal/watchdog"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -34,23 +37,23 @@ const exitPoll = 50 * time.Millisecond
 // An Outcome is what a recording came to.
 type Outcome struct {
 	Path    string // of the trace; empty: none was made
-	Code    ExitCode
+	Code    failure.ExitCode
 	NoTimes uint64 // dispatches that were seen and have none
 	Missing uint64 // records that are lost
 	Early   string // why the recording ended before it was meant to; "": it did not
 }
 
 // Strict returns the exit code for those who want no trace that is not whole.
-func (o Outcome) Strict() ExitCode {
+func (o Outcome) Strict() failure.ExitCode {
 	switch {
-	case o.Code != OK:
+	case o.Code != failure.OK:
 		return o.Code
 	case o.Missing > 0:
-		return RecordsMissing
+		return failure.RecordsMissing
 	case o.Early != "":
-		return EndedEarly
+		return failure.EndedEarly
 	}
-	return OK
+	return failure.OK
 }
 
 // A recording is one run of Record.
@@ -105,8 +108,8 @@ func Record(ctx context.Context, o Options, skip <-chan struct{}, ui Observer) (
 }
 
 func (r *recording) record(ctx context.Context) (Outcome, error) {
-	outcome, err := unless(r.stalled, func() (Outcome, error) { return r.run(ctx) })
-	if errors.Is(err, errStalled) && r.empty.Load() {
+	outcome, err := watchdog.Watch(r.stalled, func() (Outcome, error) { return r.run(ctx) })
+	if errors.Is(err, watchdog.ErrStalled) && r.empty.Load() {
 		_ = os.Remove(r.place.Path)
 		_ = os.Remove(r.place.Path + "-journal")
 	}
@@ -123,20 +126,20 @@ func newRecording(o Options, skip <-chan struct{}, ui Observer, rights *rights) 
 func (r *recording) run(ctx context.Context) (Outcome, error) {
 	defer r.release()
 	if err := r.look(); err != nil {
-		return Outcome{}, explain("trace", r.o.PID, err, untouched)
+		return Outcome{}, failure.Explain("trace", r.o.PID, err, failure.Untouched)
 	}
 	if err := r.attach(ctx); err != nil {
 		if r.control != nil {
 			r.describeGrace()
 		}
-		return Outcome{}, explain("attach to", r.o.PID, errors.Join(err, r.discard()), r.leftAs())
+		return Outcome{}, failure.Explain("attach to", r.o.PID, errors.Join(err, r.discard()), r.leftAs())
 	}
 	r.empty.Store(false)
 	r.describeAttach()
 	if r.lookout != nil {
 		r.lookout.begin()
 	}
-	collectErr := at(PointAttached)
+	collectErr := testpoint.Pass(testpoint.Attached)
 	if collectErr == nil {
 		collectErr = r.collectAll(ctx)
 	}
@@ -146,12 +149,12 @@ func (r *recording) run(ctx context.Context) (Outcome, error) {
 	traceErr := errors.Join(collectErr, r.errIfTakenOver(), r.noteNewcomers(), r.finishTrace())
 	switch {
 	case traceErr != nil && detachErr == nil:
-		return Outcome{Path: r.db.Path(), Code: Failed}, r.traceFailure(traceErr)
+		return Outcome{Path: r.db.Path(), Code: failure.Failed}, r.traceFailure(traceErr)
 	case detachErr != nil:
 		if traceErr != nil {
 			r.ui.Warn(r.traceFailure(traceErr).What)
 		}
-		return Outcome{Path: r.db.Path(), Code: Remains}, r.remainsFailure(detachErr)
+		return Outcome{Path: r.db.Path(), Code: failure.Remains}, r.remainsFailure(detachErr)
 	}
 	return Outcome{Path: r.db.Path(), Code: r.code(), NoTimes: r.noTimes, Missing: r.missing, Early: r.early}, nil
 }
@@ -167,7 +170,7 @@ func (r *recording) look() error {
 	if r.looked != nil {
 		r.looked()
 	}
-	if err := at(PointLooked); err != nil {
+	if err := testpoint.Pass(testpoint.Looked); err != nil {
 		return err
 	}
 	return r.createTrace()
@@ -195,9 +198,9 @@ func (r *recording) createTrace() (err error) {
 	}
 	r.empty.Store(!r.place.Extends)
 	if r.place.Extends && r.isFull() {
-		return errors.Join(fmt.Errorf("%s: %w", r.place.Path, errFull), r.discard())
+		return errors.Join(fmt.Errorf("%s: %w", r.place.Path, failure.ErrFull), r.discard())
 	}
-	if err := at(PointCreated); err != nil {
+	if err := testpoint.Pass(testpoint.Created); err != nil {
 		return errors.Join(err, r.discard())
 	}
 	return nil
@@ -218,6 +221,18 @@ func (r *recording) watchExit() {
 		}
 	}
 	close(r.gone)
+}
+
+// hanging is how long a thread of this recording's has been.
+func (r *recording) hanging() time.Duration {
+	return max(target.Stalled(r.o.PID).Time, r.tracer.Busy())
+}
+
+func (r *recording) stalled() *failure.Error {
+	if r.hanging() > watchdog.Limit {
+		return watchdog.Failure(r.o.PID)
+	}
+	return nil
 }
 
 func (r *recording) isGone() bool {
@@ -260,19 +275,19 @@ func (r *recording) discard() error {
 // leftAs says how the target is after an attach that failed.
 func (r *recording) leftAs() string {
 	if r.isGone() || errors.Is(r.target.CheckIdentity(), target.ErrGone) {
-		return gone
+		return failure.Gone
 	}
 	c, err := openResident(r.target)
 	if _, stranded := r.strandedEntry(); err != nil && stranded {
-		return restored + ", with the payload loaded and never entered"
+		return failure.Restored + ", with the payload loaded and never entered"
 	}
 	if err != nil {
-		return restored
+		return failure.Restored
 	}
 	defer c.Close()
 	switch state := c.Snapshot().State; state {
 	case ring.StateIdle, ring.StateDormant:
-		return restored + ", with the payload loaded and asleep"
+		return failure.Restored + ", with the payload loaded and asleep"
 	default:
 		return "the payload is " + stateText(state) + "; without a recorder it detaches by itself within seconds"
 	}
@@ -289,35 +304,35 @@ func (r *recording) noteNewcomers() error {
 		return nil
 	}
 	var targets []tracedb.Target
-	for _, n := range r.lookout.end(hanging() <= StallLimit) {
+	for _, n := range r.lookout.end(watchdog.Hanging() <= watchdog.Limit) {
 		targets = append(targets, n.target())
 	}
 	return r.db.Targets(targets)
 }
 
 func (r *recording) finishTrace() error {
-	return errors.Join(r.db.Close(), at(PointFinished))
+	return errors.Join(r.db.Close(), testpoint.Pass(testpoint.Finished))
 }
 
-func (r *recording) code() ExitCode {
+func (r *recording) code() failure.ExitCode {
 	switch {
 	case r.isGone() && !r.detached, r.ended == ring.EndExit:
-		return TargetExited
+		return failure.TargetExited
 	case r.timed == 0:
-		return NothingSeen
+		return failure.NothingSeen
 	}
-	return OK
+	return failure.OK
 }
 
-func (r *recording) traceFailure(err error) *Failure {
-	f := explain("record", r.o.PID, err, "detached")
-	f.What = "the trace is not complete: " + firstLine(err)
+func (r *recording) traceFailure(err error) *failure.Error {
+	f := failure.Explain("record", r.o.PID, err, "detached")
+	f.What = "the trace is not complete: " + failure.FirstLine(err)
 	return f
 }
 
-func (r *recording) remainsFailure(err error) *Failure {
-	f := explain("detach from", r.o.PID, err, "still attached")
-	f.What, f.Code = fmt.Sprintf("could not detach from pid %d: %v", r.o.PID, firstLine(err)), Remains
+func (r *recording) remainsFailure(err error) *failure.Error {
+	f := failure.Explain("detach from", r.o.PID, err, "still attached")
+	f.What, f.Code = fmt.Sprintf("could not detach from pid %d: %v", r.o.PID, failure.FirstLine(err)), failure.Remains
 	f.Fix = fmt.Sprintf("run `rtl-attach detach %d`; without a recorder the payload detaches by itself within seconds", r.o.PID)
 	if stat, err := r.target.ThreadStat(r.o.PID); err == nil && stat.State == 'T' {
 		f.Cause, f.Fix = "it is stopped by a job-control signal", "resume it (kill -CONT): its payload then detaches by itself within seconds"

@@ -5,8 +5,10 @@ import (
 	"errors"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/internal/watchdog"
 )
 
 // A Status is what can be known of a payload without touching its process. Its
@@ -49,20 +51,20 @@ type Inventory struct {
 
 // Inspect reads the status of pid, and of what is below it.
 func Inspect(pid int, version string) (*Status, error) {
-	return unlessStalled(pid, func() (*Status, error) {
+	return watchdog.Do(pid, func() (*Status, error) {
 		t, err := target.Open(pid)
 		if err != nil {
-			return nil, explain("look into", pid, err, untouched)
+			return nil, failure.Explain("look into", pid, err, failure.Untouched)
 		}
 		defer t.Close()
 		st, err := inspect(t)
 		if err != nil {
-			return nil, explain("look into", pid, err, untouched)
+			return nil, failure.Explain("look into", pid, err, failure.Untouched)
 		}
 		st.Version = version
 		kin, err := target.Descendants(pid)
 		if err != nil {
-			return nil, explain("look below", pid, err, untouched)
+			return nil, failure.Explain("look below", pid, err, failure.Untouched)
 		}
 		st.addWorkers(kin)
 		return st, nil
@@ -89,7 +91,7 @@ func (st *Status) addWorkers(kin []target.ProcInfo) {
 		switch {
 		case err != nil && unlessAbsent(err) == nil:
 		case err != nil:
-			st.Workers = append(st.Workers, &Status{PID: k.PID, Command: k.Comm, Hidden: bare(err)})
+			st.Workers = append(st.Workers, &Status{PID: k.PID, Command: k.Comm, Hidden: failure.BareText(err)})
 		case w.Resident:
 			st.Workers = append(st.Workers, w)
 		}

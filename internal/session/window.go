@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/tracedb"
@@ -124,7 +125,7 @@ func (r *recording) describeBroken() {
 	}
 	r.missing += missing.Records
 	if err := r.broken.session.EndUnwritten(end, missing); err != nil {
-		r.ui.Warn("the trace does not say why it ends: " + firstLine(err))
+		r.ui.Warn("the trace does not say why it ends: " + failure.FirstLine(err))
 	}
 	r.ui.Warn(fmt.Sprintf("%s: %s missing at the end of the trace", end.Reason, humanize.Things(int64(missing.Records), "record")))
 }

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/testenv"
@@ -22,7 +23,7 @@ import (
 // will come to: its exit code, and its cause in the same words.
 type patient struct {
 	name string
-	code session.ExitCode
+	code failure.ExitCode
 	make func(*testing.T) *subject
 
 	words  string   // that both causes have, where an attach learns more than can be seen
@@ -35,42 +36,42 @@ var patients = []patient{
 	{name: "serve", make: func(t *testing.T) *subject { return serve(t) }},
 	{name: "hsastress", make: func(t *testing.T) *subject { return stress(t) }},
 	{name: "server", make: func(t *testing.T) *subject { return startServer(t, "2", "600") }},
-	{name: "server with a stopped worker", code: session.SomeFailed, make: halfStopped},
+	{name: "server with a stopped worker", code: failure.SomeFailed, make: halfStopped},
 	{name: "payload resident", make: dormant},
-	{name: "recorder alive", code: session.NotPermitted, make: recordedTarget},
+	{name: "recorder alive", code: failure.NotPermitted, make: recordedTarget},
 	{name: "in namespaces of its own", make: namespaced},
 	{name: "harmless seccomp filter", make: odd("reboot=kill"), doctor: []string{"--read-filters"}},
-	{name: "seccomp refuses clone", code: session.Unsuitable, make: odd("clone=refuse"), doctor: []string{"--read-filters"}},
-	{name: "seccomp kills for memfd", code: session.Unsuitable, make: odd("memfd=kill"), doctor: []string{"--read-filters"}},
-	{name: "no ROCm", code: session.Unsuitable, make: program("sleep", "100")},
-	{name: "static", code: session.Unsuitable, make: program("victims/static")},
-	{name: "musl", code: session.Unsuitable, make: program("victims/musl")},
-	{name: "i386", code: session.Unsuitable, make: i386},
-	{name: "Go without libc", code: session.Unsuitable, make: program("victims/golang")},
-	{name: "kernel thread", code: session.Unsuitable, make: func(*testing.T) *subject { return &subject{pid: 2} }},
-	{name: "no /proc in its root", code: session.Unsuitable, make: withoutProc},
-	{name: "no such process", code: session.NotPermitted, make: func(*testing.T) *subject { return &subject{pid: 4194304} }},
-	{name: "zombie", code: session.NotPermitted, make: zombie},
-	{name: "stopped", code: session.NotPermitted, make: stoppedTarget},
-	{name: "traced", code: session.NotPermitted, make: tracedTarget},
+	{name: "seccomp refuses clone", code: failure.Unsuitable, make: odd("clone=refuse"), doctor: []string{"--read-filters"}},
+	{name: "seccomp kills for memfd", code: failure.Unsuitable, make: odd("memfd=kill"), doctor: []string{"--read-filters"}},
+	{name: "no ROCm", code: failure.Unsuitable, make: program("sleep", "100")},
+	{name: "static", code: failure.Unsuitable, make: program("victims/static")},
+	{name: "musl", code: failure.Unsuitable, make: program("victims/musl")},
+	{name: "i386", code: failure.Unsuitable, make: i386},
+	{name: "Go without libc", code: failure.Unsuitable, make: program("victims/golang")},
+	{name: "kernel thread", code: failure.Unsuitable, make: func(*testing.T) *subject { return &subject{pid: 2} }},
+	{name: "no /proc in its root", code: failure.Unsuitable, make: withoutProc},
+	{name: "no such process", code: failure.NotPermitted, make: func(*testing.T) *subject { return &subject{pid: 4194304} }},
+	{name: "zombie", code: failure.NotPermitted, make: zombie},
+	{name: "stopped", code: failure.NotPermitted, make: stoppedTarget},
+	{name: "traced", code: failure.NotPermitted, make: tracedTarget},
 	{
-		name: "another user's", code: session.NotPermitted, make: func(t *testing.T) *subject { return stress(t) },
+		name: "another user's", code: failure.NotPermitted, make: func(t *testing.T) *subject { return stress(t) },
 		before: []string{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"},
 	},
 	{
-		name: "tool in another pid namespace", code: session.NotPermitted, make: func(t *testing.T) *subject { return stress(t) },
+		name: "tool in another pid namespace", code: failure.NotPermitted, make: func(t *testing.T) *subject { return stress(t) },
 		before: []string{"unshare", "--pid", "--fork", "--mount-proc"},
 	},
 	{
-		name: "tool with a foreign /proc", code: session.NotPermitted, make: func(t *testing.T) *subject { return stress(t) },
+		name: "tool with a foreign /proc", code: failure.NotPermitted, make: func(t *testing.T) *subject { return stress(t) },
 		before: []string{"unshare", "--pid", "--fork", "--mount"},
 	},
-	{name: "trace exists", code: session.Failed, make: func(t *testing.T) *subject { return stress(t) }, both: []string{"-o", "/dev/null"}},
-	{name: "asleep", code: session.Failed, make: asleep},
-	{name: "no address space left", code: session.Failed, make: crowded},
-	{name: "no thread allowed", code: session.Failed, make: confined},
-	{name: "limit of its user's threads", code: session.Failed, make: crowdedUser, words: "clone in the target"},
-	{name: "runtime not initialised", code: session.Failed, make: program("victims/mapped"), words: "hsa_init has"},
+	{name: "trace exists", code: failure.Failed, make: func(t *testing.T) *subject { return stress(t) }, both: []string{"-o", "/dev/null"}},
+	{name: "asleep", code: failure.Failed, make: asleep},
+	{name: "no address space left", code: failure.Failed, make: crowded},
+	{name: "no thread allowed", code: failure.Failed, make: confined},
+	{name: "limit of its user's threads", code: failure.Failed, make: crowdedUser, words: "clone in the target"},
+	{name: "runtime not initialised", code: failure.Failed, make: program("victims/mapped"), words: "hsa_init has"},
 }
 
 // TestDoctorForetells: what doctor says, an attach does.
@@ -149,7 +150,7 @@ func (p patient) attach(t *testing.T, s *subject) (int, string) {
 	t.Helper()
 	var out, said strings.Builder
 	code := p.command(t, &out, &said, "-p", strconv.Itoa(s.pid), "-d", "300ms", "--json")
-	if code == int(session.NothingSeen) {
+	if code == int(failure.NothingSeen) {
 		code = 0
 	}
 	_, cause, _ := strings.Cut(said.String(), "  cause   ")

@@ -10,7 +10,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/testpoint"
 	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
@@ -80,13 +82,13 @@ func TestRecorderStoppedEarly(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "t.db")
 	r := newRun(t, trace, "-p", strconv.Itoa(s.pid), "-o", trace, quickly)
 	r.Cmd.Path = testenv.Artefact(t, "rtl-attach-fault")
-	r.Cmd.Env = append(os.Environ(), "RTL_FAULT=stop@"+string(session.PointAttached))
+	r.Cmd.Env = append(os.Environ(), "RTL_FAULT=stop@"+string(testpoint.Attached))
 	r.Start(t)
 	r.Says(t, "made to stop")
 	recorded(t, s)
 	s.atRest(t)
 	r.Signal(t, unix.SIGCONT)
-	r.MustExit(t, int(session.NothingSeen))
+	r.MustExit(t, int(failure.NothingSeen))
 	sum := r.ReadSummary(t)
 	if len(sum.Sessions) != 1 || !strings.Contains(sum.Sessions[0].EndReason, "no sign of life") {
 		t.Errorf("the trace says of its end: %+v", sum.Sessions)

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/envbuf"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/inject"
-	"github.com/rtl-attach/rtl-attach/internal/session"
 	rtlpayload "github.com/rtl-attach/rtl-attach/payload"
 	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/testenv"
@@ -45,7 +45,7 @@ var binaries = []row{
 func unsuitable(program, word string) func(*testing.T) string {
 	return func(t *testing.T) string {
 		v := bystander(t, program)
-		said := refused(t, v.PID, session.Unsuitable, word, "target  not touched")
+		said := refused(t, v.PID, failure.Unsuitable, word, "target  not touched")
 		v.Tell(t, "\n") // its end
 		if !hang.Eventually(func() bool { return states(v.PID)["Z"] > 0 }) {
 			t.Error("it does not go on to its end")

@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/inject"
-	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
@@ -96,14 +96,14 @@ func toolInside(t *testing.T) string {
 // toolElsewhere: the target's pid means nothing in the tool's namespace.
 func toolElsewhere(t *testing.T) string {
 	v := onGPU(t, "odd")
-	said := elsewhere(t, v, ownProc+`exec "$0" "$@"`).refusal(t, session.NotPermitted, "pid namespace", "on the host", "target  not touched")
+	said := elsewhere(t, v, ownProc+`exec "$0" "$@"`).refusal(t, failure.NotPermitted, "pid namespace", "on the host", "target  not touched")
 	v.untouched(t)
 	return said
 }
 
 func toolWithForeignProc(t *testing.T) string {
 	v := onGPU(t, "odd")
-	said := elsewhere(t, v, `exec "$0" "$@"`).refusal(t, session.NotPermitted, "another pid namespace", "mount", "target  not touched")
+	said := elsewhere(t, v, `exec "$0" "$@"`).refusal(t, failure.NotPermitted, "another pid namespace", "mount", "target  not touched")
 	v.untouched(t)
 	return said
 }
@@ -161,7 +161,7 @@ func ptraceScopeRead(t *testing.T) string {
 			t.Fatal(err)
 		}
 		r := toolAs(t, nobody, fmt.Sprintf("mount --bind '%s' /proc/sys/kernel; ", dir), v.PID)
-		causes = append(causes, r.refusal(t, session.NotPermitted, "kernel.yama.ptrace_scope = "+scope, fix, "target  not touched"))
+		causes = append(causes, r.refusal(t, failure.NotPermitted, "kernel.yama.ptrace_scope = "+scope, fix, "target  not touched"))
 	}
 	v.untouched(t)
 	slices.Sort(causes)
@@ -191,7 +191,7 @@ func ptraceScopeEnforced(t *testing.T) string {
 			cannot(t, "kernel.yama.ptrace_scope cannot be set: "+err.Error())
 		}
 		r := toolAs(t, nobody, "", v.PID)
-		causes = append(causes, r.refusal(t, session.NotPermitted, "kernel.yama.ptrace_scope = "+scope, "CAP_SYS_PTRACE", "sudo", "target  not touched"))
+		causes = append(causes, r.refusal(t, failure.NotPermitted, "kernel.yama.ptrace_scope = "+scope, "CAP_SYS_PTRACE", "sudo", "target  not touched"))
 		v.sound(t)
 		v.asFound(t)
 	}
@@ -219,7 +219,7 @@ func nondumpable(t *testing.T) string {
 
 func nondumpableByOwner(t *testing.T) string {
 	v := container{user: nobody}.onGPU(t, "odd", "nondumpable")
-	said := toolAs(t, nobody, "", v.PID).refusal(t, session.NotPermitted, "not dumpable", "sudo", "target  not touched")
+	said := toolAs(t, nobody, "", v.PID).refusal(t, failure.NotPermitted, "not dumpable", "sudo", "target  not touched")
 	v.untouched(t)
 	return said
 }
@@ -229,7 +229,7 @@ func setuid(t *testing.T) string {
 	if uids := strings.Fields(statusOf(v.PID, strconv.Itoa(v.PID))["Uid"]); uids[0] != "65534" || uids[1] != "0" {
 		t.Fatalf("uids %v: nothing is tested", uids)
 	}
-	said := toolAs(t, nobody, "", v.PID).refusal(t, session.NotPermitted, "uid 0", "sudo", "target  not touched")
+	said := toolAs(t, nobody, "", v.PID).refusal(t, failure.NotPermitted, "uid 0", "sudo", "target  not touched")
 	v.untouched(t)
 	return said + "; as root: " + v.attached(t, repeat(3, 50))
 }
@@ -246,7 +246,7 @@ chmod 4755 /media/odd
 
 func anotherUsers(t *testing.T) string {
 	v := onGPU(t, "odd")
-	said := toolAs(t, nobody, "", v.PID).refusal(t, session.NotPermitted, "uid 0", "CAP_SYS_PTRACE", "sudo", "target  not touched")
+	said := toolAs(t, nobody, "", v.PID).refusal(t, failure.NotPermitted, "uid 0", "CAP_SYS_PTRACE", "sudo", "target  not touched")
 	v.untouched(t)
 	return said
 }
@@ -257,7 +257,7 @@ func filtered(rule, call string) func(*testing.T) string {
 		if answer := v.Ask(t, "s"); answer != "0" {
 			cannot(t, "no seccomp filter can be installed")
 		}
-		said := refused(t, v.PID, session.Unsuitable, call, "seccomp", "target  ")
+		said := refused(t, v.PID, failure.Unsuitable, call, "seccomp", "target  ")
 		v.untouched(t)
 		return said
 	}
@@ -304,7 +304,7 @@ func selinux(t *testing.T) string {
 	default:
 		t.Fatalf("executable memory: errno %s", answer)
 	}
-	said := refused(t, v.PID, session.Failed, "mmap", unix.EACCES.Error(), "target  as found")
+	said := refused(t, v.PID, failure.Failed, "mmap", unix.EACCES.Error(), "target  as found")
 	v.untouched(t)
 	return said
 }
@@ -312,7 +312,7 @@ func selinux(t *testing.T) string {
 func noAddressSpace(t *testing.T) string {
 	v := onGPU(t, "odd")
 	limit(t, v.PID, unix.RLIMIT_AS, addressSpace(t, v.PID))
-	said := refused(t, v.PID, session.Failed, "mmap", "cannot allocate memory", "prlimit --as", "target  as found")
+	said := refused(t, v.PID, failure.Failed, "mmap", "cannot allocate memory", "prlimit --as", "target  as found")
 	v.untouched(t)
 	return said + "; without the limit: " + relieved(t, v, unix.RLIMIT_AS)
 }
@@ -322,7 +322,7 @@ func noRoomForRing(t *testing.T) string {
 	v := onGPU(t, "odd")
 	limit(t, v.PID, unix.RLIMIT_AS, addressSpace(t, v.PID)+1<<30)
 	r := record(t, v.PID, "--buffer-size", "4GiB")
-	said := r.refusal(t, session.Failed, "no ring", "--buffer-size", "as found")
+	said := r.refusal(t, failure.Failed, "no ring", "--buffer-size", "as found")
 	untraced(t, v.PID)
 	v.well(t)
 	return said + "; without the limit: " + relieved(t, v, unix.RLIMIT_AS)
@@ -333,7 +333,7 @@ func noProcesses(t *testing.T) string {
 	if answer := v.Ask(t, "n"); answer != "0" {
 		t.Fatalf("its limit of processes cannot be set: %s", answer)
 	}
-	said := refused(t, v.PID, session.Failed, "clone", "resource temporarily unavailable", "--nproc", "target  as found")
+	said := refused(t, v.PID, failure.Failed, "clone", "resource temporarily unavailable", "--nproc", "target  as found")
 	v.untouched(t)
 	v.Ask(t, "N")
 	return said + "; without the limit: " + v.attached(t, 1)
@@ -345,7 +345,7 @@ func noPids(t *testing.T) string {
 	if err := write(most, strconv.Itoa(len(threadsOf(v.PID)))); err != nil {
 		cannot(t, "no control group that limits threads: "+err.Error())
 	}
-	said := refused(t, v.PID, session.Failed, "clone", "resource temporarily unavailable", "pids.max", "target  as found")
+	said := refused(t, v.PID, failure.Failed, "clone", "resource temporarily unavailable", "pids.max", "target  as found")
 	v.untouched(t)
 	if err := write(most, "max"); err != nil {
 		t.Fatal(err)
@@ -398,7 +398,7 @@ func shadowStack(t *testing.T) string {
 	if features := statusOf(v.PID, strconv.Itoa(v.PID))["x86_Thread_features"]; !strings.Contains(features, "shstk") {
 		t.Fatalf("the kernel says %q: nothing is tested", features)
 	}
-	said := refused(t, v.PID, session.Unsuitable, "shadow stack", "target  not touched")
+	said := refused(t, v.PID, failure.Unsuitable, "shadow stack", "target  not touched")
 	v.untouched(t)
 	return said
 }

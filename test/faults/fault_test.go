@@ -10,7 +10,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/faultpoints"
 	"github.com/rtl-attach/rtl-attach/internal/inject"
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/testpoint"
 	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
@@ -28,7 +28,7 @@ func holdingThread() []string {
 	return names(slices.Concat([]inject.Point{
 		inject.PointSeized, inject.PointStopped, inject.PointFramed, inject.PointSet, inject.PointMasked,
 		inject.PointSeized2, inject.PointStopped2, inject.PointFramed2, inject.PointSet2, inject.PointMasked2,
-		inject.Point(session.PointGrace),
+		inject.Point(testpoint.Grace),
 	}, inject.HeldPoints, inject.UndoPoints, inject.HeldUndoPoints, inject.FilterPoints))
 }
 

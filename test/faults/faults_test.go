@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/faultpoints"
-	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/test/harness"
 )
 
@@ -18,7 +18,7 @@ func TestFirstAttachFails(t *testing.T) {
 			p := harness.Start(t, harness.Stress(4, 2, 64, "--pace", "20"))
 			slots := p.Slots(t)
 			run := p.TryRecord(t, time.Second, "--payload", payload, "--set", "RTL_TEST_FAIL_STEP="+step)
-			run.MustBe(t, session.Failed)
+			run.MustBe(t, failure.Failed)
 			if changed := p.Slots(t).Differ(slots); len(changed) > 0 {
 				t.Errorf("slots changed: %v", changed)
 			}
@@ -36,7 +36,7 @@ func TestFaults(t *testing.T) {
 	var runs []harness.Run
 	for _, step := range faultpoints.Arming {
 		run := p.TryRecord(t, time.Second, "--payload", payload, "--set", "RTL_TEST_FAIL_STEP="+step)
-		run.MustBe(t, session.Failed)
+		run.MustBe(t, failure.Failed)
 		if changed := p.Slots(t).Differ(slots); len(changed) > 0 {
 			t.Errorf("%s: slots changed: %v", step, changed)
 		}

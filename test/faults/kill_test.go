@@ -17,6 +17,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/testpoint"
 	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
@@ -24,7 +25,7 @@ import (
 // faultPoints are the steps of a recording at which a tool built for it dies
 // or stops.
 func faultPoints() []string {
-	return slices.Concat(names(session.Points[:2]), names(inject.Points), names(session.Points[2:]))
+	return slices.Concat(names(testpoint.All[:2]), names(inject.Points), names(testpoint.All[2:]))
 }
 
 // faulty starts a tool that does something to itself at a point.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/test/harness"
 )
 
@@ -30,7 +30,7 @@ func TestRecordersKilled(t *testing.T) {
 		}
 	}
 	run := p.Begin(t, append(extending, "-d", "1s")...).Wait(t)
-	run.MustBe(t, session.OK)
+	run.MustBe(t, failure.OK)
 	if _, err := os.Stat(trace + "-journal"); err == nil {
 		t.Error("a journal is left")
 	}

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
@@ -37,7 +37,7 @@ func sigstopped(t *testing.T) string {
 	v := onGPU(t, "busy")
 	send(t, v.PID, unix.SIGSTOP)
 	all(t, v.PID, "T")
-	said := refused(t, v.PID, session.NotPermitted, "kill -CONT", "target  not touched")
+	said := refused(t, v.PID, failure.NotPermitted, "kill -CONT", "target  not touched")
 	all(t, v.PID, "T")
 	send(t, v.PID, unix.SIGCONT)
 	v.works(t)
@@ -92,7 +92,7 @@ func zombie(t *testing.T) string {
 	v := onGPU(t, "plain")
 	send(t, v.PID, unix.SIGKILL)
 	all(t, v.PID, "Z")
-	return refused(t, v.PID, session.NotPermitted, "it has exited", "target  not touched")
+	return refused(t, v.PID, failure.NotPermitted, "it has exited", "target  not touched")
 }
 
 func vforkParent(t *testing.T) string {
@@ -119,7 +119,7 @@ func frozen(t *testing.T) string {
 	v := onGPU(t, "odd") // the freezer itself makes epoll_wait return EINTR
 	thaw := freeze(t, v.PID)
 	all(t, v.PID, "D")
-	said := refused(t, v.PID, session.Failed, "uninterruptible", "target  as found")
+	said := refused(t, v.PID, failure.Failed, "uninterruptible", "target  as found")
 	all(t, v.PID, "D")
 	thaw()
 	v.works(t)
@@ -133,7 +133,7 @@ func vforkAlone(t *testing.T) string {
 	v := victim.Start(t, "mapped") // with the runtime, but no thread of its
 	v.Tell(t, "v")
 	all(t, v.PID, "D")
-	said := refused(t, v.PID, session.Failed, "uninterruptible", "target  as found")
+	said := refused(t, v.PID, failure.Failed, "uninterruptible", "target  as found")
 	if answer := v.Ask(t, "e"); answer != "0" {
 		t.Errorf("its child ended with %s", answer)
 	}
@@ -165,7 +165,7 @@ func debugged(t *testing.T, v *gpuVictim, tracer *exec.Cmd) string {
 	if !hang.Eventually(func() bool { return allTraced(v.PID, pid) }) {
 		t.Fatalf("%s traces nothing", tracer.Path)
 	}
-	said := record(t, v.PID).refusal(t, session.NotPermitted, fmt.Sprintf("%s (pid %s)", tracer.Args[0], pid),
+	said := record(t, v.PID).refusal(t, failure.NotPermitted, fmt.Sprintf("%s (pid %s)", tracer.Args[0], pid),
 		"quit "+tracer.Args[0], "target  not touched")
 	if !allTraced(v.PID, pid) {
 		t.Error("its tracer has lost it")

@@ -6,21 +6,21 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/test/hang"
 )
 
 // refused attaches to what cannot be attached to: the tool must end with this
 // code, and its error must name cause, fix and state with these words in it. It
 // returns the cause.
-func refused(t *testing.T, pid int, code session.ExitCode, words ...string) string {
+func refused(t *testing.T, pid int, code failure.ExitCode, words ...string) string {
 	t.Helper()
 	said := record(t, pid).refusal(t, code, words...)
 	untraced(t, pid)
 	return said
 }
 
-func (r *run) refusal(t *testing.T, code session.ExitCode, words ...string) string {
+func (r *run) refusal(t *testing.T, code failure.ExitCode, words ...string) string {
 	t.Helper()
 	text := r.Stderr.String()
 	if r.Code != int(code) {

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
-	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/harness"
@@ -41,7 +41,7 @@ func record(t *testing.T, pid int, args ...string) *run {
 	return r
 }
 
-const nothingSeen = int(session.NothingSeen)
+const nothingSeen = int(failure.NothingSeen)
 
 // goneWell are the exit codes of a recording so short that a starved victim may launch
 // nothing in it.

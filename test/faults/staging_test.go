@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/inject"
-	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
@@ -25,7 +25,7 @@ import (
 // payload itself needs /proc.
 func noProc(t *testing.T) string {
 	v := container{script: "mount -t tmpfs none /proc; "}.onGPU(t, "odd", "mallocs")
-	said := refused(t, v.PID, session.Unsuitable, "no /proc", "target  not touched")
+	said := refused(t, v.PID, failure.Unsuitable, "no /proc", "target  not touched")
 	v.untouched(t)
 	file := v.loadedStaged(t)
 	v.nothingStaged(t)

@@ -16,10 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/internal/watchdog"
 	rtlpayload "github.com/rtl-attach/rtl-attach/payload"
 	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/testenv"
@@ -29,7 +31,7 @@ import (
 // session runs in this process, all of it as in the tool.
 
 // attempt records a process for a moment; at the step it calls do.
-func attempt(t *testing.T, pid int, step inject.Point, do func()) (session.ExitCode, error) {
+func attempt(t *testing.T, pid int, step inject.Point, do func()) (failure.ExitCode, error) {
 	t.Helper()
 	library, err := rtlpayload.Library()
 	if err != nil {
@@ -43,9 +45,9 @@ func attempt(t *testing.T, pid int, step inject.Point, do func()) (session.ExitC
 		}
 		return nil
 	}
-	stall, hold := session.StallLimit, ptrace.HoldLimit
-	session.StallLimit, ptrace.HoldLimit = hang.Limit, hang.Limit+stall // the step takes as long as the target's answer
-	defer func() { inject.Fault, session.StallLimit, ptrace.HoldLimit = nil, stall, hold }()
+	stall, hold := watchdog.Limit, ptrace.HoldLimit
+	watchdog.Limit, ptrace.HoldLimit = hang.Limit, hang.Limit+stall // the step takes as long as the target's answer
+	defer func() { inject.Fault, watchdog.Limit, ptrace.HoldLimit = nil, stall, hold }()
 	o := session.Options{
 		PID: pid, Duration: 100 * time.Millisecond, Output: filepath.Join(t.TempDir(), "t.db"), Library: library,
 	}
@@ -56,7 +58,7 @@ func attempt(t *testing.T, pid int, step inject.Point, do func()) (session.ExitC
 	if t.Failed() {
 		t.FailNow() // the session may be at it still, and in the next one's way
 	}
-	var f *session.Failure
+	var f *failure.Error
 	if errors.As(err, &f) {
 		return f.Code, err
 	}
@@ -86,11 +88,11 @@ func (silent) Warn(string)                                                      
 func (silent) Debug(string)                                                       {}
 
 func execAtEachStep(t *testing.T) string {
-	codes := map[session.ExitCode]int{}
+	codes := map[failure.ExitCode]int{}
 	for _, step := range inject.Points {
 		v := onGPU(t, "plain")
 		code, err := attempt(t, v.PID, step, func() { v.Tell(t, "x"); v.leaves(t) })
-		if code != session.Failed && code != session.TargetExited {
+		if code != failure.Failed && code != failure.TargetExited {
 			t.Errorf("step %s: exit code %d: %v", step, code, err)
 		}
 		clear(t, step, err, "executed another program")
@@ -109,11 +111,11 @@ func execAtEachStep(t *testing.T) string {
 }
 
 func exitAtEachStep(t *testing.T) string {
-	codes := map[session.ExitCode]int{}
+	codes := map[failure.ExitCode]int{}
 	for _, step := range inject.Points {
 		v := onGPU(t, "plain")
 		code, err := attempt(t, v.PID, step, func() { v.Tell(t, "q"); v.leaves(t) })
-		if code != session.NotPermitted && code != session.TargetExited {
+		if code != failure.NotPermitted && code != failure.TargetExited {
 			t.Errorf("step %s: exit code %d: %v", step, code, err)
 		}
 		clear(t, step, err, "no process has this pid (any more)")
@@ -126,7 +128,7 @@ func exitAtEachStep(t *testing.T) string {
 // clear: an attach that failed says why, and how the target was left.
 func clear(t *testing.T, step inject.Point, err error, cause string) {
 	t.Helper()
-	var f *session.Failure
+	var f *failure.Error
 	switch {
 	case err == nil: // attached, and the end came then
 	case !errors.As(err, &f):
@@ -136,9 +138,9 @@ func clear(t *testing.T, step inject.Point, err error, cause string) {
 	}
 }
 
-func counted(codes map[session.ExitCode]int) string {
+func counted(codes map[failure.ExitCode]int) string {
 	var said []string
-	for _, code := range []session.ExitCode{session.Failed, session.NotPermitted, session.TargetExited} {
+	for _, code := range []failure.ExitCode{failure.Failed, failure.NotPermitted, failure.TargetExited} {
 		if codes[code] > 0 {
 			said = append(said, fmt.Sprintf("%d times exit %d", codes[code], code))
 		}
@@ -203,9 +205,9 @@ func forkAt(t *testing.T, step inject.Point) (forked bool) {
 		}
 	})
 	switch {
-	case code == session.NothingSeen: // a starved victim launches nothing in so short a time
+	case code == failure.NothingSeen: // a starved victim launches nothing in so short a time
 		record(t, v.PID).ok(t)
-	case code != session.OK || err != nil:
+	case code != failure.OK || err != nil:
 		t.Errorf("step %s: exit code %d: %v", step, code, err)
 	}
 	if said := v.Line(t); said != "7" {
@@ -261,7 +263,7 @@ func TestPIDReused(t *testing.T) {
 	}
 	for _, step := range quiet {
 		var heir *gpuVictim
-		var code session.ExitCode
+		var code failure.ExitCode
 		var err error
 		for range 5 {
 			old := onGPU(t, "plain")
@@ -272,7 +274,7 @@ func TestPIDReused(t *testing.T) {
 		if heir == nil {
 			t.Fatal("no pid can be had again")
 		}
-		if code != session.NotPermitted && code != session.TargetExited {
+		if code != failure.NotPermitted && code != failure.TargetExited {
 			t.Errorf("step %s: exit code %d: %v", step, code, err)
 		}
 		clear(t, step, err, "no process has this pid (any more)")

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/inject"
-	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/victim"
@@ -110,7 +110,7 @@ func twoTools(t *testing.T) string {
 		if !slices.Contains(goneWell, won.Code) {
 			t.Errorf("the winner: exit code %d\n%s", won.Code, won.Stderr.String())
 		}
-		if said := lost.Stderr.String(); lost.Code != int(session.NotPermitted) || !strings.Contains(said, strconv.Itoa(won.Cmd.Process.Pid)) {
+		if said := lost.Stderr.String(); lost.Code != int(failure.NotPermitted) || !strings.Contains(said, strconv.Itoa(won.Cmd.Process.Pid)) {
 			t.Errorf("the loser: exit code %d, it is to name pid %d\n%s", lost.Code, won.Cmd.Process.Pid, said)
 		}
 		v.sound(t)

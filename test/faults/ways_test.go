@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/internal/inject"
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/testpoint"
 	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
@@ -273,9 +273,9 @@ var inGrace = way{
 		cmd := exec.Command("env", "--block-signal="+timers, victim.Path(t, "busy"), "spin", "timer", "spin", "futex", "read")
 		return sceneOf(t, gpuRun(t, cmd, gpuEnv(t, cmd)))
 	},
-	points: names([]session.Point{session.PointAsked, session.PointGrace}),
+	points: names([]testpoint.Point{testpoint.Asked, testpoint.Grace}),
 	short:  []string{"kill@grace-stopped", "fail@grace-stopped"},
-	goesOn: names([]session.Point{session.PointAsked, session.PointGrace}),
+	goesOn: names([]testpoint.Point{testpoint.Asked, testpoint.Grace}),
 }
 
 // again: the payload is resident and dormant.
@@ -286,7 +286,7 @@ var again = way{
 		return sceneOf(t, v)
 	},
 	codes:  []int{1},
-	points: append(names(session.Points), string(session.PointOrdered)),
+	points: append(names(testpoint.All), string(testpoint.Ordered)),
 	short:  []string{"kill@ordered", "fail@ordered", "hang@ordered"},
 }
 
@@ -294,7 +294,7 @@ var again = way{
 var withCopies = way{
 	begin:  func(t *testing.T) *scene { return sceneOf(t, mixed(t), "--memory-copy-trace") },
 	codes:  []int{1},
-	points: names(session.Points),
+	points: names(testpoint.All),
 	short:  []string{"kill@recording", "kill@ending"},
 }
 
@@ -329,7 +329,7 @@ var detached = way{
 		return s
 	},
 	codes:   []int{1},
-	points:  names(session.DetachPoints),
+	points:  names(testpoint.OfDetach),
 	murders: []int{0}, // nothing is attached any more
 	short:   []string{"kill@ending", "fail@closing", "hang@ending"},
 }
@@ -351,7 +351,7 @@ var stopping = way{
 		return s
 	},
 	codes:   []int{1},
-	points:  names([]session.Point{session.PointStopping}),
+	points:  names([]testpoint.Point{testpoint.Stopping}),
 	murders: []int{0}, // nothing is attached any more
 	short:   []string{"kill@stopping"},
 }

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/report"
-	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
@@ -196,7 +196,7 @@ func (c *Command) KeepEvidence(t testing.TB) {
 func (c *Command) Wait(t testing.TB) Run {
 	t.Helper()
 	return Run{
-		Code: session.ExitCode(c.Exit(t)), Stdout: c.Stdout.String(), Stderr: c.Stderr.String(),
+		Code: failure.ExitCode(c.Exit(t)), Stdout: c.Stdout.String(), Stderr: c.Stderr.String(),
 		Took: c.Took, Trace: c.Trace,
 	}
 }
@@ -214,7 +214,7 @@ func (c *Command) Drains(t testing.TB) {
 func (c *Command) MustRecord(t testing.TB) Run {
 	t.Helper()
 	run := c.Wait(t)
-	run.MustBe(t, session.OK)
+	run.MustBe(t, failure.OK)
 	if err := run.Decode(); err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 )
 
 // Reattach records a workload again and again, for windows of changing length,
@@ -30,8 +30,8 @@ func (p *Process) Reattach(t testing.TB, cycles int, args ...string) []Run {
 func (p *Process) RecordShortly(t testing.TB, d time.Duration, args ...string) Run {
 	t.Helper()
 	run := p.TryRecord(t, d, append([]string{"--buffer-size", "4MiB"}, args...)...)
-	if run.Code != session.NothingSeen {
-		run.MustBe(t, session.OK)
+	if run.Code != failure.NothingSeen {
+		run.MustBe(t, failure.OK)
 	}
 	if err := run.Decode(); err != nil {
 		t.Fatal(err)

@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/report"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 )
 
 // A Run is one run of the tool.
 type Run struct {
-	Code   session.ExitCode
+	Code   failure.ExitCode
 	Stdout string
 	Stderr string
 	Took   time.Duration
@@ -85,7 +86,7 @@ func (r *Run) Decode() error {
 }
 
 // MustBe fails the test for any other exit code.
-func (r Run) MustBe(t testing.TB, code session.ExitCode) {
+func (r Run) MustBe(t testing.TB, code failure.ExitCode) {
 	t.Helper()
 	if r.Code != code {
 		t.Fatalf("the tool ended with %d, not %d\n%s", r.Code, code, r.Stderr)
@@ -96,7 +97,7 @@ func (r Run) MustBe(t testing.TB, code session.ExitCode) {
 func (p *Process) Status(t testing.TB) session.Status {
 	t.Helper()
 	run := Tool(t, "status", "--json", strconv.Itoa(p.PID))
-	run.MustBe(t, session.OK)
+	run.MustBe(t, failure.OK)
 	var st session.Status
 	if err := json.Unmarshal([]byte(run.Stdout), &st); err != nil {
 		t.Fatalf("status: %v\n%s", err, run.Stdout)

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/apitable"
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/harness"
 )
@@ -148,7 +148,7 @@ func (l *life) session(t *testing.T) bool {
 	t.Helper()
 	run := l.TryRecord(t, window, "--buffer-size", "4MiB")
 	defer os.RemoveAll(filepath.Dir(run.Trace))
-	seen := run.Code == session.OK || run.Code == session.NothingSeen // a short window may be one between two bursts
+	seen := run.Code == failure.OK || run.Code == failure.NothingSeen // a short window may be one between two bursts
 	if err := run.Decode(); !seen || err != nil {
 		l.tally.find(&l.tally.stuck, "the next session ended with %d, %v\n%s", run.Code, err, run.Stderr)
 		return false

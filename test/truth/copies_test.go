@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/test/harness"
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
@@ -170,17 +170,17 @@ func TestCopiesReattach(t *testing.T) {
 func TestCopiesCutShort(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
-		code session.ExitCode
+		code failure.ExitCode
 	}{
-		"small ring": {args: []string{"--buffer-size", "64KiB"}, code: session.OK},
-		"exit":       {code: session.TargetExited},
+		"small ring": {args: []string{"--buffer-size", "64KiB"}, code: failure.OK},
+		"exit":       {code: failure.TargetExited},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := harness.Start(t, harness.Workload{Program: "copies", Sim: []string{"SOFTGPU_GPUS=2"}})
 			r := p.Begin(t, append(c.args, "--memory-copy-trace")...)
 			r.Says(t, "✓ attached") // the tool, too: a target that ends before is said to have ended in the attach
 			harness.Until(t, "it has copied under the recording", p.Dispatches(t, 5000))
-			if c.code == session.OK {
+			if c.code == failure.OK {
 				r.Interrupt(t)
 				r.MustRecord(t)
 			}

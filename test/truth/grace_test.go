@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/test/harness"
 	"github.com/rtl-attach/rtl-attach/test/simlog"
@@ -78,9 +78,9 @@ func TestGrace(t *testing.T) {
 			t.Errorf("slots changed: %v", changed)
 		}
 		switch run.Code {
-		case session.OK:
+		case failure.OK:
 			armed++
-		case session.Failed:
+		case failure.Failed:
 			p.AsFound(t, before)
 		default:
 			t.Fatalf("exit code %d\n%s", run.Code, run.Stderr)
@@ -89,7 +89,7 @@ func TestGrace(t *testing.T) {
 		log := p.Truth(t)
 		log.MustHoldOnce(t, counts)
 		c := harness.Compare(t, log)
-		if run.Code == session.OK {
+		if run.Code == failure.OK {
 			c.Add(harness.ReadTrace(t, run.Trace))
 		}
 		c.Finish(nil)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/test/harness"
 )
 
@@ -65,7 +65,7 @@ func TestDomains(t *testing.T) {
 func TestPrivateIndex(t *testing.T) {
 	p := harness.Start(t, harness.Stress(2, 1, 64, "--kind", "10"))
 	run := p.TryRecord(t, 500*time.Millisecond)
-	run.MustBe(t, session.NothingSeen)
+	run.MustBe(t, failure.NothingSeen)
 	if err := run.Decode(); err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/report"
-	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/test/harness"
 	"github.com/rtl-attach/rtl-attach/test/simlog"
 	"github.com/rtl-attach/rtl-attach/test/testenv"
@@ -171,7 +171,7 @@ func loseWorker(t *testing.T, f *harness.Fleet) {
 	after := f.Workers(t)
 	r.Interrupt(t)
 	run := r.Wait(t)
-	run.MustBe(t, session.SomeFailed)
+	run.MustBe(t, failure.SomeFailed)
 	if err := run.Decode(); err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func loseWorker(t *testing.T, f *harness.Fleet) {
 
 	found := fates(run.Summary)
 	exited, fresh := found[tracedb.OutcomeExited], found[tracedb.OutcomeLateWorker]
-	if len(exited) != 1 || exited[0].PID != int64(victim.PID) || exited[0].ExitCode != int64(session.TargetExited) ||
+	if len(exited) != 1 || exited[0].PID != int64(victim.PID) || exited[0].ExitCode != int64(failure.TargetExited) ||
 		!strings.Contains(exited[0].Text, "into the common window") {
 		t.Errorf("the dead worker: %+v", exited)
 	}
@@ -215,7 +215,7 @@ func TestServerRefusal(t *testing.T) {
 	if err := syscall.Kill(stopped.PID, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	run.MustBe(t, session.SomeFailed)
+	run.MustBe(t, failure.SomeFailed)
 	if err := run.Decode(); err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestServerRefusal(t *testing.T) {
 	checkWorkers(t, fleet, counts, run.Trace)
 	found := fates(run.Summary)
 	refused := found[tracedb.OutcomeRefused]
-	if len(refused) != 1 || refused[0].PID != int64(stopped.PID) || refused[0].ExitCode != int64(session.NotPermitted) {
+	if len(refused) != 1 || refused[0].PID != int64(stopped.PID) || refused[0].ExitCode != int64(failure.NotPermitted) {
 		t.Errorf("refused: %+v", refused)
 	}
 	if len(found[tracedb.OutcomeRecorded]) != 2 {
@@ -242,7 +242,7 @@ func TestServerChosenPIDs(t *testing.T) {
 	fleet := f.Workers(t)
 	trace := filepath.Join(t.TempDir(), "two.db")
 	run := harness.Tool(t, "-p", strconv.Itoa(fleet[0].PID)+","+strconv.Itoa(fleet[2].PID), "-d", "1s", "-o", trace, "--json")
-	run.MustBe(t, session.OK)
+	run.MustBe(t, failure.OK)
 	if fleet[1].Status(t).Resident {
 		t.Error("the worker that was not meant has a payload")
 	}

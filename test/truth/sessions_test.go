@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/test/harness"
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
@@ -36,7 +36,7 @@ func TestReattachToAnotherRuntime(t *testing.T) {
 	p := harness.Start(t, harness.Stress(3, 2, 64, "--pace", "20"))
 	runs := []harness.Run{p.RecordUntil(t, time.Second, 1000)}
 	refused := p.TryRecord(t, 100*time.Millisecond, "--set", "RTL_HSA_LIBRARY="+p.Library(t, "libc.so.6"))
-	if refused.Code == session.OK || !strings.Contains(refused.Stderr, "the resident payload is bound to ") {
+	if refused.Code == failure.OK || !strings.Contains(refused.Stderr, "the resident payload is bound to ") {
 		t.Errorf("exit code %d\n%s", refused.Code, refused.Stderr)
 	}
 	runs = append(runs, p.RecordUntil(t, time.Second, 1000, "--set", "RTL_HSA_LIBRARY="+p.Library(t, "libhsa-runtime64")))
@@ -48,18 +48,18 @@ func TestReattachToAnotherRuntime(t *testing.T) {
 func TestEarly(t *testing.T) {
 	p := harness.StartCold(t, harness.Workload{Program: "serve", Args: []string{"--threads", "3", "--streams", "4"}})
 	var runs []harness.Run
-	codes := map[session.ExitCode]int{}
+	codes := map[failure.ExitCode]int{}
 	harness.Until(t, "it can be recorded", func() bool {
 		run := p.TryRecord(t, 30*time.Millisecond)
 		codes[run.Code]++
 		switch run.Code {
-		case session.OK, session.NothingSeen:
+		case failure.OK, failure.NothingSeen:
 			runs = append(runs, run)
-		case session.Failed, session.Unsuitable:
+		case failure.Failed, failure.Unsuitable:
 		default:
 			t.Fatalf("exit code %d\n%s", run.Code, run.Stderr)
 		}
-		return codes[session.OK] == 3
+		return codes[failure.OK] == 3
 	})
 	t.Logf("exit codes %v", codes)
 	p.Ready(t)
@@ -84,7 +84,7 @@ func TestShutDown(t *testing.T) {
 	w.Args = append(w.Args, "--seconds", "10")
 	p := harness.Start(t, w)
 	run := p.Begin(t).Wait(t)
-	run.MustBe(t, session.TargetExited)
+	run.MustBe(t, failure.TargetExited)
 	counts := p.Finish(t)
 	for _, warning := range warnings(p) {
 		if !slices.Contains(warnings(alone), warning) {
@@ -124,7 +124,7 @@ func TestExit(t *testing.T) {
 	harness.Until(t, "it has dispatched under the recording", p.Dispatches(t, 5000))
 	counts := p.Quit(t)
 	run := r.Wait(t)
-	run.MustBe(t, session.TargetExited)
+	run.MustBe(t, failure.TargetExited)
 	log := p.Truth(t)
 	log.MustHoldOnce(t, counts)
 	c := harness.Compare(t, log)
@@ -141,7 +141,7 @@ func TestKill(t *testing.T) {
 	harness.Until(t, "it has dispatched under the recording", p.Dispatches(t, 5000))
 	p.Kill()
 	run := r.Wait(t)
-	run.MustBe(t, session.TargetExited)
+	run.MustBe(t, failure.TargetExited)
 	c := harness.Compare(t, p.Truth(t))
 	c.Killed = true
 	c.Add(harness.ReadTrace(t, run.Trace))
@@ -265,13 +265,13 @@ func TestAttachBesideShutDown(t *testing.T) {
 	harness.Until(t, "a runtime has been recorded, and enough attaches were tried", func() bool {
 		run := p.TryRecord(t, 10*time.Millisecond, "-v")
 		switch {
-		case run.Code == session.NothingSeen:
-		case run.Code == session.Failed && strings.Contains(run.Stderr, "hsa_init has not been called"):
+		case run.Code == failure.NothingSeen:
+		case run.Code == failure.Failed && strings.Contains(run.Stderr, "hsa_init has not been called"):
 			between++ // how many depends on how long hsa_init takes on this machine
-		case run.Code == session.Failed && strings.Contains(run.Stderr, "hsa_shut_down meanwhile"):
+		case run.Code == failure.Failed && strings.Contains(run.Stderr, "hsa_shut_down meanwhile"):
 			never++ // each time that it was tried again, too: a runtime lives for 50 ms
 		default:
-			run.MustBe(t, session.OK)
+			run.MustBe(t, failure.OK)
 		}
 		met += strings.Count(run.Stderr, "once more")
 		tried++

@@ -1,4 +1,4 @@
-package session
+package failure
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 // TestCopiesHaveTheirJournal: nobody is told to copy a trace that may have a journal
 // without it.
 func TestCopiesHaveTheirJournal(t *testing.T) {
-	failures := []*Failure{
+	failures := []*Error{
 		ReportFailed("t.db", fmt.Errorf("open t.db: %w", tracedb.ErrCutOff)),
 		ExportFailed("t.db", "t.pftrace", fmt.Errorf("open t.db: %w", tracedb.ErrCutOff)),
 		ReportFailed("t.db", errors.New("disk I/O error")),

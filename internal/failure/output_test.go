@@ -1,9 +1,8 @@
-package session
+package failure
 
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -13,9 +12,8 @@ import (
 func TestOutputFailures(t *testing.T) {
 	for _, err := range []error{unix.ENOSPC, unix.EPIPE, errors.New("other")} {
 		err = fmt.Errorf("write: %w", err)
-		for _, f := range []*Failure{
+		for _, f := range []*Error{
 			OutputFailed("it", OK, err), OutputFailed("it", Failed, err), ResultFailed(OK, err),
-			notListed(&fs.PathError{Op: "open", Path: "/proc", Err: err}),
 		} {
 			if f.What == "" || f.Cause == "" || f.Fix == "" || f.Target == "" || f.Code != Failed {
 				t.Errorf("%+v", f)

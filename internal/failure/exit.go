@@ -1,8 +1,9 @@
-package session
+package failure
 
-// Exit codes of the tool (docs: README, "Exit codes").
+// An ExitCode is what the tool returns to its caller (README, "Exit codes").
 type ExitCode int
 
+// Exit codes.
 const (
 	OK           ExitCode = 0 // records exist, the detach is confirmed
 	Failed       ExitCode = 1 // rolled back, the target is as found
@@ -18,3 +19,26 @@ const (
 	RecordsMissing ExitCode = 9  // some records are lost
 	EndedEarly     ExitCode = 10 // the recording ended before it was meant to
 )
+
+// CombineExitCodes returns the code of a run over several processes: the code that all
+// have, else Remains if one has it, else SomeFailed. A process without dispatches is no
+// failure while others have some.
+func CombineExitCodes(all []ExitCode) ExitCode {
+	codes := map[ExitCode]bool{}
+	for _, code := range all {
+		codes[code] = true
+	}
+	if codes[OK] {
+		delete(codes, NothingSeen)
+	}
+	switch {
+	case codes[Remains]:
+		return Remains
+	case len(codes) > 1:
+		return SomeFailed
+	}
+	for code := range codes {
+		return code
+	}
+	return Failed
+}

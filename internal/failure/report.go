@@ -1,4 +1,4 @@
-package session
+package failure
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ type knownError struct {
 }
 
 // know puts in cause and fix of the first known error that err is.
-func (f *Failure) know(err error, known ...knownError) {
+func (f *Error) know(err error, known ...knownError) {
 	for _, k := range known {
 		if errors.Is(err, k.err) {
 			f.Cause, f.Fix = k.cause, k.fix
@@ -42,13 +42,13 @@ func unreadable(trace string) []knownError {
 }
 
 // ReportFailed explains why a trace could not be reported on.
-func ReportFailed(trace string, err error) *Failure {
-	f := &Failure{
-		What: fmt.Sprintf("cannot report on %s: %s", trace, bare(err)), Cause: bare(err),
+func ReportFailed(trace string, err error) *Error {
+	f := &Error{
+		What: fmt.Sprintf("cannot report on %s: %s", trace, BareText(err)), Cause: BareText(err),
 		Fix: "try a copy of the file, with its -journal if there is one, on another filesystem", Target: "none: a report reads the trace only", Code: Failed, Err: err,
 	}
 	f.know(err, append([]knownError{
-		{report.ErrQuery, "SQLite says: " + strings.TrimPrefix(bare(err), report.ErrQuery.Error()+": "), "one SELECT; SELECT sql FROM sqlite_master lists the tables"},
+		{report.ErrQuery, "SQLite says: " + strings.TrimPrefix(BareText(err), report.ErrQuery.Error()+": "), "one SELECT; SELECT sql FROM sqlite_master lists the tables"},
 		{traceread.ErrImpossible, "the file is damaged or cut short, or holds what no recorder writes", "copy it again, with its -journal if there is one, or record again"},
 		{traceread.ErrNoRoom, "the filesystem is full", "SQLite sorts in SQLITE_TMPDIR or /var/tmp: make room there"},
 		noRoom,

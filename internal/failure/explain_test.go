@@ -1,4 +1,4 @@
-package session
+package failure
 
 import (
 	"strings"
@@ -27,7 +27,7 @@ func TestDenial(t *testing.T) {
 		{target.DeniedError{PtraceScope: -1, SysPtrace: true, UserNS: true}, "another user namespace", "host"},
 		{target.DeniedError{PtraceScope: -1, SysPtrace: true, Op: "trace", Err: unix.EPERM}, "the kernel refused to trace", "host"},
 	} {
-		f := explain("trace", 1, &tc.denied, untouched)
+		f := Explain("trace", 1, &tc.denied, Untouched)
 		if f.Code != NotPermitted || !strings.Contains(f.Cause, tc.cause) || !strings.Contains(f.Fix, tc.fix) {
 			t.Errorf("%+v: cause %q, fix %q, code %d", tc.denied, f.Cause, f.Fix, f.Code)
 		}
@@ -44,7 +44,7 @@ func TestTargetErrors(t *testing.T) {
 		target.ErrSeccomp: Unsuitable, target.ErrShadowStack: Unsuitable, target.ErrNoProc: Unsuitable,
 		target.ErrExec: Failed, target.ErrLoading: Failed, target.ErrMalformed: Failed,
 	} {
-		f := explain("trace", 1, err, untouched)
+		f := Explain("trace", 1, err, Untouched)
 		if f.Code != code || strings.Contains(f.Cause, "none that this version knows") {
 			t.Errorf("%v: code %d, want %d; cause %q", err, f.Code, code, f.Cause)
 		}
@@ -54,7 +54,7 @@ func TestTargetErrors(t *testing.T) {
 // TestLimits: a call that failed in the target names the limit to be looked at.
 func TestLimits(t *testing.T) {
 	for errno, fix := range map[unix.Errno]string{unix.EAGAIN: "pids.max", unix.ENOMEM: "--as", unix.EACCES: "--verbose"} {
-		f := explain("attach to", 1, &inject.BootError{Call: "clone", Err: errno}, restored)
+		f := Explain("attach to", 1, &inject.BootError{Call: "clone", Err: errno}, Restored)
 		if f.Code != Failed || !strings.Contains(f.Cause, "clone in the target") || !strings.Contains(f.Fix, fix) {
 			t.Errorf("%v: cause %q, fix %q, code %d", errno, f.Cause, f.Fix, f.Code)
 		}

@@ -1,4 +1,4 @@
-package session
+package failure
 
 import (
 	"fmt"
@@ -14,9 +14,9 @@ import (
 const exportTarget = "none: an export reads the trace only"
 
 // ExportFailed explains why a trace could not be exported.
-func ExportFailed(trace, output string, err error) *Failure {
-	f := &Failure{
-		What: fmt.Sprintf("cannot export %s: %s", trace, bare(err)), Cause: bare(err),
+func ExportFailed(trace, output string, err error) *Error {
+	f := &Error{
+		What: fmt.Sprintf("cannot export %s: %s", trace, BareText(err)), Cause: BareText(err),
 		Fix: "rtl-attach report " + trace + " says what the trace holds", Target: exportTarget, Code: Failed, Err: err,
 	}
 	f.know(err, append([]knownError{
