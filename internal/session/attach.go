@@ -10,6 +10,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/testpoint"
 )
@@ -63,15 +64,15 @@ func (r *recording) pauseUnlessOver(ctx context.Context, d time.Duration) {
 
 // begin goes through the control block of a payload that is resident, or injects one.
 func (r *recording) begin(ctx context.Context, env []byte) error {
-	control, err := openResident(r.target)
-	if errors.Is(err, errNotResident) {
+	control, err := resident.Open(r.target)
+	if errors.Is(err, resident.ErrNone) {
 		r.awaitBootstrap(ctx)
-		control, err = openResident(r.target)
+		control, err = resident.Open(r.target)
 	}
 	switch {
 	case err == nil:
 		return r.reattach(ctx, control, env)
-	case errors.Is(err, errNotResident):
+	case errors.Is(err, resident.ErrNone):
 		return r.inject(ctx, env)
 	}
 	return err
@@ -79,11 +80,11 @@ func (r *recording) begin(ctx context.Context, env []byte) error {
 
 // acquireRecorder makes us the target's one recorder, and keeps its heart beating.
 func (r *recording) acquireRecorder(c *ring.Control) error {
-	me, err := self()
+	me, err := resident.Self()
 	if err != nil {
 		return err
 	}
-	held, _, err := c.TakeLock(me, lives(c))
+	held, _, err := c.TakeLock(me, resident.IsAlive(c))
 	if err != nil {
 		return err
 	}
@@ -131,7 +132,7 @@ func (r *recording) inject(ctx context.Context, env []byte) error {
 		r.progress()
 	}
 	if r.held == nil {
-		return fmt.Errorf("the payload is loaded, but its control block cannot be used: %w", errNotResident)
+		return fmt.Errorf("the payload is loaded, but its control block cannot be used: %w", resident.ErrNone)
 	}
 	r.attached = true
 	return nil
@@ -173,7 +174,7 @@ func (r *recording) settle() (ring.State, error) {
 // as it is there, and answers the grace.
 func (r *recording) progress() {
 	if r.held == nil {
-		c, err := openResident(r.target)
+		c, err := resident.Open(r.target)
 		if err != nil {
 			return
 		}
@@ -189,7 +190,7 @@ func (r *recording) progress() {
 // entryFailed puts the payload's words behind the number that its entry returned.
 func (r *recording) entryFailed(result int32) error {
 	failure := &ring.CommandError{Errno: unix.Errno(-result)}
-	if c, err := openResident(r.target); err == nil {
+	if c, err := resident.Open(r.target); err == nil {
 		failure.Text = c.Snapshot().ErrorText
 		_ = c.Close()
 	}
@@ -265,7 +266,7 @@ func (r *recording) startSession(ctx context.Context, env []byte) error {
 func (r *recording) call(ctx context.Context, entry string, env []byte, progress func()) error {
 	r.raise()
 	r.meter.watch(r.o.PID)
-	addr, err := entryOf(r.target, entry)
+	addr, err := resident.EntryPoint(r.target, entry)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/ring/ringtest"
 	"github.com/rtl-attach/rtl-attach/internal/target"
@@ -36,11 +37,11 @@ func TestArmTakenBack(t *testing.T) {
 	defer control.Close()
 	r := &recording{approach: approach{target: tg}, ui: quiet{}, control: control, gone: make(chan struct{})}
 	r.witness = &witness{target: tg}
-	me, err := self()
+	me, err := resident.Self()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.held, _, err = control.TakeLock(me, holderAlive); err != nil {
+	if r.held, _, err = control.TakeLock(me, resident.LooksAlive); err != nil {
 		t.Fatal(err)
 	}
 	var got []ring.Command
@@ -66,7 +67,7 @@ func TestArmTakenBack(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	if s := control.Snapshot().State; s != ring.StateDormant {
-		t.Fatalf("left in state %s", stateText(s))
+		t.Fatalf("left in state %s", resident.StateText(s))
 	}
 	<-ended
 	if !slices.Equal(got, want) {

@@ -110,7 +110,7 @@ func (c *choice) passOver(one candidate, err error) {
 	switch {
 	case errors.Is(err, target.ErrDenied):
 		c.hidden = add(c.hidden, one)
-	case err == nil || !passed(err):
+	case err == nil || !target.IsAbsent(err):
 		c.passed = add(c.passed, one)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/testpoint"
 	"github.com/rtl-attach/rtl-attach/tracedb"
@@ -96,7 +97,7 @@ func (r *recording) startDrain() (*drain, error) {
 	if err != nil {
 		return nil, err
 	}
-	reader, err := openRing(r.target, snapshot, limit)
+	reader, err := resident.OpenRing(r.target, snapshot, limit)
 	if err != nil {
 		return nil, err
 	}

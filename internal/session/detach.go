@@ -11,6 +11,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
+	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/internal/testpoint"
@@ -143,8 +144,8 @@ func detach(pid int, startTicks uint64, ui Observer) error {
 	}
 	tracer := ptrace.NewTracer()
 	defer tracer.Close()
-	c, err := openResident(t)
-	if errors.Is(err, errNotResident) {
+	c, err := resident.Open(t)
+	if errors.Is(err, resident.ErrNone) {
 		return &failure.Error{
 			What: fmt.Sprintf("nothing to detach from pid %d", pid), Code: failure.NotPermitted, Target: failure.Untouched,
 			Cause: "no payload of rtl-attach is resident there", Fix: "rtl-attach status PID says what is in a process", Err: err,
@@ -188,7 +189,7 @@ func (r *recording) sayGone() {
 // detachFor asks the recorder that lives, or does its work. Until deadline: the
 // target writes who its recorder is, and could name one after the other.
 func (r *recording) detachFor(deadline time.Time) error {
-	if holder, held := r.control.Holder(); held && lives(r.control)(holder) {
+	if holder, held := r.control.Holder(); held && resident.IsAlive(r.control)(holder) {
 		r.control.RequestStop()
 		if err := testpoint.Pass(testpoint.Stopping); err != nil {
 			return err
@@ -211,11 +212,11 @@ func (r *recording) detachOrphan() error {
 		r.ui.Detached("was not attached: the payload is dormant")
 		return nil
 	}
-	me, err := self()
+	me, err := resident.Self()
 	if err != nil {
 		return err
 	}
-	held, _, err := r.control.TakeLock(me, lives(r.control))
+	held, _, err := r.control.TakeLock(me, resident.IsAlive(r.control))
 	if err != nil {
 		return err
 	}
@@ -234,10 +235,10 @@ func (r *recording) detachOrphan() error {
 
 // awaitIdle waits for the recorder to finish.
 func (r *recording) awaitIdle(holder ring.Holder, deadline time.Time) error {
-	heart := feel(r.control)
+	heart := resident.WatchHeartbeat(r.control)
 	for state := r.control.Snapshot().State; ; state = r.control.WaitState(state, watchPeriod) {
 		_, held := r.control.Holder()
-		silent := heart.silence()
+		silent := heart.Silence()
 		idle := state == ring.StateIdle || state == ring.StateDormant
 		switch {
 		case r.isGone():
@@ -246,7 +247,7 @@ func (r *recording) awaitIdle(holder ring.Holder, deadline time.Time) error {
 		case idle && !held:
 			r.ui.Detached(fmt.Sprintf("the recording has ended, as its recorder (pid %d) was asked to do", holder.PID))
 			return nil
-		case (!holderAlive(holder) || isForeign(holder) && silent > silence) && time.Now().Before(deadline):
+		case (!resident.LooksAlive(holder) || resident.IsForeign(holder) && silent > resident.HeartbeatTimeout()) && time.Now().Before(deadline):
 			return r.detachFor(deadline) // it died over it
 		case time.Now().After(deadline) && idle && silent > time.Second:
 			r.ui.Detached(fmt.Sprintf("its recorder (pid %d) gives no sign of life, and has not finished its trace", holder.PID))

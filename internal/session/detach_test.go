@@ -9,6 +9,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/envbuf"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/test/victim"
@@ -93,14 +94,14 @@ func TestSeveral(t *testing.T) {
 
 // TestRecordedUnseen: who cannot be looked at may be recorded, and is not passed over.
 func TestRecordedUnseen(t *testing.T) {
-	for _, err := range []error{errNotResident, target.ErrGone, target.ErrZombie} {
-		if unlessAbsent(fmt.Errorf("wrapped: %w", err)) != nil {
+	for _, err := range []error{resident.ErrNone, target.ErrGone, target.ErrZombie} {
+		if resident.UnlessAbsent(fmt.Errorf("wrapped: %w", err)) != nil {
 			t.Errorf("%v: there is nothing", err)
 		}
 	}
 	denied := &target.DeniedError{PID: 7, UserNS: true}
 	var f *failure.Error
-	if err := (recorded{candidate{pid: 7}, unlessAbsent(denied)}).detach(nil); !errors.As(err, &f) || f.Code != failure.NotPermitted || f.Cause == "" {
+	if err := (recorded{candidate{pid: 7}, resident.UnlessAbsent(denied)}).detach(nil); !errors.As(err, &f) || f.Code != failure.NotPermitted || f.Cause == "" {
 		t.Errorf("%+v", err)
 	}
 }

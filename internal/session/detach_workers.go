@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
@@ -18,7 +19,7 @@ func detachTree(pid int, yes bool, ui GroupObserver) error {
 	}
 	own := detach(pid, 0, ui)
 	below := recordedBelow(tree.Descendants(pid))
-	if errors.Is(own, errNotResident) && !yes {
+	if errors.Is(own, resident.ErrNone) && !yes {
 		if err := refuseSeveral(pid, candidatesOf(below), tree); err != nil {
 			return err
 		}
@@ -26,11 +27,11 @@ func detachTree(pid int, yes bool, ui GroupObserver) error {
 	switch {
 	case len(below) == 0:
 		return own
-	case errors.Is(own, errNotResident) && len(below) == 1:
+	case errors.Is(own, resident.ErrNone) && len(below) == 1:
 		return below[0].detach(ui)
 	}
 	s := &several{ui: ui}
-	if !errors.Is(own, errNotResident) {
+	if !errors.Is(own, resident.ErrNone) {
 		s.note(own)
 	}
 	for _, w := range below {
@@ -65,27 +66,19 @@ func recordedBelow(processes []target.ProcInfo) (found []recorded) {
 func isRecorded(k target.ProcInfo) (bool, error) {
 	t, err := target.OpenLight(k.PID)
 	if err != nil {
-		return false, unlessAbsent(err)
+		return false, resident.UnlessAbsent(err)
 	}
 	defer t.Close()
 	if t.StartTicks != k.StartTicks {
 		return false, nil // another process by now
 	}
-	c, err := openResident(t)
+	c, err := resident.Open(t)
 	if err != nil {
-		return false, unlessAbsent(err)
+		return false, resident.UnlessAbsent(err)
 	}
 	defer c.Close()
 	state := c.Snapshot().State
 	return state != ring.StateIdle && state != ring.StateDormant, nil
-}
-
-// unlessAbsent is err, where that leaves open whether there is a payload.
-func unlessAbsent(err error) error {
-	if errors.Is(err, errNotResident) || passed(err) {
-		return nil
-	}
-	return err
 }
 
 func (w recorded) detach(ui Observer) error {

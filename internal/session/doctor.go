@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/watchdog"
 )
 
@@ -42,7 +43,7 @@ func Diagnose(o Options, s Selection, readFilters bool) (*Diagnosis, error) {
 		case !c.alone(s):
 			return diagnoseAll(o, c, readFilters), nil
 		}
-		d := diagnose(o, steps, care{readFilters, silence})
+		d := diagnose(o, steps, care{readFilters, resident.HeartbeatTimeout()})
 		d.machine(true)
 		return d, nil
 	})
@@ -81,7 +82,7 @@ func diagnoseAll(o Options, c *choice, readFilters bool) *Diagnosis {
 	d.common(o)
 	for _, one := range c.targets {
 		o.PID = one.pid
-		w := diagnose(o, processSteps(), care{readFilters, silence})
+		w := diagnose(o, processSteps(), care{readFilters, resident.HeartbeatTimeout()})
 		d.Workers = append(d.Workers, w)
 	}
 	if d.judge(ofMachine); d.Verdict != Fails {

@@ -9,6 +9,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
+	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 )
 
@@ -100,11 +101,11 @@ func (e *examination) lockCheck() Check {
 	return fine("free")
 }
 
-// residentCheck looks for a payload as an attach does (openResident), and at who
+// residentCheck looks for a payload as an attach does (Open), and at who
 // holds it.
 func (e *examination) residentCheck() Check {
-	c, err := openResident(e.target)
-	if errors.Is(err, errNotResident) {
+	c, err := resident.Open(e.target)
+	if errors.Is(err, resident.ErrNone) {
 		return fine("no payload: one would be loaded")
 	}
 	e.resident = true
@@ -113,12 +114,12 @@ func (e *examination) residentCheck() Check {
 	}
 	defer c.Close()
 	s := c.Snapshot()
-	found := fmt.Sprintf("a payload, %s, after %s: it would be used", stateText(s.State), humanize.Things(s.Generation, "session"))
+	found := fmt.Sprintf("a payload, %s, after %s: it would be used", resident.StateText(s.State), humanize.Things(s.Generation, "session"))
 	if holder, held := c.Holder(); held {
 		switch {
-		case livesFor(c, e.silence)(holder):
+		case resident.IsAliveWithin(c, e.silence)(holder):
 			return refusal(e.o.PID, fmt.Errorf("%w: pid %d", ring.ErrHeld, holder.PID))
-		case isForeign(holder) && e.silence < silence:
+		case resident.IsForeign(holder) && e.silence < resident.HeartbeatTimeout():
 			return unclear(found, fmt.Sprintf("its recorder, pid %d of another pid namespace, gives no sign of life", holder.PID),
 				fmt.Sprintf("rtl-attach doctor %d takes the time to tell whether it is dead", e.o.PID))
 		}

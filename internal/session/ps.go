@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
@@ -134,7 +135,7 @@ func (l *Listing) add(pid int, limit time.Duration) {
 	case errors.Is(g.err, target.ErrDenied):
 		info, _ := target.ProcInfoOf(pid) // everybody may read its name
 		l.Denied, l.Unread = l.Denied+1, append(l.Unread, Unread{PID: pid, Command: info.Comm})
-	case g.err != nil && !passed(g.err):
+	case g.err != nil && !target.IsAbsent(g.err):
 		l.Silent = append(l.Silent, pid)
 	}
 }
@@ -152,16 +153,6 @@ func within[T any](limit time.Duration, look func() T) (result T, inTime bool) {
 	case <-time.After(limit):
 		return result, false
 	}
-}
-
-// passed: there is no process to be listed, or not any more.
-func passed(err error) bool {
-	for _, end := range []error{target.ErrGone, target.ErrZombie, target.ErrKernel, target.ErrExec} {
-		if errors.Is(err, end) {
-			return true
-		}
-	}
-	return false
 }
 
 func glanceAt(pid int) glance {
@@ -244,17 +235,17 @@ func (p *Process) judge(t *target.Target) {
 
 // payload looks for one of ours, and says whether a session is on.
 func (p *Process) payload(t *target.Target) bool {
-	c, err := openResident(t)
+	c, err := resident.Open(t)
 	if err != nil {
-		if !errors.Is(err, errNotResident) {
+		if !errors.Is(err, resident.ErrNone) {
 			p.Payload = "unknown" // why tells of it
 		}
 		return false
 	}
 	defer c.Close()
 	s := c.Snapshot()
-	p.Payload = stateText(s.State)
-	if holder, held := c.Holder(); held && holderAlive(holder) {
+	p.Payload = resident.StateText(s.State)
+	if holder, held := c.Holder(); held && resident.LooksAlive(holder) {
 		p.Recorder = holder.PID
 	}
 	return s.State == ring.StateActive || s.State == ring.StateArming || s.State == ring.StateDraining

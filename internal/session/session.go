@@ -23,6 +23,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/pausemeter"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
+	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/target"
@@ -277,7 +278,7 @@ func (r *recording) leftAs() string {
 	if r.isGone() || errors.Is(r.target.CheckIdentity(), target.ErrGone) {
 		return failure.Gone
 	}
-	c, err := openResident(r.target)
+	c, err := resident.Open(r.target)
 	if _, stranded := r.strandedEntry(); err != nil && stranded {
 		return failure.Restored + ", with the payload loaded and never entered"
 	}
@@ -289,7 +290,7 @@ func (r *recording) leftAs() string {
 	case ring.StateIdle, ring.StateDormant:
 		return failure.Restored + ", with the payload loaded and asleep"
 	default:
-		return "the payload is " + stateText(state) + "; without a recorder it detaches by itself within seconds"
+		return "the payload is " + resident.StateText(state) + "; without a recorder it detaches by itself within seconds"
 	}
 }
 

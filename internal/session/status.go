@@ -6,6 +6,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/internal/watchdog"
@@ -73,8 +74,8 @@ func Inspect(pid int, version string) (*Status, error) {
 
 func inspect(t *target.Target) (*Status, error) {
 	st := &Status{PID: t.PID, Command: t.Comm}
-	c, err := openResident(t)
-	if errors.Is(err, errNotResident) {
+	c, err := resident.Open(t)
+	if errors.Is(err, resident.ErrNone) {
 		return st, nil
 	}
 	if err != nil {
@@ -89,7 +90,7 @@ func (st *Status) addWorkers(kin []target.ProcInfo) {
 	for _, k := range kin {
 		w, err := inspectKin(k)
 		switch {
-		case err != nil && unlessAbsent(err) == nil:
+		case err != nil && resident.UnlessAbsent(err) == nil:
 		case err != nil:
 			st.Workers = append(st.Workers, &Status{PID: k.PID, Command: k.Comm, Hidden: failure.BareText(err)})
 		case w.Resident:
@@ -111,7 +112,7 @@ func inspectKin(k target.ProcInfo) (*Status, error) {
 func (st *Status) fill(c *ring.Control) {
 	s := c.Snapshot()
 	st.Resident = true
-	st.State = stateText(s.State)
+	st.State = resident.StateText(s.State)
 	st.Sessions = s.Generation
 	st.BuildID = hex.EncodeToString(s.BuildID)
 	st.ABIVersion = ring.ABIVersion
@@ -119,7 +120,7 @@ func (st *Status) fill(c *ring.Control) {
 	if s.LastEnd != ring.EndNone {
 		st.LastEnd = tracedbEnd(s.LastEnd)
 	}
-	if holder, held := c.Holder(); held && holderAlive(holder) {
+	if holder, held := c.Holder(); held && resident.LooksAlive(holder) {
 		st.Recorder = holder.PID
 	}
 	st.Inventory = &Inventory{
@@ -139,22 +140,6 @@ func (st *Status) fill(c *ring.Control) {
 	for _, counter := range collector.Counters(c.Counters()) {
 		st.Counters[counter.Name] = counter.Value
 	}
-}
-
-func stateText(s ring.State) string {
-	switch s {
-	case ring.StateIdle:
-		return "idle"
-	case ring.StateArming:
-		return "arming"
-	case ring.StateActive:
-		return "active"
-	case ring.StateDraining:
-		return "draining"
-	case ring.StateDormant:
-		return "dormant"
-	}
-	return "unknown"
 }
 
 func tracedbEnd(e ring.End) string {

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
@@ -60,7 +61,7 @@ func (r *recording) strandedEntry() (target.Addr, bool) {
 	}
 	for _, m := range maps {
 		notes := make([]byte, notesBytes)
-		if !isPayload(m) || r.target.Read(m.Start, notes) != nil || !bytes.Contains(notes, r.build) {
+		if !resident.IsImage(m) || r.target.Read(m.Start, notes) != nil || !bytes.Contains(notes, r.build) {
 			continue
 		}
 		if image, err := target.OpenImage(r.target, m.Start); err == nil {

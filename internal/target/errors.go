@@ -6,7 +6,7 @@ import (
 )
 
 // What can stand in the way. Errors of this package wrap one of these, with
-// the facts that were read; session adds cause and fix.
+// the facts that were read; failure adds cause and fix.
 var (
 	ErrProc        = errors.New("/proc shows another pid namespace")
 	ErrNoProc      = errors.New("no /proc in its root")
@@ -30,6 +30,17 @@ var (
 	ErrLoading     = errors.New("libraries are being loaded")
 	ErrMalformed   = errors.New("malformed")
 )
+
+// IsAbsent reports whether an error says that a process is not there, or not any more: it has
+// ended, is ending, has become another one, or is a thread of the kernel.
+func IsAbsent(err error) bool {
+	for _, absent := range []error{ErrGone, ErrZombie, ErrKernel, ErrExec} {
+		if errors.Is(err, absent) {
+			return true
+		}
+	}
+	return false
+}
 
 // TracedError names the tracer: ErrTraced.
 type TracedError struct {

@@ -1,4 +1,4 @@
-package session
+package resident
 
 import (
 	"errors"
@@ -20,11 +20,11 @@ func TestUnfinished(t *testing.T) {
 	}
 	defer self.Close()
 	payload.Control.Magic = 0
-	if _, err := openResident(self); !errors.Is(err, errNotResident) || !errors.Is(err, ring.ErrUnfinished) {
+	if _, err := Open(self); !errors.Is(err, ErrNone) || !errors.Is(err, ring.ErrUnfinished) {
 		t.Errorf("nothing in it: %v", err)
 	}
 	payload.Control.Magic = 1
-	if _, err := openResident(self); !errors.Is(err, ring.ErrMalformed) {
+	if _, err := Open(self); !errors.Is(err, ring.ErrMalformed) {
 		t.Errorf("something else in it: %v", err)
 	}
 }
