@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/discover"
 )
 
 // selectionFlags say which processes are meant: a recording's, and doctor's.
@@ -27,8 +27,8 @@ func (f *selectionFlags) addTo(flags *pflag.FlagSet) {
 
 var errNoPID = errors.New("--pid is needed")
 
-func (f *selectionFlags) selection() (session.Selection, error) {
-	s := session.Selection{PIDs: f.pids, Tree: f.tree && !f.noTree, Yes: f.yes}
+func (f *selectionFlags) selection() (discover.Selection, error) {
+	s := discover.Selection{PIDs: f.pids, Tree: f.tree && !f.noTree, Yes: f.yes}
 	if len(f.pids) == 0 && f.name == "" {
 		return s, errNoPID
 	}

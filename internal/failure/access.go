@@ -94,6 +94,9 @@ func scopeToo(d *target.DeniedError) string {
 	return fmt.Sprintf(" (kernel.yama.ptrace_scope = %d asks for that, too)", d.PtraceScope)
 }
 
+// SudoFix is for a user who lacks a capability.
+const SudoFix = "run this with sudo (nothing to restart)"
+
 // DenialFix says what gives this tool the right that it lacks.
 func DenialFix(d *target.DeniedError) string {
 	if d.PtraceScope == NoTracing {
@@ -102,5 +105,5 @@ func DenialFix(d *target.DeniedError) string {
 	if d.SysPtrace {
 		return "run this on the host, or with the capabilities of the target's container"
 	}
-	return "run this with sudo (nothing to restart)"
+	return SudoFix
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/discover"
 	"github.com/rtl-attach/rtl-attach/internal/envbuf"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/resident"
@@ -44,7 +45,7 @@ func (o *told) Failed(f *failure.Error) { o.what = append(o.what, f.What) }
 func TestDetachOfAnother(t *testing.T) {
 	v := victim.Start(t, "plain")
 	var o said
-	if err := (recorded{candidate: candidate{pid: v.PID, startTicks: 1}}).detach(&o); err != nil || len(o.detached) != 1 || !strings.HasSuffix(o.detached[0], hasExited) {
+	if err := (recorded{Process: discover.Process{PID: v.PID, StartTicks: 1}}).detach(&o); err != nil || len(o.detached) != 1 || !strings.HasSuffix(o.detached[0], hasExited) {
 		t.Errorf("%v, %q", err, o.detached)
 	}
 }
@@ -101,7 +102,7 @@ func TestRecordedUnseen(t *testing.T) {
 	}
 	denied := &target.DeniedError{PID: 7, UserNS: true}
 	var f *failure.Error
-	if err := (recorded{candidate{pid: 7}, resident.UnlessAbsent(denied)}).detach(nil); !errors.As(err, &f) || f.Code != failure.NotPermitted || f.Cause == "" {
+	if err := (recorded{discover.Process{PID: 7}, resident.UnlessAbsent(denied)}).detach(nil); !errors.As(err, &f) || f.Code != failure.NotPermitted || f.Cause == "" {
 		t.Errorf("%+v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rtl-attach/rtl-attach/internal/discover"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
@@ -20,7 +21,7 @@ func detachTree(pid int, yes bool, ui GroupObserver) error {
 	own := detach(pid, 0, ui)
 	below := recordedBelow(tree.Descendants(pid))
 	if errors.Is(own, resident.ErrNone) && !yes {
-		if err := refuseSeveral(pid, candidatesOf(below), tree); err != nil {
+		if err := discover.RefuseSeveral(pid, processesOf(below), tree); err != nil {
 			return err
 		}
 	}
@@ -42,13 +43,13 @@ func detachTree(pid int, yes bool, ui GroupObserver) error {
 
 // A recorded is a process on which a session is, or on which there may be one.
 type recorded struct {
-	candidate
+	discover.Process
 	err error // it cannot be looked at
 }
 
-func candidatesOf(list []recorded) (all []candidate) {
+func processesOf(list []recorded) (all []discover.Process) {
 	for _, w := range list {
-		all = append(all, w.candidate)
+		all = append(all, w.Process)
 	}
 	return all
 }
@@ -56,7 +57,7 @@ func candidatesOf(list []recorded) (all []candidate) {
 func recordedBelow(processes []target.ProcInfo) (found []recorded) {
 	for _, k := range processes {
 		if active, err := isRecorded(k); active || err != nil {
-			found = append(found, recorded{candidateOf(k), err})
+			found = append(found, recorded{discover.ProcessOf(k), err})
 		}
 	}
 	return found
@@ -83,9 +84,9 @@ func isRecorded(k target.ProcInfo) (bool, error) {
 
 func (w recorded) detach(ui Observer) error {
 	if w.err != nil {
-		return failure.Explain("detach from", w.pid, w.err, failure.Untouched)
+		return failure.Explain("detach from", w.PID, w.err, failure.Untouched)
 	}
-	return detach(w.pid, w.startTicks, prefixed{ui, fmt.Sprintf("pid %d: ", w.pid)})
+	return detach(w.PID, w.StartTicks, prefixed{ui, fmt.Sprintf("pid %d: ", w.PID)})
 }
 
 // several are processes of which each succeeds or fails. Failures are told at once.

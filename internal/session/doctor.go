@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 
+	"github.com/rtl-attach/rtl-attach/internal/discover"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/watchdog"
@@ -28,7 +29,7 @@ type Diagnosis struct {
 // Diagnose looks at everything that could stand in the way of an attach to what s
 // selects, or to any process if that is nothing, and touches nothing. With
 // readFilters a thread with seccomp filters is stopped for a moment to read them.
-func Diagnose(o Options, s Selection, readFilters bool) (*Diagnosis, error) {
+func Diagnose(o Options, s discover.Selection, readFilters bool) (*Diagnosis, error) {
 	if len(s.PIDs) > 0 {
 		o.PID = s.PIDs[0]
 	}
@@ -36,11 +37,11 @@ func Diagnose(o Options, s Selection, readFilters bool) (*Diagnosis, error) {
 		if len(s.PIDs) == 0 && s.Name == nil {
 			return diagnoseMachine(o), nil
 		}
-		c, err := s.resolve()
+		c, err := s.Resolve()
 		switch {
 		case err != nil:
 			return nil, err
-		case !c.alone(s):
+		case !c.Alone(s):
 			return diagnoseAll(o, c, readFilters), nil
 		}
 		d := diagnose(o, steps, care{readFilters, resident.HeartbeatTimeout()})
@@ -70,18 +71,18 @@ func diagnose(o Options, steps []step, with care) *Diagnosis {
 	e.run()
 	d.judge(ofProcess)
 	if e.ready() {
-		d.Rank = rankOf(e.target)
+		d.Rank = discover.RankOf(e.target)
 	}
 	return d
 }
 
 // diagnoseAll is about several processes that would be recorded together.
-func diagnoseAll(o Options, c *choice, readFilters bool) *Diagnosis {
-	o.PID = c.first
-	d := &Diagnosis{PID: c.first, Command: glanceOf(c.first).command, PassedOver: names(c.passed)}
+func diagnoseAll(o Options, c *discover.Choice, readFilters bool) *Diagnosis {
+	o.PID = c.First
+	d := &Diagnosis{PID: c.First, Command: discover.Glance(c.First).Command, PassedOver: discover.Names(c.Passed)}
 	d.common(o)
-	for _, one := range c.targets {
-		o.PID = one.pid
+	for _, one := range c.Targets {
+		o.PID = one.PID
 		w := diagnose(o, processSteps(), care{readFilters, resident.HeartbeatTimeout()})
 		d.Workers = append(d.Workers, w)
 	}

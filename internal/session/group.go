@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/discover"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/testpoint"
 	"github.com/rtl-attach/rtl-attach/internal/watchdog"
@@ -27,22 +28,22 @@ type GroupObserver interface {
 // RecordAll makes one trace of all processes that s selects. Where that is the
 // one process that was given, it is Record. Otherwise what befalls one of them
 // is told to ui and written to the trace; the error is about all of them.
-func RecordAll(ctx context.Context, o Options, s Selection, skip <-chan struct{}, ui GroupObserver) (Outcome, error) {
+func RecordAll(ctx context.Context, o Options, s discover.Selection, skip <-chan struct{}, ui GroupObserver) (Outcome, error) {
 	if len(s.PIDs) > 0 {
 		o.PID = s.PIDs[0]
 	}
-	c, err := watchdog.Do(o.PID, s.resolve)
+	c, err := watchdog.Do(o.PID, s.Resolve)
 	switch {
 	case err != nil:
 		return Outcome{}, failure.Explain("look for", o.PID, err, failure.Untouched)
-	case c.alone(s):
+	case c.Alone(s):
 		rights := newRights()
 		defer rights.meter.close()
 		r := newRecording(o, skip, ui, rights)
-		r.looked = func() { r.lookout = newLookout(s, c, []watched{r.watched(c.targets[0])}, ui.Warn) }
+		r.looked = func() { r.watcher = discover.WatchWorkers(s, c, []discover.Tracked{r.tracked(c.Targets[0])}, ui.Warn) }
 		return r.record(ctx)
 	}
-	o.PID = c.first
+	o.PID = c.First
 	rights := newRights()
 	defer rights.meter.close()
 	g := &group{approach: approach{o: o}, selection: s, choice: c, ui: ui, skip: skip, rights: rights}
@@ -55,21 +56,21 @@ func RecordAll(ctx context.Context, o Options, s Selection, skip <-chan struct{}
 // detach is commanded.
 type group struct {
 	approach  // of the trace: the processes have their own
-	selection Selection
-	choice    *choice
+	selection discover.Selection
+	choice    *discover.Choice
 	ui        GroupObserver
 	skip      <-chan struct{}
 	rights    *rights
 
-	db        *tracedb.DB
-	members   []*member
-	lookout   *lookout
-	newcomers []newcomer
-	armingNS  uint64 // when the first attach began
-	startNS   uint64 // of the common window; 0: it never began
-	endNS     uint64
-	decided   atomic.Pointer[collector.Ending] // of the common window
-	early     string                           // see Outcome
+	db          *tracedb.DB
+	members     []*member
+	watcher     *discover.WorkerWatcher
+	lateWorkers []discover.LateWorker
+	armingNS    uint64 // when the first attach began
+	startNS     uint64 // of the common window; 0: it never began
+	endNS       uint64
+	decided     atomic.Pointer[collector.Ending] // of the common window
+	early       string                           // see Outcome
 }
 
 func (g *group) run(ctx context.Context) (Outcome, error) {
@@ -116,8 +117,8 @@ func (g *group) look() error {
 			return failure.Explain("trace", g.o.PID, err, failure.Untouched)
 		}
 	}
-	reserveDescriptors(len(g.choice.targets))
-	for _, c := range g.choice.targets {
+	reserveDescriptors(len(g.choice.Targets))
+	for _, c := range g.choice.Targets {
 		g.members = append(g.members, g.newMember(c))
 	}
 	for _, m := range g.members {
@@ -132,13 +133,13 @@ func (g *group) look() error {
 		return g.nobody()
 	}
 	g.ui.Preflight(g.describe(ready))
-	if len(g.choice.passed) > 0 {
-		g.ui.PassedOver(names(g.choice.passed))
+	if len(g.choice.Passed) > 0 {
+		g.ui.PassedOver(discover.Names(g.choice.Passed))
 	}
-	if len(g.choice.hidden) > 0 {
-		g.ui.Warn("this user may not look into " + names(g.choice.hidden) + ": not recorded, whether they hold a GPU or not")
+	if len(g.choice.Hidden) > 0 {
+		g.ui.Warn("this user may not look into " + discover.Names(g.choice.Hidden) + ": not recorded, whether they hold a GPU or not")
 	}
-	g.lookout = newLookout(g.selection, g.choice, g.watched(), g.ui.Warn)
+	g.watcher = discover.WatchWorkers(g.selection, g.choice, g.tracked(), g.ui.Warn)
 	return nil
 }
 
@@ -169,7 +170,7 @@ func (g *group) record(ctx context.Context, endWindow context.CancelFunc) error 
 	g.startNS = boottimeNS()
 	err := g.db.BeginCommon(g.startNS)
 	g.ui.AllAttached(g.describePauses())
-	g.lookout.begin()
+	g.watcher.Begin()
 	if err := g.rights.give(); err != nil {
 		g.ui.Debug("privileges stay: " + failure.FirstLine(err))
 	}
@@ -196,15 +197,15 @@ func (g *group) lookAround() {
 			g.ui.Warn("cannot take privileges back: " + failure.FirstLine(err))
 		}
 	}
-	g.newcomers = g.lookout.end(mayLook)
+	g.lateWorkers = g.watcher.End(mayLook)
 }
 
-// watched are those that can be recorded.
-func (g *group) watched() []watched {
-	var list []watched
+// tracked are those that can be recorded.
+func (g *group) tracked() []discover.Tracked {
+	var list []discover.Tracked
 	for _, m := range g.members {
 		if m.isWell() {
-			list = append(list, watched{candidate: m.candidate, rank: m.rank})
+			list = append(list, discover.Tracked{Process: m.Process, Rank: m.rank})
 		}
 	}
 	return list

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/internal/failure"
@@ -30,19 +29,6 @@ func TestGroupCode(t *testing.T) {
 		if got := g.code(); got != c.want {
 			t.Errorf("%v: %d, want %d", c.members, got, c.want)
 		}
-	}
-}
-
-func TestNames(t *testing.T) {
-	list := []candidate{{pid: 7, command: "python3"}, {pid: 8, command: "sh"}, {pid: 9, command: "sh"}}
-	if got, want := names(list), "python3 (pid 7), sh ×2"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	for pid := range 100 {
-		list = append(list, candidate{pid: pid, command: strings.Repeat("x", pid+1)})
-	}
-	if got := names(list); !strings.HasSuffix(got, ", and 94 names more") {
-		t.Errorf("%q", got)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/discover"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
@@ -24,7 +25,7 @@ func (l *Listing) addFrontEnds(deadline time.Time) {
 		if n < 2 || pid == 0 || listed[pid] || isInit {
 			continue
 		}
-		if p, inTime := within(min(glanceLimit, time.Until(deadline)), func() *Process { return introducePID(pid) }); inTime && p != nil {
+		if p, inTime := discover.Within(min(discover.LookLimit, time.Until(deadline)), func() *Process { return introducePID(pid) }); inTime && p != nil {
 			l.Processes = append(l.Processes, *p)
 		}
 	}

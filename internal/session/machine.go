@@ -98,12 +98,10 @@ func containerCheck() Check {
 	return fine("the machine's first pid namespace")
 }
 
-const sudoFix = "run this with sudo (nothing to restart)"
-
 func userCheck() Check {
 	found := fmt.Sprintf("uid %d", os.Geteuid())
 	if !privilege.Effective(capability.CAP_SYS_PTRACE) {
-		return less(found+", no CAP_SYS_PTRACE", "only dumpable processes of this user can be attached to", sudoFix)
+		return less(found+", no CAP_SYS_PTRACE", "only dumpable processes of this user can be attached to", failure.SudoFix)
 	}
 	return fine(found + ", CAP_SYS_PTRACE")
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/discover"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/target"
@@ -20,7 +21,7 @@ import (
 // A member is one of the recordings of a group.
 type member struct {
 	*recording
-	candidate
+	discover.Process
 	group *group
 	ui    *memberUI
 
@@ -55,11 +56,11 @@ func (m *member) decide(v result) (first bool) {
 	return true
 }
 
-func (g *group) newMember(c candidate) *member {
-	m := &member{candidate: c, group: g, done: make(chan struct{})}
+func (g *group) newMember(c discover.Process) *member {
+	m := &member{Process: c, group: g, done: make(chan struct{})}
 	m.ui = &memberUI{member: m}
 	o := g.o
-	o.PID, o.Duration, o.MaxSizeBytes = c.pid, 0, 0 // the window's end is the group's affair
+	o.PID, o.Duration, o.MaxSizeBytes = c.PID, 0, 0 // the window's end is the group's affair
 	g.rights.needed++
 	m.recording = newRecording(o, g.skip, m.ui, g.rights)
 	m.build = g.build
@@ -93,7 +94,7 @@ func (m *member) attempt(outcome tracedb.Outcome, part func() error) bool {
 	if errors.Is(err, watchdog.ErrStalled) {
 		m.abandon()
 	}
-	m.fail(outcome, failure.Explain("trace", m.pid, err, failure.Untouched))
+	m.fail(outcome, failure.Explain("trace", m.PID, err, failure.Untouched))
 	m.letGo()
 	return false
 }
@@ -104,7 +105,7 @@ func (m *member) attempt(outcome tracedb.Outcome, part func() error) bool {
 func (m *member) stall(limit time.Duration) *failure.Error {
 	if m.hanging() > limit {
 		m.holder = m
-		return watchdog.Failure(m.pid)
+		return watchdog.Failure(m.PID)
 	}
 	for _, other := range m.group.members {
 		if other.tracer.Busy() > limit {
@@ -128,20 +129,20 @@ func (m *member) abandon() {
 // look returns the rank that it shows.
 func (m *member) look() (rank *int, err error) {
 	err = m.hold(processSteps())
-	if err == nil && m.startTicks != 0 && m.startTicks != m.target.StartTicks {
-		err = fmt.Errorf("pid %d: %w", m.pid, target.ErrGone) // its number is another's
+	if err == nil && m.StartTicks != 0 && m.StartTicks != m.target.StartTicks {
+		err = fmt.Errorf("pid %d: %w", m.PID, target.ErrGone) // its number is another's
 	}
 	if err != nil {
-		return nil, failure.Explain("trace", m.pid, err, failure.Untouched)
+		return nil, failure.Explain("trace", m.PID, err, failure.Untouched)
 	}
-	return rankOf(m.target), testpoint.Pass(testpoint.Looked)
+	return discover.RankOf(m.target), testpoint.Pass(testpoint.Looked)
 }
 
 // introduce notes who it is that was looked at.
 func (m *member) introduce(rank *int) {
 	m.rank = rank
-	m.command = m.facts.Comm
-	m.startTicks = m.target.StartTicks
+	m.Command = m.facts.Comm
+	m.StartTicks = m.target.StartTicks
 }
 
 func (m *member) arm(ctx context.Context) error {
@@ -150,7 +151,7 @@ func (m *member) arm(ctx context.Context) error {
 		if m.control != nil {
 			m.describeGrace()
 		}
-		return failure.Explain("attach to", m.pid, err, m.leftAs())
+		return failure.Explain("attach to", m.PID, err, m.leftAs())
 	}
 	m.describeAttach()
 	return nil
@@ -236,9 +237,9 @@ func (g *group) stalled() *member {
 
 func (m *member) heldUp(by *member, left string) *failure.Error {
 	return &failure.Error{
-		What:   fmt.Sprintf("cannot trace pid %d: pid %d holds this tool up", m.pid, by.pid),
-		Cause:  fmt.Sprintf("the memory of pid %d cannot be read, and a thread of this tool waits for it", by.pid),
-		Fix:    fmt.Sprintf("run this again without pid %d", by.pid),
+		What:   fmt.Sprintf("cannot trace pid %d: pid %d holds this tool up", m.PID, by.PID),
+		Cause:  fmt.Sprintf("the memory of pid %d cannot be read, and a thread of this tool waits for it", by.PID),
+		Fix:    fmt.Sprintf("run this again without pid %d", by.PID),
 		Target: left, Code: failure.Failed, Err: watchdog.ErrStalled,
 	}
 }
@@ -260,7 +261,7 @@ func (u *memberUI) latest() collector.Progress {
 	return u.progress
 }
 
-func (u *memberUI) who() string { return fmt.Sprintf("pid %d: ", u.member.pid) }
+func (u *memberUI) who() string { return fmt.Sprintf("pid %d: ", u.member.PID) }
 
 func (u *memberUI) Preflight(string) {}
 

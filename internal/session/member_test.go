@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rtl-attach/rtl-attach/internal/discover"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/internal/watchdog"
@@ -34,7 +35,7 @@ func pair(t *testing.T) (g *group, ui *quietGroup, one, other *member) {
 	t.Helper()
 	ui = &quietGroup{}
 	g = &group{ui: ui, rights: &rights{needed: 1}}
-	one, other = g.newMember(candidate{pid: -1}), g.newMember(candidate{pid: -2})
+	one, other = g.newMember(discover.Process{PID: -1}), g.newMember(discover.Process{PID: -2})
 	g.members = []*member{one, other}
 	return g, ui, one, other
 }
@@ -45,7 +46,7 @@ func TestHangIsItsOwn(t *testing.T) {
 	before := watchdog.Limit
 	watchdog.Limit = -stallGrace // at the first look
 	defer func() { watchdog.Limit = before }()
-	read := (&target.Target{PID: one.pid}).BeginRead(target.Memory)
+	read := (&target.Target{PID: one.PID}).BeginRead(target.Memory)
 	defer target.EndRead(read)
 
 	waited := make(chan struct{})
@@ -88,7 +89,7 @@ func TestHangInAStop(t *testing.T) {
 	}
 	other.abandon()
 	if g.stalled() != one {
-		t.Errorf("held up by pid %d", g.stalled().pid)
+		t.Errorf("held up by pid %d", g.stalled().PID)
 	}
 }
 
@@ -96,7 +97,7 @@ func TestHangInAStop(t *testing.T) {
 func TestVerdictHolds(t *testing.T) {
 	_, ui, one, _ := pair(t)
 	one.abandon()
-	one.fail(tracedb.OutcomeFailed, watchdog.Failure(one.pid))
+	one.fail(tracedb.OutcomeFailed, watchdog.Failure(one.PID))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

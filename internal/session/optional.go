@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
+
 	"github.com/moby/sys/capability"
 
 	"github.com/rtl-attach/rtl-attach/internal/inject"
@@ -16,14 +18,14 @@ import (
 
 func niceCheck() Check {
 	if !privilege.Effective(capability.CAP_SYS_NICE) {
-		return off("no CAP_SYS_NICE", "stops are made at normal priority: other processes may come in between, and lengthen them", sudoFix)
+		return off("no CAP_SYS_NICE", "stops are made at normal priority: other processes may come in between, and lengthen them", failure.SudoFix)
 	}
 	return fine("stops are made at real-time priority")
 }
 
 func mapFilesCheck() Check {
 	if !privilege.Effective(capability.CAP_CHECKPOINT_RESTORE) && !privilege.Effective(capability.CAP_SYS_ADMIN) {
-		return off("neither", "a payload's shared memory is opened through the target's descriptors: without those, a resident payload cannot be used", sudoFix)
+		return off("neither", "a payload's shared memory is opened through the target's descriptors: without those, a resident payload cannot be used", failure.SudoFix)
 	}
 	return fine("shared memory is opened through its mapping")
 }

@@ -63,17 +63,17 @@ func (g *group) outcomes() []tracedb.Target {
 	var list []tracedb.Target
 	for _, m := range g.members {
 		list = append(list, tracedb.Target{
-			PID: m.pid, StartTicks: m.startTicks, Command: sanitize.Text(m.command), Rank: m.rank,
+			PID: m.PID, StartTicks: m.StartTicks, Command: sanitize.Text(m.Command), Rank: m.rank,
 			Outcome: m.outcome, ExitCode: int(m.exit), Detail: sanitize.Text(m.detail()),
 		})
 	}
-	for _, c := range g.choice.passed {
+	for _, c := range g.choice.Passed {
 		list = append(list, tracedb.Target{
-			PID: c.pid, StartTicks: c.startTicks, Command: sanitize.Text(c.command), Outcome: tracedb.OutcomePassedOver, Detail: "holds no GPU",
+			PID: c.PID, StartTicks: c.StartTicks, Command: sanitize.Text(c.Command), Outcome: tracedb.OutcomePassedOver, Detail: "holds no GPU",
 		})
 	}
-	for _, n := range g.newcomers {
-		list = append(list, n.target())
+	for _, n := range g.lateWorkers {
+		list = append(list, n.Target())
 	}
 	return list
 }
@@ -111,7 +111,7 @@ func (g *group) describe(ready int) string {
 	}
 	where := ""
 	if g.selection.Tree && len(g.selection.PIDs) == 1 && g.selection.Name == nil {
-		where = fmt.Sprintf(" under pid %d", g.choice.first)
+		where = fmt.Sprintf(" under pid %d", g.choice.First)
 	}
 	return fmt.Sprintf("%s%s, may trace, %s", number, where, strings.Join(g.runtimes(), ", "))
 }
@@ -156,7 +156,7 @@ func (m *member) name() string {
 	if m.rank != nil {
 		return fmt.Sprintf("rank %d", *m.rank)
 	}
-	return fmt.Sprintf("pid %d", m.pid)
+	return fmt.Sprintf("pid %d", m.PID)
 }
 
 func (g *group) describeDetach() string {
@@ -167,30 +167,4 @@ func (g *group) describeDetach() string {
 		return text + fmt.Sprintf("a thread of %d paused for it", entered)
 	}
 	return text + "nothing paused"
-}
-
-// names lists processes by their names: a server may have many of a kind.
-func names(list []candidate) string {
-	const most = 8
-	var order []string
-	pids := map[string][]int{}
-	for _, c := range list {
-		if len(pids[c.command]) == 0 {
-			order = append(order, c.command)
-		}
-		pids[c.command] = append(pids[c.command], c.pid)
-	}
-	var words []string
-	for i, name := range order {
-		if i == most {
-			words = append(words, "and "+humanize.Things(len(order)-most, "name")+" more")
-			break
-		}
-		if n := len(pids[name]); n > 1 {
-			words = append(words, fmt.Sprintf("%s ×%d", name, n))
-		} else {
-			words = append(words, fmt.Sprintf("%s (pid %d)", name, pids[name][0]))
-		}
-	}
-	return strings.Join(words, ", ")
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/discover"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
@@ -60,11 +61,11 @@ type Unread struct {
 
 // UnreadNames lists the processes that this user may not read by their names.
 func (l *Listing) UnreadNames() string {
-	var list []candidate
+	var list []discover.Process
 	for _, u := range l.Unread {
-		list = append(list, candidate{pid: u.PID, command: u.Command})
+		list = append(list, discover.Process{PID: u.PID, Command: u.Command})
 	}
-	return names(list)
+	return discover.Names(list)
 }
 
 // States of a process.
@@ -75,11 +76,8 @@ const (
 	stateBlocked  = "blocked"
 )
 
-// Processes may hold up who looks at them: one for so long, all together for so long.
 const (
-	glanceLimit = 5 * time.Second
-	listLimit   = 30 * time.Second
-	endLimit    = time.Second // for one that has begun to end
+	endLimit = time.Second // for a process that has begun to end
 
 	glanceSilence = 3 * beatPeriod // of a recorder in another pid namespace
 )
@@ -97,9 +95,9 @@ func List(version string) (*Listing, error) {
 		return nil, notListed(err)
 	}
 	l := &Listing{Version: version, Processes: []Process{}, parents: map[int]int{}}
-	deadline := time.Now().Add(listLimit)
+	deadline := time.Now().Add(discover.ListLimit)
 	for _, pid := range pids {
-		l.add(pid, min(glanceLimit, time.Until(deadline)))
+		l.add(pid, min(discover.LookLimit, time.Until(deadline)))
 	}
 	l.addFrontEnds(deadline)
 	l.relate()
@@ -123,7 +121,7 @@ type glance struct {
 
 // add looks at a process for as long as limit.
 func (l *Listing) add(pid int, limit time.Duration) {
-	g, inTime := within(limit, func() glance { return glanceAt(pid) })
+	g, inTime := discover.Within(limit, func() glance { return glanceAt(pid) })
 	if g.parent != 0 {
 		l.parents[pid] = g.parent
 	}
@@ -137,21 +135,6 @@ func (l *Listing) add(pid int, limit time.Duration) {
 		l.Denied, l.Unread = l.Denied+1, append(l.Unread, Unread{PID: pid, Command: info.Comm})
 	case g.err != nil && !target.IsAbsent(g.err):
 		l.Silent = append(l.Silent, pid)
-	}
-}
-
-// within returns what look returns, unless that takes longer than limit.
-func within[T any](limit time.Duration, look func() T) (result T, inTime bool) {
-	if limit <= 0 {
-		return result, false
-	}
-	done := make(chan T, 1)
-	go func() { done <- look() }()
-	select {
-	case result = <-done:
-		return result, true
-	case <-time.After(limit):
-		return result, false
 	}
 }
 
@@ -191,7 +174,7 @@ func describe(t *target.Target, runtimes []string, devices target.Devices) *Proc
 	if len(runtimes) > 0 {
 		p.Runtime, p.ROCm = runtimes[0], rocmVersion(runtimes[0])
 	}
-	p.Rank, p.LocalRank = ranksOf(t)
+	p.Rank, p.LocalRank = discover.RanksOf(t)
 	if tracer := t.Tracer(); tracer != 0 {
 		p.Tracer = tracerName(t.Traced(tracer))
 	}

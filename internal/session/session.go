@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/discover"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/inject"
@@ -95,9 +96,9 @@ type recording struct {
 	windowEndNS uint64                  // of the declared window; 0: not known yet
 	common      func() collector.Ending // of the window of several; nil: there is none
 
-	rank    *int     // nil: it shows none
-	looked  func()   // called before the target is touched; nil: nobody looks out for others
-	lookout *lookout // nil likewise
+	rank    *int                    // nil: it shows none
+	looked  func()                  // called before the target is touched; nil: nobody looks out for others
+	watcher *discover.WorkerWatcher // nil likewise
 }
 
 // Record makes one trace of one process. ctx done ends the window early; skip
@@ -137,8 +138,8 @@ func (r *recording) run(ctx context.Context) (Outcome, error) {
 	}
 	r.empty.Store(false)
 	r.describeAttach()
-	if r.lookout != nil {
-		r.lookout.begin()
+	if r.watcher != nil {
+		r.watcher.Begin()
 	}
 	collectErr := testpoint.Pass(testpoint.Attached)
 	if collectErr == nil {
@@ -147,7 +148,7 @@ func (r *recording) run(ctx context.Context) (Outcome, error) {
 	r.raise()
 	detachErr := r.detach()
 	r.describeBroken()
-	traceErr := errors.Join(collectErr, r.errIfTakenOver(), r.noteNewcomers(), r.finishTrace())
+	traceErr := errors.Join(collectErr, r.errIfTakenOver(), r.noteLateWorkers(), r.finishTrace())
 	switch {
 	case traceErr != nil && detachErr == nil:
 		return Outcome{Path: r.db.Path(), Code: failure.Failed}, r.traceFailure(traceErr)
@@ -167,7 +168,7 @@ func (r *recording) look() error {
 	}
 	r.ui.Preflight(fmt.Sprintf("pid %d (%s), %s, may trace, %s",
 		r.facts.PID, r.facts.Comm, humanize.Things(r.facts.Threads, "thread"), strings.Join(rocmVersions(r.facts.HSA), ", ")))
-	r.rank = rankOf(r.target)
+	r.rank = discover.RankOf(r.target)
 	if r.looked != nil {
 		r.looked()
 	}
@@ -294,19 +295,19 @@ func (r *recording) leftAs() string {
 	}
 }
 
-func (r *recording) watched(c candidate) watched {
-	c.startTicks, c.command = r.target.StartTicks, r.facts.Comm
-	return watched{candidate: c, rank: r.rank}
+func (r *recording) tracked(c discover.Process) discover.Tracked {
+	c.StartTicks, c.Command = r.target.StartTicks, r.facts.Comm
+	return discover.Tracked{Process: c, Rank: r.rank}
 }
 
-// noteNewcomers tells the trace who was not recorded.
-func (r *recording) noteNewcomers() error {
-	if r.lookout == nil {
+// noteLateWorkers tells the trace who was not recorded.
+func (r *recording) noteLateWorkers() error {
+	if r.watcher == nil {
 		return nil
 	}
 	var targets []tracedb.Target
-	for _, n := range r.lookout.end(watchdog.Hanging() <= watchdog.Limit) {
-		targets = append(targets, n.target())
+	for _, n := range r.watcher.End(watchdog.Hanging() <= watchdog.Limit) {
+		targets = append(targets, n.Target())
 	}
 	return r.db.Targets(targets)
 }

@@ -1,4 +1,4 @@
-package session
+package discover
 
 import (
 	"errors"
@@ -13,17 +13,18 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// A server is a GPU process, or several below one child of the process that was given.
+// A server is a GPU process, or several that descend from one child of the pid that was
+// given.
 type server struct {
-	head    candidate // the child, or the GPU process itself
-	workers []candidate
+	head    Process // the child, or the GPU process itself
+	workers []Process
 }
 
 var errSeveralServers = errors.New("several servers are below it")
 
-// resolve is choose for a command that acts on what it finds: without s.Yes it refuses
-// a pid that has several servers below it, such as init's or a shell's.
-func (s Selection) resolve() (*choice, error) {
+// Resolve returns what s selects. Without s.Yes it refuses a pid that has several servers
+// below it, such as init's or a shell's.
+func (s Selection) Resolve() (*Choice, error) {
 	c, err := s.choose()
 	if err != nil || s.Yes || !s.Tree || len(s.PIDs) == 0 {
 		return c, err
@@ -33,19 +34,19 @@ func (s Selection) resolve() (*choice, error) {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
 	for _, pid := range s.PIDs {
-		if contains(c.targets, pid) {
+		if contains(c.Targets, pid) {
 			continue // a GPU process, with its workers
 		}
-		if err := refuseSeveral(pid, c.targets, tree); err != nil {
+		if err := RefuseSeveral(pid, c.Targets, tree); err != nil {
 			return nil, err
 		}
 	}
 	return c, nil
 }
 
-// refuseSeveral returns a *Failure if those of processes that are below pid belong to
+// RefuseSeveral returns a *failure.Error if the processes that descend from pid belong to
 // several servers.
-func refuseSeveral(pid int, processes []candidate, tree target.ProcTree) error {
+func RefuseSeveral(pid int, processes []Process, tree target.ProcTree) error {
 	servers := serversBelow(pid, processes, tree)
 	if len(servers) < 2 || isOneServer(pid, servers) {
 		return nil
@@ -60,17 +61,17 @@ func refuseSeveral(pid int, processes []candidate, tree target.ProcTree) error {
 }
 
 // serversBelow groups processes by the child of pid that they descend from.
-func serversBelow(pid int, processes []candidate, tree target.ProcTree) (servers []server) {
+func serversBelow(pid int, processes []Process, tree target.ProcTree) (servers []server) {
 	at := map[int]int{}
 	for _, p := range processes {
 		head, below := headOf(pid, p, tree)
 		if !below {
 			continue
 		}
-		i, known := at[head.pid]
+		i, known := at[head.PID]
 		if !known {
 			i = len(servers)
-			at[head.pid] = i
+			at[head.PID] = i
 			servers = append(servers, server{head: head})
 		}
 		servers[i].workers = append(servers[i].workers, p)
@@ -79,20 +80,20 @@ func serversBelow(pid int, processes []candidate, tree target.ProcTree) (servers
 }
 
 // headOf is the child of pid from which p descends; false: p is not below pid.
-func headOf(pid int, p candidate, tree target.ProcTree) (head candidate, below bool) {
+func headOf(pid int, p Process, tree target.ProcTree) (head Process, below bool) {
 	head = p
-	for _, above := range tree.Ancestors(p.pid) {
+	for _, above := range tree.Ancestors(p.PID) {
 		if above == pid {
 			return head, true
 		}
-		head = candidateOf(tree[above])
+		head = ProcessOf(tree[above])
 	}
-	return candidate{}, false
+	return Process{}, false
 }
 
-// isOneServer says whether the servers below pid are the workers of one: each has a rank
-// of its own, as launchers give them, or each is a copy of the program that pid runs, in
-// its process group. A shell, a supervisor and init start every job in a group of its own.
+// isOneServer reports whether the servers below pid are the workers of one: each has a rank
+// of its own, as launchers give them, or each runs the program of pid, in its process
+// group. A shell, a supervisor and init start every job in a process group of its own.
 func isOneServer(pid int, servers []server) bool {
 	return haveRanks(servers) || areCopies(pid, servers)
 }
@@ -101,7 +102,7 @@ func haveRanks(servers []server) bool {
 	met := map[int]bool{}
 	for _, s := range servers {
 		for _, w := range s.workers {
-			rank := rankOfPID(w.pid)
+			rank := rankOfPID(w.PID)
 			if rank == nil || met[*rank] {
 				return false
 			}
@@ -118,7 +119,7 @@ func areCopies(pid int, servers []server) bool {
 	}
 	for _, s := range servers {
 		for _, w := range s.workers {
-			if p, g := programOf(w.pid); p != program || g != group {
+			if p, g := programOf(w.PID); p != program || g != group {
 				return false
 			}
 		}
@@ -149,7 +150,7 @@ func describeServers(servers []server) string {
 			words = append(words, fmt.Sprintf("and %d more", len(servers)-most))
 			break
 		}
-		word := fmt.Sprintf("pid %d (%s)", s.head.pid, s.head.command)
+		word := fmt.Sprintf("pid %d (%s)", s.head.PID, s.head.Command)
 		if n := len(s.workers); n > 1 {
 			word += fmt.Sprintf(" with %s", humanize.Things(n, "GPU process"))
 		}

@@ -1,4 +1,4 @@
-package session
+package discover
 
 import (
 	"errors"
@@ -20,15 +20,15 @@ func TestServersBelow(t *testing.T) {
 	for pid, parent := range map[int]int{1: 0, 10: 1, 11: 10, 12: 10, 20: 1, 30: 1, 31: 30, 99: 98} {
 		tree[pid] = target.ProcInfo{PID: pid, Parent: parent, Comm: "p"}
 	}
-	processes := func(pids ...int) (list []candidate) {
+	processes := func(pids ...int) (list []Process) {
 		for _, pid := range pids {
-			list = append(list, candidateOf(tree[pid]))
+			list = append(list, ProcessOf(tree[pid]))
 		}
 		return list
 	}
 	for _, c := range []struct {
 		root    int
-		of      []candidate
+		of      []Process
 		heads   string
 		workers []int
 	}{
@@ -45,7 +45,7 @@ func TestServersBelow(t *testing.T) {
 		}
 		for i, s := range servers {
 			if len(s.workers) != c.workers[i] {
-				t.Errorf("below %d: %d workers of %d, want %d", c.root, len(s.workers), s.head.pid, c.workers[i])
+				t.Errorf("below %d: %d workers of %d, want %d", c.root, len(s.workers), s.head.PID, c.workers[i])
 			}
 		}
 	}
@@ -74,8 +74,8 @@ func TestOneServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
-		one := candidate{pid: cmd.Process.Pid}
-		return server{one, []candidate{one}}
+		one := Process{PID: cmd.Process.Pid}
+		return server{one, []Process{one}}
 	}
 	const run = "-test.run=^TestOneServer$"
 	for _, c := range []struct {
@@ -99,12 +99,12 @@ func TestOneServer(t *testing.T) {
 // TestRefuseSeveral: the failure names the servers, and touches nothing.
 func TestRefuseSeveral(t *testing.T) {
 	tree := target.ProcTree{1: {PID: 1, Comm: "init"}, 1 << 23: {PID: 1 << 23, Parent: 1, Comm: "a"}, 1<<23 + 1: {PID: 1<<23 + 1, Parent: 1, Comm: "b"}}
-	err := refuseSeveral(1, []candidate{candidateOf(tree[1<<23]), candidateOf(tree[1<<23+1])}, tree)
+	err := RefuseSeveral(1, []Process{ProcessOf(tree[1<<23]), ProcessOf(tree[1<<23+1])}, tree)
 	var f *failure.Error
 	if !errors.As(err, &f) || f.Code != failure.Usage || f.Target != failure.Untouched || !strings.Contains(f.Cause, "pid 8388608 (a), pid 8388609 (b)") {
 		t.Errorf("%v: %+v", err, f)
 	}
-	if err := refuseSeveral(1, []candidate{candidateOf(tree[1<<23])}, tree); err != nil {
+	if err := RefuseSeveral(1, []Process{ProcessOf(tree[1<<23])}, tree); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,0 +1,101 @@
+package discover
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
+	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// A LateWorker came to hold a GPU during a recording, and is not in the trace.
+type LateWorker struct {
+	Process
+	rank     *int
+	replaces int // the pid of a target that has ended; 0: none that is known
+}
+
+// addWithRank adds a process, unless it is known; with its rank, if that can be read before
+// the deadline.
+func (w *WorkerWatcher) addWithRank(one Process, deadline time.Time) {
+	if slices.ContainsFunc(w.known, one.isSame) {
+		return
+	}
+	rank, _ := Within(min(LookLimit, time.Until(deadline)), func() *int { return rankOfPID(one.PID) })
+	w.add(LateWorker{Process: one, rank: rank})
+}
+
+// add notes a late worker and warns of it. One that is noted already may get its rank.
+func (w *WorkerWatcher) add(late LateWorker) {
+	same := func(c Process) bool { return c.isSame(late.Process) }
+	if slices.ContainsFunc(w.known, same) {
+		return
+	}
+	if i := slices.IndexFunc(w.found, func(f LateWorker) bool { return same(f.Process) }); i >= 0 {
+		w.found[i].rank = late.rank
+		w.matchPredecessor(&w.found[i])
+		return
+	}
+	w.matchPredecessor(&late)
+	w.found = append(w.found, late)
+	w.warn(late.text())
+}
+
+// matchPredecessor finds the target that a late worker replaces: the one with its rank, or
+// the only one that it can be.
+func (w *WorkerWatcher) matchPredecessor(late *LateWorker) {
+	ended := w.predecessors(late.Process)
+	i := slices.IndexFunc(ended, func(t *Tracked) bool { return t.Rank != nil && late.rank != nil && *t.Rank == *late.rank })
+	if i < 0 && len(ended) == 1 && (late.rank == nil || ended[0].Rank == nil) {
+		i = 0
+	}
+	if i >= 0 && late.replaces == 0 {
+		late.replaces, ended[i].replaced = ended[i].PID, true
+	}
+}
+
+// predecessors returns the targets that c can replace: siblings with its command that have
+// ended and are not replaced yet.
+func (w *WorkerWatcher) predecessors(c Process) (list []*Tracked) {
+	for _, t := range w.siblings(c.PID, c.parent, c.Command) {
+		if !t.replaced && t.Command == c.Command && t.hasEnded() {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+func rankOfPID(pid int) *int {
+	t, err := target.OpenLight(pid)
+	if err != nil {
+		return nil
+	}
+	defer t.Close()
+	return RankOf(t)
+}
+
+// text is the warning.
+func (l LateWorker) text() string {
+	who := fmt.Sprintf("worker %d (%s)", l.PID, sanitize.Text(l.Command))
+	if l.rank != nil {
+		who = fmt.Sprintf("rank %d, %s", *l.rank, who)
+	}
+	return who + " " + l.detail()
+}
+
+func (l LateWorker) detail() string {
+	if l.replaces != 0 {
+		return fmt.Sprintf("takes the place of pid %d: it is not in the trace", l.replaces)
+	}
+	return "came to hold a GPU during the recording: it is not in the trace"
+}
+
+// Target returns what the trace says of it.
+func (l LateWorker) Target() tracedb.Target {
+	return tracedb.Target{
+		PID: l.PID, StartTicks: l.StartTicks, Command: sanitize.Text(l.Command), Rank: l.rank,
+		Outcome: tracedb.OutcomeLateWorker, Detail: l.detail(),
+	}
+}
