@@ -8,12 +8,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rtl-attach/rtl-attach/internal/failure"
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/preflight"
 )
 
 func newDoctor(code *failure.ExitCode) *cobra.Command {
 	var (
-		o           = session.Options{Version: version}
+		o           = preflight.Request{Version: version}
 		which       selectionFlags
 		asJSON      bool
 		readFilters bool
@@ -42,7 +42,7 @@ written, which is said), and else with the attach's exit code.`,
 			if err := checkTraceName(o.Output); err != nil {
 				return usageError{err}
 			}
-			d, err := session.Diagnose(o, selection, readFilters)
+			d, err := preflight.Diagnose(o, selection, readFilters)
 			if err != nil {
 				return err
 			}
@@ -53,7 +53,7 @@ written, which is said), and else with the attach's exit code.`,
 	which.addTo(c.Flags())
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
 	c.Flags().BoolVar(&readFilters, "read-filters", false, "if PID has seccomp filters, stop one thread for a moment to read them")
-	c.Flags().StringVarP(&o.Output, "output", "o", session.DefaultOutput, "the trace `FILE` that there would be")
+	c.Flags().StringVarP(&o.Output, "output", "o", preflight.DefaultOutput, "the trace `FILE` that there would be")
 	giveVariable(c.Flags().Lookup("output")) // a recording would take it
 	return c
 }
@@ -65,12 +65,12 @@ func atMostOnePID(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-var marks = map[session.Result]string{
-	session.Fine: "✓", session.Less: "!", session.Off: "–", session.Unclear: "?", session.Fails: "✗", session.Skipped: " ",
+var marks = map[preflight.Result]string{
+	preflight.Fine: "✓", preflight.Less: "!", preflight.Off: "–", preflight.Unclear: "?", preflight.Fails: "✗", preflight.Skipped: " ",
 }
 
 // writeDiagnosis prints a line for each check, and below it why and what to do.
-func writeDiagnosis(w io.Writer, d *session.Diagnosis) error {
+func writeDiagnosis(w io.Writer, d *preflight.Diagnosis) error {
 	switch {
 	case d.Command != "":
 		fmt.Fprintf(w, "pid %d (%s)\n", d.PID, line(d.Command))
@@ -91,7 +91,7 @@ func writeDiagnosis(w io.Writer, d *session.Diagnosis) error {
 }
 
 // writeWorkers prints a line for each, and what is not as it should be.
-func writeWorkers(w io.Writer, d *session.Diagnosis) {
+func writeWorkers(w io.Writer, d *preflight.Diagnosis) {
 	if len(d.Workers) > 0 {
 		fmt.Fprintln(w, "workers")
 	}
@@ -102,7 +102,7 @@ func writeWorkers(w io.Writer, d *session.Diagnosis) {
 		}
 		fmt.Fprintf(w, "%s %s (%s): %s\n", marks[worker.Verdict], who, line(worker.Command), line(worker.Told()))
 		for _, c := range worker.Checks {
-			if c.Result != session.Fine && c.Result != session.Skipped {
+			if c.Result != preflight.Fine && c.Result != preflight.Skipped {
 				writeCheck(w, c)
 			}
 		}
@@ -112,7 +112,7 @@ func writeWorkers(w io.Writer, d *session.Diagnosis) {
 	}
 }
 
-func writeCheck(w io.Writer, c session.Check) {
+func writeCheck(w io.Writer, c preflight.CheckResult) {
 	found := c.Found
 	if found == "" {
 		found = string(c.Result)

@@ -7,12 +7,12 @@ import (
 	"strings"
 
 	"github.com/rtl-attach/rtl-attach/internal/export"
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/preflight"
 )
 
 // checkTraceName refuses what cannot be the name of a trace, whatever the process.
 func checkTraceName(template string) error {
-	placeholder := session.UnknownPlaceholder(template)
+	placeholder := preflight.UnknownPlaceholder(template)
 	switch {
 	case template == "":
 		return errors.New("--output is empty: a file's name is needed")

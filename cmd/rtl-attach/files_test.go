@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/internal/failure"
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/preflight"
 )
 
 // TestTraceName: what cannot be a trace's name is known before any process is looked at.
 func TestTraceName(t *testing.T) {
 	for template, part := range map[string]string{
-		"t.db": "", session.DefaultOutput: "", "100%%.db": "", "%p%h%t": "",
+		"t.db": "", preflight.DefaultOutput: "", "100%%.db": "", "%p%h%t": "",
 		"": "empty", "-": "standard output", "t-%q.db": "%q is no placeholder", "t%": "% is no placeholder",
 		"%%%": "% is no placeholder", "t%\xff": "is no placeholder", t.TempDir(): "is a folder", "no/such/": "is a folder",
 	} {

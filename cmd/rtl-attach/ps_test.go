@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rtl-attach/rtl-attach/internal/preflight"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 )
 
@@ -57,12 +58,12 @@ func TestCommand(t *testing.T) {
 // TestWriteDiagnosis: a check that is not fine says what was looked at, why and what to do.
 func TestWriteDiagnosis(t *testing.T) {
 	var out strings.Builder
-	err := writeDiagnosis(&out, &session.Diagnosis{
-		PID: 7, Command: "a\x1bb", Verdict: session.Fails, ExitCode: 4, Cause: "it is static",
-		Checks: []session.Check{
-			{Part: "process", Name: "payload", Result: session.Fine, Found: "build 1", LookedAt: "the library"},
-			{Part: "process", Name: "program", Result: session.Fails, Cause: "it is static", Fix: "another build", LookedAt: "maps"},
-			{Part: "optional", Name: "filters", Result: session.Skipped},
+	err := writeDiagnosis(&out, &preflight.Diagnosis{
+		PID: 7, Command: "a\x1bb", Verdict: preflight.Fails, ExitCode: 4, Cause: "it is static",
+		Checks: []preflight.CheckResult{
+			{Part: "process", Name: "payload", Result: preflight.Fine, Found: "build 1", LookedAt: "the library"},
+			{Part: "process", Name: "program", Result: preflight.Fails, Cause: "it is static", Fix: "another build", LookedAt: "maps"},
+			{Part: "optional", Name: "filters", Result: preflight.Skipped},
 		},
 	})
 	const want = `pid 7 (a\x1bb)

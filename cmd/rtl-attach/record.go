@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/preflight"
 	"github.com/rtl-attach/rtl-attach/internal/report"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 )
@@ -61,7 +62,7 @@ func newRecord(code *failure.ExitCode) *cobra.Command {
 	flags.VarP(&f.pids, "pid", "p", "process to record, or several: `N[,N…]`; may be given again")
 	f.addTo(flags)
 	flags.VarP(&f.duration, "duration", "d", "record for `DURATION`: 5s, 1m30s, or a number of seconds (default: until Ctrl-C, or rtl-attach detach)")
-	flags.StringVarP(&f.output, "output", "o", session.DefaultOutput, "trace `FILE`; %p pid, %h host, %t time; no file is replaced without --force")
+	flags.StringVarP(&f.output, "output", "o", preflight.DefaultOutput, "trace `FILE`; %p pid, %h host, %t time; no file is replaced without --force")
 	flags.BoolVar(&f.append, "append", false, "extend the trace that --output names, if it is there")
 	flags.BoolVar(&f.force, "force", false, "replace the file that --output names, once the trace is complete")
 	flags.BoolVar(&f.json, "json", false, "summary as JSON")
@@ -83,13 +84,13 @@ func newRecord(code *failure.ExitCode) *cobra.Command {
 
 func (f recordFlags) options() (session.Options, error) {
 	o := session.Options{
-		Duration: time.Duration(f.duration), Output: f.output, Append: f.append, Force: f.force, BufferPolicy: f.policy,
-		MemoryCopies: f.copies, Version: version,
+		Request:  preflight.Request{Output: f.output, Append: f.append, Force: f.force, Version: version},
+		Duration: time.Duration(f.duration), BufferPolicy: f.policy, MemoryCopies: f.copies,
 	}
 	if f.duration < 0 {
 		return o, errors.New("--duration is negative")
 	}
-	if f.append && f.output == session.DefaultOutput {
+	if f.append && f.output == preflight.DefaultOutput {
 		return o, errors.New("--append needs --output: the default is a new file each time")
 	}
 	if f.append && f.force {

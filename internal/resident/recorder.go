@@ -55,6 +55,9 @@ func IsAliveWithin(c *ring.Control, timeout time.Duration) func(ring.Holder) boo
 	}
 }
 
+// BeatPeriod is how often a recorder beats.
+const BeatPeriod = 100 * time.Millisecond
+
 const beatCheckPeriod = 50 * time.Millisecond
 
 // A Heartbeat is the recorder's sign of life in a control block, watched from here.

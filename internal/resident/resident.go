@@ -103,23 +103,6 @@ func EntryPoint(t *target.Target, name string) (target.Addr, error) {
 	return 0, fmt.Errorf("the resident payload has no %s: %w", name, ErrNone)
 }
 
-// StateText returns the word for a payload's state.
-func StateText(s ring.State) string {
-	switch s {
-	case ring.StateIdle:
-		return "idle"
-	case ring.StateArming:
-		return "arming"
-	case ring.StateActive:
-		return "active"
-	case ring.StateDraining:
-		return "draining"
-	case ring.StateDormant:
-		return "dormant"
-	}
-	return "unknown"
-}
-
 // UnlessAbsent returns err if it leaves open whether there is a payload, and nil if there
 // is none: no process, or none of ours in it.
 func UnlessAbsent(err error) error {

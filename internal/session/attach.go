@@ -18,7 +18,6 @@ import (
 const (
 	answerTimeout = 15 * time.Second // an arming, grace included
 	wedgedTimeout = 2 * time.Second  // for a sign of life of the control thread
-	beatPeriod    = 100 * time.Millisecond
 	settlePeriod  = time.Millisecond // between looks at a payload that may ask for its grace
 	returnTimeout = 5 * time.Second  // for a runtime that was shut down while we attached
 )
@@ -64,10 +63,10 @@ func (r *recording) pauseUnlessOver(ctx context.Context, d time.Duration) {
 
 // begin goes through the control block of a payload that is resident, or injects one.
 func (r *recording) begin(ctx context.Context, env []byte) error {
-	control, err := resident.Open(r.target)
+	control, err := resident.Open(r.Target)
 	if errors.Is(err, resident.ErrNone) {
 		r.awaitBootstrap(ctx)
-		control, err = resident.Open(r.target)
+		control, err = resident.Open(r.Target)
 	}
 	switch {
 	case err == nil:
@@ -99,7 +98,7 @@ func (r *recording) acquireRecorder(c *ring.Control) error {
 }
 
 func (r *recording) beat() {
-	tick := time.NewTicker(beatPeriod)
+	tick := time.NewTicker(resident.BeatPeriod)
 	defer tick.Stop()
 	for r.held.Held() && !r.unattended.Load() {
 		r.held.Beat()
@@ -161,7 +160,7 @@ func (r *recording) settle() (ring.State, error) {
 		if state != ring.StateArming && state != ring.StateDraining {
 			return state, nil
 		}
-		if err := r.target.CheckIdentity(); err != nil {
+		if err := r.Target.CheckIdentity(); err != nil {
 			return state, err
 		}
 		r.witness.answer(r.control)
@@ -174,7 +173,7 @@ func (r *recording) settle() (ring.State, error) {
 // as it is there, and answers the grace.
 func (r *recording) progress() {
 	if r.held == nil {
-		c, err := resident.Open(r.target)
+		c, err := resident.Open(r.Target)
 		if err != nil {
 			return
 		}
@@ -190,7 +189,7 @@ func (r *recording) progress() {
 // entryFailed puts the payload's words behind the number that its entry returned.
 func (r *recording) entryFailed(result int32) error {
 	failure := &ring.CommandError{Errno: unix.Errno(-result)}
-	if c, err := resident.Open(r.target); err == nil {
+	if c, err := resident.Open(r.Target); err == nil {
 		failure.Text = c.Snapshot().ErrorText
 		_ = c.Close()
 	}
@@ -228,7 +227,7 @@ func (r *recording) replaceSession(ctx context.Context, env []byte) error {
 // arm begins a session of the resident payload. On an error none of ours is active.
 func (r *recording) arm(ctx context.Context, env []byte) error {
 	err := r.startSession(ctx, env)
-	if err == nil || errors.Is(err, unix.EALREADY) || r.target.CheckIdentity() != nil {
+	if err == nil || errors.Is(err, unix.EALREADY) || r.Target.CheckIdentity() != nil {
 		return err // EALREADY: what is active is not ours
 	}
 	return errors.Join(err, r.rollbackSession())
@@ -256,7 +255,7 @@ func (r *recording) startSession(ctx context.Context, env []byte) error {
 	}
 	close(stop)
 	<-stopped
-	if gone := r.target.CheckIdentity(); errors.Is(err, ring.ErrNoAnswer) && gone != nil {
+	if gone := r.Target.CheckIdentity(); errors.Is(err, ring.ErrNoAnswer) && gone != nil {
 		return fmt.Errorf("%w: %w", gone, err)
 	}
 	return err
@@ -266,11 +265,11 @@ func (r *recording) startSession(ctx context.Context, env []byte) error {
 func (r *recording) call(ctx context.Context, entry string, env []byte, progress func()) error {
 	r.raise()
 	r.meter.watch(r.o.PID)
-	addr, err := resident.EntryPoint(r.target, entry)
+	addr, err := resident.EntryPoint(r.Target, entry)
 	if err != nil {
 		return err
 	}
-	rep, err := inject.Inject(ctx, r.target, r.tracer, inject.Request{EntryAddr: addr, Env: env, Progress: progress})
+	rep, err := inject.Inject(ctx, r.Target, r.tracer, inject.Request{EntryAddr: addr, Env: env, Progress: progress})
 	r.notePauses(rep, entry)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/preflight"
 	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/ring/ringtest"
@@ -35,7 +36,7 @@ func TestArmTakenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer control.Close()
-	r := &recording{approach: approach{target: tg}, ui: quiet{}, control: control, gone: make(chan struct{})}
+	r := &recording{Preflight: preflight.Preflight{Target: tg}, ui: quiet{}, control: control, gone: make(chan struct{})}
 	r.witness = &witness{target: tg}
 	me, err := resident.Self()
 	if err != nil {

@@ -97,7 +97,7 @@ func (r *recording) startDrain() (*drain, error) {
 	if err != nil {
 		return nil, err
 	}
-	reader, err := resident.OpenRing(r.target, snapshot, limit)
+	reader, err := resident.OpenRing(r.Target, snapshot, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +228,7 @@ func (r *recording) lostTarget() bool {
 // one that we know is there still.
 func (r *recording) departs() bool {
 	for deadline := time.Now().Add(departTimeout); ; time.Sleep(time.Millisecond) {
-		if r.target.CheckIdentity() != nil || r.target.Leaving() {
+		if r.Target.CheckIdentity() != nil || r.Target.Leaving() {
 			return true
 		}
 		if time.Now().After(deadline) {
@@ -245,7 +245,7 @@ func (r *recording) sayEnd(why string) {
 	case r.ended == ring.EndExit:
 		r.awaitExit()
 	case (r.ended != ring.EndDetach || why == "") && !r.isGone():
-		r.ui.Warn("the session ended in the target: " + endText(r.ended))
+		r.ui.Warn("the session ended in the target: " + resident.EndText(r.ended))
 	}
 	if why == "" && (r.isGone() || r.ended == ring.EndExit || r.isAtRest()) {
 		r.attached = false
@@ -321,18 +321,4 @@ func (r *recording) describeSession(s guardedSession) error {
 	}
 	r.pauses, r.witness.stops = nil, nil
 	return err
-}
-
-func endText(e ring.End) string {
-	switch e {
-	case ring.EndShutDown:
-		return "the application shut its ROCm runtime down"
-	case ring.EndExit:
-		return "the process is exiting"
-	case ring.EndRecorderDead:
-		return "this recorder gave no sign of life for too long"
-	case ring.EndOtherTool, ring.EndDetach:
-		return "another rtl-attach ended it"
-	}
-	return "its last record did not come"
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
+	"github.com/rtl-attach/rtl-attach/internal/preflight"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
@@ -156,7 +157,7 @@ func detach(pid int, startTicks uint64, ui Observer) error {
 	}
 	defer c.Close()
 	r := &recording{
-		approach: approach{o: Options{PID: pid}, target: t}, ui: ui, control: c, tracer: tracer,
+		o: Options{Request: preflight.Request{PID: pid}}, Preflight: preflight.Preflight{Target: t}, ui: ui, control: c, tracer: tracer,
 		gone: make(chan struct{}), finished: make(chan struct{}), attached: true,
 	}
 	c.GiveUpWhen(r.gone)
@@ -202,7 +203,7 @@ func (r *recording) detachFor(deadline time.Time) error {
 // detachOrphan ends a session that has no recorder. We hold both locks
 // meanwhile: only their holder may send commands.
 func (r *recording) detachOrphan() error {
-	lock, err := r.target.Lock()
+	lock, err := r.Target.Lock()
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/discover"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/preflight"
 	"github.com/rtl-attach/rtl-attach/internal/testpoint"
 	"github.com/rtl-attach/rtl-attach/internal/watchdog"
 	"github.com/rtl-attach/rtl-attach/tracedb"
@@ -46,7 +47,7 @@ func RecordAll(ctx context.Context, o Options, s discover.Selection, skip <-chan
 	o.PID = c.First
 	rights := newRights()
 	defer rights.meter.close()
-	g := &group{approach: approach{o: o}, selection: s, choice: c, ui: ui, skip: skip, rights: rights}
+	g := &group{Preflight: preflight.New(o.Request), o: o, selection: s, choice: c, ui: ui, skip: skip, rights: rights}
 	return g.run(ctx)
 }
 
@@ -55,12 +56,13 @@ func RecordAll(ctx context.Context, o Options, s discover.Selection, skip <-chan
 // common window begins when the last one is armed, and ends before the first
 // detach is commanded.
 type group struct {
-	approach  // of the trace: the processes have their own
-	selection discover.Selection
-	choice    *discover.Choice
-	ui        GroupObserver
-	skip      <-chan struct{}
-	rights    *rights
+	preflight.Preflight // of the trace: the processes have their own
+	o                   Options
+	selection           discover.Selection
+	choice              *discover.Choice
+	ui                  GroupObserver
+	skip                <-chan struct{}
+	rights              *rights
 
 	db          *tracedb.DB
 	members     []*member
@@ -78,13 +80,13 @@ func (g *group) run(ctx context.Context) (Outcome, error) {
 	if err := g.look(); err != nil {
 		return Outcome{}, err
 	}
-	db, err := tracedb.Make(g.place)
+	db, err := tracedb.Make(g.Place)
 	if err != nil {
 		return Outcome{}, failure.Explain("trace", g.o.PID, err, failure.Untouched)
 	}
 	g.db = db
-	if g.place.Extends && g.isFull() {
-		return Outcome{}, errors.Join(failure.Explain("trace", g.o.PID, fmt.Errorf("%s: %w", g.place.Path, failure.ErrFull), failure.Untouched), db.Discard())
+	if g.Place.Extends && g.isFull() {
+		return Outcome{}, errors.Join(failure.Explain("trace", g.o.PID, fmt.Errorf("%s: %w", g.Place.Path, failure.ErrFull), failure.Untouched), db.Discard())
 	}
 	if err := testpoint.Pass(testpoint.Created); err != nil {
 		return Outcome{}, errors.Join(failure.Explain("trace", g.o.PID, err, failure.Untouched), db.Discard())
@@ -109,13 +111,8 @@ func (g *group) run(ctx context.Context) (Outcome, error) {
 // look does everything that can be done before a target is touched. Those that
 // cannot be attached to are left out.
 func (g *group) look() error {
-	for _, s := range steps {
-		if s.about != ofMachine {
-			continue
-		}
-		if err := s.do(&g.approach); err != nil {
-			return failure.Explain("trace", g.o.PID, err, failure.Untouched)
-		}
+	if err := g.CheckMachine(); err != nil {
+		return failure.Explain("trace", g.o.PID, err, failure.Untouched)
 	}
 	reserveDescriptors(len(g.choice.Targets))
 	for _, c := range g.choice.Targets {

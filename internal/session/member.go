@@ -63,7 +63,7 @@ func (g *group) newMember(c discover.Process) *member {
 	o.PID, o.Duration, o.MaxSizeBytes = c.PID, 0, 0 // the window's end is the group's affair
 	g.rights.needed++
 	m.recording = newRecording(o, g.skip, m.ui, g.rights)
-	m.build = g.build
+	m.Library, m.Build = g.Library, g.Build
 	m.common = g.ending
 	return m
 }
@@ -128,21 +128,21 @@ func (m *member) abandon() {
 
 // look returns the rank that it shows.
 func (m *member) look() (rank *int, err error) {
-	err = m.hold(processSteps())
-	if err == nil && m.StartTicks != 0 && m.StartTicks != m.target.StartTicks {
+	err = m.hold(m.CheckProcess)
+	if err == nil && m.StartTicks != 0 && m.StartTicks != m.Target.StartTicks {
 		err = fmt.Errorf("pid %d: %w", m.PID, target.ErrGone) // its number is another's
 	}
 	if err != nil {
 		return nil, failure.Explain("trace", m.PID, err, failure.Untouched)
 	}
-	return discover.RankOf(m.target), testpoint.Pass(testpoint.Looked)
+	return discover.RankOf(m.Target), testpoint.Pass(testpoint.Looked)
 }
 
 // introduce notes who it is that was looked at.
 func (m *member) introduce(rank *int) {
 	m.rank = rank
-	m.Command = m.facts.Comm
-	m.StartTicks = m.target.StartTicks
+	m.Command = m.Facts.Comm
+	m.StartTicks = m.Target.StartTicks
 }
 
 func (m *member) arm(ctx context.Context) error {

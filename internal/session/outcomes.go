@@ -7,6 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/discover"
+	"github.com/rtl-attach/rtl-attach/internal/resident"
+
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
@@ -94,7 +97,7 @@ func (m *member) detail() string {
 	case m.endNS != 0 && m.why != "":
 		return "ended early: " + m.why
 	case m.endNS != 0:
-		return "ended early: " + endText(m.recording.ended)
+		return "ended early: " + resident.EndText(m.recording.ended)
 	case m.outcome == tracedb.OutcomeIdle:
 		return "dispatched nothing through a queue that could be seen"
 	case m.exit == failure.NothingSeen:
@@ -121,7 +124,7 @@ func (g *group) runtimes() []string {
 	var versions []string
 	for _, m := range g.members {
 		if m.isWell() {
-			versions = append(versions, rocmVersions(m.facts.HSA)...)
+			versions = append(versions, discover.ROCmVersions(m.Facts.HSA)...)
 		}
 	}
 	slices.Sort(versions)

@@ -3,13 +3,11 @@ package session
 import (
 	"errors"
 	"fmt"
-	"path"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/discover"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/preflight"
 	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
@@ -79,7 +77,7 @@ const (
 const (
 	endLimit = time.Second // for a process that has begun to end
 
-	glanceSilence = 3 * beatPeriod // of a recorder in another pid namespace
+	glanceSilence = 3 * resident.BeatPeriod // of a recorder in another pid namespace
 )
 
 // List finds the processes that have the ROCm runtime mapped or its driver open.
@@ -172,7 +170,7 @@ func describe(t *target.Target, runtimes []string, devices target.Devices) *Proc
 	p := introduce(t)
 	p.DriverOpen, p.GPUs = devices.KFD, gpusOf(t, devices)
 	if len(runtimes) > 0 {
-		p.Runtime, p.ROCm = runtimes[0], rocmVersion(runtimes[0])
+		p.Runtime, p.ROCm = runtimes[0], discover.ROCmVersion(runtimes[0])
 	}
 	p.Rank, p.LocalRank = discover.RanksOf(t)
 	if tracer := t.Tracer(); tracer != 0 {
@@ -209,7 +207,7 @@ func tracerName(err error) string {
 // judge says whether an attach would work, as doctor does.
 func (p *Process) judge(t *target.Target) {
 	attached := p.payload(t)
-	d := diagnose(Options{PID: p.PID}, processSteps(), care{silence: glanceSilence})
+	d := preflight.DiagnoseProcess(p.PID, glanceSilence)
 	p.ExitCode = d.ExitCode
 	if p.State = stateOf(d.Verdict, attached); !attached {
 		p.Why, p.Fix = d.Cause, d.Fix
@@ -232,42 +230,4 @@ func (p *Process) payload(t *target.Target) bool {
 		p.Recorder = holder.PID
 	}
 	return s.State == ring.StateActive || s.State == ring.StateArming || s.State == ring.StateDraining
-}
-
-// processSteps are the steps of an attach that are about the process.
-func processSteps() []step {
-	return slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return s.about == ofMachine })
-}
-
-// rocmVersion reads the version off the name of the runtime's file. AMD's builds
-// have ROCm's own in it (libhsa-runtime64.so.1.15.60403), or are in a folder
-// that has it; others say only which runtime it is.
-func rocmVersion(file string) string {
-	var major, minor, patch, one, api int
-	_, suffix, _ := strings.Cut(path.Base(file), ".so.")
-	if n, _ := fmt.Sscanf(suffix, "%d.%d.%1d%2d%2d", &one, &api, &major, &minor, &patch); n == 5 {
-		return fmt.Sprintf("%d.%d.%d", major, minor, patch)
-	}
-	for dir := range strings.SplitSeq(file, "/") {
-		if n, _ := fmt.Sscanf(dir, "rocm-%d.%d.%d", &major, &minor, &patch); n == 3 {
-			return fmt.Sprintf("%d.%d.%d", major, minor, patch)
-		}
-	}
-	if suffix != "" && len(suffix) < 32 {
-		return "runtime " + suffix
-	}
-	return "version unknown"
-}
-
-// rocmVersions names ROCm's, with the file where that does not say which it is.
-func rocmVersions(files []string) []string {
-	var versions []string
-	for _, file := range files {
-		version := "ROCm " + rocmVersion(file)
-		if strings.HasSuffix(version, "unknown") {
-			version += " (" + file + ")"
-		}
-		versions = append(versions, version)
-	}
-	return versions
 }

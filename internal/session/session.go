@@ -23,6 +23,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/pausemeter"
+	"github.com/rtl-attach/rtl-attach/internal/preflight"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
@@ -60,7 +61,8 @@ func (o Outcome) Strict() failure.ExitCode {
 
 // A recording is one run of Record.
 type recording struct {
-	approach
+	preflight.Preflight
+	o    Options
 	ui   Observer
 	skip <-chan struct{} // closed: do not wait for kernels still running
 
@@ -112,15 +114,15 @@ func Record(ctx context.Context, o Options, skip <-chan struct{}, ui Observer) (
 func (r *recording) record(ctx context.Context) (Outcome, error) {
 	outcome, err := watchdog.Watch(r.stalled, func() (Outcome, error) { return r.run(ctx) })
 	if errors.Is(err, watchdog.ErrStalled) && r.empty.Load() {
-		_ = os.Remove(r.place.Path)
-		_ = os.Remove(r.place.Path + "-journal")
+		_ = os.Remove(r.Place.Path)
+		_ = os.Remove(r.Place.Path + "-journal")
 	}
 	return outcome, err
 }
 
 func newRecording(o Options, skip <-chan struct{}, ui Observer, rights *rights) *recording {
 	return &recording{
-		approach: approach{o: o}, ui: ui, skip: skip, rights: rights, meter: rights.meter, tracer: ptrace.NewTracer(),
+		Preflight: preflight.New(o.Request), o: o, ui: ui, skip: skip, rights: rights, meter: rights.meter, tracer: ptrace.NewTracer(),
 		gone: make(chan struct{}), finished: make(chan struct{}),
 	}
 }
@@ -163,12 +165,12 @@ func (r *recording) run(ctx context.Context) (Outcome, error) {
 
 // look does everything that can be done before the target is touched.
 func (r *recording) look() error {
-	if err := r.hold(steps); err != nil {
+	if err := r.hold(r.Check); err != nil {
 		return err
 	}
 	r.ui.Preflight(fmt.Sprintf("pid %d (%s), %s, may trace, %s",
-		r.facts.PID, r.facts.Comm, humanize.Things(r.facts.Threads, "thread"), strings.Join(rocmVersions(r.facts.HSA), ", ")))
-	r.rank = discover.RankOf(r.target)
+		r.Facts.PID, r.Facts.Comm, humanize.Things(r.Facts.Threads, "thread"), strings.Join(discover.ROCmVersions(r.Facts.HSA), ", ")))
+	r.rank = discover.RankOf(r.Target)
 	if r.looked != nil {
 		r.looked()
 	}
@@ -178,29 +180,27 @@ func (r *recording) look() error {
 	return r.createTrace()
 }
 
-// hold makes the steps of an approach, and keeps other tools away from then on.
-func (r *recording) hold(steps []step) error {
-	for _, s := range steps {
-		if err := s.do(&r.approach); err != nil {
-			return err
-		}
+// hold makes the checks, and locks other tools out of the target from then on.
+func (r *recording) hold(check func() error) error {
+	if err := check(); err != nil {
+		return err
 	}
 	r.background.Go(r.watchExit)
 	var err error
-	if r.lock, err = r.target.Lock(); err != nil {
+	if r.lock, err = r.Target.Lock(); err != nil {
 		return err
 	}
-	r.witness = &witness{target: r.target, tracer: r.tracer, meter: r.meter}
+	r.witness = &witness{target: r.Target, tracer: r.tracer, meter: r.meter}
 	return nil
 }
 
 func (r *recording) createTrace() (err error) {
-	if r.db, err = tracedb.Make(r.place); err != nil {
+	if r.db, err = tracedb.Make(r.Place); err != nil {
 		return err
 	}
-	r.empty.Store(!r.place.Extends)
-	if r.place.Extends && r.isFull() {
-		return errors.Join(fmt.Errorf("%s: %w", r.place.Path, failure.ErrFull), r.discard())
+	r.empty.Store(!r.Place.Extends)
+	if r.Place.Extends && r.isFull() {
+		return errors.Join(fmt.Errorf("%s: %w", r.Place.Path, failure.ErrFull), r.discard())
 	}
 	if err := testpoint.Pass(testpoint.Created); err != nil {
 		return errors.Join(err, r.discard())
@@ -211,8 +211,8 @@ func (r *recording) createTrace() (err error) {
 // watchExit ends with the process, or with the recording: release closes the
 // pidfd. A process that executes another program is another one.
 func (r *recording) watchExit() {
-	for !r.target.WaitExit(exitPoll) {
-		if errors.Is(r.target.CheckIdentity(), target.ErrExec) {
+	for !r.Target.WaitExit(exitPoll) {
+		if errors.Is(r.Target.CheckIdentity(), target.ErrExec) {
 			r.executed.Store(true)
 			break
 		}
@@ -242,7 +242,7 @@ func (r *recording) isGone() bool {
 	case <-r.gone:
 		return true
 	default:
-		return !r.target.Alive()
+		return !r.Target.Alive()
 	}
 }
 
@@ -276,10 +276,10 @@ func (r *recording) discard() error {
 
 // leftAs says how the target is after an attach that failed.
 func (r *recording) leftAs() string {
-	if r.isGone() || errors.Is(r.target.CheckIdentity(), target.ErrGone) {
+	if r.isGone() || errors.Is(r.Target.CheckIdentity(), target.ErrGone) {
 		return failure.Gone
 	}
-	c, err := resident.Open(r.target)
+	c, err := resident.Open(r.Target)
 	if _, stranded := r.strandedEntry(); err != nil && stranded {
 		return failure.Restored + ", with the payload loaded and never entered"
 	}
@@ -296,7 +296,7 @@ func (r *recording) leftAs() string {
 }
 
 func (r *recording) tracked(c discover.Process) discover.Tracked {
-	c.StartTicks, c.Command = r.target.StartTicks, r.facts.Comm
+	c.StartTicks, c.Command = r.Target.StartTicks, r.Facts.Comm
 	return discover.Tracked{Process: c, Rank: r.rank}
 }
 
@@ -336,7 +336,7 @@ func (r *recording) remainsFailure(err error) *failure.Error {
 	f := failure.Explain("detach from", r.o.PID, err, "still attached")
 	f.What, f.Code = fmt.Sprintf("could not detach from pid %d: %v", r.o.PID, failure.FirstLine(err)), failure.Remains
 	f.Fix = fmt.Sprintf("run `rtl-attach detach %d`; without a recorder the payload detaches by itself within seconds", r.o.PID)
-	if stat, err := r.target.ThreadStat(r.o.PID); err == nil && stat.State == 'T' {
+	if stat, err := r.Target.ThreadStat(r.o.PID); err == nil && stat.State == 'T' {
 		f.Cause, f.Fix = "it is stopped by a job-control signal", "resume it (kill -CONT): its payload then detaches by itself within seconds"
 	}
 	return f
@@ -355,7 +355,7 @@ func (r *recording) release() {
 	if r.lock != nil {
 		r.lock.Release()
 	}
-	r.approach.close()
+	r.Preflight.Close()
 }
 
 // info is what the trace says of this session.
@@ -363,8 +363,8 @@ func (r *recording) info(s ring.Snapshot) tracedb.SessionInfo {
 	host, _ := os.Hostname()
 	return tracedb.SessionInfo{
 		PID:         uint32(r.o.PID),
-		StartTicks:  r.target.StartTicks,
-		Command:     sanitize.Text(r.facts.Comm),
+		StartTicks:  r.Target.StartTicks,
+		Command:     sanitize.Text(r.Facts.Comm),
 		Rank:        r.rank,
 		Host:        host,
 		ToolVersion: r.o.Version,
@@ -372,14 +372,14 @@ func (r *recording) info(s ring.Snapshot) tracedb.SessionInfo {
 		Generation:  s.Generation,
 		ArmedNS:     soundArming(s.ArmedNS, boottimeNS()),
 		Recorder:    recorder(),
-		ThreadName:  func(tid uint32) string { return sanitize.Text(r.target.ThreadName(int(tid))) },
+		ThreadName:  func(tid uint32) string { return sanitize.Text(r.Target.ThreadName(int(tid))) },
 	}
 }
 
 func (r *recording) noteBuild(s ring.Snapshot) {
-	if string(s.BuildID) != string(r.build) {
+	if string(s.BuildID) != string(r.Build) {
 		r.ui.Warn(fmt.Sprintf("another build of the payload is resident (%s, this tool carries %s): its ABI matches, it is used",
-			hex.EncodeToString(s.BuildID), hex.EncodeToString(r.build)))
+			hex.EncodeToString(s.BuildID), hex.EncodeToString(r.Build)))
 	}
 }
 
@@ -402,8 +402,8 @@ func (r *recording) notePauses(rep *inject.Report, purpose string) {
 
 // ownTID is what the target itself calls a thread, as its dispatches do.
 func (r *recording) ownTID(tid uint32) uint32 {
-	if !r.target.SharesPIDs() {
-		if status, err := r.target.ThreadStatus(int(tid)); err == nil && len(status.NSPID) > 0 {
+	if !r.Target.SharesPIDs() {
+		if status, err := r.Target.ThreadStatus(int(tid)); err == nil && len(status.NSPID) > 0 {
 			return uint32(status.NSPID[len(status.NSPID)-1])
 		}
 	}

@@ -146,5 +146,5 @@ func tracedbEnd(e ring.End) string {
 	if e == ring.EndDetach {
 		return "detached by its recorder"
 	}
-	return endText(e)
+	return resident.EndText(e)
 }

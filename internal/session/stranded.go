@@ -40,12 +40,12 @@ func (r *recording) awaitBootstrap(ctx context.Context) {
 }
 
 func (r *recording) hasBootstrap() bool {
-	threads, err := r.target.Threads()
+	threads, err := r.Target.Threads()
 	if err != nil {
 		return false
 	}
 	for _, tid := range threads {
-		if stat, err := r.target.ThreadStat(tid); err == nil && stat.Comm == bootThread {
+		if stat, err := r.Target.ThreadStat(tid); err == nil && stat.Comm == bootThread {
 			return true
 		}
 	}
@@ -55,16 +55,16 @@ func (r *recording) hasBootstrap() bool {
 // strandedEntry finds the entry of a copy of our build that is loaded, once no
 // thread is loading it any more.
 func (r *recording) strandedEntry() (target.Addr, bool) {
-	maps, err := r.target.Maps()
+	maps, err := r.Target.Maps()
 	if err != nil || r.hasBootstrap() {
 		return 0, false
 	}
 	for _, m := range maps {
 		notes := make([]byte, notesBytes)
-		if !resident.IsImage(m) || r.target.Read(m.Start, notes) != nil || !bytes.Contains(notes, r.build) {
+		if !resident.IsImage(m) || r.Target.Read(m.Start, notes) != nil || !bytes.Contains(notes, r.Build) {
 			continue
 		}
-		if image, err := target.OpenImage(r.target, m.Start); err == nil {
+		if image, err := target.OpenImage(r.Target, m.Start); err == nil {
 			if entry, ok, err := image.Symbol("rtl_attach"); ok && err == nil {
 				return entry, true
 			}
@@ -77,13 +77,13 @@ func (r *recording) strandedEntry() (target.Addr, bool) {
 // loaded for it.
 func (r *recording) enter(ctx context.Context, env []byte) (*inject.Report, error) {
 	if entry, ok := r.strandedEntry(); ok {
-		rep, err := inject.Inject(ctx, r.target, r.tracer,
+		rep, err := inject.Inject(ctx, r.Target, r.tracer,
 			inject.Request{EntryAddr: entry, Env: env, Progress: r.progress})
 		if err != nil || rep.EntryResult != -int32(unix.ECHILD) {
 			return rep, err
 		}
 		r.notePauses(rep, "attach") // a parent's, inherited by fork: of no use here
 	}
-	return inject.Inject(ctx, r.target, r.tracer,
-		inject.Request{Library: r.o.Library, Entry: "rtl_attach", Env: env, Progress: r.progress})
+	return inject.Inject(ctx, r.Target, r.tracer,
+		inject.Request{Library: r.Library, Entry: "rtl_attach", Env: env, Progress: r.progress})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/preflight"
 	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/ring/ringtest"
@@ -37,7 +38,7 @@ func TestTakenOver(t *testing.T) {
 	}
 	defer process.Close()
 	said := &warned{}
-	r := &recording{approach: approach{target: process}, ui: said, control: control, held: first, attached: true, gone: make(chan struct{})}
+	r := &recording{Preflight: preflight.Preflight{Target: process}, ui: said, control: control, held: first, attached: true, gone: make(chan struct{})}
 	if err := r.errIfTakenOver(); err != nil {
 		t.Error(err)
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rtl-attach/rtl-attach/internal/resident"
+
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/tracedb"
@@ -23,7 +25,7 @@ func (r *recording) wasUnread() bool {
 // noteUnread gives such a session its place in the trace.
 func (r *recording) noteUnread() error {
 	s, records := r.control.Snapshot(), r.control.Counters().Records
-	r.ui.Warn(fmt.Sprintf("%s (%s): %s missing", CauseUnread, endText(s.LastEnd), humanize.Things(int64(records), "record")))
+	r.ui.Warn(fmt.Sprintf("%s (%s): %s missing", CauseUnread, resident.EndText(s.LastEnd), humanize.Things(int64(records), "record")))
 	r.ended = s.LastEnd
 	if r.isAtRest() {
 		r.attached = false
@@ -33,5 +35,5 @@ func (r *recording) noteUnread() error {
 		return err
 	}
 	return errors.Join(session.Lost(tracedb.Loss{Cause: CauseUnread, Records: records}),
-		r.describeSession(session), session.End(tracedb.End{Reason: endText(s.LastEnd)}))
+		r.describeSession(session), session.End(tracedb.End{Reason: resident.EndText(s.LastEnd)}))
 }

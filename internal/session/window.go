@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/resident"
+
 	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
@@ -70,7 +72,7 @@ func (r *recording) noteEarly(why string) {
 		}
 	case "":
 		if !r.isGone() {
-			r.early = endText(r.ended)
+			r.early = resident.EndText(r.ended)
 		}
 	default:
 		r.early = why

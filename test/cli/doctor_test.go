@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/failure"
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/preflight"
 	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
@@ -127,7 +127,7 @@ func openFolder(t *testing.T) string {
 	return dir
 }
 
-func (p patient) ask(t *testing.T, s *subject) (d session.Diagnosis) {
+func (p patient) ask(t *testing.T, s *subject) (d preflight.Diagnosis) {
 	t.Helper()
 	var out, said strings.Builder
 	code := p.command(t, &out, &said, append([]string{"doctor", "--json", strconv.Itoa(s.pid)}, p.doctor...)...)
@@ -138,7 +138,7 @@ func (p patient) ask(t *testing.T, s *subject) (d session.Diagnosis) {
 		t.Errorf("doctor ends with %d and says %d", code, d.ExitCode)
 	}
 	for _, c := range d.Checks {
-		if c.Name == "" || c.LookedAt == "" || c.Result == "" || c.Result == session.Fails && (c.Cause == "" || c.Fix == "") {
+		if c.Name == "" || c.LookedAt == "" || c.Result == "" || c.Result == preflight.Fails && (c.Cause == "" || c.Fix == "") {
 			t.Errorf("a check lacks something: %+v", c)
 		}
 	}

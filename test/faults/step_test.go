@@ -18,6 +18,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/internal/preflight"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/internal/target"
@@ -49,7 +50,8 @@ func attempt(t *testing.T, pid int, step inject.Point, do func()) (failure.ExitC
 	watchdog.Limit, ptrace.HoldLimit = hang.Limit, hang.Limit+stall // the step takes as long as the target's answer
 	defer func() { inject.Fault, watchdog.Limit, ptrace.HoldLimit = nil, stall, hold }()
 	o := session.Options{
-		PID: pid, Duration: 100 * time.Millisecond, Output: filepath.Join(t.TempDir(), "t.db"), Library: library,
+		Request:  preflight.Request{PID: pid, Output: filepath.Join(t.TempDir(), "t.db"), Library: library},
+		Duration: 100 * time.Millisecond,
 	}
 	outcome, err := session.Record(context.Background(), o, nil, silent{})
 	if !done {

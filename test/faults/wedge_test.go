@@ -13,6 +13,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/envbuf"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/internal/preflight"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 	"github.com/rtl-attach/rtl-attach/test/harness"
 )
@@ -63,8 +64,8 @@ func TestWedgedControlFails(t *testing.T) {
 	}
 	t.Cleanup(func() { inject.Fault = nil })
 	o := session.Options{
-		PID: p.PID, Output: filepath.Join(t.TempDir(), "trace.db"), Library: library,
-		Extra: []envbuf.Var{{Name: "RTL_TEST_WEDGE_CONTROL", Value: "1"}, {Name: "RTL_RECORDER_TIMEOUT_MS", Value: "600000"}},
+		Request: preflight.Request{PID: p.PID, Output: filepath.Join(t.TempDir(), "trace.db"), Library: library},
+		Extra:   []envbuf.Var{{Name: "RTL_TEST_WEDGE_CONTROL", Value: "1"}, {Name: "RTL_RECORDER_TIMEOUT_MS", Value: "600000"}},
 	}
 	if _, err := session.Record(t.Context(), o, nil, observer{t}); !errors.Is(err, failure) {
 		t.Errorf("error %v", err)

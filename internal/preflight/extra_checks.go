@@ -1,4 +1,4 @@
-package session
+package preflight
 
 import (
 	"errors"
@@ -15,25 +15,25 @@ import (
 
 // An examination is a diagnosis of one process under way.
 type examination struct {
-	approach
-	d     *Diagnosis
-	steps []step
-	care
-	resident bool
-	foreseen *inject.Feasibility
-	filters  error // that stand in the way
+	Preflight
+	d      *Diagnosis
+	checks []check
+	limits
+	resident    bool
+	feasibility *inject.Feasibility
+	filters     error // of seccomp, that stand in the way
 }
 
-// care is how much of the process's time an examination takes, and of ours.
-type care struct {
-	readFilters bool          // stops a thread for that
-	silence     time.Duration // for which a recorder is listened to that cannot be looked at
+// limits say how far an examination goes.
+type limits struct {
+	readFilters bool          // a thread may be stopped to read its seccomp filters
+	silence     time.Duration // how long to wait for a heartbeat of a recorder in another pid namespace
 }
 
-// further checks come behind an attach's steps: what it does next, looked at.
-var further = []struct {
+// extraChecks follow the checks that an attach makes: they predict its next steps.
+var extraChecks = []struct {
 	name, lookedAt string
-	look           func(*examination) Check
+	look           func(*examination) CheckResult
 }{
 	{"lock", "the socket by which tools keep away from each other", (*examination).lockCheck},
 	{"resident", "its shared mappings: a payload, its state, its recorder", (*examination).residentCheck},
@@ -43,13 +43,13 @@ var further = []struct {
 	{"seccomp", "/proc/PID/task/TID/status: the thread that would be used", (*examination).seccompCheck},
 }
 
-// run makes the steps of an attach, and goes on behind a failure where it can.
+// run makes the checks of an attach, and goes on after a failure where it can.
 func (e *examination) run() {
-	for _, s := range e.steps {
-		e.note(s, e.attempt(s))
+	for _, c := range e.checks {
+		e.note(c, e.attempt(c))
 	}
-	for _, f := range further {
-		c := Check{Result: Skipped}
+	for _, f := range extraChecks {
+		c := CheckResult{Result: Skipped}
 		if e.ready() {
 			c = f.look(e)
 		}
@@ -57,60 +57,59 @@ func (e *examination) run() {
 	}
 }
 
-// attempt makes a step, unless it needs a process and there is none.
-func (e *examination) attempt(s step) error {
-	if s.about == ofProcess && !e.ready() {
+// attempt makes a check, unless it needs a process and there is none.
+func (e *examination) attempt(c check) error {
+	if c.about == ofProcess && !e.ready() {
 		return errSkipped
 	}
-	return s.do(&e.approach)
+	return c.do(&e.Preflight)
 }
 
-// ready: the process could be opened, so that there is something to look at.
-func (e *examination) ready() bool { return e.target != nil }
+// ready reports whether the process could be opened.
+func (e *examination) ready() bool { return e.Target != nil }
 
-// errSkipped: a step rests on one that has failed.
+// errSkipped says that a check depends on one that has failed.
 var errSkipped = errors.New("skipped")
 
-// note adds what a step came to: all that is wrong with a program, not just
-// what an attach would end with.
-func (e *examination) note(s step, err error) {
-	check := func(c Check) { e.add(c.as(ofProcess, s.name, s.lookedAt)) }
+// note adds the result of a check: all that is wrong with a program, not just the problem
+// that an attach would end with.
+func (e *examination) note(c check, err error) {
+	add := func(r CheckResult) { e.add(r.as(ofProcess, c.name, c.lookedAt)) }
 	switch {
 	case err == nil:
-		check(fine(s.found(&e.approach)))
+		add(fine(c.found(&e.Preflight)))
 	case errors.Is(err, errSkipped):
-		check(Check{Result: Skipped})
-	case e.facts != nil && len(e.facts.Problems) > 0:
-		for _, problem := range e.facts.Problems {
-			check(refusal(e.o.PID, problem))
+		add(CheckResult{Result: Skipped})
+	case e.Facts != nil && len(e.Facts.Problems) > 0:
+		for _, problem := range e.Facts.Problems {
+			add(refusal(e.request.PID, problem))
 		}
 	default:
-		check(refusal(e.o.PID, err))
+		add(refusal(e.request.PID, err))
 	}
-	if e.target != nil {
-		e.d.Command = e.target.Comm
+	if e.Target != nil {
+		e.d.Command = e.Target.Comm
 	}
 }
 
-func (e *examination) add(c Check) { e.d.Checks = append(e.d.Checks, c) }
+func (e *examination) add(c CheckResult) { e.d.Checks = append(e.d.Checks, c) }
 
-func (e *examination) lockCheck() Check {
-	if err := e.target.Unlocked(); err != nil {
-		return refusal(e.o.PID, err)
+func (e *examination) lockCheck() CheckResult {
+	if err := e.Target.Unlocked(); err != nil {
+		return refusal(e.request.PID, err)
 	}
 	return fine("free")
 }
 
-// residentCheck looks for a payload as an attach does (Open), and at who
-// holds it.
-func (e *examination) residentCheck() Check {
-	c, err := resident.Open(e.target)
+// residentCheck looks for a payload as an attach does, and for the recorder that holds it.
+func (e *examination) residentCheck() CheckResult {
+	c, err := resident.Open(e.Target)
 	if errors.Is(err, resident.ErrNone) {
 		return fine("no payload: one would be loaded")
 	}
 	e.resident = true
 	if err != nil {
-		return refusal(e.o.PID, err)
+		return refusal(e.request.PID, err)
 	}
 	defer c.Close()
 	s := c.Snapshot()
@@ -118,10 +117,10 @@ func (e *examination) residentCheck() Check {
 	if holder, held := c.Holder(); held {
 		switch {
 		case resident.IsAliveWithin(c, e.silence)(holder):
-			return refusal(e.o.PID, fmt.Errorf("%w: pid %d", ring.ErrHeld, holder.PID))
+			return refusal(e.request.PID, fmt.Errorf("%w: pid %d", ring.ErrHeld, holder.PID))
 		case resident.IsForeign(holder) && e.silence < resident.HeartbeatTimeout():
 			return unclear(found, fmt.Sprintf("its recorder, pid %d of another pid namespace, gives no sign of life", holder.PID),
-				fmt.Sprintf("rtl-attach doctor %d takes the time to tell whether it is dead", e.o.PID))
+				fmt.Sprintf("rtl-attach doctor %d takes the time to tell whether it is dead", e.request.PID))
 		}
 	}
 	if s.State == ring.StateActive {
@@ -130,9 +129,9 @@ func (e *examination) residentCheck() Check {
 	return fine(found)
 }
 
-// threadsCheck is about the one limit that only a clone can tell.
-func (e *examination) threadsCheck() Check {
-	have, limit, limited := e.target.UserThreads()
+// threadsCheck is about the limit of threads by user, which only a clone can tell.
+func (e *examination) threadsCheck() CheckResult {
+	have, limit, limited := e.Target.UserThreads()
 	switch {
 	case e.resident:
 		return fine("none needed")
@@ -145,16 +144,16 @@ func (e *examination) threadsCheck() Check {
 		"allow it some more threads (prlimit --nproc), then run this again")
 }
 
-// gpuCheck: who has initialised the runtime has the driver open.
-func (e *examination) gpuCheck() Check {
-	devices, err := e.target.Devices()
+// gpuCheck: a process that has initialised the runtime has the driver open.
+func (e *examination) gpuCheck() CheckResult {
+	devices, err := e.Target.Devices()
 	switch {
 	case err != nil:
-		return refusal(e.o.PID, err)
-	case e.facts == nil || len(e.facts.HSA) == 0:
-		return Check{Result: Skipped}
-	case len(e.facts.HSA) > 1:
-		return unclear(fmt.Sprintf("%d copies of libhsa-runtime64 are mapped", len(e.facts.HSA)),
+		return refusal(e.request.PID, err)
+	case e.Facts == nil || len(e.Facts.HSA) == 0:
+		return CheckResult{Result: Skipped}
+	case len(e.Facts.HSA) > 1:
+		return unclear(fmt.Sprintf("%d copies of libhsa-runtime64 are mapped", len(e.Facts.HSA)),
 			"the payload takes the one that HIP uses, and refuses where it cannot tell", "name one for the attach: --set RTL_HSA_LIBRARY=FILE")
 	case devices.KFD:
 		return fine("open")
@@ -163,13 +162,13 @@ func (e *examination) gpuCheck() Check {
 		"wait until it, or a process below it, has used the GPU (rtl-attach ps lists those that have)")
 }
 
-// injectionCheck goes as far as an injection goes before it stops a thread.
-func (e *examination) injectionCheck() Check {
+// injectionCheck does what an injection does before it stops a thread.
+func (e *examination) injectionCheck() CheckResult {
 	if e.resident {
 		return fine("none needed: nothing would be paused")
 	}
-	if e.facts == nil || len(e.facts.Problems) > 0 {
-		return Check{Result: Skipped}
+	if e.Facts == nil || len(e.Facts.Problems) > 0 {
+		return CheckResult{Result: Skipped}
 	}
 	if err := mayTrace(); err != nil {
 		return fails(failure.NotPermitted, "the seccomp filter of this tool's own container refuses ptrace: "+err.Error(), noPtraceFix)
@@ -177,36 +176,36 @@ func (e *examination) injectionCheck() Check {
 	tracer := ptrace.NewTracer()
 	defer tracer.Close()
 	var err error
-	e.foreseen, err = inject.DryRun(e.target, tracer, e.readFilters)
-	if err != nil && e.foreseen == nil {
-		return refusal(e.o.PID, err)
+	e.feasibility, err = inject.DryRun(e.Target, tracer, e.readFilters)
+	if err != nil && e.feasibility == nil {
+		return refusal(e.request.PID, err)
 	}
 	if err != nil {
 		e.filters = err
 	}
-	if !e.foreseen.Waiting {
-		return less(fmt.Sprintf("%s to be tried, none in a futex wait without time-out", humanize.Things(e.foreseen.Threads, "thread")),
+	if !e.feasibility.Waiting {
+		return less(fmt.Sprintf("%s to be tried, none in a futex wait without time-out", humanize.Things(e.feasibility.Threads, "thread")),
 			"each is in another wait or busy: the one that is used is held a little longer", "none needed")
 	}
 	return fine("a thread waits for a futex, without time-out: it would be paused twice, for some tens of microseconds")
 }
 
 // seccompCheck judges the filters of the thread that would be used first.
-func (e *examination) seccompCheck() Check {
+func (e *examination) seccompCheck() CheckResult {
 	switch {
-	case e.foreseen == nil:
-		return Check{Result: Skipped}
+	case e.feasibility == nil:
+		return CheckResult{Result: Skipped}
 	case e.filters != nil:
-		return refusal(e.o.PID, e.filters)
-	case e.foreseen.Filters == 0:
+		return refusal(e.request.PID, e.filters)
+	case e.feasibility.Filters == 0:
 		return fine("no filters")
-	case e.foreseen.Read:
-		return fine(fmt.Sprintf("thread %d has filters: they let everything through that is needed", e.foreseen.Filters))
+	case e.feasibility.Read:
+		return fine(fmt.Sprintf("thread %d has filters: they let everything through that is needed", e.feasibility.Filters))
 	}
-	fix := fmt.Sprintf("rtl-attach doctor --read-filters %d (stops one thread for some tens of microseconds)", e.o.PID)
+	fix := fmt.Sprintf("rtl-attach doctor --read-filters %d (stops one thread for some tens of microseconds)", e.request.PID)
 	if e.readFilters {
 		fix = "run this again: no thread stayed in its wait to be read"
 	}
-	return unclear(fmt.Sprintf("thread %d has filters", e.foreseen.Filters),
+	return unclear(fmt.Sprintf("thread %d has filters", e.feasibility.Filters),
 		"what its seccomp filters let through can be read only in a stop of the thread; an attach reads them so, and refuses rather than risk anything", fix)
 }

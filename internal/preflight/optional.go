@@ -1,4 +1,4 @@
-package session
+package preflight
 
 import (
 	"os"
@@ -16,21 +16,21 @@ import (
 
 // Optional parts: what an attach does better with, and does without.
 
-func niceCheck() Check {
+func niceCheck() CheckResult {
 	if !privilege.Effective(capability.CAP_SYS_NICE) {
 		return off("no CAP_SYS_NICE", "stops are made at normal priority: other processes may come in between, and lengthen them", failure.SudoFix)
 	}
 	return fine("stops are made at real-time priority")
 }
 
-func mapFilesCheck() Check {
+func mapFilesCheck() CheckResult {
 	if !privilege.Effective(capability.CAP_CHECKPOINT_RESTORE) && !privilege.Effective(capability.CAP_SYS_ADMIN) {
 		return off("neither", "a payload's shared memory is opened through the target's descriptors: without those, a resident payload cannot be used", failure.SudoFix)
 	}
 	return fine("shared memory is opened through its mapping")
 }
 
-func filtersCheck() Check {
+func filtersCheck() CheckResult {
 	if !inject.MayReadFilters() {
 		return off("no", "seccomp filters cannot be read: processes that have some are refused",
 			"run this as root on the host: it takes CAP_SYS_ADMIN, and no filter on the tool itself")
@@ -38,16 +38,16 @@ func filtersCheck() Check {
 	return fine("seccomp filters can be read")
 }
 
-func stampsCheck() Check {
+func stampsCheck() CheckResult {
 	source := readLine("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-	if !tscIsClock() {
+	if !TSCIsClock() {
 		return off(source, "the processors' time-stamp counters do not agree: launches are stamped by a system call each, which takes longer", "none, short of another machine")
 	}
 	return fine(source + ": launches are stamped without a system call")
 }
 
 // bpfCheck is about the clock that pauses are measured by.
-func bpfCheck() Check {
+func bpfCheck() CheckResult {
 	granted := privilege.Effective(capability.CAP_SYS_ADMIN) ||
 		privilege.Effective(capability.CAP_BPF) && privilege.Effective(capability.CAP_PERFMON)
 	_, btf := os.Stat("/sys/kernel/btf/vmlinux")

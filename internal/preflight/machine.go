@@ -1,4 +1,4 @@
-package session
+package preflight
 
 import (
 	"errors"
@@ -14,11 +14,11 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// machineChecks are about the machine and this tool on it. The steps of an
-// attach that need no process come before them.
+// machineChecks are about the machine and this tool on it. The checks of an attach that
+// need no process come before them.
 var machineChecks = []struct {
 	part, name, lookedAt string
-	look                 func() Check
+	look                 func() CheckResult
 }{
 	{ofMachine, "kernel", "uname, pidfd_open, openat2", kernelCheck},
 	{ofMachine, "proc", "/proc/self: is it this pid namespace's?", procCheck},
@@ -36,8 +36,8 @@ var machineChecks = []struct {
 	{ofOptional, "pause meter", "BTF, pid namespace, capabilities, kernel.unprivileged_bpf_disabled, lockdown", bpfCheck},
 }
 
-// machine adds what is so for every process. In a diagnosis of processes it stands
-// in nobody's way any more: those were looked at themselves.
+// machine adds what holds for every process. Where the processes themselves were checked,
+// nothing here makes an attach fail any more.
 func (d *Diagnosis) machine(lookedAtThemselves bool) {
 	for _, m := range machineChecks {
 		c := m.look().as(m.part, m.name, m.lookedAt)
@@ -48,24 +48,21 @@ func (d *Diagnosis) machine(lookedAtThemselves bool) {
 	}
 }
 
-// common are the steps of an attach that need no process.
-func (d *Diagnosis) common(o Options) {
-	a := &approach{o: o}
-	for _, s := range steps {
-		if s.about != ofMachine {
-			continue
-		}
-		c := fine("")
-		if err := s.do(a); err != nil {
-			c = refusal(o.PID, err)
+// common makes the checks of an attach that need no process.
+func (d *Diagnosis) common(r Request) {
+	p := New(r)
+	for _, c := range machineOnly() {
+		result := fine("")
+		if err := c.do(&p); err != nil {
+			result = refusal(r.PID, err)
 		} else {
-			c.Found = s.found(a)
+			result.Found = c.found(&p)
 		}
-		d.Checks = append(d.Checks, c.as(ofMachine, s.name, s.lookedAt))
+		d.Checks = append(d.Checks, result.as(ofMachine, c.name, c.lookedAt))
 	}
 }
 
-func kernelCheck() Check {
+func kernelCheck() CheckResult {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
 		return fails(failure.Failed, "uname: "+err.Error(), "")
@@ -84,21 +81,21 @@ func kernelCheck() Check {
 	return fine(found)
 }
 
-func procCheck() Check {
+func procCheck() CheckResult {
 	if err := target.CheckProc(); err != nil {
 		return refusal(0, err)
 	}
 	return fine("this namespace's")
 }
 
-func containerCheck() Check {
+func containerCheck() CheckResult {
 	if target.InContainer() {
 		return less("another pid namespace than the machine's first", "processes outside are not seen, and pids are those in here", "run this on the host to see all")
 	}
 	return fine("the machine's first pid namespace")
 }
 
-func userCheck() Check {
+func userCheck() CheckResult {
 	found := fmt.Sprintf("uid %d", os.Geteuid())
 	if !privilege.Effective(capability.CAP_SYS_PTRACE) {
 		return less(found+", no CAP_SYS_PTRACE", "only dumpable processes of this user can be attached to", failure.SudoFix)
@@ -106,7 +103,7 @@ func userCheck() Check {
 	return fine(found + ", CAP_SYS_PTRACE")
 }
 
-func yamaCheck() Check {
+func yamaCheck() CheckResult {
 	scope := target.PtraceScope()
 	denied := &target.DeniedError{PtraceScope: scope, SysPtrace: privilege.Effective(capability.CAP_SYS_PTRACE), UID: os.Geteuid(), Owner: os.Geteuid()}
 	switch {
@@ -120,7 +117,7 @@ func yamaCheck() Check {
 
 const noPtraceFix = "allow ptrace in the seccomp profile of this tool's container, or run this on the host"
 
-func ptraceCheck() Check {
+func ptraceCheck() CheckResult {
 	if err := mayTrace(); err != nil {
 		return fails(failure.NotPermitted, "a seccomp filter of this tool's own refuses ptrace: "+err.Error(), noPtraceFix)
 	}
@@ -137,7 +134,7 @@ func mayTrace() error {
 	return errno
 }
 
-func memfdCheck() Check {
+func memfdCheck() CheckResult {
 	fd, err := unix.MemfdCreate("rtl-attach", unix.MFD_CLOEXEC)
 	if err != nil {
 		return fails(failure.Failed, "memfd_create: "+err.Error(), "a kernel with memfds is needed, and no seccomp filter against them")
@@ -150,7 +147,7 @@ func memfdCheck() Check {
 	return fine("there")
 }
 
-func securityCheck() Check {
+func securityCheck() CheckResult {
 	var found []string
 	for _, f := range []struct{ name, path string }{
 		{"SELinux enforcing", "/sys/fs/selinux/enforce"},
@@ -176,7 +173,7 @@ func securityCheck() Check {
 
 // driverCheck looks at the node, and does not open it: that is what a GPU
 // process does.
-func driverCheck() Check {
+func driverCheck() CheckResult {
 	_, err := os.Lstat("/dev/kfd")
 	switch {
 	case err == nil:

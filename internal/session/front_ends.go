@@ -7,6 +7,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/discover"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/preflight"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
@@ -69,7 +70,7 @@ func (l *Listing) relate() {
 
 // judgeFrontEnd: who has no GPU stands as its workers do.
 func (l *Listing) judgeFrontEnd(p *Process, at map[int]int) {
-	var results []Result
+	var results []preflight.Result
 	var codes []failure.ExitCode
 	attached := false
 	for _, pid := range p.Workers {
@@ -83,30 +84,30 @@ func (l *Listing) judgeFrontEnd(p *Process, at map[int]int) {
 	if p.DriverOpen || len(results) == 0 {
 		return
 	}
-	result, code := foretell(results, codes)
+	result, code := preflight.PredictExit(results, codes)
 	p.State, p.ExitCode, p.Fix = stateOf(result, attached), code, ""
 	p.Why = "no GPU; its workers are below"
 }
 
 // stateOf is the state of a process by its diagnosis; resultOf, the other way round.
-func stateOf(r Result, attached bool) string {
+func stateOf(r preflight.Result, attached bool) string {
 	switch {
 	case attached:
 		return stateAttached
-	case r == Fails:
+	case r == preflight.Fails:
 		return stateBlocked
-	case r == Unclear:
+	case r == preflight.Unclear:
 		return stateUnclear
 	}
 	return stateReady
 }
 
-func resultOf(state string) Result {
+func resultOf(state string) preflight.Result {
 	switch state {
 	case stateUnclear:
-		return Unclear
+		return preflight.Unclear
 	case stateReady:
-		return Fine
+		return preflight.Fine
 	}
-	return Fails
+	return preflight.Fails
 }

@@ -1,7 +1,8 @@
-package session
+package preflight
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/discover"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
@@ -9,8 +10,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/watchdog"
 )
 
-// A Diagnosis says whether an attach would work, and what it rests on. Its JSON
-// form is stable (docs/json.md).
+// A Diagnosis says whether an attach would work, and by which checks. Its JSON form is
+// stable (docs/json.md).
 type Diagnosis struct {
 	Version  string           `json:"version,omitempty"` // of this tool; not of workers
 	PID      int              `json:"pid,omitempty"`     // none: of the machine
@@ -20,7 +21,7 @@ type Diagnosis struct {
 	ExitCode failure.ExitCode `json:"exit_code"`
 	Cause    string           `json:"cause,omitempty"`
 	Fix      string           `json:"fix,omitempty"`
-	Checks   []Check          `json:"checks"`
+	Checks   []CheckResult    `json:"checks"`
 
 	Workers    []*Diagnosis `json:"workers,omitempty"` // that would be recorded together
 	PassedOver string       `json:"passed_over,omitempty"`
@@ -29,61 +30,67 @@ type Diagnosis struct {
 // Diagnose looks at everything that could stand in the way of an attach to what s
 // selects, or to any process if that is nothing, and touches nothing. With
 // readFilters a thread with seccomp filters is stopped for a moment to read them.
-func Diagnose(o Options, s discover.Selection, readFilters bool) (*Diagnosis, error) {
+func Diagnose(r Request, s discover.Selection, readFilters bool) (*Diagnosis, error) {
 	if len(s.PIDs) > 0 {
-		o.PID = s.PIDs[0]
+		r.PID = s.PIDs[0]
 	}
-	d, err := watchdog.Do(o.PID, func() (*Diagnosis, error) {
+	d, err := watchdog.Do(r.PID, func() (*Diagnosis, error) {
 		if len(s.PIDs) == 0 && s.Name == nil {
-			return diagnoseMachine(o), nil
+			return diagnoseMachine(r), nil
 		}
 		c, err := s.Resolve()
 		switch {
 		case err != nil:
 			return nil, err
 		case !c.Alone(s):
-			return diagnoseAll(o, c, readFilters), nil
+			return diagnoseAll(r, c, readFilters), nil
 		}
-		d := diagnose(o, steps, care{readFilters, resident.HeartbeatTimeout()})
+		d := diagnose(r, checks, limits{readFilters, resident.HeartbeatTimeout()})
 		d.machine(true)
 		return d, nil
 	})
 	if err != nil {
-		return nil, failure.Explain("look for", o.PID, err, failure.Untouched)
+		return nil, failure.Explain("look for", r.PID, err, failure.Untouched)
 	}
-	d.Version = o.Version
+	d.Version = r.Version
 	return d, nil
 }
 
-func diagnoseMachine(o Options) *Diagnosis {
+func diagnoseMachine(r Request) *Diagnosis {
 	d := &Diagnosis{}
-	d.common(o)
+	d.common(r)
 	d.machine(false)
 	d.judge(ofMachine)
 	return d
 }
 
-// diagnose makes the steps of an attach to one process.
-func diagnose(o Options, steps []step, with care) *Diagnosis {
-	d := &Diagnosis{PID: o.PID}
-	e := &examination{approach: approach{o: o}, d: d, steps: steps, care: with}
-	defer e.close()
+// DiagnoseProcess predicts an attach to pid without what holds for every process. It waits up
+// to silence for a heartbeat of a recorder in another pid namespace.
+func DiagnoseProcess(pid int, silence time.Duration) *Diagnosis {
+	return diagnose(Request{PID: pid}, processChecks(), limits{silence: silence})
+}
+
+// diagnose makes the given checks of one process, and the extra ones.
+func diagnose(r Request, checks []check, with limits) *Diagnosis {
+	d := &Diagnosis{PID: r.PID}
+	e := &examination{Preflight: New(r), d: d, checks: checks, limits: with}
+	defer e.Close()
 	e.run()
 	d.judge(ofProcess)
 	if e.ready() {
-		d.Rank = discover.RankOf(e.target)
+		d.Rank = discover.RankOf(e.Target)
 	}
 	return d
 }
 
-// diagnoseAll is about several processes that would be recorded together.
-func diagnoseAll(o Options, c *discover.Choice, readFilters bool) *Diagnosis {
-	o.PID = c.First
+// diagnoseAll predicts a recording of several processes.
+func diagnoseAll(r Request, c *discover.Choice, readFilters bool) *Diagnosis {
+	r.PID = c.First
 	d := &Diagnosis{PID: c.First, Command: discover.Glance(c.First).Command, PassedOver: discover.Names(c.Passed)}
-	d.common(o)
+	d.common(r)
 	for _, one := range c.Targets {
-		o.PID = one.PID
-		w := diagnose(o, processSteps(), care{readFilters, resident.HeartbeatTimeout()})
+		r.PID = one.PID
+		w := diagnose(r, processChecks(), limits{readFilters, resident.HeartbeatTimeout()})
 		d.Workers = append(d.Workers, w)
 	}
 	if d.judge(ofMachine); d.Verdict != Fails {
@@ -116,7 +123,7 @@ func (d *Diagnosis) judgeWorkers() {
 	for _, w := range d.Workers {
 		results, codes = append(results, w.Verdict), append(codes, w.ExitCode)
 	}
-	d.Verdict, d.ExitCode = foretell(results, codes)
+	d.Verdict, d.ExitCode = PredictExit(results, codes)
 	for _, w := range d.Workers {
 		if w.Verdict == d.Verdict {
 			d.Cause, d.Fix = w.Cause, w.Fix
@@ -125,8 +132,9 @@ func (d *Diagnosis) judgeWorkers() {
 	}
 }
 
-// foretell is what a recording of all comes to.
-func foretell(results []Result, codes []failure.ExitCode) (Result, failure.ExitCode) {
+// PredictExit returns the verdict and the exit code of a recording of several processes, by
+// those of each.
+func PredictExit(results []Result, codes []failure.ExitCode) (Result, failure.ExitCode) {
 	count := map[Result]int{}
 	for _, r := range results {
 		count[r]++
@@ -144,7 +152,7 @@ func foretell(results []Result, codes []failure.ExitCode) (Result, failure.ExitC
 	return Fine, failure.OK
 }
 
-// Told says in a line what the verdict is.
+// Told returns the verdict in a line.
 func (d *Diagnosis) Told() string {
 	switch {
 	case d.Verdict == Unclear:

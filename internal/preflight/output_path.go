@@ -1,0 +1,46 @@
+package preflight
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// DefaultOutput is the template of a trace's path unless the user gives one.
+const DefaultOutput = "trace-%p-%t.db"
+
+// placeholders may follow a % in a template of a trace's path.
+const placeholders = "pht%"
+
+// UnknownPlaceholder returns the first placeholder of a template that has no meaning,
+// such as %q, or a % at its end; "": it has none.
+func UnknownPlaceholder(template string) string {
+	for {
+		_, rest, found := strings.Cut(template, "%")
+		if !found {
+			return ""
+		}
+		name, size := utf8.DecodeRuneInString(rest)
+		if size == 0 || !strings.ContainsRune(placeholders, name) {
+			return "%" + rest[:size]
+		}
+		template = rest[size:]
+	}
+}
+
+// outputPath returns the path that a template stands for.
+func outputPath(template string, pid int, now time.Time) (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("host name: %w", err)
+	}
+	return strings.NewReplacer(
+		"%%", "%",
+		"%p", strconv.Itoa(pid),
+		"%h", strings.ReplaceAll(host, "/", "_"),
+		"%t", now.Format("20060102-150405"),
+	).Replace(template), nil
+}
