@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rtl-attach/rtl-attach/internal/export"
+	"github.com/rtl-attach/rtl-attach/internal/ps"
 	"github.com/rtl-attach/rtl-attach/internal/report"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
-	"github.com/rtl-attach/rtl-attach/internal/session"
 )
 
 // complete tells shells what commands and flags take.
@@ -42,7 +42,7 @@ func complete(root *cobra.Command) {
 
 // completePIDs offers the ROCm processes here, as far as this user may look.
 func completePIDs(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	l, err := session.List(version)
+	l, err := ps.List(version)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

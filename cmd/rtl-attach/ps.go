@@ -12,8 +12,8 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
+	"github.com/rtl-attach/rtl-attach/internal/ps"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
-	"github.com/rtl-attach/rtl-attach/internal/session"
 )
 
 func newPS() *cobra.Command {
@@ -24,7 +24,7 @@ func newPS() *cobra.Command {
 		Example: psExamples,
 		Args:    noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			l, err := session.List(version)
+			l, err := ps.List(version)
 			if err != nil {
 				return err
 			}
@@ -38,7 +38,7 @@ func newPS() *cobra.Command {
 }
 
 // omissions says what a listing may lack.
-func (u *ui) omissions(l *session.Listing) {
+func (u *ui) omissions(l *ps.Listing) {
 	if u.quiet {
 		return
 	}
@@ -58,15 +58,15 @@ func (u *ui) omissions(l *session.Listing) {
 	}
 }
 
-func writeListing(w io.Writer, l *session.Listing) error { return writeProcesses(w, l.Processes) }
+func writeListing(w io.Writer, l *ps.Listing) error { return writeProcesses(w, l.Processes) }
 
-func writeProcesses(w io.Writer, processes []session.Process) error {
+func writeProcesses(w io.Writer, processes []ps.Process) error {
 	if len(processes) == 0 {
 		return nil
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "PID\tRANK\tGPU\tROCM\tCONTAINER\tPAYLOAD\tTRACED BY\tCOMMAND\tSTATE")
-	t := tree{table: table, shown: map[int]bool{}, byPID: map[int]session.Process{}}
+	t := tree{table: table, shown: map[int]bool{}, byPID: map[int]ps.Process{}}
 	for _, p := range processes {
 		t.byPID[p.PID] = p
 	}
@@ -85,10 +85,10 @@ func writeProcesses(w io.Writer, processes []session.Process) error {
 type tree struct {
 	table io.Writer
 	shown map[int]bool
-	byPID map[int]session.Process
+	byPID map[int]ps.Process
 }
 
-func (t tree) write(p session.Process, depth int) {
+func (t tree) write(p ps.Process, depth int) {
 	if t.shown[p.PID] {
 		return
 	}
@@ -121,7 +121,7 @@ func cell(text string) string {
 
 // command is what a process was started with, cut to the table's width: first the
 // program's folder goes, then the end of the arguments.
-func command(p session.Process) string {
+func command(p ps.Process) string {
 	const widest = 40
 	text := p.CommandLine
 	if text == "" {
@@ -141,7 +141,7 @@ func command(p session.Process) string {
 }
 
 // rank is the global one, or else the local one.
-func rank(p session.Process) string {
+func rank(p ps.Process) string {
 	switch {
 	case p.Rank != nil:
 		return strconv.Itoa(*p.Rank)
@@ -159,7 +159,7 @@ func numbers(list []int) string {
 	return strings.Join(words, ",")
 }
 
-func state(p session.Process) string {
+func state(p ps.Process) string {
 	if p.Why == "" {
 		return p.State
 	}

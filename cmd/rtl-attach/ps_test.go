@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/internal/preflight"
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/ps"
 )
 
 // TestWriteProcesses: each process has one line, workers below their parent,
@@ -14,7 +14,7 @@ import (
 func TestWriteProcesses(t *testing.T) {
 	two := 2
 	var out strings.Builder
-	err := writeProcesses(&out, []session.Process{
+	err := writeProcesses(&out, []ps.Process{
 		{PID: 10, Workers: []int{12}, CommandLine: "server\x1b[2J\n" + strings.Repeat("x", 500), State: "ready"},
 		{PID: 11, Command: "other", Container: "docker\t1", State: "blocked", Why: "it is\nstopped"},
 		{PID: 12, Parent: 10, LocalRank: &two, GPUs: []int{0, 3}, Command: "worker", State: "ready"},
@@ -49,7 +49,7 @@ func TestCommand(t *testing.T) {
 		"python3 /opt/a/folder/that/is/long/main.py":  "python3 /opt/a/folder/that/is/long/main.…",
 		"": "name",
 	} {
-		if got := command(session.Process{Command: "name", CommandLine: line}); got != want {
+		if got := command(ps.Process{Command: "name", CommandLine: line}); got != want {
 			t.Errorf("%q: %q, not %q", line, got, want)
 		}
 	}
@@ -89,15 +89,15 @@ func TestOmissions(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	denied := &session.Listing{Denied: 2, Unread: []session.Unread{{PID: 7, Command: "init"}, {PID: 9, Command: "a\x1b"}}}
+	denied := &ps.Listing{Denied: 2, Unread: []ps.Unread{{PID: 7, Command: "init"}, {PID: 9, Command: "a\x1b"}}}
 	for _, c := range []struct {
-		l    *session.Listing
+		l    *ps.Listing
 		want string
 	}{
-		{&session.Listing{Complete: true}, "rtl-attach: no process here uses ROCm\n"},
+		{&ps.Listing{Complete: true}, "rtl-attach: no process here uses ROCm\n"},
 		{denied, "rtl-attach: 2 processes not listed: permission denied (see rtl-attach doctor): init (pid 7), a\\x1b (pid 9)\n" +
 			"rtl-attach: no process that could be read uses ROCm\n"},
-		{&session.Listing{Silent: []int{5}, Processes: []session.Process{{}}}, "rtl-attach: 1 process could not be read in time, or at all; the first is pid 5\n"},
+		{&ps.Listing{Silent: []int{5}, Processes: []ps.Process{{}}}, "rtl-attach: 1 process could not be read in time, or at all; the first is pid 5\n"},
 	} {
 		if said := saidOf(t, null, func() { newUI(false, false).omissions(c.l) }); said != c.want {
 			t.Errorf("%q, want %q", said, c.want)

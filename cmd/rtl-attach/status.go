@@ -10,7 +10,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/status"
 )
 
 func newStatus() *cobra.Command {
@@ -25,7 +25,7 @@ func newStatus() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			st, err := session.Inspect(pid, version)
+			st, err := status.Inspect(pid, version)
 			if err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ func writeFound[T any](what string, code failure.ExitCode, asJSON bool, found T,
 }
 
 // writeStatus prints that of a process and of those below it.
-func writeStatus(w io.Writer, st *session.Status) error {
+func writeStatus(w io.Writer, st *status.Status) error {
 	err := writeOneStatus(w, st)
 	for _, worker := range st.Workers {
 		if err == nil {
@@ -60,7 +60,7 @@ func writeStatus(w io.Writer, st *session.Status) error {
 	return err
 }
 
-func writeOneStatus(w io.Writer, st *session.Status) error {
+func writeOneStatus(w io.Writer, st *status.Status) error {
 	what := ""
 	switch {
 	case st.Hidden != "":
@@ -101,7 +101,7 @@ func writeOneStatus(w io.Writer, st *session.Status) error {
 	return nil
 }
 
-func copies(i *session.Inventory) string {
+func copies(i *status.Inventory) string {
 	if !i.CopiesProfiled {
 		return ""
 	}

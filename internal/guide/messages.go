@@ -30,7 +30,10 @@ const gap = "…"
 const leastLetters = 4
 
 // rooms are the packages that tell causes.
-var rooms = []string{"internal/failure", "internal/watchdog", "internal/discover", "internal/preflight", "internal/session"}
+var rooms = []string{
+	"internal/failure", "internal/watchdog", "internal/discover", "internal/preflight",
+	"internal/ps", "internal/status", "internal/session",
+}
 
 // Messages finds what the code below root says of failures: causes (rooms), what is wrong with a command line and what else the tool
 // warns of (cmd/rtl-attach, internal/export), and the payload's refusals.

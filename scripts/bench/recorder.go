@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/status"
 )
 
 const (
@@ -43,7 +43,7 @@ func (l *lab) record(p *process) (*recorder, error) {
 	}
 	go func() { rec.done <- rec.cmd.Wait() }()
 	for end := time.Now().Add(attachTimeout); time.Now().Before(end); time.Sleep(lookEvery) {
-		if st, err := session.Inspect(p.pid(), ""); err == nil && st.State == "active" && int(st.Recorder) == rec.cmd.Process.Pid {
+		if st, err := status.Inspect(p.pid(), ""); err == nil && st.State == "active" && int(st.Recorder) == rec.cmd.Process.Pid {
 			return rec, nil
 		}
 		select {
@@ -73,7 +73,7 @@ func (r *recorder) stop() (float64, error) {
 
 // recordedShare is how many of the last session's dispatches have their times in the trace.
 func recordedShare(p *process, trace string) float64 {
-	st, err := session.Inspect(p.pid(), "")
+	st, err := status.Inspect(p.pid(), "")
 	if err != nil || st.Counters["dispatches"] == 0 {
 		return math.NaN()
 	}

@@ -11,23 +11,23 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/ps"
 	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // processes is what ps lists, by pid.
-func processes(t *testing.T) map[int]session.Process {
+func processes(t *testing.T) map[int]ps.Process {
 	t.Helper()
 	out, err := exec.Command(testenv.Artefact(t, "rtl-attach"), "ps", "--json").Output()
 	if err != nil {
 		t.Fatalf("ps: %v", err)
 	}
-	var l session.Listing
+	var l ps.Listing
 	if err := json.Unmarshal(out, &l); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	found := map[int]session.Process{}
+	found := map[int]ps.Process{}
 	for _, p := range l.Processes {
 		found[p.PID] = p
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/report"
-	"github.com/rtl-attach/rtl-attach/internal/session"
+	"github.com/rtl-attach/rtl-attach/internal/status"
 )
 
 // A Run is one run of the tool.
@@ -94,11 +94,11 @@ func (r Run) MustBe(t testing.TB, code failure.ExitCode) {
 }
 
 // Status asks the tool what is in p.
-func (p *Process) Status(t testing.TB) session.Status {
+func (p *Process) Status(t testing.TB) status.Status {
 	t.Helper()
 	run := Tool(t, "status", "--json", strconv.Itoa(p.PID))
 	run.MustBe(t, failure.OK)
-	var st session.Status
+	var st status.Status
 	if err := json.Unmarshal([]byte(run.Stdout), &st); err != nil {
 		t.Fatalf("status: %v\n%s", err, run.Stdout)
 	}

@@ -1,4 +1,4 @@
-package session
+package ps
 
 import "regexp"
 
@@ -10,8 +10,8 @@ var (
 	containerName = regexp.MustCompile(`/(?:lxc\.payload[./]|lxc/|machine\.slice/(?:machine|systemd-nspawn)[-@])([^/\n]{1,64})`)
 )
 
-// containerOf reads the container off the names of control groups; "": it is in
-// none, or in one whose names say nothing.
+// containerOf reads the container off the names of control groups; "": the process is in no
+// container, or in one that cannot be told by them.
 func containerOf(groups string) string {
 	if m := containerID.FindStringSubmatch(groups); m != nil {
 		if m[1] != "" {

@@ -1,4 +1,4 @@
-package session
+package ps
 
 import (
 	"cmp"
@@ -11,8 +11,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// addFrontEnds lists those who are no ROCm processes and have several GPU workers:
-// their pid is what records these together.
+// addFrontEnds lists the processes that use no ROCm and have several GPU workers: their pid
+// records the workers together.
 func (l *Listing) addFrontEnds(deadline time.Time) {
 	listed, workers := map[int]bool{}, map[int]int{}
 	for _, p := range l.Processes {
@@ -22,7 +22,7 @@ func (l *Listing) addFrontEnds(deadline time.Time) {
 		}
 	}
 	for pid, n := range workers {
-		isInit := pid == 1 && !target.InContainer() // it takes in everybody's orphans
+		isInit := pid == 1 && !target.InContainer() // it adopts all orphans
 		if n < 2 || pid == 0 || listed[pid] || isInit {
 			continue
 		}
@@ -42,8 +42,7 @@ func introducePID(pid int) *Process {
 	return introduce(t)
 }
 
-// relate finds each process's nearest ancestor that is listed, too, and says how
-// those stand who have no GPU.
+// relate finds the nearest listed ancestor of each process, and the state of front ends.
 func (l *Listing) relate() {
 	at := map[int]int{}
 	for i, p := range l.Processes {
@@ -52,7 +51,7 @@ func (l *Listing) relate() {
 	for i := range l.Processes {
 		p := &l.Processes[i]
 		up := l.parents[p.PID]
-		for range len(l.parents) { // pids may be used anew while we look: no end otherwise
+		for range len(l.parents) { // bounded: pids may be reused while we look, and form a circle
 			if j, listed := at[up]; listed && up != p.PID {
 				p.Parent = up
 				l.Processes[j].Workers = append(l.Processes[j].Workers, p.PID)
@@ -68,7 +67,7 @@ func (l *Listing) relate() {
 	}
 }
 
-// judgeFrontEnd: who has no GPU stands as its workers do.
+// judgeFrontEnd gives a process without a GPU the state of its workers.
 func (l *Listing) judgeFrontEnd(p *Process, at map[int]int) {
 	var results []preflight.Result
 	var codes []failure.ExitCode
@@ -89,7 +88,7 @@ func (l *Listing) judgeFrontEnd(p *Process, at map[int]int) {
 	p.Why = "no GPU; its workers are below"
 }
 
-// stateOf is the state of a process by its diagnosis; resultOf, the other way round.
+// stateOf returns the state of a process by its diagnosis; resultOf is its inverse.
 func stateOf(r preflight.Result, attached bool) string {
 	switch {
 	case attached:

@@ -1,4 +1,4 @@
-package session
+package ps
 
 import (
 	"io/fs"

@@ -1,4 +1,6 @@
-package session
+// Package ps lists the processes that use ROCm, or could, with the front ends of their
+// servers, and says for each whether an attach would work. It touches none of them.
+package ps
 
 import (
 	"errors"
@@ -13,8 +15,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// A Process is one that uses ROCm, or could, or a parent of such. Its JSON form is
-// stable (docs/json.md). Texts hold what the process has chosen.
+// A Process uses ROCm, or could, or is the parent of such processes. Its JSON form is stable
+// (docs/json.md). Its texts are chosen by the process: sanitize them before printing.
 type Process struct {
 	PID         int    `json:"pid"`
 	PPID        int    `json:"ppid,omitempty"`
@@ -46,8 +48,8 @@ type Listing struct {
 	Processes []Process `json:"processes"`
 	Denied    int       `json:"denied"`           // processes that this user may not read
 	Unread    []Unread  `json:"unread,omitempty"` // these
-	Silent    []int     `json:"silent,omitempty"` // that could not be looked into, or not in time
-	Complete  bool      `json:"complete"`         // neither of both
+	Silent    []int     `json:"silent,omitempty"` // pids that could not be read, or not in time
+	Complete  bool      `json:"complete"`         // none is denied or silent
 	parents   map[int]int
 }
 
@@ -80,8 +82,8 @@ const (
 	glanceSilence = 3 * resident.BeatPeriod // of a recorder in another pid namespace
 )
 
-// List finds the processes that have the ROCm runtime mapped or its driver open.
-// One that ends meanwhile was never there.
+// List finds the processes that have the ROCm runtime mapped or the GPU driver open. It
+// leaves out a process that ends meanwhile. version is this tool's.
 func List(version string) (*Listing, error) {
 	if err := target.CheckProc(); err != nil {
 		f := failure.Explain("look into", 0, err, failure.Untouched)
@@ -110,14 +112,14 @@ func notListed(err error) *failure.Error {
 	}
 }
 
-// A glance is what a look at one process came to.
+// A glance is the result of a look at one process.
 type glance struct {
 	process *Process // nil: no ROCm process
 	parent  int
 	err     error
 }
 
-// add looks at a process for as long as limit.
+// add looks at a process for at most limit.
 func (l *Listing) add(pid int, limit time.Duration) {
 	g, inTime := discover.Within(limit, func() glance { return glanceAt(pid) })
 	if g.parent != 0 {
@@ -158,8 +160,8 @@ func glanceAt(pid int) glance {
 		return g
 	}
 	g.process = describe(t, runtimes, devices)
-	// What was seen of one that is gone may be another's, who has its number now;
-	// one that is ending has no memory any more.
+	// If the process has ended, another one may have its pid by now; a process that is
+	// ending has no memory any more.
 	if !t.Alive() || t.WaitGone(endLimit) != nil {
 		g.process = nil
 	}
@@ -180,7 +182,7 @@ func describe(t *target.Target, runtimes []string, devices target.Devices) *Proc
 	return p
 }
 
-// introduce says who it is.
+// introduce returns what is known of any process.
 func introduce(t *target.Target) *Process {
 	p := &Process{PID: t.PID, PPID: t.Parent, UID: t.UID, Command: t.Comm}
 	p.CommandLine, _ = t.CommandLine()
@@ -204,7 +206,7 @@ func tracerName(err error) string {
 	return fmt.Sprintf("%s (pid %d)", traced.Name, traced.Tracer)
 }
 
-// judge says whether an attach would work, as doctor does.
+// judge predicts an attach, as doctor does.
 func (p *Process) judge(t *target.Target) {
 	attached := p.payload(t)
 	d := preflight.DiagnoseProcess(p.PID, glanceSilence)
@@ -214,7 +216,7 @@ func (p *Process) judge(t *target.Target) {
 	}
 }
 
-// payload looks for one of ours, and says whether a session is on.
+// payload looks for a payload of ours, and reports whether a session is active.
 func (p *Process) payload(t *target.Target) bool {
 	c, err := resident.Open(t)
 	if err != nil {

@@ -1,4 +1,6 @@
-package session
+// Package status reads what is left of this tool in a process: the payload, its sessions, its
+// hooks, its memory, its counters. It touches nothing.
+package status
 
 import (
 	"encoding/hex"
@@ -12,8 +14,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/watchdog"
 )
 
-// A Status is what can be known of a payload without touching its process. Its
-// JSON form is stable (docs/json.md).
+// A Status is what a payload shows without its process being touched. Its JSON form is
+// stable (docs/json.md).
 type Status struct {
 	Version  string `json:"version,omitempty"` // of this tool; not of workers
 	PID      int    `json:"pid"`
@@ -50,7 +52,7 @@ type Inventory struct {
 	CopiesProfiled bool   `json:"copies_profiled"`
 }
 
-// Inspect reads the status of pid, and of what is below it.
+// Inspect reads the status of pid and of its descendants. version is this tool's.
 func Inspect(pid int, version string) (*Status, error) {
 	return watchdog.Do(pid, func() (*Status, error) {
 		t, err := target.Open(pid)
@@ -63,11 +65,11 @@ func Inspect(pid int, version string) (*Status, error) {
 			return nil, failure.Explain("look into", pid, err, failure.Untouched)
 		}
 		st.Version = version
-		kin, err := target.Descendants(pid)
+		descendants, err := target.Descendants(pid)
 		if err != nil {
 			return nil, failure.Explain("look below", pid, err, failure.Untouched)
 		}
-		st.addWorkers(kin)
+		st.addWorkers(descendants)
 		return st, nil
 	})
 }
@@ -86,9 +88,9 @@ func inspect(t *target.Target) (*Status, error) {
 	return st, nil
 }
 
-func (st *Status) addWorkers(kin []target.ProcInfo) {
-	for _, k := range kin {
-		w, err := inspectKin(k)
+func (st *Status) addWorkers(descendants []target.ProcInfo) {
+	for _, k := range descendants {
+		w, err := inspectWorker(k)
 		switch {
 		case err != nil && resident.UnlessAbsent(err) == nil:
 		case err != nil:
@@ -99,8 +101,8 @@ func (st *Status) addWorkers(kin []target.ProcInfo) {
 	}
 }
 
-// inspectKin looks at a process that may be stopped, or traced.
-func inspectKin(k target.ProcInfo) (*Status, error) {
+// inspectWorker looks at a process that may be stopped, or traced.
+func inspectWorker(k target.ProcInfo) (*Status, error) {
 	t, err := target.OpenLight(k.PID)
 	if err != nil {
 		return nil, err
@@ -118,7 +120,7 @@ func (st *Status) fill(c *ring.Control) {
 	st.ABIVersion = ring.ABIVersion
 	st.Error = s.ErrorText
 	if s.LastEnd != ring.EndNone {
-		st.LastEnd = tracedbEnd(s.LastEnd)
+		st.LastEnd = endText(s.LastEnd)
 	}
 	if holder, held := c.Holder(); held && resident.LooksAlive(holder) {
 		st.Recorder = holder.PID
@@ -142,7 +144,7 @@ func (st *Status) fill(c *ring.Control) {
 	}
 }
 
-func tracedbEnd(e ring.End) string {
+func endText(e ring.End) string {
 	if e == ring.EndDetach {
 		return "detached by its recorder"
 	}

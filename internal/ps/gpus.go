@@ -1,4 +1,4 @@
-package session
+package ps
 
 import (
 	"fmt"
@@ -17,8 +17,8 @@ const (
 	firstRender = 128 // minor of the first render node
 )
 
-// gpusOf are the GPUs that the target uses, counted as the driver counts them.
-// Where the driver does not say, they are those whose render nodes it has open.
+// gpusOf returns the GPUs that the target uses, numbered as the driver numbers them. Where
+// the driver does not tell, they are the GPUs whose render nodes it has open.
 func gpusOf(t *target.Target, devices target.Devices) []int {
 	if !target.InContainer() { // the driver names processes as the machine's first pid namespace does
 		if gpus := gpusInUse(os.DirFS(driverRoot), t.PID); len(gpus) > 0 {
@@ -34,8 +34,8 @@ func gpusOf(t *target.Target, devices target.Devices) []int {
 	return gpus
 }
 
-// gpusInUse reads the driver's account of a process: the GPUs on which it has
-// queues, or else memory.
+// gpusInUse reads what the driver shows of a process: the GPUs on which it has queues, or
+// else memory.
 func gpusInUse(driver fs.FS, pid int) []int {
 	index := gpuIndex(driver)
 	dir := fmt.Sprintf("proc/%d", pid)
@@ -78,7 +78,7 @@ func gpuIndex(driver fs.FS) map[string]int {
 	return index
 }
 
-// word is what a file of the driver's says.
+// word returns the content of one of the driver's files; "": it cannot be read.
 func word(driver fs.FS, name string) string {
 	b, err := fs.ReadFile(driver, name)
 	if err != nil {
