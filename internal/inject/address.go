@@ -12,10 +12,10 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// Our mappings are told from the application's by their address: bits 12 to
-// 27 are a mark, an executable page without a file lies there, and writable
-// memory without a file begins right above. A tool that dies before it has
-// written a single byte leaves something that can be recognised all the same.
+// The address of the tool's mappings distinguishes them from the application's: bits
+// 12 to 27 have a fixed value, an anonymous executable page lies there, and anonymous
+// writable memory begins right above it. So a later tool recognises them even if a
+// tool died before it wrote a single byte.
 const (
 	markStep  = 1 << 28
 	markBits  = 0x5254 << 12 // "RT"
@@ -23,8 +23,8 @@ const (
 	topOfUser = 1 << 47
 )
 
-// chooseBase picks an address of that mark in the widest gap between the
-// target's mappings, well away from both ends: heaps and stacks grow into gaps.
+// chooseBase picks an address with these bits in the widest gap between the target's
+// mappings, far from both ends of the gap: heaps and stacks grow into gaps.
 func chooseBase(maps []target.Map) (target.Addr, error) {
 	var lo, hi target.Addr
 	last := target.Addr(lowest)
@@ -38,13 +38,14 @@ func chooseBase(maps []target.Map) (target.Addr, error) {
 	quarter := (hi - lo) / 4
 	slots := (hi - lo) / 2 / markStep
 	if slots < 2 {
-		return 0, fmt.Errorf("no room for a mapping in the target's address space")
+		return 0, fmt.Errorf("no free range for a mapping in the target's address space")
 	}
 	slot := target.Addr(rand.Uint64N(uint64(slots - 1)))
 	return ((lo+quarter)&^(markStep-1) + (1+slot)*markStep) | markBits, nil
 }
 
-// pair is a mapping of code at an address of ours, and of data, which may never have been made.
+// pair is a code mapping at an address that chooseBase could have chosen, and the data
+// mapping above it; data is zero if the tool died before it mapped it.
 type pair struct{ code, data target.Map }
 
 // span is a range of addresses.
@@ -52,32 +53,32 @@ type span struct{ start, end target.Addr }
 
 func (p pair) span() span { return span{p.code.Start, max(p.code.End, p.data.End)} }
 
-// grown is the age from which a mapping in use by nobody is a dead tool's:
-// one that works takes some milliseconds from the mapping to its thread.
-const grown = 150 * time.Millisecond
+// staleAge is the age from which an unused mapping counts as a dead tool's: a live tool
+// needs some milliseconds from the mapping to the thread that uses it.
+const staleAge = 150 * time.Millisecond
 
 const (
-	oldMax  = 8               // bounds a chain: each dead tool's mapping is one more call
-	looking = 5 * time.Second // at them: a target can make thousands, and each look long
+	leftoversMax = 8               // limits a chain: each leftover adds one munmap call
+	searchLimit  = 5 * time.Second // a target can make thousands of such mappings, each slow to check
 )
 
-// leftovers finds the mappings of tools that died before any thread of theirs
-// ran, or whose thread could not be made. The lock of package target keeps
-// live tools apart, but not across network namespaces: hence the second look.
+// leftovers finds the mappings of tools that died before their bootstrap thread ran, or
+// that could not create it. The lock of package target excludes other live tools, but
+// not across network namespaces: hence the second check after staleAge.
 func leftovers(t *target.Target, l *libc, maps []target.Map) ([]span, error) {
-	deadline := time.Now().Add(looking)
-	free := func(p pair) bool { return ownerless(t, l, p) }
-	first := some(pairs(maps), deadline, free)
+	deadline := time.Now().Add(searchLimit)
+	free := func(p pair) bool { return unused(t, l, p) }
+	first := firstMatching(pairs(maps), deadline, free)
 	if len(first) == 0 {
 		return nil, nil
 	}
-	time.Sleep(grown)
+	time.Sleep(staleAge)
 	maps, err := t.Maps()
 	if err != nil {
 		return nil, err
 	}
 	still := pairs(maps)
-	old := some(first, deadline, func(p pair) bool {
+	old := firstMatching(first, deadline, func(p pair) bool {
 		return slices.Contains(still, p) && free(p) && claim(t, p, free)
 	})
 	var spans []span
@@ -87,28 +88,30 @@ func leftovers(t *target.Target, l *libc, maps []target.Map) ([]span, error) {
 	return spans, nil
 }
 
-// some of those that are wanted: as many as one chain takes, found until the deadline.
-func some(all []pair, deadline time.Time, wanted func(pair) bool) (found []pair) {
+// firstMatching returns the first pairs that match: at most leftoversMax, and only
+// those found before the deadline.
+func firstMatching(all []pair, deadline time.Time, match func(pair) bool) (found []pair) {
 	for _, p := range all {
-		if len(found) == oldMax || time.Now().After(deadline) {
+		if len(found) == leftoversMax || time.Now().After(deadline) {
 			break
 		}
-		if wanted(p) {
+		if match(p) {
 			found = append(found, p)
 		}
 	}
 	return found
 }
 
-// claimAt is a word of the data, at the far end of the raw thread's stack.
+// claimAt is the offset of the claim word in the data mapping: the far end of the raw
+// thread's stack.
 const claimAt = 512
 
-// claim makes an unused mapping ours to free. Its tool may live after all, and
-// be slow: it looks for the claim when it has noted its thread, and we look for
-// a thread when we have claimed. One of both gives up.
+// claim reserves an unused mapping for this tool to free. Its owner may be alive and
+// slow: the owner checks for a claim after it has stored its thread ID, and the claimant
+// checks for a thread ID after it has stored its claim. So at least one of them gives up.
 func claim(t *target.Target, p pair, free func(pair) bool) bool {
 	if p.data.Start == 0 {
-		return true // no thread can start where there is no data
+		return true // no thread can start without the data mapping
 	}
 	if t.Write(p.data.Start+claimAt, []byte{1}) != nil {
 		return false
@@ -120,11 +123,11 @@ func claim(t *target.Target, p pair, free func(pair) bool) bool {
 	return false
 }
 
-// isData: where READ_IMPLIES_EXEC holds (personality(2)), what is asked for as
-// readable becomes executable, too.
+// isData reports whether m has the permissions of the data mapping. Under
+// READ_IMPLIES_EXEC (personality(2)), a mapping requested as readable is also executable.
 func isData(m target.Map) bool { return m.Perms == "rw-p" || m.Perms == "rwxp" }
 
-// pairs lists the mappings that look like ours.
+// pairs lists the mappings that have the address, size and permissions of a tool's.
 func pairs(maps []target.Map) []pair {
 	var found []pair
 	for i, code := range maps {
@@ -141,8 +144,8 @@ func pairs(maps []target.Map) []pair {
 	return found
 }
 
-// ownerless reports whether the pair is ours and nobody uses it or ever will.
-func ownerless(t *target.Target, l *libc, p pair) bool {
+// unused reports whether a tool made the pair, and no thread uses it or will use it.
+func unused(t *target.Target, l *libc, p pair) bool {
 	text := make([]byte, codeBytes)
 	if t.Read(p.code.Start, text) != nil {
 		return false
@@ -166,30 +169,30 @@ func ownerless(t *target.Target, l *libc, p pair) bool {
 	case b.Phase == phaseFailed:
 		return b.Failed == failedPthreadCreate && b.Raw_alive == 0
 	case b.Phase == phaseNew:
-		return b.Armed_tid == 0 || (past(t, l, int(b.Armed_tid)) && !cloned(t, p.data.Start))
+		return b.Armed_tid == 0 || (cannotClone(t, l, int(b.Armed_tid)) && !cloned(t, p.data.Start))
 	}
 	return false
 }
 
-// cloned reports whether the raw thread of that mapping was made.
+// cloned reports whether the raw thread of that mapping was created, or may have been.
 func cloned(t *target.Target, data target.Addr) bool {
 	var b boot
 	return readBoot(t, data, &b) != nil || b.Raw_tid != 0
 }
 
-// past reports whether a thread that was told to make a clone cannot do so any
-// more: it is gone, or is waiting in a call of its own. A stopped thread may
-// make it yet.
-func past(t *target.Target, l *libc, nstid int) bool {
+// cannotClone reports whether the thread that a tool prepared to make a clone will not
+// make it any more: it has ended, or waits in a system call of its own. A stopped thread
+// may still make it.
+func cannotClone(t *target.Target, l *libc, nstid int) bool {
 	tid, err := t.ThreadByNSPID(nstid)
 	if err != nil {
 		return target.ThreadEnded(err)
 	}
 	_, err = t.ThreadStat(tid)
-	return target.ThreadEnded(err) || settled(t, l, tid)
+	return target.ThreadEnded(err) || chainDone(t, l, tid)
 }
 
-// readBoot reads the struct at the start of an RW mapping.
+// readBoot reads the struct rtl_boot at the start of a data mapping.
 func readBoot(t *target.Target, at target.Addr, b *boot) error {
 	buf := make([]byte, unsafe.Sizeof(*b))
 	if err := t.Read(at, buf); err != nil {

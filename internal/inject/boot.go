@@ -8,11 +8,11 @@ import (
 //go:embed all:dist
 var dist embed.FS
 
-// ErrNotBuilt: this binary carries no bootstrap code.
+// ErrNotBuilt means that this binary was built without the bootstrap code.
 var ErrNotBuilt = errors.New("bootstrap not built (run: make bootstrap)")
 
-// bootCode is the code that runs in the target (boot/), in whole words; nil if
-// it was not built.
+// bootCode returns the bootstrap code that runs in the target (boot/), padded to whole
+// 8-byte words; nil if it was not built.
 func bootCode() []byte {
 	b, err := dist.ReadFile("dist/boot.bin")
 	if err != nil {

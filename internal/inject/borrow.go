@@ -12,12 +12,12 @@ import (
 // Pause is one stop of one thread of the target.
 type Pause struct {
 	TID     int
-	Stop    string        // what it was for: "map", "clone", "unmap"
-	Began   time.Time     // the interrupt
+	Stop    string        // its purpose: "map", "clone", "unmap" or "seccomp"
+	Began   time.Time     // of the interrupt
 	Time    time.Duration // from the interrupt to the detach
-	Stopped time.Duration // of that, from the moment we saw it stopped
-	Used    bool          // false: the thread was let go, another was tried
-	Why     error         // it was not used
+	Stopped time.Duration // the part of Time after the tool observed the stop
+	Used    bool          // false: the thread was released unused
+	Why     error         // the reason if it was not used
 }
 
 // threadBorrower makes threads of the target do raw syscalls, one thread at a time.
@@ -25,36 +25,36 @@ type threadBorrower struct {
 	t        *target.Target
 	tr       *ptrace.Tracer
 	libc     *libc
-	maps     []target.Map // where stacks are
+	maps     []target.Map // to find stacks in
 	patience time.Duration
 	pauses   []Pause
 
-	unreadFilters bool          // go on where seccomp filters cannot be read
-	filters       map[int]error // verdicts on threads' filters
+	unreadFilters bool          // continue if seccomp filters cannot be read
+	filters       map[int]error // by thread ID: nil if its filters allow an injection
 
-	// How the next visit shall be.
-	hold   bool        // keep hold of the thread, whatever it waits in: this tells errors
-	bootAt target.Addr // struct rtl_boot in which to note, in the stop, who makes the clone; 0: nowhere
-	nonce  uint64      // that must be in it
-	text   []byte      // code to be written in the stop, nil: none
+	// Options of the next visit.
+	hold   bool        // hold the thread over its calls, whatever it waits in: errors become visible
+	bootAt target.Addr // struct rtl_boot in which the stop stores the ID of the cloning thread; 0: none
+	nonce  uint64      // expected in that struct
+	text   []byte      // code to write during the stop; nil: none
 	textAt target.Addr
 
-	// How the last one was.
-	last    int       // its thread
-	held    bool      // the thread was kept hold of
-	alone   bool      // it was, and has made its calls, without us or in spite of an error
-	head    header    // the beginning of its struct pthread
-	stopped time.Time // when it was seen to have stopped
-	waited  wait      // in which a thread was stopped
+	// Results of the last visit.
+	last      int       // its thread
+	held      bool      // the thread was held over its calls
+	callsMade bool      // held, and it makes or has made its calls in spite of an error
+	head      header    // the beginning of its struct pthread
+	stopped   time.Time // when the tool observed the stop
+	lastWait  wait      // the call in which a thread was stopped last
 
-	denials   int            // threads that could not be seized, for no reason that was seen
-	desperate bool           // threads whose wait an interrupt makes longer will do
-	frame     [chainMax]byte // allocated before the stop, as all of these
-	words     [2]uint64
+	denials int            // threads that could not be seized, for an unknown reason
+	anyWait bool           // also accept threads whose time-out an interrupt restarts
+	frame   [chainMax]byte // allocated before the stop, like all fields here
+	words   [2]uint64
 }
 
-// points are the fault points of one visit; the last four are passed where the
-// thread is held.
+// points are the fault points of one visit. A visit reaches the last four only if it
+// holds the thread.
 type points struct{ seized, stopped, framed, set, masked, entry, exit, unmasked, back Point }
 
 var (
@@ -69,16 +69,16 @@ var (
 	}
 )
 
-// rounds of candidates before a visit gives up, a moment apart. A process with
-// tens of thousands of threads gets fewer.
+// A visit gives up after this many rounds of candidates, or this long: a process with
+// tens of thousands of threads gets fewer rounds.
 const (
 	rounds     = 40
 	visitLimit = 10 * time.Second
 )
 
-var errNoWaiting = errors.New("it has no thread in a wait")
+var errNoWaiting = errors.New("no thread waits in a system call")
 
-// visit lets one suitable thread make calls. stop names the pause.
+// visit makes one suitable thread do the calls. stop is the purpose for the Pause.
 func (v *threadBorrower) visit(stop string, pts points, calls []call) error {
 	why := errNoWaiting
 	deadline := time.Now().Add(visitLimit)
@@ -90,12 +90,12 @@ func (v *threadBorrower) visit(stop string, pts points, calls []call) error {
 		if err != nil {
 			return err
 		}
-		v.desperate = round > 0
+		v.anyWait = round > 0
 		for _, c := range list {
 			if why != errNoWaiting && time.Now().After(deadline) {
-				break // each may have taken its patience
+				break // each attempt may have taken its full patience
 			}
-			// At first only threads in waits without time-out, if any.
+			// In the first round only threads in waits without time-out, if any.
 			if c.class >= otherWait && round == 0 && len(list) > 1 && list[0].class < otherWait {
 				break
 			}
@@ -107,7 +107,7 @@ func (v *threadBorrower) visit(stop string, pts points, calls []call) error {
 			case err == nil:
 				v.last = c.tid
 				return nil
-			case passing(err):
+			case tryAnother(err):
 				why = fmt.Errorf("thread %d: %w", c.tid, err)
 			default:
 				return err
@@ -121,20 +121,20 @@ func (v *threadBorrower) visit(stop string, pts points, calls []call) error {
 			v.maps = maps
 		}
 	}
-	return v.nobody(why)
+	return v.noThread(why)
 }
 
-// passing: another thread may do, or the same a moment later.
-func passing(err error) bool {
+// tryAnother reports whether another thread, or the same one later, may be usable.
+func tryAnother(err error) bool {
 	var no notNow
 	return errors.As(err, &no) || errors.Is(err, ptrace.ErrNoStop) || errors.Is(err, ptrace.ErrGone)
 }
 
-// untilNext is the time between two rounds.
+// untilNext returns the time between round and the next one.
 func untilNext(round int) time.Duration { return time.Duration(1+round) * 200 * time.Microsecond }
 
-// nobody says why none of the threads could be used.
-func (v *threadBorrower) nobody(why error) error {
+// noThread returns the error for a process without a usable thread.
+func (v *threadBorrower) noThread(why error) error {
 	if err := v.t.Asleep(); err != nil {
 		return err
 	}

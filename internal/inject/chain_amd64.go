@@ -7,27 +7,27 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// A chain makes a stopped thread do a few raw syscalls and then continue as
-// if nothing had happened, with nobody's help: from the moment at which its
-// registers are set, the tool may die. It lies below the red zone:
+// chain makes a stopped thread do a few raw syscalls and then continue as before,
+// without further help: once the tool has set its registers, the tool may die. The
+// chain lies below the red zone:
 //
 //	  rsp of the thread
 //	  red zone, 128 bytes
 //	  XSAVE area, 64-byte aligned, and FP_XSTATE_MAGIC2
-//	  link n: restore_rt, ucontext: the thread as it was
+//	  link n: restore_rt, ucontext: the thread's original registers
 //	  ...
 //	  link 1: restore_rt, ucontext: registers of the second call
 //	S link 0 (rsp of the first call)
 //
-// The first call is made by the registers that the tool sets: rip at a
-// `syscall; ret` of libc. Its ret goes to libc's restore_rt, and rt_sigreturn
-// takes the next registers from the link. No code of ours runs on the thread.
+// The tool sets the registers for the first call: rip points to a `syscall; ret` in
+// libc. Its ret goes to libc's restore_rt, and rt_sigreturn loads the next registers
+// from the link. The thread runs none of the tool's code.
 type chain struct {
 	syscallRet target.Addr // `syscall; ret` in libc's text
 	restoreRT  target.Addr // `mov $15, %rax; syscall` there
 }
 
-// call is one raw syscall with its arguments, and what rbx shall be.
+// call is one raw syscall with its arguments, and the value of rbx during it.
 type call struct {
 	nr   uint64
 	args [6]uint64
@@ -49,17 +49,18 @@ const (
 	redZone     = 128
 )
 
-// chainMax bounds a chain's bytes on the stack of the thread.
+// chainMax limits a chain's size in bytes on the stack of the thread.
 const chainMax = 24 << 10
 
-// chainBytes is the most that a chain of n calls takes below rsp.
+// chainBytes returns the most bytes that a chain of n calls takes below rsp.
 func chainBytes(n, xstate int) int {
 	return redZone + xstate + 4 + 64 + n*linkBytes + 16
 }
 
-// build lays out a chain below resume.Rsp into buf. It returns the used part,
-// its address, and the registers that set it off. now are the thread's
-// registers, resume those with which it shall continue. It allocates nothing.
+// build writes a chain, to be copied below resume.Rsp, into buf. It returns the used
+// part of buf, its address in the target, and the registers that start the chain. now
+// holds the thread's current registers, resume the registers with which it continues
+// after the last call. build must not allocate.
 func (c chain) build(buf []byte, now, resume *ptrace.Regs, mask uint64, xstate []byte, calls []call) (
 	frame []byte, at target.Addr, start ptrace.Regs,
 ) {
@@ -70,7 +71,7 @@ func (c chain) build(buf []byte, now, resume *ptrace.Regs, mask uint64, xstate [
 
 	fp := frame[top-base:]
 	copy(fp, xstate)
-	// The regset keeps the mask of features at the head of these bytes.
+	// The regset has the mask of features at the beginning of these bytes.
 	le := binary.LittleEndian
 	features := le.Uint64(fp[swReserved:])
 	le.PutUint32(fp[swReserved:], xstateMagic)
@@ -93,8 +94,8 @@ func (c chain) build(buf []byte, now, resume *ptrace.Regs, mask uint64, xstate [
 	return frame, target.Addr(base), c.registers(now, &calls[0], base)
 }
 
-// link writes one rt_sigframe. Its empty uc_stack is refused by the kernel,
-// which then leaves the alternate stack alone (restore_altstack).
+// link writes one rt_sigframe. The kernel refuses its empty uc_stack and then leaves
+// the alternate stack unchanged (restore_altstack).
 func (c chain) link(b []byte, r *ptrace.Regs, mask, fpstate uint64) {
 	le := binary.LittleEndian
 	le.PutUint64(b, uint64(c.restoreRT))
@@ -110,10 +111,10 @@ func (c chain) link(b []byte, r *ptrace.Regs, mask, fpstate uint64) {
 	le.PutUint64(b[sigmaskAt:], mask)
 }
 
-// registers are those that make one call and then return to the link at sp.
+// registers returns the registers that make the call k and then return to the link at sp.
 func (c chain) registers(now *ptrace.Regs, k *call, sp uint64) ptrace.Regs {
 	r := *now
-	r.Orig_rax = ^uint64(0) // no restart logic for the syscall left behind
+	r.Orig_rax = ^uint64(0) // no restart logic for the interrupted syscall
 	r.Rip, r.Rsp = uint64(c.syscallRet), sp
 	r.Rax, r.Rbx = k.nr, k.rbx
 	r.Rdi, r.Rsi, r.Rdx = k.args[0], k.args[1], k.args[2]

@@ -11,8 +11,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// TestChain plays the kernel: it follows a chain from the first registers to
-// the last, as `ret` and rt_sigreturn would.
+// TestChain emulates the kernel: it follows a chain from the first registers to the
+// last, as `ret` and rt_sigreturn would.
 func TestChain(t *testing.T) {
 	c := chain{syscallRet: 0x7f1000, restoreRT: 0x7f2000}
 	xstate := make([]byte, 2696)
@@ -106,7 +106,7 @@ func sigreturn(link []byte) ptrace.Regs {
 
 // TestChainFits: the longest chain with the largest vector state.
 func TestChainFits(t *testing.T) {
-	if need := chainBytes(oldMax+2, chainMax/2); need > chainMax {
+	if need := chainBytes(leftoversMax+2, chainMax/2); need > chainMax {
 		t.Errorf("%d bytes, there are %d", need, chainMax)
 	}
 }
@@ -138,7 +138,8 @@ func TestChooseBase(t *testing.T) {
 	}
 }
 
-// TestLookingIsBounded: a target can make thousands of mappings that look like ours.
+// TestLookingIsBounded: the search stays short in a target with thousands of mappings
+// that look like the tool's.
 func TestLookingIsBounded(t *testing.T) {
 	var maps []target.Map
 	for i := range target.Addr(1000) {
@@ -148,11 +149,11 @@ func TestLookingIsBounded(t *testing.T) {
 	}
 	all, looks := pairs(maps), 0
 	look := func(pair) bool { looks++; return true }
-	if found := some(all, time.Now().Add(time.Hour), look); len(all) != 1000 || len(found) != oldMax || looks != oldMax {
+	if found := firstMatching(all, time.Now().Add(time.Hour), look); len(all) != 1000 || len(found) != leftoversMax || looks != leftoversMax {
 		t.Errorf("%d looks at %d, %d of which were taken", looks, len(all), len(found))
 	}
 	looks = 0
-	if found := some(all, time.Now().Add(-time.Second), look); len(found)+looks > 0 {
+	if found := firstMatching(all, time.Now().Add(-time.Second), look); len(found)+looks > 0 {
 		t.Errorf("%d looks after the deadline, %d were taken", looks, len(found))
 	}
 }

@@ -19,20 +19,20 @@ const (
 	nameMax = len(bootShared{}.Name)
 	pathMax = len(bootShared{}.Path)
 
-	sharedFile, payloadFile = "rtl-boot", "rtl-payload" // as the bootstrap calls its memfds
+	sharedFile, payloadFile = "rtl-boot", "rtl-payload" // the names of the bootstrap's memfds
 )
 
-// bootChannel is our end of the file that we share with the bootstrap thread.
+// bootChannel is the tool's end of the memory that it shares with the bootstrap thread.
 type bootChannel struct {
 	t       *target.Target
 	mem     []byte
 	s       *bootShared
-	payload int // descriptor of the payload's file, in the target
-	tid     int // the bootstrap thread, as we see it
+	payload int // file descriptor of the payload's memfd in the target
+	tid     int // the bootstrap thread, in the tool's pid namespace
 }
 
-// openBootChannel maps the shared file: it must be the one of this injection, and
-// sealed, or a truncation could kill us with SIGBUS.
+// openBootChannel maps the shared file. It refuses a file of another injection, and a
+// file that is not sealed: a truncation could kill the tool by SIGBUS.
 func openBootChannel(t *target.Target, b *boot, tid int) (*bootChannel, error) {
 	f, err := t.OpenMemfdOf(tid, int(b.Shared_fd), sharedFile, os.O_RDWR)
 	if err != nil {
@@ -60,8 +60,8 @@ func openBootChannel(t *target.Target, b *boot, tid int) (*bootChannel, error) {
 
 func (k *bootChannel) close() { _ = unix.Munmap(k.mem) }
 
-// send gives a command. The thread may be busy with an earlier one that we
-// have given up: it looks at this one next.
+// send posts a command. If the thread still executes an earlier command, on which the
+// tool has given up, it reads this one next.
 func (k *bootChannel) send(command uint32) uint32 {
 	k.s.Command = command
 	seq := atomic.AddUint32(&k.s.Command_seq, 1)
@@ -69,7 +69,8 @@ func (k *bootChannel) send(command uint32) uint32 {
 	return seq
 }
 
-// ask gives a command and waits for the answer.
+// ask posts a command and waits for the answer. step describes it for errors; progress,
+// if not nil, is called about every millisecond.
 func (k *bootChannel) ask(ctx context.Context, command uint32, step string, patience time.Duration, progress func()) (int32, error) {
 	const slice = time.Millisecond
 	if err := ctx.Err(); err != nil {
@@ -93,10 +94,10 @@ func (k *bootChannel) ask(ctx context.Context, command uint32, step string, pati
 			return 0, &DiedError{Step: step, Err: err}
 		}
 		if k.left() {
-			if atomic.LoadUint32(&k.s.Answer_seq) == seq { // we were asleep for long
+			if atomic.LoadUint32(&k.s.Answer_seq) == seq { // it answered just before it ended
 				return k.s.Result, nil
 			}
-			if err := k.t.WaitGone(exitPatience); err != nil { // it went with its process
+			if err := k.t.WaitGone(exitPatience); err != nil { // the whole process has ended
 				return 0, &DiedError{Step: step, Err: err}
 			}
 			return 0, fmt.Errorf("%s: %w", step, ErrLeft)
@@ -107,13 +108,14 @@ func (k *bootChannel) ask(ctx context.Context, command uint32, step string, pati
 	}
 }
 
-// left reports whether the bootstrap thread is gone.
+// left reports whether the bootstrap thread has ended.
 func (k *bootChannel) left() bool {
 	_, err := k.t.ThreadStat(k.tid)
 	return target.ThreadEnded(err)
 }
 
-// explain says so in err, which may be a mere consequence.
+// explain adds ErrLeft to err if the bootstrap thread has ended: err may be only a
+// consequence of that.
 func (k *bootChannel) explain(err error) error {
 	if k.left() && k.t.CheckIdentity() == nil && !errors.Is(err, ErrLeft) {
 		return fmt.Errorf("%w: %w", ErrLeft, err)
@@ -127,13 +129,14 @@ const (
 	futexWake = 1
 )
 
-// futex on shared memory: no FUTEX_PRIVATE_FLAG. Any return means look again.
+// futex operates on shared memory, so without FUTEX_PRIVATE_FLAG. The caller checks the
+// word again after any return.
 func futex(word *uint32, op int, value uint32, timeout *unix.Timespec) {
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), uintptr(op), uintptr(value),
 		uintptr(unsafe.Pointer(timeout)), 0, 0)
 }
 
-// cText is a NUL-terminated C string.
+// cText converts a NUL-terminated C string.
 func cText(s []int8) string {
 	b := make([]byte, 0, len(s))
 	for _, c := range s {

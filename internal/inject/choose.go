@@ -14,15 +14,15 @@ import (
 type class int
 
 const (
-	idleFutexWait class = iota // in a futex wait without time-out: every caller expects to be woken for nothing
+	idleFutexWait class = iota // in a futex wait without time-out: every caller handles spurious wakeups
 	untimedWait                // in another wait without time-out
-	epollWait                  // in epoll_wait without time-out: an interrupt alone leaks EINTR there
-	otherWait                  // in a wait with a time-out, or in a call not known here
+	epollWait                  // in epoll_wait without time-out: PTRACE_INTERRUPT alone makes it return EINTR
+	otherWait                  // in a wait with a time-out, or in a call that classify does not know
 	running                    // on a CPU
 	unusable
 )
 
-// classify judges a thread by the syscall that it is in. It is pure.
+// classify returns the class of a thread by the syscall that it is in. It is pure.
 func classify(c target.Syscall) class {
 	const futexCmdMask, futexWait, futexWaitBitset = 0x7f, 0, 9
 	const untimed = ^uint32(0) // -1 as an int
@@ -66,21 +66,22 @@ func classify(c target.Syscall) class {
 			return epollWait
 		}
 	case unix.SYS_VFORK, unix.SYS_CLONE, unix.SYS_CLONE3:
-		return unusable // a vfork parent stops when its child is gone
+		return unusable // a vfork parent stops only when its child has exited
 	case unix.SYS_CONNECT, unix.SYS_CLOSE:
-		return unusable // they return EINTR with half their work done (ptrace.RestartEINTR)
+		return unusable // interrupted, they return EINTR with half their work done (ptrace.RestartEINTR)
 	}
 	return otherWait
 }
 
-// classOf judges a thread that was stopped in a syscall.
+// classOf returns the class of a thread that was stopped in a syscall.
 func classOf(r *ptrace.Regs) class {
 	return classify(target.Syscall{
 		Number: int(r.Orig_rax), Args: [6]uint64{r.Rdi, r.Rsi, r.Rdx, r.R10, r.R8, r.R9},
 	})
 }
 
-// stillIn: the thread is in the kind of wait for which it was chosen, perhaps seconds ago.
+// stillIn reports whether the thread is still in the class of wait for which it was
+// chosen, perhaps seconds ago.
 func (v *threadBorrower) stillIn(cand candidate) bool {
 	call, err := v.t.Syscall(cand.tid)
 	return err == nil && classify(call) == cand.class
@@ -91,25 +92,26 @@ type candidate struct {
 	tid     int
 	class   class
 	cpu     int
-	seccomp int // mode
-	nstid   int // its number in the target's pid namespace
+	seccomp int // mode: 0 off, 1 strict, 2 filter
+	nstid   int // its ID in the target's pid namespace
 }
 
-// enough good candidates end the search: a process may have 10,000 threads. So does
-// its limit: it may have made each look at one of them long (65,536 groups).
+// The search for candidates ends with enough good ones, because a process may have
+// 10,000 threads, or at its time limit, because a process can make reading each thread's
+// status slow (65,536 groups).
 const (
-	enough      = 8
-	searchLimit = 2 * time.Second
+	enough         = 8
+	candidateLimit = 2 * time.Second
 )
 
-// candidates lists threads to try, best first; prefer, if it still waits,
-// comes first of all. It looks at files in /proc and stops nobody.
+// candidates lists threads to try, best first; the thread prefer comes first of all if
+// it is still usable. It reads files in /proc and stops no thread.
 func candidates(t *target.Target, maps []target.Map, prefer int) ([]candidate, error) {
 	tids, err := t.Threads()
 	if err != nil {
 		return nil, err
 	}
-	// The leader last: it is the thread that an application watches.
+	// The leader last: a pause of the main thread is the most noticeable.
 	if i := slices.Index(tids, t.PID); i >= 0 {
 		tids = append(slices.Delete(tids, i, i+1), t.PID)
 	}
@@ -118,7 +120,7 @@ func candidates(t *target.Target, maps []target.Map, prefer int) ([]candidate, e
 	}
 	var found []candidate
 	good := 0
-	deadline := time.Now().Add(searchLimit)
+	deadline := time.Now().Add(candidateLimit)
 	for _, tid := range tids {
 		if time.Now().After(deadline) {
 			break
@@ -141,7 +143,7 @@ func candidates(t *target.Target, maps []target.Map, prefer int) ([]candidate, e
 func judge(t *target.Target, maps []target.Map, tid int) (candidate, bool) {
 	stat, err := t.ThreadStat(tid)
 	if err != nil || (stat.State != 'S' && stat.State != 'R') {
-		return candidate{}, false // D does not stop, T shall stay stopped
+		return candidate{}, false // D does not stop, T must stay stopped
 	}
 	call, err := t.Syscall(tid)
 	if err != nil {
@@ -167,10 +169,10 @@ func judge(t *target.Target, maps []target.Map, tid int) (candidate, bool) {
 	return c, true
 }
 
-// stackLike reports whether m can be a stack on which bytes lie free below sp,
-// and a page more. Stacks are executable where any library asks for that, as
-// some of ROCm do (PT_GNU_STACK). A file's pages may have to be waited for, which
-// must not be while the thread is stopped.
+// stackLike reports whether m can be a stack with the given number of bytes, and a page
+// more, free below sp. Stacks are executable if any library asks for that, as some of
+// ROCm's do (PT_GNU_STACK). A mapped file is no stack: its pages may be slow to come,
+// and the tool must not wait for them while the thread is stopped.
 func stackLike(m target.Map, sp, bytes uint64) bool {
 	return m.Inode == 0 && (m.Perms == "rw-p" || m.Perms == "rwxp") && m.Path != "[heap]" && sp-uint64(m.Start) >= bytes+pageBytes
 }

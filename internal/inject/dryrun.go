@@ -14,23 +14,23 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// An Feasibility is what an injection would find.
+// Feasibility is the result of a DryRun: what an injection would find.
 type Feasibility struct {
-	Threads int  // that it would try, the best of them first
-	Waiting bool // the first one waits for a futex, without time-out: the best case
-	Filters int  // a thread that has seccomp filters; 0: none has
-	Read    bool // they were read, and let an injection through
+	Threads int  // number of threads that it would try
+	Waiting bool // the first of them is in a futex wait without time-out: the best case
+	Filters int  // ID of a thread that has seccomp filters; 0: none
+	Read    bool // the filters were read, and allow an injection
 }
 
-// DryRun goes as far as Inject does before it stops a thread, and fails as that
-// would fail. With readFilters it goes on to read a thread's seccomp filters,
-// if it has any: the thread is stopped for that, as Inject stops it.
+// DryRun does what Inject does before it stops a thread, and fails as Inject would
+// fail. If the thread has seccomp filters and readFilters is set, DryRun also stops it
+// and reads them, as Inject does.
 func DryRun(t *target.Target, tr *ptrace.Tracer, readFilters bool) (*Feasibility, error) {
 	s, err := prepare(context.Background(), t, tr, Request{}.withDefaults())
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.await()
+	list, err := s.awaitCandidates()
 	if err != nil {
 		return nil, err
 	}
@@ -40,24 +40,24 @@ func DryRun(t *target.Target, tr *ptrace.Tracer, readFilters bool) (*Feasibility
 	}
 	o.Filters = list[0].tid
 	if !readFilters {
-		return o, s.hidden(list[0])
+		return o, s.checkReadable(list[0])
 	}
 	deadline := time.Now().Add(visitLimit)
 	for _, c := range list {
 		o.Filters, o.Read = c.tid, true
-		if err = s.filtered(c); !passing(err) || time.Now().After(deadline) {
+		if err = s.filtered(c); !tryAnother(err) || time.Now().After(deadline) {
 			break
 		}
 	}
-	if passing(err) { // none of them stayed where it was
+	if tryAnother(err) { // none of them stayed in its wait
 		o.Read = false
 		return o, nil
 	}
 	return o, err
 }
 
-// await looks for threads to be visited, as long as visit does.
-func (v *threadBorrower) await() ([]candidate, error) {
+// awaitCandidates looks for candidates for as long as visit does.
+func (v *threadBorrower) awaitCandidates() ([]candidate, error) {
 	deadline := time.Now().Add(visitLimit)
 	for round := range rounds {
 		if time.Now().After(deadline) {
@@ -72,19 +72,19 @@ func (v *threadBorrower) await() ([]candidate, error) {
 		}
 		time.Sleep(untilNext(round))
 	}
-	return nil, v.nobody(errNoWaiting)
+	return nil, v.noThread(errNoWaiting)
 }
 
-// hidden fails, as reading would, where a thread's filters cannot be read.
-func (v *threadBorrower) hidden(c candidate) error {
+// checkReadable fails, as reading would, if the tool may not read a thread's filters.
+func (v *threadBorrower) checkReadable(c candidate) error {
 	if MayReadFilters() {
 		return nil
 	}
 	return &SeccompError{PID: v.t.PID, TID: c.tid, Err: fmt.Errorf("%w: %w", ptrace.ErrFilterHidden, unix.EACCES)}
 }
 
-// MayReadFilters says whether the kernel shows us seccomp filters, as far as that
-// is known without a try (ptrace.ErrFilterHidden).
+// MayReadFilters reports whether the kernel lets the tool read seccomp filters, as far
+// as it can know without trying (ptrace.ErrFilterHidden).
 func MayReadFilters() bool {
 	mode, err := unix.PrctlRetInt(unix.PR_GET_SECCOMP, 0, 0, 0, 0)
 	if err != nil || mode != 0 {
@@ -93,7 +93,8 @@ func MayReadFilters() bool {
 	return privilege.Effective(capability.CAP_SYS_ADMIN) && inFirstUserNamespace()
 }
 
-// inFirstUserNamespace: root in another has no say there.
+// inFirstUserNamespace reports whether this process is in the initial user namespace:
+// the capabilities of root in another one do not count for this.
 func inFirstUserNamespace() bool {
 	const first = "user:[4026531837]" // PROC_USER_INIT_INO
 	ns, err := os.Readlink("/proc/self/ns/user")

@@ -10,8 +10,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
-// TestDryRun: what is foreseen is what an injection finds, and nobody is
-// stopped for it unless filters shall be read.
+// TestDryRun: DryRun predicts what an injection finds, and stops no thread unless it
+// has to read filters.
 func TestDryRun(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -48,8 +48,8 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// TestUnreadFilters: a thread whose filters could not be read in its stop, or that was
-// stopped for something else, is not sent into restart_syscall, which would kill it.
+// TestUnreadFilters: a thread whose filters the tool could not read, or that it stopped
+// for another purpose, does not run restart_syscall, for which its filter kills.
 func TestUnreadFilters(t *testing.T) {
 	for name, stop := range map[string]func(*testing.T, *victim.Victim){
 		"reading fails": func(t *testing.T, v *victim.Victim) {
@@ -87,7 +87,7 @@ func TestUnreadFilters(t *testing.T) {
 	}
 }
 
-// TestLoading: a target that loads libraries is looked at again, for a while.
+// TestLoading: onceLoaded waits a limited time for a target that loads libraries.
 func TestLoading(t *testing.T) {
 	v := victim.Start(t, "plain")
 	tg := open(t, v)

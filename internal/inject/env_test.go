@@ -18,7 +18,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
-// inNamespaces starts a busy victim in new namespaces, after a shell script.
+// inNamespaces runs a shell script in new namespaces and starts a busy victim there.
 func inNamespaces(t *testing.T, script string, flags uintptr, args ...string) *victim.Victim {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -70,7 +70,7 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// TestStagedFails: the attach fails while the payload lies in a file.
+// TestStagedFails: an attach that fails while the payload is staged removes the file.
 func TestStagedFails(t *testing.T) {
 	const script = "mount --make-rprivate / && mount -t tmpfs none /proc &&"
 	v := inNamespaces(t, script, unix.CLONE_NEWNS, "spin", "futex", "read", "malloc")

@@ -8,15 +8,15 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 )
 
-// ErrNoThread: every thread is busy, about to end, on a foreign stack, or does
-// not stop.
-var ErrNoThread = errors.New("no thread can be borrowed")
+// ErrNoThread means that every thread is running, about to end, on a foreign stack, or
+// does not stop.
+var ErrNoThread = errors.New("no thread of it can be used")
 
-// ErrLeft: the bootstrap thread heard nothing for too long, because the tool
-// was stopped, say, and has cleaned up and left.
-var ErrLeft = errors.New("the bootstrap thread has given us up and left")
+// ErrLeft means that the bootstrap thread received no command for too long, for example
+// because the tool was stopped, and has cleaned up and ended.
+var ErrLeft = errors.New("the bootstrap thread timed out waiting for a command, and ended")
 
-// TimeoutError: the target did not do a step within its time.
+// TimeoutError means that the target did not finish a step in time.
 type TimeoutError struct {
 	PID   int
 	Step  string // "map memory", "start a thread", "load the payload", ...
@@ -27,7 +27,7 @@ func (e *TimeoutError) Error() string {
 	return fmt.Sprintf("pid %d did not %s within %s", e.PID, e.Step, humanize.Duration(e.After))
 }
 
-// LoadError is the target's own loader's refusal of the payload.
+// LoadError is the error with which the target's dynamic loader refused the payload.
 type LoadError struct {
 	Path string
 	Text string // dlerror()
@@ -35,7 +35,7 @@ type LoadError struct {
 
 func (e *LoadError) Error() string { return e.Text }
 
-// BootError is a failed call of the bootstrap in the target.
+// BootError is a call in the target, for the bootstrap, that failed.
 type BootError struct {
 	Call string
 	Err  error
@@ -45,7 +45,7 @@ func (e *BootError) Error() string { return fmt.Sprintf("%s in the target: %v", 
 
 func (e *BootError) Unwrap() error { return e.Err }
 
-// DiedError: the target ended when it was to do a step.
+// DiedError means that the target ended during a step.
 type DiedError struct {
 	Step string
 	Err  error
@@ -55,10 +55,10 @@ func (e *DiedError) Error() string { return fmt.Sprintf("%s: %v", e.Step, e.Err)
 
 func (e *DiedError) Unwrap() error { return e.Err }
 
-// RemainsError: something of ours is still in the target.
+// RemainsError means that something of the tool's is still in the target.
 type RemainsError struct {
 	What string
-	Err  error // why it had to be left; may be nil
+	Err  error // why the tool could not remove it; may be nil
 }
 
 func (e *RemainsError) Error() string {

@@ -10,28 +10,29 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// notNow says that this thread cannot be used at this moment.
+// notNow is the reason why a thread cannot be used at this moment.
 type notNow string
 
 func (e notNow) Error() string { return string(e) }
 
 const (
-	moved      = notNow("it was not in its wait any more")
-	noStack    = notNow("it is not on a stack of its own with room to spare")
-	foreignFS  = notNow("its fs register points to no thread of libc")
-	signalled  = notNow("a signal is about to be delivered to it")
-	critical   = notNow("it is in an rseq critical section")
-	leaks      = notNow("its syscall returned EINTR")
-	busy       = notNow("it cannot be traced")
-	ending     = notNow("it is ending")
-	otherMode  = notNow("it runs 32-bit code")
-	unexpected = notNow("it did not come to the end of a syscall")
+	notWaiting    = notNow("it has left the system call in which it waited")
+	noStack       = notNow("it is not on its own stack, or the stack has too little free space")
+	foreignFS     = notNow("its fs register does not point to a libc thread")
+	signalPending = notNow("a signal is about to be delivered to it")
+	inCritical    = notNow("it is in an rseq critical section")
+	returnsEINTR  = notNow("its system call would return EINTR")
+	untraceable   = notNow("it cannot be traced")
+	ending        = notNow("it is ending")
+	otherMode     = notNow("it runs 32-bit code")
+	unexpected    = notNow("it stopped before the end of a system call")
 )
 
-// codeSegment64 is __USER_CS, what 64-bit user code runs with.
+// codeSegment64 is __USER_CS, the code segment of 64-bit user code.
 const codeSegment64 = 0x33
 
-// examine decides whether the stopped thread can be used, and how it resumes.
+// examine decides whether the stopped thread can be used. resume holds the registers
+// with which it continues.
 func (v *threadBorrower) examine(c *ptrace.Tracee, cand candidate, calls int) (resume ptrace.Regs, where ptrace.Where, err error) {
 	if err := c.ReadRegs(); err != nil {
 		return resume, where, fmt.Errorf("read registers: %w", err)
@@ -44,13 +45,13 @@ func (v *threadBorrower) examine(c *ptrace.Tracee, cand candidate, calls int) (r
 	}
 	resume, where = ptrace.Resume(&c.Regs)
 	if where == ptrace.User && cand.class != running {
-		return resume, where, moved
+		return resume, where, notWaiting
 	}
 	if where != ptrace.User {
-		v.waited.recall(cand.tid, &c.Regs, &resume)
+		v.lastWait.restore(cand.tid, &c.Regs, &resume)
 	}
-	if leaking := c.Regs; !v.desperate && classOf(&c.Regs) != epollWait && ptrace.RestartEINTR(&leaking) {
-		return resume, where, leaks // a time-out that would begin anew
+	if regs := c.Regs; !v.anyWait && classOf(&c.Regs) != epollWait && ptrace.RestartEINTR(&regs) {
+		return resume, where, returnsEINTR // reissued, its time-out would start from its full length
 	}
 	if !v.ownStack(&c.Regs, calls) {
 		return resume, where, noStack
@@ -60,24 +61,27 @@ func (v *threadBorrower) examine(c *ptrace.Tracee, cand candidate, calls int) (r
 		return resume, where, foreignFS
 	}
 	if pending, err := c.Pending(c.Mask); err != nil || pending {
-		return resume, where, signalled
+		return resume, where, signalPending
 	}
 	if where == ptrace.User && v.inRSeq(c) {
-		return resume, where, critical
+		return resume, where, inCritical
 	}
 	return resume, where, nil
 }
 
-// A wait is the call in which a thread was stopped. Held, it may be in restart_syscall
-// by the next stop, which has nothing to restart after an rt_sigreturn: a thread whose
-// tool dies then makes the call itself once more.
+// wait is the call in which a thread was stopped. After a stop in which the tool held
+// the thread, it may be in restart_syscall at the next stop. An rt_sigreturn clears the
+// state that restart_syscall needs, so that the thread must issue the original call
+// again if the tool dies then.
 type wait struct {
 	tid      int
 	rip, rsp uint64
 	nr       uint64
 }
 
-func (w *wait) recall(tid int, now, resume *ptrace.Regs) {
+// restore stores the thread's call, or, if it is in restart_syscall for the stored call,
+// changes resume to issue the stored one.
+func (w *wait) restore(tid int, now, resume *ptrace.Regs) {
 	switch {
 	case now.Orig_rax != unix.SYS_RESTART_SYSCALL:
 		*w = wait{tid, now.Rip, now.Rsp, now.Orig_rax}
@@ -86,9 +90,10 @@ func (w *wait) recall(tid int, now, resume *ptrace.Regs) {
 	}
 }
 
-// ownStack: the thread runs on the stack that libc or the kernel gave it, not
-// on a coroutine's or an alternate one, and there is room for the chain. Neither
-// it nor the thread's descriptor has to be waited for.
+// ownStack reports whether the thread runs on the stack that libc or the kernel gave
+// it, not on a coroutine's or an alternate one, and whether the chain fits there. Neither
+// the stack nor the thread's struct pthread may be in a mapped file, whose pages may be
+// slow to come.
 func (v *threadBorrower) ownStack(r *ptrace.Regs, calls int) bool {
 	m, ok := target.FindMap(v.maps, target.Addr(r.Rsp))
 	if !ok || !stackLike(m, r.Rsp, uint64(chainBytes(calls, chainMax/2))) {
@@ -101,12 +106,13 @@ func (v *threadBorrower) ownStack(r *ptrace.Regs, calls int) bool {
 	return m.Contains(target.Addr(r.Fs_base)) && r.Fs_base > r.Rsp
 }
 
-// inRSeq: the kernel would abort a restartable sequence that is interrupted;
-// rt_sigreturn into the middle of one would go unnoticed (rseq(2)).
+// inRSeq reports whether the thread is, or may be, in a restartable sequence. The kernel
+// aborts an interrupted sequence, but it does not notice an rt_sigreturn into the middle
+// of one (rseq(2)).
 func (v *threadBorrower) inRSeq(c *ptrace.Tracee) bool {
-	area, told := c.RSeqArea()
-	if !told || area == 0 {
-		return !told
+	area, known := c.RSeqArea()
+	if !known || area == 0 {
+		return !known
 	}
 	words := unsafe.Slice((*byte)(unsafe.Pointer(&v.words)), 16)
 	// struct rseq: rseq_cs at 8. struct rseq_cs: start_ip at 8, length at 16.
@@ -119,8 +125,8 @@ func (v *threadBorrower) inRSeq(c *ptrace.Tracee) bool {
 	return c.Regs.Rip-v.words[0] < v.words[1]
 }
 
-// peek and poke are raw reads and writes through the memory descriptor: they
-// fail with 0 bytes once the target has executed another program.
+// peek and poke are raw reads and writes through the memory descriptor. They transfer 0
+// bytes, and so fail, once the target has executed another program.
 func (v *threadBorrower) peek(a target.Addr, b []byte) error {
 	return v.transfer(unix.SYS_PREAD64, a, b)
 }

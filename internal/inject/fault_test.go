@@ -22,8 +22,8 @@ func TestFaultAtEveryPoint(t *testing.T) {
 	v.AsBefore(t, before)
 }
 
-// TestFaultWhereHeld: what comes when the last call is entered does not stop an
-// injection, as it cannot be taken back.
+// TestFaultWhereHeld: a fault at the entry of the last call does not stop the injection,
+// because an entered call cannot be cancelled.
 func TestFaultWhereHeld(t *testing.T) {
 	v := victim.Start(t, "busy", "-o", "poll", "sleep", "poll", "sleep")
 	before := v.Inventory(t)
@@ -33,7 +33,7 @@ func TestFaultWhereHeld(t *testing.T) {
 	}
 }
 
-// failOnce makes an injection fail at a point; it has to have passed it.
+// failOnce makes an injection fail at a point, and checks that it reached the point.
 func failOnce(t *testing.T, v *victim.Victim, before victim.Inventory, p Point, fails bool) {
 	t.Helper()
 	fault, passed := errors.New("made to fail"), false
@@ -64,7 +64,7 @@ func failOnce(t *testing.T, v *victim.Victim, before victim.Inventory, p Point, 
 	v.AsBefore(t, before)
 }
 
-// TestUndoFails: the mappings cannot be taken back; the next injection frees them.
+// TestUndoFails: if an injection cannot unmap its memory, the next injection does.
 func TestUndoFails(t *testing.T) {
 	v := victim.Start(t, "busy")
 	before, tr := v.Inventory(t), tracer(t)

@@ -10,21 +10,21 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 )
 
-// stepThroughCalls runs calls on a stopped thread without letting go of it: the rung for
-// all that are not in a futex wait without time-out (decision 0020). The
-// first call's registers and the link below them are set already, so that the
-// thread restores itself if the tool dies; only its wait begins anew then.
-// It leaves the thread in an Interrupted stop, on errors too: restart codes
-// mean something to the kernel on the way out of a signal stop only. A thread that
-// gets no CPU to come to a stop runs on (ErrNoStop): it takes the link, or is itself
-// already. made: the last call has been made, whatever the error.
+// stepThroughCalls runs calls on a stopped thread and stays attached to it throughout.
+// It is for every thread that is not in a futex wait without time-out (decision 0020).
+// The registers of the first call and the link are already set, so that the thread
+// restores itself if the tool dies; only a time-out of its wait then restarts. On
+// errors too it leaves the thread in an Interrupted stop: the kernel acts on restart
+// codes only when a thread leaves a signal stop. A thread that gets no CPU to reach its
+// stop runs on (ErrNoStop): it returns through the link, or has its own registers
+// already. made reports whether the last call was made, also on errors.
 func (v *threadBorrower) stepThroughCalls(c *ptrace.Tracee, pts points, before, start *ptrace.Regs, mask uint64, calls []call) (made bool, err error) {
 	made, err = v.step(c, pts, before, start, calls)
 	if ranOn(err) {
 		return made, err
 	}
-	// In this order: with its own registers and all signals blocked it would stay deaf
-	// if we died. So it takes the link.
+	// The mask before the registers: if the tool died in between the other way round, the
+	// thread would run on with all signals blocked. This way it returns through the link.
 	if werr := c.WriteMask(&mask); werr != nil {
 		return made, errors.Join(err, werr)
 	}
@@ -42,27 +42,27 @@ func (v *threadBorrower) stepThroughCalls(c *ptrace.Tracee, pts points, before, 
 }
 
 const (
-	// stepPatience is how long a thread that is held gets for a step of its own: it
-	// waits for nothing but a CPU.
+	// stepPatience is how long a held thread may take for one step: it waits only for a
+	// CPU.
 	stepPatience = 2 * time.Second
 
-	// holdPatience bounds all steps of one stop; far below ptrace.HoldLimit.
+	// holdPatience limits all steps of one stop; it is far below ptrace.HoldLimit.
 	holdPatience = 5 * time.Second
 )
 
-// stepSyscall is a variable for tests: they let a thread not come.
+// stepSyscall is a variable so that tests can make a thread miss its deadline.
 var stepSyscall = (*ptrace.Tracee).StepSyscall
 
-// ranOn: the thread is not ours any more, and what it was told to do is done, or
-// will be. No other may be told so, too: two threads in one bootstrap would unmap it
-// below each other.
+// ranOn reports whether the tool lost control of the thread, which has made its call or
+// will make it. No other thread may make the call again: of two threads in one
+// bootstrap, one would unmap the memory that the other runs in.
 func ranOn(err error) bool {
 	var refused *BootError
 	return (errors.Is(err, ptrace.ErrNoStop) || errors.Is(err, ptrace.ErrGone)) && !errors.As(err, &refused)
 }
 
-// step makes the calls, each from syscall stop to syscall stop. made: the last of
-// them has had its effect.
+// step makes the calls, each from its entry stop to its exit stop. made reports whether
+// the last call succeeded.
 func (v *threadBorrower) step(c *ptrace.Tracee, pts points, before, start *ptrace.Regs, calls []call) (made bool, err error) {
 	deadline := time.Now().Add(holdPatience)
 	for i := range calls {
@@ -70,7 +70,7 @@ func (v *threadBorrower) step(c *ptrace.Tracee, pts points, before, start *ptrac
 		if err := c.WriteRegs(&next); err != nil {
 			return false, fmt.Errorf("set registers: %w", err)
 		}
-		var fault error // that of the entry waits: a call that is entered cannot be taken back
+		var fault error // an entry's fault is returned after the exit: an entered call cannot be cancelled
 		for _, p := range [...]Point{pts.entry, pts.exit} {
 			stop, err := stepSyscall(c, min(stepPatience, time.Until(deadline)))
 			if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
-// TestHeldRunsOn: a thread that is held over its clone gets no CPU in time for a
-// step of it. Whether it has made the clone (step 2) or has not (step 1) is found
-// out; no other thread makes another.
+// TestHeldRunsOn: a thread that is held over its clone gets no CPU in time for a step.
+// The injection finds out whether it has made the clone (step 2) or not (step 1), and
+// no other thread makes a second one.
 func TestHeldRunsOn(t *testing.T) {
 	v := victim.Start(t, "busy", "-o", "poll", "poll", "poll")
 	tr, lib := tracer(t), payload(t, "payload.so")
@@ -56,8 +56,8 @@ func stopsUsed(rep *Report) (n int) {
 	return n
 }
 
-// TestInterruptedForGood: a signal that comes while a thread is stopped ends its pause(),
-// as it would have without us: nobody sends it again.
+// TestInterruptedForGood: a signal that arrives while a thread is stopped ends its
+// pause(), as it would without the stop.
 func TestInterruptedForGood(t *testing.T) {
 	const signal = unix.Signal(34 + 6) // glibc's SIGRTMIN + 6
 	v := victim.Start(t, "busy", "-o", "poll", "pause", "pause")
@@ -85,7 +85,7 @@ func TestInterruptedForGood(t *testing.T) {
 	}
 }
 
-// TestMovedOn: a thread that was chosen in its futex wait is in pause() when it is stopped.
+// TestMovedOn: a thread that was chosen in a futex wait is in pause() when it is stopped.
 func TestMovedOn(t *testing.T) {
 	const signal = unix.Signal(34 + 6) // glibc's SIGRTMIN + 6
 	v := victim.Start(t, "busy", "-o", "poll", "futexpause")
@@ -114,9 +114,9 @@ func TestMovedOn(t *testing.T) {
 	v.Unharmed(t)
 }
 
-// TestRecall: a thread that was held in poll, without a time-out too, is in
-// restart_syscall at the next stop; its own call is what it makes again.
-func TestRecall(t *testing.T) {
+// TestRestoreWait: a thread that was held in poll, even without a time-out, is in
+// restart_syscall at the next stop; it must issue its own call again.
+func TestRestoreWait(t *testing.T) {
 	var w wait
 	in := func(nr uint64) *ptrace.Regs { return &ptrace.Regs{Orig_rax: nr, Rip: 100, Rsp: 200} }
 	for _, c := range []struct {
@@ -129,7 +129,7 @@ func TestRecall(t *testing.T) {
 		{2, unix.SYS_RESTART_SYSCALL, unix.SYS_RESTART_SYSCALL}, // another thread
 	} {
 		resume := ptrace.Regs{Rax: c.now}
-		if w.recall(c.tid, in(c.now), &resume); resume.Rax != c.want {
+		if w.restore(c.tid, in(c.now), &resume); resume.Rax != c.want {
 			t.Errorf("thread %d in %d resumes with %d, not %d", c.tid, c.now, resume.Rax, c.want)
 		}
 	}

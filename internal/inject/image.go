@@ -25,7 +25,7 @@ const (
 	staticTLSMax = 1 << 20
 )
 
-// place is where things lie in one injection.
+// place holds the addresses of one injection in the target.
 type place struct {
 	code target.Addr // RX mapping
 	data target.Addr // RW mapping, right above
@@ -33,7 +33,7 @@ type place struct {
 	tp   target.Addr // thread pointer of the raw thread
 }
 
-// newPlace lays the mappings out from base, for the given static TLS.
+// newPlace computes the layout from base, for the given static TLS blocks.
 func newPlace(base target.Addr, l *libc, blocks []threadBlock) place {
 	below, align := uint64(0), uint64(64)
 	for _, b := range blocks {
@@ -49,8 +49,8 @@ func newPlace(base target.Addr, l *libc, blocks []threadBlock) place {
 func (p place) bytes() uint64    { return codeBytes + p.size }
 func (p place) end() target.Addr { return p.data + target.Addr(p.size) }
 
-// header is the beginning of a thread's struct pthread, tcbhead_t: the same
-// in every glibc for x86-64 (sysdeps/x86_64/nptl/tls.h).
+// header is the beginning of a thread's struct pthread, tcbhead_t. It is the same in
+// every glibc for x86-64 (sysdeps/x86_64/nptl/tls.h).
 type header [8]uint64
 
 const (
@@ -63,16 +63,17 @@ const (
 	headPointerGuard
 )
 
-// valid reports whether fs points to a struct pthread: some runtimes move it.
+// valid reports whether fs points to a struct pthread: some runtimes change fs.
 func (h *header) valid(fs uint64) bool { return h[headTCB] == fs && h[headSelf] == fs }
 
-// rseqFailed is RSEQ_CPU_ID_REGISTRATION_FAILED: makes sched_getcpu() ask the
-// kernel. 0 would mean CPU 0.
+// rseqFailed is RSEQ_CPU_ID_REGISTRATION_FAILED: sched_getcpu() then asks the kernel. 0
+// would mean CPU 0.
 const rseqFailed = uint32(0xfffffffe)
 
-// threadImage is what the RW mapping holds from the dynamic thread vector on:
-// a thread that libc never started, able to call malloc and pthread_create.
-// like is the header of a thread of the target, generation that of its dtv.
+// threadImage returns the contents of the RW mapping from the dynamic thread vector on:
+// the state of a thread that libc did not start but that can call malloc and
+// pthread_create. like is the header of a thread of the target, generation the
+// generation of that thread's dtv.
 func threadImage(p place, l *libc, blocks []threadBlock, like *header, generation uint64) []byte {
 	le := binary.LittleEndian
 	b := make([]byte, p.size-dtvAt)

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestImageOfAnyRSeq: where glibc says that it has its rseq area is the target's to write.
+// TestImageOfAnyRSeq: the target controls the variable in which glibc has the offset of
+// its rseq area, so threadImage must accept any value.
 func TestImageOfAnyRSeq(t *testing.T) {
 	const data, tp, image = 0x10000, 0x8000, 0x10000 // tp from the image's begin
 	p := place{data: data, tp: data + dtvAt + tp, size: dtvAt + image}

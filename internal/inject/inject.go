@@ -1,6 +1,6 @@
-// Package inject gets code to run in a process that was not prepared for it:
-// two short stops of one parked thread, which makes three raw syscalls, and
-// a thread of our own that does the rest while everybody else runs.
+// Package inject runs code in a process that was not prepared for it. It stops one
+// waiting thread twice for a short time. That thread makes three raw syscalls: two map
+// memory, one creates a thread. The new thread does the rest while all others run.
 package inject
 
 import (
@@ -16,42 +16,43 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// Request says what shall run in the target. Zero times mean the defaults.
+// Request describes what to run in the target. Exactly one of Library, LibraryPath and
+// EntryAddr is used. A zero timeout means the default.
 type Request struct {
-	Library     []byte      // the payload's bytes, or
-	LibraryPath string      // a path in the target's mount namespace, or
-	EntryAddr   target.Addr // an entry of a payload that is resident already
-	Entry       string      // to be looked up in the library
-	Env         []byte      // handed to the entry as (const void *, uint64_t)
+	Library     []byte      // the payload's bytes
+	LibraryPath string      // or a path in the target's mount namespace
+	EntryAddr   target.Addr // or the address of the entry in a resident payload
+	Entry       string      // symbol to look up in the library
+	Env         []byte      // passed to the entry as (const void *, uint64_t)
 
-	StopTimeout  time.Duration // for a thread to stop; then another is tried (20 ms)
-	MapTimeout   time.Duration // for the mappings to appear: the thread runs again, if it gets a CPU (5 s)
-	BootTimeout  time.Duration // for the bootstrap thread to answer: it is one of many that want a CPU (5 s)
+	StopTimeout  time.Duration // for a thread to stop; then Inject tries another (20 ms)
+	MapTimeout   time.Duration // for the mappings to appear; the thread may wait for a CPU (5 s)
+	BootTimeout  time.Duration // for the bootstrap thread to answer; it may wait for a CPU (5 s)
 	LoadTimeout  time.Duration // for dlopen (10 s)
 	EntryTimeout time.Duration // for the entry to return (30 s)
-	IdleTimeout  time.Duration // the bootstrap leaves when it hears nothing for this long (2 s)
+	IdleTimeout  time.Duration // the bootstrap thread ends after this long without a command (2 s)
 
-	// UnreadFilters goes on where the target has seccomp filters that we may
-	// not read: if one of them kills, the target dies.
+	// UnreadFilters continues if the target has seccomp filters that the tool may not
+	// read: if one of them kills, the target dies.
 	UnreadFilters bool
 
-	// Progress, if set, is called about every millisecond while the entry
-	// runs, on the goroutine of Inject.
+	// Progress, if set, is called about every millisecond while the entry runs, on the
+	// goroutine of Inject.
 	Progress func()
 
-	pokeCode bool // tests: as if /proc/PID/mem could not write the code
+	pokeCode bool // tests: treat /proc/PID/mem as unable to write the code
 }
 
-// Report says what was done. It is filled as far as things went, on errors too.
+// Report is the result of Inject. On errors it is filled in as far as Inject got.
 type Report struct {
 	Pauses        []Pause
 	Rung          string // how the thread was used: "released" at once, or "held" over its calls
 	TID           int    // the thread that made the clone
-	BootTID       int    // the thread that called the entry, as we see it
+	BootTID       int    // the thread that called the entry, in the tool's pid namespace
 	LibraryHandle uint64
 	EntryResult   int32
-	StagedFile    string // the payload was loaded from this file of the target's
-	Reclaimed     int    // mappings of dead tools that were removed
+	StagedFile    string // path in the target's root of the file from which it loaded the payload; "": from the memfd
+	Reclaimed     int    // number of mappings of dead tools that were removed
 	Elapsed       time.Duration
 }
 
@@ -88,12 +89,12 @@ func (r Request) check() error {
 	return nil
 }
 
-// exitPatience is how long a target that has begun to end may take.
+// exitPatience is how long Inject waits for a target that has begun to exit.
 const exitPatience = 2 * time.Second
 
-// Inject runs r in t. On an error the target is as it was, unless the error
-// contains a RemainsError. The error may be a TimeoutError, a LoadError, a
-// BootError, one of package target's, or ctx's.
+// Inject runs r in t. On an error the target is in its original state, unless the error
+// contains a RemainsError. The error may be a TimeoutError, a LoadError, a BootError, an
+// error of package target, or ctx's error.
 func Inject(ctx context.Context, t *target.Target, tr *ptrace.Tracer, r Request) (*Report, error) {
 	begin := time.Now()
 	r = r.withDefaults()
@@ -116,24 +117,24 @@ func Inject(ctx context.Context, t *target.Target, tr *ptrace.Tracer, r Request)
 	return rep, err
 }
 
-// injection is one injection under way.
+// injection is the state of one call of Inject.
 type injection struct {
 	threadBorrower
 	r       Request
 	code    []byte
 	blocks  []threadBlock
 	place   place
-	mapping bool // a thread is on its way to map memory
+	mapping bool // a thread may still be about to map memory
 	undo    undo
 }
 
-// prepare resolves everything that can be known without stopping anybody.
+// prepare resolves everything that can be known without stopping a thread.
 func prepare(ctx context.Context, t *target.Target, tr *ptrace.Tracer, r Request) (*injection, error) {
 	s := &injection{r: r, code: bootCode()}
 	if s.code == nil {
 		return nil, ErrNotBuilt
 	}
-	// rt_sigreturn would have to find its frame on the shadow stack as well.
+	// With a shadow stack, rt_sigreturn would need its frame there as well.
 	if status, err := t.ThreadStatus(t.LiveThread()); err != nil {
 		return nil, err
 	} else if slices.Contains(status.ThreadFeatures, "shstk") {
@@ -172,11 +173,11 @@ func resolve(ctx context.Context, t *target.Target) (maps []target.Map, l *libc,
 	return maps, l, err
 }
 
-// loadingPatience is how long libraries may be loaded one after the other: a look at
-// the wrong moment is none.
+// loadingPatience is how long onceLoaded waits while the target loads libraries: the
+// link map is inconsistent meanwhile.
 const loadingPatience = time.Second
 
-// onceLoaded looks again while the target is loading libraries.
+// onceLoaded repeats look until the target is not loading libraries.
 func onceLoaded(ctx context.Context, look func() error) error {
 	for deadline := time.Now().Add(loadingPatience); ; time.Sleep(loadingPatience / 100) {
 		err := look()
@@ -189,14 +190,14 @@ func onceLoaded(ctx context.Context, look func() error) error {
 	}
 }
 
-// newNonce tells this injection from all others.
+// newNonce returns a random number that identifies this injection.
 func newNonce() uint64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// run is the story.
+// run performs the injection step by step.
 func (s *injection) run(ctx context.Context, rep *Report) error {
 	if err := errors.Join(ctx.Err(), at(PointResolved)); err != nil {
 		return err
@@ -208,7 +209,7 @@ func (s *injection) run(ctx context.Context, rep *Report) error {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
-		return err // what is mapped can still be taken back at once
+		return err // no thread uses the mappings yet: undo can unmap them
 	}
 	if err := s.startThread(rep); err != nil {
 		return err
@@ -220,5 +221,5 @@ func (s *injection) run(ctx context.Context, rep *Report) error {
 	if err := s.loadAndCall(ctx, channel, rep); err != nil {
 		return channel.explain(err)
 	}
-	return s.undo.run() // the bootstrap goes away after a success, too
+	return s.undo.run() // the bootstrap ends after a success, too
 }

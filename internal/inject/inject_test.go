@@ -46,7 +46,7 @@ func payload(t testing.TB, name string) []byte {
 	return b
 }
 
-// env is a buffer as the test payload checks it: the last byte is the length.
+// env returns a buffer that the test payload accepts: the last byte is the length.
 func env(n int) []byte {
 	b := make([]byte, n)
 	if n > 0 {
@@ -74,8 +74,8 @@ func percentile(d []time.Duration, p int) time.Duration {
 	return d[min(len(d)-1, len(d)*p/100)]
 }
 
-// floorOf measures what stopping a thread costs at all: seize, interrupt,
-// detach, as often as ours was stopped.
+// floorOf measures the cost of a bare stop of a thread: seize, interrupt, detach, as
+// often as the injection stopped one.
 func floorOf(t testing.TB, v *victim.Victim, tr *ptrace.Tracer, tid, n int) (total, stopped []time.Duration) {
 	t.Helper()
 	tg := open(t, v)

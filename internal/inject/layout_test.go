@@ -10,7 +10,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
-// TestLayout makes the Go side of boot.h again and compares.
+// TestLayout generates the Go side of boot.h again and compares it.
 func TestLayout(t *testing.T) {
 	if _, err := exec.LookPath("gcc"); err != nil {
 		testenv.Skip(t, "no gcc")

@@ -9,7 +9,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
-// anonymous is the victim's own memory in KiB: heaps and stacks.
+// anonymous returns the victim's anonymous memory in KiB: heaps and stacks.
 func anonymous(t *testing.T, v *victim.Victim) (kib, maps int) {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", v.PID))

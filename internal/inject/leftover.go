@@ -12,27 +12,29 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// A tool that is killed while the target loads a staged file leaves it behind; a
-// later one that stages there takes it away. The directory may be anybody's, and
-// other tools may be staging in it: what is removed has a name that only we give,
-// is a plain file of the user as whom we write, and is this target's, which is
-// locked, or older than any load takes. A name that is exchanged meanwhile is
-// still one of ours: unlinkat(2) follows nothing, and removes no directory.
+// A tool that is killed while the target loads a staged file leaves the file behind; the
+// next tool that stages there removes it. Other users may own the directory, and other
+// tools may stage in it. So the tool removes a file only if its name has the tool's
+// pattern, it is a regular file of the user as whom the tool writes, and it was staged
+// for this target, which is locked, or is older than any load takes. If another process
+// replaces the file in between, the name still has the tool's pattern: unlinkat(2)
+// follows no link and removes no directory.
 
-// stagedName: the target's pid in its own namespace, its start, a nonce.
+// stagedName matches the target's pid in its own namespace, its start time, and a nonce.
 var stagedName = regexp.MustCompile(`^\.rtl-payload-\d+-\d+-[0-9a-f]{16}\.so$`)
 
 const (
 	stagedAge = time.Hour
-	namesMost = 1 << 14 // that are looked at: the directory may be full of them
+	namesMax  = 1 << 14 // names read: the directory may be full of them
 )
 
-// stagedPrefix is how the names of all files begin that are staged for t.
+// stagedPrefix returns the prefix of the names of all files that are staged for t.
 func stagedPrefix(t *target.Target) string {
 	return fmt.Sprintf(".rtl-payload-%d-%d-", t.NSPID[len(t.NSPID)-1], t.StartTicks)
 }
 
-// removeLeftovers does what it can: one that stays does no harm to this load.
+// removeLeftovers removes leftover files. It ignores errors: a file that stays does not
+// affect this load.
 func removeLeftovers(dir int, prefix string, uid int) {
 	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -40,7 +42,7 @@ func removeLeftovers(dir int, prefix string, uid int) {
 	}
 	f := os.NewFile(uintptr(fd), "staging directory")
 	defer f.Close()
-	names, _ := f.Readdirnames(namesMost)
+	names, _ := f.Readdirnames(namesMax)
 	for _, name := range names {
 		if stagedName.MatchString(name) && isLeftover(fd, name, prefix, uid) {
 			_ = unix.Unlinkat(fd, name, 0)

@@ -35,8 +35,8 @@ func user(t *testing.T, tg *target.Target) privilege.User {
 	return u
 }
 
-// TestLeftovers: what a killed tool has staged goes away with the next load, and
-// nothing else does.
+// TestLeftovers: the next load removes the files that a killed tool has staged, and no
+// others.
 func TestLeftovers(t *testing.T) {
 	tg, dir := opened(t), t.TempDir()
 	killed, err := stage(tg, user(t, tg), dir, 1, nil)
@@ -108,8 +108,8 @@ func names(t *testing.T, dir string) (list []string) {
 	return list
 }
 
-// TestStagedRemains: a file that cannot be taken away is owned up to, and no other
-// directory gets one, too; one that somebody else has taken away is no failure.
+// TestStagedRemains: a file that cannot be removed is reported, and the tool stages in no
+// other directory. A file that another process has removed is no error.
 func TestStagedRemains(t *testing.T) {
 	tg, dir := opened(t), t.TempDir()
 	for i, instead := range []func(path string) error{

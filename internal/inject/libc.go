@@ -10,29 +10,30 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// libc is what was found of the target's C library: functions, instructions
-// to borrow, and the layout of its threads.
+// libc describes the target's C library: addresses of functions and instructions, and
+// the layout of its threads.
 type libc struct {
 	chain
 	funcs       map[string]target.Addr
 	pthreadSize uint64 // sizeof(struct pthread)
-	tidOffset   uint64 // of its tid
+	tidOffset   uint64 // of tid in struct pthread
 	tlsOffset   uint64 // of l_tls_offset in struct link_map
 	tlsModID    uint64 // of l_tls_modid
-	rseqOffset  int64  // of struct rseq from the thread pointer
+	rseqOffset  int64  // of struct rseq, relative to the thread pointer
 	rseqKnown   bool   // glibc registers rseq (2.35)
 	modules     []target.Module
 }
 
-// Functions that the bootstrap calls; before glibc 2.34 they are spread over
+// required are the functions that the bootstrap calls. Before glibc 2.34 they are in
 // three libraries.
 var required = []string{
 	"pthread_create", "pthread_attr_init", "pthread_attr_setdetachstate",
 	"pthread_getspecific", "pthread_setspecific", "dlopen", "dlsym", "dlerror", "munmap",
 }
 
-// Optional ones: __ctype_init makes isalpha() and its like safe to call in a
-// thread that libc did not start, the others end such a thread properly.
+// optional are functions that the bootstrap calls if they exist: __ctype_init makes
+// isalpha() and similar functions safe in a thread that libc did not start, the others
+// end such a thread properly.
 var optional = []string{"__ctype_init", "__pthread_keys", "__call_tls_dtors"}
 
 func findLibc(t *target.Target, maps []target.Map) (*libc, error) {
@@ -41,17 +42,17 @@ func findLibc(t *target.Target, maps []target.Map) (*libc, error) {
 		return nil, err
 	}
 	l := &libc{modules: modules, funcs: make(map[string]target.Addr)}
-	var homes []target.Module
+	var libs []target.Module
 	for _, m := range modules {
 		if isLibc(m.Name) {
-			homes = append(homes, m)
+			libs = append(libs, m)
 		}
 	}
-	if len(homes) == 0 || len(homes) > homesMax {
-		return nil, fmt.Errorf("pid %d has %d libraries named as libc's parts: %w", t.PID, len(homes), target.ErrLibc)
+	if len(libs) == 0 || len(libs) > libsMax {
+		return nil, fmt.Errorf("pid %d has %d libraries with names of glibc's libraries: %w", t.PID, len(libs), target.ErrLibc)
 	}
 	for _, name := range append(required, optional...) {
-		if l.funcs[name], err = find(homes, name); err != nil {
+		if l.funcs[name], err = find(libs, name); err != nil {
 			return nil, err
 		}
 	}
@@ -60,17 +61,18 @@ func findLibc(t *target.Target, maps []target.Map) (*libc, error) {
 			return nil, fmt.Errorf("no %s in the C library of pid %d: %w", name, t.PID, target.ErrLibc)
 		}
 	}
-	if err := l.layout(t, maps, homes); err != nil {
+	if err := l.layout(t, maps, libs); err != nil {
 		return nil, err
 	}
-	return l, l.gadgets(t, maps, homes)
+	return l, l.gadgets(t, maps, libs)
 }
 
-// homesMax: libc.so, libpthread.so and libdl.so, and once more with dlmopen(3).
-const homesMax = 16
+// libsMax limits the libraries: libc.so, libpthread.so and libdl.so, and a further
+// copy of each with dlmopen(3).
+const libsMax = 16
 
-// isLibc knows the names of glibc's parts, as sonames and as older releases
-// had their files.
+// isLibc reports whether name is one of glibc's libraries, as a soname or as the file
+// name of an older release.
 func isLibc(name string) bool {
 	base := path.Base(name)
 	for _, lib := range []string{"libc", "libpthread", "libdl"} {
@@ -81,8 +83,8 @@ func isLibc(name string) bool {
 	return false
 }
 
-func find(homes []target.Module, name string) (target.Addr, error) {
-	for _, m := range homes {
+func find(libs []target.Module, name string) (target.Addr, error) {
+	for _, m := range libs {
 		a, ok, err := m.Symbol(name)
 		if err != nil {
 			return 0, fmt.Errorf("look up %s in %s: %w", name, path.Base(m.Name), err)
@@ -94,9 +96,9 @@ func find(homes []target.Module, name string) (target.Addr, error) {
 	return 0, nil
 }
 
-// layout reads the descriptors that glibc keeps for libthread_db: each is
-// three 32-bit words, size in bits, count, offset in bytes.
-func (l *libc) layout(t *target.Target, maps []target.Map, homes []target.Module) error {
+// layout reads the descriptors that glibc has for libthread_db: each is three 32-bit
+// words, the size in bits, the count, and the offset in bytes.
+func (l *libc) layout(t *target.Target, maps []target.Map, libs []target.Module) error {
 	for _, d := range []struct {
 		name string
 		to   *uint64
@@ -105,7 +107,7 @@ func (l *libc) layout(t *target.Target, maps []target.Map, homes []target.Module
 		{"_thread_db_link_map_l_tls_offset", &l.tlsOffset},
 		{"_thread_db_link_map_l_tls_modid", &l.tlsModID},
 	} {
-		a, err := descriptor(t, maps, homes, d.name)
+		a, err := descriptor(t, maps, libs, d.name)
 		if err != nil || a == 0 {
 			return fmt.Errorf("no %s in the C library of pid %d: %w", d.name, t.PID, orLibc(err))
 		}
@@ -115,7 +117,7 @@ func (l *libc) layout(t *target.Target, maps []target.Map, homes []target.Module
 		}
 		*d.to = uint64(offset)
 	}
-	a, err := descriptor(t, maps, homes, "_thread_db_sizeof_pthread")
+	a, err := descriptor(t, maps, libs, "_thread_db_sizeof_pthread")
 	if err != nil || a == 0 {
 		return fmt.Errorf("size of struct pthread in pid %d: %w", t.PID, orLibc(err))
 	}
@@ -127,13 +129,13 @@ func (l *libc) layout(t *target.Target, maps []target.Map, homes []target.Module
 	return l.rseq(t)
 }
 
-// descriptor finds one of libthread_db's: before glibc 2.34 they are in the
-// symbol table of libpthread's file only, which distributions keep for that.
-func descriptor(t *target.Target, maps []target.Map, homes []target.Module, name string) (target.Addr, error) {
-	if a, err := find(homes, name); err != nil || a != 0 {
+// descriptor finds a descriptor for libthread_db. Before glibc 2.34 they are only in the
+// symbol table of libpthread's file, which distributions do not strip for that reason.
+func descriptor(t *target.Target, maps []target.Map, libs []target.Module, name string) (target.Addr, error) {
+	if a, err := find(libs, name); err != nil || a != 0 {
 		return a, err
 	}
-	for _, m := range homes {
+	for _, m := range libs {
 		if !strings.HasPrefix(path.Base(m.Name), "libpthread") {
 			continue
 		}
@@ -144,7 +146,7 @@ func descriptor(t *target.Target, maps []target.Map, homes []target.Module, name
 	return 0, nil
 }
 
-// rseq finds where glibc registers it, from 2.35 on.
+// rseq finds the offset at which glibc registers struct rseq, from 2.35 on.
 func (l *libc) rseq(t *target.Target) error {
 	a, err := find(l.modules, "__rseq_offset")
 	if err != nil || a == 0 {
@@ -163,13 +165,12 @@ var (
 	restoreRT  = []byte{0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}
 )
 
-// textMax bounds how far the code of one mapping is looked through: libc's is
-// less than 2 MiB long.
+// textMax limits the size of a mapping to search: libc's code is less than 2 MiB.
 const textMax = 16 << 20
 
 // gadgets finds the two instruction sequences in libc's text, in memory.
-func (l *libc) gadgets(t *target.Target, maps []target.Map, homes []target.Module) error {
-	for _, home := range homes {
+func (l *libc) gadgets(t *target.Target, maps []target.Map, libs []target.Module) error {
+	for _, home := range libs {
 		first, ok := target.FindMap(maps, home.Base)
 		if !ok {
 			continue
@@ -211,8 +212,9 @@ type threadBlock struct {
 	image  []byte
 }
 
-// threadBlocks reads every module's static block: a thread that carries libc's
-// alone kills a target with jemalloc at once, which keeps its own state in such a block.
+// threadBlocks reads the static TLS block of every module. libc's block alone is not
+// enough: jemalloc has its state in such a block, and a thread without it crashes the
+// target at once.
 func (l *libc) threadBlocks(t *target.Target) ([]threadBlock, error) {
 	var blocks []threadBlock
 	total := uint64(0)

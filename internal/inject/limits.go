@@ -6,8 +6,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// checkLimits fails, as the target's call would, where its limits leave no room for
-// our mappings or for one more thread: nobody is stopped for nothing.
+// checkLimits fails, as the target's call would, if the target's limits do not allow the
+// mappings or one more thread, so that no thread is stopped in vain.
 func checkLimits(t *target.Target, p place) error {
 	switch {
 	case t.SpareMemory() < p.bytes():

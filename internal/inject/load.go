@@ -13,10 +13,10 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// waitBoot waits until the bootstrap thread serves commands.
+// waitBoot waits until the bootstrap thread serves commands, and opens its channel.
 func (s *injection) waitBoot(ctx context.Context, rep *Report) (*bootChannel, error) {
 	if err := at(PointCloned); err != nil {
-		return nil, errors.Join(err, s.abandoned())
+		return nil, errors.Join(err, s.awaitBootEnd())
 	}
 	b, err := s.awaitReady(ctx)
 	if err != nil {
@@ -24,35 +24,36 @@ func (s *injection) waitBoot(ctx context.Context, rep *Report) (*bootChannel, er
 	}
 	tid, err := s.t.ThreadByNSPID(int(b.Thread_tid))
 	if err != nil {
-		return nil, errors.Join(s.unlessLeft(err), s.abandoned())
+		return nil, errors.Join(s.orLeft(err), s.awaitBootEnd())
 	}
 	rep.BootTID = tid
 	k, err := openBootChannel(s.t, b, tid)
 	if err != nil {
-		return nil, errors.Join(s.unlessLeft(err), s.abandoned())
+		return nil, errors.Join(s.orLeft(err), s.awaitBootEnd())
 	}
 	s.undo.push(func() error {
 		defer k.close()
 		return s.leave(k)
 	})
-	return k, s.sameRights(tid)
+	return k, s.checkRights(tid)
 }
 
-// unlessLeft: a bootstrap thread that is gone has given us up.
-func (s *injection) unlessLeft(err error) error {
+// orLeft returns ErrLeft if err says that the bootstrap thread has ended, otherwise err.
+func (s *injection) orLeft(err error) error {
 	if errors.Is(err, target.ErrThreadGone) {
 		return fmt.Errorf("pid %d: %w", s.t.PID, ErrLeft)
 	}
 	return err
 }
 
-// sameRights: a setuid of the target's during the clone does not reach the raw thread,
-// which none of libc's lists has, and so not the thread that this one makes. It has
-// reached the thread visited, whose rights both were born with.
-func (s *injection) sameRights(tid int) error {
+// checkRights fails if the target changed its user during the clone. libc's setuid
+// changes all threads on libc's list; the raw thread is not on it, and the bootstrap
+// thread inherits from the raw thread. So checkRights compares the bootstrap thread with
+// the visited thread, from which both inherited their credentials.
+func (s *injection) checkRights(tid int) error {
 	ours, err := s.t.ThreadStatus(tid)
 	if err != nil {
-		return s.unlessLeft(err)
+		return s.orLeft(err)
 	}
 	theirs, err := s.t.ThreadStatus(s.last)
 	if target.ThreadEnded(err) {
@@ -67,14 +68,16 @@ func (s *injection) sameRights(tid int) error {
 	return nil
 }
 
-// ErrRights: the target has changed its user or its capabilities just now.
+// ErrRights means that the target changed its user or its capabilities during the
+// injection.
 var ErrRights = errors.New("its user or its capabilities changed while a thread was made in it")
 
+// awaitReady waits until the bootstrap thread reports that it is ready, or has failed.
 func (s *injection) awaitReady(ctx context.Context) (*boot, error) {
 	var b boot
 	for deadline := time.Now().Add(s.r.BootTimeout); ; time.Sleep(100 * time.Microsecond) {
 		if err := readBoot(s.t, s.place.data, &b); err != nil {
-			if found, merr := s.ours(); merr == nil && len(found) == 0 {
+			if found, merr := s.mapped(); merr == nil && len(found) == 0 {
 				err = ErrLeft
 			}
 			return nil, fmt.Errorf("pid %d: %w", s.t.PID, err)
@@ -87,24 +90,25 @@ func (s *injection) awaitReady(ctx context.Context) (*boot, error) {
 		case b.Phase == phaseFailed:
 			return nil, s.bootFailed(&b)
 		case ctx.Err() != nil:
-			return nil, errors.Join(ctx.Err(), s.abandoned())
+			return nil, errors.Join(ctx.Err(), s.awaitBootEnd())
 		case time.Now().After(deadline):
 			err := &TimeoutError{PID: s.t.PID, Step: "start a thread", After: s.r.BootTimeout}
-			return nil, errors.Join(err, s.abandoned())
+			return nil, errors.Join(err, s.awaitBootEnd())
 		}
 	}
 }
 
-// abandoned describes a bootstrap that nobody will talk to: it ends by itself,
-// as soon as it is not waiting for the target's locks any more.
-func (s *injection) abandoned() error {
+// awaitBootEnd waits until a bootstrap thread to which the tool will send no command has
+// ended by itself. The thread does that as soon as it does not wait for a lock of the
+// target.
+func (s *injection) awaitBootEnd() error {
 	deadline := time.Now().Add(s.r.IdleTimeout + s.r.BootTimeout)
 	for ; time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if found, err := s.ours(); err != nil || len(found) == 0 {
-			return goneIsFine(err)
+		if found, err := s.mapped(); err != nil || len(found) == 0 {
+			return ignoreGone(err)
 		}
 	}
-	return &RemainsError{What: "a bootstrap thread that waits for a lock of the target's, and then leaves by itself"}
+	return &RemainsError{What: "a bootstrap thread (it waits for a lock, and then ends by itself)"}
 }
 
 func (s *injection) bootFailed(b *boot) error {
@@ -114,18 +118,18 @@ func (s *injection) bootFailed(b *boot) error {
 	}
 	err := error(&BootError{Call: names[b.Failed], Err: unix.Errno(-b.Error)})
 	if b.Failed != failedPthreadCreate {
-		return errors.Join(err, s.abandoned()) // its thread unmaps everything
+		return errors.Join(err, s.awaitBootEnd()) // the thread unmaps everything
 	}
 	for deadline := time.Now().Add(s.r.BootTimeout); time.Now().Before(deadline); time.Sleep(100 * time.Microsecond) {
 		var now boot
 		if rerr := readBoot(s.t, s.place.data, &now); rerr != nil || now.Raw_alive == 0 {
-			return errors.Join(err, goneIsFine(rerr), s.unmap())
+			return errors.Join(err, ignoreGone(rerr), s.unmap())
 		}
 	}
 	return errors.Join(err, &RemainsError{What: "the bootstrap's mapping"})
 }
 
-// loadAndCall has the payload loaded and its entry called.
+// loadAndCall makes the bootstrap thread load the payload and call its entry.
 func (s *injection) loadAndCall(ctx context.Context, k *bootChannel, rep *Report) error {
 	if err := at(PointReady); err != nil {
 		return err
@@ -157,8 +161,8 @@ func (s *injection) loadAndCall(ctx context.Context, k *bootChannel, rep *Report
 	return at(PointCalled)
 }
 
-// load opens the payload from a memfd of the target's, and where that may not
-// be mapped executable, from a file in a directory of the target's.
+// load makes the target dlopen the payload from a memfd, or, if it may not map that
+// executable, from a staged file in one of its directories.
 func (s *injection) load(ctx context.Context, k *bootChannel, rep *Report) error {
 	path := s.r.LibraryPath
 	if path == "" {
@@ -181,8 +185,8 @@ func (s *injection) load(ctx context.Context, k *bootChannel, rep *Report) error
 	return at(PointLoaded)
 }
 
-// loadElsewhere tries the staging directories for as long as it is the file that
-// is refused, and returns all that was said when none will do.
+// loadElsewhere tries the staging directories in turn, as long as the loader refuses the
+// file itself. If it refuses all of them, loadElsewhere returns all refusals.
 func (s *injection) loadElsewhere(ctx context.Context, k *bootChannel, rep *Report, refusal error) error {
 	err := refusal
 	for _, dir := range stageDirs {
@@ -211,8 +215,8 @@ func (s *injection) dlopen(ctx context.Context, k *bootChannel, path string) err
 	return nil
 }
 
-// deliver writes the payload's bytes into the file that the bootstrap has made
-// for them: it is the target's own, whatever namespaces it lives in.
+// deliver writes the payload's bytes into the memfd that the bootstrap thread has
+// created: it belongs to the target, whatever namespaces the target is in.
 func (k *bootChannel) deliver(library []byte) error {
 	f, err := k.t.OpenMemfdOf(k.tid, k.payload, payloadFile, os.O_WRONLY)
 	if err != nil {
@@ -225,8 +229,8 @@ func (k *bootChannel) deliver(library []byte) error {
 	return nil
 }
 
-// uniquePath spells /proc/self/fd/N as no injection before: glibc compares
-// names first, and would return the library that it once found there.
+// uniquePath spells /proc/self/fd/N differently for each injection: glibc compares names
+// first, and would return a library that it loaded under the same name before.
 func uniquePath(fd int, nonce uint64) string {
 	var b strings.Builder
 	b.WriteString("/proc/self")
@@ -238,7 +242,8 @@ func uniquePath(fd int, nonce uint64) string {
 	return b.String()
 }
 
-// leave tells the bootstrap thread to go, and waits until nothing is left.
+// leave sends the bootstrap thread the command to end, and waits until the thread and
+// the mappings are gone.
 func (s *injection) leave(k *bootChannel) error {
 	k.send(commandLeave)
 	if err := at(PointLeft); err != nil {
@@ -248,13 +253,13 @@ func (s *injection) leave(k *bootChannel) error {
 		if _, err := s.t.ThreadStat(k.tid); !target.ThreadEnded(err) {
 			continue
 		}
-		found, err := s.ours()
+		found, err := s.mapped()
 		if err != nil {
-			return goneIsFine(err)
+			return ignoreGone(err)
 		}
 		if len(found) == 0 {
 			return nil
 		}
 	}
-	return &RemainsError{What: fmt.Sprintf("the bootstrap thread %d, which is not back from the payload or the loader", k.tid)}
+	return &RemainsError{What: fmt.Sprintf("the bootstrap thread %d (it has not returned from the payload or the loader)", k.tid)}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// mapMemory is stop 1: an executable mapping and a writable one above it.
+// mapMemory is stop 1: it maps executable memory, and writable memory right above it.
 func (s *injection) mapMemory(rep *Report) error {
 	old, err := leftovers(s.t, s.libc, s.maps)
 	if err != nil {
@@ -24,7 +24,7 @@ func (s *injection) mapMemory(rep *Report) error {
 	s.mapping = true
 	err = s.awaitMaps()
 	if errors.Is(err, errRefused) && !s.held {
-		// Once more, watching, to learn the kernel's reason.
+		// Again, with the thread held, to get the kernel's error.
 		if err := s.unmap(); err != nil {
 			return err
 		}
@@ -51,8 +51,8 @@ func (s *injection) mapCalls(old []span) []call {
 	for _, o := range old {
 		calls = append(calls, munmap(o))
 	}
-	// NOREPLACE: the target maps memory while we work. Where the kernel does
-	// not know the flag, the address is a hint, and awaitMaps sees the rest.
+	// NOREPLACE, because the target may map memory in the meantime. A kernel without the
+	// flag treats the address as a hint; awaitMaps then sees another address.
 	const flags = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_FIXED_NOREPLACE
 	noFile := ^uint64(0)
 	return append(calls,
@@ -70,9 +70,9 @@ func munmap(o span) call {
 	return call{nr: unix.SYS_MUNMAP, args: [6]uint64{uint64(o.start), uint64(o.end - o.start)}}
 }
 
-// ours returns the parts of our mappings that exist, exactly as asked for:
-// nothing else at these addresses may be written or unmapped.
-func (s *injection) ours() ([]span, error) {
+// mapped returns those of the injection's mappings that exist exactly as requested. The
+// tool may not write or unmap anything else at these addresses.
+func (s *injection) mapped() ([]span, error) {
 	maps, err := s.t.Maps()
 	if err != nil {
 		return nil, err
@@ -88,15 +88,15 @@ func (s *injection) ours() ([]span, error) {
 	return found, nil
 }
 
-// errRefused: the thread visited is back in its wait, and a call that it made
-// has had no effect.
+// errRefused means that the visited thread is back in its wait, and its call has had no
+// effect.
 var errRefused = errors.New("the kernel refused")
 
-// awaitMaps waits until both mappings are there.
+// awaitMaps waits until both mappings exist.
 func (s *injection) awaitMaps() error {
 	for deadline := time.Now().Add(s.r.MapTimeout); ; time.Sleep(50 * time.Microsecond) {
-		back := settled(s.t, s.libc, s.last)
-		found, err := s.ours()
+		back := chainDone(s.t, s.libc, s.last)
+		found, err := s.mapped()
 		switch {
 		case err != nil:
 			return err
@@ -111,8 +111,8 @@ func (s *injection) awaitMaps() error {
 }
 
 // settled reports whether a thread that was visited has finished its chain: it
-// is blocked, and not in a syscall that was issued from our instruction.
-func settled(t *target.Target, l *libc, tid int) bool {
+// is blocked, and not in a syscall that it issued from the chain's instruction.
+func chainDone(t *target.Target, l *libc, tid int) bool {
 	stat, err := t.ThreadStat(tid)
 	if err != nil || stat.State != 'S' {
 		return false
@@ -123,35 +123,34 @@ func settled(t *target.Target, l *libc, tid int) bool {
 
 // unmap is the undo of mapMemory: another visit.
 func (s *injection) unmap() error {
-	found, err := s.ours()
+	found, err := s.mapped()
 	if err != nil {
-		return goneIsFine(err)
+		return ignoreGone(err)
 	}
 	if len(found) == 0 {
-		if s.mapping && s.t.CheckIdentity() == nil && !settled(s.t, s.libc, s.last) {
-			return &RemainsError{What: fmt.Sprintf("thread %d, stopped before it could map memory: it will, once it goes on;"+
-				" the next attach frees that", s.last)}
+		if s.mapping && s.t.CheckIdentity() == nil && !chainDone(s.t, s.libc, s.last) {
+			return &RemainsError{What: fmt.Sprintf("a pending mmap call of the stopped thread %d (the next attach frees its memory)", s.last)}
 		}
 		return nil
 	}
-	all := span{found[0].start, found[len(found)-1].end} // one call: gone are both, or none
+	all := span{found[0].start, found[len(found)-1].end} // one call removes both or neither
 	if err := s.visit("unmap", pointsUnmap, []call{munmap(all)}); err != nil {
-		if err = goneIsFine(err); err == nil {
+		if err = ignoreGone(err); err == nil {
 			return nil
 		}
 		return &RemainsError{What: fmt.Sprintf("an unused mapping at %#x", s.place.code), Err: err}
 	}
 	for deadline := time.Now().Add(s.r.MapTimeout); time.Now().Before(deadline); time.Sleep(50 * time.Microsecond) {
-		if found, err := s.ours(); err != nil || len(found) == 0 {
-			return goneIsFine(err)
+		if found, err := s.mapped(); err != nil || len(found) == 0 {
+			return ignoreGone(err)
 		}
 	}
 	return &RemainsError{What: fmt.Sprintf("an unused mapping at %#x", s.place.code)}
 }
 
-// goneIsFine: nothing has to be taken back from a process that has ended, or
-// has replaced its memory.
-func goneIsFine(err error) error {
+// ignoreGone returns nil if err says that the process has ended or executed another
+// program: nothing of the injection is left then.
+func ignoreGone(err error) error {
 	if errors.Is(err, target.ErrGone) || errors.Is(err, target.ErrExec) {
 		return nil
 	}

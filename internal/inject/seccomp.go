@@ -12,13 +12,13 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// SeccompError: a filter of the target's would not let an injection through.
-// It wraps target.ErrSeccomp.
+// SeccompError means that a seccomp filter of the target would not allow an injection,
+// or could not be read. It wraps target.ErrSeccomp.
 type SeccompError struct {
 	PID, TID int
-	Call     string // refused; "" if the filters could not be read
-	Action   string
-	Err      error // why they could not be read
+	Call     string // the refused call; "" if the filters could not be read
+	Action   string // what the filter would do
+	Err      error  // why the filters could not be read
 }
 
 func (e *SeccompError) Error() string {
@@ -31,13 +31,13 @@ func (e *SeccompError) Error() string {
 
 func (e *SeccompError) Unwrap() []error { return []error{target.ErrSeccomp, e.Err} }
 
-// need is a syscall that the injection, the loader for it, or the payload's threads
-// make; mild ones may be refused, but must not kill.
+// need is a syscall that the injection, the dynamic loader or the payload's threads make
+// in the target. If mayRefuse is set, a filter may refuse it, but must not kill.
 type need struct {
-	name string
-	nr   uint64
-	args [6]uint64
-	mild bool
+	name      string
+	nr        uint64
+	args      [6]uint64
+	mayRefuse bool
 }
 
 var needs = []need{
@@ -60,7 +60,7 @@ var needs = []need{
 	{name: "close", nr: unix.SYS_CLOSE},
 	{name: "gettid", nr: unix.SYS_GETTID},
 	{name: "exit", nr: unix.SYS_EXIT},
-	// Of the payload's, to wait, and to see where the threads are before queues are switched.
+	// The payload makes these to wait, and to see where the threads are before it switches queues.
 	{name: "nanosleep", nr: unix.SYS_NANOSLEEP},
 	{name: "clock_gettime", nr: unix.SYS_CLOCK_GETTIME},
 	{name: "getpid", nr: unix.SYS_GETPID},
@@ -68,31 +68,31 @@ var needs = []need{
 	{name: "readlinkat", nr: unix.SYS_READLINKAT},
 	{name: "newfstatat", nr: unix.SYS_NEWFSTATAT},
 	{name: "rt_sigaction", nr: unix.SYS_RT_SIGACTION},
-	{name: "process_vm_readv", nr: unix.SYS_PROCESS_VM_READV, mild: true}, // the tool stops more threads, then
-	{name: "sched_yield", nr: unix.SYS_SCHED_YIELD, mild: true},
-	{name: "sched_getaffinity", nr: unix.SYS_SCHED_GETAFFINITY, mild: true},
-	{name: "sched_setaffinity", nr: unix.SYS_SCHED_SETAFFINITY, mild: true},
-	{name: "sched_getscheduler", nr: unix.SYS_SCHED_GETSCHEDULER, mild: true},
-	{name: "sched_setscheduler", nr: unix.SYS_SCHED_SETSCHEDULER, mild: true},
-	{name: "sched_getattr", nr: unix.SYS_SCHED_GETATTR, mild: true},
-	{name: "sched_setattr", nr: unix.SYS_SCHED_SETATTR, mild: true},
-	{name: "madvise", nr: unix.SYS_MADVISE, mild: true},
-	{name: "munlock", nr: unix.SYS_MUNLOCK, mild: true}, // where the process locks what it maps
-	{name: "prctl", nr: unix.SYS_PRCTL, args: [6]uint64{unix.PR_SET_NAME}, mild: true},
-	{name: "clone3", nr: unix.SYS_CLONE3, mild: true},
-	{name: "rseq", nr: unix.SYS_RSEQ, mild: true},
-	{name: "set_robust_list", nr: unix.SYS_SET_ROBUST_LIST, mild: true},
-	{name: "pread64", nr: unix.SYS_PREAD64, mild: true}, // these by some versions of glibc
-	{name: "fstat", nr: unix.SYS_FSTAT, mild: true},
-	{name: "brk", nr: unix.SYS_BRK, mild: true},
-	{name: "getrandom", nr: unix.SYS_GETRANDOM, mild: true},
-	{name: "ioctl", nr: unix.SYS_IOCTL}, // these by the runtime, for signals of ours
-	{name: "get_mempolicy", nr: unix.SYS_GET_MEMPOLICY, mild: true},
-	{name: "mbind", nr: unix.SYS_MBIND, mild: true},
-	{name: "restart_syscall", nr: unix.SYS_RESTART_SYSCALL}, // by the kernel, after a stop
+	{name: "process_vm_readv", nr: unix.SYS_PROCESS_VM_READV, mayRefuse: true}, // if refused, the tool stops more threads
+	{name: "sched_yield", nr: unix.SYS_SCHED_YIELD, mayRefuse: true},
+	{name: "sched_getaffinity", nr: unix.SYS_SCHED_GETAFFINITY, mayRefuse: true},
+	{name: "sched_setaffinity", nr: unix.SYS_SCHED_SETAFFINITY, mayRefuse: true},
+	{name: "sched_getscheduler", nr: unix.SYS_SCHED_GETSCHEDULER, mayRefuse: true},
+	{name: "sched_setscheduler", nr: unix.SYS_SCHED_SETSCHEDULER, mayRefuse: true},
+	{name: "sched_getattr", nr: unix.SYS_SCHED_GETATTR, mayRefuse: true},
+	{name: "sched_setattr", nr: unix.SYS_SCHED_SETATTR, mayRefuse: true},
+	{name: "madvise", nr: unix.SYS_MADVISE, mayRefuse: true},
+	{name: "munlock", nr: unix.SYS_MUNLOCK, mayRefuse: true}, // if the process locks its mappings (mlockall)
+	{name: "prctl", nr: unix.SYS_PRCTL, args: [6]uint64{unix.PR_SET_NAME}, mayRefuse: true},
+	{name: "clone3", nr: unix.SYS_CLONE3, mayRefuse: true},
+	{name: "rseq", nr: unix.SYS_RSEQ, mayRefuse: true},
+	{name: "set_robust_list", nr: unix.SYS_SET_ROBUST_LIST, mayRefuse: true},
+	{name: "pread64", nr: unix.SYS_PREAD64, mayRefuse: true}, // some versions of glibc make these
+	{name: "fstat", nr: unix.SYS_FSTAT, mayRefuse: true},
+	{name: "brk", nr: unix.SYS_BRK, mayRefuse: true},
+	{name: "getrandom", nr: unix.SYS_GETRANDOM, mayRefuse: true},
+	{name: "ioctl", nr: unix.SYS_IOCTL}, // the HSA runtime makes these for the payload's signals
+	{name: "get_mempolicy", nr: unix.SYS_GET_MEMPOLICY, mayRefuse: true},
+	{name: "mbind", nr: unix.SYS_MBIND, mayRefuse: true},
+	{name: "restart_syscall", nr: unix.SYS_RESTART_SYSCALL}, // the kernel makes it after a stop
 }
 
-// Calls are the numbers of all system calls that the target makes for us.
+// Calls returns the sorted numbers of all system calls that the tool needs in the target.
 func Calls() []uint64 {
 	var numbers []uint64
 	for _, n := range needs {
@@ -102,9 +102,9 @@ func Calls() []uint64 {
 	return slices.Compact(numbers)
 }
 
-// filtered checks a thread's seccomp filters against everything that it and
-// the threads that inherit them will call. A filter can kill the process, so
-// none is risked unread, unless the request says so.
+// filtered checks a thread's seccomp filters against every system call that the thread,
+// and the threads that inherit its filters, will make. A filter can kill the process, so
+// filtered refuses filters that it cannot read, unless Request.UnreadFilters is set.
 func (v *threadBorrower) filtered(cand candidate) error {
 	switch cand.seccomp {
 	case 0:
@@ -137,10 +137,10 @@ func (v *threadBorrower) filtered(cand candidate) error {
 	return v.filters[cand.tid]
 }
 
-// readFilters stops the thread for that.
+// readFilters stops the thread and reads its filters.
 func (v *threadBorrower) readFilters(cand candidate) (*ptrace.Filters, error) {
 	if !v.stillIn(cand) {
-		return nil, moved
+		return nil, notWaiting
 	}
 	filters, p := &ptrace.Filters{}, Pause{TID: cand.tid, Stop: "seccomp"}
 	err := v.tr.Do(func() error {
@@ -158,7 +158,7 @@ func (v *threadBorrower) readFilters(cand candidate) (*ptrace.Filters, error) {
 			if err != nil {
 				return err
 			}
-			err = errors.Join(readThrough(c, filters), c.Release())
+			err = errors.Join(readInStop(c, filters), c.Release())
 			p.Began, p.Time, p.Stopped = begin, time.Since(begin), time.Since(seen)
 			return err
 		})
@@ -169,8 +169,9 @@ func (v *threadBorrower) readFilters(cand candidate) (*ptrace.Filters, error) {
 	return filters, err
 }
 
-// readThrough leaves the thread in its wait as far as its filters allow that.
-func readThrough(c *ptrace.Tracee, filters *ptrace.Filters) error {
+// readInStop reads the filters of the stopped thread, and lets the kernel continue the
+// thread's wait by restart_syscall(2) if they allow that.
+func readInStop(c *ptrace.Tracee, filters *ptrace.Filters) error {
 	allow, err := c.AvoidRestart()
 	if err == nil {
 		err = at(PointFilterStopped)
@@ -184,11 +185,12 @@ func readThrough(c *ptrace.Tracee, filters *ptrace.Filters) error {
 	return err
 }
 
-// judgeFilters is pure.
+// judgeFilters returns a SeccompError for the first need that the filters do not allow,
+// or nil. It is pure.
 func judgeFilters(pid, tid int, filters []ptrace.Program) error {
 	for _, n := range needs {
 		a := ptrace.Decide(filters, n.nr, n.args)
-		if a.Allows() || (n.mild && a.Refuses()) {
+		if a.Allows() || (n.mayRefuse && a.Refuses()) {
 			continue
 		}
 		return &SeccompError{PID: pid, TID: tid, Call: n.name, Action: a.String()}

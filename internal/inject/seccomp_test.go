@@ -15,7 +15,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// TestNeeds: whatever the payload and the bootstrap call by its number is judged.
+// TestNeeds: needs lists every system call that the payload and the bootstrap make by
+// number.
 func TestNeeds(t *testing.T) {
 	var known []string
 	for _, n := range needs {
@@ -42,7 +43,7 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
-// TestNeedsInGuide: the guide's two lists are the table's.
+// TestNeedsInGuide: the guide's two lists equal the table.
 func TestNeedsInGuide(t *testing.T) {
 	text, err := os.ReadFile("../../docs/guide/troubleshooting.md")
 	if err != nil {
@@ -53,7 +54,7 @@ func TestNeedsInGuide(t *testing.T) {
 	must, may, _ := strings.Cut(list, "may be refused")
 	for _, n := range needs {
 		in := must
-		if n.mild {
+		if n.mayRefuse {
 			in = may
 		}
 		if name, _, _ := strings.Cut(n.name, " "); !strings.Contains(in, "`"+name+"`") {
@@ -62,8 +63,8 @@ func TestNeedsInGuide(t *testing.T) {
 	}
 }
 
-// TestJudgeFilters: a filter that kills for anything that we need is one too many;
-// a refusal may do.
+// TestJudgeFilters: judgeFilters refuses a filter that kills for any needed call, and
+// accepts a refusal of the calls that may be refused.
 func TestJudgeFilters(t *testing.T) {
 	filter := func(nr uint64, action uint32) []ptrace.Program {
 		return []ptrace.Program{{
@@ -78,7 +79,7 @@ func TestJudgeFilters(t *testing.T) {
 		if err := judgeFilters(1, 1, filter(n.nr, kill)); !errors.Is(err, target.ErrSeccomp) {
 			t.Errorf("%s kills: %v", n.name, err)
 		}
-		if err := judgeFilters(1, 1, filter(n.nr, refuse)); (err == nil) != n.mild {
+		if err := judgeFilters(1, 1, filter(n.nr, refuse)); (err == nil) != n.mayRefuse {
 			t.Errorf("%s is refused: %v", n.name, err)
 		}
 	}

@@ -14,14 +14,14 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// stageDirs are directories of the target's in which the payload is put where
-// a memfd does not do: no /proc there, or a policy against mapping it
-// executable. They may be read-only or noexec in turn.
+// stageDirs are the directories in the target's root in which the tool stages the
+// payload if the target cannot load it from a memfd, because it has no /proc or a policy
+// forbids mapping a memfd executable. Each of them may be read-only or noexec.
 var stageDirs = []string{"/dev/shm", "/tmp", "/run", "/var/tmp"}
 
-// fileRefused tells a refusal of the file itself from one of its contents, by
-// the texts of glibc's loader (elf/dl-load.c). Where one could not be taken away,
-// no other is tried.
+// fileRefused reports whether the loader refused the file itself, not its contents, by
+// the messages of glibc's loader (elf/dl-load.c); another directory may then work. It
+// returns false if a staged file could not be removed.
 func fileRefused(err error) bool {
 	var refused *LoadError
 	if remains := (*RemainsError)(nil); errors.As(err, &remains) {
@@ -34,10 +34,11 @@ func fileRefused(err error) bool {
 		strings.Contains(refused.Text, "cannot open shared object file")
 }
 
-// ErrNotStaged: no directory of the target's takes a file that can be executed.
+// ErrNotStaged means that the tool cannot create an executable file in a directory of
+// the target.
 var ErrNotStaged = errors.New("cannot put an executable file there")
 
-// loadStaged loads the payload from a file in dir, which is gone afterwards.
+// loadStaged loads the payload from a file in dir, and removes the file.
 func (s *injection) loadStaged(ctx context.Context, k *bootChannel, dir string, rep *Report) error {
 	user, err := s.t.ThreadUser(k.tid)
 	if err != nil {
@@ -58,31 +59,31 @@ func (s *injection) loadStaged(ctx context.Context, k *bootChannel, dir string, 
 	return nil
 }
 
-// staged is a file that we have put into a directory of the target's. What lies
-// there is the target's choice, and that it needs a file at all is its word: all is
-// done with the rights of the thread that will load it (decision 0019).
+// staged is a file that the tool has created in a directory of the target. The target
+// controls the directory's contents, and can pretend to need a file. So the tool does
+// all file operations with the rights of the thread that will load it (decision 0019).
 type staged struct {
 	t    *target.Target
 	user privilege.User
 	dir  *target.Place
-	in   string // its path
+	in   string // path of dir in the target's root
 	name string
 }
 
 func (s *staged) path() string { return filepath.Join(s.in, s.name) }
 
-// stage writes the file: in a directory of the target's, on whatever it has
-// mounted there, which may take its time.
+// stage writes the file into dir. The filesystem there is the target's choice, and may
+// be slow.
 func stage(t *target.Target, user privilege.User, dir string, nonce uint64, content []byte) (*staged, error) {
 	place, err := t.OpenInRootAs(user, dir)
 	if err != nil {
 		return nil, err
 	}
 	s := &staged{t: t, user: user, dir: place, in: dir, name: fmt.Sprintf("%s%016x.so", stagedPrefix(t), nonce)}
-	// A server of the target's need not answer; there are other directories.
+	// The target may control the filesystem's server, which then need not answer.
 	if kind := place.Filesystem; strings.HasPrefix(kind, "fuse") || kind == "autofs" {
 		place.Close()
-		return nil, fmt.Errorf("it lies on %s", kind)
+		return nil, fmt.Errorf("it is on %s", kind)
 	}
 	made := false
 	mine := t.BeginRead(target.Filesystem)
@@ -101,9 +102,11 @@ func stage(t *target.Target, user privilege.User, dir string, nonce uint64, cont
 	return nil, err
 }
 
-// write says also whether there is a file, whole or not.
+// write creates and writes the file. made reports whether the file exists, complete or
+// not.
 func (s *staged) write(content []byte) (made bool, err error) {
-	// glibc's loader would notice only when it has mapped half of the file, and leave that.
+	// glibc's loader would fail only after it has mapped a part of the file, and would
+	// leave that part mapped.
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(s.dir.FD, &fs); err == nil && fs.Flags&unix.ST_NOEXEC != 0 {
 		return false, errors.New("it is mounted noexec")
@@ -118,8 +121,8 @@ func (s *staged) write(content []byte) (made bool, err error) {
 	return true, errors.Join(err, f.Close())
 }
 
-// remove takes the file away again; whoever has it mapped keeps it. Where the target
-// may no longer do so, we do: the name is one that only we give.
+// remove unlinks the file; mappings of it stay valid. If the target's user may not do
+// that any more, the tool does it with its own rights: only the tool uses that name.
 func (s *staged) remove() error {
 	unlink := func() error { return unix.Unlinkat(s.dir.FD, s.name, 0) }
 	mine := s.t.BeginRead(target.Filesystem)

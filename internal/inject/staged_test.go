@@ -16,8 +16,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
-// TestStagedElsewhere: a folder on a filesystem that need not answer is passed over,
-// without a question.
+// TestStagedElsewhere: the tool skips a directory whose filesystem server need not
+// answer, and sends it no request.
 func TestStagedElsewhere(t *testing.T) {
 	v := victim.OnFUSE(t, "shm", "taken")
 	rep := inject(t, v, tracer(t), Request{Library: payload(t, "payload.so"), Entry: "rtl_attach", Env: env(9)})
@@ -29,7 +29,7 @@ func TestStagedElsewhere(t *testing.T) {
 	}
 }
 
-// TestStackOnFUSE: a thread whose stack may have to be waited for is not stopped.
+// TestStackOnFUSE: the tool does not stop a thread whose stack is in a file on FUSE.
 func TestStackOnFUSE(t *testing.T) {
 	v := victim.OnFUSE(t, "stack", "taken")
 	rep := inject(t, v, tracer(t), Request{Library: payload(t, "payload.so"), Entry: "rtl_attach", Env: env(9)})
@@ -41,8 +41,8 @@ func TestStackOnFUSE(t *testing.T) {
 	}
 }
 
-// TestStagedAsTarget: where the target could not make the file, we do not either, nor
-// do we get there where it does not; where it could, the file is as if it had.
+// TestStagedAsTarget: the tool creates no file where the target's user could not create
+// or reach one; elsewhere the file looks as if the target had created it.
 func TestStagedAsTarget(t *testing.T) {
 	if os.Geteuid() != 0 {
 		testenv.Skip(t, "not root")

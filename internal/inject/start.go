@@ -13,7 +13,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// fill writes code and data while the target runs.
+// fill writes code and data into the mappings while the target runs.
 func (s *injection) fill() error {
 	generation, err := s.t.Uint64(target.Addr(s.head[headDTV])) // dtv[0] of the thread visited
 	if err != nil {
@@ -23,7 +23,7 @@ func (s *injection) fill() error {
 	if err := binary.Write(&head, binary.LittleEndian, s.bootStruct()); err != nil {
 		return err
 	}
-	// What the raw thread's first `ret` pops: the entry of the code.
+	// The raw thread's first `ret` pops the entry of the code.
 	entry := binary.LittleEndian.AppendUint64(nil, uint64(s.place.code))
 	for _, w := range []struct {
 		at target.Addr
@@ -38,13 +38,13 @@ func (s *injection) fill() error {
 		}
 	}
 	if s.r.pokeCode || s.t.Write(s.place.code, s.code) != nil {
-		// Some kernels write read-only memory for a tracer alone: in stop 2.
+		// On some kernels only a tracer can write read-only memory: stop 2 does it.
 		s.text, s.textAt = s.code, s.place.code
 	}
 	return at(PointWritten)
 }
 
-// bootStruct is what the bootstrap code has to know.
+// bootStruct returns the input of the bootstrap code.
 func (s *injection) bootStruct() *boot {
 	f := func(name string) uint64 { return uint64(s.libc.funcs[name]) }
 	return &boot{
@@ -72,8 +72,8 @@ func (s *injection) bootStruct() *boot {
 	}
 }
 
-// cloneFlags are pthread_create's, with the kernel clearing raw_alive at the
-// thread's end (clone(2)).
+// cloneFlags are pthread_create's flags. The kernel clears raw_alive when the thread
+// ends (CLONE_CHILD_CLEARTID, clone(2)).
 const cloneFlags = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_THREAD |
 	unix.CLONE_SYSVSEM | unix.CLONE_SETTLS | unix.CLONE_PARENT_SETTID | unix.CLONE_CHILD_CLEARTID
 
@@ -84,8 +84,8 @@ const (
 	armedOffset    = target.Addr(unsafe.Offsetof(boot{}.Armed_tid))
 )
 
-// startThread is stop 2: one raw clone. From here on the mappings belong to
-// the threads that run in them.
+// startThread is stop 2: one raw clone. From here on the mappings belong to the threads
+// that run in them, which unmap them.
 func (s *injection) startThread(rep *Report) error {
 	p := s.place
 	clone := []call{{nr: unix.SYS_CLONE, rbx: uint64(p.data), args: [6]uint64{
@@ -103,10 +103,10 @@ func (s *injection) startThread(rep *Report) error {
 	if !s.held {
 		err = s.awaitClone()
 		if errors.Is(err, errRefused) {
-			s.hold = true // once more, watching, to learn the reason
+			s.hold = true // again, with the thread held, to get the kernel's error
 			err = s.visit("clone", pointsClone, clone)
 			s.hold = false
-			if err == nil && !s.held { // it ran on after all
+			if err == nil && !s.held { // the tool lost control of it
 				err = s.awaitClone()
 			}
 		}
@@ -121,19 +121,20 @@ func (s *injection) startThread(rep *Report) error {
 	return nil
 }
 
-// whyUnread: where the mappings alone are gone, the thread was made, and has left with them.
+// whyUnread returns ErrLeft for err, an error of a read, if the process lives but the
+// mappings are gone: the bootstrap thread was created, unmapped them and ended.
 func (s *injection) whyUnread(err error) error {
-	if found, merr := s.ours(); merr == nil && len(found) == 0 && s.t.CheckIdentity() == nil {
+	if found, merr := s.mapped(); merr == nil && len(found) == 0 && s.t.CheckIdentity() == nil {
 		return fmt.Errorf("pid %d: %w", s.t.PID, ErrLeft)
 	}
 	return err
 }
 
-// awaitClone waits until the thread exists: the kernel stores its id at the
-// clone. A visited thread back in its wait, and no id, mean that it failed.
+// awaitClone waits until the raw thread exists: the kernel stores its ID during the
+// clone. If the visited thread is back in its wait and there is no ID, the clone failed.
 func (s *injection) awaitClone() error {
 	for deadline := time.Now().Add(s.r.BootTimeout); ; time.Sleep(50 * time.Microsecond) {
-		back := settled(s.t, s.libc, s.last)
+		back := chainDone(s.t, s.libc, s.last)
 		tid, err := s.t.Uint32(s.place.data + target.Addr(rawTIDOffset))
 		switch {
 		case err != nil:
@@ -143,11 +144,10 @@ func (s *injection) awaitClone() error {
 		case back:
 			return fmt.Errorf("pid %d: clone a thread: %w", s.t.PID, errRefused)
 		case time.Now().After(deadline):
-			// It may be stopped, and clone later: the mappings are its now.
+			// The thread may be stopped and clone later, so the mappings must stay.
 			s.undo.forget()
 			return errors.Join(&TimeoutError{PID: s.t.PID, Step: "clone a thread", After: s.r.BootTimeout},
-				&RemainsError{What: fmt.Sprintf("thread %d, stopped before it could make a thread: it will, once it goes on,"+
-					" and that thread leaves by itself", s.last)})
+				&RemainsError{What: fmt.Sprintf("a pending clone call of the stopped thread %d (the new thread ends by itself)", s.last)})
 		}
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
-// TestStarved: all threads wait in a call that an interrupt alone ends with EINTR, and
-// get no CPU for far longer than a thread in a futex wait is given to stop.
+// TestStarved: all threads wait in a call that PTRACE_INTERRUPT alone ends with EINTR,
+// and get no CPU for far longer than the tool waits for a thread in a futex wait.
 func TestStarved(t *testing.T) {
 	lib, tr := payload(t, "payload.so"), tracer(t)
 	v := victim.Start(t, "busy", "-o", "epoll", "epoll", "epoll")
@@ -38,10 +38,10 @@ func TestStarved(t *testing.T) {
 	}
 }
 
-// hogged is the CPU of a hog.
+// hogged is the CPU that a hog keeps busy.
 const hogged = "0"
 
-// A hog lets a victim starve.
+// hog is a process that takes the CPU time of a victim.
 type hog struct {
 	victim   *victim.Victim
 	cmd      *exec.Cmd
@@ -61,8 +61,8 @@ func startHog(t *testing.T, v *victim.Victim) *hog {
 	return h
 }
 
-// end ends the starvation after a while, also where others keep the CPU busy, and for the
-// threads that the injection makes.
+// end ends the starvation after a while, also if other processes keep the CPU busy, and
+// also for the threads that the injection creates.
 func (h *hog) end() {
 	time.Sleep(300 * time.Millisecond)
 	_ = h.cmd.Process.Kill()
@@ -85,7 +85,7 @@ func (h *hog) schedule(policy uint32) {
 	}
 }
 
-// runs waits until a process is the shell that it was to become.
+// runs waits until the process has executed the shell.
 func runs(t *testing.T, pid int) {
 	t.Helper()
 	if !hang.Eventually(func() bool {

@@ -13,10 +13,10 @@ import (
 // stop seizes one thread, stops it, and runs calls on it.
 func (v *threadBorrower) stop(name string, cand candidate, pts points, calls []call) error {
 	if !v.stillIn(cand) {
-		return moved
+		return notWaiting
 	}
 	p := Pause{TID: cand.tid, Stop: name}
-	v.alone = false
+	v.callsMade = false
 	err := v.tr.Do(func() error {
 		c := &ptrace.Tracee{PID: v.t.PID, TID: cand.tid}
 		return ptrace.Quiet(cand.cpu, func() error {
@@ -34,7 +34,7 @@ func (v *threadBorrower) stop(name string, cand candidate, pts points, calls []c
 			return err
 		})
 	})
-	if v.alone { // whoever waits for the effect of its calls finds out, as if it had been released
+	if v.callsMade { // the caller waits for the effect of the calls, as for a released thread
 		v.held, p.Used, p.Why, err = false, true, nil, nil
 	}
 	if p.Time > 0 {
@@ -46,8 +46,8 @@ func (v *threadBorrower) stop(name string, cand candidate, pts points, calls []c
 	return err
 }
 
-// denied finds out what EPERM means: a thread that is ending, one that is
-// or was traced, or that we may not trace it.
+// denied finds out what EPERM means: the thread is ending, is or was traced, or the tool
+// may not trace it.
 func (v *threadBorrower) denied(tid int, err error) error {
 	stat, serr := v.t.ThreadStat(tid)
 	if serr != nil || stat.State == 'Z' || stat.State == 'X' {
@@ -57,12 +57,12 @@ func (v *threadBorrower) denied(tid int, err error) error {
 		return v.t.Traced(status.TracerPID)
 	}
 	if v.denials++; v.denials < 3 {
-		return busy // traced a moment ago, perhaps
+		return untraceable // perhaps another tracer detached a moment ago
 	}
 	return v.t.Denied(fmt.Sprintf("ptrace of thread %d", tid), err)
 }
 
-// unseize gives up a seized thread: only a stopped one can be detached.
+// unseize stops a seized thread and detaches from it: PTRACE_DETACH needs a stopped thread.
 func unseize(c *ptrace.Tracee) error {
 	if _, err := c.Interrupt(stepPatience); err != nil {
 		return err
@@ -70,8 +70,8 @@ func unseize(c *ptrace.Tracee) error {
 	return c.Release()
 }
 
-// patienceFor is how long a thread gets to stop. In a futex wait it can be given up
-// soon, for another; elsewhere its call might return EINTR then.
+// patienceFor returns how long to wait for a thread to stop. The tool can soon give up
+// on a thread in a futex wait and try another; any other call might then return EINTR.
 func (v *threadBorrower) patienceFor(cand candidate) time.Duration {
 	if cand.class == idleFutexWait {
 		return v.patience
@@ -79,9 +79,9 @@ func (v *threadBorrower) patienceFor(cand candidate) time.Duration {
 	return max(v.patience, stepPatience)
 }
 
-// inStop is the stop itself. Whatever happens, the thread is let go as it was
-// or in a chain that makes it so; only a thread that does not stop at all is
-// left to the kernel, by the end of the tracer's OS thread.
+// inStop interrupts the thread and starts the calls. On every path it releases the
+// thread with its original state, or in a chain that restores it. If the thread does not
+// stop at all, the kernel detaches it when the tracer's OS thread ends.
 func (v *threadBorrower) inStop(c *ptrace.Tracee, cand candidate, pts points, calls []call) error {
 	stop, err := c.Interrupt(v.patienceFor(cand))
 	v.stopped = time.Now()
@@ -95,11 +95,12 @@ func (v *threadBorrower) inStop(c *ptrace.Tracee, cand candidate, pts points, ca
 	if err != nil {
 		return errors.Join(err, c.Release())
 	}
-	return v.setOff(c, pts, &start, calls)
+	return v.startChain(c, pts, &start, calls)
 }
 
-// prepare writes the chain below the thread's stack, and whatever the calls need in
-// memory. It returns the registers that set it off; the thread is still as it was.
+// prepare writes the chain below the thread's stack pointer, and the memory that the
+// calls need. It returns the registers that start the chain; it does not change the
+// thread's own state.
 func (v *threadBorrower) prepare(c *ptrace.Tracee, cand candidate, pts points, calls []call) (start ptrace.Regs, err error) {
 	if err := at(pts.stopped); err != nil {
 		return start, err
@@ -112,12 +113,13 @@ func (v *threadBorrower) prepare(c *ptrace.Tracee, cand candidate, pts points, c
 	if err != nil {
 		return start, fmt.Errorf("read vector state: %w", err)
 	}
-	// A handler that runs before the call is issued again would have ended the call with
-	// EINTR. Callers of a futex expect to be woken for nothing; others might wait for ever.
-	// (It may be in another wait by now than when it was chosen.)
+	// A signal handler that runs before the call is issued again would, without the stop,
+	// have ended the call with EINTR. Callers of a futex handle spurious wakeups; callers
+	// of other calls might wait for ever. (The thread may be in another wait than when it
+	// was chosen.)
 	v.held = v.hold || where == ptrace.TimedWait || (where == ptrace.Waiting && classOf(&c.Regs) != idleFutexWait)
 	if v.held {
-		calls = calls[:1] // each call is set by hand; the link is for our death
+		calls = calls[:1] // the tool sets each call itself; the link is in case the tool dies
 	}
 	frame, base, start := v.libc.build(v.frame[:], &c.Regs, &resume, c.Mask, xstate, calls)
 	if err := v.poke(base, frame); err != nil {
@@ -132,12 +134,13 @@ func (v *threadBorrower) prepare(c *ptrace.Tracee, cand candidate, pts points, c
 	return start, v.noteThread(cand)
 }
 
-// setOff lets the thread make its calls: by itself, or held from call to call. Frame
-// first, then registers, then mask, and back in the reverse order: a tool that dies in
-// between leaves nobody deaf. All signals wait until the thread is itself again.
-func (v *threadBorrower) setOff(c *ptrace.Tracee, pts points, start *ptrace.Regs, calls []call) error {
+// startChain makes the thread do its calls: by itself, or held from call to call. It
+// sets the registers after the frame, and the signal mask last; it restores them in the
+// reverse order, so that a tool that dies in between leaves no thread with all signals
+// blocked. Signals stay pending until the thread has its own state again.
+func (v *threadBorrower) startChain(c *ptrace.Tracee, pts points, start *ptrace.Regs, calls []call) error {
 	before, mask, all := c.Regs, c.Mask, ^uint64(0)
-	ptrace.RestartEINTR(&before) // the kernel may let it go with these, if we die
+	ptrace.RestartEINTR(&before) // the thread may continue with these if the tool dies
 	if err := c.WriteRegs(start); err != nil {
 		return errors.Join(fmt.Errorf("set registers: %w", err), c.Release())
 	}
@@ -154,14 +157,15 @@ func (v *threadBorrower) setOff(c *ptrace.Tracee, pts points, start *ptrace.Regs
 	if err == nil {
 		var made bool
 		made, err = v.stepThroughCalls(c, pts, &before, start, mask, calls)
-		v.alone = err != nil && (made || ranOn(err))
+		v.callsMade = err != nil && (made || ranOn(err))
 	}
 	return errors.Join(err, c.WriteMask(&mask), c.WriteRegs(&before), c.Release())
 }
 
-// noteThread writes down in the target who was told to make the clone, just
-// before it is: a later tool finds out whether it still can. The mapping must
-// still be ours: a tool that was stopped for long may have been taken for dead.
+// noteThread stores in the target the ID of the thread that makes the clone, just before
+// that thread starts: a later tool uses it to see whether the clone can still happen. It
+// fails if another tool has claimed the mapping: a tool that was stopped for long counts
+// as dead.
 func (v *threadBorrower) noteThread(cand candidate) error {
 	if v.bootAt == 0 {
 		return nil
@@ -181,5 +185,6 @@ func (v *threadBorrower) noteThread(cand candidate) error {
 	return nil
 }
 
-// ErrTaken: we were stopped for so long that another tool took us for dead.
-var ErrTaken = errors.New("another tool has taken us for dead and freed it")
+// ErrTaken means that another tool treated this one as dead, because it was stopped for
+// too long, and freed its mapping.
+var ErrTaken = errors.New("another rtl-attach freed it: this one was stopped for too long")

@@ -2,17 +2,17 @@ package inject
 
 import "errors"
 
-// undo is what has to be taken back if a later step fails, last first.
+// undo is a stack of steps to run, last first, if a later step fails.
 type undo struct {
 	steps []func() error
 }
 
 func (u *undo) push(step func() error) { u.steps = append(u.steps, step) }
 
-// forget drops the steps: from here on somebody else takes things back.
+// forget drops the steps: from here on the bootstrap thread cleans up.
 func (u *undo) forget() { u.steps = nil }
 
-// run takes everything back and returns what could not be.
+// run runs the steps and returns their errors.
 func (u *undo) run() error {
 	var errs []error
 	for len(u.steps) > 0 {
