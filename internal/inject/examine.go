@@ -136,8 +136,8 @@ func (v *threadBorrower) poke(a target.Addr, b []byte) error {
 }
 
 func (v *threadBorrower) transfer(nr uintptr, a target.Addr, b []byte) error {
-	mine := v.t.BeginRead(target.Memory)
-	defer target.EndRead(mine)
+	wait := v.t.BeginRead(target.Memory)
+	defer target.EndRead(wait)
 	n, _, errno := unix.RawSyscall6(nr, uintptr(v.t.MemFD()), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
 		uintptr(a), 0, 0)
 	switch {

@@ -86,12 +86,12 @@ func stage(t *target.Target, user privilege.User, dir string, nonce uint64, cont
 		return nil, fmt.Errorf("it is on %s", kind)
 	}
 	made := false
-	mine := t.BeginRead(target.Filesystem)
+	wait := t.BeginRead(target.Filesystem)
 	err = user.Do(func() (err error) {
 		made, err = s.write(content)
 		return err
 	})
-	target.EndRead(mine)
+	target.EndRead(wait)
 	switch {
 	case err == nil:
 		return s, nil
@@ -125,12 +125,12 @@ func (s *staged) write(content []byte) (made bool, err error) {
 // that any more, the tool does it with its own rights: only the tool uses that name.
 func (s *staged) remove() error {
 	unlink := func() error { return unix.Unlinkat(s.dir.FD, s.name, 0) }
-	mine := s.t.BeginRead(target.Filesystem)
+	wait := s.t.BeginRead(target.Filesystem)
 	err := s.user.Do(unlink)
 	if err != nil {
 		err = unlink()
 	}
-	target.EndRead(mine)
+	target.EndRead(wait)
 	s.dir.Close()
 	if err != nil && !errors.Is(err, unix.ENOENT) {
 		return &RemainsError{What: "the payload's file " + s.path(), Err: err}

@@ -8,12 +8,12 @@ import (
 	"unsafe"
 )
 
-// Image is an ELF file as the loader has mapped it. It is read from the
-// target's memory, not from disk: what runs is in memory even when the file
-// was replaced, or lies in a mount namespace that we cannot enter. All of it
-// is hostile input: every count and every length is bounded.
+// Image is an ELF file as the loader has mapped it. It is read from the target's
+// memory, not from disk: the file may have been replaced, or be in a mount namespace
+// that the tool cannot enter. All of it is hostile input: every count and every length
+// is limited.
 type Image struct {
-	Base  Addr // load bias: what p_vaddr and st_value are relative to
+	Base  Addr // load bias: p_vaddr and st_value are relative to it
 	Phdrs []elf.Prog64
 
 	mem     io.ReaderAt
@@ -48,8 +48,8 @@ func OpenImage(mem io.ReaderAt, base Addr) (*Image, error) {
 	if err := readStruct(mem, base+Addr(h.Phoff), im.Phdrs); err != nil {
 		return nil, fmt.Errorf("program headers at %#x: %w", base, err)
 	}
-	// The image begins where its first segment says, 0 for anything that is
-	// position independent.
+	// The first segment has the image's start address; it is 0 for a position-independent
+	// file.
 	for _, p := range im.Phdrs {
 		if elf.ProgType(p.Type) == elf.PT_LOAD {
 			im.Base = base - Addr(p.Vaddr&^0xfff)
@@ -108,8 +108,8 @@ func (im *Image) dynamic() error {
 	return fmt.Errorf("dynamic section at %#x has no end: %w", im.Base, ErrMalformed)
 }
 
-// pointer resolves a DT_ pointer. glibc relocates them in place, but not in
-// objects whose dynamic section is read-only (the vDSO).
+// pointer resolves a DT_ pointer. glibc relocates these in place, except in objects
+// whose dynamic section is read-only (the vDSO).
 func (im *Image) pointer(v uint64) Addr {
 	if Addr(v) < im.Base {
 		return im.Base + Addr(v)
@@ -117,8 +117,8 @@ func (im *Image) pointer(v uint64) Addr {
 	return Addr(v)
 }
 
-// Symbol looks a defined symbol up in .dynsym through the GNU hash table,
-// and prefers its default version.
+// Symbol looks up a defined symbol in .dynsym through the GNU hash table, and prefers
+// its default version.
 func (im *Image) Symbol(name string) (Addr, bool, error) {
 	if im.gnuHash == 0 || im.symtab == 0 || im.strtab == 0 || len(name) >= symbolMax {
 		return 0, false, nil
@@ -165,8 +165,8 @@ func (im *Image) Symbol(name string) (Addr, bool, error) {
 	return found, found != 0, nil
 }
 
-// match returns the address of symbol number index if it is name and defined
-// here, and whether it is one of its superseded versions.
+// match returns the address of the symbol with that index, if its name is name and it is
+// defined in this image. hidden reports whether it is a version other than the default.
 func (im *Image) match(index uint32, name string) (addr Addr, hidden bool, err error) {
 	var sym elf.Sym64
 	if err := readStruct(im.mem, im.symtab+Addr(index)*elf.Sym64Size, &sym); err != nil {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// What can stand in the way. Errors of this package wrap one of these, with
-// the facts that were read; failure adds cause and fix.
+// Errors of this package wrap one of these sentinels and add the facts that were read;
+// package failure adds cause and fix.
 var (
 	ErrProc        = errors.New("/proc shows another pid namespace")
 	ErrNoProc      = errors.New("no /proc in its root")
@@ -42,10 +42,10 @@ func IsAbsent(err error) bool {
 	return false
 }
 
-// TracedError names the tracer: ErrTraced.
+// TracedError is an ErrTraced that names the tracer.
 type TracedError struct {
 	PID    int
-	Tracer int    // 0: in a pid namespace that we cannot see
+	Tracer int    // 0: in a pid namespace that the tool cannot see
 	Name   string // its command name, if it could be read
 }
 
@@ -61,17 +61,17 @@ func (e *TracedError) Error() string {
 
 func (e *TracedError) Unwrap() error { return ErrTraced }
 
-// DeniedError carries what bears on a refusal: ErrDenied. Only facts that
-// were read are set.
+// DeniedError is an ErrDenied with the facts that can explain it. Only facts that were
+// read are set.
 type DeniedError struct {
 	PID         int
-	Op          string // what was refused
-	Err         error  // the kernel's answer
+	Op          string // the refused operation
+	Err         error  // the kernel's error
 	PtraceScope int    // kernel.yama.ptrace_scope; -1: this kernel has none
-	UID, Owner  int    // ours, and the target's
-	SysPtrace   bool   // we have CAP_SYS_PTRACE in effect
-	Undumpable  bool   // its files in /proc belong to root, not to its user (proc(5))
-	UserNS      bool   // the target lives in another user namespace
+	UID, Owner  int    // user of the tool, and of the target
+	SysPtrace   bool   // CAP_SYS_PTRACE is effective in the tool
+	Undumpable  bool   // the target's files in /proc belong to root, not to its user (proc(5))
+	UserNS      bool   // the target is in another user namespace
 }
 
 func (e *DeniedError) Error() string {
@@ -80,20 +80,20 @@ func (e *DeniedError) Error() string {
 
 func (e *DeniedError) Unwrap() []error { return []error{ErrDenied, e.Err} }
 
-// AsleepError says where in the kernel the target sleeps: ErrAsleep.
+// AsleepError is an ErrAsleep that says where in the kernel the target sleeps.
 type AsleepError struct {
 	PID   int
-	Where string // the kernel's function, of the first thread; "": not said
+	Where string // kernel function in which the first thread sleeps; "": unknown
 }
 
 func (e *AsleepError) Error() string { return fmt.Sprintf("pid %d: %v", e.PID, ErrAsleep) }
 
 func (e *AsleepError) Unwrap() error { return ErrAsleep }
 
-// BusyError names the holder of the lock: ErrBusy.
+// BusyError is an ErrBusy that names the holder of the lock.
 type BusyError struct {
 	PID    int
-	Holder int // pid as we see it; 0: unknown
+	Holder int // pid in the tool's namespace; 0: unknown
 }
 
 func (e *BusyError) Error() string {

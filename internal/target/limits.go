@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SpareMemory is how many bytes of address space the target may still map
-// (RLIMIT_AS); MaxUint64: there is no limit, or it cannot be read.
+// SpareMemory returns how many bytes of address space the target may still map
+// (RLIMIT_AS); MaxUint64 if there is no limit or the tool cannot read it.
 func (t *Target) SpareMemory() uint64 {
 	limits, err := readProc(t.taskPath("limits"))
 	if err != nil {
@@ -34,15 +34,15 @@ func (t *Target) SpareMemory() uint64 {
 	return limit - min(limit, pages*pageBytes)
 }
 
-// unlimited are the capabilities that lift RLIMIT_NPROC (clone(2), EAGAIN).
-const unlimited = 1<<unix.CAP_SYS_RESOURCE | 1<<unix.CAP_SYS_ADMIN
+// nprocExempt are the capabilities that exempt from RLIMIT_NPROC (clone(2), EAGAIN).
+const nprocExempt = 1<<unix.CAP_SYS_RESOURCE | 1<<unix.CAP_SYS_ADMIN
 
-// UserThreads compares how many threads the target's user has, as far as they
-// are seen from here, with how many it may have (RLIMIT_NPROC); false: it may
-// have any number. The kernel counts for each user namespace, and does not say.
+// UserThreads returns how many threads the target's user has, as far as the tool can
+// see them, and how many it may have (RLIMIT_NPROC); limited is false if there is no
+// limit. The kernel counts per user namespace, and does not publish its count.
 func (t *Target) UserThreads() (have, limit uint64, limited bool) {
 	status, err := t.ThreadStatus(t.LiveThread())
-	if err != nil || status.RealUID <= 0 || status.Capabilities&unlimited != 0 {
+	if err != nil || status.RealUID <= 0 || status.Capabilities&nprocExempt != 0 {
 		return 0, 0, false
 	}
 	limits, err := readProc(t.taskPath("limits"))
@@ -66,7 +66,7 @@ func (t *Target) UserThreads() (have, limit uint64, limited bool) {
 	return have, limit, true
 }
 
-// softLimit reads a line of /proc/PID/limits; false: there is no such limit.
+// softLimit reads one line of /proc/PID/limits; false if there is no such limit.
 func softLimit(limits []byte, name string) (uint64, bool) {
 	for line := range strings.Lines(string(limits)) {
 		if rest, ok := strings.CutPrefix(line, name); ok {
@@ -79,8 +79,8 @@ func softLimit(limits []byte, name string) (uint64, bool) {
 	return 0, false
 }
 
-// SpareThreads is how many threads the target's control groups still allow
-// (pids.max); MaxUint64: there is no limit, or it cannot be read.
+// SpareThreads returns how many more threads the target's control groups allow
+// (pids.max); MaxUint64 if there is no limit or the tool cannot read it.
 func (t *Target) SpareThreads() uint64 {
 	groups, err := t.ControlGroups()
 	if err != nil {
@@ -98,9 +98,9 @@ func (t *Target) SpareThreads() uint64 {
 	return spareThreads(root.FS(), group)
 }
 
-// pidsGroup says which control group counts the threads, and where such are
-// mounted: that of version 1's controller, or else that of version 2. One that
-// lies outside of our own root is not to be seen from here.
+// pidsGroup returns the control group that counts the target's threads, and the mount
+// point of its hierarchy: the group of the version 1 controller if there is one,
+// otherwise the version 2 group. A group outside of the tool's own root is not visible.
 func pidsGroup(groups string) (mount, group string) {
 	const root = "/sys/fs/cgroup"
 	for line := range strings.Lines(groups) {
@@ -118,7 +118,7 @@ func pidsGroup(groups string) (mount, group string) {
 	return mount, group
 }
 
-// spareThreads is the least that the group and those above it have left.
+// spareThreads returns the smallest remainder of the group and its ancestors.
 func spareThreads(mount fs.FS, group string) uint64 {
 	spare := uint64(math.MaxUint64)
 	for dir := path.Clean(strings.TrimLeft(group, "/")); ; dir = path.Dir(dir) {

@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// Module is one object that the target's dynamic loader knows.
+// Module is one object in the link map of the target's dynamic loader.
 type Module struct {
 	*Image
-	Name    string // as the loader spells it; "" for the program itself
+	Name    string // the loader's name for it; "" for the program itself
 	LinkMap Addr   // its struct link_map
 }
 
 const modulesMax = 4096
 
 // Modules walks the loader's list of objects (<link.h>, struct r_debug). It
-// fails with ErrLoading while the list is being changed.
+// fails with ErrLoading while the loader changes the list.
 func (t *Target) Modules(maps []Map) ([]Module, error) {
 	ld, err := t.loader(maps)
 	if err != nil {
@@ -46,17 +46,17 @@ func (t *Target) Modules(maps []Map) ([]Module, error) {
 	return modules, nil
 }
 
-// An object is one entry of the loader's list.
+// object is one entry of the loader's list.
 type object struct {
 	at, bias, dynamic Addr
 	name              string
 }
 
-// debugState is where struct r_debug has r_state.
+// debugState is the offset of r_state in struct r_debug.
 const debugState = 24
 
-// linkMap walks the list that begins at debug, struct r_debug. What was read while it
-// was being changed counts for nothing.
+// linkMap walks the list of the struct r_debug at debug. It fails with ErrLoading if
+// the loader was changing the list before or after the walk.
 func linkMap(mem io.ReaderAt, debug Addr) ([]object, error) {
 	var r struct {
 		Version, _ uint32
@@ -79,7 +79,7 @@ func linkMap(mem io.ReaderAt, debug Addr) ([]object, error) {
 	return objects, err
 }
 
-// walk goes from one object to the next. The list may loop, and may lead anywhere.
+// walk lists the objects from first on. A hostile list may loop or point anywhere.
 func walk(mem io.ReaderAt, first Addr) ([]object, error) {
 	var objects []object
 	for at := first; at != 0; {
@@ -100,17 +100,17 @@ func walk(mem io.ReaderAt, first Addr) ([]object, error) {
 	return objects, nil
 }
 
-// A file is what mappings of one file have in common.
+// file identifies the file of a mapping.
 type file struct {
 	dev, path string
 	inode     uint64
 }
 
-// headsMax bounds how often a file's beginning is looked for: it is mapped once
-// for each time that the file is loaded.
+// headsMax limits the mappings of a file's beginning that are checked: there is one for
+// each time that the file was loaded.
 const headsMax = 16
 
-// fileHeads lists where the beginnings of files are mapped.
+// fileHeads lists the addresses at which the beginnings of files are mapped.
 func fileHeads(maps []Map) map[file][]Addr {
 	heads := make(map[file][]Addr)
 	for _, m := range maps {
@@ -122,8 +122,8 @@ func fileHeads(maps []Map) map[file][]Addr {
 	return heads
 }
 
-// imageAt finds the headers of the object with that load bias: they begin the
-// lowest mapping of the file that holds its dynamic section.
+// imageAt finds the ELF headers of the object with that load bias: they are at the start
+// of the lowest mapping of the file that contains its dynamic section.
 func (t *Target) imageAt(maps []Map, heads map[file][]Addr, bias, dynamic Addr) (*Image, error) {
 	home, ok := FindMap(maps, dynamic)
 	if !ok {
@@ -142,8 +142,8 @@ func (t *Target) imageAt(maps []Map, heads map[file][]Addr, bias, dynamic Addr) 
 	return nil, fmt.Errorf("no ELF header with load bias %#x: %w", bias, ErrMalformed)
 }
 
-// loader is the image of the dynamic loader. A program without one is
-// static, one with musl's is musl.
+// loader returns the image of the dynamic loader. It fails with ErrMusl for musl's
+// loader, and with ErrStatic for a program without one.
 func (t *Target) loader(maps []Map) (*Image, error) {
 	for _, m := range maps {
 		base := path.Base(m.Path)
@@ -166,8 +166,8 @@ func (t *Target) loader(maps []Map) (*Image, error) {
 	return nil, t.noLoader(maps)
 }
 
-// noLoader says why no loader of glibc's was found, by the one that the program
-// asks for (PT_INTERP): a distribution may keep musl's under another name.
+// noLoader returns the reason why there is no glibc loader. It reads the loader's path
+// from the program (PT_INTERP): a distribution may install musl's under another name.
 func (t *Target) noLoader(maps []Map) error {
 	name := t.interpreter(maps)
 	switch {
@@ -179,7 +179,7 @@ func (t *Target) noLoader(maps []Map) error {
 	return fmt.Errorf("pid %d has the loader %q: %w", t.PID, name, ErrLibc)
 }
 
-// interpreter is the loader that the program's file asks for; "": none.
+// interpreter returns the path in the program's PT_INTERP; "" if there is none.
 func (t *Target) interpreter(maps []Map) string {
 	program, err := os.Readlink(t.taskPath("exe"))
 	if err != nil {
@@ -200,7 +200,7 @@ func (t *Target) interpreter(maps []Map) string {
 	return ""
 }
 
-// TLS is where a module's thread-local block lies in every thread.
+// TLS describes a module's thread-local block.
 type TLS struct {
 	Image []byte // initial contents, relocated; zeros follow
 	Size  uint64
@@ -209,8 +209,8 @@ type TLS struct {
 
 const tlsMax = 1 << 20
 
-// ReadTLS reads the initial image of m's thread-local block from memory,
-// where it is relocated already. ok is false for a module without one.
+// ReadTLS reads the initial image of m's thread-local block from memory, where the
+// loader has already relocated it. ok is false for a module without such a block.
 func (t *Target) ReadTLS(m Module) (tls TLS, ok bool, err error) {
 	p, ok := m.Segment(elf.PT_TLS)
 	if !ok || p.Memsz == 0 {

@@ -31,16 +31,17 @@ func All() ([]int, error) {
 	return pids, nil
 }
 
-// Tracer is the id of the thread that traced the target when it was looked at; 0: none did.
+// Tracer returns the ID of the thread that traced the target when it was opened; 0 if
+// none did.
 func (t *Target) Tracer() int { return t.tracer }
 
-// Runtimes lists the files of the ROCm runtime that are mapped.
+// Runtimes lists the mapped files of the HSA runtime.
 func Runtimes(maps []Map) []string { return librariesNamed(maps, "libhsa-runtime64.so") }
 
-const commandLineMax = 4096 // a target makes it as long as it likes
+const commandLineMax = 4096 // the target controls the length
 
-// CommandLine is what the target shows as its arguments, with spaces between
-// them; "" where it has erased them.
+// CommandLine returns the target's arguments, separated by spaces; "" if the target has
+// erased them.
 func (t *Target) CommandLine() (string, error) {
 	b, err := t.ownMemory("cmdline", commandLineMax)
 	return string(bytes.TrimRight(bytes.ReplaceAll(b, []byte{0}, []byte{' '}), " ")), err
@@ -48,13 +49,12 @@ func (t *Target) CommandLine() (string, error) {
 
 const (
 	environMax = 2 << 20
-	valueMax   = 64 // of a variable that is asked for
+	valueMax   = 64 // bytes of a value
 )
 
-// Environ looks variables up in what the target shows as its environment: the one
-// that it was started with, unless it has overwritten that. The first of a name
-// counts, as for getenv(3); values that are longer than any that is meant are
-// left out.
+// Environ looks up variables in the target's initial environment, which the target may
+// have overwritten. It returns the first variable of a name, as getenv(3) does, and
+// omits values longer than valueMax.
 func (t *Target) Environ(names ...string) (map[string]string, error) {
 	b, err := t.ownMemory("environ", environMax)
 	if err != nil {
@@ -70,16 +70,16 @@ func (t *Target) Environ(names ...string) (map[string]string, error) {
 	return found, nil
 }
 
-// ownMemory reads a file of /proc that shows pages of the target's: they may be
-// long in coming.
+// ownMemory reads a file of /proc that shows pages of the target's memory, which can
+// block (userfaultfd, FUSE).
 func (t *Target) ownMemory(name string, limit int64) ([]byte, error) {
 	f, err := os.Open(t.taskPath(name))
 	if err != nil {
 		return nil, t.explain("read its "+name, err)
 	}
 	defer f.Close()
-	mine := t.BeginRead(Memory)
-	defer EndRead(mine)
+	wait := t.BeginRead(Memory)
+	defer EndRead(wait)
 	b, err := io.ReadAll(io.LimitReader(f, limit))
 	if err != nil {
 		return nil, t.explain("read its "+name, err)
@@ -87,8 +87,8 @@ func (t *Target) ownMemory(name string, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// ControlGroups is the target's cgroup file (cgroups(7)): lines with the names
-// of control groups, which may be a target's own choice.
+// ControlGroups returns the target's cgroup file (cgroups(7)). The target may control
+// the names of the groups.
 func (t *Target) ControlGroups() (string, error) {
 	b, err := readProc(t.taskPath("cgroup"))
 	if err != nil {
@@ -97,26 +97,26 @@ func (t *Target) ControlGroups() (string, error) {
 	return string(b), nil
 }
 
-// SharesPIDs says whether the target lives in our pid namespace.
+// SharesPIDs reports whether the target is in the tool's pid namespace.
 func (t *Target) SharesPIDs() bool { return t.sameNamespace("pid") }
 
-// Devices is what a process has open of the GPU driver's.
+// Devices lists the GPU driver's devices that a process has open.
 type Devices struct {
-	KFD     bool  // /dev/kfd: opened by hsa_init
-	Renders []int // minors of /dev/dri/renderD*, ascending: all that it can see, used or not
+	KFD     bool  // /dev/kfd: hsa_init opens it
+	Renders []int // minors of /dev/dri/renderD*, ascending: all GPUs visible to it, used or not
 }
 
-// As the links in /proc name them. testdata/softgpu stands in for the driver.
+// Names of the devices in the links of /proc/PID/fd. testdata/softgpu simulates the driver.
 const (
 	kfdName      = "/dev/kfd"
 	simulatedKFD = "/memfd:softgpu:kfd"
 	renderPrefix = "/dev/dri/renderD"
 )
 
-// descriptorMax bounds the walk over a process's descriptors; tests have fewer.
+// descriptorMax limits the walk over a process's descriptors; a test lowers it.
 var descriptorMax = 1 << 16
 
-// Devices reads the names behind the target's descriptors, and opens none.
+// Devices finds the target's devices by the links of its descriptors. It opens none.
 func (t *Target) Devices() (Devices, error) {
 	var d Devices
 	names, err := t.descriptors()
@@ -133,7 +133,7 @@ func (t *Target) Devices() (Devices, error) {
 	return d, nil
 }
 
-// descriptors names the target's; beyond descriptorMax of them, the first.
+// descriptors lists the target's file descriptors, at most descriptorMax.
 func (t *Target) descriptors() ([]string, error) {
 	dir, err := os.Open(t.taskPath("fd"))
 	if err != nil {

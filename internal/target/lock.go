@@ -8,18 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lock keeps other tools away from the target for as long as it is held, also
-// before a payload is there. It is an abstract socket, named after the target's
-// pid namespace, its pid there and its start time: the kernel releases it when
-// the tool dies, and it leaves no file. It is advisory, and abstract sockets
-// belong to a network namespace: the lock in the control block is for the rest.
+// Lock excludes other instances of the tool from the target while it is held, also
+// before there is a payload. It is an abstract socket, named after the target's pid
+// namespace, its pid there and its start time: the kernel releases it when the tool
+// dies, and it leaves no file. It is advisory, and abstract sockets belong to a network
+// namespace: the lock in the control block covers tools in other ones.
 type Lock struct{ fd int }
 
-// Lock takes the lock, or fails with a BusyError.
-func (t *Target) Lock() (*Lock, error) { return t.lock((*Lock).answer) }
+// Lock acquires the lock, or fails with a BusyError.
+func (t *Target) Lock() (*Lock, error) { return t.lock((*Lock).listen) }
 
-// Unlocked fails with a BusyError if a tool holds the lock. It has it for a
-// moment itself, without a name: a tool that wants it then tries again.
+// Unlocked fails with a BusyError if another tool holds the lock. It acquires the lock
+// for a moment without listening, so that a tool that wants it meanwhile tries again.
 func (t *Target) Unlocked() error {
 	l, err := t.lock(func(*Lock) error { return nil })
 	if err == nil {
@@ -28,7 +28,7 @@ func (t *Target) Unlocked() error {
 	return err
 }
 
-// lock takes it, and then does what belongs to that.
+// lock acquires the lock and calls then. It retries while the holder is unknown.
 func (t *Target) lock(then func(*Lock) error) (*Lock, error) {
 	inode, err := t.namespace("pid")
 	if err != nil {
@@ -39,7 +39,7 @@ func (t *Target) lock(then func(*Lock) error) (*Lock, error) {
 		nspid = t.NSPID[len(t.NSPID)-1]
 	}
 	name := &unix.SockaddrUnix{Name: fmt.Sprintf("@rtl-attach/%d/%d/%d", inode, nspid, t.StartTicks)}
-	for deadline := time.Now().Add(nameless); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(unknownHolderTimeout); ; time.Sleep(time.Millisecond) {
 		l, err := t.bind(name, then)
 		var busy *BusyError
 		if !errors.As(err, &busy) || busy.Holder != 0 || time.Now().After(deadline) {
@@ -48,9 +48,9 @@ func (t *Target) lock(then func(*Lock) error) (*Lock, error) {
 	}
 }
 
-// nameless is how long a holder may take from its bind to its listen, or from
-// the end of its listening to the end of its lock.
-const nameless = time.Second
+// unknownHolderTimeout is how long a holder may take from its bind to its listen, or
+// from the end of its listening to the release.
+const unknownHolderTimeout = time.Second
 
 func (t *Target) bind(name *unix.SockaddrUnix, then func(*Lock) error) (*Lock, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -72,17 +72,17 @@ func (t *Target) bind(name *unix.SockaddrUnix, then func(*Lock) error) (*Lock, e
 	return l, nil
 }
 
-// askers is how many tools learn who holds the lock: nobody takes their calls,
-// and they stay in the queue.
-const askers = 1024
+// backlog is the number of tools that can find out who holds the lock: the holder
+// accepts no connection, so they stay in the queue.
+const backlog = 1024
 
-// answer lets the next tool ask who we are.
-func (l *Lock) answer() error { return unix.Listen(l.fd, askers) }
+// listen lets other tools connect and so read the holder's pid (SO_PEERCRED).
+func (l *Lock) listen() error { return unix.Listen(l.fd, backlog) }
 
-// Release gives the lock back.
+// Release releases the lock.
 func (l *Lock) Release() { _ = unix.Close(l.fd) }
 
-// holder asks the kernel who listens there; 0: it would not say.
+// holder returns the pid of the process that listens on the socket; 0 if unknown.
 func holder(name unix.Sockaddr) int {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {

@@ -29,18 +29,18 @@ type Map struct {
 // Contains reports whether a lies in the mapping.
 func (m Map) Contains(a Addr) bool { return a >= m.Start && a < m.End }
 
-// Anonymous reports whether nothing names the mapping.
+// Anonymous reports whether the mapping has neither a file nor a name.
 func (m Map) Anonymous() bool { return m.Inode == 0 && m.Path == "" }
 
 const (
 	mapsMax      = 1 << 18  // lines: vm.max_map_count is 65,530 by default
 	mapsLineMax  = 32 << 10 // a path is at most 4 KiB, or four times that escaped
-	mapsBytesMax = 64 << 20 // of paths, each counted where it differs from the one before
+	mapsBytesMax = 64 << 20 // of paths, not counting a path equal to the previous one
 	deletedMark  = " (deleted)"
 )
 
-// parseMaps reads maps, which the target can fill with whatever file names
-// it likes: lines and their number are bounded.
+// parseMaps reads a maps file. The target controls the file names in it, so parseMaps
+// limits the length and the number of lines.
 func parseMaps(r io.Reader) ([]Map, error) {
 	var maps []Map
 	var last Map
@@ -67,8 +67,8 @@ func parseMaps(r io.Reader) ([]Map, error) {
 	return maps, nil
 }
 
-// compact lets go of the line that m was read from: strings that are the same
-// as in the mapping before are shared with it.
+// compact returns a copy of m that does not reference the line it was parsed from.
+// Strings equal to those of the previous mapping share its memory.
 func (m Map) compact(last Map) Map {
 	share := func(s, last string) string {
 		if s == last {
@@ -108,11 +108,11 @@ func parseMap(line string) (Map, error) {
 	return m, nil
 }
 
-// Maps reads the target's mappings, through a thread that lives: those of a
-// leader that has ended are empty.
+// Maps reads the target's mappings through a live thread: the maps file of a leader
+// that has ended is empty.
 func (t *Target) Maps() ([]Map, error) {
 	maps, err := t.mapsOfLive()
-	if errors.Is(err, ErrGone) && t.another() {
+	if errors.Is(err, ErrGone) && t.switchThread() {
 		return t.mapsOfLive()
 	}
 	return maps, err
@@ -124,8 +124,8 @@ func (t *Target) mapsOfLive() ([]Map, error) {
 		return nil, t.explain("read the maps", err)
 	}
 	defer f.Close()
-	mine := t.BeginRead(Memory)
-	defer EndRead(mine)
+	wait := t.BeginRead(Memory)
+	defer EndRead(wait)
 	maps, err := parseMaps(io.LimitReader(f, math.MaxInt32))
 	if err != nil {
 		return nil, fmt.Errorf("pid %d: %w", t.PID, err)

@@ -13,11 +13,11 @@ const pageBytes = 4096
 // ReadAt reads the target's memory. It makes Target an io.ReaderAt.
 func (t *Target) ReadAt(b []byte, off int64) (int, error) {
 	if !t.spend(len(b)) {
-		return 0, fmt.Errorf("pid %d: no end of what its memory refers to: %w", t.PID, ErrMalformed)
+		return 0, fmt.Errorf("pid %d: its data structures refer to more than %d pages: %w", t.PID, readsMax, ErrMalformed)
 	}
-	mine := t.BeginRead(Memory)
+	wait := t.BeginRead(Memory)
 	n, err := t.mem.ReadAt(b, off)
-	EndRead(mine)
+	EndRead(wait)
 	if err != nil && n < len(b) {
 		return n, t.memError("read", Addr(off), len(b), err)
 	}
@@ -30,39 +30,42 @@ func (t *Target) Read(a Addr, b []byte) error {
 	return err
 }
 
-// Write stores b at address a, in read-only mappings too (the descriptor
-// writes like a debugger). The caller knows from Maps whose memory it is.
+// Write stores b at address a, also in read-only mappings (the descriptor writes like a
+// debugger). The caller must have checked with Maps what is mapped there.
 func (t *Target) Write(a Addr, b []byte) error {
-	mine := t.BeginRead(Memory)
+	wait := t.BeginRead(Memory)
 	n, err := t.mem.WriteAt(b, int64(a))
-	EndRead(mine)
+	EndRead(wait)
 	if err != nil || n < len(b) {
 		return t.memError("write", a, len(b), err)
 	}
 	return nil
 }
 
-// MemFD is the descriptor behind Read and Write, for raw calls in a stop.
+// MemFD returns the descriptor of Read and Write, for raw calls while a thread is
+// stopped.
 func (t *Target) MemFD() int { return int(t.mem.Fd()) }
 
-// Uint64 and Uint32 read one little-endian word.
+// Uint64 reads a 64-bit little-endian word.
 func (t *Target) Uint64(a Addr) (uint64, error) {
 	var b [8]byte
 	err := t.Read(a, b[:])
 	return binary.LittleEndian.Uint64(b[:]), err
 }
 
+// Uint32 reads a 32-bit little-endian word.
 func (t *Target) Uint32(a Addr) (uint32, error) {
 	var b [4]byte
 	err := t.Read(a, b[:])
 	return binary.LittleEndian.Uint32(b[:]), err
 }
 
-// cString reads a string of at most limit bytes. It may end a mapping.
+// cString reads a NUL-terminated string of at most limit bytes, which may lie at the
+// very end of a mapping.
 func cString(r io.ReaderAt, a Addr, limit int) (string, error) {
 	var s []byte
 	for len(s) < limit {
-		// Never across a page at once: the next one may not exist.
+		// No read crosses a page boundary: the next page may not be mapped.
 		n := min(pageBytes-int(a%pageBytes), limit-len(s))
 		chunk := make([]byte, n)
 		if _, err := r.ReadAt(chunk, int64(a)); err != nil {
@@ -81,7 +84,7 @@ func cString(r io.ReaderAt, a Addr, limit int) (string, error) {
 
 func (t *Target) memError(op string, a Addr, n int, err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
-		// 0 bytes: the address space has been left.
+		// 0 bytes: no process uses the address space any more.
 		if same := t.CheckIdentity(); same != nil {
 			return same
 		}

@@ -19,7 +19,7 @@ type MemfdMapping struct {
 	Inode      uint64
 }
 
-// FindMemfd lists the shared mappings of memfds of that name.
+// FindMemfd lists the target's shared mappings of memfds with that name.
 func (t *Target) FindMemfd(name string) ([]MemfdMapping, error) {
 	maps, err := t.Maps()
 	if err != nil {
@@ -39,11 +39,11 @@ func findMemfd(maps []Map, name string) []MemfdMapping {
 	return found
 }
 
-// OpenMemfd opens the file behind a mapping for reading and writing: through
-// the mapping itself, which takes CAP_CHECKPOINT_RESTORE, or through whatever
-// descriptor the target still has for it. Mapping and descriptor may be another
-// file's by now: it refuses all but the memfd that was seen, and one that could
-// still be truncated, which would kill its reader by SIGBUS.
+// OpenMemfd opens the file of a mapping for reading and writing: through the mapping
+// itself, which needs CAP_CHECKPOINT_RESTORE, or through a descriptor that the target
+// still has for it. Both may refer to another file by now, so OpenMemfd refuses every
+// file but the memfd in m. It also refuses a memfd that is not sealed against
+// truncation, which would kill its reader by SIGBUS.
 func (t *Target) OpenMemfd(m MemfdMapping) (*os.File, error) {
 	same := func(st *unix.Statx_t) bool { return st.Ino == m.Inode }
 	f, err := t.openMemfd(t.path(fmt.Sprintf("map_files/%x-%x", uint64(m.Start), uint64(m.End))), m.Name, os.O_RDWR, same)
@@ -60,13 +60,13 @@ func (t *Target) OpenMemfd(m MemfdMapping) (*os.File, error) {
 	return f, nil
 }
 
-// OpenMemfdOf opens what a thread of the target has as descriptor fd, if it is a
-// memfd of that name that this thread has made: one of somebody else's could be open
-// there, for reading only, or one of the application's, if the thread has closed its own.
+// OpenMemfdOf opens descriptor fd of a thread of the target, if it is a memfd with that
+// name that this thread's user has created. Otherwise fd may be a memfd of another user,
+// open for reading only, or a file of the application, if the thread has closed its own.
 func (t *Target) OpenMemfdOf(tid, fd int, name string, flags int) (*os.File, error) {
 	status, err := t.ThreadStatus(tid)
 	if same := t.CheckIdentity(); same != nil {
-		return nil, same // the thread went with its program
+		return nil, same // not only the thread has ended
 	}
 	if err != nil {
 		return nil, err
@@ -93,21 +93,21 @@ func (t *Target) openByInode(m MemfdMapping, same func(*unix.Statx_t) bool) (*os
 	return nil, fs.ErrNotExist
 }
 
-// openMemfd opens what lies behind path, a link of /proc's, if it is a memfd
-// that fits. A descriptor that only names the file comes first: opening it for
-// good may block (a FIFO, FUSE), act (a device), or be what root may do and the
-// target may not. What was looked at is what is then opened.
+// openMemfd opens the file of path, a link in /proc, if it is a memfd for which fits
+// returns true. It opens an O_PATH descriptor first and checks that: a real open may
+// block (a FIFO, FUSE), have an effect (a device), or succeed for root where the target
+// has no permission. It then opens the very file that it has checked.
 func (t *Target) openMemfd(path, name string, flags int, fits func(*unix.Statx_t) bool) (*os.File, error) {
-	mine := t.BeginRead(Memory) // map_files is looked up there
+	wait := t.BeginRead(Memory) // a lookup in map_files takes the lock on the target's memory
 	handle, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-	EndRead(mine)
+	EndRead(wait)
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(handle)
 	self := fmt.Sprintf("/proc/self/fd/%d", handle)
 	var st unix.Statx_t
-	// Without a question to the filesystem: a FUSE server need not answer it.
+	// DONT_SYNC: no request to the filesystem, whose FUSE server need not answer.
 	const how = unix.AT_EMPTY_PATH | unix.AT_STATX_DONT_SYNC
 	if err := unix.Statx(handle, "", how, unix.STATX_BASIC_STATS, &st); err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (t *Target) openMemfd(path, name string, flags int, fits func(*unix.Statx_t
 	}
 	if (device{st.Dev_major, st.Dev_minor}) != home || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink != 0 ||
 		link != "/memfd:"+name+" (deleted)" || !fits(&st) {
-		return nil, fmt.Errorf("another file lies there: %w", ErrMalformed)
+		return nil, fmt.Errorf("it is another file: %w", ErrMalformed)
 	}
 	fd, err := unix.Open(self, flags|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -133,8 +133,8 @@ func (t *Target) openMemfd(path, name string, flags int, fits func(*unix.Statx_t
 
 type device struct{ major, minor uint32 }
 
-// memfdDevice is where the kernel keeps memfds: a mount of its own, in which
-// nobody can make any other file. It is learnt from one of ours.
+// memfdDevice returns the device of the kernel's internal mount for memfds, on which no
+// process can create another kind of file. It creates a memfd to find out.
 var memfdDevice = sync.OnceValues(func() (device, error) {
 	fd, err := unix.MemfdCreate("rtl-attach", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -146,8 +146,8 @@ var memfdDevice = sync.OnceValues(func() (device, error) {
 	return device{st.Dev_major, st.Dev_minor}, err
 })
 
-// SealedSize is the size of a file that cannot change it any more
-// (memfd_create(2)). Mapped beyond its end, a file kills its reader.
+// SealedSize returns the size of a memfd, and fails unless seals fix the size
+// (memfd_create(2)): reading a mapping beyond the end of its file raises SIGBUS.
 func SealedSize(f *os.File) (int64, error) {
 	seals, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0)
 	if err != nil {

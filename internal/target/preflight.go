@@ -14,33 +14,33 @@ import (
 	"time"
 )
 
-// Facts is what can be known about a target before anything is touched.
+// Facts is what the tool can find out about a target without changing anything in it.
 type Facts struct {
 	PID            int
 	Comm           string
 	NSPID          []int
 	UID            int
 	Threads        int
-	LeaderExited   bool // the main thread has ended, others run
+	LeaderExited   bool // the main thread has ended while others run
 	PIDNamespace   uint64
 	MountNamespace uint64
-	SameMounts     bool // it shares our mount namespace
-	SameUsers      bool // and our user namespace
+	SameMounts     bool // it is in the tool's mount namespace
+	SameUsers      bool // it is in the tool's user namespace
 	Machine        string
 	Libc           string // "glibc", "musl", "" for a static program
 	HSA            []string
 	Seccomp        int // 0 off, 1 strict, 2 filter
-	SeccompFilters int // -1: the kernel does not say
+	SeccompFilters int // number of filters; -1: unknown
 	ShadowStack    bool
 	PtraceScope    int // -1: this kernel has no Yama
-	MemfdNoexec    int // vm.memfd_noexec; -1: not there
+	MemfdNoexec    int // vm.memfd_noexec; -1: this kernel has none
 
-	// Problems stand in the way of an attach, the gravest first. Each wraps
-	// one of this package's errors.
+	// Problems prevent an attach, the most serious first. Each wraps one of this
+	// package's errors.
 	Problems []error
 }
 
-// Preflight looks at everything and touches nothing.
+// Preflight collects the Facts. It only reads.
 func (t *Target) Preflight() (*Facts, error) {
 	f := &Facts{
 		PID: t.PID, Comm: t.Comm, NSPID: t.NSPID, UID: t.UID, LeaderExited: t.LiveThread() != t.PID,
@@ -71,16 +71,16 @@ func (t *Target) Preflight() (*Facts, error) {
 	}
 	f.HSA = Runtimes(maps)
 	t.judge(f, maps)
-	if len(f.Problems) > 0 { // a process on its way out shows less and less of itself
-		return f, t.WaitGone(departPatience)
+	if len(f.Problems) > 0 { // an exiting process loses its mappings and files, which looks like a problem
+		return f, t.WaitGone(exitPatience)
 	}
 	return f, t.CheckIdentity()
 }
 
-// departPatience is how long a process may take to end while it is looked at.
-const departPatience = 2 * time.Second
+// exitPatience is how long Preflight waits for an exiting process to be gone.
+const exitPatience = 2 * time.Second
 
-// judge fills in what kind of program it is, and the problems.
+// judge fills in the kind of program, and the problems.
 func (t *Target) judge(f *Facts, maps []Map) {
 	note := func(err error) { f.Problems = append(f.Problems, err) }
 	machine, err := t.machine(maps)
@@ -103,7 +103,7 @@ func (t *Target) judge(f *Facts, maps []Map) {
 	if f.Seccomp == 1 {
 		note(fmt.Errorf("pid %d is in strict mode: %w", t.PID, ErrSeccomp))
 	}
-	if err := t.ownProc(); err != nil {
+	if err := t.checkProcMount(); err != nil {
 		note(err)
 	}
 	if f.ShadowStack {
@@ -111,9 +111,9 @@ func (t *Target) judge(f *Facts, maps []Map) {
 	}
 }
 
-// ownProc: the payload looks at its process's threads through the /proc that
-// the process itself sees.
-func (t *Target) ownProc() error {
+// checkProcMount fails if the target sees no /proc in its root: the payload uses it to
+// look at the threads of its process.
+func (t *Target) checkProcMount() error {
 	d, err := t.OpenInRoot("proc")
 	if err != nil {
 		return fmt.Errorf("pid %d: %w: %w", t.PID, ErrNoProc, err)
@@ -125,10 +125,10 @@ func (t *Target) ownProc() error {
 	return nil
 }
 
-// machine reads the class and machine of the program: an i386 or x32 program
-// on a 64-bit kernel has other registers and another syscall table. It looks at
-// the program in memory: the file may lie on a filesystem of the target's own
-// making, where an open never ends.
+// machine reads the class and machine of the program: an i386 or x32 program on a
+// 64-bit kernel has other registers and another syscall table. It reads the program
+// from memory: the target may control the filesystem of the file, so that an open never
+// returns.
 func (t *Target) machine(maps []Map) (string, error) {
 	auxv, err := readProc(t.taskPath("auxv"))
 	if err != nil {
@@ -149,9 +149,8 @@ func (t *Target) machine(maps []Map) (string, error) {
 	return name, nil
 }
 
-// programHeaders finds where the program's own headers lie: AT_PHDR of the
-// auxiliary vector (getauxval(3)), whose words are half as long for 32-bit
-// programs. 0: it does not say.
+// programHeaders returns the address of the program's headers: AT_PHDR of the auxiliary
+// vector (getauxval(3)), which has 32-bit words for a 32-bit program. 0 if there is none.
 func programHeaders(auxv []byte) Addr {
 	const atPHDR = 3
 	le := binary.LittleEndian
@@ -180,7 +179,7 @@ func machineName(class elf.Class, machine elf.Machine) string {
 	return strings.TrimPrefix(machine.String(), "EM_")
 }
 
-// librariesNamed lists the files mapped whose name begins with prefix.
+// librariesNamed lists the mapped files whose base name begins with prefix.
 func librariesNamed(maps []Map, prefix string) []string {
 	var found []string
 	for _, m := range maps {
@@ -191,7 +190,7 @@ func librariesNamed(maps []Map, prefix string) []string {
 	return found
 }
 
-// namespace is the inode that identifies one of the target's namespaces.
+// namespace returns the inode that identifies one of the target's namespaces.
 func (t *Target) namespace(kind string) (uint64, error) {
 	inode, err := namespaceInode(t.taskPath("ns/" + kind))
 	if err != nil {
@@ -200,7 +199,7 @@ func (t *Target) namespace(kind string) (uint64, error) {
 	return inode, nil
 }
 
-// namespaceInode looks at a namespace as /proc names it.
+// namespaceInode returns the inode of the namespace at path, a link in /proc/PID/ns.
 func namespaceInode(path string) (uint64, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ProcInfo is a process below another one.
+// ProcInfo describes a process and its parent.
 type ProcInfo struct {
 	PID        int
 	Parent     int
@@ -18,11 +18,11 @@ type ProcInfo struct {
 	Comm       string
 }
 
-// ProcTree are the processes here, by their pids.
+// ProcTree maps the pid of each visible process to its ProcInfo.
 type ProcTree map[int]ProcInfo
 
-// ReadProcTree reads who is whose parent. A child whose parent has ended belongs to
-// nobody's family any more.
+// ReadProcTree reads the parents of all processes. A child whose parent has ended is no
+// descendant of that parent's ancestors any more.
 func ReadProcTree() (ProcTree, error) {
 	pids, err := All()
 	if err != nil {
@@ -37,7 +37,7 @@ func ReadProcTree() (ProcTree, error) {
 	return f, nil
 }
 
-// ProcInfoOf reads one process's place; false: it has ended.
+// ProcInfoOf reads the ProcInfo of one process; false if it has ended.
 func ProcInfoOf(pid int) (ProcInfo, bool) {
 	b, err := readProc("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -53,21 +53,21 @@ func Descendants(pid int) ([]ProcInfo, error) {
 	return f.Descendants(pid), err
 }
 
-// Descendants lists the processes below pid, parents before their children. Pids that
-// were used anew while we looked could make circles: each is met once.
+// Descendants lists the processes below pid, parents before their children. A pid that
+// the kernel reused during the reading can make a cycle, so it lists each process once.
 func (f ProcTree) Descendants(pid int) []ProcInfo {
 	children := map[int][]ProcInfo{}
 	for _, id := range slices.Sorted(maps.Keys(f)) {
 		children[f[id].Parent] = append(children[f[id].Parent], f[id])
 	}
 	var found []ProcInfo
-	met := map[int]bool{pid: true}
+	seen := map[int]bool{pid: true}
 	for level := []int{pid}; len(level) > 0; {
 		var next []int
 		for _, parent := range level {
 			for _, k := range children[parent] {
-				if !met[k.PID] {
-					met[k.PID] = true
+				if !seen[k.PID] {
+					seen[k.PID] = true
 					found, next = append(found, k), append(next, k.PID)
 				}
 			}
@@ -77,7 +77,7 @@ func (f ProcTree) Descendants(pid int) []ProcInfo {
 	return found
 }
 
-// Ancestors lists the pids above pid, the nearest first.
+// Ancestors lists the pids of the ancestors of pid, the nearest first.
 func (f ProcTree) Ancestors(pid int) []int {
 	var above []int
 	for k, ok := f[pid]; ok && k.Parent != 0 && !slices.Contains(above, k.Parent); k, ok = f[k.Parent] {
@@ -86,12 +86,12 @@ func (f ProcTree) Ancestors(pid int) []int {
 	return above
 }
 
-// comparedMost bounds the descriptors of the driver that are compared.
-const comparedMost = 16
+// comparedMax limits the driver descriptors that are compared.
+const comparedMax = 16
 
-// InheritedDriver says whether the target's descriptors of the GPU driver are the
-// very ones that other has open, too: it is a forked copy, and the driver serves
-// only who has opened it. Where the kernel does not tell (kcmp(2)), it says no.
+// InheritedDriver reports whether all of the target's open files of the GPU driver are
+// shared with other (kcmp(2)): then the target is a forked copy, and the driver serves
+// only the process that opened the file. It returns false if the kernel refuses kcmp.
 func (t *Target) InheritedDriver(other *Target) bool {
 	theirs, err := other.driverDescriptors()
 	if err != nil {
@@ -103,7 +103,7 @@ func (t *Target) InheritedDriver(other *Target) bool {
 	}
 	for _, fd := range own {
 		if !t.hasSameFile(fd, other, theirs) {
-			return false // one of its own
+			return false // the target opened this one itself
 		}
 	}
 	return true
@@ -120,7 +120,7 @@ func (t *Target) hasSameFile(fd int, other *Target, theirs []int) bool {
 	return false
 }
 
-// driverDescriptors are those of /dev/kfd.
+// driverDescriptors lists the target's descriptors of /dev/kfd.
 func (t *Target) driverDescriptors() ([]int, error) {
 	names, err := t.descriptors()
 	if err != nil {
@@ -129,7 +129,7 @@ func (t *Target) driverDescriptors() ([]int, error) {
 	var fds []int
 	for _, n := range names {
 		fd, err := strconv.Atoi(n)
-		if err != nil || len(fds) == comparedMost {
+		if err != nil || len(fds) == comparedMax {
 			continue
 		}
 		if link, err := os.Readlink(t.taskPath("fd/" + n)); err == nil && isDriver(link) {

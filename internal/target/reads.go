@@ -5,39 +5,40 @@ import (
 	"time"
 )
 
-// readsMax bounds what structures of the target's can make us read, in pages
-// and calls: an attach to a server takes a few thousand.
+// readsMax limits how much hostile structures in the target can make the tool read, in
+// pages plus calls: an attach to a server needs a few thousand.
 const readsMax = 1 << 22
 
-// spend says whether n bytes more may be read.
+// spend counts a read of n bytes and reports whether it is within readsMax.
 func (t *Target) spend(n int) bool {
 	return t.spent.Add(1+int64(n/pageBytes)) <= readsMax
 }
 
-// A Source is what a target can keep us waiting for.
+// Source is a resource of a target for which a call of the tool can wait.
 type Source int32
 
+// The sources.
 const (
-	Memory     Source = iota // a page that does not come, or the lock on all of it while a thread waits for one
-	Filesystem               // that lies in its root, and has a server to be asked
+	Memory     Source = iota // a page that the target does not provide, or the lock on its memory while a thread waits for one
+	Filesystem               // a filesystem in the target's root whose server must answer
 )
 
-// A Wait is one call of ours that a target can hold up.
+// Wait is one call of the tool that a target can block.
 type Wait struct {
-	since  atomic.Int64 // nanoseconds from clock; 0: this place is free
+	since  atomic.Int64 // nanoseconds from clock; 0: this entry is free
 	pid    atomic.Int64
 	source atomic.Int32
 }
 
-// waits are those that are watched. Where there are more, the others do without: only
-// one that hangs stays.
+// waits are the calls under observation. If all entries are in use, further calls are not
+// observed; only a call that hangs keeps its entry.
 var (
 	waits [64]Wait
 	clock = time.Now()
 )
 
-// BeginRead notes that a call begins which the target can hold up. It, and EndRead
-// behind the call, may be called within a stop.
+// BeginRead registers a call that the target can block. EndRead must follow the call.
+// Both may be called while a thread is stopped.
 func (t *Target) BeginRead(from Source) *Wait {
 	now := 1 + int64(time.Since(clock))
 	for i := range waits {
@@ -50,21 +51,22 @@ func (t *Target) BeginRead(from Source) *Wait {
 	return nil
 }
 
-// EndRead ends what BeginRead began.
+// EndRead removes the registration of BeginRead.
 func EndRead(w *Wait) {
 	if w != nil {
 		w.since.Store(0)
 	}
 }
 
-// A Stall says for what a thread of ours has been waiting.
+// Stall describes a call of the tool that waits for a target.
 type Stall struct {
-	PID    int // of the target; 0: there is no such thread
+	PID    int // of the target; 0: no call waits
 	Time   time.Duration
 	Source Source
 }
 
-// Stalled is the longest wait for the target with that pid; 0: for any.
+// Stalled returns the longest current wait for the target with that pid, or for any
+// target if pid is 0.
 func Stalled(pid int) (longest Stall) {
 	for i := range waits {
 		w := &waits[i]
@@ -74,7 +76,7 @@ func Stalled(pid int) (longest Stall) {
 		}
 		s := Stall{PID: int(w.pid.Load()), Time: time.Since(clock) - time.Duration(since-1), Source: Source(w.source.Load())}
 		if w.since.Load() != since {
-			continue // it is over, and the place perhaps another's
+			continue // the call has ended, and another may use the entry
 		}
 		if (pid == 0 || pid == s.PID) && s.Time > longest.Time {
 			longest = s

@@ -12,25 +12,25 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/privilege"
 )
 
-// A Place is something in the target's root, named by a descriptor (O_PATH) that
-// opens nothing.
+// Place is a file or directory in the target's root, as an O_PATH descriptor, which does
+// not open the file itself.
 type Place struct {
 	FD         int
-	Filesystem string // its type, as the kernel names it; "": the target does not see the mount
+	Filesystem string // the kernel's name of its type; "": the target does not see the mount
 }
 
-// Close lets go of it.
+// Close closes the descriptor.
 func (p *Place) Close() { _ = unix.Close(p.FD) }
 
-// OpenInRoot finds path from the target's root directory. Symbolic links are the
-// target's: they lead about in that root, never in ours (openat2(2)). Folders on
-// the way may lie on FUSE, whose server is asked for them, so that the walk is
-// watched; what it ends at is not asked anything, nor mounted (autofs(5)).
+// OpenInRoot resolves path in the target's root directory. Symbolic links are resolved
+// in that root, never in the tool's (openat2(2)). Directories on the path may be on
+// FUSE, whose server must answer, so the walk is registered with BeginRead. The final
+// component causes no request and no automount (autofs(5)).
 func (t *Target) OpenInRoot(path string) (*Place, error) {
 	return t.openInRoot(path, func(walk func() error) error { return walk() })
 }
 
-// OpenInRootAs is OpenInRoot where only that user gets through.
+// OpenInRootAs is OpenInRoot with the permissions of user u.
 func (t *Target) OpenInRootAs(u privilege.User, path string) (*Place, error) {
 	return t.openInRoot(path, u.Do)
 }
@@ -42,7 +42,7 @@ func (t *Target) openInRoot(path string, do func(walk func() error) error) (*Pla
 	}
 	defer unix.Close(root)
 	p := &Place{}
-	mine := t.BeginRead(Filesystem)
+	wait := t.BeginRead(Filesystem)
 	err = do(func() (err error) {
 		p.FD, err = unix.Openat2(root, path, &unix.OpenHow{
 			Flags:   unix.O_PATH | unix.O_CLOEXEC,
@@ -50,7 +50,7 @@ func (t *Target) openInRoot(path string, do func(walk func() error) error) (*Pla
 		})
 		return err
 	})
-	EndRead(mine)
+	EndRead(wait)
 	if err != nil {
 		return nil, err
 	}
@@ -61,8 +61,8 @@ func (t *Target) openInRoot(path string, do func(walk func() error) error) (*Pla
 	return p, nil
 }
 
-// filesystem is the type of the mount that a descriptor lies on, by the target's
-// list of mounts: fstatfs(2) would be a question to the filesystem.
+// filesystem returns the type of the mount that fd is on, from the target's list of
+// mounts: fstatfs(2) would send a request to the filesystem.
 func (t *Target) filesystem(fd int) (string, error) {
 	info, err := readProc(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
 	if err != nil {
@@ -78,8 +78,8 @@ func (t *Target) filesystem(fd int) (string, error) {
 	return mountType(io.LimitReader(f, mapsBytesMax), id)
 }
 
-// mountType looks a mount up in a mountinfo file (proc_pid_mountinfo(5)); "": it
-// is not there. What the target has named stands there without blanks.
+// mountType looks up the type of a mount in a mountinfo file (proc_pid_mountinfo(5)); ""
+// if it is not listed. The kernel escapes blanks in names that the target controls.
 func mountType(mounts io.Reader, id string) (string, error) {
 	sc := bufio.NewScanner(mounts)
 	sc.Buffer(make([]byte, 0, 4<<10), 4*mapsLineMax) // two paths, and options

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Identity tells a process from a later one with the same pid, and from one
+// Identity distinguishes a process from a later one with the same pid, and from one
 // with that pid in another pid namespace.
 type Identity struct {
 	PID          int
@@ -17,7 +17,7 @@ type Identity struct {
 	PIDNamespace uint64 // inode
 }
 
-// Self is the identity of this process.
+// Self returns the identity of this process.
 func Self() (Identity, error) {
 	ticks, err := StartTicks(os.Getpid())
 	if err != nil {
@@ -27,19 +27,19 @@ func Self() (Identity, error) {
 	return Identity{PID: os.Getpid(), StartTicks: ticks, PIDNamespace: ns}, err
 }
 
-// initPIDNamespace is the inode of the first pid namespace (<linux/proc_ns.h>,
-// PROC_PID_INIT_INO): in any other one, pids are not the machine's.
+// initPIDNamespace is the inode of the initial pid namespace (<linux/proc_ns.h>,
+// PROC_PID_INIT_INO): in any other one, pids differ from the host's.
 const initPIDNamespace = 0xeffffffc
 
-// InContainer reports whether this process lives in a pid namespace below the
-// machine's own.
+// InContainer reports whether this process is in a pid namespace other than the initial
+// one.
 func InContainer() bool {
 	me, err := Self()
 	return err == nil && me.PIDNamespace != initPIDNamespace
 }
 
-// CheckProc refuses a /proc of another pid namespace, an outer one say: its
-// numbers are not those that system calls take.
+// CheckProc fails if /proc belongs to another pid namespace, such as an outer one: system
+// calls do not accept its pids.
 func CheckProc() error {
 	b, err := readProc("/proc/self/status")
 	if err != nil {
@@ -51,7 +51,8 @@ func CheckProc() error {
 	return nil
 }
 
-// StartTicks reads when a process began (field 22 of /proc/PID/stat).
+// StartTicks reads the start time of a process, in clock ticks since boot (field 22 of
+// /proc/PID/stat).
 func StartTicks(pid int) (uint64, error) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -61,8 +62,8 @@ func StartTicks(pid int) (uint64, error) {
 	return s.StartTicks, err
 }
 
-// Lives reports whether the process that began then still runs. One that has
-// exited and waits for its parent does not.
+// Lives reports whether the process pid that started at startTicks (0: at any time) still
+// runs. A zombie does not.
 func Lives(pid int, startTicks uint64) bool {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -72,7 +73,7 @@ func Lives(pid int, startTicks uint64) bool {
 	return err == nil && s.State != 'Z' && s.State != 'X' && (startTicks == 0 || s.StartTicks == startTicks)
 }
 
-// WaitExit waits until the process has exited, at most for timeout.
+// WaitExit waits at most for timeout, and reports whether the process has exited.
 func (t *Target) WaitExit(timeout time.Duration) bool {
 	fds := []unix.PollFd{{Fd: int32(t.pidfd.Fd()), Events: unix.POLLIN}}
 	n, err := unix.Poll(fds, int(timeout.Milliseconds()))

@@ -13,8 +13,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/privilege"
 )
 
-// procFileMax bounds what is read of any file of /proc but maps. The longest is
-// a status with 65,536 groups, which stand before most of what matters there.
+// procFileMax limits the bytes read from any file of /proc except maps. The longest is a
+// status file with 65,536 groups, which come before most fields that the tool needs.
 const procFileMax = 2 << 20
 
 func readProc(path string) ([]byte, error) {
@@ -26,26 +26,26 @@ func readProc(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, procFileMax))
 }
 
-// readAgain reads one of the short files from its beginning.
+// readAgain reads an open short file of /proc from its beginning.
 func readAgain(f *os.File) ([]byte, error) {
 	b := make([]byte, 4096)
 	n, err := f.ReadAt(b, 0)
 	if n > 0 {
-		err = nil // io.EOF says that this is all
+		err = nil // io.EOF: the file is shorter than b
 	}
 	return b[:n], err
 }
 
-// Stat is what we need of /proc/PID/stat (proc_pid_stat(5)).
+// Stat holds the fields of /proc/PID/stat that the tool needs (proc_pid_stat(5)).
 type Stat struct {
 	Comm       string
 	State      byte
 	PPID       int
 	Flags      uint64 // task flags of the kernel
 	StartTicks uint64 // field 22, since boot
-	CodeStart  uint64 // field 26, of the program; 0: none yet, or no more
-	StackStart uint64 // field 28, of the program; 0: not said
-	CPU        int    // field 39: last run on; -1: not said
+	CodeStart  uint64 // field 26; 0: no program yet (in an exec), or no longer
+	StackStart uint64 // field 28; 0: unknown
+	CPU        int    // field 39, where it ran last; -1: unknown
 }
 
 // <linux/sched.h>
@@ -87,19 +87,19 @@ func parseStat(b []byte) (Stat, error) {
 	return s, nil
 }
 
-// Status is what we need of /proc/PID/status.
+// Status holds the fields of /proc/PID/status that the tool needs.
 type Status struct {
 	TGID           int
-	TracerPID      int      // a thread's id, 0: none
+	TracerPID      int      // ID of the tracing thread; 0: none
 	Seccomp        int      // 0 off, 1 strict, 2 filter
-	SeccompFilters int      // -1: this kernel does not say
+	SeccompFilters int      // number of filters; -1: unknown
 	UID            int      // effective
-	RealUID        int      // -1: not said
+	RealUID        int      // -1: unknown
 	Threads        int      // of the process
 	Capabilities   uint64   // effective
-	Rights         string   // users, groups and capabilities, to be compared
-	NSPID          []int    // from our namespace down to its own
-	Pending        uint64   // SigPnd: of the thread alone
+	Rights         string   // users, groups and capabilities, for comparison only
+	NSPID          []int    // its IDs, from the tool's pid namespace down to its own
+	Pending        uint64   // SigPnd: signals pending for the thread only
 	ThreadFeatures []string // x86_Thread_features: shstk, wrss
 }
 
@@ -148,7 +148,7 @@ func parseStatus(b []byte) Status {
 	return s
 }
 
-// parseUser reads from a status file whose rights on files the thread has.
+// parseUser reads a thread's filesystem identity from its status file.
 func parseUser(b []byte) (privilege.User, error) {
 	ids := map[string][]int{"Uid": nil, "Gid": nil, "Groups": nil}
 	for line := range strings.Lines(string(b)) {
@@ -164,7 +164,7 @@ func parseUser(b []byte) (privilege.User, error) {
 			ids[key] = append(ids[key], int(id))
 		}
 	}
-	const ofFiles = 3 // behind the real, effective and saved one
+	const ofFiles = 3 // after the real, effective and saved ID
 	if len(ids["Uid"]) <= ofFiles || len(ids["Gid"]) <= ofFiles {
 		return privilege.User{}, fmt.Errorf("status: users: %w", ErrMalformed)
 	}

@@ -16,12 +16,12 @@ const (
 	tableMax        = 8 << 20 // bytes, of symbols and of their names
 )
 
-// FileSymbol looks a symbol up in the symbol table of m's file. That is never
-// in memory, and has names that the dynamic one lacks: what older releases of
-// glibc keep for debuggers.
+// FileSymbol looks up a symbol in the symbol table of m's file. That table is not mapped,
+// and has symbols that the dynamic one lacks, such as the ones that older releases of
+// glibc have for debuggers.
 func (t *Target) FileSymbol(maps []Map, m Module, name string) (Addr, bool, error) {
-	mine := t.BeginRead(Filesystem) // the file's may be FUSE: open, read and close are questions to its server
-	defer EndRead(mine)
+	wait := t.BeginRead(Filesystem) // on FUSE, open, read and close are requests to the server
+	defer EndRead(wait)
 	f, err := t.openMapped(maps, m.Base)
 	if err != nil {
 		return 0, false, fmt.Errorf("file of %s: %w", m.Name, err)
@@ -34,8 +34,8 @@ func (t *Target) FileSymbol(maps []Map, m Module, name string) (Addr, bool, erro
 	return m.Base + Addr(value), ok, nil
 }
 
-// fileSymbol is not debug/elf's: that makes a string of every name, and a
-// hostile file has many long ones.
+// fileSymbol does not use debug/elf, which makes a string of every name: a hostile file
+// can have many long ones.
 func fileSymbol(r io.ReaderAt, name string) (uint64, bool, error) {
 	var h elf.Header64
 	if err := readStruct(r, 0, &h); err != nil {
@@ -80,8 +80,8 @@ func searchTable(r io.ReaderAt, symbols, strings elf.Section64, name string) (ui
 	return 0, false, nil
 }
 
-// openMapped opens the file that is mapped at an address: through the mapping,
-// or by its path in the target's root, where it must be the same file still.
+// openMapped opens the file that is mapped at an address: through the mapping, or by its
+// path in the target's root, if the inode there is still the same.
 func (t *Target) openMapped(maps []Map, at Addr) (*os.File, error) {
 	m, ok := FindMap(maps, at)
 	if !ok || m.Inode == 0 {
@@ -100,8 +100,9 @@ func (t *Target) openMapped(maps []Map, at Addr) (*os.File, error) {
 	return openRegular(p.FD, m.Path, func(st *unix.Statx_t) bool { return st.Ino == m.Inode })
 }
 
-// openRegular opens what an O_PATH descriptor names once it is known to be a
-// regular file that fits: opening anything else may block, or do something.
+// openRegular opens the file of an O_PATH descriptor after it has checked that it is a
+// regular file for which fits returns true: opening any other file may block or have an
+// effect.
 func openRegular(name int, path string, fits func(*unix.Statx_t) bool) (*os.File, error) {
 	var st unix.Statx_t
 	const how = unix.AT_EMPTY_PATH | unix.AT_STATX_DONT_SYNC

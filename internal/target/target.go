@@ -1,6 +1,6 @@
-// Package target is read-only knowledge about another process: identity,
-// mappings, symbols, threads, namespaces, and what could stand in the way of
-// an attach. It never stops anything.
+// Package target reads facts about another process: identity, mappings, symbols,
+// threads, namespaces, and conditions that prevent an attach. It reads and writes the
+// process's memory, but never stops a thread.
 package target
 
 import (
@@ -20,33 +20,33 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/privilege"
 )
 
-// Target is one process, told from a later one with the same pid by its
-// pidfd, and from another program by its memory descriptor.
+// Target is one process. Its pidfd distinguishes it from a later process with the same
+// pid, its memory descriptor from another program in the same process.
 type Target struct {
 	PID        int
 	Parent     int
 	StartTicks uint64 // since boot
 	Comm       string
-	NSPID      []int // the pid from our namespace down to its own
+	NSPID      []int // its pids, from the tool's pid namespace down to its own
 	UID        int
 
-	tracer int    // a thread's id, 0: none
-	stack  uint64 // where the program's stack begins: another one has it elsewhere
+	tracer int    // ID of the tracing thread; 0: none
+	stack  uint64 // start of the program's stack, which differs in another program
 	pidfd  *os.File
-	dir    *os.File // /proc/PID: of this process even when its number is another's
-	stat   *os.File // open: they can be read without privileges from then on
-	statm  *os.File
-	mem    *os.File // of the address space at Open; nil for a glimpse
-	space  *os.File // of the same: reads 0 bytes after an exec, see inSpace; nil where the kernel has none
+	dir    *os.File // /proc/PID: refers to this process even when another has its pid
+	stat   *os.File // kept open: the tool can read it later without privileges
+	statm  *os.File // likewise
+	mem    *os.File // the address space at Open; nil after OpenLight
+	space  *os.File // pagemap of the same address space, see inSpace; nil if the kernel has none
 
 	live atomic.Int64 // a thread whose /proc files work: the leader may be a zombie
 
-	spent atomic.Int64 // of readsMax
+	spent atomic.Int64 // counted against readsMax
 	names threadIDs
 }
 
-// Open takes hold of pid. It refuses what cannot be attached to whatever
-// happens: zombies, kernel threads, stopped or traced processes.
+// Open opens the process pid for an attach. It fails for zombies, kernel threads, and
+// stopped or traced processes.
 func Open(pid int) (*Target, error) {
 	t, err := OpenLight(pid)
 	if err != nil {
@@ -62,8 +62,8 @@ func Open(pid int) (*Target, error) {
 	return t, nil
 }
 
-// OpenLight takes hold of pid as far as listing it needs: its memory stays shut,
-// and it may be stopped or traced.
+// OpenLight opens the process pid to list it: it does not open its memory, and the
+// process may be stopped or traced.
 func OpenLight(pid int) (*Target, error) {
 	if err := CheckProc(); err != nil {
 		return nil, fmt.Errorf("pid %d: %w", pid, err)
@@ -86,8 +86,8 @@ func OpenLight(pid int) (*Target, error) {
 	return t, nil
 }
 
-// openDir takes hold of /proc/PID. What is looked up beneath it belongs to
-// that process or is not there, whoever has its number by then.
+// openDir opens /proc/PID. A lookup below that descriptor finds files of this process or
+// fails, even when another process has the pid.
 func (t *Target) openDir() error {
 	fd, err := unix.Open(fmt.Sprintf("/proc/%d", t.PID), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -99,14 +99,14 @@ func (t *Target) openDir() error {
 			return t.explain("read the state", err)
 		}
 	}
-	// As long as it is not reaped, the number is its own, and was just now.
+	// If the process is not reaped now, it had its pid when dir was opened.
 	if unix.PidfdSendSignal(int(t.pidfd.Fd()), 0, nil, 0) == unix.ESRCH {
 		return fmt.Errorf("pid %d: %w", t.PID, ErrGone)
 	}
 	return nil
 }
 
-// path leads to a file of the target's directory in /proc.
+// path returns the path of a file in the target's directory in /proc.
 func (t *Target) path(name string) string {
 	return fmt.Sprintf("/proc/self/fd/%d/%s", t.dir.Fd(), name)
 }
@@ -149,11 +149,11 @@ func (t *Target) identify() error {
 	return nil
 }
 
-// execPatience is how long an exec may take once it has thrown away the old program.
+// execPatience is how long an exec may take after it has discarded the old program.
 const execPatience = 2 * time.Second
 
-// settle waits for an exec to be through that has begun to build the process anew:
-// neither its name nor what its memory shows is the new program's before.
+// settle waits until an exec in progress is complete: before that, neither the name nor
+// the memory of the process belongs to the new program.
 func (t *Target) settle() error {
 	for deadline := time.Now().Add(execPatience); ; time.Sleep(time.Millisecond) {
 		stat, err := t.ThreadStat(t.LiveThread())
@@ -176,8 +176,8 @@ func (t *Target) enter() error {
 	if stat, err := t.ThreadStat(t.LiveThread()); err == nil && (stat.State == 'T' || stat.State == 't') {
 		return fmt.Errorf("pid %d: %w", t.PID, ErrStopped)
 	}
-	// Opened once, used throughout: the descriptor stays with this address
-	// space, so that an exec is noticed.
+	// Opened once for the whole session: the descriptor keeps referring to this address
+	// space, so that the tool notices an exec.
 	var err error
 	if t.mem, err = os.OpenFile(t.taskPath("mem"), os.O_RDWR, 0); err != nil {
 		return t.explain("open the memory", err)
@@ -205,7 +205,7 @@ func (t *Target) liveThread(leader byte) (int, error) {
 	return 0, fmt.Errorf("pid %d: %w", t.PID, ErrZombie)
 }
 
-// Traced names the process of the thread that traces the target.
+// Traced returns a TracedError that names the process of the thread tracer.
 func (t *Target) Traced(tracer int) error {
 	e := &TracedError{PID: t.PID, Tracer: tracer}
 	// TracerPid is the id of the tracing thread: name its process.
@@ -220,7 +220,7 @@ func (t *Target) Traced(tracer int) error {
 	return e
 }
 
-// Close lets go of the target.
+// Close closes all descriptors.
 func (t *Target) Close() {
 	for _, f := range []*os.File{t.space, t.mem, t.statm, t.stat, t.dir, t.pidfd} {
 		if f != nil {
@@ -240,8 +240,8 @@ func (t *Target) Alive() bool {
 	}
 }
 
-// CheckIdentity returns nil while pid is the process that was opened, running the
-// program that it ran then; otherwise ErrGone or ErrExec.
+// CheckIdentity returns nil while the process that was opened runs the same program;
+// otherwise an ErrGone or ErrExec.
 func (t *Target) CheckIdentity() error {
 	if !t.Alive() {
 		return fmt.Errorf("pid %d: %w", t.PID, ErrGone)
@@ -254,7 +254,8 @@ func (t *Target) CheckIdentity() error {
 	if err != nil || s.StartTicks != t.StartTicks {
 		return fmt.Errorf("pid %d: %w", t.PID, ErrGone)
 	}
-	// Who shares its memory, a vfork child say, keeps that alive after an exec.
+	// A process that shares its memory, such as a vfork child, keeps the old address space
+	// alive after an exec.
 	if s.StackStart != 0 && t.stack != 0 && s.StackStart != t.stack {
 		return fmt.Errorf("pid %d: %w", t.PID, ErrExec)
 	}
@@ -264,11 +265,12 @@ func (t *Target) CheckIdentity() error {
 	return t.left()
 }
 
-// inSpace reports whether the address space that was opened has a process. The page map
-// of one that was left, by exec or exit, reads 0 bytes; any other refuses less than an
-// entry, before it takes a lock. A byte of the memory tells as much: but where none is
-// mapped the kernel (since 6.5) looks for a stack to expand, and its threads' page faults
-// would wait behind us. It is for kernels without page maps (CONFIG_PROC_PAGE_MONITOR).
+// inSpace reports whether a process still uses the address space that was opened. After
+// an exec or exit its pagemap reads 0 bytes; otherwise the kernel refuses to read less
+// than an entry, before it takes a lock. Kernels without pagemaps
+// (CONFIG_PROC_PAGE_MONITOR) need a read of one byte of memory instead. That is the
+// second choice: if nothing is mapped at the address, the kernel (since 6.5) looks for a
+// stack to expand, and page faults of the target's threads would wait for the tool.
 func (t *Target) inSpace() bool {
 	one := make([]byte, 1)
 	var err error
@@ -280,15 +282,16 @@ func (t *Target) inSpace() bool {
 	return !errors.Is(err, io.EOF)
 }
 
-// Leaving reports whether the main thread has left its address space: it has ended,
-// alone or with all the others. These may still be on their way, and the process alive.
+// Leaving reports whether the main thread has released its address space: it has ended,
+// alone or with all other threads. Other threads may still be exiting, and the process
+// may still be alive.
 func (t *Target) Leaving() bool {
 	size, err := readAgain(t.statm)
 	return err != nil || bytes.HasPrefix(size, []byte("0 "))
 }
 
-// left tells an exec from an exit, both of which leave the address space: after
-// an exec there is another one, after an exit the pidfd says so, soon.
+// left distinguishes an exec from an exit, both of which release the address space: after
+// an exec there is another one, after an exit the pidfd soon reports it.
 func (t *Target) left() error {
 	for range 50 {
 		if !t.Alive() {
@@ -302,30 +305,30 @@ func (t *Target) left() error {
 	return fmt.Errorf("pid %d: %w", t.PID, ErrGone)
 }
 
-// staying is how many looks, one after the other, show a process that is not on its way
-// out: a thread that has taken its SIGKILL and has not begun to end shows neither.
-const staying = 3
+// stableChecks is the number of consecutive checks that must find the process not
+// exiting: a thread that has dequeued its SIGKILL and has not begun to exit shows neither.
+const stableChecks = 3
 
-// WaitGone is Same, once a process that is on its way out has left, at the
-// latest after patience: its threads end one by one, and their memory last.
+// WaitGone waits up to patience for an exiting process to be gone, and then checks its
+// identity: the threads exit one by one, and their memory goes last.
 func (t *Target) WaitGone(patience time.Duration) error {
 	looks := 0
-	for deadline := time.Now().Add(patience); looks < staying; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); looks < stableChecks; time.Sleep(time.Millisecond) {
 		if err := t.CheckIdentity(); err != nil || time.Now().After(deadline) {
 			return err
 		}
-		if looks++; t.ending(deadline) {
+		if looks++; t.exiting(deadline) {
 			looks = 0
 		}
 	}
 	return nil
 }
 
-// ending: a thread is being killed, as at an exit or exec all others are, or
-// the one that we look through is on its way out. That one is looked at last: when it
-// was being killed a moment ago, it may be on its way by now. What is not seen until the
-// deadline is not so.
-func (t *Target) ending(deadline time.Time) bool {
+// exiting reports whether a thread has a pending SIGKILL, as all other threads have at an
+// exit or exec, or the live thread is exiting. It checks the live thread last: its SIGKILL
+// may have been pending a moment ago. It ignores threads that it has not checked by the
+// deadline.
+func (t *Target) exiting(deadline time.Time) bool {
 	tids, err := t.Threads()
 	if err != nil {
 		return true
@@ -342,11 +345,11 @@ func (t *Target) ending(deadline time.Time) bool {
 	return err != nil || s.Flags&flagExiting != 0
 }
 
-// LiveThread is a thread whose files in /proc can be read.
+// LiveThread returns a thread whose files in /proc can be read.
 func (t *Target) LiveThread() int { return int(t.live.Load()) }
 
-// another finds a new one, where there is one: the last may have ended.
-func (t *Target) another() bool {
+// switchThread replaces the live thread if it has ended, and reports whether it did.
+func (t *Target) switchThread() bool {
 	leader, err := t.ThreadStat(t.PID)
 	if err != nil || !t.Alive() {
 		return false
@@ -357,14 +360,14 @@ func (t *Target) another() bool {
 
 func (t *Target) taskPath(name string) string { return t.threadPath(t.LiveThread(), name) }
 
-// Root is a path that leads to the target's root directory.
+// Root returns a path to the target's root directory.
 func (t *Target) Root() string { return t.taskPath("root") }
 
-// explain adds the facts that bear on err. It guesses nothing.
+// explain wraps err with the facts that can explain it. It does not guess.
 func (t *Target) explain(op string, err error) error {
 	var pe *os.PathError
 	if errors.As(err, &pe) {
-		err = pe.Err // the path is by number, and says nothing
+		err = pe.Err // the path has only descriptor numbers
 	}
 	switch {
 	case isESRCH(err) || errors.Is(err, os.ErrNotExist):
@@ -375,7 +378,7 @@ func (t *Target) explain(op string, err error) error {
 	return fmt.Errorf("%s of pid %d: %w", op, t.PID, err)
 }
 
-// Denied gathers what bears on the kernel's refusal err of op.
+// Denied returns a DeniedError for err, the kernel's refusal of op.
 func (t *Target) Denied(op string, err error) error {
 	e := &DeniedError{PID: t.PID, Op: op, Err: err, PtraceScope: PtraceScope(), UID: os.Geteuid(), Owner: t.UID}
 	e.SysPtrace = privilege.Effective(capability.CAP_SYS_PTRACE)
@@ -386,7 +389,7 @@ func (t *Target) Denied(op string, err error) error {
 	return e
 }
 
-// ownerOf is a file's; -1: not said.
+// ownerOf returns the user ID of a file's owner; -1 if unknown.
 func ownerOf(path string) int {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -399,7 +402,7 @@ func ownerOf(path string) int {
 	return int(st.Uid)
 }
 
-// PtraceScope is kernel.yama.ptrace_scope, or -1 where it does not exist.
+// PtraceScope returns kernel.yama.ptrace_scope, or -1 if it does not exist.
 func PtraceScope() int { return sysctl("kernel/yama/ptrace_scope") }
 
 func isESRCH(err error) bool { return errors.Is(err, unix.ESRCH) }

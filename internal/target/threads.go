@@ -14,7 +14,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/privilege"
 )
 
-// threadsMax bounds the walk over a process's threads.
+// threadsMax limits the walk over a process's threads.
 const threadsMax = 1 << 16
 
 // Threads lists the thread ids, ascending.
@@ -40,7 +40,7 @@ func (t *Target) Threads() ([]int, error) {
 
 // Syscall is one reading of /proc/PID/task/TID/syscall (proc_pid_syscall(5)).
 type Syscall struct {
-	Running bool // on a CPU or about to be: nothing else is known
+	Running bool // on a CPU or runnable: the other fields are not valid
 	Number  int  // -1: blocked, but in no syscall (a page fault, a stop)
 	Args    [6]uint64
 	SP, PC  Addr
@@ -70,7 +70,7 @@ func parseSyscall(s string) (Syscall, error) {
 	return c, nil
 }
 
-// Syscall reads what the thread waits in.
+// Syscall reads the system call in which the thread waits.
 func (t *Target) Syscall(tid int) (Syscall, error) {
 	b, err := readProc(t.threadPath(tid, "syscall"))
 	if err != nil {
@@ -79,7 +79,7 @@ func (t *Target) Syscall(tid int) (Syscall, error) {
 	return parseSyscall(string(b))
 }
 
-// ThreadStat reads the thread's state and the CPU it last ran on.
+// ThreadStat reads the thread's stat file.
 func (t *Target) ThreadStat(tid int) (Stat, error) {
 	b, err := readProc(t.threadPath(tid, "stat"))
 	if err != nil {
@@ -88,8 +88,8 @@ func (t *Target) ThreadStat(tid int) (Stat, error) {
 	return parseStat(b)
 }
 
-// Asleep returns an AsleepError if every thread is in a sleep that no signal and
-// no tracer interrupts (state D): a stop would come when it is over.
+// Asleep returns an AsleepError if every thread is in uninterruptible sleep (state D): a
+// tracer can stop it only after that.
 func (t *Target) Asleep() error {
 	tids, err := t.Threads()
 	if err != nil {
@@ -108,7 +108,7 @@ func (t *Target) Asleep() error {
 	return asleep
 }
 
-// waitChannel is the kernel's function in which a thread sleeps, where it says.
+// waitChannel returns the kernel function in which a thread sleeps; "" if unknown.
 func (t *Target) waitChannel(tid int) string {
 	b, err := readProc(t.threadPath(tid, "wchan"))
 	if err != nil || string(b) == "0" {
@@ -126,7 +126,7 @@ func (t *Target) ThreadStatus(tid int) (Status, error) {
 	return parseStatus(b), nil
 }
 
-// ThreadUser is whose rights on files the thread has.
+// ThreadUser returns the thread's filesystem identity.
 func (t *Target) ThreadUser(tid int) (privilege.User, error) {
 	b, err := readProc(t.threadPath(tid, "status"))
 	if err != nil {
@@ -135,14 +135,15 @@ func (t *Target) ThreadUser(tid int) (privilege.User, error) {
 	return parseUser(b)
 }
 
-// ThreadByNSPID finds the thread that the target itself calls nstid. The number
-// may be the target's invention: it is not believed to be a thread of its own.
-// What ThreadEnded says is certain; any other error means that it may be there.
+// ThreadByNSPID returns the ID, in the tool's pid namespace, of the target's thread whose
+// ID in the target's own namespace is nstid. The target may have invented nstid, so the
+// thread must exist in the target. If ThreadEnded(err), the thread does not exist; after
+// any other error it may exist.
 func (t *Target) ThreadByNSPID(nstid int) (int, error) {
 	if len(t.NSPID) < 2 { // same namespace: no walk
 		_, err := t.ThreadStat(nstid)
 		if same := t.CheckIdentity(); err != nil && same != nil {
-			return 0, same // the thread went with its program
+			return 0, same // not only the thread has ended
 		}
 		return nstid, err
 	}
@@ -153,9 +154,10 @@ func (t *Target) ThreadByNSPID(nstid int) (int, error) {
 	return tid, nil
 }
 
-// ThreadName is what the thread is called that the target itself calls nstid (PR_SET_NAME),
-// "" if it cannot be told: it has ended, say. Of a target in another pid namespace its first
-// listingMost threads are looked through, but not more often than every listingPause.
+// ThreadName returns the name (PR_SET_NAME) of the thread whose ID in the target's pid
+// namespace is nstid, "" if unknown, for example because it has ended. For a target in
+// another pid namespace it searches the first listingMax threads, at most once every
+// listingPause.
 func (t *Target) ThreadName(nstid int) string {
 	tid := nstid
 	if len(t.NSPID) > 1 {
@@ -170,24 +172,24 @@ func (t *Target) ThreadName(nstid int) string {
 
 const (
 	listingPause = time.Second
-	listingMost  = 4096
+	listingMax   = 4096
 )
 
-// threadIDs are ids of threads by what the target calls them.
+// threadIDs maps thread IDs in the target's namespace to IDs in the tool's.
 type threadIDs struct {
 	mu     sync.Mutex
 	known  map[int]int
 	listed time.Time
 }
 
-// find returns 0 for a thread that was not there at the last look.
+// find returns 0 for a thread that was not in the last listing.
 func (ids *threadIDs) find(nstid int, t *Target) int {
 	ids.mu.Lock()
 	defer ids.mu.Unlock()
 	if ids.known[nstid] == 0 && time.Since(ids.listed) > listingPause {
 		ids.known = map[int]int{}
 		tids, _ := t.Threads()
-		for _, tid := range tids[:min(len(tids), listingMost)] {
+		for _, tid := range tids[:min(len(tids), listingMax)] {
 			if s, err := t.ThreadStatus(tid); err == nil && len(s.NSPID) > 0 {
 				ids.known[s.NSPID[len(s.NSPID)-1]] = tid
 			}
@@ -198,14 +200,14 @@ func (ids *threadIDs) find(nstid int, t *Target) int {
 }
 
 const (
-	findLimit   = 5 * time.Second // a target can make a look at each of many threads long
-	listings    = 3               // without a thread: a thread that ends may hide another from one of them
-	listingsMax = 12              // where threads come and go, few are complete
+	findLimit   = 5 * time.Second // a target can have many threads, each slow to read
+	listings    = 3               // complete listings without the thread: an ending thread may hide another from one listing
+	listingsMax = 12              // if threads start and end often, few listings are complete
 )
 
 var errUnsure = errors.New("not found, but not all of them could be read")
 
-// findThread looks for the thread that its namespace calls nstid.
+// findThread searches for the thread whose ID in its own namespace is nstid.
 func findThread(nstid int, list func() ([]int, error), status func(int) (Status, error)) (int, error) {
 	complete := 0
 	deadline := time.Now().Add(findLimit)
@@ -231,8 +233,8 @@ func findThread(nstid int, list func() ([]int, error), status func(int) (Status,
 	return 0, errUnsure
 }
 
-// pick finds the thread among those listed; whole: the listing hides none, and all
-// were looked at before the deadline.
+// pick searches the listed threads. whole reports whether the listing was complete, and
+// all threads were read before the deadline.
 func pick(nstid int, tids []int, status func(int) (Status, error), deadline time.Time) (tid int, whole bool) {
 	whole = len(tids) < threadsMax
 	for _, tid := range tids {
@@ -249,8 +251,8 @@ func pick(nstid int, tids []int, status func(int) (Status, error), deadline time
 	return 0, whole
 }
 
-// ofThread is what an error of /proc's says of a thread. The one that the whole process
-// is looked at through ends with it.
+// ofThread converts an error from the thread's files in /proc: a missing thread is
+// ErrThreadGone, but a missing leader or live thread is ErrGone.
 func (t *Target) ofThread(tid int, err error) error {
 	if err = goneOr(err); err == ErrGone && tid != t.PID && tid != t.LiveThread() {
 		err = ErrThreadGone
@@ -258,13 +260,13 @@ func (t *Target) ofThread(tid int, err error) error {
 	return fmt.Errorf("thread %d: %w", tid, err)
 }
 
-// ThreadEnded: the thread that err speaks of does not exist any more, alone or with its
-// process.
+// ThreadEnded reports whether err means that the thread, or its whole process, does not
+// exist any more.
 func ThreadEnded(err error) bool {
 	return errors.Is(err, ErrThreadGone) || errors.Is(err, ErrGone)
 }
 
-// goneOr turns the answers of /proc for a dead process into ErrGone.
+// goneOr converts the errors of /proc for a dead process to ErrGone.
 func goneOr(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || isESRCH(err) {
 		return ErrGone
