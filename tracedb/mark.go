@@ -14,6 +14,10 @@ type mark struct {
 // Mark notes how far the records that the session was given are complete. The next
 // commit writes it together with them.
 func (s *Session) Mark(m Mark) error {
+	if err := s.guard.enter(); err != nil {
+		return err
+	}
+	defer s.guard.leave()
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
 	if m.UntilNS > s.mark.untilNS {
@@ -35,10 +39,23 @@ func (s *Session) Unwritten() uint64 {
 
 // write makes the changes that records of the ring ask for.
 func (s *Session) write(records int, change func() error) error {
+	if err := s.guard.enter(); err != nil {
+		return err
+	}
+	defer s.guard.leave()
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
 	s.mark.given += uint64(records)
 	return s.db.change(records, change)
+}
+
+// add makes a change that no record of the ring asks for.
+func (s *Session) add(change func() error) error {
+	if err := s.guard.enter(); err != nil {
+		return err
+	}
+	defer s.guard.leave()
+	return s.db.write(change)
 }
 
 // writeMark is a part of each commit.

@@ -200,4 +200,7 @@ type SessionInfo struct {
 	// ThreadName is asked once for each thread that dispatches, when its first record is
 	// written; "": not known. Nil: threads have no names.
 	ThreadName func(tid uint32) string
+
+	// Guard can stop the session's writes; nil: nobody does.
+	Guard *Guard
 }

@@ -9,8 +9,9 @@ import (
 // A Session is one recording of one process in a file. Its methods are called
 // by one goroutine; other sessions of the same file have theirs.
 type Session struct {
-	db *DB
-	id int64
+	db    *DB
+	id    int64
+	guard *Guard
 
 	// The file's ids by the producer's; [0] is the row for "unknown", 0 until needed.
 	agents   []int64
@@ -32,7 +33,7 @@ const maxThreads = 1 << 16
 // Begin opens a session.
 func (db *DB) Begin(info SessionInfo) (*Session, error) {
 	s := &Session{
-		db: db, threads: map[uint32]int64{}, nameOf: info.ThreadName, contexts: map[stream]*contexts{},
+		db: db, guard: info.Guard, threads: map[uint32]int64{}, nameOf: info.ThreadName, contexts: map[stream]*contexts{},
 		windows: map[uint32]int64{}, mark: mark{coverage: map[uint32]Coverage{}},
 		agents: make([]int64, 1), queues: make([]int64, 1), launches: make([]int64, 1),
 	}
@@ -40,6 +41,10 @@ func (db *DB) Begin(info SessionInfo) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.guard.enter(); err != nil {
+		return nil, err
+	}
+	defer s.guard.leave()
 	err = db.write(func() (err error) {
 		s.id, err = db.insert(`INSERT INTO rtl_session(pid, start_ticks, command, host, tool_version, payload_build_id,
 			generation, begun_ns, armed_ns, window_start_ns, recorder_pid, recorder_start_ticks, recorder_pid_namespace,
@@ -109,7 +114,13 @@ func (s *Session) offsetMetadata(when string, o offsets) error {
 func (s *Session) ID() int64 { return s.id }
 
 // Flush commits what is due; called at least twice a second.
-func (s *Session) Flush() error { return s.db.Flush() }
+func (s *Session) Flush() error {
+	if err := s.guard.enter(); err != nil {
+		return err
+	}
+	defer s.guard.leave()
+	return s.db.Flush()
+}
 
 // Window records when a queue was recorded: at its opening, and once more when it is
 // closed. It is committed with the next Flush.
@@ -151,7 +162,7 @@ func (s *Session) Lost(l Loss) error {
 
 // Pause records a stop of one thread of the target.
 func (s *Session) Pause(p Pause) error {
-	return s.db.write(func() error {
+	return s.add(func() error {
 		return s.db.exec("INSERT INTO rtl_pause VALUES(NULL,?,?,?,?,?)",
 			s.id, p.TID, int64(p.StartNS), int64(p.DurationNS), p.Purpose)
 	})
@@ -159,7 +170,7 @@ func (s *Session) Pause(p Pause) error {
 
 // Counters records what the payload counted.
 func (s *Session) Counters(counters []Counter) error {
-	return s.db.write(func() error {
+	return s.add(func() error {
 		for _, c := range counters {
 			if err := s.db.exec("INSERT INTO rtl_counter VALUES(?,?,?)", s.id, c.Name, int64(c.Value)); err != nil {
 				return err
@@ -175,7 +186,7 @@ func (s *Session) End(e End) error {
 	if err != nil {
 		return err
 	}
-	return s.db.write(func() error {
+	return s.add(func() error {
 		s.db.forget(s)
 		for _, c := range e.Coverage {
 			if err := s.cover(c); err != nil {
@@ -200,6 +211,10 @@ func (s *Session) End(e End) error {
 // EndUnwritten says in a trace whose writing has failed how the session ended, and what
 // is missing. The accounts stay open. What cannot be written even so is left out.
 func (s *Session) EndUnwritten(e End, missing Loss) error {
+	if err := s.guard.enter(); err != nil {
+		return err
+	}
+	defer s.guard.leave()
 	return s.db.afterFailure(func() error {
 		s.db.forget(s)
 		if err := s.describeEnd(e); err != nil {

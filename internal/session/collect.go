@@ -79,7 +79,7 @@ func over(ctx context.Context, deadline time.Time) bool {
 // A drain is one session's way from the ring into the trace.
 type drain struct {
 	collector *collector.Collector
-	session   guardedSession
+	session   *tracedb.Session
 	giveUp    context.CancelFunc // takes what is there, and ends
 	mostBytes uint64             // that a payload can have when it has detached
 	thread    background
@@ -101,7 +101,7 @@ func (r *recording) startDrain() (*drain, error) {
 	if err != nil {
 		return nil, err
 	}
-	session, err := r.beginSession(r.info(snapshot))
+	session, err := r.db.Begin(r.info(snapshot))
 	if err != nil {
 		return nil, errors.Join(err, reader.Close())
 	}
@@ -309,7 +309,7 @@ func (r *recording) window(ctx context.Context, deadline time.Time, d *drain) st
 }
 
 // describeSession adds to the trace what the ring does not carry.
-func (r *recording) describeSession(s guardedSession) error {
+func (r *recording) describeSession(s *tracedb.Session) error {
 	counters := r.meter.counters(r.o.PID)
 	if theirs := collector.Counters(r.control.Counters()); !r.lostRecorderLock() {
 		counters = append(theirs, counters...)

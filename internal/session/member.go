@@ -123,7 +123,7 @@ func (m *member) hangs() bool { return m.hanging() > watchdog.Limit }
 func (m *member) abandon() {
 	m.abandoned.Store(true)
 	m.unattended.Store(true)
-	m.guard.revoke()
+	m.guard.Revoke()
 }
 
 // look returns the rank that it shows.

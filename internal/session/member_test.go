@@ -113,8 +113,8 @@ func TestVerdictHolds(t *testing.T) {
 	}
 }
 
-// TestShutGate: what an abandoned member writes does not reach the others' trace.
-func TestShutGate(t *testing.T) {
+// TestRevokedGuard: what an abandoned member writes does not reach the others' trace.
+func TestRevokedGuard(t *testing.T) {
 	place, err := tracedb.Check(filepath.Join(t.TempDir(), "trace.db"), 0)
 	if err != nil {
 		t.Fatal(err)
@@ -124,23 +124,22 @@ func TestShutGate(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, one, other := pair(t)
-	one.db, other.db = db, db
-	s, err := one.beginSession(tracedb.SessionInfo{PID: 1})
+	s, err := db.Begin(tracedb.SessionInfo{PID: 1, Guard: &one.guard})
 	if err != nil {
 		t.Fatal(err)
 	}
 	one.abandon()
 	bad := []tracedb.Dispatch{{Queue: 99, Launch: 99}} // would fail, and the file with it
-	if err := s.Dispatches(bad); !errors.Is(err, errRevoked) {
+	if err := s.Dispatches(bad); !errors.Is(err, tracedb.ErrRevoked) {
 		t.Errorf("a batch: %v", err)
 	}
-	if err := s.Counters(nil); !errors.Is(err, errRevoked) {
+	if err := s.Counters(nil); !errors.Is(err, tracedb.ErrRevoked) {
 		t.Errorf("its counters: %v", err)
 	}
-	if _, err := one.beginSession(tracedb.SessionInfo{PID: 1}); !errors.Is(err, errRevoked) {
+	if _, err := db.Begin(tracedb.SessionInfo{PID: 1, Guard: &one.guard}); !errors.Is(err, tracedb.ErrRevoked) {
 		t.Errorf("a further session: %v", err)
 	}
-	if _, err := other.beginSession(tracedb.SessionInfo{PID: 2}); err != nil {
+	if _, err := db.Begin(tracedb.SessionInfo{PID: 2, Guard: &other.guard}); err != nil {
 		t.Errorf("the other: %v", err)
 	}
 	if err := db.Close(); err != nil {

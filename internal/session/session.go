@@ -81,7 +81,7 @@ type recording struct {
 	unattended atomic.Bool    // no heartbeat any more: nobody takes its records
 
 	db       *tracedb.DB
-	guard    writeGuard
+	guard    tracedb.Guard
 	empty    atomic.Bool // the trace was made by us, and nothing is in it yet
 	pauses   []tracedb.Pause
 	attached bool          // a session is active in the target
@@ -372,6 +372,7 @@ func (r *recording) info(s ring.Snapshot) tracedb.SessionInfo {
 		Generation:  s.Generation,
 		ArmedNS:     soundArming(s.ArmedNS, boottimeNS()),
 		Recorder:    recorder(),
+		Guard:       &r.guard,
 		ThreadName:  func(tid uint32) string { return sanitize.Text(r.Target.ThreadName(int(tid))) },
 	}
 }

@@ -30,7 +30,7 @@ func (r *recording) noteUnread() error {
 	if r.isAtRest() {
 		r.attached = false
 	}
-	session, err := r.beginSession(r.info(s))
+	session, err := r.db.Begin(r.info(s))
 	if err != nil {
 		return err
 	}

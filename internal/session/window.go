@@ -105,7 +105,7 @@ func (r *recording) noteLosses(result collector.Result) {
 
 // A brokenTrace is a trace whose writing has failed while a session was recorded.
 type brokenTrace struct {
-	session guardedSession
+	session *tracedb.Session
 	taken   uint64 // records, from the ring
 	err     error
 }
@@ -118,7 +118,7 @@ func (r *recording) describeBroken() {
 	}
 	s := r.control.Snapshot()
 	end := tracedb.End{Reason: tracedb.EndWriteFailed, ArmedNS: s.ArmedNS, DetachedNS: s.DetachedNS}
-	missing := tracedb.Loss{Cause: tracedb.CauseWriteFailed, Records: r.broken.session.unwritten(), UntilNS: s.DetachedNS}
+	missing := tracedb.Loss{Cause: tracedb.CauseWriteFailed, Records: r.broken.session.Unwritten(), UntilNS: s.DetachedNS}
 	if errors.Is(r.broken.err, tracedb.ErrNoSpace) {
 		end.Reason, missing.Cause = tracedb.EndDiskFull, tracedb.CauseDiskFull
 	}
