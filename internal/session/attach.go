@@ -112,7 +112,7 @@ func (r *recording) beat() {
 
 func (r *recording) inject(ctx context.Context, env []byte) error {
 	r.meter.watch(r.o.PID)
-	r.witness.code = nil
+	r.stacks.code = nil
 	rep, err := r.enter(ctx, env)
 	r.notePauses(rep, "attach")
 	var remains *inject.RemainsError
@@ -163,7 +163,7 @@ func (r *recording) settle() (ring.State, error) {
 		if err := r.Target.CheckIdentity(); err != nil {
 			return state, err
 		}
-		r.witness.answer(r.control)
+		r.stacks.answer(r.control)
 		state = r.control.WaitState(state, settlePeriod)
 	}
 	return state, errors.New("the payload does not finish what it began")
@@ -183,7 +183,7 @@ func (r *recording) progress() {
 			return
 		}
 	}
-	r.witness.answer(r.control)
+	r.stacks.answer(r.control)
 }
 
 // entryFailed puts the payload's words behind the number that its entry returned.
@@ -239,7 +239,7 @@ func (r *recording) startSession(ctx context.Context, env []byte) error {
 	if r.lostRecorderLock() {
 		return failure.ErrTakenOver
 	}
-	r.witness.code = nil // libraries may have come and gone since the last session
+	r.stacks.code = nil // libraries may have come and gone since the last session
 	if err := r.control.Ping(wedgedTimeout); errors.Is(err, ring.ErrNoAnswer) {
 		r.ui.Warn("the payload's control thread does not answer: calling its entry point instead")
 		return r.call(ctx, "rtl_reattach", env, r.progress)
@@ -247,7 +247,7 @@ func (r *recording) startSession(ctx context.Context, env []byte) error {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		r.witness.serve(r.control, stop)
+		r.stacks.serve(r.control, stop)
 	}()
 	err := r.control.Reattach(env, answerTimeout)
 	if errors.Is(err, ring.ErrNoAnswer) { // it may have taken the command just then: its state tells once it answers
@@ -263,7 +263,7 @@ func (r *recording) startSession(ctx context.Context, env []byte) error {
 
 // call runs an entry point of the resident payload by ptrace.
 func (r *recording) call(ctx context.Context, entry string, env []byte, progress func()) error {
-	r.raise()
+	r.restorePrivileges()
 	r.meter.watch(r.o.PID)
 	addr, err := resident.EntryPoint(r.Target, entry)
 	if err != nil {

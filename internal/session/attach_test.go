@@ -37,7 +37,7 @@ func TestArmTakenBack(t *testing.T) {
 	}
 	defer control.Close()
 	r := &recording{Preflight: preflight.Preflight{Target: tg}, ui: quiet{}, control: control, gone: make(chan struct{})}
-	r.witness = &witness{target: tg}
+	r.stacks = &stackChecker{target: tg}
 	me, err := resident.Self()
 	if err != nil {
 		t.Fatal(err)

@@ -9,11 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The niceness at which records are collected, never better than the one that the
-// tool was started with. Where target and tool share busy
-// processors the target goes first; once records are being lost for it, the tool
-// cannot keep up and leaves the processors to the target altogether, until it has
-// been quiet for a while.
+// The niceness at which records are collected, never better than the one that the tool was
+// started with. On busy CPUs the target goes first. Once records are dropped, the tool cannot
+// keep up, and yields to the target altogether until none has been dropped for quietAfter.
 const (
 	niceCollecting = 10
 	niceOverrun    = 19
@@ -21,10 +19,10 @@ const (
 	quietAfter     = time.Second
 )
 
-// A background is work on a thread of its own.
-type background struct {
+// lowPriority is work on a thread of its own, whose niceness other threads may set.
+type lowPriority struct {
 	mu  sync.Mutex
-	tid int // 0: not yet started, or ended: the number may be somebody else's by then
+	tid int // 0: not started, or ended: the kernel may reuse the number
 
 	least    int // what the tool was started with
 	nice     int
@@ -33,19 +31,19 @@ type background struct {
 }
 
 // run starts work. Its thread ends with it: a locked thread is not used again.
-func (b *background) run(work func()) {
+func (b *lowPriority) run(work func()) {
 	b.least = niceness()
 	b.nice = b.least
 	go func() {
 		runtime.LockOSThread()
 		b.setTID(unix.Gettid())
 		defer b.setTID(0)
-		b.become(niceCollecting)
+		b.setNice(niceCollecting)
 		work()
 	}()
 }
 
-// niceness is this process's own; one that cannot be read is taken for the usual 0.
+// niceness returns this process's niceness; 0 if it cannot be read.
 func niceness() int {
 	raw, err := unix.Getpriority(unix.PRIO_PROCESS, os.Getpid())
 	if err != nil {
@@ -54,7 +52,7 @@ func niceness() int {
 	return 20 - raw // the system call's way to avoid negative results
 }
 
-func (b *background) setTID(tid int) {
+func (b *lowPriority) setTID(tid int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tid = tid
@@ -62,23 +60,23 @@ func (b *background) setTID(tid int) {
 
 // adapt chooses the niceness by the number of records lost so far. One goroutine
 // calls it, again and again, as long as the window is open.
-func (b *background) adapt(lost uint64) {
+func (b *lowPriority) adapt(lost uint64) {
 	now := time.Now()
 	if lost != b.lost {
 		b.lost, b.lostLast = lost, now
 	}
 	if now.Sub(b.lostLast) < quietAfter {
-		b.become(niceOverrun)
+		b.setNice(niceOverrun)
 	} else {
-		b.become(niceCollecting)
+		b.setNice(niceCollecting)
 	}
 }
 
-// hurry: the window is over.
-func (b *background) hurry() { b.become(niceFinished) }
+// raisePriority ends the low priority: the window is over, and the user waits.
+func (b *lowPriority) raisePriority() { b.setNice(niceFinished) }
 
-// become is not needed where it is refused: work goes on as before.
-func (b *background) become(nice int) {
+// setNice sets the niceness of the thread. Where the kernel refuses, work goes on as before.
+func (b *lowPriority) setNice(nice int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	nice = max(nice, b.least)

@@ -8,7 +8,7 @@ import (
 )
 
 func TestBackgroundGivesWay(t *testing.T) {
-	var b background
+	var b lowPriority
 	started, end, ended := make(chan int), make(chan struct{}), make(chan struct{})
 	b.run(func() {
 		started <- unix.Gettid()
@@ -35,10 +35,10 @@ func TestBackgroundGivesWay(t *testing.T) {
 	b.lostLast = time.Now().Add(-2 * quietAfter)
 	b.adapt(5)
 	check("after a quiet time", niceCollecting)
-	b.hurry()
+	b.raisePriority()
 	check("at the end", niceFinished)
 	b.least = 15
-	b.hurry()
+	b.raisePriority()
 	check("where the tool was started with 15", 15)
 	b.adapt(5)
 	check("and not better while collecting", 15)

@@ -32,7 +32,7 @@ func (r *recording) collectAll(ctx context.Context) error {
 		if err != nil || !again {
 			return err
 		}
-		r.raise() // for what a further session takes
+		r.restorePrivileges() // for what a further session takes
 		if r.isFull() {
 			r.ui.Warn("recording does not go on: " + failure.SizeReached)
 			r.early = tracedb.EndSizeLimit
@@ -82,7 +82,7 @@ type drain struct {
 	session   *tracedb.Session
 	giveUp    context.CancelFunc // takes what is there, and ends
 	mostBytes uint64             // that a payload can have when it has detached
-	thread    background
+	thread    lowPriority
 	done      chan struct{}
 	result    collector.Result
 	err       error
@@ -120,17 +120,17 @@ func (r *recording) startDrain() (*drain, error) {
 	return d, nil
 }
 
-// drainSteps are the parts of what a payload can hold; with each that comes we are
+// drainParts are the parts of what a payload can hold; with each that comes we are
 // patient anew. A slow disk takes a part of that size in time.
 const (
-	drainSteps    = 100
-	mostStepBytes = 16 << 20
+	drainParts    = 100
+	mostPartBytes = 16 << 20
 )
 
 // taken counts the parts that come from now on. The target writes them, and might go on
 // for ever, or line by line: there is an end to both.
 func (d *drain) taken() func() uint64 {
-	from, step := d.collector.Progress().RingBytes, min(max(d.mostBytes/drainSteps, ring.LineBytes), mostStepBytes)
+	from, step := d.collector.Progress().RingBytes, min(max(d.mostBytes/drainParts, ring.LineBytes), mostPartBytes)
 	return func() uint64 { return min(d.collector.Progress().RingBytes-from, d.mostBytes) / step }
 }
 
@@ -163,32 +163,32 @@ func (d *drain) finish(tick <-chan time.Time) error {
 // runtime down.
 func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool, err error) {
 	d, err := r.startDrain()
-	if err != nil && r.lostTarget() {
-		r.sayEnd("") // it went before anything could be recorded
+	if err != nil && r.targetIsGone() {
+		r.reportEnd("") // it went before anything could be recorded
 		return false, nil
 	}
-	if err != nil && r.wasUnread() {
-		err = r.noteUnread()
+	if err != nil && r.hasMissedSession() {
+		err = r.noteMissedSession()
 		return r.ended == ring.EndShutDown, err
 	}
 	if err != nil {
 		return false, err
 	}
 	defer d.giveUp()
-	r.lower()
+	r.dropPrivileges()
 	why := ""
 	if err = testpoint.Pass(testpoint.Recording); err != nil {
 		d.giveUp()
 	} else if why = r.window(ctx, deadline, d); why != "" {
 		d.collector.EndWith(r.ending(why))
 		r.ui.Detaching(why, why == tracedb.EndInterrupted || why == tracedb.EndElapsed)
-		d.thread.hurry() // what the payload holds is waited for
+		d.thread.raisePriority() // what the payload holds is waited for
 		r.taken = d.taken()
 		if err = r.detach(); err != nil {
 			d.giveUp() // its last record will not come
 		}
 	}
-	d.thread.hurry()
+	d.thread.raisePriority()
 	tick := time.NewTicker(watchPeriod)
 	defer tick.Stop()
 	err = errors.Join(err, d.finish(tick.C), testpoint.Pass(testpoint.Drained))
@@ -206,15 +206,15 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	if err != nil {
 		return false, err // the session may go on: Record ends it
 	}
-	r.sayEnd(why)
+	r.reportEnd(why)
 	r.noteEarly(why)
 	return why == "" && r.ended == ring.EndShutDown && !r.isGone(), nil
 }
 
-// lostTarget notices an exec, too, that the watcher has not seen yet, and an exit that
+// targetIsGone notices an exec, too, that the watcher has not seen yet, and an exit that
 // is under way, and then waits for it to do so.
-func (r *recording) lostTarget() bool {
-	if !r.departs() {
+func (r *recording) targetIsGone() bool {
+	if !r.isDeparting() {
 		return r.isGone()
 	}
 	select {
@@ -224,9 +224,9 @@ func (r *recording) lostTarget() bool {
 	return r.isGone()
 }
 
-// departs: in the middle of an exec a process has another address space already, and the
+// isDeparting: in the middle of an exec a process has another address space already, and the
 // one that we know is there still.
-func (r *recording) departs() bool {
+func (r *recording) isDeparting() bool {
 	for deadline := time.Now().Add(departTimeout); ; time.Sleep(time.Millisecond) {
 		if r.Target.CheckIdentity() != nil || r.Target.Leaving() {
 			return true
@@ -237,8 +237,8 @@ func (r *recording) departs() bool {
 	}
 }
 
-// sayEnd tells an end that was not ours: also one that came just before ours.
-func (r *recording) sayEnd(why string) {
+// reportEnd tells an end that was not ours: also one that came just before ours.
+func (r *recording) reportEnd(why string) {
 	switch {
 	case r.executed.Load():
 		r.ui.Warn("the target has executed another program, and with its old one went everything of ours")
@@ -315,10 +315,10 @@ func (r *recording) describeSession(s *tracedb.Session) error {
 		counters = append(theirs, counters...)
 	}
 	err := s.Counters(counters)
-	for _, p := range append(r.pauses, r.witness.stops...) {
+	for _, p := range append(r.pauses, r.stacks.stops...) {
 		p.TID = r.ownTID(p.TID)
 		err = errors.Join(err, s.Pause(p))
 	}
-	r.pauses, r.witness.stops = nil, nil
+	r.pauses, r.stacks.stops = nil, nil
 	return err
 }

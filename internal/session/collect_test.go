@@ -44,7 +44,7 @@ func draining(t *testing.T, p *ringtest.Producer, sink collector.Sink) *drain {
 		t.Fatal(err)
 	}
 	ctx, giveUp := context.WithCancel(context.Background())
-	d := &drain{collector: collector.New(reader, sink), giveUp: giveUp, mostBytes: drainSteps * ring.LineBytes, done: make(chan struct{})}
+	d := &drain{collector: collector.New(reader, sink), giveUp: giveUp, mostBytes: drainParts * ring.LineBytes, done: make(chan struct{})}
 	go func() {
 		defer close(d.done)
 		d.result, d.err = d.collector.Run(ctx, nil)
@@ -114,7 +114,7 @@ func (w *patient) endsIncomplete(t *testing.T) {
 
 // TestFinishOfLongDrain: however long the drain takes, it is waited for while it goes on.
 func TestFinishOfLongDrain(t *testing.T) {
-	w := finishing(t, drainSteps*ring.LineBytes)
+	w := finishing(t, drainParts*ring.LineBytes)
 	for range 5 {
 		if !w.next() {
 			t.Fatal("not waited for")

@@ -36,7 +36,7 @@ func (r *recording) detach() error {
 	if err := testpoint.Pass(testpoint.Closing); err != nil {
 		return err
 	}
-	if err := r.end(ring.EndDetach); err != nil && !r.lostTarget() {
+	if err := r.end(ring.EndDetach); err != nil && !r.targetIsGone() {
 		return err
 	}
 	r.attached = false
@@ -48,7 +48,7 @@ func (r *recording) detach() error {
 		return fmt.Errorf("still redirected: %s of the runtime", humanize.Things(s.HooksPatched, "function"))
 	}
 	r.detached = true
-	r.sayDetached()
+	r.reportDetached()
 	return testpoint.Pass(testpoint.Detached)
 }
 
@@ -63,8 +63,8 @@ func (r *recording) errIfTakenOver() error {
 	return failure.ErrTakenOver
 }
 
-// sayDetached tells what became of the hooks.
-func (r *recording) sayDetached() {
+// reportDetached tells what became of the hooks.
+func (r *recording) reportDetached() {
 	if n := r.control.Snapshot().HooksBuried; n != 0 {
 		r.ui.Warn(fmt.Sprintf("another tool has patched over %s of ours: left in its chain, passing through; "+
 			"once that tool is gone, `rtl-attach detach %d` removes what is left", humanize.Things(n, "hook"), r.o.PID))
@@ -168,8 +168,8 @@ func detach(pid int, startTicks uint64, ui Observer) error {
 	}()
 	err = r.detachFor(time.Now().Add(handOver))
 	switch {
-	case err != nil && r.lostTarget():
-		r.sayGone()
+	case err != nil && r.targetIsGone():
+		r.reportGone()
 	case err != nil:
 		return failure.Explain("detach from", pid, err, "still attached")
 	}
@@ -178,8 +178,8 @@ func detach(pid int, startTicks uint64, ui Observer) error {
 
 const hasExited = "the process has exited meanwhile"
 
-// sayGone: nothing of ours is left in it.
-func (r *recording) sayGone() {
+// reportGone: nothing of ours is left in it.
+func (r *recording) reportGone() {
 	if r.executed.Load() {
 		r.ui.Detached("the process has executed another program meanwhile")
 		return
@@ -230,7 +230,7 @@ func (r *recording) detachOrphan() error {
 	if err := r.end(ring.EndOtherTool); err != nil {
 		return err
 	}
-	r.sayDetached()
+	r.reportDetached()
 	return testpoint.Pass(testpoint.Detached)
 }
 
@@ -243,7 +243,7 @@ func (r *recording) awaitIdle(holder ring.Holder, deadline time.Time) error {
 		idle := state == ring.StateIdle || state == ring.StateDormant
 		switch {
 		case r.isGone():
-			r.sayGone()
+			r.reportGone()
 			return nil
 		case idle && !held:
 			r.ui.Detached(fmt.Sprintf("the recording has ended, as its recorder (pid %d) was asked to do", holder.PID))

@@ -38,16 +38,16 @@ func RecordAll(ctx context.Context, o Options, s discover.Selection, skip <-chan
 	case err != nil:
 		return Outcome{}, failure.Explain("look for", o.PID, err, failure.Untouched)
 	case c.Alone(s):
-		rights := newRights()
+		rights := newPrivileges()
 		defer rights.meter.close()
 		r := newRecording(o, skip, ui, rights)
 		r.looked = func() { r.watcher = discover.WatchWorkers(s, c, []discover.Tracked{r.tracked(c.Targets[0])}, ui.Warn) }
 		return r.record(ctx)
 	}
 	o.PID = c.First
-	rights := newRights()
+	rights := newPrivileges()
 	defer rights.meter.close()
-	g := &group{Preflight: preflight.New(o.Request), o: o, selection: s, choice: c, ui: ui, skip: skip, rights: rights}
+	g := &group{Preflight: preflight.New(o.Request), o: o, selection: s, choice: c, ui: ui, skip: skip, privileges: rights}
 	return g.run(ctx)
 }
 
@@ -62,7 +62,7 @@ type group struct {
 	choice              *discover.Choice
 	ui                  GroupObserver
 	skip                <-chan struct{}
-	rights              *rights
+	privileges          *privileges
 
 	db          *tracedb.DB
 	members     []*member
@@ -168,7 +168,7 @@ func (g *group) record(ctx context.Context, endWindow context.CancelFunc) error 
 	err := g.db.BeginCommon(g.startNS)
 	g.ui.AllAttached(g.describePauses())
 	g.watcher.Begin()
-	if err := g.rights.give(); err != nil {
+	if err := g.privileges.drop(); err != nil {
 		g.ui.Debug("privileges stay: " + failure.FirstLine(err))
 	}
 	why := g.window(ctx)
@@ -190,8 +190,8 @@ func (g *group) record(ctx context.Context, endWindow context.CancelFunc) error 
 func (g *group) lookAround() {
 	mayLook := watchdog.Hanging() <= watchdog.Limit
 	if mayLook {
-		if err := g.rights.take(); err != nil {
-			g.ui.Warn("cannot take privileges back: " + failure.FirstLine(err))
+		if err := g.privileges.restore(); err != nil {
+			g.ui.Warn("cannot restore privileges: " + failure.FirstLine(err))
 		}
 	}
 	g.lateWorkers = g.watcher.End(mayLook)

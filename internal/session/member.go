@@ -61,8 +61,8 @@ func (g *group) newMember(c discover.Process) *member {
 	m.ui = &memberUI{member: m}
 	o := g.o
 	o.PID, o.Duration, o.MaxSizeBytes = c.PID, 0, 0 // the window's end is the group's affair
-	g.rights.needed++
-	m.recording = newRecording(o, g.skip, m.ui, g.rights)
+	g.privileges.needed++
+	m.recording = newRecording(o, g.skip, m.ui, g.privileges)
 	m.Library, m.Build = g.Library, g.Build
 	m.common = g.ending
 	return m
@@ -219,7 +219,7 @@ func (m *member) wait() {
 // for that.
 func (m *member) letGo() {
 	if !m.abandoned.Load() {
-		m.lower()
+		m.dropPrivileges()
 		m.release()
 	}
 	close(m.done)

@@ -34,7 +34,7 @@ func (q *quietGroup) Failed(f *failure.Error) {
 func pair(t *testing.T) (g *group, ui *quietGroup, one, other *member) {
 	t.Helper()
 	ui = &quietGroup{}
-	g = &group{ui: ui, rights: &rights{needed: 1}}
+	g = &group{ui: ui, privileges: &privileges{needed: 1}}
 	one, other = g.newMember(discover.Process{PID: -1}), g.newMember(discover.Process{PID: -2})
 	g.members = []*member{one, other}
 	return g, ui, one, other

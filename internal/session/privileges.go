@@ -9,60 +9,62 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/privilege"
 )
 
-// rights are this process's privileges, which all of its recordings share: they
-// are laid down while none of them needs any.
-type rights struct {
-	mu         sync.Mutex
-	needed     int // by so many
-	privileges privilege.Privileges
-	meter      *meter // of pauses: it needs some
+// privileges are this process's privileges, which all of its recordings share. They are
+// dropped while no recording needs any. Any goroutine may call the methods.
+type privileges struct {
+	mu      sync.Mutex
+	needed  int // how many recordings need them
+	process privilege.Privileges
+	meter   *meter // of pauses: it needs some
 }
 
-// newRights are those of a tool that makes one recording yet. Its meter has to be closed.
-func newRights() *rights { return &rights{needed: 1, meter: newMeter()} }
+// newPrivileges returns the privileges for one recording. The meter has to be closed.
+func newPrivileges() *privileges { return &privileges{needed: 1, meter: newMeter()} }
 
-func (r *rights) give() error {
+// drop says that one recording needs none for now.
+func (r *privileges) drop() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.needed--; r.needed > 0 {
 		return nil
 	}
 	r.meter.close()
-	return r.privileges.Lower()
+	return r.process.Lower()
 }
 
-func (r *rights) take() error {
+// restore says that one recording needs them again.
+func (r *privileges) restore() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.needed++; r.needed > 1 {
 		return nil
 	}
-	return r.privileges.Raise()
+	return r.process.Raise()
 }
 
-// lower lays our privileges down for the time in which records are collected:
-// a control block and a ring that are mapped, and a file that is open, need none.
-func (r *recording) lower() {
+// dropPrivileges drops our privileges for the time in which records are collected: a mapped
+// control block and ring, and an open file, need none.
+func (r *recording) dropPrivileges() {
 	// Collecting changes its niceness up and down (background.go).
 	const nice = 20 - niceFinished // as RLIMIT_NICE counts
 	_ = unix.Setrlimit(unix.RLIMIT_NICE, &unix.Rlimit{Cur: nice, Max: nice})
-	if r.lowered {
+	if r.dropped {
 		return
 	}
-	r.lowered = true
-	if err := r.rights.give(); err != nil {
+	r.dropped = true
+	if err := r.privileges.drop(); err != nil {
 		r.ui.Debug("privileges stay: " + failure.FirstLine(err))
 	}
 }
 
-// raise takes them back for what needs them: ptrace, another session's ring,
-// the end of the trace in a folder that is not ours.
-func (r *recording) raise() {
-	if !r.lowered {
+// restorePrivileges restores them for what needs them: ptrace, the ring of a further session,
+// the end of a trace in another user's folder.
+func (r *recording) restorePrivileges() {
+	if !r.dropped {
 		return
 	}
-	r.lowered = false
-	if err := r.rights.take(); err != nil {
-		r.ui.Warn("cannot take privileges back: " + failure.FirstLine(err))
+	r.dropped = false
+	if err := r.privileges.restore(); err != nil {
+		r.ui.Warn("cannot restore privileges: " + failure.FirstLine(err))
 	}
 }

@@ -68,15 +68,15 @@ type recording struct {
 
 	lock       *target.Lock
 	tracer     *ptrace.Tracer
-	witness    *witness
+	stacks     *stackChecker
 	control    *ring.Control
 	held       *ring.Lock
 	gone       chan struct{} // closed when the target has exited
 	executed   atomic.Bool   // what is gone is its program: the process runs another one
 	finished   chan struct{} // closed when the recording is over
-	rights     *rights
+	privileges *privileges
 	meter      *meter
-	lowered    bool           // we need none now
+	dropped    bool           // we need none now
 	background sync.WaitGroup // what uses the mappings that release takes away
 	unattended atomic.Bool    // no heartbeat any more: nobody takes its records
 
@@ -106,7 +106,7 @@ type recording struct {
 // Record makes one trace of one process. ctx done ends the window early; skip
 // closed, too, ends the drain. Errors are *Failure.
 func Record(ctx context.Context, o Options, skip <-chan struct{}, ui Observer) (Outcome, error) {
-	rights := newRights()
+	rights := newPrivileges()
 	defer rights.meter.close()
 	return newRecording(o, skip, ui, rights).record(ctx)
 }
@@ -120,9 +120,9 @@ func (r *recording) record(ctx context.Context) (Outcome, error) {
 	return outcome, err
 }
 
-func newRecording(o Options, skip <-chan struct{}, ui Observer, rights *rights) *recording {
+func newRecording(o Options, skip <-chan struct{}, ui Observer, rights *privileges) *recording {
 	return &recording{
-		Preflight: preflight.New(o.Request), o: o, ui: ui, skip: skip, rights: rights, meter: rights.meter, tracer: ptrace.NewTracer(),
+		Preflight: preflight.New(o.Request), o: o, ui: ui, skip: skip, privileges: rights, meter: rights.meter, tracer: ptrace.NewTracer(),
 		gone: make(chan struct{}), finished: make(chan struct{}),
 	}
 }
@@ -147,7 +147,7 @@ func (r *recording) run(ctx context.Context) (Outcome, error) {
 	if collectErr == nil {
 		collectErr = r.collectAll(ctx)
 	}
-	r.raise()
+	r.restorePrivileges()
 	detachErr := r.detach()
 	r.describeBroken()
 	traceErr := errors.Join(collectErr, r.errIfTakenOver(), r.noteLateWorkers(), r.finishTrace())
@@ -190,7 +190,7 @@ func (r *recording) hold(check func() error) error {
 	if r.lock, err = r.Target.Lock(); err != nil {
 		return err
 	}
-	r.witness = &witness{target: r.Target, tracer: r.tracer, meter: r.meter}
+	r.stacks = &stackChecker{target: r.Target, tracer: r.tracer, meter: r.meter}
 	return nil
 }
 
@@ -249,7 +249,7 @@ func (r *recording) isGone() bool {
 func (r *recording) describeAttach() {
 	var own pausemeter.Sum
 	threads := map[uint32]bool{}
-	for _, p := range append(slices.Clone(r.pauses), r.witness.stops...) {
+	for _, p := range append(slices.Clone(r.pauses), r.stacks.stops...) {
 		own.Add(time.Duration(p.DurationNS))
 		threads[p.TID] = true
 	}
@@ -264,7 +264,7 @@ func (r *recording) describeAttach() {
 func (r *recording) describeGrace() {
 	c := r.control.Counters()
 	r.ui.Debug(fmt.Sprintf("grace: %s looked at, %s more than once, %s stopped, %s",
-		humanize.Things(c.GraceThreads, "thread"), humanize.Count(c.GraceWaited), humanize.Count(len(r.witness.stops)), humanize.Duration(time.Duration(c.GraceNS))))
+		humanize.Things(c.GraceThreads, "thread"), humanize.Count(c.GraceWaited), humanize.Count(len(r.stacks.stops)), humanize.Duration(time.Duration(c.GraceNS))))
 }
 
 // discard takes back a trace file that has nothing in it; one that was to be
@@ -280,7 +280,7 @@ func (r *recording) leftAs() string {
 		return failure.Gone
 	}
 	c, err := resident.Open(r.Target)
-	if _, stranded := r.strandedEntry(); err != nil && stranded {
+	if _, orphaned := r.orphanEntry(); err != nil && orphaned {
 		return failure.Restored + ", with the payload loaded and never entered"
 	}
 	if err != nil {

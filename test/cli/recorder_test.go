@@ -93,7 +93,7 @@ func TestRecorderStoppedEarly(t *testing.T) {
 	if len(sum.Sessions) != 1 || !strings.Contains(sum.Sessions[0].EndReason, "no sign of life") {
 		t.Errorf("the trace says of its end: %+v", sum.Sessions)
 	}
-	if len(sum.Losses) != 1 || sum.Losses[0].Cause != session.CauseUnread || sum.Losses[0].Records == 0 {
+	if len(sum.Losses) != 1 || sum.Losses[0].Cause != session.CauseMissed || sum.Losses[0].Records == 0 {
 		t.Errorf("the trace says of what is missing: %+v", sum.Losses)
 	}
 	s.onlyDormant(t, before)

@@ -206,7 +206,7 @@ func shutDownUnread(t *testing.T) string {
 	r.Signal(t, unix.SIGCONT)
 	r.Exit(t)
 	timed := r.ok(t)
-	said := lineOf(r.Stderr.String(), "rtl-attach: warning: "+session.CauseUnread+" (the application shut its ROCm runtime down)")
+	said := lineOf(r.Stderr.String(), "rtl-attach: warning: "+session.CauseMissed+" (the application shut its ROCm runtime down)")
 	if said == "" {
 		t.Errorf("nothing is said to be missing\n%s", r.Stderr.String())
 	}

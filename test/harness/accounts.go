@@ -85,7 +85,7 @@ func (c *Comparison) sessions(tr *Trace) {
 		if s.ArmedNS != 0 {
 			c.active = append(c.active, c.span(tr, s))
 		}
-		unread := s.ArmedNS == 0 && slices.ContainsFunc(tr.Losses, func(l Loss) bool { return l.Cause == session.CauseUnread })
+		unread := s.ArmedNS == 0 && slices.ContainsFunc(tr.Losses, func(l Loss) bool { return l.Cause == session.CauseMissed })
 		whole := unread || s.ArmedNS > 0 && s.ArmedNS <= s.DetachedNS && s.DetachedNS <= s.EndedNS
 		if !whole && !c.Killed {
 			c.wrong("session", "%+v", s)

@@ -69,7 +69,7 @@ func (c *Comparison) Add(tr *Trace) {
 	// A starved worker loses records, and says so; everything else is a fault.
 	starved := []string{collector.CauseRingFull, collector.CauseUndelivered}
 	for _, l := range tr.Losses {
-		if l.Cause == session.CauseUnread {
+		if l.Cause == session.CauseMissed {
 			continue // in no window
 		}
 		c.Lost += l.Records

@@ -11,9 +11,10 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// A witness answers the payload's grace: threads that only a stop can clear are
-// stopped one by one, and unwound after they have gone on.
-type witness struct {
+// A stackChecker answers the payload during its grace period: is a frame of this thread in a
+// hook? It stops the threads one by one, and unwinds a copy of each stack after the thread
+// has gone on. One goroutine at a time uses it: the one that waits for the payload.
+type stackChecker struct {
 	target *target.Target
 	tracer *ptrace.Tracer
 	code   *unwind.Unwinder
@@ -22,11 +23,11 @@ type witness struct {
 }
 
 // answerLimit is how long threads are stopped for one answer: about as long as the payload
-// waits for one. It asks again for those that were not judged.
+// waits for one. It asks again about threads without a verdict.
 const answerLimit = 5 * time.Second
 
-// answer serves the request that waits, if there is one.
-func (w *witness) answer(c *ring.Control) {
+// answer answers the pending request, if there is one.
+func (w *stackChecker) answer(c *ring.Control) {
 	ask, ok := c.PendingAsk()
 	if !ok {
 		return
@@ -42,11 +43,11 @@ func (w *witness) answer(c *ring.Control) {
 			verdicts[i] = w.judge(int(tid), ask.Ranges)
 		}
 	}
-	// An answer to an ask of a grace that is over goes nowhere.
+	// After the end of the grace period nobody reads the answer.
 	_ = c.Answer(ask, verdicts)
 }
 
-func (w *witness) judge(nstid int, ranges []ring.Range) ring.Verdict {
+func (w *stackChecker) judge(nstid int, ranges []ring.Range) ring.Verdict {
 	tid, err := w.target.ThreadByNSPID(nstid)
 	switch {
 	case target.ThreadEnded(err): // for good: it is not asked about again
@@ -73,7 +74,7 @@ func (w *witness) judge(nstid int, ranges []ring.Range) ring.Verdict {
 	return ring.VerdictUnknown
 }
 
-func (w *witness) stop(tid int) (*ptrace.Snapshot, error) {
+func (w *stackChecker) stop(tid int) (*ptrace.Snapshot, error) {
 	cpu := -1
 	if stat, err := w.target.ThreadStat(tid); err == nil {
 		cpu = stat.CPU
@@ -102,7 +103,7 @@ func spans(ranges []ring.Range) []unwind.Range {
 }
 
 // serve answers requests until stop is closed.
-func (w *witness) serve(c *ring.Control, stop <-chan struct{}) {
+func (w *stackChecker) serve(c *ring.Control, stop <-chan struct{}) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -12,19 +12,19 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// A tool that dies between the loading of the payload and its entry leaves a
-// copy that has no control block, and that nobody will ever unload. It is used
-// instead of a second copy: a target never has more than one of a build.
+// A tool that dies between the loading of the payload and its entry leaves an orphaned copy:
+// it has no control block, and nobody will ever unload it. The next attach uses it instead of
+// a second copy: a target never has more than one of a build.
 
 const (
 	bootThread  = "rtl-boot" // as the bootstrap's thread calls itself (internal/inject/boot)
 	bootPeriod  = 5 * time.Millisecond
-	bootTimeout = 10 * time.Second // it leaves by itself when its tool is silent for two
+	bootTimeout = 10 * time.Second // it ends by itself when its tool is silent for two
 	notesBytes  = 4096             // the build id lies in the payload's first page
 )
 
-// awaitBootstrap lets the bootstrap of a dead tool leave: it may be loading the
-// payload, or entering it. A live tool's cannot be there, as the lock is ours.
+// awaitBootstrap waits for the bootstrap thread of a dead tool to end: it may be loading the
+// payload, or entering it. A live tool has none there: this tool holds the lock.
 func (r *recording) awaitBootstrap(ctx context.Context) {
 	tick := time.NewTicker(bootPeriod)
 	defer tick.Stop()
@@ -52,9 +52,9 @@ func (r *recording) hasBootstrap() bool {
 	return false
 }
 
-// strandedEntry finds the entry of a copy of our build that is loaded, once no
-// thread is loading it any more.
-func (r *recording) strandedEntry() (target.Addr, bool) {
+// orphanEntry returns the entry point of an orphaned copy of our build, if there is one and
+// no thread is loading it any more.
+func (r *recording) orphanEntry() (target.Addr, bool) {
 	maps, err := r.Target.Maps()
 	if err != nil || r.hasBootstrap() {
 		return 0, false
@@ -73,16 +73,15 @@ func (r *recording) strandedEntry() (target.Addr, bool) {
 	return 0, false
 }
 
-// enter calls rtl_attach in the target: of a stranded copy, or of one that is
-// loaded for it.
+// enter calls rtl_attach in the target: of an orphaned copy, or of one that it loads.
 func (r *recording) enter(ctx context.Context, env []byte) (*inject.Report, error) {
-	if entry, ok := r.strandedEntry(); ok {
+	if entry, ok := r.orphanEntry(); ok {
 		rep, err := inject.Inject(ctx, r.Target, r.tracer,
 			inject.Request{EntryAddr: entry, Env: env, Progress: r.progress})
 		if err != nil || rep.EntryResult != -int32(unix.ECHILD) {
 			return rep, err
 		}
-		r.notePauses(rep, "attach") // a parent's, inherited by fork: of no use here
+		r.notePauses(rep, "attach") // inherited by fork from the parent: of no use here
 	}
 	return inject.Inject(ctx, r.Target, r.tracer,
 		inject.Request{Library: r.Library, Entry: "rtl_attach", Env: env, Progress: r.progress})

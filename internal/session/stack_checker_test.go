@@ -11,14 +11,14 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
-// TestJudgeUnread: who cannot be looked at is not said to be gone.
+// TestJudgeUnread: a thread that cannot be read is not said to be gone.
 func TestJudgeUnread(t *testing.T) {
 	tg, err := target.Open(victim.Start(t, "plain").PID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer tg.Close()
-	w := &witness{target: tg}
+	w := &stackChecker{target: tg}
 	if v := w.judge(os.Getpid(), nil); v != ring.VerdictGone {
 		t.Errorf("another process's thread: verdict %d", v)
 	}

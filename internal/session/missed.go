@@ -1,0 +1,39 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rtl-attach/rtl-attach/internal/resident"
+
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
+	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// CauseMissed is the cause of loss of a session that was over too soon.
+const CauseMissed = "the session had ended before its first records could be taken"
+
+// hasMissedSession reports whether the session has ended between our attach and our look at
+// the ring, which is unmapped by then: the application has shut its runtime down, or we were
+// held up and our heartbeat timed out.
+func (r *recording) hasMissedSession() bool {
+	state, err := r.settle()
+	return err == nil && state != ring.StateActive
+}
+
+// noteMissedSession writes such a session to the trace.
+func (r *recording) noteMissedSession() error {
+	s, records := r.control.Snapshot(), r.control.Counters().Records
+	r.ui.Warn(fmt.Sprintf("%s (%s): %s missing", CauseMissed, resident.EndText(s.LastEnd), humanize.Things(int64(records), "record")))
+	r.ended = s.LastEnd
+	if r.isAtRest() {
+		r.attached = false
+	}
+	session, err := r.db.Begin(r.info(s))
+	if err != nil {
+		return err
+	}
+	return errors.Join(session.Lost(tracedb.Loss{Cause: CauseMissed, Records: records}),
+		r.describeSession(session), session.End(tracedb.End{Reason: resident.EndText(s.LastEnd)}))
+}
