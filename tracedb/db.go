@@ -15,8 +15,8 @@ import (
 //go:embed schema.sql
 var schema string
 
-// layout is all that a trace consists of.
-var layout = schema + copySchema + viewSchema
+//go:embed views.sql
+var viewSchema string
 
 const (
 	applicationID = 0x52544c41 // "RTLA"
@@ -67,7 +67,7 @@ type DB struct {
 	contexts      *bulk
 	executions    *bulk
 	untimed       *bulk
-	copies        *bulk
+	tables        map[*Table]*bulk // of kinds of record
 	devices       devices
 }
 
@@ -93,7 +93,7 @@ func removeJournal(place Place) error {
 }
 
 func newDB(place Place, file *os.File) *DB {
-	return &DB{place: place, file: file, now: time.Now, patience: patience, strings: map[string]int64{}, kernels: map[string]int64{}, devices: devices{}}
+	return &DB{place: place, file: file, now: time.Now, patience: patience, strings: map[string]int64{}, kernels: map[string]int64{}, tables: map[*Table]*bulk{}, devices: devices{}}
 }
 
 func (db *DB) open() error {
@@ -144,7 +144,7 @@ func (db *DB) pragmas(all ...string) error {
 func (db *DB) layOut() error {
 	for _, sql := range []string{
 		"BEGIN",
-		layout,
+		layout(),
 		fmt.Sprintf("PRAGMA application_id = %d", applicationID),
 		fmt.Sprintf("PRAGMA user_version = %d", formatVersion),
 	} {
@@ -206,10 +206,6 @@ func (db *DB) prepare() error {
 	}
 	db.untimed, err = newBulk(db.conn, "rtl_untimed", "queue_id", "launch_id", "thread_id",
 		"reason_id", "packet_index", "packets", "submit_ns")
-	if err != nil {
-		return err
-	}
-	db.copies, err = newCopyBulk(db.conn)
 	return err
 }
 
@@ -315,7 +311,10 @@ func (db *DB) Discard() error {
 
 func (db *DB) closeFiles() error {
 	// SQLite keeps a connection, and its lock, for as long as it has statements.
-	errs := []error{db.contexts.close(), db.executions.close(), db.untimed.close(), db.copies.close()}
+	errs := []error{db.contexts.close(), db.executions.close(), db.untimed.close()}
+	for _, b := range db.kindBulks() {
+		errs = append(errs, b.close())
+	}
 	if db.conn != nil {
 		errs = append(errs, db.conn.Close())
 	}

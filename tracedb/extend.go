@@ -220,7 +220,7 @@ var ownLayout = sync.OnceValues(func() ([]string, error) {
 		return nil, err
 	}
 	defer conn.Close()
-	if _, err := conn.ExecContext(background, layout); err != nil {
+	if _, err := conn.ExecContext(background, layout()); err != nil {
 		return nil, err
 	}
 	return layoutOf(conn)

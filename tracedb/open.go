@@ -129,7 +129,7 @@ func distrust(c *sqlite3.SQLiteConn) error {
 // ownViews are this version's views, in front of the file's.
 var ownViews = sync.OnceValue(func() string {
 	var b strings.Builder
-	for _, statement := range strings.SplitAfter(layout, ";\n") {
+	for _, statement := range strings.SplitAfter(layout(), ";\n") {
 		if at := strings.Index(statement, "CREATE VIEW "); at >= 0 {
 			b.WriteString("CREATE TEMP VIEW " + statement[at+len("CREATE VIEW "):])
 		}

@@ -174,7 +174,17 @@ type End struct {
 	WindowEndNS uint64 // of the declared window
 	UntilNS     uint64 // see Mark
 	Coverage    []Coverage
-	Copies      *CopyCoverage // nil: not recorded
+	Kinds       []KindCoverage
+}
+
+// KindCoverage is what was seen in a session of a kind of record beside dispatches: Begun
+// is Timed, Untimed and Unexplained together.
+type KindCoverage struct {
+	Kind        string // memory-copy, ...
+	Begun       uint64 // while recording, as the payload counted
+	Timed       uint64
+	Untimed     uint64
+	Unexplained int64 // begun, and no record accounts for them; below 0: too many records
 }
 
 // Recorder is the process that records.

@@ -188,6 +188,18 @@ CREATE TABLE IF NOT EXISTS rtl_coverage(
 	raw_before INTEGER NOT NULL
 );
 
+-- What was seen of each further kind of record: begun = timed + untimed + unexplained.
+-- No row: the session did not record that kind.
+CREATE TABLE IF NOT EXISTS rtl_kind_coverage(
+	session_id INTEGER NOT NULL,
+	kind TEXT NOT NULL,                -- memory-copy, ...
+	begun INTEGER NOT NULL,            -- while recording, as the payload counted
+	timed INTEGER NOT NULL,
+	untimed INTEGER NOT NULL,
+	unexplained INTEGER NOT NULL,      -- not 0: records are missing, or there are too many
+	PRIMARY KEY(session_id, kind)
+);
+
 -- Records that are missing from this file.
 CREATE TABLE IF NOT EXISTS rtl_loss(
 	id INTEGER PRIMARY KEY,

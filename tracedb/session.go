@@ -193,8 +193,12 @@ func (s *Session) End(e End) error {
 				return err
 			}
 		}
-		if err := s.copyCoverage(e.Copies); err != nil {
-			return err
+		for _, k := range e.Kinds {
+			err := s.db.exec("INSERT INTO rtl_kind_coverage VALUES(?,?,?,?,?,?)",
+				s.id, k.Kind, int64(k.Begun), int64(k.Timed), int64(k.Untimed), k.Unexplained)
+			if err != nil {
+				return err
+			}
 		}
 		if err := s.offsetMetadata("end", offset); err != nil {
 			return err

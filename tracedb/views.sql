@@ -30,31 +30,6 @@ LEFT JOIN rtl_agent a ON a.id = q.agent_id
 LEFT JOIN rtl_session s ON s.id = q.session_id
 LEFT JOIN rtl_thread t ON t.id = c.thread_id;
 
--- Memory copies that the application asked the runtime for (--memory-copy-trace).
-CREATE VIEW IF NOT EXISTS copy AS
-SELECT c.id AS id,
-	d.name AS direction,
-	c.bytes AS bytes,
-	f.gpu_id AS from_gpu,              -- NULL: host memory
-	g.gpu_id AS to_gpu,
-	s.pid AS pid,
-	s.command AS command,
-	t.tid AS thread,                   -- the calling thread; NULL: not known
-	t.name AS thread_name,
-	c.submit_ns AS submit_ns,
-	c.start_ns AS start_ns,            -- NULL: it has no times
-	c.start_ns + c.duration_ns AS end_ns,
-	c.duration_ns AS duration_ns,
-	(c.start_ns - (SELECT min(coalesce(armed_ns, begun_ns)) FROM rtl_session)) / 1e9 AS start_s,
-	CASE WHEN c.reason_id <> 0 THEN r.text END AS untimed -- why it has no times
-FROM rtl_copy c
-LEFT JOIN rtl_direction d ON d.id = c.direction
-LEFT JOIN rtl_agent f ON f.id = c.from_agent_id
-LEFT JOIN rtl_agent g ON g.id = c.to_agent_id
-LEFT JOIN rtl_session s ON s.id = c.session_id
-LEFT JOIN rtl_thread t ON t.id = c.thread_id
-LEFT JOIN rtl_reason r ON r.id = c.reason_id;
-
 -- Declared windows: the common one of processes that were recorded together, or else a
 -- session's own. The end of one that is still open is as far as its records are complete.
 CREATE VIEW IF NOT EXISTS rtl_declared AS

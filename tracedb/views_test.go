@@ -4,16 +4,13 @@ import "testing"
 
 // TestViews: what people type first.
 func TestViews(t *testing.T) {
-	read := writtenBy(t, `UPDATE rtl_session SET window_start_ns = 800, window_end_ns = 1600;
-		INSERT INTO rtl_copy VALUES(NULL, 1, 1, NULL, 1, 1, 4096, 0, 900, 1210, 50), (NULL, 1, NULL, 1, NULL, 2, 8, 6, NULL, NULL, NULL)`)
+	read := writtenBy(t, `UPDATE rtl_session SET window_start_ns = 800, window_end_ns = 1600`)
 	expect(t, read, "SELECT name, duration_ns FROM kernel ORDER BY 2 DESC, start_ns LIMIT 2", "gemm(float*)|150", "copy_kernel|150")
 	expect(t, read, `SELECT id, name, gpu, pid, command, queue, thread, thread_name, submit_ns, start_ns, end_ns, duration_ns,
 			CAST(round(start_s * 1e9) AS INTEGER) FROM kernel ORDER BY id`,
 		"1|gemm(float*)|0|42|server|1|11|loader|900|1000|1150|150|250",
 		"2|copy_kernel|0|42|server|1|12|NULL|950|1050|1200|150|300",
 		"3|gemm(float*)|0|42|server|1|NULL|NULL|NULL|1400|1500|100|650")
-	expect(t, read, "SELECT direction, bytes, from_gpu, to_gpu, pid, thread, start_ns, end_ns, duration_ns, untimed IS NULL FROM copy",
-		"host to device|4096|NULL|0|42|11|1210|1260|50|1", "device to host|8|0|NULL|42|NULL|NULL|NULL|NULL|0")
 	expect(t, read, "SELECT gpu, start_ns, end_ns, duration_ns, previous_kernel, next_kernel FROM gap",
 		"0|800|1000|200|NULL|gemm(float*)",
 		"0|1200|1400|200|copy_kernel|gemm(float*)",
@@ -61,10 +58,10 @@ func TestHostileViews(t *testing.T) {
 		"UPDATE rtl_session SET window_start_ns = 'x', window_end_ns = x'00', armed_ns = 'y'",
 		"UPDATE rtl_execution SET start_ns = 'x', duration_ns = x'01', queued_ns = 1e300",
 		"DELETE FROM rtl_agent; DELETE FROM rocpd_string; DELETE FROM rtl_session",
-		"INSERT INTO rtl_common VALUES(" + least + ", " + most + "), (1, 'x'); INSERT INTO rtl_copy VALUES(1, 1, 9, 9, 9, 99, " + most + ", 99, " + least + ", " + most + ", " + most + ")",
+		"INSERT INTO rtl_common VALUES(" + least + ", " + most + "), (1, 'x')",
 	} {
 		read := writtenBy(t, "UPDATE rtl_session SET window_start_ns = 800, window_end_ns = 1600; "+change)
-		for _, view := range []string{"kernel", "copy", "gap", "rtl_declared"} {
+		for _, view := range []string{"kernel", "gap", "rtl_declared"} {
 			rows(t, read, "SELECT * FROM "+view+" ORDER BY 1")
 			rows(t, read, "SELECT count(*) FROM "+view)
 		}
@@ -73,7 +70,7 @@ func TestHostileViews(t *testing.T) {
 
 // TestOlderFormat: a file that has not these views is read as if it had them.
 func TestOlderFormat(t *testing.T) {
-	read := writtenBy(t, `DROP VIEW kernel; DROP VIEW copy; DROP VIEW gap; DROP VIEW rtl_declared; DROP TABLE rtl_target;
+	read := writtenBy(t, `DROP VIEW kernel; DROP VIEW gap; DROP VIEW rtl_declared; DROP TABLE rtl_target;
 		CREATE TABLE rtl_target(id INTEGER PRIMARY KEY, fate TEXT, text TEXT); PRAGMA user_version = 1`)
 	expect(t, read, "SELECT count(*) FROM kernel", "3")
 	outcome, detail, err := TargetColumns(read)

@@ -104,7 +104,7 @@ func (db *DB) tryCommit() error {
 }
 
 func (db *DB) flushAll() error {
-	errs := []error{db.contexts.flush(), db.executions.flush(), db.untimed.flush(), db.copies.flush()}
+	errs := []error{db.contexts.flush(), db.executions.flush(), db.untimed.flush(), db.flushKinds()}
 	for _, s := range db.sessions {
 		errs = append(errs, s.writeMark())
 	}

@@ -185,7 +185,7 @@ func (f exportFlags) tell(format export.Format, jobs []job) (code failure.ExitCo
 		if j.output != export.Stdout && !f.quiet {
 			err = errors.Join(err, writeResult(os.Stdout, j.output, j.result))
 		}
-		written[j.trace] += j.result.Dispatches + j.result.Copies
+		written[j.trace] += j.result.Written()
 	}
 	for _, n := range written {
 		if n == 0 {
@@ -199,11 +199,13 @@ func (f exportFlags) tell(format export.Format, jobs []job) (code failure.ExitCo
 }
 
 func writeResult(w io.Writer, output string, r *export.Result) error {
-	copies := ""
-	if r.Copies > 0 {
-		copies = humanize.Things(r.Copies, "copy") + ", "
+	written := humanize.Things(r.Dispatches, "dispatch")
+	for _, k := range r.Kinds {
+		if k.Written > 0 {
+			written += ", " + humanize.Things(k.Written, k.Kind.Thing)
+		}
 	}
-	_, err := fmt.Fprintf(w, "%s  %s, %s%s\n", line(output), humanize.Things(r.Dispatches, "dispatch"), copies, humanize.Bytes(r.Bytes))
+	_, err := fmt.Fprintf(w, "%s  %s, %s\n", line(output), written, humanize.Bytes(r.Bytes))
 	return err
 }
 

@@ -16,6 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/kind"
+	"github.com/rtl-attach/rtl-attach/internal/kind/all"
 	"github.com/rtl-attach/rtl-attach/internal/preflight"
 	"github.com/rtl-attach/rtl-attach/internal/report"
 	"github.com/rtl-attach/rtl-attach/internal/session"
@@ -37,7 +39,7 @@ type recordFlags struct {
 	policy    string
 	maxSize   string
 	kernels   bool
-	copies    bool
+	kinds     map[*kind.Kind]*bool // that are to be recorded
 	payload   string
 	settings  []string
 	strict    bool
@@ -73,7 +75,10 @@ func newRecord(code *failure.ExitCode) *cobra.Command {
 	flags.StringVar(&f.policy, "buffer-policy", "discard", "`POLICY` when it is full: discard (counted), or lossless (takes more memory)")
 	flags.StringVar(&f.maxSize, "max-size", "2GiB", "stop when the trace has this `SIZE`; 0: no limit")
 	flags.BoolVar(&f.kernels, "kernel-trace", true, "always recorded; accepted for compatibility")
-	flags.BoolVar(&f.copies, "memory-copy-trace", false, "record memory copies, too")
+	f.kinds = map[*kind.Kind]*bool{}
+	for _, k := range all.Kinds {
+		f.kinds[k] = flags.Bool(k.Flag, false, k.Usage)
+	}
 	flags.BoolVar(&f.strict, "strict", false, "exit code 9 if records are missing, 10 if the recording ended early")
 	flags.StringVar(&f.payload, "payload", "", "load this shared library instead of the built-in one")
 	_ = flags.MarkHidden("payload")
@@ -85,7 +90,12 @@ func newRecord(code *failure.ExitCode) *cobra.Command {
 func (f recordFlags) options() (session.Options, error) {
 	o := session.Options{
 		Request:  preflight.Request{Output: f.output, Append: f.append, Force: f.force, Version: version},
-		Duration: time.Duration(f.duration), BufferPolicy: f.policy, MemoryCopies: f.copies,
+		Duration: time.Duration(f.duration), BufferPolicy: f.policy,
+	}
+	for _, k := range all.Kinds {
+		if *f.kinds[k] {
+			o.Kinds = append(o.Kinds, k)
+		}
 	}
 	if f.duration < 0 {
 		return o, errors.New("--duration is negative")

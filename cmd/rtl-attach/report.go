@@ -128,7 +128,7 @@ func (f reportFlags) report(trace string, code *failure.ExitCode) error {
 	if err != nil {
 		return failure.ReportFailed(trace, err)
 	}
-	if r.Dispatched() == 0 && r.Copied() == 0 {
+	if r.Dispatched() == 0 && r.OfKinds() == 0 {
 		*code = failure.NothingSeen
 		newUI(false, false).Warn("no timed dispatch or copy is in this trace, or no dispatch in this window of it")
 	}

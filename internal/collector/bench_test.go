@@ -39,7 +39,7 @@ func BenchmarkRingToTrace(b *testing.B) {
 			b.Fatal(err)
 		}
 		b.StartTimer()
-		result, err := New(reader, session).Run(context.Background(), nil)
+		result, err := New(reader, session, nil).Run(context.Background(), nil)
 		if err != nil || result.Timed != dispatches {
 			b.Fatalf("%v, %+v", err, result)
 		}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -25,7 +26,7 @@ type Sink interface {
 	Launch(tracedb.Launch) error
 	Dispatches([]tracedb.Dispatch) error
 	Untimed(tracedb.Untimed) error
-	Copies([]tracedb.Copy) error
+	Kind(records int, write func(tracedb.KindWriter) error) error
 	Window(tracedb.Window) error
 	Mark(tracedb.Mark) error // what was given before is complete as far as it says
 	Lost(tracedb.Loss) error
@@ -35,7 +36,6 @@ type Sink interface {
 
 const (
 	batchDispatches = 4096
-	batchCopies     = 512
 	drainRecords    = 16384
 
 	// The ring is left alone below its watermark for at most longestPeriod, so
@@ -61,7 +61,7 @@ type Collector struct {
 	tables   tables
 	coverage coverage
 	batch    []tracedb.Dispatch
-	copies   []tracedb.Copy                   // a batch, too
+	decoders [ring.KindsMax]kind.Decoder      // by ring.Kind; nil: a kind that is not known
 	accounts [ring.KindsMax]*ring.KindAccount // by ring.Kind; nil: none came
 	end      *ring.EndRecord
 	asked    atomic.Pointer[Ending]
@@ -70,17 +70,21 @@ type Collector struct {
 	stats    stats
 }
 
-// New makes a collector; Run does the work.
-func New(reader *ring.Reader, sink Sink) *Collector {
-	return &Collector{
+// New makes a collector that takes dispatches and records of the given kinds; Run does the
+// work.
+func New(reader *ring.Reader, sink Sink, kinds []*kind.Kind) *Collector {
+	c := &Collector{
 		reader:   reader,
 		sink:     sink,
 		rounds:   rounds{now: boottimeNS},
 		period:   periodFor(reader.SizeBytes()),
 		coverage: coverage{},
 		batch:    make([]tracedb.Dispatch, 0, batchDispatches),
-		copies:   make([]tracedb.Copy, 0, batchCopies),
 	}
+	for _, k := range kinds {
+		c.decoders[k.ID] = k.NewDecoder(ofKind{c})
+	}
+	return c
 }
 
 // CountRounds has the collector mark how far the records are complete. finished returns
@@ -139,7 +143,7 @@ func closed(ch <-chan struct{}) bool {
 func (c *Collector) drain() error {
 	for limit := int(c.reader.SizeBytes() / ring.LineBytes); limit > 0 && c.end == nil; {
 		n, err := c.reader.Drain(min(limit, drainRecords), c.record)
-		if flushErr := errors.Join(c.flushBatch(), c.flushCopies()); err == nil {
+		if flushErr := errors.Join(c.flushBatch(), c.flushKinds()); err == nil {
 			err = flushErr
 		}
 		c.publish()

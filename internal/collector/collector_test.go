@@ -21,7 +21,7 @@ type memory struct {
 	dispatches  []tracedb.Dispatch
 	untimed     []tracedb.Untimed
 	windows     []tracedb.Window
-	copies      []tracedb.Copy
+	kindRecords int
 	losses      []tracedb.Loss
 	marks       []tracedb.Mark
 	ends        []tracedb.End
@@ -50,8 +50,8 @@ func (m *memory) Window(w tracedb.Window) error {
 	return nil
 }
 
-func (m *memory) Copies(batch []tracedb.Copy) error {
-	m.copies = append(m.copies, batch...)
+func (m *memory) Kind(records int, _ func(tracedb.KindWriter) error) error {
+	m.kindRecords += records
 	return nil
 }
 
@@ -87,7 +87,7 @@ func run(t *testing.T, p *ringtest.Producer) (*memory, Result, error) {
 	sink := &memory{}
 	gone := make(chan struct{})
 	close(gone) // everything is written already
-	result, err := New(r, sink).Run(context.Background(), gone)
+	result, err := New(r, sink, nil).Run(context.Background(), gone)
 	return sink, result, err
 }
 
@@ -302,7 +302,7 @@ func TestSinkErrorEndsTheRun(t *testing.T) {
 	defer r.Close()
 	full := errors.New("disk full")
 	sink := &memory{full: full}
-	if _, err := New(r, sink).Run(context.Background(), nil); !errors.Is(err, full) {
+	if _, err := New(r, sink, nil).Run(context.Background(), nil); !errors.Is(err, full) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -330,7 +330,7 @@ func TestLiveProducer(t *testing.T) {
 		}
 	}()
 	sink := &memory{}
-	c := New(r, sink)
+	c := New(r, sink, nil)
 	result, err := c.Run(context.Background(), nil)
 	if err != nil || result.Timed != dispatches || result.Holes != 0 {
 		t.Fatalf("%v, %+v", err, result)

@@ -1,12 +1,16 @@
 package collector
 
 import (
+	"strings"
+
+	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// Counters names the payload's counters as abi.h does, for the trace.
-func Counters(c ring.Counters) []tracedb.Counter {
+// Counters names the payload's counters as abi.h does, for the trace; those of a kind begin
+// with its name.
+func Counters(c ring.Counters, kinds []*kind.Kind) []tracedb.Counter {
 	out := []tracedb.Counter{
 		{Name: "packets", Value: c.Packets},
 		{Name: "dispatches", Value: c.Kind[ring.KindDispatch].Begun},
@@ -33,12 +37,21 @@ func Counters(c ring.Counters) []tracedb.Counter {
 		{Name: "grace_waited", Value: c.GraceWaited},
 		{Name: "grace_asked", Value: c.GraceAsked},
 		{Name: "drain_ns", Value: c.DrainNS},
-		{Name: "copies", Value: c.Kind[ring.KindMemoryCopy].Begun},
-		{Name: "copies_timed", Value: c.Kind[ring.KindMemoryCopy].Timed},
 	}
 	for reason, r := range tracedb.Reasons {
-		out = append(out, tracedb.Counter{Name: "untimed_" + r.Name, Value: c.Kind[ring.KindDispatch].Untimed[reason]},
-			tracedb.Counter{Name: "copies_untimed_" + r.Name, Value: c.Kind[ring.KindMemoryCopy].Untimed[reason]})
+		out = append(out, tracedb.Counter{Name: "untimed_" + r.Name, Value: c.Kind[ring.KindDispatch].Untimed[reason]})
+	}
+	for _, k := range kinds {
+		out = append(out, kindCounters(k, &c)...)
+	}
+	return out
+}
+
+func kindCounters(k *kind.Kind, c *ring.Counters) []tracedb.Counter {
+	prefix, counted := strings.ReplaceAll(k.ID.String(), "-", "_")+"_", &c.Kind[k.ID]
+	out := []tracedb.Counter{{Name: prefix + "begun", Value: counted.Begun}, {Name: prefix + "timed", Value: counted.Timed}}
+	for reason, r := range tracedb.Reasons {
+		out = append(out, tracedb.Counter{Name: prefix + "untimed_" + r.Name, Value: counted.Untimed[reason]})
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -32,16 +33,16 @@ func (cs coverage) of(queue uint32) *account {
 // window takes one end of a window. The sink gets each window twice: when it opens, and
 // when it closes.
 func (c *Collector) window(w *ring.Window) error {
-	kind := ring.WindowKind(w.Kind)
-	if (kind != ring.WindowOpen && kind != ring.WindowClose) || !soundTime(w.TimeNS) || !soundIndex(w.Index) ||
-		max(w.Dispatches, w.Others, w.After, w.Raw) > maxRun {
+	end := ring.WindowKind(w.Kind)
+	if (end != ring.WindowOpen && end != ring.WindowClose) || !kind.SoundTime(w.TimeNS) || !soundIndex(w.Index) ||
+		max(w.Dispatches, w.Others, w.After, w.Raw) > kind.MostCount {
 		c.tally.refused++
 		return nil
 	}
 	queue := c.known(c.tables.queues.has(w.Queue), w.Queue)
 	a := c.coverage.of(queue)
 	a.changed = true
-	if kind == ring.WindowOpen {
+	if end == ring.WindowOpen {
 		a.leaveOpen()
 		a.Windows++
 		a.RawBefore = w.Raw // since the session's start: the latest holds them all

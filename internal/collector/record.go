@@ -3,6 +3,7 @@ package collector
 import (
 	"math"
 
+	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -20,8 +21,6 @@ func (c *Collector) record(r *ring.Record) error {
 		return c.dispatch(r.Dispatch())
 	case ring.TypeUntimed:
 		return c.untimed(r.Untimed())
-	case ring.TypeCopy:
-		return c.copy(r.Copy())
 	case ring.TypeWindow:
 		return c.window(r.Window())
 	case ring.TypeLost:
@@ -36,14 +35,16 @@ func (c *Collector) record(r *ring.Record) error {
 		end := *r.End()
 		c.end = &end
 		return nil
-	default:
-		return c.define(r)
 	}
+	if d := c.decoderOf(r.Type()); d != nil {
+		return d.Decode(r)
+	}
+	return c.define(r)
 }
 
 // account takes what the payload says that one kind came to.
 func (c *Collector) account(a ring.KindAccount) {
-	if a.Kind >= ring.KindsMax || max(a.Begun, a.Timed, a.Untimed, a.Lost) > maxRun || c.accounts[a.Kind] != nil {
+	if a.Kind >= ring.KindsMax || max(a.Begun, a.Timed, a.Untimed, a.Lost) > kind.MostCount || c.accounts[a.Kind] != nil {
 		c.tally.refused++
 		return
 	}
@@ -52,7 +53,7 @@ func (c *Collector) account(a ring.KindAccount) {
 
 func (c *Collector) dispatch(d *ring.Dispatch) error {
 	// A submit after the start is let through: the GPU's clock is only estimated.
-	if d.EndNS < d.StartNS || !soundTime(d.EndNS) || !soundTime(d.SubmitNS) {
+	if d.EndNS < d.StartNS || !kind.SoundTime(d.EndNS) || !kind.SoundTime(d.SubmitNS) {
 		c.tally.badTimes++
 		return nil
 	}
@@ -83,7 +84,7 @@ func (c *Collector) dispatch(d *ring.Dispatch) error {
 
 func (c *Collector) untimed(u *ring.Untimed) error {
 	reason := ring.Reason(u.Reason)
-	if reason >= ring.ReasonCount || u.Count == 0 || u.Count > maxRun || !soundTime(u.SubmitNS) || !soundIndex(u.Index) {
+	if reason >= ring.ReasonCount || u.Count == 0 || u.Count > kind.MostCount || !kind.SoundTime(u.SubmitNS) || !soundIndex(u.Index) {
 		c.tally.refused++
 		return nil
 	}
@@ -105,19 +106,13 @@ func (c *Collector) untimed(u *ring.Untimed) error {
 }
 
 func (c *Collector) lost(l *ring.LostRecord) error {
-	if l.Count > maxRun || !soundTime(l.FromNS) || !soundTime(l.UntilNS) {
+	if l.Count > kind.MostCount || !kind.SoundTime(l.FromNS) || !kind.SoundTime(l.UntilNS) {
 		c.tally.refused++
 		return nil
 	}
 	c.tally.lost += l.Count
 	return c.sink.Lost(tracedb.Loss{Cause: CauseRingFull, Records: l.Count, FromNS: l.FromNS, UntilNS: l.UntilNS})
 }
-
-// maxRun bounds the counts in a record: sums of hostile ones must not overflow.
-const maxRun = 1 << 48
-
-// soundTime: what SQLite can hold and a clock can show.
-func soundTime(ns uint64) bool { return ns <= math.MaxInt64/2 }
 
 // soundIndex: what SQLite can hold.
 func soundIndex(index uint64) bool { return index <= math.MaxInt64 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -36,7 +37,6 @@ type tally struct {
 	unknown      uint64
 	afterEnd     uint64
 	inconsistent uint64
-	copies       tracedb.CopyCoverage // its sums are made at the end
 }
 
 func (t *tally) refusedIf(refused bool) {
@@ -61,7 +61,7 @@ type Result struct {
 	Ended    bool   // the session's last record was read
 	End      ring.End
 	Coverage []tracedb.Coverage
-	Copies   *tracedb.CopyCoverage // nil: not recorded
+	Kinds    []tracedb.KindCoverage // of the kinds that were recorded
 
 	Records uint64         // taken from the ring
 	Losses  []tracedb.Loss // all, those that the payload has told of in one
@@ -90,10 +90,10 @@ func (r Result) NoTimes() (n uint64) {
 }
 
 func (c *Collector) result() Result {
-	r := Result{Records: c.tally.records, Timed: c.tally.timed, Untimed: c.tally.untimed, Lost: c.tally.lost, Copies: c.copyCoverage()}
+	r := Result{Records: c.tally.records, Timed: c.tally.timed, Untimed: c.tally.untimed, Lost: c.tally.lost, Kinds: c.settleKinds()}
 	if c.end != nil {
 		r.Ended, r.End = true, ring.End(c.end.End)
-		if c.end.RecordsLost <= maxRun {
+		if c.end.RecordsLost <= kind.MostCount {
 			r.Lost = max(r.Lost, c.end.RecordsLost)
 		}
 	}
@@ -122,9 +122,9 @@ func (c *Collector) describeEnd(r Result, broken error) tracedb.End {
 	ending := c.ending()
 	end := tracedb.End{
 		Reason: ending.reason(c.end, broken), WindowEndNS: ending.WindowEndNS, UntilNS: c.rounds.markNS,
-		Coverage: r.Coverage, Copies: r.Copies,
+		Coverage: r.Coverage, Kinds: r.Kinds,
 	}
-	if c.end != nil && soundTime(c.end.ArmedNS) && soundTime(c.end.DetachedNS) {
+	if c.end != nil && kind.SoundTime(c.end.ArmedNS) && kind.SoundTime(c.end.DetachedNS) {
 		end.ArmedNS, end.DetachedNS = c.end.ArmedNS, c.end.DetachedNS
 		end.UntilNS = max(end.UntilNS, c.end.DetachedNS)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
 	"github.com/rtl-attach/rtl-attach/test/tracetest"
 )
 
@@ -24,7 +25,7 @@ func benchmarkExport(b *testing.B, formats []Format, order tracetest.Order) {
 	n := tracetest.Count(b, "RTL_EXPORT_DISPATCHES")
 	path := tracetest.Write(b, n, order)
 	for _, f := range formats {
-		if f.Name == copyCSV {
+		if f.Name == copies.Kind.Export.CSV.Format {
 			continue // there are no copies
 		}
 		b.Run(f.Name, func(b *testing.B) { benchmarkFormat(b, f, path, n) })

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
@@ -275,7 +276,7 @@ func (c *chrome) submit(d *dispatch) error {
 
 // others writes a slice for each event that is no dispatch.
 func (c *chrome) others() error {
-	return c.events(func(one *Event, lane int) error {
+	return c.events(func(one *kind.Event, lane int) error {
 		t := one.Track
 		pid, tid, err := c.row(t.Session, t.Kind, t.Number, lane, t.Name)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -25,16 +26,16 @@ func copySample(t testing.TB) string {
 	db, path := create(t)
 	s, err := db.Begin(tracedb.SessionInfo{PID: 41220, Command: "server", Host: "node", Generation: 1})
 	must(t, err)
-	up := tracedb.Copy{StartNS: copiesAt + 100, EndNS: copiesAt + 300, SubmitNS: copiesAt, Bytes: 4096, To: 2, TID: 11, Direction: uint16(ring.HostToDevice)}
+	up := ring.Copy{StartNS: copiesAt + 100, EndNS: copiesAt + 300, SubmitNS: copiesAt, Bytes: 4096, To: 2, TID: 11, Direction: uint16(ring.HostToDevice)}
 	second := up
 	second.StartNS, second.EndNS = up.StartNS+100, up.EndNS+100
-	across := tracedb.Copy{StartNS: copiesAt + 500, EndNS: copiesAt + 500, Bytes: 8, From: 1, To: 2, Direction: uint16(ring.DeviceToDevice)}
-	untimed := tracedb.Copy{SubmitNS: copiesAt, Bytes: 1, From: 1, Direction: uint16(ring.DeviceToHost), Reason: uint16(ring.ReasonRearmed)}
+	across := ring.Copy{StartNS: copiesAt + 500, EndNS: copiesAt + 500, Bytes: 8, From: 1, To: 2, Direction: uint16(ring.DeviceToDevice)}
+	untimed := ring.Copy{SubmitNS: copiesAt, Bytes: 1, From: 1, Direction: uint16(ring.DeviceToHost), Reason: uint16(ring.ReasonRearmed)}
 	must(t, errors.Join(
 		s.Agent(tracedb.Agent{ID: 1, GPU: 0, Name: "gfx90a", BDF: 1}),
 		s.Agent(tracedb.Agent{ID: 2, GPU: 1, Name: "gfx90a", BDF: 2}),
-		s.Copies([]tracedb.Copy{up, second, across, untimed}),
-		s.End(tracedb.End{Reason: "detached", ArmedNS: copiesAt, DetachedNS: copiesAt + 1000, Copies: &tracedb.CopyCoverage{Begun: 4, Timed: 3, Untimed: 1}}),
+		s.Kind(4, func(w tracedb.KindWriter) error { return copies.Store(w, []ring.Copy{up, second, across, untimed}) }),
+		s.End(tracedb.End{Reason: "detached", ArmedNS: copiesAt, DetachedNS: copiesAt + 1000, Kinds: []tracedb.KindCoverage{{Kind: "memory-copy", Begun: 4, Timed: 3, Untimed: 1}}}),
 		db.Close()))
 	return path
 }
@@ -54,7 +55,7 @@ func TestCopyCSV(t *testing.T) {
 	}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	if r.Copies != 3 || !strings.Contains(strings.Join(r.Warnings(Formats[0]), "\n"), "3 of 4 copies timed") {
+	if r.of(copies.Kind).Written != 3 || !strings.Contains(strings.Join(r.Warnings(Formats[0]), "\n"), "3 of 4 memory copies timed") {
 		t.Errorf("%+v, %q", r, r.Warnings(Formats[0]))
 	}
 }
@@ -81,14 +82,14 @@ func TestCopiesInRocprof(t *testing.T) {
 		} `json:"rocprofiler-sdk-tool"`
 	}
 	must(t, json.Unmarshal(data, &got))
-	copies, agents := got.Tools[0].Records.Copies, got.Tools[0].Agents
-	if len(copies) != 3 {
-		t.Fatalf("%+v", copies)
+	made, agents := got.Tools[0].Records.Copies, got.Tools[0].Agents
+	if len(made) != 3 {
+		t.Fatalf("%+v", made)
 	}
-	if c := copies[0]; c.Kind != 10 || c.Operation != 2 || c.Bytes != 4096 || c.Thread != 11 || c.Start != copiesAt+100 || c.End != copiesAt+300 || c.From != agents[2].ID || agents[2].Type != 1 || c.To != agents[1].ID {
+	if c := made[0]; c.Kind != 10 || c.Operation != 2 || c.Bytes != 4096 || c.Thread != 11 || c.Start != copiesAt+100 || c.End != copiesAt+300 || c.From != agents[2].ID || agents[2].Type != 1 || c.To != agents[1].ID {
 		t.Errorf("%+v", c)
 	}
-	if c := copies[2]; c.Operation != 4 || c.From != agents[0].ID || c.To != agents[1].ID {
+	if c := made[2]; c.Operation != 4 || c.From != agents[0].ID || c.To != agents[1].ID {
 		t.Errorf("%+v", c)
 	}
 }
@@ -153,11 +154,11 @@ func TestImpossibleCopies(t *testing.T) {
 		if !f.Streams() || f.Name == "csv" {
 			continue
 		}
-		if _, r := exported(t, f.Name, path); r.Copies != 0 || r.CopiesLeftOut != 3 {
+		if _, r := exported(t, f.Name, path); r.of(copies.Kind).Written != 0 || r.of(copies.Kind).LeftOut != 3 {
 			t.Errorf("%s: %+v", f.Name, r)
 		}
 	}
-	if _, r := makeRPD(t, path); r.Copies != 0 || r.CopiesLeftOut != 3 {
+	if _, r := makeRPD(t, path); r.of(copies.Kind).Written != 0 || r.of(copies.Kind).LeftOut != 3 {
 		t.Errorf("rpd: %+v", r)
 	}
 }
@@ -165,7 +166,7 @@ func TestImpossibleCopies(t *testing.T) {
 // What rocmProfileData's readers ask of copies; top and busy stay those of kernels.
 func TestCopiesInRPD(t *testing.T) {
 	db, r := makeRPD(t, copySample(t))
-	if r.Copies != 3 || r.CopiesLeftOut != 0 || r.Dispatches != 0 || r.LeftOut != 0 {
+	if r.of(copies.Kind).Written != 3 || r.of(copies.Kind).LeftOut != 0 || r.Dispatches != 0 || r.LeftOut != 0 {
 		t.Errorf("%+v", r)
 	}
 	got := dump(t, db, `SELECT o.gpuId, t.string, n.string, a.pid, a.tid, o.start - 200 * 86400000000000, o.end - o.start, c.size, c.kind

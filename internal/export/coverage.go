@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
+	"github.com/rtl-attach/rtl-attach/internal/kind"
+	"github.com/rtl-attach/rtl-attach/internal/kind/all"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
@@ -23,18 +25,40 @@ type Coverage struct {
 	Foreign    int64 `json:"queues_foreign"`       // of another tool, or without hardware
 	Unrecorded int64 `json:"queues_unrecorded"`    // seen, and never recorded
 
-	Copies      int64 `json:"copies,omitempty"` // begun while they were recorded
-	CopiesTimed int64 `json:"copies_timed,omitempty"`
+	Kinds []KindCoverage `json:"kinds,omitempty"` // what was recorded beside dispatches
 
 	Unfinished string `json:"unfinished,omitempty"`  // why it is not settled
 	CompleteNS int64  `json:"complete_ns,omitempty"` // not settled: up to when after its begin it is known what ran
 }
 
+// KindCoverage is what was seen of a kind of record.
+type KindCoverage struct {
+	Kind  string `json:"kind"`
+	Begun int64  `json:"begun"`
+	Timed int64  `json:"timed"`
+	thing string
+}
+
+// of returns what was seen of a kind; zero: it was not recorded.
+func (c Coverage) of(k *kind.Kind) KindCoverage {
+	for _, one := range c.Kinds {
+		if one.Kind == k.ID.String() {
+			return one
+		}
+	}
+	return KindCoverage{}
+}
+
 // Complete reports whether the trace has every dispatch of the session's queues, and every
-// copy if copies were recorded.
+// record of the kinds that were recorded.
 func (c Coverage) Complete() bool {
+	for _, k := range c.Kinds {
+		if k.Begun != k.Timed {
+			return false
+		}
+	}
 	return c.Settled && c.Timed == c.Dispatches && c.Lost == 0 && !c.LostMore && c.OpenEnded == 0 &&
-		c.RawClaims == 0 && c.Foreign == 0 && c.Unrecorded == 0 && c.Copies == c.CopiesTimed
+		c.RawClaims == 0 && c.Foreign == 0 && c.Unrecorded == 0
 }
 
 // String returns the coverage in words, for people.
@@ -47,8 +71,10 @@ func (c Coverage) String() string {
 		text = append(text, c.Unfinished, "complete up to "+duration(c.CompleteNS)+" after its begin")
 	}
 	text = append(text, humanize.Count(c.Timed)+" of "+humanize.Things(c.Dispatches, "dispatch")+" timed")
-	if c.Copies > 0 {
-		text = append(text, humanize.Count(c.CopiesTimed)+" of "+humanize.Things(c.Copies, "copy")+" timed")
+	for _, k := range c.Kinds {
+		if k.Begun > 0 {
+			text = append(text, humanize.Count(k.Timed)+" of "+humanize.Things(k.Begun, k.thing)+" timed")
+		}
 	}
 	for _, gap := range []struct {
 		n          int64
@@ -86,8 +112,10 @@ func (tr *trace) addCoverage() {
 			Session: s.ID, PID: s.Process.ID.PID, Settled: s.Settled(), Foreign: s.Counters.QueuesForeign,
 			RawClaims: max(s.ClaimsKnown, s.Counters.RawClaims), Unrecorded: max(0, s.Counters.QueuesSeen-s.QueuesRecorded),
 		}
-		if s.Copies != nil {
-			c.Copies, c.CopiesTimed = s.Copies.Begun, s.Copies.Timed
+		for _, k := range all.Kinds {
+			if a, settled := s.Kinds[k.ID.String()]; settled {
+				c.Kinds = append(c.Kinds, KindCoverage{k.ID.String(), max(0, a.Begun), max(0, a.Timed), k.Thing})
+			}
 		}
 		if c.Unfinished = s.Unfinished(); c.Unfinished != "" {
 			c.CompleteNS = max(0, s.UntilNS()-s.FromNS())

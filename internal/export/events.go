@@ -1,46 +1,56 @@
 package export
 
-import "github.com/rtl-attach/rtl-attach/internal/traceread"
+import (
+	"slices"
+	"strconv"
 
-// Track is where events are drawn, in lanes, each of which shows one event at a time.
-type Track struct {
-	Kind    string // of its events
-	Number  int64  // among the tracks of its kind
-	Session *traceread.Session
-	GPU     *traceread.Agent // that it is drawn below; nil: below the session's process
-	Name    string           // for people
-	About   string           // for people: what its events are
-	Rank    int              // among the tracks below the same GPU or process; dispatches have 1
+	"github.com/rtl-attach/rtl-attach/internal/kind"
+	"github.com/rtl-attach/rtl-attach/internal/kind/all"
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
+)
+
+// A KindResult is what an export holds of a kind of record beside dispatches.
+type KindResult struct {
+	Kind    *kind.Kind
+	Written int64
+	LeftOut int64 // impossible times, or nothing to belong to
 }
 
-// Event is a recorded time of any kind but a dispatch: dispatches are too many for a call
-// each through a source. Its times are within 0 ≤ StartNS ≤ EndNS ≤ traceread.LatestNS.
-type Event struct {
-	Track          *Track
-	StartNS, EndNS int64
-	Name, Category string
-	Args           []Arg
+// eachOf calls visit for each event of a kind whose session is wanted.
+func (e *export) eachOf(k *kind.Kind, wanted func(*traceread.Session) bool, visit func(*kind.Event) error) error {
+	if is, err := k.IsIn(e.trace.Trace); err != nil || !is {
+		return err
+	}
+	r := e.result.of(k)
+	leftOut, err := k.Export.Events(e.ctx, e.trace.Trace, func(one *kind.Event) error {
+		if !wanted(one.Track.Session) {
+			return nil
+		}
+		r.Written++
+		return visit(one)
+	})
+	r.LeftOut = leftOut
+	return err
 }
 
-// Arg is a number that belongs to an event.
-type Arg struct {
-	Name  string
-	Value int64
+// of returns the result of a kind.
+func (r *Result) of(k *kind.Kind) *KindResult {
+	if i := slices.IndexFunc(r.Kinds, func(one *KindResult) bool { return one.Kind == k }); i >= 0 {
+		return r.Kinds[i]
+	}
+	r.Kinds = append(r.Kinds, &KindResult{Kind: k})
+	return r.Kinds[len(r.Kinds)-1]
 }
 
-// A source calls visit for each event of a kind, in the order of their starts. It counts in
-// the export's result what it gives and what it leaves out. An event is valid until visit
-// returns; its track stays the same for all events that belong together.
-type source func(e *export, visit func(*Event) error) error
-
-// sources are the kinds of event that the formats for timelines show beside dispatches.
-var sources = []source{copyEvents}
-
-// events gives the events of all sources, each with its lane.
-func (e *export) events(visit func(one *Event, lane int) error) error {
-	for _, events := range sources {
-		places := newLanes[*Track]()
-		err := events(e, func(one *Event) error {
+// events gives the events of all kinds, each with its lane. Dispatches are no kind: they
+// are too many for a call each through one.
+func (e *export) events(visit func(one *kind.Event, lane int) error) error {
+	for _, k := range all.Kinds {
+		if k.Export.Events == nil {
+			continue
+		}
+		places := newLanes[*kind.Track]()
+		err := e.eachOf(k, e.trace.isExported, func(one *kind.Event) error {
 			lane, err := places.place(one.Track, one.StartNS, one.EndNS)
 			if err != nil {
 				return err
@@ -52,4 +62,48 @@ func (e *export) events(visit func(one *Event, lane int) error) error {
 		}
 	}
 	return nil
+}
+
+// kindFormats are the kinds' own formats: a line for each event.
+func kindFormats() (formats []Format) {
+	for _, k := range all.Kinds {
+		if k.Export.CSV != nil {
+			c := k.Export.CSV
+			formats = append(formats, Format{c.Format, c.Suffix, c.For, k, func(e *export) error { return e.kindCSV(k) }})
+		}
+	}
+	return formats
+}
+
+// kindCSV writes the events of a kind in the order of starts.
+func (e *export) kindCSV(k *kind.Kind) error {
+	var header []any
+	for _, name := range k.Export.CSV.Header {
+		header = append(header, name)
+	}
+	line := appendCSVRow(nil, header)
+	if _, err := e.w.Write(line); err != nil {
+		return err
+	}
+	return e.eachOf(k, e.trace.isExported, func(one *kind.Event) error {
+		line = appendCSVRow(line[:0], one.Row)
+		_, err := e.w.Write(line)
+		return err
+	})
+}
+
+// appendCSVRow appends texts, quoted, and integers.
+func appendCSVRow(b []byte, row []any) []byte {
+	for i, cell := range row {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		switch v := cell.(type) {
+		case int64:
+			b = strconv.AppendInt(b, v, 10)
+		case string:
+			b = appendCSV(b, v)
+		}
+	}
+	return append(b, '\n')
 }

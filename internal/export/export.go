@@ -12,12 +12,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
+	"github.com/rtl-attach/rtl-attach/internal/kind"
+	"github.com/rtl-attach/rtl-attach/internal/kind/all"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
@@ -37,29 +38,28 @@ type Format struct {
 	Suffix string // of the file, in place of the trace's .db
 	For    string // who reads it
 
+	kind  *kind.Kind          // without dispatches: of this kind alone
 	write func(*export) error // nil: SQLite makes the file (rpd.go)
 }
 
 // The formats that leave something out.
 const (
-	rocprofJSON = "rocprofv3"  // its readers take one process
-	kernelCSV   = "csv"        // without copies
-	copyCSV     = "csv-copies" // without kernels
+	rocprofJSON = "rocprofv3" // its readers take one process
+	kernelCSV   = "csv"       // without other kinds
 )
 
-// Formats lists the formats; the first is the default.
-var Formats = [...]Format{
-	{"pftrace", ".pftrace", "ui.perfetto.dev, trace_processor", writePerfetto},
-	{"chrome", ".json.gz", "chrome://tracing, scripts", writeChrome},
-	{rocprofJSON, "_results.json", "TraceLens", writeRocprof},
-	{kernelCSV, "_kernel_trace.csv", "spreadsheets, DuckDB; rocprofv3's columns", writeCSV},
-	{"rpd", ".rpd", "rocmProfileData's scripts, those that write, too", nil},
-	{copyCSV, "_memory_copy_trace.csv", "the copies, with rocprofv3's columns", writeCopyCSV},
-}
+// Formats lists the formats; the first is the default. Those of one kind of record come last.
+var Formats = append([]Format{
+	{"pftrace", ".pftrace", "ui.perfetto.dev, trace_processor", nil, writePerfetto},
+	{"chrome", ".json.gz", "chrome://tracing, scripts", nil, writeChrome},
+	{rocprofJSON, "_results.json", "TraceLens", nil, writeRocprof},
+	{kernelCSV, "_kernel_trace.csv", "spreadsheets, DuckDB; rocprofv3's columns", nil, writeCSV},
+	{"rpd", ".rpd", "rocmProfileData's scripts, those that write, too", nil, nil},
+}, kindFormats()...)
 
 // FormatNamed returns the format with a name.
 func FormatNamed(name string) (Format, bool) {
-	i := slices.IndexFunc(Formats[:], func(f Format) bool { return f.Name == name })
+	i := slices.IndexFunc(Formats, func(f Format) bool { return f.Name == name })
 	if i < 0 {
 		return Format{}, false
 	}
@@ -88,48 +88,64 @@ type Result struct {
 	Bytes      int64
 	Dispatches int64 // written
 	LeftOut    int64 // impossible times, or no queue, kernel or session to belong to
-	Copies     int64 // written
-
-	CopiesLeftOut int64 // impossible likewise
-	Sessions      []Coverage
+	Kinds      []*KindResult
+	Sessions   []Coverage
 
 	made os.FileInfo // of the file at Path
 }
 
 // Warnings returns what the export does not hold, for people: it must not be taken for idle time.
-func (r *Result) Warnings(f Format) (all []string) {
+func (r *Result) Warnings(f Format) (warnings []string) {
 	switch {
-	case r.Dispatches+r.Copies > 0:
-	case f.Name == copyCSV:
-		all = append(all, "no timed memory copy is in this trace: record with --memory-copy-trace")
+	case r.Written() > 0:
+	case f.kind != nil:
+		warnings = append(warnings, fmt.Sprintf("no timed %s is in this trace: record with --%s", f.kind.Thing, f.kind.Flag))
 	default:
-		all = append(all, "no timed dispatch is in this trace")
+		warnings = append(warnings, "no timed dispatch is in this trace")
 	}
 	if r.LeftOut > 0 {
-		all = append(all, humanize.Things(r.LeftOut, "dispatch")+" left out: impossible times, or nothing to belong to")
+		warnings = append(warnings, humanize.Things(r.LeftOut, "dispatch")+" left out: impossible times, or nothing to belong to")
 	}
-	if r.CopiesLeftOut > 0 {
-		all = append(all, humanize.Things(r.CopiesLeftOut, "memory copy")+" left out: impossible times, or nothing to belong to")
+	for _, k := range r.Kinds {
+		if k.LeftOut > 0 {
+			warnings = append(warnings, humanize.Things(k.LeftOut, k.Kind.Thing)+" left out: impossible times, or nothing to belong to")
+		}
 	}
 	for _, c := range r.Sessions {
 		if !c.Complete() {
-			all = append(all, fmt.Sprintf("session %d (pid %d): %s; what is missing is not idle time", c.Session, c.PID, c))
+			warnings = append(warnings, fmt.Sprintf("session %d (pid %d): %s; what is missing is not idle time", c.Session, c.PID, c))
 		}
 	}
 	if f.OnePerProcess() && len(r.Sessions) > 1 {
-		all = append(all, fmt.Sprintf("%d sessions, an element of rocprofiler-sdk-tool each: TraceLens reads the first only (--pid writes one process)", len(r.Sessions)))
+		warnings = append(warnings, fmt.Sprintf("%d sessions, an element of rocprofiler-sdk-tool each: TraceLens reads the first only (--pid writes one process)", len(r.Sessions)))
 	}
-	if n := r.timedCopies(); f.Name == kernelCSV && n > 0 {
-		all = append(all, humanize.Things(n, "memory copy")+" not in this format: --format "+copyCSV+" writes them")
+	if f.Name == kernelCSV {
+		warnings = append(warnings, r.notInCSV()...)
 	}
-	return all
+	return warnings
 }
 
-func (r *Result) timedCopies() (n int64) {
-	for _, c := range r.Sessions {
-		n += max(0, min(c.CopiesTimed, math.MaxInt32))
+// Written returns how many records of any kind the export holds.
+func (r *Result) Written() int64 {
+	n := r.Dispatches
+	for _, k := range r.Kinds {
+		n += k.Written
 	}
 	return n
+}
+
+// notInCSV names the kinds that the CSV of kernels leaves out.
+func (r *Result) notInCSV() (warnings []string) {
+	for _, k := range all.Kinds {
+		var n int64
+		for _, s := range r.Sessions {
+			n = traceread.Sum(n, max(0, s.of(k).Timed))
+		}
+		if n > 0 && k.Export.CSV != nil {
+			warnings = append(warnings, humanize.Things(n, k.Thing)+" not in this format: --format "+k.Export.CSV.Format+" writes them")
+		}
+	}
+	return warnings
 }
 
 // An export is an export in progress.
@@ -191,7 +207,6 @@ func (f Format) stream(ctx context.Context, tr *trace, w io.Writer, compressed b
 	}
 	e.result.Bytes = counted.bytes
 	e.result.LeftOut = tr.leftOut
-	e.result.CopiesLeftOut = tr.copiesLeftOut
 	e.result.Sessions = tr.coverages()
 	return &e.result, nil
 }

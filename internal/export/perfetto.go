@@ -1,6 +1,7 @@
 package export
 
 import (
+	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
@@ -264,7 +265,7 @@ func (p *perfetto) depths() error {
 
 // others writes a slice for each event that is no dispatch.
 func (p *perfetto) others() error {
-	return p.events(func(one *Event, lane int) error {
+	return p.events(func(one *kind.Event, lane int) error {
 		names := &p.packets.names
 		names.makeRoom()
 		track, err := p.tracks.ofEvents(one.Track, lane)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
@@ -144,7 +145,7 @@ func (t *tracks) ofQueue(q *queue, lane int) (uint64, error) {
 }
 
 // ofEvents is one lane of a track of events.
-func (t *tracks) ofEvents(of *Track, lane int) (uint64, error) {
+func (t *tracks) ofEvents(of *kind.Track, lane int) (uint64, error) {
 	above := func() (uint64, error) { return t.ofProcess(of.Session) }
 	if of.GPU != nil {
 		above = func() (uint64, error) { return t.ofGPU(of.GPU) }

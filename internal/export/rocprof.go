@@ -2,7 +2,10 @@ package export
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/rtl-attach/rtl-attach/internal/kind"
+	"github.com/rtl-attach/rtl-attach/internal/kind/all"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
@@ -16,14 +19,15 @@ type rocprof struct {
 
 // What rocprofiler-sdk calls things.
 const (
-	agentTypeCPU            = 1  // ROCPROFILER_AGENT_TYPE_CPU
-	agentTypeGPU            = 2  // ROCPROFILER_AGENT_TYPE_GPU
-	hostAgent               = 0  // a trace has one host for all processors, and no number for it
-	kindMemoryCopy          = 10 // ROCPROFILER_BUFFER_TRACING_MEMORY_COPY
-	kindKernelDispatch      = 11 // ROCPROFILER_BUFFER_TRACING_KERNEL_DISPATCH
-	operationDispatchDone   = 2  // ROCPROFILER_KERNEL_DISPATCH_COMPLETE
-	emptyRecordKindsOfTools = `"hip_api":[],"hsa_api":[],"marker_api":[],"rccl_api":[],"memory_allocation":[],"scratch_memory":[]`
+	agentTypeCPU          = 1  // ROCPROFILER_AGENT_TYPE_CPU
+	agentTypeGPU          = 2  // ROCPROFILER_AGENT_TYPE_GPU
+	hostAgent             = 0  // a trace has one host for all processors, and no number for it
+	kindKernelDispatch    = 11 // ROCPROFILER_BUFFER_TRACING_KERNEL_DISPATCH
+	operationDispatchDone = 2  // ROCPROFILER_KERNEL_DISPATCH_COMPLETE
 )
+
+// recordArrays are the arrays that readers expect, whatever was recorded.
+var recordArrays = []string{"memory_copy", "hip_api", "hsa_api", "marker_api", "rccl_api", "memory_allocation", "scratch_memory"}
 
 func writeRocprof(e *export) error {
 	r := &rocprof{export: e}
@@ -161,13 +165,63 @@ func (r *rocprof) records(s *traceread.Session) error {
 		return err
 	}
 	r.trace.leftOut += leftOut
-	if err := r.text("\n],\"memory_copy\":["); err != nil {
+	if err := r.text("\n]"); err != nil {
 		return err
 	}
-	if err := r.memoryCopies(s); err != nil {
+	if err := r.kinds(s); err != nil {
 		return err
 	}
-	return r.text("\n]," + emptyRecordKindsOfTools + "}}")
+	return r.text("}}")
+}
+
+// kinds writes the arrays of the kinds of record, and those of kinds that are not recorded.
+func (r *rocprof) kinds(s *traceread.Session) error {
+	empty := slices.Clone(recordArrays)
+	for _, k := range all.Kinds {
+		if k.Export.Array == "" {
+			continue
+		}
+		empty = slices.DeleteFunc(empty, func(name string) bool { return name == k.Export.Array })
+		if err := r.array(k, s); err != nil {
+			return err
+		}
+	}
+	for _, name := range empty {
+		if err := r.text(`,"` + name + `":[]`); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// array writes the events of a kind of one session.
+func (r *rocprof) array(k *kind.Kind, s *traceread.Session) error {
+	if err := r.text(`,"` + k.Export.Array + `":[`); err != nil {
+		return err
+	}
+	r.comma = false
+	err := r.eachOf(k, func(of *traceread.Session) bool { return of == s }, func(e *kind.Event) error {
+		r.event(k, e)
+		return r.element()
+	})
+	if err != nil {
+		return err
+	}
+	return r.text("\n]")
+}
+
+func (r *rocprof) event(k *kind.Kind, e *kind.Event) {
+	l := append(r.line[:0], '{').int("kind", k.Export.BufferKind).int("operation", e.Operation).int("thread_id", e.TID)
+	l = append(append(l.key("correlation_id"), '{').int("internal", e.ID).int("external", 0), '}')
+	l = l.int("start_timestamp", e.StartNS).int("end_timestamp", e.EndNS)
+	for _, f := range e.Fields {
+		if f.Handle {
+			l = l.handle(f.Name, f.Value)
+		} else {
+			l = l.int(f.Name, f.Value)
+		}
+	}
+	r.line = append(l, '}')
 }
 
 func (r *rocprof) dispatch(d *dispatch) {

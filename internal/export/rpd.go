@@ -4,21 +4,21 @@ import (
 	"context"
 	"database/sql"
 	_ "embed"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
 
 	"github.com/mattn/go-sqlite3"
 
+	"github.com/rtl-attach/rtl-attach/internal/kind"
+	"github.com/rtl-attach/rtl-attach/internal/kind/all"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
 //go:embed rpd.sql
 var rpdSQL string
-
-//go:embed rpd_copies.sql
-var rpdCopiesSQL string
 
 // writeRPD makes a database with the content of the trace's compatible views as
 // tables. SQLite copies, from one file to the other.
@@ -62,10 +62,9 @@ func copyTrace(ctx context.Context, tr *trace, file *os.File, output string, r *
 	if err := samePlace(file, output); err != nil {
 		return err
 	}
-	fill, timedCopies := rpdSQL, "0"
-	if tr.HasCopies {
-		fill += rpdCopiesSQL
-		timedCopies = "(SELECT count(*) FROM main.rtl_copy WHERE reason_id = 0 AND start_ns IS NOT NULL AND duration_ns IS NOT NULL)"
+	kinds, fill, err := rpdKinds(tr)
+	if err != nil {
+		return err
 	}
 	// The file is thrown away when anything fails: no journal, one transaction.
 	_, err = conn.ExecContext(ctx, "PRAGMA made.journal_mode = OFF; PRAGMA made.synchronous = OFF; BEGIN;"+fill)
@@ -79,10 +78,41 @@ func copyTrace(ctx context.Context, tr *trace, file *os.File, output string, r *
 		_, _ = conn.ExecContext(context.Background(), "ROLLBACK")
 		return err
 	}
-	return conn.QueryRowContext(ctx, `SELECT made_ops - copies, all_ops + copies - made_ops, copies, all_copies - copies FROM
-		(SELECT (SELECT count(*) FROM made.rocpd_op) AS made_ops, (SELECT count(*) FROM made.rocpd_copyapi) AS copies,
-			(SELECT count(*) FROM main.rtl_execution) AS all_ops, `+timedCopies+` AS all_copies)`).
-		Scan(&r.Dispatches, &r.LeftOut, &r.Copies, &r.CopiesLeftOut)
+	return countRPD(ctx, conn, kinds, r)
+}
+
+// rpdKinds returns the kinds that a trace has and the format takes, and the SQL that copies
+// all of the trace.
+func rpdKinds(tr *trace) (kinds []*kind.Kind, fill string, err error) {
+	fill = rpdSQL
+	for _, k := range all.Kinds {
+		if k.Export.RPD == nil {
+			continue
+		}
+		is, err := k.IsIn(tr.Trace)
+		if err != nil {
+			return nil, "", err
+		}
+		if is {
+			kinds, fill = append(kinds, k), fill+k.Export.RPD.SQL
+		}
+	}
+	return kinds, fill, nil
+}
+
+// countRPD counts what was copied, and what was not.
+func countRPD(ctx context.Context, conn *sql.Conn, kinds []*kind.Kind, r *Result) error {
+	var ops, rows int64
+	err := conn.QueryRowContext(ctx, "SELECT (SELECT count(*) FROM made.rocpd_op), (SELECT count(*) FROM main.rtl_execution)").Scan(&ops, &rows)
+	for _, k := range kinds {
+		one := r.of(k)
+		var there int64
+		err = errors.Join(err, conn.QueryRowContext(ctx, "SELECT ("+k.Export.RPD.Written+"), ("+k.Export.RPD.Rows+")").Scan(&one.Written, &there))
+		one.LeftOut = there - one.Written
+		ops -= one.Written
+	}
+	r.Dispatches, r.LeftOut = ops, rows-ops
+	return err
 }
 
 // giveHarmless gives a connection of SQLite's the function harmless(text).

@@ -55,11 +55,16 @@ func (tg *together) each(window func(traceread.Span) error, outcome func(atNS in
 
 // keep leaves the sessions of other processes out.
 func (tr *trace) keep(pid int64) error {
+	tr.pid = pid
 	tr.sessions = slices.DeleteFunc(tr.sessions, func(s *traceread.Session) bool { return s.Process.ID.PID != pid })
 	if len(tr.sessions) == 0 {
 		return fmt.Errorf("pid %d: %w", pid, ErrNoSession)
 	}
 	return nil
+}
+
+func (tr *trace) isExported(s *traceread.Session) bool {
+	return tr.pid == 0 || s.Process.ID.PID == tr.pid
 }
 
 // mostProcesses bounds the files that a trace can make us write beside it.

@@ -20,13 +20,12 @@ type thread struct {
 type trace struct {
 	*traceread.Trace
 	sessions []*traceread.Session // in the order of their ids
+	pid      int64                // of the only process that is exported; 0: of all
 	coverage map[*traceread.Session]*Coverage
 	queues   map[int64]*queue
 	threads  map[int64]*thread
 	contexts *contexts
 	leftOut  int64
-
-	copiesLeftOut int64
 }
 
 // A queue is an HSA queue with its names.

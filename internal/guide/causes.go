@@ -88,8 +88,16 @@ func isCause(fn *ast.FuncDecl) bool {
 	if strings.HasSuffix(fn.Name.Name, "Cause") {
 		return true
 	}
+	return resultName(fn) == "cause"
+}
+
+// resultName is the name of a function's first result; "": it has none.
+func resultName(fn *ast.FuncDecl) string {
 	results := fn.Type.Results
-	return results != nil && len(results.List) > 0 && len(results.List[0].Names) > 0 && results.List[0].Names[0].Name == "cause"
+	if results == nil || len(results.List) == 0 || len(results.List[0].Names) == 0 {
+		return ""
+	}
+	return results.List[0].Names[0].Name
 }
 
 func (s *source) takeReturns(fn *ast.FuncDecl) {
@@ -154,11 +162,11 @@ func (s *source) takeErrorTypes(f *ast.File) {
 	}
 }
 
-// takeWarnings finds what an export warns of.
+// takeWarnings finds what an export warns of: its functions return warnings.
 func (s *source) takeWarnings(f *ast.File) {
 	for _, d := range f.Decls {
 		fn, ok := d.(*ast.FuncDecl)
-		if !ok || fn.Name.Name != "Warnings" {
+		if !ok || resultName(fn) != "warnings" {
 			continue
 		}
 		ast.Inspect(fn.Body, func(n ast.Node) bool {

@@ -24,8 +24,8 @@ var (
 	}
 )
 
-// Tables are all of them; the first is the default.
-var Tables = [...]Table{
+// Tables are all of them; the first is the default. Those of kinds of record come last.
+var Tables = append([]Table{
 	{"kernels", append([]string{"kernel"}, kernelColumns...), kernelRows},
 	{"groups", append([]string{"kernel", "variants"}, kernelColumns...), groupRows},
 	{"gpus", slices.Concat([]string{"gpu", "name"}, busyColumns, []string{"pci", "driver_node"}), gpuRows},
@@ -33,9 +33,8 @@ var Tables = [...]Table{
 	{"processes", slices.Concat([]string{"pid", "command", "host", "gpus"}, busyColumns, []string{"rank", "kernels_in_window"}), processRows},
 	{"gaps", []string{"gpu", "cause", "gaps", "total_ns", "longest_ns"}, causeRows},
 	{"longest-gaps", []string{"gpu", "begin_ns", "length_ns", "cause", "host_ns", "next", "queue", "tid"}, gapRows},
-	{"copies", []string{"direction", "copies", "bytes", "total_ns", "bytes_per_second"}, copyRows},
 	{"latency", []string{"dispatches", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "max_ns"}, latencyRows},
-}
+}, kindTables()...)
 
 // TableNames lists them for people.
 func TableNames() string {
@@ -167,14 +166,4 @@ func latencyRows(r *Report) [][]any {
 		return nil
 	}
 	return [][]any{{l.Dispatches, l.P50NS, l.P90NS, l.P99NS, l.P999NS, l.MaxNS}}
-}
-
-func copyRows(r *Report) (rows [][]any) {
-	if r.Copies == nil {
-		return nil
-	}
-	for _, d := range r.Copies.Directions {
-		rows = append(rows, []any{d.Name, d.Copies, d.Bytes, d.TotalNS, d.BytesPerSecond})
-	}
-	return rows
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -44,19 +45,19 @@ func (r *Report) fillGPUs(a *analysis) {
 		one.Coverage.Complete = one.Coverage.Complete && !a.hides(g.queues, one.RecordedNS)
 		one.AtLeast = !one.Coverage.Complete
 		g.gaps.settleEdge(one.IdleNS, a.hiddenEdge(g))
-		one.Gaps = g.gaps.causes(r.Copies != nil)
+		one.Gaps = g.gaps.causes(r.Kinds[copies.Kind.ID.String()] != nil)
 		r.GPUs = append(r.GPUs, one)
 	}
 }
 
 // causes leaves out causes without time. A kernel that waits for a copy waits behind a
 // barrier: only recorded copies tell the two apart.
-func (gs *idleness) causes(copies bool) []Cause {
+func (gs *idleness) causes(copiesRecorded bool) []Cause {
 	all := []Cause{}
 	for c, t := range gs.byCause {
 		if t.totalNS > 0 {
 			text := causeTexts[c]
-			if cause(c) == causeDependency && !copies {
+			if cause(c) == causeDependency && !copiesRecorded {
 				text += " (copies were not recorded)"
 			}
 			all = append(all, Cause{

@@ -1,8 +1,7 @@
 package report
 
 import (
-	"fmt"
-
+	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
@@ -55,36 +54,22 @@ const mostIntervals = 1 << 20
 
 // readCopies finds when a copy ran on each GPU, if the trace has copies.
 func (st *state) readCopies() error {
-	if !st.trace.HasCopies {
-		return nil
-	}
-	rows, err := st.trace.DB.Query(`SELECT a.gpu_id, c.start_ns, c.start_ns + c.duration_ns
-		FROM rtl_copy c JOIN rtl_agent a ON a.id IN (c.from_agent_id, c.to_agent_id)
-		WHERE c.start_ns >= 0 AND c.duration_ns > 0 AND c.start_ns + c.duration_ns <= ? ORDER BY c.start_ns`, int64(traceread.LatestNS))
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for n := 0; rows.Next(); {
-		var of int64
-		var s traceread.Span
-		if err := rows.Scan(&of, &s.BeginNS, &s.EndNS); err != nil {
-			return fmt.Errorf("%w: %w", traceread.ErrImpossible, err)
-		}
+	n := 0
+	return copies.EachSpan(background, st.trace, func(of int64, s traceread.Span) bool {
 		g := st.gpus[of]
 		if g == nil {
-			continue
+			return true
 		}
 		before := len(g.copies)
 		g.copies.add(s)
-		if n += len(g.copies) - before; n > mostIntervals {
-			for _, g := range st.gpus {
-				g.copies = nil
-			}
-			return nil
+		if n += len(g.copies) - before; n <= mostIntervals {
+			return true
 		}
-	}
-	return rows.Err()
+		for _, g := range st.gpus {
+			g.copies = nil
+		}
+		return false
+	})
 }
 
 // addLosses adds when records were lost: whatever ran on the session's GPUs then may be

@@ -155,15 +155,8 @@ func (r *Report) read(tr *traceread.Trace, o Options) error {
 	r.countCutOff(a)
 	r.Coverage.QueuedBefore = a.queuedBefore()
 	r.LaunchToStart = a.latency.launchToStart()
-	if r.Copies != nil {
-		if err := r.Copies.countBlits(a); err != nil {
-			return err
-		}
-	}
-	if r.Copies != nil && o.Window != nil {
-		if err := r.Copies.readDirections(tr, window); err != nil {
-			return err
-		}
+	if err := r.readKinds(tr, a, window); err != nil {
+		return err
 	}
 	r.fillGPUs(a)
 	r.fillQueues(a)
@@ -188,17 +181,6 @@ func (r *Report) setWindow(s *Span) traceread.Span {
 	}
 	r.Window = &Window{BeginNS: window.BeginNS, EndNS: window.EndNS}
 	return window
-}
-
-// Copied is how many timed copies the report is about.
-func (r *Report) Copied() (n int64) {
-	if r.Copies == nil {
-		return 0
-	}
-	for _, d := range r.Copies.Directions {
-		n += d.Copies
-	}
-	return n
 }
 
 // Dispatched is how many dispatches the report is about.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -184,7 +185,7 @@ func TestVeryLateKernel(t *testing.T) {
 }
 
 func TestReportForms(t *testing.T) {
-	for name, path := range map[string]string{"causes": causesTrace(t), "gaps": traceOf(t, gaps), "whole": traceOf(t, whole), "copies": traceOf(t, copies)} {
+	for name, path := range map[string]string{"causes": causesTrace(t), "gaps": traceOf(t, gaps), "whole": traceOf(t, whole), "copies": traceOf(t, withCopies)} {
 		r, err := Make(path, Options{Kernels: 3})
 		must(t, err)
 		r.File, r.SizeBytes = "trace-41220-1203.db", 131_000_000 // a temporary folder, and pages
@@ -202,6 +203,8 @@ func TestReportForms(t *testing.T) {
 	}
 }
 
+func timedCopies(r *Report) int64 { return r.Kinds[copies.Kind.ID.String()].(*copies.Report).Timed }
+
 // Every table has as many cells in each row as in its first, and numbers that are numbers.
 func TestTables(t *testing.T) {
 	r, err := Make(causesTrace(t), Options{})
@@ -214,7 +217,7 @@ func TestTables(t *testing.T) {
 			t.Errorf("%s: %v, %v", table.Name, rows, err)
 		}
 	}
-	copied, err := Make(traceOf(t, copies), Options{})
+	copied, err := Make(traceOf(t, withCopies), Options{})
 	must(t, err)
 	var b, rates bytes.Buffer
 	table, _ := TableNamed("copies")
@@ -223,10 +226,10 @@ func TestTables(t *testing.T) {
 	if !strings.HasPrefix(rates.String(), want) {
 		t.Errorf("%s, want %s", rates.Bytes(), want)
 	}
-	late, err := Make(traceOf(t, copies), Options{Window: &Span{FromNS: 1 << 40}})
+	late, err := Make(traceOf(t, withCopies), Options{Window: &Span{FromNS: 1 << 40}})
 	must(t, err)
-	if copied.Copied() != 20 || late.Copied() != 0 || late.Copies.Timed != copied.Copies.Timed {
-		t.Errorf("%d copies, %d after their end", copied.Copied(), late.Copied())
+	if copied.OfKinds() != 20 || late.OfKinds() != 0 || timedCopies(late) != timedCopies(copied) {
+		t.Errorf("%d copies, %d after their end", copied.OfKinds(), late.OfKinds())
 	}
 	table, _ = TableNamed("kernels")
 	must(t, r.WriteCSV(&b, table))

@@ -31,7 +31,7 @@ func (r *Report) WriteText(w io.Writer, fullNames bool) error {
 	r.writeBusy(&b)
 	r.writeGaps(&b, fullNames)
 	r.writeLatency(&b)
-	r.writeCopies(&b, r.inWindow())
+	r.writeKinds(&b)
 	if fullNames {
 		r.writeFullNames(&b)
 	} else {
@@ -50,7 +50,7 @@ func (r *Report) writeWindow(b *bytes.Buffer) {
 	if r.Window.EndNS < traceread.LatestNS {
 		until = duration(r.Window.EndNS - r.ZeroNS)
 	}
-	line(b, "Window", "%s to %s after the first attach; Coverage, Lost, Copies and Paused are of the whole recording",
+	line(b, "Window", "%s to %s after the first attach; Coverage, Lost and Paused are of the whole recording",
 		duration(r.Window.BeginNS-r.ZeroNS), until)
 }
 

@@ -5,6 +5,7 @@ package report
 import (
 	"fmt"
 
+	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
@@ -25,12 +26,14 @@ type Summary struct {
 	Kernels       []Kernel       `json:"kernels"`        // the longest in all, first
 	KernelsInAll  int64          `json:"kernels_in_all"` // different names
 	LaunchToStart *LaunchToStart `json:"launch_to_start,omitempty"`
-	Copies        *Copies        `json:"copies,omitempty"` // nil: they were not recorded
-	Losses        []Loss         `json:"losses"`           // empty: nothing was lost
-	LeftOut       int64          `json:"left_out"`         // dispatches with impossible times, or nothing to belong to
+	Kinds         map[string]any `json:"kinds,omitempty"` // what was recorded beside dispatches, by the kinds' names
+	Losses        []Loss         `json:"losses"`          // empty: nothing was lost
+	LeftOut       int64          `json:"left_out"`        // dispatches with impossible times, or nothing to belong to
 	Pauses        Pauses         `json:"pauses"`
 	Common        *Common        `json:"common_window,omitempty"` // of several processes recorded together
 	Processes     []Process      `json:"processes,omitempty"`     // these
+
+	sections []*kind.Section // of Kinds
 }
 
 // Session is one recording of one process.
@@ -188,7 +191,6 @@ func (s *Summary) readAccounts(tr *traceread.Trace) error {
 		read func(*traceread.Trace) error
 	}{
 		{"untimed dispatches", s.readUntimed},
-		{"copies", s.readCopies},
 		{"pauses", s.readPauses},
 	} {
 		if err := step.read(tr); err != nil {

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/kind/all"
+	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/ring/ringtest"
 	"github.com/rtl-attach/rtl-attach/tracedb"
@@ -89,9 +91,9 @@ func gaps(t *testing.T, p *ringtest.Producer) {
 	p.End(ring.EndRecord{End: uint32(ring.EndShutDown), ArmedNS: second, DetachedNS: second + 10_000_000})
 }
 
-// copies has copies of two directions, one without times and one that never came,
+// withCopies has copies of two directions, one without times and one that never came,
 // and a kernel with which HIP fills memory.
-func copies(t *testing.T, p *ringtest.Producer) {
+func withCopies(t *testing.T, p *ringtest.Producer) {
 	header(t, p)
 	p.String(9, "__amd_rocclr_fillBufferAligned.kd")
 	put(t, p, ring.Launch{ID: 9, Name: 9, Agent: 1})
@@ -151,11 +153,11 @@ func collect(t *testing.T, p *ringtest.Producer, counters ring.Counters) (path s
 	}
 	gone := make(chan struct{})
 	close(gone) // everything is written already
-	_, runErr = collector.New(reader, session).Run(context.Background(), gone)
+	_, runErr = collector.New(reader, session, all.Kinds).Run(context.Background(), gone)
 	for _, err := range []error{
 		session.Pause(tracedb.Pause{TID: 500, StartNS: second, DurationNS: 41_000, Purpose: "attach"}),
 		session.Pause(tracedb.Pause{TID: 501, StartNS: second, DurationNS: 88_000, Purpose: "grace"}),
-		session.Counters(collector.Counters(counters)),
+		session.Counters(collector.Counters(counters, all.Kinds)),
 		db.Close(),
 	} {
 		if err != nil {
@@ -196,7 +198,7 @@ func TestSummaryOfScribbledRings(t *testing.T) {
 }
 
 func TestSummary(t *testing.T) {
-	for name, write := range map[string]produce{"whole": whole, "gaps": gaps, "nothing": nothing, "copies": copies} {
+	for name, write := range map[string]produce{"whole": whole, "gaps": gaps, "nothing": nothing, "copies": withCopies} {
 		t.Run(name, func(t *testing.T) {
 			s, err := Summarize(traceOf(t, write), 3)
 			if err != nil {
@@ -335,15 +337,15 @@ func TestSummaryOfCutOffTrace(t *testing.T) {
 func TestCopiesOfCutOffSession(t *testing.T) {
 	db, path := create(t)
 	whole, cut := begin(t, db, 41220, "server"), begin(t, db, 41377, "server")
-	copied := tracedb.Copy{StartNS: 10, EndNS: 20, To: 1, Direction: uint16(ring.HostToDevice)}
+	copied := ring.Copy{StartNS: 10, EndNS: 20, To: 1, Direction: uint16(ring.HostToDevice)}
 	must(t,
-		whole.Copies([]tracedb.Copy{copied}),
-		cut.Copies([]tracedb.Copy{copied, copied}),
-		whole.End(tracedb.End{Copies: &tracedb.CopyCoverage{Begun: 3, Timed: 1, Unexplained: 2}}),
+		whole.Kind(1, func(w tracedb.KindWriter) error { return copies.Store(w, []ring.Copy{copied}) }),
+		cut.Kind(2, func(w tracedb.KindWriter) error { return copies.Store(w, []ring.Copy{copied, copied}) }),
+		whole.End(tracedb.End{Kinds: []tracedb.KindCoverage{{Kind: copies.Kind.ID.String(), Begun: 3, Timed: 1, Unexplained: 2}}}),
 		db.Close())
 	s, err := Summarize(path, 1)
 	must(t, err)
-	if c := s.Copies; c.Begun != 5 || c.Timed != 3 || c.Unexplained != 2 || c.Surplus != 0 {
+	if c := s.Kinds[copies.Kind.ID.String()].(*copies.Report); c.Begun != 5 || c.Timed != 3 || c.Unexplained != 2 || c.Surplus != 0 {
 		t.Errorf("%+v", c)
 	}
 }

@@ -35,7 +35,7 @@ func (s *Summary) WriteText(w io.Writer) error {
 	if l := s.LaunchToStart; l != nil {
 		line(&b, "Launch → start", "p50 %s  p99 %s", duration(l.P50NS), duration(l.P99NS))
 	}
-	s.writeCopies(&b, "")
+	s.writeKinds(&b)
 	s.writePauses(&b)
 	s.writeNext(&b)
 	_, err := w.Write(b.Bytes())

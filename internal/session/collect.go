@@ -7,6 +7,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/kind/all"
 	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/testpoint"
@@ -108,7 +109,7 @@ func (r *recording) startDrain() (*drain, error) {
 	// The context of the user's patience ends the window, not the drain.
 	ctx, giveUp := context.WithCancel(context.Background())
 	d := &drain{
-		collector: collector.New(reader, session), session: session, giveUp: giveUp,
+		collector: collector.New(reader, session, all.Kinds), session: session, giveUp: giveUp,
 		mostBytes: r.o.heldBytes(limit), done: make(chan struct{}),
 	}
 	d.collector.CountRounds(func() (uint64, bool) { return r.control.Counters().WorkerRounds, !r.lostRecorderLock() })
@@ -194,8 +195,8 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	err = errors.Join(err, d.finish(tick.C), testpoint.Pass(testpoint.Drained))
 	r.timed += d.result.Timed
 	r.noTimes += d.result.NoTimes()
-	if d.result.Copies != nil {
-		r.timed += d.result.Copies.Timed
+	for _, k := range d.result.Kinds {
+		r.timed += k.Timed
 	}
 	r.ended = d.result.End
 	r.noteLosses(d.result)
@@ -311,7 +312,7 @@ func (r *recording) window(ctx context.Context, deadline time.Time, d *drain) st
 // describeSession adds to the trace what the ring does not carry.
 func (r *recording) describeSession(s *tracedb.Session) error {
 	counters := r.meter.counters(r.o.PID)
-	if theirs := collector.Counters(r.control.Counters()); !r.lostRecorderLock() {
+	if theirs := collector.Counters(r.control.Counters(), all.Kinds); !r.lostRecorderLock() {
 		counters = append(theirs, counters...)
 	}
 	err := s.Counters(counters)

@@ -24,17 +24,17 @@ func (s *slowSink) Flush() error {
 	return nil
 }
 
-func (*slowSink) Agent(tracedb.Agent) error           { return nil }
-func (*slowSink) Queue(tracedb.Queue) error           { return nil }
-func (*slowSink) CodeObject(tracedb.CodeObject) error { return nil }
-func (*slowSink) Launch(tracedb.Launch) error         { return nil }
-func (*slowSink) Dispatches([]tracedb.Dispatch) error { return nil }
-func (*slowSink) Untimed(tracedb.Untimed) error       { return nil }
-func (*slowSink) Copies([]tracedb.Copy) error         { return nil }
-func (*slowSink) Window(tracedb.Window) error         { return nil }
-func (*slowSink) Mark(tracedb.Mark) error             { return nil }
-func (*slowSink) Lost(tracedb.Loss) error             { return nil }
-func (*slowSink) End(tracedb.End) error               { return nil }
+func (*slowSink) Agent(tracedb.Agent) error                      { return nil }
+func (*slowSink) Queue(tracedb.Queue) error                      { return nil }
+func (*slowSink) CodeObject(tracedb.CodeObject) error            { return nil }
+func (*slowSink) Launch(tracedb.Launch) error                    { return nil }
+func (*slowSink) Dispatches([]tracedb.Dispatch) error            { return nil }
+func (*slowSink) Untimed(tracedb.Untimed) error                  { return nil }
+func (*slowSink) Kind(int, func(tracedb.KindWriter) error) error { return nil }
+func (*slowSink) Window(tracedb.Window) error                    { return nil }
+func (*slowSink) Mark(tracedb.Mark) error                        { return nil }
+func (*slowSink) Lost(tracedb.Loss) error                        { return nil }
+func (*slowSink) End(tracedb.End) error                          { return nil }
 
 // draining runs a collector over p's ring, as startDrain does.
 func draining(t *testing.T, p *ringtest.Producer, sink collector.Sink) *drain {
@@ -44,7 +44,7 @@ func draining(t *testing.T, p *ringtest.Producer, sink collector.Sink) *drain {
 		t.Fatal(err)
 	}
 	ctx, giveUp := context.WithCancel(context.Background())
-	d := &drain{collector: collector.New(reader, sink), giveUp: giveUp, mostBytes: drainParts * ring.LineBytes, done: make(chan struct{})}
+	d := &drain{collector: collector.New(reader, sink, nil), giveUp: giveUp, mostBytes: drainParts * ring.LineBytes, done: make(chan struct{})}
 	go func() {
 		defer close(d.done)
 		d.result, d.err = d.collector.Run(ctx, nil)

@@ -2,11 +2,12 @@ package session
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/envbuf"
+	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/preflight"
-	"github.com/rtl-attach/rtl-attach/internal/ring"
 )
 
 // Options of one recording.
@@ -17,8 +18,8 @@ type Options struct {
 	BufferSizeBytes  uint64 // 0: the payload's default
 	WatermarkPercent uint64
 	BufferPolicy     string
-	MaxSizeBytes     uint64 // of the trace; 0: no limit
-	MemoryCopies     bool   // recorded, too
+	MaxSizeBytes     uint64       // of the trace; 0: no limit
+	Kinds            []*kind.Kind // recorded beside dispatches
 
 	Extra []envbuf.Var // further settings; the last one of a name wins
 }
@@ -58,8 +59,12 @@ func (o *Options) settings() []envbuf.Var {
 	if o.BufferPolicy != "" {
 		add("RTL_BUFFER_POLICY", o.BufferPolicy)
 	}
-	if o.MemoryCopies {
-		add(envbuf.Trace, ring.KindMemoryCopy.String())
+	if len(o.Kinds) > 0 {
+		names := make([]string, len(o.Kinds))
+		for i, k := range o.Kinds {
+			names[i] = k.ID.String()
+		}
+		add(envbuf.Trace, strings.Join(names, ","))
 	}
 	if !preflight.TSCIsClock() {
 		add("RTL_STAMP", "boottime")

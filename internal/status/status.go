@@ -8,6 +8,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/kind/all"
 	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
@@ -139,7 +140,7 @@ func (st *Status) fill(c *ring.Control) {
 		CopiesProfiled: s.CopiesProfiled,
 	}
 	st.Counters = map[string]uint64{}
-	for _, counter := range collector.Counters(c.Counters()) {
+	for _, counter := range collector.Counters(c.Counters(), all.Kinds) {
 		st.Counters[counter.Name] = counter.Value
 	}
 }

@@ -27,8 +27,8 @@ type Counters struct {
 	RawClaims     int64 // on all queues, also on those that were never recorded
 }
 
-// CopyAccount is what the recorder settled for a session's copies.
-type CopyAccount struct{ Begun, Timed, Untimed, Unexplained int64 }
+// KindAccount is what the recorder settled for a kind of record beside dispatches.
+type KindAccount struct{ Begun, Timed, Untimed, Unexplained int64 }
 
 // readAccounts reads what was settled. The payload counts a window's dispatches when it
 // closes: while a window is open, the number that arrived is the least that there were.
@@ -72,19 +72,23 @@ func (tr *Trace) readCounters(ctx context.Context) error {
 		tracedb.CounterQueuesSeen, tracedb.CounterQueuesForeign, tracedb.CounterRawClaims)
 }
 
-func (tr *Trace) readCopyAccounts(ctx context.Context) error {
-	if !tr.HasCopies {
-		return nil
+func (tr *Trace) readKindAccounts(ctx context.Context) error {
+	if has, err := tracedb.HasTables(tr.DB, "rtl_kind_coverage"); err != nil || !has {
+		return err
 	}
 	return tr.Define(ctx, func(r Row) error {
 		var of int64
-		var c CopyAccount
-		err := r.Scan(&of, &c.Begun, &c.Timed, &c.Untimed, &c.Unexplained)
+		var name string
+		var a KindAccount
+		err := r.Scan(&of, &name, &a.Begun, &a.Timed, &a.Untimed, &a.Unexplained)
 		if s := tr.sessions[of]; s != nil {
-			s.Copies = &c
+			if s.Kinds == nil {
+				s.Kinds = map[string]KindAccount{}
+			}
+			s.Kinds[Cut(name, LongestWord)] = a
 		}
 		return err
-	}, "SELECT session_id, begun, timed, untimed, unexplained FROM rtl_copy_coverage")
+	}, "SELECT session_id, kind, begun, timed, untimed, unexplained FROM rtl_kind_coverage")
 }
 
 // Loss is a number of records of a session that are missing.

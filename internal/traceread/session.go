@@ -25,10 +25,10 @@ type Session struct {
 	MonotonicOffset int64 // CLOCK_MONOTONIC - CLOCK_BOOTTIME at the begin
 	RealtimeOffset  int64 // CLOCK_REALTIME - CLOCK_BOOTTIME at the begin
 	Counters        Counters
-	Copies          *CopyAccount // nil: the recorder settled none
-	QueuesRecorded  int64        // that have a window
-	ClaimsKnown     int64        // RawBefore of its queues' accounts
-	RecordsLost     bool         // some of its records are missing
+	Kinds           map[string]KindAccount // by the kinds' names; those that the recorder settled
+	QueuesRecorded  int64                  // that have a window
+	ClaimsKnown     int64                  // RawBefore of its queues' accounts
+	RecordsLost     bool                   // some of its records are missing
 
 	recorder recorder
 }

@@ -27,7 +27,6 @@ type Trace struct {
 	Losses    []Loss   // in the order of their begins
 	Targets   []Target // processes that were to be recorded together; empty in older files
 	Common    []Span   // windows that several processes share; EndNS 0: not known
-	HasCopies bool     // the file has the tables for memory copies
 	MostRows  int64    // that fit into the file
 
 	sessions map[int64]*Session
@@ -61,9 +60,6 @@ func (tr *Trace) read(ctx context.Context, inProgress bool) (err error) {
 	if tr.MostRows, err = tracedb.MostRows(tr.DB); err != nil {
 		return err
 	}
-	if tr.HasCopies, err = tracedb.HasCopies(tr.DB); err != nil {
-		return err
-	}
 	if err := tr.readSessions(ctx); err != nil {
 		return fmt.Errorf("sessions: %w", err)
 	}
@@ -78,7 +74,7 @@ func (tr *Trace) read(ctx context.Context, inProgress bool) (err error) {
 		{"windows", tr.readWindows},
 		{"coverage", tr.readAccounts},
 		{"counters", tr.readCounters},
-		{"copies", tr.readCopyAccounts},
+		{"kinds of record", tr.readKindAccounts},
 		{"losses", tr.readLosses},
 		{"processes", tr.readTogether},
 	} {

@@ -3,12 +3,15 @@ package harness
 import (
 	"cmp"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"testing"
 
+	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
 	"github.com/rtl-attach/rtl-attach/internal/report"
+	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/test/simlog"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -23,11 +26,11 @@ type Copy struct {
 	StartNS, EndNS   int64
 }
 
-// CopyCoverage is a row of rtl_copy_coverage.
+// CopyCoverage is what rtl_kind_coverage says of copies.
 type CopyCoverage struct{ Begun, Timed, Untimed, Unexplained int64 }
 
 // ReadCopies reads a trace's copies in the order of submits, and their account.
-func ReadCopies(t testing.TB, path string) (copies []Copy, account CopyCoverage) {
+func ReadCopies(t testing.TB, path string) (found []Copy, account CopyCoverage) {
 	t.Helper()
 	db, err := tracedb.Open(path)
 	if err != nil {
@@ -41,15 +44,15 @@ func ReadCopies(t testing.TB, path string) (copies []Copy, account CopyCoverage)
 		ORDER BY c.submit_ns`, func(r *sql.Rows) error {
 		var c Copy
 		err := r.Scan(&c.TID, &c.From, &c.To, &c.Direction, &c.Bytes, &c.Reason, &c.SubmitNS, &c.StartNS, &c.EndNS)
-		copies = append(copies, c)
+		found = append(found, c)
 		return err
 	})
-	err = errors.Join(err, db.QueryRow("SELECT total(begun), total(timed), total(untimed), total(unexplained) FROM rtl_copy_coverage").
+	err = errors.Join(err, db.QueryRow("SELECT total(begun), total(timed), total(untimed), total(unexplained) FROM rtl_kind_coverage WHERE kind = 'memory-copy'").
 		Scan(&account.Begun, &account.Timed, &account.Untimed, &account.Unexplained))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return copies, account
+	return found, account
 }
 
 // A CopyLog is what the GPUs copied. Large copies within one GPU are kernels of the
@@ -161,14 +164,30 @@ func (l *CopyLog) between(fromNS, toNS int64) (n int) {
 	return n
 }
 
-// MustSayCopies checks the summary's copies against the rows.
-func MustSayCopies(t testing.TB, s report.Summary, copies []Copy, account CopyCoverage) {
+// SaysOfCopies returns what a summary says of copies; nil: nothing.
+func SaysOfCopies(t testing.TB, s report.Summary) *copies.Report {
 	t.Helper()
-	if s.Copies == nil {
+	said := s.Kinds[ring.KindMemoryCopy.String()]
+	if said == nil {
+		return nil
+	}
+	text, err := json.Marshal(said)
+	all := &copies.Report{}
+	if err := errors.Join(err, json.Unmarshal(text, all)); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// MustSayCopies checks the summary's copies against the rows.
+func MustSayCopies(t testing.TB, s report.Summary, rows []Copy, account CopyCoverage) {
+	t.Helper()
+	all := SaysOfCopies(t, s)
+	if all == nil {
 		t.Fatal("the summary says nothing of copies")
 	}
 	var timed, untimed, said, bytes, saidBytes, ns, saidNS int64
-	for _, c := range copies {
+	for _, c := range rows {
 		if c.Reason != "none" {
 			untimed++
 			continue
@@ -177,19 +196,19 @@ func MustSayCopies(t testing.TB, s report.Summary, copies []Copy, account CopyCo
 		bytes += c.Bytes
 		ns += c.EndNS - c.StartNS
 	}
-	for _, d := range s.Copies.Directions {
+	for _, d := range all.Directions {
 		said += d.Copies
 		saidBytes += d.Bytes
 		saidNS += d.TotalNS
 	}
 	var saidUntimed int64
-	for _, u := range s.Copies.Untimed {
-		saidUntimed += u.Packets
+	for _, u := range all.Untimed {
+		saidUntimed += u.Copies
 	}
-	if said != timed || saidBytes != bytes || saidNS != ns || saidUntimed != untimed || s.Copies.Timed != timed {
-		t.Errorf("summary %+v; the rows say %d timed, %d bytes, %d ns, %d untimed", *s.Copies, timed, bytes, ns, untimed)
+	if said != timed || saidBytes != bytes || saidNS != ns || saidUntimed != untimed || all.Timed != timed {
+		t.Errorf("summary %+v; the rows say %d timed, %d bytes, %d ns, %d untimed", *all, timed, bytes, ns, untimed)
 	}
-	if account.Begun != s.Copies.Begun || account.Timed != timed || account.Untimed != untimed ||
+	if account.Begun != all.Begun || account.Timed != timed || account.Untimed != untimed ||
 		account.Unexplained != account.Begun-timed-untimed {
 		t.Errorf("account %+v; the rows say %d timed, %d untimed", account, timed, untimed)
 	}

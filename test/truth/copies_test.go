@@ -139,8 +139,8 @@ func TestCopiesInventory(t *testing.T) {
 		if left := p.Status(t).Inventory.CopiesProfiled; left != (args != nil) {
 			t.Errorf("%v: profiling of copies is left on: %t", args, left)
 		}
-		if run.Decode() == nil && (run.Summary.Copies != nil) != (args != nil) {
-			t.Errorf("%v: the summary says of copies: %+v", args, run.Summary.Copies)
+		if run.Decode() == nil && (harness.SaysOfCopies(t, run.Summary) != nil) != (args != nil) {
+			t.Errorf("%v: the summary says of copies: %+v", args, run.Summary.Kinds)
 		}
 	}
 	p.StillAlive(t)

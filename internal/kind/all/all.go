@@ -1,0 +1,29 @@
+// Package all lists the kinds of record.
+package all
+
+import (
+	"github.com/rtl-attach/rtl-attach/internal/kind"
+	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// Kinds are the kinds of record beside dispatches, in the order in which a report shows them.
+var Kinds = []*kind.Kind{
+	copies.Kind,
+}
+
+func init() {
+	for _, k := range Kinds {
+		tracedb.AddSchema(k.Schema)
+	}
+}
+
+// Named returns the kind with a name that RTL_TRACE takes; nil: there is none.
+func Named(name string) *kind.Kind {
+	for _, k := range Kinds {
+		if k.ID.String() == name {
+			return k
+		}
+	}
+	return nil
+}

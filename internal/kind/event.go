@@ -1,0 +1,76 @@
+package kind
+
+import (
+	"context"
+
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
+)
+
+// Track is where events are drawn, in lanes, each of which shows one event at a time.
+type Track struct {
+	Kind    string // of its events
+	Number  int64  // among the tracks of its kind
+	Session *traceread.Session
+	GPU     *traceread.Agent // that it is drawn below; nil: below the session's process
+	Name    string           // for people
+	About   string           // for people: what its events are
+	Rank    int              // among the tracks below the same GPU or process; dispatches have 1
+}
+
+// Event is a recorded time of a kind. Its times are within 0 ≤ StartNS ≤ EndNS ≤
+// traceread.LatestNS.
+type Event struct {
+	Track          *Track
+	ID             int64 // row in the kind's table: rocprofv3's correlation id
+	StartNS, EndNS int64
+	Name, Category string
+	Operation      int64 // rocprofiler-sdk's number
+	TID            int64 // the calling thread; 0: not known
+	Args           []Arg // for timelines
+	Fields         []Field
+	Row            []any // of the kind's CSV, int64 and string
+}
+
+// Arg is a number that a timeline shows with an event.
+type Arg struct {
+	Name  string
+	Value int64
+}
+
+// Field is a number of an element of rocprofv3's JSON.
+type Field struct {
+	Name   string
+	Value  int64
+	Handle bool // written as {"handle": Value}, as rocprofiler-sdk's ids are
+}
+
+// Events calls visit for each event of a trace's kind that can be shown, in the order of
+// starts, and returns how many rows it left out: impossible times, or nothing to belong to.
+// An event is valid until visit returns; its track stays the same for all events that
+// belong together.
+type Events func(ctx context.Context, tr *traceread.Trace, visit func(*Event) error) (leftOut int64, err error)
+
+// Export says how a kind is written for other tools. The zero values mean: not there.
+type Export struct {
+	Events Events
+	CSV    *CSV
+
+	// Array and BufferKind are the kind's in rocprofv3's JSON (buffer_records) and
+	// rocprofiler-sdk's number (ROCPROFILER_BUFFER_TRACING_*).
+	Array      string
+	BufferKind int64
+
+	RPD *RPD
+}
+
+// CSV is a format with a line for each event: Event.Row.
+type CSV struct {
+	Format string // its name
+	Suffix string // of the file, in place of the trace's .db
+	For    string // who reads it
+	Header []string
+}
+
+// RPD is how SQLite copies the kind from a trace (schema main) into rocmProfileData's tables
+// (schema made). Rows and Written count the kind's events, before and after.
+type RPD struct{ SQL, Rows, Written string }

@@ -1,0 +1,75 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/rtl-attach/rtl-attach/internal/kind"
+	"github.com/rtl-attach/rtl-attach/internal/kind/all"
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
+)
+
+// readKinds reads what the trace has beside dispatches, and has counted its kernels.
+func (r *Report) readKinds(tr *traceread.Trace, a *analysis, window traceread.Span) error {
+	reading := kind.Reading{Ctx: background, Trace: tr, Window: window, Where: r.inWindow(), Kernel: a.kernels.totals}
+	for _, k := range all.Kinds {
+		if is, err := k.IsIn(tr); err != nil {
+			return err
+		} else if !is {
+			continue
+		}
+		section, err := k.Read(&reading)
+		if err != nil {
+			return fmt.Errorf("%s: %w", k.ID, err)
+		}
+		if section == nil {
+			continue
+		}
+		if r.Kinds == nil {
+			r.Kinds = map[string]any{}
+		}
+		r.Kinds[k.ID.String()] = section.Value
+		r.sections = append(r.sections, section)
+	}
+	return nil
+}
+
+// totals returns how many kernels with a name were counted, and the sum of their times.
+func (ks *kernels) totals(nameID int64) (calls, totalNS int64) {
+	if k := ks.byID[nameID]; k != nil {
+		return k.calls, k.totalNS
+	}
+	return 0, 0
+}
+
+// OfKinds returns how many timed records of other kinds than dispatches the report is about.
+func (r *Report) OfKinds() (n int64) {
+	for _, s := range r.sections {
+		n = traceread.Sum(n, s.Timed)
+	}
+	return n
+}
+
+func (s *Summary) writeKinds(b *bytes.Buffer) {
+	for _, section := range s.sections {
+		for _, l := range section.Lines {
+			line(b, l.Label, "%s", l.Text)
+		}
+	}
+}
+
+// kindTables are the CSV tables of kinds.
+func kindTables() (tables []Table) {
+	for _, k := range all.Kinds {
+		for _, t := range k.CSV {
+			tables = append(tables, Table{t.Name, t.Columns, func(r *Report) [][]any {
+				value, recorded := r.Kinds[k.ID.String()]
+				if !recorded {
+					return nil
+				}
+				return t.Rows(value)
+			}})
+		}
+	}
+	return tables
+}

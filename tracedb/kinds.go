@@ -1,0 +1,118 @@
+package tracedb
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// kindSchemas are the tables and views of the kinds of record.
+var kindSchemas []string
+
+// AddSchema adds the tables and views of a kind of record to every trace that this process
+// writes or reads. Init functions call it. A kind's tables are named rtl_*; each has the
+// columns that its session and threads are found by (schema.sql).
+func AddSchema(sql string) { kindSchemas = append(kindSchemas, sql) }
+
+// layout returns the SQL of all that a trace consists of.
+func layout() string { return schema + viewSchema + strings.Join(kindSchemas, "\n") }
+
+// A Table names a kind's table of integers and the columns that its rows fill.
+type Table struct {
+	Name    string
+	Columns []string
+}
+
+// A KindWriter writes what one kind of record adds to a session. It is valid during the
+// call that it is handed to.
+type KindWriter interface {
+	// Thread returns the row of a thread of the target; Null for tid 0 (not known).
+	Thread(tid uint32) (row int64, err error)
+	// Agent returns the row of an agent by the session's id for it; Null for 0 (the host).
+	Agent(id uint32) (row int64, err error)
+	// String returns the row of a text in rocpd_string.
+	String(text string) (row int64, err error)
+	// Add adds a row, a value for each column. Null is NULL.
+	Add(table *Table, values ...int64) error
+}
+
+// Kind calls write with the writer of this session, inside the open transaction. records
+// is how many records write adds.
+func (s *Session) Kind(records int, write func(KindWriter) error) error {
+	return s.write(records, func() error { return write(kindWriter{s}) })
+}
+
+type kindWriter struct{ *Session }
+
+func (w kindWriter) Thread(tid uint32) (int64, error) { return w.thread(tid) }
+
+func (w kindWriter) Agent(id uint32) (int64, error) {
+	if id == 0 {
+		return null, nil
+	}
+	return w.agent(id)
+}
+
+func (w kindWriter) String(text string) (int64, error) { return w.db.intern(text) }
+
+func (w kindWriter) Add(table *Table, values ...int64) error {
+	b, err := w.db.bulkOf(table)
+	if err != nil {
+		return err
+	}
+	if len(values) != len(table.Columns) {
+		return fmt.Errorf("%s: %d values for %d columns", table.Name, len(values), len(table.Columns))
+	}
+	b.values = append(b.values, w.id)
+	if b.add(values...) {
+		return b.flush()
+	}
+	return nil
+}
+
+// bulkOf returns the rows of a table that wait to be written.
+func (db *DB) bulkOf(table *Table) (*bulk, error) {
+	if b := db.tables[table]; b != nil {
+		return b, nil
+	}
+	b, err := newBulk(db.conn, table.Name, append([]string{"session_id"}, table.Columns...)...)
+	if err == nil {
+		db.tables[table] = b
+	}
+	return b, err
+}
+
+func (db *DB) flushKinds() error {
+	var errs []error
+	for _, b := range db.kindBulks() {
+		errs = append(errs, b.flush())
+	}
+	return errors.Join(errs...)
+}
+
+// kindBulks are in the order of their tables' names.
+func (db *DB) kindBulks() []*bulk {
+	var all []*bulk
+	for _, t := range slices.SortedFunc(maps.Keys(db.tables), func(a, b *Table) int { return strings.Compare(a.Name, b.Name) }) {
+		all = append(all, db.tables[t])
+	}
+	return all
+}
+
+// HasTables reports whether a trace has all of the named tables. A trace of an older
+// version lacks those of the kinds that came later.
+func HasTables(db *sql.DB, names ...string) (bool, error) {
+	for _, name := range names {
+		var n int
+		if err := db.QueryRow("SELECT count(*) FROM main.sqlite_master WHERE type = 'table' AND name = ?", name).Scan(&n); err != nil {
+			return false, err
+		}
+		if n == 0 {
+			return false, nil
+		}
+	}
+	return true, nil
+}
