@@ -31,11 +31,11 @@ func (r *recording) attach(ctx context.Context) error {
 		return err
 	}
 	err = r.begin(ctx, env)
-	for deadline := time.Now().Add(returnTimeout); r.held != nil && wasShutDown(err) && !over(ctx, deadline); {
+	for deadline := time.Now().Add(returnTimeout); r.link.held != nil && wasShutDown(err) && !over(ctx, deadline); {
 		r.ui.Debug(failure.FirstLine(err) + ": once more")
 		r.pauseUnlessOver(ctx, retryPeriod)
 		if again := r.replaceSession(ctx, env); again == nil || !isWithoutRuntime(again) {
-			err, r.attached = again, again == nil
+			err, r.phase.attached = again, again == nil
 		}
 	}
 	return err
@@ -56,7 +56,7 @@ func refusedWith(err error, errno unix.Errno) bool {
 func (r *recording) pauseUnlessOver(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
-	case <-r.gone:
+	case <-r.watch.gone:
 	case <-time.After(d):
 	}
 }
@@ -91,23 +91,10 @@ func (r *recording) acquireRecorder(c *ring.Control) error {
 		held.Release()
 		return err
 	}
-	r.control, r.held = c, held
-	c.GiveUpWhen(r.gone)
-	r.background.Go(r.beat)
+	r.link.control, r.link.held = c, held
+	c.GiveUpWhen(r.watch.gone)
+	r.background.Go(func() { r.link.beat(r.finished) })
 	return nil
-}
-
-func (r *recording) beat() {
-	tick := time.NewTicker(resident.BeatPeriod)
-	defer tick.Stop()
-	for r.held.Held() && !r.unattended.Load() {
-		r.held.Beat()
-		select {
-		case <-r.finished:
-			return
-		case <-tick.C:
-		}
-	}
 }
 
 func (r *recording) inject(ctx context.Context, env []byte) error {
@@ -116,7 +103,7 @@ func (r *recording) inject(ctx context.Context, env []byte) error {
 	rep, err := r.enter(ctx, env)
 	r.notePauses(rep, "attach")
 	var remains *inject.RemainsError
-	if errors.Is(err, inject.ErrLeft) && !errors.As(err, &remains) && r.held == nil && ctx.Err() == nil {
+	if errors.Is(err, inject.ErrLeft) && !errors.As(err, &remains) && r.link.held == nil && ctx.Err() == nil {
 		r.ui.Debug(failure.FirstLine(err) + ": once more")
 		rep, err = r.enter(ctx, env)
 		r.notePauses(rep, "attach")
@@ -127,23 +114,23 @@ func (r *recording) inject(ctx context.Context, env []byte) error {
 	if rep.EntryResult != 0 {
 		return r.entryFailed(rep.EntryResult)
 	}
-	if r.held == nil {
+	if r.link.held == nil {
 		r.progress()
 	}
-	if r.held == nil {
+	if r.link.held == nil {
 		return fmt.Errorf("the payload is loaded, but its control block cannot be used: %w", resident.ErrNone)
 	}
-	r.attached = true
+	r.phase.attached = true
 	return nil
 }
 
 // rollbackSession ends the session that an entry or a command has begun although nobody
 // waited for that any more.
 func (r *recording) rollbackSession() error {
-	if r.held == nil {
+	if r.link.held == nil {
 		r.progress()
 	}
-	if r.held == nil || r.lostRecorderLock() {
+	if r.link.held == nil || r.link.isLost() {
 		return nil // the payload is not there, or not ours to command
 	}
 	if state, err := r.settle(); err != nil || state != ring.StateActive {
@@ -155,7 +142,7 @@ func (r *recording) rollbackSession() error {
 // settle waits until the payload neither arms nor drains, and returns its
 // state: an entry that a dead tool has called arms on without it.
 func (r *recording) settle() (ring.State, error) {
-	state := r.control.Snapshot().State
+	state := r.link.control.Snapshot().State
 	for deadline := time.Now().Add(answerTimeout); time.Now().Before(deadline); {
 		if state != ring.StateArming && state != ring.StateDraining {
 			return state, nil
@@ -163,8 +150,8 @@ func (r *recording) settle() (ring.State, error) {
 		if err := r.Target.CheckIdentity(); err != nil {
 			return state, err
 		}
-		r.stacks.answer(r.control)
-		state = r.control.WaitState(state, settlePeriod)
+		r.stacks.answer(r.link.control)
+		state = r.link.control.WaitState(state, settlePeriod)
 	}
 	return state, errors.New("the payload does not finish what it began")
 }
@@ -172,7 +159,7 @@ func (r *recording) settle() (ring.State, error) {
 // progress is called while the entry runs: it finds the control block as soon
 // as it is there, and answers the grace.
 func (r *recording) progress() {
-	if r.held == nil {
+	if r.link.held == nil {
 		c, err := resident.Open(r.Target)
 		if err != nil {
 			return
@@ -183,7 +170,7 @@ func (r *recording) progress() {
 			return
 		}
 	}
-	r.stacks.answer(r.control)
+	r.stacks.answer(r.link.control)
 }
 
 // entryFailed puts the payload's words behind the number that its entry returned.
@@ -205,7 +192,7 @@ func (r *recording) reattach(ctx context.Context, c *ring.Control, env []byte) e
 	if errors.Is(err, unix.EALREADY) { // a dead tool's entry was faster than our command
 		err = r.replaceSession(ctx, env)
 	}
-	r.attached = err == nil
+	r.phase.attached = err == nil
 	return err
 }
 
@@ -236,22 +223,22 @@ func (r *recording) arm(ctx context.Context, env []byte) error {
 // startSession begins a session by command, or, when the control thread gives no sign of
 // life, through the entry point.
 func (r *recording) startSession(ctx context.Context, env []byte) error {
-	if r.lostRecorderLock() {
+	if r.link.isLost() {
 		return failure.ErrTakenOver
 	}
 	r.stacks.code = nil // libraries may have come and gone since the last session
-	if err := r.control.Ping(wedgedTimeout); errors.Is(err, ring.ErrNoAnswer) {
+	if err := r.link.control.Ping(wedgedTimeout); errors.Is(err, ring.ErrNoAnswer) {
 		r.ui.Warn("the payload's control thread does not answer: calling its entry point instead")
 		return r.call(ctx, "rtl_reattach", env, r.progress)
 	}
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		r.stacks.serve(r.control, stop)
+		r.stacks.serve(r.link.control, stop)
 	}()
-	err := r.control.Reattach(env, answerTimeout)
+	err := r.link.control.Reattach(env, answerTimeout)
 	if errors.Is(err, ring.ErrNoAnswer) { // it may have taken the command just then: its state tells once it answers
-		_ = r.control.Ping(wedgedTimeout)
+		_ = r.link.control.Ping(wedgedTimeout)
 	}
 	close(stop)
 	<-stopped
@@ -275,7 +262,7 @@ func (r *recording) call(ctx context.Context, entry string, env []byte, progress
 		return err
 	}
 	if rep.EntryResult != 0 {
-		return &ring.CommandError{Errno: unix.Errno(-rep.EntryResult), Text: r.control.Snapshot().ErrorText}
+		return &ring.CommandError{Errno: unix.Errno(-rep.EntryResult), Text: r.link.control.Snapshot().ErrorText}
 	}
 	return nil
 }

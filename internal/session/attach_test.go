@@ -36,13 +36,13 @@ func TestArmTakenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer control.Close()
-	r := &recording{Preflight: preflight.Preflight{Target: tg}, ui: quiet{}, control: control, gone: make(chan struct{})}
+	r := &recording{Preflight: preflight.Preflight{Target: tg}, ui: quiet{}, link: link{control: control}, watch: exitWatch{target: tg, gone: make(chan struct{})}}
 	r.stacks = &stackChecker{target: tg}
 	me, err := resident.Self()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.held, _, err = control.TakeLock(me, resident.LooksAlive); err != nil {
+	if r.link.held, _, err = control.TakeLock(me, resident.LooksAlive); err != nil {
 		t.Fatal(err)
 	}
 	var got []ring.Command

@@ -15,11 +15,9 @@ import (
 )
 
 const (
-	watchPeriod   = 50 * time.Millisecond
-	retryPeriod   = 100 * time.Millisecond // for a runtime that was shut down
-	endTimeout    = 10 * time.Second       // after a detach, for the next of the last records
-	exitTimeout   = 2 * time.Second        // for a target that has begun to exit
-	departTimeout = time.Second            // for one that may be leaving its address space
+	watchPeriod = 50 * time.Millisecond
+	retryPeriod = 100 * time.Millisecond // for a runtime that was shut down
+	endTimeout  = 10 * time.Second       // after a detach, for the next of the last records
 )
 
 // collectAll records until the window is over; our privileges may be down then.
@@ -36,7 +34,7 @@ func (r *recording) collectAll(ctx context.Context) error {
 		r.restorePrivileges() // for what a further session takes
 		if r.isFull() {
 			r.ui.Warn("recording does not go on: " + failure.SizeReached)
-			r.early = tracedb.EndSizeLimit
+			r.tally.early = tracedb.EndSizeLimit
 			return nil
 		}
 		// A target that ends every session at once does not keep us busy.
@@ -48,7 +46,7 @@ func (r *recording) collectAll(ctx context.Context) error {
 }
 
 func (r *recording) isFull() bool {
-	return r.o.MaxSizeBytes > 0 && r.db.SizeBytes() > r.o.MaxSizeBytes
+	return r.o.MaxSizeBytes > 0 && r.trace.db.SizeBytes() > r.o.MaxSizeBytes
 }
 
 // awaitRuntime attaches again as soon as the runtime is back (ENODEV), and as
@@ -58,9 +56,9 @@ func (r *recording) awaitRuntime(ctx context.Context, deadline time.Time) bool {
 	if err != nil {
 		return false
 	}
-	for !over(ctx, deadline) && !r.isGone() && !r.held.StopRequested() && !r.lostRecorderLock() {
+	for !over(ctx, deadline) && !r.watch.isGone() && !r.link.held.StopRequested() && !r.link.isLost() {
 		if err = r.arm(ctx, env); err == nil {
-			r.attached, r.early = true, ""
+			r.phase.attached, r.tally.early = true, ""
 			r.ui.Warn("the application shut its ROCm runtime down and started it anew: recording goes on in a further session")
 			return true
 		}
@@ -77,100 +75,17 @@ func over(ctx context.Context, deadline time.Time) bool {
 	return ctx.Err() != nil || !deadline.IsZero() && !time.Now().Before(deadline)
 }
 
-// A drain is one session's way from the ring into the trace.
-type drain struct {
-	collector *collector.Collector
-	session   *tracedb.Session
-	giveUp    context.CancelFunc // takes what is there, and ends
-	mostBytes uint64             // that a payload can have when it has detached
-	thread    lowPriority
-	done      chan struct{}
-	result    collector.Result
-	err       error
-}
-
-func (r *recording) startDrain() (*drain, error) {
-	snapshot := r.control.Snapshot()
-	if r.lostRecorderLock() {
-		return nil, failure.ErrTakenOver
-	}
-	limit, err := r.o.ringBytes()
-	if err != nil {
-		return nil, err
-	}
-	reader, err := resident.OpenRing(r.Target, snapshot, limit)
-	if err != nil {
-		return nil, err
-	}
-	session, err := r.db.Begin(r.info(snapshot))
-	if err != nil {
-		return nil, errors.Join(err, reader.Close())
-	}
-	// The context of the user's patience ends the window, not the drain.
-	ctx, giveUp := context.WithCancel(context.Background())
-	d := &drain{
-		collector: collector.New(reader, session, all.Kinds), session: session, giveUp: giveUp,
-		mostBytes: r.o.heldBytes(limit), done: make(chan struct{}),
-	}
-	d.collector.CountRounds(func() (uint64, bool) { return r.control.Counters().WorkerRounds, !r.lostRecorderLock() })
-	d.thread.run(func() {
-		defer close(d.done)
-		d.result, d.err = d.collector.Run(ctx, r.gone)
-		d.err = errors.Join(d.err, reader.Close())
-	})
-	return d, nil
-}
-
-// drainParts are the parts of what a payload can hold; with each that comes we are
-// patient anew. A slow disk takes a part of that size in time.
-const (
-	drainParts    = 100
-	mostPartBytes = 16 << 20
-)
-
-// taken counts the parts that come from now on. The target writes them, and might go on
-// for ever, or line by line: there is an end to both.
-func (d *drain) taken() func() uint64 {
-	from, step := d.collector.Progress().RingBytes, min(max(d.mostBytes/drainParts, ring.LineBytes), mostPartBytes)
-	return func() uint64 { return min(d.collector.Progress().RingBytes-from, d.mostBytes) / step }
-}
-
-// errNoEnd: what the payload writes at a detach was waited for in vain.
-var errNoEnd = errors.New("the payload did not write its last records")
-
-// finish waits for the last record, for as long as others come before it.
-func (d *drain) finish(tick <-chan time.Time) error {
-	taken, still := d.taken(), time.Duration(0)
-	for seen := taken(); still < endTimeout; {
-		select {
-		case <-d.done:
-			return nil
-		case <-tick:
-		}
-		still += watchPeriod
-		if now := taken(); now != seen {
-			seen, still = now, 0
-		}
-	}
-	d.giveUp()
-	<-d.done
-	if d.result.Ended { // it came with what was there
-		return nil
-	}
-	return errNoEnd
-}
-
 // collect records one session. again: the application ended it by shutting its
 // runtime down.
 func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool, err error) {
 	d, err := r.startDrain()
-	if err != nil && r.targetIsGone() {
+	if err != nil && r.watch.isEnding() {
 		r.reportEnd("") // it went before anything could be recorded
 		return false, nil
 	}
 	if err != nil && r.hasMissedSession() {
 		err = r.noteMissedSession()
-		return r.ended == ring.EndShutDown, err
+		return r.tally.ended == ring.EndShutDown, err
 	}
 	if err != nil {
 		return false, err
@@ -193,15 +108,15 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	tick := time.NewTicker(watchPeriod)
 	defer tick.Stop()
 	err = errors.Join(err, d.finish(tick.C), testpoint.Pass(testpoint.Drained))
-	r.timed += d.result.Timed
-	r.noTimes += d.result.NoTimes()
+	r.tally.timed += d.result.Timed
+	r.tally.noTimes += d.result.NoTimes()
 	for _, k := range d.result.Kinds {
-		r.timed += k.Timed
+		r.tally.timed += k.Timed
 	}
-	r.ended = d.result.End
+	r.tally.ended = d.result.End
 	r.noteLosses(d.result)
 	if d.err != nil {
-		r.broken = &brokenTrace{session: d.session, taken: d.result.Records, err: d.err}
+		r.trace.broken = &brokenTrace{session: d.session, taken: d.result.Records, err: d.err}
 	}
 	err = errors.Join(err, d.err, r.describeSession(d.session))
 	if err != nil {
@@ -209,47 +124,23 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	}
 	r.reportEnd(why)
 	r.noteEarly(why)
-	return why == "" && r.ended == ring.EndShutDown && !r.isGone(), nil
-}
-
-// targetIsGone notices an exec, too, that the watcher has not seen yet, and an exit that
-// is under way, and then waits for it to do so.
-func (r *recording) targetIsGone() bool {
-	if !r.isDeparting() {
-		return r.isGone()
-	}
-	select {
-	case <-r.gone:
-	case <-time.After(exitTimeout):
-	}
-	return r.isGone()
-}
-
-// isDeparting: in the middle of an exec a process has another address space already, and the
-// one that we know is there still.
-func (r *recording) isDeparting() bool {
-	for deadline := time.Now().Add(departTimeout); ; time.Sleep(time.Millisecond) {
-		if r.Target.CheckIdentity() != nil || r.Target.Leaving() {
-			return true
-		}
-		if time.Now().After(deadline) {
-			return false
-		}
-	}
+	return why == "" && r.tally.ended == ring.EndShutDown && !r.watch.isGone(), nil
 }
 
 // reportEnd tells an end that was not ours: also one that came just before ours.
 func (r *recording) reportEnd(why string) {
 	switch {
-	case r.executed.Load():
+	case r.watch.executed.Load():
 		r.ui.Warn("the target has executed another program, and with its old one went everything of ours")
-	case r.ended == ring.EndExit:
-		r.awaitExit()
-	case (r.ended != ring.EndDetach || why == "") && !r.isGone():
-		r.ui.Warn("the session ended in the target: " + resident.EndText(r.ended))
+	case r.tally.ended == ring.EndExit:
+		if !r.watch.wait() {
+			r.ui.Warn("the target is exiting, and takes its time: the trace holds what came before its exit handlers")
+		}
+	case (r.tally.ended != ring.EndDetach || why == "") && !r.watch.isGone():
+		r.ui.Warn("the session ended in the target: " + resident.EndText(r.tally.ended))
 	}
-	if why == "" && (r.isGone() || r.ended == ring.EndExit || r.isAtRest()) {
-		r.attached = false
+	if why == "" && (r.watch.isGone() || r.tally.ended == ring.EndExit || r.isAtRest()) {
+		r.phase.attached = false
 	}
 }
 
@@ -257,23 +148,14 @@ func (r *recording) reportEnd(why string) {
 // is detached from as if it had not ended.
 func (r *recording) isAtRest() bool {
 	for deadline := time.Now().Add(exitTimeout); ; {
-		s := r.control.Snapshot()
+		s := r.link.control.Snapshot()
 		if (s.State == ring.StateIdle || s.State == ring.StateDormant) && s.HooksPatched == 0 {
 			return true
 		}
-		if r.isGone() || !r.held.Held() || time.Now().After(deadline) {
-			return r.isGone()
+		if r.watch.isGone() || !r.link.held.Held() || time.Now().After(deadline) {
+			return r.watch.isGone()
 		}
-		r.control.WaitState(s.State, watchPeriod)
-	}
-}
-
-// awaitExit gives a process that runs its exit handlers a while to be gone.
-func (r *recording) awaitExit() {
-	select {
-	case <-r.gone:
-	case <-time.After(exitTimeout):
-		r.ui.Warn("the target is exiting, and takes its time: the trace holds what came before its exit handlers")
+		r.link.control.WaitState(s.State, watchPeriod)
 	}
 }
 
@@ -289,7 +171,7 @@ func (r *recording) window(ctx context.Context, deadline time.Time, d *drain) st
 		select {
 		case <-d.done:
 			return ""
-		case <-r.gone:
+		case <-r.watch.gone:
 			return ""
 		case <-ctx.Done():
 			return tracedb.EndInterrupted
@@ -299,9 +181,9 @@ func (r *recording) window(ctx context.Context, deadline time.Time, d *drain) st
 		}
 		progress := d.collector.Progress()
 		d.thread.adapt(progress.LostRecords)
-		r.ui.Recording(time.Since(began), r.o.Duration, progress, r.db.SizeBytes())
+		r.ui.Recording(time.Since(began), r.o.Duration, progress, r.trace.db.SizeBytes())
 		switch {
-		case r.held.StopRequested():
+		case r.link.held.StopRequested():
 			return tracedb.EndRequested
 		case r.isFull():
 			return tracedb.EndSizeLimit
@@ -312,7 +194,7 @@ func (r *recording) window(ctx context.Context, deadline time.Time, d *drain) st
 // describeSession adds to the trace what the ring does not carry.
 func (r *recording) describeSession(s *tracedb.Session) error {
 	counters := r.meter.counters(r.o.PID)
-	if theirs := collector.Counters(r.control.Counters(), all.Kinds); !r.lostRecorderLock() {
+	if theirs := collector.Counters(r.link.control.Counters(), all.Kinds); !r.link.isLost() {
 		counters = append(theirs, counters...)
 	}
 	err := s.Counters(counters)

@@ -41,7 +41,7 @@ func TestNothingSeen(t *testing.T) {
 		0:  {tracedb.OutcomeIdle, "dispatched nothing through a queue that could be seen"},
 		12: {tracedb.OutcomeRecorded, "12 dispatches seen, and none could be timed (see Coverage)"},
 	} {
-		m := &member{recording: &recording{noTimes: noTimes}}
+		m := &member{recording: &recording{tally: tally{noTimes: noTimes}}}
 		m.conclude(failure.NothingSeen, 0)
 		if m.exit != failure.NothingSeen || m.outcome != want.outcome || m.detail() != want.text {
 			t.Errorf("%d: exit code %d, %s: %s", noTimes, m.exit, m.outcome, m.detail())

@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/discover"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
-	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/internal/testpoint"
 	"github.com/rtl-attach/rtl-attach/internal/watchdog"
@@ -64,7 +61,7 @@ func (g *group) newMember(c discover.Process) *member {
 	g.privileges.needed++
 	m.recording = newRecording(o, g.skip, m.ui, g.privileges)
 	m.Library, m.Build = g.Library, g.Build
-	m.common = g.ending
+	m.declared.common = g.ending
 	return m
 }
 
@@ -99,33 +96,6 @@ func (m *member) attempt(outcome tracedb.Outcome, part func() error) bool {
 	return false
 }
 
-// stall is why nothing of it is waited for any more; nil: it is. A thread of its own
-// hangs, or another's hangs in a stop: the kernel ends this process soon, and the
-// trace with it unless that is complete by then.
-func (m *member) stall(limit time.Duration) *failure.Error {
-	if m.hanging() > limit {
-		m.holder = m
-		return watchdog.Failure(m.PID)
-	}
-	for _, other := range m.group.members {
-		if other.tracer.Busy() > limit {
-			m.holder = other
-			return m.heldUp(other, watchdog.LeftAlone)
-		}
-	}
-	return nil
-}
-
-func (m *member) hangs() bool { return m.hanging() > watchdog.Limit }
-
-// abandon: what hangs may go on some time, and attach. A payload without our heartbeat
-// detaches by itself.
-func (m *member) abandon() {
-	m.abandoned.Store(true)
-	m.unattended.Store(true)
-	m.guard.Revoke()
-}
-
 // look returns the rank that it shows.
 func (m *member) look() (rank *int, err error) {
 	err = m.hold(m.CheckProcess)
@@ -146,9 +116,9 @@ func (m *member) introduce(rank *int) {
 }
 
 func (m *member) arm(ctx context.Context) error {
-	m.db = m.group.db
+	m.trace.db = m.group.db
 	if err := m.attach(ctx); err != nil {
-		if m.control != nil {
+		if m.link.control != nil {
 			m.describeGrace()
 		}
 		return failure.Explain("attach to", m.PID, err, m.leftAs())
@@ -182,7 +152,7 @@ func (m *member) collectAndDetach(window context.Context) {
 }
 
 func (m *member) conclude(code failure.ExitCode, endNS uint64) {
-	m.decide(result{outcome: outcomeOf(code, m.noTimes), exit: code, endNS: endNS})
+	m.decide(result{outcome: outcomeOf(code, m.tally.noTimes), exit: code, endNS: endNS})
 }
 
 // fail tells the user, unless it was he who ended the attaches, and nothing remains.
@@ -190,28 +160,6 @@ func (m *member) fail(outcome tracedb.Outcome, f *failure.Error) {
 	first := m.decide(result{failure: f, outcome: outcome, exit: f.Code})
 	if first && (f.Code == failure.Remains || !errors.Is(f, context.Canceled)) {
 		m.group.ui.Failed(f)
-	}
-}
-
-// stallGrace is what the others get to end in where one hangs: a thread that hangs
-// in a stop has the kernel end this process at ptrace.HoldLimit.
-const stallGrace = 3 * time.Second
-
-// wait returns when nothing works on it any more, or when what does hangs.
-func (m *member) wait() {
-	tick := time.NewTicker(watchdog.Period)
-	defer tick.Stop()
-	for {
-		select {
-		case <-m.done:
-			return
-		case <-tick.C:
-		}
-		if f := m.stall(watchdog.Limit + stallGrace); f != nil {
-			m.abandon()
-			m.fail(tracedb.OutcomeFailed, f)
-			return
-		}
 	}
 }
 
@@ -224,67 +172,3 @@ func (m *member) letGo() {
 	}
 	close(m.done)
 }
-
-// stalled is the member in whose memory a thread of ours hangs.
-func (g *group) stalled() *member {
-	for _, m := range g.members {
-		if m.abandoned.Load() {
-			return m.holder
-		}
-	}
-	return nil
-}
-
-func (m *member) heldUp(by *member, left string) *failure.Error {
-	return &failure.Error{
-		What:   fmt.Sprintf("cannot trace pid %d: pid %d holds this tool up", m.PID, by.PID),
-		Cause:  fmt.Sprintf("the memory of pid %d cannot be read, and a thread of this tool waits for it", by.PID),
-		Fix:    fmt.Sprintf("run this again without pid %d", by.PID),
-		Target: left, Code: failure.Failed, Err: watchdog.ErrStalled,
-	}
-}
-
-// A memberUI passes on what concerns one member only, and keeps the rest for the
-// group.
-type memberUI struct {
-	member *member
-
-	mu       sync.Mutex
-	progress collector.Progress
-	paused   time.Duration
-	threads  int // that were paused
-}
-
-func (u *memberUI) latest() collector.Progress {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.progress
-}
-
-func (u *memberUI) who() string { return fmt.Sprintf("pid %d: ", u.member.PID) }
-
-func (u *memberUI) Preflight(string) {}
-
-func (u *memberUI) Attached(how string, threads int, paused time.Duration) {
-	u.paused, u.threads = paused, threads
-	u.Debug(fmt.Sprintf("%s, %s paused for %s in all", how, humanize.Things(threads, "thread"), humanize.Duration(paused)))
-}
-
-func (u *memberUI) Recording(_, _ time.Duration, p collector.Progress, _ uint64) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.progress = p
-}
-
-func (u *memberUI) Detaching(why string, _ bool) {
-	if why != tracedb.EndInterrupted { // that is the group's way to end the window
-		u.member.why = why
-		u.Debug("detaching: " + why)
-	}
-}
-
-func (u *memberUI) Detached(how string) { u.Debug("detached: " + how) }
-
-func (u *memberUI) Warn(text string) { u.member.group.ui.Warn(u.who() + text) }
-
-func (u *memberUI) Debug(text string) { u.member.group.ui.Debug(u.who() + text) }

@@ -124,7 +124,7 @@ func TestRevokedGuard(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, one, other := pair(t)
-	s, err := db.Begin(tracedb.SessionInfo{PID: 1, Guard: &one.guard})
+	s, err := db.Begin(tracedb.SessionInfo{PID: 1, Guard: &one.trace.guard})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,10 +136,10 @@ func TestRevokedGuard(t *testing.T) {
 	if err := s.Counters(nil); !errors.Is(err, tracedb.ErrRevoked) {
 		t.Errorf("its counters: %v", err)
 	}
-	if _, err := db.Begin(tracedb.SessionInfo{PID: 1, Guard: &one.guard}); !errors.Is(err, tracedb.ErrRevoked) {
+	if _, err := db.Begin(tracedb.SessionInfo{PID: 1, Guard: &one.trace.guard}); !errors.Is(err, tracedb.ErrRevoked) {
 		t.Errorf("a further session: %v", err)
 	}
-	if _, err := db.Begin(tracedb.SessionInfo{PID: 2, Guard: &other.guard}); err != nil {
+	if _, err := db.Begin(tracedb.SessionInfo{PID: 2, Guard: &other.trace.guard}); err != nil {
 		t.Errorf("the other: %v", err)
 	}
 	if err := db.Close(); err != nil {

@@ -24,13 +24,13 @@ func (r *recording) hasMissedSession() bool {
 
 // noteMissedSession writes such a session to the trace.
 func (r *recording) noteMissedSession() error {
-	s, records := r.control.Snapshot(), r.control.Counters().Records
+	s, records := r.link.control.Snapshot(), r.link.control.Counters().Records
 	r.ui.Warn(fmt.Sprintf("%s (%s): %s missing", CauseMissed, resident.EndText(s.LastEnd), humanize.Things(int64(records), "record")))
-	r.ended = s.LastEnd
+	r.tally.ended = s.LastEnd
 	if r.isAtRest() {
-		r.attached = false
+		r.phase.attached = false
 	}
-	session, err := r.db.Begin(r.info(s))
+	session, err := r.trace.db.Begin(r.info(s))
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func (r *recording) awaitBootstrap(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.gone:
+		case <-r.watch.gone:
 			return
 		case <-tick.C:
 		}

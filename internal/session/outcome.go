@@ -40,7 +40,7 @@ func (g *group) code() failure.ExitCode {
 func (g *group) noTimes() (n uint64) {
 	for _, m := range g.members {
 		if m.isOver() { // something may be at work on who was abandoned
-			n += m.noTimes
+			n += m.tally.noTimes
 		}
 	}
 	return n
@@ -97,11 +97,11 @@ func (m *member) detail() string {
 	case m.endNS != 0 && m.why != "":
 		return "ended early: " + m.why
 	case m.endNS != 0:
-		return "ended early: " + resident.EndText(m.recording.ended)
+		return "ended early: " + resident.EndText(m.recording.tally.ended)
 	case m.outcome == tracedb.OutcomeIdle:
 		return "dispatched nothing through a queue that could be seen"
 	case m.exit == failure.NothingSeen:
-		return humanize.Things(m.noTimes, "dispatch") + " seen, and none could be timed (see Coverage)"
+		return humanize.Things(m.tally.noTimes, "dispatch") + " seen, and none could be timed (see Coverage)"
 	}
 	return ""
 }
@@ -163,8 +163,8 @@ func (m *member) name() string {
 }
 
 func (g *group) describeDetach() string {
-	detached := g.count(func(m *member) bool { return m.isOver() && m.detached })
-	entered := g.count(func(m *member) bool { return m.isOver() && m.entered })
+	detached := g.count(func(m *member) bool { return m.isOver() && m.phase.detached })
+	entered := g.count(func(m *member) bool { return m.isOver() && m.phase.entered })
 	text := fmt.Sprintf("%d/%d   hooks removed, ", detached, len(g.members))
 	if entered > 0 {
 		return text + fmt.Sprintf("a thread of %d paused for it", entered)

@@ -38,7 +38,7 @@ func TestTakenOver(t *testing.T) {
 	}
 	defer process.Close()
 	said := &warned{}
-	r := &recording{Preflight: preflight.Preflight{Target: process}, ui: said, control: control, held: first, attached: true, gone: make(chan struct{})}
+	r := &recording{Preflight: preflight.Preflight{Target: process}, ui: said, link: link{control: control, held: first}, phase: phase{attached: true}, watch: exitWatch{target: process, gone: make(chan struct{})}}
 	if err := r.errIfTakenOver(); err != nil {
 		t.Error(err)
 	}
@@ -46,8 +46,8 @@ func TestTakenOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.detach(); err != nil || r.attached || r.detached || len(said.lines) != 0 {
-		t.Errorf("%v, attached %v, detached %v, %q", err, r.attached, r.detached, said.lines)
+	if err := r.detach(); err != nil || r.phase.attached || r.phase.detached || len(said.lines) != 0 {
+		t.Errorf("%v, attached %v, detached %v, %q", err, r.phase.attached, r.phase.detached, said.lines)
 	}
 	// The target was attached to: 3 would say that it was not touched.
 	if f := r.traceFailure(r.errIfTakenOver()); f.Code != failure.Failed || strings.Contains(f.Target, "detached") || !strings.Contains(f.What, "not complete") {

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -9,9 +8,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/resident"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
-	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
-	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -23,8 +20,14 @@ func (r *recording) declareWindow() (deadline time.Time) {
 		return time.Time{}
 	}
 	nowNS := boottimeNS()
-	r.windowEndNS = soundArming(r.control.Snapshot().ArmedNS, nowNS) + uint64(r.o.Duration)
-	return time.Now().Add(time.Duration(r.windowEndNS) - time.Duration(nowNS))
+	r.declared.endNS = soundArming(r.link.control.Snapshot().ArmedNS, nowNS) + uint64(r.o.Duration)
+	return time.Now().Add(time.Duration(r.declared.endNS) - time.Duration(nowNS))
+}
+
+// A declaredWindow is the window that the trace declares.
+type declaredWindow struct {
+	endNS  uint64                  // 0: not known yet
+	common func() collector.Ending // of the window that several recordings share; nil: there is none
 }
 
 // mostArming is longer than an attach that succeeds can last.
@@ -49,14 +52,14 @@ func timerUntil(deadline time.Time) (<-chan time.Time, func()) {
 
 // ending is what the trace says of a session that we end: why, and the declared window's end.
 func (r *recording) ending(why string) collector.Ending {
-	if r.common != nil {
-		if e := r.common(); e.WindowEndNS != 0 {
+	if r.declared.common != nil {
+		if e := r.declared.common(); e.WindowEndNS != 0 {
 			return e
 		}
 	}
 	nowNS := boottimeNS()
-	if r.windowEndNS != 0 && nowNS > r.windowEndNS {
-		nowNS = r.windowEndNS
+	if r.declared.endNS != 0 && nowNS > r.declared.endNS {
+		nowNS = r.declared.endNS
 	}
 	return collector.Ending{Reason: why, WindowEndNS: nowNS}
 }
@@ -68,14 +71,14 @@ func (r *recording) noteEarly(why string) {
 		return
 	case tracedb.EndInterrupted, tracedb.EndRequested: // without a duration that is how it ends
 		if r.o.Duration > 0 {
-			r.early = why
+			r.tally.early = why
 		}
 	case "":
-		if !r.isGone() {
-			r.early = resident.EndText(r.ended)
+		if !r.watch.isGone() {
+			r.tally.early = resident.EndText(r.tally.ended)
 		}
 	default:
-		r.early = why
+		r.tally.early = why
 		r.ui.Warn("the recording ended early: " + why)
 	}
 }
@@ -86,7 +89,7 @@ func (r *recording) noteLosses(result collector.Result) {
 	if missing == 0 {
 		return
 	}
-	r.missing += missing
+	r.tally.missing += missing
 	var causes []string
 	advice := ""
 	for _, l := range result.Losses {
@@ -101,42 +104,4 @@ func (r *recording) noteLosses(result collector.Result) {
 		causes = []string{"dispatches that no record accounts for"}
 	}
 	r.ui.Warn(fmt.Sprintf("the trace is not complete: %s lost (%s)%s", humanize.Things(int64(missing), "record"), strings.Join(causes, "; "), advice))
-}
-
-// A brokenTrace is a trace whose writing has failed while a session was recorded.
-type brokenTrace struct {
-	session *tracedb.Session
-	taken   uint64 // records, from the ring
-	err     error
-}
-
-// describeBroken has the trace say how the session ended, and what is missing. It is
-// called after the detach.
-func (r *recording) describeBroken() {
-	if r.broken == nil || r.db.Failure() == nil {
-		return
-	}
-	s := r.control.Snapshot()
-	end := tracedb.End{Reason: tracedb.EndWriteFailed, ArmedNS: s.ArmedNS, DetachedNS: s.DetachedNS}
-	missing := tracedb.Loss{Cause: tracedb.CauseWriteFailed, Records: r.broken.session.Unwritten(), UntilNS: s.DetachedNS}
-	if errors.Is(r.broken.err, tracedb.ErrNoSpace) {
-		end.Reason, missing.Cause = tracedb.EndDiskFull, tracedb.CauseDiskFull
-	}
-	if written := r.control.Counters().Records; !r.lostRecorderLock() && written > r.broken.taken {
-		missing.Records += written - r.broken.taken
-	}
-	r.missing += missing.Records
-	if err := r.broken.session.EndUnwritten(end, missing); err != nil {
-		r.ui.Warn("the trace does not say why it ends: " + failure.FirstLine(err))
-	}
-	r.ui.Warn(fmt.Sprintf("%s: %s missing at the end of the trace", end.Reason, humanize.Things(int64(missing.Records), "record")))
-}
-
-// recorder is this process, as a trace names it.
-func recorder() tracedb.Recorder {
-	me, err := target.Self()
-	if err != nil {
-		return tracedb.Recorder{}
-	}
-	return tracedb.Recorder{PID: uint32(me.PID), StartTicks: me.StartTicks, PIDNamespace: me.PIDNamespace}
 }

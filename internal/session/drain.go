@@ -1,0 +1,97 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/kind/all"
+	"github.com/rtl-attach/rtl-attach/internal/resident"
+	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// A drain is one session's way from the ring into the trace.
+type drain struct {
+	collector *collector.Collector
+	session   *tracedb.Session
+	giveUp    context.CancelFunc // takes what is there, and ends
+	mostBytes uint64             // that a payload can have when it has detached
+	thread    lowPriority
+	done      chan struct{}
+	result    collector.Result
+	err       error
+}
+
+func (r *recording) startDrain() (*drain, error) {
+	snapshot := r.link.control.Snapshot()
+	if r.link.isLost() {
+		return nil, failure.ErrTakenOver
+	}
+	limit, err := r.o.ringBytes()
+	if err != nil {
+		return nil, err
+	}
+	reader, err := resident.OpenRing(r.Target, snapshot, limit)
+	if err != nil {
+		return nil, err
+	}
+	session, err := r.trace.db.Begin(r.info(snapshot))
+	if err != nil {
+		return nil, errors.Join(err, reader.Close())
+	}
+	// The context of the user's patience ends the window, not the drain.
+	ctx, giveUp := context.WithCancel(context.Background())
+	d := &drain{
+		collector: collector.New(reader, session, all.Kinds), session: session, giveUp: giveUp,
+		mostBytes: r.o.heldBytes(limit), done: make(chan struct{}),
+	}
+	d.collector.CountRounds(func() (uint64, bool) { return r.link.control.Counters().WorkerRounds, !r.link.isLost() })
+	d.thread.run(func() {
+		defer close(d.done)
+		d.result, d.err = d.collector.Run(ctx, r.watch.gone)
+		d.err = errors.Join(d.err, reader.Close())
+	})
+	return d, nil
+}
+
+// drainParts are the parts of what a payload can hold; with each that comes we are
+// patient anew. A slow disk takes a part of that size in time.
+const (
+	drainParts    = 100
+	mostPartBytes = 16 << 20
+)
+
+// taken counts the parts that come from now on. The target writes them, and might go on
+// for ever, or line by line: there is an end to both.
+func (d *drain) taken() func() uint64 {
+	from, step := d.collector.Progress().RingBytes, min(max(d.mostBytes/drainParts, ring.LineBytes), mostPartBytes)
+	return func() uint64 { return min(d.collector.Progress().RingBytes-from, d.mostBytes) / step }
+}
+
+// errNoEnd: what the payload writes at a detach was waited for in vain.
+var errNoEnd = errors.New("the payload did not write its last records")
+
+// finish waits for the last record, for as long as others come before it.
+func (d *drain) finish(tick <-chan time.Time) error {
+	taken, still := d.taken(), time.Duration(0)
+	for seen := taken(); still < endTimeout; {
+		select {
+		case <-d.done:
+			return nil
+		case <-tick:
+		}
+		still += watchPeriod
+		if now := taken(); now != seen {
+			seen, still = now, 0
+		}
+	}
+	d.giveUp()
+	<-d.done
+	if d.result.Ended { // it came with what was there
+		return nil
+	}
+	return errNoEnd
+}

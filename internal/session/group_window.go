@@ -1,0 +1,158 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/watchdog"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// record waits for the end of the common window, and then for all to have ended.
+func (g *group) record(ctx context.Context, endWindow context.CancelFunc) error {
+	g.startNS = boottimeNS()
+	err := g.db.BeginCommon(g.startNS)
+	g.ui.AllAttached(g.describePauses())
+	g.watcher.Begin()
+	if err := g.privileges.drop(); err != nil {
+		g.ui.Debug("privileges stay: " + failure.FirstLine(err))
+	}
+	why := g.window(ctx)
+	g.endNS = g.commonEnd(why)
+	g.decided.Store(&collector.Ending{Reason: why, WindowEndNS: g.endNS})
+	endWindow()
+	g.noteEarly(why)
+	g.ui.Detaching(why, why == tracedb.EndInterrupted || why == tracedb.EndElapsed)
+	for _, m := range g.members {
+		m.wait()
+	}
+	g.ui.Detached(g.describeDetach())
+	g.lookAround()
+	return errors.Join(err, g.db.EndCommon(g.endNS))
+}
+
+// lookAround finds who has come meanwhile. It takes our privileges back, which the
+// end of the trace needs, too; a thread that hangs would not follow.
+func (g *group) lookAround() {
+	mayLook := watchdog.Hanging() <= watchdog.Limit
+	if mayLook {
+		if err := g.privileges.restore(); err != nil {
+			g.ui.Warn("cannot restore privileges: " + failure.FirstLine(err))
+		}
+	}
+	g.lateWorkers = g.watcher.End(mayLook)
+}
+
+// window returns why it is over.
+func (g *group) window(ctx context.Context) string {
+	began := time.Now()
+	var deadline time.Time
+	if g.o.Duration > 0 {
+		left := time.Duration(g.startNS) + g.o.Duration - time.Duration(boottimeNS())
+		deadline = began.Add(left)
+	}
+	tick := time.NewTicker(watchPeriod)
+	defer tick.Stop()
+	isOver, stop := timerUntil(deadline)
+	defer stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return tracedb.EndInterrupted
+		case <-isOver:
+			return tracedb.EndElapsed
+		case <-tick.C:
+		}
+		g.ui.Recording(time.Since(began), g.o.Duration, g.progress(), g.db.SizeBytes())
+		switch {
+		case g.isFull():
+			return tracedb.EndSizeLimit
+		case g.count((*member).isOver) == len(g.members):
+			return allEnded
+		case g.count((*member).hangs) > 0: // while there is time: in a stop, the kernel ends us soon
+			return "a thread of this tool hangs in the memory of one of them"
+		}
+	}
+}
+
+func (g *group) isFull() bool {
+	return g.o.MaxSizeBytes > 0 && g.db.SizeBytes() > g.o.MaxSizeBytes
+}
+
+const allEnded = "all of them have ended"
+
+// ending is the common window's, for the sessions of its members; zero: it goes on.
+func (g *group) ending() collector.Ending {
+	if e := g.decided.Load(); e != nil {
+		return *e
+	}
+	return collector.Ending{}
+}
+
+// noteEarly notes why the common window ended before it was meant to.
+func (g *group) noteEarly(why string) {
+	switch why {
+	case tracedb.EndElapsed:
+		return
+	case tracedb.EndInterrupted:
+		if g.o.Duration == 0 {
+			return
+		}
+	default:
+		g.ui.Warn("the recording ended early: " + why)
+	}
+	g.early = why
+}
+
+// endedEarly is why the recording, or one of them, ended before it was meant to.
+func (g *group) endedEarly() string {
+	early := g.early
+	for _, m := range g.members {
+		if m.isOver() {
+			early = cmp.Or(early, m.tally.early)
+		}
+	}
+	return early
+}
+
+// missing is how many records of all are lost.
+func (g *group) missing() (n uint64) {
+	for _, m := range g.members {
+		if m.isOver() { // else a thread may still count
+			n += m.tally.missing
+		}
+	}
+	return n
+}
+
+// commonEnd is now, or as long after the start as was asked for; or the end of the first
+// one that was ended, if all were.
+func (g *group) commonEnd(why string) uint64 {
+	end := boottimeNS()
+	if why == tracedb.EndElapsed {
+		return g.startNS + uint64(g.o.Duration)
+	}
+	if g.count((*member).isOver) < len(g.members) {
+		return end
+	}
+	for _, m := range g.members {
+		if m.endNS > g.startNS && (m.outcome == tracedb.OutcomeRecorded || m.outcome == tracedb.OutcomeIdle) {
+			end = min(end, m.endNS)
+		}
+	}
+	return end
+}
+
+func (g *group) progress() (sum collector.Progress) {
+	for _, m := range g.members {
+		p := m.ui.latest()
+		sum.Dispatches += p.Dispatches
+		sum.RingBytes += p.RingBytes
+		sum.LostRecords += p.LostRecords
+	}
+	return sum
+}

@@ -1,0 +1,56 @@
+package session
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// A memberUI passes on what concerns one member only, and keeps the rest for the
+// group.
+type memberUI struct {
+	member *member
+
+	mu       sync.Mutex
+	progress collector.Progress
+	paused   time.Duration
+	threads  int // that were paused
+}
+
+func (u *memberUI) latest() collector.Progress {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.progress
+}
+
+func (u *memberUI) who() string { return fmt.Sprintf("pid %d: ", u.member.PID) }
+
+func (u *memberUI) Preflight(string) {}
+
+func (u *memberUI) Attached(how string, threads int, paused time.Duration) {
+	u.paused, u.threads = paused, threads
+	u.Debug(fmt.Sprintf("%s, %s paused for %s in all", how, humanize.Things(threads, "thread"), humanize.Duration(paused)))
+}
+
+func (u *memberUI) Recording(_, _ time.Duration, p collector.Progress, _ uint64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.progress = p
+}
+
+func (u *memberUI) Detaching(why string, _ bool) {
+	if why != tracedb.EndInterrupted { // that is the group's way to end the window
+		u.member.why = why
+		u.Debug("detaching: " + why)
+	}
+}
+
+func (u *memberUI) Detached(how string) { u.Debug("detached: " + how) }
+
+func (u *memberUI) Warn(text string) { u.member.group.ui.Warn(u.who() + text) }
+
+func (u *memberUI) Debug(text string) { u.member.group.ui.Debug(u.who() + text) }
