@@ -86,7 +86,7 @@ func (s Selection) noneMatches(unread int) *failure.Error {
 		cause += fmt.Sprintf("; %d could not be read", unread)
 	}
 	return &failure.Error{
-		What: fmt.Sprintf("no process is named %q", s.Name), Cause: cause, Fix: "rtl-attach ps lists those with a GPU",
+		What: fmt.Sprintf("no process is named %q", s.Name), Cause: cause, Fix: "rtl-attach ps lists the processes with a GPU",
 		Target: failure.Untouched, Code: failure.NotPermitted, Err: errNoTarget,
 	}
 }

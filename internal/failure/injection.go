@@ -74,7 +74,7 @@ func explainPayload(f *Error) bool {
 	case unix.ETIMEDOUT:
 		fix = "run this again"
 	case unix.ECANCELED:
-		fix = "run this once the process has started ROCm anew"
+		fix = "run this once the process has restarted ROCm"
 	case unix.ENOTSUP:
 		fix = "name that one (--set RTL_HSA_LIBRARY=FILE), or restart the process to record the other"
 	case unix.ENOMEM:

@@ -43,7 +43,7 @@ func explainRuntime(f *Error) bool {
 	switch {
 	case errors.Is(f.Err, target.ErrNoHSA):
 		return f.set(Unsuitable, "libhsa-runtime64 is not mapped: it is no ROCm process, or has not used the GPU yet",
-			"give the pid of a GPU process, or that of its server's front end (and no --no-tree)")
+			"give the pid of a GPU process, or of its server's front end (without --no-tree)")
 	case errors.Is(f.Err, ring.ErrVersion):
 		return f.set(Unsuitable, BareText(f.Err)+": another version of rtl-attach left its payload there",
 			"use that version of rtl-attach, or restart the process when it suits")

@@ -132,8 +132,8 @@ func (d *Diagnosis) judgeWorkers() {
 	}
 }
 
-// PredictExit returns the verdict and the exit code of a recording of several processes, by
-// those of each.
+// PredictExit returns the verdict and the exit code of a recording of several processes, from
+// the verdict and the code of each.
 func PredictExit(results []Result, codes []failure.ExitCode) (Result, failure.ExitCode) {
 	count := map[Result]int{}
 	for _, r := range results {

@@ -23,7 +23,7 @@ const (
 )
 
 // attach makes the payload's session active. An application that shuts its
-// runtime down meanwhile gets a moment to start it anew. On an error nothing of
+// runtime down meanwhile gets a moment to restart it. On an error nothing of
 // ours is left.
 func (r *recording) attach(ctx context.Context) error {
 	env, err := r.o.environment()
@@ -77,7 +77,7 @@ func (r *recording) begin(ctx context.Context, env []byte) error {
 	return err
 }
 
-// acquireRecorder makes us the target's one recorder, and keeps its heart beating.
+// acquireRecorder makes us the only recorder of the target, and starts the heartbeat.
 func (r *recording) acquireRecorder(c *ring.Control) error {
 	me, err := resident.Self()
 	if err != nil {

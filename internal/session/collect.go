@@ -21,7 +21,7 @@ const (
 )
 
 // collectAll records until the window is over; our privileges may be down then.
-// Where the application shuts its runtime down in between, and starts it anew, the
+// Where the application shuts its runtime down in between, and restarts it, the
 // trace gets a further session.
 func (r *recording) collectAll(ctx context.Context) error {
 	deadline := r.declareWindow()
@@ -59,7 +59,7 @@ func (r *recording) awaitRuntime(ctx context.Context, deadline time.Time) bool {
 	for !over(ctx, deadline) && !r.watch.isGone() && !r.link.held.StopRequested() && !r.link.isLost() {
 		if err = r.arm(ctx, env); err == nil {
 			r.phase.attached, r.tally.early = true, ""
-			r.ui.Warn("the application shut its ROCm runtime down and started it anew: recording goes on in a further session")
+			r.ui.Warn("the application shut its ROCm runtime down and restarted it: recording goes on in a further session")
 			return true
 		}
 		if !isWithoutRuntime(err) {

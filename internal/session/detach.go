@@ -98,7 +98,7 @@ func (r *recording) end(why ring.End) error {
 	return err
 }
 
-// skipWhenAsked passes the user's impatience on until stop is called.
+// skipWhenAsked skips the drain once the user asks for that, until stop is called.
 func (r *recording) skipWhenAsked() (stop func()) {
 	done, gone := make(chan struct{}), make(chan struct{})
 	go func() {

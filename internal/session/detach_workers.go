@@ -11,7 +11,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// detachTree ends the session on pid, and then those on processes below it: a
+// detachTree ends the session on pid, and then the sessions on its descendants: a
 // server's workers. It goes on where one fails.
 func detachTree(pid int, yes bool, ui GroupObserver) error {
 	tree, err := target.ReadProcTree() // now: the descendants of a process that ends are nobody's
@@ -122,12 +122,12 @@ func (s *several) failure() error {
 	return &failure.Error{
 		What:   fmt.Sprintf("could not detach from %d of %d processes", s.fails, len(s.codes)),
 		Cause:  "the first: " + s.first.What + ": " + s.first.Cause,
-		Fix:    "that of each error above; rtl-attach status PID says what is in one",
+		Fix:    "see each error above; rtl-attach status PID says what is in a process",
 		Target: "each as its error above says; the others are detached", Code: code, Err: s.first,
 	}
 }
 
-// prefixed says whom a line is about.
+// prefixed puts the process before each line.
 type prefixed struct {
 	Observer
 	who string

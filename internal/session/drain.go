@@ -42,7 +42,7 @@ func (r *recording) startDrain() (*drain, error) {
 	if err != nil {
 		return nil, errors.Join(err, reader.Close())
 	}
-	// The context of the user's patience ends the window, not the drain.
+	// The caller's context ends the window, not the drain.
 	ctx, giveUp := context.WithCancel(context.Background())
 	d := &drain{
 		collector: collector.New(reader, session, all.Kinds), session: session, giveUp: giveUp,
@@ -57,8 +57,8 @@ func (r *recording) startDrain() (*drain, error) {
 	return d, nil
 }
 
-// drainParts are the parts of what a payload can hold; with each that comes we are
-// patient anew. A slow disk takes a part of that size in time.
+// drainParts divide what a payload can hold; with each part that comes the wait begins
+// again. A slow disk takes a part of that size in time.
 const (
 	drainParts    = 100
 	mostPartBytes = 16 << 20

@@ -15,18 +15,18 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// A GroupObserver is told how a recording of several processes goes, too; by
+// A GroupObserver also gets the progress of a recording of several processes, from
 // several goroutines.
 type GroupObserver interface {
 	Observer
 	PassedOver(who string)
-	AllAttached(facts string) // those that could be, and how long they were paused
+	AllAttached(facts string) // how many are attached, and how long they were paused
 	Failed(f *failure.Error)  // one of them; the others go on
 }
 
 // RecordAll makes one trace of all processes that s selects. Where that is the
-// one process that was given, it is Record. Otherwise what befalls one of them
-// is told to ui and written to the trace; the error is about all of them.
+// one process that was given, it is Record. Otherwise ui and the trace get the
+// outcome of each process; the error is about all of them.
 func RecordAll(ctx context.Context, o Options, s discover.Selection, skip <-chan struct{}, ui GroupObserver) (Outcome, error) {
 	if len(s.PIDs) > 0 {
 		o.PID = s.PIDs[0]
@@ -160,7 +160,7 @@ func (g *group) count(holds func(*member) bool) (n int) {
 	return n
 }
 
-// tracked are those that can be recorded.
+// tracked returns the processes that can be recorded.
 func (g *group) tracked() []discover.Tracked {
 	var list []discover.Tracked
 	for _, m := range g.members {
@@ -176,7 +176,7 @@ func (g *group) finish() error {
 	return errors.Join(g.db.OrderGPUs(), g.db.Targets(g.outcomes()), g.db.Close(), testpoint.Pass(testpoint.Finished))
 }
 
-// release lets go of those that were only looked at.
+// release releases the members that were only looked at.
 func (g *group) release() {
 	for _, m := range g.members {
 		if !m.isOver() && !m.abandoned.Load() {

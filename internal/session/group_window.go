@@ -35,7 +35,7 @@ func (g *group) record(ctx context.Context, endWindow context.CancelFunc) error 
 	return errors.Join(err, g.db.EndCommon(g.endNS))
 }
 
-// lookAround finds who has come meanwhile. It takes our privileges back, which the
+// lookAround finds the late workers. It restores our privileges, which the
 // end of the trace needs, too; a thread that hangs would not follow.
 func (g *group) lookAround() {
 	mayLook := watchdog.Hanging() <= watchdog.Limit

@@ -41,7 +41,7 @@ type result struct {
 	endNS   uint64 // its end, where that came before the window's
 }
 
-// decide says whether nobody has decided yet: who is abandoned may come to an end
+// decide reports whether this is the first decision: an abandoned member may come to an end
 // all the same.
 func (m *member) decide(v result) (first bool) {
 	m.mu.Lock()
@@ -57,7 +57,7 @@ func (g *group) newMember(c discover.Process) *member {
 	m := &member{Process: c, group: g, done: make(chan struct{})}
 	m.ui = &memberUI{member: m}
 	o := g.o
-	o.PID, o.Duration, o.MaxSizeBytes = c.PID, 0, 0 // the window's end is the group's affair
+	o.PID, o.Duration, o.MaxSizeBytes = c.PID, 0, 0 // the group ends the window
 	g.privileges.needed++
 	m.recording = newRecording(o, g.skip, m.ui, g.privileges)
 	m.Library, m.Build = g.Library, g.Build
@@ -108,7 +108,7 @@ func (m *member) look() (rank *int, err error) {
 	return discover.RankOf(m.Target), testpoint.Pass(testpoint.Looked)
 }
 
-// introduce notes who it is that was looked at.
+// introduce notes what the look has shown of the process.
 func (m *member) introduce(rank *int) {
 	m.rank = rank
 	m.Command = m.Facts.Comm
@@ -155,7 +155,7 @@ func (m *member) conclude(code failure.ExitCode, endNS uint64) {
 	m.decide(result{outcome: outcomeOf(code, m.tally.noTimes), exit: code, endNS: endNS})
 }
 
-// fail tells the user, unless it was he who ended the attaches, and nothing remains.
+// fail reports the failure, unless the user has interrupted the attaches and nothing remains.
 func (m *member) fail(outcome tracedb.Outcome, f *failure.Error) {
 	first := m.decide(result{failure: f, outcome: outcome, exit: f.Code})
 	if first && (f.Code == failure.Remains || !errors.Is(f, context.Canceled)) {
@@ -163,7 +163,7 @@ func (m *member) fail(outcome tracedb.Outcome, f *failure.Error) {
 	}
 }
 
-// letGo ends what there is between us and the target: who asks for a detach waits
+// letGo releases the target. A tool that has asked for a detach waits
 // for that.
 func (m *member) letGo() {
 	if !m.abandoned.Load() {

@@ -75,7 +75,7 @@ func (m *meter) drain() {
 	m.err = err
 }
 
-// note leaves out whom others have stopped.
+// note leaves out the stops by other processes.
 func (m *meter) note(stops []pausemeter.Stop) {
 	for _, s := range stops {
 		if int(s.By) == os.Getpid() {

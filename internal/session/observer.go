@@ -6,7 +6,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/collector"
 )
 
-// An Observer is told how a recording goes. Calls come from one goroutine at a
+// An Observer gets the progress of a recording. Calls come from one goroutine at a
 // time. The texts may hold what the target has chosen.
 type Observer interface {
 	Preflight(facts string)

@@ -26,7 +26,7 @@ type Options struct {
 
 func (o *Options) environment() ([]byte, error) { return envbuf.Encode(o.settings()) }
 
-// ringBytes is the size of the ring that the payload is told to make: what the
+// ringBytes returns the size of the ring that the payload is to make: what the
 // control block says later may be anything.
 func (o *Options) ringBytes() (uint64, error) {
 	settings, err := envbuf.Resolve(o.settings())

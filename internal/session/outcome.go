@@ -39,7 +39,7 @@ func (g *group) code() failure.ExitCode {
 // noTimes are the dispatches of all that were seen and have no times.
 func (g *group) noTimes() (n uint64) {
 	for _, m := range g.members {
-		if m.isOver() { // something may be at work on who was abandoned
+		if m.isOver() { // a thread may still work on an abandoned member
 			n += m.tally.noTimes
 		}
 	}
