@@ -199,13 +199,16 @@ func (f exportFlags) tell(format export.Format, jobs []job) (code failure.ExitCo
 }
 
 func writeResult(w io.Writer, output string, r *export.Result) error {
-	written := humanize.Things(r.Dispatches, "dispatch")
+	var written []string
 	for _, k := range r.Kinds {
 		if k.Written > 0 {
-			written += ", " + humanize.Things(k.Written, k.Kind.Thing)
+			written = append(written, humanize.Things(k.Written, k.Kind.Thing))
 		}
 	}
-	_, err := fmt.Fprintf(w, "%s  %s, %s\n", line(output), written, humanize.Bytes(r.Bytes))
+	if r.Dispatches > 0 || len(written) == 0 {
+		written = slices.Insert(written, 0, humanize.Things(r.Dispatches, "dispatch"))
+	}
+	_, err := fmt.Fprintf(w, "%s  %s, %s\n", line(output), strings.Join(written, ", "), humanize.Bytes(r.Bytes))
 	return err
 }
 
