@@ -9,7 +9,7 @@
 #include "core/hooks.h"
 #include "core/session_flags.h"
 #include "core/sys.h"
-#include "kinds/copy/copy.h"
+#include "kinds/kind.h"
 #include "record/event.h"
 #include "record/worker.h"
 #include "session/control_block.h"
@@ -271,7 +271,7 @@ static void arm_without_worker(void)
 	hook_next[HOOK_STORE_RELAXED] = (uintptr_t)raw_set;
 	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !handoff_init(false));
 	config.trace |= 1u << RTL_KIND_MEMORY_COPY;
-	CHECK(!copies_init(err, sizeof err));
+	CHECK(!copy_kind.prepare(err, sizeof err));
 	atomic_store(&gate.track, 1);
 }
 
@@ -287,11 +287,11 @@ static void one_was_asked_for_before(void)
 	struct toy_signal *toy = (struct toy_signal *)s.handle;
 	wrap_store_relaxed(s, 2);
 	copy_up(toy, 64);
-	copies_open();
+	copy_kind.open();
 	copy_up(toy, 64);
 	toy_copy_ends(toy);
 	wrap_store_relaxed(s, 1);
-	CHECK(copies_close());
+	CHECK(copy_kind.close(NULL, UINT64_MAX) == 0);
 	CHECK(handoff_pop(&o) && o.kind == OUTCOME_NOTED);
 	CHECK(handoff_pop(&o) && o.kind == OUTCOME_UNTIMED && o.reason == RTL_REASON_SHARED_SIGNAL);
 	CHECK(!handoff_pop(&o));
@@ -304,14 +304,14 @@ static void nobody_listens(void)
 	hsa_signal_t s;
 
 	arm_without_worker();
-	copies_open();
+	copy_kind.open();
 	for (int i = 0; i < COPIES; i++) {
 		rt.signal_create(1, 0, NULL, 0, &s);
 		copy_up((struct toy_signal *)s.handle, 64);
 		toy_copy_ends((struct toy_signal *)s.handle);
 		CHECK(wrap_signal_destroy(s) == HSA_STATUS_SUCCESS);
 	}
-	CHECK(copies_close());
+	CHECK(copy_kind.close(NULL, UINT64_MAX) == 0);
 	struct outcome o;
 	uint64_t noted = 0, timed = 0;
 	while (handoff_pop(&o)) {
@@ -350,7 +350,7 @@ static hsa_status_t end_meanwhile(bool enable)
 {
 	profiled = enable;
 	hook_next[HOOK_COPY_PROFILING] = (uintptr_t)raw_enable;
-	copies_unprofile();
+	copy_kind.undo();
 	return profiled = enable, HSA_STATUS_SUCCESS;
 }
 

@@ -18,7 +18,7 @@
 #include "core/hooks.h"
 #include "core/runtime.h"
 #include "core/session_flags.h"
-#include "kinds/copy/copy.h"
+#include "kinds/kind.h"
 #include "kinds/dispatch/publish.h"
 #include "record/agents.h"
 #include "record/event.h"
@@ -228,24 +228,25 @@ static void wait_for_all(void)
 			sys_yield();
 }
 
+#define DRAIN_NS (600 * NS_PER_S) /* however busy the machine is */
+
 static void arm(uint32_t generation)
 {
 	char err[RTL_TEXT_MAX];
 
 	signals_reset();
 	names_reset();
-	queue_reset_all();
 	memset(counters, 0, sizeof *counters);
 	atomic_store(&gate.generation, generation);
-	if (queue_make_ready(2) || copies_init(err, sizeof err) || ring_open(&config, generation) || worker_start())
+	if (kinds_prepare(err, sizeof err) || ring_open(&config, generation) || worker_start())
+		abort();
+	pool_open();
+	if (!worker_round(DRAIN_NS)) /* which makes the signals */
 		abort();
 	atomic_store(&gate.track, 1);
 	wait_for_all();
-	copies_open();
-	atomic_store(&gate.flips, 1);
+	kinds_open();
 }
-
-#define DRAIN_NS (600 * NS_PER_S) /* however busy the machine is */
 
 static void check_one_account(const char *what, uint64_t begun, uint64_t told)
 {
@@ -274,17 +275,10 @@ static uint64_t disarm(void)
 {
 	static const uint32_t patient = 0;
 
-	atomic_store(&gate.flips, 0);
-	while (!copies_close())
-		;
-	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
-		queue_lock_wait(queue_all[i], UINT64_MAX / 2);
-		if (queue_all[i]->word & WORD_VIRT)
-			queue_withdraw(queue_all[i]);
-		queue_close(queue_all[i]);
-		queue_unlock(queue_all[i]);
-		queue_drain_pend(queue_all[i]);
-	}
+	const struct ending end = {.why = RTL_END_DETACH};
+
+	while (kinds_close(&end))
+		; /* a thread of the test's has a queue's lock, and no processor */
 	if (!worker_drain(DRAIN_NS, &patient, &patient))
 		abort(); /* every packet is executed */
 	atomic_store(&gate.track, 0);

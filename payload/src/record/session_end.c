@@ -2,7 +2,7 @@
 
 #include "core/session_flags.h"
 #include "kinds/copy/copy.h"
-#include "kinds/dispatch/queues.h"
+#include "kinds/kind.h"
 #include "record/emit.h"
 #include "record/event.h"
 #include "record/ring.h"
@@ -48,7 +48,7 @@ static bool wait_for_recorder(struct patience *p)
 	return true;
 }
 
-static bool room_for_last(struct patience *p)
+bool session_end_wait(struct patience *p)
 {
 	bool more = wait_for_recorder(p);
 
@@ -57,56 +57,33 @@ static bool room_for_last(struct patience *p)
 	return more;
 }
 
-static void count_lost_dispatches(const struct outcome *o)
-{
-	COUNT_N(kind[RTL_KIND_DISPATCH].untimed[o->reason], o->kind == OUTCOME_RANGE ? o->count : 1);
-	count_lost(RTL_KIND_DISPATCH, 1);
-}
-
-static void count_lost_copy(uint32_t reason)
-{
-	COUNT(kind[RTL_KIND_MEMORY_COPY].begun);
-	COUNT(kind[RTL_KIND_MEMORY_COPY].untimed[reason]);
-	count_lost(RTL_KIND_MEMORY_COPY, 1);
-}
-
-/* Behind the outcome of a thread that sleeps while it hands it over. What is owed
- * is counted by last_words_count(). Returns how many copies have begun of which nobody knows. */
-static uint64_t count_unread(void)
+/* What lies behind the cell of a thread that sleeps while it hands an outcome over. */
+static void count_unread(void)
 {
 	uint32_t generation = atomic_load(&gate.generation);
 	struct outcome o;
-	uint64_t begun = 0;
 
-	for (uint64_t i = handoff_popped(); i != handoff_pushed(); i++) {
-		if (!handoff_look(i, &o) || o.generation != generation || o.owed)
-			continue;
-		if (o.kind == OUTCOME_NOTED)
-			begun++;
-		else if (o.queue == &copy_lane)
-			count_lost_copy(o.reason);
-		else
-			count_lost_dispatches(&o);
-	}
-	return begun;
+	for (uint64_t i = handoff_popped(); i != handoff_pushed(); i++)
+		if (handoff_look(i, &o) && o.generation == generation)
+			kinds[o.queue == &copy_lane ? RTL_KIND_MEMORY_COPY : RTL_KIND_DISPATCH]->count_unread(&o);
 }
 
-/* More have been handed over than are known: of one that is just being published. */
+/* More outcomes have been handed over than items are known: of one that is just
+ * being published. */
 static uint64_t not_below_zero(uint64_t n)
 {
 	return (int64_t)n > 0 ? n : 0;
 }
 
-void last_words_count(uint64_t outstanding)
+void last_words_count(void)
 {
-	uint64_t begun = count_unread(), dispatches = not_below_zero(outstanding),
-		 copies = not_below_zero(copies_outstanding() + begun);
+	count_unread();
+	for (uint32_t kind = 0; kind < RTL_KINDS_MAX; kind++) {
+		uint64_t items = is_recorded(kind) ? not_below_zero(kinds[kind]->outstanding()) : 0;
 
-	COUNT_N(kind[RTL_KIND_MEMORY_COPY].begun, begun);
-	COUNT_N(kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_NOT_COMPLETED], dispatches);
-	COUNT_N(kind[RTL_KIND_MEMORY_COPY].untimed[RTL_REASON_NOT_COMPLETED], copies);
-	count_lost(RTL_KIND_DISPATCH, dispatches);
-	count_lost(RTL_KIND_MEMORY_COPY, copies);
+		COUNT_N(kind[kind].untimed[RTL_REASON_NOT_COMPLETED], items);
+		count_lost(kind, items);
+	}
 }
 
 void last_words_write(const struct session_end *end)
@@ -115,13 +92,11 @@ void last_words_write(const struct session_end *end)
 
 	ring_give_up();
 	ring_flush(); /* the count of what was lost, too */
-	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
-		while (atomic_load(&queue_all[i]->in_use) && !tell_close(queue_all[i]) && room_for_last(&p))
-			;
+	kinds_write_last(&p);
 	for (uint32_t kind = 0; kind < RTL_KINDS_MAX; kind++)
-		while (is_recorded(kind) && !tell_account(kind) && room_for_last(&p))
+		while (is_recorded(kind) && !tell_account(kind) && session_end_wait(&p))
 			;
-	while (!tell_end(end->why, end->armed_ns, end->detached_ns) && room_for_last(&p))
+	while (!tell_end(end->why, end->armed_ns, end->detached_ns) && session_end_wait(&p))
 		;
 	ring_end();
 }

@@ -6,6 +6,7 @@
 #ifndef RTL_LAST_WORDS_H
 #define RTL_LAST_WORDS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct session_end {
@@ -13,11 +14,16 @@ struct session_end {
 	uint64_t armed_ns, detached_ns;
 };
 
-/* What wrappers have taken and sleep with over the session's end: outstanding
- * dispatches, and copies. */
-void last_words_count(uint64_t outstanding);
+/* Counts as lost what has no outcome: items that wrappers have taken and sleep with over
+ * the session's end, and what is left in the handoff. */
+void last_words_count(void);
 
 void last_words_write(const struct session_end *end);
+
+/* For struct kind's write_last(): there is no room for a record. True: try again; false:
+ * the recorder is late for too long, and the record is counted as lost. */
+struct patience;
+bool session_end_wait(struct patience *p);
 
 /* What last_words_write() takes at most. */
 uint64_t last_words_most_ns(uint32_t why);

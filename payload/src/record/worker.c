@@ -2,23 +2,18 @@
 #include "record/worker.h"
 
 #include <pthread.h>
-#include <string.h>
 #include <sys/prctl.h>
 
 #include "core/clocks.h"
 #include "core/session_flags.h"
 #include "core/threads.h"
 #include "kinds/copy/copy.h"
-#include "kinds/dispatch/pending.h"
-#include "kinds/dispatch/publish.h"
-#include "record/agents.h"
+#include "kinds/dispatch/dispatch.h"
 #include "record/emit.h"
 #include "record/names.h"
 #include "record/ring.h"
 #include "record/session_end.h"
 #include "session/control_block.h"
-#include "signals/pool.h"
-#include "signals/signals.h"
 
 #define PERIOD_LEAST_NS (50 * NS_PER_US)
 #define PERIOD_MOST_NS (2 * NS_PER_MS)
@@ -26,8 +21,6 @@
 #define PERIOD_DRAIN_NS (100 * NS_PER_US)
 #define COMPLETIONS_MANY 400 /* in one round: come back sooner */
 #define COMPLETIONS_FEW 100  /* come back later */
-#define READY_QUEUES 12      /* states held ready for queues yet unknown */
-#define REFILL_PER_ROUND 4096 /* about a millisecond */
 
 static pthread_t thread;
 static uint32_t wake_word; /* futex: somebody wants a round now */
@@ -37,24 +30,7 @@ static _Atomic uint64_t outstanding, undelivered_bytes; /* after the last round 
 static _Atomic uint32_t draining, abandoning, stopping;
 static _Atomic uint32_t tid;
 static _Atomic int listed; /* as /proc has it; by itself, for worker_is_starved() */
-static uint64_t buried_dispatches, buried_others; /* of queues destroyed in this session */
 static struct session_end ending;
-
-static void tell_outcome(const struct outcome *o)
-{
-	struct queue *s = o->queue;
-	uint32_t launch = o->kind == OUTCOME_RANGE ? 0 : launch_id(s, &o->entry);
-
-	s->owed -= o->owed;
-	if (o->kind == OUTCOME_RANGE && !s->agent)
-		pending_take(s, atomic_load(&abandoning)); /* closed before we came by: its dispatches name its agent */
-	if (o->kind == OUTCOME_RANGE)
-		tell_untimed(s, &o->entry, 0, o->count, o->reason);
-	else if (o->kind == OUTCOME_UNTIMED)
-		tell_untimed(s, &o->entry, launch, 1, o->reason);
-	else
-		tell_app(o, launch);
-}
 
 static uint64_t take_outcomes(void)
 {
@@ -68,138 +44,19 @@ static uint64_t take_outcomes(void)
 		if (o.queue == &copy_lane)
 			copies_take(&o);
 		else
-			tell_outcome(&o);
+			dispatch_take(&o, atomic_load(&abandoning));
 	}
-	return n;
-}
-
-/*
- * Free signals for what may be published before we come again: a whole ring at
- * least, and twice as many as last time whenever that was too few.
- */
-static void keep_signals(struct queue *s)
-{
-	uint64_t have = atomic_load(&s->free_head) - atomic_load(&s->free_tail);
-	uint64_t starved = atomic_load_explicit(&s->starved, memory_order_relaxed);
-
-	if (!(atomic_load(&s->word) & WORD_VIRT))
-		return;
-	if (!s->want_signals)
-		s->want_signals = s->size > 2 * config.signal_pool ? s->size : 2 * config.signal_pool;
-	if (starved != s->seen_starved && s->want_signals < SIGNALS_PER_QUEUE)
-		s->want_signals *= 2;
-	s->seen_starved = starved;
-	if (have < s->want_signals)
-		pool_fill(s, s->want_signals - have > REFILL_PER_ROUND ? have + REFILL_PER_ROUND : s->want_signals);
-}
-
-/* Published dispatches whose outcome is not told. */
-static uint64_t unsettled(struct queue *s)
-{
-	if (!atomic_load_explicit(&s->in_use, memory_order_acquire))
-		return 0;
-	return s->pending_count + (atomic_load(&s->entry_head) - atomic_load(&s->entry_tail)) + (uint64_t)s->owed -
-	       atomic_load(&s->undelivered);
-}
-
-/* Dispatches that found the ring full, and are lost without having been timed. */
-static void tell_unkept(struct queue *s)
-{
-	uint64_t n = atomic_load_explicit(&s->unkept, memory_order_relaxed);
-
-	ring_lose(RTL_KIND_DISPATCH, n - s->told_unkept);
-	s->told_unkept = n;
-}
-
-static void bury(struct queue *s, uint64_t now)
-{
-	if (!atomic_load(&s->destroyed))
-		return;
-	if (!s->dead_since_ns)
-		s->dead_since_ns = now;
-	tell_unkept(s); /* all that there will be: its producers have ended */
-	/* Nor may one lie in the backlog whose outcome a wrapper has told: they
-	 * cancel each other in the sum, but a later queue would take it for its own. */
-	if (unsettled(s) || s->pending_count || atomic_load(&s->entry_head) != atomic_load(&s->entry_tail))
-		return;
-	/* What its close handed over may still lie in the handoff. */
-	if (!s->settled)
-		s->handed_over = handoff_pushed();
-	s->settled = 1;
-	if (handoff_popped() < s->handed_over || !tell_close(s))
-		return;
-	bool in_session = atomic_load(&s->window_generation) == atomic_load(&gate.generation);
-	uint64_t dispatches = atomic_load(&s->dispatches), others = atomic_load(&s->others);
-	queue_recycle(s);
-	if (s->settled || !in_session)
-		return; /* refused for now: a thread is inside still */
-	buried_dispatches += dispatches;
-	buried_others += others;
-}
-
-static uint64_t serve(struct queue *s, uint64_t now)
-{
-	uint64_t n;
-
-	if (!atomic_load_explicit(&s->in_use, memory_order_acquire))
-		return 0;
-	tell_unkept(s);
-	pending_take(s, atomic_load(&abandoning));
-	n = pending_settle(s, now, atomic_load(&abandoning));
-	if (atomic_load(&s->word) & WORD_DEAD) {
-		bury(s, now);
-		return n;
-	}
-	if (!runtime_is_lost() && queue_kick(s)) {
-		TALLY(kicks);
-		n++;
-	}
-	tell_queue(s, false);
 	return n;
 }
 
 static void update_counters(void)
 {
 	struct timespec t;
-	uint64_t dispatches = buried_dispatches, others = buried_others;
-	uint32_t generation = atomic_load(&gate.generation);
 
-	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
-		if (atomic_load(&queue_all[i]->window_generation) != generation)
-			continue;
-		dispatches += atomic_load(&queue_all[i]->dispatches);
-		others += atomic_load(&queue_all[i]->others);
-	}
-	__atomic_store_n(&counters->kind[RTL_KIND_DISPATCH].begun, dispatches, __ATOMIC_RELAXED);
-	__atomic_store_n(&counters->kind[RTL_KIND_DISPATCH].timed, counters->timed_pool + counters->timed_app, __ATOMIC_RELAXED);
-	__atomic_store_n(&counters->packets, dispatches + others, __ATOMIC_RELAXED);
+	kinds_update_counters();
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 	__atomic_store_n(&counters->worker_cpu_ns, (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec, __ATOMIC_RELAXED);
 	TALLY(worker_rounds);
-}
-
-static uint64_t dispatches_outstanding(void)
-{
-	uint64_t n = 0;
-
-	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
-		n += unsettled(queue_all[i]);
-	return n;
-}
-
-/* Signals and memory for what comes next. */
-static void make_ready(void)
-{
-	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
-		struct queue *s = queue_all[i];
-
-		if (!atomic_load_explicit(&s->in_use, memory_order_acquire) || atomic_load(&s->word) & WORD_DEAD)
-			continue;
-		queue_back(s);
-		pool_fill(s, config.signal_pool); /* a state that was taken before the pool was open */
-		keep_signals(s);
-	}
-	queue_make_ready(READY_QUEUES);
 }
 
 /* Written when it changes: every wrapper reads that line. */
@@ -216,16 +73,14 @@ static uint64_t one_round(void)
 	uint64_t n = take_outcomes(), now = now_boottime();
 
 	clocks_sample();
-	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
-		n += serve(queue_all[i], now);
-	n += copies_settle(now, atomic_load(&abandoning));
+	n += kinds_poll(now, atomic_load(&abandoning));
 	n += take_outcomes();
 	ring_flush(); /* before what may take milliseconds */
 	tell_full(ring_is_full());
 	if (!atomic_load(&draining))
-		make_ready();
+		kinds_make_ready();
 	update_counters();
-	atomic_store(&outstanding, dispatches_outstanding() + copies_outstanding() + handoff_pushed() - handoff_popped());
+	atomic_store(&outstanding, kinds_outstanding() + handoff_pushed() - handoff_popped());
 	atomic_store(&undelivered_bytes, ring_waiting_bytes());
 	if (atomic_exchange(&done, request) != request) {
 		__atomic_fetch_add(&done_word, 1, __ATOMIC_RELEASE);
@@ -263,7 +118,7 @@ static void *run(void *unused)
 	}
 	atomic_store(&draining, 1); /* also where an arming has failed */
 	one_round();
-	last_words_count(dispatches_outstanding());
+	last_words_count();
 	last_words_write(&ending);
 	return unused;
 }
@@ -275,7 +130,6 @@ int worker_start(void)
 	atomic_store(&stopping, 0);
 	atomic_store(&tid, 0);
 	atomic_store(&listed, 0);
-	buried_dispatches = buried_others = 0;
 	atomic_store(&gate.full, 0);
 	records_start();
 	clocks_start();

@@ -8,8 +8,7 @@
 #include "core/runtime.h"
 #include "core/session_flags.h"
 #include "core/threads.h"
-#include "kinds/copy/copy.h"
-#include "kinds/dispatch/queues.h"
+#include "kinds/kind.h"
 #include "record/agents.h"
 #include "record/event.h"
 #include "record/names.h"
@@ -18,11 +17,8 @@
 #include "session/control_block.h"
 #include "session/quiesce.h"
 #include "session/session.h"
-#include "signals/pool.h"
 #include "signals/signals.h"
 #include "wrappers.h"
-
-#define READY_AT_START 8
 
 static hsa_status_t shut_down(void)
 {
@@ -74,17 +70,9 @@ static int ask_runtime(void)
 	return 0;
 }
 
-static int prepare_copies(void)
-{
-	char err[RTL_TEXT_MAX];
-	int r = copies_init(err, sizeof err);
-
-	return r ? control_fail(r, "%s", err) : 0;
-}
-
 static int make_tables(void)
 {
-	if (pool_init() || fault_at("pool") || handoff_init(config.buffer_policy == RTL_BUFFER_POLICY_LOSSLESS) ||
+	if (handoff_init(config.buffer_policy == RTL_BUFFER_POLICY_LOSSLESS) ||
 	    fault_at("handoff") || signals_init() || fault_at("signals") || names_init() || fault_at("names"))
 		return -ENOMEM;
 	return 0;
@@ -92,29 +80,26 @@ static int make_tables(void)
 
 static int prepare_memory(void)
 {
+	char err[RTL_TEXT_MAX];
+	int r;
+
 	if (make_tables())
 		return control_fail(-ENOMEM, "no memory for the session's tables");
 	signals_reset();
 	names_reset();
-	if (!queue_reset_all())
-		return control_fail(-EBUSY, "a thread is held up inside the runtime since the last session: it was just meeting a queue");
+	r = kinds_prepare(err, sizeof err);
+	if (r)
+		return control_fail(r, "%s", err);
 	memset(counters, 0, sizeof *counters);
-	pool_close(); /* until make_signals() */
-	if (queue_make_ready(READY_AT_START) || fault_at("queues"))
-		return control_fail(-ENOMEM, "no memory for the session's tables");
-	return prepare_copies();
+	return 0;
 }
 
-/* By the worker, whose the pool is by now. If it gets no CPU they come later, and
- * dispatches without one are counted. */
-static int make_signals(void)
+static int start_kinds(void)
 {
-	pool_open();
-	if (worker_round(WORKER_ROUND_MOST_NS) && pool_is_dry())
-		return control_fail(-ENOMEM, "the HSA runtime makes no more signals");
-	if (runtime_is_lost())
-		return control_fail(-ECANCELED, "the application called hsa_shut_down meanwhile");
-	return 0;
+	char err[RTL_TEXT_MAX];
+	int r = kinds_start(err, sizeof err);
+
+	return r ? control_fail(r, "%s", err) : 0;
 }
 
 /* What threads must have left: the raw index functions, hsa_shut_down, and our own
@@ -198,16 +183,11 @@ static int arm(void)
 	if ((r = session_step("patch")) || (r = wait_grace()))
 		goto worker;
 	held = false;
-	if ((r = let_runtime_go()) || (r = session_step("grace")) || (r = make_signals()) || (r = session_step("ready")))
+	if ((r = let_runtime_go()) || (r = session_step("grace")) || (r = start_kinds()))
 		goto worker;
-	if (is_recorded(RTL_KIND_MEMORY_COPY)) {
-		copies_profile();
-		session_step("profiled");
-		copies_open();
-	}
 	control->armed_ns = now_boottime();
 	control_set_state(RTL_STATE_ACTIVE);
-	atomic_store(&gate.flips, 1); /* last: queues turn virtual at their next index call */
+	kinds_open(); /* last */
 	return 0;
 
 worker:
@@ -215,7 +195,7 @@ worker:
 	session_finish(RTL_END_ARM_FAILED);
 	goto runtime;
 memory:
-	session_give_back(RTL_END_ARM_FAILED);
+	kinds_give_back(&(struct ending){.why = RTL_END_ARM_FAILED});
 	session_forget_tables();
 runtime:
 	if (held)

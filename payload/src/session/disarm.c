@@ -9,8 +9,8 @@
 #include "core/fault.h"
 #include "core/hooks.h"
 #include "core/session_flags.h"
-#include "kinds/copy/copy.h"
 #include "kinds/dispatch/publish.h"
+#include "kinds/kind.h"
 #include "record/event.h"
 #include "record/names.h"
 #include "record/ring.h"
@@ -21,13 +21,12 @@
 #include "wrappers.h"
 
 #define LOCK_TIMEOUT_NS (10 * NS_PER_S)
-#define CLOSE_MOST_NS (3 * NS_PER_S)
 #define EXIT_DRAIN_NS (200 * NS_PER_MS) /* the application waits for us */
 
 /* disarm(), each step at its worst but for the drain's time-out, and for a delivery as
  * long as it gets on. A detach that has to wait for another end finds the session
  * ended then. */
-_Static_assert(COPIES_CLOSE_NS + CLOSE_MOST_NS + CLOSE_PUSH_MOST_NS + WORKER_DRAIN_OVER_NS + WORKER_ABANDON_MOST_NS +
+_Static_assert(KINDS_CLOSE_MOST_NS + CLOSE_PUSH_MOST_NS + WORKER_DRAIN_OVER_NS + WORKER_ABANDON_MOST_NS +
 			       WORKER_DELIVERY_STALLED_NS + WORKER_STOP_MOST_NS + POOL_COOLING_NS <=
 		       RTL_DETACH_MOST_MS * NS_PER_MS,
 	       "a detach is answered in time for the tool");
@@ -88,18 +87,9 @@ int session_enter(void)
 	return 0;
 }
 
-/* A thread of the application's does not count itself: a signal handler on it may
- * destroy a queue, and would wait for itself. */
-static void enter_queue(struct queue *s)
+static struct ending ending_now(enum rtl_end why)
 {
-	if (!on_application)
-		queue_enter_ours(s);
-}
-
-static void leave_queue(struct queue *s)
-{
-	if (!on_application)
-		queue_leave_ours(s);
+	return (struct ending){.why = why, .on_application = on_application};
 }
 
 void session_leave(void)
@@ -161,51 +151,11 @@ static void unpatch(void)
 	session_describe_hooks();
 }
 
-/* A queue whose lock is held below a signal handler keeps them: its producers write
- * the whole packet, as they should. */
-static void withdraw_from(struct queue *s)
-{
-	/* After enter_queue(): who ends the runtime waits for us, or we see that and stay out. */
-	if (runtime_is_lost() || !queue_lock_wait(s, LOCK_WAIT_NS / 40))
-		return;
-	if (!(atomic_load(&s->word) & (WORD_DEAD | WORD_VIRT)))
-		queue_withdraw(s);
-	queue_unlock(s);
-	queue_drain_pend(s);
-}
-
-static void withdraw_signals(void)
-{
-	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
-		struct queue *s = queue_all[i];
-
-		if (!atomic_load(&s->in_use))
-			continue;
-		enter_queue(s);
-		withdraw_from(s);
-		leave_queue(s);
-	}
-}
-
-void session_give_back(enum rtl_end why)
-{
-	if (runtime_is_lost()) {
-		pool_drop_all(); /* rings may have gone with it, too */
-	} else {
-		if (why != RTL_END_EXIT)
-			withdraw_signals();
-		pool_destroy_all(why == RTL_END_EXIT);
-	}
-	queue_forget_memory();
-	control->queues_kept = atomic_load(&queue_count);
-	control->signals_kept = (uint32_t)pool_count(); /* the hardware may still write them */
-}
-
 void session_forget_tables(void)
 {
 	handoff_close();
 	names_forget();
-	copies_forget();
+	kinds_release();
 }
 
 static bool stop(enum rtl_end why)
@@ -229,75 +179,20 @@ int session_finish(enum rtl_end why)
 	if (!ended)
 		return control_fail(-EBUSY, "the end of the session is put off: its worker is held up inside the runtime");
 	session_step("stopped");
-	session_give_back(why);
+	struct ending end = ending_now(why);
+	kinds_give_back(&end);
 	unpatch(); /* after all that calls the runtime: the wrapper of hsa_shut_down has kept it there for us */
 	session_forget_tables();
 	session_step("unpatched");
 	return 0;
 }
 
-/* After the first that stays closed to us, enough for one that is merely preempted. */
-static uint64_t lock_patience_ns(uint64_t until, uint32_t open)
+static int stays_open(uint32_t places)
 {
-	uint64_t now = now_monotonic(), left = now < until ? until - now : 0, most = open ? LOCK_WAIT_NS / 40 : LOCK_WAIT_NS;
-
-	return left < most ? left : most;
+	return control_fail(-EBUSY, "a thread has been inside a doorbell for long: %u queues cannot be closed", places);
 }
 
-/* A thread of the application's ends the runtime, and has waited for us in vain: it
- * may free the rings at any moment. seq_cst, all three: it counts itself in
- * wrap_shutting_down, stores gate.lost, and then reads queue.ours; we count ourselves
- * in ours, and then read these. */
-static bool runtime_is_ending(void)
-{
-	return !on_application && runtime_is_lost() && atomic_load(&wrap_shutting_down);
-}
-
-/* False: its lock is not to be had, or not for us to use. */
-static bool close_one(struct queue *s, uint64_t patience_ns)
-{
-	if (!queue_lock_wait(s, patience_ns))
-		return false;
-	if (runtime_is_ending()) {
-		queue_unlock(s);
-		return false;
-	}
-	if (runtime_is_lost() && queue_is_gone(s))
-		atomic_store(&s->word, WORD_DEAD);
-	if (!on_application && !runtime_is_lost() && atomic_load(&s->word) & WORD_VIRT)
-		queue_withdraw(s);
-	queue_close(s);
-	queue_unlock(s);
-	queue_drain_pend(s);
-	return true;
-}
-
-/* Every living queue's lock is taken, whatever its word says: a flip that has passed
- * the gate holds it, and none can pass once it is ours. Returns how many queues
- * could not be closed. */
-static uint32_t close_queues(void)
-{
-	uint64_t until = now_monotonic() + CLOSE_MOST_NS;
-	uint32_t open = 0;
-
-	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
-		struct queue *s = queue_all[i];
-
-		if (atomic_load(&s->word) & WORD_DEAD)
-			continue; /* one that takes its place does not flip any more */
-		enter_queue(s);
-		open += !close_one(s, lock_patience_ns(until, open));
-		leave_queue(s);
-	}
-	return open;
-}
-
-static int stays_open(uint32_t queues)
-{
-	return control_fail(-EBUSY, "a thread has been inside a doorbell for long: %u queues cannot be closed", queues);
-}
-
-/* All queues are closed. */
+/* All kinds are closed. */
 static int rest(enum rtl_end why)
 {
 	int r = session_finish(why);
@@ -309,7 +204,8 @@ static int rest(enum rtl_end why)
 
 int session_put_to_rest(enum rtl_end why)
 {
-	uint32_t open = close_queues(); /* the runtime may have ended before, see disarm_in_part() */
+	struct ending end = ending_now(why);
+	uint32_t open = kinds_close(&end); /* the runtime may have ended before, see disarm_in_part() */
 
 	return open ? stays_open(open) : rest(why);
 }
@@ -343,13 +239,11 @@ static int disarm_in_part(enum rtl_end why, uint64_t drain_ns, uint32_t open)
 static int disarm(enum rtl_end why, uint64_t drain_ns)
 {
 	control_set_state(RTL_STATE_DRAINING);
-	atomic_store(&gate.flips, 0);
-	uint32_t open = session_step("close") ? 1 : close_queues();
-	open += session_step("copies") || !copies_close();
+	struct ending end = ending_now(why);
+	uint32_t open = kinds_close(&end);
 	if (open)
 		return disarm_in_part(why, drain_ns, open);
-	copies_unprofile();
-	session_step("unprofiled");
+	kinds_undo();
 	hooks_restore(HOOK_COPY);
 	hooks_restore(HOOK_INDEX);
 	drain(drain_ns);

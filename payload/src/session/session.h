@@ -29,9 +29,6 @@ int session_step(const char *name);
 void session_describe_ring(void);
 void session_describe_hooks(void);
 
-/* Signals and tables that no worker and no wrapper uses any more. */
-void session_give_back(enum rtl_end why);
-
 /*
  * After the hooks have gone: tables, of which threads do not mind that are late in a
  * wrapper. That of the application's signals is not of these: who has seen that a

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "core/clocks.h"
+#include "core/fault.h"
 #include "core/hooks.h"
 #include "core/runtime.h"
 #include "core/session_flags.h"
@@ -40,16 +41,20 @@ static enable_fn enable(void)
 	return NEXT(COPY_PROFILING, enable_fn);
 }
 
-void copies_profile(void)
+/* The runtime takes times of copies from now on, whatever the application says of that. */
+static int start_profiling(char *err, size_t errlen)
 {
+	(void)err, (void)errlen;
 	atomic_store(&forced, 1);
 	enable()(true);
 	control->copies_profiled = 1;
+	(void)fault_at("profiled");
+	return 0;
 }
 
 /* There is no way to ask what it was before. Unless the application has said
  * what it wants it stays on, which costs a copy two words written by its engine. */
-void copies_unprofile(void)
+static void undo_profiling(void)
 {
 	uint32_t done = UNSAID, now;
 
@@ -60,6 +65,7 @@ void copies_unprofile(void)
 		control->copies_profiled = 0;
 		done = now;
 	}
+	(void)fault_at("unprofiled");
 }
 
 hsa_status_t copy_profiling_wanted(bool wanted, hsa_status_t (*next)(bool))
@@ -76,14 +82,12 @@ hsa_status_t copy_profiling_wanted(bool wanted, hsa_status_t (*next)(bool))
 	return status;
 }
 
-int copies_init(char *err, size_t errlen)
+static int prepare(char *err, size_t errlen)
 {
 	pending_count = 0;
 	owed = 0;
 	atomic_store(&copy_lane.undelivered, 0);
 	atomic_store(&said, UNSAID);
-	if (!is_recorded(RTL_KIND_MEMORY_COPY))
-		return 0;
 	if (!rt.copy_time) {
 		snprintf(err, errlen, "the HSA runtime has no hsa_amd_profiling_get_async_copy_time: copies cannot be timed");
 		return -ENOSYS;
@@ -96,7 +100,7 @@ int copies_init(char *err, size_t errlen)
 	return 0;
 }
 
-void copies_forget(void)
+static void release(void)
 {
 	forget_memory(pending, PENDING_COPIES * sizeof *pending);
 }
@@ -234,7 +238,7 @@ static bool settle(struct copy *c, uint64_t now, bool abandon)
 	}
 }
 
-uint64_t copies_settle(uint64_t now, bool abandon)
+static uint64_t poll(uint64_t now, bool abandon)
 {
 	uint64_t kept = 0;
 
@@ -246,7 +250,32 @@ uint64_t copies_settle(uint64_t now, bool abandon)
 	return ended;
 }
 
-uint64_t copies_outstanding(void)
+static uint64_t outstanding(void)
 {
 	return pending_count + (uint64_t)owed - atomic_load(&copy_lane.undelivered);
 }
+
+static void count_unread(const struct outcome *o)
+{
+	if (o->owed)
+		return; /* outstanding() counts it */
+	COUNT(kind[RTL_KIND_MEMORY_COPY].begun);
+	if (o->kind == OUTCOME_NOTED) {
+		owed++; /* nobody will say how it ended */
+		return;
+	}
+	COUNT(kind[RTL_KIND_MEMORY_COPY].untimed[o->reason]);
+	count_lost(RTL_KIND_MEMORY_COPY, 1);
+}
+
+const struct kind copy_kind = {
+	.prepare = prepare,
+	.start = start_profiling,
+	.open = copies_open,
+	.close = copies_close,
+	.undo = undo_profiling,
+	.release = release,
+	.poll = poll,
+	.outstanding = outstanding,
+	.count_unread = count_unread,
+};

@@ -11,28 +11,15 @@
 #define RTL_COPIES_H
 
 #include "kinds/copy/abi.h"
+#include "kinds/kind.h"
 #include "record/event.h"
 
 /* Stands where a dispatch has its queue. */
 extern HIDDEN struct queue copy_lane;
 
-/* Arming: nothing is pending; if copies are to be recorded, memory, and the layout
- * of the runtime's signals. 0, or -errno with a reason in err. */
-int copies_init(char *err, size_t errlen);
-/* Arming, when the hooks are in place: the runtime takes times of copies from now
- * on, whatever the application says of that. */
-void copies_profile(void);
-/* The last step: copies are noted. */
-void copies_open(void);
-
-/* No copy is noted any more. False: a thread stays where it notes one. */
 #define COPIES_CLOSE_NS (NS_PER_S / 2)
-bool copies_close(void);
-/* What the application has said of profiling meanwhile holds again. */
-void copies_unprofile(void);
-
-/* The worker has ended: gives the memory of its list back. */
-void copies_forget(void);
+void copies_open(void);
+uint32_t copies_close(const struct ending *end, uint64_t until_ns);
 
 /* --- calling threads ----------------------------------------------------------- */
 
@@ -61,12 +48,6 @@ hsa_status_t copy_profiling_wanted(bool wanted, hsa_status_t (*next)(bool));
 
 /* An outcome whose queue is copy_lane. */
 void copies_take(const struct outcome *o);
-/* Tells the copies that have ended. abandon: and all others as not completed.
- * Returns how many ended. */
-uint64_t copies_settle(uint64_t now, bool abandon);
-/* Begun, and not told. */
-uint64_t copies_outstanding(void);
-
 /* --- times (copy_times.c) -------------------------------------------------------- */
 
 /* Finds out whether the runtime's signals have the layout that is known. */

@@ -1,6 +1,7 @@
 /* copy_note.c: what a thread does that asks for a copy. No lock, no wait, no system call. */
 #include "kinds/copy/copy.h"
 
+#include "core/fault.h"
 #include "core/session_flags.h"
 #include "signals/signals.h"
 
@@ -15,17 +16,18 @@ void copies_open(void)
 	atomic_store(&gate.copies, 1);
 }
 
-bool copies_close(void)
+uint32_t copies_close(const struct ending *end, uint64_t until_ns)
 {
-	uint64_t until = now_monotonic() + COPIES_CLOSE_NS;
+	uint64_t most = now_monotonic() + COPIES_CLOSE_NS, until = most < until_ns ? most : until_ns;
 
+	(void)end;
 	atomic_store(&gate.copies, 0);
 	for (uint32_t turn = 0; atomic_load(&inside); turn++) {
 		if (now_monotonic() > until)
-			return false;
+			return 1;
 		sys_back_off(turn);
 	}
-	return true;
+	return fault_at("copies") != 0;
 }
 
 /* The worker does not hear of this copy: its list is full. */

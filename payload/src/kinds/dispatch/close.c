@@ -1,0 +1,124 @@
+/* close.c: how a session leaves the queues: raw again, and without signals of ours. */
+#include "core/fault.h"
+#include "core/session_flags.h"
+#include "kinds/dispatch/dispatch.h"
+#include "kinds/dispatch/publish.h"
+#include "session/control_block.h"
+#include "signals/pool.h"
+#include "wrappers.h"
+
+#define CLOSE_MOST_NS (3 * NS_PER_S)
+
+/* A thread of the application's does not count itself: a signal handler on it may
+ * destroy a queue, and would wait for itself. */
+static void enter_queue(struct queue *s, const struct ending *end)
+{
+	if (!end->on_application)
+		queue_enter_ours(s);
+}
+
+static void leave_queue(struct queue *s, const struct ending *end)
+{
+	if (!end->on_application)
+		queue_leave_ours(s);
+}
+
+/* A queue whose lock is held below a signal handler keeps them: its producers write
+ * the whole packet, as they should. */
+static void withdraw_from(struct queue *s)
+{
+	/* After enter_queue(): who ends the runtime waits for us, or we see that and stay out. */
+	if (runtime_is_lost() || !queue_lock_wait(s, LOCK_WAIT_NS / 40))
+		return;
+	if (!(atomic_load(&s->word) & (WORD_DEAD | WORD_VIRT)))
+		queue_withdraw(s);
+	queue_unlock(s);
+	queue_drain_pend(s);
+}
+
+static void withdraw_signals(const struct ending *end)
+{
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
+		struct queue *s = queue_all[i];
+
+		if (!atomic_load(&s->in_use))
+			continue;
+		enter_queue(s, end);
+		withdraw_from(s);
+		leave_queue(s, end);
+	}
+}
+
+void dispatch_give_back(const struct ending *end)
+{
+	if (runtime_is_lost()) {
+		pool_drop_all(); /* rings may have gone with it, too */
+	} else {
+		if (end->why != RTL_END_EXIT)
+			withdraw_signals(end);
+		pool_destroy_all(end->why == RTL_END_EXIT);
+	}
+	queue_forget_memory();
+	control->queues_kept = atomic_load(&queue_count);
+	control->signals_kept = (uint32_t)pool_count(); /* the hardware may still write them */
+}
+
+/* After the first that stays closed to us, enough for one that is merely preempted. */
+static uint64_t lock_patience_ns(uint64_t until, uint32_t open)
+{
+	uint64_t now = now_monotonic(), left = now < until ? until - now : 0, most = open ? LOCK_WAIT_NS / 40 : LOCK_WAIT_NS;
+
+	return left < most ? left : most;
+}
+
+/* A thread of the application's ends the runtime, and has waited for us in vain: it
+ * may free the rings at any moment. seq_cst, all three: it counts itself in
+ * wrap_shutting_down, stores gate.lost, and then reads queue.ours; we count ourselves
+ * in ours, and then read these. */
+static bool runtime_is_ending(const struct ending *end)
+{
+	return !end->on_application && runtime_is_lost() && atomic_load(&wrap_shutting_down);
+}
+
+/* False: its lock is not to be had, or not for us to use. */
+static bool close_one(struct queue *s, const struct ending *end, uint64_t patience_ns)
+{
+	if (!queue_lock_wait(s, patience_ns))
+		return false;
+	if (runtime_is_ending(end)) {
+		queue_unlock(s);
+		return false;
+	}
+	if (runtime_is_lost() && queue_is_gone(s))
+		atomic_store(&s->word, WORD_DEAD);
+	if (!end->on_application && !runtime_is_lost() && atomic_load(&s->word) & WORD_VIRT)
+		queue_withdraw(s);
+	queue_close(s);
+	queue_unlock(s);
+	queue_drain_pend(s);
+	return true;
+}
+
+/* Every living queue's lock is taken, whatever its word says: a flip that has passed
+ * the gate holds it, and none can pass once it is ours. Returns how many queues
+ * could not be closed. */
+uint32_t dispatch_close(const struct ending *end, uint64_t until_ns)
+{
+	uint64_t most = now_monotonic() + CLOSE_MOST_NS, until = most < until_ns ? most : until_ns;
+	uint32_t open = 0;
+
+	atomic_store(&gate.flips, 0);
+	if (fault_at("close"))
+		return 1;
+
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
+		struct queue *s = queue_all[i];
+
+		if (atomic_load(&s->word) & WORD_DEAD)
+			continue; /* one that takes its place does not flip any more */
+		enter_queue(s, end);
+		open += !close_one(s, end, lock_patience_ns(until, open));
+		leave_queue(s, end);
+	}
+	return open;
+}

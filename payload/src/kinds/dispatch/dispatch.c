@@ -1,0 +1,83 @@
+/* dispatch.c: the kind "dispatch": how it begins, and what it counts at its end. */
+#include "kinds/dispatch/dispatch.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "core/fault.h"
+#include "core/session_flags.h"
+#include "kinds/dispatch/queues.h"
+#include "record/emit.h"
+#include "record/session_end.h"
+#include "record/worker.h"
+#include "signals/pool.h"
+
+#define READY_AT_START 8 /* states of queues */
+
+static int fail(int r, const char *reason, char *err, size_t errlen)
+{
+	snprintf(err, errlen, "%s", reason);
+	return r;
+}
+
+static int prepare(char *err, size_t errlen)
+{
+	static const char no_memory[] = "no memory for the session's tables";
+
+	if (pool_init() || fault_at("pool"))
+		return fail(-ENOMEM, no_memory, err, errlen);
+	if (!queue_reset_all())
+		return fail(-EBUSY, "a thread is held up inside the runtime since the last session: it was just meeting a queue",
+			    err, errlen);
+	pool_close(); /* until start() */
+	dispatch_rounds_reset();
+	if (queue_make_ready(READY_AT_START) || fault_at("queues"))
+		return fail(-ENOMEM, no_memory, err, errlen);
+	return 0;
+}
+
+/* The worker, which has the pool from now on, makes the signals. If it gets no CPU they
+ * come later, and dispatches without one are counted. */
+static int start(char *err, size_t errlen)
+{
+	pool_open();
+	if (worker_round(WORKER_ROUND_MOST_NS) && pool_is_dry())
+		return fail(-ENOMEM, "the HSA runtime makes no more signals", err, errlen);
+	if (runtime_is_lost())
+		return fail(-ECANCELED, "the application called hsa_shut_down meanwhile", err, errlen);
+	return fault_at("ready") ? fail(-EIO, "made to fail at ready", err, errlen) : 0;
+}
+
+static void open(void)
+{
+	atomic_store(&gate.flips, 1); /* queues turn virtual at their next index call */
+}
+
+static void count_unread(const struct outcome *o)
+{
+	if (o->owed)
+		return; /* dispatch_outstanding() counts it */
+	COUNT_N(kind[RTL_KIND_DISPATCH].untimed[o->reason], o->kind == OUTCOME_RANGE ? o->count : 1);
+	count_lost(RTL_KIND_DISPATCH, 1);
+}
+
+static void write_last(struct patience *p)
+{
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
+		while (atomic_load(&queue_all[i]->in_use) && !tell_close(queue_all[i]) && session_end_wait(p))
+			;
+}
+
+const struct kind dispatch_kind = {
+	.prepare = prepare,
+	.start = start,
+	.open = open,
+	.close = dispatch_close,
+	.give_back = dispatch_give_back,
+	.poll = dispatch_poll,
+	.outstanding = dispatch_outstanding,
+	.make_ready = dispatch_make_ready,
+	.update_counters = dispatch_update_counters,
+	.count_unread = count_unread,
+	.write_last = write_last,
+};

@@ -1,0 +1,170 @@
+/* rounds.c: dispatches in the worker's rounds: outcomes are taken, pending ones are looked
+ * at, queues that were destroyed are retired, and what publishers need next is made ready. */
+#include "core/session_flags.h"
+#include "kinds/dispatch/dispatch.h"
+#include "kinds/dispatch/pending.h"
+#include "kinds/dispatch/publish.h"
+#include "record/emit.h"
+#include "record/names.h"
+#include "record/ring.h"
+#include "signals/pool.h"
+
+#define READY_QUEUES 12      /* states held ready for queues yet unknown */
+#define REFILL_PER_ROUND 4096 /* about a millisecond */
+
+static uint64_t retired_dispatches, retired_others; /* of queues destroyed in this session */
+
+void dispatch_rounds_reset(void)
+{
+	retired_dispatches = retired_others = 0;
+}
+
+void dispatch_take(const struct outcome *o, bool abandon)
+{
+	struct queue *s = o->queue;
+	uint32_t launch = o->kind == OUTCOME_RANGE ? 0 : launch_id(s, &o->entry);
+
+	s->owed -= o->owed;
+	if (o->kind == OUTCOME_RANGE && !s->agent)
+		pending_take(s, abandon); /* closed before we came by: its dispatches name its agent */
+	if (o->kind == OUTCOME_RANGE)
+		tell_untimed(s, &o->entry, 0, o->count, o->reason);
+	else if (o->kind == OUTCOME_UNTIMED)
+		tell_untimed(s, &o->entry, launch, 1, o->reason);
+	else
+		tell_app(o, launch);
+}
+
+/*
+ * Free signals for what may be published before we come again: a whole ring at
+ * least, and twice as many as last time whenever that was too few.
+ */
+static void keep_signals(struct queue *s)
+{
+	uint64_t have = atomic_load(&s->free_head) - atomic_load(&s->free_tail);
+	uint64_t starved = atomic_load_explicit(&s->starved, memory_order_relaxed);
+
+	if (!(atomic_load(&s->word) & WORD_VIRT))
+		return;
+	if (!s->want_signals)
+		s->want_signals = s->size > 2 * config.signal_pool ? s->size : 2 * config.signal_pool;
+	if (starved != s->seen_starved && s->want_signals < SIGNALS_PER_QUEUE)
+		s->want_signals *= 2;
+	s->seen_starved = starved;
+	if (have < s->want_signals)
+		pool_fill(s, s->want_signals - have > REFILL_PER_ROUND ? have + REFILL_PER_ROUND : s->want_signals);
+}
+
+/* Published dispatches whose outcome is not told. */
+static uint64_t unsettled(struct queue *s)
+{
+	if (!atomic_load_explicit(&s->in_use, memory_order_acquire))
+		return 0;
+	return s->pending_count + (atomic_load(&s->entry_head) - atomic_load(&s->entry_tail)) + (uint64_t)s->owed -
+	       atomic_load(&s->undelivered);
+}
+
+/* Dispatches that found the ring full, and are lost without having been timed. */
+static void tell_unkept(struct queue *s)
+{
+	uint64_t n = atomic_load_explicit(&s->unkept, memory_order_relaxed);
+
+	ring_lose(RTL_KIND_DISPATCH, n - s->told_unkept);
+	s->told_unkept = n;
+}
+
+static void retire_queue(struct queue *s, uint64_t now)
+{
+	if (!atomic_load(&s->destroyed))
+		return;
+	if (!s->dead_since_ns)
+		s->dead_since_ns = now;
+	tell_unkept(s); /* all that there will be: its producers have ended */
+	/* Nor may one lie in the backlog whose outcome a wrapper has told: they
+	 * cancel each other in the sum, but a later queue would take it for its own. */
+	if (unsettled(s) || s->pending_count || atomic_load(&s->entry_head) != atomic_load(&s->entry_tail))
+		return;
+	/* What its close handed over may still lie in the handoff. */
+	if (!s->settled)
+		s->handed_over = handoff_pushed();
+	s->settled = 1;
+	if (handoff_popped() < s->handed_over || !tell_close(s))
+		return;
+	bool in_session = atomic_load(&s->window_generation) == atomic_load(&gate.generation);
+	uint64_t dispatches = atomic_load(&s->dispatches), others = atomic_load(&s->others);
+	queue_recycle(s);
+	if (s->settled || !in_session)
+		return; /* refused for now: a thread is inside still */
+	retired_dispatches += dispatches;
+	retired_others += others;
+}
+
+static uint64_t serve(struct queue *s, uint64_t now, bool abandon)
+{
+	uint64_t n;
+
+	if (!atomic_load_explicit(&s->in_use, memory_order_acquire))
+		return 0;
+	tell_unkept(s);
+	pending_take(s, abandon);
+	n = pending_settle(s, now, abandon);
+	if (atomic_load(&s->word) & WORD_DEAD) {
+		retire_queue(s, now);
+		return n;
+	}
+	if (!runtime_is_lost() && queue_kick(s)) {
+		TALLY(kicks);
+		n++;
+	}
+	tell_queue(s, false);
+	return n;
+}
+
+uint64_t dispatch_poll(uint64_t now_ns, bool abandon)
+{
+	uint64_t ended = 0;
+
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
+		ended += serve(queue_all[i], now_ns, abandon);
+	return ended;
+}
+
+uint64_t dispatch_outstanding(void)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
+		n += unsettled(queue_all[i]);
+	return n;
+}
+
+/* Signals and memory for what comes next. */
+void dispatch_make_ready(void)
+{
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
+		struct queue *s = queue_all[i];
+
+		if (!atomic_load_explicit(&s->in_use, memory_order_acquire) || atomic_load(&s->word) & WORD_DEAD)
+			continue;
+		queue_back(s);
+		pool_fill(s, config.signal_pool); /* a state that was taken before the pool was open */
+		keep_signals(s);
+	}
+	queue_make_ready(READY_QUEUES);
+}
+
+void dispatch_update_counters(void)
+{
+	uint64_t dispatches = retired_dispatches, others = retired_others;
+	uint32_t generation = atomic_load(&gate.generation);
+
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
+		if (atomic_load(&queue_all[i]->window_generation) != generation)
+			continue;
+		dispatches += atomic_load(&queue_all[i]->dispatches);
+		others += atomic_load(&queue_all[i]->others);
+	}
+	__atomic_store_n(&counters->kind[RTL_KIND_DISPATCH].begun, dispatches, __ATOMIC_RELAXED);
+	__atomic_store_n(&counters->kind[RTL_KIND_DISPATCH].timed, counters->timed_pool + counters->timed_app, __ATOMIC_RELAXED);
+	__atomic_store_n(&counters->packets, dispatches + others, __ATOMIC_RELAXED);
+}

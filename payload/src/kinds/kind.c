@@ -1,0 +1,114 @@
+/* kind.c: the table of kinds, and the loops over it. */
+#include "kinds/kind.h"
+
+#include "core/session_flags.h"
+
+const struct kind *const kinds[RTL_KINDS_MAX] = {
+#define KIND(number, ID, object, name) [number] = &object##_kind,
+#include "kinds/kinds.def"
+};
+
+/* f: of struct kind. Calls it for each recorded kind that has it. */
+#define EACH(f, ...)                                                \
+	do {                                                        \
+		for (uint32_t i = 0; i < RTL_KINDS_MAX; i++)        \
+			if (is_recorded(i) && kinds[i]->f)          \
+				kinds[i]->f(__VA_ARGS__);           \
+	} while (0)
+#define EACH_REVERSE(f, ...)                                        \
+	do {                                                        \
+		for (uint32_t i = RTL_KINDS_MAX; i-- > 0;)          \
+			if (is_recorded(i) && kinds[i]->f)          \
+				kinds[i]->f(__VA_ARGS__);           \
+	} while (0)
+
+int kinds_prepare(char *err, size_t errlen)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; i < RTL_KINDS_MAX && !r; i++)
+		if (is_recorded(i) && kinds[i]->prepare)
+			r = kinds[i]->prepare(err, errlen);
+	return r; /* memory that was taken goes with kinds_release(), as that of a whole session */
+}
+
+int kinds_start(char *err, size_t errlen)
+{
+	for (uint32_t i = 0; i < RTL_KINDS_MAX; i++) {
+		int r = is_recorded(i) && kinds[i]->start ? kinds[i]->start(err, errlen) : 0;
+
+		if (!r)
+			continue;
+		while (i-- > 0)
+			if (is_recorded(i) && kinds[i]->undo)
+				kinds[i]->undo();
+		return r;
+	}
+	return 0;
+}
+
+void kinds_open(void)
+{
+	EACH_REVERSE(open);
+}
+
+uint32_t kinds_close(const struct ending *end)
+{
+	uint64_t until = now_monotonic() + KINDS_CLOSE_MOST_NS;
+	uint32_t open = 0;
+
+	for (uint32_t i = 0; i < RTL_KINDS_MAX; i++)
+		if (is_recorded(i) && kinds[i]->close)
+			open += kinds[i]->close(end, until);
+	return open;
+}
+
+void kinds_undo(void)
+{
+	EACH_REVERSE(undo);
+}
+
+void kinds_give_back(const struct ending *end)
+{
+	EACH_REVERSE(give_back, end);
+}
+
+void kinds_release(void)
+{
+	EACH_REVERSE(release);
+}
+
+uint64_t kinds_poll(uint64_t now_ns, bool abandon)
+{
+	uint64_t ended = 0;
+
+	for (uint32_t i = 0; i < RTL_KINDS_MAX; i++)
+		if (is_recorded(i))
+			ended += kinds[i]->poll(now_ns, abandon);
+	return ended;
+}
+
+uint64_t kinds_outstanding(void)
+{
+	uint64_t items = 0;
+
+	for (uint32_t i = 0; i < RTL_KINDS_MAX; i++)
+		if (is_recorded(i))
+			items += kinds[i]->outstanding();
+	return items;
+}
+
+void kinds_make_ready(void)
+{
+	EACH(make_ready);
+}
+
+void kinds_update_counters(void)
+{
+	EACH(update_counters);
+}
+
+void kinds_write_last(struct patience *p)
+{
+	EACH(write_last, p);
+}

@@ -1,0 +1,91 @@
+/*
+ * kind.h: what a kind of record is to the session and to the worker. kinds.def lists
+ * the kinds; docs/adding-a-kind.md says how to add one.
+ *
+ * Wrappers on application threads call their own kind directly and never go through
+ * this table. The functions here are called once per session or once per round of the
+ * worker. Each may be NULL but poll and outstanding. Only those of recorded kinds are
+ * called (is_recorded()).
+ */
+#ifndef RTL_KIND_H
+#define RTL_KIND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "abi.h"
+
+struct outcome;
+struct patience; /* record/session_end.h */
+
+/* How a session ends. */
+struct ending {
+	enum rtl_end why;
+	bool on_application; /* by a thread of the application, perhaps inside a signal handler */
+};
+
+struct kind {
+	/* Arming takes these three steps; the end of a session, or of an arming that
+	 * fails, reverses those that were taken. int: 0, or -errno with a reason in err. */
+
+	/* Before the first slot is patched: memory. No thread uses this kind. */
+	int (*prepare)(char *err, size_t errlen);
+	/* The hooks are in place and the worker runs: what the kind changes in the runtime. */
+	int (*start)(char *err, size_t errlen);
+	/* Items begin from now on. */
+	void (*open)(void);
+
+	/* No item begins any more. Returns how many places (queues, threads) could not be
+	 * closed by until_ns (now_monotonic()); then the session does not end now. */
+	uint32_t (*close)(const struct ending *end, uint64_t until_ns);
+	/* Reverses start(). The hooks are in place, and items may still be in flight. */
+	void (*undo)(void);
+	/* The worker has ended, and the hook of hsa_shut_down still keeps the runtime:
+	 * destroys what the runtime has made for the kind. */
+	void (*give_back)(const struct ending *end);
+	/* The hooks are gone: gives memory back that a late thread does not use. */
+	void (*release)(void);
+
+	/* The worker's rounds. abandon: what has not ended ends as not completed. Returns
+	 * how many items ended. */
+	uint64_t (*poll)(uint64_t now_ns, bool abandon);
+	/* Items that began and whose outcome the worker does not know yet. */
+	uint64_t (*outstanding)(void);
+	/* Not during a drain: makes ready what application threads take next. */
+	void (*make_ready)(void);
+	/* Counters that are not kept up to date as items begin and end. */
+	void (*update_counters)(void);
+
+	/* The worker's end. An outcome that stays in the handoff: counts it as lost, unless
+	 * outstanding() counts its item. */
+	void (*count_unread)(const struct outcome *o);
+	/* Writes the records that end what the kind has opened, such as windows. Calls
+	 * session_end_wait() where there is no room. */
+	void (*write_last)(struct patience *p);
+};
+
+#define KIND(number, ID, object, name) extern const struct kind object##_kind;
+#include "kinds/kinds.def"
+
+/* By enum rtl_kind; NULL: there is none of that number. */
+extern const struct kind *const kinds[RTL_KINDS_MAX];
+
+/* The recorded kinds, each function above in the order of kinds.def, open() and the
+ * reversals in the opposite order: dispatches open last. */
+int kinds_prepare(char *err, size_t errlen);
+int kinds_start(char *err, size_t errlen);
+void kinds_open(void);
+/* KINDS_CLOSE_MOST_NS: what this takes at most. */
+#define KINDS_CLOSE_MOST_NS (3500 * NS_PER_MS)
+uint32_t kinds_close(const struct ending *end);
+void kinds_undo(void);
+void kinds_give_back(const struct ending *end);
+void kinds_release(void);
+uint64_t kinds_poll(uint64_t now_ns, bool abandon);
+uint64_t kinds_outstanding(void);
+void kinds_make_ready(void);
+void kinds_update_counters(void);
+void kinds_write_last(struct patience *p);
+
+#endif
