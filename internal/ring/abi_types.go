@@ -6,8 +6,8 @@ package ring
 
 /*
 #include "abi.h"
-#include "kinds/copy/abi.h"
-#include "kinds/dispatch/abi.h"
+#include "kinds/copy/copy_abi.h"
+#include "kinds/dispatch/dispatch_abi.h"
 */
 import "C"
 

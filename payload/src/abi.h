@@ -1,6 +1,6 @@
 /*
  * abi.h: everything that the payload (C, in the target) and the tool (Go)
- * share, except the records of each kind: those are in kinds/KIND/abi.h. Written
+ * share, except the records of each kind: those are in kinds/KIND/KIND_abi.h. Written
  * once, here: internal/ring/abi.go is generated from it.
  *
  *   control memfd "rtl-control"  (one per target, lives as long as the payload)

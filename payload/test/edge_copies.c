@@ -9,12 +9,13 @@
 #include "core/hooks.h"
 #include "core/session_flags.h"
 #include "core/sys.h"
-#include "kinds/kind.h"
+#include "kinds/copy/copy.h"
 #include "record/event.h"
 #include "record/worker.h"
 #include "session/control_block.h"
 #include "session/entry.h"
 #include "signals/signals.h"
+#include "signals/times.h"
 #include "toy.h"
 #include "wrappers.h"
 
@@ -179,7 +180,7 @@ static void unknown_layout(void)
 	marked = rt.signal_create;
 	rt.signal_create = create_unmarked;
 	struct toy_signal *s = begin_copies();
-	CHECK(!copy_times_known());
+	CHECK(!signal_times_known());
 	copy_up(s, 64);
 	toy_copy_ends(s);
 	while (!counters->kind[RTL_KIND_MEMORY_COPY].timed)
@@ -201,7 +202,7 @@ static void never_ends(void)
 	CHECK(counters->kind[RTL_KIND_MEMORY_COPY].begun == 1 && counters->kind[RTL_KIND_MEMORY_COPY].untimed[RTL_REASON_NOT_COMPLETED] == 1);
 }
 
-static struct outcome *asleep_with; /* the outcome that a thread is handing over */
+static struct event *asleep_with; /* the event that a thread is pushing */
 static _Atomic uint32_t sleeps, goes_on;
 
 static void sleep_there(int signal)
@@ -215,7 +216,7 @@ static void sleep_there(int signal)
 
 static void *hand_over(void *unused)
 {
-	handoff_push(asleep_with);
+	event_push(asleep_with);
 	return unused;
 }
 
@@ -269,7 +270,7 @@ static void arm_without_worker(void)
 
 	hook_next[HOOK_COPY_LINEAR] = (uintptr_t)raw_copy;
 	hook_next[HOOK_STORE_RELAXED] = (uintptr_t)raw_set;
-	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !handoff_init(false));
+	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !events_init(false));
 	config.trace |= 1u << RTL_KIND_MEMORY_COPY;
 	CHECK(!copy_kind.prepare(err, sizeof err));
 	atomic_store(&gate.track, 1);
@@ -279,7 +280,7 @@ static void arm_without_worker(void)
  * before copies are noted, and ends first. Its times are not the second's. */
 static void one_was_asked_for_before(void)
 {
-	struct outcome o;
+	struct event o;
 	hsa_signal_t s;
 
 	arm_without_worker();
@@ -292,9 +293,9 @@ static void one_was_asked_for_before(void)
 	toy_copy_ends(toy);
 	wrap_store_relaxed(s, 1);
 	CHECK(copy_kind.close(NULL, UINT64_MAX) == 0);
-	CHECK(handoff_pop(&o) && o.kind == OUTCOME_NOTED);
-	CHECK(handoff_pop(&o) && o.kind == OUTCOME_UNTIMED && o.reason == RTL_REASON_SHARED_SIGNAL);
-	CHECK(!handoff_pop(&o));
+	CHECK(event_pop(&o) && o.what == COPY_BEGUN);
+	CHECK(event_pop(&o) && o.what == EVENT_UNTIMED && o.reason == RTL_REASON_SHARED_SIGNAL);
+	CHECK(!event_pop(&o));
 }
 
 /* The worker's list is full. */
@@ -312,11 +313,11 @@ static void nobody_listens(void)
 		CHECK(wrap_signal_destroy(s) == HSA_STATUS_SUCCESS);
 	}
 	CHECK(copy_kind.close(NULL, UINT64_MAX) == 0);
-	struct outcome o;
+	struct event o;
 	uint64_t noted = 0, timed = 0;
-	while (handoff_pop(&o)) {
-		noted += o.kind == OUTCOME_NOTED;
-		timed += o.kind == OUTCOME_TIMED;
+	while (event_pop(&o)) {
+		noted += o.what == COPY_BEGUN;
+		timed += o.what == EVENT_TIMED;
 	}
 	CHECK(noted < COPIES && noted + counters->kind[RTL_KIND_MEMORY_COPY].begun == COPIES);
 	CHECK(timed + counters->records_lost == COPIES);

@@ -1,7 +1,7 @@
 /* edge_memory.c: what of the payload's memory costs something when its session is over. */
 #define _GNU_SOURCE
 #include "edge.h"
-#include "kinds/dispatch/abi.h"
+#include "kinds/dispatch/dispatch_abi.h"
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -141,40 +141,40 @@ static void none_is_kept_of_an_attach(void)
 	check_pages();
 }
 
-/* A wrapper's thread comes with its outcome when the session is over. */
-static void late_at_the_handoff(void)
+/* A wrapper's thread comes with its event when the session is over. */
+static void late_at_the_queue(void)
 {
 	static struct toy_queue t;
 	hsa_queue_t *q = make_queue(&t, 1);
-	struct outcome late = {.queue = NULL, .kind = OUTCOME_UNTIMED, .generation = 1};
+	struct event late = {.what = EVENT_UNTIMED, .generation = 1};
 
 	record(q);
-	CHECK(!handoff_push(&late));
+	CHECK(!event_push(&late));
 	begin(NULL, NULL);
-	CHECK(handoff_push(&late));
+	CHECK(event_push(&late));
 	CHECK(rtl_detach() == 0);
-	CHECK(!handoff_push(&late));
+	CHECK(!event_push(&late));
 	record(q);
 }
 
 /* Sessions with the longer lap and with the shorter: full is full, after a lap, too. */
 static void laps_of_either_length(void)
 {
-	const struct outcome o = {.kind = OUTCOME_UNTIMED};
-	struct outcome got;
+	const struct event o = {.what = EVENT_UNTIMED};
+	struct event got;
 
 	for (int session = 0; session < 4; session++) {
-		uint64_t cells = session % 2 ? HANDOFF_CELLS_LOSSLESS : HANDOFF_CELLS, pushed = 0;
+		uint64_t cells = session % 2 ? EVENT_CELLS_LOSSLESS : EVENT_CELLS, pushed = 0;
 
-		CHECK(!handoff_init(session % 2));
-		while (handoff_push(&o))
+		CHECK(!events_init(session % 2));
+		while (event_push(&o))
 			pushed++;
 		CHECK(pushed == cells);
 		for (uint64_t i = 0; i < cells + 1; i++)
-			CHECK(handoff_pop(&got) && handoff_push(&o));
-		CHECK(!handoff_push(&o));
-		handoff_close();
-		CHECK(!handoff_push(&o));
+			CHECK(event_pop(&got) && event_push(&o));
+		CHECK(!event_push(&o));
+		events_close();
+		CHECK(!event_push(&o));
 	}
 }
 
@@ -253,7 +253,7 @@ const struct edge_case memory_cases[] = {
 	{"locked memory is backed as it is used", locked_memory_is_backed_as_it_is_used},
 	{"little memory is kept", little_is_kept},
 	{"none is kept of an attach that fails", none_is_kept_of_an_attach},
-	{"late at the handoff", late_at_the_handoff},
+	{"late at the queue of events", late_at_the_queue},
 	{"laps of either length", laps_of_either_length},
 	{0},
 };

@@ -214,9 +214,9 @@ static void child_of_tools_lib(void)
 	CHECK(status == 0);
 }
 
-/* A wrapper's thread takes an outcome and sleeps over the end of its session: it
+/* A wrapper's thread takes an event and sleeps over the end of its session: it
  * is counted there, and told in no other. */
-static void outcome_of_another_session(void)
+static void event_of_another_session(void)
 {
 	static struct toy_queue t;
 	hsa_queue_t *q = make_queue(&t, 1);
@@ -226,22 +226,22 @@ static void outcome_of_another_session(void)
 	fire(take_packet(q));
 	CHECK(worker_round(ROUND_MOST_NS));
 	struct queue *s = queue_find(q);
-	struct outcome late = {
-		.entry = {.index = 1},
-		.queue = s,
-		.kind = OUTCOME_UNTIMED,
+	struct event late = {
+		.kind = RTL_KIND_DISPATCH,
+		.what = EVENT_UNTIMED,
+		.lane = lane_of(RTL_KIND_DISPATCH, s),
 		.reason = RTL_REASON_REARMED,
 		.generation = control->generation,
-		.owed = 1,
+		.in_transit = 1,
 	};
-	s->owed = 1; /* the worker has found it taken */
+	s->in_transit = 1; /* the worker has found it taken */
 	CHECK(rtl_detach() == 0);
 	CHECK(counters->kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_NOT_COMPLETED] == 1 && counters->records_lost == 1);
 
 	begin(NULL, NULL);
 	submit(q, 0x1000);
 	fire(take_packet(q));
-	CHECK(handoff_push(&late));
+	CHECK(event_push(&late));
 	CHECK(rtl_detach() == 0);
 	CHECK(counters->timed_pool == 1);
 	CHECK(counters->kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_REARMED] == 0 && counters->records_lost == 0);
@@ -396,7 +396,7 @@ const struct edge_case session_cases[] = {
 	{"cancel at the first moment of a detach", cancel_at_the_first_moment},
 	{"cancel at the first moment of an attach", cancel_of_an_attach},
 	{"cancelled in shut down", cancelled_in_shut_down},
-	{"outcome of another session", outcome_of_another_session},
+	{"event of another session", event_of_another_session},
 	{"child has the ring", child_has_the_ring},
 	{"descriptor is another file's", descriptor_is_another_files},
 	{"destroyed with a thread inside", destroyed_with_a_thread_inside},

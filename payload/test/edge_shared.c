@@ -11,7 +11,7 @@
 #include "record/worker.h"
 #include "session/control_block.h"
 #include "session/entry.h"
-#include "signals/pool.h"
+#include "kinds/dispatch/pool.h"
 #include "signals/table.h"
 #include "wrappers.h"
 

@@ -19,7 +19,7 @@ static struct {
 	_Atomic uint32_t arrived;
 } shared;
 
-static bool is_any(struct outcome *o, bool timed) { return o && timed; }
+static bool is_any(struct event *o, bool timed) { return o && timed; }
 
 static void *arm_shared(void *number)
 {
@@ -31,13 +31,13 @@ static void *arm_shared(void *number)
 		for (int i = 0; atomic_load(&shared.arrived) < 4 * round - 2; i++)
 			if (i > 2000) /* at one moment, if there are two processors */
 				sys_yield();
-		shared.reason[me] = signal_arm(&shared.s[me], shared.signal.handle, &e, &shared.ref[me]);
+		shared.reason[me] = signal_arm(lane_of(RTL_KIND_DISPATCH, &shared.s[me]), shared.signal.handle, &e, false, &shared.ref[me]);
 		atomic_fetch_add(&shared.arrived, 1);
 		while (atomic_load(&shared.arrived) < 4 * round)
 			sys_yield();
 		if (me == 0) {
 			amd_signal_t *hw = (amd_signal_t *)shared.signal.handle;
-			struct outcome o;
+			struct event o;
 
 			hw->start_ts++, hw->end_ts++;
 			hw->value = 1; /* one of both has ended */
@@ -45,7 +45,7 @@ static void *arm_shared(void *number)
 				CHECK(shared.reason[i] || signal_poll(shared.ref[i], is_any, &o) != SIGNAL_FIRED);
 			signal_before_set(shared.signal.handle);
 			hw->value = 2;
-			while (handoff_pop(&o))
+			while (event_pop(&o))
 				;
 		}
 	}
@@ -57,7 +57,7 @@ static void two_queues_one_signal(void)
 {
 	pthread_t other;
 
-	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !handoff_init(false));
+	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !events_init(false));
 	rt.signal_create(2, 0, NULL, 0, &shared.signal);
 	for (int i = 0; i < 2; i++)
 		atomic_store(&shared.s[i].word, WORD_VIRT);
@@ -72,20 +72,20 @@ static uint64_t arm_alone(struct queue *s, amd_signal_t *hw)
 	uint64_t ref;
 
 	hw->value = 1;
-	CHECK(signal_arm(s, (uint64_t)hw, &e, &ref) == RTL_REASON_NONE);
+	CHECK(signal_arm(lane_of(RTL_KIND_DISPATCH, s), (uint64_t)hw, &e, false, &ref) == RTL_REASON_NONE);
 	return ref;
 }
 
 static void end_of(amd_signal_t *hw, bool destroyed)
 {
-	struct outcome o;
+	struct event o;
 
 	fire(hw);
 	if (destroyed)
 		CHECK(signal_before_destroy((uint64_t)hw));
 	else
 		signal_before_set((uint64_t)hw);
-	CHECK(handoff_pop(&o) && o.kind == OUTCOME_TIMED);
+	CHECK(event_pop(&o) && o.what == EVENT_TIMED);
 }
 
 /* A signal has one place in the table, whoever comes and goes around it. */
@@ -96,7 +96,7 @@ static void one_place_for_a_signal(void)
 	static uint64_t ref[OF_THEM];
 	static struct queue s;
 
-	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !handoff_init(false));
+	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !events_init(false));
 	atomic_store(&s.word, WORD_VIRT);
 	for (int i = 0; i < OF_THEM; i++)
 		ref[i] = arm_alone(&s, &signals[i]);
@@ -115,7 +115,7 @@ static void arming_lost_to_others(void)
 	struct entry e = {0};
 	uint64_t ref;
 
-	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !handoff_init(false));
+	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !events_init(false));
 	atomic_store(&s.word, WORD_VIRT);
 	for (int i = 0; i < 2; i++)
 		arm_alone(&s, &signals[i]);
@@ -123,10 +123,10 @@ static void arming_lost_to_others(void)
 		end_of(&signals[i], false);
 	struct app_signal *a = signal_find((uint64_t)&signals[0]);
 	atomic_store(&a->state, STATE(9, 7)); /* what no try can begin with */
-	CHECK(signal_arm(&s, (uint64_t)&signals[0], &e, &ref) == RTL_REASON_SHARED_SIGNAL);
+	CHECK(signal_arm(lane_of(RTL_KIND_DISPATCH, &s), (uint64_t)&signals[0], &e, false, &ref) == RTL_REASON_SHARED_SIGNAL);
 	atomic_store(&a->state, STATE(9, IDLE));
 	for (int i = 0; i < 2; i++) {
-		struct outcome o;
+		struct event o;
 
 		ref = arm_alone(&s, &signals[i]);
 		fire(&signals[i]);

@@ -26,7 +26,7 @@
 #include "record/ring.h"
 #include "record/worker.h"
 #include "session/control_block.h"
-#include "signals/pool.h"
+#include "kinds/dispatch/pool.h"
 #include "signals/signals.h"
 #include "toy.h"
 #include "wrappers.h"
@@ -125,7 +125,7 @@ static void set_up(void)
 	config.signal_pool = 256;
 	config.buffer_size_bytes = 1 << 20;
 	config.trace |= 1u << RTL_KIND_MEMORY_COPY;
-	if (pool_init() || handoff_init(false) || signals_init() || names_init())
+	if (pool_init() || events_init(false) || signals_init() || names_init())
 		abort();
 }
 

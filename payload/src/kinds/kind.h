@@ -16,7 +16,7 @@
 
 #include "abi.h"
 
-struct outcome;
+struct event;
 struct patience; /* record/session_end.h */
 
 /* How a session ends. */
@@ -57,15 +57,22 @@ struct kind {
 	/* Counters that are not kept up to date as items begin and end. */
 	void (*update_counters)(void);
 
-	/* The worker's end. An outcome that stays in the handoff: counts it as lost, unless
-	 * outstanding() counts its item. */
-	void (*count_unread)(const struct outcome *o);
+	/* Any thread. An event that event_deliver() could not push: counts its item as lost;
+	 * outstanding() does not count it any more. Kinds whose items are on signals only. */
+	void (*count_dropped)(const struct event *e);
+	/* The worker's end. An event that nobody has taken: counts its item as lost, unless
+	 * outstanding() counts it. */
+	void (*count_unread)(const struct event *e);
 	/* Writes the records that end what the kind has opened, such as windows. Calls
 	 * session_end_wait() where there is no room. */
 	void (*write_last)(struct patience *p);
 };
 
-#define KIND(number, ID, object, name) extern const struct kind object##_kind;
+/* KIND_take(), the worker only: what an event says of an item. Not in the table: the
+ * worker calls it directly, for each event. */
+#define KIND(number, ID, object, name)                         \
+	extern const struct kind object##_kind;                \
+	void object##_take(const struct event *e, bool abandon);
 #include "kinds/kinds.def"
 
 /* By enum rtl_kind; NULL: there is none of that number. */

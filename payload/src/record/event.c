@@ -1,11 +1,15 @@
 #include "record/event.h"
 
 #include <errno.h>
+#include <stdatomic.h>
+
+#include "core/sys.h"
+#include "kinds/kind.h"
 
 /* seq == position: free for it; == position + 1: filled; position + lap: free for the next lap */
 struct cell {
 	CACHE_ALIGNED _Atomic uint64_t seq;
-	struct outcome outcome;
+	struct event event;
 };
 _Static_assert(sizeof(struct cell) == 2 * 64, "two cache lines");
 
@@ -17,19 +21,19 @@ static CACHE_ALIGNED uint64_t tail;
 static bool closed = true; /* by who arms and disarms; the worker reads it in between */
 
 /*
- * A thread may sleep in handoff_push() over the end of a session, and know its lap: the
+ * A thread may sleep in event_push() over the end of a session, and know its lap: the
  * cell that it looks at has, modulo the shorter lap, the number of its position. If its
  * seq is that position, then it is that position's cell under either lap.
  */
-int handoff_init(bool lossless)
+int events_init(bool lossless)
 {
 	if (!cells)
-		cells = map_memory(HANDOFF_CELLS_LOSSLESS * sizeof *cells);
+		cells = map_memory(EVENT_CELLS_LOSSLESS * sizeof *cells);
 	if (!cells)
 		return -ENOMEM;
 	if (!closed)
 		return 0;
-	atomic_store(&lap, lossless ? HANDOFF_CELLS_LOSSLESS : HANDOFF_CELLS);
+	atomic_store(&lap, lossless ? EVENT_CELLS_LOSSLESS : EVENT_CELLS);
 	for (uint64_t i = 0; i < atomic_load(&lap); i++)
 		atomic_store_explicit(&cells[i].seq, i, memory_order_relaxed);
 	tail = 0;
@@ -41,28 +45,28 @@ int handoff_init(bool lossless)
 /* A head the longest lap ahead takes no cell: each is free for an earlier position, as
  * those of the next session are; when the pages are gone, for none. Who has taken one
  * before keeps the head from moving. */
-void handoff_close(void)
+void events_close(void)
 {
-	struct outcome o;
+	struct event e;
 
-	while (handoff_pop(&o))
+	while (event_pop(&e))
 		;
 	uint64_t at = tail;
-	if (closed || !atomic_compare_exchange_strong(&head, &at, tail + HANDOFF_CELLS_LOSSLESS))
+	if (closed || !atomic_compare_exchange_strong(&head, &at, tail + EVENT_CELLS_LOSSLESS))
 		return;
 	closed = true;
-	clear_memory(cells, HANDOFF_CELLS_LOSSLESS * sizeof *cells);
+	clear_memory(cells, EVENT_CELLS_LOSSLESS * sizeof *cells);
 }
 
-bool handoff_push(const struct outcome *o)
+bool event_push(const struct event *e)
 {
-	/* head, always acquire: pairs with handoff_init(), for lap */
+	/* head, always acquire: pairs with events_init(), for lap */
 	uint64_t at = atomic_load_explicit(&head, memory_order_acquire);
 
 	for (;;) {
 		uint64_t mask = atomic_load_explicit(&lap, memory_order_relaxed) - 1;
 		struct cell *c = &cells[at & mask];
-		/* acquire: pairs with the release in handoff_pop */
+		/* acquire: pairs with the release in event_pop */
 		int64_t lead = (int64_t)(atomic_load_explicit(&c->seq, memory_order_acquire) - at);
 
 		if (lead < 0)
@@ -73,8 +77,8 @@ bool handoff_push(const struct outcome *o)
 		}
 		if (!atomic_compare_exchange_weak_explicit(&head, &at, at + 1, memory_order_acquire, memory_order_acquire))
 			continue;
-		c->outcome = *o;
-		atomic_store_explicit(&c->seq, at + 1, memory_order_release); /* pairs with handoff_pop */
+		c->event = *e;
+		atomic_store_explicit(&c->seq, at + 1, memory_order_release); /* pairs with event_pop */
 		prefetch_for_write(&cells[(at + 1) & mask], sizeof *c); /* the worker's core has it */
 		return true;
 	}
@@ -85,29 +89,48 @@ static struct cell *cell_of(uint64_t number)
 	return &cells[number & (atomic_load_explicit(&lap, memory_order_relaxed) - 1)];
 }
 
-bool handoff_look(uint64_t number, struct outcome *o)
+bool event_look(uint64_t number, struct event *e)
 {
 	if (closed || atomic_load_explicit(&cell_of(number)->seq, memory_order_acquire) != number + 1)
 		return false;
-	*o = cell_of(number)->outcome;
+	*e = cell_of(number)->event;
 	return true;
 }
 
-bool handoff_pop(struct outcome *o)
+bool event_pop(struct event *e)
 {
-	if (!handoff_look(tail, o))
+	if (!event_look(tail, e))
 		return false;
 	atomic_store_explicit(&cell_of(tail)->seq, tail + atomic_load_explicit(&lap, memory_order_relaxed), memory_order_release);
 	tail++;
 	return true;
 }
 
-uint64_t handoff_pushed(void)
+uint64_t events_pushed(void)
 {
 	return atomic_load(&head);
 }
 
-uint64_t handoff_popped(void)
+uint64_t events_popped(void)
 {
 	return tail;
+}
+
+void event_deliver(struct event *e)
+{
+	e->in_transit = 1;
+	if (!event_push(e))
+		kinds[e->kind]->count_dropped(e);
+}
+
+static _Atomic uint32_t consumer; /* a hint for event_push()'s callers: whoever reads it late tries once more or once less */
+
+void events_set_consumer(bool runs)
+{
+	atomic_store(&consumer, runs);
+}
+
+bool events_have_consumer(void)
+{
+	return atomic_load(&consumer);
 }

@@ -1,64 +1,101 @@
 /*
- * handoff.h: the bounded queue on which any thread hands an outcome to the
- * worker, the ring's only producer. Multi-producer, single-consumer, after
- * D. Vyukov's bounded queue: one CAS to take a cell, no wait, no allocation.
+ * event.h: what any thread tells the worker, which is the ring's only producer: a
+ * bounded queue of events with many producers and one consumer, after D. Vyukov. To
+ * push takes one compare-and-swap; it never waits and never allocates.
  */
-#ifndef RTL_HANDOFF_H
-#define RTL_HANDOFF_H
+#ifndef RTL_EVENT_H
+#define RTL_EVENT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kinds/dispatch/queues.h"
+#include "abi.h"
 
-enum outcome_kind {
-	OUTCOME_TIMED,   /* entry, start_ticks, end_ticks */
-	OUTCOME_UNTIMED, /* entry, reason */
-	OUTCOME_RANGE,   /* entry.index and count: slots never seen, reason */
-	OUTCOME_NOTED,   /* a copy has begun: no outcome yet */
-	OUTCOME_TAKEN_BACK, /* the runtime has refused it */
+#define ITEM_WORDS 8   /* what a kind keeps of one item, 64 bytes */
+#define BODY_WORDS 14
+
+enum event_what {
+	EVENT_TIMED,   /* an item on a signal ended: start_ticks, end_ticks */
+	EVENT_UNTIMED, /* an item on a signal ended without times: reason */
+	EVENT_OF_KIND, /* a kind's own numbers begin here, with a body of its own */
 };
 
-struct outcome {
-	struct entry entry;
-	struct queue *queue;
+struct event {
+	uint8_t kind;   /* enum rtl_kind */
+	uint8_t what;   /* enum event_what */
+	uint8_t reason; /* enum rtl_reason */
+	uint8_t in_transit; /* the worker counts on this event: its item was pending there */
+	uint32_t generation; /* of the session in which the item began: a later one has other items */
 	union {
-		uint64_t start_ticks;
-		uint64_t count; /* OUTCOME_RANGE */
+		uint64_t body[BODY_WORDS];
+		struct {
+			uint64_t item[ITEM_WORDS]; /* as signal_arm() was given it */
+			uint64_t lane;     /* see lane_of() */
+			uint64_t start_ticks;
+			uint64_t end_ticks;
+			uint64_t signal;   /* the application's, 0: none */
+			uint64_t armed_at; /* stamp of its publication, before it starts; 0: unknown */
+		};
 	};
-	uint64_t end_ticks;
-	uint64_t signal;   /* the application's, 0: none */
-	uint64_t armed_at; /* stamp of its publication, before its kernel starts; 0: unknown */
-	uint32_t kind;
-	uint32_t reason;
-	uint32_t owed; /* the worker is counting on this one (see signals.h) */
-	uint32_t generation; /* of the session in which it was taken: a later one has other queues there */
 };
 
 #define ARMED_IN_DOUBT (1ull << 63) /* in armed_at: an earlier packet's times may have come after it */
 
+/*
+ * A lane is where items of one kind follow each other: a queue's address, which is a
+ * multiple of 64, with the kind in the low bits. One word, so that a reader needs no
+ * line of the queue to learn the kind. A kind without such places has one lane.
+ */
+#define LANE_KINDS 63ull
+#define LANE_NONE 0ull
+_Static_assert(RTL_KINDS_MAX <= LANE_KINDS + 1, "a kind fits below the address");
+
+static inline uint64_t lane_of(uint32_t kind, const void *place)
+{
+	return (uint64_t)place | kind;
+}
+
+static inline uint32_t lane_kind(uint64_t lane)
+{
+	return lane & LANE_KINDS;
+}
+
+static inline void *lane_place(uint64_t lane)
+{
+	return (void *)(lane & ~LANE_KINDS);
+}
+
 /* Powers of two. The longer is for a worker that gets no processor for seconds; each
- * lap touches it all. */
-#define HANDOFF_CELLS 16384
-#define HANDOFF_CELLS_LOSSLESS (16 * HANDOFF_CELLS)
+ * lap touches all cells. */
+#define EVENT_CELLS 16384
+#define EVENT_CELLS_LOSSLESS (16 * EVENT_CELLS)
 
-/* Arming: makes it, or opens it again. 0 or -errno. */
-int handoff_init(bool lossless);
+/* Arming: makes the queue, or opens it again. 0 or -errno. */
+int events_init(bool lossless);
 
-/* False: full. */
-bool handoff_push(const struct outcome *o);
+/* False: the queue is full. */
+bool event_push(const struct event *e);
 
-/* Worker only, or who closes it. */
-bool handoff_pop(struct outcome *o);
+/* Pushes an event that the worker counts on. If the queue is full, its kind counts the
+ * item as lost (struct kind's count_dropped()). */
+void event_deliver(struct event *e);
 
-/* Worker only. How many have been pushed, or are just being; and popped. */
-uint64_t handoff_pushed(void);
-uint64_t handoff_popped(void);
-/* The one of that number between the two. False: a thread is filling it. */
-bool handoff_look(uint64_t number, struct outcome *o);
+/* The worker runs, and will take what is pushed. Set by worker_start() and
+ * worker_stop(); a thread that finds the queue full may then try again. */
+void events_set_consumer(bool runs);
+bool events_have_consumer(void);
 
-/* No worker runs: what is left in it is dropped, and handoff_push() finds it full until
- * handoff_init(). Its memory is given back, unless a thread is filling a cell. */
-void handoff_close(void);
+/* The worker only, or the thread that closes the queue. */
+bool event_pop(struct event *e);
+
+/* The worker only. How many have been pushed, or are just being pushed; and popped. */
+uint64_t events_pushed(void);
+uint64_t events_popped(void);
+/* The event of that number between the two. False: a thread is filling it. */
+bool event_look(uint64_t number, struct event *e);
+
+/* No worker runs: drops what is left, and event_push() finds the queue full until
+ * events_init(). Gives the memory back, unless a thread is filling a cell. */
+void events_close(void);
 
 #endif

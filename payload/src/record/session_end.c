@@ -1,7 +1,6 @@
 #include "record/session_end.h"
 
 #include "core/session_flags.h"
-#include "kinds/copy/copy.h"
 #include "kinds/kind.h"
 #include "record/emit.h"
 #include "record/event.h"
@@ -57,15 +56,15 @@ bool session_end_wait(struct patience *p)
 	return more;
 }
 
-/* What lies behind the cell of a thread that sleeps while it hands an outcome over. */
+/* What lies behind the cell of a thread that sleeps while it pushes an event. */
 static void count_unread(void)
 {
 	uint32_t generation = atomic_load(&gate.generation);
-	struct outcome o;
+	struct event e;
 
-	for (uint64_t i = handoff_popped(); i != handoff_pushed(); i++)
-		if (handoff_look(i, &o) && o.generation == generation)
-			kinds[o.queue == &copy_lane ? RTL_KIND_MEMORY_COPY : RTL_KIND_DISPATCH]->count_unread(&o);
+	for (uint64_t i = events_popped(); i != events_pushed(); i++)
+		if (event_look(i, &e) && e.generation == generation)
+			kinds[e.kind]->count_unread(&e);
 }
 
 /* More outcomes have been handed over than items are known: of one that is just

@@ -7,9 +7,8 @@
 #include "core/clocks.h"
 #include "core/session_flags.h"
 #include "core/threads.h"
-#include "kinds/copy/copy.h"
-#include "kinds/dispatch/dispatch.h"
-#include "record/emit.h"
+#include "kinds/kind.h"
+#include "record/event.h"
 #include "record/names.h"
 #include "record/ring.h"
 #include "record/session_end.h"
@@ -32,20 +31,27 @@ static _Atomic uint32_t tid;
 static _Atomic int listed; /* as /proc has it; by itself, for worker_is_starved() */
 static struct session_end ending;
 
-static uint64_t take_outcomes(void)
+static void take(const struct event *e, bool abandon)
+{
+	switch (e->kind) {
+#define KIND(number, ID, object, name)     \
+	case RTL_KIND_##ID:                \
+		object##_take(e, abandon); \
+		break;
+#include "kinds/kinds.def"
+	}
+}
+
+static uint64_t take_events(void)
 {
 	uint32_t generation = atomic_load(&gate.generation);
-	uint64_t most = atomic_load(&draining) ? UINT64_MAX : HANDOFF_CELLS, n = 0; /* there is other work */
-	struct outcome o;
+	uint64_t most = atomic_load(&draining) ? UINT64_MAX : EVENT_CELLS, n = 0; /* there is other work */
+	bool abandon = atomic_load(&abandoning);
+	struct event e;
 
-	for (; n < most && handoff_pop(&o); n++) {
-		if (UNLIKELY(o.generation != generation))
-			continue; /* last_words_count() has counted it, then */
-		if (o.queue == &copy_lane)
-			copies_take(&o);
-		else
-			dispatch_take(&o, atomic_load(&abandoning));
-	}
+	for (; n < most && event_pop(&e); n++)
+		if (LIKELY(e.generation == generation))
+			take(&e, abandon); /* else its session has counted it at its end */
 	return n;
 }
 
@@ -70,17 +76,17 @@ static void tell_full(bool full)
 static uint64_t one_round(void)
 {
 	uint32_t request = atomic_load(&asked); /* before anything is looked at */
-	uint64_t n = take_outcomes(), now = now_boottime();
+	uint64_t n = take_events(), now = now_boottime();
 
 	clocks_sample();
 	n += kinds_poll(now, atomic_load(&abandoning));
-	n += take_outcomes();
+	n += take_events();
 	ring_flush(); /* before what may take milliseconds */
 	tell_full(ring_is_full());
 	if (!atomic_load(&draining))
 		kinds_make_ready();
 	update_counters();
-	atomic_store(&outstanding, kinds_outstanding() + handoff_pushed() - handoff_popped());
+	atomic_store(&outstanding, kinds_outstanding() + events_pushed() - events_popped());
 	atomic_store(&undelivered_bytes, ring_waiting_bytes());
 	if (atomic_exchange(&done, request) != request) {
 		__atomic_fetch_add(&done_word, 1, __ATOMIC_RELEASE);
@@ -131,11 +137,11 @@ int worker_start(void)
 	atomic_store(&tid, 0);
 	atomic_store(&listed, 0);
 	atomic_store(&gate.full, 0);
-	records_start();
 	clocks_start();
 	uint32_t started = 0;
 	int err = thread_start(&thread, run, &started);
 	atomic_store(&tid, started);
+	events_set_consumer(!err);
 	return err;
 }
 
@@ -260,6 +266,7 @@ bool worker_stop(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)
 	if (!thread_join(thread, last_words_most_ns(why) + WORKER_ROUND_MOST_NS))
 		return false;
 	atomic_store(&tid, 0);
+	events_set_consumer(false);
 	return true;
 }
 

@@ -72,7 +72,7 @@ static int ask_runtime(void)
 
 static int make_tables(void)
 {
-	if (handoff_init(config.buffer_policy == RTL_BUFFER_POLICY_LOSSLESS) ||
+	if (events_init(config.buffer_policy == RTL_BUFFER_POLICY_LOSSLESS) ||
 	    fault_at("handoff") || signals_init() || fault_at("signals") || names_init() || fault_at("names"))
 		return -ENOMEM;
 	return 0;

@@ -17,7 +17,7 @@
 #include "record/worker.h"
 #include "session/control_block.h"
 #include "session/session.h"
-#include "signals/pool.h"
+#include "kinds/dispatch/pool.h"
 #include "wrappers.h"
 
 #define LOCK_TIMEOUT_NS (10 * NS_PER_S)
@@ -153,7 +153,7 @@ static void unpatch(void)
 
 void session_forget_tables(void)
 {
-	handoff_close();
+	events_close();
 	names_forget();
 	kinds_release();
 }

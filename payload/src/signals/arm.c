@@ -2,15 +2,19 @@
  * signal_arm.c: a dispatch is published on a signal of the application's. Others
  * may be in flight on it, and other queues may arm it at this moment.
  */
+#include <string.h>
+
 #include "core/session_flags.h"
 #include "signals/table.h"
 
-static void copy_in(struct app_signal *a, const struct entry *from)
+static void copy_in(struct app_signal *a, const void *item)
 {
-	const uint64_t *word = (const uint64_t *)from;
+	for (unsigned i = 0; i < ITEM_WORDS; i++) {
+		uint64_t word;
 
-	for (unsigned i = 0; i < sizeof *from / 8; i++)
-		SET_RELAXED(&a->entry[i], word[i]);
+		memcpy(&word, (const char *)item + i * sizeof word, sizeof word);
+		SET_RELAXED(&a->item[i], word);
+	}
 }
 
 /* Packets that nobody waits for are still in flight on a. */
@@ -25,7 +29,7 @@ static bool is_crowded(struct app_signal *a, const amd_signal_t *hw)
 struct sharing {
 	int64_t value;       /* before any of them */
 	uint64_t packets;    /* this one included */
-	struct queue *queue; /* of all of them, NULL: of several */
+	uint64_t lane;       /* of all of them, LANE_NONE: of several */
 	bool exact;          /* the times will be this one's */
 };
 
@@ -34,29 +38,29 @@ struct sharing {
  * given up (counted); this one's times are exact if it starts after all others
  * have ended, which its barrier bit on the same queue says.
  */
-static struct sharing share(struct app_signal *a, struct queue *s, const struct entry *entry)
+static struct sharing share(struct app_signal *a, uint64_t lane, bool in_order)
 {
-	bool same = RELAXED(&a->queue) == s;
+	bool same = RELAXED(&a->lane) == lane;
 	struct sharing with = {
 		.value = RELAXED(&a->armed_value),
 		.packets = RELAXED(&a->packets) + 1,
-		.queue = same ? s : NULL,
-		.exact = same && (entry->flags & ENTRY_BARRIER),
+		.lane = same ? lane : LANE_NONE,
+		.exact = same && in_order,
 	};
 
 	signal_end_pending(a, RTL_REASON_SHARED_SIGNAL, CROWDED);
 	return with;
 }
 
-static struct sharing company(struct app_signal *a, struct queue *s, const struct entry *entry)
+static struct sharing sharing_of(struct app_signal *a, uint64_t lane, bool in_order)
 {
 	const amd_signal_t *hw = (const amd_signal_t *)RELAXED(&a->handle);
 
 	if (signal_harvest(a) != FIRED || is_crowded(a, hw))
-		return share(a, s, entry);
+		return share(a, lane, in_order);
 	/* The value as the harvest found it: who was in flight has decremented it. */
 	int64_t value = __atomic_load_n(&hw->value, __ATOMIC_RELAXED);
-	return (struct sharing){.value = value, .packets = 1, .queue = s, .exact = true};
+	return (struct sharing){.value = value, .packets = 1, .lane = lane, .exact = true};
 }
 
 #define FILL_TRIES 256 /* filling takes some stores, unless it is preempted */
@@ -81,8 +85,7 @@ static bool pass_by(struct app_signal *a)
  * found out before its arming is void, and passing by unseen would leave it
  * alone in the account, and timed with our packet's times. False: passed by.
  */
-static bool begin_filling(struct app_signal *a, struct queue *s, const struct entry *entry, struct sharing *with,
-			  uint32_t *generation)
+static bool begin_filling(struct app_signal *a, uint64_t lane, bool in_order, struct sharing *with, uint32_t *generation)
 {
 	for (int i = 0; i < FILL_TRIES || !pass_by(a); i++) {
 		if (i == FILL_TRIES_MOST) {
@@ -95,7 +98,7 @@ static bool begin_filling(struct app_signal *a, struct queue *s, const struct en
 			cpu_relax();
 			continue;
 		}
-		*with = company(a, s, entry);
+		*with = sharing_of(a, lane, in_order);
 		uint64_t now = atomic_load_explicit(&a->state, memory_order_acquire);
 		if (now >> 3 != before >> 3 || (WHAT(now) != IDLE && WHAT(now) != CROWDED))
 			continue;
@@ -130,7 +133,7 @@ static bool is_owed_times(struct app_signal *a, uint64_t start, uint64_t end)
 	return packets > 1 || (packets && start == RELAXED(&a->old_start) && end == RELAXED(&a->old_end));
 }
 
-uint32_t signal_arm(struct queue *s, uint64_t handle, const struct entry *entry, uint64_t *ref)
+uint32_t signal_arm(uint64_t lane, uint64_t handle, const void *item, bool in_order, uint64_t *ref)
 {
 	amd_signal_t *hw = (amd_signal_t *)handle;
 	struct app_signal *a = signal_find(handle);
@@ -139,20 +142,20 @@ uint32_t signal_arm(struct queue *s, uint64_t handle, const struct entry *entry,
 		return RTL_REASON_SIGNAL_TABLE;
 	struct sharing with;
 	uint32_t generation;
-	if (!begin_filling(a, s, entry, &with, &generation))
+	if (!begin_filling(a, lane, in_order, &with, &generation))
 		return RTL_REASON_SHARED_SIGNAL;
 	with.exact = with.exact && ref;
 	uint64_t start, end;
-	signal_ticks(s, hw, &start, &end);
+	signal_ticks(lane, hw, &start, &end);
 	bool doubtful = is_owed_times(a, start, end);
 	SET_RELAXED(&a->armed_value, with.value);
 	SET_RELAXED(&a->packets, with.packets);
 	SET_RELAXED(&a->old_start, start);
 	SET_RELAXED(&a->old_end, end);
-	SET_RELAXED(&a->queue, with.queue);
+	SET_RELAXED(&a->lane, with.lane);
 	SET_RELAXED(&a->armed_at, stamp_time() | (doubtful ? ARMED_IN_DOUBT : 0));
 	if (with.exact)
-		copy_in(a, entry);
+		copy_in(a, item);
 	if (!end_filling(a, generation, with.exact ? PENDING : CROWDED) || !with.exact)
 		return RTL_REASON_SHARED_SIGNAL;
 	*ref = (uint64_t)(a - signal_table) << 32 | generation;

@@ -3,7 +3,6 @@
 #include <errno.h>
 
 #include "core/session_flags.h"
-#include "kinds/copy/copy.h"
 #include "signals/table.h"
 
 struct app_signal *signal_table;
@@ -11,6 +10,7 @@ struct app_signal *signal_table;
 static _Atomic uint64_t known;
 static _Atomic uint64_t distrusted; /* a handle; EVERY_HANDLE */
 #define EVERY_HANDLE HANDLE_GONE
+#define HAZARD_WAIT_NS (2 * NS_PER_S)
 static _Atomic uint64_t hazard; /* the handle that the worker is reading */
 
 int signals_init(void)
@@ -44,12 +44,10 @@ struct app_signal *signal_enter(uint64_t handle)
 	}
 }
 
-static void copy_out(struct entry *to, struct app_signal *a)
+static void copy_out(uint64_t *item, struct app_signal *a)
 {
-	uint64_t *word = (uint64_t *)to;
-
-	for (unsigned i = 0; i < sizeof *to / 8; i++)
-		word[i] = RELAXED(&a->entry[i]);
+	for (unsigned i = 0; i < ITEM_WORDS; i++)
+		item[i] = RELAXED(&a->item[i]);
 }
 
 void signal_distrust(uint64_t handle)
@@ -69,7 +67,7 @@ static bool is_distrusted(uint64_t handle)
 	return UNLIKELY(named) && (named == handle || named == EVERY_HANDLE);
 }
 
-static enum fire fire_of(struct app_signal *a, uint64_t handle, struct outcome *out)
+static enum fire fire_of(struct app_signal *a, uint64_t handle, struct event *out)
 {
 	amd_signal_t *hw = (amd_signal_t *)handle;
 	int64_t value = __atomic_load_n(&hw->value, __ATOMIC_ACQUIRE); /* before the times */
@@ -77,7 +75,7 @@ static enum fire fire_of(struct app_signal *a, uint64_t handle, struct outcome *
 
 	if (value > fired)
 		return UNFIRED;
-	signal_ticks(RELAXED(&a->queue), hw, &out->start_ticks, &out->end_ticks);
+	signal_ticks(RELAXED(&a->lane), hw, &out->start_ticks, &out->end_ticks);
 	if (out->end_ticks == RELAXED(&a->old_end) || out->start_ticks == RELAXED(&a->old_start))
 		return FIRED_LATE;
 	/* A signal that still counts may carry what nobody notes: packets of a raw
@@ -89,14 +87,15 @@ static enum fire fire_of(struct app_signal *a, uint64_t handle, struct outcome *
 }
 
 /* Tries to become the one who reports the dispatch armed as state. next: IDLE or CROWDED. */
-static bool take(struct app_signal *a, uint64_t state, unsigned next, struct outcome *out)
+static bool take(struct app_signal *a, uint64_t state, unsigned next, struct event *out)
 {
-	copy_out(&out->entry, a);
-	out->queue = RELAXED(&a->queue);
+	copy_out(out->item, a);
+	out->lane = RELAXED(&a->lane);
+	out->kind = (uint8_t)lane_kind(out->lane);
 	out->signal = RELAXED(&a->handle);
 	out->armed_at = RELAXED(&a->armed_at);
 	out->generation = RELAXED(&gate.generation); /* not later: then this thread may have slept over its end */
-	out->kind = OUTCOME_TIMED;
+	out->what = EVENT_TIMED;
 	out->reason = RTL_REASON_NONE;
 	/* release: the copy above is complete before anyone can arm again.
 	 * seq_cst: signal_before_destroy() then reads the hazard, see signal_poll() */
@@ -104,28 +103,17 @@ static bool take(struct app_signal *a, uint64_t state, unsigned next, struct out
 						       memory_order_relaxed);
 }
 
-static void deliver(struct outcome *o)
-{
-	o->owed = 1;
-	if (!handoff_push(o)) {
-		atomic_fetch_add(&o->queue->undelivered, 1);
-		uint32_t kind = o->queue == &copy_lane ? RTL_KIND_MEMORY_COPY : RTL_KIND_DISPATCH;
-		COUNT(kind[kind].untimed[RTL_REASON_BACKLOG]);
-		count_lost(kind, 1);
-	}
-}
-
 bool signal_end_pending(struct app_signal *a, uint32_t reason, unsigned next)
 {
 	uint64_t state = atomic_load_explicit(&a->state, memory_order_acquire);
-	struct outcome o; /* filled by take(): clearing it first would cost each re-arming some 10 ns */
+	struct event o; /* filled by take(): clearing it first would cost each re-arming some 10 ns */
 
 	if (WHAT(state) != PENDING || !take(a, state, next, &o))
 		return false;
 	o.start_ticks = o.end_ticks = 0;
-	o.kind = OUTCOME_UNTIMED;
-	o.reason = reason;
-	deliver(&o);
+	o.what = EVENT_UNTIMED;
+	o.reason = (uint8_t)reason;
+	event_deliver(&o);
 	return true;
 }
 
@@ -136,7 +124,7 @@ static bool end_untimed(struct app_signal *a, uint32_t reason)
 
 enum fire signal_harvest_pending(struct app_signal *a, uint64_t state)
 {
-	struct outcome o; /* filled by fire_of() and take() */
+	struct event o; /* filled by fire_of() and take() */
 	uint64_t handle = RELAXED(&a->handle);
 
 	if (UNLIKELY(!handle || handle & HANDLE_GONE))
@@ -144,7 +132,7 @@ enum fire signal_harvest_pending(struct app_signal *a, uint64_t state)
 	enum fire f = fire_of(a, handle, &o);
 
 	if (f == FIRED && take(a, state, IDLE, &o))
-		deliver(&o);
+		event_deliver(&o);
 	if (f == SPOILED)
 		end_untimed(a, RTL_REASON_SHARED_SIGNAL);
 	return f == SPOILED ? FIRED : f;
@@ -161,18 +149,18 @@ static void harvest_or_end(struct app_signal *a, uint32_t reason)
 
 /* Under the hazard. The times may be an earlier kernel's, written late: the
  * worker's judgement decides. */
-static enum signal_state look(struct app_signal *a, uint64_t state, bool (*judge)(struct outcome *, bool timed),
-			      struct outcome *out)
+static enum signal_state look(struct app_signal *a, uint64_t state, bool (*judge)(struct event *, bool timed),
+			      struct event *out)
 {
 	uint64_t handle = RELAXED(&a->handle);
 
 	if (!handle || handle & HANDLE_GONE)
 		return SIGNAL_TAKEN;
-	out->queue = RELAXED(&a->queue);
+	out->lane = RELAXED(&a->lane);
 	out->signal = handle;
 	out->armed_at = RELAXED(&a->armed_at);
-	if (out->queue == &copy_lane)
-		copy_out(&out->entry, a); /* for the judge; take() copies what counts */
+	if (UNLIKELY(lane_kind(out->lane) != RTL_KIND_DISPATCH)) /* a dispatch's judge needs its lane only */
+		copy_out(out->item, a); /* take() copies what counts */
 	enum fire f = fire_of(a, handle, out);
 	if (f == SPOILED) {
 		end_untimed(a, RTL_REASON_SHARED_SIGNAL);
@@ -186,7 +174,7 @@ static enum signal_state look(struct app_signal *a, uint64_t state, bool (*judge
 	return take(a, state, IDLE, out) ? SIGNAL_FIRED : SIGNAL_TAKEN;
 }
 
-enum signal_state signal_poll(uint64_t ref, bool (*judge)(struct outcome *, bool timed), struct outcome *out)
+enum signal_state signal_poll(uint64_t ref, bool (*judge)(struct event *, bool timed), struct event *out)
 {
 	struct app_signal *a = &signal_table[ref >> 32];
 	uint64_t state = atomic_load_explicit(&a->state, memory_order_acquire);
@@ -251,7 +239,7 @@ void signal_before_add(uint64_t handle, int64_t delta)
  * convert times), or the caller's priority keeps it from running. */
 static bool wait_for_hazard(uint64_t handle)
 {
-	uint64_t until = now_monotonic() + LOCK_WAIT_NS;
+	uint64_t until = now_monotonic() + HAZARD_WAIT_NS;
 
 	for (uint32_t turn = 0; atomic_load_explicit(&hazard, memory_order_seq_cst) == handle; turn++) {
 		if (now_monotonic() > until)

@@ -14,17 +14,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kinds/dispatch/queues.h"
 #include "record/event.h"
-
-/* Copies are noted here, too, with copy_lane (copies.h) in place of a queue. */
 
 int signals_init(void);
 
-/* Notes the dispatch entry of queue s on the application's signal. With the
- * queue's lock. RTL_REASON_NONE, and *ref names it for signal_poll(); or the
- * reason why it cannot be timed. ref NULL: it is not to be, and counts. */
-uint32_t signal_arm(struct queue *s, uint64_t handle, const struct entry *entry, uint64_t *ref);
+/* Notes an item of a lane on the application's signal. By one thread at a time for each
+ * lane but those of several threads, whose items are not in order. item: ITEM_WORDS * 8
+ * bytes. in_order: the item starts after all earlier ones of its lane have ended.
+ * RTL_REASON_NONE, and *ref names it for signal_poll(); or the reason why it cannot be
+ * timed. ref NULL: it is not to be timed, and counts; item is not read then. */
+uint32_t signal_arm(uint64_t lane, uint64_t handle, const void *item, bool in_order, uint64_t *ref);
 
 enum signal_state {
 	SIGNAL_FIRED,   /* *out is ours to report */
@@ -37,7 +36,7 @@ enum signal_state {
  * judge: whether the times in *out, which it may correct, can be those of a
  * packet published at out->armed_at; if not, the signal is looked at again later.
  * timed: they are others than before. */
-enum signal_state signal_poll(uint64_t ref, bool (*judge)(struct outcome *, bool timed), struct outcome *out);
+enum signal_state signal_poll(uint64_t ref, bool (*judge)(struct event *, bool timed), struct event *out);
 
 /* Wrappers, before they change a signal's value. */
 void signal_before_set(uint64_t handle);
@@ -45,7 +44,7 @@ void signal_before_add(uint64_t handle, int64_t delta);
 /* False: the worker does not let go of it; it must not be destroyed. */
 bool signal_before_destroy(uint64_t handle);
 
-/* Worker only: reports the dispatch as untimed unless it has been reported. */
+/* Worker only: reports the item as untimed unless it has been reported. */
 void signal_give_up(uint64_t ref, uint32_t reason);
 
 /* What was noted is not to be reported. False: somebody does, or has. */

@@ -5,8 +5,12 @@
 #ifndef RTL_SIGNAL_TABLE_H
 #define RTL_SIGNAL_TABLE_H
 
-#include "kinds/copy/copy.h"
+#include <hsa/amd_hsa_signal.h>
+#include <stdatomic.h>
+
+#include "core/sys.h"
 #include "signals/signals.h"
+#include "signals/times.h"
 
 #define SIGNALS (1u << 17) /* power of two: places for application signals */
 #define SIGNALS_MAX (SIGNALS / 8 * 3) /* known at once; beyond, neighbourhoods would run into each other */
@@ -16,7 +20,7 @@
 /* state: generation << 3 | one of these */
 enum {
 	IDLE = 0,
-	PENDING = 1, /* the entry's dispatch is to be timed */
+	PENDING = 1, /* the item is to be timed */
 	FILLING = 2,
 	CROWDED = 3, /* several packets were published on it, and none is timed */
 	PASSED = 4,  /* FILLING, and others did not wait for its end */
@@ -34,9 +38,9 @@ struct app_signal {
 	_Atomic int64_t armed_value;
 	_Atomic uint64_t old_start, old_end;
 	_Atomic uint64_t packets; /* in flight on this signal; 0: not seen in this session */
-	_Atomic(struct queue *) queue;
-	_Atomic uint64_t armed_at; /* see struct outcome */
-	CACHE_ALIGNED _Atomic uint64_t entry[sizeof(struct entry) / 8];
+	_Atomic uint64_t lane;
+	_Atomic uint64_t armed_at; /* see struct event */
+	CACHE_ALIGNED _Atomic uint64_t item[ITEM_WORDS];
 };
 
 extern HIDDEN struct app_signal *signal_table; /* hidden: no detour by the GOT */
@@ -67,11 +71,12 @@ static inline struct app_signal *signal_find(uint64_t handle)
 	}
 }
 
-/* The times that a signal shows: a kernel's, or those of a copy. */
-static inline void signal_ticks(const struct queue *of, const amd_signal_t *hw, uint64_t *start, uint64_t *end)
+/* The times that a signal shows: a kernel's, or those of a copy, which an engine may
+ * have written elsewhere. */
+static inline void signal_ticks(uint64_t lane, const amd_signal_t *hw, uint64_t *start, uint64_t *end)
 {
-	if (UNLIKELY(of == &copy_lane)) {
-		copy_ticks(hw, start, end);
+	if (UNLIKELY(lane_kind(lane) == RTL_KIND_MEMORY_COPY)) {
+		signal_copy_ticks(hw, start, end);
 		return;
 	}
 	*start = __atomic_load_n(&hw->start_ts, __ATOMIC_RELAXED);

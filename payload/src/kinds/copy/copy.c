@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/clocks.h"
 #include "core/fault.h"
@@ -11,8 +12,10 @@
 #include "core/session_flags.h"
 #include "record/agents.h"
 #include "record/emit.h"
+#include "record/ring.h"
 #include "session/control_block.h"
 #include "signals/signals.h"
+#include "signals/times.h"
 
 #define PENDING_COPIES 65536
 #define LATE_NS (20 * NS_PER_MS) /* the signal has fired without times: give up after */
@@ -21,14 +24,14 @@
 typedef hsa_status_t (*enable_fn)(bool);
 
 struct copy {
-	struct entry entry;
+	struct copy_item item;
 	uint64_t signal;
 	uint64_t late_ns; /* fired without times, since; 0: not so */
 };
 
 static struct copy *pending;
 static uint64_t pending_count;
-static int64_t owed; /* copies that wrappers have taken and not yet handed over */
+static int64_t in_transit; /* copies that wrappers have taken and not yet handed over */
 
 /* --- profiling ------------------------------------------------------------------ */
 
@@ -85,8 +88,8 @@ hsa_status_t copy_profiling_wanted(bool wanted, hsa_status_t (*next)(bool))
 static int prepare(char *err, size_t errlen)
 {
 	pending_count = 0;
-	owed = 0;
-	atomic_store(&copy_lane.undelivered, 0);
+	in_transit = 0;
+	atomic_store(&copies_dropped, 0);
 	atomic_store(&said, UNSAID);
 	if (!rt.copy_time) {
 		snprintf(err, errlen, "the HSA runtime has no hsa_amd_profiling_get_async_copy_time: copies cannot be timed");
@@ -96,7 +99,7 @@ static int prepare(char *err, size_t errlen)
 		snprintf(err, errlen, "no memory for the session's copies");
 		return -ENOMEM;
 	}
-	copy_times_init();
+	signal_times_init();
 	return 0;
 }
 
@@ -118,7 +121,7 @@ static uint16_t owner_of(uint64_t address, uint16_t passed)
 }
 
 /* A caller may name one GPU for both ends, which has only to reach them. */
-static void find_owners(struct entry *e)
+static void find_owners(struct copy_item *e)
 {
 	if (!e->from_agent || e->from_agent != e->to_agent)
 		return;
@@ -127,73 +130,111 @@ static void find_owners(struct entry *e)
 	e->direction = copy_direction(e->from_agent, e->to_agent);
 }
 
-static bool can_be(const struct entry *e, uint64_t start, uint64_t end)
+static bool can_be(const struct copy_item *e, uint64_t start, uint64_t end)
 {
 	return start && end >= start && start + SLACK_NS >= stamp_to_ns(e->stamp);
 }
 
 /* e may be a copy that was torn: its clock may be anything. */
-static uint64_t to_ns(const struct entry *e, uint64_t ticks)
+static uint64_t to_ns(const struct copy_item *e, uint64_t ticks)
 {
 	return e->clock && e->clock <= agent_count && ticks ? agent_ticks_to_ns(&agents[e->clock - 1], ticks) : ticks;
 }
 
-/* From a signal that a wrapper is about to change, or has: its ticks. */
-static void tell_ticks(const struct outcome *o)
+static void put_copy(const struct copy_item *e, uint64_t start_ns, uint64_t end_ns, uint32_t reason, uint64_t signal)
 {
-	uint64_t start = to_ns(&o->entry, o->start_ticks), end = to_ns(&o->entry, o->end_ticks);
+	struct rtl_copy r = {
+		.header = {.type = RTL_TYPE_COPY, .lines = 1},
+		.start_ns = start_ns,
+		.end_ns = end_ns,
+		.submit_ns = stamp_to_ns(e->stamp),
+		.bytes = e->bytes,
+		.signal = signal,
+		.from = e->from_agent,
+		.to = e->to_agent,
+		.tid = e->tid,
+		.direction = e->direction,
+		.reason = (uint16_t)reason,
+	};
 
-	if (can_be(&o->entry, start, end))
-		tell_copy(&o->entry, start, end, o->signal);
-	else
-		tell_untimed_copy(&o->entry, RTL_REASON_NO_TIMES, o->signal);
+	if (r.from)
+		tell_agent(r.from);
+	if (r.to)
+		tell_agent(r.to);
+	ring_put(&r.header);
 }
 
-static void add_pending(const struct outcome *o)
+static void tell_copy(const struct copy_item *e, uint64_t start_ns, uint64_t end_ns, uint64_t signal)
+{
+	TALLY(kind[RTL_KIND_MEMORY_COPY].timed);
+	put_copy(e, start_ns, end_ns, RTL_REASON_NONE, signal);
+}
+
+static void tell_untimed_copy(const struct copy_item *e, uint32_t reason, uint64_t signal)
+{
+	COUNT(kind[RTL_KIND_MEMORY_COPY].untimed[reason]);
+	put_copy(e, 0, 0, reason, signal);
+}
+
+/* From a signal that a wrapper is about to change, or has: its ticks. */
+static void tell_ticks(const struct copy_item *item, const struct event *e)
+{
+	uint64_t start = to_ns(item, e->start_ticks), end = to_ns(item, e->end_ticks);
+
+	if (can_be(item, start, end))
+		tell_copy(item, start, end, e->signal);
+	else
+		tell_untimed_copy(item, RTL_REASON_NO_TIMES, e->signal);
+}
+
+static void add_pending(const struct copy_item *item, uint64_t signal)
 {
 	COUNT(kind[RTL_KIND_MEMORY_COPY].begun);
 	if (pending_count == PENDING_COPIES) {
-		signal_give_up(o->entry.signal, RTL_REASON_BACKLOG);
-		owed++;
+		signal_give_up(item->ref, RTL_REASON_BACKLOG);
+		in_transit++;
 		return;
 	}
-	struct copy *c = &pending[pending_count++];
-	*c = (struct copy){.entry = o->entry, .signal = o->signal};
-	find_owners(&c->entry);
+	pending[pending_count++] = (struct copy){.item = *item, .signal = signal};
 }
 
-void copies_take(const struct outcome *o)
+void copy_take(const struct event *e, bool abandon)
 {
-	struct outcome known = *o;
+	struct copy_item item;
 
-	if (o->kind == OUTCOME_NOTED) {
-		add_pending(o);
+	(void)abandon;
+	memcpy(&item, e->item, sizeof item);
+	in_transit -= e->in_transit;
+	if (e->what == COPY_REFUSED) {
+		__atomic_fetch_sub(&counters->kind[RTL_KIND_MEMORY_COPY].begun, 1, __ATOMIC_RELAXED);
 		return;
 	}
-	find_owners(&known.entry);
-	owed -= o->owed;
-	if (o->kind == OUTCOME_TAKEN_BACK)
-		__atomic_fetch_sub(&counters->kind[RTL_KIND_MEMORY_COPY].begun, 1, __ATOMIC_RELAXED);
-	else if (o->kind == OUTCOME_TIMED)
-		tell_ticks(&known);
+	find_owners(&item);
+	if (e->what == COPY_BEGUN)
+		add_pending(&item, e->signal);
+	else if (e->what == EVENT_TIMED)
+		tell_ticks(&item, e);
 	else
-		tell_untimed_copy(&known.entry, o->reason, o->signal);
-	if (o->kind == OUTCOME_UNTIMED && !o->owed)
+		tell_untimed_copy(&item, e->reason, e->signal);
+	if (e->what == EVENT_UNTIMED && !e->in_transit)
 		COUNT(kind[RTL_KIND_MEMORY_COPY].begun); /* it could not even be noted */
 }
 
 /* Leaves ns in place of ticks. Where the layout of signals is not known, the
  * runtime is asked; elsewhere not: it complains of signals that are just being used
  * again (on the target's standard error, where it was built with assertions). */
-static bool judge(struct outcome *o, bool timed)
+static bool judge(struct event *e, bool timed)
 {
-	if (!copy_times_known())
-		timed = copy_times(o->signal, &o->start_ticks, &o->end_ticks);
+	struct copy_item item;
+
+	memcpy(&item, e->item, sizeof item);
+	if (!signal_times_known())
+		timed = signal_copy_times(e->signal, &e->start_ticks, &e->end_ticks);
 	else if (timed) {
-		o->start_ticks = to_ns(&o->entry, o->start_ticks);
-		o->end_ticks = to_ns(&o->entry, o->end_ticks);
+		e->start_ticks = to_ns(&item, e->start_ticks);
+		e->end_ticks = to_ns(&item, e->end_ticks);
 	}
-	return timed && can_be(&o->entry, o->start_ticks, o->end_ticks);
+	return timed && can_be(&item, e->start_ticks, e->end_ticks);
 }
 
 static bool is_too_late(struct copy *c, uint64_t now)
@@ -205,25 +246,25 @@ static bool is_too_late(struct copy *c, uint64_t now)
 
 static void give_up(struct copy *c, uint32_t reason)
 {
-	signal_give_up(c->entry.signal, reason);
-	owed++;
+	signal_give_up(c->item.ref, reason);
+	in_transit++;
 }
 
 /* True: it is told, or will be by its outcome. */
 static bool settle(struct copy *c, uint64_t now, bool abandon)
 {
-	struct outcome o;
+	struct event e;
 
 	if (runtime_is_lost()) {
 		give_up(c, RTL_REASON_NOT_COMPLETED);
 		return true;
 	}
-	switch (signal_poll(c->entry.signal, judge, &o)) {
+	switch (signal_poll(c->item.ref, judge, &e)) {
 	case SIGNAL_FIRED:
-		tell_copy(&c->entry, o.start_ticks, o.end_ticks, c->signal);
+		tell_copy(&c->item, e.start_ticks, e.end_ticks, c->signal);
 		return true;
 	case SIGNAL_TAKEN:
-		owed++;
+		in_transit++;
 		return true;
 	case SIGNAL_LATE:
 		if (!is_too_late(c, now) && !abandon)
@@ -252,19 +293,27 @@ static uint64_t poll(uint64_t now, bool abandon)
 
 static uint64_t outstanding(void)
 {
-	return pending_count + (uint64_t)owed - atomic_load(&copy_lane.undelivered);
+	return pending_count + (uint64_t)in_transit - atomic_load(&copies_dropped);
 }
 
-static void count_unread(const struct outcome *o)
+static void count_dropped(const struct event *e)
 {
-	if (o->owed)
+	(void)e;
+	atomic_fetch_add(&copies_dropped, 1);
+	COUNT(kind[RTL_KIND_MEMORY_COPY].untimed[RTL_REASON_BACKLOG]);
+	count_lost(RTL_KIND_MEMORY_COPY, 1);
+}
+
+static void count_unread(const struct event *e)
+{
+	if (e->in_transit)
 		return; /* outstanding() counts it */
 	COUNT(kind[RTL_KIND_MEMORY_COPY].begun);
-	if (o->kind == OUTCOME_NOTED) {
-		owed++; /* nobody will say how it ended */
+	if (e->what == COPY_BEGUN) {
+		in_transit++; /* nobody will say how it ended */
 		return;
 	}
-	COUNT(kind[RTL_KIND_MEMORY_COPY].untimed[o->reason]);
+	COUNT(kind[RTL_KIND_MEMORY_COPY].untimed[e->reason]);
 	count_lost(RTL_KIND_MEMORY_COPY, 1);
 }
 
@@ -277,5 +326,6 @@ const struct kind copy_kind = {
 	.release = release,
 	.poll = poll,
 	.outstanding = outstanding,
+	.count_dropped = count_dropped,
 	.count_unread = count_unread,
 };

@@ -10,12 +10,37 @@
 #ifndef RTL_COPIES_H
 #define RTL_COPIES_H
 
-#include "kinds/copy/abi.h"
+#include <hsa/hsa.h>
+#include <stdatomic.h>
+
+#include "core/sys.h"
+#include "kinds/copy/copy_abi.h"
 #include "kinds/kind.h"
 #include "record/event.h"
 
-/* Stands where a dispatch has its queue. */
-extern HIDDEN struct queue copy_lane;
+/* One copy on its way to its record. */
+struct copy_item {
+	uint64_t to, from; /* addresses */
+	uint64_t bytes;
+	uint64_t stamp;
+	uint64_t ref; /* of signal_arm() */
+	uint16_t from_agent, to_agent; /* index into agents + 1, 0: host memory */
+	uint16_t clock;     /* the agent whose ticks its times are; 0: they are ns */
+	uint16_t direction; /* enum rtl_direction */
+	uint32_t tid;
+	uint32_t reserved[3];
+};
+_Static_assert(sizeof(struct copy_item) == 8 * ITEM_WORDS, "one cache line");
+
+enum copy_event {
+	COPY_BEGUN = EVENT_OF_KIND, /* item, signal, generation */
+	COPY_REFUSED,               /* the runtime has refused a copy that had begun */
+};
+
+#define COPY_LANE lane_of(RTL_KIND_MEMORY_COPY, NULL)
+
+/* Copies whose event was dropped although the worker counted on it; any thread. */
+extern HIDDEN _Atomic uint64_t copies_dropped;
 
 #define COPIES_CLOSE_NS (NS_PER_S / 2)
 void copies_open(void);
@@ -25,7 +50,7 @@ uint32_t copies_close(const struct ending *end, uint64_t until_ns);
 
 /* A copy that is about to be asked for. */
 struct copy_note {
-	struct entry entry; /* all but signal, stamp, tid and flags by the caller */
+	struct copy_item item; /* all but ref, stamp and tid by the caller */
 	uint32_t generation;
 	bool noted;
 };
@@ -43,21 +68,5 @@ static inline uint16_t copy_direction(uint32_t from, uint32_t to)
 
 /* The wrapper of hsa_amd_profiling_async_copy_enable. */
 hsa_status_t copy_profiling_wanted(bool wanted, hsa_status_t (*next)(bool));
-
-/* --- worker ------------------------------------------------------------------- */
-
-/* An outcome whose queue is copy_lane. */
-void copies_take(const struct outcome *o);
-/* --- times (copy_times.c) -------------------------------------------------------- */
-
-/* Finds out whether the runtime's signals have the layout that is known. */
-void copy_times_init(void);
-bool copy_times_known(void);
-/* A fired signal's times in ticks, as hsa_amd_profiling_get_async_copy_time finds
- * them; those of before where its layout is not known. */
-void copy_ticks(const amd_signal_t *hw, uint64_t *start, uint64_t *end);
-/* CLOCK_BOOTTIME ns, from the runtime: where the layout is not known. Worker only,
- * as it takes the runtime's locks. */
-bool copy_times(uint64_t signal, uint64_t *start, uint64_t *end);
 
 #endif

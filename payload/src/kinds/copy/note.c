@@ -1,11 +1,13 @@
 /* copy_note.c: what a thread does that asks for a copy. No lock, no wait, no system call. */
 #include "kinds/copy/copy.h"
 
+#include <string.h>
+
 #include "core/fault.h"
 #include "core/session_flags.h"
 #include "signals/signals.h"
 
-struct queue copy_lane;
+_Atomic uint64_t copies_dropped;
 
 /* Threads that are noting a copy. seq_cst with gate.copies: such a thread counts
  * itself, then reads the gate; who closes it then reads this. */
@@ -34,8 +36,8 @@ uint32_t copies_close(const struct ending *end, uint64_t until_ns)
 static void count_unheard(const struct copy_note *n, uint32_t reason)
 {
 	COUNT(kind[RTL_KIND_MEMORY_COPY].begun);
-	if (reason == RTL_REASON_NONE && !signal_drop(n->entry.signal)) {
-		atomic_fetch_sub(&copy_lane.undelivered, 1); /* somebody hands its outcome over already */
+	if (reason == RTL_REASON_NONE && !signal_drop(n->item.ref)) {
+		atomic_fetch_sub(&copies_dropped, 1); /* somebody hands its outcome over already */
 		return;
 	}
 	COUNT(kind[RTL_KIND_MEMORY_COPY].untimed[reason ? reason : RTL_REASON_BACKLOG]);
@@ -44,21 +46,20 @@ static void count_unheard(const struct copy_note *n, uint32_t reason)
 
 static void note(struct copy_note *n, uint64_t signal)
 {
-	struct entry *e = &n->entry;
+	struct copy_item *item = &n->item;
 
-	e->stamp = stamp_time();
-	e->tid = current_tid();
-	e->flags = ENTRY_APP_SIGNAL | ENTRY_STAMPED;
-	uint32_t reason = signal_arm(&copy_lane, signal, e, &e->signal);
-	struct outcome o = {
-		.entry = *e,
-		.queue = &copy_lane,
-		.signal = signal,
-		.kind = reason ? OUTCOME_UNTIMED : OUTCOME_NOTED,
-		.reason = reason,
+	item->stamp = stamp_time();
+	item->tid = current_tid();
+	uint32_t reason = signal_arm(COPY_LANE, signal, item, false, &item->ref);
+	struct event e = {
+		.kind = RTL_KIND_MEMORY_COPY,
+		.what = reason ? EVENT_UNTIMED : COPY_BEGUN,
+		.reason = (uint8_t)reason,
 		.generation = n->generation,
+		.signal = signal,
 	};
-	if (handoff_push(&o))
+	memcpy(e.item, item, sizeof e.item);
+	if (event_push(&e))
 		n->noted = reason == RTL_REASON_NONE;
 	else
 		count_unheard(n, reason);
@@ -78,19 +79,13 @@ void copy_note(struct copy_note *n, hsa_signal_t signal)
 
 static void take_back(const struct copy_note *n)
 {
-	struct outcome o = {
-		.entry = n->entry,
-		.queue = &copy_lane,
-		.kind = OUTCOME_TAKEN_BACK,
-		.owed = 1,
-		.generation = n->generation,
-	};
+	struct event e = {.kind = RTL_KIND_MEMORY_COPY, .what = COPY_REFUSED, .in_transit = 1, .generation = n->generation};
 
-	if (atomic_load(&gate.generation) != n->generation || !signal_drop(n->entry.signal))
+	if (atomic_load(&gate.generation) != n->generation || !signal_drop(n->item.ref))
 		return; /* it has an outcome, if a wrong one */
-	if (handoff_push(&o))
+	if (event_push(&e))
 		return;
-	atomic_fetch_add(&copy_lane.undelivered, 1);
+	atomic_fetch_add(&copies_dropped, 1);
 	__atomic_fetch_sub(&counters->kind[RTL_KIND_MEMORY_COPY].begun, 1, __ATOMIC_RELAXED);
 }
 

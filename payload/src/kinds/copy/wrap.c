@@ -5,7 +5,7 @@
 #include "wrappers.h"
 
 /* The runtime gives a copy to the source's GPU, else to the destination's. */
-static void describe(struct entry *e, const void *to, hsa_agent_t to_agent, const void *from, hsa_agent_t from_agent)
+static void describe(struct copy_item *e, const void *to, hsa_agent_t to_agent, const void *from, hsa_agent_t from_agent)
 {
 	e->to = (uint64_t)to;
 	e->from = (uint64_t)from;
@@ -18,9 +18,9 @@ static void describe(struct entry *e, const void *to, hsa_agent_t to_agent, cons
 hsa_status_t wrap_copy_linear(void *to, hsa_agent_t to_agent, const void *from, hsa_agent_t from_agent, size_t size,
 			      uint32_t depends, const hsa_signal_t *on, hsa_signal_t signal)
 {
-	struct copy_note n = {.entry.bytes = size};
+	struct copy_note n = {.item.bytes = size};
 
-	describe(&n.entry, to, to_agent, from, from_agent);
+	describe(&n.item, to, to_agent, from, from_agent);
 	if (size) /* else the runtime does nothing, and leaves the signal as it is */
 		copy_note(&n, signal);
 	hsa_status_t status = NEXT(COPY_LINEAR, __typeof__(&wrap_copy_linear))(to, to_agent, from, from_agent, size, depends, on, signal);
@@ -30,9 +30,9 @@ hsa_status_t wrap_copy_linear(void *to, hsa_agent_t to_agent, const void *from, 
 hsa_status_t wrap_copy_on_engine(void *to, hsa_agent_t to_agent, const void *from, hsa_agent_t from_agent, size_t size,
 				 uint32_t depends, const hsa_signal_t *on, hsa_signal_t signal, int engine, bool force)
 {
-	struct copy_note n = {.entry.bytes = size};
+	struct copy_note n = {.item.bytes = size};
 
-	describe(&n.entry, to, to_agent, from, from_agent);
+	describe(&n.item, to, to_agent, from, from_agent);
 	if (size)
 		copy_note(&n, signal);
 	hsa_status_t status = NEXT(COPY_ON_ENGINE, __typeof__(&wrap_copy_on_engine))(to, to_agent, from, from_agent, size, depends,
@@ -41,7 +41,7 @@ hsa_status_t wrap_copy_on_engine(void *to, hsa_agent_t to_agent, const void *fro
 }
 
 /* The caller names the GPU that copies, and the direction. */
-static void describe_rect(struct entry *e, const hsa_pitched_ptr_t *to, const hsa_pitched_ptr_t *from, const hsa_dim3_t *range,
+static void describe_rect(struct copy_item *e, const hsa_pitched_ptr_t *to, const hsa_pitched_ptr_t *from, const hsa_dim3_t *range,
 			  hsa_agent_t by, hsa_amd_copy_direction_t way)
 {
 	uint16_t agent = (uint16_t)agent_of_handle(by);
@@ -62,8 +62,8 @@ hsa_status_t wrap_copy_rect(const hsa_pitched_ptr_t *to, const hsa_dim3_t *to_of
 	struct copy_note n = {0};
 
 	if (to && from && range && (unsigned)way < RTL_DIRECTION_COUNT)
-		describe_rect(&n.entry, to, from, range, by, way);
-	if (n.entry.bytes)
+		describe_rect(&n.item, to, from, range, by, way);
+	if (n.item.bytes)
 		copy_note(&n, signal);
 	hsa_status_t status = NEXT(COPY_RECT, __typeof__(&wrap_copy_rect))(to, to_offset, from, from_offset, range, by, way, depends,
 									   on, signal);

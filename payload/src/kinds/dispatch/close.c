@@ -4,7 +4,7 @@
 #include "kinds/dispatch/dispatch.h"
 #include "kinds/dispatch/publish.h"
 #include "session/control_block.h"
-#include "signals/pool.h"
+#include "kinds/dispatch/pool.h"
 #include "wrappers.h"
 
 #define CLOSE_MOST_NS (3 * NS_PER_S)

@@ -6,11 +6,10 @@
 
 #include "core/fault.h"
 #include "core/session_flags.h"
-#include "kinds/dispatch/queues.h"
-#include "record/emit.h"
+#include "kinds/dispatch/emit.h"
 #include "record/session_end.h"
 #include "record/worker.h"
-#include "signals/pool.h"
+#include "kinds/dispatch/pool.h"
 
 #define READY_AT_START 8 /* states of queues */
 
@@ -31,6 +30,7 @@ static int prepare(char *err, size_t errlen)
 			    err, errlen);
 	pool_close(); /* until start() */
 	dispatch_rounds_reset();
+	emit_queues_reset();
 	if (queue_make_ready(READY_AT_START) || fault_at("queues"))
 		return fail(-ENOMEM, no_memory, err, errlen);
 	return 0;
@@ -53,11 +53,20 @@ static void open(void)
 	atomic_store(&gate.flips, 1); /* queues turn virtual at their next index call */
 }
 
-static void count_unread(const struct outcome *o)
+static void count_dropped(const struct event *e)
 {
-	if (o->owed)
+	struct queue *s = lane_place(e->lane);
+
+	atomic_fetch_add(&s->handoff_drops, 1);
+	COUNT(kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_BACKLOG]);
+	count_lost(RTL_KIND_DISPATCH, 1);
+}
+
+static void count_unread(const struct event *e)
+{
+	if (e->in_transit)
 		return; /* dispatch_outstanding() counts it */
-	COUNT_N(kind[RTL_KIND_DISPATCH].untimed[o->reason], o->kind == OUTCOME_RANGE ? o->count : 1);
+	COUNT_N(kind[RTL_KIND_DISPATCH].untimed[e->reason], e->what == DISPATCH_RANGE ? e->body[RANGE_COUNT] : 1);
 	count_lost(RTL_KIND_DISPATCH, 1);
 }
 
@@ -78,6 +87,7 @@ const struct kind dispatch_kind = {
 	.outstanding = dispatch_outstanding,
 	.make_ready = dispatch_make_ready,
 	.update_counters = dispatch_update_counters,
+	.count_dropped = count_dropped,
 	.count_unread = count_unread,
 	.write_last = write_last,
 };

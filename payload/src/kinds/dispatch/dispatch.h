@@ -11,9 +11,12 @@
 #include "kinds/kind.h"
 #include "record/event.h"
 
+/* An event of the dispatches' own: slots that were claimed and never published. */
+enum { DISPATCH_RANGE = EVENT_OF_KIND };
+enum { RANGE_QUEUE, RANGE_FROM, RANGE_COUNT }; /* its body */
+
 /* rounds.c; the worker only, but dispatch_rounds_reset(): arming. */
 void dispatch_rounds_reset(void);
-void dispatch_take(const struct outcome *o, bool abandon);
 uint64_t dispatch_poll(uint64_t now_ns, bool abandon);
 uint64_t dispatch_outstanding(void);
 void dispatch_make_ready(void);

@@ -1,8 +1,8 @@
 /* flip.c: how a queue turns virtual, and raw again (queues.h has the states). */
 #include "core/session_flags.h"
+#include "kinds/dispatch/dispatch.h"
 #include "kinds/dispatch/publish.h"
 #include "record/event.h"
-#include "record/worker.h"
 
 /*
  * Entrants that see TRANS stay out for a moment, a little longer after each
@@ -116,13 +116,13 @@ static bool was_filled(struct queue *s, uint64_t index)
 
 /* On a thread of ours, or one that destroys its queue: the worker empties the
  * handoff, or is held up and then waited for once in a session. */
-static bool push_patiently(const struct outcome *o)
+static bool push_patiently(const struct event *e)
 {
 	static _Atomic uint32_t held_up; /* in this generation */
 	uint64_t until = now_monotonic() + CLOSE_PUSH_MOST_NS;
 	bool pushed;
 
-	for (uint32_t turn = 0; !(pushed = handoff_push(o)) && worker_tid() && atomic_load(&held_up) != atomic_load(&gate.generation); turn++) {
+	for (uint32_t turn = 0; !(pushed = event_push(e)) && events_have_consumer() && atomic_load(&held_up) != atomic_load(&gate.generation); turn++) {
 		if (now_monotonic() > until)
 			atomic_store(&held_up, atomic_load(&gate.generation));
 		sys_back_off(turn);
@@ -132,19 +132,18 @@ static bool push_patiently(const struct outcome *o)
 
 static void report_range(struct queue *s, uint64_t from, uint64_t count)
 {
-	struct outcome o = {
-		.entry = {.index = from},
-		.queue = s,
-		.kind = OUTCOME_RANGE,
+	struct event e = {
+		.kind = RTL_KIND_DISPATCH,
+		.what = DISPATCH_RANGE,
 		.reason = RTL_REASON_AFTER_DETACH,
-		.count = count,
 		.generation = atomic_load(&gate.generation),
+		.body = {[RANGE_QUEUE] = (uint64_t)s, [RANGE_FROM] = from, [RANGE_COUNT] = count},
 	};
 
 	if (!count)
 		return;
 	s->after += count;
-	if (!push_patiently(&o)) {
+	if (!push_patiently(&e)) {
 		COUNT_N(kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_AFTER_DETACH], count);
 		count_lost(RTL_KIND_DISPATCH, 1);
 	}

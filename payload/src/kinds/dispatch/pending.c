@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "core/session_flags.h"
-#include "record/emit.h"
+#include "kinds/dispatch/emit.h"
 #include "record/names.h"
-#include "signals/pool.h"
+#include "kinds/dispatch/pool.h"
 #include "signals/signals.h"
 
 #define LOOK_AHEAD 8         /* signals fetched before they are looked at */
@@ -37,25 +37,25 @@ static enum look look_pooled(struct queue *s, struct entry *e)
 	return LOOK_DONE;
 }
 
-static bool judge(struct outcome *o, bool timed)
+static bool judge(struct event *e, bool timed)
 {
-	return timed && is_plausible(o);
+	return timed && is_plausible(e);
 }
 
 static enum look look_app(struct queue *s, struct entry *e)
 {
-	struct outcome o;
+	struct event seen; /* with the item as it was published: e has the launch id in place of its kernel */
 
-	switch (signal_poll(e->signal, judge, &o)) {
+	switch (signal_poll(e->signal, judge, &seen)) {
 	case SIGNAL_WAITING:
 		return LOOK_WAIT;
 	case SIGNAL_LATE:
 		return LOOK_LATE;
 	case SIGNAL_FIRED:
-		tell_app(&o, (uint32_t)e->kernel_object);
+		tell_app(&seen, e, (uint32_t)e->kernel_object);
 		return LOOK_DONE;
 	default:
-		s->owed++;
+		s->in_transit++;
 		return LOOK_DONE;
 	}
 }
@@ -70,7 +70,7 @@ static void give_up(struct queue *s, struct entry *e, uint32_t reason)
 {
 	if (e->flags & ENTRY_APP_SIGNAL) {
 		signal_give_up(e->signal, reason);
-		s->owed++;
+		s->in_transit++;
 		return;
 	}
 	tell_untimed(s, e, (uint32_t)e->kernel_object, 1, reason);

@@ -1,12 +1,13 @@
 #include "kinds/dispatch/publish.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "core/hooks.h"
 #include "core/runtime.h"
 #include "core/session_flags.h"
 #include "record/event.h"
-#include "signals/pool.h"
+#include "kinds/dispatch/pool.h"
 #include "signals/signals.h"
 
 typedef void (*store_fn)(hsa_signal_t, hsa_signal_value_t);
@@ -16,17 +17,23 @@ void queue_ring(struct queue *s, uint64_t index)
 	NEXT(STORE_SCRELEASE, store_fn)(s->doorbell, (hsa_signal_value_t)index);
 }
 
-static void report_untimed(struct queue *s, const struct entry *e, uint32_t reason)
+static uint64_t lane(const struct queue *s)
 {
-	struct outcome o = {
-		.entry = *e,
-		.queue = s,
-		.kind = OUTCOME_UNTIMED,
-		.reason = reason,
+	return lane_of(RTL_KIND_DISPATCH, s);
+}
+
+static void report_untimed(struct queue *s, const struct entry *entry, uint32_t reason)
+{
+	struct event e = {
+		.kind = RTL_KIND_DISPATCH,
+		.what = EVENT_UNTIMED,
+		.reason = (uint8_t)reason,
 		.generation = atomic_load_explicit(&gate.generation, memory_order_relaxed),
+		.lane = lane(s),
 	};
 
-	if (handoff_push(&o))
+	memcpy(e.item, entry, sizeof e.item);
+	if (event_push(&e))
 		return;
 	count_n(&counters->kind[RTL_KIND_DISPATCH].untimed[reason], 1);
 	count_lost(RTL_KIND_DISPATCH, 1);
@@ -92,10 +99,8 @@ static bool is_backlog_full(struct queue *s, uint64_t head)
  * signal would show its times. */
 static void pass(struct queue *s, hsa_signal_t signal)
 {
-	static const struct entry untimed;
-
 	if (signal.handle)
-		signal_arm(s, signal.handle, &untimed, NULL);
+		signal_arm(lane(s), signal.handle, NULL, false, NULL);
 }
 
 static void instrument(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_t index)
@@ -119,7 +124,7 @@ static void instrument(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_
 	}
 	describe(s, p, index, e);
 	if (p->completion_signal.handle) {
-		reason = signal_arm(s, p->completion_signal.handle, e, &e->signal);
+		reason = signal_arm(lane(s), p->completion_signal.handle, e, e->flags & ENTRY_BARRIER, &e->signal);
 		e->flags |= ENTRY_APP_SIGNAL;
 	} else if ((e->signal = take_signal(s))) {
 		p->completion_signal.handle = s->placed[index & s->mask] = e->signal;

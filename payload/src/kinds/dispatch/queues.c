@@ -7,7 +7,7 @@
 #include "core/session_flags.h"
 #include "kinds/dispatch/queue_set.h"
 #include "session/control_block.h"
-#include "signals/pool.h"
+#include "kinds/dispatch/pool.h"
 
 #define TABLE_SIZE (2 * QUEUES_MAX) /* power of two, never more than half full */
 
@@ -169,10 +169,10 @@ static void describe(struct queue *s, const hsa_queue_t *q)
 	s->window_generation = 0;
 	atomic_store(&s->raw_claims, 0);
 	atomic_store(&s->starved, 0);
-	atomic_store(&s->undelivered, 0);
+	atomic_store(&s->handoff_drops, 0);
 	atomic_store(&s->unkept, 0);
 	s->want_signals = s->seen_starved = s->told_unkept = 0;
-	s->owed = 0;
+	s->in_transit = 0;
 	atomic_store(&s->released, 0);
 	atomic_store(&s->destroyed, 0);
 	enable_profiling(s, amd);

@@ -18,8 +18,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "kinds/dispatch/abi.h"
 #include "core/sys.h"
+#include "kinds/dispatch/dispatch_abi.h"
+#include "record/event.h"
 
 #define WORD_RAW 0ull
 #define WORD_VIRT (1ull << 63)
@@ -49,38 +50,20 @@ struct stamp {
 #define ENTRY_LATE 8u        /* fired without times; the two bits above say since which period */
 #define ENTRY_LATE_SHIFT 4
 
-/* One dispatch on its way from the publisher to the worker; or one copy (copies.h). */
+/* One dispatch on its way from the publisher to the worker. */
 struct entry {
-	union {
-		uint64_t index;
-		uint64_t to; /* copy: address */
-	};
+	uint64_t index;
 	uint64_t signal; /* pooled: its handle; application's: a ref of signal_arm() */
-	union {
-		uint64_t kernel_object; /* pending: the launch id instead */
-		uint64_t bytes;         /* copy */
-	};
+	uint64_t kernel_object; /* pending: the launch id instead */
 	uint64_t stamp;
-	union {
-		uint32_t grid[3];
-		struct { /* copy: index into agents + 1, 0: host memory */
-			uint16_t from_agent, to_agent;
-			uint16_t clock; /* the agent whose ticks its times are; 0: they are ns */
-			uint16_t direction; /* enum rtl_direction */
-		};
-	};
+	uint32_t grid[3];
 	uint16_t workgroup[3];
 	uint16_t flags;
 	uint32_t tid;
-	union {
-		struct {
-			uint32_t group_segment_bytes;
-			uint32_t private_segment_bytes;
-		};
-		uint64_t from; /* copy: address */
-	};
+	uint32_t group_segment_bytes;
+	uint32_t private_segment_bytes;
 };
-_Static_assert(sizeof(struct entry) == 64, "one cache line");
+_Static_assert(sizeof(struct entry) == 8 * ITEM_WORDS, "one cache line");
 
 struct queue {
 	/* Claimers. */
@@ -133,7 +116,7 @@ struct queue {
 	uint64_t closed_index;
 	uint64_t after; /* claimed in the window, unpublished at its end */
 	_Atomic uint64_t raw_claims;
-	_Atomic uint64_t undelivered; /* taken by wrappers, and the handoff was full */
+	_Atomic uint64_t handoff_drops; /* taken by wrappers, and the handoff was full */
 	_Atomic uint64_t starved; /* dispatches that found no free signal */
 	_Atomic uint64_t unkept;  /* dispatches that were not noted: gate.full. Set back with the worker's told_unkept alone */
 	_Atomic uint32_t window_generation; /* of the last flip; 0: none yet */
@@ -149,7 +132,7 @@ struct queue {
 	uint32_t told_open, told_close;
 	uint32_t agent; /* index into agents + 1, 0: unknown */
 	uint32_t profiled_by_us;
-	int64_t owed; /* dispatches that wrappers have taken and not yet handed over */
+	int64_t in_transit; /* dispatches that wrappers have taken and not yet handed over */
 	uint64_t backed, backed_end; /* entries below backed have memory; at backed_end all have */
 	uint32_t slots_backed; /* stamps, placed */
 	uint64_t want_signals;  /* free ones to keep */

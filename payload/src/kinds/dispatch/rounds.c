@@ -1,13 +1,15 @@
 /* rounds.c: dispatches in the worker's rounds: outcomes are taken, pending ones are looked
  * at, queues that were destroyed are retired, and what publishers need next is made ready. */
+#include <string.h>
+
 #include "core/session_flags.h"
 #include "kinds/dispatch/dispatch.h"
+#include "kinds/dispatch/emit.h"
 #include "kinds/dispatch/pending.h"
 #include "kinds/dispatch/publish.h"
-#include "record/emit.h"
 #include "record/names.h"
 #include "record/ring.h"
-#include "signals/pool.h"
+#include "kinds/dispatch/pool.h"
 
 #define READY_QUEUES 12      /* states held ready for queues yet unknown */
 #define REFILL_PER_ROUND 4096 /* about a millisecond */
@@ -19,20 +21,32 @@ void dispatch_rounds_reset(void)
 	retired_dispatches = retired_others = 0;
 }
 
-void dispatch_take(const struct outcome *o, bool abandon)
+static void take_range(const struct event *e, bool abandon)
 {
-	struct queue *s = o->queue;
-	uint32_t launch = o->kind == OUTCOME_RANGE ? 0 : launch_id(s, &o->entry);
+	struct queue *s = (struct queue *)e->body[RANGE_QUEUE];
+	struct entry from = {.index = e->body[RANGE_FROM]};
 
-	s->owed -= o->owed;
-	if (o->kind == OUTCOME_RANGE && !s->agent)
+	if (!s->agent)
 		pending_take(s, abandon); /* closed before we came by: its dispatches name its agent */
-	if (o->kind == OUTCOME_RANGE)
-		tell_untimed(s, &o->entry, 0, o->count, o->reason);
-	else if (o->kind == OUTCOME_UNTIMED)
-		tell_untimed(s, &o->entry, launch, 1, o->reason);
+	tell_untimed(s, &from, 0, e->body[RANGE_COUNT], e->reason);
+}
+
+void dispatch_take(const struct event *e, bool abandon)
+{
+	struct entry entry;
+
+	if (UNLIKELY(e->what == DISPATCH_RANGE)) {
+		take_range(e, abandon);
+		return;
+	}
+	struct queue *s = lane_place(e->lane);
+	memcpy(&entry, e->item, sizeof entry);
+	uint32_t launch = launch_id(s, &entry);
+	s->in_transit -= e->in_transit;
+	if (e->what == EVENT_UNTIMED)
+		tell_untimed(s, &entry, launch, 1, e->reason);
 	else
-		tell_app(o, launch);
+		tell_app(e, &entry, launch);
 }
 
 /*
@@ -60,8 +74,8 @@ static uint64_t unsettled(struct queue *s)
 {
 	if (!atomic_load_explicit(&s->in_use, memory_order_acquire))
 		return 0;
-	return s->pending_count + (atomic_load(&s->entry_head) - atomic_load(&s->entry_tail)) + (uint64_t)s->owed -
-	       atomic_load(&s->undelivered);
+	return s->pending_count + (atomic_load(&s->entry_head) - atomic_load(&s->entry_tail)) + (uint64_t)s->in_transit -
+	       atomic_load(&s->handoff_drops);
 }
 
 /* Dispatches that found the ring full, and are lost without having been timed. */
@@ -86,9 +100,9 @@ static void retire_queue(struct queue *s, uint64_t now)
 		return;
 	/* What its close handed over may still lie in the handoff. */
 	if (!s->settled)
-		s->handed_over = handoff_pushed();
+		s->handed_over = events_pushed();
 	s->settled = 1;
-	if (handoff_popped() < s->handed_over || !tell_close(s))
+	if (events_popped() < s->handed_over || !tell_close(s))
 		return;
 	bool in_session = atomic_load(&s->window_generation) == atomic_load(&gate.generation);
 	uint64_t dispatches = atomic_load(&s->dispatches), others = atomic_load(&s->others);

@@ -2,7 +2,7 @@
  * wrap_index.c: the write-index functions. A virtual queue's producers claim
  * from its word; a raw one's go through, counted, so that a flip knows.
  */
-#include "kinds/dispatch/abi.h"
+#include "kinds/dispatch/dispatch_abi.h"
 #include "core/hooks.h"
 #include "core/session_flags.h"
 #include "kinds/dispatch/publish.h"

@@ -1,4 +1,4 @@
-#include "signals/pool.h"
+#include "kinds/dispatch/pool.h"
 
 #include <errno.h>
 

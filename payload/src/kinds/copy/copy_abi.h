@@ -1,8 +1,8 @@
-/* abi.h: the record of a memory copy. */
+/* copy_abi.h: the record of a memory copy. */
 #ifndef RTL_COPY_ABI_H
 #define RTL_COPY_ABI_H
 
-#include "../../abi.h"
+#include "abi.h"
 
 enum {
 	RTL_TYPE_COPY = RTL_KIND_TYPE(RTL_KIND_MEMORY_COPY, 0),

@@ -1,13 +1,14 @@
 /*
- * copy_times.c: where a copy's times are. An SDMA engine writes them behind the
+ * times.c: where a copy's times are. An SDMA engine writes them behind the
  * public part of the signal, and the runtime's function finds them there; but it
  * takes locks and may call the driver. Wrappers have to save the times before a
  * signal is set anew: the same words are read here.
  */
-#include "kinds/copy/copy.h"
+#include "signals/times.h"
 
 #include "core/hooks.h"
 #include "core/runtime.h"
+#include "core/sys.h"
 
 /* ROCr's struct SharedSignal (core/inc/signal.h), the same from 5.2 to 7.2. The
  * runtime knows its signals by the mark, and so do we: without it nothing here is
@@ -25,7 +26,7 @@ struct shared_signal {
 
 static bool known; /* written before the hooks are in place */
 
-void copy_times_init(void)
+void signal_times_init(void)
 {
 	struct shared_signal copy;
 	hsa_signal_t one = {0};
@@ -36,12 +37,12 @@ void copy_times_init(void)
 	NEXT(SIGNAL_DESTROY, hsa_status_t (*)(hsa_signal_t))(one);
 }
 
-bool copy_times_known(void)
+bool signal_times_known(void)
 {
 	return known;
 }
 
-void copy_ticks(const amd_signal_t *hw, uint64_t *start, uint64_t *end)
+void signal_copy_ticks(const amd_signal_t *hw, uint64_t *start, uint64_t *end)
 {
 	const struct shared_signal *s = (const struct shared_signal *)hw;
 
@@ -53,7 +54,7 @@ void copy_ticks(const amd_signal_t *hw, uint64_t *start, uint64_t *end)
 	*end = __atomic_load_n(&hw->end_ts, __ATOMIC_ACQUIRE);
 }
 
-bool copy_times(uint64_t signal, uint64_t *start, uint64_t *end)
+bool signal_copy_times(uint64_t signal, uint64_t *start, uint64_t *end)
 {
 	hsa_amd_profiling_async_copy_time_t time = {0};
 

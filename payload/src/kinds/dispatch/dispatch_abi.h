@@ -1,8 +1,8 @@
-/* abi.h: the records of dispatches. Their windows, queues and launches are definitions (../../abi.h). */
+/* dispatch_abi.h: the records of dispatches. Their windows, queues and launches are definitions (abi.h). */
 #ifndef RTL_DISPATCH_ABI_H
 #define RTL_DISPATCH_ABI_H
 
-#include "../../abi.h"
+#include "abi.h"
 
 enum {
 	RTL_TYPE_DISPATCH = RTL_KIND_TYPE(RTL_KIND_DISPATCH, 0),
