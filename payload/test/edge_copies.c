@@ -6,7 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "core/hooks.h"
+#include "kinds/copy/hooks.h"
+#include "signals/signal_hooks.h"
 #include "core/session_flags.h"
 #include "core/sys.h"
 #include "kinds/copy/copy.h"
@@ -39,9 +40,9 @@ static struct toy_signal *begin_copies(void)
 {
 	hsa_signal_t s;
 
-	hook_next[HOOK_COPY_LINEAR] = (uintptr_t)raw_copy;
-	hook_next[HOOK_COPY_PROFILING] = (uintptr_t)raw_enable;
-	hook_next[HOOK_STORE_RELAXED] = (uintptr_t)raw_set;
+	copy_hooks[COPY_LINEAR].next = (uintptr_t)raw_copy;
+	copy_hooks[COPY_PROFILING].next = (uintptr_t)raw_enable;
+	signal_hooks[STORE_RELAXED].next = (uintptr_t)raw_set;
 	answer = HSA_STATUS_SUCCESS;
 	begin("RTL_TRACE", "memory-copy");
 	rt.signal_create(1, 0, NULL, 0, &s);
@@ -114,8 +115,8 @@ static void left_alone(void)
 	hsa_dim3_t origin = {0}, range = {8, 8, 1}, nothing = {8, 0, 1};
 	struct toy_signal *s = begin_copies();
 
-	hook_next[HOOK_COPY_ON_ENGINE] = (uintptr_t)raw_engine_copy;
-	hook_next[HOOK_COPY_RECT] = (uintptr_t)raw_rect;
+	copy_hooks[COPY_ON_ENGINE].next = (uintptr_t)raw_engine_copy;
+	copy_hooks[COPY_RECT].next = (uintptr_t)raw_rect;
 	copy_up(s, 64);
 	toy_copy_ends(s);
 	wrap_store_relaxed(handle(s), 1);
@@ -268,8 +269,8 @@ static void arm_without_worker(void)
 {
 	char err[RTL_TEXT_MAX];
 
-	hook_next[HOOK_COPY_LINEAR] = (uintptr_t)raw_copy;
-	hook_next[HOOK_STORE_RELAXED] = (uintptr_t)raw_set;
+	copy_hooks[COPY_LINEAR].next = (uintptr_t)raw_copy;
+	signal_hooks[STORE_RELAXED].next = (uintptr_t)raw_set;
 	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !events_init(false));
 	config.trace |= 1u << RTL_KIND_MEMORY_COPY;
 	CHECK(!copy_kind.prepare(err, sizeof err));
@@ -350,7 +351,7 @@ static void profiling_as_wanted(void)
 static hsa_status_t end_meanwhile(bool enable)
 {
 	profiled = enable;
-	hook_next[HOOK_COPY_PROFILING] = (uintptr_t)raw_enable;
+	copy_hooks[COPY_PROFILING].next = (uintptr_t)raw_enable;
 	copy_kind.undo();
 	return profiled = enable, HSA_STATUS_SUCCESS;
 }
@@ -359,7 +360,7 @@ static hsa_status_t end_meanwhile(bool enable)
 static void profiling_while_it_ends(void)
 {
 	begin_copies();
-	hook_next[HOOK_COPY_PROFILING] = (uintptr_t)end_meanwhile;
+	copy_hooks[COPY_PROFILING].next = (uintptr_t)end_meanwhile;
 	wrap_copy_profiling(false);
 	CHECK(!profiled);
 	CHECK(rtl_detach() == 0 && !profiled);

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "core/hooks.h"
+#include "kinds/copy/hooks.h"
 #include "core/session_flags.h"
 #include "record/event.h"
 #include "record/ring.h"
@@ -105,8 +105,8 @@ static void record(hsa_queue_t *q)
 	char bytes[64];
 	hsa_signal_t s;
 
-	hook_next[HOOK_COPY_LINEAR] = (uintptr_t)copy;
-	hook_next[HOOK_COPY_PROFILING] = (uintptr_t)enable;
+	copy_hooks[COPY_LINEAR].next = (uintptr_t)copy;
+	copy_hooks[COPY_PROFILING].next = (uintptr_t)enable;
 	begin("RTL_TRACE", "memory-copy");
 	for (int i = 0; i < 1000; i++) {
 		submit(q, 0x1000);

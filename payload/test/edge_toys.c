@@ -7,7 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "core/hooks.h"
+#include "kinds/dispatch/hooks.h"
+#include "signals/signal_hooks.h"
 #include "core/ranges.h"
 #include "record/ring.h"
 #include "record/worker.h"
@@ -20,19 +21,21 @@
 /* --- what hooks.c, runtime.c, ranges.c and grace.c own in the payload -------- */
 
 struct runtime rt;
-_Atomic(uintptr_t) hook_next[HOOK_COUNT];
 
-int hooks_find(char *err, size_t len) { return (void)err, (void)len, 0; }
-uint32_t hooks_grace_ranges(struct rtl_range *out, uint32_t max) { return (void)out, (void)max, 0; }
+int hooks_find(const struct hook_table *t, char *err, size_t len) { return (void)t, (void)err, (void)len, 0; }
+uint32_t hooks_grace_ranges(const struct hook_table *t, struct rtl_range *out, uint32_t n, uint32_t max)
+{
+	return (void)t, (void)out, (void)max, n;
+}
 void (*at_patch)(void), (*at_grace)(void);
 int grace_result;
-void hooks_patch(void)
+void hooks_patch(const struct hook_table *t)
 {
-	if (at_patch)
+	if (at_patch && t == &signal_hook_table)
 		at_patch();
 }
-void hooks_restore(enum hook_class class) { (void)class; }
-struct hooks_tally hooks_tally(void) { return (struct hooks_tally){0}; }
+void hooks_restore(const struct hook_table *t) { (void)t; }
+void hooks_add_tally(const struct hook_table *t, struct hooks_tally *sum) { (void)t, (void)sum; }
 int runtime_find(const char *path, char *err, size_t len) { return (void)path, (void)err, (void)len, 0; }
 _Atomic uint32_t runtime_closed;
 bool runtime_open(void) { return !atomic_load(&runtime_closed); }
@@ -181,14 +184,14 @@ void set_up(void)
 	rt.init = nothing;
 	rt.iterate_agents = one_agent;
 	rt.agent_get_info = agent_info;
-	hook_next[HOOK_SHUT_DOWN] = (uintptr_t)nothing;
-	hook_next[HOOK_QUEUE_DESTROY] = (uintptr_t)destroy_queue;
-	hook_next[HOOK_INDEX_ADD_SCRELEASE] = (uintptr_t)raw_add;
-	hook_next[HOOK_INDEX_CAS_SCRELEASE] = (uintptr_t)raw_cas;
-	hook_next[HOOK_INDEX_STORE_SCRELEASE] = (uintptr_t)raw_set;
-	hook_next[HOOK_INDEX_LOAD_RELAXED] = (uintptr_t)raw_load;
-	hook_next[HOOK_STORE_SCRELEASE] = (uintptr_t)raw_store;
-	hook_next[HOOK_SIGNAL_DESTROY] = (uintptr_t)destroy_signal;
+	signal_hooks[SHUT_DOWN].next = (uintptr_t)nothing;
+	signal_hooks[QUEUE_DESTROY].next = (uintptr_t)destroy_queue;
+	dispatch_hooks[INDEX_ADD_SCRELEASE].next = (uintptr_t)raw_add;
+	dispatch_hooks[INDEX_CAS_SCRELEASE].next = (uintptr_t)raw_cas;
+	dispatch_hooks[INDEX_STORE_SCRELEASE].next = (uintptr_t)raw_set;
+	dispatch_hooks[INDEX_LOAD_RELAXED].next = (uintptr_t)raw_load;
+	signal_hooks[STORE_SCRELEASE].next = (uintptr_t)raw_store;
+	signal_hooks[SIGNAL_DESTROY].next = (uintptr_t)destroy_signal;
 }
 
 static size_t add_setting(char *env, size_t len, const char *name, const char *value)

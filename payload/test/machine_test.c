@@ -15,7 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/hooks.h"
+#include "kinds/copy/hooks.h"
+#include "kinds/dispatch/hooks.h"
+#include "signals/signal_hooks.h"
 #include "core/runtime.h"
 #include "core/session_flags.h"
 #include "kinds/kind.h"
@@ -42,11 +44,20 @@ struct rtl_config config;
 static struct rtl_counters counter_page;
 struct rtl_counters *counters = &counter_page;
 static struct rtl_control control_page;
+/* Its slots are called directly: wrappers on one side, NEXT on the other. */
+int hooks_find(const struct hook_table *t, char *err, size_t len) { return (void)t, (void)err, (void)len, 0; }
+void hooks_patch(const struct hook_table *t) { (void)t; }
+void hooks_restore(const struct hook_table *t) { (void)t; }
+void hooks_add_tally(const struct hook_table *t, struct hooks_tally *sum) { (void)t, (void)sum; }
+uint32_t hooks_grace_ranges(const struct hook_table *t, struct rtl_range *out, uint32_t n, uint32_t max)
+{
+	return (void)t, (void)out, (void)max, n;
+}
+
 struct rtl_control *control = &control_page;
 static uint32_t owner = 1;
 const volatile uint32_t *owner_page = &owner;
 struct runtime rt;
-_Atomic(uintptr_t) hook_next[HOOK_COUNT];
 
 int session_cut_short(enum rtl_end why)
 {
@@ -112,12 +123,12 @@ static void set_up(void)
 	doorbell.queue_ptr = &hardware;
 	for (int i = 0; i < RING; i++)
 		packets[i].header = HSA_PACKET_TYPE_INVALID;
-	hook_next[HOOK_INDEX_ADD_SCRELEASE] = (uintptr_t)raw_add;
-	hook_next[HOOK_INDEX_LOAD_RELAXED] = (uintptr_t)raw_load;
-	hook_next[HOOK_STORE_SCRELEASE] = (uintptr_t)raw_store;
-	hook_next[HOOK_SILENT_STORE_RELAXED] = (uintptr_t)raw_store;
-	hook_next[HOOK_SIGNAL_DESTROY] = (uintptr_t)destroy_signal;
-	hook_next[HOOK_COPY_LINEAR] = (uintptr_t)raw_copy;
+	dispatch_hooks[INDEX_ADD_SCRELEASE].next = (uintptr_t)raw_add;
+	dispatch_hooks[INDEX_LOAD_RELAXED].next = (uintptr_t)raw_load;
+	signal_hooks[STORE_SCRELEASE].next = (uintptr_t)raw_store;
+	signal_hooks[SILENT_STORE_RELAXED].next = (uintptr_t)raw_store;
+	signal_hooks[SIGNAL_DESTROY].next = (uintptr_t)destroy_signal;
+	copy_hooks[COPY_LINEAR].next = (uintptr_t)raw_copy;
 	toy_runtime();
 	agents[0].handle.handle = 1;
 	agent_count = 1;

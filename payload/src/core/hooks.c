@@ -9,47 +9,9 @@
 #include "core/glibc217.h"
 #include "core/ranges.h"
 #include "core/runtime.h"
-#include "core/session_flags.h"
 #include "core/slots.h"
-#include "wrappers.h"
 
-enum hook_state {
-	HOOK_ABSENT,  /* not found, or its stub does not decode */
-	HOOK_READY,   /* slot known, not ours */
-	HOOK_PATCHED, /* the slot holds our wrapper */
-	HOOK_BURIED,  /* another tool's function lies above our wrapper */
-};
-
-struct hook {
-	const char *name;
-	uintptr_t wrapper;
-	enum hook_class class;
-	enum hook_state state;
-	_Atomic(uintptr_t) *slot;
-};
-
-#define X(id, name, wrapper, class) {name, (uintptr_t)wrap_##wrapper, class, HOOK_ABSENT, NULL},
-static struct hook hooks[HOOK_COUNT] = {HOOKS(X)};
-#undef X
-
-_Atomic(uintptr_t) hook_next[HOOK_COUNT];
-
-static bool is_required(int id)
-{
-	if (id == HOOK_COPY_LINEAR || id == HOOK_COPY_PROFILING)
-		return is_recorded(RTL_KIND_MEMORY_COPY);
-	return hooks[id].class == HOOK_INDEX || id == HOOK_STORE_RELAXED || id == HOOK_STORE_SCRELEASE ||
-	       id == HOOK_SIGNAL_DESTROY || id == HOOK_QUEUE_DESTROY || id == HOOK_SHUT_DOWN;
-}
-
-/* Where the runtime has a function that copies, nothing less than all copies through
- * it is a recording of them. */
-static bool is_needed(int id)
-{
-	return is_required(id) || (hooks[id].class == HOOK_COPY && is_recorded(RTL_KIND_MEMORY_COPY) && dlsym(rt.library, hooks[id].name));
-}
-
-static const char *find_one(struct hook *h, _Atomic(uintptr_t) *next)
+static const char *find_one(struct hook *h)
 {
 	void *stub = dlsym(rt.library, h->name);
 	struct rtl_range text;
@@ -65,18 +27,24 @@ static const char *find_one(struct hook *h, _Atomic(uintptr_t) *next)
 		return "leads to no loaded code";
 	}
 	/* An attach that is undone before the patching calls through NEXT, too. */
-	atomic_store(next, atomic_load(h->slot));
+	atomic_store(&h->next, atomic_load(h->slot));
 	h->state = HOOK_READY;
 	return NULL;
 }
 
-int hooks_find(char *err, size_t errlen)
+/* Where the runtime has a function of this need, nothing less than all calls of it is
+ * a recording of them. */
+static bool is_needed(const struct hook *h)
 {
-	for (int i = 0; i < HOOK_COUNT; i++) {
-		struct hook *h = &hooks[i];
-		const char *fault = h->state == HOOK_ABSENT ? find_one(h, &hook_next[i]) : NULL;
+	return h->need == HOOK_REQUIRED || (h->need == HOOK_IF_EXPORTED && dlsym(rt.library, h->name));
+}
 
-		if (fault && is_needed(i)) {
+int hooks_find(const struct hook_table *t, char *err, size_t errlen)
+{
+	for (struct hook *h = t->hooks; h < t->hooks + t->count; h++) {
+		const char *fault = h->state == HOOK_ABSENT ? find_one(h) : NULL;
+
+		if (fault && is_needed(h)) {
 			snprintf(err, errlen, "%s %s in %s", h->name, fault, rt.path);
 			return -ENOSYS;
 		}
@@ -98,18 +66,16 @@ static uint32_t add_range(struct rtl_range *out, uint32_t n, uint32_t max, uintp
 
 /* Both what lies in the slot and what lies behind our wrapper: while it was
  * buried, threads passed through it to the latter. */
-uint32_t hooks_grace_ranges(struct rtl_range *out, uint32_t max)
+uint32_t hooks_grace_ranges(const struct hook_table *t, struct rtl_range *out, uint32_t n, uint32_t max)
 {
-	uint32_t n = 0;
-
-	for (int i = 0; i < HOOK_COUNT; i++) {
-		if ((hooks[i].class != HOOK_INDEX && i != HOOK_SHUT_DOWN) || hooks[i].state == HOOK_ABSENT)
+	for (struct hook *h = t->hooks; h < t->hooks + t->count; h++) {
+		if (!h->grace || h->state == HOOK_ABSENT)
 			continue;
-		uintptr_t target = atomic_load(hooks[i].slot);
+		uintptr_t target = atomic_load(h->slot);
 
-		if (target != hooks[i].wrapper)
+		if (target != h->wrapper)
 			n = add_range(out, n, max, target);
-		n = add_range(out, n, max, atomic_load(&hook_next[i]));
+		n = add_range(out, n, max, atomic_load(&h->next));
 	}
 	return n;
 }
@@ -120,7 +86,7 @@ uint32_t hooks_grace_ranges(struct rtl_range *out, uint32_t max)
  * in the chain and becomes active again where it is. Saving that tool's
  * function as ours to call next would make a loop.
  */
-static void patch_one(struct hook *h, _Atomic(uintptr_t) *next)
+static void patch_one(struct hook *h)
 {
 	uintptr_t now = atomic_load(h->slot);
 
@@ -128,33 +94,31 @@ static void patch_one(struct hook *h, _Atomic(uintptr_t) *next)
 		h->state = HOOK_PATCHED;
 		return;
 	}
-	if (h->state == HOOK_BURIED && now != atomic_load(next))
+	if (h->state == HOOK_BURIED && now != atomic_load(&h->next))
 		return;
 	do {
 		if (now == h->wrapper)
 			break;
-		atomic_store_explicit(next, now, memory_order_release); /* pairs with NEXT */
+		atomic_store_explicit(&h->next, now, memory_order_release); /* pairs with NEXT */
 	} while (!atomic_compare_exchange_strong(h->slot, &now, h->wrapper));
 	h->state = HOOK_PATCHED;
 }
 
-void hooks_patch(void)
+void hooks_patch(const struct hook_table *t)
 {
-	for (int i = 0; i < HOOK_COUNT; i++)
-		if (hooks[i].state != HOOK_ABSENT && (hooks[i].class != HOOK_COPY || is_recorded(RTL_KIND_MEMORY_COPY)))
-			patch_one(&hooks[i], &hook_next[i]);
+	for (struct hook *h = t->hooks; h < t->hooks + t->count; h++)
+		if (h->state != HOOK_ABSENT)
+			patch_one(h);
 }
 
-void hooks_restore(enum hook_class class)
+void hooks_restore(const struct hook_table *t)
 {
-	for (int i = 0; i < HOOK_COUNT; i++) {
-		struct hook *h = &hooks[i];
-		uintptr_t ours = h->wrapper;
+	for (struct hook *h = t->hooks; h < t->hooks + t->count; h++) {
+		uintptr_t ours = h->wrapper, next = atomic_load(&h->next);
 
-		/* A buried one may have come to light again: who was above us has gone. */
-		if (h->class != class || (h->state != HOOK_PATCHED && h->state != HOOK_BURIED))
+		/* A buried one may be on top again: the tool above us has gone. */
+		if (h->state != HOOK_PATCHED && h->state != HOOK_BURIED)
 			continue;
-		uintptr_t next = atomic_load(&hook_next[i]);
 		if (atomic_compare_exchange_strong(h->slot, &ours, next) || ours == next)
 			h->state = HOOK_READY;
 		else
@@ -162,14 +126,11 @@ void hooks_restore(enum hook_class class)
 	}
 }
 
-struct hooks_tally hooks_tally(void)
+void hooks_add_tally(const struct hook_table *t, struct hooks_tally *sum)
 {
-	struct hooks_tally t = {0};
-
-	for (int i = 0; i < HOOK_COUNT; i++) {
-		t.patched += hooks[i].state == HOOK_PATCHED;
-		t.buried += hooks[i].state == HOOK_BURIED;
-		t.missing += hooks[i].state == HOOK_ABSENT && hooks[i].class != HOOK_COPY; /* newer runtimes have more of these */
+	for (const struct hook *h = t->hooks; h < t->hooks + t->count; h++) {
+		sum->patched += h->state == HOOK_PATCHED;
+		sum->buried += h->state == HOOK_BURIED;
+		sum->missing += h->state == HOOK_ABSENT && h->need != HOOK_IF_EXPORTED;
 	}
-	return t;
 }

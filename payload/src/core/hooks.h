@@ -1,7 +1,7 @@
 /*
- * hooks.h: the runtime functions that are replaced while a session is active.
- *
- * HOOKS lists every one: X(id, exported name, wrapper, class). The older names
+ * hooks.h: runtime functions that wrappers replace while a session is active: their
+ * slots are found, patched and restored. Each kind has a table of its own hooks;
+ * signals/signal_hooks.h has those that kinds share. The older names of functions
  * (…_acquire, …_release, …_acq_rel) are other stubs of the same slots.
  */
 #ifndef RTL_HOOKS_H
@@ -12,78 +12,76 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum hook_class {
-	HOOK_INDEX,  /* write-index functions: restored first at a detach */
-	HOOK_SIGNAL, /* doorbells, re-arming, and the ends of lives: restored after the drain */
-	HOOK_COPY,   /* copies, if they are to be recorded: restored first, too */
+enum hook_need {
+	HOOK_REQUIRED,    /* without it nothing of its table can be recorded */
+	HOOK_IF_EXPORTED, /* where the runtime has it; older ones do not */
+	HOOK_OPTIONAL,    /* missing: counted, no more */
 };
 
-#define HOOKS_4_ORDERS(X, id, name, wrapper, class)                  \
-	X(id##_RELAXED, name "_relaxed", wrapper##_relaxed, class)       \
-	X(id##_SCACQUIRE, name "_scacquire", wrapper##_scacquire, class) \
-	X(id##_SCRELEASE, name "_screlease", wrapper##_screlease, class) \
-	X(id##_SCACQ_SCREL, name "_scacq_screl", wrapper##_scacq_screl, class)
+enum hook_state {
+	HOOK_ABSENT,  /* not found, or its stub does not decode */
+	HOOK_READY,   /* slot known, not ours */
+	HOOK_PATCHED, /* the slot holds our wrapper */
+	HOOK_BURIED,  /* another tool's function lies above our wrapper */
+};
 
-#define HOOKS(X)                                                                                                  \
-	HOOKS_4_ORDERS(X, INDEX_ADD, "hsa_queue_add_write_index", index_add, HOOK_INDEX)                          \
-	HOOKS_4_ORDERS(X, INDEX_CAS, "hsa_queue_cas_write_index", index_cas, HOOK_INDEX)                          \
-	X(INDEX_STORE_RELAXED, "hsa_queue_store_write_index_relaxed", index_store_relaxed, HOOK_INDEX)            \
-	X(INDEX_STORE_SCRELEASE, "hsa_queue_store_write_index_screlease", index_store_screlease, HOOK_INDEX)      \
-	X(INDEX_LOAD_RELAXED, "hsa_queue_load_write_index_relaxed", index_load_relaxed, HOOK_INDEX)               \
-	X(INDEX_LOAD_SCACQUIRE, "hsa_queue_load_write_index_scacquire", index_load_scacquire, HOOK_INDEX)         \
-	X(STORE_RELAXED, "hsa_signal_store_relaxed", store_relaxed, HOOK_SIGNAL)                                  \
-	X(STORE_SCRELEASE, "hsa_signal_store_screlease", store_screlease, HOOK_SIGNAL)                            \
-	X(SILENT_STORE_RELAXED, "hsa_signal_silent_store_relaxed", silent_store_relaxed, HOOK_SIGNAL)             \
-	X(SILENT_STORE_SCRELEASE, "hsa_signal_silent_store_screlease", silent_store_screlease, HOOK_SIGNAL)       \
-	HOOKS_4_ORDERS(X, EXCHANGE, "hsa_signal_exchange", exchange, HOOK_SIGNAL)                                 \
-	HOOKS_4_ORDERS(X, CAS, "hsa_signal_cas", cas, HOOK_SIGNAL)                                                \
-	HOOKS_4_ORDERS(X, ADD, "hsa_signal_add", add, HOOK_SIGNAL)                                                \
-	HOOKS_4_ORDERS(X, SUBTRACT, "hsa_signal_subtract", subtract, HOOK_SIGNAL)                                 \
-	HOOKS_4_ORDERS(X, AND, "hsa_signal_and", and, HOOK_SIGNAL)                                                \
-	HOOKS_4_ORDERS(X, OR, "hsa_signal_or", or, HOOK_SIGNAL)                                                   \
-	HOOKS_4_ORDERS(X, XOR, "hsa_signal_xor", xor, HOOK_SIGNAL)                                                \
-	X(SIGNAL_DESTROY, "hsa_signal_destroy", signal_destroy, HOOK_SIGNAL)                                      \
-	X(QUEUE_DESTROY, "hsa_queue_destroy", queue_destroy, HOOK_SIGNAL)                                         \
-	X(EXECUTABLE_DESTROY, "hsa_executable_destroy", executable_destroy, HOOK_SIGNAL)                          \
-	X(SHUT_DOWN, "hsa_shut_down", shut_down, HOOK_SIGNAL)                                                     \
-	X(COPY_LINEAR, "hsa_amd_memory_async_copy", copy_linear, HOOK_COPY)                                           \
-	X(COPY_RECT, "hsa_amd_memory_async_copy_rect", copy_rect, HOOK_COPY)                                      \
-	X(COPY_ON_ENGINE, "hsa_amd_memory_async_copy_on_engine", copy_on_engine, HOOK_COPY)                       \
-	X(COPY_PROFILING, "hsa_amd_profiling_async_copy_enable", copy_profiling, HOOK_COPY)
+struct hook {
+	/* What the wrapper calls. Set before the slot is patched and valid ever after: a
+	 * thread may stay inside a wrapper for as long as it likes. */
+	_Atomic(uintptr_t) next;
+	uintptr_t wrapper;
+	const char *name; /* as the runtime exports it */
+	_Atomic(uintptr_t) *slot;
+	uint8_t need;  /* enum hook_need */
+	uint8_t state; /* enum hook_state */
+	bool grace;    /* arming waits until no thread is inside the raw function */
+};
 
-#define X(id, name, wrapper, class) HOOK_##id,
-enum hook_id { HOOKS(X) HOOK_COUNT };
-#undef X
+struct hook_table {
+	struct hook *hooks;
+	uint32_t count;
+};
+#define HOOK_TABLE(hooks) {(hooks), sizeof(hooks) / sizeof *(hooks)}
 
-/* What a wrapper calls. Set before its slot is patched and valid ever after:
- * a thread may stay inside a wrapper for as long as it likes. */
-extern _Atomic(uintptr_t) hook_next[HOOK_COUNT];
+/* A row of a table: [ID] = HOOK("name", wrapper, NEED). */
+#define HOOK(exported, function, how) {.name = (exported), .wrapper = (uintptr_t)(function), .need = (how)}
+#define HOOK_WITH_GRACE(exported, function, how) \
+	{.name = (exported), .wrapper = (uintptr_t)(function), .need = (how), .grace = true}
 
-/* The next function behind a wrapper, as TYPE. */
-#define NEXT(id, TYPE) ((TYPE)(uintptr_t)atomic_load_explicit(&hook_next[HOOK_##id], memory_order_acquire))
+/* Rows and ids of a function that comes with each of the four memory orders. */
+#define HOOKS_4_ORDERS(ID, exported, function, how, ROW)                    \
+	[ID##_RELAXED] = ROW(exported "_relaxed", function##_relaxed, how),       \
+	[ID##_SCACQUIRE] = ROW(exported "_scacquire", function##_scacquire, how), \
+	[ID##_SCRELEASE] = ROW(exported "_screlease", function##_screlease, how), \
+	[ID##_SCACQ_SCREL] = ROW(exported "_scacq_screl", function##_scacq_screl, how)
+#define IDS_4_ORDERS(ID) ID##_RELAXED, ID##_SCACQUIRE, ID##_SCRELEASE, ID##_SCACQ_SCREL
+
+/* The next function behind a wrapper, as TYPE. hook: a row of a static table, so that its
+ * address is a constant. acquire: pairs with hooks_patch(). */
+#define NEXT(hook, TYPE) ((TYPE)(uintptr_t)atomic_load_explicit(&(hook).next, memory_order_acquire))
 
 /*
- * Finds and decodes every slot; those already found are kept. Functions that
- * are missing are counted; without the index, store and destroy functions
- * nothing can be recorded: -ENOSYS with the name in err.
+ * Finds and decodes every slot of a table; those already found are kept. 0, or -ENOSYS
+ * with the name of a function in err that is needed and not there.
  */
-int hooks_find(char *err, size_t errlen);
+int hooks_find(const struct hook_table *t, char *err, size_t errlen);
 
-/* The code ranges of the functions now behind the index slots, and of hsa_shut_down
- * (for the grace). Call before hooks_patch(). Returns how many. */
+/* The code ranges of the functions now behind the slots of the hooks with a grace. n:
+ * entries that out has already, max: room in it. Call before hooks_patch(). Returns n
+ * and what it has added. */
 struct rtl_range;
-uint32_t hooks_grace_ranges(struct rtl_range *out, uint32_t max);
+uint32_t hooks_grace_ranges(const struct hook_table *t, struct rtl_range *out, uint32_t n, uint32_t max);
 
-/* Installs the wrappers, by CAS and in table order. */
-void hooks_patch(void);
-/* Restores the slots of one class where they still hold our wrapper. */
-void hooks_restore(enum hook_class class);
+/* Installs the wrappers, by compare-and-swap and in the order of the table. */
+void hooks_patch(const struct hook_table *t);
+/* Restores the slots that still hold our wrapper. */
+void hooks_restore(const struct hook_table *t);
 
 struct hooks_tally {
 	uint32_t patched; /* slots that hold our wrapper */
 	uint32_t buried;  /* another tool patched above us: our wrapper passes through */
-	uint32_t missing;
+	uint32_t missing; /* not counting HOOK_IF_EXPORTED */
 };
-struct hooks_tally hooks_tally(void);
+void hooks_add_tally(const struct hook_table *t, struct hooks_tally *sum);
 
 #endif

@@ -22,6 +22,45 @@ const struct kind *const kinds[RTL_KINDS_MAX] = {
 				kinds[i]->f(__VA_ARGS__);           \
 	} while (0)
 
+int kinds_find_hooks(char *err, size_t errlen)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; i < RTL_KINDS_MAX && !r; i++)
+		if (is_recorded(i))
+			r = hooks_find(&kinds[i]->hooks, err, errlen);
+	return r;
+}
+
+uint32_t kinds_grace_ranges(struct rtl_range *out, uint32_t n, uint32_t max)
+{
+	for (uint32_t i = 0; i < RTL_KINDS_MAX; i++)
+		if (is_recorded(i))
+			n = hooks_grace_ranges(&kinds[i]->hooks, out, n, max);
+	return n;
+}
+
+void kinds_patch(void)
+{
+	for (uint32_t i = 0; i < RTL_KINDS_MAX; i++)
+		if (is_recorded(i))
+			hooks_patch(&kinds[i]->hooks);
+}
+
+void kinds_restore_hooks(void)
+{
+	for (uint32_t i = RTL_KINDS_MAX; i-- > 0;)
+		if (kinds[i])
+			hooks_restore(&kinds[i]->hooks);
+}
+
+void kinds_add_tally(struct hooks_tally *sum)
+{
+	for (uint32_t i = 0; i < RTL_KINDS_MAX; i++)
+		if (kinds[i])
+			hooks_add_tally(&kinds[i]->hooks, sum);
+}
+
 int kinds_prepare(char *err, size_t errlen)
 {
 	int r = 0;

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "abi.h"
+#include "core/hooks.h"
 
 struct event;
 struct patience; /* record/session_end.h */
@@ -26,6 +27,8 @@ struct ending {
 };
 
 struct kind {
+	struct hook_table hooks; /* its wrappers; those that kinds share: signals/signal_hooks.h */
+
 	/* Arming takes these three steps; the end of a session, or of an arming that
 	 * fails, reverses those that were taken. int: 0, or -errno with a reason in err. */
 
@@ -80,13 +83,20 @@ extern const struct kind *const kinds[RTL_KINDS_MAX];
 
 /* The recorded kinds, each function above in the order of kinds.def, open() and the
  * reversals in the opposite order: dispatches open last. */
+int kinds_find_hooks(char *err, size_t errlen);
 int kinds_prepare(char *err, size_t errlen);
+/* As hooks_grace_ranges(), hooks_patch(). */
+uint32_t kinds_grace_ranges(struct rtl_range *out, uint32_t n, uint32_t max);
+void kinds_patch(void);
 int kinds_start(char *err, size_t errlen);
 void kinds_open(void);
 /* KINDS_CLOSE_MOST_NS: what this takes at most. */
 #define KINDS_CLOSE_MOST_NS (3500 * NS_PER_MS)
 uint32_t kinds_close(const struct ending *end);
 void kinds_undo(void);
+/* Of all kinds, recorded or not: another tool may have kept us from restoring a slot. */
+void kinds_restore_hooks(void);
+void kinds_add_tally(struct hooks_tally *sum);
 void kinds_give_back(const struct ending *end);
 void kinds_release(void);
 uint64_t kinds_poll(uint64_t now_ns, bool abandon);

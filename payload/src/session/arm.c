@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "core/fault.h"
-#include "core/hooks.h"
 #include "core/ranges.h"
 #include "core/runtime.h"
 #include "core/session_flags.h"
@@ -17,12 +16,13 @@
 #include "session/control_block.h"
 #include "session/quiesce.h"
 #include "session/session.h"
+#include "signals/signal_hooks.h"
 #include "signals/signals.h"
 #include "wrappers.h"
 
 static hsa_status_t shut_down(void)
 {
-	return NEXT(SHUT_DOWN, hsa_status_t (*)(void))();
+	return NEXT(signal_hooks[SHUT_DOWN], hsa_status_t (*)(void))();
 }
 
 /*
@@ -53,7 +53,7 @@ static int find_everything(void)
 
 	if ((r = runtime_find(config.hsa_library, err, sizeof err)))
 		return control_fail(r, "%s", err);
-	if ((r = hooks_find(err, sizeof err)))
+	if ((r = kinds_find_hooks(err, sizeof err)) || (r = hooks_find(&signal_hook_table, err, sizeof err)))
 		return control_fail(r, "%s", err);
 	return 0;
 }
@@ -109,7 +109,8 @@ static uint32_t range_count;
 
 static void set_ranges(void)
 {
-	range_count = hooks_grace_ranges(ranges, RTL_GRACE_RANGES - 1);
+	range_count = kinds_grace_ranges(ranges, 0, RTL_GRACE_RANGES - 1);
+	range_count = hooks_grace_ranges(&signal_hook_table, ranges, range_count, RTL_GRACE_RANGES - 1);
 	if (text_of((const void *)set_ranges, &ranges[range_count]))
 		range_count++;
 }
@@ -178,7 +179,8 @@ static int arm(void)
 		goto worker;
 	set_ranges();
 	atomic_store(&gate.track, 1);
-	hooks_patch(); /* from here on wrappers run, and every queue is raw */
+	kinds_patch();
+	hooks_patch(&signal_hook_table); /* from here on wrappers run, and every queue is raw */
 	session_describe_hooks();
 	if ((r = session_step("patch")) || (r = wait_grace()))
 		goto worker;
@@ -191,7 +193,7 @@ static int arm(void)
 	return 0;
 
 worker:
-	hooks_restore(HOOK_INDEX);
+	kinds_restore_hooks();
 	session_finish(RTL_END_ARM_FAILED);
 	goto runtime;
 memory:

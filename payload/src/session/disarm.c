@@ -7,7 +7,6 @@
 #include <sys/mman.h>
 
 #include "core/fault.h"
-#include "core/hooks.h"
 #include "core/session_flags.h"
 #include "kinds/dispatch/publish.h"
 #include "kinds/kind.h"
@@ -18,6 +17,7 @@
 #include "session/control_block.h"
 #include "session/session.h"
 #include "kinds/dispatch/pool.h"
+#include "signals/signal_hooks.h"
 #include "wrappers.h"
 
 #define LOCK_TIMEOUT_NS (10 * NS_PER_S)
@@ -135,7 +135,10 @@ void session_describe_ring(void)
 
 void session_describe_hooks(void)
 {
-	struct hooks_tally t = hooks_tally();
+	struct hooks_tally t = {0};
+
+	kinds_add_tally(&t);
+	hooks_add_tally(&signal_hook_table, &t);
 
 	control->hooks_patched = t.patched;
 	control->hooks_buried = t.buried;
@@ -144,9 +147,8 @@ void session_describe_hooks(void)
 
 static void unpatch(void)
 {
-	hooks_restore(HOOK_COPY);
-	hooks_restore(HOOK_INDEX);
-	hooks_restore(HOOK_SIGNAL);
+	kinds_restore_hooks();
+	hooks_restore(&signal_hook_table);
 	atomic_store(&gate.track, 0);
 	session_describe_hooks();
 }
@@ -244,8 +246,7 @@ static int disarm(enum rtl_end why, uint64_t drain_ns)
 	if (open)
 		return disarm_in_part(why, drain_ns, open);
 	kinds_undo();
-	hooks_restore(HOOK_COPY);
-	hooks_restore(HOOK_INDEX);
+	kinds_restore_hooks();
 	drain(drain_ns);
 	/* At other ends an application thread waits for us, or nobody reads. */
 	if (!session_step("deliver") && (why == RTL_END_DETACH || why == RTL_END_OTHER_TOOL))

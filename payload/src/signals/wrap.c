@@ -4,9 +4,9 @@
  */
 #include <hsa/amd_hsa_signal.h>
 
-#include "core/hooks.h"
 #include "core/session_flags.h"
 #include "kinds/dispatch/publish.h"
+#include "signals/signal_hooks.h"
 #include "signals/signals.h"
 #include "wrappers.h"
 
@@ -47,22 +47,22 @@ static inline void store(hsa_signal_t signal, hsa_signal_value_t value, store_fn
 
 void wrap_store_relaxed(hsa_signal_t s, hsa_signal_value_t v)
 {
-	store(s, v, NEXT(STORE_RELAXED, store_fn));
+	store(s, v, NEXT(signal_hooks[STORE_RELAXED], store_fn));
 }
 
 void wrap_store_screlease(hsa_signal_t s, hsa_signal_value_t v)
 {
-	store(s, v, NEXT(STORE_SCRELEASE, store_fn));
+	store(s, v, NEXT(signal_hooks[STORE_SCRELEASE], store_fn));
 }
 
 void wrap_silent_store_relaxed(hsa_signal_t s, hsa_signal_value_t v)
 {
-	store(s, v, NEXT(SILENT_STORE_RELAXED, store_fn));
+	store(s, v, NEXT(signal_hooks[SILENT_STORE_RELAXED], store_fn));
 }
 
 void wrap_silent_store_screlease(hsa_signal_t s, hsa_signal_value_t v)
 {
-	store(s, v, NEXT(SILENT_STORE_SCRELEASE, store_fn));
+	store(s, v, NEXT(signal_hooks[SILENT_STORE_SCRELEASE], store_fn));
 }
 
 #define BEFORE_SET(signal)                              \
@@ -88,37 +88,37 @@ void wrap_silent_store_screlease(hsa_signal_t s, hsa_signal_value_t v)
 	hsa_signal_value_t wrap_exchange_##order(hsa_signal_t s, hsa_signal_value_t v)                       \
 	{                                                                                                    \
 		BEFORE_SET(s);                                                                               \
-		return NEXT(EXCHANGE_##ORDER, exchange_fn)(s, v);                                            \
+		return NEXT(signal_hooks[EXCHANGE_##ORDER], exchange_fn)(s, v);                                            \
 	}                                                                                                    \
 	hsa_signal_value_t wrap_cas_##order(hsa_signal_t s, hsa_signal_value_t e, hsa_signal_value_t v)      \
 	{                                                                                                    \
 		BEFORE_CAS(s, e);                                                                            \
-		return NEXT(CAS_##ORDER, cas_fn)(s, e, v);                                                   \
+		return NEXT(signal_hooks[CAS_##ORDER], cas_fn)(s, e, v);                                                   \
 	}                                                                                                    \
 	void wrap_add_##order(hsa_signal_t s, hsa_signal_value_t v)                                          \
 	{                                                                                                    \
 		BEFORE_ADD(s, v);                                                                            \
-		NEXT(ADD_##ORDER, store_fn)(s, v);                                                           \
+		NEXT(signal_hooks[ADD_##ORDER], store_fn)(s, v);                                                           \
 	}                                                                                                    \
 	void wrap_subtract_##order(hsa_signal_t s, hsa_signal_value_t v)                                     \
 	{                                                                                                    \
 		BEFORE_ADD(s, -v);                                                                           \
-		NEXT(SUBTRACT_##ORDER, store_fn)(s, v);                                                      \
+		NEXT(signal_hooks[SUBTRACT_##ORDER], store_fn)(s, v);                                                      \
 	}                                                                                                    \
 	void wrap_and_##order(hsa_signal_t s, hsa_signal_value_t v)                                          \
 	{                                                                                                    \
 		BEFORE_SET(s);                                                                               \
-		NEXT(AND_##ORDER, store_fn)(s, v);                                                           \
+		NEXT(signal_hooks[AND_##ORDER], store_fn)(s, v);                                                           \
 	}                                                                                                    \
 	void wrap_or_##order(hsa_signal_t s, hsa_signal_value_t v)                                           \
 	{                                                                                                    \
 		BEFORE_SET(s);                                                                               \
-		NEXT(OR_##ORDER, store_fn)(s, v);                                                            \
+		NEXT(signal_hooks[OR_##ORDER], store_fn)(s, v);                                                            \
 	}                                                                                                    \
 	void wrap_xor_##order(hsa_signal_t s, hsa_signal_value_t v)                                          \
 	{                                                                                                    \
 		BEFORE_SET(s);                                                                               \
-		NEXT(XOR_##ORDER, store_fn)(s, v);                                                           \
+		NEXT(signal_hooks[XOR_##ORDER], store_fn)(s, v);                                                           \
 	}
 
 SIGNAL_WRAPPERS(RELAXED, relaxed)

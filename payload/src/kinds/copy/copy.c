@@ -7,9 +7,9 @@
 
 #include "core/clocks.h"
 #include "core/fault.h"
-#include "core/hooks.h"
 #include "core/runtime.h"
 #include "core/session_flags.h"
+#include "kinds/copy/hooks.h"
 #include "record/agents.h"
 #include "record/emit.h"
 #include "record/ring.h"
@@ -41,7 +41,7 @@ static _Atomic uint32_t forced;
 
 static enable_fn enable(void)
 {
-	return NEXT(COPY_PROFILING, enable_fn);
+	return NEXT(copy_hooks[COPY_PROFILING], enable_fn);
 }
 
 /* The runtime takes times of copies from now on, whatever the application says of that. */
@@ -318,6 +318,7 @@ static void count_unread(const struct event *e)
 }
 
 const struct kind copy_kind = {
+	.hooks = HOOK_TABLE(copy_hooks),
 	.prepare = prepare,
 	.start = start_profiling,
 	.open = copies_open,

@@ -1,6 +1,6 @@
 /* wrap_copy.c: the functions that copy memory, and the switch of their profiling. */
-#include "core/hooks.h"
 #include "kinds/copy/copy.h"
+#include "kinds/copy/hooks.h"
 #include "record/agents.h"
 #include "wrappers.h"
 
@@ -23,7 +23,7 @@ hsa_status_t wrap_copy_linear(void *to, hsa_agent_t to_agent, const void *from, 
 	describe(&n.item, to, to_agent, from, from_agent);
 	if (size) /* else the runtime does nothing, and leaves the signal as it is */
 		copy_note(&n, signal);
-	hsa_status_t status = NEXT(COPY_LINEAR, __typeof__(&wrap_copy_linear))(to, to_agent, from, from_agent, size, depends, on, signal);
+	hsa_status_t status = NEXT(copy_hooks[COPY_LINEAR], __typeof__(&wrap_copy_linear))(to, to_agent, from, from_agent, size, depends, on, signal);
 	return copy_asked(&n, status);
 }
 
@@ -35,7 +35,7 @@ hsa_status_t wrap_copy_on_engine(void *to, hsa_agent_t to_agent, const void *fro
 	describe(&n.item, to, to_agent, from, from_agent);
 	if (size)
 		copy_note(&n, signal);
-	hsa_status_t status = NEXT(COPY_ON_ENGINE, __typeof__(&wrap_copy_on_engine))(to, to_agent, from, from_agent, size, depends,
+	hsa_status_t status = NEXT(copy_hooks[COPY_ON_ENGINE], __typeof__(&wrap_copy_on_engine))(to, to_agent, from, from_agent, size, depends,
 										     on, signal, engine, force);
 	return copy_asked(&n, status);
 }
@@ -65,12 +65,19 @@ hsa_status_t wrap_copy_rect(const hsa_pitched_ptr_t *to, const hsa_dim3_t *to_of
 		describe_rect(&n.item, to, from, range, by, way);
 	if (n.item.bytes)
 		copy_note(&n, signal);
-	hsa_status_t status = NEXT(COPY_RECT, __typeof__(&wrap_copy_rect))(to, to_offset, from, from_offset, range, by, way, depends,
+	hsa_status_t status = NEXT(copy_hooks[COPY_RECT], __typeof__(&wrap_copy_rect))(to, to_offset, from, from_offset, range, by, way, depends,
 									   on, signal);
 	return copy_asked(&n, status);
 }
 
 hsa_status_t wrap_copy_profiling(bool wanted)
 {
-	return copy_profiling_wanted(wanted, NEXT(COPY_PROFILING, __typeof__(&wrap_copy_profiling)));
+	return copy_profiling_wanted(wanted, NEXT(copy_hooks[COPY_PROFILING], __typeof__(&wrap_copy_profiling)));
 }
+
+struct hook copy_hooks[COPY_HOOKS] = {
+	[COPY_LINEAR] = HOOK("hsa_amd_memory_async_copy", wrap_copy_linear, HOOK_REQUIRED),
+	[COPY_RECT] = HOOK("hsa_amd_memory_async_copy_rect", wrap_copy_rect, HOOK_IF_EXPORTED),
+	[COPY_ON_ENGINE] = HOOK("hsa_amd_memory_async_copy_on_engine", wrap_copy_on_engine, HOOK_IF_EXPORTED),
+	[COPY_PROFILING] = HOOK("hsa_amd_profiling_async_copy_enable", wrap_copy_profiling, HOOK_REQUIRED),
+};

@@ -7,6 +7,7 @@
 #include "core/fault.h"
 #include "core/session_flags.h"
 #include "kinds/dispatch/emit.h"
+#include "kinds/dispatch/hooks.h"
 #include "record/session_end.h"
 #include "record/worker.h"
 #include "kinds/dispatch/pool.h"
@@ -78,6 +79,7 @@ static void write_last(struct patience *p)
 }
 
 const struct kind dispatch_kind = {
+	.hooks = HOOK_TABLE(dispatch_hooks),
 	.prepare = prepare,
 	.start = start,
 	.open = open,

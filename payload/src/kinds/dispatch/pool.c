@@ -2,9 +2,9 @@
 
 #include <errno.h>
 
-#include "core/hooks.h"
 #include "core/runtime.h"
 #include "core/session_flags.h"
+#include "signals/signal_hooks.h"
 
 #define STOCK_MAX (1u << 20)
 #define COOLING_LOOK_NS (5 * NS_PER_MS)
@@ -174,7 +174,7 @@ static void destroy(uint64_t handle)
 		return;
 	}
 	if (!runtime_is_lost())
-		NEXT(SIGNAL_DESTROY, hsa_status_t (*)(hsa_signal_t))((hsa_signal_t){handle});
+		NEXT(signal_hooks[SIGNAL_DESTROY], hsa_status_t (*)(hsa_signal_t))((hsa_signal_t){handle});
 	alive--;
 }
 

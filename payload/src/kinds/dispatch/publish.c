@@ -3,18 +3,18 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/hooks.h"
 #include "core/runtime.h"
 #include "core/session_flags.h"
 #include "record/event.h"
 #include "kinds/dispatch/pool.h"
+#include "signals/signal_hooks.h"
 #include "signals/signals.h"
 
 typedef void (*store_fn)(hsa_signal_t, hsa_signal_value_t);
 
 void queue_ring(struct queue *s, uint64_t index)
 {
-	NEXT(STORE_SCRELEASE, store_fn)(s->doorbell, (hsa_signal_value_t)index);
+	NEXT(signal_hooks[STORE_SCRELEASE], store_fn)(s->doorbell, (hsa_signal_value_t)index);
 }
 
 static uint64_t lane(const struct queue *s)

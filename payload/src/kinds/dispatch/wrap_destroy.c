@@ -1,10 +1,10 @@
 /* wrap_life.c: the ends of signals, queues, executables and of the runtime. */
-#include "core/hooks.h"
 #include "core/session_flags.h"
 #include "kinds/dispatch/publish.h"
 #include "record/names.h"
 #include "record/worker.h"
 #include "session/control_block.h"
+#include "signals/signal_hooks.h"
 #include "signals/signals.h"
 #include "wrappers.h"
 
@@ -16,7 +16,7 @@ hsa_status_t wrap_signal_destroy(hsa_signal_t signal)
 {
 	if (tracking() && signal.handle && !signal_before_destroy(signal.handle))
 		return HSA_STATUS_SUCCESS; /* one signal too many, rather than one that the worker reads when it is gone */
-	return NEXT(SIGNAL_DESTROY, hsa_status_t (*)(hsa_signal_t))(signal);
+	return NEXT(signal_hooks[SIGNAL_DESTROY], hsa_status_t (*)(hsa_signal_t))(signal);
 }
 
 /* An agent's cooperative queue is the only one: others may use it still, or nobody
@@ -53,7 +53,7 @@ static void leave(struct queue *s)
 
 hsa_status_t wrap_queue_destroy(hsa_queue_t *q)
 {
-	hsa_status_t (*next)(hsa_queue_t *) = NEXT(QUEUE_DESTROY, hsa_status_t (*)(hsa_queue_t *));
+	hsa_status_t (*next)(hsa_queue_t *) = NEXT(signal_hooks[QUEUE_DESTROY], hsa_status_t (*)(hsa_queue_t *));
 	struct queue *s = tracking() && q ? queue_find(q) : NULL;
 
 	if (!s || s->hsa_id != q->id)
@@ -69,7 +69,7 @@ hsa_status_t wrap_queue_destroy(hsa_queue_t *q)
 
 hsa_status_t wrap_executable_destroy(hsa_executable_t executable)
 {
-	hsa_status_t (*next)(hsa_executable_t) = NEXT(EXECUTABLE_DESTROY, hsa_status_t (*)(hsa_executable_t));
+	hsa_status_t (*next)(hsa_executable_t) = NEXT(signal_hooks[EXECUTABLE_DESTROY], hsa_status_t (*)(hsa_executable_t));
 
 	if (!tracking())
 		return next(executable);
@@ -87,7 +87,7 @@ hsa_status_t wrap_shut_down(void)
 	atomic_fetch_add(&wrap_shutting_down, 1); /* first: no session begins between our end and the runtime's */
 	if (tracking())
 		session_cut_short(RTL_END_SHUT_DOWN);
-	hsa_status_t status = NEXT(SHUT_DOWN, hsa_status_t (*)(void))();
+	hsa_status_t status = NEXT(signal_hooks[SHUT_DOWN], hsa_status_t (*)(void))();
 	atomic_fetch_sub(&wrap_shutting_down, 1);
 	return status;
 }

@@ -2,9 +2,8 @@
  * wrap_index.c: the write-index functions. A virtual queue's producers claim
  * from its word; a raw one's go through, counted, so that a flip knows.
  */
-#include "kinds/dispatch/dispatch_abi.h"
-#include "core/hooks.h"
 #include "core/session_flags.h"
+#include "kinds/dispatch/hooks.h"
 #include "kinds/dispatch/publish.h"
 #include "wrappers.h"
 
@@ -303,11 +302,11 @@ static uint64_t load(const hsa_queue_t *q, load_fn next)
 #define INDEX_WRAPPERS(ORDER, order)                                                                  \
 	uint64_t wrap_index_add_##order(const hsa_queue_t *q, uint64_t n)                             \
 	{                                                                                             \
-		return add(q, n, NEXT(INDEX_ADD_##ORDER, add_fn));                                    \
+		return add(q, n, NEXT(dispatch_hooks[INDEX_ADD_##ORDER], add_fn));                                    \
 	}                                                                                             \
 	uint64_t wrap_index_cas_##order(const hsa_queue_t *q, uint64_t expected, uint64_t value)      \
 	{                                                                                             \
-		return cas(q, expected, value, NEXT(INDEX_CAS_##ORDER, cas_fn));                      \
+		return cas(q, expected, value, NEXT(dispatch_hooks[INDEX_CAS_##ORDER], cas_fn));                      \
 	}
 
 INDEX_WRAPPERS(RELAXED, relaxed)
@@ -317,20 +316,31 @@ INDEX_WRAPPERS(SCACQ_SCREL, scacq_screl)
 
 void wrap_index_store_relaxed(const hsa_queue_t *q, uint64_t value)
 {
-	store(q, value, NEXT(INDEX_STORE_RELAXED, store_fn));
+	store(q, value, NEXT(dispatch_hooks[INDEX_STORE_RELAXED], store_fn));
 }
 
 void wrap_index_store_screlease(const hsa_queue_t *q, uint64_t value)
 {
-	store(q, value, NEXT(INDEX_STORE_SCRELEASE, store_fn));
+	store(q, value, NEXT(dispatch_hooks[INDEX_STORE_SCRELEASE], store_fn));
 }
 
 uint64_t wrap_index_load_relaxed(const hsa_queue_t *q)
 {
-	return load(q, NEXT(INDEX_LOAD_RELAXED, load_fn));
+	return load(q, NEXT(dispatch_hooks[INDEX_LOAD_RELAXED], load_fn));
 }
 
 uint64_t wrap_index_load_scacquire(const hsa_queue_t *q)
 {
-	return load(q, NEXT(INDEX_LOAD_SCACQUIRE, load_fn));
+	return load(q, NEXT(dispatch_hooks[INDEX_LOAD_SCACQUIRE], load_fn));
 }
+
+struct hook dispatch_hooks[DISPATCH_HOOKS] = {
+	HOOKS_4_ORDERS(INDEX_ADD, "hsa_queue_add_write_index", wrap_index_add, HOOK_REQUIRED, HOOK_WITH_GRACE),
+	HOOKS_4_ORDERS(INDEX_CAS, "hsa_queue_cas_write_index", wrap_index_cas, HOOK_REQUIRED, HOOK_WITH_GRACE),
+	[INDEX_STORE_RELAXED] = HOOK_WITH_GRACE("hsa_queue_store_write_index_relaxed", wrap_index_store_relaxed, HOOK_REQUIRED),
+	[INDEX_STORE_SCRELEASE] =
+		HOOK_WITH_GRACE("hsa_queue_store_write_index_screlease", wrap_index_store_screlease, HOOK_REQUIRED),
+	[INDEX_LOAD_RELAXED] = HOOK_WITH_GRACE("hsa_queue_load_write_index_relaxed", wrap_index_load_relaxed, HOOK_REQUIRED),
+	[INDEX_LOAD_SCACQUIRE] =
+		HOOK_WITH_GRACE("hsa_queue_load_write_index_scacquire", wrap_index_load_scacquire, HOOK_REQUIRED),
+};
