@@ -70,6 +70,11 @@ struct edge_case {
 	const char *name;
 	void (*run)(void);
 };
+/* Cases of a kind under kinds/, which edge_test runs after its own. */
+void edge_add(const struct edge_case *cases);
+#define EDGE_CASES_OF_KIND(cases) \
+	static __attribute__((constructor)) void add_##cases(void) { edge_add(cases); }
+
 /* Each ends with one without a name. */
 extern const struct edge_case queue_cases[], session_cases[], signal_cases[], shared_cases[], copy_cases[], runtime_cases[],
 	hostile_cases[], memory_cases[], held_cases[], kernel_cases[], full_cases[];

@@ -48,6 +48,16 @@ static int run_all(const struct edge_case *c, const char *word, int *failed)
 	return count;
 }
 
+#define KINDS_MAX 16
+static const struct edge_case *of_kinds[KINDS_MAX];
+static unsigned of_kinds_count;
+
+void edge_add(const struct edge_case *cases)
+{
+	CHECK(of_kinds_count < KINDS_MAX);
+	of_kinds[of_kinds_count++] = cases;
+}
+
 int main(int argc, char **argv)
 {
 	const struct edge_case *rooms[] = {queue_cases, session_cases, signal_cases, shared_cases,
@@ -56,6 +66,8 @@ int main(int argc, char **argv)
 
 	for (unsigned i = 0; i < sizeof rooms / sizeof *rooms; i++)
 		count += run_all(rooms[i], argc > 1 ? argv[1] : NULL, &failed);
+	for (unsigned i = 0; i < of_kinds_count; i++)
+		count += run_all(of_kinds[i], argc > 1 ? argv[1] : NULL, &failed);
 	printf("edge_test: %d cases, %d failures\n", count, failed);
 	return failed != 0;
 }

@@ -122,7 +122,7 @@ uint64_t kinds_poll(uint64_t now_ns, bool abandon)
 	uint64_t ended = 0;
 
 	for (uint32_t i = 0; i < RTL_KINDS_MAX; i++)
-		if (is_recorded(i))
+		if (is_recorded(i) && kinds[i]->poll)
 			ended += kinds[i]->poll(now_ns, abandon);
 	return ended;
 }
@@ -132,7 +132,7 @@ uint64_t kinds_outstanding(void)
 	uint64_t items = 0;
 
 	for (uint32_t i = 0; i < RTL_KINDS_MAX; i++)
-		if (is_recorded(i))
+		if (is_recorded(i) && kinds[i]->outstanding)
 			items += kinds[i]->outstanding();
 	return items;
 }

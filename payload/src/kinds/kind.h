@@ -4,8 +4,7 @@
  *
  * Wrappers on application threads call their own kind directly and never go through
  * this table. The functions here are called once per session or once per round of the
- * worker. Each may be NULL but poll and outstanding. Only those of recorded kinds are
- * called (is_recorded()).
+ * worker, of recorded kinds only (is_recorded()). Each may be NULL.
  */
 #ifndef RTL_KIND_H
 #define RTL_KIND_H

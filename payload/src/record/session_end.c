@@ -63,7 +63,7 @@ static void count_unread(void)
 	struct event e;
 
 	for (uint64_t i = events_popped(); i != events_pushed(); i++)
-		if (event_look(i, &e) && e.generation == generation)
+		if (event_look(i, &e) && e.generation == generation && kinds[e.kind]->count_unread)
 			kinds[e.kind]->count_unread(&e);
 }
 
@@ -78,7 +78,7 @@ void last_words_count(void)
 {
 	count_unread();
 	for (uint32_t kind = 0; kind < RTL_KINDS_MAX; kind++) {
-		uint64_t items = is_recorded(kind) ? not_below_zero(kinds[kind]->outstanding()) : 0;
+		uint64_t items = is_recorded(kind) && kinds[kind]->outstanding ? not_below_zero(kinds[kind]->outstanding()) : 0;
 
 		COUNT_N(kind[kind].untimed[RTL_REASON_NOT_COMPLETED], items);
 		count_lost(kind, items);
