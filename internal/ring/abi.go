@@ -388,9 +388,11 @@ type (
 const (
 	KindDispatch   Kind = 0
 	KindMemoryCopy Kind = 1
+	KindNull       Kind = 15
 )
 
 var kindNames = [KindsMax]string{
-	0: "dispatch",
-	1: "memory-copy",
+	0:  "dispatch",
+	1:  "memory-copy",
+	15: "null",
 }
