@@ -1,9 +1,9 @@
 // Package collector drains one ring into a Sink.
 //
-// It is the border of trust: the ring package promises whole records of known
-// types, this one that ids were defined before they are used, that tables stay
-// bounded whatever the target writes, and that what was published is accounted
-// for dispatch by dispatch (coverage.go). What a Sink gets is sound.
+// It is the trust boundary: package ring delivers whole records of known types. This
+// package checks that ids are defined before they are used, limits all tables whatever
+// the target writes, and accounts for every published dispatch (coverage.go). A Sink gets
+// only checked data.
 package collector
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// A Sink takes what was recorded; *tracedb.Session is one. Calls come from one
-// goroutine, and batches are valid only during the call.
+// Sink stores the records; *tracedb.Session implements it. One goroutine makes all calls,
+// and a batch is valid only during its call.
 type Sink interface {
 	Agent(tracedb.Agent) error
 	Queue(tracedb.Queue) error
@@ -28,7 +28,7 @@ type Sink interface {
 	Untimed(tracedb.Untimed) error
 	Kind(records int, write func(tracedb.KindWriter) error) error
 	Window(tracedb.Window) error
-	Mark(tracedb.Mark) error // what was given before is complete as far as it says
+	Mark(tracedb.Mark) error // the records passed so far are complete up to the mark
 	Lost(tracedb.Loss) error
 	Flush() error // called at least four times a second
 	End(tracedb.End) error
@@ -38,10 +38,10 @@ const (
 	batchDispatches = 4096
 	drainRecords    = 16384
 
-	// The ring is left alone below its watermark for at most longestPeriod, so
-	// that live figures move and a killed recorder loses little, and for less
-	// where it would fill meanwhile at fastest: the watermark's wake-up may come
-	// too late for a small ring.
+	// The collector drains a ring below its watermark at least every longestPeriod, so
+	// that live figures change and a killed recorder loses little. The period is shorter
+	// if the ring could fill within it at the rate fastest: the watermark's wake-up may
+	// come too late for a small ring.
 	longestPeriod  = 100 * time.Millisecond
 	shortestPeriod = time.Millisecond
 	fastest        = 4_000_000 // records per second
@@ -52,7 +52,7 @@ func periodFor(ringBytes uint64) time.Duration {
 	return min(max(fills/2, shortestPeriod), longestPeriod)
 }
 
-// A Collector reads one session's ring.
+// Collector reads the ring of one session.
 type Collector struct {
 	reader *ring.Reader
 	sink   Sink
@@ -61,8 +61,8 @@ type Collector struct {
 	tables   tables
 	coverage coverage
 	batch    []tracedb.Dispatch
-	decoders [ring.KindsMax]kind.Decoder      // by ring.Kind; nil: a kind that is not known
-	accounts [ring.KindsMax]*ring.KindAccount // by ring.Kind; nil: none came
+	decoders [ring.KindsMax]kind.Decoder      // by ring.Kind; nil: an unknown kind
+	accounts [ring.KindsMax]*ring.KindAccount // by ring.Kind; nil: not received
 	end      *ring.EndRecord
 	asked    atomic.Pointer[Ending]
 	rounds   rounds
@@ -70,8 +70,7 @@ type Collector struct {
 	stats    stats
 }
 
-// New makes a collector that takes dispatches and records of the given kinds; Run does the
-// work.
+// New returns a collector for dispatches and records of the given kinds; Run does the work.
 func New(reader *ring.Reader, sink Sink, kinds []*kind.Kind) *Collector {
 	c := &Collector{
 		reader:   reader,
@@ -87,16 +86,16 @@ func New(reader *ring.Reader, sink Sink, kinds []*kind.Kind) *Collector {
 	return c
 }
 
-// CountRounds has the collector mark how far the records are complete. finished returns
-// how many rounds the payload's worker has finished. It is called before Run.
+// CountRounds makes the collector mark up to which time the records are complete. finished
+// returns how many rounds the payload's worker has finished. Call CountRounds before Run.
 func (c *Collector) CountRounds(finished func() (rounds uint64, known bool)) {
 	c.rounds.count = finished
 }
 
 // Run drains the ring until the session's last record, or until gone is closed
-// (the target has exited) or ctx is done, and then once more what is there. It
-// closes the session in the sink also when the ring turns out to be corrupt;
-// the error then says so, beside a Result that holds up to that point.
+// (the target has exited) or ctx is done, and then drains it once more. If the ring is
+// corrupt, it still closes the session in the sink, and returns an error together with the
+// Result up to that point.
 func (c *Collector) Run(ctx context.Context, gone <-chan struct{}) (Result, error) {
 	err := c.drainAll(ctx, gone)
 	if err == nil || errors.Is(err, ring.ErrCorrupt) {
@@ -108,7 +107,7 @@ func (c *Collector) Run(ctx context.Context, gone <-chan struct{}) (Result, erro
 
 func (c *Collector) drainAll(ctx context.Context, gone <-chan struct{}) error {
 	for {
-		// Asked before the drain: what was written before is then drained.
+		// Checked before the drain, so that the drain gets everything written before.
 		last := c.reader.Ended() || ctx.Err() != nil || closed(gone)
 		c.rounds.look()
 		before := c.reader.ConsumedBytes()
@@ -138,8 +137,8 @@ func closed(ch <-chan struct{}) bool {
 	}
 }
 
-// drain empties the ring once. It is bounded by the ring's size, so that a
-// producer that never stops cannot keep it here.
+// drain empties the ring once. It reads at most the ring's size, so that it returns even
+// if the producer never stops.
 func (c *Collector) drain() error {
 	for limit := int(c.reader.SizeBytes() / ring.LineBytes); limit > 0 && c.end == nil; {
 		n, err := c.reader.Drain(min(limit, drainRecords), c.record)
@@ -155,8 +154,8 @@ func (c *Collector) drain() error {
 	return nil
 }
 
-// flushBatch hands over the dispatches gathered so far. Definitions go straight
-// to the sink, which is right: a batch uses only what came before it.
+// flushBatch passes the collected dispatches to the sink. Definitions go to the sink at
+// once, before the batch that uses them.
 func (c *Collector) flushBatch() error {
 	if len(c.batch) == 0 {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// Counters names the payload's counters as abi.h does, for the trace; those of a kind begin
-// with its name.
+// Counters returns the payload's counters for the trace, with their names in abi.h; the
+// name of a kind's counter begins with the kind's name.
 func Counters(c ring.Counters, kinds []*kind.Kind) []tracedb.Counter {
 	out := []tracedb.Counter{
 		{Name: "packets", Value: c.Packets},

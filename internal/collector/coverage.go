@@ -9,9 +9,9 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// coverage keeps the account of each queue. At the close of a window the
-// payload says how many dispatches it published; each must have arrived here as
-// a dispatch or in an untimed run. What does not add up stays visible.
+// coverage keeps the account of each queue. When a window closes, the payload reports how
+// many dispatches it published; each must have arrived as a dispatch or in an untimed run.
+// The account shows every difference.
 type coverage map[uint32]*account
 
 type account struct {
@@ -30,8 +30,8 @@ func (cs coverage) of(queue uint32) *account {
 	return a
 }
 
-// window takes one end of a window. The sink gets each window twice: when it opens, and
-// when it closes.
+// window processes the opening or the close of a window. The sink gets each window twice:
+// when it opens, and when it closes.
 func (c *Collector) window(w *ring.Window) error {
 	end := ring.WindowKind(w.Kind)
 	if (end != ring.WindowOpen && end != ring.WindowClose) || !kind.SoundTime(w.TimeNS) || !soundIndex(w.Index) ||
@@ -45,7 +45,7 @@ func (c *Collector) window(w *ring.Window) error {
 	if end == ring.WindowOpen {
 		a.leaveOpen()
 		a.Windows++
-		a.RawBefore = w.Raw // since the session's start: the latest holds them all
+		a.RawBefore = w.Raw // cumulative since the session's start
 		a.open = &tracedb.Window{Queue: queue, OpenNS: w.TimeNS, Index: w.Index, RawBefore: w.Raw, QueuedBefore: w.Others}
 		return c.sink.Window(*a.open)
 	}
@@ -69,7 +69,7 @@ func (c *Collector) window(w *ring.Window) error {
 	return c.sink.Window(closed)
 }
 
-// leaveOpen gives up on a window whose close never came.
+// leaveOpen counts a window whose close never arrived.
 func (a *account) leaveOpen() {
 	if a.open != nil {
 		a.open = nil
@@ -77,8 +77,8 @@ func (a *account) leaveOpen() {
 	}
 }
 
-// soFar returns the accounts that have changed since it was called last. An open window
-// counts as one that never closes.
+// soFar returns the accounts that have changed since its last call. It counts an open
+// window as one that never closes.
 func (cs coverage) soFar() (out []tracedb.Coverage) {
 	for _, a := range cs {
 		if !a.changed {
@@ -100,7 +100,7 @@ func (c *Collector) settle() []tracedb.Coverage {
 	for _, queue := range slices.Sorted(maps.Keys(c.coverage)) {
 		a := c.coverage[queue]
 		a.leaveOpen()
-		// In a window that never closed it is not known how many were published.
+		// For a window that never closed, the number of published dispatches is unknown.
 		if a.WindowsOpen == 0 {
 			a.Unexplained = int64(a.Dispatches) - int64(a.Timed) - int64(a.Untimed)
 		}

@@ -5,7 +5,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// define takes a record that others refer to by its id, or of an unknown type.
+// define processes a definition, to which other records refer by its id, or a record of an
+// unknown type.
 func (c *Collector) define(r *ring.Record) error {
 	switch r.Type() {
 	case ring.TypeAgent:
@@ -17,7 +18,7 @@ func (c *Collector) define(r *ring.Record) error {
 	case ring.TypeCodeObject:
 		return c.codeObject(r.CodeObject())
 	}
-	c.tally.unknown++ // a later payload's; what it may mean to this one's records is not known
+	c.tally.unknown++ // of a later payload version; its meaning is unknown
 	return nil
 }
 
@@ -37,7 +38,7 @@ func (c *Collector) queue(q *ring.Queue) error {
 		c.tally.refused++
 		return nil
 	}
-	c.coverage.of(q.ID) // a queue on which nothing happens is covered, too
+	c.coverage.of(q.ID) // an idle queue has an account, too
 	return c.sink.Queue(tracedb.Queue{
 		ID: q.ID, Agent: c.knownAgent(q.Agent), Address: q.Address, HSAID: q.HSAID, Doorbell: q.Doorbell,
 		SizePackets: q.Size, Type: q.Type, Flags: q.Flags,
@@ -66,9 +67,9 @@ func (c *Collector) codeObject(o *ring.CodeObject) error {
 	})
 }
 
-// knownAgent lets an id through that is still to be defined: the payload learns
-// late what some agents are. Those that never come are counted at the end.
-// 0 stands for "unknown" in the ABI, here and in text.
+// knownAgent accepts an id whose definition has not arrived yet: the payload finds out late
+// about some agents. The collector counts ids that stay undefined at the end. 0 means
+// "unknown" in the ABI, here and in text.
 func (c *Collector) knownAgent(id uint32) uint32 {
 	if id != 0 && !c.tables.agents.has(id) && !c.tables.awaited.has(id) {
 		return c.known(c.tables.awaited.add(id, maxAgents), id)

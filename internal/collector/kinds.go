@@ -8,7 +8,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// ofKind is what the decoders of kinds see of a collector.
+// ofKind is the interface of a collector to the decoders of kinds.
 type ofKind struct{ c *Collector }
 
 func (k ofKind) Agent(id uint32) uint32 { return k.c.knownAgent(id) }
@@ -19,7 +19,8 @@ func (k ofKind) Write(records int, write func(tracedb.KindWriter) error) error {
 	return k.c.sink.Kind(records, write)
 }
 
-// decoderOf returns what takes records of a type; nil: the frame's own, or not known.
+// decoderOf returns the decoder for records of a type; nil for the types common to all
+// kinds, and for unknown types.
 func (c *Collector) decoderOf(t ring.Type) kind.Decoder {
 	if k, of := t.Kind(); of && k < ring.KindsMax {
 		return c.decoders[k]
@@ -37,8 +38,8 @@ func (c *Collector) flushKinds() error {
 	return errors.Join(errs...)
 }
 
-// settleKinds settles the accounts of the kinds that were recorded. Where the payload's own
-// account is missing it is not known how many there were.
+// settleKinds closes the accounts of the recorded kinds. If the payload's own account is
+// missing, the number of items is unknown.
 func (c *Collector) settleKinds() (all []tracedb.KindCoverage) {
 	for id, d := range c.decoders {
 		if d == nil {

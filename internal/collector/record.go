@@ -8,8 +8,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// record takes one record from the ring. Its error is the sink's: what a record
-// gets wrong is counted, not returned.
+// record processes one record from the ring. It returns only errors of the sink; errors in
+// a record are counted.
 func (c *Collector) record(r *ring.Record) error {
 	c.tally.records++
 	if c.end != nil {
@@ -42,7 +42,7 @@ func (c *Collector) record(r *ring.Record) error {
 	return c.define(r)
 }
 
-// account takes what the payload says that one kind came to.
+// account stores the payload's account of one kind.
 func (c *Collector) account(a ring.KindAccount) {
 	if a.Kind >= ring.KindsMax || max(a.Begun, a.Timed, a.Untimed, a.Lost) > kind.MostCount || c.accounts[a.Kind] != nil {
 		c.tally.refused++
@@ -52,7 +52,7 @@ func (c *Collector) account(a ring.KindAccount) {
 }
 
 func (c *Collector) dispatch(d *ring.Dispatch) error {
-	// A submit after the start is let through: the GPU's clock is only estimated.
+	// A submit time after the start is accepted: the conversion of the GPU's clock is an estimate.
 	if d.EndNS < d.StartNS || !kind.SoundTime(d.EndNS) || !kind.SoundTime(d.SubmitNS) {
 		c.tally.badTimes++
 		return nil
@@ -95,7 +95,7 @@ func (c *Collector) untimed(u *ring.Untimed) error {
 		a.Untimed += u.Count
 		a.changed = true
 	}
-	launch := uint32(0) // unknown is an honest answer here
+	launch := uint32(0) // 0: unknown
 	if u.Launch != 0 {
 		launch = c.known(c.tables.launches.has(u.Launch), u.Launch)
 	}
@@ -114,11 +114,11 @@ func (c *Collector) lost(l *ring.LostRecord) error {
 	return c.sink.Lost(tracedb.Loss{Cause: CauseRingFull, Records: l.Count, FromNS: l.FromNS, UntilNS: l.UntilNS})
 }
 
-// soundIndex: what SQLite can hold.
+// soundIndex reports whether SQLite can store the index.
 func soundIndex(index uint64) bool { return index <= math.MaxInt64 }
 
-// known replaces an id that was never defined by 0, and counts it. That happens
-// honestly, too, when the definition was discarded by a full ring.
+// known replaces an undefined id by 0, and counts it. A correct payload causes this, too, if
+// a full ring discarded the definition.
 func (c *Collector) known(defined bool, id uint32) uint32 {
 	if defined {
 		return id

@@ -24,7 +24,7 @@ const (
 	CauseNoEnd        = "the session's last record never came"
 )
 
-// tally counts what went by.
+// tally counts the records of a session.
 type tally struct {
 	timed        uint64
 	untimed      [ring.ReasonCount]uint64
@@ -52,23 +52,23 @@ func (t *tally) untimedTotal() (n uint64) {
 	return n
 }
 
-// A Result is what a session came to.
+// Result is the outcome of a session.
 type Result struct {
 	Timed    uint64
 	Untimed  [ring.ReasonCount]uint64
 	Lost     uint64 // records that the payload discarded
-	Holes    uint64 // records that never came and that the payload did not own up to
+	Holes    uint64 // missing records that the payload has not reported as lost
 	Ended    bool   // the session's last record was read
 	End      ring.End
 	Coverage []tracedb.Coverage
-	Kinds    []tracedb.KindCoverage // of the kinds that were recorded
+	Kinds    []tracedb.KindCoverage // of the recorded kinds
 
-	Records uint64         // taken from the ring
-	Losses  []tracedb.Loss // all, those that the payload has told of in one
+	Records uint64         // read from the ring
+	Losses  []tracedb.Loss // all; the losses that the payload reported are one entry
 }
 
-// Missing is how many records are lost, or dispatches that nothing accounts for where
-// those are more.
+// Missing returns the number of lost records, or of unexplained dispatches if that is
+// larger.
 func (r Result) Missing() uint64 {
 	var records, unexplained uint64
 	for _, l := range r.Losses {
@@ -80,8 +80,8 @@ func (r Result) Missing() uint64 {
 	return max(records, unexplained)
 }
 
-// NoTimes are the dispatches that were published while recording and have none in
-// the trace: untimed, lost, or unexplained.
+// NoTimes returns the number of dispatches that were published while recording and have no
+// times in the trace: untimed, lost, or unexplained.
 func (r Result) NoTimes() (n uint64) {
 	for _, c := range r.Coverage {
 		n += max(c.Untimed, c.Dispatches-min(c.Dispatches, c.Timed))
@@ -97,12 +97,12 @@ func (c *Collector) result() Result {
 			r.Lost = max(r.Lost, c.end.RecordsLost)
 		}
 	}
-	// A record that finds no room leaves a hole, too; one that was never made does not.
+	// A record that did not fit leaves a hole, too; one that was never made does not.
 	r.Holes = c.reader.Holes() - min(c.reader.Holes(), c.tally.lost)
 	return r
 }
 
-// finish closes the session: accounts, losses not said in band, the end.
+// finish closes the session: accounts, losses that no record reported, the end.
 func (c *Collector) finish(broken error) (Result, error) {
 	result := c.result()
 	result.Coverage = c.settle()
@@ -134,11 +134,11 @@ func (c *Collector) describeEnd(r Result, broken error) tracedb.End {
 	return end
 }
 
-// losses are those that the collector itself noticed.
+// losses returns the losses that the collector itself noticed.
 func (c *Collector) losses(r Result, broken error) []tracedb.Loss {
 	var out []tracedb.Loss
 	for _, l := range []tracedb.Loss{
-		{Cause: CauseUndelivered, Records: r.Lost - c.tally.lost}, // the rest was said in band
+		{Cause: CauseUndelivered, Records: r.Lost - c.tally.lost}, // LOST records report the rest
 		{Cause: CauseHole, Records: r.Holes},
 		{Cause: CauseBadTimes, Records: c.tally.badTimes},
 		{Cause: CauseUndefined, Records: c.tally.undefined + c.tables.undefinedAgents()},
@@ -170,14 +170,14 @@ var endNames = map[ring.End]string{
 	ring.EndArmFailed:    "arming failed and was undone",
 }
 
-// An Ending is how the recorder ends a session.
+// Ending is how the recorder ends a session.
 type Ending struct {
 	Reason      string // why it commands the detach
 	WindowEndNS uint64 // of the declared window; CLOCK_BOOTTIME
 }
 
-// EndWith says that the recorder is about to command the detach, and why. It may be
-// called from any goroutine, before the last record.
+// EndWith announces that the recorder is about to command the detach, and why. Any
+// goroutine may call it, before the last record.
 func (c *Collector) EndWith(e Ending) { c.asked.Store(&e) }
 
 func (c *Collector) ending() Ending {
@@ -187,8 +187,8 @@ func (c *Collector) ending() Ending {
 	return Ending{}
 }
 
-// reason is what the trace says. What ended the session in the target comes before what
-// the recorder was about to do.
+// reason returns the end reason for the trace. The payload's reason takes precedence over
+// the recorder's.
 func (e Ending) reason(end *ring.EndRecord, broken error) string {
 	switch {
 	case broken != nil:

@@ -2,21 +2,22 @@ package collector
 
 import "golang.org/x/sys/unix"
 
-// rounds finds out how far the records are complete. In a round the payload's worker
-// writes every kernel that has ended by then to the ring. So when two rounds have ended
-// since a moment, the second one began after it, and a drain that begins after that has
-// every kernel that ended before that moment.
+// rounds finds out up to which time the records are complete. In a round the payload's
+// worker writes every kernel that has ended by then to the ring. So when two rounds have
+// ended since a moment, the second one began after it, and a drain that begins after that
+// gets every kernel that ended before that moment.
 //
-// A round that finds the ring full keeps records back: what may have been one does not count.
+// A round that finds the ring full withholds records, so a round that may have done so does
+// not count.
 type rounds struct {
-	count func() (finished uint64, known bool) // nil: not known
+	count func() (finished uint64, known bool) // nil: unknown
 	now   func() uint64
 
 	waiting bool
 	sinceNS uint64 // the moment
 	from    uint64 // rounds by then
 	passed  bool   // two have ended since, and no drain has ended since that
-	markNS  uint64 // complete up to here; 0: not known
+	markNS  uint64 // complete up to here; 0: unknown
 }
 
 const roundsNeeded = 2
@@ -38,7 +39,7 @@ func (r *rounds) look() {
 	}
 }
 
-// drained is called after each drain; full: the ring may have been full.
+// drained is called after each drain; full means that the ring may have been full.
 func (r *rounds) drained(full bool) {
 	switch {
 	case full:

@@ -7,7 +7,7 @@ type stats struct {
 	timed, untimed, lost, bytes atomic.Uint64
 }
 
-// A Progress is one look at them.
+// Progress is a snapshot of the live figures.
 type Progress struct {
 	Dispatches  uint64 // timed
 	Untimed     uint64
@@ -15,7 +15,7 @@ type Progress struct {
 	RingBytes   uint64 // drained from the ring
 }
 
-// Progress may be called at any time, from any goroutine.
+// Progress returns the live figures. Any goroutine may call it at any time.
 func (c *Collector) Progress() Progress {
 	return Progress{
 		Dispatches:  c.stats.timed.Load(),
@@ -25,7 +25,7 @@ func (c *Collector) Progress() Progress {
 	}
 }
 
-// publish shows the tally to Progress.
+// publish copies the tally to the figures that Progress reads.
 func (c *Collector) publish() {
 	c.stats.timed.Store(c.tally.timed)
 	c.stats.untimed.Store(c.tally.untimedTotal())

@@ -7,11 +7,11 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 )
 
-// What a target can make the tool remember. Real processes stay far below;
-// beyond it definitions are refused and counted.
+// Limits of the memory that a target can make the tool use. Real processes stay far below
+// them; the collector refuses and counts further definitions.
 const (
 	maxID          = 1 << 20
-	maxLaunches    = 1 << 22 // a payload that has forgotten some gives them new ids
+	maxLaunches    = 1 << 22 // a payload that clears its table assigns new ids
 	maxAgents      = 1 << 10
 	maxQueues      = 1 << 16
 	maxStrings     = 1 << 16
@@ -28,7 +28,7 @@ type tables struct {
 	stringBytes int
 }
 
-// undefinedAgents counts those that were awaited in vain.
+// undefinedAgents returns the number of agents whose definition never arrived.
 func (t *tables) undefinedAgents() (n uint64) {
 	for i, word := range t.awaited {
 		if i < len(t.agents) {
@@ -39,7 +39,7 @@ func (t *tables) undefinedAgents() (n uint64) {
 	return n
 }
 
-// addString keeps the text of an id; a second definition replaces nothing.
+// addString stores the text of an id; it ignores a second definition.
 func (t *tables) addString(id uint32, text []byte) bool {
 	if t.strings == nil {
 		t.strings = map[uint32]string{}
@@ -48,7 +48,7 @@ func (t *tables) addString(id uint32, text []byte) bool {
 		return false
 	}
 	text, _, _ = bytes.Cut(text, []byte{0})
-	// Made plain here, for all who will ever show it: sqlite3's shell, say, does not.
+	// Sanitized here, because other programs print it unchanged (sqlite3's shell, for example).
 	one := sanitize.Text(string(text))
 	if t.stringBytes+len(one) > maxStringBytes {
 		return false
@@ -58,10 +58,10 @@ func (t *tables) addString(id uint32, text []byte) bool {
 	return true
 }
 
-// An idSet is a set of small ids, for a look-up per dispatch.
+// idSet is a set of small ids, fast enough for one lookup per dispatch.
 type idSet []uint64
 
-// add defines an id; false: it is 0, not below the bound, or defined already.
+// add defines an id; false if the id is 0, not below the limit, or already defined.
 func (s *idSet) add(id, bound uint32) bool {
 	if id == 0 || id >= bound || s.has(id) {
 		return false
