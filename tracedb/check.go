@@ -13,21 +13,21 @@ import (
 )
 
 var (
-	// ErrExists: a file is there already.
+	// ErrExists means that the file already exists.
 	ErrExists = errors.New("file exists")
-	// ErrUnwritable: no file can be made there.
+	// ErrUnwritable means that the file cannot be created or written there.
 	ErrUnwritable = errors.New("not writable")
-	// ErrNoSpace: the filesystem is (nearly) full.
+	// ErrNoSpace means that the filesystem is full or nearly full.
 	ErrNoSpace = errors.New("no space left")
 )
 
-// A Place is where a trace can go. It was looked at before the target is
+// Place is a checked location for a trace. The check happens before the target is
 // touched, so that a recording does not end in "permission denied".
 type Place struct {
 	Path       string
 	FreeBytes  uint64
 	Filesystem string // named only when it is a network filesystem
-	Extends    bool   // a trace is there already, and gets further sessions
+	Extends    bool   // a trace exists there, and gets further sessions
 	Replaces   string // the file that the trace replaces when it is complete; "": none
 }
 
@@ -46,7 +46,8 @@ var networkFilesystems = map[int64]string{
 	0x65735546: "fuse",
 }
 
-// Check says whether a trace of up to needBytes can be made at path. Nothing is created.
+// Check checks whether a trace of up to needBytes can be created at path. It creates
+// nothing.
 func Check(path string, needBytes uint64) (Place, error) {
 	if _, err := os.Lstat(path); err == nil {
 		return Place{}, fmt.Errorf("%s: %w", path, ErrExists)
@@ -60,7 +61,7 @@ func Check(path string, needBytes uint64) (Place, error) {
 	return placeIn(path, needBytes)
 }
 
-// placeIn looks at the folder of a trace.
+// placeIn checks the directory of a trace.
 func placeIn(path string, needBytes uint64) (Place, error) {
 	dir := filepath.Dir(path)
 	info, err := os.Stat(dir)
@@ -88,7 +89,7 @@ func placeIn(path string, needBytes uint64) (Place, error) {
 	return place, nil
 }
 
-// writable: the folder or file may be used so by the effective user.
+// writable reports whether the effective user has this access to the directory or file.
 func writable(path string, mode uint32) error {
 	if err := unix.Faccessat(unix.AT_FDCWD, path, mode, unix.AT_EACCESS); err != nil {
 		return fmt.Errorf("%s: %w: %w", path, ErrUnwritable, err)
@@ -96,8 +97,8 @@ func writable(path string, mode uint32) error {
 	return nil
 }
 
-// MakeFile makes the empty file, for the user behind sudo when there is one. It
-// follows no link and opens nothing that somebody else has put there.
+// MakeFile creates the empty file, owned by the user who called sudo, if any. It follows no
+// link and opens no existing file.
 func (p Place) MakeFile() (*os.File, error) {
 	file, err := os.OpenFile(p.Path, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o644)
 	if errors.Is(err, os.ErrExist) {

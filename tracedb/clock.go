@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// offsets are what must be added to CLOCK_BOOTTIME to get the other clocks.
+// offsets are the differences between other clocks and CLOCK_BOOTTIME: add one to a
+// CLOCK_BOOTTIME value to get the other clock.
 type offsets struct{ monotonicNS, realtimeNS int64 }
 
 func clockNS(clock int32) (int64, error) {
@@ -17,8 +18,8 @@ func clockNS(clock int32) (int64, error) {
 	return ts.Nano(), nil
 }
 
-// readOffsets returns the time and the offsets. Each offset is taken from the
-// middle of the narrowest of a few readings, against preemption in between.
+// readOffsets returns the time and the offsets. It computes each offset from the middle of
+// the narrowest of several readings, because preemption can fall into one.
 func readOffsets() (nowNS int64, o offsets, err error) {
 	if o.monotonicNS, err = offsetOf(unix.CLOCK_MONOTONIC); err != nil {
 		return 0, o, err

@@ -22,7 +22,7 @@ const (
 	applicationID = 0x52544c41 // "RTLA"
 	formatVersion = 2
 
-	// commitEvery bounds what a killed recorder loses.
+	// commitEvery limits how much a killed recorder loses.
 	commitEvery = 500 * time.Millisecond
 
 	// patience is how long other programs may keep the file locked.
@@ -30,32 +30,32 @@ const (
 
 	cacheSize = "-65536" // KiB: a transaction's pages are not spilled
 
-	tagBoot = "boot_id" // in rocpd_metadata: the boot whose clock the times are of
+	tagBoot = "boot_id" // in rocpd_metadata: the boot to whose clock the times refer
 )
 
-// background is the context of SQL: nothing of a trace is interrupted.
+// background is the context of all SQL: no statement is cancelled.
 var background = context.Background()
 
-// A DB is a trace file that is being written.
+// DB is a trace file open for writing.
 //
 // It uses SQLite's rollback journal, not WAL: appended pages need no journal, so it
-// writes every page once where WAL writes it twice, and nothing is left beside the file
-// at the end. Others may read the file meanwhile: they see the last commit, and a commit
-// waits for them in memory (write.go). SQLite does not sync (what was handed to the
-// kernel survives our death, if not the machine's); Close does, once.
+// writes every page once where WAL writes it twice, and it leaves no second file at the
+// end. Other processes may read the file meanwhile: they see the last commit, and the next
+// commit waits for them in memory (write.go). SQLite does not sync (data written to the
+// kernel survives the recorder's death, but not the machine's); Close does, once.
 type DB struct {
 	mu       sync.Mutex
 	place    Place
-	file     *os.File // held to be the same file from creation to sync
+	file     *os.File // kept open from creation to sync, to check that it is the same file
 	pool     *sql.DB
 	conn     *sql.Conn
 	now      func() time.Time
-	patience time.Duration // with others that have locked the file
+	patience time.Duration // how long to wait for other programs that have locked the file
 	reserved bool          // a transaction is open
-	begun    time.Time     // of its first change; zero: none
-	due      bool          // others wait for its commit
+	begun    time.Time     // time of its first change; zero: none
+	due      bool          // another writer waits for its commit
 	held     int           // records in it
-	retryAt  time.Time     // of a commit that readers hold up
+	retryAt  time.Time     // next attempt of a commit that readers block
 	failure  error         // the first error of a write: the file stays as it was before
 	closed   bool
 	sessions []*Session // in progress
@@ -63,15 +63,15 @@ type DB struct {
 	strings       map[string]int64
 	kernels       map[string]int64 // readable names by symbol
 	readableBytes int
-	lastContext   int64 // the id given out last: the file is ours alone
+	lastContext   int64 // the last id assigned: no other process writes the file
 	contexts      *bulk
 	executions    *bulk
 	untimed       *bulk
-	tables        map[*Table]*bulk // of kinds of record
+	tables        map[*Table]*bulk // tables of the kinds of record
 	devices       devices
 }
 
-// Create makes the trace file at a place that Check has found good.
+// Create creates the trace file at a place that Check has accepted.
 func Create(place Place) (*DB, error) {
 	file, err := place.MakeFile()
 	if err != nil {
@@ -84,7 +84,7 @@ func Create(place Place) (*DB, error) {
 	return db, nil
 }
 
-// removeJournal takes away what a creation that fails has left beside the file.
+// removeJournal removes the journal of a failed creation.
 func removeJournal(place Place) error {
 	if err := os.Remove(place.Path + "-journal"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -139,8 +139,8 @@ func (db *DB) pragmas(all ...string) error {
 	return nil
 }
 
-// layOut makes all tables in one transaction: a recorder that is killed here
-// leaves an empty file, not half a trace.
+// layOut creates all tables in one transaction: a recorder that is killed here leaves an
+// empty file, not a part of a trace.
 func (db *DB) layOut() error {
 	for _, sql := range []string{
 		"BEGIN",
@@ -158,8 +158,8 @@ func (db *DB) layOut() error {
 	return errors.Join(db.constants(), db.exec("COMMIT"))
 }
 
-// dataSource names the file for SQLite. On a network filesystem locks may hang
-// or be missing; the file is new and ours, so none is needed.
+// dataSource returns the file's URI for SQLite. On a network filesystem locks may hang or
+// be missing; the recorder has created the file, so it needs none there.
 func (p Place) dataSource() string {
 	query := "mode=rw&vfs=rtl-writer"
 	if p.Filesystem != "" {
@@ -168,7 +168,8 @@ func (p Place) dataSource() string {
 	return (&url.URL{Scheme: "file", Opaque: url.PathEscape(p.Path), RawQuery: query}).String()
 }
 
-// lockingMode: without locks nobody reads meanwhile, and the journal stays open.
+// lockingMode returns SQLite's locking mode. Without locks no other process may read
+// meanwhile, and the journal stays open.
 func (p Place) lockingMode() string {
 	if p.Filesystem != "" {
 		return "EXCLUSIVE"
@@ -176,8 +177,8 @@ func (p Place) lockingMode() string {
 	return "NORMAL"
 }
 
-// sameFile makes sure that nobody has put another file (or a link to one) in
-// the place of the one that was created: behind sudo the folder is often the user's.
+// sameFile fails if another file, or a link to one, has replaced the created file: under
+// sudo, the directory often belongs to the unprivileged user.
 func (db *DB) sameFile() error {
 	ours, err := db.file.Stat()
 	if err != nil {
@@ -209,7 +210,7 @@ func (db *DB) prepare() error {
 	return err
 }
 
-// constants writes the rows that every trace has.
+// constants writes the rows that every trace contains.
 func (db *DB) constants() error {
 	for _, s := range []string{"", "KernelExecution", "KernelSubmit"} {
 		if _, err := db.intern(s); err != nil {
@@ -228,7 +229,7 @@ func (db *DB) metadata(tag, value string) error {
 	return db.exec("INSERT INTO rocpd_metadata(tag, value) VALUES(?, ?)", tag, value)
 }
 
-// intern gives a string its id in rocpd_string.
+// intern returns the id of a string in rocpd_string, and inserts it if it is new.
 func (db *DB) intern(s string) (int64, error) {
 	if id, ok := db.strings[s]; ok {
 		return id, nil
@@ -240,7 +241,8 @@ func (db *DB) intern(s string) (int64, error) {
 	return id, err
 }
 
-// stringID asks an extended file first: it has strings of earlier sessions.
+// stringID looks the string up in an extended file first, which has strings of earlier
+// sessions.
 func (db *DB) stringID(s string) (id int64, err error) {
 	if db.place.Extends {
 		err = db.conn.QueryRowContext(background, "SELECT id FROM rocpd_string WHERE string = ?", s).Scan(&id)
@@ -251,8 +253,8 @@ func (db *DB) stringID(s string) (id int64, err error) {
 	return db.insert("INSERT INTO rocpd_string(string) VALUES(?)", s)
 }
 
-// Flush commits what is older than half a second, or waited for. Sessions call it when
-// they have nothing to write, too.
+// Flush commits the open transaction if it is older than half a second, or if another
+// writer waits for it. Sessions also call it when they have nothing to write.
 func (db *DB) Flush() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -262,7 +264,7 @@ func (db *DB) Flush() error {
 	return db.commitAndReserve()
 }
 
-// SizeBytes is the size of the file as written so far.
+// SizeBytes returns the current size of the file.
 func (db *DB) SizeBytes() uint64 {
 	info, err := db.file.Stat()
 	if err != nil {
@@ -271,9 +273,8 @@ func (db *DB) SizeBytes() uint64 {
 	return uint64(info.Size())
 }
 
-// Close completes the file: everything committed and synced, nothing left
-// beside it. After a failed write it keeps what was committed before and
-// returns that failure.
+// Close commits and syncs everything and removes the journal. After a failed write it keeps
+// the earlier commits and returns that failure.
 func (db *DB) Close() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -286,7 +287,7 @@ func (db *DB) Close() error {
 func (db *DB) close() error {
 	err := db.commitWaiting()
 	if db.reserved {
-		err = errors.Join(err, db.exec("COMMIT")) // nothing is in it
+		err = errors.Join(err, db.exec("COMMIT")) // it is empty
 	}
 	// DELETE removes the journal, which was truncated after each commit.
 	_, modeErr := db.conn.ExecContext(background, "PRAGMA journal_mode = DELETE")
@@ -297,8 +298,8 @@ func (db *DB) close() error {
 	return errors.Join(err, db.file.Sync(), db.closeFiles())
 }
 
-// Discard closes a file that no session has begun in: what Create has made is
-// removed, what was extended stays as it was.
+// Discard closes a file in which no session has begun. It removes a file that Create has
+// created, and leaves an extended one unchanged.
 func (db *DB) Discard() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -324,12 +325,12 @@ func (db *DB) closeFiles() error {
 	return errors.Join(append(errs, db.file.Close())...)
 }
 
-// A preparer is a connection.
+// preparer is a connection.
 type preparer interface {
 	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 }
 
-// A querier is a connection, or several.
+// querier is a connection, or a pool of them.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row

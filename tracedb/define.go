@@ -1,9 +1,9 @@
 package tracedb
 
-// Rows that others refer to. Each is inserted once and known from then on by
-// the id that the file gave it.
+// Definitions: rows to which other rows refer. Each is inserted once; later rows use the id
+// that the file assigned.
 
-// Agent defines a GPU. Others may have referred to it already.
+// Agent defines a GPU. Other rows may already refer to it.
 func (s *Session) Agent(a Agent) error {
 	return s.write(1, func() error {
 		name, err := s.db.intern(a.Name)
@@ -40,7 +40,7 @@ func (s *Session) Queue(q Queue) error {
 	})
 }
 
-// CodeObject records code that was loaded. Nothing refers to it yet but people.
+// CodeObject records loaded code. No other row refers to it.
 func (s *Session) CodeObject(c CodeObject) error {
 	return s.write(1, func() error {
 		agent, err := s.agent(c.Agent)
@@ -86,8 +86,8 @@ func put(table *[]int64, id uint32, row int64) {
 	(*table)[id] = row
 }
 
-// get returns the row of an id. One that was never defined gets the row for
-// "unknown", which is made when it is first needed.
+// get returns the row of an id. For an undefined id it returns the row for "unknown", which
+// it inserts when it is first needed.
 func get(table []int64, id uint32, unknown func() (int64, error)) (row int64, err error) {
 	if int(id) < len(table) {
 		row = table[id]
@@ -102,9 +102,9 @@ func get(table []int64, id uint32, unknown func() (int64, error)) (row int64, er
 	return row, err
 }
 
-// agent returns the row of an agent. One that is not defined yet gets a row
-// to be filled in, as a device of its own: its time must not be added to that
-// of a known one.
+// agent returns the row of an agent. For an agent that is not defined yet it inserts a row,
+// to be filled in later, as a separate device, so that its time is not added to a known
+// device's.
 func (s *Session) agent(id uint32) (int64, error) {
 	if int(id) < len(s.agents) && s.agents[id] != 0 {
 		return s.agents[id], nil
@@ -158,7 +158,7 @@ func (s *Session) thread(tid uint32) (int64, error) {
 		if len(s.threads) >= maxThreads {
 			return null, nil
 		}
-		var name any // NULL: not known
+		var name any // NULL: unknown
 		if s.nameOf != nil {
 			if n := s.nameOf(tid); n != "" {
 				name = n

@@ -1,7 +1,7 @@
 package tracedb
 
-// devices numbers the GPUs of a file. Processes count from 0 each, whatever
-// subset of the machine they see; in the file a device has one number.
+// devices numbers the GPUs of a file. Each process counts its GPUs from 0, whatever subset
+// of the machine it sees; in the file a device has one number.
 type devices map[device]int64
 
 type device struct {
@@ -12,16 +12,16 @@ type device struct {
 // place is the PCI address: domain << 32 | bus << 8 | device << 3 | function.
 func (a Agent) place() int64 { return int64(a.PCIDomain)<<32 | int64(a.BDF) }
 
-// nowhere stands for a bus address and a driver node that are not known.
+// nowhere means that the bus address and the driver node are unknown.
 const nowhere = 1<<32 - 1
 
-// mostDevices bounds those that an extended file can make us hold.
+// mostDevices limits the devices that an extended file can make the tool remember.
 const mostDevices = 1 << 12
 
 // unknownGPU is the number of "some GPU", beyond those of any machine.
 const unknownGPU = 999
 
-// number keeps the process's own ordinal where no other device has it.
+// number returns the device's number: the process's own ordinal if no other device has it.
 func (ds devices) number(d device, ordinal uint32) int64 {
 	if n, ok := ds[d]; ok {
 		return n

@@ -28,14 +28,14 @@ func (s *Session) dispatch(d *Dispatch) error {
 	return nil
 }
 
-// A stream is what dispatches that follow each other mostly have in common, in the
-// producer's ids.
+// stream holds the ids, assigned by the producer, that consecutive dispatches usually
+// share.
 type stream struct {
 	queue, tid, flags uint32
 }
 
-// The contexts of a stream are found by the launch: rows of rtl_context, or 0. A
-// table of pages: the target makes the launches' ids up.
+// contexts maps launch ids of one stream to rows of rtl_context (0: none). It is a table of
+// pages, because the target can choose any launch ids.
 type contexts struct {
 	stream
 	pages []*contextPage
@@ -51,7 +51,7 @@ func (c *contexts) row(launch uint32) int64 {
 	return c.pages[page][at]
 }
 
-// put returns how many places it has added.
+// put returns how many entries it has added.
 func (c *contexts) put(launch uint32, row int64) (places int) {
 	page, at := int(launch)/len(contextPage{}), int(launch)%len(contextPage{})
 	for page >= len(c.pages) {
@@ -66,17 +66,17 @@ func (c *contexts) put(launch uint32, row int64) (places int) {
 	return places
 }
 
-// maxContexts bounds the places in the tables of contexts. When they are full they are
-// forgotten, and those that come again get a new row.
+// maxContexts limits the entries in the tables of contexts. When they are full the session
+// clears them, and a context that occurs again gets a new row.
 const maxContexts = 1 << 22 // 32 MiB
 
-// context returns the row of a dispatch's context, and makes it when it is new.
+// context returns the row of a dispatch's context, and inserts it if it is new.
 func (s *Session) context(d *Dispatch) (row int64, err error) {
 	from := stream{d.Queue, d.TID, d.Flags}
 	of := s.contextsOf(from)
 	launch := d.Launch
 	if int(launch) >= len(s.launches) {
-		launch = 0 // as unknown as 0 is
+		launch = 0 // unknown
 	}
 	if row := of.row(launch); row != 0 {
 		return row, nil

@@ -13,16 +13,16 @@ import (
 )
 
 var (
-	// ErrForeign: the file is a trace, but not one that can be extended.
+	// ErrForeign means that the file is a trace, but cannot be extended.
 	ErrForeign = errors.New("cannot be extended")
-	// ErrOtherBoot: its times are of another clock.
+	// ErrOtherBoot means that the times in the file refer to another boot's clock.
 	ErrOtherBoot = fmt.Errorf("%w: it was recorded before the last boot, or on another machine", ErrForeign)
-	// ErrOtherLayout: another version of the tool has made it.
+	// ErrOtherLayout means that another version of the tool has created the file.
 	ErrOtherLayout = fmt.Errorf("%w: its tables are another version's", ErrForeign)
 )
 
-// CheckExtend is Check for a trace that may be there already: Make then adds to
-// it. What is in it is looked at by Make.
+// CheckExtend is Check for a trace that may already exist: Make then extends it. Make checks
+// the contents.
 func CheckExtend(path string, needBytes uint64) (Place, error) {
 	info, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -44,7 +44,7 @@ func CheckExtend(path string, needBytes uint64) (Place, error) {
 	return place, err
 }
 
-// Make creates the trace at a place, or opens the one there to be extended.
+// Make creates the trace at a place, or opens the existing one to extend it.
 func Make(place Place) (*DB, error) {
 	if place.Extends {
 		return extend(place)
@@ -52,9 +52,9 @@ func Make(place Place) (*DB, error) {
 	return Create(place)
 }
 
-// extend opens a trace of this layout for further sessions. It is left as it is
-// until one begins. One that a killed recorder has left is taken back to its last
-// commit first, as it is for a reader.
+// extend opens a trace of this layout for further sessions. It does not change the trace
+// until a session begins, except that it rolls the trace of a killed recorder back to its
+// last commit, as for a reader.
 func extend(place Place) (*DB, error) {
 	file, err := openOurs(place.Path)
 	if err != nil {
@@ -67,8 +67,8 @@ func extend(place Place) (*DB, error) {
 	return db, nil
 }
 
-// openOurs opens a file that is this user's, by no other name: as root, what
-// somebody else has put there could be anybody's.
+// openOurs opens a file that belongs to this user and has no second name: for root,
+// another user could have put any file there.
 func openOurs(path string) (*os.File, error) {
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -89,7 +89,7 @@ func openOurs(path string) (*os.File, error) {
 		err = fmt.Errorf("%s: %w: it is uid %d's", path, ErrForeign, st.Uid)
 	}
 	if err == nil {
-		_, err = hasJournal(path) // SQLite will take it back
+		_, err = hasJournal(path) // SQLite will roll it back
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -117,12 +117,12 @@ func (db *DB) openAgain() error {
 		return err
 	}
 	err := db.pragmas(
-		"synchronous = NORMAL", // what is in the file already must outlive the machine, too
+		"synchronous = NORMAL", // a crash of the machine must not lose the existing sessions
 		"temp_store = MEMORY",
 		"cache_size = "+cacheSize,
 		"journal_mode = TRUNCATE",
 		"busy_timeout = 0",                              // write.go waits
-		fmt.Sprintf("user_version = %d", formatVersion), // a write opens the journal, while there are privileges for it
+		fmt.Sprintf("user_version = %d", formatVersion), // this write opens the journal while the tool still has privileges
 	)
 	if err != nil {
 		return err
@@ -130,8 +130,8 @@ func (db *DB) openAgain() error {
 	return db.prepare()
 }
 
-// checkOurs refuses a file that differs from what Create makes, and learns what
-// goes on in further sessions: its devices, and the ids of its contexts.
+// checkOurs fails for a file whose layout differs from the one that Create makes. It also
+// reads what further sessions continue: the devices, and the ids of the contexts.
 func (db *DB) checkOurs() error {
 	if err := checkVersion(db.conn); err != nil {
 		return err
@@ -179,7 +179,7 @@ func (db *DB) checkReasons() error {
 	return err
 }
 
-// learnDevices: a device keeps its number in all sessions.
+// learnDevices reads the devices, so that each keeps its number in all sessions.
 func (db *DB) learnDevices() error {
 	return db.each(`SELECT DISTINCT gpu_id, coalesce(bdf, ?), coalesce(driver_node, ?) FROM rtl_agent LIMIT ?`, func(r *sql.Rows) error {
 		var number int64
@@ -190,7 +190,7 @@ func (db *DB) learnDevices() error {
 	}, nowhere, nowhere, mostDevices)
 }
 
-// layoutOf lists what a database consists of, each with its SQL.
+// layoutOf lists the objects of a database, each with its SQL.
 func layoutOf(conn querier) ([]string, error) {
 	rows, err := conn.QueryContext(background, "SELECT type, name, coalesce(sql, '') FROM main.sqlite_master ORDER BY type, name")
 	if err != nil {
@@ -208,7 +208,7 @@ func layoutOf(conn querier) ([]string, error) {
 	return all, rows.Err()
 }
 
-// ownLayout is that of the files that Create makes.
+// ownLayout is the layout of the files that Create makes.
 var ownLayout = sync.OnceValues(func() ([]string, error) {
 	db, err := sql.Open("sqlite3", ":memory:")
 	if err != nil {
@@ -226,7 +226,7 @@ var ownLayout = sync.OnceValues(func() ([]string, error) {
 	return layoutOf(conn)
 })
 
-// bootID names this boot of this machine; "": it cannot be told.
+// bootID returns the kernel's id of the current boot; "" if unknown.
 func bootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrJournal: the recorder was killed, and what it left beside the trace is not
-// what a recorder leaves, or not for this user to take back.
+// ErrJournal means that the recorder was killed, and that the journal beside the trace is
+// not a recorder's, or not one that this user may roll back.
 var ErrJournal = errors.New("its journal cannot be used")
 
-// ErrCutOff: the recorder was killed, and only who may write the trace, its
-// journal and their folder can take back what was half written.
+// ErrCutOff means that the recorder was killed, and that this user lacks write permission for
+// the trace, its journal or their directory, which rolling back the last transaction needs.
 var ErrCutOff = errors.New("cut off, and not this user's to complete")
 
-// takeBackError tells from SQLite's errors those with which it refuses to take a
-// journal back: the trace, the journal or their folder cannot be written.
+// takeBackError converts SQLite's errors for a failed rollback of a journal: the trace, the
+// journal or their directory cannot be written.
 func takeBackError(err error) error {
 	var refused sqlite3.Error
 	if !errors.As(err, &refused) {
@@ -39,9 +39,9 @@ func takeBackError(err error) error {
 // wherever, and may remove it. A trace has one file and no super-journal.
 const journalMagic = "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
 
-// hasJournal says whether a killed recorder's journal lies beside the trace.
-// Where recorders take no locks (Place.dataSource) it may be a live one's, and
-// nothing tells: whoever took it back would break the trace.
+// hasJournal reports whether a killed recorder's journal is beside the trace. Where
+// recorders take no locks (Place.dataSource) the journal may belong to a live recorder, and
+// a reader that rolled it back would break the trace.
 func hasJournal(path string) (bool, error) {
 	journal := path + "-journal"
 	fd, err := unix.Open(journal, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)

@@ -19,14 +19,15 @@ func init() {
 	}
 }
 
-// recorderLock is a byte of the file, beyond its end, that a recorder keeps locked. The
-// kernel releases it at the recorder's death.
+// recorderLock is a byte beyond the end of the file that a recorder keeps locked. The
+// kernel releases the lock when the recorder dies.
 func recorderLock() *unix.Flock_t {
 	return &unix.Flock_t{Type: unix.F_WRLCK, Start: 1 << 62, Len: 1}
 }
 
-// claim makes this recorder the only one of its file. Where locks may be missing it is
-// the only one that has made it.
+// claim takes the recorder lock, which excludes other recorders of this file. On
+// filesystems without reliable locks there is no other recorder, because this one has
+// created the file.
 func (db *DB) claim() error {
 	if db.place.Filesystem != "" {
 		return nil
@@ -38,9 +39,8 @@ func (db *DB) claim() error {
 	return err
 }
 
-// InProgress reports whether a recorder is writing the trace at path right now. A killed
-// recorder writes none. The process that records must not ask: by closing the file
-// it would lose its locks (fcntl(2)).
+// InProgress reports whether a live recorder is writing the trace at path. The recording
+// process itself must not call it: closing the file would release its locks (fcntl(2)).
 func InProgress(path string) (bool, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {

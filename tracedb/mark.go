@@ -2,7 +2,7 @@ package tracedb
 
 import "slices"
 
-// A mark is what a commit writes of a session in progress.
+// mark is the state of a session in progress that each commit writes.
 type mark struct {
 	untilNS  uint64
 	coverage map[uint32]Coverage // changed since the last commit
@@ -11,7 +11,7 @@ type mark struct {
 	given, committed uint64 // records
 }
 
-// Mark notes how far the records that the session was given are complete. The next
+// Mark stores up to which time the records passed to the session are complete. The next
 // commit writes it together with them.
 func (s *Session) Mark(m Mark) error {
 	if err := s.guard.enter(); err != nil {
@@ -29,15 +29,15 @@ func (s *Session) Mark(m Mark) error {
 	return s.db.failure
 }
 
-// Unwritten returns how many records the session was given and are not in the file yet,
-// or never will be after an error.
+// Unwritten returns how many of the records passed to the session are not in the file: not
+// yet, or, after an error, never.
 func (s *Session) Unwritten() uint64 {
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
 	return s.mark.given - s.mark.committed
 }
 
-// write makes the changes that records of the ring ask for.
+// write makes the changes for records of the ring.
 func (s *Session) write(records int, change func() error) error {
 	if err := s.guard.enter(); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (s *Session) write(records int, change func() error) error {
 	return s.db.change(records, change)
 }
 
-// add makes a change that no record of the ring asks for.
+// add makes a change that does not come from a record of the ring.
 func (s *Session) add(change func() error) error {
 	if err := s.guard.enter(); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (s *Session) add(change func() error) error {
 	return s.db.write(change)
 }
 
-// writeMark is a part of each commit.
+// writeMark writes the mark as a part of each commit.
 func (s *Session) writeMark() error {
 	if !s.mark.changed {
 		return nil
@@ -73,7 +73,7 @@ func (s *Session) writeMark() error {
 	return s.db.exec("UPDATE rtl_session SET recorded_until_ns = ? WHERE id = ?", orNULL(s.mark.untilNS), s.id)
 }
 
-// forget ends the marks of a session.
+// forget stops the marks of a session.
 func (db *DB) forget(s *Session) {
 	db.sessions = slices.DeleteFunc(db.sessions, func(other *Session) bool { return other == s })
 }

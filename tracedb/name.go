@@ -9,8 +9,8 @@ import (
 // unresolved is the name of a kernel that the payload could not name.
 const unresolved = "(unresolved kernel)"
 
-// KernelName makes a symbol of a code object readable. The symbol is hostile:
-// demangling is bounded, since a few bytes can stand for gigabytes of name.
+// KernelName demangles a symbol of a code object. The symbol is hostile input, so the
+// length is limited: a few bytes can demangle to gigabytes.
 func KernelName(symbol string) string {
 	symbol = strings.TrimSuffix(symbol, ".kd") // the kernel descriptor's suffix
 	if symbol == "" {
@@ -20,14 +20,14 @@ func KernelName(symbol string) string {
 	if name := demangle.Filter(symbol, demangle.NoClones, demangle.MaxLength(longest)); name != "" {
 		return name
 	}
-	return symbol // some malformed symbols stand for nothing
+	return symbol // some malformed symbols demangle to nothing
 }
 
-// readableMax bounds the readable names of a file in all: each is up to 16 KiB
-// for a symbol of a few bytes. Beyond it symbols stand for themselves.
+// readableMax limits the total length of the readable names of a file: each can have 16 KiB
+// for a symbol of a few bytes. Beyond the limit the symbols themselves are used.
 const readableMax = 32 << 20
 
-// kernelName gives the readable name of a symbol its id in rocpd_string.
+// kernelName returns the id, in rocpd_string, of the readable name of a symbol.
 func (db *DB) kernelName(symbol string) (int64, error) {
 	if id, ok := db.kernels[symbol]; ok {
 		return id, nil

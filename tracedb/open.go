@@ -18,26 +18,25 @@ import (
 )
 
 var (
-	// ErrNotTrace: the file is no trace of this tool.
+	// ErrNotTrace means that the file is not a trace of this tool.
 	ErrNotTrace = errors.New("not a trace of rtl-attach")
-	// ErrNewerFormat: a newer version of this tool has written the file.
+	// ErrNewerFormat means that a newer version of this tool has written the file.
 	ErrNewerFormat = errors.New("this trace was written by a newer rtl-attach")
-	// ErrBusy: another program keeps the file locked.
+	// ErrBusy means that another program keeps the file locked.
 	ErrBusy = errors.New("trace is locked by another program")
 )
 
-// readPatience is how long a reader waits for the recorder's commits, and for others that
-// keep those waiting.
+// readPatience is how long a reader waits for a commit of the recorder, which may itself
+// wait for other readers.
 const readPatience = 5 * time.Second
 
-// Open opens a trace for reading. The file may have been made by anybody: only
-// its tables are used. What it says of views is not, and tables that compute
-// something when they are read are refused.
+// Open opens a trace for reading. The file is untrusted: Open uses only its tables, not its
+// views, and refuses tables that compute something when they are read.
 //
-// A trace that is being written stays as it was at the last commit until it is closed:
-// all queries see the same. The recorder's commits wait for that.
+// All queries see the same state: if a recorder is writing the trace, that is its last
+// commit. The recorder's next commit waits until the returned database is closed.
 func Open(path string) (*sql.DB, error) {
-	file, err := filepath.EvalSymlinks(path) // SQLite's journal lies beside the file itself
+	file, err := filepath.EvalSymlinks(path) // SQLite's journal is beside the file itself, not beside the link
 	if err != nil {
 		return nil, err
 	}
@@ -73,31 +72,31 @@ func Open(path string) (*sql.DB, error) {
 	return db, nil
 }
 
-// modeOf returns how SQLite is to open a trace, and whether a recorder is writing it.
+// modeOf returns the mode in which SQLite opens a trace, and whether a recorder is writing it.
 func modeOf(file string) (mode string, live bool, err error) {
 	if live, err = InProgress(file); err != nil || live {
 		return "ro", live, err
 	}
 	recover, err := hasJournal(file)
 	if recover {
-		return "rw", false, err // SQLite has to take the recorder's last moments back first
+		return "rw", false, err // SQLite has to roll back the killed recorder's last transaction first
 	}
 	return "ro", false, err
 }
 
-// A reader makes connections to a file that is not trusted.
+// reader makes connections to an untrusted file.
 type reader struct {
 	source string
 	held   driver.Conn // with a read transaction; nil: none is needed
 }
 
-// Driver returns the driver of SQLite, with the precautions.
+// Driver returns the SQLite driver.
 func (r *reader) Driver() driver.Driver { return &sqlite3.SQLiteDriver{ConnectHook: distrust} }
 
-// Connect makes a connection.
+// Connect opens a connection with the restrictions for untrusted files.
 func (r *reader) Connect(context.Context) (driver.Conn, error) { return r.Driver().Open(r.source) }
 
-// hold begins to read: no commit changes the file until Close.
+// hold begins a read transaction: no commit changes the file until Close.
 func (r *reader) hold() error {
 	conn, err := r.Driver().Open(r.source)
 	if err != nil {
@@ -108,7 +107,7 @@ func (r *reader) hold() error {
 	return readError(err)
 }
 
-// Close is called when the sql.DB is closed.
+// Close ends the read transaction. sql.DB.Close calls it.
 func (r *reader) Close() error {
 	if r.held == nil {
 		return nil
@@ -116,7 +115,7 @@ func (r *reader) Close() error {
 	return r.held.Close()
 }
 
-// longestValue bounds what one value of a file can make us allocate.
+// longestValue limits the memory for one value of a file, in bytes.
 const longestValue = 1 << 24
 
 func distrust(c *sqlite3.SQLiteConn) error {
@@ -126,7 +125,7 @@ func distrust(c *sqlite3.SQLiteConn) error {
 	return err
 }
 
-// ownViews are this version's views, in front of the file's.
+// ownViews creates this version's views as temporary views, which hide the file's.
 var ownViews = sync.OnceValue(func() string {
 	var b strings.Builder
 	for _, statement := range strings.SplitAfter(layout(), ";\n") {
@@ -160,7 +159,7 @@ func checkVersion(db querier) error {
 	return nil
 }
 
-// readError tells from SQLite's errors those with a meaning for who opens a trace.
+// readError converts SQLite's errors to this package's errors where there is one.
 func readError(err error) error {
 	var refused sqlite3.Error
 	if !errors.As(err, &refused) {
@@ -175,9 +174,9 @@ func readError(err error) error {
 	return err
 }
 
-// checkTables refuses tables of ours that are no plain tables: a view or a
-// generated column in their place could compute for ever. What is a view of
-// ours is never read from the file (ownViews).
+// checkTables refuses a file in which one of the tool's tables is not a plain table: a view
+// or a generated column in its place could compute for ever. The tool's views are never read
+// from the file (ownViews).
 func checkTables(db *sql.DB) error {
 	var name string
 	err := db.QueryRow(`SELECT name FROM pragma_table_list AS t
