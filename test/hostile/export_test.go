@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/internal/export"
+	"github.com/rtl-attach/rtl-attach/test/harness"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -72,7 +73,7 @@ func checkExport(t *testing.T, format, path string, data []byte) {
 	if (format == "chrome" || format == "rocprofv3") && !json.Valid(data) {
 		t.Errorf("%s is no JSON", format)
 	}
-	text := &run{}
+	text := &run{Command: &harness.Command{}}
 	text.Stdout.Write(data)
 	text.saidHarmless(t)
 }
