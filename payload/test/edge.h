@@ -1,6 +1,6 @@
 /*
  * edge.h: what the cases of edge_test share: a queue of the application's whose
- * packet processor is the case itself, and sessions by the payload's arm.c and state.c.
+ * packet processor is the case itself, and sessions by the payload's arm.c and disarm.c.
  */
 #ifndef RTL_TEST_EDGE_H
 #define RTL_TEST_EDGE_H

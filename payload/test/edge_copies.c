@@ -274,7 +274,7 @@ static void arm_without_worker(void)
 	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !events_init(false));
 	config.trace |= 1u << RTL_KIND_MEMORY_COPY;
 	CHECK(!copy_kind.prepare(err, sizeof err));
-	atomic_store(&gate.track, 1);
+	atomic_store(&session_flags.track, 1);
 }
 
 /* Two copies on one signal, whose count is set under the hooks: the first is asked for

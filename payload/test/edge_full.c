@@ -17,7 +17,7 @@ static void ring_is_full_for_a_while(void)
 	hsa_queue_t *q = make_queue(&t, 1);
 
 	begin("RTL_BUFFER_SIZE", "65536");
-	for (uint64_t i = 0; !atomic_load(&gate.full); i++) {
+	for (uint64_t i = 0; !atomic_load(&session_flags.full); i++) {
 		CHECK(i < 65536 / RTL_LINE);
 		submit(q, 0x1000);
 		fire(take_packet(q));
@@ -34,7 +34,7 @@ static void ring_is_full_for_a_while(void)
 
 	struct rtl_ring *ring = map_ring();
 	__atomic_store_n(&ring->tail, __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
-	CHECK(worker_round(ROUND_MOST_NS) && !atomic_load(&gate.full));
+	CHECK(worker_round(ROUND_MOST_NS) && !atomic_load(&session_flags.full));
 	submit(q, 0x1000);
 	fire(take_packet(q));
 	CHECK(rtl_detach() == 0);
@@ -54,7 +54,7 @@ static hsa_status_t dispatch_and_destroy(const void *p, hsa_executable_t *e)
 	hsa_queue_t *q = dying;
 	dying = NULL;
 	fire(take_packet(q));
-	atomic_store(&gate.full, 1);
+	atomic_store(&session_flags.full, 1);
 	for (int i = 0; i < 10; i++)
 		submit(q, 0x1000);
 	wrap_queue_destroy(q);
@@ -85,7 +85,7 @@ static void ring_is_full_until_an_eighth_is_free(void)
 	begin("RTL_BUFFER_SIZE", "1048576");
 	submit(q, 0x1000);
 	amd_signal_t *in_flight = take_packet(q);
-	for (uint64_t i = 0; !atomic_load(&gate.full); i++) {
+	for (uint64_t i = 0; !atomic_load(&session_flags.full); i++) {
 		CHECK(i < SIZE / RTL_LINE);
 		submit(q, 0x1000);
 		fire(take_packet(q));
@@ -100,10 +100,10 @@ static void ring_is_full_until_an_eighth_is_free(void)
 	CHECK(worker_round(ROUND_MOST_NS));
 	CHECK(counters->timed_pool == timed + 1);
 	CHECK(ring->head == head + 2 * RTL_LINE); /* LOST, and the record */
-	CHECK(worker_round(ROUND_MOST_NS) && atomic_load(&gate.full));
+	CHECK(worker_round(ROUND_MOST_NS) && atomic_load(&session_flags.full));
 
 	__atomic_store_n(&ring->tail, ring->head, __ATOMIC_RELEASE);
-	CHECK(worker_round(ROUND_MOST_NS) && !atomic_load(&gate.full));
+	CHECK(worker_round(ROUND_MOST_NS) && !atomic_load(&session_flags.full));
 	CHECK(rtl_detach() == 0);
 	munmap(ring, RTL_PAGE + SIZE);
 }

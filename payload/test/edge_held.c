@@ -115,7 +115,7 @@ static void shut_down_with_worker_held_up(void)
 	wrap_shut_down();
 	CHECK(control->last_end == RTL_END_SHUT_DOWN && control->ring_size);
 	CHECK(rtl_detach() == -EBUSY);
-	CHECK(atomic_load(&gate.track)); /* the worker's hazards still count */
+	CHECK(atomic_load(&session_flags.track)); /* the worker's hazards still count */
 	atomic_store(&loader_locked, 0);
 	CHECK(rtl_detach() == 0);
 	CHECK(control->state == RTL_STATE_DORMANT && control->last_end == RTL_END_SHUT_DOWN);

@@ -57,7 +57,7 @@ static uint64_t pages_of(const struct mapping *m)
 
 static uint64_t allowed(const struct mapping *m)
 {
-	if (m->at == owner_page)
+	if (m->at == fork_canary)
 		return 1;
 	if (m->at == signal_table)
 		return UINT64_MAX; /* see session_forget_tables() */

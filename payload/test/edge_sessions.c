@@ -34,7 +34,7 @@ static void exit_inside_doorbell(void)
 	OnUnload();
 	OnUnload(); /* as the destructor does */
 	CHECK(control->last_end == RTL_END_SHUT_DOWN);
-	CHECK(atomic_load(&gate.track)); /* the queue is virtual still */
+	CHECK(atomic_load(&session_flags.track)); /* the queue is virtual still */
 	CHECK(counters->timed_pool == 1);
 	queue_unlock(queue_find(q)); /* it goes on after all: another hsa_init had kept the runtime */
 	CHECK(rtl_detach() == 0 && control->state == RTL_STATE_DORMANT);
@@ -379,11 +379,11 @@ static void thread_id_offset_out_of_bounds(void)
 
 	CHECK(rtl_attach(env, sizeof env) == -EINVAL);
 	thread_find_tid_offset(0);
-	CHECK((found = atomic_load(&gate.tid_offset)));
+	CHECK((found = atomic_load(&session_flags.tid_offset)));
 	thread_find_tid_offset(1ul << 46);
-	CHECK(atomic_load(&gate.tid_offset) == found);
+	CHECK(atomic_load(&session_flags.tid_offset) == found);
 	thread_find_tid_offset(found + 1);
-	CHECK(atomic_load(&gate.tid_offset) == found);
+	CHECK(atomic_load(&session_flags.tid_offset) == found);
 }
 
 const struct edge_case session_cases[] = {

@@ -25,7 +25,7 @@ static void settle(void)
 
 static void fill_ring(hsa_queue_t *q, uint64_t most_records)
 {
-	for (uint64_t i = 0; !atomic_load(&gate.full); i++) {
+	for (uint64_t i = 0; !atomic_load(&session_flags.full); i++) {
 		CHECK(i < most_records);
 		submit(q, 0x1000);
 		fire(take_packet(q));
@@ -49,7 +49,7 @@ static void unkept_on_a_shared_signal(void)
 	wrap_store_screlease(handle, 2);
 	submit_on(q, DISPATCH, &signal); /* A */
 	free_ring(ring);
-	CHECK(worker_round(ROUND_MOST_NS) && !atomic_load(&gate.full));
+	CHECK(worker_round(ROUND_MOST_NS) && !atomic_load(&session_flags.full));
 	submit_on(q, DISPATCH, &signal); /* B */
 	CHECK(take_packet(q) == &signal && take_packet(q) == &signal);
 	fire(&signal);
@@ -208,7 +208,7 @@ static void lossless_past_its_limit(void)
 		CHECK(worker_round(ROUND_MOST_NS));
 	}
 	CHECK(ring_waiting_bytes() > LIMIT / 4);
-	CHECK(!atomic_load(&gate.full));
+	CHECK(!atomic_load(&session_flags.full));
 	munmap(ring, RTL_PAGE + SIZE);
 	CHECK(rtl_detach() == 0);
 }
@@ -227,7 +227,7 @@ static void long_loss(void)
 	uint32_t before = ((struct rtl_header *)((uint8_t *)ring + RTL_PAGE + ring->head - RTL_LINE))->seq;
 	struct queue *s = queue_find(q);
 	atomic_fetch_add(&s->dispatches, 3ull << 30);
-	atomic_fetch_add(&s->unkept, 3ull << 30);
+	atomic_fetch_add(&s->skipped_full, 3ull << 30);
 	settle();
 	submit(q, 0x1000);
 	fire(take_packet(q));
@@ -285,7 +285,7 @@ static void slots_over_a_close(void)
 	submit_again(q);
 	struct queue *s = queue_find(q);
 	CHECK(queue_lock_wait(s, NS_PER_S));
-	queue_withdraw(s);
+	queue_scrub_signals(s);
 	queue_close(s);
 	queue_unlock(s);
 	amd_signal_t *ours = take_packet(q);
@@ -326,9 +326,9 @@ static void company_that_nobody_notes(void)
 
 const struct edge_case shared_cases[] = {
 	{"slots over a close", slots_over_a_close},
-	{"company that nobody notes", company_that_nobody_notes},
+	{"sharing_of that nobody notes", company_that_nobody_notes},
 	{"slots that are not rewritten", slots_that_are_not_rewritten},
-	{"unkept on a shared signal", unkept_on_a_shared_signal},
+	{"skipped_full on a shared signal", unkept_on_a_shared_signal},
 	{"barrier on a shared signal", barrier_on_a_shared_signal},
 	{"late times of a barrier", late_times_of_a_barrier},
 	{"swap that fails", swap_that_fails},

@@ -1,6 +1,6 @@
 /*
  * edge_test [WORD]: what happens once in a blue moon, step by step. Sessions are
- * begun and ended by the payload's own arm.c and state.c; slots, grace and runtime are
+ * begun and ended by the payload's own arm.c and disarm.c; slots, grace and runtime are
  * played (edge_toys.c). Each case is a process of its own, and a case that hangs
  * fails. WORD: the cases with it in their names.
  */

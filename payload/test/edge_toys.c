@@ -18,7 +18,7 @@
 #include "toy.h"
 #include "wrappers.h"
 
-/* --- what hooks.c, runtime.c, ranges.c and grace.c own in the payload -------- */
+/* --- what hooks.c, runtime.c, ranges.c and quiesce.c own in the payload -------- */
 
 struct runtime rt;
 

@@ -88,11 +88,11 @@ static void call_through(void)
 	struct event e;
 	uint64_t value;
 
-	atomic_store(&gate.track, 1);
+	atomic_store(&session_flags.track, 1);
 	null_kind.open();
 	CHECK(get_info(HSA_SYSTEM_INFO_TIMESTAMP, &value) == HSA_STATUS_ERROR_NOT_INITIALIZED);
 	CHECK(null_kind.close(NULL, UINT64_MAX) == 0);
-	atomic_store(&gate.track, 0);
+	atomic_store(&session_flags.track, 0);
 	CHECK(event_pop(&e) && e.kind == RTL_KIND_NULL);
 	CHECK(get_info(HSA_SYSTEM_INFO_TIMESTAMP, &value) == HSA_STATUS_ERROR_NOT_INITIALIZED && !event_pop(&e));
 }
@@ -120,7 +120,7 @@ int main(void)
 	static const uint32_t owner = 1;
 	static struct rtl_counters counted;
 
-	owner_page = &owner;
+	fork_canary = &owner;
 	counters = &counted;
 	CHECK(events_init(false) == 0);
 	find();

@@ -1,6 +1,6 @@
 /*
  * machine_test: the queue state machine (queues.c, publish.c, wrap_*.c,
- * signals.c, worker.c) under a sanitizer, over a toy packet processor in the
+ * poll.c, worker.c) under a sanitizer, over a toy packet processor in the
  * same process. It looks for data races and broken memory; whether traces are
  * right is tested elsewhere, on the real runtime.
  *
@@ -38,8 +38,8 @@
 #define PACKETS 20000 /* per producer */
 #define SESSION_NS (4 * NS_PER_MS)
 
-/* What state.c, hooks.c, runtime.c and control.c own in the payload. */
-struct gate gate;
+/* What disarm.c, hooks.c, runtime.c and control.c own in the payload. */
+struct session_flags session_flags;
 struct rtl_config config;
 static struct rtl_counters counter_page;
 struct rtl_counters *counters = &counter_page;
@@ -56,10 +56,10 @@ uint32_t hooks_grace_ranges(const struct hook_table *t, struct rtl_range *out, u
 
 struct rtl_control *control = &control_page;
 static uint32_t owner = 1;
-const volatile uint32_t *owner_page = &owner;
+const volatile uint32_t *fork_canary = &owner;
 struct runtime rt;
 
-int session_cut_short(enum rtl_end why)
+int session_end_now(enum rtl_end why)
 {
 	(void)why;
 	return 0;
@@ -185,7 +185,7 @@ static void submit(uint64_t id, hsa_signal_t signal)
 		sys_yield();
 	p->kernel_object = 0x1000 + id % 8 * 64;
 	p->kernarg_address = (void *)id;
-	__atomic_store_n(&p->completion_signal.handle, signal.handle, __ATOMIC_RELAXED); /* beside queue_withdraw() */
+	__atomic_store_n(&p->completion_signal.handle, signal.handle, __ATOMIC_RELAXED); /* beside queue_scrub_signals() */
 	__atomic_store_n(&p->header, HSA_PACKET_TYPE_KERNEL_DISPATCH, __ATOMIC_RELEASE);
 	wrap_store_screlease(queue()->doorbell_signal, (hsa_signal_value_t)at);
 }
@@ -248,13 +248,13 @@ static void arm(uint32_t generation)
 	signals_reset();
 	names_reset();
 	memset(counters, 0, sizeof *counters);
-	atomic_store(&gate.generation, generation);
+	atomic_store(&session_flags.generation, generation);
 	if (kinds_prepare(err, sizeof err) || ring_open(&config, generation) || worker_start())
 		abort();
 	pool_open();
 	if (!worker_round(DRAIN_NS)) /* which makes the signals */
 		abort();
-	atomic_store(&gate.track, 1);
+	atomic_store(&session_flags.track, 1);
 	wait_for_all();
 	kinds_open();
 }
@@ -292,7 +292,7 @@ static uint64_t disarm(void)
 		; /* a thread of the test's has a queue's lock, and no processor */
 	if (!worker_drain(DRAIN_NS, &patient, &patient))
 		abort(); /* every packet is executed */
-	atomic_store(&gate.track, 0);
+	atomic_store(&session_flags.track, 0);
 	wait_for_all(); /* as the restored slots would */
 	while (!worker_stop(RTL_END_DETACH, 0, 0))
 		;

@@ -42,7 +42,7 @@ void clocks_sample(void)
 
 uint64_t stamp_to_ns(uint64_t stamp)
 {
-	if (!stamp || atomic_load_explicit(&gate.stamp_boottime, memory_order_relaxed))
+	if (!stamp || atomic_load_explicit(&session_flags.stamp_boottime, memory_order_relaxed))
 		return stamp;
 	return last.ns + (uint64_t)(int64_t)((double)(int64_t)(stamp - last.tsc) * ns_per_tsc);
 }

@@ -1,5 +1,5 @@
 /*
- * session.h: what the threads of a session share: the configuration, the
+ * session_flags.h: what the threads of a session share: the configuration, the
  * counters, and the gate that application threads read on every call.
  */
 #ifndef RTL_SESSION_H
@@ -21,15 +21,15 @@
  * flips   queues may turn virtual. Disarming clears it and then takes every
  *         queue's lock; a flip holds that lock and reads it again, so that
  *         none slips in behind (flip.c).
- * copies  copies are noted; seq_cst with the count of those who do (copy_note.c).
+ * copies  copies are noted; seq_cst with the count of those who do (kinds/copy/note.c).
  * lost    the runtime may have ended under the worker: what is pending has no times
- *         any more, and its signals are not to be touched. Stored by worker_forsake()
+ *         any more, and its signals are not to be touched. Stored by worker_stop_touching_runtime()
  *         before it waits for a round. seq_cst, and so read by runtime_is_lost(): pairs
  *         with queue_enter_ours() and queue_await_ours().
  * full    a hint of the worker's, relaxed: who reads it late notes a dispatch
  *         more, or one less, and either is counted.
  */
-struct gate {
+struct session_flags {
 	CACHE_ALIGNED _Atomic uint32_t track;
 	_Atomic uint32_t flips;
 	_Atomic uint32_t copies;
@@ -39,33 +39,33 @@ struct gate {
 	_Atomic uint32_t stamp_boottime; /* enum rtl_stamp */
 	_Atomic uint32_t tid_offset;     /* of the thread id from %fs:0, 0: unknown */
 };
-extern struct gate gate;
+extern struct session_flags session_flags;
 
 static inline bool runtime_is_lost(void)
 {
-	return UNLIKELY(atomic_load_explicit(&gate.lost, memory_order_seq_cst));
+	return UNLIKELY(atomic_load_explicit(&session_flags.lost, memory_order_seq_cst));
 }
 
 /* A page that reads as zero in a forked child: the child has our wrappers in
  * its slots but neither worker nor control block, so its wrappers pass through. */
-extern const volatile uint32_t *owner_page;
+extern const volatile uint32_t *fork_canary;
 
-static inline bool in_owner(void)
+static inline bool is_original_process(void)
 {
-	return LIKELY(*owner_page != 0);
+	return LIKELY(*fork_canary != 0);
 }
 
 /* Wrappers keep account. */
 static inline bool tracking(void)
 {
-	return in_owner() && atomic_load_explicit(&gate.track, memory_order_acquire);
+	return is_original_process() && atomic_load_explicit(&session_flags.track, memory_order_acquire);
 }
 
 /* The clock that stamps claims and publications: cheap, on any thread.
  * clocks.h turns a stamp into CLOCK_BOOTTIME ns. */
 static inline uint64_t stamp_time(void)
 {
-	if (UNLIKELY(atomic_load_explicit(&gate.stamp_boottime, memory_order_relaxed)))
+	if (UNLIKELY(atomic_load_explicit(&session_flags.stamp_boottime, memory_order_relaxed)))
 		return now_boottime();
 	return tsc_now();
 }
@@ -74,7 +74,7 @@ static inline uint64_t stamp_time(void)
  * our own. The offset was found and checked by the control thread. */
 static inline uint32_t current_tid(void)
 {
-	uint64_t offset = atomic_load_explicit(&gate.tid_offset, memory_order_relaxed);
+	uint64_t offset = atomic_load_explicit(&session_flags.tid_offset, memory_order_relaxed);
 	uint32_t tid;
 
 	if (!offset)

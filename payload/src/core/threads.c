@@ -209,13 +209,13 @@ void thread_find_tid_offset(unsigned long given)
 	for (unsigned long o = TID_SCAN_FROM; !found && o < TID_SCAN_TO; o += sizeof tid)
 		if (word_at(o) == tid)
 			found = o;
-	atomic_store(&gate.tid_offset, (uint32_t)found);
+	atomic_store(&session_flags.tid_offset, (uint32_t)found);
 }
 
 void thread_check_tid_offset(void)
 {
-	uint32_t offset = atomic_load(&gate.tid_offset);
+	uint32_t offset = atomic_load(&session_flags.tid_offset);
 
 	if (offset && word_at(offset) != (uint32_t)sys_gettid())
-		atomic_store(&gate.tid_offset, 0);
+		atomic_store(&session_flags.tid_offset, 0);
 }

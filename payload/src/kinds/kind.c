@@ -107,9 +107,9 @@ void kinds_undo(void)
 	EACH_REVERSE(undo);
 }
 
-void kinds_give_back(const struct ending *end)
+void kinds_release_signals(const struct ending *end)
 {
-	EACH_REVERSE(give_back, end);
+	EACH_REVERSE(release_signals, end);
 }
 
 void kinds_release(void)

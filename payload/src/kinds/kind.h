@@ -45,7 +45,7 @@ struct kind {
 	void (*undo)(void);
 	/* The worker has ended, and the hook of hsa_shut_down still keeps the runtime:
 	 * destroys what the runtime has made for the kind. */
-	void (*give_back)(const struct ending *end);
+	void (*release_signals)(const struct ending *end);
 	/* The hooks are gone: gives memory back that a late thread does not use. */
 	void (*release)(void);
 
@@ -96,7 +96,7 @@ void kinds_undo(void);
 /* Of all kinds, recorded or not: another tool may have kept us from restoring a slot. */
 void kinds_restore_hooks(void);
 void kinds_add_tally(struct hooks_tally *sum);
-void kinds_give_back(const struct ending *end);
+void kinds_release_signals(const struct ending *end);
 void kinds_release(void);
 uint64_t kinds_poll(uint64_t now_ns, bool abandon);
 uint64_t kinds_outstanding(void);

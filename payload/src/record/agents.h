@@ -13,7 +13,7 @@ struct agent {
 	char name[64];
 	char product[64];
 	uint32_t driver_node, bdf, pci_domain, compute_units;
-	uint32_t told; /* its record is in the ring */
+	uint32_t emitted; /* its record is in the ring */
 	/* ticks -> CLOCK_BOOTTIME ns, as the runtime itself converts, fitted to a
 	 * line anew again and again */
 	uint64_t fit_tick, fit_ns, fit_for_ns;

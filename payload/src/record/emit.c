@@ -8,7 +8,7 @@
 #include "record/names.h"
 #include "record/ring.h"
 
-bool tell_agent(uint32_t number)
+bool emit_agent(uint32_t number)
 {
 	struct agent *a = &agents[number - 1];
 	struct rtl_agent r = {
@@ -22,15 +22,15 @@ bool tell_agent(uint32_t number)
 		.compute_units = a->compute_units,
 	};
 
-	if (a->told)
+	if (a->emitted)
 		return true;
 	r.name = string_id(a->name, (uint32_t)strlen(a->name));
 	r.product = string_id(a->product, (uint32_t)strlen(a->product));
-	a->told = ring_put_definition(&r.header);
-	return a->told;
+	a->emitted = ring_put_definition(&r.header);
+	return a->emitted;
 }
 
-bool tell_account(uint32_t kind)
+bool emit_account(uint32_t kind)
 {
 	const struct rtl_kind_counters *c = &counters->kind[kind];
 	struct rtl_kind_account r = {
@@ -46,7 +46,7 @@ bool tell_account(uint32_t kind)
 	return ring_put_definition(&r.header);
 }
 
-bool tell_end(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)
+bool emit_end(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)
 {
 	struct rtl_end_record r = {
 		.header = {.type = RTL_TYPE_END, .lines = 1},

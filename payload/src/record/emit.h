@@ -7,10 +7,10 @@
 
 /* The record of an agent (index into agents + 1), once in a session. False: there is no
  * room for it now. */
-bool tell_agent(uint32_t number);
+bool emit_agent(uint32_t number);
 /* The account of a kind that is recorded. False: there is no room for it now. */
-bool tell_account(uint32_t kind);
+bool emit_account(uint32_t kind);
 /* The session's last record. False: there is no room for it now. */
-bool tell_end(uint32_t why, uint64_t armed_ns, uint64_t detached_ns);
+bool emit_end(uint32_t why, uint64_t armed_ns, uint64_t detached_ns);
 
 #endif

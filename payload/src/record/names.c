@@ -41,7 +41,7 @@ static uint64_t executables[EXECUTABLES]; /* whose code objects have been told *
 static uint32_t kernel_count, launch_count, executable_count;
 static uint32_t next_string, next_launch, next_code_object;
 static struct mutex lock; /* the worker in the loader, against hsa_executable_destroy */
-static _Atomic uint32_t hurry;
+static _Atomic uint32_t stop_waiting;
 
 /* Threads that destroy an executable without the lock; and that one has begun to since
  * the tables were last emptied. A thread counts itself, then says so; who reads "no
@@ -87,7 +87,7 @@ void names_reset(void)
 	forget_all();
 	atomic_store(&stale, 0);
 	next_string = next_launch = next_code_object = 1;
-	atomic_store(&hurry, 0);
+	atomic_store(&stop_waiting, 0);
 }
 
 void names_forget(void)
@@ -98,9 +98,9 @@ void names_forget(void)
 	mutex_unlock(&lock);
 }
 
-void names_hurry(void)
+void names_stop_waiting(void)
 {
-	atomic_store(&hurry, 1);
+	atomic_store(&stop_waiting, 1);
 }
 
 uint32_t string_id(const char *text, uint32_t len)
@@ -161,7 +161,7 @@ static hsa_status_t note_symbol(hsa_executable_t executable, hsa_agent_t agent, 
 	return HSA_STATUS_SUCCESS;
 }
 
-static hsa_status_t tell_code_object(hsa_executable_t executable, hsa_loaded_code_object_t object, void *data)
+static hsa_status_t emit_code_object(hsa_executable_t executable, hsa_loaded_code_object_t object, void *data)
 {
 	struct rtl_code_object r = {
 		.header = {.type = RTL_TYPE_CODE_OBJECT, .lines = 1},
@@ -210,13 +210,13 @@ static void learn_executable(uint64_t object)
 		return;
 	executables[executable_count++] = executable.handle;
 	if (rt.loader.hsa_ven_amd_loader_executable_iterate_loaded_code_objects)
-		rt.loader.hsa_ven_amd_loader_executable_iterate_loaded_code_objects(executable, tell_code_object, NULL);
+		rt.loader.hsa_ven_amd_loader_executable_iterate_loaded_code_objects(executable, emit_code_object, NULL);
 }
 
 #define NAME_MOST (1u << 20) /* bytes: longer ones are nonsense */
 
 /* False: the runtime has no name for it. No id with true: no room now. */
-static bool tell_name(struct kernel *k)
+static bool emit_name(struct kernel *k)
 {
 	hsa_executable_symbol_t symbol = {k->symbol};
 	uint32_t len = 0;
@@ -250,7 +250,7 @@ static struct kernel *kernel_of(uint64_t object)
 		k->agent = agent_of((const void *)object);
 	/* Without a symbol it stays unnamed; waiting for a name that never comes
 	 * would hold up every dispatch behind it. */
-	if (k->symbol && !k->name && may_ask() && !tell_name(k))
+	if (k->symbol && !k->name && may_ask() && !emit_name(k))
 		k->symbol = 0;
 	return k;
 }
@@ -274,7 +274,7 @@ static uint32_t hash(const struct entry *e)
 	return (uint32_t)(h >> 40);
 }
 
-static void tell_launch(struct launch *l, const struct entry *e)
+static void emit_launch(struct launch *l, const struct entry *e)
 {
 	struct kernel *k = kernel_of(e->kernel_object);
 	struct rtl_launch r = {
@@ -322,8 +322,8 @@ static struct launch *launch_place(const struct entry *e)
  * signal handler calls exit() then. */
 static bool lock_loader(void)
 {
-	while (!may_ask() || mutex_lock(&lock, atomic_load(&hurry) ? 0 : HURRY_LOOK_NS)) {
-		if (atomic_load(&hurry))
+	while (!may_ask() || mutex_lock(&lock, atomic_load(&stop_waiting) ? 0 : HURRY_LOOK_NS)) {
+		if (atomic_load(&stop_waiting))
 			return false;
 		if (!may_ask())
 			sys_sleep_ns(HURRY_LOOK_NS / 10);
@@ -356,7 +356,7 @@ uint32_t launch_id(struct queue *s, const struct entry *e)
 	if (UNLIKELY(!l->used)) {
 		if (!lock_loader())
 			return 0;
-		tell_launch(l, e);
+		emit_launch(l, e);
 		mutex_unlock(&lock);
 		if (!l->used)
 			return 0;

@@ -19,14 +19,14 @@ void names_reset(void);
 void names_forget(void);
 
 /* The id of (kernel, geometry) of e, told to the ring. 0: the ring has no room
- * for the definition now, or see names_hurry(). Also learns the queue's agent from the kernel. */
+ * for the definition now, or see names_stop_waiting(). Also learns the queue's agent from the kernel. */
 uint32_t launch_id(struct queue *s, const struct entry *e);
 
 /* Worker only. A string's id, told to the ring; 0: no room. Not deduplicated. */
 uint32_t string_id(const char *text, uint32_t len);
 
 /* The session ends in haste: from now on no name is waited for. */
-void names_hurry(void);
+void names_stop_waiting(void);
 
 /* Wrapper of hsa_executable_destroy: while the runtime destroys, the worker
  * asks nothing about executables. False: the worker does not let go in time; it

@@ -21,7 +21,7 @@ static uint64_t reserve;
 static uint64_t backed; /* bytes of the ring that have memory: its first lap would fault page by page */
 static struct lines overflow; /* lossless only; private memory */
 static uint64_t overflow_tail;
-static uint64_t told_head; /* what the consumer has been shown */
+static uint64_t published_head; /* what the consumer has been shown */
 static uint32_t seq;
 static uint64_t lost, lost_from_ns; /* not yet said */
 static bool full; /* records were lost, and room for many has not come yet */
@@ -48,7 +48,7 @@ int ring_open(const struct rtl_config *c, uint32_t generation)
 	}
 	ring = (struct lines){.data = (uint8_t *)r + RTL_PAGE, .size = c->buffer_size_bytes};
 	reserve = ring.size / 8 < RESERVE_MOST ? ring.size / 8 : RESERVE_MOST;
-	overflow_tail = told_head = lost = backed = 0;
+	overflow_tail = published_head = lost = backed = 0;
 	memset(uncounted, 0, sizeof uncounted);
 	any_uncounted = false;
 	full = false;
@@ -295,10 +295,10 @@ void ring_flush(void)
 		count_uncounted();
 	if (overflow.head != overflow_tail)
 		move_waiting();
-	if (told_head == ring.head)
+	if (published_head == ring.head)
 		return;
-	uint64_t before = told_head;
-	told_head = ring.head;
+	uint64_t before = published_head;
+	published_head = ring.head;
 	__atomic_store_n(&shared->head, ring.head, __ATOMIC_RELEASE); /* pairs with the reader's acquire */
 	uint64_t tail = __atomic_load_n(&shared->tail, __ATOMIC_RELAXED);
 	if (before - tail < shared->watermark_bytes && ring.head - tail >= shared->watermark_bytes)

@@ -16,18 +16,18 @@ struct patience {
 	uint64_t span, taken, until, last;
 };
 
-uint64_t last_words_most_ns(uint32_t why)
+uint64_t session_end_most_ns(uint32_t why)
 {
 	if (why == RTL_END_RECORDER_DEAD)
 		return 0;
 	if (why == RTL_END_EXIT || why == RTL_END_SHUT_DOWN)
 		return 100 * NS_PER_MS; /* the application waits for us */
-	return WORKER_LAST_WORDS_MOST_NS;
+	return WORKER_SESSION_END_MOST_NS;
 }
 
 static struct patience last_patience(uint32_t why)
 {
-	uint64_t now = now_monotonic(), last = last_words_most_ns(why), span = last < NS_PER_S ? last : NS_PER_S;
+	uint64_t now = now_monotonic(), last = session_end_most_ns(why), span = last < NS_PER_S ? last : NS_PER_S;
 
 	return (struct patience){.span = span, .taken = ring_taken_bytes(), .until = now + span, .last = now + last};
 }
@@ -59,7 +59,7 @@ bool session_end_wait(struct patience *p)
 /* What lies behind the cell of a thread that sleeps while it pushes an event. */
 static void count_unread(void)
 {
-	uint32_t generation = atomic_load(&gate.generation);
+	uint32_t generation = atomic_load(&session_flags.generation);
 	struct event e;
 
 	for (uint64_t i = events_popped(); i != events_pushed(); i++)
@@ -74,7 +74,7 @@ static uint64_t not_below_zero(uint64_t n)
 	return (int64_t)n > 0 ? n : 0;
 }
 
-void last_words_count(void)
+void session_end_count(void)
 {
 	count_unread();
 	for (uint32_t kind = 0; kind < RTL_KINDS_MAX; kind++) {
@@ -85,7 +85,7 @@ void last_words_count(void)
 	}
 }
 
-void last_words_write(const struct session_end *end)
+void session_end_write(const struct session_end *end)
 {
 	struct patience p = last_patience(end->why);
 
@@ -93,9 +93,9 @@ void last_words_write(const struct session_end *end)
 	ring_flush(); /* the count of what was lost, too */
 	kinds_write_last(&p);
 	for (uint32_t kind = 0; kind < RTL_KINDS_MAX; kind++)
-		while (is_recorded(kind) && !tell_account(kind) && session_end_wait(&p))
+		while (is_recorded(kind) && !emit_account(kind) && session_end_wait(&p))
 			;
-	while (!tell_end(end->why, end->armed_ns, end->detached_ns) && session_end_wait(&p))
+	while (!emit_end(end->why, end->armed_ns, end->detached_ns) && session_end_wait(&p))
 		;
 	ring_end();
 }

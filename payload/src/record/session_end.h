@@ -1,10 +1,10 @@
 /*
- * last_words.h: the end of a session's records. The worker's last round is over:
+ * session_end.h: the end of a session's records. The worker's last round is over:
  * what is still owed is counted as lost, then every window and the session get their
  * end, with patience for a recorder that is late.
  */
-#ifndef RTL_LAST_WORDS_H
-#define RTL_LAST_WORDS_H
+#ifndef RTL_SESSION_END_H
+#define RTL_SESSION_END_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,17 +15,17 @@ struct session_end {
 };
 
 /* Counts as lost what has no outcome: items that wrappers have taken and sleep with over
- * the session's end, and what is left in the handoff. */
-void last_words_count(void);
+ * the session's end, and events that nobody has taken. */
+void session_end_count(void);
 
-void last_words_write(const struct session_end *end);
+void session_end_write(const struct session_end *end);
 
 /* For struct kind's write_last(): there is no room for a record. True: try again; false:
  * the recorder is late for too long, and the record is counted as lost. */
 struct patience;
 bool session_end_wait(struct patience *p);
 
-/* What last_words_write() takes at most. */
-uint64_t last_words_most_ns(uint32_t why);
+/* What session_end_write() takes at most. */
+uint64_t session_end_most_ns(uint32_t why);
 
 #endif

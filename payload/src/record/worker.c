@@ -44,7 +44,7 @@ static void take(const struct event *e, bool abandon)
 
 static uint64_t take_events(void)
 {
-	uint32_t generation = atomic_load(&gate.generation);
+	uint32_t generation = atomic_load(&session_flags.generation);
 	uint64_t most = atomic_load(&draining) ? UINT64_MAX : EVENT_CELLS, n = 0; /* there is other work */
 	bool abandon = atomic_load(&abandoning);
 	struct event e;
@@ -66,10 +66,10 @@ static void update_counters(void)
 }
 
 /* Written when it changes: every wrapper reads that line. */
-static void tell_full(bool full)
+static void set_full(bool full)
 {
-	if (full != atomic_load_explicit(&gate.full, memory_order_relaxed))
-		atomic_store_explicit(&gate.full, full, memory_order_relaxed);
+	if (full != atomic_load_explicit(&session_flags.full, memory_order_relaxed))
+		atomic_store_explicit(&session_flags.full, full, memory_order_relaxed);
 }
 
 /* Returns how much there was to do. */
@@ -82,7 +82,7 @@ static uint64_t one_round(void)
 	n += kinds_poll(now, atomic_load(&abandoning));
 	n += take_events();
 	ring_flush(); /* before what may take milliseconds */
-	tell_full(ring_is_full());
+	set_full(ring_is_full());
 	if (!atomic_load(&draining))
 		kinds_make_ready();
 	update_counters();
@@ -124,8 +124,8 @@ static void *run(void *unused)
 	}
 	atomic_store(&draining, 1); /* also where an arming has failed */
 	one_round();
-	last_words_count();
-	last_words_write(&ending);
+	session_end_count();
+	session_end_write(&ending);
 	return unused;
 }
 
@@ -136,7 +136,7 @@ int worker_start(void)
 	atomic_store(&stopping, 0);
 	atomic_store(&tid, 0);
 	atomic_store(&listed, 0);
-	atomic_store(&gate.full, 0);
+	atomic_store(&session_flags.full, 0);
 	clocks_start();
 	uint32_t started = 0;
 	int err = thread_start(&thread, run, &started);
@@ -236,19 +236,19 @@ void worker_deliver(const uint32_t *skip, const uint32_t *cancel)
 void worker_abandon(void)
 {
 	atomic_store(&abandoning, 1);
-	names_hurry();
+	names_stop_waiting();
 	if (worker_round(WORKER_ABANDON_MOST_NS / 2))
 		worker_round(WORKER_ABANDON_MOST_NS / 2); /* what wrappers handed over meanwhile */
 }
 
-void worker_forsake(bool frees)
+void worker_stop_touching_runtime(bool frees)
 {
 	struct starved s = starved_from_now();
 
 	atomic_store(&draining, 1);
 	atomic_store(&abandoning, 1);
-	atomic_store(&gate.lost, 1);
-	names_hurry();
+	atomic_store(&session_flags.lost, 1);
+	names_stop_waiting();
 	uint32_t round = ask_for_round();
 	while (!await_round(round, STARVED_LOOK_NS) && frees && worker_is_starved(&s))
 		;
@@ -263,7 +263,7 @@ bool worker_stop(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)
 		atomic_store(&stopping, 1);
 	}
 	kick_worker();
-	if (!thread_join(thread, last_words_most_ns(why) + WORKER_ROUND_MOST_NS))
+	if (!thread_join(thread, session_end_most_ns(why) + WORKER_ROUND_MOST_NS))
 		return false;
 	atomic_store(&tid, 0);
 	events_set_consumer(false);

@@ -14,9 +14,9 @@
 #define WORKER_ROUND_MOST_NS NS_PER_S /* then something holds it up */
 #define WORKER_DRAIN_OVER_NS (WORKER_ROUND_MOST_NS / 10) /* of worker_drain(), above its time-out */
 #define WORKER_ABANDON_MOST_NS (2 * WORKER_ROUND_MOST_NS)
-#define WORKER_LAST_WORDS_MOST_NS (2 * NS_PER_S) /* while the recorder is late */
+#define WORKER_SESSION_END_MOST_NS (2 * NS_PER_S) /* while the recorder is late */
 #define WORKER_DELIVERY_STALLED_NS (5 * NS_PER_S) /* nothing was taken for so long: nobody reads */
-#define WORKER_STOP_MOST_NS (WORKER_LAST_WORDS_MOST_NS + WORKER_ROUND_MOST_NS)
+#define WORKER_STOP_MOST_NS (WORKER_SESSION_END_MOST_NS + WORKER_ROUND_MOST_NS)
 
 /* Starts it; everything it uses is ready. 0 or -errno. */
 int worker_start(void);
@@ -50,7 +50,7 @@ void worker_abandon(void);
 /* The runtime or the process is about to end, and the worker goes on: sees to it that it
  * reads no signal any more, nor asks the runtime, unless it sleeps inside already. A
  * runtime that ends frees what it reads: a starved worker is waited for then. */
-void worker_forsake(bool frees);
+void worker_stop_touching_runtime(bool frees);
 
 /*
  * Writes the windows' ends and the last record, and ends the thread. False: not

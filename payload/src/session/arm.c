@@ -132,20 +132,20 @@ static int wait_grace(void)
 
 static void begin_generation(void)
 {
-	control->generation = atomic_fetch_add(&gate.generation, 1) + 1;
+	control->generation = atomic_fetch_add(&session_flags.generation, 1) + 1;
 	control->error = 0;
 	control->error_text[0] = 0;
 	control->armed_ns = control->detached_ns = 0;
 	control->skip_drain = 0;
-	atomic_store(&gate.lost, 0);
-	atomic_store(&gate.stamp_boottime, config.stamp == RTL_STAMP_BOOTTIME);
+	atomic_store(&session_flags.lost, 0);
+	atomic_store(&session_flags.stamp_boottime, config.stamp == RTL_STAMP_BOOTTIME);
 	thread_find_tid_offset(config.thread_id_offset);
 }
 
 /* Ring and worker: what must be there before the first slot is patched. */
 static int start(void)
 {
-	int r = ring_open(&config, atomic_load(&gate.generation));
+	int r = ring_open(&config, atomic_load(&session_flags.generation));
 
 	if (r)
 		return control_fail(r, "no ring of %llu bytes: %s", (unsigned long long)config.buffer_size_bytes, strerror(-r));
@@ -178,7 +178,7 @@ static int arm(void)
 	if ((r = session_step("worker")))
 		goto worker;
 	set_ranges();
-	atomic_store(&gate.track, 1);
+	atomic_store(&session_flags.track, 1);
 	kinds_patch();
 	hooks_patch(&signal_hook_table); /* from here on wrappers run, and every queue is raw */
 	session_describe_hooks();
@@ -197,7 +197,7 @@ worker:
 	session_finish(RTL_END_ARM_FAILED);
 	goto runtime;
 memory:
-	kinds_give_back(&(struct ending){.why = RTL_END_ARM_FAILED});
+	kinds_release_signals(&(struct ending){.why = RTL_END_ARM_FAILED});
 	session_forget_tables();
 runtime:
 	if (held)
@@ -225,7 +225,7 @@ int session_arm(const void *env, uint64_t len)
 	if (r)
 		return r;
 	if (session_is_unfinished())
-		r = session_put_to_rest(session_last_end());
+		r = session_finish_dormant(session_last_end());
 	if (r) {
 		/* the last session's text says why */
 	} else if (!session_is_idle()) {

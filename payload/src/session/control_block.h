@@ -1,5 +1,5 @@
 /*
- * control.h: the control block, the session's states, and the control thread.
+ * control_block.h: the control block, the session's states, and the control thread.
  */
 #ifndef RTL_CONTROL_H
 #define RTL_CONTROL_H
@@ -32,7 +32,7 @@ enum rtl_state control_state(void);
 /* Keeps err and its text in the control block; returns err. */
 int control_fail(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Makes this process the one that in_owner() (session.h) tells. 0 or -errno. */
+/* Makes this process the one that is_original_process() (session.h) tells. 0 or -errno. */
 int session_own(void);
 
 /* Begins a session: everything is ready before the first slot is patched.
@@ -48,7 +48,7 @@ int session_disarm(enum rtl_end why);
 int session_disarm_orphan(uint32_t generation);
 /* The same in haste, as the runtime or the process ends: an arming that is in progress
  * gives up, and the drain of a disarming, within a millisecond. */
-int session_cut_short(enum rtl_end why);
+int session_end_now(enum rtl_end why);
 
 /* The last session's end was put off: its worker is held up. Then session_disarm()
  * and session_arm() try again. */

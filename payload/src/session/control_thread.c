@@ -1,4 +1,4 @@
-/* control.c: the control block and the thread that answers through it. */
+/* control_thread.c: the control block and the thread that answers through it. */
 #define _GNU_SOURCE
 #include "session/control_block.h"
 
@@ -95,9 +95,9 @@ static void watch_recorder(void)
 
 	looked_ns = now;
 	silent_ns += passed < WATCH_NS ? passed : WATCH_NS;
-	if (seen != beat || generation != atomic_load(&gate.generation)) {
+	if (seen != beat || generation != atomic_load(&session_flags.generation)) {
 		beat = seen;
-		generation = atomic_load(&gate.generation);
+		generation = atomic_load(&session_flags.generation);
 		silent_ns = 0;
 	}
 	if (silent_ns > config.recorder_timeout_ms * NS_PER_MS)
@@ -167,7 +167,7 @@ static int create(void)
 
 bool control_is_inherited(void)
 {
-	return control && !in_owner();
+	return control && !is_original_process();
 }
 
 static uint32_t thread_tid;

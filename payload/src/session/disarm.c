@@ -1,4 +1,4 @@
-/* state.c: the payload's states, and how a session ends (docs/architecture.md). */
+/* disarm.c: the payload's states, and how a session ends (docs/architecture.md). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdarg.h>
@@ -31,10 +31,10 @@ _Static_assert(KINDS_CLOSE_MOST_NS + CLOSE_PUSH_MOST_NS + WORKER_DRAIN_OVER_NS +
 		       RTL_DETACH_MOST_MS * NS_PER_MS,
 	       "a detach is answered in time for the tool");
 
-struct gate gate;
+struct session_flags session_flags;
 struct rtl_config config;
 struct rtl_counters *counters;
-const volatile uint32_t *owner_page;
+const volatile uint32_t *fork_canary;
 
 uint32_t session_cancelled;
 static struct mutex lock; /* one arming or disarming at a time */
@@ -68,14 +68,14 @@ int control_fail(int err, const char *format, ...)
 
 int session_own(void)
 {
-	uint32_t *page = owner_page ? NULL : map_memory(RTL_PAGE);
+	uint32_t *page = fork_canary ? NULL : map_memory(RTL_PAGE);
 
-	if (owner_page)
+	if (fork_canary)
 		return 0;
 	if (!page || madvise(page, RTL_PAGE, MADV_WIPEONFORK))
 		return -errno;
 	*page = 1;
-	owner_page = page;
+	fork_canary = page;
 	return 0;
 }
 
@@ -149,7 +149,7 @@ static void unpatch(void)
 {
 	kinds_restore_hooks();
 	hooks_restore(&signal_hook_table);
-	atomic_store(&gate.track, 0);
+	atomic_store(&session_flags.track, 0);
 	session_describe_hooks();
 }
 
@@ -182,7 +182,7 @@ int session_finish(enum rtl_end why)
 		return control_fail(-EBUSY, "the end of the session is put off: its worker is held up inside the runtime");
 	session_step("stopped");
 	struct ending end = ending_now(why);
-	kinds_give_back(&end);
+	kinds_release_signals(&end);
 	unpatch(); /* after all that calls the runtime: the wrapper of hsa_shut_down has kept it there for us */
 	session_forget_tables();
 	session_step("unpatched");
@@ -204,7 +204,7 @@ static int rest(enum rtl_end why)
 	return r;
 }
 
-int session_put_to_rest(enum rtl_end why)
+int session_finish_dormant(enum rtl_end why)
 {
 	struct ending end = ending_now(why);
 	uint32_t open = kinds_close(&end); /* the runtime may have ended before, see disarm_in_part() */
@@ -262,7 +262,7 @@ static int end_session(enum rtl_end why, uint64_t drain_ns)
 	if (control_state() == RTL_STATE_ACTIVE) {
 		r = disarm(why, drain_ns);
 	} else if (session_is_unfinished()) {
-		r = session_put_to_rest(why);
+		r = session_finish_dormant(why);
 	} else {
 		if (session_is_idle()) /* no queue has stayed virtual, see disarm_in_part() */
 			unpatch(); /* hooks that another tool had buried, and has uncovered since */
@@ -285,7 +285,7 @@ int session_disarm_orphan(uint32_t generation)
 
 	if (r)
 		return r;
-	if (generation == atomic_load(&gate.generation))
+	if (generation == atomic_load(&session_flags.generation))
 		return end_session(RTL_END_RECORDER_DEAD, config.drain_timeout_ms * NS_PER_MS);
 	session_leave();
 	return 0;
@@ -293,7 +293,7 @@ int session_disarm_orphan(uint32_t generation)
 
 /* The cancel is there for as long as others have the lock: nobody else takes it back.
  * Whoever keeps us from ending it, the runtime ends next. */
-int session_cut_short(enum rtl_end why)
+int session_end_now(enum rtl_end why)
 {
 	__atomic_fetch_add(&session_cancelled, 1, __ATOMIC_RELAXED);
 	int r = session_enter();
@@ -304,7 +304,7 @@ int session_cut_short(enum rtl_end why)
 		r = end_session(why, EXIT_DRAIN_NS);
 	}
 	if (r == -EBUSY) {
-		worker_forsake(why == RTL_END_SHUT_DOWN);
+		worker_stop_touching_runtime(why == RTL_END_SHUT_DOWN);
 		for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
 			queue_await_ours(queue_all[i]);
 	}

@@ -53,7 +53,7 @@ EXPORT int rtl_status(struct rtl_status *out)
 	*out = (struct rtl_status){.abi_version = RTL_ABI_VERSION};
 	if (is_resident()) {
 		out->state = control_state();
-		out->generation = atomic_load(&gate.generation);
+		out->generation = atomic_load(&session_flags.generation);
 		out->control_tid = (uint32_t)control_tid();
 	}
 	return 0;
@@ -75,7 +75,7 @@ EXPORT bool OnLoad(void *table, uint64_t runtime_version, uint64_t failed_tool_c
 static void end_at_exit(enum rtl_end why)
 {
 	if (is_resident())
-		session_cut_short(why);
+		session_end_now(why);
 }
 
 EXPORT void OnUnload(void)

@@ -26,7 +26,7 @@
 #define IO_WORKER 0x10 /* PF_IO_WORKER, Linux 5.12 and later */
 #define LISTINGS 3          /* a thread that ends may hide another from one of them */
 
-struct suspect {
+struct pending_thread {
 	int tid;         /* as system calls have it */
 	int listed;      /* as /proc does: the same, unless it is an outer pid namespace's */
 	uint64_t cpu_ns; /* when first seen running, 0: not yet */
@@ -34,7 +34,7 @@ struct suspect {
 	uint32_t waited;
 };
 
-static struct suspect *suspects;
+static struct pending_thread *pending_threads;
 static bool outer_proc; /* /proc shows an outer pid namespace */
 static uint8_t *seen; /* bitmap over thread ids, for one listing */
 static uint64_t stack[STACK_BYTES / 8];
@@ -131,7 +131,7 @@ static bool perhaps_in_handler(int listed)
 
 enum where { OUTSIDE, UNSURE, GONE };
 
-static enum where look_running(struct suspect *s)
+static enum where look_running(struct pending_thread *s)
 {
 	uint64_t cpu_ns = sys_thread_cpu_ns(s->tid);
 
@@ -153,7 +153,7 @@ static enum where look_running(struct suspect *s)
 }
 
 /* /proc/PID/task/TID/syscall: "running", or numbers ending in sp and pc. */
-static enum where look_thread(struct suspect *s, uint64_t handler_return)
+static enum where look_thread(struct pending_thread *s, uint64_t handler_return)
 {
 	char buf[256];
 	long n = read_task_file(s->listed, "syscall", buf, sizeof buf);
@@ -237,7 +237,7 @@ static long list_once(long count)
 			if (tid < 0)
 				err = tid;
 			if (count < THREADS_MAX && is_new(tid))
-				suspects[count++] = (struct suspect){.tid = tid, .listed = listed};
+				pending_threads[count++] = (struct pending_thread){.tid = tid, .listed = listed};
 		}
 	}
 	if (n < 0)
@@ -264,13 +264,13 @@ static uint32_t look_at_all(uint32_t count, uint64_t handler_return)
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
-		struct suspect s = suspects[i];
+		struct pending_thread s = pending_threads[i];
 
 		if (look_thread(&s, handler_return) != UNSURE)
 			continue;
 		if (!s.waited++)
 			COUNT(grace_waited);
-		suspects[kept++] = s;
+		pending_threads[kept++] = s;
 	}
 	return kept;
 }
@@ -279,7 +279,7 @@ static void ask(struct rtl_grace *block, uint32_t count)
 {
 	asked_count = count < RTL_GRACE_ASK ? count : RTL_GRACE_ASK;
 	for (uint32_t i = 0; i < asked_count; i++) {
-		block->tids[i] = asked[i] = (uint32_t)suspects[i].tid;
+		block->tids[i] = asked[i] = (uint32_t)pending_threads[i].tid;
 		block->verdicts[i] = RTL_VERDICT_NONE;
 	}
 	block->count = asked_count;
@@ -305,11 +305,11 @@ static uint32_t take_verdicts(struct rtl_grace *block, uint32_t count)
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
-		uint32_t v = verdict_on(block, suspects[i].tid);
+		uint32_t v = verdict_on(block, pending_threads[i].tid);
 
 		if (v == RTL_VERDICT_OUTSIDE || v == RTL_VERDICT_GONE)
 			continue;
-		suspects[kept++] = suspects[i];
+		pending_threads[kept++] = pending_threads[i];
 	}
 	return kept;
 }
@@ -321,14 +321,14 @@ static bool answered(const struct rtl_grace *block)
 
 static int prepare(void)
 {
-	if (!suspects)
-		suspects = map_memory(THREADS_MAX * sizeof *suspects);
+	if (!pending_threads)
+		pending_threads = map_memory(THREADS_MAX * sizeof *pending_threads);
 	if (!seen)
 		seen = map_memory(TIDS_MAX / 8);
-	return suspects && seen ? 0 : -ENOMEM;
+	return pending_threads && seen ? 0 : -ENOMEM;
 }
 
-static int wait_for_suspects(long count, uint64_t timeout_ns, const uint32_t *cancel, uint32_t *left)
+static int wait_for_pending_threads(long count, uint64_t timeout_ns, const uint32_t *cancel, uint32_t *left)
 {
 	struct rtl_grace *block = (struct rtl_grace *)((char *)control + RTL_GRACE_OFFSET);
 	uint64_t from = now_monotonic(), handler_return = restorer();
@@ -370,7 +370,7 @@ int grace_wait(const struct rtl_range *of, uint32_t of_count, uint64_t timeout_n
 	if (count < 0)
 		return (int)count;
 	COUNT_N(grace_threads, (uint64_t)count);
-	int r = wait_for_suspects(count, timeout_ns, cancel, left);
-	forget_memory(suspects, THREADS_MAX * sizeof *suspects);
+	int r = wait_for_pending_threads(count, timeout_ns, cancel, left);
+	forget_memory(pending_threads, THREADS_MAX * sizeof *pending_threads);
 	return r;
 }

@@ -1,5 +1,5 @@
 /*
- * grace.h: the wait after patching until no thread can still be inside a raw
+ * quiesce.h: the wait after patching until no thread can still be inside a raw
  * write-index function that it entered before. Nobody is stopped in the
  * normal case; see docs/decisions/0003.
  */

@@ -1,5 +1,5 @@
 /*
- * state.h: what the beginning of a session (arm.c) and its end (state.c) share. All
+ * session.h: what the beginning of a session (arm.c) and its end (disarm.c) share. All
  * but session_enter() is called with the session's lock.
  */
 #ifndef RTL_STATE_H
@@ -14,7 +14,7 @@
 int session_enter(void);
 void session_leave(void);
 
-extern uint32_t session_cancelled; /* threads that wait in session_cut_short() */
+extern uint32_t session_cancelled; /* threads that wait in session_end_now() */
 
 bool session_is_idle(void);
 
@@ -46,6 +46,6 @@ int session_finish(enum rtl_end why);
 
 /* The same of a session that has been active, which is then dormant; also some time
  * after one that was put off. */
-int session_put_to_rest(enum rtl_end why);
+int session_finish_dormant(enum rtl_end why);
 
 #endif

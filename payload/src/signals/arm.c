@@ -1,5 +1,5 @@
 /*
- * signal_arm.c: a dispatch is published on a signal of the application's. Others
+ * arm.c: a dispatch is published on a signal of the application's. Others
  * may be in flight on it, and other queues may arm it at this moment.
  */
 #include <string.h>
@@ -18,10 +18,10 @@ static void copy_in(struct app_signal *a, const void *item)
 }
 
 /* Packets that nobody waits for are still in flight on a. */
-static bool is_crowded(struct app_signal *a, const amd_signal_t *hw)
+static bool is_shared(struct app_signal *a, const amd_signal_t *hw)
 {
 	/* acquire: pairs with the release at the end of signal_arm */
-	return WHAT(atomic_load_explicit(&a->state, memory_order_acquire)) == CROWDED &&
+	return WHAT(atomic_load_explicit(&a->state, memory_order_acquire)) == SHARED &&
 	       __atomic_load_n(&hw->value, __ATOMIC_ACQUIRE) > RELAXED(&a->armed_value) - (int64_t)RELAXED(&a->packets);
 }
 
@@ -48,7 +48,7 @@ static struct sharing share(struct app_signal *a, uint64_t lane, bool in_order)
 		.exact = same && in_order,
 	};
 
-	signal_end_pending(a, RTL_REASON_SHARED_SIGNAL, CROWDED);
+	signal_end_pending(a, RTL_REASON_SHARED_SIGNAL, SHARED);
 	return with;
 }
 
@@ -56,7 +56,7 @@ static struct sharing sharing_of(struct app_signal *a, uint64_t lane, bool in_or
 {
 	const amd_signal_t *hw = (const amd_signal_t *)RELAXED(&a->handle);
 
-	if (signal_harvest(a) != FIRED || is_crowded(a, hw))
+	if (signal_harvest(a) != FIRED || is_shared(a, hw))
 		return share(a, lane, in_order);
 	/* The value as the harvest found it: who was in flight has decremented it. */
 	int64_t value = __atomic_load_n(&hw->value, __ATOMIC_RELAXED);
@@ -89,7 +89,7 @@ static bool begin_filling(struct app_signal *a, uint64_t lane, bool in_order, st
 {
 	for (int i = 0; i < FILL_TRIES || !pass_by(a); i++) {
 		if (i == FILL_TRIES_MOST) {
-			signal_distrust(RELAXED(&a->handle));
+			signal_poison(RELAXED(&a->handle));
 			break;
 		}
 		uint64_t before = atomic_load_explicit(&a->state, memory_order_acquire);
@@ -100,7 +100,7 @@ static bool begin_filling(struct app_signal *a, uint64_t lane, bool in_order, st
 		}
 		*with = sharing_of(a, lane, in_order);
 		uint64_t now = atomic_load_explicit(&a->state, memory_order_acquire);
-		if (now >> 3 != before >> 3 || (WHAT(now) != IDLE && WHAT(now) != CROWDED))
+		if (now >> 3 != before >> 3 || (WHAT(now) != IDLE && WHAT(now) != SHARED))
 			continue;
 		*generation = (uint32_t)(now >> 3) + 1;
 		if (atomic_compare_exchange_strong_explicit(&a->state, &now, TURNED(now, FILLING), memory_order_acq_rel,
@@ -111,7 +111,7 @@ static bool begin_filling(struct app_signal *a, uint64_t lane, bool in_order, st
 }
 
 /* False: others have passed by meanwhile, and the signal is crowded. release:
- * pairs with is_crowded() and signal_poll(). */
+ * pairs with is_shared() and signal_poll(). */
 static bool end_filling(struct app_signal *a, uint32_t generation, unsigned what)
 {
 	uint64_t filling = STATE(generation - 1, FILLING);
@@ -120,7 +120,7 @@ static bool end_filling(struct app_signal *a, uint32_t generation, unsigned what
 							   memory_order_relaxed)))
 		return true;
 	SET_RELAXED(&a->packets, UNKNOWN_NUMBER);
-	atomic_store_explicit(&a->state, STATE(generation, CROWDED), memory_order_release);
+	atomic_store_explicit(&a->state, STATE(generation, SHARED), memory_order_release);
 	return false;
 }
 
@@ -156,7 +156,7 @@ uint32_t signal_arm(uint64_t lane, uint64_t handle, const void *item, bool in_or
 	SET_RELAXED(&a->armed_at, stamp_time() | (doubtful ? ARMED_IN_DOUBT : 0));
 	if (with.exact)
 		copy_in(a, item);
-	if (!end_filling(a, generation, with.exact ? PENDING : CROWDED) || !with.exact)
+	if (!end_filling(a, generation, with.exact ? PENDING : SHARED) || !with.exact)
 		return RTL_REASON_SHARED_SIGNAL;
 	*ref = (uint64_t)(a - signal_table) << 32 | generation;
 	return RTL_REASON_NONE;

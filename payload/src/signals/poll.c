@@ -8,7 +8,7 @@
 struct app_signal *signal_table;
 
 static _Atomic uint64_t known;
-static _Atomic uint64_t distrusted; /* a handle; EVERY_HANDLE */
+static _Atomic uint64_t poisoned; /* a handle; EVERY_HANDLE */
 #define EVERY_HANDLE HANDLE_GONE
 #define HAZARD_WAIT_NS (2 * NS_PER_S)
 static _Atomic uint64_t hazard; /* the handle that the worker is reading */
@@ -50,19 +50,19 @@ static void copy_out(uint64_t *item, struct app_signal *a)
 		item[i] = RELAXED(&a->item[i]);
 }
 
-void signal_distrust(uint64_t handle)
+void signal_poison(uint64_t handle)
 {
 	uint64_t was = HANDLE_NONE;
 
-	if (!atomic_compare_exchange_strong(&distrusted, &was, handle) && was != handle)
-		atomic_store(&distrusted, EVERY_HANDLE);
+	if (!atomic_compare_exchange_strong(&poisoned, &was, handle) && was != handle)
+		atomic_store(&poisoned, EVERY_HANDLE);
 }
 
 /* Read after the times: a packet that could have written them was published after
  * its signal was named here. */
-static bool is_distrusted(uint64_t handle)
+static bool is_poisoned(uint64_t handle)
 {
-	uint64_t named = atomic_load(&distrusted);
+	uint64_t named = atomic_load(&poisoned);
 
 	return UNLIKELY(named) && (named == handle || named == EVERY_HANDLE);
 }
@@ -81,12 +81,12 @@ static enum fire fire_of(struct app_signal *a, uint64_t handle, struct event *ou
 	/* A signal that still counts may carry what nobody notes: packets of a raw
 	 * queue, copies. They show by the value, or may be about to; at 0 all those on
 	 * it are known. */
-	if (value < fired || fired > 0 || is_distrusted(handle))
-		return SPOILED;
+	if (value < fired || fired > 0 || is_poisoned(handle))
+		return AMBIGUOUS;
 	return FIRED;
 }
 
-/* Tries to become the one who reports the dispatch armed as state. next: IDLE or CROWDED. */
+/* Tries to become the one who reports the dispatch armed as state. next: IDLE or SHARED. */
 static bool take(struct app_signal *a, uint64_t state, unsigned next, struct event *out)
 {
 	copy_out(out->item, a);
@@ -94,7 +94,7 @@ static bool take(struct app_signal *a, uint64_t state, unsigned next, struct eve
 	out->kind = (uint8_t)lane_kind(out->lane);
 	out->signal = RELAXED(&a->handle);
 	out->armed_at = RELAXED(&a->armed_at);
-	out->generation = RELAXED(&gate.generation); /* not later: then this thread may have slept over its end */
+	out->generation = RELAXED(&session_flags.generation); /* not later: then this thread may have slept over its end */
 	out->what = EVENT_TIMED;
 	out->reason = RTL_REASON_NONE;
 	/* release: the copy above is complete before anyone can arm again.
@@ -133,9 +133,9 @@ enum fire signal_harvest_pending(struct app_signal *a, uint64_t state)
 
 	if (f == FIRED && take(a, state, IDLE, &o))
 		event_deliver(&o);
-	if (f == SPOILED)
+	if (f == AMBIGUOUS)
 		end_untimed(a, RTL_REASON_SHARED_SIGNAL);
-	return f == SPOILED ? FIRED : f;
+	return f == AMBIGUOUS ? FIRED : f;
 }
 
 /* The caller is about to overwrite what a dispatch that fired late would show. */
@@ -162,7 +162,7 @@ static enum signal_state look(struct app_signal *a, uint64_t state, bool (*judge
 	if (UNLIKELY(lane_kind(out->lane) != RTL_KIND_DISPATCH)) /* a dispatch's judge needs its lane only */
 		copy_out(out->item, a); /* take() copies what counts */
 	enum fire f = fire_of(a, handle, out);
-	if (f == SPOILED) {
+	if (f == AMBIGUOUS) {
 		end_untimed(a, RTL_REASON_SHARED_SIGNAL);
 		return SIGNAL_TAKEN;
 	}
@@ -196,7 +196,7 @@ static void empty(struct app_signal *a)
 {
 	uint64_t state = RELAXED(&a->state);
 
-	if (WHAT(state) == CROWDED)
+	if (WHAT(state) == SHARED)
 		atomic_compare_exchange_strong_explicit(&a->state, &state, TURNED(state, IDLE), memory_order_relaxed,
 							memory_order_relaxed);
 }
@@ -219,7 +219,7 @@ void signal_before_add(uint64_t handle, int64_t delta)
 
 	if (LIKELY(!a || WHAT(RELAXED(&a->state)) == IDLE))
 		return;
-	if (WHAT(RELAXED(&a->state)) == CROWDED) {
+	if (WHAT(RELAXED(&a->state)) == SHARED) {
 		atomic_fetch_add_explicit(&a->armed_value, delta, memory_order_relaxed);
 		return;
 	}
@@ -283,5 +283,5 @@ void signals_reset(void)
 {
 	clear_memory(signal_table, SIGNALS * sizeof *signal_table);
 	atomic_store(&known, 0);
-	atomic_store(&distrusted, HANDLE_NONE);
+	atomic_store(&poisoned, HANDLE_NONE);
 }

@@ -1,6 +1,6 @@
 /*
- * signal_table.h: the table of the application's signals, between signals.c (who
- * reports a dispatch) and signal_arm.c (what is noted when it is published).
+ * table.h: the table of the application's signals, between poll.c (who
+ * reports a dispatch) and arm.c (what is noted when it is published).
  */
 #ifndef RTL_SIGNAL_TABLE_H
 #define RTL_SIGNAL_TABLE_H
@@ -22,7 +22,7 @@ enum {
 	IDLE = 0,
 	PENDING = 1, /* the item is to be timed */
 	FILLING = 2,
-	CROWDED = 3, /* several packets were published on it, and none is timed */
+	SHARED = 3, /* several packets were published on it, and none is timed */
 	PASSED = 4,  /* FILLING, and others did not wait for its end */
 };
 #define STATE(generation, what) ((uint64_t)(generation) << 3 | (what))
@@ -94,15 +94,15 @@ enum fire {
 	UNFIRED,
 	FIRED_LATE,
 	FIRED,
-	SPOILED, /* the times may be those of a packet that we have not seen */
+	AMBIGUOUS, /* the times may be those of a packet that we have not seen */
 };
 
 /* A packet is on this signal that its account does not know: it times nothing any
  * more in this session. The second such signal takes all others with it. */
-void signal_distrust(uint64_t handle);
+void signal_poison(uint64_t handle);
 
 /* The dispatch that is pending on a, if any, ends without times; a is next then:
- * IDLE or CROWDED. */
+ * IDLE or SHARED. */
 bool signal_end_pending(struct app_signal *a, uint32_t reason, unsigned next);
 
 /* Reports the dispatch that was pending on a, if it has fired. FIRED: nothing is

@@ -1,5 +1,5 @@
 /*
- * wrap_signal.c: functions that set a signal's value: doorbells, which publish,
+ * wrap.c: functions that set a signal's value: doorbells, which publish,
  * and the re-arming of completion signals, whose times are read first.
  */
 #include <hsa/amd_hsa_signal.h>

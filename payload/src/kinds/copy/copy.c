@@ -1,4 +1,4 @@
-/* copies.c: from a copy that was noted to its record; and the runtime's profiling of copies. */
+/* copy.c: from a copy that was noted to its record; and the runtime's profiling of copies. */
 #include "kinds/copy/copy.h"
 
 #include <errno.h>
@@ -158,33 +158,33 @@ static void put_copy(const struct copy_item *e, uint64_t start_ns, uint64_t end_
 	};
 
 	if (r.from)
-		tell_agent(r.from);
+		emit_agent(r.from);
 	if (r.to)
-		tell_agent(r.to);
+		emit_agent(r.to);
 	ring_put(&r.header);
 }
 
-static void tell_copy(const struct copy_item *e, uint64_t start_ns, uint64_t end_ns, uint64_t signal)
+static void emit_copy(const struct copy_item *e, uint64_t start_ns, uint64_t end_ns, uint64_t signal)
 {
 	TALLY(kind[RTL_KIND_MEMORY_COPY].timed);
 	put_copy(e, start_ns, end_ns, RTL_REASON_NONE, signal);
 }
 
-static void tell_untimed_copy(const struct copy_item *e, uint32_t reason, uint64_t signal)
+static void emit_untimed_copy(const struct copy_item *e, uint32_t reason, uint64_t signal)
 {
 	COUNT(kind[RTL_KIND_MEMORY_COPY].untimed[reason]);
 	put_copy(e, 0, 0, reason, signal);
 }
 
 /* From a signal that a wrapper is about to change, or has: its ticks. */
-static void tell_ticks(const struct copy_item *item, const struct event *e)
+static void emit_ticks(const struct copy_item *item, const struct event *e)
 {
 	uint64_t start = to_ns(item, e->start_ticks), end = to_ns(item, e->end_ticks);
 
 	if (can_be(item, start, end))
-		tell_copy(item, start, end, e->signal);
+		emit_copy(item, start, end, e->signal);
 	else
-		tell_untimed_copy(item, RTL_REASON_NO_TIMES, e->signal);
+		emit_untimed_copy(item, RTL_REASON_NO_TIMES, e->signal);
 }
 
 static void add_pending(const struct copy_item *item, uint64_t signal)
@@ -213,9 +213,9 @@ void copy_take(const struct event *e, bool abandon)
 	if (e->what == COPY_BEGUN)
 		add_pending(&item, e->signal);
 	else if (e->what == EVENT_TIMED)
-		tell_ticks(&item, e);
+		emit_ticks(&item, e);
 	else
-		tell_untimed_copy(&item, e->reason, e->signal);
+		emit_untimed_copy(&item, e->reason, e->signal);
 	if (e->what == EVENT_UNTIMED && !e->in_transit)
 		COUNT(kind[RTL_KIND_MEMORY_COPY].begun); /* it could not even be noted */
 }
@@ -261,7 +261,7 @@ static bool settle(struct copy *c, uint64_t now, bool abandon)
 	}
 	switch (signal_poll(c->item.ref, judge, &e)) {
 	case SIGNAL_FIRED:
-		tell_copy(&c->item, e.start_ticks, e.end_ticks, c->signal);
+		emit_copy(&c->item, e.start_ticks, e.end_ticks, c->signal);
 		return true;
 	case SIGNAL_TAKEN:
 		in_transit++;

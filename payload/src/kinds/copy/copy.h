@@ -1,11 +1,11 @@
 /*
- * copies.h: memory copies that the application asks of the runtime
+ * copy.h: memory copies that the application asks of the runtime
  * (docs/decisions/0013). Their completion signals are the application's and stay
  * so: each copy is noted in the table of signals.h before it is asked for, and
  * its times are read from the signal by whoever comes first.
  *
- *   calling thread: note ─► the runtime's function       (wrap_copy.c, copy_note.c)
- *   worker:         NOTED ─► pending ─► copy record      (copies.c)
+ *   calling thread: note ─► the runtime's function       (wrap.c, kinds/copy/note.c)
+ *   worker:         NOTED ─► pending ─► copy record      (copy.c)
  */
 #ifndef RTL_COPIES_H
 #define RTL_COPIES_H
@@ -57,7 +57,7 @@ struct copy_note {
 
 void copy_note(struct copy_note *n, hsa_signal_t signal);
 /* What the runtime has said: a copy that it refuses was none. Returns status. */
-hsa_status_t copy_asked(const struct copy_note *n, hsa_status_t status);
+hsa_status_t copy_submitted(const struct copy_note *n, hsa_status_t status);
 
 /* Agents as index + 1, 0: host memory. */
 static inline uint16_t copy_direction(uint32_t from, uint32_t to)

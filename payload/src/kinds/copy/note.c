@@ -1,4 +1,4 @@
-/* copy_note.c: what a thread does that asks for a copy. No lock, no wait, no system call. */
+/* note.c: what a thread does that asks for a copy. No lock, no wait, no system call. */
 #include "kinds/copy/copy.h"
 
 #include <string.h>
@@ -9,13 +9,13 @@
 
 _Atomic uint64_t copies_dropped;
 
-/* Threads that are noting a copy. seq_cst with gate.copies: such a thread counts
+/* Threads that are noting a copy. seq_cst with session_flags.copies: such a thread counts
  * itself, then reads the gate; who closes it then reads this. */
 static _Atomic uint32_t inside;
 
 void copies_open(void)
 {
-	atomic_store(&gate.copies, 1);
+	atomic_store(&session_flags.copies, 1);
 }
 
 uint32_t copies_close(const struct ending *end, uint64_t until_ns)
@@ -23,7 +23,7 @@ uint32_t copies_close(const struct ending *end, uint64_t until_ns)
 	uint64_t most = now_monotonic() + COPIES_CLOSE_NS, until = most < until_ns ? most : until_ns;
 
 	(void)end;
-	atomic_store(&gate.copies, 0);
+	atomic_store(&session_flags.copies, 0);
 	for (uint32_t turn = 0; atomic_load(&inside); turn++) {
 		if (now_monotonic() > until)
 			return 1;
@@ -68,20 +68,20 @@ static void note(struct copy_note *n, uint64_t signal)
 void copy_note(struct copy_note *n, hsa_signal_t signal)
 {
 	n->noted = false;
-	if (!in_owner() || !signal.handle || LIKELY(!atomic_load_explicit(&gate.copies, memory_order_relaxed)))
+	if (!is_original_process() || !signal.handle || LIKELY(!atomic_load_explicit(&session_flags.copies, memory_order_relaxed)))
 		return;
 	atomic_fetch_add(&inside, 1);
-	n->generation = atomic_load(&gate.generation);
-	if (atomic_load(&gate.copies))
+	n->generation = atomic_load(&session_flags.generation);
+	if (atomic_load(&session_flags.copies))
 		note(n, signal.handle);
 	atomic_fetch_sub(&inside, 1);
 }
 
-static void take_back(const struct copy_note *n)
+static void withdraw(const struct copy_note *n)
 {
 	struct event e = {.kind = RTL_KIND_MEMORY_COPY, .what = COPY_REFUSED, .in_transit = 1, .generation = n->generation};
 
-	if (atomic_load(&gate.generation) != n->generation || !signal_drop(n->item.ref))
+	if (atomic_load(&session_flags.generation) != n->generation || !signal_drop(n->item.ref))
 		return; /* it has an outcome, if a wrong one */
 	if (event_push(&e))
 		return;
@@ -89,9 +89,9 @@ static void take_back(const struct copy_note *n)
 	__atomic_fetch_sub(&counters->kind[RTL_KIND_MEMORY_COPY].begun, 1, __ATOMIC_RELAXED);
 }
 
-hsa_status_t copy_asked(const struct copy_note *n, hsa_status_t status)
+hsa_status_t copy_submitted(const struct copy_note *n, hsa_status_t status)
 {
 	if (UNLIKELY(n->noted && status != HSA_STATUS_SUCCESS))
-		take_back(n);
+		withdraw(n);
 	return status;
 }

@@ -1,4 +1,4 @@
-/* wrap_copy.c: the functions that copy memory, and the switch of their profiling. */
+/* wrap.c: the functions that copy memory, and the switch of their profiling. */
 #include "kinds/copy/copy.h"
 #include "kinds/copy/hooks.h"
 #include "record/agents.h"
@@ -24,7 +24,7 @@ hsa_status_t wrap_copy_linear(void *to, hsa_agent_t to_agent, const void *from, 
 	if (size) /* else the runtime does nothing, and leaves the signal as it is */
 		copy_note(&n, signal);
 	hsa_status_t status = NEXT(copy_hooks[COPY_LINEAR], __typeof__(&wrap_copy_linear))(to, to_agent, from, from_agent, size, depends, on, signal);
-	return copy_asked(&n, status);
+	return copy_submitted(&n, status);
 }
 
 hsa_status_t wrap_copy_on_engine(void *to, hsa_agent_t to_agent, const void *from, hsa_agent_t from_agent, size_t size,
@@ -37,7 +37,7 @@ hsa_status_t wrap_copy_on_engine(void *to, hsa_agent_t to_agent, const void *fro
 		copy_note(&n, signal);
 	hsa_status_t status = NEXT(copy_hooks[COPY_ON_ENGINE], __typeof__(&wrap_copy_on_engine))(to, to_agent, from, from_agent, size, depends,
 										     on, signal, engine, force);
-	return copy_asked(&n, status);
+	return copy_submitted(&n, status);
 }
 
 /* The caller names the GPU that copies, and the direction. */
@@ -67,7 +67,7 @@ hsa_status_t wrap_copy_rect(const hsa_pitched_ptr_t *to, const hsa_dim3_t *to_of
 		copy_note(&n, signal);
 	hsa_status_t status = NEXT(copy_hooks[COPY_RECT], __typeof__(&wrap_copy_rect))(to, to_offset, from, from_offset, range, by, way, depends,
 									   on, signal);
-	return copy_asked(&n, status);
+	return copy_submitted(&n, status);
 }
 
 hsa_status_t wrap_copy_profiling(bool wanted)

@@ -25,18 +25,18 @@ static void leave_queue(struct queue *s, const struct ending *end)
 
 /* A queue whose lock is held below a signal handler keeps them: its producers write
  * the whole packet, as they should. */
-static void withdraw_from(struct queue *s)
+static void scrub_queue(struct queue *s)
 {
 	/* After enter_queue(): who ends the runtime waits for us, or we see that and stay out. */
 	if (runtime_is_lost() || !queue_lock_wait(s, LOCK_WAIT_NS / 40))
 		return;
 	if (!(atomic_load(&s->word) & (WORD_DEAD | WORD_VIRT)))
-		queue_withdraw(s);
+		queue_scrub_signals(s);
 	queue_unlock(s);
 	queue_drain_pend(s);
 }
 
-static void withdraw_signals(const struct ending *end)
+static void scrub_all_queues(const struct ending *end)
 {
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
 		struct queue *s = queue_all[i];
@@ -44,18 +44,18 @@ static void withdraw_signals(const struct ending *end)
 		if (!atomic_load(&s->in_use))
 			continue;
 		enter_queue(s, end);
-		withdraw_from(s);
+		scrub_queue(s);
 		leave_queue(s, end);
 	}
 }
 
-void dispatch_give_back(const struct ending *end)
+void dispatch_release_signals(const struct ending *end)
 {
 	if (runtime_is_lost()) {
 		pool_drop_all(); /* rings may have gone with it, too */
 	} else {
 		if (end->why != RTL_END_EXIT)
-			withdraw_signals(end);
+			scrub_all_queues(end);
 		pool_destroy_all(end->why == RTL_END_EXIT);
 	}
 	queue_forget_memory();
@@ -73,7 +73,7 @@ static uint64_t lock_patience_ns(uint64_t until, uint32_t open)
 
 /* A thread of the application's ends the runtime, and has waited for us in vain: it
  * may free the rings at any moment. seq_cst, all three: it counts itself in
- * wrap_shutting_down, stores gate.lost, and then reads queue.ours; we count ourselves
+ * wrap_shutting_down, stores session_flags.lost, and then reads queue.ours; we count ourselves
  * in ours, and then read these. */
 static bool runtime_is_ending(const struct ending *end)
 {
@@ -92,7 +92,7 @@ static bool close_one(struct queue *s, const struct ending *end, uint64_t patien
 	if (runtime_is_lost() && queue_is_gone(s))
 		atomic_store(&s->word, WORD_DEAD);
 	if (!end->on_application && !runtime_is_lost() && atomic_load(&s->word) & WORD_VIRT)
-		queue_withdraw(s);
+		queue_scrub_signals(s);
 	queue_close(s);
 	queue_unlock(s);
 	queue_drain_pend(s);
@@ -107,7 +107,7 @@ uint32_t dispatch_close(const struct ending *end, uint64_t until_ns)
 	uint64_t most = now_monotonic() + CLOSE_MOST_NS, until = most < until_ns ? most : until_ns;
 	uint32_t open = 0;
 
-	atomic_store(&gate.flips, 0);
+	atomic_store(&session_flags.flips, 0);
 	if (fault_at("close"))
 		return 1;
 

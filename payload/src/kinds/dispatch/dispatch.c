@@ -42,7 +42,7 @@ static int prepare(char *err, size_t errlen)
 static int start(char *err, size_t errlen)
 {
 	pool_open();
-	if (worker_round(WORKER_ROUND_MOST_NS) && pool_is_dry())
+	if (worker_round(WORKER_ROUND_MOST_NS) && pool_is_exhausted())
 		return fail(-ENOMEM, "the HSA runtime makes no more signals", err, errlen);
 	if (runtime_is_lost())
 		return fail(-ECANCELED, "the application called hsa_shut_down meanwhile", err, errlen);
@@ -51,7 +51,7 @@ static int start(char *err, size_t errlen)
 
 static void open(void)
 {
-	atomic_store(&gate.flips, 1); /* queues turn virtual at their next index call */
+	atomic_store(&session_flags.flips, 1); /* queues turn virtual at their next index call */
 }
 
 static void count_dropped(const struct event *e)
@@ -74,7 +74,7 @@ static void count_unread(const struct event *e)
 static void write_last(struct patience *p)
 {
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
-		while (atomic_load(&queue_all[i]->in_use) && !tell_close(queue_all[i]) && session_end_wait(p))
+		while (atomic_load(&queue_all[i]->in_use) && !emit_close(queue_all[i]) && session_end_wait(p))
 			;
 }
 
@@ -84,7 +84,7 @@ const struct kind dispatch_kind = {
 	.start = start,
 	.open = open,
 	.close = dispatch_close,
-	.give_back = dispatch_give_back,
+	.release_signals = dispatch_release_signals,
 	.poll = dispatch_poll,
 	.outstanding = dispatch_outstanding,
 	.make_ready = dispatch_make_ready,

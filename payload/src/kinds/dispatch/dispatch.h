@@ -24,6 +24,6 @@ void dispatch_update_counters(void);
 
 /* close.c; the thread that ends the session. */
 uint32_t dispatch_close(const struct ending *end, uint64_t until_ns);
-void dispatch_give_back(const struct ending *end);
+void dispatch_release_signals(const struct ending *end);
 
 #endif

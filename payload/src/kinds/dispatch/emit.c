@@ -15,7 +15,7 @@ void emit_queues_reset(void)
 	next_queue = 1;
 }
 
-static bool tell_identity(struct queue *s)
+static bool emit_identity(struct queue *s)
 {
 	struct rtl_queue r = {
 		.header = {.type = RTL_TYPE_QUEUE, .lines = 1},
@@ -31,7 +31,7 @@ static bool tell_identity(struct queue *s)
 
 	if (s->id)
 		return true;
-	if (s->agent && !tell_agent(s->agent))
+	if (s->agent && !emit_agent(s->agent))
 		return false;
 	if (!ring_put_definition(&r.header))
 		return false;
@@ -42,14 +42,14 @@ static bool tell_identity(struct queue *s)
 static bool has_window(struct queue *s)
 {
 	/* acquire: pairs with flip() in flip.c */
-	return atomic_load_explicit(&s->window_generation, memory_order_acquire) == atomic_load(&gate.generation);
+	return atomic_load_explicit(&s->window_generation, memory_order_acquire) == atomic_load(&session_flags.generation);
 }
 
-bool tell_queue(struct queue *s, bool last)
+bool emit_queue(struct queue *s, bool last)
 {
-	if (s->told_open)
+	if (s->open_emitted)
 		return true;
-	if (!has_window(s) || (!s->agent && !last) || !tell_identity(s))
+	if (!has_window(s) || (!s->agent && !last) || !emit_identity(s))
 		return false;
 	struct rtl_window r = {
 		.header = {.type = RTL_TYPE_WINDOW, .lines = 1},
@@ -60,15 +60,15 @@ bool tell_queue(struct queue *s, bool last)
 		.time_ns = s->opened_ns,
 		.raw = atomic_load(&s->raw_claims),
 	};
-	s->told_open = ring_put_definition(&r.header);
-	return s->told_open;
+	s->open_emitted = ring_put_definition(&r.header);
+	return s->open_emitted;
 }
 
-bool tell_close(struct queue *s)
+bool emit_close(struct queue *s)
 {
-	if (!atomic_load_explicit(&s->window_closed, memory_order_acquire) || s->told_close || !has_window(s))
+	if (!atomic_load_explicit(&s->window_closed, memory_order_acquire) || s->close_emitted || !has_window(s))
 		return true;
-	if (!tell_queue(s, true))
+	if (!emit_queue(s, true))
 		return false;
 	struct rtl_window r = {
 		.header = {.type = RTL_TYPE_WINDOW, .lines = 1},
@@ -81,11 +81,11 @@ bool tell_close(struct queue *s)
 		.after = s->after,
 		.raw = atomic_load(&s->raw_claims),
 	};
-	s->told_close = ring_put_definition(&r.header);
-	return s->told_close;
+	s->close_emitted = ring_put_definition(&r.header);
+	return s->close_emitted;
 }
 
-void tell_untimed(struct queue *s, const struct entry *e, uint32_t launch, uint64_t count, uint32_t reason)
+void emit_untimed(struct queue *s, const struct entry *e, uint32_t launch, uint64_t count, uint32_t reason)
 {
 	struct rtl_untimed r = {
 		.header = {.type = RTL_TYPE_UNTIMED, .lines = 1},
@@ -98,21 +98,21 @@ void tell_untimed(struct queue *s, const struct entry *e, uint32_t launch, uint6
 	};
 
 	count_n(&counters->kind[RTL_KIND_DISPATCH].untimed[reason], count);
-	tell_queue(s, true);
+	emit_queue(s, true);
 	r.queue = s->id;
 	ring_put(&r.header);
 }
 
-void tell_dispatch(struct queue *s, const struct entry *e, uint32_t launch, uint64_t start, uint64_t end, uint64_t signal)
+void emit_dispatch(struct queue *s, const struct entry *e, uint32_t launch, uint64_t start, uint64_t end, uint64_t signal)
 {
 	struct agent *a = s->agent ? &agents[s->agent - 1] : NULL;
 
 	if (UNLIKELY(!a || !start || end < start || runtime_is_lost())) {
-		tell_untimed(s, e, launch, 1, RTL_REASON_NO_TIMES);
+		emit_untimed(s, e, launch, 1, RTL_REASON_NO_TIMES);
 		return;
 	}
-	if (UNLIKELY(!s->told_open))
-		tell_queue(s, true);
+	if (UNLIKELY(!s->open_emitted))
+		emit_queue(s, true);
 	struct rtl_dispatch r = {
 		.header = {.type = RTL_TYPE_DISPATCH, .lines = 1},
 		.start_ns = agent_ticks_to_ns(a, start),
@@ -149,12 +149,12 @@ bool is_plausible(const struct event *e)
 	return !a || agent_ticks_to_ns(a, e->start_ticks) + slack >= stamp_to_ns(e->armed_at & ~ARMED_IN_DOUBT);
 }
 
-void tell_app(const struct event *e, const struct entry *entry, uint32_t launch)
+void emit_app_dispatch(const struct event *e, const struct entry *entry, uint32_t launch)
 {
 	struct queue *s = lane_place(e->lane);
 
 	if (LIKELY(is_plausible(e)))
-		tell_dispatch(s, entry, launch, e->start_ticks, e->end_ticks, e->signal);
+		emit_dispatch(s, entry, launch, e->start_ticks, e->end_ticks, e->signal);
 	else
-		tell_untimed(s, entry, launch, 1, RTL_REASON_NO_TIMES);
+		emit_untimed(s, entry, launch, 1, RTL_REASON_NO_TIMES);
 }

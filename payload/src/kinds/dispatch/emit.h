@@ -9,18 +9,18 @@ void emit_queues_reset(void);
 
 /* The queue's record and the opening of its window, once, when its agent is
  * known or last is set. False: not now (tried again), or it has no window. */
-bool tell_queue(struct queue *s, bool last);
+bool emit_queue(struct queue *s, bool last);
 /* The end of its window, once. False: there is no room for it now. */
-bool tell_close(struct queue *s);
+bool emit_close(struct queue *s);
 
 /* start, end: ticks of the queue's agent. launch: id. signal: the application's, or 0.
  * Writes the dispatch, or a record that it has no times. */
-void tell_dispatch(struct queue *s, const struct entry *e, uint32_t launch, uint64_t start, uint64_t end, uint64_t signal);
+void emit_dispatch(struct queue *s, const struct entry *e, uint32_t launch, uint64_t start, uint64_t end, uint64_t signal);
 /* Whether the kernel can have started after its packet was published. */
 bool is_plausible(const struct event *e);
-/* As tell_dispatch(), with the times of an event of an application's signal. */
-void tell_app(const struct event *e, const struct entry *entry, uint32_t launch);
+/* As emit_dispatch(), with the times of an event of an application's signal. */
+void emit_app_dispatch(const struct event *e, const struct entry *entry, uint32_t launch);
 /* count dispatches from e on, untimed for one reason (enum rtl_reason). */
-void tell_untimed(struct queue *s, const struct entry *e, uint32_t launch, uint64_t count, uint32_t reason);
+void emit_untimed(struct queue *s, const struct entry *e, uint32_t launch, uint64_t count, uint32_t reason);
 
 #endif

@@ -57,7 +57,7 @@ static void flip(struct queue *s)
 							    memory_order_relaxed)) {
 			/* Now the window is real; nothing is published before the
 			 * lock is ours no more. release: pairs with the worker. */
-			atomic_store_explicit(&s->window_generation, atomic_load(&gate.generation), memory_order_release);
+			atomic_store_explicit(&s->window_generation, atomic_load(&session_flags.generation), memory_order_release);
 			COUNT(flips);
 			return;
 		}
@@ -80,7 +80,7 @@ void queue_try_flip(struct queue *s)
 		return;
 	/* Read again under the lock: disarming closes the gate and then takes
 	 * this lock, so no flip can come after it has passed. */
-	if (atomic_load(&gate.flips) && atomic_load(&s->window_generation) != atomic_load(&gate.generation))
+	if (atomic_load(&session_flags.flips) && atomic_load(&s->window_generation) != atomic_load(&session_flags.generation))
 		flip(s);
 	queue_unlock(s);
 	queue_drain_pend(s);
@@ -122,9 +122,9 @@ static bool push_patiently(const struct event *e)
 	uint64_t until = now_monotonic() + CLOSE_PUSH_MOST_NS;
 	bool pushed;
 
-	for (uint32_t turn = 0; !(pushed = event_push(e)) && events_have_consumer() && atomic_load(&held_up) != atomic_load(&gate.generation); turn++) {
+	for (uint32_t turn = 0; !(pushed = event_push(e)) && events_have_consumer() && atomic_load(&held_up) != atomic_load(&session_flags.generation); turn++) {
 		if (now_monotonic() > until)
-			atomic_store(&held_up, atomic_load(&gate.generation));
+			atomic_store(&held_up, atomic_load(&session_flags.generation));
 		sys_back_off(turn);
 	}
 	return pushed;
@@ -136,7 +136,7 @@ static void report_range(struct queue *s, uint64_t from, uint64_t count)
 		.kind = RTL_KIND_DISPATCH,
 		.what = DISPATCH_RANGE,
 		.reason = RTL_REASON_AFTER_DETACH,
-		.generation = atomic_load(&gate.generation),
+		.generation = atomic_load(&session_flags.generation),
 		.body = {[RANGE_QUEUE] = (uint64_t)s, [RANGE_FROM] = from, [RANGE_COUNT] = count},
 	};
 

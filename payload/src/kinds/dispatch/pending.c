@@ -32,7 +32,7 @@ static enum look look_pooled(struct queue *s, struct entry *e)
 	uint64_t end = __atomic_load_n(&hw->end_ts, __ATOMIC_ACQUIRE);
 	if (UNLIKELY(!start || !end))
 		return LOOK_LATE;
-	tell_dispatch(s, e, (uint32_t)e->kernel_object, start, end, 0);
+	emit_dispatch(s, e, (uint32_t)e->kernel_object, start, end, 0);
 	pool_put_back(s, e->signal);
 	return LOOK_DONE;
 }
@@ -52,7 +52,7 @@ static enum look look_app(struct queue *s, struct entry *e)
 	case SIGNAL_LATE:
 		return LOOK_LATE;
 	case SIGNAL_FIRED:
-		tell_app(&seen, e, (uint32_t)e->kernel_object);
+		emit_app_dispatch(&seen, e, (uint32_t)e->kernel_object);
 		return LOOK_DONE;
 	default:
 		s->in_transit++;
@@ -73,9 +73,9 @@ static void give_up(struct queue *s, struct entry *e, uint32_t reason)
 		s->in_transit++;
 		return;
 	}
-	tell_untimed(s, e, (uint32_t)e->kernel_object, 1, reason);
+	emit_untimed(s, e, (uint32_t)e->kernel_object, 1, reason);
 	if (reason == RTL_REASON_NO_TIMES)
-		pool_cool(e->signal); /* the hardware may write it, unless the application has turned profiling off */
+		pool_defer_reuse(e->signal); /* the hardware may write it, unless the application has turned profiling off */
 	else
 		pool_quarantine(); /* so it may: also where a destroyed queue is not the last to use its ring */
 }

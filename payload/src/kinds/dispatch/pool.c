@@ -11,7 +11,7 @@
 
 static uint64_t *stock;
 static uint64_t in_stock, alive;
-static _Atomic uint32_t closed, dry; /* hints between our threads; worker_round() orders what matters */
+static _Atomic uint32_t closed, exhausted; /* hints between our threads; worker_round() orders what matters */
 
 struct cooling {
 	uint64_t handle, until_ns;
@@ -20,9 +20,9 @@ static struct cooling *cooling; /* a ring, with room for every signal there is *
 static uint64_t cooling_head, cooling_tail;
 
 /* Signals that the hardware may have been given once more, behind our back. */
-#define KEPT_MAX 1024
-static uint64_t kept[KEPT_MAX];
-static uint32_t kept_count;
+#define LEAKED_MAX 1024
+static uint64_t leaked[LEAKED_MAX];
+static uint32_t leaked_count;
 
 int pool_init(void)
 {
@@ -36,7 +36,7 @@ int pool_init(void)
 void pool_close(void)
 {
 	atomic_store(&closed, 1);
-	atomic_store(&dry, 0);
+	atomic_store(&exhausted, 0);
 }
 
 void pool_open(void)
@@ -44,9 +44,9 @@ void pool_open(void)
 	atomic_store(&closed, 0);
 }
 
-bool pool_is_dry(void)
+bool pool_is_exhausted(void)
 {
-	return atomic_load(&dry);
+	return atomic_load(&exhausted);
 }
 
 static uint64_t create(void)
@@ -54,7 +54,7 @@ static uint64_t create(void)
 	hsa_signal_t signal = {0};
 
 	if (runtime_is_lost() || alive == STOCK_MAX || rt.signal_create(POOL_ARMED, 0, NULL, HSA_AMD_SIGNAL_AMD_GPU_ONLY, &signal)) {
-		atomic_store(&dry, 1);
+		atomic_store(&exhausted, 1);
 		return 0;
 	}
 	alive++;
@@ -73,7 +73,7 @@ static void rearm(uint64_t handle)
 	__atomic_store_n(&hw->value, POOL_ARMED, __ATOMIC_RELAXED);
 }
 
-void pool_cool(uint64_t handle)
+void pool_defer_reuse(uint64_t handle)
 {
 	cooling[cooling_head++ & (STOCK_MAX - 1)] = (struct cooling){handle, now_monotonic() + POOL_COOLING_NS};
 }
@@ -151,25 +151,25 @@ uint64_t pool_count(void)
 	return alive;
 }
 
-void pool_keep(uint64_t handle)
+void pool_leak(uint64_t handle)
 {
-	if (kept_count < KEPT_MAX)
-		kept[kept_count] = handle;
-	kept_count++;
+	if (leaked_count < LEAKED_MAX)
+		leaked[leaked_count] = handle;
+	leaked_count++;
 }
 
 /* More than fit: it may be any of them. */
-static bool is_kept(uint64_t handle)
+static bool is_leaked(uint64_t handle)
 {
-	for (uint32_t i = 0; i < kept_count && i < KEPT_MAX; i++)
-		if (kept[i] == handle)
+	for (uint32_t i = 0; i < leaked_count && i < LEAKED_MAX; i++)
+		if (leaked[i] == handle)
 			return true;
-	return kept_count > KEPT_MAX;
+	return leaked_count > LEAKED_MAX;
 }
 
 static void destroy(uint64_t handle)
 {
-	if (UNLIKELY(kept_count) && is_kept(handle)) {
+	if (UNLIKELY(leaked_count) && is_leaked(handle)) {
 		pool_quarantine();
 		return;
 	}
@@ -202,7 +202,7 @@ void pool_drop_all(void)
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
 		atomic_store(&queue_all[i]->free_tail, atomic_load(&queue_all[i]->free_head));
 	in_stock = alive = 0;
-	kept_count = 0;
+	leaked_count = 0;
 	cooling_tail = cooling_head;
 	forget_stock();
 }
@@ -221,6 +221,6 @@ void pool_destroy_all(bool process_ends)
 		destroy(stock[--in_stock]);
 	if (!process_ends)
 		let_cool();
-	kept_count = 0;
+	leaked_count = 0;
 	forget_stock();
 }

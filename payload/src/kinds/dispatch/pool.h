@@ -17,7 +17,7 @@ int pool_init(void);
 void pool_close(void);
 void pool_open(void);
 /* Since it was opened the runtime has refused to make one. */
-bool pool_is_dry(void);
+bool pool_is_exhausted(void);
 
 /* Gives queue s free signals until it has want of them; created at need.
  * 0, also of a closed pool, or -ENOMEM when the runtime makes no more. */
@@ -32,14 +32,14 @@ void pool_quarantine(void);
 /* A signal that has completed without times: used again when the hardware can no
  * longer be about to write them. The worker has waited for them before, see pending.c. */
 #define POOL_COOLING_NS (250 * NS_PER_MS)
-void pool_cool(uint64_t handle);
+void pool_defer_reuse(uint64_t handle);
 
 /* How many signals of ours there are, those in quarantine included. */
 uint64_t pool_count(void);
 
 /* The hardware may have been given this one once more, behind our back:
  * pool_destroy_all() leaves it alone. */
-void pool_keep(uint64_t handle);
+void pool_leak(uint64_t handle);
 
 /* Destroys every signal in the stock and in queues. No publisher may run. Waits for
  * those that cool, POOL_COOLING_NS at most, or they would be lost: not when the

@@ -28,7 +28,7 @@ static void report_untimed(struct queue *s, const struct entry *entry, uint32_t 
 		.kind = RTL_KIND_DISPATCH,
 		.what = EVENT_UNTIMED,
 		.reason = (uint8_t)reason,
-		.generation = atomic_load_explicit(&gate.generation, memory_order_relaxed),
+		.generation = atomic_load_explicit(&session_flags.generation, memory_order_relaxed),
 		.lane = lane(s),
 	};
 
@@ -111,8 +111,8 @@ static void instrument(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_
 	struct entry overflow;
 
 	bump(&s->dispatches);
-	if (UNLIKELY(atomic_load_explicit(&gate.full, memory_order_relaxed))) {
-		bump(&s->unkept); /* its times would find no room in the ring: why take them? */
+	if (UNLIKELY(atomic_load_explicit(&session_flags.full, memory_order_relaxed))) {
+		bump(&s->skipped_full); /* its times would find no room in the ring: why take them? */
 		pass(s, p->completion_signal);
 		return;
 	}
@@ -152,7 +152,7 @@ static bool has_signal(const hsa_kernel_dispatch_packet_t *p, int type)
 
 /* A producer that writes only what changes leaves our signal of the last lap in its
  * packet: to that producer it is 0. */
-static void take_back(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_t index)
+static void clear_our_signal(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_t index)
 {
 	uint64_t ours = s->placed[index & s->mask];
 
@@ -193,7 +193,7 @@ static bool may_be_used_again(struct queue *s, uint64_t slot)
  * read-only. seq_cst, with the load of the write index behind it: the producer claims
  * the slot and then publishes what is in it; we take ours out and then look for a claim.
  * Whoever claims after that look publishes the slot without it. */
-static void withdraw_from_slot(struct queue *s, uint64_t slot)
+static void scrub_slot(struct queue *s, uint64_t slot)
 {
 	hsa_kernel_dispatch_packet_t *p = &s->ring[slot];
 	uint64_t ours = s->placed[slot], there = ours;
@@ -203,12 +203,12 @@ static void withdraw_from_slot(struct queue *s, uint64_t slot)
 	if (packet_type(p) == HSA_PACKET_TYPE_INVALID)
 		__atomic_compare_exchange_n(&p->completion_signal.handle, &there, 0, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 	if (may_be_used_again(s, slot))
-		pool_keep(ours);
+		pool_leak(ours);
 }
 
 #define SLOTS_PER_PAGE (RTL_PAGE / sizeof(hsa_kernel_dispatch_packet_t))
 
-void queue_withdraw(struct queue *s)
+void queue_scrub_signals(struct queue *s)
 {
 	if (queue_is_gone(s))
 		return;
@@ -218,20 +218,20 @@ void queue_withdraw(struct queue *s)
 		if (UNLIKELY(may_be_freed) && slot % SLOTS_PER_PAGE == 0 && !is_there(&s->ring[slot], true))
 			slot += SLOTS_PER_PAGE - 1; /* others have part of its place */
 		else
-			withdraw_from_slot(s, slot);
+			scrub_slot(s, slot);
 	}
 }
 
 void queue_note_packet(struct queue *s, hsa_kernel_dispatch_packet_t *p, int type, uint64_t index)
 {
 	if (LIKELY(type == HSA_PACKET_TYPE_KERNEL_DISPATCH)) {
-		take_back(s, p, index);
+		clear_our_signal(s, p, index);
 		instrument(s, p, index);
 		return;
 	}
 	bump(&s->others);
 	if (has_signal(p, type)) {
-		take_back(s, p, index);
+		clear_our_signal(s, p, index);
 		pass(s, p->completion_signal);
 	}
 }
@@ -314,12 +314,12 @@ static void serve(struct queue *s)
 }
 
 /* The holder of the lock shall look again. */
-static void leave_note(struct queue *s)
+static void set_pending(struct queue *s)
 {
 	atomic_exchange_explicit(&s->pend, 1, memory_order_seq_cst);
 }
 
-static void take_note(struct queue *s)
+static void clear_pending(struct queue *s)
 {
 	atomic_exchange_explicit(&s->pend, 0, memory_order_seq_cst);
 }
@@ -327,7 +327,7 @@ static void take_note(struct queue *s)
 void queue_drain_pend(struct queue *s)
 {
 	while (atomic_load_explicit(&s->pend, memory_order_seq_cst) && queue_trylock(s)) {
-		take_note(s);
+		clear_pending(s);
 		serve(s);
 		queue_unlock(s);
 	}
@@ -344,7 +344,7 @@ void queue_bell(struct queue *s, hsa_signal_t doorbell, hsa_signal_value_t value
 		if (LIKELY(word != WORD_TRANS))
 			return;
 		/* The flip in progress may take this packet for its own. */
-		leave_note(s);
+		set_pending(s);
 		queue_drain_pend(s);
 		return;
 	}
@@ -353,12 +353,12 @@ void queue_bell(struct queue *s, hsa_signal_t doorbell, hsa_signal_value_t value
 	if (UNLIKELY((uint64_t)value < s->base || doorbell.handle != s->doorbell.handle))
 		next(doorbell, value);
 	if (!queue_trylock(s)) {
-		leave_note(s);
+		set_pending(s);
 		queue_drain_pend(s);
 		return;
 	}
 	if (atomic_load_explicit(&s->pend, memory_order_relaxed))
-		take_note(s); /* served here and now */
+		clear_pending(s); /* served here and now */
 	serve(s);
 	queue_unlock(s);
 	queue_drain_pend(s);

@@ -38,7 +38,7 @@ bool queue_is_gone(struct queue *s);
  * producers that write only what changes would hand it to the hardware; and when nothing is
  * pending, before signals are destroyed: but for those that such a producer may have used
  * meanwhile, which are kept. Our threads only. */
-void queue_withdraw(struct queue *s);
+void queue_scrub_signals(struct queue *s);
 
 /* --- between publish.c and flip.c; with the queue's lock ------------------- */
 

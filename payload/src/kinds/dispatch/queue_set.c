@@ -1,5 +1,5 @@
 /*
- * noted.c: lists of queues. Relaxed throughout: pointers are compared, nothing is read
+ * queue_set.c: lists of queues. Relaxed throughout: pointers are compared, nothing is read
  * through them, and a place is taken by one compare-and-swap.
  */
 #include "kinds/dispatch/queue_set.h"
@@ -9,9 +9,9 @@
 
 static const char gone; /* stands in a place that was left: a search goes on past it */
 
-bool noted_anew(noted_queues list, const hsa_queue_t *q)
+bool queue_set_add(queue_set list, const hsa_queue_t *q)
 {
-	for (unsigned i = 0; i < NOTED_MAX; i++) {
+	for (unsigned i = 0; i < QUEUE_SET_MAX; i++) {
 		const hsa_queue_t *here = atomic_load_explicit(&list[i], memory_order_relaxed);
 
 		if (!here && atomic_compare_exchange_strong_explicit(&list[i], &here, q, memory_order_relaxed, memory_order_relaxed))
@@ -22,17 +22,17 @@ bool noted_anew(noted_queues list, const hsa_queue_t *q)
 	return false;
 }
 
-bool noted(noted_queues list, const hsa_queue_t *q)
+bool queue_set_has(queue_set list, const hsa_queue_t *q)
 {
-	for (unsigned i = 0; i < NOTED_MAX; i++)
+	for (unsigned i = 0; i < QUEUE_SET_MAX; i++)
 		if (atomic_load_explicit(&list[i], memory_order_relaxed) == q)
 			return true;
 	return false;
 }
 
-bool noted_no_more(noted_queues list, const hsa_queue_t *q)
+bool queue_set_remove(queue_set list, const hsa_queue_t *q)
 {
-	for (unsigned i = 0; i < NOTED_MAX; i++)
+	for (unsigned i = 0; i < QUEUE_SET_MAX; i++)
 		if (atomic_load_explicit(&list[i], memory_order_relaxed) == q) {
 			atomic_store_explicit(&list[i], (const hsa_queue_t *)&gone, memory_order_relaxed);
 			return true;
@@ -40,8 +40,8 @@ bool noted_no_more(noted_queues list, const hsa_queue_t *q)
 	return false;
 }
 
-void noted_clear(noted_queues list)
+void queue_set_clear(queue_set list)
 {
-	for (unsigned i = 0; i < NOTED_MAX; i++)
+	for (unsigned i = 0; i < QUEUE_SET_MAX; i++)
 		atomic_store_explicit(&list[i], NULL, memory_order_relaxed);
 }

@@ -170,8 +170,8 @@ static void describe(struct queue *s, const hsa_queue_t *q)
 	atomic_store(&s->raw_claims, 0);
 	atomic_store(&s->starved, 0);
 	atomic_store(&s->handoff_drops, 0);
-	atomic_store(&s->unkept, 0);
-	s->want_signals = s->seen_starved = s->told_unkept = 0;
+	atomic_store(&s->skipped_full, 0);
+	s->want_signals = s->seen_starved = s->skipped_counted = 0;
 	s->in_transit = 0;
 	atomic_store(&s->released, 0);
 	atomic_store(&s->destroyed, 0);
@@ -181,15 +181,15 @@ static void describe(struct queue *s, const hsa_queue_t *q)
 	atomic_store_explicit(&s->in_use, 1, memory_order_release);
 }
 
-static noted_queues foreign_seen, refused_seen, rung_seen;
+static queue_set foreign_seen, refused_seen, rung_seen;
 
 void queue_rung(const hsa_queue_t *q)
 {
-	if (noted(rung_seen, q) || !trylock(&discovering))
+	if (queue_set_has(rung_seen, q) || !trylock(&discovering))
 		return; /* if somebody looks for a queue just now, the next doorbell says it */
 	const struct queue *s = queue_find(q);
 
-	if ((!s || s->hsa_id != q->id) && noted_anew(rung_seen, q))
+	if ((!s || s->hsa_id != q->id) && queue_set_add(rung_seen, q))
 		COUNT(queues_seen);
 	atomic_store_explicit(&discovering, 0, memory_order_release);
 }
@@ -210,11 +210,11 @@ static struct queue *discover(const hsa_queue_t *q)
 		return old;
 	struct queue *s = take_ready();
 	if (!s) {
-		if (noted_anew(refused_seen, q))
+		if (queue_set_add(refused_seen, q))
 			COUNT(queues_refused);
 		return NULL;
 	}
-	if (!noted_no_more(rung_seen, q))
+	if (!queue_set_remove(rung_seen, q))
 		COUNT(queues_seen);
 	describe(s, q);
 	table_put(s, old, q);
@@ -235,11 +235,11 @@ struct queue *queue_get(const hsa_queue_t *q, bool *foreign)
 		return s;
 	if (!is_recordable(q)) {
 		*foreign = true;
-		if (noted_anew(foreign_seen, q))
+		if (queue_set_add(foreign_seen, q))
 			COUNT(queues_foreign);
 		return NULL;
 	}
-	if (!atomic_load_explicit(&gate.track, memory_order_acquire))
+	if (!atomic_load_explicit(&session_flags.track, memory_order_acquire))
 		return NULL;
 	if (!trylock(&discovering))
 		return NULL;
@@ -343,7 +343,7 @@ void queue_forget_memory(void)
 
 static void reset(struct queue *s)
 {
-	s->id = s->told_open = s->told_close = 0;
+	s->id = s->open_emitted = s->close_emitted = 0;
 	s->dead_since_ns = 0;
 	s->settled = 0;
 	atomic_store(&s->window_generation, 0);
@@ -360,9 +360,9 @@ bool queue_reset_all(void)
 		atomic_store(&table[i], NULL);
 	for (int i = 0; i < READY_MAX; i++)
 		atomic_store(&ready[i], NULL);
-	noted_clear(foreign_seen);
-	noted_clear(refused_seen);
-	noted_clear(rung_seen);
+	queue_set_clear(foreign_seen);
+	queue_set_clear(refused_seen);
+	queue_set_clear(rung_seen);
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
 		struct queue *s = queue_all[i];
 
@@ -372,7 +372,7 @@ bool queue_reset_all(void)
 		atomic_store(&s->entry_tail, atomic_load(&s->entry_head));
 		nothing_is_backed(s);
 		reset(s);
-		s->shelved = put_ready(s);
+		s->parked = put_ready(s);
 	}
 	atomic_store_explicit(&discovering, 0, memory_order_release);
 	return true;
@@ -403,7 +403,7 @@ static struct queue *another_state(bool *none_left)
 	struct queue *s;
 
 	for (uint32_t i = 0; i < count; i++)
-		if (!queue_all[i]->shelved)
+		if (!queue_all[i]->parked)
 			return queue_all[i];
 	*none_left = count == QUEUES_MAX;
 	if (*none_left || !(s = make_state()))
@@ -423,7 +423,7 @@ int queue_make_ready(uint32_t n)
 			break; /* what is there is all there will be; queues_refused counts */
 		if (!s)
 			return -ENOMEM;
-		s->shelved = put_ready(s);
+		s->parked = put_ready(s);
 	}
 	return stock_ready();
 }

@@ -116,9 +116,9 @@ struct queue {
 	uint64_t closed_index;
 	uint64_t after; /* claimed in the window, unpublished at its end */
 	_Atomic uint64_t raw_claims;
-	_Atomic uint64_t handoff_drops; /* taken by wrappers, and the handoff was full */
+	_Atomic uint64_t handoff_drops; /* taken by wrappers, and the queue of events was full */
 	_Atomic uint64_t starved; /* dispatches that found no free signal */
-	_Atomic uint64_t unkept;  /* dispatches that were not noted: gate.full. Set back with the worker's told_unkept alone */
+	_Atomic uint64_t skipped_full;  /* dispatches that were not noted: session_flags.full. Set back with the worker's skipped_counted alone */
 	_Atomic uint32_t window_generation; /* of the last flip; 0: none yet */
 	_Atomic uint32_t window_closed;
 	uint64_t *filled; /* close only: bitmap over slots instrumented beyond a gap */
@@ -129,16 +129,16 @@ struct queue {
 	CACHE_ALIGNED struct entry *pending;
 	uint64_t pending_count;
 	uint32_t id; /* in this session's records; 0: not told yet */
-	uint32_t told_open, told_close;
+	uint32_t open_emitted, close_emitted;
 	uint32_t agent; /* index into agents + 1, 0: unknown */
 	uint32_t profiled_by_us;
 	int64_t in_transit; /* dispatches that wrappers have taken and not yet handed over */
 	uint64_t backed, backed_end; /* entries below backed have memory; at backed_end all have */
 	uint32_t slots_backed; /* stamps, placed */
 	uint64_t want_signals;  /* free ones to keep */
-	uint64_t seen_starved, told_unkept;
+	uint64_t seen_starved, skipped_counted;
 	uint64_t dead_since_ns; /* destroyed was seen then */
-	bool shelved;     /* has been held ready in this session */
+	bool parked;     /* has been held ready in this session */
 	uint32_t settled; /* dead, destroyed, and nothing owed; then … */
 	uint64_t handed_over; /* … the handoff had so many */
 	_Atomic uint32_t destroyed; /* the runtime's hsa_queue_destroy has returned: nothing writes its signals now */

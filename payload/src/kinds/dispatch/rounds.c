@@ -28,7 +28,7 @@ static void take_range(const struct event *e, bool abandon)
 
 	if (!s->agent)
 		pending_take(s, abandon); /* closed before we came by: its dispatches name its agent */
-	tell_untimed(s, &from, 0, e->body[RANGE_COUNT], e->reason);
+	emit_untimed(s, &from, 0, e->body[RANGE_COUNT], e->reason);
 }
 
 void dispatch_take(const struct event *e, bool abandon)
@@ -44,9 +44,9 @@ void dispatch_take(const struct event *e, bool abandon)
 	uint32_t launch = launch_id(s, &entry);
 	s->in_transit -= e->in_transit;
 	if (e->what == EVENT_UNTIMED)
-		tell_untimed(s, &entry, launch, 1, e->reason);
+		emit_untimed(s, &entry, launch, 1, e->reason);
 	else
-		tell_app(e, &entry, launch);
+		emit_app_dispatch(e, &entry, launch);
 }
 
 /*
@@ -79,12 +79,12 @@ static uint64_t unsettled(struct queue *s)
 }
 
 /* Dispatches that found the ring full, and are lost without having been timed. */
-static void tell_unkept(struct queue *s)
+static void count_skipped(struct queue *s)
 {
-	uint64_t n = atomic_load_explicit(&s->unkept, memory_order_relaxed);
+	uint64_t n = atomic_load_explicit(&s->skipped_full, memory_order_relaxed);
 
-	ring_lose(RTL_KIND_DISPATCH, n - s->told_unkept);
-	s->told_unkept = n;
+	ring_lose(RTL_KIND_DISPATCH, n - s->skipped_counted);
+	s->skipped_counted = n;
 }
 
 static void retire_queue(struct queue *s, uint64_t now)
@@ -93,18 +93,18 @@ static void retire_queue(struct queue *s, uint64_t now)
 		return;
 	if (!s->dead_since_ns)
 		s->dead_since_ns = now;
-	tell_unkept(s); /* all that there will be: its producers have ended */
+	count_skipped(s); /* all that there will be: its producers have ended */
 	/* Nor may one lie in the backlog whose outcome a wrapper has told: they
 	 * cancel each other in the sum, but a later queue would take it for its own. */
 	if (unsettled(s) || s->pending_count || atomic_load(&s->entry_head) != atomic_load(&s->entry_tail))
 		return;
-	/* What its close handed over may still lie in the handoff. */
+	/* What its close has pushed may still be among the events. */
 	if (!s->settled)
 		s->handed_over = events_pushed();
 	s->settled = 1;
-	if (events_popped() < s->handed_over || !tell_close(s))
+	if (events_popped() < s->handed_over || !emit_close(s))
 		return;
-	bool in_session = atomic_load(&s->window_generation) == atomic_load(&gate.generation);
+	bool in_session = atomic_load(&s->window_generation) == atomic_load(&session_flags.generation);
 	uint64_t dispatches = atomic_load(&s->dispatches), others = atomic_load(&s->others);
 	queue_recycle(s);
 	if (s->settled || !in_session)
@@ -119,7 +119,7 @@ static uint64_t serve(struct queue *s, uint64_t now, bool abandon)
 
 	if (!atomic_load_explicit(&s->in_use, memory_order_acquire))
 		return 0;
-	tell_unkept(s);
+	count_skipped(s);
 	pending_take(s, abandon);
 	n = pending_settle(s, now, abandon);
 	if (atomic_load(&s->word) & WORD_DEAD) {
@@ -130,7 +130,7 @@ static uint64_t serve(struct queue *s, uint64_t now, bool abandon)
 		TALLY(kicks);
 		n++;
 	}
-	tell_queue(s, false);
+	emit_queue(s, false);
 	return n;
 }
 
@@ -170,7 +170,7 @@ void dispatch_make_ready(void)
 void dispatch_update_counters(void)
 {
 	uint64_t dispatches = retired_dispatches, others = retired_others;
-	uint32_t generation = atomic_load(&gate.generation);
+	uint32_t generation = atomic_load(&session_flags.generation);
 
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
 		if (atomic_load(&queue_all[i]->window_generation) != generation)

@@ -1,4 +1,4 @@
-/* wrap_life.c: the ends of signals, queues, executables and of the runtime. */
+/* wrap_destroy.c: the ends of signals, queues, executables and of the runtime. */
 #include "core/session_flags.h"
 #include "kinds/dispatch/publish.h"
 #include "record/names.h"
@@ -86,7 +86,7 @@ hsa_status_t wrap_shut_down(void)
 {
 	atomic_fetch_add(&wrap_shutting_down, 1); /* first: no session begins between our end and the runtime's */
 	if (tracking())
-		session_cut_short(RTL_END_SHUT_DOWN);
+		session_end_now(RTL_END_SHUT_DOWN);
 	hsa_status_t status = NEXT(signal_hooks[SHUT_DOWN], hsa_status_t (*)(void))();
 	atomic_fetch_sub(&wrap_shutting_down, 1);
 	return status;

@@ -49,7 +49,7 @@ static void let_flip(struct queue *s)
  */
 static bool enter_raw(struct queue *s)
 {
-	if (atomic_load_explicit(&gate.flips, memory_order_relaxed) &&
+	if (atomic_load_explicit(&session_flags.flips, memory_order_relaxed) &&
 	    atomic_load_explicit(&s->word, memory_order_relaxed) == WORD_RAW) {
 		queue_try_flip(s);
 		if (atomic_load_explicit(&s->word, memory_order_relaxed) & WORD_VIRT)
@@ -88,7 +88,7 @@ static void count_raw(struct queue *s, uint64_t slots)
 /* slots: how many were claimed. */
 static void leave_raw(struct queue *s, uint64_t slots)
 {
-	if (atomic_load_explicit(&gate.flips, memory_order_relaxed))
+	if (atomic_load_explicit(&session_flags.flips, memory_order_relaxed))
 		count_raw(s, slots);
 	atomic_fetch_sub_explicit(&s->inflight, 1, memory_order_seq_cst);
 }
@@ -287,7 +287,7 @@ static void store(const hsa_queue_t *q, uint64_t value, store_fn next)
 
 static uint64_t load(const hsa_queue_t *q, load_fn next)
 {
-	if (UNLIKELY(!in_owner()))
+	if (UNLIKELY(!is_original_process()))
 		return next(q);
 	struct queue *s = queue_find(q);
 	if (s && s->hsa_id == q->id) {

@@ -28,7 +28,7 @@ static void note(uint32_t attribute)
 	struct event e = {
 		.kind = RTL_KIND_NULL,
 		.what = NULL_CALL,
-		.generation = atomic_load(&gate.generation),
+		.generation = atomic_load(&session_flags.generation),
 		.body = {[CALL_STAMP] = stamp_time(), [CALL_TID] = current_tid(), [CALL_ATTRIBUTE] = attribute},
 	};
 
