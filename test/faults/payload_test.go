@@ -137,7 +137,7 @@ func constructorHangs(t *testing.T) string {
 	v := gpuRun(t, cmd, gpuEnv(t, cmd))
 	r := record(t, v.PID, "--payload", victim.Path(t, "slow.so"))
 	said := r.Stderr.String()
-	if r.Code != 6 || !strings.Contains(lineOf(said, "cause"), `"load the payload" took longer than 10s`) {
+	if r.Code != 6 || !strings.Contains(lineOf(said, "cause"), `"load the payload" took longer than 10 s`) {
 		t.Errorf("exit code %d\n%s", r.Code, said)
 	}
 	v.Unharmed(t)

@@ -85,7 +85,7 @@ func loaderLocked(t *testing.T) string {
 	v := gpuRun(t, cmd, gpuEnv(t, cmd))
 	v.Ask(t, "d")
 	refused := record(t, v.PID)
-	if said := refused.Stderr.String(); refused.Code != 6 || !strings.Contains(said, `"load the payload" took longer than 10s`) {
+	if said := refused.Stderr.String(); refused.Code != 6 || !strings.Contains(said, `"load the payload" took longer than 10 s`) {
 		t.Errorf("exit code %d, want 6 and the time-out\n%s", refused.Code, said)
 	}
 	v.works(t)
