@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/ring/ringtest"
 	"github.com/rtl-attach/rtl-attach/tracedb"
@@ -353,7 +354,7 @@ func FuzzCollect(f *testing.F) {
 	p := ringtest.NewProducer(f, 1<<16)
 	p.String(1, "gfx90a")
 	ringtest.Put(p, ring.Agent{ID: 1, Name: 1})
-	ringtest.Put(p, ring.Copy{StartNS: 20, EndNS: 30, SubmitNS: 10, Bytes: 4096, To: 1, TID: 7, Direction: uint16(ring.HostToDevice)})
+	ringtest.PutAs(p, copies.TypeCopy, copies.Copy{StartNS: 20, EndNS: 30, SubmitNS: 10, Bytes: 4096, To: 1, TID: 7, Direction: uint16(copies.HostToDevice)})
 	p.Unknown(200, 2)
 	ringtest.Put(p, ring.KindAccount{Kind: uint32(ring.KindMemoryCopy), Begun: 1, Timed: 1})
 	p.End(ring.EndRecord{})

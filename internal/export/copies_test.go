@@ -26,15 +26,15 @@ func copySample(t testing.TB) string {
 	db, path := create(t)
 	s, err := db.Begin(tracedb.SessionInfo{PID: 41220, Command: "server", Host: "node", Generation: 1})
 	must(t, err)
-	up := ring.Copy{StartNS: copiesAt + 100, EndNS: copiesAt + 300, SubmitNS: copiesAt, Bytes: 4096, To: 2, TID: 11, Direction: uint16(ring.HostToDevice)}
+	up := copies.Copy{StartNS: copiesAt + 100, EndNS: copiesAt + 300, SubmitNS: copiesAt, Bytes: 4096, To: 2, TID: 11, Direction: uint16(copies.HostToDevice)}
 	second := up
 	second.StartNS, second.EndNS = up.StartNS+100, up.EndNS+100
-	across := ring.Copy{StartNS: copiesAt + 500, EndNS: copiesAt + 500, Bytes: 8, From: 1, To: 2, Direction: uint16(ring.DeviceToDevice)}
-	untimed := ring.Copy{SubmitNS: copiesAt, Bytes: 1, From: 1, Direction: uint16(ring.DeviceToHost), Reason: uint16(ring.ReasonRearmed)}
+	across := copies.Copy{StartNS: copiesAt + 500, EndNS: copiesAt + 500, Bytes: 8, From: 1, To: 2, Direction: uint16(copies.DeviceToDevice)}
+	untimed := copies.Copy{SubmitNS: copiesAt, Bytes: 1, From: 1, Direction: uint16(copies.DeviceToHost), Reason: uint16(ring.ReasonRearmed)}
 	must(t, errors.Join(
 		s.Agent(tracedb.Agent{ID: 1, GPU: 0, Name: "gfx90a", BDF: 1}),
 		s.Agent(tracedb.Agent{ID: 2, GPU: 1, Name: "gfx90a", BDF: 2}),
-		s.Kind(4, func(w tracedb.KindWriter) error { return copies.Store(w, []ring.Copy{up, second, across, untimed}) }),
+		s.Kind(4, func(w tracedb.KindWriter) error { return copies.Store(w, []copies.Copy{up, second, across, untimed}) }),
 		s.End(tracedb.End{Reason: "detached", ArmedNS: copiesAt, DetachedNS: copiesAt + 1000, Kinds: []tracedb.KindCoverage{{Kind: "memory-copy", Begun: 4, Timed: 3, Untimed: 1}}}),
 		db.Close()))
 	return path

@@ -28,7 +28,7 @@ const second = 1_000_000_000
 type produce func(t *testing.T, p *ringtest.Producer)
 
 func put[T interface {
-	ring.Agent | ring.Queue | ring.Launch | ring.Dispatch | ring.Untimed | ring.Window | ring.LostRecord | ring.Copy | ring.KindAccount
+	ring.Agent | ring.Queue | ring.Launch | ring.Dispatch | ring.Untimed | ring.Window | ring.LostRecord | ring.KindAccount
 }](t *testing.T, p *ringtest.Producer, record T) {
 	t.Helper()
 	if !ringtest.Put(p, record) {
@@ -100,10 +100,10 @@ func withCopies(t *testing.T, p *ringtest.Producer) {
 	put(t, p, ring.Dispatch{Queue: 1, Launch: 9, Index: 1000, StartNS: second + 1000, EndNS: second + 3000, SubmitNS: second})
 	for i := range uint64(10) {
 		at := second + i*100_000
-		put(t, p, ring.Copy{StartNS: at + 10_000, EndNS: at + 12_000, SubmitNS: at, Bytes: 50_000, To: 1, TID: 500, Direction: uint16(ring.HostToDevice)})
-		put(t, p, ring.Copy{StartNS: at + 20_000, EndNS: at + 24_000, SubmitNS: at, Bytes: 1000, From: 2, TID: 500, Direction: uint16(ring.DeviceToHost)})
+		ringtest.PutAs(p, copies.TypeCopy, copies.Copy{StartNS: at + 10_000, EndNS: at + 12_000, SubmitNS: at, Bytes: 50_000, To: 1, TID: 500, Direction: uint16(copies.HostToDevice)})
+		ringtest.PutAs(p, copies.TypeCopy, copies.Copy{StartNS: at + 20_000, EndNS: at + 24_000, SubmitNS: at, Bytes: 1000, From: 2, TID: 500, Direction: uint16(copies.DeviceToHost)})
 	}
-	put(t, p, ring.Copy{SubmitNS: second, Bytes: 1000, From: 2, TID: 500, Direction: uint16(ring.DeviceToHost), Reason: uint16(ring.ReasonSharedSignal)})
+	ringtest.PutAs(p, copies.TypeCopy, copies.Copy{SubmitNS: second, Bytes: 1000, From: 2, TID: 500, Direction: uint16(copies.DeviceToHost), Reason: uint16(ring.ReasonSharedSignal)})
 	for queue := range uint32(3) {
 		put(t, p, ring.Window{Queue: queue + 1, Kind: uint32(ring.WindowClose), TimeNS: second + 2_000_000, Index: 1000 + uint64(1-min(queue, 1)), Dispatches: uint64(1 - min(queue, 1))})
 	}
@@ -337,10 +337,10 @@ func TestSummaryOfCutOffTrace(t *testing.T) {
 func TestCopiesOfCutOffSession(t *testing.T) {
 	db, path := create(t)
 	whole, cut := begin(t, db, 41220, "server"), begin(t, db, 41377, "server")
-	copied := ring.Copy{StartNS: 10, EndNS: 20, To: 1, Direction: uint16(ring.HostToDevice)}
+	copied := copies.Copy{StartNS: 10, EndNS: 20, To: 1, Direction: uint16(copies.HostToDevice)}
 	must(t,
-		whole.Kind(1, func(w tracedb.KindWriter) error { return copies.Store(w, []ring.Copy{copied}) }),
-		cut.Kind(2, func(w tracedb.KindWriter) error { return copies.Store(w, []ring.Copy{copied, copied}) }),
+		whole.Kind(1, func(w tracedb.KindWriter) error { return copies.Store(w, []copies.Copy{copied}) }),
+		cut.Kind(2, func(w tracedb.KindWriter) error { return copies.Store(w, []copies.Copy{copied, copied}) }),
 		whole.End(tracedb.End{Kinds: []tracedb.KindCoverage{{Kind: copies.Kind.ID.String(), Begun: 3, Timed: 1, Unexplained: 2}}}),
 		db.Close())
 	s, err := Summarize(path, 1)

@@ -37,7 +37,7 @@ func TestABIIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fresh, err := exec.Command("go", "run", "abi_generate.go", "-stdout").Output()
+	fresh, err := exec.Command("go", "run", "./genabi", "-kinds", "-stdout").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,12 +1,11 @@
 //go:build ignore
 
 // The input of `go tool cgo -godefs`: names what Go needs of the C header.
-// abi_generate.go runs it and writes abi.go.
+// genabi runs it and writes abi.go.
 package ring
 
 /*
 #include "abi.h"
-#include "kinds/copy/copy_abi.h"
 #include "kinds/dispatch/dispatch_abi.h"
 */
 import "C"
@@ -80,7 +79,7 @@ const (
 	EndArmFailed    End = C.RTL_END_ARM_FAILED
 )
 
-// Reason says why a dispatch, or a copy, has no times (enum rtl_reason).
+// Reason says why a record has no times (enum rtl_reason).
 type Reason C.enum_rtl_reason
 
 const (
@@ -125,18 +124,6 @@ const (
 	TypeEnd         Type = C.RTL_TYPE_END
 	TypeDispatch    Type = C.RTL_TYPE_DISPATCH
 	TypeUntimed     Type = C.RTL_TYPE_UNTIMED
-	TypeCopy        Type = C.RTL_TYPE_COPY
-)
-
-// Direction of a copy (enum rtl_direction).
-type Direction C.enum_rtl_direction
-
-const (
-	HostToHost     Direction = C.RTL_HOST_TO_HOST
-	HostToDevice   Direction = C.RTL_HOST_TO_DEVICE
-	DeviceToHost   Direction = C.RTL_DEVICE_TO_HOST
-	DeviceToDevice Direction = C.RTL_DEVICE_TO_DEVICE
-	DirectionCount Direction = C.RTL_DIRECTION_COUNT
 )
 
 // WindowKind tells the two ends of a window apart (enum rtl_window_kind).
@@ -171,7 +158,6 @@ type (
 	Queue       C.struct_rtl_queue
 	Agent       C.struct_rtl_agent
 	CodeObject  C.struct_rtl_code_object
-	Copy        C.struct_rtl_copy
 	KindAccount C.struct_rtl_kind_account
 	EndRecord   C.struct_rtl_end_record
 )

@@ -35,7 +35,8 @@ func (t Type) Kind() (k Kind, of bool) {
 	return Kind((t - KindTypes) / kindTypes), true
 }
 
-// isOneLine says whether the type is known, and its records have one line each.
+// isOneLine says whether the type is known here, and its records have one line each. Kinds
+// check their own.
 func (t Type) isOneLine() bool {
-	return t <= TypeEnd || t == TypeDispatch || t == TypeUntimed || t == TypeCopy
+	return t <= TypeEnd || t == TypeDispatch || t == TypeUntimed
 }

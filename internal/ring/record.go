@@ -27,9 +27,11 @@ func (r *Record) Launch() *Launch           { return (*Launch)(unsafe.Pointer(&r
 func (r *Record) Queue() *Queue             { return (*Queue)(unsafe.Pointer(&r.line)) }
 func (r *Record) Agent() *Agent             { return (*Agent)(unsafe.Pointer(&r.line)) }
 func (r *Record) CodeObject() *CodeObject   { return (*CodeObject)(unsafe.Pointer(&r.line)) }
-func (r *Record) Copy() *Copy               { return (*Copy)(unsafe.Pointer(&r.line)) }
 func (r *Record) KindAccount() *KindAccount { return (*KindAccount)(unsafe.Pointer(&r.line)) }
 func (r *Record) End() *EndRecord           { return (*EndRecord)(unsafe.Pointer(&r.line)) }
+
+// As returns a record of one line as the layout T of a kind's own record type.
+func As[T any](r *Record) *T { return (*T)(unsafe.Pointer(&r.line)) }
 
 func (r *Record) bytes() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&r.line)), LineBytes)

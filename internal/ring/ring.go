@@ -5,7 +5,7 @@
 // number in it is checked before it is used.
 package ring
 
-//go:generate go run abi_generate.go
+//go:generate go run ./genabi -kinds
 
 import (
 	"errors"

@@ -8,9 +8,9 @@ import (
 )
 
 // Kinds are the kinds of record beside dispatches, in the order in which a report shows them.
-var Kinds = []*kind.Kind{
+var Kinds = append([]*kind.Kind{
 	copies.Kind,
-}
+}, testKinds...)
 
 func init() {
 	for _, k := range Kinds {

@@ -9,8 +9,13 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 )
 
+//go:generate go run ../../ring/genabi
+
 //go:embed schema.sql
 var schema string
+
+// TypeCopy is the type of a copy's record.
+const TypeCopy = ring.Type(typeCopy)
 
 // Kind is the kind of memory copies.
 var Kind = &kind.Kind{

@@ -11,21 +11,21 @@ const batchCopies = 512
 // A decoder takes the copies of one session.
 type decoder struct {
 	session        kind.Session
-	batch          []ring.Copy
+	batch          []Copy
 	timed, untimed uint64
 }
 
 func newDecoder(s kind.Session) kind.Decoder {
-	return &decoder{session: s, batch: make([]ring.Copy, 0, batchCopies)}
+	return &decoder{session: s, batch: make([]Copy, 0, batchCopies)}
 }
 
 // Decode takes a copy.
 func (d *decoder) Decode(r *ring.Record) error {
-	if r.Type() != ring.TypeCopy {
+	if r.Type() != TypeCopy || r.Lines() != 1 {
 		d.session.Refuse()
 		return nil
 	}
-	c := *r.Copy()
+	c := *ring.As[Copy](r)
 	if !sound(&c) {
 		d.session.Refuse()
 		return nil
@@ -44,12 +44,12 @@ func (d *decoder) Decode(r *ring.Record) error {
 	return nil
 }
 
-func isTimed(c *ring.Copy) bool { return ring.Reason(c.Reason) == ring.ReasonNone }
+func isTimed(c *Copy) bool { return ring.Reason(c.Reason) == ring.ReasonNone }
 
 // sound reports whether a payload can have written the copy.
-func sound(c *ring.Copy) bool {
+func sound(c *Copy) bool {
 	switch {
-	case ring.Direction(c.Direction) >= ring.DirectionCount, ring.Reason(c.Reason) >= ring.ReasonCount,
+	case Direction(c.Direction) >= DirectionCount, ring.Reason(c.Reason) >= ring.ReasonCount,
 		c.Bytes > kind.MostCount, !kind.SoundTime(c.SubmitNS):
 		return false
 	case isTimed(c):

@@ -31,25 +31,25 @@ func collect(t *testing.T, produce func(p *ringtest.Producer)) (string, collecto
 }
 
 func TestDecode(t *testing.T) {
-	good := ring.Copy{StartNS: 20, EndNS: 30, SubmitNS: 10, Bytes: 4096, To: 1, TID: 7, Direction: uint16(ring.HostToDevice)}
-	late := ring.Copy{SubmitNS: 11, StartNS: 5, Bytes: 8, From: 1, Direction: uint16(ring.DeviceToHost), Reason: uint16(ring.ReasonNotCompleted)}
+	good := Copy{StartNS: 20, EndNS: 30, SubmitNS: 10, Bytes: 4096, To: 1, TID: 7, Direction: uint16(HostToDevice)}
+	late := Copy{SubmitNS: 11, StartNS: 5, Bytes: 8, From: 1, Direction: uint16(DeviceToHost), Reason: uint16(ring.ReasonNotCompleted)}
 	path, result := collect(t, func(p *ringtest.Producer) {
-		ringtest.Put(p, good) // its agent comes later
-		ringtest.Put(p, late)
+		ringtest.PutAs(p, TypeCopy, good) // its agent comes later
+		ringtest.PutAs(p, TypeCopy, late)
 		p.String(1, "gfx90a")
 		ringtest.Put(p, ring.Agent{ID: 1, Name: 1})
-		for _, spoil := range []func(*ring.Copy){
-			func(c *ring.Copy) { c.StartNS = 0 },
-			func(c *ring.Copy) { c.EndNS = c.StartNS - 1 },
-			func(c *ring.Copy) { c.EndNS = 1 << 63 },
-			func(c *ring.Copy) { c.SubmitNS = 1 << 63 },
-			func(c *ring.Copy) { c.Bytes = 1 << 63 },
-			func(c *ring.Copy) { c.Direction = uint16(ring.DirectionCount) },
-			func(c *ring.Copy) { c.Reason = uint16(ring.ReasonCount) },
+		for _, spoil := range []func(*Copy){
+			func(c *Copy) { c.StartNS = 0 },
+			func(c *Copy) { c.EndNS = c.StartNS - 1 },
+			func(c *Copy) { c.EndNS = 1 << 63 },
+			func(c *Copy) { c.SubmitNS = 1 << 63 },
+			func(c *Copy) { c.Bytes = 1 << 63 },
+			func(c *Copy) { c.Direction = uint16(DirectionCount) },
+			func(c *Copy) { c.Reason = uint16(ring.ReasonCount) },
 		} {
 			bad := good
 			spoil(&bad)
-			ringtest.Put(p, bad)
+			ringtest.PutAs(p, TypeCopy, bad)
 		}
 		ringtest.Put(p, ring.KindAccount{Kind: uint32(ring.KindMemoryCopy), Begun: 10})
 		p.End(ring.EndRecord{End: uint32(ring.EndDetach)})

@@ -32,7 +32,7 @@ var export = kind.Export{
 	},
 }
 
-// operations are rocprofiler's names, by ring.Direction; theirs count from 1.
+// operations are rocprofiler's names, by Direction; theirs count from 1.
 var operations = [...]string{
 	"MEMORY_COPY_HOST_TO_HOST", "MEMORY_COPY_HOST_TO_DEVICE", "MEMORY_COPY_DEVICE_TO_HOST", "MEMORY_COPY_DEVICE_TO_DEVICE",
 }

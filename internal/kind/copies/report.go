@@ -15,13 +15,13 @@ import (
 
 // Report is what a report says of memory copies: begun = timed + untimed + unexplained.
 type Report struct {
-	Begun       int64       `json:"begun"`
-	Timed       int64       `json:"timed"`
-	Untimed     []Untimed   `json:"untimed"`
-	Unexplained int64       `json:"unexplained"` // begun, and neither timed nor accounted for
-	Surplus     int64       `json:"surplus"`     // arrived, and never begun: the numbers are wrong
-	Directions  []Direction `json:"directions"`  // the copies that start in the report's window
-	Blits       []Blit      `json:"blits"`       // HIP's own kernels that copy or fill: kernels, and not in the numbers above
+	Begun       int64          `json:"begun"`
+	Timed       int64          `json:"timed"`
+	Untimed     []Untimed      `json:"untimed"`
+	Unexplained int64          `json:"unexplained"` // begun, and neither timed nor accounted for
+	Surplus     int64          `json:"surplus"`     // arrived, and never begun: the numbers are wrong
+	Directions  []DirectionSum `json:"directions"`  // the copies that start in the report's window
+	Blits       []Blit         `json:"blits"`       // HIP's own kernels that copy or fill: kernels, and not in the numbers above
 }
 
 // Untimed is the copies that have no times for one reason.
@@ -31,8 +31,8 @@ type Untimed struct {
 	Copies int64  `json:"copies"`
 }
 
-// Direction is all timed copies of one direction. Copies may overlap: TotalNS is the sum of their times.
-type Direction struct {
+// DirectionSum is all timed copies of one direction. Copies may overlap: TotalNS is the sum of their times.
+type DirectionSum struct {
 	Name           string `json:"name"`
 	Copies         int64  `json:"copies"`
 	Bytes          int64  `json:"bytes"`
@@ -59,7 +59,7 @@ var directionTable = kind.Table{
 
 // read returns nil where no copies were to be recorded.
 func read(r *kind.Reading) (*kind.Section, error) {
-	c := &Report{Untimed: []Untimed{}, Directions: []Direction{}, Blits: []Blit{}}
+	c := &Report{Untimed: []Untimed{}, Directions: []DirectionSum{}, Blits: []Blit{}}
 	recorded, err := c.readAccounts(r)
 	if err != nil || !recorded {
 		return nil, err
@@ -114,7 +114,7 @@ func (c *Report) readUntimed(r *kind.Reading) error {
 // hostile numbers must not end in "integer overflow".
 func (c *Report) readDirections(r *kind.Reading) error {
 	return r.Trace.Define(r.Ctx, func(row traceread.Row) error {
-		var d Direction
+		var d DirectionSum
 		err := row.Scan(&d.Name, &d.Copies, &d.Bytes, &d.TotalNS)
 		if d.TotalNS > 0 {
 			d.BytesPerSecond = int64(float64(d.Bytes) / float64(d.TotalNS) * 1e9)

@@ -1,7 +1,6 @@
 package copies
 
 import (
-	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -10,7 +9,7 @@ var table = tracedb.Table{Name: "rtl_copy", Columns: []string{
 }}
 
 // Store writes copies into a session.
-func Store(w tracedb.KindWriter, batch []ring.Copy) error {
+func Store(w tracedb.KindWriter, batch []Copy) error {
 	for i := range batch {
 		if err := store(w, &batch[i]); err != nil {
 			return err
@@ -19,7 +18,7 @@ func Store(w tracedb.KindWriter, batch []ring.Copy) error {
 	return nil
 }
 
-func store(w tracedb.KindWriter, c *ring.Copy) error {
+func store(w tracedb.KindWriter, c *Copy) error {
 	thread, err := w.Thread(c.TID)
 	if err != nil {
 		return err

@@ -22,9 +22,9 @@ func TestStore(t *testing.T) {
 			s.Launch(tracedb.Launch{ID: 2, Agent: 1, Symbol: "__amd_rocclr_fillBufferAligned.kd"}),
 			s.Launch(tracedb.Launch{ID: 3, Agent: 1, Symbol: "my__amd_rocclr_copy.kd"}),
 			s.Kind(2, func(w tracedb.KindWriter) error {
-				return Store(w, []ring.Copy{
-					{StartNS: 1000, EndNS: 1100, SubmitNS: 900, Bytes: 4096, To: 2, TID: 7, Direction: uint16(ring.HostToDevice)},
-					{SubmitNS: 950, Bytes: 8, From: 1, To: 2, Direction: uint16(ring.DeviceToDevice), Reason: uint16(ring.ReasonRearmed)},
+				return Store(w, []Copy{
+					{StartNS: 1000, EndNS: 1100, SubmitNS: 900, Bytes: 4096, To: 2, TID: 7, Direction: uint16(HostToDevice)},
+					{SubmitNS: 950, Bytes: 8, From: 1, To: 2, Direction: uint16(DeviceToDevice), Reason: uint16(ring.ReasonRearmed)},
 				})
 			}),
 			s.End(tracedb.End{Reason: "detached"}))

@@ -81,7 +81,7 @@ func mapAll(t testing.TB, file *os.File) []byte {
 // line is any record of one line.
 type line interface {
 	ring.Dispatch | ring.Untimed | ring.Window | ring.LostRecord | ring.Launch |
-		ring.Queue | ring.Agent | ring.CodeObject | ring.Copy | ring.KindAccount | ring.EndRecord
+		ring.Queue | ring.Agent | ring.CodeObject | ring.KindAccount | ring.EndRecord
 }
 
 // Put writes a record of one line; false: the ring is full.
@@ -89,6 +89,14 @@ func Put[T line](p *Producer, record T) bool {
 	h := (*ring.Header)(unsafe.Pointer(&record))
 	h.Type, h.Lines = uint16(typeOf(record)), 1
 	return p.write(unsafe.Slice((*byte)(unsafe.Pointer(&record)), ring.LineBytes))
+}
+
+// PutAs writes a record of one line of a kind's own type; false: the ring is full.
+func PutAs[T any](p *Producer, t ring.Type, record T) bool {
+	line := make([]byte, ring.LineBytes)
+	copy(line, unsafe.Slice((*byte)(unsafe.Pointer(&record)), unsafe.Sizeof(record)))
+	*(*ring.Header)(unsafe.Pointer(&line[0])) = ring.Header{Type: uint16(t), Lines: 1}
+	return p.write(line)
 }
 
 func typeOf(record any) ring.Type {
@@ -109,8 +117,6 @@ func typeOf(record any) ring.Type {
 		return ring.TypeAgent
 	case ring.CodeObject:
 		return ring.TypeCodeObject
-	case ring.Copy:
-		return ring.TypeCopy
 	case ring.KindAccount:
 		return ring.TypeKindAccount
 	default:

@@ -1,0 +1,10 @@
+//go:build rtlfault
+
+package all
+
+import (
+	"github.com/rtl-attach/rtl-attach/internal/kind"
+)
+
+// testKinds are in the tests' tool only, as their halves are in the tests' payload.
+var testKinds = []*kind.Kind{}
