@@ -94,13 +94,13 @@ GOTEST := go tool -modfile=tools/go.mod gotestsum --format pkgname --format-hide
 # simulators and tools. All others run two packages at a time.
 LIVE_TESTS := cli faults hostile release runtimes soak truth
 empty :=
-LIVE_PATTERN := /test/($(subst $(empty) $(empty),|,$(LIVE_TESTS)))$$
+LIVE_PATTERN := /test/($(subst $(empty) $(empty),|,$(LIVE_TESTS))|kinds/.*)$$
 .PHONY: test-go test-units test-live
 test-go: test-units test-live
 test-units: tool simulator workloads victims
 	$(GOTEST) -race -count=1 -p 2 -timeout 40m $$(go list $(GO_PACKAGES) | grep -vE '$(LIVE_PATTERN)')
 test-live: tool fault-tool dist musl-root simulator workloads victims
-	$(GOTEST) -race -count=1 -p 1 -timeout 40m $(LIVE_TESTS:%=./test/%)
+	$(GOTEST) -race -count=1 -p 1 -timeout 40m $(LIVE_TESTS:%=./test/%) ./test/kinds/...
 
 # Root file systems of other Debian releases. A release that the mirror does not
 # have leaves out its cases, by name.

@@ -42,8 +42,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kinds/copy/abi.h"
-#include "kinds/dispatch/abi.h"
+#include "kinds/copy/copy_abi.h"
+#include "kinds/dispatch/dispatch_abi.h"
 #include "rocm.h"
 
 static const char *how;

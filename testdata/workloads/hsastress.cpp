@@ -169,6 +169,14 @@ void print_counts(const std::vector<uint64_t>& counts)
 	fflush(stdout);
 }
 
+// The runtime's clock, for a test that counts how often it was asked.
+std::string system_time()
+{
+	uint64_t ticks = 0;
+	HSA_CHECK(hsa_system_get_info(HSA_SYSTEM_INFO_TIMESTAMP, &ticks));
+	return std::to_string(ticks);
+}
+
 void parse(int argc, char** argv)
 {
 	Options o;
@@ -186,7 +194,7 @@ void parse(int argc, char** argv)
 	o.number("slow-raw-ms", &settings.slow_raw_ms, "how long, below 1000");
 	o.number("doorbell", &settings.doorbell, "0: never ring, for a GPU that polls the index");
 	o.number("uring", &settings.uring, "1: with io_uring's kernel threads, one of which always runs");
-	o.number("port", &settings.port, "of /health and /quit; 0: any");
+	o.number("port", &settings.port, "of /health, /time and /quit; 0: any");
 	o.number("hang", &settings.hang_seconds, "seconds without a dispatch, of any thread, that count as a hang");
 	o.text("code-object", &settings.code_object, "kernels");
 	o.parse(argc, argv);
@@ -206,6 +214,8 @@ int main(int argc, char** argv)
 	HttpServer http(settings.port, [&](const std::string& path) -> std::string {
 		if (path == "/health")
 			return "ok " + std::to_string(progress.load()) + "\n";
+		if (path == "/time")
+			return system_time() + "\n";
 		if (path != "/quit")
 			return other.answer(path);
 		deadline.quit();
