@@ -72,7 +72,7 @@ void null_take(const struct event *e, bool abandon)
 		.header = {.type = RTL_TYPE_NULL_CALL, .lines = 1},
 		.time_ns = stamp_to_ns(e->body[CALL_STAMP]),
 		.tid = (uint32_t)e->body[CALL_TID],
-		.attribute = (uint32_t)e->body[CALL_ATTRIBUTE],
+		.attribute_id = (uint32_t)e->body[CALL_ATTRIBUTE],
 	};
 
 	(void)abandon; /* a call has ended when its event comes */

@@ -10,7 +10,7 @@ struct rtl_null_call {
 	struct rtl_header header;
 	uint64_t time_ns; /* when it was called */
 	uint32_t tid;     /* calling thread, in the target's pid namespace */
-	uint32_t attribute; /* hsa_system_info_t */
+	uint32_t attribute_id; /* hsa_system_info_t */
 	uint64_t reserved[5];
 };
 
