@@ -12,7 +12,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 )
 
-// complete tells shells what commands and flags take.
+// complete registers the shell completions of commands and flags.
 func complete(root *cobra.Command) {
 	for _, c := range append(root.Commands(), root) {
 		switch c.Name() {
@@ -34,13 +34,13 @@ func complete(root *cobra.Command) {
 			"buffer-policy": cobra.FixedCompletions([]string{"discard", "lossless"}, cobra.ShellCompDirectiveNoFileComp),
 		} {
 			if c.Flags().Lookup(flag) != nil {
-				_ = c.RegisterFlagCompletionFunc(flag, values) // the root's flags are record's: known already
+				_ = c.RegisterFlagCompletionFunc(flag, values) // fails for the root's flags: they are record's, registered before
 			}
 		}
 	}
 }
 
-// completePIDs offers the ROCm processes here, as far as this user may look.
+// completePIDs offers the ROCm processes that this user may read.
 func completePIDs(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	l, err := ps.List(version)
 	if err != nil {
@@ -53,7 +53,7 @@ func completePIDs(*cobra.Command, []string, string) ([]cobra.Completion, cobra.S
 	return pids, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeRecordedPIDs offers those of the trace that was named.
+// completeRecordedPIDs offers the processes in the trace on the command line.
 func completeRecordedPIDs(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

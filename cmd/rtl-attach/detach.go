@@ -10,7 +10,7 @@ func newDetach() *cobra.Command {
 	var quiet, verbose, yes bool
 	c := &cobra.Command{
 		Use:     "detach PID",
-		Short:   "end the session on PID, from anywhere; works after its recorder has died",
+		Short:   "end the session on PID, from any shell; works after its recorder has died",
 		Example: detachExamples,
 		Args:    onePID,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -21,8 +21,8 @@ func newDetach() *cobra.Command {
 			return session.Detach(pid, yes, newUI(quiet, verbose))
 		},
 	}
-	c.Flags().BoolVar(&yes, "yes", false, "all servers below PID are meant, if there are several")
-	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "say nothing but errors")
-	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "say what is done to the target")
+	c.Flags().BoolVar(&yes, "yes", false, "detach from all servers below PID, if there are several")
+	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only errors")
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "print each step in the target")
 	return c
 }

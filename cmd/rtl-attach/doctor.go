@@ -20,13 +20,13 @@ func newDoctor(code *failure.ExitCode) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "doctor [PID[,PID…]]",
-		Short: "what could stand in the way of an attach, here or to PID, before anything is touched",
-		Long: `doctor looks at everything that could stand in the way of an attach, on this
-machine or to PID and the GPU processes below it, and at which optional parts are
-off. It stops nothing and writes nothing. It ends with 0 if nothing stands in the
-way that can be seen from outside (what the process's own loader and runtime will
-say cannot), with 1 if that cannot be told without a stop (or the answer not be
-written, which is said), and else with the attach's exit code.`,
+		Short: "check whether an attach would work, on this machine or to PID; touches nothing",
+		Long: `doctor checks everything that could prevent an attach, on this machine or to PID
+and the GPU processes below it, and reports which optional parts are off. It stops
+nothing and writes nothing. It exits with 0 if it finds no obstacle (it cannot
+foresee what the process's own loader and runtime will answer), with 1 if it would
+have to stop the process to know, or could not print its answer, and otherwise with
+the exit code of the attach.`,
 		Example: doctorExamples,
 		Args:    atMostOnePID,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -54,13 +54,13 @@ written, which is said), and else with the attach's exit code.`,
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
 	c.Flags().BoolVar(&readFilters, "read-filters", false, "if PID has seccomp filters, stop one thread for a moment to read them")
 	c.Flags().StringVarP(&o.Output, "output", "o", preflight.DefaultOutput, "the trace `FILE` that there would be")
-	giveVariable(c.Flags().Lookup("output")) // a recording would take it
+	giveVariable(c.Flags().Lookup("output")) // doctor checks the file that a recording would write
 	return c
 }
 
 func atMostOnePID(_ *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return usageError{errors.New("at most one argument can be given: a pid, or several with commas between them")}
+		return usageError{errors.New("at most one argument: a pid, or several with commas between them")}
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ var marks = map[preflight.Result]string{
 	preflight.Fine: "✓", preflight.Less: "!", preflight.Off: "–", preflight.Unclear: "?", preflight.Fails: "✗", preflight.Skipped: " ",
 }
 
-// writeDiagnosis prints a line for each check, and below it why and what to do.
+// writeDiagnosis prints a line for each check, with its cause and fix below.
 func writeDiagnosis(w io.Writer, d *preflight.Diagnosis) error {
 	switch {
 	case d.Command != "":
@@ -90,17 +90,17 @@ func writeDiagnosis(w io.Writer, d *preflight.Diagnosis) error {
 	return err
 }
 
-// writeWorkers prints a line for each, and what is not as it should be.
+// writeWorkers prints a line for each worker, and its checks that are not fine.
 func writeWorkers(w io.Writer, d *preflight.Diagnosis) {
 	if len(d.Workers) > 0 {
 		fmt.Fprintln(w, "workers")
 	}
 	for _, worker := range d.Workers {
-		who := fmt.Sprintf("pid %d", worker.PID)
+		process := fmt.Sprintf("pid %d", worker.PID)
 		if worker.Rank != nil {
-			who = fmt.Sprintf("rank %d, %s", *worker.Rank, who)
+			process = fmt.Sprintf("rank %d, %s", *worker.Rank, process)
 		}
-		fmt.Fprintf(w, "%s %s (%s): %s\n", marks[worker.Verdict], who, line(worker.Command), line(worker.Told()))
+		fmt.Fprintf(w, "%s %s (%s): %s\n", marks[worker.Verdict], process, line(worker.Command), line(worker.Told()))
 		for _, c := range worker.Checks {
 			if c.Result != preflight.Fine && c.Result != preflight.Skipped {
 				writeCheck(w, c)

@@ -9,11 +9,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// variablePrefix begins the names of the variables that hold defaults of flags.
+// variablePrefix begins the names of the environment variables that hold flag defaults.
 const variablePrefix = "RTL_ATTACH_"
 
-// hasVariable marks flags with a default in the environment: a recording's flags.
-// In another command the same name may mean something else.
+// hasVariable annotates the flags that take a default from the environment: the
+// flags of a recording. Other commands use the same names with other meanings.
 const hasVariable = "rtl_attach_variable"
 
 func giveVariable(f *pflag.Flag) { f.Annotations = map[string][]string{hasVariable: nil} }
@@ -22,7 +22,8 @@ func variableOf(f *pflag.Flag) string {
 	return variablePrefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 }
 
-// defaultsFromEnvironment takes flags that were not given from RTL_ATTACH_*.
+// defaultsFromEnvironment sets each flag that the command line leaves out from its
+// RTL_ATTACH_* variable.
 func defaultsFromEnvironment(c *cobra.Command) error {
 	var err error
 	opposite := map[string]string{"tree": "no-tree", "no-tree": "tree"}
@@ -43,7 +44,7 @@ func defaultsFromEnvironment(c *cobra.Command) error {
 // A warner prints warnings.
 type warner interface{ Warn(text string) }
 
-// warnOfVariables warns of each variable of environ that begins as ours do and
+// warnOfVariables warns of each variable in environ that has our prefix and
 // belongs to no flag of a recording.
 func warnOfVariables(to warner, recording *pflag.FlagSet, environ []string) {
 	var known []string
@@ -56,7 +57,7 @@ func warnOfVariables(to warner, recording *pflag.FlagSet, environ []string) {
 	for _, variable := range environ {
 		name, _, _ := strings.Cut(variable, "=")
 		if strings.HasPrefix(name, variablePrefix) && !isKnown[name] {
-			to.Warn("the environment has " + name + ", which is no default of a flag" + orMeant(nearest(name, known)))
+			to.Warn("environment variable " + name + " is ignored: no flag has this name" + orMeant(nearest(name, known)))
 		}
 	}
 }

@@ -33,8 +33,8 @@ func newExport(code *failure.ExitCode) *cobra.Command {
 		Use:   "export FILE… [--format pftrace]",
 		Short: "a trace in the format of another tool; needs no privileges",
 		Long: "A trace in the format of another tool; needs no privileges. Formats:\n\n" + formatTable() +
-			"\nA file whose name ends in .gz is compressed, in any format but rpd; no other is." +
-			"\nrocprofv3's readers take one process: of a trace of several, each gets a file, FILE_PID_results.json.",
+			"\nA file is compressed if its name ends in .gz, in any format but rpd." +
+			"\nrocprofv3's readers take one process: a trace of several becomes one file per process, FILE_PID_results.json.",
 		Example: exportExamples,
 		RunE: func(c *cobra.Command, args []string) error {
 			format, err := f.check(args)
@@ -43,7 +43,7 @@ func newExport(code *failure.ExitCode) *cobra.Command {
 			}
 			ctx, release := untilEnded(c.Context())
 			defer release()
-			if f.output == export.Stdout { // a write to a pipe may wait for ever: the second Ctrl-C ends it
+			if f.output == export.Stdout { // a write to a pipe may block forever: a second Ctrl-C kills the tool
 				defer context.AfterFunc(ctx, release)()
 			}
 			jobs, err := f.jobs(ctx, format, args)
@@ -51,7 +51,7 @@ func newExport(code *failure.ExitCode) *cobra.Command {
 				err = writeAll(ctx, format, jobs)
 			}
 			if err == nil {
-				*code, err = f.tell(format, jobs)
+				*code, err = f.print(format, jobs)
 			}
 			return err
 		},
@@ -59,9 +59,9 @@ func newExport(code *failure.ExitCode) *cobra.Command {
 	flags := c.Flags()
 	flags.StringVarP(&f.format, "format", "f", export.Formats[0].Name, "`FORMAT`, one of "+formatNames())
 	flags.StringVarP(&f.output, "output", "o", "", "`FILE`, or - for standard output (default: beside the trace); .gz compresses; no file is replaced without --force")
-	flags.BoolVar(&f.force, "force", false, "replace files that are there, once the new ones are complete")
-	flags.StringVarP(&f.pid, "pid", "p", "", "only the process `N` (rocprofv3)")
-	flags.BoolVarP(&f.quiet, "quiet", "q", false, "only warnings and errors")
+	flags.BoolVar(&f.force, "force", false, "replace existing files, once the new ones are complete")
+	flags.StringVarP(&f.pid, "pid", "p", "", "export only process `N` (rocprofv3)")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print only warnings and errors")
 	return c
 }
 
@@ -89,9 +89,9 @@ func (f exportFlags) check(traces []string) (export.Format, error) {
 	case len(traces) == 0:
 		return format, errors.New("a trace file is needed")
 	case f.pid != "" && !format.OnePerProcess():
-		return format, fmt.Errorf("--pid is not for --format %s, which has all processes", f.format)
+		return format, fmt.Errorf("--pid does not apply to --format %s, which has all processes", f.format)
 	case len(traces) > 1 && f.output != "":
-		return format, errors.New("--output is for one trace; without it each export goes beside its trace")
+		return format, errors.New("--output names the export of one trace; without it each export goes beside its trace")
 	case f.output == export.Stdout && !format.Streams():
 		return format, fmt.Errorf("--format %s needs a file: -o FILE", f.format)
 	case !format.Streams() && export.IsCompressed(f.output):
@@ -105,16 +105,16 @@ func (f exportFlags) check(traces []string) (export.Format, error) {
 	return format, areFiles(traces)
 }
 
-// A job is one file to be made, of a trace or of one process in it.
+// A job is one file to write, from a trace or from one process in it.
 type job struct {
 	trace, output string
-	made          string // where it is made; it is moved to output when all are complete
-	pid           int64  // 0: of all
+	made          string // the path to write to; writeAll moves it to output when all files are complete
+	pid           int64  // 0: all processes
 	result        *export.Result
 }
 
-// jobs are the files that the traces come to. Before the first one is made it is known
-// that each could be.
+// jobs returns the files to write for the traces. It first checks that each one can
+// be created.
 func (f exportFlags) jobs(ctx context.Context, format export.Format, traces []string) (all []job, err error) {
 	for _, trace := range traces {
 		pids, err := f.processes(ctx, format, trace)
@@ -139,7 +139,8 @@ func (f exportFlags) jobs(ctx context.Context, format export.Format, traces []st
 	return all, nil
 }
 
-// madeAt is where an export is made: where it is to be, or beside a file that it replaces.
+// madeAt returns the path to write an export to: output, or with --force a path
+// beside the file that it replaces.
 func (f exportFlags) madeAt(output string) (made string, err error) {
 	made = output
 	if f.force && output != export.Stdout {
@@ -150,8 +151,8 @@ func (f exportFlags) madeAt(output string) (made string, err error) {
 	return made, export.CheckOutput(made)
 }
 
-// writeAll makes all files or none, so that what failed or was interrupted can be run
-// again. Files that are there are replaced once all new ones are complete.
+// writeAll writes all files or none, so that the user can run a failed or interrupted
+// export again. It replaces existing files once all new ones are complete.
 func writeAll(ctx context.Context, format export.Format, jobs []job) (err error) {
 	for i := range jobs {
 		j := &jobs[i]
@@ -175,8 +176,9 @@ func writeAll(ctx context.Context, format export.Format, jobs []job) (err error)
 	return nil
 }
 
-// tell says what was made, and whether there was something in each trace.
-func (f exportFlags) tell(format export.Format, jobs []job) (code failure.ExitCode, err error) {
+// print lists the files that were written, and returns NothingSeen if a trace had
+// nothing to export.
+func (f exportFlags) print(format export.Format, jobs []job) (code failure.ExitCode, err error) {
 	ui, written := newUI(f.quiet, false), map[string]int64{}
 	for _, j := range jobs {
 		for _, text := range j.result.Warnings(format) {
@@ -212,7 +214,7 @@ func writeResult(w io.Writer, output string, r *export.Result) error {
 	return err
 }
 
-// processes are those that get a file each; 0: all together.
+// processes returns the pids that get a file each; 0: one file for all processes.
 func (f exportFlags) processes(ctx context.Context, format export.Format, trace string) ([]int64, error) {
 	switch {
 	case f.pid != "":

@@ -14,7 +14,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// ofThree is a trace of three processes, in a folder of its own.
+// ofThree writes a trace of three processes, in a folder of its own, and returns the
+// files that an export to rocprofv3 writes.
 func ofThree(t *testing.T) (trace string, outputs []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -46,7 +47,7 @@ func ofThree(t *testing.T) (trace string, outputs []string) {
 	return trace, outputs
 }
 
-// beside lists what is in the trace's folder besides it.
+// beside lists the other files in the trace's folder.
 func beside(t *testing.T, trace string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(trace))
@@ -61,7 +62,7 @@ func beside(t *testing.T, trace string) (names []string) {
 	return names
 }
 
-// TestExportOfSeveral: where one of the files cannot be made none is.
+// TestExportOfSeveral: if one of the files cannot be written, the export leaves none.
 func TestExportOfSeveral(t *testing.T) {
 	trace, outputs := ofThree(t)
 	if err := os.WriteFile(outputs[2], []byte("mine"), 0o600); err != nil {
@@ -81,7 +82,7 @@ func TestExportOfSeveral(t *testing.T) {
 	}
 }
 
-// untilMade is a context that ends when a file is there.
+// untilMade is a context that ends when a file exists.
 type untilMade struct {
 	context.Context
 	path string
@@ -102,7 +103,8 @@ func (c untilMade) Done() <-chan struct{} {
 	return done
 }
 
-// TestExportInterrupted: in the last of several files it leaves none, and can be run again.
+// TestExportInterrupted: an export interrupted in its last file leaves no file and can
+// be run again.
 func TestExportInterrupted(t *testing.T) {
 	trace, outputs := ofThree(t)
 	f := exportFlags{}

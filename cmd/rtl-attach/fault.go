@@ -16,9 +16,9 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/testpoint"
 )
 
-// A build for the tests, never installed: RTL_FAULT=ACTION@POINT does something
-// when that point is passed for the first time; several, with commas between them, do
-// so each, and says so.
+// This file is in the tests' build only, which is never installed. With
+// RTL_FAULT=ACTION@POINT[,ACTION@POINT…] the tool runs each action when it first
+// passes its point, and prints it.
 func init() {
 	var faults []*fault
 	for one := range strings.SplitSeq(os.Getenv("RTL_FAULT"), ",") {
@@ -61,7 +61,7 @@ var actions = map[string]func() error{
 	"murder": killTarget,
 }
 
-// signalSelf signals this thread: the call does not return before the signal has acted.
+// signalSelf signals this thread: the call returns after the signal has acted.
 func signalSelf(sig unix.Signal) error {
 	return unix.Tgkill(os.Getpid(), unix.Gettid(), sig)
 }
@@ -75,5 +75,5 @@ func killTarget() error {
 	return unix.Kill(pid, unix.SIGKILL)
 }
 
-// hang does nothing more.
+// hang never returns.
 func hang() error { select {} }

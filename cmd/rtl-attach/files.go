@@ -10,7 +10,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/preflight"
 )
 
-// checkTraceName refuses what cannot be the name of a trace, whatever the process.
+// checkTraceName refuses a template that cannot name a trace, whatever the process.
 func checkTraceName(template string) error {
 	placeholder := preflight.UnknownPlaceholder(template)
 	switch {
@@ -19,14 +19,14 @@ func checkTraceName(template string) error {
 	case template == export.Stdout:
 		return errors.New("--output \"-\": a trace cannot be written to standard output; rtl-attach export can")
 	case placeholder != "":
-		return fmt.Errorf("--output %q: %s is no placeholder: %%p is the pid, %%h the host, %%t the time, %%%% a percent sign", template, placeholder)
+		return fmt.Errorf("--output %q: %s is not a placeholder: %%p is the pid, %%h the host, %%t the time, %%%% a percent sign", template, placeholder)
 	case isFolder(template):
 		return fmt.Errorf("--output %q is a folder: -o FILE", template)
 	}
 	return nil
 }
 
-// isFolder says whether a path is a folder's, or is written as one.
+// isFolder reports whether path is a folder, or ends in a slash.
 func isFolder(path string) bool {
 	info, err := os.Stat(path)
 	return strings.HasSuffix(path, "/") || err == nil && info.IsDir()

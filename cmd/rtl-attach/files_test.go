@@ -9,12 +9,12 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/preflight"
 )
 
-// TestTraceName: what cannot be a trace's name is known before any process is looked at.
+// TestTraceName: the tool refuses an impossible trace name before it reads any process.
 func TestTraceName(t *testing.T) {
 	for template, part := range map[string]string{
 		"t.db": "", preflight.DefaultOutput: "", "100%%.db": "", "%p%h%t": "",
-		"": "empty", "-": "standard output", "t-%q.db": "%q is no placeholder", "t%": "% is no placeholder",
-		"%%%": "% is no placeholder", "t%\xff": "is no placeholder", t.TempDir(): "is a folder", "no/such/": "is a folder",
+		"": "empty", "-": "standard output", "t-%q.db": "%q is not a placeholder", "t%": "% is not a placeholder",
+		"%%%": "% is not a placeholder", "t%\xff": "is not a placeholder", t.TempDir(): "is a folder", "no/such/": "is a folder",
 	} {
 		err := checkTraceName(template)
 		if (err == nil) != (part == "") || err != nil && !strings.Contains(err.Error(), part) {
@@ -23,7 +23,7 @@ func TestTraceName(t *testing.T) {
 	}
 }
 
-// TestForce: exports of several processes replace what is there together, or not at all.
+// TestForce: exports of several processes replace all existing files, or none.
 func TestForce(t *testing.T) {
 	trace, outputs := ofThree(t)
 	for _, output := range outputs {

@@ -3,7 +3,7 @@ package main
 const purpose = `rtl-attach records the GPU timeline of a ROCm process that is already running
 and was started without any preparation, and leaves the process as it was.
 
-Ctrl-C ends the recording; pressed again, it does not wait for kernels that still run.`
+Ctrl-C ends the recording; a second Ctrl-C does not wait for kernels that still run.`
 
 const longHelp = purpose + `
 
@@ -32,7 +32,7 @@ const examples = `  rtl-attach ps                              which processes u
   rtl-attach report trace-41220-….db         what the trace says
   rtl-attach export trace-41220-….db         for ui.perfetto.dev`
 
-// The examples of each command.
+// Examples of each command.
 const (
 	detachExamples = `  rtl-attach detach 41220          end the session, whoever records
   rtl-attach detach 41220 -v       and say what is done`

@@ -7,9 +7,9 @@ import (
 	"runtime"
 )
 
-// The kernel takes ptrace requests only from the thread that attached, and
-// detaches what a thread traced when it ends: the main goroutine keeps the
-// main thread (package ptrace has a locked thread of its own besides).
+// The kernel accepts ptrace requests only from the thread that attached, and
+// detaches a thread's tracees when that thread ends. So the main goroutine keeps
+// the main thread; package ptrace locks a thread of its own.
 func init() { runtime.LockOSThread() }
 
 func main() { os.Exit(int(run(os.Args[1:]))) }

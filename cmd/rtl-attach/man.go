@@ -15,8 +15,9 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 )
 
-// A build for `make man`, never installed: RTL_MAN=FOLDER writes the manual's
-// pages there, one for each command, and ends. Their date is SOURCE_DATE_EPOCH.
+// This file is in the build for `make man` only, which is never installed. With
+// RTL_MAN=FOLDER the tool writes one manual page per command to FOLDER and exits.
+// SOURCE_DATE_EPOCH is their date.
 func init() {
 	dir := os.Getenv("RTL_MAN")
 	if dir == "" {
@@ -55,7 +56,8 @@ func writePages(dir string) error {
 	return nil
 }
 
-// dateOfBuild is SOURCE_DATE_EPOCH, so that two builds have the same pages, or now.
+// dateOfBuild returns the date of SOURCE_DATE_EPOCH, so that two builds have the same
+// pages, or today.
 func dateOfBuild() (string, error) {
 	at := time.Now()
 	if epoch := os.Getenv("SOURCE_DATE_EPOCH"); epoch != "" {
@@ -70,7 +72,7 @@ func dateOfBuild() (string, error) {
 
 func pageName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
-// page is the manual's page of a command.
+// page returns the manual page of a command.
 func page(c *cobra.Command, m manual, pages []*cobra.Command, date string) string {
 	var r roff
 	r.request("TH", strings.ToUpper(pageName(c)), "1", date, "rtl-attach "+version, "rtl-attach")

@@ -2,21 +2,21 @@
 
 package main
 
-// A manual is what a command's page says beside its help. What is indented stands as
-// it is.
+// manual is the text of a command's manual page that its help does not have. Indented
+// text is printed as it stands.
 type manual struct{ exit, environment, files string }
 
 const (
 	noEnvironment = "None of its flags has a default in the environment."
 
 	recordingEnvironment = `Every flag of a recording has a default in the environment: RTL_ATTACH_ and the flag's
-name in capitals, with _ for -. A flag that is given wins.
+name in capitals, with _ for -. A flag on the command line wins.
 
     RTL_ATTACH_DURATION=5s        --duration 5s
     RTL_ATTACH_OUTPUT=/data/t.db  --output /data/t.db
     RTL_ATTACH_QUIET=true         --quiet
 
-SUDO_UID and SUDO_GID: the user that owns the trace, where root makes it.
+SUDO_UID and SUDO_GID: the user that owns the trace, where root writes it.
 TERM=dumb: no progress line.`
 
 	recordingFiles = `    trace-PID-TIME.db   the trace, an SQLite database; --output names another
@@ -29,7 +29,7 @@ SQLITE_TMPDIR: the folder in which SQLite sorts what does not fit into memory; w
 it, /var/tmp.`
 )
 
-// manuals are by the commands' names.
+// manuals has the texts by command name.
 var manuals = map[string]manual{
 	"rtl-attach": {exitTable, recordingEnvironment, recordingFiles},
 	"record":     {exitTable, recordingEnvironment, recordingFiles},

@@ -31,7 +31,7 @@ var sizeUnits = []struct {
 	{"B", 1},
 }
 
-// roundUp returns the least power of two that is not below n, for an n up to 2^63.
+// roundUp returns the smallest power of two that is at least n, for n up to 2^63.
 func roundUp(n uint64) uint64 {
 	if n == 0 {
 		return 0
@@ -39,7 +39,7 @@ func roundUp(n uint64) uint64 {
 	return 1 << bits.Len64(n-1)
 }
 
-// powerText writes a power of two as a flag takes it: 64MiB.
+// powerText formats a power of two as a flag takes it: 64MiB.
 func powerText(n uint64) string {
 	for _, u := range []string{"GiB", "MiB", "KiB"} {
 		if size, _ := parseSize("1" + u); n >= size {
@@ -60,7 +60,7 @@ func parseSize(s string) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(number, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%q is no size such as 64MiB", s)
+		return 0, fmt.Errorf("%q is not a size such as 64MiB", s)
 	}
 	if over, total := bits.Mul64(n, unit); over == 0 {
 		return total, nil
@@ -76,12 +76,12 @@ func parseDuration(s string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(number)
 	if err != nil {
-		return 0, fmt.Errorf("%q is no duration such as 5s", s)
+		return 0, fmt.Errorf("%q is not a duration such as 5s", s)
 	}
 	return d, nil
 }
 
-// A durationFlag is a flag's value, as parseDuration reads it.
+// durationFlag is the value of a duration flag, as parseDuration reads it.
 type durationFlag time.Duration
 
 // Set implements pflag.Value.
@@ -91,7 +91,7 @@ func (d *durationFlag) Set(text string) error {
 	return err
 }
 
-// String implements pflag.Value; the zero value is no default that help would show.
+// String implements pflag.Value; it returns "" for zero, so that help shows no default.
 func (d *durationFlag) String() string {
 	if *d == 0 {
 		return ""
@@ -105,7 +105,7 @@ func (d *durationFlag) Type() string { return "duration" }
 func parsePercent(s string) (uint64, error) {
 	n, err := strconv.ParseUint(strings.TrimSuffix(s, "%"), 10, 64)
 	if err != nil || n < 1 || n > 100 {
-		return 0, fmt.Errorf("%q is no percentage from 1%% to 100%%", s)
+		return 0, fmt.Errorf("%q is not a percentage from 1%% to 100%%", s)
 	}
 	return n, nil
 }
@@ -126,7 +126,7 @@ func parseSettings(settings []string) ([]envbuf.Var, error) {
 	return vars, nil
 }
 
-// warnOfSettings warns of each setting that the payload does not have.
+// warnOfSettings warns of each setting that the payload does not know.
 func warnOfSettings(to warner, vars []envbuf.Var) {
 	var known []string
 	for _, k := range envbuf.Keys {
@@ -142,7 +142,7 @@ func warnOfSettings(to warner, vars []envbuf.Var) {
 func parsePID(s string) (int, error) {
 	pid, err := strconv.Atoi(s)
 	if err != nil || pid <= 0 {
-		return 0, usageError{fmt.Errorf("%q is no pid", s)}
+		return 0, usageError{fmt.Errorf("%q is not a pid", s)}
 	}
 	return pid, nil
 }

@@ -49,11 +49,11 @@ func TestParseSettings(t *testing.T) {
 		t.Errorf("%v, %v", vars, err)
 	}
 	if _, err := parseSettings([]string{"RTL_STAMP"}); err == nil {
-		t.Error("a setting without a value was taken")
+		t.Error("a setting without a value was accepted")
 	}
 }
 
-// TestPIDs: a pid is decimal, with whatever it begins.
+// TestPIDs: a pid is decimal, also with leading zeros.
 func TestPIDs(t *testing.T) {
 	for text, want := range map[string]string{"0100": "100", "7, 8,7": "7,8", "0x10": "", "0": "", "-3": "", "1,": "", "1_0": ""} {
 		var l pidList
@@ -63,7 +63,7 @@ func TestPIDs(t *testing.T) {
 	}
 }
 
-// TestParseDuration: a number without a unit is one of seconds.
+// TestParseDuration: a number without a unit is in seconds.
 func TestParseDuration(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"5": 5 * time.Second, "0.5": 500 * time.Millisecond, "1m30s": 90 * time.Second, "500ms": 500 * time.Millisecond,
@@ -80,7 +80,7 @@ func TestParseDuration(t *testing.T) {
 	}
 }
 
-// TestRoundUp: a buffer has a power of two of bytes, and no fewer than were asked for.
+// TestRoundUp: a buffer's size is a power of two, and at least the size asked for.
 func TestRoundUp(t *testing.T) {
 	for n, want := range map[uint64]string{
 		64 << 10: "64KiB", 64<<10 + 1: "128KiB", 100e6: "128MiB", 64 << 20: "64MiB", 16 << 30: "16GiB", 15 << 30: "16GiB", 1: "1B",

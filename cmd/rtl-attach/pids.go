@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// A pidList is a flag's value: pids with commas between them, added to those of
-// the same flag before it.
+// pidList is the value of a flag that takes pids with commas between them. Each use
+// of the flag adds to the list.
 type pidList []int
 
+// Set implements pflag.Value.
 func (l *pidList) Set(text string) error {
 	for one := range strings.SplitSeq(text, ",") {
 		pid, err := parsePID(strings.TrimSpace(one))
@@ -23,6 +24,7 @@ func (l *pidList) Set(text string) error {
 	return nil
 }
 
+// String implements pflag.Value.
 func (l *pidList) String() string {
 	if len(*l) == 0 {
 		return ""
@@ -30,9 +32,10 @@ func (l *pidList) String() string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint([]int(*l)), " ", ","), "[]")
 }
 
+// Type implements pflag.Value.
 func (l *pidList) Type() string { return "pids" }
 
-// first is the one that stands for all; 0: there is none.
+// first returns the pid that error messages name; 0: the list is empty.
 func (l *pidList) first() int {
 	if len(*l) == 0 {
 		return 0

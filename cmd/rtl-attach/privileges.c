@@ -1,7 +1,7 @@
 /*
- * privileges.c: before anything else runs, this process gives up what the tool
- * never needs, for good. Capabilities belong to threads: this is the one moment
- * when there is a single thread, from which all others inherit.
+ * privileges.c: before anything else runs, this process drops the capabilities
+ * that the tool never needs. Capabilities belong to threads: at this moment the
+ * process has one thread, from which all others inherit.
  */
 #include <linux/capability.h>
 #include <stdint.h>
@@ -15,23 +15,23 @@
 #define CHECKPOINT_RESTORE 40 /* since Linux 5.9 */
 
 static const uint64_t needed =
-	/* to look into the target: its memory, its mappings, its seccomp filters */
+	/* to read the target's memory, mappings and seccomp filters */
 	ONE(CAP_SYS_PTRACE) | ONE(CHECKPOINT_RESTORE) | ONE(CAP_SYS_ADMIN) | ONE(CAP_KILL) |
-	/* short stops, and to collect behind the target */
+	/* for short stops, and to collect at a lower priority than the target's */
 	ONE(CAP_SYS_NICE) | ONE(CAP_SYS_RESOURCE) |
-	/* --verbose: the stops as the scheduler sees them */
+	/* the stops as the scheduler sees them */
 	ONE(BPF) | ONE(PERFMON) |
 	/* the trace in the user's folder, the payload in a folder of the target's */
 	ONE(CAP_CHOWN) | ONE(CAP_DAC_OVERRIDE) | ONE(CAP_DAC_READ_SEARCH) | ONE(CAP_FOWNER) |
-	/* to lay all of these down while collecting */
+	/* to drop all of these while collecting */
 	ONE(CAP_SETUID) | ONE(CAP_SETGID);
 
-__attribute__((constructor)) static void give_up_privileges(void)
+__attribute__((constructor)) static void drop_capabilities(void)
 {
 	struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
 	struct __user_cap_data_struct data[2];
 
-	/* Best effort: a tool with too much is used as before. */
+	/* Best effort: the tool also works with more capabilities than it needs. */
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	if (syscall(SYS_capget, &head, data))
 		return;

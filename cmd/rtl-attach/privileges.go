@@ -1,5 +1,5 @@
 package main
 
-// What privileges.c does at the start is all that is wanted of it.
+// This file makes cgo compile privileges.c, whose constructor needs no caller.
 
 import "C"

@@ -20,7 +20,7 @@ func newPS() *cobra.Command {
 	var asJSON, quiet bool
 	c := &cobra.Command{
 		Use:     "ps",
-		Short:   "the ROCm processes here: rank, GPUs, ROCm version, container, whether an attach would work",
+		Short:   "list ROCm processes: rank, GPUs, ROCm version, container, whether an attach would work",
 		Example: psExamples,
 		Args:    noArguments,
 		RunE: func(*cobra.Command, []string) error {
@@ -33,11 +33,11 @@ func newPS() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
-	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "say nothing of processes that could not be read")
+	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "do not mention processes that could not be read")
 	return c
 }
 
-// omissions says what a listing may lack.
+// omissions prints which processes the listing may lack.
 func (u *ui) omissions(l *ps.Listing) {
 	if u.quiet {
 		return
@@ -75,13 +75,13 @@ func writeProcesses(w io.Writer, processes []ps.Process) error {
 			t.write(p, 0)
 		}
 	}
-	for _, p := range processes { // pids that were used anew can make circles, without a root
+	for _, p := range processes { // reused pids can form a cycle, without a root
 		t.write(p, 0)
 	}
 	return table.Flush()
 }
 
-// A tree writes workers below their parents.
+// tree writes workers below their parents.
 type tree struct {
 	table io.Writer
 	shown map[int]bool
@@ -109,7 +109,7 @@ func (t tree) write(p ps.Process, depth int) {
 	}
 }
 
-// cell makes text that a process may have chosen fit for a table.
+// cell makes text that a process may have chosen safe for a table.
 func cell(text string) string {
 	const widest = 120
 	runes := []rune(sanitize.Text(text))
@@ -119,8 +119,8 @@ func cell(text string) string {
 	return string(runes)
 }
 
-// command is what a process was started with, cut to the table's width: first the
-// program's folder goes, then the end of the arguments.
+// command returns a process's command line, cut to the table's width: it drops first
+// the program's folder, then the end of the arguments.
 func command(p ps.Process) string {
 	const widest = 40
 	text := p.CommandLine
@@ -140,7 +140,7 @@ func command(p ps.Process) string {
 	return text
 }
 
-// rank is the global one, or else the local one.
+// rank returns the global rank, or else the local one.
 func rank(p ps.Process) string {
 	switch {
 	case p.Rank != nil:

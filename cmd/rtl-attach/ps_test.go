@@ -9,8 +9,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/ps"
 )
 
-// TestWriteProcesses: each process has one line, workers below their parent,
-// and what a process has chosen moves no cursor and breaks no line.
+// TestWriteProcesses: each process has one line, workers below their parent, and
+// text that a process has chosen cannot move the cursor or break a line.
 func TestWriteProcesses(t *testing.T) {
 	two := 2
 	var out strings.Builder
@@ -18,7 +18,7 @@ func TestWriteProcesses(t *testing.T) {
 		{PID: 10, Workers: []int{12}, CommandLine: "server\x1b[2J\n" + strings.Repeat("x", 500), State: "ready"},
 		{PID: 11, Command: "other", Container: "docker\t1", State: "blocked", Why: "it is\nstopped"},
 		{PID: 12, Parent: 10, LocalRank: &two, GPUs: []int{0, 3}, Command: "worker", State: "ready"},
-		{PID: 20, Parent: 21, Workers: []int{21}, Command: "left", State: "ready"}, // a circle
+		{PID: 20, Parent: 21, Workers: []int{21}, Command: "left", State: "ready"}, // a cycle
 		{PID: 21, Parent: 20, Workers: []int{20}, Command: "right", State: "ready"},
 	})
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
@@ -40,7 +40,7 @@ func TestWriteProcesses(t *testing.T) {
 	}
 }
 
-// TestCommand: of a command that does not fit, the program's folder goes first.
+// TestCommand: a command that does not fit loses the program's folder first.
 func TestCommand(t *testing.T) {
 	for line, want := range map[string]string{
 		"/usr/bin/serve -n 3":                         "/usr/bin/serve -n 3",
@@ -55,7 +55,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestWriteDiagnosis: a check that is not fine says what was looked at, why and what to do.
+// TestWriteDiagnosis: a check that is not fine has its source, cause and fix.
 func TestWriteDiagnosis(t *testing.T) {
 	var out strings.Builder
 	err := writeDiagnosis(&out, &preflight.Diagnosis{
@@ -82,7 +82,8 @@ an attach would fail with exit code 4: it is static
 	}
 }
 
-// TestOmissions: what could not be read is named, and is not said to be nothing.
+// TestOmissions: ps names the processes that it could not read, and does not claim
+// that there are none.
 func TestOmissions(t *testing.T) {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {

@@ -39,11 +39,11 @@ type recordFlags struct {
 	policy    string
 	maxSize   string
 	kernels   bool
-	kinds     map[*kind.Kind]*bool // that are to be recorded
+	kinds     map[*kind.Kind]*bool // which kinds to record
 	payload   string
 	settings  []string
 	strict    bool
-	known     *pflag.FlagSet // these, of the command that was given
+	known     *pflag.FlagSet // all flags of the command
 }
 
 func newRecord(code *failure.ExitCode) *cobra.Command {
@@ -65,14 +65,14 @@ func newRecord(code *failure.ExitCode) *cobra.Command {
 	f.addTo(flags)
 	flags.VarP(&f.duration, "duration", "d", "record for `DURATION`: 5s, 1m30s, or a number of seconds (default: until Ctrl-C, or rtl-attach detach)")
 	flags.StringVarP(&f.output, "output", "o", preflight.DefaultOutput, "trace `FILE`; %p pid, %h host, %t time; no file is replaced without --force")
-	flags.BoolVar(&f.append, "append", false, "extend the trace that --output names, if it is there")
+	flags.BoolVar(&f.append, "append", false, "extend the trace that --output names, if it exists")
 	flags.BoolVar(&f.force, "force", false, "replace the file that --output names, once the trace is complete")
 	flags.BoolVar(&f.json, "json", false, "summary as JSON")
-	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, no summary")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say what is done to the target, with each pause")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print no progress and no summary")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print each step in the target, with each pause")
 	flags.StringVar(&f.buffer, "buffer-size", "64MiB", "shared memory for records, of `SIZE`, rounded up to a power of two")
-	flags.StringVar(&f.watermark, "buffer-watermark", "75%", "wake the recorder when `PERCENT` of it are full")
-	flags.StringVar(&f.policy, "buffer-policy", "discard", "`POLICY` when it is full: discard (counted), or lossless (takes more memory)")
+	flags.StringVar(&f.watermark, "buffer-watermark", "75%", "wake the recorder when `PERCENT` of the buffer is full")
+	flags.StringVar(&f.policy, "buffer-policy", "discard", "`POLICY` when the buffer is full: discard (counted), or lossless (takes more memory)")
 	flags.StringVar(&f.maxSize, "max-size", "2GiB", "stop when the trace has this `SIZE`; 0: no limit")
 	flags.BoolVar(&f.kernels, "kernel-trace", true, "always recorded; accepted for compatibility")
 	f.kinds = map[*kind.Kind]*bool{}
@@ -110,7 +110,7 @@ func (f recordFlags) options() (session.Options, error) {
 		return o, err
 	}
 	if !f.kernels {
-		return o, errors.New("--kernel-trace=false: kernels are recorded in any case")
+		return o, errors.New("--kernel-trace=false: kernels are always recorded")
 	}
 	if f.policy != "discard" && f.policy != "lossless" {
 		return o, fmt.Errorf("--buffer-policy %q: discard or lossless", f.policy)
@@ -152,7 +152,7 @@ func record(f recordFlags) (failure.ExitCode, error) {
 	f.remark(ui, o)
 	stop, skip, release := interrupts(ui)
 	outcome, err := session.RecordAll(stop, o, selection, skip, ui)
-	ended, _ := untilEnded(context.Background()) // the detach is over: a signal ends the summary, up to the tool's exit
+	ended, _ := untilEnded(context.Background()) // after the detach: a signal ends the summary
 	release()
 	ui.finish()
 	if outcome.Path != "" && (err == nil || outcome.Code == failure.Remains) {
@@ -165,7 +165,7 @@ func record(f recordFlags) (failure.ExitCode, error) {
 	return outcome.Code, err
 }
 
-// remark says what of the command line is taken otherwise than it may be meant.
+// remark reports what the tool rounds or ignores in the command line and environment.
 func (f recordFlags) remark(ui *ui, o session.Options) {
 	if asked, _ := parseSize(f.buffer); asked != o.BufferSizeBytes {
 		ui.talk("·", "buffer", "--buffer-size %s is rounded up to %s", f.buffer, powerText(o.BufferSizeBytes))
@@ -174,8 +174,7 @@ func (f recordFlags) remark(ui *ui, o session.Options) {
 	warnOfSettings(ui, o.Extra)
 }
 
-// conclude shows the summary, and returns the exit code. The trace is saved, whatever
-// becomes of its summary.
+// conclude prints the summary, and returns the exit code. The trace is already saved.
 func (f recordFlags) conclude(ended context.Context, w io.Writer, ui *ui, outcome session.Outcome) failure.ExitCode {
 	err := unlessEnded(ended, func() error { return summarise(w, outcome.Path, f) })
 	switch {
@@ -189,11 +188,11 @@ func (f recordFlags) conclude(ended context.Context, w io.Writer, ui *ui, outcom
 		What: "cannot show the summary", Cause: err.Error(), Fix: "rtl-attach report " + outcome.Path,
 		Target: leftAs(outcome.Code) + "; the trace is saved", Code: failure.Failed, Err: err,
 	})
-	return cmp.Or(outcome.Code, failure.Failed) // the others say more
+	return cmp.Or(outcome.Code, failure.Failed) // other codes are more specific
 }
 
-// unlessEnded returns what work returns, or the context's error if that ends first:
-// work then ends with the tool, wherever it is.
+// unlessEnded returns work's result, or the context's error if the context ends first.
+// work then runs until the tool exits.
 func unlessEnded(ended context.Context, work func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- work() }()
@@ -205,7 +204,7 @@ func unlessEnded(ended context.Context, work func() error) error {
 	}
 }
 
-// leftAs is the state of the target after a recording of which there is a trace.
+// leftAs returns the state of the target after a recording that left a trace.
 func leftAs(code failure.ExitCode) string {
 	switch code {
 	case failure.Remains:
@@ -213,7 +212,7 @@ func leftAs(code failure.ExitCode) string {
 	case failure.TargetExited:
 		return "gone"
 	case failure.SomeFailed:
-		return "each as said"
+		return "each as its message says"
 	}
 	return "detached"
 }
@@ -233,33 +232,35 @@ func summarise(w io.Writer, path string, f recordFlags) error {
 	return s.WriteText(w)
 }
 
-// endings are the signals that ask the tool to end. Whoever started it with one of
-// them ignored, as nohup and the & of scripts do, meant that: Notify would undo it.
-func endings() []os.Signal {
+// endSignals returns the signals that end the recording. A signal that was ignored
+// when the tool started, as under nohup or behind & in a script, stays ignored:
+// Notify would change that.
+func endSignals() []os.Signal {
 	return slices.DeleteFunc([]os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP}, signal.Ignored)
 }
 
+// untilEnded returns a context that ends at the first signal of endSignals.
 func untilEnded(parent context.Context) (context.Context, context.CancelFunc) {
-	if heeded := endings(); len(heeded) > 0 {
-		return signal.NotifyContext(parent, heeded...)
+	if signals := endSignals(); len(signals) > 0 { // with no signals, NotifyContext takes all
+		return signal.NotifyContext(parent, signals...)
 	}
 	return context.WithCancel(parent)
 }
 
-// hopeless is how long a second signal may have gone unheeded when one more ends the tool.
-const hopeless = 2 * time.Second
+// killAfter is the time after the second signal from which another one kills the tool.
+const killAfter = 2 * time.Second
 
-// interrupts: the first signal ends the window, the second the drain, too. A
-// further one ends a tool that does not come to its end: without a recorder the
-// payload detaches by itself.
+// interrupts handles the signals of a recording. The first one cancels the context:
+// the recording ends. The second closes the channel: the drain ends, too. Another one,
+// killAfter later, kills the tool: without a recorder the payload detaches by itself.
 func interrupts(ui *ui) (context.Context, <-chan struct{}, func()) {
 	stop, cancel := context.WithCancel(context.Background())
 	skip := make(chan struct{})
 	signals := make(chan os.Signal, 4)
-	if heeded := endings(); len(heeded) > 0 { // of none, Notify makes all
-		signal.Notify(signals, heeded...)
+	if endings := endSignals(); len(endings) > 0 { // with no signals, Notify takes all
+		signal.Notify(signals, endings...)
 	}
-	signal.Ignore(unix.SIGPIPE) // a closed terminal must not keep us from detaching
+	signal.Ignore(unix.SIGPIPE) // the tool must detach even if its terminal is closed
 	go func() {
 		var second time.Time
 		for n := 0; ; n++ {
@@ -274,7 +275,7 @@ func interrupts(ui *ui) (context.Context, <-chan struct{}, func()) {
 			case n == 1:
 				second = time.Now()
 				close(skip)
-			case time.Since(second) > hopeless:
+			case time.Since(second) > killAfter:
 				signal.Reset(signalled)
 				_ = unix.Kill(unix.Getpid(), signalled.(unix.Signal))
 			}

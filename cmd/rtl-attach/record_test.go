@@ -14,22 +14,22 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/harness"
 )
 
-// TestIgnoredSignals: what nohup has the tool ignore, it ignores.
+// TestIgnoredSignals: a signal that nohup has ignored stays ignored.
 func TestIgnoredSignals(t *testing.T) {
 	signal.Ignore(unix.SIGHUP)
 	defer signal.Reset(unix.SIGHUP, unix.SIGPIPE)
 	_, _, release := interrupts(newUI(true, false))
 	defer release()
 	if !signal.Ignored(unix.SIGHUP) {
-		t.Error("SIGHUP is heeded again")
+		t.Error("SIGHUP is no longer ignored")
 	}
-	if signal.Ignored(unix.SIGINT) || len(endings()) != 2 {
-		t.Errorf("heeded: %v", endings())
+	if signal.Ignored(unix.SIGINT) || len(endSignals()) != 2 {
+		t.Errorf("end signals: %v", endSignals())
 	}
 }
 
-// TestSummaryInterrupted: a signal ends a tool whose recording has ended, whatever the
-// summary waits for, with the recording's own code.
+// TestSummaryInterrupted: after the recording a signal ends a summary that blocks; the
+// exit code is the recording's.
 func TestSummaryInterrupted(t *testing.T) {
 	trace, _ := ofThree(t)
 	ended, end := context.WithCancel(t.Context())

@@ -25,11 +25,11 @@ func newReport(code *failure.ExitCode) *cobra.Command {
 	var f reportFlags
 	c := &cobra.Command{
 		Use:   "report FILE…",
-		Short: "what a trace says: kernels, busy and idle times, gaps and their causes; needs no privileges",
-		Long: `What a trace says: top kernels, busy and idle time of each GPU and queue with what
-was seen beside it, gaps and what the GPU was probably waiting for, the time from
-launch to start. Needs no privileges. Of several traces one after the other; they
-are not compared.`,
+		Short: "report on a trace: kernels, busy and idle times, gaps and their causes; needs no privileges",
+		Long: `Report on a trace: top kernels, busy and idle time of each GPU and queue with the
+share of it that was observed, gaps and what the GPU was probably waiting for, the
+time from launch to start. Needs no privileges. Several traces are reported one
+after the other, not compared.`,
 		Example: reportExamples,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(args); err != nil {
@@ -48,9 +48,9 @@ are not compared.`,
 	flags.StringVar(&f.csv, "csv", "", "one `TABLE` as CSV: "+report.TableNames())
 	flags.Lookup("csv").NoOptDefVal = report.Tables[0].Name
 	flags.IntVar(&f.kernels, "kernels", kernelsInSummary, "name `N` kernels; 0: all")
-	flags.BoolVar(&f.fullNames, "full-names", false, "kernels by their full names, not in groups")
-	flags.StringVar(&f.window, "window", "", "only from `A:B` after the first attach, such as 1s:2.5s, 1s: or :500ms")
-	flags.StringVar(&f.query, "sql", "", "the answer to `QUERY`, one SELECT of yours, on a connection that only reads")
+	flags.BoolVar(&f.fullNames, "full-names", false, "list kernels by full name, not in groups")
+	flags.StringVar(&f.window, "window", "", "report only `A:B` after the first attach, such as 1s:2.5s, 1s: or :500ms")
+	flags.StringVar(&f.query, "sql", "", "print the result of `QUERY`, one SELECT, on a read-only connection")
 	return c
 }
 
@@ -71,7 +71,7 @@ func (f reportFlags) about(c *cobra.Command, trace string, code *failure.ExitCod
 	return f.report(trace, code)
 }
 
-// parseWindow reads A:B, either of which may be left out.
+// parseWindow parses A:B; A or B may be empty.
 func parseWindow(text string) (*report.Span, error) {
 	if text == "" {
 		return nil, nil
@@ -90,7 +90,7 @@ func parseWindow(text string) (*report.Span, error) {
 		}
 		d, err := parseDuration(side.text)
 		if err != nil || d < 0 {
-			return nil, fmt.Errorf("--window %q: %q is no time such as 1.5s", text, side.text)
+			return nil, fmt.Errorf("--window %q: %q is not a time such as 1.5s", text, side.text)
 		}
 		*side.into = int64(d)
 	}
@@ -146,7 +146,7 @@ func (f reportFlags) report(trace string, code *failure.ExitCode) error {
 	return nil
 }
 
-// ask answers a query of the user's.
+// ask prints the result of the user's query.
 func (f reportFlags) ask(c *cobra.Command, trace string) error {
 	for _, other := range []string{"window", "kernels", "full-names"} {
 		if c.Flags().Lookup(other).Changed {

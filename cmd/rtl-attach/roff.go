@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A roff is a page in the language of man(7).
+// roff builds a page in the language of man(7).
 type roff struct{ strings.Builder }
 
-// escape makes text stand for itself: groff reads ASCII, with names for the rest.
+// escape escapes text for groff, which reads ASCII and names for all other characters.
 func escape(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -31,7 +31,8 @@ func escape(text string) string {
 	return b.String()
 }
 
-// line writes a line of text; a point or an apostrophe at its begin is no request.
+// line writes a line of text; it escapes a leading point or apostrophe, which would
+// begin a request.
 func (r *roff) line(text string) {
 	text = escape(text)
 	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {
@@ -62,7 +63,7 @@ func (r *roff) section(name, text string) {
 	}
 }
 
-// paragraph writes text, or what is indented as it stands.
+// paragraph writes text; indented text is written as it stands.
 func (r *roff) paragraph(text string) {
 	if strings.HasPrefix(text, "  ") {
 		r.verbatim(text)
@@ -96,7 +97,7 @@ func (r *roff) options(c *cobra.Command) {
 	})
 }
 
-// valueOf is what stands behind the name of a flag that takes a value, or may.
+// valueOf returns what follows the name of a flag that takes a value.
 func valueOf(name string, optional bool) string {
 	switch {
 	case name == "":

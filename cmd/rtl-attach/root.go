@@ -10,10 +10,10 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 )
 
-// version is set by the Makefile.
+// version is the tool's version; the Makefile sets it.
 var version = "dev"
 
-// A usageError is answered with exit code 2.
+// usageError makes the tool exit with code 2.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -61,7 +61,7 @@ func onePID(_ *cobra.Command, args []string) error {
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
-		Short:   "the version of this tool, as --version prints it",
+		Short:   "print the version, as --version does",
 		Example: versionExamples,
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -6,8 +6,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 )
 
-// TestDefaultsFromEnvironment: they are for a recording's flags, and for what doctor
-// says of one.
+// TestDefaultsFromEnvironment: only a recording's flags, and doctor's --output, take
+// defaults from the environment.
 func TestDefaultsFromEnvironment(t *testing.T) {
 	for name, value := range map[string]string{
 		"OUTPUT": "from-environment", "KERNELS": "3", "JSON": "true", "QUIET": "true", "VERSION": "0.3", "HELP": "me",

@@ -10,7 +10,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/discover"
 )
 
-// selectionFlags say which processes are meant: a recording's, and doctor's.
+// selectionFlags are the flags of record and doctor that select processes.
 type selectionFlags struct {
 	pids         pidList
 	name         string
@@ -20,9 +20,9 @@ type selectionFlags struct {
 
 func (f *selectionFlags) addTo(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.tree, "tree", true, "also record GPU-using descendants: a server's workers")
-	flags.BoolVar(&f.noTree, "no-tree", false, "without their descendants")
-	flags.BoolVar(&f.yes, "yes", false, "all servers below a pid are meant, if there are several")
-	flags.StringVar(&f.name, "name", "", "processes whose command line matches `REGEX`; with their descendants")
+	flags.BoolVar(&f.noTree, "no-tree", false, "leave descendants out")
+	flags.BoolVar(&f.yes, "yes", false, "select all servers below a pid, if there are several")
+	flags.StringVar(&f.name, "name", "", "select processes whose command line matches `REGEX`, and their descendants")
 }
 
 var errNoPID = errors.New("--pid is needed")

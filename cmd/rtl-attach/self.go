@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// toolName is the name of this tool as most users call it.
+// toolName is the name under which the tool is installed.
 const toolName = "rtl-attach"
 
-// ownCommand is what a user types to run this tool again: its name, where a shell finds
-// this file by that, or else the path by which it was started.
+// ownCommand returns what a user types to run this tool again: its name, if a shell
+// finds this file under it, or else the path by which it was started.
 func ownCommand() string {
 	path, err := os.Executable()
 	if err != nil {

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestOwnCommand: the tool's name where a shell finds this file by it, and not where
-// that is another tool's.
+// TestOwnCommand: ownCommand is the tool's name only if a shell finds this file under it.
 func TestOwnCommand(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

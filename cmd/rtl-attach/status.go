@@ -17,7 +17,7 @@ func newStatus() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:     "status PID",
-		Short:   "what rtl-attach has in PID and below it: state, losses, what is left after a detach",
+		Short:   "show what rtl-attach has in PID and the processes below it: state, losses, remains of a detach",
 		Example: statusExamples,
 		Args:    onePID,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -36,8 +36,8 @@ func newStatus() *cobra.Command {
 	return c
 }
 
-// writeFound writes to standard output what a command has found. A code of its own
-// stays also where that cannot be written.
+// writeFound writes a command's result to standard output. If that fails, a code other
+// than OK stays the exit code.
 func writeFound[T any](what string, code failure.ExitCode, asJSON bool, found T, asText func(io.Writer, T) error) error {
 	write := asText
 	if asJSON {
@@ -49,7 +49,7 @@ func writeFound[T any](what string, code failure.ExitCode, asJSON bool, found T,
 	return nil
 }
 
-// writeStatus prints that of a process and of those below it.
+// writeStatus prints the status of a process and of the processes below it.
 func writeStatus(w io.Writer, st *status.Status) error {
 	err := writeOneStatus(w, st)
 	for _, worker := range st.Workers {
@@ -64,7 +64,7 @@ func writeOneStatus(w io.Writer, st *status.Status) error {
 	what := ""
 	switch {
 	case st.Hidden != "":
-		what = "cannot be looked into: " + sanitize.Text(st.Hidden)
+		what = "cannot be read: " + sanitize.Text(st.Hidden)
 	case !st.Resident:
 		what = "no payload of rtl-attach is resident"
 	}

@@ -9,15 +9,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A mistyped error knows what was probably meant.
+// mistyped is an error of usage with a suggestion.
 type mistyped struct {
 	error
-	meant string // what can be typed instead; "": nothing comes near
+	meant string // what the user can type instead; "": nothing similar
 }
 
 func (m mistyped) Unwrap() error { return m.error }
 
-// fixOf is the line below an error of usage.
+// fixOf returns the fix of a usage error.
 func fixOf(err error) string {
 	var m mistyped
 	if errors.As(err, &m) && m.meant != "" {
@@ -26,8 +26,9 @@ func fixOf(err error) string {
 	return "see rtl-attach --help"
 }
 
-// nearest returns those of known that are at most two edits away from name, or
-// begin with it, joined by "or"; "": none does. Cobra compares, as it does for commands.
+// nearest returns the known names that are at most two edits away from name or
+// begin with it, joined by "or"; "" if there are none. Cobra compares them, as it
+// does for commands.
 func nearest(name string, known []string) string {
 	const edits = 2
 	c := &cobra.Command{SuggestionsMinimumDistance: edits}
@@ -37,7 +38,7 @@ func nearest(name string, known []string) string {
 	return strings.Join(c.SuggestionsFor(name), " or ")
 }
 
-// flagError is a usage error, with a suggestion for the name of a flag that does not exist.
+// flagError makes err a usage error, with a suggestion for an unknown flag.
 func flagError(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
@@ -52,7 +53,7 @@ func flagError(c *cobra.Command, err error) error {
 	return usageError{mistyped{err, nearest("--"+unknown.GetSpecifiedName(), known)}}
 }
 
-// noArguments refuses arguments: a pid without its flag, or a command that does not exist.
+// noArguments refuses arguments: a pid without its flag, or an unknown command.
 func noArguments(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

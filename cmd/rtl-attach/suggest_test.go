@@ -9,7 +9,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 )
 
-// TestMeant: what is mistyped is answered with what comes near, and nothing else.
+// TestMeant: an error about a mistyped name suggests similar names, and no others.
 func TestMeant(t *testing.T) {
 	for typed, want := range map[string]string{
 		"1234":               "did you mean rtl-attach --pid 1234?",
@@ -36,22 +36,22 @@ type warnings []string
 
 func (w *warnings) Warn(text string) { *w = append(*w, text) }
 
-// TestUnknownVariables: only names that begin as ours do and are no default of a flag.
+// TestUnknownVariables: the tool warns only of names with our prefix that belong to no flag.
 func TestUnknownVariables(t *testing.T) {
 	var code failure.ExitCode
 	environ := []string{"RTL_ATTACH_OUTPUT=x", "RTL_ATTACH_OUTPT=x", "RTL_ATTACH_KERNELS=3", "RTL_ATTACH=1", "HOME=/"}
 	var got warnings
 	warnOfVariables(&got, newRecord(&code).Flags(), environ)
 	want := []string{
-		"the environment has RTL_ATTACH_OUTPT, which is no default of a flag; did you mean RTL_ATTACH_OUTPUT?",
-		"the environment has RTL_ATTACH_KERNELS, which is no default of a flag",
+		"environment variable RTL_ATTACH_OUTPT is ignored: no flag has this name; did you mean RTL_ATTACH_OUTPUT?",
+		"environment variable RTL_ATTACH_KERNELS is ignored: no flag has this name",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
 
-// TestUnknownSettings: the payload passes over a name that it does not know.
+// TestUnknownSettings: the tool warns of settings that the payload would ignore.
 func TestUnknownSettings(t *testing.T) {
 	var got warnings
 	warnOfSettings(&got, []envbuf.Var{{Name: "RTL_STAMP", Value: "tsc"}, {Name: "RTL_HSA_LIBARY", Value: "x"}, {Name: "X", Value: ""}})

@@ -17,8 +17,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/session"
 )
 
-// A ui is the only printer of talk: on stderr, lower case, program name first
-// for errors and warnings. Progress is drawn only on a terminal.
+// ui prints everything that goes to stderr: lower case, with the program's name first
+// for errors and warnings. It draws progress only on a terminal.
 type ui struct {
 	mu       sync.Mutex
 	quiet    bool
@@ -26,7 +26,7 @@ type ui struct {
 	terminal bool
 	drawn    bool // a progress line is on the screen
 	drawnAt  time.Time
-	began    time.Time     // of the recording; zero: not yet
+	began    time.Time     // start of the recording; zero: not yet
 	stopped  time.Duration // into the recording when it was interrupted
 	limited  bool          // the recording has a duration
 }
@@ -38,8 +38,7 @@ func newUI(quiet, verbose bool) *ui {
 
 const drawPeriod = 200 * time.Millisecond
 
-// say prints a line of talk in place of the progress line. Whatever it is about,
-// it is one line.
+// say prints one line in place of the progress line.
 func (u *ui) say(format string, args ...any) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -47,7 +46,7 @@ func (u *ui) say(format string, args ...any) {
 	fmt.Fprintln(os.Stderr, line(fmt.Sprintf(format, args...)))
 }
 
-// line makes text that the target may have chosen fit for a terminal.
+// line makes text that the target may have chosen safe for a terminal, and one line.
 func line(text string) string {
 	const longest = 2000 // a path can have 16,000 characters
 	runes := []rune(sanitize.Text(text))
@@ -90,9 +89,7 @@ func (u *ui) Attached(how string, threads int, paused time.Duration) {
 	}
 }
 
-// Of several processes.
-
-func (u *ui) PassedOver(who string) { u.talk("·", "passed over", "%s: no GPU", who) }
+func (u *ui) PassedOver(processes string) { u.talk("·", "passed over", "%s: no GPU", processes) }
 
 func (u *ui) AllAttached(facts string) {
 	u.begin()
@@ -137,7 +134,8 @@ func (u *ui) Recording(elapsed, total time.Duration, p collector.Progress, trace
 		window, humanize.Things(p.Dispatches, "dispatch"), humanize.Bytes(traceBytes), humanize.Count(p.LostRecords))
 }
 
-// takesMore: a terminal that is stopped (Ctrl-S) would hold the recording up.
+// takesMore reports whether a write to f would not block: a terminal that is stopped
+// (Ctrl-S) must not delay the recording.
 func takesMore(f *os.File) bool {
 	ready := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLOUT}}
 	n, err := unix.Poll(ready, 0)
@@ -168,7 +166,7 @@ func (u *ui) sayInterrupted(by os.Signal) {
 	}
 }
 
-// finish is the end of the talk about the recording.
+// finish erases the progress line and says if the recording ended before its duration.
 func (u *ui) finish() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -178,7 +176,7 @@ func (u *ui) finish() {
 	}
 }
 
-// explainCode says in words what an exit code means that is no failure.
+// explainCode prints the meaning of an exit code that has no error message.
 func (u *ui) explainCode(o session.Outcome) {
 	switch o.Code {
 	case failure.TargetExited:
@@ -226,7 +224,7 @@ func fail(err error) failure.ExitCode {
 	return failure.Failed
 }
 
-// isCobraUsage knows the errors that cobra makes itself before any verb runs.
+// isCobraUsage reports whether cobra returned err itself, before any command ran.
 func isCobraUsage(err error) bool {
 	return strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "required flag")
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 )
 
-// saidOf calls fn with standard output going elsewhere, and returns what that says on
-// the other.
+// saidOf calls fn with standard output going to out, and returns what fn writes to
+// standard error.
 func saidOf(t *testing.T, out *os.File, fn func()) string {
 	t.Helper()
 	talk, err := os.Create(filepath.Join(t.TempDir(), "said"))
@@ -30,8 +30,8 @@ func saidOf(t *testing.T, out *os.File, fn func()) string {
 	return string(text)
 }
 
-// TestFullOutput: what cannot be written has a cause, a fix and the target's state as
-// any error, and a code that says more than that stays.
+// TestFullOutput: a failed write to standard output is an error with cause, fix and
+// target state, and keeps an exit code that is more specific.
 func TestFullOutput(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

@@ -221,7 +221,7 @@ const errnoBehind = `( \(.*\))?$`
 
 // The payload's words, and parts of them that a function returns.
 var (
-	refusal = regexp.MustCompile(`(?:control_fail\(|snprintf\(err, errlen)[^;"]*("[^;]*?")[,)]`)
+	refusal = regexp.MustCompile(`(?:control_fail\(|\bfail\(-E|snprintf\(err, errlen)[^;"]*("[^;]*?")[,)]`)
 	part    = regexp.MustCompile(`return ("[^"]* [^"]*");`)
 )
 
