@@ -49,9 +49,15 @@ func TestNeedsInGuide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, list, _ := strings.Cut(string(text), "What the target calls for the tool")
+	_, list, ok := strings.Cut(string(text), "A seccomp profile for the target must allow these calls")
+	if !ok {
+		t.Fatal("the guide's page has no list of the needed calls")
+	}
 	list, _, _ = strings.Cut(list, "###")
-	must, may, _ := strings.Cut(list, "may be refused")
+	must, may, ok := strings.Cut(list, "It may refuse these")
+	if !ok {
+		t.Fatal("the guide's page has no list of the calls that may be refused")
+	}
 	for _, n := range needs {
 		in := must
 		if n.mayRefuse {
