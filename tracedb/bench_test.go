@@ -30,7 +30,7 @@ func benchSession(b *testing.B) (*DB, *Session) {
 	return db, s
 }
 
-// rate counts the last commit and the close in.
+// rate includes the last commit and the close.
 func rate(b *testing.B, db *DB, began time.Time, rows int) {
 	must(b, db.Close())
 	b.ReportMetric(float64(rows)/time.Since(began).Seconds(), "rows/s")
@@ -46,7 +46,7 @@ func (db *DB) closedBytes(b *testing.B) uint64 {
 	return bytes
 }
 
-// BenchmarkDispatches is the way of the recorder, commits included.
+// BenchmarkDispatches writes as the recorder does, with commits.
 func BenchmarkDispatches(b *testing.B) {
 	db, s := benchSession(b)
 	batch := sampleBatch()
@@ -57,7 +57,7 @@ func BenchmarkDispatches(b *testing.B) {
 	rate(b, db, began, b.N*len(batch))
 }
 
-// BenchmarkRowByRow is the same rows through a prepared statement, for comparison.
+// BenchmarkRowByRow writes the same rows through a prepared statement, for comparison.
 func BenchmarkRowByRow(b *testing.B) {
 	db, _ := benchSession(b)
 	batch := sampleBatch()

@@ -32,7 +32,7 @@ func TestCheckRefuses(t *testing.T) {
 	}
 }
 
-// Between the check and the creation somebody else may be faster.
+// Another process may create the file between the check and the creation.
 func TestCreateOverwritesNothing(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "trace.db")
@@ -66,7 +66,7 @@ func TestFileBelongsToTheUserBehindSudo(t *testing.T) {
 func TestNetworkFilesystem(t *testing.T) {
 	place, err := Check(filepath.Join(t.TempDir(), "trace.db"), 1)
 	must(t, err)
-	place.Filesystem = "nfs" // none is mounted here: only our reaction can be tested
+	place.Filesystem = "nfs" // no NFS is mounted here: the test covers only the reaction to one
 	db, err := Create(place)
 	must(t, err)
 	record(t, begin(t, db, 42), 0x300)

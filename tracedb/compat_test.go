@@ -2,8 +2,8 @@ package tracedb
 
 import "testing"
 
-// What the readers of rocm-trace-lite and rocmProfileData ask, in queries of
-// the same shape: by position, by inner join, by UNION ALL.
+// Queries of the same form as in the scripts of rocm-trace-lite and rocmProfileData: by
+// position, by inner join, by UNION ALL.
 
 func TestColumnsOfTheCompatibleForm(t *testing.T) {
 	db, _ := finished(t)
@@ -34,8 +34,8 @@ func TestSummaryQueries(t *testing.T) {
 	expect(t, db, "SELECT tag, value FROM rocpd_metadata WHERE tag IN ('schema_version', 'pid')", "schema_version|2", "pid|42")
 }
 
-// Two sessions that lie apart: the time between them was not recorded. Beside each
-// other they share theirs.
+// The time between two separate sessions was not recorded. Concurrent sessions share
+// their time.
 func TestBusyOfSeveralSessions(t *testing.T) {
 	db := create(t)
 	for i, from := range []uint64{1000, 1100, 1_000_000} {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// reopen makes a trace of one session and opens it to be extended.
+// reopen writes a trace of one session and opens it to extend it.
 func reopen(t *testing.T) *DB {
 	t.Helper()
 	_, path := finished(t)
@@ -65,7 +65,7 @@ func TestExtend(t *testing.T) {
 	}
 }
 
-// Where there is none yet, one is made.
+// If there is no trace, Extend creates one.
 func TestExtendMakes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.db")
 	db, err := extendAt(path)
@@ -80,7 +80,7 @@ func TestExtendMakes(t *testing.T) {
 	must(t, err, read.Close())
 }
 
-// What cannot be extended is refused, and stays as it was to the byte.
+// A file that cannot be extended is refused, and does not change by a byte.
 func TestExtendRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name, change string
@@ -123,7 +123,7 @@ func TestExtendRefusesOtherFiles(t *testing.T) {
 	}
 }
 
-// A trace has one writer, and none while it is read.
+// A trace has at most one writer, and no new one while it is read.
 func TestExtendBusy(t *testing.T) {
 	db := create(t)
 	record(t, begin(t, db, 42), 0x300)
@@ -146,8 +146,8 @@ func TestExtendBusy(t *testing.T) {
 	must(t, again.Discard())
 }
 
-// Recorders that extend a trace and are killed in mid-write take nothing from
-// the sessions before; each can be followed by another.
+// A recorder that is killed while it extends a trace loses nothing of earlier sessions;
+// another recorder can extend the trace again.
 func TestExtendKilled(t *testing.T) {
 	_, path := finished(t)
 	for range 3 {

@@ -8,7 +8,7 @@ import (
 // ErrRevoked says that a session may not write any more.
 var ErrRevoked = errors.New("the recording was given up")
 
-// A Guard lets a recording write its sessions. It is revoked for a recording that is given up
+// Guard lets a recording write its sessions. It is revoked for a recording that is given up
 // while a thread of it hangs: when that thread goes on, the file may be complete, or belong
 // to the other recordings in it. Several goroutines may call its methods.
 type Guard struct {

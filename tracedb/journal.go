@@ -17,9 +17,9 @@ var ErrJournal = errors.New("its journal cannot be used")
 // the trace, its journal or their directory, which rolling back the last transaction needs.
 var ErrCutOff = errors.New("cut off, and not this user's to complete")
 
-// takeBackError converts SQLite's errors for a failed rollback of a journal: the trace, the
+// rollbackError converts SQLite's errors for a failed rollback of a journal: the trace, the
 // journal or their directory cannot be written.
-func takeBackError(err error) error {
+func rollbackError(err error) error {
 	var refused sqlite3.Error
 	if !errors.As(err, &refused) {
 		return err

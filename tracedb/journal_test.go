@@ -35,7 +35,7 @@ func superJournal(name string) []byte {
 	return append(b, journalMagic...)
 }
 
-// TestJournal: a journal that names another file is none of a recorder's.
+// TestJournal: a journal that names another file does not belong to a recorder.
 func TestJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.db")
 	db, err := Create(Place{Path: path})
@@ -54,7 +54,7 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-// cutOff makes a trace as a killed recorder leaves it, in mid-transaction.
+// cutOff writes a trace as a recorder leaves it that is killed inside a transaction.
 func cutOff(t *testing.T) string {
 	t.Helper()
 	db := create(t)
@@ -68,8 +68,8 @@ func cutOff(t *testing.T) string {
 	return left
 }
 
-// TestCutOffByAnotherName: what a killed recorder has left is taken back whatever
-// name the trace is opened by.
+// TestCutOffByAnotherName: Open rolls a killed recorder's transaction back, also if it
+// opens the trace through a link.
 func TestCutOffByAnotherName(t *testing.T) {
 	path := cutOff(t)
 	link := filepath.Join(t.TempDir(), "latest.db")
@@ -80,9 +80,9 @@ func TestCutOffByAnotherName(t *testing.T) {
 	expect(t, db, "SELECT count(*) FROM rtl_reason", fmt.Sprint(len(Reasons)))
 }
 
-// TestCutOffOfSomebodyElse: who may not write it all is told so, whatever it is that he
-// may not write, and the files stay as they were; who may write copies can read those.
-func TestCutOffOfSomebodyElse(t *testing.T) {
+// TestCutOffWithoutPermission: a user without write permission on trace, journal or folder
+// gets ErrCutOff, one without read permission os.ErrPermission; the journal does not change.
+func TestCutOffWithoutPermission(t *testing.T) {
 	type modes struct{ trace, journal, folder os.FileMode }
 	for modes, want := range map[modes]error{
 		{0o400, 0o600, 0o700}: ErrCutOff,
@@ -112,8 +112,7 @@ func TestCutOffOfSomebodyElse(t *testing.T) {
 	}
 }
 
-// asOwner calls fn with the rights on files that their modes give to their owner: root
-// has others.
+// asOwner calls fn with the rights that file modes give to the owner; root has more.
 func asOwner(t *testing.T, fn func() error) error {
 	t.Helper()
 	groups, err := os.Getgroups()
@@ -121,7 +120,7 @@ func asOwner(t *testing.T, fn func() error) error {
 	return privilege.User{UID: os.Geteuid(), GID: os.Getegid(), Groups: groups}.Do(fn)
 }
 
-// TestUnreadable: a trace that may not be read is called so.
+// TestUnreadable: opening a trace without read permission says so.
 func TestUnreadable(t *testing.T) {
 	db := create(t)
 	path := db.place.Path
@@ -135,7 +134,8 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// onNetwork has the filesystem of this test's files taken for one without locks.
+// onNetwork makes the package take the filesystem of this test's files for one without
+// locks.
 func onNetwork(t *testing.T) {
 	t.Helper()
 	var fs unix.Statfs_t
@@ -145,8 +145,8 @@ func onNetwork(t *testing.T) {
 	networkFilesystems[fs.Type] = "nfs"
 }
 
-// TestLiveTraceWithoutLocks: a reader there takes nothing back from a recorder
-// that goes on, in a transaction or between two.
+// TestLiveTraceWithoutLocks: on a filesystem without locks a reader does not roll a live
+// recorder's transaction back, inside a transaction or between two.
 func TestLiveTraceWithoutLocks(t *testing.T) {
 	onNetwork(t)
 	db := create(t)
@@ -188,8 +188,8 @@ func TestOpenRefusesWhatIsNoFile(t *testing.T) {
 	}
 }
 
-// TestJournalOfSomebodyElse: root takes back nothing from another user's journal.
-func TestJournalOfSomebodyElse(t *testing.T) {
+// TestJournalOfAnotherUser: root does not apply another user's journal.
+func TestJournalOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		testenv.Skip(t, "not root")
 	}

@@ -13,21 +13,21 @@ import (
 var kindSchemas []string
 
 // AddSchema adds the tables and views of a kind of record to every trace that this process
-// writes or reads. Init functions call it. A kind's tables are named rtl_*; each has the
-// columns that its session and threads are found by (schema.sql).
+// writes or reads. Init functions call it. A kind's tables are named rtl_*; each has
+// columns that refer to its session and threads (schema.sql).
 func AddSchema(sql string) { kindSchemas = append(kindSchemas, sql) }
 
-// layout returns the SQL of all that a trace consists of.
+// layout returns the SQL of all tables and views of a trace.
 func layout() string { return schema + viewSchema + strings.Join(kindSchemas, "\n") }
 
-// A Table names a kind's table of integers and the columns that its rows fill.
+// Table names a kind's table of integers and the columns that its rows fill.
 type Table struct {
 	Name    string
 	Columns []string
 }
 
-// A KindWriter writes what one kind of record adds to a session. It is valid during the
-// call that it is handed to.
+// KindWriter writes the rows that one kind of record adds to a session. It is valid during
+// the call that receives it.
 type KindWriter interface {
 	// Thread returns the row of a thread of the target; Null for tid 0 (not known).
 	Thread(tid uint32) (row int64, err error)
@@ -73,7 +73,7 @@ func (w kindWriter) Add(table *Table, values ...int64) error {
 	return nil
 }
 
-// bulkOf returns the rows of a table that wait to be written.
+// bulkOf returns the buffered rows of a table.
 func (db *DB) bulkOf(table *Table) (*bulk, error) {
 	if b := db.tables[table]; b != nil {
 		return b, nil
@@ -93,7 +93,7 @@ func (db *DB) flushKinds() error {
 	return errors.Join(errs...)
 }
 
-// kindBulks are in the order of their tables' names.
+// kindBulks returns the bulks of all kinds, sorted by table name.
 func (db *DB) kindBulks() []*bulk {
 	var all []*bulk
 	for _, t := range slices.SortedFunc(maps.Keys(db.tables), func(a, b *Table) int { return strings.Compare(a.Name, b.Name) }) {
@@ -103,7 +103,7 @@ func (db *DB) kindBulks() []*bulk {
 }
 
 // HasTables reports whether a trace has all of the named tables. A trace of an older
-// version lacks those of the kinds that came later.
+// version lacks the tables of newer kinds.
 func HasTables(db *sql.DB, names ...string) (bool, error) {
 	for _, name := range names {
 		var n int

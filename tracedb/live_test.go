@@ -14,7 +14,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
-// commitAll makes everything durable now.
+// commitAll commits everything now.
 func commitAll(t *testing.T, db *DB) {
 	t.Helper()
 	db.due = true
@@ -73,7 +73,7 @@ func TestReaderThatStays(t *testing.T) {
 	}
 }
 
-// sqliteShell runs a query as people do who have no tool of ours.
+// sqliteShell runs a query in SQLite's shell.
 func sqliteShell(t *testing.T, path, query string) (string, error) {
 	t.Helper()
 	shell, err := exec.LookPath("sqlite3")
@@ -84,7 +84,7 @@ func sqliteShell(t *testing.T, path, query string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// TestShellWhileRecorded: other programs read it, too, and write nothing in between.
+// TestShellWhileRecorded: other programs can read the trace, too, but not write to it.
 func TestShellWhileRecorded(t *testing.T) {
 	db := create(t)
 	s := begin(t, db, 42)
@@ -106,14 +106,14 @@ func TestShellWhileRecorded(t *testing.T) {
 
 func TestInProgress(t *testing.T) {
 	path := t.TempDir() + "/trace.db"
-	committed := killRecorder(t, path) // which looks while it lives
+	committed := killRecorder(t, path) // it also checks the trace of the live recorder
 	if live, err := InProgress(path); live || err != nil || committed == 0 {
 		t.Errorf("after its death: %v, %v", live, err)
 	}
 }
 
-// TestCutOffSaysHowFar: what is known when a recorder dies is in the trace: windows, queues,
-// accounts, and how far its records are complete.
+// TestCutOffSaysHowFar: the trace of a recorder that dies has its windows, queues and
+// accounts, and the time up to which its records are complete.
 func TestCutOffSaysHowFar(t *testing.T) {
 	db := create(t)
 	s, err := db.Begin(SessionInfo{PID: 42, ArmedNS: 700, Recorder: Recorder{PID: 7, StartTicks: 8, PIDNamespace: 9}})
@@ -122,7 +122,7 @@ func TestCutOffSaysHowFar(t *testing.T) {
 		s.Window(Window{Queue: 1, OpenNS: 800, Index: 3, RawBefore: 2, QueuedBefore: 1}),
 		s.Dispatches([]Dispatch{{Queue: 1, StartNS: 1000, EndNS: 1500}}),
 		s.Mark(Mark{UntilNS: 4000, Coverage: []Coverage{{Queue: 1, Windows: 1, WindowsOpen: 1, Timed: 1, RawBefore: 2}}}),
-		s.Flush()) // what opens is not kept back
+		s.Flush()) // an opening window is committed at once
 	must(t, s.Mark(Mark{UntilNS: 9000}), s.Dispatches([]Dispatch{{Queue: 1, StartNS: 5000, EndNS: 5500}})) // lost with the recorder
 	read, err := Open(db.place.Path)
 	must(t, err)
@@ -150,7 +150,7 @@ func TestCutOffSaysHowFar(t *testing.T) {
 	expect(t, read, "SELECT windows, windows_open, timed FROM rtl_coverage", "1|0|2")
 }
 
-// TestFullDiskIsSaid: SQLite finds no room any more, and the trace says so all the same.
+// TestFullDiskIsSaid: SQLite runs out of room, and the trace still records it.
 func TestFullDiskIsSaid(t *testing.T) {
 	db := create(t)
 	s := begin(t, db, 42)
@@ -185,7 +185,7 @@ func TestFullDiskIsSaid(t *testing.T) {
 	}
 }
 
-// TestNewerFormat is neither damaged nor unknown, but newer.
+// TestNewerFormat: Open says that a newer format is newer, not damaged or unknown.
 func TestNewerFormat(t *testing.T) {
 	_, path := finished(t)
 	change(t, path, fmt.Sprintf("PRAGMA user_version = %d", formatVersion+1))

@@ -65,7 +65,7 @@ func Open(path string) (*sql.DB, error) {
 	}
 	if err != nil {
 		if mode == "rw" {
-			err = takeBackError(err)
+			err = rollbackError(err)
 		}
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), db.Close())
 	}

@@ -1,12 +1,12 @@
 /*
- * pack.c: rtl_pack(a, b, …), an aggregate function and the way back of
+ * pack.c: rtl_pack(a, b, …), an aggregate function and the inverse of
  * rtl_unpack: rows of integers become one blob of packed 64-bit integers.
  *
  *	SELECT rtl_pack(id, start_ns) FROM (SELECT … LIMIT 8192)
  *
- * A row that comes to Go through the driver costs a microsecond; this costs a
- * tenth of it. NULL is RTL_UNPACK_NULL. What is no integer is an error: a text
- * in the place of a time would silently be 0.
+ * Passing a row to Go through the driver costs a microsecond; this costs a
+ * tenth of it. NULL is RTL_UNPACK_NULL. A value that is not an integer is an
+ * error: a text in place of a time would silently become 0.
  */
 #include "unpack.h"
 

@@ -14,10 +14,10 @@ import (
 	"unsafe"
 )
 
-// Null stands for NULL among integers that were read in blocks.
+// Null is NULL in the integers that Blocks and Integers return.
 const Null = null
 
-// ErrRows: a table has rows that no recorder writes.
+// ErrRows is the error for a table with rows that no recorder writes.
 var ErrRows = errors.New("rows that no recorder writes")
 
 func init() {
@@ -26,8 +26,8 @@ func init() {
 	}
 }
 
-// Integers runs a query whose one value is made by rtl_pack, and returns what
-// was packed, in the memory of into where that is enough.
+// Integers runs a query that returns one value of rtl_pack, and returns the packed
+// integers, in the memory of into if it is large enough.
 func Integers(query *sql.Stmt, into []int64, args ...any) ([]int64, error) {
 	rows, err := query.Query(args...)
 	if err != nil {
@@ -48,28 +48,29 @@ func Integers(query *sql.Stmt, into []int64, args ...any) ([]int64, error) {
 	return into, rows.Err()
 }
 
-// Blocks reads columns of integers in the order of the rows' ids. A row that
-// comes through the driver costs a microsecond, one in a block a tenth of it.
+// Blocks reads columns of integers in the order of the rows' ids. Reading a row
+// through the driver costs a microsecond, in a block a tenth of it.
 type Blocks struct {
-	query *sql.Stmt // the rows of some ids that follow each other
-	next  *sql.Stmt // the first id beyond one; NULL: there is none
+	query *sql.Stmt // the rows of a range of ids
+	next  *sql.Stmt // the first id after the argument; NULL: there is none
 	width int
-	after int64 // the last id that was looked for
-	left  int64 // rows that fit into the file beside those that came
+	after int64 // the last id of the last range
+	left  int64 // how many more rows the file has room for
 }
 
-const blockRows = 4096 // as many as fit into a processor's cache
+const blockRows = 4096 // fits into a processor's cache
 
-// leastRowBytes is what a row takes: its place in the page's list, and its header.
+// leastRowBytes is the smallest size of a row: its entry in the page's list, and its header.
 const leastRowBytes = 5
 
-// MostRows is how many rows of one table fit into a file.
+// MostRows returns the largest number of rows of one table for which the file has room.
 func MostRows(db *sql.DB) (n int64, err error) {
 	err = db.QueryRow("SELECT page_count * page_size / ? FROM pragma_page_count, pragma_page_size", leastRowBytes).Scan(&n)
 	return n, err
 }
 
-// ReadBlocks begins to read a table; columns are of our own choice.
+// ReadBlocks begins to read a table. The caller must not take table or columns from
+// untrusted input.
 func ReadBlocks(db *sql.DB, table string, columns ...string) (*Blocks, error) {
 	b := &Blocks{width: len(columns) + 1, after: null}
 	var err error
@@ -86,11 +87,11 @@ func ReadBlocks(db *sql.DB, table string, columns ...string) (*Blocks, error) {
 	return b, nil
 }
 
-// Width is the number of values of a row: the id and the columns.
+// Width returns the number of values of a row: the id and the columns.
 func (b *Blocks) Width() int { return b.width }
 
-// Next returns the next rows, one after another; none at the end. Pages that
-// refer to each other in a ring give rows without an end: those are refused.
+// Next returns the values of the next rows; none at the end. In a hostile file pages
+// can refer to each other in a cycle, which yields endless rows: Next refuses them.
 func (b *Blocks) Next(into []int64) ([]int64, error) {
 	values, err := b.read(into)
 	if err != nil || len(values) > 0 {
@@ -109,7 +110,7 @@ func (b *Blocks) Next(into []int64) ([]int64, error) {
 
 var errOrder = fmt.Errorf("ids out of their order: %w", ErrRows)
 
-// read takes the rows of the next ids, if there are any.
+// read returns the rows of the next range of ids, if there are any.
 func (b *Blocks) read(into []int64) ([]int64, error) {
 	until := b.after + min(blockRows, math.MaxInt64-max(b.after, 0))
 	values, err := Integers(b.query, into, b.after, until)
@@ -128,5 +129,5 @@ func (b *Blocks) read(into []int64) ([]int64, error) {
 	return values, nil
 }
 
-// Close ends the reading.
+// Close closes the statements of b.
 func (b *Blocks) Close() error { return errors.Join(b.query.Close(), b.next.Close()) }

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Blocks give every row once, in the order of ids, with NULLs and negative numbers as they are.
+// Blocks returns every row once, in the order of ids, with NULLs and negative numbers
+// unchanged.
 func TestBlocks(t *testing.T) {
 	db := create(t)
 	s := begin(t, db, 42)
@@ -49,7 +50,7 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// What is no integer is refused: as a number a text would be 0.
+// A value that is not an integer is refused: as a number a text would be 0.
 func TestBlocksOfText(t *testing.T) {
 	db, _ := finished(t)
 	for query, works := range map[string]bool{
@@ -80,7 +81,7 @@ func TestBlocksOfMoreThanFits(t *testing.T) {
 	}
 }
 
-// Ids may be anywhere; each row comes once.
+// Ids may have gaps; each row is returned once.
 func TestBlocksOfFarIDs(t *testing.T) {
 	db := create(t)
 	must(t, begin(t, db, 42).End(End{}))
@@ -105,7 +106,7 @@ func TestBlocksOfFarIDs(t *testing.T) {
 			ids = append(ids, values[at])
 		}
 	}
-	// The least one stands for NULL: no recorder writes it.
+	// The smallest integer means NULL: no recorder writes it as an id.
 	if want := []int64{-5, 0, 1, blockRows, blockRows + 1, 1 << 40, 1<<63 - 2, 1<<63 - 1}; !slices.Equal(ids, want) {
 		t.Errorf("%v", ids)
 	}

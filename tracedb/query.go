@@ -9,17 +9,17 @@ import (
 	"github.com/mattn/go-sqlite3"
 )
 
-// Bounds on what somebody's own query may take; SQLite sorts in temporary files.
+// Limits of a user's query; SQLite sorts in temporary files.
 const (
 	longestQuery    = 1 << 16 // bytes
-	mostQueryMemory = 1 << 28 // bytes, of SQLite's in the whole process
+	mostQueryMemory = 1 << 28 // bytes that SQLite may use in the whole process
 )
 
-// latest is beyond every clock.
+// latest is later than any valid time.
 const latest = 1<<62 - 1
 
-// LossSpan is when records of a session were lost: what is not known of that is the
-// session's own begin or end.
+// LossSpan returns the time in which records of a session were lost. It replaces an
+// unknown begin or end by the session's.
 func LossSpan(fromNS, untilNS, beginNS, endNS int64) (int64, int64) {
 	if fromNS <= 0 || fromNS > latest {
 		fromNS = beginNS
@@ -30,19 +30,19 @@ func LossSpan(fromNS, untilNS, beginNS, endNS int64) (int64, int64) {
 	return fromNS, max(fromNS, untilNS)
 }
 
-// HasQueuedBefore reports whether a trace says what was queued before a window: those of
-// earlier versions do not.
+// HasQueuedBefore reports whether a trace records what was queued before a window; traces
+// of earlier versions do not.
 func HasQueuedBefore(db *sql.DB) (bool, error) { return HasColumn(db, "rtl_window", "queued_before") }
 
-// HasColumn reports whether a table of a trace has a column: earlier formats have fewer.
+// HasColumn reports whether a table of a trace has a column; earlier formats have fewer.
 func HasColumn(db *sql.DB, table, column string) (bool, error) {
 	var columns int
 	err := db.QueryRow("SELECT count(*) FROM pragma_table_info(?) WHERE name = ?", table, column).Scan(&columns)
 	return columns == 1, err
 }
 
-// TargetColumns returns what a trace calls the columns outcome and detail of rtl_target:
-// format 1 had other names for them.
+// TargetColumns returns the names of the columns outcome and detail of rtl_target in a
+// trace: format 1 had other names.
 func TargetColumns(db *sql.DB) (outcome, detail string, err error) {
 	if has, err := HasColumn(db, "rtl_target", "outcome"); err != nil || has {
 		return "outcome", "detail", err
@@ -50,14 +50,14 @@ func TargetColumns(db *sql.DB) (outcome, detail string, err error) {
 	return "fate", "text", nil
 }
 
-// Ask runs one query of the user's on an open trace: the connection that it gets
-// can only read this file. The rows end with it; release must be called after them.
+// Ask runs a user's query on an open trace, on a connection that can only read this file.
+// The caller must call release after it has closed the rows.
 func Ask(ctx context.Context, db *sql.DB, query string) (rows *sql.Rows, release func(), err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	release = func() { _ = conn.Close() } // it was only read
+	release = func() { _ = conn.Close() } // the connection only reads: nothing can be lost
 	if err := conn.Raw(restrict); err != nil {
 		release()
 		return nil, nil, err
@@ -70,12 +70,12 @@ func Ask(ctx context.Context, db *sql.DB, query string) (rows *sql.Rows, release
 	return rows, release, nil
 }
 
-// alone makes of a query one that cannot be several statements, nor another kind of one.
+// alone wraps a query so that it must be a single SELECT.
 func alone(query string) string {
 	return "SELECT * FROM (\n" + strings.TrimRight(query, "; \t\r\n") + "\n)"
 }
 
-// restrict lets a connection do nothing but read, until it ends.
+// restrict makes a connection read-only for the rest of its life.
 func restrict(driverConn any) error {
 	c := driverConn.(*sqlite3.SQLiteConn)
 	if _, err := c.Exec(fmt.Sprintf("PRAGMA query_only = ON; PRAGMA hard_heap_limit = %d", mostQueryMemory), nil); err != nil {

@@ -2,7 +2,7 @@ package tracedb
 
 import "github.com/rtl-attach/rtl-attach/internal/ring"
 
-// A Reason is why packets have no times.
+// Reason is why packets have no times.
 type Reason struct {
 	Name string
 	Text string

@@ -8,14 +8,15 @@ import (
 )
 
 var (
-	// ErrNotReplaceable: what is there is no regular file.
+	// ErrNotReplaceable is the error for a path that is not a regular file.
 	ErrNotReplaceable = errors.New("only a regular file can be replaced")
-	// ErrInUse: a recorder writes the file, or was killed while it did.
+	// ErrInUse is the error for a trace with a journal: a recorder writes it, or was
+	// killed while it did.
 	ErrInUse = errors.New("it has a journal")
 )
 
-// Beside returns the path at which a file is made that is to replace the one at path: in
-// the same folder, with the same suffix. Where there is none to be replaced, it is path.
+// Beside returns a path for the new version of the file at path, in the same folder, with
+// the same suffix. If there is no file at path, Beside returns path.
 func Beside(path string) (string, error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -34,8 +35,8 @@ func Beside(path string) (string, error) {
 	return fmt.Sprintf("%s.new-%d-%s", dir, os.Getpid(), name), nil
 }
 
-// CheckReplace is Check for a trace that gets the name path when it is complete, and
-// then replaces the file of that name. Nothing is created.
+// CheckReplace is Check for a trace that replaces the file at path when it is complete.
+// It creates nothing.
 func CheckReplace(path string, needBytes uint64) (Place, error) {
 	beside, err := Beside(path)
 	if err != nil {
@@ -48,14 +49,14 @@ func CheckReplace(path string, needBytes uint64) (Place, error) {
 	return place, err
 }
 
-// Path is where the trace is: under its name as soon as it is complete.
+// Path returns the path of the trace: its final name once it is complete.
 func (db *DB) Path() string {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	return db.place.Path
 }
 
-// replace gives a complete trace the name of the file that it replaces.
+// replace moves a complete trace over the file that it replaces.
 func (db *DB) replace() error {
 	if db.place.Replaces == "" {
 		return nil

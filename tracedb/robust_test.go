@@ -84,7 +84,7 @@ func killRecorder(t *testing.T, path string) (committed int) {
 	return committed
 }
 
-// A recorder is a process that records for ever.
+// recorder is a process that records until it is killed.
 type recorder struct {
 	child *exec.Cmd
 	said  *bufio.Reader
@@ -100,7 +100,7 @@ func startRecorder(t *testing.T, path string) *recorder {
 	return &recorder{child, bufio.NewReader(out)}
 }
 
-// committed waits for a commit, and returns how many dispatches there are now.
+// committed waits for a commit, and returns how many dispatches the trace has then.
 func (r *recorder) committed(t *testing.T) int {
 	t.Helper()
 	line, err := r.said.ReadString('\n')

@@ -1,14 +1,13 @@
 // Package tracedb writes and reads trace files: SQLite, laid out in schema.sql.
 //
-// A DB is one file, a Session one recording of one process in it. Several
-// sessions may be written at once, each by its own goroutine. Everything is
-// committed at least every second, so that a killed recorder leaves a readable
-// file, and can be read meanwhile.
+// A DB is one file, a Session is one recording of one process in it. Several
+// goroutines may write sessions at once, one each. DB commits everything at least
+// every second, so that a trace is readable while it is recorded, and after its
+// recorder was killed.
 package tracedb
 
-// The ids in these rows are those that the producer of a session gave out. An
-// id is defined before it is used; 0 is "unknown" everywhere. Times of 0 are
-// unknown as well.
+// The producer of a session assigns the ids in these rows. It defines an id before
+// it uses it. An id or a time of 0 means "unknown".
 
 // Agent is a GPU as one process sees it.
 type Agent struct {
@@ -96,15 +95,15 @@ type Window struct {
 	After      uint64
 }
 
-// Coverage is what was seen of one queue.
+// Coverage is the account of one queue.
 type Coverage struct {
 	Queue       uint32
 	Windows     uint64
 	WindowsOpen uint64 // never closed
 	Dispatches  uint64 // published in closed windows
 	Timed       uint64
-	Untimed     uint64 // without those published after the detach
-	Unexplained int64  // what the payload published and nothing here accounts for
+	Untimed     uint64 // without packets published after the detach
+	Unexplained int64  // dispatches that the payload published and no record accounts for
 	Others      uint64
 	After       uint64
 	RawBefore   uint64
@@ -126,25 +125,25 @@ type Pause struct {
 	Purpose    string
 }
 
-// Counter is one of the payload's own counters, or of the meter of pauses.
+// Counter is a counter of the payload or of the pause meter.
 type Counter struct {
 	Name  string
 	Value uint64
 }
 
-// The counters that a summary needs.
+// Counters that the summary uses.
 const (
 	CounterQueuesSeen    = "queues_seen"
 	CounterQueuesForeign = "queues_foreign" // of other tools, or without hardware: never recorded
 	CounterRawClaims     = "raw_claims"     // on all queues, also on those that were never recorded
 
-	// Of the stops that rtl_pause has, by the kernel's clock; nanoseconds.
+	// The stops in rtl_pause by the kernel's clock, in nanoseconds.
 	CounterSchedulerStops = "scheduler_stops"
 	CounterSchedulerTotal = "scheduler_total_ns"
 	CounterSchedulerWorst = "scheduler_worst_ns"
 )
 
-// Reasons for the end of a session that the recorder itself has.
+// Reasons that the recorder itself has to end a session.
 const (
 	EndElapsed     = "duration elapsed"
 	EndInterrupted = "interrupted"
@@ -154,19 +153,19 @@ const (
 	EndWriteFailed = "writing the trace failed"
 )
 
-// Causes of losses that the recorder itself has.
+// Causes of losses in the recorder itself.
 const (
 	CauseDiskFull    = "the disk was full: records not written"
 	CauseWriteFailed = "writing the trace failed: records not written"
 )
 
-// Mark says how far the records of a session are complete.
+// Mark is the time up to which the records of a session are complete.
 type Mark struct {
-	UntilNS  uint64     // each kernel that ended before it was given to the session, or counted as lost or untimed
-	Coverage []Coverage // of the queues whose account has changed; not final
+	UntilNS  uint64     // the session has each kernel that ended before it, or counts it as lost or untimed
+	Coverage []Coverage // the queues whose accounts have changed; not final
 }
 
-// End closes a session.
+// End is how a session ended.
 type End struct {
 	Reason      string
 	ArmedNS     uint64
@@ -177,11 +176,11 @@ type End struct {
 	Kinds       []KindCoverage
 }
 
-// KindCoverage is what was seen in a session of a kind of record beside dispatches: Begun
-// is Timed, Untimed and Unexplained together.
+// KindCoverage is the account of a kind of record other than dispatches in one session:
+// Begun is the sum of Timed, Untimed and Unexplained.
 type KindCoverage struct {
 	Kind        string // memory-copy, ...
-	Begun       uint64 // while recording, as the payload counted
+	Begun       uint64 // while recording, as counted by the payload
 	Timed       uint64
 	Untimed     uint64
 	Unexplained int64 // begun, and no record accounts for them; below 0: too many records
@@ -194,7 +193,7 @@ type Recorder struct {
 	PIDNamespace uint64 // inode
 }
 
-// SessionInfo is what is known when a session begins.
+// SessionInfo describes a session at its begin.
 type SessionInfo struct {
 	PID         uint32
 	StartTicks  uint64
@@ -207,10 +206,10 @@ type SessionInfo struct {
 	ArmedNS     uint64
 	Recorder    Recorder
 
-	// ThreadName is asked once for each thread that dispatches, when its first record is
-	// written; "": not known. Nil: threads have no names.
+	// ThreadName returns a thread's name; "": not known. The session calls it once for
+	// each thread, with its first record. Nil: threads have no names.
 	ThreadName func(tid uint32) string
 
-	// Guard can stop the session's writes; nil: nobody does.
+	// Guard can stop the session's writes; nil: nothing stops them.
 	Guard *Guard
 }

@@ -2,11 +2,12 @@
 -- from 1 in the whole file, and mean nothing outside of it. NULL is "unknown".
 -- Addresses and handles are unsigned; SQLite shows the upper half as negative.
 --
--- rtl_* tables hold the trace, one row per dispatch. rocpd_* and the views top
--- and busy show the same rows the way rocm-trace-lite and rocmProfileData write
--- them, so that their readers work. No WITHOUT ROWID, STRICT or generated
--- columns: SQLite 3.25 reads this file. No index on rtl_execution: it would add
--- half to the file, and a full scan of a million rows takes a fraction of a second.
+-- The rtl_* tables have the trace, one row per dispatch. rocpd_* and the views top
+-- and busy present the same rows in the form of rocm-trace-lite and rocmProfileData,
+-- so that programs for their files can read this one. No WITHOUT ROWID, STRICT or
+-- generated columns: SQLite 3.25 reads this file. No index on rtl_execution: it would
+-- make the file half as large again, and a full scan of a million rows takes a
+-- fraction of a second.
 
 -- One recording of one process. A file holds one or several.
 CREATE TABLE IF NOT EXISTS rtl_session(
@@ -23,11 +24,11 @@ CREATE TABLE IF NOT EXISTS rtl_session(
 	detached_ns INTEGER,               -- hooks were removed
 	ended_ns INTEGER,                  -- last record and accounts written; NULL: never, or not yet
 	end_reason TEXT,                   -- NULL, with ended_ns: still recorded, or the recorder was killed
-	window_start_ns INTEGER,           -- the declared window, of which shares and idle times are said:
-	window_end_ns INTEGER,             -- as long as --duration asked for, unless it ended early; NULL: it has not ended
+	window_start_ns INTEGER,           -- the declared window: reports give shares and idle times of it.
+	window_end_ns INTEGER,             -- its length is --duration, unless it ended early; NULL: it has not ended
 	recorded_until_ns INTEGER,         -- kernels that ended before it are here, or counted as lost or untimed;
-	                                   -- kernels that were running then are not. NULL: nothing is known
-	recorder_pid INTEGER,              -- the process that records, or has recorded
+	                                   -- kernels that were running then are not. NULL: not known
+	recorder_pid INTEGER,              -- the recorder's process
 	recorder_start_ticks INTEGER,      -- as start_ticks
 	recorder_pid_namespace INTEGER,    -- inode of its pid namespace
 	monotonic_offset_start_ns INTEGER, -- CLOCK_MONOTONIC - CLOCK_BOOTTIME
@@ -36,8 +37,8 @@ CREATE TABLE IF NOT EXISTS rtl_session(
 	realtime_offset_end_ns INTEGER
 );
 
--- The processes that were meant to be recorded together, also where they were refused or
--- passed over; and those that began to use a GPU too late.
+-- The processes to record together, including refused ones and processes without a GPU;
+-- and processes that began to use a GPU during the recording.
 CREATE TABLE IF NOT EXISTS rtl_target(
 	id INTEGER PRIMARY KEY,
 	pid INTEGER NOT NULL,
@@ -45,12 +46,12 @@ CREATE TABLE IF NOT EXISTS rtl_target(
 	command TEXT NOT NULL,
 	rank INTEGER,                      -- as its launcher set it
 	outcome TEXT NOT NULL,             -- recorded, idle, exited, failed, refused, passed over, late worker
-	exit_code INTEGER,                 -- of the tool, had it recorded this process alone
+	exit_code INTEGER,                 -- the tool's, if it had recorded this process alone
 	detail TEXT NOT NULL               -- the outcome explained; may be empty
 );
 
--- The declared window of processes that were recorded together: all of them were recorded
--- in it. Records outside of it are in the trace, too.
+-- The declared window of processes that were recorded together: the time in which all of
+-- them were recorded. Records outside of it are in the trace, too.
 CREATE TABLE IF NOT EXISTS rtl_common(
 	start_ns INTEGER NOT NULL,         -- hooks were active in the last process
 	end_ns INTEGER                     -- as rtl_session.window_end_ns
@@ -66,8 +67,8 @@ CREATE TABLE IF NOT EXISTS rtl_thread(
 CREATE TABLE IF NOT EXISTS rtl_agent(
 	id INTEGER PRIMARY KEY,
 	session_id INTEGER NOT NULL,
-	gpu_id INTEGER NOT NULL,           -- one number per device in this file, whatever each process calls it
-	ordinal INTEGER,                   -- what the process calls it
+	gpu_id INTEGER NOT NULL,           -- the number of the device in this file
+	ordinal INTEGER,                   -- its number in the process
 	name_id INTEGER NOT NULL,
 	product_id INTEGER NOT NULL,
 	handle INTEGER,
@@ -112,7 +113,7 @@ CREATE TABLE IF NOT EXISTS rtl_launch(
 	kernel_object INTEGER
 );
 
--- What many dispatches have in common. The same may stand here more than once.
+-- Values that many dispatches share. The same values may have several rows.
 CREATE TABLE IF NOT EXISTS rtl_context(
 	id INTEGER PRIMARY KEY,
 	queue_id INTEGER NOT NULL,
@@ -121,7 +122,7 @@ CREATE TABLE IF NOT EXISTS rtl_context(
 	flags INTEGER NOT NULL             -- 1: times from the application's signal, 2: barrier bit, 4: submit unknown
 );
 
--- A kernel that ran. Each column costs a row a tenth of its time: see rtl_dispatch for all of them.
+-- A kernel that ran. Each column makes writing a row slower by a tenth; rtl_dispatch has all values.
 CREATE TABLE IF NOT EXISTS rtl_execution(
 	id INTEGER PRIMARY KEY,
 	context_id INTEGER NOT NULL,
@@ -156,8 +157,8 @@ CREATE TABLE IF NOT EXISTS rtl_reason(
 	text TEXT NOT NULL
 );
 
--- The time in which a queue was recorded, packets first_index to end_index - 1. Written
--- when it opens, and completed when it closes.
+-- A time in which a queue was recorded, packets first_index to end_index - 1. The recorder
+-- writes the row when the window opens, and completes it when the window closes.
 CREATE TABLE IF NOT EXISTS rtl_window(
 	id INTEGER PRIMARY KEY,
 	queue_id INTEGER NOT NULL,
@@ -172,28 +173,27 @@ CREATE TABLE IF NOT EXISTS rtl_window(
 	queued_before INTEGER NOT NULL     -- packets in front of the window that the GPU had not taken yet: not seen
 );
 
--- What was seen of each queue. dispatches = timed + untimed + unexplained. Written with
--- each commit, when some rows of it may not be counted yet; final when the session's
--- ended_ns is set.
+-- The account of each queue: dispatches = timed + untimed + unexplained. Each commit updates
+-- it, and may not count all rows yet; it is final when the session's ended_ns is set.
 CREATE TABLE IF NOT EXISTS rtl_coverage(
 	queue_id INTEGER PRIMARY KEY,
 	windows INTEGER NOT NULL,
-	windows_open INTEGER NOT NULL,     -- of these, never closed: their dispatches are not known
+	windows_open INTEGER NOT NULL,     -- windows that never closed: their dispatches are not known
 	dispatches INTEGER NOT NULL,       -- published, as the payload counted them
 	timed INTEGER NOT NULL,            -- rows of rtl_execution
-	untimed INTEGER NOT NULL,          -- in rtl_untimed, without those after the detach
+	untimed INTEGER NOT NULL,          -- in rtl_untimed, without packets published after the detach
 	unexplained INTEGER NOT NULL,      -- not 0: records are missing, or there are too many
 	others INTEGER NOT NULL,
 	after_detach INTEGER NOT NULL,
 	raw_before INTEGER NOT NULL
 );
 
--- What was seen of each further kind of record: begun = timed + untimed + unexplained.
+-- The account of each further kind of record: begun = timed + untimed + unexplained.
 -- No row: the session did not record that kind.
 CREATE TABLE IF NOT EXISTS rtl_kind_coverage(
 	session_id INTEGER NOT NULL,
 	kind TEXT NOT NULL,                -- memory-copy, ...
-	begun INTEGER NOT NULL,            -- while recording, as the payload counted
+	begun INTEGER NOT NULL,            -- while recording, as counted by the payload
 	timed INTEGER NOT NULL,
 	untimed INTEGER NOT NULL,
 	unexplained INTEGER NOT NULL,      -- not 0: records are missing, or there are too many
@@ -220,16 +220,16 @@ CREATE TABLE IF NOT EXISTS rtl_pause(
 	purpose TEXT NOT NULL
 );
 
--- The payload's own counters at the end of a session (struct rtl_counters), and, where
--- BPF can be had, the stops by the kernel's clock (scheduler_stops, _total_ns, _worst_ns).
--- raw_claims beyond the raw_before of the session's queues were made on queues that no window covers.
+-- The payload's counters at the end of a session (struct rtl_counters), and, if the tool
+-- could use BPF, the stops by the kernel's clock (scheduler_stops, _total_ns, _worst_ns).
+-- raw_claims minus the raw_before of the session's queues are claims on queues without a window.
 CREATE TABLE IF NOT EXISTS rtl_counter(
 	session_id INTEGER NOT NULL,
 	name TEXT NOT NULL,
 	value INTEGER NOT NULL
 );
 
--- From here on: the compatible form.
+-- The compatible form follows.
 
 CREATE TABLE IF NOT EXISTS rocpd_string(
 	id INTEGER PRIMARY KEY,
@@ -266,8 +266,8 @@ JOIN rtl_queue q ON q.id = d.queue_id
 JOIN rtl_agent a ON a.id = q.agent_id
 JOIN rtl_launch l ON l.id = d.launch_id;
 
--- The submit of each dispatch. One whose time is unknown stands at the kernel's
--- start: readers drop an op without an api row, and need a number.
+-- The submit of each dispatch. If its time is unknown, the kernel's start replaces it:
+-- readers drop an op without an api row, and need a number.
 CREATE VIEW IF NOT EXISTS rocpd_api AS
 SELECT d.id AS id,
 	s.pid AS pid,
@@ -299,9 +299,9 @@ SELECT d.id AS api_ptr_id,
 FROM rtl_dispatch d
 JOIN rtl_launch l ON l.id = d.launch_id;
 
--- Empty, and rocpd_op without copies, also where copies were recorded: readers of
--- these views take every row of rocpd_op for a kernel. Copies are in rtl_copy;
--- `rtl-attach export -f rpd` makes a file that has them here, too.
+-- Empty, and rocpd_op has no copies, even if copies were recorded: readers of these
+-- views take every row of rocpd_op for a kernel. Copies are in rtl_copy;
+-- `rtl-attach export -f rpd` writes a file that has them here, too.
 CREATE VIEW IF NOT EXISTS rocpd_copyapi AS
 SELECT 0 AS api_ptr_id, 0 AS api_id, '' AS stream, 0 AS size, '' AS dst, '' AS src, 0 AS kind, 0 AS sync
 WHERE 0;
@@ -325,9 +325,9 @@ JOIN rocpd_string n ON n.id = l.name_id
 GROUP BY n.id
 ORDER BY TotalNs DESC;
 
--- Kernels that overlap on one GPU keep it busy once: of each only what lies
--- beyond the latest end before it counts. wall_ns is from the first kernel of a
--- session to its last one: the time between two sessions was not recorded.
+-- Overlapping kernels on one GPU count once: of each kernel only the part after the
+-- latest end before it counts. wall_ns is from the first kernel of a session to its
+-- last one: the time between two sessions was not recorded.
 CREATE VIEW IF NOT EXISTS busy AS
 SELECT gpu_id AS gpuId,
 	round(100.0 * total(fresh_ns) / max(1, total(span_ns)), 2) AS utilization_pct,

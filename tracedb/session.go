@@ -6,28 +6,28 @@ import (
 	"fmt"
 )
 
-// A Session is one recording of one process in a file. Its methods are called
-// by one goroutine; other sessions of the same file have theirs.
+// Session is one recording of one process in a file. One goroutine at a time may call
+// its methods; other sessions of the same file may have other goroutines.
 type Session struct {
 	db    *DB
 	id    int64
 	guard *Guard
 
-	// The file's ids by the producer's; [0] is the row for "unknown", 0 until needed.
+	// Row ids by the producer's ids; [0] is the row for "unknown", 0 until needed.
 	agents   []int64
 	queues   []int64
 	launches []int64
 	threads  map[uint32]int64
 	nameOf   func(tid uint32) string
 	contexts map[stream]*contexts
-	latest   *contexts // the one used last
+	latest   *contexts // the last one used
 	places   int       // in all contexts, used or not
 
 	windows map[uint32]int64 // rows of open windows by the producer's queue
 	mark    mark
 }
 
-// maxThreads bounds the table of thread ids, which the target makes up.
+// maxThreads limits the table of thread ids: the target can invent them.
 const maxThreads = 1 << 16
 
 // Begin opens a session.
@@ -55,7 +55,7 @@ func (db *DB) Begin(info SessionInfo) (*Session, error) {
 		if err != nil {
 			return err
 		}
-		if s.id == 1 { // readers of the compatible form know one process
+		if s.id == 1 { // readers of the compatible views expect one process
 			if err := db.metadata("pid", fmt.Sprint(info.PID)); err != nil {
 				return err
 			}
@@ -75,13 +75,14 @@ func (db *DB) Begin(info SessionInfo) (*Session, error) {
 	return s, nil
 }
 
-// rankTag names a session's rank among the metadata.
+// rankTag is the metadata tag of a session's rank.
 const rankTag = "session_%d_rank"
 
-// mostRanks bounds what a trace can make us hold.
+// mostRanks limits the memory that a trace can make Ranks use.
 const mostRanks = 1 << 14
 
-// Ranks returns the ranks of a trace's sessions by their ids. Sessions without one are left out.
+// Ranks returns the ranks of a trace's sessions by session id. Sessions without a rank
+// are left out.
 func Ranks(db *sql.DB) (map[int64]int64, error) {
 	rows, err := db.Query(`SELECT tag, CAST(value AS INTEGER) FROM rocpd_metadata WHERE tag LIKE 'session\_%\_rank' ESCAPE '\' LIMIT ?`, mostRanks)
 	if err != nil {
@@ -110,10 +111,10 @@ func (s *Session) offsetMetadata(when string, o offsets) error {
 	return s.db.metadata(tag+"realtime_offset_ns", fmt.Sprint(o.realtimeNS))
 }
 
-// ID is the session's number in the file.
+// ID returns the session's number in the file.
 func (s *Session) ID() int64 { return s.id }
 
-// Flush commits what is due; called at least twice a second.
+// Flush commits if a commit is due. The caller calls it at least twice a second.
 func (s *Session) Flush() error {
 	if err := s.guard.enter(); err != nil {
 		return err
@@ -122,8 +123,8 @@ func (s *Session) Flush() error {
 	return s.db.Flush()
 }
 
-// Window records when a queue was recorded: at its opening, and once more when it is
-// closed. It is committed with the next Flush.
+// Window writes a window of a queue, once when it opens and once when it closes. The next
+// Flush commits it.
 func (s *Session) Window(w Window) error {
 	return s.write(1, func() (err error) {
 		s.db.due = true
@@ -152,7 +153,7 @@ func (s *Session) openWindow(w Window) (int64, error) {
 		queue, int64(w.OpenNS), int64(w.Index), int64(w.RawBefore), int64(w.QueuedBefore))
 }
 
-// Lost records that records are missing.
+// Lost writes a number of missing records.
 func (s *Session) Lost(l Loss) error {
 	return s.write(1, func() error {
 		return s.db.exec("INSERT INTO rtl_loss VALUES(NULL,?,?,?,?,?)",
@@ -160,7 +161,7 @@ func (s *Session) Lost(l Loss) error {
 	})
 }
 
-// Pause records a stop of one thread of the target.
+// Pause writes a stop of one thread of the target.
 func (s *Session) Pause(p Pause) error {
 	return s.add(func() error {
 		return s.db.exec("INSERT INTO rtl_pause VALUES(NULL,?,?,?,?,?)",
@@ -168,7 +169,7 @@ func (s *Session) Pause(p Pause) error {
 	})
 }
 
-// Counters records what the payload counted.
+// Counters writes the payload's counters.
 func (s *Session) Counters(counters []Counter) error {
 	return s.add(func() error {
 		for _, c := range counters {
@@ -212,8 +213,8 @@ func (s *Session) End(e End) error {
 	})
 }
 
-// EndUnwritten says in a trace whose writing has failed how the session ended, and what
-// is missing. The accounts stay open. What cannot be written even so is left out.
+// EndUnwritten writes how the session ended, and what is missing, to a trace after a write
+// has failed. The accounts stay open. It returns an error if it cannot write even that.
 func (s *Session) EndUnwritten(e End, missing Loss) error {
 	if err := s.guard.enter(); err != nil {
 		return err
@@ -237,7 +238,7 @@ func (s *Session) describeEnd(e End) error {
 		orNULL(e.ArmedNS), orNULL(e.DetachedNS), orNULL(e.WindowEndNS), e.Reason, s.id)
 }
 
-// cover writes the account of a queue, in place of an earlier one.
+// cover writes the account of a queue, and replaces an earlier one.
 func (s *Session) cover(c Coverage) error {
 	queue, err := s.queue(c.Queue)
 	if err != nil {
@@ -248,7 +249,7 @@ func (s *Session) cover(c Coverage) error {
 		c.Unexplained, int64(c.Others), int64(c.After), int64(c.RawBefore))
 }
 
-// orNULL turns "unknown" into what SQL calls it.
+// orNULL returns NULL for 0, which means "unknown".
 func orNULL(v uint64) any {
 	if v == 0 {
 		return nil

@@ -1,31 +1,31 @@
 package tracedb
 
-// An Outcome is how the recording of one of several processes ended.
+// Outcome is how the recording of one of several processes ended.
 type Outcome string
 
 // Outcomes of processes.
 const (
-	OutcomeRecorded   Outcome = "recorded"    // to the end of the window, and detached
-	OutcomeIdle       Outcome = "idle"        // likewise, and dispatched nothing
-	OutcomeExited     Outcome = "exited"      // while it was recorded: the trace holds it to that moment
-	OutcomeFailed     Outcome = "failed"      // its recording is not whole, or it was never attached to
-	OutcomeRefused    Outcome = "refused"     // before it was touched
-	OutcomePassedOver Outcome = "passed over" // it uses no GPU
-	OutcomeLateWorker Outcome = "late worker" // it began to use a GPU during the recording, and is not in it
+	OutcomeRecorded   Outcome = "recorded"    // recorded to the end of the window, and detached
+	OutcomeIdle       Outcome = "idle"        // recorded to the end, without a dispatch
+	OutcomeExited     Outcome = "exited"      // exited during the recording; the trace is complete to that moment
+	OutcomeFailed     Outcome = "failed"      // the recording is incomplete, or never began
+	OutcomeRefused    Outcome = "refused"     // the tool refused the process before it touched it
+	OutcomePassedOver Outcome = "passed over" // the process uses no GPU
+	OutcomeLateWorker Outcome = "late worker" // the process began to use a GPU during the recording, and is not in it
 )
 
-// Target is a process that was meant to be recorded together with others.
+// Target is one of several processes to record together.
 type Target struct {
 	PID        int
 	StartTicks uint64 // 0: not known
 	Command    string
 	Rank       *int // nil: it has none
 	Outcome    Outcome
-	ExitCode   int // of the tool, had it recorded this process alone
+	ExitCode   int // the tool's, if it had recorded this process alone
 	Detail     string
 }
 
-// BeginCommon begins the declared window of all targets.
+// BeginCommon writes the begin of the declared window of all targets.
 func (db *DB) BeginCommon(startNS uint64) error {
 	return db.write(func() error {
 		db.due = true
@@ -33,14 +33,14 @@ func (db *DB) BeginCommon(startNS uint64) error {
 	})
 }
 
-// EndCommon ends it.
+// EndCommon writes the end of the declared window of all targets.
 func (db *DB) EndCommon(endNS uint64) error {
 	return db.write(func() error {
 		return db.exec("UPDATE rtl_common SET end_ns = ? WHERE rowid = (SELECT max(rowid) FROM rtl_common)", int64(endNS))
 	})
 }
 
-// Targets writes the outcome of each.
+// Targets writes the outcome of each target.
 func (db *DB) Targets(targets []Target) error {
 	return db.write(func() error {
 		for _, t := range targets {
@@ -58,8 +58,8 @@ func (db *DB) Targets(targets []Target) error {
 	})
 }
 
-// OrderGPUs renumbers the devices of the file in the driver's order: each process calls
-// its first GPU 0, and which session came first says nothing.
+// OrderGPUs renumbers the devices of the file in the driver's order: each process numbers
+// its first GPU 0, and the order of the sessions has no meaning.
 func (db *DB) OrderGPUs() error {
 	return db.write(func() error {
 		return db.exec(`UPDATE rtl_agent SET gpu_id = (SELECT count(*)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// BenchmarkTogether is a server's recorder: eight drains, one file. Whole batches
-// take turns at it, so a row costs what it costs with one drain.
+// BenchmarkTogether writes like the recorder of a server: eight drains, one file. The
+// drains alternate by whole batches, so that a row costs as much as with one drain.
 func BenchmarkTogether(b *testing.B) {
 	const drains = 8
 	db, first := benchSession(b)
@@ -18,7 +18,7 @@ func BenchmarkTogether(b *testing.B) {
 		sessions = append(sessions, s)
 	}
 	batch := sampleBatch()
-	for _, s := range sessions { // the contexts, which are made once
+	for _, s := range sessions { // the contexts are created once
 		must(b, s.Dispatches(batch))
 	}
 	began := time.Now()

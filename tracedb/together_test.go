@@ -2,7 +2,7 @@ package tracedb
 
 import "testing"
 
-// TestOrderGPUs: the numbers do not depend on who came first; an agent that was
+// TestOrderGPUs: the numbers do not depend on the order of sessions; an agent that was
 // never defined keeps its own. The same bus address in another PCI domain is another device.
 func TestOrderGPUs(t *testing.T) {
 	db := create(t)

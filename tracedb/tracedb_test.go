@@ -136,7 +136,7 @@ func TestOwnTables(t *testing.T) {
 	expect(t, db, "SELECT tid, duration_ns, purpose FROM rtl_pause", "11|41000|attach")
 }
 
-// GPUs that two processes both call their 0 stay apart; one that they share is one.
+// Two GPUs that two processes both number 0 stay separate; a shared GPU is one.
 func TestSessionsInOneFile(t *testing.T) {
 	db := create(t)
 	first, second, third := begin(t, db, 42), begin(t, db, 43), begin(t, db, 44)
@@ -154,7 +154,7 @@ func TestSessionsInOneFile(t *testing.T) {
 	expect(t, read, "SELECT value FROM rocpd_metadata WHERE tag = 'pid'", "42")
 }
 
-// Each session has its goroutine; the rows of all go into the same tables.
+// Each session has its goroutine; all write to the same tables.
 func TestConcurrentSessions(t *testing.T) {
 	db := create(t)
 	const sessions, batches = 4, 50
@@ -181,7 +181,7 @@ func TestConcurrentSessions(t *testing.T) {
 	expect(t, read, "SELECT count(*), count(DISTINCT pid) FROM rocpd_api", "20000|4")
 }
 
-// A dispatch may refer to what was never defined: it is kept, as unknown.
+// A dispatch may refer to an undefined id: it is kept, as unknown.
 func TestUnknownReferences(t *testing.T) {
 	db := create(t)
 	s := begin(t, db, 42)
@@ -228,8 +228,8 @@ func TestKernelName(t *testing.T) {
 	}
 }
 
-// A reason that abi.h gains must get its words here.
-func TestEveryReasonHasWords(t *testing.T) {
+// Each reason in abi.h must have a text here.
+func TestEveryReasonHasText(t *testing.T) {
 	for id, r := range Reasons {
 		if r.Name == "" || r.Text == "" {
 			t.Errorf("reason %d: %+v", id, r)
@@ -237,7 +237,7 @@ func TestEveryReasonHasWords(t *testing.T) {
 	}
 }
 
-// FuzzKernelName: a hostile symbol is demangled in bounds, of size and of time.
+// FuzzKernelName: demangling a hostile symbol has limits of size and time.
 func FuzzKernelName(f *testing.F) {
 	f.Add("_Z4gemmPf.kd")
 	f.Add("_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEENS_6detail5ArrayIPcLi1EEEEEviT0_T1_.kd")
@@ -250,7 +250,7 @@ func FuzzKernelName(f *testing.F) {
 	})
 }
 
-// Contexts that are forgotten come again under another id, and nothing else changes.
+// A context that was dropped from the cache gets another id, and nothing else changes.
 func TestContextsAreBounded(t *testing.T) {
 	db := create(t)
 	s := begin(t, db, 42)

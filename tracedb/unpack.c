@@ -4,7 +4,7 @@
  *
  *	INSERT INTO t(a, b) SELECT c0, c1 FROM rtl_unpack(?, 2)
  *
- * Binding values from Go costs a cgo call for each one of them; this costs one
+ * Binding values from Go costs a cgo call for each value; this costs one call
  * for thousands of rows.
  */
 #include "unpack.h"

@@ -15,7 +15,7 @@ import (
 	_ "github.com/mattn/go-sqlite3" // compiles SQLite, which unpack.c extends
 )
 
-// null stands for NULL in a packed row.
+// null is NULL in a packed row.
 const null int64 = C.RTL_UNPACK_NULL
 
 func init() {
@@ -24,7 +24,7 @@ func init() {
 	}
 }
 
-// A bulk inserts rows of integers, thousands in one call.
+// bulk inserts rows of integers, thousands in one call.
 type bulk struct {
 	insert *sql.Stmt
 	width  int
@@ -46,13 +46,13 @@ func newBulk(conn preparer, table string, columns ...string) (*bulk, error) {
 	return &bulk{insert: insert, width: len(columns), values: make([]int64, 0, bulkRows*len(columns))}, nil
 }
 
-// add takes one row; full says that it is time to flush.
+// add appends one row; the caller must flush when full is true.
 func (b *bulk) add(row ...int64) (full bool) {
 	b.values = append(b.values, row...)
 	return len(b.values) == cap(b.values)
 }
 
-// flush hands the rows to SQLite. They are gone afterwards, even when it failed.
+// flush passes the rows to SQLite, and drops them even if that fails.
 func (b *bulk) flush() error {
 	if len(b.values) == 0 {
 		return nil

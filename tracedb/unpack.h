@@ -5,12 +5,12 @@
 #include <stdint.h>
 
 #define RTL_UNPACK_WIDTH_MAX 10
-#define RTL_UNPACK_NULL INT64_MIN /* stands for NULL in a packed row */
+#define RTL_UNPACK_NULL INT64_MIN /* NULL in a packed row */
 
-/* Gives every SQLite connection opened from now on the function; 0, or SQLite's error. */
+/* Adds rtl_unpack to every SQLite connection opened from now on; 0, or SQLite's error. */
 int rtl_unpack_install(void);
 
-/* The same for pack.c. */
+/* Does the same for rtl_pack. */
 int rtl_pack_install(void);
 
 #endif

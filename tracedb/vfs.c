@@ -1,10 +1,10 @@
 /*
- * vfs.c: "rtl-writer", the filesystem layer of SQLite's that the recorder writes with.
+ * vfs.c: "rtl-writer", the SQLite VFS that the recorder writes with.
  *
- * It is the usual one, and says beside that a file that is open cannot be deleted. SQLite
- * then keeps a truncated journal open from one transaction to the next, although it lets
- * the lock go in between, as it must for readers (pager_unlock() in sqlite3.c): the
- * recorder has no right to open it again once it has lowered its privileges.
+ * It is SQLite's default VFS, and in addition claims that an open file cannot be deleted.
+ * SQLite then keeps the truncated journal open between transactions, although it releases
+ * the lock in between for readers (pager_unlock() in sqlite3.c): after the recorder has
+ * dropped its privileges, it may not be permitted to open the journal again.
  */
 #include "vfs.h"
 

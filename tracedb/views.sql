@@ -1,5 +1,5 @@
--- What people ask first, with plain names. Times are nanoseconds of CLOCK_BOOTTIME;
--- start_s is seconds from the begin of the file's first recording.
+-- The views that users query first. Times are nanoseconds of CLOCK_BOOTTIME; start_s is
+-- seconds from the begin of the file's first recording.
 --
 --   SELECT name, duration_ns FROM kernel ORDER BY 2 DESC LIMIT 5;
 --   SELECT * FROM gap ORDER BY duration_ns DESC LIMIT 5;
@@ -31,7 +31,7 @@ LEFT JOIN rtl_session s ON s.id = q.session_id
 LEFT JOIN rtl_thread t ON t.id = c.thread_id;
 
 -- Declared windows: the common one of processes that were recorded together, or else a
--- session's own. The end of one that is still open is as far as its records are complete.
+-- session's own. The end of an open window is the time up to which its records are complete.
 CREATE VIEW IF NOT EXISTS rtl_declared AS
 SELECT s.id AS session_id,
 	coalesce(c.start_ns, s.window_start_ns) AS start_ns,
@@ -57,7 +57,7 @@ WITH span AS (
 	JOIN rtl_launch l ON l.id = c.launch_id
 	JOIN rtl_queue q ON q.id = c.queue_id
 	JOIN rtl_agent a ON a.id = q.agent_id
-	UNION ALL -- a mark behind the last kernel of each GPU
+	UNION ALL -- a mark after the last kernel of each GPU
 	SELECT DISTINCT 0, gpu, NULL, 9223372036854775807, 9223372036854775807 FROM span
 ), marked AS ( -- fresh: nothing ran when it started
 	SELECT id, gpu, name_id, start_ns, end_ns, CASE WHEN start_ns > max(end_ns) OVER (PARTITION BY gpu
@@ -67,7 +67,7 @@ WITH span AS (
 	SELECT gpu, name_id, start_ns, end_ns, total(fresh) OVER (PARTITION BY gpu
 		ORDER BY start_ns, id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS stretch
 	FROM marked
-), ends AS ( -- a bare column beside max() is of the row that has it
+), ends AS ( -- SQLite takes a bare column beside max() from the row of the maximum
 	SELECT gpu, stretch, max(end_ns) AS end_ns, name_id FROM numbered GROUP BY gpu, stretch
 ), begins AS (
 	SELECT gpu, stretch, min(start_ns) AS start_ns, name_id FROM numbered GROUP BY gpu, stretch
@@ -83,8 +83,8 @@ SELECT f.gpu AS gpu,
 	CAST(min(f.end_ns, s.end_ns) AS INTEGER) AS end_ns,
 	CAST(min(f.end_ns, s.end_ns) - max(coalesce(f.start_ns, s.start_ns), s.start_ns) AS INTEGER) AS duration_ns,
 	(max(coalesce(f.start_ns, s.start_ns), s.start_ns) - (SELECT min(coalesce(armed_ns, begun_ns)) FROM rtl_session)) / 1e9 AS start_s,
-	p.string AS previous_kernel,       -- that ended last before it; NULL: none
-	n.string AS next_kernel            -- that ended it; NULL: none
+	p.string AS previous_kernel,       -- the last to end before the gap; NULL: none
+	n.string AS next_kernel            -- the kernel that ended the gap; NULL: none
 FROM free f
 JOIN span s ON s.gpu = f.gpu AND f.end_ns > s.start_ns AND coalesce(f.start_ns, s.start_ns) < s.end_ns
 LEFT JOIN rocpd_string p ON p.id = f.previous_id

@@ -2,7 +2,7 @@ package tracedb
 
 import "testing"
 
-// TestViews: what people type first.
+// TestViews: the queries that users type first.
 func TestViews(t *testing.T) {
 	read := writtenBy(t, `UPDATE rtl_session SET window_start_ns = 800, window_end_ns = 1600`)
 	expect(t, read, "SELECT name, duration_ns FROM kernel ORDER BY 2 DESC, start_ns LIMIT 2", "gemm(float*)|150", "copy_kernel|150")
@@ -17,8 +17,8 @@ func TestViews(t *testing.T) {
 		"0|1500|1600|100|gemm(float*)|NULL")
 }
 
-// TestGaps: kernels that overlap, one below another, several sessions and GPUs, a common
-// window, and none at all.
+// TestGaps: overlapping and nested kernels, several sessions and GPUs, a common window,
+// and no kernels.
 func TestGaps(t *testing.T) {
 	db := create(t)
 	for i, c := range []struct {
@@ -48,7 +48,7 @@ func TestGaps(t *testing.T) {
 		"2|5100|5900|800|k|k")
 }
 
-// TestHostileViews: whatever numbers a file has, a query comes to its end.
+// TestHostileViews: a query ends, whatever numbers a file has.
 func TestHostileViews(t *testing.T) {
 	const most, least = "9223372036854775807", "-9223372036854775808"
 	for _, change := range []string{
@@ -68,7 +68,7 @@ func TestHostileViews(t *testing.T) {
 	}
 }
 
-// TestOlderFormat: a file that has not these views is read as if it had them.
+// TestOlderFormat: a file without these views is read as if it had them.
 func TestOlderFormat(t *testing.T) {
 	read := writtenBy(t, `DROP VIEW kernel; DROP VIEW gap; DROP VIEW rtl_declared; DROP TABLE rtl_target;
 		CREATE TABLE rtl_target(id INTEGER PRIMARY KEY, fate TEXT, text TEXT); PRAGMA user_version = 1`)

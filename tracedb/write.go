@@ -10,21 +10,20 @@ import (
 )
 
 const (
-	// retryCommit is how long a commit that a reader holds up waits for its next attempt.
+	// retryCommit is the time between attempts of a commit that a reader blocks.
 	retryCommit = 10 * time.Millisecond
 
-	// mostHeld bounds the records, of some 32 bytes, that wait in memory for readers to
-	// end. With more the recorder takes none from the ring until one of them does.
+	// mostHeld limits the records, of some 32 bytes each, that wait in memory for readers
+	// to end. With more the recorder takes no records from the ring until a commit succeeds.
 	mostHeld = 8 << 20
 )
 
-// ErrHeldUp: somebody has kept the file open in a read or write of their own.
+// ErrHeldUp is the error for a file that another program keeps locked.
 var ErrHeldUp = errors.New("another program has kept the trace file locked")
 
-// The steps of a write. All of them run with db.mu held, except while the file
-// is being created.
+// The steps of a write run with db.mu held, except while the file is being created.
 
-// reserve opens the next transaction. It keeps other writers out, and no readers.
+// reserve opens the next transaction. It blocks other writers, but no readers.
 func (db *DB) reserve() error {
 	for deadline := db.now().Add(db.patience); ; time.Sleep(retryCommit) {
 		err := db.exec("BEGIN IMMEDIATE")
@@ -38,7 +37,7 @@ func (db *DB) reserve() error {
 	}
 }
 
-// begin notes when the open transaction got its first change.
+// begin notes the time of the open transaction's first change.
 func (db *DB) begin() error {
 	if db.failure != nil {
 		return db.failure
@@ -55,8 +54,8 @@ func (db *DB) begin() error {
 	return nil
 }
 
-// commit writes what the open transaction holds. While somebody reads the file it only
-// tries to: the records stay in memory, for as long as there is room.
+// commit commits the open transaction. While another program reads the file it only tries
+// to: the records stay in memory, up to mostHeld.
 func (db *DB) commit() error {
 	err := db.tryCommit()
 	if !isBusy(err) {
@@ -82,7 +81,7 @@ func (db *DB) commitWaiting() error {
 	}
 }
 
-// tryCommit returns SQLite's busy error where readers are in the way.
+// tryCommit commits once. It returns SQLite's busy error if readers block it.
 func (db *DB) tryCommit() error {
 	if db.failure != nil || db.begun.IsZero() {
 		return db.failure
@@ -111,12 +110,13 @@ func (db *DB) flushAll() error {
 	return errors.Join(errs...)
 }
 
-// isDue: what is open has been so for long enough, or others wait for it.
+// isDue reports whether the open transaction is old enough to commit, or has rows that
+// must be committed at once.
 func (db *DB) isDue() bool {
 	return !db.begun.IsZero() && (db.due || db.now().Sub(db.begun) >= commitEvery) && !db.now().Before(db.retryAt)
 }
 
-// write runs one change inside the open transaction and commits when it is time.
+// write runs one change inside the open transaction, and commits if that is due.
 func (db *DB) write(change func() error) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -147,8 +147,8 @@ func (db *DB) commitAndReserve() error {
 	return nil
 }
 
-// fail undoes the open transaction and remembers why: a file that misses rows
-// in its middle would look complete. A full disk usually ends here.
+// fail rolls the open transaction back and keeps the error: a file with rows missing in
+// its middle would look complete. A full disk usually ends here.
 func (db *DB) fail(err error) error {
 	if db.failure != nil {
 		return db.failure
@@ -158,20 +158,20 @@ func (db *DB) fail(err error) error {
 	}
 	db.failure = err
 	db.begun, db.reserved = time.Time{}, false
-	// SQLite has rolled back by itself after some errors; a second time is refused, harmlessly.
+	// After some errors SQLite has already rolled back; it then refuses this, harmlessly.
 	_ = db.exec("ROLLBACK")
 	return err
 }
 
-// Failure returns the error with which writing the file has failed; nil: it has not.
+// Failure returns the error of the first failed write, or nil.
 func (db *DB) Failure() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	return db.failure
 }
 
-// afterFailure makes a small change to a file that could not be written on. It goes into
-// pages that are there, and its journal into memory: a full disk has room for it.
+// afterFailure makes a small change to a file after a write has failed. The change fits
+// into existing pages and its journal is in memory, so that it works on a full disk.
 func (db *DB) afterFailure(change func() error) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
