@@ -6,10 +6,10 @@ import (
 	"math"
 )
 
-// A target is what a row must keep.
+// target is a limit for a row.
 type target struct {
 	mode, name, text string
-	kept             func(*row) (found string, ok bool)
+	check            func(*row) (found string, ok bool)
 }
 
 var targets = []target{
@@ -19,7 +19,7 @@ var targets = []target{
 	{"loop", "4 threads, without signals", "the same with 4 threads", atLeast(0.5)},
 	{"loop-signal", "1 thread, own signals re-armed", "at least half with own signals", atLeast(0.5)},
 	{"latency", "p50", "median completion latency within noise", within(attached)},
-	{"idle-burst", "1 thread", "a detached process dispatches as one never attached", within(detached)},
+	{"idle-burst", "1 thread", "a detached process dispatches like one that was never attached to", within(detached)},
 	{"loop", "1 thread, without signals", "and at the same rate", within(detached)},
 }
 
@@ -37,8 +37,8 @@ func atLeast(share float64) func(*row) (string, bool) {
 	}
 }
 
-// within noise: as far apart as untraced runs are among themselves, by their
-// quartiles; 5 % always counts as equal.
+// within checks that v differs from untraced by no more than the noise: the distance
+// between the quartiles of the untraced runs, but at least 5 %.
 func within(v variant) func(*row) (string, bool) {
 	return func(r *row) (string, bool) {
 		values := r.values(untraced)
@@ -48,7 +48,7 @@ func within(v variant) func(*row) (string, bool) {
 	}
 }
 
-// printChecks returns whether all targets are kept.
+// printChecks prints the targets, and reports whether all are met.
 func printChecks(w io.Writer, rows []*row) bool {
 	all := true
 	fmt.Fprintln(w, "\ntargets")
@@ -57,13 +57,13 @@ func printChecks(w io.Writer, rows []*row) bool {
 			if r.mode != t.mode || r.Name != t.name {
 				continue
 			}
-			found, ok := t.kept(r)
+			found, ok := t.check(r)
 			verdict := "PASS"
 			if !ok {
 				verdict, all = "FAIL", false
 			}
 			fmt.Fprintf(w, "  %s  %-52s %s\n", verdict, t.text, found)
-			break // the first row of a cell is the one that is meant
+			break // the target applies to the first row of a cell
 		}
 	}
 	return all

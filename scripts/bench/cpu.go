@@ -12,8 +12,8 @@ const (
 	quietTimeout = 10 * time.Second
 )
 
-// processCPU is the CPU time of all threads of a process, 0 when it is gone.
-// The clock id is the kernel's encoding (include/linux/posix-timers_types.h).
+// processCPU returns the CPU time of all threads of a process in ns, 0 if it has exited.
+// The clock id has the kernel's encoding (include/linux/posix-timers_types.h).
 func processCPU(pid int) float64 {
 	var t unix.Timespec
 	if unix.ClockGettime(int32(^pid<<3|2), &t) != nil {
@@ -24,7 +24,7 @@ func processCPU(pid int) float64 {
 
 func (p *process) cpuNS() float64 { return processCPU(p.pid()) }
 
-// awaitQuiet waits until the process has nothing left to do.
+// awaitQuiet waits until the process is idle.
 func (p *process) awaitQuiet() {
 	last := p.cpuNS()
 	for end := time.Now().Add(quietTimeout); time.Now().Before(end); {

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// A machine is what the figures depend on.
+// machine describes the machine and the settings on which the figures depend.
 type machine struct {
 	CPUs       int      `json:"cpus"`
 	Model      string   `json:"model"`
 	Kernel     string   `json:"kernel"`
 	LoadBefore string   `json:"load_before"`
 	LoadAfter  string   `json:"load_after"`
-	Simulator  []string `json:"simulator"` // its settings; none: the defaults
+	Simulator  []string `json:"simulator"` // the simulator's settings; none: the defaults
 }
 
 func describeMachine() machine {
-	kernel, _, _ := strings.Cut(firstWords("/proc/sys/kernel/osrelease", 1), "-") // a builder's own names follow
+	kernel, _, _ := strings.Cut(firstWords("/proc/sys/kernel/osrelease", 1), "-") // without the distribution's suffix
 	m := machine{CPUs: runtime.NumCPU(), Model: cpuModel(), Kernel: kernel, LoadBefore: loadAverage()}
 	for _, v := range os.Environ() {
 		if strings.HasPrefix(v, "SOFTGPU_") {

@@ -1,12 +1,12 @@
-// Command bench measures what recording costs: ratios between variants that
-// are measured in turns in one run, never absolute times. Run it with
-// `make bench`, or `make bench-short` to see that everything works.
+// Command bench measures the cost of recording, as ratios between variants that alternate
+// in one run, never as absolute times. Run it with `make bench`, or with
+// `make bench-short` to check that everything works.
 //
-// With -sustained it looks instead for the highest rate of dispatches at which no
-// record is lost (`make bench-sustained`).
+// With -sustained it searches instead for the highest rate of dispatches without a lost
+// record (`make bench-sustained`).
 //
 // RTL_BENCH_PEER=/path/librtl.so adds another tracer's library, loaded through
-// HSA_TOOLS_LIB into processes of its own, in its modes standard and lite.
+// HSA_TOOLS_LIB into separate processes, in its modes standard and lite.
 package main
 
 import (
@@ -33,14 +33,14 @@ type options struct {
 
 func parse() options {
 	o := options{build: os.Getenv("RTL_BUILD"), peer: os.Getenv("RTL_BENCH_PEER")}
-	flag.BoolVar(&o.short, "short", false, "everything once and briefly: the figures mean nothing")
+	flag.BoolVar(&o.short, "short", false, "everything once and briefly: the figures are meaningless")
 	flag.BoolVar(&o.check, "check", false, "compare with the targets; exit 1 when one is missed")
-	flag.BoolVar(&o.sustained, "sustained", false, "look for the highest rate at which nothing is lost")
+	flag.BoolVar(&o.sustained, "sustained", false, "search for the highest rate at which no record is lost")
 	flag.IntVar(&o.pairs, "pairs", 9, "repetitions")
 	flag.Float64Var(&o.seconds, "seconds", 0.3, "length of one measurement")
 	flag.DurationVar(&o.limit, "limit", 7*time.Minute, "begin no repetition that would end later")
 	flag.StringVar(&o.json, "json", "", "write all values to `FILE`")
-	flag.StringVar(&o.only, "only", "", "measure what is run by `MODE[,MODE]` alone: loop, idle-burst, hiprate, serve, …")
+	flag.StringVar(&o.only, "only", "", "measure only these `MODE[,MODE]`s: loop, idle-burst, hiprate, serve, …")
 	flag.StringVar(&o.payload, "payload", "", "record with this payload instead of the built-in one")
 	flag.Parse()
 	if o.short {
@@ -69,20 +69,20 @@ func run(o options) error {
 		return err
 	}
 	defer os.RemoveAll(scratch)
-	lab := &lab{build: build, scratch: scratch, peer: o.peer, payload: o.payload, pool: map[string]*process{}}
-	defer lab.close()
+	runner := &runner{build: build, scratch: scratch, peer: o.peer, payload: o.payload, pool: map[string]*process{}}
+	defer runner.close()
 	if o.sustained {
-		return sustained(lab, os.Stdout, o.short)
+		return sustained(runner, os.Stdout, o.short)
 	}
 
 	r := report{Machine: describeMachine(), SecondsPerRun: o.seconds}
 	cells := chosen(plan(), o.only)
 	r.Rows = rowsOf(cells)
 	if len(cells) == 0 {
-		return fmt.Errorf("nothing is run by %q", o.only)
+		return fmt.Errorf("no measurement has the mode %q", o.only)
 	}
-	r.Pairs = repeat(lab, cells, r.Rows, o)
-	r.Notes = lab.notes
+	r.Pairs = repeat(runner, cells, r.Rows, o)
+	r.Notes = runner.notes
 	r.Machine.LoadAfter = loadAverage()
 	r.print(os.Stdout)
 	if o.json != "" {
@@ -119,7 +119,7 @@ func (r *report) save(path string) error {
 	return os.WriteFile(path, append(b, '\n'), 0o644)
 }
 
-// complete: our own variants have a value in every row; a peer may fail.
+// complete checks that untraced and attached have a value in every row; a peer may fail.
 func complete(rows []*row) error {
 	for _, r := range rows {
 		for _, v := range []variant{untraced, attached} {

@@ -2,20 +2,19 @@ package main
 
 import "fmt"
 
-// A cell is one measurement: what a workload is told, and what is read from
-// its answer.
+// cell is one measurement: the command to a workload, and the metrics from its answer.
 type cell struct {
 	workload string
 	flags    []string
-	mode     string // of the workload, for -only
-	line     string // to the workload (a server is only watched); %g: the seconds
-	alone    bool   // the workload is never silent: start it for each measurement
-	longer   float64
+	mode     string  // of the workload, for -only
+	line     string  // the command, with %g for the seconds; a server gets none
+	alone    bool    // the workload is never idle: start it for each measurement
+	longer   float64 // factor for the length of the measurement; 0: 1
 	metrics  []metric
 	detached bool // measured after a detach, too
 }
 
-// A metric makes a row of a cell.
+// metric is one figure of a cell: a row of the report.
 type metric struct {
 	group, name string
 	get         func(sample) float64
@@ -26,14 +25,14 @@ func value(key string) func(sample) float64 {
 	return func(s sample) float64 { return s.answer[key] }
 }
 
-// cpuPer is the CPU time of the process and the tool for each piece of work.
+// cpuPer returns the CPU time of the process and the tool for each unit of work.
 func cpuPer(work string) func(sample) float64 {
 	return func(s sample) float64 { return s.cpuNS / s.answer[work] }
 }
 
 const micro = 1e-3
 
-// plan lists everything that is measured.
+// plan lists all measurements.
 func plan() []cell {
 	var cells []cell
 	for _, threads := range []int{1, 4, 16} {
@@ -46,7 +45,7 @@ func plan() []cell {
 			throughput("loop-signal", threads, "own signals re-armed"))
 	}
 	cells = append(cells, latency("latency", "completion seen by the application, µs"),
-		latency("slow", "the same beside a 300 ms kernel on another queue, µs"))
+		latency("slow", "the same with a 300 ms kernel on another queue, µs"))
 	for _, streams := range []int{1, 4, 16} {
 		cells = append(cells, launches(streams))
 	}
@@ -68,7 +67,7 @@ func perDispatch(mode string, threads int, group string) cell {
 	}
 }
 
-// throughput is measured for longer than the ring takes to fill.
+// throughput measures for longer than the ring takes to fill.
 func throughput(mode string, threads int, name string) cell {
 	name = threadsText(threads) + ", " + name
 	return cell{

@@ -19,7 +19,7 @@ import (
 
 const answerTimeout = 40 * time.Second
 
-// A process is a running workload.
+// process is a running workload.
 type process struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
@@ -27,7 +27,7 @@ type process struct {
 	port  int
 }
 
-// start returns when the workload has said that it is ready.
+// start starts a workload and waits until it prints that it is ready.
 func start(path string, args, env []string) (*process, error) {
 	p := &process{cmd: exec.Command(path, args...), lines: make(chan string, 16)}
 	p.cmd.Env = append(os.Environ(), env...)
@@ -51,7 +51,7 @@ func start(path string, args, env []string) (*process, error) {
 	}()
 	line, err := p.line()
 	if err != nil || !strings.HasPrefix(line, "ready") {
-		return nil, fmt.Errorf("%s did not get ready: %q (%s)", filepath.Base(path), line, p.end())
+		return nil, fmt.Errorf("%s did not print that it is ready: %q (%s)", filepath.Base(path), line, p.end())
 	}
 	_, _ = fmt.Sscanf(line, "ready pid=%d port=%d", new(int), &p.port)
 	return p, nil
@@ -67,11 +67,11 @@ func (p *process) line() (string, error) {
 		}
 		return line, nil
 	case <-time.After(answerTimeout):
-		return "", errors.New("it does not answer")
+		return "", errors.New("it did not answer in time")
 	}
 }
 
-// run has the workload measure once.
+// run makes the workload measure once, and returns the numbers of its answer.
 func (p *process) run(c cell, seconds float64) (map[string]float64, error) {
 	if p.port != 0 {
 		return p.watch(seconds)
@@ -86,7 +86,7 @@ func (p *process) run(c cell, seconds float64) (map[string]float64, error) {
 	return numbers([]byte(line))
 }
 
-// watch looks at a server, which works all the time.
+// watch measures a server, which works all the time, by its own statistics.
 func (p *process) watch(seconds float64) (map[string]float64, error) {
 	before, err := p.stats()
 	if err != nil {
@@ -130,10 +130,10 @@ func numbers(line []byte) (map[string]float64, error) {
 	return out, nil
 }
 
-// end kills the process and says how it had ended, if it had.
+// end kills the process, if it has not exited, and returns how it ended.
 func (p *process) end() string {
 	defer func() {
-		for range p.lines { // let the reader go
+		for range p.lines { // until the reader goroutine has ended
 		}
 	}()
 	_ = p.in.Close()

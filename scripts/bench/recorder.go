@@ -17,10 +17,10 @@ import (
 
 const (
 	attachTimeout = 20 * time.Second
-	lookEvery     = 2 * time.Millisecond
+	pollEvery     = 2 * time.Millisecond
 )
 
-// A recorder is a running rtl-attach.
+// recorder is a running rtl-attach.
 type recorder struct {
 	cmd   *exec.Cmd
 	said  bytes.Buffer
@@ -28,21 +28,21 @@ type recorder struct {
 	done  chan error
 }
 
-// record returns when the target is recorded.
-func (l *lab) record(p *process) (*recorder, error) {
-	l.count++
-	rec := &recorder{trace: filepath.Join(l.scratch, fmt.Sprintf("%d.db", l.count)), done: make(chan error, 1)}
+// record starts a recording, and returns when its session is active.
+func (r *runner) record(p *process) (*recorder, error) {
+	r.count++
+	rec := &recorder{trace: filepath.Join(r.scratch, fmt.Sprintf("%d.db", r.count)), done: make(chan error, 1)}
 	args := []string{"-q", "-p", strconv.Itoa(p.pid()), "-o", rec.trace, "--max-size", "0"}
-	if l.payload != "" {
-		args = append(args, "--payload", l.payload)
+	if r.payload != "" {
+		args = append(args, "--payload", r.payload)
 	}
-	rec.cmd = exec.Command(filepath.Join(l.build, "rtl-attach"), args...)
+	rec.cmd = exec.Command(filepath.Join(r.build, "rtl-attach"), args...)
 	rec.cmd.Stderr = &rec.said
 	if err := rec.cmd.Start(); err != nil {
 		return nil, err
 	}
 	go func() { rec.done <- rec.cmd.Wait() }()
-	for end := time.Now().Add(attachTimeout); time.Now().Before(end); time.Sleep(lookEvery) {
+	for end := time.Now().Add(attachTimeout); time.Now().Before(end); time.Sleep(pollEvery) {
 		if st, err := status.Inspect(p.pid(), ""); err == nil && st.State == "active" && int(st.Recorder) == rec.cmd.Process.Pid {
 			return rec, nil
 		}
@@ -53,13 +53,13 @@ func (l *lab) record(p *process) (*recorder, error) {
 		}
 	}
 	_, err := rec.stop()
-	return nil, fmt.Errorf("rtl-attach did not get active: %w", err)
+	return nil, fmt.Errorf("rtl-attach's session did not become active: %w", err)
 }
 
 func (r *recorder) cpuNS() float64 { return processCPU(r.cmd.Process.Pid) }
 
-// stop ends the recording and returns the CPU time of the tool's whole life.
-// The trace is the caller's to remove.
+// stop ends the recording and returns the CPU time of the tool's whole life. The caller
+// must remove the trace.
 func (r *recorder) stop() (float64, error) {
 	if err := r.cmd.Process.Signal(unix.SIGINT); err != nil {
 		return 0, err
@@ -71,7 +71,8 @@ func (r *recorder) stop() (float64, error) {
 	return float64(s.UserTime() + s.SystemTime()), nil
 }
 
-// recordedShare is how many of the last session's dispatches have their times in the trace.
+// recordedShare returns the share of the last session's dispatches that have times in the
+// trace; NaN: not known.
 func recordedShare(p *process, trace string) float64 {
 	st, err := status.Inspect(p.pid(), "")
 	if err != nil || st.Counters["dispatches"] == 0 {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A report is all that one run found out.
+// report has all results of one run.
 type report struct {
 	Machine       machine  `json:"machine"`
 	SecondsPerRun float64  `json:"seconds_per_run"`
@@ -66,7 +66,7 @@ func (r *row) print(w io.Writer, columns []variant) {
 	fmt.Fprintln(w, right(recorded, 10)+right(fmt.Sprint(len(r.ratios(attached))), 7))
 }
 
-// columns are the variants that were measured at all.
+// columns returns the variants that have values.
 func (r *report) columns() []variant {
 	var out []variant
 	for v := range variants {
@@ -80,7 +80,7 @@ func (r *report) columns() []variant {
 	return out
 }
 
-// groups in the order of their first rows.
+// groups returns the groups in the order of their first rows.
 func (r *report) groups() []string {
 	var out []string
 	seen := map[string]bool{}
@@ -103,7 +103,7 @@ func number(n float64) string {
 	return fmt.Sprintf("%.0f", n)
 }
 
-// right aligns by letters, not bytes.
+// right aligns text to the right. It counts letters, not bytes.
 func right(text string, width int) string {
 	return strings.Repeat(" ", max(width-len([]rune(text)), 1)) + text
 }

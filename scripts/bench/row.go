@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A row is one figure in all variants; values of the same repetition make a pair.
+// row is one metric in all variants; the values of one repetition are a pair.
 type row struct {
 	Group, Name string
 	get         func(sample) float64
@@ -53,7 +53,7 @@ func (r *row) values(v variant) []float64 {
 	return out
 }
 
-// paired gives f(untraced, v) of every repetition that has both.
+// paired returns f(untraced, v) for every repetition that has both values.
 func (r *row) paired(v variant, f func(a, b float64) float64) []float64 {
 	var out []float64
 	for _, p := range r.pairs {
@@ -74,7 +74,7 @@ func (r *row) differences(v variant) []float64 {
 	return r.paired(v, func(a, b float64) float64 { return b - a })
 }
 
-// median is NaN for no values.
+// median returns NaN if there are no values.
 func median(values []float64) float64 { return quantile(values, 0.5) }
 
 func quantile(values []float64, q float64) float64 {
@@ -88,7 +88,7 @@ func quantile(values []float64, q float64) float64 {
 	return s[low] + (s[high]-s[low])*(at-float64(low))
 }
 
-// MarshalJSON writes the medians and, for those who look closer, every value.
+// MarshalJSON writes the medians and all values.
 func (r *row) MarshalJSON() ([]byte, error) {
 	type cell struct {
 		Median float64   `json:"median"`

@@ -9,22 +9,22 @@ import (
 	traces "github.com/rtl-attach/rtl-attach/internal/report"
 )
 
-// The search for the highest rate begins low and goes up in steps, until records
-// are lost. From half a million a second on a measurement takes several rings full
-// of them: the trace has to be written as fast as they come.
+// The search for the highest rate begins low and goes up in steps until records are lost.
+// From half a million dispatches a second on, a measurement fills the ring several times:
+// the recorder must write the trace as fast as the records come.
 const (
 	sustainedFrom     = 100_000 // dispatches a second
 	sustainedStep     = 1.5
 	sustainedMost     = 20_000_000
 	sustainedSeconds  = 10
 	unrecordedSeconds = 3
-	sustainedTries    = 2 // at a rate, before it is too high
+	sustainedTries    = 2 // attempts at a rate before it counts as too high
 	sustainedThreads  = 2
 )
 
-// A pace is what came of one rate.
+// pace is the result at one rate.
 type pace struct {
-	rate       float64 // dispatches a second, as the workload got them done
+	rate       float64 // dispatches a second that the workload reached
 	dispatches int64
 	untimed    int64
 	lost       int64
@@ -32,11 +32,11 @@ type pace struct {
 	mbPerS     float64 // of the trace
 }
 
-// keptUp: the workload could do what it was asked for.
+// keptUp reports whether the workload reached at least 0.8 of the requested rate.
 func (p *pace) keptUp(asked float64) bool { return p.rate >= 0.8*asked }
 
-// sustained prints how far it got.
-func sustained(l *lab, w io.Writer, short bool) error {
+// sustained searches for the highest rate and prints each attempt.
+func sustained(r *runner, w io.Writer, short bool) error {
 	seconds, from := float64(sustainedSeconds), float64(sustainedFrom)
 	if short {
 		seconds = 0.5
@@ -45,15 +45,15 @@ func sustained(l *lab, w io.Writer, short bool) error {
 	fmt.Fprintf(w, "machine    %d × %s, Linux %s, load %s\n", m.CPUs, m.Model, m.Kernel, m.LoadBefore)
 	fmt.Fprintf(w, "simulator  %s; its engine, the workload and the recorder share the CPUs\n", m.simulatorText())
 	fmt.Fprintf(w, "method     %g s at each rate, %d submitting threads\n", seconds, sustainedThreads)
-	most, err := l.unrecorded(min(seconds, unrecordedSeconds))
+	most, err := r.unrecorded(min(seconds, unrecordedSeconds))
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "unrecorded %.0f dispatches a second are the most that these get done\n\n", most)
+	fmt.Fprintf(w, "unrecorded %.0f dispatches a second are the highest rate of these threads\n\n", most)
 	fmt.Fprintf(w, "%12s%12s%12s%10s%10s%16s%14s%10s\n", "asked /s", "done /s", "dispatches", "untimed", "lost", "process, ns CPU", "tool, ns CPU", "MB/s")
 	kept, timed := 0.0, 0.0
 	for asked := from; asked < sustainedMost; asked *= sustainedStep {
-		p, err := l.sustain(w, asked, seconds)
+		p, err := r.sustain(w, asked, seconds)
 		if err != nil {
 			return err
 		}
@@ -76,10 +76,10 @@ func sustained(l *lab, w io.Writer, short bool) error {
 	return nil
 }
 
-// sustain tries a rate until nothing is lost, or often enough.
-func (l *lab) sustain(w io.Writer, asked, seconds float64) (p pace, err error) {
+// sustain tries a rate until no record is lost, at most sustainedTries times.
+func (r *runner) sustain(w io.Writer, asked, seconds float64) (p pace, err error) {
 	for range sustainedTries {
-		if p, err = l.paced(asked, seconds); err != nil {
+		if p, err = r.paced(asked, seconds); err != nil {
 			return p, err
 		}
 		fmt.Fprintf(w, "%12.0f%12.0f%12d%10d%10d%16.0f%14.0f%10.1f\n",
@@ -95,19 +95,19 @@ func atRate(asked float64) cell {
 	return cell{workload: "bench", mode: "paced", line: fmt.Sprintf("run paced %d %%g %.0f", sustainedThreads, asked)}
 }
 
-// unrecorded is the highest rate of a process that nothing was ever attached to.
-func (l *lab) unrecorded(seconds float64) (float64, error) {
-	s, err := l.measure(atRate(sustainedMost), untraced, seconds)
+// unrecorded returns the highest rate of a process to which no tool has ever attached.
+func (r *runner) unrecorded(seconds float64) (float64, error) {
+	s, err := r.measure(atRate(sustainedMost), untraced, seconds)
 	return s.answer["rate"], err
 }
 
-func (l *lab) paced(asked, seconds float64) (pace, error) {
+func (r *runner) paced(asked, seconds float64) (pace, error) {
 	c := atRate(asked)
-	p, err := l.process(c, attached)
+	p, err := r.process(c, attached)
 	if err != nil {
 		return pace{}, err
 	}
-	rec, err := l.record(p)
+	rec, err := r.record(p)
 	if err != nil {
 		return pace{}, err
 	}
@@ -123,7 +123,7 @@ func (l *lab) paced(asked, seconds float64) (pace, error) {
 	return out, out.account(rec.trace, answer["seconds"])
 }
 
-// account reads what the trace says of itself.
+// account reads the trace's own account.
 func (p *pace) account(trace string, seconds float64) error {
 	s, err := traces.Summarize(trace, 1)
 	if err != nil {

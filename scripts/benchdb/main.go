@@ -1,9 +1,9 @@
-// Command benchdb measures how fast dispatches are written into a trace: ratios
-// between writers that take turns in one run, each in a process of its own. Run
-// it with `make bench-db`, or `make bench-db-short`.
+// Command benchdb compares how fast several writers write dispatches into a trace. They
+// alternate in one run, each in its own process. Run it with `make bench-db`, or
+// `make bench-db-short`.
 //
 //   - tracedb, as the recorder uses it
-//   - plain C: the same rows by a prepared statement, the same SQLite
+//   - plain C: the same rows through a prepared statement, with the same SQLite
 //   - go-sqlite3, the same rows one Exec at a time
 //   - with RTL_BENCH_PEER=/path/librtl.so, the writer of rocm-trace-lite
 package main
@@ -23,18 +23,18 @@ type options struct {
 	dir          string
 	build, peer  string
 
-	writer, file string // of a process of a measurement
+	writer, file string // for a process that is a writer
 }
 
 func parse() options {
 	o := options{build: os.Getenv("RTL_BUILD"), peer: os.Getenv("RTL_BENCH_PEER")}
 	flag.BoolVar(&o.short, "short", false, "few rows and rounds: for CI")
 	flag.BoolVar(&o.check, "check", false, "compare with the targets; exit 1 when one is missed")
-	flag.IntVar(&o.rounds, "rounds", 11, "how often each writer has its turn")
-	flag.Uint64Var(&o.rows, "rows", 2_000_000, "dispatches that each writes")
+	flag.IntVar(&o.rounds, "rounds", 11, "runs of each writer")
+	flag.Uint64Var(&o.rows, "rows", 2_000_000, "dispatches that each writer writes")
 	flag.StringVar(&o.dir, "dir", "", "write in this `FOLDER` (default: the one for temporary files)")
-	flag.StringVar(&o.writer, "writer", "", "be a writer: tracedb or row-by-row")
-	flag.StringVar(&o.file, "file", "", "its `FILE`")
+	flag.StringVar(&o.writer, "writer", "", "only run this writer: tracedb or row-by-row")
+	flag.StringVar(&o.file, "file", "", "the `FILE` for -writer")
 	flag.Parse()
 	if o.short {
 		o.rounds, o.rows = 3, 300_000
@@ -70,16 +70,16 @@ func measure(o options) error {
 		return err
 	}
 	defer os.RemoveAll(scratch)
-	lab := &lab{options: o, template: filepath.Join(scratch, "template.db"), file: filepath.Join(scratch, "trace.db")}
-	if lab.self, err = os.Executable(); err != nil {
+	runner := &runner{options: o, template: filepath.Join(scratch, "template.db"), file: filepath.Join(scratch, "trace.db")}
+	if runner.self, err = os.Executable(); err != nil {
 		return err
 	}
-	if err := template(lab.template); err != nil {
+	if err := template(runner.template); err != nil {
 		return err
 	}
-	writers := lab.writers()
+	writers := runner.writers()
 	for round := range o.rounds {
-		if err := lab.round(writers, round%2 == 1); err != nil {
+		if err := runner.round(writers, round%2 == 1); err != nil {
 			return err
 		}
 	}

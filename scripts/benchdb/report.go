@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Writers by what they stand for.
+// Keys of the writers.
 const (
 	ours     = "tracedb"
 	plain    = "plain"
@@ -18,10 +18,10 @@ const (
 	peer     = "peer"
 )
 
-// mostBytes is what a dispatch may take in the file.
+// mostBytes is the limit for a dispatch in the file.
 const mostBytes = 64
 
-// targets are by how much tracedb is to be faster, in processor time.
+// targets are the required ratios of processor time to the other writers.
 var targets = []struct {
 	key, text string
 	least     float64
@@ -34,7 +34,7 @@ var targets = []struct {
 func wall(s sample) time.Duration      { return s.wall }
 func processor(s sample) time.Duration { return s.processor }
 
-// faster is how much faster a is than b: the median of what the rounds say.
+// faster returns how many times faster a is than b: the median of the rounds' ratios.
 func faster(a, b *writer, of func(sample) time.Duration) float64 {
 	ratios := make([]float64, len(a.runs))
 	for i := range ratios {
@@ -43,7 +43,7 @@ func faster(a, b *writer, of func(sample) time.Duration) float64 {
 	return median(ratios)
 }
 
-// rate is in million rows per second.
+// rate returns the median rate in million rows per second.
 func rate(w *writer, rows uint64, of func(sample) time.Duration) float64 {
 	rates := make([]float64, len(w.runs))
 	for i, s := range w.runs {
@@ -73,7 +73,7 @@ func printTable(out io.Writer, o options, writers []*writer) {
 	}
 }
 
-// load is what else the machine does, and the benchmark.
+// load describes the machine's load, which includes the benchmark.
 func load() string {
 	b, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -83,7 +83,7 @@ func load() string {
 	return fmt.Sprintf("%s, on %d processors", average, runtime.NumCPU())
 }
 
-// checks returns whether all targets are kept.
+// checks prints the targets, and reports whether all are met.
 func checks(out io.Writer, o options, writers []*writer) bool {
 	all := true
 	say := func(ok bool, text, found string) {

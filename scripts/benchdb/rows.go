@@ -6,9 +6,9 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// The benchmark's dispatches, as writers/rows.h has them.
+// The benchmark's dispatches, the same as in writers/rows.h.
 const (
-	pairs    = 600 // of queue and kernel
+	pairs    = 600 // pairs of a queue and a kernel
 	queues   = 8
 	launches = 300
 	threads  = 16
@@ -25,7 +25,7 @@ func dispatch(n uint64) tracedb.Dispatch {
 	}
 }
 
-// define writes what the dispatches refer to.
+// define writes the definitions to which the dispatches refer.
 func define(s *tracedb.Session) error {
 	if err := s.Agent(tracedb.Agent{ID: 1, Name: "gfx90a"}); err != nil {
 		return err

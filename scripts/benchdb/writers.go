@@ -14,12 +14,12 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// The writers that run in a process of this program; see writers/ for the others.
+// The writers in this program; writers/ has the others.
 
-// batchRows is the collector's batch.
+// batchRows is the size of the collector's batches.
 const batchRows = 4096
 
-// create makes a trace with all definitions in it.
+// create creates a trace with all definitions.
 func create(path string) (*tracedb.DB, *tracedb.Session, error) {
 	place, err := tracedb.Check(path, 1)
 	if err != nil {
@@ -36,19 +36,19 @@ func create(path string) (*tracedb.DB, *tracedb.Session, error) {
 	return db, s, err
 }
 
-// template makes a trace for the writers that fill one.
+// template creates the trace that some writers fill.
 func template(path string) error {
 	db, _, err := create(path)
 	return errors.Join(err, db.Close())
 }
 
-// writeOurs is the recorder's way.
+// writeOurs writes as the recorder does.
 func writeOurs(path string, rows uint64) error {
 	db, s, err := create(path)
 	if err != nil {
 		return err
 	}
-	return taken(func() error {
+	return timed(func() error {
 		batch := make([]tracedb.Dispatch, 0, batchRows)
 		for n := range rows {
 			batch = append(batch, dispatch(n))
@@ -81,7 +81,7 @@ func writeRowByRow(path string, rows uint64) error {
 	if err != nil {
 		return err
 	}
-	return taken(func() error { return errors.Join(insertAll(conn, rows), syncFile(path)) })
+	return timed(func() error { return errors.Join(insertAll(conn, rows), syncFile(path)) })
 }
 
 func insertAll(conn *sql.Conn, rows uint64) error {
@@ -121,8 +121,8 @@ func syncFile(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// taken prints what the work took, in ns: wall, processor.
-func taken(work func() error) error {
+// timed prints the time that the work took, in ns: wall, processor.
+func timed(work func() error) error {
 	wall, cpu := time.Now(), processorNS()
 	if err := work(); err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Command benchread measures what reads a large trace: the report and every export, each
-// as a user would run it. Run it with `make bench-read`.
+// Command benchread measures the commands that read a large trace: the report and every
+// export, as a user runs them. Run it with `make bench-read`.
 package main
 
 import (
@@ -22,8 +22,8 @@ import (
 
 const (
 	reportLimit = 2 * time.Second // of 10 million operations
-	// An export streams: ten times as many dispatches take no more memory, but for what
-	// SQLite's sorter and caches grow to.
+	// An export streams: ten times as many dispatches take little more memory, for SQLite's
+	// sorter and caches.
 	memoryLimit = 1.5
 )
 
@@ -38,10 +38,10 @@ func main() {
 	o := options{tool: filepath.Join(cmp.Or(os.Getenv("RTL_BUILD"), "build"), "rtl-attach")}
 	flag.BoolVar(&o.check, "check", false, "compare with the targets; exit 1 when one is missed")
 	flag.BoolVar(&o.short, "short", false, "a small trace: for CI")
-	flag.IntVar(&o.dispatches, "dispatches", 10_000_000, "that the trace holds")
-	flag.IntVar(&o.rounds, "rounds", 3, "how often each is run; the median counts")
+	flag.IntVar(&o.dispatches, "dispatches", 10_000_000, "dispatches in the trace")
+	flag.IntVar(&o.rounds, "rounds", 3, "runs of each command; the median counts")
 	flag.StringVar(&o.dir, "dir", "", "write in this `FOLDER` (default: the one for temporary files)")
-	write := flag.String("make", "", "only write a trace to this `FILE`: who writes a large one grows")
+	write := flag.String("make", "", "only write a trace to this `FILE`, in a process of its own")
 	flag.Parse()
 	if *write != "" {
 		exit(tracetest.Make(*write, o.dispatches, tracetest.InOrder))
@@ -70,7 +70,7 @@ func run(o options) error {
 	if err := errors.Join(write(large, o.dispatches), write(small, o.dispatches/10)); err != nil {
 		return err
 	}
-	fmt.Printf("%d dispatches; median of %d runs; in brackets: of a tenth as many\n\n", o.dispatches, o.rounds)
+	fmt.Printf("%d dispatches; median of %d runs; in brackets: with a tenth of the dispatches\n\n", o.dispatches, o.rounds)
 	fmt.Printf("%-28s%10s%12s%20s%14s\n", "rtl-attach", "wall s", "processor s", "peak memory MB", "bytes/disp.")
 	var failed error
 	for _, args := range commands(dir) {
@@ -92,9 +92,9 @@ func run(o options) error {
 	return nil
 }
 
-// write has another process write a trace. Until its exec a child of ours has our memory,
-// and the kernel takes the most of that for the child's own (getrusage(2), ru_maxrss): so
-// we stay small.
+// write writes a trace in another process, so that this one stays small: until its exec a
+// child shares this process's memory, and the kernel counts the peak of it as the child's
+// (getrusage(2), ru_maxrss).
 func write(path string, dispatches int) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -105,7 +105,7 @@ func write(path string, dispatches int) error {
 	return cmd.Run()
 }
 
-// commands are the report and all exports, but for that of copies: there are none.
+// commands returns the report and all exports except csv-copies: the trace has no copies.
 func commands(dir string) [][]string {
 	all := [][]string{{"report"}, {"report", "--json"}}
 	for _, f := range export.Formats {
@@ -123,14 +123,14 @@ func name(args []string) string {
 	return strings.Join(args, " ")
 }
 
-// A sample is what one run took.
+// sample is the cost of one run.
 type sample struct {
 	wall, processor time.Duration
 	peakMB          float64
 	bytes           int64
 }
 
-// measure runs a command some times and returns the run that took the median time.
+// measure runs a command o.rounds times and returns the run of the median time.
 func (o options) measure(args []string) (sample, error) {
 	runs := make([]sample, o.rounds)
 	for i := range runs {
@@ -164,13 +164,13 @@ func (o options) once(args []string) (sample, error) {
 	return s, os.Remove(output)
 }
 
-// judge says which target was missed.
+// judge returns an error if the command missed its target.
 func judge(args []string, big, little sample) error {
 	switch {
 	case len(args) == 1 && big.wall > reportLimit:
 		return fmt.Errorf("the report took %v, more than %v", big.wall, reportLimit)
 	case args[0] == "export" && big.peakMB > memoryLimit*little.peakMB:
-		return fmt.Errorf("%s: %.0f MB, for a tenth as many %.0f", name(args), big.peakMB, little.peakMB)
+		return fmt.Errorf("%s: %.0f MB, and %.0f MB with a tenth of the dispatches", name(args), big.peakMB, little.peakMB)
 	}
 	return nil
 }

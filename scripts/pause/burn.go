@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// burn starts n processes that compute until stop is called, or until this one dies.
+// burn starts n processes that compute until the caller calls stop, or this process dies.
 func burn(n int) (stop func(), err error) {
 	var all []*exec.Cmd
 	stop = func() {

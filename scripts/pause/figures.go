@@ -10,27 +10,27 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/pausemeter"
 )
 
-// What an attach must keep to.
+// Targets for an attach.
 const (
 	leastThreads = 20
 	mostP50      = 5   // times the floor
 	mostP90      = 8   // times the floor
 	leastGDB     = 500 // times shorter than gdb's
-	mayMove      = 5   // one in so many may wake elsewhere than where it last ran: the scheduler's to choose
+	mayMove      = 5   // the scheduler may wake one in 5 threads on another processor than its last
 )
 
-// figures of all attaches, each in its order.
+// figures are the measurements of all attaches.
 type figures struct {
 	floor, total, own, gdb []time.Duration
-	single, ownWorst       []time.Duration // each stop of an attach; its longest by the tool's own clock
+	single, ownWorst       []time.Duration // each stop; each attach's longest stop by the tool's own clock
 
 	stops            map[int]int // stops per attach -> attaches
 	threads          map[int]int
-	fewest           int // threads of a target
-	made             int // stops of attaches, by the tool,
-	realTime, pinned int // at real-time priority, and pinned to a processor,
-	beside           int // on the one that the stopped thread left
-	detach, reattach int // stops seen there
+	fewest           int // the smallest number of threads of a target
+	made             int // stops that the tool made in attaches
+	realTime, pinned int // of these, ended at real-time priority, and pinned to a processor
+	beside           int // of these, on the processor of the stopped thread
+	detach, reattach int // stops in detaches and in reattaches
 }
 
 func newFigures() *figures {
@@ -102,7 +102,7 @@ func percentile(d []time.Duration, q float64) time.Duration {
 	return d[int(q*float64(len(d)-1))]
 }
 
-// print says whether everything was as it must be.
+// print prints the figures, and reports whether they meet the targets.
 func (f *figures) print() (passed bool) {
 	row := func(what string, d []time.Duration) {
 		fmt.Printf("%-36s p50 %10v  p90 %10v  p99 %10v  worst %10v\n", what, percentile(d, .5), percentile(d, .9), percentile(d, .99), slices.Max(d))
@@ -138,7 +138,7 @@ func (f *figures) judge() (passed bool) {
 		ratio := float64(percentile(f.gdb, .5)) / float64(percentile(f.total, .5))
 		say(ratio >= leastGDB, "%.0f times shorter than gdb's (at least %d)", ratio, leastGDB)
 	} else {
-		say(false, "not compared with gdb's")
+		say(false, "not compared with gdb")
 	}
 	say(f.fewest >= leastThreads, "targets had %d threads and more (at least %d)", f.fewest, leastThreads)
 	say(f.made > 0 && f.realTime == f.made && f.pinned == f.made,

@@ -14,8 +14,8 @@ import (
 
 const gdbTimeout = 2 * time.Minute
 
-// gdb loads the same payload the way it is done by hand. It returns for how
-// long the thread that fared worst was stopped in all.
+// gdb loads the same payload with gdb, as a user would by hand. It returns the total
+// stopped time of the thread with the longest.
 func gdb(m *pausemeter.Meter, build string) (time.Duration, error) {
 	s, err := startServer(m, build)
 	if err != nil {
@@ -50,7 +50,7 @@ func gdb(m *pausemeter.Meter, build string) (time.Duration, error) {
 		all = append(all, d)
 	}
 	if len(all) == 0 {
-		return 0, fmt.Errorf("no stop was seen under gdb")
+		return 0, fmt.Errorf("gdb stopped no thread")
 	}
 	return slices.Max(all), nil
 }

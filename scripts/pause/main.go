@@ -1,10 +1,10 @@
-// Command pause measures how long an attach stops threads of its target, by the
-// kernel's scheduling events, beside what the tool says of it, against the floor of
-// the same run: one thread seized, interrupted and let go, and against gdb's call of
-// dlopen. Each attach goes to a fresh server of 20 threads, 16 of them busy, over the
+// Command pause measures how long an attach stops threads of its target, by the kernel's
+// scheduling events and by the tool's own clock. It compares this with the floor in the
+// same run (seize, interrupt and release one thread), and with gdb calling dlopen. The
+// target of each attach is a new server with 20 threads, 16 of them busy, on the
 // simulated GPU.
 //
-// With -burn the machine is full: so many processes beside it do nothing but compute.
+// With -burn N, N other processes compute meanwhile.
 //
 //	go run ./scripts/pause [-n 200] [-gdb 10] [-burn 0] [-check]
 package main
@@ -25,10 +25,10 @@ func init() { runtime.LockOSThread() }
 
 func main() {
 	n := flag.Int("n", 200, "attaches")
-	gdbs := flag.Int("gdb", 10, "attaches by gdb, spread among them")
+	gdbs := flag.Int("gdb", 10, "attaches with gdb, spread over the run")
 	burners := flag.Int("burn", 0, "processes that compute meanwhile")
-	build := flag.String("build", buildDir(), "where make has put things")
-	check := flag.Bool("check", false, "end with 1 unless everything passes")
+	build := flag.String("build", buildDir(), "the build `FOLDER`")
+	check := flag.Bool("check", false, "compare with the targets; exit 1 when one is missed")
 	flag.Parse()
 	stop, err := burn(*burners)
 	passed := false
@@ -64,7 +64,7 @@ func run(n, gdbs int, build string) (passed bool, err error) {
 	}
 	defer m.Close()
 	if _, err := exec.LookPath("gdb"); err != nil {
-		fmt.Println("gdb is not installed: not compared with")
+		fmt.Println("gdb is not installed: no comparison with it")
 		gdbs = 0
 	}
 	f := newFigures()

@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	patience    = 2 * time.Minute
-	nothingSeen = 7       // no dispatch came in the window
-	window      = "300ms" // of each recording
+	timeout     = 2 * time.Minute
+	nothingSeen = 7       // the tool's exit code if it recorded nothing
+	window      = "300ms" // --duration of each recording
 )
 
-// A server is one target, which is watched.
+// server is one target, watched by a pause meter.
 type server struct {
 	meter *pausemeter.Meter
 	cmd   *exec.Cmd
@@ -67,20 +67,20 @@ func (s *server) stop() {
 	_ = s.cmd.Wait()
 }
 
-// maps says whether the server has a file mapped.
+// maps reports whether the server has a file mapped.
 func (s *server) maps(path string) (bool, error) {
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", s.pid))
 	return strings.Contains(string(maps), path), err
 }
 
-// floor stops one parked thread and lets it go at once.
+// floor stops one waiting thread and releases it at once.
 func (s *server) floor() error {
 	t, err := target.Open(s.pid)
 	if err != nil {
 		return err
 	}
 	defer t.Close()
-	tid, cpu, err := parked(t)
+	tid, cpu, err := waiting(t)
 	if err != nil {
 		return err
 	}
@@ -103,18 +103,18 @@ func (s *server) floor() error {
 	})
 }
 
-// parked finds a thread in a futex wait without time-out; now and then all of
-// a busy server's threads run.
-func parked(t *target.Target) (tid, cpu int, err error) {
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		if tid, cpu, err = parkedNow(t); err == nil {
+// waiting returns a thread in a futex wait without a time limit, and its processor. It
+// tries again if all threads of the busy server are running.
+func waiting(t *target.Target) (tid, cpu int, err error) {
+	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); {
+		if tid, cpu, err = waitingNow(t); err == nil {
 			return tid, cpu, nil
 		}
 	}
 	return 0, 0, err
 }
 
-func parkedNow(t *target.Target) (tid, cpu int, err error) {
+func waitingNow(t *target.Target) (tid, cpu int, err error) {
 	tids, err := t.Threads()
 	if err != nil {
 		return 0, 0, err
@@ -129,20 +129,20 @@ func parkedNow(t *target.Target) (tid, cpu int, err error) {
 			return tid, stat.CPU, nil
 		}
 	}
-	return 0, 0, fmt.Errorf("pid %d has no thread parked in a futex", t.PID)
+	return 0, 0, fmt.Errorf("pid %d has no thread waiting for a futex", t.PID)
 }
 
-// A recording is what was seen of the stops of one.
+// recording has the stops of one recording.
 type recording struct {
-	tool           int               // its pid
-	attach, detach []pausemeter.Stop // until the session was active, and from then on
-	own, ownWorst  time.Duration     // all stops together, and the longest, by the tool's own clock
+	tool           int               // the tool's pid
+	attach, detach []pausemeter.Stop // before and after the session became active
+	own, ownWorst  time.Duration     // the sum of all stops, and the longest, by the tool's own clock
 }
 
 func (s *server) record() (r recording, err error) {
 	trace := filepath.Join(os.TempDir(), fmt.Sprintf("pause-%d-%d.db", os.Getpid(), s.pid))
 	defer os.Remove(trace)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	tool := exec.CommandContext(ctx, filepath.Join(s.build, "rtl-attach"), "--json", "-d", window, "-p", strconv.Itoa(s.pid), "-o", trace)
 	var out bytes.Buffer

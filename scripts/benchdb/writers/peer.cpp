@@ -1,7 +1,7 @@
-// peer LIBRARY FILE ROWS: gives the dispatches of the benchmark to the writer of
-// rocm-trace-lite's library (class TraceDB of its trace_db.h). Names and the text
-// with queue and geometry are made before: only the writing is measured. Prints
-// what it took, in ns: wall, processor.
+// peer LIBRARY FILE ROWS: passes the benchmark's dispatches to the writer in
+// rocm-trace-lite's library (class TraceDB of its trace_db.h). It makes the names and
+// the texts with queue and geometry beforehand: only the writing is measured. Prints
+// the time in ns: wall, processor.
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -78,6 +78,6 @@ int main(int argc, char **argv)
 		record(db, names[launch].c_str(), 0, context_queue(c), start, start + row_duration_ns(n), n, texts[launch].c_str(), 0);
 	}
 	close(db);
-	print_taken(wall, cpu);
+	print_elapsed(wall, cpu);
 	return 0;
 }

@@ -1,8 +1,8 @@
 /*
- * plain FILE ROWS: writes the dispatches of the benchmark into a trace that has
- * all definitions already, the straight way: a prepared statement, transactions
- * of half a second. SQLite and its settings are tracedb's. Prints what it took,
- * from the first row to the synced file, in ns: wall, processor.
+ * plain FILE ROWS: writes the benchmark's dispatches into a trace that already has
+ * all definitions, in the simplest way: a prepared statement, transactions of half
+ * a second. SQLite and its settings are the same as tracedb's. Prints the time from
+ * the first row to the synced file, in ns: wall, processor.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 #include "rows.h"
 
-#define CHECK_EVERY 4096      /* rows between looks at the clock */
+#define CHECK_EVERY 4096      /* rows between reads of the clock */
 #define COMMIT_NS 500000000LL /* as tracedb */
 
 static sqlite3 *db;
@@ -123,6 +123,6 @@ int main(int argc, char **argv)
 	write_dispatches(strtoull(argv[2], NULL, 10));
 	execute("COMMIT");
 	finish(argv[1]);
-	print_taken(wall, cpu);
+	print_elapsed(wall, cpu);
 	return 0;
 }

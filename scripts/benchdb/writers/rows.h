@@ -1,6 +1,6 @@
 /*
- * rows.h: the n-th dispatch of the benchmark, and the clocks; scripts/benchdb/rows.go
- * has the same. 8 queues, 300 kernels, 16 threads, each of some microseconds.
+ * rows.h: the n-th dispatch of the benchmark, as in scripts/benchdb/rows.go, and the
+ * clocks. 8 queues, 300 kernels, 16 threads; dispatches of some microseconds.
  */
 #ifndef BENCHDB_ROWS_H
 #define BENCHDB_ROWS_H
@@ -14,7 +14,7 @@
 
 static inline uint64_t row_context(uint64_t n) { return n % 600 * 16 + n / 64 % 16; }
 
-/* Of a context, from 1 on, as everything in the file is counted. */
+/* A context's row ids. Row ids begin at 1. */
 static inline uint64_t context_queue(uint64_t c) { return c / 16 % 8 + 1; }
 static inline uint64_t context_launch(uint64_t c) { return c / 16 % 300 + 1; }
 static inline uint64_t context_thread(uint64_t c) { return c % 16 + 1; }
@@ -40,8 +40,8 @@ static inline int64_t cpu_ns(void)
 	return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
-/* What a writer prints: the nanoseconds since these two. */
-static inline void print_taken(int64_t wall, int64_t cpu)
+/* Prints a writer's result: the nanoseconds since these two times. */
+static inline void print_elapsed(int64_t wall, int64_t cpu)
 {
 	printf("%lld %lld\n", (long long)(wall_ns() - wall), (long long)(cpu_ns() - cpu));
 }

@@ -13,65 +13,65 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// A writer is one way to write the rows.
+// writer is one way to write the rows.
 type writer struct {
 	name  string
 	key   string
 	args  []string
-	fills bool // a trace with all definitions; else it makes its own file
-	ours  bool // in our layout
+	fills bool // fills a copy of the template; else it creates its own file
+	ours  bool // writes tracedb's layout
 	runs  []sample
 }
 
-// A sample is one measurement.
+// sample is one measurement.
 type sample struct {
 	wall, processor time.Duration
 	bytes           int64
 }
 
-// A lab runs the writers.
-type lab struct {
+// runner runs the writers.
+type runner struct {
 	options
 	self, template, file string
 }
 
-func (l *lab) writers() []*writer {
-	rows := strconv.FormatUint(l.rows, 10)
-	self := func(name string) []string { return []string{l.self, "-writer", name, "-file", l.file, "-rows", rows} }
+func (r *runner) writers() []*writer {
+	rows := strconv.FormatUint(r.rows, 10)
+	self := func(name string) []string { return []string{r.self, "-writer", name, "-file", r.file, "-rows", rows} }
 	all := []*writer{
 		{name: "tracedb", key: ours, args: self("tracedb"), ours: true},
-		{name: "plain C", key: plain, args: []string{filepath.Join(l.build, "benchdb", "plain"), l.file, rows}, fills: true, ours: true},
+		{name: "plain C", key: plain, args: []string{filepath.Join(r.build, "benchdb", "plain"), r.file, rows}, fills: true, ours: true},
 		{name: "go-sqlite3, row by row", key: rowByRow, args: self("row-by-row"), fills: true, ours: true},
 	}
-	if l.peer != "" {
+	if r.peer != "" {
 		all = append(all, &writer{
 			name: "rocm-trace-lite", key: peer,
-			args: []string{filepath.Join(l.build, "benchdb", "peer"), l.peer, l.file, rows},
+			args: []string{filepath.Join(r.build, "benchdb", "peer"), r.peer, r.file, rows},
 		})
 	}
 	return all
 }
 
-// round lets every writer write once; every other round goes backwards.
-func (l *lab) round(writers []*writer, backwards bool) error {
+// round runs every writer once.
+func (r *runner) round(writers []*writer, backwards bool) error {
 	order := slices.Clone(writers)
 	if backwards {
 		slices.Reverse(order)
 	}
 	for _, w := range order {
-		if err := l.write(w); err != nil {
+		if err := r.write(w); err != nil {
 			return fmt.Errorf("%s: %w", w.name, err)
 		}
 	}
 	return nil
 }
 
-func (l *lab) write(w *writer) error {
-	defer l.clear()
+func (r *runner) write(w *writer) error {
+	defer r.clear()
 	if w.fills {
-		b, err := os.ReadFile(l.template)
+		b, err := os.ReadFile(r.template)
 		if err == nil {
-			err = os.WriteFile(l.file, b, 0o600)
+			err = os.WriteFile(r.file, b, 0o600)
 		}
 		if err != nil {
 			return err
@@ -88,21 +88,21 @@ func (l *lab) write(w *writer) error {
 	if _, err := fmt.Sscan(string(out), &s.wall, &s.processor); err != nil {
 		return fmt.Errorf("%q: %w", out, err)
 	}
-	info, err := os.Stat(l.file)
+	info, err := os.Stat(r.file)
 	if err != nil {
 		return err
 	}
 	s.bytes = info.Size()
 	w.runs = append(w.runs, s)
 	if w.ours {
-		return l.whole()
+		return r.verify()
 	}
 	return nil
 }
 
-// whole makes sure that what is in the file is what every writer has to write.
-func (l *lab) whole() error {
-	db, err := tracedb.Open(l.file)
+// verify compares the rows in the file with the expected rows.
+func (r *runner) verify() error {
+	db, err := tracedb.Open(r.file)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (l *lab) whole() error {
 	if err != nil {
 		return err
 	}
-	for n := range l.rows {
+	for n := range r.rows {
 		wanted.add(dispatch(n))
 	}
 	if found != wanted {
@@ -123,7 +123,7 @@ func (l *lab) whole() error {
 	return nil
 }
 
-// sums stand for the content of a trace: rows, then the sum of each column.
+// sums is a checksum of a trace: the number of rows, then the sum of each column.
 type sums [8]float64
 
 func (s *sums) add(d tracedb.Dispatch) {
@@ -135,8 +135,8 @@ func (s *sums) add(d tracedb.Dispatch) {
 	}
 }
 
-func (l *lab) clear() {
+func (r *runner) clear() {
 	for _, suffix := range []string{"", "-journal", "-wal", "-shm"} {
-		_ = os.Remove(l.file + suffix)
+		_ = os.Remove(r.file + suffix)
 	}
 }
