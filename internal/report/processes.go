@@ -13,30 +13,31 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// Common is the time in which all processes of a recording were recorded. How
-// busy GPUs were is said of this time; everything else, of the whole trace.
+// Common is the time in which all processes of a recording were recorded. Busy and idle
+// times are of this time; everything else is of the whole trace.
 type Common struct {
 	StartNS int64 `json:"start_ns"`
 	EndNS   int64 `json:"end_ns,omitempty"` // 0: the recorder was killed
-	Inside  int64 `json:"inside"`           // dispatches that began and ended in it
-	Outside int64 `json:"outside"`
+	Inside  int64 `json:"inside"`           // dispatches that began and ended in this time
+	Outside int64 `json:"outside"`          // all others
 }
 
-// Process is a process that was meant to be recorded with others, or that came too late.
+// Process is one of several processes to record together, or a process that began to use
+// a GPU too late.
 type Process struct {
 	PID        int64           `json:"pid"`
 	Command    string          `json:"command"`
 	Rank       *int64          `json:"rank,omitempty"`
-	Outcome    tracedb.Outcome `json:"fate"`
-	ExitCode   int64           `json:"exit_code"` // that its recording alone would have ended with
-	Text       string          `json:"text,omitempty"`
-	Dispatches int64           `json:"dispatches"`     // in all of its sessions
-	GPUs       []int64         `json:"gpus,omitempty"` // as this trace numbers them
-	untilNS    int64           // it was detached from; 0: it never was
+	Outcome    tracedb.Outcome `json:"outcome"`
+	ExitCode   int64           `json:"exit_code"` // the tool's, if it had recorded this process alone
+	Detail     string          `json:"detail,omitempty"`
+	Dispatches int64           `json:"dispatches"`     // timed, in all of its sessions
+	GPUs       []int64         `json:"gpus,omitempty"` // their ids in the trace
+	untilNS    int64           // time of its last detach; 0: none
 }
 
-// fillProcesses finds nothing in the trace of one process. A process that was recorded
-// more than once has its last outcome, and all of its dispatches.
+// fillProcesses fills in Common and Processes; a recording of one process has neither. A
+// process that was recorded several times has its last outcome, and all of its dispatches.
 func (s *Summary) fillProcesses(tr *traceread.Trace) {
 	if shared, ok := tr.Shared(); ok {
 		s.Common = &Common{StartNS: shared.BeginNS, EndNS: shared.EndNS}
@@ -56,7 +57,7 @@ func (s *Summary) fillProcesses(tr *traceread.Trace) {
 		if t.Replaced {
 			continue
 		}
-		one := Process{PID: t.PID, Command: t.Command, Rank: t.Rank, Outcome: t.Outcome, ExitCode: t.ExitCode, Text: t.Detail}
+		one := Process{PID: t.PID, Command: t.Command, Rank: t.Rank, Outcome: t.Outcome, ExitCode: t.ExitCode, Detail: t.Detail}
 		for _, p := range t.Processes {
 			one.Dispatches = traceread.Sum(one.Dispatches, timed[p])
 			one.GPUs = append(one.GPUs, slices.Sorted(maps.Keys(gpus[p]))...)
@@ -70,8 +71,8 @@ func (s *Summary) fillProcesses(tr *traceread.Trace) {
 	}
 }
 
-// cut returns the window that all processes share, where there is one: how busy GPUs were
-// is said of it.
+// cut returns the window common to all processes, if there is one: busy and idle times
+// are of it.
 func (s *Summary) cut() (traceread.Span, bool) {
 	if c := s.Common; c != nil && c.EndNS > c.StartNS {
 		return traceread.Span{BeginNS: c.StartNS, EndNS: c.EndNS}, true
@@ -79,7 +80,8 @@ func (s *Summary) cut() (traceread.Span, bool) {
 	return traceread.Always, false
 }
 
-// writeProcesses is about several; of one, its sessions say all.
+// writeProcesses writes the outcome of each of several processes. For a single process
+// writeSessions has everything.
 func (s *Summary) writeProcesses(b *bytes.Buffer) {
 	if _, cut := s.cut(); cut {
 		c := s.Common
@@ -101,21 +103,21 @@ func (s *Summary) writeProcesses(b *bytes.Buffer) {
 	}
 }
 
-// sharing says how many were recorded from the common window's begin to its end.
+// sharing returns how many processes were recorded for the whole common window, as text.
 func (s *Summary) sharing() string {
-	meant, shared := 0, 0
+	all, shared := 0, 0
 	for _, p := range s.Processes {
 		if p.Outcome == tracedb.OutcomePassedOver || p.Outcome == tracedb.OutcomeLateWorker {
 			continue
 		}
-		if meant++; p.untilNS >= s.Common.EndNS {
+		if all++; p.untilNS >= s.Common.EndNS {
 			shared++
 		}
 	}
-	if shared == meant {
-		return "all " + humanize.Things(meant, "process")
+	if shared == all {
+		return "all " + humanize.Things(all, "process")
 	}
-	return humanize.Count(shared) + " of " + humanize.Things(meant, "process")
+	return humanize.Count(shared) + " of " + humanize.Things(all, "process")
 }
 
 // grouped counts equal names; the first few are named.
@@ -154,8 +156,8 @@ func (p Process) text() string {
 	if len(p.GPUs) > 0 {
 		text += "  GPU " + strings.Trim(strings.ReplaceAll(fmt.Sprint(p.GPUs), " ", ","), "[]")
 	}
-	if p.Text != "" {
-		text += "  " + sanitize.Text(p.Text)
+	if p.Detail != "" {
+		text += "  " + sanitize.Text(p.Detail)
 	}
 	return strings.TrimRight(text, " ")
 }

@@ -190,7 +190,7 @@ func TestProcessesOfTwoRecordings(t *testing.T) {
 	if len(of[10]) != 1 || len(of[11]) != 1 || len(of[12]) != 2 {
 		t.Fatalf("%+v", s.Processes)
 	}
-	if p := of[10][0]; p.Dispatches != 4 || p.Outcome != tracedb.OutcomeExited || p.Rank == nil || *p.Rank != 7 || p.Text != "exited" || p.ExitCode != 5 {
+	if p := of[10][0]; p.Dispatches != 4 || p.Outcome != tracedb.OutcomeExited || p.Rank == nil || *p.Rank != 7 || p.Detail != "exited" || p.ExitCode != 5 {
 		t.Errorf("%+v", p)
 	}
 	if p := of[11][0]; p.Dispatches != 2 || s.Common != nil {

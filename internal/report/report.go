@@ -7,36 +7,36 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// Report is a Summary with what stands behind it. Its JSON form is stable, as
-// the summary's, with more fields. Idle is recorded time in which no recorded
-// kernel ran: beside it stands how many were seen.
+// Report is a Summary with more detail. Its JSON form is stable and described in
+// docs/json.md. Idle is recorded time in which no recorded kernel ran; Coverage says how
+// many kernels were recorded.
 type Report struct {
 	Summary
-	ZeroNS      int64        `json:"zero_ns"`          // the first attach: windows count from there
-	Window      *Window      `json:"window,omitempty"` // nil: all of the recording
-	Groups      []Group      `json:"kernel_groups"`    // the longest in all, first
+	ZeroNS      int64        `json:"zero_ns"`          // begin of the first declared window: --window counts from it
+	Window      *Window      `json:"window,omitempty"` // nil: the whole recording
+	Groups      []Group      `json:"kernel_groups"`    // the largest total time first
 	GroupsInAll int64        `json:"kernel_groups_in_all"`
 	Queues      []Queue      `json:"queues"`
 	LongestGaps []Gap        `json:"longest_gaps"`
 	PerProcess  []PerProcess `json:"per_process"`
 }
 
-// Window is the part of the recording that a report is about. Kernels that start
-// in it count; busy and idle times are cut at its ends. Accounts (Coverage,
-// Losses, Pauses) are of all of the recording.
+// Window is the part of the recording that a report covers. It counts kernels that start
+// in the window, and cuts busy and idle times at its ends. Coverage, Losses and Pauses
+// cover the whole recording.
 type Window struct {
 	BeginNS int64 `json:"begin_ns"`
 	EndNS   int64 `json:"end_ns"`
 }
 
-// Group is the kernels whose names differ in template arguments and parameters only.
+// Group is the kernels whose names differ only in template arguments and parameters.
 type Group struct {
 	Kernel
 	Variants int64 `json:"variants"`
 }
 
-// Seen is how many dispatches were published, and timed. Complete is false when
-// more may have run than is accounted for.
+// Seen is how many dispatches were published, and how many of them are timed. Complete is
+// false if others may have run.
 type Seen struct {
 	Dispatches int64 `json:"dispatches"`
 	Timed      int64 `json:"timed"`
@@ -63,7 +63,7 @@ type Queue struct {
 	Coverage Seen `json:"coverage"`
 }
 
-// Cause is what a GPU was probably waiting for, in so many of its gaps.
+// Cause is a probable cause of gaps, with their number and times. A gap can have several.
 type Cause struct {
 	Name      string `json:"name"`
 	Text      string `json:"text"`
@@ -72,21 +72,21 @@ type Cause struct {
 	LongestNS int64  `json:"longest_ns"`
 }
 
-// Gap is a time in which nothing that was recorded ran on a GPU.
+// Gap is a time in which no recorded kernel ran on a GPU.
 type Gap struct {
 	GPU      int64  `json:"gpu"`
-	BeginNS  int64  `json:"begin_ns"`  // the first of it that was recorded and lies in the window
-	LengthNS int64  `json:"length_ns"` // what of it was recorded and lies in the window
-	Cause    string `json:"cause"`     // of most of it
-	HostNS   int64  `json:"host_ns"`   // of it, before the submit of the next kernel
-	Next     string `json:"next"`      // the kernel that ended it
-	Queue    int64  `json:"queue"`
-	TID      int64  `json:"tid"` // that submitted it; 0: not known
+	BeginNS  int64  `json:"begin_ns"`  // begin of its recorded part in the window
+	LengthNS int64  `json:"length_ns"` // of its recorded parts in the window
+	Cause    string `json:"cause"`     // the name of the cause with the most time
+	HostNS   int64  `json:"host_ns"`   // the part before the submit of the next kernel
+	Next     string `json:"next"`      // the kernel that ended the gap
+	Queue    int64  `json:"queue"`     // the next kernel's queue
+	TID      int64  `json:"tid"`       // the thread that submitted the next kernel; 0: not known
 }
 
-// PerProcess is about one process that was recorded, on all of its GPUs. Busy adds
-// them up. InWindow are the dispatches that start in the time that Busy is about:
-// the common window, where there is one.
+// PerProcess is one recorded process on all of its GPUs; Busy is the sum over them.
+// InWindow counts the dispatches that start in the time of Busy: the common window, if
+// there is one.
 type PerProcess struct {
 	PID           int64          `json:"pid"`
 	Rank          *int64         `json:"rank,omitempty"`
@@ -101,10 +101,10 @@ type PerProcess struct {
 	Coverage Seen `json:"coverage"`
 }
 
-// Options are what a report is about.
+// Options select the content of a report.
 type Options struct {
-	Kernels int // how many to name, and groups of them; 0: all
-	Window  *Span
+	Kernels int   // the most kernels, and groups of kernels, to list; 0: all
+	Window  *Span // nil: the whole recording
 }
 
 // Span is a time since the begin of a trace's first declared window, in ns.
@@ -112,7 +112,8 @@ type Span struct {
 	FromNS, UntilNS int64 // UntilNS 0: to the end
 }
 
-// Make reads the trace at path. Its errors are traceread's and tracedb's.
+// Make reads the trace at path and returns the report. Its errors wrap traceread's and
+// tracedb's.
 func Make(path string, o Options) (*Report, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -138,7 +139,7 @@ func (r *Report) read(tr *traceread.Trace, o Options) error {
 	window := r.setWindow(o.Window)
 	w := windows{window, window}
 	if o.Window != nil {
-		r.Common = nil // busy times are of the window that was asked for
+		r.Common = nil // busy times are of the requested window
 	}
 	common, cut := r.cut()
 	if cut {
@@ -170,7 +171,7 @@ func (r *Report) read(tr *traceread.Trace, o Options) error {
 	return r.fillLongest(tr, a)
 }
 
-// setWindow puts a window that was asked for into the trace's own time.
+// setWindow converts the requested window to CLOCK_BOOTTIME.
 func (r *Report) setWindow(s *Span) traceread.Span {
 	if s == nil {
 		return traceread.Always
@@ -183,7 +184,7 @@ func (r *Report) setWindow(s *Span) traceread.Span {
 	return window
 }
 
-// Dispatched is how many dispatches the report is about.
+// Dispatched returns how many dispatches the report counts.
 func (r *Report) Dispatched() (n int64) {
 	for i := range r.GPUs {
 		n += r.GPUs[i].Dispatches

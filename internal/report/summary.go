@@ -1,5 +1,5 @@
-// Package report turns a trace file into what people and scripts read: a report,
-// and the summary at the end of a recording, as text, JSON or CSV.
+// Package report makes reports on a trace file, and the summary at the end of a
+// recording, as text, JSON or CSV.
 package report
 
 import (
@@ -9,29 +9,30 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// SummaryVersion changes when a field of Summary changes its meaning or goes;
-// new fields may come without.
+// SummaryVersion changes when a field of Summary or Report changes its meaning or is
+// removed, not when fields are added.
 const SummaryVersion = 1
 
-// Summary is the closing summary of a trace. Its JSON form is stable. Times
-// are nanoseconds; names are as the file has them, not fit for a terminal.
+// Summary is the summary at the end of a recording. Its JSON form is stable and described
+// in docs/json.md. Times are nanoseconds; names are as in the file: sanitize them for a
+// terminal.
 type Summary struct {
 	Version       int            `json:"version"`
-	Command       string         `json:"-"` // by which a user runs the tool; empty: rtl-attach
+	Command       string         `json:"-"` // the command that runs the tool, for texts; empty: rtl-attach
 	File          string         `json:"file"`
 	SizeBytes     int64          `json:"size_bytes"`
 	Sessions      []Session      `json:"sessions"`
 	Coverage      Coverage       `json:"coverage"`
 	GPUs          []GPU          `json:"gpus"`
-	Kernels       []Kernel       `json:"kernels"`        // the longest in all, first
+	Kernels       []Kernel       `json:"kernels"`        // the largest total time first
 	KernelsInAll  int64          `json:"kernels_in_all"` // different names
 	LaunchToStart *LaunchToStart `json:"launch_to_start,omitempty"`
-	Kinds         map[string]any `json:"kinds,omitempty"` // what was recorded beside dispatches, by the kinds' names
+	Kinds         map[string]any `json:"kinds,omitempty"` // further kinds of record, by their names
 	Losses        []Loss         `json:"losses"`          // empty: nothing was lost
-	LeftOut       int64          `json:"left_out"`        // dispatches with impossible times, or nothing to belong to
+	LeftOut       int64          `json:"left_out"`        // dispatches with impossible times, or without a valid context
 	Pauses        Pauses         `json:"pauses"`
-	Common        *Common        `json:"common_window,omitempty"` // of several processes recorded together
-	Processes     []Process      `json:"processes,omitempty"`     // these
+	Common        *Common        `json:"common_window,omitempty"` // several processes recorded together
+	Processes     []Process      `json:"processes,omitempty"`     // several processes recorded together
 
 	sections []*kind.Section // of Kinds
 }
@@ -45,34 +46,34 @@ type Session struct {
 	BegunNS    int64  `json:"begun_ns"`
 	ArmedNS    int64  `json:"armed_ns,omitempty"`
 	DetachedNS int64  `json:"detached_ns,omitempty"`
-	Complete   bool   `json:"complete"` // false: its accounts were never settled, or not yet
+	Complete   bool   `json:"complete"` // false: the recorder has not written the final accounts
 	InProgress bool   `json:"in_progress,omitempty"`
 	EndReason  string `json:"end_reason,omitempty"`
 
-	// The declared window: busy and idle times are of it.
+	// The declared window: busy and idle times are of this time.
 	WindowStartNS int64 `json:"window_start_ns,omitempty"`
-	WindowEndNS   int64 `json:"window_end_ns,omitempty"` // not complete: up to when it is known what ran
+	WindowEndNS   int64 `json:"window_end_ns,omitempty"` // not Complete: the time up to which the records are complete
 
 	session *traceread.Session
 }
 
-// Coverage is what was seen. Dispatches is how many the payload published while
-// recording: Timed + Untimed + Unexplained of them. Queues that no window
-// covers, and dispatches in windows that never closed, are not in it.
+// Coverage is the account of dispatches. Dispatches is how many were published to recorded
+// queues: the sum of Timed, Untimed and Unexplained. It excludes queues without a window,
+// and dispatches in windows that never closed.
 type Coverage struct {
 	QueuesSeen     int64     `json:"queues_seen"`
 	QueuesRecorded int64     `json:"queues_recorded"`
 	Dispatches     int64     `json:"dispatches"`
 	Timed          int64     `json:"timed"`
 	Untimed        []Untimed `json:"untimed"`
-	Unexplained    int64     `json:"unexplained"`   // published, and neither timed nor accounted for
-	Surplus        int64     `json:"surplus"`       // arrived, and never published: the numbers are wrong
-	AfterDetach    int64     `json:"after_detach"`  // slots claimed while active and published after the detach
-	RawBefore      int64     `json:"raw_before"`    // claims after the attach, before their queue was recorded
-	QueuedBefore   int64     `json:"queued_before"` // packets of any type in front of the windows: what ran of them is not in the trace
-	RawUnseen      int64     `json:"raw_unseen"`    // claims after the attach on queues that were not known, or never recorded
-	QueuesForeign  int64     `json:"queues_foreign"`
-	WindowsOpen    int64     `json:"windows_open"` // of queues whose end was not seen
+	Unexplained    int64     `json:"unexplained"`    // published, and no record accounts for them
+	Surplus        int64     `json:"surplus"`        // recorded, but never published: the numbers are wrong
+	AfterDetach    int64     `json:"after_detach"`   // slots claimed while active and published after the detach
+	RawBefore      int64     `json:"raw_before"`     // claims after the attach, before their queue was recorded
+	QueuedBefore   int64     `json:"queued_before"`  // packets of any type in front of the windows: they may run unrecorded
+	RawUnseen      int64     `json:"raw_unseen"`     // claims after the attach on queues that were not known yet, or never recorded
+	QueuesForeign  int64     `json:"queues_foreign"` // of other tools, or without hardware: not recorded
+	WindowsOpen    int64     `json:"windows_open"`   // windows without an end: what was in flight is not known
 }
 
 // Untimed is a number of dispatches without times.
@@ -82,28 +83,28 @@ type Untimed struct {
 	Packets int64  `json:"packets"`
 }
 
-// GPU is how busy a device was. Kernels that overlap count once. With
-// dispatches missing, it was busy for at least that long.
+// GPU has the busy and idle times of a device. Overlapping kernels count once. If
+// dispatches are missing, the device was busy for at least this time.
 type GPU struct {
-	ID   int64  `json:"id"` // as this trace numbers them
+	ID   int64  `json:"id"` // in this trace
 	Name string `json:"name"`
 	Place
-	Dispatches int64 `json:"dispatches"`
+	Dispatches int64 `json:"dispatches"` // timed
 	Busy
-	AtLeast      bool    `json:"at_least"`
+	AtLeast      bool    `json:"at_least"` // not Coverage.Complete
 	Coverage     Seen    `json:"coverage"`
 	GapsInAll    int64   `json:"gaps_in_all"` // between two kernels
 	LongestGapNS int64   `json:"longest_gap_ns"`
-	Gaps         []Cause `json:"gaps"` // by their causes, the longest in all first
+	Gaps         []Cause `json:"gaps"` // the largest total time first
 }
 
-// Place is which of the machine's devices it is.
+// Place identifies a device of the machine.
 type Place struct {
-	PCI        string `json:"pci,omitempty"`         // bus:device.function, hexadecimal, before it a domain other than 0; "": not known
-	DriverNode *int64 `json:"driver_node,omitempty"` // as the runtime counts the nodes that the process may use; nil: not known
+	PCI        string `json:"pci,omitempty"`         // bus:device.function, hexadecimal, after a domain other than 0; "": not known
+	DriverNode *int64 `json:"driver_node,omitempty"` // the runtime's number among the nodes that the process may use; nil: not known
 }
 
-// placeOf writes the PCI address as people know it.
+// placeOf formats the PCI address as lspci does.
 func placeOf(a *traceread.Agent) Place {
 	p := Place{DriverNode: a.DriverNode}
 	if bdf := a.BDF; bdf != nil {
@@ -115,7 +116,8 @@ func placeOf(a *traceread.Agent) Place {
 	return p
 }
 
-// Kernel is one name with all of its dispatches. Percent is of the time of all kernels.
+// Kernel is one kernel name with all of its dispatches. Percent is the share of the time
+// of all kernels.
 type Kernel struct {
 	Name    string  `json:"name"`
 	Calls   int64   `json:"calls"`
@@ -126,8 +128,8 @@ type Kernel struct {
 	Percent float64 `json:"percent"`
 }
 
-// LaunchToStart is the time from the claim of the slot to the start on the GPU,
-// of the dispatches whose submit was stamped; the percentiles are right to 0.4 %.
+// LaunchToStart is the time from the claim of the slot to the start on the GPU, for the
+// dispatches whose submit time is known. Percentiles are right to 0.4 %.
 type LaunchToStart struct {
 	Dispatches int64 `json:"dispatches"`
 	P50NS      int64 `json:"p50_ns"`
@@ -149,22 +151,23 @@ const (
 	ToolClock   = "tool"
 )
 
-// Pauses are the stops of the target's threads, by the tool's own clock: from the
-// request to stop until the tool has let go. A thread that waits for a processor
-// before it can stop makes that longer, though it was asleep all the while.
+// Pauses are the stops of the target's threads by the tool's own clock: from the request
+// to stop until the release. That includes the time in which a sleeping thread waits for a
+// processor before it can stop.
 type Pauses struct {
 	Stops     int64      `json:"stops"`
 	Threads   int64      `json:"threads"`
 	TotalNS   int64      `json:"total_ns"`
 	WorstNS   int64      `json:"worst_ns"`
-	Scheduler *Scheduler `json:"scheduler,omitempty"` // nil: not known of all stops
-	Clock     string     `json:"clock"`               // by which the summary's text says them: KernelClock where Scheduler is known
+	Scheduler *Scheduler `json:"scheduler,omitempty"` // nil: not known for all stops
+	Clock     string     `json:"clock"`               // the clock of the summary's text: KernelClock if Scheduler is known
 }
 
-// Scheduler has the same stops by the kernel's scheduling events: from the moment when a
-// thread was switched out, stopped, until it was woken. That is the time in which it
-// could not run because of the tool, the tool's own waits for a processor included, and
-// the thread's excluded. A thread that is held over its calls has several for one.
+// Scheduler has the same stops by the kernel's scheduling events: from the moment when the
+// kernel switched the stopped thread out until the tool woke it. In that time the thread
+// could not run because of the tool. It includes the tool's waits for a processor, and
+// excludes the thread's. A thread held over several calls has several of these stops for
+// one of the tool's.
 type Scheduler struct {
 	Stops   int64 `json:"stops"`
 	TotalNS int64 `json:"total_ns"`
@@ -180,7 +183,7 @@ func Summarize(path string, kernels int) (*Summary, error) {
 	return &r.Summary, nil
 }
 
-// readAccounts fills in what was settled when the recording ended.
+// readAccounts fills in the accounts that the recorder wrote at the end.
 func (s *Summary) readAccounts(tr *traceread.Trace) error {
 	s.fillSessions(tr)
 	s.fillCoverage(tr)
@@ -200,8 +203,9 @@ func (s *Summary) readAccounts(tr *traceread.Trace) error {
 	return nil
 }
 
-// Complete says that every dispatch published while recording is in the trace with its times.
+// Complete reports whether the trace has every dispatch published while recording, with
+// its times.
 func (c Coverage) Complete() bool {
 	return c.Timed == c.Dispatches && c.Surplus == 0 && c.WindowsOpen == 0 && c.QueuesRecorded == c.QueuesSeen &&
-		c.RawBefore == 0 && c.RawUnseen == 0 && c.QueuesForeign == 0 // AfterDetach is no gap: those ran after the recording
+		c.RawBefore == 0 && c.RawUnseen == 0 && c.QueuesForeign == 0 // not AfterDetach: these ran after the recording
 }

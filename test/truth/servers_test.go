@@ -55,8 +55,8 @@ func traceOfWorker(t *testing.T, trace string, rank, pid int) *harness.Trace {
 	return tr
 }
 
-// fates are the processes that a summary tells about, by what became of them.
-func fates(s report.Summary) map[tracedb.Outcome][]report.Process {
+// byOutcome returns the processes of a summary by their outcomes.
+func byOutcome(s report.Summary) map[tracedb.Outcome][]report.Process {
 	found := map[tracedb.Outcome][]report.Process{}
 	for _, p := range s.Processes {
 		found[p.Outcome] = append(found[p.Outcome], p)
@@ -73,7 +73,7 @@ func TestServer(t *testing.T) {
 	counts := f.Quit(t, fleet)
 	checkWorkers(t, fleet, counts, run.Trace)
 
-	found := fates(run.Summary)
+	found := byOutcome(run.Summary)
 	gpus := map[int64]bool{}
 	for _, p := range found[tracedb.OutcomeRecorded] {
 		if p.Dispatches == 0 || len(p.GPUs) != 1 || p.Rank == nil || fleet[int(*p.Rank)].PID != int(p.PID) {
@@ -188,10 +188,10 @@ func loseWorker(t *testing.T, f *harness.Fleet) {
 	c.Finish(nil)
 	c.MustHaveRecorded(20)
 
-	found := fates(run.Summary)
+	found := byOutcome(run.Summary)
 	exited, fresh := found[tracedb.OutcomeExited], found[tracedb.OutcomeLateWorker]
 	if len(exited) != 1 || exited[0].PID != int64(victim.PID) || exited[0].ExitCode != int64(failure.TargetExited) ||
-		!strings.Contains(exited[0].Text, "into the common window") {
+		!strings.Contains(exited[0].Detail, "into the common window") {
 		t.Errorf("the dead worker: %+v", exited)
 	}
 	if len(fresh) != 1 || fresh[0].PID != int64(after[3].PID) {
@@ -226,7 +226,7 @@ func TestServerRefusal(t *testing.T) {
 	counts := f.Quit(t, fleet)
 	delete(fleet, 1)
 	checkWorkers(t, fleet, counts, run.Trace)
-	found := fates(run.Summary)
+	found := byOutcome(run.Summary)
 	refused := found[tracedb.OutcomeRefused]
 	if len(refused) != 1 || refused[0].PID != int64(stopped.PID) || refused[0].ExitCode != int64(failure.NotPermitted) {
 		t.Errorf("refused: %+v", refused)
@@ -290,7 +290,7 @@ func recordContained(t *testing.T, f *harness.Fleet, workers int) {
 	run := f.Record(t, 2*time.Second)
 	counts := f.Quit(t, fleet)
 	checkWorkers(t, fleet, counts, run.Trace)
-	for _, p := range fates(run.Summary)[tracedb.OutcomeRecorded] {
+	for _, p := range byOutcome(run.Summary)[tracedb.OutcomeRecorded] {
 		if p.Rank == nil || fleet[int(*p.Rank)].PID != int(p.PID) {
 			t.Errorf("%+v", p)
 		}
