@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	answerTimeout = 15 * time.Second // an arming, grace included
-	wedgedTimeout = 2 * time.Second  // for a sign of life of the control thread
-	settlePeriod  = time.Millisecond // between looks at a payload that may ask for its grace
-	returnTimeout = 5 * time.Second  // for a runtime that was shut down while we attached
+	answerTimeout = 15 * time.Second // for an arming, with its grace period
+	wedgedTimeout = 2 * time.Second  // for any answer of the control thread
+	settlePeriod  = time.Millisecond // between polls of a payload that may make a grace request
+	returnTimeout = 5 * time.Second  // for a runtime that was shut down during the attach
 )
 
-// attach makes the payload's session active. An application that shuts its
-// runtime down meanwhile gets a moment to restart it. On an error nothing of
-// ours is left.
+// attach makes the payload's session active. If the application shuts its runtime down
+// meanwhile, attach waits up to returnTimeout for a restart. On an error no session is
+// active.
 func (r *recording) attach(ctx context.Context) error {
 	env, err := r.o.environment()
 	if err != nil {
@@ -42,7 +42,7 @@ func (r *recording) attach(ctx context.Context) error {
 }
 
 // wasShutDown reports whether an attach failed because the runtime was shut down
-// meanwhile; isWithoutRuntime, whether it found none, either.
+// meanwhile; isWithoutRuntime also whether it found no runtime.
 func wasShutDown(err error) bool { return refusedWith(err, unix.ECANCELED) }
 
 func isWithoutRuntime(err error) bool { return wasShutDown(err) || refusedWith(err, unix.ENODEV) }
@@ -52,7 +52,7 @@ func refusedWith(err error, errno unix.Errno) bool {
 	return errors.As(err, &refused) && refused.Errno == errno
 }
 
-// pauseUnlessOver waits, at most until the user or the target ends everything.
+// pauseUnlessOver waits for d, or until the user ends the recording or the target is gone.
 func (r *recording) pauseUnlessOver(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -77,7 +77,7 @@ func (r *recording) begin(ctx context.Context, env []byte) error {
 	return err
 }
 
-// acquireRecorder makes us the only recorder of the target, and starts the heartbeat.
+// acquireRecorder takes the recorder lock of the payload, and starts the heartbeat.
 func (r *recording) acquireRecorder(c *ring.Control) error {
 	me, err := resident.Self()
 	if err != nil {
@@ -124,14 +124,14 @@ func (r *recording) inject(ctx context.Context, env []byte) error {
 	return nil
 }
 
-// rollbackSession ends the session that an entry or a command has begun although nobody
-// waited for that any more.
+// rollbackSession ends a session that an entry or a command has begun after the tool had
+// stopped waiting for it.
 func (r *recording) rollbackSession() error {
 	if r.link.held == nil {
 		r.progress()
 	}
 	if r.link.held == nil || r.link.isLost() {
-		return nil // the payload is not there, or not ours to command
+		return nil // there is no payload, or this tool may not command it
 	}
 	if state, err := r.settle(); err != nil || state != ring.StateActive {
 		return err
@@ -139,8 +139,8 @@ func (r *recording) rollbackSession() error {
 	return r.end(ring.EndDetach)
 }
 
-// settle waits until the payload neither arms nor drains, and returns its
-// state: an entry that a dead tool has called arms on without it.
+// settle waits until the payload neither arms nor drains, and returns its state. An entry
+// that a dead tool has called continues to arm without the tool.
 func (r *recording) settle() (ring.State, error) {
 	state := r.link.control.Snapshot().State
 	for deadline := time.Now().Add(answerTimeout); time.Now().Before(deadline); {
@@ -156,8 +156,8 @@ func (r *recording) settle() (ring.State, error) {
 	return state, errors.New("the payload does not finish what it began")
 }
 
-// progress is called while the entry runs: it finds the control block as soon
-// as it is there, and answers the grace.
+// progress is called while the entry runs: it maps the control block as soon as that
+// exists, and answers grace requests.
 func (r *recording) progress() {
 	if r.link.held == nil {
 		c, err := resident.Open(r.Target)
@@ -173,7 +173,7 @@ func (r *recording) progress() {
 	r.stacks.answer(r.link.control)
 }
 
-// entryFailed puts the payload's words behind the number that its entry returned.
+// entryFailed adds the payload's message to the error number that its entry returned.
 func (r *recording) entryFailed(result int32) error {
 	failure := &ring.CommandError{Errno: unix.Errno(-result)}
 	if c, err := resident.Open(r.Target); err == nil {
@@ -189,14 +189,14 @@ func (r *recording) reattach(ctx context.Context, c *ring.Control, env []byte) e
 	}
 	r.noteBuild(c.Snapshot())
 	err := r.replaceSession(ctx, env)
-	if errors.Is(err, unix.EALREADY) { // a dead tool's entry was faster than our command
+	if errors.Is(err, unix.EALREADY) { // a dead tool's entry was faster than this command
 		err = r.replaceSession(ctx, env)
 	}
 	r.phase.attached = err == nil
 	return err
 }
 
-// replaceSession begins a session, and ends one before that has no recorder any more.
+// replaceSession begins a session. It first ends a session that has no recorder any more.
 func (r *recording) replaceSession(ctx context.Context, env []byte) error {
 	state, err := r.settle()
 	if err != nil {
@@ -211,22 +211,22 @@ func (r *recording) replaceSession(ctx context.Context, env []byte) error {
 	return r.arm(ctx, env)
 }
 
-// arm begins a session of the resident payload. On an error none of ours is active.
+// arm begins a session of the resident payload. On an error this tool has no active session.
 func (r *recording) arm(ctx context.Context, env []byte) error {
 	err := r.startSession(ctx, env)
 	if err == nil || errors.Is(err, unix.EALREADY) || r.Target.CheckIdentity() != nil {
-		return err // EALREADY: what is active is not ours
+		return err // EALREADY: the active session is another tool's
 	}
 	return errors.Join(err, r.rollbackSession())
 }
 
-// startSession begins a session by command, or, when the control thread gives no sign of
-// life, through the entry point.
+// startSession begins a session by command or, if the control thread does not answer,
+// through the entry point.
 func (r *recording) startSession(ctx context.Context, env []byte) error {
 	if r.link.isLost() {
 		return failure.ErrTakenOver
 	}
-	r.stacks.code = nil // libraries may have come and gone since the last session
+	r.stacks.code = nil // libraries may have been loaded and unloaded since the last session
 	if err := r.link.control.Ping(wedgedTimeout); errors.Is(err, ring.ErrNoAnswer) {
 		r.ui.Warn("the payload's control thread does not answer: calling its entry point instead")
 		return r.call(ctx, "rtl_reattach", env, r.progress)
@@ -237,7 +237,7 @@ func (r *recording) startSession(ctx context.Context, env []byte) error {
 		r.stacks.serve(r.link.control, stop)
 	}()
 	err := r.link.control.Reattach(env, answerTimeout)
-	if errors.Is(err, ring.ErrNoAnswer) { // it may have taken the command just then: its state tells once it answers
+	if errors.Is(err, ring.ErrNoAnswer) { // it may have taken the command at that moment: its state says so once it answers
 		_ = r.link.control.Ping(wedgedTimeout)
 	}
 	close(stop)

@@ -9,28 +9,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The niceness at which records are collected, never better than the one that the tool was
-// started with. On busy CPUs the target goes first. Once records are dropped, the tool cannot
-// keep up, and yields to the target altogether until none has been dropped for quietAfter.
+// The niceness at which the tool collects records, never lower than at its start. On busy
+// CPUs the target has priority. If records are dropped, the tool cannot keep up, and takes
+// the highest niceness until no record has been dropped for quietAfter.
 const (
 	niceCollecting = 10
 	niceOverrun    = 19
-	niceFinished   = 0 // nothing more comes, and somebody waits for the end
+	niceFinished   = 0 // the window is over, and the user waits for the end
 	quietAfter     = time.Second
 )
 
-// lowPriority is work on a thread of its own, whose niceness other threads may set.
+// lowPriority runs work on its own thread; other threads may set that thread's niceness.
 type lowPriority struct {
 	mu  sync.Mutex
 	tid int // 0: not started, or ended: the kernel may reuse the number
 
-	least    int // what the tool was started with
+	least    int // the niceness at the tool's start
 	nice     int
 	lost     uint64
 	lostLast time.Time
 }
 
-// run starts work. Its thread ends with it: a locked thread is not used again.
+// run starts work. The thread ends with it: the Go runtime does not reuse a locked thread.
 func (b *lowPriority) run(work func()) {
 	b.least = niceness()
 	b.nice = b.least
@@ -49,7 +49,7 @@ func niceness() int {
 	if err != nil {
 		return 0
 	}
-	return 20 - raw // the system call's way to avoid negative results
+	return 20 - raw // the system call returns 20 - niceness, which is never negative
 }
 
 func (b *lowPriority) setTID(tid int) {
@@ -59,7 +59,7 @@ func (b *lowPriority) setTID(tid int) {
 }
 
 // adapt chooses the niceness by the number of records lost so far. One goroutine
-// calls it, again and again, as long as the window is open.
+// calls it repeatedly while the window is open.
 func (b *lowPriority) adapt(lost uint64) {
 	now := time.Now()
 	if lost != b.lost {
@@ -72,10 +72,10 @@ func (b *lowPriority) adapt(lost uint64) {
 	}
 }
 
-// raisePriority ends the low priority: the window is over, and the user waits.
+// raisePriority ends the low priority after the window, when the user waits.
 func (b *lowPriority) raisePriority() { b.setNice(niceFinished) }
 
-// setNice sets the niceness of the thread. Where the kernel refuses, work goes on as before.
+// setNice sets the niceness of the thread. If the kernel refuses, the niceness stays.
 func (b *lowPriority) setNice(nice int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,7 +83,7 @@ func (b *lowPriority) setNice(nice int) {
 	if nice == b.nice || b.tid == 0 {
 		return
 	}
-	// The way back needs CAP_SYS_NICE, or RLIMIT_NICE (privileges.go).
+	// To lower it again, the tool needs CAP_SYS_NICE, or RLIMIT_NICE (privileges.go).
 	if err := unix.Setpriority(unix.PRIO_PROCESS, b.tid, nice); err == nil {
 		b.nice = nice
 	}

@@ -17,12 +17,12 @@ import (
 const (
 	watchPeriod = 50 * time.Millisecond
 	retryPeriod = 100 * time.Millisecond // for a runtime that was shut down
-	endTimeout  = 10 * time.Second       // after a detach, for the next of the last records
+	endTimeout  = 10 * time.Second       // after a detach, for each next record
 )
 
-// collectAll records until the window is over; our privileges may be down then.
-// Where the application shuts its runtime down in between, and restarts it, the
-// trace gets a further session.
+// collectAll records until the window is over; it may return with privileges dropped. If
+// the application shuts its runtime down and restarts it, the trace gets a further
+// session.
 func (r *recording) collectAll(ctx context.Context) error {
 	deadline := r.declareWindow()
 	for {
@@ -31,13 +31,13 @@ func (r *recording) collectAll(ctx context.Context) error {
 		if err != nil || !again {
 			return err
 		}
-		r.restorePrivileges() // for what a further session takes
+		r.restorePrivileges() // a further session needs them
 		if r.isFull() {
 			r.ui.Warn("recording does not go on: " + failure.SizeReached)
 			r.tally.early = tracedb.EndSizeLimit
 			return nil
 		}
-		// A target that ends every session at once does not keep us busy.
+		// Do not spin on a target that ends every session at once.
 		r.pauseUnlessOver(ctx, retryPeriod-time.Since(began))
 		if !r.awaitRuntime(ctx, deadline) {
 			return nil
@@ -49,8 +49,8 @@ func (r *recording) isFull() bool {
 	return r.o.MaxSizeBytes > 0 && r.trace.db.SizeBytes() > r.o.MaxSizeBytes
 }
 
-// awaitRuntime attaches again as soon as the runtime is back (ENODEV), and as
-// often as it is shut down while we do so (ECANCELED).
+// awaitRuntime attaches again as soon as the runtime is back. It repeats this while there
+// is no runtime (ENODEV), or the runtime is shut down during the attach (ECANCELED).
 func (r *recording) awaitRuntime(ctx context.Context, deadline time.Time) bool {
 	env, err := r.o.environment()
 	if err != nil {
@@ -80,7 +80,7 @@ func over(ctx context.Context, deadline time.Time) bool {
 func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool, err error) {
 	d, err := r.startDrain()
 	if err != nil && r.watch.isEnding() {
-		r.reportEnd("") // it went before anything could be recorded
+		r.reportEnd("") // it ended before its first record
 		return false, nil
 	}
 	if err != nil && r.hasMissedSession() {
@@ -98,7 +98,7 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	} else if why = r.window(ctx, deadline, d); why != "" {
 		d.collector.EndWith(r.ending(why))
 		r.ui.Detaching(why, why == tracedb.EndInterrupted || why == tracedb.EndElapsed)
-		d.thread.raisePriority() // what the payload holds is waited for
+		d.thread.raisePriority() // the tool now waits for the payload's last records
 		r.taken = d.taken()
 		if err = r.detach(); err != nil {
 			d.giveUp() // its last record will not come
@@ -127,7 +127,8 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	return why == "" && r.tally.ended == ring.EndShutDown && !r.watch.isGone(), nil
 }
 
-// reportEnd tells an end that was not ours: also one that came just before ours.
+// reportEnd reports a session's end that this tool did not command, also one just before
+// its command.
 func (r *recording) reportEnd(why string) {
 	switch {
 	case r.watch.executed.Load():
@@ -144,8 +145,8 @@ func (r *recording) reportEnd(why string) {
 	}
 }
 
-// isAtRest: what has ended in the target by itself has put everything back, too. Else it
-// is detached from as if it had not ended.
+// isAtRest reports whether the payload has ended the session by itself and restored
+// everything. If not, the tool detaches as from an active session.
 func (r *recording) isAtRest() bool {
 	for deadline := time.Now().Add(exitTimeout); ; {
 		s := r.link.control.Snapshot()
@@ -159,8 +160,8 @@ func (r *recording) isAtRest() bool {
 	}
 }
 
-// window waits for the end of the recording and says why it has come; "": the
-// session has ended in the target, or the target is gone.
+// window waits for the end of the recording and returns its reason; "": the session has
+// ended in the target, or the target has exited.
 func (r *recording) window(ctx context.Context, deadline time.Time, d *drain) string {
 	began := time.Now()
 	tick := time.NewTicker(watchPeriod)
@@ -191,7 +192,7 @@ func (r *recording) window(ctx context.Context, deadline time.Time, d *drain) st
 	}
 }
 
-// describeSession adds to the trace what the ring does not carry.
+// describeSession adds data to the trace that does not come from the ring.
 func (r *recording) describeSession(s *tracedb.Session) error {
 	counters := r.meter.counters(r.o.PID)
 	if theirs := collector.Counters(r.link.control.Counters(), all.Kinds); !r.link.isLost() {

@@ -38,7 +38,7 @@ func (r *recording) describeGrace() {
 		humanize.Things(c.GraceThreads, "thread"), humanize.Count(c.GraceWaited), humanize.Count(len(r.stacks.stops)), humanize.Duration(time.Duration(c.GraceNS))))
 }
 
-// leftAs says how the target is after an attach that failed.
+// leftAs describes the state of the target after a failed attach.
 func (r *recording) leftAs() string {
 	if r.watch.isGone() || errors.Is(r.Target.CheckIdentity(), target.ErrGone) {
 		return failure.Gone
@@ -99,7 +99,7 @@ func (r *recording) notePauses(rep *inject.Report, purpose string) {
 	r.ui.Debug(fmt.Sprintf("%s: rung %q, %s in all", purpose, rep.Rung, humanize.Duration(rep.Elapsed)))
 }
 
-// ownTID is what the target itself calls a thread, as its dispatches do.
+// ownTID returns a thread's id in the target's pid namespace, as dispatch records have it.
 func (r *recording) ownTID(tid uint32) uint32 {
 	if !r.Target.SharesPIDs() {
 		if status, err := r.Target.ThreadStatus(int(tid)); err == nil && len(status.NSPID) > 0 {

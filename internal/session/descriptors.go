@@ -11,10 +11,10 @@ const (
 	descriptorsOfMember = 16
 )
 
-// reserveDescriptors has the kernel enlarge this process's table of descriptors before
-// any target is touched. Whoever makes a table grow later waits until every processor
-// has been seen idle or switching (synchronize_rcu): on busy ones that took seconds,
-// and a bootstrap thread waits for us no longer than that.
+// reserveDescriptors makes the kernel enlarge this process's descriptor table before the
+// tool touches a target. A later growth would wait until every processor has been idle or
+// has switched tasks (synchronize_rcu): on busy processors that took seconds, and the
+// bootstrap thread waits no longer for the tool.
 func reserveDescriptors(members int) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	detachTimeout = 25 * time.Second // the drain included, from the last record on; the payload's own deadlines end before
+	detachTimeout = 25 * time.Second // with the drain, from the last record on; longer than the payload's own deadlines
 	handOver      = 30 * time.Second // for another recorder to finish its trace
 )
 
-// detach ends the session if it is active, and makes sure of it.
+// detach ends the session if it is active, and checks that it has ended.
 func (r *recording) detach() error {
 	if !r.phase.attached || r.watch.isGone() {
 		return nil
@@ -47,7 +47,8 @@ func (r *recording) detach() error {
 	return testpoint.Pass(testpoint.Detached)
 }
 
-// errIfTakenOver returns an error where another recorder took over: how the recording ended is not known here.
+// errIfTakenOver returns an error if another recorder took over: this tool does not know
+// how the recording ended.
 func (r *recording) errIfTakenOver() error {
 	if r.phase.detached || !r.link.isLost() {
 		return nil
@@ -55,7 +56,7 @@ func (r *recording) errIfTakenOver() error {
 	return failure.ErrTakenOver
 }
 
-// reportDetached tells what became of the hooks.
+// reportDetached reports which hooks were removed.
 func (r *recording) reportDetached() {
 	if n := r.link.control.Snapshot().HooksBuried; n != 0 {
 		r.ui.Warn(fmt.Sprintf("another tool has patched over %s of ours: left in its chain, passing through; "+
@@ -66,7 +67,7 @@ func (r *recording) reportDetached() {
 	r.ui.Detached("hooks removed, " + r.pausedFor())
 }
 
-// pausedFor says whether the detach has stopped anything.
+// pausedFor describes the stops of the detach, if any.
 func (r *recording) pausedFor() string {
 	if r.phase.entered {
 		return "a thread paused for it"
@@ -74,8 +75,8 @@ func (r *recording) pausedFor() string {
 	return "nothing paused"
 }
 
-// end commands the detach; where the control thread gives no sign of life, the
-// exported entry point is called by ptrace.
+// end commands the detach. If the control thread does not answer, it calls the exported
+// entry point by ptrace.
 func (r *recording) end(why ring.End) error {
 	if r.link.isLost() {
 		return failure.ErrTakenOver
@@ -93,12 +94,12 @@ func (r *recording) end(why ring.End) error {
 	}
 	var refused *ring.CommandError
 	if errors.As(err, &refused) && refused.Errno == unix.EALREADY {
-		return nil // it has ended by itself meanwhile
+		return nil // the session has ended by itself meanwhile
 	}
 	return err
 }
 
-// skipWhenAsked skips the drain once the user asks for that, until stop is called.
+// skipWhenAsked skips the drain if the user requests that before stop is called.
 func (r *recording) skipWhenAsked() (stop func()) {
 	done, gone := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -16,9 +16,9 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/watchdog"
 )
 
-// Detach ends the sessions on pid and on its descendants. A recorder that is alive is asked to
-// finish its trace; without one the payload detaches at once. Without yes it refuses if the
-// sessions are on several servers below pid. Errors are *failure.Error.
+// Detach ends the sessions on pid and on its descendants. It asks a live recorder to finish
+// its trace; without a recorder the payload detaches at once. Without yes, Detach refuses if
+// the sessions are on several servers below pid. Errors are *failure.Error.
 func Detach(pid int, yes bool, ui GroupObserver) error {
 	_, err := watchdog.Do(pid, func() (struct{}, error) { return struct{}{}, detachTree(pid, yes, ui) })
 	return err
@@ -71,7 +71,7 @@ func detach(pid int, startTicks uint64, ui Observer) error {
 
 const hasExited = "the process has exited meanwhile"
 
-// reportGone says that nothing of ours is left: the process has ended.
+// reportGone reports that the process has ended.
 func (r *recording) reportGone() {
 	if r.watch.executed.Load() {
 		r.ui.Detached("the process has executed another program meanwhile")
@@ -80,8 +80,9 @@ func (r *recording) reportGone() {
 	r.ui.Detached(hasExited)
 }
 
-// detachFor asks the recorder to finish, or does its work if it is dead. The deadline bounds
-// what a hostile target can do: it writes who its recorder is, and could name many.
+// detachFor asks the recorder to finish, or ends the session itself if the recorder is
+// dead. It needs the deadline because a hostile target writes its recorder's pid, and could
+// name one after the other.
 func (r *recording) detachFor(deadline time.Time) error {
 	if holder, held := r.link.control.Holder(); held && resident.IsAlive(r.link.control)(holder) {
 		r.link.control.RequestStop()
@@ -93,8 +94,8 @@ func (r *recording) detachFor(deadline time.Time) error {
 	return r.detachOrphan()
 }
 
-// detachOrphan ends a session that has no recorder. It takes both locks: only their holder may
-// send commands.
+// detachOrphan ends a session that has no recorder. It takes both locks: only the holder of
+// both may send commands.
 func (r *recording) detachOrphan() error {
 	lock, err := r.Target.Lock()
 	if err != nil {
@@ -142,7 +143,7 @@ func (r *recording) awaitIdle(holder ring.Holder, deadline time.Time) error {
 			r.ui.Detached(fmt.Sprintf("the recording has ended, as its recorder (pid %d) was asked to do", holder.PID))
 			return nil
 		case (!resident.LooksAlive(holder) || resident.IsForeign(holder) && silent > resident.HeartbeatTimeout()) && time.Now().Before(deadline):
-			return r.detachFor(deadline) // it died over it
+			return r.detachFor(deadline) // the recorder died before it had finished
 		case time.Now().After(deadline) && idle && silent > time.Second:
 			r.ui.Detached(fmt.Sprintf("its recorder (pid %d) gives no sign of life, and has not finished its trace", holder.PID))
 			return nil

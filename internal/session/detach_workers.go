@@ -12,9 +12,9 @@ import (
 )
 
 // detachTree ends the session on pid, and then the sessions on its descendants: a
-// server's workers. It goes on where one fails.
+// server's workers. It continues if one fails.
 func detachTree(pid int, yes bool, ui GroupObserver) error {
-	tree, err := target.ReadProcTree() // now: the descendants of a process that ends are nobody's
+	tree, err := target.ReadProcTree() // before the detach: the descendants of a process that ends get another parent
 	if err != nil {
 		return failure.Explain("look below", pid, err, failure.Untouched)
 	}
@@ -41,10 +41,10 @@ func detachTree(pid int, yes bool, ui GroupObserver) error {
 	return s.failure()
 }
 
-// A recorded is a process on which a session is, or on which there may be one.
+// recorded is a process with a session, or one that may have a session.
 type recorded struct {
 	discover.Process
-	err error // it cannot be looked at
+	err error // why its state cannot be read
 }
 
 func processesOf(list []recorded) (all []discover.Process) {
@@ -63,7 +63,7 @@ func recordedBelow(processes []target.ProcInfo) (found []recorded) {
 	return found
 }
 
-// isRecorded looks at a process that may be stopped, or traced.
+// isRecorded reports whether a process has a session. The process may be stopped or traced.
 func isRecorded(k target.ProcInfo) (bool, error) {
 	t, err := target.OpenLight(k.PID)
 	if err != nil {
@@ -71,7 +71,7 @@ func isRecorded(k target.ProcInfo) (bool, error) {
 	}
 	defer t.Close()
 	if t.StartTicks != k.StartTicks {
-		return false, nil // another process by now
+		return false, nil // the pid belongs to another process now
 	}
 	c, err := resident.Open(t)
 	if err != nil {
@@ -89,7 +89,8 @@ func (w recorded) detach(ui Observer) error {
 	return detach(w.PID, w.StartTicks, prefixed{ui, fmt.Sprintf("pid %d: ", w.PID)})
 }
 
-// several are processes of which each succeeds or fails. Failures are told at once.
+// several are processes to detach from, each with its own result. Failures are reported at
+// once.
 type several struct {
 	ui    GroupObserver
 	codes []failure.ExitCode
@@ -110,7 +111,7 @@ func (s *several) note(err error) {
 	}
 }
 
-// failure is about all of them; nil: none has failed.
+// failure returns the common failure of all processes; nil: none has failed.
 func (s *several) failure() error {
 	if s.first == nil {
 		return nil

@@ -13,12 +13,12 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// A drain is one session's way from the ring into the trace.
+// drain copies one session's records from the ring into the trace.
 type drain struct {
 	collector *collector.Collector
 	session   *tracedb.Session
-	giveUp    context.CancelFunc // takes what is there, and ends
-	mostBytes uint64             // that a payload can have when it has detached
+	giveUp    context.CancelFunc // takes the records that are there, and ends
+	mostBytes uint64             // the most that a payload can hold when it has detached
 	thread    lowPriority
 	done      chan struct{}
 	result    collector.Result
@@ -42,7 +42,7 @@ func (r *recording) startDrain() (*drain, error) {
 	if err != nil {
 		return nil, errors.Join(err, reader.Close())
 	}
-	// The caller's context ends the window, not the drain.
+	// The caller's context must end the window only, not the drain.
 	ctx, giveUp := context.WithCancel(context.Background())
 	d := &drain{
 		collector: collector.New(reader, session, all.Kinds), session: session, giveUp: giveUp,
@@ -57,24 +57,24 @@ func (r *recording) startDrain() (*drain, error) {
 	return d, nil
 }
 
-// drainParts divide what a payload can hold; with each part that comes the wait begins
-// again. A slow disk takes a part of that size in time.
+// drainParts is the number of parts of mostBytes; the wait restarts with each part that
+// arrives. A slow disk can write a part of this size in time.
 const (
 	drainParts    = 100
 	mostPartBytes = 16 << 20
 )
 
-// taken counts the parts that come from now on. The target writes them, and might go on
-// for ever, or line by line: there is an end to both.
+// taken counts the parts that arrive from now on. A hostile target could write records for
+// ever, or one line at a time: counting parts up to drainParts limits both.
 func (d *drain) taken() func() uint64 {
 	from, step := d.collector.Progress().RingBytes, min(max(d.mostBytes/drainParts, ring.LineBytes), mostPartBytes)
 	return func() uint64 { return min(d.collector.Progress().RingBytes-from, d.mostBytes) / step }
 }
 
-// errNoEnd: what the payload writes at a detach was waited for in vain.
+// errNoEnd is the error if the payload's last record of a detach did not arrive in time.
 var errNoEnd = errors.New("the payload did not write its last records")
 
-// finish waits for the last record, for as long as others come before it.
+// finish waits for the last record, as long as other records arrive before it.
 func (d *drain) finish(tick <-chan time.Time) error {
 	taken, still := d.taken(), time.Duration(0)
 	for seen := taken(); still < endTimeout; {
@@ -90,7 +90,7 @@ func (d *drain) finish(tick <-chan time.Time) error {
 	}
 	d.giveUp()
 	<-d.done
-	if d.result.Ended { // it came with what was there
+	if d.result.Ended { // the last record was among them
 		return nil
 	}
 	return errNoEnd

@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	exitPoll      = 50 * time.Millisecond // bounds how long the end of a recording waits for the watch
+	exitPoll      = 50 * time.Millisecond // limits how long the end of a recording waits for the watch
 	exitTimeout   = 2 * time.Second       // for a target that has begun to exit
 	departTimeout = time.Second           // for one that may be leaving its address space
 )
 
-// An exitWatch notices the end of the target. Its goroutine, run, writes; every goroutine may
-// read.
+// exitWatch notices the end of the target. Only its goroutine, run, writes the fields; every
+// goroutine may read them.
 type exitWatch struct {
-	target   *target.Target // set before run starts, and not changed
+	target   *target.Target // set before run starts, then constant
 	gone     chan struct{}  // closed when the target has exited, or has executed another program
 	executed atomic.Bool    // it has executed another program
 }
 
-// run returns when the target is gone, or finished is closed. A process that executes another
-// program is another process.
+// run returns when the target has exited, or finished is closed. It treats an exec as an
+// exit.
 func (w *exitWatch) run(finished <-chan struct{}) {
 	for !w.target.WaitExit(exitPoll) {
 		if errors.Is(w.target.CheckIdentity(), target.ErrExec) {
@@ -48,8 +48,8 @@ func (w *exitWatch) isGone() bool {
 	}
 }
 
-// isEnding also notices an exec that run has not seen yet, and an exit that is under way. It
-// then waits for run to see it.
+// isEnding reports whether the target has ended. It also notices an exec or an exit that run
+// has not seen yet, and then waits for run to see it.
 func (w *exitWatch) isEnding() bool {
 	if w.isDeparting() {
 		w.wait()
@@ -57,8 +57,8 @@ func (w *exitWatch) isEnding() bool {
 	return w.isGone()
 }
 
-// isDeparting reports whether the target leaves its address space. In the middle of an exec a
-// process has another address space already, and the one that we know still exists.
+// isDeparting reports whether the target is leaving its address space. During an exec a
+// process already has a new address space while the old one still exists.
 func (w *exitWatch) isDeparting() bool {
 	for deadline := time.Now().Add(departTimeout); ; time.Sleep(time.Millisecond) {
 		if w.target.CheckIdentity() != nil || w.target.Leaving() {
@@ -70,7 +70,7 @@ func (w *exitWatch) isDeparting() bool {
 	}
 }
 
-// wait gives a process that is exiting a while to be gone, and reports whether it is.
+// wait waits up to exitTimeout for an exiting process, and reports whether it has exited.
 func (w *exitWatch) wait() bool {
 	select {
 	case <-w.gone:

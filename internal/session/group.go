@@ -15,18 +15,18 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// A GroupObserver also gets the progress of a recording of several processes, from
-// several goroutines.
+// GroupObserver also gets the progress of a recording of several processes. Several
+// goroutines call its methods.
 type GroupObserver interface {
 	Observer
 	PassedOver(who string)
 	AllAttached(facts string) // how many are attached, and how long they were paused
-	Failed(f *failure.Error)  // one of them; the others go on
+	Failed(f *failure.Error)  // one process failed; the others continue
 }
 
-// RecordAll makes one trace of all processes that s selects. Where that is the
-// one process that was given, it is Record. Otherwise ui and the trace get the
-// outcome of each process; the error is about all of them.
+// RecordAll records all processes that s selects into one trace. If s selects only the
+// process that the user named, RecordAll does the same as Record. Otherwise ui and the
+// trace get the outcome of each process, and the error is the common one.
 func RecordAll(ctx context.Context, o Options, s discover.Selection, skip <-chan struct{}, ui GroupObserver) (Outcome, error) {
 	if len(s.PIDs) > 0 {
 		o.PID = s.PIDs[0]
@@ -49,12 +49,11 @@ func RecordAll(ctx context.Context, o Options, s discover.Selection, skip <-chan
 	return g.run(ctx)
 }
 
-// A group is several recordings into one trace. They are armed one after the
-// other, so that no two pauses overlap; each is drained from its arming on. The
-// common window begins when the last one is armed, and ends before the first
-// detach is commanded.
+// group is several recordings into one trace. It arms one after the other, so that no two
+// pauses overlap, and drains each from its arming on. The common window begins when the
+// last one is armed, and ends before the first detach command.
 type group struct {
-	preflight.Preflight // of the trace: the processes have their own
+	preflight.Preflight // for the trace; each process has its own
 	o                   Options
 	selection           discover.Selection
 	choice              *discover.Choice
@@ -106,8 +105,8 @@ func (g *group) run(ctx context.Context) (Outcome, error) {
 	return Outcome{Path: g.db.Path(), Code: g.code(), NoTimes: g.noTimes(), Missing: g.missing(), Early: g.endedEarly()}, nil
 }
 
-// look does everything that can be done before a target is touched. Those that
-// cannot be attached to are left out.
+// look does everything that is possible before a target is touched. It drops the targets to
+// which the tool cannot attach.
 func (g *group) look() error {
 	if err := g.CheckMachine(); err != nil {
 		return failure.Explain("trace", g.o.PID, err, failure.Untouched)
@@ -138,8 +137,8 @@ func (g *group) look() error {
 	return nil
 }
 
-// arm attaches to one target after the other, and starts to drain each at once:
-// its ring must not fill while the others are armed.
+// arm attaches to one target after the other, and starts each drain at once, so that no
+// ring fills while the tool attaches to the other targets.
 func (g *group) arm(ctx, window context.Context) (armed bool) {
 	g.armingNS = boottimeNS()
 	for _, m := range g.members {
@@ -176,7 +175,7 @@ func (g *group) finish() error {
 	return errors.Join(g.db.OrderGPUs(), g.db.Targets(g.outcomes()), g.db.Close(), testpoint.Pass(testpoint.Finished))
 }
 
-// release releases the members that were only looked at.
+// release releases the members to which the tool did not attach.
 func (g *group) release() {
 	for _, m := range g.members {
 		if !m.isOver() && !m.abandoned.Load() {

@@ -12,7 +12,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// record waits for the end of the common window, and then for all to have ended.
+// record waits for the end of the common window, and then for all members.
 func (g *group) record(ctx context.Context, endWindow context.CancelFunc) error {
 	g.startNS = boottimeNS()
 	err := g.db.BeginCommon(g.startNS)
@@ -35,8 +35,8 @@ func (g *group) record(ctx context.Context, endWindow context.CancelFunc) error 
 	return errors.Join(err, g.db.EndCommon(g.endNS))
 }
 
-// lookAround finds the late workers. It restores our privileges, which the
-// end of the trace needs, too; a thread that hangs would not follow.
+// lookAround finds late workers. It restores the tool's privileges first; the end of the
+// trace needs them, too. A hanging thread would not take part in the change.
 func (g *group) lookAround() {
 	mayLook := watchdog.Hanging() <= watchdog.Limit
 	if mayLook {
@@ -47,7 +47,7 @@ func (g *group) lookAround() {
 	g.lateWorkers = g.watcher.End(mayLook)
 }
 
-// window returns why it is over.
+// window waits for the end of the common window and returns its reason.
 func (g *group) window(ctx context.Context) string {
 	began := time.Now()
 	var deadline time.Time
@@ -73,7 +73,7 @@ func (g *group) window(ctx context.Context) string {
 			return tracedb.EndSizeLimit
 		case g.count((*member).isOver) == len(g.members):
 			return allEnded
-		case g.count((*member).hangs) > 0: // while there is time: in a stop, the kernel ends us soon
+		case g.count((*member).hangs) > 0: // in time: if the thread holds a stop, the kernel soon kills the tool
 			return "a thread of this tool hangs in the memory of one of them"
 		}
 	}
@@ -85,7 +85,8 @@ func (g *group) isFull() bool {
 
 const allEnded = "all of them have ended"
 
-// ending is the common window's, for the sessions of its members; zero: it goes on.
+// ending returns the end of the common window, for the sessions of the members; zero: the
+// window is open.
 func (g *group) ending() collector.Ending {
 	if e := g.decided.Load(); e != nil {
 		return *e
@@ -93,7 +94,7 @@ func (g *group) ending() collector.Ending {
 	return collector.Ending{}
 }
 
-// noteEarly notes why the common window ended before it was meant to.
+// noteEarly notes why the common window ended early.
 func (g *group) noteEarly(why string) {
 	switch why {
 	case tracedb.EndElapsed:
@@ -108,7 +109,7 @@ func (g *group) noteEarly(why string) {
 	g.early = why
 }
 
-// endedEarly is why the recording, or one of them, ended before it was meant to.
+// endedEarly returns why the recording, or one of its members, ended early.
 func (g *group) endedEarly() string {
 	early := g.early
 	for _, m := range g.members {
@@ -119,18 +120,18 @@ func (g *group) endedEarly() string {
 	return early
 }
 
-// missing is how many records of all are lost.
+// missing returns how many records of all members are lost.
 func (g *group) missing() (n uint64) {
 	for _, m := range g.members {
-		if m.isOver() { // else a thread may still count
+		if m.isOver() { // otherwise a thread may still change the number
 			n += m.tally.missing
 		}
 	}
 	return n
 }
 
-// commonEnd is now, or as long after the start as was asked for; or the end of the first
-// one that was ended, if all were.
+// commonEnd returns the end of the common window: now, but at most the requested duration
+// after the start; or, if all members have ended, the first end.
 func (g *group) commonEnd(why string) uint64 {
 	end := boottimeNS()
 	if why == tracedb.EndElapsed {

@@ -8,15 +8,15 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 )
 
-// A link is our hold on the payload. The recording's goroutine sets control and held, once;
-// the goroutine of beat reads them.
+// link is the connection to a payload. The recording's goroutine sets control and held,
+// once; the goroutine of beat reads them.
 type link struct {
 	control    *ring.Control // nil: no payload is known yet
-	held       *ring.Lock    // nil: we are not its recorder
-	unattended atomic.Bool   // no heartbeat any more: nobody takes the payload's records
+	held       *ring.Lock    // nil: this tool is not its recorder
+	unattended atomic.Bool   // no heartbeat any more: the tool takes no more records
 }
 
-// beat gives the payload our heartbeat until finished is closed, or another recorder has
+// beat writes the recorder's heartbeat until finished is closed, or another recorder has
 // taken the lock.
 func (l *link) beat(finished <-chan struct{}) {
 	tick := time.NewTicker(resident.BeatPeriod)
@@ -31,10 +31,10 @@ func (l *link) beat(finished <-chan struct{}) {
 	}
 }
 
-// isLost reports whether another recorder may command the payload by now.
+// isLost reports whether another recorder may have taken the lock.
 func (l *link) isLost() bool { return l.held != nil && !l.held.Held() }
 
-// release gives the lock back, and unmaps the control block.
+// release releases the lock, and unmaps the control block.
 func (l *link) release() {
 	if l.held != nil {
 		l.held.Release()

@@ -15,7 +15,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// A member is one of the recordings of a group.
+// member is one of the recordings of a group.
 type member struct {
 	*recording
 	discover.Process
@@ -24,25 +24,25 @@ type member struct {
 
 	mu      sync.Mutex
 	decided bool
-	result  // of whoever decides first; read when it is over, or abandoned
+	result  // the first decision; read when the member is over or abandoned
 
 	why       string // of an early end
 	armed     bool
-	abandoned atomic.Bool   // a thread of ours hangs: nothing of it is touched any more
-	holder    *member       // in whose target, if it is abandoned
-	done      chan struct{} // closed when nothing works on it any more
+	abandoned atomic.Bool   // a thread of the tool hangs: do not touch this member any more
+	holder    *member       // if abandoned: the member in whose target the thread hangs
+	done      chan struct{} // closed when no goroutine works on it any more
 }
 
-// A result is how a member's recording ended.
+// result is how a member's recording ended.
 type result struct {
-	failure *failure.Error // nil: it went as it should
+	failure *failure.Error // nil: success
 	outcome tracedb.Outcome
 	exit    failure.ExitCode
-	endNS   uint64 // its end, where that came before the window's
+	endNS   uint64 // its end, if that was before the window's end
 }
 
-// decide reports whether this is the first decision: an abandoned member may come to an end
-// all the same.
+// decide stores a result, and reports whether it is the first. An abandoned member may still
+// end later.
 func (m *member) decide(v result) (first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -67,7 +67,7 @@ func (g *group) newMember(c discover.Process) *member {
 
 func (m *member) isWell() bool { return m.failure == nil }
 
-// isOver: nothing more comes from it.
+// isOver reports whether the member has ended.
 func (m *member) isOver() bool {
 	select {
 	case <-m.done:
@@ -77,7 +77,7 @@ func (m *member) isOver() bool {
 	}
 }
 
-// attempt does a part of what comes before the recording. Who fails in it is out.
+// attempt runs one part of the preparation. A member that fails in it is not recorded.
 func (m *member) attempt(outcome tracedb.Outcome, part func() error) bool {
 	if holder := m.group.stalled(); holder != nil {
 		m.fail(outcome, m.heldUp(holder, failure.Untouched))
@@ -96,11 +96,11 @@ func (m *member) attempt(outcome tracedb.Outcome, part func() error) bool {
 	return false
 }
 
-// look returns the rank that it shows.
+// look opens and checks the process, and returns its rank.
 func (m *member) look() (rank *int, err error) {
 	err = m.hold(m.CheckProcess)
 	if err == nil && m.StartTicks != 0 && m.StartTicks != m.Target.StartTicks {
-		err = fmt.Errorf("pid %d: %w", m.PID, target.ErrGone) // its number is another's
+		err = fmt.Errorf("pid %d: %w", m.PID, target.ErrGone) // the pid belongs to another process
 	}
 	if err != nil {
 		return nil, failure.Explain("trace", m.PID, err, failure.Untouched)
@@ -108,7 +108,7 @@ func (m *member) look() (rank *int, err error) {
 	return discover.RankOf(m.Target), testpoint.Pass(testpoint.Looked)
 }
 
-// introduce notes what the look has shown of the process.
+// introduce notes what look has found about the process.
 func (m *member) introduce(rank *int) {
 	m.rank = rank
 	m.Command = m.Facts.Comm
@@ -127,7 +127,7 @@ func (m *member) arm(ctx context.Context) error {
 	return nil
 }
 
-// collectAndDetach records until the window is over, and says what became of it.
+// collectAndDetach records until the window is over, detaches, and decides the result.
 func (m *member) collectAndDetach(window context.Context) {
 	defer m.letGo()
 	collectErr := testpoint.Pass(testpoint.Attached)
@@ -163,8 +163,7 @@ func (m *member) fail(outcome tracedb.Outcome, f *failure.Error) {
 	}
 }
 
-// letGo releases the target. A tool that has asked for a detach waits
-// for that.
+// letGo releases the target. A tool that has requested a detach waits for this.
 func (m *member) letGo() {
 	if !m.abandoned.Load() {
 		m.dropPrivileges()

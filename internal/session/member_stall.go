@@ -9,9 +9,9 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// stall is why nothing of it is waited for any more; nil: it is. A thread of its own
-// hangs, or another's hangs in a stop: the kernel ends this process soon, and the
-// trace with it unless that is complete by then.
+// stall returns why the group must not wait for the member any more; nil: it must. Either a
+// thread of the member hangs, or another member's thread hangs in a stop: then the kernel
+// soon kills this process, and the trace must be complete before.
 func (m *member) stall(limit time.Duration) *failure.Error {
 	if m.hanging() > limit {
 		m.holder = m
@@ -28,19 +28,19 @@ func (m *member) stall(limit time.Duration) *failure.Error {
 
 func (m *member) hangs() bool { return m.hanging() > watchdog.Limit }
 
-// abandon: what hangs may go on some time, and attach. A payload without our heartbeat
-// detaches by itself.
+// abandon gives a member up. Its hanging thread may continue some time, and attach. Without
+// a heartbeat the payload then detaches by itself.
 func (m *member) abandon() {
 	m.abandoned.Store(true)
 	m.link.unattended.Store(true)
 	m.trace.guard.Revoke()
 }
 
-// stallGrace is what the others get to end in where one hangs: a thread that hangs
-// in a stop has the kernel end this process at ptrace.HoldLimit.
+// stallGrace is the time in which the other members must end if one hangs. If a thread hangs
+// in a stop, the kernel kills this process after ptrace.HoldLimit.
 const stallGrace = 3 * time.Second
 
-// wait returns when nothing works on it any more, or when what does hangs.
+// wait returns when no goroutine works on the member any more, or when one hangs.
 func (m *member) wait() {
 	tick := time.NewTicker(watchdog.Period)
 	defer tick.Stop()
@@ -58,7 +58,7 @@ func (m *member) wait() {
 	}
 }
 
-// stalled is the member in whose memory a thread of ours hangs.
+// stalled returns the member in whose target a thread of the tool hangs.
 func (g *group) stalled() *member {
 	for _, m := range g.members {
 		if m.abandoned.Load() {

@@ -10,15 +10,14 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// A memberUI passes on what concerns one member only, and keeps the rest for the
-// group.
+// memberUI passes on messages about one member, and collects the rest for the group.
 type memberUI struct {
 	member *member
 
 	mu       sync.Mutex
 	progress collector.Progress
 	paused   time.Duration
-	threads  int // that were paused
+	threads  int // paused threads
 }
 
 func (u *memberUI) latest() collector.Progress {
@@ -43,7 +42,7 @@ func (u *memberUI) Recording(_, _ time.Duration, p collector.Progress, _ uint64)
 }
 
 func (u *memberUI) Detaching(why string, _ bool) {
-	if why != tracedb.EndInterrupted { // that is the group's way to end the window
+	if why != tracedb.EndInterrupted { // the group ends the window in this way
 		u.member.why = why
 		u.Debug("detaching: " + why)
 	}

@@ -11,20 +11,20 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// A meter measures our stops by the kernel's scheduling events, of all recordings. It is
-// open while we have privileges, from the first time that a stop may come: a recording
-// that stops nobody does not pay for it. Where it cannot be opened, the tool's own clock
-// is all there is. A nil meter measures nothing.
+// meter measures the stops of all recordings by the kernel's scheduling events. It is open
+// while the tool has privileges, from the first possible stop on: a recording without stops
+// does not open it. If it cannot be opened, the tool has only its own clock. A nil meter
+// measures nothing.
 type meter struct {
 	mu   sync.Mutex
 	open *pausemeter.Meter
 	sums map[int]pausemeter.Sum // by process
-	err  error                  // why nothing is known any more
+	err  error                  // why it measures nothing any more
 }
 
 func newMeter() *meter { return &meter{sums: map[int]pausemeter.Sum{}} }
 
-// watch is called before stops of a process may come.
+// watch starts to measure a process. The caller calls it before the first stop.
 func (m *meter) watch(pid int) {
 	if m == nil {
 		return
@@ -39,7 +39,7 @@ func (m *meter) watch(pid int) {
 	}
 }
 
-// seen is what there was of a process since its last session ended.
+// seen returns the stops of a process since its last session ended.
 func (m *meter) seen(pid int) (pausemeter.Sum, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -47,7 +47,7 @@ func (m *meter) seen(pid int) (pausemeter.Sum, error) {
 	return m.sums[pid], m.err
 }
 
-// counters end a session of a process; none: nothing is known.
+// counters returns the counters of a session that ends; none: the stops are not known.
 func (m *meter) counters(pid int) []tracedb.Counter {
 	if m == nil {
 		return nil
@@ -75,7 +75,7 @@ func (m *meter) drain() {
 	m.err = err
 }
 
-// note leaves out the stops by other processes.
+// note adds stops. It ignores stops that other processes made.
 func (m *meter) note(stops []pausemeter.Stop) {
 	for _, s := range stops {
 		if int(s.By) == os.Getpid() {
@@ -86,7 +86,7 @@ func (m *meter) note(stops []pausemeter.Stop) {
 	}
 }
 
-// close keeps what was seen.
+// close closes the meter, and keeps the sums.
 func (m *meter) close() {
 	if m == nil {
 		return
@@ -100,10 +100,9 @@ func (m *meter) close() {
 	}
 }
 
-// measurePauses returns the stops of the attach by the kernel's clock, or else by the
-// tool's own, which is own. It says both, and what lies between them: a thread that is
-// asked to stop may have to wait for a processor before it can, asleep for its program
-// as before.
+// measurePauses returns the stops of the attach by the kernel's clock or, if not known, by
+// the tool's own clock (own). It prints both and the difference: the time in which threads
+// waited for a processor before they could stop.
 func (r *recording) measurePauses(own pausemeter.Sum) pausemeter.Sum {
 	if r.meter == nil || own.Stops == 0 {
 		return own

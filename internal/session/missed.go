@@ -11,12 +11,12 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// CauseMissed is the cause of loss of a session that was over too soon.
+// CauseMissed is the cause of loss of a session that ended before the tool mapped its ring.
 const CauseMissed = "the session had ended before its first records could be taken"
 
-// hasMissedSession reports whether the session has ended between our attach and our look at
-// the ring, which is unmapped by then: the application has shut its runtime down, or we were
-// held up and our heartbeat timed out.
+// hasMissedSession reports whether the session ended, and unmapped its ring, after the
+// attach but before the tool mapped the ring: the application shut its runtime down, or the
+// tool was delayed and its heartbeat timed out.
 func (r *recording) hasMissedSession() bool {
 	state, err := r.settle()
 	return err == nil && state != ring.StateActive

@@ -6,13 +6,13 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/collector"
 )
 
-// An Observer gets the progress of a recording. Calls come from one goroutine at a
-// time. The texts may hold what the target has chosen.
+// Observer gets the progress of a recording. One goroutine at a time calls its methods. The
+// target may have chosen parts of the texts.
 type Observer interface {
 	Preflight(facts string)
 	Attached(how string, threads int, paused time.Duration)
 	Recording(elapsed, total time.Duration, p collector.Progress, traceBytes uint64)
-	Detaching(why string, expected bool) // expected: as the user's command line, or hand, has it
+	Detaching(why string, expected bool) // expected: the user requested this end, on the command line or by a signal
 	Detached(how string)
 	Warn(text string)
 	Debug(text string)

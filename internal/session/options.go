@@ -19,15 +19,15 @@ type Options struct {
 	WatermarkPercent uint64
 	BufferPolicy     string
 	MaxSizeBytes     uint64       // of the trace; 0: no limit
-	Kinds            []*kind.Kind // recorded beside dispatches
+	Kinds            []*kind.Kind // further kinds to record
 
 	Extra []envbuf.Var // further settings; the last one of a name wins
 }
 
 func (o *Options) environment() ([]byte, error) { return envbuf.Encode(o.settings()) }
 
-// ringBytes returns the size of the ring that the payload is to make: what the
-// control block says later may be anything.
+// ringBytes returns the size of the ring that the payload must make. The size in the
+// control block cannot be trusted.
 func (o *Options) ringBytes() (uint64, error) {
 	settings, err := envbuf.Resolve(o.settings())
 	if err != nil {
@@ -36,8 +36,8 @@ func (o *Options) ringBytes() (uint64, error) {
 	return strconv.ParseUint(settings["RTL_BUFFER_SIZE"], 10, 64)
 }
 
-// heldBytes is what a payload with a ring of that size holds at most, its private
-// buffer included.
+// heldBytes returns the most bytes of records that a payload with a ring of that size can
+// hold, with its private buffer.
 func (o *Options) heldBytes(ring uint64) uint64 {
 	settings, err := envbuf.Resolve(o.settings())
 	if err != nil || settings["RTL_BUFFER_POLICY"] != "lossless" {

@@ -12,9 +12,9 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// A tool that dies between the loading of the payload and its entry leaves an orphaned copy:
-// it has no control block, and nobody will ever unload it. The next attach uses it instead of
-// a second copy: a target never has more than one of a build.
+// If a tool dies after it has loaded the payload and before it has called its entry, it
+// leaves an orphaned copy, which has no control block and is never unloaded. The next attach
+// uses this copy instead of a second one: a target never has two copies of one build.
 
 const (
 	bootThread  = "rtl-boot" // as the bootstrap's thread calls itself (internal/inject/boot)
@@ -23,8 +23,8 @@ const (
 	notesBytes  = 4096             // the build id lies in the payload's first page
 )
 
-// awaitBootstrap waits for the bootstrap thread of a dead tool to end: it may be loading the
-// payload, or entering it. A live tool has none there: this tool holds the lock.
+// awaitBootstrap waits until the bootstrap thread of a dead tool has ended: it may still load
+// the payload, or call its entry. It cannot be a live tool's: this tool holds the lock.
 func (r *recording) awaitBootstrap(ctx context.Context) {
 	tick := time.NewTicker(bootPeriod)
 	defer tick.Stop()
@@ -52,8 +52,8 @@ func (r *recording) hasBootstrap() bool {
 	return false
 }
 
-// orphanEntry returns the entry point of an orphaned copy of our build, if there is one and
-// no thread is loading it any more.
+// orphanEntry returns the entry point of an orphaned copy of this tool's payload build, if
+// there is one and no thread is still loading it.
 func (r *recording) orphanEntry() (target.Addr, bool) {
 	maps, err := r.Target.Maps()
 	if err != nil || r.hasBootstrap() {
@@ -73,7 +73,7 @@ func (r *recording) orphanEntry() (target.Addr, bool) {
 	return 0, false
 }
 
-// enter calls rtl_attach in the target: of an orphaned copy, or of one that it loads.
+// enter calls rtl_attach in the target, in an orphaned copy or in a copy that it loads.
 func (r *recording) enter(ctx context.Context, env []byte) (*inject.Report, error) {
 	if entry, ok := r.orphanEntry(); ok {
 		rep, err := inject.Inject(ctx, r.Target, r.tracer,

@@ -16,7 +16,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// outcomeOf returns the outcome of a recording that ends with code.
+// outcomeOf returns the outcome of a recording with this exit code.
 func outcomeOf(code failure.ExitCode, noTimes uint64) tracedb.Outcome {
 	switch {
 	case code == failure.TargetExited:
@@ -27,7 +27,7 @@ func outcomeOf(code failure.ExitCode, noTimes uint64) tracedb.Outcome {
 	return tracedb.OutcomeRecorded
 }
 
-// code is the group's.
+// code returns the group's exit code.
 func (g *group) code() failure.ExitCode {
 	var codes []failure.ExitCode
 	for _, m := range g.members {
@@ -36,7 +36,7 @@ func (g *group) code() failure.ExitCode {
 	return failure.CombineExitCodes(codes)
 }
 
-// noTimes are the dispatches of all that were seen and have no times.
+// noTimes returns how many dispatches of all members have no times.
 func (g *group) noTimes() (n uint64) {
 	for _, m := range g.members {
 		if m.isOver() { // a thread may still work on an abandoned member
@@ -46,7 +46,7 @@ func (g *group) noTimes() (n uint64) {
 	return n
 }
 
-// nobody is the failure of a group in which nobody could be recorded.
+// nobody returns the failure of a group of which no process was recorded.
 func (g *group) nobody() *failure.Error {
 	code := g.code()
 	if code == failure.SomeFailed {
@@ -81,7 +81,7 @@ func (g *group) outcomes() []tracedb.Target {
 	return list
 }
 
-// detail explains a member's outcome; "": there is nothing to explain.
+// detail explains a member's outcome; "": it needs no explanation.
 func (m *member) detail() string {
 	switch {
 	case m.failure != nil && m.failure.Cause != "":
@@ -106,7 +106,7 @@ func (m *member) detail() string {
 	return ""
 }
 
-// describe says what was found, in a line.
+// describe returns a line about the selected processes.
 func (g *group) describe(ready int) string {
 	number := humanize.Things(len(g.members), "GPU process")
 	if ready < len(g.members) {
@@ -119,7 +119,7 @@ func (g *group) describe(ready int) string {
 	return fmt.Sprintf("%s%s, may trace, %s", number, where, strings.Join(g.runtimes(), ", "))
 }
 
-// runtimes are the versions of ROCm that they use.
+// runtimes returns the ROCm versions of the members.
 func (g *group) runtimes() []string {
 	var versions []string
 	for _, m := range g.members {
@@ -131,7 +131,7 @@ func (g *group) runtimes() []string {
 	return slices.Compact(versions)
 }
 
-// describePauses says how many are attached to, and what that cost them.
+// describePauses returns the number of attached members, and their pauses, as text.
 func (g *group) describePauses() string {
 	var armed []*member
 	for _, m := range g.members {
@@ -154,7 +154,7 @@ func (g *group) describePauses() string {
 		humanize.Duration(middle.ui.paused), humanize.Duration(worst.ui.paused), worst.name())
 }
 
-// name is what people know a worker by.
+// name returns a worker's name for messages.
 func (m *member) name() string {
 	if m.rank != nil {
 		return fmt.Sprintf("rank %d", *m.rank)

@@ -18,10 +18,10 @@ type privileges struct {
 	meter   *meter // of pauses: it needs some
 }
 
-// newPrivileges returns the privileges for one recording. The meter has to be closed.
+// newPrivileges returns the privileges for one recording. The caller must close the meter.
 func newPrivileges() *privileges { return &privileges{needed: 1, meter: newMeter()} }
 
-// drop says that one recording needs none for now.
+// drop notes that one recording needs no privileges for now.
 func (r *privileges) drop() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -32,7 +32,7 @@ func (r *privileges) drop() error {
 	return r.process.Lower()
 }
 
-// restore says that one recording needs them again.
+// restore notes that one recording needs privileges again.
 func (r *privileges) restore() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -42,10 +42,10 @@ func (r *privileges) restore() error {
 	return r.process.Raise()
 }
 
-// dropPrivileges drops our privileges for the time in which records are collected: a mapped
-// control block and ring, and an open file, need none.
+// dropPrivileges drops this process's privileges while it collects records: it then only
+// uses a mapped control block and ring, and an open file.
 func (r *recording) dropPrivileges() {
-	// Collecting changes its niceness up and down (background.go).
+	// The collecting thread must be able to change its niceness (background.go).
 	const nice = 20 - niceFinished // as RLIMIT_NICE counts
 	_ = unix.Setrlimit(unix.RLIMIT_NICE, &unix.Rlimit{Cur: nice, Max: nice})
 	if r.dropped {
@@ -57,8 +57,8 @@ func (r *recording) dropPrivileges() {
 	}
 }
 
-// restorePrivileges restores them for what needs them: ptrace, the ring of a further session,
-// the end of a trace in another user's folder.
+// restorePrivileges restores them for ptrace, the ring of a further session, and the end of
+// a trace in another user's folder.
 func (r *recording) restorePrivileges() {
 	if !r.dropped {
 		return

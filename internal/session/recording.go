@@ -18,8 +18,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// A recording is one run of Record. Where nothing else is said, one goroutine owns a field:
-// the one that runs the recording.
+// recording is one run of Record. Its goroutine owns the fields, unless a comment says
+// otherwise.
 type recording struct {
 	preflight.Preflight
 	o    Options
@@ -37,36 +37,36 @@ type recording struct {
 	stacks  *stackChecker
 	pauses  []tracedb.Pause // by injections, not in the trace yet
 	meter   *meter
-	taken   func() uint64 // see (*drain).taken; nil: nobody drains
+	taken   func() uint64 // see (*drain).taken; nil: there is no drain
 	rank    *int          // in the target's environment; nil: none
-	dropped bool          // our privileges, by this recording
-	looked  func()        // called before the target is touched; nil: nobody watches for late workers
+	dropped bool          // this recording has dropped the privileges
+	looked  func()        // called before the target is touched; nil: do not watch for late workers
 	watcher *discover.WorkerWatcher
 
 	declared   declaredWindow
-	privileges *privileges    // of all recordings
+	privileges *privileges    // shared by all recordings
 	finished   chan struct{}  // closed when the recording is over
 	background sync.WaitGroup // goroutines that use the mappings which release unmaps
 }
 
-// A phase says how far a recording has come. The recording's goroutine owns it.
+// phase is the progress of a recording. The recording's goroutine owns it.
 type phase struct {
 	attached bool // a session is active in the target
-	detached bool // confirmed: what becomes of the target now does not concern us
+	detached bool // confirmed: the target's state does not matter any more
 	entered  bool // a thread was stopped for the detach
 }
 
-// A tally sums up the sessions of a recording. The recording's goroutine owns it until the
+// tally sums up the sessions of a recording. The recording's goroutine owns it until the
 // recording is over.
 type tally struct {
 	timed   uint64 // dispatches, and records of other kinds, with times
-	noTimes uint64 // dispatches that were seen and have none
+	noTimes uint64 // dispatches without times
 	missing uint64 // lost records
 	ended   ring.End
 	early   string // see Outcome
 }
 
-// newRecording returns a recording that has not begun. Its user calls release.
+// newRecording returns a recording that has not begun. The caller must call release.
 func newRecording(o Options, skip <-chan struct{}, ui Observer, rights *privileges) *recording {
 	return &recording{
 		Preflight: preflight.New(o.Request), o: o, ui: ui, skip: skip, privileges: rights, meter: rights.meter, tracer: ptrace.NewTracer(),
@@ -74,7 +74,7 @@ func newRecording(o Options, skip <-chan struct{}, ui Observer, rights *privileg
 	}
 }
 
-// look does everything that can be done before the target is touched.
+// look does everything that is possible before the target is touched.
 func (r *recording) look() error {
 	if err := r.hold(r.Check); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (r *recording) look() error {
 	return r.createTrace()
 }
 
-// hold makes the checks, and locks other tools out of the target from then on.
+// hold makes the checks, and takes the lock that keeps other tools away from the target.
 func (r *recording) hold(check func() error) error {
 	if err := check(); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (r *recording) tracked(c discover.Process) discover.Tracked {
 	return discover.Tracked{Process: c, Rank: r.rank}
 }
 
-// release ends what is between us and the target, and the goroutines of the recording.
+// release releases everything that refers to the target, and ends the recording's goroutines.
 func (r *recording) release() {
 	close(r.finished)
 	r.background.Wait()

@@ -17,11 +17,11 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/watchdog"
 )
 
-// An Outcome is the result of a recording.
+// Outcome is the result of a recording.
 type Outcome struct {
 	Path    string // of the trace; empty: none was made
 	Code    failure.ExitCode
-	NoTimes uint64 // dispatches that were seen and have no times
+	NoTimes uint64 // dispatches without times
 	Missing uint64 // lost records
 	Early   string // why the recording ended before the user's end; "": it did not
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// A stackChecker answers the payload during its grace period: is a frame of this thread in a
-// hook? It stops the threads one by one, and unwinds a copy of each stack after the thread
-// has gone on. One goroutine at a time uses it: the one that waits for the payload.
+// stackChecker answers the payload's question during its grace period: does this thread have
+// a frame in a hook? It stops the threads one by one, copies each stack, and unwinds the copy
+// after it has released the thread. Only the goroutine that waits for the payload uses it.
 type stackChecker struct {
 	target *target.Target
 	tracer *ptrace.Tracer
@@ -22,8 +22,8 @@ type stackChecker struct {
 	stops  []tracedb.Pause
 }
 
-// answerLimit is how long threads are stopped for one answer: about as long as the payload
-// waits for one. It asks again about threads without a verdict.
+// answerLimit limits the time for one answer: about as long as the payload waits for it. The
+// payload asks again about threads without a result.
 const answerLimit = 5 * time.Second
 
 // answer answers the pending request, if there is one.
@@ -50,7 +50,7 @@ func (w *stackChecker) answer(c *ring.Control) {
 func (w *stackChecker) judge(nstid int, ranges []ring.Range) ring.Verdict {
 	tid, err := w.target.ThreadByNSPID(nstid)
 	switch {
-	case target.ThreadEnded(err): // for good: it is not asked about again
+	case target.ThreadEnded(err): // final: the payload does not ask about it again
 		return ring.VerdictGone
 	case err != nil:
 		return ring.VerdictUnknown

@@ -16,16 +16,16 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// A trace is the file that a recording writes. The recording's goroutine sets the fields. The
-// goroutine that gives a recording up reads empty, and revokes the guard.
+// trace is the file that a recording writes. The recording's goroutine sets the fields. The
+// goroutine that abandons a recording reads empty, and revokes the guard.
 type trace struct {
 	db     *tracedb.DB
 	guard  tracedb.Guard
-	empty  atomic.Bool // the file was made by us, and nothing is in it yet
+	empty  atomic.Bool // this recording created the file, and has not written to it yet
 	broken *brokenTrace
 }
 
-// discard removes a file that has nothing in it; one that was to be extended stays as it was.
+// discard removes an empty file; it leaves a file to extend unchanged.
 func (t *trace) discard() error {
 	t.empty.Store(false)
 	return t.db.Discard()
@@ -61,7 +61,7 @@ func (r *recording) finishTrace() error {
 	return errors.Join(r.trace.db.Close(), testpoint.Pass(testpoint.Finished))
 }
 
-// info is what the trace says of this session.
+// info returns the trace's description of this session.
 func (r *recording) info(s ring.Snapshot) tracedb.SessionInfo {
 	host, _ := os.Hostname()
 	return tracedb.SessionInfo{
@@ -80,15 +80,15 @@ func (r *recording) info(s ring.Snapshot) tracedb.SessionInfo {
 	}
 }
 
-// A brokenTrace is a trace whose writing has failed while a session was recorded.
+// brokenTrace is a trace to which a write failed during a session.
 type brokenTrace struct {
 	session *tracedb.Session
-	taken   uint64 // records, from the ring
+	taken   uint64 // records taken from the ring
 	err     error
 }
 
-// describeBroken has the trace say how the session ended, and what is missing. It is
-// called after the detach.
+// describeBroken writes to the trace how the session ended, and what is missing. The caller
+// has detached.
 func (r *recording) describeBroken() {
 	if r.trace.broken == nil || r.trace.db.Failure() == nil {
 		return
@@ -109,7 +109,7 @@ func (r *recording) describeBroken() {
 	r.ui.Warn(fmt.Sprintf("%s: %s missing at the end of the trace", end.Reason, humanize.Things(int64(missing.Records), "record")))
 }
 
-// recorder is this process, as a trace names it.
+// recorder returns this process's identity for the trace.
 func recorder() tracedb.Recorder {
 	me, err := target.Self()
 	if err != nil {

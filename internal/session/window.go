@@ -12,9 +12,9 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// declareWindow begins the window that the trace declares, at the time at which the hooks
-// became active, and returns when it ends. A machine that is busy may delay the detach:
-// that makes the recording longer, but not the window.
+// declareWindow begins the declared window at the time at which the hooks became active, and
+// returns its end. A busy machine may delay the detach: that makes the recording longer, but
+// not the window.
 func (r *recording) declareWindow() (deadline time.Time) {
 	if r.o.Duration <= 0 {
 		return time.Time{}
@@ -24,16 +24,16 @@ func (r *recording) declareWindow() (deadline time.Time) {
 	return time.Now().Add(time.Duration(r.declared.endNS) - time.Duration(nowNS))
 }
 
-// A declaredWindow is the window that the trace declares.
+// declaredWindow is the window that the trace declares.
 type declaredWindow struct {
 	endNS  uint64                  // 0: not known yet
-	common func() collector.Ending // of the window that several recordings share; nil: there is none
+	common func() collector.Ending // the end of the window common to several recordings; nil: none
 }
 
-// mostArming is longer than an attach that succeeds can last.
+// mostArming is longer than any successful attach.
 const mostArming = time.Minute
 
-// soundArming is when the hooks became active, as far as that can be believed.
+// soundArming returns the time at which the hooks became active, limited to plausible values.
 func soundArming(armedNS, nowNS uint64) uint64 {
 	if armedNS > nowNS || nowNS-armedNS > uint64(mostArming) {
 		return nowNS
@@ -41,7 +41,7 @@ func soundArming(armedNS, nowNS uint64) uint64 {
 	return armedNS
 }
 
-// timerUntil fires at the deadline; never, if that is zero.
+// timerUntil returns a timer for the deadline; it never fires if the deadline is zero.
 func timerUntil(deadline time.Time) (<-chan time.Time, func()) {
 	if deadline.IsZero() {
 		return nil, func() {}
@@ -50,7 +50,7 @@ func timerUntil(deadline time.Time) (<-chan time.Time, func()) {
 	return timer.C, func() { timer.Stop() }
 }
 
-// ending is what the trace says of a session that we end: why, and the declared window's end.
+// ending returns the reason and the declared window's end for a session that this tool ends.
 func (r *recording) ending(why string) collector.Ending {
 	if r.declared.common != nil {
 		if e := r.declared.common(); e.WindowEndNS != 0 {
@@ -64,12 +64,12 @@ func (r *recording) ending(why string) collector.Ending {
 	return collector.Ending{Reason: why, WindowEndNS: nowNS}
 }
 
-// noteEarly notes why the recording ended before it was meant to.
+// noteEarly notes why the recording ended early.
 func (r *recording) noteEarly(why string) {
 	switch why {
 	case tracedb.EndElapsed:
 		return
-	case tracedb.EndInterrupted, tracedb.EndRequested: // without a duration that is how it ends
+	case tracedb.EndInterrupted, tracedb.EndRequested: // the expected end of a recording without a duration
 		if r.o.Duration > 0 {
 			r.tally.early = why
 		}
@@ -83,7 +83,7 @@ func (r *recording) noteEarly(why string) {
 	}
 }
 
-// noteLosses warns of what is missing in the trace: -q and scripts have no summary to tell.
+// noteLosses warns of missing records: with -q, and in scripts, there is no summary.
 func (r *recording) noteLosses(result collector.Result) {
 	missing := result.Missing()
 	if missing == 0 {
