@@ -8,8 +8,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// An analysis is what one pass over the dispatches finds. What it holds does
-// not grow with them.
+// analysis is the result of one pass over the dispatches. Its size does not depend on their
+// number.
 type analysis struct {
 	*state
 	windows
@@ -17,17 +17,18 @@ type analysis struct {
 	kernels  *kernels
 	latency  histogram
 	longest  longest
-	leftOut  int64 // impossible times, or nothing to belong to
+	leftOut  int64 // impossible times, or no valid context
 	inside   int64 // began and ended in the window
 }
 
-// windows are the times that an analysis is about.
+// windows are the times that an analysis covers.
 type windows struct {
-	window  traceread.Span // busy and idle times are cut at its ends
-	counted traceread.Span // kernels that start in it count
+	window  traceread.Span // the analysis cuts busy and idle times at its ends
+	counted traceread.Span // kernels that start in it are counted
 }
 
-// analyse reads the dispatches as the recorder wrote them, or sorted if it must.
+// analyse reads the dispatches in the order in which the recorder wrote them, or sorted if
+// that order is too far from the order of starts.
 func analyse(tr *traceread.Trace, w windows) (*analysis, error) {
 	a, err := analyseRows(tr, w, recordedOrder)
 	if errors.Is(err, errDisorder) {
@@ -57,7 +58,7 @@ func analyseRows(tr *traceread.Trace, w windows, source rowSource) (*analysis, e
 	return a, nil
 }
 
-// giveHistograms: one process needs none beside the trace's.
+// giveHistograms gives each process a histogram; a single process uses the trace's.
 func (a *analysis) giveHistograms() {
 	for i, p := range a.processes {
 		if len(a.processes) > 1 && i < mostLatencies {
@@ -66,7 +67,7 @@ func (a *analysis) giveHistograms() {
 	}
 }
 
-// visit takes a block of rows.
+// visit analyses a block of rows.
 func (a *analysis) visit(rows []row) error {
 	for i := range rows {
 		r := &rows[i]
@@ -85,8 +86,8 @@ func (a *analysis) visit(rows []row) error {
 	return nil
 }
 
-// dispatch counts a kernel, in whatever order they come, and passes it on to be
-// looked at in the order of starts.
+// dispatch counts a kernel, and passes it on to be sorted by start. Kernels may arrive in
+// any order.
 func (a *analysis) dispatch(c *dispatchContext, r *row) error {
 	k := pendingKernel{
 		startNS: r.startNS, endNS: r.startNS + r.durationNS, submitNS: tracedb.Null,
@@ -118,7 +119,7 @@ func (a *analysis) dispatch(c *dispatchContext, r *row) error {
 	return c.queue.gpu.order.add(c.queue, k, a.sweep)
 }
 
-// extend makes the time of a queue, and of its session on that GPU, reach over a kernel.
+// extend extends the recorded time of a queue, and of its session on the GPU, over a kernel.
 func (q *queue) extend(startNS, endNS int64) {
 	if q.lastNS == 0 || startNS < q.firstNS {
 		q.firstNS = startNS
@@ -126,7 +127,7 @@ func (q *queue) extend(startNS, endNS int64) {
 	q.lastNS = max(q.lastNS, endNS)
 }
 
-// sweep takes the kernels of a GPU in the order of their starts.
+// sweep analyses the kernels of a GPU in the order of their starts.
 func (a *analysis) sweep(q *queue, k *pendingKernel) {
 	g := q.gpu
 	if one, ok := g.ended(q, k, a.window, a.coarse || k.packet < 0); ok {
@@ -143,8 +144,8 @@ func (a *analysis) sweep(q *queue, k *pendingKernel) {
 	q.packet = max(q.packet, k.packet)
 }
 
-// recorded returns the session's declared window. Where the file does not say when it
-// began or ended, it reaches over the kernels that came.
+// recorded returns the session's declared window. If its begin or end is not known, the
+// window covers all kernels of the session.
 func (gs *gpuSession) recorded() traceread.Span {
 	s := gs.declared
 	if !gs.begins {
@@ -167,7 +168,7 @@ func (gs *gpuSession) recorded() traceread.Span {
 	return s
 }
 
-// came is how many dispatches there are, without those that were left out.
+// came returns the number of dispatches, without leftOut.
 func (a *analysis) came() (n int64) {
 	for _, q := range a.queues {
 		n += q.came

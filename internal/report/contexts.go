@@ -6,15 +6,15 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// A dispatchContext is what dispatches have in common.
+// dispatchContext has values that several dispatches share.
 type dispatchContext struct {
 	queue  *queue // nil: there is no such context
 	kernel *kernel
 	thread int64 // its row; tracedb.Null: not known
 }
 
-// Contexts are read by pages of their ids: the contexts of neighbours are near each
-// other. When there are too many pages they are forgotten.
+// Contexts are read in pages of consecutive ids: neighbouring dispatches have nearby
+// contexts. When there are too many pages, all are dropped.
 const (
 	pageBits  = 12
 	mostPages = 1 << 9
@@ -22,7 +22,7 @@ const (
 
 type page [1 << pageBits]dispatchContext
 
-// contexts finds what a dispatch refers to.
+// contexts finds the context of a dispatch.
 type contexts struct {
 	state    *state
 	kernels  *kernels
@@ -41,7 +41,8 @@ func newContexts(st *state, ks *kernels) (*contexts, error) {
 	return c, err
 }
 
-// find returns a context; one without a queue if it, its queue or its kernel is not in the file.
+// find returns a context. The context has no queue if the file does not have it, its queue
+// or its kernel.
 func (c *contexts) find(id int64) (*dispatchContext, error) {
 	number := id >> pageBits
 	if c.last == nil || number != c.lastPage {

@@ -10,7 +10,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 )
 
-// A Table is a part of a report that can be had as CSV. Times are ns.
+// Table is a part of a report that can be written as CSV. Times are ns.
 type Table struct {
 	Name    string
 	columns []string
@@ -24,7 +24,7 @@ var (
 	}
 )
 
-// Tables are all of them; the first is the default. Those of kinds of record come last.
+// Tables are all tables. The first is the default; the tables of kinds of record are last.
 var Tables = append([]Table{
 	{"kernels", append([]string{"kernel"}, kernelColumns...), kernelRows},
 	{"groups", append([]string{"kernel", "variants"}, kernelColumns...), groupRows},
@@ -36,7 +36,7 @@ var Tables = append([]Table{
 	{"latency", []string{"dispatches", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "max_ns"}, latencyRows},
 }, kindTables()...)
 
-// TableNames lists them for people.
+// TableNames returns the names of all tables, separated by commas.
 func TableNames() string {
 	var names []string
 	for _, t := range Tables {
@@ -45,7 +45,7 @@ func TableNames() string {
 	return strings.Join(names, ", ")
 }
 
-// TableNamed finds a table.
+// TableNamed returns the table of a name, if there is one.
 func TableNamed(name string) (Table, bool) {
 	for _, t := range Tables {
 		if t.Name == name {
@@ -55,7 +55,7 @@ func TableNamed(name string) (Table, bool) {
 	return Table{}, false
 }
 
-// WriteCSV writes one table of the report, with its columns' names in front.
+// WriteCSV writes one table of the report, after a line with the names of its columns.
 func (r *Report) WriteCSV(w io.Writer, t Table) error {
 	c := csv.NewWriter(w)
 	if err := c.Write(t.columns); err != nil {

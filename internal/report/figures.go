@@ -50,8 +50,8 @@ func (r *Report) fillGPUs(a *analysis) {
 	}
 }
 
-// causes leaves out causes without time. A kernel that waits for a copy waits behind a
-// barrier: only recorded copies tell the two apart.
+// causes returns the causes that have time. A kernel that waits for a copy waits behind a
+// barrier: only recorded copies distinguish the two.
 func (gs *idleness) causes(copiesRecorded bool) []Cause {
 	all := []Cause{}
 	for c, t := range gs.byCause {
@@ -76,7 +76,7 @@ func (s *Seen) add(q *queue) {
 	s.Complete = s.Complete && one.Complete
 }
 
-// seen is the queue's account; where none was settled, what came.
+// seen returns the queue's account or, without a final account, the number of its rows.
 func (q *queue) seen() Seen {
 	a := q.Account
 	if a == nil {
@@ -101,8 +101,8 @@ func (r *Report) fillQueues(a *analysis) {
 	}
 }
 
-// recorded returns when the queue was recorded in the declared window. Its kernels may end
-// after the queue's own window, and are included.
+// recorded returns the times in the declared window in which the queue was recorded. They
+// include kernels that end after the queue's own window.
 func (q *queue) recorded() (spans []traceread.Span) {
 	declared := q.session.recorded()
 	for _, w := range q.Windows {

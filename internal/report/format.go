@@ -8,8 +8,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 )
 
-// brief leaves out the parts of a demangled kernel name that say little: the result,
-// which is always void, and the parameters.
+// brief removes the result type, which is always void, and the parameters from a demangled
+// kernel name.
 func brief(name string) string {
 	name = strings.TrimPrefix(name, "void ")
 	if !strings.HasSuffix(name, ")") {
@@ -29,7 +29,7 @@ func brief(name string) string {
 	return name
 }
 
-// shorten keeps both ends of a long name: templates differ in their tails.
+// shorten keeps both ends of a long name: template instances differ at their ends.
 func shorten(s string, width int) string {
 	if utf8.RuneCountInString(s) <= width {
 		return s

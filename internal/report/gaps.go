@@ -9,24 +9,24 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// A cause is what a GPU was probably waiting for while nothing ran on it.
+// cause is what a GPU was probably waiting for while no kernel ran on it.
 type cause int
 
-// A gap is divided at the submit of the kernel that ends it. Before the submit the GPU
-// waited for the host. After it, the kernel was on its way from the submit to the start,
-// or waited for a packet in front of it.
+// The submit of the kernel that ends a gap divides the gap. Before the submit the GPU waited
+// for the host. After it, the time is launch latency, or the kernel waited for a packet in
+// front of it.
 const (
 	causeHost       cause = iota // the next kernel was not submitted yet
-	causeLaunch                  // it was, and nothing that is known was in front of it
-	causeDependency              // it was, behind packets that are no kernels: barriers
-	causeCopy                    // a copy ran on that GPU meanwhile
-	causeUnknown                 // its submit is not known, or packets without times were in front of it, or records were lost: they may have run
+	causeLaunch                  // it was submitted, with no known packet in front of it
+	causeDependency              // it was submitted, behind packets that are not kernels: barriers
+	causeCopy                    // a copy ran on the GPU meanwhile
+	causeUnknown                 // its submit time is not known, or kernels without times or without records may have run
 	causeBacklog                 // packets that were queued before the recording may have run
 	causeEdge                    // before the first kernel of the recording, or after the last
 	causes
 )
 
-// causeNames are stable: scripts see them. causeTexts are for people.
+// causeNames must not change, because scripts use them. causeTexts are for users.
 var causeNames = [causes]string{"host", "launch", "dependency", "copy", "unknown", "backlog", "edge"}
 
 var causeTexts = [causes]string{
@@ -39,7 +39,7 @@ var causeTexts = [causes]string{
 	"before the first kernel recorded, or after the last",
 }
 
-// idleness is the gaps of one GPU.
+// idleness sums up the gaps of one GPU.
 type idleness struct {
 	count     int64
 	longestNS int64
@@ -56,19 +56,19 @@ func (t *causeTotal) add(ns int64) {
 	}
 }
 
-// A gap is a time in which nothing that was recorded ran on a GPU.
+// gap is a time in which no recorded kernel ran on a GPU.
 type gap struct {
 	gpu    *gpu
 	span   traceread.Span
 	parts  [causes]int64 // ns of each cause
-	length int64         // ns that were recorded and lie in the window
-	fromNS int64         // where these begin
-	queue  *queue        // of the kernel that ended it
+	length int64         // ns of its recorded parts in the window
+	fromNS int64         // begin of the first recorded part
+	queue  *queue        // the queue of the kernel that ended it
 	kernel int32
 	thread int64
 }
 
-// likely is the cause of most of it.
+// likely returns the cause with the most time.
 func (g *gap) likely() cause {
 	most := causeHost
 	for c, ns := range g.parts {
@@ -79,7 +79,7 @@ func (g *gap) likely() cause {
 	return most
 }
 
-// ended finds out what the gap before a kernel was, if there was one.
+// ended returns the gap that a kernel ends, with its causes. ok is false if there is none.
 func (g *gpu) ended(q *queue, k *pendingKernel, window traceread.Span, coarse bool) (one gap, ok bool) {
 	if !g.busy.begun || k.startNS <= g.busy.untilNS {
 		return gap{}, false
@@ -113,14 +113,15 @@ func (g *gpu) ended(q *queue, k *pendingKernel, window traceread.Span, coarse bo
 	return one, true
 }
 
-// put finds a cause for a part of the gap; where a copy ran it is the copy.
+// put adds a part of the gap to a cause, except the time of copies, which it adds to
+// causeCopy.
 func (g *gap) put(m measure, c cause, beginNS, endNS int64) {
 	copied := g.gpu.copies.within(m, beginNS, endNS)
 	g.parts[causeCopy] += copied
 	g.parts[c] += m.length(beginNS, endNS) - copied
 }
 
-// inFront says what held a packet up that was submitted, and had not started.
+// inFront returns the cause of the delay between a packet's submit and its start.
 func (q *queue) inFront(packet int64, coarse bool) cause {
 	if q.packet < 0 || packet <= q.packet+1 {
 		return causeLaunch
@@ -135,10 +136,10 @@ func (q *queue) inFront(packet int64, coarse bool) cause {
 	return causeDependency
 }
 
-// A measure tells how much of a time was recorded.
+// measure computes how much of a time was recorded.
 type measure struct {
 	window traceread.Span
-	spans  []traceread.Span // nil: all of the window was
+	spans  []traceread.Span // nil: the whole window was recorded
 }
 
 func (m measure) length(beginNS, endNS int64) int64 {
@@ -152,7 +153,7 @@ func (m measure) length(beginNS, endNS int64) int64 {
 	return covered(clipped, m.window)
 }
 
-// first returns where the recorded part of a time begins; some of the time was recorded.
+// first returns the begin of the recorded part of a time, which must have one.
 func (m measure) first(beginNS, endNS int64) int64 {
 	beginNS = max(beginNS, m.window.BeginNS)
 	if m.spans == nil {
@@ -167,8 +168,8 @@ func (m measure) first(beginNS, endNS int64) int64 {
 	return first
 }
 
-// recordedWithin measures a gap before a kernel of gs: as far as it lies in the declared
-// window of a session. A session whose window has no known begin or end recorded the time
+// recordedWithin measures a gap before a kernel of gs: the parts in the declared window of a
+// session. A session without a known begin or end of its window has recorded the time
 // between two of its kernels.
 func (g *gpu) recordedWithin(gap traceread.Span, gs *gpuSession, window traceread.Span) measure {
 	switch {
@@ -179,7 +180,7 @@ func (g *gpu) recordedWithin(gap traceread.Span, gs *gpuSession, window tracerea
 	return measure{window: window, spans: g.windows()}
 }
 
-// windows returns the windows of the GPU's sessions, where an end of them is known.
+// windows returns the windows of the GPU's sessions that have a known begin or end.
 func (g *gpu) windows() []traceread.Span {
 	spans := []traceread.Span{}
 	for _, gs := range g.sessions {
@@ -191,10 +192,10 @@ func (g *gpu) windows() []traceread.Span {
 	return spans
 }
 
-// mostGaps is how many of the longest gaps a report lists.
+// mostGaps is the number of gaps in a report's list of the longest.
 const mostGaps = 10
 
-// longest keeps the longest gaps, the longest first; of equals the earlier ones.
+// longest keeps the longest gaps, the longest first; of equal ones the earliest.
 type longest []gap
 
 func (l *longest) add(one gap) {
@@ -206,7 +207,7 @@ func (l *longest) add(one gap) {
 	*l = (*l)[:min(len(*l), mostGaps)]
 }
 
-// before says which of two comes first among the longest.
+// before reports whether the first gap precedes the second in the list of the longest.
 func (g *gap) before(other *gap) bool {
 	return cmp.Or(cmp.Compare(other.length, g.length), cmp.Compare(g.span.BeginNS, other.span.BeginNS), cmp.Compare(g.gpu.id, other.gpu.id)) < 0
 }

@@ -6,15 +6,15 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// Packets that were in front of a queue's window when it opened are not in the trace. They
-// may run until the queue's first kernel that is in it: that time is not known to be idle.
-// (A kernel that the GPU was running when the window opened leaves no mark at all.)
+// The trace does not have packets that were in front of a queue's window when it opened.
+// They may run until the first recorded kernel of the queue: the GPU may not have been idle
+// in that time. (Of a kernel that was running when the window opened, there is no trace.)
 
-// leastShown: less than a 2000th of a time changes no figure that a report shows of it.
+// leastShown is the smallest share of a time that can change a figure in a report.
 const leastShown = 2000
 
-// recordedFor is the time from the opening of a queue's first window to the end of its
-// last, as far as it lies in the declared window.
+// recordedFor returns the time from the begin of a queue's first window to the end of its
+// last one, inside the declared window.
 func (q *queue) recordedFor() traceread.Span {
 	s := traceread.Span{BeginNS: q.Windows[0].OpenedNS, EndNS: q.Windows[len(q.Windows)-1].ClosedNS}
 	if s.EndNS == 0 {
@@ -25,7 +25,7 @@ func (q *queue) recordedFor() traceread.Span {
 
 func (q *queue) hasBacklog() bool { return q.before > 0 && len(q.Windows) > 0 }
 
-// hidden is the time in which packets may have run that were queued before the window.
+// hidden returns the time in which packets queued before the window may have run.
 func (q *queue) hidden() traceread.Span {
 	s := q.recordedFor()
 	if q.lastNS != 0 {
@@ -43,13 +43,13 @@ func hidden(queues []*queue) (spans []traceread.Span) {
 	return spans
 }
 
-// hides reports whether kernels that the trace cannot know of would show in the figures.
+// hides reports whether unrecorded kernels could change the figures.
 func (a *analysis) hides(queues []*queue, recordedNS int64) bool {
 	return covered(hidden(queues), a.window) > recordedNS/leastShown
 }
 
-// mayHide reports whether an unseen packet may have run in a gap: a queue with a backlog has
-// not run a recorded kernel yet.
+// mayHide reports whether an unrecorded packet may have run in a gap: a queue with a backlog
+// has not yet run a recorded kernel.
 func (g *gpu) mayHide(gap traceread.Span) bool {
 	g.backlogged = slices.DeleteFunc(g.backlogged, func(q *queue) bool { return q.busy.begun })
 	return slices.ContainsFunc(g.backlogged, func(q *queue) bool {
@@ -58,8 +58,8 @@ func (g *gpu) mayHide(gap traceread.Span) bool {
 	})
 }
 
-// hiddenEdge is how much of the time before a GPU's first kernel, and after its last,
-// may hide something. What lies between two kernels is a gap.
+// hiddenEdge returns how much of the time before a GPU's first kernel and after its last one
+// may hide unrecorded packets. Times between two kernels are gaps.
 func (a *analysis) hiddenEdge(g *gpu) int64 {
 	first, last := int64(traceread.LatestNS), int64(0)
 	for _, q := range g.queues {
@@ -74,8 +74,8 @@ func (a *analysis) hiddenEdge(g *gpu) int64 {
 	return covered(edges, a.window)
 }
 
-// settleEdge finds what no gap between kernels explains of the idle time: it lies before
-// the first one or after the last. In hiddenNS of it something may have run.
+// settleEdge adds the idle time before the first kernel and after the last one: the idle time
+// outside of the gaps. In hiddenNS of it packets may have run.
 func (gs *idleness) settleEdge(idleNS, hiddenNS int64) {
 	edgeNS := idleNS
 	for _, t := range gs.byCause {

@@ -5,11 +5,11 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// intervals are times apart from each other, in their order. Questions about them come in
-// the order of time, too: intervals that are past are forgotten.
+// intervals are disjoint times in ascending order. Queries ascend, too, so that past
+// intervals can be dropped.
 type intervals []traceread.Span
 
-// add adds an interval that begins no earlier than the last one.
+// add adds an interval. It must not begin before the last one.
 func (in *intervals) add(one traceread.Span) {
 	if last := len(*in) - 1; last >= 0 && one.BeginNS <= (*in)[last].EndNS {
 		(*in)[last].EndNS = max((*in)[last].EndNS, one.EndNS)
@@ -25,7 +25,7 @@ func (in *intervals) forget(untilNS int64) {
 	}
 }
 
-// within returns how much of a time lies in the intervals and in what m measures, in ns.
+// within returns how much of a time lies both in the intervals and in m, in ns.
 func (in *intervals) within(m measure, beginNS, endNS int64) (ns int64) {
 	in.forget(beginNS)
 	for _, one := range *in {
@@ -48,11 +48,11 @@ func (in intervals) length(beginNS, endNS int64) (ns int64) {
 	return ns
 }
 
-// mostIntervals bounds the intervals of copies that are held. Where a trace has more, no
-// gap is put down to a copy.
+// mostIntervals limits the intervals of copies in memory. If a trace has more, no gap gets
+// the cause copy.
 const mostIntervals = 1 << 20
 
-// readCopies finds when a copy ran on each GPU, if the trace has copies.
+// readCopies reads the times in which copies ran on each GPU, if the trace has copies.
 func (st *state) readCopies() error {
 	n := 0
 	return copies.EachSpan(background, st.trace, func(of int64, s traceread.Span) bool {
@@ -72,8 +72,8 @@ func (st *state) readCopies() error {
 	})
 }
 
-// addLosses adds when records were lost: whatever ran on the session's GPUs then may be
-// missing. The trace has losses in the order of their begins.
+// addLosses adds the times in which records were lost: kernels on the session's GPUs may be
+// missing there. The trace has the losses in ascending order.
 func (st *state) addLosses() {
 	for _, l := range st.trace.Losses {
 		if l.Session == nil {

@@ -12,13 +12,13 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// Bounds on kernels: how many different names, and the bytes of the names of groups.
+// Limits of different kernel names, and of the bytes of group names.
 const (
 	mostKernels   = 1 << 20
 	mostNameBytes = 16 << 20
 )
 
-// A kernel is all dispatches of one name.
+// kernel sums up the dispatches of one kernel name.
 type kernel struct {
 	number       int32 // in the list
 	nameID       int64 // in rocpd_string
@@ -36,7 +36,7 @@ func (k *kernel) add(ns int64) {
 	k.maxNS = max(k.maxNS, ns)
 }
 
-// kernels are known by the ids of their names.
+// kernels has the kernels by the ids of their names.
 type kernels struct {
 	db   *sql.DB
 	byID map[int64]*kernel
@@ -58,7 +58,8 @@ func (ks *kernels) get(nameID int64) (*kernel, error) {
 	return k, nil
 }
 
-// called returns the kernels with calls, the longest in all first, and their total time.
+// called returns the kernels with calls, the largest total time first, and the sum of their
+// times.
 func (ks *kernels) called() (all []*kernel, totalNS int64) {
 	for _, k := range ks.list {
 		if k.calls > 0 {
@@ -84,7 +85,7 @@ func (ks *kernels) name(k *kernel) (string, error) {
 	return name, err
 }
 
-// figures are what the trace says of a kernel, or of some together.
+// figures returns the report's values for a kernel or a group.
 func (k *kernel) figures(name string, allNS int64) Kernel {
 	return Kernel{
 		Name: name, Calls: k.calls, TotalNS: k.totalNS, AvgNS: k.totalNS / max(k.calls, 1), MinNS: k.minNS, MaxNS: k.maxNS,
@@ -92,12 +93,12 @@ func (k *kernel) figures(name string, allNS int64) Kernel {
 	}
 }
 
-// percent has two decimals.
+// percent returns a share in percent, rounded to two decimals.
 func percent(part, whole int64) float64 {
 	return math.Round(1e4*float64(part)/float64(max(whole, 1))) / 100
 }
 
-// top names the first so many kernels; 0: all of them.
+// top returns the first most kernels, 0: all, and the number of all.
 func (ks *kernels) top(limit int) ([]Kernel, int64, error) {
 	called, totalNS := ks.called()
 	top := []Kernel{}
@@ -118,11 +119,10 @@ func atMost(limit, n int) int {
 	return n
 }
 
-// other is the group of kernels whose names are too many to be held.
+// other is the group of the kernels beyond the limits.
 const other = "(other kernels)"
 
-// groups put kernels together whose names differ in template arguments and
-// parameters only.
+// groups groups the kernels whose names differ only in template arguments and parameters.
 func (ks *kernels) groups(limit int) ([]Group, int64, error) {
 	called, totalNS := ks.called()
 	byName := map[string]*Group{}
@@ -162,8 +162,8 @@ func (g *Group) add(k *kernel) {
 	g.MinNS, g.MaxNS = min(g.MinNS, k.minNS), max(g.MaxNS, k.maxNS)
 }
 
-// base is a demangled name without result, parameters and template arguments.
-// A name whose brackets do not match is left as it is.
+// base returns a demangled name without result, parameters and template arguments. It
+// returns a name with unbalanced brackets unchanged.
 func base(name string) string {
 	name = brief(name)
 	if strings.Contains(name, "operator") || strings.Contains(name, "->") {

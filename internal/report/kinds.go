@@ -9,7 +9,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// readKinds reads what the trace has beside dispatches, and has counted its kernels.
+// readKinds reads the further kinds of record, after the kernels have been counted.
 func (r *Report) readKinds(tr *traceread.Trace, a *analysis, window traceread.Span) error {
 	reading := kind.Reading{Ctx: background, Trace: tr, Window: window, Where: r.inWindow(), Kernel: a.kernels.totals}
 	for _, k := range all.Kinds {
@@ -34,7 +34,7 @@ func (r *Report) readKinds(tr *traceread.Trace, a *analysis, window traceread.Sp
 	return nil
 }
 
-// totals returns how many kernels with a name were counted, and the sum of their times.
+// totals returns the number of counted kernels with a name, and the sum of their times.
 func (ks *kernels) totals(nameID int64) (calls, totalNS int64) {
 	if k := ks.byID[nameID]; k != nil {
 		return k.calls, k.totalNS
@@ -42,7 +42,7 @@ func (ks *kernels) totals(nameID int64) (calls, totalNS int64) {
 	return 0, 0
 }
 
-// OfKinds returns how many timed records of other kinds than dispatches the report is about.
+// OfKinds returns how many timed records of kinds other than dispatches the report counts.
 func (r *Report) OfKinds() (n int64) {
 	for _, s := range r.sections {
 		n = traceread.Sum(n, s.Timed)

@@ -2,8 +2,8 @@ package report
 
 import "math/bits"
 
-// A histogram has 128 buckets for each power of two: a value stands for its
-// bucket to within 1/256.
+// histogram has 128 buckets for each power of two: the middle of a bucket differs from its
+// values by at most 1/256.
 type histogram struct {
 	buckets [(64 - subBits) << subBits]int64
 	n       int64
@@ -12,14 +12,14 @@ type histogram struct {
 
 const subBits = 7
 
-// add takes a value. One below 0 comes from the estimate of the GPU's clock and counts as 0.
+// add counts a value. A value below 0 is an error of the GPU clock's estimate; it counts as 0.
 func (h *histogram) add(v int64) {
 	h.buckets[bucketOf(uint64(max(v, 0)))]++
 	h.n++
 	h.most = max(h.most, v)
 }
 
-// bucketOf numbers the buckets in the order of their values: values below 2⁷ each have their own.
+// bucketOf returns the bucket of a value. Buckets ascend; each value below 2⁷ has its own.
 func bucketOf(v uint64) int {
 	if v < 1<<subBits {
 		return int(v)
@@ -28,7 +28,7 @@ func bucketOf(v uint64) int {
 	return (shift+1)<<subBits | int(v>>shift)&(1<<subBits-1)
 }
 
-// middleOf is the value that stands for a bucket.
+// middleOf returns the middle of a bucket.
 func middleOf(bucket int) int64 {
 	if bucket < 1<<subBits {
 		return int64(bucket)
@@ -38,7 +38,7 @@ func middleOf(bucket int) int64 {
 	return low + int64(1)<<shift/2
 }
 
-// launchToStart is what a histogram of latencies says; nil if there are none.
+// launchToStart returns the percentiles of a histogram; nil if it is empty.
 func (h *histogram) launchToStart() *LaunchToStart {
 	if h == nil || h.n == 0 {
 		return nil
@@ -49,7 +49,7 @@ func (h *histogram) launchToStart() *LaunchToStart {
 	}
 }
 
-// quantile is by nearest rank, in thousandths, and no more than the largest value.
+// quantile returns a quantile, in thousandths, by nearest rank; at most the largest value.
 func (h *histogram) quantile(permille int64) int64 {
 	rank := (h.n*permille + 999) / 1000
 	for bucket, n := range h.buckets {

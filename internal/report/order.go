@@ -5,37 +5,37 @@ import (
 	"errors"
 )
 
-// The recorder writes kernels roughly in the order of their ends, queue by queue. The
-// figures of a GPU need them in the order of their starts. SQLite takes ten times as long to
-// sort all of them as to read them, so an order holds back some: that is enough unless a
-// kernel ran while very many others started and ended.
+// The recorder writes kernels roughly in the order of their ends, queue by queue. The figures
+// of a GPU need the order of starts. SQLite takes ten times as long to sort all kernels as to
+// read them, so order sorts a limited number in memory. That is enough unless very many other
+// kernels started and ended while one kernel ran.
 
-// A pendingKernel waits until no kernel can come that started before it.
+// pendingKernel waits until no earlier kernel can arrive.
 type pendingKernel struct {
 	startNS, endNS, submitNS int64 // submitNS: null if not known
 	packet                   int64
 	thread                   int64 // its row; null: not known
-	kernel                   int32 // its number: without pointers the collector need not look at all of them
+	kernel                   int32 // its number, not a pointer: the garbage collector need not scan pending kernels
 }
 
-// errDisorder means that a kernel came too late: SQLite has to sort all of them.
+// errDisorder means that a kernel arrived too late: SQLite must sort all kernels.
 var errDisorder = errors.New("kernels are far from the order of their starts")
 
 const (
 	orderRoom      = 1 << 18 // kernels held for all GPUs
 	leastOrderRoom = 1 << 10
-	farthest       = 1 << 12 // places that a kernel may be too late in its queue
+	farthest       = 1 << 12 // how many later kernels of its queue may precede a kernel
 )
 
-// An order sorts the kernels of one GPU.
+// order sorts the kernels of one GPU.
 type order struct {
 	queues    queueHeap // queues with kernels, by the start of their first
 	pending   int
 	room      int
-	reachedNS int64 // the start of the last one that was given back
+	reachedNS int64 // the start of the last kernel that was returned
 }
 
-// add takes a kernel, and gives the first one back when there is no more room.
+// add adds a kernel, and returns the first one if there is no more room.
 func (o *order) add(q *queue, k pendingKernel, give func(*queue, *pendingKernel)) error {
 	if k.startNS < o.reachedNS || !q.waiting.insert(k) {
 		return errDisorder
@@ -44,7 +44,7 @@ func (o *order) add(q *queue, k pendingKernel, give func(*queue, *pendingKernel)
 	case 1:
 		heap.Push(&o.queues, q)
 	default:
-		if q.waiting.first().startNS == k.startNS { // perhaps it is the first now
+		if q.waiting.first().startNS == k.startNS { // it may be the first now
 			heap.Fix(&o.queues, q.place)
 		}
 	}
@@ -54,7 +54,7 @@ func (o *order) add(q *queue, k pendingKernel, give func(*queue, *pendingKernel)
 	return nil
 }
 
-// next gives the first kernel back.
+// next removes and returns the first kernel.
 func (o *order) next(give func(*queue, *pendingKernel)) {
 	q := o.queues[0]
 	k := q.waiting.first()
@@ -68,14 +68,14 @@ func (o *order) next(give func(*queue, *pendingKernel)) {
 	heap.Fix(&o.queues, 0)
 }
 
-// rest gives all of them back.
+// rest removes all kernels, in order.
 func (o *order) rest(give func(*queue, *pendingKernel)) {
 	for o.pending > 0 {
 		o.next(give)
 	}
 }
 
-// A stream holds the kernels of a queue by their starts.
+// stream holds the kernels of a queue, sorted by start.
 type stream struct {
 	kernels []pendingKernel
 	head    int
@@ -85,7 +85,8 @@ func (s *stream) count() int { return len(s.kernels) - s.head }
 
 func (s *stream) first() *pendingKernel { return &s.kernels[s.head] }
 
-// insert puts a kernel behind the kernels that started no later. False: it is very late.
+// insert inserts a kernel after all kernels that did not start later. False: more than
+// farthest kernels started later.
 func (s *stream) insert(k pendingKernel) bool {
 	at := len(s.kernels)
 	s.kernels = append(s.kernels, k)
@@ -106,7 +107,7 @@ func (s *stream) drop() {
 	}
 }
 
-// A queueHeap has on top the queue whose first kernel started first.
+// queueHeap is a heap of queues by the start of their first kernel.
 type queueHeap []*queue
 
 func (h queueHeap) Len() int { return len(h) }

@@ -20,8 +20,7 @@ func (s *Summary) fillSessions(tr *traceread.Trace) {
 	}
 }
 
-// fillCoverage adds up the accounts that were settled; countCutOff adds what came where
-// none were.
+// fillCoverage adds up the final accounts; countCutOff adds the rows of queues without one.
 func (s *Summary) fillCoverage(tr *traceread.Trace) {
 	c := &s.Coverage
 	for _, q := range tr.Queues {
@@ -30,7 +29,7 @@ func (s *Summary) fillCoverage(tr *traceread.Trace) {
 		}
 	}
 	for _, one := range tr.Sessions {
-		// Where a session has no counters, the recorded queues are all that is known.
+		// Without counters of a session, only the recorded queues are known.
 		c.QueuesSeen = traceread.Sum(c.QueuesSeen, max(one.Counters.QueuesSeen, one.QueuesRecorded))
 		c.QueuesForeign = traceread.Sum(c.QueuesForeign, one.Counters.QueuesForeign)
 		c.RawUnseen = traceread.Sum(c.RawUnseen, one.UnseenClaims())
@@ -57,7 +56,7 @@ func (c *Coverage) add(a *traceread.Account) {
 	}
 }
 
-// countCutOff adds the sessions whose recorder was killed: nobody settled their accounts.
+// countCutOff adds the sessions whose recorder was killed before it wrote final accounts.
 func (s *Summary) countCutOff(a *analysis) {
 	c := &s.Coverage
 	for _, q := range a.queues {
@@ -84,7 +83,7 @@ func (s *Summary) readUntimed(tr *traceread.Trace) error {
 		WHERE r.name <> 'after-detach' GROUP BY r.id ORDER BY packets DESC`)
 }
 
-// fillLosses adds up the losses by their causes, the most records first.
+// fillLosses sums up the losses by cause, the most records first.
 func (s *Summary) fillLosses(tr *traceread.Trace) {
 	s.Losses = []Loss{}
 	byCause := map[string]int{}
@@ -112,7 +111,8 @@ func (s *Summary) readPauses(tr *traceread.Trace) error {
 	return s.readScheduler(tr)
 }
 
-// readScheduler takes no part for the whole: every session with a pause must have the figure.
+// readScheduler reads the stops by the kernel's clock. It sets Scheduler only if every
+// session with a pause has these counters.
 func (s *Summary) readScheduler(tr *traceread.Trace) error {
 	var seen Scheduler
 	var sessions, without int64

@@ -14,11 +14,11 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// queuesShown is how many queues of a GPU are named, the busiest.
+// queuesShown is the number of queues listed for a GPU, the busiest first.
 const queuesShown = 8
 
-// WriteText writes the report for people. Kernels are grouped and their names
-// shortened, unless full names are wanted.
+// WriteText writes the report as text. It groups kernels and shortens their names, unless
+// full names are requested.
 func (r *Report) WriteText(w io.Writer, fullNames bool) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s  %s\n", sanitize.Text(r.File), humanize.Bytes(r.SizeBytes))
@@ -62,7 +62,7 @@ func (r *Report) inWindow() string {
 	return " in the window"
 }
 
-// A grid is a table for people. Its alignment has a letter for each column: l or r.
+// grid is a text table. Its alignment has a letter for each column: l or r.
 type grid struct {
 	align string
 	rows  [][]string
@@ -93,7 +93,7 @@ func (g *grid) write(b *bytes.Buffer) {
 
 func shareText(percent float64) string { return strconv.FormatFloat(percent, 'f', 1, 64) + "%" }
 
-// of says how many dispatches are timed, and whether that is all that is known of.
+// of returns how many dispatches are timed, and whether others may have run, as text.
 func (s Seen) of() string {
 	text := humanize.Count(s.Timed) + " of " + humanize.Count(s.Dispatches)
 	if !s.Complete && s.Timed == s.Dispatches {
@@ -102,8 +102,8 @@ func (s Seen) of() string {
 	return text
 }
 
-// cells are the figures of a busy time: share, busy, idle. Where something may be
-// missing it was busy for at least so long.
+// cells returns the cells of a busy time: share, busy, idle. If something may be missing,
+// the values are lower bounds.
 func (one Busy) cells(s Seen) (percent, busy, idle string) {
 	if one.RecordedNS == 0 {
 		return "-", "-", "-"
@@ -115,7 +115,7 @@ func (one Busy) cells(s Seen) (percent, busy, idle string) {
 	return least + shareText(one.Percent), duration(one.BusyNS), most + duration(one.IdleNS)
 }
 
-// latencies are p50 and p99, if there are any.
+// latencies returns the cells p50 and p99.
 func (l *LaunchToStart) latencies() (p50, p99 string) {
 	if l == nil {
 		return "-", "-"
@@ -142,7 +142,7 @@ func (r *Report) writePerProcess(b *bytes.Buffer) {
 	g.write(b)
 }
 
-// who is what people know a process by.
+// who returns a process's name for users.
 func (p *PerProcess) who() string {
 	command := shorten(sanitize.Text(p.Command), nameWidth/2)
 	if p.Rank != nil {
@@ -172,7 +172,7 @@ func (r *Report) writeBusy(b *bytes.Buffer) {
 	}
 }
 
-// addQueues adds the busiest of a GPU.
+// addQueues adds a GPU's busiest queues.
 func (r *Report) addQueues(g *grid, gpu int64) {
 	var queues []*Queue
 	for i := range r.Queues {
@@ -190,7 +190,7 @@ func (r *Report) addQueues(g *grid, gpu int64) {
 	}
 }
 
-// queueName says whose queue it is where there are several processes.
+// queueName returns a queue's name, with its process if there are several.
 func (r *Report) queueName(q *Queue) string {
 	name := fmt.Sprintf("queue %d", q.ID)
 	if q.HSAID >= 0 {
@@ -256,7 +256,7 @@ func (r *Report) writeLatency(b *bytes.Buffer) {
 	}
 }
 
-// figures are the cells of a kernel.
+// figures returns the cells of a kernel.
 func (k *Kernel) figures() []string {
 	return []string{
 		humanize.Count(k.Calls), duration(k.TotalNS), duration(k.AvgNS), duration(k.MinNS), duration(k.MaxNS),
@@ -282,7 +282,7 @@ func (r *Report) writeGroups(b *bytes.Buffer) {
 	}
 }
 
-// writeFullNames has the names last: they are long.
+// writeFullNames writes a table with the names, which are long, in the last column.
 func (r *Report) writeFullNames(b *bytes.Buffer) {
 	if len(r.Kernels) == 0 {
 		return

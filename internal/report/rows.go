@@ -7,21 +7,21 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// A row is a dispatch as the file has it; NULL is tracedb.Null.
+// row is a dispatch in the file; NULL is tracedb.Null.
 type row struct{ contextID, packet, startNS, durationNS, queuedNS int64 }
 
 var rowColumns = []string{"context_id", "packet_index", "start_ns", "duration_ns", "queued_ns"}
 
-// A rowSource calls visit for blocks of rows. Those of a block are valid until visit returns.
+// rowSource calls visit for blocks of rows. A block is valid until visit returns.
 type rowSource func(tr *traceread.Trace, visit func([]row) error) error
 
-// A block goes from the goroutine that reads to the one that counts.
+// block is sent from the reading goroutine to the counting one.
 type block struct {
 	rows []row
-	err  error // the reader's last word
+	err  error // ends the reading
 }
 
-// recordedOrder gives the rows by their ids. Another goroutine reads ahead.
+// recordedOrder yields the rows in the order of their ids. Another goroutine reads ahead.
 func recordedOrder(tr *traceread.Trace, visit func([]row) error) error {
 	blocks, err := tracedb.ReadBlocks(tr.DB, "rtl_execution", rowColumns...)
 	if err != nil {
@@ -32,7 +32,7 @@ func recordedOrder(tr *traceread.Trace, visit func([]row) error) error {
 	defer func() {
 		close(stop)
 		<-ended
-		_ = blocks.Close() // it was only read
+		_ = blocks.Close() // the file was only read
 	}()
 	for range cap(free) {
 		free <- nil
@@ -74,10 +74,11 @@ func readAhead(blocks *tracedb.Blocks, full chan<- block, free <-chan []row, sto
 
 const sortedBlock = 1024
 
-// startOrder gives the rows by their starts. SQLite sorts them, in temporary files.
+// startOrder yields the rows in the order of their starts. SQLite sorts them in temporary
+// files.
 func startOrder(tr *traceread.Trace, visit func([]row) error) error {
-	// Pages in a ring have rows without an end. The OFFSET keeps SQLite from moving
-	// the LIMIT outwards: it would keep the rows in a B-tree then, not sort them.
+	// Pages that refer to each other in a cycle yield endless rows. The OFFSET keeps SQLite from
+	// moving the LIMIT outwards: it would then keep the rows in a B-tree instead of sorting them.
 	rows, err := tr.DB.Query(`SELECT context_id, packet_index, start_ns, duration_ns, coalesce(queued_ns, ?)
 		FROM (SELECT * FROM rtl_execution LIMIT ? OFFSET 0) ORDER BY start_ns, id`, tracedb.Null, tr.MostRows)
 	if err != nil {

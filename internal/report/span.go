@@ -7,8 +7,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// A union is the time in which at least one of some kernels ran. They are added
-// in the order of their starts.
+// union is the time in which at least one of several kernels ran. The caller adds them in the
+// order of their starts.
 type union struct {
 	busyNS  int64
 	untilNS int64 // the latest end
@@ -21,15 +21,15 @@ func (u *union) add(beginNS, endNS int64, window traceread.Span) {
 	u.busyNS += window.Within(beginNS, endNS)
 }
 
-// addIn is add for a window in several pieces, and forgets the pieces that are past.
+// addIn is add for a window of several pieces. It drops past pieces.
 func (u *union) addIn(beginNS, endNS int64, windows *intervals) {
 	beginNS = u.fresh(beginNS, endNS)
 	windows.forget(beginNS)
 	u.busyNS += windows.length(beginNS, endNS)
 }
 
-// fresh returns where the part of a kernel begins that no earlier one covers; that may be
-// behind its end.
+// fresh returns the begin of the part of a kernel that no earlier kernel covers; it may be
+// after the kernel's end.
 func (u *union) fresh(beginNS, endNS int64) int64 {
 	if u.begun {
 		beginNS = max(beginNS, u.untilNS)
@@ -38,7 +38,7 @@ func (u *union) fresh(beginNS, endNS int64) int64 {
 	return beginNS
 }
 
-// covered returns the length of the union of spans, as far as it lies in the window.
+// covered returns the length of the union of spans inside the window.
 func covered(spans []traceread.Span, window traceread.Span) int64 {
 	spans = slices.Clone(spans)
 	slices.SortFunc(spans, func(a, b traceread.Span) int { return cmp.Compare(a.BeginNS, b.BeginNS) })

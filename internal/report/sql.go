@@ -16,19 +16,19 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// ErrQuery: SQLite refused the user's query.
+// ErrQuery means that SQLite refused the user's query.
 var ErrQuery = errors.New("query refused")
 
-// A Form is how the rows of a query are written.
+// Form is an output format for the rows of a query.
 type Form int
 
 const (
-	Tabs Form = iota // for people: columns apart by tabs
+	Tabs Form = iota // columns separated by tabs
 	CSV
 	JSON // an object: columns, and rows as arrays
 )
 
-// Query writes the answer to a query of the user's, row by row.
+// Query runs a user's query and writes its rows.
 func Query(ctx context.Context, w io.Writer, path, query string, form Form) error {
 	db, err := tracedb.Open(path)
 	if err != nil {
@@ -48,7 +48,7 @@ func Query(ctx context.Context, w io.Writer, path, query string, form Form) erro
 	return out.Flush()
 }
 
-// A rowWriter writes columns' names, and then values.
+// rowWriter writes the names of the columns, and then rows.
 type rowWriter interface {
 	begin(columns []string) error
 	row(values []any) error

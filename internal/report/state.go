@@ -11,13 +11,13 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// background is the context of a report's queries: nothing interrupts them.
+// background is the context of a report's queries: they cannot be interrupted.
 var background = context.Background()
 
-// mostLatencies bounds the processes that have a histogram of their own.
+// mostLatencies limits the processes with their own histogram.
 const mostLatencies = 1 << 10
 
-// A process is a recorded process and what its dispatches say.
+// process is a recorded process with the sums over its dispatches.
 type process struct {
 	*traceread.Process
 	sessions []*session
@@ -25,24 +25,24 @@ type process struct {
 	latency  *histogram // nil beyond mostLatencies
 }
 
-// A session is one recording of one process.
+// session is one recording of one process.
 type session struct {
 	*traceread.Session
 	process *process
 	on      map[*gpu]*gpuSession
 }
 
-// A gpuSession is a session on one GPU.
+// gpuSession is a session on one GPU.
 type gpuSession struct {
 	session      *session
 	use          *gpuUse
 	queues       []*queue
 	declared     traceread.Span // the session's window; from 0, to LatestNS where an end is not known
-	begins, ends bool           // it is known when the window began, and ended
+	begins, ends bool           // the begin, and the end, of the window are known
 	seen         bool           // a kernel of it has run
 }
 
-// A gpuUse is what one process had of one GPU, in all of its sessions.
+// gpuUse is one process on one GPU, in all of its sessions.
 type gpuUse struct {
 	gpu      *gpu
 	sessions []*gpuSession
@@ -50,7 +50,7 @@ type gpuUse struct {
 	busy     union
 }
 
-// A gpu is a device, whatever number each process gives it.
+// gpu is a device; processes may number it differently.
 type gpu struct {
 	id       int64
 	name     string
@@ -59,44 +59,44 @@ type gpu struct {
 	sessions []*gpuSession
 	declared intervals // the windows of its sessions
 	busy     union
-	last     *gpuSession // of the kernel that ended last
+	last     *gpuSession // the session of the kernel that ended last
 	order    order
 	copies   intervals // in which a copy ran
 	lost     intervals // in which records were lost
 	gaps     idleness
 
-	backlogged []*queue // of which no kernel has run yet
+	backlogged []*queue // queues that have run no recorded kernel yet
 }
 
-// A queue is an HSA queue of one session and what its dispatches say.
+// queue is an HSA queue of one session with the sums over its dispatches.
 type queue struct {
 	*traceread.Queue
 	gpu     *gpu
 	session *gpuSession
 	busy    union
-	kernels int64 // that started in the time that is asked for
-	inside  int64 // that started in the window, which may be a part of that
-	came    int64 // in all
-	untimed int64 // dispatches without times, where no account was settled
-	before  int64 // packets in front of its windows, which nobody saw
+	kernels int64 // kernels that started in windows.counted
+	inside  int64 // kernels that started in windows.window, which may be a part of it
+	came    int64 // all kernels
+	untimed int64 // dispatches without times, if there is no final account
+	before  int64 // packets in front of its windows, not recorded
 	firstNS int64
 	lastNS  int64
 
 	packet         int64   // of the last kernel, or before the first; -1: not known
-	untimedIndexes []int64 // where runs of packets without times begin
+	untimedIndexes []int64 // the first packets of runs without times
 
 	waiting stream
 	place   int // in the heap of its GPU's order
 }
 
-// A state is what an analysis finds out while dispatches pass, by what they belong to.
+// state has the sums of an analysis by GPU, queue, session and process.
 type state struct {
 	trace     *traceread.Trace
 	processes []*process
 	sessions  map[int64]*session
 	gpus      map[int64]*gpu
 	queues    map[int64]*queue
-	coarse    bool // too many packets without times to know each
+	coarse    bool // there are too many packets without times to hold the index of each
 }
 
 func newState(tr *traceread.Trace) (*state, error) {
@@ -134,7 +134,7 @@ func (st *state) addProcesses() {
 	}
 }
 
-// addQueues adds the GPUs, too: a GPU without a queue is not in a report.
+// addQueues adds the queues and their GPUs: a GPU without a queue is not in a report.
 func (st *state) addQueues() {
 	for _, id := range slices.Sorted(maps.Keys(st.trace.Queues)) {
 		q := &queue{Queue: st.trace.Queues[id], packet: -1}
@@ -161,14 +161,14 @@ func (st *state) addQueues() {
 	}
 }
 
-// accounted reports whether the recorder settled what was seen in a session, lost nothing,
-// and some queue's account holds all of the work that the payload counted.
+// accounted reports whether a session has final accounts and no losses, and the accounts of
+// its queues cover everything that the payload counted.
 func (s *session) accounted() bool {
 	return s.Settled() && !s.RecordsLost && s.Counters.QueuesForeign == 0 &&
 		s.Counters.QueuesSeen <= s.QueuesRecorded && s.UnseenClaims() == 0
 }
 
-// onGPU returns the session's part on a GPU.
+// onGPU returns the session's gpuSession for a GPU.
 func (s *session) onGPU(g *gpu) *gpuSession {
 	if known := s.on[g]; known != nil {
 		return known
@@ -193,8 +193,8 @@ func (s *session) onGPU(g *gpu) *gpuSession {
 	return gs
 }
 
-// declare notes of which time the figures of GPUs and processes are said: the windows of
-// their sessions, as far as they lie in the window that is asked for.
+// declare sets the times of the figures of GPUs and processes: the windows of their sessions
+// inside the requested window.
 func (st *state) declare(window traceread.Span) {
 	for _, g := range st.gpus {
 		g.declared = declaredBy(g.sessions, window)
@@ -216,7 +216,7 @@ func declaredBy(sessions []*gpuSession, window traceread.Span) (all intervals) {
 	return all
 }
 
-// readUntimedIndexes keeps which packets have no times, as far as there is room.
+// readUntimedIndexes reads which packets have no times, up to a limit.
 func (st *state) readUntimedIndexes() error {
 	blocks, err := tracedb.ReadBlocks(st.trace.DB, "rtl_untimed", "queue_id", "packet_index")
 	if err != nil {
@@ -244,8 +244,8 @@ func (st *state) readUntimedIndexes() error {
 	return err
 }
 
-// readUntimed counts the dispatches without times of queues for which a recorder that was
-// killed has settled no account.
+// readUntimed counts the dispatches without times of queues without a final account, because
+// the recorder was killed.
 func (st *state) readUntimed() error {
 	cutOff := func(s *traceread.Session) bool { return !s.Settled() }
 	if !slices.ContainsFunc(st.trace.Sessions, cutOff) {

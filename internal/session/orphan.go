@@ -17,10 +17,10 @@ import (
 // uses this copy instead of a second one: a target never has two copies of one build.
 
 const (
-	bootThread  = "rtl-boot" // as the bootstrap's thread calls itself (internal/inject/boot)
+	bootThread  = "rtl-boot" // name of the bootstrap thread (internal/inject/boot)
 	bootPeriod  = 5 * time.Millisecond
-	bootTimeout = 10 * time.Second // it ends by itself when its tool is silent for two
-	notesBytes  = 4096             // the build id lies in the payload's first page
+	bootTimeout = 10 * time.Second // the thread ends after two seconds without a command
+	notesBytes  = 4096             // the payload's first page has the build id
 )
 
 // awaitBootstrap waits until the bootstrap thread of a dead tool has ended: it may still load
