@@ -10,11 +10,11 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// A LateWorker came to hold a GPU during a recording, and is not in the trace.
+// LateWorker is a process that opened a GPU during a recording, and is not in the trace.
 type LateWorker struct {
 	Process
 	rank     *int
-	replaces int // the pid of a target that has ended; 0: none that is known
+	replaces int // the pid of the ended target that it replaces; 0: not known
 }
 
 // addWithRank adds a process, unless it is known; with its rank, if that can be read before
@@ -27,7 +27,7 @@ func (w *WorkerWatcher) addWithRank(one Process, deadline time.Time) {
 	w.add(LateWorker{Process: one, rank: rank})
 }
 
-// add notes a late worker and warns of it. One that is noted already may get its rank.
+// add notes a late worker and warns of it. If it is known already, add may add its rank.
 func (w *WorkerWatcher) add(late LateWorker) {
 	same := func(c Process) bool { return c.isSame(late.Process) }
 	if slices.ContainsFunc(w.known, same) {
@@ -43,8 +43,8 @@ func (w *WorkerWatcher) add(late LateWorker) {
 	w.warn(late.text())
 }
 
-// matchPredecessor finds the target that a late worker replaces: the one with its rank, or
-// the only one that it can be.
+// matchPredecessor finds the target that a late worker replaces: the target with the same
+// rank, or the only possible one.
 func (w *WorkerWatcher) matchPredecessor(late *LateWorker) {
 	ended := w.predecessors(late.Process)
 	i := slices.IndexFunc(ended, func(t *Tracked) bool { return t.Rank != nil && late.rank != nil && *t.Rank == *late.rank })
@@ -76,7 +76,7 @@ func rankOfPID(pid int) *int {
 	return RankOf(t)
 }
 
-// text is the warning.
+// text returns the warning.
 func (l LateWorker) text() string {
 	who := fmt.Sprintf("worker %d (%s)", l.PID, sanitize.Text(l.Command))
 	if l.rank != nil {
@@ -92,7 +92,7 @@ func (l LateWorker) detail() string {
 	return "came to hold a GPU during the recording: it is not in the trace"
 }
 
-// Target returns what the trace says of it.
+// Target returns the late worker's entry for the trace.
 func (l LateWorker) Target() tracedb.Target {
 	return tracedb.Target{
 		PID: l.PID, StartTicks: l.StartTicks, Command: sanitize.Text(l.Command), Rank: l.rank,

@@ -13,9 +13,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// addNamed adds the processes with a command line that matches, and their descendants: the
-// name of a server may stand in its front end's command line only. Processes that hold no
-// GPU are passed over.
+// addNamed adds the processes whose command line matches, and their descendants: a server's
+// name may be only in its front end's command line. It passes over processes without a GPU.
 func (s Selection) addNamed(c *Choice, tree target.ProcTree) error {
 	named, unread := lookForName(s.Name, tree)
 	if len(named) == 0 {
@@ -43,9 +42,9 @@ func (c *Choice) addHolder(one Process) {
 	}
 }
 
-// lookForName returns the processes that name matches, by pid. This process and its
-// ancestors (sudo, a shell) are left out: their command lines hold the pattern itself.
-// unread counts the processes that could not be read in time.
+// lookForName returns the processes that name matches, by pid. It excludes this process and
+// its ancestors (sudo, a shell): their command lines have the pattern itself. unread is the
+// number of processes that could not be read in time.
 func lookForName(name *regexp.Regexp, tree target.ProcTree) (named []target.ProcInfo, unread int) {
 	ours := append(tree.Ancestors(os.Getpid()), os.Getpid())
 	deadline := time.Now().Add(ListLimit)
@@ -65,7 +64,7 @@ func lookForName(name *regexp.Regexp, tree target.ProcTree) (named []target.Proc
 	return named, unread
 }
 
-// commandLine returns "" for kernel threads and processes that have ended.
+// commandLine returns a process's command line; "" for kernel threads and ended processes.
 func commandLine(k target.ProcInfo) string {
 	t, err := target.OpenLight(k.PID)
 	if err != nil {

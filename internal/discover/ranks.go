@@ -17,7 +17,7 @@ var (
 	}
 )
 
-// RanksOf returns the ranks in the environment of the target; nil: it has none.
+// RanksOf returns the global and the local rank in the target's environment; nil: none.
 func RanksOf(t *target.Target) (global, local *int) {
 	found, err := t.Environ(append(append([]string{}, rankNames...), localRankNames...)...)
 	if err != nil {
@@ -26,8 +26,8 @@ func RanksOf(t *target.Target) (global, local *int) {
 	return rankIn(found, rankNames), rankIn(found, localRankNames)
 }
 
-// RankOf returns the global rank in the environment of the target, or else the local one;
-// nil: it has none.
+// RankOf returns the global rank in the target's environment, or else the local rank; nil:
+// none.
 func RankOf(t *target.Target) *int {
 	global, local := RanksOf(t)
 	if global == nil {
@@ -36,7 +36,7 @@ func RankOf(t *target.Target) *int {
 	return global
 }
 
-// rankIn returns the first of names whose value can be a rank.
+// rankIn returns the value of the first of names that is a possible rank.
 func rankIn(found map[string]string, names []string) *int {
 	const most = 1 << 24
 	for _, name := range names {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// ROCmVersion reads ROCm's version off the path of its runtime library. AMD's builds
-// have ROCm's own in it (libhsa-runtime64.so.1.15.60403), or are in a folder
-// that has it; others say only which runtime it is.
+// ROCmVersion returns ROCm's version by the path of its runtime library. The file names of
+// AMD's builds (libhsa-runtime64.so.1.15.60403) or their folders have the version of ROCm;
+// other paths have only the runtime's version.
 func ROCmVersion(file string) string {
 	var major, minor, patch, one, api int
 	_, suffix, _ := strings.Cut(path.Base(file), ".so.")
@@ -26,8 +26,8 @@ func ROCmVersion(file string) string {
 	return "version unknown"
 }
 
-// ROCmVersions returns "ROCm" and the version for each file, with the file where its path
-// does not tell.
+// ROCmVersions returns "ROCm" and the version for each file; the path itself if it has no
+// version.
 func ROCmVersions(files []string) []string {
 	var versions []string
 	for _, file := range files {

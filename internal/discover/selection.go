@@ -1,6 +1,5 @@
-// Package discover finds the processes that a command is about: by pid, by name, with their
-// descendants that hold a GPU, and workers that come later. It reads /proc, and changes
-// nothing.
+// Package discover finds the processes of a command: by pid or name, with their descendants
+// that hold a GPU, and workers that start later. It reads /proc, and changes nothing.
 package discover
 
 import (
@@ -12,15 +11,15 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// A Selection says which processes are meant.
+// Selection describes which processes to find.
 type Selection struct {
 	PIDs []int
-	Name *regexp.Regexp // that a command line or command name matches; nil: none
-	Tree bool           // with the descendants of these that hold a GPU
-	Yes  bool           // with the descendants of a pid that belong to several servers
+	Name *regexp.Regexp // for command lines and command names; nil: none
+	Tree bool           // also descendants that hold a GPU
+	Yes  bool           // also if the descendants of a pid belong to several servers
 }
 
-// A Process is a process that is selected, or looked at.
+// Process is a selected or examined process.
 type Process struct {
 	PID        int
 	StartTicks uint64 // 0: not known
@@ -33,18 +32,18 @@ func ProcessOf(k target.ProcInfo) Process {
 	return Process{k.PID, k.StartTicks, k.Comm, k.Parent}
 }
 
-// isSame compares pid and, where both are known, start time.
+// isSame compares the pids and, if both are known, the start times.
 func (c Process) isSame(other Process) bool {
 	return c.PID == other.PID && (c.StartTicks == other.StartTicks || c.StartTicks == 0 || other.StartTicks == 0)
 }
 
-// A Choice is the result of a selection.
+// Choice is the result of a selection.
 type Choice struct {
-	First   int       // the process that gives the trace its name
-	roots   []int     // pids that were given, or matched the name
+	First   int       // the pid for the trace's file name
+	roots   []int     // pids that the user gave, or that matched the name
 	Targets []Process // in the order of attaching
 	Passed  []Process // descendants without a GPU
-	Hidden  []Process // this user may not look into these
+	Hidden  []Process // this user may not read these
 }
 
 // Alone reports whether the only target is the one pid that was given.
@@ -52,7 +51,7 @@ func (c *Choice) Alone(s Selection) bool {
 	return s.Name == nil && len(s.PIDs) == 1 && len(c.Targets) == 1 && c.Targets[0].PID == s.PIDs[0]
 }
 
-// choose looks for the processes, and touches none of them.
+// choose finds the processes without touching any.
 func (s Selection) choose() (*Choice, error) {
 	tree, err := target.ReadProcTree()
 	if err != nil {
@@ -109,7 +108,7 @@ func (c *Choice) addTree(root Process, tree target.ProcTree) bool {
 	return true
 }
 
-// passOver notes a process that does not hold a GPU, by the error of the look.
+// passOver notes a process that does not hold a GPU, by the error of its examination.
 func (c *Choice) passOver(one Process, err error) {
 	switch {
 	case errors.Is(err, target.ErrDenied):
@@ -119,8 +118,9 @@ func (c *Choice) passOver(one Process, err error) {
 	}
 }
 
-// holdsGPU reports whether a process has the ROCm runtime mapped and the GPU driver open,
-// itself and not as a forked copy of its parent. parent 0: that is not checked.
+// holdsGPU reports whether a process has the ROCm runtime mapped and the GPU driver open. A
+// forked copy that has inherited the open driver from its parent does not count; with parent
+// 0, holdsGPU does not check this.
 func holdsGPU(pid, parent int) (bool, error) {
 	t, err := target.OpenLight(pid)
 	if err != nil {
@@ -151,7 +151,7 @@ func isCopyOf(t *target.Target, parent int) bool {
 	return t.InheritedDriver(above)
 }
 
-// Glance returns a process by its pid, as far as it can be read.
+// Glance returns what can be read about a process.
 func Glance(pid int) Process {
 	t, err := target.OpenLight(pid)
 	if err != nil {

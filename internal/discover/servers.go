@@ -13,8 +13,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// A server is a GPU process, or several that descend from one child of the pid that was
-// given.
+// server is a GPU process, or several that descend from one child of the given pid.
 type server struct {
 	head    Process // the child, or the GPU process itself
 	workers []Process
@@ -22,8 +21,8 @@ type server struct {
 
 var errSeveralServers = errors.New("several servers are below it")
 
-// Resolve returns what s selects. Without s.Yes it refuses a pid that has several servers
-// below it, such as init's or a shell's.
+// Resolve returns the processes that s selects. Without s.Yes it refuses a pid with several
+// servers below it, such as init's or a shell's.
 func (s Selection) Resolve() (*Choice, error) {
 	c, err := s.choose()
 	if err != nil || s.Yes || !s.Tree || len(s.PIDs) == 0 {
@@ -60,7 +59,7 @@ func RefuseSeveral(pid int, processes []Process, tree target.ProcTree) error {
 	}
 }
 
-// serversBelow groups processes by the child of pid that they descend from.
+// serversBelow groups processes by the child of pid from which they descend.
 func serversBelow(pid int, processes []Process, tree target.ProcTree) (servers []server) {
 	at := map[int]int{}
 	for _, p := range processes {
@@ -79,7 +78,7 @@ func serversBelow(pid int, processes []Process, tree target.ProcTree) (servers [
 	return servers
 }
 
-// headOf is the child of pid from which p descends; false: p is not below pid.
+// headOf returns the child of pid from which p descends; false: p is not below pid.
 func headOf(pid int, p Process, tree target.ProcTree) (head Process, below bool) {
 	head = p
 	for _, above := range tree.Ancestors(p.PID) {
@@ -91,9 +90,9 @@ func headOf(pid int, p Process, tree target.ProcTree) (head Process, below bool)
 	return Process{}, false
 }
 
-// isOneServer reports whether the servers below pid are the workers of one: each has a rank
-// of its own, as launchers give them, or each runs the program of pid, in its process
-// group. A shell, a supervisor and init start every job in a process group of its own.
+// isOneServer reports whether the servers below pid are the workers of one server: each has
+// its own rank from a launcher, or each runs the program of pid, in pid's process group. A
+// shell, a supervisor and init start every job in a separate process group.
 func isOneServer(pid int, servers []server) bool {
 	return haveRanks(servers) || areCopies(pid, servers)
 }
@@ -127,7 +126,7 @@ func areCopies(pid int, servers []server) bool {
 	return true
 }
 
-// programOf is the file that a process runs, "" if this user may not know, and its
+// programOf returns the file that a process runs, "" if this user may not read it, and its
 // process group.
 func programOf(pid int) (file string, group int) {
 	file, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))

@@ -2,14 +2,14 @@ package discover
 
 import "time"
 
-// A process can make a look at it hang. Limits of looks: at one process, and at all.
+// Limits of the time to examine one process, and all: a process can make a read of it hang.
 const (
 	LookLimit = 5 * time.Second
 	ListLimit = 30 * time.Second
 )
 
-// Within returns what look returns, unless that takes longer than limit: look goes on
-// then, and its result is dropped.
+// Within returns the result of look. If look takes longer than limit, Within returns without
+// it; look then continues, and its result is dropped.
 func Within[T any](limit time.Duration, look func() T) (result T, inTime bool) {
 	if limit <= 0 {
 		return result, false

@@ -10,17 +10,17 @@ import (
 
 const (
 	scanPeriod    = time.Second
-	mostAncestors = 32 // that are looked up for one process
+	mostAncestors = 32 // limit of the lookups for one process
 )
 
-// A WorkerWatcher finds processes that open a GPU while others are recorded: descendants
-// of the selected processes, and siblings of a target that has ended, as restarted workers
-// are. It scans every second, possibly without privileges, and a last time with them.
+// WorkerWatcher finds processes that open a GPU during a recording: descendants of the
+// selected processes and, for restarted workers, siblings of ended targets. It scans every
+// second, possibly without privileges, and a last time with them.
 type WorkerWatcher struct {
 	selection Selection
 	roots     []int
 	targets   []Tracked
-	known     []Process // that held a GPU when the recording began
+	known     []Process // they held a GPU when the recording began
 	found     []LateWorker
 	warn      func(string)
 
@@ -30,15 +30,15 @@ type WorkerWatcher struct {
 	done    chan struct{}
 }
 
-// A Tracked process is a target as it was when the recording began.
+// Tracked is a target as it was when the recording began.
 type Tracked struct {
 	Process
 	Rank     *int
 	replaced bool // by a late worker
 }
 
-// WatchWorkers returns a watcher that knows which processes exist already. warn is called
-// for each late worker.
+// WatchWorkers returns a watcher that knows all existing processes. It calls warn for each
+// late worker.
 func WatchWorkers(s Selection, c *Choice, targets []Tracked, warn func(string)) *WorkerWatcher {
 	w := &WorkerWatcher{
 		selection: s, roots: c.roots, targets: targets, warn: warn, known: slices.Clone(c.Targets),
@@ -50,8 +50,8 @@ func WatchWorkers(s Selection, c *Choice, targets []Tracked, warn func(string)) 
 	return w
 }
 
-// noteExisting notes the siblings of targets that hold a GPU already. It reads no
-// process's memory: a process where that hangs must not make this fail.
+// noteExisting notes the siblings of targets that already hold a GPU. It reads no process's
+// memory, because such a read can hang.
 func (w *WorkerWatcher) noteExisting(tree target.ProcTree) {
 	for pid, info := range tree {
 		w.seen[pid] = true
@@ -78,7 +78,7 @@ func (w *WorkerWatcher) run() {
 	}
 }
 
-// scan looks at the processes that have been started since the last scan.
+// scan examines the processes that have started since the last scan.
 func (w *WorkerWatcher) scan() {
 	pids, err := target.All()
 	if err != nil {
@@ -105,8 +105,8 @@ func (w *WorkerWatcher) scan() {
 	}
 }
 
-// isOurs reports whether a process descends from a selected process, or is a sibling of a
-// target that has ended.
+// isOurs reports whether a process descends from a selected process, or is a sibling of an
+// ended target.
 func (w *WorkerWatcher) isOurs(info target.ProcInfo, infoOf func(int) (target.ProcInfo, bool)) bool {
 	if slices.ContainsFunc(w.siblings(info.PID, info.Parent, info.Comm), (*Tracked).hasEnded) {
 		return true
@@ -123,8 +123,8 @@ func (w *WorkerWatcher) isOurs(info target.ProcInfo, infoOf func(int) (target.Pr
 	return false
 }
 
-// siblings returns the targets with that parent. Init adopts orphans of all kinds: its
-// children must have the same command, too.
+// siblings returns the targets with that parent. Init adopts all orphans: its children must
+// also have the same command.
 func (w *WorkerWatcher) siblings(pid, parent int, command string) (list []*Tracked) {
 	for i := range w.targets {
 		if t := &w.targets[i]; t.PID != pid && t.parent == parent && parent != 0 && (parent != 1 || t.Command == command) {
@@ -137,7 +137,7 @@ func (w *WorkerWatcher) siblings(pid, parent int, command string) (list []*Track
 func (t *Tracked) hasEnded() bool { return !target.Lives(t.PID, t.StartTicks) }
 
 // holdsDriver reports whether a process has opened the GPU driver itself. If this user may
-// not look into it, it does if it can be the successor of a target.
+// not read that, holdsDriver reports whether the process can be the successor of a target.
 func (w *WorkerWatcher) holdsDriver(info target.ProcInfo) bool {
 	t, err := target.OpenLight(info.PID)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// A chrome writes the Trace Event Format. Times are microseconds with three decimals since
-// base, the begin of the first declared window, as a report's are: readers hold them in 53
+// chrome writes the Trace Event Format. Times are microseconds with three decimals since
+// base, the begin of the first declared window, as in a report: readers hold times in 53
 // bits, which BOOTTIME in ns can exceed.
 type chrome struct {
 	*export
@@ -23,7 +23,7 @@ type chrome struct {
 	rows   map[chromeRow]int64
 }
 
-// A chromeRow is a row below a process that is no thread of it.
+// chromeRow is a row of a process that is not a thread.
 type chromeRow struct {
 	of   *traceread.Process
 	kind string
@@ -31,8 +31,8 @@ type chromeRow struct {
 	lane int
 }
 
-// Rows that are no threads, and processes whose pid another one has, get numbers that
-// Linux does not use.
+// Rows that are not threads, and processes whose pid another process of the file has, get
+// numbers that Linux does not use.
 const firstRow, firstProcess = 100_000_000, 1_000_000_000
 
 func writeChrome(e *export) error {
@@ -65,8 +65,9 @@ func (c *chrome) head() error {
 	return err
 }
 
-// together shows the window that several processes shared, and at its begin the outcomes
-// of processes that were not recorded to its end: as process 0, which none of them is.
+// together shows the common window of several processes, and at its begin the outcomes of
+// processes that were not recorded to its end. It shows them as process 0, a pid that no
+// process has.
 func (c *chrome) together() error {
 	const pid, windows, outcomes = 0, firstRow - 2, firstRow - 1
 	together := togetherOf(c.trace)
@@ -113,7 +114,7 @@ func (c *chrome) write(l jsonLine) error {
 	return err
 }
 
-// name says what a process or a row is called, and where it stands.
+// name writes the name of a process or a row, and its position.
 func (c *chrome) name(what string, pid, tid int64, name string) error {
 	l := append(c.event("M", pid, tid, 0).text("name", what+"_name").key("args"), '{').text("name", name)
 	if err := c.write(append(l, '}')); err != nil {
@@ -123,7 +124,8 @@ func (c *chrome) name(what string, pid, tid int64, name string) error {
 	return c.write(append(l, '}'))
 }
 
-// pid is the process's, unless another process of the file has it, or none can.
+// pid returns the process's pid, or another number if another process of the file has the
+// pid, or the pid is impossible.
 func (c *chrome) pid(s *traceread.Session) (int64, error) {
 	who := s.Process
 	if pid, ok := c.pids[who]; ok {
@@ -137,7 +139,7 @@ func (c *chrome) pid(s *traceread.Session) (int64, error) {
 	return pid, c.name("process", pid, 0, fmt.Sprintf("%s (pid %d on %s)", s.Process.Title(), s.Process.ID.PID, s.Process.ID.Host))
 }
 
-// row numbers a row of a process that is no thread, and names it once.
+// row returns the number of a row that is not a thread. It writes its name once.
 func (c *chrome) row(s *traceread.Session, kind string, id int64, lane int, name string) (pid, tid int64, err error) {
 	if pid, err = c.pid(s); err != nil {
 		return 0, 0, err
@@ -155,7 +157,7 @@ func (c *chrome) row(s *traceread.Session, kind string, id int64, lane int, name
 	return pid, tid, c.name("thread", pid, tid, name)
 }
 
-// submitter is the row of the submitting thread.
+// submitter returns the row of the submitting thread.
 func (c *chrome) submitter(d *dispatch) (pid, tid int64, err error) {
 	s := d.queue.Agent.Session
 	if d.thread == nil || d.thread.tid <= 0 || d.thread.tid >= firstRow {
@@ -217,8 +219,9 @@ func (c *chrome) pauses() error {
 	})
 }
 
-// slice writes a slice with a name of our own. Perfetto drops times below 0: what began
-// before base, such as the stops of an attach, stands at base, and its name says so.
+// slice writes a slice with a name that the tool chooses. Perfetto drops times below 0: a
+// slice that began before base, such as a stop of the attach, is at base, and its name says
+// so.
 func (c *chrome) slice(pid, tid, fromNS, untilNS int64, name string) error {
 	if fromNS < 0 || untilNS < fromNS || untilNS > traceread.LatestNS {
 		return nil
@@ -230,8 +233,8 @@ func (c *chrome) slice(pid, tid, fromNS, untilNS int64, name string) error {
 	return c.write(c.event("X", pid, tid, fromNS).micros("dur", untilNS-fromNS).text("name", name))
 }
 
-// kernels writes a slice for each kernel, one without length for its submit, and
-// an arrow between them.
+// kernels writes a slice for each kernel, a slice without length for its submit, and an
+// arrow between them.
 func (c *chrome) kernels() error {
 	places := newLanes[*queue]()
 	return c.trace.dispatches(c.ctx, byStart, func(d *dispatch) error {
@@ -259,7 +262,7 @@ func (c *chrome) kernel(d *dispatch, lane int) error {
 	if err := c.write(append(l, '}')); err != nil || !d.submitKnown {
 		return err
 	}
-	// Behind its kernel: Perfetto ends an arrow at the slice that is there by then.
+	// After its kernel: Perfetto ends an arrow at a slice that it has already read.
 	return c.write(c.event("f", pid, tid, d.startNS).text("bp", "e").text("cat", "submit").text("name", "submit").int("id", flowID(d)))
 }
 
@@ -274,7 +277,7 @@ func (c *chrome) submit(d *dispatch) error {
 	return c.write(c.event("s", pid, tid, d.submitNS).text("cat", "submit").text("name", "submit").int("id", flowID(d)))
 }
 
-// others writes a slice for each event that is no dispatch.
+// others writes a slice for each event of other kinds.
 func (c *chrome) others() error {
 	return c.events(func(one *kind.Event, lane int) error {
 		t := one.Track
@@ -291,5 +294,5 @@ func (c *chrome) others() error {
 	})
 }
 
-// flowID is the dispatch's number, as far as readers take it.
+// flowID returns the dispatch's id, reduced to the numbers that readers accept.
 func flowID(d *dispatch) int64 { return d.id & math.MaxUint32 }

@@ -8,7 +8,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// A launch is a kernel with its geometry.
+// launch is a kernel with its geometry.
 type launch struct {
 	id, nameID, symbolID    int64
 	name, symbol            string
@@ -17,31 +17,31 @@ type launch struct {
 	geometry                string // in words
 }
 
-// describe says a launch in words; sizes are work-items and bytes.
+// describe returns a launch's geometry as text; sizes are work-items and bytes.
 func (l *launch) describe() string {
 	return fmt.Sprintf("grid %d,%d,%d workgroup %d,%d,%d LDS %d scratch %d", l.grid[0], l.grid[1], l.grid[2],
 		l.workgroup[0], l.workgroup[1], l.workgroup[2], l.groupBytes, l.scratchByte)
 }
 
-// A dispatchContext is what dispatches have in common.
+// dispatchContext has values that several dispatches share.
 type dispatchContext struct {
 	queue  *queue
 	launch *launch
 	thread *thread // nil: not known
 }
 
-// How many contexts, launches and bytes of their names are held at a time. When
-// it is enough they are forgotten, and read again when they are needed.
+// Limits of contexts, launches and bytes of their names in memory. At the limit all are
+// dropped, and read again when needed.
 const (
 	mostContexts  = 1 << 18
 	mostLaunches  = 1 << 16
 	mostNameBytes = 64 << 20
 )
 
-// contexts finds what a dispatch refers to.
+// contexts finds the context of a dispatch.
 type contexts struct {
 	tr          *trace
-	known       map[int64]*dispatchContext // nil: refers to nothing
+	known       map[int64]*dispatchContext // nil: not valid
 	launches    map[int64]*launch
 	nameBytes   int
 	readContext *sql.Stmt
@@ -63,7 +63,7 @@ func newContexts(tr *trace) (*contexts, error) {
 	return c, err
 }
 
-// find returns a context; nil if it, its queue or its kernel is not in the file.
+// find returns a context; nil if the file does not have it, its queue or its kernel.
 func (c *contexts) find(id int64) (*dispatchContext, error) {
 	if found, ok := c.known[id]; ok {
 		return found, nil

@@ -11,27 +11,27 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// Coverage is what was seen in one session. Time in which something is missing is not idle time.
+// Coverage is the account of one session. Time in which records are missing is not idle time.
 type Coverage struct {
 	Session    int64 `json:"session"`
 	PID        int64 `json:"pid"`
-	Settled    bool  `json:"settled"`    // false: its accounts were never settled, or not yet
+	Settled    bool  `json:"settled"`    // false: the recorder has not written the final accounts
 	Dispatches int64 `json:"dispatches"` // published while queues were recorded
 	Timed      int64 `json:"timed"`
 	Lost       int64 `json:"records_lost"`
-	LostMore   bool  `json:"records_lost_unknown"` // and further ones, not known how many
-	OpenEnded  int64 `json:"queues_open_ended"`    // whose end was not seen
-	RawClaims  int64 `json:"raw_claims"`           // after the attach, on queues that were not recorded yet, or never
+	LostMore   bool  `json:"records_lost_unknown"` // and an unknown number of further records
+	OpenEnded  int64 `json:"queues_open_ended"`    // windows without an end
+	RawClaims  int64 `json:"raw_claims"`           // claims after the attach on queues that were not recorded yet, or never
 	Foreign    int64 `json:"queues_foreign"`       // of another tool, or without hardware
-	Unrecorded int64 `json:"queues_unrecorded"`    // seen, and never recorded
+	Unrecorded int64 `json:"queues_unrecorded"`    // seen, but never recorded
 
-	Kinds []KindCoverage `json:"kinds,omitempty"` // what was recorded beside dispatches
+	Kinds []KindCoverage `json:"kinds,omitempty"` // further kinds of record
 
-	Unfinished string `json:"unfinished,omitempty"`  // why it is not settled
-	CompleteNS int64  `json:"complete_ns,omitempty"` // not settled: up to when after its begin it is known what ran
+	Unfinished string `json:"unfinished,omitempty"`  // why it is not Settled
+	CompleteNS int64  `json:"complete_ns,omitempty"` // not Settled: the time after its begin up to which the records are complete
 }
 
-// KindCoverage is what was seen of a kind of record.
+// KindCoverage is the account of a kind of record.
 type KindCoverage struct {
 	Kind  string `json:"kind"`
 	Begun int64  `json:"begun"`
@@ -39,7 +39,7 @@ type KindCoverage struct {
 	thing string
 }
 
-// of returns what was seen of a kind; zero: it was not recorded.
+// of returns the account of a kind; zero: it was not recorded.
 func (c Coverage) of(k *kind.Kind) KindCoverage {
 	for _, one := range c.Kinds {
 		if one.Kind == k.ID.String() {
@@ -61,7 +61,7 @@ func (c Coverage) Complete() bool {
 		c.RawClaims == 0 && c.Foreign == 0 && c.Unrecorded == 0
 }
 
-// String returns the coverage in words, for people.
+// String returns the coverage as text.
 func (c Coverage) String() string {
 	if !c.Settled && c.CompleteNS == 0 {
 		return c.Unfinished + ": what is missing is not known"
@@ -96,7 +96,7 @@ func (c Coverage) String() string {
 	return strings.Join(text, "; ")
 }
 
-// coverages returns what was seen in each session that is exported.
+// coverages returns the coverage of each exported session.
 func (tr *trace) coverages() (all []Coverage) {
 	for _, s := range tr.sessions {
 		all = append(all, *tr.coverage[s])
@@ -104,8 +104,8 @@ func (tr *trace) coverages() (all []Coverage) {
 	return all
 }
 
-// addCoverage adds up the accounts of each session's queues, what the payload counted
-// beyond them, and the losses.
+// addCoverage adds up the accounts of each session's queues, the payload's further counts,
+// and the losses.
 func (tr *trace) addCoverage() {
 	for _, s := range tr.Sessions {
 		c := &Coverage{
@@ -137,20 +137,20 @@ func (tr *trace) addCoverage() {
 	}
 }
 
-// A coverageSpan is a time in which a queue was recorded, or was not.
+// coverageSpan is a time in which a queue was recorded, or was not.
 type coverageSpan struct {
 	traceread.Span
 	what string
 }
 
-// What coverage spans are called.
+// Names of coverage spans.
 const (
 	recorded    = "recorded"
 	openEnded   = "recorded; its end was not seen"
 	notRecorded = "not recorded: nothing is known here"
 )
 
-// coverageSpans cover a session's time for one queue, from its windows.
+// coverageSpans returns the spans of a queue over the time of its session.
 func coverageSpans(q *queue) []coverageSpan {
 	var all []coverageSpan
 	s := q.Agent.Session
@@ -173,7 +173,7 @@ func coverageSpans(q *queue) []coverageSpan {
 	return all
 }
 
-// eachSpan calls visit with what was recorded of every queue, and what was not.
+// eachSpan calls visit with the coverage spans of every queue.
 func (tr *trace) eachSpan(visit func(*queue, coverageSpan) error) error {
 	for _, id := range sortedKeys(tr.queues) {
 		q := tr.queues[id]
@@ -186,7 +186,7 @@ func (tr *trace) eachSpan(visit func(*queue, coverageSpan) error) error {
 	return nil
 }
 
-// An untimed is a run of packets without times.
+// untimed is a run of packets without times.
 type untimed struct {
 	queue    *queue
 	packets  int64
@@ -198,7 +198,7 @@ func (u untimed) String() string {
 	return humanize.Things(u.packets, "packet") + " without times: " + u.reason
 }
 
-// eachUntimed calls visit for the runs whose submit is known.
+// eachUntimed calls visit for the runs with a known submit time.
 func (tr *trace) eachUntimed(ctx context.Context, visit func(untimed) error) error {
 	return tr.Each(ctx, func(r traceread.Row) error {
 		var u untimed
@@ -215,7 +215,7 @@ func (tr *trace) eachUntimed(ctx context.Context, visit func(untimed) error) err
 		LEFT JOIN rtl_reason r ON r.id = u.reason_id WHERE u.submit_ns IS NOT NULL`)
 }
 
-// lossText says a loss in words.
+// lossText describes a loss.
 func lossText(l traceread.Loss) string {
 	if l.Records == 0 {
 		return "records lost, not known how many: " + l.Cause
@@ -229,7 +229,7 @@ func (tr *trace) eachLoss(visit func(traceread.Loss) error) error {
 		if l.Session == nil {
 			continue
 		}
-		if l.EndNS == traceread.LatestNS { // it is not known when the session ended
+		if l.EndNS == traceread.LatestNS { // the end of the session is not known
 			l.EndNS = max(l.BeginNS, untilNS(l.Session))
 		}
 		if err := visit(l); err != nil {
@@ -239,7 +239,7 @@ func (tr *trace) eachLoss(visit func(traceread.Loss) error) error {
 	return nil
 }
 
-// A pause is a stop of one of the target's threads by the tool.
+// pause is a stop of one of the target's threads by the tool.
 type pause struct {
 	session             *traceread.Session
 	tid                 int64

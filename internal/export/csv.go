@@ -2,9 +2,9 @@ package export
 
 import "strconv"
 
-// csvHeader has rocprofv3's names of columns (ROCm 7), without the columns for registers,
-// which a trace does not know; the last two are ours. Stream_Id is the queue: the
-// streams above are not seen.
+// csvHeader has the column names of rocprofv3 (ROCm 7), without the columns for registers,
+// which a trace does not have, and two more columns at the end. Stream_Id is the queue: the
+// tool does not record streams.
 const csvHeader = `"Kind","Agent_Id","Queue_Id","Stream_Id","Thread_Id","Dispatch_Id","Kernel_Id","Kernel_Name",` +
 	`"Correlation_Id","Start_Timestamp","End_Timestamp","LDS_Block_Size","Scratch_Size",` +
 	`"Workgroup_Size_X","Workgroup_Size_Y","Workgroup_Size_Z","Grid_Size_X","Grid_Size_Y","Grid_Size_Z",` +

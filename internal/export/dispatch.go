@@ -8,7 +8,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// A dispatch is a kernel that ran. Its times are within 0 ≤ start ≤ end ≤ traceread.LatestNS.
+// dispatch is a kernel that ran: 0 ≤ start ≤ end ≤ traceread.LatestNS.
 type dispatch struct {
 	id             int64
 	packetIndex    int64
@@ -18,26 +18,26 @@ type dispatch struct {
 	*dispatchContext
 }
 
-// The orders in which dispatches can be had.
+// Orders of dispatches.
 const (
 	asRecorded = ""
 	byStart    = " ORDER BY start_ns, id"
 	bySubmit   = " ORDER BY start_ns - queued_ns, id"
 )
 
-// A row is a dispatch as the file has it.
+// row is a dispatch in the file.
 type row struct {
 	id, contextID, packetIndex, startNS, durationNS int64
 	queuedNS                                        sql.NullInt64
 }
 
-// selectRows selects at most so many rows. The OFFSET keeps SQLite from moving the limit
-// outwards: it would then not sort the rows but keep them in a B-tree, which takes ten times
-// as long where they are in another order.
+// selectRows selects at most MostRows rows. The OFFSET keeps SQLite from moving the limit
+// outwards: it would then keep the rows in a B-tree instead of sorting them, which takes ten
+// times as long if the rows are not in order.
 const selectRows = `SELECT id, context_id, packet_index, start_ns, duration_ns, queued_ns
 	FROM (SELECT * FROM rtl_execution LIMIT ? OFFSET 0)`
 
-// rowsOf selects the rows of one session; rowsNotOfOthers also the rows of no session.
+// rowsOf selects the rows of one session; rowsNotOfOthers also rows without a session.
 func rowsOf(s *traceread.Session) string          { return rowsWith("IN", "=", s) }
 func rowsNotOfOthers(s *traceread.Session) string { return rowsWith("NOT IN", "<>", s) }
 
@@ -48,18 +48,18 @@ func rowsWith(in, is string, s *traceread.Session) string {
 
 const batchRows = 1024
 
-// A batch goes from the goroutine that reads to the one that writes.
+// batch is sent from the reading goroutine to the writing one.
 type batch struct {
 	rows []row
-	err  error // the reader's last word
+	err  error // ends the reading
 }
 
-// dispatches calls visit for every dispatch that can be shown, and counts the
-// others once, in leftOut. The dispatch is valid until visit returns.
+// dispatches calls visit for every valid dispatch, and counts the others, once, in leftOut.
+// The dispatch is valid until visit returns.
 //
-// The rows are read by a goroutine of their own, without the context: the driver
-// would start another for each row. SQLite may sort for long before the first
-// one, so an interrupt does not wait for it.
+// A separate goroutine reads the rows, without the context: with it, the driver would start a
+// goroutine for each row. SQLite may sort for a long time before the first row; an interrupt
+// does not wait for that.
 func (tr *trace) dispatches(ctx context.Context, order string, visit func(*dispatch) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -149,8 +149,8 @@ func (tr *trace) visitRows(rows []row, visit func(*dispatch) error) error {
 	return nil
 }
 
-// set takes over a row, unless its times are impossible. A submit that is
-// impossible is not known.
+// set converts a row; false if its times are impossible. It treats an impossible submit time
+// as unknown.
 func (d *dispatch) set(r *row) bool {
 	if !traceread.Possible(r.startNS, r.durationNS) {
 		return false

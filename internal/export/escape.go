@@ -10,9 +10,9 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
-// appendJSON writes s as a JSON string. Beyond what JSON asks for, everything
-// that is not graphic is escaped: people look at the file, too. Bytes that are no
-// UTF-8 become U+FFFD.
+// appendJSON writes s as a JSON string. It escapes all characters that are not graphic, more
+// than JSON requires, because users may print the file. Bytes that are not UTF-8 become
+// U+FFFD.
 func appendJSON(b []byte, s string) []byte {
 	b = append(b, '"')
 	for _, r := range s {

@@ -9,14 +9,14 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// A KindResult is what an export holds of a kind of record beside dispatches.
+// KindResult is the number of exported records of a further kind.
 type KindResult struct {
 	Kind    *kind.Kind
 	Written int64
-	LeftOut int64 // impossible times, or nothing to belong to
+	LeftOut int64 // impossible times, or no valid session
 }
 
-// eachOf calls visit for each event of a kind whose session is wanted.
+// eachOf calls visit for each event of a kind in the exported sessions.
 func (e *export) eachOf(k *kind.Kind, wanted func(*traceread.Session) bool, visit func(*kind.Event) error) error {
 	if is, err := k.IsIn(e.trace.Trace); err != nil || !is {
 		return err
@@ -42,8 +42,8 @@ func (r *Result) of(k *kind.Kind) *KindResult {
 	return r.Kinds[len(r.Kinds)-1]
 }
 
-// events gives the events of all kinds, each with its lane. Dispatches are no kind: they
-// are too many for a call each through one.
+// events yields the events of all kinds, each with its lane. It excludes dispatches, which
+// are too many for a call of an interface each.
 func (e *export) events(visit func(one *kind.Event, lane int) error) error {
 	for _, k := range all.Kinds {
 		if k.Export.Events == nil {
@@ -64,7 +64,7 @@ func (e *export) events(visit func(one *kind.Event, lane int) error) error {
 	return nil
 }
 
-// kindFormats are the kinds' own formats: a line for each event.
+// kindFormats returns the formats of single kinds: a line for each event.
 func kindFormats() (formats []Format) {
 	for _, k := range all.Kinds {
 		if k.Export.CSV != nil {

@@ -1,9 +1,9 @@
 // Package export turns a trace file into the formats of other tools: Perfetto,
 // chrome://tracing, TraceLens, spreadsheets, rocmProfileData.
 //
-// An export streams the trace: its memory does not grow with the dispatches. SQLite sorts
-// them in temporary files where a format needs an order. Anybody may have written the
-// trace: an export leaves out and counts what no recorder writes, or refuses it.
+// An export streams the trace: its memory does not grow with the dispatches. If a format
+// needs an order, SQLite sorts them in temporary files. The trace is untrusted: an export
+// leaves out impossible values and counts them, or refuses the trace.
 package export
 
 import (
@@ -23,32 +23,32 @@ import (
 )
 
 var (
-	// ErrNoSession means that the trace has no session of the process that was asked for.
+	// ErrNoSession means that the trace has no session of the requested process.
 	ErrNoSession = errors.New("not in this trace")
 	// ErrNeedsFile means that the format cannot be written to a pipe.
 	ErrNeedsFile = errors.New("needs a file")
 )
 
-// Stdout is the output path that stands for standard output.
+// Stdout is the output path that means standard output.
 const Stdout = "-"
 
 // Format is a kind of output.
 type Format struct {
 	Name   string
-	Suffix string // of the file, in place of the trace's .db
-	For    string // who reads it
+	Suffix string // of the file, instead of the trace's .db
+	For    string // the programs that read it
 
-	kind  *kind.Kind          // without dispatches: of this kind alone
-	write func(*export) error // nil: SQLite makes the file (rpd.go)
+	kind  *kind.Kind          // not nil: has only records of this kind
+	write func(*export) error // nil: SQLite writes the file (rpd.go)
 }
 
-// The formats that leave something out.
+// Formats that do not contain everything.
 const (
-	rocprofJSON = "rocprofv3" // its readers take one process
+	rocprofJSON = "rocprofv3" // its readers read one process
 	kernelCSV   = "csv"       // without other kinds
 )
 
-// Formats lists the formats; the first is the default. Those of one kind of record come last.
+// Formats lists the formats. The first is the default; formats of a single kind are last.
 var Formats = append([]Format{
 	{"pftrace", ".pftrace", "ui.perfetto.dev, trace_processor", nil, writePerfetto},
 	{"chrome", ".json.gz", "chrome://tracing, scripts", nil, writeChrome},
@@ -72,8 +72,8 @@ func (f Format) OnePerProcess() bool { return f.Name == rocprofJSON }
 // Streams reports whether the format can be written to standard output.
 func (f Format) Streams() bool { return f.write != nil }
 
-// DefaultOutput returns the path beside a trace at which its export goes; with a pid other
-// than 0, the export of that process.
+// DefaultOutput returns the default path of a trace's export, in the folder of the trace; with
+// a pid other than 0, of the export of that process.
 func (f Format) DefaultOutput(trace string, pid int64) string {
 	base := strings.TrimSuffix(trace, ".db")
 	if pid != 0 {
@@ -82,19 +82,19 @@ func (f Format) DefaultOutput(trace string, pid int64) string {
 	return base + f.Suffix
 }
 
-// Result says what an export holds, and what it does not.
+// Result says what an export contains, and what is missing.
 type Result struct {
 	Path       string
 	Bytes      int64
 	Dispatches int64 // written
-	LeftOut    int64 // impossible times, or no queue, kernel or session to belong to
+	LeftOut    int64 // impossible times, or no valid queue, kernel or session
 	Kinds      []*KindResult
 	Sessions   []Coverage
 
 	made os.FileInfo // of the file at Path
 }
 
-// Warnings returns what the export does not hold, for people: it must not be taken for idle time.
+// Warnings returns messages about missing data, which must not be mistaken for idle time.
 func (r *Result) Warnings(f Format) (warnings []string) {
 	switch {
 	case r.Written() > 0:
@@ -125,7 +125,7 @@ func (r *Result) Warnings(f Format) (warnings []string) {
 	return warnings
 }
 
-// Written returns how many records of any kind the export holds.
+// Written returns the number of exported records of all kinds.
 func (r *Result) Written() int64 {
 	n := r.Dispatches
 	for _, k := range r.Kinds {
@@ -134,7 +134,7 @@ func (r *Result) Written() int64 {
 	return n
 }
 
-// notInCSV names the kinds that the CSV of kernels leaves out.
+// notInCSV names the kinds that the CSV of kernels does not contain.
 func (r *Result) notInCSV() (warnings []string) {
 	for _, k := range all.Kinds {
 		var n int64
@@ -148,7 +148,7 @@ func (r *Result) notInCSV() (warnings []string) {
 	return warnings
 }
 
-// An export is an export in progress.
+// export is an export in progress.
 type export struct {
 	ctx    context.Context
 	trace  *trace
@@ -157,8 +157,8 @@ type export struct {
 }
 
 // Write exports a trace to a new file or to standard output; with a pid other than 0, only
-// that process. It compresses a file whose name ends in .gz. It never overwrites a
-// file that exists; of an export that fails nothing is left.
+// that process. It compresses a file whose name ends in .gz. It never overwrites an existing
+// file. If it fails, it leaves no file.
 func (f Format) Write(ctx context.Context, path, output string, pid int64) (*Result, error) {
 	r, err := f.make(ctx, path, output, pid)
 	return r, traceread.Explain(err)

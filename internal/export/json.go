@@ -2,11 +2,11 @@ package export
 
 import "strconv"
 
-// A jsonLine builds one line of JSON. The strings of a kernel are escaped once
-// and then copied (names).
+// jsonLine builds one line of JSON. It escapes the strings of a kernel once and then copies
+// them (names).
 type jsonLine []byte
 
-// key begins a member. Keys are ours and need no escapes.
+// key begins a member. Keys are constants and need no escapes.
 func (l jsonLine) key(name string) jsonLine {
 	if last := l[len(l)-1]; last != '{' && last != '[' {
 		l = append(l, ',')
@@ -32,15 +32,15 @@ func (l jsonLine) xyz(name string, v [3]int64) jsonLine {
 	return append(append(l.key(name), '{').int("x", v[0]).int("y", v[1]).int("z", v[2]), '}')
 }
 
-// handle writes the way in which rocprofiler wraps ids.
+// handle writes an id in the form of rocprofiler's handles.
 func (l jsonLine) handle(name string, v int64) jsonLine {
 	return append(append(l.key(name), '{').int("handle", v), '}')
 }
 
-// mostEscaped bounds the escaped names that are held.
+// mostEscaped limits the bytes of escaped names in memory.
 const mostEscaped = 64 << 20
 
-// escaped holds names as a format has them, by their ids in the trace.
+// escaped holds names, escaped for a format, by their ids in the trace.
 type escaped struct {
 	escape func([]byte, string) []byte
 	names  map[int64][]byte

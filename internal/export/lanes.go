@@ -8,11 +8,10 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// Readers draw what lies on one track as nested. Kernels of one queue may overlap
-// without nesting: they are spread over lanes, on each of which nothing overlaps.
+// Readers draw the slices of one track as nested. Kernels of one queue may overlap without
+// nesting, so an export spreads them over lanes without overlaps.
 
-// mostLanes bounds the kernels of one queue that run at once, mostLanesInAll the kernels
-// of all queues.
+// mostLanes limits the concurrent kernels of one queue, mostLanesInAll those of all queues.
 const mostLanes, mostLanesInAll = 4096, 1 << 18
 
 // lanes holds for each queue the end of the last kernel on each of its lanes; for a track,
@@ -24,7 +23,8 @@ type lanes[Of comparable] struct {
 
 func newLanes[Of comparable]() *lanes[Of] { return &lanes[Of]{ends: map[Of][]int64{}} }
 
-// place returns the lane of a kernel or event. They come in the order of their starts.
+// place returns the lane of a kernel or event. The caller passes them in the order of their
+// starts.
 func (ls *lanes[Of]) place(of Of, startNS, endNS int64) (int, error) {
 	ends := ls.ends[of]
 	free := slices.IndexFunc(ends, func(end int64) bool { return end <= startNS })
@@ -40,11 +40,10 @@ func (ls *lanes[Of]) place(of Of, startNS, endNS int64) (int, error) {
 	return len(ends), nil
 }
 
-// mostInFlight bounds what is counted at a time: more than the packets of many
-// large queues.
+// mostInFlight limits the items in a level: more than the packets of many large queues.
 const mostInFlight = 1 << 21
 
-// levels holds the levels of one kind, by the ids of what they count for.
+// levels holds the levels of one kind, by the ids of their GPUs or queues.
 type levels struct {
 	byID     map[int64]*level
 	inFlight int
@@ -66,18 +65,19 @@ func (ls *levels) add(id, beginNS, endNS int64, emit levelFunc) error {
 	return err
 }
 
-// A level counts what is going on at a time: kernels running on a GPU, or waiting in a
-// queue. Values come out in the order of time, each once it is final.
+// level counts concurrent items: kernels that run on a GPU, or wait in a queue. It emits
+// values in ascending time, each once it is final.
 type level struct {
 	ends   int64Heap
 	atNS   int64
 	value  int
-	unsaid bool // value, since atNS
+	unsaid bool // value, which holds since atNS, is not emitted yet
 }
 
 type levelFunc func(atNS int64, value int) error
 
-// add counts something from one time to another. The beginnings come in order.
+// add counts an item from one time to another. The caller adds items in the order of their
+// begins.
 func (l *level) add(beginNS, endNS int64, emit levelFunc) error {
 	if err := l.until(beginNS, emit); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (l *level) add(beginNS, endNS int64, emit levelFunc) error {
 	return l.set(beginNS, emit)
 }
 
-// until ends what ends up to a time.
+// until removes the items that end up to a time.
 func (l *level) until(atNS int64, emit levelFunc) error {
 	for len(l.ends) > 0 && l.ends[0] <= atNS {
 		end := heap.Pop(&l.ends).(int64)
@@ -105,7 +105,7 @@ func (l *level) set(atNS int64, emit levelFunc) error {
 	return nil
 }
 
-// say emits the value that is final when time goes on.
+// say emits the value, which is final when a later time begins.
 func (l *level) say(atNS int64, emit levelFunc) error {
 	if !l.unsaid || atNS == l.atNS {
 		return nil
@@ -114,7 +114,7 @@ func (l *level) say(atNS int64, emit levelFunc) error {
 	return emit(l.atNS, l.value)
 }
 
-// finish ends everything.
+// finish removes all items.
 func (l *level) finish(emit levelFunc) error {
 	if err := l.until(traceread.LatestNS*2, emit); err != nil {
 		return err

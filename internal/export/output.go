@@ -12,7 +12,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// CheckOutput says whether Write can make a file at this path. Nothing is created.
+// CheckOutput checks whether Write can create a file at this path. It creates nothing.
 func CheckOutput(path string) error {
 	if path == Stdout {
 		return nil
@@ -21,8 +21,8 @@ func CheckOutput(path string) error {
 	return err
 }
 
-// MoveTo gives the file that was made its name; a file of that name is replaced.
-// Standard output stays where it is.
+// MoveTo renames the file that was written, and replaces a file of that name. It does nothing
+// for standard output.
 func (r *Result) MoveTo(path string) error {
 	if path == r.Path || path == Stdout {
 		return nil
@@ -34,15 +34,15 @@ func (r *Result) MoveTo(path string) error {
 	return nil
 }
 
-// IsCompressed says whether Write compresses a file of this name.
+// IsCompressed reports whether Write compresses a file of this name.
 func IsCompressed(path string) bool { return strings.HasSuffix(path, ".gz") }
 
-// outputBytes are written at a time.
+// outputBytes is the size of a write.
 const outputBytes = 1 << 18
 
-// An output buffers what a format writes, and compresses it if it is to be.
+// output buffers the output of a format, and compresses it if requested.
 type output struct {
-	*bufio.Writer // what a format writes to
+	*bufio.Writer // a format writes to it
 	closers       []func() error
 }
 
@@ -69,8 +69,8 @@ func (o output) finish() error {
 	return nil
 }
 
-// makeFile makes a new file and has it filled. When that fails the file is
-// removed, if it is still the one that was made.
+// makeFile creates a file and fills it. On an error it removes the file, if the path still
+// refers to the same file.
 func makeFile(path string, fill func(*os.File) error) (os.FileInfo, error) {
 	place, err := tracedb.Check(path, 1)
 	if err != nil {
@@ -94,13 +94,13 @@ func makeFile(path string, fill func(*os.File) error) (os.FileInfo, error) {
 	return made, nil
 }
 
-// Remove takes the file away again, if it is still the one that was made.
+// Remove removes the file, if the path still refers to the same file.
 func (r *Result) Remove() error { return removeMade(r.Path, r.made) }
 
 func removeMade(path string, made os.FileInfo) error {
 	there, err := os.Lstat(path)
 	if err != nil || made == nil || !os.SameFile(made, there) {
-		return nil // gone, or somebody else's
+		return nil // removed, or another file
 	}
 	if err := os.Remove(path); err != nil {
 		return fmt.Errorf("remove what was made: %w", err)

@@ -6,16 +6,15 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// A perfetto writes a trace as Perfetto's protobuf: packets of one sequence.
+// perfetto writes a trace as Perfetto's protobuf: packets of one sequence.
 type perfetto struct {
 	*export
 	packets packetWriter
 	tracks  tracks
 }
 
-// writePerfetto writes what was recorded when, then the kernels in the order of
-// their starts, the depths of the queues in the order of submits, then the events of other kinds.
-// Readers sort.
+// writePerfetto writes the coverage, then the kernels in the order of their starts, the depths
+// of the queues in the order of submits, then the events of other kinds. Readers sort them.
 func writePerfetto(e *export) error {
 	p := &perfetto{export: e}
 	p.packets.w = e.w
@@ -29,7 +28,7 @@ func writePerfetto(e *export) error {
 	return nil
 }
 
-// clocks relates CLOCK_BOOTTIME, in which all times are, to the other clocks, at the begin of
+// clocks relates CLOCK_BOOTTIME, the clock of all times, to the other clocks, at the begin of
 // the first session's window. Other sessions may be of another boot.
 func (p *perfetto) clocks() error {
 	if len(p.trace.sessions) == 0 {
@@ -50,7 +49,7 @@ func (p *perfetto) clocks() error {
 	return p.packets.write(timeless, packetClockSnapshot, m)
 }
 
-// together shows the window that several processes shared, and their outcomes at its begin.
+// together shows the common window of several processes, and their outcomes at its begin.
 func (p *perfetto) together() error {
 	together := togetherOf(p.trace)
 	if len(together.windows) == 0 {
@@ -67,7 +66,7 @@ func (p *perfetto) together() error {
 	})
 }
 
-// coverage shows what was recorded, and when nothing was.
+// coverage shows when each queue was recorded, and when it was not.
 func (p *perfetto) coverage() error {
 	for _, s := range p.trace.sessions {
 		track, err := p.tracks.ofSession(s)
@@ -97,10 +96,10 @@ func (p *perfetto) coverage() error {
 	})
 }
 
-// losses shows when nothing may be concluded from what is not there. Two that overlap
-// are drawn one after the other, as a track asks for it.
+// losses shows the times in which records may be missing. It draws overlapping losses one
+// after the other, because a track cannot have overlapping slices.
 func (p *perfetto) losses() error {
-	drawn := map[*traceread.Session]int64{} // until when
+	drawn := map[*traceread.Session]int64{} // end of the last drawn loss
 	return p.trace.eachLoss(func(l traceread.Loss) error {
 		track, err := p.tracks.ofLosses(l.Session)
 		if err != nil {
@@ -125,8 +124,8 @@ func (p *perfetto) pauses() error {
 	})
 }
 
-// slice writes a slice with a name of our own. Impossible ones come from the
-// trace's accounts, not from dispatches, and are left away.
+// slice writes a slice with a name that the tool chooses. It omits impossible ones, which come
+// from the trace's accounts, not from dispatches.
 func (p *perfetto) slice(track uint64, fromNS, untilNS int64, name string) error {
 	if fromNS < 0 || untilNS < fromNS || untilNS > traceread.LatestNS {
 		return nil
@@ -154,7 +153,7 @@ func (p *perfetto) newEvent(kind, track uint64) message {
 	return p.packets.event[:0].number(eventType, kind).number(eventTrack, track)
 }
 
-// kernels writes kernels, their submits, and how many are running on each GPU.
+// kernels writes kernels, their submits, and the number of running kernels on each GPU.
 func (p *perfetto) kernels() error {
 	places, running := newLanes[*queue](), newLevels()
 	err := p.trace.dispatches(p.ctx, byStart, func(d *dispatch) error {
@@ -179,7 +178,7 @@ func (p *perfetto) kernels() error {
 	return p.finish(running, p.tracks.ofBusy)
 }
 
-// submit marks where a thread submitted the kernel. The flow's number is the dispatch's.
+// submit marks the submit of the kernel on the thread's track. The flow has the dispatch's id.
 func (p *perfetto) submit(d *dispatch) error {
 	if !d.submitKnown {
 		return nil
@@ -263,7 +262,7 @@ func (p *perfetto) depths() error {
 	return p.finish(waiting, func(id int64) (uint64, error) { return p.tracks.ofDepth(p.trace.queues[id]) })
 }
 
-// others writes a slice for each event that is no dispatch.
+// others writes a slice for each event of other kinds.
 func (p *perfetto) others() error {
 	return p.events(func(one *kind.Event, lane int) error {
 		names := &p.packets.names

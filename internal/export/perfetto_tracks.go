@@ -10,7 +10,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// tracks knows which tracks were described, by what they show.
+// tracks remembers the tracks that have been described, by their content.
 //
 //	process                       (one for each process; sessions of it share it)
 //	├ session 1                   what was recorded, and what was lost
