@@ -26,18 +26,18 @@ import (
 type tracks struct {
 	p     *packetWriter
 	known map[trackKey]uint64
-	owner map[int64]*traceread.Process // the process that a pid stands for
+	owner map[int64]*traceread.Process // the process that has the pid in the export
 }
 
-// A trackKey is what a track shows: kind and up to two ids.
+// trackKey identifies a track by its content: kind and up to two ids.
 type trackKey struct {
 	kind string
 	id   any
 	lane int
 }
 
-// describe returns a track's number, and describes it when it is new. It is
-// called between events: a description is a packet.
+// describe returns a track's number, and writes its description if it is new. The caller must
+// not be inside an event: a description is a separate packet.
 func (t *tracks) describe(key trackKey, fill func(message) (message, error)) (uint64, error) {
 	if uuid, ok := t.known[key]; ok {
 		return uuid, nil
@@ -66,8 +66,9 @@ func (t *tracks) child(key trackKey, parent func() (uint64, error), name, descri
 	})
 }
 
-// ofProcess is a session's process. Of several processes with one pid only the first has it:
-// Perfetto would take the others for the same process, so they are tracks with a name.
+// ofProcess returns the track of a session's process. If several processes have one pid, only
+// the first gets a process track; the others get named tracks, because Perfetto would merge
+// them with the first.
 func (t *tracks) ofProcess(s *traceread.Session) (uint64, error) {
 	who := s.Process
 	return t.describe(trackKey{"process", who, 0}, func(m message) (message, error) {
@@ -78,7 +79,7 @@ func (t *tracks) ofProcess(s *traceread.Session) (uint64, error) {
 	})
 }
 
-// ownsPID: the number can be a pid, and stands for this process.
+// ownsPID reports whether the pid is possible, and belongs to this process in the export.
 func (t *tracks) ownsPID(s *traceread.Session) bool {
 	if s.Process.ID.PID <= 0 || s.Process.ID.PID > math.MaxInt32 {
 		return false
@@ -101,7 +102,7 @@ func (t *tracks) ofLosses(s *traceread.Session) (uint64, error) {
 		fmt.Sprintf("lost records (session %d)", s.ID), "meanwhile kernels are missing: counters and gaps say nothing", 0)
 }
 
-// ofPauses is of one thread: stops of several may overlap.
+// ofPauses returns the track of one thread's stops: stops of several threads may overlap.
 func (t *tracks) ofPauses(s *traceread.Session, tid int64) (uint64, error) {
 	return t.child(trackKey{"pauses", part{s.Process, tid}, 0}, func() (uint64, error) { return t.ofProcess(s) },
 		fmt.Sprintf("stops of thread %d", tid), "by rtl-attach", 1)
@@ -125,7 +126,7 @@ func (t *tracks) ofThread(th *thread) (uint64, error) {
 	})
 }
 
-// unknownThread is where submits of unknown threads are.
+// unknownThread is the track of submits of unknown threads.
 func (t *tracks) unknownThread(s *traceread.Session) (uint64, error) {
 	return t.child(trackKey{"thread", s.Process, 0}, func() (uint64, error) { return t.ofProcess(s) }, "unknown thread", "", 2)
 }
@@ -138,13 +139,13 @@ func (t *tracks) ofGPU(a *traceread.Agent) (uint64, error) {
 	})
 }
 
-// ofQueue is one lane of a queue. Lanes have one name: readers show them as one.
+// ofQueue returns one lane of a queue. All lanes have the same name: readers merge them.
 func (t *tracks) ofQueue(q *queue, lane int) (uint64, error) {
 	return t.child(trackKey{"queue", q.ID, lane}, func() (uint64, error) { return t.ofGPU(q.Agent) },
 		q.name, "kernels; those that overlap are drawn below each other", 1)
 }
 
-// ofEvents is one lane of a track of events.
+// ofEvents returns one lane of a track of events.
 func (t *tracks) ofEvents(of *kind.Track, lane int) (uint64, error) {
 	above := func() (uint64, error) { return t.ofProcess(of.Session) }
 	if of.GPU != nil {

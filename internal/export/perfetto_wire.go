@@ -74,7 +74,7 @@ const (
 	boottime, sequenceID = 6, 1
 )
 
-// A message is the encoding of one, as far as it is written.
+// message is a partly written protobuf message.
 type message []byte
 
 func (m message) number(field protowire.Number, v uint64) message {
@@ -95,14 +95,14 @@ func (m message) message(field protowire.Number, v message) message {
 	return protowire.AppendBytes(protowire.AppendTag(m, field, protowire.BytesType), v)
 }
 
-// mostInterned and mostInternedBytes bound what a reader of a sequence has to hold. Beyond
-// them a packet clears the names, and later packets define them again.
+// mostInterned and mostInternedBytes limit the names that a reader of a sequence must hold.
+// At the limit a packet clears the names, and later packets define them again.
 const (
 	mostInterned      = 1 << 16
 	mostInternedBytes = 32 << 20
 )
 
-// interned gives strings their numbers in a sequence of packets.
+// interned assigns numbers to strings in a sequence of packets.
 type interned struct {
 	events   map[int64]uint64 // of kernel names, by their ids in the trace
 	launches map[int64]uint64 // of geometries, by launch
@@ -119,7 +119,7 @@ func (in *interned) reset() {
 	}
 }
 
-// makeRoom forgets everything when it has become too much. It is called between packets.
+// makeRoom drops all names at the limit. The caller must not be inside a packet.
 func (in *interned) makeRoom() {
 	if in.next > mostInterned || in.bytes > mostInternedBytes {
 		in.reset()
@@ -134,7 +134,7 @@ func (in *interned) add(field protowire.Number, text string) uint64 {
 	return id
 }
 
-// fixedName is for the few names of our own.
+// fixedName interns one of the tool's own names.
 func (in *interned) fixedName(field protowire.Number, text string) uint64 {
 	id, ok := in.said[text]
 	if !ok {
@@ -144,11 +144,11 @@ func (in *interned) fixedName(field protowire.Number, text string) uint64 {
 	return id
 }
 
-// A packetWriter writes packets of one sequence.
+// packetWriter writes packets of one sequence.
 type packetWriter struct {
 	w      *bufio.Writer
 	names  interned
-	packet message // these two are used again and again
+	packet message // both are reused
 	event  message
 }
 

@@ -9,15 +9,15 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// A rocprof writes the JSON of rocprofv3, as far as a trace knows it: an element
-// of rocprofiler-sdk-tool for each session.
+// rocprof writes the JSON of rocprofv3, with the fields that a trace has: an element of
+// rocprofiler-sdk-tool for each session.
 type rocprof struct {
 	*export
 	line  jsonLine
 	comma bool // the next element of the current array needs one
 }
 
-// What rocprofiler-sdk calls things.
+// Numbers of rocprofiler-sdk.
 const (
 	agentTypeCPU          = 1  // ROCPROFILER_AGENT_TYPE_CPU
 	agentTypeGPU          = 2  // ROCPROFILER_AGENT_TYPE_GPU
@@ -26,7 +26,7 @@ const (
 	operationDispatchDone = 2  // ROCPROFILER_KERNEL_DISPATCH_COMPLETE
 )
 
-// recordArrays are the arrays that readers expect, whatever was recorded.
+// recordArrays are the arrays that readers always expect.
 var recordArrays = []string{"memory_copy", "hip_api", "hsa_api", "marker_api", "rccl_api", "memory_allocation", "scratch_memory"}
 
 func writeRocprof(e *export) error {
@@ -142,8 +142,8 @@ func (r *rocprof) symbols(s *traceread.Session) error {
 	return r.text("],\n")
 }
 
-// records writes the dispatches and copies of one session. Each is one more scan, in which
-// SQLite passes over the rows of the others.
+// records writes the dispatches and copies of one session. Each session takes one more scan, in
+// which SQLite skips the rows of other sessions.
 func (r *rocprof) records(s *traceread.Session) error {
 	if err := r.text(`"callback_records":{},"buffer_records":{"kernel_dispatch":[`); err != nil {
 		return err
@@ -151,7 +151,7 @@ func (r *rocprof) records(s *traceread.Session) error {
 	r.comma = false
 	rows, leftOut := rowsOf(s), r.trace.leftOut
 	if s == r.trace.sessions[0] {
-		rows = rowsNotOfOthers(s) // what belongs to nothing is counted once
+		rows = rowsNotOfOthers(s) // rows without a session are counted once
 	}
 	err := r.trace.dispatches(r.ctx, rows, func(d *dispatch) error {
 		if d.queue.Agent.Session != s {
@@ -174,7 +174,7 @@ func (r *rocprof) records(s *traceread.Session) error {
 	return r.text("}}")
 }
 
-// kinds writes the arrays of the kinds of record, and those of kinds that are not recorded.
+// kinds writes the arrays of all kinds of record, empty for kinds that were not recorded.
 func (r *rocprof) kinds(s *traceread.Session) error {
 	empty := slices.Clone(recordArrays)
 	for _, k := range all.Kinds {

@@ -20,8 +20,8 @@ import (
 //go:embed rpd.sql
 var rpdSQL string
 
-// writeRPD makes a database with the content of the trace's compatible views as
-// tables. SQLite copies, from one file to the other.
+// writeRPD writes a database with the content of the trace's compatible views as tables.
+// SQLite copies from one file to the other.
 func writeRPD(ctx context.Context, tr *trace, output string) (*Result, error) {
 	if output == Stdout {
 		return nil, fmt.Errorf("rpd: %w", ErrNeedsFile)
@@ -66,7 +66,7 @@ func copyTrace(ctx context.Context, tr *trace, file *os.File, output string, r *
 	if err != nil {
 		return err
 	}
-	// The file is thrown away when anything fails: no journal, one transaction.
+	// On any error the file is removed: no journal, one transaction.
 	_, err = conn.ExecContext(ctx, "PRAGMA made.journal_mode = OFF; PRAGMA made.synchronous = OFF; BEGIN;"+fill)
 	if err == nil {
 		err = writeCoverages(ctx, conn, r.Sessions)
@@ -81,8 +81,8 @@ func copyTrace(ctx context.Context, tr *trace, file *os.File, output string, r *
 	return countRPD(ctx, conn, kinds, r)
 }
 
-// rpdKinds returns the kinds that a trace has and the format takes, and the SQL that copies
-// all of the trace.
+// rpdKinds returns the kinds in the trace that the format can represent, and the SQL that
+// copies the whole trace.
 func rpdKinds(tr *trace) (kinds []*kind.Kind, fill string, err error) {
 	fill = rpdSQL
 	for _, k := range all.Kinds {
@@ -100,7 +100,7 @@ func rpdKinds(tr *trace) (kinds []*kind.Kind, fill string, err error) {
 	return kinds, fill, nil
 }
 
-// countRPD counts what was copied, and what was not.
+// countRPD counts the rows that were copied, and the rows that were not.
 func countRPD(ctx context.Context, conn *sql.Conn, kinds []*kind.Kind, r *Result) error {
 	var ops, rows int64
 	err := conn.QueryRowContext(ctx, "SELECT (SELECT count(*) FROM made.rocpd_op), (SELECT count(*) FROM main.rtl_execution)").Scan(&ops, &rows)
@@ -115,13 +115,13 @@ func countRPD(ctx context.Context, conn *sql.Conn, kinds []*kind.Kind, r *Result
 	return err
 }
 
-// giveHarmless gives a connection of SQLite's the function harmless(text).
+// giveHarmless adds the function harmless(text) to an SQLite connection.
 func giveHarmless(conn any) error {
 	harmless := func(s string) string { return sanitize.Text(traceread.Cut(s, traceread.LongestName)) }
 	return conn.(*sqlite3.SQLiteConn).RegisterFunc("harmless", harmless, true)
 }
 
-// samePlace makes sure that the file SQLite has opened by its name is the one that was made.
+// samePlace checks that SQLite has opened the file that was created, not another of its name.
 func samePlace(file *os.File, path string) error {
 	ours, err := file.Stat()
 	if err != nil {
@@ -137,7 +137,7 @@ func samePlace(file *os.File, path string) error {
 	return nil
 }
 
-// writeCoverages keeps in the metadata what the schema has no place for.
+// writeCoverages writes the coverage, for which the schema has no table, to the metadata.
 func writeCoverages(ctx context.Context, conn *sql.Conn, all []Coverage) error {
 	for _, c := range all {
 		_, err := conn.ExecContext(ctx, "INSERT INTO made.rocpd_metadata(tag, value) VALUES(?, ?)",

@@ -10,13 +10,13 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// What a trace says of processes that were recorded together.
+// Exports of processes that were recorded together.
 type together struct {
-	windows  []traceread.Span // that all shared
+	windows  []traceread.Span // common to all
 	outcomes []string
 }
 
-// commonWindow is what the time is called in which all processes were recorded.
+// commonWindow is the name of the time in which all processes were recorded.
 const commonWindow = "common window"
 
 // togetherOf returns nothing for the trace of one process.
@@ -34,8 +34,9 @@ func togetherOf(tr *trace) (tg together) {
 	return tg
 }
 
-// each gives every window, and with it the outcomes, fit to print: whose session they
-// belong to is not known. A trace that would make too many of both is refused.
+// each calls visit for every window with all outcomes, sanitized. It repeats the outcomes
+// because the trace does not say to which window they belong, and refuses a trace that has
+// too many of both.
 func (tg *together) each(window func(traceread.Span) error, outcome func(atNS int64, text string) error) error {
 	if shown := len(tg.windows) * len(tg.outcomes); shown > traceread.MostDefinitions {
 		return fmt.Errorf("%d outcomes in %d common windows: %w", len(tg.outcomes), len(tg.windows), traceread.ErrImpossible)
@@ -53,7 +54,7 @@ func (tg *together) each(window func(traceread.Span) error, outcome func(atNS in
 	return nil
 }
 
-// keep leaves the sessions of other processes out.
+// keep removes the sessions of other processes.
 func (tr *trace) keep(pid int64) error {
 	tr.pid = pid
 	tr.sessions = slices.DeleteFunc(tr.sessions, func(s *traceread.Session) bool { return s.Process.ID.PID != pid })
@@ -67,7 +68,7 @@ func (tr *trace) isExported(s *traceread.Session) bool {
 	return tr.pid == 0 || s.Process.ID.PID == tr.pid
 }
 
-// mostProcesses bounds the files that a trace can make us write beside it.
+// mostProcesses limits the files that a trace can make an export write.
 const mostProcesses = 1 << 10
 
 // pids returns the pids of the sessions' processes, each once.
@@ -85,8 +86,8 @@ func (tr *trace) pids() (pids []int64, err error) {
 	return pids, nil
 }
 
-// PIDs returns the pids of the processes in a trace; traceread.ErrImpossible where they are
-// too many for a file each.
+// PIDs returns the pids of the processes in a trace; traceread.ErrImpossible if they are too
+// many for a file each.
 func PIDs(ctx context.Context, path string) ([]int64, error) {
 	tr, err := openTrace(ctx, path)
 	if err != nil {

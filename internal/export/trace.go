@@ -9,18 +9,18 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// A thread is a thread of a recorded process that submitted work.
+// thread is a thread of a recorded process that submitted work.
 type thread struct {
 	id, tid int64
 	session *traceread.Session
 	name    string // "": not known
 }
 
-// A trace is an open file, the sessions that an export is about, and what was left out so far.
+// trace is an open trace file, the sessions to export, and the number of rows left out so far.
 type trace struct {
 	*traceread.Trace
 	sessions []*traceread.Session // in the order of their ids
-	pid      int64                // of the only process that is exported; 0: of all
+	pid      int64                // the only process to export; 0: all
 	coverage map[*traceread.Session]*Coverage
 	queues   map[int64]*queue
 	threads  map[int64]*thread
@@ -28,14 +28,14 @@ type trace struct {
 	leftOut  int64
 }
 
-// A queue is an HSA queue with its names.
+// queue is an HSA queue with its names.
 type queue struct {
 	*traceread.Queue
-	name    string // for people: the file's number, and the runtime's
+	name    string // the file's number, and the runtime's
 	rowName string // with the GPU in front
 }
 
-// queueName returns the file's number of a queue, and the runtime's unless that is -1, not known.
+// queueName returns the file's number of a queue, and the runtime's unless it is -1 (not known).
 func queueName(id, hsaID int64) string {
 	if hsaID < 0 {
 		return fmt.Sprintf("queue %d", id)
@@ -43,7 +43,7 @@ func queueName(id, hsaID int64) string {
 	return fmt.Sprintf("queue %d (hwq %#x)", id, hsaID)
 }
 
-// openTrace opens a trace and reads what it defines.
+// openTrace opens a trace and reads its definitions.
 func openTrace(ctx context.Context, path string) (*trace, error) {
 	read, err := traceread.Open(ctx, path)
 	if err != nil {
@@ -82,7 +82,7 @@ func (tr *trace) readThreads(ctx context.Context) error {
 	}, "SELECT id, session_id, tid, coalesce(name, '') FROM rtl_thread ORDER BY id")
 }
 
-// untilNS returns the end of what a session can have recorded, as far as that is known.
+// untilNS returns the end of the time that a session can have recorded, if known.
 func untilNS(s *traceread.Session) int64 {
 	if at := s.UntilNS(); at > 0 {
 		return at
@@ -90,7 +90,7 @@ func untilNS(s *traceread.Session) int64 {
 	return s.FromNS()
 }
 
-// sortedKeys returns a table's ids in an order that does not change.
+// sortedKeys returns the ids of a map in ascending order.
 func sortedKeys[V any](table map[int64]V) []int64 {
 	return slices.Sorted(maps.Keys(table))
 }

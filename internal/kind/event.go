@@ -6,19 +6,18 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// Track is where events are drawn, in lanes, each of which shows one event at a time.
+// Track is a row of a timeline, divided into lanes that show one event at a time.
 type Track struct {
 	Kind    string // of its events
 	Number  int64  // among the tracks of its kind
 	Session *traceread.Session
-	GPU     *traceread.Agent // that it is drawn below; nil: below the session's process
-	Name    string           // for people
-	About   string           // for people: what its events are
+	GPU     *traceread.Agent // it is drawn below this GPU; nil: below the session's process
+	Name    string           // shown to the user
+	About   string           // shown to the user: the kind of its events
 	Rank    int              // among the tracks below the same GPU or process; dispatches have 1
 }
 
-// Event is a recorded time of a kind. Its times are within 0 ≤ StartNS ≤ EndNS ≤
-// traceread.LatestNS.
+// Event is a recorded item of a kind: 0 ≤ StartNS ≤ EndNS ≤ traceread.LatestNS.
 type Event struct {
 	Track          *Track
 	ID             int64 // row in the kind's table: rocprofv3's correlation id
@@ -44,13 +43,12 @@ type Field struct {
 	Handle bool // written as {"handle": Value}, as rocprofiler-sdk's ids are
 }
 
-// Events calls visit for each event of a trace's kind that can be shown, in the order of
-// starts, and returns how many rows it left out: impossible times, or nothing to belong to.
-// An event is valid until visit returns; its track stays the same for all events that
-// belong together.
+// Events calls visit for each valid event of a kind in a trace, in the order of starts, and
+// returns how many rows it left out: impossible times, or no valid session. An event is valid
+// until visit returns. All events of one track share the same *Track.
 type Events func(ctx context.Context, tr *traceread.Trace, visit func(*Event) error) (leftOut int64, err error)
 
-// Export says how a kind is written for other tools. The zero values mean: not there.
+// Export describes how to write a kind for other tools. A zero value means: not supported.
 type Export struct {
 	Events Events
 	CSV    *CSV

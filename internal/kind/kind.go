@@ -1,9 +1,9 @@
-// Package kind describes kinds of record: what a session can record beside kernel
+// Package kind describes the kinds of record that a session can record in addition to kernel
 // dispatches. A kind is a folder below this one, a folder below payload/src/kinds, and a
 // line in each of the two lists: package all, and kinds.def (docs/adding-a-kind.md).
 //
-// Dispatches are no Kind: there are millions a second, and each goes from the ring to the
-// trace and into a report without a call through an interface.
+// Dispatches are not a Kind: there are millions a second, and an interface call for each would
+// be too slow on the way from the ring to the trace and into a report.
 package kind
 
 import (
@@ -13,43 +13,42 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// A Kind is one kind of record. The zero values of its functions mean that it has nothing
-// to give there.
+// Kind is one kind of record. A nil function means that the kind does not support it.
 type Kind struct {
 	ID    ring.Kind
 	Thing string // what one record is for people: memory copy
-	Flag  string // of the command line, which turns it on
+	Flag  string // the command line's flag that turns it on
 	Usage string // of the flag
 
 	Schema string // SQL of its tables and views
 	Tables []string
 
-	// NewDecoder returns what takes the kind's records of one session from the ring.
+	// NewDecoder returns a decoder for the kind's records of one session.
 	NewDecoder func(Session) Decoder
 
-	// Read returns what a report says of the kind; nil: the trace has nothing of it.
+	// Read returns the kind's section of a report; nil: the trace does not have the kind.
 	Read func(*Reading) (*Section, error)
 	CSV  []Table // of Section.Value
 
 	Export Export
 }
 
-// A Decoder takes the records of one kind of one session. One goroutine calls it.
+// Decoder decodes the records of one kind of one session. One goroutine calls it.
 //
-// The target can write what it gets: it checks every field, and refuses a record that has
-// one that cannot be (Session.Refuse). An error is the trace's.
+// The target can write the records: a Decoder checks every field, and refuses a record with an
+// impossible one (Session.Refuse). It returns only errors of the trace.
 type Decoder interface {
-	// Decode takes one record of the kind's types. It is valid during the call.
+	// Decode decodes one record of the kind's types. The record is valid during the call.
 	Decode(*ring.Record) error
-	// Flush hands over what was held back to be written together.
+	// Flush writes the buffered records.
 	Flush() error
-	// Arrived returns how many records came so far, with times and without.
+	// Arrived returns how many records have arrived, with and without times.
 	Arrived() (timed, untimed uint64)
 }
 
-// A Session is what a Decoder knows of the session whose records it takes.
+// Session is the interface of a session to its Decoders.
 type Session interface {
-	// Agent returns the id of an agent, and remembers that one may yet be defined.
+	// Agent returns the id of an agent, whose definition may arrive later.
 	Agent(id uint32) uint32
 	// Refuse counts a record that no payload writes.
 	Refuse()

@@ -8,41 +8,41 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// A Reading is what a report asks a kind for.
+// Reading is a report's request to a kind.
 type Reading struct {
 	Ctx    context.Context
 	Trace  *traceread.Trace
-	Window traceread.Span // records that start in it are counted; accounts are of all of the trace
-	Where  string         // what a line says of such a count: "", or " in the window"
+	Window traceread.Span // count records that start in it; accounts are of the whole trace
+	Where  string         // text for a line with such a count: "", or " in the window"
 
 	// Kernel returns how many kernels with the name of a row of rocpd_string the report
 	// counts, and the sum of their times in ns.
 	Kernel func(nameID int64) (calls, totalNS int64)
 }
 
-// A Section is what a report says of a kind.
+// Section is a kind's section of a report.
 type Section struct {
 	Value any    // as JSON, and for the kind's CSV tables
 	Lines []Line // as text
 	Timed int64  // records with times in the window
 }
 
-// A Line is a line of a report. One without a label goes on under the last one.
+// Line is a line of a report. A line without a label continues the last one.
 type Line struct{ Label, Text string }
 
-// A Table is a part of a section as CSV. Times are ns.
+// Table is a part of a section as CSV. Times are ns.
 type Table struct {
 	Name    string
 	Columns []string
 	Rows    func(value any) [][]any // from Section.Value
 }
 
-// IsIn reports whether a trace has the kind's tables. A trace of an older version lacks
-// those of a newer kind.
+// IsIn reports whether a trace has the kind's tables. A trace of an older version lacks the
+// tables of newer kinds.
 func (k *Kind) IsIn(tr *traceread.Trace) (bool, error) { return tracedb.HasTables(tr.DB, k.Tables...) }
 
-// Accounts adds up what the recorders settled for a kind. sessions is how many did; surplus
-// is how many records more arrived than were begun.
+// Accounts adds up the final accounts of a kind. sessions is the number of sessions that have
+// one; surplus is how many more records arrived than were begun.
 func Accounts(tr *traceread.Trace, id ring.Kind) (sum traceread.KindAccount, surplus int64, sessions int) {
 	for _, s := range tr.Sessions {
 		a, settled := s.Kinds[id.String()]

@@ -7,7 +7,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// Kinds are the kinds of record beside dispatches, in the order in which a report shows them.
+// Kinds are the kinds of record except dispatches, in the order in which a report shows them.
 var Kinds = append([]*kind.Kind{
 	copies.Kind,
 }, testKinds...)
@@ -18,7 +18,7 @@ func init() {
 	}
 }
 
-// Named returns the kind with a name that RTL_TRACE takes; nil: there is none.
+// Named returns the kind with this name in RTL_TRACE; nil: there is none.
 func Named(name string) *kind.Kind {
 	for _, k := range Kinds {
 		if k.ID.String() == name {

@@ -7,5 +7,5 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/kinds/null"
 )
 
-// testKinds are in the tests' tool only, as their halves are in the tests' payload.
+// testKinds exist only in the tool and the payload that the tests build.
 var testKinds = []*kind.Kind{null.Kind}

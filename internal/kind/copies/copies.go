@@ -1,5 +1,5 @@
-// Package copies is the kind of record of memory copies that the application asks the HSA
-// runtime for. HIP's own copy kernels are dispatches.
+// Package copies is the kind of record of memory copies that the application requests from the
+// HSA runtime. HIP's own copy kernels are dispatches.
 package copies
 
 import (

@@ -8,7 +8,7 @@ import (
 
 const batchCopies = 512
 
-// A decoder takes the copies of one session.
+// decoder decodes the copies of one session.
 type decoder struct {
 	session        kind.Session
 	batch          []Copy
@@ -19,7 +19,7 @@ func newDecoder(s kind.Session) kind.Decoder {
 	return &decoder{session: s, batch: make([]Copy, 0, batchCopies)}
 }
 
-// Decode takes a copy.
+// Decode decodes a copy.
 func (d *decoder) Decode(r *ring.Record) error {
 	if r.Type() != TypeCopy || r.Lines() != 1 {
 		d.session.Refuse()
@@ -58,7 +58,7 @@ func sound(c *Copy) bool {
 	return true
 }
 
-// Flush writes the copies gathered so far.
+// Flush writes the buffered copies.
 func (d *decoder) Flush() error {
 	if len(d.batch) == 0 {
 		return nil
@@ -68,5 +68,5 @@ func (d *decoder) Flush() error {
 	return d.session.Write(len(batch), func(w tracedb.KindWriter) error { return Store(w, batch) })
 }
 
-// Arrived returns how many copies came so far.
+// Arrived returns how many copies have arrived.
 func (d *decoder) Arrived() (timed, untimed uint64) { return d.timed, d.untimed }

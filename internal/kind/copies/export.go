@@ -18,7 +18,7 @@ var export = kind.Export{
 	Events: events,
 	CSV: &kind.CSV{
 		Format: "csv-copies", Suffix: "_memory_copy_trace.csv", For: "the copies, with rocprofv3's columns",
-		Header: []string{ // rocprofv3's names; the last four are ours
+		Header: []string{ // rocprofv3's names, and four more
 			"Kind", "Direction", "Source_Agent_Id", "Destination_Agent_Id", "Correlation_Id", "Start_Timestamp", "End_Timestamp",
 			"Bytes", "Thread_Id", "Process_Id", "Session_Id",
 		},
@@ -32,12 +32,12 @@ var export = kind.Export{
 	},
 }
 
-// operations are rocprofiler's names, by Direction; theirs count from 1.
+// operations are rocprofiler's names, by Direction; rocprofiler's numbers begin at 1.
 var operations = [...]string{
 	"MEMORY_COPY_HOST_TO_HOST", "MEMORY_COPY_HOST_TO_DEVICE", "MEMORY_COPY_DEVICE_TO_HOST", "MEMORY_COPY_DEVICE_TO_DEVICE",
 }
 
-// A path is where copies of one session go: from memory to memory.
+// path is the source and the destination of copies of one session.
 type path struct {
 	session   *traceread.Session
 	from, to  *traceread.Agent // nil: the host's
@@ -51,7 +51,7 @@ func memoryName(a *traceread.Agent) string {
 	return fmt.Sprintf("GPU %d", a.GPU)
 }
 
-// agentID is the file's number of an agent; a trace has one host, 0, for all processors.
+// agentID returns the file's number of an agent; a trace has one host, 0, for all processors.
 func agentID(a *traceread.Agent) int64 {
 	if a == nil {
 		return 0
@@ -59,8 +59,7 @@ func agentID(a *traceread.Agent) int64 {
 	return a.ID
 }
 
-// track describes where the copies of a path are drawn: below the GPU that they go to or
-// come from.
+// track returns the track of a path's copies, below their destination or source GPU.
 func (p path) track(number int64) *kind.Track {
 	return &kind.Track{
 		Kind: "copies", Number: number, Session: p.session, GPU: cmp.Or(p.to, p.from),
@@ -69,7 +68,7 @@ func (p path) track(number int64) *kind.Track {
 	}
 }
 
-// A row is a copy with times as the file has it.
+// row is a copy with times in the file.
 type row struct {
 	id, session, tid    int64
 	from, to            sql.NullInt64
@@ -77,7 +76,7 @@ type row struct {
 	startNS, durationNS int64
 }
 
-// path finds what a row refers to; known is false where no recorder writes such a row.
+// path returns the path of a row; known is false for a row that no recorder writes.
 func (c *row) path(tr *traceread.Trace) (p path, known bool) {
 	p = path{session: tr.Session(c.session), from: tr.Agents[c.from.Int64], to: tr.Agents[c.to.Int64], direction: c.direction}
 	known = p.session != nil && c.from.Valid == (p.from != nil) && c.to.Valid == (p.to != nil) &&
@@ -112,7 +111,7 @@ func events(ctx context.Context, tr *traceread.Trace, visit func(*kind.Event) er
 	return leftOut, err
 }
 
-// fill makes the event of a copy.
+// fill fills in the event of a copy.
 func (c *row) fill(e *kind.Event, p path, track *kind.Track) {
 	e.Track, e.ID, e.TID, e.StartNS, e.EndNS = track, c.id, c.tid, c.startNS, c.startNS+c.durationNS
 	e.Name, e.Category, e.Operation = operations[p.direction], "memory_copy", p.direction+1

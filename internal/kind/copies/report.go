@@ -13,25 +13,26 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// Report is what a report says of memory copies: begun = timed + untimed + unexplained.
+// Report is the section on memory copies: Begun is the sum of Timed, Untimed and Unexplained.
 type Report struct {
 	Begun       int64          `json:"begun"`
 	Timed       int64          `json:"timed"`
 	Untimed     []Untimed      `json:"untimed"`
-	Unexplained int64          `json:"unexplained"` // begun, and neither timed nor accounted for
-	Surplus     int64          `json:"surplus"`     // arrived, and never begun: the numbers are wrong
+	Unexplained int64          `json:"unexplained"` // begun, and no record accounts for them
+	Surplus     int64          `json:"surplus"`     // recorded, but never begun: the numbers are wrong
 	Directions  []DirectionSum `json:"directions"`  // the copies that start in the report's window
-	Blits       []Blit         `json:"blits"`       // HIP's own kernels that copy or fill: kernels, and not in the numbers above
+	Blits       []Blit         `json:"blits"`       // HIP's own kernels that copy or fill; they count as kernels, not above
 }
 
-// Untimed is the copies that have no times for one reason.
+// Untimed is the number of copies without times for one reason.
 type Untimed struct {
 	Reason string `json:"reason"`
 	Text   string `json:"text"`
 	Copies int64  `json:"copies"`
 }
 
-// DirectionSum is all timed copies of one direction. Copies may overlap: TotalNS is the sum of their times.
+// DirectionSum sums up the timed copies of one direction. Copies may overlap: TotalNS is the
+// sum of their times.
 type DirectionSum struct {
 	Name           string `json:"name"`
 	Copies         int64  `json:"copies"`
@@ -40,7 +41,7 @@ type DirectionSum struct {
 	BytesPerSecond int64  `json:"bytes_per_second"` // while copying
 }
 
-// Blit is one sort of HIP's own kernels.
+// Blit sums up HIP's own kernels of one type.
 type Blit struct {
 	What       string `json:"what"` // copy, fill
 	Dispatches int64  `json:"dispatches"`
@@ -57,7 +58,7 @@ var directionTable = kind.Table{
 	},
 }
 
-// read returns nil where no copies were to be recorded.
+// read returns nil if copies were not recorded.
 func read(r *kind.Reading) (*kind.Section, error) {
 	c := &Report{Untimed: []Untimed{}, Directions: []DirectionSum{}, Blits: []Blit{}}
 	recorded, err := c.readAccounts(r)
@@ -76,8 +77,8 @@ func read(r *kind.Reading) (*kind.Section, error) {
 	return s, nil
 }
 
-// readAccounts adds up what was begun. A recorder that was killed settled no account: the
-// copies that came are all that is known of its session.
+// readAccounts adds up the copies that were begun. A killed recorder has written no final
+// account: only the recorded copies of its session are known.
 func (c *Report) readAccounts(r *kind.Reading) (recorded bool, err error) {
 	account, surplus, sessions := kind.Accounts(r.Trace, ring.KindMemoryCopy)
 	c.Begun, c.Unexplained, c.Surplus = account.Begun, account.Unexplained, surplus
@@ -110,8 +111,8 @@ func (c *Report) readUntimed(r *kind.Reading) error {
 		WHERE c.reason_id <> 0 GROUP BY r.id ORDER BY copies DESC`)
 }
 
-// readDirections counts the timed copies that start in the window. total() and not sum():
-// hostile numbers must not end in "integer overflow".
+// readDirections counts the timed copies that start in the window. It uses total() instead of
+// sum(), which fails with "integer overflow" for hostile numbers.
 func (c *Report) readDirections(r *kind.Reading) error {
 	return r.Trace.Define(r.Ctx, func(row traceread.Row) error {
 		var d DirectionSum
@@ -126,7 +127,7 @@ func (c *Report) readDirections(r *kind.Reading) error {
 		GROUP BY d.id ORDER BY d.id`, r.Window.BeginNS, r.Window.EndNS)
 }
 
-// countBlits finds HIP's own kernels among those that the report counts.
+// countBlits counts HIP's own kernels among the report's kernels.
 func (c *Report) countBlits(r *kind.Reading) error {
 	byWhat := map[string]*Blit{}
 	err := r.Trace.Define(r.Ctx, func(row traceread.Row) error {
@@ -152,7 +153,7 @@ func (c *Report) countBlits(r *kind.Reading) error {
 	return err
 }
 
-// lines are the report's text. Names come from the trace: they are made harmless here.
+// lines returns the section's text. It sanitizes names, which come from the trace.
 func (c *Report) lines(where string) []kind.Line {
 	all := []kind.Line{{Label: "Copies", Text: fmt.Sprintf("%s of %s timed", humanize.Count(c.Timed), humanize.Count(c.Begun))}}
 	say := func(format string, args ...any) { all = append(all, kind.Line{Text: fmt.Sprintf(format, args...)}) }
