@@ -1,5 +1,5 @@
-// Package humanize writes numbers, times and sizes as people read them. Every text
-// for people uses it, so that a figure looks the same wherever it is printed.
+// Package humanize formats numbers, times and sizes for users. All texts use it, so that a value
+// looks the same everywhere.
 package humanize
 
 import (
@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// An Integer is what can be counted.
+// Integer is a type of counts.
 type Integer interface {
 	~int | ~int32 | ~int64 | ~uint32 | ~uint64
 }
 
-// Count writes 548112 as 548,112.
+// Count formats 548112 as 548,112.
 func Count[N Integer](n N) string {
 	text := fmt.Sprintf("%d", n)
 	first := 0 // digit
@@ -27,7 +27,7 @@ func Count[N Integer](n N) string {
 	return text
 }
 
-// Things writes a count with what is counted: 1 queue, 4,000 dispatches.
+// Things formats a count with a noun: 1 queue, 4,000 dispatches.
 func Things[N Integer](n N, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -45,7 +45,7 @@ func plural(what string) string {
 	return what + "s"
 }
 
-// Duration writes three digits and a unit: 31.1 µs, 1.91 s.
+// Duration formats a duration with three digits and a unit: 31.1 µs, 1.91 s.
 func Duration(d time.Duration) string {
 	v := float64(d)
 	for _, unit := range []string{"ns", "µs", "ms"} {
@@ -57,7 +57,7 @@ func Duration(d time.Duration) string {
 	return digits(v) + " s"
 }
 
-// Bytes writes a size in decimal units, as disks are sold: 131 MB.
+// Bytes formats a size in decimal units: 131 MB.
 func Bytes[N Integer](n N) string {
 	v := float64(n)
 	for _, unit := range []string{"B", "kB", "MB", "GB"} {
@@ -69,7 +69,7 @@ func Bytes[N Integer](n N) string {
 	return digits(v) + " TB"
 }
 
-// digits writes three significant ones, without a fraction of zero.
+// digits formats three significant digits, without a fraction of zero.
 func digits(v float64) string {
 	places := 0
 	switch {

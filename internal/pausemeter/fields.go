@@ -7,7 +7,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// fields are places in the kernel's struct task_struct.
+// fields are offsets in the kernel's struct task_struct.
 type fields struct{ state, priority, allowed int32 }
 
 func readFields() (f fields, err error) {

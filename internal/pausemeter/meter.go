@@ -1,6 +1,6 @@
-// Package pausemeter watches the stops of processes under ptrace by the kernel's
-// scheduling events. It trusts nobody's clock but the kernel's: two programs on raw
-// tracepoints, which are gone with the process that has opened them.
+// Package pausemeter measures the stops of processes under ptrace by the kernel's scheduling
+// events and clock. It uses two BPF programs on raw tracepoints; the kernel removes them when
+// the process that has opened them ends.
 package pausemeter
 
 import (
@@ -16,36 +16,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a meter holds at most, in the kernel: half a megabyte.
+// Limits of a meter's memory in the kernel: half a megabyte.
 const (
 	mostWatched = 4096    // processes at a time
 	mostStopped = 1024    // threads at a time
-	eventsBytes = 1 << 18 // of stops that nobody has taken yet
+	eventsBytes = 1 << 18 // stops that Take has not returned yet
 )
 
 var (
-	// ErrNamespace: the kernel's programs see other pids than we.
+	// ErrNamespace means that BPF programs see other pids than this process.
 	ErrNamespace = errors.New("this is not the machine's first pid namespace")
-	// ErrDenied: the kernel takes no program from us.
+	// ErrDenied means that the kernel refuses this process's BPF programs.
 	ErrDenied = errors.New("BPF is not permitted")
-	// ErrMissed: what is known is not all.
+	// ErrMissed means that some stops are missing.
 	ErrMissed = errors.New("there were more stops than it could hold")
 )
 
-// A Meter sees the stops of the processes that it watches. It is for one goroutine
-// at a time.
+// Meter measures the stops of the processes that it watches. One goroutine at a time may use
+// it.
 type Meter struct {
 	watched *ebpf.Map // process -> anything
-	stopped *ebpf.Map // struct task_struct * -> since when, who, where
+	stopped *ebpf.Map // struct task_struct * -> begin, thread, processor
 	events  *ebpf.Map
-	missed  *ebpf.Map // how many events found no room
+	missed  *ebpf.Map // how many events did not fit
 
 	programs []*ebpf.Program
 	links    []link.Link
 	reader   *ringbuf.Reader
 }
 
-// Open needs CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN, and the kernel's types.
+// Open loads and attaches the programs. It needs CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN, and
+// the kernel's BTF.
 func Open() (*Meter, error) {
 	if !InFirstNamespace() {
 		return nil, ErrNamespace
@@ -56,13 +57,13 @@ func Open() (*Meter, error) {
 		return m, nil
 	}
 	m.Close()
-	if errors.Is(err, unix.EPERM) { // what a library has to say to that leads astray
+	if errors.Is(err, unix.EPERM) { // the library's message about it is misleading
 		err = ErrDenied
 	}
 	return nil, err
 }
 
-// InFirstNamespace: pids are those of the kernel itself.
+// InFirstNamespace reports whether this process is in the machine's first pid namespace.
 func InFirstNamespace() bool {
 	const first = "pid:[4026531836]" // PROC_PID_INIT_INO
 	ns, err := os.Readlink("/proc/self/ns/pid")
@@ -106,7 +107,7 @@ func (m *Meter) makeMaps() (err error) {
 }
 
 func (m *Meter) attach(event string, code asm.Instructions) error {
-	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.RawTracepoint, Instructions: code, License: "Dual MIT/GPL"}) // probe_read_kernel is for GPL-compatible programs
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.RawTracepoint, Instructions: code, License: "Dual MIT/GPL"}) // probe_read_kernel needs a GPL-compatible licence
 	if err != nil {
 		return fmt.Errorf("%s: %w", event, err)
 	}
@@ -119,27 +120,28 @@ func (m *Meter) attach(event string, code asm.Instructions) error {
 	return nil
 }
 
-// lockMore: before Linux 5.11 maps count as locked memory.
+// lockMore raises the limit of locked memory: before Linux 5.11 maps count as such.
 func lockMore() (undo func()) {
 	var before unix.Rlimit
 	most := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
 	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &before) != nil || unix.Setrlimit(unix.RLIMIT_MEMLOCK, &most) != nil {
-		return func() {} // a later kernel needs none of this
+		return func() {} // not needed on later kernels
 	}
 	return func() { _ = unix.Setrlimit(unix.RLIMIT_MEMLOCK, &before) }
 }
 
-// Watch adds a process.
+// Watch starts to watch a process.
 func (m *Meter) Watch(pid int) error { return m.watched.Put(uint32(pid), uint32(0)) }
 
-// Unwatch takes one away again.
+// Unwatch stops watching a process.
 func (m *Meter) Unwatch(pid int) error { return m.watched.Delete(uint32(pid)) }
 
-// Take returns the stops since the last call, in the order of their ends. The error may be ErrMissed.
+// Take returns the stops since the last call, in the order of their ends. The error may be
+// ErrMissed.
 func (m *Meter) Take() ([]Stop, error) {
 	var stops []Stop
 	for {
-		m.reader.SetDeadline(time.Now()) // what is there, no waiting
+		m.reader.SetDeadline(time.Now()) // read without waiting
 		record, err := m.reader.Read()
 		switch {
 		case errors.Is(err, ringbuf.ErrFlushed), errors.Is(err, os.ErrDeadlineExceeded):
@@ -166,7 +168,7 @@ func (m *Meter) missedAny() error {
 	return nil
 }
 
-// Close detaches everything.
+// Close detaches and removes the programs.
 func (m *Meter) Close() {
 	for _, l := range m.links {
 		_ = l.Close()
@@ -178,6 +180,6 @@ func (m *Meter) Close() {
 		_ = m.reader.Close()
 	}
 	for _, one := range []*ebpf.Map{m.watched, m.stopped, m.events, m.missed} {
-		_ = one.Close() // of nil, too
+		_ = one.Close() // nil is allowed
 	}
 }

@@ -5,8 +5,7 @@ import "github.com/cilium/ebpf/asm"
 // taskTraced is __TASK_TRACED of the kernel (include/linux/sched.h).
 const taskTraced = 0x8
 
-// Places on the programs' stack. An event begins with what is known of a stop
-// when it begins.
+// Offsets on the programs' stack. The first fields of an event are known when the stop begins.
 const (
 	atEvent    = -56
 	atBegan    = atEvent
@@ -16,7 +15,7 @@ const (
 	atBy       = atEvent + 32 // thread, process
 	atWoken    = atEvent + 40 // the processor
 	atPriority = atEvent + 44
-	atAllowed  = atEvent + 48 // how many processors it may run on
+	atAllowed  = atEvent + 48 // on how many processors it may run
 	stopBytes  = atEnded - atEvent
 	eventBytes = 56
 
@@ -24,9 +23,9 @@ const (
 	atState = -72
 )
 
-// onSwitch is for sched_switch, and runs on the thread that is switched out: it
-// notes when one of a watched process is, traced. One that is preempted on its
-// way into a stop is noted again.
+// onSwitch handles sched_switch, on the thread that is switched out. It notes the time if the
+// thread belongs to a watched process and is in a traced stop. For a thread that is preempted on
+// its way into a stop, it notes the later time.
 func (m *Meter) onSwitch(f fields) asm.Instructions {
 	code := asm.Instructions{
 		asm.FnGetCurrentPidTgid.Call(),
@@ -60,8 +59,7 @@ func (m *Meter) onSwitch(f fields) asm.Instructions {
 	return append(code, m.leave()...)
 }
 
-// onWaking is for sched_waking(task), and runs on the thread that wakes: the end of
-// a noted stop.
+// onWaking handles sched_waking(task), on the thread that wakes task: the end of a noted stop.
 func (m *Meter) onWaking(f fields) asm.Instructions {
 	code := asm.Instructions{
 		asm.LoadMem(asm.R1, asm.R1, 0, asm.DWord),
@@ -103,7 +101,7 @@ func (m *Meter) onWaking(f fields) asm.Instructions {
 	return append(code, m.leave()...)
 }
 
-// find looks up what is at atKey, and leaves if it is not there.
+// find looks up the key at atKey, and ends the program if there is no entry.
 func find(fd int) asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMapPtr(asm.R1, fd),
@@ -126,7 +124,7 @@ func readTask(offset int32, to int32) asm.Instructions {
 	}
 }
 
-// leave ends a program; it counts what found no room.
+// leave ends a program, and counts events that did not fit.
 func (m *Meter) leave() asm.Instructions {
 	return asm.Instructions{
 		asm.JEq.Imm(asm.R0, 0, "exit"),

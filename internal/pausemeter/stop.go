@@ -8,23 +8,23 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 )
 
-// A Stop is one stop of one thread under ptrace, as the scheduler saw it: from
-// being switched out traced until being woken.
+// Stop is one stop of one thread under ptrace by the scheduler's events: from the time when the
+// thread was switched out in a traced stop until it was woken.
 type Stop struct {
 	PID, TID uint32
 	Duration time.Duration
 
-	// Of the thread that let it go.
+	// The thread that released it.
 	By       uint32 // its process
-	RealTime bool   // it ran at real-time priority,
-	Pinned   bool   // to a single processor,
-	Beside   bool   // and on the one that the stopped thread had left
+	RealTime bool   // it ran at real-time priority
+	Pinned   bool   // it was pinned to a single processor
+	Beside   bool   // it ran on the processor of the stopped thread
 }
 
-// leastNormal is the kernel's MAX_RT_PRIO: real-time priorities are below.
+// leastNormal is the kernel's MAX_RT_PRIO: real-time priorities are lower numbers.
 const leastNormal = 100
 
-// decode reads an event: places in it are those of programs.go.
+// decode reads an event; programs.go has its offsets.
 func decode(b []byte) (s Stop, err error) {
 	if len(b) < eventBytes {
 		return s, fmt.Errorf("an event of %d bytes", len(b))
@@ -39,13 +39,13 @@ func decode(b []byte) (s Stop, err error) {
 	}, nil
 }
 
-// A Sum is of several stops.
+// Sum sums up several stops.
 type Sum struct {
 	Stops        int
 	Total, Worst time.Duration
 }
 
-// Add counts one more.
+// Add adds one stop.
 func (s *Sum) Add(d time.Duration) {
 	s.Stops++
 	s.Total += d

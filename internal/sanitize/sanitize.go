@@ -1,6 +1,5 @@
-// Package sanitize makes text that somebody else has chosen harmless: names of
-// kernels, processes and files are a target's to choose, and a terminal obeys
-// some of them.
+// Package sanitize makes untrusted text safe to print: a target chooses the names of its kernels,
+// processes and files, and a terminal executes some character sequences.
 package sanitize
 
 import (
@@ -14,9 +13,8 @@ import (
 	"unicode/utf16"
 )
 
-// Text shows as an escape what would move the cursor, colour the text, turn it
-// around or break the line: everything that is not graphic. Bytes that are no
-// UTF-8 become U+FFFD.
+// Text escapes all characters that are not graphic: they could move the cursor, change colours,
+// reverse the text or break the line. Bytes that are not UTF-8 become U+FFFD.
 func Text(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -29,8 +27,8 @@ func Text(s string) string {
 	return b.String()
 }
 
-// Cell is Text fit for a spreadsheet: those compute fields that begin as formulas
-// do, so those get an apostrophe.
+// Cell is Text for a spreadsheet, which evaluates fields that look like formulas: Cell puts an
+// apostrophe before these.
 func Cell(s string) string {
 	if strings.IndexAny(s, "=+-@") == 0 {
 		s = "'" + s
@@ -38,8 +36,8 @@ func Cell(s string) string {
 	return Text(s)
 }
 
-// WriteJSON writes v as one indented JSON object. What is not graphic in its
-// strings is escaped, beyond what JSON asks for: people look at it, too.
+// WriteJSON writes v as one indented JSON object. It escapes all characters in strings that are
+// not graphic, more than JSON requires, because users may print the output.
 func WriteJSON(w io.Writer, v any) error {
 	text, err := encode(v, "  ")
 	if err != nil {
@@ -49,7 +47,7 @@ func WriteJSON(w io.Writer, v any) error {
 	return err
 }
 
-// JSON is the same on one line, without its end.
+// JSON returns the same on one line, without a newline.
 func JSON(v any) (string, error) {
 	text, err := encode(v, "")
 	return strings.TrimSuffix(text, "\n"), err
@@ -58,7 +56,7 @@ func JSON(v any) (string, error) {
 func encode(v any, indent string) (string, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // kernel names are full of < and >
+	enc.SetEscapeHTML(false) // kernel names contain < and >
 	enc.SetIndent("", indent)
 	if err := enc.Encode(v); err != nil {
 		return "", err

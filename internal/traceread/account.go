@@ -8,7 +8,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// Account is what the recorder settled for a queue.
+// Account is the recorder's final account of a queue.
 type Account struct {
 	Windows     int64
 	WindowsOpen int64 // of these, their end was not seen
@@ -20,18 +20,18 @@ type Account struct {
 	RawBefore   int64 // claimed after the attach, before it was recorded
 }
 
-// Counters are the payload's own counters that readers need; 0 where it left none.
+// Counters are the payload's counters that readers use; 0 if not known.
 type Counters struct {
 	QueuesSeen    int64
 	QueuesForeign int64 // of another tool, or without hardware: never recorded
 	RawClaims     int64 // on all queues, also on those that were never recorded
 }
 
-// KindAccount is what the recorder settled for a kind of record beside dispatches.
+// KindAccount is the recorder's final account of a further kind of record.
 type KindAccount struct{ Begun, Timed, Untimed, Unexplained int64 }
 
-// readAccounts reads what was settled. The payload counts a window's dispatches when it
-// closes: while a window is open, the number that arrived is the least that there were.
+// readAccounts reads the final accounts. The payload counts a window's dispatches when the
+// window closes: for an open window, the number of recorded dispatches is a lower bound.
 func (tr *Trace) readAccounts(ctx context.Context) error {
 	return tr.Define(ctx, func(r Row) error {
 		var of int64
@@ -57,7 +57,8 @@ func (tr *Trace) readAccounts(ctx context.Context) error {
 	}, `SELECT queue_id, windows, windows_open, dispatches, timed, untimed, unexplained, after_detach, raw_before FROM rtl_coverage`)
 }
 
-// readCounters adds up with total(): hostile values must not end in "integer overflow".
+// readCounters uses total() instead of sum(), which fails with "integer overflow" for hostile
+// values.
 func (tr *Trace) readCounters(ctx context.Context) error {
 	return tr.Define(ctx, func(r Row) error {
 		var of int64
@@ -93,10 +94,10 @@ func (tr *Trace) readKindAccounts(ctx context.Context) error {
 
 // Loss is a number of records of a session that are missing.
 type Loss struct {
-	Session *Session // nil: no session of the file
+	Session *Session // nil: not a session of the file
 	Cause   string
 	Records int64 // 0: not known how many
-	Span          // when: where that is not known, from the session's begin, or to its end
+	Span          // an unknown begin or end is the session's
 }
 
 func (tr *Trace) readLosses(ctx context.Context) error {

@@ -6,22 +6,22 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what readers hold as a whole. Recorders stay far below them.
+// Limits of what readers hold in memory. Real recordings stay far below them.
 const (
 	MostDefinitions = 1 << 18 // rows of one table
 	MostSessions    = 1 << 14
 	MostGPUs        = 1 << 12
 
-	// LongestName bounds a kernel's name, in bytes; recorders write up to 16 KiB.
-	// LongestWord bounds every other name.
+	// LongestName limits a kernel's name, in bytes; recorders write up to 16 KiB.
+	// LongestWord limits every other name, in bytes.
 	LongestName = 32 << 10
 	LongestWord = 256
 
-	// LatestNS is beyond every clock, and leaves room for the sum of two times.
+	// LatestNS is later than any valid time; the sum of two such times does not overflow.
 	LatestNS = 1<<62 - 1
 )
 
-// Cut shortens a text that is longer than so many bytes, and marks it with "…".
+// Cut shortens a text that is longer than a number of bytes, and appends "…".
 func Cut(s string, longest int) string {
 	if len(s) <= longest {
 		return s
@@ -40,14 +40,14 @@ func Sum(a, b int64) int64 {
 	return a + b
 }
 
-// Possible reports whether a time in ns and a duration can be a recorder's: both at least
-// 0, and the end no later than LatestNS.
+// Possible reports whether a recorder can have written a time and a duration in ns: both are at
+// least 0, and the end is not after LatestNS.
 func Possible(startNS, durationNS int64) bool {
 	return startNS >= 0 && startNS <= LatestNS && durationNS >= 0 && durationNS <= LatestNS-startNS
 }
 
-// Submit returns when a dispatch with a possible start was submitted, from the time that
-// it was queued. known is false where the result is no possible time.
+// Submit returns the submit time of a dispatch with a possible start, from the time for which it
+// was queued. known is false if the result is not a possible time.
 func Submit(startNS, queuedNS int64) (atNS int64, known bool) {
 	if queuedNS > startNS || queuedNS < startNS-LatestNS {
 		return 0, false

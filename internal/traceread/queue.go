@@ -11,8 +11,8 @@ import (
 type Agent struct {
 	ID           int64
 	Session      *Session
-	GPU          int64  // one number for each device of the file, whatever processes call it
-	DriverNode   *int64 // as the runtime counts the nodes that the process may use; nil: not known
+	GPU          int64  // the number of the device in the file
+	DriverNode   *int64 // the runtime's number among the nodes that the process may use; nil: not known
 	BDF          *int64 // PCI domain << 32 | bus << 8 | device << 3 | function; nil: not known
 	Name         string // such as gfx90a
 	Product      string
@@ -25,15 +25,15 @@ type Queue struct {
 	HSAID   int64 // the runtime's number; -1: not known
 	Agent   *Agent
 	Windows []Window // in the order of their openings
-	Account *Account // nil: the recorder settled none
+	Account *Account // nil: no final account
 }
 
 // Window is a time in which a queue was recorded.
 type Window struct {
 	OpenedNS     int64
-	ClosedNS     int64 // 0: its end was not seen
+	ClosedNS     int64 // 0: no end
 	FirstIndex   int64 // the first packet's
-	QueuedBefore int64 // packets in front of it that the GPU had not taken yet
+	QueuedBefore int64 // packets in front of the window that the GPU had not taken yet
 }
 
 func (tr *Trace) readAgents(ctx context.Context) error {

@@ -19,7 +19,7 @@ var (
 	ErrNoRoom = errors.New("no space left")
 	// ErrInterrupted means that the context ended first.
 	ErrInterrupted = errors.New("interrupted")
-	// ErrEndless means that pages refer to each other in a ring.
+	// ErrEndless means that pages of the file refer to each other in a cycle.
 	ErrEndless = fmt.Errorf("more rows than fit into the file: %w", ErrImpossible)
 )
 
@@ -43,7 +43,7 @@ func Explain(err error) error {
 	return err
 }
 
-// Interrupted returns ErrInterrupted for whatever a driver says once its context has ended.
+// Interrupted returns ErrInterrupted instead of any error after the context has ended.
 func Interrupted(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return ErrInterrupted
@@ -54,7 +54,7 @@ func Interrupted(ctx context.Context, err error) error {
 // Row is one row of a query.
 type Row struct{ rows *sql.Rows }
 
-// Scan reads the row's values. A value that does not fit is ErrImpossible.
+// Scan reads the row's values. It returns ErrImpossible for a value of the wrong type.
 func (r Row) Scan(into ...any) error {
 	if err := r.rows.Scan(into...); err != nil {
 		return fmt.Errorf("%w: %w", ErrImpossible, err)
@@ -62,13 +62,14 @@ func (r Row) Scan(into ...any) error {
 	return nil
 }
 
-// Each calls visit for every row of a query whose rows are streamed. Pages in a ring give
-// rows without an end: more than fit into the file are ErrEndless.
+// Each calls visit for every row of a query without holding the rows. Pages in a cycle yield
+// endless rows: Each returns ErrEndless after more rows than the file has room for.
 func (tr *Trace) Each(ctx context.Context, visit func(Row) error, query string, args ...any) error {
 	return tr.rows(ctx, tr.MostRows, ErrEndless, visit, query, args...)
 }
 
-// Define calls visit for every row of a query whose rows are held: at most MostDefinitions.
+// Define calls visit for every row of a query whose rows the caller holds: at most
+// MostDefinitions.
 func (tr *Trace) Define(ctx context.Context, visit func(Row) error, query string, args ...any) error {
 	tooMany := fmt.Errorf("over %d rows: %w", MostDefinitions, ErrImpossible)
 	return tr.rows(ctx, MostDefinitions, tooMany, visit, query, args...)

@@ -17,17 +17,17 @@ type Session struct {
 	BegunNS         int64  // the recorder was ready
 	ArmedNS         int64  // hooks became active
 	DetachedNS      int64  // hooks were removed
-	EndedNS         int64  // the accounts were settled; 0: never, or not yet
+	EndedNS         int64  // the recorder has written the final accounts; 0: never, or not yet
 	EndReason       string // "": not yet, or the recorder was killed
-	WindowStartNS   int64  // the declared window; FromNS and UntilNS tell it for all formats
+	WindowStartNS   int64  // the declared window; use FromNS and UntilNS, which work for all formats
 	WindowEndNS     int64
 	RecordedUntilNS int64 // every kernel that ended before it is in the trace, or counted as lost or untimed
 	MonotonicOffset int64 // CLOCK_MONOTONIC - CLOCK_BOOTTIME at the begin
 	RealtimeOffset  int64 // CLOCK_REALTIME - CLOCK_BOOTTIME at the begin
 	Counters        Counters
-	Kinds           map[string]KindAccount // by the kinds' names; those that the recorder settled
-	QueuesRecorded  int64                  // that have a window
-	ClaimsKnown     int64                  // RawBefore of its queues' accounts
+	Kinds           map[string]KindAccount // by the kinds' names; only final accounts
+	QueuesRecorded  int64                  // queues with a window
+	ClaimsKnown     int64                  // sum of RawBefore in its queues' accounts
 	RecordsLost     bool                   // some of its records are missing
 
 	recorder recorder
@@ -36,22 +36,22 @@ type Session struct {
 // recorder is the process that wrote a session; zero in files of format 1.
 type recorder struct{ pid, startTicks, pidNamespace int64 }
 
-// State is how far the recorder of a session has come.
+// State is the state of a session's recorder.
 type State int
 
 // The states of a session.
 const (
-	Ended      State = iota // the recorder settled what was seen
+	Ended      State = iota // the recorder has written the final accounts
 	InProgress              // a recorder is writing the session
 	CutOff                  // the recorder was killed
-	Unwritable              // the trace could not be written on; EndReason says why
+	Unwritable              // a write to the trace failed; EndReason says why
 )
 
 // Process is a process that was recorded, in one or several sessions. A pid alone does not
 // identify it: PIDs are used again, and a file may come from several hosts.
 type Process struct {
 	ID       ProcessID
-	Rank     *int64 // as its launcher said; nil: not known
+	Rank     *int64 // set by its launcher; nil: not known
 	Command  string
 	Sessions []*Session
 	IsTarget bool // it is one of the file's Targets
@@ -63,7 +63,7 @@ type ProcessID struct {
 	PID, StartTicks int64
 }
 
-// Title returns what people know the process by.
+// Title returns the process's name for users.
 func (p *Process) Title() string {
 	if p.Rank != nil {
 		return fmt.Sprintf("rank %d %s", *p.Rank, p.Command)
@@ -71,10 +71,10 @@ func (p *Process) Title() string {
 	return p.Command
 }
 
-// Settled reports whether the recorder came to its end, and settled what was seen of each queue.
+// Settled reports whether the recorder has written the final accounts of all queues.
 func (s *Session) Settled() bool { return s.State == Ended }
 
-// Unfinished says why the session has no settled accounts; "" if it has.
+// Unfinished returns why the session has no final accounts; "" if it has them.
 func (s *Session) Unfinished() string {
 	switch s.State {
 	case InProgress:
@@ -87,7 +87,7 @@ func (s *Session) Unfinished() string {
 	return ""
 }
 
-// EndedAsAsked reports whether the user, or the duration that the user gave, ended the session.
+// EndedAsAsked reports whether the user, or the requested duration, ended the session.
 func (s *Session) EndedAsAsked() bool {
 	switch s.EndReason {
 	case tracedb.EndElapsed, tracedb.EndInterrupted, tracedb.EndRequested, "detached": // the last one in format 1
@@ -96,16 +96,16 @@ func (s *Session) EndedAsAsked() bool {
 	return false
 }
 
-// FromNS returns the begin of the declared window: when hooks became active or, where that
-// is not known (HasBegin), when the recorder was ready.
+// FromNS returns the begin of the declared window: the time at which hooks became active or, if
+// that is not known (HasBegin), at which the recorder was ready.
 func (s *Session) FromNS() int64 { return cmp.Or(s.WindowStartNS, s.ArmedNS, s.BegunNS) }
 
-// HasBegin reports whether the file says when the declared window began.
+// HasBegin reports whether the file has the begin of the declared window.
 func (s *Session) HasBegin() bool { return s.WindowStartNS > 0 || s.ArmedNS > 0 }
 
-// UntilNS returns the end of the declared window, as far as the trace is complete in it; 0:
-// not known. In format 1 it is the removal of hooks or, where the target ended before it,
-// the recorder's own end.
+// UntilNS returns the time up to which the trace is complete in the declared window; 0: not
+// known. In format 1 it is the removal of hooks or, if the target ended before, the recorder's
+// end.
 func (s *Session) UntilNS() int64 {
 	switch {
 	case s.Settled():
@@ -116,8 +116,8 @@ func (s *Session) UntilNS() int64 {
 	return s.RecordedUntilNS
 }
 
-// UnseenClaims returns how many slots were claimed, as the payload counted, that no account
-// of the session's queues holds.
+// UnseenClaims returns how many of the claims that the payload counted are in no account of the
+// session's queues.
 func (s *Session) UnseenClaims() int64 { return max(0, s.Counters.RawClaims-s.ClaimsKnown) }
 
 // The columns of a session. Format 1 has none of windowColumns.
@@ -160,8 +160,8 @@ func (tr *Trace) readSessions(ctx context.Context) error {
 	}, "SELECT "+columns+" FROM rtl_session ORDER BY id")
 }
 
-// addStates tells sessions that a recorder is writing from those whose recorder was killed.
-// A recorder that writes the file has begun the file's last session.
+// addStates distinguishes sessions that a recorder is still writing from sessions whose recorder
+// was killed. A live recorder has begun the file's last session.
 func (tr *Trace) addStates(inProgress bool) {
 	var writes recorder
 	if last := len(tr.Sessions) - 1; inProgress && last >= 0 {
@@ -191,8 +191,8 @@ func (tr *Trace) readRanks(context.Context) error {
 	return err
 }
 
-// ZeroNS returns the begin of the first session to record: times that people give or read
-// count from it.
+// ZeroNS returns the begin of the first session's window: the zero of the times that users give
+// and read.
 func (tr *Trace) ZeroNS() (zeroNS int64) {
 	for i, s := range tr.Sessions {
 		if at := s.FromNS(); i == 0 || at < zeroNS {

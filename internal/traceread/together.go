@@ -7,8 +7,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// Target is a process that was to be recorded together with others, or one that came too
-// late for it.
+// Target is one of several processes to record together, or a late worker.
 type Target struct {
 	PID        int64
 	StartTicks int64 // with PID: its sessions
@@ -16,13 +15,13 @@ type Target struct {
 	Command    string
 	Rank       *int64 // nil: not known
 	Outcome    tracedb.Outcome
-	ExitCode   int64 // that its recording alone would have ended with
+	ExitCode   int64 // the tool's, if it had recorded this process alone
 	Detail     string
-	Processes  []*Process // of the file that are it; empty: it was never recorded
+	Processes  []*Process // the file's processes with its identity; empty: it was never recorded
 	Replaced   bool       // a later recording of the file has the same target
 }
 
-// readTogether finds nothing in the files of older versions, which lack these tables.
+// readTogether reads targets and common windows. Files of older versions lack these tables.
 func (tr *Trace) readTogether(ctx context.Context) error {
 	var tables int
 	err := tr.DB.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('rtl_target', 'rtl_common')").Scan(&tables)
@@ -53,7 +52,7 @@ func (tr *Trace) readTogether(ctx context.Context) error {
 	}, "SELECT start_ns, coalesce(end_ns, 0) FROM rtl_common ORDER BY rowid")
 }
 
-// addTargets finds the recorded processes that are targets.
+// addTargets finds the recorded process of each target.
 func (tr *Trace) addTargets() {
 	type key struct{ pid, startTicks int64 }
 	recorded := map[key][]*Process{} // files of several hosts may have several
@@ -79,8 +78,8 @@ func (tr *Trace) addTargets() {
 	}
 }
 
-// Shared returns the window that all processes of the file share. There is none where
-// several recordings were appended to the file, or one of a single process was.
+// Shared returns the window common to all processes of the file. There is none if several
+// recordings were appended to the file, or a recording of a single process.
 func (tr *Trace) Shared() (Span, bool) {
 	if len(tr.Common) != 1 {
 		return Span{}, false

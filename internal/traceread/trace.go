@@ -1,11 +1,10 @@
-// Package traceread reads what a trace file defines: sessions and their processes, GPUs,
-// queues, and what was recorded of each. Reports and exports stand on it.
+// Package traceread reads the definitions in a trace file: sessions and their processes, GPUs,
+// queues, and the accounts of each. Reports and exports use it.
 //
-// It is the one place for two things. The first is bounds: anybody may have written the
-// file, so everything that a reader holds as a whole is bounded. The second is the rules
-// that several readers need: which time a session recorded, what is known of a queue, how
-// the sessions of a file relate. Rows that grow with the recording (dispatches, copies,
-// untimed packets) are not held; their readers stream them.
+// It has two tasks. The first is limits: the file is untrusted, so everything that a reader
+// holds in memory is limited. The second is the rules that several readers need: which time a
+// session recorded, what is known about a queue, how the sessions of a file relate. Readers
+// stream the rows that grow with the recording (dispatches, copies, untimed packets).
 package traceread
 
 import (
@@ -16,8 +15,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// Trace is an open trace file with everything in it that dispatches refer to. Nothing in
-// it changes after Open.
+// Trace is an open trace file with everything to which dispatches refer. It does not change
+// after Open.
 type Trace struct {
 	DB        *sql.DB
 	Sessions  []*Session // in the order of their ids
@@ -32,11 +31,11 @@ type Trace struct {
 	sessions map[int64]*Session
 }
 
-// Open opens a trace file and reads what it defines. The caller closes it. Errors are as
-// Explain returns them, or tracedb.Open's.
+// Open opens a trace file and reads its definitions. The caller must close it. Errors are
+// tracedb.Open's, or as Explain returns them.
 func Open(ctx context.Context, path string) (*Trace, error) {
-	// Before the file is opened: a recorder that ends meanwhile has not been killed.
-	// Where locks do not work no recorder is found.
+	// Before the file is opened, so that a recorder that ends meanwhile does not look killed.
+	// Without working locks it finds no recorder.
 	inProgress, _ := tracedb.InProgress(path)
 	db, err := tracedb.Open(path)
 	if err != nil {
@@ -50,7 +49,7 @@ func Open(ctx context.Context, path string) (*Trace, error) {
 	return tr, nil
 }
 
-// Close closes the file, which was only read.
+// Close closes the file.
 func (tr *Trace) Close() { _ = tr.DB.Close() }
 
 // Session returns the session with an id; nil if the file has none.

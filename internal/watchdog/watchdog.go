@@ -1,9 +1,8 @@
-// Package watchdog gives up on a target in whose memory, or on whose filesystem, a thread
-// of this tool hangs. A process can answer the page faults in its memory itself
-// (userfaultfd(2), files on FUSE), serve the filesystem that it lives on, or leave both
-// unanswered: a thread that reads there then waits for ever, and only SIGKILL ends it. The
-// tool returns an error and exits. That is safe: a thread that it has stopped goes on, and
-// a payload without a recorder detaches by itself.
+// Package watchdog gives a target up if a thread of this tool hangs in its memory or on its
+// filesystem. A process can serve the page faults of its memory (userfaultfd(2), files on FUSE)
+// or its filesystem itself, and not answer: a thread that reads there then waits for ever, and
+// only SIGKILL ends it. The tool returns an error and exits. This is safe: a stopped thread
+// continues, and a payload without a recorder detaches by itself.
 package watchdog
 
 import (
@@ -17,35 +16,34 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// Period is how often work under way is looked at.
+// Period is the time between checks of running work.
 const Period = 250 * time.Millisecond
 
-// Limit is how long one call into a target may take. Tests that hold a session up
-// raise it.
+// Limit is the longest time for one call into a target. Tests that delay a session raise it.
 var Limit = 20 * time.Second
 
-// ErrStalled is about a call that has taken longer than Limit.
+// ErrStalled is the error for a call that has taken longer than Limit.
 var ErrStalled = errors.New("timed out reading the target's memory")
 
-// LeftAlone is the state of a target that was given up while an attach was under way.
+// LeftAlone describes the state of a target that was given up during an attach.
 const LeftAlone = "as found; a payload that it may have by now detaches by itself within seconds"
 
-// Do returns what work returns, or a *failure.Error if a thread of ours hangs in a
-// target: this process must exit then. pid is the target that the failure names where
-// the hanging thread does not tell.
+// Do runs work and returns its result, or a *failure.Error if a thread of this tool hangs in a
+// target; this process must then exit. The failure names pid if the hanging thread's target is
+// not known.
 func Do[T any](pid int, work func() (T, error)) (T, error) {
 	return Watch(func() *failure.Error {
 		if Hanging() <= Limit {
 			return nil
 		}
-		if s := target.Stalled(0); s.PID != 0 { // work may look at several
+		if s := target.Stalled(0); s.PID != 0 { // work may read several targets
 			pid = s.PID
 		}
 		return Failure(pid)
 	}, work)
 }
 
-// Watch returns what work returns, or the first failure that stalled reports meanwhile.
+// Watch runs work and returns its result, or the first failure that stalled reports meanwhile.
 func Watch[T any](stalled func() *failure.Error, work func() (T, error)) (T, error) {
 	type outcome struct {
 		result T
@@ -71,12 +69,12 @@ func Watch[T any](stalled func() *failure.Error, work func() (T, error)) (T, err
 	}
 }
 
-// Hanging returns how long a thread of ours has been in one call into a target; 0: none is.
+// Hanging returns how long a thread of this tool has been in one call into a target; 0: none.
 func Hanging() time.Duration {
 	return max(target.Stalled(0).Time, ptrace.Busy())
 }
 
-// Failure explains that a thread of ours hangs in pid, or in its filesystem.
+// Failure returns the error for a thread of this tool that hangs in pid or its filesystem.
 func Failure(pid int) *failure.Error {
 	cause := fmt.Sprintf("a page has not come for %s: it may answer its page faults itself (userfaultfd, FUSE), or hold its memory map", humanize.Duration(Limit))
 	fix := "look at what the process does with its memory"
