@@ -64,8 +64,8 @@ type Export struct {
 // CSV is a format with a line for each event: Event.Row.
 type CSV struct {
 	Format string // its name
-	Suffix string // of the file, in place of the trace's .db
-	For    string // who reads it
+	Suffix string // of the file, instead of the trace's .db
+	For    string // the programs that read it
 	Header []string
 }
 

@@ -10,11 +10,11 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/watchdog"
 )
 
-// A Diagnosis says whether an attach would work, and by which checks. Its JSON form is
+// Diagnosis is the prediction of an attach, with the checks that led to it. Its JSON form is
 // stable (docs/json.md).
 type Diagnosis struct {
-	Version  string           `json:"version,omitempty"` // of this tool; not of workers
-	PID      int              `json:"pid,omitempty"`     // none: of the machine
+	Version  string           `json:"version,omitempty"` // of this tool; empty for workers
+	PID      int              `json:"pid,omitempty"`     // 0: the machine
 	Command  string           `json:"command,omitempty"`
 	Rank     *int             `json:"rank,omitempty"`
 	Verdict  Result           `json:"verdict"` // ok, unclear or fails
@@ -23,13 +23,13 @@ type Diagnosis struct {
 	Fix      string           `json:"fix,omitempty"`
 	Checks   []CheckResult    `json:"checks"`
 
-	Workers    []*Diagnosis `json:"workers,omitempty"` // that would be recorded together
+	Workers    []*Diagnosis `json:"workers,omitempty"` // processes to record together
 	PassedOver string       `json:"passed_over,omitempty"`
 }
 
-// Diagnose looks at everything that could stand in the way of an attach to what s
-// selects, or to any process if that is nothing, and touches nothing. With
-// readFilters a thread with seccomp filters is stopped for a moment to read them.
+// Diagnose checks everything that could prevent an attach to the processes that s selects, or,
+// if s selects none, to any process. It touches nothing, except with readFilters: then it stops
+// a thread with seccomp filters for a moment to read them.
 func Diagnose(r Request, s discover.Selection, readFilters bool) (*Diagnosis, error) {
 	if len(s.PIDs) > 0 {
 		r.PID = s.PIDs[0]
@@ -64,8 +64,8 @@ func diagnoseMachine(r Request) *Diagnosis {
 	return d
 }
 
-// DiagnoseProcess predicts an attach to pid without what holds for every process. It waits up
-// to silence for a heartbeat of a recorder in another pid namespace.
+// DiagnoseProcess predicts an attach to pid, without the checks that are the same for every
+// process. It waits up to silence for a heartbeat of a recorder in another pid namespace.
 func DiagnoseProcess(pid int, silence time.Duration) *Diagnosis {
 	return diagnose(Request{PID: pid}, processChecks(), limits{silence: silence})
 }
@@ -100,8 +100,8 @@ func diagnoseAll(r Request, c *discover.Choice, readFilters bool) *Diagnosis {
 	return d
 }
 
-// judge takes the verdict from the first check of that part that fails, or else
-// from the first unclear one.
+// judge sets the verdict by the first check of that part that fails, or else by the first
+// unclear one.
 func (d *Diagnosis) judge(part string) {
 	d.Verdict, d.ExitCode = Fine, failure.OK
 	for _, c := range d.Checks {
@@ -115,8 +115,8 @@ func (d *Diagnosis) judge(part string) {
 	}
 }
 
-// judgeWorkers takes the verdict from the first worker that fails, or else from the
-// first unclear one; and the code from all, as a recording of them does.
+// judgeWorkers sets the verdict by the first worker that fails, or else by the first unclear
+// one, and the exit code by all workers, as their recording would.
 func (d *Diagnosis) judgeWorkers() {
 	var results []Result
 	var codes []failure.ExitCode
@@ -132,8 +132,8 @@ func (d *Diagnosis) judgeWorkers() {
 	}
 }
 
-// PredictExit returns the verdict and the exit code of a recording of several processes, from
-// the verdict and the code of each.
+// PredictExit returns the verdict and the exit code for a recording of several processes, by the
+// verdict and the code of each.
 func PredictExit(results []Result, codes []failure.ExitCode) (Result, failure.ExitCode) {
 	count := map[Result]int{}
 	for _, r := range results {
@@ -152,7 +152,7 @@ func PredictExit(results []Result, codes []failure.ExitCode) (Result, failure.Ex
 	return Fine, failure.OK
 }
 
-// Told returns the verdict in a line.
+// Told returns the verdict as a line of text.
 func (d *Diagnosis) Told() string {
 	switch {
 	case d.Verdict == Unclear:

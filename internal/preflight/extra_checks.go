@@ -13,7 +13,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 )
 
-// An examination is a diagnosis of one process under way.
+// examination is a diagnosis of one process in progress.
 type examination struct {
 	Preflight
 	d      *Diagnosis
@@ -21,16 +21,16 @@ type examination struct {
 	limits
 	resident    bool
 	feasibility *inject.Feasibility
-	filters     error // of seccomp, that stand in the way
+	filters     error // seccomp filters that prevent an attach
 }
 
-// limits say how far an examination goes.
+// limits restrict an examination.
 type limits struct {
-	readFilters bool          // a thread may be stopped to read its seccomp filters
+	readFilters bool          // it may stop a thread to read the thread's seccomp filters
 	silence     time.Duration // how long to wait for a heartbeat of a recorder in another pid namespace
 }
 
-// extraChecks follow the checks that an attach makes: they predict its next steps.
+// extraChecks follow the checks of an attach, and predict its next steps.
 var extraChecks = []struct {
 	name, lookedAt string
 	look           func(*examination) CheckResult
@@ -43,7 +43,7 @@ var extraChecks = []struct {
 	{"seccomp", "/proc/PID/task/TID/status: the thread that would be used", (*examination).seccompCheck},
 }
 
-// run makes the checks of an attach, and goes on after a failure where it can.
+// run makes the checks of an attach, and continues after a failure if it can.
 func (e *examination) run() {
 	for _, c := range e.checks {
 		e.note(c, e.attempt(c))
@@ -71,8 +71,8 @@ func (e *examination) ready() bool { return e.Target != nil }
 // errSkipped says that a check depends on one that has failed.
 var errSkipped = errors.New("skipped")
 
-// note adds the result of a check: all that is wrong with a program, not just the problem
-// that an attach would end with.
+// note adds the result of a check: all problems of a program, not only the first, which an
+// attach would report.
 func (e *examination) note(c check, err error) {
 	add := func(r CheckResult) { e.add(r.as(ofProcess, c.name, c.lookedAt)) }
 	switch {
@@ -129,7 +129,7 @@ func (e *examination) residentCheck() CheckResult {
 	return fine(found)
 }
 
-// threadsCheck is about the limit of threads by user, which only a clone can tell.
+// threadsCheck checks the per-user limit of threads, as far as possible without a clone.
 func (e *examination) threadsCheck() CheckResult {
 	have, limit, limited := e.Target.UserThreads()
 	switch {
@@ -144,7 +144,7 @@ func (e *examination) threadsCheck() CheckResult {
 		"allow it some more threads (prlimit --nproc), then run this again")
 }
 
-// gpuCheck: a process that has initialised the runtime has the driver open.
+// gpuCheck checks for the open driver, which a process with an initialised runtime has.
 func (e *examination) gpuCheck() CheckResult {
 	devices, err := e.Target.Devices()
 	switch {
@@ -162,7 +162,7 @@ func (e *examination) gpuCheck() CheckResult {
 		"wait until it, or a process below it, has used the GPU (rtl-attach ps lists those that have)")
 }
 
-// injectionCheck does what an injection does before it stops a thread.
+// injectionCheck performs the steps of an injection before its first stop.
 func (e *examination) injectionCheck() CheckResult {
 	if e.resident {
 		return fine("none needed: nothing would be paused")
@@ -190,7 +190,7 @@ func (e *examination) injectionCheck() CheckResult {
 	return fine("a thread waits for a futex, without time-out: it would be paused twice, for some tens of microseconds")
 }
 
-// seccompCheck judges the filters of the thread that would be used first.
+// seccompCheck judges the filters of the thread that an injection would use first.
 func (e *examination) seccompCheck() CheckResult {
 	switch {
 	case e.feasibility == nil:

@@ -14,8 +14,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// machineChecks are about the machine and this tool on it. The checks of an attach that
-// need no process come before them.
+// machineChecks check the machine and this tool's rights. They follow the checks of an attach
+// that need no process.
 var machineChecks = []struct {
 	part, name, lookedAt string
 	look                 func() CheckResult
@@ -36,8 +36,8 @@ var machineChecks = []struct {
 	{ofOptional, "pause meter", "BTF, pid namespace, capabilities, kernel.unprivileged_bpf_disabled, lockdown", bpfCheck},
 }
 
-// machine adds what holds for every process. Where the processes themselves were checked,
-// nothing here makes an attach fail any more.
+// machine adds the checks that are the same for every process. If the processes themselves were
+// checked, none of these makes an attach fail.
 func (d *Diagnosis) machine(lookedAtThemselves bool) {
 	for _, m := range machineChecks {
 		c := m.look().as(m.part, m.name, m.lookedAt)
@@ -124,8 +124,8 @@ func ptraceCheck() CheckResult {
 	return fine("permitted")
 }
 
-// mayTrace asks for the interruption of no process at all. The kernel itself
-// answers that there is none; anything else is a filter's answer.
+// mayTrace calls PTRACE_INTERRUPT for a process that cannot exist. The kernel answers ESRCH; any
+// other answer comes from a seccomp filter.
 func mayTrace() error {
 	_, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_INTERRUPT, 0, 0, 0, 0, 0)
 	if errno == unix.ESRCH {
@@ -171,8 +171,7 @@ func securityCheck() CheckResult {
 	return fine(all)
 }
 
-// driverCheck looks at the node, and does not open it: that is what a GPU
-// process does.
+// driverCheck checks the device node without opening it, which would make this a GPU process.
 func driverCheck() CheckResult {
 	_, err := os.Lstat("/dev/kfd")
 	switch {
@@ -184,7 +183,7 @@ func driverCheck() CheckResult {
 	return less("not known", "/dev/kfd cannot be looked at: "+err.Error(), "look at the permissions of /dev here; GPU processes can be attached to all the same")
 }
 
-// readLine is the first line of a file of the kernel's, "" if it cannot be read.
+// readLine returns the first line of a /proc or /sys file; "" if it cannot be read.
 func readLine(path string) string {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/privilege"
 )
 
-// Optional parts: what an attach does better with, and does without.
+// Optional parts: an attach works better with them, and works without them.
 
 func niceCheck() CheckResult {
 	if !privilege.Effective(capability.CAP_SYS_NICE) {
@@ -46,7 +46,7 @@ func stampsCheck() CheckResult {
 	return fine(source + ": launches are stamped without a system call")
 }
 
-// bpfCheck is about the clock that pauses are measured by.
+// bpfCheck checks whether the kernel's clock can measure pauses.
 func bpfCheck() CheckResult {
 	granted := privilege.Effective(capability.CAP_SYS_ADMIN) ||
 		privilege.Effective(capability.CAP_BPF) && privilege.Effective(capability.CAP_PERFMON)

@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// DefaultOutput is the template of a trace's path unless the user gives one.
+// DefaultOutput is the default template of a trace's path.
 const DefaultOutput = "trace-%p-%t.db"
 
-// placeholders may follow a % in a template of a trace's path.
+// placeholders are the letters that may follow a % in a template of a trace's path.
 const placeholders = "pht%"
 
-// UnknownPlaceholder returns the first placeholder of a template that has no meaning,
-// such as %q, or a % at its end; "": it has none.
+// UnknownPlaceholder returns the first unknown placeholder of a template, such as %q, or a % at
+// its end; "": there is none.
 func UnknownPlaceholder(template string) string {
 	for {
 		_, rest, found := strings.Cut(template, "%")
@@ -31,7 +31,7 @@ func UnknownPlaceholder(template string) string {
 	}
 }
 
-// outputPath returns the path that a template stands for.
+// outputPath returns the path for a template.
 func outputPath(template string, pid int, now time.Time) (string, error) {
 	host, err := os.Hostname()
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package preflight checks everything that could stand in the way of an attach, before a
-// target is touched. An attach makes the checks up to the first one that fails; a Diagnosis
+// Package preflight checks everything that could prevent an attach, before a target is touched. An attach makes the checks up to the first one that fails; a Diagnosis
 // (doctor, ps) makes all of them, and predicts the attach.
 package preflight
 
@@ -17,45 +16,45 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// leastSpaceBytes must be free where the trace goes.
+// leastSpaceBytes must be free on the trace's filesystem.
 const leastSpaceBytes = 64 << 20
 
-// A Request is the part of a recording's options that a preflight checks.
+// Request is the part of a recording's options that a preflight checks.
 type Request struct {
 	PID     int
 	Output  string // template of the trace's path: %p pid, %h host, %t time
-	Append  bool   // an existing trace gets a further session
-	Force   bool   // an existing file is replaced by the trace, once that is complete
+	Append  bool   // add a session to an existing trace
+	Force   bool   // replace an existing file by the trace, once the trace is complete
 	Library []byte // the payload; nil: the one that is built in
 	Version string // of this tool
 }
 
-// A Preflight is what is known before a target is touched.
+// Preflight is the result of the checks.
 type Preflight struct {
 	request Request
 
 	Library []byte // the payload
 	Build   []byte // its build id
 	Place   tracedb.Place
-	Target  *target.Target // to be closed
+	Target  *target.Target // Close closes it
 	Facts   *target.Facts
 }
 
 // New returns a preflight that has checked nothing yet.
 func New(r Request) Preflight { return Preflight{request: r} }
 
-// A check of a preflight fails with what stands in the way of an attach.
+// check is one check of a preflight. Its error is the reason that prevents an attach.
 type check struct {
 	name     string
 	lookedAt string
 	do       func(*Preflight) error
-	found    func(*Preflight) string // in a few words, when it has not failed
+	found    func(*Preflight) string // a short text for a check that has not failed
 
 	about string // ofMachine: it needs no process; ofProcess: it needs an open one
 }
 
-// checks are made by every attach, in this order, and by doctor: the verdict of doctor
-// is the first one that fails.
+// checks are the checks of every attach, in this order, and of doctor, whose verdict is the
+// first one that fails.
 var checks = []check{
 	{
 		name: "payload", lookedAt: "the library in this tool, its build id",
@@ -75,7 +74,7 @@ var checks = []check{
 	},
 }
 
-// processChecks returns the checks that are about the process.
+// processChecks returns the checks of the process.
 func processChecks() []check {
 	return slices.DeleteFunc(slices.Clone(checks), func(c check) bool { return c.about == ofMachine })
 }
@@ -88,7 +87,7 @@ func machineOnly() []check {
 // Check makes all checks up to the first one that fails, and returns its error.
 func (p *Preflight) Check() error { return p.make(checks) }
 
-// CheckProcess makes the checks that are about the process.
+// CheckProcess makes the checks of the process.
 func (p *Preflight) CheckProcess() error { return p.make(processChecks()) }
 
 // CheckMachine makes the checks that need no process.
@@ -169,7 +168,7 @@ func (p *Preflight) describeProgram() string {
 	return fmt.Sprintf("%s, %s, %s, %s", p.Facts.Machine, p.Facts.Libc, humanize.Things(p.Facts.Threads, "thread"), strings.Join(p.Facts.HSA, ", "))
 }
 
-// Close closes what the checks have opened.
+// Close closes everything that the checks have opened.
 func (p *Preflight) Close() {
 	if p.Target != nil {
 		p.Target.Close()

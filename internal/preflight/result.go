@@ -2,19 +2,19 @@ package preflight
 
 import "github.com/rtl-attach/rtl-attach/internal/failure"
 
-// A Result is the result of a check, in a word.
+// Result is the result of a check.
 type Result string
 
 const (
 	Fine    Result = "ok"
-	Less    Result = "warning" // an attach works, with less than there could be
+	Less    Result = "warning" // an attach works with reduced features
 	Off     Result = "off"     // an optional part is missing
-	Unclear Result = "unclear" // only stopping a thread, or an attach, can tell
+	Unclear Result = "unclear" // only a stop of a thread, or an attach, can show it
 	Fails   Result = "fails"   // an attach fails
 	Skipped Result = "skipped" // an earlier check failed
 )
 
-// A CheckResult says what a check has found. Its JSON form is stable (docs/json.md).
+// CheckResult has the findings of a check. Its JSON form is stable (docs/json.md).
 type CheckResult struct {
 	Name     string           `json:"name"`
 	Part     string           `json:"part"` // "process", "machine" or "optional"
@@ -23,7 +23,7 @@ type CheckResult struct {
 	Found    string           `json:"found,omitempty"`
 	Cause    string           `json:"cause,omitempty"`
 	Fix      string           `json:"fix,omitempty"`
-	ExitCode failure.ExitCode `json:"exit_code,omitempty"` // that an attach would end with
+	ExitCode failure.ExitCode `json:"exit_code,omitempty"` // of an attach
 }
 
 // Parts of a diagnosis.
@@ -43,7 +43,7 @@ func off(found, cause, fix string) CheckResult {
 	return CheckResult{Result: Off, Found: found, Cause: cause, Fix: fix}
 }
 
-// unclear has the exit code that an attach ends with if it fails.
+// unclear returns an unclear result with the exit code of an attach that fails for it.
 func unclear(found, cause, fix string) CheckResult {
 	return CheckResult{Result: Unclear, Found: found, Cause: cause, Fix: fix, ExitCode: failure.Failed}
 }
@@ -52,7 +52,7 @@ func fails(code failure.ExitCode, cause, fix string) CheckResult {
 	return CheckResult{Result: Fails, Cause: cause, Fix: fix, ExitCode: code}
 }
 
-// refusal is the result of a check that has failed as an attach would.
+// refusal returns the result of a check that fails as the attach would.
 func refusal(pid int, err error) CheckResult {
 	f := failure.Explain("trace", pid, err, failure.Untouched)
 	c := fails(f.Code, f.Cause, f.Fix)
@@ -60,7 +60,7 @@ func refusal(pid int, err error) CheckResult {
 	return c
 }
 
-// as gives a result the name of its check.
+// as sets the check's name in a result.
 func (c CheckResult) as(part, name, lookedAt string) CheckResult {
 	c.Part, c.Name, c.LookedAt = part, name, lookedAt
 	return c

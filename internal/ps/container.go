@@ -10,8 +10,8 @@ var (
 	containerName = regexp.MustCompile(`/(?:lxc\.payload[./]|lxc/|machine\.slice/(?:machine|systemd-nspawn)[-@])([^/\n]{1,64})`)
 )
 
-// containerOf reads the container off the names of control groups; "": the process is in no
-// container, or in one that cannot be told by them.
+// containerOf returns the container by the names of control groups; "": the process is not in
+// a container, or in one that these names do not identify.
 func containerOf(groups string) string {
 	if m := containerID.FindStringSubmatch(groups); m != nil {
 		if m[1] != "" {

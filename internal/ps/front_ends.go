@@ -51,7 +51,7 @@ func (l *Listing) relate() {
 	for i := range l.Processes {
 		p := &l.Processes[i]
 		up := l.parents[p.PID]
-		for range len(l.parents) { // bounded: pids may be reused while we look, and form a circle
+		for range len(l.parents) { // limited: reused pids may form a cycle
 			if j, listed := at[up]; listed && up != p.PID {
 				p.Parent = up
 				l.Processes[j].Workers = append(l.Processes[j].Workers, p.PID)
@@ -67,7 +67,7 @@ func (l *Listing) relate() {
 	}
 }
 
-// judgeFrontEnd gives a process without a GPU the state of its workers.
+// judgeFrontEnd sets the state of a process without a GPU to the state of its workers.
 func (l *Listing) judgeFrontEnd(p *Process, at map[int]int) {
 	var results []preflight.Result
 	var codes []failure.ExitCode
@@ -88,7 +88,7 @@ func (l *Listing) judgeFrontEnd(p *Process, at map[int]int) {
 	p.Why = "no GPU; its workers are below"
 }
 
-// stateOf returns the state of a process by its diagnosis; resultOf is its inverse.
+// stateOf returns the state of a process for a diagnosis; resultOf is its inverse.
 func stateOf(r preflight.Result, attached bool) string {
 	switch {
 	case attached:

@@ -17,10 +17,10 @@ const (
 	firstRender = 128 // minor of the first render node
 )
 
-// gpusOf returns the GPUs that the target uses, numbered as the driver numbers them. Where
-// the driver does not tell, they are the GPUs whose render nodes it has open.
+// gpusOf returns the GPUs that the target uses, by the driver's numbers. If the driver does not
+// list them, gpusOf returns the GPUs whose render nodes the target has open.
 func gpusOf(t *target.Target, devices target.Devices) []int {
-	if !target.InContainer() { // the driver names processes as the machine's first pid namespace does
+	if !target.InContainer() { // the driver lists pids of the machine's first pid namespace
 		if gpus := gpusInUse(os.DirFS(driverRoot), t.PID); len(gpus) > 0 {
 			return gpus
 		}
@@ -34,8 +34,8 @@ func gpusOf(t *target.Target, devices target.Devices) []int {
 	return gpus
 }
 
-// gpusInUse reads what the driver shows of a process: the GPUs on which it has queues, or
-// else memory.
+// gpusInUse returns the GPUs on which the process has queues or, if none, memory, as the driver
+// lists them.
 func gpusInUse(driver fs.FS, pid int) []int {
 	index := gpuIndex(driver)
 	dir := fmt.Sprintf("proc/%d", pid)

@@ -1,5 +1,5 @@
-// Package ps lists the processes that use ROCm, or could, with the front ends of their
-// servers, and says for each whether an attach would work. It touches none of them.
+// Package ps lists the processes that use ROCm, or could, with the front ends of their servers,
+// and predicts for each whether an attach would work. It touches none of them.
 package ps
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// A Process uses ROCm, or could, or is the parent of such processes. Its JSON form is stable
-// (docs/json.md). Its texts are chosen by the process: sanitize them before printing.
+// Process uses ROCm, or could, or is the parent of such processes. Its JSON form is stable
+// (docs/json.md). The process chooses its texts: sanitize them before printing.
 type Process struct {
 	PID         int    `json:"pid"`
 	PPID        int    `json:"ppid,omitempty"`
@@ -30,7 +30,7 @@ type Process struct {
 	Container   string `json:"container,omitempty"`
 	Rank        *int   `json:"rank,omitempty"`
 	LocalRank   *int   `json:"local_rank,omitempty"`
-	GPUs        []int  `json:"gpus,omitempty"` // in use, where the driver says so; else those that it has open
+	GPUs        []int  `json:"gpus,omitempty"` // in use, if the driver lists them; else GPUs that it has open
 	DriverOpen  bool   `json:"driver_open"`    // /dev/kfd
 	Payload     string `json:"payload,omitempty"`
 	Recorder    uint32 `json:"recorder_pid,omitempty"`
@@ -39,21 +39,21 @@ type Process struct {
 	State    string           `json:"state"` // ready, attached, unclear, blocked
 	Why      string           `json:"why,omitempty"`
 	Fix      string           `json:"fix,omitempty"`
-	ExitCode failure.ExitCode `json:"exit_code"` // that an attach would end with
+	ExitCode failure.ExitCode `json:"exit_code"` // of an attach
 }
 
-// A Listing is what List has found. Its JSON form is stable (docs/json.md).
+// Listing is the result of List. Its JSON form is stable (docs/json.md).
 type Listing struct {
 	Version   string    `json:"version"` // of this tool
 	Processes []Process `json:"processes"`
 	Denied    int       `json:"denied"`           // processes that this user may not read
-	Unread    []Unread  `json:"unread,omitempty"` // these
+	Unread    []Unread  `json:"unread,omitempty"` // the denied processes
 	Silent    []int     `json:"silent,omitempty"` // pids that could not be read, or not in time
 	Complete  bool      `json:"complete"`         // none is denied or silent
 	parents   map[int]int
 }
 
-// An Unread process is one that this user may not read: whether it uses ROCm is not known.
+// Unread is a process that this user may not read: it may use ROCm.
 type Unread struct {
 	PID     int    `json:"pid"`
 	Command string `json:"command,omitempty"`
@@ -77,13 +77,13 @@ const (
 )
 
 const (
-	endLimit = time.Second // for a process that has begun to end
+	endLimit = time.Second // for a process that has begun to exit
 
-	glanceSilence = 3 * resident.BeatPeriod // of a recorder in another pid namespace
+	glanceSilence = 3 * resident.BeatPeriod // wait for a heartbeat of a recorder in another pid namespace
 )
 
-// List finds the processes that have the ROCm runtime mapped or the GPU driver open. It
-// leaves out a process that ends meanwhile. version is this tool's.
+// List finds the processes that have the ROCm runtime mapped or the GPU driver open. It omits
+// processes that end meanwhile. version is this tool's.
 func List(version string) (*Listing, error) {
 	if err := target.CheckProc(); err != nil {
 		f := failure.Explain("look into", 0, err, failure.Untouched)
@@ -112,14 +112,14 @@ func notListed(err error) *failure.Error {
 	}
 }
 
-// A glance is the result of a look at one process.
+// glance is the result of the examination of one process.
 type glance struct {
 	process *Process // nil: no ROCm process
 	parent  int
 	err     error
 }
 
-// add looks at a process for at most limit.
+// add examines a process for at most limit.
 func (l *Listing) add(pid int, limit time.Duration) {
 	g, inTime := discover.Within(limit, func() glance { return glanceAt(pid) })
 	if g.parent != 0 {
@@ -131,7 +131,7 @@ func (l *Listing) add(pid int, limit time.Duration) {
 	case g.process != nil:
 		l.Processes = append(l.Processes, *g.process)
 	case errors.Is(g.err, target.ErrDenied):
-		info, _ := target.ProcInfoOf(pid) // everybody may read its name
+		info, _ := target.ProcInfoOf(pid) // every user may read its name
 		l.Denied, l.Unread = l.Denied+1, append(l.Unread, Unread{PID: pid, Command: info.Comm})
 	case g.err != nil && !target.IsAbsent(g.err):
 		l.Silent = append(l.Silent, pid)
@@ -160,8 +160,8 @@ func glanceAt(pid int) glance {
 		return g
 	}
 	g.process = describe(t, runtimes, devices)
-	// If the process has ended, another one may have its pid by now; a process that is
-	// ending has no memory any more.
+	// If the process has ended, another one may have its pid; an exiting process has no memory any
+	// more.
 	if !t.Alive() || t.WaitGone(endLimit) != nil {
 		g.process = nil
 	}
@@ -182,7 +182,7 @@ func describe(t *target.Target, runtimes []string, devices target.Devices) *Proc
 	return p
 }
 
-// introduce returns what is known of any process.
+// introduce returns the properties that every process has.
 func introduce(t *target.Target) *Process {
 	p := &Process{PID: t.PID, PPID: t.Parent, UID: t.UID, Command: t.Comm}
 	p.CommandLine, _ = t.CommandLine()
@@ -216,12 +216,12 @@ func (p *Process) judge(t *target.Target) {
 	}
 }
 
-// payload looks for a payload of ours, and reports whether a session is active.
+// payload looks for this tool's payload, and reports whether a session is active.
 func (p *Process) payload(t *target.Target) bool {
 	c, err := resident.Open(t)
 	if err != nil {
 		if !errors.Is(err, resident.ErrNone) {
-			p.Payload = "unknown" // why tells of it
+			p.Payload = "unknown" // Why says why
 		}
 		return false
 	}

@@ -1,5 +1,5 @@
-// Package status reads what is left of this tool in a process: the payload, its sessions, its
-// hooks, its memory, its counters. It touches nothing.
+// Package status reads what this tool has in a process: the payload, its sessions, its hooks,
+// its memory, its counters. It touches nothing.
 package status
 
 import (
@@ -15,10 +15,10 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/watchdog"
 )
 
-// A Status is what a payload shows without its process being touched. Its JSON form is
-// stable (docs/json.md).
+// Status is the state of a payload, read without touching its process. Its JSON form is stable
+// (docs/json.md).
 type Status struct {
-	Version  string `json:"version,omitempty"` // of this tool; not of workers
+	Version  string `json:"version,omitempty"` // of this tool; empty for workers
 	PID      int    `json:"pid"`
 	Command  string `json:"command"`
 	Resident bool   `json:"resident"`
@@ -34,11 +34,11 @@ type Status struct {
 	Counters  map[string]uint64 `json:"counters,omitempty"`
 	Error     string            `json:"error,omitempty"`
 
-	Workers []*Status `json:"workers,omitempty"` // processes below with a payload, or that cannot be looked into
-	Hidden  string    `json:"hidden,omitempty"`  // why it cannot be looked into
+	Workers []*Status `json:"workers,omitempty"` // descendants with a payload, or that cannot be read
+	Hidden  string    `json:"hidden,omitempty"`  // why it cannot be read
 }
 
-// An Inventory lists what is left in the target now.
+// Inventory lists what this tool has in the target now.
 type Inventory struct {
 	ControlThread  uint32 `json:"control_thread"`
 	Worker         uint32 `json:"worker_thread"`
@@ -102,7 +102,7 @@ func (st *Status) addWorkers(descendants []target.ProcInfo) {
 	}
 }
 
-// inspectWorker looks at a process that may be stopped, or traced.
+// inspectWorker inspects a process that may be stopped or traced.
 func inspectWorker(k target.ProcInfo) (*Status, error) {
 	t, err := target.OpenLight(k.PID)
 	if err != nil {

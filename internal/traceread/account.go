@@ -11,8 +11,8 @@ import (
 // Account is the recorder's final account of a queue.
 type Account struct {
 	Windows     int64
-	WindowsOpen int64 // of these, their end was not seen
-	Dispatches  int64 // published while it was recorded; at least so many where windows are open
+	WindowsOpen int64 // windows without an end
+	Dispatches  int64 // published while it was recorded; with open windows, a lower bound
 	Timed       int64
 	Untimed     int64
 	Unexplained int64 // published, and no record accounts for them; below 0: too many records

@@ -12,8 +12,8 @@ import (
 )
 
 var (
-	// ErrImpossible means that the file says what no recorder writes, or holds more of it
-	// than a reader holds.
+	// ErrImpossible means that the file has values that no recorder writes, or more than a reader
+	// accepts.
 	ErrImpossible = errors.New("not what a recorder writes")
 	// ErrNoRoom means that SQLite found no room, for sorting or for its output.
 	ErrNoRoom = errors.New("no space left")

@@ -10,8 +10,8 @@ import (
 // Target is one of several processes to record together, or a late worker.
 type Target struct {
 	PID        int64
-	StartTicks int64 // with PID: its sessions
-	Known      bool  // StartTicks is
+	StartTicks int64 // identifies its sessions, together with PID
+	Known      bool  // StartTicks is known
 	Command    string
 	Rank       *int64 // nil: not known
 	Outcome    tracedb.Outcome

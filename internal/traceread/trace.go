@@ -24,9 +24,9 @@ type Trace struct {
 	Agents    map[int64]*Agent
 	Queues    map[int64]*Queue
 	Losses    []Loss   // in the order of their begins
-	Targets   []Target // processes that were to be recorded together; empty in older files
-	Common    []Span   // windows that several processes share; EndNS 0: not known
-	MostRows  int64    // that fit into the file
+	Targets   []Target // processes to record together; empty in older files
+	Common    []Span   // windows common to several processes; EndNS 0: not known
+	MostRows  int64    // the most rows of one table for which the file has room
 
 	sessions map[int64]*Session
 }
