@@ -1,12 +1,11 @@
-// Package envbuf speaks the environment buffer: how the tool hands its
+// Package envbuf encodes and decodes the environment buffer, in which the tool passes its
 // settings to the payload. The layout is rocprofiler-register's:
 //
 //	u32 count, little-endian
 //	count × name NUL value NUL
 //
-// Names repeat freely; the last one wins. The C half is payload/src/core/env.c: both
-// refuse the same buffers with the same words and share the vectors of
-// testdata/envbuf.
+// Names may repeat; the last one wins. The C half is payload/src/core/env.c: both refuse the
+// same buffers with the same messages, and share the vectors of testdata/envbuf.
 package envbuf
 
 //go:generate go run ./genheader -o ../../payload/src/core/env_keys.h
@@ -22,15 +21,15 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 )
 
-// MaxBytes bounds a whole buffer.
+// MaxBytes is the largest size of a buffer.
 const MaxBytes = ring.EnvMax
 
 const countBytes = 4
 
-// ErrRefused is the kind of every error of this package.
+// ErrRefused is wrapped by every error of this package.
 var ErrRefused = errors.New("environment buffer refused")
 
-// A Fault says what is wrong with a buffer and where.
+// Fault is an error in a buffer, with its place.
 type Fault struct {
 	Offset int
 	What   string
@@ -45,7 +44,7 @@ type Var struct{ Name, Value string }
 
 func (v Var) sizeBytes() int { return len(v.Name) + 1 + len(v.Value) + 1 }
 
-// Encode lays out vars in their order.
+// Encode encodes vars in their order.
 func Encode(vars []Var) ([]byte, error) {
 	if len(vars) > math.MaxUint32 {
 		return nil, &Fault{0, "too many variables"}
@@ -70,8 +69,8 @@ func Encode(vars []Var) ([]byte, error) {
 	return buf, nil
 }
 
-// Decode is the inverse of Encode: a buffer has one list of variables and a
-// list has one buffer.
+// Decode is the inverse of Encode. Each buffer has exactly one list of variables, and each list
+// exactly one buffer.
 func Decode(buf []byte) ([]Var, error) {
 	if len(buf) > MaxBytes {
 		return nil, &Fault{MaxBytes, fmt.Sprintf("longer than %d bytes", MaxBytes)}
@@ -81,7 +80,7 @@ func Decode(buf []byte) ([]Var, error) {
 	}
 	count := binary.LittleEndian.Uint32(buf)
 	at := countBytes
-	var vars []Var // grows with what is there: the count is not to be trusted
+	var vars []Var // not preallocated: the count is not trusted
 	for range count {
 		name, err := text(buf, at, "name")
 		if err != nil {

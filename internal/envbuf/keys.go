@@ -9,16 +9,16 @@ const (
 	Number Kind = iota // decimal digits
 	Choice             // one of the key's Choices
 	Set                // names of kinds of record (ring.Kind), with commas between them
-	Text               // as it is, at most Max bytes with its NUL
+	Text               // unchanged, at most Max bytes with its NUL
 )
 
-// A Key is one setting that the payload understands. payload/src/core/env_keys.h is
-// generated from this table.
+// Key is one setting of the payload. payload/src/core/env_keys.h is generated from the table
+// Keys.
 type Key struct {
 	Name       string
 	Field      string // of struct rtl_config
 	Kind       Kind
-	Default    uint64 // of a number; index of a choice; bits always in a set; a text's default is empty
+	Default    uint64 // of a number; index of a choice; bits that a set always has; a text's default is empty
 	Min, Max   uint64
 	PowerOfTwo bool
 	Choices    []string
@@ -36,7 +36,7 @@ const (
 	hourMS   = 60 * minuteMS
 )
 
-// The names, for the code that fills a buffer.
+// Names of settings.
 const (
 	BufferSize       = "RTL_BUFFER_SIZE"
 	BufferWatermark  = "RTL_BUFFER_WATERMARK"
@@ -56,7 +56,7 @@ const (
 	TestFault        = "RTL_TEST_FAULT"
 )
 
-// Keys is every setting, in the order of struct rtl_config.
+// Keys has all settings, in the order of struct rtl_config.
 var Keys = []Key{
 	{
 		Name: BufferSize, Field: "buffer_size_bytes", Kind: Number,

@@ -10,9 +10,9 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 )
 
-// Resolve gives every key its value, as the payload will see it: the last
-// variable of that name, or the default. Variables without a key are ignored;
-// a bad value is refused even when a later one would win.
+// Resolve returns the value of every key for the payload: the last variable of that name, or the
+// default. It ignores variables without a key, and refuses a bad value even if a later one would
+// win.
 func Resolve(vars []Var) (map[string]string, error) {
 	settings := make(map[string]string, len(Keys))
 	for i := range Keys {
@@ -45,7 +45,7 @@ func (k *Key) defaultText() string {
 	}
 }
 
-// normal returns a value in its one spelling ("007" is 7), or what is wrong with it.
+// normal returns the canonical form of a value ("007" is 7), or an error text.
 func (k *Key) normal(value string) (normal, complaint string) {
 	switch k.Kind {
 	case Number:
@@ -64,7 +64,7 @@ func (k *Key) normal(value string) (normal, complaint string) {
 	return value, ""
 }
 
-// normalSet returns the names in the order of their bits, those of the default among them.
+// normalSet returns the names in the order of their bits, with those of the default.
 func (k *Key) normalSet(value string) (normal, complaint string) {
 	set := k.Default
 	if value != "" {
@@ -93,7 +93,7 @@ func (k *Key) normalNumber(value string) (normal, complaint string) {
 	}
 	n, err := strconv.ParseUint(value, 10, 64)
 	switch {
-	case err != nil || n < k.Min || n > k.Max: // the digits are fine, so err is overflow
+	case err != nil || n < k.Min || n > k.Max: // all are digits, so err is an overflow
 		return "", fmt.Sprintf("not between %d and %d", k.Min, k.Max)
 	case k.PowerOfTwo && bits.OnesCount64(n) != 1:
 		return "", "not a power of two"

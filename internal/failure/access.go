@@ -10,7 +10,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// ErrTakenOver says that another recorder may command the target by now.
+// ErrTakenOver means that another recorder may have taken the target over.
 var ErrTakenOver = errors.New("another recorder took over: our heartbeat timed out")
 
 func explainAccess(f *Error) bool {
@@ -24,7 +24,7 @@ func explainAccess(f *Error) bool {
 	case errors.As(f.Err, &traced) && traced.Tracer == 0:
 		return f.set(NotPermitted, "it is traced by a process in another pid namespace", "end that tracer, then run this again")
 	case errors.As(f.Err, &traced):
-		name := cmp.Or(traced.Name, "a process") // that has ended since, or whose name is hidden from us (hidepid)
+		name := cmp.Or(traced.Name, "a process") // it has ended since, or its name is hidden (hidepid)
 		return f.set(NotPermitted, fmt.Sprintf("it is traced by %s (pid %d)", name, traced.Tracer),
 			fmt.Sprintf("quit %s, then run this again", cmp.Or(traced.Name, "that tracer")))
 	case errors.As(f.Err, &denied):
@@ -69,7 +69,7 @@ func explainTakenOver(f *Error) bool {
 // NoTracing is the ptrace_scope under which CAP_SYS_PTRACE does not help, either.
 const NoTracing = 3
 
-// DenialCause says why the kernel refuses, checked in the kernel's order: the owner,
+// DenialCause returns why the kernel refuses. It checks in the kernel's order: the owner,
 // whether the process is dumpable, then Yama.
 func DenialCause(d *target.DeniedError) string {
 	switch {
@@ -94,10 +94,10 @@ func scopeToo(d *target.DeniedError) string {
 	return fmt.Sprintf(" (kernel.yama.ptrace_scope = %d asks for that, too)", d.PtraceScope)
 }
 
-// SudoFix is for a user who lacks a capability.
+// SudoFix is the fix for a user without the necessary capability.
 const SudoFix = "run this with sudo (nothing to restart)"
 
-// DenialFix says what gives this tool the right that it lacks.
+// DenialFix returns how to give this tool the missing right.
 func DenialFix(d *target.DeniedError) string {
 	if d.PtraceScope == NoTracing {
 		return "reboot with a lower scope: this one cannot be changed (Documentation/admin-guide/LSM/Yama.rst)"

@@ -1,6 +1,6 @@
 package failure
 
-// An ExitCode is what the tool returns to its caller (README, "Exit codes").
+// ExitCode is the tool's exit code (README, "Exit codes").
 type ExitCode int
 
 // Exit codes.
@@ -13,16 +13,16 @@ const (
 	TargetExited ExitCode = 5 // while attached, or in the payload's entry; the trace is saved to that moment
 	Remains      ExitCode = 6 // not everything could be restored
 	NothingSeen  ExitCode = 7 // detached, but nothing was recorded
-	SomeFailed   ExitCode = 8 // of several targets; the rest is in the trace
+	SomeFailed   ExitCode = 8 // of several targets; the trace has the others
 
 	// With --strict, instead of 0:
 	RecordsMissing ExitCode = 9  // some records are lost
-	EndedEarly     ExitCode = 10 // the recording ended before it was meant to
+	EndedEarly     ExitCode = 10 // the recording ended early
 )
 
-// CombineExitCodes returns the code of a run over several processes: the code that all
-// have, else Remains if one has it, else SomeFailed. A process without dispatches is no
-// failure while others have some.
+// CombineExitCodes returns the code of a run over several processes: their common code, else
+// Remains if one has it, else SomeFailed. A process without dispatches is not a failure if
+// others have some.
 func CombineExitCodes(all []ExitCode) ExitCode {
 	codes := map[ExitCode]bool{}
 	for _, code := range all {

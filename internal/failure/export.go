@@ -10,7 +10,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// exportTarget: no process is looked at for an export.
+// exportTarget is the state of the target for an export, which reads no process.
 const exportTarget = "none: an export reads the trace only"
 
 // ExportFailed explains why a trace could not be exported.

@@ -1,6 +1,6 @@
-// Package failure turns errors of the lower layers into what a user needs: cause, fix, the
-// state of the target, and the exit code of the tool. It alone knows them; internal/guide
-// compares its texts with docs/guide/troubleshooting.md.
+// Package failure adds to errors of the lower layers what a user needs: cause, fix, the state of
+// the target, and the exit code of the tool. No other package has these texts; internal/guide
+// compares them with docs/guide/troubleshooting.md.
 package failure
 
 import (
@@ -20,8 +20,7 @@ const (
 	Gone      = "gone"
 )
 
-// An Error is an error with what a person needs: a cause that was looked up,
-// a fix, and the state in which the target is left.
+// Error is an error with a checked cause, a fix, and the state of the target.
 type Error struct {
 	What   string // "cannot trace pid 41377: permission denied"
 	Cause  string
@@ -36,8 +35,8 @@ func (f *Error) Error() string { return f.What }
 // Unwrap returns the error that f explains; nil: there is none.
 func (f *Error) Unwrap() error { return f.Err }
 
-// Explain turns an error of the lower layers into an *Error; one that is an *Error already
-// stays. verb says what could not be done to the process ("trace"), state how it was left.
+// Explain converts an error of the lower layers to an *Error, and returns an *Error unchanged.
+// verb is what could not be done to the process ("trace"), state is the target's state.
 func Explain(verb string, pid int, err error, state string) *Error {
 	var f *Error
 	if errors.As(err, &f) {
@@ -61,7 +60,7 @@ func Explain(verb string, pid int, err error, state string) *Error {
 
 var pidPrefix = regexp.MustCompile(`^pid \d+(?: \([^)]*\))?(?:: | is )`)
 
-// BareText returns the first line of an error without the pid, which What names already.
+// BareText returns the first line of an error without the pid, which is in What.
 func BareText(err error) string { return pidPrefix.ReplaceAllString(FirstLine(err), "") }
 
 // FirstLine returns the first line of an error: joined errors have several.
@@ -85,7 +84,7 @@ func explainInterrupt(f *Error) bool {
 	return f.set(Failed, "a signal (or Ctrl-C) came before the recording began", "run this again")
 }
 
-// explainNothing: a guessed cause would be worse than none.
+// explainNothing returns an unknown cause: a guessed one would be worse.
 func explainNothing(f *Error) bool {
 	return f.set(f.Code, "none that this version knows", "run this again with --verbose; if it stays, please report it")
 }

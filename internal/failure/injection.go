@@ -95,15 +95,15 @@ func explainLibrary(f *Error) bool {
 	return f.set(Failed, "it is not there, or no shared library with a build id", "leave --payload out: one is built in")
 }
 
-// A LibraryError is about the payload's file: nothing was touched yet.
+// LibraryError is an error of the payload's file. The target is not touched.
 type LibraryError struct{ Err error }
 
 func (e *LibraryError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what is wrong with the file.
+// Unwrap returns the error of the file.
 func (e *LibraryError) Unwrap() error { return e.Err }
 
-// NoPayload explains why there is no payload to be loaded into pid.
+// NoPayload explains why the tool has no payload to load into pid.
 func NoPayload(pid int, err error) *Error {
 	return Explain("trace", pid, &LibraryError{Err: err}, Untouched)
 }

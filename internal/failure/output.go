@@ -6,13 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What can be wrong with standard output.
+// Errors of standard output.
 var (
 	noRoom      = knownError{unix.ENOSPC, "there is no room where the output goes", "make room there, or let the output go elsewhere"}
 	nobodyReads = knownError{unix.EPIPE, "nobody reads the output any more", "keep the reader open to the end"}
 )
 
-// OutputFailed explains why a result could not be written. code stays unless it is OK.
+// OutputFailed explains why a result could not be written. It keeps code unless that is OK.
 func OutputFailed(what string, code ExitCode, err error) *Error {
 	return unwritten("cannot write "+what, "let the output go elsewhere", Restored, code, err)
 }

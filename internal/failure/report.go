@@ -11,13 +11,13 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// A knownError has a cause and a fix that are told instead of its text.
+// knownError has a cause and a fix that replace its text.
 type knownError struct {
 	err        error
 	cause, fix string
 }
 
-// know puts in cause and fix of the first known error that err is.
+// know sets cause and fix to those of the first known error that err matches.
 func (f *Error) know(err error, known ...knownError) {
 	for _, k := range known {
 		if errors.Is(err, k.err) {

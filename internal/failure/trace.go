@@ -6,10 +6,10 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// SizeReached says that a trace has the size at which a recording ends.
+// SizeReached returns the text for a trace that has reached its largest size.
 const SizeReached = "the trace has reached its largest size"
 
-// ErrFull says that a trace which was to be extended has that size already.
+// ErrFull means that a trace to extend already has its largest size.
 var ErrFull = errors.New(SizeReached)
 
 func explainOutput(f *Error) bool {
@@ -36,7 +36,7 @@ func explainOutput(f *Error) bool {
 	return f.set(Failed, cause, fix)
 }
 
-// whyNotExtended is about --append.
+// whyNotExtended has the causes of failures of --append.
 func whyNotExtended(err error) (cause, fix string) {
 	fix = "leave it as it is, and choose another --output"
 	switch {

@@ -17,14 +17,14 @@ func Self() (ring.Holder, error) {
 	return ring.Holder{PID: uint32(os.Getpid()), StartTicks: me.StartTicks, PIDNS: me.PIDNamespace}, nil
 }
 
-// LooksAlive judges a recorder that holds a lock by /proc alone. One in another pid
+// LooksAlive reports, by /proc alone, whether a recorder is alive. A recorder in another pid
 // namespace counts as alive.
 func LooksAlive(h ring.Holder) bool {
 	return IsForeign(h) || target.Lives(int(h.PID), h.StartTicks)
 }
 
-// IsForeign reports whether a recorder cannot be seen in /proc: it is in another pid
-// namespace, or has not written yet in which.
+// IsForeign reports whether a recorder cannot be found in /proc, because it is in another pid
+// namespace or has not yet written its namespace.
 func IsForeign(h ring.Holder) bool {
 	me, err := target.Self()
 	return err != nil || h.PIDNS != me.PIDNamespace
@@ -34,14 +34,15 @@ func IsForeign(h ring.Holder) bool {
 // unless its recorder has asked for more.
 var heartbeatTimeout = 8 * time.Second
 
-// HeartbeatTimeout is how long a recorder of another pid namespace may be silent.
+// HeartbeatTimeout returns how long a recorder of another pid namespace may be without a
+// heartbeat.
 func HeartbeatTimeout() time.Duration { return heartbeatTimeout }
 
-// IsAlive returns a judge of recorders for the lock of c. It waits up to HeartbeatTimeout
-// for a heartbeat of one in another pid namespace.
+// IsAlive returns a function that reports whether the holder of c's lock is alive. The function
+// waits up to HeartbeatTimeout for a heartbeat of a recorder in another pid namespace.
 func IsAlive(c *ring.Control) func(ring.Holder) bool { return IsAliveWithin(c, heartbeatTimeout) }
 
-// IsAliveWithin returns a judge that waits up to timeout for a heartbeat.
+// IsAliveWithin is IsAlive with another timeout.
 func IsAliveWithin(c *ring.Control, timeout time.Duration) func(ring.Holder) bool {
 	return func(h ring.Holder) bool {
 		if !IsForeign(h) {
@@ -55,17 +56,17 @@ func IsAliveWithin(c *ring.Control, timeout time.Duration) func(ring.Holder) boo
 	}
 }
 
-// BeatPeriod is how often a recorder beats.
+// BeatPeriod is the time between a recorder's heartbeats.
 const BeatPeriod = 100 * time.Millisecond
 
 const beatCheckPeriod = 50 * time.Millisecond
 
-// A Heartbeat is the recorder's sign of life in a control block, watched from here.
+// Heartbeat watches the recorder's heartbeat in a control block.
 type Heartbeat struct {
 	control *ring.Control
 	beats   uint64
-	since   time.Time // of the last beat, or of the first look
-	seen    bool      // there was a beat since the first look
+	since   time.Time // time of the last heartbeat, or of the first read
+	seen    bool      // there was a heartbeat since the first read
 }
 
 // WatchHeartbeat begins to watch.
@@ -73,7 +74,7 @@ func WatchHeartbeat(c *ring.Control) *Heartbeat {
 	return &Heartbeat{control: c, beats: c.Beats(), since: time.Now()}
 }
 
-// Silence looks, and returns how long ago the last beat was noticed.
+// Silence reads the heartbeat, and returns how long ago the last one was noticed.
 func (h *Heartbeat) Silence() time.Duration {
 	now := time.Now()
 	if beats := h.control.Beats(); beats != h.beats {

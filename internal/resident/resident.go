@@ -12,8 +12,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/testpoint"
 )
 
-// ErrNone says that the target has no payload of its own: none at all, one that it has
-// inherited by fork, or one that another tool is just loading.
+// ErrNone means that the target has no payload, has only inherited one by fork, or has one that
+// another tool is still loading.
 var ErrNone = errors.New("no payload is resident")
 
 // Open maps the control block of the payload that the target has loaded. The error is
@@ -56,7 +56,7 @@ func openControl(t *target.Target, m target.MemfdMapping) (*ring.Control, error)
 }
 
 // OpenRing maps the ring of the session that s describes. maxBytes bounds what a hostile
-// control block can make us map.
+// control block can make the tool map.
 func OpenRing(t *target.Target, s ring.Snapshot, maxBytes uint64) (*ring.Reader, error) {
 	found, err := t.FindMemfd(ring.RingName)
 	if err != nil {
@@ -94,7 +94,7 @@ func EntryPoint(t *target.Target, name string) (target.Addr, error) {
 		}
 		image, err := target.OpenImage(t, m.Start)
 		if err != nil {
-			continue // a memfd of somebody else's
+			continue // another program's memfd
 		}
 		if addr, ok, err := image.Symbol(name); ok && err == nil {
 			return addr, nil
@@ -103,8 +103,8 @@ func EntryPoint(t *target.Target, name string) (target.Addr, error) {
 	return 0, fmt.Errorf("the resident payload has no %s: %w", name, ErrNone)
 }
 
-// UnlessAbsent returns err if it leaves open whether there is a payload, and nil if there
-// is none: no process, or none of ours in it.
+// UnlessAbsent returns nil if err means that there is no payload (no process, or none in it), and
+// otherwise err.
 func UnlessAbsent(err error) error {
 	if errors.Is(err, ErrNone) || target.IsAbsent(err) {
 		return nil

@@ -2,7 +2,7 @@ package resident
 
 import "github.com/rtl-attach/rtl-attach/internal/ring"
 
-// StateText returns the word for a payload's state.
+// StateText returns the name of a payload's state.
 func StateText(s ring.State) string {
 	switch s {
 	case ring.StateIdle:
@@ -19,7 +19,7 @@ func StateText(s ring.State) string {
 	return "unknown"
 }
 
-// EndText says how a session ended, as warnings and traces have it.
+// EndText returns how a session ended, for warnings and traces.
 func EndText(e ring.End) string {
 	switch e {
 	case ring.EndShutDown:

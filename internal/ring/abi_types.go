@@ -56,7 +56,7 @@ const (
 	StateDormant  State = C.RTL_STATE_DORMANT
 )
 
-// Command is what the tool asks of the control thread (enum rtl_command).
+// Command is a command to the control thread (enum rtl_command).
 type Command C.enum_rtl_command
 
 const (
@@ -97,7 +97,7 @@ const (
 	ReasonCount          Reason = C.RTL_REASON_COUNT
 )
 
-// Verdict is the tool's word on a thread in the grace (enum rtl_verdict).
+// Verdict is the tool's answer about a thread in the grace period (enum rtl_verdict).
 type Verdict C.enum_rtl_verdict
 
 const (
@@ -108,7 +108,7 @@ const (
 	VerdictUnknown Verdict = C.RTL_VERDICT_UNKNOWN
 )
 
-// Type says which layout a record has (enum rtl_type, and the kinds' own from KindTypes on).
+// Type is the layout of a record (enum rtl_type; from KindTypes on, the kinds' own).
 type Type C.enum_rtl_type
 
 const (
@@ -126,7 +126,7 @@ const (
 	TypeUntimed     Type = C.RTL_TYPE_UNTIMED
 )
 
-// WindowKind tells the two ends of a window apart (enum rtl_window_kind).
+// WindowKind distinguishes the two ends of a window (enum rtl_window_kind).
 type WindowKind C.enum_rtl_window_kind
 
 const (

@@ -11,17 +11,17 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 )
 
-// ErrNoAnswer: the control thread did not answer in time. It may be wedged; the
-// entry points can still be called by ptrace.
+// ErrNoAnswer means that the control thread did not answer in time. It may hang; the tool can
+// still call the entry points by ptrace.
 var ErrNoAnswer = errors.New("no answer from the control thread")
 
-// gonePeriod is how soon a command notices that nobody is there to answer it.
+// gonePeriod is the time between checks whether the target has exited.
 const gonePeriod = 50 * time.Millisecond
 
-// A CommandError is an answered command that failed.
+// CommandError is the error of an answered command.
 type CommandError struct {
 	Errno unix.Errno
-	Text  string // the payload's words, fit to print
+	Text  string // the payload's message, sanitized
 }
 
 func (e *CommandError) Error() string {
@@ -36,7 +36,7 @@ func (e *CommandError) Unwrap() error { return e.Errno }
 // GiveUpWhen makes commands end without an answer once gone is closed.
 func (c *Control) GiveUpWhen(gone <-chan struct{}) { c.gone = gone }
 
-// Ping asks for nothing but an answer.
+// Ping waits for an answer, and does nothing else.
 func (c *Control) Ping(timeout time.Duration) error {
 	return c.command(request{command: CommandPing, timeout: timeout})
 }
@@ -46,23 +46,22 @@ func (c *Control) Reattach(env []byte, timeout time.Duration) error {
 	return c.command(request{command: CommandReattach, env: env, timeout: timeout})
 }
 
-// Detach ends the session and says why. Before it answers, the payload hands over
-// what it still holds: the timeout begins anew whenever taken, where there is one, has
-// changed.
+// Detach ends the session for a reason. Before it answers, the payload writes its remaining
+// records: if taken is not nil, the timeout restarts whenever its result changes.
 func (c *Control) Detach(why End, timeout time.Duration, taken func() uint64) error {
 	return c.command(request{command: CommandDetach, argument: uint32(why), timeout: timeout, moves: taken})
 }
 
-// SkipDrain ends a drain that a Detach waits for: what still runs stays untimed.
+// SkipDrain ends the drain of a Detach: kernels that still run remain untimed.
 func (c *Control) SkipDrain() { atomic.StoreUint32(&c.shared.SkipDrain, 1) }
 
-// A request is a command with what belongs to it.
+// request is a command with its arguments.
 type request struct {
 	command  Command
 	argument uint32
 	env      []byte
 	timeout  time.Duration
-	moves    func() uint64 // nil: nothing prolongs the timeout
+	moves    func() uint64 // nil: the timeout does not restart
 }
 
 func (r *request) moved() uint64 {
@@ -72,8 +71,8 @@ func (r *request) moved() uint64 {
 	return r.moves()
 }
 
-// command puts a command into the mailbox, wakes the control thread and waits
-// for the answer. Only the holder of the lock sends commands.
+// command puts a command into the mailbox, wakes the control thread and waits for the answer.
+// Only the holder of the lock may send commands.
 func (c *Control) command(r request) error {
 	if len(r.env) > EnvMax {
 		return fmt.Errorf("environment buffer of %d bytes, room for %d", len(r.env), EnvMax)
@@ -127,9 +126,9 @@ func (c *Control) await(seq uint32, r request) error {
 	}
 }
 
-// withdraw sees to it that a control thread that comes late begins no session: nobody
-// would end it. One that has just read the command runs it all the same. A late detach
-// does no harm.
+// withdraw removes a command, so that a late control thread begins no session that no tool
+// would end. A control thread that has just read the command still runs it. A late detach is
+// harmless.
 func (c *Control) withdraw(cmd Command) {
 	if cmd == CommandReattach {
 		atomic.StoreUint32(&c.shared.Command, uint32(CommandPing))

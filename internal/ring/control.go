@@ -15,15 +15,14 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 )
 
-// A Control is the control block of one target. Its methods may be called from
-// several goroutines.
+// Control is the control block of one target. Several goroutines may call its methods.
 type Control struct {
 	mem      []byte
 	shared   *ControlLayout
 	grace    *GraceLayout
 	counters *Counters
 
-	// Sent, if set, is called when a command is on its way; an error gives it up.
+	// Sent, if set, is called after a command was sent; if it fails, the command is abandoned.
 	Sent func(Command) error
 
 	mailbox sync.Mutex // one command at a time
@@ -75,10 +74,10 @@ func (c *Control) checkIdentity() error {
 // Close unmaps the block; the target keeps its own mapping.
 func (c *Control) Close() error { return unix.Munmap(c.mem) }
 
-// A Snapshot is what the payload said of itself. Its fields were read one by
-// one: each is right, together they may straddle a change.
+// Snapshot is the payload's state. Its fields are read one by one: each is correct, but the
+// payload may have changed others in between.
 type Snapshot struct {
-	PID        uint32 // as the target sees itself
+	PID        uint32 // in the target's pid namespace
 	ControlTID uint32 // 0: no control thread
 	BuildID    []byte
 
@@ -100,10 +99,10 @@ type Snapshot struct {
 	QueuesKept     uint32
 	QueuesProfiled uint32
 	SignalsKept    uint32
-	CopiesProfiled bool // profiling of copies was turned on for us, and stays on
+	CopiesProfiled bool // the payload has turned profiling of copies on; it stays on
 
 	Error     unix.Errno // of the last failure, 0: none
-	ErrorText string     // one line, fit to print
+	ErrorText string     // one line, sanitized
 }
 
 // Snapshot reads identity and state.
@@ -163,9 +162,9 @@ func (c *Control) WaitState(old State, timeout time.Duration) State {
 	}
 }
 
-// errorText copies the payload's text and makes it harmless for a terminal.
+// errorText copies and sanitizes the payload's text.
 func (c *Control) errorText() string {
-	text := c.shared.ErrorText // the copy is what is looked at
+	text := c.shared.ErrorText // sanitize the copy, which cannot change
 	line, _, _ := bytes.Cut(text[:], []byte{0})
 	return sanitize.Text(string(line))
 }

@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// Drain hands up to limit records to fn, then gives their room back to the
-// producer. It returns how many it handed over. A record that fn fails on
-// counts as consumed. After ErrCorrupt nothing more can be read.
+// Drain calls fn for up to limit records, then frees their space for the producer. It returns
+// the number of calls. A record for which fn fails is consumed, too. After ErrCorrupt nothing
+// more can be read.
 func (r *Reader) Drain(limit int, fn func(*Record) error) (int, error) {
 	if r.broken != nil {
 		return 0, r.broken
@@ -30,7 +30,7 @@ func (r *Reader) Drain(limit int, fn func(*Record) error) (int, error) {
 	return limit, nil
 }
 
-// advanceHead takes the producer's head, if it makes sense.
+// advanceHead reads the producer's head, and checks it.
 func (r *Reader) advanceHead() error {
 	head := atomic.LoadUint64(&r.shared.Head)
 	switch {
@@ -45,7 +45,7 @@ func (r *Reader) advanceHead() error {
 	return nil
 }
 
-// next copies the record at the tail into r.record and steps over it; padding is skipped.
+// next copies the record at the tail into r.record and advances the tail. It skips padding.
 func (r *Reader) next() (found bool, err error) {
 	for r.tail != r.head {
 		r.copyLine(r.record.bytes(), r.tail)
@@ -78,13 +78,13 @@ func (r *Reader) next() (found bool, err error) {
 // follow checks the sequence: a jump ahead is a hole, a step back is corrupt.
 func (r *Reader) follow(h Header) error {
 	if Type(h.Type) == TypePad && h.Seq != r.nextSeq {
-		return nil // padding is not a record: it need not be numbered
+		return nil // padding is not a record, and need not have a number
 	}
 	if !r.started {
 		r.started = true
 		r.nextSeq = min(h.Seq, 1) // counting may begin at 0 or at 1
 	}
-	ahead := h.Seq - r.nextSeq // modulo 2³², as the producer counts
+	ahead := h.Seq - r.nextSeq // modulo 2³², like the producer's number
 	if ahead >= 1<<31 {
 		return r.corrupt("sequence went back from %d to %d", r.nextSeq, h.Seq)
 	}
@@ -93,8 +93,8 @@ func (r *Reader) follow(h Header) error {
 	return nil
 }
 
-// assembleText gathers a string record from its lines. The length was copied
-// with the first line: the producer cannot change it under us.
+// assembleText assembles a string record from its lines. The length was copied with the first
+// line: the producer cannot change it any more.
 func (r *Reader) assembleText(lines uint16) error {
 	lenBytes := uint64(r.record.StringLine().LenBytes)
 	if lenBytes > StringMax || (stringTextOffset+lenBytes+LineBytes-1)/LineBytes != uint64(lines) {

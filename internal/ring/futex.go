@@ -26,7 +26,7 @@ func sleepOn(word *uint32, value uint32, timeout time.Duration) {
 		uintptr(value), uintptr(unsafe.Pointer(&limit)), 0, 0)
 }
 
-// bump advances a futex word and wakes whoever sleeps on it.
+// bump increments a futex word and wakes all threads that sleep on it.
 func bump(word *uint32, value uint32) {
 	atomic.StoreUint32(word, value)
 	const everybody = 1<<31 - 1

@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// An Ask is the payload's request to look at threads that only a stop can clear.
+// Ask is the payload's request to check threads that it cannot check without a stop.
 type Ask struct {
 	TIDs   []uint32 // in the target's pid namespace; not to be trusted
-	Ranges []Range  // code in which none of them may have a frame
+	Ranges []Range  // code in which they must not have a frame
 
 	seq uint32
 }
@@ -33,7 +33,7 @@ func (c *Control) PendingAsk() (Ask, bool) {
 	return ask, true
 }
 
-// Answer hands over one verdict for each thread of an Ask.
+// Answer writes one verdict for each thread of an Ask.
 func (c *Control) Answer(ask Ask, verdicts []Verdict) error {
 	if len(verdicts) != len(ask.TIDs) {
 		return fmt.Errorf("%d verdicts on %d threads", len(verdicts), len(ask.TIDs))

@@ -9,13 +9,13 @@ import (
 // bit among the kinds that a session records.
 type Kind uint32
 
-// KindNamed finds a kind by its name, as RTL_TRACE lists it.
+// KindNamed returns the kind with this name in RTL_TRACE.
 func KindNamed(name string) (k Kind, known bool) {
 	i := slices.Index(kindNames[:], name)
 	return Kind(max(i, 0)), i >= 0 && name != ""
 }
 
-// String is the kind's name.
+// String returns the kind's name.
 func (k Kind) String() string {
 	if k < KindsMax && kindNames[k] != "" {
 		return kindNames[k]
@@ -26,8 +26,7 @@ func (k Kind) String() string {
 // kindTypes is how many record types a kind has (RTL_KIND_TYPE in abi.h).
 const kindTypes = 16
 
-// Kind is the kind that a record type belongs to; false: it is a definition, or belongs
-// to the frame of a session.
+// Kind returns the kind to which a record type belongs; false: the type is common to all kinds.
 func (t Type) Kind() (k Kind, of bool) {
 	if t < KindTypes {
 		return 0, false
@@ -35,8 +34,8 @@ func (t Type) Kind() (k Kind, of bool) {
 	return Kind((t - KindTypes) / kindTypes), true
 }
 
-// isOneLine says whether the type is known here, and its records have one line each. Kinds
-// check their own.
+// isOneLine reports whether the type is a known common one whose records have one line. Kinds
+// check their own types.
 func (t Type) isOneLine() bool {
 	return t <= TypeEnd || t == TypeDispatch || t == TypeUntimed
 }

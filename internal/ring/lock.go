@@ -7,23 +7,23 @@ import (
 	"sync/atomic"
 )
 
-// ErrHeld: another recorder, alive, holds the target.
+// ErrHeld means that another live recorder holds the target.
 var ErrHeld = errors.New("held by another recorder")
 
-// A Holder names a recorder across pid reuse and pid namespaces.
+// Holder identifies a recorder, also across pid reuse and pid namespaces.
 type Holder struct {
 	PID        uint32
 	StartTicks uint64 // field 22 of /proc/PID/stat; 0: not filled in yet, only the pid is known
 	PIDNS      uint64 // inode of its pid namespace; 0: not filled in yet
 }
 
-// A Lock is the right to record and command a target.
+// Lock is the right to record and command a target.
 type Lock struct {
 	shared *Recorder
 	owner  uint64
 }
 
-// Holder returns who holds the lock now.
+// Holder returns the current holder of the lock.
 func (c *Control) Holder() (h Holder, held bool) {
 	return holderOf(&c.shared.Recorder, atomic.LoadUint64(&c.shared.Recorder.Owner))
 }
@@ -36,8 +36,8 @@ func holderOf(r *Recorder, owner uint64) (h Holder, held bool) {
 	}, owner != 0
 }
 
-// TakeLock takes the lock for self. alive is asked about a holder found there;
-// one that is dead is replaced, a live one is returned with ErrHeld.
+// TakeLock takes the lock for self. It calls alive for a current holder, replaces a dead one,
+// and returns a live one with ErrHeld.
 func (c *Control) TakeLock(self Holder, alive func(Holder) bool) (*Lock, Holder, error) {
 	r := &c.shared.Recorder
 	nonce := uint64(rand.Uint32N(1<<32-1) + 1) // two sessions of one tool differ; never 0
@@ -48,9 +48,9 @@ func (c *Control) TakeLock(self Holder, alive func(Holder) bool) (*Lock, Holder,
 		if alive(holder) {
 			return nil, holder, fmt.Errorf("%w: pid %d", ErrHeld, holder.PID)
 		}
-		// Blank the dead holder's identity before the word changes hands: a third
-		// tool would judge the new holder by it. By CAS, since a rival may have
-		// been faster and written its own; its pid namespace may be the same.
+		// Clear the dead holder's identity before the word changes: otherwise a third tool would
+		// take it for the new holder's. By CAS, since a rival may have been faster and written its
+		// own identity, perhaps with the same pid namespace.
 		if atomic.LoadUint64(&r.Owner) != old {
 			return nil, holder, fmt.Errorf("%w: another was faster", ErrHeld)
 		}
@@ -67,19 +67,20 @@ func (c *Control) TakeLock(self Holder, alive func(Holder) bool) (*Lock, Holder,
 	return &Lock{shared: r, owner: mine}, self, nil
 }
 
-// Beat is the heartbeat: without it the payload detaches by itself.
+// Beat writes a heartbeat: without heartbeats the payload detaches by itself.
 func (l *Lock) Beat() { atomic.AddUint64(&l.shared.Beat, 1) }
 
-// Beats is the number of heartbeats of all recorders so far.
+// Beats returns the number of heartbeats of all recorders so far.
 func (c *Control) Beats() uint64 { return atomic.LoadUint64(&c.shared.Recorder.Beat) }
 
-// StopRequested says that another tool asked this recorder to finish.
+// StopRequested reports whether another tool has asked this recorder to finish.
 func (l *Lock) StopRequested() bool { return atomic.LoadUint32(&l.shared.StopRequest) != 0 }
 
-// Held says whether the lock is still ours; a tool that took us for dead may have it.
+// Held reports whether this recorder still has the lock: another tool may have taken it, if this
+// recorder's heartbeat timed out.
 func (l *Lock) Held() bool { return atomic.LoadUint64(&l.shared.Owner) == l.owner }
 
-// Release gives the lock back, unless somebody else has it by now.
+// Release releases the lock, unless another recorder has taken it.
 func (l *Lock) Release() {
 	if !l.Held() {
 		return

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Reader is the one consumer of a ring. It is used by one goroutine.
+// Reader is the only consumer of a ring. One goroutine uses it.
 //
-// It never reads back what it published: its tail is private, so that the
-// producer cannot move it.
+// It never reads its published tail back: it keeps a private copy, which the producer cannot
+// change.
 type Reader struct {
 	page   []byte // the header page, writable for the tail
 	lines  []byte // the records, mapped read-only
@@ -24,7 +24,7 @@ type Reader struct {
 	sizeBytes uint64
 	watermark uint64
 	tail      uint64 // consumed up to here
-	head      uint64 // seen up to here; an honest producer only adds
+	head      uint64 // read up to here; a correct producer only increases it
 
 	nextSeq uint32
 	started bool
@@ -32,11 +32,11 @@ type Reader struct {
 	broken  error // a corrupt ring stays corrupt
 
 	record Record
-	text   []byte // of the string record at hand
+	text   []byte // of the current string record
 }
 
-// Open maps a ring and checks all that its header says. maxSize bounds what the
-// target may make the tool map. f can be closed afterwards.
+// Open maps a ring and checks its whole header. maxSize limits the memory that a target can make
+// the tool map. f can be closed afterwards.
 func Open(f *os.File, wantGeneration uint32, maxSize uint64) (*Reader, error) {
 	fileBytes, err := sealedSize(f)
 	if err != nil {
@@ -65,7 +65,7 @@ func Open(f *os.File, wantGeneration uint32, maxSize uint64) (*Reader, error) {
 	return r, nil
 }
 
-// checkHeader reads each field once: what is checked is what is used.
+// checkHeader reads each field once, so that the target cannot change it after the check.
 func (r *Reader) checkHeader(wantGeneration uint32) error {
 	magic := atomic.LoadUint64(&r.shared.Magic)
 	version := atomic.LoadUint32(&r.shared.ABIVersion)
@@ -87,23 +87,22 @@ func (r *Reader) checkHeader(wantGeneration uint32) error {
 	case tail != 0:
 		return fmt.Errorf("%w ring: consumed up to %d by another reader", ErrMalformed, tail)
 	}
-	// Beyond the ring it would never be reached, at 0 Wait would never sleep;
-	// nothing else hangs on it.
+	// A watermark beyond the ring would never be reached; with 0, Wait would never sleep.
 	r.watermark = min(max(watermark, LineBytes), size)
 	return nil
 }
 
-// SizeBytes is the room for records.
+// SizeBytes returns the size of the space for records.
 func (r *Reader) SizeBytes() uint64 { return r.sizeBytes }
 
-// ConsumedBytes counts what was drained.
+// ConsumedBytes returns how many bytes were drained.
 func (r *Reader) ConsumedBytes() uint64 { return r.tail }
 
-// Holes counts the sequence numbers that never came.
+// Holes returns the number of missing sequence numbers.
 func (r *Reader) Holes() uint64 { return r.holes }
 
-// Ended says that the producer has written its last record. What was written
-// before is visible to a Drain that begins after Ended returned true.
+// Ended reports whether the producer has written its last record. A Drain that begins after
+// Ended has returned true reads all records.
 func (r *Reader) Ended() bool { return atomic.LoadUint32(&r.shared.Ended) != 0 }
 
 // Wait sleeps until the ring is filled to its watermark or ended, at most for
@@ -117,7 +116,7 @@ func (r *Reader) Wait(timeout time.Duration) {
 	sleepOn(&r.shared.Wake, word, timeout)
 }
 
-// Close unmaps the ring. Records and texts handed out were valid only in their calls.
+// Close unmaps the ring. Records and texts are valid only during their calls.
 func (r *Reader) Close() error {
 	if r.Ended() && atomic.LoadUint64(&r.shared.Head) == r.tail {
 		r.release()
@@ -125,9 +124,9 @@ func (r *Reader) Close() error {
 	return errors.Join(unix.Munmap(r.lines), unix.Munmap(r.page))
 }
 
-// release gives back the memory of a ring that has been read to its end: a forked
-// child of the target's may keep the descriptor for long. Without effect where the
-// kernel refuses, and then that child costs so much more.
+// release frees the memory of a ring that has been read to its end: a forked child of the target
+// may keep the descriptor open for a long time. If the kernel refuses, the memory stays allocated
+// until then.
 func (r *Reader) release() {
 	if unix.Mprotect(r.lines, unix.PROT_READ|unix.PROT_WRITE) == nil {
 		_ = unix.Madvise(r.lines, unix.MADV_REMOVE)

@@ -2,17 +2,17 @@ package ring
 
 import "unsafe"
 
-// A Record is one record of the ring: its first line, copied out of shared memory. It belongs
-// to the Reader and is valid only during the call that it is handed to.
+// Record is one record of the ring: its first line, copied out of shared memory. It belongs to
+// the Reader and is valid only during the call that receives it.
 type Record struct {
 	line [LineBytes / 8]uint64 // the first line; uint64 for the alignment of the structs
 
-	// Text is the text of a string record.
+	// Text returns the text of a string record.
 	Text []byte
 }
 
-// The layouts of abi.h over the copied line; Type says which one holds. A type that
-// the caller does not know is not an error: a later payload may have written it.
+// The layouts of abi.h over the copied line; Type says which one applies. An unknown type is not
+// an error: a newer payload may have written it.
 
 func (r *Record) header() *Header           { return (*Header)(unsafe.Pointer(&r.line)) }
 func (r *Record) Type() Type                { return Type(r.header().Type) }

@@ -1,8 +1,7 @@
-// Package ring reads what the payload shares with the tool: the ring of
-// records (reader.go, drain.go) and the control block (control.go, command.go,
-// lock.go, grace.go). All of that memory is written by another process, which
-// may be broken or hostile: it is copied out before it is believed, and every
-// number in it is checked before it is used.
+// Package ring reads the memory that the payload shares with the tool: the ring of records
+// (reader.go, drain.go) and the control block (control.go, command.go, lock.go, grace.go).
+// Another process writes this memory, and may be broken or hostile: the package copies values
+// out, and checks every number before it uses it.
 package ring
 
 //go:generate go run ./genabi -kinds
@@ -16,18 +15,18 @@ import (
 )
 
 var (
-	// ErrMalformed: the memory is not what abi.h describes.
+	// ErrMalformed means that the memory does not have the layout of abi.h.
 	ErrMalformed = errors.New("malformed")
-	// ErrUnfinished: the payload has mapped its control block, and not yet filled it.
+	// ErrUnfinished means that the payload has mapped its control block, but not yet filled it.
 	ErrUnfinished = errors.New("not filled yet")
-	// ErrVersion: the payload speaks another version of abi.h.
+	// ErrVersion means that the payload has another version of abi.h.
 	ErrVersion = errors.New("ABI version mismatch")
-	// ErrCorrupt: the producer broke the rules of the ring.
+	// ErrCorrupt means that the producer broke the rules of the ring.
 	ErrCorrupt = errors.New("corrupt")
 )
 
-// sealedSize returns the size of a memfd that cannot change any more: one that
-// its owner could truncate would turn a read of ours into SIGBUS.
+// sealedSize returns the size of a memfd that is sealed against changes of its size: if its owner
+// could truncate it, a read of the mapping would raise SIGBUS.
 func sealedSize(f *os.File) (int64, error) {
 	seals, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0)
 	if err != nil {

@@ -1,30 +1,30 @@
 // Package testpoint names the moments of a recording at which a test can act: pause the
-// tool, kill it, or make it fail. In a release build nobody acts. The payload's steps are in
+// tool, kill it, or make it fail. In a release build nothing happens there. The payload's steps are in
 // internal/faultpoints.
 package testpoint
 
 import "github.com/rtl-attach/rtl-attach/internal/ring"
 
-// A Point is a moment of a recording. Those of the injection are in internal/inject.
+// Point is a moment of a recording. internal/inject has the points of the injection.
 type Point string
 
-// Points of a recording, in their order, and those that only some recordings pass.
+// Points of a recording, in their order; then the points that only some recordings pass.
 const (
-	Looked    Point = "looked"    // everything is known, nothing touched
-	Created   Point = "created"   // the trace's file is there
-	Taken     Point = "taken"     // the control block is ours
+	Looked    Point = "looked"    // the checks are made, nothing is touched
+	Created   Point = "created"   // the trace's file exists
+	Taken     Point = "taken"     // this tool has the lock in the control block
 	Attached  Point = "attached"  // the payload is active
-	Recording Point = "recording" // the ring is mapped, records come
+	Recording Point = "recording" // the ring is mapped, records arrive
 	Closing   Point = "closing"   // the window is over, the payload active
-	Ending    Point = "ending"    // the detach is commanded
+	Ending    Point = "ending"    // the detach command is sent
 	Detached  Point = "detached"  // the payload is dormant
-	Drained   Point = "drained"   // the last record has come
-	Finished  Point = "finished"  // the trace is whole
+	Drained   Point = "drained"   // the last record has arrived
+	Finished  Point = "finished"  // the trace is complete
 
-	Ordered  Point = "ordered"       // where a payload is resident: the attach is commanded
-	Asked    Point = "asked"         // where its grace needs a thread stopped: not yet
-	Grace    Point = "grace-stopped" // it is stopped
-	Stopping Point = "stopping"      // where another tool records: it was asked to end that
+	Ordered  Point = "ordered"       // with a resident payload: the attach command is sent
+	Asked    Point = "asked"         // if the grace period needs a stop: before the stop
+	Grace    Point = "grace-stopped" // the thread is stopped
+	Stopping Point = "stopping"      // if another tool records: it was asked to finish
 )
 
 // All lists the points that every recording passes, in this order.
@@ -33,7 +33,7 @@ var All = []Point{
 	Closing, Ending, Detached, Drained, Finished,
 }
 
-// OfDetach are passed by a detach from a session that has no recorder.
+// OfDetach lists the points of a detach from a session without a recorder.
 var OfDetach = []Point{Taken, Closing, Ending, Detached}
 
 // Hook is called at every point: an error makes the recording fail there. It is nil
@@ -48,7 +48,7 @@ func Pass(p Point) error {
 	return Hook(p)
 }
 
-// Sent passes the point that belongs to a command which was just sent to the payload.
+// Sent passes the point of a command that was sent to the payload.
 func Sent(c ring.Command) error {
 	switch c {
 	case ring.CommandReattach:
