@@ -4,26 +4,25 @@ package faultpoints
 
 import "slices"
 
-// First are passed by an attach that finds no payload, before those of Arming.
+// First lists the steps of an attach that finds no payload, before the steps in Arming.
 var First = []string{"block", "thread"}
 
-// Arming are passed by every attach, in this order.
+// Arming lists the steps of every attach, in this order.
 var Arming = []string{
 	"find", "hold", "pool", "handoff", "signals", "names", "queues", "memory", "ring", "worker", "patch", "grace", "ready",
 }
 
-// Copies is passed by an attach that records copies; what has been done by then cannot
-// fail.
+// Copies is a step of an attach that records copies; the steps before it cannot fail any more.
 const Copies = "profiled"
 
-// Disarming are passed by every detach, in this order.
+// Disarming lists the steps of every detach, in this order.
 var Disarming = []string{"close", "copies", "unprofiled", "drain", "deliver", "stopped", "unpatched"}
 
-// Refusing are the steps of a detach that can fail; the others can only be cut short.
+// Refusing lists the steps of a detach that can fail; the others can only be interrupted.
 var Refusing = []string{"close", "copies"}
 
-// Attach are all steps of a first attach.
+// Attach lists all steps of a first attach.
 func Attach() []string { return slices.Concat(First, Arming, []string{Copies}) }
 
-// All are all steps.
+// All lists all steps.
 func All() []string { return slices.Concat(Attach(), Disarming) }

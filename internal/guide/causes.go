@@ -10,7 +10,7 @@ import (
 // Functions whose second argument is a cause.
 var tellCauses = []string{"set", "fails", "less", "off", "unclear"}
 
-// takeCauses finds the causes that a room tells, and its warnings.
+// takeCauses finds the causes and the warnings of a package.
 func (s *source) takeCauses(f *ast.File) {
 	for _, d := range f.Decls {
 		fn, ok := d.(*ast.FuncDecl)
@@ -31,7 +31,7 @@ func (s *source) takeCauses(f *ast.File) {
 	}
 }
 
-// takeCause looks at one node, and tells whether it makes a cause.
+// takeCause examines one node, and reports whether it makes a cause.
 func (s *source) takeCause(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.CallExpr:
@@ -83,7 +83,7 @@ func (s *source) takeAssignment(a *ast.AssignStmt) bool {
 	return found
 }
 
-// isCause: a function that returns a cause, first of all.
+// isCause reports whether a function's first result is a cause.
 func isCause(fn *ast.FuncDecl) bool {
 	if strings.HasSuffix(fn.Name.Name, "Cause") {
 		return true
@@ -91,7 +91,7 @@ func isCause(fn *ast.FuncDecl) bool {
 	return resultName(fn) == "cause"
 }
 
-// resultName is the name of a function's first result; "": it has none.
+// resultName returns the name of a function's first result; "": none.
 func resultName(fn *ast.FuncDecl) string {
 	results := fn.Type.Results
 	if results == nil || len(results.List) == 0 || len(results.List[0].Names) == 0 {
@@ -109,7 +109,8 @@ func (s *source) takeReturns(fn *ast.FuncDecl) {
 	})
 }
 
-// takeCases: where a case tells no cause of its own, that is the error's text.
+// takeCases finds the causes of a switch over errors. The cause of a case without its own text is
+// the text of the error.
 func (s *source) takeCases(fn *ast.FuncDecl) {
 	ast.Inspect(fn.Body, func(n ast.Node) bool {
 		clause, ok := n.(*ast.CaseClause)
@@ -130,7 +131,7 @@ func (s *source) takeCases(fn *ast.FuncDecl) {
 	})
 }
 
-// hasCause looks for one without keeping it.
+// hasCause reports whether there is a cause, without keeping it.
 func (s *source) hasCause(clause *ast.CaseClause) bool {
 	kept := len(s.found)
 	defer func() { s.found = s.found[:kept] }()
@@ -147,7 +148,7 @@ func (s *source) hasCause(clause *ast.CaseClause) bool {
 	return found
 }
 
-// Errors of internal/inject whose own text is a cause, or what is said of the target.
+// Errors of internal/inject whose own text is a cause, or the state of the target.
 var errorTypes = []string{"BootError", "RemainsError"}
 
 func (s *source) takeErrorTypes(f *ast.File) {
@@ -162,7 +163,7 @@ func (s *source) takeErrorTypes(f *ast.File) {
 	}
 }
 
-// takeWarnings finds what an export warns of: its functions return warnings.
+// takeWarnings finds the warnings of an export: its functions return them.
 func (s *source) takeWarnings(f *ast.File) {
 	for _, d := range f.Decls {
 		fn, ok := d.(*ast.FuncDecl)
@@ -180,8 +181,7 @@ func (s *source) takeWarnings(f *ast.File) {
 	}
 }
 
-// takeUsage finds what can be wrong with a command line, and what the tool says
-// of itself at the end.
+// takeUsage finds the errors of a command line, and the tool's own final messages.
 func (s *source) takeUsage(f *ast.File) {
 	ast.Inspect(f, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
@@ -195,7 +195,7 @@ func (s *source) takeUsage(f *ast.File) {
 			s.add(call.Args[0])
 		case strings.HasSuffix(called, ".say"):
 			text, ours := strings.CutPrefix(s.text(call), "rtl-attach: ")
-			if ours && !strings.HasPrefix(text, "warning: ") { // of Warn's
+			if ours && !strings.HasPrefix(text, "warning: ") { // a message for Warn
 				s.addText(text, s.files.Position(call.Pos()), "^", "$")
 			}
 		}

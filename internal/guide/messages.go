@@ -13,38 +13,38 @@ import (
 	"unicode"
 )
 
-// A Message is something that the tool can say and that somebody may look up.
+// Message is a message of the tool that a user may look up.
 type Message struct {
-	Text  string // `…` stands for what is filled in
+	Text  string // `…` replaces variable parts
 	Where string // file:line
 	said  *regexp.Regexp
 }
 
-// IsIn reports whether text is this message, filled in.
+// IsIn reports whether text is this message, with the variable parts filled in.
 func (m Message) IsIn(text string) bool { return m.said.MatchString(text) }
 
-// gap stands for what is filled in.
+// gap replaces a variable part.
 const gap = "…"
 
-// leastLetters is what a message has: with fewer it would be everything.
+// leastLetters is the smallest number of letters of a message: a shorter one would match anything.
 const leastLetters = 4
 
-// rooms are the packages that tell causes.
-var rooms = []string{
+// causePackages are the packages that make causes.
+var causePackages = []string{
 	"internal/failure", "internal/watchdog", "internal/discover", "internal/preflight",
 	"internal/ps", "internal/status", "internal/session",
 }
 
-// Messages finds what the code below root says of failures: causes (rooms), what is wrong with a command line and what else the tool
-// warns of (cmd/rtl-attach, internal/export), and the payload's refusals.
+// Messages finds the messages about failures in the code below root: causes (causePackages), errors
+// of the command line and warnings (cmd/rtl-attach, internal/export), and the payload's refusals.
 func Messages(root string) ([]Message, error) {
 	s := source{root: root, files: token.NewFileSet(), sentinels: map[string]string{}}
-	for _, dir := range append([]string{"internal/target", "internal/ring", "internal/inject", "tracedb", "internal/traceread", "internal/report"}, rooms...) {
+	for _, dir := range append([]string{"internal/target", "internal/ring", "internal/inject", "tracedb", "internal/traceread", "internal/report"}, causePackages...) {
 		if err := s.each(dir, s.noteSentinels); err != nil {
 			return nil, err
 		}
 	}
-	for _, dir := range rooms {
+	for _, dir := range causePackages {
 		if err := s.each(dir, s.takeCauses); err != nil {
 			return nil, err
 		}
@@ -64,16 +64,16 @@ func Messages(root string) ([]Message, error) {
 	return s.found, s.takePayload("payload/src")
 }
 
-// A source is the code that is looked through.
+// source is the code to search.
 type source struct {
 	root      string
 	files     *token.FileSet
 	sentinels map[string]string // errors by their names: target.ErrGone
-	consts    map[string]string // of the present file's package
+	consts    map[string]string // of the current file's package
 	found     []Message
 }
 
-// each parses the files of a package that are in the tool: no tests, none with a build tag.
+// each parses the files of a package, without tests and files with a build tag.
 func (s *source) each(dir string, take func(*ast.File)) error {
 	files, err := filepath.Glob(filepath.Join(s.root, dir, "*.go"))
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *source) noteConsts(f *ast.File) {
 	})
 }
 
-// noteSentinels remembers errors that have names.
+// noteSentinels collects the errors with names.
 func (s *source) noteSentinels(f *ast.File) {
 	ast.Inspect(f, func(n ast.Node) bool {
 		v, ok := n.(*ast.ValueSpec)
@@ -127,7 +127,7 @@ func (s *source) noteSentinels(f *ast.File) {
 	})
 }
 
-// add notes a message that an expression makes; it tells whether it is one.
+// add notes the message of an expression, and reports whether the expression is one.
 func (s *source) add(e ast.Expr) bool {
 	return s.addText(s.text(e), s.files.Position(e.Pos()), "^", "$")
 }
@@ -157,7 +157,7 @@ func (s *source) addText(text string, at token.Position, begin, end string) bool
 	return true
 }
 
-// text is what a string expression comes to.
+// text returns the value of a string expression.
 func (s *source) text(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -187,7 +187,7 @@ func (s *source) text(e ast.Expr) string {
 
 var verb = regexp.MustCompile(`%[-+# 0-9.*]*(ll)?[a-zA-Z]`)
 
-// verbs replaces what a format fills in.
+// verbs replaces the verbs of a format.
 func verbs(format string) string {
 	const percent = "\x00"
 	text := strings.ReplaceAll(format, "%%", percent)
@@ -203,7 +203,7 @@ func unquote(lit *ast.BasicLit) string {
 	return text
 }
 
-// called names the function of a call: fmt.Sprintf, f.set, fails.
+// called returns the name of the called function: fmt.Sprintf, f.set, fails.
 func called(call *ast.CallExpr) string { return name(call.Fun) }
 
 func name(e ast.Expr) string {
@@ -216,16 +216,16 @@ func name(e ast.Expr) string {
 	return ""
 }
 
-// errnoBehind: the tool puts the number's meaning behind the payload's words.
+// errnoBehind is a payload message to which the tool appends the error number's meaning.
 const errnoBehind = `( \(.*\))?$`
 
-// The payload's words, and parts of them that a function returns.
+// Messages of the payload, and parts of them that a function returns.
 var (
 	refusal = regexp.MustCompile(`(?:control_fail\(|\bfail\(-E|snprintf\(err, errlen)[^;"]*("[^;]*?")[,)]`)
 	part    = regexp.MustCompile(`return ("[^"]* [^"]*");`)
 )
 
-// takePayload finds what the payload answers when it refuses a command.
+// takePayload finds the payload's messages for refused commands.
 func (s *source) takePayload(dir string) error {
 	return filepath.WalkDir(filepath.Join(s.root, dir), func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".c" {

@@ -1,7 +1,6 @@
-// Package guide reads the pages of docs/guide as far as tests look at them:
-// their commands, their headings, their links, and the messages that the page
-// on troubleshooting explains. Its own tests compare those with the code; the
-// commands are run by test/cli.
+// Package guide reads the pages of docs/guide for tests: their commands, headings and links, and
+// the messages that the page on troubleshooting explains. Its own tests compare these with the
+// code; test/cli runs the commands.
 package guide
 
 import (
@@ -13,7 +12,7 @@ import (
 	"strings"
 )
 
-// A Page is one Markdown file.
+// Page is one Markdown file.
 type Page struct {
 	Name     string // of the file: quick-start.md
 	Headings []string
@@ -22,21 +21,21 @@ type Page struct {
 	Links    []string
 }
 
-// A Block is fenced text, or a comment <!-- test … --> with lines for
-// testscript, in the order in which they stand.
+// Block is fenced text, or a comment <!-- test … --> with lines for testscript, in the order of the
+// page.
 type Block struct {
 	Line     int
-	Language string // the first word behind the fence; Test for a comment
-	ExitCode int    // behind it: exit=3
+	Language string // the first word after the fence; Test for a comment
+	ExitCode int    // from exit=3 after the language
 	NotRun   string // the reason, from a comment <!-- not run: … --> before it
-	Heading  string // the one it stands below
+	Heading  string // the heading above it
 	Text     string
 }
 
 // Test is the language of comments with lines for testscript.
 const Test = "test"
 
-// Runs: the block holds commands for a shell.
+// Runs reports whether the block has commands for a shell.
 func (b Block) Runs() bool { return b.Language == "console" || b.Language == "sh" }
 
 const (
@@ -83,10 +82,10 @@ func Parse(name, text string) (*Page, error) {
 	return r.page, nil
 }
 
-// A reader goes through a page line by line.
+// reader reads a page line by line.
 type reader struct {
 	page  *Page
-	end   string // of the block that is open; "": none is
+	end   string // end of the open block; "": no block is open
 	block Block
 	mark  string // the reason why the next block is not run
 	head  string
@@ -143,8 +142,7 @@ func (r *reader) prose(line string) {
 	}
 }
 
-// Anchors are the names by which a page's headings are linked to, as GitHub
-// makes them.
+// Anchors returns the link names of a page's headings, as GitHub makes them.
 func (p *Page) Anchors() map[string]bool {
 	anchors := map[string]bool{}
 	for _, h := range p.Headings {
@@ -159,14 +157,14 @@ func anchor(heading string) string {
 	return strings.ReplaceAll(notInAnchors.ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
 }
 
-// A Command is one line behind a prompt, and what it is said to print.
+// Command is one line after a prompt, with its expected output.
 type Command struct {
 	Line  string
 	Words []string
 }
 
-// Commands splits a console block: `$ ` begins a command, `\` at its end goes on
-// in the next line, all else is output.
+// Commands splits a console block: `$ ` begins a command, `\` at its end continues it in the next
+// line, all else is output.
 func (b Block) Commands() ([]Command, error) {
 	if b.Language == "sh" {
 		return []Command{{Line: "set -e\n" + b.Text}}, nil
@@ -198,9 +196,8 @@ var (
 	blank  = regexp.MustCompile(`\s+`)
 )
 
-// Matches says whether a line that was printed is the one of a page: figures and
-// their units may differ, `…` stands for anything, blanks for blanks, and a figure may
-// be one that is at least so much.
+// Matches reports whether a printed line matches a line of a page: numbers and their units may
+// differ, `…` matches anything, blanks match blanks, and a number may have ≥ or ≤ before it.
 func Matches(shown, printed string) bool {
 	var b strings.Builder
 	b.WriteString("^")
@@ -211,12 +208,12 @@ func Matches(shown, printed string) bool {
 		rest := part
 		for _, at := range figure.FindAllStringIndex(part, -1) {
 			b.WriteString(regexp.QuoteMeta(part[len(part)-len(rest) : at[0]]))
-			b.WriteString(`[≥≤]?[0-9][0-9.,]*` + units) // at least, at most: not everything was seen
+			b.WriteString(`[≥≤]?[0-9][0-9.,]*` + units) // at least, at most: records are missing
 			rest = part[at[1]:]
 		}
 		b.WriteString(regexp.QuoteMeta(rest))
 	}
-	b.WriteString(`(?: \(at least: .*\))?$`) // a recording that missed something says so
+	b.WriteString(`(?: \(at least: .*\))?$`) // the note of a recording with missing records
 	re, err := regexp.Compile(b.String())
 	return err == nil && re.MatchString(strings.TrimSpace(blank.ReplaceAllString(printed, " ")))
 }

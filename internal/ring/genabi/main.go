@@ -1,11 +1,11 @@
-// Command genabi writes Go's half of the payload's layouts: it runs `go tool cgo -godefs` on
-// abi_types.go of the present folder and writes abi.go there, with Go's spelling of the field
-// names (start_ns → StartNS).
+// Command genabi writes the Go types of the payload's layouts: it runs `go tool cgo -godefs` on
+// abi_types.go in the current folder and writes abi.go there, with Go's field names
+// (start_ns → StartNS).
 //
 //	genabi [-kinds] [-test] [-stdout]
 //
-// With -kinds the list of kinds (kinds.def) is written, too; with -test the headers are those
-// of the tests' payload.
+// With -kinds it also writes the list of kinds (kinds.def); with -test it uses the headers of the
+// tests' payload.
 package main
 
 import (
@@ -28,8 +28,8 @@ var (
 	cgoHeader = regexp.MustCompile(`(?m)^// (Code generated|cgo -godefs).*\n`)
 )
 
-// restored undoes cgo's habit of cutting the prefix off a struct's only
-// underscored fields (time_ns becomes Ns).
+// restored adds the prefix that cgo removes if all fields of a struct with an underscore have it
+// (time_ns becomes Ns).
 var restored = map[string]string{
 	"Untimed.Ns":       "submit_ns",
 	"Window.Ns":        "time_ns",
@@ -38,7 +38,7 @@ var restored = map[string]string{
 	"CodeObject.Size":  "load_size",
 }
 
-// initialisms are the words that Go writes in capitals, units included.
+// initialisms are the words, with units, that Go writes in capitals.
 var initialisms = map[string]string{
 	"abi": "ABI", "cpu": "CPU", "fd": "FD", "gpu": "GPU", "hsa": "HSA", "id": "ID",
 	"ns": "NS", "pid": "PID", "tid": "TID", "uri": "URI", "bdf": "BDF", "pci": "PCI", "tids": "TIDs", "pidns": "PIDNS",
@@ -56,7 +56,7 @@ func goName(c string) string {
 	return strings.Join(words, "")
 }
 
-// rename gives every field of cgo's output its Go name.
+// rename renames the fields in cgo's output to Go names.
 func rename(source string) string {
 	lines := strings.Split(source, "\n")
 	inside := ""
@@ -79,7 +79,7 @@ func rename(source string) string {
 
 var kindLine = regexp.MustCompile(`(?m)^(?:TEST_)?KIND\((\d+), (\w+), \w+, (".*")\)$`)
 
-// kinds lists the lines of kinds.def.
+// kinds returns the lines of kinds.def.
 func kinds(root string) string {
 	list, err := os.ReadFile(filepath.Join(root, "payload/src/kinds/kinds.def"))
 	if err != nil {
@@ -97,7 +97,7 @@ func kinds(root string) string {
 var (
 	withKinds = flag.Bool("kinds", false, "write the list of kinds, too")
 	ofTests   = flag.Bool("test", false, "use the headers of the tests' payload")
-	toStdout  = flag.Bool("stdout", false, "write to standard output") // for the test that compares
+	toStdout  = flag.Bool("stdout", false, "write to standard output") // for the test that compares the output
 )
 
 func main() {

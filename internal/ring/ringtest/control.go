@@ -11,7 +11,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 )
 
-// A Target is a control block as the payload has it mapped.
+// Target is the payload's mapping of a control block.
 type Target struct {
 	File    *os.File
 	Control *ring.ControlLayout
@@ -19,7 +19,7 @@ type Target struct {
 	Mem     []byte
 }
 
-// NewTarget makes a control block without a control thread behind it.
+// NewTarget makes a control block without a control thread.
 func NewTarget(t testing.TB) *Target {
 	t.Helper()
 	file := named(t, ring.ControlName, ring.ControlBytes)

@@ -1,5 +1,4 @@
-// Package ringtest plays the payload's side of a ring and of a control block,
-// for tests.
+// Package ringtest is the payload's side of a ring and of a control block, for tests.
 package ringtest
 
 import (
@@ -13,7 +12,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 )
 
-// A Producer writes a ring the way the payload's worker does.
+// Producer writes a ring like the payload's worker.
 type Producer struct {
 	File   *os.File
 	Header *ring.RingLayout // for tests that tamper with it
@@ -41,7 +40,7 @@ func NewProducer(t testing.TB, sizeBytes uint64) *Producer {
 	return p
 }
 
-// Memfd makes a memory file that can no longer be resized.
+// Memfd makes a memory file that is sealed against changes of its size.
 func Memfd(t testing.TB, sizeBytes int64) *os.File {
 	t.Helper()
 	return named(t, "ringtest", sizeBytes)
@@ -143,7 +142,7 @@ func (p *Producer) Unknown(t ring.Type, lines uint16) bool {
 	return p.write(record)
 }
 
-// Hole skips sequence numbers, as if records had been dropped unsaid.
+// Hole skips sequence numbers, as if records had been dropped without a report.
 func (p *Producer) Hole(records uint32) { p.seq += records }
 
 // End writes the last record and wakes the reader.
