@@ -81,13 +81,13 @@ func TestInheritedDriver(t *testing.T) {
 	if opened.InheritedDriver(me) {
 		t.Error("a descriptor of its own counts as a copy of ours")
 	}
-	kin, err := Descendants(os.Getpid())
+	descendants, err := Descendants(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []int{copied.PID, opened.PID} {
-		if !slices.ContainsFunc(kin, func(k ProcInfo) bool { return k.PID == want && k.Parent == os.Getpid() && k.StartTicks != 0 }) {
-			t.Errorf("pid %d is not among %+v", want, kin)
+		if !slices.ContainsFunc(descendants, func(k ProcInfo) bool { return k.PID == want && k.Parent == os.Getpid() && k.StartTicks != 0 }) {
+			t.Errorf("pid %d is not among %+v", want, descendants)
 		}
 	}
 }

@@ -267,7 +267,7 @@ func onGPUWork(t *testing.T, before string, words ...string) *subject {
 	return s
 }
 
-// withoutProc is a process in whose mount namespace no /proc is left.
+// withoutProc is a process in a mount namespace without a /proc.
 func withoutProc(t *testing.T) *subject {
 	needsRoot(t)
 	s := bystander(t, "unshare", "--mount", "sh", "-c",
@@ -385,8 +385,8 @@ func crowdedUser(t *testing.T) *subject {
 	return s
 }
 
-// TestDoctorTouchesNothing: by what the kernel sees of it, it traces nobody, and
-// writes into nobody's memory.
+// TestDoctorTouchesNothing: by its system calls, doctor traces no process and writes into no
+// process's memory.
 func TestDoctorTouchesNothing(t *testing.T) {
 	s := stress(t)
 	before := s.inventory(t)

@@ -27,8 +27,8 @@ var deaths = []struct {
 	{"quit", func(_ *testing.T, s *subject) { _, _ = s.ask("/quit") }},
 }
 
-// TestTargetEnds: the target ends at a random moment of a recording, as it
-// would without us, and what was written until then is in the trace.
+// TestTargetEnds: the target ends at a random moment of a recording in the same way as without the
+// tool, and the trace has everything that was written until then.
 func TestTargetEnds(t *testing.T) {
 	for _, death := range deaths {
 		t.Run(death.name, func(t *testing.T) {
@@ -89,7 +89,7 @@ func (r *run) savedUntilTheEnd(t testing.TB) {
 }
 
 // readable: a killed recorder's trace can be opened, and says that it is one.
-// One that was killed before it had made the tables is told from others.
+// The trace of a recorder that was killed before it had created the tables has its own error.
 func (r *run) readable(t testing.TB) {
 	t.Helper()
 	sum, err := report.Summarize(r.Trace, 1)

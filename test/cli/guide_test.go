@@ -20,7 +20,7 @@ import (
 
 // TestGuide runs the commands of the pages of docs/guide, in the order in which
 // they stand, and compares what they print with what the pages show. A page is a
-// story: comments <!-- test … --> have lines for it (TestScripts), and before a
+// script: comments <!-- test … --> have lines for it (TestScripts), and before a
 // block that cannot be run here a comment says why: <!-- not run: REASON -->.
 func TestGuide(t *testing.T) {
 	testenv.Artefact(t, "rtl-attach")
@@ -50,7 +50,7 @@ func TestGuide(t *testing.T) {
 	testscript.RunT(serial{t}, params)
 }
 
-// scriptOf makes a story of a page; "": nothing in it can be run.
+// scriptOf returns a page's script; "": the page has nothing to run.
 func scriptOf(p *guide.Page, run *int, reasons map[string]int) string {
 	var script, files strings.Builder
 	for _, b := range p.Blocks {

@@ -59,8 +59,8 @@ func filesBelow(t *testing.T, root, folder string) (files []string) {
 	return files
 }
 
-// checkSections: a page says how the command ends, what it heeds and writes, and shows
-// it in use; its flags are written as people write them.
+// checkSections: a page has the command's exit codes, environment, files and examples, and its
+// flags in the form in which users write them.
 func checkSections(t *testing.T, dir string) {
 	t.Helper()
 	pages, _ := filepath.Glob(filepath.Join(dir, "*.1"))

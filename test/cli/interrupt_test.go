@@ -63,8 +63,8 @@ func interruptOnce(t *testing.T, s *subject, sig unix.Signal, after time.Duratio
 	return code
 }
 
-// TestSummaryInterrupted: a signal after the detach ends the tool at once, though nobody
-// takes its summary, and is not called a detach.
+// TestSummaryInterrupted: a signal after the detach ends the tool at once, even if no process reads
+// the summary, and the tool does not report a failed detach.
 func TestSummaryInterrupted(t *testing.T) {
 	s := stress(t)
 	for _, sig := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {

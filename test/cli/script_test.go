@@ -22,25 +22,25 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
-// Whoever runs the tests may ignore it (nohup), and the tool would heed that.
+// The tests' parent may ignore SIGHUP (nohup); the tool would inherit that.
 func init() { signal.Notify(make(chan os.Signal, 1), unix.SIGHUP) }
 
-// TestScripts runs the stories of testdata/script at the repository's root, one
-// after the other. Beside testscript's own commands there are
+// TestScripts runs the scripts in testdata/script at the repository's root, one after the other. In
+// addition to testscript's own commands they use
 //
 //	target NAME serve|slow-serve [NS]|hsastress|forker|PROGRAM args…   starts one; $NAME is its pid
 //	target NAME server N      a front end with N workers, the targets NAME0, NAME1, …; $NAME_MARK is in their command lines
 //	successor NAME RANK       waits until that worker of a server has been replaced
-//	tool CODE args…           runs the tool to its end; stdout and stderr are its words
+//	tool CODE args…           runs the tool to its end; stdout and stderr are its output
 //	exits CODE PROGRAM args…  runs another program, which runs the tool, to its end
 //	begin NAME args…          starts the tool; $NAME is its pid
-//	said NAME text            waits until it has said so
+//	said NAME text            waits until it has printed the text
 //	growing FILE              waits until it has begun to grow
-//	finish NAME CODE          waits for its end; its words are NAME.out and NAME.err
+//	finish NAME CODE          waits for its end; its output is in NAME.out and NAME.err
 //	tell NAME letters         writes to the standard input of a target without /health
 //	field NAME FIELD VALUE    waits until its /proc status has a field that begins so
 //	send NAME SIGNAL          to a target or a tool
-//	working NAME              a target with /health is well, and goes on
+//	working NAME              a target with /health is unharmed, and works
 //	launched NAME N           waits until it has launched so many kernels more
 //	resting NAME              waits until no session is active in it
 //	[!] stopped NAME          its main thread's state
@@ -53,7 +53,7 @@ func TestScripts(t *testing.T) {
 	testscript.RunT(serial{t}, scriptParams(filepath.Join("..", "..", "testdata", "script")))
 }
 
-// scriptParams is how the scripts of a folder are run.
+// scriptParams returns the parameters for the scripts of a folder.
 func scriptParams(dir string) testscript.Params {
 	return testscript.Params{
 		Dir:   dir,
@@ -77,7 +77,7 @@ func scriptParams(dir string) testscript.Params {
 	}
 }
 
-// runsI386 tells whether this kernel runs 32-bit programs: some refuse every one of them.
+// runsI386 reports whether this kernel runs 32-bit programs.
 func runsI386() bool {
 	err := exec.Command(filepath.Join(testenv.BuildDir(), "victims/tiny32")).Run() // it ends with its input
 	return !errors.Is(err, unix.ENOEXEC)

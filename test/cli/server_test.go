@@ -45,7 +45,7 @@ func startServer(t *testing.T, workers, seconds string) *subject {
 	return s
 }
 
-// workers are those of a server that are ready, by rank.
+// workers returns the ready workers of a server, by rank.
 func (s *subject) workers(t testing.TB) map[int]*subject {
 	t.Helper()
 	text, err := s.ask("/workers")

@@ -26,11 +26,11 @@ type subject struct {
 	pid, port int
 	cmd       *exec.Cmd
 	lines     chan string // what it prints; closed at its end
-	in        io.Writer   // its standard input, of those without /health
+	in        io.Writer   // its standard input, for targets without /health
 	engine    int         // the simulator's process in it
 }
 
-// onGPU is a command with the simulated GPU below it, and nothing of ours.
+// onGPU returns a command that runs on the simulated GPU, without anything of this tool.
 func onGPU(t testing.TB, program string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(testenv.Artefact(t, program), args...)
@@ -43,7 +43,7 @@ func serve(t testing.TB, args ...string) *subject {
 	t.Helper()
 	s := start(t, onGPU(t, "workloads/serve",
 		append([]string{"--threads", "3", "--streams", "4", "--rate", "50", "--kernels", "16"}, args...)...))
-	recorded(t, s) // its workers start after it has said that it is ready
+	recorded(t, s) // its workers start after it has printed that it is ready
 	return s
 }
 
@@ -135,7 +135,7 @@ func (s *subject) obituary() string {
 	return fmt.Sprintf("it has exited with %d", status.ExitStatus())
 }
 
-// unharmed: it answers, no thread of it is stopped or traced, its work goes on.
+// unharmed checks that the target answers, none of its threads is stopped or traced, and it works.
 func (s *subject) unharmed(t testing.TB) {
 	t.Helper()
 	before := s.launches(t)

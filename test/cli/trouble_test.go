@@ -15,8 +15,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// TestTargetExecutes: exec takes everything of ours with it. The recorder says
-// so at once, and does not look for what it cannot detach from any more.
+// TestTargetExecutes: an exec removes everything of this tool. The recorder says so at once, and
+// does not try to detach.
 func TestTargetExecutes(t *testing.T) {
 	t.Run("recording", func(t *testing.T) { executes(t, 100) })
 	t.Run("just attached", func(t *testing.T) { executes(t, 0) })
@@ -57,7 +57,7 @@ func executes(t *testing.T, packets int) {
 
 // TestTargetStopped: SIGSTOP while recording. Nothing can be detached from a
 // stopped process: the tool says so and ends, and the payload detaches by
-// itself once the target goes on. It stays stopped until its owner says so.
+// itself once the target continues. The tool does not continue it.
 func TestTargetStopped(t *testing.T) {
 	s := stress(t)
 	before := s.inventory(t)
@@ -95,7 +95,7 @@ func stopRecorded(t *testing.T, s *subject, r *run) {
 	r.Signal(t, unix.SIGINT)
 }
 
-// TestTwoTroubles at once: both are told, and the code is the worse one's.
+// TestTwoTroubles: of two errors at once the tool prints both, and returns the code of the worse.
 func TestTwoTroubles(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

@@ -2,8 +2,8 @@
 // tool against them, and compares what the tool recorded with what the
 // simulator says that it executed.
 //
-// The targets are started with the simulator's preload and nothing of ours:
-// the tool has to get in by ptrace, as at a user's.
+// The targets start with the simulator's preload and without anything of this tool, which must
+// attach by ptrace, as to a user's process.
 package harness
 
 import (

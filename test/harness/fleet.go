@@ -15,11 +15,11 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
-// A Fleet is a server: a front end without a GPU, and its GPU workers.
+// Fleet is a server: a front end without a GPU, and its GPU workers.
 type Fleet struct {
 	*Process
 	logs string
-	own  map[int]int // the workers' own pids, by those that we know them by
+	own  map[int]int // the workers' pids in their namespace, by their pids in the test's
 }
 
 // StartFleet returns when all workers dispatch. under is the command that starts
@@ -56,7 +56,7 @@ func StartFleetIn(t testing.TB, r *Runtime, workers int, under ...string) *Fleet
 	return f
 }
 
-// Workers are those that are ready, by rank.
+// Workers returns the ready workers, by rank.
 func (f *Fleet) Workers(t testing.TB) map[int]*Process {
 	t.Helper()
 	text, err := f.Get("/workers")
@@ -82,13 +82,14 @@ func (f *Fleet) Workers(t testing.TB) map[int]*Process {
 	return found
 }
 
-// outside are our numbers of the processes below the front end, by their own.
+// outside returns the pids of the front end's descendants in the test's namespace, by their pids in
+// their own.
 func (f *Fleet) outside() (map[int]int, error) {
-	kin, err := target.Descendants(f.PID)
+	descendants, err := target.Descendants(f.PID)
 	pids := map[int]int{}
-	for _, k := range kin {
-		if p, err := target.OpenLight(k.PID); err == nil {
-			pids[p.NSPID[len(p.NSPID)-1]] = k.PID
+	for _, d := range descendants {
+		if p, err := target.OpenLight(d.PID); err == nil {
+			pids[p.NSPID[len(p.NSPID)-1]] = d.PID
 			p.Close()
 		}
 	}

@@ -26,7 +26,7 @@ func (c *Comparison) Summary(run Run, tr *Trace) {
 	c.kernels(s, tr)
 	c.losses(s, tr)
 	c.pauses(s, tr)
-	c.witness(tr)
+	c.checkCounters(tr)
 }
 
 // summedCoverage is what the summary has to say, its reasons apart.
@@ -124,8 +124,8 @@ func (c *Comparison) scheduler(said report.Pauses, tr *Trace) {
 	}
 }
 
-// witness: the payload's counters are a third one.
-func (c *Comparison) witness(tr *Trace) {
+// checkCounters compares the payload's counters with the trace.
+func (c *Comparison) checkCounters(tr *Trace) {
 	var app, published int64
 	for _, d := range tr.Dispatches {
 		if d.AppSignal {

@@ -1,10 +1,8 @@
-// Package hostile holds the tests of the tool against processes that mean it
-// harm: the built tool runs as root, and each of testdata/victims/hostile* shows
-// it something else that no honest process would. Whatever it is, the tool ends
-// by itself in bounded time with one of its exit codes, uses bounded memory,
-// writes nothing but the trace that was asked for, and says nothing that a
-// terminal would obey.
+// Package hostile tests the tool against hostile processes: the built tool runs as root, and each of
+// testdata/victims/hostile* shows it another kind of data that no correct process has. In all cases
+// the tool ends by itself in limited time with one of its exit codes, uses limited memory, writes
+// only the requested trace, and prints nothing that a terminal would execute.
 //
-// It is a package of its own beside test/cli: its targets need no GPU, simulated or
-// not, and what is looked at is the tool, not the target.
+// It is separate from test/cli: its targets need no GPU, not even a simulated one, and the tests
+// check the tool, not the target.
 package hostile

@@ -80,7 +80,7 @@ func TestNames(t *testing.T) {
 	shell.saidHarmless(t)
 }
 
-// TestAsk: a grace that asks for threads of other processes gets nobody stopped.
+// TestAsk: a grace request for threads of other processes stops no thread.
 func TestAsk(t *testing.T) {
 	other := victim.Start(t, "plain")
 	v := victim.Start(t, "hostile", "asks", strconv.Itoa(other.PID))

@@ -16,7 +16,7 @@ const (
 	Barrier   Kind = 4 // a barrier-and or barrier-or packet
 	Vendor    Kind = 5 // a vendor-specific packet
 	name      Kind = 6 // a piece of a kernel's name; the reader consumes it
-	Violation Kind = 7 // somebody broke the queue protocol
+	Violation Kind = 7 // a violation of the queue protocol
 )
 
 func (k Kind) String() string {
@@ -53,7 +53,7 @@ const (
 	Reexecuted    Code = 1 // the slot's packet has the unique id it had a lap ago
 	IndexBackward Code = 2 // the write index moved back
 	IndexWild     Code = 3 // the write index is far beyond what producers may claim
-	ReadMoved     Code = 4 // somebody else wrote the read index
+	ReadMoved     Code = 4 // the read index changed, and not by the GPU
 	Changed       Code = 5 // a packet changed after the GPU had fetched it
 	Overclaim     Code = 6 // a notice: producers claimed slots before the ring had room, as they may
 	BadPacket     Code = 7 // an unknown packet type

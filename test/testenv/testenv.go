@@ -1,7 +1,7 @@
-// Package testenv tells a test what it can use: what make has built, root, the long
-// forms. It has the one helper that skips a test, so that each skip states a reason.
+// Package testenv reports what a test can use: artefacts of make, root, the long forms. It has the
+// only function that skips a test, so that each skip has a reason.
 //
-// It imports nothing of the project: tests of every package can use it.
+// It imports no other package of the project, so that tests of every package can use it.
 package testenv
 
 import (

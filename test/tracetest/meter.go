@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Meter tells what a benchmark has taken of the machine since it began.
+// Meter measures the processor time and the memory of a benchmark.
 type Meter struct {
 	b   *testing.B
 	cpu time.Duration
 }
 
-// Begin forgets what the making of the trace took: memory, the timer, and the
-// kernel's VmHWM (proc(5), clear_refs).
+// Begin resets the timer, frees the memory from writing the trace, and resets the kernel's VmHWM
+// (proc(5), clear_refs).
 func Begin(b *testing.B) Meter {
 	b.Helper()
 	debug.FreeOSMemory()
@@ -27,8 +27,8 @@ func Begin(b *testing.B) Meter {
 	return Meter{b: b, cpu: cpuTime(b)}
 }
 
-// Report gives the processor's time, which on a busy machine tells more than the
-// benchmark's own, and the most memory that the process has had.
+// Report reports the processor time, which on a busy machine is more meaningful than the
+// benchmark's own time, and the process's peak memory.
 func (m Meter) Report() {
 	m.b.ReportMetric((cpuTime(m.b)-m.cpu).Seconds()/float64(m.b.N), "cpu-s/op")
 	m.b.ReportMetric(peakMB(m.b), "peak-MB")

@@ -12,10 +12,10 @@ import (
 
 const day = 86400_000_000_000 // ns
 
-// ArmedNS is where the window of a trace begins; a dispatch starts each 4 us after it.
+// ArmedNS is the begin of a trace's window; a dispatch starts every 4 µs after it.
 const ArmedNS = 30 * day
 
-// An Order says which dispatch is the i-th row of n.
+// Order returns which of n dispatches is the i-th row.
 type Order func(i, n int) int
 
 func InOrder(i, _ int) int { return i }

@@ -12,7 +12,7 @@ import (
 // places are the slots that testdata/workloads/other_tool.cpp takes.
 const places = 7
 
-// tell has the workload's other tool do something, and fails without an answer.
+// tell sends a command to the other tool in the workload, and fails without an answer.
 func tell(t *testing.T, p *harness.Process, what string) {
 	t.Helper()
 	if _, err := p.Get("/tool/" + what); err != nil {
@@ -20,7 +20,7 @@ func tell(t *testing.T, p *harness.Process, what string) {
 	}
 }
 
-// during makes a recording in whose midst the other tool does something.
+// during makes a recording, and sends a command to the other tool in the middle of it.
 func during(t *testing.T, p *harness.Process, what string) harness.Run {
 	t.Helper()
 	r := p.Begin(t)
@@ -31,7 +31,7 @@ func during(t *testing.T, p *harness.Process, what string) harness.Run {
 	return r.MustRecord(t)
 }
 
-// hooks checks what is left of ours, and that the program goes on with it.
+// hooks checks the remaining hooks, and that the program continues to work with them.
 func hooks(t *testing.T, p *harness.Process, buried uint32) {
 	t.Helper()
 	st := p.Status(t)
@@ -42,8 +42,8 @@ func hooks(t *testing.T, p *harness.Process, buried uint32) {
 	p.StillAlive(t)
 }
 
-// Another tool patches the table above our hooks: they stay in its chain, pass
-// through, record again, and go when it has gone.
+// Another tool patches the table after the payload: the payload's hooks stay in its chain, pass calls
+// through, record again, and are removed after that tool has left.
 func TestBuriedHooks(t *testing.T) {
 	p := harness.Start(t, harness.Stress(8, 2, 64, "--pace", "10"))
 	slots := p.Slots(t)
@@ -67,7 +67,8 @@ func TestBuriedHooks(t *testing.T) {
 	hooks(t, p, 0)
 	changed(false)
 
-	// It goes while no session is: what it puts back is ours, until the next detach.
+	// The other tool leaves between two sessions: it restores the payload's hooks, which stay until
+	// the next detach.
 	runs = append(runs, during(t, p, "enter"))
 	tell(t, p, "leave")
 	hooks(t, p, places)

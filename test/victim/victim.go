@@ -1,5 +1,5 @@
-// Package victim starts the programs of testdata/victims for tests, asks them
-// how they are, and checks that nothing was left behind in them.
+// Package victim starts the programs of testdata/victims for tests, reads their state, and checks
+// that the tool has left nothing in them.
 package victim
 
 import (
@@ -27,7 +27,7 @@ type Victim struct {
 	out chan string
 }
 
-// Health is the busy victim's account of itself.
+// Health is the state that the victim busy reports.
 type Health struct {
 	Threads []struct {
 		Kind                            string
@@ -49,13 +49,13 @@ func Path(t testing.TB, name string) string {
 	return testenv.Artefact(t, filepath.Join("victims", name))
 }
 
-// Start runs a victim and returns when it has said that it is ready.
+// Start starts a victim and waits until it prints that it is ready.
 func Start(t testing.TB, name string, args ...string) *Victim {
 	t.Helper()
 	return Run(t, exec.Command(Path(t, name), args...))
 }
 
-// Run does so with a command of the caller's.
+// Run is Start with the caller's command.
 func Run(t testing.TB, cmd *exec.Cmd) *Victim {
 	t.Helper()
 	in, err := cmd.StdinPipe()
@@ -93,7 +93,7 @@ func (v *Victim) Stop() {
 	_ = v.cmd.Wait()
 }
 
-// Line is the next line that the victim writes.
+// Line returns the next line that the victim prints.
 func (v *Victim) Line(t testing.TB) string {
 	t.Helper()
 	select {
@@ -120,7 +120,7 @@ func (v *Victim) Ask(t testing.TB, question string) string {
 // Answered reports whether a line waits for Line.
 func (v *Victim) Answered() bool { return len(v.out) > 0 }
 
-// Health asks a busy victim how it is.
+// Health returns the state of the victim busy.
 func (v *Victim) Health(t testing.TB) Health {
 	t.Helper()
 	var h Health
@@ -130,7 +130,7 @@ func (v *Victim) Health(t testing.TB) Health {
 	return h
 }
 
-// Unharmed fails the test if the victim has noticed anything.
+// Unharmed fails the test if the victim has noticed an effect of the tool.
 func (v *Victim) Unharmed(t testing.TB) Health {
 	t.Helper()
 	h := v.Health(t)
@@ -155,7 +155,7 @@ func (v *Victim) Unharmed(t testing.TB) Health {
 // rare are busy's kinds that beat every 3 s, or when a test sends them a signal.
 var rare = []string{"sleep3", "poll3", "sigsuspend", "pause", "futexpause"}
 
-// goesOn fails the test unless each thread has gone on since it said h.
+// goesOn fails the test unless each thread has worked since h.
 func (v *Victim) goesOn(t testing.TB, h Health) {
 	t.Helper()
 	var hung []string
@@ -175,10 +175,10 @@ func (v *Victim) goesOn(t testing.TB, h Health) {
 // Inventory counts what an injection could leave behind.
 type Inventory struct {
 	Threads, FDs int
-	Ours         []string // mappings of ours
+	Ours         []string // mappings of the tool
 }
 
-// Inventory looks at the victim from outside.
+// Inventory reads the victim's inventory from /proc.
 func (v *Victim) Inventory(t testing.TB) Inventory {
 	t.Helper()
 	list := func(dir string) []os.DirEntry {
