@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// attaches is what came of recording with the tool. Only the first attach to a
-// process injects; those after it wake the payload that is resident.
+// attaches has the results of recordings with the tool. Only the first attach to a process
+// injects; later ones use the resident payload.
 type attaches struct {
 	injections, reattaches int
 	timed                  int64
 }
 
-// record attaches once, or twice where the first finds nothing, and must succeed.
+// record attaches once, or twice if the first attach records nothing, and must succeed.
 func (a *attaches) record(t *testing.T, pid int) {
 	t.Helper()
 	r := record(t, pid)
@@ -24,7 +24,7 @@ func (a *attaches) record(t *testing.T, pid int) {
 	a.count(t, r.Stderr.String())
 }
 
-// count notes how a tool says that it has attached.
+// count notes how a tool has attached, by its output.
 func (a *attaches) count(t *testing.T, said string) {
 	t.Helper()
 	switch {
@@ -50,7 +50,7 @@ func (v *gpuVictim) recorded(t *testing.T, n int) (a attaches) {
 	return a
 }
 
-// attached records a victim that answers letters n times; it must be well afterwards.
+// attached records a victim that answers letters n times, and checks that it is unharmed.
 func (v *gpuVictim) attached(t *testing.T, n int) string {
 	t.Helper()
 	a := v.recorded(t, n)
@@ -58,7 +58,7 @@ func (v *gpuVictim) attached(t *testing.T, n int) string {
 	return a.String()
 }
 
-// attachedBusy does so with a busy one, which looks at more.
+// attachedBusy does the same with the victim busy, which checks more.
 func (v *gpuVictim) attachedBusy(t *testing.T, n int) string {
 	t.Helper()
 	a := v.recorded(t, n)

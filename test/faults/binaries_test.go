@@ -21,7 +21,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
-// Group F: what the program is made of.
+// Group F: kinds of programs.
 var binaries = []row{
 	{"48", "static", "refused, untouched", unsuitable("static", "linked statically")},
 	{"49", "musl", "refused, untouched", unsuitable("musl", "musl libc")},
@@ -41,7 +41,7 @@ var binaries = []row{
 	{"56", "fs_base changed by a runtime", "its threads stopped, passed over, kept; injected, attached through others", foreignThreadPointers},
 }
 
-// unsuitable is a refusal of a program for what it is.
+// unsuitable checks that the tool refuses a program because of its kind.
 func unsuitable(program, word string) func(*testing.T) string {
 	return func(t *testing.T) string {
 		v := bystander(t, program)
@@ -75,7 +75,8 @@ func goOnLibc(t *testing.T) string {
 	return fmt.Sprintf("%v; %d rounds meanwhile; %s", a, worked-first, said)
 }
 
-// threadsOfOurs are those of a process with names that we give (rtl-control, rtl-worker, rtl-boot).
+// threadsOfOurs returns a process's threads with this tool's names (rtl-control, rtl-worker,
+// rtl-boot).
 func threadsOfOurs(pid int) (n int) {
 	for _, tid := range threadsOf(pid) {
 		if strings.HasPrefix(statusOf(pid, tid)["Name"], "rtl-") {
@@ -85,7 +86,7 @@ func threadsOfOurs(pid int) (n int) {
 	return n
 }
 
-// roundsOf is a victim's answer's count of its work.
+// roundsOf returns the count of work in a victim's answer.
 func roundsOf(t *testing.T, answer string) (rounds uint64) {
 	t.Helper()
 	if _, err := fmt.Sscanf(answer, "rounds %d harm", &rounds); err != nil {
@@ -94,7 +95,7 @@ func roundsOf(t *testing.T, answer string) (rounds uint64) {
 	return rounds
 }
 
-// foreign is a program of another ABI, which the kernel may not run.
+// foreign returns a program of another ABI, which the kernel may refuse to run.
 func foreign(program, abi, option string) func(*testing.T) string {
 	return func(t *testing.T) string {
 		path := filepath.Join(filepath.Dir(testenv.Artefact(t, "rtl-attach")), "victims", program)
@@ -118,8 +119,8 @@ func onDebian(suite string) func(*testing.T) string {
 	}
 }
 
-// oldLibc: there is no ROCr for it that this machine could have, so that the
-// injector is called alone, with the real payload: it is loaded and says so.
+// oldLibc: no ROCr runs with it on this machine, so the test calls only the injector, with the
+// real payload, which is loaded and answers.
 func oldLibc(t *testing.T) string {
 	root := debian(t, "bullseye")
 	dir := openDir(t)
@@ -156,8 +157,8 @@ func oldLibc(t *testing.T) string {
 	return fmt.Sprintf("%s: the payload's entry says %v, as there is no ROCm; %d stops", said, result, len(rep.Pauses))
 }
 
-// linkedIn compiles for the C library of a root file system. The compiler would
-// look for the machine's own first, and for a loader through absolute links.
+// linkedIn compiles for the C library of a root file system. By default the compiler would find
+// the machine's own C library first, and the loader through absolute links.
 func linkedIn(root, to string, from ...string) *exec.Cmd {
 	libs, parts := root+"/lib/x86_64-linux-gnu/", root+"/usr/lib/x86_64-linux-gnu"
 	args := append([]string{"--sysroot=" + root, "-B" + parts, "-std=gnu11", "-nodefaultlibs", "-o", to}, from...)
@@ -165,7 +166,7 @@ func linkedIn(root, to string, from ...string) *exec.Cmd {
 		libs+"libc.so.6", libs+"libpthread.so.0", libs+"libdl.so.2", parts+"/libc_nonshared.a", "-lgcc", "-Wl,--allow-shlib-undefined")...)
 }
 
-// replaced: an upgrade has put another file where a library of the target's is.
+// replaced: an upgrade has replaced the file of one of the target's libraries.
 func replaced(name string) func(*testing.T) string {
 	return func(t *testing.T) string {
 		dir := t.TempDir()
@@ -192,7 +193,7 @@ func replaced(name string) func(*testing.T) string {
 	}
 }
 
-// allocator: each has storage of its own for every thread.
+// allocator: each allocator has separate storage for every thread.
 func allocator(name string) func(*testing.T) string {
 	return func(t *testing.T) string {
 		path, err := installed(name)
@@ -204,7 +205,7 @@ func allocator(name string) func(*testing.T) string {
 	}
 }
 
-// installed finds a library where the compiler does.
+// installed returns the library that the compiler finds.
 func installed(name string) (string, error) {
 	out, err := exec.Command("gcc", "-print-file-name="+name).Output()
 	if err != nil {
@@ -261,7 +262,7 @@ func foreignThreadPointers(t *testing.T) string {
 	return fmt.Sprintf("threads with another fs_base passed over %d times; %s", passedOver, text)
 }
 
-// named are the threads of a process with this name.
+// named returns the threads of a process with this name.
 func named(pid int, name string) map[int]bool {
 	all := map[int]bool{}
 	for _, text := range threadsOf(pid) {

@@ -12,8 +12,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/hang"
 )
 
-// cgroup puts a process into a control group of its own, until the end of the
-// test. The controller is one of version 1's, or part of version 2.
+// cgroup puts a process into its own control group until the end of the test. The controller is a
+// version 1 controller, or part of version 2.
 func cgroup(t *testing.T, controller string, pid int) (dir string) {
 	t.Helper()
 	home := filepath.Join("/sys/fs/cgroup", controller)
@@ -36,7 +36,7 @@ func cgroup(t *testing.T, controller string, pid int) (dir string) {
 	return dir
 }
 
-// write writes to a file of the kernel's that must be there.
+// write writes to an existing file of the kernel.
 func write(path, text string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -46,8 +46,8 @@ func write(path, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// freeze stops a process where nothing but the thaw wakes it: version 1's
-// freezer. (Version 2's leaves threads open to ptrace.)
+// freeze stops a process with the version 1 freezer: only a thaw wakes it. (In version 2's
+// freezer ptrace still works.)
 func freeze(t *testing.T, pid int) (thaw func()) {
 	t.Helper()
 	if _, err := os.Stat("/sys/fs/cgroup/freezer"); err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
-// A container is where a victim runs: in a mount namespace of its own at least,
-// in which /srv is what make has built, and /mnt a folder of the test's.
+// container is the environment of a victim: at least its own mount namespace, in which /srv has
+// the output of make, and /mnt is a folder of the test.
 type container struct {
 	root    string // directory of its root file system; "": the machine's
 	flags   uintptr
@@ -30,7 +30,7 @@ type container struct {
 	env     []string
 }
 
-// onGPU starts a victim in it, or any program by its path, with GPU work.
+// onGPU starts a victim, or any program by its path, in the container, with GPU work.
 func (c container) onGPU(t *testing.T, program string, args ...string) *gpuVictim {
 	t.Helper()
 	dir := openDir(t)
@@ -46,7 +46,7 @@ func (c container) onGPU(t *testing.T, program string, args ...string) *gpuVicti
 	return gpuRun(t, c.command(t, dir, program, args...), count)
 }
 
-// command is one that prepares the place and then executes the program.
+// command returns a command that prepares the container and then executes the program.
 func (c container) command(t *testing.T, dir, program string, args ...string) *exec.Cmd {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -82,7 +82,7 @@ func (c container) command(t *testing.T, dir, program string, args ...string) *e
 	return cmd
 }
 
-// openDir is a folder of the test's that any user can enter.
+// openDir returns a folder of the test that any user can enter.
 func openDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -94,7 +94,7 @@ func openDir(t *testing.T) string {
 	return dir
 }
 
-// enter runs a command in namespaces of a process; args are nsenter's.
+// enter runs a command in a process's namespaces; args are nsenter's.
 func enter(t *testing.T, pid int, args ...string) {
 	t.Helper()
 	if out, err := exec.Command("nsenter", append([]string{"-t", strconv.Itoa(pid)}, args...)...).CombinedOutput(); err != nil {
@@ -102,7 +102,7 @@ func enter(t *testing.T, pid int, args ...string) {
 	}
 }
 
-// debian is the root file system of a release, which make matrix makes.
+// debian returns the root file system of a release, which make matrix creates.
 func debian(t *testing.T, suite string) string {
 	t.Helper()
 	root := filepath.Join(filepath.Dir(testenv.Artefact(t, "rtl-attach")), "roots", suite)
@@ -120,7 +120,7 @@ var (
 	rocrVersion  = regexp.MustCompile(`/libhsa-runtime64\.so\.([0-9.]+)`)
 )
 
-// libraries says which C library and which ROCr a process has, by its own files.
+// libraries returns the versions of a process's C library and ROCr, by their files.
 func libraries(t *testing.T, pid int) string {
 	t.Helper()
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
@@ -142,7 +142,7 @@ func libraries(t *testing.T, pid int) string {
 	return said
 }
 
-// mapping is the first line of a process's maps that has all these words; "": none.
+// mapping returns the first line of a process's maps with all these words; "": none.
 func mapping(pid int, words ...string) string {
 	maps, _ := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
 	for line := range bytes.Lines(maps) {
@@ -157,7 +157,7 @@ func mapping(pid int, words ...string) string {
 	return ""
 }
 
-// bystander is a victim without a GPU, by any command.
+// bystander starts a victim without a GPU, by any command.
 func bystander(t *testing.T, program string) *victim.Victim {
 	t.Helper()
 	return victim.Run(t, exec.Command(victim.Path(t, program)))

@@ -19,7 +19,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
-// Group E: what surrounds the process.
+// Group E: the environment of the process.
 var environment = []row{
 	{"39a", "pid and mount namespace", "attached from outside", inNamespaces},
 	{"39b", "user namespace", "attached from outside", inUserNamespace},
@@ -75,7 +75,7 @@ func inContainer(t *testing.T) string {
 	return fmt.Sprintf("uid %s, %s: %s", statusOf(v.PID, strconv.Itoa(v.PID))["Uid"], libraries(t, v.PID), v.attachedBusy(t, repeat(3, 50)))
 }
 
-// outerProc: what the target sees as itself in /proc has another number.
+// outerProc: the target's /proc belongs to another pid namespace, in which its pid differs.
 func outerProc(t *testing.T) string {
 	return container{flags: unix.CLONE_NEWPID}.onGPU(t, "busy").attachedBusy(t, repeat(3, 50))
 }
@@ -93,7 +93,7 @@ func toolInside(t *testing.T) string {
 	return fmt.Sprintf("it is pid 1 there, %d dispatches timed", timed)
 }
 
-// toolElsewhere: the target's pid means nothing in the tool's namespace.
+// toolElsewhere: the target has no pid in the tool's namespace.
 func toolElsewhere(t *testing.T) string {
 	v := onGPU(t, "odd")
 	said := elsewhere(t, v, ownProc+`exec "$0" "$@"`).refusal(t, failure.NotPermitted, "pid namespace", "on the host", "target  not touched")
@@ -108,7 +108,7 @@ func toolWithForeignProc(t *testing.T) string {
 	return said
 }
 
-// elsewhere runs the tool in a pid namespace of its own.
+// elsewhere runs the tool in its own pid namespace.
 func elsewhere(t *testing.T, v *gpuVictim, script string) *run {
 	t.Helper()
 	trace := filepath.Join(t.TempDir(), "t.db")
@@ -147,8 +147,8 @@ func memfdNoexec(t *testing.T) string {
 	return said
 }
 
-// ptraceScopeRead: a folder of the test's lies over /proc/sys/kernel, in a mount
-// namespace of the tool's own. Nothing is written to the kernel's file, and never 3.
+// ptraceScopeRead: a folder of the test is mounted over /proc/sys/kernel, in the tool's own mount
+// namespace. The test writes nothing to the kernel's file, and never 3.
 func ptraceScopeRead(t *testing.T) string {
 	v := onGPU(t, "odd")
 	dir := openDir(t)
@@ -168,8 +168,8 @@ func ptraceScopeRead(t *testing.T) string {
 	return strings.Join(causes, "; ")
 }
 
-// ptraceScopeEnforced: a user's tool and the same user's process. 3 is never
-// written: nothing but a boot takes it back.
+// ptraceScopeEnforced: the tool and the process belong to the same user. The test never writes 3:
+// only a reboot can change it back.
 func ptraceScopeEnforced(t *testing.T) string {
 	const sysctl = "/proc/sys/kernel/yama/ptrace_scope"
 	was, err := os.ReadFile(sysctl)
@@ -234,7 +234,7 @@ func setuid(t *testing.T) string {
 	return said + "; as root: " + v.attached(t, repeat(3, 50))
 }
 
-// setuidScript: the loader heeds no LD_PRELOAD in such a program, but /etc/ld.so.preload.
+// setuidScript: in such a program the loader ignores LD_PRELOAD, but reads /etc/ld.so.preload.
 const setuidScript = `
 mount -t tmpfs none /media
 mkdir /media/upper /media/work
@@ -271,7 +271,7 @@ func harmlessFilter(t *testing.T) string {
 	return v.attached(t, repeat(3, 50))
 }
 
-// sparseFilter lets through what this target calls, and what we are known to.
+// sparseFilter allows the system calls of this target and of the tool.
 func sparseFilter(t *testing.T) string {
 	calls := append(inject.Calls(),
 		unix.SYS_WRITE, unix.SYS_POLL, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_EXIT_GROUP)
@@ -291,7 +291,7 @@ func noExecGain(t *testing.T) string {
 	return v.attached(t, repeat(3, 50))
 }
 
-// selinux: whether it refuses is its policy's business, and the victim's domain's.
+// selinux: its policy and the victim's domain decide whether it refuses.
 func selinux(t *testing.T) string {
 	if enforce, err := os.ReadFile("/sys/fs/selinux/enforce"); err != nil || strings.TrimSpace(string(enforce)) != "1" {
 		cannot(t, "SELinux is not in force (only loading a policy, for the whole machine, would change that)")
@@ -317,7 +317,7 @@ func noAddressSpace(t *testing.T) string {
 	return said + "; without the limit: " + relieved(t, v, unix.RLIMIT_AS)
 }
 
-// noRoomForRing: bootstrap and payload fit, the ring does not.
+// noRoomForRing: there is memory for bootstrap and payload, but not for the ring.
 func noRoomForRing(t *testing.T) string {
 	v := onGPU(t, "odd")
 	limit(t, v.PID, unix.RLIMIT_AS, addressSpace(t, v.PID)+1<<30)
@@ -373,7 +373,7 @@ func relieved(t *testing.T, v *gpuVictim, what int) string {
 	return v.attached(t, 1)
 }
 
-// addressSpace is a process's size in bytes.
+// addressSpace returns a process's size in bytes.
 func addressSpace(t *testing.T, pid int) uint64 {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))

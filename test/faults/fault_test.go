@@ -15,8 +15,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
-// faults: 33, continued. Every named step of the tool and of the payload, and
-// what else can happen there. faultPoints and package steps name them.
+// faults: 33, continued. Every named step of the tool and of the payload, with other faults.
+// faultPoints and package faultpoints name them.
 
 var (
 	afterDetach  = []string{"detached", "drained", "finished"}
@@ -32,8 +32,8 @@ func holdingThread() []string {
 	}, inject.HeldPoints, inject.UndoPoints, inject.HeldUndoPoints, inject.FilterPoints))
 }
 
-// failsAtPoints: a victim lives on until a payload is resident in it, for then
-// the injector's points are passed no more.
+// failsAtPoints: a victim is used until it has a resident payload: after that the tool does not
+// pass the injector's points any more.
 func failsAtPoints(t *testing.T) string {
 	points := faultPoints()
 	codes := map[int]int{}
@@ -48,7 +48,7 @@ func failsAtPoints(t *testing.T) string {
 				break
 			}
 			codes[code]++
-			// An entry that runs while we look for its control block is looked for again.
+			// If an entry is running while the tool looks for its control block, the tool looks again.
 			if again := points[i] == "taken" && slices.Contains(goneWell, code); !struck || code != 1 && !again {
 				t.Errorf("%s: exit code %d\n%s", points[i], code, r.Stderr.String())
 			}
@@ -60,8 +60,8 @@ func failsAtPoints(t *testing.T) string {
 	return fmt.Sprintf("%d points: exit codes %v; every victim recorded afterwards", len(points), codes)
 }
 
-// hangsAtPoints: a tool that holds a thread ends by itself; any other may hang
-// for as long as its user likes.
+// hangsAtPoints: a tool that holds a thread ends by itself; any other hangs until its user ends
+// it.
 func hangsAtPoints(t *testing.T) string {
 	points := faultPoints()
 	if short() {
@@ -93,7 +93,7 @@ func hangsAtPoints(t *testing.T) string {
 	return fmt.Sprintf("%d points: %d tools that held a thread gave up, the others ended at a third Ctrl-C", len(points), ended)
 }
 
-// interruptUntilGone presses Ctrl-C as somebody does who waits for a tool that hangs.
+// interruptUntilGone sends SIGINT until the tool has ended, like a user whose tool hangs.
 func (r *run) interruptUntilGone(t *testing.T) {
 	t.Helper()
 	over := make(chan struct{})
@@ -113,7 +113,7 @@ func (r *run) interruptUntilGone(t *testing.T) {
 	close(over)
 }
 
-// targetDiesAtPoints: the tool says so, in time, and with the right number.
+// targetDiesAtPoints: the tool reports it, in time, and with the right exit code.
 func targetDiesAtPoints(t *testing.T) string {
 	points := faultPoints()
 	if short() {
@@ -163,8 +163,8 @@ func payloadAtSteps(t *testing.T) string {
 	return fmt.Sprintf("%d steps: exit codes %v", len(all), codes)
 }
 
-// faultsOverAndOver: what a payload has taken when it fails is given back, at every step
-// that a resident one passes.
+// faultsOverAndOver: a payload that fails releases its resources, at every step of a resident
+// payload.
 func faultsOverAndOver(t *testing.T) string {
 	all := slices.Concat(faultpoints.Arming, []string{faultpoints.Copies}, faultpoints.Disarming)
 	if short() {
@@ -182,7 +182,7 @@ func faultsOverAndOver(t *testing.T) string {
 	})
 }
 
-// A stepFault is a recording whose payload does something at a step.
+// stepFault is a recording with a fault of the payload at a step.
 type stepFault struct {
 	step, fault string
 	v           *gpuVictim

@@ -10,7 +10,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/harness"
 )
 
-// The very first attach fails: nothing that an earlier session has set up is there.
+// The first attach fails, without anything from an earlier session.
 func TestFirstAttachFails(t *testing.T) {
 	payload := harness.TestPayload(t)
 	for _, step := range slices.Concat(faultpoints.First, faultpoints.Arming) {
@@ -27,8 +27,7 @@ func TestFirstAttachFails(t *testing.T) {
 	}
 }
 
-// An attach that fails at any step leaves the target as it was, and does not
-// stand in the way of the next.
+// An attach that fails at any step leaves the target as it was, and the next attach works.
 func TestFaults(t *testing.T) {
 	payload := harness.TestPayload(t)
 	p := harness.Start(t, harness.Stress(6, 2, 64, "--pace", "20"))

@@ -22,13 +22,12 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
-// faultPoints are the steps of a recording at which a tool built for it dies
-// or stops.
+// faultPoints are the steps of a recording at which the tests' build of the tool can die or stop.
 func faultPoints() []string {
 	return slices.Concat(names(testpoint.All[:2]), names(inject.Points), names(testpoint.All[2:]))
 }
 
-// faulty starts a tool that does something to itself at a point.
+// faulty starts a tool with a fault at a point.
 func faulty(t *testing.T, pid int, fault string, args ...string) *run {
 	t.Helper()
 	r := prepared(t, "rtl-attach-fault", pid, append([]string{"-d", killWindow.String()}, args...)...)
@@ -42,8 +41,8 @@ func (r *run) wasKilled() bool {
 	return r.Cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL
 }
 
-// killedAtPoints: 33. A victim suffers as many deaths as come before a payload
-// is resident; in the long form it suffers one.
+// killedAtPoints: 33. Tools die at one victim until it has a resident payload; in the long form
+// each victim has one such tool.
 func killedAtPoints(t *testing.T) string {
 	points := faultPoints()
 	timed, victims, freed := int64(0), 0, 0
@@ -77,7 +76,7 @@ func killedAtPoints(t *testing.T) string {
 		len(points), victims, freed, timed)
 }
 
-// deaths of tools that one victim suffers.
+// deaths is the number of tools that die at one victim.
 const deaths = 5
 
 func toolKilledAtRandom(t *testing.T) string {
@@ -124,7 +123,7 @@ func (r *run) removeTrace() {
 	}
 }
 
-// Points at which the tool holds no thread of the target's.
+// Points at which the tool holds no thread of the target.
 var betweenStops = []string{
 	"mapped", "written", "cloned", "ready", "delivered", "loaded", "entry-found", "called",
 	"taken", "attached", "recording", "closing", "detached",
@@ -159,7 +158,7 @@ func toolStopped(t *testing.T) string {
 	return fmt.Sprintf("%d points, %v each: exit codes %v", len(points), nap, codes)
 }
 
-// stoppedHolding: 35d. After ptrace.HoldLimit a timer of the kernel's kills the tool.
+// stoppedHolding: 35d. After ptrace.HoldLimit a timer of the kernel kills the tool.
 func stoppedHolding(t *testing.T) string {
 	points := []string{"seized", "stopped", "framed", "set", "masked", "stopped-2", "framed-2", "masked-2"}
 	if short() {

@@ -11,9 +11,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/harness"
 )
 
-// Recorders die at moments of no choice, each while it extends the trace of those
-// before. What any of them had committed is there, and true; so is what a last
-// one adds that lives.
+// Recorders die at random moments, each while it extends the trace of earlier ones. The trace has
+// everything that each had committed, correctly, and everything from a last one that lives.
 func TestRecordersKilled(t *testing.T) {
 	p := harness.Start(t, harness.Stress(6, 2, 64, "--pace", "10"))
 	trace := filepath.Join(t.TempDir(), "all.db")
@@ -67,7 +66,7 @@ func atSomeMoment(t *testing.T, trace string) (committed int) {
 	return committed
 }
 
-// wholeSize opens a trace, which takes back what was not committed.
+// wholeSize opens a trace, which rolls uncommitted data back, and returns its size.
 func wholeSize(t *testing.T, trace string) int {
 	t.Helper()
 	harness.MustBeSound(t, trace)

@@ -3,7 +3,7 @@
 // tool, every environment. The tests attach with the built tool; where a case
 // is about a step of the injector, they call it.
 //
-// Each case repeats what it does less often unless RTL_LONG=1 (make matrix).
+// Each case has fewer repetitions unless RTL_LONG=1 (make matrix).
 package faults
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
-// A row is one case. Where this machine can run but half of a case, it is
+// A row is one case. If a machine may be able to run only half of a case, the case is
 // split: 03a, 03b.
 type row struct {
 	id   string // "07", "03a"
@@ -32,7 +32,7 @@ var groups = [][]row{threads, process, signals, tool, environment, binaries, pay
 
 const cases = 63
 
-// outcome is what became of a row.
+// outcome is the result of a row.
 type outcome struct {
 	row
 	result   string // "passed", "skipped", "failed", or "": left out by -run
@@ -86,7 +86,7 @@ func resultOf(t *testing.T) string {
 // reasons why cases were left out, by the test's name.
 var reasons = map[string]string{}
 
-// cannot is the one way to leave a case out: something that this machine lacks.
+// cannot skips a case, for something that this machine lacks. It is the only way to skip one.
 func cannot(t *testing.T, reason string) {
 	t.Helper()
 	reasons[t.Name()] = reason

@@ -11,8 +11,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
-// toolWithoutMemory: 38a. Less and less address space for the tool, so that
-// it dies at different moments.
+// toolWithoutMemory: 38a. The tool gets less and less address space, so that it dies at different
+// moments.
 func toolWithoutMemory(t *testing.T) string {
 	codes := map[int]int{}
 	for mib := 160; mib <= 1600; mib += repeat(240, 40) {
@@ -32,7 +32,7 @@ func toolWithoutMemory(t *testing.T) string {
 	return fmt.Sprintf("exit codes %v (2: the Go runtime's end), each followed by a good attach", codes)
 }
 
-// toolOutOfMemory: 38b. A control group in which the tool finds less and less.
+// toolOutOfMemory: 38b. The tool runs in a control group with less and less memory.
 func toolOutOfMemory(t *testing.T) string {
 	v := mixed(t)
 	codes := map[int]int{}
@@ -62,9 +62,9 @@ func toolOutOfMemory(t *testing.T) string {
 	return fmt.Sprintf("exit codes %v (-1: killed); then %d dispatches timed", codes, timed)
 }
 
-// limitMemory knows both versions of control groups. Of swap there is none, or the tool
-// would go there instead of being killed; the files for that are missing where the kernel
-// does not count it.
+// limitMemory supports both versions of control groups. It allows no swap, or the kernel would
+// swap the tool out instead of killing it; kernels that do not account for swap lack the files
+// for this.
 func limitMemory(dir string, bytes int) error {
 	limit := func(file string, bytes int) error { return write(filepath.Join(dir, file), strconv.Itoa(bytes)) }
 	err := limit("memory.limit_in_bytes", bytes)

@@ -21,7 +21,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
-// Group G: payloads that are not what they should be.
+// Group G: invalid payloads.
 var payload = []row{
 	{"57a", "the tool has no such file", "said, untouched", noFile},
 	{"57b", "the target has no such file", "the loader's own text", refusedByLoader(
@@ -54,7 +54,7 @@ func noFile(t *testing.T) string {
 	return fmt.Sprintf("exit code %d, %q", r.Code, lineOf(said, "rtl-attach: error:"))
 }
 
-// refusedByLoader: what the tool never asks for is asked of the injector.
+// refusedByLoader calls the injector for payloads that the tool never loads.
 func refusedByLoader(r inject.Request, text string) func(*testing.T) string {
 	return func(t *testing.T) string {
 		v := onGPU(t, "busy", "futex", "read", "malloc")
@@ -92,8 +92,8 @@ func refusedByTool(name, text string) func(*testing.T) string {
 	}
 }
 
-// crash: the target dies of the payload. The injector names the step; so does
-// the tool, where it can be made to load such a payload.
+// crash: the payload kills the target. The injector names the step; so does the tool, if it can
+// load such a payload.
 func crash(lib, entry, step string) func(*testing.T) string {
 	return func(t *testing.T) string {
 		v := victim.Start(t, "busy", "futex", "read")
@@ -114,8 +114,8 @@ func crash(lib, entry, step string) func(*testing.T) string {
 	}
 }
 
-// stopsMost is the longest that a thread was stopped: not for as long as the payload
-// takes, or longer. The tool may have waited for a CPU meanwhile.
+// stopsMost limits the longest stop of a thread: it must not last until the payload has finished.
+// The tool may have waited for a CPU meanwhile.
 func stopsMost(t *testing.T, rep *inject.Report, takes time.Duration) (longest time.Duration) {
 	t.Helper()
 	for _, p := range rep.Pauses {
@@ -153,11 +153,11 @@ func constructorHangs(t *testing.T) string {
 		longestStop(t, said), timed)
 }
 
-// loadTimeout is how long the tool waits for dlopen of the payload.
+// loadTimeout is the tool's timeout for dlopen of the payload.
 const loadTimeout = 10 * time.Second
 
-// longestStop is the one that the tool's talk names: it does not last as long as the
-// tool waits for the payload.
+// longestStop returns the longest stop in the tool's output: it must be shorter than the tool's
+// wait for the payload.
 func longestStop(t *testing.T, said string) time.Duration {
 	t.Helper()
 	var longest time.Duration
@@ -179,7 +179,7 @@ func longestStop(t *testing.T, said string) time.Duration {
 	return longest
 }
 
-// leftLibraries: libraries that were loaded are never unloaded; nothing else stays.
+// leftLibraries: loaded libraries are never unloaded; nothing else stays.
 func (v *gpuVictim) leftLibraries(t *testing.T, n int) {
 	t.Helper()
 	v.left(t, func(now residue) bool { return now.payloads == n && now.threads == v.before.threads+now.controls })
@@ -234,8 +234,8 @@ func otherBuild(t *testing.T) string {
 	return fmt.Sprintf("%d dispatches timed by the resident build", timed)
 }
 
-// otherABI: a payload as a later version of the tool would leave it. It was
-// injected by nobody who is its recorder, and detaches by itself.
+// otherABI: a payload as a later version of the tool would leave it. It has no recorder, and
+// detaches by itself.
 func otherABI(t *testing.T) string {
 	v := onGPU(t, "busy", "futex", "read", "malloc")
 	lib, err := os.ReadFile(testenv.Artefact(t, "librtl-attach-next.so"))

@@ -16,7 +16,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
-// Group B: the state in which the process is found.
+// Group B: states of the process.
 var process = []row{
 	{"16", "SIGSTOPped", "refused, stays stopped", sigstopped},
 	{"17", "zombie leader", "attached through a sibling", zombieLeader},
@@ -58,7 +58,7 @@ func send(t *testing.T, pid int, sig unix.Signal) {
 func zombieLeader(t *testing.T) string {
 	cmd := exec.Command(victim.Path(t, "zombie"))
 	count := gpuEnv(t, cmd)
-	// The simulator's process takes a leader without memory for an exec.
+	// The simulator's process would take a leader without memory for an exec.
 	cmd.Env = append(cmd.Env, "SOFTGPU_ENGINE=thread")
 	v := gpuRun(t, cmd, count)
 	var state string
@@ -74,7 +74,7 @@ func zombieLeader(t *testing.T) string {
 	return fmt.Sprintf("leader in state Z, thread %s stopped instead, %d dispatches timed", stoppedThreads(r), timed)
 }
 
-// stoppedThreads are those that --verbose says were stopped.
+// stoppedThreads returns the stopped threads by the output of --verbose.
 func stoppedThreads(r *run) string {
 	var tids []string
 	for line := range strings.Lines(r.Stderr.String()) {
@@ -190,8 +190,8 @@ func allTraced(pid int, by string) bool {
 	return true
 }
 
-// manyThreads: four threads make others, which end at once, all the time. Two
-// idle processors make 50,000 a second so; the injector gets its share of them.
+// manyThreads: four threads constantly create threads that end at once: 50,000 a second on two
+// idle processors. The injector meets some of them.
 func manyThreads(t *testing.T) string {
 	kinds := []string{"thread", "thread", "thread", "thread", "futex"}
 	v := victim.Start(t, "busy", kinds...)
@@ -210,8 +210,8 @@ func manyThreads(t *testing.T) string {
 	return fmt.Sprintf("%v, %s; %v, %s", r, injecting, a, recording)
 }
 
-// threadsASecond says how many threads the victim makes while f runs. How many it can
-// make is the machine's to say.
+// threadsASecond returns how many threads a second the victim creates while f runs. The number
+// depends on the machine.
 func threadsASecond(t *testing.T, v *victim.Victim, f func()) string {
 	t.Helper()
 	const wanted, least = 10000, 100

@@ -9,8 +9,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
-// A program is one whose threads are made in an unusual way: what is to be shown
-// is in the injection, which has to make one like them.
+// program is a program that creates its threads in an unusual way. The injection, which creates a
+// thread, is the part to test.
 type program struct {
 	name    string
 	args    []string
@@ -18,8 +18,8 @@ type program struct {
 	check   func(*testing.T, *stateReport) // of the injections; nil: none
 }
 
-// attached injects many times into a process without a GPU, whose threads the
-// injector has to itself, and attaches twice to each of some with one.
+// attached injects many times into a process without a GPU, which has no threads of the runtime,
+// and attaches twice to each of several processes with a GPU.
 func (p program) attached(t *testing.T) string {
 	t.Helper()
 	v := victim.Run(t, p.preloaded(p.command(t)))
@@ -65,7 +65,7 @@ func (p program) command(t *testing.T) *exec.Cmd {
 	return cmd
 }
 
-// preloaded puts the library before all others that cmd names.
+// preloaded puts the library first in cmd's LD_PRELOAD.
 func (p program) preloaded(cmd *exec.Cmd) *exec.Cmd {
 	if p.preload == "" {
 		return cmd
@@ -87,7 +87,7 @@ func (p program) loaded(t *testing.T, pid int) {
 	}
 }
 
-// unharmed asks the victim, by its kind.
+// unharmed checks the victim, by its kind.
 func (p program) unharmed(t *testing.T, r *stateReport) {
 	t.Helper()
 	if p.name == "busy" {

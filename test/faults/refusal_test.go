@@ -10,9 +10,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/hang"
 )
 
-// refused attaches to what cannot be attached to: the tool must end with this
-// code, and its error must name cause, fix and state with these words in it. It
-// returns the cause.
+// refused attaches to a process to which the tool cannot attach: the tool must end with this
+// code, and its error must have cause, fix and state with these words. It returns the cause.
 func refused(t *testing.T, pid int, code failure.ExitCode, words ...string) string {
 	t.Helper()
 	said := record(t, pid).refusal(t, code, words...)
@@ -44,7 +43,7 @@ func (r *run) refusal(t *testing.T, code failure.ExitCode, words ...string) stri
 	return fmt.Sprintf("exit %d: %s", r.Code, said["cause"])
 }
 
-// explained are the lines of an error by their first word.
+// explained returns the lines of an error by their first word.
 func explained(text string) map[string]string {
 	said := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -54,7 +53,7 @@ func explained(text string) map[string]string {
 	return said
 }
 
-// untraced: nobody traces any thread of the process, and none is in a ptrace stop.
+// untraced checks that no thread of the process is traced or in a ptrace stop.
 func untraced(t *testing.T, pid int) {
 	t.Helper()
 	for _, tid := range threadsOf(pid) {
@@ -76,7 +75,7 @@ func threadsOf(pid int) (tids []string) {
 	return tids
 }
 
-// statusOf reads the fields of one thread; none when it has ended meanwhile.
+// statusOf reads the fields of one thread; none if it has ended.
 func statusOf(pid int, tid string) map[string]string {
 	fields := map[string]string{}
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/status", pid, tid))
@@ -87,7 +86,7 @@ func statusOf(pid int, tid string) map[string]string {
 	return fields
 }
 
-// states counts the threads of a process by their state's letter.
+// states counts the threads of a process by the letter of their state.
 func states(pid int) map[string]int {
 	count := map[string]int{}
 	for _, tid := range threadsOf(pid) {
@@ -106,8 +105,8 @@ func all(t *testing.T, pid int, state string) {
 	}
 }
 
-// well: a victim that answers letters is unharmed, and it has nothing of ours but a
-// dormant payload. It returns its answer.
+// well checks that a victim that answers letters is unharmed, and has nothing of the tool but a
+// dormant payload. It returns the answer.
 func (v *gpuVictim) well(t *testing.T) string {
 	t.Helper()
 	said := v.unharmed(t)
@@ -115,7 +114,7 @@ func (v *gpuVictim) well(t *testing.T) string {
 	return said
 }
 
-// unharmed: it answers, it works on, and nobody holds it.
+// unharmed checks that the victim answers, works, and is not stopped or traced.
 func (v *gpuVictim) unharmed(t *testing.T) string {
 	t.Helper()
 	said := v.Ask(t, "?")
@@ -127,7 +126,7 @@ func (v *gpuVictim) unharmed(t *testing.T) string {
 	return said
 }
 
-// untouched: the same, and nothing of ours is there.
+// untouched checks the same, and that the victim has nothing of the tool.
 func (v *gpuVictim) untouched(t *testing.T) {
 	t.Helper()
 	v.well(t)

@@ -20,15 +20,15 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
-// A run is one process of the tool.
+// run is one process of the tool.
 type run struct {
 	*harness.Command
 	first string // what a first try said, which recorded nothing
 }
 
-// record attaches to a process with the tool, and returns when it has ended.
-// On a starved machine the victim may launch nothing in so short a time: then
-// for longer.
+// record attaches to a process with the tool, and waits for the tool's end.
+// On a starved machine the victim may launch nothing in so short a time: then record again for
+// longer.
 func record(t *testing.T, pid int, args ...string) *run {
 	t.Helper()
 	r := recording(t, "rtl-attach", pid, args...)
@@ -43,7 +43,7 @@ func record(t *testing.T, pid int, args ...string) *run {
 
 const nothingSeen = int(failure.NothingSeen)
 
-// goneWell are the exit codes of a recording so short that a starved victim may launch
+// goneWell are the successful exit codes of a recording so short that a starved victim may launch
 // nothing in it.
 var goneWell = []int{0, nothingSeen}
 
@@ -55,7 +55,7 @@ func recording(t *testing.T, tool string, pid int, args ...string) *run {
 	return r
 }
 
-// prepared is such a tool before its start.
+// prepared returns such a tool, not started.
 func prepared(t *testing.T, tool string, pid int, args ...string) *run {
 	t.Helper()
 	trace := filepath.Join(t.TempDir(), "t.db")
@@ -77,13 +77,13 @@ func wrapped(trace string, cmd *exec.Cmd) *run {
 	return r
 }
 
-// attaches waits until the tool says that it is attached.
+// attaches waits until the tool prints that it is attached.
 func (r *run) attaches() bool {
 	return hang.Eventually(func() bool { return r.HasSaid("✓ attached") })
 }
 
-// ok wants a recording that has worked, and returns how many dispatches its
-// trace holds.
+// ok fails the test unless the recording has worked, and returns the number of dispatches in the
+// trace.
 func (r *run) ok(t *testing.T) int64 {
 	t.Helper()
 	if r.Code != 0 {
@@ -96,8 +96,8 @@ func (r *run) ok(t *testing.T) int64 {
 	return s.Coverage.Timed
 }
 
-// injected runs the injector alone. A starved machine gets more time than the injector
-// would give it, unless the request says how much.
+// injected runs only the injector, with longer timeouts for a starved machine, unless the request
+// has its own.
 func injected(t *testing.T, v *victim.Victim, r inject.Request) (*inject.Report, error) {
 	t.Helper()
 	for _, limit := range []*time.Duration{&r.MapTimeout, &r.BootTimeout, &r.LoadTimeout, &r.EntryTimeout, &r.IdleTimeout} {
@@ -113,7 +113,7 @@ func injected(t *testing.T, v *victim.Victim, r inject.Request) (*inject.Report,
 	return inject.Inject(context.Background(), tg, tr, r)
 }
 
-// library is a payload of the tests'.
+// library returns a payload of the tests.
 func library(t *testing.T, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(victim.Path(t, name))
@@ -123,7 +123,7 @@ func library(t *testing.T, name string) []byte {
 	return b
 }
 
-// lineOf is the rest of the first line that begins with a word.
+// lineOf returns the rest of the first line that begins with a word.
 func lineOf(text, word string) string {
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), word); ok {

@@ -46,8 +46,8 @@ func storm(t *testing.T) string {
 	return fmt.Sprintf("%d signals sent and received; %s", total, text)
 }
 
-// trap runs both rungs: threads that are held, and threads that are released (unless the
-// one in a futex wait has just been woken).
+// trap tests both ways of injection: with held threads, and with released threads (unless the one
+// in a futex wait has just been woken).
 func trap(kind string) func(*testing.T) string {
 	return func(t *testing.T) string {
 		held := state{args: "-o poll sleep " + kind + " sleep", short: 5, long: 50}
@@ -79,7 +79,7 @@ func atPoint(p inject.Point, do func()) (undo func()) {
 	return func() { inject.Fault = nil }
 }
 
-// Between the first stop and the last word.
+// Between the first stop and the last message.
 func midPoints() []inject.Point { return inject.Points[1 : len(inject.Points)-1] }
 
 func stoppedInMidStop(t *testing.T) string {
@@ -135,15 +135,15 @@ func stoppedOnce(t *testing.T, v *victim.Victim, p inject.Point) {
 	v.AsBefore(t, before)
 }
 
-// killWindow is how long the recordings below last.
+// killWindow is the length of the recordings below.
 const killWindow = 100 * time.Millisecond
 
-// quickly: a payload notices a dead recorder soon. Under load a live one may
-// seem dead for as long.
+// quickly makes a payload notice a dead recorder soon. Under load it may also take a live one for
+// dead.
 const quickly = "--set=RTL_RECORDER_TIMEOUT_MS=500"
 
-// momentOf is one within a run of the tool: a third of them falls into the
-// attach, of which the last third into its first milliseconds.
+// momentOf returns a moment in a run of the tool: a third of all are in the attach, and the last
+// third of these in its first milliseconds.
 func momentOf(n int, whole time.Duration) time.Duration {
 	within := whole
 	switch n % 6 {
@@ -155,14 +155,14 @@ func momentOf(n int, whole time.Duration) time.Duration {
 	return time.Duration(rand.Int64N(int64(within)))
 }
 
-// mixed is a victim with threads of most kinds.
+// mixed starts a victim with threads of most kinds.
 func mixed(t *testing.T) *gpuVictim {
 	t.Helper()
 	return onGPU(t, "busy", "futex", "read", "malloc", "epoll", "epoll1", "recv", "sleep", "poll", "ppoll", "select",
 		"timedfutex", "cond", "sigtimedwait", "sigsuspend", "altstack")
 }
 
-// whole is how long a normal run takes.
+// whole is the length of a normal run.
 func whole(t *testing.T) time.Duration {
 	t.Helper()
 	v := mixed(t)

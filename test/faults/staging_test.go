@@ -21,8 +21,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
-// noProc: the injector would do with a file in the target's root, but the
-// payload itself needs /proc.
+// noProc: the injector could use a file in the target's root, but the payload itself needs /proc.
 func noProc(t *testing.T) string {
 	v := container{script: "mount -t tmpfs none /proc; "}.onGPU(t, "odd", "mallocs")
 	said := refused(t, v.PID, failure.Unsuitable, "no /proc", "target  not touched")
@@ -32,7 +31,7 @@ func noProc(t *testing.T) string {
 	return said + "; the injector alone loads " + file + " and removes it"
 }
 
-// loadedStaged lets the injector load a library from a file, and returns that.
+// loadedStaged makes the injector load a library from a file, and returns the file.
 func (v *gpuVictim) loadedStaged(t *testing.T) string {
 	t.Helper()
 	rep, err := injected(t, v.Victim, inject.Request{Library: library(t, "payload.so"), Entry: "rtl_attach"})
@@ -59,7 +58,7 @@ func nowhereToStage(t *testing.T) string {
 	return strings.ReplaceAll(fmt.Sprint(err), "\n", "; ")
 }
 
-// nothingStaged: no file of ours in the folders that the injector tries.
+// nothingStaged checks that the folders that the injector tries have no file of the tool.
 func (v *gpuVictim) nothingStaged(t *testing.T) {
 	t.Helper()
 	if left := stagedBelow(t, fmt.Sprintf("/proc/%d/root", v.PID)); len(left) > 0 {
@@ -79,8 +78,8 @@ func stagedBelow(t *testing.T, root string) (files []string) {
 	return files
 }
 
-// diesStaging: 40d. The tool refuses such a target, so that an injector in a process
-// of its own dies in its place.
+// diesStaging: 40d. The tool refuses such a target, so an injector in a separate process dies
+// instead.
 func diesStaging(t *testing.T) string {
 	v := container{script: "mount -t tmpfs none /proc; "}.onGPU(t, "odd", "mallocs")
 	before := stagedBelow(t, "") // its folders are the machine's
@@ -109,7 +108,7 @@ func diesStaging(t *testing.T) string {
 	return fmt.Sprintf("%s, left by a killed injector, is gone when the next has loaded %s; none is left by a killed target", left[0], next)
 }
 
-// newStaged are files of ours that were not there before.
+// newStaged returns the tool's files that were not there before.
 func newStaged(t *testing.T, before []string) []string {
 	t.Helper()
 	return slices.DeleteFunc(stagedBelow(t, ""), func(f string) bool { return slices.Contains(before, f) })

@@ -17,7 +17,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
-// A state is one in which all threads of a busy victim are.
+// state is a state of all threads of a busy victim.
 type state struct {
 	args        string // of busy
 	rung        string // that the injector must use at least once; "": any
@@ -26,15 +26,15 @@ type state struct {
 	check       func(*testing.T, *stateReport)
 }
 
-// stateReport is what came of attaching to a victim in one state.
+// stateReport has the results of attaches to a victim in one state.
 type stateReport struct {
 	v       *victim.Victim
 	health  victim.Health
 	reports []*inject.Report
 }
 
-// injections alone have the state to themselves: the runtime's threads would
-// be the ones that are borrowed. Whole attaches follow, with the runtime there.
+// Injections come first, without the runtime, whose threads they would otherwise borrow. Then
+// come whole attaches, with the runtime.
 func (s state) run(t *testing.T) string {
 	n := repeat(s.short, s.long)
 	r := s.inject(t, n)
@@ -82,7 +82,7 @@ func injections(t *testing.T, v *victim.Victim, n int) *stateReport {
 	return r
 }
 
-// used counts the injections by a rung.
+// used returns the number of injections by a rung.
 func (r *stateReport) used(rung string) (n int) {
 	for _, rep := range r.reports {
 		if rep.Rung == rung {
@@ -92,7 +92,7 @@ func (r *stateReport) used(rung string) (n int) {
 	return n
 }
 
-// String is the evidence.
+// String returns the results as text.
 func (r *stateReport) String() string {
 	var longest time.Duration
 	for _, rep := range r.reports {
@@ -104,18 +104,18 @@ func (r *stateReport) String() string {
 		len(r.reports), r.used("released"), r.used("held"), longest.Round(time.Microsecond), r.health.Beats)
 }
 
-// signalState is what the kernel says of dispositions, and what each thread blocks.
+// signalState has the signal dispositions, and the mask of each thread.
 type signalState struct {
 	ignored, caught string
 	blocked         map[string]mask
 }
 
-// mask is what a thread blocks at each of several looks, and at any of them: a handler, or
-// a wait with a mask of its own (ppoll), blocks more meanwhile.
+// mask has the signals that a thread blocks in all of several reads, and in any of them: a
+// handler, or a wait with its own mask (ppoll), blocks more meanwhile.
 type mask struct{ least, most uint64 }
 
-// signalsOf looks at a process. The looks are so far apart that a thread which waits for a
-// CPU in its handler gets one.
+// signalsOf reads the signal state of a process, in intervals that are long enough for a thread
+// in a handler to get a CPU.
 func signalsOf(pid int) signalState {
 	const looks, apart = 20, 5 * time.Millisecond
 	leader := statusOf(pid, strconv.Itoa(pid))
@@ -135,8 +135,8 @@ func signalsOf(pid int) signalState {
 	return s
 }
 
-// as: all can be what it was before. A thread that is nearly always in such a wait may
-// have been caught outside it just once, in whichever of the two.
+// as reports whether the state can be the same as before. A thread that is nearly always in such
+// a wait may have been outside of it in one read, before or after.
 func (s signalState) as(before signalState) bool {
 	if s.ignored != before.ignored || s.caught != before.caught || len(s.blocked) != len(before.blocked) {
 		return false
@@ -150,7 +150,7 @@ func (s signalState) as(before signalState) bool {
 	return true
 }
 
-// tids of the victim's threads of one kind.
+// tids returns the victim's threads of one kind.
 func tids(h victim.Health, kind string) (list []int) {
 	for _, th := range h.Threads {
 		if th.Kind == kind {
@@ -160,7 +160,7 @@ func tids(h victim.Health, kind string) (list []int) {
 	return list
 }
 
-// neverBorrowed: no stop of a thread of that kind was used.
+// neverBorrowed checks that no injection used a thread of that kind.
 func neverBorrowed(kind string) func(*testing.T, *stateReport) {
 	return func(t *testing.T, r *stateReport) {
 		not := tids(r.health, kind)
@@ -174,7 +174,7 @@ func neverBorrowed(kind string) func(*testing.T, *stateReport) {
 	}
 }
 
-// stopped: of the threads of that kind the injector has stopped some.
+// stopped checks that the injector has stopped threads of that kind.
 func stopped(kind string) func(*testing.T, *stateReport) {
 	return func(t *testing.T, r *stateReport) {
 		these := tids(r.health, kind)
@@ -189,8 +189,8 @@ func stopped(kind string) func(*testing.T, *stateReport) {
 	}
 }
 
-// stoppedAt are the instruction pointers of the threads that were stopped while
-// f ran, as the injector found them.
+// stoppedAt returns the instruction pointers of the threads that the injector stopped while f
+// ran.
 func stoppedAt(t *testing.T, pid int, f func()) (at []uint64) {
 	t.Helper()
 	inject.Fault = func(p inject.Point) error {
@@ -208,7 +208,7 @@ func stoppedAt(t *testing.T, pid int, f func()) (at []uint64) {
 	return at
 }
 
-// tracedBy finds the thread that this process traces.
+// tracedBy returns the thread that this process traces.
 func tracedBy(pid int) int {
 	list, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	for _, e := range list {

@@ -28,10 +28,10 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
-// What a target does at a step of the attach needs a tool that waits there: the
-// session runs in this process, all of it as in the tool.
+// To test what a target does at a step of the attach, the tool must wait there: the session runs
+// in this process, otherwise as in the tool.
 
-// attempt records a process for a moment; at the step it calls do.
+// attempt records a process for a moment, and calls do at the step.
 func attempt(t *testing.T, pid int, step inject.Point, do func()) (failure.ExitCode, error) {
 	t.Helper()
 	library, err := rtlpayload.Library()
@@ -67,8 +67,8 @@ func attempt(t *testing.T, pid int, step inject.Point, do func()) (failure.ExitC
 	return outcome.Code, err
 }
 
-// beside runs do on a goroutine of its own, which it may end (t.Fatal): without the
-// tracer's the session would wait for ever.
+// beside runs do on a separate goroutine, which it may end (t.Fatal): if it ended the tracer's
+// goroutine, the session would wait for ever.
 func beside(do func()) {
 	done := make(chan struct{})
 	go func() {
@@ -78,7 +78,7 @@ func beside(do func()) {
 	<-done
 }
 
-// silent is an observer that says nothing.
+// silent is an observer that prints nothing.
 type silent struct{}
 
 func (silent) Preflight(string)                                                   {}
@@ -127,7 +127,7 @@ func exitAtEachStep(t *testing.T) string {
 	return fmt.Sprintf("%d steps: %s", len(inject.Points), counted(codes))
 }
 
-// clear: an attach that failed says why, and how the target was left.
+// clear checks that a failed attach has a cause and the target's state.
 func clear(t *testing.T, step inject.Point, err error, cause string) {
 	t.Helper()
 	var f *failure.Error
@@ -150,9 +150,8 @@ func counted(codes map[failure.ExitCode]int) string {
 	return strings.Join(said, ", ")
 }
 
-// leaves waits until the victim's program is on its way out: its memory is gone,
-// or will be once a thread that is traced is let go. That may be the leader, which
-// was told to leave (see forkAt).
+// leaves waits until the victim is exiting: its memory is released, or will be once a traced
+// thread is released. That may be the leader, which has been asked to exit (see forkAt).
 func (v *gpuVictim) leaves(t *testing.T) {
 	tg, err := target.Open(v.PID)
 	if errors.Is(err, target.ErrGone) || errors.Is(err, target.ErrZombie) {
@@ -167,7 +166,7 @@ func (v *gpuVictim) leaves(t *testing.T) {
 	}
 }
 
-// dying: all threads but one have ended at least.
+// dying reports whether at least all threads but one have ended.
 func dying(pid int) bool {
 	count := states(pid)
 	alive := 0
@@ -193,9 +192,9 @@ func forkAtEachStep(t *testing.T) string {
 		"%d times the thread asked was the one stopped, and forked when it went on", len(inject.Points), len(inject.Points), again)
 }
 
-// forkAt lets the victim fork while the attach waits at the step. It returns false
-// if the thread that is asked, the leader, was the one stopped there, as happens
-// where no other gets a CPU in time: it cannot fork before it goes on.
+// forkAt makes the victim fork while the attach waits at the step. It returns false if the attach
+// has stopped the leader, which cannot fork then. That happens if no other thread gets a CPU in
+// time.
 func forkAt(t *testing.T, step inject.Point) (forked bool) {
 	t.Helper()
 	v := onGPU(t, "plain")
@@ -224,15 +223,14 @@ func (v *gpuVictim) leaderStopped() bool {
 	return strings.HasPrefix(statusOf(v.PID, strconv.Itoa(v.PID))["State"], "t")
 }
 
-// quiet steps are those at which no thread is held. At the others a pid cannot be
-// given away: a thread that is traced stays until its tracer has seen its end, and
-// with it the process's number.
+// quiet steps are the steps at which no thread is held. At the others the pid cannot be reused: a
+// traced thread, and with it the pid, exists until its tracer has reaped it.
 var quiet = []inject.Point{
 	inject.PointResolved, inject.PointMapped, inject.PointWritten, inject.PointCloned, inject.PointReady,
 	inject.PointDelivered, inject.PointLoaded, inject.PointResolvedE, inject.PointCalled, inject.PointLeft,
 }
 
-// pidReused needs a pid namespace of its own, in which pids can be chosen.
+// pidReused needs its own pid namespace, in which it can choose pids.
 func pidReused(t *testing.T) string {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestPIDReused$", "-test.v")
 	cmd.Env = append(os.Environ(), "RTL_MATRIX_NAMESPACE=1", "RTL_BUILD="+filepath.Dir(testenv.Artefact(t, "rtl-attach")))
@@ -247,7 +245,7 @@ func pidReused(t *testing.T) string {
 	return fmt.Sprintf("%d steps: the target killed, its pid given to another GPU process, which stays untouched", len(quiet))
 }
 
-// TestPIDReused is the inside of pidReused: process 1 of a namespace.
+// TestPIDReused is the inner part of pidReused: process 1 of a namespace.
 func TestPIDReused(t *testing.T) {
 	if os.Getenv("RTL_MATRIX_NAMESPACE") == "" {
 		return
@@ -286,8 +284,8 @@ func TestPIDReused(t *testing.T) {
 	}
 }
 
-// inherit ends a victim and starts another one with its pid. nil: a thread of ours was
-// faster, and has it for good.
+// inherit ends a victim and starts another one with its pid. nil: a thread of this test has got
+// the pid, and keeps it.
 func inherit(t *testing.T, old *gpuVictim) *gpuVictim {
 	old.Stop()
 	for range 20 {

@@ -22,7 +22,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
-// Group A: the state in which threads are found.
+// Group A: states of threads.
 var threads = []row{
 	{"01", "leader in an AVX loop", "no register changes", mustShow("spin futex")},
 	{"02", "live red zone", "its words are kept", state{
@@ -74,7 +74,7 @@ func cpuHas(flag string) bool {
 	return strings.Contains(string(b), " "+flag+" ")
 }
 
-// loaderLocked: 6. The constructor ends when the file is gone.
+// loaderLocked: 6. The constructor ends when the file is removed.
 func loaderLocked(t *testing.T) string {
 	held := filepath.Join(t.TempDir(), "held")
 	if err := os.WriteFile(held, nil, 0o600); err != nil {
@@ -101,7 +101,7 @@ func loaderLocked(t *testing.T) string {
 	return fmt.Sprintf("time-out named, exit code %d; once free: %d dispatches timed", refused.Code, timed)
 }
 
-// timeouts: 9. Only timed waits, so that the injector has to hold a thread.
+// timeouts: 9. Only timed waits, so that the injector must hold a thread.
 func timeouts(t *testing.T) string {
 	s := state{args: "-o poll sleep3 poll3 sleep poll select timedfutex", short: 10, long: 100}
 	untouched := untouchedSleepers(t)
@@ -109,7 +109,7 @@ func timeouts(t *testing.T) string {
 	return s.run(t)
 }
 
-// lateness is by how much a sleep of a thread of that kind ended late at most.
+// lateness returns the longest delay of the end of a sleep, for threads of that kind.
 func lateness(h victim.Health, kind string) (worst time.Duration) {
 	for _, th := range h.Threads {
 		if th.Kind == kind {
@@ -119,7 +119,7 @@ func lateness(h victim.Health, kind string) (worst time.Duration) {
 	return worst
 }
 
-// untouchedSleepers show how late a sleep ends on each processor.
+// untouchedSleepers measure how late a sleep ends on each processor.
 func untouchedSleepers(t *testing.T) (all []*victim.Victim) {
 	t.Helper()
 	var may unix.CPUSet
@@ -134,8 +134,9 @@ func untouchedSleepers(t *testing.T) (all []*victim.Victim) {
 	return all
 }
 
-// onTime: each long wait ends neither early nor late. The machine's load gets its
-// share, as short sleeps of untouched victims show it, and what stopped it all.
+// onTime checks that each long wait ends neither early nor late. It allows for the machine's
+// load, by short sleeps of untouched victims, and for times in which the whole machine was
+// stopped.
 func onTime(t *testing.T, r *stateReport, untouched []*victim.Victim, stopped time.Duration) {
 	t.Helper()
 	last := r.v.Health(t).Threads
@@ -164,7 +165,7 @@ func onTime(t *testing.T, r *stateReport, untouched []*victim.Victim, stopped ti
 // longWaits are busy's kinds that wait for 3 s.
 var longWaits = []string{"sleep3", "poll3"}
 
-// restarted: 10. A job-control stop makes the sleeps go on in restart_syscall.
+// restarted: 10. After a job-control stop the sleeps continue in restart_syscall.
 func restarted(t *testing.T) string {
 	s := state{args: "-o poll sleep3 sleep3 sleep3", rung: "held"}
 	v := victim.Start(t, "busy", strings.Fields(s.args)...)
@@ -191,8 +192,7 @@ func restarted(t *testing.T) string {
 	return fmt.Sprintf("%s; %d borrowed inside restart_syscall", r, inside)
 }
 
-// stopAndGo stops a process by job control and lets it go on. It returns how
-// long that took.
+// stopAndGo stops a process by job control and continues it. It returns how long that took.
 func stopAndGo(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -207,7 +207,7 @@ func stopAndGo(t *testing.T, pid int) time.Duration {
 	return time.Since(began)
 }
 
-// stateOf is the letter of a process's leader.
+// stateOf returns the letter of the state of a process's leader.
 func stateOf(pid int) string {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	_, rest, _ := strings.Cut(string(b), "State:\t")
@@ -240,7 +240,7 @@ func inRestart(t *testing.T, v *victim.Victim) map[int]bool {
 	return inside
 }
 
-// vdso: 13. How many of the stops were in the vDSO is counted.
+// vdso: 13. It counts the stops in the vDSO.
 func vdso(t *testing.T) string {
 	s := state{args: "-o spin vdso vdso vdso", short: 20, long: 100}
 	inside := 0
@@ -284,7 +284,7 @@ func vdsoOf(t *testing.T, pid int) (low, high uint64) {
 	return low, high
 }
 
-// rseq: 14. A sequence that was interrupted and came to its end is harm.
+// rseq: 14. An interrupted sequence that still runs to its end is harm.
 func rseq(t *testing.T) string {
 	s := state{args: "-o spin rseq rseq rseq", short: 20, long: 200}
 	refused := 0
@@ -304,7 +304,7 @@ func rseq(t *testing.T) string {
 	return fmt.Sprintf("%d stops fell into a sequence and were given up; %s", refused, text)
 }
 
-// onlyOwnStacks: the threads on foreign or tiny stacks are never borrowed.
+// onlyOwnStacks: the injector never borrows threads on foreign or tiny stacks.
 func onlyOwnStacks(t *testing.T, r *stateReport) {
 	neverBorrowed("coroutine")(t, r)
 	neverBorrowed("tiny")(t, r)

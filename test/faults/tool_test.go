@@ -51,7 +51,7 @@ var tool = []row{
 	{"38c", "the payload's memory is refused", "clear error; success with room again", payloadWithoutMemory},
 }
 
-// bootstrapLeaves: the same for the injector, with a bootstrap of little patience.
+// bootstrapLeaves: the same for the injector, with a short timeout of the bootstrap.
 func bootstrapLeaves(t *testing.T) string {
 	v := victim.Start(t, "busy", "spin", "futex", "read")
 	before := v.Inventory(t)
@@ -83,8 +83,8 @@ func bootstrapLeaves(t *testing.T) string {
 	return fmt.Sprintf("left %d times: %v", left, inject.ErrLeft)
 }
 
-// heldUp injects, and is held up at a point: until the bootstrap has left, or, early,
-// where there is none yet, for longer than it would wait.
+// heldUp injects, and waits at a point until the bootstrap has ended or, with early, before there
+// is one, for longer than its timeout.
 func heldUp(t *testing.T, v *victim.Victim, p inject.Point, before victim.Inventory, early bool) error {
 	t.Helper()
 	const idle = 200 * time.Millisecond
@@ -118,8 +118,8 @@ func twoTools(t *testing.T) string {
 	return fmt.Sprintf("%d times: exit codes 0 and 3, the winner named", n)
 }
 
-// raced starts two tools at once. The winner records until the loser has ended, however
-// late that came to the target.
+// raced starts two tools at once. The winner records until the loser has ended, even if the loser
+// comes to the target late.
 func raced(t *testing.T, pid int) (won, lost *run) {
 	t.Helper()
 	ended := make(chan *run, 2)
@@ -142,7 +142,7 @@ func raced(t *testing.T, pid int) (won, lost *run) {
 	return won, lost
 }
 
-// twoInjectors: the lock of package target is what keeps tools apart.
+// twoInjectors: the lock of package target excludes one of two injectors.
 func twoInjectors(t *testing.T) string {
 	v := victim.Start(t, "busy")
 	before := v.Inventory(t)
@@ -172,7 +172,7 @@ func twoInjectors(t *testing.T) string {
 	return fmt.Sprintf("2 × %d injections at once, harm %d", n, h.Harm)
 }
 
-// footprint is what must not grow.
+// footprint has the values that must not grow.
 type footprint struct {
 	kib, gpuKiB        int // anonymous memory; gpuKiB: what the runtime shares with the GPU (MADV_DONTFORK)
 	maps, fds, threads int
@@ -202,8 +202,8 @@ func footprintOf(t *testing.T, pid int) (f footprint) {
 	return f
 }
 
-// gpuStepKiB is how much the runtime asks for when signals of ours are more than ever
-// before: it keeps them, in memory that the GPU sees.
+// gpuStepKiB is the size of the memory, visible to the GPU, that the runtime allocates for more
+// pool signals than ever before, and keeps.
 const gpuStepKiB = 2048
 
 // cycles: 37.
@@ -218,9 +218,9 @@ func cycles(t *testing.T) string {
 	})
 }
 
-// staysFlat: a target that has gone through some cycles has no more after n others. The
-// runtime keeps what it has got for our signals: it gets some cycles to have got it. A
-// worker that gets no processor for a while needs more.
+// staysFlat checks that a target's footprint does not grow in n cycles, after some first ones.
+// The runtime keeps the memory of pool signals: in the first cycles it allocates that. A worker
+// that gets no processor for a while needs more signals.
 func staysFlat(t *testing.T, v *gpuVictim, some, n int, cycle func(i int)) string {
 	t.Helper()
 	for i := range some {

@@ -18,8 +18,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
-// A gpuVictim is a victim with the ROCm runtime in it, over the simulated GPU,
-// and a thread that launches kernels.
+// gpuVictim is a victim with the ROCm runtime on the simulated GPU, and a thread that launches
+// kernels.
 type gpuVictim struct {
 	*victim.Victim
 	count  string // file
@@ -27,7 +27,7 @@ type gpuVictim struct {
 	before residue
 }
 
-// onGPU starts a program of testdata/victims with that.
+// onGPU starts a program of testdata/victims as a gpuVictim.
 func onGPU(t *testing.T, name string, args ...string) *gpuVictim {
 	t.Helper()
 	cmd := exec.Command(victim.Path(t, name), args...)
@@ -35,7 +35,7 @@ func onGPU(t *testing.T, name string, args ...string) *gpuVictim {
 	return gpuRun(t, cmd, count)
 }
 
-// gpuEnv makes cmd such a program; gpuRun starts it.
+// gpuEnv sets the environment of such a program in cmd; gpuRun starts it.
 func gpuEnv(t *testing.T, cmd *exec.Cmd) (count string) {
 	t.Helper()
 	count = filepath.Join(t.TempDir(), "count")
@@ -56,7 +56,7 @@ func gpuRun(t *testing.T, cmd *exec.Cmd, count string) *gpuVictim {
 	return v
 }
 
-// launched is how many kernels of the victim's have ended.
+// launched returns how many kernels of the victim have ended.
 func (v *gpuVictim) launched(t *testing.T) uint64 {
 	t.Helper()
 	b, err := os.ReadFile(v.count)
@@ -66,7 +66,7 @@ func (v *gpuVictim) launched(t *testing.T) uint64 {
 	return binary.LittleEndian.Uint64(b)
 }
 
-// works: its GPU work goes on.
+// works checks that the victim's GPU work continues.
 func (v *gpuVictim) works(t *testing.T) {
 	t.Helper()
 	from := v.launched(t)
@@ -75,8 +75,8 @@ func (v *gpuVictim) works(t *testing.T) {
 	}
 }
 
-// sound: a busy victim has noticed nothing, works on, nobody holds it, and it has
-// nothing of ours but a dormant payload.
+// sound checks that a busy victim is unharmed, works, is not stopped or traced, and has nothing
+// of the tool but a dormant payload.
 func (v *gpuVictim) sound(t *testing.T) victim.Health {
 	t.Helper()
 	h := v.Unharmed(t)
@@ -86,7 +86,7 @@ func (v *gpuVictim) sound(t *testing.T) victim.Health {
 	return h
 }
 
-// residue is what a session can leave in a target.
+// residue has everything that a session could leave in a target.
 type residue struct {
 	threads, fds, payloads, controls, rings int
 	bootstrap                               []string
@@ -99,7 +99,7 @@ func (r residue) String() string {
 		r.threads, r.fds, r.payloads, r.controls, r.rings, r.bootstrap)
 }
 
-// residueOf looks at a process from outside.
+// residueOf reads the residue in a process from outside.
 func residueOf(t *testing.T, pid int) (r residue) {
 	t.Helper()
 	live := liveThread(pid)
@@ -121,8 +121,8 @@ func residueOf(t *testing.T, pid int) (r residue) {
 	return r
 }
 
-// liveThread is one through which a process's memory can be looked at: the
-// leader, unless it has ended.
+// liveThread returns a thread through which the process's memory can be read: the leader, unless
+// it has ended.
 func liveThread(pid int) string {
 	leader := strconv.Itoa(pid)
 	for _, tid := range append([]string{leader}, threadsOf(pid)...) {
@@ -159,8 +159,8 @@ func entries(t *testing.T, pid int, dir string) int {
 	return len(list)
 }
 
-// onlyDormant: all that may be left is one payload, and if it was ever entered
-// its control block, its descriptor and its thread asleep.
+// onlyDormant checks that at most one payload is left and, if its entry was called, its control
+// block, its descriptor and its sleeping thread.
 func (v *gpuVictim) onlyDormant(t *testing.T) {
 	t.Helper()
 	v.left(t, func(now residue) bool {
@@ -168,7 +168,7 @@ func (v *gpuVictim) onlyDormant(t *testing.T) {
 	})
 }
 
-// more is how many threads there are that were not there before.
+// more returns the number of threads that were not there before.
 func (v *gpuVictim) more(now residue) int {
 	if v.spawns {
 		return threadsOfOurs(v.PID)
@@ -176,7 +176,7 @@ func (v *gpuVictim) more(now residue) int {
 	return now.threads - v.before.threads
 }
 
-// asFound: nothing at all is left.
+// asFound checks that nothing is left.
 func (v *gpuVictim) asFound(t *testing.T) {
 	t.Helper()
 	v.left(t, func(now residue) bool {
@@ -184,7 +184,7 @@ func (v *gpuVictim) asFound(t *testing.T) {
 	})
 }
 
-// left gives what ends by itself a moment for it.
+// left waits for parts of the residue that end by themselves.
 func (v *gpuVictim) left(t *testing.T, fine func(residue) bool) {
 	t.Helper()
 	var now residue

@@ -15,9 +15,9 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
-// A way is one that a tool takes through its steps, other than the one from an
-// untouched target with threads of every kind (fault_test.go): every fault at every
-// point of it, each in a fresh target.
+// way is a path of the tool through its steps, other than the attach to an untouched target with
+// threads of every kind (fault_test.go). The tests try every fault at every point of it, each in
+// a new target.
 type way struct {
 	begin   func(*testing.T) *scene
 	points  []string
@@ -28,7 +28,7 @@ type way struct {
 	murders []int    // of one whose target is killed; nil: 3 and 5
 }
 
-// A scene is a target with a tool that is about to pass the points.
+// scene is a target with a tool that will pass the points.
 type scene struct {
 	*gpuVictim
 	first   string           // a fault on the way to them
@@ -59,8 +59,8 @@ func (w way) run(t *testing.T) string {
 	return fmt.Sprintf("%d faults: exit codes %v", len(faults), codes)
 }
 
-// suffer returns the tool's exit code. A thread whose wait has just ended runs where it is
-// stopped, and is not held: then another tool meets another target.
+// suffer returns the tool's exit code. If the wait of the stopped thread has just ended, the
+// thread runs and is not held: then suffer repeats with another tool and target.
 func (w way) suffer(t *testing.T, action, point string) int {
 	t.Helper()
 	tries := 1
@@ -78,7 +78,7 @@ func (w way) suffer(t *testing.T, action, point string) int {
 	return r.Code
 }
 
-// struck is a tool that has ended, and whether it has passed the point.
+// struck returns an ended tool, and whether it has passed the point.
 func (w way) struck(t *testing.T, action, point string) (r *run, passed bool) {
 	t.Helper()
 	s := w.begin(t)
@@ -125,7 +125,7 @@ func (w way) expected(action, point string) []int {
 	return w.codes
 }
 
-// undisturbed are the exit codes of a tool that a fault does not end.
+// undisturbed are the exit codes of a tool that continues after a fault.
 func (w way) undisturbed() []int {
 	if w.whole == 0 {
 		return goneWell
@@ -133,7 +133,7 @@ func (w way) undisturbed() []int {
 	return []int{w.whole}
 }
 
-// hangs: a tool that holds a thread ends by itself, any other when its user has had enough.
+// hangs: a tool that holds a thread ends by itself, any other when its user ends it.
 func (s *scene) hangs(t *testing.T, r *run, point string) {
 	t.Helper()
 	_ = hang.Eventually(func() bool { return r.HasSaid("made to hang at") })
@@ -163,8 +163,8 @@ func (s *scene) stop() {
 	}
 }
 
-// recovers: the target is unharmed, can be recorded, and has then nothing of ours but
-// a dormant payload.
+// recovers checks that the target is unharmed and can be recorded, and then has nothing of the
+// tool but a dormant payload.
 func (s *scene) recovers(t *testing.T) {
 	t.Helper()
 	s.well(t)
@@ -176,7 +176,7 @@ func (s *scene) recovers(t *testing.T) {
 	s.onlyDormant(t)
 }
 
-// sceneOf is an attach to a victim.
+// sceneOf returns the scene of an attach to a victim.
 func sceneOf(t *testing.T, v *gpuVictim, args ...string) *scene {
 	t.Helper()
 	return &scene{
@@ -222,7 +222,7 @@ var heldPolls = way{
 	goesOn: []string{"held-unmasked", "held-back", "held-entry-2", "held-exit-2", "held-unmasked-2", "held-back-2"},
 }
 
-// undone: the attach fails when memory is mapped, and then again where that is taken back.
+// undone: the attach fails when it has mapped memory, and again when it unmaps that.
 var undone = way{
 	begin: func(t *testing.T) *scene {
 		s := sceneOf(t, mixed(t))
@@ -234,8 +234,8 @@ var undone = way{
 	codes:  []int{6},
 }
 
-// undoneHeld: the same, with all threads in waits with a time-out. Once the one call is
-// entered nothing remains, whatever fails then.
+// undoneHeld: the same, with all threads in waits with a time-out. After the thread has entered
+// the call, nothing remains, whatever fails.
 var undoneHeld = way{
 	begin: func(t *testing.T) *scene {
 		s := sceneOf(t, inTimedWaits(t))
@@ -249,7 +249,7 @@ var undoneHeld = way{
 	whole:  1,
 }
 
-// inFilters: all threads have a seccomp filter, which is read first.
+// inFilters: all threads have a seccomp filter, which the tool reads first.
 var inFilters = way{
 	begin: func(t *testing.T) *scene {
 		v := onGPU(t, "odd", "reboot=kill", "mallocs")
@@ -265,8 +265,8 @@ var inFilters = way{
 	short:  []string{"kill@filter-stopped", "fail@filter-stopped"},
 }
 
-// inGrace: threads that run and block a signal that has a handler may be in it, which
-// only a stop tells.
+// inGrace: running threads that block a signal with a handler may be in the handler; only a stop
+// can show it.
 var inGrace = way{
 	begin: func(t *testing.T) *scene {
 		const timers = "42" // SIGRTMIN+8
@@ -334,7 +334,7 @@ var detached = way{
 	short:   []string{"kill@ending", "fail@closing", "hang@ending"},
 }
 
-// stopping: a recorder is there, and is asked to end.
+// stopping: there is a recorder, and it is asked to finish.
 var stopping = way{
 	begin: func(t *testing.T) *scene {
 		v := mixed(t)
@@ -356,7 +356,7 @@ var stopping = way{
 	short:   []string{"kill@stopping"},
 }
 
-// detachFrom ends what session is left.
+// detachFrom ends a remaining session.
 func detachFrom(t *testing.T, pid int) {
 	t.Helper()
 	r := newRun(t, "rtl-attach", "detach", strconv.Itoa(pid))

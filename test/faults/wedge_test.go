@@ -20,8 +20,7 @@ import (
 
 const entryPoint = "calling its entry point instead"
 
-// A control thread that gives no sign of life: detach and reattach go through
-// the exported entry points, by ptrace.
+// A control thread does not answer: detach and reattach call the exported entry points by ptrace.
 func TestWedgedControl(t *testing.T) {
 	wedge := []string{"--payload", harness.TestPayload(t), "--set", "RTL_TEST_WEDGE_CONTROL=1"}
 	p := harness.Start(t, harness.Stress(6, 2, 64, "--pace", "10"))
@@ -44,8 +43,8 @@ func TestWedgedControl(t *testing.T) {
 	harness.Check(t, p, p.TIDs(), runs...).MustHaveRecorded(1000)
 }
 
-// The tool's entry point has begun a session, and the tool fails before it hears of
-// that: it ends the session, as nobody else would.
+// The entry point has begun a session, and the tool fails before it gets the result: it must end
+// the session, because no other tool would.
 func TestWedgedControlFails(t *testing.T) {
 	library, err := os.ReadFile(harness.TestPayload(t))
 	if err != nil {
@@ -80,7 +79,7 @@ func TestWedgedControlFails(t *testing.T) {
 	harness.Check(t, p, nil)
 }
 
-// An observer writes what goes wrong into a test's log.
+// observer writes warnings and errors to a test's log.
 type observer struct{ t *testing.T }
 
 func (observer) Preflight(string)                                                   {}
@@ -92,7 +91,7 @@ func (o observer) Warn(text string)                                             
 
 func (o observer) Debug(text string) { o.t.Log(text) }
 
-// The recorder dies, and nobody in the target notices: detach from outside.
+// The recorder dies, and no thread of the target notices it: detach from outside.
 func TestWedgedControlDetach(t *testing.T) {
 	p := harness.Start(t, harness.Stress(6, 2, 64, "--pace", "10"))
 	slots := p.Slots(t)
