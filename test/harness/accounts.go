@@ -8,7 +8,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/simlog"
 )
 
-// before checks that what was in front of a window when it opened is known of.
+// before checks the count of packets in front of a window when it opened.
 func (c *Comparison) before(records []simlog.Record, w Window) {
 	var later int64
 	for i, _ := slices.BinarySearchFunc(records, w.First, func(r simlog.Record, index uint64) int { return cmp.Compare(r.Packet, index) }); i > 0; i-- {
@@ -24,8 +24,8 @@ func (c *Comparison) before(records []simlog.Record, w Window) {
 	}
 }
 
-// window checks that everything between its ends is accounted for, and that
-// the payload counted right.
+// window checks that everything between its ends is accounted for, and that the payload's counts
+// are correct.
 func (c *Comparison) window(tr *Trace, w Window) {
 	q := tr.Queues[w.Queue]
 	if !w.Closed {
@@ -102,7 +102,7 @@ func (c *Comparison) sessions(tr *Trace) {
 	}
 }
 
-// unfinished: the recorder was killed before it settled the queue's account.
+// unfinished reports whether the recorder was killed before it wrote the queue's final account.
 func (c *Comparison) unfinished(tr *Trace, queue int64) bool {
 	for _, s := range tr.Sessions {
 		if s.ID == tr.Queues[queue].Session {
@@ -112,7 +112,7 @@ func (c *Comparison) unfinished(tr *Trace, queue int64) bool {
 	return false
 }
 
-// lagsBehind: a commit may hold rows that came after the account that it holds.
+// lagsBehind reports whether an account is older than the rows of its commit, as may happen.
 func (got Coverage) lagsBehind(rows Coverage) bool {
 	return got.Windows <= rows.Windows && got.Dispatches <= rows.Dispatches && got.Timed <= rows.Timed &&
 		got.Untimed <= rows.Untimed && got.Unexplained == 0

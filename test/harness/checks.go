@@ -21,8 +21,7 @@ func (p *Process) Active(t testing.TB) {
 	Until(t, "the session is active", func() bool { return p.Status(t).State == "active" })
 }
 
-// AsFound checks p after an attach that failed: nothing is left but a payload that
-// sleeps.
+// AsFound checks p after a failed attach: only a sleeping payload may be left.
 func (p *Process) AsFound(t testing.TB, before Snapshot) {
 	t.Helper()
 	p.NothingLeft(t, before)

@@ -21,11 +21,10 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
-// quitTime is how long a tool that hangs has, after SIGQUIT, to print where its
-// goroutines are.
+// quitTime is the time for a hanging tool to print its goroutines after SIGQUIT.
 const quitTime = 10 * time.Second
 
-// An Output is what a process prints. It may be read while it is written.
+// Output is the output of a process. It can be read while the process writes.
 type Output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -45,7 +44,7 @@ func (o *Output) String() string {
 	return o.b.String()
 }
 
-// A Command is one process of the tool.
+// Command is one process of the tool.
 type Command struct {
 	Cmd            *exec.Cmd // a test may change it before Start
 	Trace          string    // path of the trace that it writes, if it records
@@ -127,10 +126,10 @@ func (c *Command) HasEnded() bool {
 	}
 }
 
-// HasSaid reports whether text is in what it has written to standard error.
+// HasSaid reports whether the process has written text to standard error.
 func (c *Command) HasSaid(text string) bool { return strings.Contains(c.Stderr.String(), text) }
 
-// Says waits until text is in what it writes to standard error.
+// Says waits until the process has written text to standard error.
 func (c *Command) Says(t testing.TB, text string) {
 	t.Helper()
 	c.saysOrEnds(t, text)
@@ -146,7 +145,7 @@ func (c *Command) saysOrEnds(t testing.TB, text string) {
 	}
 }
 
-// Kill ends it as a crash would, and returns when it is gone.
+// Kill kills the process by SIGKILL, and waits for its end.
 func (c *Command) Kill() {
 	_ = c.Cmd.Process.Kill()
 	<-c.ended
@@ -160,7 +159,7 @@ func (c *Command) Signal(t testing.TB, sig os.Signal) {
 	}
 }
 
-// Interrupt does what Ctrl-C does.
+// Interrupt sends SIGINT.
 func (c *Command) Interrupt(t testing.TB) { c.Signal(t, syscall.SIGINT) }
 
 // Stop stops it by SIGSTOP.
@@ -169,7 +168,7 @@ func (c *Command) Stop(t testing.TB) { c.Signal(t, syscall.SIGSTOP) }
 // Continue ends Stop.
 func (c *Command) Continue(t testing.TB) { c.Signal(t, syscall.SIGCONT) }
 
-// ReadSummary reads the trace that it has written.
+// ReadSummary reads the summary of the trace that the process has written.
 func (c *Command) ReadSummary(t testing.TB) *report.Summary {
 	t.Helper()
 	s, err := report.Summarize(c.Trace, 1)
@@ -179,7 +178,7 @@ func (c *Command) ReadSummary(t testing.TB) *report.Summary {
 	return s
 }
 
-// KeepEvidence copies what it said, and its trace, to a folder that the failed test leaves.
+// KeepEvidence copies the output and the trace to a folder, which stays after a failed test.
 func (c *Command) KeepEvidence(t testing.TB) {
 	if !t.Failed() {
 		return
@@ -192,7 +191,7 @@ func (c *Command) KeepEvidence(t testing.TB) {
 	}
 }
 
-// Wait waits for its end and returns what came of it.
+// Wait waits for the end of the process and returns its result.
 func (c *Command) Wait(t testing.TB) Run {
 	t.Helper()
 	return Run{
@@ -210,7 +209,7 @@ func (c *Command) Drains(t testing.TB) {
 	})
 }
 
-// MustRecord waits for the end of a recording that has to succeed, and decodes its summary.
+// MustRecord waits for the end of a recording, which must succeed, and decodes its summary.
 func (c *Command) MustRecord(t testing.TB) Run {
 	t.Helper()
 	run := c.Wait(t)

@@ -20,7 +20,7 @@ const (
 	afterDetach
 )
 
-// A Comparison is of all traces of one process with its truth log.
+// Comparison compares all traces of one process with the simulator's log.
 type Comparison struct {
 	faults
 	log     *Log
@@ -51,7 +51,7 @@ type Comparison struct {
 	EarliestSubmitNS                             int64 // after its window's opening; negative: before
 }
 
-// Compare begins a comparison; each trace is added, then Finish.
+// Compare begins a comparison. Call Add for each trace, then Finish.
 func Compare(t Reporter, log *Log) *Comparison {
 	c := &Comparison{
 		faults: faults{t: t, n: map[string]int{}}, log: log, said: map[Key][]uint8{}, windows: map[Key][]Window{},
@@ -66,7 +66,7 @@ func Compare(t Reporter, log *Log) *Comparison {
 // Add compares one trace.
 func (c *Comparison) Add(tr *Trace) {
 	c.t.Helper()
-	// A starved worker loses records, and says so; everything else is a fault.
+	// A starved worker loses records, and counts them; everything else is an error.
 	starved := []string{collector.CauseRingFull, collector.CauseUndelivered}
 	for _, l := range tr.Losses {
 		if l.Cause == session.CauseMissed {
@@ -128,9 +128,9 @@ const (
 	overclaimMost = 64    // slots that all producers together claim beyond the ring
 )
 
-// outside counts what was claimed and ran in the middle of a session and belongs
-// to no window: queues that were never seen, or that never turned virtual. What
-// a starved GPU still has from before the attach is at most a ring of packets.
+// outside counts the packets that were claimed and ran during a session and belong to no window:
+// on queues that were never seen, or never became virtual. A starved GPU may still run packets
+// from before the attach: at most a ring full.
 func (c *Comparison) outside() {
 	for key, records := range c.log.Queues {
 		var first uint64
@@ -151,7 +151,7 @@ func (c *Comparison) outside() {
 	}
 }
 
-// during returns the session that r ran well inside of, or -1.
+// during returns the session in the middle of which r ran, or -1.
 func (c *Comparison) during(r *simlog.Record) int {
 	i, _ := slices.BinarySearchFunc(c.active, int64(r.StartNS), func(s Session, ns int64) int { return cmp.Compare(s.ArmedNS, ns) })
 	if i--; i >= 0 && int64(r.StartNS) > c.active[i].firstOpenNS+settleNS && int64(r.EndNS)+settleNS < c.active[i].firstCloseNS {
@@ -160,8 +160,8 @@ func (c *Comparison) during(r *simlog.Record) int {
 	return -1
 }
 
-// span finds out when the first queue of a session had turned virtual, and when the
-// first one that lived on was raw again: a thread may be held up between two.
+// span finds when the first queue of a session had become virtual, and when the first queue that
+// was not destroyed was raw again: a thread may be delayed between two queues.
 func (c *Comparison) span(tr *Trace, s Session) Session {
 	last := map[int64]Window{} // by queue
 	opened := int64(math.MaxInt64)
@@ -187,7 +187,7 @@ func (c *Comparison) span(tr *Trace, s Session) Session {
 	return s
 }
 
-// Finish checks what needs all traces, and says the figures.
+// Finish makes the checks that need all traces, and logs the figures.
 func (c *Comparison) Finish(threads map[int64]bool) {
 	c.t.Helper()
 	owner := map[int64]uint64{}
@@ -217,9 +217,8 @@ func (c *Comparison) Finish(threads map[int64]bool) {
 		len(c.missing), c.Lost, c.Outside, c.rawClaims, c.QueuedBefore, c.WorstNS, c.EarliestSubmitNS)
 }
 
-// lost checks that exactly those dispatches are missing whose records the tool
-// says that it lost. A record is of one dispatch, or of a run of slots that were
-// claimed in a window and published after it.
+// lost checks that exactly the dispatches are missing whose records the tool counts as lost. A
+// record describes one dispatch, or a run of slots claimed in a window and published after it.
 func (c *Comparison) lost() {
 	if n := int64(len(c.missing)); n != c.unexplained+c.lostKernels || n > c.Lost+c.lostAfter {
 		c.wrong("missing", "%d dispatches, such as %v; the tool owns up to %d unexplained and %d records lost",
@@ -231,7 +230,7 @@ func (c *Comparison) lost() {
 	}
 }
 
-// MustHaveRecorded: a comparison of nothing proves nothing.
+// MustHaveRecorded fails if nothing was compared, which would prove nothing.
 func (c *Comparison) MustHaveRecorded(least int) {
 	c.t.Helper()
 	if c.Dispatches < least {
@@ -239,7 +238,7 @@ func (c *Comparison) MustHaveRecorded(least int) {
 	}
 }
 
-// GPUs is the number of GPUs on which dispatches were recorded.
+// GPUs returns the number of GPUs with recorded dispatches.
 func (c *Comparison) GPUs() int {
 	nodes := map[int]bool{}
 	for key, said := range c.said {

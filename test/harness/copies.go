@@ -16,7 +16,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// A Copy is one of rtl_copy. GPUs are the process's ordinals, -1 is the host.
+// Copy is a row of rtl_copy. GPUs are the process's ordinals, -1 is the host.
 type Copy struct {
 	TID              int64
 	From, To         int64
@@ -26,7 +26,7 @@ type Copy struct {
 	StartNS, EndNS   int64
 }
 
-// CopyCoverage is what rtl_kind_coverage says of copies.
+// CopyCoverage is the row of rtl_kind_coverage for copies.
 type CopyCoverage struct{ Begun, Timed, Untimed, Unexplained int64 }
 
 // ReadCopies reads a trace's copies in the order of submits, and their account.
@@ -55,8 +55,8 @@ func ReadCopies(t testing.TB, path string) (found []Copy, account CopyCoverage) 
 	return found, account
 }
 
-// A CopyLog is what the GPUs copied. Large copies within one GPU are kernels of the
-// runtime's own, whose bytes are not in the log.
+// CopyLog has the copies that the GPUs made. Large copies within one GPU are the runtime's own
+// kernels, whose bytes are not in the log.
 type CopyLog struct {
 	made map[uint64][]simlog.Record // by completion signal and in order
 	rest []simlog.Record            // without times for anybody to read, such as an engine's part of a copy over xGMI
@@ -84,7 +84,7 @@ func (p *Process) CopyTruth(t testing.TB) *CopyLog {
 
 func inTime(a, b simlog.Record) int { return cmp.Compare(a.StartNS, b.StartNS) }
 
-// since is the place of the first record from ns on.
+// since returns the index of the first record from ns on.
 func since(records []simlog.Record, ns int64) int {
 	i, _ := slices.BinarySearchFunc(records, ns, func(r simlog.Record, ns int64) int { return cmp.Compare(int64(r.StartNS), ns) })
 	return i
@@ -100,10 +100,10 @@ func (l *CopyLog) add(r simlog.Record) {
 	}
 }
 
-// copyToleranceNS: a tick, and the runtime's own rounding of it.
+// copyToleranceNS is a tick, and the runtime's rounding of it.
 const copyToleranceNS = 50
 
-// take finds the copy with these times among those of a signal, 0: of any, and takes it out.
+// take finds and removes the copy with these times on a signal; 0: on any.
 func (l *CopyLog) take(signal uint64, startNS, endNS int64) (simlog.Record, bool) {
 	if signal == 0 {
 		for s := range l.made {
@@ -124,7 +124,7 @@ func (l *CopyLog) take(signal uint64, startNS, endNS int64) (simlog.Record, bool
 	return simlog.Record{}, false
 }
 
-// takeRest finds what another engine of the same GPU copied of a copy, and takes it out.
+// takeRest finds and removes the part of a copy that another engine of the same GPU copied.
 func (l *CopyLog) takeRest(node int, bytes, submitNS int64) bool {
 	for i := since(l.rest, submitNS); i < len(l.rest); i++ {
 		if r := l.rest[i]; r.Node == node && int64(r.Bytes) == bytes {
@@ -135,9 +135,9 @@ func (l *CopyLog) takeRest(node int, bytes, submitNS int64) bool {
 	return false
 }
 
-// Made: a GPU made the copy, with these times, on this signal or 0: on any; that of the
-// source, or else of the destination. Over xGMI two of its engines may each have made
-// a half: the times are those of the one that completed the signal.
+// Made reports whether a GPU made the copy with these times, on this signal or, with 0, on any:
+// the source's GPU, or else the destination's. Over xGMI two engines may each have made a half:
+// the times are of the engine that completed the signal.
 func (l *CopyLog) Made(signal uint64, r Copy) error {
 	was, found := l.take(signal, r.StartNS, r.EndNS)
 	by := r.From
@@ -152,7 +152,7 @@ func (l *CopyLog) Made(signal uint64, r Copy) error {
 	return nil
 }
 
-// between counts the copies in a stretch of time that nobody has taken out.
+// between returns the number of remaining copies in a time.
 func (l *CopyLog) between(fromNS, toNS int64) (n int) {
 	for _, records := range l.made {
 		for _, r := range records {
@@ -164,7 +164,7 @@ func (l *CopyLog) between(fromNS, toNS int64) (n int) {
 	return n
 }
 
-// SaysOfCopies returns what a summary says of copies; nil: nothing.
+// SaysOfCopies returns a summary's section on copies; nil: none.
 func SaysOfCopies(t testing.TB, s report.Summary) *copies.Report {
 	t.Helper()
 	said := s.Kinds[ring.KindMemoryCopy.String()]

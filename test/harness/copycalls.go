@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// callLog is where the program copies says what it asked for.
+// callLog is the log in which the program copies writes its requests.
 const callLog = "calls.log"
 
-// Copier is that program: a thread for each way to copy, on two GPUs. Within a GPU the
-// runtime takes an engine for little and a kernel for much, from 1 MiB on unless told.
+// Copier is that program: a thread for each way to copy, on two GPUs. Within a GPU the runtime
+// uses an engine for small copies and a kernel for large ones, by default from 1 MiB on.
 func Copier(args ...string) Workload {
 	return Workload{
 		Program:   "copies",
@@ -24,8 +24,8 @@ func Copier(args ...string) Workload {
 	}
 }
 
-// CopyingServer copies through HIP, on two GPUs: so much at once that all versions let
-// the engines do it, and within a GPU, which all do by kernels.
+// CopyingServer copies through HIP, on two GPUs: in sizes for which all versions use the engines,
+// and within a GPU, for which all versions use kernels.
 func CopyingServer(threads int) Workload {
 	return Workload{
 		Program: "serve",
@@ -34,7 +34,7 @@ func CopyingServer(threads int) Workload {
 	}
 }
 
-// A CopyCall is what the program says of one of its calls.
+// CopyCall is the program's log entry of one call.
 type CopyCall struct {
 	Kind              string
 	TID               int64
@@ -46,8 +46,8 @@ type CopyCall struct {
 	StartNS, EndNS    int64 // a copy between host memory, by the runtime itself; 0: it takes no times
 }
 
-// CopyCalls reads the log of a program that has ended: the calls that the runtime
-// took on, by thread and in order. Without such a log there are none.
+// CopyCalls reads the log of an ended program: the calls that the runtime accepted, by thread and
+// in order. Without a log there are none.
 func (p *Process) CopyCalls(t testing.TB) map[int64][]CopyCall {
 	t.Helper()
 	if p.calls == "" {
@@ -71,15 +71,15 @@ func (p *Process) CopyCalls(t testing.TB) map[int64][]CopyCall {
 	return calls
 }
 
-// is: the row says what was asked for, and that it was asked for in the call.
+// is reports whether the row has the request of the call, and a submit time within it.
 func (c CopyCall) is(r Copy) bool {
 	return r.SubmitNS >= c.BeforeNS-stampToleranceNS && r.SubmitNS <= c.AfterNS+stampToleranceNS &&
 		r.Bytes == c.Bytes && r.Direction == c.Direction && r.From == c.From && r.To == c.To
 }
 
-// reason is why its copy has no times: the runtime takes none of those between
-// host memory (before ROCm 6), and several on one signal overwrite each other's
-// (unless the first has ended before the second is asked for).
+// reason returns why the copy has no times: the runtime takes no times of copies between host
+// memory (before ROCm 6), and several copies on one signal overwrite each other's times (unless
+// the first has ended before the second is requested).
 func (c CopyCall) reason() string {
 	switch {
 	case c.Kind == "shared":
@@ -90,8 +90,8 @@ func (c CopyCall) reason() string {
 	return "none"
 }
 
-// callAt finds the call in which a copy was noted: the nearest one, as the
-// time-stamp counter is related to the clock within some ns only.
+// callAt returns the call in which a copy was noted: the nearest one, because the relation of the
+// time-stamp counter to the clock is only exact to some ns.
 func callAt(calls []CopyCall, submitNS int64) int {
 	i, _ := slices.BinarySearchFunc(calls, submitNS, func(c CopyCall, ns int64) int { return cmp.Compare(c.BeforeNS, ns) })
 	if i == len(calls) || i > 0 && submitNS-calls[i-1].AfterNS < calls[i].BeforeNS-submitNS {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A CopyComparison is of the copies in all traces of one process with what its GPUs
-// made and, where it keeps a log of its calls, with what it asked for.
+// CopyComparison compares the copies in all traces of one process with the copies that its GPUs
+// made and, if it keeps a log of its calls, with its requests.
 type CopyComparison struct {
 	faults
 	made  *CopyLog
@@ -34,15 +34,15 @@ func CompareCopies(t testing.TB, p *Process, runs ...Run) *CopyComparison {
 	return c
 }
 
-// NewCopyComparison begins a comparison, which takes out of made what it finds; each
-// trace is added, then Finish.
+// NewCopyComparison begins a comparison, which removes the copies that it finds from made. Call
+// Add for each trace, then Finish.
 func NewCopyComparison(t Reporter, made *CopyLog, calls map[int64][]CopyCall) *CopyComparison {
 	return &CopyComparison{
 		faults: faults{t: t, n: map[string]int{}}, made: made, calls: calls, Timed: map[string]int{}, Untimed: map[string]int{},
 	}
 }
 
-// copyKernels is how many dispatches were copies by HIP.
+// copyKernels returns how many dispatches were copies by HIP.
 func (tr *Trace) copyKernels() (n int) {
 	for _, d := range tr.Dispatches {
 		if strings.HasPrefix(tr.Launches[d.Launch].Symbol, "__amd_rocclr_copyBuffer") {
@@ -79,8 +79,8 @@ func (c *CopyComparison) Add(copies []Copy, account CopyCoverage, s Session) {
 	}
 }
 
-// notedUntil is a time until which all threads' copies were noted. The last one of each
-// may bear a later stamp than the session's end: its thread was held up before that.
+// notedUntil returns a time until which all threads' copies were noted. The last copy of a thread
+// may have a later stamp than the session's end, if the thread was delayed.
 func notedUntil(copies []Copy) (ns int64) {
 	last := map[int64]int64{}
 	for _, r := range copies {
@@ -90,8 +90,8 @@ func notedUntil(copies []Copy) (ns int64) {
 	return ns - stampToleranceNS
 }
 
-// thread: what one thread asked for is in the trace, all calls of a stretch that
-// begins with the first one after the attach.
+// thread checks that the trace has the copies of one thread: all calls from the first one after
+// the attach on.
 func (c *CopyComparison) thread(calls []CopyCall, rows []Copy, armedNS, overNS int64) {
 	first, _ := slices.BinarySearchFunc(calls, armedNS, func(c CopyCall, ns int64) int { return cmp.Compare(c.BeforeNS, ns) })
 	if len(rows) > 0 {
@@ -110,8 +110,8 @@ func (c *CopyComparison) thread(calls []CopyCall, rows []Copy, armedNS, overNS i
 	}
 }
 
-// copy: it has what was asked for, and the times that it took, or the right reason
-// why there are none.
+// copy checks that a copy has the request's values, and its times or the correct reason for their
+// absence.
 func (c *CopyComparison) copy(asked CopyCall, r Copy) {
 	switch {
 	case !asked.is(r):
@@ -138,7 +138,7 @@ func (c *CopyComparison) wasMade(signal uint64, r Copy) {
 	}
 }
 
-// unasked: what the program asked for only its GPUs know.
+// unasked compares copies of a program without a log of calls with the GPUs' log only.
 func (c *CopyComparison) unasked(copies []Copy, s Session) {
 	for _, r := range copies {
 		if r.Reason != "none" {
@@ -152,7 +152,7 @@ func (c *CopyComparison) unasked(copies []Copy, s Session) {
 	c.InFlight = max(c.InFlight, c.made.between(s.ArmedNS, notedUntil(copies)))
 }
 
-// Finish checks that no way to copy has been left out, and says the figures.
+// Finish checks that every way to copy was tested, and logs the figures.
 func (c *CopyComparison) Finish() {
 	c.t.Helper()
 	for _, calls := range c.calls {
@@ -164,10 +164,10 @@ func (c *CopyComparison) Finish() {
 	c.t.Logf("copies timed %v, untimed %v; by kernels %d", c.Timed, c.Untimed, c.Kernels)
 }
 
-// Recorded is how many were, with times and without.
+// Recorded returns the number of recorded copies, with and without times.
 func (c *CopyComparison) Recorded() (timed, untimed int) { return sum(c.Timed), sum(c.Untimed) }
 
-// MustHaveRecorded: a comparison of nothing proves nothing.
+// MustHaveRecorded fails if nothing was compared, which would prove nothing.
 func (c *CopyComparison) MustHaveRecorded(least int) {
 	c.t.Helper()
 	if timed, untimed := c.Recorded(); timed+untimed < least {
@@ -175,8 +175,8 @@ func (c *CopyComparison) MustHaveRecorded(least int) {
 	}
 }
 
-// MustHaveFew of them in flight at an attach: what each thread may have asked for, a
-// copy to the GPU and one back.
+// MustHaveFew checks that few copies were in flight at an attach: at most a copy to the GPU and
+// one back for each thread.
 func (c *CopyComparison) MustHaveFew(threads int) {
 	c.t.Helper()
 	if c.InFlight > 2*threads {

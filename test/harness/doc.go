@@ -12,5 +12,5 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
-// TestPayload returns the path of the payload with the knobs of fault.h.
+// TestPayload returns the path of the payload with the test settings of fault.h.
 func TestPayload(t testing.TB) string { return testenv.Artefact(t, "librtl-attach-test.so") }

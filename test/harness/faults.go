@@ -2,15 +2,15 @@ package harness
 
 import "fmt"
 
-// A Reporter takes what a comparison finds: the test that compares, or the one
-// that proves that a comparison can fail.
+// Reporter receives the findings of a comparison: the test that compares, or the test that a
+// comparison can fail.
 type Reporter interface {
 	Helper()
 	Errorf(format string, args ...any)
 	Logf(format string, args ...any)
 }
 
-// faults are what a comparison has found wrong, by kind.
+// faults has the errors that a comparison has found, by kind.
 type faults struct {
 	t Reporter
 	n map[string]int
@@ -24,7 +24,7 @@ func (f *faults) wrong(kind, format string, args ...any) {
 	}
 }
 
-// count reports how many there were.
+// count reports their number.
 func (f *faults) count() {
 	f.t.Helper()
 	for kind, n := range f.n {
@@ -32,5 +32,5 @@ func (f *faults) count() {
 	}
 }
 
-// Faults counts what was found wrong, by kind.
+// Faults returns the number of errors, by kind.
 func (f *faults) Faults() map[string]int { return f.n }

@@ -29,7 +29,7 @@ func StartFleet(t testing.TB, workers int, under ...string) *Fleet {
 	return StartFleetIn(t, given(t), workers, under...)
 }
 
-// StartFleetIn starts all of it in a release; nil: here.
+// StartFleetIn starts the server in a release; nil: on the machine itself.
 func StartFleetIn(t testing.TB, r *Runtime, workers int, under ...string) *Fleet {
 	t.Helper()
 	preload, program, logs := testenv.Artefact(t, "libsoftgpu.so"), testenv.Artefact(t, "workloads/serve"), filepath.Join(t.TempDir(), "truth")
@@ -96,8 +96,7 @@ func (f *Fleet) outside() (map[int]int, error) {
 	return pids, err
 }
 
-// Quit ends the server in an orderly way. What each of its workers says that it
-// dispatched is known from then on.
+// Quit ends the server normally. After it, the workers' own counts of dispatches are known.
 func (f *Fleet) Quit(t testing.TB, workers map[int]*Process) map[int]simlog.Counts {
 	t.Helper()
 	for _, w := range workers {
@@ -122,8 +121,8 @@ func (f *Fleet) Quit(t testing.TB, workers map[int]*Process) map[int]simlog.Coun
 	return counts
 }
 
-// othersOf are the rows of a trace that are about other processes than the one
-// whose sessions are left.
+// othersOf returns the rows of a trace that belong to processes other than the one whose sessions
+// are kept.
 const othersOf = `
 	DELETE FROM rtl_queue WHERE session_id NOT IN (SELECT id FROM rtl_session);
 	DELETE FROM rtl_launch WHERE session_id NOT IN (SELECT id FROM rtl_session);
@@ -138,12 +137,12 @@ const othersOf = `
 	DELETE FROM rtl_window WHERE queue_id NOT IN (SELECT id FROM rtl_queue);
 	DELETE FROM rtl_coverage WHERE queue_id NOT IN (SELECT id FROM rtl_queue);`
 
-// strangers counts what refers to another process than its own.
+// strangers counts rows that refer to another process's rows.
 const strangers = `SELECT count(*) FROM rtl_context c JOIN rtl_queue q ON q.id = c.queue_id JOIN rtl_agent a ON a.id = q.agent_id
 	LEFT JOIN rtl_launch l ON l.id = c.launch_id LEFT JOIN rtl_thread t ON t.id = c.thread_id
 	WHERE a.session_id <> q.session_id OR l.session_id IS NOT q.session_id OR coalesce(t.session_id, q.session_id) <> q.session_id`
 
-// ReadTraceOf reads what a trace has of one process.
+// ReadTraceOf reads one process's part of a trace.
 func ReadTraceOf(t testing.TB, path string, pid int) *Trace {
 	t.Helper()
 	one := filepath.Join(t.TempDir(), "one.db")

@@ -8,13 +8,13 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/simlog"
 )
 
-// A Key names a queue for as long as its process lives.
+// Key identifies a queue during the life of its process.
 type Key struct {
 	Address uint64 // hsa_queue_t*
 	ID      uint64 // hsa_queue_t.id
 }
 
-// A Log is what one process's GPUs really did, by queue and packet.
+// Log has the packets that one process's GPUs executed, by queue and packet.
 type Log struct {
 	Queues     map[Key][]simlog.Record // sorted by packet
 	PID        int
@@ -67,7 +67,7 @@ func (l *Log) add(r simlog.Record) {
 	l.Queues[key] = append(l.Queues[key], r)
 }
 
-// at returns the place of a packet in its queue's records, or -1.
+// at returns the index of a packet in its queue's records, or -1.
 func at(records []simlog.Record, packet uint64) int {
 	if packet < uint64(len(records)) && records[packet].Packet == packet {
 		return int(packet) // the usual case: nothing is missing before it
@@ -81,8 +81,8 @@ func at(records []simlog.Record, packet uint64) int {
 	return i
 }
 
-// MustHoldOnce checks that every dispatch was executed once and that nobody
-// broke the queue protocol.
+// MustHoldOnce checks that every dispatch was executed once and that the queue protocol was not
+// violated.
 func (l *Log) MustHoldOnce(t testing.TB, counts simlog.Counts) {
 	t.Helper()
 	for i, v := range l.Violations {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FullPipe returns the writing end of a pipe that takes nothing more.
+// FullPipe returns the writing end of a full pipe.
 func FullPipe(t testing.TB) *os.File {
 	t.Helper()
 	out, in, err := os.Pipe()

@@ -7,8 +7,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 )
 
-// Reattach records a workload again and again, for windows of changing length,
-// and asks it every now and then whether it lives.
+// Reattach records a workload repeatedly, for windows of changing length, and checks now and then
+// that it is alive.
 func (p *Process) Reattach(t testing.TB, cycles int, args ...string) []Run {
 	t.Helper()
 	var runs []Run
@@ -25,8 +25,8 @@ func (p *Process) Reattach(t testing.TB, cycles int, args ...string) []Run {
 	return runs
 }
 
-// RecordShortly makes a recording that has to succeed, but may have seen nothing: so
-// short a window may lie between two bursts.
+// RecordShortly makes a recording that must succeed, but may record nothing: so short a window
+// may be between two bursts.
 func (p *Process) RecordShortly(t testing.TB, d time.Duration, args ...string) Run {
 	t.Helper()
 	run := p.TryRecord(t, d, append([]string{"--buffer-size", "4MiB"}, args...)...)
@@ -39,7 +39,7 @@ func (p *Process) RecordShortly(t testing.TB, d time.Duration, args ...string) R
 	return run
 }
 
-// Check ends a recorded workload and compares what it did with its traces.
+// Check ends a recorded workload and compares the simulator's log with its traces.
 func Check(t testing.TB, p *Process, threads map[int64]bool, runs ...Run) *Comparison {
 	t.Helper()
 	counts := p.Quit(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
-// A Runtime is a Debian release with the ROCm that it brings: a root file system
-// and the workloads that were built in it (make runtimes).
+// Runtime is a Debian release with its ROCm: a root file system and the workloads that were built
+// in it (make runtimes).
 type Runtime struct {
 	Suite string // "trixie"
 	root  string
@@ -49,8 +49,8 @@ func given(t testing.TB) *Runtime {
 	return &r
 }
 
-// Version is that of a package in the release, "" if it is not installed. The
-// name may be a pattern that fits one.
+// Version returns the version of a package in the release, "" if it is not installed. The name
+// may be a pattern that matches one package.
 func (r Runtime) Version(t testing.TB, pattern string) string {
 	t.Helper()
 	out, err := exec.Command("dpkg-query", "--admindir="+filepath.Join(r.root, "var/lib/dpkg"), "-W", "-f", "${Version}\n", pattern).Output()
@@ -67,8 +67,8 @@ func (r Runtime) Has(program string) bool {
 	return err == nil
 }
 
-// command starts a workload in the release, seen from here as from a container's
-// host: with other files under the same names. The truth is written into dir.
+// command starts a workload in the release, which has other files at the same paths, like a
+// container. The simulator writes its log into dir.
 func (r Runtime) command(dir string, w Workload) *exec.Cmd {
 	_, here, _, _ := runtime.Caller(0)
 	enter := filepath.Join(filepath.Dir(here), "..", "..", "scripts", "in-root")
@@ -77,16 +77,15 @@ func (r Runtime) command(dir string, w Workload) *exec.Cmd {
 	return exec.Command(enter, append(args, w.line(r.program(w.Program), inRootLogs)...)...)
 }
 
-// Where a release finds what was built, and where it puts its logs.
+// Folders in a release for the build output and for the logs.
 const inRootBuild, inRootLogs = "/srv", "/mnt"
 
-// program is the path of a workload in the release.
+// program returns the path of a workload in the release.
 func (r Runtime) program(name string) string {
 	return filepath.Join(inRootBuild, "runtimes", r.Suite, "workloads", name)
 }
 
-// Files are those of the root file system, each with its size and time: what anybody
-// writes there shows.
+// Files returns the files of the root file system with size and time, to find changes.
 func (r Runtime) Files(t testing.TB) map[string]string {
 	t.Helper()
 	files := map[string]string{}

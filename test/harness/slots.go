@@ -7,7 +7,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/apitable"
 )
 
-// Slots are the entries of the HSA runtime's API table in the target.
+// Slots returns the entries of the HSA runtime's API table in the target.
 func (p *Process) Slots(t testing.TB) apitable.Slots {
 	t.Helper()
 	slots, err := apitable.Read(p.PID, p.PID)
@@ -17,7 +17,7 @@ func (p *Process) Slots(t testing.TB) apitable.Slots {
 	return slots
 }
 
-// Library is the path of a library that p has loaded.
+// Library returns the path of a library that p has loaded.
 func (p *Process) Library(t testing.TB, name string) string {
 	t.Helper()
 	for _, line := range p.lines(t, "maps") {

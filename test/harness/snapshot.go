@@ -14,7 +14,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
-// A Snapshot is what /proc shows of a process.
+// Snapshot is the state of a process in /proc.
 type Snapshot struct {
 	Threads   map[int]string // name by tid
 	Maps      map[string]int // count by name; anonymous ones are one name
@@ -24,7 +24,7 @@ type Snapshot struct {
 	TracerPID int
 }
 
-// Snapshot looks at the process without stopping it.
+// Snapshot reads the state of the process without stopping it.
 func (p *Process) Snapshot(t testing.TB) Snapshot {
 	t.Helper()
 	s := Snapshot{Threads: p.threads(), Maps: map[string]int{}, FDs: map[string]int{}}
@@ -53,7 +53,7 @@ func (p *Process) Snapshot(t testing.TB) Snapshot {
 	return s
 }
 
-// hostKiB is the resident memory that the runtime does not share with the GPU: that
+// hostKiB returns the resident memory that the runtime does not share with the GPU; shared memory
 // has MADV_DONTFORK.
 func (p *Process) hostKiB(t testing.TB) (total int) {
 	t.Helper()
@@ -126,7 +126,8 @@ func (p *Process) TIDs() map[int64]bool {
 	return tids
 }
 
-// mapName: everything that nothing names is one; neighbours of it merge and split.
+// mapName returns the name of a mapping. All anonymous mappings have one name, because neighbours
+// merge and split.
 func mapName(line string) string {
 	fields := strings.Fields(line)
 	switch {
@@ -143,7 +144,7 @@ var numbers = regexp.MustCompile(`\[\d+\]`)
 // fdName: sockets and pipes come and go under numbers.
 func fdName(link string) string { return unlinked(numbers.ReplaceAllString(link, "")) }
 
-// unlinked: files of /dev/shm are unlinked by whoever ends first, another test perhaps.
+// unlinked: the process that ends first, perhaps another test, unlinks files of /dev/shm.
 func unlinked(name string) string {
 	if strings.HasPrefix(name, "/dev/shm/") {
 		return strings.TrimSuffix(name, " (deleted)")
@@ -151,8 +152,8 @@ func unlinked(name string) string {
 	return name
 }
 
-// Ours is what a detach leaves to be seen in /proc (docs/guide/your-process.md): nothing
-// else may have come.
+// Ours is what a detach leaves visible in /proc (docs/guide/your-process.md): nothing else may be
+// new.
 func Ours() (thread, payload, control string) {
 	return "rtl-control", "/memfd:rtl-payload (deleted)", "/memfd:rtl-control (deleted)"
 }
@@ -161,9 +162,9 @@ func Ours() (thread, payload, control string) {
 // simulated GPU.
 const GPUMemory = "/memfd:softgpu:render"
 
-// Left lists what is in s, a target at rest, and not as before, but for what
-// the inventory of a detach allows. The runtime keeps the memory of our signals; ROCr
-// 7.2 maps it from the GPU's device, where older ones take anonymous memory.
+// Left lists the differences of s, a target without a session, from before, except for the
+// inventory of a detach. The runtime keeps the memory of pool signals; ROCr 7.2 maps it from the
+// GPU's device, older versions use anonymous memory.
 func (s Snapshot) Left(before Snapshot) []string {
 	thread, payload, control := Ours()
 	allowed := []string{"thread " + thread + " ×1", "map " + control + " ×1", "map " + payload + " ×5", "fd " + control + " ×1"}
@@ -176,11 +177,11 @@ func (s Snapshot) Left(before Snapshot) []string {
 	return out
 }
 
-// Came lists what is in s and was not in before: threads by name, mappings and
-// descriptors by count. Anonymous memory is not judged here.
+// Came lists everything in s that was not in before: threads by name, mappings and descriptors by
+// count. It ignores anonymous memory.
 func (s Snapshot) Came(before Snapshot) []string { return difference(s, before) }
 
-// Went lists what was in before and is missing in s.
+// Went lists everything in before that is missing in s.
 func (s Snapshot) Went(before Snapshot) []string { return difference(before, s) }
 
 func difference(s, than Snapshot) []string {
@@ -220,7 +221,7 @@ func (s Snapshot) ThreadNamed(name string) int {
 	return found
 }
 
-// Sleeps says whether a thread sleeps in a futex without a time-out.
+// Sleeps reports whether a thread sleeps in a futex wait without a time-out.
 func (p *Process) Sleeps(tid int) bool {
 	b, err := os.ReadFile(p.proc("task", strconv.Itoa(tid), "syscall"))
 	// syscall(2) number, then its arguments: futex(addr, op, value, time-out)

@@ -29,7 +29,7 @@ func (c *Comparison) Summary(run Run, tr *Trace) {
 	c.checkCounters(tr)
 }
 
-// summedCoverage is what the summary has to say, its reasons apart.
+// summedCoverage returns the expected coverage of the summary, without its reasons.
 func (tr *Trace) summedCoverage() report.Coverage {
 	sum := report.Coverage{QueuesSeen: tr.Counters["queues_seen"], QueuesForeign: tr.Counters["queues_foreign"]}
 	for _, cov := range tr.Coverage {
@@ -112,8 +112,8 @@ func (c *Comparison) pauses(s report.Summary, tr *Trace) {
 	}
 }
 
-// scheduler: the same by the kernel's clock, to which a thread that is held stops at every
-// step; of all sessions or not at all.
+// scheduler checks the stops by the kernel's clock, which counts each step of a held thread; the
+// trace has them for all sessions or for none.
 func (c *Comparison) scheduler(said report.Pauses, tr *Trace) {
 	if said.Scheduler == nil {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/status"
 )
 
-// A Run is one run of the tool.
+// Run is one run of the tool.
 type Run struct {
 	Code   failure.ExitCode
 	Stdout string
@@ -31,20 +31,20 @@ func Tool(t testing.TB, args ...string) Run {
 	return c.Wait(t)
 }
 
-// TryRecord records p for so long, and returns whatever came of it.
+// TryRecord records p for a time, and returns the result, also of a failure.
 func (p *Process) TryRecord(t testing.TB, d time.Duration, args ...string) Run {
 	t.Helper()
 	return p.Begin(t, append([]string{"-d", d.String()}, args...)...).Wait(t)
 }
 
-// Record makes a recording that has to succeed.
+// Record makes a recording that must succeed.
 func (p *Process) Record(t testing.TB, d time.Duration, args ...string) Run {
 	t.Helper()
 	return p.Begin(t, append([]string{"-d", d.String()}, args...)...).MustRecord(t)
 }
 
-// RecordUntil makes a recording that has to succeed, for so long at least and until
-// the workload has dispatched so many more times, however few a busy machine lets it.
+// RecordUntil makes a recording that must succeed, for at least a time and until the workload has
+// made a number of further dispatches, even on a busy machine.
 func (p *Process) RecordUntil(t testing.TB, d time.Duration, dispatches int, args ...string) Run {
 	t.Helper()
 	return p.recordUntil(t, d, dispatches, args...).MustRecord(t)
@@ -66,9 +66,8 @@ func (p *Process) recordUntil(t testing.TB, d time.Duration, dispatches int, arg
 	return r
 }
 
-// MustRecordLast waits for the end of a recording that has to succeed. It ends the
-// workload as soon as the tool has detached: it would fill the log with what nobody
-// looks at.
+// MustRecordLast waits for the end of a recording that must succeed. It ends the workload as soon
+// as the tool has detached, so that the log has no unused entries.
 func (p *Process) MustRecordLast(t testing.TB, r *Command) Run {
 	t.Helper()
 	r.saysOrEnds(t, "✓ detached")
@@ -93,7 +92,7 @@ func (r Run) MustBe(t testing.TB, code failure.ExitCode) {
 	}
 }
 
-// Status asks the tool what is in p.
+// Status returns the output of status for p.
 func (p *Process) Status(t testing.TB) status.Status {
 	t.Helper()
 	run := Tool(t, "status", "--json", strconv.Itoa(p.PID))

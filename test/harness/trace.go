@@ -8,7 +8,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// A Trace is a trace file's rtl_* tables, read as any SQLite client would.
+// Trace is a trace file's rtl_* tables, read as any SQLite client would read them.
 type Trace struct {
 	Sessions   []Session
 	Queues     map[int64]Queue

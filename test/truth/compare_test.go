@@ -15,7 +15,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/harness"
 )
 
-// findings is a Reporter that keeps what it is told.
+// findings is a Reporter that keeps all reports.
 type findings []string
 
 func (*findings) Helper()             {}
@@ -24,15 +24,14 @@ func (f *findings) Errorf(format string, args ...any) {
 	*f = append(*f, fmt.Sprintf(format, args...))
 }
 
-// A damage is done to a copy of a trace; the comparison has to name its kind.
+// damage is a change to a copy of a trace; the comparison must report its kind.
 type damage struct {
 	what string
 	kind string // "": none, it must be let through
 	sql  string
 }
 
-// unfold makes a table of the view, for damages to be done to; fold puts back
-// what became of it.
+// unfold makes a table of the view, so that a damage can change it; fold writes the table back.
 const (
 	unfold = `
 	CREATE TEMP TABLE unfolded AS SELECT * FROM rtl_dispatch;
@@ -51,8 +50,8 @@ const (
 	DROP TABLE rtl_dispatch;`
 )
 
-// victims are picked anew in each copy: two dispatches of one queue by different
-// threads, and others that lie in a certain way to each other.
+// victims are chosen in each copy: two dispatches of one queue by different threads, and others
+// in certain positions to each other.
 const victims = `
 	CREATE INDEX by_packet ON rtl_dispatch(queue_id, packet_index);
 	CREATE TEMP TABLE busy AS SELECT queue_id AS id FROM rtl_dispatch GROUP BY queue_id
@@ -75,8 +74,8 @@ const victims = `
 	CREATE TEMP TABLE last AS SELECT w.id FROM rtl_window w JOIN rtl_dispatch d
 		ON d.queue_id = w.queue_id AND d.packet_index = w.end_index - 1 LIMIT 1;`
 
-// settle makes the accounts agree with the damaged rows, as a tool would that
-// believes what it wrote: the truth alone can tell.
+// settle makes the accounts agree with the damaged rows, so that only the comparison with the
+// truth can find the damage.
 const settle = `
 	DELETE FROM rtl_coverage WHERE queue_id NOT IN
 		(SELECT queue_id FROM rtl_window UNION SELECT queue_id FROM rtl_dispatch UNION SELECT queue_id FROM rtl_untimed);
@@ -188,7 +187,7 @@ var damages = []damage{
 		VALUES(1, 'holes in the sequence of records', 1)`},
 }
 
-// accounts are damages to rtl_coverage itself: nothing is settled after them.
+// accounts are damages to rtl_coverage itself, without settle afterwards.
 var accounts = []damage{
 	{"no account of a queue", "coverage", `DELETE FROM rtl_coverage` + isQueue},
 	{"an account of no queue", "coverage", `INSERT INTO rtl_coverage VALUES(100000, 0, 0, 0, 0, 0, 0, 0, 0, 0)`},
@@ -207,8 +206,8 @@ func init() {
 	}
 }
 
-// A comparison that cannot fail proves nothing: a true trace is let through, and
-// every damage to a copy of it is named.
+// A comparison that cannot fail proves nothing: the comparison accepts a correct trace, and
+// reports every damage to a copy of it.
 func TestComparison(t *testing.T) {
 	w := harness.Stress(10, 4, 64, "--pace", "1000")
 	w.Sim = []string{"SOFTGPU_GPUS=2"}
@@ -238,7 +237,7 @@ func TestComparison(t *testing.T) {
 			mustNoticeSummary(t, log, run, damaged(t, run.Trace, d.sql, settle), func(*report.Summary) {})
 		})
 	}
-	// Alone: an earlier attach's raw claims would excuse as many kernels.
+	// Separate: an earlier attach's raw claims would hide as many missing kernels.
 	try("nothing of a queue is there", func(t *testing.T) {
 		gone := damaged(t, run.Trace, `DELETE FROM rtl_dispatch`+isQueue+`; DELETE FROM rtl_untimed`+isQueue+`;
 			DELETE FROM rtl_window`+isQueue, settle)
@@ -267,7 +266,7 @@ func mustNotice(t *testing.T, log *harness.Log, first *harness.Trace, threads ma
 	}
 }
 
-// compareAgain returns how many messages of each kind there were.
+// compareAgain returns the number of messages of each kind.
 func compareAgain(t *testing.T, log *harness.Log, threads map[int64]bool, traces ...*harness.Trace) map[string]int {
 	t.Helper()
 	var found findings
@@ -284,7 +283,7 @@ func compareAgain(t *testing.T, log *harness.Log, threads map[int64]bool, traces
 	return c.Faults()
 }
 
-// damaged makes a copy of a trace and changes it, which must change something.
+// damaged makes a copy of a trace and changes it; the change must affect rows.
 func damaged(t *testing.T, trace, change, after string) string {
 	t.Helper()
 	b, err := os.ReadFile(trace)

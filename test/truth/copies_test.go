@@ -11,12 +11,12 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
-// patient: a starved worker loses nothing, and a starved GPU is waited for.
+// patient has settings with which a starved worker loses nothing, and the detach waits for a
+// starved GPU.
 var patient = []string{"--memory-copy-trace", "--buffer-policy", "lossless", "--set", "RTL_DRAIN_TIMEOUT_MS=8000"}
 
-// Every copy that is recorded was asked for and made, with these bytes, this
-// direction and these times; and every one that was asked for while recording is
-// recorded, or untimed for the reason that it must have.
+// Every recorded copy was requested and made, with these bytes, this direction and these times;
+// and every copy requested while recording is recorded, or untimed for the correct reason.
 func TestCopies(t *testing.T) {
 	p := harness.Start(t, harness.Copier())
 	run := p.RecordLast(t, 600*time.Millisecond, 2000, patient...)
@@ -28,13 +28,13 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// A copyDamage is done to what a trace says; the comparison has to name its kind.
+// copyDamage is a change to a trace's copies; the comparison must report its kind.
 type copyDamage struct {
 	what, kind string // kind "": none, it must be let through
 	do         func(copies []harness.Copy, victim int) []harness.Copy
 }
 
-// change damages the victim alone.
+// change changes only the victim.
 func change(how func(*harness.Copy)) func([]harness.Copy, int) []harness.Copy {
 	return func(copies []harness.Copy, victim int) []harness.Copy {
 		how(&copies[victim])
@@ -75,8 +75,8 @@ var copyDamages = []copyDamage{
 	}},
 }
 
-// A comparison that cannot fail proves nothing: every damage to what a true trace
-// says is named.
+// A comparison that cannot fail proves nothing: the comparison reports every damage to a correct
+// trace.
 func TestCopyComparison(t *testing.T) {
 	p := harness.Start(t, harness.Copier())
 	run := p.RecordLast(t, 300*time.Millisecond, 2000, patient...)
@@ -111,10 +111,10 @@ func TestServerCopies(t *testing.T) {
 	}
 }
 
-// Without the option nothing of it is in the target, nor in the trace; with it,
-// nothing is left but the profiling that cannot be undone.
+// Without the option target and trace have nothing of it; with it, only profiling stays on, which
+// cannot be undone.
 func TestCopiesInventory(t *testing.T) {
-	// Without those between host memory: the runtime has a thread for each.
+	// Without copies between host memory: the runtime has a thread for each.
 	p := harness.Start(t, harness.Copier("--threads", "6"))
 	before, slots := p.Snapshot(t), p.Slots(t)
 	hooks := []string{"hsa_amd_memory_async_copy", "hsa_amd_memory_async_copy_rect", "hsa_amd_profiling_async_copy_enable"}
@@ -147,8 +147,8 @@ func TestCopiesInventory(t *testing.T) {
 	p.Quit(t)
 }
 
-// Attach and detach again and again: each copy is in one session at most, and no
-// session has one twice.
+// Repeated attaches and detaches: each copy is in at most one session, and no session has one
+// twice.
 func TestCopiesReattach(t *testing.T) {
 	p := harness.Start(t, harness.Copier())
 	var runs []harness.Run
@@ -165,8 +165,8 @@ func TestCopiesReattach(t *testing.T) {
 	harness.CompareCopies(t, p, runs...)
 }
 
-// The ring is too small, or the application ends while it is recorded: every copy
-// that was begun is in the trace, or owned up to.
+// The ring is too small, or the application ends during the recording: every copy that was begun
+// is in the trace, or counted as missing.
 func TestCopiesCutShort(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string

@@ -1,3 +1,3 @@
-// Package truth compares what the built tool records, attaching to unprepared
-// programs, with the simulator's log of what the GPUs executed.
+// Package truth compares the recordings of the built tool, which attaches to unprepared programs,
+// with the simulator's log of the packets that the GPUs executed.
 package truth

@@ -15,14 +15,14 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
-// slow has threads that are inside a raw index function for milliseconds, in one
+// slow starts a workload whose threads are inside a raw index function for milliseconds, in one
 // of so many calls.
 func slow(oneIn string) harness.Workload {
 	return harness.Stress(8, 2, 64, "--slow-raw", oneIn)
 }
 
-// Without the grace a slot is doubled or lost, or nothing moves any more. If
-// this test cannot make it fail, the next one proves nothing. (Threads must still be
+// Without the grace period a slot is used twice or lost, or the queue stops. If this test cannot
+// cause that, the next one proves nothing. (Threads must still be
 // inside when the queues flip: the arming takes some milliseconds, more with many signals.)
 func TestNoGrace(t *testing.T) {
 	payload := harness.TestPayload(t)
@@ -40,7 +40,7 @@ func TestNoGrace(t *testing.T) {
 	t.Errorf("%d attempts without a grace broke nothing", attempts)
 }
 
-// broken ends the workload and says what it suffered.
+// broken ends the workload and returns the violations.
 func broken(t *testing.T, p *harness.Process) string {
 	_, _ = p.Get("/quit")
 	switch code := p.Wait(t); code {
@@ -61,8 +61,8 @@ func broken(t *testing.T, p *harness.Process) string {
 	return ""
 }
 
-// With it, the arming succeeds and all is well, or it is given up and the
-// target is as found.
+// With the grace period the arming succeeds without violations, or it is given up and the target
+// is as found.
 func TestGrace(t *testing.T) {
 	attempts := 5
 	if testenv.Long() {
@@ -111,7 +111,7 @@ func TestUring(t *testing.T) {
 	check(t, p, p.TIDs(), p.Reattach(t, 3)...)
 }
 
-// uringThread is the state of the thread whose name begins so.
+// uringThread returns the state of the thread whose name begins with name.
 func uringThread(t *testing.T, p *harness.Process, name string) byte {
 	t.Helper()
 	process, err := target.Open(p.PID)

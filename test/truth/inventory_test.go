@@ -41,8 +41,8 @@ func TestInventory(t *testing.T) {
 	}
 }
 
-// settled waits until a target's own memory grows no more: HIP 6.4 fills pools
-// for some seconds.
+// settled waits until a target's own memory does not grow any more: HIP 6.4 fills pools for some
+// seconds.
 func settled(t *testing.T, p *harness.Process) (s harness.Snapshot) {
 	t.Helper()
 	harness.Until(t, "its memory has settled", func() bool {
@@ -54,14 +54,14 @@ func settled(t *testing.T, p *harness.Process) (s harness.Snapshot) {
 	return s
 }
 
-// withoutShared leaves out the memory that the runtime shares with the GPU: its pool grows,
-// by 2 MB at a time, to the most signals of ours that there were at once, and keeps that.
+// withoutShared excludes the memory that the runtime shares with the GPU: the runtime allocates
+// it for pool signals, 2 MB at a time, and keeps it.
 func withoutShared(came []string) []string {
 	return slices.DeleteFunc(came, func(item string) bool { return strings.HasPrefix(item, "map "+harness.GPUMemory) })
 }
 
-// What a session takes it gives back: many leave what the first few left. (One arena: each
-// of glibc's grows, by steps, when its thread has had more in flight than ever before.)
+// A session releases its resources: many sessions leave as much as the first few. (One arena:
+// each of glibc's arenas grows, in steps, if its thread has more in use than ever before.)
 func TestMemoryFlat(t *testing.T) {
 	cycles := 20
 	if testenv.Long() {

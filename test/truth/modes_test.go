@@ -9,8 +9,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/harness"
 )
 
-// Nobody documents when real firmware reads the write index, and how far ahead
-// it fetches. The truth has to hold in each way that it may be.
+// It is not documented when real firmware reads the write index, and how far ahead it fetches.
+// Recordings must be correct in each possible mode.
 func TestModes(t *testing.T) {
 	for _, mode := range []string{"eager", "late", "prefetch", "ts-late", "stale-index", "late,prefetch", "eager,prefetch,ts-late"} {
 		t.Run(mode, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestNoDoorbells(t *testing.T) {
 	check(t, p, p.TIDs(), run).MustHaveRecorded(500)
 }
 
-// A bus address may be that of one GPU in each PCI domain.
+// Each PCI domain may have a GPU with the same bus address.
 func TestDomains(t *testing.T) {
 	w := harness.Stress(4, 4, 256)
 	w.Sim = []string{"SOFTGPU_GPUS=2", "SOFTGPU_DOMAINS=1"}
@@ -61,7 +61,8 @@ func TestDomains(t *testing.T) {
 	}
 }
 
-// Nobody sees what a producer with an index of its own dispatches: but that there are such queues.
+// The payload does not see the dispatches of a producer with its own index, but counts such
+// queues.
 func TestPrivateIndex(t *testing.T) {
 	p := harness.Start(t, harness.Stress(2, 1, 64, "--kind", "10"))
 	run := p.TryRecord(t, 500*time.Millisecond)
@@ -75,7 +76,7 @@ func TestPrivateIndex(t *testing.T) {
 	p.StillAlive(t)
 }
 
-// Each GPU has a clock of its own, and queues must be shown on their GPU.
+// Each GPU has its own clock, and queues must be shown on their GPU.
 func TestGPUs(t *testing.T) {
 	for _, c := range []struct {
 		name string

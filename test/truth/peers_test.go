@@ -29,7 +29,7 @@ func findPeers(t *testing.T) peers {
 	return peers{list[0], list[1]}
 }
 
-// run has to end with 0; it returns what was said.
+// run runs a command, which must exit with 0, and returns its output.
 func (p peers) run(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("python3", args...)
@@ -41,8 +41,8 @@ func (p peers) run(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// TestPeersScripts: they exit with 0 on our trace and on what `export -f rpd` makes of it,
-// and find everything that is in it.
+// TestPeersScripts: the scripts exit with 0 on a trace and on its `export -f rpd`, and find
+// everything in it.
 func TestPeersScripts(t *testing.T) {
 	p := findPeers(t)
 	server := harness.Start(t, harness.Workload{Program: "serve", Args: []string{"--threads", "3", "--streams", "4", "--rate", "50"}})
@@ -122,7 +122,7 @@ func number(t *testing.T, trace, query string) (n int) {
 	return n
 }
 
-// events counts those of a chrome trace that have this value.
+// events returns the number of events of a chrome trace with this value.
 func events(t *testing.T, path, key, value string) (n int) {
 	t.Helper()
 	b, err := os.ReadFile(path)

@@ -22,7 +22,7 @@ import (
 
 const workers = 8
 
-// checkWorkers compares each worker with what the one trace has of it.
+// checkWorkers compares each worker with its sessions in the common trace.
 func checkWorkers(t *testing.T, fleet map[int]*harness.Process, counts map[int]simlog.Counts, trace string) {
 	t.Helper()
 	for rank, w := range fleet {
@@ -36,8 +36,8 @@ func checkWorkers(t *testing.T, fleet map[int]*harness.Process, counts map[int]s
 	}
 }
 
-// traceOfWorker reads what a trace has of a worker, which calls its GPU 0: it is the
-// rank-th of the machine, as the simulator numbers them.
+// traceOfWorker reads a worker's part of a trace. The worker numbers its GPU 0; in the simulator
+// it is the rank-th GPU.
 func traceOfWorker(t *testing.T, trace string, rank, pid int) *harness.Trace {
 	t.Helper()
 	tr := harness.ReadTraceOf(t, trace, pid)
@@ -64,8 +64,8 @@ func byOutcome(s report.Summary) map[tracedb.Outcome][]report.Process {
 	return found
 }
 
-// TestServer: the pid of a front end is enough to record all of its workers, each
-// of which calls its GPU 0, into one file.
+// TestServer: with the pid of a front end the tool records all of its workers, each of which
+// numbers its GPU 0, into one file.
 func TestServer(t *testing.T) {
 	f := harness.StartFleet(t, workers)
 	run := f.Record(t, 1500*time.Millisecond)
@@ -127,7 +127,7 @@ func common(t *testing.T, run harness.Run) {
 	}
 }
 
-// busyNS is how long a GPU was busy within the common window.
+// busyNS returns how long a GPU was busy within the common window.
 func busyNS(t *testing.T, db *sql.DB, gpu int64, c *report.Common) (sum int64) {
 	t.Helper()
 	rows, err := db.Query(`SELECT start, end FROM rocpd_op WHERE gpuId = ? ORDER BY start`, gpu)
@@ -148,8 +148,8 @@ func busyNS(t *testing.T, db *sql.DB, gpu int64, c *report.Common) (sum int64) {
 	return sum
 }
 
-// TestServerWorkerDies: the others' recordings are whole, the dead one's is up to
-// its death, and the one that takes its place is reported.
+// TestServerWorkerDies: the others' recordings are complete, the dead worker's is complete up to
+// its death, and the tool reports the worker that replaces it.
 func TestServerWorkerDies(t *testing.T) {
 	loseWorker(t, harness.StartFleet(t, workers))
 }
@@ -202,8 +202,8 @@ func loseWorker(t *testing.T, f *harness.Fleet) {
 	}
 }
 
-// TestServerRefusal: one worker cannot be attached to; it is not touched, and the
-// others are recorded.
+// TestServerRefusal: the tool cannot attach to one worker, does not touch it, and records the
+// others.
 func TestServerRefusal(t *testing.T) {
 	f := harness.StartFleet(t, 3)
 	fleet := f.Workers(t)
@@ -251,8 +251,8 @@ func TestServerChosenPIDs(t *testing.T) {
 	checkWorkers(t, fleet, counts, trace)
 }
 
-// TestServerInContainer: from outside of its pid and mount namespace a server is
-// recorded by the pid that it has outside, and nothing of it needs to be inside.
+// TestServerInContainer: the tool records a server in another pid and mount namespace by its
+// outer pid, and needs nothing inside.
 func TestServerInContainer(t *testing.T) {
 	if os.Geteuid() != 0 {
 		testenv.Skip(t, "only root can make namespaces")

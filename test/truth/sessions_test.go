@@ -12,7 +12,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
-// Attach, detach, attach … under load: one program, many traces, one truth.
+// Attach, detach, attach … under load: one program, many traces, one log of the simulator.
 func TestReattach(t *testing.T) {
 	cycles, pace := 20, "20"
 	if testenv.Long() {
@@ -43,8 +43,8 @@ func TestReattachToAnotherRuntime(t *testing.T) {
 	check(t, p, p.TIDs(), runs...)
 }
 
-// Attach from the first moment on, while the program loads and initialises: a
-// refusal leaves it as it is, and as soon as there is something to record, it is.
+// Attach from the first moment on, while the program loads and initialises: a refusal does not
+// change the program, and recording works as soon as there is a runtime.
 func TestEarly(t *testing.T) {
 	p := harness.StartCold(t, harness.Workload{Program: "serve", Args: []string{"--threads", "3", "--streams", "4"}})
 	var runs []harness.Run
@@ -74,8 +74,8 @@ func TestEarly(t *testing.T) {
 	c.Finish(p.TIDs())
 }
 
-// The application shuts its runtime down and starts it anew, again and again,
-// under one recording: the tool goes on in further sessions of one trace.
+// The application repeatedly shuts its runtime down and starts it again during one recording: the
+// tool continues in further sessions of one trace.
 func TestShutDown(t *testing.T) {
 	const runtimes = 10
 	alone := harness.Start(t, harness.Stress(4, 2, 64, "--pace", "10", "--seconds", "1"))
@@ -116,7 +116,7 @@ func warnings(p *harness.Process) (found []string) {
 	return found
 }
 
-// The application ends in an orderly way: all that it did is in the trace.
+// The application exits normally: the trace has everything.
 func TestExit(t *testing.T) {
 	p := harness.Start(t, harness.Stress(6, 2, 64, "--pace", "10"))
 	r := p.Begin(t)
@@ -133,7 +133,7 @@ func TestExit(t *testing.T) {
 	c.MustHaveRecorded(10)
 }
 
-// It is killed: the trace is sound up to that moment.
+// The application is killed: the trace is correct up to that moment.
 func TestKill(t *testing.T) {
 	p := harness.Start(t, harness.Stress(6, 2, 64, "--pace", "10"))
 	r := p.Begin(t)
@@ -149,7 +149,7 @@ func TestKill(t *testing.T) {
 	c.MustHaveRecorded(50)
 }
 
-// The recorder is killed: what it had written can be read, and is true.
+// The recorder is killed: everything that it had written is readable and correct.
 func TestRecorderKilled(t *testing.T) {
 	p := harness.Start(t, harness.Stress(6, 2, 64, "--pace", "10"))
 	r := p.Begin(t, "--set", "RTL_RECORDER_TIMEOUT_MS=1000")
@@ -173,9 +173,8 @@ func TestRecorderKilled(t *testing.T) {
 	c.MustHaveRecorded(200)
 }
 
-// The smallest ring under full load. By default what is lost is counted exactly:
-// recorded, untimed and lost make up what ran. Lossless loses nothing, until its
-// memory has an end, too.
+// The smallest ring under full load. By default the losses are counted exactly: recorded, untimed
+// and lost dispatches are all that ran. Lossless loses nothing until its memory limit.
 func TestSmallRing(t *testing.T) {
 	for name, args := range map[string][]string{
 		"discard":  {"--buffer-policy", "discard"},
@@ -194,8 +193,8 @@ func TestSmallRing(t *testing.T) {
 	}
 }
 
-// TestLateRecorder: queues come and go while the recorder is stopped and the
-// ring full. What ended meanwhile is told when there is room again.
+// TestLateRecorder: the application creates and destroys queues while the recorder is stopped and
+// the ring is full. The payload writes their ends when there is room again.
 func TestLateRecorder(t *testing.T) {
 	p := harness.Start(t, harness.Stress(8, 2, 256))
 	r := p.Begin(t, "-d", "1m", "--buffer-size", "64KiB", "--set", "RTL_RECORDER_TIMEOUT_MS=60000")
@@ -212,8 +211,8 @@ func TestLateRecorder(t *testing.T) {
 	check(t, p, p.TIDs(), run)
 }
 
-// The recorder stops reading: the payload keeps what comes for a while, detaches
-// by itself, and what then was never taken is counted.
+// The recorder stops reading: the payload keeps records for a while, detaches by itself, and the
+// records that were never read are counted.
 func TestLosslessWithoutReader(t *testing.T) {
 	p := harness.Start(t, harness.Stress(6, 2, 64, "--pace", "10"))
 	r := p.Begin(t, "--buffer-size", "64KiB", "--buffer-policy", "lossless", "--set", "RTL_RECORDER_TIMEOUT_MS=1000")
@@ -235,8 +234,8 @@ func TestLosslessWithoutReader(t *testing.T) {
 	}
 }
 
-// A recorder that gets no processor, or waits for its disk, while the payload hands
-// over what it holds: lossless, it gets all of it.
+// A recorder gets no processor, or waits for its disk, while the payload writes its last records:
+// with lossless it gets all of them.
 func TestLosslessLateReader(t *testing.T) {
 	p := harness.Start(t, harness.Stress(10, 2, 256))
 	r := p.Begin(t, "-d", "1s", "--buffer-size", "64KiB", "--buffer-policy", "lossless")
@@ -254,8 +253,8 @@ func TestLosslessLateReader(t *testing.T) {
 
 const late = 2 * time.Second
 
-// An attach that meets the end of a runtime waits for the next one. One that
-// comes between two is refused: 6.4 takes its time to start.
+// If a runtime ends during an attach, the attach waits for the next one. An attach between two
+// runtimes is refused: 6.4 takes long to start.
 func TestAttachBesideShutDown(t *testing.T) {
 	w := harness.Stress(4, 2, 64, "--pace", "10", "--cycles", "8000") // more than the test lives to see
 	w.Args = append(w.Args, "--seconds", "400")

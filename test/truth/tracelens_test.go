@@ -98,7 +98,7 @@ func TestTraceLens(t *testing.T) {
 	}
 }
 
-// A stretch of time, in ns.
+// stretch is a time from begin to end, in ns.
 type stretch struct{ from, until int64 }
 
 // recordedOnGPU is what a trace has of kernels and of copies, in the order of their begins.

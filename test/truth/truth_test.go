@@ -42,8 +42,8 @@ func TestStress(t *testing.T) {
 	}
 }
 
-// What was queued before the attach runs in the recording, unseen: it is told, or the
-// comparison fails.
+// Packets queued before the attach run unrecorded during the recording: the trace must count
+// them, or the comparison fails.
 func TestQueuedBefore(t *testing.T) {
 	p := harness.Start(t, harness.Stress(8, 2, 1024))
 	if c := check(t, p, p.TIDs(), p.Reattach(t, 8)...); c.QueuedBefore == 0 {
