@@ -25,7 +25,7 @@ func TestImage(t *testing.T) {
 		{"maps 60000", []int{1, 6}, ""}, // on a busy machine steps take longer than they may
 		{"loop", []int{1}, "more than 4096 libraries"},
 		{"long 5000", []int{1}, "more than 4096 libraries"},
-		{"long 4000", []int{4}, "libraries named as libc's parts"},
+		{"long 4000", []int{4}, "libraries with names of glibc's libraries"},
 		{"wild", []int{1, 4}, ""},
 		{"threads 64", []int{1}, noRuntime},
 		{"groups", []int{1}, ""}, // the kernel writes 700 kB for each look at a thread
