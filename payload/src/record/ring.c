@@ -250,15 +250,19 @@ bool ring_is_full(void)
 	return full;
 }
 
+/* Out of line: most records find room. */
+static __attribute__((noinline)) bool discard(const struct rtl_header *record)
+{
+	lose(kind_of(record->type), 1);
+	seq++; /* the hole that a reader sees */
+	return false;
+}
+
 bool ring_put(struct rtl_header *record)
 {
 	if (UNLIKELY(lost) && free_bytes() > 2 * reserve)
 		say_lost();
-	if (LIKELY(place(record, reserve)))
-		return true;
-	lose(kind_of(record->type), 1);
-	seq++; /* the hole that a reader sees */
-	return false;
+	return LIKELY(place(record, reserve)) || discard(record);
 }
 
 bool ring_put_definition(struct rtl_header *record)

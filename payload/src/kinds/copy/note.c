@@ -51,13 +51,14 @@ static void note(struct copy_note *n, uint64_t signal)
 	item->stamp = stamp_time();
 	item->tid = current_tid();
 	uint32_t reason = signal_arm(COPY_LANE, signal, item, false, &item->ref);
-	struct event e = {
-		.kind = RTL_KIND_MEMORY_COPY,
-		.what = reason ? EVENT_UNTIMED : COPY_BEGUN,
-		.reason = (uint8_t)reason,
-		.generation = n->generation,
-		.signal = signal,
-	};
+	struct event e; /* of its body, copy_take() reads the item and the signal only */
+
+	e.kind = RTL_KIND_MEMORY_COPY;
+	e.what = reason ? EVENT_UNTIMED : COPY_BEGUN;
+	e.reason = (uint8_t)reason;
+	e.in_transit = 0;
+	e.generation = n->generation;
+	e.signal = signal;
 	memcpy(e.item, item, sizeof e.item);
 	if (event_push(&e))
 		n->noted = reason == RTL_REASON_NONE;

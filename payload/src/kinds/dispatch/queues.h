@@ -50,8 +50,9 @@ struct stamp {
 #define ENTRY_LATE 8u        /* fired without times; the two bits above say since which period */
 #define ENTRY_LATE_SHIFT 4
 
-/* One dispatch on its way from the publisher to the worker. */
-struct entry {
+/* One dispatch on its way from the publisher to the worker. may_alias: the worker reads
+ * the entry in an event's item, in place. */
+struct __attribute__((may_alias)) entry {
 	uint64_t index;
 	uint64_t signal; /* pooled: its handle; application's: a ref of signal_arm() */
 	uint64_t kernel_object; /* pending: the launch id instead */

@@ -1,7 +1,5 @@
 /* rounds.c: dispatches in the worker's rounds: outcomes are taken, pending ones are looked
  * at, queues that were destroyed are retired, and what publishers need next is made ready. */
-#include <string.h>
-
 #include "core/session_flags.h"
 #include "kinds/dispatch/dispatch.h"
 #include "kinds/dispatch/emit.h"
@@ -33,20 +31,18 @@ static void take_range(const struct event *e, bool abandon)
 
 void dispatch_take(const struct event *e, bool abandon)
 {
-	struct entry entry;
-
 	if (UNLIKELY(e->what == DISPATCH_RANGE)) {
 		take_range(e, abandon);
 		return;
 	}
 	struct queue *s = lane_place(e->lane);
-	memcpy(&entry, e->item, sizeof entry);
-	uint32_t launch = launch_id(s, &entry);
+	const struct entry *entry = (const struct entry *)e->item;
+	uint32_t launch = launch_id(s, entry);
 	s->in_transit -= e->in_transit;
 	if (e->what == EVENT_UNTIMED)
-		emit_untimed(s, &entry, launch, 1, e->reason);
+		emit_untimed(s, entry, launch, 1, e->reason);
 	else
-		emit_app_dispatch(e, &entry, launch);
+		emit_app_dispatch(e, entry, launch);
 }
 
 /*
