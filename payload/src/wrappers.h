@@ -42,8 +42,6 @@ hsa_status_t wrap_signal_destroy(hsa_signal_t);
 hsa_status_t wrap_queue_destroy(hsa_queue_t *);
 hsa_status_t wrap_executable_destroy(hsa_executable_t);
 hsa_status_t wrap_shut_down(void);
-/* Threads inside hsa_shut_down: while there are some, nobody may hold the runtime. */
-extern _Atomic uint32_t wrap_shutting_down;
 
 #undef DECLARE_4
 #endif

@@ -182,7 +182,7 @@ static void stamp_of_an_earlier_queue(void)
 	CHECK(queue_publish(s));
 	queue_unlock(s);
 	for (uint64_t i = 0; i < 2; i++)
-		CHECK(!(s->entries[i].flags & ENTRY_STAMPED) == (i == 1));
+		CHECK(!(s->entries[i].call.flags & ENTRY_STAMPED) == (i == 1));
 	fire(take_packet(q));
 	fire(take_packet(q));
 	CHECK(rtl_detach() == 0);

@@ -24,7 +24,8 @@
 #include "kinds/dispatch/publish.h"
 #include "record/agents.h"
 #include "record/event.h"
-#include "record/names.h"
+#include "record/emit.h"
+#include "record/launches.h"
 #include "record/ring.h"
 #include "record/worker.h"
 #include "session/control_block.h"
@@ -39,10 +40,7 @@
 #define SESSION_NS (4 * NS_PER_MS)
 
 /* What disarm.c, hooks.c, runtime.c and control.c own in the payload. */
-struct session_flags session_flags;
-struct rtl_config config;
 static struct rtl_counters counter_page;
-struct rtl_counters *counters = &counter_page;
 static struct rtl_control control_page;
 /* Its slots are called directly: wrappers on one side, NEXT on the other. */
 int hooks_find(const struct hook_table *t, char *err, size_t len) { return (void)t, (void)err, (void)len, 0; }
@@ -54,9 +52,7 @@ uint32_t hooks_grace_ranges(const struct hook_table *t, struct rtl_range *out, u
 	return (void)t, (void)out, (void)max, n;
 }
 
-struct rtl_control *control = &control_page;
 static uint32_t owner = 1;
-const volatile uint32_t *fork_canary = &owner;
 struct runtime rt;
 
 int session_end_now(enum rtl_end why)
@@ -114,6 +110,9 @@ static hsa_status_t raw_copy(void *to, hsa_agent_t to_agent, const void *from, h
 
 static void set_up(void)
 {
+	counters = &counter_page;
+	control = &control_page;
+	fork_canary = &owner;
 	hardware.hsa_queue.base_address = packets;
 	hardware.hsa_queue.size = RING;
 	hardware.hsa_queue.id = 7;
@@ -136,7 +135,7 @@ static void set_up(void)
 	config.signal_pool = 256;
 	config.buffer_size_bytes = 1 << 20;
 	config.trace |= 1u << RTL_KIND_MEMORY_COPY;
-	if (pool_init() || events_init(false) || signals_init() || names_init())
+	if (pool_init() || events_init(false) || signals_init() || launches_init())
 		abort();
 }
 
@@ -246,7 +245,8 @@ static void arm(uint32_t generation)
 	char err[RTL_TEXT_MAX];
 
 	signals_reset();
-	names_reset();
+	launches_reset();
+	emit_reset();
 	memset(counters, 0, sizeof *counters);
 	atomic_store(&session_flags.generation, generation);
 	if (kinds_prepare(err, sizeof err) || ring_open(&config, generation) || worker_start())

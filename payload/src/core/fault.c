@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "session/control_block.h"
 
 #define HANG_NS (27 * NS_PER_S)             /* the tool waits for 25 s at most */
 #define RECORDER_PATIENCE_NS (2 * NS_PER_S) /* it takes the control block while we arm */

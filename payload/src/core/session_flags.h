@@ -83,7 +83,12 @@ static inline uint32_t current_tid(void)
 	return tid;
 }
 
+/* Threads inside hsa_shut_down. While there are some, no thread of ours may take a
+ * reference to the runtime. */
+extern _Atomic uint32_t runtime_shutting_down;
+
 extern struct rtl_config config;
+extern struct rtl_control *control;   /* the control memfd; NULL until control_create() */
 extern struct rtl_counters *counters; /* in the control memfd */
 
 /* Counters are written by several threads; their readers want sums, no order. */

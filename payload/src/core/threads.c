@@ -144,6 +144,24 @@ char thread_state(int listed)
 	return name_end && name_end[1] == ' ' ? name_end[2] : 0;
 }
 
+#define STARVED_MOST_NS (30 * NS_PER_S)
+#define ASLEEP_LOOKS 5 /* in a row: the worker waits neither for a CPU nor for memory */
+
+_Atomic int worker_listed;
+
+struct starved starved_from_now(void)
+{
+	return (struct starved){.d = deadline_in(STARVED_MOST_NS)};
+}
+
+bool worker_is_starved(struct starved *s)
+{
+	char state = thread_state(atomic_load(&worker_listed));
+
+	s->asleep = state == 'R' || state == 'D' ? 0 : s->asleep + 1;
+	return s->asleep <= ASLEEP_LOOKS && deadline_left(&s->d);
+}
+
 int thread_start(pthread_t *out, void *(*run)(void *), uint32_t *tid)
 {
 	struct start *s = offer(run);

@@ -31,6 +31,24 @@ int thread_listed(void);
 /* Of a thread so listed. 'R': it runs, or would if it had a processor; 'S': it sleeps; and so on, as /proc says. 0: not known. */
 char thread_state(int listed);
 
+/* How /proc lists the worker, for worker_is_starved(); 0: there is none. Written by
+ * worker.c. */
+extern _Atomic int worker_listed;
+
+/*
+ * How long an application thread waits for a worker that holds a lock or may still read
+ * memory that the thread is about to free: as long as the worker wants to run and gets no
+ * CPU. Not while the worker sleeps: then it waits inside the runtime, perhaps for this
+ * thread. The caller asks every STARVED_LOOK_NS.
+ */
+#define STARVED_LOOK_NS (100 * NS_PER_MS)
+struct starved {
+	struct deadline d;
+	int asleep; /* looks in a row that found the worker asleep */
+};
+struct starved starved_from_now(void);
+bool worker_is_starved(struct starved *s);
+
 /* Finds the offset of the thread id in this thread's descriptor; a second
  * thread of ours then checks it. Unsure: stamps carry no thread id. */
 void thread_find_tid_offset(unsigned long given);

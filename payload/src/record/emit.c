@@ -5,8 +5,31 @@
 
 #include "core/session_flags.h"
 #include "record/agents.h"
-#include "record/names.h"
 #include "record/ring.h"
+
+static uint32_t next_string; /* id */
+
+void emit_reset(void)
+{
+	next_string = 1;
+}
+
+uint32_t string_id(const char *text, uint32_t len)
+{
+	static _Alignas(8) char buf[16 + RTL_STRING_MAX + RTL_LINE]; /* much for our stack */
+	struct rtl_string *r = (struct rtl_string *)buf;
+
+	if (len > RTL_STRING_MAX)
+		len = RTL_STRING_MAX;
+	memset(buf, 0, 16);
+	r->header.type = RTL_TYPE_STRING;
+	r->header.lines = (uint16_t)((16 + len + RTL_LINE - 1) / RTL_LINE);
+	r->id = next_string;
+	r->len_bytes = len;
+	memset(buf + 16, 0, (size_t)r->header.lines * RTL_LINE - 16);
+	memcpy(buf + 16, text, len);
+	return ring_put_definition(&r->header) ? next_string++ : 0;
+}
 
 bool emit_agent(uint32_t number)
 {

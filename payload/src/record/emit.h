@@ -1,10 +1,16 @@
-/* emit.h: records that belong to no kind. The worker only; names.h has those of kernels. */
+/* emit.h: records that belong to no kind. The worker only; names.h and launches.h have
+ * those of kernels. */
 #ifndef RTL_EMIT_H
 #define RTL_EMIT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Arming: strings are numbered from 1 again. */
+void emit_reset(void);
+/* Writes a string, and returns its id; 0: there is no room for it. A text that was written
+ * before gets another id. */
+uint32_t string_id(const char *text, uint32_t len);
 /* The record of an agent (index into agents + 1), once in a session. False: there is no
  * room for it now. */
 bool emit_agent(uint32_t number);

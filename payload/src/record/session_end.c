@@ -6,7 +6,6 @@
 #include "record/event.h"
 #include "record/ring.h"
 #include "record/worker.h"
-#include "session/control_block.h"
 
 #define LATE_PERIOD_NS (100 * NS_PER_US)
 

@@ -12,7 +12,6 @@
 #include "record/names.h"
 #include "record/ring.h"
 #include "record/session_end.h"
-#include "session/control_block.h"
 
 #define PERIOD_LEAST_NS (50 * NS_PER_US)
 #define PERIOD_MOST_NS (2 * NS_PER_MS)
@@ -28,7 +27,6 @@ static uint32_t done_word;           /* futex: done has changed */
 static _Atomic uint64_t outstanding, undelivered_bytes; /* after the last round */
 static _Atomic uint32_t draining, abandoning, stopping;
 static _Atomic uint32_t tid;
-static _Atomic int listed; /* as /proc has it; by itself, for worker_is_starved() */
 static struct session_end ending;
 
 static void take(const struct event *e, bool abandon)
@@ -113,7 +111,7 @@ static void *run(void *unused)
 	prctl(PR_SET_NAME, "rtl-worker");
 	prctl(PR_SET_TIMERSLACK, 1000);
 	sys_short_slices(SLICE_NS);
-	atomic_store(&listed, thread_listed());
+	atomic_store(&worker_listed, thread_listed());
 	thread_check_tid_offset();
 	while (!atomic_load(&stopping)) {
 		uint32_t word = __atomic_load_n(&wake_word, __ATOMIC_ACQUIRE);
@@ -135,12 +133,13 @@ int worker_start(void)
 	atomic_store(&abandoning, 0);
 	atomic_store(&stopping, 0);
 	atomic_store(&tid, 0);
-	atomic_store(&listed, 0);
+	atomic_store(&worker_listed, 0);
 	atomic_store(&session_flags.full, 0);
 	clocks_start();
 	uint32_t started = 0;
-	int err = thread_start(&thread, run, &started);
+	int err = thread_start(&thread, run, &started), unlisted = 0;
 	atomic_store(&tid, started);
+	atomic_compare_exchange_strong(&worker_listed, &unlisted, (int)started); /* until it says itself how /proc lists it */
 	events_set_consumer(!err);
 	return err;
 }
@@ -177,23 +176,6 @@ static bool await_round(uint32_t mine, uint64_t timeout_ns)
 bool worker_round(uint64_t timeout_ns)
 {
 	return await_round(ask_for_round(), timeout_ns);
-}
-
-#define STARVED_MOST_NS (30 * NS_PER_S)
-#define ASLEEP_LOOKS 5 /* in a row: it does not wait for a processor, nor for memory */
-
-struct starved starved_from_now(void)
-{
-	return (struct starved){.d = deadline_in(STARVED_MOST_NS)};
-}
-
-bool worker_is_starved(struct starved *s)
-{
-	int known = atomic_load(&listed); /* 0: it has not got that far */
-	char state = thread_state(known ? known : worker_tid());
-
-	s->asleep = state == 'R' || state == 'D' ? 0 : s->asleep + 1;
-	return s->asleep <= ASLEEP_LOOKS && deadline_left(&s->d);
 }
 
 bool worker_drain(uint64_t timeout_ns, const uint32_t *skip, const uint32_t *hurry)

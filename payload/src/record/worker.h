@@ -24,17 +24,6 @@ int worker_start(void);
 /* Waits for a whole round that begins after the call. False: timed out. */
 bool worker_round(uint64_t timeout_ns);
 
-/* How long a thread of the application's waits for the worker to get a processor:
- * for as long as worker_is_starved(), which is to be asked again and again, with some
- * time between. Not if it sleeps: then it waits for the runtime, perhaps for that thread. */
-#define STARVED_LOOK_NS (100 * NS_PER_MS)
-struct starved {
-	struct deadline d;
-	int asleep; /* looks in a row */
-};
-struct starved starved_from_now(void);
-bool worker_is_starved(struct starved *s);
-
 /* Waits until nothing published is without its outcome, or *skip or *hurry is set. */
 bool worker_drain(uint64_t timeout_ns, const uint32_t *skip, const uint32_t *hurry);
 

@@ -9,8 +9,9 @@
 #include "core/threads.h"
 #include "kinds/kind.h"
 #include "record/agents.h"
+#include "record/emit.h"
 #include "record/event.h"
-#include "record/names.h"
+#include "record/launches.h"
 #include "record/ring.h"
 #include "record/worker.h"
 #include "session/control_block.h"
@@ -31,7 +32,7 @@ static hsa_status_t shut_down(void)
  */
 static int hold_runtime(void)
 {
-	if (atomic_load(&wrap_shutting_down) || !runtime_open() || rt.init())
+	if (atomic_load(&runtime_shutting_down) || !runtime_open() || rt.init())
 		return control_fail(-ENODEV, "the HSA runtime is loaded, but hsa_init has not been called (or hsa_shut_down has)");
 	return 0;
 }
@@ -73,7 +74,7 @@ static int ask_runtime(void)
 static int make_tables(void)
 {
 	if (events_init(config.buffer_policy == RTL_BUFFER_POLICY_LOSSLESS) ||
-	    fault_at("handoff") || signals_init() || fault_at("signals") || names_init() || fault_at("names"))
+	    fault_at("handoff") || signals_init() || fault_at("signals") || launches_init() || fault_at("names"))
 		return -ENOMEM;
 	return 0;
 }
@@ -86,7 +87,8 @@ static int prepare_memory(void)
 	if (make_tables())
 		return control_fail(-ENOMEM, "no memory for the session's tables");
 	signals_reset();
-	names_reset();
+	launches_reset();
+	emit_reset();
 	r = kinds_prepare(err, sizeof err);
 	if (r)
 		return control_fail(r, "%s", err);

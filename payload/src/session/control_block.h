@@ -8,8 +8,7 @@
 #include <stdint.h>
 
 #include "abi.h"
-
-extern struct rtl_control *control; /* NULL until control_create() */
+#include "core/session_flags.h" /* control */
 
 /* The control memfd and the control thread, once. 0 or -errno. */
 int control_create(void);

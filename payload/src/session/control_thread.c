@@ -19,8 +19,6 @@
 
 #define WATCH_NS (250 * NS_PER_MS) /* how often a recorder's beat is looked at */
 
-struct rtl_control *control;
-
 static struct mutex creating;
 
 static void copy_build_id(const ElfW(Nhdr) *note, const char *end)

@@ -11,7 +11,7 @@
 #include "kinds/dispatch/publish.h"
 #include "kinds/kind.h"
 #include "record/event.h"
-#include "record/names.h"
+#include "record/launches.h"
 #include "record/ring.h"
 #include "record/worker.h"
 #include "session/control_block.h"
@@ -30,11 +30,6 @@ _Static_assert(KINDS_CLOSE_MOST_NS + CLOSE_PUSH_MOST_NS + WORKER_DRAIN_OVER_NS +
 			       WORKER_DELIVERY_STALLED_NS + WORKER_STOP_MOST_NS + POOL_COOLING_NS <=
 		       RTL_DETACH_MOST_MS * NS_PER_MS,
 	       "a detach is answered in time for the tool");
-
-struct session_flags session_flags;
-struct rtl_config config;
-struct rtl_counters *counters;
-const volatile uint32_t *fork_canary;
 
 uint32_t session_cancelled;
 static struct mutex lock; /* one arming or disarming at a time */
@@ -156,7 +151,7 @@ static void unpatch(void)
 void session_forget_tables(void)
 {
 	events_close();
-	names_forget();
+	launches_release();
 	kinds_release();
 }
 

@@ -13,7 +13,6 @@
 #include "record/agents.h"
 #include "record/emit.h"
 #include "record/ring.h"
-#include "session/control_block.h"
 #include "signals/signals.h"
 #include "signals/times.h"
 

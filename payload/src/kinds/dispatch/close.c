@@ -3,7 +3,6 @@
 #include "core/session_flags.h"
 #include "kinds/dispatch/dispatch.h"
 #include "kinds/dispatch/publish.h"
-#include "session/control_block.h"
 #include "kinds/dispatch/pool.h"
 #include "wrappers.h"
 
@@ -73,11 +72,11 @@ static uint64_t lock_patience_ns(uint64_t until, uint32_t open)
 
 /* A thread of the application's ends the runtime, and has waited for us in vain: it
  * may free the rings at any moment. seq_cst, all three: it counts itself in
- * wrap_shutting_down, stores session_flags.lost, and then reads queue.ours; we count ourselves
+ * runtime_shutting_down, stores session_flags.lost, and then reads queue.ours; we count ourselves
  * in ours, and then read these. */
 static bool runtime_is_ending(const struct ending *end)
 {
-	return !end->on_application && runtime_is_lost() && atomic_load(&wrap_shutting_down);
+	return !end->on_application && runtime_is_lost() && atomic_load(&runtime_shutting_down);
 }
 
 /* False: its lock is not to be had, or not for us to use. */

@@ -91,10 +91,10 @@ void emit_untimed(struct queue *s, const struct entry *e, uint32_t launch, uint6
 		.header = {.type = RTL_TYPE_UNTIMED, .lines = 1},
 		.index = e->index,
 		.count = count,
-		.submit_ns = e->flags & ENTRY_STAMPED ? stamp_to_ns(e->stamp) : 0,
+		.submit_ns = e->call.flags & ENTRY_STAMPED ? stamp_to_ns(e->stamp) : 0,
 		.reason = reason,
 		.launch = launch,
-		.tid = e->tid,
+		.tid = e->call.tid,
 	};
 
 	count_n(&counters->kind[RTL_KIND_DISPATCH].untimed[reason], count);
@@ -120,11 +120,11 @@ void emit_dispatch(struct queue *s, const struct entry *e, uint32_t launch, uint
 		.index = e->index,
 		.queue = s->id,
 		.launch = launch,
-		.tid = e->tid,
-		.flags = (signal ? RTL_FLAG_APP_SIGNAL : 0) | (e->flags & ENTRY_BARRIER ? RTL_FLAG_BARRIER : 0),
+		.tid = e->call.tid,
+		.flags = (signal ? RTL_FLAG_APP_SIGNAL : 0) | (e->call.flags & ENTRY_BARRIER ? RTL_FLAG_BARRIER : 0),
 		.signal = signal,
 	};
-	if (LIKELY(e->flags & ENTRY_STAMPED))
+	if (LIKELY(e->call.flags & ENTRY_STAMPED))
 		r.submit_ns = stamp_to_ns(e->stamp);
 	else
 		r.flags |= RTL_FLAG_SUBMIT_UNKNOWN;

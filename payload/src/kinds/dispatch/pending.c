@@ -4,7 +4,7 @@
 
 #include "core/session_flags.h"
 #include "kinds/dispatch/emit.h"
-#include "record/names.h"
+#include "record/launches.h"
 #include "kinds/dispatch/pool.h"
 #include "signals/signals.h"
 
@@ -32,7 +32,7 @@ static enum look look_pooled(struct queue *s, struct entry *e)
 	uint64_t end = __atomic_load_n(&hw->end_ts, __ATOMIC_ACQUIRE);
 	if (UNLIKELY(!start || !end))
 		return LOOK_LATE;
-	emit_dispatch(s, e, (uint32_t)e->kernel_object, start, end, 0);
+	emit_dispatch(s, e, (uint32_t)e->launch, start, end, 0);
 	pool_put_back(s, e->signal);
 	return LOOK_DONE;
 }
@@ -52,7 +52,7 @@ static enum look look_app(struct queue *s, struct entry *e)
 	case SIGNAL_LATE:
 		return LOOK_LATE;
 	case SIGNAL_FIRED:
-		emit_app_dispatch(&seen, e, (uint32_t)e->kernel_object);
+		emit_app_dispatch(&seen, e, (uint32_t)e->launch);
 		return LOOK_DONE;
 	default:
 		s->in_transit++;
@@ -62,18 +62,18 @@ static enum look look_app(struct queue *s, struct entry *e)
 
 static enum look look(struct queue *s, struct entry *e)
 {
-	return e->flags & ENTRY_APP_SIGNAL ? look_app(s, e) : look_pooled(s, e);
+	return e->call.flags & ENTRY_APP_SIGNAL ? look_app(s, e) : look_pooled(s, e);
 }
 
 /* Ends a pending dispatch that will have no times. */
 static void give_up(struct queue *s, struct entry *e, uint32_t reason)
 {
-	if (e->flags & ENTRY_APP_SIGNAL) {
+	if (e->call.flags & ENTRY_APP_SIGNAL) {
 		signal_give_up(e->signal, reason);
 		s->in_transit++;
 		return;
 	}
-	emit_untimed(s, e, (uint32_t)e->kernel_object, 1, reason);
+	emit_untimed(s, e, (uint32_t)e->launch, 1, reason);
 	if (reason == RTL_REASON_NO_TIMES)
 		pool_defer_reuse(e->signal); /* the hardware may write it, unless the application has turned profiling off */
 	else
@@ -95,11 +95,11 @@ static bool is_too_late(struct entry *e, uint64_t now)
 {
 	uint16_t period = (uint16_t)(now / TIMES_LATE_NS & 3);
 
-	if (!(e->flags & ENTRY_LATE)) {
-		e->flags |= (uint16_t)(ENTRY_LATE | period << ENTRY_LATE_SHIFT);
+	if (!(e->call.flags & ENTRY_LATE)) {
+		e->call.flags |= (uint16_t)(ENTRY_LATE | period << ENTRY_LATE_SHIFT);
 		return false;
 	}
-	return (uint16_t)((period - (e->flags >> ENTRY_LATE_SHIFT)) & 3) >= 2;
+	return (uint16_t)((period - (e->call.flags >> ENTRY_LATE_SHIFT)) & 3) >= 2;
 }
 
 /* True: the dispatch has been told, one way or the other. */
@@ -126,7 +126,7 @@ uint64_t pending_settle(struct queue *s, uint64_t now, bool abandon)
 	for (; i < s->pending_count && (unfired < UNFIRED_IN_A_ROW || impatient); i++) {
 		struct entry *e = &s->pending[i];
 
-		if (i + LOOK_AHEAD < s->pending_count && !(s->pending[i + LOOK_AHEAD].flags & ENTRY_APP_SIGNAL))
+		if (i + LOOK_AHEAD < s->pending_count && !(s->pending[i + LOOK_AHEAD].call.flags & ENTRY_APP_SIGNAL))
 			__builtin_prefetch(pooled(&s->pending[i + LOOK_AHEAD]));
 		if (settle(s, e, impatient, now)) {
 			unfired = 0;
@@ -153,10 +153,10 @@ void pending_take(struct queue *s, bool abandon)
 		struct entry *e = &s->pending[s->pending_count];
 
 		*e = s->entries[tail & (BACKLOG - 1)];
-		uint32_t launch = launch_id(s, e);
+		uint32_t launch = launch_id(&e->call, &s->agent);
 		if (UNLIKELY(!launch && !abandon))
 			break; /* no room for its definition: it stays in the backlog */
-		e->kernel_object = launch;
+		e->launch = launch;
 		s->pending_count++;
 	}
 	atomic_store_explicit(&s->entry_tail, tail, memory_order_release); /* pairs with instrument() in publish.c */

@@ -47,28 +47,28 @@ static void read_stamp(struct queue *s, uint64_t index, struct entry *e)
 	uint64_t time = atomic_load_explicit(&st->time, memory_order_acquire);
 
 	e->stamp = 0;
-	e->tid = 0;
+	e->call.tid = 0;
 	if ((uint32_t)owner != (uint32_t)index || atomic_load_explicit(&st->owner, memory_order_relaxed) != owner ||
 	    time < s->opened_at)
 		return;
 	e->stamp = time;
-	e->tid = (uint32_t)(owner >> 32);
-	e->flags |= ENTRY_STAMPED;
+	e->call.tid = (uint32_t)(owner >> 32);
+	e->call.flags |= ENTRY_STAMPED;
 }
 
 static void describe(struct queue *s, const hsa_kernel_dispatch_packet_t *p, uint64_t index, struct entry *e)
 {
 	e->index = index;
-	e->kernel_object = p->kernel_object;
-	e->grid[0] = p->grid_size_x;
-	e->grid[1] = p->grid_size_y;
-	e->grid[2] = p->grid_size_z;
-	e->workgroup[0] = p->workgroup_size_x;
-	e->workgroup[1] = p->workgroup_size_y;
-	e->workgroup[2] = p->workgroup_size_z;
-	e->group_segment_bytes = p->group_segment_size;
-	e->private_segment_bytes = p->private_segment_size;
-	e->flags = p->header & (1u << HSA_PACKET_HEADER_BARRIER) ? ENTRY_BARRIER : 0;
+	e->call.kernel_object = p->kernel_object;
+	e->call.grid[0] = p->grid_size_x;
+	e->call.grid[1] = p->grid_size_y;
+	e->call.grid[2] = p->grid_size_z;
+	e->call.workgroup[0] = p->workgroup_size_x;
+	e->call.workgroup[1] = p->workgroup_size_y;
+	e->call.workgroup[2] = p->workgroup_size_z;
+	e->call.group_segment_bytes = p->group_segment_size;
+	e->call.private_segment_bytes = p->private_segment_size;
+	e->call.flags = p->header & (1u << HSA_PACKET_HEADER_BARRIER) ? ENTRY_BARRIER : 0;
 	read_stamp(s, index, e);
 }
 
@@ -124,8 +124,8 @@ static void instrument(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_
 	}
 	describe(s, p, index, e);
 	if (p->completion_signal.handle) {
-		reason = signal_arm(lane(s), p->completion_signal.handle, e, e->flags & ENTRY_BARRIER, &e->signal);
-		e->flags |= ENTRY_APP_SIGNAL;
+		reason = signal_arm(lane(s), p->completion_signal.handle, e, e->call.flags & ENTRY_BARRIER, &e->signal);
+		e->call.flags |= ENTRY_APP_SIGNAL;
 	} else if ((e->signal = take_signal(s))) {
 		p->completion_signal.handle = s->placed[index & s->mask] = e->signal;
 	} else {

@@ -6,7 +6,6 @@
 #include "core/runtime.h"
 #include "core/session_flags.h"
 #include "kinds/dispatch/queue_set.h"
-#include "session/control_block.h"
 #include "kinds/dispatch/pool.h"
 
 #define TABLE_SIZE (2 * QUEUES_MAX) /* power of two, never more than half full */

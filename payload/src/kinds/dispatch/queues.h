@@ -21,6 +21,7 @@
 #include "core/sys.h"
 #include "kinds/dispatch/dispatch_abi.h"
 #include "record/event.h"
+#include "record/launches.h"
 
 #define WORD_RAW 0ull
 #define WORD_VIRT (1ull << 63)
@@ -55,14 +56,11 @@ struct stamp {
 struct __attribute__((may_alias)) entry {
 	uint64_t index;
 	uint64_t signal; /* pooled: its handle; application's: a ref of signal_arm() */
-	uint64_t kernel_object; /* pending: the launch id instead */
 	uint64_t stamp;
-	uint32_t grid[3];
-	uint16_t workgroup[3];
-	uint16_t flags;
-	uint32_t tid;
-	uint32_t group_segment_bytes;
-	uint32_t private_segment_bytes;
+	union {
+		struct kernel_call call;
+		uint64_t launch; /* once it is pending: the launch's id, in place of the kernel object */
+	};
 };
 _Static_assert(sizeof(struct entry) == 8 * ITEM_WORDS, "one cache line");
 

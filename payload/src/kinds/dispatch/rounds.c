@@ -5,7 +5,7 @@
 #include "kinds/dispatch/emit.h"
 #include "kinds/dispatch/pending.h"
 #include "kinds/dispatch/publish.h"
-#include "record/names.h"
+#include "record/launches.h"
 #include "record/ring.h"
 #include "kinds/dispatch/pool.h"
 
@@ -37,7 +37,7 @@ void dispatch_take(const struct event *e, bool abandon)
 	}
 	struct queue *s = lane_place(e->lane);
 	const struct entry *entry = (const struct entry *)e->item;
-	uint32_t launch = launch_id(s, entry);
+	uint32_t launch = launch_id(&entry->call, &s->agent);
 	s->in_transit -= e->in_transit;
 	if (e->what == EVENT_UNTIMED)
 		emit_untimed(s, entry, launch, 1, e->reason);

@@ -1,7 +1,7 @@
 /* wrap_destroy.c: the ends of signals, queues, executables and of the runtime. */
 #include "core/session_flags.h"
 #include "kinds/dispatch/publish.h"
-#include "record/names.h"
+#include "record/launches.h"
 #include "record/worker.h"
 #include "session/control_block.h"
 #include "signals/signal_hooks.h"
@@ -9,8 +9,6 @@
 #include "wrappers.h"
 
 #define CATCH_UP_NS (100 * NS_PER_MS)
-
-_Atomic uint32_t wrap_shutting_down;
 
 hsa_status_t wrap_signal_destroy(hsa_signal_t signal)
 {
@@ -74,9 +72,9 @@ hsa_status_t wrap_executable_destroy(hsa_executable_t executable)
 	if (!tracking())
 		return next(executable);
 	worker_round(CATCH_UP_NS); /* names everything published so far */
-	bool held = names_forget_begin(executable);
+	bool held = launches_destroy_begin(executable);
 	hsa_status_t status = next(executable);
-	names_forget_end(held);
+	launches_destroy_end(held);
 	return status;
 }
 
@@ -84,10 +82,10 @@ hsa_status_t wrap_executable_destroy(hsa_executable_t executable)
  * attaches anew if the runtime is still there. */
 hsa_status_t wrap_shut_down(void)
 {
-	atomic_fetch_add(&wrap_shutting_down, 1); /* first: no session begins between our end and the runtime's */
+	atomic_fetch_add(&runtime_shutting_down, 1); /* first: no session begins between our end and the runtime's */
 	if (tracking())
 		session_end_now(RTL_END_SHUT_DOWN);
 	hsa_status_t status = NEXT(signal_hooks[SHUT_DOWN], hsa_status_t (*)(void))();
-	atomic_fetch_sub(&wrap_shutting_down, 1);
+	atomic_fetch_sub(&runtime_shutting_down, 1);
 	return status;
 }
