@@ -150,10 +150,11 @@ lint: payload bootstrap
 	go -C tools vet ./...
 	go vet -tags rtlfault,rtlman ./cmd/...
 
-# The payload's exports, its needs and its size.
+# The payload's exports, its needs and its size; and which of its folders know which.
 .PHONY: exports
 exports: payload
 	@scripts/check-exports payload/dist/librtl-attach.so
+	@scripts/check-includes payload/src
 
 # --- measurements and long runs; each prints its figures -------------------
 

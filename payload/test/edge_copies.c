@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 #include "kinds/copy/hooks.h"
-#include "signals/signal_hooks.h"
+#include "core/shared_hooks.h"
 #include "core/session_flags.h"
 #include "core/sys.h"
 #include "kinds/copy/copy.h"
@@ -42,7 +42,7 @@ static struct toy_signal *begin_copies(void)
 
 	copy_hooks[COPY_LINEAR].next = (uintptr_t)raw_copy;
 	copy_hooks[COPY_PROFILING].next = (uintptr_t)raw_enable;
-	signal_hooks[STORE_RELAXED].next = (uintptr_t)raw_set;
+	shared_hooks[STORE_RELAXED].next = (uintptr_t)raw_set;
 	answer = HSA_STATUS_SUCCESS;
 	begin("RTL_TRACE", "memory-copy");
 	rt.signal_create(1, 0, NULL, 0, &s);
@@ -270,7 +270,7 @@ static void arm_without_worker(void)
 	char err[RTL_TEXT_MAX];
 
 	copy_hooks[COPY_LINEAR].next = (uintptr_t)raw_copy;
-	signal_hooks[STORE_RELAXED].next = (uintptr_t)raw_set;
+	shared_hooks[STORE_RELAXED].next = (uintptr_t)raw_set;
 	CHECK(OnLoad(NULL, 0, 0, NULL) && !signals_init() && !events_init(false));
 	config.trace |= 1u << RTL_KIND_MEMORY_COPY;
 	CHECK(!copy_kind.prepare(err, sizeof err));

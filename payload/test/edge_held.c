@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "signals/signal_hooks.h"
+#include "core/shared_hooks.h"
 #include "core/session_flags.h"
 #include "record/worker.h"
 #include "session/control_block.h"
@@ -97,7 +97,7 @@ static hsa_status_t end_with_signals(void)
 static void signals_go_with_the_runtime(void)
 {
 	rt.signal_create = note_signal;
-	signal_hooks[SHUT_DOWN].next = (uintptr_t)end_with_signals;
+	shared_hooks[SHUT_DOWN].next = (uintptr_t)end_with_signals;
 }
 
 /* The application ends the runtime while its worker is held up there. */
@@ -250,8 +250,8 @@ static void destroyed_while_the_worker_publishes(void)
 	static struct toy_queue t;
 	hsa_queue_t *q = make_queue(&t, 1);
 
-	signal_hooks[STORE_SCRELEASE].next = (uintptr_t)ring_late;
-	signal_hooks[QUEUE_DESTROY].next = (uintptr_t)free_queue;
+	shared_hooks[STORE_SCRELEASE].next = (uintptr_t)ring_late;
+	shared_hooks[QUEUE_DESTROY].next = (uintptr_t)free_queue;
 	publish_by_worker(q);
 	CHECK(wrap_queue_destroy(q) == HSA_STATUS_SUCCESS);
 	CHECK(rtl_detach() == 0);
@@ -277,8 +277,8 @@ static void shut_down_while_the_worker_publishes(void)
 {
 	static struct toy_queue t;
 
-	signal_hooks[STORE_SCRELEASE].next = (uintptr_t)ring_very_late;
-	signal_hooks[SHUT_DOWN].next = (uintptr_t)free_all;
+	shared_hooks[STORE_SCRELEASE].next = (uintptr_t)ring_very_late;
+	shared_hooks[SHUT_DOWN].next = (uintptr_t)free_all;
 	publish_by_worker(make_queue(&t, 1));
 	CHECK(wrap_shut_down() == HSA_STATUS_SUCCESS);
 	rtl_detach();
@@ -304,7 +304,7 @@ static void shut_down_while_the_worker_is_in_the_runtime(void)
 	hsa_queue_t *q = make_queue(&t, 1);
 
 	rt.convert_tick = convert_slowly;
-	signal_hooks[SHUT_DOWN].next = (uintptr_t)free_all;
+	shared_hooks[SHUT_DOWN].next = (uintptr_t)free_all;
 	begin(NULL, NULL);
 	submit(q, 0x1000);
 	fire(take_packet(q));

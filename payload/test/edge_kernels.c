@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "signals/signal_hooks.h"
+#include "core/shared_hooks.h"
 #include "core/session_flags.h"
 #include "record/worker.h"
 #include "session/control_block.h"
@@ -85,7 +85,7 @@ static void destroyed_while_the_loader_is_busy(void)
 	hsa_queue_t *q = make_queue(&t, 1);
 
 	loader_has(slow_query, three_symbols);
-	signal_hooks[EXECUTABLE_DESTROY].next = (uintptr_t)destroy_code;
+	shared_hooks[EXECUTABLE_DESTROY].next = (uintptr_t)destroy_code;
 	begin(NULL, NULL);
 	submit(q, 0x3000);
 	fire(take_packet(q));
@@ -140,7 +140,7 @@ static void destroyed_while_the_worker_is_slow(void)
 	hsa_queue_t *q = make_queue(&t, 1);
 
 	loader_has(some_executable, slow_symbols);
-	signal_hooks[EXECUTABLE_DESTROY].next = (uintptr_t)free_code;
+	shared_hooks[EXECUTABLE_DESTROY].next = (uintptr_t)free_code;
 	begin("RTL_DRAIN_TIMEOUT_MS", "30000");
 	submit(q, 0x3000);
 	fire(take_packet(q));

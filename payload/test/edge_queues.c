@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "signals/signal_hooks.h"
+#include "core/shared_hooks.h"
 #include "core/session_flags.h"
 #include "kinds/dispatch/publish.h"
 #include "record/worker.h"
@@ -122,7 +122,7 @@ static void rung_without_index(void)
 	hsa_queue_t *q = make_queue(&t, 1), *r = make_queue(&u, 2);
 
 	for (int session = 0; session < 2; session++) {
-		signal_hooks[STORE_RELAXED].next = signal_hooks[STORE_SCRELEASE].next = (uintptr_t)rings;
+		shared_hooks[STORE_RELAXED].next = shared_hooks[STORE_SCRELEASE].next = (uintptr_t)rings;
 		begin(NULL, NULL);
 		wrap_store_screlease(q->doorbell_signal, 0);
 		wrap_store_relaxed(q->doorbell_signal, 0);
@@ -154,7 +154,7 @@ static void slow_destruction(void)
 	static struct toy_queue t;
 	hsa_queue_t *q = make_queue(&t, 1);
 
-	signal_hooks[QUEUE_DESTROY].next = (uintptr_t)slow_queue_destroy;
+	shared_hooks[QUEUE_DESTROY].next = (uintptr_t)slow_queue_destroy;
 	begin(NULL, NULL);
 	submit(q, 0x1000);
 	running = take_packet(q);
@@ -346,7 +346,7 @@ static void cooperative_queue_is_freed_during_a_detach(void)
 	hsa_queue_t *q = make_queue(t, 1);
 
 	q->type = HSA_QUEUE_TYPE_COOPERATIVE;
-	signal_hooks[QUEUE_DESTROY].next = (uintptr_t)free_shared;
+	shared_hooks[QUEUE_DESTROY].next = (uintptr_t)free_shared;
 	begin("RTL_DRAIN_TIMEOUT_MS", "30000");
 	submit(q, 0x1000);
 	fire(take_packet(q));

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "signals/signal_hooks.h"
+#include "core/shared_hooks.h"
 #include "core/session_flags.h"
 #include "session/control_block.h"
 #include "session/entry.h"
@@ -66,8 +66,8 @@ static void play(void)
 	rt.init = init;
 	rt.signal_create = create;
 	rt.iterate_agents = this_agent;
-	signal_hooks[SHUT_DOWN].next = (uintptr_t)raw_shut_down;
-	signal_hooks[SIGNAL_DESTROY].next = (uintptr_t)destroy;
+	shared_hooks[SHUT_DOWN].next = (uintptr_t)raw_shut_down;
+	shared_hooks[SIGNAL_DESTROY].next = (uintptr_t)destroy;
 }
 
 #define ENV "\1\0\0\0RTL_SIGNAL_POOL\0001"

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "signals/signal_hooks.h"
+#include "core/shared_hooks.h"
 #include "core/session_flags.h"
 #include "core/threads.h"
 #include "kinds/dispatch/publish.h"
@@ -349,7 +349,7 @@ static hsa_status_t exit_in_destroy(hsa_executable_t e)
 static void exit_inside_executable_destroy(void)
 {
 	make_queue(&code_queue, 1);
-	signal_hooks[EXECUTABLE_DESTROY].next = (uintptr_t)exit_in_destroy;
+	shared_hooks[EXECUTABLE_DESTROY].next = (uintptr_t)exit_in_destroy;
 	begin(NULL, NULL);
 	wrap_executable_destroy((hsa_executable_t){1});
 	CHECK(control->last_end == RTL_END_SHUT_DOWN);

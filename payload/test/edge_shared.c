@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 
 #include "core/clocks.h"
-#include "signals/signal_hooks.h"
+#include "core/shared_hooks.h"
 #include "core/session_flags.h"
 #include "edge.h"
 #include "kinds/dispatch/publish.h"
@@ -135,7 +135,7 @@ static void swap_that_fails(void)
 	hsa_queue_t *q = make_queue(&t, 1);
 	hsa_signal_t handle = {(uint64_t)&signal};
 
-	signal_hooks[CAS_SCACQ_SCREL].next = (uintptr_t)raw_cas_signal;
+	shared_hooks[CAS_SCACQ_SCREL].next = (uintptr_t)raw_cas_signal;
 	begin(NULL, NULL);
 	submit_on(q, DISPATCH, &signal);
 	CHECK(wrap_cas_scacq_screl(handle, 0, 1) == 1);

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #include "kinds/dispatch/hooks.h"
-#include "signals/signal_hooks.h"
+#include "core/shared_hooks.h"
 #include "core/ranges.h"
 #include "record/ring.h"
 #include "record/worker.h"
@@ -31,7 +31,7 @@ void (*at_patch)(void), (*at_grace)(void);
 int grace_result;
 void hooks_patch(const struct hook_table *t)
 {
-	if (at_patch && t == &signal_hook_table)
+	if (at_patch && t == &shared_hook_table)
 		at_patch();
 }
 void hooks_restore(const struct hook_table *t) { (void)t; }
@@ -184,14 +184,14 @@ void set_up(void)
 	rt.init = nothing;
 	rt.iterate_agents = one_agent;
 	rt.agent_get_info = agent_info;
-	signal_hooks[SHUT_DOWN].next = (uintptr_t)nothing;
-	signal_hooks[QUEUE_DESTROY].next = (uintptr_t)destroy_queue;
+	shared_hooks[SHUT_DOWN].next = (uintptr_t)nothing;
+	shared_hooks[QUEUE_DESTROY].next = (uintptr_t)destroy_queue;
 	dispatch_hooks[INDEX_ADD_SCRELEASE].next = (uintptr_t)raw_add;
 	dispatch_hooks[INDEX_CAS_SCRELEASE].next = (uintptr_t)raw_cas;
 	dispatch_hooks[INDEX_STORE_SCRELEASE].next = (uintptr_t)raw_set;
 	dispatch_hooks[INDEX_LOAD_RELAXED].next = (uintptr_t)raw_load;
-	signal_hooks[STORE_SCRELEASE].next = (uintptr_t)raw_store;
-	signal_hooks[SIGNAL_DESTROY].next = (uintptr_t)destroy_signal;
+	shared_hooks[STORE_SCRELEASE].next = (uintptr_t)raw_store;
+	shared_hooks[SIGNAL_DESTROY].next = (uintptr_t)destroy_signal;
 }
 
 static size_t add_setting(char *env, size_t len, const char *name, const char *value)

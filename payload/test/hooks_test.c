@@ -12,7 +12,7 @@
 #include "kinds/kind.h"
 #include "kinds/null/null.h"
 #include "record/event.h"
-#include "signals/signal_hooks.h"
+#include "core/shared_hooks.h"
 
 #define CHECK(x)                                                               \
 	do {                                                                   \
@@ -46,17 +46,17 @@ static void find(void)
 	CHECK(runtime_find("", err, sizeof err) == 0);
 	for (uint32_t kind = 0; kind < RTL_KINDS_MAX; kind++)
 		config.trace |= (uint64_t)(kinds[kind] != NULL) << kind;
-	CHECK(kinds_find_hooks(err, sizeof err) == 0 && hooks_find(&signal_hook_table, err, sizeof err) == 0);
+	CHECK(kinds_find_hooks(err, sizeof err) == 0 && hooks_find(&shared_hook_table, err, sizeof err) == 0);
 	for (uint32_t kind = 0; kind < RTL_KINDS_MAX; kind++)
 		if (kinds[kind])
 			note_slots(&kinds[kind]->hooks);
-	note_slots(&signal_hook_table);
+	note_slots(&shared_hook_table);
 }
 
 static void patch(void)
 {
 	kinds_patch();
-	hooks_patch(&signal_hook_table);
+	hooks_patch(&shared_hook_table);
 	for (uint32_t i = 0; i < count; i++)
 		CHECK(atomic_load(hooks[i]->slot) == hooks[i]->wrapper && atomic_load(&hooks[i]->next) == before[i]);
 }
@@ -66,9 +66,9 @@ static struct hooks_tally restore(void)
 	struct hooks_tally t = {0};
 
 	kinds_restore_hooks();
-	hooks_restore(&signal_hook_table);
+	hooks_restore(&shared_hook_table);
 	kinds_add_tally(&t);
-	hooks_add_tally(&signal_hook_table, &t);
+	hooks_add_tally(&shared_hook_table, &t);
 	return t;
 }
 

@@ -17,7 +17,7 @@
 
 #include "kinds/copy/hooks.h"
 #include "kinds/dispatch/hooks.h"
-#include "signals/signal_hooks.h"
+#include "core/shared_hooks.h"
 #include "core/runtime.h"
 #include "core/session_flags.h"
 #include "kinds/kind.h"
@@ -28,7 +28,6 @@
 #include "record/launches.h"
 #include "record/ring.h"
 #include "record/worker.h"
-#include "session/control_block.h"
 #include "kinds/dispatch/pool.h"
 #include "signals/signals.h"
 #include "toy.h"
@@ -39,10 +38,12 @@
 #define PACKETS 20000 /* per producer */
 #define SESSION_NS (4 * NS_PER_MS)
 
-/* What disarm.c, hooks.c, runtime.c and control.c own in the payload. */
 static struct rtl_counters counter_page;
 static struct rtl_control control_page;
-/* Its slots are called directly: wrappers on one side, NEXT on the other. */
+static uint32_t owner = 1;
+
+/* What hooks.c, runtime.c and session/ own in the payload. Slots are called directly:
+ * wrappers on one side, NEXT on the other. */
 int hooks_find(const struct hook_table *t, char *err, size_t len) { return (void)t, (void)err, (void)len, 0; }
 void hooks_patch(const struct hook_table *t) { (void)t; }
 void hooks_restore(const struct hook_table *t) { (void)t; }
@@ -51,14 +52,11 @@ uint32_t hooks_grace_ranges(const struct hook_table *t, struct rtl_range *out, u
 {
 	return (void)t, (void)out, (void)max, n;
 }
-
-static uint32_t owner = 1;
 struct runtime rt;
 
-int session_end_now(enum rtl_end why)
+hsa_status_t wrap_shut_down(void)
 {
-	(void)why;
-	return 0;
+	return HSA_STATUS_SUCCESS;
 }
 
 static _Alignas(64) amd_queue_t hardware;
@@ -124,9 +122,9 @@ static void set_up(void)
 		packets[i].header = HSA_PACKET_TYPE_INVALID;
 	dispatch_hooks[INDEX_ADD_SCRELEASE].next = (uintptr_t)raw_add;
 	dispatch_hooks[INDEX_LOAD_RELAXED].next = (uintptr_t)raw_load;
-	signal_hooks[STORE_SCRELEASE].next = (uintptr_t)raw_store;
-	signal_hooks[SILENT_STORE_RELAXED].next = (uintptr_t)raw_store;
-	signal_hooks[SIGNAL_DESTROY].next = (uintptr_t)destroy_signal;
+	shared_hooks[STORE_SCRELEASE].next = (uintptr_t)raw_store;
+	shared_hooks[SILENT_STORE_RELAXED].next = (uintptr_t)raw_store;
+	shared_hooks[SIGNAL_DESTROY].next = (uintptr_t)destroy_signal;
 	copy_hooks[COPY_LINEAR].next = (uintptr_t)raw_copy;
 	toy_runtime();
 	agents[0].handle.handle = 1;

@@ -1,7 +1,7 @@
 /*
  * hooks.h: runtime functions that wrappers replace while a session is active: their
  * slots are found, patched and restored. Each kind has a table of its own hooks;
- * signals/signal_hooks.h has those that kinds share. The older names of functions
+ * core/shared_hooks.h has those that kinds share. The older names of functions
  * (…_acquire, …_release, …_acq_rel) are other stubs of the same slots.
  */
 #ifndef RTL_HOOKS_H

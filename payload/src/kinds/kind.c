@@ -117,6 +117,11 @@ void kinds_release(void)
 	EACH_REVERSE(release);
 }
 
+void kinds_leave_runtime(void)
+{
+	EACH(leave_runtime);
+}
+
 uint64_t kinds_poll(uint64_t now_ns, bool abandon)
 {
 	uint64_t ended = 0;

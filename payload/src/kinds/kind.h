@@ -26,7 +26,7 @@ struct ending {
 };
 
 struct kind {
-	struct hook_table hooks; /* its wrappers; those that kinds share: signals/signal_hooks.h */
+	struct hook_table hooks; /* its wrappers; those that kinds share: core/shared_hooks.h */
 
 	/* Arming takes these three steps; the end of a session, or of an arming that
 	 * fails, reverses those that were taken. int: 0, or -errno with a reason in err. */
@@ -48,6 +48,9 @@ struct kind {
 	void (*release_signals)(const struct ending *end);
 	/* The hooks are gone: gives memory back that a late thread does not use. */
 	void (*release)(void);
+	/* An application thread ends the runtime or the process, and the session could not
+	 * be ended before: waits until no thread of ours uses memory that the runtime frees. */
+	void (*leave_runtime)(void);
 
 	/* The worker's rounds. abandon: what has not ended ends as not completed. Returns
 	 * how many items ended. */
@@ -89,8 +92,11 @@ uint32_t kinds_grace_ranges(struct rtl_range *out, uint32_t n, uint32_t max);
 void kinds_patch(void);
 int kinds_start(char *err, size_t errlen);
 void kinds_open(void);
-/* KINDS_CLOSE_MOST_NS: what this takes at most. */
+/* What kinds_close() takes at most, and all kinds above that for events that find the
+ * queue of events full; and kinds_release_signals(). */
 #define KINDS_CLOSE_MOST_NS (3500 * NS_PER_MS)
+#define KINDS_CLOSE_OVER_NS (100 * NS_PER_MS)
+#define KINDS_RELEASE_MOST_NS (250 * NS_PER_MS)
 uint32_t kinds_close(const struct ending *end);
 void kinds_undo(void);
 /* Of all kinds, recorded or not: another tool may have kept us from restoring a slot. */
@@ -98,6 +104,7 @@ void kinds_restore_hooks(void);
 void kinds_add_tally(struct hooks_tally *sum);
 void kinds_release_signals(const struct ending *end);
 void kinds_release(void);
+void kinds_leave_runtime(void);
 uint64_t kinds_poll(uint64_t now_ns, bool abandon);
 uint64_t kinds_outstanding(void);
 void kinds_make_ready(void);

@@ -6,6 +6,7 @@
 #include "core/ranges.h"
 #include "core/runtime.h"
 #include "core/session_flags.h"
+#include "core/shared_hooks.h"
 #include "core/threads.h"
 #include "kinds/kind.h"
 #include "record/agents.h"
@@ -17,13 +18,12 @@
 #include "session/control_block.h"
 #include "session/quiesce.h"
 #include "session/session.h"
-#include "signals/signal_hooks.h"
 #include "signals/signals.h"
 #include "wrappers.h"
 
 static hsa_status_t shut_down(void)
 {
-	return NEXT(signal_hooks[SHUT_DOWN], hsa_status_t (*)(void))();
+	return NEXT(shared_hooks[SHUT_DOWN], hsa_status_t (*)(void))();
 }
 
 /*
@@ -54,7 +54,7 @@ static int find_everything(void)
 
 	if ((r = runtime_find(config.hsa_library, err, sizeof err)))
 		return control_fail(r, "%s", err);
-	if ((r = kinds_find_hooks(err, sizeof err)) || (r = hooks_find(&signal_hook_table, err, sizeof err)))
+	if ((r = kinds_find_hooks(err, sizeof err)) || (r = hooks_find(&shared_hook_table, err, sizeof err)))
 		return control_fail(r, "%s", err);
 	return 0;
 }
@@ -112,7 +112,7 @@ static uint32_t range_count;
 static void set_ranges(void)
 {
 	range_count = kinds_grace_ranges(ranges, 0, RTL_GRACE_RANGES - 1);
-	range_count = hooks_grace_ranges(&signal_hook_table, ranges, range_count, RTL_GRACE_RANGES - 1);
+	range_count = hooks_grace_ranges(&shared_hook_table, ranges, range_count, RTL_GRACE_RANGES - 1);
 	if (text_of((const void *)set_ranges, &ranges[range_count]))
 		range_count++;
 }
@@ -182,7 +182,7 @@ static int arm(void)
 	set_ranges();
 	atomic_store(&session_flags.track, 1);
 	kinds_patch();
-	hooks_patch(&signal_hook_table); /* from here on wrappers run, and every queue is raw */
+	hooks_patch(&shared_hook_table); /* from here on wrappers run, and every queue is raw */
 	session_describe_hooks();
 	if ((r = session_step("patch")) || (r = wait_grace()))
 		goto worker;

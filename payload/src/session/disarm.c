@@ -8,7 +8,7 @@
 
 #include "core/fault.h"
 #include "core/session_flags.h"
-#include "kinds/dispatch/publish.h"
+#include "core/shared_hooks.h"
 #include "kinds/kind.h"
 #include "record/event.h"
 #include "record/launches.h"
@@ -16,9 +16,6 @@
 #include "record/worker.h"
 #include "session/control_block.h"
 #include "session/session.h"
-#include "kinds/dispatch/pool.h"
-#include "signals/signal_hooks.h"
-#include "wrappers.h"
 
 #define LOCK_TIMEOUT_NS (10 * NS_PER_S)
 #define EXIT_DRAIN_NS (200 * NS_PER_MS) /* the application waits for us */
@@ -26,8 +23,8 @@
 /* disarm(), each step at its worst but for the drain's time-out, and for a delivery as
  * long as it gets on. A detach that has to wait for another end finds the session
  * ended then. */
-_Static_assert(KINDS_CLOSE_MOST_NS + CLOSE_PUSH_MOST_NS + WORKER_DRAIN_OVER_NS + WORKER_ABANDON_MOST_NS +
-			       WORKER_DELIVERY_STALLED_NS + WORKER_STOP_MOST_NS + POOL_COOLING_NS <=
+_Static_assert(KINDS_CLOSE_MOST_NS + KINDS_CLOSE_OVER_NS + WORKER_DRAIN_OVER_NS + WORKER_ABANDON_MOST_NS +
+			       WORKER_DELIVERY_STALLED_NS + WORKER_STOP_MOST_NS + KINDS_RELEASE_MOST_NS <=
 		       RTL_DETACH_MOST_MS * NS_PER_MS,
 	       "a detach is answered in time for the tool");
 
@@ -133,7 +130,7 @@ void session_describe_hooks(void)
 	struct hooks_tally t = {0};
 
 	kinds_add_tally(&t);
-	hooks_add_tally(&signal_hook_table, &t);
+	hooks_add_tally(&shared_hook_table, &t);
 
 	control->hooks_patched = t.patched;
 	control->hooks_buried = t.buried;
@@ -143,7 +140,7 @@ void session_describe_hooks(void)
 static void unpatch(void)
 {
 	kinds_restore_hooks();
-	hooks_restore(&signal_hook_table);
+	hooks_restore(&shared_hook_table);
 	atomic_store(&session_flags.track, 0);
 	session_describe_hooks();
 }
@@ -300,8 +297,7 @@ int session_end_now(enum rtl_end why)
 	}
 	if (r == -EBUSY) {
 		worker_stop_touching_runtime(why == RTL_END_SHUT_DOWN);
-		for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
-			queue_await_ours(queue_all[i]);
+		kinds_leave_runtime();
 	}
 	return r;
 }

@@ -7,8 +7,8 @@
 #include "signals/times.h"
 
 #include "core/runtime.h"
+#include "core/shared_hooks.h"
 #include "core/sys.h"
-#include "signals/signal_hooks.h"
 
 /* ROCr's struct SharedSignal (core/inc/signal.h), the same from 5.2 to 7.2. The
  * runtime knows its signals by the mark, and so do we: without it nothing here is
@@ -34,7 +34,7 @@ void signal_times_init(void)
 	if (rt.signal_create(1, 0, NULL, 0, &one))
 		return;
 	known = read_memory(one.handle, &copy, sizeof copy) == sizeof copy && copy.mark == MARK;
-	NEXT(signal_hooks[SIGNAL_DESTROY], hsa_status_t (*)(hsa_signal_t))(one);
+	NEXT(shared_hooks[SIGNAL_DESTROY], hsa_status_t (*)(hsa_signal_t))(one);
 }
 
 bool signal_times_known(void)

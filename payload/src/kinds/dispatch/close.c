@@ -2,11 +2,12 @@
 #include "core/fault.h"
 #include "core/session_flags.h"
 #include "kinds/dispatch/dispatch.h"
-#include "kinds/dispatch/publish.h"
 #include "kinds/dispatch/pool.h"
-#include "wrappers.h"
+#include "kinds/dispatch/publish.h"
 
 #define CLOSE_MOST_NS (3 * NS_PER_S)
+
+_Static_assert(CLOSE_PUSH_MOST_NS <= KINDS_CLOSE_OVER_NS && POOL_COOLING_NS <= KINDS_RELEASE_MOST_NS, "what the session counts on");
 
 /* A thread of the application's does not count itself: a signal handler on it may
  * destroy a queue, and would wait for itself. */

@@ -8,9 +8,9 @@
 #include "core/session_flags.h"
 #include "kinds/dispatch/emit.h"
 #include "kinds/dispatch/hooks.h"
+#include "kinds/dispatch/pool.h"
 #include "record/session_end.h"
 #include "record/worker.h"
-#include "kinds/dispatch/pool.h"
 
 #define READY_AT_START 8 /* states of queues */
 
@@ -78,6 +78,12 @@ static void write_last(struct patience *p)
 			;
 }
 
+static void leave_runtime(void)
+{
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
+		queue_await_ours(queue_all[i]);
+}
+
 const struct kind dispatch_kind = {
 	.hooks = HOOK_TABLE(dispatch_hooks),
 	.prepare = prepare,
@@ -85,6 +91,7 @@ const struct kind dispatch_kind = {
 	.open = open,
 	.close = dispatch_close,
 	.release_signals = dispatch_release_signals,
+	.leave_runtime = leave_runtime,
 	.poll = dispatch_poll,
 	.outstanding = dispatch_outstanding,
 	.make_ready = dispatch_make_ready,

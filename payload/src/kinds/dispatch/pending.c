@@ -4,8 +4,8 @@
 
 #include "core/session_flags.h"
 #include "kinds/dispatch/emit.h"
-#include "record/launches.h"
 #include "kinds/dispatch/pool.h"
+#include "record/launches.h"
 #include "signals/signals.h"
 
 #define LOOK_AHEAD 8         /* signals fetched before they are looked at */

@@ -4,7 +4,7 @@
 
 #include "core/runtime.h"
 #include "core/session_flags.h"
-#include "signals/signal_hooks.h"
+#include "core/shared_hooks.h"
 
 #define STOCK_MAX (1u << 20)
 #define COOLING_LOOK_NS (5 * NS_PER_MS)
@@ -174,7 +174,7 @@ static void destroy(uint64_t handle)
 		return;
 	}
 	if (!runtime_is_lost())
-		NEXT(signal_hooks[SIGNAL_DESTROY], hsa_status_t (*)(hsa_signal_t))((hsa_signal_t){handle});
+		NEXT(shared_hooks[SIGNAL_DESTROY], hsa_status_t (*)(hsa_signal_t))((hsa_signal_t){handle});
 	alive--;
 }
 

@@ -1,20 +1,21 @@
+/* publish.c: packets that are complete become visible to the hardware, each dispatch with
+ * a signal that its times are read from. */
 #include "kinds/dispatch/publish.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "core/runtime.h"
 #include "core/session_flags.h"
-#include "record/event.h"
+#include "core/shared_hooks.h"
 #include "kinds/dispatch/pool.h"
-#include "signals/signal_hooks.h"
+#include "record/event.h"
 #include "signals/signals.h"
 
 typedef void (*store_fn)(hsa_signal_t, hsa_signal_value_t);
 
 void queue_ring(struct queue *s, uint64_t index)
 {
-	NEXT(signal_hooks[STORE_SCRELEASE], store_fn)(s->doorbell, (hsa_signal_value_t)index);
+	NEXT(shared_hooks[STORE_SCRELEASE], store_fn)(s->doorbell, (hsa_signal_value_t)index);
 }
 
 static uint64_t lane(const struct queue *s)
@@ -160,68 +161,6 @@ static void clear_our_signal(struct queue *s, hsa_kernel_dispatch_packet_t *p, u
 		p->completion_signal.handle = 0;
 }
 
-/* A seccomp filter may refuse the question: then it is there unless it may be freed. */
-static bool is_there(const volatile void *address, bool may_be_freed)
-{
-	uint64_t there;
-	long n = read_memory((uint64_t)address, &there, sizeof there);
-
-	return n == sizeof there || (n != -EFAULT && !may_be_freed);
-}
-
-bool queue_is_gone(struct queue *s)
-{
-	bool may_be_freed = atomic_load_explicit(&s->released, memory_order_relaxed);
-
-	return !is_there(s->ring, may_be_freed) || !is_there(s->write_index, may_be_freed);
-}
-
-/* Whether the packet that follows the last one of ours in this slot has been claimed, and
- * perhaps completed: it may have the signal that was there. */
-static bool may_be_used_again(struct queue *s, uint64_t slot)
-{
-	uint64_t published = atomic_load_explicit(&s->scan, memory_order_relaxed);
-	uint64_t next = published + ((slot - published) & s->mask);
-
-	return __atomic_load_n(s->write_index, __ATOMIC_SEQ_CST) > next &&
-	       (queue_read_index(s) > next || packet_type(&s->ring[slot]) != HSA_PACKET_TYPE_INVALID);
-}
-
-/* Takes our signal of an earlier lap from a slot that is consumed, where a producer may
- * be writing the next packet: either value is one that it may find. The load before: an
- * exchange that fails is a write, too, and what has taken a freed ring's place may be
- * read-only. seq_cst, with the load of the write index behind it: the producer claims
- * the slot and then publishes what is in it; we take ours out and then look for a claim.
- * Whoever claims after that look publishes the slot without it. */
-static void scrub_slot(struct queue *s, uint64_t slot)
-{
-	hsa_kernel_dispatch_packet_t *p = &s->ring[slot];
-	uint64_t ours = s->placed[slot], there = ours;
-
-	if (!ours || __atomic_load_n(&p->completion_signal.handle, __ATOMIC_RELAXED) != ours)
-		return;
-	if (packet_type(p) == HSA_PACKET_TYPE_INVALID)
-		__atomic_compare_exchange_n(&p->completion_signal.handle, &there, 0, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
-	if (may_be_used_again(s, slot))
-		pool_leak(ours);
-}
-
-#define SLOTS_PER_PAGE (RTL_PAGE / sizeof(hsa_kernel_dispatch_packet_t))
-
-void queue_scrub_signals(struct queue *s)
-{
-	if (queue_is_gone(s))
-		return;
-	bool may_be_freed = atomic_load_explicit(&s->released, memory_order_relaxed);
-
-	for (uint64_t slot = 0; slot < s->size; slot++) {
-		if (UNLIKELY(may_be_freed) && slot % SLOTS_PER_PAGE == 0 && !is_there(&s->ring[slot], true))
-			slot += SLOTS_PER_PAGE - 1; /* others have part of its place */
-		else
-			scrub_slot(s, slot);
-	}
-}
-
 void queue_note_packet(struct queue *s, hsa_kernel_dispatch_packet_t *p, int type, uint64_t index)
 {
 	if (LIKELY(type == HSA_PACKET_TYPE_KERNEL_DISPATCH)) {
@@ -292,76 +231,6 @@ void queue_help(struct queue *s, uint64_t word)
 	if (scan < claimed)
 		__atomic_compare_exchange_n(s->write_index, &scan, claimed, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 	atomic_compare_exchange_strong_explicit(&s->word, &word, WORD_RAW, memory_order_acq_rel, memory_order_relaxed);
-}
-
-/* Lock held: what a doorbell asks for, whatever state the queue is in now. */
-static void serve(struct queue *s)
-{
-	uint64_t word = atomic_load_explicit(&s->word, memory_order_acquire);
-
-	if (word & WORD_DEAD || UNLIKELY(atomic_load_explicit(&s->released, memory_order_relaxed) && queue_is_gone(s)))
-		return;
-	if (word & WORD_VIRT) {
-		if (!queue_publish(s) && queue_read_index(s) < s->base)
-			queue_ring(s, s->base - 1); /* the hardware is not through the raw ones */
-		return;
-	}
-	if (word & WORD_CLOSED)
-		queue_help(s, word);
-	uint64_t written = __atomic_load_n(s->write_index, __ATOMIC_ACQUIRE);
-	if (written)
-		queue_ring(s, written - 1);
-}
-
-/* The holder of the lock shall look again. */
-static void set_pending(struct queue *s)
-{
-	atomic_exchange_explicit(&s->pend, 1, memory_order_seq_cst);
-}
-
-static void clear_pending(struct queue *s)
-{
-	atomic_exchange_explicit(&s->pend, 0, memory_order_seq_cst);
-}
-
-void queue_drain_pend(struct queue *s)
-{
-	while (atomic_load_explicit(&s->pend, memory_order_seq_cst) && queue_trylock(s)) {
-		clear_pending(s);
-		serve(s);
-		queue_unlock(s);
-	}
-}
-
-void queue_bell(struct queue *s, hsa_signal_t doorbell, hsa_signal_value_t value, store_fn next)
-{
-	uint64_t word = atomic_load_explicit(&s->word, memory_order_acquire);
-
-	if (!(word & WORD_VIRT)) {
-		if (word & WORD_CLOSED)
-			queue_help(s, word);
-		next(doorbell, value);
-		if (LIKELY(word != WORD_TRANS))
-			return;
-		/* The flip in progress may take this packet for its own. */
-		set_pending(s);
-		queue_drain_pend(s);
-		return;
-	}
-	/* Claimed raw: the hardware owns that slot. Or the caller has slept here for so
-	 * long that s is another queue's by now. */
-	if (UNLIKELY((uint64_t)value < s->base || doorbell.handle != s->doorbell.handle))
-		next(doorbell, value);
-	if (!queue_trylock(s)) {
-		set_pending(s);
-		queue_drain_pend(s);
-		return;
-	}
-	if (atomic_load_explicit(&s->pend, memory_order_relaxed))
-		clear_pending(s); /* served here and now */
-	serve(s);
-	queue_unlock(s);
-	queue_drain_pend(s);
 }
 
 bool queue_kick(struct queue *s)

@@ -14,8 +14,8 @@ void queue_try_flip(struct queue *s);
  * value that was read, CLOSED|V. */
 void queue_help(struct queue *s, uint64_t word);
 
-/* The application rings; value is what it rang with. next: the store wrapper's
- * own next function. */
+/* doorbell.c. The application rings with value. next: the store wrapper's own next
+ * function. */
 void queue_bell(struct queue *s, hsa_signal_t doorbell, hsa_signal_value_t value,
 		void (*next)(hsa_signal_t, hsa_signal_value_t));
 

@@ -5,8 +5,8 @@
 
 #include "core/runtime.h"
 #include "core/session_flags.h"
-#include "kinds/dispatch/queue_set.h"
 #include "kinds/dispatch/pool.h"
+#include "kinds/dispatch/queue_set.h"
 
 #define TABLE_SIZE (2 * QUEUES_MAX) /* power of two, never more than half full */
 

@@ -4,10 +4,10 @@
 #include "kinds/dispatch/dispatch.h"
 #include "kinds/dispatch/emit.h"
 #include "kinds/dispatch/pending.h"
+#include "kinds/dispatch/pool.h"
 #include "kinds/dispatch/publish.h"
 #include "record/launches.h"
 #include "record/ring.h"
-#include "kinds/dispatch/pool.h"
 
 #define READY_QUEUES 12      /* states held ready for queues yet unknown */
 #define REFILL_PER_ROUND 4096 /* about a millisecond */

@@ -1,9 +1,10 @@
-/* signal_hooks.c: the table of the hooks that kinds share. */
-#include "signals/signal_hooks.h"
+/* shared_hooks.c: the table of the shared hooks. It names wrappers of several folders
+ * (wrappers.h) and calls none of them. */
+#include "core/shared_hooks.h"
 
 #include "wrappers.h"
 
-struct hook signal_hooks[SIGNAL_HOOKS] = {
+struct hook shared_hooks[SHARED_HOOKS] = {
 	[STORE_RELAXED] = HOOK("hsa_signal_store_relaxed", wrap_store_relaxed, HOOK_REQUIRED),
 	[STORE_SCRELEASE] = HOOK("hsa_signal_store_screlease", wrap_store_screlease, HOOK_REQUIRED),
 	[SILENT_STORE_RELAXED] = HOOK("hsa_signal_silent_store_relaxed", wrap_silent_store_relaxed, HOOK_OPTIONAL),
@@ -20,4 +21,4 @@ struct hook signal_hooks[SIGNAL_HOOKS] = {
 	[EXECUTABLE_DESTROY] = HOOK("hsa_executable_destroy", wrap_executable_destroy, HOOK_OPTIONAL),
 	[SHUT_DOWN] = HOOK_WITH_GRACE("hsa_shut_down", wrap_shut_down, HOOK_REQUIRED),
 };
-const struct hook_table signal_hook_table = HOOK_TABLE(signal_hooks);
+const struct hook_table shared_hook_table = HOOK_TABLE(shared_hooks);
