@@ -4,6 +4,7 @@
 #include "kinds/dispatch/dispatch.h"
 #include "kinds/dispatch/pool.h"
 #include "kinds/dispatch/publish.h"
+#include "kinds/dispatch/queue_memory.h"
 
 #define CLOSE_MOST_NS (3 * NS_PER_S)
 

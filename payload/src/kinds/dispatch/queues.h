@@ -17,6 +17,7 @@
 #include <hsa/hsa.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "core/sys.h"
 #include "kinds/dispatch/dispatch_abi.h"
@@ -35,162 +36,189 @@
 #define SIGNALS_PER_QUEUE 32768 /* places for free pooled signals, per queue */
 #define PACKETS_MAX (1u << 17)  /* the largest ring that HSA_AGENT_INFO_QUEUE_MAX_SIZE allows on AMD */
 
-/* Who claimed a slot, and when; written by the claimer, read by the publisher
- * once the packet's header is valid (which orders them). owner is written
- * first as 0 and last as the index's low half with the thread id, so that a
- * later lap's stamp in the same place is told apart; an earlier queue's, which
- * had the same index, by its time. */
+/*
+ * Which thread claimed a slot, and when. The claimer writes it, the publisher reads it when
+ * the packet's header is valid; the producer's release of the header orders the two. owner
+ * is written first as 0 and last as the low half of the index with the thread id: a
+ * publisher that meets a stamp of a later lap, or half of one, sees another owner. A stamp
+ * of an earlier queue, which may have the same index, has an earlier time.
+ */
 struct stamp {
 	_Atomic uint64_t time; /* TSC ticks or CLOCK_BOOTTIME ns */
-	_Atomic uint64_t owner;/* low 32 bits: index, high 32 bits: tid */
+	_Atomic uint64_t owner; /* low 32 bits: index, high 32 bits: tid */
 };
 
 #define ENTRY_APP_SIGNAL 1u
 #define ENTRY_BARRIER 2u
 #define ENTRY_STAMPED 4u
-#define ENTRY_LATE 8u        /* fired without times; the two bits above say since which period */
+#define ENTRY_LATE 8u        /* fired without times, since the period in the two bits above */
 #define ENTRY_LATE_SHIFT 4
 
 /* One dispatch on its way from the publisher to the worker. may_alias: the worker reads
  * the entry in an event's item, in place. */
 struct __attribute__((may_alias)) entry {
 	uint64_t index;
-	uint64_t signal; /* pooled: its handle; application's: a ref of signal_arm() */
+	uint64_t signal; /* a pool signal's handle, or the ref of signal_arm() */
 	uint64_t stamp;
 	union {
 		struct kernel_call call;
-		uint64_t launch; /* once it is pending: the launch's id, in place of the kernel object */
+		uint64_t launch; /* of a pending dispatch: the launch's id, in place of the kernel object */
 	};
 };
 _Static_assert(sizeof(struct entry) == 8 * ITEM_WORDS, "one cache line");
 
+/*
+ * Each group of fields begins on a cache line of its own. The groups differ in who writes
+ * them while dispatches flow. A plain field whose group does not say otherwise is written
+ * by describe() in queue_table.c, before the release of hsa, and is constant as long as the
+ * state belongs to that queue; the acquire of hsa in queue_find() makes it visible.
+ */
 struct queue {
-	/* Claimers. */
-	CACHE_ALIGNED _Atomic uint64_t word;
-	_Atomic(const hsa_queue_t *) hsa; /* key: address … */
-	uint64_t hsa_id;                  /* … and hsa_queue_t.id: queues are re-created in place */
-	struct stamp *stamps;             /* one per slot */
-	uint64_t mask;                    /* slots - 1 */
-	_Atomic uint32_t inflight;        /* threads inside a raw index function; seq_cst with word */
-	_Atomic uint32_t aborts;          /* flips given up */
-	_Atomic uint32_t skip;            /* calls to let pass before the next try */
+	/*
+	 * Claims. Written without the lock by threads that claim slots; word also by the
+	 * lock's holder (flip, close) and by any thread that finishes a close. Read by each
+	 * index call and each doorbell.
+	 */
+	CACHE_ALIGNED _Atomic uint64_t word; /* acq_rel; a flip is seq_cst, see inflight */
+	_Atomic(const hsa_queue_t *) hsa;    /* key: the address and hsa_id, because queues are … */
+	uint64_t hsa_id;                     /* … made again at the address of a destroyed one */
+	struct stamp *stamps;                /* one per slot */
+	uint64_t mask;                       /* slots - 1 */
+	/* Threads inside a raw index function. seq_cst with word: such a thread counts
+	 * itself and then reads word; a flip writes word and then reads the count. */
+	_Atomic uint32_t inflight;
+	_Atomic uint32_t aborts; /* flips given up; a relaxed hint */
+	_Atomic uint32_t skip;   /* index calls to let pass before the next flip; a relaxed hint */
 
-	/* Publishers, under lock; pend is set by whoever finds it taken. seq_cst
-	 * with lock: one of both sides sees the other. pend is changed by exchange
-	 * only: who takes a note has then seen the packets of all who left one. */
+	/* Publication. Written and read with the lock, but for what is noted. */
 	CACHE_ALIGNED _Atomic uint32_t lock;
+	/* Set without the lock by a thread that finds it taken. seq_cst with lock: either that
+	 * thread gets the lock, or the holder sees pend after it has unlocked. Changed by
+	 * exchange only: the thread that clears it sees the packets of all that set it. */
 	_Atomic uint32_t pend;
-	_Atomic uint32_t ours; /* threads of ours that are in the ring, or about to be; see queue_enter_ours() */
-	_Atomic uint32_t released; /* a user of a shared one has destroyed it: the runtime may have freed it. Relaxed: under the lock */
-	_Atomic uint64_t scan; /* == the real write index while virtual */
-	uint64_t base;         /* first virtual index of this session */
+	_Atomic uint64_t scan; /* the real write index while virtual. The release in queue_publish() pairs with queue_help(), which has no lock */
+	uint64_t base;         /* first virtual index of this session; also read without the lock, after VIRT was read from word */
 	hsa_kernel_dispatch_packet_t *ring;
 	uint64_t size;
 	volatile uint64_t *write_index;
 	volatile uint64_t *read_index;
 	hsa_signal_t doorbell;
 
-	/* Publishers, too. What others move on, the hardware and the worker, is
-	 * read anew only when the copy of last time (seen_*) says "full" or
-	 * "empty": each look would take the line from them. */
-	CACHE_ALIGNED _Atomic uint64_t entry_head; /* entries: publisher → worker */
-	_Atomic uint64_t free_tail;                /* free pooled signals: worker → publisher */
+	/*
+	 * The publisher's end of the two lists that it shares with the worker. Written with
+	 * the lock; the worker acquires entry_head and free_tail. The hardware and the worker
+	 * write the other ends: the publisher reads those only when its copy of last time
+	 * (seen_*) says "full" or "empty", because each read takes the line from the writer.
+	 */
+	CACHE_ALIGNED _Atomic uint64_t entry_head; /* entries, from the publisher to the worker */
+	_Atomic uint64_t free_tail;                /* free pool signals, from the worker to the publisher */
 	struct entry *entries;
 	uint64_t *free_signals;
-	uint64_t *placed; /* by slot: the signal of ours that was put there last */
+	uint64_t *placed; /* by slot: the pool signal that was put there last */
 	uint64_t seen_read, seen_entry_tail, seen_free_head;
-	uint64_t opened_at; /* stamp: no slot of this window was claimed before */
 
-	/* The worker's side of the two. */
+	/* The worker's end of the two lists. Written by the worker; the publisher acquires both. */
 	CACHE_ALIGNED _Atomic uint64_t entry_tail;
 	_Atomic uint64_t free_head;
 	uint64_t seen_free_tail;
 
-	/* This session's window; written by publishers under lock. */
+	/*
+	 * This session's window. Written with the lock, handoff_drops and raw_claims by any
+	 * thread. The worker reads the relaxed counters in each round. It reads the plain
+	 * fields of the beginning after window_generation, those of the end after
+	 * window_closed, each with acquire; the lock's holder stores them with release.
+	 */
 	CACHE_ALIGNED _Atomic uint64_t dispatches;
 	_Atomic uint64_t others; /* barrier and vendor packets */
-	uint64_t before; /* packets in front of the window that the hardware had not taken yet */
+	uint64_t opened_at;      /* stamp: no slot of this window was claimed before */
+	_Atomic uint64_t starved; /* dispatches that found no free signal */
+	_Atomic uint64_t skipped_full; /* dispatches that were not noted: session_flags.full. Reset with the worker's skipped_counted only */
+	_Atomic uint64_t handoff_drops; /* outcomes in wrappers' hands that found the queue of events full */
+	_Atomic uint64_t raw_claims;
+	uint64_t before; /* packets in front of the window that the hardware had not consumed */
 	uint64_t opened_ns;
 	uint64_t closed_ns;
 	uint64_t closed_index;
 	uint64_t after; /* claimed in the window, unpublished at its end */
-	_Atomic uint64_t raw_claims;
-	_Atomic uint64_t handoff_drops; /* taken by wrappers, and the queue of events was full */
-	_Atomic uint64_t starved; /* dispatches that found no free signal */
-	_Atomic uint64_t skipped_full;  /* dispatches that were not noted: session_flags.full. Set back with the worker's skipped_counted alone */
 	_Atomic uint32_t window_generation; /* of the last flip; 0: none yet */
 	_Atomic uint32_t window_closed;
 	uint64_t *filled; /* close only: bitmap over slots instrumented beyond a gap */
-	uint64_t address; /* of the hsa_queue_t, also after its end */
+	uint64_t address; /* of the hsa_queue_t, also after it was destroyed */
 	uint32_t type;    /* hsa_queue_type_t */
 
-	/* Worker only. */
+	/* The worker only. */
 	CACHE_ALIGNED struct entry *pending;
 	uint64_t pending_count;
-	uint32_t id; /* in this session's records; 0: not told yet */
+	uint32_t id; /* in this session's records; 0: not written yet */
 	uint32_t open_emitted, close_emitted;
 	uint32_t agent; /* index into agents + 1, 0: unknown */
-	uint32_t profiled_by_us;
-	int64_t in_transit; /* dispatches that wrappers have taken and not yet handed over */
+	uint32_t profiled_by_us; /* constant, as above */
+	int64_t in_transit; /* dispatches whose outcome a wrapper is handing over */
 	uint64_t backed, backed_end; /* entries below backed have memory; at backed_end all have */
-	uint32_t slots_backed; /* stamps, placed */
-	uint64_t want_signals;  /* free ones to keep */
+	uint32_t slots_backed; /* stamps and placed have memory */
+	uint64_t want_signals; /* free ones to keep */
 	uint64_t seen_starved, skipped_counted;
-	uint64_t dead_since_ns; /* destroyed was seen then */
-	bool parked;     /* has been held ready in this session */
-	uint32_t settled; /* dead, destroyed, and nothing owed; then … */
-	uint64_t handed_over; /* … the handoff had so many */
+	uint64_t dead_since_ns; /* when the worker saw that it was destroyed */
+	bool parked;      /* has been held ready in this session */
+	uint32_t settled; /* destroyed, every dispatch has its outcome, and then … */
+	uint64_t handed_over; /* … so many events had been pushed */
+
+	/* The end of the queue, and of the state's use for it. Any thread, seldom. */
+	CACHE_ALIGNED _Atomic uint32_t in_use; /* the release in describe() pairs with the worker's acquire */
 	_Atomic uint32_t destroyed; /* the runtime's hsa_queue_destroy has returned: nothing writes its signals now */
-	_Atomic uint32_t in_use;
+	_Atomic uint32_t released;  /* a user of a shared queue has destroyed it: the runtime may have freed it. Relaxed: under the lock */
+	_Atomic uint32_t ours;      /* threads of ours that are in the ring, or about to be; see queue_enter_ours() */
 };
+_Static_assert(offsetof(struct queue, entry_head) == offsetof(struct queue, lock) + 64, "one cache line");
+_Static_assert(offsetof(struct queue, entry_tail) == offsetof(struct queue, entry_head) + 64, "one cache line");
 
 #define PENDING_MAX (PACKETS_MAX + BACKLOG)
 
-/* All states ever made; entries up to queue_count never change. */
+/* All states ever made. Entries below queue_count never change. */
 extern struct queue *queue_all[QUEUES_MAX];
 extern _Atomic uint32_t queue_count;
+
+/* --- queue_table.c --------------------------------------------------------- */
 
 /* The state of a queue, or NULL. Any thread; takes no lock. */
 struct queue *queue_find(const hsa_queue_t *q);
 
-/* The state of a queue, made at need from those held ready. Never waits.
- * NULL with *foreign: not one to record (its doorbell is no hardware's).
- * NULL without: not known now; an index call must be counted in untracked. */
+/* The state of a queue. If it has none, it gets one that is held ready. Never waits. NULL
+ * with *foreign: the queue is not to be recorded (its doorbell is not a hardware queue's).
+ * NULL without: its state is not known now; the caller counts itself in queue_untracked. */
 struct queue *queue_get(const hsa_queue_t *q, bool *foreign);
 
-/* A doorbell of q rings, and no index call of q has been seen: it counts as seen, as
- * one that nothing is recorded of until there is one. */
+/* A doorbell of q rings, and no index call of q has been seen. Counts q as seen; its
+ * dispatches are not recorded until there is an index call. */
 void queue_rung(const hsa_queue_t *q);
 
-/* Threads inside a raw index function for a queue that has no state. seq_cst
- * with the table: such a thread counts itself, then looks the queue up again;
- * a flip enters the queue in the table, then reads this. */
+/* Threads inside a raw index function for a queue that has no state. seq_cst with the
+ * table: such a thread counts itself, and then searches for the queue again; a thread that
+ * flips the queue has entered it in the table, and then reads the count. */
 extern _Atomic uint32_t queue_untracked;
 
-/* Makes states until at least n are ready for queue_get(), each with its
- * signals, once the pool is open. Our threads only. 0 or -ENOMEM. */
-int queue_make_ready(uint32_t n);
-
-/* A new session: no queue is known, every state is ready. Only while no
- * wrapper keeps account; a thread left in one by the last session finds its
- * state raw until the grace is over, and the grace waits for it. False: such a
- * thread is just discovering a queue, and does not get on with it. */
-bool queue_reset_all(void);
-
-/* Worker only: keeps memory ready behind what a queue's threads write next. */
-void queue_back(struct queue *s);
-
-/* Gives the memory behind all states back; they stay mapped. */
-void queue_forget_memory(void);
-
-/* Takes a queue out of the table, and its word is DEAD. The caller holds its lock, or
- * the queue goes all the same, and who holds it sees that. */
+/* Removes a queue from the table and sets its word to WORD_DEAD. The caller should hold the
+ * queue's lock; if it does not, the holder sees WORD_DEAD. */
 void queue_forget(struct queue *s);
 
-/* A dead state with nothing outstanding becomes ready again. Worker only. */
+/* --- queues.c -------------------------------------------------------------- */
+
+/* Makes states until n are held ready for queue_get(), each with its signals if the pool
+ * is open. Our threads only. 0 or -ENOMEM. */
+int queue_make_ready(uint32_t n);
+
+/* A new session: no queue is known, and every state is held ready. Only while no wrapper
+ * records. A thread of the last session that is still inside a wrapper finds its state raw
+ * until the grace period is over, and the grace period waits for it. False: such a thread
+ * holds the table's lock, and does not unlock in time. */
+bool queue_reset_all(void);
+
+/* The worker only. Holds a state ready again whose queue was destroyed and whose dispatches
+ * all have their outcome. If a thread still uses it, or there is no room, in_use stays set,
+ * and the worker tries again. */
 void queue_recycle(struct queue *s);
 
-/* Locks. Application threads only ever try. */
+/* Locks. A thread that dispatches only tries. */
 static inline bool trylock(_Atomic uint32_t *lock)
 {
 	uint32_t free = 0;
@@ -207,24 +235,25 @@ static inline bool queue_trylock(struct queue *s)
 
 static inline void queue_unlock(struct queue *s)
 {
-	/* seq_cst: pairs with the load of pend after it, and with the store of
-	 * pend before a failed trylock. */
+	/* seq_cst: pairs with the load of pend after it, and with the store of pend before
+	 * a trylock that fails */
 	atomic_store_explicit(&s->lock, 0, memory_order_seq_cst);
 }
 
 /*
- * For the ends of sessions and for hsa_queue_destroy: waits for the holder, who
- * needs microseconds. False: it does not let go. A thread that is stopped does
- * not, nor one whose signal handler calls exit(), and so comes here itself.
+ * Waits until the holder unlocks, which takes it some microseconds. False: it does not
+ * unlock in time. Its thread may be stopped, or may itself be the caller: a signal handler
+ * above the wrapper calls exit() or hsa_queue_destroy. For the ends of sessions and queues.
  */
 #define LOCK_WAIT_NS (2 * NS_PER_S)
+bool lock_wait(_Atomic uint32_t *lock, uint64_t timeout_ns);
 bool queue_lock_wait(struct queue *s, uint64_t timeout_ns);
 
 /*
- * Around what a thread of ours does in a queue's ring, with its lock. Who frees the
- * ring waits for that one: it may have lost its processor, and goes on in freed
- * memory. seq_cst: it counts itself, and then sees that the queue is dead, or the
- * runtime lost; who has made it so then reads the count.
+ * Around what a thread of ours does in a queue's ring with its lock. A thread that frees the
+ * ring waits for ours, which may have lost its CPU and would go on in freed memory. seq_cst:
+ * our thread counts itself, and then reads whether the queue is dead or the runtime lost;
+ * the other thread writes that, and then reads the count.
  */
 static inline void queue_enter_ours(struct queue *s)
 {
@@ -239,8 +268,8 @@ static inline void queue_leave_ours(struct queue *s)
 #define OURS_WAIT_MOST_NS (30 * NS_PER_S)
 void queue_await_ours(struct queue *s);
 
-/* As queue_lock_wait(), for who frees the ring next. What keeps a thread of the
- * application's that holds the lock is the application's affair. */
+/* As queue_lock_wait(), for a thread that frees the ring next. It waits longer if a thread
+ * of ours holds the lock, and not for threads of the application. */
 bool queue_lock_to_destroy(struct queue *s);
 
 #endif

@@ -6,6 +6,7 @@
 #include "kinds/dispatch/pending.h"
 #include "kinds/dispatch/pool.h"
 #include "kinds/dispatch/publish.h"
+#include "kinds/dispatch/queue_memory.h"
 #include "record/launches.h"
 #include "record/ring.h"
 
