@@ -145,16 +145,16 @@ generated: payload bootstrap
 .PHONY: lint
 lint: payload bootstrap
 	@scripts/check-format
+	@scripts/check-includes payload/src
 	go vet $(GO_PACKAGES)
 	go tool -modfile=tools/go.mod staticcheck $(GO_PACKAGES)
 	go -C tools vet ./...
 	go vet -tags rtlfault,rtlman ./cmd/...
 
-# The payload's exports, its needs and its size; and which of its folders know which.
+# The payload's exports, its needs and its size.
 .PHONY: exports
 exports: payload
 	@scripts/check-exports payload/dist/librtl-attach.so
-	@scripts/check-includes payload/src
 
 # --- measurements and long runs; each prints its figures -------------------
 

@@ -1,4 +1,4 @@
-/* copy.c: from a copy that was noted to its record; and the runtime's profiling of copies. */
+/* copy.c: the kind "memory-copy" on the worker: from a copy that was noted to its record. */
 #include "kinds/copy/copy.h"
 
 #include <errno.h>
@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/clocks.h"
-#include "core/fault.h"
 #include "core/runtime.h"
 #include "core/session_flags.h"
 #include "kinds/copy/hooks.h"
@@ -20,8 +19,6 @@
 #define LATE_NS (20 * NS_PER_MS) /* the signal has fired without times: give up after */
 #define SLACK_NS NS_PER_US       /* of the GPU's clock against ours */
 
-typedef hsa_status_t (*enable_fn)(bool);
-
 struct copy {
 	struct copy_item item;
 	uint64_t signal;
@@ -32,64 +29,12 @@ static struct copy *pending;
 static uint64_t pending_count;
 static int64_t in_transit; /* copies that wrappers have taken and not yet handed over */
 
-/* --- profiling ------------------------------------------------------------------ */
-
-enum { UNSAID, UNWANTED, WANTED };
-static _Atomic uint32_t said; /* by the application, in this session */
-static _Atomic uint32_t forced;
-
-static enable_fn enable(void)
-{
-	return NEXT(copy_hooks[COPY_PROFILING], enable_fn);
-}
-
-/* The runtime takes times of copies from now on, whatever the application says of that. */
-static int start_profiling(char *err, size_t errlen)
-{
-	(void)err, (void)errlen;
-	atomic_store(&forced, 1);
-	enable()(true);
-	control->copies_profiled = 1;
-	(void)fault_at("profiled");
-	return 0;
-}
-
-/* There is no way to ask what it was before. Unless the application has said
- * what it wants it stays on, which costs a copy two words written by its engine. */
-static void undo_profiling(void)
-{
-	uint32_t done = UNSAID, now;
-
-	if (!atomic_exchange(&forced, 0) || runtime_is_lost())
-		return;
-	while ((now = atomic_load(&said)) != done) {
-		enable()(now == WANTED);
-		control->copies_profiled = 0;
-		done = now;
-	}
-	(void)fault_at("unprofiled");
-}
-
-hsa_status_t copy_profiling_wanted(bool wanted, hsa_status_t (*next)(bool))
-{
-	if (!tracking())
-		return next(wanted);
-	atomic_store(&said, wanted ? WANTED : UNWANTED);
-	hsa_status_t status;
-	bool now;
-	do { /* it may be forced meanwhile, or no longer be */
-		now = atomic_load(&forced);
-		status = next(wanted || now);
-	} while (now != atomic_load(&forced));
-	return status;
-}
-
 static int prepare(char *err, size_t errlen)
 {
 	pending_count = 0;
 	in_transit = 0;
 	atomic_store(&copies_dropped, 0);
-	atomic_store(&said, UNSAID);
+	copy_profiling_reset();
 	if (!rt.copy_time) {
 		snprintf(err, errlen, "the HSA runtime has no hsa_amd_profiling_get_async_copy_time: copies cannot be timed");
 		return -ENOSYS;
@@ -106,8 +51,6 @@ static void release(void)
 {
 	forget_memory(pending, PENDING_COPIES * sizeof *pending);
 }
-
-/* --- worker --------------------------------------------------------------------- */
 
 /* Whose memory it is; passed: whose the caller says it is. */
 static uint16_t owner_of(uint64_t address, uint16_t passed)
@@ -319,10 +262,10 @@ static void count_unread(const struct event *e)
 const struct kind copy_kind = {
 	.hooks = HOOK_TABLE(copy_hooks),
 	.prepare = prepare,
-	.start = start_profiling,
+	.start = copy_profiling_start,
 	.open = copies_open,
 	.close = copies_close,
-	.undo = undo_profiling,
+	.undo = copy_profiling_undo,
 	.release = release,
 	.poll = poll,
 	.outstanding = outstanding,

@@ -66,6 +66,17 @@ static inline uint16_t copy_direction(uint32_t from, uint32_t to)
 	return (from ? RTL_DEVICE_TO_HOST : 0) | (to ? RTL_HOST_TO_DEVICE : 0);
 }
 
+/* --- profiling.c --------------------------------------------------------------- */
+
+/* Arming: the application has not asked for anything in this session. */
+void copy_profiling_reset(void);
+/* The runtime takes the times of copies from now on, whatever the application asks for. */
+int copy_profiling_start(char *err, size_t errlen);
+/* Turns it to what the application has asked for in this session. If it has not asked,
+ * profiling stays on, because the runtime does not say what it was before: an engine then
+ * writes two more words for each copy. */
+void copy_profiling_undo(void);
+
 /* The wrapper of hsa_amd_profiling_async_copy_enable. */
 hsa_status_t copy_profiling_wanted(bool wanted, hsa_status_t (*next)(bool));
 
