@@ -1,10 +1,10 @@
+/* quiesce.c: waits until no thread is inside a raw function, and asks the tool about threads
+ * that only a stop can clear. */
 #define _GNU_SOURCE
 #include "session/quiesce.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -13,169 +13,20 @@
 #include "core/session_flags.h"
 #include "record/worker.h"
 #include "session/control_block.h"
+#include "session/thread_look.h"
 
 #define ROUND_NS (100 * NS_PER_US)
-#define ASK_AFTER_NS (40 * NS_PER_MS) /* a starved thread has had a turn by then; those left the tool stops */
-#define ASKED_ROUND_NS (10 * NS_PER_MS) /* between looks until its answer, which wakes us; it may be starved, too */
-#define RAN_NS (50 * NS_PER_US)      /* CPU time in which a raw index function (some ns) has surely ended */
-#define STACK_BYTES (64 * 1024)
-#define CONTEXT_RSP (40 + 15 * 8)    /* in struct ucontext: uc_mcontext.gregs[REG_RSP] */
-#define CONTEXT_RIP (40 + 16 * 8)
+#define ASK_AFTER_NS (40 * NS_PER_MS) /* a starved thread has had a turn by then; the tool stops the others */
+#define ASKED_ROUND_NS (10 * NS_PER_MS) /* between looks until its answer, which wakes us; the tool may be starved, too */
 #define THREADS_MAX 65536
 #define TIDS_MAX (1u << 22) /* PID_MAX_LIMIT on 64-bit kernels */
-#define IO_WORKER 0x10 /* PF_IO_WORKER, Linux 5.12 and later */
 #define LISTINGS 3          /* a thread that ends may hide another from one of them */
-
-struct pending_thread {
-	int tid;         /* as system calls have it */
-	int listed;      /* as /proc does: the same, unless it is an outer pid namespace's */
-	uint64_t cpu_ns; /* when first seen running, 0: not yet */
-	uint32_t ran;    /* times that its CPU clock has advanced by RAN_NS outside a handler */
-	uint32_t waited;
-};
 
 static struct pending_thread *pending_threads;
 static bool outer_proc; /* /proc shows an outer pid namespace */
 static uint8_t *seen; /* bitmap over thread ids, for one listing */
-static uint64_t stack[STACK_BYTES / 8];
-static const struct rtl_range *ranges;
-static uint32_t range_count;
 static uint32_t asks; /* what of the block counts is kept here: others can write there */
 static uint32_t asked[RTL_GRACE_ASK], asked_count;
-
-static bool in_ranges(uint64_t address)
-{
-	for (uint32_t i = 0; i < range_count; i++)
-		if (address >= ranges[i].lo && address < ranges[i].hi)
-			return true;
-	return false;
-}
-
-static long read_task_file(int tid, const char *name, char *buf, size_t size)
-{
-	char path[64];
-	long n;
-
-	snprintf(path, sizeof path, "/proc/self/task/%d/%s", tid, name);
-	n = read_file(path, buf, size - 1);
-	if (n >= 0)
-		buf[n] = 0;
-	return n;
-}
-
-/* The address that signal handlers return to: glibc gives it to the kernel
- * with every handler. A word of that value on a stack begins a signal frame. */
-static uint64_t restorer(void)
-{
-	struct {
-		uint64_t handler, flags, restorer, mask;
-	} action;
-
-	for (int sig = 1; sig <= 64; sig++)
-		if (!syscall(SYS_rt_sigaction, sig, NULL, &action, 8) && action.handler > 1 && action.restorer)
-			return action.restorer;
-	return 0;
-}
-
-/*
- * Whether a word in [sp, sp + STACK_BYTES) is an address in the ranges, or a
- * signal frame below which one is. Stale words count: they are settled by
- * waiting, or by the tool, which unwinds.
- */
-static bool stack_hits(uint64_t sp, uint64_t handler_return, int depth)
-{
-	long words = read_memory(sp, stack, sizeof stack) / 8;
-
-	if (words <= 0)
-		return true; /* cannot tell */
-	for (long i = 0; i < words; i++) {
-		if (in_ranges(stack[i]))
-			return true;
-		/* struct rt_sigframe: the restorer, then struct ucontext */
-		if (!handler_return || stack[i] != handler_return || depth)
-			continue;
-		uint64_t at = sp + (uint64_t)i * 8 + 8, interrupted[2];
-		if (read_memory(at + CONTEXT_RSP, interrupted, sizeof interrupted) != sizeof interrupted)
-			return true;
-		if (in_ranges(interrupted[1]) || stack_hits(interrupted[0], 0, depth + 1))
-			return true;
-		words = read_memory(sp, stack, sizeof stack) / 8; /* the buffer was used */
-	}
-	return false;
-}
-_Static_assert(CONTEXT_RIP == CONTEXT_RSP + 8, "read together");
-
-/* An io_uring's: it runs no code but the kernel's, and cannot be stopped. */
-static bool is_kernels(int listed)
-{
-	char stat[512];
-	unsigned flags;
-
-	if (read_task_file(listed, "stat", stat, sizeof stat) <= 0)
-		return false;
-	const char *name_end = strrchr(stat, ')');
-	return name_end && sscanf(name_end + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && flags & IO_WORKER;
-}
-
-/* A running thread is perhaps in a signal handler above a raw function when it
- * blocks a signal that has a handler. */
-static bool perhaps_in_handler(int listed)
-{
-	char buf[4096];
-
-	if (read_task_file(listed, "status", buf, sizeof buf) <= 0)
-		return false; /* gone: the caller will see */
-	const char *blocked = strstr(buf, "SigBlk:"), *caught = strstr(buf, "SigCgt:");
-	return !blocked || !caught || (strtoull(blocked + 7, NULL, 16) & strtoull(caught + 7, NULL, 16));
-}
-
-enum where { OUTSIDE, UNSURE, GONE };
-
-static enum where look_running(struct pending_thread *s)
-{
-	uint64_t cpu_ns = sys_thread_cpu_ns(s->tid);
-
-	if (!cpu_ns || is_kernels(s->listed))
-		return GONE;
-	if (perhaps_in_handler(s->listed)) {
-		s->cpu_ns = 0;
-		return UNSURE;
-	}
-	if (!s->cpu_ns) {
-		s->cpu_ns = cpu_ns;
-		return UNSURE;
-	}
-	if (cpu_ns - s->cpu_ns < RAN_NS)
-		return UNSURE;
-	s->cpu_ns = cpu_ns;
-	/* Twice: a handler may have eaten the first span. */
-	return ++s->ran >= 2 ? OUTSIDE : UNSURE;
-}
-
-/* /proc/PID/task/TID/syscall: "running", or numbers ending in sp and pc. */
-static enum where look_thread(struct pending_thread *s, uint64_t handler_return)
-{
-	char buf[256];
-	long n = read_task_file(s->listed, "syscall", buf, sizeof buf);
-
-	if (n == -ENOENT || n == -ESRCH || n == 0)
-		return GONE;
-	if (n < 0)
-		return UNSURE;
-	if (strncmp(buf, "running", 7) == 0)
-		return look_running(s);
-	char *pc = strrchr(buf, ' ');
-	if (!pc)
-		return UNSURE;
-	*pc = 0;
-	char *sp = strrchr(buf, ' ');
-	if (!sp || in_ranges(strtoull(pc + 1, NULL, 16)))
-		return UNSURE;
-	uint64_t top = strtoull(sp + 1, NULL, 16);
-	if (!top && !strtoull(pc + 1, NULL, 16))
-		return GONE; /* it has no stack any more, a leader before the others, or is the kernel's (io_uring) */
-	return stack_hits(top, handler_return, 0) ? UNSURE : OUTSIDE;
-}
 
 static bool is_ours(int tid)
 {
@@ -189,6 +40,7 @@ struct dirent64 {
 	char name[];
 };
 
+/* Whether this listing meets the thread for the first time. */
 static bool is_new(int tid)
 {
 	if (tid <= 0 || tid >= (int)TIDS_MAX || is_ours(tid) || seen[tid / 8] & 1 << tid % 8)
@@ -204,18 +56,18 @@ static bool proc_is_outer(void)
 	return syscall(SYS_readlinkat, AT_FDCWD, "/proc/self", self, sizeof self - 1) > 0 && atoi(self) != syscall(SYS_getpid);
 }
 
-/* What system calls call a thread that /proc lists: the last number of its NSpid. */
+/* The id that system calls use for a thread that /proc lists: the last number of its NSpid. */
 static int own_tid(int listed)
 {
 	char buf[4096];
 
 	if (!outer_proc)
 		return listed;
-	if (read_task_file(listed, "status", buf, sizeof buf) <= 0)
+	if (thread_read_file(listed, "status", buf, sizeof buf) <= 0)
 		return 0; /* gone */
 	char *line = strstr(buf, "\nNSpid:"), *end = line ? strchr(line + 1, '\n') : NULL;
 	if (!end)
-		return -EOVERFLOW; /* it has so many groups that they fill the buffer */
+		return -EOVERFLOW; /* it is in so many groups that they fill the buffer */
 	*end = 0;
 	return atoi(strrchr(line, '\t') + 1);
 }
@@ -246,7 +98,7 @@ static long list_once(long count)
 	return err ? err : count;
 }
 
-/* Threads made after the patching cannot be inside: they need not be seen. */
+/* A thread that was made after the patching cannot be inside: it may be missed. */
 static long list_threads(void)
 {
 	long count = 0;
@@ -258,15 +110,15 @@ static long list_threads(void)
 	return count;
 }
 
-/* Keeps those that are not known to be outside. */
-static uint32_t look_at_all(uint32_t count, uint64_t handler_return)
+/* Keeps the threads that are not known to be outside. */
+static uint32_t look_at_all(uint32_t count, const struct look_for *f)
 {
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
 		struct pending_thread s = pending_threads[i];
 
-		if (look_thread(&s, handler_return) != UNSURE)
+		if (thread_look(&s, f) != THREAD_UNSURE)
 			continue;
 		if (!s.waited++)
 			COUNT(grace_waited);
@@ -275,7 +127,7 @@ static uint32_t look_at_all(uint32_t count, uint64_t handler_return)
 	return kept;
 }
 
-static void ask(struct rtl_grace *block, uint32_t count)
+static void ask(struct rtl_grace *block, const struct look_for *f, uint32_t count)
 {
 	asked_count = count < RTL_GRACE_ASK ? count : RTL_GRACE_ASK;
 	for (uint32_t i = 0; i < asked_count; i++) {
@@ -283,8 +135,8 @@ static void ask(struct rtl_grace *block, uint32_t count)
 		block->verdicts[i] = RTL_VERDICT_NONE;
 	}
 	block->count = asked_count;
-	memcpy(block->ranges, ranges, range_count * sizeof *ranges);
-	block->range_count = range_count;
+	memcpy(block->ranges, f->ranges, f->count * sizeof *f->ranges);
+	block->range_count = f->count;
 	COUNT_N(grace_asked, asked_count);
 	__atomic_store_n(&block->ask_seq, ++asks, __ATOMIC_RELEASE); /* pairs with the tool's acquire */
 	futex_wake_shared(&block->ask_seq);
@@ -298,8 +150,8 @@ static uint32_t verdict_on(const struct rtl_grace *block, int tid)
 	return RTL_VERDICT_NONE;
 }
 
-/* The tool has answered: drops whom it cleared. However late, a verdict holds:
- * whoever was outside after the patching stays so. */
+/* The tool has answered: drops the threads that it cleared. A late verdict is still true:
+ * a thread that was outside after the patching stays outside. */
 static uint32_t take_verdicts(struct rtl_grace *block, uint32_t count)
 {
 	uint32_t kept = 0;
@@ -328,10 +180,10 @@ static int prepare(void)
 	return pending_threads && seen ? 0 : -ENOMEM;
 }
 
-static int wait_for_pending_threads(long count, uint64_t timeout_ns, const uint32_t *cancel, uint32_t *left)
+static int wait_for_pending_threads(long count, const struct look_for *f, uint64_t timeout_ns, const uint32_t *cancel, uint32_t *left)
 {
 	struct rtl_grace *block = (struct rtl_grace *)((char *)control + RTL_GRACE_OFFSET);
-	uint64_t from = now_monotonic(), handler_return = restorer();
+	uint64_t from = now_monotonic();
 	bool waits = false; /* for an answer */
 
 	for (;;) {
@@ -341,7 +193,7 @@ static int wait_for_pending_threads(long count, uint64_t timeout_ns, const uint3
 			count = take_verdicts(block, (uint32_t)count);
 			waits = false;
 		}
-		count = look_at_all((uint32_t)count, handler_return);
+		count = look_at_all((uint32_t)count, f);
 		__atomic_store_n(&counters->grace_ns, spent, __ATOMIC_RELAXED);
 		*left = (uint32_t)count;
 		if (!count)
@@ -351,26 +203,25 @@ static int wait_for_pending_threads(long count, uint64_t timeout_ns, const uint3
 		if (spent > timeout_ns)
 			return -ETIMEDOUT;
 		if (!waits && spent > ASK_AFTER_NS) {
-			ask(block, (uint32_t)count);
+			ask(block, f, (uint32_t)count);
 			waits = true;
 		}
 		futex_wait_shared(&block->answer_seq, block->answer_seq, waits ? ASKED_ROUND_NS : ROUND_NS);
 	}
 }
 
-int grace_wait(const struct rtl_range *of, uint32_t of_count, uint64_t timeout_ns, const uint32_t *cancel, uint32_t *left)
+int grace_wait(const struct rtl_range *ranges, uint32_t range_count, uint64_t timeout_ns, const uint32_t *cancel, uint32_t *left)
 {
 	int err = prepare();
 
 	if (err)
 		return err;
-	ranges = of;
-	range_count = of_count;
 	long count = list_threads();
 	if (count < 0)
 		return (int)count;
 	COUNT_N(grace_threads, (uint64_t)count);
-	int r = wait_for_pending_threads(count, timeout_ns, cancel, left);
+	const struct look_for f = {.ranges = ranges, .count = range_count, .handler_return = thread_handler_return()};
+	int r = wait_for_pending_threads(count, &f, timeout_ns, cancel, left);
 	forget_memory(pending_threads, THREADS_MAX * sizeof *pending_threads);
 	return r;
 }

@@ -12,8 +12,8 @@
 struct rtl_range;
 
 /*
- * ranges: the code that they must have left; stays. Returns 0; -ETIMEDOUT with *left threads
- * not known to be outside; -ECANCELED when *cancel becomes non-zero.
+ * ranges: the code that threads must have left. Returns 0; -ETIMEDOUT with *left threads
+ * not known to be outside; -ECANCELED when *cancel becomes non-zero; or another -errno.
  */
 int grace_wait(const struct rtl_range *ranges, uint32_t count, uint64_t timeout_ns, const uint32_t *cancel, uint32_t *left);
 
