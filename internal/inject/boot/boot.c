@@ -1,6 +1,6 @@
 /*
- * boot.c: runs in the target, in two threads of our own. Freestanding, no
- * data, no relocations: everything it calls comes through struct rtl_boot.
+ * boot.c: runs in the target, on two threads of our own. Freestanding, without data and
+ * relocations: the functions that it calls are in struct rtl_boot.
  */
 #include "boot.h"
 
@@ -31,7 +31,7 @@ _Static_assert(offsetof(struct rtl_boot, map_bytes) == 72, "entry.S");
 _Static_assert(offsetof(struct rtl_boot, munmap) == 176, "entry.S");
 _Static_assert(sizeof(pthread_attr_t) <= sizeof(((struct rtl_boot *)0)->attr), "attr fits");
 
-/* Hidden, or its address would come from a table that nobody relocates. */
+/* Hidden: otherwise its address comes from a table that is never relocated. */
 __attribute__((visibility("hidden"))) void *rtl_boot_thread_entry(void *);
 
 static inline long syscall6(long nr, long a, long b, long c, long d, long e, long f)
@@ -66,8 +66,8 @@ static void fail(struct rtl_boot *b, enum rtl_boot_failed what, long error)
 	store(&b->phase, RTL_BOOT_FAILED);
 }
 
-/* Every signal blocked but 32 and 33, glibc's own: with 33 blocked in any
- * thread, setuid() in the target would wait for that thread for ever. */
+/* Blocks every signal but glibc's own, 32 and 33: if any thread blocks 33, setuid() in the
+ * target waits for that thread forever. */
 static void block_signals(void)
 {
 	uint64_t mask = ~(1ull << (32 - 1) | 1ull << (33 - 1));
@@ -75,11 +75,11 @@ static void block_signals(void)
 	syscall4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, sizeof(mask));
 }
 
-/* What the end of a thread of libc's own does: an allocator such as jemalloc
- * has this thread in its lists by now, and would follow them into memory that
- * is unmapped. (glibc's allocator keeps no such list. What it has for a thread,
- * 656 bytes and perhaps an arena, stays taken, if pthread_create had to allocate
- * at all: from the second injection on it finds the stack of the first.) */
+/* Does what libc does when a thread of its own ends: an allocator such as jemalloc has this
+ * thread in its lists by now, and would follow them into unmapped memory. (glibc's
+ * allocator has no such list. What it keeps for a thread, 656 bytes and perhaps an arena,
+ * is not freed. That happens only if pthread_create has to allocate: from the second
+ * injection on it reuses the stack of the first.) */
 static void end_thread_data(struct rtl_boot *b)
 {
 	struct key { /* struct pthread_key_struct: the same in every glibc */
@@ -109,8 +109,8 @@ static void end_thread_data(struct rtl_boot *b)
 	}
 }
 
-/* The raw thread: a TCB that the tool made up, known to nobody in libc. It may
- * wait for the locks of malloc and of the loader: everybody else runs. */
+/* The raw thread has a TCB that the tool made, which libc does not know. It may wait for the
+ * locks of malloc and of the loader, because all other threads run. */
 void rtl_boot_raw(struct rtl_boot *b)
 {
 	int (*attr_init)(void *) = (void *)b->pthread_attr_init;
@@ -121,7 +121,7 @@ void rtl_boot_raw(struct rtl_boot *b)
 	store(&b->phase, RTL_BOOT_RAW);
 	*(uint32_t *)b->tid_at = b->raw_tid;
 	block_signals();
-	/* A child forked by the application has no use for this. */
+	/* A child that the application forks does not need this. */
 	syscall3(SYS_madvise, b->map_start, b->map_bytes, MADV_DONTFORK);
 	if (b->ctype_init)
 		((void (*)(void))b->ctype_init)();
@@ -143,13 +143,13 @@ static int copy(char *to, const char *from, int size)
 	return i;
 }
 
-/* The loader's text goes away with the next call or the thread: copied now. */
+/* Copies the loader's text now: the next call, or the end of the thread, frees it. */
 static void copy_error(struct rtl_boot *b, struct rtl_boot_shared *s)
 {
 	copy(s->text, ((char *(*)(void))b->dlerror)(), sizeof(s->text));
 }
 
-static void obey(struct rtl_boot *b, struct rtl_boot_shared *s)
+static void run_command(struct rtl_boot *b, struct rtl_boot_shared *s)
 {
 	s->result = 0;
 	switch (s->command) {
@@ -175,12 +175,12 @@ static void obey(struct rtl_boot *b, struct rtl_boot_shared *s)
 	}
 }
 
-/* How often the thread wakes up within idle_ns. A machine that stands still for
- * all that time, or a tool that gets as little of it as we do, is no dead tool. */
+/* How often the thread wakes up within idle_ns. If the machine was suspended for all that
+ * time, or the tool gets no CPU either, the tool is not dead. */
 #define IDLE_STEPS 20
 
-/* Serves commands until LEAVE, or until none has come for idle_ns: then the
- * tool is dead or stopped, and nothing of it shall stay. */
+/* Serves commands until LEAVE, or until none has come for idle_ns: then the tool is dead or
+ * stopped, and this thread removes what the tool has left. */
 static void serve(struct rtl_boot *b, struct rtl_boot_shared *s)
 {
 	uint64_t step_ns = b->idle_ns / IDLE_STEPS;
@@ -195,14 +195,14 @@ static void serve(struct rtl_boot *b, struct rtl_boot_shared *s)
 		seen = seq;
 		if (s->command == RTL_BOOT_LEAVE)
 			return;
-		obey(b, s);
+		run_command(b, s);
 		store(&s->answer_seq, seq);
 		syscall3(SYS_futex, &s->answer_seq, FUTEX_WAKE, INT_MAX);
 	}
 }
 
-/* No MFD_EXEC, which vm.memfd_noexec = 2 refuses: mapping the file executable
- * needs none. Old kernels know neither flag. */
+/* Without MFD_EXEC, which vm.memfd_noexec = 2 refuses: the file can be mapped executable
+ * without it. */
 static int new_memfd(const char *name)
 {
 	return (int)syscall3(SYS_memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING, 0);
@@ -232,12 +232,12 @@ static long map_shared(struct rtl_boot *b)
 	return at;
 }
 
-/* The pthread. When it returns, entry.S unmaps the code below it: until then
- * the raw thread must be gone, whose stack lies in the same mapping. */
+/* The pthread. When it returns, entry.S unmaps this code and the raw thread's stack: the raw
+ * thread must have ended by then. */
 void rtl_boot_thread(struct rtl_boot *b)
 {
 	char shared_name[] = "rtl-boot", payload_name[] = "rtl-payload", thread_name[] = "rtl-boot";
-	struct timespec reading = {0, 100000000}; /* time for the tool to see why we failed */
+	struct timespec reading = {0, 100000000}; /* for the tool to read the error */
 	struct rtl_boot_shared *s = 0;
 	uint32_t alive;
 

@@ -5,11 +5,10 @@
  *   RX mapping, one page     boot.bin, entered at its first byte
  *   RW mapping, right above  struct rtl_boot, the raw thread's stack, its TCB
  *
- * The tool fills both while the target runs, then a parked thread makes one
- * raw clone. The raw thread calls pthread_create and exits. The pthread creates
- * two memfds and serves commands; from there on everything that the tool
- * writes goes into those files, never again into the target's memory: should
- * the pthread run out of patience and unmap all this, nobody is hurt.
+ * The tool fills both while the target runs; then it lets a parked thread make one raw
+ * clone. The raw thread calls pthread_create and exits. The pthread creates two memfds and
+ * serves commands. From then on the tool writes to those files only, never to the target's
+ * memory: the pthread may give up and unmap all this at any time.
  */
 #ifndef RTL_BOOT_H
 #define RTL_BOOT_H
@@ -20,10 +19,10 @@
 #define RTL_BOOT_SHARED_SIZE 69632           /* bytes of struct rtl_boot_shared */
 
 enum rtl_boot_phase {
-	RTL_BOOT_NEW = 0,    /* no thread has been here */
+	RTL_BOOT_NEW = 0,    /* no thread has run this code */
 	RTL_BOOT_RAW = 1,    /* the raw thread is on its way to pthread_create */
 	RTL_BOOT_THREAD = 2, /* the pthread runs */
-	RTL_BOOT_READY = 3,  /* the files are there, commands are served */
+	RTL_BOOT_READY = 3,  /* the files exist, and the pthread serves commands */
 	RTL_BOOT_FAILED = 4, /* error and failed say why; no thread is left */
 };
 
@@ -37,19 +36,19 @@ enum rtl_boot_failed {
 	RTL_BOOT_MMAP = 5,
 };
 
-/* At the start of the RW mapping. The tool writes it before the clone and
- * only reads it afterwards. */
+/* At the start of the RW mapping. The tool writes it before the clone, and only reads it
+ * afterwards. */
 struct rtl_boot {
 	uint64_t magic;
 	uint64_t nonce; /* of this injection */
 	uint32_t phase; /* enum rtl_boot_phase */
 	uint32_t failed; /* enum rtl_boot_failed */
 	int32_t error;  /* -errno of that call */
-	uint32_t raw_alive; /* 1; the kernel clears it when the raw thread is gone */
+	uint32_t raw_alive; /* 1; the kernel clears it when the raw thread has ended */
 	uint32_t thread_tid; /* the pthread, in the target's pid namespace */
 	int32_t shared_fd;
 	int32_t payload_fd;
-	uint32_t armed_tid; /* the thread told to make the clone, as the target numbers it; 0: none yet */
+	uint32_t armed_tid; /* the thread that is to make the clone, in the target's pid namespace; 0: none yet */
 	uint32_t raw_tid; /* stored by the clone itself */
 	uint32_t reserved;
 
@@ -57,14 +56,14 @@ struct rtl_boot {
 	uint64_t tid_at; /* of the raw thread's struct pthread.tid */
 	uint64_t map_start; /* RX and RW together */
 	uint64_t map_bytes;
-	uint64_t idle_ns; /* without a command for this long, the pthread leaves */
-	uint64_t ctype_init; /* functions of libc; 0 where there is none */
+	uint64_t idle_ns; /* the pthread ends after this time without a command */
+	uint64_t ctype_init; /* functions of libc; 0: it has none */
 	uint64_t pthread_attr_init;
 	uint64_t pthread_attr_setdetachstate;
 	uint64_t pthread_create;
 	uint64_t pthread_getspecific;
 	uint64_t pthread_setspecific;
-	uint64_t pthread_keys; /* __pthread_keys; 0 where libc hides it */
+	uint64_t pthread_keys; /* __pthread_keys; 0: libc hides it */
 	uint64_t call_tls_dtors;
 	uint64_t dlopen;
 	uint64_t dlsym;
@@ -84,8 +83,8 @@ enum rtl_boot_command {
 };
 
 /* The file "rtl-boot", shared by tool and pthread. The tool writes a command
- * with its arguments, bumps command_seq and wakes it; the pthread answers,
- * sets answer_seq to it and wakes that. */
+ * with its arguments, increments command_seq and wakes its waiter; the pthread answers,
+ * sets answer_seq to command_seq and wakes its waiter. */
 struct rtl_boot_shared {
 	uint64_t nonce;
 	uint32_t command_seq; /* futex word */

@@ -1,5 +1,5 @@
 /*
- * entry.S: where the two threads begin and end. Position independent, no
+ * entry.S: where the two threads begin and end. Position independent, without
  * relocations; linked first, so that byte 0 is rtl_boot_entry.
  */
 #include <sys/syscall.h>
@@ -12,8 +12,8 @@
 	.globl rtl_boot_entry
 	.hidden rtl_boot_entry
 	.type rtl_boot_entry, @function
-/* The raw thread: returned to by the `syscall; ret` of libc that made the
- * clone, on its own stack, with rbx as the parent had it: struct rtl_boot *. */
+/* The raw thread: the `syscall; ret` of libc that made the clone returns here, on the new
+ * stack. rbx is the parent's: struct rtl_boot *. */
 rtl_boot_entry:
 	xor %ebp, %ebp
 	and $-16, %rsp
@@ -28,9 +28,8 @@ rtl_boot_entry:
 	.globl rtl_boot_thread_entry
 	.hidden rtl_boot_thread_entry
 	.type rtl_boot_thread_entry, @function
-/* The pthread: void *start(void *). It leaves through libc's munmap, a tail
- * call: munmap frees these very instructions and then returns to the caller of
- * this function, in libc. */
+/* The pthread: void *start(void *). It ends with a tail call of libc's munmap, which frees
+ * these instructions and then returns to the caller of this function, in libc. */
 rtl_boot_thread_entry:
 	push %rbx
 	mov %rdi, %rbx

@@ -9,7 +9,7 @@ struct pair {
 static struct pair first, last;
 static double ns_per_tsc;
 
-/* Of three tries the one that took least: nothing came between its reads. */
+/* Tries three times, and keeps the try that took the least time: nothing interrupted it. */
 static struct pair read_pair(void)
 {
 	struct pair best = {0};
@@ -29,7 +29,7 @@ static struct pair read_pair(void)
 void clocks_start(void)
 {
 	first = read_pair();
-	sys_sleep_ns(2 * NS_PER_MS); /* our own thread; the base line grows with the session */
+	sys_sleep_ns(2 * NS_PER_MS); /* on a thread of ours; the base line grows during the session */
 	clocks_sample();
 }
 

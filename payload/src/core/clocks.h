@@ -1,10 +1,10 @@
-/* clocks.h: stamps (session.h) to CLOCK_BOOTTIME ns. The worker only. */
+/* clocks.h: turns stamps (session_flags.h) into CLOCK_BOOTTIME ns. The worker only. */
 #ifndef RTL_CLOCKS_H
 #define RTL_CLOCKS_H
 
 #include <stdint.h>
 
-/* Once at arming, then once a round: a fresh pair of both clocks. */
+/* Reads both clocks: at arming, then once a round. */
 void clocks_start(void);
 void clocks_sample(void);
 

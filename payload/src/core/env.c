@@ -1,7 +1,7 @@
 /*
  * env.c: see env.h. Runs in the target before anything else, on a buffer that
- * another process wrote: no allocation, no setenv, every byte checked to lie
- * inside the buffer before it is read.
+ * another process wrote: no allocation, no setenv, each byte is
+ * checked to be inside the buffer before it is read.
  */
 #include "core/env.h"
 
@@ -18,7 +18,7 @@ struct key {
 	enum value_kind kind;
 	size_t field;         /* offset in struct rtl_config */
 	uint64_t dflt;
-	uint64_t least, most; /* of a text: most is its room, the NUL included */
+	uint64_t least, most; /* for a text, most is the size of its field with the NUL */
 	bool power_of_two;
 	const char *choices;  /* "a|b"; the value is the position */
 };
@@ -33,13 +33,13 @@ static const struct key keys[] = {RTL_ENV_KEYS(NUMBER, CHOICE, SET, TEXT)};
 
 #define KEY_COUNT (sizeof(keys) / sizeof(keys[0]))
 
-/* A complaint is put together piece by piece: printf is more than we ask of libc here. */
-struct complaint {
+/* An error message is built piece by piece, without printf. */
+struct message {
 	char *text;
 	size_t room, used;
 };
 
-static void say(struct complaint *c, const char *piece, size_t len)
+static void say(struct message *c, const char *piece, size_t len)
 {
 	if (c->room == 0)
 		return;
@@ -50,12 +50,12 @@ static void say(struct complaint *c, const char *piece, size_t len)
 	c->text[c->used] = '\0';
 }
 
-static void say_text(struct complaint *c, const char *text)
+static void say_text(struct message *c, const char *text)
 {
 	say(c, text, strlen(text));
 }
 
-static void say_number(struct complaint *c, uint64_t n)
+static void say_number(struct message *c, uint64_t n)
 {
 	char digits[20];
 	size_t at = sizeof(digits);
@@ -66,7 +66,7 @@ static void say_number(struct complaint *c, uint64_t n)
 	say(c, digits + at, sizeof(digits) - at);
 }
 
-static int refuse(struct complaint *c, uint64_t offset, const char *what)
+static int refuse(struct message *c, uint64_t offset, const char *what)
 {
 	say_text(c, "offset ");
 	say_number(c, offset);
@@ -83,8 +83,8 @@ static const struct key *find(const char *name)
 	return NULL;
 }
 
-/* Starts the complaint about a key's value. */
-static int refuse_value(struct complaint *c, uint64_t offset, const struct key *k, const char *what)
+/* Starts the message about a key's value. */
+static int refuse_value(struct message *c, uint64_t offset, const struct key *k, const char *what)
 {
 	refuse(c, offset, k->name);
 	say_text(c, ": ");
@@ -92,7 +92,7 @@ static int refuse_value(struct complaint *c, uint64_t offset, const struct key *
 	return -EINVAL;
 }
 
-static int number(const struct key *k, const char *value, uint64_t offset, uint64_t *out, struct complaint *c)
+static int number(const struct key *k, const char *value, uint64_t offset, uint64_t *out, struct message *c)
 {
 	uint64_t n = 0;
 	bool overflow = false;
@@ -118,7 +118,7 @@ static int number(const struct key *k, const char *value, uint64_t offset, uint6
 	return 0;
 }
 
-static int choice(const struct key *k, const char *value, uint64_t offset, uint64_t *out, struct complaint *c)
+static int choice(const struct key *k, const char *value, uint64_t offset, uint64_t *out, struct message *c)
 {
 	const char *option = k->choices;
 
@@ -157,7 +157,7 @@ static uint64_t kind_bit(const char *name, size_t len)
 }
 
 /* Names of kinds, with commas between them; the default ones are always in the set. */
-static int set(const struct key *k, const char *value, uint64_t offset, uint64_t *out, struct complaint *c)
+static int set(const struct key *k, const char *value, uint64_t offset, uint64_t *out, struct message *c)
 {
 	const char *at = value;
 
@@ -179,7 +179,7 @@ static int set(const struct key *k, const char *value, uint64_t offset, uint64_t
 }
 
 /* Checks a value and, with out, stores it. */
-static int apply(const struct key *k, const char *value, uint64_t offset, struct rtl_config *out, struct complaint *c)
+static int apply(const struct key *k, const char *value, uint64_t offset, struct rtl_config *out, struct message *c)
 {
 	uint64_t n = 0;
 	int err = 0;
@@ -212,11 +212,11 @@ static const char *string_end(const char *buf, uint64_t len, uint64_t at)
 	return at < len ? memchr(buf + at, '\0', len - at) : NULL;
 }
 
-/* A fault anywhere in the layout is told before one in a value, as Go does,
- * and nothing is stored before everything is known to be good. */
+/* An error in the layout is reported before an error in a value, as in Go. Nothing is
+ * stored before the whole buffer is known to be valid. */
 enum pass { PASS_LAYOUT, PASS_VALUES, PASS_STORE };
 
-static int walk(const char *buf, uint64_t len, enum pass pass, struct rtl_config *out, struct complaint *c)
+static int walk(const char *buf, uint64_t len, enum pass pass, struct rtl_config *out, struct message *c)
 {
 	uint32_t count = 0;
 	uint64_t at = sizeof(count);
@@ -231,7 +231,7 @@ static int walk(const char *buf, uint64_t len, enum pass pass, struct rtl_config
 		return refuse(c, 0, "count truncated");
 	memcpy(&count, buf, sizeof(count));
 
-	/* A count too large ends at the first variable that is missing. */
+	/* If the count is too large, this ends at the first missing variable. */
 	for (uint32_t i = 0; i < count; i++) {
 		const char *name = buf + at, *value, *equals;
 		const struct key *k;
@@ -265,7 +265,7 @@ void rtl_env_defaults(struct rtl_config *out)
 
 int rtl_env_parse(const void *buf, uint64_t len, struct rtl_config *out, char *err, size_t errlen)
 {
-	struct complaint c = {.text = err, .room = errlen};
+	struct message c = {.text = err, .room = errlen};
 	int fault;
 
 	if (errlen > 0)

@@ -1,7 +1,6 @@
 /*
- * env.h: the environment buffer turned into a configuration of the payload's
- * own. internal/envbuf is the Go half, and says the layout; both are held to the
- * vectors in testdata/envbuf.
+ * env.h: parses the environment buffer into a configuration. internal/envbuf is the Go
+ * half, and documents the layout. The vectors in testdata/envbuf test both.
  */
 #ifndef RTL_ENV_H
 #define RTL_ENV_H
@@ -16,9 +15,9 @@ void rtl_env_defaults(struct rtl_config *out);
 
 /*
  * Fills *out from a buffer: defaults, then its variables; unknown ones are
- * ignored. A malformed buffer or a bad value is refused with -EINVAL and
- * "offset N: what" in err, and *out keeps what it held. The buffer must not
- * change meanwhile: one in the control block is copied first.
+ * ignored. A malformed buffer or a bad value: -EINVAL, "offset N: what" in err, and
+ * *out does not change. The buffer must not change meanwhile: the caller copies one
+ * that is in the control block.
  */
 int rtl_env_parse(const void *buf, uint64_t len, struct rtl_config *out, char *err, size_t errlen);
 

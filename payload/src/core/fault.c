@@ -8,18 +8,17 @@
 #include <string.h>
 #include <unistd.h>
 
-
 #define HANG_NS (27 * NS_PER_S)             /* the tool waits for 25 s at most */
-#define RECORDER_PATIENCE_NS (2 * NS_PER_S) /* it takes the control block while we arm */
+#define RECORDER_PATIENCE_NS (2 * NS_PER_S) /* it acquires the control block while the payload arms */
 
-/* Returns when the recorder is dead and has been so for a moment: what comes
- * next in this thread happens without it. */
+/* Returns when the recorder has been dead for a moment: what this thread does next happens
+ * without a recorder. */
 static void kill_recorder(void)
 {
 	uint64_t until = now_monotonic() + RECORDER_PATIENCE_NS, owner;
 
 	if (!control)
-		return; /* it is not known yet */
+		return; /* there is no recorder yet */
 	while (!(owner = __atomic_load_n(&control->recorder.owner, __ATOMIC_ACQUIRE)) && now_monotonic() < until)
 		sys_sleep_ns(NS_PER_MS);
 	pid_t pid = (pid_t)(owner >> 32);

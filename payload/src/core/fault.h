@@ -1,6 +1,6 @@
 /*
  * fault.h: the named steps of an attach and a detach, at which tests can make
- * something happen (RTL_TEST_FAIL_STEP, RTL_TEST_FAULT). Empty in the product.
+ * a fault happen (RTL_TEST_FAIL_STEP, RTL_TEST_FAULT). Empty in the product.
  */
 #ifndef RTL_FAULT_H
 #define RTL_FAULT_H
@@ -8,9 +8,9 @@
 #include "core/session_flags.h"
 
 #ifdef RTL_TEST
-/* What an attach's environment buffer asks for: before its session has a configuration. */
+/* Reads which fault an environment buffer asks for, before the session has a configuration. */
 void fault_expect(const void *env, uint64_t len);
-/* Once for each session that asks for it. -EIO: this step shall fail now. */
+/* Causes the fault, once, if the session asks for it at this step. -EIO: the step must fail. */
 int fault_at(const char *step);
 #define TEST_KNOB(field) (config.test_##field)
 #else

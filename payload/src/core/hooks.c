@@ -26,14 +26,14 @@ static const char *find_one(struct hook *h)
 		h->slot = NULL;
 		return "leads to no loaded code";
 	}
-	/* An attach that is undone before the patching calls through NEXT, too. */
+	/* An arming that fails before the patching calls through NEXT, too. */
 	atomic_store(&h->next, atomic_load(h->slot));
 	h->state = HOOK_READY;
 	return NULL;
 }
 
-/* Where the runtime has a function of this need, nothing less than all calls of it is
- * a recording of them. */
+/* A function that the runtime exports must be hooked: a trace that misses some of the calls
+ * of its kind is incomplete. */
 static bool is_needed(const struct hook *h)
 {
 	return h->need == HOOK_REQUIRED || (h->need == HOOK_IF_EXPORTED && dlsym(rt.library, h->name));
@@ -64,8 +64,8 @@ static uint32_t add_range(struct rtl_range *out, uint32_t n, uint32_t max, uintp
 	return n + 1;
 }
 
-/* Both what lies in the slot and what lies behind our wrapper: while it was
- * buried, threads passed through it to the latter. */
+/* Adds the function in the slot and the one behind our wrapper: while the wrapper was
+ * buried, threads passed through it to that one. */
 uint32_t hooks_grace_ranges(const struct hook_table *t, struct rtl_range *out, uint32_t n, uint32_t max)
 {
 	for (struct hook *h = t->hooks; h < t->hooks + t->count; h++) {
@@ -81,10 +81,10 @@ uint32_t hooks_grace_ranges(const struct hook_table *t, struct rtl_range *out, u
 }
 
 /*
- * A slot that holds neither our wrapper nor what we left there is another
- * tool's, patched above us: its "next" is our wrapper, so the wrapper is still
- * in the chain and becomes active again where it is. Saving that tool's
- * function as ours to call next would make a loop.
+ * If a buried slot holds neither our wrapper nor the function that we restored, another tool
+ * has patched it above us. That tool's next function is our wrapper, which is still in the
+ * chain and becomes active again there. If our wrapper called that tool's function next, the
+ * chain would be a loop.
  */
 static void patch_one(struct hook *h)
 {
@@ -116,7 +116,7 @@ void hooks_restore(const struct hook_table *t)
 	for (struct hook *h = t->hooks; h < t->hooks + t->count; h++) {
 		uintptr_t ours = h->wrapper, next = atomic_load(&h->next);
 
-		/* A buried one may be on top again: the tool above us has gone. */
+		/* A buried wrapper may be on top again: the other tool has restored the slot. */
 		if (h->state != HOOK_PATCHED && h->state != HOOK_BURIED)
 			continue;
 		if (atomic_compare_exchange_strong(h->slot, &ours, next) || ours == next)

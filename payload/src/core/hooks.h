@@ -1,7 +1,7 @@
 /*
- * hooks.h: runtime functions that wrappers replace while a session is active: their
- * slots are found, patched and restored. Each kind has a table of its own hooks;
- * core/shared_hooks.h has those that kinds share. The older names of functions
+ * hooks.h: the runtime's functions that our wrappers replace while a session is active.
+ * Finds, patches and restores their slots. Each kind has a table of its own hooks;
+ * core/shared_hooks.h has the hooks that kinds share. The older names of functions
  * (…_acquire, …_release, …_acq_rel) are other stubs of the same slots.
  */
 #ifndef RTL_HOOKS_H
@@ -13,21 +13,21 @@
 #include <stdint.h>
 
 enum hook_need {
-	HOOK_REQUIRED,    /* without it nothing of its table can be recorded */
-	HOOK_IF_EXPORTED, /* where the runtime has it; older ones do not */
-	HOOK_OPTIONAL,    /* missing: counted, no more */
+	HOOK_REQUIRED,    /* without it the kind cannot be recorded */
+	HOOK_IF_EXPORTED, /* required if the runtime exports it; older runtimes do not */
+	HOOK_OPTIONAL,    /* counted if it is missing */
 };
 
 enum hook_state {
 	HOOK_ABSENT,  /* not found, or its stub does not decode */
-	HOOK_READY,   /* slot known, not ours */
+	HOOK_READY,   /* the slot is known, and does not hold our wrapper */
 	HOOK_PATCHED, /* the slot holds our wrapper */
-	HOOK_BURIED,  /* another tool's function lies above our wrapper */
+	HOOK_BURIED,  /* another tool has patched the slot above our wrapper */
 };
 
 struct hook {
-	/* What the wrapper calls. Set before the slot is patched and valid ever after: a
-	 * thread may stay inside a wrapper for as long as it likes. */
+	/* What the wrapper calls. Set before the slot is patched, and valid forever: a thread
+	 * may stay inside a wrapper for any time. */
 	_Atomic(uintptr_t) next;
 	uintptr_t wrapper;
 	const char *name; /* as the runtime exports it */
@@ -60,15 +60,13 @@ struct hook_table {
  * address is a constant. acquire: pairs with hooks_patch(). */
 #define NEXT(hook, TYPE) ((TYPE)(uintptr_t)atomic_load_explicit(&(hook).next, memory_order_acquire))
 
-/*
- * Finds and decodes every slot of a table; those already found are kept. 0, or -ENOSYS
- * with the name of a function in err that is needed and not there.
- */
+/* Finds and decodes every slot of a table; slots that were found before are kept. 0, or
+ * -ENOSYS with the name of a missing function in err. */
 int hooks_find(const struct hook_table *t, char *err, size_t errlen);
 
-/* The code ranges of the functions now behind the slots of the hooks with a grace. n:
- * entries that out has already, max: room in it. Call before hooks_patch(). Returns n
- * and what it has added. */
+/* Adds the code ranges of the functions that are now behind the slots of the hooks with a
+ * grace period. n: entries that out has already; max: its size. Call before hooks_patch().
+ * Returns the new number of entries. */
 struct rtl_range;
 uint32_t hooks_grace_ranges(const struct hook_table *t, struct rtl_range *out, uint32_t n, uint32_t max);
 

@@ -8,8 +8,8 @@
 
 /*
  * False: address is in no executable segment of a loaded object. The range
- * comes from the object's unwind table (.eh_frame_hdr); where it says nothing,
- * the range is a page from address on, and *exact is false.
+ * comes from the object's unwind table (.eh_frame_hdr); if that does not cover
+ * address, the range is a page from address on, and *exact is false.
  */
 bool range_of(const void *address, struct rtl_range *out, bool *exact);
 

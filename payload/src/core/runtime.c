@@ -42,7 +42,7 @@ static int note_candidate(struct dl_phdr_info *info, size_t size, void *data)
 	return 0;
 }
 
-/* With several copies mapped, HIP's link map says which one carries the work. */
+/* If several copies are mapped, HIP's link map says which one is in use. */
 static void *open_used_copy(const char *path, char *err, size_t errlen)
 {
 	struct candidates c = {0};
@@ -81,7 +81,8 @@ static const struct {
 	FIND(symbol_get_info, "hsa_executable_symbol_get_info"),
 };
 
-/* The slots of the one that was found first are known to threads in our wrappers for good. */
+/* A payload stays bound to the runtime that it found first: threads in our wrappers may use
+ * its slots at any time. */
 static int compare(void *library, char *err, size_t errlen)
 {
 	bool same = dlsym(library, "hsa_init") == (void *)rt.init;

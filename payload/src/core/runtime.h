@@ -40,7 +40,7 @@ extern struct runtime rt;
 /*
  * Finds the runtime: the library of that path, or, if path is empty, the one
  * that libamdhip64 uses, or the only one. 0, or -errno with a reason in err.
- * A payload serves one runtime: -ENOTSUP if it is another one than before.
+ * A payload serves one runtime: -ENOTSUP if this is another one than before.
  */
 int runtime_find(const char *path, char *err, size_t errlen);
 

@@ -1,9 +1,9 @@
 /*
  * session_flags.h: what the threads of a session share: the configuration, the
- * counters, and the gate that application threads read on every call.
+ * counters, and the flags that application threads read on every call.
  */
-#ifndef RTL_SESSION_H
-#define RTL_SESSION_H
+#ifndef RTL_SESSION_FLAGS_H
+#define RTL_SESSION_FLAGS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -13,28 +13,29 @@
 #include "core/sys.h"
 
 /*
- * Read by every wrapper, written by arming and disarming only.
+ * Read by every wrapper. Written by arming and disarming only, but for full.
  *
- * track   wrappers keep account: set before the first slot is patched,
- *         cleared after the last is restored. Read with acquire: who sees it
- *         cleared comes after everything that the worker did with signals.
- * flips   queues may turn virtual. Disarming clears it and then takes every
- *         queue's lock; a flip holds that lock and reads it again, so that
- *         none slips in behind (flip.c).
- * copies  copies are noted; seq_cst with the count of those who do (kinds/copy/note.c).
- * lost    the runtime may have ended under the worker: what is pending has no times
- *         any more, and its signals are not to be touched. Stored by worker_stop_touching_runtime()
- *         before it waits for a round. seq_cst, and so read by runtime_is_lost(): pairs
- *         with queue_enter_ours() and queue_await_ours().
- * full    a hint of the worker's, relaxed: who reads it late notes a dispatch
- *         more, or one less, and either is counted.
+ * track   wrappers record: set before the first slot is patched, cleared after the last
+ *         is restored. Load-acquire: a thread that reads 0 also sees all the worker's
+ *         writes to signals.
+ * flips   queues may turn virtual. Disarming clears it and then takes every queue's
+ *         lock; a flip holds that lock and reads it again, so no queue flips after
+ *         that (flip.c).
+ * copies  copies are noted. seq_cst with the count of threads that note one
+ *         (kinds/copy/note.c).
+ * lost    the runtime may have ended while the worker runs: pending items get no times
+ *         any more, and no thread may touch their signals. Stored by
+ *         worker_stop_touching_runtime() before it waits for a round. seq_cst, also in
+ *         runtime_is_lost(): pairs with queue_enter_ours() and queue_await_ours().
+ * full    a relaxed hint from the worker: a thread that reads it late notes one
+ *         dispatch more or less, and both are counted.
  */
 struct session_flags {
 	CACHE_ALIGNED _Atomic uint32_t track;
 	_Atomic uint32_t flips;
 	_Atomic uint32_t copies;
 	_Atomic uint32_t lost;
-	_Atomic uint32_t full; /* records are being lost: dispatches are counted, and no more */
+	_Atomic uint32_t full; /* records are being lost: dispatches are only counted */
 	_Atomic uint32_t generation;
 	_Atomic uint32_t stamp_boottime; /* enum rtl_stamp */
 	_Atomic uint32_t tid_offset;     /* of the thread id from %fs:0, 0: unknown */
@@ -55,7 +56,7 @@ static inline bool is_original_process(void)
 	return LIKELY(*fork_canary != 0);
 }
 
-/* Wrappers keep account. */
+/* Wrappers record, in this process. */
 static inline bool tracking(void)
 {
 	return is_original_process() && atomic_load_explicit(&session_flags.track, memory_order_acquire);
@@ -91,7 +92,7 @@ extern struct rtl_config config;
 extern struct rtl_control *control;   /* the control memfd; NULL until control_create() */
 extern struct rtl_counters *counters; /* in the control memfd */
 
-/* Counters are written by several threads; their readers want sums, no order. */
+/* Several threads write the counters. Relaxed: readers need sums, and no order. */
 static inline void count_n(uint64_t *counter, uint64_t n)
 {
 	__atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
@@ -101,7 +102,7 @@ static inline void count_n(uint64_t *counter, uint64_t n)
 #define TALLY(field) __atomic_store_n(&counters->field, counters->field + 1, __ATOMIC_RELAXED)
 #define COUNT_N(field, n) count_n(&counters->field, (n))
 
-/* records of a kind (enum rtl_kind) that the tool never gets. */
+/* Counts records of a kind (enum rtl_kind) that the tool never gets. */
 static inline void count_lost(uint32_t kind, uint64_t records)
 {
 	COUNT_N(kind[kind].lost, records);

@@ -1,3 +1,4 @@
+/* sys.c: see sys.h. */
 #define _GNU_SOURCE
 #include "core/sys.h"
 
@@ -15,7 +16,7 @@
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
-#define FD_FLOOR 512 /* our descriptors stay above those that programs count on */
+#define FD_FLOOR 512 /* our descriptors stay above the numbers that programs expect */
 
 uint64_t clock_ns(clockid_t id)
 {
@@ -111,9 +112,9 @@ void futex_wake_shared(uint32_t *word)
 	syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* After mlockall(MCL_FUTURE) a mapping is locked from the start: what must not be
- * touched cannot be backed, and once unlocked it is backed as it is used. Raw: a
- * sanitizer's munlock() does nothing. */
+/* After mlockall(MCL_FUTURE) the kernel locks each new mapping, and backs it at once. It
+ * cannot back pages without access; once they are unlocked, it backs them as they are used.
+ * Raw: a sanitizer's munlock() does nothing. */
 static void unlock(void *p, size_t size)
 {
 	if (madvise(p, size, MADV_DONTNEED)) /* EINVAL: locked */
@@ -169,7 +170,7 @@ void back_memory(void *p, size_t size)
 	madvise(p, size, MADV_POPULATE_WRITE);
 }
 
-/* Raw calls, here and below: an interposed close() or fcntl() is the application's business. */
+/* Raw system calls, here and below: an application may interpose close() and fcntl(). */
 void sys_close(int fd)
 {
 	syscall(SYS_close, fd);
@@ -258,7 +259,7 @@ long read_file(const char *path, char *buf, size_t size)
 long read_memory(uint64_t address, void *buf, size_t size)
 {
 	struct iovec local = {buf, size}, remote = {(void *)address, size};
-	/* By our thread: the process's leader may have ended, and lost its memory. */
+	/* By the id of this thread: the process's leader may have ended, and then has no memory. */
 	long n = syscall(SYS_process_vm_readv, sys_gettid(), &local, 1, &remote, 1, 0);
 
 	return n < 0 ? -errno : n;

@@ -1,8 +1,8 @@
 /*
  * sys.h: the few system services that the payload uses, as raw system calls
  * where glibc's wrapper is newer than 2.17 or touches more than it must.
- * Nothing here allocates. A thread that dispatches calls only the clocks (vDSO);
- * one that destroys, or ends the runtime, may wait here, with a deadline.
+ * Nothing here allocates. A thread that dispatches calls only the clocks (vDSO); a
+ * thread that destroys an object or ends the runtime may wait here, with a deadline.
  */
 #ifndef RTL_SYS_H
 #define RTL_SYS_H
@@ -35,9 +35,9 @@ static inline void cpu_relax(void)
 	__builtin_ia32_pause();
 }
 
-/* For lines that another core has used last, and that will be written here soon.
- * As assembly: the compiler emits it only for CPUs that it is told of; older
- * 64-bit ones take it for a no-op. */
+/* Prefetches lines that another core has used last and that this thread writes soon.
+ * Assembly, because the compiler emits the instruction only for CPUs that have it; older
+ * 64-bit CPUs execute it as a no-op. */
 static inline void prefetch_for_write(const void *p, size_t size)
 {
 	for (size_t i = 0; i < size; i += 64)
@@ -46,8 +46,8 @@ static inline void prefetch_for_write(const void *p, size_t size)
 
 int sys_gettid(void);
 void sys_yield(void);
-/* Between two looks of a wait, of which turn have been: short first, and at last a
- * sleep. Yielding is no way to wait for a thread of a lower priority. */
+/* Waits between two looks. turn: how many looks there were. First it spins, then it yields,
+ * then it sleeps, because yielding does not let a thread of lower priority run. */
 void sys_back_off(uint32_t turn);
 /* Asks for short slices (Linux 6.12: an earlier deadline after each wake-up);
  * without effect before. */
@@ -70,10 +70,10 @@ void futex_wake_shared(uint32_t *word);
  * pointer into it. */
 void *map_memory(size_t size);
 void unmap_memory(void *p, size_t size);
-/* The pages read as zero again; unless they were locked meanwhile, and the kernel is
- * older than 5.18, they cost nothing. */
+/* Zeroes whole pages, and frees their memory unless they are locked and the kernel is older
+ * than 5.18. */
 void clear_memory(void *p, size_t size);
-/* What is in them is not needed: perhaps they cost nothing from now on. */
+/* Frees the memory of whole pages whose contents are not needed, if the kernel can. */
 void forget_memory(void *p, size_t size);
 /* Backs whole pages before an application thread has to fault them in; changes
  * nothing in them. Before Linux 5.14 without effect. Our threads only. */
@@ -81,8 +81,8 @@ void back_memory(void *p, size_t size);
 
 void sys_close(int fd);
 
-/* The number may be another file's by now: a program may close all that it does not
- * know (closefrom), and use their numbers again. */
+/* A program may close all descriptors that it does not know (closefrom), and reuse their
+ * numbers: dev and inode say whether fd is still this file. */
 struct memfd {
 	int fd;
 	uint64_t dev, inode;
@@ -90,22 +90,22 @@ struct memfd {
 /* A sealed memfd of exactly size bytes, mapped shared and not inherited by
  * forked children. Its fd is close-on-exec and kept out of the low numbers. */
 void *memfd_map(const char *name, size_t size, struct memfd *out);
-/* Closes it, if it is still that one. */
+/* Closes fd, if it is still this file. */
 void memfd_close(const struct memfd *m);
-/* Whole pages of its mapping: they read as zero again and cost nothing. */
+/* Frees whole pages of the mapping; they read as zero again. */
 void memfd_release(void *p, uint64_t size);
 
 /* Reads a small file whole; returns bytes read or -errno. Not terminated. */
 long read_file(const char *path, char *buf, size_t size);
 
-/* Copies from this process's own memory without faulting; bytes copied or -errno:
- * EFAULT, there is none. */
+/* Copies from this process's own memory without faulting; bytes copied or -errno.
+ * -EFAULT: nothing is mapped there. */
 long read_memory(uint64_t address, void *buf, size_t size);
 
 /*
- * The end of a wait. A process that was stopped (SIGSTOP, a container's pause) goes on
- * with all its deadlines passed before the thread that is waited for has run: there are
- * some looks more.
+ * The end of a wait. When a process that was stopped (SIGSTOP, a paused container) goes on,
+ * its deadlines have passed before the thread that it waits for has run. So LAST_LOOKS looks
+ * follow after the deadline.
  */
 #define LAST_LOOKS 20
 #define LAST_LOOK_NS NS_PER_MS
@@ -114,7 +114,7 @@ struct deadline {
 	uint32_t looks; /* since it has passed */
 };
 struct deadline deadline_in(uint64_t ns);
-/* How long to wait for the next look; 0: there is none. */
+/* How long to wait before the next look; 0: the wait has ended. */
 uint64_t deadline_left(struct deadline *d);
 
 /* A mutex for threads of ours: futex-based, with a deadline. 0 or -ETIMEDOUT. */

@@ -15,7 +15,7 @@
 #include "core/glibc217.h"
 #include "core/session_flags.h"
 
-#define STACK_BYTES (256 * 1024) /* for us */
+#define STACK_BYTES (256 * 1024) /* what our functions use, and the runtime's below them */
 #define TID_SCAN_FROM 0x40 /* past the TCB head */
 #define TID_SCAN_TO 0x900  /* struct pthread is 0x900 bytes or so, in every glibc */
 
@@ -34,10 +34,10 @@ static void like_the_main_thread(void)
 }
 
 /*
- * A thread that has been made, and may not have begun. It outlives the call that
- * made it: a thread that has been given up finds that out here, whenever it gets a CPU.
+ * A thread that was created and may not have begun. The struct outlives thread_start(): a
+ * thread that was given up finds that out here when it gets a CPU.
  */
-#define STARTS 4 /* not begun at a time: one of each kind, and one of each given up */
+#define STARTS 4 /* threads that have not begun: a worker, a control thread, and one of each that was given up */
 enum { START_FREE, START_OFFERED, START_TAKEN, START_REVOKED };
 struct start {
 	void *(*run)(void *);
@@ -78,9 +78,9 @@ static struct start *offer(void *(*run)(void *))
 }
 
 /*
- * glibc takes each module's __thread data from the stack, too. What that is together
- * with the least stack it tells Rust's and Java's threads by this function; without it
- * the stack is as large as the application's threads have it.
+ * glibc takes the __thread data of all modules from the stack, too. This function, which
+ * Rust and Java use as well, returns their size plus the least stack. Without it the stack
+ * has the default size.
  */
 static void size_stack(pthread_attr_t *attr)
 {
@@ -91,8 +91,8 @@ static void size_stack(pthread_attr_t *attr)
 		pthread_attr_setstacksize(attr, STACK_BYTES + least(attr));
 }
 
-/* Raw: the mask is inherited by the new thread; glibc's pthread_sigmask would
- * quietly leave out the two signals that must stay open, and so do we. */
+/* The new thread inherits the mask. Two signals of glibc must stay unblocked: its
+ * pthread_sigmask leaves them out, and so does this raw call. */
 static int create(pthread_t *out, struct start *s)
 {
 	uint64_t blocked = ~(1ull << (32 - 1) | 1ull << (33 - 1)), old;
@@ -107,7 +107,7 @@ static int create(pthread_t *out, struct start *s)
 	return -err;
 }
 
-/* False: given up. */
+/* False: the thread was given up. */
 static bool await_taken(struct start *s)
 {
 	uint64_t until = now_monotonic() + THREAD_START_MOST_NS;
@@ -145,7 +145,7 @@ char thread_state(int listed)
 }
 
 #define STARVED_MOST_NS (30 * NS_PER_S)
-#define ASLEEP_LOOKS 5 /* in a row: the worker waits neither for a CPU nor for memory */
+#define ASLEEP_LOOKS 5 /* in a row: then the worker waits neither for a CPU nor for memory */
 
 _Atomic int worker_listed;
 
@@ -169,7 +169,7 @@ int thread_start(pthread_t *out, void *(*run)(void *), uint32_t *tid)
 
 	if (r || !await_taken(s)) {
 		if (!r)
-			pthread_detach(*out); /* nobody will join it */
+			pthread_detach(*out); /* it is never joined */
 		else if (s)
 			__atomic_store_n(&s->state, START_FREE, __ATOMIC_RELEASE);
 		return r ? r : -ETIMEDOUT;
@@ -186,8 +186,8 @@ const char *thread_error(int err)
 
 #define JOIN_LOOK_NS (100 * NS_PER_US)
 
-/* The one cancellation point of ours on threads of the application (in an older
- * glibc even a look is one), which come here with the session's lock. */
+/* Our only cancellation point on threads of the application, which have the session's lock
+ * here. (In an older glibc pthread_tryjoin_np is one, too.) */
 static bool has_ended(pthread_t t)
 {
 	int before;
@@ -198,7 +198,7 @@ static bool has_ended(pthread_t t)
 	return !busy;
 }
 
-/* By looks: glibc's wait with a deadline goes by a clock that can be set. */
+/* Polls: glibc's wait with a deadline uses a clock that can be set. */
 bool thread_join(pthread_t t, uint64_t timeout_ns)
 {
 	struct deadline d = deadline_in(timeout_ns);

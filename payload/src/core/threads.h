@@ -15,20 +15,21 @@
 #define THREAD_START_MOST_NS (5 * NS_PER_S)
 
 /*
- * A thread is born of one of the application's that happened to be parked: the
- * new one takes CPUs and policy of the main thread's, not of that one's. 0 when it
- * is about to run, with its thread id; or -errno: of one that does not begin in
- * time (-ETIMEDOUT) nothing is left once it does.
+ * Starts a thread. The caller may be any thread of the application: the new thread takes the
+ * CPUs and the policy of the main thread, not those of the caller. 0 when it is about to
+ * run, with its thread id; or -errno. A thread that does not begin in time (-ETIMEDOUT) ends
+ * as soon as it begins.
  */
 int thread_start(pthread_t *out, void *(*run)(void *), uint32_t *tid);
 const char *thread_error(int err);
 /* False: it has not ended in time, and may be joined later. */
 bool thread_join(pthread_t t, uint64_t timeout_ns);
 
-/* The calling thread as /proc lists it: by another number where that is an outer pid
- * namespace's. */
+/* The calling thread's id as /proc lists it: another number if /proc shows an outer pid
+ * namespace. */
 int thread_listed(void);
-/* Of a thread so listed. 'R': it runs, or would if it had a processor; 'S': it sleeps; and so on, as /proc says. 0: not known. */
+/* The state of a thread that /proc lists, as /proc shows it. 'R': it runs or waits for a CPU;
+ * 'S': it sleeps; and so on. 0: not known. */
 char thread_state(int listed);
 
 /* How /proc lists the worker, for worker_is_starved(); 0: there is none. Written by
@@ -50,7 +51,7 @@ struct starved starved_from_now(void);
 bool worker_is_starved(struct starved *s);
 
 /* Finds the offset of the thread id in this thread's descriptor; a second
- * thread of ours then checks it. Unsure: stamps carry no thread id. */
+ * thread of ours then checks it. If it is not certain, stamps have no thread id. */
 void thread_find_tid_offset(unsigned long given);
 void thread_check_tid_offset(void);
 

@@ -8,7 +8,7 @@ const struct kind *const kinds[RTL_KINDS_MAX] = {
 #include "kinds/kinds.def"
 };
 
-/* f: of struct kind. Calls it for each recorded kind that has it. */
+/* Calls f, a function of struct kind, for each recorded kind that has one. */
 #define EACH(f, ...)                                                \
 	do {                                                        \
 		for (uint32_t i = 0; i < RTL_KINDS_MAX; i++)        \
@@ -68,7 +68,7 @@ int kinds_prepare(char *err, size_t errlen)
 	for (uint32_t i = 0; i < RTL_KINDS_MAX && !r; i++)
 		if (is_recorded(i) && kinds[i]->prepare)
 			r = kinds[i]->prepare(err, errlen);
-	return r; /* memory that was taken goes with kinds_release(), as that of a whole session */
+	return r; /* kinds_release() gives the memory back */
 }
 
 int kinds_start(char *err, size_t errlen)

@@ -26,7 +26,7 @@ struct ending {
 };
 
 struct kind {
-	struct hook_table hooks; /* its wrappers; those that kinds share: core/shared_hooks.h */
+	struct hook_table hooks; /* its own; core/shared_hooks.h has those that kinds share */
 
 	/* Arming takes these three steps; the end of a session, or of an arming that
 	 * fails, reverses those that were taken. int: 0, or -errno with a reason in err. */
@@ -59,28 +59,28 @@ struct kind {
 	uint64_t (*outstanding)(void);
 	/* Not during a drain: makes ready what application threads take next. */
 	void (*make_ready)(void);
-	/* Counters that are not kept up to date as items begin and end. */
+	/* Brings the counters up to date that are not written as items begin and end. */
 	void (*update_counters)(void);
 
 	/* Any thread. An event that event_deliver() could not push: counts its item as lost;
 	 * outstanding() does not count it any more. Kinds whose items are on signals only. */
 	void (*count_dropped)(const struct event *e);
-	/* The worker's end. An event that nobody has taken: counts its item as lost, unless
-	 * outstanding() counts it. */
+	/* When the worker ends. An event that the worker has not taken: counts its item as
+	 * lost, unless outstanding() counts it. */
 	void (*count_unread)(const struct event *e);
 	/* Writes the records that end what the kind has opened, such as windows. Calls
 	 * session_end_wait() where there is no room. */
 	void (*write_last)(struct patience *p);
 };
 
-/* KIND_take(), the worker only: what an event says of an item. Not in the table: the
- * worker calls it directly, for each event. */
+/* KIND_take(), the worker only: takes one event. It is not in the table: the worker calls
+ * it directly. */
 #define KIND(number, ID, object, name)                         \
 	extern const struct kind object##_kind;                \
 	void object##_take(const struct event *e, bool abandon);
 #include "kinds/kinds.def"
 
-/* By enum rtl_kind; NULL: there is none of that number. */
+/* By enum rtl_kind; NULL: no kind has that number. */
 extern const struct kind *const kinds[RTL_KINDS_MAX];
 
 /* The recorded kinds, each function above in the order of kinds.def, open() and the
@@ -92,14 +92,15 @@ uint32_t kinds_grace_ranges(struct rtl_range *out, uint32_t n, uint32_t max);
 void kinds_patch(void);
 int kinds_start(char *err, size_t errlen);
 void kinds_open(void);
-/* What kinds_close() takes at most, and all kinds above that for events that find the
- * queue of events full; and kinds_release_signals(). */
+/* Limits: of kinds_close(); of what all kinds together may wait beyond that while the queue
+ * of events is full; and of kinds_release_signals(). */
 #define KINDS_CLOSE_MOST_NS (3500 * NS_PER_MS)
 #define KINDS_CLOSE_OVER_NS (100 * NS_PER_MS)
 #define KINDS_RELEASE_MOST_NS (250 * NS_PER_MS)
 uint32_t kinds_close(const struct ending *end);
 void kinds_undo(void);
-/* Of all kinds, recorded or not: another tool may have kept us from restoring a slot. */
+/* For all kinds, recorded or not: an earlier session may not have been able to restore a
+ * slot, because of another tool. */
 void kinds_restore_hooks(void);
 void kinds_add_tally(struct hooks_tally *sum);
 void kinds_release_signals(const struct ending *end);

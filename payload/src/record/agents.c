@@ -1,3 +1,4 @@
+/* agents.c: see agents.h. */
 #include "record/agents.h"
 
 #include <errno.h>
@@ -8,13 +9,13 @@
 #include "core/session_flags.h"
 
 /*
- * How long a fit is used. The runtime knows the GPU's clock rate by two readings,
- * of which the first is from hsa_init: shortly after that a tick of rounding makes
- * much of a long extrapolation. So a fit reaches a quarter as far as those before it.
+ * How long a fit is used. The runtime derives the rate of the GPU's clock from two readings,
+ * the first in hsa_init. Shortly after that, one tick of rounding is a large error in a long
+ * extrapolation. So each fit is used for a quarter longer than the one before.
  */
 #define FIT_FIRST_NS NS_PER_MS
 #define FIT_MOST_NS (100 * NS_PER_MS)
-#define FIT_TICKS 100000000ull   /* distance of its two points: 1 s at 100 MHz, 1 ns of rounding spread thin */
+#define FIT_TICKS 100000000ull   /* distance of its two points: 1 s at 100 MHz, in which 1 ns of rounding is little */
 
 struct agent agents[AGENTS_MAX];
 uint32_t agent_count;
@@ -84,7 +85,7 @@ static void fit(struct agent *a, uint64_t ticks)
 	uint64_t before = ticks > FIT_TICKS ? ticks - FIT_TICKS : 0, ns = 0, ns_before = 0;
 
 	if (runtime_is_lost())
-		return; /* the old line, or none and then 0 */
+		return; /* keeps the old line; without one the result is 0 */
 	rt.convert_tick(a->handle, ticks, &ns);
 	rt.convert_tick(a->handle, before, &ns_before);
 	a->fit_tick = ticks;
@@ -99,7 +100,7 @@ uint64_t agent_ticks_to_ns(struct agent *a, uint64_t ticks)
 {
 	int64_t away = (int64_t)(ticks - a->fit_tick);
 
-	/* Old ticks are as exact as new ones; only a line gone stale is not. */
+	/* Ticks before the fit are as exact as those after it; only an old line is not. */
 	if (UNLIKELY(!a->fit_for_ns || (away > 0 && (double)away * a->ns_per_tick > (double)a->fit_for_ns)))
 		fit(a, ticks), away = (int64_t)(ticks - a->fit_tick);
 	return a->fit_ns + (uint64_t)(int64_t)((double)away * a->ns_per_tick);

@@ -14,8 +14,8 @@ struct agent {
 	char product[64];
 	uint32_t driver_node, bdf, pci_domain, compute_units;
 	uint32_t emitted; /* its record is in the ring */
-	/* ticks -> CLOCK_BOOTTIME ns, as the runtime itself converts, fitted to a
-	 * line anew again and again */
+	/* ticks -> CLOCK_BOOTTIME ns, as the runtime itself converts, by a
+	 * line that is fitted again and again */
 	uint64_t fit_tick, fit_ns, fit_for_ns;
 	double ns_per_tick;
 };
@@ -23,9 +23,9 @@ struct agent {
 extern struct agent agents[AGENTS_MAX];
 extern uint32_t agent_count;
 
-/* Arming: asks the runtime anew. 0 or -errno. */
+/* Arming: asks the runtime for its agents. 0 or -errno. */
 int agents_find(void);
-/* False: those found are another runtime's, which has ended. */
+/* False: the runtime has ended since agents_find(), and there is another one now. */
 bool agents_remain(void);
 
 /* The agent that owns memory at address; index + 1, 0: unknown. */

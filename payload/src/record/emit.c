@@ -16,7 +16,7 @@ void emit_reset(void)
 
 uint32_t string_id(const char *text, uint32_t len)
 {
-	static _Alignas(8) char buf[16 + RTL_STRING_MAX + RTL_LINE]; /* much for our stack */
+	static _Alignas(8) char buf[16 + RTL_STRING_MAX + RTL_LINE]; /* too large for our stack */
 	struct rtl_string *r = (struct rtl_string *)buf;
 
 	if (len > RTL_STRING_MAX)

@@ -1,3 +1,4 @@
+/* event.c: see event.h. */
 #include "record/event.h"
 
 #include <errno.h>
@@ -18,12 +19,12 @@ static _Atomic uint64_t lap; /* cells in use, a power of two */
 static CACHE_ALIGNED _Atomic uint64_t head;
 static CACHE_ALIGNED uint64_t tail;
 
-static bool closed = true; /* by who arms and disarms; the worker reads it in between */
+static bool closed = true; /* written by arming and disarming; the worker reads it in between */
 
 /*
- * A thread may sleep in event_push() over the end of a session, and know its lap: the
- * cell that it looks at has, modulo the shorter lap, the number of its position. If its
- * seq is that position, then it is that position's cell under either lap.
+ * A thread may sleep in event_push() until a later session, and still use the lap of the
+ * earlier one. The number of the cell that it looks at is its position modulo the shorter
+ * lap. If the cell's seq is that position, it is the position's cell under either lap.
  */
 int events_init(bool lossless)
 {
@@ -42,9 +43,9 @@ int events_init(bool lossless)
 	return 0;
 }
 
-/* A head the longest lap ahead takes no cell: each is free for an earlier position, as
- * those of the next session are; when the pages are gone, for none. Who has taken one
- * before keeps the head from moving. */
+/* Moves head ahead by the longest lap: then no push takes a cell, because each cell is free
+ * for an earlier position, also in the next session, or for none when its memory is gone.
+ * If a thread has taken a cell and not filled it, head stays. */
 void events_close(void)
 {
 	struct event e;
@@ -123,7 +124,7 @@ void event_deliver(struct event *e)
 		kinds[e->kind]->count_dropped(e);
 }
 
-static _Atomic uint32_t consumer; /* a hint for event_push()'s callers: whoever reads it late tries once more or once less */
+static _Atomic uint32_t consumer; /* a hint for callers of event_push(): a thread that reads it late pushes once more or less */
 
 void events_set_consumer(bool runs)
 {

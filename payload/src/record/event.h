@@ -1,7 +1,7 @@
 /*
- * event.h: what any thread tells the worker, which is the ring's only producer: a
- * bounded queue of events with many producers and one consumer, after D. Vyukov. To
- * push takes one compare-and-swap; it never waits and never allocates.
+ * event.h: events from any thread to the worker, which is the ring's only producer. A
+ * bounded queue with many producers and one consumer, after D. Vyukov. A push takes one
+ * compare-and-swap; it never waits and never allocates.
  */
 #ifndef RTL_EVENT_H
 #define RTL_EVENT_H
@@ -42,9 +42,9 @@ struct event {
 #define ARMED_IN_DOUBT (1ull << 63) /* in armed_at: an earlier packet's times may have come after it */
 
 /*
- * A lane is where items of one kind follow each other: a queue's address, which is a
- * multiple of 64, with the kind in the low bits. One word, so that a reader needs no
- * line of the queue to learn the kind. A kind without such places has one lane.
+ * A lane is a sequence of items of one kind, such as a queue's. It is one word: the address
+ * of the queue's state, a multiple of 64, with the kind in the low bits, so that a reader
+ * learns the kind without reading the state. A kind without queues has one lane.
  */
 #define LANE_KINDS 63ull
 #define LANE_NONE 0ull
@@ -65,37 +65,39 @@ static inline void *lane_place(uint64_t lane)
 	return (void *)(lane & ~LANE_KINDS);
 }
 
-/* Powers of two. The longer is for a worker that gets no processor for seconds; each
- * lap touches all cells. */
+/* Powers of two. The longer queue is for a worker that gets no CPU for seconds. Each lap
+ * touches all cells. */
 #define EVENT_CELLS 16384
 #define EVENT_CELLS_LOSSLESS (16 * EVENT_CELLS)
 
-/* Arming: makes the queue, or opens it again. 0 or -errno. */
+/* Arming: maps the queue, or opens it again. 0 or -errno. */
 int events_init(bool lossless);
 
 /* False: the queue is full. */
 bool event_push(const struct event *e);
 
-/* Pushes an event that the worker counts on. If the queue is full, its kind counts the
- * item as lost (struct kind's count_dropped()). */
+/* Pushes an event that the worker counts on. If the queue is full, the event's kind counts
+ * the item as lost (struct kind's count_dropped()). */
 void event_deliver(struct event *e);
 
-/* The worker runs, and will take what is pushed. Set by worker_start() and
- * worker_stop(); a thread that finds the queue full may then try again. */
+/* Whether the worker runs and takes events: a thread that finds the queue full may then
+ * push again. Set by worker_start() and worker_stop(). */
 void events_set_consumer(bool runs);
 bool events_have_consumer(void);
 
-/* The worker only, or the thread that closes the queue. */
+/* Takes the next event; false: there is none. The worker only, or the thread that closes
+ * the queue. */
 bool event_pop(struct event *e);
 
-/* The worker only. How many have been pushed, or are just being pushed; and popped. */
+/* The worker only. How many events were pushed, with those that are being pushed; and how
+ * many were popped. */
 uint64_t events_pushed(void);
 uint64_t events_popped(void);
-/* The event of that number between the two. False: a thread is filling it. */
+/* Copies the event of a number between the two. False: a thread is writing it. */
 bool event_look(uint64_t number, struct event *e);
 
-/* No worker runs: drops what is left, and event_push() finds the queue full until
- * events_init(). Gives the memory back, unless a thread is filling a cell. */
+/* When no worker runs: drops all events, and event_push() finds the queue full until
+ * events_init(). Gives the memory back, unless a thread is writing an event. */
 void events_close(void);
 
 #endif

@@ -224,7 +224,7 @@ struct kernel_name names_look_up(uint64_t object)
 #define LOCK_LOOK_NS (10 * NS_PER_MS)
 
 /* Application threads hold the lock while they destroy an executable, or go on without
- * it: for good, if a signal handler calls exit() meanwhile. */
+ * it: forever, if a signal handler calls exit() meanwhile. */
 bool names_lock(void)
 {
 	while (!may_ask() || mutex_lock(&lock, atomic_load(&stop_waiting) ? 0 : LOCK_LOOK_NS)) {

@@ -1,3 +1,4 @@
+/* ring.c: see ring.h. */
 #include "record/ring.h"
 
 #include <errno.h>
@@ -18,14 +19,14 @@ struct lines {
 static struct rtl_ring *shared;
 static struct lines ring;
 static uint64_t reserve;
-static uint64_t backed; /* bytes of the ring that have memory: its first lap would fault page by page */
+static uint64_t backed; /* bytes of the ring that have memory: in its first lap each page would fault */
 static struct lines overflow; /* lossless only; private memory */
 static uint64_t overflow_tail;
 static uint64_t published_head; /* what the consumer has been shown */
 static uint32_t seq;
-static uint64_t lost, lost_from_ns; /* not yet said */
-static bool full; /* records were lost, and room for many has not come yet */
-static uint64_t uncounted[RTL_KINDS_MAX]; /* of the lost, by kind: counting each would cost a locked instruction */
+static uint64_t lost, lost_from_ns; /* not yet in a lost record */
+static bool full; /* records were lost, and there is no room for many yet */
+static uint64_t uncounted[RTL_KINDS_MAX]; /* lost records by kind, until ring_flush(): counting each would take a locked instruction */
 static bool any_uncounted;
 static struct memfd file = {.fd = -1};
 
@@ -70,8 +71,8 @@ void ring_describe(uint64_t *size, uint64_t *inode, int *fd)
 	*fd = file.fd;
 }
 
-/* A forked child may have the descriptor, and with it all this memory until it exits.
- * What holds no record for the recorder goes now; the rest is the recorder's to release. */
+/* A forked child may have the descriptor, and then keeps this memory until it exits. Frees
+ * the pages without a record that the recorder has not taken; the recorder frees the rest. */
 static void release_all_but_unread(void)
 {
 	uint64_t from = (ring.head + RTL_PAGE - 1) & ~(RTL_PAGE - 1ull);
@@ -79,7 +80,7 @@ static void release_all_but_unread(void)
 	uint64_t at = from & (ring.size - 1), bytes = to - from;
 
 	if (from >= to || bytes > ring.size)
-		return; /* full, or a tail that cannot be */
+		return; /* full, or an impossible tail */
 	uint64_t first = bytes < ring.size - at ? bytes : ring.size - at;
 	memfd_release(ring.data + at, first);
 	if (bytes > first)
@@ -100,7 +101,7 @@ void ring_close(void)
 	ring = overflow = (struct lines){0};
 }
 
-/* The consumer writes tail: a value that cannot be is read as "no room". */
+/* The consumer writes tail: an impossible value means no room. */
 static uint64_t room(void)
 {
 	uint64_t tail = __atomic_load_n(&shared->tail, __ATOMIC_ACQUIRE); /* pairs with the reader's release */
@@ -148,7 +149,7 @@ static void move_first(void)
 	}
 }
 
-/* In order, and whole: what the reader is shown must not end within a record. */
+/* In order, and whole: the reader must never see a part of a record. */
 static void move_waiting(void)
 {
 	while (overflow_tail != overflow.head && is_room_for_first(reserve))
@@ -162,7 +163,7 @@ static bool is_definition(uint16_t type)
 	return type < RTL_KIND_TYPES;
 }
 
-/* Definitions count as those of dispatches, for which they are made. */
+/* Lost definitions count as records of dispatches, which need them. */
 static uint32_t kind_of(uint16_t type)
 {
 	return is_definition(type) ? RTL_KIND_DISPATCH : RTL_KIND_OF_TYPE(type);
@@ -192,7 +193,7 @@ void ring_give_up(void)
 	}
 	if (overflow.data)
 		unmap_memory(overflow.data, overflow.size);
-	overflow = (struct lines){0}; /* what still comes goes into the ring, or nowhere */
+	overflow = (struct lines){0}; /* later records go into the ring, or are lost */
 	overflow_tail = 0;
 }
 
@@ -227,7 +228,7 @@ static void say_lost(void)
 		lost = 0;
 }
 
-/* Of the buffer that fills up last. */
+/* Free bytes of the buffer that fills up last. */
 static uint64_t free_bytes(void)
 {
 	return overflow.data ? overflow.size - (overflow.head - overflow_tail) : room();
@@ -238,7 +239,7 @@ void ring_lose(uint32_t kind, uint64_t records)
 	if (!records)
 		return;
 	lose(kind, records);
-	/* The hole that a reader sees, and does not take for a step back. */
+	/* The reader sees a hole; a larger one would look like a step back. */
 	seq += (uint32_t)(records < HOLE_MOST ? records : HOLE_MOST);
 }
 
@@ -254,7 +255,7 @@ bool ring_is_full(void)
 static __attribute__((noinline)) bool discard(const struct rtl_header *record)
 {
 	lose(kind_of(record->type), 1);
-	seq++; /* the hole that a reader sees */
+	seq++; /* the reader sees a hole */
 	return false;
 }
 

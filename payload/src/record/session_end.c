@@ -1,3 +1,4 @@
+/* session_end.c: see session_end.h. */
 #include "record/session_end.h"
 
 #include "core/session_flags.h"
@@ -9,8 +10,8 @@
 
 #define LATE_PERIOD_NS (100 * NS_PER_US)
 
-/* How long the last records wait for a recorder that is late: from its last
- * sign of life, and in all. */
+/* How long the last records wait for a recorder that is late: since it last took something,
+ * and in all. */
 struct patience {
 	uint64_t span, taken, until, last;
 };
@@ -55,7 +56,7 @@ bool session_end_wait(struct patience *p)
 	return more;
 }
 
-/* What lies behind the cell of a thread that sleeps while it pushes an event. */
+/* Counts the events behind that of a thread that sleeps while it pushes. */
 static void count_unread(void)
 {
 	uint32_t generation = atomic_load(&session_flags.generation);
@@ -66,8 +67,8 @@ static void count_unread(void)
 			kinds[e.kind]->count_unread(&e);
 }
 
-/* More outcomes have been handed over than items are known: of one that is just
- * being published. */
+/* A kind's sum is below zero if the outcome of an item arrived before the item, which is
+ * just being published. */
 static uint64_t not_below_zero(uint64_t n)
 {
 	return (int64_t)n > 0 ? n : 0;

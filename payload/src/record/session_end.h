@@ -1,7 +1,7 @@
 /*
  * session_end.h: the end of a session's records. The worker's last round is over:
- * what is still owed is counted as lost, then every window and the session get their
- * end, with patience for a recorder that is late.
+ * items without an outcome are counted as lost; then the last records of each window and of
+ * the session are written, with a longer wait for a recorder that is late.
  */
 #ifndef RTL_SESSION_END_H
 #define RTL_SESSION_END_H
@@ -14,14 +14,14 @@ struct session_end {
 	uint64_t armed_ns, detached_ns;
 };
 
-/* Counts as lost what has no outcome: items that wrappers have taken and sleep with over
- * the session's end, and events that nobody has taken. */
+/* Counts items without an outcome as lost: a wrapper has taken the outcome and sleeps before
+ * it pushes the event, or the worker has not taken the event. */
 void session_end_count(void);
 
 void session_end_write(const struct session_end *end);
 
-/* For struct kind's write_last(): there is no room for a record. True: try again; false:
- * the recorder is late for too long, and the record is counted as lost. */
+/* For struct kind's write_last(), when there is no room for a record. True: try again; false:
+ * the recorder is too late, and the record is counted as lost. */
 struct patience;
 bool session_end_wait(struct patience *p);
 

@@ -1,3 +1,4 @@
+/* worker.c: the worker's rounds, and the waits of other threads for them. */
 #define _GNU_SOURCE
 #include "record/worker.h"
 
@@ -17,11 +18,11 @@
 #define PERIOD_MOST_NS (2 * NS_PER_MS)
 #define SLICE_NS (100 * NS_PER_US)
 #define PERIOD_DRAIN_NS (100 * NS_PER_US)
-#define COMPLETIONS_MANY 400 /* in one round: come back sooner */
-#define COMPLETIONS_FEW 100  /* come back later */
+#define COMPLETIONS_MANY 400 /* in one round: the next one comes sooner */
+#define COMPLETIONS_FEW 100  /* the next one comes later */
 
 static pthread_t thread;
-static uint32_t wake_word; /* futex: somebody wants a round now */
+static uint32_t wake_word; /* futex: changed by a thread that wants a round now */
 static _Atomic uint32_t asked, done; /* rounds; done follows asked */
 static uint32_t done_word;           /* futex: done has changed */
 static _Atomic uint64_t outstanding, undelivered_bytes; /* after the last round */
@@ -49,7 +50,7 @@ static uint64_t take_events(void)
 
 	for (; n < most && event_pop(&e); n++)
 		if (LIKELY(e.generation == generation))
-			take(&e, abandon); /* else its session has counted it at its end */
+			take(&e, abandon); /* else it is of an earlier session, which has counted it at its end */
 	return n;
 }
 
@@ -63,7 +64,7 @@ static void update_counters(void)
 	TALLY(worker_rounds);
 }
 
-/* Written when it changes: every wrapper reads that line. */
+/* Stores changes only: every wrapper reads that line. */
 static void set_full(bool full)
 {
 	if (full != atomic_load_explicit(&session_flags.full, memory_order_relaxed))

@@ -26,10 +26,8 @@ static hsa_status_t shut_down(void)
 	return NEXT(shared_hooks[SHUT_DOWN], hsa_status_t (*)(void))();
 }
 
-/*
- * Until every thread meets our wrapper when it calls hsa_shut_down, a reference of
- * our own keeps the runtime from ending while we call it.
- */
+/* Takes a reference to the runtime, which keeps it from ending while we call it, until every
+ * thread that calls hsa_shut_down meets our wrapper. */
 static int hold_runtime(void)
 {
 	if (atomic_load(&runtime_shutting_down) || !runtime_open() || rt.init())
@@ -37,8 +35,8 @@ static int hold_runtime(void)
 	return 0;
 }
 
-/* From here on the wrapper protects us. Ours may turn out to be the last one: the
- * application may have a new runtime by now, of which we know nothing. */
+/* Drops the reference: from here on the wrapper protects us. It may be the last one, and the
+ * application may have initialized the runtime again since. */
 static int let_runtime_go(void)
 {
 	shut_down();
@@ -104,8 +102,8 @@ static int start_kinds(void)
 	return r ? control_fail(r, "%s", err) : 0;
 }
 
-/* What threads must have left: the raw index functions, hsa_shut_down, and our own
- * wrappers, where the last session may have left a thread. */
+/* What threads must have left: the raw index functions, hsa_shut_down, and our own wrappers,
+ * in which a thread of the last session may still be. */
 static struct rtl_range ranges[RTL_GRACE_RANGES];
 static uint32_t range_count;
 

@@ -17,7 +17,7 @@
 #include "core/threads.h"
 #include "session/session.h"
 
-#define WATCH_NS (250 * NS_PER_MS) /* how often a recorder's beat is looked at */
+#define WATCH_NS (250 * NS_PER_MS) /* between two looks at a recorder's beat */
 
 static struct mutex creating;
 
@@ -36,7 +36,7 @@ static void copy_build_id(const ElfW(Nhdr) *note, const char *end)
 	}
 }
 
-/* Of this library: the linker defines the start of its image. */
+/* The ELF header of this library; the linker defines the symbol. */
 extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
 
 static void describe_build(void)
@@ -56,8 +56,8 @@ static uint32_t command_seq(void)
 
 static int run_command(uint32_t command)
 {
-	static char env[RTL_ENV_MAX]; /* a copy: the tool's side of the buffer may change */
-	uint32_t len = __atomic_load_n(&control->env_len, __ATOMIC_RELAXED); /* once: what is checked is what is used */
+	static char env[RTL_ENV_MAX]; /* a copy: the tool can change the buffer */
+	uint32_t len = __atomic_load_n(&control->env_len, __ATOMIC_RELAXED); /* read once: the value that is checked is the one that is used */
 
 	switch (command) {
 	case RTL_COMMAND_PING:
@@ -81,9 +81,9 @@ static void answer(uint32_t seq, int result)
 	futex_wake_shared(&control->answer_seq);
 }
 
-/* The recorder's beat is a counter; only its changes are timed, by our clock. The time
-   from one look to the next counts as that of one sleep at most: after a machine that
-   stood still, the recorder may come to run later than we do. */
+/* The recorder's beat is a counter, whose changes this thread times by its own clock. The
+ * time between two looks counts as one sleep at most: after a machine was suspended, the
+ * recorder may run later than this thread. */
 static void watch_recorder(void)
 {
 	static uint64_t beat, looked_ns, silent_ns;
@@ -107,7 +107,7 @@ static bool is_watched(void)
 	return control_state() == RTL_STATE_ACTIVE || session_is_unfinished();
 }
 
-static uint32_t watching; /* the control thread wakes by itself, and looks at the recorder */
+static uint32_t watching; /* the control thread wakes by itself to look at the recorder */
 
 static void *run(void *unused)
 {
@@ -115,7 +115,7 @@ static void *run(void *unused)
 	uint32_t done = __atomic_load_n(&control->answer_seq, __ATOMIC_RELAXED);
 	for (;;) {
 		uint32_t seq = command_seq();
-		/* Without a session there is nothing to watch: asleep for good. */
+		/* Without a session there is no recorder: sleeps until a command comes. */
 		bool watch = is_watched();
 
 		if (seq != done && !TEST_KNOB(wedge_control)) {
@@ -131,8 +131,8 @@ static void *run(void *unused)
 	return unused;
 }
 
-/* The thread may be about to fall asleep for good, having seen no session yet:
- * it is woken until it says otherwise. */
+/* The control thread may have seen no session yet, and be about to sleep without a deadline:
+ * wakes it until it watches. */
 void control_watch(void)
 {
 	for (int i = 0; i < 100 && sys_gettid() != control_tid(); i++) {
@@ -170,7 +170,7 @@ bool control_is_inherited(void)
 
 static uint32_t thread_tid;
 
-/* No session without the thread: nobody would notice a dead recorder. */
+/* There is no session without the thread, which notices a dead recorder. */
 static int start_thread(void)
 {
 	static pthread_t thread;

@@ -20,9 +20,9 @@
 #define LOCK_TIMEOUT_NS (10 * NS_PER_S)
 #define EXIT_DRAIN_NS (200 * NS_PER_MS) /* the application waits for us */
 
-/* disarm(), each step at its worst but for the drain's time-out, and for a delivery as
- * long as it gets on. A detach that has to wait for another end finds the session
- * ended then. */
+/* The longest disarm(): the limits of its steps, without the drain's time-out and without the
+ * time in which a delivery makes progress. A detach that waits for another end finds the
+ * session ended. */
 _Static_assert(KINDS_CLOSE_MOST_NS + KINDS_CLOSE_OVER_NS + WORKER_DRAIN_OVER_NS + WORKER_ABANDON_MOST_NS +
 			       WORKER_DELIVERY_STALLED_NS + WORKER_STOP_MOST_NS + KINDS_RELEASE_MOST_NS <=
 		       RTL_DETACH_MOST_MS * NS_PER_MS,
@@ -30,7 +30,7 @@ _Static_assert(KINDS_CLOSE_MOST_NS + KINDS_CLOSE_OVER_NS + WORKER_DRAIN_OVER_NS 
 
 uint32_t session_cancelled;
 static struct mutex lock; /* one arming or disarming at a time */
-static bool on_application; /* with the lock: the thread that has it is the application's */
+static bool on_application; /* with the lock: its holder is a thread of the application */
 static uint32_t unfinished; /* see session_is_unfinished() */
 static uint32_t state;      /* enum rtl_state */
 static enum rtl_end last_end;
@@ -162,7 +162,7 @@ static bool stop(enum rtl_end why)
 	return true;
 }
 
-/* What was put off keeps its own reason. */
+/* An end that was put off keeps its reason. */
 int session_finish(enum rtl_end why)
 {
 	bool again = session_is_unfinished(), ended = stop(why);
@@ -175,7 +175,7 @@ int session_finish(enum rtl_end why)
 	session_step("stopped");
 	struct ending end = ending_now(why);
 	kinds_release_signals(&end);
-	unpatch(); /* after all that calls the runtime: the wrapper of hsa_shut_down has kept it there for us */
+	unpatch(); /* after all calls of the runtime, which the wrapper of hsa_shut_down has kept from ending */
 	session_forget_tables();
 	session_step("unpatched");
 	return 0;
@@ -186,8 +186,8 @@ static int stays_open(uint32_t places)
 	return control_fail(-EBUSY, "a thread has been inside a doorbell for long: %u queues cannot be closed", places);
 }
 
-/* All kinds are closed. */
-static int rest(enum rtl_end why)
+/* When all kinds are closed. */
+static int become_dormant(enum rtl_end why)
 {
 	int r = session_finish(why);
 
@@ -201,7 +201,7 @@ int session_finish_dormant(enum rtl_end why)
 	struct ending end = ending_now(why);
 	uint32_t open = kinds_close(&end); /* the runtime may have ended before, see disarm_in_part() */
 
-	return open ? stays_open(open) : rest(why);
+	return open ? stays_open(open) : become_dormant(why);
 }
 
 static void drain(uint64_t drain_ns)
@@ -212,10 +212,9 @@ static void drain(uint64_t drain_ns)
 }
 
 /*
- * A thread stays inside a doorbell: its queue must remain virtual, with all that
- * its producers use. When the runtime or the process ends, the recording gets
- * its end, and the rest follows when the thread has left; otherwise the session goes
- * on, to be ended then.
+ * A thread stays inside a doorbell: its queue must stay virtual, with all memory that its
+ * producers use. If the runtime or the process ends, the recording ends now, and the rest
+ * follows when the thread has left. Otherwise the session goes on, and a later detach ends it.
  */
 static int disarm_in_part(enum rtl_end why, uint64_t drain_ns, uint32_t open)
 {
@@ -240,13 +239,13 @@ static int disarm(enum rtl_end why, uint64_t drain_ns)
 	kinds_undo();
 	kinds_restore_hooks();
 	drain(drain_ns);
-	/* At other ends an application thread waits for us, or nobody reads. */
+	/* At other ends an application thread waits for this one, or no recorder reads. */
 	if (!session_step("deliver") && (why == RTL_END_DETACH || why == RTL_END_OTHER_TOOL))
 		worker_deliver(&control->skip_drain, &session_cancelled);
-	return rest(why);
+	return become_dormant(why);
 }
 
-/* Entered; leaves. */
+/* With the session's lock, which it unlocks. */
 static int end_session(enum rtl_end why, uint64_t drain_ns)
 {
 	int r;
@@ -257,7 +256,7 @@ static int end_session(enum rtl_end why, uint64_t drain_ns)
 		r = session_finish_dormant(why);
 	} else {
 		if (session_is_idle()) /* no queue has stayed virtual, see disarm_in_part() */
-			unpatch(); /* hooks that another tool had buried, and has uncovered since */
+			unpatch(); /* hooks that another tool had buried, and are on top again */
 		r = control_fail(-EALREADY, "no session is active");
 	}
 	session_leave();
@@ -283,8 +282,8 @@ int session_disarm_orphan(uint32_t generation)
 	return 0;
 }
 
-/* The cancel is there for as long as others have the lock: nobody else takes it back.
- * Whoever keeps us from ending it, the runtime ends next. */
+/* session_cancelled is set as long as another thread has the lock. If the session cannot be
+ * ended, the runtime ends all the same, when this function has returned. */
 int session_end_now(enum rtl_end why)
 {
 	__atomic_fetch_add(&session_cancelled, 1, __ATOMIC_RELAXED);

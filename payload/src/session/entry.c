@@ -1,4 +1,4 @@
-/* entry.c: what the payload exports, and its end. */
+/* entry.c: the exported functions, and the end of the process. */
 #include <errno.h>
 
 #include "core/fault.h"
@@ -8,7 +8,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Not so in a forked child of the process that was attached to. */
+/* False in a forked child of the process that was attached to. */
 static bool is_resident(void)
 {
 	return control && !control_is_inherited();
@@ -28,8 +28,8 @@ EXPORT int rtl_attach(const void *env, uint64_t len)
 	return r ? r : session_arm(env, len);
 }
 
-/* The same for a payload that is resident already. Its thread is made anew where it
- * could not be before. */
+/* The same for a payload that is resident. Starts the control thread if an earlier attach
+ * could not. */
 EXPORT int rtl_reattach(const void *env, uint64_t len)
 {
 	if (!is_resident())

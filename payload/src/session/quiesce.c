@@ -16,7 +16,7 @@
 #include "session/thread_look.h"
 
 #define ROUND_NS (100 * NS_PER_US)
-#define ASK_AFTER_NS (40 * NS_PER_MS) /* a starved thread has had a turn by then; the tool stops the others */
+#define ASK_AFTER_NS (40 * NS_PER_MS) /* by then a starved thread has had a turn; the tool stops the others */
 #define ASKED_ROUND_NS (10 * NS_PER_MS) /* between looks until its answer, which wakes us; the tool may be starved, too */
 #define THREADS_MAX 65536
 #define TIDS_MAX (1u << 22) /* PID_MAX_LIMIT on 64-bit kernels */
@@ -25,7 +25,7 @@
 static struct pending_thread *pending_threads;
 static bool outer_proc; /* /proc shows an outer pid namespace */
 static uint8_t *seen; /* bitmap over thread ids, for one listing */
-static uint32_t asks; /* what of the block counts is kept here: others can write there */
+static uint32_t asks; /* never read back from the block: other processes can write there */
 static uint32_t asked[RTL_GRACE_ASK], asked_count;
 
 static bool is_ours(int tid)

@@ -1,7 +1,7 @@
 /*
- * quiesce.h: the wait after patching until no thread can still be inside a raw
- * write-index function that it entered before. Nobody is stopped in the
- * normal case; see docs/decisions/0003.
+ * quiesce.h: the grace period, a wait after patching until no thread can still be inside
+ * a raw write-index function that it entered before. Usually no thread is stopped for it; see
+ * docs/decisions/0003.
  */
 #ifndef RTL_GRACE_H
 #define RTL_GRACE_H

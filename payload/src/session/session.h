@@ -2,15 +2,15 @@
  * session.h: what the beginning of a session (arm.c) and its end (disarm.c) share. All
  * but session_enter() is called with the session's lock.
  */
-#ifndef RTL_STATE_H
-#define RTL_STATE_H
+#ifndef RTL_SESSION_H
+#define RTL_SESSION_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "abi.h"
 
-/* One arming or disarming at a time. 0, or -EBUSY and its text: it is not ours. */
+/* One arming or disarming at a time. 0, or -EBUSY and its text: another thread has the lock. */
 int session_enter(void);
 void session_leave(void);
 
@@ -30,22 +30,22 @@ void session_describe_ring(void);
 void session_describe_hooks(void);
 
 /*
- * After the hooks have gone: tables, of which threads do not mind that are late in a
- * wrapper. That of the application's signals is not of these: who has seen that a
- * dispatch is pending there reads next on which signal, and would find none. It goes
- * when the next session begins.
+ * After the hooks were restored: gives back the memory of the tables that may be empty for a
+ * thread that is still in a wrapper. The table of the application's signals may not: a
+ * thread that has seen a pending item there reads next on which signal it is, and would find
+ * none. The next session clears it.
  */
 void session_forget_tables(void);
 
 /*
- * The last part of every end, and of an arming that fails with its worker started.
- * While the worker is held up, all that it uses stays, and the wrappers that keep
- * signals and runtime there for it: -EBUSY. 0: nothing is left.
+ * The last part of every end, and of an arming that fails after its worker has started. 0:
+ * nothing is left. -EBUSY: the worker waits inside the runtime; what it uses stays, and so do
+ * the wrappers that protect the signals and the runtime.
  */
 int session_finish(enum rtl_end why);
 
-/* The same of a session that has been active, which is then dormant; also some time
- * after one that was put off. */
+/* The same for a session that was active; the payload is dormant then. Also later, after an
+ * end that was put off. */
 int session_finish_dormant(enum rtl_end why);
 
 #endif

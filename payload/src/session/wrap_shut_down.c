@@ -4,8 +4,8 @@
 #include "session/control_block.h"
 #include "wrappers.h"
 
-/* This may not be the application's last reference to the runtime: the tool sees why the
- * session ended, and attaches again if the runtime is still there. */
+/* The session ends also if this is not the application's last reference: the tool sees why
+ * it ended, and attaches again if the runtime is still open. */
 hsa_status_t wrap_shut_down(void)
 {
 	atomic_fetch_add(&runtime_shutting_down, 1); /* first: no session begins between the end of ours and the end of the runtime */

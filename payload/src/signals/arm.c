@@ -1,6 +1,6 @@
 /*
- * arm.c: a dispatch is published on a signal of the application's. Others
- * may be in flight on it, and other queues may arm it at this moment.
+ * arm.c: an item begins on a signal of the application. Other items may be in flight on that
+ * signal, and other threads may arm it at the same time.
  */
 #include <string.h>
 
@@ -17,7 +17,7 @@ static void copy_in(struct app_signal *a, const void *item)
 	}
 }
 
-/* Packets that nobody waits for are still in flight on a. */
+/* Packets that are not timed are still in flight on a. */
 static bool is_shared(struct app_signal *a, const amd_signal_t *hw)
 {
 	/* acquire: pairs with the release at the end of signal_arm */
@@ -34,9 +34,9 @@ struct sharing {
 };
 
 /*
- * Others are in flight, and any may write the times last. An earlier one is
- * given up (counted); this one's times are exact if it starts after all others
- * have ended, which its barrier bit on the same queue says.
+ * Other packets are in flight, and any of them may write the times last. A pending item ends
+ * without times. The new item's times are exact if it starts after all others have ended,
+ * which its barrier bit on the same queue says.
  */
 static struct sharing share(struct app_signal *a, uint64_t lane, bool in_order)
 {
@@ -58,17 +58,17 @@ static struct sharing sharing_of(struct app_signal *a, uint64_t lane, bool in_or
 
 	if (signal_harvest(a) != FIRED || is_shared(a, hw))
 		return share(a, lane, in_order);
-	/* The value as the harvest found it: who was in flight has decremented it. */
+	/* The value that the harvest found: packets that were in flight have decremented it. */
 	int64_t value = __atomic_load_n(&hw->value, __ATOMIC_RELAXED);
 	return (struct sharing){.value = value, .packets = 1, .lane = lane, .exact = true};
 }
 
 #define FILL_TRIES 256 /* filling takes some stores, unless it is preempted */
-#define FILL_TRIES_MOST 4096 /* each lost to another queue's packet: it does not come to that */
+#define FILL_TRIES_MOST 4096 /* each fails because another queue has armed the signal: not expected */
 
-/* True: whoever is filling learns that a packet more is on its signal. Relaxed:
- * nothing is handed over; of this CAS and that of end_filling(), on one word, the
- * later one sees the earlier. */
+/* True: the thread that fills learns that one more packet is on the signal. Relaxed: no data
+ * is passed; this CAS and the one in end_filling() are on one word, and the later one sees
+ * the earlier. */
 static bool pass_by(struct app_signal *a)
 {
 	uint64_t state = atomic_load_explicit(&a->state, memory_order_relaxed);
@@ -81,9 +81,9 @@ static bool pass_by(struct app_signal *a)
 }
 
 /*
- * Another queue may arm the signal at this moment. Its packet counts: what was
- * found out before its arming is void, and passing by unseen would leave it
- * alone in the account, and timed with our packet's times. False: passed by.
+ * Another queue may arm the signal at the same time. Its packet counts: then this thread
+ * looks again at what is in flight. If this thread gave up without pass_by(), the other
+ * packet would count as the only one, and could get our packet's times. False: passed by.
  */
 static bool begin_filling(struct app_signal *a, uint64_t lane, bool in_order, struct sharing *with, uint32_t *generation)
 {
@@ -110,7 +110,7 @@ static bool begin_filling(struct app_signal *a, uint64_t lane, bool in_order, st
 	return false;
 }
 
-/* False: others have passed by meanwhile, and the signal is crowded. release:
+/* False: other packets have passed by, and the signal is shared. release:
  * pairs with is_shared() and signal_poll(). */
 static bool end_filling(struct app_signal *a, uint32_t generation, unsigned what)
 {
@@ -124,9 +124,9 @@ static bool end_filling(struct app_signal *a, uint32_t generation, unsigned what
 	return false;
 }
 
-/* Times of those who were on a before may still come: of one none have, or there were
- * several. */
-static bool is_owed_times(struct app_signal *a, uint64_t start, uint64_t end)
+/* Whether times of packets that were on a before may still come: there were several, or one
+ * whose times have not come. */
+static bool may_get_old_times(struct app_signal *a, uint64_t start, uint64_t end)
 {
 	uint64_t packets = RELAXED(&a->packets);
 
@@ -147,7 +147,7 @@ uint32_t signal_arm(uint64_t lane, uint64_t handle, const void *item, bool in_or
 	with.exact = with.exact && ref;
 	uint64_t start, end;
 	signal_ticks(lane, hw, &start, &end);
-	bool doubtful = is_owed_times(a, start, end);
+	bool doubtful = may_get_old_times(a, start, end);
 	SET_RELAXED(&a->armed_value, with.value);
 	SET_RELAXED(&a->packets, with.packets);
 	SET_RELAXED(&a->old_start, start);

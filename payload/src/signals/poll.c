@@ -1,3 +1,4 @@
+/* poll.c: which thread reports an item on a signal of the application, and when it ended. */
 #include "signals/signals.h"
 
 #include <errno.h>
@@ -21,10 +22,10 @@ int signals_init(void)
 }
 
 /*
- * A place for a new handle. Only ever at the end of its run, or where a signal at
- * the same address was before: in any other place that a destroyed signal has
- * left, it could stand before the one that it has already, or that another queue
- * gives it at this moment. The runtime uses its addresses again.
+ * A place for a new handle: at the end of its run, or the place of a destroyed signal at the
+ * same address, because the runtime reuses addresses. In the place of any other destroyed
+ * signal it could come before the place that it has already, or that another queue gives it
+ * at the same time.
  */
 struct app_signal *signal_enter(uint64_t handle)
 {
@@ -58,8 +59,8 @@ void signal_poison(uint64_t handle)
 		atomic_store(&poisoned, EVERY_HANDLE);
 }
 
-/* Read after the times: a packet that could have written them was published after
- * its signal was named here. */
+/* Read after the times: a packet that could have written them was published after its signal
+ * was poisoned. */
 static bool is_poisoned(uint64_t handle)
 {
 	uint64_t named = atomic_load(&poisoned);
@@ -78,15 +79,15 @@ static enum fire fire_of(struct app_signal *a, uint64_t handle, struct event *ou
 	signal_ticks(RELAXED(&a->lane), hw, &out->start_ticks, &out->end_ticks);
 	if (out->end_ticks == RELAXED(&a->old_end) || out->start_ticks == RELAXED(&a->old_start))
 		return FIRED_LATE;
-	/* A signal that still counts may carry what nobody notes: packets of a raw
-	 * queue, copies. They show by the value, or may be about to; at 0 all those on
-	 * it are known. */
+	/* Above 0 the signal may also be on packets that are not noted: those of raw queues,
+	 * copies. They show in the value, or will; at 0 all packets on it are known. */
 	if (value < fired || fired > 0 || is_poisoned(handle))
 		return AMBIGUOUS;
 	return FIRED;
 }
 
-/* Tries to become the one who reports the dispatch armed as state. next: IDLE or SHARED. */
+/* Tries to become the thread that reports the item that was armed as state. next: IDLE or
+ * SHARED. */
 static bool take(struct app_signal *a, uint64_t state, unsigned next, struct event *out)
 {
 	copy_out(out->item, a);
@@ -94,7 +95,7 @@ static bool take(struct app_signal *a, uint64_t state, unsigned next, struct eve
 	out->kind = (uint8_t)lane_kind(out->lane);
 	out->signal = RELAXED(&a->handle);
 	out->armed_at = RELAXED(&a->armed_at);
-	out->generation = RELAXED(&session_flags.generation); /* not later: then this thread may have slept over its end */
+	out->generation = RELAXED(&session_flags.generation); /* before the CAS: after it this thread may sleep until the next session */
 	out->what = EVENT_TIMED;
 	out->reason = RTL_REASON_NONE;
 	/* release: the copy above is complete before anyone can arm again.
@@ -128,7 +129,7 @@ enum fire signal_harvest_pending(struct app_signal *a, uint64_t state)
 	uint64_t handle = RELAXED(&a->handle);
 
 	if (UNLIKELY(!handle || handle & HANDLE_GONE))
-		return FIRED; /* the caller has slept over the session's end, or the signal's */
+		return FIRED; /* the caller has slept until the end of the session or of the signal */
 	enum fire f = fire_of(a, handle, &o);
 
 	if (f == FIRED && take(a, state, IDLE, &o))
@@ -138,7 +139,7 @@ enum fire signal_harvest_pending(struct app_signal *a, uint64_t state)
 	return f == AMBIGUOUS ? FIRED : f;
 }
 
-/* The caller is about to overwrite what a dispatch that fired late would show. */
+/* The caller is about to overwrite the times that a late item would still get. */
 static void harvest_or_end(struct app_signal *a, uint32_t reason)
 {
 	enum fire f = signal_harvest(a);
@@ -147,8 +148,8 @@ static void harvest_or_end(struct app_signal *a, uint32_t reason)
 		end_untimed(a, f == FIRED_LATE ? RTL_REASON_NO_TIMES : reason);
 }
 
-/* Under the hazard. The times may be an earlier kernel's, written late: the
- * worker's judgement decides. */
+/* With the hazard set. The times may be those of an earlier kernel, written late: judge()
+ * decides. */
 static enum signal_state look(struct app_signal *a, uint64_t state, bool (*judge)(struct event *, bool timed),
 			      struct event *out)
 {
@@ -191,7 +192,7 @@ enum signal_state signal_poll(uint64_t ref, bool (*judge)(struct event *, bool t
 	return r;
 }
 
-/* The application begins anew: nothing is in flight any more. */
+/* The application sets the signal: nothing is in flight on it any more. */
 static void empty(struct app_signal *a)
 {
 	uint64_t state = RELAXED(&a->state);
@@ -235,8 +236,8 @@ void signal_before_add(uint64_t handle, int64_t delta)
 	}
 }
 
-/* The worker is between two loads, unless the runtime holds it up (it is asked to
- * convert times), or the caller's priority keeps it from running. */
+/* The worker is between two loads, unless it waits in the runtime, which converts times, or
+ * gets no CPU because the caller has a higher priority. */
 static bool wait_for_hazard(uint64_t handle)
 {
 	uint64_t until = now_monotonic() + HAZARD_WAIT_NS;
@@ -255,7 +256,7 @@ bool signal_before_destroy(uint64_t handle)
 
 	if (LIKELY(!a))
 		return true;
-	empty(a); /* the next signal in this place starts alone */
+	empty(a); /* the next signal at this address starts without packets */
 	harvest_or_end(a, RTL_REASON_DESTROYED);
 	if (UNLIKELY(atomic_load_explicit(&hazard, memory_order_seq_cst) == handle && !wait_for_hazard(handle)))
 		return false;

@@ -1,6 +1,6 @@
 /*
- * table.h: the table of the application's signals, between poll.c (who
- * reports a dispatch) and arm.c (what is noted when it is published).
+ * table.h: the table of the application's signals, shared by arm.c (what is noted when
+ * an item begins) and poll.c (which thread reports it).
  */
 #ifndef RTL_SIGNAL_TABLE_H
 #define RTL_SIGNAL_TABLE_H
@@ -13,9 +13,9 @@
 #include "signals/times.h"
 
 #define SIGNALS (1u << 17) /* power of two: places for application signals */
-#define SIGNALS_MAX (SIGNALS / 8 * 3) /* known at once; beyond, neighbourhoods would run into each other */
+#define SIGNALS_MAX (SIGNALS / 8 * 3) /* known at once; with more, neighbouring groups would overlap */
 #define HANDLE_NONE 0ull
-#define HANDLE_GONE 1ull /* added to a destroyed signal's: its place waits for the next one at that address */
+#define HANDLE_GONE 1ull /* added to the handle of a destroyed signal: its place is for the next one at that address */
 
 /* state: generation << 3 | one of these */
 enum {
@@ -23,15 +23,15 @@ enum {
 	PENDING = 1, /* the item is to be timed */
 	FILLING = 2,
 	SHARED = 3, /* several packets were published on it, and none is timed */
-	PASSED = 4,  /* FILLING, and others did not wait for its end */
+	PASSED = 4,  /* FILLING, and other packets have passed by */
 };
 #define STATE(generation, what) ((uint64_t)(generation) << 3 | (what))
 #define WHAT(state) ((unsigned)(state) & 7)
 #define TURNED(state, what) (((state) & ~7ull) | (what))
-#define UNKNOWN_NUMBER (1ull << 32) /* of packets: crowded until the application sets the signal anew */
+#define UNKNOWN_NUMBER (1ull << 32) /* of packets: shared until the application sets the signal */
 
-/* Fields below state are written in FILLING only and read optimistically: a
- * reader's copy counts if its CAS on state succeeds. Hence relaxed atomics. */
+/* Fields below state are written in FILLING only, and read optimistically: a reader's copy
+ * counts if its CAS on state succeeds. Hence they are relaxed. */
 struct app_signal {
 	CACHE_ALIGNED _Atomic uint64_t handle;
 	_Atomic uint64_t state;
@@ -43,7 +43,7 @@ struct app_signal {
 	CACHE_ALIGNED _Atomic uint64_t item[ITEM_WORDS];
 };
 
-extern HIDDEN struct app_signal *signal_table; /* hidden: no detour by the GOT */
+extern HIDDEN struct app_signal *signal_table; /* hidden: its address does not come from the GOT */
 
 #define RELAXED(p) atomic_load_explicit((p), memory_order_relaxed)
 #define SET_RELAXED(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)
@@ -97,16 +97,15 @@ enum fire {
 	AMBIGUOUS, /* the times may be those of a packet that we have not seen */
 };
 
-/* A packet is on this signal that its account does not know: it times nothing any
- * more in this session. The second such signal takes all others with it. */
+/* A packet on this signal is not counted: the signal times nothing in this session any more.
+ * After a second such signal no signal does. */
 void signal_poison(uint64_t handle);
 
-/* The dispatch that is pending on a, if any, ends without times; a is next then:
+/* The item that is pending on a, if any, ends without times; the state of a is next then:
  * IDLE or SHARED. */
 bool signal_end_pending(struct app_signal *a, uint32_t reason, unsigned next);
 
-/* Reports the dispatch that was pending on a, if it has fired. FIRED: nothing is
- * pending now. */
+/* Reports the item that was pending on a, if it has fired. FIRED: nothing is pending now. */
 enum fire signal_harvest_pending(struct app_signal *a, uint64_t state);
 
 static inline enum fire signal_harvest(struct app_signal *a)

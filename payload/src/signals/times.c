@@ -1,8 +1,8 @@
 /*
  * times.c: where a copy's times are. An SDMA engine writes them behind the
  * public part of the signal, and the runtime's function finds them there; but it
- * takes locks and may call the driver. Wrappers have to save the times before a
- * signal is set anew: the same words are read here.
+ * takes locks and may call the driver. Wrappers save the times before a signal is set
+ * again, so they read the same words here.
  */
 #include "signals/times.h"
 
@@ -11,8 +11,8 @@
 #include "core/sys.h"
 
 /* ROCr's struct SharedSignal (core/inc/signal.h), the same from 5.2 to 7.2. The
- * runtime knows its signals by the mark, and so do we: without it nothing here is
- * read. A copy that begins sets both times to 0; a blit kernel, which copies
+ * runtime recognizes its signals by the mark, and so does this file: without the mark it
+ * reads nothing here. A copy that begins sets both times to 0; a blit kernel, which copies
  * within a GPU, leaves them so, and its times are where a kernel's are. */
 struct shared_signal {
 	amd_signal_t public;

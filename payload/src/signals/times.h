@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Finds out whether the runtime's signals have the layout that is known. */
+/* Finds out whether the runtime's signals have the known layout. */
 void signal_times_init(void);
 bool signal_times_known(void);
 /* A fired signal's times in ticks, as hsa_amd_profiling_get_async_copy_time finds

@@ -18,8 +18,8 @@ typedef hsa_signal_value_t (*cas_fn)(hsa_signal_t, hsa_signal_value_t, hsa_signa
 		if (tracking())                         \
 			signal_before_set((signal).handle); \
 	} while (0)
-/* One that fails leaves the signal as it is. Should the value become the expected
- * one meanwhile, the next arming finds out what has fired. */
+/* A CAS that fails leaves the signal as it is. If the value becomes the expected one after
+ * the look, the next arming finds out what has fired. */
 #define BEFORE_CAS(signal, expected)                                                                              \
 	do {                                                                                                      \
 		const amd_signal_t *hw = (const amd_signal_t *)(signal).handle;                                   \

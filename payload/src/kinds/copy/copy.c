@@ -16,18 +16,18 @@
 #include "signals/times.h"
 
 #define PENDING_COPIES 65536
-#define LATE_NS (20 * NS_PER_MS) /* the signal has fired without times: give up after */
+#define LATE_NS (20 * NS_PER_MS) /* how long a signal that has fired may be without times */
 #define SLACK_NS NS_PER_US       /* of the GPU's clock against ours */
 
 struct copy {
 	struct copy_item item;
 	uint64_t signal;
-	uint64_t late_ns; /* fired without times, since; 0: not so */
+	uint64_t late_ns; /* since when it has fired without times; 0: it has not */
 };
 
 static struct copy *pending;
 static uint64_t pending_count;
-static int64_t in_transit; /* copies that wrappers have taken and not yet handed over */
+static int64_t in_transit; /* copies whose outcome a wrapper is handing over */
 
 static int prepare(char *err, size_t errlen)
 {
@@ -52,7 +52,7 @@ static void release(void)
 	forget_memory(pending, PENDING_COPIES * sizeof *pending);
 }
 
-/* Whose memory it is; passed: whose the caller says it is. */
+/* The agent that owns the memory. passed: the one that the caller names. */
 static uint16_t owner_of(uint64_t address, uint16_t passed)
 {
 	hsa_amd_pointer_info_t info = {.size = sizeof info};
@@ -77,7 +77,7 @@ static bool can_be(const struct copy_item *e, uint64_t start, uint64_t end)
 	return start && end >= start && start + SLACK_NS >= stamp_to_ns(e->stamp);
 }
 
-/* e may be a copy that was torn: its clock may be anything. */
+/* e may have been copied while it was written: its clock may be any number. */
 static uint64_t to_ns(const struct copy_item *e, uint64_t ticks)
 {
 	return e->clock && e->clock <= agent_count && ticks ? agent_ticks_to_ns(&agents[e->clock - 1], ticks) : ticks;
@@ -118,7 +118,7 @@ static void emit_untimed_copy(const struct copy_item *e, uint32_t reason, uint64
 	put_copy(e, 0, 0, reason, signal);
 }
 
-/* From a signal that a wrapper is about to change, or has: its ticks. */
+/* With the ticks that a wrapper has read from the signal before it changed it. */
 static void emit_ticks(const struct copy_item *item, const struct event *e)
 {
 	uint64_t start = to_ns(item, e->start_ticks), end = to_ns(item, e->end_ticks);
@@ -159,12 +159,12 @@ void copy_take(const struct event *e, bool abandon)
 	else
 		emit_untimed_copy(&item, e->reason, e->signal);
 	if (e->what == EVENT_UNTIMED && !e->in_transit)
-		COUNT(kind[RTL_KIND_MEMORY_COPY].begun); /* it could not even be noted */
+		COUNT(kind[RTL_KIND_MEMORY_COPY].begun); /* it could not be noted, and so is not counted yet */
 }
 
 /* Leaves ns in place of ticks. Where the layout of signals is not known, the
- * runtime is asked; elsewhere not: it complains of signals that are just being used
- * again (on the target's standard error, where it was built with assertions). */
+ * runtime converts them. Otherwise it is not asked: built with assertions, it reports an error
+ * on the target's standard error for a signal that is being used again. */
 static bool judge(struct event *e, bool timed)
 {
 	struct copy_item item;
@@ -192,7 +192,7 @@ static void give_up(struct copy *c, uint32_t reason)
 	in_transit++;
 }
 
-/* True: it is told, or will be by its outcome. */
+/* True: its record is written, or an event with its outcome comes. */
 static bool settle(struct copy *c, uint64_t now, bool abandon)
 {
 	struct event e;
@@ -252,7 +252,7 @@ static void count_unread(const struct event *e)
 		return; /* outstanding() counts it */
 	COUNT(kind[RTL_KIND_MEMORY_COPY].begun);
 	if (e->what == COPY_BEGUN) {
-		in_transit++; /* nobody will say how it ended */
+		in_transit++; /* no event will say how it ended */
 		return;
 	}
 	COUNT(kind[RTL_KIND_MEMORY_COPY].untimed[e->reason]);

@@ -1,8 +1,8 @@
 /*
- * copy.h: memory copies that the application asks of the runtime
- * (docs/decisions/0013). Their completion signals are the application's and stay
- * so: each copy is noted in the table of signals.h before it is asked for, and
- * its times are read from the signal by whoever comes first.
+ * copy.h: memory copies that the application submits to the runtime
+ * (docs/decisions/0013). They keep the application's completion signals: each copy is
+ * noted in the table of signals.h before it is submitted, and the worker or a wrapper
+ * reads its times from the signal.
  *
  *   calling thread: note ─► the runtime's function       (wrap.c, kinds/copy/note.c)
  *   worker:         NOTED ─► pending ─► copy record      (copy.c)
@@ -39,7 +39,7 @@ enum copy_event {
 
 #define COPY_LANE lane_of(RTL_KIND_MEMORY_COPY, NULL)
 
-/* Copies whose event was dropped although the worker counted on it; any thread. */
+/* Copies whose event was dropped although the worker counts on it. Any thread. */
 extern HIDDEN _Atomic uint64_t copies_dropped;
 
 #define COPIES_CLOSE_NS (NS_PER_S / 2)
@@ -48,15 +48,15 @@ uint32_t copies_close(const struct ending *end, uint64_t until_ns);
 
 /* --- calling threads ----------------------------------------------------------- */
 
-/* A copy that is about to be asked for. */
+/* A copy that is about to be submitted. */
 struct copy_note {
-	struct copy_item item; /* all but ref, stamp and tid by the caller */
+	struct copy_item item; /* the caller sets all but ref, stamp and tid */
 	uint32_t generation;
 	bool noted;
 };
 
 void copy_note(struct copy_note *n, hsa_signal_t signal);
-/* What the runtime has said: a copy that it refuses was none. Returns status. */
+/* status: the runtime's answer. Takes a copy back that the runtime refuses. Returns status. */
 hsa_status_t copy_submitted(const struct copy_note *n, hsa_status_t status);
 
 /* Agents as index + 1, 0: host memory. */

@@ -1,4 +1,4 @@
-/* note.c: what a thread does that asks for a copy. No lock, no wait, no system call. */
+/* note.c: what a thread does that submits a copy. No lock, no wait, no system call. */
 #include "kinds/copy/copy.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 _Atomic uint64_t copies_dropped;
 
 /* Threads that are noting a copy. seq_cst with session_flags.copies: such a thread counts
- * itself, then reads the gate; who closes it then reads this. */
+ * itself, and then reads copies; copies_close() clears copies, and then reads this. */
 static _Atomic uint32_t inside;
 
 void copies_open(void)
@@ -32,12 +32,12 @@ uint32_t copies_close(const struct ending *end, uint64_t until_ns)
 	return fault_at("copies") != 0;
 }
 
-/* The worker does not hear of this copy: its list is full. */
-static void count_unheard(const struct copy_note *n, uint32_t reason)
+/* The queue of events is full: the worker does not get this copy. */
+static void count_undelivered(const struct copy_note *n, uint32_t reason)
 {
 	COUNT(kind[RTL_KIND_MEMORY_COPY].begun);
 	if (reason == RTL_REASON_NONE && !signal_drop(n->item.ref)) {
-		atomic_fetch_sub(&copies_dropped, 1); /* somebody hands its outcome over already */
+		atomic_fetch_sub(&copies_dropped, 1); /* another thread hands its outcome over */
 		return;
 	}
 	COUNT(kind[RTL_KIND_MEMORY_COPY].untimed[reason ? reason : RTL_REASON_BACKLOG]);
@@ -63,7 +63,7 @@ static void note(struct copy_note *n, uint64_t signal)
 	if (event_push(&e))
 		n->noted = reason == RTL_REASON_NONE;
 	else
-		count_unheard(n, reason);
+		count_undelivered(n, reason);
 }
 
 void copy_note(struct copy_note *n, hsa_signal_t signal)
@@ -83,7 +83,7 @@ static void withdraw(const struct copy_note *n)
 	struct event e = {.kind = RTL_KIND_MEMORY_COPY, .what = COPY_REFUSED, .in_transit = 1, .generation = n->generation};
 
 	if (atomic_load(&session_flags.generation) != n->generation || !signal_drop(n->item.ref))
-		return; /* it has an outcome, if a wrong one */
+		return; /* it has an outcome already, if a wrong one */
 	if (event_push(&e))
 		return;
 	atomic_fetch_add(&copies_dropped, 1);

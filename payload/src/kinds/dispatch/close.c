@@ -8,7 +8,7 @@
 
 #define CLOSE_MOST_NS (3 * NS_PER_S)
 
-_Static_assert(CLOSE_PUSH_MOST_NS <= KINDS_CLOSE_OVER_NS && POOL_COOLING_NS <= KINDS_RELEASE_MOST_NS, "what the session counts on");
+_Static_assert(CLOSE_PUSH_MOST_NS <= KINDS_CLOSE_OVER_NS && POOL_DEFER_NS <= KINDS_RELEASE_MOST_NS, "the limits in kind.h");
 
 /* A thread of the application's does not count itself: a signal handler on it may
  * destroy a queue, and would wait for itself. */
@@ -24,11 +24,12 @@ static void leave_queue(struct queue *s, const struct ending *end)
 		queue_leave_ours(s);
 }
 
-/* A queue whose lock is held below a signal handler keeps them: its producers write
- * the whole packet, as they should. */
+/* If its lock is held below a signal handler, a queue keeps our signals. That is harmless if
+ * its producers write whole packets, as they should. */
 static void scrub_queue(struct queue *s)
 {
-	/* After enter_queue(): who ends the runtime waits for us, or we see that and stay out. */
+	/* After enter_queue(): a thread that ends the runtime waits for this one, or this one
+	 * sees that and stays out. */
 	if (runtime_is_lost() || !queue_lock_wait(s, LOCK_WAIT_NS / 40))
 		return;
 	if (!(atomic_load(&s->word) & (WORD_DEAD | WORD_VIRT)))
@@ -53,7 +54,7 @@ static void scrub_all_queues(const struct ending *end)
 void dispatch_release_signals(const struct ending *end)
 {
 	if (runtime_is_lost()) {
-		pool_drop_all(); /* rings may have gone with it, too */
+		pool_drop_all(); /* the runtime may have freed the rings, too */
 	} else {
 		if (end->why != RTL_END_EXIT)
 			scrub_all_queues(end);
@@ -64,7 +65,7 @@ void dispatch_release_signals(const struct ending *end)
 	control->signals_kept = (uint32_t)pool_count(); /* the hardware may still write them */
 }
 
-/* After the first that stays closed to us, enough for one that is merely preempted. */
+/* After the first queue that could not be locked: enough for a holder that is preempted. */
 static uint64_t lock_patience_ns(uint64_t until, uint32_t open)
 {
 	uint64_t now = now_monotonic(), left = now < until ? until - now : 0, most = open ? LOCK_WAIT_NS / 40 : LOCK_WAIT_NS;
@@ -72,16 +73,16 @@ static uint64_t lock_patience_ns(uint64_t until, uint32_t open)
 	return left < most ? left : most;
 }
 
-/* A thread of the application's ends the runtime, and has waited for us in vain: it
- * may free the rings at any moment. seq_cst, all three: it counts itself in
- * runtime_shutting_down, stores session_flags.lost, and then reads queue.ours; we count ourselves
- * in ours, and then read these. */
+/* A thread of the application ends the runtime, and has given up waiting for this thread: it
+ * may free the rings at any time. All three are seq_cst: that thread counts itself in
+ * runtime_shutting_down, stores session_flags.lost, and then reads queue.ours; this thread
+ * counts itself in ours, and then reads the other two. */
 static bool runtime_is_ending(const struct ending *end)
 {
 	return !end->on_application && runtime_is_lost() && atomic_load(&runtime_shutting_down);
 }
 
-/* False: its lock is not to be had, or not for us to use. */
+/* False: the lock could not be taken, or this thread must not use the ring. */
 static bool close_one(struct queue *s, const struct ending *end, uint64_t patience_ns)
 {
 	if (!queue_lock_wait(s, patience_ns))
@@ -100,9 +101,9 @@ static bool close_one(struct queue *s, const struct ending *end, uint64_t patien
 	return true;
 }
 
-/* Every living queue's lock is taken, whatever its word says: a flip that has passed
- * the gate holds it, and none can pass once it is ours. Returns how many queues
- * could not be closed. */
+/* Takes the lock of every queue that is not dead, whatever its word says: a flip that has
+ * read session_flags.flips holds the lock, and none begins after this thread has had it.
+ * Returns how many queues could not be closed. */
 uint32_t dispatch_close(const struct ending *end, uint64_t until_ns)
 {
 	uint64_t most = now_monotonic() + CLOSE_MOST_NS, until = most < until_ns ? most : until_ns;
@@ -116,7 +117,7 @@ uint32_t dispatch_close(const struct ending *end, uint64_t until_ns)
 		struct queue *s = queue_all[i];
 
 		if (atomic_load(&s->word) & WORD_DEAD)
-			continue; /* one that takes its place does not flip any more */
+			continue; /* a queue that gets this state now does not flip */
 		enter_queue(s, end);
 		open += !close_one(s, end, lock_patience_ns(until, open));
 		leave_queue(s, end);

@@ -37,8 +37,8 @@ static int prepare(char *err, size_t errlen)
 	return 0;
 }
 
-/* The worker, which has the pool from now on, makes the signals. If it gets no CPU they
- * come later, and dispatches without one are counted. */
+/* The worker uses the pool from now on, and makes the signals. If it gets no CPU, they come
+ * later, and dispatches without one are counted. */
 static int start(char *err, size_t errlen)
 {
 	pool_open();

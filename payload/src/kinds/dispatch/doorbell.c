@@ -10,7 +10,7 @@
 
 typedef void (*store_fn)(hsa_signal_t, hsa_signal_value_t);
 
-/* Lock held: what a doorbell asks for, whatever state the queue is in now. */
+/* Lock held: does what a doorbell asks for, in whatever state the queue is now. */
 static void serve(struct queue *s)
 {
 	uint64_t word = atomic_load_explicit(&s->word, memory_order_acquire);
@@ -19,7 +19,7 @@ static void serve(struct queue *s)
 		return;
 	if (word & WORD_VIRT) {
 		if (!queue_publish(s) && queue_read_index(s) < s->base)
-			queue_ring(s, s->base - 1); /* the hardware is not through the raw ones */
+			queue_ring(s, s->base - 1); /* the hardware has not consumed the raw ones */
 		return;
 	}
 	if (word & WORD_CLOSED)
@@ -29,7 +29,7 @@ static void serve(struct queue *s)
 		queue_ring(s, written - 1);
 }
 
-/* The holder of the lock shall look again. */
+/* Makes the lock's holder look again. */
 static void set_pending(struct queue *s)
 {
 	atomic_exchange_explicit(&s->pend, 1, memory_order_seq_cst);
@@ -59,13 +59,13 @@ void queue_bell(struct queue *s, hsa_signal_t doorbell, hsa_signal_value_t value
 		next(doorbell, value);
 		if (LIKELY(word != WORD_TRANS))
 			return;
-		/* The flip in progress may take this packet for its own. */
+		/* The flip in progress may include this packet. */
 		set_pending(s);
 		queue_drain_pend(s);
 		return;
 	}
-	/* Claimed raw: the hardware owns that slot. Or the caller has slept here for so
-	 * long that s is another queue's by now. */
+	/* Claimed raw: the hardware owns that slot. Or the caller has slept here until s was
+	 * the state of another queue. */
 	if (UNLIKELY((uint64_t)value < s->base || doorbell.handle != s->doorbell.handle))
 		next(doorbell, value);
 	if (!queue_trylock(s)) {
@@ -74,7 +74,7 @@ void queue_bell(struct queue *s, hsa_signal_t doorbell, hsa_signal_value_t value
 		return;
 	}
 	if (atomic_load_explicit(&s->pend, memory_order_relaxed))
-		clear_pending(s); /* served here and now */
+		clear_pending(s); /* this thread serves it now */
 	serve(s);
 	queue_unlock(s);
 	queue_drain_pend(s);

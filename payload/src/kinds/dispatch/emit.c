@@ -135,10 +135,10 @@ void emit_dispatch(struct queue *s, const struct entry *e, uint32_t launch, uint
 	ring_put(&r.header);
 }
 
-/* A start before the packet was published: the times of an earlier kernel on
- * the same signal, written late. */
+/* Times that start before the packet was published are those of an earlier kernel on the same
+ * signal, written late. */
 #define CLOCK_SLACK_NS (1 * NS_PER_US)
-#define DOUBT_SLACK_NS 100ull /* no application sees an end and publishes anew in that */
+#define DOUBT_SLACK_NS 100ull /* no application sees the end of a kernel and publishes the next one in less */
 
 bool is_plausible(const struct event *e)
 {

@@ -6,12 +6,12 @@
 
 /*
  * Entrants that see TRANS stay out for a moment, a little longer after each
- * abort, so that a queue under constant load flips at last; nobody waits for
+ * abort, so that a queue under constant load flips in the end; no thread waits for
  * more than some microseconds.
  */
 #define FLIP_LOOKS 64
 
-static bool nobody_is_raw(struct queue *s)
+static bool no_thread_is_raw(struct queue *s)
 {
 	for (int i = 0; i < FLIP_LOOKS; i++) {
 		if (atomic_load_explicit(&s->word, memory_order_relaxed) != WORD_TRANS)
@@ -38,7 +38,7 @@ static void open_window(struct queue *s, uint64_t index)
 	atomic_store(&s->window_closed, 0);
 }
 
-/* Lock held, gate open. */
+/* Lock held, session_flags.flips set. */
 static void flip(struct queue *s)
 {
 	uint64_t word = WORD_RAW;
@@ -47,7 +47,7 @@ static void flip(struct queue *s)
 	 * the word; we write the word and then read the count. */
 	if (!atomic_compare_exchange_strong_explicit(&s->word, &word, WORD_TRANS, memory_order_seq_cst, memory_order_relaxed))
 		return;
-	bool alone = nobody_is_raw(s);
+	bool alone = no_thread_is_raw(s);
 	uint64_t index = __atomic_load_n(s->write_index, __ATOMIC_ACQUIRE);
 
 	word = WORD_TRANS;
@@ -55,8 +55,8 @@ static void flip(struct queue *s)
 		open_window(s, index);
 		if (atomic_compare_exchange_strong_explicit(&s->word, &word, WORD_VIRT | index, memory_order_seq_cst,
 							    memory_order_relaxed)) {
-			/* Now the window is real; nothing is published before the
-			 * lock is ours no more. release: pairs with the worker. */
+			/* The window is open, and nothing is published before this
+			 * thread unlocks. release: pairs with has_window() in emit.c. */
 			atomic_store_explicit(&s->window_generation, atomic_load(&session_flags.generation), memory_order_release);
 			COUNT(flips);
 			return;
@@ -78,8 +78,8 @@ void queue_try_flip(struct queue *s)
 	}
 	if (!queue_trylock(s))
 		return;
-	/* Read again under the lock: disarming closes the gate and then takes
-	 * this lock, so no flip can come after it has passed. */
+	/* Read again under the lock: disarming clears flips and then takes this lock, so no
+	 * queue flips after that. */
 	if (atomic_load(&session_flags.flips) && atomic_load(&s->window_generation) != atomic_load(&session_flags.generation))
 		flip(s);
 	queue_unlock(s);
@@ -114,8 +114,8 @@ static bool was_filled(struct queue *s, uint64_t index)
 	return set;
 }
 
-/* On a thread of ours, or one that destroys its queue: the worker empties the
- * handoff, or is held up and then waited for once in a session. */
+/* On a thread of ours, or one that destroys its queue. Waits until the worker has taken
+ * events; if the worker does not get on, once in a session only. */
 static bool push_patiently(const struct event *e)
 {
 	static _Atomic uint32_t held_up; /* in this generation */

@@ -1,3 +1,4 @@
+/* pending.c: from a published dispatch to its outcome. */
 #include "kinds/dispatch/pending.h"
 
 #include <string.h>
@@ -75,12 +76,12 @@ static void give_up(struct queue *s, struct entry *e, uint32_t reason)
 	}
 	emit_untimed(s, e, (uint32_t)e->launch, 1, reason);
 	if (reason == RTL_REASON_NO_TIMES)
-		pool_defer_reuse(e->signal); /* the hardware may write it, unless the application has turned profiling off */
+		pool_defer_reuse(e->signal); /* the hardware may still write the times, unless the application has turned profiling off */
 	else
-		pool_quarantine(); /* so it may: also where a destroyed queue is not the last to use its ring */
+		pool_quarantine(); /* the hardware may still write it, also after one user of a shared queue has destroyed it */
 }
 
-/* Why pending dispatches of this queue shall wait no longer; 0: they may. */
+/* Why the pending dispatches of this queue end without times now; 0: they do not. */
 static uint32_t impatience(struct queue *s, uint64_t now, bool abandon)
 {
 	if (abandon || runtime_is_lost())
@@ -90,7 +91,7 @@ static uint32_t impatience(struct queue *s, uint64_t now, bool abandon)
 	return RTL_REASON_NONE;
 }
 
-/* A signal that fired without times gets one to two periods to be given them. */
+/* A signal that fired without times has one to two periods to get them. */
 static bool is_too_late(struct entry *e, uint64_t now)
 {
 	uint16_t period = (uint16_t)(now / TIMES_LATE_NS & 3);
@@ -102,7 +103,7 @@ static bool is_too_late(struct entry *e, uint64_t now)
 	return (uint16_t)((period - (e->call.flags >> ENTRY_LATE_SHIFT)) & 3) >= 2;
 }
 
-/* True: the dispatch has been told, one way or the other. */
+/* True: the dispatch has its outcome. */
 static bool settle(struct queue *s, struct entry *e, uint32_t impatient, uint64_t now)
 {
 	enum look r = runtime_is_lost() ? LOOK_WAIT : look(s, e);

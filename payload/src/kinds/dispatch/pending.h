@@ -7,13 +7,13 @@
 
 #include "kinds/dispatch/queues.h"
 
-/* Names what was published since and puts it among the pending. abandon: even
- * what the ring has no room to define. */
+/* Takes what was published since the last call, and finds its launches. abandon: also
+ * dispatches whose launch the ring has no room to define. */
 void pending_take(struct queue *s, bool abandon);
 
 /*
- * Tells the outcome of those that have one, in any order: a slow kernel delays
- * no other. abandon: all others end as not completed. Returns how many ended.
+ * Records the outcome of pending dispatches that have one, in any order: a slow kernel
+ * delays no other. abandon: all others end as not completed. Returns how many ended.
  */
 uint64_t pending_settle(struct queue *s, uint64_t now, bool abandon);
 

@@ -1,3 +1,4 @@
+/* pool.c: the stock of signals of ours. */
 #include "kinds/dispatch/pool.h"
 
 #include <errno.h>
@@ -7,19 +8,19 @@
 #include "core/shared_hooks.h"
 
 #define STOCK_MAX (1u << 20)
-#define COOLING_LOOK_NS (5 * NS_PER_MS)
+#define DEFERRED_LOOK_NS (5 * NS_PER_MS)
 
 static uint64_t *stock;
 static uint64_t in_stock, alive;
 static _Atomic uint32_t closed, exhausted; /* hints between our threads; worker_round() orders what matters */
 
-struct cooling {
+struct deferred {
 	uint64_t handle, until_ns;
 };
-static struct cooling *cooling; /* a ring, with room for every signal there is */
-static uint64_t cooling_head, cooling_tail;
+static struct deferred *deferred; /* a ring, with room for every signal there is */
+static uint64_t deferred_head, deferred_tail;
 
-/* Signals that the hardware may have been given once more, behind our back. */
+/* Signals that the application may have given to the hardware again. */
 #define LEAKED_MAX 1024
 static uint64_t leaked[LEAKED_MAX];
 static uint32_t leaked_count;
@@ -28,9 +29,9 @@ int pool_init(void)
 {
 	if (!stock)
 		stock = map_memory(STOCK_MAX * sizeof *stock);
-	if (!cooling)
-		cooling = map_memory(STOCK_MAX * sizeof *cooling);
-	return stock && cooling ? 0 : -ENOMEM;
+	if (!deferred)
+		deferred = map_memory(STOCK_MAX * sizeof *deferred);
+	return stock && deferred ? 0 : -ENOMEM;
 }
 
 void pool_close(void)
@@ -68,24 +69,24 @@ static void rearm(uint64_t handle)
 
 	if (runtime_is_lost())
 		return;
-	hw->start_ts = 0; /* old times would pass for new ones */
+	hw->start_ts = 0; /* old times would count as new ones */
 	hw->end_ts = 0;
 	__atomic_store_n(&hw->value, POOL_ARMED, __ATOMIC_RELAXED);
 }
 
 void pool_defer_reuse(uint64_t handle)
 {
-	cooling[cooling_head++ & (STOCK_MAX - 1)] = (struct cooling){handle, now_monotonic() + POOL_COOLING_NS};
+	deferred[deferred_head++ & (STOCK_MAX - 1)] = (struct deferred){handle, now_monotonic() + POOL_DEFER_NS};
 }
 
-/* The one that has cooled for longest; 0: none has for long enough. */
-static uint64_t take_cooled(void)
+/* The signal that was deferred first, if its time has passed; or 0. */
+static uint64_t take_deferred(void)
 {
-	struct cooling *c = &cooling[cooling_tail & (STOCK_MAX - 1)];
+	struct deferred *c = &deferred[deferred_tail & (STOCK_MAX - 1)];
 
-	if (cooling_tail == cooling_head || now_monotonic() < c->until_ns)
+	if (deferred_tail == deferred_head || now_monotonic() < c->until_ns)
 		return 0;
-	cooling_tail++;
+	deferred_tail++;
 	rearm(c->handle);
 	return c->handle;
 }
@@ -94,7 +95,7 @@ static uint64_t another(void)
 {
 	if (in_stock)
 		return stock[--in_stock];
-	uint64_t handle = take_cooled();
+	uint64_t handle = take_deferred();
 	return handle ? handle : create();
 }
 
@@ -158,7 +159,7 @@ void pool_leak(uint64_t handle)
 	leaked_count++;
 }
 
-/* More than fit: it may be any of them. */
+/* If more signals were leaked than there is room for, each may be one of them. */
 static bool is_leaked(uint64_t handle)
 {
 	for (uint32_t i = 0; i < leaked_count && i < LEAKED_MAX; i++)
@@ -178,23 +179,22 @@ static void destroy(uint64_t handle)
 	alive--;
 }
 
-/* They cool in the order in which they came. */
-static void let_cool(void)
+static void destroy_deferred(void)
 {
-	while (cooling_tail != cooling_head) {
-		uint64_t handle = take_cooled();
+	while (deferred_tail != deferred_head) {
+		uint64_t handle = take_deferred();
 
 		if (handle)
 			destroy(handle);
 		else
-			sys_sleep_ns(COOLING_LOOK_NS);
+			sys_sleep_ns(DEFERRED_LOOK_NS);
 	}
 }
 
 static void forget_stock(void)
 {
 	forget_memory(stock, STOCK_MAX * sizeof *stock);
-	forget_memory(cooling, STOCK_MAX * sizeof *cooling);
+	forget_memory(deferred, STOCK_MAX * sizeof *deferred);
 }
 
 void pool_drop_all(void)
@@ -203,7 +203,7 @@ void pool_drop_all(void)
 		atomic_store(&queue_all[i]->free_tail, atomic_load(&queue_all[i]->free_head));
 	in_stock = alive = 0;
 	leaked_count = 0;
-	cooling_tail = cooling_head;
+	deferred_tail = deferred_head;
 	forget_stock();
 }
 
@@ -220,7 +220,7 @@ void pool_destroy_all(bool process_ends)
 	while (in_stock)
 		destroy(stock[--in_stock]);
 	if (!process_ends)
-		let_cool();
+		destroy_deferred();
 	leaked_count = 0;
 	forget_stock();
 }

@@ -7,20 +7,20 @@
 
 #include "kinds/dispatch/queues.h"
 
-/* The value of a pooled signal on its way; the hardware decrements it. */
+/* The value of a pool signal in a packet; the hardware decrements it. */
 #define POOL_ARMED 1
 
 int pool_init(void);
 
-/* While it is closed no signal is made: it could go with a runtime that ends. Arming
- * closes it, and opens it when nobody can end the runtime behind our back. */
+/* While the pool is closed, no signal is made: the runtime could end, and free it. Arming
+ * closes the pool, and opens it when every hsa_shut_down meets our wrapper. */
 void pool_close(void);
 void pool_open(void);
-/* Since it was opened the runtime has refused to make one. */
+/* The runtime has refused to make a signal since the pool was opened. */
 bool pool_is_exhausted(void);
 
-/* Gives queue s free signals until it has want of them; created at need.
- * 0, also of a closed pool, or -ENOMEM when the runtime makes no more. */
+/* Gives queue s free signals until it has want of them, and creates what is missing. 0, also
+ * if the pool is closed, or -ENOMEM when the runtime makes no more. */
 int pool_fill(struct queue *s, uint64_t want);
 
 /* Resets a signal that has completed and gives it back to queue s. */
@@ -29,23 +29,22 @@ void pool_put_back(struct queue *s, uint64_t handle);
 /* A signal that the hardware may still write: never used nor touched again. */
 void pool_quarantine(void);
 
-/* A signal that has completed without times: used again when the hardware can no
- * longer be about to write them. The worker has waited for them before, see pending.c. */
-#define POOL_COOLING_NS (250 * NS_PER_MS)
+/* A signal that has completed without times, for which the worker has waited (pending.c): is
+ * used again after POOL_DEFER_NS, when the hardware does not write them any more. */
+#define POOL_DEFER_NS (250 * NS_PER_MS)
 void pool_defer_reuse(uint64_t handle);
 
 /* How many signals of ours there are, those in quarantine included. */
 uint64_t pool_count(void);
 
-/* The hardware may have been given this one once more, behind our back:
- * pool_destroy_all() leaves it alone. */
+/* The application may have given this signal to the hardware again: pool_destroy_all() does
+ * not destroy it. */
 void pool_leak(uint64_t handle);
 
-/* Destroys every signal in the stock and in queues. No publisher may run. Waits for
- * those that cool, POOL_COOLING_NS at most, or they would be lost: not when the
- * process ends. */
+/* Destroys all signals in the stock and in queues. No publisher may run. Unless the process
+ * ends, waits for the deferred ones, POOL_DEFER_NS at most. */
 void pool_destroy_all(bool process_ends);
-/* They have gone with the runtime, or stay with it for good. */
+/* Forgets all signals: the runtime has freed them, or keeps them. */
 void pool_drop_all(void);
 
 #endif

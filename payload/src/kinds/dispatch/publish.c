@@ -40,7 +40,7 @@ static void report_untimed(struct queue *s, const struct entry *entry, uint32_t 
 	count_lost(RTL_KIND_DISPATCH, 1);
 }
 
-/* The claimer's stamp, if it is this lap's, of this queue's life. */
+/* The claimer's stamp, if it is of this lap, and of this queue. */
 static void read_stamp(struct queue *s, uint64_t index, struct entry *e)
 {
 	struct stamp *st = &s->stamps[index & s->mask];
@@ -77,7 +77,7 @@ static uint64_t take_signal(struct queue *s)
 {
 	uint64_t tail = atomic_load_explicit(&s->free_tail, memory_order_relaxed);
 
-	if ((int64_t)(s->seen_free_head - tail) <= 0) /* less: pool_destroy_all() moves the tail */
+	if ((int64_t)(s->seen_free_head - tail) <= 0) /* <: pool_destroy_all() moves the tail */
 		/* acquire: pairs with give() in pool.c */
 		s->seen_free_head = atomic_load_explicit(&s->free_head, memory_order_acquire);
 	if (tail == s->seen_free_head)
@@ -96,8 +96,8 @@ static bool is_backlog_full(struct queue *s, uint64_t head)
 	return head - s->seen_entry_tail == BACKLOG;
 }
 
-/* A packet that is not timed counts on its signal all the same: others on that
- * signal would show its times. */
+/* A packet that is not timed still counts on its signal: other items on that signal could
+ * get its times. */
 static void pass(struct queue *s, hsa_signal_t signal)
 {
 	if (signal.handle)
@@ -113,7 +113,7 @@ static void instrument(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_
 
 	bump(&s->dispatches);
 	if (UNLIKELY(atomic_load_explicit(&session_flags.full, memory_order_relaxed))) {
-		bump(&s->skipped_full); /* its times would find no room in the ring: why take them? */
+		bump(&s->skipped_full); /* the ring would have no room for its times */
 		pass(s, p->completion_signal);
 		return;
 	}
@@ -138,11 +138,11 @@ static void instrument(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_
 		return;
 	}
 	atomic_store_explicit(&s->entry_head, head + 1, memory_order_release); /* pairs with the worker */
-	/* Stores that miss would be waited for at the next locked instruction. */
+	/* Otherwise the next locked instruction waits for stores that miss. */
 	prefetch_for_write(&s->entries[(head + 2) & (BACKLOG - 1)], sizeof *s->entries);
 }
 
-/* Of the vendor's packets one is known to have a signal there. */
+/* One of the vendor's packets is known to have a signal in the same place. */
 static bool has_signal(const hsa_kernel_dispatch_packet_t *p, int type)
 {
 	const hsa_amd_vendor_packet_header_t *vendor = (const void *)p;
@@ -151,8 +151,8 @@ static bool has_signal(const hsa_kernel_dispatch_packet_t *p, int type)
 	       (type == HSA_PACKET_TYPE_VENDOR_SPECIFIC && vendor->AmdFormat == HSA_AMD_PACKET_TYPE_BARRIER_VALUE);
 }
 
-/* A producer that writes only what changes leaves our signal of the last lap in its
- * packet: to that producer it is 0. */
+/* A producer that writes only the fields that change leaves our signal of the last lap in
+ * its packet, where it expects 0. */
 static void clear_our_signal(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_t index)
 {
 	uint64_t ours = s->placed[index & s->mask];
@@ -214,7 +214,7 @@ bool queue_publish(struct queue *s)
 	}
 incomplete:
 	if (to == from || UNLIKELY(!(atomic_load_explicit(&s->word, memory_order_relaxed) & WORD_VIRT)))
-		return false; /* nothing, or queue_forget() has marked it dead without our lock: relaxed, for that waited two seconds */
+		return false; /* nothing, or queue_forget() has set WORD_DEAD without the lock, for which it has waited two seconds: relaxed */
 	atomic_store_explicit(&s->scan, to, memory_order_release);
 	__atomic_store_n(s->write_index, to, __ATOMIC_RELEASE);
 	queue_ring(s, to - 1);
@@ -226,8 +226,8 @@ void queue_help(struct queue *s, uint64_t word)
 	uint64_t claimed = word & WORD_INDEX;
 	uint64_t scan = atomic_load_explicit(&s->scan, memory_order_acquire);
 
-	/* Once, whoever comes first: the real index is monotonic, so a stale
-	 * helper's CAS cannot move it back. */
+	/* Only the first helper's CAS succeeds: the real index is monotonic, so a late helper
+	 * cannot move it back. */
 	if (scan < claimed)
 		__atomic_compare_exchange_n(s->write_index, &scan, claimed, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 	atomic_compare_exchange_strong_explicit(&s->word, &word, WORD_RAW, memory_order_acq_rel, memory_order_relaxed);

@@ -7,7 +7,7 @@
 
 #include "kinds/dispatch/queues.h"
 
-/* A raw queue tries to turn virtual; never waits for anybody. */
+/* A raw queue tries to turn virtual. Never waits. */
 void queue_try_flip(struct queue *s);
 
 /* Any thread: finishes a close that another thread has begun. word is the
@@ -19,25 +19,25 @@ void queue_help(struct queue *s, uint64_t word);
 void queue_bell(struct queue *s, hsa_signal_t doorbell, hsa_signal_value_t value,
 		void (*next)(hsa_signal_t, hsa_signal_value_t));
 
-/* Work that somebody left because the lock was taken. */
+/* Does the work that other threads left because the lock was taken. */
 void queue_drain_pend(struct queue *s);
 
 /* Worker: publishes complete packets for which no doorbell has come. */
 bool queue_kick(struct queue *s);
 
-/* Lock held: publishes what is complete, turns the queue raw, and reports the
- * slots claimed while virtual that are not published. While the worker has no room
- * for these it waits, in all closes of a session for CLOSE_PUSH_MOST_NS. */
+/* Lock held: publishes what is complete, turns the queue raw, and reports the slots that
+ * were claimed while it was virtual and are not published. Waits while there is no room for
+ * these events, for CLOSE_PUSH_MOST_NS in all closes of a session. */
 #define CLOSE_PUSH_MOST_NS (100 * NS_PER_MS)
 void queue_close(struct queue *s);
 
-/* It was destroyed past our wrapper: its memory is not there any more. */
+/* Whether it was destroyed past our wrapper: its memory is not mapped any more. scrub.c. */
 bool queue_is_gone(struct queue *s);
 
-/* Lock held: no slot that is consumed keeps a signal of ours. Before the queue is closed, as
- * producers that write only what changes would hand it to the hardware; and when nothing is
- * pending, before signals are destroyed: but for those that such a producer may have used
- * meanwhile, which are kept. Our threads only. */
+/* Lock held: removes our signals from consumed slots. Called before the queue is closed,
+ * because a producer that writes only the fields that change would pass the signal to the
+ * hardware again; and before signals are destroyed, when nothing is pending. A signal that
+ * such a producer may have used meanwhile is leaked. Our threads only. scrub.c. */
 void queue_scrub_signals(struct queue *s);
 
 /* --- between publish.c and flip.c; with the queue's lock ------------------- */
@@ -45,8 +45,8 @@ void queue_scrub_signals(struct queue *s);
 /* Publishes the complete packets of a virtual queue; false: there were none. */
 bool queue_publish(struct queue *s);
 
-/* A complete dispatch packet that the hardware has not seen: counts it, gives
- * it a signal or notes its own, hands it to the worker. */
+/* A complete packet that the hardware has not seen: counts it. A dispatch gets a signal, or
+ * its own is noted, and goes to the worker. */
 void queue_note_packet(struct queue *s, hsa_kernel_dispatch_packet_t *p, int type, uint64_t index);
 
 /* hsa_packet_type_t; acquire: the packet's body and its stamp can be read. */
@@ -57,7 +57,7 @@ uint64_t queue_read_index(const struct queue *s);
 /* The real doorbell. */
 void queue_ring(struct queue *s, uint64_t index);
 
-/* Counters with one writer at a time and readers that want no order. */
+/* Counters with one writer at a time. Relaxed: readers need no order. */
 static inline void bump(_Atomic uint64_t *counter)
 {
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);

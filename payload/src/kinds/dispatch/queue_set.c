@@ -1,13 +1,13 @@
 /*
- * queue_set.c: lists of queues. Relaxed throughout: pointers are compared, nothing is read
- * through them, and a place is taken by one compare-and-swap.
+ * queue_set.c: lists of queues. All accesses are relaxed: pointers are compared and not
+ * followed, and one compare-and-swap takes a place.
  */
 #include "kinds/dispatch/queue_set.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
 
-static const char gone; /* stands in a place that was left: a search goes on past it */
+static const char gone; /* in a place that was removed: a search goes on past it */
 
 bool queue_set_add(queue_set list, const hsa_queue_t *q)
 {

@@ -8,7 +8,7 @@
 #define QUEUE_SET_MAX 64
 typedef _Atomic(const hsa_queue_t *) queue_set[QUEUE_SET_MAX];
 
-/* From any thread. True once in a session for each queue, as far as the list goes. */
+/* Any thread. True once in a session for each queue; false when the list is full. */
 bool queue_set_add(queue_set list, const hsa_queue_t *q);
 
 bool queue_set_has(queue_set list, const hsa_queue_t *q);
@@ -16,7 +16,7 @@ bool queue_set_has(queue_set list, const hsa_queue_t *q);
 /* One thread at a time. True: it was in the list, and is not any more. */
 bool queue_set_remove(queue_set list, const hsa_queue_t *q);
 
-/* While nobody notes. */
+/* Only while no thread uses the list. */
 void queue_set_clear(queue_set list);
 
 #endif

@@ -26,7 +26,7 @@ static void take_range(const struct event *e, bool abandon)
 	struct entry from = {.index = e->body[RANGE_FROM]};
 
 	if (!s->agent)
-		pending_take(s, abandon); /* closed before we came by: its dispatches name its agent */
+		pending_take(s, abandon); /* closed before the first round: its dispatches say which agent it has */
 	emit_untimed(s, &from, 0, e->body[RANGE_COUNT], e->reason);
 }
 
@@ -47,8 +47,8 @@ void dispatch_take(const struct event *e, bool abandon)
 }
 
 /*
- * Free signals for what may be published before we come again: a whole ring at
- * least, and twice as many as last time whenever that was too few.
+ * Keeps free signals for what may be published before the next round: at least a whole
+ * ring, and twice as many as last time whenever that was too few.
  */
 static void keep_signals(struct queue *s)
 {
@@ -66,7 +66,7 @@ static void keep_signals(struct queue *s)
 		pool_fill(s, s->want_signals - have > REFILL_PER_ROUND ? have + REFILL_PER_ROUND : s->want_signals);
 }
 
-/* Published dispatches whose outcome is not told. */
+/* Published dispatches whose outcome is not recorded. */
 static uint64_t unsettled(struct queue *s)
 {
 	if (!atomic_load_explicit(&s->in_use, memory_order_acquire))
@@ -90,9 +90,9 @@ static void retire_queue(struct queue *s, uint64_t now)
 		return;
 	if (!s->dead_since_ns)
 		s->dead_since_ns = now;
-	count_skipped(s); /* all that there will be: its producers have ended */
-	/* Nor may one lie in the backlog whose outcome a wrapper has told: they
-	 * cancel each other in the sum, but a later queue would take it for its own. */
+	count_skipped(s); /* all of them: its producers have ended */
+	/* The backlog must be empty, too. A dispatch there whose outcome a wrapper has handed
+	 * over already is 0 in the sum, and the next queue would take it as its own. */
 	if (unsettled(s) || s->pending_count || atomic_load(&s->entry_head) != atomic_load(&s->entry_tail))
 		return;
 	/* What its close has pushed may still be among the events. */
@@ -105,7 +105,7 @@ static void retire_queue(struct queue *s, uint64_t now)
 	uint64_t dispatches = atomic_load(&s->dispatches), others = atomic_load(&s->others);
 	queue_recycle(s);
 	if (s->settled || !in_session)
-		return; /* refused for now: a thread is inside still */
+		return; /* not recycled: a thread is still inside */
 	retired_dispatches += dispatches;
 	retired_others += others;
 }

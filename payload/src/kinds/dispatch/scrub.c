@@ -4,20 +4,21 @@
 #include "kinds/dispatch/pool.h"
 #include "kinds/dispatch/publish.h"
 
-/* A seccomp filter may refuse the question: then it is there unless it may be freed. */
-static bool is_there(const volatile void *address, bool may_be_freed)
+/* Whether an address is mapped. A seccomp filter may refuse the system call: then it counts as
+ * mapped, unless it may be freed. */
+static bool is_mapped(const volatile void *address, bool may_be_freed)
 {
-	uint64_t there;
-	long n = read_memory((uint64_t)address, &there, sizeof there);
+	uint64_t word;
+	long n = read_memory((uint64_t)address, &word, sizeof word);
 
-	return n == sizeof there || (n != -EFAULT && !may_be_freed);
+	return n == sizeof word || (n != -EFAULT && !may_be_freed);
 }
 
 bool queue_is_gone(struct queue *s)
 {
 	bool may_be_freed = atomic_load_explicit(&s->released, memory_order_relaxed);
 
-	return !is_there(s->ring, may_be_freed) || !is_there(s->write_index, may_be_freed);
+	return !is_mapped(s->ring, may_be_freed) || !is_mapped(s->write_index, may_be_freed);
 }
 
 /* Whether the packet that follows the last one of ours in this slot has been claimed, and
@@ -31,12 +32,12 @@ static bool may_be_used_again(struct queue *s, uint64_t slot)
 	       (queue_read_index(s) > next || packet_type(&s->ring[slot]) != HSA_PACKET_TYPE_INVALID);
 }
 
-/* Takes our signal of an earlier lap from a slot that is consumed, where a producer may
- * be writing the next packet: either value is one that it may find. The load before: an
- * exchange that fails is a write, too, and what has taken a freed ring's place may be
- * read-only. seq_cst, with the load of the write index behind it: the producer claims
- * the slot and then publishes what is in it; we take ours out and then look for a claim.
- * Whoever claims after that look publishes the slot without it. */
+/* Removes our signal of an earlier lap from a consumed slot, into which a producer may be
+ * writing the next packet; the producer may find either value. The load comes first because a
+ * failed exchange is a write, too, and the memory of a freed ring may be mapped read-only by
+ * now. seq_cst, with the load of the write index that follows: a producer claims the slot and
+ * then publishes what is in it; this thread removes the signal and then looks for a claim. A
+ * producer that claims after that look publishes the slot without the signal. */
 static void scrub_slot(struct queue *s, uint64_t slot)
 {
 	hsa_kernel_dispatch_packet_t *p = &s->ring[slot];
@@ -59,8 +60,8 @@ void queue_scrub_signals(struct queue *s)
 	bool may_be_freed = atomic_load_explicit(&s->released, memory_order_relaxed);
 
 	for (uint64_t slot = 0; slot < s->size; slot++) {
-		if (UNLIKELY(may_be_freed) && slot % SLOTS_PER_PAGE == 0 && !is_there(&s->ring[slot], true))
-			slot += SLOTS_PER_PAGE - 1; /* others have part of its place */
+		if (UNLIKELY(may_be_freed) && slot % SLOTS_PER_PAGE == 0 && !is_mapped(&s->ring[slot], true))
+			slot += SLOTS_PER_PAGE - 1; /* a part of the ring is unmapped, or is something else now */
 		else
 			scrub_slot(s, slot);
 	}

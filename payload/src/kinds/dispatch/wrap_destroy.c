@@ -4,9 +4,9 @@
 #include "kinds/dispatch/publish.h"
 #include "wrappers.h"
 
-/* An agent's cooperative queue is the only one: others may use it still, or nobody
- * does, and the runtime frees it. Whoever looks at its ring with the lock finds one
- * or the other. */
+/* An agent has one cooperative queue for all its users: others may still use it, or this was
+ * the last one, and the runtime frees it. A thread that looks at its ring with the lock must
+ * expect both. */
 static hsa_status_t leave_shared(struct queue *s, hsa_queue_t *q, hsa_status_t (*next)(hsa_queue_t *))
 {
 	bool held = queue_lock_to_destroy(s);
@@ -24,7 +24,7 @@ static hsa_status_t leave_shared(struct queue *s, hsa_queue_t *q, hsa_status_t (
 
 static void leave(struct queue *s)
 {
-	/* Not: this thread itself holds it, below a signal handler, or one that sleeps. */
+	/* False: this thread holds it, below a signal handler, or a thread that sleeps. */
 	bool held = queue_lock_to_destroy(s);
 
 	if (held)
@@ -33,7 +33,7 @@ static void leave(struct queue *s)
 	if (held)
 		queue_unlock(s);
 	else
-		queue_await_ours(s); /* one that has come since, and has not seen that */
+		queue_await_ours(s); /* a thread of ours that has entered since, and has not seen WORD_DEAD */
 }
 
 hsa_status_t wrap_queue_destroy(hsa_queue_t *q)
@@ -47,7 +47,7 @@ hsa_status_t wrap_queue_destroy(hsa_queue_t *q)
 		return leave_shared(s, q, next);
 	leave(s);
 	hsa_status_t status = next(q);
-	if (status == HSA_STATUS_SUCCESS) /* else its kernels may go on */
+	if (status == HSA_STATUS_SUCCESS) /* else its kernels may still run */
 		atomic_store_explicit(&s->destroyed, 1, memory_order_release);
 	return status;
 }

@@ -1,6 +1,6 @@
 /*
  * wrap_index.c: the write-index functions. A virtual queue's producers claim
- * from its word; a raw one's go through, counted, so that a flip knows.
+ * from its word; those of a raw queue call the runtime, and are counted for flips.
  */
 #include "core/session_flags.h"
 #include "kinds/dispatch/hooks.h"
@@ -34,7 +34,7 @@ static inline void stamp(struct queue *s, uint64_t index, uint64_t count)
 #define PATIENCE_LOOKS 128 /* at most some microseconds */
 #define ABORTS_BEFORE_PATIENCE 16
 
-/* Keeps out of a flip's way for a moment, where flips have failed before. */
+/* Waits for a flip in progress for a moment, if flips have failed before. */
 static void let_flip(struct queue *s)
 {
 	if (atomic_load_explicit(&s->aborts, memory_order_relaxed) < ABORTS_BEFORE_PATIENCE)
@@ -63,7 +63,7 @@ static bool enter_raw(struct queue *s)
 
 		if (word == WORD_RAW || (word & WORD_DEAD))
 			return true;
-		if (word == WORD_TRANS) /* abort the flip: nobody waits for it */
+		if (word == WORD_TRANS) /* aborts the flip instead of waiting for it */
 			atomic_compare_exchange_strong_explicit(&s->word, &word, WORD_RAW, memory_order_seq_cst,
 								memory_order_relaxed);
 		else if (word & WORD_CLOSED)
@@ -75,7 +75,7 @@ static bool enter_raw(struct queue *s)
 	return false;
 }
 
-/* s NULL: of a queue that has no state. */
+/* s NULL: the queue has no state. */
 static void count_raw(struct queue *s, uint64_t slots)
 {
 	if (!slots || slots > CLAIM_MOST)
@@ -94,8 +94,8 @@ static void leave_raw(struct queue *s, uint64_t slots)
 }
 
 /*
- * The state under which q must be used. NULL: raw; *untracked says that the
- * caller was counted in queue_untracked and must leave it again.
+ * The state of q. NULL: the caller uses q raw; *untracked: it is counted in queue_untracked,
+ * and calls leave_untracked() afterwards.
  */
 static struct queue *state_of(const hsa_queue_t *q, bool *untracked)
 {
@@ -115,8 +115,8 @@ static struct queue *state_of(const hsa_queue_t *q, bool *untracked)
 	return NULL;
 }
 
-/* Another thread may have found a state for it meanwhile; it does not flip before we
- * are out. */
+/* Another thread may have entered the queue in the table meanwhile. It does not flip before
+ * this thread has left. */
 static void leave_untracked(const hsa_queue_t *q, bool untracked, uint64_t slots)
 {
 	if (!untracked)
@@ -126,7 +126,8 @@ static void leave_untracked(const hsa_queue_t *q, bool untracked, uint64_t slots
 	atomic_fetch_sub_explicit(&queue_untracked, 1, memory_order_seq_cst);
 }
 
-/* What a store to the index of a raw queue claims, if nobody else does meanwhile. */
+/* The slots that a store to the index of a raw queue claims, if no other thread claims
+ * meanwhile. */
 static uint64_t slots_to(const hsa_queue_t *q, uint64_t value)
 {
 	return value - __atomic_load_n(&((const amd_queue_t *)q)->write_dispatch_id, __ATOMIC_RELAXED);
@@ -139,9 +140,9 @@ static inline bool is_claim(uint64_t word, uint64_t to)
 
 /*
  * Undefined by HSA: an index that goes back, or far beyond any ring. The queue
- * turns raw for the rest of the session, and the hardware gets what it would have
- * got without us. False: this thread itself is inside the queue's doorbell, below
- * a signal handler; then the call has no effect.
+ * turns raw for the rest of the session, and the call does what it does without a session.
+ * False: this thread itself is inside the queue's doorbell, below a signal handler; then
+ * the call has no effect.
  */
 static bool turn_raw(struct queue *s)
 {
