@@ -1,6 +1,6 @@
 /*
- * edge.h: what the cases of edge_test share: a queue of the application's whose
- * packet processor is the case itself, and sessions by the payload's arm.c and disarm.c.
+ * edge.h: what the cases of edge_test share: a queue of the application, whose packet
+ * processor is the case itself, and sessions by the payload's arm.c and disarm.c.
  */
 #ifndef RTL_TEST_EDGE_H
 #define RTL_TEST_EDGE_H
@@ -43,7 +43,7 @@ void submit_on(hsa_queue_t *q, uint16_t header, amd_signal_t *signal);
 amd_signal_t *take_packet(hsa_queue_t *q);
 void fire(amd_signal_t *s);
 
-#define ROUND_MOST_NS (60 * NS_PER_S) /* for a worker that gets no processor */
+#define ROUND_MOST_NS (60 * NS_PER_S) /* for a worker that gets no CPU */
 
 /* Within that. */
 bool comes(const uint64_t *counter, uint64_t value);
@@ -55,7 +55,7 @@ void free_ring(struct rtl_ring *ring);
 /* Threads made from now on begin when this is 0 again; how many of them have ended. */
 extern _Atomic uint32_t threads_held, held_threads_ended;
 
-/* What the application does at that point of an arming; and whether its runtime has ended. */
+/* What the application does at these points of an arming; and whether its runtime has ended. */
 extern void (*at_patch)(void), (*at_grace)(void);
 extern int grace_result;
 extern _Atomic uint32_t runtime_closed;
@@ -63,7 +63,7 @@ extern _Atomic uint32_t runtime_closed;
 /* A seccomp filter refuses process_vm_readv. */
 extern bool no_read_memory;
 
-/* Called once, when this thread has got a lock of the payload's. */
+/* Called once, when this thread has taken a mutex of the payload. */
 extern _Thread_local void (*after_lock)(void);
 
 struct edge_case {

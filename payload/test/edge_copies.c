@@ -1,4 +1,4 @@
-/* edge_copies.c: copies, on signals that do not wait for the worker. */
+/* edge_copies.c: copies, on signals that the application reuses before the worker looks. */
 #include "edge.h"
 
 #include <pthread.h>
@@ -74,7 +74,7 @@ static void end_with(uint64_t copies, uint64_t timed)
 	CHECK(counters->records_lost == 0);
 }
 
-/* Its signal is set anew, or destroyed, before anybody has seen it fire. */
+/* Its signal is set again, or destroyed, before a thread of ours has seen it fire. */
 static void set_anew_at_once(void)
 {
 	enum { COPIES = 3000 };
@@ -129,7 +129,7 @@ static void left_alone(void)
 	end_with(3, 3);
 }
 
-/* No call for a copy, none that is refused, and none after the detach. */
+/* No record for a call that copies nothing, is refused, or comes after the detach. */
 static void not_copied(void)
 {
 	struct toy_signal *s = begin_copies();
@@ -147,7 +147,7 @@ static void not_copied(void)
 	CHECK(counters->kind[RTL_KIND_MEMORY_COPY].begun == 1);
 }
 
-/* The signal fires, and nothing has written times; those of the copy before are there. */
+/* The signal fires, and still has the times of the copy before. */
 static void without_times(void)
 {
 	struct toy_signal *s = begin_copies();
@@ -175,7 +175,7 @@ static hsa_status_t create_unmarked(hsa_signal_value_t v, uint32_t n, const hsa_
 	return status;
 }
 
-/* The layout of the runtime's signals is another: the worker asks the runtime. */
+/* The layout of the runtime's signals is not known: the worker asks the runtime. */
 static void unknown_layout(void)
 {
 	marked = rt.signal_create;
@@ -233,7 +233,7 @@ static pthread_t sleeper(void)
 	return t;
 }
 
-/* The worker sees none of them, nor which has ended, and says so. */
+/* The worker gets none of these events, and counts the copies as lost. */
 static void behind_a_sleeper(void)
 {
 	struct toy_signal *s = begin_copies();
@@ -250,7 +250,7 @@ static void behind_a_sleeper(void)
 	pthread_join(t, NULL);
 }
 
-/* Several copies on one signal: who writes last is not known. */
+/* Several copies on one signal: which one writes the times last is not known. */
 static void on_one_signal(void)
 {
 	struct toy_signal *s = begin_copies();
@@ -277,8 +277,8 @@ static void arm_without_worker(void)
 	atomic_store(&session_flags.track, 1);
 }
 
-/* Two copies on one signal, whose count is set under the hooks: the first is asked for
- * before copies are noted, and ends first. Its times are not the second's. */
+/* Two copies on one signal, which is set while the hooks are in place: the first is submitted
+ * before copies are noted, and ends first. The second must not get its times. */
 static void one_was_asked_for_before(void)
 {
 	struct event o;
@@ -299,7 +299,7 @@ static void one_was_asked_for_before(void)
 	CHECK(!event_pop(&o));
 }
 
-/* The worker's list is full. */
+/* The queue of events is full. */
 static void nobody_listens(void)
 {
 	enum { COPIES = 20000 };
@@ -325,8 +325,8 @@ static void nobody_listens(void)
 	CHECK(counters->records_lost == counters->kind[RTL_KIND_MEMORY_COPY].untimed[RTL_REASON_BACKLOG]);
 }
 
-/* What the application says of profiling holds when the recording is over; what it
- * has said before nobody can tell, and it stays on. */
+/* After the session profiling is as the application has set it during the session. What it
+ * was before cannot be found out: if the application does not set it, it stays on. */
 static void profiling_as_wanted(void)
 {
 	begin_copies();
@@ -356,7 +356,7 @@ static hsa_status_t end_meanwhile(bool enable)
 	return profiled = enable, HSA_STATUS_SUCCESS;
 }
 
-/* It turns profiling off while the recording ends. */
+/* The application turns profiling off while the session ends. */
 static void profiling_while_it_ends(void)
 {
 	begin_copies();

@@ -75,7 +75,8 @@ static void lost_by_a_queue_that_is_destroyed(void)
 	CHECK(counters->kind[RTL_KIND_DISPATCH].begun == 11 && counters->timed_pool == 1 && counters->records_lost == 10);
 }
 
-/* A record finds room again, and what was lost is said: the ring is full until there is room for many. */
+/* There is room for a record again, and a lost record is written. The ring counts as full
+ * until there is room for many. */
 static void ring_is_full_until_an_eighth_is_free(void)
 {
 	enum { SIZE = 1 << 20, ROOM = SIZE / 8 - SIZE / 32 }; /* more than a record needs, less than an eighth */

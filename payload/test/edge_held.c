@@ -1,4 +1,4 @@
-/* edge_held.c: threads of ours that get no processor, or a lock too late. */
+/* edge_held.c: threads of ours that get no CPU, or a lock too late. */
 #define _GNU_SOURCE
 #include "edge.h"
 
@@ -22,7 +22,7 @@ static hsa_status_t locked_loader(const void *p, hsa_executable_t *e)
 {
 	(void)p, (void)e;
 	while (atomic_load(&loader_locked))
-		sys_sleep_ns(NS_PER_MS); /* as one who waits for a lock */
+		sys_sleep_ns(NS_PER_MS); /* like a thread that waits for a lock */
 	return HSA_STATUS_ERROR;
 }
 
@@ -47,8 +47,8 @@ static void worker_held_up(void)
 	CHECK(rtl_detach() == 0);
 }
 
-/* What comes while the worker is held up is told or counted, each once: more than it
- * takes in a round. */
+/* While the worker is held up, more events come than it takes in a round: each item is
+ * recorded or counted, once. */
 static void much_is_handed_over(void)
 {
 	enum { DISPATCHES = 232768, NOTED = BACKLOG };
@@ -124,7 +124,7 @@ static void shut_down_with_worker_held_up(void)
 	CHECK(rtl_detach() == 0);
 }
 
-/* And while a thread that has the session's lock gets no processor. */
+/* The same while a thread that has the session's lock gets no CPU. */
 static void shut_down_while_the_lock_is_held(void)
 {
 	static struct toy_queue t;
@@ -148,7 +148,7 @@ static void shut_down_while_the_lock_is_held(void)
 	CHECK(rtl_detach() == 0);
 }
 
-/* The worker gets no CPU for long: the attach gives it up, and it finds that out. */
+/* The worker gets no CPU for long: the attach gives up, and the worker finds that out. */
 static void worker_does_not_begin(void)
 {
 	begin(NULL, NULL);
@@ -163,7 +163,7 @@ static void worker_does_not_begin(void)
 	CHECK(rtl_detach() == 0);
 }
 
-/* Nor does the control thread, and then nobody could detach. */
+/* The control thread gets no CPU either: without it there could be no detach. */
 static void control_does_not_begin(void)
 {
 	atomic_store(&threads_held, 1);
@@ -190,7 +190,8 @@ static void *come_late(void *q)
 	return NULL;
 }
 
-/* A thread is inside a doorbell from the drain on, when its queue is closed: no end waits for that. */
+/* A thread is inside a doorbell when the drain begins, and its queue is closed: no end of a
+ * session waits for that. */
 static void doorbell_while_draining(void)
 {
 	static struct toy_queue t;
@@ -211,8 +212,8 @@ static void doorbell_while_draining(void)
 
 static _Atomic uint32_t rings;
 
-/* The worker loses its processor in the middle of a publication, for longer than a
- * destruction waits for a thread of the application's. */
+/* The worker loses its CPU in the middle of a publication, for longer than a destruction
+ * waits for a thread of the application. */
 static void ring_late(hsa_signal_t doorbell, hsa_signal_value_t value)
 {
 	(void)doorbell, (void)value;
@@ -230,7 +231,7 @@ static hsa_status_t free_queue(hsa_queue_t *q)
 	return HSA_STATUS_SUCCESS;
 }
 
-/* What the worker publishes, no doorbell has been rung for. */
+/* The worker publishes packets without a doorbell. */
 static void publish_by_worker(hsa_queue_t *q)
 {
 	hsa_kernel_dispatch_packet_t *ring = q->base_address;
@@ -259,7 +260,7 @@ static void destroyed_while_the_worker_publishes(void)
 
 static hsa_status_t free_all(void)
 {
-	CHECK(atomic_load(&rings) != 1); /* an attach calls it, too */
+	CHECK(atomic_load(&rings) != 1); /* an attach calls this function, too */
 	return HSA_STATUS_SUCCESS;
 }
 
@@ -284,7 +285,7 @@ static void shut_down_while_the_worker_publishes(void)
 	rtl_detach();
 }
 
-/* As in the runtime, and without a processor for as long as another thread has it. */
+/* As if inside the runtime, without a CPU as long as another thread has it. */
 static hsa_status_t convert_slowly(hsa_agent_t agent, uint64_t ticks, uint64_t *ns)
 {
 	(void)agent;

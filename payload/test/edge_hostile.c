@@ -1,5 +1,5 @@
-/* edge_hostile.c: others write to the control block: the recorder, or a forked child
- * that has inherited its descriptor. The wait for other threads is the payload's own here. */
+/* edge_hostile.c: other processes write to the control block: the recorder, or a forked child
+ * that has inherited its descriptor. The grace period is the payload's own here. */
 #define _GNU_SOURCE
 #include "edge.h"
 
@@ -16,7 +16,7 @@
 
 #define NO_ENV "\0\0\0"
 
-/* As if a session were on: a detach finds none to end. */
+/* The block claims that a session is active: a detach finds none to end. */
 static void state_of_a_session(void)
 {
 	begin(NULL, NULL);
@@ -77,7 +77,7 @@ static __attribute__((noinline)) void *stay(void *unused)
 }
 static const uint64_t around_stay = 256; /* bytes of its code, or more */
 
-/* A tool whose answer is right, and all else that it writes is not. */
+/* A tool whose answer is right, but not the rest of what it writes. */
 static void *answer_badly(void *unused)
 {
 	while (!__atomic_load_n(&block()->ask_seq, __ATOMIC_ACQUIRE))

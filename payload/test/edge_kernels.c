@@ -48,7 +48,7 @@ static void loader_has(__typeof__(some_executable) *query, __typeof__(three_symb
 	rt.symbol_get_info = odd_names;
 }
 
-/* A kernel that cannot be named holds up no other. */
+/* A kernel without a name delays no other. */
 static void odd_kernel_names(void)
 {
 	static struct toy_queue t;
@@ -71,14 +71,14 @@ static hsa_status_t slow_query(const void *p, hsa_executable_t *e)
 {
 	atomic_fetch_add(&queries, 1);
 	while (atomic_load(&loader_busy))
-		sys_sleep_ns(NS_PER_MS); /* as one who waits for a lock */
+		sys_sleep_ns(NS_PER_MS); /* like a thread that waits for a lock */
 	return some_executable(p, e);
 }
 
 static hsa_status_t destroy_code(hsa_executable_t e) { return (void)e, HSA_STATUS_SUCCESS; }
 
-/* The loader holds the worker up while an executable dies: what was learned of its
- * kernels is learned anew. */
+/* The worker waits in the loader while an executable is destroyed: it asks for the names of
+ * its kernels again afterwards. */
 static void destroyed_while_the_loader_is_busy(void)
 {
 	static struct toy_queue t;
@@ -133,7 +133,7 @@ static hsa_status_t free_code(hsa_executable_t e)
 	return HSA_STATUS_SUCCESS;
 }
 
-/* The worker is in the loader, and gets hardly a processor. */
+/* The worker is in the loader, and gets little CPU time. */
 static void destroyed_while_the_worker_is_slow(void)
 {
 	static struct toy_queue t;

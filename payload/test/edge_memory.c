@@ -1,4 +1,4 @@
-/* edge_memory.c: what of the payload's memory costs something when its session is over. */
+/* edge_memory.c: which memory of the payload is backed when its session has ended. */
 #define _GNU_SOURCE
 #include "edge.h"
 #include "kinds/dispatch/dispatch_abi.h"
@@ -49,7 +49,7 @@ static uint64_t pages_of(const struct mapping *m)
 
 	CHECK(pages <= sizeof here);
 	if (mincore(m->at, m->size, here))
-		return 0; /* unmapped meanwhile: a name */
+		return 0; /* a name, unmapped since */
 	for (uint64_t i = 0; i < pages; i++)
 		n += here[i] & 1;
 	return n;
@@ -141,7 +141,7 @@ static void none_is_kept_of_an_attach(void)
 	check_pages();
 }
 
-/* A wrapper's thread comes with its event when the session is over. */
+/* A thread in a wrapper pushes its event when the session has ended. */
 static void late_at_the_queue(void)
 {
 	static struct toy_queue t;
@@ -157,7 +157,7 @@ static void late_at_the_queue(void)
 	record(q);
 }
 
-/* Sessions with the longer lap and with the shorter: full is full, after a lap, too. */
+/* Sessions with the longer and the shorter lap: a full queue refuses events, also after a lap. */
 static void laps_of_either_length(void)
 {
 	const struct event o = {.what = EVENT_UNTIMED};
@@ -189,7 +189,7 @@ static void *stay(void *unused)
 static void lock_what_is_mapped(void)
 {
 	for (uint32_t i = 0; i < atomic_load(&mapping_count); i++)
-		syscall(SYS_mlock, mappings[i].at, mappings[i].size); /* fails: unmapped meanwhile */
+		syscall(SYS_mlock, mappings[i].at, mappings[i].size); /* fails if it was unmapped since */
 }
 
 static uint32_t count_records(struct rtl_ring *ring, uint16_t type)

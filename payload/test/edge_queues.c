@@ -22,8 +22,8 @@ static hsa_status_t next_session(hsa_queue_t *q, int on)
 	return HSA_STATUS_SUCCESS;
 }
 
-/* A thread that is held up where it meets a queue would enter it in the next session's
- * table, with a state that lies ready for another. */
+/* A thread that is held up while it enters a queue would enter it in the next session's
+ * table, with a state that is held ready for another queue. */
 static void met_over_an_end(void)
 {
 	static struct toy_queue t;
@@ -40,8 +40,8 @@ static void met_over_an_end(void)
 	CHECK(queue_reset_all());
 }
 
-/* An application that makes and destroys queues, each at an address of its own,
- * leaves places in the table; a search for a queue that is not there still ends. */
+/* An application makes and destroys queues, each at another address, which leaves tombstones
+ * in the table: a search for a queue that is not there still ends. */
 static void queues_come_and_go(void)
 {
 	enum { QUEUES = 8000 };
@@ -72,7 +72,7 @@ static void queues_come_and_go(void)
 	CHECK(rtl_detach() == 0);
 }
 
-/* States of more queues than the shelf holds are used again in later sessions. */
+/* States of more queues than can be held ready are used again in later sessions. */
 static void many_queues_again(void)
 {
 	enum { QUEUES = 150, SESSIONS = 12 };
@@ -92,7 +92,7 @@ static void many_queues_again(void)
 	CHECK(atomic_load(&queue_count) < QUEUES + 64);
 }
 
-/* Every session says which queues it does not record. */
+/* Each session counts the queues that it does not record. */
 static void foreign_queues_in_every_session(void)
 {
 	static struct toy_queue t;
@@ -115,7 +115,7 @@ static void rings(hsa_signal_t doorbell, hsa_signal_value_t value)
 	(void)doorbell, (void)value;
 }
 
-/* One whose doorbell rings before an index call is seen, or without any, is seen, once. */
+/* A queue whose doorbell rings before an index call, or without any, counts as seen, once. */
 static void rung_without_index(void)
 {
 	static struct toy_queue t, u;
@@ -148,7 +148,7 @@ static hsa_status_t slow_queue_destroy(hsa_queue_t *q)
 	return HSA_STATUS_SUCCESS;
 }
 
-/* A signal is not used again while the destruction of its queue goes on. */
+/* A signal is not reused while its queue is being destroyed. */
 static void slow_destruction(void)
 {
 	static struct toy_queue t;
@@ -173,7 +173,7 @@ static void stamp_of_an_earlier_queue(void)
 
 	begin(NULL, NULL);
 	struct queue *s = queue_get(q, &foreign);
-	atomic_store(&s->stamps[1].time, stamp_time()); /* as the queue left it that had this state before */
+	atomic_store(&s->stamps[1].time, stamp_time()); /* as an earlier queue of this state has left it */
 	atomic_store(&s->stamps[1].owner, 7ull << 32 | 1);
 	submit(q, 0x1000);
 	CHECK(queue_trylock(s));
@@ -188,7 +188,7 @@ static void stamp_of_an_earlier_queue(void)
 	CHECK(rtl_detach() == 0);
 }
 
-/* The write index goes back, or nowhere: the hardware gets what it is given. */
+/* The write index goes back, or far ahead: the queue turns raw. */
 static void index_goes_back(void)
 {
 	static const uint64_t nonsense[] = {4, 2, 0, 1ull << 60, UINT64_MAX};
@@ -216,7 +216,7 @@ static void index_goes_back(void)
 		CHECK(wrap_index_load_relaxed(q) == to);
 		CHECK(atomic_load(&queue_find(q)->word) == WORD_RAW);
 		for (amd_signal_t *hw; t[i].amd.read_dispatch_id < 3 && t[i].amd.read_dispatch_id < to;)
-			if ((hw = take_packet(q))) /* else the pool has not come to this queue yet */
+			if ((hw = take_packet(q))) /* else the pool has no signal for this queue yet */
 				fire(hw);
 	}
 	CHECK(rtl_detach() == 0);
@@ -237,7 +237,7 @@ static const struct rtl_window *opening(const struct rtl_ring *ring)
 	}
 }
 
-/* Of what was claimed before the window the hardware has taken a part. */
+/* The hardware has consumed a part of what was claimed before the window. */
 static void queued_before_the_window(void)
 {
 	static struct toy_queue t;
@@ -246,7 +246,7 @@ static void queued_before_the_window(void)
 	begin(NULL, NULL);
 	CHECK(rtl_detach() == 0);
 	for (int i = 0; i < 5; i++)
-		submit(q, 0x1000); /* nobody notes them */
+		submit(q, 0x1000); /* not recorded */
 	for (int i = 0; i < 2; i++)
 		CHECK(!take_packet(q));
 	begin(NULL, NULL);
@@ -261,8 +261,8 @@ static void queued_before_the_window(void)
 	CHECK(rtl_detach() == 0);
 }
 
-/* Several users share an agent's cooperative queue: one of them destroys it, and it
- * goes on. An ordinary one's packets end with it, and their signals are not used again. */
+/* Several users share an agent's cooperative queue: one of them destroys it, and it still
+ * works. An ordinary queue's packets end with it, and their signals are not reused. */
 static void cooperative_queue_is_shared(void)
 {
 	static struct toy_queue shared, own;
@@ -285,7 +285,7 @@ static void cooperative_queue_is_shared(void)
 	CHECK(rtl_detach() == 0);
 }
 
-/* Its last user has destroyed it, and nobody can be asked whether it is there. */
+/* Its last user has destroyed it, and process_vm_readv is refused. */
 static void cooperative_queue_is_freed(void)
 {
 	struct toy_queue *t = map_memory(sizeof *t);
@@ -302,7 +302,7 @@ static void cooperative_queue_is_freed(void)
 	CHECK(rtl_detach() == 0);
 }
 
-/* Something that may not be written to has taken its place, and looks like a consumed packet. */
+/* Read-only memory is mapped in its place, and looks like a consumed packet. */
 static void cooperative_queue_is_another_mapping(void)
 {
 	struct toy_queue *t = map_memory(sizeof *t);
@@ -328,7 +328,7 @@ static void *detach_meanwhile(void *unused)
 
 static pthread_t detacher;
 
-/* The runtime frees the ring while a session ends: that one leaves it alone. */
+/* The runtime frees the ring while a session ends, which must not touch it. */
 static hsa_status_t free_shared(hsa_queue_t *q)
 {
 	const hsa_kernel_dispatch_packet_t *ring = q->base_address;
@@ -358,7 +358,7 @@ static void cooperative_queue_is_freed_during_a_detach(void)
 	CHECK(control->state == RTL_STATE_DORMANT);
 }
 
-/* A note that another user's doorbell has left is of no use to a queue that is gone. */
+/* The doorbell of another user has set pend, and the queue is gone. */
 static void note_in_a_freed_queue(void)
 {
 	struct toy_queue *t = map_memory(sizeof *t);

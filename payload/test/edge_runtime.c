@@ -1,4 +1,4 @@
-/* edge_runtime.c: a runtime that ends, and perhaps begins anew, while a session begins. */
+/* edge_runtime.c: a runtime that ends, and perhaps begins again, while a session begins. */
 #include "edge.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 static _Atomic uint32_t references = 1; /* the application's */
 static _Atomic uint32_t arming;
 static _Atomic uint32_t begun = 1; /* runtimes; an agent's handle, too */
-static bool begins_anew;            /* the application calls hsa_init at once, behind the end */
+static bool begins_again;           /* the application calls hsa_init directly after the end */
 
 static hsa_status_t init(void)
 {
@@ -28,7 +28,7 @@ static hsa_status_t raw_shut_down(void)
 	if (atomic_fetch_sub(&references, 1) > 1)
 		return HSA_STATUS_SUCCESS;
 	atomic_store(&runtime_closed, 1);
-	return begins_anew ? init() : HSA_STATUS_SUCCESS;
+	return begins_again ? init() : HSA_STATUS_SUCCESS;
 }
 
 static void application_shuts_down(void)
@@ -41,13 +41,13 @@ static hsa_status_t this_agent(hsa_status_t (*note)(hsa_agent_t, void *), void *
 	return note((hsa_agent_t){atomic_load(&begun)}, data);
 }
 
-/* While a session begins, a call lasts until the runtime has ended, if that comes at all. */
+/* While a session begins, a call lasts until the runtime has ended, if it ends. */
 static hsa_status_t create(hsa_signal_value_t v, uint32_t n, const hsa_agent_t *a, uint64_t f, hsa_signal_t *out)
 {
 	uint64_t until = now_monotonic() + NS_PER_S / 10;
 
 	CHECK(!atomic_load(&runtime_closed));
-	while (atomic_load(&arming) && !begins_anew && now_monotonic() < until)
+	while (atomic_load(&arming) && !begins_again && now_monotonic() < until)
 		CHECK(!atomic_load(&runtime_closed));
 	create_signal(v, n, a, f, out);
 	((struct toy_signal *)out->handle)->rest[0] = atomic_load(&begun);
@@ -80,7 +80,7 @@ static int attach(void)
 	return r;
 }
 
-/* It calls hsa_shut_down for the last time when only we hold the runtime. */
+/* The application calls hsa_shut_down for the last time; only we have a reference then. */
 static void ends_before_patch(void)
 {
 	play();
@@ -89,7 +89,7 @@ static void ends_before_patch(void)
 	CHECK(!atomic_load(&references) && control->state == RTL_STATE_IDLE);
 }
 
-/* A thread is past the slot when that is patched. */
+/* A thread has read the slot before it is patched. */
 static void ends_in_grace(void)
 {
 	play();
@@ -98,11 +98,11 @@ static void ends_in_grace(void)
 	CHECK(!atomic_load(&references) && control->state == RTL_STATE_IDLE);
 }
 
-/* The next runtime has none of what the last one gave us. */
-static void begins_anew_after_patch(void)
+/* The next runtime does not have the objects of the last one. */
+static void begins_again_after_patch(void)
 {
 	play();
-	begins_anew = true;
+	begins_again = true;
 	at_patch = application_shuts_down;
 	CHECK(attach() == -ECANCELED);
 	CHECK(atomic_load(&references) == 1 && atomic_load(&begun) == 2);
@@ -130,7 +130,7 @@ static void failed_arming_lets_go(void)
 const struct edge_case runtime_cases[] = {
 	{"runtime ends before the patching", ends_before_patch},
 	{"runtime ends in the grace", ends_in_grace},
-	{"runtime begins anew after the patching", begins_anew_after_patch},
+	{"runtime begins anew after the patching", begins_again_after_patch},
 	{"failed arming lets the runtime go", failed_arming_lets_go},
 	{0},
 };

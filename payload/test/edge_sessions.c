@@ -34,17 +34,17 @@ static void exit_inside_doorbell(void)
 	OnUnload();
 	OnUnload(); /* as the destructor does */
 	CHECK(control->last_end == RTL_END_SHUT_DOWN);
-	CHECK(atomic_load(&session_flags.track)); /* the queue is virtual still */
+	CHECK(atomic_load(&session_flags.track)); /* the queue is still virtual */
 	CHECK(counters->timed_pool == 1);
-	queue_unlock(queue_find(q)); /* it goes on after all: another hsa_init had kept the runtime */
+	queue_unlock(queue_find(q)); /* the process goes on: another hsa_init has kept the runtime */
 	CHECK(rtl_detach() == 0 && control->state == RTL_STATE_DORMANT);
 	CHECK(control->last_end == RTL_END_SHUT_DOWN);
 	begin(NULL, NULL);
 	CHECK(rtl_detach() == 0);
 }
 
-/* And its exit handlers destroy the queue: nobody publishes there any more, and the
- * session ends. So it is with a thread that sleeps there, and leaves at last. */
+/* The same, and exit handlers destroy the queue: no thread publishes there any more, and the
+ * session ends. So does one with a thread that sleeps there, and leaves in the end. */
 static void destroyed_inside_doorbell(void)
 {
 	static struct toy_queue t;
@@ -67,7 +67,7 @@ static void destroyed_inside_doorbell(void)
 	CHECK(counters->timed_pool == 1);
 }
 
-/* A thread that stays in a doorbell puts a detach off, not out of reach. */
+/* A thread that stays in a doorbell delays a detach until it has left. */
 static void detach_waits_for_doorbell(void)
 {
 	static struct toy_queue t;
@@ -94,7 +94,7 @@ static void *detach(void *unused)
 	return unused;
 }
 
-/* The runtime does not end under a detach that waits for a slow kernel. */
+/* The runtime does not end while a detach waits for a slow kernel. */
 static void shut_down_during_drain(void)
 {
 	static struct toy_queue t;
@@ -164,7 +164,7 @@ static void cancel_is_there(void)
 	CHECK(session_cancelled);
 }
 
-/* And when an attach has: the grace will see it. */
+/* The same when an attach has just got the lock: the grace period ends. */
 static void cancel_of_an_attach(void)
 {
 	CHECK(OnLoad(NULL, 0, 0, NULL));
@@ -214,8 +214,8 @@ static void child_of_tools_lib(void)
 	CHECK(status == 0);
 }
 
-/* A wrapper's thread takes an event and sleeps over the end of its session: it
- * is counted there, and told in no other. */
+/* A thread in a wrapper takes an outcome and sleeps until its session has ended: that session
+ * counts it, and no other records it. */
 static void event_of_another_session(void)
 {
 	static struct toy_queue t;
@@ -234,7 +234,7 @@ static void event_of_another_session(void)
 		.generation = control->generation,
 		.in_transit = 1,
 	};
-	s->in_transit = 1; /* the worker has found it taken */
+	s->in_transit = 1; /* the worker has seen that the outcome was taken */
 	CHECK(rtl_detach() == 0);
 	CHECK(counters->kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_NOT_COMPLETED] == 1 && counters->records_lost == 1);
 
@@ -247,7 +247,7 @@ static void event_of_another_session(void)
 	CHECK(counters->kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_REARMED] == 0 && counters->records_lost == 0);
 }
 
-/* A forked child that stays has the ring's descriptor: its memory goes all the same. */
+/* A forked child that goes on has the ring's descriptor: the ring's memory is freed all the same. */
 static void child_has_the_ring(void)
 {
 	enum { SIZE = 1 << 20 };
@@ -276,14 +276,14 @@ static void child_has_the_ring(void)
 	const struct rtl_header *last = (struct rtl_header *)((char *)ring + RTL_PAGE + head);
 	__atomic_store_n(&ring->tail, head, __ATOMIC_RELEASE);
 	CHECK(rtl_detach() == 0);
-	CHECK(ring->ended && ring->head > head && last->type == RTL_TYPE_WINDOW); /* what was not read is there */
+	CHECK(ring->ended && ring->head > head && last->type == RTL_TYPE_WINDOW); /* what was not read is still there */
 	CHECK(write(ended[1], "", 1) == 1);
 	waitpid(child, &status, 0);
 	CHECK(status == 0);
 	munmap(ring, RTL_PAGE + SIZE);
 }
 
-/* The application closes all descriptors that it does not know, and uses their numbers again. */
+/* The application closes all descriptors that it does not know, and reuses their numbers. */
 static void descriptor_is_another_files(void)
 {
 	static struct toy_queue t;
@@ -307,7 +307,7 @@ static void descriptor_is_another_files(void)
 	munmap(ring, RTL_PAGE + 65536);
 }
 
-/* Its state cannot be used again while a thread is inside: its packets count once. */
+/* A state cannot be used again while a thread is inside. The packets of its queue count once. */
 static void destroyed_with_a_thread_inside(void)
 {
 	static struct toy_queue t;
@@ -356,7 +356,7 @@ static void exit_inside_executable_destroy(void)
 	CHECK(control->state == RTL_STATE_DORMANT);
 }
 
-/* A seccomp filter does not let us ask whether a ring is there. */
+/* A seccomp filter refuses the question whether a ring is mapped. */
 static void withdrawn_without_asking(void)
 {
 	static struct toy_queue t;
@@ -371,7 +371,7 @@ static void withdrawn_without_asking(void)
 	CHECK(!t.ring[0].completion_signal.handle);
 }
 
-/* A wrong offset is not read, let alone used. */
+/* A wrong offset is neither read nor used. */
 static void thread_id_offset_out_of_bounds(void)
 {
 	static const char env[] = "\1\0\0\0RTL_THREAD_ID_OFFSET\00065536";

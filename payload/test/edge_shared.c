@@ -1,4 +1,4 @@
-/* edge_shared.c: packets that are not timed, on signals of others that are; a ring without room. */
+/* edge_shared.c: packets that are not timed on the signals of packets that are; a ring without room. */
 #include <string.h>
 #include <sys/mman.h>
 
@@ -33,8 +33,8 @@ static void fill_ring(hsa_queue_t *q, uint64_t most_records)
 	}
 }
 
-/* Published while the ring is full, and so not timed, A ends after B was armed on
- * the same signal: its times are not B's. */
+/* A is published while the ring is full, and so is not timed. It ends after B was armed on the
+ * same signal: B must not get its times. */
 static void unkept_on_a_shared_signal(void)
 {
 	static struct toy_queue t;
@@ -62,7 +62,7 @@ static void unkept_on_a_shared_signal(void)
 	CHECK(rtl_detach() == 0);
 }
 
-/* A barrier's times are not those of the dispatch on the same signal. */
+/* A dispatch must not get the times of a barrier on the same signal. */
 static void barrier_on_a_shared_signal(void)
 {
 	static struct toy_queue t;
@@ -89,8 +89,8 @@ static void barrier_on_a_shared_signal(void)
 	CHECK(rtl_detach() == 0 && counters->timed_app == 1);
 }
 
-/* Hardware that writes times late: the barrier's come when the next dispatch has been
- * published on the signal, and are no times of that one. */
+/* Hardware that writes times late: those of the barrier come when the next dispatch has been
+ * published on the signal. The dispatch must not get them. */
 static void late_times_of_a_barrier(void)
 {
 	static struct toy_queue t;
@@ -115,7 +115,7 @@ static void late_times_of_a_barrier(void)
 	signal.start_ts = published + 1000;
 	signal.end_ts = published + 2000;
 	CHECK(rtl_detach() == 0);
-	/* Untimed: this thread got no processor for as long as late times are waited for. */
+	/* Untimed: this thread got no CPU for as long as the worker waits for late times. */
 	CHECK(counters->timed_app + counters->kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_NO_TIMES] == 1);
 }
 
@@ -127,7 +127,8 @@ static hsa_signal_value_t raw_cas_signal(hsa_signal_t s, hsa_signal_value_t expe
 	return expected;
 }
 
-/* An application that looks for a free signal by compare-and-swap ends no dispatch on one in use. */
+/* An application that finds a free signal by compare-and-swap does not end a dispatch on a
+ * signal that is in use. */
 static void swap_that_fails(void)
 {
 	static struct toy_queue t;
@@ -140,7 +141,7 @@ static void swap_that_fails(void)
 	submit_on(q, DISPATCH, &signal);
 	CHECK(wrap_cas_scacq_screl(handle, 0, 1) == 1);
 	fire(take_packet(q));
-	CHECK(wrap_cas_scacq_screl(handle, 0, 1) == 0); /* reads the times before they are gone */
+	CHECK(wrap_cas_scacq_screl(handle, 0, 1) == 0); /* reads the times first */
 	signal.start_ts = signal.end_ts = 0;
 	CHECK(rtl_detach() == 0);
 	CHECK(counters->timed_app == 1 && counters->kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_REARMED] == 0);
@@ -173,8 +174,8 @@ static void note_bell(hsa_signal_t s, hsa_signal_value_t v)
 	atomic_store(&rung, s.handle);
 }
 
-/* A thread that has slept in a doorbell's wrapper until its queue's state was
- * another queue's rings what it was told to ring. */
+/* A thread sleeps in a doorbell's wrapper until the state of its queue belongs to another
+ * queue: it rings the doorbell that the application named. */
 static void bell_of_another_queue(void)
 {
 	static struct toy_queue first, second;
@@ -191,7 +192,7 @@ static void bell_of_another_queue(void)
 	CHECK(rtl_detach() == 0);
 }
 
-/* Past the limit of what may wait, a record finds room as soon as some of it is taken. */
+/* When the memory for waiting records is full, there is room as soon as the recorder takes some. */
 static void lossless_past_its_limit(void)
 {
 	enum { SIZE = 1 << 16, LIMIT = 1 << 20 };
@@ -213,7 +214,7 @@ static void lossless_past_its_limit(void)
 	CHECK(rtl_detach() == 0);
 }
 
-/* However many are lost in a row, a reader does not take the hole for a step back. */
+/* However many records are lost in a row, a reader does not see a step back. */
 static void long_loss(void)
 {
 	static struct toy_queue t;
@@ -247,8 +248,8 @@ static void submit_again(hsa_queue_t *q)
 	wrap_store_screlease(q->doorbell_signal, (hsa_signal_value_t)at);
 }
 
-/* A producer that writes only what changes never sees a signal of ours as its own,
- * and the hardware none that is destroyed. */
+/* A producer writes only the fields that change: it never gets a signal of ours as its own,
+ * and the hardware never gets one that was destroyed. */
 static void slots_that_are_not_rewritten(void)
 {
 	enum { PACKETS = 3 * RING + RING / 2 };
@@ -269,8 +270,8 @@ static void slots_that_are_not_rewritten(void)
 		CHECK(t.ring[i].completion_signal.handle == 0);
 }
 
-/* Such a producer goes on while a session ends. What the hardware may still be given is
- * not destroyed. */
+/* Such a producer goes on while a session ends. A signal that it may still give to the
+ * hardware is not destroyed. */
 static void slots_over_a_close(void)
 {
 	static struct toy_queue t;
@@ -304,8 +305,8 @@ static void slots_over_a_close(void)
 	CHECK(counters->timed_pool == RING + 1);
 }
 
-/* A copy that nobody notes, or a packet of a raw queue, may be on a signal, too, that
- * counts more than we know of: it has ended first, and the times are its own. */
+/* A copy or a packet of a raw queue is not noted, and is on the same signal, which counts it,
+ * too: it has ended first, and the times are its own. */
 static void company_that_nobody_notes(void)
 {
 	static struct toy_queue t;

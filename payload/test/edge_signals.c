@@ -29,7 +29,7 @@ static void *arm_shared(void *number)
 	for (uint32_t round = 1; round <= SHARED_ROUNDS; round++) {
 		atomic_fetch_add(&shared.arrived, 1);
 		for (int i = 0; atomic_load(&shared.arrived) < 4 * round - 2; i++)
-			if (i > 2000) /* at one moment, if there are two processors */
+			if (i > 2000) /* at the same time, if there are two CPUs */
 				sys_yield();
 		shared.reason[me] = signal_arm(lane_of(RTL_KIND_DISPATCH, &shared.s[me]), shared.signal.handle, &e, false, &shared.ref[me]);
 		atomic_fetch_add(&shared.arrived, 1);
@@ -40,7 +40,7 @@ static void *arm_shared(void *number)
 			struct event o;
 
 			hw->start_ts++, hw->end_ts++;
-			hw->value = 1; /* one of both has ended */
+			hw->value = 1; /* one of the two has ended */
 			for (int i = 0; i < 2; i++)
 				CHECK(shared.reason[i] || signal_poll(shared.ref[i], is_any, &o) != SIGNAL_FIRED);
 			signal_before_set(shared.signal.handle);
@@ -52,7 +52,7 @@ static void *arm_shared(void *number)
 	return NULL;
 }
 
-/* Two queues publish at one moment on one signal: neither is timed as if alone. */
+/* Two queues publish on one signal at the same time: neither counts as the only one. */
 static void two_queues_one_signal(void)
 {
 	pthread_t other;
@@ -88,7 +88,7 @@ static void end_of(amd_signal_t *hw, bool destroyed)
 	CHECK(event_pop(&o) && o.what == EVENT_TIMED);
 }
 
-/* A signal has one place in the table, whoever comes and goes around it. */
+/* A signal has one place in the table, whichever signals come and go around it. */
 static void one_place_for_a_signal(void)
 {
 	enum { OF_THEM = 30000 };
@@ -102,11 +102,11 @@ static void one_place_for_a_signal(void)
 		ref[i] = arm_alone(&s, &signals[i]);
 	for (int i = 0; i < OF_THEM; i++)
 		end_of(&signals[i], i % 2 == 0);
-	for (int i = 1; i < OF_THEM; i += 2) /* those that live on */
+	for (int i = 1; i < OF_THEM; i += 2) /* these stay */
 		CHECK(arm_alone(&s, &signals[i]) >> 32 == ref[i] >> 32);
 }
 
-/* Others arm a signal again and again before us: at last we pass by, and the
+/* Other threads arm a signal again and again before this one, which passes by in the end: the
  * signal times nothing more. */
 static void arming_lost_to_others(void)
 {
@@ -122,7 +122,7 @@ static void arming_lost_to_others(void)
 	for (int i = 0; i < 2; i++)
 		end_of(&signals[i], false);
 	struct app_signal *a = signal_find((uint64_t)&signals[0]);
-	atomic_store(&a->state, STATE(9, 7)); /* what no try can begin with */
+	atomic_store(&a->state, STATE(9, 7)); /* a state from which filling cannot begin */
 	CHECK(signal_arm(lane_of(RTL_KIND_DISPATCH, &s), (uint64_t)&signals[0], &e, false, &ref) == RTL_REASON_SHARED_SIGNAL);
 	atomic_store(&a->state, STATE(9, IDLE));
 	for (int i = 0; i < 2; i++) {
@@ -134,8 +134,8 @@ static void arming_lost_to_others(void)
 	}
 }
 
-/* The application turns profiling off: its dispatches end without times and say
- * so, and their signals are used again. */
+/* The application turns profiling off: its dispatches end without times and are recorded so,
+ * and their signals are reused. */
 static void profiling_turned_off(void)
 {
 	enum { BATCHES = 60, BATCH = 16 };
@@ -159,10 +159,10 @@ static void profiling_turned_off(void)
 	fire(take_packet(q));
 	CHECK(rtl_detach() == 0);
 	CHECK(counters->timed_pool == 1);
-	CHECK(control->signals_kept == 0); /* those that cool still are waited for */
+	CHECK(control->signals_kept == 0); /* the end has waited for the deferred ones */
 }
 
-/* Signals that fire, and are never given times: they hold up neither others nor a detach. */
+/* Signals that fire and never get times delay neither others nor a detach. */
 static void never_given_times(void)
 {
 	enum { SIGNALS_FIRED = 200 };

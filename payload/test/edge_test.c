@@ -1,8 +1,8 @@
 /*
- * edge_test [WORD]: what happens once in a blue moon, step by step. Sessions are
- * begun and ended by the payload's own arm.c and disarm.c; slots, grace and runtime are
- * played (edge_toys.c). Each case is a process of its own, and a case that hangs
- * fails. WORD: the cases with it in their names.
+ * edge_test [WORD]: rare interleavings, step by step. The payload's own arm.c and disarm.c
+ * begin and end sessions; edge_toys.c replaces slots, grace period and runtime. Each case
+ * runs in a process of its own, and a case that hangs fails. WORD: only cases whose names
+ * contain it.
  */
 #include <string.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-/* edge_toys.c: the rooms of the payload that the cases play themselves. */
+/* edge_toys.c: the parts of the payload and of glibc that the cases replace. */
 #define _GNU_SOURCE
 #include "edge.h"
 
@@ -108,7 +108,7 @@ int toy_create(pthread_t *out, const pthread_attr_t *attr, void *(*run)(void *),
 	return pthread_create(out, attr, begin_late, h);
 }
 
-/* As some programs have it: it comes out of every thread's stack. */
+/* Some programs have as much: it is taken from each thread's stack. */
 __thread char much_thread_local[1 << 20];
 
 /* A cancellation point, as in an older glibc. */
@@ -203,7 +203,7 @@ static size_t add_setting(char *env, size_t len, const char *name, const char *v
 void begin(const char *name, const char *value)
 {
 	char env[256] = {0};
-	size_t len = add_setting(env, 4, "RTL_RECORDER_TIMEOUT_MS", "600000"); /* nobody records: the case ends it */
+	size_t len = add_setting(env, 4, "RTL_RECORDER_TIMEOUT_MS", "600000"); /* there is no recorder: the case ends the session */
 
 	if (name)
 		len = add_setting(env, len, name, value);
@@ -234,7 +234,7 @@ void submit_on(hsa_queue_t *q, uint16_t header, amd_signal_t *signal)
 	submit_packet(q, header, 0x1000, signal);
 }
 
-/* The worker may be the one who publishes it, if it had the lock when the bell rang. */
+/* The worker publishes it if it had the lock when the doorbell rang. */
 static bool is_published(hsa_queue_t *q, uint64_t at)
 {
 	uint64_t until = now_monotonic() + ROUND_MOST_NS;

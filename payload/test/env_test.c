@@ -1,6 +1,6 @@
 /*
- * env_test.c: holds env.c to the vectors of testdata/envbuf, which the Go
- * encoder is held to as well. Usage: env_test FILE.bin…
+ * env_test.c: tests env.c with the vectors of testdata/envbuf, which also test the
+ * Go encoder. Usage: env_test FILE.bin…
  */
 #include "abi.h"
 #include "core/env.h"
@@ -98,7 +98,8 @@ static void check_vector(const char *path)
 	free(buf);
 }
 
-/* Every cut of a valid buffer is refused, says so in whatever room there is, and leaves *out alone. */
+/* Every prefix of a valid buffer is refused, with a message in whatever room there is, and
+ * *out does not change. */
 static void check_cuts(const char *path)
 {
 	size_t len;

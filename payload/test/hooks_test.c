@@ -1,7 +1,7 @@
 /*
  * hooks_test: the hooks of every kind in the slots of the real HSA runtime, which is
- * loaded and not initialized: found, patched, called through, left below another tool's
- * function, restored.
+ * loaded and not initialized: they are found, patched, called, buried by another tool, and
+ * restored.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -81,7 +81,7 @@ static void check_restored(void)
 		CHECK(atomic_load(hooks[i]->slot) == before[i]);
 }
 
-/* A call of the runtime's exported function comes to the wrapper, and goes on to the runtime. */
+/* A call of the runtime's exported function reaches the wrapper, and then the runtime. */
 static void call_through(void)
 {
 	hsa_status_t (*get_info)(hsa_system_info_t, void *) = (__typeof__(get_info))dlsym(rt.library, "hsa_system_get_info");
@@ -102,7 +102,7 @@ static hsa_status_t others(hsa_system_info_t attribute, void *value)
 	return wrap_system_get_info(attribute, value);
 }
 
-/* Another tool patches above us: its function stays, and ours goes when it has gone. */
+/* Another tool patches above us: its function stays. Ours is removed after it has gone. */
 static void below_another_tool(void)
 {
 	struct hook *h = &null_hooks[SYSTEM_GET_INFO];

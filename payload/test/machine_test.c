@@ -90,11 +90,11 @@ static void raw_store(hsa_signal_t s, hsa_signal_value_t v)
 {
 	amd_signal_t *hw = (amd_signal_t *)s.handle;
 
-	if (hw->kind > 0) /* the processor polls: its doorbell may be lost */
+	if (hw->kind > 0) /* the packet processor polls: a doorbell may be lost */
 		__atomic_store_n(&hw->value, v, __ATOMIC_SEQ_CST);
 }
 
-/* An engine that is done before the call returns; the worker looks on meanwhile. */
+/* An engine that ends before the call returns, while the worker looks. */
 static hsa_status_t raw_copy(void *to, hsa_agent_t to_agent, const void *from, hsa_agent_t from_agent, size_t size, uint32_t depends,
 			     const hsa_signal_t *on, hsa_signal_t signal)
 {
@@ -182,12 +182,12 @@ static void submit(uint64_t id, hsa_signal_t signal)
 		sys_yield();
 	p->kernel_object = 0x1000 + id % 8 * 64;
 	p->kernarg_address = (void *)id;
-	__atomic_store_n(&p->completion_signal.handle, signal.handle, __ATOMIC_RELAXED); /* beside queue_scrub_signals() */
+	__atomic_store_n(&p->completion_signal.handle, signal.handle, __ATOMIC_RELAXED); /* races with queue_scrub_signals() */
 	__atomic_store_n(&p->header, HSA_PACKET_TYPE_KERNEL_DISPATCH, __ATOMIC_RELEASE);
 	wrap_store_screlease(queue()->doorbell_signal, (hsa_signal_value_t)at);
 }
 
-/* On a signal that carries kernels, too. One of some is refused. */
+/* On a signal that kernels use, too. Some are refused. */
 static void copy(uint64_t i, hsa_signal_t own)
 {
 	hsa_agent_t gpu = {1}, host = {0};
@@ -224,7 +224,7 @@ static void *producer(void *number)
 
 /* --- sessions --------------------------------------------------------------- */
 
-/* The grace of a process that counts its own quiescent moments. */
+/* The grace period: every producer has been outside the wrappers once. */
 static void wait_for_all(void)
 {
 	uint64_t seen[PRODUCERS];
@@ -287,7 +287,7 @@ static uint64_t disarm(void)
 	const struct ending end = {.why = RTL_END_DETACH};
 
 	while (kinds_close(&end))
-		; /* a thread of the test's has a queue's lock, and no processor */
+		; /* a thread of the test has a queue's lock, and no CPU */
 	if (!worker_drain(DRAIN_NS, &patient, &patient))
 		abort(); /* every packet is executed */
 	atomic_store(&session_flags.track, 0);
@@ -302,8 +302,8 @@ static uint64_t disarm(void)
 
 #define QUIET_PACKETS 10
 
-/* One producer: signals are ready, the first index call flips the queue, and
- * nothing stands in the way of times. */
+/* One producer: signals are ready, the first index call flips the queue, and every dispatch
+ * is timed. */
 static bool all_are_timed(uint32_t generation)
 {
 	hsa_signal_t own;

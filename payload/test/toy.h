@@ -8,7 +8,7 @@
 #include "core/runtime.h"
 #include "kinds/dispatch/queues.h"
 
-/* As the runtime lays its signals out. */
+/* The layout of the runtime's signals. */
 struct toy_signal {
 	amd_signal_t public;
 	uint64_t sdma_start, core_signal, mark, reserved, sdma_end, rest[3];
@@ -64,7 +64,7 @@ static inline hsa_status_t copy_time(hsa_signal_t signal, hsa_amd_profiling_asyn
 	return out->end ? HSA_STATUS_SUCCESS : HSA_STATUS_ERROR;
 }
 
-/* A copy begins; and the engine has made it. */
+/* A copy begins; and the engine has ended it. */
 static inline void toy_copy_begins(struct toy_signal *s)
 {
 	__atomic_store_n(&s->sdma_start, 0, __ATOMIC_RELAXED);
