@@ -133,7 +133,7 @@ struct queue {
 	uint64_t opened_at;      /* stamp: no slot of this window was claimed before */
 	_Atomic uint64_t starved; /* dispatches that found no free signal */
 	_Atomic uint64_t skipped_full; /* dispatches that were not noted: session_flags.full. Reset with the worker's skipped_counted only */
-	_Atomic uint64_t handoff_drops; /* outcomes in wrappers' hands that found the queue of events full */
+	_Atomic uint64_t handoff_drops; /* outcomes that wrappers could not hand over: the queue of events was full */
 	_Atomic uint64_t raw_claims;
 	uint64_t before; /* packets in front of the window that the hardware had not consumed */
 	uint64_t opened_ns;
@@ -146,7 +146,7 @@ struct queue {
 	uint64_t address; /* of the hsa_queue_t, also after it was destroyed */
 	uint32_t type;    /* hsa_queue_type_t */
 
-	/* The worker only. */
+	/* The worker only, while in_use is set. */
 	CACHE_ALIGNED struct entry *pending;
 	uint64_t pending_count;
 	uint32_t id; /* in this session's records; 0: not written yet */
