@@ -90,8 +90,7 @@ test: generated lint exports test-payload test-go
 
 # go test, with failures and skipped tests listed at the end, and their numbers.
 GOTEST := go tool -modfile=tools/go.mod gotestsum --format pkgname --format-hide-empty-pkg --
-# Tests of whole targets: one package at a time, two cores are few for targets,
-# simulators and tools. All others run two packages at a time.
+# Tests of whole targets mostly wait. Two packages run at a time, of these as of all others.
 LIVE_TESTS := cli faults hostile release runtimes soak truth
 empty :=
 LIVE_PATTERN := /test/($(subst $(empty) $(empty),|,$(LIVE_TESTS))|kinds/.*)$$
@@ -100,7 +99,7 @@ test-go: test-units test-live
 test-units: tool simulator workloads victims
 	$(GOTEST) -race -count=1 -p 2 -timeout 40m $$(go list $(GO_PACKAGES) | grep -vE '$(LIVE_PATTERN)')
 test-live: tool fault-tool dist musl-root simulator workloads victims
-	$(GOTEST) -race -count=1 -p 1 -timeout 40m $(LIVE_TESTS:%=./test/%) ./test/kinds/...
+	$(GOTEST) -race -count=1 -p 2 -timeout 40m $(LIVE_TESTS:%=./test/%) ./test/kinds/...
 
 # Root file systems of other Debian releases. A release that the mirror does not
 # have leaves out its cases, by name.
