@@ -187,7 +187,7 @@ func (e *examination) injectionCheck() CheckResult {
 		return less(fmt.Sprintf("%s to be tried, none in a futex wait without time-out", humanize.Things(e.feasibility.Threads, "thread")),
 			"each is in another wait or busy: the one that is used is held a little longer", "none needed")
 	}
-	return fine("a thread waits for a futex, without time-out: it would be paused twice, for some tens of microseconds")
+	return fine("a thread waits for a futex, without time-out: it would be paused twice, as a rule for less than half a millisecond")
 }
 
 // seccompCheck judges the filters of the thread that an injection would use first.
@@ -202,7 +202,7 @@ func (e *examination) seccompCheck() CheckResult {
 	case e.feasibility.Read:
 		return fine(fmt.Sprintf("thread %d has filters: they let everything through that is needed", e.feasibility.Filters))
 	}
-	fix := fmt.Sprintf("rtl-attach doctor --read-filters %d (stops one thread for some tens of microseconds)", e.request.PID)
+	fix := fmt.Sprintf("rtl-attach doctor --read-filters %d (stops one thread as a rule for less than half a millisecond)", e.request.PID)
 	if e.readFilters {
 		fix = "run this again: no thread stayed in its wait to be read"
 	}
