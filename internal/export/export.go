@@ -54,7 +54,7 @@ var Formats = append([]Format{
 	{"chrome", ".json.gz", "chrome://tracing, scripts", nil, writeChrome},
 	{rocprofJSON, "_results.json", "TraceLens", nil, writeRocprof},
 	{kernelCSV, "_kernel_trace.csv", "spreadsheets, DuckDB; rocprofv3's columns", nil, writeCSV},
-	{"rpd", ".rpd", "rocmProfileData's scripts, those that write, too", nil, nil},
+	{"rpd", ".rpd", "rocmProfileData's scripts, including the scripts that write", nil, nil},
 }, kindFormats()...)
 
 // FormatNamed returns the format with a name.

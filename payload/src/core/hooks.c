@@ -64,8 +64,8 @@ static uint32_t add_range(struct rtl_range *out, uint32_t n, uint32_t max, uintp
 	return n + 1;
 }
 
-/* Adds the function in the slot and the one behind our wrapper: while the wrapper was
- * buried, threads passed through it to that one. */
+/* Adds the function in the slot and the function behind our wrapper: while another tool's
+ * function lay above the wrapper, threads passed through the wrapper to the latter. */
 uint32_t hooks_grace_ranges(const struct hook_table *t, struct rtl_range *out, uint32_t n, uint32_t max)
 {
 	for (struct hook *h = t->hooks; h < t->hooks + t->count; h++) {

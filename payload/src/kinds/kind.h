@@ -26,10 +26,10 @@ struct ending {
 };
 
 struct kind {
-	struct hook_table hooks; /* its own; core/shared_hooks.h has those that kinds share */
+	struct hook_table hooks; /* hooks of this kind only; shared hooks: core/shared_hooks.h */
 
 	/* Arming takes these three steps; the end of a session, or of an arming that
-	 * fails, reverses those that were taken. int: 0, or -errno with a reason in err. */
+	 * fails, reverses the steps that were taken. int: 0, or -errno with a reason in err. */
 
 	/* Before the first slot is patched: memory. No thread uses this kind. */
 	int (*prepare)(char *err, size_t errlen);
