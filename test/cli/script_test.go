@@ -60,7 +60,7 @@ func scriptParams(dir string) testscript.Params {
 		Setup: setup,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"target": startTarget, "tool": runTool, "exits": exits, "explained": runExplained, "begin": begin, "said": said,
-			"growing": growing, "finish": finish, "send": send, "working": working, "launched": launched, "resting": resting,
+			"growing": growing, "holding": holding, "finish": finish, "send": send, "working": working, "launched": launched, "resting": resting,
 			"tell": tell, "field": field, "stopped": stopped, "dead": dead, "traced": traced,
 			"state": state, "successor": successor,
 		},
@@ -246,6 +246,17 @@ func growing(ts *testscript.TestScript, _ bool, args []string) {
 		return err == nil && info.Size() > 0
 	}) {
 		ts.Fatalf("%s does not grow", args[0])
+	}
+}
+
+// holding waits until a trace answers the query, which says whether something is there, with 1.
+func holding(ts *testscript.TestScript, _ bool, args []string) {
+	path := ts.MkAbs(args[0])
+	if !hang.Eventually(func() bool {
+		out, err := exec.Command("sqlite3", "-readonly", path, args[1]).Output()
+		return err == nil && string(out) == "1\n"
+	}) {
+		ts.Fatalf("not in %s: %s", args[0], args[1])
 	}
 }
 

@@ -15,7 +15,7 @@ func TestFirstAttachFails(t *testing.T) {
 	payload := harness.TestPayload(t)
 	for _, step := range slices.Concat(faultpoints.First, faultpoints.Arming) {
 		t.Run(step, func(t *testing.T) {
-			p := harness.Start(t, harness.Stress(4, 2, 64, "--pace", "20"))
+			p := harness.Start(t, harness.Stress(4, 2, 64, "--pace", "300"))
 			slots := p.Slots(t)
 			run := p.TryRecord(t, time.Second, "--payload", payload, "--set", "RTL_TEST_FAIL_STEP="+step)
 			run.MustBe(t, failure.Failed)
@@ -30,7 +30,7 @@ func TestFirstAttachFails(t *testing.T) {
 // An attach that fails at any step leaves the target as it was, and the next attach works.
 func TestFaults(t *testing.T) {
 	payload := harness.TestPayload(t)
-	p := harness.Start(t, harness.Stress(6, 2, 64, "--pace", "20"))
+	p := harness.Start(t, harness.Stress(6, 2, 64, "--pace", "300"))
 	before, slots := p.Snapshot(t), p.Slots(t)
 	var runs []harness.Run
 	for _, step := range faultpoints.Arming {
@@ -40,7 +40,7 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%s: slots changed: %v", step, changed)
 		}
 		p.AsFound(t, before)
-		runs = append(runs, p.RecordUntil(t, time.Second, 1000, "--payload", payload))
+		runs = append(runs, p.RecordUntil(t, 300*time.Millisecond, 1000, "--payload", payload))
 		p.AsFound(t, before)
 	}
 	p.StillAlive(t)

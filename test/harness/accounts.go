@@ -9,9 +9,9 @@ import (
 )
 
 // before checks the count of packets in front of a window when it opened.
-func (c *Comparison) before(records []simlog.Record, w Window) {
+func (c *Comparison) before(records []*simlog.Record, w Window) {
 	var later int64
-	for i, _ := slices.BinarySearchFunc(records, w.First, func(r simlog.Record, index uint64) int { return cmp.Compare(r.Packet, index) }); i > 0; i-- {
+	for i, _ := slices.BinarySearchFunc(records, w.First, func(r *simlog.Record, index uint64) int { return cmp.Compare(r.Packet, index) }); i > 0; i-- {
 		if int64(records[i-1].StartNS) <= w.OpenedNS {
 			break
 		}

@@ -29,10 +29,10 @@ type Comparison struct {
 	tids    map[uint64]map[int64]bool // by the workload's thread
 	names   map[string]string         // by symbol, for people
 
-	active      []Session       // in the order of time
-	missing     []simlog.Record // in a window, neither recorded nor explained
-	unexplained int64           // the tool's own count of these
-	lostAfter   int64           // lost slots that were only claimed in their window; lostKernels of them ran kernels
+	active      []Session        // in the order of time
+	missing     []*simlog.Record // in a window, neither recorded nor explained
+	unexplained int64            // the tool's own count of these
+	lostAfter   int64            // lost slots that were only claimed in their window; lostKernels of them ran kernels
 	lostKernels int64
 	rawClaims   int64  // slots that the payload saw claimed raw, by its counter
 	ring        int64  // of the largest queue recorded
@@ -136,7 +136,7 @@ func (c *Comparison) outside() {
 		var first uint64
 		session := -1
 		for i := range records {
-			r := &records[i]
+			r := records[i]
 			s := c.during(r)
 			if s >= 0 && s != session {
 				session, first = s, r.Packet
@@ -144,7 +144,7 @@ func (c *Comparison) outside() {
 			backlog := r.Packet < first+uint64(c.ring)+overclaimMost
 			if s >= 0 && !backlog && r.Kind == simlog.Kernel && c.said[key][i] == unsaid && c.windowOf(key, r.Packet) == nil {
 				if c.Outside++; c.Outside == 1 {
-					c.stray = fmt.Sprintf("the first is %v in %+v; its queue's windows: %+v", *r, c.active[s], c.windows[key])
+					c.stray = fmt.Sprintf("the first is %v in %+v; its queue's windows: %+v", r, c.active[s], c.windows[key])
 				}
 			}
 		}
@@ -222,7 +222,7 @@ func (c *Comparison) Finish(threads map[int64]bool) {
 func (c *Comparison) lost() {
 	if n := int64(len(c.missing)); n != c.unexplained+c.lostKernels || n > c.Lost+c.lostAfter {
 		c.wrong("missing", "%d dispatches, such as %v; the tool owns up to %d unexplained and %d records lost",
-			n, append(c.missing, simlog.Record{})[0], c.unexplained, c.Lost)
+			n, append(c.missing, &simlog.Record{})[0], c.unexplained, c.Lost)
 	}
 	runs := c.Lost - c.unexplained
 	if !c.Killed && (runs < min(c.lostAfter, 1) || runs > c.lostAfter) {

@@ -58,8 +58,8 @@ func ReadCopies(t testing.TB, path string) (found []Copy, account CopyCoverage) 
 // CopyLog has the copies that the GPUs made. Large copies within one GPU are the runtime's own
 // kernels, whose bytes are not in the log.
 type CopyLog struct {
-	made map[uint64][]simlog.Record // by completion signal and in order
-	rest []simlog.Record            // without times for anybody to read, such as an engine's part of a copy over xGMI
+	made map[uint64][]*simlog.Record // by completion signal and in order
+	rest []*simlog.Record            // without times for anybody to read, such as an engine's part of a copy over xGMI
 }
 
 // CopyTruth reads the log of a workload that has ended.
@@ -68,7 +68,7 @@ func (p *Process) CopyTruth(t testing.TB) *CopyLog {
 	if err := simlog.Wait(p.log); err != nil {
 		t.Fatal(err)
 	}
-	l := &CopyLog{made: map[uint64][]simlog.Record{}}
+	l := &CopyLog{made: map[uint64][]*simlog.Record{}}
 	for r, err := range simlog.All(p.log) {
 		if err != nil {
 			t.Fatal(err)
@@ -82,15 +82,15 @@ func (p *Process) CopyTruth(t testing.TB) *CopyLog {
 	return l
 }
 
-func inTime(a, b simlog.Record) int { return cmp.Compare(a.StartNS, b.StartNS) }
+func inTime(a, b *simlog.Record) int { return cmp.Compare(a.StartNS, b.StartNS) }
 
 // since returns the index of the first record from ns on.
-func since(records []simlog.Record, ns int64) int {
-	i, _ := slices.BinarySearchFunc(records, ns, func(r simlog.Record, ns int64) int { return cmp.Compare(int64(r.StartNS), ns) })
+func since(records []*simlog.Record, ns int64) int {
+	i, _ := slices.BinarySearchFunc(records, ns, func(r *simlog.Record, ns int64) int { return cmp.Compare(int64(r.StartNS), ns) })
 	return i
 }
 
-func (l *CopyLog) add(r simlog.Record) {
+func (l *CopyLog) add(r *simlog.Record) {
 	switch {
 	case r.Signal == 0:
 	case r.Kind == simlog.Copy && r.Flags&simlog.Profiled == 0:
@@ -103,25 +103,25 @@ func (l *CopyLog) add(r simlog.Record) {
 // copyToleranceNS is a tick, and the runtime's rounding of it.
 const copyToleranceNS = 50
 
-// take finds and removes the copy with these times on a signal; 0: on any.
-func (l *CopyLog) take(signal uint64, startNS, endNS int64) (simlog.Record, bool) {
+// take finds and removes the copy with these times on a signal; 0: on any. nil: there is none.
+func (l *CopyLog) take(signal uint64, startNS, endNS int64) *simlog.Record {
 	if signal == 0 {
 		for s := range l.made {
-			if r, found := l.take(s, startNS, endNS); found {
-				return r, true
+			if r := l.take(s, startNS, endNS); r != nil {
+				return r
 			}
 		}
-		return simlog.Record{}, false
+		return nil
 	}
 	records := l.made[signal]
 	for i := since(records, startNS-copyToleranceNS); i < len(records) && int64(records[i].StartNS) <= startNS+copyToleranceNS; i++ {
 		if d := int64(records[i].EndNS) - endNS; d >= -copyToleranceNS && d <= copyToleranceNS {
 			r := records[i]
 			l.made[signal] = slices.Delete(records, i, i+1)
-			return r, true
+			return r
 		}
 	}
-	return simlog.Record{}, false
+	return nil
 }
 
 // takeRest finds and removes the part of a copy that another engine of the same GPU copied.
@@ -139,14 +139,17 @@ func (l *CopyLog) takeRest(node int, bytes, submitNS int64) bool {
 // the source's GPU, or else the destination's. Over xGMI two engines may each have made a half:
 // the times are of the engine that completed the signal.
 func (l *CopyLog) Made(signal uint64, r Copy) error {
-	was, found := l.take(signal, r.StartNS, r.EndNS)
+	was := l.take(signal, r.StartNS, r.EndNS)
+	if was == nil {
+		return fmt.Errorf("%+v, the GPU made none with these times", r)
+	}
 	by := r.From
 	if by < 0 {
 		by = r.To
 	}
 	bytes := int64(was.Bytes)
 	half := bytes > 0 && bytes == (r.Bytes+1)/2 && l.takeRest(was.Node, r.Bytes-bytes, r.SubmitNS)
-	if !found || int64(was.Node) != by || bytes != 0 && bytes != r.Bytes && !half {
+	if int64(was.Node) != by || bytes != 0 && bytes != r.Bytes && !half {
 		return fmt.Errorf("%+v, the GPU made %v with %d bytes", r, was, bytes)
 	}
 	return nil

@@ -69,14 +69,21 @@ func (c *CopyComparison) Add(copies []Copy, account CopyCoverage, s Session) {
 	for _, r := range copies {
 		byThread[r.TID] = append(byThread[r.TID], r)
 	}
-	over := notedUntil(copies)
+	from, until := notedFrom(copies), notedUntil(copies)
 	for tid, calls := range c.calls {
-		c.thread(calls, byThread[tid], s.ArmedNS, over)
+		c.thread(calls, byThread[tid], from, until)
 		delete(byThread, tid)
 	}
 	for tid, rows := range byThread {
 		c.wrong("thread", "%d copied nothing, but %d copies are recorded for it", tid, len(rows))
 	}
+}
+
+// notedFrom returns a time from which on all threads' copies were noted. The payload's thread may
+// be delayed between the session's armed_ns and this.
+func notedFrom(copies []Copy) int64 {
+	first := slices.MinFunc(copies, func(a, b Copy) int { return cmp.Compare(a.SubmitNS, b.SubmitNS) })
+	return first.SubmitNS + stampToleranceNS
 }
 
 // notedUntil returns a time until which all threads' copies were noted. The last copy of a thread
@@ -90,10 +97,9 @@ func notedUntil(copies []Copy) (ns int64) {
 	return ns - stampToleranceNS
 }
 
-// thread checks that the trace has the copies of one thread: all calls from the first one after
-// the attach on.
-func (c *CopyComparison) thread(calls []CopyCall, rows []Copy, armedNS, overNS int64) {
-	first, _ := slices.BinarySearchFunc(calls, armedNS, func(c CopyCall, ns int64) int { return cmp.Compare(c.BeforeNS, ns) })
+// thread checks that the trace has the copies of one thread: all calls between the two times.
+func (c *CopyComparison) thread(calls []CopyCall, rows []Copy, fromNS, untilNS int64) {
+	first, _ := slices.BinarySearchFunc(calls, fromNS, func(c CopyCall, ns int64) int { return cmp.Compare(c.BeforeNS, ns) })
 	if len(rows) > 0 {
 		first = callAt(calls, rows[0].SubmitNS)
 	}
@@ -102,8 +108,8 @@ func (c *CopyComparison) thread(calls []CopyCall, rows []Copy, armedNS, overNS i
 		c.wrong("calls", "%s: %d recorded, %d called since", calls[0].Kind, len(rows), len(calls)-first)
 		return
 	}
-	if first > 0 && calls[first-1].BeforeNS > armedNS || end < len(calls) && calls[end].AfterNS < overNS {
-		c.wrong("missing", "%s: %d recorded from call %d on; armed at %d, over after %d", calls[0].Kind, len(rows), first, armedNS, overNS)
+	if first > 0 && calls[first-1].BeforeNS > fromNS || end < len(calls) && calls[end].AfterNS < untilNS {
+		c.wrong("missing", "%s: %d recorded from call %d on, of all between %d and %d", calls[0].Kind, len(rows), first, fromNS, untilNS)
 	}
 	for i, r := range rows {
 		c.copy(calls[first+i], r)

@@ -16,10 +16,10 @@ type Key struct {
 
 // Log has the packets that one process's GPUs executed, by queue and packet.
 type Log struct {
-	Queues     map[Key][]simlog.Record // sorted by packet
+	Queues     map[Key][]*simlog.Record // sorted by packet
 	PID        int
 	Kernels    int
-	Violations []simlog.Record
+	Violations []*simlog.Record
 	Once       simlog.Once
 }
 
@@ -29,7 +29,7 @@ func (p *Process) Truth(t testing.TB) *Log {
 	if err := simlog.Wait(p.log); err != nil {
 		t.Fatal(err)
 	}
-	l := &Log{Queues: map[Key][]simlog.Record{}}
+	l := &Log{Queues: map[Key][]*simlog.Record{}}
 	for r, err := range simlog.All(p.log) {
 		if err != nil {
 			t.Fatal(err)
@@ -49,7 +49,7 @@ func (p *Process) Truth(t testing.TB) *Log {
 	return l
 }
 
-func (l *Log) add(r simlog.Record) {
+func (l *Log) add(r *simlog.Record) {
 	switch {
 	case r.Kind == simlog.Violation:
 		if r.Code != simlog.Overclaim {
@@ -68,11 +68,11 @@ func (l *Log) add(r simlog.Record) {
 }
 
 // at returns the index of a packet in its queue's records, or -1.
-func at(records []simlog.Record, packet uint64) int {
+func at(records []*simlog.Record, packet uint64) int {
 	if packet < uint64(len(records)) && records[packet].Packet == packet {
 		return int(packet) // the usual case: nothing is missing before it
 	}
-	i, found := slices.BinarySearchFunc(records, packet, func(r simlog.Record, packet uint64) int {
+	i, found := slices.BinarySearchFunc(records, packet, func(r *simlog.Record, packet uint64) int {
 		return cmp.Compare(r.Packet, packet)
 	})
 	if !found {

@@ -24,19 +24,19 @@ func (c *Comparison) dispatch(tr *Trace, d *Dispatch) {
 		c.wrong("unknown", "queue %+v packet %d is recorded, but no such kernel was executed", q.Key, d.Index)
 		return
 	}
-	r := &records[i]
+	r := records[i]
 	c.say(q.Key, i, timed)
 	start, end := d.StartNS-int64(r.StartNS), d.EndNS-int64(r.EndNS)
 	c.WorstNS = max(c.WorstNS, start, -start, end, -end)
 	if max(start, -start, end, -end) > toleranceNS {
-		c.wrong("times", "start %+d ns, end %+d ns (flags %d): %v", start, end, d.Flags, *r)
+		c.wrong("times", "start %+d ns, end %+d ns (flags %d): %v", start, end, d.Flags, r)
 	}
 	if strings.TrimSuffix(launch.Symbol, ".kd") != r.Name || launch.Object != r.Object ||
 		launch.Name != c.readable(r.Name) {
-		c.wrong("kernel", "%q, %q object %#x: %v object %#x", launch.Symbol, launch.Name, launch.Object, *r, r.Object)
+		c.wrong("kernel", "%q, %q object %#x: %v object %#x", launch.Symbol, launch.Name, launch.Object, r, r.Object)
 	}
 	if q.GPU != int64(r.Node) || launch.GPU != int64(r.Node) {
-		c.wrong("agent", "queue on GPU %d, code of GPU %d: %v", q.GPU, launch.GPU, *r)
+		c.wrong("agent", "queue on GPU %d, code of GPU %d: %v", q.GPU, launch.GPU, r)
 	}
 	if d.AppSignal {
 		c.App++
@@ -57,16 +57,16 @@ func (c *Comparison) readable(symbol string) string {
 func (c *Comparison) submit(key Key, d *Dispatch, r *simlog.Record) {
 	c.within(key, r, d.SubmitKnown, d.StartNS-d.QueuedNS)
 	if unknown := d.Flags&4 != 0; unknown == d.SubmitKnown {
-		c.wrong("submit", "known %v, but flags %d: %v", d.SubmitKnown, d.Flags, *r)
+		c.wrong("submit", "known %v, but flags %d: %v", d.SubmitKnown, d.Flags, r)
 	}
 	if !d.SubmitKnown {
 		return
 	}
 	if d.QueuedNS < 0 {
-		c.wrong("submit", "%d ns after the start: %v", -d.QueuedNS, *r)
+		c.wrong("submit", "%d ns after the start: %v", -d.QueuedNS, r)
 	}
 	if d.TID == 0 {
-		c.wrong("tid", "the submit is known and its thread is not: %v", *r)
+		c.wrong("tid", "the submit is known and its thread is not: %v", r)
 	}
 	if r.UniqueID == 0 || d.TID == 0 {
 		return
@@ -83,7 +83,7 @@ func (c *Comparison) within(key Key, r *simlog.Record, known bool, submitNS int6
 	w := c.windowOf(key, r.Packet)
 	if w == nil {
 		if !c.Killed {
-			c.wrong("window", "recorded outside of every window: %v", *r)
+			c.wrong("window", "recorded outside of every window: %v", r)
 		}
 		return
 	}
@@ -93,7 +93,7 @@ func (c *Comparison) within(key Key, r *simlog.Record, known bool, submitNS int6
 	c.EarliestSubmitNS = min(c.EarliestSubmitNS, submitNS-w.OpenedNS)
 	if submitNS < w.OpenedNS-stampToleranceNS || submitNS > w.ClosedNS+stampToleranceNS {
 		c.wrong("submit", "%d ns after its window was opened, %d ns before it was closed: %v",
-			submitNS-w.OpenedNS, w.ClosedNS-submitNS, *r)
+			submitNS-w.OpenedNS, w.ClosedNS-submitNS, r)
 	}
 }
 
@@ -121,7 +121,7 @@ func (c *Comparison) untimed(tr *Trace, u Untimed) {
 			continue
 		default:
 			c.say(key, i, untimed)
-			c.within(key, &records[i], u.SubmitNS != 0 && index == u.Index, u.SubmitNS)
+			c.within(key, records[i], u.SubmitNS != 0 && index == u.Index, u.SubmitNS)
 		}
 		c.Untimed[u.Reason]++
 	}

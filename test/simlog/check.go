@@ -17,7 +17,7 @@ type Counts map[uint64]uint64
 // sequences are dense, so one bit each is enough for the longest run.
 type Once struct {
 	seen   map[uint64][]uint64 // by thread: a bit per sequence
-	twice  []Record
+	twice  []*Record
 	nTwice int
 }
 
@@ -25,7 +25,7 @@ type Once struct {
 const maxReported = 5
 
 // Add notes what a record executed; records without an id are ignored.
-func (o *Once) Add(r Record) {
+func (o *Once) Add(r *Record) {
 	if r.Kind != Kernel || r.UniqueID == 0 {
 		return
 	}
@@ -86,7 +86,7 @@ func checkThread(thread, count uint64, bits []uint64) error {
 }
 
 // ExactlyOnce says whether every dispatch of every thread executed once.
-func ExactlyOnce(records []Record, counts Counts) error {
+func ExactlyOnce(records []*Record, counts Counts) error {
 	var once Once
 	for _, r := range records {
 		once.Add(r)
@@ -97,16 +97,16 @@ func ExactlyOnce(records []Record, counts Counts) error {
 // ByPacket returns the records of one queue in the order of their packets. Most queues
 // have one record for each place from their first to their last: these need no comparing,
 // of which the race detector would make the greater part of a test's time.
-func ByPacket(records []Record) []Record {
+func ByPacket(records []*Record) []*Record {
 	if places, whole := placed(records); whole {
 		return places
 	}
-	slices.SortStableFunc(records, func(a, b Record) int { return cmp.Compare(a.Packet, b.Packet) })
+	slices.SortStableFunc(records, func(a, b *Record) int { return cmp.Compare(a.Packet, b.Packet) })
 	return records
 }
 
 // placed is whole when no place is empty.
-func placed(records []Record) (places []Record, whole bool) {
+func placed(records []*Record) (places []*Record, whole bool) {
 	if len(records) == 0 {
 		return nil, true
 	}
@@ -117,12 +117,12 @@ func placed(records []Record) (places []Record, whole bool) {
 	if last-first != uint64(len(records)-1) {
 		return nil, false
 	}
-	places = make([]Record, len(records))
+	places = make([]*Record, len(records))
 	for i := range records {
 		places[records[i].Packet-first] = records[i]
 	}
 	for i := range places {
-		if places[i].Kind == 0 {
+		if places[i] == nil {
 			return nil, false // another place has two
 		}
 	}

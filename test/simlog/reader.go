@@ -17,6 +17,7 @@ const (
 	version    = 1
 	recordSize = int(unsafe.Sizeof(rawRecord{}))
 	namePiece  = 72
+	chunkSize  = 512
 )
 
 // rawRecord is struct truth_record. The union is named by its larger use; a
@@ -53,6 +54,7 @@ type Reader struct {
 	raw    rawRecord
 	pieces map[nameKey][]byte // names not yet complete
 	names  map[nameKey]string
+	chunk  []Record // memory for the next records
 }
 
 // NewReader returns a reader of the records in r.
@@ -65,17 +67,17 @@ func NewReader(r io.Reader) *Reader {
 }
 
 // Next returns the next record, or io.EOF. A torn record at the end is no record.
-func (r *Reader) Next() (Record, error) {
+func (r *Reader) Next() (*Record, error) {
 	for {
 		b := unsafe.Slice((*byte)(unsafe.Pointer(&r.raw)), recordSize)
 		if _, err := io.ReadFull(r.in, b); err != nil {
 			if errors.Is(err, io.ErrUnexpectedEOF) {
 				err = io.EOF
 			}
-			return Record{}, err
+			return nil, err
 		}
 		if r.raw.magic != magic || r.raw.version != version {
-			return Record{}, fmt.Errorf("no truth record at offset %d: magic %#x version %d",
+			return nil, fmt.Errorf("no truth record at offset %d: magic %#x version %d",
 				r.offset, r.raw.magic, r.raw.version)
 		}
 		r.offset += int64(recordSize)
@@ -99,9 +101,15 @@ func (r *Reader) addName(piece []byte) {
 	}
 }
 
-func (r *Reader) record() Record {
-	raw := &r.raw
-	rec := Record{
+// record returns a record that stays as it is. Logs have millions: those who keep them keep
+// pointers, as growing a slice of records under the race detector takes most of a test's time.
+func (r *Reader) record() *Record {
+	if len(r.chunk) == 0 {
+		r.chunk = make([]Record, chunkSize)
+	}
+	raw, rec := &r.raw, &r.chunk[0]
+	r.chunk = r.chunk[1:]
+	*rec = Record{
 		Kind:     Kind(raw.kind),
 		Node:     int(raw.node),
 		PID:      int(raw.pid),
@@ -130,11 +138,11 @@ func (r *Reader) record() Record {
 }
 
 // All yields every record of the log at path, and at most one error, last.
-func All(path string) iter.Seq2[Record, error] {
-	return func(yield func(Record, error) bool) {
+func All(path string) iter.Seq2[*Record, error] {
+	return func(yield func(*Record, error) bool) {
 		f, err := os.Open(path)
 		if err != nil {
-			yield(Record{}, err)
+			yield(nil, err)
 			return
 		}
 		defer f.Close()
@@ -152,8 +160,8 @@ func All(path string) iter.Seq2[Record, error] {
 }
 
 // Read returns all records of the log at path, as far as it is written.
-func Read(path string) ([]Record, error) {
-	var records []Record
+func Read(path string) ([]*Record, error) {
+	var records []*Record
 	for rec, err := range All(path) {
 		if err != nil {
 			return nil, fmt.Errorf("truth log %s: %w", path, err)

@@ -101,7 +101,7 @@ type Record struct {
 	Value  [2]uint64
 }
 
-func (r Record) String() string {
+func (r *Record) String() string {
 	if r.Kind == Violation {
 		return fmt.Sprintf("%v at %d: gpu %d queue %#x id %d packet %d: %#x, %#x",
 			r.Code, r.StartNS, r.Node, r.Queue, r.QueueID, r.Packet, r.Value[0], r.Value[1])
@@ -111,8 +111,8 @@ func (r Record) String() string {
 }
 
 // Violations returns the faults among records; notices are none.
-func Violations(records []Record) []Record {
-	var v []Record
+func Violations(records []*Record) []*Record {
+	var v []*Record
 	for _, r := range records {
 		if r.Kind == Violation && r.Code != Overclaim {
 			v = append(v, r)

@@ -88,10 +88,10 @@ func (l *log) addName(pid, id uint32, text string) {
 	}
 }
 
-func readAll(t *testing.T, l *log) []Record {
+func readAll(t *testing.T, l *log) []*Record {
 	t.Helper()
 	r := NewReader(&l.Buffer)
-	var records []Record
+	var records []*Record
 	for {
 		rec, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -136,10 +136,10 @@ func TestNotALog(t *testing.T) {
 	}
 }
 
-func dispatches(ids ...uint64) []Record {
-	var r []Record
+func dispatches(ids ...uint64) []*Record {
+	var r []*Record
 	for _, id := range ids {
-		r = append(r, Record{Kind: Kernel, UniqueID: id})
+		r = append(r, &Record{Kind: Kernel, UniqueID: id})
 	}
 	return r
 }
@@ -148,7 +148,7 @@ func TestExactlyOnce(t *testing.T) {
 	const one = 1 << idShift
 	for _, test := range []struct {
 		name    string
-		records []Record
+		records []*Record
 		counts  map[uint64]uint64
 		want    string // part of the error, "": none
 	}{
@@ -177,12 +177,12 @@ func TestByPacket(t *testing.T) {
 		{[]uint64{0, 3, 1, 1}, []uint64{0, 1, 1, 3}},       // one twice, one missing
 		{[]uint64{1 << 63, 0, 5}, []uint64{0, 5, 1 << 63}}, // far beyond
 	} {
-		var records []Record
+		var records []*Record
 		for i, packet := range c.in {
-			records = append(records, Record{Kind: Kernel, Packet: packet, StartNS: uint64(i)})
+			records = append(records, &Record{Kind: Kernel, Packet: packet, StartNS: uint64(i)})
 		}
 		var got []uint64
-		last := Record{}
+		last := &Record{}
 		for _, r := range ByPacket(records) {
 			if r.Packet == last.Packet && r.StartNS < last.StartNS {
 				t.Errorf("%d: two records of packet %d have changed places", c.in, r.Packet)

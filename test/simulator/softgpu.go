@@ -187,7 +187,7 @@ func (v *Target) Kill() {
 }
 
 // Truth returns the complete truth log. It fails the test on a violation.
-func (v *Target) Truth() []simlog.Record {
+func (v *Target) Truth() []*simlog.Record {
 	v.t.Helper()
 	records := v.RawTruth()
 	if bad := simlog.Violations(records); len(bad) > 0 {
@@ -197,7 +197,7 @@ func (v *Target) Truth() []simlog.Record {
 }
 
 // RawTruth is Truth with violations.
-func (v *Target) RawTruth() []simlog.Record {
+func (v *Target) RawTruth() []*simlog.Record {
 	v.t.Helper()
 	if err := simlog.Wait(v.Log); err != nil {
 		v.t.Fatal(err)

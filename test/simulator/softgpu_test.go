@@ -284,7 +284,7 @@ func enginesOf(t *testing.T, pid int) []string {
 }
 
 // checkTimes: every record ends after it starts, on a tick.
-func checkTimes(t *testing.T, records []simlog.Record) {
+func checkTimes(t *testing.T, records []*simlog.Record) {
 	t.Helper()
 	const tickNS = 10
 	for _, r := range records {
@@ -295,14 +295,14 @@ func checkTimes(t *testing.T, records []simlog.Record) {
 }
 
 // checkPackets: packet ids of each queue are 0, 1, 2, … without a hole.
-func checkPackets(t *testing.T, records []simlog.Record) {
+func checkPackets(t *testing.T, records []*simlog.Record) {
 	t.Helper()
 	// Queues are freed and created anew at the same address; the id tells them apart.
 	type queue struct {
 		pid         int
 		address, id uint64
 	}
-	queues := map[queue][]simlog.Record{}
+	queues := map[queue][]*simlog.Record{}
 	for _, r := range records {
 		if r.Queue != 0 && r.Kind != simlog.Violation {
 			q := queue{r.PID, r.Queue, r.QueueID}
@@ -320,7 +320,7 @@ func checkPackets(t *testing.T, records []simlog.Record) {
 
 // checkServed: what serve counts besides its launches. The kernels of its graph
 // have no id, but nobody else launches them; each request copies in and out.
-func checkServed(t *testing.T, records []simlog.Record, r simulator.Report) {
+func checkServed(t *testing.T, records []*simlog.Record, r simulator.Report) {
 	t.Helper()
 	var graph, copies uint64
 	for _, rec := range records {
@@ -340,7 +340,7 @@ func checkServed(t *testing.T, records []simlog.Record, r simulator.Report) {
 }
 
 // checkNames: every dispatch with an id is one of our kernels, and all are there.
-func checkNames(t *testing.T, records []simlog.Record) {
+func checkNames(t *testing.T, records []*simlog.Record) {
 	t.Helper()
 	names := map[string]int{}
 	for _, r := range records {

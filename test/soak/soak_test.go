@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	short, long = 200, 10_000
+	short, long = 100, 10_000
 
 	window = 40 * time.Millisecond // of each recording
 

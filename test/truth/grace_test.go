@@ -64,7 +64,7 @@ func broken(t *testing.T, p *harness.Process) string {
 // With the grace period the arming succeeds without violations, or it is given up and the target
 // is as found.
 func TestGrace(t *testing.T) {
-	attempts := 5
+	attempts := 3
 	if testenv.Long() {
 		attempts = 50
 	}

@@ -1,17 +1,27 @@
 /* busy_loops.c: threads that run, in code of every kind. */
 #include "busy.h"
 
+#include <sys/resource.h>
 #include <sys/rseq.h>
 
 uint64_t spin512(uint64_t rounds);
 uint64_t spin256(uint64_t rounds);
 int rseq_section(struct rseq *area, uint64_t rounds, uint64_t *harm);
 
+/* Runs all the time, but not at the expense of those who wait for a processor: of few,
+ * the test needs some itself. */
+static void ready_to_loop(struct thread *t)
+{
+	if (setpriority(PRIO_PROCESS, (id_t)t->tid, 10))
+		abort();
+	t->ready = 1;
+}
+
 static void kind_spin(struct thread *t)
 {
 	int wide = __builtin_cpu_supports("avx512bw");
 
-	t->ready = 1;
+	ready_to_loop(t);
 	for (;;) {
 		t->harm += wide ? spin512(2000) : spin256(2000);
 		t->beats++;
@@ -34,7 +44,7 @@ static void kind_amx(struct thread *t)
 		abort();
 	memset(in, 0x5a, sizeof(in));
 	__asm__ volatile("ldtilecfg %0\n\ttileloadd (%1,%2), %%tmm0" : : "m"(config), "r"(in), "r"(stride) : "memory");
-	t->ready = 1;
+	ready_to_loop(t);
 	for (;;) {
 		for (volatile int i = 0; i < 20000; i++)
 			;
@@ -49,7 +59,7 @@ static void kind_malloc(struct thread *t)
 	void *p[64] = {0};
 	unsigned r = (unsigned)t->tid;
 
-	t->ready = 1;
+	ready_to_loop(t);
 	for (;;) {
 		for (int i = 0; i < 2000; i++) {
 			unsigned j;
@@ -69,7 +79,7 @@ static void kind_vdso(struct thread *t)
 {
 	uint64_t last = now();
 
-	t->ready = 1;
+	ready_to_loop(t);
 	for (;;) {
 		for (int i = 0; i < 5000; i++) {
 			uint64_t next = now();
@@ -89,7 +99,7 @@ static void kind_rseq(struct thread *t)
 
 	if (!__rseq_size)
 		abort();
-	t->ready = 1;
+	ready_to_loop(t);
 	for (;;) {
 		uint64_t harm = 0;
 
