@@ -85,8 +85,13 @@ demo-server:
 
 # --- checks ---------------------------------------------------------------
 
-.PHONY: test
-test: generated lint exports test-payload test-go
+# With -j the checks run side by side: after the generators, which write source files, and
+# before the tests of whole targets.
+.PHONY: test checks
+test: generated
+	@$(MAKE) --no-print-directory checks
+	@$(MAKE) --no-print-directory test-live
+checks: lint exports test-payload test-units
 
 # go test, with failures and skipped tests listed at the end, and their numbers.
 GOTEST := go tool -modfile=tools/go.mod gotestsum --format pkgname --format-hide-empty-pkg --
@@ -94,8 +99,7 @@ GOTEST := go tool -modfile=tools/go.mod gotestsum --format pkgname --format-hide
 LIVE_TESTS := cli faults hostile release runtimes soak truth
 empty :=
 LIVE_PATTERN := /test/($(subst $(empty) $(empty),|,$(LIVE_TESTS))|kinds/.*)$$
-.PHONY: test-go test-units test-live
-test-go: test-units test-live
+.PHONY: test-units test-live
 test-units: tool simulator workloads victims
 	$(GOTEST) -race -count=1 -p 2 -timeout 40m $$(go list $(GO_PACKAGES) | grep -vE '$(LIVE_PATTERN)')
 test-live: tool fault-tool dist musl-root simulator workloads victims
