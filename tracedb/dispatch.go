@@ -130,9 +130,9 @@ func (s *Session) newContext(d *Dispatch) (row int64, err error) {
 	return row, nil
 }
 
-// Untimed records a run of packets without times.
+// Untimed records a run of packets without times. It never commits: the next change does.
 func (s *Session) Untimed(u Untimed) error {
-	return s.write(1, func() error {
+	return s.hold(1, func() error {
 		queue, err := s.queue(u.Queue)
 		if err != nil {
 			return err

@@ -37,8 +37,17 @@ func (s *Session) Unwritten() uint64 {
 	return s.mark.given - s.mark.committed
 }
 
-// write makes the changes for records of the ring.
+// write makes the changes for records of the ring, and commits if that is due.
 func (s *Session) write(records int, change func() error) error {
+	return s.given(records, change, s.db.change)
+}
+
+// hold is write without the commit.
+func (s *Session) hold(records int, change func() error) error {
+	return s.given(records, change, s.db.hold)
+}
+
+func (s *Session) given(records int, change func() error, do func(int, func() error) error) error {
 	if err := s.guard.enter(); err != nil {
 		return err
 	}
@@ -46,7 +55,7 @@ func (s *Session) write(records int, change func() error) error {
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
 	s.mark.given += uint64(records)
-	return s.db.change(records, change)
+	return do(records, change)
 }
 
 // add makes a change that does not come from a record of the ring.

@@ -27,6 +27,7 @@ type memory struct {
 	marks       []tracedb.Mark
 	ends        []tracedb.End
 	full        error // what Dispatches answers
+	apart       int   // calls of Dispatches, which may commit, with other accounts than rows
 }
 
 func (m *memory) Agent(a tracedb.Agent) error { m.agents = append(m.agents, a); return nil }
@@ -58,7 +59,34 @@ func (m *memory) Kind(records int, _ func(tracedb.KindWriter) error) error {
 
 func (m *memory) Dispatches(batch []tracedb.Dispatch) error {
 	m.dispatches = append(m.dispatches, batch...)
+	if timed, untimed := m.accounted(); timed != uint64(len(m.dispatches)) || untimed != m.counted() {
+		m.apart++
+	}
 	return m.full
+}
+
+// accounted sums the newest account of each queue.
+func (m *memory) accounted() (timed, untimed uint64) {
+	newest := map[uint32]tracedb.Coverage{}
+	for _, k := range m.marks {
+		for _, c := range k.Coverage {
+			newest[c.Queue] = c
+		}
+	}
+	for _, c := range newest {
+		timed, untimed = timed+c.Timed, untimed+c.Untimed
+	}
+	return timed, untimed
+}
+
+// counted returns the untimed dispatches that belong to a queue's account.
+func (m *memory) counted() (n uint64) {
+	for _, u := range m.untimed {
+		if u.Reason != uint32(ring.ReasonAfterDetach) {
+			n += u.Packets
+		}
+	}
+	return n
 }
 
 func (m *memory) loss(cause string) (records uint64, said bool) {
@@ -126,6 +154,9 @@ func TestCoverageAddsUp(t *testing.T) {
 	}}
 	if !slices.Equal(result.Coverage, want) {
 		t.Errorf("coverage %+v", result.Coverage)
+	}
+	if sink.apart != 0 {
+		t.Errorf("%d commits have other accounts than rows", sink.apart)
 	}
 	if len(sink.losses) != 0 {
 		t.Errorf("losses out of nothing: %+v", sink.losses)

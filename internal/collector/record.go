@@ -20,7 +20,7 @@ func (c *Collector) record(r *ring.Record) error {
 	case ring.TypeDispatch:
 		return c.dispatch(r.Dispatch())
 	case ring.TypeUntimed:
-		return c.untimed(r.Untimed())
+		return c.noTimes(r.Untimed())
 	case ring.TypeWindow:
 		return c.window(r.Window())
 	case ring.TypeLost:
@@ -82,7 +82,7 @@ func (c *Collector) dispatch(d *ring.Dispatch) error {
 	return nil
 }
 
-func (c *Collector) untimed(u *ring.Untimed) error {
+func (c *Collector) noTimes(u *ring.Untimed) error {
 	reason := ring.Reason(u.Reason)
 	if reason >= ring.ReasonCount || u.Count == 0 || u.Count > kind.MostCount || !kind.SoundTime(u.SubmitNS) || !soundIndex(u.Index) {
 		c.tally.refused++
@@ -99,10 +99,11 @@ func (c *Collector) untimed(u *ring.Untimed) error {
 	if u.Launch != 0 {
 		launch = c.known(c.tables.launches.has(u.Launch), u.Launch)
 	}
-	return c.sink.Untimed(tracedb.Untimed{
+	c.untimed = append(c.untimed, tracedb.Untimed{
 		Queue: queue, Launch: launch, TID: u.TID, Reason: u.Reason,
 		Index: u.Index, Packets: u.Count, SubmitNS: u.SubmitNS,
 	})
+	return nil
 }
 
 func (c *Collector) lost(l *ring.LostRecord) error {

@@ -112,10 +112,11 @@ func (c *Comparison) unfinished(tr *Trace, queue int64) bool {
 	return false
 }
 
-// lagsBehind reports whether an account is older than the rows of its commit, as may happen.
+// lagsBehind reports whether an account is older than the windows of its commit, as may happen.
+// It counts every dispatch of the commit.
 func (got Coverage) lagsBehind(rows Coverage) bool {
-	return got.Windows <= rows.Windows && got.Dispatches <= rows.Dispatches && got.Timed <= rows.Timed &&
-		got.Untimed <= rows.Untimed && got.Unexplained == 0
+	return got.Windows <= rows.Windows && got.Dispatches <= rows.Dispatches && got.Timed == rows.Timed &&
+		got.Untimed == rows.Untimed && got.Unexplained == 0
 }
 
 // coverage recomputes rtl_coverage from the rows.

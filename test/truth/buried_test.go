@@ -45,7 +45,7 @@ func hooks(t *testing.T, p *harness.Process, buried uint32) {
 // Another tool patches the table after the payload: the payload's hooks stay in its chain, pass calls
 // through, record again, and are removed after that tool has left.
 func TestBuriedHooks(t *testing.T) {
-	p := harness.Start(t, harness.Stress(8, 2, 64, "--pace", "10"))
+	p := harness.Start(t, harness.Stress(8, 2, 64, "--pace", "300"))
 	slots := p.Slots(t)
 	changed := func(want bool) {
 		t.Helper()

@@ -104,7 +104,7 @@ func TestGrace(t *testing.T) {
 // stopped: no attach waits for them.
 func TestUring(t *testing.T) {
 	mustHaveUring(t)
-	p := harness.Start(t, harness.Stress(4, 2, 64, "--uring", "1"))
+	p := harness.Start(t, harness.Stress(4, 2, 64, "--uring", "1", "--pace", "100"))
 	if polling, worker := uringThread(t, p, "iou-sqp"), uringThread(t, p, "iou-wrk"); polling != 'R' || worker == '-' {
 		t.Fatalf("who polls: %c, who waits: %c", polling, worker)
 	}

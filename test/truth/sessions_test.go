@@ -212,7 +212,7 @@ func TestSmallRing(t *testing.T) {
 // TestLateRecorder: the application creates and destroys queues while the recorder is stopped and
 // the ring is full. The payload writes their ends when there is room again.
 func TestLateRecorder(t *testing.T) {
-	p := harness.Start(t, harness.Stress(8, 2, 256))
+	p := harness.Start(t, harness.Stress(8, 2, 256, "--pace", "100"))
 	r := p.Begin(t, "-d", "1m", "--buffer-size", "64KiB", "--set", "RTL_RECORDER_TIMEOUT_MS=60000")
 	p.Active(t)
 	r.Drains(t)
@@ -253,7 +253,7 @@ func TestLosslessWithoutReader(t *testing.T) {
 // A recorder gets no processor, or waits for its disk, while the payload writes its last records:
 // with lossless it gets all of them.
 func TestLosslessLateReader(t *testing.T) {
-	p := harness.Start(t, harness.Stress(10, 2, 256))
+	p := harness.Start(t, harness.Stress(10, 2, 256, "--pace", "100"))
 	r := p.Begin(t, "-d", "1s", "--buffer-size", "64KiB", "--buffer-policy", "lossless")
 	r.Says(t, "detaching")
 	r.Stop(t)
