@@ -56,7 +56,9 @@ static uint32_t add_range(struct rtl_range *out, uint32_t n, uint32_t max, uintp
 {
 	bool exact;
 
-	if (n == max || !function || !range_of((const void *)function, &out[n], &exact))
+	if (n >= max)
+		return max + 1;
+	if (!function || !range_of((const void *)function, &out[n], &exact))
 		return n;
 	for (uint32_t i = 0; i < n; i++)
 		if (out[i].lo == out[n].lo && out[i].hi == out[n].hi)

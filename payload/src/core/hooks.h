@@ -66,7 +66,7 @@ int hooks_find(const struct hook_table *t, char *err, size_t errlen);
 
 /* Adds the code ranges of the functions that are now behind the slots of the hooks with a
  * grace period. n: entries that out has already; max: its size. Call before hooks_patch().
- * Returns the new number of entries. */
+ * Returns the new number of entries; more than max: out is too small. */
 struct rtl_range;
 uint32_t hooks_grace_ranges(const struct hook_table *t, struct rtl_range *out, uint32_t n, uint32_t max);
 

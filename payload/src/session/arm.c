@@ -107,12 +107,17 @@ static int start_kinds(void)
 static struct rtl_range ranges[RTL_GRACE_RANGES];
 static uint32_t range_count;
 
-static void set_ranges(void)
+static int set_ranges(void)
 {
-	range_count = kinds_grace_ranges(ranges, 0, RTL_GRACE_RANGES - 1);
-	range_count = hooks_grace_ranges(&shared_hook_table, ranges, range_count, RTL_GRACE_RANGES - 1);
+	const uint32_t most = RTL_GRACE_RANGES - 1;
+
+	range_count = kinds_grace_ranges(ranges, 0, most);
+	range_count = hooks_grace_ranges(&shared_hook_table, ranges, range_count, most);
+	if (range_count > most)
+		return control_fail(-E2BIG, "more than %u functions that no thread may be inside", most);
 	if (text_of((const void *)set_ranges, &ranges[range_count]))
 		range_count++;
+	return 0;
 }
 
 static int wait_grace(void)
@@ -175,9 +180,8 @@ static int arm(void)
 	held = true;
 	if ((r = session_step("hold")) || (r = ask_runtime()) || (r = prepare_memory()) || (r = session_step("memory")) || (r = start()))
 		goto memory;
-	if ((r = session_step("worker")))
+	if ((r = session_step("worker")) || (r = set_ranges()))
 		goto worker;
-	set_ranges();
 	atomic_store(&session_flags.track, 1);
 	kinds_patch();
 	hooks_patch(&shared_hook_table); /* from here on wrappers run, and every queue is raw */

@@ -88,8 +88,13 @@ static long list_once(long count)
 			at += d->reclen;
 			if (tid < 0)
 				err = tid;
-			if (count < THREADS_MAX && is_new(tid))
-				pending_threads[count++] = (struct pending_thread){.tid = tid, .listed = listed};
+			if (!is_new(tid))
+				continue;
+			if (count == THREADS_MAX) {
+				err = -E2BIG;
+				break;
+			}
+			pending_threads[count++] = (struct pending_thread){.tid = tid, .listed = listed};
 		}
 	}
 	if (n < 0)
