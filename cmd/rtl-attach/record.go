@@ -61,7 +61,7 @@ func newRecord(code *failure.ExitCode) *cobra.Command {
 		},
 	}
 	flags := c.Flags()
-	flags.VarP(&f.pids, "pid", "p", "process to record, or several: `N[,N…]`; may be given again")
+	flags.VarP(&f.pids, "pid", "p", "process to record, or several: `N[,N...]`; may be given again")
 	f.addTo(flags)
 	flags.VarP(&f.duration, "duration", "d", "record for `DURATION`: 5s, 1m30s, or a number of seconds (default: until Ctrl-C, or rtl-attach detach)")
 	flags.StringVarP(&f.output, "output", "o", preflight.DefaultOutput, "trace `FILE`; %p pid, %h host, %t time; no file is replaced without --force")

@@ -59,9 +59,18 @@ func (f reportFlags) check(traces []string) error {
 	case len(traces) == 0:
 		return errors.New("a trace file is needed")
 	case len(traces) > 1 && f.csv != "":
-		return errors.New("--csv is a table of one trace")
+		m := mistyped{error: errors.New("--csv is a table of one trace")}
+		if last := traces[len(traces)-1]; len(traces) == 2 && isTable(last) {
+			m.meant = "--csv=" + last
+		}
+		return m
 	}
 	return areFiles(traces)
+}
+
+func isTable(name string) bool {
+	_, known := report.TableNamed(name)
+	return known
 }
 
 func (f reportFlags) about(c *cobra.Command, trace string, code *failure.ExitCode) error {

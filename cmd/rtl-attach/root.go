@@ -23,11 +23,11 @@ func run(args []string) failure.ExitCode {
 	code := failure.OK
 	root := newRoot(&code)
 	root.SetArgs(args)
-	err := root.Execute()
+	command, err := root.ExecuteC()
 	if err == nil {
 		return code
 	}
-	return fail(err)
+	return fail(command, err)
 }
 
 func newRoot(code *failure.ExitCode) *cobra.Command {

@@ -17,13 +17,13 @@ type mistyped struct {
 
 func (m mistyped) Unwrap() error { return m.error }
 
-// fixOf returns the fix of a usage error.
-func fixOf(err error) string {
+// fixOf returns the fix of a command's usage error.
+func fixOf(command *cobra.Command, err error) string {
 	var m mistyped
 	if errors.As(err, &m) && m.meant != "" {
 		return "did you mean " + m.meant + "?"
 	}
-	return "see rtl-attach --help"
+	return "see " + command.CommandPath() + " --help"
 }
 
 // nearest returns the known names that are at most two edits away from name or

@@ -12,22 +12,23 @@ import (
 // TestMeant: an error about a mistyped name suggests similar names, and no others.
 func TestMeant(t *testing.T) {
 	for typed, want := range map[string]string{
-		"1234":               "did you mean rtl-attach --pid 1234?",
-		"record 12,13":       "did you mean rtl-attach record --pid 12,13?",
-		"exprot":             "did you mean export?",
-		"sta":                "did you mean status?",
-		"--durations 5":      "did you mean --duration?",
-		"report --windw 1:2": "did you mean --window?",
-		"ps 12":              "see rtl-attach --help",
-		"frobnicate":         "see rtl-attach --help",
-		"--frobnicate":       "see rtl-attach --help",
-		"-Z":                 "see rtl-attach --help",
+		"1234":                   "did you mean rtl-attach --pid 1234?",
+		"record 12,13":           "did you mean rtl-attach record --pid 12,13?",
+		"exprot":                 "did you mean export?",
+		"sta":                    "did you mean status?",
+		"--durations 5":          "did you mean --duration?",
+		"report --windw 1:2":     "did you mean --window?",
+		"ps 12":                  "see rtl-attach ps --help",
+		"report t.db --csv gaps": "did you mean --csv=gaps?",
+		"frobnicate":             "see rtl-attach --help",
+		"--frobnicate":           "see rtl-attach --help",
+		"-Z":                     "see rtl-attach --help",
 	} {
 		var code failure.ExitCode
 		root := newRoot(&code)
 		root.SetArgs(strings.Fields(typed))
-		if err := root.Execute(); err == nil || fixOf(err) != want {
-			t.Errorf("%q: %v: %q, want %q", typed, err, fixOf(err), want)
+		if command, err := root.ExecuteC(); err == nil || fixOf(command, err) != want {
+			t.Errorf("%q: %v: %q, want %q", typed, err, fixOf(command, err), want)
 		}
 	}
 }

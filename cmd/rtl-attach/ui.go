@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
@@ -206,8 +207,8 @@ func describe(f *failure.Error) {
 	}
 }
 
-// fail prints an error and returns its exit code.
-func fail(err error) failure.ExitCode {
+// fail prints a command's error and returns its exit code.
+func fail(command *cobra.Command, err error) failure.ExitCode {
 	var (
 		explained *failure.Error
 		usage     usageError
@@ -218,7 +219,7 @@ func fail(err error) failure.ExitCode {
 	}
 	fmt.Fprintf(os.Stderr, "rtl-attach: error: %s\n", line(err.Error()))
 	if errors.As(err, &usage) || isCobraUsage(err) {
-		fmt.Fprintf(os.Stderr, "  fix     %s\n  target  not touched\n", line(fixOf(err)))
+		fmt.Fprintf(os.Stderr, "  fix     %s\n  target  not touched\n", line(fixOf(command, err)))
 		return failure.Usage
 	}
 	return failure.Failed

@@ -144,7 +144,7 @@ func memfdCheck() CheckResult {
 	if scope == "2" {
 		return fine("vm.memfd_noexec = 2: the payload is loaded from a memfd all the same, or from a file of the target's folders")
 	}
-	return fine("there")
+	return fine("memfd_create works")
 }
 
 func securityCheck() CheckResult {
@@ -162,7 +162,7 @@ func securityCheck() CheckResult {
 	all := strings.Join(found, "; ")
 	switch {
 	case len(found) == 0:
-		return fine("none of them")
+		return fine("none restricts ptrace here")
 	case readLine("/sys/fs/selinux/enforce") == "1" && strings.HasPrefix(readLine("/sys/fs/selinux/booleans/deny_ptrace"), "1"):
 		return less(all, "SELinux may refuse ptrace", "setsebool deny_ptrace 0, while recording")
 	case strings.HasSuffix(readLine("/proc/self/attr/apparmor/current"), "(enforce)"):
@@ -176,7 +176,7 @@ func driverCheck() CheckResult {
 	_, err := os.Lstat("/dev/kfd")
 	switch {
 	case err == nil:
-		return fine("there")
+		return fine("/dev/kfd is there")
 	case errors.Is(err, os.ErrNotExist):
 		return less("no /dev/kfd", "the AMD GPU driver is not loaded, or its device is not passed into this container", "GPU processes elsewhere (in other containers) can be attached to all the same")
 	}

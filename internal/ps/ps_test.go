@@ -70,7 +70,7 @@ func TestGPUsInUse(t *testing.T) {
 	}
 }
 
-// TestRelate: pids that are used anew while we look can make circles.
+// TestRelate: pids that are used again while we look can make circles.
 func TestRelate(t *testing.T) {
 	l := &Listing{
 		Processes: []Process{{PID: 10}, {PID: 12}, {PID: 20}, {PID: 21}},

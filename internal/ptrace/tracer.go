@@ -1,6 +1,6 @@
-// Package ptrace stops single threads of another process for some tens of
-// microseconds. It reads and writes registers and signal masks, decodes wait
-// statuses, and knows nothing about what its callers do with a stopped thread.
+// Package ptrace stops single threads of another process, as briefly as it can. It reads and
+// writes registers and signal masks, decodes wait statuses, and knows nothing about what its
+// callers do with a stopped thread.
 package ptrace
 
 import (

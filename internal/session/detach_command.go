@@ -104,7 +104,7 @@ func (r *recording) detachOrphan() error {
 	defer lock.Release()
 	s := r.link.control.Snapshot()
 	if idle := s.State == ring.StateIdle || s.State == ring.StateDormant; idle && s.HooksBuried == 0 {
-		r.ui.Detached("was not attached: the payload is dormant")
+		r.ui.Detached("nothing to do: no session is active, and the payload is dormant")
 		return nil
 	}
 	me, err := resident.Self()

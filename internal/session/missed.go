@@ -4,9 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rtl-attach/rtl-attach/internal/resident"
-
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
+	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )

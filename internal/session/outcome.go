@@ -8,10 +8,9 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/discover"
-	"github.com/rtl-attach/rtl-attach/internal/resident"
-
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
+	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )

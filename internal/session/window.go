@@ -5,10 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rtl-attach/rtl-attach/internal/resident"
-
 	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
+	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 

@@ -12,7 +12,7 @@ import (
 
 func TestFamilies(t *testing.T) {
 	f := ProcTree{2: {PID: 2, Parent: 1}, 3: {PID: 3, Parent: 1}, 4: {PID: 4, Parent: 3}, 5: {PID: 5, Parent: 4}, 6: {PID: 6, Parent: 6}}
-	circle := ProcTree{1: {PID: 1, Parent: 4}, 3: {PID: 3, Parent: 1}, 4: {PID: 4, Parent: 3}} // pids that were used anew
+	circle := ProcTree{1: {PID: 1, Parent: 4}, 3: {PID: 3, Parent: 1}, 4: {PID: 4, Parent: 3}} // pids that were used again
 	for _, c := range []struct {
 		f            ProcTree
 		pid          int

@@ -75,7 +75,7 @@ static void end_with(uint64_t copies, uint64_t timed)
 }
 
 /* Its signal is set again, or destroyed, before a thread of ours has seen it fire. */
-static void set_anew_at_once(void)
+static void set_again_at_once(void)
 {
 	enum { COPIES = 3000 };
 	struct toy_signal *s = begin_copies();
@@ -368,7 +368,7 @@ static void profiling_while_it_ends(void)
 
 const struct edge_case copy_cases[] = {
 	{"profiling while it ends", profiling_while_it_ends},
-	{"a copy's signal is set anew at once", set_anew_at_once},
+	{"a copy's signal is set again at once", set_again_at_once},
 	{"a copy's signal is left alone", left_alone},
 	{"no copy", not_copied},
 	{"a copy without times", without_times},

@@ -297,7 +297,7 @@ func checkTimes(t *testing.T, records []*simlog.Record) {
 // checkPackets: packet ids of each queue are 0, 1, 2, … without a hole.
 func checkPackets(t *testing.T, records []*simlog.Record) {
 	t.Helper()
-	// Queues are freed and created anew at the same address; the id tells them apart.
+	// Queues are freed and created again at the same address; the id tells them apart.
 	type queue struct {
 		pid         int
 		address, id uint64

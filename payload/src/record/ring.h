@@ -5,8 +5,8 @@
  * as there is room again. "lossless" keeps records in private memory up to a limit, and does
  * the same beyond it. No application thread ever waits here.
  */
-#ifndef RTL_PRODUCER_H
-#define RTL_PRODUCER_H
+#ifndef RTL_RING_H
+#define RTL_RING_H
 
 #include <stdbool.h>
 

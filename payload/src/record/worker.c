@@ -179,7 +179,7 @@ bool worker_round(uint64_t timeout_ns)
 	return await_round(ask_for_round(), timeout_ns);
 }
 
-bool worker_drain(uint64_t timeout_ns, const uint32_t *skip, const uint32_t *hurry)
+bool worker_drain(uint64_t timeout_ns, const uint32_t *skip, const uint32_t *cancel)
 {
 	uint64_t from = now_monotonic(), until = from + timeout_ns;
 	bool dry = false;
@@ -194,7 +194,7 @@ bool worker_drain(uint64_t timeout_ns, const uint32_t *skip, const uint32_t *hur
 		if (!dry)
 			sys_sleep_ns(PERIOD_DRAIN_NS);
 	} while (!dry && now_monotonic() < until && !__atomic_load_n(skip, __ATOMIC_RELAXED) &&
-		 !__atomic_load_n(hurry, __ATOMIC_RELAXED));
+		 !__atomic_load_n(cancel, __ATOMIC_RELAXED));
 	__atomic_store_n(&counters->drain_ns, now_monotonic() - from, __ATOMIC_RELAXED);
 	return dry;
 }

@@ -24,9 +24,9 @@ int worker_start(void);
 /* Waits for a whole round that begins after the call. False: timed out. */
 bool worker_round(uint64_t timeout_ns);
 
-/* Waits until every item that has begun has its outcome, or *skip or *hurry is set. False:
+/* Waits until every item that has begun has its outcome, or *skip or *cancel is set. False:
  * some have none. */
-bool worker_drain(uint64_t timeout_ns, const uint32_t *skip, const uint32_t *hurry);
+bool worker_drain(uint64_t timeout_ns, const uint32_t *skip, const uint32_t *cancel);
 
 /* Lossless: waits until all records are in the ring, for as long as the recorder
  * makes room there, or until *skip or *cancel is set. After worker_drain() or

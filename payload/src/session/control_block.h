@@ -1,8 +1,8 @@
 /*
  * control_block.h: the control block, the session's states, and the control thread.
  */
-#ifndef RTL_CONTROL_H
-#define RTL_CONTROL_H
+#ifndef RTL_CONTROL_BLOCK_H
+#define RTL_CONTROL_BLOCK_H
 
 #include <stdbool.h>
 #include <stdint.h>

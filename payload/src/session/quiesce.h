@@ -3,8 +3,8 @@
  * a raw write-index function that it entered before. Usually no thread is stopped for it; see
  * docs/decisions/0003.
  */
-#ifndef RTL_GRACE_H
-#define RTL_GRACE_H
+#ifndef RTL_QUIESCE_H
+#define RTL_QUIESCE_H
 
 #include <stdbool.h>
 #include <stdint.h>

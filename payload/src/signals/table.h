@@ -2,8 +2,8 @@
  * table.h: the table of the application's signals, shared by arm.c (what is noted when
  * an item begins) and poll.c (which thread reports it).
  */
-#ifndef RTL_SIGNAL_TABLE_H
-#define RTL_SIGNAL_TABLE_H
+#ifndef RTL_TABLE_H
+#define RTL_TABLE_H
 
 #include <hsa/amd_hsa_signal.h>
 #include <stdatomic.h>

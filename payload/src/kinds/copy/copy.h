@@ -7,8 +7,8 @@
  *   calling thread: note ─► the runtime's function       (wrap.c, kinds/copy/note.c)
  *   worker:         NOTED ─► pending ─► copy record      (copy.c)
  */
-#ifndef RTL_COPIES_H
-#define RTL_COPIES_H
+#ifndef RTL_COPY_H
+#define RTL_COPY_H
 
 #include <hsa/hsa.h>
 #include <stdatomic.h>
