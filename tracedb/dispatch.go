@@ -1,16 +1,35 @@
 package tracedb
 
-// Dispatches records a batch of kernels that ran.
-func (s *Session) Dispatches(batch []Dispatch) error {
-	return s.write(len(batch), func() error {
-		for i := range batch {
-			if err := s.dispatch(&batch[i]); err != nil {
+// A Batch is what a session stores in one commit.
+type Batch struct {
+	Dispatches []Dispatch
+	Untimed    []Untimed
+	Coverage   []Coverage // the accounts that count these, of the queues whose account has changed
+}
+
+// Write records a batch. No commit, not even another session's, has a part of it.
+func (s *Session) Write(b Batch) error {
+	return s.write(len(b.Dispatches)+len(b.Untimed), func() error {
+		for i := range b.Untimed {
+			if err := s.untimed(&b.Untimed[i]); err != nil {
 				return err
 			}
 		}
+		for i := range b.Dispatches {
+			if err := s.dispatch(&b.Dispatches[i]); err != nil {
+				return err
+			}
+		}
+		s.mark.cover(b.Coverage)
 		return nil
 	})
 }
+
+// Dispatches records kernels that ran.
+func (s *Session) Dispatches(batch []Dispatch) error { return s.Write(Batch{Dispatches: batch}) }
+
+// Untimed records a run of packets without times.
+func (s *Session) Untimed(u Untimed) error { return s.Write(Batch{Untimed: []Untimed{u}}) }
 
 func (s *Session) dispatch(d *Dispatch) error {
 	context, err := s.context(d)
@@ -130,30 +149,27 @@ func (s *Session) newContext(d *Dispatch) (row int64, err error) {
 	return row, nil
 }
 
-// Untimed records a run of packets without times. It never commits: the next change does.
-func (s *Session) Untimed(u Untimed) error {
-	return s.hold(1, func() error {
-		queue, err := s.queue(u.Queue)
-		if err != nil {
+func (s *Session) untimed(u *Untimed) error {
+	queue, err := s.queue(u.Queue)
+	if err != nil {
+		return err
+	}
+	launch := null
+	if u.Launch != 0 {
+		if launch, err = s.launch(u.Launch); err != nil {
 			return err
 		}
-		launch := null
-		if u.Launch != 0 {
-			if launch, err = s.launch(u.Launch); err != nil {
-				return err
-			}
-		}
-		thread, err := s.thread(u.TID)
-		if err != nil {
-			return err
-		}
-		submitNS := null
-		if u.SubmitNS != 0 {
-			submitNS = int64(u.SubmitNS)
-		}
-		if s.db.untimed.add(queue, launch, thread, int64(u.Reason), int64(u.Index), int64(u.Packets), submitNS) {
-			return s.db.untimed.flush()
-		}
-		return nil
-	})
+	}
+	thread, err := s.thread(u.TID)
+	if err != nil {
+		return err
+	}
+	submitNS := null
+	if u.SubmitNS != 0 {
+		submitNS = int64(u.SubmitNS)
+	}
+	if s.db.untimed.add(queue, launch, thread, int64(u.Reason), int64(u.Index), int64(u.Packets), submitNS) {
+		return s.db.untimed.flush()
+	}
+	return nil
 }

@@ -120,8 +120,11 @@ func TestCutOffSaysHowFar(t *testing.T) {
 	must(t, err,
 		s.Queue(Queue{ID: 1, Agent: 1}),
 		s.Window(Window{Queue: 1, OpenNS: 800, Index: 3, RawBefore: 2, QueuedBefore: 1}),
-		s.Dispatches([]Dispatch{{Queue: 1, StartNS: 1000, EndNS: 1500}}),
-		s.Mark(Mark{UntilNS: 4000, Coverage: []Coverage{{Queue: 1, Windows: 1, WindowsOpen: 1, Timed: 1, RawBefore: 2}}}),
+		s.Write(Batch{
+			Dispatches: []Dispatch{{Queue: 1, StartNS: 1000, EndNS: 1500}},
+			Coverage:   []Coverage{{Queue: 1, Windows: 1, WindowsOpen: 1, Timed: 1, RawBefore: 2}},
+		}),
+		s.Mark(Mark{UntilNS: 4000}),
 		s.Flush()) // an opening window is committed at once
 	must(t, s.Mark(Mark{UntilNS: 9000}), s.Dispatches([]Dispatch{{Queue: 1, StartNS: 5000, EndNS: 5500}})) // lost with the recorder
 	read, err := Open(db.place.Path)

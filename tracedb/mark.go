@@ -23,10 +23,14 @@ func (s *Session) Mark(m Mark) error {
 	if m.UntilNS > s.mark.untilNS {
 		s.mark.untilNS, s.mark.changed = m.UntilNS, true
 	}
-	for _, c := range m.Coverage {
-		s.mark.coverage[c.Queue], s.mark.changed = c, true
-	}
+	s.mark.cover(m.Coverage)
 	return s.db.failure
+}
+
+func (m *mark) cover(accounts []Coverage) {
+	for _, c := range accounts {
+		m.coverage[c.Queue], m.changed = c, true
+	}
 }
 
 // Unwritten returns how many of the records passed to the session are not in the file: not
@@ -37,17 +41,8 @@ func (s *Session) Unwritten() uint64 {
 	return s.mark.given - s.mark.committed
 }
 
-// write makes the changes for records of the ring, and commits if that is due.
+// write makes the changes for records of the ring.
 func (s *Session) write(records int, change func() error) error {
-	return s.given(records, change, s.db.change)
-}
-
-// hold is write without the commit.
-func (s *Session) hold(records int, change func() error) error {
-	return s.given(records, change, s.db.hold)
-}
-
-func (s *Session) given(records int, change func() error, do func(int, func() error) error) error {
 	if err := s.guard.enter(); err != nil {
 		return err
 	}
@@ -55,7 +50,7 @@ func (s *Session) given(records int, change func() error, do func(int, func() er
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
 	s.mark.given += uint64(records)
-	return do(records, change)
+	return s.db.change(records, change)
 }
 
 // add makes a change that does not come from a record of the ring.

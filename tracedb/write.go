@@ -123,21 +123,13 @@ func (db *DB) write(change func() error) error {
 	return db.change(1, change)
 }
 
-// hold runs one change inside the open transaction.
-func (db *DB) hold(records int, change func() error) error {
+func (db *DB) change(records int, change func() error) error {
 	if err := db.begin(); err != nil {
 		return err
 	}
 	db.held += records
 	if err := change(); err != nil {
 		return db.fail(err)
-	}
-	return nil
-}
-
-func (db *DB) change(records int, change func() error) error {
-	if err := db.hold(records, change); err != nil {
-		return err
 	}
 	if db.now().Sub(db.begun) >= commitEvery && db.isDue() {
 		return db.commitAndReserve()

@@ -24,8 +24,7 @@ type Sink interface {
 	Queue(tracedb.Queue) error
 	CodeObject(tracedb.CodeObject) error
 	Launch(tracedb.Launch) error
-	Untimed(tracedb.Untimed) error       // is not committed before the next call of another method
-	Dispatches([]tracedb.Dispatch) error // perhaps none
+	Write(tracedb.Batch) error
 	Kind(records int, write func(tracedb.KindWriter) error) error
 	Window(tracedb.Window) error
 	Mark(tracedb.Mark) error // the records passed so far are complete up to the mark
@@ -116,7 +115,7 @@ func (c *Collector) drainAll(ctx context.Context, gone <-chan struct{}) error {
 			return err
 		}
 		c.rounds.drained(c.reader.ConsumedBytes()-before >= c.reader.SizeBytes()/2)
-		if err := c.mark(); err != nil {
+		if err := c.sink.Mark(tracedb.Mark{UntilNS: c.rounds.markNS, Coverage: c.coverage.soFar()}); err != nil {
 			return err
 		}
 		if last || c.end != nil {
@@ -155,22 +154,14 @@ func (c *Collector) drain() error {
 	return nil
 }
 
-// flushBatch passes the collected dispatches to the sink, with the accounts that count them:
-// the sink commits both together. Definitions go to the sink at once, before the batch that
+// flushBatch passes the collected dispatches to the sink, with the accounts that count them.
+// Definitions go to the sink at once, before the batch that
 // uses them.
 func (c *Collector) flushBatch() error {
 	if len(c.batch)+len(c.untimed) == 0 {
 		return nil
 	}
-	err := c.mark()
-	for _, u := range c.untimed {
-		err = errors.Join(err, c.sink.Untimed(u))
-	}
-	err = errors.Join(err, c.sink.Dispatches(c.batch))
+	err := c.sink.Write(tracedb.Batch{Dispatches: c.batch, Untimed: c.untimed, Coverage: c.coverage.soFar()})
 	c.batch, c.untimed = c.batch[:0], c.untimed[:0]
 	return err
-}
-
-func (c *Collector) mark() error {
-	return c.sink.Mark(tracedb.Mark{UntilNS: c.rounds.markNS, Coverage: c.coverage.soFar()})
 }

@@ -26,8 +26,8 @@ type memory struct {
 	losses      []tracedb.Loss
 	marks       []tracedb.Mark
 	ends        []tracedb.End
-	full        error // what Dispatches answers
-	apart       int   // calls of Dispatches, which may commit, with other accounts than rows
+	full        error // what Write answers
+	apart       int   // calls of Write with other accounts than rows
 }
 
 func (m *memory) Agent(a tracedb.Agent) error { m.agents = append(m.agents, a); return nil }
@@ -36,12 +36,11 @@ func (m *memory) CodeObject(o tracedb.CodeObject) error {
 	m.codeObjects = append(m.codeObjects, o)
 	return nil
 }
-func (m *memory) Launch(l tracedb.Launch) error   { m.launches = append(m.launches, l); return nil }
-func (m *memory) Untimed(u tracedb.Untimed) error { m.untimed = append(m.untimed, u); return nil }
-func (m *memory) Lost(l tracedb.Loss) error       { m.losses = append(m.losses, l); return nil }
-func (m *memory) End(e tracedb.End) error         { m.ends = append(m.ends, e); return nil }
-func (m *memory) Mark(k tracedb.Mark) error       { m.marks = append(m.marks, k); return nil }
-func (m *memory) Flush() error                    { return nil }
+func (m *memory) Launch(l tracedb.Launch) error { m.launches = append(m.launches, l); return nil }
+func (m *memory) Lost(l tracedb.Loss) error     { m.losses = append(m.losses, l); return nil }
+func (m *memory) End(e tracedb.End) error       { m.ends = append(m.ends, e); return nil }
+func (m *memory) Mark(k tracedb.Mark) error     { m.marks = append(m.marks, k); return nil }
+func (m *memory) Flush() error                  { return nil }
 
 // Window keeps each window once, as a trace does.
 func (m *memory) Window(w tracedb.Window) error {
@@ -57,8 +56,10 @@ func (m *memory) Kind(records int, _ func(tracedb.KindWriter) error) error {
 	return nil
 }
 
-func (m *memory) Dispatches(batch []tracedb.Dispatch) error {
-	m.dispatches = append(m.dispatches, batch...)
+func (m *memory) Write(b tracedb.Batch) error {
+	m.dispatches = append(m.dispatches, b.Dispatches...)
+	m.untimed = append(m.untimed, b.Untimed...)
+	m.marks = append(m.marks, tracedb.Mark{Coverage: b.Coverage})
 	if timed, untimed := m.accounted(); timed != uint64(len(m.dispatches)) || untimed != m.counted() {
 		m.apart++
 	}
@@ -156,7 +157,7 @@ func TestCoverageAddsUp(t *testing.T) {
 		t.Errorf("coverage %+v", result.Coverage)
 	}
 	if sink.apart != 0 {
-		t.Errorf("%d commits have other accounts than rows", sink.apart)
+		t.Errorf("%d batches have other accounts than rows", sink.apart)
 	}
 	if len(sink.losses) != 0 {
 		t.Errorf("losses out of nothing: %+v", sink.losses)

@@ -28,8 +28,7 @@ func (*slowSink) Agent(tracedb.Agent) error                      { return nil }
 func (*slowSink) Queue(tracedb.Queue) error                      { return nil }
 func (*slowSink) CodeObject(tracedb.CodeObject) error            { return nil }
 func (*slowSink) Launch(tracedb.Launch) error                    { return nil }
-func (*slowSink) Dispatches([]tracedb.Dispatch) error            { return nil }
-func (*slowSink) Untimed(tracedb.Untimed) error                  { return nil }
+func (*slowSink) Write(tracedb.Batch) error                      { return nil }
 func (*slowSink) Kind(int, func(tracedb.KindWriter) error) error { return nil }
 func (*slowSink) Window(tracedb.Window) error                    { return nil }
 func (*slowSink) Mark(tracedb.Mark) error                        { return nil }

@@ -112,10 +112,27 @@ static void counts_of_the_grace(void)
 	pthread_join(inside, NULL);
 }
 
+/* No thread is left out of the grace in silence. */
+static void more_threads_than_fit(void)
+{
+	pthread_t other;
+
+	CHECK(prepare() == 0);
+	pthread_create(&other, NULL, stay, NULL);
+	CHECK(list_once(THREADS_MAX) == -E2BIG);
+	clear_memory(seen, TIDS_MAX / 8);
+	CHECK(list_once(THREADS_MAX - 1) == THREADS_MAX);
+	clear_memory(seen, TIDS_MAX / 8);
+	__atomic_store_n(&held, 0, __ATOMIC_RELEASE);
+	futex_wake(&held);
+	pthread_join(other, NULL);
+}
+
 const struct edge_case hostile_cases[] = {
 	{"state of a session that is none", state_of_a_session},
 	{"generation at its end", generation_at_its_end},
 	{"threads and end that are none", threads_and_end},
 	{"counts of the grace", counts_of_the_grace},
+	{"more threads than fit", more_threads_than_fit},
 	{0},
 };

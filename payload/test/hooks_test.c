@@ -81,6 +81,17 @@ static void check_restored(void)
 		CHECK(atomic_load(hooks[i]->slot) == before[i]);
 }
 
+/* No range is left out of the grace in silence. */
+static void ranges_that_do_not_fit(void)
+{
+	struct rtl_range out[RTL_GRACE_RANGES];
+	uint32_t n = hooks_grace_ranges(&dispatch_kind.hooks, out, 0, RTL_GRACE_RANGES);
+
+	CHECK(n > 1 && n < RTL_GRACE_RANGES);
+	CHECK(hooks_grace_ranges(&dispatch_kind.hooks, out, 0, n) == n);
+	CHECK(hooks_grace_ranges(&dispatch_kind.hooks, out, 0, n - 1) > n - 1);
+}
+
 /* A call of the runtime's exported function reaches the wrapper, and then the runtime. */
 static void call_through(void)
 {
@@ -124,6 +135,7 @@ int main(void)
 	counters = &counted;
 	CHECK(events_init(false) == 0);
 	find();
+	ranges_that_do_not_fit();
 	patch();
 	call_through();
 	check_restored();

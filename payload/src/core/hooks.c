@@ -54,15 +54,16 @@ int hooks_find(const struct hook_table *t, char *err, size_t errlen)
 
 static uint32_t add_range(struct rtl_range *out, uint32_t n, uint32_t max, uintptr_t function)
 {
+	struct rtl_range range;
 	bool exact;
 
-	if (n >= max)
-		return max + 1;
-	if (!function || !range_of((const void *)function, &out[n], &exact))
+	if (n > max || !function || !range_of((const void *)function, &range, &exact))
 		return n;
 	for (uint32_t i = 0; i < n; i++)
-		if (out[i].lo == out[n].lo && out[i].hi == out[n].hi)
+		if (out[i].lo == range.lo && out[i].hi == range.hi)
 			return n;
+	if (n < max)
+		out[n] = range;
 	return n + 1;
 }
 

@@ -130,6 +130,8 @@ static int wait_grace(void)
 	if (r == -ETIMEDOUT)
 		return control_fail(r, "%u threads may still be inside a write-index function or hsa_shut_down after %llu ms", left,
 				    (unsigned long long)config.grace_timeout_ms);
+	if (r == -E2BIG)
+		return control_fail(r, "the process has more threads than the payload can look at");
 	if (r)
 		return control_fail(r, "the wait for other threads was given up: %s", strerror(-r));
 	return 0;

@@ -222,11 +222,12 @@ int grace_wait(const struct rtl_range *ranges, uint32_t range_count, uint64_t ti
 	if (err)
 		return err;
 	long count = list_threads();
-	if (count < 0)
-		return (int)count;
-	COUNT_N(grace_threads, (uint64_t)count);
 	const struct look_for f = {.ranges = ranges, .count = range_count, .handler_return = thread_handler_return()};
-	int r = wait_for_pending_threads(count, &f, timeout_ns, cancel, left);
+	int r = (int)count;
+	if (count >= 0) {
+		COUNT_N(grace_threads, (uint64_t)count);
+		r = wait_for_pending_threads(count, &f, timeout_ns, cancel, left);
+	}
 	forget_memory(pending_threads, THREADS_MAX * sizeof *pending_threads);
 	return r;
 }

@@ -13,7 +13,8 @@ struct rtl_range;
 
 /*
  * ranges: the code that threads must have left. Returns 0; -ETIMEDOUT with *left threads
- * not known to be outside; -ECANCELED when *cancel becomes non-zero; or another -errno.
+ * not known to be outside; -ECANCELED when *cancel becomes non-zero;
+ * -E2BIG: there are too many threads; or another -errno.
  */
 int grace_wait(const struct rtl_range *ranges, uint32_t count, uint64_t timeout_ns, const uint32_t *cancel, uint32_t *left);
 

@@ -5,7 +5,7 @@
  * reads its times from the signal.
  *
  *   calling thread: note ─► the runtime's function       (wrap.c, kinds/copy/note.c)
- *   worker:         NOTED ─► pending ─► copy record      (copy.c)
+ *   worker:         COPY_BEGUN ─► pending ─► copy record (copy.c)
  */
 #ifndef RTL_COPY_H
 #define RTL_COPY_H
