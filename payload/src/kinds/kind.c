@@ -47,8 +47,18 @@ void kinds_patch(void)
 			hooks_patch(&kinds[i]->hooks);
 }
 
+void kinds_patch_outer(void)
+{
+	for (uint32_t i = 0; i < RTL_KINDS_MAX; i++)
+		if (is_recorded(i) && kinds[i]->outer_hooks)
+			hooks_patch(kinds[i]->outer_hooks);
+}
+
 void kinds_restore_hooks(void)
 {
+	for (uint32_t i = RTL_KINDS_MAX; i-- > 0;)
+		if (kinds[i] && kinds[i]->outer_hooks)
+			hooks_restore(kinds[i]->outer_hooks);
 	for (uint32_t i = RTL_KINDS_MAX; i-- > 0;)
 		if (kinds[i])
 			hooks_restore(&kinds[i]->hooks);
@@ -57,8 +67,11 @@ void kinds_restore_hooks(void)
 void kinds_add_tally(struct hooks_tally *sum)
 {
 	for (uint32_t i = 0; i < RTL_KINDS_MAX; i++)
-		if (kinds[i])
+		if (kinds[i]) {
 			hooks_add_tally(&kinds[i]->hooks, sum);
+			if (kinds[i]->outer_hooks)
+				hooks_add_tally(kinds[i]->outer_hooks, sum);
+		}
 }
 
 int kinds_prepare(char *err, size_t errlen)

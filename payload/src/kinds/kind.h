@@ -17,6 +17,7 @@
 #include "core/hooks.h"
 
 struct event;
+struct lane_cell; /* record/lanes.h */
 struct patience; /* record/session_end.h */
 
 /* How a session ends. */
@@ -27,6 +28,9 @@ struct ending {
 
 struct kind {
 	struct hook_table hooks; /* hooks of this kind only; shared hooks: core/shared_hooks.h */
+	/* Hooks above those of all kinds and the shared ones: patched after them, and restored
+	 * before. prepare() finds their slots. */
+	const struct hook_table *outer_hooks;
 
 	/* Arming takes these three steps; the end of a session, or of an arming that
 	 * fails, reverses the steps that were taken. int: 0, or -errno with a reason in err. */
@@ -68,6 +72,8 @@ struct kind {
 	/* When the worker ends. An event that the worker has not taken: counts its item as
 	 * lost, unless outstanding() counts it. */
 	void (*count_unread)(const struct event *e);
+	/* The worker: makes the record of a call (record/lanes.h). */
+	void (*take_cell)(const struct lane_cell *c);
 	/* Writes the records that end what the kind has opened, such as windows. Calls
 	 * session_end_wait() where there is no room. */
 	void (*write_last)(struct patience *p);
@@ -90,6 +96,8 @@ int kinds_prepare(char *err, size_t errlen);
 /* As hooks_grace_ranges(), hooks_patch(). */
 uint32_t kinds_grace_ranges(struct rtl_range *out, uint32_t n, uint32_t max);
 void kinds_patch(void);
+/* After all others: the outer hooks. */
+void kinds_patch_outer(void);
 int kinds_start(char *err, size_t errlen);
 void kinds_open(void);
 /* Limits: of kinds_close(); of what all kinds together may wait beyond that while the queue

@@ -5,6 +5,7 @@
 #include "kinds/kind.h"
 #include "record/emit.h"
 #include "record/event.h"
+#include "record/lanes.h"
 #include "record/ring.h"
 #include "record/worker.h"
 
@@ -77,6 +78,7 @@ static uint64_t not_below_zero(uint64_t n)
 void session_end_count(void)
 {
 	count_unread();
+	lanes_count_unpublished();
 	for (uint32_t kind = 0; kind < RTL_KINDS_MAX; kind++) {
 		uint64_t items = is_recorded(kind) && kinds[kind]->outstanding ? not_below_zero(kinds[kind]->outstanding()) : 0;
 

@@ -10,6 +10,7 @@
 #include "core/threads.h"
 #include "kinds/kind.h"
 #include "record/event.h"
+#include "record/lanes.h"
 #include "record/names.h"
 #include "record/ring.h"
 #include "record/session_end.h"
@@ -79,13 +80,13 @@ static uint64_t one_round(void)
 
 	clocks_sample();
 	n += kinds_poll(now, atomic_load(&abandoning));
-	n += take_events();
+	n += take_events() + lanes_take();
 	ring_flush(); /* before what may take milliseconds */
 	set_full(ring_is_full());
 	if (!atomic_load(&draining))
 		kinds_make_ready();
 	update_counters();
-	atomic_store(&outstanding, kinds_outstanding() + events_pushed() - events_popped());
+	atomic_store(&outstanding, kinds_outstanding() + events_pushed() - events_popped() + lanes_waiting());
 	atomic_store(&undelivered_bytes, ring_waiting_bytes());
 	if (atomic_exchange(&done, request) != request) {
 		__atomic_fetch_add(&done_word, 1, __ATOMIC_RELEASE);
@@ -113,6 +114,7 @@ static void *run(void *unused)
 	prctl(PR_SET_TIMERSLACK, 1000);
 	sys_short_slices(SLICE_NS);
 	atomic_store(&worker_listed, thread_listed());
+	atomic_store(&lane_own_threads[LANE_WORKER], lane_thread());
 	thread_check_tid_offset();
 	while (!atomic_load(&stopping)) {
 		uint32_t word = __atomic_load_n(&wake_word, __ATOMIC_ACQUIRE);

@@ -8,6 +8,7 @@
 #include "core/session_flags.h"
 #include "core/shared_hooks.h"
 #include "core/threads.h"
+#include "kinds/calls/trampoline.h"
 #include "kinds/kind.h"
 #include "record/agents.h"
 #include "record/emit.h"
@@ -103,20 +104,30 @@ static int start_kinds(void)
 }
 
 /* What threads must have left: the raw index functions, hsa_shut_down, and our own wrappers,
- * in which a thread of the last session may still be. */
+ * in which a thread of the last session may still be. Not the wrapper of recorded calls, in which
+ * a thread may wait for hours, and which keeps nothing of a session. */
 static struct rtl_range ranges[RTL_GRACE_RANGES];
 static uint32_t range_count;
 
+static void add_own_text(void)
+{
+	struct rtl_range text;
+
+	if (!text_of(call_text_begin, &text))
+		return;
+	ranges[range_count++] = (struct rtl_range){text.lo, (uint64_t)call_text_begin};
+	ranges[range_count++] = (struct rtl_range){(uint64_t)call_text_end, text.hi};
+}
+
 static int set_ranges(void)
 {
-	const uint32_t most = RTL_GRACE_RANGES - 1;
+	const uint32_t most = RTL_GRACE_RANGES - 2;
 
 	range_count = kinds_grace_ranges(ranges, 0, most);
 	range_count = hooks_grace_ranges(&shared_hook_table, ranges, range_count, most);
 	if (range_count > most)
 		return control_fail(-E2BIG, "more than %u functions that no thread may be inside", most);
-	if (text_of((const void *)set_ranges, &ranges[range_count]))
-		range_count++;
+	add_own_text();
 	return 0;
 }
 
@@ -187,6 +198,7 @@ static int arm(void)
 	atomic_store(&session_flags.track, 1);
 	kinds_patch();
 	hooks_patch(&shared_hook_table); /* from here on wrappers run, and every queue is raw */
+	kinds_patch_outer();
 	session_describe_hooks();
 	if ((r = session_step("patch")) || (r = wait_grace()))
 		goto worker;

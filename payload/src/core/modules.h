@@ -1,0 +1,37 @@
+/* modules.h: the symbols and relocations of loaded objects, read in memory. */
+#ifndef RTL_MODULES_H
+#define RTL_MODULES_H
+
+#include <link.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct module {
+	uintptr_t base;
+	const ElfW(Phdr) *headers;
+	uint32_t header_count;
+	const ElfW(Sym) *symbols;
+	uint32_t symbol_count;
+	const char *strings;
+	const ElfW(Rela) *relocations[2]; /* of data, and of the procedure linkage table */
+	size_t relocation_count[2];
+};
+
+/* In a callback of dl_iterate_phdr, which keeps the object mapped. (There, dlsym, dladdr and
+ * dlopen would deadlock with another thread's dlopen.) False: it has no dynamic symbols. */
+bool module_read(const struct dl_phdr_info *info, struct module *out);
+
+/* The object that contains address. What out refers to is valid as long as it is loaded. */
+bool module_of(uintptr_t address, struct module *out);
+
+/* Whether the address is in a segment of the object with all of these flags (PF_W, PF_X). */
+bool module_has(const struct module *m, uintptr_t address, uint32_t flags);
+
+/* Whether the loader has made the address read-only after it relocated the object. */
+bool module_protects(const struct module *m, uintptr_t address);
+
+/* Calls visit for each function that the object exports. */
+void module_each_function(const struct module *m, void (*visit)(const char *name, uintptr_t address, void *data), void *data);
+
+#endif

@@ -1,0 +1,252 @@
+/* find.c: see find.h. */
+#define _GNU_SOURCE
+#include "kinds/calls/find.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/modules.h"
+#include "core/runtime.h"
+#include "core/stub.h"
+#include "kinds/calls/functions.h"
+#include "kinds/calls/trampoline.h"
+
+struct hook call_hooks[CALL_FUNCTIONS_MAX];
+struct call_api call_apis[RTL_KINDS_MAX];
+
+/* The function is in an older HIP, which has no dispatch table: call_hooks[].next is the function
+ * itself. */
+static bool by_got[CALL_FUNCTIONS_MAX];
+
+static struct module hip;
+static void *hip_library; /* as long as the process lives: its slots are used */
+
+/* A library's exported functions of one kind. */
+struct finder {
+	const struct module *module;
+	uint32_t kind;
+	bool signals;
+	uint32_t decoded;
+	uintptr_t table_function, table; /* the last one asked */
+};
+
+/* The C name in a C++ function's name; or the name. *len: its length. */
+static const char *plain_name(const char *name, uint32_t *len)
+{
+	uint32_t n = 0;
+
+	*len = (uint32_t)strlen(name);
+	if (strncmp(name, "_Z", 2))
+		return name;
+	const char *p = name + 2;
+	while (*p >= '0' && *p <= '9' && n < 1000)
+		n = n * 10 + (uint32_t)(*p++ - '0');
+	if (n && n <= strlen(p))
+		*len = n;
+	return n && n <= strlen(p) ? p : name;
+}
+
+static bool begins(const char *name, const char *prefix)
+{
+	return strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
+/* RTL_KINDS_MAX: not a function of these APIs. */
+static uint32_t kind_of(const char *name)
+{
+	if (begins(name, "hsa_amd_"))
+		return RTL_KIND_HSA_AMD_EXT_API;
+	if (begins(name, "hsa_"))
+		return RTL_KIND_HSA_CORE_API;
+	if (begins(name, "__hip"))
+		return RTL_KIND_HIP_COMPILER_API;
+	return begins(name, "hip") && !begins(name, "hiprtc") ? RTL_KIND_HIP_RUNTIME_API : RTL_KINDS_MAX;
+}
+
+static uintptr_t table_of(struct finder *f, const struct stub *s)
+{
+	if (s->table_pointer)
+		return module_has(f->module, s->table_pointer, PF_W) ? *(const uintptr_t *)s->table_pointer : 0;
+	if (s->table_function != f->table_function && module_has(f->module, s->table_function, PF_X)) {
+		f->table_function = s->table_function;
+		f->table = ((uintptr_t (*)(void))s->table_function)(); /* as each call of each of its functions does */
+	}
+	return s->table_function == f->table_function ? f->table : 0;
+}
+
+/*
+ * The slot must be in the library's own data. The tables of HSA's other extensions are on the
+ * heap, in an object that hsa_shut_down frees: a slot restored later would corrupt the heap.
+ */
+static _Atomic(uintptr_t) *slot_of(struct finder *f, uintptr_t stub)
+{
+	struct stub s;
+
+	if (!stub_decode((const void *)stub, &s))
+		return NULL;
+	uintptr_t table = table_of(f, &s), slot = table + s.displacement;
+	if (!table || !module_has(f->module, slot, PF_W) || !*(const uintptr_t *)slot)
+		return NULL;
+	return (_Atomic(uintptr_t) *)slot;
+}
+
+/* Two names of one slot: the first one that is found has it. */
+static bool is_taken(const struct hook_table *t, const _Atomic(uintptr_t) *slot)
+{
+	for (uint32_t i = 0; i < t->count; i++)
+		if (t->hooks[i].slot == slot)
+			return true;
+	return false;
+}
+
+static bool is_wanted(const struct function *f, bool signals)
+{
+	return f->when == FUNCTION_ALWAYS || (f->when == FUNCTION_ON_REQUEST && signals);
+}
+
+static void find_slot(struct finder *f, uint32_t function, uintptr_t stub)
+{
+	struct hook *h = &call_hooks[function];
+	_Atomic(uintptr_t) *slot = h->state == HOOK_ABSENT && !h->slot ? slot_of(f, stub) : h->slot;
+
+	if (!slot || (!h->slot && is_taken(&call_apis[f->kind].hooks, slot)))
+		return;
+	f->decoded++;
+	if (!h->slot) {
+		h->slot = slot;
+		atomic_store(&h->next, atomic_load(slot));
+	}
+	if (h->state == HOOK_ABSENT)
+		h->state = HOOK_READY;
+}
+
+static void meet(const char *name, uintptr_t address, void *data)
+{
+	struct finder *f = data;
+	uint32_t len;
+	const char *plain = plain_name(name, &len);
+
+	if (kind_of(plain) != f->kind)
+		return;
+	struct call_api *api = &call_apis[f->kind];
+	int function = function_named(f->kind, plain, len);
+	api->functions++;
+	if (function < 0)
+		api->unknown++;
+	else if (!is_wanted(&functions[function], f->signals))
+		api->excluded++;
+	else
+		find_slot(f, (uint32_t)function, address);
+}
+
+static void meet_without_table(const char *name, uintptr_t address, void *data)
+{
+	struct finder *f = data;
+	uint32_t len;
+	const char *plain = plain_name(name, &len);
+	int function = kind_of(plain) == f->kind ? function_named(f->kind, plain, len) : -1;
+
+	if (function < 0 || !is_wanted(&functions[function], f->signals))
+		return;
+	/* Another library's function of that name may come first: its calls are none of HIP's. */
+	if ((uintptr_t)dlsym(RTLD_DEFAULT, name) != address && dlsym(RTLD_DEFAULT, name))
+		return;
+	atomic_store(&call_hooks[function].next, address);
+	by_got[function] = true;
+	f->decoded++;
+}
+
+static void name_hooks(uint32_t kind)
+{
+	uint32_t count, first = functions_of(kind, &count);
+
+	call_apis[kind].hooks = (struct hook_table){&call_hooks[first], count};
+	for (uint32_t i = first; i < first + count; i++) {
+		call_hooks[i].name = function_name(i);
+		call_hooks[i].wrapper = call_trampoline(i);
+		call_hooks[i].need = HOOK_IF_EXPORTED;
+	}
+}
+
+/* Functions that were recorded in an earlier session, and are not in this one. */
+static void drop_unwanted(uint32_t kind, bool signals)
+{
+	struct hook_table *t = &call_apis[kind].hooks;
+
+	for (uint32_t i = 0; i < t->count; i++)
+		if (t->hooks[i].state == HOOK_READY && !is_wanted(&functions[&t->hooks[i] - call_hooks], signals))
+			t->hooks[i].state = HOOK_ABSENT;
+}
+
+static int note_hip(struct dl_phdr_info *info, size_t size, void *data)
+{
+	const char *base = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
+
+	(void)size;
+	if (!base || !begins(base + 1, "libamdhip64.so") || !module_read(info, &hip))
+		return 0;
+	snprintf(data, 512, "%s", info->dlpi_name);
+	return 1;
+}
+
+static const struct module *find_hip(void)
+{
+	char path[512];
+
+	if (hip_library)
+		return &hip;
+	if (dl_iterate_phdr(note_hip, path))
+		hip_library = dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
+	return hip_library ? &hip : NULL;
+}
+
+uintptr_t calls_hip_base(void)
+{
+	return hip_library ? hip.base : 0;
+}
+
+static bool is_hip(uint32_t kind)
+{
+	return kind == RTL_KIND_HIP_RUNTIME_API || kind == RTL_KIND_HIP_COMPILER_API;
+}
+
+void calls_find(uint32_t kind, bool signals)
+{
+	struct call_api *api = &call_apis[kind];
+	struct module hsa;
+	const struct module *m = is_hip(kind) ? find_hip() : module_of((uintptr_t)rt.init, &hsa) ? &hsa : NULL;
+	struct finder f = {.module = m, .kind = kind, .signals = signals};
+
+	if (!api->hooks.count)
+		name_hooks(kind);
+	api->functions = api->excluded = api->unknown = 0;
+	api->way = RTL_CALL_WAY_NONE;
+	if (!m)
+		return;
+	drop_unwanted(kind, signals);
+	module_each_function(m, meet, &f);
+	api->way = RTL_CALL_WAY_TABLE;
+	if (f.decoded || !is_hip(kind))
+		return;
+	module_each_function(m, meet_without_table, &f);
+	api->way = RTL_CALL_WAY_GOT;
+}
+
+bool call_is_by_got(uint32_t function)
+{
+	return by_got[function];
+}
+
+int call_imported(const char *name)
+{
+	uint32_t len;
+
+	if (name[0] != 'h' && name[0] != '_')
+		return -1;
+	const char *plain = plain_name(name, &len);
+	uint32_t kind = kind_of(plain);
+	int function = kind < RTL_KINDS_MAX && call_apis[kind].way == RTL_CALL_WAY_GOT ? function_named(kind, plain, len) : -1;
+
+	return function >= 0 && by_got[function] ? function : -1;
+}

@@ -1,0 +1,162 @@
+/* got.c: see got.h. All of it runs in callbacks of dl_iterate_phdr, where objects stay mapped. */
+#define _GNU_SOURCE
+#include "kinds/calls/got.h"
+
+#include <elf.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+
+#include "abi.h"
+#include "core/modules.h"
+#include "core/sys.h"
+#include "kinds/calls/find.h"
+#include "kinds/calls/trampoline.h"
+
+#define ENTRIES_MOST 16384
+#define LOOK_NS (100 * NS_PER_MS)
+#define LOOKS_FOR_ALL 10 /* so often, all objects are looked at without a new one */
+
+struct entry {
+	_Atomic(uintptr_t) *at;
+	uintptr_t before; /* the function, or the object's own stub that binds it at the first call */
+	uintptr_t base;   /* of the object */
+	uint32_t function;
+	bool read_only;
+};
+
+static struct entry *entries; /* ENTRIES_MOST; made once */
+static uint32_t entry_count;
+static struct got_tally tally;
+static uint64_t next_look_ns;
+static uint32_t looks;
+static unsigned long long objects_loaded; /* dlpi_adds when the objects were looked at last */
+
+static bool store(const struct entry *e, uintptr_t from, uintptr_t to)
+{
+	void *page = (void *)((uintptr_t)e->at & ~(RTL_PAGE - 1ul));
+
+	if (e->read_only && mprotect(page, RTL_PAGE, PROT_READ | PROT_WRITE))
+		return false;
+	bool stored = atomic_compare_exchange_strong(e->at, &from, to);
+	if (e->read_only)
+		mprotect(page, RTL_PAGE, PROT_READ);
+	return stored;
+}
+
+static struct entry *known(const _Atomic(uintptr_t) *at, uintptr_t base)
+{
+	for (uint32_t i = 0; i < entry_count; i++)
+		if (entries[i].at == at && entries[i].base == base)
+			return &entries[i];
+	return NULL;
+}
+
+static void patch_entry(const struct module *m, _Atomic(uintptr_t) *at, uint32_t function)
+{
+	uintptr_t now = atomic_load(at), ours = call_trampoline(function);
+	uintptr_t target = atomic_load(&call_hooks[function].next);
+
+	/* Anything else is another tool's function, or another library's. */
+	if (now == ours || (now != target && !module_has(m, now, PF_X)))
+		return;
+	struct entry *e = known(at, m->base);
+	if (!e && entry_count == ENTRIES_MOST) {
+		tally.dropped++;
+		return;
+	}
+	if (!e)
+		e = &entries[entry_count++];
+	*e = (struct entry){.at = at, .before = now, .base = m->base, .function = function, .read_only = module_protects(m, (uintptr_t)at)};
+	if (!store(e, now, ours))
+		tally.dropped++;
+}
+
+static bool patch_relocations(const struct module *m, const ElfW(Rela) *relocations, size_t count)
+{
+	uint32_t before = entry_count;
+
+	for (size_t i = 0; i < count; i++) {
+		const ElfW(Rela) *r = &relocations[i];
+		uint32_t type = ELF64_R_TYPE(r->r_info), symbol = ELF64_R_SYM(r->r_info);
+
+		if ((type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64) || r->r_addend)
+			continue;
+		int function = symbol ? call_imported(m->strings + m->symbols[symbol].st_name) : -1;
+		if (function >= 0)
+			patch_entry(m, (_Atomic(uintptr_t) *)(m->base + r->r_offset), (uint32_t)function);
+	}
+	return entry_count != before;
+}
+
+static int patch_object(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct module m;
+
+	(void)size, (void)data;
+	objects_loaded = info->dlpi_adds;
+	/* HIP's own calls of itself are part of the call that made them. */
+	if (!module_read(info, &m) || m.base == calls_hip_base() || module_has(&m, (uintptr_t)call_trampolines, PF_X))
+		return 0;
+	bool some = patch_relocations(&m, m.relocations[0], m.relocation_count[0]);
+	some |= patch_relocations(&m, m.relocations[1], m.relocation_count[1]);
+	tally.modules += some;
+	return 0;
+}
+
+void got_patch(void)
+{
+	if (!entries && !(entries = map_memory(ENTRIES_MOST * sizeof *entries)))
+		return;
+	entry_count = 0;
+	tally = (struct got_tally){0};
+	dl_iterate_phdr(patch_object, NULL);
+}
+
+static int note_loaded(struct dl_phdr_info *info, size_t size, void *data)
+{
+	(void)size;
+	*(unsigned long long *)data = info->dlpi_adds;
+	return 1;
+}
+
+/* A thread that just called a function for the first time may have overwritten our entry with the
+ * function's address: all objects are looked at again now and then. */
+void got_patch_new(uint64_t now_ns)
+{
+	unsigned long long loaded = 0;
+
+	if (now_ns < next_look_ns || !entries)
+		return;
+	dl_iterate_phdr(note_loaded, &loaded);
+	next_look_ns = now_ns + LOOK_NS;
+	if (loaded != objects_loaded || ++looks % LOOKS_FOR_ALL == 0)
+		dl_iterate_phdr(patch_object, NULL);
+}
+
+static int restore_object(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct module m;
+
+	(void)size, (void)data;
+	if (!module_read(info, &m))
+		return 0;
+	for (struct entry *e = entries; e < entries + entry_count; e++)
+		if (e->base == m.base && module_has(&m, (uintptr_t)e->at, PF_W) && atomic_load(e->at) == call_trampoline(e->function))
+			store(e, call_trampoline(e->function), e->before);
+	return 0;
+}
+
+void got_restore(void)
+{
+	dl_iterate_phdr(restore_object, NULL);
+	entry_count = 0;
+}
+
+struct got_tally got_tally(void)
+{
+	struct got_tally t = tally;
+
+	t.entries = entry_count;
+	return t;
+}

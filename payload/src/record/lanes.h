@@ -1,0 +1,140 @@
+/*
+ * lanes.h: records of calls, from the threads that make them to the worker. A lane is a
+ * bounded queue of many producers and one consumer. A thread always uses the same lane, so that
+ * a lane has one or few threads, and its lines stay on their core until the worker reads them.
+ *
+ * The functions here run on application threads at the end of an intercepted call: no lock, no
+ * system call, no allocation, no thread-local data. A signal handler may interrupt them, and
+ * make intercepted calls itself. Files that use them in a generic wrapper are compiled without
+ * vector registers (kinds/calls/leave.c).
+ */
+#ifndef RTL_LANES_H
+#define RTL_LANES_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "abi.h"
+#include "core/sys.h"
+
+#define LANES 64
+#define LANE_CELLS 2048 /* 256 KiB a lane */
+#define LANE_WORDS 11
+#define LANE_VOID 0xff /* kind of a cell whose call is not recorded */
+
+struct lane_cell {
+	_Atomic uint64_t seq; /* position + 1: filled. Zeroed memory is never filled. */
+	uint64_t start, end;  /* stamps (core/clocks.h) */
+	uint64_t result;
+	uint32_t tid;
+	uint16_t what;  /* the kind's own: which function */
+	uint8_t kind;   /* enum rtl_kind, or LANE_VOID */
+	uint8_t detail; /* the kind's own */
+	uint64_t words[LANE_WORDS];
+};
+_Static_assert(sizeof(struct lane_cell) == 2 * 64, "two cache lines");
+
+/* Positions never repeat in the life of a process: a thread that sleeps in here until a later
+ * session never takes a cell of that session by an old position. */
+struct lane {
+	CACHE_ALIGNED _Atomic uint64_t head; /* claimed */
+	CACHE_ALIGNED _Atomic uint64_t tail; /* taken; the worker stores it once for many cells */
+	_Atomic(struct lane_cell *) cells;   /* NULL: not in use, see lanes_prepare() */
+	CACHE_ALIGNED _Atomic uint32_t lost[RTL_KINDS_MAX]; /* no cell was free; until the worker counts them */
+};
+extern struct lane lanes[LANES];
+
+/*
+ * What may be recorded: the kinds that are open, a bit each, and the session's number modulo
+ * 65,536 above them; 0: nothing is. In a page that reads as zero in a forked child.
+ */
+extern _Atomic uint32_t *lanes_gate;
+extern _Atomic uint32_t lanes_closed_gate; /* before the page exists */
+
+/* The calling thread: what pthread_self() returns, from the thread's descriptor. */
+static inline uintptr_t lane_thread(void)
+{
+	uintptr_t self;
+
+	__asm__("movq %%fs:0x10, %0" : "=r"(self));
+	return self;
+}
+
+/* Our threads, whose calls are not recorded. */
+enum { LANE_WORKER, LANE_CONTROL, LANE_OWN_THREADS };
+extern _Atomic uintptr_t lane_own_threads[LANE_OWN_THREADS];
+
+/* Whether a call of that kind, which began when the gate was at_start, is recorded now. */
+static inline bool lane_is_open(uint32_t kind, uint32_t at_start)
+{
+	uint32_t now = atomic_load_explicit(lanes_gate, memory_order_seq_cst);
+
+	return now >> 16 == at_start >> 16 && (now & at_start) >> kind & 1;
+}
+
+static inline bool lane_is_own_thread(void)
+{
+	uintptr_t self = lane_thread();
+
+	return self == atomic_load_explicit(&lane_own_threads[LANE_WORKER], memory_order_relaxed) ||
+	       self == atomic_load_explicit(&lane_own_threads[LANE_CONTROL], memory_order_relaxed);
+}
+
+/* Thread stacks are some 8 MiB apart, those of a pool less. */
+static inline uint32_t lane_number(void)
+{
+	uintptr_t self = lane_thread();
+
+	return (uint32_t)(self >> 12 ^ self >> 18 ^ self >> 23) % LANES;
+}
+
+/*
+ * Claims the next cell of the thread's lane, at *position. NULL: there is none, and the record
+ * is counted as lost. The caller asks lane_is_open() again, fills the cell, with kind LANE_VOID
+ * if it is not, and publishes it. seq_cst: pairs with lanes_close(), which closes the gate and
+ * then reads head.
+ */
+static inline struct lane_cell *lane_claim(uint32_t kind, uint64_t *position)
+{
+	struct lane *l = &lanes[lane_number()];
+	struct lane_cell *cells;
+
+	while (UNLIKELY(!(cells = atomic_load_explicit(&l->cells, memory_order_acquire))))
+		if (++l == lanes + LANES)
+			return NULL;
+	uint64_t at = atomic_load_explicit(&l->head, memory_order_relaxed);
+	do {
+		/* acquire: the worker has read the cell that is written next */
+		if (UNLIKELY(at - atomic_load_explicit(&l->tail, memory_order_acquire) >= LANE_CELLS)) {
+			atomic_fetch_add_explicit(&l->lost[kind], 1, memory_order_relaxed);
+			return NULL;
+		}
+	} while (!atomic_compare_exchange_weak_explicit(&l->head, &at, at + 1, memory_order_seq_cst, memory_order_relaxed));
+	*position = at;
+	return &cells[at % LANE_CELLS];
+}
+
+static inline void lane_publish(struct lane_cell *c, uint64_t position)
+{
+	atomic_store_explicit(&c->seq, position + 1, memory_order_release); /* pairs with lanes_take() */
+}
+
+/* Arming: memory, which is populated, and empty lanes. 0 or -ENOMEM. */
+int lanes_prepare(void);
+/* The kind is recorded from now on. */
+void lanes_open(uint32_t kind);
+/* No call of the kind is recorded any more. Waits until those that have claimed a cell have
+ * published it, or until_ns (now_monotonic()); lanes_count_unpublished() counts the others. */
+void lanes_close(uint32_t kind, uint64_t until_ns);
+/* The worker has ended: gives the memory back. */
+void lanes_release(void);
+
+/* The worker: hands each published cell to its kind (struct kind, take_cell). Returns how many. */
+uint64_t lanes_take(void);
+/* The worker: claimed cells that it has not taken. */
+uint64_t lanes_waiting(void);
+/* When the worker ends: cells that were claimed and not published count as lost. */
+void lanes_count_unpublished(void);
+
+#endif
