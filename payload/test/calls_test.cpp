@@ -291,7 +291,8 @@ static uint64_t boottime_ns()
 static void boottime()
 {
 	test_use_boottime();
-	values();
+	if (__builtin_cpu_supports("avx2"))
+		values();
 	auto w = wrapped(two, 0);
 	test_take();
 	uint64_t before = boottime_ns();
@@ -306,7 +307,8 @@ int main()
 {
 	CHECK(test_begin());
 	test_open(1);
-	values();
+	if (__builtin_cpu_supports("avx2"))
+		values();
 	exceptions();
 	cancels();
 	longjmps();
