@@ -362,13 +362,15 @@ type (
 
 // The kinds of record.
 const (
-	KindDispatch       Kind = 0
-	KindMemoryCopy     Kind = 1
-	KindHipRuntimeApi  Kind = 2
-	KindHipCompilerApi Kind = 3
-	KindHSACoreApi     Kind = 4
-	KindHSAAmdExtApi   Kind = 5
-	KindNull           Kind = 15
+	KindDispatch         Kind = 0
+	KindMemoryCopy       Kind = 1
+	KindHipRuntimeApi    Kind = 2
+	KindHipCompilerApi   Kind = 3
+	KindHSACoreApi       Kind = 4
+	KindHSAAmdExtApi     Kind = 5
+	KindMemoryAllocation Kind = 7
+	KindMarker           Kind = 9
+	KindNull             Kind = 15
 )
 
 var kindNames = [KindsMax]string{
@@ -378,5 +380,7 @@ var kindNames = [KindsMax]string{
 	3:  "hip-compiler-api",
 	4:  "hsa-core-api",
 	5:  "hsa-amd-ext-api",
+	7:  "memory-allocation",
+	9:  "marker",
 	15: "null",
 }

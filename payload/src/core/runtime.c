@@ -72,6 +72,8 @@ static const struct {
 	FIND(system_get_info, "hsa_system_get_info"),
 	FIND(get_extension, "hsa_system_get_major_extension_table"),
 	FIND(iterate_agents, "hsa_iterate_agents"),
+	FIND(iterate_pools, "hsa_amd_agent_iterate_memory_pools"),
+	FIND(iterate_regions, "hsa_agent_iterate_regions"),
 	FIND(agent_get_info, "hsa_agent_get_info"),
 	FIND(signal_create, "hsa_amd_signal_create"),
 	FIND(set_profiling, "hsa_amd_profiling_set_profiler_enabled"),

@@ -22,6 +22,8 @@ struct runtime {
 	hsa_status_t (*system_get_info)(hsa_system_info_t, void *);
 	hsa_status_t (*get_extension)(uint16_t, uint16_t, size_t, void *);
 	hsa_status_t (*iterate_agents)(hsa_status_t (*)(hsa_agent_t, void *), void *);
+	hsa_status_t (*iterate_pools)(hsa_agent_t, hsa_status_t (*)(hsa_amd_memory_pool_t, void *), void *);
+	hsa_status_t (*iterate_regions)(hsa_agent_t, hsa_status_t (*)(hsa_region_t, void *), void *);
 	hsa_status_t (*agent_get_info)(hsa_agent_t, hsa_agent_info_t, void *);
 	hsa_status_t (*signal_create)(hsa_signal_value_t, uint32_t, const hsa_agent_t *, uint64_t, hsa_signal_t *);
 	hsa_status_t (*set_profiling)(hsa_queue_t *, int);

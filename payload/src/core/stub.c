@@ -11,6 +11,7 @@
  * where the branch is taken that the processor would take. An instruction outside of the
  * small set that compilers use here ends the attempt (Intel SDM vol. 2 for the encodings).
  */
+#define _GNU_SOURCE
 #include "core/stub.h"
 
 #include <string.h>
@@ -296,4 +297,23 @@ bool stub_decode(const void *code, struct stub *out)
 	for (int n = 0; n < INSTRUCTIONS_MOST && done == GO_ON; n++)
 		done = step(&m, out);
 	return done == DONE;
+}
+
+static uintptr_t table_of(const struct module *m, const struct stub *s)
+{
+	if (s->table_pointer)
+		return module_has(m, s->table_pointer, PF_W) ? *(const uintptr_t *)s->table_pointer : 0;
+	return module_has(m, s->table_function, PF_X) ? ((uintptr_t (*)(void))s->table_function)() : 0;
+}
+
+_Atomic(uintptr_t) *stub_slot(const struct module *m, uintptr_t code)
+{
+	struct stub s;
+
+	if (!stub_decode((const void *)code, &s))
+		return NULL;
+	uintptr_t table = table_of(m, &s), slot = table + s.displacement;
+	if (!table || !module_has(m, slot, PF_W) || !*(const uintptr_t *)slot)
+		return NULL;
+	return (_Atomic(uintptr_t) *)slot;
 }

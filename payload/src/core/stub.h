@@ -5,8 +5,11 @@
 #ifndef RTL_STUB_H
 #define RTL_STUB_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "core/modules.h"
 
 struct stub {
 	uintptr_t table_pointer;  /* where the table's address is stored; 0: see table_function */
@@ -17,5 +20,13 @@ struct stub {
 /* Reads code, and bytes of data at addresses that the code has. Calls nothing. False: the
  * function has another form, or its library has not been used yet. */
 bool stub_decode(const void *code, struct stub *out);
+
+/*
+ * The slot of a stub of the object. It calls the function that returns the table, as each call of
+ * the stub does. NULL: not decoded, or the slot is empty or not in the object's own data. (The tables of
+ * HSA's image and finalizer extensions are on the heap, in an object that hsa_shut_down frees:
+ * a slot restored later would corrupt the heap.)
+ */
+_Atomic(uintptr_t) *stub_slot(const struct module *m, uintptr_t code);
 
 #endif

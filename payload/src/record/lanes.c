@@ -115,6 +115,13 @@ void lanes_close(uint32_t kind, uint64_t until_ns)
 		await_published(l, until_ns);
 }
 
+const struct lane_cell *lane_following(const struct lane_cell *c, uint32_t i)
+{
+	size_t number = (size_t)(c - memory), lane = number - number % LANE_CELLS;
+
+	return &memory[lane + (number + i) % LANE_CELLS];
+}
+
 static void count_lost_calls(uint32_t kind, uint64_t calls, uint32_t reason)
 {
 	COUNT_N(kind[kind].begun, calls);
@@ -133,7 +140,7 @@ static void count_full(struct lane *l)
 
 static void take_cell(const struct lane_cell *c)
 {
-	if (LIKELY(c->kind != LANE_VOID))
+	if (LIKELY(c->kind < RTL_KINDS_MAX))
 		kinds[c->kind]->take_cell(c);
 }
 

@@ -22,6 +22,7 @@
 #define LANE_CELLS 2048 /* 256 KiB a lane */
 #define LANE_WORDS 11
 #define LANE_VOID 0xff /* kind of a cell whose call is not recorded */
+#define LANE_TEXT 0xfe /* kind of a cell that belongs to the one before */
 
 struct lane_cell {
 	_Atomic uint64_t seq; /* position + 1: filled. Zeroed memory is never filled. */
@@ -42,6 +43,7 @@ struct lane {
 	CACHE_ALIGNED _Atomic uint64_t tail; /* taken; the worker stores it once for many cells */
 	_Atomic(struct lane_cell *) cells;   /* NULL: not in use, see lanes_prepare() */
 	CACHE_ALIGNED _Atomic uint32_t lost[RTL_KINDS_MAX]; /* no cell was free; until the worker counts them */
+	CACHE_ALIGNED _Atomic uint32_t losses; /* the same of all kinds, never set back */
 };
 extern struct lane lanes[LANES];
 
@@ -89,35 +91,48 @@ static inline uint32_t lane_number(void)
 	return (uint32_t)(self >> 12 ^ self >> 18 ^ self >> 23) % LANES;
 }
 
+/* Cells that follow each other in a lane, from position on. */
+struct lane_claim {
+	struct lane *lane; /* NULL: there is none, and the record is counted as lost */
+	struct lane_cell *cells;
+	uint64_t position;
+};
+
+static inline struct lane_cell *lane_cell(const struct lane_claim *c, uint32_t i)
+{
+	return &c->cells[(c->position + i) % LANE_CELLS];
+}
+
 /*
- * Claims the next cell of the thread's lane, at *position. NULL: there is none, and the record
- * is counted as lost. The caller asks lane_is_open() again, fills the cell, with kind LANE_VOID
- * if it is not, and publishes it. seq_cst: pairs with lanes_close(), which closes the gate and
- * then reads head.
+ * Claims the next cells of the thread's lane. The caller asks lane_is_open() again, fills the cells,
+ * with kind LANE_VOID if it is not, and publishes them. seq_cst: pairs with lanes_close(), which
+ * closes the gate and then reads head.
  */
-static inline struct lane_cell *lane_claim(uint32_t kind, uint64_t *position)
+static inline struct lane_claim lane_claim(uint32_t kind, uint32_t cells_wanted)
 {
 	struct lane *l = &lanes[lane_number()];
 	struct lane_cell *cells;
 
 	while (UNLIKELY(!(cells = atomic_load_explicit(&l->cells, memory_order_acquire))))
 		if (++l == lanes + LANES)
-			return NULL;
+			return (struct lane_claim){0};
 	uint64_t at = atomic_load_explicit(&l->head, memory_order_relaxed);
 	do {
-		/* acquire: the worker has read the cell that is written next */
-		if (UNLIKELY(at - atomic_load_explicit(&l->tail, memory_order_acquire) >= LANE_CELLS)) {
+		/* acquire: the worker has read the cells that are written next */
+		if (UNLIKELY(at + cells_wanted - atomic_load_explicit(&l->tail, memory_order_acquire) > LANE_CELLS)) {
 			atomic_fetch_add_explicit(&l->lost[kind], 1, memory_order_relaxed);
-			return NULL;
+			atomic_fetch_add_explicit(&l->losses, 1, memory_order_relaxed);
+			return (struct lane_claim){0};
 		}
-	} while (!atomic_compare_exchange_weak_explicit(&l->head, &at, at + 1, memory_order_seq_cst, memory_order_relaxed));
-	*position = at;
-	return &cells[at % LANE_CELLS];
+	} while (!atomic_compare_exchange_weak_explicit(&l->head, &at, at + cells_wanted, memory_order_seq_cst, memory_order_relaxed));
+	return (struct lane_claim){l, cells, at};
 }
 
-static inline void lane_publish(struct lane_cell *c, uint64_t position)
+/* The first cell last: the worker then finds all. */
+static inline void lane_publish(const struct lane_claim *c, uint32_t cells)
 {
-	atomic_store_explicit(&c->seq, position + 1, memory_order_release); /* pairs with lanes_take() */
+	while (cells--) /* release: pairs with lanes_take() */
+		atomic_store_explicit(&lane_cell(c, cells)->seq, c->position + cells + 1, memory_order_release);
 }
 
 /* Arming: memory, which is populated, and empty lanes. 0 or -ENOMEM. */
@@ -132,6 +147,8 @@ void lanes_release(void);
 
 /* The worker: hands each published cell to its kind (struct kind, take_cell). Returns how many. */
 uint64_t lanes_take(void);
+/* The worker, in take_cell(): the i-th cell after c, of kind LANE_TEXT. */
+const struct lane_cell *lane_following(const struct lane_cell *c, uint32_t i);
 /* The worker: claimed cells that it has not taken. */
 uint64_t lanes_waiting(void);
 /* When the worker ends: cells that were claimed and not published count as lost. */

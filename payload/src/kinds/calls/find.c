@@ -28,7 +28,6 @@ struct finder {
 	uint32_t kind;
 	bool signals;
 	uint32_t decoded;
-	uintptr_t table_function, table; /* the last one asked */
 };
 
 /* The C name in a C++ function's name; or the name. *len: its length. */
@@ -64,33 +63,6 @@ static uint32_t kind_of(const char *name)
 	return begins(name, "hip") && !begins(name, "hiprtc") ? RTL_KIND_HIP_RUNTIME_API : RTL_KINDS_MAX;
 }
 
-static uintptr_t table_of(struct finder *f, const struct stub *s)
-{
-	if (s->table_pointer)
-		return module_has(f->module, s->table_pointer, PF_W) ? *(const uintptr_t *)s->table_pointer : 0;
-	if (s->table_function != f->table_function && module_has(f->module, s->table_function, PF_X)) {
-		f->table_function = s->table_function;
-		f->table = ((uintptr_t (*)(void))s->table_function)(); /* as each call of each of its functions does */
-	}
-	return s->table_function == f->table_function ? f->table : 0;
-}
-
-/*
- * The slot must be in the library's own data. The tables of HSA's other extensions are on the
- * heap, in an object that hsa_shut_down frees: a slot restored later would corrupt the heap.
- */
-static _Atomic(uintptr_t) *slot_of(struct finder *f, uintptr_t stub)
-{
-	struct stub s;
-
-	if (!stub_decode((const void *)stub, &s))
-		return NULL;
-	uintptr_t table = table_of(f, &s), slot = table + s.displacement;
-	if (!table || !module_has(f->module, slot, PF_W) || !*(const uintptr_t *)slot)
-		return NULL;
-	return (_Atomic(uintptr_t) *)slot;
-}
-
 /* Two names of one slot: the first one that is found has it. */
 static bool is_taken(const struct hook_table *t, const _Atomic(uintptr_t) *slot)
 {
@@ -108,7 +80,7 @@ static bool is_wanted(const struct function *f, bool signals)
 static void find_slot(struct finder *f, uint32_t function, uintptr_t stub)
 {
 	struct hook *h = &call_hooks[function];
-	_Atomic(uintptr_t) *slot = h->state == HOOK_ABSENT && !h->slot ? slot_of(f, stub) : h->slot;
+	_Atomic(uintptr_t) *slot = h->state == HOOK_ABSENT && !h->slot ? stub_slot(f->module, stub) : h->slot;
 
 	if (!slot || (!h->slot && is_taken(&call_apis[f->kind].hooks, slot)))
 		return;

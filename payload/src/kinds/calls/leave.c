@@ -48,16 +48,18 @@ static inline void fill(struct lane_cell *cell, const struct call *c, const stru
 void call_leave(const struct call *c)
 {
 	const struct function *f = &functions[c->function];
-	struct lane_cell *cell;
-	uint64_t position;
 
-	if (!lane_is_open(f->kind, c->gate) || lane_is_own_thread() || !(cell = lane_claim(f->kind, &position)))
+	if (!lane_is_open(f->kind, c->gate) || lane_is_own_thread())
 		return;
+	struct lane_claim claim = lane_claim(f->kind, 1);
+	if (UNLIKELY(!claim.lane))
+		return;
+	struct lane_cell *cell = lane_cell(&claim, 0);
 	if (LIKELY(lane_is_open(f->kind, c->gate))) {
 		cell->kind = f->kind;
 		fill(cell, c, f);
 	} else {
 		cell->kind = LANE_VOID;
 	}
-	lane_publish(cell, position);
+	lane_publish(&claim, 1);
 }
