@@ -11,6 +11,7 @@
  * where the branch is taken that the processor would take. An instruction outside of the
  * small set that compilers use here ends the attempt (Intel SDM vol. 2 for the encodings).
  */
+#define _GNU_SOURCE
 #include "core/stub.h"
 
 #include <string.h>
