@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/clocks.h"
+#include "core/glibc217.h"
 #include "core/modules.h"
 #include "core/session_flags.h"
 #include "core/stub.h"
