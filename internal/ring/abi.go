@@ -369,6 +369,7 @@ const (
 	KindHSACoreApi       Kind = 4
 	KindHSAAmdExtApi     Kind = 5
 	KindMemoryAllocation Kind = 7
+	KindScratchMemory    Kind = 8
 	KindMarker           Kind = 9
 	KindNull             Kind = 15
 )
@@ -381,6 +382,7 @@ var kindNames = [KindsMax]string{
 	4:  "hsa-core-api",
 	5:  "hsa-amd-ext-api",
 	7:  "memory-allocation",
+	8:  "scratch-memory",
 	9:  "marker",
 	15: "null",
 }
