@@ -2,6 +2,7 @@
  * scratch.c: the kind "scratch-memory". A runtime from 6.0 on calls the functions in its tools table
  * when it allocates, frees and reclaims scratch memory.
  */
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
