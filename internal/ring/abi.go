@@ -368,6 +368,7 @@ const (
 	KindHipCompilerApi   Kind = 3
 	KindHSACoreApi       Kind = 4
 	KindHSAAmdExtApi     Kind = 5
+	KindRcclApi          Kind = 6
 	KindMemoryAllocation Kind = 7
 	KindScratchMemory    Kind = 8
 	KindMarker           Kind = 9
@@ -381,6 +382,7 @@ var kindNames = [KindsMax]string{
 	3:  "hip-compiler-api",
 	4:  "hsa-core-api",
 	5:  "hsa-amd-ext-api",
+	6:  "rccl-api",
 	7:  "memory-allocation",
 	8:  "scratch-memory",
 	9:  "marker",

@@ -34,7 +34,7 @@ static int prepare(uint32_t kind, char *err, size_t errlen)
 	return 0;
 }
 
-/* The callers' entries of both kinds of HIP functions are patched together. */
+/* The callers' entries of all kinds are patched together. */
 static bool is_first_by_got(uint32_t kind)
 {
 	for (uint32_t k = 0; k < RTL_KINDS_MAX; k++)
@@ -161,3 +161,4 @@ API_KIND(HIP_RUNTIME_API, hip_runtime_api)
 API_KIND(HIP_COMPILER_API, hip_compiler_api)
 API_KIND(HSA_CORE_API, hsa_core_api)
 API_KIND(HSA_AMD_EXT_API, hsa_amd_ext_api)
+API_KIND(RCCL_API, rccl_api)

@@ -9,6 +9,7 @@
 #include "core/glibc217.h"
 #include "core/modules.h"
 #include "core/runtime.h"
+#include "core/session_flags.h"
 #include "core/stub.h"
 #include "kinds/calls/functions.h"
 #include "kinds/calls/trampoline.h"
@@ -16,12 +17,20 @@
 struct hook call_hooks[CALL_FUNCTIONS_MAX];
 struct call_api call_apis[RTL_KINDS_MAX];
 
-/* The function is in an older HIP, which has no dispatch table: call_hooks[].next is the function
- * itself. */
+/* The function is in a library without a dispatch table, such as HIP before 6.0: call_hooks[].next is
+ * the function itself. */
 static bool by_got[CALL_FUNCTIONS_MAX];
 
-static struct module hip;
-static void *hip_library; /* as long as the process lives: its slots are used */
+/* A library, which is kept loaded from the first session on that intercepts its functions: its slots
+ * are used. */
+struct library {
+	const char *name; /* its file's name begins so */
+	void *handle;
+	struct module module;
+	char path[512];
+};
+static struct library hip = {.name = "libamdhip64.so"}, rccl = {.name = "librccl.so"};
+static struct module hsa;
 
 /* A library's exported functions of one kind. */
 struct finder {
@@ -61,6 +70,8 @@ static uint32_t kind_of(const char *name)
 		return RTL_KIND_HSA_CORE_API;
 	if (begins(name, "__hip"))
 		return RTL_KIND_HIP_COMPILER_API;
+	if (begins(name, "nccl"))
+		return RTL_KIND_RCCL_API;
 	return begins(name, "hip") && !begins(name, "hiprtc") ? RTL_KIND_HIP_RUNTIME_API : RTL_KINDS_MAX;
 }
 
@@ -152,43 +163,60 @@ static void drop_unwanted(uint32_t kind, bool signals)
 			t->hooks[i].state = HOOK_ABSENT;
 }
 
-static int note_hip(struct dl_phdr_info *info, size_t size, void *data)
+static int note_library(struct dl_phdr_info *info, size_t size, void *data)
 {
+	struct library *l = data;
 	const char *base = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
 
 	(void)size;
-	if (!base || !begins(base + 1, "libamdhip64.so") || !module_read(info, &hip))
+	if (!base || !begins(base + 1, l->name) || !module_read(info, &l->module))
 		return 0;
-	snprintf(data, 512, "%s", info->dlpi_name);
+	snprintf(l->path, sizeof l->path, "%s", info->dlpi_name);
 	return 1;
 }
 
-static const struct module *find_hip(void)
+static const struct module *find_library(struct library *l)
 {
-	char path[512];
-
-	if (hip_library)
-		return &hip;
-	if (dl_iterate_phdr(note_hip, path))
-		hip_library = dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
-	return hip_library ? &hip : NULL;
+	if (!l->handle && dl_iterate_phdr(note_library, l))
+		l->handle = dlopen(l->path, RTLD_NOLOAD | RTLD_LAZY);
+	return l->handle ? &l->module : NULL;
 }
 
-uintptr_t calls_hip_base(void)
+static const struct module *library_of(uint32_t kind)
 {
-	return hip_library ? hip.base : 0;
+	switch (kind) {
+	case RTL_KIND_HIP_RUNTIME_API:
+	case RTL_KIND_HIP_COMPILER_API:
+		return find_library(&hip);
+	case RTL_KIND_RCCL_API:
+		return find_library(&rccl);
+	default:
+		return module_of((uintptr_t)rt.init, &hsa) ? &hsa : NULL;
+	}
 }
 
-static bool is_hip(uint32_t kind)
+uintptr_t call_library_base(uint32_t function)
 {
-	return kind == RTL_KIND_HIP_RUNTIME_API || kind == RTL_KIND_HIP_COMPILER_API;
+	switch (functions[function].kind) {
+	case RTL_KIND_HIP_RUNTIME_API:
+	case RTL_KIND_HIP_COMPILER_API:
+		return hip.module.base;
+	case RTL_KIND_RCCL_API:
+		return rccl.module.base;
+	default:
+		return hsa.base;
+	}
+}
+
+static bool is_hsa(uint32_t kind)
+{
+	return kind == RTL_KIND_HSA_CORE_API || kind == RTL_KIND_HSA_AMD_EXT_API;
 }
 
 void calls_find(uint32_t kind, bool signals)
 {
 	struct call_api *api = &call_apis[kind];
-	struct module hsa;
-	const struct module *m = is_hip(kind) ? find_hip() : module_of((uintptr_t)rt.init, &hsa) ? &hsa : NULL;
+	const struct module *m = library_of(kind);
 	struct finder f = {.module = m, .kind = kind, .signals = signals};
 
 	if (!api->hooks.count)
@@ -200,7 +228,7 @@ void calls_find(uint32_t kind, bool signals)
 	drop_unwanted(kind, signals);
 	module_each_function(m, meet, &f);
 	api->way = RTL_CALL_WAY_TABLE;
-	if (f.decoded || !is_hip(kind))
+	if (f.decoded || is_hsa(kind))
 		return;
 	module_each_function(m, meet_without_table, &f);
 	api->way = RTL_CALL_WAY_GOT;
@@ -215,11 +243,11 @@ int call_imported(const char *name)
 {
 	uint32_t len;
 
-	if (name[0] != 'h' && name[0] != '_')
+	if (name[0] != 'h' && name[0] != 'n' && name[0] != '_')
 		return -1;
 	const char *plain = plain_name(name, &len);
 	uint32_t kind = kind_of(plain);
-	int function = kind < RTL_KINDS_MAX && call_apis[kind].way == RTL_CALL_WAY_GOT ? function_named(kind, plain, len) : -1;
+	int function = kind < RTL_KINDS_MAX && is_recorded(kind) && call_apis[kind].way == RTL_CALL_WAY_GOT ? function_named(kind, plain, len) : -1;
 
 	return function >= 0 && by_got[function] ? function : -1;
 }

@@ -27,7 +27,7 @@ bool call_is_by_got(uint32_t function);
  * entries. C++ names count by the function's own name: HIP 5 exports four such. */
 int call_imported(const char *name);
 
-/* The base address of libamdhip64; 0: it is not loaded. */
-uintptr_t calls_hip_base(void);
+/* The base address of the library that exports the function; 0: it is not loaded. */
+uintptr_t call_library_base(uint32_t function);
 
 #endif

@@ -83,7 +83,8 @@ static bool patch_relocations(const struct module *m, const ElfW(Rela) *relocati
 		if ((type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64) || r->r_addend)
 			continue;
 		int function = symbol ? call_imported(m->strings + m->symbols[symbol].st_name) : -1;
-		if (function >= 0)
+		/* A library's calls of itself are part of the call that made them. */
+		if (function >= 0 && m->base != call_library_base((uint32_t)function))
 			patch_entry(m, (_Atomic(uintptr_t) *)(m->base + r->r_offset), (uint32_t)function);
 	}
 	return entry_count != before;
@@ -95,8 +96,7 @@ static int patch_object(struct dl_phdr_info *info, size_t size, void *data)
 
 	(void)size, (void)data;
 	objects_loaded = info->dlpi_adds;
-	/* HIP's own calls of itself are part of the call that made them. */
-	if (!module_read(info, &m) || m.base == calls_hip_base() || module_has(&m, (uintptr_t)call_trampolines, PF_X))
+	if (!module_read(info, &m) || module_has(&m, (uintptr_t)call_trampolines, PF_X))
 		return 0;
 	bool some = patch_relocations(&m, m.relocations[0], m.relocation_count[0]);
 	some |= patch_relocations(&m, m.relocations[1], m.relocation_count[1]);
