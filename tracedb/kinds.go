@@ -24,6 +24,11 @@ func layout() string { return schema + viewSchema + strings.Join(kindSchemas, "\
 type Table struct {
 	Name    string
 	Columns []string
+
+	// Words is a further column, a blob of up to MostWords words of 64 bits, each with its most
+	// significant byte first, as hex() shows numbers; "": none.
+	Words     string
+	MostWords int
 }
 
 // KindWriter writes the rows that one kind of record adds to a session. It is valid during
@@ -37,6 +42,10 @@ type KindWriter interface {
 	String(text string) (row int64, err error)
 	// Add adds a row, a value for each column. Null is NULL.
 	Add(table *Table, values ...int64) error
+	// AddWords adds a row of a table with words.
+	AddWords(table *Table, words []uint64, values ...int64) error
+	// Define adds one row at once, and returns its id: other rows refer to it.
+	Define(table *Table, values ...int64) (row int64, err error)
 }
 
 // Kind calls write with the writer of this session, inside the open transaction. records
@@ -59,26 +68,67 @@ func (w kindWriter) Agent(id uint32) (int64, error) {
 func (w kindWriter) String(text string) (int64, error) { return w.db.intern(text) }
 
 func (w kindWriter) Add(table *Table, values ...int64) error {
-	b, err := w.db.bulkOf(table)
+	b, err := w.begin(table, values)
 	if err != nil {
 		return err
 	}
-	if len(values) != len(table.Columns) {
-		return fmt.Errorf("%s: %d values for %d columns", table.Name, len(values), len(table.Columns))
-	}
-	b.values = append(b.values, w.id)
 	if b.add(values...) {
 		return b.flush()
 	}
 	return nil
 }
 
+func (w kindWriter) AddWords(table *Table, words []uint64, values ...int64) error {
+	if len(words) > table.MostWords {
+		return fmt.Errorf("%s: %d words, at most %d", table.Name, len(words), table.MostWords)
+	}
+	b, err := w.begin(table, values)
+	if err != nil {
+		return err
+	}
+	b.add(values...)
+	if b.addWords(words) {
+		return b.flush()
+	}
+	return nil
+}
+
+// begin begins a row of a table with this many values.
+func (w kindWriter) begin(table *Table, values []int64) (*bulk, error) {
+	if len(values) != len(table.Columns) {
+		return nil, fmt.Errorf("%s: %d values for %d columns", table.Name, len(values), len(table.Columns))
+	}
+	b, err := w.db.bulkOf(table)
+	if err == nil {
+		b.values = append(b.values, w.id)
+	}
+	return b, err
+}
+
+func (w kindWriter) Define(table *Table, values ...int64) (int64, error) {
+	args := []any{w.id}
+	for _, v := range values {
+		if v == null {
+			args = append(args, nil)
+		} else {
+			args = append(args, v)
+		}
+	}
+	return w.db.insert(fmt.Sprintf("INSERT INTO %s(session_id, %s) VALUES(?%s)",
+		table.Name, strings.Join(table.Columns, ", "), strings.Repeat(", ?", len(values))), args...)
+}
+
 // bulkOf returns the buffered rows of a table.
-func (db *DB) bulkOf(table *Table) (*bulk, error) {
+func (db *DB) bulkOf(table *Table) (b *bulk, err error) {
 	if b := db.tables[table]; b != nil {
 		return b, nil
 	}
-	b, err := newBulk(db.conn, table.Name, append([]string{"session_id"}, table.Columns...)...)
+	columns := append([]string{"session_id"}, table.Columns...)
+	if table.Words == "" {
+		b, err = newBulk(db.conn, table.Name, columns...)
+	} else {
+		b, err = newBulkWithWords(db.conn, table.Name, columns, table.Words, table.MostWords)
+	}
 	if err == nil {
 		db.tables[table] = b
 	}

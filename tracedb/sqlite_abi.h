@@ -149,6 +149,7 @@ void *sqlite3_aggregate_context(sqlite3_context *, int);
 void *sqlite3_realloc64(void *, sqlite3_uint64);
 int sqlite3_value_type(sqlite3_value *);
 sqlite3_int64 sqlite3_value_int64(sqlite3_value *);
+#define SQLITE_TRANSIENT ((void (*)(void *)) - 1) /* SQLite copies the bytes */
 void sqlite3_result_blob64(sqlite3_context *, const void *, sqlite3_uint64, void (*)(void *));
 void sqlite3_result_error(sqlite3_context *, const char *, int);
 void sqlite3_result_error_nomem(sqlite3_context *);

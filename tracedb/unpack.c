@@ -4,6 +4,12 @@
  *
  *	INSERT INTO t(a, b) SELECT c0, c1 FROM rtl_unpack(?, 2)
  *
+ * rtl_unpack(rows, width, columns) has words in each row: behind the columns comes their
+ * number, then the words. The column words is a blob of them, each with its most
+ * significant byte first, so that hex() shows numbers.
+ *
+ *	INSERT INTO t(a, b, w) SELECT c0, c1, words FROM rtl_unpack(?, 2 + 1 + 11, 2)
+ *
  * Binding values from Go costs a cgo call for each value; this costs one call
  * for thousands of rows.
  */
@@ -14,18 +20,20 @@
 
 #include "sqlite_abi.h"
 
-/* The two hidden columns are the function's arguments. */
+/* The hidden columns are the function's arguments. */
 #define DECLARATION                                                         \
 	"CREATE TABLE x(c0 INT, c1 INT, c2 INT, c3 INT, c4 INT, c5 INT, "   \
-	"c6 INT, c7 INT, c8 INT, c9 INT, rows BLOB HIDDEN, width INT HIDDEN)"
-#define COLUMN_ROWS RTL_UNPACK_WIDTH_MAX
-#define COLUMN_WIDTH (RTL_UNPACK_WIDTH_MAX + 1)
+	"c6 INT, c7 INT, c8 INT, c9 INT, words BLOB, rows BLOB HIDDEN, "    \
+	"width INT HIDDEN, columns INT HIDDEN)"
+#define COLUMN_WORDS RTL_UNPACK_COLUMNS_MAX
+#define COLUMN_ROWS (RTL_UNPACK_COLUMNS_MAX + 1)
 
 struct cursor {
 	sqlite3_vtab_cursor base;
 	int64_t *values; /* a copy: SQLite's blob lives only as long as xFilter */
-	int width;
-	int count; /* of rows */
+	int width;   /* of a row, in values */
+	int columns; /* of integers in a row */
+	int count;   /* of rows */
 	int row;
 };
 
@@ -48,7 +56,7 @@ static int unpack_disconnect(sqlite3_vtab *table)
 	return SQLITE_OK;
 }
 
-/* The only plan is the one with both arguments. */
+/* The only plans have the first two arguments, or all three: plan is their bit mask. */
 static int unpack_best_index(sqlite3_vtab *table, sqlite3_index_info *info)
 {
 	int found = 0;
@@ -66,7 +74,8 @@ static int unpack_best_index(sqlite3_vtab *table, sqlite3_index_info *info)
 		found |= 1 << (column - COLUMN_ROWS);
 	}
 	info->estimatedCost = 1;
-	return found == 3 ? SQLITE_OK : SQLITE_CONSTRAINT;
+	info->idxNum = found;
+	return found == 3 || found == 7 ? SQLITE_OK : SQLITE_CONSTRAINT;
 }
 
 static int unpack_open(sqlite3_vtab *table, sqlite3_vtab_cursor **out)
@@ -96,12 +105,14 @@ static int unpack_filter(sqlite3_vtab_cursor *base, int plan, const char *text, 
 	const void *blob = sqlite3_value_blob(argv[0]);
 	int size = sqlite3_value_bytes(argv[0]);
 	int width = sqlite3_value_int(argv[1]);
+	int columns = plan == 7 ? sqlite3_value_int(argv[2]) : width;
 
-	(void)plan, (void)text, (void)argc;
+	(void)text, (void)argc;
 	sqlite3_free(c->values);
 	c->values = NULL;
 	c->row = c->count = 0;
-	if (width < 1 || width > RTL_UNPACK_WIDTH_MAX || size % (width * (int)sizeof(int64_t)) != 0)
+	if (columns < 1 || columns > RTL_UNPACK_COLUMNS_MAX || columns > width || width > RTL_UNPACK_WIDTH_MAX ||
+	    size % (width * (int)sizeof(int64_t)) != 0)
 		return SQLITE_ERROR;
 	if (size == 0)
 		return SQLITE_OK;
@@ -109,6 +120,7 @@ static int unpack_filter(sqlite3_vtab_cursor *base, int plan, const char *text, 
 		return SQLITE_NOMEM;
 	memcpy(c->values, blob, (size_t)size);
 	c->width = width;
+	c->columns = columns;
 	c->count = size / (width * (int)sizeof(int64_t));
 	return SQLITE_OK;
 }
@@ -126,13 +138,31 @@ static int unpack_eof(sqlite3_vtab_cursor *base)
 	return c->row >= c->count;
 }
 
+/* words: their number, then the words; room: the values of both */
+static void unpack_words(sqlite3_context *result, const int64_t *words, int room)
+{
+	uint64_t swapped[RTL_UNPACK_WIDTH_MAX];
+	int64_t count = room > 0 ? words[0] : 0;
+
+	if (count < 0 || count > room - 1)
+		count = 0;
+	for (int i = 0; i < count; i++)
+		swapped[i] = __builtin_bswap64((uint64_t)words[1 + i]);
+	sqlite3_result_blob64(result, swapped, (sqlite3_uint64)count * sizeof(*swapped), SQLITE_TRANSIENT);
+}
+
 static int unpack_column(sqlite3_vtab_cursor *base, sqlite3_context *result, int column)
 {
 	struct cursor *c = (struct cursor *)base;
+	const int64_t *row = c->values + (int64_t)c->row * c->width;
 	int64_t value = RTL_UNPACK_NULL;
 
-	if (column < c->width)
-		value = c->values[c->row * c->width + column];
+	if (column == COLUMN_WORDS) {
+		unpack_words(result, row + c->columns, c->width - c->columns);
+		return SQLITE_OK;
+	}
+	if (column < c->columns)
+		value = row[column];
 	if (value == RTL_UNPACK_NULL)
 		sqlite3_result_null(result);
 	else

@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-#define RTL_UNPACK_WIDTH_MAX 10
+#define RTL_UNPACK_COLUMNS_MAX 10 /* of integers */
+#define RTL_UNPACK_WIDTH_MAX 32   /* values of a row */
 #define RTL_UNPACK_NULL INT64_MIN /* NULL in a packed row */
 
 /* Adds rtl_unpack to every SQLite connection opened from now on; 0, or SQLite's error. */

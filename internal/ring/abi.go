@@ -364,11 +364,11 @@ type (
 const (
 	KindDispatch         Kind = 0
 	KindMemoryCopy       Kind = 1
-	KindHipRuntimeApi    Kind = 2
-	KindHipCompilerApi   Kind = 3
-	KindHSACoreApi       Kind = 4
-	KindHSAAmdExtApi     Kind = 5
-	KindRcclApi          Kind = 6
+	KindHIPRuntimeAPI    Kind = 2
+	KindHIPCompilerAPI   Kind = 3
+	KindHSACoreAPI       Kind = 4
+	KindHSAAMDExtAPI     Kind = 5
+	KindRcclAPI          Kind = 6
 	KindMemoryAllocation Kind = 7
 	KindScratchMemory    Kind = 8
 	KindMarker           Kind = 9

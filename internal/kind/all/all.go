@@ -3,13 +3,14 @@ package all
 
 import (
 	"github.com/rtl-attach/rtl-attach/internal/kind"
+	"github.com/rtl-attach/rtl-attach/internal/kind/calls"
 	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 // Kinds are the kinds of record except dispatches, in the order in which a report shows them.
 var Kinds = append([]*kind.Kind{
-	copies.Kind,
+	copies.Kind, calls.HIPRuntime, calls.HIPCompiler, calls.HSACore, calls.HSAAMD,
 }, testKinds...)
 
 func init() {

@@ -14,7 +14,6 @@
 struct lane lanes[LANES];
 _Atomic uint32_t lanes_closed_gate;
 _Atomic uint32_t *lanes_gate = &lanes_closed_gate;
-_Atomic uintptr_t lane_own_threads[LANE_OWN_THREADS];
 
 static struct lane_cell *memory; /* of all lanes; never unmapped: a thread may be late in a cell */
 static bool in_use;

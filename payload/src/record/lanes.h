@@ -54,19 +54,6 @@ extern struct lane lanes[LANES];
 extern _Atomic uint32_t *lanes_gate;
 extern _Atomic uint32_t lanes_closed_gate; /* before the page exists */
 
-/* The calling thread: what pthread_self() returns, from the thread's descriptor. */
-static inline uintptr_t lane_thread(void)
-{
-	uintptr_t self;
-
-	__asm__("movq %%fs:0x10, %0" : "=r"(self));
-	return self;
-}
-
-/* Our threads, whose calls are not recorded. */
-enum { LANE_WORKER, LANE_CONTROL, LANE_OWN_THREADS };
-extern _Atomic uintptr_t lane_own_threads[LANE_OWN_THREADS];
-
 /* Whether a call of that kind, which began when the gate was at_start, is recorded now. */
 static inline bool lane_is_open(uint32_t kind, uint32_t at_start)
 {
@@ -75,19 +62,13 @@ static inline bool lane_is_open(uint32_t kind, uint32_t at_start)
 	return now >> 16 == at_start >> 16 && (now & at_start) >> kind & 1;
 }
 
-static inline bool lane_is_own_thread(void)
-{
-	uintptr_t self = lane_thread();
-
-	return self == atomic_load_explicit(&lane_own_threads[LANE_WORKER], memory_order_relaxed) ||
-	       self == atomic_load_explicit(&lane_own_threads[LANE_CONTROL], memory_order_relaxed);
-}
-
-/* Thread stacks are some 8 MiB apart, those of a pool less. */
+/* By the thread's descriptor, which pthread_self() returns. Descriptors are some 8 MiB apart, those
+ * of small stacks less. */
 static inline uint32_t lane_number(void)
 {
-	uintptr_t self = lane_thread();
+	uintptr_t self;
 
+	__asm__("movq %%fs:0x10, %0" : "=r"(self));
 	return (uint32_t)(self >> 12 ^ self >> 18 ^ self >> 23) % LANES;
 }
 

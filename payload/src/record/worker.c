@@ -114,7 +114,6 @@ static void *run(void *unused)
 	prctl(PR_SET_TIMERSLACK, 1000);
 	sys_short_slices(SLICE_NS);
 	atomic_store(&worker_listed, thread_listed());
-	atomic_store(&lane_own_threads[LANE_WORKER], lane_thread());
 	thread_check_tid_offset();
 	while (!atomic_load(&stopping)) {
 		uint32_t word = __atomic_load_n(&wake_word, __ATOMIC_ACQUIRE);

@@ -15,7 +15,6 @@
 #include "core/fault.h"
 #include "core/session_flags.h"
 #include "core/threads.h"
-#include "record/lanes.h"
 #include "session/session.h"
 
 #define WATCH_NS (250 * NS_PER_MS) /* between two looks at a recorder's beat */
@@ -113,7 +112,6 @@ static uint32_t watching; /* the control thread wakes by itself to look at the r
 static void *run(void *unused)
 {
 	prctl(PR_SET_NAME, "rtl-control");
-	atomic_store(&lane_own_threads[LANE_CONTROL], lane_thread());
 	uint32_t done = __atomic_load_n(&control->answer_seq, __ATOMIC_RELAXED);
 	for (;;) {
 		uint32_t seq = command_seq();

@@ -24,7 +24,7 @@ static void end(const struct operation *o, uint16_t what, hsa_status_t status, u
 	const uint32_t kind = RTL_KIND_MEMORY_ALLOCATION;
 	uint64_t now = stamp_time();
 
-	if (!lane_is_open(kind, o->gate) || lane_is_own_thread())
+	if (!lane_is_open(kind, o->gate))
 		return;
 	struct lane_claim claim = lane_claim(kind, 1);
 	if (!claim.lane)

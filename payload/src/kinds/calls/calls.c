@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/clocks.h"
+#include "core/ranges.h"
 #include "core/session_flags.h"
 #include "kinds/calls/calls_abi.h"
 #include "kinds/calls/find.h"
@@ -22,12 +23,23 @@
 
 static bool coverage_is_due[RTL_KINDS_MAX]; /* the worker, and arming before it starts */
 
+static void note_own_text(void)
+{
+	struct rtl_range text;
+
+	if (!text_of(call_trampolines, &text))
+		return;
+	call_own_text = text.lo;
+	call_own_bytes = text.hi - text.lo;
+}
+
 static int prepare(uint32_t kind, char *err, size_t errlen)
 {
 	if (lanes_prepare()) {
 		snprintf(err, errlen, "no memory for the records of calls");
 		return -ENOMEM;
 	}
+	note_own_text();
 	calls_find(kind, config.hsa_signals);
 	call_by_boottime = config.stamp == RTL_STAMP_BOOTTIME;
 	coverage_is_due[kind] = true;

@@ -12,6 +12,7 @@
 _Static_assert(LANE_WORDS == RTL_CALL_REGISTERS + RTL_CALL_STACK_WORDS, "all words of a call's record");
 
 uint32_t call_by_boottime;
+uint64_t call_own_text, call_own_bytes;
 
 uint64_t call_now(void)
 {
@@ -45,11 +46,17 @@ static inline void fill(struct lane_cell *cell, const struct call *c, const stru
 	cell->detail = read_out(c, f, cell->words);
 }
 
+/* The caller is the payload, on any thread. */
+static inline bool is_own(const struct call *c)
+{
+	return c->return_address - call_own_text < call_own_bytes;
+}
+
 void call_leave(const struct call *c)
 {
 	const struct function *f = &functions[c->function];
 
-	if (!lane_is_open(f->kind, c->gate) || lane_is_own_thread())
+	if (!lane_is_open(f->kind, c->gate) || is_own(c))
 		return;
 	struct lane_claim claim = lane_claim(f->kind, 1);
 	if (UNLIKELY(!claim.lane))

@@ -31,6 +31,9 @@ static inline uintptr_t call_trampoline(uint32_t function) { return (uintptr_t)c
 extern HIDDEN struct hook call_hooks[CALL_FUNCTIONS_MAX];
 extern HIDDEN const uint8_t call_stack_words[CALL_FUNCTIONS_MAX];
 
+/* The payload's own text: its own calls of the runtime are not recorded. Arming sets it. */
+extern HIDDEN uint64_t call_own_text, call_own_bytes;
+
 /* enum rtl_stamp: the clock of START and END, and it read. */
 extern HIDDEN uint32_t call_by_boottime;
 uint64_t call_now(void);

@@ -1,0 +1,24 @@
+package calls
+
+import (
+	"github.com/rtl-attach/rtl-attach/internal/kind/calls/function"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// isStatus reports whether a function's result is an error code, of which 0 is success.
+func isStatus(f *function.Function) bool {
+	return f.Result.Text == "hipError_t" || f.Result.Text == "hsa_status_t"
+}
+
+// result returns what the trace has of rax, of which a smaller result fills only the lower bytes.
+func result(f *function.Function, rax uint64) int64 {
+	switch t := f.Result; {
+	case t.Class == function.Void, t.Size == 0:
+		return tracedb.Null
+	case t.Size == 4 && t.Class == function.Signed:
+		return int64(int32(rax))
+	case t.Size < 8:
+		return int64(rax & (1<<(8*t.Size) - 1))
+	}
+	return int64(rax)
+}

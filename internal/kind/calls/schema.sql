@@ -1,0 +1,91 @@
+
+-- Functions of which the file has calls, one row for each function of each session.
+CREATE TABLE IF NOT EXISTS rtl_function(
+	id INTEGER PRIMARY KEY,
+	session_id INTEGER NOT NULL,
+	api_id INTEGER NOT NULL,           -- rocpd_string: hip-runtime-api, hip-compiler-api, hsa-core-api, hsa-amd-ext-api
+	name_id INTEGER NOT NULL           -- rocpd_string
+);
+
+-- Calls of HIP's and HSA's functions that have returned (--hip-trace, --hsa-trace).
+-- No index: it would make the file half as large again (rtl_execution).
+CREATE TABLE IF NOT EXISTS rtl_call(
+	id INTEGER PRIMARY KEY,
+	session_id INTEGER NOT NULL,
+	thread_id INTEGER,                 -- the calling thread
+	function_id INTEGER NOT NULL,
+	start_ns INTEGER NOT NULL,
+	duration_ns INTEGER NOT NULL,
+	result INTEGER,                    -- NULL: the function has none
+	flags INTEGER NOT NULL,            -- 1: the out-argument has what the function has written, not its address
+	arguments BLOB NOT NULL            -- words of 8 bytes, the most significant byte first: those registers of
+	                                   -- rdi, rsi, rdx, rcx, r8, r9 that have arguments (all, if words of
+	                                   -- the stack follow). export and report show them by name
+);
+
+-- How the functions of an API were intercepted, as at the end of the session.
+CREATE TABLE IF NOT EXISTS rtl_call_coverage(
+	session_id INTEGER NOT NULL,
+	api_id INTEGER NOT NULL,           -- as in rtl_function
+	way INTEGER NOT NULL,              -- 0: the process does not use the library, 1: by its dispatch table,
+	                                   -- 2: by the callers' global offset tables
+	functions INTEGER NOT NULL,        -- of the API that the library exports
+	hooked INTEGER NOT NULL,           -- intercepted
+	excluded INTEGER NOT NULL,         -- not intercepted: too frequent, or not safe
+	unknown INTEGER NOT NULL,          -- not intercepted: their arguments are not known
+	modules INTEGER NOT NULL,          -- by global offset tables: modules that call the library
+	entries INTEGER NOT NULL,          -- by global offset tables: replaced entries
+	PRIMARY KEY(session_id, api_id) ON CONFLICT REPLACE
+);
+
+-- Calls of HIP's and HSA's functions (--hip-trace, --hsa-trace).
+CREATE VIEW IF NOT EXISTS call AS
+SELECT c.id AS id,
+	a.string AS api,
+	n.string AS function,
+	s.pid AS pid,
+	s.command AS command,
+	t.tid AS thread,                   -- NULL: not known
+	t.name AS thread_name,
+	c.start_ns AS start_ns,
+	c.start_ns + c.duration_ns AS end_ns,
+	c.duration_ns AS duration_ns,
+	(c.start_ns - (SELECT min(coalesce(armed_ns, begun_ns)) FROM rtl_session)) / 1e9 AS start_s,
+	c.result AS result,                -- of hipError_t and hsa_status_t, 0 is success
+	trim(hex(substr(c.arguments, 1, 8)) || ' ' || hex(substr(c.arguments, 9, 8)) || ' ' || hex(substr(c.arguments, 17, 8)) || ' ' ||
+		hex(substr(c.arguments, 25, 8)) || ' ' || hex(substr(c.arguments, 33, 8)) || ' ' || hex(substr(c.arguments, 41, 8)) || ' ' ||
+		hex(substr(c.arguments, 49, 8)) || ' ' || hex(substr(c.arguments, 57, 8)) || ' ' || hex(substr(c.arguments, 65, 8)) || ' ' ||
+		hex(substr(c.arguments, 73, 8)) || ' ' || hex(substr(c.arguments, 81, 8))) AS arguments -- in hexadecimal
+FROM rtl_call c
+LEFT JOIN rtl_function f ON f.id = c.function_id
+LEFT JOIN rocpd_string a ON a.id = f.api_id
+LEFT JOIN rocpd_string n ON n.id = f.name_id
+LEFT JOIN rtl_session s ON s.id = c.session_id
+LEFT JOIN rtl_thread t ON t.id = c.thread_id;
+
+-- The kernels that a call submitted: their submits are in its time, on its thread. Of calls of
+-- one API that contain each other it has the last one that began, or none if that has ended.
+CREATE VIEW IF NOT EXISTS call_kernel AS
+WITH step AS (
+	SELECT c.thread_id AS thread_id, f.api_id AS api_id, c.start_ns AS at_ns, c.id AS call_id, NULL AS kernel_id
+	FROM rtl_call c
+	JOIN rtl_function f ON f.id = c.function_id
+	WHERE c.thread_id IS NOT NULL
+	UNION ALL
+	SELECT x.thread_id, a.api_id, e.start_ns - e.queued_ns, NULL, e.id
+	FROM rtl_execution e
+	JOIN rtl_context x ON x.id = e.context_id
+	JOIN (SELECT DISTINCT api_id FROM rtl_function) a
+	WHERE x.thread_id IS NOT NULL AND e.queued_ns IS NOT NULL
+), numbered AS ( -- begun: how many calls have begun on the thread
+	SELECT thread_id, api_id, at_ns, call_id, kernel_id, count(call_id) OVER (PARTITION BY thread_id, api_id
+		ORDER BY at_ns, kernel_id IS NOT NULL, call_id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS begun
+	FROM step
+), last AS (
+	SELECT at_ns, kernel_id, max(call_id) OVER (PARTITION BY thread_id, api_id, begun) AS call_id
+	FROM numbered
+)
+SELECT c.id AS call_id, l.kernel_id AS kernel_id
+FROM last l
+JOIN rtl_call c ON c.id = l.call_id
+WHERE l.kernel_id IS NOT NULL AND l.at_ns <= c.start_ns + c.duration_ns;
