@@ -42,7 +42,7 @@ func TestRecorderDies(t *testing.T) {
 // finds its session ended, saves what there is, and says so. In the second case its
 // own window is over, too.
 func TestRecorderStopped(t *testing.T) {
-	for _, window := range []time.Duration{hang.Limit, 30 * time.Second} {
+	for _, window := range []time.Duration{hang.Limit, 20 * time.Second} {
 		t.Run(window.String(), func(t *testing.T) {
 			s := serve(t)
 			before := s.inventory(t)
