@@ -44,6 +44,7 @@ func TestRecorderDies(t *testing.T) {
 func TestRecorderStopped(t *testing.T) {
 	for _, window := range []time.Duration{hang.Limit, 20 * time.Second} {
 		t.Run(window.String(), func(t *testing.T) {
+			t.Parallel() // they wait for most of the time
 			s := serve(t)
 			before := s.inventory(t)
 			r := s.record(t, window, "--set=RTL_RECORDER_TIMEOUT_MS=3000") // a starved recorder lives
