@@ -78,7 +78,6 @@ var patients = []patient{
 func TestDoctorForetells(t *testing.T) {
 	for _, p := range patients {
 		t.Run(p.name, func(t *testing.T) {
-			t.Parallel()
 			s := p.make(t)
 			d := p.ask(t, s)
 			code, cause := p.attach(t, s)
@@ -100,7 +99,10 @@ func TestDoctorForetells(t *testing.T) {
 // command runs the tool as the patient's case has it, and returns its exit code.
 func (p patient) command(t *testing.T, stdout, stderr *strings.Builder, args ...string) int {
 	t.Helper()
-	tool := copied(t, "rtl-attach")
+	tool := filepath.Join(openFolder(t), "rtl-attach")
+	if b, err := os.ReadFile(testenv.Artefact(t, "rtl-attach")); err != nil || os.WriteFile(tool, b, 0o755) != nil {
+		t.Fatal("cannot copy the tool")
+	}
 	words := append(append(append([]string{}, p.before...), tool), args...)
 	cmd := exec.Command(words[0], append(words[1:], p.both...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = filepath.Dir(tool), stdout, stderr
@@ -123,21 +125,6 @@ func openFolder(t *testing.T) string {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
-}
-
-// copied returns a copy of a built program that every user may execute, in a folder of its own.
-// cp writes it: a process that a parallel test starts would inherit a descriptor of ours, and a
-// file that is open for writing cannot be executed.
-func copied(t *testing.T, program string) string {
-	t.Helper()
-	path := filepath.Join(openFolder(t), filepath.Base(program))
-	if out, err := exec.Command("cp", testenv.Artefact(t, program), path).CombinedOutput(); err != nil {
-		t.Fatalf("cannot copy %s: %v\n%s", program, err, out)
-	}
-	if err := os.Chmod(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 func (p patient) ask(t *testing.T, s *subject) (d preflight.Diagnosis) {
@@ -377,7 +364,11 @@ func confined(t *testing.T) *subject {
 // crowdedUser is the only process of a user who may have no more threads.
 func crowdedUser(t *testing.T) *subject {
 	needsRoot(t)
-	s := bystander(t, "setpriv", "--reuid=54321", "--regid=54321", "--clear-groups", copied(t, "victims/mapped"))
+	program := filepath.Join(openFolder(t), "mapped")
+	if b, err := os.ReadFile(testenv.Artefact(t, "victims/mapped")); err != nil || os.WriteFile(program, b, 0o755) != nil {
+		t.Fatal("cannot copy the program")
+	}
+	s := bystander(t, "setpriv", "--reuid=54321", "--regid=54321", "--clear-groups", program)
 	if !hang.Eventually(func() bool { return s.field("Name") == "mapped" && strings.HasPrefix(s.field("State"), "S") }) {
 		t.Fatal("it has not started")
 	}
