@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -75,9 +76,11 @@ func formatNames() string {
 
 func formatTable() string {
 	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, f := range export.Formats {
-		fmt.Fprintf(&b, "    %-10s FILE%-20s %s\n", f.Name, f.Suffix, f.For)
+		fmt.Fprintf(w, "    %s\tFILE%s\t%s\n", f.Name, f.Suffix, f.For)
 	}
+	_ = w.Flush() // a Builder takes everything
 	return b.String()
 }
 

@@ -81,7 +81,7 @@ func writeOneStatus(w io.Writer, st *status.Status) error {
 		{"version", fmt.Sprintf("payload build %s, ABI %d; this tool is %s", st.BuildID, st.ABIVersion, version)},
 		{"in the target", fmt.Sprintf("%s (%s more below another tool's), control thread %s, worker %s",
 			humanize.Things(i.HooksPatched, "hook"), humanize.Count(i.HooksBuried), pidOrNone(i.ControlThread), pidOrNone(i.Worker))},
-		{"", fmt.Sprintf("%s control block, %s ring, %s, %s, profiling left on for %s%s",
+		{"", fmt.Sprintf("%s control block, %s ring, %s, %s, profiling on for %s%s",
 			humanize.Bytes(i.ControlBytes), humanize.Bytes(i.RingBytes), humanize.Things(i.QueueStates, "queue state"),
 			humanize.Things(i.Signals, "signal"), humanize.Things(i.QueuesProfiled, "queue"), copies(i))},
 		{"dispatches", fmt.Sprintf("%s published, %s timed, %s lost",

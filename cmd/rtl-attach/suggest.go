@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -38,8 +39,13 @@ func nearest(name string, known []string) string {
 	return strings.Join(c.SuggestionsFor(name), " or ")
 }
 
-// flagError makes err a usage error, with a suggestion for an unknown flag.
+// flagError makes err a usage error, with a suggestion for an unknown flag and for a name
+// where a pid is needed.
 func flagError(c *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		return usageError{mistyped{err, nameMeant(c, invalid)}}
+	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
 		return usageError{err}
@@ -51,6 +57,17 @@ func flagError(c *cobra.Command, err error) error {
 		}
 	})
 	return usageError{mistyped{err, nearest("--"+unknown.GetSpecifiedName(), known)}}
+}
+
+var word = regexp.MustCompile(`^[A-Za-z_./][\w./-]*$`)
+
+// nameMeant returns the flag that takes a word where --pid does not; "": it was no word,
+// or the command selects no processes by name.
+func nameMeant(c *cobra.Command, invalid *pflag.InvalidValueError) string {
+	if invalid.GetFlag().Name != "pid" || c.Flags().Lookup("name") == nil || !word.MatchString(invalid.GetValue()) {
+		return ""
+	}
+	return "--name " + invalid.GetValue()
 }
 
 // noArguments refuses arguments: a pid without its flag, or an unknown command.

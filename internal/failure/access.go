@@ -29,11 +29,8 @@ func explainAccess(f *Error) bool {
 			fmt.Sprintf("quit %s, then run this again", cmp.Or(traced.Name, "that tracer")))
 	case errors.As(f.Err, &denied):
 		return f.set(NotPermitted, DenialCause(denied), DenialFix(denied))
-	case errors.As(f.Err, &busy) && busy.Holder == 0:
-		return f.set(NotPermitted, "another rtl-attach works on it", "wait for it, then run this again")
 	case errors.As(f.Err, &busy):
-		return f.set(NotPermitted, fmt.Sprintf("another rtl-attach (pid %d) works on it", busy.Holder),
-			fmt.Sprintf("wait for it, or end its session: rtl-attach detach %d", busy.PID))
+		return explainBusy(f, busy)
 	case errors.Is(f.Err, ErrTakenOver):
 		return explainTakenOver(f)
 	case errors.Is(f.Err, ring.ErrHeld):
@@ -55,6 +52,14 @@ func explainAccess(f *Error) bool {
 		return f.set(NotPermitted, "it is stopped by a job-control signal, and must stay so", "resume it (kill -CONT), then run this again")
 	}
 	return false
+}
+
+func explainBusy(f *Error, busy *target.BusyError) bool {
+	holder, fix := "", "wait for it, then run this again"
+	if busy.Holder != 0 {
+		holder, fix = fmt.Sprintf(" (pid %d)", busy.Holder), fmt.Sprintf("wait for it, or end its session: rtl-attach detach %d", busy.PID)
+	}
+	return f.set(NotPermitted, fmt.Sprintf("another rtl-attach%s works on it", holder), fix)
 }
 
 // explainTakenOver differs from ring.ErrHeld: this tool had attached to the target.

@@ -36,7 +36,7 @@ func unreadable(trace string) []knownError {
 		{tracedb.ErrJournal, "what its recorder writes beside it, or has left there, cannot be used from here", "wait for the recorder's end; after its death copy the trace and its -journal to a local disk"},
 		{tracedb.ErrCutOff, "its recorder was killed, and only who may write the trace and its folder can take back what was half written", "copy it and its -journal to a folder of yours, or run this as its owner"},
 		{os.ErrPermission, "this user may not read the trace", "ask its owner, or copy it as root, with its -journal if there is one"},
-		{os.ErrNotExist, "there is no such file", "look at the name"},
+		{os.ErrNotExist, "there is no such file", "check the name and the folder"},
 		nobodyReads,
 	}
 }

@@ -26,7 +26,7 @@ var (
 	ErrArch        = errors.New("unsupported architecture")
 	ErrSeccomp     = errors.New("seccomp filter in the way")
 	ErrShadowStack = errors.New("shadow stack is on")
-	ErrBusy        = errors.New("another rtl-attach works on it")
+	ErrBusy        = errors.New("it is locked")
 	ErrLoading     = errors.New("libraries are being loaded")
 	ErrMalformed   = errors.New("malformed")
 )

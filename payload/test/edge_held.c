@@ -9,6 +9,7 @@
 
 #include "core/shared_hooks.h"
 #include "core/session_flags.h"
+#include "kinds/dispatch/hooks.h"
 #include "record/worker.h"
 #include "session/control_block.h"
 #include "session/entry.h"

@@ -6,6 +6,7 @@
 #include "core/shared_hooks.h"
 #include "core/session_flags.h"
 #include "edge.h"
+#include "kinds/dispatch/hooks.h"
 #include "kinds/dispatch/publish.h"
 #include "record/ring.h"
 #include "record/worker.h"

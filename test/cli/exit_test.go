@@ -32,6 +32,7 @@ var deaths = []struct {
 func TestTargetEnds(t *testing.T) {
 	for _, death := range deaths {
 		t.Run(death.name, func(t *testing.T) {
+			t.Parallel() // a killed target's engine is init's to reap, which may take a second
 			alone := serve(t)
 			death.die(t, alone)
 			want, said := alone.ended(t), alone.rest(t)

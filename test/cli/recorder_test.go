@@ -42,8 +42,9 @@ func TestRecorderDies(t *testing.T) {
 // finds its session ended, saves what there is, and says so. In the second case its
 // own window is over, too.
 func TestRecorderStopped(t *testing.T) {
-	for _, window := range []time.Duration{hang.Limit, 30 * time.Second} {
+	for _, window := range []time.Duration{hang.Limit, 20 * time.Second} {
 		t.Run(window.String(), func(t *testing.T) {
+			t.Parallel() // they wait for most of the time
 			s := serve(t)
 			before := s.inventory(t)
 			r := s.record(t, window, "--set=RTL_RECORDER_TIMEOUT_MS=3000") // a starved recorder lives

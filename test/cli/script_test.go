@@ -88,6 +88,8 @@ type serial struct{ *testing.T }
 
 func (serial) Parallel() {}
 
+func (s serial) test() *testing.T { return s.T }
+
 func (s serial) Verbose() bool { return testing.Verbose() }
 
 func (s serial) Run(name string, f func(testscript.T)) {
@@ -102,7 +104,7 @@ type stage struct {
 }
 
 func setup(env *testscript.Env) error {
-	t := env.T().(serial).T
+	t := env.T().(interface{ test() *testing.T }).test()
 	env.Values["stage"] = &stage{t: t, targets: map[string]*subject{}, runs: map[string]*run{}}
 	env.Setenv("PATH", testenv.BuildDir()+":"+os.Getenv("PATH"))
 	env.Setenv("BUILD", testenv.BuildDir())

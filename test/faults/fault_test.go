@@ -18,10 +18,7 @@ import (
 // faults: 33, continued. Every named step of the tool and of the payload, with other faults.
 // faultPoints and package faultpoints name them.
 
-var (
-	afterDetach  = []string{"detached", "drained", "finished"}
-	payloadFault = []string{"fail", "die", "orphan", "hang"}
-)
+var afterDetach = []string{"detached", "drained", "finished"}
 
 // holdingThread lists the points at which a thread of the target is traced.
 func holdingThread() []string {
@@ -145,22 +142,34 @@ func targetDiesAtPoints(t *testing.T) string {
 // payloadAtSteps: the payload fails, hangs for longer than the tool waits, ends
 // the target, or loses its recorder, at every step of an attach and a detach.
 func payloadAtSteps(t *testing.T) string {
-	all, kinds := faultpoints.All(), payloadFault
+	all := faultpoints.All()
 	if short() {
-		all, kinds = []string{"thread", "pool", "patch", faultpoints.Copies, "close", "drain"}, kinds[:3]
+		all = []string{"thread", "pool", "patch", faultpoints.Copies, "close", "drain"}
 		quiet := onGPU(t, "busy", "futex", "read", "sleep")
 		defer begunAt(t, quiet, "grace", "hang").ends(t) // meanwhile the others
 	}
 	codes := map[string]map[int]int{}
-	for _, fault := range kinds {
-		codes[fault] = map[int]int{}
-		for _, step := range all {
-			if step != "block" || fault != "orphan" { // its recorder is not known there
-				codes[fault][begunAt(t, mixed(t), step, fault).ends(t)]++
+	for i, step := range all {
+		for _, fault := range faultsAt(i, step) {
+			if codes[fault] == nil {
+				codes[fault] = map[int]int{}
 			}
+			codes[fault][begunAt(t, mixed(t), step, fault).ends(t)]++
 		}
 	}
 	return fmt.Sprintf("%d steps: exit codes %v", len(all), codes)
+}
+
+// faultsAt returns the faults of the i-th step: in the short form it fails, and in turn
+// ends the target or loses its recorder.
+func faultsAt(i int, step string) []string {
+	switch {
+	case short():
+		return []string{"fail", []string{"die", "orphan"}[i%2]}
+	case step == "block": // its recorder is not known there
+		return []string{"fail", "die", "hang"}
+	}
+	return []string{"fail", "die", "orphan", "hang"}
 }
 
 // faultsOverAndOver: a payload that fails releases its resources, at every step of a resident

@@ -14,7 +14,8 @@ import (
 // Recorders die at random moments, each while it extends the trace of earlier ones. The trace has
 // everything that each had committed, correctly, and everything from a last one that lives.
 func TestRecordersKilled(t *testing.T) {
-	p := harness.Start(t, harness.Stress(6, 2, 64, "--pace", "10"))
+	t.Parallel() // they wait for most of the time
+	p := harness.Start(t, harness.Stress(6, 2, 64, "--pace", "100"))
 	trace := filepath.Join(t.TempDir(), "all.db")
 	extending := []string{"-o", trace, "--append", "--set", "RTL_RECORDER_TIMEOUT_MS=1000"}
 	const killed = 5

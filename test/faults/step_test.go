@@ -89,9 +89,22 @@ func (silent) Detached(string)                                                  
 func (silent) Warn(string)                                                        {}
 func (silent) Debug(string)                                                       {}
 
+// steps returns the steps of a row: in the short form every second one, from the first or
+// from the next one, so that two rows together have all.
+func steps(from int) []inject.Point {
+	if !short() {
+		return inject.Points
+	}
+	var some []inject.Point
+	for i := from; i < len(inject.Points); i += 2 {
+		some = append(some, inject.Points[i])
+	}
+	return some
+}
+
 func execAtEachStep(t *testing.T) string {
-	codes := map[failure.ExitCode]int{}
-	for _, step := range inject.Points {
+	codes, all := map[failure.ExitCode]int{}, steps(0)
+	for _, step := range all {
 		v := onGPU(t, "plain")
 		code, err := attempt(t, v.PID, step, func() { v.Tell(t, "x"); v.leaves(t) })
 		if code != failure.Failed && code != failure.TargetExited {
@@ -109,7 +122,7 @@ func execAtEachStep(t *testing.T) string {
 		v.well(t)
 		v.Stop()
 	}
-	return fmt.Sprintf("%d steps: %s; each new program attached to afterwards", len(inject.Points), counted(codes))
+	return fmt.Sprintf("%d steps: %s; each new program attached to afterwards", len(all), counted(codes))
 }
 
 func exitAtEachStep(t *testing.T) string {
@@ -180,8 +193,8 @@ func dying(pid int) bool {
 
 func forkAtEachStep(t *testing.T) string {
 	const most = 40
-	again := 0
-	for _, step := range inject.Points {
+	again, all := 0, steps(1)
+	for _, step := range all {
 		for !forkAt(t, step) {
 			if again++; again > most {
 				t.Fatalf("step %s: the thread that shall fork was stopped itself each time", step)
@@ -189,7 +202,7 @@ func forkAtEachStep(t *testing.T) string {
 		}
 	}
 	return fmt.Sprintf("%d forks at %d steps: each child allocated and ended with 7, each parent recorded; "+
-		"%d times the thread asked was the one stopped, and forked when it went on", len(inject.Points), len(inject.Points), again)
+		"%d times the thread asked was the one stopped, and forked when it went on", len(all), len(all), again)
 }
 
 // forkAt makes the victim fork while the attach waits at the step. It returns false if the attach

@@ -22,8 +22,9 @@ const entryPoint = "calling its entry point instead"
 
 // A control thread does not answer: detach and reattach call the exported entry points by ptrace.
 func TestWedgedControl(t *testing.T) {
+	t.Parallel() // they wait for most of the time
 	wedge := []string{"--payload", harness.TestPayload(t), "--set", "RTL_TEST_WEDGE_CONTROL=1"}
-	p := harness.Start(t, harness.Stress(6, 2, 64, "--pace", "10"))
+	p := harness.Start(t, harness.Stress(6, 2, 64, "--pace", "200"))
 	slots := p.Slots(t)
 	var runs []harness.Run
 	for range 3 {
@@ -50,7 +51,7 @@ func TestWedgedControlFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := harness.Start(t, harness.Stress(6, 2, 64, "--pace", "10"))
+	p := harness.Start(t, harness.Stress(6, 2, 64, "--pace", "200"))
 	slots := p.Slots(t)
 	p.RecordUntil(t, time.Second, 1000, "--payload", harness.TestPayload(t), "--set", "RTL_TEST_WEDGE_CONTROL=1")
 	failure := errors.New("fails here")
@@ -93,7 +94,8 @@ func (o observer) Debug(text string) { o.t.Log(text) }
 
 // The recorder dies, and no thread of the target notices it: detach from outside.
 func TestWedgedControlDetach(t *testing.T) {
-	p := harness.Start(t, harness.Stress(6, 2, 64, "--pace", "10"))
+	t.Parallel() // they wait for most of the time
+	p := harness.Start(t, harness.Stress(6, 2, 64, "--pace", "200"))
 	slots := p.Slots(t)
 	r := p.Begin(t, "--payload", harness.TestPayload(t), "--set", "RTL_TEST_WEDGE_CONTROL=1", "--set", "RTL_RECORDER_TIMEOUT_MS=600000")
 	p.Active(t)
@@ -112,7 +114,8 @@ func TestWedgedControlDetach(t *testing.T) {
 
 // The recorder dies: the payload notices by itself.
 func TestRecorderDies(t *testing.T) {
-	p := harness.Start(t, harness.Stress(6, 2, 64, "--pace", "10"))
+	t.Parallel() // they wait for most of the time
+	p := harness.Start(t, harness.Stress(6, 2, 64, "--pace", "200"))
 	slots := p.Slots(t)
 	r := p.Begin(t, "--set", "RTL_RECORDER_TIMEOUT_MS=1000")
 	p.Active(t)

@@ -55,6 +55,12 @@ struct hook_table {
 	[ID##_SCRELEASE] = ROW(exported "_screlease", function##_screlease, how), \
 	[ID##_SCACQ_SCREL] = ROW(exported "_scacq_screl", function##_scacq_screl, how)
 #define IDS_4_ORDERS(ID) ID##_RELAXED, ID##_SCACQUIRE, ID##_SCRELEASE, ID##_SCACQ_SCREL
+/* The prototypes of its wrappers. */
+#define DECLARE_4_ORDERS(type, name, ...)      \
+	type wrap_##name##_relaxed(__VA_ARGS__);   \
+	type wrap_##name##_scacquire(__VA_ARGS__); \
+	type wrap_##name##_screlease(__VA_ARGS__); \
+	type wrap_##name##_scacq_screl(__VA_ARGS__);
 
 /* The next function behind a wrapper, as TYPE. hook: a row of a static table, so that its
  * address is a constant. acquire: pairs with hooks_patch(). */

@@ -21,8 +21,6 @@
  * flips   queues may turn virtual. Disarming clears it and then takes every queue's
  *         lock; a flip holds that lock and reads it again, so no queue flips after
  *         that (flip.c).
- * copies  copies are noted. seq_cst with the count of threads that note one
- *         (kinds/copy/note.c).
  * lost    the runtime may have ended while the worker runs: pending items get no times
  *         any more, and no thread may touch their signals. Stored by
  *         worker_stop_touching_runtime() before it waits for a round. seq_cst, also in
@@ -33,7 +31,6 @@
 struct session_flags {
 	CACHE_ALIGNED _Atomic uint32_t track;
 	_Atomic uint32_t flips;
-	_Atomic uint32_t copies;
 	_Atomic uint32_t lost;
 	_Atomic uint32_t full; /* records are being lost: dispatches are only counted */
 	_Atomic uint32_t generation;

@@ -20,7 +20,6 @@
 #include "session/quiesce.h"
 #include "session/session.h"
 #include "signals/signals.h"
-#include "wrappers.h"
 
 static hsa_status_t shut_down(void)
 {

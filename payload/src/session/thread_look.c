@@ -28,12 +28,12 @@ static bool in_ranges(const struct look_for *f, uint64_t address)
 	return false;
 }
 
-long thread_read_file(int tid, const char *name, char *buf, size_t size)
+long thread_read_file(int listed, const char *name, char *buf, size_t size)
 {
 	char path[64];
 	long n;
 
-	snprintf(path, sizeof path, "/proc/self/task/%d/%s", tid, name);
+	snprintf(path, sizeof path, "/proc/self/task/%d/%s", listed, name);
 	n = read_file(path, buf, size - 1);
 	if (n >= 0)
 		buf[n] = 0;

@@ -9,13 +9,13 @@
 
 _Atomic uint64_t copies_dropped;
 
-/* Threads that are noting a copy. seq_cst with session_flags.copies: such a thread counts
- * itself, and then reads copies; copies_close() clears copies, and then reads this. */
-static _Atomic uint32_t inside;
+/* Copies are noted; and the threads that are noting one. seq_cst, both: such a thread counts
+ * itself, and then reads is_open; copies_close() clears is_open, and then reads inside. */
+static _Atomic uint32_t is_open, inside;
 
 void copies_open(void)
 {
-	atomic_store(&session_flags.copies, 1);
+	atomic_store(&is_open, 1);
 }
 
 uint32_t copies_close(const struct ending *end, uint64_t until_ns)
@@ -23,7 +23,7 @@ uint32_t copies_close(const struct ending *end, uint64_t until_ns)
 	uint64_t most = now_monotonic() + COPIES_CLOSE_NS, until = most < until_ns ? most : until_ns;
 
 	(void)end;
-	atomic_store(&session_flags.copies, 0);
+	atomic_store(&is_open, 0);
 	for (uint32_t turn = 0; atomic_load(&inside); turn++) {
 		if (now_monotonic() > until)
 			return 1;
@@ -69,11 +69,11 @@ static void note(struct copy_note *n, uint64_t signal)
 void copy_note(struct copy_note *n, hsa_signal_t signal)
 {
 	n->noted = false;
-	if (!is_original_process() || !signal.handle || LIKELY(!atomic_load_explicit(&session_flags.copies, memory_order_relaxed)))
+	if (!is_original_process() || !signal.handle || LIKELY(!atomic_load_explicit(&is_open, memory_order_relaxed)))
 		return;
 	atomic_fetch_add(&inside, 1);
 	n->generation = atomic_load(&session_flags.generation);
-	if (atomic_load(&session_flags.copies))
+	if (atomic_load(&is_open))
 		note(n, signal.handle);
 	atomic_fetch_sub(&inside, 1);
 }

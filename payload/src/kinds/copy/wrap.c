@@ -2,7 +2,6 @@
 #include "kinds/copy/copy.h"
 #include "kinds/copy/hooks.h"
 #include "record/agents.h"
-#include "wrappers.h"
 
 /* The runtime gives a copy to the source's GPU, else to the destination's. */
 static void describe(struct copy_item *e, const void *to, hsa_agent_t to_agent, const void *from, hsa_agent_t from_agent)

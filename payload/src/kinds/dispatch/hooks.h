@@ -2,6 +2,8 @@
 #ifndef RTL_DISPATCH_HOOKS_H
 #define RTL_DISPATCH_HOOKS_H
 
+#include <hsa/hsa.h>
+
 #include "core/hooks.h"
 #include "core/sys.h"
 
@@ -16,5 +18,12 @@ enum dispatch_hook {
 };
 
 extern HIDDEN struct hook dispatch_hooks[DISPATCH_HOOKS];
+
+DECLARE_4_ORDERS(uint64_t, index_add, const hsa_queue_t *, uint64_t)
+DECLARE_4_ORDERS(uint64_t, index_cas, const hsa_queue_t *, uint64_t, uint64_t)
+void wrap_index_store_relaxed(const hsa_queue_t *, uint64_t);
+void wrap_index_store_screlease(const hsa_queue_t *, uint64_t);
+uint64_t wrap_index_load_relaxed(const hsa_queue_t *);
+uint64_t wrap_index_load_scacquire(const hsa_queue_t *);
 
 #endif

@@ -5,7 +5,6 @@
 #include "core/session_flags.h"
 #include "kinds/dispatch/hooks.h"
 #include "kinds/dispatch/publish.h"
-#include "wrappers.h"
 
 typedef uint64_t (*add_fn)(const hsa_queue_t *, uint64_t);
 typedef uint64_t (*cas_fn)(const hsa_queue_t *, uint64_t, uint64_t);
