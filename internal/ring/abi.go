@@ -362,13 +362,21 @@ type (
 
 // The kinds of record.
 const (
-	KindDispatch   Kind = 0
-	KindMemoryCopy Kind = 1
-	KindNull       Kind = 15
+	KindDispatch       Kind = 0
+	KindMemoryCopy     Kind = 1
+	KindHipRuntimeApi  Kind = 2
+	KindHipCompilerApi Kind = 3
+	KindHSACoreApi     Kind = 4
+	KindHSAAmdExtApi   Kind = 5
+	KindNull           Kind = 15
 )
 
 var kindNames = [KindsMax]string{
 	0:  "dispatch",
 	1:  "memory-copy",
+	2:  "hip-runtime-api",
+	3:  "hip-compiler-api",
+	4:  "hsa-core-api",
+	5:  "hsa-amd-ext-api",
 	15: "null",
 }
