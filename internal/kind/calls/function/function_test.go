@@ -128,28 +128,41 @@ func TestArguments(t *testing.T) {
 		want      string
 	}{
 		{
-			"hipMemcpyAsync", [6]uint64{0x7f0000001000, 0x55d0, 4096, 0xffffffff_00000001, 0}, nil, false,
+			"hipMemcpyAsync",
+			[6]uint64{0x7f0000001000, 0x55d0, 4096, 0xffffffff_00000001, 0},
+			nil, false,
 			"dst=0x7f0000001000, src=0x55d0, sizeBytes=4096, kind=hipMemcpyHostToDevice, stream=0x0",
 		},
 		{"hipMalloc", [6]uint64{0x7f00, 1024}, nil, true, "*ptr=0x7f00, size=1024"},
 		{"hipMalloc", [6]uint64{0x7ffd, 1024}, nil, false, "ptr=0x7ffd, size=1024"},
 		{"hipGetDevice", [6]uint64{0xdead_00000003}, nil, true, "*deviceId=3"},
 		{
-			"hipLaunchKernel", [6]uint64{0x401000, 2<<32 | 64, 3, 5<<32 | 256, 0xffff_00000001, 0x7ffd}, []uint64{128, 0x55aa}, false,
+			"hipLaunchKernel",
+			[6]uint64{0x401000, 2<<32 | 64, 3, 5<<32 | 256, 0xffff_00000001, 0x7ffd},
+			[]uint64{128, 0x55aa},
+			false,
 			"function_address=0x401000, numBlocks={64, 2, 3}, dimBlocks={256, 5, 1}, args=0x7ffd, sharedMemBytes=128, stream=0x55aa",
 		},
 		{
-			"hipModuleLaunchKernel", [6]uint64{0x10, 1, 2, 3, 4, 5}, []uint64{6, 7, 0x20, 0, 0x30}, false,
+			"hipModuleLaunchKernel",
+			[6]uint64{0x10, 1, 2, 3, 4, 5},
+			[]uint64{6, 7, 0x20, 0, 0x30},
+			false,
 			"f=0x10, gridDimX=1, gridDimY=2, gridDimZ=3, blockDimX=4, blockDimY=5, blockDimZ=6, sharedMemBytes=7, " +
 				"stream=0x20, kernelParams=0x0, extra=0x30",
 		},
 		{
-			"hsa_signal_wait_scacquire", [6]uint64{0x1000, 2, 1, ^uint64(0), 1}, nil, false,
+			"hsa_signal_wait_scacquire",
+			[6]uint64{0x1000, 2, 1, ^uint64(0), 1},
+			nil, false,
 			"signal=0x1000, condition=HSA_SIGNAL_CONDITION_LT, compare_value=1, timeout_hint=18446744073709551615, " +
 				"wait_state_hint=HSA_WAIT_STATE_ACTIVE",
 		},
 		{
-			"hsa_amd_memory_async_copy_on_engine", [6]uint64{1, 2, 3, 4, 5, 6}, []uint64{7, 8}, false,
+			"hsa_amd_memory_async_copy_on_engine",
+			[6]uint64{1, 2, 3, 4, 5, 6},
+			[]uint64{7, 8},
+			false,
 			"dst=0x1, dst_agent=0x2, src=0x3, src_agent=0x4, size=5, num_dep_signals=6, dep_signals=0x7, " +
 				"completion_signal=0x8, engine_id=…, force_copy_on_sdma=…",
 		},
@@ -157,7 +170,9 @@ func TestArguments(t *testing.T) {
 		{"hipDeviceSynchronize", [6]uint64{}, nil, false, ""},
 		{"hipStreamCreateWithFlags", [6]uint64{0x10, 17}, nil, false, "stream=0x10, flags=0x11"},
 		{
-			"hsa_agent_get_info", [6]uint64{0x10, 0xa002, 0x20}, nil, false,
+			"hsa_agent_get_info",
+			[6]uint64{0x10, 0xa002, 0x20},
+			nil, false,
 			"agent=0x10, attribute=HSA_AMD_AGENT_INFO_COMPUTE_UNIT_COUNT, value=0x20",
 		},
 	} {
@@ -194,6 +209,9 @@ func TestRoles(t *testing.T) {
 	f := named(t, "hipMemcpyAsync")
 	if f.Stream != 4 || f.Bytes != 2 {
 		t.Errorf("hipMemcpyAsync: stream %d, bytes %d", f.Stream, f.Bytes)
+	}
+	if bytes, items := named(t, "hipMemsetD8").Bytes, named(t, "hipMemsetD32").Bytes; bytes != 2 || items != -1 {
+		t.Errorf("hipMemsetD8: bytes %d; hipMemsetD32: bytes %d", bytes, items)
 	}
 	if f := named(t, "hipLaunchKernel"); f.Stream != 5 || f.Bytes != -1 {
 		t.Errorf("hipLaunchKernel: stream %d, bytes %d", f.Stream, f.Bytes)

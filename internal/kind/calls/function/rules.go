@@ -55,7 +55,7 @@ func (f *Function) applyRules() {
 	f.When = whenOf(f)
 	f.Out, f.OutBytes = outOf(f)
 	f.Stream = slices.IndexFunc(f.Parameters, func(p Parameter) bool { return p.Type.Text == "hipStream_t" })
-	f.Bytes = slices.IndexFunc(f.Parameters, isBytes)
+	f.Bytes = slices.IndexFunc(f.Parameters, f.isBytes)
 }
 
 func whenOf(f *Function) When {
@@ -71,8 +71,12 @@ func whenOf(f *Function) When {
 // bytesNames are the names of parameters that are the number of bytes of a copy, a fill or an allocation.
 var bytesNames = []string{"size", "sizeBytes", "sizebytes", "sizeInBytes", "ByteCount", "bytes", "size_bytes"}
 
-func isBytes(p Parameter) bool {
-	return p.Type.Text == "size_t" && slices.Contains(bytesNames, p.Name)
+// countsItems are the functions whose count is not of bytes.
+var countsItems = regexp.MustCompile(`^hipMem(setD16|setD32|cpy\w*Batch)`)
+
+func (f *Function) isBytes(p Parameter) bool {
+	return p.Type.Text == "size_t" &&
+		(slices.Contains(bytesNames, p.Name) || p.Name == "count" && !countsItems.MatchString(f.Name))
 }
 
 // outOf returns the out-argument that the payload reads when the call has returned 0.
