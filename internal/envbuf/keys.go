@@ -50,6 +50,7 @@ const (
 	HSALibrary       = "RTL_HSA_LIBRARY"
 	ThreadIDOffset   = "RTL_THREAD_ID_OFFSET"
 	Trace            = "RTL_TRACE"
+	HSASignals       = "RTL_HSA_SIGNALS"
 	TestWedgeControl = "RTL_TEST_WEDGE_CONTROL"
 	TestNoGrace      = "RTL_TEST_NO_GRACE"
 	TestFailStep     = "RTL_TEST_FAIL_STEP"
@@ -116,6 +117,11 @@ var Keys = []Key{
 		Name: Trace, Field: "trace", Kind: Set,
 		Default: 1 << ring.KindDispatch,
 		Doc:     "kinds of record to make: a bit for each (enum rtl_kind), dispatches always",
+	},
+	{
+		Name: HSASignals, Field: "hsa_signals", Kind: Number,
+		Default: 0, Min: 0, Max: 1,
+		Doc: "1: with calls of HSA, those of its frequent signal functions (load, store, change), too",
 	},
 	{
 		Name: TestWedgeControl, Field: "test_wedge_control", Kind: Number,
