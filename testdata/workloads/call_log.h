@@ -81,16 +81,19 @@ public:
 		CallEntry* e = next(function, flags);
 		int i = 0;
 		(argument(e, i++, arguments), ...);
+		(void)i;
 		e->before_ns = boottime_ns();
-		auto result = make();
-		uint64_t after = boottime_ns();
-		e->result = word(result);
-		e->result_bytes = sizeof result;
-		i = 0;
-		(content(e, i++, arguments), ...);
-		__atomic_store_n(&e->after_ns, after, __ATOMIC_RELEASE);
-		calls_.fetch_add(1, std::memory_order_relaxed);
-		return result;
+		if constexpr (std::is_void<decltype(make())>::value) {
+			make();
+			finish(e, boottime_ns(), arguments...);
+		} else {
+			auto result = make();
+			uint64_t after = boottime_ns();
+			e->result = word(result);
+			e->result_bytes = sizeof result;
+			finish(e, after, arguments...);
+			return result;
+		}
 	}
 
 	uint64_t calls() const { return calls_; }
@@ -130,6 +133,16 @@ private:
 		e->function = function;
 		e->flags = flags;
 		return e;
+	}
+
+	template <class... A>
+	void finish(CallEntry* e, uint64_t after, A... arguments)
+	{
+		int i = 0;
+		(content(e, i++, arguments), ...);
+		(void)i;
+		__atomic_store_n(&e->after_ns, after, __ATOMIC_RELEASE);
+		calls_.fetch_add(1, std::memory_order_relaxed);
 	}
 
 	template <class T>

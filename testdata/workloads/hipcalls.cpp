@@ -39,7 +39,7 @@ constexpr unsigned kLongThread = 200; // the first id of those who launch long k
 	F(hipStreamCreateWithFlags) F(hipStreamCreateWithPriority) F(hipStreamDestroy) F(hipStreamQuery) F(hipStreamSynchronize) \
 	F(hsa_agent_get_info) F(hsa_amd_agent_iterate_memory_pools) F(hsa_amd_memory_pool_allocate) F(hsa_amd_memory_pool_free) \
 	F(hsa_amd_memory_pool_get_info) F(hsa_amd_pointer_info) F(hsa_init) F(hsa_iterate_agents) F(hsa_shut_down)              \
-	F(hsa_signal_create) F(hsa_signal_destroy) F(hsa_signal_wait_scacquire) F(hsa_system_get_info)
+	F(hsa_signal_create) F(hsa_signal_destroy) F(hsa_signal_load_relaxed) F(hsa_signal_store_relaxed) F(hsa_signal_wait_scacquire) F(hsa_system_get_info)
 
 #define NUMBER(function) k_##function,
 #define NAME(function) #function,
@@ -301,6 +301,8 @@ void direct(long pace_us)
 		HSA_MUST(LOGGED(hsa_agent_get_info, found.gpu, HSA_AGENT_INFO_QUEUES_MAX, static_cast<void*>(&queues)));
 		HSA_MUST(LOGGED(hsa_signal_create, hsa_signal_value_t(i % 2), 0u, static_cast<const hsa_agent_t*>(nullptr), &signal));
 		(void)LOGGED(hsa_signal_wait_scacquire, signal, HSA_SIGNAL_CONDITION_LT, hsa_signal_value_t(1), uint64_t(1), HSA_WAIT_STATE_ACTIVE);
+		LOGGED(hsa_signal_store_relaxed, signal, hsa_signal_value_t(i));
+		MUST_BE(hsa_signal_value_t(i), LOGGED(hsa_signal_load_relaxed, signal));
 		HSA_MUST(LOGGED(hsa_signal_destroy, signal));
 		HSA_MUST(LOGGED(hsa_amd_memory_pool_allocate, found.pool, size_t(4096), 0u, &p));
 		HSA_MUST(LOGGED(hsa_amd_pointer_info, static_cast<const void*>(p), &info, static_cast<void* (*)(size_t)>(nullptr),
@@ -415,15 +417,15 @@ private:
 
 // Nearly always in a long call of HIP's: it waits for kernels of 17 ms, on a queue that streams of
 // another priority do not share. (Other threads wait for these in hipFree.)
-void waits_long(const Device& device, unsigned id)
+void waits_long(const Device& device, unsigned id, uint64_t* kernels)
 {
 	hipStream_t stream;
 	int least, greatest;
 	Arguments arguments;
 	HIP_MUST(LOGGED(hipDeviceGetStreamPriorityRange, &least, &greatest));
 	HIP_MUST(LOGGED(hipStreamCreateWithPriority, &stream, unsigned(hipStreamNonBlocking), greatest));
-	for (uint64_t i = 1; !stop; i++) {
-		arguments.id = kernarg_id(id, i);
+	while (!stop) {
+		arguments.id = kernarg_id(id, ++*kernels);
 		HIP_MUST(LOGGED(hipModuleLaunchKernel, device.kernels[0], 1u << 25, 2u, 1u, 64u, 1u, 1u, 0u, stream, arguments.pointers,
 				static_cast<void**>(nullptr)));
 		HIP_MUST(LOGGED(hipStreamSynchronize, stream));
@@ -491,11 +493,18 @@ void handle_alarms()
 	sigaction(SIGALRM, &action, nullptr);
 }
 
-void print_counts(const std::vector<std::unique_ptr<Mixer>>& mixers)
+void print_counts(const std::vector<std::unique_ptr<Mixer>>& mixers, const std::vector<uint64_t>& longs)
 {
+	const char* comma = "";
 	printf("{\"threads\":[");
-	for (size_t i = 0; i < mixers.size(); i++)
-		printf("%s{\"id\":%u,\"count\":%lu}", i ? "," : "", mixers[i]->id(), mixers[i]->kernels());
+	for (auto& m : mixers) {
+		printf("%s{\"id\":%u,\"count\":%lu}", comma, m->id(), m->kernels());
+		comma = ",";
+	}
+	for (size_t i = 0; i < longs.size(); i++) {
+		printf("%s{\"id\":%zu,\"count\":%lu}", comma, kLongThread + i, longs[i]);
+		comma = ",";
+	}
 	printf("]}\n");
 }
 
@@ -513,6 +522,7 @@ int main(int argc, char** argv)
 
 	HttpServer http(settings.port, answer);
 	std::vector<std::unique_ptr<Mixer>> mixers;
+	std::vector<uint64_t> longs(size_t(settings.longs)); // kernels
 	std::vector<std::thread> threads;
 	for (unsigned i = 1; i <= settings.threads; i++)
 		mixers.push_back(std::make_unique<Mixer>(device, i));
@@ -527,7 +537,7 @@ int main(int argc, char** argv)
 	for (long i = 0; i < settings.waiters; i++)
 		threads.emplace_back([] { Waiter().run(); });
 	for (long i = 0; i < settings.longs; i++)
-		threads.emplace_back(waits_long, std::cref(device), kLongThread + unsigned(i));
+		threads.emplace_back(waits_long, std::cref(device), kLongThread + unsigned(i), &longs[size_t(i)]);
 	for (long i = 0; i < settings.churn; i++)
 		threads.emplace_back([&device] { churn(device); });
 	printf("ready pid=%d port=%d\n", getpid(), http.port());
@@ -542,6 +552,6 @@ int main(int argc, char** argv)
 	for (std::thread& t : threads)
 		t.join();
 	HIP_MUST(LOGGED(hipModuleUnload, device.module));
-	print_counts(mixers);
+	print_counts(mixers, longs);
 	return 0;
 }
