@@ -37,7 +37,7 @@ static void take_cell(const struct lane_cell *c)
 
 	CHECK(id < IDS && c->kind == KIND && c->words[LANE_WORDS - 1] == ~id);
 	taken[id]++;
-	atomic_fetch_add(&taken_count, 1);
+	atomic_fetch_add_explicit(&taken_count, 1, memory_order_relaxed); /* orders nothing that the lanes must order */
 }
 
 static const struct kind api = {.take_cell = take_cell};
@@ -96,6 +96,16 @@ static _Atomic bool producers_stop, some_sleep;
 static _Atomic uint64_t ids, recorded, voids, refused;
 static uint8_t outcome[IDS]; /* 1: published as a record */
 
+static uint64_t now_of(_Atomic uint64_t *n)
+{
+	return atomic_load_explicit(n, memory_order_relaxed);
+}
+
+static uint64_t add(_Atomic uint64_t *n)
+{
+	return atomic_fetch_add_explicit(n, 1, memory_order_relaxed);
+}
+
 static void fill(struct lane_cell *c, uint64_t id, bool record)
 {
 	c->kind = record ? KIND : LANE_VOID;
@@ -112,26 +122,26 @@ static void one_call(uint64_t turn)
 	if (!lane_is_open(KIND, at_start))
 		return;
 	if (!(c = lane_claim(KIND, &position))) {
-		atomic_fetch_add(&refused, 1);
+		add(&refused);
 		return;
 	}
 	bool record = lane_is_open(KIND, at_start);
-	uint64_t id = record ? atomic_fetch_add(&ids, 1) : 0;
+	uint64_t id = record ? add(&ids) : 0;
 	CHECK(id < IDS);
 	fill(c, id, record);
 	if (record)
 		outcome[id] = 1;
-	atomic_fetch_add(record ? &recorded : &voids, 1);
-	if (atomic_load(&some_sleep) && turn % 1000 == 0)
+	add(record ? &recorded : &voids);
+	if (atomic_load_explicit(&some_sleep, memory_order_relaxed) && turn % 1000 == 0)
 		sys_sleep_ns(3 * NS_PER_MS);
 	lane_publish(c, position);
 }
 
 static void *produce(void *unused)
 {
-	for (uint64_t turn = 1; !atomic_load(&producers_stop) && atomic_load(&ids) < IDS - 2 * PRODUCERS; turn++) {
+	for (uint64_t turn = 1; !atomic_load_explicit(&producers_stop, memory_order_relaxed) && now_of(&ids) < IDS - 2 * PRODUCERS; turn++) {
 		one_call(turn);
-		while (!atomic_load(&some_sleep) && !atomic_load(&producers_stop) && atomic_load(&ids) - atomic_load(&taken_count) > LANE_CELLS / 2)
+		while (!atomic_load_explicit(&some_sleep, memory_order_relaxed) && !atomic_load_explicit(&producers_stop, memory_order_relaxed) && now_of(&ids) - now_of(&taken_count) > LANE_CELLS / 2)
 			sys_yield(); /* the lane is never full */
 	}
 	return unused;
