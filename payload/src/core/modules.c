@@ -81,6 +81,18 @@ bool module_has(const struct module *m, uintptr_t address, uint32_t flags)
 	return false;
 }
 
+size_t module_extent(const struct module *m, uintptr_t address, uint32_t flags)
+{
+	for (uint32_t i = 0; i < m->header_count; i++) {
+		const ElfW(Phdr) *ph = &m->headers[i];
+		uintptr_t lo = m->base + ph->p_vaddr, hi = (lo + ph->p_memsz + RTL_PAGE - 1) & ~(RTL_PAGE - 1ul);
+
+		if (ph->p_type == PT_LOAD && (ph->p_flags & flags) == flags && address >= lo && address < hi)
+			return hi - address;
+	}
+	return 0;
+}
+
 bool module_protects(const struct module *m, uintptr_t address)
 {
 	for (uint32_t i = 0; i < m->header_count; i++) {

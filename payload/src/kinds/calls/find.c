@@ -83,7 +83,7 @@ static _Atomic(uintptr_t) *slot_of(struct finder *f, uintptr_t stub)
 {
 	struct stub s;
 
-	if (!stub_decode((const void *)stub, &s))
+	if (!stub_decode(f->module, (const void *)stub, &s))
 		return NULL;
 	uintptr_t table = table_of(f, &s), slot = table + s.displacement;
 	if (!table || !module_has(f->module, slot, PF_W) || !*(const uintptr_t *)slot)
