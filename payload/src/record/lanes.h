@@ -78,16 +78,22 @@ static inline uint32_t lane_number(void)
  */
 static inline struct lane_cell *lane_claim(uint32_t kind, uint64_t *position)
 {
-	struct lane *l = &lanes[lane_number()];
+	uint32_t first = lane_number(), turn = 0;
+	struct lane *l = &lanes[first];
 	struct lane_cell *cells;
 
-	while (UNLIKELY(!(cells = atomic_load_explicit(&l->cells, memory_order_acquire))))
-		if (++l == lanes + LANES)
+	while (UNLIKELY(!(cells = atomic_load_explicit(&l->cells, memory_order_acquire)))) {
+		if (++turn == LANES) {
+			atomic_fetch_add_explicit(&l->lost[kind], 1, memory_order_relaxed);
 			return NULL;
+		}
+		l = &lanes[(first + turn) % LANES];
+	}
 	uint64_t at = atomic_load_explicit(&l->head, memory_order_relaxed);
 	do {
-		/* acquire: the worker has read the cell that is written next */
-		if (UNLIKELY(at - atomic_load_explicit(&l->tail, memory_order_acquire) >= LANE_CELLS)) {
+		/* acquire: the worker has read the cell that is written next. Signed: at may be old, and
+		 * tail beyond it. */
+		if (UNLIKELY((int64_t)(at - atomic_load_explicit(&l->tail, memory_order_acquire)) >= LANE_CELLS)) {
 			atomic_fetch_add_explicit(&l->lost[kind], 1, memory_order_relaxed);
 			return NULL;
 		}

@@ -84,7 +84,7 @@ static _Atomic(uintptr_t) *slot_of(struct finder *f, uintptr_t stub)
 {
 	struct stub s;
 
-	if (!stub_decode((const void *)stub, &s))
+	if (!stub_decode(f->module, (const void *)stub, &s))
 		return NULL;
 	uintptr_t table = table_of(f, &s), slot = table + s.displacement;
 	if (!table || !module_has(f->module, slot, PF_W) || !*(const uintptr_t *)slot)
@@ -141,6 +141,15 @@ static void meet(const char *name, uintptr_t address, void *data)
 		find_slot(f, (uint32_t)function, address);
 }
 
+/* Another library's function of that name comes first: its calls are none of HIP's. */
+static bool is_shadowed(const char *name, uintptr_t address)
+{
+	uintptr_t first = (uintptr_t)dlsym(RTLD_DEFAULT, name);
+	struct module m;
+
+	return first && first != address && !(module_of(first, &m) && module_stands_in(&m, name, first));
+}
+
 static void meet_without_table(const char *name, uintptr_t address, void *data)
 {
 	struct finder *f = data;
@@ -148,10 +157,7 @@ static void meet_without_table(const char *name, uintptr_t address, void *data)
 	const char *plain = plain_name(name, &len);
 	int function = kind_of(plain) == f->kind ? function_named(f->kind, plain, len) : -1;
 
-	if (function < 0 || !is_wanted(&functions[function], f->signals))
-		return;
-	/* Another library's function of that name may come first: its calls are none of HIP's. */
-	if ((uintptr_t)dlsym(RTLD_DEFAULT, name) != address && dlsym(RTLD_DEFAULT, name))
+	if (function < 0 || !is_wanted(&functions[function], f->signals) || is_shadowed(name, address))
 		return;
 	atomic_store(&call_hooks[function].next, address);
 	by_got[function] = true;
