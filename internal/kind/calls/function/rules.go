@@ -32,13 +32,13 @@ var (
 func KindOf(name string) ring.Kind {
 	switch {
 	case strings.HasPrefix(name, "__hip"):
-		return ring.KindHipCompilerApi
+		return ring.KindHIPCompilerAPI
 	case strings.HasPrefix(name, "hsa_amd_"):
-		return ring.KindHSAAmdExtApi
+		return ring.KindHSAAMDExtAPI
 	case strings.HasPrefix(name, "hsa_"):
-		return ring.KindHSACoreApi
+		return ring.KindHSACoreAPI
 	}
-	return ring.KindHipRuntimeApi
+	return ring.KindHIPRuntimeAPI
 }
 
 // NewerName returns the name that replaces a deprecated one of HSA. Both share a slot of the runtime's table.
