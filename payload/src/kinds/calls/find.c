@@ -156,6 +156,15 @@ static void meet(const char *name, uintptr_t address, void *data)
 		find_slot(f, (uint32_t)function, address);
 }
 
+/* Another library's function of that name comes first: its calls are none of HIP's. */
+static bool is_shadowed(const char *name, uintptr_t address)
+{
+	uintptr_t first = (uintptr_t)dlsym(RTLD_DEFAULT, name);
+	struct module m;
+
+	return first && first != address && !(module_of(first, &m) && module_stands_in(&m, name, first));
+}
+
 static void meet_without_table(const char *name, uintptr_t address, void *data)
 {
 	struct finder *f = data;
