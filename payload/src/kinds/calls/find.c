@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/glibc217.h"
 #include "core/modules.h"
 #include "core/runtime.h"
 #include "core/stub.h"
