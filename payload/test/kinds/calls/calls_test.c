@@ -7,8 +7,10 @@
 #include "core/session_flags.h"
 #include "edge.h"
 #include "kinds/calls/calls_abi.h"
+#include "kinds/calls/find.h"
 #include "kinds/calls/functions.h"
 #include "kinds/calls/trampoline.h"
+#include "kinds/kind.h"
 #include "record/lanes.h"
 #include "record/ring.h"
 #include "record/worker.h"
@@ -210,8 +212,8 @@ static void our_own_calls(void)
 	struct rtl_ring *ring = begin_calls("dispatch,hip-runtime-api");
 	submit(q, 0x1000);
 	fire(take_packet(q));
+	CHECK(comes(&counters->timed_pool, 1) && worker_round(ROUND_MOST_NS) && atomic_load(&raw_calls));
 	CHECK(rtl_detach() == 0);
-	CHECK(atomic_load(&raw_calls));
 	check_account(ring, 0, 0);
 }
 
@@ -244,6 +246,36 @@ static void forked_child(void)
 	check_account(ring, 2, 0);
 }
 
+static void count_as_patched(void)
+{
+	call_apis[KIND].way = RTL_CALL_WAY_TABLE;
+	call_hooks[function()].state = HOOK_PATCHED;
+}
+
+static void count_as_restored(void)
+{
+	call_hooks[function()].state = HOOK_READY;
+}
+
+/* The last record of the coverage says what was intercepted until then, though it is written
+ * when the hooks have been restored. */
+static void coverage_at_the_end(void)
+{
+	struct rtl_ring *ring = begin_calls("dispatch,hip-runtime-api");
+	const struct rtl_call_coverage *last = NULL;
+
+	count_as_patched();
+	hip_runtime_api_kind.undo();
+	count_as_restored();
+	while (!worker_stop(RTL_END_DETACH, 0, 0))
+		;
+	const char *at = (const char *)ring + RTL_PAGE, *end = at + ring->head;
+	for (; at < end; at += (size_t)((const struct rtl_header *)at)->lines * RTL_LINE)
+		if (((const struct rtl_header *)at)->type == RTL_CALL_COVERAGE_TYPE(KIND))
+			last = (const struct rtl_call_coverage *)at;
+	CHECK(last && last->way == RTL_CALL_WAY_TABLE && last->hooked == 1);
+}
+
 static const struct edge_case calls_cases[] = {
 	{"calls: each call has a record", each_call_has_a_record},
 	{"calls: not recorded without its name", not_recorded_without_its_name},
@@ -251,6 +283,7 @@ static const struct edge_case calls_cases[] = {
 	{"calls: a full lane is counted", full_lane_is_counted},
 	{"calls: our own threads'", our_own_calls},
 	{"calls: a forked child's", forked_child},
+	{"calls: the coverage at the end", coverage_at_the_end},
 	{0},
 };
 EDGE_CASES_OF_KIND(calls_cases)
