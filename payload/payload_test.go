@@ -100,6 +100,7 @@ func decodesLikeADisassembler(t *testing.T, root string) {
 	defer f.Close()
 	want := disassembleAll(t, f)
 	got := decodedBy(t, root, want)
+	sameByStub(t, got, decodedBy(t, root, want, "stub"))
 
 	tables := map[uint64]uint64{} // table pointer's place -> table
 	for name, s := range want {
@@ -150,19 +151,30 @@ func disassembleAll(t *testing.T, f *elf.File) map[string]stub {
 }
 
 // decodedBy runs the C decoder over all exports of a root's runtime.
-func decodedBy(t *testing.T, root string, names map[string]stub) map[string]uint64 {
+func decodedBy(t *testing.T, root string, names map[string]stub, how ...string) map[string]uint64 {
 	t.Helper()
 	var list strings.Builder
 	for name := range names {
 		fmt.Fprintln(&list, name)
 	}
 	fmt.Fprintln(&list, "hsa_ext_image_create") // loads the table in two steps: not a plain stub
-	cmd := exec.Command(filepath.Join(buildDir(), "payload-test", "slots_dump"), runtime)
+	cmd := exec.Command(filepath.Join(buildDir(), "payload-test", "slots_dump"), append([]string{runtime}, how...)...)
 	if root != "" {
 		cmd = exec.Command(filepath.Join("..", "scripts", "in-root"), root, buildDir()+"=/srv", "--", "/srv/payload-test/slots_dump", runtime)
+		cmd.Args = append(cmd.Args, how...)
 	}
 	cmd.Stdin = strings.NewReader(list.String())
 	return slotsFrom(t, cmd)
+}
+
+// sameByStub: what slots.c decodes, stub.c decodes to the same slot.
+func sameByStub(t *testing.T, bySlots, byStub map[string]uint64) {
+	t.Helper()
+	for name, slot := range bySlots {
+		if byStub[name] != slot {
+			t.Errorf("%s: slot %#x, by stub.c %#x", name, slot, byStub[name])
+		}
+	}
 }
 
 // slotsFrom runs slots_dump, which prints a name and a slot per line.

@@ -31,6 +31,7 @@ func complete(root *cobra.Command) {
 			"pid":           pids,
 			"format":        completeFormats,
 			"csv":           completeTables,
+			"mode":          cobra.FixedCompletions(modeNames(), cobra.ShellCompDirectiveNoFileComp),
 			"buffer-policy": cobra.FixedCompletions([]string{"discard", "lossless"}, cobra.ShellCompDirectiveNoFileComp),
 		} {
 			if c.Flags().Lookup(flag) != nil {

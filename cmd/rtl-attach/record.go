@@ -13,8 +13,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rtl-attach/rtl-attach/internal/failure"
-	"github.com/rtl-attach/rtl-attach/internal/kind"
-	"github.com/rtl-attach/rtl-attach/internal/kind/all"
 	"github.com/rtl-attach/rtl-attach/internal/preflight"
 	"github.com/rtl-attach/rtl-attach/internal/report"
 	"github.com/rtl-attach/rtl-attach/internal/session"
@@ -36,7 +34,7 @@ type recordFlags struct {
 	policy    string
 	maxSize   string
 	kernels   bool
-	kinds     map[*kind.Kind]*bool // which kinds to record
+	kinds     kindFlags
 	payload   string
 	settings  []string
 	strict    bool
@@ -72,10 +70,7 @@ func newRecord(code *failure.ExitCode) *cobra.Command {
 	flags.StringVar(&f.policy, "buffer-policy", "discard", "`POLICY` when the buffer is full: discard (counted), or lossless (takes more memory)")
 	flags.StringVar(&f.maxSize, "max-size", "2GiB", "stop when the trace has this `SIZE`; 0: no limit")
 	flags.BoolVar(&f.kernels, "kernel-trace", true, "always recorded; accepted for compatibility")
-	f.kinds = map[*kind.Kind]*bool{}
-	for _, k := range all.Kinds {
-		f.kinds[k] = flags.Bool(k.Flag, false, k.Usage)
-	}
+	f.kinds.addTo(flags)
 	flags.BoolVar(&f.strict, "strict", false, "exit code 9 if records are missing, 10 if the recording ended early")
 	flags.StringVar(&f.payload, "payload", "", "load this shared library instead of the built-in one")
 	_ = flags.MarkHidden("payload")
@@ -87,12 +82,11 @@ func newRecord(code *failure.ExitCode) *cobra.Command {
 func (f recordFlags) options() (session.Options, error) {
 	o := session.Options{
 		Request:  preflight.Request{Output: f.output, Append: f.append, Force: f.force, Version: version},
-		Duration: time.Duration(f.duration), BufferPolicy: f.policy,
+		Duration: time.Duration(f.duration), BufferPolicy: f.policy, HSASignals: f.kinds.signals,
 	}
-	for _, k := range all.Kinds {
-		if *f.kinds[k] {
-			o.Kinds = append(o.Kinds, k)
-		}
+	var err error
+	if o.Kinds, err = f.kinds.chosen(); err != nil {
+		return o, err
 	}
 	if f.duration < 0 {
 		return o, errors.New("--duration is negative")
@@ -112,7 +106,6 @@ func (f recordFlags) options() (session.Options, error) {
 	if f.policy != "discard" && f.policy != "lossless" {
 		return o, fmt.Errorf("--buffer-policy %q: discard or lossless", f.policy)
 	}
-	var err error
 	if o.BufferSizeBytes, err = parseSize(f.buffer); err != nil {
 		return o, fmt.Errorf("--buffer-size: %w", err)
 	}

@@ -121,7 +121,7 @@ var Keys = []Key{
 	{
 		Name: HSASignals, Field: "hsa_signals", Kind: Number,
 		Default: 0, Min: 0, Max: 1,
-		Doc: "1: with HSA calls, also those that load and change signals, of which there are most",
+		Doc: "1: with calls of HSA, those of its frequent signal functions (load, store, change), too",
 	},
 	{
 		Name: TestWedgeControl, Field: "test_wedge_control", Kind: Number,

@@ -24,7 +24,7 @@ func raw(count uint32, body string) []byte {
 
 var vectors = map[string][]byte{
 	"valid-empty":          raw(0, ""),
-	"valid-all":            raw(15, allKeys),
+	"valid-all":            raw(16, allKeys),
 	"valid-duplicate":      raw(2, "RTL_SIGNAL_POOL\x00007\x00RTL_SIGNAL_POOL\x0016\x00"),
 	"valid-unknown":        raw(2, "HOME\x00/nowhere\x00RTL_NEWER\x00=x=\x00"),
 	"valid-empty-text":     raw(1, "RTL_HSA_LIBRARY\x00\x00"),
@@ -73,6 +73,7 @@ const allKeys = "RTL_BUFFER_SIZE\x001048576\x00" +
 	"RTL_HSA_LIBRARY\x00/opt/rocm/lib/libhsa-runtime64.so.1\x00" +
 	"RTL_THREAD_ID_OFFSET\x00720\x00" +
 	"RTL_TRACE\x00dispatch,memory-copy\x00" +
+	"RTL_HSA_SIGNALS\x001\x00" +
 	"RTL_TEST_WEDGE_CONTROL\x001\x00" +
 	"RTL_TEST_NO_GRACE\x001\x00" +
 	"RTL_TEST_FAIL_STEP\x00patch slots\x00"

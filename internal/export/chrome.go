@@ -288,7 +288,11 @@ func (c *chrome) others() error {
 		l := c.event("X", pid, tid, one.StartNS).micros("dur", one.EndNS-one.StartNS).text("cat", one.Category).text("name", one.Name)
 		l = append(l.key("args"), '{')
 		for _, a := range one.Args {
-			l = l.int(a.Name, a.Value)
+			if a.Text != "" {
+				l = l.text(a.Name, a.Text)
+			} else {
+				l = l.int(a.Name, a.Value)
+			}
 		}
 		return c.write(append(l, '}'))
 	})

@@ -64,32 +64,41 @@ func (e *export) events(visit func(one *kind.Event, lane int) error) error {
 	return nil
 }
 
-// kindFormats returns the formats of single kinds: a line for each event.
+// kindFormats returns the formats that have a line for each event of a kind, or of several.
 func kindFormats() (formats []Format) {
-	for _, k := range all.Kinds {
-		if k.Export.CSV != nil {
-			c := k.Export.CSV
-			formats = append(formats, Format{c.Format, c.Suffix, c.For, k, func(e *export) error { return e.kindCSV(k) }})
+	for i, k := range all.Kinds {
+		c := k.Export.CSV
+		of := func(k *kind.Kind) bool { return c != nil && k.Export.CSV == c }
+		if c == nil || slices.ContainsFunc(all.Kinds[:i], of) {
+			continue
 		}
+		kinds := slices.DeleteFunc(slices.Clone(all.Kinds), func(k *kind.Kind) bool { return !of(k) })
+		formats = append(formats, Format{c.Format, c.Suffix, c.For, kinds, func(e *export) error { return e.kindCSV(c, kinds) }})
 	}
 	return formats
 }
 
-// kindCSV writes the events of a kind in the order of starts.
-func (e *export) kindCSV(k *kind.Kind) error {
+// kindCSV writes the events of each kind in the order of starts.
+func (e *export) kindCSV(c *kind.CSV, kinds []*kind.Kind) error {
 	var header []any
-	for _, name := range k.Export.CSV.Header {
+	for _, name := range c.Header {
 		header = append(header, name)
 	}
 	line := appendCSVRow(nil, header)
 	if _, err := e.w.Write(line); err != nil {
 		return err
 	}
-	return e.eachOf(k, e.trace.isExported, func(one *kind.Event) error {
-		line = appendCSVRow(line[:0], one.Row)
-		_, err := e.w.Write(line)
-		return err
-	})
+	for _, k := range kinds {
+		err := e.eachOf(k, e.trace.isExported, func(one *kind.Event) error {
+			line = appendCSVRow(line[:0], one.Row)
+			_, err := e.w.Write(line)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // appendCSVRow appends texts, quoted, and integers.

@@ -38,7 +38,7 @@ type Format struct {
 	Suffix string // of the file, instead of the trace's .db
 	For    string // the programs that read it
 
-	kind  *kind.Kind          // not nil: has only records of this kind
+	kinds []*kind.Kind        // not empty: has only records of these kinds
 	write func(*export) error // nil: SQLite writes the file (rpd.go)
 }
 
@@ -98,8 +98,8 @@ type Result struct {
 func (r *Result) Warnings(f Format) (warnings []string) {
 	switch {
 	case r.Written() > 0:
-	case f.kind != nil:
-		warnings = append(warnings, fmt.Sprintf("no timed %s is in this trace: record with --%s", f.kind.Thing, f.kind.Flag))
+	case len(f.kinds) > 0:
+		warnings = append(warnings, fmt.Sprintf("no timed %s is in this trace: record with --%s", f.kinds[0].Thing, f.kinds[0].Flag))
 	default:
 		warnings = append(warnings, "no timed dispatch is in this trace")
 	}

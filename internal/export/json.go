@@ -24,6 +24,17 @@ func (l jsonLine) bool(name string, v bool) jsonLine {
 
 func (l jsonLine) text(name, v string) jsonLine { return appendJSON(l.key(name), v) }
 
+func (l jsonLine) texts(name string, all []string) jsonLine {
+	l = append(l.key(name), '[')
+	for i, v := range all {
+		if i > 0 {
+			l = append(l, ',')
+		}
+		l = appendJSON(l, v)
+	}
+	return append(l, ']')
+}
+
 func (l jsonLine) micros(name string, ns int64) jsonLine { return appendMicros(l.key(name), ns) }
 
 func (l jsonLine) raw(name string, v []byte) jsonLine { return append(l.key(name), v...) }

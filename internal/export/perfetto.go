@@ -235,6 +235,12 @@ func (in *interned) annotateInt(event message, name string, v int64) message {
 		number(annotationNameID, in.fixedName(internedAnnotationNames, name)).signed(annotationInt, v))
 }
 
+func (in *interned) annotateText(event message, name, text string) message {
+	var room [64]byte
+	return event.message(eventAnnotation, message(room[:0]).
+		number(annotationNameID, in.fixedName(internedAnnotationNames, name)).text(annotationString, text))
+}
+
 func (in *interned) annotateLaunch(event message, l *launch) message {
 	id, ok := in.launches[l.id]
 	if !ok {
@@ -274,7 +280,11 @@ func (p *perfetto) others() error {
 		event := p.newEvent(typeBegin, track).number(eventNameID, names.fixedName(internedEventNames, one.Name))
 		event = event.text(eventCategory, one.Category)
 		for _, a := range one.Args {
-			event = names.annotateInt(event, a.Name, a.Value)
+			if a.Text != "" {
+				event = names.annotateText(event, a.Name, a.Text)
+			} else {
+				event = names.annotateInt(event, a.Name, a.Value)
+			}
 		}
 		p.packets.event = event
 		if err := p.packets.write(one.StartNS, packetTrackEvent, event); err != nil {

@@ -65,6 +65,7 @@ const (
 
 	annotationNameID   = 1 // of DebugAnnotation
 	annotationInt      = 4
+	annotationString   = 6
 	annotationStringID = 17
 
 	snapshotClock        = 1 // of ClockSnapshot

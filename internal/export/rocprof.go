@@ -67,7 +67,7 @@ func (r *rocprof) element() error {
 }
 
 func (r *rocprof) session(s *traceread.Session) error {
-	for _, step := range []func(*traceread.Session) error{r.metadata, r.agents, r.symbols, r.records} {
+	for _, step := range []func(*traceread.Session) error{r.metadata, r.strings, r.agents, r.symbols, r.records} {
 		if err := step(s); err != nil {
 			return err
 		}
@@ -85,6 +85,42 @@ func (r *rocprof) metadata(s *traceread.Session) error {
 		int("session", s.ID).coverage("coverage", *r.trace.coverage[s]), '}')
 	_, err := r.w.Write(append(l, "},\n"...))
 	return err
+}
+
+// strings writes the names of the kinds whose operations have no fixed numbers: an array by
+// rocprofiler-sdk's numbers.
+func (r *rocprof) strings(*traceread.Session) error {
+	byNumber := map[int64]jsonLine{}
+	for _, k := range all.Kinds {
+		if k.Export.Operations == nil {
+			continue
+		}
+		if is, err := k.IsIn(r.trace.Trace); err != nil {
+			return err
+		} else if !is {
+			continue
+		}
+		domain, names, err := k.Export.Operations(r.ctx, r.trace.Trace)
+		if err != nil {
+			return err
+		}
+		byNumber[k.Export.BufferKind] = append(jsonLine(nil), '{').text("kind", domain).texts("operations", names)
+	}
+	if err := r.text(`"strings":{"buffer_records":[`); err != nil {
+		return err
+	}
+	r.comma = false
+	for number := range slices.Max(append(sortedKeys(byNumber), -1)) + 1 {
+		r.line = append(r.line[:0], byNumber[number]...)
+		if len(r.line) == 0 {
+			r.line = append(r.line, '{').text("kind", "").texts("operations", nil)
+		}
+		r.line = append(r.line, '}')
+		if err := r.element(); err != nil {
+			return err
+		}
+	}
+	return r.text("]},\n")
 }
 
 func (r *rocprof) agents(s *traceread.Session) error {
@@ -176,38 +212,42 @@ func (r *rocprof) records(s *traceread.Session) error {
 
 // kinds writes the arrays of all kinds of record, empty for kinds that were not recorded.
 func (r *rocprof) kinds(s *traceread.Session) error {
-	empty := slices.Clone(recordArrays)
+	arrays := slices.Clone(recordArrays)
 	for _, k := range all.Kinds {
-		if k.Export.Array == "" {
-			continue
-		}
-		empty = slices.DeleteFunc(empty, func(name string) bool { return name == k.Export.Array })
-		if err := r.array(k, s); err != nil {
-			return err
+		if name := k.Export.Array; name != "" && !slices.Contains(arrays, name) {
+			arrays = append(arrays, name)
 		}
 	}
-	for _, name := range empty {
-		if err := r.text(`,"` + name + `":[]`); err != nil {
+	for _, name := range arrays {
+		if err := r.array(name, s); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// array writes the events of a kind of one session.
-func (r *rocprof) array(k *kind.Kind, s *traceread.Session) error {
-	if err := r.text(`,"` + k.Export.Array + `":[`); err != nil {
+// array writes the events of one session, of the kinds that have this array.
+func (r *rocprof) array(name string, s *traceread.Session) error {
+	if err := r.text(`,"` + name + `":[`); err != nil {
 		return err
 	}
 	r.comma = false
-	err := r.eachOf(k, func(of *traceread.Session) bool { return of == s }, func(e *kind.Event) error {
-		r.event(k, e)
-		return r.element()
-	})
-	if err != nil {
-		return err
+	for _, k := range all.Kinds {
+		if k.Export.Array != name {
+			continue
+		}
+		err := r.eachOf(k, func(of *traceread.Session) bool { return of == s }, func(e *kind.Event) error {
+			r.event(k, e)
+			return r.element()
+		})
+		if err != nil {
+			return err
+		}
 	}
-	return r.text("\n]")
+	if r.comma {
+		return r.text("\n]")
+	}
+	return r.text("]")
 }
 
 func (r *rocprof) event(k *kind.Kind, e *kind.Event) {

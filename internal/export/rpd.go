@@ -51,7 +51,7 @@ func copyTrace(ctx context.Context, tr *trace, file *os.File, output string, r *
 		return err
 	}
 	defer conn.Close()
-	if err := conn.Raw(giveHarmless); err != nil {
+	if err := conn.Raw(giveFuncs); err != nil {
 		return err
 	}
 	target := url.URL{Scheme: "file", Opaque: url.PathEscape(output), RawQuery: "mode=rw"}
@@ -109,16 +109,28 @@ func countRPD(ctx context.Context, conn *sql.Conn, kinds []*kind.Kind, r *Result
 		var there int64
 		err = errors.Join(err, conn.QueryRowContext(ctx, "SELECT ("+k.Export.RPD.Written+"), ("+k.Export.RPD.Rows+")").Scan(&one.Written, &there))
 		one.LeftOut = there - one.Written
-		ops -= one.Written
+		if !k.Export.RPD.IsAPI {
+			ops -= one.Written
+		}
 	}
 	r.Dispatches, r.LeftOut = ops, rows-ops
 	return err
 }
 
-// giveHarmless adds the function harmless(text) to an SQLite connection.
-func giveHarmless(conn any) error {
+// giveFuncs adds the function harmless(text) to an SQLite connection, and the functions of kinds.
+func giveFuncs(conn any) error {
+	to := conn.(*sqlite3.SQLiteConn)
 	harmless := func(s string) string { return sanitize.Text(traceread.Cut(s, traceread.LongestName)) }
-	return conn.(*sqlite3.SQLiteConn).RegisterFunc("harmless", harmless, true)
+	errs := []error{to.RegisterFunc("harmless", harmless, true)}
+	for _, k := range all.Kinds {
+		if k.Export.RPD == nil {
+			continue
+		}
+		for name, f := range k.Export.RPD.Funcs {
+			errs = append(errs, to.RegisterFunc(name, f, true))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // samePlace checks that SQLite has opened the file that was created, not another of its name.

@@ -37,7 +37,7 @@ func Things[N Integer](n N, what string) string {
 
 func plural(what string) string {
 	switch {
-	case strings.HasSuffix(what, "py"): // copy
+	case strings.HasSuffix(what, "py"), strings.HasSuffix(what, "ry"): // copy, entry
 		return strings.TrimSuffix(what, "y") + "ies"
 	case strings.HasSuffix(what, "ch"), strings.HasSuffix(what, "s"): // dispatch, process
 		return what + "es"

@@ -30,10 +30,11 @@ type Event struct {
 	Row            []any // of the kind's CSV, int64 and string
 }
 
-// Arg is a number that a timeline shows with an event.
+// Arg is a number or a text that a timeline shows with an event.
 type Arg struct {
 	Name  string
 	Value int64
+	Text  string // harmless; not empty: shown instead of Value
 }
 
 // Field is a number of an element of rocprofv3's JSON.
@@ -55,13 +56,17 @@ type Export struct {
 
 	// Array and BufferKind are the kind's in rocprofv3's JSON (buffer_records) and
 	// rocprofiler-sdk's number (ROCPROFILER_BUFFER_TRACING_*).
-	Array      string
+	Array      string // kinds may share an array
 	BufferKind int64
+
+	// Operations returns rocprofiler-sdk's name of the BufferKind, and the names of its operations in a
+	// trace: Event.Operation is an index of them. nil: readers know the operations' numbers.
+	Operations func(context.Context, *traceread.Trace) (domain string, names []string, err error)
 
 	RPD *RPD
 }
 
-// CSV is a format with a line for each event: Event.Row.
+// CSV is a format with a line for each event: Event.Row. Kinds with one *CSV share the format.
 type CSV struct {
 	Format string // its name
 	Suffix string // of the file, instead of the trace's .db
@@ -71,4 +76,9 @@ type CSV struct {
 
 // RPD is how SQLite copies the kind from a trace (schema main) into rocmProfileData's tables
 // (schema made). Rows and Written count the kind's events, before and after.
-type RPD struct{ SQL, Rows, Written string }
+type RPD struct {
+	SQL, Rows, Written string
+
+	IsAPI bool           // the events are rows of rocpd_api only; else each has a row of rocpd_op, too
+	Funcs map[string]any // functions that SQL calls, by their names
+}

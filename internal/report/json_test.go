@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rtl-attach/rtl-attach/internal/kind/calls"
 	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/tracedb"
@@ -33,7 +34,7 @@ func fieldNames(t reflect.Type, names map[string]bool) {
 // the guide every reason of untimed dispatches.
 func TestJSONIsDocumented(t *testing.T) {
 	names := map[string]bool{}
-	for _, v := range []any{Report{}, copies.Report{}} {
+	for _, v := range []any{Report{}, copies.Report{}, calls.Report{}} {
 		fieldNames(reflect.TypeOf(v), names)
 	}
 	if len(names) < 60 {

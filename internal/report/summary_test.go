@@ -13,6 +13,8 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/kind/all"
+	"github.com/rtl-attach/rtl-attach/internal/kind/calls"
+	"github.com/rtl-attach/rtl-attach/internal/kind/calls/function"
 	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/ring/ringtest"
@@ -111,6 +113,39 @@ func withCopies(t *testing.T, p *ringtest.Producer) {
 	p.End(ring.EndRecord{End: uint32(ring.EndDetach), ArmedNS: second, DetachedNS: second + 2_000_000})
 }
 
+// withCalls has calls of HIP and HSA on two threads: a kernel's launch in one of them, errors, a
+// wait, and a call that never returned.
+func withCalls(t *testing.T, p *ringtest.Producer) {
+	header(t, p)
+	put(t, p, ring.Dispatch{Queue: 1, Launch: 1, Index: 1000, TID: 500, StartNS: second + 3000, EndNS: second + 5000, SubmitNS: second + 1500})
+	call := func(name string, tid uint32, fromNS, forNS, result uint64) {
+		number, known := function.Named(name)
+		if !known {
+			t.Fatalf("no function %s", name)
+		}
+		kind := function.Table()[number].Kind
+		ringtest.PutAs(p, kind.Type(0), calls.Call{
+			StartNS: second + fromNS, EndNS: second + fromNS + forNS, TID: tid, Function: uint16(number), Result: result,
+		})
+	}
+	call("hipMalloc", 500, 100, 400, 2) // hipErrorOutOfMemory
+	call("hipLaunchKernel", 500, 1000, 900, 0)
+	call("hipStreamSynchronize", 500, 2000, 500_000, 0)
+	call("hipStreamSynchronize", 501, 2000, 3_000_000, 0)
+	call("hsa_system_get_info", 501, 10, 1, 0)
+	call("hsa_signal_wait_scacquire", 501, 2100, 2_900_000, 7)
+	hip, hsa := ring.KindHIPRuntimeAPI, ring.KindHSACoreAPI
+	ringtest.PutAs(p, hip.Type(1), calls.Coverage{Way: uint32(calls.WayTable), Functions: 495, Hooked: 471, Excluded: 3, Unknown: 4})
+	ringtest.PutAs(p, hsa.Type(1), calls.Coverage{Way: uint32(calls.WayGOT), Functions: 129, Hooked: 129, Modules: 3, Entries: 34})
+	for queue := range uint32(3) {
+		put(t, p, ring.Window{Queue: queue + 1, Kind: uint32(ring.WindowClose), TimeNS: second + 4_000_000, Index: 1000 + uint64(1-min(queue, 1)), Dispatches: uint64(1 - min(queue, 1))})
+	}
+	put(t, p, ring.KindAccount{Kind: uint32(hip), Begun: 5, Timed: 4})
+	put(t, p, ring.KindAccount{Kind: uint32(ring.KindHIPCompilerAPI)})
+	put(t, p, ring.KindAccount{Kind: uint32(hsa), Begun: 2, Timed: 2})
+	p.End(ring.EndRecord{End: uint32(ring.EndDetach), ArmedNS: second, DetachedNS: second + 4_000_000})
+}
+
 func nothing(t *testing.T, p *ringtest.Producer) {
 	header(t, p)
 	for queue := range uint32(3) {
@@ -198,7 +233,7 @@ func TestSummaryOfScribbledRings(t *testing.T) {
 }
 
 func TestSummary(t *testing.T) {
-	for name, write := range map[string]produce{"whole": whole, "gaps": gaps, "nothing": nothing, "copies": withCopies} {
+	for name, write := range map[string]produce{"whole": whole, "gaps": gaps, "nothing": nothing, "copies": withCopies, "calls": withCalls} {
 		t.Run(name, func(t *testing.T) {
 			s, err := Summarize(traceOf(t, write), 3)
 			if err != nil {

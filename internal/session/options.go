@@ -20,6 +20,7 @@ type Options struct {
 	BufferPolicy     string
 	MaxSizeBytes     uint64       // of the trace; 0: no limit
 	Kinds            []*kind.Kind // further kinds to record
+	HSASignals       bool         // with calls of HSA: of its frequent signal functions, too
 
 	Extra []envbuf.Var // further settings; the last one of a name wins
 }
@@ -65,6 +66,9 @@ func (o *Options) settings() []envbuf.Var {
 			names[i] = k.ID.String()
 		}
 		add(envbuf.Trace, strings.Join(names, ","))
+	}
+	if o.HSASignals {
+		add(envbuf.HSASignals, "1")
 	}
 	if !preflight.TSCIsClock() {
 		add("RTL_STAMP", "boottime")

@@ -19,6 +19,7 @@
 #include "kinds/dispatch/hooks.h"
 #include "core/shared_hooks.h"
 #include "core/runtime.h"
+#include "core/ranges.h"
 #include "core/session_flags.h"
 #include "kinds/kind.h"
 #include "kinds/dispatch/publish.h"
@@ -37,6 +38,13 @@
 #define RING 64
 #define PACKETS 20000 /* per producer */
 #define SESSION_NS (4 * NS_PER_MS)
+
+/* No call of the machine's own is made through a wrapper. */
+bool text_of(const void *address, struct rtl_range *out)
+{
+	(void)address, (void)out;
+	return false;
+}
 
 static struct rtl_counters counter_page;
 static struct rtl_control control_page;

@@ -28,3 +28,11 @@ func (p *Process) Library(t testing.TB, name string) string {
 	t.Fatalf("no %s in the target", name)
 	return ""
 }
+
+// HIPByGOT reports whether p's HIP is one without a dispatch table (before 6): its functions are
+// intercepted at their callers.
+func (p *Process) HIPByGOT(t testing.TB) bool {
+	t.Helper()
+	_, version, _ := strings.Cut(p.Library(t, "libamdhip64.so"), ".so.")
+	return strings.HasPrefix(version, "5.")
+}

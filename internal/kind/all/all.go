@@ -2,6 +2,8 @@
 package all
 
 import (
+	"slices"
+
 	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/kind/calls"
 	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
@@ -9,9 +11,11 @@ import (
 )
 
 // Kinds are the kinds of record except dispatches, in the order in which a report shows them.
-var Kinds = append([]*kind.Kind{
+var Kinds = append(slices.Clone(productKinds), testKinds...)
+
+var productKinds = []*kind.Kind{
 	copies.Kind, calls.HIPRuntime, calls.HIPCompiler, calls.HSACore, calls.HSAAMD,
-}, testKinds...)
+}
 
 func init() {
 	for _, k := range Kinds {

@@ -60,6 +60,9 @@ func newKind(a *api) *kind.Kind {
 		ID: a.id, Thing: a.thing, Flag: a.flag, Usage: a.usage,
 		Tables:     []string{"rtl_function", "rtl_call", "rtl_call_coverage"},
 		NewDecoder: a.newDecoder,
+		Read:       a.read,
+		CSV:        a.csvTables(),
+		Export:     a.export(),
 	}
 	if a.id == ring.KindHIPRuntimeAPI {
 		k.Schema = schema

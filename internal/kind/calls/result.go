@@ -5,9 +5,12 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// isStatus reports whether a function's result is an error code, of which 0 is success.
-func isStatus(f *function.Function) bool {
-	return f.Result.Text == "hipError_t" || f.Result.Text == "hsa_status_t"
+// hasStatus returns 1 if a function's result is an error code, of which 0 is success.
+func hasStatus(f *function.Function) int64 {
+	if f.Result.Text == "hipError_t" || f.Result.Text == "hsa_status_t" {
+		return 1
+	}
+	return 0
 }
 
 // result returns what the trace has of rax, of which a smaller result fills only the lower bytes.

@@ -4,7 +4,8 @@ CREATE TABLE IF NOT EXISTS rtl_function(
 	id INTEGER PRIMARY KEY,
 	session_id INTEGER NOT NULL,
 	api_id INTEGER NOT NULL,           -- rocpd_string: hip-runtime-api, hip-compiler-api, hsa-core-api, hsa-amd-ext-api
-	name_id INTEGER NOT NULL           -- rocpd_string
+	name_id INTEGER NOT NULL,          -- rocpd_string
+	has_status INTEGER NOT NULL        -- 1: its result is an error code, and 0 is success
 );
 
 -- Calls of HIP's and HSA's functions that have returned (--hip-trace, --hsa-trace).
@@ -51,7 +52,8 @@ SELECT c.id AS id,
 	c.start_ns + c.duration_ns AS end_ns,
 	c.duration_ns AS duration_ns,
 	(c.start_ns - (SELECT min(coalesce(armed_ns, begun_ns)) FROM rtl_session)) / 1e9 AS start_s,
-	c.result AS result,                -- of hipError_t and hsa_status_t, 0 is success
+	c.result AS result,
+	CASE f.has_status WHEN 1 THEN c.result <> 0 END AS failed,
 	trim(hex(substr(c.arguments, 1, 8)) || ' ' || hex(substr(c.arguments, 9, 8)) || ' ' || hex(substr(c.arguments, 17, 8)) || ' ' ||
 		hex(substr(c.arguments, 25, 8)) || ' ' || hex(substr(c.arguments, 33, 8)) || ' ' || hex(substr(c.arguments, 41, 8)) || ' ' ||
 		hex(substr(c.arguments, 49, 8)) || ' ' || hex(substr(c.arguments, 57, 8)) || ' ' || hex(substr(c.arguments, 65, 8)) || ' ' ||

@@ -7,7 +7,7 @@ import (
 )
 
 var (
-	functionTable = tracedb.Table{Name: "rtl_function", Columns: []string{"api_id", "name_id"}}
+	functionTable = tracedb.Table{Name: "rtl_function", Columns: []string{"api_id", "name_id", "has_status"}}
 	callTable     = tracedb.Table{
 		Name: "rtl_call", Columns: []string{"thread_id", "function_id", "start_ns", "duration_ns", "result", "flags"},
 		Words: "arguments", MostWords: registers + stackWords,
@@ -79,7 +79,7 @@ func (s *store) define(w tracedb.KindWriter, f *known) error {
 	if err != nil {
 		return err
 	}
-	f.row, err = w.Define(&functionTable, api, name)
+	f.row, err = w.Define(&functionTable, api, name, hasStatus(f.Function))
 	return err
 }
 

@@ -46,7 +46,7 @@ struct rtl_config {
 	uint64_t thread_id_offset;
 	/* RTL_TRACE: kinds of record to make: a bit for each (enum rtl_kind), dispatches always */
 	uint64_t trace;
-	/* RTL_HSA_SIGNALS: 1: with HSA calls, also those that load and change signals, of which there are most */
+	/* RTL_HSA_SIGNALS: 1: with calls of HSA, those of its frequent signal functions (load, store, change), too */
 	uint64_t hsa_signals;
 	/* RTL_TEST_WEDGE_CONTROL: test only: 1: the control thread answers no command */
 	uint64_t test_wedge_control;

@@ -3,6 +3,7 @@
 #include "core/modules.h"
 
 #include <elf.h>
+#include <string.h>
 
 #include "abi.h"
 
@@ -81,6 +82,18 @@ bool module_has(const struct module *m, uintptr_t address, uint32_t flags)
 	return false;
 }
 
+size_t module_extent(const struct module *m, uintptr_t address, uint32_t flags)
+{
+	for (uint32_t i = 0; i < m->header_count; i++) {
+		const ElfW(Phdr) *ph = &m->headers[i];
+		uintptr_t lo = m->base + ph->p_vaddr, hi = (lo + ph->p_memsz + RTL_PAGE - 1) & ~(RTL_PAGE - 1ul);
+
+		if (ph->p_type == PT_LOAD && (ph->p_flags & flags) == flags && address >= lo && address < hi)
+			return hi - address;
+	}
+	return 0;
+}
+
 bool module_protects(const struct module *m, uintptr_t address)
 {
 	for (uint32_t i = 0; i < m->header_count; i++) {
@@ -111,6 +124,17 @@ bool module_of(uintptr_t address, struct module *out)
 	struct search s = {address, out};
 
 	return dl_iterate_phdr(visit, &s);
+}
+
+bool module_stands_in(const struct module *m, const char *name, uintptr_t address)
+{
+	for (uint32_t i = 1; i < m->symbol_count; i++) {
+		const ElfW(Sym) *s = &m->symbols[i];
+
+		if (s->st_shndx == SHN_UNDEF && s->st_value && m->base + s->st_value == address && !strcmp(m->strings + s->st_name, name))
+			return true;
+	}
+	return false;
 }
 
 void module_each_function(const struct module *m, void (*visit_function)(const char *, uintptr_t, void *), void *data)

@@ -28,8 +28,15 @@ bool module_of(uintptr_t address, struct module *out);
 /* Whether the address is in a segment of the object with all of these flags (PF_W, PF_X). */
 bool module_has(const struct module *m, uintptr_t address, uint32_t flags);
 
+/* How many bytes can be read from address on, in pages of one segment with all of these flags. */
+size_t module_extent(const struct module *m, uintptr_t address, uint32_t flags);
+
 /* Whether the loader has made the address read-only after it relocated the object. */
 bool module_protects(const struct module *m, uintptr_t address);
+
+/* Whether address stands for the function in an executable that imports it: a fixed executable that takes
+ * a function's address has a stub of its own, and all objects use the stub's address. */
+bool module_stands_in(const struct module *m, const char *name, uintptr_t address);
 
 /* Calls visit for each function that the object exports. */
 void module_each_function(const struct module *m, void (*visit)(const char *name, uintptr_t address, void *data), void *data);

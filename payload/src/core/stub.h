@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/modules.h"
+struct module;
 
 struct stub {
 	uintptr_t table_pointer;  /* where the table's address is stored; 0: see table_function */
@@ -17,9 +17,10 @@ struct stub {
 	uint32_t displacement;    /* of the slot in the table, in bytes */
 };
 
-/* Reads code, and bytes of data at addresses that the code has. Calls nothing. False: the
- * function has another form, or its library has not been used yet. */
-bool stub_decode(const void *code, struct stub *out);
+/* Reads at most 64 instructions, and bytes of data at addresses that they have: whatever the
+ * code is, only in pages of the object's own segments. Calls nothing. False: the function has
+ * another form, or its library has not been used yet. */
+bool stub_decode(const struct module *m, const void *code, struct stub *out);
 
 /*
  * The slot of a stub of the object. It calls the function that returns the table, as each call of

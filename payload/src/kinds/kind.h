@@ -86,6 +86,10 @@ struct kind {
 	void object##_take(const struct event *e, bool abandon);
 #include "kinds/kinds.def"
 
+/* The wrapper of recorded calls (kinds/calls/trampoline.S). It keeps nothing of a session, and
+ * a thread may wait in it for hours. */
+extern __attribute__((visibility("hidden"))) const char call_text_begin[], call_text_end[];
+
 /* By enum rtl_kind; NULL: no kind has that number. */
 extern const struct kind *const kinds[RTL_KINDS_MAX];
 

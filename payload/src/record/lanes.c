@@ -73,14 +73,25 @@ int lanes_prepare(void)
 	return 0;
 }
 
+/* A late thread finds the lane full meanwhile: what it published there would be gone, and the
+ * lane never empty again. */
+static void forget(struct lane *l)
+{
+	uint64_t at = is_empty(l) ? atomic_load(&l->tail) : UINT64_MAX;
+
+	if (at == UINT64_MAX || !atomic_compare_exchange_strong(&l->head, &at, at + LANE_CELLS))
+		return;
+	forget_memory(cell_at(l, 0), LANE_BYTES);
+	atomic_store(&l->tail, at + LANE_CELLS);
+}
+
 void lanes_release(void)
 {
 	if (!in_use)
 		return;
 	for (struct lane *l = lanes; l < lanes + LANES; l++) {
 		atomic_store(&l->cells, NULL);
-		if (is_empty(l))
-			forget_memory(cell_at(l, 0), LANE_BYTES);
+		forget(l);
 	}
 	in_use = false;
 }
@@ -111,7 +122,8 @@ void lanes_close(uint32_t kind, uint64_t until_ns)
 
 	atomic_store(lanes_gate, left & 0xffff ? left : 0);
 	for (struct lane *l = lanes; l < lanes + LANES; l++)
-		await_published(l, until_ns);
+		if (atomic_load(&l->cells)) /* else its late thread has nothing of this session */
+			await_published(l, until_ns);
 }
 
 const struct lane_cell *lane_following(const struct lane_cell *c, uint32_t i)
@@ -165,9 +177,8 @@ uint64_t lanes_take(void)
 	if (!in_use)
 		return 0;
 	for (struct lane *l = lanes; l < lanes + LANES; l++) {
-		if (!atomic_load_explicit(&l->cells, memory_order_relaxed))
-			continue;
-		n += take_lane(l);
+		if (LIKELY(atomic_load_explicit(&l->cells, memory_order_relaxed)))
+			n += take_lane(l);
 		count_full(l);
 	}
 	return n;

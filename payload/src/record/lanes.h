@@ -84,6 +84,12 @@ static inline struct lane_cell *lane_cell(const struct lane_claim *c, uint32_t i
 	return &c->cells[(c->position + i) % LANE_CELLS];
 }
 
+static inline void lane_lose(struct lane *l, uint32_t kind)
+{
+	atomic_fetch_add_explicit(&l->lost[kind], 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&l->losses, 1, memory_order_relaxed);
+}
+
 /*
  * Claims the next cells of the thread's lane. The caller asks lane_is_open() again, fills the cells,
  * with kind LANE_VOID if it is not, and publishes them. seq_cst: pairs with lanes_close(), which
@@ -91,18 +97,23 @@ static inline struct lane_cell *lane_cell(const struct lane_claim *c, uint32_t i
  */
 static inline struct lane_claim lane_claim(uint32_t kind, uint32_t cells_wanted)
 {
-	struct lane *l = &lanes[lane_number()];
+	uint32_t first = lane_number(), turn = 0;
+	struct lane *l = &lanes[first];
 	struct lane_cell *cells;
 
-	while (UNLIKELY(!(cells = atomic_load_explicit(&l->cells, memory_order_acquire))))
-		if (++l == lanes + LANES)
+	while (UNLIKELY(!(cells = atomic_load_explicit(&l->cells, memory_order_acquire)))) {
+		if (++turn == LANES) {
+			lane_lose(l, kind);
 			return (struct lane_claim){0};
+		}
+		l = &lanes[(first + turn) % LANES];
+	}
 	uint64_t at = atomic_load_explicit(&l->head, memory_order_relaxed);
 	do {
-		/* acquire: the worker has read the cells that are written next */
-		if (UNLIKELY(at + cells_wanted - atomic_load_explicit(&l->tail, memory_order_acquire) > LANE_CELLS)) {
-			atomic_fetch_add_explicit(&l->lost[kind], 1, memory_order_relaxed);
-			atomic_fetch_add_explicit(&l->losses, 1, memory_order_relaxed);
+		/* acquire: the worker has read the cells that are written next. Signed: at may be old, and
+		 * tail beyond it. */
+		if (UNLIKELY((int64_t)(at + cells_wanted - atomic_load_explicit(&l->tail, memory_order_acquire)) > LANE_CELLS)) {
+			lane_lose(l, kind);
 			return (struct lane_claim){0};
 		}
 	} while (!atomic_compare_exchange_weak_explicit(&l->head, &at, at + cells_wanted, memory_order_seq_cst, memory_order_relaxed));

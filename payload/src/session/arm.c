@@ -8,7 +8,6 @@
 #include "core/session_flags.h"
 #include "core/shared_hooks.h"
 #include "core/threads.h"
-#include "kinds/calls/trampoline.h"
 #include "kinds/kind.h"
 #include "record/agents.h"
 #include "record/emit.h"
@@ -103,8 +102,7 @@ static int start_kinds(void)
 }
 
 /* What threads must have left: the raw index functions, hsa_shut_down, and our own wrappers,
- * in which a thread of the last session may still be. Not the wrapper of recorded calls, in which
- * a thread may wait for hours, and which keeps nothing of a session. */
+ * in which a thread of the last session may still be. Not the wrapper of recorded calls (kind.h). */
 static struct rtl_range ranges[RTL_GRACE_RANGES];
 static uint32_t range_count;
 

@@ -22,6 +22,7 @@
 #include "record/session_end.h"
 
 static bool coverage_is_due[RTL_KINDS_MAX]; /* the worker, and arming before it starts */
+static struct rtl_call_coverage at_end[RTL_KINDS_MAX]; /* before the hooks were restored; without a type: they are in place */
 
 static void note_own_text(void)
 {
@@ -43,6 +44,7 @@ static int prepare(uint32_t kind, char *err, size_t errlen)
 	calls_find(kind, config.hsa_signals);
 	call_by_boottime = config.stamp == RTL_STAMP_BOOTTIME;
 	coverage_is_due[kind] = true;
+	at_end[kind] = (struct rtl_call_coverage){0};
 	return 0;
 }
 
@@ -60,12 +62,6 @@ static int start(uint32_t kind)
 	if (is_first_by_got(kind))
 		got_patch();
 	return 0;
-}
-
-static void undo(uint32_t kind)
-{
-	if (is_first_by_got(kind))
-		got_restore();
 }
 
 static void take_cell(const struct lane_cell *c)
@@ -100,7 +96,7 @@ static uint32_t count_hooked(uint32_t kind)
 	return n;
 }
 
-static bool emit_coverage(uint32_t kind)
+static struct rtl_call_coverage coverage(uint32_t kind)
 {
 	const struct call_api *a = &call_apis[kind];
 	struct got_tally got = got_tally();
@@ -117,7 +113,30 @@ static bool emit_coverage(uint32_t kind)
 		r.modules = got.modules;
 		r.entries = got.entries;
 	}
+	return r;
+}
+
+static bool emit_coverage(uint32_t kind)
+{
+	struct rtl_call_coverage r = at_end[kind].header.type ? at_end[kind] : coverage(kind);
+
 	return ring_put_definition(&r.header);
+}
+
+/* Before the hooks of the session's kinds are restored. */
+static void undo(uint32_t kind)
+{
+	at_end[kind] = coverage(kind);
+	if (is_first_by_got(kind))
+		got_restore();
+}
+
+/* Where the session could not be undone: the runtime or the process was ending. */
+static void release(uint32_t kind)
+{
+	if (is_first_by_got(kind))
+		got_restore();
+	lanes_release();
 }
 
 static uint64_t poll(uint32_t kind)
@@ -152,6 +171,7 @@ static void write_last(uint32_t kind, struct patience *p)
 	}                                                                                                                 \
 	static void object##_undo(void) { undo(RTL_KIND_##ID); }                                                          \
 	static uint64_t object##_poll(uint64_t now_ns, bool abandon) { (void)now_ns, (void)abandon; return poll(RTL_KIND_##ID); } \
+	static void object##_release(void) { release(RTL_KIND_##ID); }                                                    \
 	static void object##_make_ready(void) { make_ready(RTL_KIND_##ID); }                                              \
 	static void object##_write_last(struct patience *p) { write_last(RTL_KIND_##ID, p); }                             \
 	void object##_take(const struct event *e, bool abandon) { (void)e, (void)abandon; } /* no events */              \
@@ -162,7 +182,7 @@ static void write_last(uint32_t kind, struct patience *p)
 		.open = object##_open,                                                                                    \
 		.close = object##_close,                                                                                  \
 		.undo = object##_undo,                                                                                    \
-		.release = lanes_release,                                                                                 \
+		.release = object##_release,                                                                              \
 		.poll = object##_poll,                                                                                    \
 		.make_ready = object##_make_ready,                                                                        \
 		.take_cell = take_cell,                                                                                   \

@@ -105,6 +105,19 @@ static void find_slot(struct finder *f, uint32_t function, uintptr_t stub)
 		h->state = HOOK_READY;
 }
 
+static bool ends(const char *name, const char *suffix)
+{
+	size_t len = strlen(name), most = strlen(suffix);
+
+	return len >= most && strcmp(name + len - most, suffix) == 0;
+}
+
+/* HSA's names of functions before 1.1, which are other stubs of the slots of …_scacquire and so on. */
+static bool is_old_name(const char *name)
+{
+	return begins(name, "hsa_") && (ends(name, "_acquire") || ends(name, "_release") || ends(name, "_acq_rel"));
+}
+
 static void meet(const char *name, uintptr_t address, void *data)
 {
 	struct finder *f = data;
@@ -115,6 +128,8 @@ static void meet(const char *name, uintptr_t address, void *data)
 		return;
 	struct call_api *api = &call_apis[f->kind];
 	int function = function_named(f->kind, plain, len);
+	if (function < 0 && is_old_name(plain))
+		return;
 	api->functions++;
 	if (function < 0)
 		api->unknown++;
@@ -124,6 +139,15 @@ static void meet(const char *name, uintptr_t address, void *data)
 		find_slot(f, (uint32_t)function, address);
 }
 
+/* Another library's function of that name comes first: its calls are none of HIP's. */
+static bool is_shadowed(const char *name, uintptr_t address)
+{
+	uintptr_t first = (uintptr_t)dlsym(RTLD_DEFAULT, name);
+	struct module m;
+
+	return first && first != address && !(module_of(first, &m) && module_stands_in(&m, name, first));
+}
+
 static void meet_without_table(const char *name, uintptr_t address, void *data)
 {
 	struct finder *f = data;
@@ -131,10 +155,7 @@ static void meet_without_table(const char *name, uintptr_t address, void *data)
 	const char *plain = plain_name(name, &len);
 	int function = kind_of(plain) == f->kind ? function_named(f->kind, plain, len) : -1;
 
-	if (function < 0 || !is_wanted(&functions[function], f->signals))
-		return;
-	/* Another library's function of that name may come first: its calls are none of HIP's. */
-	if ((uintptr_t)dlsym(RTLD_DEFAULT, name) != address && dlsym(RTLD_DEFAULT, name))
+	if (function < 0 || !is_wanted(&functions[function], f->signals) || is_shadowed(name, address))
 		return;
 	atomic_store(&call_hooks[function].next, address);
 	by_got[function] = true;

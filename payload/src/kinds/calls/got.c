@@ -3,9 +3,12 @@
 #include "kinds/calls/got.h"
 
 #include <elf.h>
+#include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "abi.h"
 #include "core/modules.h"
@@ -30,6 +33,7 @@ static uint32_t entry_count;
 static struct got_tally tally;
 static uint64_t next_look_ns;
 static uint32_t looks;
+static _Atomic bool patching; /* cleared before the entries are restored: the worker, which may come later, patches no more */
 static unsigned long long objects_loaded; /* dlpi_adds when the objects were looked at last */
 
 static bool store(const struct entry *e, uintptr_t from, uintptr_t to)
@@ -42,6 +46,18 @@ static bool store(const struct entry *e, uintptr_t from, uintptr_t to)
 	if (e->read_only)
 		mprotect(page, RTL_PAGE, PROT_READ);
 	return stored;
+}
+
+/*
+ * A page that the loader makes read-only, and has not yet: it is still relocating the object,
+ * in another thread, and would fault if we made the page read-only. The kernel tells: it ORs 0
+ * to the word, if that can be written.
+ */
+static bool is_being_relocated(const _Atomic(uintptr_t) *at)
+{
+	uint32_t none = 0;
+
+	return syscall(SYS_futex, &none, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, 0, at, FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0)) >= 0;
 }
 
 static struct entry *known(const _Atomic(uintptr_t) *at, uintptr_t base)
@@ -60,6 +76,11 @@ static void patch_entry(const struct module *m, _Atomic(uintptr_t) *at, uint32_t
 	/* Anything else is another tool's function, or another library's. */
 	if (now == ours || (now != target && !module_has(m, now, PF_X)))
 		return;
+	bool read_only = module_protects(m, (uintptr_t)at);
+	if (read_only && is_being_relocated(at)) {
+		objects_loaded = 0; /* at the next look */
+		return;
+	}
 	struct entry *e = known(at, m->base);
 	if (!e && entry_count == ENTRIES_MOST) {
 		tally.dropped++;
@@ -67,7 +88,7 @@ static void patch_entry(const struct module *m, _Atomic(uintptr_t) *at, uint32_t
 	}
 	if (!e)
 		e = &entries[entry_count++];
-	*e = (struct entry){.at = at, .before = now, .base = m->base, .function = function, .read_only = module_protects(m, (uintptr_t)at)};
+	*e = (struct entry){.at = at, .before = now, .base = m->base, .function = function, .read_only = read_only};
 	if (!store(e, now, ours))
 		tally.dropped++;
 }
@@ -95,7 +116,8 @@ static int patch_object(struct dl_phdr_info *info, size_t size, void *data)
 	struct module m;
 
 	(void)size, (void)data;
-	objects_loaded = info->dlpi_adds;
+	if (!atomic_load(&patching))
+		return 1;
 	if (!module_read(info, &m) || module_has(&m, (uintptr_t)call_trampolines, PF_X))
 		return 0;
 	bool some = patch_relocations(&m, m.relocations[0], m.relocation_count[0]);
@@ -104,20 +126,27 @@ static int patch_object(struct dl_phdr_info *info, size_t size, void *data)
 	return 0;
 }
 
+static int note_loaded(struct dl_phdr_info *info, size_t size, void *data)
+{
+	(void)size;
+	*(unsigned long long *)data = info->dlpi_adds;
+	return 1;
+}
+
+static void look_at_all(void)
+{
+	dl_iterate_phdr(note_loaded, &objects_loaded);
+	dl_iterate_phdr(patch_object, NULL);
+}
+
 void got_patch(void)
 {
 	if (!entries && !(entries = map_memory(ENTRIES_MOST * sizeof *entries)))
 		return;
 	entry_count = 0;
 	tally = (struct got_tally){0};
-	dl_iterate_phdr(patch_object, NULL);
-}
-
-static int note_loaded(struct dl_phdr_info *info, size_t size, void *data)
-{
-	(void)size;
-	*(unsigned long long *)data = info->dlpi_adds;
-	return 1;
+	atomic_store(&patching, true);
+	look_at_all();
 }
 
 /* A thread that just called a function for the first time may have overwritten our entry with the
@@ -131,7 +160,7 @@ void got_patch_new(uint64_t now_ns)
 	dl_iterate_phdr(note_loaded, &loaded);
 	next_look_ns = now_ns + LOOK_NS;
 	if (loaded != objects_loaded || ++looks % LOOKS_FOR_ALL == 0)
-		dl_iterate_phdr(patch_object, NULL);
+		look_at_all();
 }
 
 static int restore_object(struct dl_phdr_info *info, size_t size, void *data)
@@ -149,7 +178,8 @@ static int restore_object(struct dl_phdr_info *info, size_t size, void *data)
 
 void got_restore(void)
 {
-	dl_iterate_phdr(restore_object, NULL);
+	atomic_store(&patching, false);
+	dl_iterate_phdr(restore_object, NULL); /* waits for the worker, if it is in patch_object() */
 	entry_count = 0;
 }
 

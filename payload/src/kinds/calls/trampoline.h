@@ -23,7 +23,7 @@ struct call {
 _Static_assert(offsetof(struct call, saved_rbp) == 96, "FRAME in trampoline.S");
 _Static_assert(sizeof(struct hook) == CALL_HOOK_BYTES && offsetof(struct hook, next) == 0, "trampoline.S");
 
-extern HIDDEN const char call_trampolines[], call_text_begin[], call_text_end[];
+extern HIDDEN const char call_trampolines[]; /* in the text of call_text_begin[], kinds/kind.h */
 
 static inline uintptr_t call_trampoline(uint32_t function) { return (uintptr_t)call_trampolines + 16 * function; }
 

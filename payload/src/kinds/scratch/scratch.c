@@ -87,18 +87,18 @@ enum { ROOT_CORE = 0, ROOT_AMD_EXT = 1, ROOT_TOOLS = 4 }; /* entries of the root
 #define ROOT_DISTANCE_MOST 256 /* in front of the core table: 56 bytes in 6.1, 64 in 6.4 */
 
 /* The table through which an exported function jumps. */
-static uintptr_t table_behind(const char *function)
+static uintptr_t table_behind(const struct module *m, const char *function)
 {
 	const void *code = dlsym(rt.library, function);
 	struct stub s;
 
-	return code && stub_decode(code, &s) && s.table_pointer ? *(const uintptr_t *)s.table_pointer : 0;
+	return code && stub_decode(m, code, &s) && s.table_pointer ? *(const uintptr_t *)s.table_pointer : 0;
 }
 
 /* The root table is in front of the core table, and refers to it and to the AMD extension's. */
 static const struct table *find_root(const struct module *m)
 {
-	uintptr_t core = table_behind("hsa_system_get_info"), amd_ext = table_behind("hsa_amd_agents_allow_access");
+	uintptr_t core = table_behind(m, "hsa_system_get_info"), amd_ext = table_behind(m, "hsa_amd_agents_allow_access");
 
 	for (uintptr_t at = core - sizeof(struct table); core && amd_ext && at >= core - ROOT_DISTANCE_MOST && module_has(m, at, PF_W);
 	     at -= sizeof(uintptr_t)) {

@@ -1,0 +1,90 @@
+package calls
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rtl-attach/rtl-attach/internal/kind/calls/function"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
+)
+
+// named is a function of an API in a trace.
+type named struct {
+	name               string // harmless
+	number             int64  // among the names of the API's functions in the trace
+	hasStatus          bool
+	*function.Function // nil: this version does not know it
+}
+
+// functionsOf returns the functions of an API in a trace, by their rows, and their names.
+func (a *api) functionsOf(ctx context.Context, tr *traceread.Trace) (map[int64]*named, []string, error) {
+	all, names := map[int64]*named{}, map[string]bool{}
+	err := tr.Define(ctx, func(r traceread.Row) error {
+		var row int64
+		var f named
+		if err := r.Scan(&row, &f.name, &f.hasStatus); err != nil {
+			return err
+		}
+		if n, known := function.Named(f.name); known && function.Table()[n].Kind == a.id {
+			f.Function = &function.Table()[n]
+		}
+		f.name = sanitize.Text(traceread.Cut(f.name, traceread.LongestWord))
+		all[row], names[f.name] = &f, true
+		return nil
+	}, `SELECT f.id, n.string, f.has_status = 1 FROM rtl_function f JOIN rocpd_string n ON n.id = f.name_id
+		WHERE f.api_id = (SELECT id FROM rocpd_string WHERE string = ?)`, a.id.String())
+	sorted := slices.Sorted(maps.Keys(names))
+	for _, f := range all {
+		n, _ := slices.BinarySearch(sorted, f.name)
+		f.number = int64(n)
+	}
+	return all, sorted, err
+}
+
+// resultText returns a result for people.
+func (f *named) resultText(result int64) string {
+	if f.Function == nil {
+		return fmt.Sprint(result)
+	}
+	return f.ResultText(uint64(result))
+}
+
+// arguments returns the arguments of a call for people: by name, or as words if the function is not
+// known.
+func (f *named) arguments(flags int64, words []byte) []function.Argument {
+	var in [registers]uint64
+	var stack []uint64
+	for i := 0; len(words) >= 8 && i < registers+stackWords; i++ {
+		w := binary.BigEndian.Uint64(words)
+		if words = words[8:]; i < registers {
+			in[i] = w
+		} else {
+			stack = append(stack, w)
+		}
+	}
+	if f.Function != nil {
+		return f.Arguments(in, stack, flags&HasOut != 0)
+	}
+	var all []function.Argument
+	for i, w := range append(in[:], stack...) {
+		all = append(all, function.Argument{Name: fmt.Sprint("word", i), Value: fmt.Sprintf("%#x", w)})
+	}
+	return all
+}
+
+// join returns arguments as rocmProfileData has them.
+func join(arguments []function.Argument) string {
+	var b strings.Builder
+	for i, a := range arguments {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(a.Name + "=" + a.Value)
+	}
+	return b.String()
+}

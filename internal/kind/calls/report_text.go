@@ -1,0 +1,135 @@
+package calls
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
+	"github.com/rtl-attach/rtl-attach/internal/kind"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
+)
+
+// Most lines of each type in a report.
+const (
+	mostFunctionLines = 8
+	mostWaitLines     = 4
+	mostErrorLines    = 4
+)
+
+// lines returns the section's text. It sanitizes names, which come from the trace.
+func (c *Report) lines(a *api, where string) []kind.Line {
+	all := []kind.Line{{Label: a.label, Text: c.head()}}
+	say := func(format string, args ...any) { all = append(all, kind.Line{Text: fmt.Sprintf(format, args...)}) }
+	for _, text := range c.coverageText() {
+		say("%s", text)
+	}
+	if c.Untimed > 0 {
+		say("%s begun and not recorded when they returned", humanize.Count(c.Untimed))
+	}
+	if c.Unexplained > 0 {
+		say("%s begun whose record never arrived: lost, or not returned yet", humanize.Count(c.Unexplained))
+	}
+	if c.Surplus > 0 {
+		say("%s beyond what the payload says were begun: do not trust these numbers", humanize.Count(c.Surplus))
+	}
+	if c.Calls > 0 {
+		say("%s of %s%s, in %s", humanize.Things(c.Calls, "call"), humanize.Things(len(c.Functions), "function"), where, duration(c.TotalNS))
+	}
+	c.sayFunctions(say)
+	c.sayWaits(say)
+	c.sayErrors(say)
+	return all
+}
+
+// head returns how many calls there are.
+func (c *Report) head() string {
+	if c.Begun == 0 && c.Timed == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%s of %s recorded", humanize.Count(c.Timed), humanize.Count(c.Begun))
+}
+
+func duration(ns int64) string { return humanize.Duration(time.Duration(ns)) }
+
+func (c *Report) sayFunctions(say func(string, ...any)) {
+	for _, f := range c.Functions[:min(len(c.Functions), mostFunctionLines)] {
+		say("%s: %s, %s, mean %s, max %s", f.Name, humanize.Count(f.Calls), duration(f.TotalNS), duration(f.MeanNS), duration(f.MaxNS))
+	}
+	if n := len(c.Functions) - mostFunctionLines; n > 0 {
+		say("and %s with less time", humanize.Things(n, "function"))
+	}
+}
+
+func (c *Report) sayWaits(say func(string, ...any)) {
+	for _, w := range c.Waits[:min(len(c.Waits), mostWaitLines)] {
+		say("%s: %s in %s for the GPU, most in %s", w.title(), duration(w.TotalNS), humanize.Things(w.Calls, "wait"), w.Most)
+	}
+	if n := len(c.Waits) - mostWaitLines; n > 0 {
+		say("and %s that waited less", humanize.Things(n, "thread"))
+	}
+}
+
+// title returns a thread for people.
+func (w *Wait) title() string {
+	switch {
+	case w.Thread == 0:
+		return "unknown threads"
+	case w.Name == "":
+		return fmt.Sprintf("thread %d", w.Thread)
+	}
+	return fmt.Sprintf("thread %d (%s)", w.Thread, sanitize.Text(w.Name))
+}
+
+func (c *Report) sayErrors(say func(string, ...any)) {
+	for _, e := range c.Errors[:min(len(c.Errors), mostErrorLines)] {
+		say("%s returned %s: %s", e.Function, e.Error, humanize.Things(e.Calls, "time"))
+	}
+	if n := len(c.Errors) - mostErrorLines; n > 0 {
+		say("and %s returned less often", humanize.Things(n, "other error"))
+	}
+}
+
+// coverageText returns what was intercepted, each text once: sessions of one program agree.
+func (c *Report) coverageText() (texts []string) {
+	said := map[string]bool{}
+	for _, v := range c.Coverage {
+		if text := v.String(); !said[text] {
+			said[text] = true
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// String returns how calls were intercepted, and which are not seen.
+func (v Covered) String() string {
+	var b strings.Builder
+	switch v.way {
+	case WayNone:
+		return "the process does not use the library"
+	case WayTable:
+		b.WriteString("by the library's dispatch table: ")
+	case WayGOT:
+		fmt.Fprintf(&b, "by the callers' global offset tables (%s, %s): calls by pointers from dlsym are not seen; ",
+			humanize.Things(v.Modules, "module"), humanize.Things(v.Entries, "entry"))
+	}
+	fmt.Fprintf(&b, "%s of %s", humanize.Count(v.Hooked), humanize.Things(v.Functions, "exported function"))
+	var not []string
+	for _, missing := range []struct {
+		n   int64
+		why string
+	}{
+		{v.Excluded, "too frequent, or not safe to intercept"},
+		{v.Unknown, "unknown to this version"},
+		{v.Functions - v.Hooked - v.Excluded - v.Unknown, "that this version cannot intercept"},
+	} {
+		if missing.n > 0 {
+			not = append(not, humanize.Count(missing.n)+" "+missing.why)
+		}
+	}
+	if len(not) > 0 {
+		b.WriteString("; not: " + strings.Join(not, ", "))
+	}
+	return b.String()
+}
