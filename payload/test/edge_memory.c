@@ -84,7 +84,7 @@ static void wait_truly(void)
 {
 	uint32_t no = 0, left;
 
-	CHECK(true_grace_wait(NULL, 0, 60 * NS_PER_S, &no, &left) == 0);
+	CHECK(true_grace_wait(&(struct rtl_range){0}, 0, 60 * NS_PER_S, &no, &left) == 0);
 }
 
 static hsa_status_t copy(void *to, hsa_agent_t to_agent, const void *from, hsa_agent_t from_agent, size_t size, uint32_t depends,
