@@ -74,7 +74,7 @@ func TestDecode(t *testing.T) {
 		StartNS: 140, EndNS: 150, TID: 7, Function: numberOf(t, "hipLaunchKernel"), StackWords: 2,
 		Registers: [6]uint64{1, 2, 3, 4, 5, 6}, Stack: [5]uint64{7, 1 << 63, 9},
 	}
-	store := Call{StartNS: 10, EndNS: 11, Function: numberOf(t, "hsa_signal_store_relaxed"), Result: 99}
+	store := Call{StartNS: 10, EndNS: 11, Function: numberOf(t, "hsa_signal_store_relaxed"), Result: 99, Registers: [6]uint64{3, 4, 5}}
 	covered := Coverage{Way: uint32(WayTable), Functions: 495, Hooked: 470, Excluded: 3, Unknown: 2}
 	path, result := collect(t, func(p *ringtest.Producer) {
 		ringtest.PutAs(p, hip.Type(typeCoverage), covered)
@@ -113,7 +113,7 @@ func TestDecode(t *testing.T) {
 		"hip-runtime-api|hipMalloc|7|100|30|1|1|"+malloced,
 		"hip-runtime-api|hipLaunchKernel|7|140|10|0|0|"+fmt.Sprintf(word+word+word+word+word+word+word+word, 1, 2, 3, 4, 5, 6, 7, uint64(1<<63)),
 		"hip-runtime-api|hipMalloc|7|100|30|1|1|"+malloced,
-		"hsa-core-api|hsa_signal_store_relaxed|NULL|10|1|NULL|0|")
+		"hsa-core-api|hsa_signal_store_relaxed|NULL|10|1|NULL|0|"+fmt.Sprintf(word+word, 3, 4))
 	expect(t, read, "SELECT count(*) FROM rtl_function", "3")
 	expect(t, read, "SELECT arguments FROM call WHERE function = 'hipMalloc' LIMIT 1", fmt.Sprintf(word+" "+word, 0x7f0000001000, 4096))
 	expect(t, read, "SELECT records FROM rtl_loss WHERE cause = '"+collector.CauseRefused+"'", "14")
