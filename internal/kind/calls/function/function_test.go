@@ -213,6 +213,11 @@ func TestRoles(t *testing.T) {
 	if bytes, items := named(t, "hipMemsetD8").Bytes, named(t, "hipMemsetD32").Bytes; bytes != 2 || items != -1 {
 		t.Errorf("hipMemsetD8: bytes %d; hipMemsetD32: bytes %d", bytes, items)
 	}
+	for _, name := range []string{"hipMemPoolSetAccess", "hipMemcpyBatchAsync", "hsa_amd_memory_fill"} {
+		if got := named(t, name).Bytes; got != -1 {
+			t.Errorf("%s: bytes %d", name, got)
+		}
+	}
 	if f := named(t, "hipLaunchKernel"); f.Stream != 5 || f.Bytes != -1 {
 		t.Errorf("hipLaunchKernel: stream %d, bytes %d", f.Stream, f.Bytes)
 	}

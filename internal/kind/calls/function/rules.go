@@ -72,7 +72,7 @@ func whenOf(f *Function) When {
 var bytesNames = []string{"size", "sizeBytes", "sizebytes", "sizeInBytes", "ByteCount", "bytes", "size_bytes"}
 
 // countsItems are the functions whose count is not of bytes.
-var countsItems = regexp.MustCompile(`^hipMem(setD16|setD32|cpy\w*Batch)`)
+var countsItems = regexp.MustCompile(`^hipMem(setD16|setD32|PoolSetAccess|cpy\w*Batch)|^hsa_amd_memory_fill$`)
 
 func (f *Function) isBytes(p Parameter) bool {
 	return p.Type.Text == "size_t" &&
