@@ -72,7 +72,7 @@ Any other code is the one with which an attach would end: see rtl-attach(1).`,
 		`    0  the report was printed
     1  a trace could not be read, or the report not be printed
     2  the command line is wrong
-    7  a trace has no timed dispatch or copy, or no dispatch in the window`,
+    7  a trace has no timed dispatch, copy or call, or no dispatch in the window`,
 		sortingEnvironment,
 		"    FILE          the trace; it is only read\n    FILE-journal  what a killed recorder left; it is needed to read the trace",
 	},

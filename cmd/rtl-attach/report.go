@@ -139,7 +139,7 @@ func (f reportFlags) report(trace string, code *failure.ExitCode) error {
 	}
 	if r.Dispatched() == 0 && r.OfKinds() == 0 {
 		*code = failure.NothingSeen
-		newUI(false, false).Warn("no timed dispatch or copy is in this trace, or no dispatch in this window of it")
+		newUI(false, false).Warn("no timed dispatch, copy or call is in this trace, or no dispatch in this window of it")
 	}
 	switch {
 	case f.json:

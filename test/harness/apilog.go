@@ -78,7 +78,9 @@ func readAPICalls(f *os.File) (map[int64][]*APICall, error) {
 		}
 	}
 	for _, of := range calls {
-		slices.SortStableFunc(of, func(a, b *APICall) int { return cmp.Or(cmp.Compare(a.BeforeNS, b.BeforeNS), cmp.Compare(a.Sequence, b.Sequence)) })
+		slices.SortStableFunc(of, func(a, b *APICall) int {
+			return cmp.Or(cmp.Compare(a.BeforeNS, b.BeforeNS), cmp.Compare(a.Sequence, b.Sequence))
+		})
 	}
 	return calls, nil
 }

@@ -74,7 +74,7 @@ func TestDecode(t *testing.T) {
 		StartNS: 140, EndNS: 150, TID: 7, Function: numberOf(t, "hipLaunchKernel"), StackWords: 2,
 		Registers: [6]uint64{1, 2, 3, 4, 5, 6}, Stack: [5]uint64{7, 1 << 63, 9},
 	}
-	store := Call{StartNS: 10, EndNS: 11, Function: numberOf(t, "hsa_signal_store_relaxed"), Result: 99}
+	store := Call{StartNS: 10, EndNS: 11, Function: numberOf(t, "hsa_signal_store_relaxed"), Result: 99, Registers: [6]uint64{3, 4, 5}}
 	covered := Coverage{Way: uint32(WayTable), Functions: 495, Hooked: 470, Excluded: 3, Unknown: 2}
 	path, result := collect(t, func(p *ringtest.Producer) {
 		ringtest.PutAs(p, hip.Type(typeCoverage), covered)
@@ -113,7 +113,7 @@ func TestDecode(t *testing.T) {
 		"hip-runtime-api|hipMalloc|7|100|30|1|1|"+malloced,
 		"hip-runtime-api|hipLaunchKernel|7|140|10|0|0|"+fmt.Sprintf(word+word+word+word+word+word+word+word, 1, 2, 3, 4, 5, 6, 7, uint64(1<<63)),
 		"hip-runtime-api|hipMalloc|7|100|30|1|1|"+malloced,
-		"hsa-core-api|hsa_signal_store_relaxed|NULL|10|1|NULL|0|")
+		"hsa-core-api|hsa_signal_store_relaxed|NULL|10|1|NULL|0|"+fmt.Sprintf(word+word, 3, 4))
 	expect(t, read, "SELECT count(*) FROM rtl_function", "3")
 	expect(t, read, "SELECT arguments FROM call WHERE function = 'hipMalloc' LIMIT 1", fmt.Sprintf(word+" "+word, 0x7f0000001000, 4096))
 	expect(t, read, "SELECT records FROM rtl_loss WHERE cause = '"+collector.CauseRefused+"'", "14")
@@ -121,23 +121,37 @@ func TestDecode(t *testing.T) {
 		"hip-runtime-api|1|495|471|3|2|0|0")
 }
 
-// FuzzDecode: no record of a target stops a collector, or comes out of the trace as an impossible one.
+// discarding is a session that stores nothing.
+type discarding struct{ refused int }
+
+func (*discarding) Agent(id uint32) uint32                          { return id }
+func (h *discarding) Refuse()                                       { h.refused++ }
+func (*discarding) Write(int, func(tracedb.KindWriter) error) error { return nil }
+
+// FuzzDecode: a decoder keeps a call of its kind with possible times, or refuses the record.
 func FuzzDecode(f *testing.F) {
 	f.Add(uint16(0), uint16(2), []byte("a call"))
 	f.Fuzz(func(t *testing.T, n, function uint16, bytes []byte) {
 		var c Call
 		copy((*[unsafe.Sizeof(c)]byte)(unsafe.Pointer(&c))[:], bytes)
 		c.Function = function % 1024
-		path, _ := collect(t, func(p *ringtest.Producer) {
-			for _, k := range allKinds {
-				ringtest.PutAs(p, k.ID.Type(int(n%3)), c)
-			}
-			p.End(ring.EndRecord{End: uint32(ring.EndDetach)})
-		})
-		read, err := tracedb.Open(path)
+		p := ringtest.NewProducer(t, 1<<12)
+		ringtest.PutAs(p, ring.KindHIPRuntimeAPI.Type(int(n%3)), c)
+		r, err := ring.Open(p.File, 1, 1<<20)
 		must(t, err)
-		defer read.Close()
-		expect(t, read, "SELECT count(*) FROM rtl_call WHERE start_ns <= 0 OR duration_ns < 0 OR function_id NOT IN (SELECT id FROM rtl_function)", "0")
+		defer r.Close()
+		var h discarding
+		d := HIPRuntime.NewDecoder(&h).(*decoder)
+		_, err = r.Drain(1, d.Decode)
+		must(t, err)
+		if len(d.batch)+h.refused != 1 {
+			t.Fatalf("%d kept, %d refused", len(d.batch), h.refused)
+		}
+		for _, c := range d.batch {
+			if c.StartNS == 0 || c.EndNS < c.StartNS || !kind.SoundTime(c.EndNS) || d.store.known[c.Function].Kind != ring.KindHIPRuntimeAPI {
+				t.Errorf("%+v", c)
+			}
+		}
 	})
 }
 

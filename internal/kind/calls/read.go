@@ -56,22 +56,17 @@ func (f *named) resultText(result int64) string {
 
 // arguments returns the arguments of a call for people: by name, or as words if the function is not
 // known.
-func (f *named) arguments(flags int64, words []byte) []function.Argument {
-	var in [registers]uint64
-	var stack []uint64
-	for i := 0; len(words) >= 8 && i < registers+stackWords; i++ {
-		w := binary.BigEndian.Uint64(words)
-		if words = words[8:]; i < registers {
-			in[i] = w
-		} else {
-			stack = append(stack, w)
-		}
+func (f *named) arguments(flags int64, blob []byte) []function.Argument {
+	var words [registers + stackWords]uint64
+	n := min(len(blob)/8, len(words))
+	for i := range n {
+		words[i] = binary.BigEndian.Uint64(blob[8*i:])
 	}
 	if f.Function != nil {
-		return f.Arguments(in, stack, flags&HasOut != 0)
+		return f.Arguments([registers]uint64(words[:registers]), words[registers:max(n, registers)], flags&HasOut != 0)
 	}
 	var all []function.Argument
-	for i, w := range append(in[:], stack...) {
+	for i, w := range words[:n] {
 		all = append(all, function.Argument{Name: fmt.Sprint("word", i), Value: fmt.Sprintf("%#x", w)})
 	}
 	return all
