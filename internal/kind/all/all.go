@@ -3,6 +3,7 @@ package all
 
 import (
 	"github.com/rtl-attach/rtl-attach/internal/kind"
+	"github.com/rtl-attach/rtl-attach/internal/kind/allocations"
 	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -10,6 +11,7 @@ import (
 // Kinds are the kinds of record except dispatches, in the order in which a report shows them.
 var Kinds = append([]*kind.Kind{
 	copies.Kind,
+	allocations.Kind,
 }, testKinds...)
 
 func init() {
