@@ -2,6 +2,7 @@ package allocations
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/rtl-attach/rtl-attach/internal/kind"
@@ -55,7 +56,7 @@ type Block struct {
 	Memory    string `json:"memory"`
 	Operation string `json:"operation"`
 	Bytes     int64  `json:"bytes"`
-	Address   uint64 `json:"address"` // or the handle of virtual memory
+	Address   string `json:"address"` // hexadecimal; or the handle of virtual memory
 	PID       int64  `json:"pid"`
 	TID       int64  `json:"tid"` // the calling thread; 0: not known
 	StartNS   int64  `json:"start_ns"`
@@ -278,7 +279,7 @@ func (t *tally) leave(b *block) {
 	h.UnreleasedBlocks++
 	h.UnreleasedBytes = traceread.Sum(h.UnreleasedBytes, b.bytes.Int64)
 	t.Unreleased = append(t.Unreleased, Block{
-		Memory: b.owner.String(), Operation: names[b.operation], Bytes: b.bytes.Int64, Address: uint64(b.address.Int64),
+		Memory: b.owner.String(), Operation: names[b.operation], Bytes: b.bytes.Int64, Address: fmt.Sprintf("%#x", uint64(b.address.Int64)),
 		PID: b.session.Process.ID.PID, TID: b.tid, StartNS: b.startNS, id: b.id,
 	})
 	if len(t.Unreleased) > 2*mostShown {

@@ -52,7 +52,11 @@ func (t *text) operation(o *OperationSum) {
 	if !o.of.known && o.operation.isRelease() {
 		size = ""
 	}
-	t.say("%s%s, %s: %s%s in %s", o.Memory, t.where, o.Operation, humanize.Count(o.Calls), size, humanize.Duration(time.Duration(o.TotalNS)))
+	memory := o.Memory
+	if !o.of.known {
+		memory = "memory not known"
+	}
+	t.say("%s%s, %s: %s%s in %s", memory, t.where, o.Operation, humanize.Count(o.Calls), size, humanize.Duration(time.Duration(o.TotalNS)))
 }
 
 func (t *text) failure(f *Failure) {
@@ -64,9 +68,8 @@ func (t *text) failure(f *Failure) {
 }
 
 func (t *text) memory(m *Memory) {
-	when := cmp.Or(t.where, " in the recording")
-	t.say("%s: allocated%s at most %s at once, %s after its begin; at its end %s not released (%s)", m.Memory, when,
-		humanize.Bytes(m.PeakBytes), humanize.Duration(time.Duration(max(0, m.PeakNS-t.zeroNS))),
+	t.say("%s: of what was allocated%s at most %s at once, at %s; not released at the end: %s, %s", m.Memory,
+		cmp.Or(t.where, " in the recording"), humanize.Bytes(m.PeakBytes), humanize.Duration(time.Duration(max(0, m.PeakNS-t.zeroNS))),
 		humanize.Things(m.UnreleasedBlocks, "block"), humanize.Bytes(m.UnreleasedBytes))
 }
 
@@ -82,7 +85,7 @@ func (t *text) unreleased(c *Report) {
 		if b.TID != 0 {
 			thread = fmt.Sprintf(", thread %d", b.TID)
 		}
-		t.say("  %s of %s at %#x, %s, pid %d%s, at %s", humanize.Bytes(b.Bytes), b.Memory, b.Address, b.Operation, b.PID, thread,
+		t.say("  %s of %s at %s, %s, pid %d%s, at %s", humanize.Bytes(b.Bytes), b.Memory, b.Address, b.Operation, b.PID, thread,
 			humanize.Duration(time.Duration(min(max(0, b.StartNS-t.zeroNS), traceread.LatestNS))))
 	}
 }
