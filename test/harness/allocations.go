@@ -167,13 +167,13 @@ func (c *AllocationComparison) Add(rows []Allocation, account CopyCoverage) {
 	}
 }
 
-// direct compares the calls of a thread with its records, which follow each other in the same order.
+// direct compares the calls of a thread with its records, which have the same order.
 func (c *AllocationComparison) direct(calls []AllocationCall, rows []Allocation, fromNS, untilNS int64) {
 	c.t.Helper()
 	for _, r := range rows {
-		at := slices.IndexFunc(calls, func(call AllocationCall) bool { return call.AfterNS+stampToleranceNS >= r.EndNS })
-		if at < 0 || !calls[at].is(r) {
-			c.wrong("call", "%+v; the nearest call is %+v", r, calls[max(0, at)])
+		at := slices.IndexFunc(calls, func(call AllocationCall) bool { return call.is(r) })
+		if at < 0 {
+			c.wrong("call", "%+v", r)
 			continue
 		}
 		c.missing(calls[:at], fromNS, untilNS)

@@ -10,6 +10,7 @@ import (
 
 var export = kind.Export{
 	Events: events,
+	Levels: levels,
 	CSV: &kind.CSV{
 		Format: "csv-allocations", Suffix: "_memory_allocation_trace.csv", For: "allocations and releases, with rocprofv3's columns",
 		Header: []string{ // rocprofv3's names, and four more
