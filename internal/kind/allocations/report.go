@@ -255,6 +255,7 @@ func (t *tally) finish() {
 		t.leave(b)
 	}
 	slices.SortFunc(t.Unreleased, largerFirst)
+	t.Unreleased = t.Unreleased[:min(len(t.Unreleased), mostShown)]
 	for _, o := range t.operations {
 		t.Operations = append(t.Operations, o)
 	}

@@ -25,6 +25,9 @@ func (t *text) say(format string, args ...any) {
 func (c *Report) lines(where string, zeroNS int64) []kind.Line {
 	t := &text{where: where, zeroNS: zeroNS}
 	t.lines = []kind.Line{{Label: "Memory", Text: fmt.Sprintf("%s of %s recorded", humanize.Count(c.Recorded), humanize.Things(c.Begun, "operation"))}}
+	if c.Begun == 0 && c.Recorded == 0 {
+		t.lines[0].Text = "no allocation and no release"
+	}
 	if c.Unexplained > 0 {
 		t.say("%s begun whose record never arrived: what they allocated or released is not known", humanize.Count(c.Unexplained))
 	}
