@@ -40,7 +40,7 @@ func writeChrome(e *export) error {
 		export: e, names: newEscaped(appendJSON),
 		pids: map[*traceread.Process]int64{}, owners: map[int64]*traceread.Process{}, rows: map[chromeRow]int64{},
 	}
-	for _, step := range []func() error{c.head, c.together, c.coverage, c.pauses, c.kernels, c.others, c.tail} {
+	for _, step := range []func() error{c.head, c.together, c.coverage, c.pauses, c.kernels, c.others, c.counters, c.tail} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -294,6 +294,22 @@ func (c *chrome) others() error {
 				l = l.int(a.Name, a.Value)
 			}
 		}
+		return c.write(append(l, '}'))
+	})
+}
+
+// counters writes the counters of other kinds.
+func (c *chrome) counters() error {
+	return c.levels(func(of *kind.Counter, atNS, bytes int64) error {
+		pid, err := c.pid(of.Session)
+		if err != nil {
+			return err
+		}
+		name := of.Name
+		if of.GPU != nil {
+			name = fmt.Sprintf("GPU %d: %s", of.GPU.GPU, name)
+		}
+		l := append(c.event("C", pid, 0, atNS).text("name", name).key("args"), '{').int("bytes", bytes)
 		return c.write(append(l, '}'))
 	})
 }

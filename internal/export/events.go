@@ -64,6 +64,31 @@ func (e *export) events(visit func(one *kind.Event, lane int) error) error {
 	return nil
 }
 
+// levels yields the changes of the counters of all kinds.
+func (e *export) levels(visit func(c *kind.Counter, atNS, bytes int64) error) error {
+	for _, k := range all.Kinds {
+		if k.Export.Levels == nil {
+			continue
+		}
+		is, err := k.IsIn(e.trace.Trace)
+		if err != nil {
+			return err
+		} else if !is {
+			continue
+		}
+		err = k.Export.Levels(e.ctx, e.trace.Trace, func(c *kind.Counter, atNS, bytes int64) error {
+			if !e.trace.isExported(c.Session) {
+				return nil
+			}
+			return visit(c, atNS, bytes)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // kindFormats returns the formats that have a line for each event of a kind, or of several.
 func kindFormats() (formats []Format) {
 	for i, k := range all.Kinds {

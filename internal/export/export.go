@@ -119,8 +119,8 @@ func (r *Result) Warnings(f Format) (warnings []string) {
 	if f.OnePerProcess() && len(r.Sessions) > 1 {
 		warnings = append(warnings, fmt.Sprintf("%d sessions, an element of rocprofiler-sdk-tool each: TraceLens reads the first only (--pid writes one process)", len(r.Sessions)))
 	}
-	if f.Name == kernelCSV {
-		warnings = append(warnings, r.notInCSV()...)
+	if f.Name == kernelCSV || f.write == nil {
+		warnings = append(warnings, r.notIn(f)...)
 	}
 	return warnings
 }
@@ -134,9 +134,12 @@ func (r *Result) Written() int64 {
 	return n
 }
 
-// notInCSV names the kinds that the CSV of kernels does not contain.
-func (r *Result) notInCSV() (warnings []string) {
+// notIn names the kinds that a format without all kinds does not contain.
+func (r *Result) notIn(f Format) (warnings []string) {
 	for _, k := range all.Kinds {
+		if f.write == nil && k.Export.RPD != nil {
+			continue
+		}
 		var n int64
 		for _, s := range r.Sessions {
 			n = traceread.Sum(n, max(0, s.of(k).Timed))

@@ -20,7 +20,7 @@ func writePerfetto(e *export) error {
 	p.packets.w = e.w
 	p.packets.names.reset()
 	p.tracks = tracks{p: &p.packets, known: map[trackKey]uint64{}, owner: map[int64]*traceread.Process{}}
-	for _, step := range []func() error{p.clocks, p.together, p.coverage, p.losses, p.pauses, p.kernels, p.depths, p.others} {
+	for _, step := range []func() error{p.clocks, p.together, p.coverage, p.losses, p.pauses, p.kernels, p.depths, p.others, p.counters} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -291,6 +291,13 @@ func (p *perfetto) others() error {
 			return err
 		}
 		return p.packets.write(one.EndNS, packetTrackEvent, p.newEvent(typeEnd, track))
+	})
+}
+
+// counters writes the counters of other kinds.
+func (p *perfetto) counters() error {
+	return p.levels(func(c *kind.Counter, atNS, bytes int64) error {
+		return p.counterValue(func() (uint64, error) { return p.tracks.ofCounter(c) })(atNS, int(bytes))
 	})
 }
 

@@ -20,7 +20,8 @@ import (
 //	  ├ queue 3                   kernels, in lanes
 //	  ├ queue 3: coverage         when it was recorded
 //	  ├ queue 3: depth            submitted and not ended
-//	  └ copies host → GPU 0       in lanes
+//	  ├ copies host → GPU 0       in lanes
+//	  └ memory allocated          bytes
 //	GPU 0: kernels running        of all processes
 //	processes recorded together   their common window, and the outcomes of processes that were not recorded to its end
 type tracks struct {
@@ -167,16 +168,25 @@ func (t *tracks) ofTogether() (uint64, error) {
 }
 
 func (t *tracks) ofDepth(q *queue) (uint64, error) {
-	return t.counter(trackKey{"depth", q.ID, 0}, func() (uint64, error) { return t.ofGPU(q.Agent) },
+	return t.counter(trackKey{"depth", q.ID, 0}, unitCount, func() (uint64, error) { return t.ofGPU(q.Agent) },
 		q.name+": depth", "timed dispatches submitted and not ended; where the queue was not recorded, 0 says nothing")
 }
 
 func (t *tracks) ofBusy(gpu int64) (uint64, error) {
-	return t.counter(trackKey{"busy", gpu, 0}, nil, fmt.Sprintf("GPU %d: recorded kernels running", gpu),
+	return t.counter(trackKey{"busy", gpu, 0}, unitCount, nil, fmt.Sprintf("GPU %d: recorded kernels running", gpu),
 		"0 does not say idle: see the coverage of the GPU's queues")
 }
 
-func (t *tracks) counter(key trackKey, parent func() (uint64, error), name, description string) (uint64, error) {
+// ofCounter returns the track of a counter of another kind.
+func (t *tracks) ofCounter(c *kind.Counter) (uint64, error) {
+	above := func() (uint64, error) { return t.ofProcess(c.Session) }
+	if c.GPU != nil {
+		above = func() (uint64, error) { return t.ofGPU(c.GPU) }
+	}
+	return t.counter(trackKey{"counter", c, 0}, unitBytes, above, c.Name, c.About)
+}
+
+func (t *tracks) counter(key trackKey, unitOf uint64, parent func() (uint64, error), name, description string) (uint64, error) {
 	return t.describe(key, func(m message) (message, error) {
 		var err error
 		if parent != nil {
@@ -184,7 +194,7 @@ func (t *tracks) counter(key trackKey, parent func() (uint64, error), name, desc
 			above, err = parent()
 			m = m.number(trackParent, above).number(trackRank, 2)
 		}
-		unit := message(nil).number(counterUnit, unitCount)
+		unit := message(nil).number(counterUnit, unitOf)
 		return m.text(trackName, name).text(trackDescription, description).message(trackCounter, unit).number(trackMerge, mergeNever), err
 	})
 }

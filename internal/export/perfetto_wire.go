@@ -51,6 +51,7 @@ const (
 
 	counterUnit = 3 // of CounterDescriptor
 	unitCount   = 2
+	unitBytes   = 3
 
 	eventAnnotation = 4 // of TrackEvent
 	eventType       = 9

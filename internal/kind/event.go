@@ -49,9 +49,20 @@ type Field struct {
 // until visit returns. All events of one track share the same *Track.
 type Events func(ctx context.Context, tr *traceread.Trace, visit func(*Event) error) (leftOut int64, err error)
 
+// Counter is a row of a timeline that shows a number of bytes over time.
+type Counter struct {
+	Session     *traceread.Session
+	GPU         *traceread.Agent // as in Track
+	Name, About string
+}
+
+// Levels calls visit for each change of a kind's counters in a trace, in the order of time.
+type Levels func(ctx context.Context, tr *traceread.Trace, visit func(c *Counter, atNS, bytes int64) error) error
+
 // Export describes how to write a kind for other tools. A zero value means: not supported.
 type Export struct {
 	Events Events
+	Levels Levels // for timelines
 	CSV    *CSV
 
 	// Array and BufferKind are the kind's in rocprofv3's JSON (buffer_records) and

@@ -186,7 +186,7 @@ func TestVeryLateKernel(t *testing.T) {
 }
 
 func TestReportForms(t *testing.T) {
-	for name, path := range map[string]string{"causes": causesTrace(t), "gaps": traceOf(t, gaps), "whole": traceOf(t, whole), "copies": traceOf(t, withCopies), "calls": traceOf(t, withCalls)} {
+	for name, path := range map[string]string{"causes": causesTrace(t), "gaps": traceOf(t, gaps), "whole": traceOf(t, whole), "copies": traceOf(t, withCopies), "calls": traceOf(t, withCalls), "allocations": traceOf(t, withAllocations)} {
 		r, err := Make(path, Options{Kernels: 3})
 		must(t, err)
 		r.File, r.SizeBytes = "trace-41220-1203.db", 131_000_000 // a temporary folder, and pages
@@ -206,6 +206,10 @@ func TestReportForms(t *testing.T) {
 
 func timedCopies(r *Report) int64 { return r.Kinds[copies.Kind.ID.String()].(*copies.Report).Timed }
 
+func isOfKind(table string) bool {
+	return slices.ContainsFunc(kindTables(), func(t Table) bool { return t.Name == table })
+}
+
 // Every table has as many cells in each row as in its first, and numbers that are numbers.
 func TestTables(t *testing.T) {
 	r, err := Make(causesTrace(t), Options{})
@@ -213,9 +217,8 @@ func TestTables(t *testing.T) {
 	for _, table := range Tables {
 		var b bytes.Buffer
 		must(t, r.WriteCSV(&b, table), r.WriteCSV(&harmlessWriter{t}, table))
-		rows, err := csv.NewReader(&b).ReadAll() // refuses rows of different lengths
-		isOfKind := slices.ContainsFunc(kindTables(), func(of Table) bool { return of.Name == table.Name })
-		if err != nil || (len(rows) < 2) != isOfKind { // none are in this trace
+		rows, err := csv.NewReader(&b).ReadAll()                   // refuses rows of different lengths
+		if err != nil || (len(rows) < 2) != isOfKind(table.Name) { // none are in this trace
 			t.Errorf("%s: %v, %v", table.Name, rows, err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/kind/all"
+	"github.com/rtl-attach/rtl-attach/internal/kind/allocations"
 	"github.com/rtl-attach/rtl-attach/internal/kind/calls"
 	"github.com/rtl-attach/rtl-attach/internal/kind/calls/function"
 	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
@@ -146,6 +147,34 @@ func withCalls(t *testing.T, p *ringtest.Producer) {
 	p.End(ring.EndRecord{End: uint32(ring.EndDetach), ArmedNS: second, DetachedNS: second + 4_000_000})
 }
 
+// withAllocations: a block whose release is there, one whose release is not, a release of an older
+// block, and requests that fail; one record is lost.
+func withAllocations(t *testing.T, p *ringtest.Producer) {
+	header(t, p)
+	at := func(ns uint64, o allocations.Operation, address uint64) allocations.Allocation {
+		return allocations.Allocation{StartNS: second + ns, EndNS: second + ns + 3000, Address: address, TID: 500, Operation: uint16(o)}
+	}
+	of := func(a allocations.Allocation, agent uint32, bytes uint64) allocations.Allocation {
+		a.Agent, a.SizeBytes, a.Pool, a.Flags = agent, bytes, 0x5500, allocations.FlagAgentKnown
+		return a
+	}
+	failed := of(at(700_000, allocations.Pool, 0), 1, 1<<42)
+	failed.Status = 0x1008
+	for _, a := range []allocations.Allocation{
+		of(at(100_000, allocations.Pool, 0x7f0000000000), 1, 2<<20), of(at(200_000, allocations.Pool, 0x7f0000400000), 1, 64<<20),
+		at(300_000, allocations.PoolFree, 0x7f0000000000), of(at(400_000, allocations.Region, 0x7f0000000000), 0, 4096),
+		at(500_000, allocations.RegionFree, 0x7e0000000000), of(at(600_000, allocations.Virtual, 0x5600), 2, 1<<30),
+		failed, failed, at(800_000, allocations.VirtualFree, 0x5600),
+	} {
+		ringtest.PutAs(p, allocations.TypeAllocation, a)
+	}
+	for queue := range uint32(3) {
+		put(t, p, ring.Window{Queue: queue + 1, Kind: uint32(ring.WindowClose), TimeNS: second + 2_000_000, Index: 1000})
+	}
+	put(t, p, ring.KindAccount{Kind: uint32(ring.KindMemoryAllocation), Begun: 10, Timed: 9})
+	p.End(ring.EndRecord{End: uint32(ring.EndDetach), ArmedNS: second, DetachedNS: second + 2_000_000})
+}
+
 func nothing(t *testing.T, p *ringtest.Producer) {
 	header(t, p)
 	for queue := range uint32(3) {
@@ -233,7 +262,7 @@ func TestSummaryOfScribbledRings(t *testing.T) {
 }
 
 func TestSummary(t *testing.T) {
-	for name, write := range map[string]produce{"whole": whole, "gaps": gaps, "nothing": nothing, "copies": withCopies, "calls": withCalls} {
+	for name, write := range map[string]produce{"whole": whole, "gaps": gaps, "nothing": nothing, "copies": withCopies, "calls": withCalls, "allocations": withAllocations} {
 		t.Run(name, func(t *testing.T) {
 			s, err := Summarize(traceOf(t, write), 3)
 			if err != nil {

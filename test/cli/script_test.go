@@ -136,6 +136,8 @@ func startTarget(ts *testscript.TestScript, _ bool, args []string) {
 		s = serve(st.t, args...)
 	case "hsastress":
 		s = stress(st.t, args...)
+	case "allocate": // it dispatches nothing
+		s = start(st.t, onGPU(st.t, "workloads/allocate", "--threads", "4", "--pace", "20000"))
 	case "slow-serve": // one kernel at a time, 4 s long or as many ns as said; its start waits for some, too
 		length := append(args, "4000000000")[0]
 		cmd := onGPU(st.t, "workloads/serve", "--threads", "1", "--streams", "1", "--rate", "100", "--kernels", "1", "--graph", "off")

@@ -41,7 +41,7 @@ func exportAll(t *testing.T, trace string) {
 		r := tool(t, "export", trace, "-f", f.Name, "-o", path)
 		code := 0
 		if strings.HasPrefix(f.Name, "csv-") {
-			code = 7 // there are none
+			code = 7 // it has no such records
 		}
 		r.end(t, code)
 		data, err := os.ReadFile(path)

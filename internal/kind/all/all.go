@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/rtl-attach/rtl-attach/internal/kind"
+	"github.com/rtl-attach/rtl-attach/internal/kind/allocations"
 	"github.com/rtl-attach/rtl-attach/internal/kind/calls"
 	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
 	"github.com/rtl-attach/rtl-attach/tracedb"
@@ -15,6 +16,7 @@ var Kinds = append(slices.Clone(productKinds), testKinds...)
 
 var productKinds = []*kind.Kind{
 	copies.Kind, calls.HIPRuntime, calls.HIPCompiler, calls.HSACore, calls.HSAAMD,
+	allocations.Kind,
 }
 
 func init() {
