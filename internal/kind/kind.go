@@ -46,6 +46,12 @@ type Decoder interface {
 	Arrived() (timed, untimed uint64)
 }
 
+// Finisher is a Decoder that holds items whose end has not come.
+type Finisher interface {
+	// Finish is called when no more records come. Flush writes the items then.
+	Finish()
+}
+
 // Session is the interface of a session to its Decoders.
 type Session interface {
 	// Agent returns the id of an agent, whose definition may arrive later.

@@ -13,6 +13,9 @@ import (
 func (r *Report) readKinds(tr *traceread.Trace, a *analysis, window traceread.Span) error {
 	reading := kind.Reading{Ctx: background, Trace: tr, Window: window, Where: r.inWindow(), Kernel: a.kernels.totals}
 	for _, k := range all.Kinds {
+		if k.Read == nil {
+			continue
+		}
 		if is, err := k.IsIn(tr); err != nil {
 			return err
 		} else if !is {

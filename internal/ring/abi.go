@@ -364,10 +364,10 @@ type (
 const (
 	KindDispatch         Kind = 0
 	KindMemoryCopy       Kind = 1
-	KindHipRuntimeApi    Kind = 2
-	KindHipCompilerApi   Kind = 3
-	KindHSACoreApi       Kind = 4
-	KindHSAAmdExtApi     Kind = 5
+	KindHIPRuntimeAPI    Kind = 2
+	KindHIPCompilerAPI   Kind = 3
+	KindHSACoreAPI       Kind = 4
+	KindHSAAMDExtAPI     Kind = 5
 	KindMemoryAllocation Kind = 7
 	KindMarker           Kind = 9
 	KindNull             Kind = 15

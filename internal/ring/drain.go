@@ -48,7 +48,7 @@ func (r *Reader) advanceHead() error {
 // next copies the record at the tail into r.record and advances the tail. It skips padding.
 func (r *Reader) next() (found bool, err error) {
 	for r.tail != r.head {
-		r.copyLine(r.record.bytes(), r.tail)
+		r.copyLine(r.record.bytes(0), r.tail)
 		h := *r.record.header()
 		sizeBytes := uint64(h.Lines) * LineBytes
 		if h.Lines == 0 || sizeBytes > r.head-r.tail {
@@ -68,6 +68,8 @@ func (r *Reader) next() (found bool, err error) {
 			}
 		case h.Lines != 1 && t.isOneLine():
 			return false, r.corrupt("record of type %d has %d lines", t, h.Lines)
+		case h.Lines > 1 && t >= KindTypes:
+			r.copyRest(int(h.Lines))
 		}
 		r.tail += sizeBytes
 		return true, nil
@@ -100,13 +102,20 @@ func (r *Reader) assembleText(lines uint16) error {
 	if lenBytes > StringMax || (stringTextOffset+lenBytes+LineBytes-1)/LineBytes != uint64(lines) {
 		return r.corrupt("string of %d bytes in %d lines", lenBytes, lines)
 	}
-	r.text = append(r.text[:0], r.record.bytes()...)
+	r.text = append(r.text[:0], r.record.bytes(0)...)
 	for i := uint64(1); i < uint64(lines); i++ {
 		r.text = r.text[:len(r.text)+LineBytes]
 		r.copyLine(r.text[i*LineBytes:], r.tail+i*LineBytes)
 	}
 	r.record.Text = r.text[stringTextOffset : stringTextOffset+lenBytes]
 	return nil
+}
+
+// copyRest copies the lines of a kind's record behind the first one.
+func (r *Reader) copyRest(lines int) {
+	for i := 1; i < min(lines, RecordLines); i++ {
+		r.copyLine(r.record.bytes(i), r.tail+uint64(i)*LineBytes)
+	}
 }
 
 // copyLine copies one line out of shared memory. A line never straddles the

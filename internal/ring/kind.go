@@ -34,6 +34,9 @@ func (t Type) Kind() (k Kind, of bool) {
 	return Kind((t - KindTypes) / kindTypes), true
 }
 
+// Type returns the n-th record type of a kind.
+func (k Kind) Type(n int) Type { return KindTypes + kindTypes*Type(k) + Type(n) }
+
 // isOneLine reports whether the type is a known common one whose records have one line. Kinds
 // check their own types.
 func (t Type) isOneLine() bool {

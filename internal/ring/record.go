@@ -2,10 +2,13 @@ package ring
 
 import "unsafe"
 
-// Record is one record of the ring: its first line, copied out of shared memory. It belongs to
+// RecordLines is how many lines of a kind's record a Record has.
+const RecordLines = 5
+
+// Record is one record of the ring: its first lines, copied out of shared memory. It belongs to
 // the Reader and is valid only during the call that receives it.
 type Record struct {
-	line [LineBytes / 8]uint64 // the first line; uint64 for the alignment of the structs
+	line [RecordLines * LineBytes / 8]uint64 // uint64 for the alignment of the structs
 
 	// Text returns the text of a string record.
 	Text []byte
@@ -30,9 +33,11 @@ func (r *Record) CodeObject() *CodeObject   { return (*CodeObject)(unsafe.Pointe
 func (r *Record) KindAccount() *KindAccount { return (*KindAccount)(unsafe.Pointer(&r.line)) }
 func (r *Record) End() *EndRecord           { return (*EndRecord)(unsafe.Pointer(&r.line)) }
 
-// As returns a record of one line as the layout T of a kind's own record type.
+// As returns a record as the layout T of a kind's own record type, of up to RecordLines lines. The
+// caller must check that the record has as many lines as the layout.
 func As[T any](r *Record) *T { return (*T)(unsafe.Pointer(&r.line)) }
 
-func (r *Record) bytes() []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(&r.line)), LineBytes)
+// bytes returns line i of the record.
+func (r *Record) bytes(i int) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(&r.line[i*LineBytes/8])), LineBytes)
 }

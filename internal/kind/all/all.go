@@ -4,12 +4,14 @@ package all
 import (
 	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
+	"github.com/rtl-attach/rtl-attach/internal/kind/markers"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 // Kinds are the kinds of record except dispatches, in the order in which a report shows them.
 var Kinds = append([]*kind.Kind{
 	copies.Kind,
+	markers.Kind,
 }, testKinds...)
 
 func init() {

@@ -90,12 +90,13 @@ func Put[T line](p *Producer, record T) bool {
 	return p.write(unsafe.Slice((*byte)(unsafe.Pointer(&record)), ring.LineBytes))
 }
 
-// PutAs writes a record of one line of a kind's own type; false: the ring is full.
+// PutAs writes a record of a kind's own type; false: the ring is full.
 func PutAs[T any](p *Producer, t ring.Type, record T) bool {
-	line := make([]byte, ring.LineBytes)
-	copy(line, unsafe.Slice((*byte)(unsafe.Pointer(&record)), unsafe.Sizeof(record)))
-	*(*ring.Header)(unsafe.Pointer(&line[0])) = ring.Header{Type: uint16(t), Lines: 1}
-	return p.write(line)
+	lines := (unsafe.Sizeof(record) + ring.LineBytes - 1) / ring.LineBytes
+	bytes := make([]byte, lines*ring.LineBytes)
+	copy(bytes, unsafe.Slice((*byte)(unsafe.Pointer(&record)), unsafe.Sizeof(record)))
+	*(*ring.Header)(unsafe.Pointer(&bytes[0])) = ring.Header{Type: uint16(t), Lines: uint16(lines)}
+	return p.write(bytes)
 }
 
 func typeOf(record any) ring.Type {
