@@ -67,7 +67,7 @@ func (r *rocprof) element() error {
 }
 
 func (r *rocprof) session(s *traceread.Session) error {
-	for _, step := range []func(*traceread.Session) error{r.metadata, r.agents, r.symbols, r.records} {
+	for _, step := range []func(*traceread.Session) error{r.metadata, r.messages, r.agents, r.symbols, r.records} {
 		if err := step(s); err != nil {
 			return err
 		}

@@ -109,7 +109,9 @@ func countRPD(ctx context.Context, conn *sql.Conn, kinds []*kind.Kind, r *Result
 		var there int64
 		err = errors.Join(err, conn.QueryRowContext(ctx, "SELECT ("+k.Export.RPD.Written+"), ("+k.Export.RPD.Rows+")").Scan(&one.Written, &there))
 		one.LeftOut = there - one.Written
-		ops -= one.Written
+		if !k.Export.RPD.IsAPI {
+			ops -= one.Written
+		}
 	}
 	r.Dispatches, r.LeftOut = ops, rows-ops
 	return err

@@ -15,6 +15,7 @@ type Track struct {
 	Name    string           // shown to the user
 	About   string           // shown to the user: the kind of its events
 	Rank    int              // among the tracks below the same GPU or process; dispatches have 1
+	Nested  bool             // its events may contain each other, and are then drawn in one lane
 }
 
 // Event is a recorded item of a kind: 0 ≤ StartNS ≤ EndNS ≤ traceread.LatestNS.
@@ -57,6 +58,7 @@ type Export struct {
 	// rocprofiler-sdk's number (ROCPROFILER_BUFFER_TRACING_*).
 	Array      string
 	BufferKind int64
+	Messages   bool // the names of its events are in strings of the same name as Array
 
 	RPD *RPD
 }
@@ -71,4 +73,8 @@ type CSV struct {
 
 // RPD is how SQLite copies the kind from a trace (schema main) into rocmProfileData's tables
 // (schema made). Rows and Written count the kind's events, before and after.
-type RPD struct{ SQL, Rows, Written string }
+type RPD struct {
+	SQL, Rows, Written string
+
+	IsAPI bool // the events are rows of rocpd_api only; else each has a row of rocpd_op, too
+}

@@ -23,4 +23,7 @@ var Kind = &kind.Kind{
 	Schema:     schema,
 	Tables:     []string{"rtl_marker", "rtl_marker_library"},
 	NewDecoder: newDecoder,
+	Read:       read,
+	CSV:        []kind.Table{phaseTable},
+	Export:     export,
 }
