@@ -7,6 +7,7 @@
 package kind
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/rtl-attach/rtl-attach/internal/ring"
@@ -17,6 +18,7 @@ import (
 type Kind struct {
 	ID    ring.Kind
 	Thing string // what one record is for people: memory copy
+	Event string // what one exported event is; "": as Thing
 	Flag  string // the command line's flag that turns it on
 	Usage string // of the flag
 
@@ -32,6 +34,9 @@ type Kind struct {
 
 	Export Export
 }
+
+// EventThing returns what one exported event is for people.
+func (k *Kind) EventThing() string { return cmp.Or(k.Event, k.Thing) }
 
 // Decoder decodes the records of one kind of one session. One goroutine calls it.
 //

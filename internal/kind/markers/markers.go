@@ -18,6 +18,7 @@ var schema string
 var Kind = &kind.Kind{
 	ID:         ring.KindMarker,
 	Thing:      "marker call",
+	Event:      "marker",
 	Flag:       "marker-trace",
 	Usage:      "record ROCTx markers and ranges, too",
 	Schema:     schema,

@@ -150,7 +150,7 @@ func (m *Report) lines(where string) []kind.Line {
 		say("and %s: report --csv=markers", humanize.Things(int64(n), "further name"))
 	}
 	if m.Further > 0 {
-		say("and %s with names that are too many to count", humanize.Things(m.Further, "mark or range"))
+		say("and %s marks and ranges of still further names", humanize.Count(m.Further))
 	}
 	return all
 }

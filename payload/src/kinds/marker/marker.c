@@ -28,7 +28,7 @@ struct library {
 static struct library roctx64 = {.name = "libroctx64.so"}, sdk = {.name = "librocprofiler-sdk-roctx.so"};
 
 static uint32_t ring_losses; /* the worker: markers for which the ring had no room */
-static bool coverage_is_due;
+static _Atomic bool coverage_is_due;
 
 static int note_library(struct dl_phdr_info *info, size_t size, void *data)
 {
@@ -94,13 +94,15 @@ static int prepare(char *err, size_t errlen)
 	if (find_library(&sdk))
 		find_sdk();
 	ring_losses = 0;
-	coverage_is_due = true;
+	atomic_store(&coverage_is_due, false);
 	return 0;
 }
 
+/* The hooks are in place, or are not: only now the worker can say what is recorded. */
 static void open(void)
 {
 	lanes_open(RTL_KIND_MARKER);
+	atomic_store(&coverage_is_due, true);
 }
 
 static uint32_t close(const struct ending *end, uint64_t until_ns)
@@ -138,8 +140,8 @@ static bool emit_coverage(void)
 static uint64_t poll(uint64_t now_ns, bool abandon)
 {
 	(void)now_ns, (void)abandon;
-	if (coverage_is_due)
-		coverage_is_due = !emit_coverage();
+	if (atomic_load(&coverage_is_due) && emit_coverage())
+		atomic_store(&coverage_is_due, false);
 	return 0;
 }
 
