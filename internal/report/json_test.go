@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
+	"github.com/rtl-attach/rtl-attach/internal/kind/markers"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -33,7 +34,7 @@ func fieldNames(t reflect.Type, names map[string]bool) {
 // the guide every reason of untimed dispatches.
 func TestJSONIsDocumented(t *testing.T) {
 	names := map[string]bool{}
-	for _, v := range []any{Report{}, copies.Report{}} {
+	for _, v := range []any{Report{}, copies.Report{}, markers.Report{}} {
 		fieldNames(reflect.TypeOf(v), names)
 	}
 	if len(names) < 60 {

@@ -8,15 +8,15 @@ const (
 	textMax      = 0xff
 )
 
-type operation uint32
+type Operation uint32
 
 const (
-	opMark     operation = 0x0
-	opPush     operation = 0x1
-	opPop      operation = 0x2
-	opStart    operation = 0x3
-	opStop     operation = 0x4
-	operations operation = 0x5
+	OpMark     Operation = 0x0
+	OpPush     Operation = 0x1
+	OpPop      Operation = 0x2
+	OpStart    Operation = 0x3
+	OpStop     Operation = 0x4
+	operations Operation = 0x5
 )
 
 type Way uint32
@@ -36,7 +36,7 @@ type header struct {
 	Seq   uint32
 }
 
-type call struct {
+type Call struct {
 	Header    header
 	TimeNS    uint64
 	Range     uint64
@@ -48,7 +48,7 @@ type call struct {
 	Text      [24]uint8
 }
 
-type coverage struct {
+type Coverage struct {
 	Header   header
 	Roctx64  uint32
 	Sdk      uint32

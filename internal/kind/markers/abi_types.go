@@ -14,16 +14,16 @@ const (
 	textMax      = C.RTL_MARKER_TEXT_MAX
 )
 
-// operation of a call (enum rtl_marker_operation).
-type operation C.enum_rtl_marker_operation
+// Operation of a call (enum rtl_marker_operation).
+type Operation C.enum_rtl_marker_operation
 
 const (
-	opMark     operation = C.RTL_MARKER_MARK
-	opPush     operation = C.RTL_MARKER_PUSH
-	opPop      operation = C.RTL_MARKER_POP
-	opStart    operation = C.RTL_MARKER_START
-	opStop     operation = C.RTL_MARKER_STOP
-	operations operation = C.RTL_MARKER_OPERATIONS
+	OpMark     Operation = C.RTL_MARKER_MARK
+	OpPush     Operation = C.RTL_MARKER_PUSH
+	OpPop      Operation = C.RTL_MARKER_POP
+	OpStart    Operation = C.RTL_MARKER_START
+	OpStop     Operation = C.RTL_MARKER_STOP
+	operations Operation = C.RTL_MARKER_OPERATIONS
 )
 
 // Way is how markers of a library come, or do not (enum rtl_marker_way).
@@ -40,8 +40,8 @@ const (
 
 type header C.struct_rtl_header
 
-// call is the record of a call, and the first bytes of its text.
-type call C.struct_rtl_marker
+// Call is the record of a call, and the first bytes of its text.
+type Call C.struct_rtl_marker
 
-// coverage is the record of the libraries.
-type coverage C.struct_rtl_marker_coverage
+// Coverage is the record of the libraries.
+type Coverage C.struct_rtl_marker_coverage

@@ -26,9 +26,9 @@ func newDecoder(s kind.Session) kind.Decoder { return &decoder{session: s, pairs
 // Decode decodes a call, or what the payload says of the libraries.
 func (d *decoder) Decode(r *ring.Record) error {
 	switch r.Type() {
-	case ring.Type(typeMarker):
+	case TypeMarker:
 		return d.call(r)
-	case ring.Type(typeCoverage):
+	case TypeCoverage:
 		d.coverage(r)
 	default:
 		d.session.Refuse()
@@ -43,7 +43,7 @@ func (d *decoder) call(r *ring.Record) error {
 		return nil
 	}
 	d.arrived++
-	d.pairs.take(&c.call, func() string { return harmless(c.text(), c.TextCut != 0) })
+	d.pairs.take(&c.Call, func() string { return harmless(c.text(), c.TextCut != 0) })
 	if len(d.pairs.done) >= batchMarkers {
 		return d.Flush()
 	}
@@ -53,11 +53,11 @@ func (d *decoder) call(r *ring.Record) error {
 // sound reports whether a payload can have written the record.
 func sound(c *recorded, lines uint16) bool {
 	bytes := uintptr(c.TextBytes)
-	op := operation(c.Operation)
+	op := Operation(c.Operation)
 	if op >= operations || bytes > textMax || (unsafe.Offsetof(c.Text)+bytes+ring.LineBytes-1)/ring.LineBytes != uintptr(lines) {
 		return false
 	}
-	ends, numbered := op == opPop || op == opStop, op == opStart || op == opStop
+	ends, numbered := op == OpPop || op == OpStop, op == OpStart || op == OpStop
 	switch {
 	case c.TimeNS == 0, !kind.SoundTime(c.TimeNS),
 		c.TextCut > 1, c.TextCut == 1 && bytes != textMax,
@@ -85,7 +85,7 @@ func harmless(text string, cut bool) string {
 }
 
 func (d *decoder) coverage(r *ring.Record) {
-	c := ring.As[coverage](r)
+	c := ring.As[Coverage](r)
 	l := Libraries{Way(c.Roctx64), Way(c.Sdk)}
 	if r.Lines() != 1 || l.ROCTx64 >= WayCount || l.SDK >= WayCount || d.described {
 		d.session.Refuse()

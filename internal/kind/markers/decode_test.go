@@ -23,9 +23,9 @@ type script struct {
 	at uint64
 }
 
-func (s *script) call(tid uint32, op operation, text string, number uint64, spoil ...func(*recorded)) {
+func (s *script) call(tid uint32, op Operation, text string, number uint64, spoil ...func(*recorded)) {
 	s.at += 10
-	r := recorded{call: call{TimeNS: s.at, TID: tid, Operation: uint16(op), TextBytes: uint16(len(text)), Range: number}}
+	r := recorded{Call: Call{TimeNS: s.at, TID: tid, Operation: uint16(op), TextBytes: uint16(len(text)), Range: number}}
 	room := (*[unsafe.Sizeof(r)]byte)(unsafe.Pointer(&r))
 	copy(room[unsafe.Offsetof(r.Text):], text)
 	for _, how := range spoil {
@@ -36,10 +36,10 @@ func (s *script) call(tid uint32, op operation, text string, number uint64, spoi
 
 // put writes a record of this many lines.
 func (s *script) put(r *recorded, lines int) {
-	t := ring.Type(typeMarker)
+	t := TypeMarker
 	switch lines {
 	case 1:
-		ringtest.PutAs(s.p, t, r.call)
+		ringtest.PutAs(s.p, t, r.Call)
 	case 2:
 		putLines[[128]byte](s.p, t, r)
 	case 3:
@@ -92,21 +92,21 @@ func expectMarkers(t *testing.T, path string, want ...string) {
 
 func TestDecode(t *testing.T) {
 	path, result := collect(t, func(s *script) {
-		ringtest.PutAs(s.p, ring.Type(typeCoverage), coverage{Roctx64: uint32(Chained)})
-		s.call(7, opPop, "", 0) // its range began before
-		s.call(7, opPush, "outer", 0)
-		s.call(8, opPush, "other", 0)
-		s.call(7, opPush, "inner", 0)
-		s.call(7, opMark, "", 0)
-		s.call(7, opPop, "", 0)
-		s.call(7, opStart, "across", 1)
-		s.call(7, opPop, "", 0)
-		s.call(8, opStop, "", 1)
-		s.call(9, opStop, "", 5) // its start comes late
+		ringtest.PutAs(s.p, TypeCoverage, Coverage{Roctx64: uint32(Chained)})
+		s.call(7, OpPop, "", 0) // its range began before
+		s.call(7, OpPush, "outer", 0)
+		s.call(8, OpPush, "other", 0)
+		s.call(7, OpPush, "inner", 0)
+		s.call(7, OpMark, "", 0)
+		s.call(7, OpPop, "", 0)
+		s.call(7, OpStart, "across", 1)
+		s.call(7, OpPop, "", 0)
+		s.call(8, OpStop, "", 1)
+		s.call(9, OpStop, "", 5) // its start comes late
 		s.at -= 20
-		s.call(7, opStart, "late", 5)
-		s.call(8, opStop, "", 3) // its range began before
-		s.call(8, opStart, "open", 9)
+		s.call(7, OpStart, "late", 5)
+		s.call(8, OpStop, "", 3) // its range began before
+		s.call(8, OpStart, "open", 9)
 		s.end()
 	})
 	expectMarkers(t, path,
@@ -135,12 +135,12 @@ func TestTexts(t *testing.T) {
 	path, _ := collect(t, func(s *script) {
 		for _, n := range []int{0, 1, 23, 24, 25, 87, 88, 89, 151, 152, 153, 254, 255} {
 			text := strings.Repeat("0123456789", 26)[:n]
-			s.call(7, opMark, text, 0)
+			s.call(7, OpMark, text, 0)
 			want = append(want, text)
 		}
-		s.call(7, opMark, strings.Repeat("x", 253)+"\xe2\x82", 0, cut) // a cut €
-		s.call(7, opMark, "a\xffb", 0)
-		s.call(7, opMark, "größe\n\x1b[31m", 0)
+		s.call(7, OpMark, strings.Repeat("x", 253)+"\xe2\x82", 0, cut) // a cut €
+		s.call(7, OpMark, "a\xffb", 0)
+		s.call(7, OpMark, "größe\n\x1b[31m", 0)
 		s.end()
 	})
 	want = append(want, strings.Repeat("x", 253)+"…", "a\ufffdb", "größe\n\x1b[31m")
@@ -154,7 +154,7 @@ func TestTexts(t *testing.T) {
 func TestImpossible(t *testing.T) {
 	const bad = 15
 	path, _ := collect(t, func(s *script) {
-		s.call(7, opPush, "good", 0)
+		s.call(7, OpPush, "good", 0)
 		for _, spoil := range []func(*recorded){
 			func(r *recorded) { r.Operation = uint16(operations) },
 			func(r *recorded) { r.TextBytes = 256 },
@@ -166,15 +166,15 @@ func TestImpossible(t *testing.T) {
 			func(r *recorded) { r.TimeNS = 1 << 63 },
 			func(r *recorded) { r.Range = 1 },
 			func(r *recorded) { r.Text[2] = 0 },
-			func(r *recorded) { r.Operation = uint16(opPop) },
-			func(r *recorded) { r.Operation = uint16(opStop) },
+			func(r *recorded) { r.Operation = uint16(OpPop) },
+			func(r *recorded) { r.Operation = uint16(OpStop) },
 		} {
-			s.call(7, opPush, "bad!", 0, spoil)
+			s.call(7, OpPush, "bad!", 0, spoil)
 		}
-		s.call(7, opMark, strings.Repeat("x", 255), 0, func(r *recorded) { r.TextBytes = 3 }) // in five lines
-		ringtest.PutAs(s.p, ring.Type(typeCoverage), coverage{Sdk: uint32(WayCount)})
-		ringtest.PutAs(s.p, ring.Type(typeCoverage)+1, coverage{})
-		s.call(7, opPop, "", 0)
+		s.call(7, OpMark, strings.Repeat("x", 255), 0, func(r *recorded) { r.TextBytes = 3 }) // in five lines
+		ringtest.PutAs(s.p, TypeCoverage, Coverage{Sdk: uint32(WayCount)})
+		ringtest.PutAs(s.p, TypeCoverage+1, Coverage{})
+		s.call(7, OpPop, "", 0)
 		s.end()
 	})
 	expectMarkers(t, path, fmt.Sprintf("1|good|0|7|7|10|%d|0", 10*(bad)))
@@ -187,15 +187,15 @@ func TestImpossible(t *testing.T) {
 // Where records may be missing, no range is made up of two.
 func TestLoss(t *testing.T) {
 	path, _ := collect(t, func(s *script) {
-		s.call(7, opPush, "a", 0, losses(4))
-		s.call(7, opPush, "b", 0, losses(4))
-		s.call(8, opPush, "of another thread", 0, losses(1))
-		s.call(7, opStart, "c", 1, losses(5))
-		s.call(7, opPop, "", 0, losses(5))
-		s.call(7, opPush, "d", 0, losses(5))
-		s.call(7, opPop, "", 0, losses(5))
-		s.call(8, opPop, "", 0, losses(1))
-		s.call(8, opStop, "", 2, losses(1))
+		s.call(7, OpPush, "a", 0, losses(4))
+		s.call(7, OpPush, "b", 0, losses(4))
+		s.call(8, OpPush, "of another thread", 0, losses(1))
+		s.call(7, OpStart, "c", 1, losses(5))
+		s.call(7, OpPop, "", 0, losses(5))
+		s.call(7, OpPush, "d", 0, losses(5))
+		s.call(7, OpPop, "", 0, losses(5))
+		s.call(8, OpPop, "", 0, losses(1))
+		s.call(8, OpStop, "", 2, losses(1))
 		s.end()
 	})
 	expectMarkers(t, path,
@@ -211,12 +211,12 @@ func TestLoss(t *testing.T) {
 // A number that comes twice ends no other range.
 func TestRangeNumbers(t *testing.T) {
 	path, _ := collect(t, func(s *script) {
-		s.call(7, opStart, "first", 1)
-		s.call(7, opStart, "second", 1)
-		s.call(7, opStop, "", 1)
-		s.call(7, opStop, "", 1)
-		s.call(7, opStop, "", 1)
-		s.call(7, opStart, "third", 1)
+		s.call(7, OpStart, "first", 1)
+		s.call(7, OpStart, "second", 1)
+		s.call(7, OpStop, "", 1)
+		s.call(7, OpStop, "", 1)
+		s.call(7, OpStop, "", 1)
+		s.call(7, OpStart, "third", 1)
 		s.end()
 	})
 	expectMarkers(t, path,
@@ -230,9 +230,9 @@ func TestRangeNumbers(t *testing.T) {
 // Threads that are not known are not taken for one.
 func TestUnknownThreads(t *testing.T) {
 	path, _ := collect(t, func(s *script) {
-		s.call(0, opPush, "a", 0)
-		s.call(0, opMark, "m", 0)
-		s.call(0, opPop, "", 0)
+		s.call(0, OpPush, "a", 0)
+		s.call(0, OpMark, "m", 0)
+		s.call(0, OpPop, "", 0)
 		s.end()
 	})
 	expectMarkers(t, path, "1|a|NULL|NULL|NULL|10|NULL|5", "0|m|NULL|NULL|NULL|20|20|0")
@@ -243,9 +243,9 @@ func TestBounds(t *testing.T) {
 	p := newPairs()
 	missing := map[Missing]int{}
 	at := uint64(0)
-	take := func(tid uint32, op operation, number uint64) {
+	take := func(tid uint32, op Operation, number uint64) {
 		at++
-		p.take(&call{TID: tid, Operation: uint16(op), Range: number, TimeNS: at}, func() string { return "x" })
+		p.take(&Call{TID: tid, Operation: uint16(op), Range: number, TimeNS: at}, func() string { return "x" })
 		for _, m := range p.done {
 			missing[m.Missing]++
 		}
@@ -255,32 +255,32 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	for range mostDepth + 3 {
-		take(1, opPush, 0)
+		take(1, OpPush, 0)
 	}
 	for range mostDepth + 3 {
-		take(1, opPop, 0)
+		take(1, OpPop, 0)
 	}
 	if missing[MissingRoom] != 3 || missing[MissingNothing] != mostDepth || p.open != 0 {
 		t.Errorf("deep: %v", missing)
 	}
 	clear(missing)
 	for i := range uint64(mostEarly + 1) {
-		take(1, opStop, i)
+		take(1, OpStop, i)
 	}
 	if missing[MissingStart] != mostEarly/2 {
 		t.Errorf("early stops: %v", missing)
 	}
 	clear(missing)
 	for i := range uint64(mostOpen + 2) {
-		take(1, opStart, 1<<32+i)
+		take(1, OpStart, 1<<32+i)
 	}
 	if missing[MissingRoom] != 2 {
 		t.Errorf("many ranges: %v", missing)
 	}
 	clear(missing)
 	for tid := range uint32(mostThreads + 2) {
-		take(tid+1, opPush, 0)
-		take(tid+1, opPop, 0)
+		take(tid+1, OpPush, 0)
+		take(tid+1, OpPop, 0)
 	}
 	if missing[MissingRoom] != mostThreads+2 || missing[MissingStart] != 0 {
 		t.Errorf("many threads: %v", missing)

@@ -45,7 +45,7 @@ type Libraries struct{ ROCTx64, SDK Way }
 
 // recorded is a record of up to ring.RecordLines lines.
 type recorded struct {
-	call
+	Call
 	more [4 * 64]byte
 }
 

@@ -14,6 +14,12 @@ import (
 //go:embed schema.sql
 var schema string
 
+// The types of the records: of a call, and of the libraries.
+const (
+	TypeMarker   = ring.Type(typeMarker)
+	TypeCoverage = ring.Type(typeCoverage)
+)
+
 // Kind is the kind of markers.
 var Kind = &kind.Kind{
 	ID:         ring.KindMarker,

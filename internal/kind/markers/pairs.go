@@ -23,7 +23,7 @@ type pairs struct {
 	done    []Marker
 	threads map[uint32]*thread
 	started map[uint64]*Marker // by the ranges' numbers
-	early   map[uint64]call    // stops, by the ranges' numbers
+	early   map[uint64]Call    // stops, by the ranges' numbers
 	waiting []uint64           // their numbers, in the order of their coming
 	open    int
 	lossy   bool // records may be missing
@@ -38,39 +38,39 @@ type thread struct {
 }
 
 func newPairs() pairs {
-	return pairs{threads: map[uint32]*thread{}, started: map[uint64]*Marker{}, early: map[uint64]call{}}
+	return pairs{threads: map[uint32]*thread{}, started: map[uint64]*Marker{}, early: map[uint64]Call{}}
 }
 
 // take adds a call. text returns its message.
-func (p *pairs) take(c *call, text func() string) {
+func (p *pairs) take(c *Call, text func() string) {
 	t := p.thread(c)
-	switch operation(c.Operation) {
-	case opMark:
+	switch Operation(c.Operation) {
+	case OpMark:
 		p.emit(Marker{
 			Form: Mark, TID: c.TID, EndTID: c.TID, Level: t.level(), Text: text(), HasText: true,
 			StartNS: c.TimeNS, EndNS: c.TimeNS,
 		})
-	case opPush:
+	case OpPush:
 		p.push(t, begun(c, Range, t.level(), text()))
-	case opPop:
+	case OpPop:
 		p.pop(t, c)
-	case opStart:
+	case OpStart:
 		p.start(begun(c, ProcessRange, NoLevel, text()))
-	case opStop:
+	case OpStop:
 		p.stop(c)
 	}
 }
 
 func (p *pairs) emit(m Marker) { p.done = append(p.done, m) }
 
-func begun(c *call, form Form, level int64, text string) Marker {
+func begun(c *Call, form Form, level int64, text string) Marker {
 	return Marker{
 		Form: form, TID: c.TID, Level: level, Text: text, HasText: true, Number: c.Range, StartNS: c.TimeNS,
 	}
 }
 
 // ended returns a range of which only the end is known.
-func ended(c *call, form Form, why Missing) Marker {
+func ended(c *Call, form Form, why Missing) Marker {
 	return Marker{Form: form, EndTID: c.TID, Level: NoLevel, Number: c.Range, EndNS: c.TimeNS, Missing: why}
 }
 
@@ -82,13 +82,13 @@ func (p *pairs) unended(m Marker, why Missing) {
 
 // complete passes on a range that a call has ended. Clocks of different processors may differ
 // by some ns.
-func (p *pairs) complete(m Marker, c *call) {
+func (p *pairs) complete(m Marker, c *Call) {
 	m.EndTID, m.EndNS = c.TID, max(c.TimeNS, m.StartNS)
 	p.emit(m)
 }
 
 // thread returns the thread of a call; nil: it is not known, or there are too many.
-func (p *pairs) thread(c *call) *thread {
+func (p *pairs) thread(c *Call) *thread {
 	t := p.threads[c.TID]
 	if t == nil {
 		if c.TID == 0 || len(p.threads) == mostThreads {
@@ -144,7 +144,7 @@ func unfollowed(tid uint32) Missing {
 
 // pop ends a thread's last range. The ranges of a thread that is not followed are written
 // already.
-func (p *pairs) pop(t *thread, c *call) {
+func (p *pairs) pop(t *thread, c *Call) {
 	switch {
 	case t == nil:
 	case t.over > 0:
@@ -186,7 +186,7 @@ func (p *pairs) start(m Marker) {
 	p.open++
 }
 
-func (p *pairs) stop(c *call) {
+func (p *pairs) stop(c *Call) {
 	if m := p.started[c.Range]; m != nil {
 		delete(p.started, c.Range)
 		p.open--
@@ -243,5 +243,5 @@ func (p *pairs) finish() {
 		c := p.early[number]
 		p.emit(ended(&c, ProcessRange, p.beforeStart()))
 	}
-	*p = pairs{done: p.done, threads: map[uint32]*thread{}, started: map[uint64]*Marker{}, early: map[uint64]call{}}
+	*p = pairs{done: p.done, threads: map[uint32]*thread{}, started: map[uint64]*Marker{}, early: map[uint64]Call{}}
 }

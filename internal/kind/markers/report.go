@@ -161,9 +161,9 @@ func (p *Phase) line(where string) string {
 	if p.Kind == markName {
 		return b.String()
 	}
-	fmt.Fprintf(&b, ", %s in all, %s on average, %s at most", duration(p.TotalNS), duration(p.MeanNS), duration(p.MaxNS))
+	fmt.Fprintf(&b, " in %s, mean %s, longest %s", duration(p.TotalNS), duration(p.MeanNS), duration(p.MaxNS))
 	if p.Kernels > 0 {
-		fmt.Fprintf(&b, "; %s submitted in it, %s", humanize.Things(p.Kernels, "kernel"), duration(p.GPUNS))
+		fmt.Fprintf(&b, "; kernels submitted within: %s in %s", humanize.Count(p.Kernels), duration(p.GPUNS))
 	}
 	return b.String()
 }
