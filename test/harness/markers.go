@@ -31,9 +31,10 @@ func Roctx64(t testing.TB) string {
 	return path
 }
 
-// Marking is the program markers, with a library of ROCTx.
+// Marking is the program markers, with a library of ROCTx. Its pace is one at which nothing is lost
+// while the payload's worker waits for a processor.
 func Marking(library string, args ...string) Workload {
-	return Workload{Program: "markers", Args: args, Sim: []string{"RTL_ROCTX=" + library}, LogsCalls: true}
+	return Workload{Program: "markers", Args: append([]string{"--pace", "2000"}, args...), Sim: []string{"RTL_ROCTX=" + library}, LogsCalls: true}
 }
 
 // The operations, as ROCTx numbers them.

@@ -66,11 +66,11 @@ func compareMarkers(t *testing.T, p *harness.Process, want markers.Libraries, de
 	calls, _, _ := p.MarkerCalls(t)
 	c := harness.NewMarkerComparison(t, calls)
 	for _, run := range runs {
-		c.Add(harness.ReadMarkers(t, run.Trace))
 		checkMarkerReport(t, run, want)
+		c.Add(harness.ReadMarkers(t, run.Trace))
 	}
 	c.Finish()
-	if c.Recorded < 4000 || c.Nested < 100 || c.Across < 100 {
+	if c.Recorded < 1000 || c.Nested < 50 || c.Across < 20 {
 		t.Errorf("too little was compared: %d calls, %d nested, %d across threads", c.Recorded, c.Nested, c.Across)
 	}
 }
@@ -80,8 +80,7 @@ func checkMarkerReport(t *testing.T, run harness.Run, want markers.Libraries) {
 	t.Helper()
 	m := harness.SaysOfMarkers(t, run.Summary)
 	if m == nil || m.Begun == 0 || m.Begun != m.Timed || m.Unexplained != 0 || m.Surplus != 0 {
-		t.Errorf("%+v", m)
-		return
+		t.Fatalf("%s", run.Stderr)
 	}
 	ways := map[markers.Way]string{markers.NotLoaded: "not loaded", markers.Recorded: "recorded", markers.Chained: "recorded, and passed on to another tool"}
 	if l := m.Libraries; len(l) != 2 || l[0].Way != ways[want.ROCTx64] || l[1].Way != ways[want.SDK] {
@@ -137,4 +136,37 @@ func TestMarkerComparison(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A tool that comes during a session replaces our callback: the trace says so, keeps what was
+// recorded before, and the tool's callback stays.
+func TestMarkersTaken(t *testing.T) {
+	p := harness.Start(t, harness.Marking(harness.Roctx64(t)))
+	r := p.Begin(t, "--marker-trace", "--buffer-policy", "lossless")
+	r.Says(t, "✓ attached")
+	harness.Until(t, "calls are recorded", p.Dispatches(t, 1000))
+	if said, err := p.Get("/tool/enter"); err != nil || said != "entered\n" {
+		t.Fatal(said, err)
+	}
+	theirs := p.RoctxSlot(t)
+	harness.Until(t, "the worker has seen it", p.Dispatches(t, 2000))
+	r.Interrupt(t)
+	run := r.MustRecord(t)
+	m := harness.SaysOfMarkers(t, run.Summary)
+	var ways []string
+	for _, l := range m.Libraries {
+		ways = append(ways, l.Way)
+	}
+	if want := []string{"recorded", "not recorded: another tool has taken its place", "not loaded"}; !slices.Equal(ways, want) || m.Timed == 0 || m.Timed != m.Begun {
+		t.Errorf("%d of %d calls, %+v", m.Timed, m.Begun, m.Libraries)
+	}
+	if now := p.RoctxSlot(t); now != theirs {
+		t.Errorf("slot %#x, theirs was %#x", now, theirs)
+	}
+	again := harness.SaysOfMarkers(t, p.Record(t, 100*time.Millisecond, "--marker-trace").Summary)
+	if again == nil || again.Begun != 0 || again.Libraries[0].Way != "not recorded: another tool has taken its place" {
+		t.Errorf("later: %+v", again.Libraries)
+	}
+	p.StillAlive(t)
+	p.Quit(t)
 }

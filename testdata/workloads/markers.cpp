@@ -164,6 +164,10 @@ int main(int argc, char** argv)
 	HttpServer http(settings.port, [&](const std::string& path) -> std::string {
 		if (path == "/health")
 			return "ok " + std::to_string(steps.load()) + "\n";
+		if (path == "/tool/enter") {
+			roctx.register_tool();
+			return "entered\n";
+		}
 		if (path != "/quit")
 			return "";
 		end.now();

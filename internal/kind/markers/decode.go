@@ -10,14 +10,17 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-const batchMarkers = 512
+const (
+	batchMarkers  = 512
+	mostDescribed = 256 // changes of libraries in a session
+)
 
 // decoder decodes the markers of one session.
 type decoder struct {
 	session   kind.Session
 	pairs     pairs
-	libraries *Libraries // to be written
-	described bool
+	libraries []Libraries // to be written
+	described int
 	arrived   uint64
 }
 
@@ -87,23 +90,26 @@ func harmless(text string, cut bool) string {
 func (d *decoder) coverage(r *ring.Record) {
 	c := ring.As[Coverage](r)
 	l := Libraries{Way(c.Roctx64), Way(c.Sdk)}
-	if r.Lines() != 1 || l.ROCTx64 >= WayCount || l.SDK >= WayCount || d.described {
+	if r.Lines() != 1 || l.ROCTx64 >= WayCount || l.SDK >= WayCount || d.described == mostDescribed {
 		d.session.Refuse()
 		return
 	}
-	d.libraries, d.described = &l, true
+	d.libraries = append(d.libraries, l)
+	d.described++
 }
 
 // Flush writes the markers that are complete.
 func (d *decoder) Flush() error {
 	libraries, done := d.libraries, d.pairs.done
-	if libraries == nil && len(done) == 0 {
+	if len(libraries)+len(done) == 0 {
 		return nil
 	}
 	d.libraries, d.pairs.done = nil, nil
 	err := d.session.Write(len(done), func(w tracedb.KindWriter) error {
-		if err := describe(w, libraries); err != nil {
-			return err
+		for _, l := range libraries {
+			if err := describe(w, l); err != nil {
+				return err
+			}
 		}
 		return Store(w, done)
 	})

@@ -107,6 +107,7 @@ func TestDecode(t *testing.T) {
 		s.call(7, OpStart, "late", 5)
 		s.call(8, OpStop, "", 3) // its range began before
 		s.call(8, OpStart, "open", 9)
+		ringtest.PutAs(s.p, TypeCoverage, Coverage{Roctx64: uint32(Taken)})
 		s.end()
 	})
 	expectMarkers(t, path,
@@ -126,7 +127,7 @@ func TestDecode(t *testing.T) {
 	read, err := tracedb.Open(path)
 	must(t, err)
 	defer read.Close()
-	expect(t, read, "SELECT library, way FROM rtl_marker_library ORDER BY id", "0|2", "1|0")
+	expect(t, read, "SELECT library, way FROM rtl_marker_library ORDER BY id", "0|2", "1|0", "0|3", "1|0")
 }
 
 // Messages of all lengths come whole, as UTF-8.
@@ -177,7 +178,7 @@ func TestImpossible(t *testing.T) {
 		s.call(7, OpPop, "", 0)
 		s.end()
 	})
-	expectMarkers(t, path, fmt.Sprintf("1|good|0|7|7|10|%d|0", 10*(bad)))
+	expectMarkers(t, path, fmt.Sprintf("1|good|0|7|7|10|%d|0", 10*bad))
 	read, err := tracedb.Open(path)
 	must(t, err)
 	defer read.Close()

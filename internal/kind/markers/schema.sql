@@ -14,7 +14,7 @@ CREATE TABLE IF NOT EXISTS rtl_marker(
 	end_ns INTEGER
 );
 
--- By which libraries markers came when a session began.
+-- By which libraries markers came: when a session began, and when that changed.
 CREATE TABLE IF NOT EXISTS rtl_marker_library(
 	id INTEGER PRIMARY KEY,
 	session_id INTEGER NOT NULL,

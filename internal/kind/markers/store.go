@@ -11,11 +11,8 @@ var (
 	libraryTable = tracedb.Table{Name: "rtl_marker_library", Columns: []string{"library", "way"}}
 )
 
-// describe writes how the markers of each library come; nil: that is not known.
-func describe(w tracedb.KindWriter, l *Libraries) error {
-	if l == nil {
-		return nil
-	}
+// describe writes how the markers of each library come.
+func describe(w tracedb.KindWriter, l Libraries) error {
 	for i, way := range []Way{l.ROCTx64, l.SDK} {
 		if err := w.Add(&libraryTable, int64(i), int64(way)); err != nil {
 			return err

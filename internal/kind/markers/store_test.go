@@ -28,7 +28,7 @@ func TestStore(t *testing.T) {
 		s := begin(t, db, 42+pid)
 		must(t,
 			s.Kind(5, func(w tracedb.KindWriter) error {
-				must(t, describe(w, &Libraries{Recorded, Taken}))
+				must(t, describe(w, Libraries{Recorded, Taken}))
 				return Store(w, sample())
 			}),
 			s.End(tracedb.End{Reason: "detached"}))
