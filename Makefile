@@ -103,8 +103,14 @@ LIVE_PATTERN := /test/($(subst $(empty) $(empty),|,$(LIVE_TESTS))|kinds/.*)$$
 .PHONY: test-units test-live
 test-units: tool simulator workloads victims
 	$(GOTEST) -race -count=1 -p 2 -timeout 40m $$(go list $(GO_PACKAGES) | grep -vE '$(LIVE_PATTERN)')
-test-live: tool fault-tool dist musl-root simulator workloads victims
+test-live: tool fault-tool dist musl-root simulator workloads victims roctx
 	$(GOTEST) -race -count=1 -p 2 -timeout 40m $(LIVE_TESTS:%=./test/%) ./test/kinds/...
+
+# ROCTx's library, of a Debian release that has it. If the mirror has not, the tests that need it are
+# left out.
+.PHONY: roctx
+roctx: $(DEPS)
+	@scripts/get-roctx $(BUILD)/roctx || [ $$? = 3 ]
 
 # Root file systems of other Debian releases. A release that the mirror does not
 # have leaves out its cases, by name.

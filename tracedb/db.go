@@ -60,7 +60,8 @@ type DB struct {
 	closed   bool
 	sessions []*Session // in progress
 
-	strings       map[string]int64
+	strings       map[string]int64 // up to mostStrings of the file's
+	forgot        bool             // the file has more
 	kernels       map[string]int64 // readable names by symbol
 	readableBytes int
 	lastContext   int64 // the last id assigned: no other process writes the file
@@ -229,22 +230,30 @@ func (db *DB) metadata(tag, value string) error {
 	return db.exec("INSERT INTO rocpd_metadata(tag, value) VALUES(?, ?)", tag, value)
 }
 
+// mostStrings limits the strings in memory: an application may give each of its markers
+// another name.
+var mostStrings = 1 << 18
+
 // intern returns the id of a string in rocpd_string, and inserts it if it is new.
 func (db *DB) intern(s string) (int64, error) {
 	if id, ok := db.strings[s]; ok {
 		return id, nil
 	}
 	id, err := db.stringID(s)
-	if err == nil {
-		db.strings[s] = id
+	if err != nil {
+		return 0, err
 	}
-	return id, err
+	if len(db.strings) == mostStrings {
+		clear(db.strings)
+		db.forgot = true
+	}
+	db.strings[s] = id
+	return id, nil
 }
 
-// stringID looks the string up in an extended file first, which has strings of earlier
-// sessions.
+// stringID looks the string up first in a file that has strings which are not in memory.
 func (db *DB) stringID(s string) (id int64, err error) {
-	if db.place.Extends {
+	if db.place.Extends || db.forgot {
 		err = db.conn.QueryRowContext(background, "SELECT id FROM rocpd_string WHERE string = ?", s).Scan(&id)
 		if !errors.Is(err, sql.ErrNoRows) {
 			return id, err

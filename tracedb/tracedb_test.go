@@ -267,3 +267,24 @@ func TestContextsAreBounded(t *testing.T) {
 	expect(t, read, "SELECT packet_index, tid FROM rtl_dispatch d JOIN rtl_thread t ON t.id = d.thread_id ORDER BY d.id", "1|7", "2|8", "1|7")
 	expect(t, read, "SELECT count(*), count(DISTINCT thread_id) FROM rtl_context", "3|2")
 }
+
+// Strings that are no longer in memory are found in the file.
+func TestManyStrings(t *testing.T) {
+	defer func(most int) { mostStrings = most }(mostStrings)
+	mostStrings = 3
+	db := create(t)
+	s := begin(t, db, 42)
+	ids := map[string]int64{}
+	must(t, s.Kind(0, func(w KindWriter) error {
+		for range 3 {
+			for _, text := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+				id, err := w.String(text)
+				if before, known := ids[text]; err != nil || known && before != id || len(db.strings) > mostStrings {
+					t.Errorf("%s: row %d, before %d, %v; %d in memory", text, id, before, err, len(db.strings))
+				}
+				ids[text] = id
+			}
+		}
+		return nil
+	}), s.End(End{}), db.Close())
+}

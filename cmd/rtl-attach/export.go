@@ -207,7 +207,7 @@ func writeResult(w io.Writer, output string, r *export.Result) error {
 	var written []string
 	for _, k := range r.Kinds {
 		if k.Written > 0 {
-			written = append(written, humanize.Things(k.Written, k.Kind.Thing))
+			written = append(written, humanize.Things(k.Written, k.Kind.EventThing()))
 		}
 	}
 	if r.Dispatches > 0 || len(written) == 0 {

@@ -38,6 +38,16 @@ func (c *Collector) flushKinds() error {
 	return errors.Join(errs...)
 }
 
+// finishKinds writes what the decoders hold: no more records come.
+func (c *Collector) finishKinds() error {
+	for _, d := range c.decoders {
+		if f, holds := d.(kind.Finisher); holds {
+			f.Finish()
+		}
+	}
+	return c.flushKinds()
+}
+
 // settleKinds closes the accounts of the recorded kinds. If the payload's own account is
 // missing, the number of items is unknown.
 func (c *Collector) settleKinds() (all []tracedb.KindCoverage) {

@@ -105,6 +105,9 @@ func (c *Collector) result() Result {
 // finish closes the session: accounts, losses that no record reported, the end.
 func (c *Collector) finish(broken error) (Result, error) {
 	result := c.result()
+	if err := c.finishKinds(); err != nil {
+		return result, err
+	}
 	result.Coverage = c.settle()
 	if c.tally.lost > 0 {
 		result.Losses = append(result.Losses, tracedb.Loss{Cause: CauseRingFull, Records: c.tally.lost})

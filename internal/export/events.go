@@ -49,9 +49,13 @@ func (e *export) events(visit func(one *kind.Event, lane int) error) error {
 		if k.Export.Events == nil {
 			continue
 		}
-		places := newLanes[*kind.Track]()
+		places, nests := newLanes[*kind.Track](), newNests[*kind.Track]()
 		err := e.eachOf(k, e.trace.isExported, func(one *kind.Event) error {
-			lane, err := places.place(one.Track, one.StartNS, one.EndNS)
+			place := places.place
+			if one.Track.Nested {
+				place = nests.place
+			}
+			lane, err := place(one.Track, one.StartNS, one.EndNS)
 			if err != nil {
 				return err
 			}

@@ -99,7 +99,7 @@ func (r *Result) Warnings(f Format) (warnings []string) {
 	switch {
 	case r.Written() > 0:
 	case len(f.kinds) > 0:
-		warnings = append(warnings, fmt.Sprintf("no timed %s is in this trace: record with --%s", f.kinds[0].Thing, f.kinds[0].Flag))
+		warnings = append(warnings, fmt.Sprintf("no timed %s is in this trace: record with --%s", f.kinds[0].EventThing(), f.kinds[0].Flag))
 	default:
 		warnings = append(warnings, "no timed dispatch is in this trace")
 	}
@@ -108,7 +108,7 @@ func (r *Result) Warnings(f Format) (warnings []string) {
 	}
 	for _, k := range r.Kinds {
 		if k.LeftOut > 0 {
-			warnings = append(warnings, humanize.Things(k.LeftOut, k.Kind.Thing)+" left out: impossible times, or nothing to belong to")
+			warnings = append(warnings, humanize.Things(k.LeftOut, k.Kind.EventThing())+" left out: impossible times, or nothing to belong to")
 		}
 	}
 	for _, c := range r.Sessions {

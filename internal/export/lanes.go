@@ -33,7 +33,7 @@ func (ls *lanes[Of]) place(of Of, startNS, endNS int64) (int, error) {
 		return free, nil
 	}
 	if len(ends) == mostLanes || ls.all == mostLanesInAll {
-		return 0, fmt.Errorf("over %d kernels or events at once in one place: %w", len(ends), traceread.ErrImpossible)
+		return 0, tooMany(len(ends))
 	}
 	ls.ends[of] = append(ends, endNS)
 	ls.all++

@@ -87,42 +87,6 @@ func (r *rocprof) metadata(s *traceread.Session) error {
 	return err
 }
 
-// strings writes the names of the kinds whose operations have no fixed numbers: an array by
-// rocprofiler-sdk's numbers.
-func (r *rocprof) strings(*traceread.Session) error {
-	byNumber := map[int64]jsonLine{}
-	for _, k := range all.Kinds {
-		if k.Export.Operations == nil {
-			continue
-		}
-		if is, err := k.IsIn(r.trace.Trace); err != nil {
-			return err
-		} else if !is {
-			continue
-		}
-		domain, names, err := k.Export.Operations(r.ctx, r.trace.Trace)
-		if err != nil {
-			return err
-		}
-		byNumber[k.Export.BufferKind] = append(jsonLine(nil), '{').text("kind", domain).texts("operations", names)
-	}
-	if err := r.text(`"strings":{"buffer_records":[`); err != nil {
-		return err
-	}
-	r.comma = false
-	for number := range slices.Max(append(sortedKeys(byNumber), -1)) + 1 {
-		r.line = append(r.line[:0], byNumber[number]...)
-		if len(r.line) == 0 {
-			r.line = append(r.line, '{').text("kind", "").texts("operations", nil)
-		}
-		r.line = append(r.line, '}')
-		if err := r.element(); err != nil {
-			return err
-		}
-	}
-	return r.text("]},\n")
-}
-
 func (r *rocprof) agents(s *traceread.Session) error {
 	if err := r.text(`"agents":[`); err != nil {
 		return err

@@ -15,6 +15,7 @@ type Track struct {
 	Name    string           // shown to the user
 	About   string           // shown to the user: the kind of its events
 	Rank    int              // among the tracks below the same GPU or process; dispatches have 1
+	Nested  bool             // its events may contain each other, and are then drawn in one lane
 }
 
 // Event is a recorded item of a kind: 0 ≤ StartNS ≤ EndNS ≤ traceread.LatestNS.
@@ -69,6 +70,7 @@ type Export struct {
 	// rocprofiler-sdk's number (ROCPROFILER_BUFFER_TRACING_*).
 	Array      string // kinds may share an array
 	BufferKind int64
+	Messages   bool // the names of its events are in strings of the same name as Array
 
 	// Operations returns rocprofiler-sdk's name of the BufferKind, and the names of its operations in a
 	// trace: Event.Operation is an index of them. nil: readers know the operations' numbers.

@@ -7,6 +7,7 @@
 package kind
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/rtl-attach/rtl-attach/internal/ring"
@@ -17,6 +18,7 @@ import (
 type Kind struct {
 	ID    ring.Kind
 	Thing string // what one record is for people: memory copy
+	Event string // what one exported event is; "": as Thing
 	Flag  string // the command line's flag that turns it on
 	Usage string // of the flag
 
@@ -33,6 +35,9 @@ type Kind struct {
 	Export Export
 }
 
+// EventThing returns what one exported event is for people.
+func (k *Kind) EventThing() string { return cmp.Or(k.Event, k.Thing) }
+
 // Decoder decodes the records of one kind of one session. One goroutine calls it.
 //
 // The target can write the records: a Decoder checks every field, and refuses a record with an
@@ -44,6 +49,12 @@ type Decoder interface {
 	Flush() error
 	// Arrived returns how many records have arrived, with and without times.
 	Arrived() (timed, untimed uint64)
+}
+
+// Finisher is a Decoder that holds items whose end has not come.
+type Finisher interface {
+	// Finish is called when no more records come. Flush writes the items then.
+	Finish()
 }
 
 // Session is the interface of a session to its Decoders.

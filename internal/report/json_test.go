@@ -8,6 +8,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/kind/calls"
 	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
+	"github.com/rtl-attach/rtl-attach/internal/kind/markers"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -34,7 +35,7 @@ func fieldNames(t reflect.Type, names map[string]bool) {
 // the guide every reason of untimed dispatches.
 func TestJSONIsDocumented(t *testing.T) {
 	names := map[string]bool{}
-	for _, v := range []any{Report{}, copies.Report{}, calls.Report{}} {
+	for _, v := range []any{Report{}, copies.Report{}, calls.Report{}, markers.Report{}} {
 		fieldNames(reflect.TypeOf(v), names)
 	}
 	if len(names) < 60 {

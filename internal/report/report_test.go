@@ -186,7 +186,7 @@ func TestVeryLateKernel(t *testing.T) {
 }
 
 func TestReportForms(t *testing.T) {
-	for name, path := range map[string]string{"causes": causesTrace(t), "gaps": traceOf(t, gaps), "whole": traceOf(t, whole), "copies": traceOf(t, withCopies), "calls": traceOf(t, withCalls), "allocations": traceOf(t, withAllocations)} {
+	for name, path := range map[string]string{"causes": causesTrace(t), "gaps": traceOf(t, gaps), "whole": traceOf(t, whole), "copies": traceOf(t, withCopies), "calls": traceOf(t, withCalls), "allocations": traceOf(t, withAllocations), "markers": traceOf(t, withMarkers)} {
 		r, err := Make(path, Options{Kernels: 3})
 		must(t, err)
 		r.File, r.SizeBytes = "trace-41220-1203.db", 131_000_000 // a temporary folder, and pages

@@ -17,6 +17,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/kind/calls"
 	"github.com/rtl-attach/rtl-attach/internal/kind/calls/function"
 	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
+	"github.com/rtl-attach/rtl-attach/internal/kind/markers"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/ring/ringtest"
 	"github.com/rtl-attach/rtl-attach/tracedb"
@@ -175,6 +176,40 @@ func withAllocations(t *testing.T, p *ringtest.Producer) {
 	p.End(ring.EndRecord{End: uint32(ring.EndDetach), ArmedNS: second, DetachedNS: second + 2_000_000})
 }
 
+// withMarkers has ranges of two threads, and kernels that these submitted within them.
+func withMarkers(t *testing.T, p *ringtest.Producer) {
+	header(t, p)
+	for i := range uint64(6) {
+		at := second + i*100_000
+		put(t, p, ring.Dispatch{Queue: 1, Launch: 1, Index: 1000 + i, StartNS: at + 60_000, EndNS: at + 65_000, SubmitNS: at + 30_000, TID: 500 + uint32(i%2)})
+	}
+	mark := func(at uint64, tid uint32, operation markers.Operation, text string, number uint64) {
+		r := markers.Call{TimeNS: second + at, TID: tid, Operation: uint16(operation), TextBytes: uint16(len(text)), Range: number}
+		copy(r.Text[:], text)
+		ringtest.PutAs(p, markers.TypeMarker, r)
+	}
+	mark(1, 500, markers.OpPop, "", 0)
+	mark(2, 500, markers.OpStart, "request", 1)
+	for i := range uint64(3) {
+		at := i * 200_000
+		mark(at+10_000, 500, markers.OpPush, "step", 0)
+		mark(at+20_000, 500, markers.OpPush, "forward \x1b[2J", 0)
+		mark(at+25_000, 500, markers.OpMark, "loaded", 0)
+		mark(at+40_000, 500, markers.OpPop, "", 0)
+		mark(at+150_000, 500, markers.OpPop, "", 0)
+		mark(at+110_000, 501, markers.OpPush, "", 0)
+		mark(at+120_000, 501, markers.OpPop, "", 0)
+	}
+	mark(500_000, 501, markers.OpStop, "", 1)
+	mark(600_000, 501, markers.OpPush, "open", 0)
+	ringtest.PutAs(p, markers.TypeCoverage, markers.Coverage{Roctx64: uint32(markers.Chained), Sdk: uint32(markers.Taken)})
+	for queue := range uint32(3) {
+		put(t, p, ring.Window{Queue: queue + 1, Kind: uint32(ring.WindowClose), TimeNS: second + 2_000_000, Index: 1000 + uint64(6*(1-min(queue, 1))), Dispatches: uint64(6 * (1 - min(queue, 1)))})
+	}
+	put(t, p, ring.KindAccount{Kind: uint32(ring.KindMarker), Begun: 26, Timed: 26})
+	p.End(ring.EndRecord{End: uint32(ring.EndDetach), ArmedNS: second, DetachedNS: second + 2_000_000})
+}
+
 func nothing(t *testing.T, p *ringtest.Producer) {
 	header(t, p)
 	for queue := range uint32(3) {
@@ -262,7 +297,7 @@ func TestSummaryOfScribbledRings(t *testing.T) {
 }
 
 func TestSummary(t *testing.T) {
-	for name, write := range map[string]produce{"whole": whole, "gaps": gaps, "nothing": nothing, "copies": withCopies, "calls": withCalls, "allocations": withAllocations} {
+	for name, write := range map[string]produce{"whole": whole, "gaps": gaps, "nothing": nothing, "copies": withCopies, "calls": withCalls, "allocations": withAllocations, "markers": withMarkers} {
 		t.Run(name, func(t *testing.T) {
 			s, err := Summarize(traceOf(t, write), 3)
 			if err != nil {

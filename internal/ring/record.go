@@ -3,7 +3,7 @@ package ring
 import "unsafe"
 
 // RecordLines is how many lines of a kind's record a Record has.
-const RecordLines = 2
+const RecordLines = 5
 
 // Record is one record of the ring: its first lines, copied out of shared memory. It belongs to
 // the Reader and is valid only during the call that receives it.

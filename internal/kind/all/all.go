@@ -8,6 +8,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/kind/allocations"
 	"github.com/rtl-attach/rtl-attach/internal/kind/calls"
 	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
+	"github.com/rtl-attach/rtl-attach/internal/kind/markers"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -16,7 +17,7 @@ var Kinds = append(slices.Clone(productKinds), testKinds...)
 
 var productKinds = []*kind.Kind{
 	copies.Kind, calls.HIPRuntime, calls.HIPCompiler, calls.HSACore, calls.HSAAMD,
-	allocations.Kind,
+	allocations.Kind, markers.Kind,
 }
 
 func init() {

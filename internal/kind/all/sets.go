@@ -4,8 +4,10 @@ import (
 	"slices"
 
 	"github.com/rtl-attach/rtl-attach/internal/kind"
+	"github.com/rtl-attach/rtl-attach/internal/kind/allocations"
 	"github.com/rtl-attach/rtl-attach/internal/kind/calls"
 	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
+	"github.com/rtl-attach/rtl-attach/internal/kind/markers"
 )
 
 // Set is several kinds that one flag turns on. The flags are rocprofv3's.
@@ -18,7 +20,10 @@ type Set struct {
 var Sets = []Set{
 	{"hip-trace", "", "record calls of HIP, too: --hip-runtime-trace and --hip-compiler-trace", hip},
 	{"hsa-trace", "", "record calls of HSA, too: --hsa-core-trace and --hsa-amd-trace", hsa},
-	{"runtime-trace", "r", "record calls of HIP's runtime API and memory copies, too", []*kind.Kind{calls.HIPRuntime, copies.Kind}},
+	{
+		"runtime-trace", "r", "record calls of HIP's runtime API, markers, memory copies and allocations, too",
+		[]*kind.Kind{calls.HIPRuntime, markers.Kind, copies.Kind, allocations.Kind},
+	},
 	{"sys-trace", "s", "record everything that a flag turns on, except --hsa-signal-trace", productKinds},
 }
 

@@ -29,7 +29,8 @@ struct library {
 static struct library roctx64 = {.name = "libroctx64.so"}, sdk = {.name = "librocprofiler-sdk-roctx.so"};
 
 static uint32_t ring_losses; /* the worker: markers for which the ring had no room */
-static bool coverage_is_due;
+static _Atomic bool is_open;
+static struct rtl_marker_coverage told; /* the worker: its last record */
 
 static int note_library(struct dl_phdr_info *info, size_t size, void *data)
 {
@@ -95,18 +96,21 @@ static int prepare(char *err, size_t errlen)
 	if (find_library(&sdk))
 		find_sdk();
 	ring_losses = 0;
-	coverage_is_due = true;
+	told.header.type = 0;
 	return 0;
 }
 
+/* The hooks are in place, or are not: only now the worker can tell what is recorded. */
 static void open(void)
 {
 	lanes_open(RTL_KIND_MARKER);
+	atomic_store(&is_open, true);
 }
 
 static uint32_t close(const struct ending *end, uint64_t until_ns)
 {
 	(void)end;
+	atomic_store(&is_open, false); /* before the slots are given back */
 	lanes_close(RTL_KIND_MARKER, until_ns);
 	return 0;
 }
@@ -117,6 +121,8 @@ static uint32_t way_of(const struct library *l, const struct hook *h)
 		return RTL_MARKER_WAY_NOT_LOADED;
 	switch (h->state) {
 	case HOOK_PATCHED:
+		if (atomic_load(h->slot) != h->wrapper)
+			return RTL_MARKER_WAY_TAKEN;
 		return h == &marker_hooks[ROCTX_CALLBACK] && atomic_load(&h->next) ? RTL_MARKER_WAY_CHAINED : RTL_MARKER_WAY_RECORDED;
 	case HOOK_BURIED:
 		return RTL_MARKER_WAY_TAKEN;
@@ -125,22 +131,25 @@ static uint32_t way_of(const struct library *l, const struct hook *h)
 	}
 }
 
-static bool emit_coverage(void)
+/* A tool that registers its callback during the session replaces ours. */
+static void tell_coverage(void)
 {
 	struct rtl_marker_coverage r = {
 		.header = {.type = RTL_TYPE_MARKER_COVERAGE, .lines = 1},
 		.roctx64 = way_of(&roctx64, &marker_hooks[ROCTX_CALLBACK]),
 		.sdk = way_of(&sdk, &marker_hooks[SDK_PUSH]),
 	};
+	bool is_new = !told.header.type || told.roctx64 != r.roctx64 || told.sdk != r.sdk;
 
-	return ring_put_definition(&r.header);
+	if (is_new && atomic_load(&is_open) && ring_put_definition(&r.header)) /* is_open: the slots were read before close() */
+		told = r;
 }
 
 static uint64_t poll(uint64_t now_ns, bool abandon)
 {
 	(void)now_ns, (void)abandon;
-	if (coverage_is_due)
-		coverage_is_due = !emit_coverage();
+	if (atomic_load(&is_open))
+		tell_coverage();
 	return 0;
 }
 

@@ -34,7 +34,7 @@ struct rtl_marker {
 	char text[24];
 };
 
-/* By which libraries markers come, when a session begins. */
+/* By which libraries markers come: when a session begins, and when that changes. */
 struct rtl_marker_coverage {
 	struct rtl_header header;
 	uint32_t roctx64;    /* enum rtl_marker_way, of libroctx64 */

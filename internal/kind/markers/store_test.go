@@ -1,0 +1,113 @@
+package markers
+
+import (
+	"database/sql"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// sample is a range with a mark, a process range, and one range of each kind that is not whole.
+func sample() []Marker {
+	text := func(m Marker, s string) Marker { m.Text, m.HasText = s, true; return m }
+	return []Marker{
+		text(Marker{Form: Mark, TID: 7, EndTID: 7, Level: 1, StartNS: 1050, EndNS: 1050}, "loaded"),
+		text(Marker{Form: Range, TID: 7, EndTID: 7, Level: 0, StartNS: 1000, EndNS: 1100}, "step"),
+		text(Marker{Form: ProcessRange, TID: 7, EndTID: 8, Level: NoLevel, Number: 3, StartNS: 1010, EndNS: 1500}, "request"),
+		{Form: Range, EndTID: 8, Level: NoLevel, EndNS: 1020, Missing: MissingStart},
+		text(Marker{Form: Range, TID: 8, Level: 2, StartNS: 1600, Missing: MissingEnd}, "step"),
+	}
+}
+
+func TestStore(t *testing.T) {
+	db, path := create(t)
+	for pid := range uint32(2) {
+		s := begin(t, db, 42+pid)
+		must(t,
+			s.Kind(5, func(w tracedb.KindWriter) error {
+				must(t, describe(w, Libraries{Recorded, Taken}))
+				return Store(w, sample())
+			}),
+			s.End(tracedb.End{Reason: "detached"}))
+	}
+	must(t, db.Close())
+	read, err := tracedb.Open(path)
+	must(t, err)
+	defer read.Close()
+	expect(t, read, "SELECT name, kind, level, pid, thread, end_thread, start_ns, end_ns, duration_ns, incomplete FROM marker WHERE pid = 43",
+		"loaded|mark|1|43|7|7|1050|1050|0|NULL",
+		"step|range|0|43|7|7|1000|1100|100|NULL",
+		"request|process range|NULL|43|7|8|1010|1500|490|NULL",
+		"NULL|range|NULL|43|NULL|8|NULL|1020|NULL|began before the recording",
+		"step|range|2|43|8|NULL|1600|NULL|NULL|open at the end of the recording")
+	expect(t, read, "SELECT session_id, library, text FROM rtl_marker_library l JOIN rtl_marker_way w ON w.id = l.way ORDER BY l.id",
+		"1|0|recorded", "1|1|not recorded: another tool has taken its place",
+		"2|0|recorded", "2|1|not recorded: another tool has taken its place")
+	expect(t, read, "SELECT count(*) FROM rtl_marker WHERE number = 3", "2")
+}
+
+// TestHostileView: whatever numbers a file has, a query of the view comes to its end.
+func TestHostileView(t *testing.T) {
+	db, path := create(t)
+	must(t, begin(t, db, 42).End(tracedb.End{}), db.Close())
+	change(t, path, `INSERT INTO rtl_marker VALUES(1, 1, 9, 9, 9, 9, 99, 9, 99, -9223372036854775808, 9223372036854775807),
+		(2, 'x', x'01', 1e300, NULL, NULL, 'y', 'z', 'z', 'z', x'00')`)
+	read, err := tracedb.Open(path)
+	must(t, err)
+	defer read.Close()
+	expect(t, read, "SELECT count(*), count(start_s) FROM marker", "2|2")
+}
+
+// TestOlderTrace: a trace of an older version has no such tables.
+func TestOlderTrace(t *testing.T) {
+	db, path := create(t)
+	must(t, db.Close())
+	change(t, path, "DROP VIEW marker; DROP TABLE rtl_marker")
+	tr, err := traceread.Open(t.Context(), path)
+	must(t, err)
+	defer tr.Close()
+	if is, err := Kind.IsIn(tr); err != nil || is {
+		t.Errorf("%v, %v", is, err)
+	}
+}
+
+// change runs SQL in a file as its owner can.
+func change(t *testing.T, path, statements string) {
+	t.Helper()
+	raw, err := sql.Open("sqlite3", path)
+	must(t, err)
+	_, err = raw.Exec(statements)
+	must(t, err, raw.Close())
+}
+
+func expect(t *testing.T, db *sql.DB, query string, want ...string) {
+	t.Helper()
+	found, err := db.Query(query)
+	must(t, err)
+	defer found.Close()
+	columns, err := found.Columns()
+	must(t, err)
+	var got []string
+	for found.Next() {
+		values := make([]sql.NullString, len(columns))
+		into := make([]any, len(columns))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		must(t, found.Scan(into...))
+		row := make([]string, len(values))
+		for i, v := range values {
+			if row[i] = "NULL"; v.Valid {
+				row[i] = v.String
+			}
+		}
+		got = append(got, strings.Join(row, "|"))
+	}
+	must(t, found.Err())
+	if !slices.Equal(got, want) {
+		t.Errorf("%s\n got %q\nwant %q", query, got, want)
+	}
+}

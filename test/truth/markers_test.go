@@ -1,0 +1,172 @@
+package truth
+
+import (
+	"bytes"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/kind/markers"
+	"github.com/rtl-attach/rtl-attach/test/harness"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
+)
+
+// Every call of ROCTx while recording is recorded once, with its text, its order and its nesting,
+// in four sessions of one process; and another tool, which was there first, sees all calls.
+func TestMarkers(t *testing.T) {
+	for name, args := range map[string][]string{"alone": nil, "above another tool": {"--tool", "on"}} {
+		t.Run(name, func(t *testing.T) {
+			p := harness.Start(t, harness.Marking(harness.Roctx64(t), args...))
+			before := p.RoctxSlot(t)
+			if (before != 0) != (args != nil) {
+				t.Fatalf("slot %#x", before)
+			}
+			way := markers.Recorded
+			if before != 0 {
+				way = markers.Chained
+			}
+			compareMarkers(t, p, markers.Libraries{ROCTx64: way}, func() {
+				if after := p.RoctxSlot(t); after != before {
+					t.Errorf("slot %#x, before %#x", after, before)
+				}
+			})
+			if _, made, seen := p.MarkerCalls(t); args != nil && (made != seen || made == 0) {
+				t.Errorf("the other tool saw %d of %d calls", seen, made)
+			}
+		})
+	}
+}
+
+// The same by the table of rocprofiler-sdk's library.
+func TestMarkersOfSDK(t *testing.T) {
+	library := testenv.Artefact(t, filepath.Join("victims", "librocprofiler-sdk-roctx.so"))
+	p := harness.Start(t, harness.Marking(library))
+	before := p.RoctxTable(t)
+	compareMarkers(t, p, markers.Libraries{SDK: markers.Recorded}, func() {
+		if after := p.RoctxTable(t); !bytes.Equal(after, before) {
+			t.Errorf("table %x, before %x", after, before)
+		}
+	})
+}
+
+// compareMarkers records a program in four sessions, calls detached after each, and compares.
+func compareMarkers(t *testing.T, p *harness.Process, want markers.Libraries, detached func()) {
+	t.Helper()
+	var runs []harness.Run
+	for i := range 4 {
+		runs = append(runs, p.Record(t, time.Duration(150+100*(i%2))*time.Millisecond, "--marker-trace", "--buffer-policy", "lossless"))
+		detached()
+		p.StillAlive(t)
+	}
+	counts := p.Quit(t)
+	p.Truth(t).MustHoldOnce(t, counts)
+	calls, _, _ := p.MarkerCalls(t)
+	c := harness.NewMarkerComparison(t, calls)
+	for _, run := range runs {
+		checkMarkerReport(t, run, want)
+		c.Add(harness.ReadMarkers(t, run.Trace))
+	}
+	c.Finish()
+	if c.Recorded < 1000 || c.Nested < 50 || c.Across < 20 {
+		t.Errorf("too little was compared: %d calls, %d nested, %d across threads", c.Recorded, c.Nested, c.Across)
+	}
+}
+
+// checkMarkerReport checks a summary's section. Every range of a thread has the kernels of its step.
+func checkMarkerReport(t *testing.T, run harness.Run, want markers.Libraries) {
+	t.Helper()
+	m := harness.SaysOfMarkers(t, run.Summary)
+	if m == nil || m.Begun == 0 || m.Begun != m.Timed || m.Unexplained != 0 || m.Surplus != 0 {
+		t.Fatalf("%s", run.Stderr)
+	}
+	ways := map[markers.Way]string{markers.NotLoaded: "not loaded", markers.Recorded: "recorded", markers.Chained: "recorded, and passed on to another tool"}
+	if l := m.Libraries; len(l) != 2 || l[0].Way != ways[want.ROCTx64] || l[1].Way != ways[want.SDK] {
+		t.Errorf("%+v, want %+v", l, want)
+	}
+	var ranges, kernels int64
+	for _, one := range m.Phases {
+		if one.Kind == "range" {
+			ranges += one.Count
+			kernels += one.Kernels
+		}
+	}
+	if ranges == 0 || kernels < ranges*9/10 || kernels > ranges {
+		t.Errorf("%d kernels in %d ranges", kernels, ranges)
+	}
+}
+
+// markerDamages are changes to what a trace tells; the comparison must report their kinds.
+var markerDamages = []struct {
+	what, kind string // kind "": none
+	do         func(calls []harness.MarkerCall, victim int) []harness.MarkerCall
+}{
+	{"nothing", "", func(calls []harness.MarkerCall, _ int) []harness.MarkerCall { return calls }},
+	{"another text", "call", func(calls []harness.MarkerCall, i int) []harness.MarkerCall { calls[i].Text += "x"; return calls }},
+	{"earlier", "call", func(calls []harness.MarkerCall, i int) []harness.MarkerCall { calls[i].BeforeNS -= 1e9; return calls }},
+	{"missing", "call", func(calls []harness.MarkerCall, i int) []harness.MarkerCall { return slices.Delete(calls, i, i+1) }},
+	{"twice", "call", func(calls []harness.MarkerCall, i int) []harness.MarkerCall { return slices.Insert(calls, i, calls[i]) }},
+	{"the first are missing", "missing", func(calls []harness.MarkerCall, i int) []harness.MarkerCall { return calls[i:] }},
+	{"the last are missing", "missing", func(calls []harness.MarkerCall, i int) []harness.MarkerCall { return calls[:i] }},
+	{"without nesting", "level", func(calls []harness.MarkerCall, i int) []harness.MarkerCall {
+		return slices.DeleteFunc(calls, func(c harness.MarkerCall) bool { return c.Operation == harness.MarkerPush })
+	}},
+}
+
+// A comparison that cannot fail proves nothing: it reports every damage to a correct trace.
+func TestMarkerComparison(t *testing.T) {
+	p := harness.Start(t, harness.Marking(harness.Roctx64(t)))
+	run := p.Record(t, 200*time.Millisecond, "--marker-trace", "--buffer-policy", "lossless")
+	p.Quit(t)
+	calls, _, _ := p.MarkerCalls(t)
+	recorded := harness.ReadMarkers(t, run.Trace)
+	tid := slices.Sorted(maps.Keys(recorded))[0]
+	for _, d := range markerDamages {
+		t.Run(strings.ReplaceAll(d.what, " ", "-"), func(t *testing.T) {
+			damaged := maps.Clone(recorded)
+			damaged[tid] = d.do(slices.Clone(recorded[tid]), len(recorded[tid])/2)
+			var found findings
+			c := harness.NewMarkerComparison(&found, calls)
+			c.Add(damaged)
+			c.Finish()
+			if n := len(c.Faults()); d.kind == "" && n > 0 || d.kind != "" && c.Faults()[d.kind] == 0 {
+				t.Errorf("expected %q, found %v", d.kind, c.Faults())
+			}
+		})
+	}
+}
+
+// A tool that comes during a session replaces our callback: the trace says so, keeps what was
+// recorded before, and the tool's callback stays.
+func TestMarkersTaken(t *testing.T) {
+	p := harness.Start(t, harness.Marking(harness.Roctx64(t)))
+	r := p.Begin(t, "--marker-trace", "--buffer-policy", "lossless")
+	r.Says(t, "✓ attached")
+	harness.Until(t, "calls are recorded", p.Dispatches(t, 1000))
+	if said, err := p.Get("/tool/enter"); err != nil || said != "entered\n" {
+		t.Fatal(said, err)
+	}
+	theirs := p.RoctxSlot(t)
+	harness.Until(t, "the worker has seen it", p.Dispatches(t, 2000))
+	r.Interrupt(t)
+	run := r.MustRecord(t)
+	m := harness.SaysOfMarkers(t, run.Summary)
+	var ways []string
+	for _, l := range m.Libraries {
+		ways = append(ways, l.Way)
+	}
+	if want := []string{"recorded", "not recorded: another tool has taken its place", "not loaded"}; !slices.Equal(ways, want) || m.Timed == 0 || m.Timed != m.Begun {
+		t.Errorf("%d of %d calls, %+v", m.Timed, m.Begun, m.Libraries)
+	}
+	if now := p.RoctxSlot(t); now != theirs {
+		t.Errorf("slot %#x, theirs was %#x", now, theirs)
+	}
+	again := harness.SaysOfMarkers(t, p.Record(t, 100*time.Millisecond, "--marker-trace").Summary)
+	if again == nil || again.Begun != 0 || again.Libraries[0].Way != "not recorded: another tool has taken its place" {
+		t.Errorf("later: %+v", again.Libraries)
+	}
+	p.StillAlive(t)
+	p.Quit(t)
+}
