@@ -10,7 +10,8 @@ import (
 // TestKindFlags: which kinds of record the flags turn on.
 func TestKindFlags(t *testing.T) {
 	const copies, runtime, compiler, core, amd = "memory-copy", "hip-runtime-api", "hip-compiler-api", "hsa-core-api", "hsa-amd-ext-api"
-	everything := strings.Join([]string{copies, runtime, compiler, core, amd}, " ")
+	const allocations, markers = "memory-allocation", "marker"
+	everything := strings.Join([]string{copies, runtime, compiler, core, amd, allocations, markers}, " ")
 	for line, want := range map[string]string{
 		"":                                       "",
 		"--memory-copy-trace":                    copies,
@@ -21,10 +22,10 @@ func TestKindFlags(t *testing.T) {
 		"--hsa-core-trace":                       core,
 		"--hsa-amd-trace":                        amd,
 		"--hsa-signal-trace":                     core,
-		"-r":                                     copies + " " + runtime,
+		"-r":                                     strings.Join([]string{copies, runtime, allocations, markers}, " "),
 		"-s":                                     everything,
-		"--sys-trace --hsa-trace=false":          strings.Join([]string{copies, runtime, compiler}, " "),
-		"-s --hsa-trace=false --hsa-amd-trace":   strings.Join([]string{copies, runtime, compiler, amd}, " "),
+		"--sys-trace --hsa-trace=false":          strings.Join([]string{copies, runtime, compiler, allocations, markers}, " "),
+		"-s --hsa-trace=false --hsa-amd-trace":   strings.Join([]string{copies, runtime, compiler, amd, allocations, markers}, " "),
 		"--hip-trace --hip-compiler-trace=false": runtime,
 		"--mode lite":                            "",
 		"--mode standard":                        copies,
