@@ -168,7 +168,12 @@ func (c *CallComparison) isInternal(r *APIRecord) bool {
 	}
 	end, _ := slices.BinarySearchFunc(calls, r.StartNS+stampToleranceNS, func(c *APICall, ns int64) int { return cmp.Compare(c.BeforeNS, ns) })
 	inHIP := false
-	for _, call := range calls[max(0, end-depth):end] {
+	for seen := 0; end > 0 && seen < depth; {
+		end--
+		call := calls[end]
+		if !call.InHandler { // of those a long call may contain any number
+			seen++
+		}
 		if call.covers(r) {
 			if call.Function == r.Function {
 				return false

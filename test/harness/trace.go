@@ -20,6 +20,7 @@ type Trace struct {
 	Losses     []Loss
 	Pauses     []Pause
 	Counters   map[string]int64 // of all sessions
+	LostCalls  int64            // API calls among the losses
 }
 
 type (
@@ -226,6 +227,7 @@ func (tr *Trace) readCoverage(db *sql.DB) error {
 
 func (tr *Trace) readRest(db *sql.DB) error {
 	return errors.Join(
+		db.QueryRow("SELECT total(unexplained) FROM rtl_kind_coverage WHERE kind LIKE '%-api'").Scan(&tr.LostCalls),
 		each(db, "SELECT cause, records FROM rtl_loss", func(r *sql.Rows) error {
 			var l Loss
 			err := r.Scan(&l.Cause, &l.Records)

@@ -157,7 +157,7 @@ func TestCallsDangers(t *testing.T) {
 		t.Helper()
 		now := p.Data(t)
 		if places := now.Places(); !maps.Equal(places, dormant.Places()) {
-			t.Errorf("%d places point to the payload, before the session %d did", len(places), len(dormant.Places()))
+			t.Errorf("%d places point to the payload, before the session %d did; status %+v", len(places), len(dormant.Places()), p.Status(t))
 		}
 		now.MustBeAsIn(t, dormant, taken)
 		if changed := p.Slots(t).Differ(slots); len(changed) > 0 {
