@@ -7,6 +7,7 @@
 
 #include "core/shared_hooks.h"
 #include "core/session_flags.h"
+#include "kinds/dispatch/packets.h"
 #include "kinds/dispatch/publish.h"
 #include "record/worker.h"
 #include "session/control_block.h"
@@ -186,6 +187,51 @@ static void stamp_of_an_earlier_queue(void)
 	fire(take_packet(q));
 	fire(take_packet(q));
 	CHECK(rtl_detach() == 0);
+}
+
+static void submit_extended(hsa_queue_t *q, struct extended_dispatch packet)
+{
+	uint64_t at = wrap_index_add_screlease(q, 1);
+	uint32_t *slot = (uint32_t *)((hsa_kernel_dispatch_packet_t *)q->base_address + at % RING);
+
+	memcpy(slot + 1, (char *)&packet + sizeof *slot, sizeof packet - sizeof *slot);
+	__atomic_store_n(slot, HSA_PACKET_TYPE_VENDOR_SPECIFIC | FORMAT_EXTENDED_DISPATCH << 16, __ATOMIC_RELEASE);
+	wrap_store_screlease(q->doorbell_signal, (hsa_signal_value_t)at);
+}
+
+static void has_grid(const struct kernel_call *call, uint32_t x, uint32_t y, uint32_t z)
+{
+	CHECK(call->kernel_object == 0x1000 && call->grid[0] == x && call->grid[1] == y && call->grid[2] == z);
+}
+
+/* The vendor's extended dispatch: with a signal of ours or its own, its other signal as it was. */
+static void extended_dispatch(void)
+{
+	static struct toy_queue t;
+	static amd_signal_t own, other;
+	hsa_queue_t *q = make_queue(&t, 1);
+	const hsa_signal_t waits_for = {(uint64_t)&other};
+	struct extended_dispatch p = {.kernel_object = 0x1000, .workgroup = {64, 2, 1}, .clusters_x = 10, .clusters_y = 3,
+				      .clusters_z = 1, .cluster_size = {4, 2, 0}, .dep_signal = waits_for};
+
+	begin(NULL, NULL);
+	submit_extended(q, p);
+	amd_signal_t *ours = take_packet(q);
+	CHECK(ours);
+	own.value = 1;
+	p = (struct extended_dispatch){.kernel_object = 0x1000, .clusters_x = UINT32_MAX, .cluster_size = {255, 0, 0},
+				       .completion_signal = {(uint64_t)&own}};
+	submit_extended(q, p);
+	CHECK(take_packet(q) == &own);
+	struct queue *s = queue_find(q);
+	has_grid(&s->entries[0].call, 10 * 4 * 64, 3 * 2 * 2, 1);
+	has_grid(&s->entries[1].call, UINT32_MAX, 1, 1);
+	CHECK(((struct extended_dispatch *)t.ring)[0].dep_signal.handle == waits_for.handle && !other.value);
+	fire(ours);
+	fire(&own);
+	CHECK(rtl_detach() == 0);
+	CHECK(counters->timed_pool == 1 && counters->timed_app == 1 && counters->kind[RTL_KIND_DISPATCH].begun == 2);
+	CHECK(t.ring[0].completion_signal.handle == 0 && t.ring[1].completion_signal.handle == (uint64_t)&own);
 }
 
 /* The write index goes back, or far ahead: the queue turns raw. */
@@ -386,6 +432,7 @@ const struct edge_case queue_cases[] = {
 	{"rung without an index", rung_without_index},
 	{"slow destruction", slow_destruction},
 	{"stamp of an earlier queue", stamp_of_an_earlier_queue},
+	{"extended dispatch", extended_dispatch},
 	{"index goes back", index_goes_back},
 	{"queued before the window", queued_before_the_window},
 	{"cooperative queue is shared", cooperative_queue_is_shared},

@@ -21,6 +21,7 @@
 #include "core/runtime.h"
 #include "core/session_flags.h"
 #include "kinds/kind.h"
+#include "kinds/dispatch/packets.h"
 #include "kinds/dispatch/publish.h"
 #include "record/agents.h"
 #include "record/event.h"
@@ -173,6 +174,13 @@ static void *processor(void *unused)
 
 /* --- producers ------------------------------------------------------------- */
 
+static void publish(hsa_kernel_dispatch_packet_t *p, bool extended)
+{
+	uint32_t first = extended ? HSA_PACKET_TYPE_VENDOR_SPECIFIC | FORMAT_EXTENDED_DISPATCH << 16 : HSA_PACKET_TYPE_KERNEL_DISPATCH;
+
+	__atomic_store_n((uint32_t *)p, first, __ATOMIC_RELEASE);
+}
+
 static void submit(uint64_t id, hsa_signal_t signal)
 {
 	uint64_t at = wrap_index_add_screlease(queue(), 1);
@@ -183,7 +191,7 @@ static void submit(uint64_t id, hsa_signal_t signal)
 	p->kernel_object = 0x1000 + id % 8 * 64;
 	p->kernarg_address = (void *)id;
 	__atomic_store_n(&p->completion_signal.handle, signal.handle, __ATOMIC_RELAXED); /* races with queue_scrub_signals() */
-	__atomic_store_n(&p->header, HSA_PACKET_TYPE_KERNEL_DISPATCH, __ATOMIC_RELEASE);
+	publish(p, id % 5 == 0);
 	wrap_store_screlease(queue()->doorbell_signal, (hsa_signal_value_t)at);
 }
 

@@ -36,6 +36,31 @@ func TestModesServe(t *testing.T) {
 	}
 }
 
+// On AMD's newest GPUs dispatches are packets of the vendor's, which may wait for a signal. They
+// are recorded as others are, in each mode, and from one attach to the next.
+func TestExtended(t *testing.T) {
+	for name, c := range map[string]struct{ sim, share string }{
+		"all":      {"", "1"},
+		"half":     {"", "2"},
+		"eager":    {"SOFTGPU_MODE=eager", "2"},
+		"prefetch": {"SOFTGPU_MODE=late,prefetch", "2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := harness.Stress(10, 3, 64, "--extended", c.share)
+			if c.sim != "" {
+				w.Sim = []string{c.sim}
+			}
+			p := harness.Start(t, w)
+			runs := append(p.Reattach(t, 6), p.RecordLast(t, 300*time.Millisecond, 2000))
+			comparison := check(t, p, p.TIDs(), runs...)
+			comparison.MustHaveRecorded(500)
+			if comparison.Extended < 200 || comparison.App == 0 {
+				t.Errorf("%d extended dispatches recorded, %d with the application's signal", comparison.Extended, comparison.App)
+			}
+		})
+	}
+}
+
 // A GPU that reads the index without a doorbell has producers that never ring.
 func TestNoDoorbells(t *testing.T) {
 	w := harness.Stress(6, 2, 64, "--doorbell", "0")

@@ -178,3 +178,38 @@ inline void publish_kernel(void* slot, const Kernel& k, uint64_t reserved2, hsa_
 	p.completion_signal = signal;
 	publish(slot, &p, header_of(HSA_PACKET_TYPE_KERNEL_DISPATCH, barrier), 1);
 }
+
+// HSA_AMD_PACKET_TYPE_EXT_KERNEL_DISPATCH, which Debian's headers do not have.
+struct ExtendedDispatch {
+	uint16_t header;
+	uint8_t format, setup;
+	uint16_t workgroup[3], reserved0;
+	uint32_t clusters_x;
+	uint16_t clusters_y, clusters_z;
+	uint8_t cluster_size[3], hint;
+	uint32_t private_bytes, group_bytes;
+	uint64_t kernel_object, kernarg;
+	hsa_signal_t dependency, completion;
+};
+static_assert(sizeof(ExtendedDispatch) == 64, "a packet");
+constexpr uint8_t kExtendedFormat = 3;
+
+// The id is in kernarg. shape: some clusters or none, in up to three dimensions.
+inline void publish_extended(void* slot, const Kernel& k, uint64_t id, hsa_signal_t signal, hsa_signal_t dependency, bool barrier, uint32_t shape)
+{
+	ExtendedDispatch p{};
+	p.workgroup[0] = 64;
+	p.workgroup[1] = p.workgroup[2] = 1;
+	p.clusters_x = 1 + (shape & 3);
+	p.clusters_y = p.clusters_z = 1;
+	for (int i = 0; i < 3; i++)
+		p.cluster_size[i] = uint8_t(shape >> (2 + 2 * i) & 3);
+	p.private_bytes = k.private_bytes;
+	p.group_bytes = k.group_bytes;
+	p.kernel_object = k.object;
+	p.reserved0 = kTag;
+	p.kernarg = id;
+	p.dependency = dependency;
+	p.completion = signal;
+	publish(slot, &p, header_of(HSA_PACKET_TYPE_VENDOR_SPECIFIC, barrier), uint16_t(kExtendedFormat | 3 << 8));
+}

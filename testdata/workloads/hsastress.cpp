@@ -192,6 +192,7 @@ void parse(int argc, char** argv)
 	o.number("cycles", &settings.cycles, "hsa_init .. hsa_shut_down rounds");
 	o.number("slow-raw", &settings.slow_raw, "1 in N raw index additions sleeps; 0: none");
 	o.number("slow-raw-ms", &settings.slow_raw_ms, "how long, below 1000");
+	o.number("extended", &settings.extended, "1 in N dispatches is the vendor's extended packet; 0: none");
 	o.number("doorbell", &settings.doorbell, "0: never ring, for a GPU that polls the index");
 	o.number("uring", &settings.uring, "1: with io_uring's kernel threads, one of which always runs");
 	o.number("port", &settings.port, "of /health, /time and /quit; 0: any");
