@@ -68,6 +68,17 @@ static _Atomic uint32_t finished, over;
 static uint64_t all_copies_timed;
 static _Atomic uint64_t passes[PRODUCERS]; /* a producer is outside every wrapper when it counts */
 
+/* The ring passes for a device's memory. */
+static bool of_device;
+extern __typeof__(read_memory) __real_read_memory, __wrap_read_memory;
+
+long __wrap_read_memory(uint64_t address, void *buf, size_t size)
+{
+	bool in_ring = address - (uint64_t)packets < sizeof packets;
+
+	return of_device && in_ring ? -EFAULT : __real_read_memory(address, buf, size);
+}
+
 static hsa_queue_t *queue(void)
 {
 	return &hardware.hsa_queue;
@@ -327,12 +338,13 @@ static bool all_are_timed(uint32_t generation)
 	return all;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	pthread_t threads[PRODUCERS], gpu;
 	uint64_t timed = 0;
 	uint32_t sessions = 0;
 
+	of_device = argc > 1 && !strcmp(argv[1], "device-ring");
 	set_up();
 	pthread_create(&gpu, NULL, processor, NULL);
 	for (uint64_t i = 0; i < PRODUCERS; i++)

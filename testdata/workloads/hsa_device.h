@@ -4,8 +4,10 @@
 
 #include <hsa/hsa.h>
 #include <hsa/hsa_ext_amd.h>
+#include <mutex>
 #include <sched.h>
 #include <time.h>
+#include <unordered_set>
 
 #define HSA_CHECK(call)                                                              \
 	do {                                                                         \
@@ -114,11 +116,29 @@ inline hsa_queue_t* create_queue(const Gpu& gpu, long slots, hsa_queue_type_t ty
 	return q;
 }
 
+inline std::mutex own_signals_mutex;
+inline std::unordered_set<uint64_t> own_signals; // all that there ever were
+
 inline hsa_signal_t create_signal(hsa_signal_value_t value)
 {
 	hsa_signal_t s;
 	HSA_CHECK(hsa_signal_create(value, 0, nullptr, &s));
+	std::lock_guard<std::mutex> hold(own_signals_mutex);
+	own_signals.insert(s.handle);
 	return s;
+}
+
+// Packets of a ring with a completion signal that this program never made.
+inline uint64_t strange_signals(const hsa_queue_t* q)
+{
+	uint64_t n = 0;
+	std::lock_guard<std::mutex> hold(own_signals_mutex);
+	for (uint64_t i = 0; i < q->size; i++) {
+		auto* words = reinterpret_cast<const uint64_t*>(static_cast<char*>(q->base_address) + i * 64);
+		uint64_t handle = __atomic_load_n(words + 7, __ATOMIC_RELAXED);
+		n += handle && !own_signals.count(handle);
+	}
+	return n;
 }
 
 // A bounded wait: runtimes have lost wake-ups, and a test must not hang on theirs.

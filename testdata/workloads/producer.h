@@ -14,7 +14,8 @@ struct Settings {
 };
 
 inline Settings settings;
-inline std::atomic<bool> stop{false};
+inline std::atomic<bool> stop{false}, paused{false};
+inline std::atomic<long> resting{0}; // producers, while paused
 inline std::atomic<uint64_t> progress{0}; // dispatches of all producers
 
 enum Kind { kAdd, kRearm, kFreshSignal, kBatch, kCas, kWaitEach, kSingle, kChurn, kSharedSignal, kBarrier, kKinds, kPrivate = kKinds };
@@ -369,6 +370,16 @@ private:
 		wait(signal_);
 	}
 
+	void rest()
+	{
+		if (!paused)
+			return;
+		resting++;
+		while (paused && !stop)
+			std::this_thread::sleep_for(std::chrono::milliseconds(1));
+		resting--;
+	}
+
 	void run()
 	{
 		signal_ = create_signal(0);
@@ -377,6 +388,7 @@ private:
 			s = create_signal(0);
 		for (uint64_t i = 0; !stop; i++) {
 			step(i);
+			rest();
 			if (settings.pace_us)
 				std::this_thread::sleep_for(std::chrono::microseconds(settings.pace_us));
 		}

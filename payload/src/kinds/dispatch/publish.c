@@ -132,6 +132,8 @@ static void instrument(struct queue *s, hsa_kernel_dispatch_packet_t *p, int typ
 	if (p->completion_signal.handle) {
 		reason = signal_arm(lane(s), p->completion_signal.handle, e, e->call.flags & ENTRY_BARRIER, &e->signal);
 		e->call.flags |= ENTRY_APP_SIGNAL;
+	} else if (UNLIKELY(atomic_load_explicit(&s->withheld, memory_order_relaxed))) {
+		reason = RTL_REASON_NO_SIGNAL;
 	} else if ((e->signal = take_signal(s))) {
 		p->completion_signal.handle = s->placed[index & s->mask] = e->signal;
 	} else {
@@ -167,6 +169,9 @@ static void clear_our_signal(struct queue *s, hsa_kernel_dispatch_packet_t *p, u
 {
 	uint64_t ours = s->placed[index & s->mask];
 
+	if (!ours)
+		return;
+	s->placed[index & s->mask] = 0;
 	if (UNLIKELY(p->completion_signal.handle == ours))
 		p->completion_signal.handle = 0;
 }
@@ -182,6 +187,8 @@ void queue_note_packet(struct queue *s, hsa_kernel_dispatch_packet_t *p, int typ
 	if (has_signal(p, type)) {
 		clear_our_signal(s, p, index);
 		pass(s, p->completion_signal);
+	} else {
+		s->placed[index & s->mask] = 0; /* its last words are its own */
 	}
 }
 
@@ -226,6 +233,8 @@ incomplete:
 	if (to == from || UNLIKELY(!(atomic_load_explicit(&s->word, memory_order_relaxed) & WORD_VIRT)))
 		return false; /* nothing, or queue_forget() has set WORD_DEAD without the lock, for which it has waited two seconds: relaxed */
 	atomic_store_explicit(&s->scan, to, memory_order_release);
+	if (UNLIKELY(atomic_load_explicit(&s->ring_kind, memory_order_relaxed) != RING_OF_HOST))
+		store_fence(); /* our signals are there before the index is, which is elsewhere */
 	__atomic_store_n(s->write_index, to, __ATOMIC_RELEASE);
 	queue_ring(s, to - 1);
 	return true;
