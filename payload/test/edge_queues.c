@@ -1,13 +1,18 @@
 /* edge_queues.c: queues come and go. */
+#define _GNU_SOURCE
 #include "edge.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "core/shared_hooks.h"
 #include "core/session_flags.h"
 #include "kinds/dispatch/hooks.h"
+#include "kinds/dispatch/packets.h"
 #include "kinds/dispatch/publish.h"
 #include "record/worker.h"
 #include "session/control_block.h"
@@ -189,6 +194,127 @@ static void stamp_of_an_earlier_queue(void)
 	CHECK(rtl_detach() == 0);
 }
 
+static void submit_extended(hsa_queue_t *q, struct extended_dispatch packet)
+{
+	uint64_t at = wrap_index_add_screlease(q, 1);
+	uint32_t *slot = (uint32_t *)((hsa_kernel_dispatch_packet_t *)q->base_address + at % RING);
+
+	memcpy(slot + 1, (char *)&packet + sizeof *slot, sizeof packet - sizeof *slot);
+	__atomic_store_n(slot, HSA_PACKET_TYPE_VENDOR_SPECIFIC | FORMAT_EXTENDED_DISPATCH << 16, __ATOMIC_RELEASE);
+	wrap_store_screlease(q->doorbell_signal, (hsa_signal_value_t)at);
+}
+
+static void has_grid(const struct kernel_call *call, uint32_t x, uint32_t y, uint32_t z)
+{
+	CHECK(call->kernel_object == 0x1000 && call->grid[0] == x && call->grid[1] == y && call->grid[2] == z);
+}
+
+/* The vendor's extended dispatch: with a signal of ours or its own, its other signal as it was. */
+static void extended_dispatch(void)
+{
+	static struct toy_queue t;
+	static amd_signal_t own, other;
+	hsa_queue_t *q = make_queue(&t, 1);
+	const hsa_signal_t waits_for = {(uint64_t)&other};
+	struct extended_dispatch p = {.kernel_object = 0x1000, .workgroup = {64, 2, 1}, .clusters_x = 10, .clusters_y = 3,
+				      .clusters_z = 1, .cluster_size = {4, 2, 0}, .dep_signal = waits_for};
+
+	begin(NULL, NULL);
+	submit_extended(q, p);
+	amd_signal_t *ours = take_packet(q);
+	CHECK(ours);
+	own.value = 1;
+	p = (struct extended_dispatch){.kernel_object = 0x1000, .clusters_x = UINT32_MAX, .cluster_size = {255, 0, 0},
+				       .completion_signal = {(uint64_t)&own}};
+	submit_extended(q, p);
+	CHECK(take_packet(q) == &own);
+	struct queue *s = queue_find(q);
+	has_grid(&s->entries[0].call, 10 * 4 * 64, 3 * 2 * 2, 1);
+	has_grid(&s->entries[1].call, UINT32_MAX, 1, 1);
+	CHECK(((struct extended_dispatch *)t.ring)[0].dep_signal.handle == waits_for.handle && !other.value);
+	fire(ours);
+	fire(&own);
+	CHECK(rtl_detach() == 0);
+	CHECK(counters->timed_pool == 1 && counters->timed_app == 1 && counters->kind[RTL_KIND_DISPATCH].begun == 2);
+	CHECK(t.ring[0].completion_signal.handle == 0 && t.ring[1].completion_signal.handle == (uint64_t)&own);
+}
+
+static void *detach_meanwhile(void *unused)
+{
+	CHECK(rtl_detach() == 0);
+	return unused;
+}
+
+static pthread_t detacher;
+
+/* As a GPU's memory, it cannot be read by process_vm_readv. */
+static struct toy_queue *map_device(void)
+{
+	int fd = (int)syscall(SYS_memfd_secret, 0);
+	struct toy_queue *t = map_memory(sizeof *t);
+
+	if (fd < 0 || ftruncate(fd, sizeof *t) || mmap(t, sizeof *t, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != t)
+		no_read_memory = true; /* an older kernel: the ring may be a device's, then */
+	return t;
+}
+
+/* A ring in the GPU's memory: what was consumed at the detach is as the application left it. What
+ * was not keeps its signal, which is not destroyed. */
+static void ring_of_a_device(void)
+{
+	static amd_signal_t own;
+	struct toy_queue *t = map_device();
+	hsa_queue_t *q = make_queue(t, 1);
+
+	begin("RTL_DRAIN_TIMEOUT_MS", "30000");
+	for (int i = 0; i < 2; i++) {
+		submit(q, 0x1000);
+		fire(take_packet(q));
+	}
+	own.value = 1;
+	submit_on(q, HSA_PACKET_TYPE_KERNEL_DISPATCH, &own);
+	fire(take_packet(q));
+	submit(q, 0x1000);
+	CHECK(comes(&counters->timed_pool, 2) && comes(&counters->timed_app, 1));
+	CHECK(queue_note_ring(queue_find(q)) == RING_OF_DEVICE);
+	CHECK(!pthread_create(&detacher, NULL, detach_meanwhile, NULL));
+	while (!__atomic_load_n(&control->detached_ns, __ATOMIC_ACQUIRE))
+		sys_yield();
+	fire(take_packet(q));
+	pthread_join(detacher, NULL);
+	CHECK(counters->timed_pool == 3 && control->signals_kept == 1);
+	CHECK(!t->ring[0].completion_signal.handle && !t->ring[1].completion_signal.handle);
+	CHECK(t->ring[2].completion_signal.handle == (uint64_t)&own && t->ring[3].completion_signal.handle);
+}
+
+/* A thread that claims the slot that is being scrubbed waits; others do not. */
+static void *claim_two(void *q)
+{
+	CHECK(wrap_index_add_screlease(q, 1) == 1);
+	CHECK(wrap_index_add_screlease(q, 1) == 2);
+	return NULL;
+}
+
+static void claim_of_a_slot_in_hand(void)
+{
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+	pthread_t claimer;
+
+	begin(NULL, NULL);
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	struct queue *s = queue_find(q);
+	atomic_store(&s->scrubbing, 2 + 1);
+	CHECK(!pthread_create(&claimer, NULL, claim_two, q));
+	while ((atomic_load(&s->word) & WORD_INDEX) != 3)
+		sys_yield();
+	CHECK(pthread_tryjoin_np(claimer, NULL) == EBUSY);
+	atomic_store(&s->scrubbing, 0);
+	CHECK(!pthread_join(claimer, NULL));
+	CHECK(rtl_detach() == 0);
+}
+
 /* The write index goes back, or far ahead: the queue turns raw. */
 static void index_goes_back(void)
 {
@@ -321,14 +447,6 @@ static void cooperative_queue_is_another_mapping(void)
 	CHECK(!munmap(t, sizeof *t));
 }
 
-static void *detach_meanwhile(void *unused)
-{
-	CHECK(rtl_detach() == 0);
-	return unused;
-}
-
-static pthread_t detacher;
-
 /* The runtime frees the ring while a session ends, which must not touch it. */
 static hsa_status_t free_shared(hsa_queue_t *q)
 {
@@ -387,6 +505,9 @@ const struct edge_case queue_cases[] = {
 	{"rung without an index", rung_without_index},
 	{"slow destruction", slow_destruction},
 	{"stamp of an earlier queue", stamp_of_an_earlier_queue},
+	{"extended dispatch", extended_dispatch},
+	{"ring of a device", ring_of_a_device},
+	{"claim of a slot in hand", claim_of_a_slot_in_hand},
 	{"index goes back", index_goes_back},
 	{"queued before the window", queued_before_the_window},
 	{"cooperative queue is shared", cooperative_queue_is_shared},

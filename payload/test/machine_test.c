@@ -22,6 +22,7 @@
 #include "core/ranges.h"
 #include "core/session_flags.h"
 #include "kinds/kind.h"
+#include "kinds/dispatch/packets.h"
 #include "kinds/dispatch/publish.h"
 #include "record/agents.h"
 #include "record/event.h"
@@ -74,6 +75,17 @@ static uint8_t executed[PRODUCERS + 1][PACKETS]; /* the last row: all_are_timed(
 static _Atomic uint32_t finished, over;
 static uint64_t all_copies_timed;
 static _Atomic uint64_t passes[PRODUCERS]; /* a producer is outside every wrapper when it counts */
+
+/* The ring passes for a device's memory. */
+static bool of_device;
+extern __typeof__(read_memory) __real_read_memory, __wrap_read_memory;
+
+long __wrap_read_memory(uint64_t address, void *buf, size_t size)
+{
+	bool in_ring = address - (uint64_t)packets < sizeof packets;
+
+	return of_device && in_ring ? -EFAULT : __real_read_memory(address, buf, size);
+}
 
 static hsa_queue_t *queue(void)
 {
@@ -181,6 +193,13 @@ static void *processor(void *unused)
 
 /* --- producers ------------------------------------------------------------- */
 
+static void publish(hsa_kernel_dispatch_packet_t *p, bool extended)
+{
+	uint32_t first = extended ? HSA_PACKET_TYPE_VENDOR_SPECIFIC | FORMAT_EXTENDED_DISPATCH << 16 : HSA_PACKET_TYPE_KERNEL_DISPATCH;
+
+	__atomic_store_n((uint32_t *)p, first, __ATOMIC_RELEASE);
+}
+
 static void submit(uint64_t id, hsa_signal_t signal)
 {
 	uint64_t at = wrap_index_add_screlease(queue(), 1);
@@ -191,7 +210,7 @@ static void submit(uint64_t id, hsa_signal_t signal)
 	p->kernel_object = 0x1000 + id % 8 * 64;
 	p->kernarg_address = (void *)id;
 	__atomic_store_n(&p->completion_signal.handle, signal.handle, __ATOMIC_RELAXED); /* races with queue_scrub_signals() */
-	__atomic_store_n(&p->header, HSA_PACKET_TYPE_KERNEL_DISPATCH, __ATOMIC_RELEASE);
+	publish(p, id % 5 == 0);
 	wrap_store_screlease(queue()->doorbell_signal, (hsa_signal_value_t)at);
 }
 
@@ -327,12 +346,13 @@ static bool all_are_timed(uint32_t generation)
 	return all;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	pthread_t threads[PRODUCERS], gpu;
 	uint64_t timed = 0;
 	uint32_t sessions = 0;
 
+	of_device = argc > 1 && !strcmp(argv[1], "device-ring");
 	set_up();
 	pthread_create(&gpu, NULL, processor, NULL);
 	for (uint64_t i = 0; i < PRODUCERS; i++)

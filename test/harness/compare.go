@@ -43,6 +43,7 @@ type Comparison struct {
 
 	// Figures.
 	Dispatches, InWindows, Recorded, Shared, App int
+	Extended                                     int // recorded, of the vendor's packet
 	Untimed                                      map[string]int
 	Lost                                         int64
 	Outside                                      int // claimed and executed while a session was active, in no window

@@ -35,6 +35,12 @@ func (c *Comparison) dispatch(tr *Trace, d *Dispatch) {
 		launch.Name != c.readable(r.Name) {
 		c.wrong("kernel", "%q, %q object %#x: %v object %#x", launch.Symbol, launch.Name, launch.Object, r, r.Object)
 	}
+	if launch.Grid != r.Grid {
+		c.wrong("grid", "%v: %v, executed with %v", launch.Grid, r, r.Grid)
+	}
+	if r.Flags&simlog.Extended != 0 {
+		c.Extended++
+	}
 	if q.GPU != int64(r.Node) || launch.GPU != int64(r.Node) {
 		c.wrong("agent", "queue on GPU %d, code of GPU %d: %v", q.GPU, launch.GPU, r)
 	}

@@ -44,6 +44,7 @@ type (
 		Name   string // for people
 		Object uint64
 		GPU    int64 // of the code
+		Grid   [3]uint32
 	}
 	Dispatch struct {
 		Queue, Launch  int64
@@ -161,13 +162,13 @@ func (tr *Trace) readDefinitions(db *sql.DB) error {
 			tr.Queues[id] = q
 			return err
 		}),
-		each(db, `SELECT l.id, s.string, n.string, l.kernel_object, coalesce(a.ordinal, -1) FROM rtl_launch l
+		each(db, `SELECT l.id, s.string, n.string, l.kernel_object, coalesce(a.ordinal, -1), l.grid_x, l.grid_y, l.grid_z FROM rtl_launch l
 			JOIN rocpd_string s ON s.id = l.symbol_id JOIN rocpd_string n ON n.id = l.name_id LEFT JOIN rtl_agent a ON a.id = l.agent_id`, func(r *sql.Rows) error {
 			var (
 				id, object int64
 				l          Launch
 			)
-			err := r.Scan(&id, &l.Symbol, &l.Name, &object, &l.GPU)
+			err := r.Scan(&id, &l.Symbol, &l.Name, &object, &l.GPU, &l.Grid[0], &l.Grid[1], &l.Grid[2])
 			l.Object = uint64(object)
 			tr.Launches[id] = l
 			return err

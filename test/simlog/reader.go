@@ -129,6 +129,7 @@ func (r *Reader) record() *Record {
 		return rec
 	case Kernel:
 		rec.Object = raw.value[0]
+		rec.Grid = [3]uint32{raw.nameOffset, uint32(raw.value[1]), uint32(raw.value[1] >> 32)}
 		rec.Name = r.names[nameKey{raw.pid, raw.nameID}]
 	case Copy, Fill:
 		rec.Bytes = raw.value[0]

@@ -10,7 +10,7 @@ import "fmt"
 type Kind uint8
 
 const (
-	Kernel    Kind = 1 // a kernel dispatch packet
+	Kernel    Kind = 1 // a kernel dispatch packet, also an extended one
 	Copy      Kind = 2 // an SDMA command with copies
 	Fill      Kind = 3 // an SDMA command with constant fills only
 	Barrier   Kind = 4 // a barrier-and or barrier-or packet
@@ -44,6 +44,7 @@ const (
 	Profiled  Flags = 1 // start and end were written for the application to read
 	Internal  Flags = 2 // a blit kernel of ROCr itself, on a queue that no API call sees
 	Abandoned Flags = 4 // the queue was destroyed before the kernel ended
+	Extended  Flags = 8 // the vendor's extended kernel dispatch
 )
 
 // Code is a violation's kind.
@@ -96,6 +97,7 @@ type Record struct {
 	Signal   uint64 // completion signal's handle in the packet as executed; 0: none
 
 	Object uint64 // Kernel: kernel object
+	Grid   [3]uint32
 	Name   string // Kernel: mangled, without ".kd"; "": not from a code object
 	Bytes  uint64 // Copy, Fill
 	Value  [2]uint64

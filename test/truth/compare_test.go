@@ -130,6 +130,7 @@ var damages = []damage{
 		FROM a, b JOIN rtl_launch x ON x.id = a.launch_id JOIN rtl_launch y ON y.id = b.launch_id)
 		WHERE id IN (SELECT launch_id FROM a UNION SELECT launch_id FROM b)`},
 	{"a kernel has another object", "kernel", `UPDATE rtl_launch SET kernel_object = kernel_object + 64 WHERE id = (SELECT launch_id FROM a)`},
+	{"a kernel has another grid", "grid", `UPDATE rtl_launch SET grid_y = grid_y + 1 WHERE id = (SELECT launch_id FROM a)`},
 	{"on a queue that had no such packet", "unknown", `UPDATE rtl_dispatch SET queue_id = (SELECT id FROM brief)` + isA},
 	{"on a queue that had such a packet, too", "duplicate", `UPDATE rtl_dispatch SET queue_id = (SELECT queue_id FROM twin)
 		WHERE id = (SELECT id FROM twin)`},

@@ -7,6 +7,8 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/test/harness"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
+	"golang.org/x/sys/unix"
 )
 
 // It is not documented when real firmware reads the write index, and how far ahead it fetches.
@@ -32,6 +34,84 @@ func TestModesServe(t *testing.T) {
 			})
 			run := p.RecordLast(t, 500*time.Millisecond, 2000)
 			check(t, p, p.TIDs(), run).MustHaveRecorded(500)
+		})
+	}
+}
+
+// On AMD's newest GPUs dispatches are packets of the vendor's, which may wait for a signal. They
+// are recorded as others are, in each mode, and from one attach to the next.
+func TestExtended(t *testing.T) {
+	for name, c := range map[string]struct{ sim, share string }{
+		"all":      {"", "1"},
+		"half":     {"", "2"},
+		"eager":    {"SOFTGPU_MODE=eager", "2"},
+		"prefetch": {"SOFTGPU_MODE=late,prefetch", "2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := harness.Stress(10, 3, 64, "--extended", c.share)
+			if c.sim != "" {
+				w.Sim = []string{c.sim}
+			}
+			p := harness.Start(t, w)
+			runs := append(p.Reattach(t, 6), p.RecordLast(t, 300*time.Millisecond, 2000))
+			comparison := check(t, p, p.TIDs(), runs...)
+			comparison.MustHaveRecorded(500)
+			if comparison.Extended < 200 || comparison.App == 0 {
+				t.Errorf("%d extended dispatches recorded, %d with the application's signal", comparison.Extended, comparison.App)
+			}
+		})
+	}
+}
+
+// recordToRest makes a recording at whose end the program rests, and looks for the payload's
+// signals in its rings then.
+func recordToRest(t *testing.T, p *harness.Process) harness.Run {
+	t.Helper()
+	r := p.Begin(t, "-d", "1m", "--buffer-size", "4MiB")
+	p.Active(t)
+	harness.Until(t, "it has dispatched under the recording", p.Dispatches(t, 1000))
+	ask(t, p, "/pause")
+	r.Interrupt(t)
+	run := r.Wait(t)
+	run.MustBe(t, failure.OK)
+	if err := run.Decode(); err != nil {
+		t.Fatal(err)
+	}
+	if text := ask(t, p, "/signals"); text != "strange 0\n" {
+		t.Errorf("after a detach: %q", text)
+	}
+	ask(t, p, "/resume")
+	return run
+}
+
+func ask(t *testing.T, p *harness.Process, path string) string {
+	t.Helper()
+	text, err := p.Get(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// Rings in the GPU's memory, which process_vm_readv cannot read: after each detach there is no
+// signal of the payload's in a slot, and everything is executed once.
+func TestDeviceRings(t *testing.T) {
+	if fd, err := unix.MemfdSecret(0); err != nil {
+		testenv.Skip(t, "no memfd_secret: "+err.Error())
+	} else {
+		unix.Close(fd)
+	}
+	for name, args := range map[string][]string{"full": nil, "paced": {"--pace", "300"}, "extended": {"--extended", "2"}} {
+		t.Run(name, func(t *testing.T) {
+			w := harness.Stress(10, 3, 64, args...)
+			w.Sim = []string{"SOFTGPU_MODE=device-ring"}
+			p := harness.Start(t, w)
+			var runs []harness.Run
+			for range 6 {
+				runs = append(runs, recordToRest(t, p), p.RecordShortly(t, 80*time.Millisecond))
+			}
+			runs = append(runs, p.RecordLast(t, 300*time.Millisecond, 2000))
+			check(t, p, p.TIDs(), runs...).MustHaveRecorded(500)
 		})
 	}
 }

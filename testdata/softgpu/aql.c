@@ -14,7 +14,8 @@ enum {
 /*
  * reserved2 is the workload's when reserved0 has the tag: HIP 5.7 leaves its own
  * there. The id is its low 48 bits, or those of a first kernel argument whose
- * top half-word is the tag.
+ * top half-word is the tag. An extended dispatch has a signal there: its kernarg_address is the
+ * workload's.
  */
 static const uint64_t id_mask = 0xffffffffffffull;
 static const uint64_t tag = 0x5254;
@@ -114,6 +115,9 @@ static void log_packet(struct queue *q, enum truth_kind kind, const struct runni
 	t->end_ns = k->end_ns;
 	t->signal = (uint64_t)k->signal;
 	t->value[0] = k->object;
+	t->grid_x = k->grid[0];
+	t->value[1] = k->grid[1] | (uint64_t)k->grid[2] << 32;
+	t->flags |= k->extended ? TRUTH_EXTENDED : 0;
 	if (k->kernel) {
 		t->name_id = k->kernel->name_id;
 		t->flags |= kernel_is_rocr(k->kernel->kind) ? TRUTH_INTERNAL : 0;
@@ -155,33 +159,41 @@ void aql_abandon(struct queue *q)
 
 /* ---- kernel dispatch ---- */
 
-static uint64_t workload_says(const hsa_kernel_dispatch_packet_t *p)
+static bool is_extended(const union packet *p)
 {
-	return p->reserved0 == tag ? p->reserved2 : 0;
+	return (p->header & 0xff) == HSA_PACKET_TYPE_VENDOR_SPECIFIC && p->ext.amd_format == AMD_FORMAT_EXT_KERNEL_DISPATCH;
 }
 
-static uint64_t duration_ns(struct gpu *g, const hsa_kernel_dispatch_packet_t *p)
+/* reserved0 is in the same place. */
+static uint64_t workload_says(const union packet *p)
+{
+	if (p->kernel.reserved0 != tag)
+		return 0;
+	return is_extended(p) ? (uint64_t)p->ext.kernarg_address : p->kernel.reserved2;
+}
+
+static uint64_t duration_ns(struct gpu *g, const union packet *p, const uint32_t grid[3])
 {
 	uint64_t wanted = workload_says(p) >> 48;
 	uint64_t ns;
 
 	if (wanted == DURATION_FROM_GRID)
-		return p->grid_size_x * 1000ull;
+		return grid[0] * 1000ull;
 	if (wanted)
 		return wanted * DURATION_UNIT_NS;
 	if (config.kernel_ns >= 0)
 		ns = (uint64_t)config.kernel_ns;
 	else
-		ns = config.base_ns + (uint64_t)p->grid_size_x * p->grid_size_y * p->grid_size_z / 256;
+		ns = config.base_ns + (uint64_t)grid[0] * grid[1] * grid[2] / 256;
 	if (config.jitter_percent)
 		ns += ns * config.jitter_percent / 100 * engine_random(g, 1024) / 1024;
 	return ns;
 }
 
 /* False when the memory table is busy: try again in the next round. */
-static bool unique_id(struct queue *q, const hsa_kernel_dispatch_packet_t *p, uint64_t *id)
+static bool unique_id(struct queue *q, const union packet *p, uint64_t *id)
 {
-	uint64_t address = (uint64_t)p->kernarg_address;
+	uint64_t address = (uint64_t)p->kernel.kernarg_address;
 	uint64_t first;
 
 	*id = workload_says(p) & id_mask;
@@ -211,24 +223,53 @@ static void check_reexecution(struct queue *q, uint64_t id)
 	*last = id;
 }
 
-static bool launch(struct gpu *g, struct queue *q, const hsa_kernel_dispatch_packet_t *p, struct round *r)
+static uint32_t at_least_1(uint32_t n)
 {
-	struct running k = { .packet = q->read, .signal = (amd_signal_t *)p->completion_signal.handle,
-			     .object = p->kernel_object };
+	return n ? n : 1;
+}
+
+static void extended_grid(const struct ext_dispatch *p, uint32_t grid[3])
+{
+	const uint32_t clusters[3] = { p->cluster_count_x, p->cluster_count_y, p->cluster_count_z };
+
+	for (int i = 0; i < 3; i++)
+		grid[i] = at_least_1(clusters[i]) * at_least_1(p->cluster_size[i]) * at_least_1(p->workgroup[i]);
+}
+
+/* Kernel, segments, arguments and completion signal are in the same places in both packets. */
+static void read_dispatch(const union packet *p, struct running *k)
+{
+	k->signal = (amd_signal_t *)p->kernel.completion_signal.handle;
+	k->object = p->kernel.kernel_object;
+	k->extended = is_extended(p);
+	if (k->extended) {
+		extended_grid(&p->ext, k->grid);
+	} else {
+		k->grid[0] = p->kernel.grid_size_x;
+		k->grid[1] = p->kernel.grid_size_y;
+		k->grid[2] = p->kernel.grid_size_z;
+	}
+}
+
+static bool launch(struct gpu *g, struct queue *q, const union packet *p, struct round *r)
+{
+	struct running k = { .packet = q->read };
+	void *kernarg = p->kernel.kernarg_address;
 	struct kernel *kernel;
 	uint64_t duration;
 
 	if (q->running_count == MAX_RUNNING || !unique_id(q, p, &k.unique_id))
 		return false;
-	kernel = kernel_of(p->kernel_object);
+	read_dispatch(p, &k);
+	kernel = kernel_of(k.object);
 	if (!kernel)
 		return false;
 	kernel->launches++;
 	k.kernel = kernel;
-	if (kernel->kind != KERNEL_USER && p->kernarg_address)
-		blit_perform(kernel->kind, memory_host((uint64_t)p->kernarg_address));
+	if (kernel->kind != KERNEL_USER && kernarg)
+		blit_perform(kernel->kind, memory_host((uint64_t)kernarg));
 	check_reexecution(q, k.unique_id);
-	duration = duration_ns(g, p);
+	duration = duration_ns(g, p, k.grid);
 
 	k.start_ns = now_ns();
 	if (config.exclusive && g->busy_until_ns > k.start_ns)
@@ -255,6 +296,13 @@ static bool launch(struct gpu *g, struct queue *q, const hsa_kernel_dispatch_pac
 static bool is_zero(hsa_signal_t s)
 {
 	return __atomic_load_n(&((amd_signal_t *)s.handle)->value, __ATOMIC_ACQUIRE) == 0;
+}
+
+static bool launch_extended(struct gpu *g, struct queue *q, const union packet *p, struct round *r)
+{
+	if (p->ext.dep_signal.handle && !is_zero(p->ext.dep_signal))
+		return false;
+	return launch(g, q, p, r);
 }
 
 static bool barrier_met(const hsa_barrier_and_packet_t *p, bool all)
@@ -305,14 +353,16 @@ static bool execute(struct gpu *g, struct queue *q, const union packet *p, struc
 		return false;
 	switch (type) {
 	case HSA_PACKET_TYPE_KERNEL_DISPATCH:
-		return launch(g, q, &p->kernel, r);
+		return launch(g, q, p, r);
 	case HSA_PACKET_TYPE_BARRIER_AND:
 	case HSA_PACKET_TYPE_BARRIER_OR:
 		if (!barrier_met(&p->barrier, type == HSA_PACKET_TYPE_BARRIER_AND))
 			return false;
 		finish_at_once(g, q, TRUTH_BARRIER, p->barrier.completion_signal.handle);
 		return true;
-	case HSA_PACKET_TYPE_VENDOR_SPECIFIC: /* others than barrier-value are PM4: cache maintenance */
+	case HSA_PACKET_TYPE_VENDOR_SPECIFIC: /* others than these two are PM4: cache maintenance */
+		if (is_extended(p))
+			return launch_extended(g, q, p, r);
 		if (p->barrier_value.header.AmdFormat == HSA_AMD_PACKET_TYPE_BARRIER_VALUE &&
 		    !barrier_value_met(&p->barrier_value))
 			return false;

@@ -45,7 +45,7 @@ static void parse_modes(const char *list)
 	} modes[] = {
 		{ "eager", &config.eager },     { "late", &config.late },
 		{ "prefetch", &config.prefetch }, { "ts-late", &config.ts_late },
-		{ "stale-index", &config.stale_index },
+		{ "stale-index", &config.stale_index }, { "device-ring", &config.device_ring },
 	};
 
 	while (*list) {

@@ -12,9 +12,26 @@
 
 enum { MAX_RUNNING = 64, MAX_PREFETCH = 64, KERNEL_NAME_BYTES = 512 };
 
+/* HSA_AMD_PACKET_TYPE_EXT_KERNEL_DISPATCH, which Debian's headers do not have. */
+enum { AMD_FORMAT_EXT_KERNEL_DISPATCH = 3 };
+
+struct ext_dispatch {
+	uint16_t header;
+	uint8_t amd_format, setup;
+	uint16_t workgroup[3], reserved0;
+	uint32_t cluster_count_x;
+	uint16_t cluster_count_y, cluster_count_z;
+	uint8_t cluster_size[3], perf_hint;
+	uint32_t private_segment_size, group_segment_size;
+	uint64_t kernel_object;
+	void *kernarg_address;
+	hsa_signal_t dep_signal, completion_signal;
+};
+
 union packet {
 	uint16_t header;
 	hsa_kernel_dispatch_packet_t kernel;
+	struct ext_dispatch ext;
 	hsa_barrier_and_packet_t barrier;
 	hsa_amd_barrier_value_packet_t barrier_value;
 	uint64_t words[8];
@@ -66,6 +83,8 @@ struct running {
 	amd_signal_t *signal;
 	const struct kernel *kernel;
 	uint64_t object;
+	uint32_t grid[3];
+	bool extended;
 };
 
 /* One command of an SDMA queue, collected until its completion is signalled. */

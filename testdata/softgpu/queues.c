@@ -5,8 +5,11 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <linux/kfd_ioctl.h>
 
@@ -57,8 +60,36 @@ static struct queue *claim_slot(struct gpu *g, uint32_t *slot)
 	return NULL;
 }
 
+/*
+ * SOFTGPU_MODE=device-ring. Memory that process_vm_readv, /proc/PID/mem and system calls which pin
+ * pages refuse, as they refuse a device's.
+ */
+static bool ring_like_a_devices(uint8_t *ring, size_t bytes)
+{
+	size_t size = (bytes + 4095) & ~(size_t)4095;
+	int fd = (int)syscall(SYS_memfd_secret, O_CLOEXEC);
+	void *was = anonymous(size);
+	bool moved = fd >= 0 && was && !ftruncate(fd, (off_t)size);
+
+	if (moved) {
+		memcpy(was, ring, size);
+		moved = mmap(ring, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == ring;
+	}
+	if (moved) {
+		memcpy(ring, was, size);
+		madvise(ring, size, MADV_DONTFORK);
+	} else {
+		fprintf(stderr, "softgpu: SOFTGPU_MODE=device-ring: no memfd_secret\n");
+	}
+	munmap(was, size);
+	close(fd);
+	return moved;
+}
+
 static bool setup_aql(struct queue *q)
 {
+	if (config.device_ring && !ring_like_a_devices(q->ring, q->ring_bytes))
+		return false;
 	/* The driver is told where ROCr keeps the read index: inside the amd_queue_t. */
 	q->amd = (amd_queue_t *)((char *)q->read_ptr - offsetof(amd_queue_t, read_dispatch_id));
 	q->last_id = anonymous(q->ring_bytes / sizeof(union packet) * sizeof *q->last_id);

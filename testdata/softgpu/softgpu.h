@@ -53,7 +53,7 @@ struct config {
 	bool domains;              /* each GPU at the same bus address of a PCI domain of its own */
 
 	/* adversarial modes */
-	bool eager, late, prefetch, ts_late, stale_index;
+	bool eager, late, prefetch, ts_late, stale_index, device_ring;
 	uint64_t late_ns, stale_ns;
 	unsigned prefetch_depth;
 };

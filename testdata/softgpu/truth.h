@@ -15,7 +15,7 @@
 enum { TRUTH_MAGIC = 0x4854 /* "TH" */, TRUTH_VERSION = 1 };
 
 enum truth_kind {
-	TRUTH_KERNEL = 1,    /* a kernel dispatch packet */
+	TRUTH_KERNEL = 1,    /* a kernel dispatch packet, also an extended one */
 	TRUTH_COPY = 2,      /* one command of an SDMA queue: all its linear or rect copies */
 	TRUTH_FILL = 3,      /* the same with constant fills only */
 	TRUTH_BARRIER = 4,   /* barrier-and, barrier-or */
@@ -28,6 +28,7 @@ enum truth_flag {
 	TRUTH_PROFILED = 1,  /* start and end were written to the completion signal */
 	TRUTH_INTERNAL = 2,  /* a blit kernel of ROCr itself, on a queue no API call sees */
 	TRUTH_ABANDONED = 4, /* the queue was destroyed before the kernel ended */
+	TRUTH_EXTENDED = 8,  /* the vendor's extended kernel dispatch */
 };
 
 /* Violation codes. The record says: start_ns when, value[0..1] what. */
@@ -52,7 +53,10 @@ struct truth_record {
 	uint32_t pid;           /* the target, in its own pid namespace */
 	uint32_t name_id;       /* names are per pid; 0: none */
 	uint32_t engine_queue;  /* the queue id the driver gave; reused */
-	uint32_t name_offset;   /* TRUTH_NAME: where this piece starts */
+	union {
+		uint32_t name_offset; /* TRUTH_NAME: where this piece starts */
+		uint32_t grid_x;      /* TRUTH_KERNEL: work-items */
+	};
 	union {
 		char name[TRUTH_NAME_PIECE]; /* NUL-terminated unless another piece follows */
 		struct {
@@ -63,7 +67,7 @@ struct truth_record {
 			uint64_t start_ns;      /* CLOCK_BOOTTIME, the exact time of the tick */
 			uint64_t end_ns;
 			uint64_t signal;        /* completion signal's handle as executed, 0: none */
-			uint64_t value[2];      /* kernel: kernel object, 0; copy: bytes, SDMA packets */
+			uint64_t value[2];      /* kernel: kernel object, grid y and z (upper half); copy: bytes, SDMA packets */
 		};
 	};
 };

@@ -4,8 +4,10 @@
 
 #include <hsa/hsa.h>
 #include <hsa/hsa_ext_amd.h>
+#include <mutex>
 #include <sched.h>
 #include <time.h>
+#include <unordered_set>
 
 #define HSA_CHECK(call)                                                              \
 	do {                                                                         \
@@ -114,11 +116,29 @@ inline hsa_queue_t* create_queue(const Gpu& gpu, long slots, hsa_queue_type_t ty
 	return q;
 }
 
+inline std::mutex own_signals_mutex;
+inline std::unordered_set<uint64_t> own_signals; // all that there ever were
+
 inline hsa_signal_t create_signal(hsa_signal_value_t value)
 {
 	hsa_signal_t s;
 	HSA_CHECK(hsa_signal_create(value, 0, nullptr, &s));
+	std::lock_guard<std::mutex> hold(own_signals_mutex);
+	own_signals.insert(s.handle);
 	return s;
+}
+
+// Packets of a ring with a completion signal that this program never made.
+inline uint64_t strange_signals(const hsa_queue_t* q)
+{
+	uint64_t n = 0;
+	std::lock_guard<std::mutex> hold(own_signals_mutex);
+	for (uint64_t i = 0; i < q->size; i++) {
+		auto* words = reinterpret_cast<const uint64_t*>(static_cast<char*>(q->base_address) + i * 64);
+		uint64_t handle = __atomic_load_n(words + 7, __ATOMIC_RELAXED);
+		n += handle && !own_signals.count(handle);
+	}
+	return n;
 }
 
 // A bounded wait: runtimes have lost wake-ups, and a test must not hang on theirs.
@@ -177,4 +197,39 @@ inline void publish_kernel(void* slot, const Kernel& k, uint64_t reserved2, hsa_
 	p.reserved2 = reserved2;
 	p.completion_signal = signal;
 	publish(slot, &p, header_of(HSA_PACKET_TYPE_KERNEL_DISPATCH, barrier), 1);
+}
+
+// HSA_AMD_PACKET_TYPE_EXT_KERNEL_DISPATCH, which Debian's headers do not have.
+struct ExtendedDispatch {
+	uint16_t header;
+	uint8_t format, setup;
+	uint16_t workgroup[3], reserved0;
+	uint32_t clusters_x;
+	uint16_t clusters_y, clusters_z;
+	uint8_t cluster_size[3], hint;
+	uint32_t private_bytes, group_bytes;
+	uint64_t kernel_object, kernarg;
+	hsa_signal_t dependency, completion;
+};
+static_assert(sizeof(ExtendedDispatch) == 64, "a packet");
+constexpr uint8_t kExtendedFormat = 3;
+
+// The id is in kernarg. shape: some clusters or none, in up to three dimensions.
+inline void publish_extended(void* slot, const Kernel& k, uint64_t id, hsa_signal_t signal, hsa_signal_t dependency, bool barrier, uint32_t shape)
+{
+	ExtendedDispatch p{};
+	p.workgroup[0] = 64;
+	p.workgroup[1] = p.workgroup[2] = 1;
+	p.clusters_x = 1 + (shape & 3);
+	p.clusters_y = p.clusters_z = 1;
+	for (int i = 0; i < 3; i++)
+		p.cluster_size[i] = uint8_t(shape >> (2 + 2 * i) & 3);
+	p.private_bytes = k.private_bytes;
+	p.group_bytes = k.group_bytes;
+	p.kernel_object = k.object;
+	p.reserved0 = kTag;
+	p.kernarg = id;
+	p.dependency = dependency;
+	p.completion = signal;
+	publish(slot, &p, header_of(HSA_PACKET_TYPE_VENDOR_SPECIFIC, barrier), uint16_t(kExtendedFormat | 3 << 8));
 }

@@ -64,6 +64,15 @@ public:
 		return counts;
 	}
 
+	// On the shared queues.
+	uint64_t strange() const
+	{
+		uint64_t n = 0;
+		for (hsa_queue_t* q : queues_)
+			n += strange_signals(q);
+		return n;
+	}
+
 	void describe() const
 	{
 		for (auto& p : producers_)
@@ -169,6 +178,15 @@ void print_counts(const std::vector<uint64_t>& counts)
 	fflush(stdout);
 }
 
+// Returns when all producers rest, or none does.
+std::string pause(bool wanted)
+{
+	paused = wanted;
+	while (resting != (wanted ? settings.threads : 0) && !stop)
+		std::this_thread::sleep_for(std::chrono::milliseconds(1));
+	return std::to_string(resting) + " rest\n";
+}
+
 // The runtime's clock, for a test that counts how often it was asked.
 std::string system_time()
 {
@@ -192,6 +210,7 @@ void parse(int argc, char** argv)
 	o.number("cycles", &settings.cycles, "hsa_init .. hsa_shut_down rounds");
 	o.number("slow-raw", &settings.slow_raw, "1 in N raw index additions sleeps; 0: none");
 	o.number("slow-raw-ms", &settings.slow_raw_ms, "how long, below 1000");
+	o.number("extended", &settings.extended, "1 in N dispatches is the vendor's extended packet; 0: none");
 	o.number("doorbell", &settings.doorbell, "0: never ring, for a GPU that polls the index");
 	o.number("uring", &settings.uring, "1: with io_uring's kernel threads, one of which always runs");
 	o.number("port", &settings.port, "of /health, /time and /quit; 0: any");
@@ -210,12 +229,17 @@ int main(int argc, char** argv)
 	CodeObject code(settings.code_object);
 	std::vector<uint64_t> counts(size_t(settings.threads), 0);
 	Deadline deadline;
+	std::atomic<Cycle*> running{nullptr};
 	OtherTool other(beside(argv[0], "other_tool.so"));
 	HttpServer http(settings.port, [&](const std::string& path) -> std::string {
 		if (path == "/health")
 			return "ok " + std::to_string(progress.load()) + "\n";
 		if (path == "/time")
 			return system_time() + "\n";
+		if (path == "/pause" || path == "/resume")
+			return pause(path == "/pause");
+		if (path == "/signals")
+			return "strange " + std::to_string(running.load() ? running.load()->strange() : 0) + "\n";
 		if (path != "/quit")
 			return other.answer(path);
 		deadline.quit();
@@ -235,10 +259,12 @@ int main(int argc, char** argv)
 				fflush(stdout);
 			}
 			stop = false;
+			running = &cycle;
 			cycle.start();
 			watchdog.watch(&cycle);
 			quit = deadline.sleep(seconds);
 			stop = true;
+			running = nullptr;
 			counts = cycle.finish();
 			watchdog.watch(nullptr);
 		}

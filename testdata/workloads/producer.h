@@ -9,12 +9,13 @@
 
 struct Settings {
 	long threads = 8, queues = 2, ring = 256, seconds = 5, kernel_ns = 2000, pace_us = 0;
-	long gpus = 0, kind = -1, cycles = 1, slow_raw = 0, slow_raw_ms = 3, doorbell = 1, uring = 0, port = 0, hang_seconds = 240;
+	long gpus = 0, kind = -1, cycles = 1, slow_raw = 0, slow_raw_ms = 3, doorbell = 1, uring = 0, port = 0, hang_seconds = 240, extended = 0;
 	std::string code_object;
 };
 
 inline Settings settings;
-inline std::atomic<bool> stop{false};
+inline std::atomic<bool> stop{false}, paused{false};
+inline std::atomic<long> resting{0}; // producers, while paused
 inline std::atomic<uint64_t> progress{0}; // dispatches of all producers
 
 enum Kind { kAdd, kRearm, kFreshSignal, kBatch, kCas, kWaitEach, kSingle, kChurn, kSharedSignal, kBarrier, kKinds, kPrivate = kKinds };
@@ -77,6 +78,8 @@ private:
 	std::atomic<int> where_{kSubmitting};
 	std::thread thread_;
 	hsa_signal_t signal_{}, ring_[32]{};
+	hsa_signal_t gate_{}; // what extended dispatches wait for
+	bool gate_closed_ = false;
 	const hsa_signal_t none_{0};
 
 	uint32_t random()
@@ -112,11 +115,39 @@ private:
 		if (random() % 5000 == 0)
 			ns = 3000000; // one slow kernel now and then
 		uint64_t sequence = ++sequence_;
-		publish_kernel(slot, gpu_.kernels[random() % gpu_.kernels.size()], tag(uint64_t(id_) << 40 | sequence, ns), signal, barrier);
+		const Kernel& k = gpu_.kernels[random() % gpu_.kernels.size()];
+		uint64_t id = tag(uint64_t(id_) << 40 | sequence, ns);
+		if (settings.extended && random() % uint64_t(settings.extended) == 0)
+			publish_extended(slot, k, id, signal, dependency(), barrier, random());
+		else
+			publish_kernel(slot, k, id, signal, barrier);
 		progress++;
 	}
 
+	// None, a signal that is 0 already, or one that is set to 0 after the doorbell.
+	hsa_signal_t dependency()
+	{
+		uint32_t choice = random() % 3;
+		if (choice == 0)
+			return none_;
+		if (choice == 1 && !gate_closed_) {
+			hsa_signal_store_screlease(gate_, 1);
+			gate_closed_ = true;
+		}
+		return gate_;
+	}
+
 	void ring(uint64_t index)
+	{
+		ring_doorbell(index);
+		if (!gate_closed_)
+			return;
+		sometimes_sleep(200);
+		gate_closed_ = false;
+		hsa_signal_store_screlease(gate_, 0);
+	}
+
+	void ring_doorbell(uint64_t index)
 	{
 		if (!settings.doorbell)
 			return;
@@ -339,13 +370,25 @@ private:
 		wait(signal_);
 	}
 
+	void rest()
+	{
+		if (!paused)
+			return;
+		resting++;
+		while (paused && !stop)
+			std::this_thread::sleep_for(std::chrono::milliseconds(1));
+		resting--;
+	}
+
 	void run()
 	{
 		signal_ = create_signal(0);
+		gate_ = create_signal(0);
 		for (hsa_signal_t& s : ring_)
 			s = create_signal(0);
 		for (uint64_t i = 0; !stop; i++) {
 			step(i);
+			rest();
 			if (settings.pace_us)
 				std::this_thread::sleep_for(std::chrono::microseconds(settings.pace_us));
 		}
@@ -369,6 +412,7 @@ private:
 			HSA_CHECK(hsa_signal_destroy(s));
 		}
 		HSA_CHECK(hsa_signal_destroy(signal_));
+		HSA_CHECK(hsa_signal_destroy(gate_));
 		where_ = kDone;
 	}
 };

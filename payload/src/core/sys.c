@@ -265,6 +265,13 @@ long read_memory(uint64_t address, void *buf, size_t size)
 	return n < 0 ? -errno : n;
 }
 
+long probe_memory(const volatile void *address)
+{
+	/* The kernel reads the set before it finds out that ~0 is nothing to do with it. */
+	syscall(SYS_rt_sigprocmask, ~0, address, NULL, sizeof(uint64_t));
+	return errno == EINVAL ? 0 : -errno;
+}
+
 struct deadline deadline_in(uint64_t ns)
 {
 	return (struct deadline){.until = now_monotonic() + ns};

@@ -99,8 +99,12 @@ void memfd_release(void *p, uint64_t size);
 long read_file(const char *path, char *buf, size_t size);
 
 /* Copies from this process's own memory without faulting; bytes copied or -errno.
- * -EFAULT: nothing is mapped there. */
+ * -EFAULT: nothing is mapped there, or a device's memory. */
 long read_memory(uint64_t address, void *buf, size_t size);
+
+/* Reads 8 bytes there without faulting, a device's memory, too: 0, -EFAULT, or another error
+ * if a seccomp filter refuses to say. */
+long probe_memory(const volatile void *address);
 
 /*
  * The end of a wait. When a process that was stopped (SIGSTOP, a paused container) goes on,

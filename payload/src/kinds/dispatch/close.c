@@ -101,6 +101,60 @@ static bool close_one(struct queue *s, const struct ending *end, uint64_t patien
 	return true;
 }
 
+/* No packet that completes from now on gets a signal of ours. */
+static void withhold_signals(struct queue *s)
+{
+	if (!queue_lock_wait(s, LOCK_WAIT_NS / 40))
+		return;
+	if (atomic_load(&s->word) & WORD_VIRT && !runtime_is_lost()) {
+		queue_publish(s);
+		s->clean_at = atomic_load(&s->scan);
+		atomic_store(&s->withheld, 1);
+	}
+	queue_unlock(s);
+	queue_drain_pend(s);
+}
+
+static bool is_clean(struct queue *s)
+{
+	bool clean;
+
+	queue_enter_ours(s);
+	clean = runtime_is_lost() || !(atomic_load(&s->word) & WORD_VIRT) || queue_read_index(s) >= s->clean_at;
+	queue_leave_ours(s);
+	return clean;
+}
+
+static bool is_open_in_device(struct queue *s)
+{
+	return atomic_load(&s->word) & WORD_VIRT && queue_note_ring(s) == RING_OF_DEVICE;
+}
+
+#define CLEAN_MOST_NS (100 * NS_PER_MS)
+#define CLEAN_LOOK_NS (100 * NS_PER_US)
+
+/* A signal of ours can be removed from a device's ring while the queue is virtual only, after
+ * its packet was consumed. So the last packets get none, and the others are waited for. */
+static void clean_device_rings(const struct ending *end)
+{
+	uint64_t until = now_monotonic() + CLEAN_MOST_NS;
+	uint32_t n = atomic_load(&queue_count);
+
+	if (end->on_application || end->why == RTL_END_EXIT || runtime_is_lost())
+		return;
+	for (uint32_t i = 0; i < n; i++) {
+		struct queue *s = queue_all[i];
+
+		enter_queue(s, end);
+		if (!runtime_is_lost() && is_open_in_device(s))
+			withhold_signals(s);
+		leave_queue(s, end);
+	}
+	for (uint32_t i = 0; i < n; i++)
+		while (atomic_load(&queue_all[i]->withheld) && !is_clean(queue_all[i]) && now_monotonic() < until)
+			sys_sleep_ns(CLEAN_LOOK_NS);
+}
+
 /* Takes the lock of every queue that is not dead, whatever its word says: a flip that has
  * read session_flags.flips holds the lock, and none begins after this thread has had it.
  * Returns how many queues could not be closed. */
@@ -112,6 +166,7 @@ uint32_t dispatch_close(const struct ending *end, uint64_t until_ns)
 	atomic_store(&session_flags.flips, 0);
 	if (fault_at("close"))
 		return 1;
+	clean_device_rings(end);
 
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
 		struct queue *s = queue_all[i];
@@ -119,7 +174,10 @@ uint32_t dispatch_close(const struct ending *end, uint64_t until_ns)
 		if (atomic_load(&s->word) & WORD_DEAD)
 			continue; /* a queue that gets this state now does not flip */
 		enter_queue(s, end);
-		open += !close_one(s, end, lock_patience_ns(until, open));
+		if (!close_one(s, end, lock_patience_ns(until, open))) {
+			atomic_store(&s->withheld, 0); /* it goes on being recorded */
+			open++;
+		}
 		leave_queue(s, end);
 	}
 	return open;

@@ -33,6 +33,7 @@ static void open_window(struct queue *s, uint64_t index)
 	atomic_store(&s->dispatches, 0);
 	atomic_store(&s->others, 0);
 	s->after = 0;
+	atomic_store(&s->withheld, 0);
 	s->opened_ns = now_boottime();
 	s->opened_at = stamp_time();
 	atomic_store(&s->window_closed, 0);

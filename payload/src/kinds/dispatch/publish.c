@@ -7,6 +7,7 @@
 #include "core/runtime.h"
 #include "core/session_flags.h"
 #include "core/shared_hooks.h"
+#include "kinds/dispatch/packets.h"
 #include "kinds/dispatch/pool.h"
 #include "record/event.h"
 #include "signals/signals.h"
@@ -57,13 +58,17 @@ static void read_stamp(struct queue *s, uint64_t index, struct entry *e)
 	e->call.flags |= ENTRY_STAMPED;
 }
 
-static void describe(struct queue *s, const hsa_kernel_dispatch_packet_t *p, uint64_t index, struct entry *e)
+static void describe(struct queue *s, const hsa_kernel_dispatch_packet_t *p, int type, uint64_t index, struct entry *e)
 {
 	e->index = index;
 	e->call.kernel_object = p->kernel_object;
-	e->call.grid[0] = p->grid_size_x;
-	e->call.grid[1] = p->grid_size_y;
-	e->call.grid[2] = p->grid_size_z;
+	if (LIKELY(type == HSA_PACKET_TYPE_KERNEL_DISPATCH)) {
+		e->call.grid[0] = p->grid_size_x;
+		e->call.grid[1] = p->grid_size_y;
+		e->call.grid[2] = p->grid_size_z;
+	} else {
+		extended_grid((const void *)p, e->call.grid);
+	}
 	e->call.workgroup[0] = p->workgroup_size_x;
 	e->call.workgroup[1] = p->workgroup_size_y;
 	e->call.workgroup[2] = p->workgroup_size_z;
@@ -104,7 +109,7 @@ static void pass(struct queue *s, hsa_signal_t signal)
 		signal_arm(lane(s), signal.handle, NULL, false, NULL);
 }
 
-static void instrument(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_t index)
+static void instrument(struct queue *s, hsa_kernel_dispatch_packet_t *p, int type, uint64_t index)
 {
 	uint64_t head = atomic_load_explicit(&s->entry_head, memory_order_relaxed);
 	struct entry *e = &s->entries[head & (BACKLOG - 1)];
@@ -118,15 +123,17 @@ static void instrument(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_
 		return;
 	}
 	if (is_backlog_full(s, head)) {
-		describe(s, p, index, &overflow);
+		describe(s, p, type, index, &overflow);
 		report_untimed(s, &overflow, RTL_REASON_BACKLOG);
 		pass(s, p->completion_signal);
 		return;
 	}
-	describe(s, p, index, e);
+	describe(s, p, type, index, e);
 	if (p->completion_signal.handle) {
 		reason = signal_arm(lane(s), p->completion_signal.handle, e, e->call.flags & ENTRY_BARRIER, &e->signal);
 		e->call.flags |= ENTRY_APP_SIGNAL;
+	} else if (UNLIKELY(atomic_load_explicit(&s->withheld, memory_order_relaxed))) {
+		reason = RTL_REASON_NO_SIGNAL;
 	} else if ((e->signal = take_signal(s))) {
 		p->completion_signal.handle = s->placed[index & s->mask] = e->signal;
 	} else {
@@ -142,13 +149,18 @@ static void instrument(struct queue *s, hsa_kernel_dispatch_packet_t *p, uint64_
 	prefetch_for_write(&s->entries[(head + 2) & (BACKLOG - 1)], sizeof *s->entries);
 }
 
-/* One of the vendor's packets is known to have a signal in the same place. */
+static bool is_dispatch(const hsa_kernel_dispatch_packet_t *p, int type)
+{
+	return type == HSA_PACKET_TYPE_KERNEL_DISPATCH ||
+	       (type == HSA_PACKET_TYPE_VENDOR_SPECIFIC && vendor_format(p) == FORMAT_EXTENDED_DISPATCH);
+}
+
+/* Of the packets that are no dispatches. One of the vendor's is known to have a signal in the
+ * same place. */
 static bool has_signal(const hsa_kernel_dispatch_packet_t *p, int type)
 {
-	const hsa_amd_vendor_packet_header_t *vendor = (const void *)p;
-
 	return type == HSA_PACKET_TYPE_BARRIER_AND || type == HSA_PACKET_TYPE_BARRIER_OR ||
-	       (type == HSA_PACKET_TYPE_VENDOR_SPECIFIC && vendor->AmdFormat == HSA_AMD_PACKET_TYPE_BARRIER_VALUE);
+	       (type == HSA_PACKET_TYPE_VENDOR_SPECIFIC && vendor_format(p) == HSA_AMD_PACKET_TYPE_BARRIER_VALUE);
 }
 
 /* A producer that writes only the fields that change leaves our signal of the last lap in
@@ -157,21 +169,26 @@ static void clear_our_signal(struct queue *s, hsa_kernel_dispatch_packet_t *p, u
 {
 	uint64_t ours = s->placed[index & s->mask];
 
+	if (!ours)
+		return;
+	s->placed[index & s->mask] = 0;
 	if (UNLIKELY(p->completion_signal.handle == ours))
 		p->completion_signal.handle = 0;
 }
 
 void queue_note_packet(struct queue *s, hsa_kernel_dispatch_packet_t *p, int type, uint64_t index)
 {
-	if (LIKELY(type == HSA_PACKET_TYPE_KERNEL_DISPATCH)) {
+	if (LIKELY(is_dispatch(p, type))) {
 		clear_our_signal(s, p, index);
-		instrument(s, p, index);
+		instrument(s, p, type, index);
 		return;
 	}
 	bump(&s->others);
 	if (has_signal(p, type)) {
 		clear_our_signal(s, p, index);
 		pass(s, p->completion_signal);
+	} else {
+		s->placed[index & s->mask] = 0; /* its last words are its own */
 	}
 }
 
@@ -216,6 +233,8 @@ incomplete:
 	if (to == from || UNLIKELY(!(atomic_load_explicit(&s->word, memory_order_relaxed) & WORD_VIRT)))
 		return false; /* nothing, or queue_forget() has set WORD_DEAD without the lock, for which it has waited two seconds: relaxed */
 	atomic_store_explicit(&s->scan, to, memory_order_release);
+	if (UNLIKELY(atomic_load_explicit(&s->ring_kind, memory_order_relaxed) != RING_OF_HOST))
+		store_fence(); /* our signals are there before the index is, which is elsewhere */
 	__atomic_store_n(s->write_index, to, __ATOMIC_RELEASE);
 	queue_ring(s, to - 1);
 	return true;

@@ -31,13 +31,17 @@ bool queue_kick(struct queue *s);
 #define CLOSE_PUSH_MOST_NS (100 * NS_PER_MS)
 void queue_close(struct queue *s);
 
+/* Finds out where the queue's ring is. Our threads only. scrub.c. */
+enum ring_kind queue_note_ring(struct queue *s);
+
 /* Whether it was destroyed past our wrapper: its memory is not mapped any more. scrub.c. */
 bool queue_is_gone(struct queue *s);
 
 /* Lock held: removes our signals from consumed slots. Called before the queue is closed,
  * because a producer that writes only the fields that change would pass the signal to the
  * hardware again; and before signals are destroyed, when nothing is pending. A signal that
- * such a producer may have used meanwhile is leaked. Our threads only. scrub.c. */
+ * such a producer may have used meanwhile is leaked. In a device's ring of a raw queue they
+ * stay, and are leaked. Our threads only. scrub.c. */
 void queue_scrub_signals(struct queue *s);
 
 /* --- between publish.c and flip.c; with the queue's lock ------------------- */

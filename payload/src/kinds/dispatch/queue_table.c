@@ -130,6 +130,8 @@ static void describe(struct queue *s, const hsa_queue_t *q)
 	s->read_index = &amd->read_dispatch_id;
 	s->doorbell = q->doorbell_signal;
 	s->agent = 0;
+	atomic_store(&s->ring_kind, RING_UNKNOWN);
+	atomic_store(&s->withheld, 0);
 	s->window_generation = 0;
 	atomic_store(&s->raw_claims, 0);
 	atomic_store(&s->starved, 0);

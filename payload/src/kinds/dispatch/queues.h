@@ -68,6 +68,12 @@ struct __attribute__((may_alias)) entry {
 _Static_assert(sizeof(struct entry) == 8 * ITEM_WORDS, "one cache line");
 
 /*
+ * Where the packets are. In the GPU's memory, behind PCIe, stores may be combined and reordered,
+ * and locked instructions are not for it.
+ */
+enum ring_kind { RING_UNKNOWN, RING_OF_HOST, RING_OF_DEVICE };
+
+/*
  * Each group of fields begins on a cache line of its own. The groups differ in who writes
  * them while dispatches flow. A plain field whose group does not say otherwise is written
  * by describe() in queue_table.c, before the release of hsa, and is constant as long as the
@@ -89,6 +95,9 @@ struct queue {
 	_Atomic uint32_t inflight;
 	_Atomic uint32_t aborts; /* flips given up; a relaxed hint */
 	_Atomic uint32_t skip;   /* index calls to let pass before the next flip; a relaxed hint */
+	/* A slot + 1 that scrub.c writes; 0: none. seq_cst with word: scrub.c writes it and then
+	 * looks for a claim of the slot; a thread that claims slots then reads it, and waits. */
+	_Atomic uint32_t scrubbing;
 
 	/* Publication. Written and read with the lock, but for what is noted. */
 	CACHE_ALIGNED _Atomic uint32_t lock;
@@ -114,7 +123,7 @@ struct queue {
 	_Atomic uint64_t free_tail;                /* free pool signals, from the worker to the publisher */
 	struct entry *entries;
 	uint64_t *free_signals;
-	uint64_t *placed; /* by slot: the pool signal that was put there last */
+	uint64_t *placed; /* by slot: the pool signal in the packet that was published there last, or 0 */
 	uint64_t seen_read, seen_entry_tail, seen_free_head;
 
 	/* The worker's end of the two lists. Written by the worker; the publisher acquires both. */
@@ -135,6 +144,9 @@ struct queue {
 	_Atomic uint64_t skipped_full; /* dispatches that were not noted: session_flags.full. Reset with the worker's skipped_counted only */
 	_Atomic uint64_t handoff_drops; /* outcomes that wrappers could not hand over: the queue of events was full */
 	_Atomic uint64_t raw_claims;
+	_Atomic uint32_t ring_kind; /* enum ring_kind; one of our threads finds out. Relaxed: a hint to publishers, until then they are careful */
+	_Atomic uint32_t withheld;  /* no signals of ours any more; written with the lock */
+	uint64_t clean_at;          /* when the hardware has come here, no signal of ours is in a packet that it still reads */
 	uint64_t before; /* packets in front of the window that the hardware had not consumed */
 	uint64_t opened_ns;
 	uint64_t closed_ns;
@@ -177,6 +189,12 @@ _Static_assert(offsetof(struct queue, entry_tail) == offsetof(struct queue, entr
 /* All states ever made. Entries below queue_count never change. */
 extern struct queue *queue_all[QUEUES_MAX];
 extern _Atomic uint32_t queue_count;
+
+/* Stores before it, combined ones too, are seen before those after it. */
+static inline void store_fence(void)
+{
+	__asm__ volatile("sfence" ::: "memory");
+}
 
 /* --- queue_table.c --------------------------------------------------------- */
 

@@ -158,6 +158,7 @@ void dispatch_make_ready(void)
 		if (!atomic_load_explicit(&s->in_use, memory_order_acquire) || atomic_load(&s->word) & WORD_DEAD)
 			continue;
 		queue_back(s);
+		queue_note_ring(s);
 		pool_fill(s, config.signal_pool); /* a state that was taken before the pool was open */
 		keep_signals(s);
 	}

@@ -8,10 +8,23 @@
  * mapped, unless it may be freed. */
 static bool is_mapped(const volatile void *address, bool may_be_freed)
 {
-	uint64_t word;
-	long n = read_memory((uint64_t)address, &word, sizeof word);
+	long n = probe_memory(address);
 
-	return n == sizeof word || (n != -EFAULT && !may_be_freed);
+	return !n || (n != -EFAULT && !may_be_freed);
+}
+
+/* The kernel copies no pages of a device. If a seccomp filter refuses the question, the ring may
+ * be a device's. */
+enum ring_kind queue_note_ring(struct queue *s)
+{
+	enum ring_kind kind = atomic_load_explicit(&s->ring_kind, memory_order_relaxed);
+	uint64_t word;
+
+	if (kind == RING_UNKNOWN) {
+		kind = read_memory((uint64_t)s->ring, &word, sizeof word) == sizeof word ? RING_OF_HOST : RING_OF_DEVICE;
+		atomic_store_explicit(&s->ring_kind, kind, memory_order_relaxed);
+	}
+	return kind;
 }
 
 bool queue_is_gone(struct queue *s)
@@ -21,12 +34,19 @@ bool queue_is_gone(struct queue *s)
 	return !is_mapped(s->ring, may_be_freed) || !is_mapped(s->write_index, may_be_freed);
 }
 
+/* The index of the packet that follows the last published one in a slot. */
+static uint64_t next_in(struct queue *s, uint64_t slot)
+{
+	uint64_t published = atomic_load_explicit(&s->scan, memory_order_relaxed);
+
+	return published + ((slot - published) & s->mask);
+}
+
 /* Whether the packet that follows the last one of ours in this slot has been claimed, and
  * perhaps completed: it may have the signal that was there. */
 static bool may_be_used_again(struct queue *s, uint64_t slot)
 {
-	uint64_t published = atomic_load_explicit(&s->scan, memory_order_relaxed);
-	uint64_t next = published + ((slot - published) & s->mask);
+	uint64_t next = next_in(s, slot);
 
 	return __atomic_load_n(s->write_index, __ATOMIC_SEQ_CST) > next &&
 	       (queue_read_index(s) > next || packet_type(&s->ring[slot]) != HSA_PACKET_TYPE_INVALID);
@@ -51,6 +71,37 @@ static void scrub_slot(struct queue *s, uint64_t slot)
 		pool_leak(ours);
 }
 
+/* Nobody else writes the slot: the hardware has consumed its packet, and it is not claimed again.
+ * seq_cst: see queue.scrubbing. */
+static bool is_free(struct queue *s, uint64_t slot)
+{
+	uint64_t word = atomic_load_explicit(&s->word, memory_order_seq_cst), next = next_in(s, slot);
+
+	return word & WORD_VIRT && (word & WORD_INDEX) <= next && queue_read_index(s) + s->size > next;
+}
+
+/* Without a locked instruction. Claims of a raw queue cannot be seen, so that its slots are left
+ * as they are. */
+static void scrub_devices_slot(struct queue *s, uint64_t slot)
+{
+	uint64_t ours = s->placed[slot], *there = &s->ring[slot].completion_signal.handle;
+
+	if (!ours)
+		return;
+	if (!(atomic_load_explicit(&s->word, memory_order_relaxed) & WORD_VIRT)) {
+		if (__atomic_load_n(there, __ATOMIC_RELAXED) == ours)
+			pool_leak(ours);
+		return;
+	}
+	atomic_store_explicit(&s->scrubbing, (uint32_t)slot + 1, memory_order_seq_cst);
+	if (is_free(s, slot)) {
+		__atomic_store_n(there, 0, __ATOMIC_RELAXED);
+		s->placed[slot] = 0;
+		store_fence();
+	}
+	atomic_store_explicit(&s->scrubbing, 0, memory_order_release);
+}
+
 #define SLOTS_PER_PAGE (RTL_PAGE / sizeof(hsa_kernel_dispatch_packet_t))
 
 void queue_scrub_signals(struct queue *s)
@@ -58,10 +109,13 @@ void queue_scrub_signals(struct queue *s)
 	if (queue_is_gone(s))
 		return;
 	bool may_be_freed = atomic_load_explicit(&s->released, memory_order_relaxed);
+	bool of_device = queue_note_ring(s) == RING_OF_DEVICE;
 
 	for (uint64_t slot = 0; slot < s->size; slot++) {
 		if (UNLIKELY(may_be_freed) && slot % SLOTS_PER_PAGE == 0 && !is_mapped(&s->ring[slot], true))
 			slot += SLOTS_PER_PAGE - 1; /* a part of the ring is unmapped, or is something else now */
+		else if (of_device)
+			scrub_devices_slot(s, slot);
 		else
 			scrub_slot(s, slot);
 	}

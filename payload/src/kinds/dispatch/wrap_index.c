@@ -20,8 +20,23 @@ static inline void stamp_one(struct queue *s, uint64_t index, uint64_t time, uin
 	atomic_store_explicit(&st->owner, owner << 32 | (uint32_t)index, memory_order_release);
 }
 
+static bool is_among(struct queue *s, uint32_t scrubbing, uint64_t index, uint64_t count)
+{
+	return scrubbing && ((scrubbing - 1 - index) & s->mask) < count;
+}
+
+/* Some nanoseconds, unless our thread loses its CPU between two instructions. */
+static __attribute__((noinline, cold)) void await_scrub(struct queue *s, uint64_t index, uint64_t count)
+{
+	for (uint32_t turn = 0; is_among(s, atomic_load_explicit(&s->scrubbing, memory_order_acquire), index, count); turn++)
+		sys_back_off(turn);
+}
+
+/* After a claim, whose exchange is seq_cst: see queue.scrubbing. */
 static inline void stamp(struct queue *s, uint64_t index, uint64_t count)
 {
+	if (UNLIKELY(atomic_load_explicit(&s->scrubbing, memory_order_seq_cst)))
+		await_scrub(s, index, count);
 	uint64_t time = stamp_time(), tid = current_tid();
 
 	for (uint64_t i = 0; i < count && i < s->size; i++)
@@ -174,7 +189,7 @@ static __attribute__((noinline)) uint64_t add_slow(const hsa_queue_t *q, uint64_
 					return word & WORD_INDEX;
 				break;
 			}
-			if (!atomic_compare_exchange_weak_explicit(&s->word, &word, word + n, memory_order_acq_rel,
+			if (!atomic_compare_exchange_weak_explicit(&s->word, &word, word + n, memory_order_seq_cst,
 								   memory_order_acquire))
 				continue;
 			stamp(s, word & WORD_INDEX, n);
@@ -197,7 +212,7 @@ static inline uint64_t add(const hsa_queue_t *q, uint64_t n, add_fn next)
 		uint64_t word = atomic_load_explicit(&s->word, memory_order_relaxed);
 
 		while (LIKELY(word & WORD_VIRT)) {
-			if (LIKELY(atomic_compare_exchange_weak_explicit(&s->word, &word, word + n, memory_order_acq_rel,
+			if (LIKELY(atomic_compare_exchange_weak_explicit(&s->word, &word, word + n, memory_order_seq_cst,
 									 memory_order_relaxed))) {
 				stamp(s, word & WORD_INDEX, n);
 				return word & WORD_INDEX;
@@ -231,7 +246,7 @@ static uint64_t cas(const hsa_queue_t *q, uint64_t expected, uint64_t value, cas
 					return expected;
 				break;
 			}
-			if (!atomic_compare_exchange_weak_explicit(&s->word, &word, WORD_VIRT | value, memory_order_acq_rel,
+			if (!atomic_compare_exchange_weak_explicit(&s->word, &word, WORD_VIRT | value, memory_order_seq_cst,
 								   memory_order_acquire))
 				continue;
 			stamp(s, expected, value - expected);
@@ -270,7 +285,7 @@ static void store(const hsa_queue_t *q, uint64_t value, store_fn next)
 					return;
 				break;
 			}
-			if (!atomic_compare_exchange_weak_explicit(&s->word, &word, WORD_VIRT | value, memory_order_acq_rel,
+			if (!atomic_compare_exchange_weak_explicit(&s->word, &word, WORD_VIRT | value, memory_order_seq_cst,
 								   memory_order_acquire))
 				continue;
 			stamp(s, word & WORD_INDEX, value - (word & WORD_INDEX));
