@@ -12,6 +12,7 @@ type cell struct {
 	longer   float64 // factor for the length of the measurement; 0: 1
 	metrics  []metric
 	detached bool // measured after a detach, too
+	calls    bool // measured while calls are recorded, too
 }
 
 // metric is one figure of a cell: a row of the report.
@@ -48,6 +49,9 @@ func plan() []cell {
 		latency("slow", "the same with a 300 ms kernel on another queue, µs"))
 	for _, streams := range []int{1, 4, 16} {
 		cells = append(cells, launches(streams))
+	}
+	for _, threads := range []int{1, 4} {
+		cells = append(cells, calling(threads))
 	}
 	return append(cells, server("100", "at 600 requests/s"), server("100000", "as fast as it can"))
 }
@@ -90,7 +94,7 @@ func latency(mode, group string) cell {
 func launches(streams int) cell {
 	name := fmt.Sprintf("%d streams", streams)
 	return cell{
-		workload: "hiprate", mode: "hiprate", line: fmt.Sprintf("run %d %%g", streams), detached: streams == 4,
+		workload: "hiprate", mode: "hiprate", line: fmt.Sprintf("run %d %%g", streams), detached: streams == 4, calls: true,
 		metrics: []metric{
 			{group: "HIP, thousand launches/s", name: name, get: value("rate"), scale: 1e-3},
 			{group: "HIP, CPU ns per launch, process and tool", name: name, get: cpuPer("launches")},
@@ -98,10 +102,18 @@ func launches(streams int) cell {
 	}
 }
 
+// calling measures a function that does next to nothing.
+func calling(threads int) cell {
+	return cell{
+		workload: "hiprate", mode: "hipcall", line: fmt.Sprintf("call %d %%g", threads), detached: true, calls: true,
+		metrics: []metric{{group: "ns per hipGetDevice", name: threadsText(threads), get: value("p50_ns")}},
+	}
+}
+
 func server(rate, name string) cell {
 	group := "HIP server " + name
 	return cell{
-		workload: "serve", mode: "serve", line: "for %gs", flags: []string{"--rate", rate}, alone: true, longer: 3,
+		workload: "serve", mode: "serve", line: "for %gs", flags: []string{"--rate", rate}, alone: true, longer: 3, calls: true,
 		metrics: []metric{
 			{group: group, name: "requests/s", get: value("rate")},
 			{group: group, name: "p50, µs", get: value("p50_ns"), scale: micro},

@@ -29,10 +29,11 @@ type recorder struct {
 }
 
 // record starts a recording, and returns when its session is active.
-func (r *runner) record(p *process) (*recorder, error) {
+func (r *runner) record(p *process, flags ...string) (*recorder, error) {
 	r.count++
 	rec := &recorder{trace: filepath.Join(r.scratch, fmt.Sprintf("%d.db", r.count)), done: make(chan error, 1)}
 	args := []string{"-q", "-p", strconv.Itoa(p.pid()), "-o", rec.trace, "--max-size", "0"}
+	args = append(args, flags...)
 	if r.payload != "" {
 		args = append(args, "--payload", r.payload)
 	}

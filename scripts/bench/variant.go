@@ -14,6 +14,7 @@ type variant int
 const (
 	untraced     variant = iota
 	attached             // while rtl-attach records
+	withCalls            // while it records calls of HIP and HSA, too
 	detached             // in the same process, after it has detached
 	peerStandard         // another tracer, loaded from the start
 	peerLite
@@ -21,7 +22,7 @@ const (
 )
 
 func (v variant) String() string {
-	return [variants]string{"untraced", "rtl-attach", "detached", "peer standard", "peer lite"}[v]
+	return [variants]string{"untraced", "rtl-attach", "and calls", "detached", "peer standard", "peer lite"}[v]
 }
 
 // measures reports whether a cell is measured in this variant.
@@ -29,6 +30,8 @@ func (r *runner) measures(c cell, v variant) bool {
 	switch v {
 	case detached:
 		return c.detached
+	case withCalls:
+		return c.calls
 	case peerStandard, peerLite:
 		return r.peer != ""
 	}
@@ -38,7 +41,7 @@ func (r *runner) measures(c cell, v variant) bool {
 // home returns the name of the process for a variant. A process with a resident payload
 // is never measured as untraced.
 func (v variant) home() string {
-	return [variants]string{"untraced", "ours", "ours", "standard", "lite"}[v]
+	return [variants]string{"untraced", "ours", "ours", "ours", "standard", "lite"}[v]
 }
 
 func (r *runner) environment(v variant) []string {
@@ -48,6 +51,14 @@ func (r *runner) environment(v variant) []string {
 			"RTL_OUTPUT="+filepath.Join(r.scratch, "peer-%p.db"))
 	}
 	return env
+}
+
+// flags returns the kinds that a recording has.
+func (v variant) flags() []string {
+	if v == withCalls {
+		return []string{"--hip-trace", "--hsa-trace"}
+	}
+	return nil
 }
 
 // sample is one measurement.
@@ -80,7 +91,7 @@ func (r *runner) measure(c cell, v variant, seconds float64) (sample, error) {
 
 func (r *runner) sample(p *process, c cell, v variant, seconds float64) (s sample, err error) {
 	s.recorded = math.NaN()
-	if v != attached {
+	if v != attached && v != withCalls {
 		before := p.cpuNS()
 		s.answer, err = p.run(c, seconds)
 		if !c.alone {
@@ -89,7 +100,7 @@ func (r *runner) sample(p *process, c cell, v variant, seconds float64) (s sampl
 		s.cpuNS = p.cpuNS() - before
 		return s, err
 	}
-	rec, err := r.record(p)
+	rec, err := r.record(p, v.flags()...)
 	if err != nil {
 		return s, err
 	}

@@ -1,5 +1,6 @@
 // How fast HIP launches. `run STREAMS SECONDS` on standard input, one thread
-// per stream, is answered by one line of JSON; `quit` ends it.
+// per stream, is answered by one line of JSON; `call THREADS SECONDS` calls hipGetDevice, which does
+// next to nothing, 1,000 times each 2 ms; `quit` ends it.
 #include "hip_device.h"
 #include "options.h"
 #include "samples.h"
@@ -76,6 +77,37 @@ void run(Lanes& lanes, size_t streams, double seconds)
 	fflush(stdout);
 }
 
+constexpr int kCalls = 1000;
+
+// Pauses let a recorder's worker keep up: the cost of a call is measured, not that of a full buffer.
+void call_often(uint64_t end, Samples& samples)
+{
+	int device;
+	do {
+		uint64_t began = now_ns();
+		for (int i = 0; i < kCalls; i++)
+			HIP_CHECK(hipGetDevice(&device));
+		samples.add(double(now_ns() - began) / kCalls);
+		std::this_thread::sleep_for(std::chrono::milliseconds(2));
+	} while (now_ns() < end);
+}
+
+void call(size_t count, double seconds)
+{
+	std::vector<Samples> each(count);
+	std::vector<std::thread> threads;
+	uint64_t cpu = cpu_ns(), end = now_ns() + uint64_t(seconds * 1e9);
+	for (Samples& samples : each)
+		threads.emplace_back([&samples, end] { call_often(end, samples); });
+	Samples all;
+	for (size_t i = 0; i < count; i++) {
+		threads[i].join();
+		all.add(each[i]);
+	}
+	printf("{\"threads\":%zu,\"cpu_ns\":%lu,%s}\n", count, cpu_ns() - cpu, all.json().c_str());
+	fflush(stdout);
+}
+
 bool obey(Lanes& lanes, const std::string& line)
 {
 	std::istringstream words(line);
@@ -87,8 +119,10 @@ bool obey(Lanes& lanes, const std::string& line)
 		return false;
 	if (verb == "run" && streams >= 1 && streams <= lanes.size() && seconds > 0) {
 		run(lanes, streams, seconds);
+	} else if (verb == "call" && streams >= 1 && streams <= 64 && seconds > 0) {
+		call(streams, seconds);
 	} else {
-		printf("{\"error\":\"run STREAMS SECONDS | quit\"}\n");
+		printf("{\"error\":\"run STREAMS SECONDS | call THREADS SECONDS | quit\"}\n");
 		fflush(stdout);
 	}
 	return true;

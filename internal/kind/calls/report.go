@@ -16,7 +16,7 @@ import (
 type Report struct {
 	Begun       int64         `json:"begun"`
 	Timed       int64         `json:"timed"`       // recorded: they have returned
-	Untimed     int64         `json:"untimed"`     // begun and not returned, or not recorded
+	Untimed     int64         `json:"untimed"`     // returned, and not recorded
 	Unexplained int64         `json:"unexplained"` // begun, and no record accounts for them
 	Surplus     int64         `json:"surplus"`     // recorded, but never begun: the numbers are wrong
 	Calls       int64         `json:"calls"`       // that begin in the report's window, as all that follows

@@ -28,7 +28,7 @@ func (c *Report) lines(a *api, where string) []kind.Line {
 		say("%s begun and not recorded when they returned", humanize.Count(c.Untimed))
 	}
 	if c.Unexplained > 0 {
-		say("%s begun whose record never arrived: lost, or not returned yet", humanize.Count(c.Unexplained))
+		say("%s whose record never arrived", humanize.Count(c.Unexplained))
 	}
 	if c.Surplus > 0 {
 		say("%s beyond what the payload says were begun: do not trust these numbers", humanize.Count(c.Surplus))
