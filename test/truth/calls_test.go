@@ -180,7 +180,7 @@ func TestCallsDangers(t *testing.T) {
 	harness.Until(t, "it goes on", p.Dispatches(t, 2000))
 	p.StillAlive(t)
 	check(t, p, nil, runs...)
-	harness.CompareAPICalls(t, p, got, runs...).MustHaveRecorded(20, "hipGetDevice", "hsa_iterate_agents", "hipStreamSynchronize", "hipFree")
+	harness.CompareAPICalls(t, p, got, runs...).MustHaveRecorded(20, "hipGetDevice", "hipGetErrorString", "hsa_iterate_agents", "hipStreamSynchronize", "hipFree")
 }
 
 func release(t *testing.T, p *harness.Process) {
@@ -278,7 +278,7 @@ var callDamages = []callDamage{
 	{"all of its kind are missing", "missing", removeCalls(func(c, v *harness.APIRecord, _ int) bool { return c.Kind == v.Kind })},
 	{"all of a function are missing", "missing", removeCalls(func(c, v *harness.APIRecord, _ int) bool { return c.Function == v.Function })},
 	{"HSA's are missing", "missing", removeCalls(func(c, _ *harness.APIRecord, _ int) bool { return c.Kind == "hsa-core-api" })},
-	{"signal handlers' are missing", "missing", removeCalls(func(c, v *harness.APIRecord, _ int) bool { return c.Function == "hipGetDevice" })},
+	{"signal handlers' are missing", "missing", removeCalls(func(c, v *harness.APIRecord, _ int) bool { return c.Function == "hipGetErrorString" })},
 	{"many are lost, and none is missing", "lost", changeAccount(func(a *harness.KindAccount) { a.Unexplained, a.Begun = 1e6, a.Begun+1e6 })},
 	{"one more is counted", "account", changeAccount(func(a *harness.KindAccount) { a.Timed++ })},
 	{"one more has begun", "account", changeAccount(func(a *harness.KindAccount) { a.Begun++ })},
