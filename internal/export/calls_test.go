@@ -117,8 +117,8 @@ func TestCallsInRocprof(t *testing.T) {
 	if launch.Kind != 5 || launch.Thread != 11 || launch.Start != callsAt+210 || launch.End != callsAt+300 {
 		t.Errorf("%+v", launch)
 	}
-	if tool.Records.HIP[0].Correlation == kernel.Correlation {
-		t.Errorf("%+v is linked to %+v", tool.Records.HIP[0], kernel)
+	if launch.Correlation != kernel.Correlation || tool.Records.HIP[0].Correlation == kernel.Correlation {
+		t.Errorf("%+v or %+v is linked to %+v", launch, tool.Records.HIP[0], kernel)
 	}
 }
 

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -153,12 +154,24 @@ func (r *rocprof) records(s *traceread.Session) error {
 	if s == r.trace.sessions[0] {
 		rows = rowsNotOfOthers(s) // rows without a session are counted once
 	}
-	err := r.trace.dispatches(r.ctx, rows, func(d *dispatch) error {
+	ctx, cancel := context.WithCancel(r.ctx)
+	defer cancel()
+	links, err := r.trace.links(ctx)
+	if err != nil {
+		return err
+	}
+	err = r.trace.dispatches(ctx, rows, func(d *dispatch) error {
 		if d.queue.Agent.Session != s {
 			return nil
 		}
+		correlation := d.id
+		if call, known, err := links.callOf(ctx, d.id); err != nil {
+			return err
+		} else if known {
+			correlation = call
+		}
 		r.result.Dispatches++
-		r.dispatch(d)
+		r.dispatch(d, correlation)
 		return r.element()
 	})
 	if err != nil {
@@ -228,9 +241,10 @@ func (r *rocprof) event(k *kind.Kind, e *kind.Event) {
 	r.line = append(l, '}')
 }
 
-func (r *rocprof) dispatch(d *dispatch) {
+// dispatch writes a dispatch. correlation is that of the call of HIP that submitted it, or its own.
+func (r *rocprof) dispatch(d *dispatch, correlation int64) {
 	l := append(r.line[:0], '{').int("kind", kindKernelDispatch).int("operation", operationDispatchDone).int("thread_id", d.tid())
-	l = append(append(l.key("correlation_id"), '{').int("internal", d.id).int("external", 0), '}')
+	l = append(append(l.key("correlation_id"), '{').int("internal", correlation).int("external", 0), '}')
 	l = l.int("start_timestamp", d.startNS).int("end_timestamp", d.endNS)
 	l = append(l.key("dispatch_info"), '{').handle("agent_id", d.queue.Agent.ID).handle("queue_id", d.queue.ID)
 	l = l.int("kernel_id", d.launch.symbolID).int("dispatch_id", d.id).

@@ -73,23 +73,27 @@ static void patch_entry(const struct module *m, _Atomic(uintptr_t) *at, uint32_t
 	uintptr_t now = atomic_load(at), ours = call_trampoline(function);
 	uintptr_t target = atomic_load(&call_hooks[function].next);
 
-	/* Anything else is another tool's function, or another library's. */
-	if (now == ours || (now != target && !module_has(m, now, PF_X)))
+	struct entry *e = known(at, m->base);
+
+	if (now == ours && e)
+		return;
+	/* Ours: an earlier session could not restore it. Anything else is another tool's function, or
+	 * another library's. */
+	if (now != ours && now != target && !module_has(m, now, PF_X))
 		return;
 	bool read_only = module_protects(m, (uintptr_t)at);
 	if (read_only && is_being_relocated(at)) {
 		objects_loaded = 0; /* at the next look */
 		return;
 	}
-	struct entry *e = known(at, m->base);
 	if (!e && entry_count == ENTRIES_MOST) {
 		tally.dropped++;
 		return;
 	}
 	if (!e)
 		e = &entries[entry_count++];
-	*e = (struct entry){.at = at, .before = now, .base = m->base, .function = function, .read_only = read_only};
-	if (!store(e, now, ours))
+	*e = (struct entry){.at = at, .before = now == ours ? target : now, .base = m->base, .function = function, .read_only = read_only};
+	if (now != ours && !store(e, now, ours))
 		tally.dropped++;
 }
 
