@@ -82,10 +82,10 @@ func TestMessagesAreFound(t *testing.T) {
 		"it is a kernel thread",       // set
 		"it is traced by gdb (pid 7)", // set, Sprintf
 		"kernel.yama.ptrace_scope = 1 and this user lacks CAP_SYS_PTRACE", // a function's return
-		"pid 7: musl libc",                                                                  // a sentinel's text
-		"no payload of rtl-attach is resident there",                                        // Failure
-		"somewhere/t.db was written by a newer rtl-attach",                                  // a table
-		"nobody reads the output any more",                                                  // likewise
+		"pid 7: musl libc",                                 // a sentinel's text
+		"no payload of rtl-attach is resident there",       // Failure
+		"somewhere/t.db was written by a newer rtl-attach", // a table
+		"nobody reads the output any more",                 // likewise
 		"the AMD GPU driver is not loaded, or its device is not passed into this container", // Check
 		"all its threads are in uninterruptible sleep (state D)",                            // an assignment
 		"a session without a recorder is still active: ending it",                           // Warn
