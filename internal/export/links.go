@@ -78,7 +78,7 @@ func readLinkBatch(rows *sql.Rows) (b linkBatch) {
 	return b
 }
 
-// callOf returns the call that submitted a kernel; false: none is known. Kernels are asked for in the order
+// callOf returns the correlation id of the call that submitted a kernel; false: none is known. Kernels are asked for in the order
 // of their ids.
 func (l *links) callOf(ctx context.Context, kernel int64) (call int64, known bool, err error) {
 	for {
@@ -86,7 +86,7 @@ func (l *links) callOf(ctx context.Context, kernel int64) (call int64, known boo
 			l.current = l.current[1:]
 		}
 		if len(l.current) > 0 {
-			return l.current[0].call, l.current[0].kernel == kernel, nil
+			return calls.CorrelationID(l.current[0].call), l.current[0].kernel == kernel, nil
 		}
 		var b linkBatch
 		var more bool

@@ -63,6 +63,9 @@ func (a *api) operations(ctx context.Context, tr *traceread.Trace) (string, []st
 // firstCorrelation is added to the ids of calls: a dispatch's correlation id is its own id.
 const firstCorrelation = 1 << 40
 
+// CorrelationID returns the id that exports give to the call with this row.
+func CorrelationID(row int64) int64 { return firstCorrelation + row }
+
 // row is a call in the file.
 type row struct {
 	id, session, function int64
