@@ -9,6 +9,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/kind/calls"
 	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
 	"github.com/rtl-attach/rtl-attach/internal/kind/markers"
+	"github.com/rtl-attach/rtl-attach/internal/kind/scratch"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -17,7 +18,7 @@ var Kinds = append(slices.Clone(productKinds), testKinds...)
 
 var productKinds = []*kind.Kind{
 	copies.Kind, calls.HIPRuntime, calls.HIPCompiler, calls.HSACore, calls.HSAAMD,
-	allocations.Kind, markers.Kind,
+	allocations.Kind, scratch.Kind, markers.Kind,
 }
 
 func init() {

@@ -8,6 +8,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/kind/calls"
 	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
 	"github.com/rtl-attach/rtl-attach/internal/kind/markers"
+	"github.com/rtl-attach/rtl-attach/internal/kind/scratch"
 )
 
 // Set is several kinds that one flag turns on. The flags are rocprofv3's.
@@ -21,8 +22,8 @@ var Sets = []Set{
 	{"hip-trace", "", "record calls of HIP, too: --hip-runtime-trace and --hip-compiler-trace", hip},
 	{"hsa-trace", "", "record calls of HSA, too: --hsa-core-trace and --hsa-amd-trace", hsa},
 	{
-		"runtime-trace", "r", "record calls of HIP's runtime API, markers, memory copies and allocations, too",
-		[]*kind.Kind{calls.HIPRuntime, markers.Kind, copies.Kind, allocations.Kind},
+		"runtime-trace", "r", "record calls of HIP's runtime API, markers, memory copies, allocations and scratch memory, too",
+		[]*kind.Kind{calls.HIPRuntime, markers.Kind, copies.Kind, allocations.Kind, scratch.Kind},
 	},
 	{"sys-trace", "s", "record everything that a flag turns on, except --hsa-signal-trace", productKinds},
 }

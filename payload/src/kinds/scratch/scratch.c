@@ -29,14 +29,17 @@ struct scratch_event {
 };
 typedef int (*handler_fn)(const struct scratch_event *);
 
-enum { SCRATCH_QUEUE, SCRATCH_DISPATCH, SCRATCH_BYTES, SCRATCH_SLOTS, SCRATCH_FLAGS }; /* words of a cell */
+enum { SCRATCH_QUEUE, SCRATCH_DISPATCH, SCRATCH_BYTES, SCRATCH_SLOTS, SCRATCH_FLAGS /* losses << 32 | flags */ }; /* words of a cell */
 
 /* The slots of the tools table, and what was in them. */
-static struct {
+static struct event_slot {
 	_Atomic(uintptr_t) *slot; /* NULL: the runtime has none */
 	_Atomic(uintptr_t) next;
+	bool is_left; /* a session has ended, and could not take our function out */
 } events[RTL_SCRATCH_EVENTS];
-static bool coverage_is_due;
+static uint32_t buried; /* events of this session, see struct rtl_scratch_coverage */
+static _Atomic bool coverage_is_due;
+static uint32_t ring_losses; /* the worker: records for which the ring had no room */
 
 static void note(uint32_t event, const struct scratch_event *e)
 {
@@ -56,7 +59,7 @@ static void note(uint32_t event, const struct scratch_event *e)
 	c->words[SCRATCH_DISPATCH] = event <= RTL_SCRATCH_ALLOC_END ? e->dispatch : 0;
 	c->words[SCRATCH_BYTES] = event == RTL_SCRATCH_ALLOC_END ? e->bytes : 0;
 	c->words[SCRATCH_SLOTS] = event == RTL_SCRATCH_ALLOC_END ? e->slots : 0;
-	c->words[SCRATCH_FLAGS] = e->flags;
+	c->words[SCRATCH_FLAGS] = (uint64_t)atomic_load_explicit(&claim.lane->losses, memory_order_relaxed) << 32 | e->flags;
 	lane_publish(&claim, 1);
 }
 
@@ -137,23 +140,38 @@ static int prepare(char *err, size_t errlen)
 	}
 	for (uint32_t i = 0; tools && i < RTL_SCRATCH_EVENTS; i++)
 		events[i].slot = (_Atomic(uintptr_t) *)&tools->entries[i];
-	coverage_is_due = true;
+	buried = ring_losses = 0;
 	return 0;
 }
 
+/* A tool that came after us has its function above ours, which it calls: if ours went above it as well, the two
+ * would call each other without end. */
+static bool is_buried(const struct event_slot *e, uintptr_t now)
+{
+	return e->is_left && now && now != atomic_load(&e->next);
+}
+
 /* Above another tool's function, which is called, too. */
+static void take_slot(struct event_slot *e, uintptr_t ours)
+{
+	uintptr_t now = atomic_load(e->slot);
+
+	while (now != ours) {
+		if (is_buried(e, now)) {
+			buried++;
+			return;
+		}
+		atomic_store(&e->next, now);
+		if (atomic_compare_exchange_weak(e->slot, &now, ours))
+			return;
+	}
+}
+
 static int start(char *err, size_t errlen)
 {
 	(void)err, (void)errlen;
-	for (uint32_t i = 0; i < RTL_SCRATCH_EVENTS && events[i].slot; i++) {
-		uintptr_t ours = (uintptr_t)handlers[i], now = atomic_load(events[i].slot);
-
-		do {
-			if (now == ours)
-				break;
-			atomic_store(&events[i].next, now);
-		} while (!atomic_compare_exchange_weak(events[i].slot, &now, ours));
-	}
+	for (uint32_t i = 0; i < RTL_SCRATCH_EVENTS && events[i].slot; i++)
+		take_slot(&events[i], (uintptr_t)handlers[i]);
 	return 0;
 }
 
@@ -164,14 +182,14 @@ static void undo(void)
 	for (uint32_t i = 0; i < RTL_SCRATCH_EVENTS && events[i].slot; i++) {
 		uintptr_t ours = (uintptr_t)handlers[i], next = atomic_load(&events[i].next);
 
-		if (next)
-			atomic_compare_exchange_strong(events[i].slot, &ours, next);
+		events[i].is_left = !next || !atomic_compare_exchange_strong(events[i].slot, &ours, next);
 	}
 }
 
 static void open(void)
 {
 	lanes_open(RTL_KIND_SCRATCH_MEMORY);
+	atomic_store(&coverage_is_due, true);
 }
 
 static uint32_t close(const struct ending *end, uint64_t until_ns)
@@ -186,6 +204,7 @@ static bool emit_coverage(void)
 	struct rtl_scratch_coverage r = {
 		.header = {.type = RTL_TYPE_SCRATCH_COVERAGE, .lines = 1},
 		.events = events[0].slot ? RTL_SCRATCH_EVENTS : 0,
+		.buried = buried,
 	};
 
 	return ring_put_definition(&r.header);
@@ -194,8 +213,8 @@ static bool emit_coverage(void)
 static uint64_t poll(uint64_t now_ns, bool abandon)
 {
 	(void)now_ns, (void)abandon;
-	if (coverage_is_due)
-		coverage_is_due = !emit_coverage();
+	if (atomic_load(&coverage_is_due))
+		atomic_store(&coverage_is_due, !emit_coverage());
 	return 0;
 }
 
@@ -210,12 +229,13 @@ static void take_cell(const struct lane_cell *c)
 		.slots = c->words[SCRATCH_SLOTS],
 		.tid = c->tid,
 		.flags = (uint32_t)c->words[SCRATCH_FLAGS],
+		.losses = (uint32_t)(c->words[SCRATCH_FLAGS] >> 32) + ring_losses,
 		.event = c->what,
 	};
 
 	TALLY(kind[RTL_KIND_SCRATCH_MEMORY].begun);
 	TALLY(kind[RTL_KIND_SCRATCH_MEMORY].timed);
-	ring_put(&r.header);
+	ring_losses += !ring_put(&r.header);
 }
 
 void scratch_take(const struct event *e, bool abandon)

@@ -30,15 +30,17 @@ struct rtl_scratch {
 	uint64_t slots;        /* ALLOC_END: waves that have scratch at a time */
 	uint32_t tid;          /* the thread that does it; 0: not known */
 	uint32_t flags;        /* hsa_amd_event_scratch_alloc_flag_t */
+	uint32_t losses;       /* if it differs from the thread's last record, records of the thread may be missing between */
 	uint16_t event;        /* enum rtl_scratch_event */
-	uint16_t reserved[3];
+	uint16_t reserved;
 };
 
 /* When a session begins. */
 struct rtl_scratch_coverage {
 	struct rtl_header header;
 	uint32_t events; /* that are recorded; 0: the runtime (before 6.0) says nothing of scratch memory */
-	uint32_t reserved[13];
+	uint32_t buried; /* of them: another tool's function is above ours, and may not call it */
+	uint32_t reserved[12];
 };
 
 RTL_ONE_LINE(struct rtl_scratch);
