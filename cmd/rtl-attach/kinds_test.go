@@ -10,8 +10,8 @@ import (
 // TestKindFlags: which kinds of record the flags turn on.
 func TestKindFlags(t *testing.T) {
 	const copies, runtime, compiler, core, amd = "memory-copy", "hip-runtime-api", "hip-compiler-api", "hsa-core-api", "hsa-amd-ext-api"
-	const allocations, markers = "memory-allocation", "marker"
-	everything := strings.Join([]string{copies, runtime, compiler, core, amd, allocations, markers}, " ")
+	const rccl, allocations, markers = "rccl-api", "memory-allocation", "marker"
+	everything := strings.Join([]string{copies, runtime, compiler, core, amd, rccl, allocations, markers}, " ")
 	for line, want := range map[string]string{
 		"":                                       "",
 		"--memory-copy-trace":                    copies,
@@ -22,10 +22,11 @@ func TestKindFlags(t *testing.T) {
 		"--hsa-core-trace":                       core,
 		"--hsa-amd-trace":                        amd,
 		"--hsa-signal-trace":                     core,
-		"-r":                                     strings.Join([]string{copies, runtime, allocations, markers}, " "),
+		"--rccl-trace":                           rccl,
+		"-r":                                     strings.Join([]string{copies, runtime, rccl, allocations, markers}, " "),
 		"-s":                                     everything,
-		"--sys-trace --hsa-trace=false":          strings.Join([]string{copies, runtime, compiler, allocations, markers}, " "),
-		"-s --hsa-trace=false --hsa-amd-trace":   strings.Join([]string{copies, runtime, compiler, amd, allocations, markers}, " "),
+		"--sys-trace --hsa-trace=false":          strings.Join([]string{copies, runtime, compiler, rccl, allocations, markers}, " "),
+		"-s --hsa-trace=false --hsa-amd-trace":   strings.Join([]string{copies, runtime, compiler, amd, rccl, allocations, markers}, " "),
 		"--hip-trace --hip-compiler-trace=false": runtime,
 		"--mode lite":                            "",
 		"--mode standard":                        copies,
