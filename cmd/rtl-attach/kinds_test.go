@@ -10,8 +10,8 @@ import (
 // TestKindFlags: which kinds of record the flags turn on.
 func TestKindFlags(t *testing.T) {
 	const copies, runtime, compiler, core, amd = "memory-copy", "hip-runtime-api", "hip-compiler-api", "hsa-core-api", "hsa-amd-ext-api"
-	const allocations, scratch, markers = "memory-allocation", "scratch-memory", "marker"
-	everything := strings.Join([]string{copies, runtime, compiler, core, amd, allocations, scratch, markers}, " ")
+	const rccl, allocations, scratch, markers = "rccl-api", "memory-allocation", "scratch-memory", "marker"
+	everything := strings.Join([]string{copies, runtime, compiler, core, amd, rccl, allocations, scratch, markers}, " ")
 	for line, want := range map[string]string{
 		"":                                       "",
 		"--memory-copy-trace":                    copies,
@@ -23,10 +23,11 @@ func TestKindFlags(t *testing.T) {
 		"--hsa-amd-trace":                        amd,
 		"--hsa-signal-trace":                     core,
 		"--scratch-memory-trace":                 scratch,
-		"-r":                                     strings.Join([]string{copies, runtime, allocations, scratch, markers}, " "),
+		"--rccl-trace":                           rccl,
+		"-r":                                     strings.Join([]string{copies, runtime, rccl, allocations, scratch, markers}, " "),
 		"-s":                                     everything,
-		"--sys-trace --hsa-trace=false":          strings.Join([]string{copies, runtime, compiler, allocations, scratch, markers}, " "),
-		"-s --hsa-trace=false --hsa-amd-trace":   strings.Join([]string{copies, runtime, compiler, amd, allocations, scratch, markers}, " "),
+		"--sys-trace --hsa-trace=false":          strings.Join([]string{copies, runtime, compiler, rccl, allocations, scratch, markers}, " "),
+		"-s --hsa-trace=false --hsa-amd-trace":   strings.Join([]string{copies, runtime, compiler, amd, rccl, allocations, scratch, markers}, " "),
 		"--hip-trace --hip-compiler-trace=false": runtime,
 		"--mode lite":                            "",
 		"--mode standard":                        copies,

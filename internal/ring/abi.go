@@ -368,7 +368,7 @@ const (
 	KindHIPCompilerAPI   Kind = 3
 	KindHSACoreAPI       Kind = 4
 	KindHSAAMDExtAPI     Kind = 5
-	KindRcclAPI          Kind = 6
+	KindRCCLAPI          Kind = 6
 	KindMemoryAllocation Kind = 7
 	KindScratchMemory    Kind = 8
 	KindMarker           Kind = 9

@@ -38,6 +38,7 @@ struct Two { uint64_t a, b; };
 struct Doubles { double a, b; };
 struct Mixed { uint64_t a; double b; };
 struct Large { uint64_t v[8]; };
+struct Id { uint64_t v[16]; }; /* as ncclCommInitRank's */
 
 #define N __attribute__((noinline))
 static bool aligned() { alignas(16) volatile char c[16]; return ((uintptr_t)c & 15) == 0; }
@@ -63,6 +64,7 @@ N static Two two(uint64_t a, uint64_t b) { return {a * 3, b * 5}; }
 N static Doubles two_doubles(double a, double b) { return {a * 3, b * 5}; }
 N static Mixed mixed(double a, uint64_t b) { return {b * 7, a * 11}; }
 N static Large large(Large l, uint64_t k) { for (auto &x : l.v) x *= k; return l; }
+N static uint64_t with_id(int *a, int b, Id id, int c) { uint64_t s = 0; for (auto x : id.v) s = s * 3 + x; return s + (uint64_t)(*a + 2 * b + 3 * c); }
 N static long double st0(long double a, int b) { return a * b; }
 N __attribute__((target("avx2"))) static __m256i wide(__m256i a, __m256i b) { return _mm256_add_epi64(a, b); }
 N static double varargs(const char *types, ...)
@@ -87,6 +89,7 @@ __attribute__((target("avx2"))) static void values()
 	auto w2d = wrapped(two_doubles, 0);
 	auto wm = wrapped(mixed, 0);
 	auto wl = wrapped(large, 8);
+	auto wi = wrapped(with_id, 16);
 	auto wst = wrapped(st0, 2);
 	auto ww = wrapped(wide, 0);
 	auto wv = wrapped(varargs, 8);
@@ -104,6 +107,9 @@ __attribute__((target("avx2"))) static void values()
 		CHECK(m.a == r * 7 && m.b == d * 11);
 		Large l = {{r, 1, 2, 3, 4, 5, 6, r}}, k = wl(l, 9);
 		CHECK(k.v[0] == r * 9 && k.v[7] == r * 9 && k.v[3] == 27);
+		int a1 = 7;
+		Id id = {{r, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, r, 15}};
+		CHECK(wi(&a1, 2, id, 3) == with_id(&a1, 2, id, 3));
 		CHECK(wst((long double)r, 3) == (long double)r * 3);
 		__m256i a = _mm256_set_epi64x(1, 2, 3, (long long)r), s = ww(a, a);
 		CHECK(_mm256_extract_epi64(s, 0) == (long long)(2 * r) && _mm256_extract_epi64(s, 3) == 2);

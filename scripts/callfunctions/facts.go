@@ -11,18 +11,16 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/kind/calls/function"
 )
 
-var (
-	wanted = regexp.MustCompile(`^(__hip|hip[A-Z]|hsa_)\w*$`)
-	// added are the constants that an extension adds to an enumeration of the core: anonymous
-	// enumerations by the constants' prefix, others by their tag.
-	added = map[string]string{
-		"HSA_STATUS_": "hsa_status_t", "hsa_amd_agent_info_s": "hsa_agent_info_t",
-		"hsa_amd_region_info_s": "hsa_region_info_t",
-	}
-)
+// added are the constants that an extension adds to an enumeration of the core: anonymous
+// enumerations by the constants' prefix, others by their tag.
+var added = map[string]string{
+	"HSA_STATUS_": "hsa_status_t", "hsa_amd_agent_info_s": "hsa_agent_info_t",
+	"hsa_amd_region_info_s": "hsa_region_info_t",
+}
 
 // declared is what the headers declare.
 type declared struct {
+	wanted    *regexp.Regexp
 	functions map[string]node
 	records   map[string]node // by tag, or by the name that a typedef gives to the nameless
 	enums     map[string]node
@@ -32,7 +30,7 @@ type declared struct {
 
 func (h *headers) declared() *declared {
 	d := &declared{
-		functions: make(map[string]node), records: make(map[string]node),
+		wanted: h.wanted, functions: make(map[string]node), records: make(map[string]node),
 		enums: make(map[string]node), byID: make(map[string]node),
 	}
 	d.walk(h.top.Inner)
@@ -62,7 +60,7 @@ func (d *declared) walk(nodes []node) {
 // the header has no C function of the name, or one with another number of parameters (6.4 has such a mistake).
 func (d *declared) function(n node) {
 	name, ofTable := strings.CutPrefix(n.Name, "t_")
-	if !wanted.MatchString(name) || n.Inline || n.Storage == "static" {
+	if !d.wanted.MatchString(name) || n.Inline || n.Storage == "static" {
 		return
 	}
 	old, known := d.functions[name]

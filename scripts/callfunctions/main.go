@@ -1,5 +1,5 @@
-// callfunctions makes internal/kind/calls/function/functions.txt from the public headers of HIP and HSA.
-// It is run by hand, with the folders that have hip/ and hsa/ of the releases, the oldest first:
+// callfunctions makes internal/kind/calls/function/functions.txt from the public headers of HIP, HSA and RCCL.
+// It is run by hand, with the folders that have hip/, hsa/ and rccl/ of the releases, the oldest first:
 //
 //	go run ./scripts/callfunctions -o internal/kind/calls/function/functions.txt /usr/include NEWER/usr/include
 //	go generate ./internal/kind/calls/...
@@ -59,7 +59,7 @@ func known(file string) (*function.Facts, error) {
 // release returns what the headers of one release say.
 func release(include string) (*function.Facts, error) {
 	all := &function.Facts{Enums: make(map[string]function.Enum), Structs: make(map[string]function.Struct)}
-	for _, s := range []source{hip, hsa} {
+	for _, s := range []source{hip, hsa, rccl} {
 		h, err := newHeaders(include, s)
 		if err != nil {
 			return nil, err

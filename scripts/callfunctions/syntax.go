@@ -14,24 +14,31 @@ import (
 
 // source is the headers of one library.
 type source struct {
-	name    string
+	folders []string // of a release: the library's, and those that its headers include
+	wanted  *regexp.Regexp
 	headers []string // those that a release does not have are left out
 	table   string   // header with the types t_NAME of the dispatch table's entries
 }
 
 var (
-	hip = source{name: "hip", table: "hip/amd_detail/hip_api_trace.hpp", headers: []string{
-		"hip/hip_runtime_api.h", "hip/hip_deprecated.h", "hip/amd_detail/amd_hip_runtime.h",
-		"hip/hip_ext.h", "hip/hip_gl_interop.h", "hip/amd_detail/hip_api_trace.hpp",
-	}}
-	hsa = source{name: "hsa", headers: []string{
+	hip = source{
+		folders: []string{"hip"}, wanted: regexp.MustCompile(`^(__hip|hip[A-Z])\w*$`), table: "hip/amd_detail/hip_api_trace.hpp",
+		headers: []string{
+			"hip/hip_runtime_api.h", "hip/hip_deprecated.h", "hip/amd_detail/amd_hip_runtime.h",
+			"hip/hip_ext.h", "hip/hip_gl_interop.h", "hip/amd_detail/hip_api_trace.hpp",
+		},
+	}
+	hsa = source{folders: []string{"hsa"}, wanted: regexp.MustCompile(`^hsa_\w+$`), headers: []string{
 		"hsa/hsa.h", "hsa/hsa_ext_amd.h", "hsa/hsa_ext_image.h", "hsa/hsa_ext_finalize.h",
 		"hsa/hsa_ven_amd_loader.h", "hsa/hsa_ven_amd_aqlprofile.h", "hsa/hsa_ven_amd_pc_sampling.h",
 	}}
+	// Without its second names, pncclNAME.
+	rccl = source{folders: []string{"rccl", "hip"}, wanted: regexp.MustCompile(`^nccl[A-Z]\w*$`), headers: []string{"rccl/rccl.h"}}
 )
 
 // headers is a program that includes the headers, and its syntax.
 type headers struct {
+	wanted  *regexp.Regexp // functions
 	folder  string
 	program string
 	top     node
@@ -63,11 +70,16 @@ func newHeaders(include string, s source) (*headers, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Only the library's own headers are the release's; the C library's are this machine's.
-	if err := os.Symlink(filepath.Join(include, s.name), filepath.Join(folder, s.name)); err != nil {
-		return nil, err
+	// Only the library's own headers are the release's, and others that it has; the C library's are this machine's.
+	for _, name := range s.folders {
+		if _, err := os.Stat(filepath.Join(include, name)); err != nil {
+			continue
+		}
+		if err := os.Symlink(filepath.Join(include, name), filepath.Join(folder, name)); err != nil {
+			return nil, err
+		}
 	}
-	h := &headers{folder: folder}
+	h := &headers{wanted: s.wanted, folder: folder}
 	for _, header := range s.headers {
 		if _, err := os.Stat(filepath.Join(folder, header)); err == nil {
 			h.program += fmt.Sprintf("#include <%s>\n", header)

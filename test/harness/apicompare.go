@@ -21,7 +21,7 @@ type CallComparison struct {
 	functions map[string]apiFunction
 	said      map[*APICall]bool
 
-	GOT bool // HIP's functions are intercepted at their callers, where pointers of dlsym do not lead
+	GOT bool // HIP's and RCCL's functions are intercepted at their callers, where pointers of dlsym do not lead
 
 	Calls    map[string]int // recorded and compared, by function
 	Internal int            // calls of HSA by HIP, or by threads of the runtimes

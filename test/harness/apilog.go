@@ -16,6 +16,11 @@ func HIPCalls(args ...string) Workload {
 	return Workload{Program: "hipcalls", Args: args, LogsCalls: true}
 }
 
+// RCCLCalls is the workload rcclcalls, which logs the calls of RCCL's functions that it makes.
+func RCCLCalls(args ...string) Workload {
+	return Workload{Program: "rcclcalls", Args: args, LogsCalls: true}
+}
+
 // apiArguments is how many arguments an entry of the log has room for.
 const apiArguments = 11
 

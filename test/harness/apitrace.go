@@ -39,7 +39,7 @@ type APITrace struct {
 }
 
 // apiKinds are the kinds of record of API calls.
-var apiKinds = []string{"hip-runtime-api", "hip-compiler-api", "hsa-core-api", "hsa-amd-ext-api"}
+var apiKinds = []string{"hip-runtime-api", "hip-compiler-api", "hsa-core-api", "hsa-amd-ext-api", "rccl-api"}
 
 // ReadAPICalls reads a trace's API calls.
 func ReadAPICalls(t testing.TB, path string) *APITrace {

@@ -42,6 +42,9 @@ enum CallFlags : uint8_t {
 template <class T>
 struct IsHandle : std::false_type {};
 
+// A register in which the function has no argument, before words of the stack.
+struct Unused {};
+
 // Where the next entries of a thread, or of the signal handlers that interrupt it, go.
 struct CallLane {
 	CallEntry *at = nullptr, *end = nullptr;
@@ -161,6 +164,8 @@ private:
 		e->bytes[i] = sizeof value;
 		e->count = uint8_t(i + 1);
 	}
+
+	static void argument(CallEntry* e, int i, Unused) { e->count = uint8_t(i + 1); } // no bytes of it count
 
 	// A function writes a word there: a number, a pointer, or a handle.
 	template <class T>

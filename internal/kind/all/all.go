@@ -17,7 +17,7 @@ import (
 var Kinds = append(slices.Clone(productKinds), testKinds...)
 
 var productKinds = []*kind.Kind{
-	copies.Kind, calls.HIPRuntime, calls.HIPCompiler, calls.HSACore, calls.HSAAMD,
+	copies.Kind, calls.HIPRuntime, calls.HIPCompiler, calls.HSACore, calls.HSAAMD, calls.RCCL,
 	allocations.Kind, scratch.Kind, markers.Kind,
 }
 

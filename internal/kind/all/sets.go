@@ -22,8 +22,8 @@ var Sets = []Set{
 	{"hip-trace", "", "record calls of HIP, too: --hip-runtime-trace and --hip-compiler-trace", hip},
 	{"hsa-trace", "", "record calls of HSA, too: --hsa-core-trace and --hsa-amd-trace", hsa},
 	{
-		"runtime-trace", "r", "record calls of HIP's runtime API, markers, memory copies, allocations and scratch memory, too",
-		[]*kind.Kind{calls.HIPRuntime, markers.Kind, copies.Kind, allocations.Kind, scratch.Kind},
+		"runtime-trace", "r", "record calls of HIP's runtime API and of RCCL, markers, memory copies, allocations and scratch memory, too",
+		[]*kind.Kind{calls.HIPRuntime, calls.RCCL, markers.Kind, copies.Kind, allocations.Kind, scratch.Kind},
 	},
 	{"sys-trace", "s", "record everything that a flag turns on, except --hsa-signal-trace", productKinds},
 }

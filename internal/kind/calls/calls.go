@@ -1,5 +1,5 @@
 // Package calls has the kinds of record of API calls: HIP's runtime and compiler API, HSA's core
-// API and AMD's extension of it. They differ in their functions only; package function has those.
+// API and AMD's extension of it, and RCCL's. They differ in their functions only; package function has those.
 package calls
 
 import (
@@ -51,6 +51,11 @@ var (
 		id: ring.KindHSAAMDExtAPI, thing: "HSA extension call", label: "HSA extension calls", tables: "hsa-amd",
 		flag: "hsa-amd-trace", usage: "record calls of AMD's extension of HSA (hsa_amd_…), too",
 		domain: "HSA_AMD_EXT_API", array: "hsa_api", bufferKind: 2, track: "HSA extension calls", csv: hsaCSV,
+	})
+	RCCL = newKind(&api{
+		id: ring.KindRCCLAPI, thing: "RCCL call", label: "RCCL calls", tables: "rccl",
+		flag: "rccl-trace", usage: "record calls of RCCL's functions (ncclAllReduce, …), too",
+		domain: "RCCL_API", array: "rccl_api", bufferKind: 14, track: "RCCL calls", csv: rcclCSV,
 	})
 )
 

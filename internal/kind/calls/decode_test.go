@@ -18,7 +18,7 @@ import (
 
 func init() { tracedb.AddSchema(schema) } // package all does, which imports this one
 
-var allKinds = []*kind.Kind{HIPRuntime, HIPCompiler, HSACore, HSAAMD}
+var allKinds = []*kind.Kind{HIPRuntime, HIPCompiler, HSACore, HSAAMD, RCCL}
 
 // numberOf returns the number of a function in records.
 func numberOf(t testing.TB, name string) uint16 {

@@ -29,6 +29,9 @@ var (
 	hsaCSV = &kind.CSV{
 		Format: "csv-hsa", Suffix: "_hsa_api_trace.csv", For: "the calls of HSA, with rocprofv3's columns", Header: csvHeader,
 	}
+	rcclCSV = &kind.CSV{
+		Format: "csv-rccl", Suffix: "_rccl_api_trace.csv", For: "the calls of RCCL, with rocprofv3's columns", Header: csvHeader,
+	}
 )
 
 func (a *api) export() kind.Export {

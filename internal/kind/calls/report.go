@@ -277,8 +277,11 @@ func (a *api) csvTables() []kind.Table {
 			return rows
 		}},
 	}
-	if a.id == ring.KindHIPCompilerAPI { // its functions do not wait, and do not fail
+	switch a.id {
+	case ring.KindHIPCompilerAPI: // its functions do not wait, and do not fail
 		return tables[:1]
+	case ring.KindRCCLAPI: // they do not wait for the GPU
+		return slices.Delete(tables, 1, 2)
 	}
 	return tables
 }

@@ -7,7 +7,8 @@ import (
 
 // hasStatus returns 1 if a function's result is an error code, of which 0 is success.
 func hasStatus(f *function.Function) int64 {
-	if f.Result.Text == "hipError_t" || f.Result.Text == "hsa_status_t" {
+	switch f.Result.Text {
+	case "hipError_t", "hsa_status_t", "ncclResult_t":
 		return 1
 	}
 	return 0

@@ -3,12 +3,13 @@
 CREATE TABLE IF NOT EXISTS rtl_function(
 	id INTEGER PRIMARY KEY,
 	session_id INTEGER NOT NULL,
-	api_id INTEGER NOT NULL,           -- rocpd_string: hip-runtime-api, hip-compiler-api, hsa-core-api, hsa-amd-ext-api
+	api_id INTEGER NOT NULL,           -- rocpd_string: hip-runtime-api, hip-compiler-api, hsa-core-api, hsa-amd-ext-api,
+	                                   -- rccl-api
 	name_id INTEGER NOT NULL,          -- rocpd_string
 	has_status INTEGER NOT NULL        -- 1: its result is an error code, and 0 is success
 );
 
--- Calls of HIP's and HSA's functions that have returned (--hip-trace, --hsa-trace).
+-- Calls of HIP's, HSA's and RCCL's functions that have returned (--hip-trace, --hsa-trace, --rccl-trace).
 -- No index: it would make the file half as large again (rtl_execution).
 CREATE TABLE IF NOT EXISTS rtl_call(
 	id INTEGER PRIMARY KEY,
@@ -39,7 +40,7 @@ CREATE TABLE IF NOT EXISTS rtl_call_coverage(
 	PRIMARY KEY(session_id, api_id) ON CONFLICT REPLACE
 );
 
--- Calls of HIP's and HSA's functions (--hip-trace, --hsa-trace).
+-- Calls of HIP's, HSA's and RCCL's functions (--hip-trace, --hsa-trace, --rccl-trace).
 CREATE VIEW IF NOT EXISTS call AS
 SELECT c.id AS id,
 	a.string AS api,

@@ -41,7 +41,7 @@ var restored = map[string]string{
 // initialisms are the words, with units, that Go writes in capitals.
 var initialisms = map[string]string{
 	"abi": "ABI", "amd": "AMD", "api": "API", "cpu": "CPU", "fd": "FD", "gpu": "GPU", "hip": "HIP", "hsa": "HSA", "id": "ID",
-	"ns": "NS", "pid": "PID", "tid": "TID", "uri": "URI", "bdf": "BDF", "pci": "PCI", "tids": "TIDs", "pidns": "PIDNS",
+	"ns": "NS", "pid": "PID", "tid": "TID", "uri": "URI", "bdf": "BDF", "pci": "PCI", "tids": "TIDs", "pidns": "PIDNS", "rccl": "RCCL",
 }
 
 func goName(c string) string {

@@ -1,4 +1,4 @@
-// Package function describes the functions of HIP and of the HSA runtime whose calls are recorded:
+// Package function describes the functions of HIP, of the HSA runtime and of RCCL whose calls are recorded:
 // their parameters, where the x86-64 ABI puts them, and which of them the payload must leave alone.
 // The facts (functions.txt) come from the public headers by scripts/callfunctions, which is run by
 // hand when there are new ones; the rules (rules.go) are ours. The payload's table, functions.def,

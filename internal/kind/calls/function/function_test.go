@@ -58,6 +58,8 @@ func TestPlaces(t *testing.T) {
 		"hipGetDevicePropertiesR0600":         "r0 r1",
 		"hsa_amd_profiling_async_copy_enable": "r0",
 		"hipDeviceGetTexture1DLinearMaxWidth": "r0 r1 r2",
+		"ncclAllReduce":                       "r0 r1 r2 r3 r4 r5 s0",
+		"ncclCommInitRank":                    "r0 r1 s0+16 r2",
 	} {
 		var places []string
 		for _, p := range named(t, name).Parameters {
@@ -167,6 +169,14 @@ func TestArguments(t *testing.T) {
 				"completion_signal=0x8, engine_id=…, force_copy_on_sdma=…",
 		},
 		{"hipTexRefSetMipmapLevelBias", [6]uint64{0x10}, nil, false, "texRef=0x10, bias=…"},
+		{
+			"ncclAllReduce",
+			[6]uint64{0x7f00, 0x7f80, 4096, 6, 4, 0x55d0},
+			[]uint64{0x66e0},
+			false,
+			"sendbuff=0x7f00, recvbuff=0x7f80, count=4096, datatype=ncclFloat16, op=ncclAvg, comm=0x55d0, stream=0x66e0",
+		},
+		{"ncclCommInitRank", [6]uint64{0x55d0, 8, 3}, make([]uint64, 5), true, "*comm=0x55d0, nranks=8, commId=…, rank=3"},
 		{"hipDeviceSynchronize", [6]uint64{}, nil, false, ""},
 		{"hipStreamCreateWithFlags", [6]uint64{0x10, 17}, nil, false, "stream=0x10, flags=0x11"},
 		{
@@ -195,6 +205,7 @@ func TestResults(t *testing.T) {
 		{"hsa_signal_create", 0x1000, "HSA_STATUS_ERROR"},
 		{"hsa_amd_memory_pool_free", 40, "HSA_STATUS_ERROR_INVALID_MEMORY_POOL"},
 		{"hsa_signal_load_relaxed", ^uint64(0), "-1"},
+		{"ncclBroadcast", 4, "ncclInvalidArgument"},
 		{"hipGetErrorString", 0x7f00, "0x7f00"},
 		{"hsa_signal_store_relaxed", 5, ""},
 		{"hipCreateChannelDesc", 0x7ffd, "0x7ffd"},
@@ -213,7 +224,7 @@ func TestRoles(t *testing.T) {
 	if bytes, items := named(t, "hipMemsetD8").Bytes, named(t, "hipMemsetD32").Bytes; bytes != 2 || items != -1 {
 		t.Errorf("hipMemsetD8: bytes %d; hipMemsetD32: bytes %d", bytes, items)
 	}
-	for _, name := range []string{"hipMemPoolSetAccess", "hipMemcpyBatchAsync", "hsa_amd_memory_fill"} {
+	for _, name := range []string{"hipMemPoolSetAccess", "hipMemcpyBatchAsync", "hsa_amd_memory_fill", "ncclBcast"} {
 		if got := named(t, name).Bytes; got != -1 {
 			t.Errorf("%s: bytes %d", name, got)
 		}
@@ -228,7 +239,7 @@ func TestNoValuesArePanic(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range function.Table() {
 		f := &function.Table()[i]
-		for words := range 9 {
+		for words := range 17 {
 			var registers [6]uint64
 			stack := make([]uint64, words)
 			for _, area := range [][]uint64{registers[:], stack} {

@@ -8,6 +8,7 @@ var handles = []string{
 	"hipSurfaceObject_t", "hipTextureObject_t", "hipUserObject_t",
 	"hsa_amd_vmem_alloc_handle_t", "hsa_code_object_reader_t", "hsa_executable_symbol_t", "hsa_executable_t",
 	"hsa_isa_t", "hsa_signal_t",
+	"ncclComm_t",
 }
 
 // outs are the functions with an out-argument, and its index. The payload reads through the pointer in the
@@ -57,4 +58,8 @@ var outs = map[string]int{
 	"hsa_amd_ipc_memory_attach": 4, "hsa_amd_ipc_signal_attach": 1, "hsa_amd_memory_lock": 4,
 	"hsa_amd_memory_pool_allocate": 3, "hsa_amd_signal_create": 4, "hsa_amd_vmem_address_reserve": 0,
 	"hsa_amd_vmem_address_reserve_align": 0, "hsa_amd_vmem_handle_create": 4,
+
+	"ncclCommInitRank": 0, "ncclCommInitRankConfig": 0, "ncclCommInitRankMulti": 0, "ncclCommInitRankScalable": 0,
+	"ncclCommShrink": 3, "ncclCommSplit": 3, "ncclCommCount": 1, "ncclCommCuDevice": 1, "ncclCommUserRank": 1,
+	"ncclGetVersion": 0, "ncclMemAlloc": 0,
 }

@@ -37,6 +37,8 @@ func KindOf(name string) ring.Kind {
 		return ring.KindHSAAMDExtAPI
 	case strings.HasPrefix(name, "hsa_"):
 		return ring.KindHSACoreAPI
+	case strings.HasPrefix(name, "nccl"):
+		return ring.KindRCCLAPI
 	}
 	return ring.KindHIPRuntimeAPI
 }
@@ -72,7 +74,7 @@ func whenOf(f *Function) When {
 var bytesNames = []string{"size", "sizeBytes", "sizebytes", "sizeInBytes", "ByteCount", "bytes", "size_bytes"}
 
 // countsItems are the functions whose count is not of bytes.
-var countsItems = regexp.MustCompile(`^hipMem(setD16|setD32|PoolSetAccess|cpy\w*Batch)|^hsa_amd_memory_fill$`)
+var countsItems = regexp.MustCompile(`^hipMem(setD16|setD32|PoolSetAccess|cpy\w*Batch)|^hsa_amd_memory_fill$|^nccl`)
 
 func (f *Function) isBytes(p Parameter) bool {
 	return p.Type.Text == "size_t" &&

@@ -15,7 +15,7 @@ import (
 
 var errText = errors.New("malformed")
 
-const textHeader = `# Functions of HIP and HSA, from the public headers of several releases by scripts/callfunctions.
+const textHeader = `# Functions of HIP, HSA and RCCL, from the public headers of several releases by scripts/callfunctions.
 # Fields are separated by tabs. A type is its class, its size in bytes, its tag and the header's text.
 #
 #   KIND   name  result  place type parameter ...    the last parameter is ... if the function is variadic

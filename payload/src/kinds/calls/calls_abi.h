@@ -1,6 +1,6 @@
 /*
  * calls_abi.h: the records of API calls. The kinds HIP_RUNTIME_API, HIP_COMPILER_API,
- * HSA_CORE_API and HSA_AMD_EXT_API have the same two records, each with types of its own.
+ * HSA_CORE_API, HSA_AMD_EXT_API and RCCL_API have the same two records, each with types of its own.
  */
 #ifndef RTL_CALLS_ABI_H
 #define RTL_CALLS_ABI_H
@@ -11,7 +11,7 @@
 #define RTL_CALL_COVERAGE_TYPE(kind) RTL_KIND_TYPE(kind, 1)
 
 #define RTL_CALL_REGISTERS 6   /* integer registers with arguments */
-#define RTL_CALL_STACK_WORDS 5 /* words of the stack that a record holds; functions have up to 8 */
+#define RTL_CALL_STACK_WORDS 5 /* words of the stack that a record holds; functions have up to 16 */
 
 /* bits of rtl_call.flags */
 #define RTL_CALL_HAS_OUT 1u /* the register of the function's out-argument (functions.def) has what it pointed to
