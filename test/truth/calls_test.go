@@ -142,7 +142,7 @@ func TestCallsDangers(t *testing.T) {
 	needCalls(t)
 	p := harness.Start(t, harness.HIPCalls("--signals", "2", "--forks", "1", "--leavers", "1", "--waiters", "2", "--longs", "1", "--churn", "1"))
 	got, slots := p.HIPByGOT(t), p.Slots(t)
-	p.RecordShortly(t, 50*time.Millisecond) // the payload stays
+	p.RecordShortly(t, 50*time.Millisecond, allCalls...) // the payload stays, and HIP has made its tables
 	dormant := p.Data(t)
 
 	r := p.Begin(t, allCalls...)

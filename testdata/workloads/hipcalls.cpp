@@ -203,7 +203,7 @@ private:
 
 	const Device& device_;
 	unsigned id_;
-	uint64_t sequence_ = 0;
+	std::atomic<uint64_t> sequence_ = 0; // kernels; main() looks at it
 	hipStream_t stream_ = nullptr;
 	hipEvent_t event_ = nullptr;
 	void *host_ = nullptr, *data_ = nullptr;
@@ -357,7 +357,7 @@ void jump_out()
 
 void leaves()
 {
-	for (uint64_t i = 0; !stop; i++) {
+	while (!stop) {
 		int device;
 		uint64_t now;
 		jump_out();
@@ -541,6 +541,9 @@ int main(int argc, char** argv)
 		threads.emplace_back(waits_long, std::cref(device), kLongThread + unsigned(i), &longs[size_t(i)]);
 	for (long i = 0; i < settings.churn; i++)
 		threads.emplace_back([&device] { churn(device); });
+	for (auto& m : mixers) // the first launch loads much
+		while (m->kernels() == 0)
+			pause_us(100);
 	printf("ready pid=%d port=%d\n", getpid(), http.port());
 	fflush(stdout);
 
