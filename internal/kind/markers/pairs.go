@@ -111,7 +111,7 @@ func (p *pairs) forget(t *thread) {
 		p.unended(m, MissingRecords)
 	}
 	p.open -= len(t.open)
-	t.open, t.over = t.open[:0], 0
+	t.open, t.over = nil, 0
 }
 
 func (t *thread) level() int64 {
@@ -159,7 +159,9 @@ func (p *pairs) pop(t *thread, c *Call) {
 		last := len(t.open) - 1
 		p.complete(t.open[last], c)
 		t.open[last] = Marker{}
-		t.open = t.open[:last]
+		if t.open = t.open[:last]; last == 0 && cap(t.open) > 32 {
+			t.open = nil
+		}
 		p.open--
 	}
 }

@@ -359,20 +359,22 @@ bool stub_decode(const struct module *module, const void *code, struct stub *out
 	return done == DONE;
 }
 
-static uintptr_t table_of(const struct module *m, const struct stub *s)
+static uintptr_t table_of(const struct module *m, const struct stub *s, uintptr_t table_function)
 {
 	if (s->table_pointer)
 		return module_has(m, s->table_pointer, PF_W) ? *(const uintptr_t *)s->table_pointer : 0;
-	return module_has(m, s->table_function, PF_X) ? ((uintptr_t (*)(void))s->table_function)() : 0;
+	if (s->table_function != table_function || !module_has(m, table_function, PF_X))
+		return 0;
+	return ((uintptr_t (*)(void))table_function)();
 }
 
-_Atomic(uintptr_t) *stub_slot(const struct module *m, uintptr_t code)
+_Atomic(uintptr_t) *stub_slot(const struct module *m, uintptr_t code, uintptr_t table_function)
 {
 	struct stub s;
 
 	if (!stub_decode(m, (const void *)code, &s))
 		return NULL;
-	uintptr_t table = table_of(m, &s), slot = table + s.displacement;
+	uintptr_t table = table_of(m, &s, table_function), slot = table + s.displacement;
 	if (!table || !module_has(m, slot, PF_W) || !*(const uintptr_t *)slot)
 		return NULL;
 	return (_Atomic(uintptr_t) *)slot;

@@ -23,11 +23,11 @@ struct stub {
 bool stub_decode(const struct module *m, const void *code, struct stub *out);
 
 /*
- * The slot of a stub of the object. It calls the function that returns the table, as each call of
- * the stub does. NULL: not decoded, or the slot is empty or not in the object's own data. (The tables of
+ * The slot of a stub of the object. table_function: the one function that may be called for the table,
+ * as each call of the stub does; 0: none. NULL: not decoded, or the slot is empty or not in the object's own data. (The tables of
  * HSA's image and finalizer extensions are on the heap, in an object that hsa_shut_down frees:
  * a slot restored later would corrupt the heap.)
  */
-_Atomic(uintptr_t) *stub_slot(const struct module *m, uintptr_t code);
+_Atomic(uintptr_t) *stub_slot(const struct module *m, uintptr_t code, uintptr_t table_function);
 
 #endif

@@ -104,6 +104,13 @@ void kinds_open(void)
 	EACH_REVERSE(open);
 }
 
+void kinds_open_calls(void)
+{
+	for (uint32_t i = 0; i < RTL_KINDS_MAX; i++)
+		if (is_recorded(i) && kinds[i]->take_cell)
+			kinds[i]->open();
+}
+
 uint32_t kinds_close(const struct ending *end)
 {
 	uint64_t until = now_monotonic() + KINDS_CLOSE_MOST_NS;

@@ -104,6 +104,8 @@ void kinds_patch(void);
 void kinds_patch_outer(void);
 int kinds_start(char *err, size_t errlen);
 void kinds_open(void);
+/* The session goes on, because not all places could be closed: calls are recorded again. */
+void kinds_open_calls(void);
 /* Limits: of kinds_close(); of what all kinds together may wait beyond that while the queue
  * of events is full; and of kinds_release_signals(). */
 #define KINDS_CLOSE_MOST_NS (3500 * NS_PER_MS)

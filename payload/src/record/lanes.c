@@ -116,14 +116,17 @@ static void await_published(struct lane *l, uint64_t until_ns)
 	}
 }
 
+#define PUBLISH_MOST_NS (50 * NS_PER_MS) /* a thread that is late for longer may never publish: its signal handler has jumped away */
+
 void lanes_close(uint32_t kind, uint64_t until_ns)
 {
+	uint64_t most = now_monotonic() + PUBLISH_MOST_NS;
 	uint32_t now = atomic_load(lanes_gate), left = now & ~(1u << kind);
 
 	atomic_store(lanes_gate, left & 0xffff ? left : 0);
 	for (struct lane *l = lanes; l < lanes + LANES; l++)
 		if (atomic_load(&l->cells)) /* else its late thread has nothing of this session */
-			await_published(l, until_ns);
+			await_published(l, until_ns < most ? until_ns : most);
 }
 
 const struct lane_cell *lane_following(const struct lane_cell *c, uint32_t i)
@@ -198,10 +201,29 @@ uint64_t lanes_waiting(void)
 	return n;
 }
 
+/* Takes the cells that are published behind one that is not. Returns how many are not. */
+static uint64_t take_behind(struct lane *l)
+{
+	uint64_t unpublished = 0;
+
+	if (!atomic_load(&l->cells))
+		return 0;
+	for (uint64_t at = atomic_load(&l->tail), head = atomic_load(&l->head); at != head; at++) {
+		if (is_published(l, at))
+			take_cell(cell_at(l, at));
+		else
+			unpublished++;
+	}
+	return unpublished;
+}
+
 /* Of which kind they are is in the cell, which is not filled: they count for the first one. */
 void lanes_count_unpublished(void)
 {
-	uint64_t cells = lanes_waiting();
+	uint64_t cells = 0;
+
+	for (struct lane *l = lanes; l < lanes + LANES; l++)
+		cells += take_behind(l);
 
 	for (uint32_t kind = 0; kind < RTL_KINDS_MAX && cells; kind++) {
 		if (!is_recorded(kind) || !kinds[kind]->take_cell)

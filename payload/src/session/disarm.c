@@ -225,6 +225,7 @@ static int disarm_in_part(enum rtl_end why, uint64_t drain_ns, uint32_t open)
 		__atomic_store_n(&unfinished, 1, __ATOMIC_RELAXED);
 	} else {
 		control_set_state(RTL_STATE_ACTIVE);
+		kinds_open_calls();
 	}
 	return stays_open(open);
 }

@@ -102,6 +102,8 @@ static void take_cell(const struct lane_cell *c)
 		.status = (uint32_t)c->result,
 	};
 
+	if (r.end_ns < r.start_ns) /* the thread has moved to a core whose clock is behind */
+		r.end_ns = r.start_ns;
 	set_agent(&r);
 	TALLY(kind[RTL_KIND_MEMORY_ALLOCATION].begun);
 	TALLY(kind[RTL_KIND_MEMORY_ALLOCATION].timed);

@@ -21,7 +21,7 @@
 #include "record/ring.h"
 #include "record/session_end.h"
 
-static bool coverage_is_due[RTL_KINDS_MAX]; /* the worker, and arming before it starts */
+static _Atomic bool coverage_is_due[RTL_KINDS_MAX]; /* set when the hooks are in place */
 static struct rtl_call_coverage at_end[RTL_KINDS_MAX]; /* before the hooks were restored; without a type: they are in place */
 
 static void note_own_text(void)
@@ -43,7 +43,6 @@ static int prepare(uint32_t kind, char *err, size_t errlen)
 	note_own_text();
 	calls_find(kind, config.hsa_signals);
 	call_by_boottime = config.stamp == RTL_STAMP_BOOTTIME;
-	coverage_is_due[kind] = true;
 	at_end[kind] = (struct rtl_call_coverage){0};
 	return 0;
 }
@@ -64,6 +63,12 @@ static int start(uint32_t kind)
 	return 0;
 }
 
+static void open_calls(uint32_t kind)
+{
+	lanes_open(kind);
+	atomic_store(&coverage_is_due[kind], true);
+}
+
 static void take_cell(const struct lane_cell *c)
 {
 	struct rtl_call r = {
@@ -76,6 +81,9 @@ static void take_cell(const struct lane_cell *c)
 		.flags = c->detail,
 	};
 	uint32_t words = functions[c->what].stack_words;
+
+	if (r.end_ns < r.start_ns) /* the thread has moved to a core whose clock is behind */
+		r.end_ns = r.start_ns;
 
 	r.stack_words = (uint8_t)(words < RTL_CALL_STACK_WORDS ? words : RTL_CALL_STACK_WORDS);
 	memcpy(r.registers, c->words, sizeof r.registers);
@@ -141,8 +149,8 @@ static void release(uint32_t kind)
 
 static uint64_t poll(uint32_t kind)
 {
-	if (coverage_is_due[kind])
-		coverage_is_due[kind] = !emit_coverage(kind);
+	if (atomic_load(&coverage_is_due[kind]))
+		atomic_store(&coverage_is_due[kind], !emit_coverage(kind));
 	return 0;
 }
 
@@ -162,7 +170,7 @@ static void write_last(uint32_t kind, struct patience *p)
 #define API_KIND(ID, object)                                                                                             \
 	static int object##_prepare(char *err, size_t errlen) { return prepare(RTL_KIND_##ID, err, errlen); }             \
 	static int object##_start(char *err, size_t errlen) { (void)err, (void)errlen; return start(RTL_KIND_##ID); }     \
-	static void object##_open(void) { lanes_open(RTL_KIND_##ID); }                                                    \
+	static void object##_open(void) { open_calls(RTL_KIND_##ID); }                                                    \
 	static uint32_t object##_close(const struct ending *end, uint64_t until_ns)                                       \
 	{                                                                                                                 \
 		(void)end;                                                                                                \

@@ -20,6 +20,7 @@ struct call_api call_apis[RTL_KINDS_MAX];
 /* The function is in a library without a dispatch table, such as HIP before 6.0: call_hooks[].next is
  * the function itself. */
 static bool by_got[CALL_FUNCTIONS_MAX];
+static const char *cxx_names[CALL_FUNCTIONS_MAX]; /* in the library: it exports the function by this name only */
 
 /* A library, which is kept loaded from the first session on that intercepts its functions: its slots
  * are used. */
@@ -38,6 +39,7 @@ struct finder {
 	uint32_t kind;
 	bool signals;
 	uint32_t decoded;
+	uintptr_t table_function; /* returns the library's table; 0: none is known */
 };
 
 /* The C name in a C++ function's name; or the name. *len: its length. */
@@ -92,7 +94,7 @@ static bool is_wanted(const struct function *f, bool signals)
 static void find_slot(struct finder *f, uint32_t function, uintptr_t stub)
 {
 	struct hook *h = &call_hooks[function];
-	_Atomic(uintptr_t) *slot = h->state == HOOK_ABSENT && !h->slot ? stub_slot(f->module, stub) : h->slot;
+	_Atomic(uintptr_t) *slot = h->state == HOOK_ABSENT && !h->slot ? stub_slot(f->module, stub, f->table_function) : h->slot;
 
 	if (!slot || (!h->slot && is_taken(&call_apis[f->kind].hooks, slot)))
 		return;
@@ -103,6 +105,46 @@ static void find_slot(struct finder *f, uint32_t function, uintptr_t stub)
 	}
 	if (h->state == HOOK_ABSENT)
 		h->state = HOOK_READY;
+}
+
+/* Which functions the stubs of a kind call first. */
+#define VOTES 4
+#define VOTES_LEAST 5 /* the smallest table has 9 functions */
+struct vote {
+	const struct finder *finder;
+	uintptr_t functions[VOTES];
+	uint32_t counts[VOTES];
+};
+
+static void vote_for(const char *name, uintptr_t address, void *data)
+{
+	struct vote *v = data;
+	uint32_t len;
+	struct stub s;
+
+	if (kind_of(plain_name(name, &len)) != v->finder->kind || !stub_decode(v->finder->module, (const void *)address, &s) || !s.table_function)
+		return;
+	for (uint32_t i = 0; i < VOTES; i++) {
+		if (v->functions[i] && v->functions[i] != s.table_function)
+			continue;
+		v->functions[i] = s.table_function;
+		v->counts[i]++;
+		return;
+	}
+}
+
+/* The function that returns the table is called by all stubs. Another function, which only looks like
+ * a stub, may call anything. */
+static uintptr_t find_table_function(const struct finder *f)
+{
+	struct vote v = {.finder = f};
+	uint32_t best = 0;
+
+	module_each_function(f->module, vote_for, &v);
+	for (uint32_t i = 1; i < VOTES; i++)
+		if (v.counts[i] > v.counts[best])
+			best = i;
+	return v.counts[best] >= VOTES_LEAST ? v.functions[best] : 0;
 }
 
 static bool ends(const char *name, const char *suffix)
@@ -157,7 +199,10 @@ static void meet_without_table(const char *name, uintptr_t address, void *data)
 
 	if (function < 0 || !is_wanted(&functions[function], f->signals) || is_shadowed(name, address))
 		return;
+	if (plain != name && by_got[function] && !cxx_names[function])
+		return; /* its C name is another function */
 	atomic_store(&call_hooks[function].next, address);
+	cxx_names[function] = plain != name ? name : NULL;
 	by_got[function] = true;
 	f->decoded++;
 }
@@ -247,6 +292,8 @@ void calls_find(uint32_t kind, bool signals)
 	if (!m)
 		return;
 	drop_unwanted(kind, signals);
+	if (!is_hsa(kind))
+		f.table_function = find_table_function(&f);
 	module_each_function(m, meet, &f);
 	api->way = RTL_CALL_WAY_TABLE;
 	if (f.decoded || is_hsa(kind))
@@ -270,5 +317,9 @@ int call_imported(const char *name)
 	uint32_t kind = kind_of(plain);
 	int function = kind < RTL_KINDS_MAX && is_recorded(kind) && call_apis[kind].way == RTL_CALL_WAY_GOT ? function_named(kind, plain, len) : -1;
 
-	return function >= 0 && by_got[function] ? function : -1;
+	if (function < 0 || !by_got[function])
+		return -1;
+	/* Other C++ names are overloads of the program's own. */
+	const char *exported = cxx_names[function] ? cxx_names[function] : function_name((uint32_t)function);
+	return strcmp(name, exported) == 0 ? function : -1;
 }

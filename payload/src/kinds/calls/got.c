@@ -18,7 +18,7 @@
 
 #define ENTRIES_MOST 16384
 #define LOOK_NS (100 * NS_PER_MS)
-#define LOOKS_FOR_ALL 10 /* so often, all objects are looked at without a new one */
+#define LOOKS_FOR_ENTRIES 10 /* so often, the known entries are looked at */
 
 struct entry {
 	_Atomic(uintptr_t) *at;
@@ -90,10 +90,13 @@ static void patch_entry(const struct module *m, _Atomic(uintptr_t) *at, uint32_t
 		tally.dropped++;
 		return;
 	}
-	if (!e)
-		e = &entries[entry_count++];
+	bool is_first = !e;
+	if (is_first)
+		e = &entries[entry_count];
 	*e = (struct entry){.at = at, .before = now == ours ? target : now, .base = m->base, .function = function, .read_only = read_only};
-	if (now != ours && !store(e, now, ours))
+	if (now == ours || store(e, now, ours))
+		entry_count += is_first;
+	else
 		tally.dropped++;
 }
 
@@ -106,6 +109,9 @@ static bool patch_relocations(const struct module *m, const ElfW(Rela) *relocati
 		uint32_t type = ELF64_R_TYPE(r->r_info), symbol = ELF64_R_SYM(r->r_info);
 
 		if ((type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64) || r->r_addend)
+			continue;
+		/* An object's calls of a function of its own by that name are none of the library's. */
+		if (m->symbols[symbol].st_shndx != SHN_UNDEF)
 			continue;
 		int function = symbol ? call_imported(m->strings + m->symbols[symbol].st_name) : -1;
 		/* A library's calls of itself are part of the call that made them. */
@@ -154,7 +160,25 @@ void got_patch(void)
 }
 
 /* A thread that just called a function for the first time may have overwritten our entry with the
- * function's address: all objects are looked at again now and then. */
+ * function's address. */
+static int patch_again(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct module m;
+
+	(void)size, (void)data;
+	if (!atomic_load(&patching))
+		return 1;
+	if (!module_read(info, &m))
+		return 0;
+	for (struct entry *e = entries; e < entries + entry_count; e++) {
+		uintptr_t target = atomic_load(&call_hooks[e->function].next);
+
+		if (e->base == m.base && !e->read_only && module_has(&m, (uintptr_t)e->at, PF_W) && atomic_load(e->at) == target)
+			store(e, target, call_trampoline(e->function));
+	}
+	return 0;
+}
+
 void got_patch_new(uint64_t now_ns)
 {
 	unsigned long long loaded = 0;
@@ -163,8 +187,10 @@ void got_patch_new(uint64_t now_ns)
 		return;
 	dl_iterate_phdr(note_loaded, &loaded);
 	next_look_ns = now_ns + LOOK_NS;
-	if (loaded != objects_loaded || ++looks % LOOKS_FOR_ALL == 0)
+	if (loaded != objects_loaded)
 		look_at_all();
+	else if (++looks % LOOKS_FOR_ENTRIES == 0)
+		dl_iterate_phdr(patch_again, NULL);
 }
 
 static int restore_object(struct dl_phdr_info *info, size_t size, void *data)

@@ -34,7 +34,7 @@ extern HIDDEN const uint8_t call_stack_words[CALL_FUNCTIONS_MAX];
 /* The payload's own text: its own calls of the runtime are not recorded. Arming sets it. */
 extern HIDDEN uint64_t call_own_text, call_own_bytes;
 
-/* enum rtl_stamp: the clock of START and END, and it read. */
+/* 1: START and END are read from CLOCK_BOOTTIME, by call_now(), and not from the time-stamp counter. */
 extern HIDDEN uint32_t call_by_boottime;
 uint64_t call_now(void);
 

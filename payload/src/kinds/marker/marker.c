@@ -76,12 +76,30 @@ static void make_ready(struct hook *h, _Atomic(uintptr_t) *slot)
 	h->state = HOOK_READY;
 }
 
+/* The function that returns the table: all five stubs call it. 0: none. */
+static uintptr_t sdk_table_function(void)
+{
+	uintptr_t shared = 0;
+
+	for (struct hook *h = marker_hooks + SDK_MARK; h < marker_hooks + MARKER_HOOKS; h++) {
+		const void *code = dlsym(sdk.handle, h->name);
+		struct stub s;
+
+		if (!code || !stub_decode(&sdk.module, code, &s) || (shared && s.table_function != shared))
+			return 0;
+		shared = s.table_function;
+	}
+	return shared;
+}
+
 static void find_sdk(void)
 {
+	uintptr_t table_function = sdk_table_function();
+
 	for (struct hook *h = marker_hooks + SDK_MARK; h < marker_hooks + MARKER_HOOKS; h++) {
 		uintptr_t stub = (uintptr_t)dlsym(sdk.handle, h->name);
 
-		make_ready(h, stub ? stub_slot(&sdk.module, stub) : NULL);
+		make_ready(h, stub ? stub_slot(&sdk.module, stub, table_function) : NULL);
 	}
 }
 
@@ -131,13 +149,25 @@ static uint32_t way_of(const struct library *l, const struct hook *h)
 	}
 }
 
+static uint32_t worst_way_of_sdk(void)
+{
+	uint32_t worst = 0;
+
+	for (struct hook *h = marker_hooks + SDK_MARK; h < marker_hooks + MARKER_HOOKS; h++) {
+		uint32_t way = way_of(&sdk, h);
+
+		worst = way > worst ? way : worst; /* those that are not recorded have the largest numbers */
+	}
+	return worst;
+}
+
 /* A tool that registers its callback during the session replaces ours. */
 static void tell_coverage(void)
 {
 	struct rtl_marker_coverage r = {
 		.header = {.type = RTL_TYPE_MARKER_COVERAGE, .lines = 1},
 		.roctx64 = way_of(&roctx64, &marker_hooks[ROCTX_CALLBACK]),
-		.sdk = way_of(&sdk, &marker_hooks[SDK_PUSH]),
+		.sdk = worst_way_of_sdk(),
 	};
 	bool is_new = !told.header.type || told.roctx64 != r.roctx64 || told.sdk != r.sdk;
 
@@ -172,20 +202,20 @@ static void take_cell(const struct lane_cell *c)
 		struct rtl_marker r;
 		char bytes[offsetof(struct rtl_marker, text) + RTL_MARKER_TEXT_MAX + RTL_LINE];
 	} u;
-	size_t bytes = (uint32_t)c->words[MARKER_SIZES], whole = offsetof(struct rtl_marker, text) + bytes;
+	const size_t before = offsetof(struct rtl_marker, text);
+	size_t copied = (uint32_t)c->words[MARKER_SIZES];
 
 	memset(&u, 0, sizeof u);
-	u.r = (struct rtl_marker){
-		.header = {.type = RTL_TYPE_MARKER, .lines = (uint16_t)((whole + RTL_LINE - 1) / RTL_LINE)},
-		.time_ns = stamp_to_ns(c->start),
-		.range = c->words[MARKER_RANGE],
-		.tid = c->tid,
-		.operation = c->what,
-		.text_bytes = (uint16_t)bytes,
-		.text_cut = c->detail,
-		.losses = (uint32_t)(c->words[MARKER_SIZES] >> 32) + ring_losses,
-	};
-	read_text(c, u.bytes + offsetof(struct rtl_marker, text), bytes);
+	read_text(c, u.bytes + before, copied);
+	size_t bytes = strnlen(u.bytes + before, copied); /* the application may have changed it while it was copied */
+	u.r.header = (struct rtl_header){.type = RTL_TYPE_MARKER, .lines = (uint16_t)((before + bytes + RTL_LINE - 1) / RTL_LINE)};
+	u.r.time_ns = stamp_to_ns(c->start);
+	u.r.range = c->words[MARKER_RANGE];
+	u.r.tid = c->tid;
+	u.r.operation = c->what;
+	u.r.text_bytes = (uint16_t)bytes;
+	u.r.text_cut = c->detail;
+	u.r.losses = (uint32_t)(c->words[MARKER_SIZES] >> 32) + ring_losses;
 	TALLY(kind[RTL_KIND_MARKER].begun);
 	TALLY(kind[RTL_KIND_MARKER].timed);
 	ring_losses += !ring_put(&u.r.header);

@@ -1,5 +1,5 @@
 /* marker.h: how a marker is in a lane's cells: the first words and a part of the text in one cell, the
- * rest of the text in up to two more. */
+ * rest of the text in up to three more. */
 #ifndef RTL_MARKER_H
 #define RTL_MARKER_H
 

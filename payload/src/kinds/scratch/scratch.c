@@ -95,7 +95,7 @@ static uintptr_t table_behind(const struct module *m, const char *function)
 	const void *code = dlsym(rt.library, function);
 	struct stub s;
 
-	return code && stub_decode(m, code, &s) && s.table_pointer ? *(const uintptr_t *)s.table_pointer : 0;
+	return code && stub_decode(m, code, &s) && module_has(m, s.table_pointer, PF_W) ? *(const uintptr_t *)s.table_pointer : 0;
 }
 
 /* The root table is in front of the core table, and refers to it and to the AMD extension's. */
@@ -186,6 +186,13 @@ static void undo(void)
 	}
 }
 
+/* Also where undo() was not called: the runtime or the process was ending. */
+static void release(void)
+{
+	undo();
+	lanes_release();
+}
+
 static void open(void)
 {
 	lanes_open(RTL_KIND_SCRATCH_MEMORY);
@@ -249,7 +256,7 @@ const struct kind scratch_kind = {
 	.open = open,
 	.close = close,
 	.undo = undo,
-	.release = lanes_release,
+	.release = release,
 	.poll = poll,
 	.take_cell = take_cell,
 };
