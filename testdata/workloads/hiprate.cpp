@@ -92,8 +92,9 @@ void call_often(uint64_t end, Samples& samples)
 	} while (now_ns() < end);
 }
 
-void call(size_t count, double seconds)
+void call(Lanes& lanes, size_t count, double seconds)
 {
+	lanes[0]->run(0); // some launches: a recording without any would be empty
 	std::vector<Samples> each(count);
 	std::vector<std::thread> threads;
 	uint64_t cpu = cpu_ns(), end = now_ns() + uint64_t(seconds * 1e9);
@@ -120,7 +121,7 @@ bool obey(Lanes& lanes, const std::string& line)
 	if (verb == "run" && streams >= 1 && streams <= lanes.size() && seconds > 0) {
 		run(lanes, streams, seconds);
 	} else if (verb == "call" && streams >= 1 && streams <= 64 && seconds > 0) {
-		call(streams, seconds);
+		call(lanes, streams, seconds);
 	} else {
 		printf("{\"error\":\"run STREAMS SECONDS | call THREADS SECONDS | quit\"}\n");
 		fflush(stdout);
