@@ -167,9 +167,12 @@ static void take_slot(struct event_slot *e, uintptr_t ours)
 	}
 }
 
+static bool is_started; /* the slots were taken, and undo() has not given them back */
+
 static int start(char *err, size_t errlen)
 {
 	(void)err, (void)errlen;
+	is_started = true;
 	for (uint32_t i = 0; i < RTL_SCRATCH_EVENTS && events[i].slot; i++)
 		take_slot(&events[i], (uintptr_t)handlers[i]);
 	return 0;
@@ -179,6 +182,9 @@ static int start(char *err, size_t errlen)
  * slot is not empty, and read it again to call it. */
 static void undo(void)
 {
+	if (!is_started)
+		return;
+	is_started = false;
 	for (uint32_t i = 0; i < RTL_SCRATCH_EVENTS && events[i].slot; i++) {
 		uintptr_t ours = (uintptr_t)handlers[i], next = atomic_load(&events[i].next);
 
