@@ -189,6 +189,31 @@ static void another_tool_below(void)
 	CHECK(atomic_load(&tools.entries[0]) == (uintptr_t)other);
 }
 
+static uint32_t successors; /* calls */
+
+static int successor(const struct tool_event *e)
+{
+	(void)e;
+	successors++;
+	return 0;
+}
+
+/* Between two sessions another tool takes the place of the one below us. */
+static void another_tool_between(void)
+{
+	make_runtime();
+	put_other();
+	begin_scratch();
+	CHECK(rtl_detach() == 0);
+	for (uint32_t i = 0; i < RTL_SCRATCH_EVENTS; i++)
+		atomic_store(&tools.entries[i], (uintptr_t)successor);
+	struct rtl_ring *ring = begin_scratch();
+	tell_all();
+	CHECK(successors == RTL_SCRATCH_EVENTS && rtl_detach() == 0);
+	check_ring(ring, RTL_SCRATCH_EVENTS, RTL_SCRATCH_EVENTS, 0);
+	CHECK(atomic_load(&tools.entries[0]) == (uintptr_t)successor);
+}
+
 /* It came after a session, and calls our functions, which that has left in the slots. */
 static void another_tool_above(void)
 {
@@ -245,6 +270,7 @@ static void without_tools_table(void)
 static const struct edge_case scratch_cases[] = {
 	{"scratch: each event has a record", each_event_has_a_record},
 	{"scratch: above another tool", another_tool_below},
+	{"scratch: another tool between two sessions", another_tool_between},
 	{"scratch: below another tool", another_tool_above},
 	{"scratch: no tools table", without_tools_table},
 	{0},
