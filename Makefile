@@ -168,11 +168,14 @@ exports: payload
 
 # --- measurements and long runs; each prints its figures -------------------
 
-.PHONY: bench bench-short
+.PHONY: bench bench-short bench-sets
 bench: tool simulator workloads
 	go run ./scripts/bench
 bench-short: tool simulator workloads
 	go run ./scripts/bench -short
+# The cost of each set of kinds of record; of markers, if the release's mirror has ROCTx.
+bench-sets: tool simulator workloads roctx
+	go run ./scripts/bench -sets
 
 # The highest rate of dispatches at which no record is lost.
 .PHONY: bench-sustained

@@ -2,6 +2,8 @@
 // in one run, never as absolute times. Run it with `make bench`, or with
 // `make bench-short` to check that everything works.
 //
+// With -sets it measures the cost of each set of kinds of record (`make bench-sets`).
+//
 // With -sustained it searches instead for the highest rate of dispatches without a lost
 // record (`make bench-sustained`).
 //
@@ -23,6 +25,7 @@ import (
 type options struct {
 	short, check bool
 	sustained    bool
+	sets         bool
 	pairs        int
 	seconds      float64
 	limit        time.Duration
@@ -36,6 +39,7 @@ func parse() options {
 	flag.BoolVar(&o.short, "short", false, "everything once and briefly: the figures are meaningless")
 	flag.BoolVar(&o.check, "check", false, "compare with the targets; exit 1 when one is missed")
 	flag.BoolVar(&o.sustained, "sustained", false, "search for the highest rate at which no record is lost")
+	flag.BoolVar(&o.sets, "sets", false, "measure with each set of kinds: --mode standard, --mode hip, -r, -s")
 	flag.IntVar(&o.pairs, "pairs", 9, "repetitions")
 	flag.Float64Var(&o.seconds, "seconds", 0.3, "length of one measurement")
 	flag.DurationVar(&o.limit, "limit", 7*time.Minute, "begin no repetition that would end later")
@@ -76,7 +80,7 @@ func run(o options) error {
 	}
 
 	r := report{Machine: describeMachine(), SecondsPerRun: o.seconds}
-	cells := chosen(plan(), o.only)
+	cells := chosen(o.plan(), o.only)
 	r.Rows = rowsOf(cells)
 	if len(cells) == 0 {
 		return fmt.Errorf("no measurement has the mode %q", o.only)
@@ -94,6 +98,13 @@ func run(o options) error {
 		return errors.New("a target was missed")
 	}
 	return complete(r.Rows)
+}
+
+func (o *options) plan() []cell {
+	if o.sets {
+		return setsPlan(o.build)
+	}
+	return plan()
 }
 
 func chosen(cells []cell, only string) []cell {

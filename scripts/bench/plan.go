@@ -1,6 +1,10 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
 
 // cell is one measurement: the command to a workload, and the metrics from its answer.
 type cell struct {
@@ -13,6 +17,7 @@ type cell struct {
 	metrics  []metric
 	detached bool // measured after a detach, too
 	calls    bool // measured while calls are recorded, too
+	sets     bool // measured with each set of kinds, too
 }
 
 // metric is one figure of a cell: a row of the report.
@@ -51,9 +56,31 @@ func plan() []cell {
 		cells = append(cells, launches(streams))
 	}
 	for _, threads := range []int{1, 4} {
-		cells = append(cells, calling(threads))
+		cells = append(cells, calling(hipCall, threads))
 	}
 	return append(cells, server("100", "at 600 requests/s"), server("100000", "as fast as it can"))
+}
+
+// setsPlan lists what is measured with each set of kinds. build may have no ROCTx.
+func setsPlan(build string) []cell {
+	functions := []function{hipCall, hsaCall, allocation}
+	if _, err := os.Stat(filepath.Join(build, "roctx", "libroctx64.so.4")); err == nil {
+		functions = append(functions, marker)
+	}
+	var cells []cell
+	for _, what := range functions {
+		for _, threads := range []int{1, 4} {
+			cells = append(cells, calling(what, threads))
+		}
+	}
+	for _, streams := range []int{1, 4} {
+		cells = append(cells, launches(streams))
+	}
+	cells = append(cells, server("100", "at 600 requests/s"), server("100000", "as fast as it can"))
+	for i := range cells {
+		cells[i].calls, cells[i].sets, cells[i].detached = false, true, !cells[i].alone
+	}
+	return cells
 }
 
 func threadsText(n int) string {
@@ -102,11 +129,21 @@ func launches(streams int) cell {
 	}
 }
 
-// calling measures a function that does next to nothing.
-func calling(threads int) cell {
+// function is one that the workload hiprate calls.
+type function struct{ word, name string }
+
+var (
+	hipCall    = function{"hip", "hipGetDevice"}
+	hsaCall    = function{"hsa", "hsa_system_get_info"}
+	marker     = function{"mark", "roctxMarkA"}
+	allocation = function{"memory", "hipMalloc and hipFree"}
+)
+
+// calling measures a function that does little.
+func calling(what function, threads int) cell {
 	return cell{
-		workload: "hiprate", mode: "hipcall", line: fmt.Sprintf("call %d %%g", threads), detached: true, calls: true,
-		metrics: []metric{{group: "ns per hipGetDevice", name: threadsText(threads), get: value("p50_ns")}},
+		workload: "hiprate", mode: what.word + "call", line: fmt.Sprintf("call %s %d %%g", what.word, threads), detached: true, calls: true,
+		metrics: []metric{{group: "ns per " + what.name, name: threadsText(threads), get: value("p50_ns")}},
 	}
 }
 

@@ -31,7 +31,7 @@ func (r *runner) process(c cell, v variant) (*process, error) {
 		return nil, err
 	}
 	r.pool[key(c, v)] = p
-	if v == detached || v == attached || v == withCalls {
+	if v.home() == ours {
 		return p, r.attachOnce(p)
 	}
 	return p, nil

@@ -15,15 +15,43 @@ const (
 	untraced     variant = iota
 	attached             // while rtl-attach records
 	withCalls            // while it records calls of HIP and HSA, too
-	detached             // in the same process, after it has detached
-	peerStandard         // another tracer, loaded from the start
+	modeStandard         // while it records a set of kinds
+	modeHIP
+	runtimeSet
+	systemSet
+	detached     // in the same process, after it has detached
+	peerStandard // another tracer, loaded from the start
 	peerLite
 	variants
 )
 
-func (v variant) String() string {
-	return [variants]string{"untraced", "rtl-attach", "and calls", "detached", "peer standard", "peer lite"}[v]
+// ours is the home of the variants that record.
+const ours = "ours"
+
+// settings are what is particular to a variant.
+var settings = [variants]struct {
+	name  string
+	home  string   // name of its process: one with a resident payload is never measured as untraced
+	flags []string // of the recording
+}{
+	untraced:     {"untraced", "untraced", nil},
+	attached:     {"rtl-attach", ours, nil},
+	withCalls:    {"and calls", ours, []string{"--hip-trace", "--hsa-trace"}},
+	modeStandard: {"--mode standard", ours, []string{"--mode", "standard"}},
+	modeHIP:      {"--mode hip", ours, []string{"--mode", "hip"}},
+	runtimeSet:   {"-r", ours, []string{"-r"}},
+	systemSet:    {"-s", ours, []string{"-s"}},
+	detached:     {"detached", ours, nil},
+	peerStandard: {"peer standard", "standard", nil},
+	peerLite:     {"peer lite", "lite", nil},
 }
+
+func (v variant) String() string { return settings[v].name }
+
+// home returns the name of the process for a variant.
+func (v variant) home() string { return settings[v].home }
+
+func (v variant) records() bool { return v.home() == ours && v != detached }
 
 // measures reports whether a cell is measured in this variant.
 func (r *runner) measures(c cell, v variant) bool {
@@ -32,16 +60,12 @@ func (r *runner) measures(c cell, v variant) bool {
 		return c.detached
 	case withCalls:
 		return c.calls
+	case modeStandard, modeHIP, runtimeSet, systemSet:
+		return c.sets
 	case peerStandard, peerLite:
-		return r.peer != ""
+		return r.peer != "" && !c.sets
 	}
 	return true
-}
-
-// home returns the name of the process for a variant. A process with a resident payload
-// is never measured as untraced.
-func (v variant) home() string {
-	return [variants]string{"untraced", "ours", "ours", "ours", "standard", "lite"}[v]
 }
 
 func (r *runner) environment(v variant) []string {
@@ -51,14 +75,6 @@ func (r *runner) environment(v variant) []string {
 			"RTL_OUTPUT="+filepath.Join(r.scratch, "peer-%p.db"))
 	}
 	return env
-}
-
-// flags returns the kinds that a recording has.
-func (v variant) flags() []string {
-	if v == withCalls {
-		return []string{"--hip-trace", "--hsa-trace"}
-	}
-	return nil
 }
 
 // sample is one measurement.
@@ -91,7 +107,7 @@ func (r *runner) measure(c cell, v variant, seconds float64) (sample, error) {
 
 func (r *runner) sample(p *process, c cell, v variant, seconds float64) (s sample, err error) {
 	s.recorded = math.NaN()
-	if v != attached && v != withCalls {
+	if !v.records() {
 		before := p.cpuNS()
 		s.answer, err = p.run(c, seconds)
 		if !c.alone {
@@ -100,7 +116,7 @@ func (r *runner) sample(p *process, c cell, v variant, seconds float64) (s sampl
 		s.cpuNS = p.cpuNS() - before
 		return s, err
 	}
-	rec, err := r.record(p, v.flags()...)
+	rec, err := r.record(p, settings[v].flags...)
 	if err != nil {
 		return s, err
 	}

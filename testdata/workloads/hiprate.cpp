@@ -1,11 +1,15 @@
 // How fast HIP launches. `run STREAMS SECONDS` on standard input, one thread
-// per stream, is answered by one line of JSON; `call THREADS SECONDS` calls hipGetDevice, which does
-// next to nothing, 1,000 times each 2 ms; `quit` ends it.
+// per stream, is answered by one line of JSON; `call FUNCTION THREADS SECONDS` calls a function that does
+// little, 1,000 times each 2 ms; `quit` ends it.
 #include "hip_device.h"
+#include "marked.h"
 #include "options.h"
 #include "samples.h"
 
+#include <hsa/hsa.h>
+#include <functional>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <sys/prctl.h>
@@ -79,27 +83,51 @@ void run(Lanes& lanes, size_t streams, double seconds)
 
 constexpr int kCalls = 1000;
 
-// Pauses let a recorder's worker keep up: the cost of a call is measured, not that of a full buffer.
-void call_often(uint64_t end, Samples& samples)
+using Call = std::function<void()>; // makes kCalls calls
+
+template <typename F> Call repeated(F call)
 {
-	int device;
+	return [call] {
+		for (int i = 0; i < kCalls; i++)
+			call();
+	};
+}
+
+// By the word of a command.
+std::map<std::string, Call> calls(const std::string& roctx)
+{
+	std::map<std::string, Call> all = {
+		{"hip", repeated([] { int device; HIP_CHECK(hipGetDevice(&device)); })},
+		{"hsa", repeated([] { uint16_t version; hsa_system_get_info(HSA_SYSTEM_INFO_VERSION_MAJOR, &version); })},
+		{"memory", repeated([] { void* p; HIP_CHECK(hipMalloc(&p, 4096)); HIP_CHECK(hipFree(p)); })},
+	};
+	if (void* library = dlopen(roctx.c_str(), RTLD_NOW)) {
+		auto mark = reinterpret_cast<void (*)(const char*)>(dlsym(library, "roctxMarkA"));
+		if (mark)
+			all["mark"] = repeated([mark] { mark("step"); });
+	}
+	return all;
+}
+
+// Pauses let a recorder's worker keep up: the cost of a call is measured, not that of a full buffer.
+void call_often(uint64_t end, const Call& many, Samples& samples)
+{
 	do {
 		uint64_t began = now_ns();
-		for (int i = 0; i < kCalls; i++)
-			HIP_CHECK(hipGetDevice(&device));
+		many();
 		samples.add(double(now_ns() - began) / kCalls);
 		std::this_thread::sleep_for(std::chrono::milliseconds(2));
 	} while (now_ns() < end);
 }
 
-void call(Lanes& lanes, size_t count, double seconds)
+void call(Lanes& lanes, const Call& many, size_t count, double seconds)
 {
 	lanes[0]->run(0); // some launches: a recording without any would be empty
 	std::vector<Samples> each(count);
 	std::vector<std::thread> threads;
 	uint64_t cpu = cpu_ns(), end = now_ns() + uint64_t(seconds * 1e9);
 	for (Samples& samples : each)
-		threads.emplace_back([&samples, end] { call_often(end, samples); });
+		threads.emplace_back([&samples, &many, end] { call_often(end, many, samples); });
 	Samples all;
 	for (size_t i = 0; i < count; i++) {
 		threads[i].join();
@@ -109,21 +137,24 @@ void call(Lanes& lanes, size_t count, double seconds)
 	fflush(stdout);
 }
 
-bool obey(Lanes& lanes, const std::string& line)
+bool obey(Lanes& lanes, const std::map<std::string, Call>& calls, const std::string& line)
 {
 	std::istringstream words(line);
-	std::string verb;
-	size_t streams = 0;
+	std::string verb, function;
+	size_t count = 0;
 	double seconds = 0;
-	words >> verb >> streams >> seconds;
+	words >> verb;
 	if (verb == "quit")
 		return false;
-	if (verb == "run" && streams >= 1 && streams <= lanes.size() && seconds > 0) {
-		run(lanes, streams, seconds);
-	} else if (verb == "call" && streams >= 1 && streams <= 64 && seconds > 0) {
-		call(lanes, streams, seconds);
+	if (verb == "call")
+		words >> function;
+	words >> count >> seconds;
+	if (verb == "run" && count >= 1 && count <= lanes.size() && seconds > 0) {
+		run(lanes, count, seconds);
+	} else if (verb == "call" && calls.count(function) && count >= 1 && count <= 64 && seconds > 0) {
+		call(lanes, calls.at(function), count, seconds);
 	} else {
-		printf("{\"error\":\"run STREAMS SECONDS | call THREADS SECONDS | quit\"}\n");
+		printf("{\"error\":\"run STREAMS SECONDS | call hip|hsa|mark|memory THREADS SECONDS | quit\"}\n");
 		fflush(stdout);
 	}
 	return true;
@@ -135,9 +166,10 @@ int main(int argc, char** argv)
 {
 	Options o;
 	long streams = 16;
-	std::string code_object = default_code_object(argv[0]);
+	std::string code_object = default_code_object(argv[0]), roctx = beside(argv[0], "../roctx/libroctx64.so.4");
 	o.number("streams", &streams, "created, over all GPUs");
 	o.text("code-object", &code_object, "kernels");
+	o.text("roctx", &roctx, "ROCTx's library");
 	o.parse(argc, argv);
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
 
@@ -150,10 +182,11 @@ int main(int argc, char** argv)
 	Lanes lanes;
 	for (long s = 0; s < streams; s++)
 		lanes.push_back(std::make_unique<Lane>(*devices[size_t(s) % devices.size()], uint64_t(s) + 1));
+	const std::map<std::string, Call> functions = calls(roctx);
 	printf("ready pid=%d\n", getpid());
 	fflush(stdout);
 
-	for (std::string line; std::getline(std::cin, line) && obey(lanes, line);)
+	for (std::string line; std::getline(std::cin, line) && obey(lanes, functions, line);)
 		;
 	lanes.clear();
 	return 0;
