@@ -24,6 +24,7 @@ type Reading struct {
 type Section struct {
 	Value any    // as JSON, and for the kind's CSV tables
 	Lines []Line // as text
+	None  string // not empty: the session recorded nothing of the kind. The text says this, after "None of", instead of Lines
 	Timed int64  // records with times in the window
 }
 

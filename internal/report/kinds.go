@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"fmt"
+	"strings"
 
 	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/kind/all"
@@ -53,11 +54,20 @@ func (r *Report) OfKinds() (n int64) {
 	return n
 }
 
+// writeKinds writes the sections of the kinds of which something was recorded, and then a line with the others.
 func (s *Summary) writeKinds(b *bytes.Buffer) {
+	var none []string
 	for _, section := range s.sections {
+		if section.None != "" {
+			none = append(none, section.None)
+			continue
+		}
 		for _, l := range section.Lines {
 			line(b, l.Label, "%s", l.Text)
 		}
+	}
+	if len(none) > 0 {
+		line(b, "None of", "%s", strings.Join(none, "; "))
 	}
 }
 

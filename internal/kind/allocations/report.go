@@ -107,7 +107,7 @@ func read(r *kind.Reading) (*kind.Section, error) {
 		return nil, err
 	}
 	t.finish()
-	return &kind.Section{Value: c, Lines: c.lines(r.Where, r.Trace.ZeroNS()), Timed: t.calls}, nil
+	return &kind.Section{Value: c, Lines: c.lines(r.Where, r.Trace.ZeroNS()), None: c.none(), Timed: t.calls}, nil
 }
 
 // readAccounts adds up the calls that were begun. A killed recorder has written no final account:

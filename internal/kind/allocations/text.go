@@ -21,13 +21,18 @@ func (t *text) say(format string, args ...any) {
 	t.lines = append(t.lines, kind.Line{Text: fmt.Sprintf(format, args...)})
 }
 
+// none returns what was not recorded; "": operations were.
+func (c *Report) none() string {
+	if c.Begun > 0 || c.Recorded > 0 {
+		return ""
+	}
+	return "allocations and releases of memory"
+}
+
 // lines returns the section's text. All names in it are the tool's own.
 func (c *Report) lines(where string, zeroNS int64) []kind.Line {
 	t := &text{where: where, zeroNS: zeroNS}
 	t.lines = []kind.Line{{Label: "Memory", Text: fmt.Sprintf("%s of %s recorded", humanize.Count(c.Recorded), humanize.Things(c.Begun, "operation"))}}
-	if c.Begun == 0 && c.Recorded == 0 {
-		t.lines[0].Text = "no allocation and no release"
-	}
 	if c.Unexplained > 0 {
 		t.say("%s begun whose record never arrived: what they allocated or released is not known", humanize.Count(c.Unexplained))
 	}

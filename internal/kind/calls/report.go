@@ -93,7 +93,7 @@ func (a *api) read(r *kind.Reading) (*kind.Section, error) {
 	if err := c.readCalls(r, a); err != nil {
 		return nil, err
 	}
-	return &kind.Section{Value: c, Lines: c.lines(a, r.Where), Timed: c.Calls}, nil
+	return &kind.Section{Value: c, Lines: c.lines(a, r.Where), None: c.none(a), Timed: c.Calls}, nil
 }
 
 // readAccounts adds up the calls that were begun. A killed recorder has written no final

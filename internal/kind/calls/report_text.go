@@ -19,11 +19,8 @@ const (
 
 // lines returns the section's text. It sanitizes names, which come from the trace.
 func (c *Report) lines(a *api, where string) []kind.Line {
-	all := []kind.Line{{Label: a.label, Text: c.head()}}
+	all := []kind.Line{{Label: a.label, Text: fmt.Sprintf("%s of %s recorded", humanize.Count(c.Timed), humanize.Count(c.Begun))}}
 	say := func(format string, args ...any) { all = append(all, kind.Line{Text: fmt.Sprintf(format, args...)}) }
-	for _, text := range c.coverageText() {
-		say("%s", text)
-	}
 	if c.Untimed > 0 {
 		say("%s begun and not recorded when they returned", humanize.Count(c.Untimed))
 	}
@@ -39,15 +36,21 @@ func (c *Report) lines(a *api, where string) []kind.Line {
 	c.sayFunctions(say)
 	c.sayWaits(say)
 	c.sayErrors(say)
+	for _, text := range c.coverageText() {
+		say("%s", text)
+	}
 	return all
 }
 
-// head returns how many calls there are.
-func (c *Report) head() string {
-	if c.Begun == 0 && c.Timed == 0 {
-		return "none"
+// none returns what was not recorded, and why; "": calls were recorded.
+func (c *Report) none(a *api) string {
+	if c.Begun > 0 || c.Timed > 0 {
+		return ""
 	}
-	return fmt.Sprintf("%s of %s recorded", humanize.Count(c.Timed), humanize.Count(c.Begun))
+	if texts := c.coverageText(); len(texts) > 0 {
+		return fmt.Sprintf("%s (%s)", a.label, strings.Join(texts, "; "))
+	}
+	return a.label
 }
 
 func duration(ns int64) string { return humanize.Duration(time.Duration(ns)) }

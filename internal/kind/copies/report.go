@@ -70,7 +70,7 @@ func read(r *kind.Reading) (*kind.Section, error) {
 			return nil, err
 		}
 	}
-	s := &kind.Section{Value: c, Lines: c.lines(r.Where)}
+	s := &kind.Section{Value: c, Lines: c.lines(r.Where), None: c.none()}
 	for _, d := range c.Directions {
 		s.Timed = traceread.Sum(s.Timed, d.Copies)
 	}
@@ -154,6 +154,14 @@ func (c *Report) countBlits(r *kind.Reading) error {
 }
 
 // lines returns the section's text. It sanitizes names, which come from the trace.
+// none returns what was not recorded; "": copies were.
+func (c *Report) none() string {
+	if c.Begun > 0 || c.Timed > 0 || len(c.Blits) > 0 {
+		return ""
+	}
+	return "copies"
+}
+
 func (c *Report) lines(where string) []kind.Line {
 	all := []kind.Line{{Label: "Copies", Text: fmt.Sprintf("%s of %s timed", humanize.Count(c.Timed), humanize.Count(c.Begun))}}
 	say := func(format string, args ...any) { all = append(all, kind.Line{Text: fmt.Sprintf(format, args...)}) }

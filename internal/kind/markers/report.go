@@ -74,7 +74,7 @@ func read(r *kind.Reading) (*kind.Section, error) {
 			return nil, err
 		}
 	}
-	s := &kind.Section{Value: all, Lines: all.lines(r.Where), Timed: all.Further}
+	s := &kind.Section{Value: all, Lines: all.lines(r.Where), None: all.none(), Timed: all.Further}
 	for _, p := range all.Phases {
 		s.Timed = traceread.Sum(s.Timed, p.Count)
 	}
@@ -126,6 +126,21 @@ func (m *Report) readIncomplete(r *kind.Reading) error {
 
 // mostLines limits the names in the text.
 const mostLines = 8
+
+// none returns what was not recorded, and why; "": markers were.
+func (m *Report) none() string {
+	if m.Begun > 0 || m.Timed > 0 {
+		return ""
+	}
+	var ways []string
+	for _, l := range m.Libraries {
+		ways = append(ways, sanitize.Text(l.Name)+" "+sanitize.Text(l.Way))
+	}
+	if len(ways) == 0 {
+		return "markers"
+	}
+	return fmt.Sprintf("markers (%s)", strings.Join(ways, ", "))
+}
 
 // lines returns the section's text. It sanitizes names, which come from the trace.
 func (m *Report) lines(where string) []kind.Line {

@@ -56,7 +56,7 @@ func read(r *kind.Reading) (*kind.Section, error) {
 			return nil, err
 		}
 	}
-	s := &kind.Section{Value: all, Lines: all.lines(r.Where)}
+	s := &kind.Section{Value: all, Lines: all.lines(r.Where), None: all.none()}
 	for _, o := range all.Operations {
 		s.Timed = traceread.Sum(s.Timed, o.Count)
 	}
@@ -112,18 +112,23 @@ func (s *Report) readOperations(r *kind.Reading) error {
 }
 
 // silence is what the report says of a runtime without a tools table.
-const silence = "this runtime says nothing of scratch memory (ROCr before 6.0)"
+const silence = "this runtime does not tell: ROCr before 6.0"
+
+// none returns what was not recorded, and why; "": events were.
+func (s *Report) none() string {
+	switch {
+	case s.Begun > 0 || s.Timed > 0 || s.Buried > 0:
+		return ""
+	case s.Silent > 0:
+		return "scratch memory (" + silence + ")"
+	}
+	return "allocations of scratch memory"
+}
 
 // lines returns the section's text. It sanitizes names, which come from the trace.
 func (s *Report) lines(where string) []kind.Line {
-	if s.Silent > 0 && s.Begun == 0 && s.Timed == 0 {
-		return []kind.Line{{Label: "Scratch", Text: silence}}
-	}
 	all := []kind.Line{{Label: "Scratch", Text: fmt.Sprintf("%s of %s recorded", humanize.Count(s.Timed), humanize.Things(s.Begun, "event"))}}
 	say := func(format string, args ...any) { all = append(all, kind.Line{Text: fmt.Sprintf(format, args...)}) }
-	if s.Begun == 0 && s.Timed == 0 {
-		all[0].Text = "no scratch memory was allocated, freed or taken back"
-	}
 	if s.Silent > 0 {
 		say("%s without: %s", humanize.Things(s.Silent, "session"), silence)
 	}
