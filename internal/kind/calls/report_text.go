@@ -17,6 +17,12 @@ const (
 	mostErrorLines    = 4
 )
 
+// What a report says of an API that was not intercepted, or not everywhere.
+const (
+	notUsed = "the process does not use the library"
+	notSeen = "calls by pointers from dlsym are not seen"
+)
+
 // lines returns the section's text. It sanitizes names, which come from the trace.
 func (c *Report) lines(a *api, where string) []kind.Line {
 	all := []kind.Line{{Label: a.label, Text: fmt.Sprintf("%s of %s recorded", humanize.Count(c.Timed), humanize.Count(c.Begun))}}
@@ -47,8 +53,13 @@ func (c *Report) none(a *api) string {
 	if c.Begun > 0 || c.Timed > 0 {
 		return ""
 	}
-	if texts := c.coverageText(); len(texts) > 0 {
-		return fmt.Sprintf("%s (%s)", a.label, strings.Join(texts, "; "))
+	for _, v := range c.Coverage {
+		switch v.way {
+		case WayNone:
+			return fmt.Sprintf("%s (%s)", a.label, notUsed)
+		case WayGOT:
+			return fmt.Sprintf("%s (%s)", a.label, notSeen)
+		}
 	}
 	return a.label
 }
@@ -110,12 +121,12 @@ func (v Covered) String() string {
 	var b strings.Builder
 	switch v.way {
 	case WayNone:
-		return "the process does not use the library"
+		return notUsed
 	case WayTable:
 		b.WriteString("by the library's dispatch table: ")
 	case WayGOT:
-		fmt.Fprintf(&b, "by the callers' global offset tables (%s, %s): calls by pointers from dlsym are not seen; ",
-			humanize.Things(v.Modules, "module"), humanize.Things(v.Entries, "entry"))
+		fmt.Fprintf(&b, "by the callers' global offset tables (%s, %s): %s; ",
+			humanize.Things(v.Modules, "module"), humanize.Things(v.Entries, "entry"), notSeen)
 	}
 	fmt.Fprintf(&b, "%s of %s", humanize.Count(v.Hooked), humanize.Things(v.Functions, "exported function"))
 	var not []string
