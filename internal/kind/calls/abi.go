@@ -20,6 +20,7 @@ const (
 	WayNone  Way = 0x0
 	WayTable Way = 0x1
 	WayGOT   Way = 0x2
+	WayLate  Way = 0x3
 	WayCount Way = 0x4
 )
 
@@ -48,7 +49,7 @@ type Coverage struct {
 	Functions uint32
 	Hooked    uint32
 	Excluded  uint32
-	Out       uint32
+	Omitted   uint32
 	Unknown   uint32
 	Modules   uint32
 	Entries   uint32

@@ -121,7 +121,7 @@ static struct rtl_call_coverage coverage(uint32_t kind)
 		.functions = a->functions,
 		.hooked = count_hooked(kind),
 		.excluded = a->excluded,
-		.left_out = a->left_out,
+		.omitted = a->omitted,
 		.unknown = a->unknown,
 	};
 

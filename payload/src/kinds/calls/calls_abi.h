@@ -47,7 +47,7 @@ struct rtl_call_coverage {
 	uint32_t functions; /* of the kind that the library exports */
 	uint32_t hooked;    /* intercepted; the last record: at the end of the session */
 	uint32_t excluded;  /* not intercepted because of their cost or of their danger, see docs */
-	uint32_t left_out;  /* not intercepted because RTL_OPERATIONS does not name them */
+	uint32_t omitted;  /* not intercepted because RTL_OPERATIONS does not name them */
 	uint32_t unknown;   /* exported, and this version has no description of their arguments */
 	uint32_t modules;   /* way GOT: modules with an entry */
 	uint32_t entries;   /* way GOT: entries */

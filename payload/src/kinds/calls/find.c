@@ -156,12 +156,12 @@ static bool is_old_name(const char *name)
 }
 
 /* Whether the library has a table shows at any of its functions. */
-static void leave_out(struct finder *f, uint32_t function, uintptr_t stub)
+static void omit(struct finder *f, uint32_t function, uintptr_t stub)
 {
 	struct call_api *api = &call_apis[f->kind];
 
-	if (operation_is_left_out(function))
-		api->left_out++;
+	if (operation_is_omitted(function))
+		api->omitted++;
 	else
 		api->excluded++;
 	if (!f->decoded && stub_slot(f->module, stub, f->table_function))
@@ -186,7 +186,7 @@ static void meet(const char *name, uintptr_t address, void *data)
 	else if (operation_is_wanted((uint32_t)function))
 		find_slot(f, (uint32_t)function, address);
 	else
-		leave_out(f, (uint32_t)function, address);
+		omit(f, (uint32_t)function, address);
 }
 
 /* Another library's function of that name comes first: its calls are none of HIP's. */
@@ -304,7 +304,7 @@ void calls_find(uint32_t kind)
 
 	if (!api->hooks.count)
 		name_hooks(kind);
-	api->functions = api->excluded = api->left_out = api->unknown = 0;
+	api->functions = api->excluded = api->omitted = api->unknown = 0;
 	api->way = RTL_CALL_WAY_NONE;
 	drop_unwanted(kind);
 	if (!m)

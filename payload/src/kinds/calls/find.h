@@ -10,7 +10,7 @@
 struct call_api {
 	struct hook_table hooks; /* rows of call_hooks[]; count 0: not looked for yet */
 	uint32_t way;            /* enum rtl_call_way */
-	uint32_t functions, excluded, left_out, unknown; /* struct rtl_call_coverage */
+	uint32_t functions, excluded, omitted, unknown; /* struct rtl_call_coverage */
 };
 extern struct call_api call_apis[RTL_KINDS_MAX];
 

@@ -64,7 +64,7 @@ int operations_take(const char *digits, char *err, size_t errlen)
 	return 0;
 }
 
-bool operation_is_left_out(uint32_t function)
+bool operation_is_omitted(uint32_t function)
 {
 	return is_restricted && functions[function].when != FUNCTION_NEVER && !operation_is_wanted(function);
 }

@@ -33,6 +33,6 @@ static inline bool operation_is_wanted(uint32_t function)
 }
 
 /* Whether the function could be intercepted, and RTL_OPERATIONS leaves it out. */
-bool operation_is_left_out(uint32_t function);
+bool operation_is_omitted(uint32_t function);
 
 #endif

@@ -250,13 +250,13 @@ static uint32_t count_wanted(void)
 }
 
 /* A hook that another tool keeps in its chain is called in sessions that do not want its function. */
-static void left_out_by_operations(void)
+static void omitted_by_operations(void)
 {
 	struct rtl_ring *ring = begin_calls("dispatch,hip-runtime-api");
 	char err[128];
 
-	CHECK(operation_is_wanted(function()) && !operation_is_left_out(function()));
-	CHECK(operations_take("0", err, sizeof err) == 0 && count_wanted() == 0 && operation_is_left_out(function()));
+	CHECK(operation_is_wanted(function()) && !operation_is_omitted(function()));
+	CHECK(operations_take("0", err, sizeof err) == 0 && count_wanted() == 0 && operation_is_omitted(function()));
 	call(CALLS);
 	CHECK(operations_take("", err, sizeof err) == 0);
 	call(2);
@@ -328,7 +328,7 @@ static const struct edge_case calls_cases[] = {
 	{"calls: the payload's own", our_own_calls},
 	{"calls: a forked child's", forked_child},
 	{"calls: the coverage at the end", coverage_at_the_end},
-	{"calls: left out by operations", left_out_by_operations},
+	{"calls: left out by operations", omitted_by_operations},
 	{"calls: the text of operations", text_of_operations},
 	{0},
 };
