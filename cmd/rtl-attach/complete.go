@@ -31,6 +31,7 @@ func complete(root *cobra.Command) {
 			"pid":           pids,
 			"format":        completeFormats,
 			"csv":           completeTables,
+			"operations":    completeOperations,
 			"mode":          cobra.FixedCompletions(modeNames(), cobra.ShellCompDirectiveNoFileComp),
 			"buffer-policy": cobra.FixedCompletions([]string{"discard", "lossless"}, cobra.ShellCompDirectiveNoFileComp),
 		} {
