@@ -209,22 +209,31 @@ func layoutOf(conn querier) ([]string, error) {
 }
 
 // ownLayout is the layout of the files that Create makes.
-var ownLayout = sync.OnceValues(func() ([]string, error) {
+var ownLayout = sync.OnceValues(func() (all []string, err error) {
+	err = withEmpty(func(conn *sql.Conn) (err error) {
+		all, err = layoutOf(conn)
+		return err
+	})
+	return all, err
+})
+
+// withEmpty calls do with an empty trace in memory.
+func withEmpty(do func(*sql.Conn) error) error {
 	db, err := sql.Open("sqlite3", ":memory:")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer db.Close()
 	conn, err := db.Conn(background)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer conn.Close()
 	if _, err := conn.ExecContext(background, layout()); err != nil {
-		return nil, err
+		return err
 	}
-	return layoutOf(conn)
-})
+	return do(conn)
+}
 
 // bootID returns the kernel's id of the current boot; "" if unknown.
 func bootID() string {

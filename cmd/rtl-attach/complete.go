@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rtl-attach/rtl-attach/internal/export"
+	"github.com/rtl-attach/rtl-attach/internal/kind/all"
 	"github.com/rtl-attach/rtl-attach/internal/ps"
 	"github.com/rtl-attach/rtl-attach/internal/report"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
@@ -23,6 +24,9 @@ func complete(root *cobra.Command) {
 		default:
 			c.ValidArgsFunction = cobra.NoFileCompletions
 		}
+		if c.Name() == "avail" {
+			c.ValidArgsFunction = completeAvail
+		}
 		pids := completePIDs
 		if c.Name() == "export" {
 			pids = completeRecordedPIDs
@@ -31,6 +35,8 @@ func complete(root *cobra.Command) {
 			"pid":           pids,
 			"format":        completeFormats,
 			"csv":           completeTables,
+			"operations":    completeOperations,
+			"kind":          completeKinds,
 			"mode":          cobra.FixedCompletions(modeNames(), cobra.ShellCompDirectiveNoFileComp),
 			"buffer-policy": cobra.FixedCompletions([]string{"discard", "lossless"}, cobra.ShellCompDirectiveNoFileComp),
 		} {
@@ -75,6 +81,22 @@ func completeOnePID(c *cobra.Command, args []string, begun string) ([]cobra.Comp
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return completePIDs(c, args, begun)
+}
+
+// completeAvail offers ROCm processes, or the functions that begin so.
+func completeAvail(c *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 || begun == "" || begun[0] >= '0' && begun[0] <= '9' {
+		return completeOnePID(c, args, begun)
+	}
+	return completeOperations(c, args, begun)
+}
+
+func completeKinds(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var flags []cobra.Completion
+	for _, k := range all.Kinds {
+		flags = append(flags, cobra.CompletionWithDesc(k.Flag, k.Usage))
+	}
+	return flags, cobra.ShellCompDirectiveNoFileComp
 }
 
 func completeFormats(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {

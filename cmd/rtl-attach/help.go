@@ -28,6 +28,7 @@ const exitTable = `    0  records exist, the detach is confirmed           detac
 
 const examples = `  rtl-attach ps                              which processes use ROCm here
   rtl-attach doctor 41220                    would an attach work, and if not, why
+  rtl-attach avail                           what can be recorded
   rtl-attach -p 41220 -d 5s                  attach, record, detach, summarise
   rtl-attach report trace-41220-….db         what the trace says
   rtl-attach export trace-41220-….db         for ui.perfetto.dev`
@@ -40,6 +41,10 @@ const (
   rtl-attach status 41220 --json   for scripts`
 	psExamples = `  sudo rtl-attach ps               all of them
   rtl-attach ps --json             for scripts`
+	availExamples = `  rtl-attach avail                 kinds of record, sets, modes
+  rtl-attach avail 'hipMemcpy*'    functions with their arguments
+  rtl-attach avail --kind --memory-copy-trace
+  sudo rtl-attach avail 41220      what can be recorded of this process`
 	doctorExamples = `  rtl-attach doctor                this machine
   sudo rtl-attach doctor 41220     an attach to this process`
 	reportExamples = `  rtl-attach report t.db                         everything

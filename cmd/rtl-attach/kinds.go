@@ -13,9 +13,10 @@ import (
 
 // kindFlags are the flags that turn kinds of record on.
 type kindFlags struct {
-	flags   *pflag.FlagSet
-	mode    string
-	signals bool // HSA's frequent signal functions, too
+	flags      *pflag.FlagSet
+	mode       string
+	signals    bool     // HSA's frequent signal functions, too
+	operations []string // patterns of the functions to record
 }
 
 func (k *kindFlags) addTo(flags *pflag.FlagSet) {
@@ -27,6 +28,7 @@ func (k *kindFlags) addTo(flags *pflag.FlagSet) {
 		flags.BoolP(s.Flag, s.Shorthand, false, s.Usage)
 	}
 	flags.BoolVar(&k.signals, "hsa-signal-trace", false, "record calls of HSA, too, with the frequent ones that load, store and change signals")
+	flags.StringSliceVar(&k.operations, "operations", nil, "record calls of these functions only: `NAME[,NAME...]`, also patterns such as 'hipMemcpy*'; without a flag for calls, of any API; may be given again")
 	flags.StringVar(&k.mode, "mode", "", "what to record, as rocm-trace-lite's `MODE`: "+modes())
 }
 
@@ -46,9 +48,17 @@ func modeNames() (names []string) {
 	return names
 }
 
-// chosen returns the kinds to record besides kernels. The flag of a kind is stronger than that of a
+// chosen returns the kinds to record besides kernels, and the payload's RTL_OPERATIONS.
+func (k *kindFlags) chosen() (kinds []*kind.Kind, operations string, err error) {
+	if kinds, err = k.turnedOn(); err != nil {
+		return nil, "", err
+	}
+	return k.restrict(kinds)
+}
+
+// turnedOn returns the kinds that flags turn on. The flag of a kind is stronger than that of a
 // set, and a set that is turned off is stronger than one that is turned on.
-func (k *kindFlags) chosen() (kinds []*kind.Kind, err error) {
+func (k *kindFlags) turnedOn() (kinds []*kind.Kind, err error) {
 	on := map[*kind.Kind]bool{}
 	set := func(kinds []*kind.Kind, to bool) {
 		for _, one := range kinds {

@@ -54,7 +54,7 @@ func kindsOf(args ...string) (string, error) {
 	if err := flags.Parse(args); err != nil {
 		return "", err
 	}
-	kinds, err := k.chosen()
+	kinds, _, err := k.chosen()
 	var names []string
 	for _, one := range kinds {
 		names = append(names, one.ID.String())

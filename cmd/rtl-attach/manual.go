@@ -59,6 +59,15 @@ var manuals = map[string]manual{
 		noEnvironment,
 		"No file is written. /proc and /sys/class/kfd are read.",
 	},
+	"avail": {
+		`    0  the list was printed
+    1  the process could not be read, or the list not be printed
+    2  the command line is wrong, or no function has such a name
+    3  no such process, or not permitted
+    4  the process does not use ROCm`,
+		noEnvironment,
+		"No file is written. Of a process, /proc/PID is read.",
+	},
 	"doctor": {
 		`    0  nothing that can be seen from outside stands in the way
     1  it cannot be told without a stop, or the answer could not be printed

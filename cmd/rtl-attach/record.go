@@ -82,10 +82,10 @@ func newRecord(code *failure.ExitCode) *cobra.Command {
 func (f recordFlags) options() (session.Options, error) {
 	o := session.Options{
 		Request:  preflight.Request{Output: f.output, Append: f.append, Force: f.force, Version: version},
-		Duration: time.Duration(f.duration), BufferPolicy: f.policy, HSASignals: f.kinds.signals,
+		Duration: time.Duration(f.duration), BufferPolicy: f.policy,
 	}
 	var err error
-	if o.Kinds, err = f.kinds.chosen(); err != nil {
+	if o.Kinds, o.Operations, err = f.kinds.chosen(); err != nil {
 		return o, err
 	}
 	if f.duration < 0 {

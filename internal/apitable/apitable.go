@@ -1,5 +1,6 @@
-// Package apitable reads the HSA runtime's API table from another process. Tests use
-// it to see which functions the payload has hooked.
+// Package apitable reads the HSA runtime's API table from another process: which functions are behind
+// its slots. Tests use it to see which functions the payload has hooked, and package avail to see
+// whether another tool is there.
 package apitable
 
 import (
@@ -8,6 +9,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -47,8 +49,8 @@ func Read(pid, tid int) (Slots, error) {
 		if s.Section == elf.SHN_UNDEF || elf.ST_TYPE(s.Info) != elf.STT_FUNC || !strings.HasPrefix(s.Name, "hsa_") {
 			continue
 		}
-		if at, ok := slotOf(mem, base+s.Value); ok {
-			slots[s.Name] = word(mem, at)
+		if stub, ok := Decode(mem, base+s.Value); ok {
+			slots[s.Name] = word(mem, stub.Slot)
 		}
 	}
 	if len(slots) < 50 {
@@ -76,7 +78,8 @@ func runtime(task string) (base uint64, path string, err error) {
 	return 0, "", ErrAbsent
 }
 
-func word(mem *os.File, at uint64) uint64 {
+// word returns 0 for a word that cannot be read.
+func word(mem io.ReaderAt, at uint64) uint64 {
 	var b [8]byte
 	if _, err := mem.ReadAt(b[:], int64(at)); err != nil {
 		return 0
@@ -84,12 +87,16 @@ func word(mem *os.File, at uint64) uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// slotOf decodes [endbr64] mov table(%rip),%rax … jmp *slot(%rax). Zero
-// extensions of arguments may precede the mov, or stand between the two.
-func slotOf(mem *os.File, stub uint64) (uint64, bool) {
+// Stub is an exported function that jumps through a slot of a table.
+type Stub struct{ Table, Slot uint64 } // addresses
+
+// Decode decodes [endbr64] mov table(%rip),%rax … jmp *slot(%rax) at an address. Zero
+// extensions of arguments may precede the mov, or stand between the two. The memory may be a hostile
+// process's: Decode reads two times, and follows no further pointer.
+func Decode(mem io.ReaderAt, stub uint64) (Stub, bool) {
 	var code [64]byte
 	if _, err := mem.ReadAt(code[:], int64(stub)); err != nil {
-		return 0, false
+		return Stub{}, false
 	}
 	c, at := code[:], stub
 	if string(c[:4]) == "\xf3\x0f\x1e\xfa" {
@@ -99,18 +106,18 @@ func slotOf(mem *os.File, stub uint64) (uint64, bool) {
 		c, at = c[9:], at+9
 	}
 	if string(c[:3]) != "\x48\x8b\x05" {
-		return 0, false
+		return Stub{}, false
 	}
 	table := word(mem, at+7+uint64(int64(int32(binary.LittleEndian.Uint32(c[3:])))))
 	for i := 7; i < 24; i++ {
 		switch {
 		case c[i] == 0xff && c[i+1] == 0x60:
-			return table + uint64(int64(int8(c[i+2]))), table != 0
+			return Stub{table, table + uint64(int64(int8(c[i+2])))}, table != 0
 		case c[i] == 0xff && c[i+1] == 0xa0:
-			return table + uint64(int64(int32(binary.LittleEndian.Uint32(c[i+2:])))), table != 0
+			return Stub{table, table + uint64(int64(int32(binary.LittleEndian.Uint32(c[i+2:]))))}, table != 0
 		}
 	}
-	return 0, false
+	return Stub{}, false
 }
 
 // Differ returns the sorted names of the functions whose slot differs from its

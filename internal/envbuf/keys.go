@@ -50,7 +50,7 @@ const (
 	HSALibrary       = "RTL_HSA_LIBRARY"
 	ThreadIDOffset   = "RTL_THREAD_ID_OFFSET"
 	Trace            = "RTL_TRACE"
-	HSASignals       = "RTL_HSA_SIGNALS"
+	Operations       = "RTL_OPERATIONS"
 	TestWedgeControl = "RTL_TEST_WEDGE_CONTROL"
 	TestNoGrace      = "RTL_TEST_NO_GRACE"
 	TestFailStep     = "RTL_TEST_FAIL_STEP"
@@ -119,9 +119,8 @@ var Keys = []Key{
 		Doc:     "kinds of record to make: a bit for each (enum rtl_kind), dispatches always",
 	},
 	{
-		Name: HSASignals, Field: "hsa_signals", Kind: Number,
-		Default: 0, Min: 0, Max: 1,
-		Doc: "1: with calls of HSA, those of its frequent signal functions (load, store, change), too",
+		Name: Operations, Field: "operations", Kind: Text, Max: 1024/4 + 1, // CALL_FUNCTIONS_MAX bits
+		Doc: "functions of the recorded APIs: a bit for each, as hexadecimal digits; empty: all but the frequent ones",
 	},
 	{
 		Name: TestWedgeControl, Field: "test_wedge_control", Kind: Number,

@@ -73,7 +73,7 @@ const allKeys = "RTL_BUFFER_SIZE\x001048576\x00" +
 	"RTL_HSA_LIBRARY\x00/opt/rocm/lib/libhsa-runtime64.so.1\x00" +
 	"RTL_THREAD_ID_OFFSET\x00720\x00" +
 	"RTL_TRACE\x00dispatch,memory-copy\x00" +
-	"RTL_HSA_SIGNALS\x001\x00" +
+	"RTL_OPERATIONS\x000c\x00" +
 	"RTL_TEST_WEDGE_CONTROL\x001\x00" +
 	"RTL_TEST_NO_GRACE\x001\x00" +
 	"RTL_TEST_FAIL_STEP\x00patch slots\x00"

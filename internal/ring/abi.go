@@ -3,7 +3,7 @@
 package ring
 
 const (
-	ABIVersion   = 0x3
+	ABIVersion   = 0x4
 	ControlMagic = 0x4c52544e4f435452
 	RingMagic    = 0x474e49522d4c5452
 	ControlName  = "rtl-control"

@@ -20,7 +20,7 @@ type Options struct {
 	BufferPolicy     string
 	MaxSizeBytes     uint64       // of the trace; 0: no limit
 	Kinds            []*kind.Kind // further kinds to record
-	HSASignals       bool         // with calls of HSA: of its frequent signal functions, too
+	Operations       string       // functions of the recorded APIs, as RTL_OPERATIONS has them; "": all but the frequent ones
 
 	Extra []envbuf.Var // further settings; the last one of a name wins
 }
@@ -67,8 +67,8 @@ func (o *Options) settings() []envbuf.Var {
 		}
 		add(envbuf.Trace, strings.Join(names, ","))
 	}
-	if o.HSASignals {
-		add(envbuf.HSASignals, "1")
+	if o.Operations != "" {
+		add(envbuf.Operations, o.Operations)
 	}
 	if !preflight.TSCIsClock() {
 		add("RTL_STAMP", "boottime")

@@ -21,7 +21,7 @@
 
 #include <stdint.h>
 
-#define RTL_ABI_VERSION 3u
+#define RTL_ABI_VERSION 4u
 #define RTL_CONTROL_MAGIC 0x4c52544e4f435452ull /* "RTCONTRL" */
 #define RTL_RING_MAGIC 0x474e49522d4c5452ull    /* "RTL-RING" */
 

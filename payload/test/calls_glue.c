@@ -3,6 +3,7 @@
 
 #include "core/session_flags.h"
 #include "kinds/calls/functions.h"
+#include "kinds/calls/operations.h"
 #include "kinds/calls/trampoline.h"
 #include "kinds/kind.h"
 #include "record/lanes.h"
@@ -14,6 +15,7 @@
 struct function test_functions[MOST] __asm__("functions");
 uint8_t test_words[MOST] __asm__("call_stack_words");
 struct hook call_hooks[MOST];
+_Atomic uint64_t operations_wanted[MOST / OPERATION_BITS];
 struct session_flags session_flags;
 struct rtl_config config;
 struct rtl_counters *counters, counted;
@@ -59,6 +61,7 @@ uintptr_t test_wrap(uintptr_t function, int words)
 
 	call_hooks[i].next = function;
 	test_words[i] = (uint8_t)words;
+	atomic_fetch_or(&operations_wanted[i / OPERATION_BITS], 1ull << i % OPERATION_BITS);
 	test_functions[i] = (struct function){.kind = KIND, .stack_words = (uint8_t)words};
 	return call_trampoline(i);
 }

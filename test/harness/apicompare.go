@@ -144,8 +144,7 @@ func (c *CallComparison) lanes(tr *APITrace) (map[apiLane][]*APICall, map[int64]
 		handlers[tid] = functions
 		for _, call := range calls {
 			f, known := c.functions[call.Function]
-			if !known || call.AfterNS == 0 || f.when == "NEVER" || f.when == "ON_REQUEST" && !tr.Signals ||
-				c.GOT && call.ByPointer && !isHSA(f.kind) {
+			if !known || call.AfterNS == 0 || !tr.wants(call.Function, f) || c.GOT && call.ByPointer && !isHSA(f.kind) {
 				continue
 			}
 			if _, recorded := tr.Accounts[f.kind]; recorded {
@@ -156,6 +155,17 @@ func (c *CallComparison) lanes(tr *APITrace) (map[apiLane][]*APICall, map[int64]
 		}
 	}
 	return lanes, handlers
+}
+
+// wants reports whether a session records a function of the kinds that it has.
+func (tr *APITrace) wants(name string, f apiFunction) bool {
+	switch {
+	case f.when == "NEVER":
+		return false
+	case tr.Only != nil:
+		return tr.Only(name)
+	}
+	return f.when != "ON_REQUEST" || tr.Signals
 }
 
 // isInternal reports whether a call of HSA was not the program's own: HIP made it, or a thread of

@@ -36,6 +36,7 @@ type APITrace struct {
 	Calls    []APIRecord            // in the order of starts
 	Accounts map[string]KindAccount // by kind, also of those without a call
 	Signals  bool                   // it has functions that are recorded on request, and so all of those
+	Only     func(name string) bool // --operations: the functions that it must have; nil: by functions.def
 }
 
 // apiKinds are the kinds of record of API calls.

@@ -2,6 +2,7 @@ package truth
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,9 +22,9 @@ func tell(t *testing.T, p *harness.Process, what string) {
 }
 
 // during makes a recording, and sends a command to the other tool in the middle of it.
-func during(t *testing.T, p *harness.Process, what string) harness.Run {
+func during(t *testing.T, p *harness.Process, what string, args ...string) harness.Run {
 	t.Helper()
-	r := p.Begin(t)
+	r := p.Begin(t, args...)
 	p.Active(t)
 	tell(t, p, what)
 	harness.Until(t, "it dispatches under the other tool", p.Dispatches(t, 3000))
@@ -86,6 +87,51 @@ func TestBuriedHooks(t *testing.T) {
 		if run.Summary.Coverage.Timed < 100 {
 			t.Errorf("recording %d: %d dispatches timed", i, run.Summary.Coverage.Timed)
 		}
+	}
+	check(t, p, p.TIDs(), runs...)
+}
+
+// The hooks of calls that another tool has patched above stay in its chain. A session that does not want
+// these functions records none of their calls; one that wants them has them, through the other tool.
+func TestBuriedCalls(t *testing.T) {
+	needCalls(t)
+	const stores = "hsa_signal_store_relaxed,hsa_signal_store_screlease"
+	p := harness.Start(t, harness.Stress(8, 2, 64, "--pace", "300"))
+	slots := p.Slots(t)
+	storesIn := func(run harness.Run) (n int) {
+		for _, c := range harness.ReadAPICalls(t, run.Trace).Calls {
+			if strings.HasPrefix(c.Function, "hsa_signal_store_") {
+				n++
+			}
+		}
+		return n
+	}
+
+	runs := []harness.Run{during(t, p, "enter", "--operations", stores)}
+	if n := storesIn(runs[0]); n == 0 {
+		t.Error("the first session has no stores")
+	}
+	for _, c := range []struct {
+		args   []string
+		stores bool
+	}{
+		{[]string{"--hsa-core-trace"}, false},
+		{[]string{"--operations", stores}, true},
+		{[]string{"--operations", "hsa_signal_create,hsa_signal_destroy"}, false},
+		{nil, false},
+	} {
+		run := p.RecordUntil(t, 100*time.Millisecond, 1000, c.args...)
+		if n := storesIn(run); (n > 0) != c.stores {
+			t.Errorf("%v: %d stores are recorded", c.args, n)
+		}
+		runs = append(runs, run)
+	}
+	runs = append(runs, during(t, p, "leave", "--hsa-core-trace"))
+	if n := storesIn(runs[len(runs)-1]); n > 0 {
+		t.Errorf("while the other tool leaves: %d stores are recorded", n)
+	}
+	if names := p.Slots(t).Differ(slots); len(names) > 0 {
+		t.Errorf("slots that differ from the first: %v", names)
 	}
 	check(t, p, p.TIDs(), runs...)
 }

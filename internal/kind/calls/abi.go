@@ -20,7 +20,8 @@ const (
 	WayNone  Way = 0x0
 	WayTable Way = 0x1
 	WayGOT   Way = 0x2
-	WayCount Way = 0x3
+	WayLate  Way = 0x3
+	WayCount Way = 0x4
 )
 
 type header struct {
@@ -48,8 +49,10 @@ type Coverage struct {
 	Functions uint32
 	Hooked    uint32
 	Excluded  uint32
+	Omitted   uint32
 	Unknown   uint32
 	Modules   uint32
 	Entries   uint32
-	Reserved  [7]uint32
+	Dropped   uint32
+	Reserved  [5]uint32
 }

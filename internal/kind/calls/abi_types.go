@@ -34,6 +34,7 @@ const (
 	WayNone  Way = C.RTL_CALL_WAY_NONE
 	WayTable Way = C.RTL_CALL_WAY_TABLE
 	WayGOT   Way = C.RTL_CALL_WAY_GOT
+	WayLate  Way = C.RTL_CALL_WAY_LATE
 	WayCount Way = C.RTL_CALL_WAY_COUNT
 )
 

@@ -58,7 +58,7 @@ func (s *store) sound(c *Call) bool {
 }
 
 func (d *decoder) cover(c *Coverage) {
-	if Way(c.Way) >= WayCount || max(c.Functions, c.Excluded, c.Unknown, c.Modules, c.Entries) > mostFunctions || c.Hooked > c.Functions {
+	if Way(c.Way) >= WayCount || max(c.Functions, c.Excluded, c.Omitted, c.Unknown, c.Modules, c.Entries, c.Dropped) > mostFunctions || c.Hooked > c.Functions {
 		d.session.Refuse()
 		return
 	}

@@ -75,7 +75,7 @@ func TestDecode(t *testing.T) {
 		Registers: [6]uint64{1, 2, 3, 4, 5, 6}, Stack: [5]uint64{7, 1 << 63, 9},
 	}
 	store := Call{StartNS: 10, EndNS: 11, Function: numberOf(t, "hsa_signal_store_relaxed"), Result: 99, Registers: [6]uint64{3, 4, 5}}
-	covered := Coverage{Way: uint32(WayTable), Functions: 495, Hooked: 470, Excluded: 3, Unknown: 2}
+	covered := Coverage{Way: uint32(WayTable), Functions: 495, Hooked: 470, Excluded: 3, Omitted: 7, Unknown: 2, Dropped: 4}
 	path, result := collect(t, func(p *ringtest.Producer) {
 		ringtest.PutAs(p, hip.Type(typeCoverage), covered)
 		ringtest.PutAs(p, hip.Type(typeCall), malloc)
@@ -85,7 +85,7 @@ func TestDecode(t *testing.T) {
 		for _, bad := range spoilt(malloc, store.Function) {
 			ringtest.PutAs(p, hip.Type(typeCall), bad)
 		}
-		for _, bad := range []Coverage{{Way: uint32(WayCount)}, {Functions: 1, Hooked: 2}, {Entries: 1 << 31}} {
+		for _, bad := range []Coverage{{Way: uint32(WayCount)}, {Functions: 1, Hooked: 2}, {Entries: 1 << 31}, {Omitted: 1 << 31}, {Dropped: 1 << 31}} {
 			ringtest.PutAs(p, hip.Type(typeCoverage), bad)
 		}
 		p.Unknown(hip.Type(typeCall), 1)
@@ -116,9 +116,9 @@ func TestDecode(t *testing.T) {
 		"hsa-core-api|hsa_signal_store_relaxed|NULL|10|1|NULL|0|"+fmt.Sprintf(word+word, 3, 4))
 	expect(t, read, "SELECT count(*) FROM rtl_function", "3")
 	expect(t, read, "SELECT arguments FROM call WHERE function = 'hipMalloc' LIMIT 1", fmt.Sprintf(word+" "+word, 0x7f0000001000, 4096))
-	expect(t, read, "SELECT records FROM rtl_loss WHERE cause = '"+collector.CauseRefused+"'", "14")
-	expect(t, read, "SELECT a.string, way, functions, hooked, excluded, unknown, modules, entries FROM rtl_call_coverage JOIN rocpd_string a ON a.id = api_id",
-		"hip-runtime-api|1|495|471|3|2|0|0")
+	expect(t, read, "SELECT records FROM rtl_loss WHERE cause = '"+collector.CauseRefused+"'", "16")
+	expect(t, read, "SELECT a.string, way, functions, hooked, excluded, omitted, unknown, modules, entries, dropped FROM rtl_call_coverage JOIN rocpd_string a ON a.id = api_id",
+		"hip-runtime-api|1|495|471|3|7|2|0|0|4")
 }
 
 // discarding is a session that stores nothing.

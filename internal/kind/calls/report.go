@@ -60,18 +60,20 @@ type Error struct {
 // Covered is what of an API a session intercepted.
 type Covered struct {
 	Session   int64  `json:"session"`
-	Way       string `json:"way"` // none, table, got
+	Way       string `json:"way"` // none, table, got, late
 	Functions int64  `json:"functions"`
 	Hooked    int64  `json:"hooked"`
 	Excluded  int64  `json:"excluded"`
+	Omitted   int64  `json:"omitted"` // by --operations
 	Unknown   int64  `json:"unknown"`
 	Modules   int64  `json:"modules"`
 	Entries   int64  `json:"entries"`
+	Dropped   int64  `json:"dropped"` // entries that could not be replaced
 
 	way Way
 }
 
-var ways = [...]string{WayNone: "none", WayTable: "table", WayGOT: "got"}
+var ways = [...]string{WayNone: "none", WayTable: "table", WayGOT: "got", WayLate: "late"}
 
 // waiting matches the functions that wait until the GPU has done something.
 var waiting = regexp.MustCompile(`^(hip(Stream|Device|Ctx|Event)Synchronize|hip(Free|HostFree|FreeHost|FreeArray)|hipMemcpy\w*|hsa_signal_wait_\w+|hsa_amd_signal_wait_\w+)$`)
@@ -122,14 +124,14 @@ func (c *Report) readCoverage(r *kind.Reading, a *api) error {
 	return r.Trace.Define(r.Ctx, func(row traceread.Row) error {
 		var v Covered
 		var way int64
-		err := row.Scan(&v.Session, &way, &v.Functions, &v.Hooked, &v.Excluded, &v.Unknown, &v.Modules, &v.Entries)
+		err := row.Scan(&v.Session, &way, &v.Functions, &v.Hooked, &v.Excluded, &v.Omitted, &v.Unknown, &v.Modules, &v.Entries, &v.Dropped)
 		if err != nil || way < 0 || way >= int64(WayCount) || r.Trace.Session(v.Session) == nil {
 			return err
 		}
 		v.way, v.Way = Way(way), ways[way]
 		c.Coverage = append(c.Coverage, v)
 		return nil
-	}, `SELECT session_id, way, functions, hooked, excluded, unknown, modules, entries FROM rtl_call_coverage
+	}, `SELECT session_id, way, functions, hooked, excluded, omitted, unknown, modules, entries, dropped FROM rtl_call_coverage
 		WHERE api_id = (SELECT id FROM rocpd_string WHERE string = ?) ORDER BY session_id`, a.id.String())
 }
 

@@ -55,8 +55,8 @@ func (c *Report) none(a *api) string {
 	}
 	for _, v := range c.Coverage {
 		switch v.way {
-		case WayNone:
-			return fmt.Sprintf("%s (%s)", a.label, notUsed)
+		case WayNone, WayLate:
+			return fmt.Sprintf("%s (%s)", a.label, v)
 		case WayGOT:
 			return fmt.Sprintf("%s (%s)", a.label, notSeen)
 		}
@@ -122,28 +122,46 @@ func (v Covered) String() string {
 	switch v.way {
 	case WayNone:
 		return notUsed
+	case WayLate:
+		return "the process loaded the library during the recording: its calls are not recorded; a recording from now on has them"
 	case WayTable:
 		b.WriteString("by the library's dispatch table: ")
 	case WayGOT:
 		fmt.Fprintf(&b, "by the callers' global offset tables (%s, %s): %s; ",
 			humanize.Things(v.Modules, "module"), humanize.Things(v.Entries, "entry"), notSeen)
 	}
-	fmt.Fprintf(&b, "%s of %s", humanize.Count(v.Hooked), humanize.Things(v.Functions, "exported function"))
-	var not []string
-	for _, missing := range []struct {
-		n   int64
-		why string
-	}{
-		{v.Excluded, "too frequent, or not safe to intercept"},
-		{v.Unknown, "unknown to this version"},
-		{v.Functions - v.Hooked - v.Excluded - v.Unknown, "that this version cannot intercept"},
-	} {
-		if missing.n > 0 {
-			not = append(not, humanize.Count(missing.n)+" "+missing.why)
-		}
-	}
-	if len(not) > 0 {
+	b.WriteString(v.hookedText())
+	if not := v.missing(); len(not) > 0 {
 		b.WriteString("; not: " + strings.Join(not, ", "))
 	}
+	if v.Dropped > 0 {
+		fmt.Fprintf(&b, "; %s could not be replaced: calls through them are not seen", humanize.Things(v.Dropped, "entry"))
+	}
 	return b.String()
+}
+
+// hookedText returns how many functions were intercepted, of those that the library exports or to
+// which --operations restricted the recording.
+func (v Covered) hookedText() string {
+	if v.Omitted == 0 {
+		return fmt.Sprintf("%s of %s", humanize.Count(v.Hooked), humanize.Things(v.Functions, "exported function"))
+	}
+	return fmt.Sprintf("restricted to %s by --operations, %s of them intercepted",
+		humanize.Things(max(0, v.Functions-v.Omitted-v.Excluded-v.Unknown), "function"), humanize.Count(v.Hooked))
+}
+
+// missing returns how many functions were not intercepted, by reason. A restricted recording wants
+// neither the excluded nor the unknown ones.
+func (v Covered) missing() (texts []string) {
+	add := func(n int64, why string) {
+		if n > 0 {
+			texts = append(texts, humanize.Count(n)+" "+why)
+		}
+	}
+	if v.Omitted == 0 {
+		add(v.Excluded, "too frequent, or not safe to intercept")
+		add(v.Unknown, "unknown to this version")
+	}
+	add(v.Functions-v.Hooked-v.Excluded-v.Omitted-v.Unknown, "that this version cannot intercept")
+	return texts
 }

@@ -30,13 +30,16 @@ CREATE TABLE IF NOT EXISTS rtl_call_coverage(
 	session_id INTEGER NOT NULL,
 	api_id INTEGER NOT NULL,           -- as in rtl_function
 	way INTEGER NOT NULL,              -- 0: the process does not use the library, 1: by its dispatch table,
-	                                   -- 2: by the callers' global offset tables
+	                                   -- 2: by the callers' global offset tables, 3: the process loaded the
+	                                   -- library during the session, which has none of its calls
 	functions INTEGER NOT NULL,        -- of the API that the library exports
 	hooked INTEGER NOT NULL,           -- intercepted
 	excluded INTEGER NOT NULL,         -- not intercepted: too frequent, or not safe
+	omitted INTEGER NOT NULL,         -- not intercepted: --operations does not name them
 	unknown INTEGER NOT NULL,          -- not intercepted: their arguments are not known
 	modules INTEGER NOT NULL,          -- by global offset tables: modules that call the library
 	entries INTEGER NOT NULL,          -- by global offset tables: replaced entries
+	dropped INTEGER NOT NULL,          -- by global offset tables: entries that could not be replaced
 	PRIMARY KEY(session_id, api_id) ON CONFLICT REPLACE
 );
 

@@ -13,7 +13,7 @@ var (
 		Words: "arguments", MostWords: registers + stackWords,
 	}
 	coverageTable = tracedb.Table{Name: "rtl_call_coverage", Columns: []string{
-		"api_id", "way", "functions", "hooked", "excluded", "unknown", "modules", "entries",
+		"api_id", "way", "functions", "hooked", "excluded", "omitted", "unknown", "modules", "entries", "dropped",
 	}}
 )
 
@@ -106,6 +106,7 @@ func (s *store) cover(w tracedb.KindWriter, c *Coverage) error {
 	if err != nil {
 		return err
 	}
-	return w.Add(&coverageTable, api, int64(c.Way), int64(c.Functions), int64(c.Hooked), int64(c.Excluded), int64(c.Unknown),
-		int64(c.Modules), int64(c.Entries))
+	_, err = w.Define(&coverageTable, api, int64(c.Way), int64(c.Functions), int64(c.Hooked), int64(c.Excluded), int64(c.Omitted),
+		int64(c.Unknown), int64(c.Modules), int64(c.Entries), int64(c.Dropped)) // more columns than Add's rows have
+	return err
 }

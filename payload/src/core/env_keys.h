@@ -46,8 +46,8 @@ struct rtl_config {
 	uint64_t thread_id_offset;
 	/* RTL_TRACE: kinds of record to make: a bit for each (enum rtl_kind), dispatches always */
 	uint64_t trace;
-	/* RTL_HSA_SIGNALS: 1: with calls of HSA, those of its frequent signal functions (load, store, change), too */
-	uint64_t hsa_signals;
+	/* RTL_OPERATIONS: functions of the recorded APIs: a bit for each, as hexadecimal digits; empty: all but the frequent ones */
+	char operations[257];
 	/* RTL_TEST_WEDGE_CONTROL: test only: 1: the control thread answers no command */
 	uint64_t test_wedge_control;
 	/* RTL_TEST_NO_GRACE: test only: 1: let queues flip without a grace */
@@ -77,7 +77,7 @@ struct rtl_config {
 	TEXT("RTL_HSA_LIBRARY", hsa_library) \
 	NUMBER("RTL_THREAD_ID_OFFSET", thread_id_offset, 0u, 0u, 2300u, false) \
 	SET("RTL_TRACE", trace, 1u) \
-	NUMBER("RTL_HSA_SIGNALS", hsa_signals, 0u, 0u, 1u, false) \
+	TEXT("RTL_OPERATIONS", operations) \
 	NUMBER("RTL_TEST_WEDGE_CONTROL", test_wedge_control, 0u, 0u, 1u, false) \
 	NUMBER("RTL_TEST_NO_GRACE", test_no_grace, 0u, 0u, 1u, false) \
 	TEXT("RTL_TEST_FAIL_STEP", test_fail_step) \

@@ -17,6 +17,7 @@
 #include "kinds/calls/find.h"
 #include "kinds/calls/functions.h"
 #include "kinds/calls/got.h"
+#include "kinds/calls/operations.h"
 #include "kinds/calls/trampoline.h"
 #include "kinds/kind.h"
 #include "record/lanes.h"
@@ -58,13 +59,22 @@ static void check_recorded(uint32_t callers)
 	memset(records, 0, sizeof records);
 }
 
-static void begin(uint32_t way)
+/* operations: digits of the functions to record (operations.h); "": all. */
+static void begin_with(const char *operations, uint32_t way)
 {
-	calls_find(KIND, false);
+	char err[128];
+
+	CHECK(operations_take(operations, err, sizeof err) == 0);
+	calls_find(KIND);
 	CHECK(call_apis[KIND].way == way);
 	atomic_fetch_add(&session_flags.generation, 1);
 	CHECK(lanes_prepare() == 0);
 	lanes_open(KIND);
+}
+
+static void begin(uint32_t way)
+{
+	begin_with("", way);
 }
 
 static void end(void)
@@ -173,6 +183,29 @@ static void being_relocated(void)
 	check_restored();
 }
 
+#define ONLY_MALLOC "2" /* functions.def */
+
+/* Entries of other functions are not replaced, and each session may have other functions. */
+static void restricted(void)
+{
+	begin_with(ONLY_MALLOC, RTL_CALL_WAY_GOT);
+	got_patch();
+	CHECK(got_tally().entries > 0 && call_apis[KIND].omitted > 0);
+	callers[RELRO].call();
+	CHECK(recorded("hipMalloc") == 1 && recorded("hipSetNothing") == 0 && recorded("hipOne") == 0);
+	got_restore();
+	end();
+	check_restored();
+	memset(records, 0, sizeof records);
+	begin(RTL_CALL_WAY_GOT);
+	got_patch();
+	callers[RELRO].call();
+	check_recorded(1);
+	got_restore();
+	end();
+	check_restored();
+}
+
 int got_test(const char *folder, void (*program)(void))
 {
 	for (int i = 0; i < LATE; i++)
@@ -203,6 +236,7 @@ int got_test(const char *folder, void (*program)(void))
 	CHECK(got_tally().entries == 0);
 	end();
 	being_relocated();
+	restricted();
 	printf("got_test: all right\n");
 	return 0;
 }
@@ -238,6 +272,21 @@ int table_test(const char *path)
 		end();
 		CHECK(recorded("hipMalloc") == session && recorded("hipSetNothing") == session && recorded("hipMany") == session);
 	}
+	begin_with(ONLY_MALLOC, RTL_CALL_WAY_TABLE);
+	CHECK(call_apis[KIND].omitted == 5 && !call_apis[KIND].excluded);
+	hooks_patch(&call_apis[KIND].hooks);
+	uint32_t ours = 0;
+	for (uintptr_t *slot = (uintptr_t *)t + 1; slot < (uintptr_t *)(t + 1); slot++)
+		ours += *slot - (uintptr_t)call_trampolines < 16 * CALL_FUNCTIONS_MAX;
+	CHECK(ours == 1);
+	memset(records, 0, sizeof records);
+	call_table(library);
+	hooks_restore(&call_apis[KIND].hooks);
+	CHECK(!memcmp(t, &before, sizeof before));
+	end();
+	CHECK(recorded("hipMalloc") == 1 && recorded("hipSetNothing") == 0 && recorded("hipMany") == 0);
+	begin_with("8", RTL_CALL_WAY_TABLE); /* only hipNever, which is left out of every set: it has a table all the same */
+	end();
 	printf("got_test: the slots of a table, all right\n");
 	return 0;
 }

@@ -14,6 +14,7 @@
 #include "kinds/calls/find.h"
 #include "kinds/calls/functions.h"
 #include "kinds/calls/got.h"
+#include "kinds/calls/operations.h"
 #include "kinds/calls/trampoline.h"
 #include "kinds/kind.h"
 #include "record/event.h"
@@ -40,8 +41,11 @@ static int prepare(uint32_t kind, char *err, size_t errlen)
 		snprintf(err, errlen, "no memory for the records of calls");
 		return -ENOMEM;
 	}
+	int e = operations_take(config.operations, err, errlen);
+	if (e)
+		return e;
 	note_own_text();
-	calls_find(kind, config.hsa_signals);
+	calls_find(kind);
 	call_by_boottime = config.stamp == RTL_STAMP_BOOTTIME;
 	at_end[kind] = (struct rtl_call_coverage){0};
 	return 0;
@@ -98,9 +102,12 @@ static uint32_t count_hooked(uint32_t kind)
 	const struct hook_table *t = &call_apis[kind].hooks;
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < t->count; i++)
-		n += call_apis[kind].way == RTL_CALL_WAY_GOT ? call_is_by_got((uint32_t)(&t->hooks[i] - call_hooks)) :
-							       t->hooks[i].state == HOOK_PATCHED;
+	for (uint32_t i = 0; i < t->count; i++) {
+		uint32_t function = (uint32_t)(&t->hooks[i] - call_hooks);
+
+		n += call_apis[kind].way == RTL_CALL_WAY_GOT ? call_is_by_got(function) :
+							       t->hooks[i].state == HOOK_PATCHED && operation_is_wanted(function);
+	}
 	return n;
 }
 
@@ -114,12 +121,14 @@ static struct rtl_call_coverage coverage(uint32_t kind)
 		.functions = a->functions,
 		.hooked = count_hooked(kind),
 		.excluded = a->excluded,
+		.omitted = a->omitted,
 		.unknown = a->unknown,
 	};
 
 	if (a->way == RTL_CALL_WAY_GOT) {
 		r.modules = got.modules;
 		r.entries = got.entries;
+		r.dropped = got.dropped;
 	}
 	return r;
 }
@@ -135,6 +144,8 @@ static bool emit_coverage(uint32_t kind)
 static void undo(uint32_t kind)
 {
 	at_end[kind] = coverage(kind);
+	if (at_end[kind].way == RTL_CALL_WAY_NONE && calls_library_is_loaded(kind))
+		at_end[kind].way = RTL_CALL_WAY_LATE;
 	if (is_first_by_got(kind))
 		got_restore();
 }

@@ -36,7 +36,8 @@ enum rtl_call_way {
 	RTL_CALL_WAY_NONE = 0,  /* the process does not use the library */
 	RTL_CALL_WAY_TABLE = 1, /* slots of the library's dispatch table: each call of an exported function */
 	RTL_CALL_WAY_GOT = 2,   /* entries of the callers' global offset tables: no call by dlsym's pointers */
-	RTL_CALL_WAY_COUNT = 3,
+	RTL_CALL_WAY_LATE = 3,  /* the process has loaded the library during the session: nothing is intercepted */
+	RTL_CALL_WAY_COUNT = 4,
 };
 
 /* When a session begins, and again at its end. */
@@ -45,11 +46,13 @@ struct rtl_call_coverage {
 	uint32_t way;       /* enum rtl_call_way */
 	uint32_t functions; /* of the kind that the library exports */
 	uint32_t hooked;    /* intercepted; the last record: at the end of the session */
-	uint32_t excluded;  /* left out because of their cost or of their danger, see docs */
+	uint32_t excluded;  /* not intercepted because of their cost or of their danger, see docs */
+	uint32_t omitted;  /* not intercepted because RTL_OPERATIONS does not name them */
 	uint32_t unknown;   /* exported, and this version has no description of their arguments */
 	uint32_t modules;   /* way GOT: modules with an entry */
 	uint32_t entries;   /* way GOT: entries */
-	uint32_t reserved[7];
+	uint32_t dropped;   /* way GOT: entries that could not be replaced: no room, or no permission */
+	uint32_t reserved[5];
 };
 
 RTL_ONE_LINE(struct rtl_call_coverage);

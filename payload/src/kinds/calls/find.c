@@ -12,6 +12,7 @@
 #include "core/session_flags.h"
 #include "core/stub.h"
 #include "kinds/calls/functions.h"
+#include "kinds/calls/operations.h"
 #include "kinds/calls/trampoline.h"
 
 struct hook call_hooks[CALL_FUNCTIONS_MAX];
@@ -37,8 +38,7 @@ static struct module hsa;
 struct finder {
 	const struct module *module;
 	uint32_t kind;
-	bool signals;
-	uint32_t decoded;
+	uint32_t decoded; /* functions that jump through a table; of those that are not wanted, the first one only */
 	uintptr_t table_function; /* returns the library's table; 0: none is known */
 };
 
@@ -77,18 +77,13 @@ static uint32_t kind_of(const char *name)
 	return begins(name, "hip") && !begins(name, "hiprtc") ? RTL_KIND_HIP_RUNTIME_API : RTL_KINDS_MAX;
 }
 
-/* Two names of one slot: the first one that is found has it. */
-static bool is_taken(const struct hook_table *t, const _Atomic(uintptr_t) *slot)
+/* Two names of one slot: the first one that is found, and wanted, has it. */
+static bool is_taken(const struct hook_table *t, const struct hook *by, const _Atomic(uintptr_t) *slot)
 {
-	for (uint32_t i = 0; i < t->count; i++)
-		if (t->hooks[i].slot == slot)
+	for (const struct hook *h = t->hooks; h < t->hooks + t->count; h++)
+		if (h != by && h->slot == slot && h->state != HOOK_ABSENT)
 			return true;
 	return false;
-}
-
-static bool is_wanted(const struct function *f, bool signals)
-{
-	return f->when == FUNCTION_ALWAYS || (f->when == FUNCTION_ON_REQUEST && signals);
 }
 
 static void find_slot(struct finder *f, uint32_t function, uintptr_t stub)
@@ -96,7 +91,7 @@ static void find_slot(struct finder *f, uint32_t function, uintptr_t stub)
 	struct hook *h = &call_hooks[function];
 	_Atomic(uintptr_t) *slot = h->state == HOOK_ABSENT && !h->slot ? stub_slot(f->module, stub, f->table_function) : h->slot;
 
-	if (!slot || (!h->slot && is_taken(&call_apis[f->kind].hooks, slot)))
+	if (!slot || is_taken(&call_apis[f->kind].hooks, h, slot))
 		return;
 	f->decoded++;
 	if (!h->slot) {
@@ -160,6 +155,19 @@ static bool is_old_name(const char *name)
 	return begins(name, "hsa_") && (ends(name, "_acquire") || ends(name, "_release") || ends(name, "_acq_rel"));
 }
 
+/* Whether the library has a table shows at any of its functions. */
+static void omit(struct finder *f, uint32_t function, uintptr_t stub)
+{
+	struct call_api *api = &call_apis[f->kind];
+
+	if (operation_is_omitted(function))
+		api->omitted++;
+	else
+		api->excluded++;
+	if (!f->decoded && stub_slot(f->module, stub, f->table_function))
+		f->decoded++;
+}
+
 static void meet(const char *name, uintptr_t address, void *data)
 {
 	struct finder *f = data;
@@ -175,10 +183,10 @@ static void meet(const char *name, uintptr_t address, void *data)
 	api->functions++;
 	if (function < 0)
 		api->unknown++;
-	else if (!is_wanted(&functions[function], f->signals))
-		api->excluded++;
-	else
+	else if (operation_is_wanted((uint32_t)function))
 		find_slot(f, (uint32_t)function, address);
+	else
+		omit(f, (uint32_t)function, address);
 }
 
 /* Another library's function of that name comes first: its calls are none of HIP's. */
@@ -197,14 +205,13 @@ static void meet_without_table(const char *name, uintptr_t address, void *data)
 	const char *plain = plain_name(name, &len);
 	int function = kind_of(plain) == f->kind ? function_named(f->kind, plain, len) : -1;
 
-	if (function < 0 || !is_wanted(&functions[function], f->signals) || is_shadowed(name, address))
+	if (function < 0 || !operation_is_wanted((uint32_t)function) || is_shadowed(name, address))
 		return;
 	if (plain != name && by_got[function] && !cxx_names[function])
 		return; /* its C name is another function */
 	atomic_store(&call_hooks[function].next, address);
 	cxx_names[function] = plain != name ? name : NULL;
 	by_got[function] = true;
-	f->decoded++;
 }
 
 static void name_hooks(uint32_t kind)
@@ -219,14 +226,17 @@ static void name_hooks(uint32_t kind)
 	}
 }
 
-/* Functions that were recorded in an earlier session, and are not in this one. */
-static void drop_unwanted(uint32_t kind, bool signals)
+/* Functions that were recorded in an earlier session, and are not in this one. A hook below another
+ * tool's stays in its chain; its calls are not recorded (leave.c). */
+static void drop_unwanted(uint32_t kind)
 {
-	struct hook_table *t = &call_apis[kind].hooks;
+	uint32_t count, first = functions_of(kind, &count);
 
-	for (uint32_t i = 0; i < t->count; i++)
-		if (t->hooks[i].state == HOOK_READY && !is_wanted(&functions[&t->hooks[i] - call_hooks], signals))
-			t->hooks[i].state = HOOK_ABSENT;
+	for (uint32_t i = first; i < first + count; i++) {
+		by_got[i] = false;
+		if (call_hooks[i].state == HOOK_READY && !operation_is_wanted(i))
+			call_hooks[i].state = HOOK_ABSENT;
+	}
 }
 
 static int note_library(struct dl_phdr_info *info, size_t size, void *data)
@@ -248,55 +258,62 @@ static const struct module *find_library(struct library *l)
 	return l->handle ? &l->module : NULL;
 }
 
-static const struct module *library_of(uint32_t kind)
+/* NULL: the HSA runtime. */
+static struct library *library_of(uint32_t kind)
 {
 	switch (kind) {
 	case RTL_KIND_HIP_RUNTIME_API:
 	case RTL_KIND_HIP_COMPILER_API:
-		return find_library(&hip);
+		return &hip;
 	case RTL_KIND_RCCL_API:
-		return find_library(&rccl);
+		return &rccl;
 	default:
-		return module_of((uintptr_t)rt.init, &hsa) ? &hsa : NULL;
+		return NULL;
 	}
+}
+
+static const struct module *find_module(uint32_t kind)
+{
+	struct library *l = library_of(kind);
+
+	if (l)
+		return find_library(l);
+	return module_of((uintptr_t)rt.init, &hsa) ? &hsa : NULL;
 }
 
 uintptr_t call_library_base(uint32_t function)
 {
-	switch (functions[function].kind) {
-	case RTL_KIND_HIP_RUNTIME_API:
-	case RTL_KIND_HIP_COMPILER_API:
-		return hip.module.base;
-	case RTL_KIND_RCCL_API:
-		return rccl.module.base;
-	default:
-		return hsa.base;
-	}
+	const struct library *l = library_of(functions[function].kind);
+
+	return l ? l->module.base : hsa.base;
 }
 
-static bool is_hsa(uint32_t kind)
+bool calls_library_is_loaded(uint32_t kind)
 {
-	return kind == RTL_KIND_HSA_CORE_API || kind == RTL_KIND_HSA_AMD_EXT_API;
+	const struct library *l = library_of(kind);
+	struct library now = {.name = l ? l->name : ""};
+
+	return !l || dl_iterate_phdr(note_library, &now);
 }
 
-void calls_find(uint32_t kind, bool signals)
+void calls_find(uint32_t kind)
 {
 	struct call_api *api = &call_apis[kind];
-	const struct module *m = library_of(kind);
-	struct finder f = {.module = m, .kind = kind, .signals = signals};
+	const struct module *m = find_module(kind);
+	struct finder f = {.module = m, .kind = kind};
 
 	if (!api->hooks.count)
 		name_hooks(kind);
-	api->functions = api->excluded = api->unknown = 0;
+	api->functions = api->excluded = api->omitted = api->unknown = 0;
 	api->way = RTL_CALL_WAY_NONE;
+	drop_unwanted(kind);
 	if (!m)
 		return;
-	drop_unwanted(kind, signals);
-	if (!is_hsa(kind))
+	if (library_of(kind))
 		f.table_function = find_table_function(&f);
 	module_each_function(m, meet, &f);
 	api->way = RTL_CALL_WAY_TABLE;
-	if (f.decoded || is_hsa(kind))
+	if (f.decoded || !library_of(kind))
 		return;
 	module_each_function(m, meet_without_table, &f);
 	api->way = RTL_CALL_WAY_GOT;

@@ -10,15 +10,16 @@
 struct call_api {
 	struct hook_table hooks; /* rows of call_hooks[]; count 0: not looked for yet */
 	uint32_t way;            /* enum rtl_call_way */
-	uint32_t functions, excluded, unknown;
+	uint32_t functions, excluded, omitted, unknown; /* struct rtl_call_coverage */
 };
 extern struct call_api call_apis[RTL_KINDS_MAX];
 
-/*
- * Arming: finds the slots of a kind's functions; those that were found before are kept.
- * signals: the functions that are intercepted on request only are wanted.
- */
-void calls_find(uint32_t kind, bool signals);
+/* Arming: finds the slots of the kind's functions that this session wants (operations.h); those that were
+ * found before are kept. */
+void calls_find(uint32_t kind);
+
+/* Whether the kind's library is loaded now. Does not load it, or keep it. */
+bool calls_library_is_loaded(uint32_t kind);
 
 /* Way GOT: whether calls of the function are intercepted at their callers. */
 bool call_is_by_got(uint32_t function);

@@ -8,7 +8,7 @@
 
 enum function_when {
 	FUNCTION_ALWAYS,     /* intercepted whenever its kind is recorded */
-	FUNCTION_ON_REQUEST, /* by RTL_HSA_SIGNALS only: so frequent that it outweighs all others */
+	FUNCTION_ON_REQUEST, /* by RTL_OPERATIONS only: so frequent that it outweighs all others */
 	FUNCTION_NEVER,      /* intercepting it harms the target */
 };
 

@@ -6,6 +6,7 @@
 #include "core/session_flags.h"
 #include "kinds/calls/calls_abi.h"
 #include "kinds/calls/functions.h"
+#include "kinds/calls/operations.h"
 #include "kinds/calls/trampoline.h"
 #include "record/lanes.h"
 
@@ -56,7 +57,7 @@ void call_leave(const struct call *c)
 {
 	const struct function *f = &functions[c->function];
 
-	if (!lane_is_open(f->kind, c->gate) || is_own(c))
+	if (!lane_is_open(f->kind, c->gate) || !operation_is_wanted(c->function) || is_own(c))
 		return;
 	struct lane_claim claim = lane_claim(f->kind, 1);
 	if (UNLIKELY(!claim.lane))

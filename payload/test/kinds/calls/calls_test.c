@@ -1,4 +1,5 @@
 /* calls_test.c: an API kind from arming to its account; the calls go through the trampolines. */
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -9,6 +10,7 @@
 #include "kinds/calls/calls_abi.h"
 #include "kinds/calls/find.h"
 #include "kinds/calls/functions.h"
+#include "kinds/calls/operations.h"
 #include "kinds/calls/trampoline.h"
 #include "kinds/kind.h"
 #include "record/lanes.h"
@@ -238,6 +240,56 @@ static void forked_child(void)
 	check_account(ring, 2, 0);
 }
 
+static uint32_t count_wanted(void)
+{
+	uint32_t n = 0;
+
+	for (uint32_t f = 0; f < CALL_FUNCTIONS_MAX; f++)
+		n += operation_is_wanted(f);
+	return n;
+}
+
+/* A hook that another tool keeps in its chain is called in sessions that do not want its function. */
+static void omitted_by_operations(void)
+{
+	struct rtl_ring *ring = begin_calls("dispatch,hip-runtime-api");
+	char err[128];
+
+	CHECK(operation_is_wanted(function()) && !operation_is_omitted(function()));
+	CHECK(operations_take("0", err, sizeof err) == 0 && count_wanted() == 0 && operation_is_omitted(function()));
+	call(CALLS);
+	CHECK(operations_take("", err, sizeof err) == 0);
+	call(2);
+	CHECK(rtl_detach() == 0);
+	check_account(ring, 2, 0);
+}
+
+static void text_of_operations(void)
+{
+	static const char *const bad[] = {"g", "0x1", "1 ", "F", "\xff", "-1"};
+	char digits[CALL_FUNCTIONS_MAX / 4 + 2] = "", err[128];
+
+	CHECK(operations_take("", err, sizeof err) == 0 && count_wanted() > 0);
+	uint32_t all = count_wanted();
+	for (uint32_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		CHECK(operations_take(bad[i], err, sizeof err) == -EINVAL && strstr(err, "RTL_OPERATIONS: ") == err && count_wanted() == all);
+	for (uint32_t i = 0; i < sizeof digits - 1; i++) { /* each length, up to one that no buffer has */
+		bool is_known = i * 4 < function_count;
+
+		digits[i] = '1';
+		CHECK(operations_take(digits, err, sizeof err) == (is_known ? 0 : -EINVAL));
+		if (is_known)
+			CHECK(count_wanted() <= i + 1 && operation_is_wanted(i * 4) == (functions[i * 4].when != FUNCTION_NEVER));
+	}
+	for (uint32_t f = 0; f < function_count; f++) { /* each function alone; one that must not be intercepted never */
+		memset(digits, '0', sizeof digits);
+		digits[f / 4] = "1248"[f % 4];
+		digits[f / 4 + 1] = '\0';
+		CHECK(operations_take(digits, err, sizeof err) == 0);
+		CHECK(operation_is_wanted(f) == (functions[f].when != FUNCTION_NEVER) && count_wanted() == operation_is_wanted(f));
+	}
+}
+
 static void count_as_patched(void)
 {
 	call_apis[KIND].way = RTL_CALL_WAY_TABLE;
@@ -276,6 +328,8 @@ static const struct edge_case calls_cases[] = {
 	{"calls: the payload's own", our_own_calls},
 	{"calls: a forked child's", forked_child},
 	{"calls: the coverage at the end", coverage_at_the_end},
+	{"calls: left out by operations", omitted_by_operations},
+	{"calls: the text of operations", text_of_operations},
 	{0},
 };
 EDGE_CASES_OF_KIND(calls_cases)
