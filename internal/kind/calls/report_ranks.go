@@ -24,7 +24,8 @@ type comm struct {
 	Rank
 	session    int64
 	id         commID
-	operations []begun // in order of their begins, without sends and receives
+	transfers  int     // in the window
+	operations []begun // of these, in order of their begins, without sends and receives
 	group      *commGroup
 	shift      int // the group's first rank has the operation i at i + shift
 }
@@ -92,14 +93,18 @@ func (in *transfers) begin(c *rcclCall, handle uint64) {
 }
 
 func (c *comm) add(t *transfer) {
+	c.transfers++
 	if t.function != "ncclSend" && t.function != "ncclRecv" {
 		c.operations = append(c.operations, begun{t.operation, t.startNS})
 	}
 }
 
-// match groups ranks: by the id with which they were made, or by their operations.
+// match groups the ranks that have transfers: by the id with which they were made, or by their operations.
 func match(all []*comm) (groups []*commGroup) {
 	for _, c := range all {
+		if c.transfers == 0 {
+			continue
+		}
 		for _, g := range groups {
 			if g.takes(c) {
 				break

@@ -164,6 +164,9 @@ func TestCommunicatorsByID(t *testing.T) {
 	for i := range uint64(10) {
 		all = append(all, reduce(t, 7, 1000*(i+1), 5), reduce(t, 8, 1000*(i+1)+10, 5), reduce(t, 9, 1000*(i+1)+20, 5))
 	}
+	idle := all[0] // a communicator without a call
+	idle.Registers[0] = 77
+	all = append(all, idle)
 	must(t, s.Kind(len(all), func(w tracedb.KindWriter) error { return Store(w, ring.KindRCCLAPI, all) }), s.End(tracedb.End{}), db.Close())
 	c := readReport(t, path)
 	if len(c.Communicators) != 2 || len(c.Communicators[0].Ranks) != 2 || c.Communicators[0].MatchedBy != "id" || c.Communicators[1].MatchedBy != "none" {
