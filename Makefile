@@ -142,6 +142,13 @@ runtimes: tool simulator
 	@set -e; for suite in $(RUNTIMES); do echo "Debian $$suite:"; \
 		RTL_RUNTIME=$$suite go test -count=1 -timeout 1h -run '$(RUNTIME_TESTS)' ./test/truth; done
 
+# RCCL itself on simulated GPUs, in the root of a release: 125 MB (trixie) or 370 MB (experimental) to download.
+RCCL_RUNTIME ?= trixie
+.PHONY: rccl
+rccl: tool simulator
+	@scripts/make-runtime $(RCCL_RUNTIME) librccl1
+	RTL_RUNTIME=$(RCCL_RUNTIME) go test -count=1 -v -run '^TestRCCLReal$$' ./test/truth
+
 # The payload's units under the sanitizers.
 .PHONY: test-payload
 test-payload: $(DEPS)

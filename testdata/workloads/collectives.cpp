@@ -5,33 +5,6 @@
 
 namespace {
 
-// The arguments are evaluated twice.
-#define LOGGED_AS(flags, callee, function, ...) r.log->call(k_##function, flags, [&] { return callee(__VA_ARGS__); }, __VA_ARGS__)
-#define LOGGED(function, ...) LOGGED_AS(0, function, function, __VA_ARGS__)
-#define LOGGED_PLAIN(function) r.log->call(k_##function, 0, [] { return function(); }) // without arguments
-
-#define MUST_BE(expected, call)                                                                                    \
-	do {                                                                                                       \
-		auto status_ = (call);                                                                             \
-		if (status_ != (expected)) {                                                                       \
-			fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #call, int(status_));               \
-			abort();                                                                                   \
-		}                                                                                                  \
-	} while (0)
-#define MUST(call) MUST_BE(ncclSuccess, call)
-
-// The 128 bytes of the id are words of the stack: a record has the first five of them, behind the six registers.
-void begin(Rank& r)
-{
-	ncclUniqueId id;
-	uint64_t w[5];
-	Unused none;
-	MUST(LOGGED(ncclGetUniqueId, &id));
-	memcpy(w, &id, sizeof w);
-	MUST(r.log->call(k_ncclCommInitRank, 0, [&] { return ncclCommInitRank(&r.comm, r.ranks, id, r.rank); },
-			 &r.comm, r.ranks, r.rank, none, none, none, w[0], w[1], w[2], w[3], w[4]));
-}
-
 void end(Rank& r)
 {
 	MUST(LOGGED(ncclCommDestroy, r.comm));
@@ -84,8 +57,11 @@ void collectives_step(Rank* rank)
 	static constexpr ncclRedOp_t ops[] = {ncclSum, ncclMax, ncclAvg};
 	Rank& r = *rank;
 	uint64_t i = r.steps++;
-	if (!r.comm)
-		begin(r);
+	if (!r.comm) {
+		ncclUniqueId id;
+		MUST(LOGGED(ncclGetUniqueId, &id));
+		begin(r, id);
+	}
 	reduce(r, 1024 + i % 1000, types[i % 4], ops[i % 3]);
 	exchange(r, 64 + i % 100, types[i / 4 % 4]);
 	if (i % 4 == 0)

@@ -1,4 +1,4 @@
-// What rcclcalls and collectives.so, which calls RCCL for it, share.
+// What programs that call RCCL share.
 #pragma once
 #include "call_log.h"
 #include "rccl.h"
@@ -22,6 +22,31 @@ struct Rank {
 	ncclComm_t comm = nullptr;
 	uint64_t steps = 0;
 };
+
+// The arguments are evaluated twice.
+#define LOGGED_AS(flags, callee, function, ...) r.log->call(k_##function, flags, [&] { return callee(__VA_ARGS__); }, __VA_ARGS__)
+#define LOGGED(function, ...) LOGGED_AS(0, function, function, __VA_ARGS__)
+#define LOGGED_PLAIN(function) r.log->call(k_##function, 0, [] { return function(); }) // without arguments
+
+#define MUST_BE(expected, call)                                                                                    \
+	do {                                                                                                       \
+		auto status_ = (call);                                                                             \
+		if (status_ != (expected)) {                                                                       \
+			fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #call, int(status_));               \
+			abort();                                                                                   \
+		}                                                                                                  \
+	} while (0)
+#define MUST(call) MUST_BE(ncclSuccess, call)
+
+// The 128 bytes of the id are words of the stack: a record has the first five of them, behind the six registers.
+inline void begin(Rank& r, const ncclUniqueId& id)
+{
+	uint64_t w[5];
+	Unused none;
+	memcpy(w, &id, sizeof w);
+	MUST(r.log->call(k_ncclCommInitRank, 0, [&] { return ncclCommInitRank(&r.comm, r.ranks, id, r.rank); },
+			 &r.comm, r.ranks, r.rank, none, none, none, w[0], w[1], w[2], w[3], w[4]));
+}
 
 // The module's functions, which the program looks up.
 extern "C" {

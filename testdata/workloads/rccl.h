@@ -1,5 +1,5 @@
 // What the workload needs of RCCL's header: its types and signatures as RCCL has them. The library that is
-// built here has RCCL's exports and does nothing; RCCL itself is too large for the tests to download.
+// built here has RCCL's exports and does nothing; RCCL itself is too large for every test run to download.
 #pragma once
 #include <cstddef>
 

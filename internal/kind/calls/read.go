@@ -54,14 +54,19 @@ func (f *named) resultText(result int64) string {
 	return f.ResultText(uint64(result))
 }
 
-// arguments returns the arguments of a call for people: by name, or as words if the function is not
-// known.
-func (f *named) arguments(flags int64, blob []byte) []function.Argument {
-	var words [registers + stackWords]uint64
-	n := min(len(blob)/8, len(words))
+// wordsOf returns the recorded words of a call, and how many there are.
+func wordsOf(blob []byte) (words [registers + stackWords]uint64, n int) {
+	n = min(len(blob)/8, len(words))
 	for i := range n {
 		words[i] = binary.BigEndian.Uint64(blob[8*i:])
 	}
+	return words, n
+}
+
+// arguments returns the arguments of a call for people: by name, or as words if the function is not
+// known.
+func (f *named) arguments(flags int64, blob []byte) []function.Argument {
+	words, n := wordsOf(blob)
 	if f.Function != nil {
 		return f.Arguments([registers]uint64(words[:registers]), words[registers:max(n, registers)], flags&HasOut != 0)
 	}

@@ -21,10 +21,11 @@ type Report struct {
 	Surplus     int64         `json:"surplus"`     // recorded, but never begun: the numbers are wrong
 	Calls       int64         `json:"calls"`       // that begin in the report's window, as all that follows
 	TotalNS     int64         `json:"total_ns"`
-	Functions   []FunctionSum `json:"functions"` // the largest total first
-	Waits       []Wait        `json:"waits"`     // time in calls that wait for the GPU, by thread
-	Errors      []Error       `json:"errors"`    // results that are not success
-	Coverage    []Covered     `json:"coverage"`  // by session
+	Collectives *Collectives  `json:"collectives,omitempty"` // RCCL's only
+	Functions   []FunctionSum `json:"functions"`             // the largest total first
+	Waits       []Wait        `json:"waits"`                 // time in calls that wait for the GPU, by thread
+	Errors      []Error       `json:"errors"`                // results that are not success
+	Coverage    []Covered     `json:"coverage"`              // by session
 }
 
 // FunctionSum sums up the calls of one function. Calls of several threads may overlap.
@@ -94,6 +95,11 @@ func (a *api) read(r *kind.Reading) (*kind.Section, error) {
 	}
 	if err := c.readCalls(r, a); err != nil {
 		return nil, err
+	}
+	if a.id == ring.KindRCCLAPI {
+		if c.Collectives, err = readCollectives(r, a); err != nil {
+			return nil, err
+		}
 	}
 	return &kind.Section{Value: c, Lines: c.lines(a, r.Where), None: c.none(a), Timed: c.Calls}, nil
 }
@@ -283,7 +289,7 @@ func (a *api) csvTables() []kind.Table {
 	case ring.KindHIPCompilerAPI: // its functions do not wait, and do not fail
 		return tables[:1]
 	case ring.KindRCCLAPI: // they do not wait for the GPU
-		return slices.Delete(tables, 1, 2)
+		return append(slices.Delete(tables, 1, 2), collectiveTables...)
 	}
 	return tables
 }

@@ -40,6 +40,7 @@ func (c *Report) lines(a *api, where string) []kind.Line {
 		say("%s of %s%s, in %s", humanize.Things(c.Calls, "call"), humanize.Things(len(c.Functions), "function"), where, duration(c.TotalNS))
 	}
 	c.sayFunctions(say)
+	c.Collectives.say(say)
 	c.sayWaits(say)
 	c.sayErrors(say)
 	for _, text := range c.coverageText() {

@@ -95,3 +95,32 @@ SELECT c.id AS call_id, l.kernel_id AS kernel_id
 FROM last l
 JOIN rtl_call c ON c.id = l.call_id
 WHERE l.kernel_id IS NOT NULL AND l.at_ns <= c.start_ns + c.duration_ns;
+
+-- Calls of RCCL between ncclGroupStart and ncclGroupEnd, with the outermost ncclGroupEnd: it is the call that
+-- submits their kernels (call_kernel). Calls of a group that began before the recording are not here.
+CREATE VIEW IF NOT EXISTS rccl_group_call AS
+WITH step AS ( -- by: what a call adds to the number of open groups
+	SELECT c.id AS id, c.thread_id AS thread_id, c.start_ns AS start_ns, length(c.arguments) > 0 AS is_member,
+		CASE n.string WHEN 'ncclGroupStart' THEN 1 WHEN 'ncclGroupEnd' THEN -1 ELSE 0 END AS by
+	FROM rtl_call c
+	JOIN rtl_function f ON f.id = c.function_id
+	JOIN rocpd_string a ON a.id = f.api_id
+	JOIN rocpd_string n ON n.id = f.name_id
+	WHERE a.string = 'rccl-api' AND c.thread_id IS NOT NULL
+), summed AS (
+	SELECT id, thread_id, start_ns, is_member, by, sum(by) OVER (PARTITION BY thread_id
+		ORDER BY start_ns, id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS total
+	FROM step
+), depth AS ( -- open: the groups that the call leaves open
+	SELECT id, thread_id, start_ns, is_member, by, total - min(0, min(total) OVER (PARTITION BY thread_id
+		ORDER BY start_ns, id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)) AS open
+	FROM summed
+), ends AS ( -- number: how many groups have ended behind the call
+	SELECT id, thread_id, is_member, by, open, count(CASE WHEN by = -1 AND open = 0 THEN 1 END) OVER (PARTITION BY thread_id
+		ORDER BY start_ns, id ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS number
+	FROM depth
+), grouped AS (
+	SELECT id, is_member, by, open, min(CASE WHEN by = -1 AND open = 0 THEN id END) OVER (PARTITION BY thread_id, number) AS group_id
+	FROM ends
+)
+SELECT group_id, id AS call_id FROM grouped WHERE by = 0 AND open > 0 AND is_member AND group_id IS NOT NULL;

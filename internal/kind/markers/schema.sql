@@ -65,3 +65,31 @@ LEFT JOIN rocpd_string n ON n.id = m.name_id
 LEFT JOIN rtl_session s ON s.id = m.session_id
 LEFT JOIN rtl_thread t ON t.id = m.thread_id
 LEFT JOIN rtl_thread e ON e.id = m.end_thread_id;
+
+-- The kernels of the ranges of threads: the range's thread submitted them in it. A kernel is in
+-- each of the ranges around its submit; that with the highest level is the innermost one.
+CREATE VIEW IF NOT EXISTS marker_kernel AS
+WITH level AS (
+	SELECT DISTINCT level AS level FROM rtl_marker WHERE form = 1 AND level BETWEEN 0 AND 1023
+), step AS (
+	SELECT m.thread_id AS thread_id, m.level AS level, m.start_ns AS at_ns, m.id AS marker_id, NULL AS kernel_id
+	FROM rtl_marker m
+	WHERE m.form = 1 AND m.level BETWEEN 0 AND 1023 AND m.thread_id IS NOT NULL AND m.start_ns IS NOT NULL
+	UNION ALL
+	SELECT x.thread_id, l.level, e.start_ns - e.queued_ns, NULL, e.id
+	FROM rtl_execution e
+	JOIN rtl_context x ON x.id = e.context_id
+	JOIN level l
+	WHERE x.thread_id IS NOT NULL AND e.queued_ns IS NOT NULL
+), numbered AS ( -- begun: how many ranges of the level have begun on the thread
+	SELECT thread_id, level, at_ns, marker_id, kernel_id, count(marker_id) OVER (PARTITION BY thread_id, level
+		ORDER BY at_ns, kernel_id IS NOT NULL, marker_id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS begun
+	FROM step
+), last AS (
+	SELECT at_ns, kernel_id, max(marker_id) OVER (PARTITION BY thread_id, level, begun) AS marker_id
+	FROM numbered
+)
+SELECT m.id AS marker_id, l.kernel_id AS kernel_id, m.level AS level
+FROM last l
+JOIN rtl_marker m ON m.id = l.marker_id
+WHERE l.kernel_id IS NOT NULL AND l.at_ns <= m.end_ns;

@@ -49,6 +49,39 @@ func TestStore(t *testing.T) {
 	expect(t, read, "SELECT count(*) FROM rtl_marker WHERE number = 3", "2")
 }
 
+// TestMarkerKernel: a kernel is in each range of its thread that was open when it was submitted.
+func TestMarkerKernel(t *testing.T) {
+	db, path := create(t)
+	in := func(tid uint32, level int64, startNS, endNS uint64) Marker {
+		return Marker{Form: Range, TID: tid, EndTID: tid, Level: level, StartNS: startNS, EndNS: endNS}
+	}
+	for pid := range uint32(2) {
+		s := begin(t, db, 42+pid)
+		must(t,
+			s.Agent(tracedb.Agent{ID: 1}), s.Queue(tracedb.Queue{ID: 1, Agent: 1}), s.Launch(tracedb.Launch{ID: 1, Agent: 1, Symbol: "k"}),
+			s.Kind(5, func(w tracedb.KindWriter) error {
+				return Store(w, []Marker{
+					in(7, 1, 1100, 1200), in(7, 1, 1300, 1400), in(7, 0, 1000, 2000), in(8, 0, 1000, 3000),
+					{Form: ProcessRange, TID: 7, EndTID: 7, Level: NoLevel, StartNS: 1000, EndNS: 3000},
+					{Form: Range, TID: 7, Level: 0, StartNS: 2500, Missing: MissingEnd},
+				})
+			}))
+		var kernels []tracedb.Dispatch
+		for _, at := range []uint64{999, 1000, 1150, 1250, 1400, 2001, 2600} {
+			kernels = append(kernels, tracedb.Dispatch{Queue: 1, Launch: 1, TID: 7, SubmitNS: at, StartNS: 5000, EndNS: 5001})
+		}
+		must(t, s.Dispatches(append(kernels, tracedb.Dispatch{Queue: 1, Launch: 1, TID: 9, SubmitNS: 1150, StartNS: 5000, EndNS: 5001})), s.End(tracedb.End{}))
+	}
+	must(t, db.Close())
+	read, err := tracedb.Open(path)
+	must(t, err)
+	defer read.Close()
+	expect(t, read, `SELECT k.submit_ns, x.level, m.start_ns FROM marker_kernel x JOIN kernel k ON k.id = x.kernel_id JOIN marker m ON m.id = x.marker_id
+		WHERE k.pid = 43 AND m.pid = 43 ORDER BY 1, 2`,
+		"1000|0|1000", "1150|0|1000", "1150|1|1100", "1250|0|1000", "1400|0|1000", "1400|1|1300")
+	expect(t, read, "SELECT count(*) FROM marker_kernel", "12")
+}
+
 // TestHostileView: whatever numbers a file has, a query of the view comes to its end.
 func TestHostileView(t *testing.T) {
 	db, path := create(t)
@@ -59,13 +92,14 @@ func TestHostileView(t *testing.T) {
 	must(t, err)
 	defer read.Close()
 	expect(t, read, "SELECT count(*), count(start_s) FROM marker", "2|2")
+	expect(t, read, "SELECT count(*) >= 0 FROM marker_kernel", "1")
 }
 
 // TestOlderTrace: a trace of an older version has no such tables.
 func TestOlderTrace(t *testing.T) {
 	db, path := create(t)
 	must(t, db.Close())
-	change(t, path, "DROP VIEW marker; DROP TABLE rtl_marker")
+	change(t, path, "DROP VIEW marker_kernel; DROP VIEW marker; DROP TABLE rtl_marker")
 	tr, err := traceread.Open(t.Context(), path)
 	must(t, err)
 	defer tr.Close()

@@ -133,3 +133,23 @@ func low(word uint64, bytes int) uint64 {
 }
 
 func hex(v uint64) string { return "0x" + strconv.FormatUint(v, 16) }
+
+// Word returns the first word of the argument with a name, of the size of its type; false: the function has no
+// such parameter, or the record does not have it. Registers and stack are as for Arguments.
+func (f *Function) Word(name string, registers [6]uint64, stack []uint64) (uint64, bool) {
+	for i := range f.Parameters {
+		p := &f.Parameters[i]
+		if p.Name != name {
+			continue
+		}
+		words, recorded := p.Place.words(registers[:], stack)
+		if !recorded {
+			return 0, false
+		}
+		if p.Type.Size < 8 && i != f.Out {
+			return low(words[0], p.Type.Size), true
+		}
+		return words[0], true
+	}
+	return 0, false
+}
