@@ -234,7 +234,7 @@ func (c *chrome) slice(pid, tid, fromNS, untilNS int64, name string) error {
 }
 
 // kernels writes a slice for each kernel, a slice without length for its submit, and an
-// arrow between them.
+// arrow between them. If the call of HIP that submitted it is known, the arrow begins at the call.
 func (c *chrome) kernels() error {
 	places := newLanes[*queue]()
 	return c.trace.dispatches(c.ctx, byStart, func(d *dispatch) error {
@@ -263,23 +263,29 @@ func (c *chrome) kernel(d *dispatch, lane int) error {
 		return err
 	}
 	// After its kernel: Perfetto ends an arrow at a slice that it has already read.
-	return c.write(c.event("f", pid, tid, d.startNS).text("bp", "e").text("cat", "submit").text("name", "submit").int("id", flowID(d)))
+	return c.write(c.event("f", pid, tid, d.startNS).text("bp", "e").text("cat", "submit").text("name", "submit").int("id", flowID(d.id)))
 }
 
+// submit marks the submit of a kernel on the thread's row.
 func (c *chrome) submit(d *dispatch) error {
 	pid, tid, err := c.submitter(d)
 	if err != nil {
 		return err
 	}
-	if err := c.write(c.event("X", pid, tid, d.submitNS).micros("dur", 0).text("cat", "submit").text("name", "submit")); err != nil {
+	if err := c.write(c.event("X", pid, tid, d.submitNS).micros("dur", 0).text("cat", "submit").text("name", "submit")); err != nil || d.call != 0 {
 		return err
 	}
-	return c.write(c.event("s", pid, tid, d.submitNS).text("cat", "submit").text("name", "submit").int("id", flowID(d)))
+	return c.arrow(pid, tid, d.submitNS, d.id)
+}
+
+// arrow begins an arrow to a kernel.
+func (c *chrome) arrow(pid, tid, atNS, kernel int64) error {
+	return c.write(c.event("s", pid, tid, atNS).text("cat", "submit").text("name", "submit").int("id", flowID(kernel)))
 }
 
 // others writes a slice for each event of other kinds.
 func (c *chrome) others() error {
-	return c.events(func(one *kind.Event, lane int) error {
+	return c.events(func(one *kind.Event, lane int, kernels *links) error {
 		t := one.Track
 		pid, tid, err := c.row(t.Session, t.Kind, t.Number, lane, t.Name)
 		if err != nil {
@@ -294,7 +300,13 @@ func (c *chrome) others() error {
 				l = l.int(a.Name, a.Value)
 			}
 		}
-		return c.write(append(l, '}'))
+		if err := c.write(append(l, '}')); err != nil {
+			return err
+		}
+		return kernels.ofCall(one, func(kernel, atNS int64) error {
+			// Readers take an arrow at the end of a slice for one behind it.
+			return c.arrow(pid, tid, min(atNS, max(one.StartNS, one.EndNS-1)), kernel)
+		})
 	})
 }
 
@@ -314,5 +326,5 @@ func (c *chrome) counters() error {
 	})
 }
 
-// flowID returns the dispatch's id, reduced to the numbers that readers accept.
-func flowID(d *dispatch) int64 { return d.id & math.MaxUint32 }
+// flowID returns a dispatch's id, reduced to the numbers that readers accept.
+func flowID(dispatch int64) int64 { return dispatch & math.MaxUint32 }

@@ -51,20 +51,23 @@ func TestInterruptedInTheMiddle(t *testing.T) {
 
 // Where rows have to be sorted, SQLite's sorter does it, not a B-tree.
 func TestRowsAreSorted(t *testing.T) {
-	tr, err := openTrace(t.Context(), sample(t))
+	tr, err := openTrace(t.Context(), callSample(t))
 	must(t, err)
 	defer tr.Close()
-	for _, order := range []string{byStart, bySubmit} {
+	must(t, tr.linkCalls(t.Context()))
+	for _, query := range []string{selectRows + byStart, selectRows + bySubmit, selectLinkedRows + byStart} {
+		rows, err := tr.linked.QueryContext(t.Context(), "EXPLAIN "+query, tr.MostRows)
+		must(t, err)
 		sorted := false
-		must(t, tr.Each(t.Context(), func(r traceread.Row) error {
+		for rows.Next() {
 			var opcode string
 			var other any
-			err := r.Scan(&other, &opcode, &other, &other, &other, &other, &other, &other)
+			must(t, rows.Scan(&other, &opcode, &other, &other, &other, &other, &other, &other))
 			sorted = sorted || opcode == "SorterOpen"
-			return err
-		}, "EXPLAIN "+selectRows+order, tr.MostRows))
+		}
+		must(t, errors.Join(rows.Err(), rows.Close()))
 		if !sorted {
-			t.Errorf("no sorter: %s", order)
+			t.Errorf("no sorter: %s", query)
 		}
 	}
 }

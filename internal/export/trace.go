@@ -2,6 +2,7 @@ package export
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,6 +26,7 @@ type trace struct {
 	queues   map[int64]*queue
 	threads  map[int64]*thread
 	contexts *contexts
+	linked   *sql.Conn // has the temporary table of calls; nil: no links (linkCalls)
 	leftOut  int64
 }
 
@@ -80,6 +82,12 @@ func (tr *trace) readThreads(ctx context.Context) error {
 		}
 		return err
 	}, "SELECT id, session_id, tid, coalesce(name, '') FROM rtl_thread ORDER BY id")
+}
+
+// Close closes the file.
+func (tr *trace) Close() {
+	tr.Trace.Close()
+	tr.closeLinks()
 }
 
 // untilNS returns the end of the time that a session can have recorded, if known.

@@ -24,7 +24,8 @@ var SpansSQL = fmt.Sprintf(`CREATE TEMP TABLE call_span(
 	ORDER BY c.thread_id, c.start_ns, c.id`, ring.KindHIPRuntimeAPI, traceread.LatestNS)
 
 // SubmitterSQL returns SQL for the row of the call that submitted something at a time on a thread,
-// or NULL. It is the rule of the view call_submit, by an index instead of sorting everything.
+// or NULL. It is the rule of the view call_submit, by an index instead of sorting everything. The
+// arguments are SQL, in which names of columns of call_span mean that table's.
 func SubmitterSQL(thread, atNS string) string {
 	return fmt.Sprintf(`(SELECT CASE WHEN s.end_ns >= %[2]s THEN s.call_id END FROM temp.call_span s
 		WHERE s.thread_id = %[1]s AND s.start_ns <= %[2]s ORDER BY s.start_ns DESC, s.call_id DESC LIMIT 1)`, thread, atNS)

@@ -23,6 +23,8 @@ var export = kind.Export{
 			"Bytes", "Thread_Id", "Process_Id", "Session_Id",
 		},
 	},
+	Submits: `SELECT id, thread_id AS thread, submit_ns AS at, start_ns AS start FROM rtl_copy
+		WHERE reason_id = 0 AND start_ns IS NOT NULL AND duration_ns IS NOT NULL`,
 	Array:      "memory_copy",
 	BufferKind: 10, // ROCPROFILER_BUFFER_TRACING_MEMORY_COPY
 	RPD: &kind.RPD{
