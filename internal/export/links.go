@@ -21,7 +21,7 @@ func (tr *trace) linkCalls(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if is, err = makeSpans(ctx, conn); err != nil || !is {
+	if is, err = tr.makeSpans(ctx, conn); err != nil || !is {
 		_ = conn.Close()
 		return err
 	}
@@ -30,8 +30,8 @@ func (tr *trace) linkCalls(ctx context.Context) error {
 }
 
 // makeSpans makes the table of calls on a connection, and reports whether it has any.
-func makeSpans(ctx context.Context, conn *sql.Conn) (has bool, err error) {
-	if _, err = conn.ExecContext(ctx, calls.SpansSQL); err == nil {
+func (tr *trace) makeSpans(ctx context.Context, conn *sql.Conn) (has bool, err error) {
+	if _, err = conn.ExecContext(ctx, calls.SpansSQL(tr.MostRows)); err == nil {
 		err = conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM temp.call_span)").Scan(&has)
 	}
 	if err != nil {
@@ -65,9 +65,8 @@ type linkBatch struct {
 
 // kernelLinks returns the kernels that calls submitted, in the order of the calls' events.
 func (tr *trace) kernelLinks(ctx context.Context) *links {
-	return tr.readLinks(ctx, fmt.Sprintf(`SELECT e.id, c.id, c.start_ns, e.at FROM (SELECT id, at, %s AS call_id
-			FROM (SELECT e.id AS id, e.start_ns - e.queued_ns AS at, x.thread_id AS thread FROM rtl_execution e JOIN rtl_context x ON x.id = e.context_id)) e
-		CROSS JOIN rtl_call c ON c.id = e.call_id ORDER BY c.start_ns, c.id, e.id`, calls.SubmitterSQL("thread", "at")))
+	return tr.readLinks(ctx, fmt.Sprintf(`SELECT k.id, c.id, c.start_ns, k.at FROM (%s) k
+		CROSS JOIN rtl_call c ON c.id = k.call_id ORDER BY c.start_ns, c.id, k.id`, submittedSQL(kernelsSQL, tr.MostRows)))
 }
 
 // itemLinks returns the events of a kind that calls submitted, in the order of the events.
@@ -75,8 +74,18 @@ func (tr *trace) itemLinks(ctx context.Context, k *kind.Kind) *links {
 	if k.Export.Submits == "" {
 		return nil
 	}
-	return tr.readLinks(ctx, fmt.Sprintf(`SELECT id, coalesce(%s, 0), 0, 0 FROM (%s) ORDER BY start, id`,
-		calls.SubmitterSQL("thread", "at"), k.Export.Submits))
+	return tr.readLinks(ctx, fmt.Sprintf("SELECT id, call_id, 0, 0 FROM (%s) WHERE call_id IS NOT NULL ORDER BY start, id",
+		submittedSQL(k.Export.Submits, tr.MostRows)))
+}
+
+// kernelsSQL selects the kernels as kind.Export.Submits does.
+const kernelsSQL = `SELECT e.id AS id, x.thread_id AS thread, e.start_ns - e.queued_ns AS at, e.start_ns AS start
+	FROM main.rtl_execution e JOIN main.rtl_context x ON x.id = e.context_id`
+
+// submittedSQL adds to such SQL the rows of the calls, NULL if there is none. The OFFSET keeps SQLite
+// from looking for a call more than once.
+func submittedSQL(submits string, mostRows int64) string {
+	return fmt.Sprintf("SELECT id, at, start, %s AS call_id FROM (%s) LIMIT %d OFFSET 0", calls.SubmitterSQL("thread", "at"), submits, mostRows)
 }
 
 func (tr *trace) readLinks(ctx context.Context, query string) *links {

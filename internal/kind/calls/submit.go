@@ -7,21 +7,24 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// SpansSQL makes the temporary table call_span of the calls of HIP's runtime API that an export
-// has, on the connection that runs it. SQLite sorts them in temporary files.
-var SpansSQL = fmt.Sprintf(`CREATE TEMP TABLE call_span(
+// SpansSQL returns SQL that makes the temporary table call_span of the calls of HIP's runtime API
+// that an export has, on the connection that runs it. SQLite sorts them in temporary files. It
+// reads at most so many rows of a file, whose pages may refer to each other in a cycle.
+func SpansSQL(mostRows int64) string {
+	return fmt.Sprintf(`CREATE TEMP TABLE call_span(
 		thread_id INTEGER NOT NULL, start_ns INTEGER NOT NULL, call_id INTEGER NOT NULL, end_ns INTEGER NOT NULL,
 		PRIMARY KEY(thread_id, start_ns, call_id)) WITHOUT ROWID;
 	INSERT INTO temp.call_span
 	SELECT c.thread_id, c.start_ns, c.id, c.start_ns + c.duration_ns
-	FROM main.rtl_call c
+	FROM (SELECT id, session_id, thread_id, function_id, start_ns, duration_ns FROM main.rtl_call LIMIT %[1]d OFFSET 0) c
 	JOIN main.rtl_function f ON f.id = c.function_id
 	JOIN main.rocpd_string n ON n.id = f.name_id
 	JOIN main.rtl_session s ON s.id = c.session_id
 	JOIN main.rtl_thread t ON t.id = c.thread_id AND t.session_id = c.session_id
-	WHERE f.api_id = (SELECT id FROM main.rocpd_string WHERE string = '%s') AND c.id > 0
-		AND c.start_ns BETWEEN 0 AND %[2]d AND c.duration_ns BETWEEN 0 AND %[2]d - c.start_ns
-	ORDER BY c.thread_id, c.start_ns, c.id`, ring.KindHIPRuntimeAPI, traceread.LatestNS)
+	WHERE f.api_id = (SELECT id FROM main.rocpd_string WHERE string = '%[2]s') AND c.id > 0
+		AND c.start_ns BETWEEN 0 AND %[3]d AND c.duration_ns BETWEEN 0 AND %[3]d - c.start_ns
+	ORDER BY c.thread_id, c.start_ns, c.id`, mostRows, ring.KindHIPRuntimeAPI, int64(traceread.LatestNS))
+}
 
 // SubmitterSQL returns SQL for the row of the call that submitted something at a time on a thread,
 // or NULL. It is the rule of the view call_submit, by an index instead of sorting everything. The
