@@ -35,6 +35,9 @@ func TestFlows(t *testing.T) {
 		t.Fatalf("only %d kernels of %d launched by calls", launched, len(flows))
 	}
 	t.Logf("%d kernels, %d launched by calls", len(flows), launched)
+	if text := reportOf(t, run.Trace); strings.Contains(text, ownThread) {
+		t.Errorf("the report says:\n%s", text)
+	}
 	exported := func(format, file string) string {
 		path := filepath.Join(t.TempDir(), file)
 		if out := harness.Tool(t, "export", run.Trace, "-f", format, "-o", path); out.Code != 0 {
@@ -106,4 +109,41 @@ func operationsMatch(t *testing.T, flows map[int64]harness.Flow, path string) {
 	if rows.Err() != nil || len(seen) < len(flows) {
 		t.Errorf("%d operations of %d, %v", len(seen), len(flows), rows.Err())
 	}
+}
+
+// ownThread is what a report says of a process in which HIP's own thread submits.
+const ownThread = "kernels are submitted by HIP's own thread (AMD_DIRECT_DISPATCH=0): calls are not linked to kernels"
+
+// TestFlowsOfOwnThread: with AMD_DIRECT_DISPATCH=0 a launch only hands its kernel to HIP's own thread. The
+// report says so, and no launch is linked.
+func TestFlowsOfOwnThread(t *testing.T) {
+	needCalls(t)
+	workload := harness.HIPCalls()
+	workload.Sim = append(workload.Sim, "AMD_DIRECT_DISPATCH=0")
+	p := harness.Start(t, workload)
+	run := p.RecordLast(t, 300*time.Millisecond, 2000, hipCalls...)
+	linked := 0
+	flows := harness.ReadFlows(t, run.Trace)
+	for _, f := range flows {
+		if strings.Contains(f.Function, "Launch") {
+			linked++
+		}
+	}
+	if linked > len(flows)/10 {
+		t.Errorf("%d of %d kernels were submitted in launches", linked, len(flows))
+	}
+	if !strings.Contains(reportOf(t, run.Trace), ownThread) {
+		t.Errorf("%d of %d kernels in launches, and the report says:\n%s", linked, len(flows), reportOf(t, run.Trace))
+	}
+	t.Logf("%d of %d kernels were submitted in launches", linked, len(flows))
+}
+
+// reportOf returns a trace's report.
+func reportOf(t *testing.T, trace string) string {
+	t.Helper()
+	out := harness.Tool(t, "report", trace)
+	if out.Code != 0 {
+		t.Fatalf("report: %d\n%s", out.Code, out.Stderr)
+	}
+	return out.Stdout
 }
