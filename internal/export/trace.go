@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -16,6 +17,9 @@ type thread struct {
 	session *traceread.Session
 	name    string // "": not known
 }
+
+// title returns the thread's name, or its number.
+func (th *thread) title() string { return cmp.Or(th.name, fmt.Sprintf("thread %d", th.tid)) }
 
 // trace is an open trace file, the sessions to export, and the number of rows left out so far.
 type trace struct {

@@ -13,6 +13,7 @@ type Track struct {
 	Number  int64  // among the tracks of its kind
 	Session *traceread.Session
 	GPU     *traceread.Agent // it is drawn below this GPU; nil: below the session's process
+	TID     int64            // the thread that its events are of; 0: not known, or not of one
 	Name    string           // shown to the user
 	About   string           // shown to the user: the kind of its events
 	Rank    int              // among the tracks below the same GPU or process; dispatches have 1

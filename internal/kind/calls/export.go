@@ -148,7 +148,7 @@ func (r *eventReader) track(c *row, s *traceread.Session) (*kind.Track, error) {
 	}
 	t := &kind.Track{
 		Kind: r.id.String(), Number: int64(len(r.tracks)), Session: s, Name: r.api.track + " " + of,
-		About: "calls of the API; those that contain each other are drawn below each other", Rank: 2,
+		About: "calls of the API; those that contain each other are drawn below each other", Rank: 2, TID: c.tid,
 	}
 	r.tracks[at] = t
 	return t, nil
