@@ -69,12 +69,12 @@ func (tr *trace) kernelLinks(ctx context.Context) *links {
 		CROSS JOIN rtl_call c ON c.id = k.call_id ORDER BY c.start_ns, c.id, k.id`, submittedSQL(kernelsSQL, tr.MostRows)))
 }
 
-// itemLinks returns the events of a kind that calls submitted, in the order of the events.
+// itemLinks returns the events of a kind that calls can have submitted, in their order; call 0: none has.
 func (tr *trace) itemLinks(ctx context.Context, k *kind.Kind) *links {
 	if k.Export.Submits == "" {
 		return nil
 	}
-	return tr.readLinks(ctx, fmt.Sprintf("SELECT id, call_id, 0, 0 FROM (%s) WHERE call_id IS NOT NULL ORDER BY start, id",
+	return tr.readLinks(ctx, fmt.Sprintf("SELECT id, coalesce(call_id, 0), 0, 0 FROM (%s) ORDER BY start, id",
 		submittedSQL(k.Export.Submits, tr.MostRows)))
 }
 
