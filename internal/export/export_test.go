@@ -16,36 +16,40 @@ import (
 
 // Of an export that is interrupted nothing is left, in whatever it is.
 func TestInterrupted(t *testing.T) {
-	path := sample(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, f := range Formats {
-		output := filepath.Join(t.TempDir(), "out")
-		_, err := f.Write(ctx, path, output, 0)
-		if _, e := os.Lstat(output); !errors.Is(err, traceread.ErrInterrupted) || !errors.Is(e, os.ErrNotExist) {
-			t.Errorf("%s: %v, %v", f.Name, err, e)
+	for _, path := range []string{sample(t), few.write(t)} {
+		for _, f := range Formats {
+			output := filepath.Join(t.TempDir(), "out")
+			_, err := f.Write(ctx, path, output, 0)
+			if _, e := os.Lstat(output); !errors.Is(err, traceread.ErrInterrupted) || !errors.Is(e, os.ErrNotExist) {
+				t.Errorf("%s: %v, %v", f.Name, err, e)
+			}
 		}
 	}
 }
 
 // So it is in the middle of its dispatches.
 func TestInterruptedInTheMiddle(t *testing.T) {
-	tr, err := openTrace(t.Context(), tracetest.Write(t, 10*batchRows, tracetest.InOrder))
-	must(t, err)
-	defer tr.Close()
-	for _, order := range []string{asRecorded, byStart, bySubmit} {
-		ctx, cancel := context.WithCancel(t.Context())
-		n := 0
-		err := tr.dispatches(ctx, order, func(*dispatch) error {
-			if n++; n == batchRows {
-				cancel()
+	for _, path := range []string{tracetest.Write(t, 10*batchRows, tracetest.InOrder), tracetest.WriteWithCalls(t, 10*batchRows)} {
+		tr, err := openTrace(t.Context(), path)
+		must(t, err)
+		defer tr.Close()
+		must(t, tr.linkCalls(t.Context()))
+		for _, order := range []string{asRecorded, byStart, bySubmit} {
+			ctx, cancel := context.WithCancel(t.Context())
+			n := 0
+			err := tr.dispatches(ctx, order, func(*dispatch) error {
+				if n++; n == batchRows {
+					cancel()
+				}
+				return nil
+			})
+			if !errors.Is(err, traceread.ErrInterrupted) || n > 2*batchRows {
+				t.Errorf("%q: %v after %d", order, err, n)
 			}
-			return nil
-		})
-		if !errors.Is(err, traceread.ErrInterrupted) || n > 2*batchRows {
-			t.Errorf("%q: %v after %d", order, err, n)
+			cancel()
 		}
-		cancel()
 	}
 }
 

@@ -19,7 +19,7 @@ func (tr *trace) linkCalls(ctx context.Context) error {
 	}
 	conn, err := tr.DB.Conn(ctx)
 	if err != nil {
-		return err
+		return traceread.Interrupted(ctx, err)
 	}
 	if is, err = tr.makeSpans(ctx, conn); err != nil || !is {
 		_ = conn.Close()

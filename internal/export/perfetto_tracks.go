@@ -118,7 +118,7 @@ func (t *tracks) ofThread(th *thread) (uint64, error) {
 	s := th.session
 	return t.describe(trackKey{"thread", part{s.Process, th.tid}, 0}, func(m message) (message, error) {
 		above, err := t.ofProcess(s)
-		name := sanitize.Text(th.title())
+		name := th.title()
 		if !t.ownsPID(s) || th.tid <= 0 || th.tid > math.MaxInt32 {
 			return m.number(trackParent, above).text(trackName, name), err
 		}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
@@ -18,8 +19,10 @@ type thread struct {
 	name    string // "": not known
 }
 
-// title returns the thread's name, or its number.
-func (th *thread) title() string { return cmp.Or(th.name, fmt.Sprintf("thread %d", th.tid)) }
+// title returns the thread's name, harmless, or its number.
+func (th *thread) title() string {
+	return cmp.Or(sanitize.Text(th.name), fmt.Sprintf("thread %d", th.tid))
+}
 
 // trace is an open trace file, the sessions to export, and the number of rows left out so far.
 type trace struct {
