@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
 	"github.com/rtl-attach/rtl-attach/test/tracetest"
 )
 
@@ -16,17 +15,27 @@ import (
 // 1,000,000), and tells the rate, the size, the processor's time and the most memory:
 //
 //	RTL_EXPORT_DISPATCHES=10000000 go test -run '^$' -bench Export -benchtime 1x ./internal/export
-func BenchmarkExport(b *testing.B) { benchmarkExport(b, Formats[:], tracetest.InOrder) }
+func BenchmarkExport(b *testing.B) {
+	n := tracetest.Count(b, "RTL_EXPORT_DISPATCHES")
+	benchmarkExport(b, Formats[:], tracetest.Write(b, n, tracetest.InOrder), n)
+}
 
 // BenchmarkExportScattered does so for the formats that sort, rows in no order.
-func BenchmarkExportScattered(b *testing.B) { benchmarkExport(b, Formats[:2], tracetest.Scattered) }
-
-func benchmarkExport(b *testing.B, formats []Format, order tracetest.Order) {
+func BenchmarkExportScattered(b *testing.B) {
 	n := tracetest.Count(b, "RTL_EXPORT_DISPATCHES")
-	path := tracetest.Write(b, n, order)
+	benchmarkExport(b, Formats[:2], tracetest.Write(b, n, tracetest.Scattered), n)
+}
+
+// BenchmarkExportWithCalls does so for a trace with as many calls of HIP, each of which submits a dispatch.
+func BenchmarkExportWithCalls(b *testing.B) {
+	n := tracetest.Count(b, "RTL_EXPORT_DISPATCHES")
+	benchmarkExport(b, Formats[:], tracetest.WriteWithCalls(b, n), n)
+}
+
+func benchmarkExport(b *testing.B, formats []Format, path string, n int) {
 	for _, f := range formats {
-		if f.Name == copies.Kind.Export.CSV.Format {
-			continue // there are no copies
+		if len(f.kinds) > 0 {
+			continue // no dispatches are in it
 		}
 		b.Run(f.Name, func(b *testing.B) { benchmarkFormat(b, f, path, n) })
 	}

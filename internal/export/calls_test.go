@@ -2,11 +2,14 @@ package export
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -152,6 +155,54 @@ func TestCallsInChrome(t *testing.T) {
 		"HIP calls of unknown threads: hipStreamSynchronize", `HSA calls of thread 11 (py\x1b): hsa_system_get_info`,
 	}; !slices.Equal(made, want) {
 		t.Errorf("%q", made)
+	}
+}
+
+// The rows of a thread are together, and so are those of a GPU.
+func TestRowsInChrome(t *testing.T) {
+	data, _ := exported(t, "chrome", callSample(t))
+	zip, err := gzip.NewReader(bytes.NewReader(data))
+	must(t, err)
+	var got struct {
+		TraceEvents []struct {
+			Ph, Name string
+			TID      int64
+			Args     struct {
+				Name     string
+				Position int32 `json:"sort_index"`
+			}
+		}
+	}
+	must(t, json.NewDecoder(zip).Decode(&got))
+	names, positions := map[int64]string{}, map[string]int32{}
+	for _, e := range got.TraceEvents {
+		switch e.Name {
+		case "thread_name":
+			names[e.TID] = e.Args.Name
+		case "thread_sort_index":
+			positions[names[e.TID]] = e.Args.Position
+		}
+	}
+	rows := slices.SortedFunc(maps.Keys(positions), func(a, b string) int { return cmp.Compare(positions[a], positions[b]) })
+	if want := []string{
+		"HIP calls of unknown threads", `py\x1b`, `HIP calls of thread 11 (py\x1b)`, `HSA calls of thread 11 (py\x1b)`, "GPU 0 queue 1 (hwq 0x0): coverage", "GPU 0 queue 1 (hwq 0x0)",
+	}; !slices.Equal(rows, want) {
+		t.Errorf("%q", rows)
+	}
+}
+
+// Positions are numbers of 31 bits in any trace, and those of threads are before those of GPUs.
+func TestPositions(t *testing.T) {
+	extremes := []int64{math.MinInt64, -1, 0, 1, 4_194_304, firstRow - 1, firstRow, math.MaxInt64}
+	for _, a := range extremes {
+		for _, n := range []int64{0, 5, math.MaxInt64} {
+			if at := ofThread(a, n); at < ofThreads || at >= ofGPUs {
+				t.Errorf("thread %d, %d: %d", a, n, at)
+			}
+			if at := ofGPU(a, 4, n); at < ofGPUs || at > math.MaxInt32 {
+				t.Errorf("GPU %d, %d: %d", a, n, at)
+			}
+		}
 	}
 }
 

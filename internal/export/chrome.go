@@ -21,26 +21,16 @@ type chrome struct {
 	pids   map[*traceread.Process]int64
 	owners map[int64]*traceread.Process
 	rows   map[chromeRow]int64
+	kinds  map[string]int64 // of tracks, in the order in which they come
 }
-
-// chromeRow is a row of a process that is not a thread.
-type chromeRow struct {
-	of   *traceread.Process
-	kind string
-	id   int64
-	lane int
-}
-
-// Rows that are not threads, and processes whose pid another process of the file has, get
-// numbers that Linux does not use.
-const firstRow, firstProcess = 100_000_000, 1_000_000_000
 
 func writeChrome(e *export) error {
 	c := &chrome{
 		export: e, names: newEscaped(appendJSON),
 		pids: map[*traceread.Process]int64{}, owners: map[int64]*traceread.Process{}, rows: map[chromeRow]int64{},
+		kinds: map[string]int64{},
 	}
-	for _, step := range []func() error{c.head, c.together, c.coverage, c.pauses, c.kernels, c.others, c.counters, c.tail} {
+	for _, step := range []func() error{c.head, c.together, c.threads, c.coverage, c.pauses, c.kernels, c.others, c.counters, c.tail} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -74,8 +64,8 @@ func (c *chrome) together() error {
 	if len(together.windows) == 0 {
 		return nil
 	}
-	err := errors.Join(c.name("process", pid, 0, "processes recorded together"),
-		c.name("thread", pid, windows, "common window"), c.name("thread", pid, outcomes, "not recorded to its end"))
+	err := errors.Join(c.name("process", pid, 0, "processes recorded together", 0),
+		c.name("thread", pid, windows, "common window", 0), c.name("thread", pid, outcomes, "not recorded to its end", 1))
 	if err != nil {
 		return err
 	}
@@ -114,74 +104,9 @@ func (c *chrome) write(l jsonLine) error {
 	return err
 }
 
-// name writes the name of a process or a row, and its position.
-func (c *chrome) name(what string, pid, tid int64, name string) error {
-	l := append(c.event("M", pid, tid, 0).text("name", what+"_name").key("args"), '{').text("name", name)
-	if err := c.write(append(l, '}')); err != nil {
-		return err
-	}
-	l = append(c.event("M", pid, tid, 0).text("name", what+"_sort_index").key("args"), '{').int("sort_index", tid)
-	return c.write(append(l, '}'))
-}
-
-// pid returns the process's pid, or another number if another process of the file has the
-// pid, or the pid is impossible.
-func (c *chrome) pid(s *traceread.Session) (int64, error) {
-	who := s.Process
-	if pid, ok := c.pids[who]; ok {
-		return pid, nil
-	}
-	pid := s.Process.ID.PID
-	if _, taken := c.owners[pid]; taken || pid <= 0 || pid >= firstProcess {
-		pid = firstProcess + int64(len(c.pids))
-	}
-	c.pids[who], c.owners[pid] = pid, who
-	return pid, c.name("process", pid, 0, fmt.Sprintf("%s (pid %d on %s)", s.Process.Title(), s.Process.ID.PID, s.Process.ID.Host))
-}
-
-// row returns the number of a row that is not a thread. It writes its name once.
-func (c *chrome) row(s *traceread.Session, kind string, id int64, lane int, name string) (pid, tid int64, err error) {
-	if pid, err = c.pid(s); err != nil {
-		return 0, 0, err
-	}
-	key := chromeRow{s.Process, kind, id, lane}
-	tid, ok := c.rows[key]
-	if ok {
-		return pid, tid, nil
-	}
-	if len(c.rows) >= traceread.MostDefinitions {
-		return 0, 0, fmt.Errorf("over %d rows: %w", traceread.MostDefinitions, traceread.ErrImpossible)
-	}
-	tid = firstRow + int64(len(c.rows))
-	c.rows[key] = tid
-	return pid, tid, c.name("thread", pid, tid, name)
-}
-
-// submitter returns the row of the submitting thread.
-func (c *chrome) submitter(d *dispatch) (pid, tid int64, err error) {
-	s := d.queue.Agent.Session
-	if d.thread == nil || d.thread.tid <= 0 || d.thread.tid >= firstRow {
-		return c.row(s, "submits", 0, 0, "submits of unknown threads")
-	}
-	if pid, err = c.pid(s); err != nil {
-		return 0, 0, err
-	}
-	return pid, d.thread.tid, nil
-}
-
 func (c *chrome) coverage() error {
-	for _, t := range sortedKeys(c.trace.threads) {
-		th := c.trace.threads[t]
-		pid, err := c.pid(th.session)
-		if err == nil && th.name != "" && th.tid > 0 && th.tid < firstRow {
-			err = c.name("thread", pid, th.tid, th.name)
-		}
-		if err != nil {
-			return err
-		}
-	}
 	err := c.trace.eachSpan(func(q *queue, one coverageSpan) error {
-		pid, tid, err := c.row(q.Agent.Session, "coverage", q.ID, 0, q.rowName+": coverage")
+		pid, tid, err := c.coverageRow(q)
 		if err != nil {
 			return err
 		}
@@ -191,7 +116,7 @@ func (c *chrome) coverage() error {
 		return err
 	}
 	err = c.trace.eachUntimed(c.ctx, func(u untimed) error {
-		pid, tid, err := c.row(u.queue.Agent.Session, "coverage", u.queue.ID, 0, u.queue.rowName+": coverage")
+		pid, tid, err := c.coverageRow(u.queue)
 		if err != nil {
 			return err
 		}
@@ -201,7 +126,7 @@ func (c *chrome) coverage() error {
 		return err
 	}
 	return c.trace.eachLoss(func(l traceread.Loss) error {
-		pid, tid, err := c.row(l.Session, "lost", l.Session.ID, 0, fmt.Sprintf("lost records (session %d)", l.Session.ID))
+		pid, tid, err := c.row(l.Session, "lost", l.Session.ID, 0, fmt.Sprintf("lost records (session %d)", l.Session.ID), ofLosses)
 		if err != nil {
 			return err
 		}
@@ -211,7 +136,7 @@ func (c *chrome) coverage() error {
 
 func (c *chrome) pauses() error {
 	return c.trace.eachPause(c.ctx, func(p pause) error {
-		pid, tid, err := c.row(p.session, "stops", p.tid, 0, fmt.Sprintf("stops of thread %d by rtl-attach", p.tid))
+		pid, tid, err := c.row(p.session, "stops", p.tid, 0, fmt.Sprintf("stops of thread %d by rtl-attach", p.tid), ofStops)
 		if err != nil {
 			return err
 		}
@@ -234,7 +159,7 @@ func (c *chrome) slice(pid, tid, fromNS, untilNS int64, name string) error {
 }
 
 // kernels writes a slice for each kernel, a slice without length for its submit, and an
-// arrow between them.
+// arrow between them. If the call of HIP that submitted it is known, the arrow begins at the call.
 func (c *chrome) kernels() error {
 	places := newLanes[*queue]()
 	return c.trace.dispatches(c.ctx, byStart, func(d *dispatch) error {
@@ -248,7 +173,7 @@ func (c *chrome) kernels() error {
 }
 
 func (c *chrome) kernel(d *dispatch, lane int) error {
-	pid, tid, err := c.row(d.queue.Agent.Session, "queue", d.queue.ID, lane, d.queue.rowName)
+	pid, tid, err := c.row(d.queue.Agent.Session, "queue", d.queue.ID, lane, d.queue.rowName, ofGPU(d.queue.Agent.GPU, 1, d.queue.ID))
 	if err != nil {
 		return err
 	}
@@ -263,25 +188,31 @@ func (c *chrome) kernel(d *dispatch, lane int) error {
 		return err
 	}
 	// After its kernel: Perfetto ends an arrow at a slice that it has already read.
-	return c.write(c.event("f", pid, tid, d.startNS).text("bp", "e").text("cat", "submit").text("name", "submit").int("id", flowID(d)))
+	return c.write(c.event("f", pid, tid, d.startNS).text("bp", "e").text("cat", "submit").text("name", "submit").int("id", flowID(d.id)))
 }
 
+// submit marks the submit of a kernel on the thread's row.
 func (c *chrome) submit(d *dispatch) error {
 	pid, tid, err := c.submitter(d)
 	if err != nil {
 		return err
 	}
-	if err := c.write(c.event("X", pid, tid, d.submitNS).micros("dur", 0).text("cat", "submit").text("name", "submit")); err != nil {
+	if err := c.write(c.event("X", pid, tid, d.submitNS).micros("dur", 0).text("cat", "submit").text("name", "submit")); err != nil || d.call != 0 {
 		return err
 	}
-	return c.write(c.event("s", pid, tid, d.submitNS).text("cat", "submit").text("name", "submit").int("id", flowID(d)))
+	return c.arrow(pid, tid, d.submitNS, d.id)
+}
+
+// arrow begins an arrow to a kernel.
+func (c *chrome) arrow(pid, tid, atNS, kernel int64) error {
+	return c.write(c.event("s", pid, tid, atNS).text("cat", "submit").text("name", "submit").int("id", flowID(kernel)))
 }
 
 // others writes a slice for each event of other kinds.
 func (c *chrome) others() error {
-	return c.events(func(one *kind.Event, lane int) error {
+	return c.events(func(one *kind.Event, lane int, kernels *links) error {
 		t := one.Track
-		pid, tid, err := c.row(t.Session, t.Kind, t.Number, lane, t.Name)
+		pid, tid, err := c.row(t.Session, t.Kind, t.Number, lane, t.Name, c.ofTrack(t))
 		if err != nil {
 			return err
 		}
@@ -294,7 +225,13 @@ func (c *chrome) others() error {
 				l = l.int(a.Name, a.Value)
 			}
 		}
-		return c.write(append(l, '}'))
+		if err := c.write(append(l, '}')); err != nil {
+			return err
+		}
+		return kernels.ofCall(one, func(kernel, atNS int64) error {
+			// Readers take an arrow at the end of a slice for one behind it.
+			return c.arrow(pid, tid, min(atNS, max(one.StartNS, one.EndNS-1)), kernel)
+		})
 	})
 }
 
@@ -314,5 +251,5 @@ func (c *chrome) counters() error {
 	})
 }
 
-// flowID returns the dispatch's id, reduced to the numbers that readers accept.
-func flowID(d *dispatch) int64 { return d.id & math.MaxUint32 }
+// flowID returns a dispatch's id, reduced to the numbers that readers accept.
+func flowID(dispatch int64) int64 { return dispatch & math.MaxUint32 }

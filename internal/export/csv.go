@@ -36,7 +36,7 @@ func appendCSVLine(b []byte, d *dispatch, name []byte) []byte {
 	b = append(strconv.AppendInt(b, agent.GPU, 10), '"')
 	numbers(d.queue.ID, d.queue.ID, d.tid(), d.id, l.symbolID)
 	b = append(append(b, ','), name...)
-	numbers(d.id, d.startNS, d.endNS, l.groupBytes, l.scratchByte)
+	numbers(d.correlationID(), d.startNS, d.endNS, l.groupBytes, l.scratchByte)
 	numbers(l.workgroup[:]...)
 	numbers(l.grid[:]...)
 	numbers(agent.Session.Process.ID.PID, agent.Session.ID)

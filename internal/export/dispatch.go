@@ -1,10 +1,13 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 
+	"github.com/rtl-attach/rtl-attach/internal/kind/calls"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
@@ -15,6 +18,7 @@ type dispatch struct {
 	startNS, endNS int64
 	submitNS       int64 // if it is known
 	submitKnown    bool
+	call           int64 // correlation id of the call of HIP that submitted it; 0: none is known
 	*dispatchContext
 }
 
@@ -28,14 +32,18 @@ const (
 // row is a dispatch in the file.
 type row struct {
 	id, contextID, packetIndex, startNS, durationNS int64
-	queuedNS                                        sql.NullInt64
+	queuedNS, call                                  sql.NullInt64
 }
 
 // selectRows selects at most MostRows rows. The OFFSET keeps SQLite from moving the limit
 // outwards: it would then keep the rows in a B-tree instead of sorting them, which takes ten
 // times as long if the rows are not in order.
-const selectRows = `SELECT id, context_id, packet_index, start_ns, duration_ns, queued_ns
-	FROM (SELECT * FROM rtl_execution LIMIT ? OFFSET 0)`
+const selectRows = `SELECT id, context_id, packet_index, start_ns, duration_ns, queued_ns, NULL
+	FROM (SELECT * FROM rtl_execution LIMIT ? OFFSET 0) e`
+
+// selectLinkedRows also selects the calls.
+var selectLinkedRows = strings.Replace(selectRows, "NULL",
+	calls.SubmitterSQL("(SELECT thread_id FROM rtl_context WHERE id = e.context_id)", "(e.start_ns - e.queued_ns)"), 1)
 
 // rowsOf selects the rows of one session; rowsNotOfOthers also rows without a session.
 func rowsOf(s *traceread.Session) string          { return rowsWith("IN", "=", s) }
@@ -99,7 +107,7 @@ func (tr *trace) readRows(ctx context.Context, order string, full chan<- batch, 
 		case <-ctx.Done():
 		}
 	}
-	rows, err := tr.DB.Query(selectRows+order, tr.MostRows)
+	rows, err := tr.queryRows(order)
 	if err != nil {
 		send(batch{err: err})
 		return
@@ -119,11 +127,19 @@ func (tr *trace) readRows(ctx context.Context, order string, full chan<- batch, 
 	}
 }
 
+// queryRows selects the rows, with their calls if there are links; in the order of submits without.
+func (tr *trace) queryRows(order string) (*sql.Rows, error) {
+	if tr.linked != nil && order != bySubmit {
+		return tr.linked.QueryContext(context.Background(), selectLinkedRows+order, tr.MostRows)
+	}
+	return tr.DB.Query(selectRows+order, tr.MostRows)
+}
+
 func readBatch(rows *sql.Rows, into []row) ([]row, error) {
 	for len(into) < batchRows && rows.Next() {
 		into = append(into, row{})
 		r := &into[len(into)-1]
-		if err := rows.Scan(&r.id, &r.contextID, &r.packetIndex, &r.startNS, &r.durationNS, &r.queuedNS); err != nil {
+		if err := rows.Scan(&r.id, &r.contextID, &r.packetIndex, &r.startNS, &r.durationNS, &r.queuedNS, &r.call); err != nil {
 			return nil, err
 		}
 	}
@@ -157,7 +173,7 @@ func (d *dispatch) set(r *row) bool {
 	}
 	d.id, d.packetIndex = r.id, r.packetIndex
 	d.startNS, d.endNS = r.startNS, r.startNS+r.durationNS
-	d.submitNS, d.submitKnown = r.startNS, false
+	d.submitNS, d.submitKnown, d.call = r.startNS, false, correlationOf(r.call.Int64)
 	if r.queuedNS.Valid {
 		if at, known := traceread.Submit(r.startNS, r.queuedNS.Int64); known {
 			d.submitNS, d.submitKnown = at, true
@@ -165,3 +181,6 @@ func (d *dispatch) set(r *row) bool {
 	}
 	return true
 }
+
+// correlationID is rocprofv3's: that of the call of HIP that submitted it, or its own.
+func (d *dispatch) correlationID() int64 { return cmp.Or(d.call, d.id) }

@@ -1,11 +1,13 @@
 package export
 
 import (
+	"context"
 	"slices"
 	"strconv"
 
 	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/kind/all"
+	"github.com/rtl-attach/rtl-attach/internal/kind/calls"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
@@ -21,12 +23,17 @@ func (e *export) eachOf(k *kind.Kind, wanted func(*traceread.Session) bool, visi
 	if is, err := k.IsIn(e.trace.Trace); err != nil || !is {
 		return err
 	}
-	r := e.result.of(k)
-	leftOut, err := k.Export.Events(e.ctx, e.trace.Trace, func(one *kind.Event) error {
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	r, links := e.result.of(k), e.trace.itemLinks(ctx, k)
+	leftOut, err := k.Export.Events(ctx, e.trace.Trace, func(one *kind.Event) (err error) {
 		if !wanted(one.Track.Session) {
 			return nil
 		}
 		r.Written++
+		if one.Call, err = links.callOf(one.ID); err != nil {
+			return err
+		}
 		return visit(one)
 	})
 	r.LeftOut = leftOut
@@ -42,12 +49,18 @@ func (r *Result) of(k *kind.Kind) *KindResult {
 	return r.Kinds[len(r.Kinds)-1]
 }
 
-// events yields the events of all kinds, each with its lane. It excludes dispatches, which
-// are too many for a call of an interface each.
-func (e *export) events(visit func(one *kind.Event, lane int) error) error {
+// events yields the events of all kinds, each with its lane, and the kernels that calls of HIP
+// submitted. It excludes dispatches, which are too many for a call of an interface each.
+func (e *export) events(visit func(one *kind.Event, lane int, kernels *links) error) error {
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
 	for _, k := range all.Kinds {
 		if k.Export.Events == nil {
 			continue
+		}
+		var kernels *links
+		if k == calls.HIPRuntime {
+			kernels = e.trace.kernelLinks(ctx)
 		}
 		places, nests := newLanes[*kind.Track](), newNests[*kind.Track]()
 		err := e.eachOf(k, e.trace.isExported, func(one *kind.Event) error {
@@ -59,7 +72,7 @@ func (e *export) events(visit func(one *kind.Event, lane int) error) error {
 			if err != nil {
 				return err
 			}
-			return visit(one, lane)
+			return visit(one, lane, kernels)
 		})
 		if err != nil {
 			return err
@@ -113,12 +126,16 @@ func (e *export) kindCSV(c *kind.CSV, kinds []*kind.Kind) error {
 	for _, name := range c.Header {
 		header = append(header, name)
 	}
+	correlation := slices.Index(c.Header, correlationColumn)
 	line := appendCSVRow(nil, header)
 	if _, err := e.w.Write(line); err != nil {
 		return err
 	}
 	for _, k := range kinds {
 		err := e.eachOf(k, e.trace.isExported, func(one *kind.Event) error {
+			if correlation >= 0 && one.Call != 0 {
+				one.Row[correlation] = one.Call
+			}
 			line = appendCSVRow(line[:0], one.Row)
 			_, err := e.w.Write(line)
 			return err
@@ -129,6 +146,9 @@ func (e *export) kindCSV(c *kind.CSV, kinds []*kind.Kind) error {
 	}
 	return nil
 }
+
+// correlationColumn is rocprofv3's name of the column that a row and the call that submitted it have in common.
+const correlationColumn = "Correlation_Id"
 
 // appendCSVRow appends texts, quoted, and integers.
 func appendCSVRow(b []byte, row []any) []byte {

@@ -72,6 +72,11 @@ func (f Format) OnePerProcess() bool { return f.Name == rocprofJSON }
 // Streams reports whether the format can be written to standard output.
 func (f Format) Streams() bool { return f.write != nil }
 
+// hasSubmitted reports whether the format has records that calls submit.
+func (f Format) hasSubmitted() bool {
+	return len(f.kinds) == 0 || slices.ContainsFunc(f.kinds, func(k *kind.Kind) bool { return k.Export.Submits != "" })
+}
+
 // DefaultOutput returns the default path of a trace's export, in the folder of the trace; with
 // a pid other than 0, of the export of that process.
 func (f Format) DefaultOutput(trace string, pid int64) string {
@@ -201,7 +206,13 @@ func (f Format) stream(ctx context.Context, tr *trace, w io.Writer, compressed b
 	counted := &countingWriter{w: w}
 	out := newOutput(counted, compressed)
 	e := &export{ctx: ctx, trace: tr, w: out.Writer}
-	err := f.write(e)
+	var err error
+	if f.hasSubmitted() {
+		err = tr.linkCalls(ctx)
+	}
+	if err == nil {
+		err = f.write(e)
+	}
 	if err == nil {
 		err = out.finish()
 	}

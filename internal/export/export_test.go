@@ -16,55 +16,62 @@ import (
 
 // Of an export that is interrupted nothing is left, in whatever it is.
 func TestInterrupted(t *testing.T) {
-	path := sample(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, f := range Formats {
-		output := filepath.Join(t.TempDir(), "out")
-		_, err := f.Write(ctx, path, output, 0)
-		if _, e := os.Lstat(output); !errors.Is(err, traceread.ErrInterrupted) || !errors.Is(e, os.ErrNotExist) {
-			t.Errorf("%s: %v, %v", f.Name, err, e)
+	for _, path := range []string{sample(t), few.write(t)} {
+		for _, f := range Formats {
+			output := filepath.Join(t.TempDir(), "out")
+			_, err := f.Write(ctx, path, output, 0)
+			if _, e := os.Lstat(output); !errors.Is(err, traceread.ErrInterrupted) || !errors.Is(e, os.ErrNotExist) {
+				t.Errorf("%s: %v, %v", f.Name, err, e)
+			}
 		}
 	}
 }
 
 // So it is in the middle of its dispatches.
 func TestInterruptedInTheMiddle(t *testing.T) {
-	tr, err := openTrace(t.Context(), tracetest.Write(t, 10*batchRows, tracetest.InOrder))
-	must(t, err)
-	defer tr.Close()
-	for _, order := range []string{asRecorded, byStart, bySubmit} {
-		ctx, cancel := context.WithCancel(t.Context())
-		n := 0
-		err := tr.dispatches(ctx, order, func(*dispatch) error {
-			if n++; n == batchRows {
-				cancel()
+	for _, path := range []string{tracetest.Write(t, 10*batchRows, tracetest.InOrder), tracetest.WriteWithCalls(t, 10*batchRows)} {
+		tr, err := openTrace(t.Context(), path)
+		must(t, err)
+		defer tr.Close()
+		must(t, tr.linkCalls(t.Context()))
+		for _, order := range []string{asRecorded, byStart, bySubmit} {
+			ctx, cancel := context.WithCancel(t.Context())
+			n := 0
+			err := tr.dispatches(ctx, order, func(*dispatch) error {
+				if n++; n == batchRows {
+					cancel()
+				}
+				return nil
+			})
+			if !errors.Is(err, traceread.ErrInterrupted) || n > 2*batchRows {
+				t.Errorf("%q: %v after %d", order, err, n)
 			}
-			return nil
-		})
-		if !errors.Is(err, traceread.ErrInterrupted) || n > 2*batchRows {
-			t.Errorf("%q: %v after %d", order, err, n)
+			cancel()
 		}
-		cancel()
 	}
 }
 
 // Where rows have to be sorted, SQLite's sorter does it, not a B-tree.
 func TestRowsAreSorted(t *testing.T) {
-	tr, err := openTrace(t.Context(), sample(t))
+	tr, err := openTrace(t.Context(), callSample(t))
 	must(t, err)
 	defer tr.Close()
-	for _, order := range []string{byStart, bySubmit} {
+	must(t, tr.linkCalls(t.Context()))
+	for _, query := range []string{selectRows + byStart, selectRows + bySubmit, selectLinkedRows + byStart} {
+		rows, err := tr.linked.QueryContext(t.Context(), "EXPLAIN "+query, tr.MostRows)
+		must(t, err)
 		sorted := false
-		must(t, tr.Each(t.Context(), func(r traceread.Row) error {
+		for rows.Next() {
 			var opcode string
 			var other any
-			err := r.Scan(&other, &opcode, &other, &other, &other, &other, &other, &other)
+			must(t, rows.Scan(&other, &opcode, &other, &other, &other, &other, &other, &other))
 			sorted = sorted || opcode == "SorterOpen"
-			return err
-		}, "EXPLAIN "+selectRows+order, tr.MostRows))
+		}
+		must(t, errors.Join(rows.Err(), rows.Close()))
 		if !sorted {
-			t.Errorf("no sorter: %s", order)
+			t.Errorf("no sorter: %s", query)
 		}
 	}
 }

@@ -5,17 +5,55 @@ import (
 	"database/sql"
 	"fmt"
 
+	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/kind/calls"
-	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// link says that a call of HIP submitted a kernel.
-type link struct{ kernel, call int64 }
+// linkCalls makes links between calls of HIP and what they submitted: afterwards dispatches know
+// their calls. A trace without such calls has none, and costs nothing.
+func (tr *trace) linkCalls(ctx context.Context) error {
+	is, err := calls.HIPRuntime.IsIn(tr.Trace)
+	if err != nil || !is {
+		return err
+	}
+	conn, err := tr.DB.Conn(ctx)
+	if err != nil {
+		return traceread.Interrupted(ctx, err)
+	}
+	if is, err = tr.makeSpans(ctx, conn); err != nil || !is {
+		_ = conn.Close()
+		return err
+	}
+	tr.linked = conn
+	return nil
+}
 
-// links are the links of a trace, in the order of the kernels' ids. A separate goroutine reads them
-// while the dispatches are written, so that memory does not grow with the trace.
+// makeSpans makes the table of calls on a connection, and reports whether it has any.
+func (tr *trace) makeSpans(ctx context.Context, conn *sql.Conn) (has bool, err error) {
+	if _, err = conn.ExecContext(ctx, calls.SpansSQL(tr.MostRows)); err == nil {
+		err = conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM temp.call_span)").Scan(&has)
+	}
+	if err != nil {
+		return false, fmt.Errorf("read calls: %w", traceread.Interrupted(ctx, err))
+	}
+	return has, nil
+}
+
+// closeLinks releases the connection of the links. It does not wait for a query of an interrupted export.
+func (tr *trace) closeLinks() {
+	if tr.linked != nil {
+		go tr.linked.Close()
+	}
+}
+
+// link says that a call submitted something at a time.
+type link struct{ item, call, callStartNS, atNS int64 }
+
+// links reads links in the order of a query. A separate goroutine reads them, so that memory does
+// not grow with the trace; it ends when the context does. nil: the trace has none.
 type links struct {
+	ctx     context.Context
 	batches <-chan linkBatch
 	current []link
 }
@@ -25,22 +63,41 @@ type linkBatch struct {
 	err   error
 }
 
-// links begins to read the trace's links; none are in a trace without calls of HIP. It ends when ctx does.
-func (tr *trace) links(ctx context.Context) (*links, error) {
-	batches := make(chan linkBatch, 2)
-	is, err := calls.HIPRuntime.IsIn(tr.Trace)
-	if err != nil {
-		return nil, err
-	}
-	if !is {
-		close(batches)
-		return &links{batches: batches}, nil
-	}
-	go tr.readLinks(ctx, batches)
-	return &links{batches: batches}, nil
+// kernelLinks returns the kernels that calls submitted, in the order of the calls' events.
+func (tr *trace) kernelLinks(ctx context.Context) *links {
+	return tr.readLinks(ctx, fmt.Sprintf(`SELECT k.id, c.id, c.start_ns, k.at FROM (%s) k
+		CROSS JOIN rtl_call c ON c.id = k.call_id ORDER BY c.start_ns, c.id, k.id`, submittedSQL(kernelsSQL, tr.MostRows)))
 }
 
-func (tr *trace) readLinks(ctx context.Context, to chan<- linkBatch) {
+// itemLinks returns the events of a kind that calls can have submitted, in their order; call 0: none has.
+func (tr *trace) itemLinks(ctx context.Context, k *kind.Kind) *links {
+	if k.Export.Submits == "" {
+		return nil
+	}
+	return tr.readLinks(ctx, fmt.Sprintf("SELECT id, coalesce(call_id, 0), 0, 0 FROM (%s) ORDER BY start, id",
+		submittedSQL(k.Export.Submits, tr.MostRows)))
+}
+
+// kernelsSQL selects the kernels as kind.Export.Submits does.
+const kernelsSQL = `SELECT e.id AS id, x.thread_id AS thread, e.start_ns - e.queued_ns AS at, e.start_ns AS start
+	FROM main.rtl_execution e JOIN main.rtl_context x ON x.id = e.context_id`
+
+// submittedSQL adds to such SQL the rows of the calls, NULL if there is none. The OFFSET keeps SQLite
+// from looking for a call more than once.
+func submittedSQL(submits string, mostRows int64) string {
+	return fmt.Sprintf("SELECT id, at, start, %s AS call_id FROM (%s) LIMIT %d OFFSET 0", calls.SubmitterSQL("thread", "at"), submits, mostRows)
+}
+
+func (tr *trace) readLinks(ctx context.Context, query string) *links {
+	if tr.linked == nil {
+		return nil
+	}
+	batches := make(chan linkBatch, 2)
+	go tr.sendLinks(ctx, query, batches)
+	return &links{ctx: ctx, batches: batches}
+}
+
+func (tr *trace) sendLinks(ctx context.Context, query string, to chan<- linkBatch) {
 	defer close(to)
 	send := func(b linkBatch) bool {
 		select {
@@ -50,9 +107,7 @@ func (tr *trace) readLinks(ctx context.Context, to chan<- linkBatch) {
 			return false
 		}
 	}
-	rows, err := tr.DB.Query(`SELECT k.kernel_id, k.call_id FROM call_kernel k JOIN rtl_call c ON c.id = k.call_id
-		JOIN rtl_function f ON f.id = c.function_id JOIN rocpd_string a ON a.id = f.api_id
-		WHERE a.string = ? ORDER BY k.kernel_id LIMIT ?`, ring.KindHIPRuntimeAPI.String(), tr.MostRows)
+	rows, err := tr.linked.QueryContext(context.Background(), query+" LIMIT ?", tr.MostRows) // as in dispatches
 	if err != nil {
 		send(linkBatch{err: err})
 		return
@@ -69,7 +124,7 @@ func (tr *trace) readLinks(ctx context.Context, to chan<- linkBatch) {
 func readLinkBatch(rows *sql.Rows) (b linkBatch) {
 	for len(b.links) < batchRows && rows.Next() {
 		var l link
-		if b.err = rows.Scan(&l.kernel, &l.call); b.err != nil {
+		if b.err = rows.Scan(&l.item, &l.call, &l.callStartNS, &l.atNS); b.err != nil {
 			return b
 		}
 		b.links = append(b.links, l)
@@ -78,29 +133,68 @@ func readLinkBatch(rows *sql.Rows) (b linkBatch) {
 	return b
 }
 
-// callOf returns the correlation id of the call that submitted a kernel; false: none is known. Kernels are asked for in the order
-// of their ids.
-func (l *links) callOf(ctx context.Context, kernel int64) (call int64, known bool, err error) {
-	for {
-		for len(l.current) > 0 && l.current[0].kernel < kernel {
-			l.current = l.current[1:]
-		}
-		if len(l.current) > 0 {
-			return calls.CorrelationID(l.current[0].call), l.current[0].kernel == kernel, nil
-		}
-		var b linkBatch
-		var more bool
-		select {
-		case b, more = <-l.batches:
-		case <-ctx.Done():
-			return 0, false, traceread.ErrInterrupted
-		}
-		if b.err != nil {
-			return 0, false, fmt.Errorf("read calls: %w", b.err)
-		}
-		if !more {
-			return 0, false, nil
-		}
-		l.current = b.links
+// head returns the next link; nil: there is none.
+func (l *links) head() (*link, error) {
+	if l == nil {
+		return nil, nil
 	}
+	if len(l.current) == 0 {
+		select {
+		case b := <-l.batches: // without links: they have ended
+			if b.err != nil {
+				return nil, fmt.Errorf("read calls: %w", b.err)
+			}
+			if l.current = b.links; len(b.links) == 0 {
+				return nil, nil
+			}
+		case <-l.ctx.Done():
+			return nil, traceread.ErrInterrupted
+		}
+	}
+	return &l.current[0], nil
+}
+
+// callOf returns the correlation id of the call that submitted an event; 0: none is known. The
+// caller asks for events in the order of the links.
+func (l *links) callOf(event int64) (int64, error) {
+	for {
+		next, err := l.head()
+		if err != nil || next == nil {
+			return 0, err
+		}
+		l.current = l.current[1:]
+		if next.item == event {
+			return correlationOf(next.call), nil
+		}
+	}
+}
+
+// ofCall calls visit for each kernel that a call submitted. The caller asks for calls in the order
+// of their events.
+func (l *links) ofCall(e *kind.Event, visit func(kernel, atNS int64) error) error {
+	for {
+		next, err := l.head()
+		if err != nil || next == nil {
+			return err
+		}
+		id := correlationOf(next.call)
+		if next.callStartNS > e.StartNS || next.callStartNS == e.StartNS && id > e.ID {
+			return nil
+		}
+		l.current = l.current[1:]
+		if id != e.ID {
+			continue // its call was left out
+		}
+		if err := visit(next.item, next.atNS); err != nil {
+			return err
+		}
+	}
+}
+
+// correlationOf returns the correlation id of a call; 0 if it is not known.
+func correlationOf(call int64) int64 {
+	if call == 0 {
+		return 0
+	}
+	return calls.CorrelationID(call)
 }

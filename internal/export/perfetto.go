@@ -178,7 +178,8 @@ func (p *perfetto) kernels() error {
 	return p.finish(running, p.tracks.ofBusy)
 }
 
-// submit marks the submit of the kernel on the thread's track. The flow has the dispatch's id.
+// submit marks the submit of the kernel on the thread's track. The flow to the kernel has the
+// dispatch's id. If the call of HIP that submitted it is known, it begins at the call.
 func (p *perfetto) submit(d *dispatch) error {
 	if !d.submitKnown {
 		return nil
@@ -188,7 +189,10 @@ func (p *perfetto) submit(d *dispatch) error {
 		return err
 	}
 	name := p.packets.names.fixedName(internedEventNames, "submit")
-	event := p.newEvent(typeInstant, track).number(eventNameID, name).fixed(eventFlow, uint64(d.id))
+	event := p.newEvent(typeInstant, track).number(eventNameID, name)
+	if d.call == 0 {
+		event = event.fixed(eventFlow, uint64(d.id))
+	}
 	p.packets.event = event
 	return p.packets.write(d.submitNS, packetTrackEvent, event)
 }
@@ -270,7 +274,7 @@ func (p *perfetto) depths() error {
 
 // others writes a slice for each event of other kinds.
 func (p *perfetto) others() error {
-	return p.events(func(one *kind.Event, lane int) error {
+	return p.events(func(one *kind.Event, lane int, kernels *links) error {
 		names := &p.packets.names
 		names.makeRoom()
 		track, err := p.tracks.ofEvents(one.Track, lane)
@@ -286,12 +290,30 @@ func (p *perfetto) others() error {
 				event = names.annotateInt(event, a.Name, a.Value)
 			}
 		}
+		if event, err = flows(event, one, kernels); err != nil {
+			return err
+		}
 		p.packets.event = event
 		if err := p.packets.write(one.StartNS, packetTrackEvent, event); err != nil {
 			return err
 		}
 		return p.packets.write(one.EndNS, packetTrackEvent, p.newEvent(typeEnd, track))
 	})
+}
+
+// mostFlows limits the kernels that one call can be linked with: more than a graph has.
+const mostFlows = 1 << 16
+
+// flows adds a flow for each kernel that a call submitted.
+func flows(event message, call *kind.Event, kernels *links) (message, error) {
+	n := 0
+	err := kernels.ofCall(call, func(kernel, _ int64) error {
+		if n++; n <= mostFlows {
+			event = event.fixed(eventFlow, uint64(kernel))
+		}
+		return nil
+	})
+	return event, err
 }
 
 // counters writes the counters of other kinds.

@@ -1,7 +1,6 @@
 package export
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 
@@ -119,7 +118,7 @@ func (t *tracks) ofThread(th *thread) (uint64, error) {
 	s := th.session
 	return t.describe(trackKey{"thread", part{s.Process, th.tid}, 0}, func(m message) (message, error) {
 		above, err := t.ofProcess(s)
-		name := cmp.Or(sanitize.Text(th.name), fmt.Sprintf("thread %d", th.tid))
+		name := th.title()
 		if !t.ownsPID(s) || th.tid <= 0 || th.tid > math.MaxInt32 {
 			return m.number(trackParent, above).text(trackName, name), err
 		}

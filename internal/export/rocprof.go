@@ -1,7 +1,6 @@
 package export
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
@@ -154,24 +153,12 @@ func (r *rocprof) records(s *traceread.Session) error {
 	if s == r.trace.sessions[0] {
 		rows = rowsNotOfOthers(s) // rows without a session are counted once
 	}
-	ctx, cancel := context.WithCancel(r.ctx)
-	defer cancel()
-	links, err := r.trace.links(ctx)
-	if err != nil {
-		return err
-	}
-	err = r.trace.dispatches(ctx, rows, func(d *dispatch) error {
+	err := r.trace.dispatches(r.ctx, rows, func(d *dispatch) error {
 		if d.queue.Agent.Session != s {
 			return nil
 		}
-		correlation := d.id
-		if call, known, err := links.callOf(ctx, d.id); err != nil {
-			return err
-		} else if known {
-			correlation = call
-		}
 		r.result.Dispatches++
-		r.dispatch(d, correlation)
+		r.dispatch(d)
 		return r.element()
 	})
 	if err != nil {
@@ -229,7 +216,7 @@ func (r *rocprof) array(name string, s *traceread.Session) error {
 
 func (r *rocprof) event(k *kind.Kind, e *kind.Event) {
 	l := append(r.line[:0], '{').int("kind", k.Export.BufferKind).int("operation", e.Operation).int("thread_id", e.TID)
-	l = append(append(l.key("correlation_id"), '{').int("internal", e.ID).int("external", 0), '}')
+	l = append(append(l.key("correlation_id"), '{').int("internal", e.CorrelationID()).int("external", 0), '}')
 	l = l.int("start_timestamp", e.StartNS).int("end_timestamp", e.EndNS)
 	for _, f := range e.Fields {
 		if f.Handle {
@@ -241,10 +228,9 @@ func (r *rocprof) event(k *kind.Kind, e *kind.Event) {
 	r.line = append(l, '}')
 }
 
-// dispatch writes a dispatch. correlation is that of the call of HIP that submitted it, or its own.
-func (r *rocprof) dispatch(d *dispatch, correlation int64) {
+func (r *rocprof) dispatch(d *dispatch) {
 	l := append(r.line[:0], '{').int("kind", kindKernelDispatch).int("operation", operationDispatchDone).int("thread_id", d.tid())
-	l = append(append(l.key("correlation_id"), '{').int("internal", correlation).int("external", 0), '}')
+	l = append(append(l.key("correlation_id"), '{').int("internal", d.correlationID()).int("external", 0), '}')
 	l = l.int("start_timestamp", d.startNS).int("end_timestamp", d.endNS)
 	l = append(l.key("dispatch_info"), '{').handle("agent_id", d.queue.Agent.ID).handle("queue_id", d.queue.ID)
 	l = l.int("kernel_id", d.launch.symbolID).int("dispatch_id", d.id).

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"strings"
 
 	"github.com/mattn/go-sqlite3"
 
 	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/kind/all"
+	"github.com/rtl-attach/rtl-attach/internal/kind/calls"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
@@ -66,8 +68,12 @@ func copyTrace(ctx context.Context, tr *trace, file *os.File, output string, r *
 	if err != nil {
 		return err
 	}
+	links, err := rpdLinks(ctx, tr, conn, kinds)
+	if err != nil {
+		return err
+	}
 	// On any error the file is removed: no journal, one transaction.
-	_, err = conn.ExecContext(ctx, "PRAGMA made.journal_mode = OFF; PRAGMA made.synchronous = OFF; BEGIN;"+fill)
+	_, err = conn.ExecContext(ctx, "PRAGMA made.journal_mode = OFF; PRAGMA made.synchronous = OFF; BEGIN;"+links+fill)
 	if err == nil {
 		err = writeCoverages(ctx, conn, r.Sessions)
 	}
@@ -98,6 +104,32 @@ func rpdKinds(tr *trace) (kinds []*kind.Kind, fill string, err error) {
 		}
 	}
 	return kinds, fill, nil
+}
+
+// rpdLinks returns the SQL of temporary tables: linked has the operations that calls of HIP submitted,
+// submitted_KIND the rows of a kind. They are empty in a trace without such calls.
+func rpdLinks(ctx context.Context, tr *trace, conn *sql.Conn, kinds []*kind.Kind) (links string, err error) {
+	is, err := calls.HIPRuntime.IsIn(tr.Trace)
+	if err == nil && is {
+		is, err = tr.makeSpans(ctx, conn)
+	}
+	const fill = "INSERT INTO temp.%s SELECT id, call_id FROM (%s) WHERE call_id IS NOT NULL;"
+	const table = "CREATE TEMP TABLE %s(%s INTEGER PRIMARY KEY, call_id INTEGER NOT NULL);"
+	links = fmt.Sprintf(table, "linked", "op_id")
+	if is {
+		links += fmt.Sprintf(fill, "linked", submittedSQL(kernelsSQL, tr.MostRows))
+	}
+	for _, k := range kinds {
+		if k.Export.Submits == "" {
+			continue
+		}
+		name := "submitted_" + strings.ReplaceAll(k.ID.String(), "-", "_")
+		links += fmt.Sprintf(table, name, "id")
+		if is {
+			links += fmt.Sprintf(fill, name, submittedSQL(k.Export.Submits, tr.MostRows))
+		}
+	}
+	return links, err
 }
 
 // countRPD counts the rows that were copied, and the rows that were not.

@@ -41,7 +41,8 @@ SELECT a.id, pid, tid,
 	CASE WHEN a.start BETWEEN 0 AND 4611686018427387903 THEN a.start ELSE o.start END,
 	CASE WHEN a.start BETWEEN 0 AND 4611686018427387903 THEN a.start ELSE o.start END,
 	apiName_id, args_id, a.correlation_id, domain_id, category_id
-FROM rocpd_api a CROSS JOIN made.rocpd_op o ON o.id = a.id;
+FROM rocpd_api a CROSS JOIN made.rocpd_op o ON o.id = a.id
+WHERE a.id NOT IN (SELECT op_id FROM temp.linked); -- they have the rows of calls
 
 INSERT INTO made.rocpd_api_ops SELECT id, id, id FROM made.rocpd_api;
 

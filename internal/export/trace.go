@@ -1,11 +1,14 @@
 package export
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
 	"maps"
 	"slices"
 
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
@@ -14,6 +17,11 @@ type thread struct {
 	id, tid int64
 	session *traceread.Session
 	name    string // "": not known
+}
+
+// title returns the thread's name, harmless, or its number.
+func (th *thread) title() string {
+	return cmp.Or(sanitize.Text(th.name), fmt.Sprintf("thread %d", th.tid))
 }
 
 // trace is an open trace file, the sessions to export, and the number of rows left out so far.
@@ -25,6 +33,7 @@ type trace struct {
 	queues   map[int64]*queue
 	threads  map[int64]*thread
 	contexts *contexts
+	linked   *sql.Conn // has the temporary table of calls; nil: no links (linkCalls)
 	leftOut  int64
 }
 
@@ -80,6 +89,12 @@ func (tr *trace) readThreads(ctx context.Context) error {
 		}
 		return err
 	}, "SELECT id, session_id, tid, coalesce(name, '') FROM rtl_thread ORDER BY id")
+}
+
+// Close closes the file.
+func (tr *trace) Close() {
+	tr.Trace.Close()
+	tr.closeLinks()
 }
 
 // untilNS returns the end of the time that a session can have recorded, if known.

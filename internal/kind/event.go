@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
@@ -12,6 +13,7 @@ type Track struct {
 	Number  int64  // among the tracks of its kind
 	Session *traceread.Session
 	GPU     *traceread.Agent // it is drawn below this GPU; nil: below the session's process
+	TID     int64            // the thread that its events are of; 0: not known, or not of one
 	Name    string           // shown to the user
 	About   string           // shown to the user: the kind of its events
 	Rank    int              // among the tracks below the same GPU or process; dispatches have 1
@@ -26,10 +28,14 @@ type Event struct {
 	Name, Category string
 	Operation      int64 // rocprofiler-sdk's number
 	TID            int64 // the calling thread; 0: not known
+	Call           int64 // set by an export: rocprofv3's correlation id of the call of HIP that submitted it; 0: none is known
 	Args           []Arg // for timelines
 	Fields         []Field
 	Row            []any // of the kind's CSV, int64 and string
 }
+
+// CorrelationID is rocprofv3's: that of the call that submitted the event, or its own.
+func (e *Event) CorrelationID() int64 { return cmp.Or(e.Call, e.ID) }
 
 // Arg is a number or a text that a timeline shows with an event.
 type Arg struct {
@@ -65,6 +71,10 @@ type Export struct {
 	Events Events
 	Levels Levels // for timelines
 	CSV    *CSV
+
+	// Submits is SQL for the events that threads submit, in columns id (row), thread (rtl_thread), at
+	// (submit, ns) and start; "": calls do not submit the events. The order of Events is that of start and id.
+	Submits string
 
 	// Array and BufferKind are the kind's in rocprofv3's JSON (buffer_records) and
 	// rocprofiler-sdk's number (ROCPROFILER_BUFFER_TRACING_*).

@@ -34,14 +34,23 @@ func LastIsLate(i, n int) int {
 // Write makes a trace in a folder of the test's, and says where it is.
 func Write(t testing.TB, n int, order Order) (path string) {
 	t.Helper()
+	return write(t, n, order, nothing)
+}
+
+func write(t testing.TB, n int, order Order, more func(s *tracedb.Session, n int) error) (path string) {
+	t.Helper()
 	path = filepath.Join(t.TempDir(), "trace.db")
-	must(t, Make(path, n, order))
+	must(t, makeTrace(path, n, order, more))
 	return path
 }
 
+func nothing(*tracedb.Session, int) error { return nil }
+
 // Make makes a trace of n dispatches: 8 queues of 2 GPUs, 300 kernels, 16 threads,
 // some microseconds each, overlapping.
-func Make(path string, n int, order Order) error {
+func Make(path string, n int, order Order) error { return makeTrace(path, n, order, nothing) }
+
+func makeTrace(path string, n int, order Order, more func(s *tracedb.Session, n int) error) error {
 	place, err := tracedb.Check(path, 1)
 	if err != nil {
 		return err
@@ -50,10 +59,10 @@ func Make(path string, n int, order Order) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(fill(db, n, order), db.Close())
+	return errors.Join(fill(db, n, order, more), db.Close())
 }
 
-func fill(db *tracedb.DB, n int, order Order) error {
+func fill(db *tracedb.DB, n int, order Order, more func(s *tracedb.Session, n int) error) error {
 	s, err := db.Begin(tracedb.SessionInfo{PID: 41220, Command: "server", Host: "node", Generation: 1})
 	if err != nil {
 		return err
@@ -70,6 +79,9 @@ func fill(db *tracedb.DB, n int, order Order) error {
 		if err := s.Dispatches(batch); err != nil {
 			return err
 		}
+	}
+	if err := more(s, n); err != nil {
+		return err
 	}
 	return s.End(tracedb.End{Reason: "detached", ArmedNS: ArmedNS, DetachedNS: ArmedNS + uint64(n)*4000 + day})
 }

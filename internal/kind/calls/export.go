@@ -9,12 +9,17 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/kind/calls/function"
+	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-//go:embed rpd.sql
-var rpdSQL string
+var (
+	//go:embed rpd.sql
+	rpdSQL string
+	//go:embed rpd_ops.sql
+	rpdOperationsSQL string
+)
 
 // csvHeader has rocprofv3's columns, and three more.
 var csvHeader = []string{
@@ -35,10 +40,14 @@ var (
 )
 
 func (a *api) export() kind.Export {
+	operations := ""
+	if a.id == ring.KindHIPRuntimeAPI {
+		operations = rpdOperationsSQL
+	}
 	return kind.Export{
 		Events: a.events, CSV: a.csv, Array: a.array, BufferKind: a.bufferKind, Operations: a.operations,
 		RPD: &kind.RPD{
-			SQL: strings.NewReplacer("$api", a.id.String(), "$domain", a.domain).Replace(rpdSQL),
+			SQL: strings.NewReplacer("$api", a.id.String(), "$domain", a.domain, "$operations", operations).Replace(rpdSQL),
 			Rows: fmt.Sprintf(`SELECT count(*) FROM main.rtl_call c JOIN main.rtl_function f ON f.id = c.function_id
 				WHERE f.api_id = (SELECT id FROM main.rocpd_string WHERE string = '%s')`, a.id),
 			Written: fmt.Sprintf("SELECT count(*) FROM made.rocpd_api WHERE domain_id = (SELECT id FROM made.rocpd_string WHERE string = '%s')", a.domain),
@@ -139,7 +148,7 @@ func (r *eventReader) track(c *row, s *traceread.Session) (*kind.Track, error) {
 	}
 	t := &kind.Track{
 		Kind: r.id.String(), Number: int64(len(r.tracks)), Session: s, Name: r.api.track + " " + of,
-		About: "calls of the API; those that contain each other are drawn below each other", Rank: 2,
+		About: "calls of the API; those that contain each other are drawn below each other", Rank: 2, TID: c.tid,
 	}
 	r.tracks[at] = t
 	return t, nil

@@ -26,6 +26,7 @@ type Report struct {
 	Waits       []Wait        `json:"waits"`                 // time in calls that wait for the GPU, by thread
 	Errors      []Error       `json:"errors"`                // results that are not success
 	Coverage    []Covered     `json:"coverage"`              // by session
+	NotLinked   []int64       `json:"not_linked,omitempty"`  // sessions in which HIP's own threads submit the kernels
 }
 
 // FunctionSum sums up the calls of one function. Calls of several threads may overlap.
@@ -101,7 +102,7 @@ func (a *api) read(r *kind.Reading) (*kind.Section, error) {
 			return nil, err
 		}
 	}
-	return &kind.Section{Value: c, Lines: c.lines(a, r.Where), None: c.none(a), Timed: c.Calls}, nil
+	return &kind.Section{Value: c, Lines: c.lines(a, r.Where, len(r.Trace.Sessions)), None: c.none(a), Timed: c.Calls}, nil
 }
 
 // readAccounts adds up the calls that were begun. A killed recorder has written no final
@@ -172,19 +173,23 @@ func (c *Report) readCalls(r *kind.Reading, a *api) error {
 		return err
 	}
 	s.into(c)
+	if err := c.readNotLinked(r, a, s); err != nil {
+		return err
+	}
 	return s.nameThreads(r, c)
 }
 
 // sums adds up groups of calls.
 type sums struct {
-	known     map[int64]*named
-	functions map[string]*FunctionSum
-	errors    map[Error]int64 // by Error without Calls
-	waits     map[int64]*Wait // by thread
+	known      map[int64]*named
+	functions  map[string]*FunctionSum
+	errors     map[Error]int64      // by Error without Calls
+	waits      map[int64]*Wait      // by thread
+	submitters map[int64]*submitter // by thread
 }
 
 func newSums(known map[int64]*named) *sums {
-	return &sums{known: known, functions: map[string]*FunctionSum{}, errors: map[Error]int64{}, waits: map[int64]*Wait{}}
+	return &sums{known: known, functions: map[string]*FunctionSum{}, errors: map[Error]int64{}, waits: map[int64]*Wait{}, submitters: map[int64]*submitter{}}
 }
 
 func (s *sums) add(g *group) {
@@ -204,6 +209,12 @@ func (s *sums) add(g *group) {
 	}
 	if waits(f.name) {
 		s.wait(g, f.name)
+	}
+	if s.submitters[g.thread] == nil {
+		s.submitters[g.thread] = &submitter{calls: true}
+	}
+	if launches(f.name) {
+		s.submitters[g.thread].launches += g.calls
 	}
 }
 

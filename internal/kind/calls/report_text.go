@@ -24,7 +24,7 @@ const (
 )
 
 // lines returns the section's text. It sanitizes names, which come from the trace.
-func (c *Report) lines(a *api, where string) []kind.Line {
+func (c *Report) lines(a *api, where string, sessions int) []kind.Line {
 	all := []kind.Line{{Label: a.label, Text: fmt.Sprintf("%s of %s recorded", humanize.Count(c.Timed), humanize.Count(c.Begun))}}
 	say := func(format string, args ...any) { all = append(all, kind.Line{Text: fmt.Sprintf(format, args...)}) }
 	if c.Untimed > 0 {
@@ -39,6 +39,9 @@ func (c *Report) lines(a *api, where string) []kind.Line {
 	if c.Calls > 0 {
 		say("%s of %s%s, in %s", humanize.Things(c.Calls, "call"), humanize.Things(len(c.Functions), "function"), where, duration(c.TotalNS))
 	}
+	if len(c.NotLinked) > 0 {
+		say("kernels are submitted by HIP's own thread (AMD_DIRECT_DISPATCH=0): calls are not linked to kernels%s", c.notLinkedWhere(sessions))
+	}
 	c.sayFunctions(say)
 	c.Collectives.say(say)
 	c.sayWaits(say)
@@ -47,6 +50,14 @@ func (c *Report) lines(a *api, where string) []kind.Line {
 		say("%s", text)
 	}
 	return all
+}
+
+// notLinkedWhere names the sessions of NotLinked if there are others.
+func (c *Report) notLinkedWhere(sessions int) string {
+	if len(c.NotLinked) == sessions {
+		return ""
+	}
+	return " in " + humanize.Things(len(c.NotLinked), "session") + " of " + humanize.Count(int64(sessions))
 }
 
 // none returns what was not recorded, and why; "": calls were recorded.

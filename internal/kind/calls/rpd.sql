@@ -1,8 +1,9 @@
--- Calls of one API as rocmProfileData has them: rows of rocpd_api without operations, numbered
--- behind the others, with the API as their domain.
+-- Calls of one API as rocmProfileData has them: rows of rocpd_api, numbered behind the others and
+-- behind all operations, with the API as their domain.
 
 CREATE TEMP TABLE called AS
-SELECT c.id + (SELECT coalesce(max(id), 0) FROM made.rocpd_api) AS id, s.pid AS pid, coalesce(t.tid, 0) AS tid,
+SELECT c.id + (SELECT max(coalesce(max(id), 0), (SELECT coalesce(max(id), 0) FROM made.rocpd_op)) FROM made.rocpd_api) AS id,
+	c.id AS call_id, s.pid AS pid, coalesce(t.tid, 0) AS tid,
 	c.start_ns AS start, c.start_ns + c.duration_ns AS end, harmless(n.string) AS name,
 	call_arguments(n.string, coalesce(CAST(c.flags AS INTEGER), 0), CAST(c.arguments AS BLOB)) AS args
 FROM main.rtl_call c
@@ -21,5 +22,5 @@ SELECT c.id, c.pid, c.tid, c.start, c.end, n.id, a.id, c.id, (SELECT id FROM mad
 FROM called c
 JOIN made.rocpd_string n ON n.string = c.name
 JOIN made.rocpd_string a ON a.string = c.args;
-
+$operations
 DROP TABLE called;

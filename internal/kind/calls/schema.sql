@@ -69,32 +69,45 @@ LEFT JOIN rocpd_string n ON n.id = f.name_id
 LEFT JOIN rtl_session s ON s.id = c.session_id
 LEFT JOIN rtl_thread t ON t.id = c.thread_id;
 
--- The kernels that a call submitted: their submits are in its time, on its thread. Of calls of
--- one API that contain each other it has the last one that began, or none if that has ended.
-CREATE VIEW IF NOT EXISTS call_kernel AS
-WITH step AS (
-	SELECT c.thread_id AS thread_id, f.api_id AS api_id, c.start_ns AS at_ns, c.id AS call_id, NULL AS kernel_id
+-- The dispatches that a call submitted: kernels, or packets without times (a row for the first of several).
+-- Their submits are in its time, on its thread. Of calls of one API that contain each other it has the last
+-- one that began, or none if that has ended.
+CREATE VIEW IF NOT EXISTS call_submit AS
+WITH step AS ( -- item: of rtl_execution, or minus that of rtl_untimed
+	SELECT c.thread_id AS thread_id, f.api_id AS api_id, c.start_ns AS at_ns, c.id AS call_id, c.start_ns + c.duration_ns AS end_ns,
+		NULL AS item
 	FROM rtl_call c
 	JOIN rtl_function f ON f.id = c.function_id
 	WHERE c.thread_id IS NOT NULL
 	UNION ALL
-	SELECT x.thread_id, a.api_id, e.start_ns - e.queued_ns, NULL, e.id
+	SELECT x.thread_id, a.api_id, e.start_ns - e.queued_ns, NULL, NULL, e.id
 	FROM rtl_execution e
 	JOIN rtl_context x ON x.id = e.context_id
 	JOIN (SELECT DISTINCT api_id FROM rtl_function) a
 	WHERE x.thread_id IS NOT NULL AND e.queued_ns IS NOT NULL
+	UNION ALL
+	SELECT u.thread_id, a.api_id, u.submit_ns, NULL, NULL, -u.id
+	FROM rtl_untimed u
+	JOIN (SELECT DISTINCT api_id FROM rtl_function) a
+	WHERE u.thread_id IS NOT NULL AND u.submit_ns IS NOT NULL
 ), numbered AS ( -- begun: how many calls have begun on the thread
-	SELECT thread_id, api_id, at_ns, call_id, kernel_id, count(call_id) OVER (PARTITION BY thread_id, api_id
-		ORDER BY at_ns, kernel_id IS NOT NULL, call_id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS begun
+	SELECT thread_id, api_id, at_ns, call_id, end_ns, item, count(call_id) OVER (PARTITION BY thread_id, api_id
+		ORDER BY at_ns, item IS NOT NULL, call_id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS begun
 	FROM step
 ), last AS (
-	SELECT at_ns, kernel_id, max(call_id) OVER (PARTITION BY thread_id, api_id, begun) AS call_id
+	SELECT at_ns, item, max(call_id) OVER w AS call_id, max(end_ns) OVER w AS end_ns
 	FROM numbered
+	WINDOW w AS (PARTITION BY thread_id, api_id, begun)
 )
-SELECT c.id AS call_id, l.kernel_id AS kernel_id
-FROM last l
-JOIN rtl_call c ON c.id = l.call_id
-WHERE l.kernel_id IS NOT NULL AND l.at_ns <= c.start_ns + c.duration_ns;
+SELECT call_id, at_ns AS submit_ns,
+	CASE WHEN item > 0 THEN item END AS kernel_id,
+	CASE WHEN item < 0 THEN -item END AS untimed_id
+FROM last
+WHERE item IS NOT NULL AND at_ns <= end_ns;
+
+-- The kernels that a call submitted.
+CREATE VIEW IF NOT EXISTS call_kernel AS
+SELECT call_id, kernel_id FROM call_submit WHERE kernel_id IS NOT NULL;
 
 -- Calls of RCCL between ncclGroupStart and ncclGroupEnd, with the outermost ncclGroupEnd: it is the call that
 -- submits their kernels (call_kernel). Calls of a group that began before the recording are not here.

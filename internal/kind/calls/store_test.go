@@ -48,7 +48,7 @@ func TestCallKernel(t *testing.T) {
 			d.Queue, d.Launch, d.StartNS, d.EndNS = 1, 1, 500, 600
 			must(t, s.Dispatches([]tracedb.Dispatch{d}))
 		}
-		must(t, s.End(tracedb.End{}))
+		must(t, s.Untimed(tracedb.Untimed{Queue: 1, Reason: 2, TID: 7, Packets: 3, SubmitNS: 160}), s.End(tracedb.End{}))
 	}
 	must(t, db.Close())
 	read, err := tracedb.Open(path)
@@ -61,6 +61,12 @@ func TestCallKernel(t *testing.T) {
 		"43|hipLaunchKernel|100|100|7", "43|hipLaunchKernel|100|150|7", "43|hipLaunchKernel|100|200|7", "43|hipLaunchKernel|150|155|8",
 		"43|hsa_signal_store_relaxed|110|150|7")
 	expect(t, read, "SELECT count(*) FROM call_kernel", "10")
+	expect(t, read, `SELECT c.pid, c.function, x.submit_ns, k.submit_ns, x.untimed_id FROM call_submit x JOIN call c ON c.id = x.call_id
+		LEFT JOIN kernel k ON k.id = x.kernel_id WHERE c.thread = 7 AND x.submit_ns BETWEEN 150 AND 170 ORDER BY c.id, 3`,
+		"42|hipLaunchKernel|150|150|NULL", "42|hipLaunchKernel|160|NULL|1",
+		"42|hsa_signal_store_relaxed|150|150|NULL", "42|hsa_signal_store_relaxed|160|NULL|1",
+		"43|hipLaunchKernel|150|150|NULL", "43|hipLaunchKernel|160|NULL|2",
+		"43|hsa_signal_store_relaxed|150|150|NULL", "43|hsa_signal_store_relaxed|160|NULL|2")
 }
 
 // TestHostileView: whatever numbers a file has, a query of a view comes to its end.

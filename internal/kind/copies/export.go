@@ -23,12 +23,14 @@ var export = kind.Export{
 			"Bytes", "Thread_Id", "Process_Id", "Session_Id",
 		},
 	},
+	Submits: `SELECT id, thread_id AS thread, submit_ns AS at, start_ns AS start FROM rtl_copy
+		WHERE reason_id = 0 AND start_ns IS NOT NULL AND duration_ns IS NOT NULL`,
 	Array:      "memory_copy",
 	BufferKind: 10, // ROCPROFILER_BUFFER_TRACING_MEMORY_COPY
 	RPD: &kind.RPD{
 		SQL:     rpdSQL,
 		Rows:    "SELECT count(*) FROM main.rtl_copy WHERE reason_id = 0 AND start_ns IS NOT NULL AND duration_ns IS NOT NULL",
-		Written: "SELECT count(*) FROM made.rocpd_copyapi",
+		Written: "SELECT count(*) FROM made.rocpd_op WHERE opType_id IN (SELECT id FROM made.rocpd_string WHERE string GLOB 'Copy*To*')",
 	},
 }
 

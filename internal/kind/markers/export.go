@@ -109,7 +109,7 @@ func (r *eventReader) track(m *row, s *traceread.Session) (*kind.Track, error) {
 		if m.threadName != "" {
 			t.Name += " " + sanitize.Text(traceread.Cut(m.threadName, traceread.LongestWord))
 		}
-		t.About = "marks and ranges of the thread"
+		t.About, t.TID = "marks and ranges of the thread", m.tid
 	}
 	r.tracks[at] = t
 	return t, nil

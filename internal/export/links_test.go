@@ -1,0 +1,387 @@
+package export
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/rtl-attach/rtl-attach/internal/kind/calls"
+	"github.com/rtl-attach/rtl-attach/internal/kind/calls/function"
+	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
+	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// A linked trace has calls, kernels and copies; times count from callsAt.
+type linked struct {
+	calls   []linkedCall
+	kernels []linkedItem
+	copies  []linkedItem
+}
+
+type linkedCall struct {
+	tid         uint32
+	from, until uint64
+}
+
+type linkedItem struct {
+	tid    uint32
+	submit uint64
+}
+
+func (l linked) write(t testing.TB) (path string) {
+	t.Helper()
+	db, path := create(t)
+	s, err := db.Begin(tracedb.SessionInfo{PID: 41220, Command: "server", Host: "node", Generation: 1})
+	must(t, err)
+	must(t, errors.Join(
+		s.Agent(tracedb.Agent{ID: 1, GPU: 0, Name: "gfx90a", BDF: 1}), s.Queue(tracedb.Queue{ID: 1, Agent: 1}),
+		s.Launch(tracedb.Launch{ID: 1, Agent: 1, Symbol: "k.kd"})))
+	launch, _ := function.Named("hipLaunchKernel")
+	var batch []calls.Call
+	for _, c := range l.calls {
+		batch = append(batch, calls.Call{StartNS: callsAt + c.from, EndNS: callsAt + c.until, TID: c.tid, Function: uint16(launch)})
+	}
+	var moved []copies.Copy
+	for i, c := range l.copies {
+		start := callsAt + 200_000 + uint64(i%7)*100
+		moved = append(moved, copies.Copy{
+			SubmitNS: callsAt + c.submit, StartNS: start, EndNS: start + 50, Bytes: 8, To: 1, TID: c.tid, Direction: uint16(copies.HostToDevice),
+		})
+	}
+	for i, k := range l.kernels {
+		start := callsAt + 100_000 + uint64(i)*10
+		must(t, s.Dispatches([]tracedb.Dispatch{{Queue: 1, Launch: 1, TID: k.tid, SubmitNS: callsAt + k.submit, StartNS: start, EndNS: start + 5}}))
+	}
+	must(t, errors.Join(
+		s.Kind(len(batch), func(w tracedb.KindWriter) error { return calls.Store(w, ring.KindHIPRuntimeAPI, batch) }),
+		s.Kind(len(moved), func(w tracedb.KindWriter) error { return copies.Store(w, moved) }),
+		s.End(tracedb.End{Reason: "detached", ArmedNS: callsAt, DetachedNS: callsAt + 300_000}), db.Close()))
+	return path
+}
+
+// linksIn reads the links of kernels in an export: the row of the call by that of the kernel. Calls
+// begin at different times.
+var linksIn = map[string]func(*testing.T, string) map[int64]int64{
+	"csv": linksInCSV, "rocprofv3": linksInRocprof, "chrome": linksInChrome, "pftrace": linksInPerfetto, "rpd": linksInRPD,
+}
+
+// callRow returns the row of a call with a correlation id; 0: it is not a call's.
+func callRow(correlation int64) int64 { return max(0, correlation-calls.CorrelationID(0)) }
+
+func linksInCSV(t *testing.T, path string) map[int64]int64 {
+	data, _ := exported(t, "csv", path)
+	return columnsOf(t, data, "Dispatch_Id", "Correlation_Id")
+}
+
+// columnsOf returns the calls in a column of a CSV by another one.
+func columnsOf(t *testing.T, data []byte, by, column string) map[int64]int64 {
+	t.Helper()
+	lines, err := csv.NewReader(bytes.NewReader(data)).ReadAll()
+	must(t, err)
+	links := map[int64]int64{}
+	for _, line := range lines[1:] {
+		id, err := strconv.ParseInt(line[slices.Index(lines[0], by)], 10, 64)
+		must(t, err)
+		correlation, err := strconv.ParseInt(line[slices.Index(lines[0], column)], 10, 64)
+		must(t, err)
+		if call := callRow(correlation); call > 0 {
+			links[id] = call
+		}
+	}
+	return links
+}
+
+type correlated struct {
+	Correlation struct{ Internal int64 } `json:"correlation_id"`
+	Start       int64                    `json:"start_timestamp"`
+	Info        struct {
+		ID int64 `json:"dispatch_id"`
+	} `json:"dispatch_info"`
+}
+
+func correlatedIn(t *testing.T, path string) (kernels, moved []correlated) {
+	t.Helper()
+	data, _ := exported(t, "rocprofv3", path)
+	var got struct {
+		Tools []struct {
+			Records struct {
+				Kernels []correlated `json:"kernel_dispatch"`
+				Copies  []correlated `json:"memory_copy"`
+			} `json:"buffer_records"`
+		} `json:"rocprofiler-sdk-tool"`
+	}
+	must(t, json.Unmarshal(data, &got))
+	return got.Tools[0].Records.Kernels, got.Tools[0].Records.Copies
+}
+
+func linksInRocprof(t *testing.T, path string) map[int64]int64 {
+	links := map[int64]int64{}
+	kernels, _ := correlatedIn(t, path)
+	for _, k := range kernels {
+		if call := callRow(k.Correlation.Internal); call > 0 {
+			links[k.Info.ID] = call
+		}
+	}
+	return links
+}
+
+func linksInChrome(t *testing.T, path string) map[int64]int64 {
+	data, _ := exported(t, "chrome", path)
+	zip, err := gzip.NewReader(bytes.NewReader(data))
+	must(t, err)
+	var got struct {
+		OtherData struct {
+			Base int64 `json:"base_ns,string"`
+		}
+		TraceEvents []chromeEvent
+	}
+	must(t, json.NewDecoder(zip).Decode(&got))
+	links, begun, starts := map[int64]int64{}, map[int64]bool{}, callStarts(t, path)
+	var last chromeEvent
+	for _, e := range got.TraceEvents {
+		switch e.Ph {
+		case "X":
+			last = e
+		case "s":
+			if begun[e.ID] {
+				t.Errorf("arrow %d begins twice", e.ID)
+			}
+			begun[e.ID] = true
+			if last.Cat == "submit" {
+				continue
+			}
+			if at, from := ns(t, e.TS), ns(t, last.TS); e.TID != last.TID || at < from || at > from+ns(t, last.Dur) {
+				t.Errorf("arrow %+v is not in %+v", e, last)
+			}
+			links[e.ID] = starts[got.OtherData.Base+ns(t, last.TS)]
+		case "f":
+			if !begun[e.ID] && links[e.ID] != 0 {
+				t.Errorf("arrow %d ends twice", e.ID)
+			}
+		}
+	}
+	return links
+}
+
+func linksInPerfetto(t *testing.T, path string) map[int64]int64 {
+	data, _ := exported(t, "pftrace", path)
+	links, starts, ended := map[int64]int64{}, callStarts(t, path), map[number]bool{}
+	for _, p := range decodePerfetto(t, data) {
+		if p.TrackEvent == nil {
+			continue
+		}
+		for _, flow := range p.TrackEvent.FlowIDs {
+			if _, again := links[int64(flow)]; again {
+				t.Errorf("flow %d begins twice", flow)
+			}
+			if p.TrackEvent.Type == typeBegin {
+				links[int64(flow)] = starts[int64(p.Timestamp)]
+			}
+		}
+		for _, flow := range p.TrackEvent.TerminatingFlowIDs {
+			if ended[flow] {
+				t.Errorf("flow %d ends twice", flow)
+			}
+			ended[flow] = true
+		}
+	}
+	return links
+}
+
+func linksInRPD(t *testing.T, path string) map[int64]int64 {
+	db, _ := makeRPD(t, path)
+	rows, err := db.Query(`SELECT o.id, a.start, o.correlation_id = a.correlation_id, n.string FROM rocpd_op o JOIN rocpd_api_ops l ON l.op_id = o.id
+		JOIN rocpd_api a ON a.id = l.api_id JOIN rocpd_string n ON n.id = a.apiName_id
+		WHERE o.opType_id = (SELECT id FROM rocpd_string WHERE string = 'KernelExecution')`)
+	must(t, err)
+	defer rows.Close()
+	links, seen, starts := map[int64]int64{}, map[int64]bool{}, callStarts(t, path)
+	for rows.Next() {
+		var op, start int64
+		var same bool
+		var name string
+		must(t, rows.Scan(&op, &start, &same, &name))
+		if seen[op] || !same {
+			t.Errorf("operation %d: again %t, the correlation id of its call: %t", op, seen[op], same)
+		}
+		if seen[op] = true; name != "KernelSubmit" {
+			links[op] = starts[start]
+		}
+	}
+	must(t, rows.Err())
+	if ops := dump(t, db, "SELECT count(*) FROM rocpd_op WHERE opType_id = (SELECT id FROM rocpd_string WHERE string = 'KernelExecution')"); ops[0] != fmt.Sprint(len(seen), "|") {
+		t.Errorf("%d of %s operations have an api row", len(seen), ops[0])
+	}
+	return links
+}
+
+// callStarts returns the rows of a trace's calls by their starts.
+func callStarts(t *testing.T, path string) map[int64]int64 {
+	t.Helper()
+	return pairs(t, path, "SELECT start_ns, id FROM rtl_call WHERE typeof(start_ns) = 'integer'")
+}
+
+func pairs(t *testing.T, path, query string) map[int64]int64 {
+	t.Helper()
+	db, err := tracedb.Open(path)
+	must(t, err)
+	defer db.Close()
+	rows, err := db.Query(query)
+	must(t, err)
+	defer rows.Close()
+	all := map[int64]int64{}
+	for rows.Next() {
+		var a, b int64
+		must(t, rows.Scan(&a, &b))
+		all[a] = b
+	}
+	must(t, rows.Err())
+	return all
+}
+
+// few is one thread's calls, of which one is in another, and what they submit.
+var few = linked{
+	calls: []linkedCall{{11, 100, 200}, {11, 300, 900}, {11, 400, 500}, {12, 101, 900}, {0, 1, 9000}},
+	kernels: []linkedItem{
+		{11, 50}, {11, 100}, {11, 200}, {11, 250}, {11, 350}, {11, 450}, {11, 600}, {11, 1000}, {12, 450}, {13, 450}, {0, 450}, {11, 0},
+	},
+	copies: []linkedItem{{11, 150}, {11, 250}, {12, 150}, {0, 150}},
+}
+
+// TestLinks: a kernel belongs to the call of its thread that began last, unless that has ended.
+// Whatever a trace has, an export ends, and no kernel gets lost.
+func TestLinks(t *testing.T) {
+	want := map[int64]int64{2: 1, 3: 1, 5: 2, 6: 3, 9: 4}
+	without := func(rows ...int64) map[int64]int64 {
+		less := maps.Clone(want)
+		for _, r := range rows {
+			delete(less, r)
+		}
+		return less
+	}
+	with := func(kernel, call int64, less map[int64]int64) map[int64]int64 {
+		less[kernel] = call
+		return less
+	}
+	const latest = "9223372036854775807"
+	for name, c := range map[string]struct {
+		sql   string
+		links map[int64]int64
+	}{
+		"sound":                     {"", want},
+		"no calls":                  {"DELETE FROM rtl_call", map[int64]int64{}},
+		"no functions":              {"DELETE FROM rtl_function", map[int64]int64{}},
+		"of HSA":                    {"UPDATE rocpd_string SET string = 'hsa-core-api' WHERE string = 'hip-runtime-api'", map[int64]int64{}},
+		"threads that are NULL":     {"UPDATE rtl_call SET thread_id = NULL; UPDATE rtl_context SET thread_id = NULL", map[int64]int64{}},
+		"threads that are missing":  {"DELETE FROM rtl_thread WHERE tid = 11", map[int64]int64{9: 4}},
+		"of another session":        {"UPDATE rtl_call SET session_id = 9 WHERE id = 1", without(2, 3)},
+		"a negative duration":       {"UPDATE rtl_call SET duration_ns = -1 WHERE id = 3", with(6, 2, with(7, 2, maps.Clone(want)))},
+		"a negative start":          {"UPDATE rtl_call SET start_ns = -5 WHERE id = 1", without(2, 3)},
+		"the latest duration":       {"UPDATE rtl_call SET duration_ns = " + latest + " WHERE id = 1", without(2, 3)},
+		"a submit before all":       {"UPDATE rtl_execution SET queued_ns = " + latest + " WHERE id = 6", without(6)},
+		"a submit after all":        {"UPDATE rtl_execution SET queued_ns = -" + latest + " WHERE id = 6", without(6)},
+		"overlapping calls":         {"UPDATE rtl_call SET duration_ns = 400 WHERE id = 1; UPDATE rtl_call SET duration_ns = 500 WHERE id = 3", with(4, 1, with(7, 3, maps.Clone(want)))},
+		"an id below 1":             {"UPDATE rtl_call SET id = -5000 WHERE id = 1", without(2, 3)},
+		"a duration that is a text": {"UPDATE rtl_call SET duration_ns = 'x' WHERE id = 4", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := few.write(t)
+			change(t, path, c.sql)
+			for format, links := range linksIn {
+				if c.links == nil {
+					f, _ := FormatNamed(format)
+					if _, err := f.Write(t.Context(), path, filepath.Join(t.TempDir(), "out"), 0); err == nil && format != "csv" && format != "rpd" {
+						t.Errorf("%s: not refused", format)
+					}
+					continue
+				}
+				if got := links(t, path); !maps.Equal(got, c.links) {
+					t.Errorf("%s: %v, expected %v", format, got, c.links)
+				}
+			}
+		})
+	}
+}
+
+// TestCopyLinks: a copy has the correlation id of the call that submitted it.
+func TestCopyLinks(t *testing.T) {
+	path := few.write(t)
+	want := map[int64]int64{0: 1, 200: 4} // by their starts
+	data, _ := exported(t, "csv-copies", path)
+	from := func(links map[int64]int64) map[int64]int64 {
+		relative := map[int64]int64{}
+		for at, call := range links {
+			relative[at-callsAt-200_000] = call
+		}
+		return relative
+	}
+	if got := from(columnsOf(t, data, "Start_Timestamp", "Correlation_Id")); !maps.Equal(got, want) {
+		t.Errorf("csv-copies: %v", got)
+	}
+	links := map[int64]int64{}
+	_, moved := correlatedIn(t, path)
+	for _, c := range moved {
+		if call := callRow(c.Correlation.Internal); call > 0 {
+			links[c.Start] = call
+		}
+	}
+	if got := from(links); len(moved) != 4 || !maps.Equal(got, want) {
+		t.Errorf("rocprofv3: %v", got)
+	}
+	db, r := makeRPD(t, path)
+	if r.of(copies.Kind).Written != 4 || r.of(copies.Kind).LeftOut != 0 || r.Dispatches != int64(len(few.kernels)) {
+		t.Errorf("%+v", r)
+	}
+	got := dump(t, db, `SELECT n.string, a.start - 25920000000000000, count(*) FROM rocpd_op o JOIN rocpd_string y ON y.id = o.opType_id AND y.string LIKE 'Copy%'
+		JOIN rocpd_api_ops l ON l.op_id = o.id JOIN rocpd_api a ON a.id = l.api_id JOIN rocpd_string n ON n.id = a.apiName_id GROUP BY 1, 2 ORDER BY 1, 2`)
+	if want := []string{"hipLaunchKernel|100|1|", "hipLaunchKernel|101|1|", "hsa_amd_memory_async_copy|150|1|", "hsa_amd_memory_async_copy|250|1|"}; !slices.Equal(got, want) {
+		t.Errorf("rpd: %q", got)
+	}
+}
+
+// TestLinksAreTheViews: exports and SQL agree.
+func TestLinksAreTheViews(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var l linked
+	for i := range uint64(3 * batchRows) {
+		from := 1 + i*20 + random.Uint64N(20)
+		l.calls = append(l.calls, linkedCall{uint32(11 + random.IntN(3)), from, from + 1 + random.Uint64N(100)})
+		l.kernels = append(l.kernels, linkedItem{uint32(11 + random.IntN(4)), 1 + random.Uint64N(3*batchRows*20)})
+	}
+	random.Shuffle(len(l.calls), func(i, j int) { l.calls[i], l.calls[j] = l.calls[j], l.calls[i] })
+	path := l.write(t)
+	want := pairs(t, path, "SELECT kernel_id, call_id FROM call_kernel")
+	if n := pairs(t, path, "SELECT 0, count(DISTINCT call_id) FROM call_kernel")[0]; len(want) < batchRows || n == int64(len(want)) {
+		t.Fatalf("%d kernels of %d calls", len(want), n)
+	}
+	for format, links := range linksIn {
+		if got := links(t, path); !maps.Equal(got, want) {
+			t.Errorf("%s: %d links of %d", format, len(got), len(want))
+		}
+	}
+}
+
+// TestManyKernelsOfACall: the kernels of one call are as many as a trace says.
+func TestManyKernelsOfACall(t *testing.T) {
+	l := linked{calls: []linkedCall{{11, 100, 900}}, kernels: slices.Repeat([]linkedItem{{11, 500}}, 100)}
+	path := l.write(t)
+	for format, links := range linksIn {
+		if got := links(t, path); len(got) != 100 || got[100] != 1 {
+			t.Errorf("%s: %d links", format, len(got))
+		}
+	}
+	db, _ := makeRPD(t, path)
+	if got := dump(t, db, "SELECT count(*) FROM rocpd_kernelapi"); got[0] != "0|" {
+		t.Errorf("%s details of kernels for one call", got[0])
+	}
+}
