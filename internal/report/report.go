@@ -155,7 +155,7 @@ func (r *Report) read(tr *traceread.Trace, o Options) error {
 	r.LeftOut = a.leftOut
 	r.countCutOff(a)
 	r.Coverage.QueuedBefore = a.queuedBefore()
-	r.LaunchToStart = a.latency.launchToStart()
+	r.LaunchToStart = launchToStart(&a.latency)
 	if err := r.readKinds(tr, a, window); err != nil {
 		return err
 	}

@@ -39,7 +39,8 @@ std::mutex mutex;
 std::condition_variable changed;
 std::atomic<bool> stop{false};
 
-// A graph and its executable form. Kernel i of a branch is launch_decode_kernel(first + i).
+// A graph and its executable form. Kernel i of a branch is launch_decode_kernel(first + i); if there are several
+// branches, kernel first follows them.
 class Graph {
 public:
 	Graph(unsigned first, unsigned nodes, unsigned branches, hipStream_t stream) : first_(first), nodes_(nodes), branches_(branches)
@@ -84,6 +85,8 @@ private:
 			HIP_CHECK(hipEventRecord(joins[i], others[i]));
 			HIP_CHECK(hipStreamWaitEvent(stream, joins[i], 0));
 		}
+		if (!others.empty())
+			launch_decode_kernel(int(first_), stream); // HIP 5.2 demands one last node
 		HIP_CHECK(hipGetLastError());
 		HIP_CHECK(hipStreamEndCapture(stream, &graph_));
 		HIP_CHECK(hipEventDestroy(fork));
