@@ -96,7 +96,7 @@ func TestStreams(t *testing.T) {
 			t.Fatalf("%+v: it has no stream, submitted in %v", k, c)
 		}
 	}
-	if len(seen) != 2+2*3 || seen[0] == 0 || seen[2] == 0 {
+	if len(seen) != 1+2*3 || seen[0] == 0 {
 		t.Errorf("kernels by stream: %v", seen)
 	}
 	for _, function := range []string{"hipModuleLaunchKernel", "hipMemcpyAsync", "hipGraphLaunch"} {

@@ -109,10 +109,37 @@ private:
 	}
 };
 
+// An event that one thread records and another one waits for; HIP 5.2 crashes if they do so at the same time.
+struct Event {
+	hipEvent_t handle;
+	std::mutex mutex;
+
+	Event() { HIP_CHECK(hipEventCreate(&handle)); }
+	~Event() { HIP_CHECK(hipEventDestroy(handle)); }
+
+	void record(hipStream_t stream)
+	{
+		std::lock_guard<std::mutex> hold(mutex);
+		LOGGED(hipEventRecord, handle, stream);
+	}
+
+	void make_wait(hipStream_t stream)
+	{
+		std::lock_guard<std::mutex> hold(mutex);
+		LOGGED(hipStreamWaitEvent, stream, handle, 0u);
+	}
+
+	void synchronize()
+	{
+		std::lock_guard<std::mutex> hold(mutex);
+		LOGGED(hipEventSynchronize, handle);
+	}
+};
+
 // A thread with two streams; the second one waits for the first one, and for the last thread's.
 class Worker {
 public:
-	Worker(const Device& device, unsigned id, hipEvent_t own, hipEvent_t last) : device_(device), id_(id), own_(own), last_(last) {}
+	Worker(const Device& device, unsigned id, Event& own, Event& last) : device_(device), id_(id), own_(own), last_(last) {}
 
 	void run()
 	{
@@ -134,7 +161,7 @@ private:
 	const Device& device_;
 	unsigned id_;
 	std::atomic<uint64_t> sequence_ = 0; // kernels; main() looks at it
-	hipEvent_t own_, last_;
+	Event &own_, &last_;
 	hipStream_t first_ = nullptr, second_ = nullptr;
 	void *from_ = nullptr, *to_ = nullptr;
 	std::vector<std::unique_ptr<Graph>> graphs_;
@@ -163,16 +190,14 @@ private:
 		launch(first_);
 		if (!graphs_.empty())
 			graphs_[i % graphs_.size()]->launch(i % 4 < 2 ? first_ : second_);
-		LOGGED(hipEventRecord, own_, first_);
-		LOGGED(hipStreamWaitEvent, second_, i % 2 ? own_ : last_, 0u);
+		own_.record(first_);
+		(i % 2 ? own_ : last_).make_wait(second_);
 		launch(second_);
 		LOGGED(hipMemcpyAsync, to_, static_cast<const void*>(from_), kBytes, hipMemcpyDeviceToDevice, second_);
-		if (i % 8 == 3)
-			launch(hipStreamPerThread);
 		if (i % 8 == 5)
 			launch(nullptr);
 		if (i % 4 == 0)
-			LOGGED(hipEventSynchronize, own_);
+			own_.synchronize();
 		LOGGED(hipStreamSynchronize, second_);
 		if (settings.renew && !graphs_.empty() && i % uint64_t(settings.renew) == 0) {
 			LOGGED(hipStreamSynchronize, first_);
@@ -243,11 +268,9 @@ int main(int argc, char** argv)
 	Device device(0, code);
 
 	HttpServer http(settings.port, answer);
-	std::vector<hipEvent_t> events(size_t(settings.threads));
+	std::vector<Event> events(size_t(settings.threads));
 	std::vector<std::unique_ptr<Worker>> workers;
 	std::vector<std::thread> threads;
-	for (hipEvent_t& e : events)
-		HIP_CHECK(hipEventCreate(&e));
 	for (size_t i = 0; i < events.size(); i++)
 		workers.push_back(std::make_unique<Worker>(device, unsigned(i + 1), events[i], events[(i + events.size() - 1) % events.size()]));
 	for (auto& w : workers)
@@ -265,8 +288,7 @@ int main(int argc, char** argv)
 	}
 	for (std::thread& t : threads)
 		t.join();
-	for (hipEvent_t e : events)
-		HIP_CHECK(hipEventDestroy(e));
+	events = std::vector<Event>();
 	HIP_CHECK(hipModuleUnload(device.module));
 	print_counts(workers);
 	return 0;
