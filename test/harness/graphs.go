@@ -91,6 +91,13 @@ func LastOpened(t testing.TB, path string) (ns int64) {
 	return ns
 }
 
+// UntimedPackets returns how many packets of a trace have no times.
+func UntimedPackets(t testing.TB, path string) (n int) {
+	t.Helper()
+	read(t, path, "SELECT coalesce(sum(packets), 0) FROM rtl_untimed", func(r *sql.Rows) error { return r.Scan(&n) })
+	return n
+}
+
 // read calls visit for each row of a query of a trace.
 func read(t testing.TB, path, query string, visit func(*sql.Rows) error) {
 	t.Helper()

@@ -1,7 +1,7 @@
 package calls
 
 import (
-	"regexp"
+	"strings"
 
 	"github.com/rtl-attach/rtl-attach/internal/graphs"
 	"github.com/rtl-attach/rtl-attach/internal/histogram"
@@ -22,14 +22,11 @@ type Launches struct {
 	StartP99NS int64 `json:"start_p99_ns"`
 }
 
-// launching matches the functions that launch kernels or graphs.
-var launching = regexp.MustCompile(`^hip(Ext|Module|Hcc|Graph)?\w*Launch(Kernel|CooperativeKernel|ByPtr|_spt|MultiKernelMultiDevice)?\w*$`)
-
+// launches reports whether a function launches kernels or a graph.
 func launches(function string) bool {
-	return launching.MatchString(function) && function != "hipLaunchHostFunc" && function != "hipLaunchHostFunc_spt"
+	return strings.Contains(function, "Launch") && !strings.Contains(function, "HostFunc")
 }
 
-// launchGraph and the others are how the names of functions begin.
 const launchGraph = "hipGraphLaunch"
 
 // steps sums up the calls that begin in the report's window, with the kernels that they submitted.
@@ -71,14 +68,14 @@ func (c *Report) readSteps(r *kind.Reading, known map[int64]*named) error {
 	if err != nil {
 		return err
 	}
-	for id, t := range s.threads {
-		s.finish(id, t)
+	for _, t := range s.threads {
+		s.finish(t)
 	}
 	s.into(c)
 	if err := c.readWaits(r, known); err != nil {
 		return err
 	}
-	return nil
+	return c.nameStreams(r)
 }
 
 func newSteps(window traceread.Span, known map[int64]*named, lives lives) *steps {
@@ -103,7 +100,7 @@ func (s *steps) visit(session, id int64, all []graphs.Step) error {
 		step := &all[i]
 		switch {
 		case step.IsCall:
-			s.finish(id, t)
+			s.finish(t)
 			s.begin(t, step)
 		case t.call != nil && step.AtNS <= t.call.AtNS+t.call.DurationNS:
 			s.kernel(session, id, t, step)
@@ -132,7 +129,7 @@ func (s *steps) kernel(session, id int64, t *submitter, k *graphs.Step) {
 }
 
 // finish counts a thread's last call.
-func (s *steps) finish(_ int64, t *submitter) {
+func (s *steps) finish(t *submitter) {
 	if t.call == nil {
 		return
 	}

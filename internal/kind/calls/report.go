@@ -25,6 +25,15 @@ type Report struct {
 	Waits       []Wait        `json:"waits"`     // time in calls that wait for the GPU, by thread
 	Errors      []Error       `json:"errors"`    // results that are not success
 	Coverage    []Covered     `json:"coverage"`  // by session
+
+	// HIP's only, if calls have kernels. The lists are the largest of all.
+	Launches     *Launches    `json:"launches,omitempty"`
+	Streams      []Stream     `json:"streams,omitempty"`
+	StreamsInAll int64        `json:"streams_in_all,omitempty"`
+	StreamWaits  []StreamWait `json:"stream_waits,omitempty"`
+	WaitsInAll   int64        `json:"stream_waits_in_all,omitempty"` // calls
+	Graphs       []Graph      `json:"graphs,omitempty"`
+	GraphsInAll  int64        `json:"graphs_in_all,omitempty"`
 }
 
 // FunctionSum sums up the calls of one function. Calls of several threads may overlap.
@@ -164,7 +173,10 @@ func (c *Report) readCalls(r *kind.Reading, a *api) error {
 		return err
 	}
 	s.into(c)
-	return s.nameThreads(r, c)
+	if err := s.nameThreads(r, c); err != nil || a.id != ring.KindHIPRuntimeAPI {
+		return err
+	}
+	return c.readSteps(r, known)
 }
 
 // sums adds up groups of calls.

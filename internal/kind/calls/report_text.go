@@ -15,6 +15,8 @@ const (
 	mostFunctionLines = 8
 	mostWaitLines     = 4
 	mostErrorLines    = 4
+	mostStreamLines   = 4
+	mostGraphLines    = 4
 )
 
 // lines returns the section's text. It sanitizes names, which come from the trace.
@@ -39,7 +41,7 @@ func (c *Report) lines(a *api, where string) []kind.Line {
 	c.sayFunctions(say)
 	c.sayWaits(say)
 	c.sayErrors(say)
-	return all
+	return append(all, c.stepLines(where)...)
 }
 
 // head returns how many calls there are.

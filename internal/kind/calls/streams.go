@@ -18,6 +18,23 @@ const (
 // onDefaultStream matches the functions that use the default stream and have no parameter for it.
 var onDefaultStream = regexp.MustCompile(`^hip(Memcpy|Memset)`)
 
+// recordsEvent and waitsForEvent are the functions by which a stream waits for another one.
+var (
+	recordsEvent  = map[string]bool{"hipEventRecord": true, "hipEventRecordWithFlags": true, "hipEventRecord_spt": true}
+	waitsForEvent = map[string]bool{"hipStreamWaitEvent": true, "hipStreamWaitEvent_spt": true}
+)
+
+// stream returns the stream that a handle means to a function that has a stream.
+func (f *named) stream(handle int64) int64 {
+	if handle != defaultStream && handle != legacyStream {
+		return handle
+	}
+	if strings.HasSuffix(f.name, "_spt") {
+		return perThreadStream
+	}
+	return defaultStream
+}
+
 // streamOf returns which of the recorded words is the stream of a call, and the stream that the function
 // uses if that is 0 or if there is no such word. Null: it has none.
 func streamOf(f *function.Function) (word, handle int64) {
