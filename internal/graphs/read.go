@@ -5,18 +5,15 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// callColumns and kernelColumns are what a step needs of a row, after its id.
+// callColumns and kernelColumns are what a step needs of a row, after its id. The words of calls follow.
 var (
-	callColumns = []string{
-		"session_id", "coalesce(thread_id, 0)", "function_id", "start_ns", "duration_ns", "result",
-		"rtl_word(arguments, 0)", "rtl_word(arguments, (SELECT stream_word FROM rtl_function f WHERE f.id = function_id))",
-	}
+	callColumns   = []string{"session_id", "coalesce(thread_id, 0)", "function_id", "start_ns", "duration_ns", "result"}
 	kernelColumns = []string{"context_id", "start_ns", "duration_ns", "queued_ns"}
 )
 
@@ -32,7 +29,7 @@ func open(ctx context.Context, tr *traceread.Trace, calls bool) (sources []*sour
 		if err != nil {
 			return nil, err
 		}
-		blocks, err := tracedb.ReadBlocks(tr.DB, "rtl_call", callColumns...)
+		blocks, err := tracedb.ReadBlocks(tr.DB, "rtl_call", functions.columns()...)
 		if err != nil {
 			return nil, err
 		}
@@ -51,33 +48,69 @@ func open(ctx context.Context, tr *traceread.Trace, calls bool) (sources []*sour
 	return nil, err
 }
 
-// functions has the stream of which a handle of 0 is the name, by the rows of HIP's functions; Null: none.
-type functions map[int64]int64
+// functions are the functions of HIP's runtime API in a trace.
+type functions struct {
+	byRow map[int64]streamOf
+	words []int64 // which of the arguments' words a step needs; the first is word 0
+}
 
-func functionsOf(ctx context.Context, tr *traceread.Trace) (functions, error) {
-	all := functions{}
+// streamOf says which stream a call of a function uses.
+type streamOf struct {
+	word   int   // index of functions.words; -1: no argument is a stream
+	handle int64 // of the stream that it uses if the word is 0, or without a word; Null: none
+}
+
+// mostWords is the most words of a call's arguments.
+const mostWords = 11
+
+func functionsOf(ctx context.Context, tr *traceread.Trace) (*functions, error) {
+	f := &functions{byRow: map[int64]streamOf{}, words: []int64{0}}
 	err := tr.Define(ctx, func(r traceread.Row) error {
-		var row, stream int64
-		err := r.Scan(&row, &stream)
-		all[row] = stream
-		return err
-	}, `SELECT id, coalesce(default_stream, ?) FROM rtl_function
+		var row, word int64
+		s := streamOf{word: -1}
+		if err := r.Scan(&row, &word, &s.handle); err != nil {
+			return err
+		}
+		if word >= 0 && word < mostWords {
+			if s.word = slices.Index(f.words, word); s.word < 0 {
+				s.word = len(f.words)
+				f.words = append(f.words, word)
+			}
+		}
+		f.byRow[row] = s
+		return nil
+	}, `SELECT id, coalesce(stream_word, -1), coalesce(default_stream, ?) FROM rtl_function
 		WHERE api_id = (SELECT id FROM rocpd_string WHERE string = 'hip-runtime-api')`, int64(tracedb.Null))
-	return all, err
+	return f, err
+}
+
+// columns returns the columns of rtl_call that step needs.
+func (f *functions) columns() []string {
+	all := slices.Clone(callColumns)
+	for _, word := range f.words {
+		all = append(all, fmt.Sprintf("rtl_word(arguments, %d)", word))
+	}
+	return all
 }
 
 // legacyStream is hipStreamLegacy, another name of the default stream.
 const legacyStream = 1
 
-func (f functions) step(v []int64) (session, id int64, s Step, valid bool, err error) {
-	stream, known := f[v[3]]
+func (f *functions) step(v []int64) (session, id int64, s Step, valid bool, err error) {
+	of, known := f.byRow[v[3]]
 	if !known || v[2] == 0 || !traceread.Possible(v[4], v[5]) {
 		return 0, 0, s, false, nil
 	}
-	if stream != tracedb.Null && v[8] != tracedb.Null && v[8] != 0 && v[8] != legacyStream {
-		stream = v[8]
+	words := v[1+len(callColumns):]
+	stream := of.handle
+	if stream != tracedb.Null && of.word >= 0 {
+		switch handle := words[of.word]; handle {
+		case 0, legacyStream:
+		default:
+			stream = handle // Null: it is not recorded
+		}
 	}
-	return v[1], v[2], Step{AtNS: v[4], DurationNS: v[5], IsCall: true, Function: v[3], Failed: v[6] != 0, Word: v[7], Stream: stream}, true, nil
+	return v[1], v[2], Step{AtNS: v[4], DurationNS: v[5], IsCall: true, Function: v[3], Failed: v[6] != 0, Word: words[0], Stream: stream}, true, nil
 }
 
 // contexts finds what the dispatches of a context share.
@@ -127,69 +160,4 @@ func (c *contexts) step(v []int64) (session, id int64, s Step, valid bool, err e
 		return 0, 0, s, false, err
 	}
 	return x.session, x.thread, Step{AtNS: at, StartNS: v[2], DurationNS: v[3], Launch: x.launch, Name: x.name}, true, nil
-}
-
-// sorted is how many steps inFiles passes on at a time, at most.
-const sorted = 1024
-
-// inFiles has SQLite sort the steps in temporary files.
-func inFiles(ctx context.Context, tr *traceread.Trace, calls bool, visit Visitor) error {
-	o := &order{visit: visit, threads: map[int64]*thread{}}
-	functions := functions{}
-	// Pages that refer to each other in a cycle yield endless rows. The OFFSET keeps SQLite from
-	// moving the LIMIT outwards.
-	query := `SELECT x.thread_id AS thread, e.start_ns - e.queued_ns AS at, 1 AS kernel, 0 AS id,
-			e.context_id AS a, e.start_ns AS b, e.duration_ns AS c, e.queued_ns AS d, 0 AS e, 0 AS f, 0 AS g, 0 AS h
-		FROM (SELECT * FROM rtl_execution LIMIT $most OFFSET 0) e JOIN rtl_context x ON x.id = e.context_id
-		WHERE e.queued_ns IS NOT NULL AND x.thread_id IS NOT NULL`
-	if calls {
-		var err error
-		if functions, err = functionsOf(ctx, tr); err != nil {
-			return err
-		}
-		query += ` UNION ALL SELECT thread_id, start_ns, 0, 0, ` + strings.Join(callColumns, ", ") +
-			` FROM (SELECT * FROM rtl_call LIMIT $most OFFSET 0) WHERE thread_id IS NOT NULL`
-	}
-	c, err := newContexts(tr)
-	if err != nil {
-		return err
-	}
-	defer c.query.Close()
-	last, v := int64(0), make([]int64, 9)
-	err = tr.Each(ctx, func(r traceread.Row) error {
-		var id int64
-		var isKernel bool
-		var values [8]sql.NullInt64
-		err := r.Scan(&id, &isKernel, &values[0], &values[1], &values[2], &values[3], &values[4], &values[5], &values[6], &values[7])
-		if err != nil {
-			return err
-		}
-		for i, one := range values {
-			if v[i+1] = one.Int64; !one.Valid {
-				v[i+1] = tracedb.Null
-			}
-		}
-		if id != last || o.pending >= sorted {
-			if err := o.pass(0); err != nil {
-				return err
-			}
-			if id != last {
-				clear(o.threads)
-			}
-			last = id
-		}
-		step := functions.step
-		if isKernel {
-			step = c.step
-		}
-		session, _, s, valid, err := step(v)
-		if err != nil || !valid {
-			return err
-		}
-		return o.add(session, id, &s)
-	}, `SELECT thread, kernel, a, b, c, d, e, f, g, h FROM (`+strings.ReplaceAll(query, "$most", fmt.Sprint(tr.MostRows))+`) ORDER BY thread, at, kernel`)
-	if err != nil {
-		return err
-	}
-	return o.pass(0)
 }
