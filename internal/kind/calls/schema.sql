@@ -99,13 +99,12 @@ WHERE l.kernel_id IS NOT NULL AND l.at_ns <= c.start_ns + c.duration_ns;
 -- The HIP stream of each call that uses one: the handle as a number; 0 is the default stream, 2 the calling
 -- thread's own default stream (hipStreamPerThread).
 CREATE VIEW IF NOT EXISTS call_stream AS
-WITH word AS ( -- h: the handle in hexadecimal; the LIMIT makes SQLite compute it once
+WITH word AS ( -- h: the handle in hexadecimal
 	SELECT c.id AS call_id, f.default_stream AS default_stream,
 		CASE WHEN f.stream_word IS NULL THEN '0000000000000000' ELSE hex(substr(c.arguments, 8 * f.stream_word + 1, 8)) END AS h
 	FROM rtl_call c
 	JOIN rtl_function f ON f.id = c.function_id
 	WHERE f.default_stream IS NOT NULL
-	LIMIT -1 OFFSET 0
 ), handle AS (
 	SELECT call_id, default_stream,
 		(instr('123456789ABCDEF', substr(h, 1, 1)) << 60) | (instr('123456789ABCDEF', substr(h, 2, 1)) << 56) |
@@ -154,11 +153,13 @@ WITH step AS (
 	SELECT id, function, event, record_id AS self, max(record_id) OVER (PARTITION BY session_id, event, records) AS record_id
 	FROM numbered
 )
-SELECT c.id AS id,                         -- the call that waits: call.id
+SELECT c.id AS id,                         -- the call that waits: call.id; a join with call_stream would read all calls
 	s.pid AS pid,
 	t.tid AS thread,
-	CASE WHEN w.function LIKE 'hipStreamWaitEvent%' THEN own.stream END AS stream, -- that waits; NULL: the thread waits
-	CASE WHEN w.event IS NULL THEN own.stream ELSE other.stream END AS for_stream, -- NULL: not known
+	CASE WHEN w.function LIKE 'hipStreamWaitEvent%' THEN (SELECT m.stream FROM call_stream m WHERE m.call_id = w.id) END AS stream,
+	                                   -- that waits; NULL: the thread waits
+	(SELECT m.stream FROM call_stream m WHERE m.call_id = CASE WHEN w.event IS NULL THEN w.id ELSE w.record_id END) AS for_stream,
+	                                   -- NULL: not known
 	'0x' || ltrim(lower(w.event), '0') AS event, -- NULL: none
 	r.id AS record_id,                 -- the call that recorded the event last; NULL: none, or not recorded, or no event
 	r.start_ns AS record_ns,
@@ -169,8 +170,6 @@ JOIN rtl_call c ON c.id = w.id
 LEFT JOIN rtl_session s ON s.id = c.session_id
 LEFT JOIN rtl_thread t ON t.id = c.thread_id
 LEFT JOIN rtl_call r ON r.id = w.record_id
-LEFT JOIN call_stream own ON own.call_id = w.id
-LEFT JOIN call_stream other ON other.call_id = w.record_id
 WHERE w.self IS NULL;
 
 -- The kernels of each launch of a graph, numbered from 1 in the order of their submits.
@@ -201,49 +200,52 @@ WITH step AS ( -- made: the call begins or ends a graph with this handle
 		ORDER BY start_ns, id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS made_before
 	FROM step
 ), launch AS (
-	SELECT id, exec, first_value(id) OVER w AS graph, row_number() OVER w AS replay
+	SELECT id, first_value(id) OVER w AS graph, row_number() OVER w AS replay
 	FROM counted
 	WHERE made = 0
 	WINDOW w AS (PARTITION BY session_id, exec, made_before ORDER BY start_ns, id)
+), item AS ( -- each launch, and its kernels: no join, for which SQLite may scan the launches for each kernel
+	SELECT id AS replay_id, graph, replay, 0 AS node, NULL AS kernel_id
+	FROM launch
+	UNION ALL
+	SELECT replay_id, NULL, NULL, node, kernel_id
+	FROM graph_kernel
 ), node AS (
-	SELECT g.replay_id AS replay_id, l.graph AS graph, l.replay AS replay, g.node AS node, n.name_id AS name_id,
-		e.start_ns AS start_ns, e.start_ns + e.duration_ns AS end_ns, e.duration_ns AS duration_ns,
-		count(*) OVER (PARTITION BY g.replay_id) AS kernels
-	FROM graph_kernel g
-	JOIN launch l ON l.id = g.replay_id
-	JOIN rtl_execution e ON e.id = g.kernel_id
-	JOIN rtl_context x ON x.id = e.context_id
-	JOIN rtl_launch n ON n.id = x.launch_id
+	SELECT i.replay_id AS replay_id, max(i.graph) OVER replays AS graph, max(i.replay) OVER replays AS replay, i.node AS node,
+		count(i.kernel_id) OVER replays AS kernels, n.name_id AS name_id, e.start_ns AS start_ns,
+		e.start_ns + e.duration_ns AS end_ns, e.duration_ns AS duration_ns
+	FROM item i
+	LEFT JOIN rtl_execution e ON e.id = i.kernel_id
+	LEFT JOIN rtl_context x ON x.id = e.context_id
+	LEFT JOIN rtl_launch n ON n.id = x.launch_id
+	WINDOW replays AS (PARTITION BY i.replay_id)
 ), compared AS ( -- with the first of the replays with most kernels
-	SELECT replay_id, kernels, start_ns, end_ns, duration_ns,
+	SELECT replay_id, graph, replay, kernels, start_ns, end_ns, duration_ns,
 		name_id = first_value(name_id) OVER (PARTITION BY graph, node ORDER BY kernels DESC, replay) AS same,
 		max(kernels) OVER (PARTITION BY graph) AS most
 	FROM node
 ), ran AS (
-	SELECT replay_id, count(*) AS kernels, min(start_ns) AS first_ns, max(end_ns) AS last_ns,
-		CAST(total(duration_ns) AS INTEGER) AS gpu_ns, min(same) AND count(*) = max(most) AS same
+	SELECT replay_id, graph, replay, kernels, min(start_ns) AS first_ns, max(end_ns) AS last_ns,
+		CAST(total(duration_ns) AS INTEGER) AS gpu_ns, coalesce(min(same), 1) AND kernels = most AS same
 	FROM compared
-	GROUP BY replay_id
+	GROUP BY replay_id, graph, replay, kernels, most
 )
-SELECT l.id AS id,                         -- the call: call.id
-	l.graph AS graph,                  -- the same in all replays of a graph: the id of the first
-	'0x' || ltrim(lower(l.exec), '0') AS exec, -- the handle of the executable graph
-	l.replay AS replay,                -- 1 is the first that was recorded
+SELECT r.replay_id AS id,                  -- the call: call.id
+	r.graph AS graph,                  -- the same in all replays of a graph: the id of the first
+	'0x' || ltrim(lower(hex(substr(c.arguments, 1, 8))), '0') AS exec, -- the handle of the executable graph
+	r.replay AS replay,                -- 1 is the first that was recorded
 	s.pid AS pid,
 	t.tid AS thread,                   -- that called
-	m.stream AS stream,                -- a handle, as in call_stream
+	(SELECT m.stream FROM call_stream m WHERE m.call_id = r.replay_id) AS stream, -- a handle
 	c.start_ns AS start_ns,            -- of the call
 	c.start_ns + c.duration_ns AS end_ns,
-	coalesce(r.kernels, 0) AS kernels, -- that have times
+	r.kernels AS kernels,              -- that have times
 	r.first_ns AS first_ns,            -- the first kernel's start; NULL: no kernel
 	r.last_ns AS last_ns,              -- the last kernel's end
-	coalesce(r.gpu_ns, 0) AS gpu_ns,   -- the sum of the kernels' times
-	CASE WHEN r.same IS NOT NULL THEN r.same ELSE max(coalesce(r.kernels, 0)) OVER (PARTITION BY l.graph) = 0 END AS same
-	                                   -- 1: kernels with the same names in the same order as in the first of the
+	r.gpu_ns AS gpu_ns,                -- the sum of the kernels' times
+	r.same AS same                     -- 1: kernels with the same names in the same order as in the first of the
 	                                   -- graph's replays with most kernels
-FROM launch l
-JOIN rtl_call c ON c.id = l.id
+FROM ran r
+JOIN rtl_call c ON c.id = r.replay_id
 LEFT JOIN rtl_session s ON s.id = c.session_id
-LEFT JOIN rtl_thread t ON t.id = c.thread_id
-LEFT JOIN call_stream m ON m.call_id = l.id
-LEFT JOIN ran r ON r.replay_id = l.id;
+LEFT JOIN rtl_thread t ON t.id = c.thread_id;

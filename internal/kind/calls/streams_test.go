@@ -35,6 +35,12 @@ func failed(c Call) Call {
 // written writes HIP's calls and dispatches on queue 1 with launches 1 to 3, and opens the trace.
 func written(t *testing.T, calls []Call, dispatches []tracedb.Dispatch) *sql.DB {
 	t.Helper()
+	read, _ := writtenTo(t, calls, dispatches)
+	return read
+}
+
+func writtenTo(t *testing.T, calls []Call, dispatches []tracedb.Dispatch) (read *sql.DB, path string) {
+	t.Helper()
 	db, path := create(t)
 	s := begin(t, db, 42)
 	must(t, s.Agent(tracedb.Agent{ID: 1}), s.Queue(tracedb.Queue{ID: 1, Agent: 1}))
@@ -50,11 +56,12 @@ func written(t *testing.T, calls []Call, dispatches []tracedb.Dispatch) *sql.DB 
 		}
 		d.EndNS = d.StartNS + 10
 	}
-	must(t, s.Dispatches(dispatches), s.End(tracedb.End{}), db.Close())
+	account := tracedb.KindCoverage{Kind: ring.KindHIPRuntimeAPI.String(), Begun: uint64(len(calls)), Timed: uint64(len(calls))}
+	must(t, s.Dispatches(dispatches), s.End(tracedb.End{Kinds: []tracedb.KindCoverage{account}}), db.Close())
 	read, err := tracedb.Open(path)
 	must(t, err)
 	t.Cleanup(func() { read.Close() })
-	return read
+	return read, path
 }
 
 // TestStreamOf: the word is the one that has the stream, in a register or on the stack.
