@@ -1,5 +1,5 @@
 /*
- * pack.c: rtl_pack(a, b, …), an aggregate function and the inverse of
+ * pack.c: rtl_word, and rtl_pack(a, b, …), an aggregate function and the inverse of
  * rtl_unpack: rows of integers become one blob of packed 64-bit integers.
  *
  *	SELECT rtl_pack(id, start_ns) FROM (SELECT … LIMIT 8192)
@@ -73,10 +73,38 @@ static void pack_final(sqlite3_context *context)
 	sqlite3_result_blob64(context, p->values, (sqlite3_uint64)p->count * sizeof(*p->values), sqlite3_free);
 }
 
+/*
+ * rtl_word(blob, n) is word n, from 0, of a blob of words of 8 bytes, each with
+ * its most significant byte first; NULL without such a word.
+ */
+static void word_of(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+	sqlite3_int64 n = sqlite3_value_int64(argv[1]);
+	uint64_t word = 0;
+	const uint8_t *bytes;
+
+	(void)argc;
+	if (sqlite3_value_type(argv[0]) != SQLITE_BLOB || sqlite3_value_type(argv[1]) != SQLITE_INTEGER || n < 0 ||
+	    n >= sqlite3_value_bytes(argv[0]) / 8) {
+		sqlite3_result_null(context);
+		return;
+	}
+	bytes = (const uint8_t *)sqlite3_value_blob(argv[0]) + 8 * n;
+	for (int i = 0; i < 8; i++)
+		word = word << 8 | bytes[i];
+	sqlite3_result_int64(context, (sqlite3_int64)word);
+}
+
 /* SQLite calls this for each new connection. */
 static int pack_register(sqlite3 *db, char **err, const void *api)
 {
+	int rc;
+
 	(void)err, (void)api;
+	rc = sqlite3_create_function(db, "rtl_word", 2, SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY, NULL, word_of,
+				     NULL, NULL);
+	if (rc != SQLITE_OK)
+		return rc;
 	return sqlite3_create_function(db, "rtl_pack", -1, SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY, NULL, NULL,
 				       pack_step, pack_final);
 }

@@ -70,6 +70,18 @@ func TestBlocksOfText(t *testing.T) {
 	}
 }
 
+func TestWord(t *testing.T) {
+	db, _ := finished(t)
+	for arguments, want := range map[string]string{
+		"x'00000000000000010203040506070809', 0": "1", "x'00000000000000010203040506070809', 1": "144964032628459529",
+		"x'ffffffffffffffff', 0": "-1", "x'ffffffffffffffff', 1": "NULL", "x'ffffffffffffffff', -1": "NULL",
+		"x'ffffffffffffff', 0": "NULL", "x'', 0": "NULL", "'12345678', 0": "NULL", "x'ffffffffffffffff', NULL": "NULL",
+		"x'ffffffffffffffff', 9223372036854775807": "NULL", "NULL, 0": "NULL",
+	} {
+		expect(t, db, "SELECT coalesce(rtl_word("+arguments+"), 'NULL')", want)
+	}
+}
+
 func TestBlocksOfMoreThanFits(t *testing.T) {
 	db, _ := finished(t)
 	blocks, err := ReadBlocks(db, "rtl_execution", "start_ns")

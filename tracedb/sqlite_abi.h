@@ -135,6 +135,7 @@ int sqlite3_vfs_register(sqlite3_vfs *, int);
 
 /* What pack.c needs (sqlite.org/c3ref/create_function.html). */
 #define SQLITE_INTEGER 1
+#define SQLITE_BLOB 4
 #define SQLITE_NULL 5
 #define SQLITE_UTF8 1
 #define SQLITE_DETERMINISTIC 0x800

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rtl-attach/rtl-attach/internal/histogram"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -15,7 +16,7 @@ type analysis struct {
 	windows
 	contexts *contexts
 	kernels  *kernels
-	latency  histogram
+	latency  histogram.Histogram
 	longest  longest
 	leftOut  int64 // impossible times, or no valid context
 	inside   int64 // began and ended in the window
@@ -62,7 +63,7 @@ func analyseRows(tr *traceread.Trace, w windows, source rowSource) (*analysis, e
 func (a *analysis) giveHistograms() {
 	for i, p := range a.processes {
 		if len(a.processes) > 1 && i < mostLatencies {
-			p.latency = &histogram{}
+			p.latency = &histogram.Histogram{}
 		}
 	}
 }
@@ -110,9 +111,9 @@ func (a *analysis) dispatch(c *dispatchContext, r *row) error {
 		c.queue.kernels++
 		c.kernel.add(r.durationNS)
 		if k.submitNS != tracedb.Null {
-			a.latency.add(r.queuedNS)
+			a.latency.Add(r.queuedNS)
 			if h := c.queue.session.session.process.latency; h != nil {
-				h.add(r.queuedNS)
+				h.Add(r.queuedNS)
 			}
 		}
 	}

@@ -151,7 +151,7 @@ func (r *Report) fillPerProcess(a *analysis) {
 		}
 		slices.Sort(one.GPUs)
 		one.Busy = busyOf(busyNS, recordedNS)
-		one.LaunchToStart = p.latency.launchToStart()
+		one.LaunchToStart = launchToStart(p.latency)
 		r.PerProcess = append(r.PerProcess, one)
 	}
 	if len(a.processes) == 1 {

@@ -19,6 +19,7 @@ type Report struct {
 	Queues      []Queue      `json:"queues"`
 	LongestGaps []Gap        `json:"longest_gaps"`
 	PerProcess  []PerProcess `json:"per_process"`
+	Batches     []Batch      `json:"recurring_batches,omitempty"` // if HIP's calls were not recorded
 }
 
 // Window is the part of the recording that a report covers. It counts kernels that start
@@ -155,8 +156,11 @@ func (r *Report) read(tr *traceread.Trace, o Options) error {
 	r.LeftOut = a.leftOut
 	r.countCutOff(a)
 	r.Coverage.QueuedBefore = a.queuedBefore()
-	r.LaunchToStart = a.latency.launchToStart()
+	r.LaunchToStart = launchToStart(&a.latency)
 	if err := r.readKinds(tr, a, window); err != nil {
+		return err
+	}
+	if err := r.readBatches(tr, window); err != nil {
 		return err
 	}
 	r.fillGPUs(a)

@@ -32,6 +32,7 @@ func (r *Report) WriteText(w io.Writer, fullNames bool) error {
 	r.writeGaps(&b, fullNames)
 	r.writeLatency(&b)
 	r.writeKinds(&b)
+	r.writeBatches(&b)
 	if fullNames {
 		r.writeFullNames(&b)
 	} else {

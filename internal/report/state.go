@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rtl-attach/rtl-attach/internal/histogram"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -22,7 +23,7 @@ type process struct {
 	*traceread.Process
 	sessions []*session
 	uses     []*gpuUse
-	latency  *histogram // nil beyond mostLatencies
+	latency  *histogram.Histogram // nil beyond mostLatencies
 }
 
 // session is one recording of one process.

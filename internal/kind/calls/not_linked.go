@@ -1,24 +1,15 @@
 package calls
 
 import (
-	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-var launchesKernels = regexp.MustCompile(`^hip.*Launch`)
-
-// launches reports whether calls of a function launch kernels.
-func launches(function string) bool {
-	return launchesKernels.MatchString(function) && !strings.Contains(function, "HostFunc")
-}
-
-// submitter is what a thread has called and submitted.
-type submitter struct {
+// activity is what a thread has called and submitted.
+type activity struct {
 	calls             bool // of HIP
 	launches, kernels int64
 }
@@ -29,15 +20,15 @@ func (c *Report) readNotLinked(r *kind.Reading, a *api, s *sums) error {
 	if a.id != ring.KindHIPRuntimeAPI || !slices.ContainsFunc(c.Functions, func(f FunctionSum) bool { return launches(f.Name) }) {
 		return nil
 	}
-	sessions := map[int64][]*submitter{}
+	sessions := map[int64][]*activity{}
 	err := r.Trace.Define(r.Ctx, func(row traceread.Row) error {
 		var session, thread, kernels int64
 		if err := row.Scan(&session, &thread, &kernels); err != nil {
 			return err
 		}
-		one := s.submitters[thread]
+		one := s.activities[thread]
 		if one == nil {
-			one = &submitter{}
+			one = &activity{}
 		}
 		one.kernels = kernels
 		sessions[session] = append(sessions[session], one)
@@ -56,7 +47,7 @@ func (c *Report) readNotLinked(r *kind.Reading, a *api, s *sums) error {
 
 // submitByOthers reports whether threads that do not call HIP submit most kernels, and most launches
 // of the threads that call it submit none.
-func submitByOthers(threads []*submitter) bool {
+func submitByOthers(threads []*activity) bool {
 	var launched, byLaunchers, byOthers, all int64
 	for _, t := range threads {
 		all += t.kernels

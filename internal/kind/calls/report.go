@@ -27,6 +27,15 @@ type Report struct {
 	Errors      []Error       `json:"errors"`                // results that are not success
 	Coverage    []Covered     `json:"coverage"`              // by session
 	NotLinked   []int64       `json:"not_linked,omitempty"`  // sessions in which HIP's own threads submit the kernels
+
+	// HIP's only, if calls have kernels. The lists are the largest of all.
+	Launches     *Launches    `json:"launches,omitempty"`
+	Streams      []Stream     `json:"streams,omitempty"`
+	StreamsInAll int64        `json:"streams_in_all,omitempty"`
+	StreamWaits  []StreamWait `json:"stream_waits,omitempty"`
+	WaitsInAll   int64        `json:"stream_waits_in_all,omitempty"` // calls
+	Graphs       []Graph      `json:"graphs,omitempty"`
+	GraphsInAll  int64        `json:"graphs_in_all,omitempty"`
 }
 
 // FunctionSum sums up the calls of one function. Calls of several threads may overlap.
@@ -176,20 +185,23 @@ func (c *Report) readCalls(r *kind.Reading, a *api) error {
 	if err := c.readNotLinked(r, a, s); err != nil {
 		return err
 	}
-	return s.nameThreads(r, c)
+	if err := s.nameThreads(r, c); err != nil || a.id != ring.KindHIPRuntimeAPI {
+		return err
+	}
+	return c.readSteps(r, known)
 }
 
 // sums adds up groups of calls.
 type sums struct {
 	known      map[int64]*named
 	functions  map[string]*FunctionSum
-	errors     map[Error]int64      // by Error without Calls
-	waits      map[int64]*Wait      // by thread
-	submitters map[int64]*submitter // by thread
+	errors     map[Error]int64     // by Error without Calls
+	waits      map[int64]*Wait     // by thread
+	activities map[int64]*activity // by thread
 }
 
 func newSums(known map[int64]*named) *sums {
-	return &sums{known: known, functions: map[string]*FunctionSum{}, errors: map[Error]int64{}, waits: map[int64]*Wait{}, submitters: map[int64]*submitter{}}
+	return &sums{known: known, functions: map[string]*FunctionSum{}, errors: map[Error]int64{}, waits: map[int64]*Wait{}, activities: map[int64]*activity{}}
 }
 
 func (s *sums) add(g *group) {
@@ -210,11 +222,11 @@ func (s *sums) add(g *group) {
 	if waits(f.name) {
 		s.wait(g, f.name)
 	}
-	if s.submitters[g.thread] == nil {
-		s.submitters[g.thread] = &submitter{calls: true}
+	if s.activities[g.thread] == nil {
+		s.activities[g.thread] = &activity{calls: true}
 	}
 	if launches(f.name) {
-		s.submitters[g.thread].launches += g.calls
+		s.activities[g.thread].launches += g.calls
 	}
 }
 

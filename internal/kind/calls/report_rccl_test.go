@@ -60,7 +60,7 @@ func collectives(t *testing.T) string {
 	return path
 }
 
-func readReport(t *testing.T, path string) *Collectives {
+func readCommunicators(t *testing.T, path string) *Collectives {
 	t.Helper()
 	tr, err := traceread.Open(t.Context(), path)
 	must(t, err)
@@ -73,7 +73,7 @@ func readReport(t *testing.T, path string) *Collectives {
 // Ranks that make the same calls belong together, although one was attached to later; kernels count for the
 // call, or for the group, that submitted them.
 func TestCollectives(t *testing.T) {
-	c := readReport(t, collectives(t))
+	c := readCommunicators(t, collectives(t))
 	if c == nil || len(c.Communicators) != 1 {
 		t.Fatalf("%+v", c)
 	}
@@ -134,7 +134,7 @@ func TestHostileCollectives(t *testing.T) {
 		UPDATE rtl_call SET arguments = x'00000000000000000000000000000000ffffffffffffffff0000000000000007000000000000000000000000000000070000000000000000' WHERE id % 6 = 0;
 		UPDATE rtl_execution SET duration_ns = 9223372036854775807 WHERE id % 3 = 0;
 		UPDATE rtl_execution SET start_ns = -9223372036854775808, queued_ns = 9223372036854775807 WHERE id % 8 = 0`)
-	c := readReport(t, path)
+	c := readCommunicators(t, path)
 	if c == nil {
 		t.Fatal("nothing is read")
 	}
@@ -168,7 +168,7 @@ func TestCommunicatorsByID(t *testing.T) {
 	idle.Registers[0] = 77
 	all = append(all, idle)
 	must(t, s.Kind(len(all), func(w tracedb.KindWriter) error { return Store(w, ring.KindRCCLAPI, all) }), s.End(tracedb.End{}), db.Close())
-	c := readReport(t, path)
+	c := readCommunicators(t, path)
 	if len(c.Communicators) != 2 || len(c.Communicators[0].Ranks) != 2 || c.Communicators[0].MatchedBy != "id" || c.Communicators[1].MatchedBy != "none" {
 		t.Fatalf("%+v", c.Communicators)
 	}

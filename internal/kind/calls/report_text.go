@@ -15,6 +15,8 @@ const (
 	mostFunctionLines = 8
 	mostWaitLines     = 4
 	mostErrorLines    = 4
+	mostStreamLines   = 4
+	mostGraphLines    = 4
 )
 
 // What a report says of an API that was not intercepted, or not everywhere.
@@ -46,6 +48,7 @@ func (c *Report) lines(a *api, where string, sessions int) []kind.Line {
 	c.Collectives.say(say)
 	c.sayWaits(say)
 	c.sayErrors(say)
+	all = append(all, c.stepLines(where)...)
 	for _, text := range c.coverageText() {
 		say("%s", text)
 	}

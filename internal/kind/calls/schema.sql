@@ -6,7 +6,10 @@ CREATE TABLE IF NOT EXISTS rtl_function(
 	api_id INTEGER NOT NULL,           -- rocpd_string: hip-runtime-api, hip-compiler-api, hsa-core-api, hsa-amd-ext-api,
 	                                   -- rccl-api
 	name_id INTEGER NOT NULL,          -- rocpd_string
-	has_status INTEGER NOT NULL        -- 1: its result is an error code, and 0 is success
+	has_status INTEGER NOT NULL,       -- 1: its result is an error code, and 0 is success
+	stream_word INTEGER,               -- which of the arguments' words is its HIP stream, from 0; NULL: none
+	default_stream INTEGER             -- the handle of the stream that it uses if that is 0, or has no such
+	                                   -- argument: 0, or 2 (hipStreamPerThread); NULL: it uses no stream
 );
 
 -- Calls of HIP's, HSA's and RCCL's functions that have returned (--hip-trace, --hsa-trace, --rccl-trace).
@@ -137,3 +140,157 @@ WITH step AS ( -- by: what a call adds to the number of open groups
 	FROM ends
 )
 SELECT group_id, id AS call_id FROM grouped WHERE by = 0 AND open > 0 AND is_member AND group_id IS NOT NULL;
+
+-- The HIP stream of each call that uses one: the handle as a number; 0 is the default stream, 2 the calling
+-- thread's own default stream (hipStreamPerThread).
+CREATE VIEW IF NOT EXISTS call_stream AS
+WITH word AS ( -- h: the handle in hexadecimal
+	SELECT c.id AS call_id, f.default_stream AS default_stream,
+		CASE WHEN f.stream_word IS NULL THEN '0000000000000000' ELSE hex(substr(c.arguments, 8 * f.stream_word + 1, 8)) END AS h
+	FROM rtl_call c
+	JOIN rtl_function f ON f.id = c.function_id
+	WHERE f.default_stream IS NOT NULL
+), handle AS (
+	SELECT call_id, default_stream,
+		(instr('123456789ABCDEF', substr(h, 1, 1)) << 60) | (instr('123456789ABCDEF', substr(h, 2, 1)) << 56) |
+		(instr('123456789ABCDEF', substr(h, 3, 1)) << 52) | (instr('123456789ABCDEF', substr(h, 4, 1)) << 48) |
+		(instr('123456789ABCDEF', substr(h, 5, 1)) << 44) | (instr('123456789ABCDEF', substr(h, 6, 1)) << 40) |
+		(instr('123456789ABCDEF', substr(h, 7, 1)) << 36) | (instr('123456789ABCDEF', substr(h, 8, 1)) << 32) |
+		(instr('123456789ABCDEF', substr(h, 9, 1)) << 28) | (instr('123456789ABCDEF', substr(h, 10, 1)) << 24) |
+		(instr('123456789ABCDEF', substr(h, 11, 1)) << 20) | (instr('123456789ABCDEF', substr(h, 12, 1)) << 16) |
+		(instr('123456789ABCDEF', substr(h, 13, 1)) << 12) | (instr('123456789ABCDEF', substr(h, 14, 1)) << 8) |
+		(instr('123456789ABCDEF', substr(h, 15, 1)) << 4) | (instr('123456789ABCDEF', substr(h, 16, 1)) << 0) AS stream
+	FROM word
+	WHERE length(h) = 16
+)
+SELECT call_id, CASE WHEN stream IN (0, 1) THEN default_stream ELSE stream END AS stream -- 1: hipStreamLegacy
+FROM handle;
+
+-- The HIP stream of each kernel that a call of HIP submitted, and that call.
+CREATE VIEW IF NOT EXISTS kernel_stream AS
+SELECT k.kernel_id AS kernel_id, s.stream AS stream, k.call_id AS call_id
+FROM call_kernel k
+JOIN rtl_call c ON c.id = k.call_id
+JOIN rtl_function f ON f.id = c.function_id
+JOIN call_stream s ON s.call_id = k.call_id
+WHERE f.api_id = (SELECT id FROM rocpd_string WHERE string = 'hip-runtime-api');
+
+-- Successful calls of HIP that make a stream or the calling thread wait for a stream: for what the
+-- stream had to do when an event was recorded, or for all that it had to do. Calls during the capture
+-- of a graph are here, too: they do not wait.
+CREATE VIEW IF NOT EXISTS stream_dependency AS
+WITH step AS (
+	SELECT c.id AS id, c.session_id AS session_id, c.start_ns AS start_ns, n.string AS function,
+		CASE WHEN n.string LIKE 'hipEventRecord%' THEN c.id END AS record_id,
+		CASE WHEN n.string IN ('hipStreamSynchronize', 'hipStreamSynchronize_spt') THEN NULL
+			WHEN n.string LIKE 'hipStreamWaitEvent%' THEN hex(substr(c.arguments, 9, 8))
+			ELSE hex(substr(c.arguments, 1, 8)) END AS event
+	FROM rtl_call c
+	JOIN rtl_function f ON f.id = c.function_id
+	JOIN rocpd_string n ON n.id = f.name_id
+	WHERE c.result = 0 AND n.string IN ('hipEventRecord', 'hipEventRecordWithFlags', 'hipEventRecord_spt', 'hipEventSynchronize',
+		'hipStreamWaitEvent', 'hipStreamWaitEvent_spt', 'hipStreamSynchronize', 'hipStreamSynchronize_spt')
+), numbered AS ( -- records: how often the event has been recorded before
+	SELECT id, function, session_id, event, record_id, count(record_id) OVER (PARTITION BY session_id, event
+		ORDER BY start_ns, id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS records
+	FROM step
+), wait AS (
+	SELECT id, function, event, record_id AS self, max(record_id) OVER (PARTITION BY session_id, event, records) AS record_id
+	FROM numbered
+)
+SELECT c.id AS id,                         -- the call that waits: call.id; a join with call_stream would read all calls
+	s.pid AS pid,
+	t.tid AS thread,
+	CASE WHEN w.function LIKE 'hipStreamWaitEvent%' THEN (SELECT m.stream FROM call_stream m WHERE m.call_id = w.id) END AS stream,
+	                                   -- that waits; NULL: the thread waits
+	(SELECT m.stream FROM call_stream m WHERE m.call_id = CASE WHEN w.event IS NULL THEN w.id ELSE w.record_id END) AS for_stream,
+	                                   -- NULL: not known
+	'0x' || ltrim(lower(w.event), '0') AS event, -- NULL: none
+	r.id AS record_id,                 -- the call that recorded the event last; NULL: none, or not recorded, or no event
+	r.start_ns AS record_ns,
+	c.start_ns AS start_ns,
+	c.start_ns + c.duration_ns AS end_ns
+FROM wait w
+JOIN rtl_call c ON c.id = w.id
+LEFT JOIN rtl_session s ON s.id = c.session_id
+LEFT JOIN rtl_thread t ON t.id = c.thread_id
+LEFT JOIN rtl_call r ON r.id = w.record_id
+WHERE w.self IS NULL;
+
+-- The kernels of each launch of a graph, numbered from 1 in the order of their submits.
+CREATE VIEW IF NOT EXISTS graph_kernel AS
+SELECT k.call_id AS replay_id, row_number() OVER (PARTITION BY k.call_id ORDER BY e.start_ns - e.queued_ns, x.queue_id, e.packet_index) AS node,
+	k.kernel_id AS kernel_id
+FROM call_kernel k
+JOIN rtl_call c ON c.id = k.call_id
+JOIN rtl_function f ON f.id = c.function_id
+JOIN rocpd_string n ON n.id = f.name_id
+JOIN rtl_execution e ON e.id = k.kernel_id
+JOIN rtl_context x ON x.id = e.context_id
+WHERE c.result = 0 AND n.string IN ('hipGraphLaunch', 'hipGraphLaunch_spt');
+
+-- The launches of graphs (hipGraphLaunch). A graph ends with hipGraphExecDestroy: its handle can be
+-- another graph's then.
+CREATE VIEW IF NOT EXISTS graph_replay AS
+WITH step AS ( -- made: the call begins or ends a graph with this handle
+	SELECT c.id AS id, c.session_id AS session_id, c.start_ns AS start_ns, hex(substr(c.arguments, 1, 8)) AS exec,
+		n.string NOT IN ('hipGraphLaunch', 'hipGraphLaunch_spt') AS made
+	FROM rtl_call c
+	JOIN rtl_function f ON f.id = c.function_id
+	JOIN rocpd_string n ON n.id = f.name_id
+	WHERE c.result = 0 AND (n.string IN ('hipGraphLaunch', 'hipGraphLaunch_spt', 'hipGraphExecDestroy')
+		OR c.flags = 1 AND n.string IN ('hipGraphInstantiate', 'hipGraphInstantiateWithFlags', 'hipGraphInstantiateWithParams'))
+), counted AS (
+	SELECT id, session_id, start_ns, exec, made, total(made) OVER (PARTITION BY session_id, exec
+		ORDER BY start_ns, id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS made_before
+	FROM step
+), launch AS (
+	SELECT id, first_value(id) OVER w AS graph, row_number() OVER w AS replay
+	FROM counted
+	WHERE made = 0
+	WINDOW w AS (PARTITION BY session_id, exec, made_before ORDER BY start_ns, id)
+), item AS ( -- each launch, and its kernels: no join, for which SQLite may scan the launches for each kernel
+	SELECT id AS replay_id, graph, replay, 0 AS node, NULL AS kernel_id
+	FROM launch
+	UNION ALL
+	SELECT replay_id, NULL, NULL, node, kernel_id
+	FROM graph_kernel
+), node AS (
+	SELECT i.replay_id AS replay_id, max(i.graph) OVER replays AS graph, max(i.replay) OVER replays AS replay, i.node AS node,
+		count(i.kernel_id) OVER replays AS kernels, n.name_id AS name_id, e.start_ns AS start_ns,
+		e.start_ns + e.duration_ns AS end_ns, e.duration_ns AS duration_ns
+	FROM item i
+	LEFT JOIN rtl_execution e ON e.id = i.kernel_id
+	LEFT JOIN rtl_context x ON x.id = e.context_id
+	LEFT JOIN rtl_launch n ON n.id = x.launch_id
+	WINDOW replays AS (PARTITION BY i.replay_id)
+), compared AS ( -- with the first of the replays with most kernels
+	SELECT replay_id, graph, replay, kernels, start_ns, end_ns, duration_ns,
+		name_id = first_value(name_id) OVER (PARTITION BY graph, node ORDER BY kernels DESC, replay) AS same,
+		max(kernels) OVER (PARTITION BY graph) AS most
+	FROM node
+), ran AS (
+	SELECT replay_id, graph, replay, kernels, min(start_ns) AS first_ns, max(end_ns) AS last_ns,
+		CAST(total(duration_ns) AS INTEGER) AS gpu_ns, coalesce(min(same), 1) AND kernels = most AS same
+	FROM compared
+	GROUP BY replay_id, graph, replay, kernels, most
+)
+SELECT r.replay_id AS id,                  -- the call: call.id
+	r.graph AS graph,                  -- the same in all replays of a graph: the id of the first
+	'0x' || ltrim(lower(hex(substr(c.arguments, 1, 8))), '0') AS exec, -- the handle of the executable graph
+	r.replay AS replay,                -- 1 is the first that was recorded
+	s.pid AS pid,
+	t.tid AS thread,                   -- that called
+	(SELECT m.stream FROM call_stream m WHERE m.call_id = r.replay_id) AS stream, -- a handle
+	c.start_ns AS start_ns,            -- of the call
+	c.start_ns + c.duration_ns AS end_ns,
+	r.kernels AS kernels,              -- that have times
+	r.first_ns AS first_ns,            -- the first kernel's start; NULL: no kernel
+	r.last_ns AS last_ns,              -- the last kernel's end
+	r.gpu_ns AS gpu_ns,                -- the sum of the kernels' times
+	r.same AS same                     -- 1: kernels with the same names in the same order as in the first of the
+	                                   -- graph's replays with most kernels
+FROM ran r
+JOIN rtl_call c ON c.id = r.replay_id
+LEFT JOIN rtl_session s ON s.id = c.session_id
+LEFT JOIN rtl_thread t ON t.id = c.thread_id;

@@ -7,7 +7,7 @@ import (
 )
 
 var (
-	functionTable = tracedb.Table{Name: "rtl_function", Columns: []string{"api_id", "name_id", "has_status"}}
+	functionTable = tracedb.Table{Name: "rtl_function", Columns: []string{"api_id", "name_id", "has_status", "stream_word", "default_stream"}}
 	callTable     = tracedb.Table{
 		Name: "rtl_call", Columns: []string{"thread_id", "function_id", "start_ns", "duration_ns", "result", "flags"},
 		Words: "arguments", MostWords: registers + stackWords,
@@ -79,7 +79,8 @@ func (s *store) define(w tracedb.KindWriter, f *known) error {
 	if err != nil {
 		return err
 	}
-	f.row, err = w.Define(&functionTable, api, name, hasStatus(f.Function))
+	word, handle := streamOf(f.Function)
+	f.row, err = w.Define(&functionTable, api, name, hasStatus(f.Function), word, handle)
 	return err
 }
 

@@ -1,4 +1,4 @@
-package report
+package histogram
 
 import (
 	"math"
@@ -17,20 +17,20 @@ func TestHistogramBuckets(t *testing.T) {
 			t.Fatalf("%d stands as %d", v, middleOf(b))
 		}
 	}
-	var h histogram
-	h.add(math.MaxInt64) // fits
-	h.add(math.MinInt64)
-	if h.quantile(500) != 0 || h.quantile(990) < math.MaxInt64/256*255 {
-		t.Errorf("p50 %d, p99 %d", h.quantile(500), h.quantile(990))
+	var h Histogram
+	h.Add(math.MaxInt64) // fits
+	h.Add(math.MinInt64)
+	if h.Quantile(500) != 0 || h.Quantile(990) < math.MaxInt64/256*255 {
+		t.Errorf("p50 %d, p99 %d", h.Quantile(500), h.Quantile(990))
 	}
 }
 
 func TestPercentiles(t *testing.T) {
-	var h histogram
+	var h Histogram
 	for v := range int64(100) {
-		h.add(v + 1)
+		h.Add(v + 1)
 	}
-	if h.quantile(500) != 50 || h.quantile(990) != 99 {
-		t.Errorf("p50 %d, p99 %d", h.quantile(500), h.quantile(990))
+	if h.Quantile(500) != 50 || h.Quantile(990) != 99 {
+		t.Errorf("p50 %d, p99 %d", h.Quantile(500), h.Quantile(990))
 	}
 }
