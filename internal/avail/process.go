@@ -2,6 +2,7 @@ package avail
 
 import (
 	"fmt"
+	"io"
 	"path"
 	"strings"
 
@@ -99,9 +100,9 @@ const (
 	libSDKROCTx = "librocprofiler-sdk-roctx.so"
 )
 
-// inspection is a process that is being inspected.
+// inspection is a process that is being inspected. All that is read from its memory is hostile input.
 type inspection struct {
-	target *target.Target
+	mem    io.ReaderAt // bounded, if it is a target's
 	maps   []target.Map
 	loaded map[string]*library
 }
@@ -122,8 +123,15 @@ func inspect(t *target.Target) (*Process, error) {
 	if len(runtimes) == 0 {
 		return nil, fmt.Errorf("pid %d (%s): %w", t.PID, t.Comm, target.ErrNoHSA)
 	}
-	in := &inspection{target: t, maps: maps, loaded: map[string]*library{}}
-	p := &Process{PID: t.PID, Command: t.Comm, ROCm: discover.ROCmVersion(runtimes[0]), Kinds: []Support{}}
+	in := &inspection{mem: t, maps: maps, loaded: map[string]*library{}}
+	p := in.process()
+	p.PID, p.Command, p.ROCm = t.PID, t.Comm, discover.ROCmVersion(runtimes[0])
+	return p, nil
+}
+
+// process returns what can be recorded.
+func (in *inspection) process() *Process {
+	p := &Process{Kinds: []Support{}}
 	for _, name := range []string{libHSA, libHIP, libRCCL, libROCTx, libSDKROCTx} {
 		p.Libraries = append(p.Libraries, in.load(name))
 	}
@@ -133,7 +141,7 @@ func inspect(t *target.Target) (*Process, error) {
 		p.Kinds = append(p.Kinds, s)
 	}
 	p.Tools = in.tools()
-	return p, nil
+	return p
 }
 
 // load looks for the first mapping of a library's file.
@@ -143,7 +151,7 @@ func (in *inspection) load(name string) Library {
 			continue
 		}
 		l := &library{path: m.Path}
-		l.image, l.err = target.OpenImage(in.target, m.Start)
+		l.image, l.err = target.OpenImage(in.mem, m.Start)
 		if in.loaded[name] = l; l.err == nil {
 			break // otherwise a later mapping of the file may have its header
 		}

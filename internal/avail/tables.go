@@ -2,6 +2,7 @@ package avail
 
 import (
 	"cmp"
+	"encoding/binary"
 	"slices"
 	"strings"
 
@@ -28,7 +29,7 @@ func (in *inspection) stub(l *library, name string) (apitable.Stub, bool) {
 	if err != nil || !found {
 		return apitable.Stub{}, false
 	}
-	return apitable.Decode(in.target, uint64(address))
+	return apitable.Decode(in.mem, uint64(address))
 }
 
 // hasTools reports whether the root table that refers to both tables has a table for tools.
@@ -50,11 +51,11 @@ func size(version uint64) uint64 { return version >> 32 }
 
 // word returns a word of the process; 0: it cannot be read.
 func (in *inspection) word(at uint64) uint64 {
-	w, err := in.target.Uint64(target.Addr(at))
-	if err != nil {
+	var b [wordBytes]byte
+	if _, err := in.mem.ReadAt(b[:], int64(at)); err != nil {
 		return 0
 	}
-	return w
+	return binary.LittleEndian.Uint64(b[:])
 }
 
 // tools returns whose functions are in the slots of the HSA runtime's tables, except for the runtime's own. A tool
@@ -100,7 +101,7 @@ func (in *inspection) isOwn(m target.Map) bool {
 
 // isPayload reports whether the image that begins there exports a payload's entry.
 func (in *inspection) isPayload(m target.Map) bool {
-	image, err := target.OpenImage(in.target, m.Start)
+	image, err := target.OpenImage(in.mem, m.Start)
 	if err != nil {
 		return false
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
-// TestLook: ps and doctor keep the promises, too, whatever they look at; and
+// TestLook: ps, doctor and avail keep the promises, too, whatever they look at; and
 // what stands in a payload's place, or an image's, they foretell or call unclear. A
 // process that makes each look at it long may be named as one that ps could not look
 // into in time.
@@ -24,9 +24,9 @@ func TestLook(t *testing.T) {
 			words := strings.Fields(c)
 			v := victim.Start(t, words[0], words[1:]...)
 			pid := strconv.Itoa(v.PID)
-			for _, args := range [][]string{{"doctor", pid}, {"doctor", "--json", pid}, {"ps"}, {"ps", "--json"}} {
+			for _, args := range [][]string{{"doctor", pid}, {"doctor", "--json", pid}, {"avail", pid}, {"avail", "--json", pid}, {"ps"}, {"ps", "--json"}} {
 				codes := []int{0}
-				if args[0] == "doctor" {
+				if args[0] != "ps" {
 					codes = []int{0, 1, 3, 4}
 				}
 				r := tool(t, args...)
