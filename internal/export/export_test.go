@@ -97,10 +97,17 @@ func TestWriteError(t *testing.T) {
 // FuzzTrace: a trace may have been made by anybody. patches are triples of two
 // bytes of an offset, in 16ths, and the 16 bytes that are put there.
 func FuzzTrace(f *testing.F) {
-	good := readFile(f, sample(f))
+	fuzzTrace(f, readFile(f, sample(f)), 197)
+}
+
+// FuzzLinkedTrace does so with a trace that has links.
+func FuzzLinkedTrace(f *testing.F) { fuzzTrace(f, readFile(f, few.write(f)), 1973) }
+
+// fuzzTrace begins with patches at every so many steps of a trace.
+func fuzzTrace(f *testing.F, good []byte, apart int) {
 	const step, patch = 16, 18
 	f.Add([]byte{})
-	for at := 0; at < len(good)/step; at += 197 {
+	for at := 0; at < len(good)/step; at += apart {
 		f.Add(append([]byte{byte(at), byte(at >> 8)}, "\x80\x00\x00\x00\x00\x00\x00\x00\x7f\xff\xff\xff\xff\xff\xff\xff"...))
 	}
 	dir := f.TempDir()

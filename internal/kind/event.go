@@ -98,7 +98,9 @@ type CSV struct {
 }
 
 // RPD is how SQLite copies the kind from a trace (schema main) into rocmProfileData's tables
-// (schema made). Rows and Written count the kind's events, before and after.
+// (schema made). Rows and Written count the kind's events, before and after. If the kind has Submits, the
+// table temp.submitted_KIND has the calls of its rows (id, call_id), and SQL adds its operations that have
+// one to temp.linked (op_id, call_id) instead of giving them a row of rocpd_api.
 type RPD struct {
 	SQL, Rows, Written string
 
