@@ -14,7 +14,7 @@ import (
 // callColumns and kernelColumns are what a step needs of a row, after its id. The words of calls follow.
 var (
 	callColumns   = []string{"session_id", "coalesce(thread_id, 0)", "function_id", "start_ns", "duration_ns", "result"}
-	kernelColumns = []string{"context_id", "start_ns", "duration_ns", "queued_ns"}
+	kernelColumns = []string{"context_id", "start_ns", "duration_ns", "queued_ns", "packet_index"}
 )
 
 // Streams reports whether a trace has the streams of calls: an older one has not.
@@ -119,13 +119,13 @@ type contexts struct {
 	query *sql.Stmt
 }
 
-type shared struct{ session, thread, launch, name int64 }
+type shared struct{ session, thread, launch, name, queue int64 }
 
 // mostContexts limits the contexts in memory. At the limit all are dropped, and read again when needed.
 const mostContexts = 1 << 16
 
 func newContexts(tr *traceread.Trace) (*contexts, error) {
-	query, err := tr.DB.Prepare(`SELECT l.session_id, coalesce(x.thread_id, 0), l.id, l.name_id FROM rtl_context x
+	query, err := tr.DB.Prepare(`SELECT l.session_id, coalesce(x.thread_id, 0), l.id, l.name_id, x.queue_id FROM rtl_context x
 		JOIN rtl_launch l ON l.id = x.launch_id WHERE x.id = ?`)
 	return &contexts{known: map[int64]shared{}, query: query}, err
 }
@@ -136,7 +136,7 @@ func (c *contexts) find(id int64) (s shared, err error) {
 	if known {
 		return s, nil
 	}
-	err = c.query.QueryRow(id).Scan(&s.session, &s.thread, &s.launch, &s.name)
+	err = c.query.QueryRow(id).Scan(&s.session, &s.thread, &s.launch, &s.name, &s.queue)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return s, fmt.Errorf("%w: %w", traceread.ErrImpossible, err)
 	}
@@ -159,5 +159,5 @@ func (c *contexts) step(v []int64) (session, id int64, s Step, valid bool, err e
 	if err != nil || x.thread == 0 {
 		return 0, 0, s, false, err
 	}
-	return x.session, x.thread, Step{AtNS: at, StartNS: v[2], DurationNS: v[3], Launch: x.launch, Name: x.name}, true, nil
+	return x.session, x.thread, Step{AtNS: at, StartNS: v[2], DurationNS: v[3], Launch: x.launch, Name: x.name, Queue: x.queue, Packet: v[5]}, true, nil
 }

@@ -26,6 +26,8 @@ type Step struct {
 
 	Launch int64 // row of rtl_launch
 	Name   int64 // row of rocpd_string
+	Queue  int64 // row of rtl_queue
+	Packet int64 // its index in the queue
 }
 
 // Visitor receives the steps of a thread, in order. It is called again with the thread's next steps. The

@@ -45,18 +45,42 @@ type replay struct {
 	session, thread int64
 	exec, startNS   int64
 	names           sequence
+	nodes           []graphs.Step
 	firstNS, lastNS int64
 	gpuNS           int64
 }
 
 func (r *replay) begin(call *graphs.Step) {
-	*r = replay{session: r.session, thread: r.thread, exec: call.Word, startNS: call.AtNS, firstNS: traceread.LatestNS}
+	*r = replay{session: r.session, thread: r.thread, nodes: r.nodes[:0], exec: call.Word, startNS: call.AtNS, firstNS: traceread.LatestNS}
 }
 
-// add adds a kernel: FNV-1a's step for each name.
+// mostNodes limits the kernels of a replay that are compared.
+const mostNodes = 1 << 14
+
+// sequence returns the names of the kernels in the order of their submits: in a queue, that of the packets, as
+// the times of submits are estimates.
+func (r *replay) sequence() sequence {
+	slices.SortFunc(r.nodes, func(a, b graphs.Step) int {
+		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Packet, b.Packet))
+	})
+	for i := 1; i < len(r.nodes); i++ {
+		if last, k := &r.nodes[i-1], &r.nodes[i]; last.Queue == k.Queue {
+			k.AtNS = max(k.AtNS, last.AtNS)
+		}
+	}
+	slices.SortStableFunc(r.nodes, func(a, b graphs.Step) int { return cmp.Compare(a.AtNS, b.AtNS) })
+	all := r.names
+	for i := range r.nodes {
+		all.hash = (all.hash ^ r.nodes[i].Name) * 1099511628211 // FNV-1a's step
+	}
+	return all
+}
+
+// add adds a kernel.
 func (r *replay) add(k *graphs.Step) {
-	r.names.kernels++
-	r.names.hash = (r.names.hash ^ k.Name) * 1099511628211
+	if r.names.kernels++; len(r.nodes) < mostNodes {
+		r.nodes = append(r.nodes, *k)
+	}
 	r.firstNS, r.lastNS = min(r.firstNS, k.StartNS), max(r.lastNS, k.StartNS+k.DurationNS)
 	r.gpuNS = traceread.Sum(r.gpuNS, k.DurationNS)
 }
@@ -110,8 +134,9 @@ func (s *graphSums) add(r *replay) {
 	if r.names.kernels > 0 {
 		g.totalNS, g.MaxNS = traceread.Sum(g.totalNS, r.lastNS-r.firstNS), max(g.MaxNS, r.lastNS-r.firstNS)
 	}
-	if _, known := g.sequences[r.names]; known || len(g.sequences) < mostSequences {
-		g.sequences[r.names]++
+	names := r.sequence()
+	if _, known := g.sequences[names]; known || len(g.sequences) < mostSequences {
+		g.sequences[names]++
 	}
 }
 

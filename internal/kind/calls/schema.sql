@@ -217,17 +217,22 @@ LEFT JOIN rtl_thread t ON t.id = c.thread_id
 LEFT JOIN rtl_call r ON r.id = w.record_id
 WHERE w.self IS NULL;
 
--- The kernels of each launch of a graph, numbered from 1 in the order of their submits.
+-- The kernels of each launch of a graph, numbered from 1 in the order of their submits: in a queue, that of
+-- the packets, as the times of submits are estimates.
 CREATE VIEW IF NOT EXISTS graph_kernel AS
-SELECT k.call_id AS replay_id, row_number() OVER (PARTITION BY k.call_id ORDER BY e.start_ns - e.queued_ns, x.queue_id, e.packet_index) AS node,
-	k.kernel_id AS kernel_id
-FROM call_kernel k
-JOIN rtl_call c ON c.id = k.call_id
-JOIN rtl_function f ON f.id = c.function_id
-JOIN rocpd_string n ON n.id = f.name_id
-JOIN rtl_execution e ON e.id = k.kernel_id
-JOIN rtl_context x ON x.id = e.context_id
-WHERE c.result = 0 AND n.string IN ('hipGraphLaunch', 'hipGraphLaunch_spt');
+WITH submit AS (
+	SELECT k.call_id AS replay_id, k.kernel_id AS kernel_id, x.queue_id AS queue_id, e.packet_index AS packet_index,
+		max(e.start_ns - e.queued_ns) OVER (PARTITION BY k.call_id, x.queue_id ORDER BY e.packet_index) AS at_ns
+	FROM call_kernel k
+	JOIN rtl_call c ON c.id = k.call_id
+	JOIN rtl_function f ON f.id = c.function_id
+	JOIN rocpd_string n ON n.id = f.name_id
+	JOIN rtl_execution e ON e.id = k.kernel_id
+	JOIN rtl_context x ON x.id = e.context_id
+	WHERE c.result = 0 AND n.string IN ('hipGraphLaunch', 'hipGraphLaunch_spt')
+)
+SELECT replay_id, row_number() OVER (PARTITION BY replay_id ORDER BY at_ns, queue_id, packet_index) AS node, kernel_id
+FROM submit;
 
 -- The launches of graphs (hipGraphLaunch). A graph ends with hipGraphExecDestroy: its handle can be
 -- another graph's then.
