@@ -83,7 +83,7 @@ private:
 // The calls of one thread. Texts are overwritten when the call has returned.
 class Marker {
 public:
-	explicit Marker(const Roctx& roctx) : roctx_(roctx) {}
+	Marker(const Roctx& roctx, bool keeps) : roctx_(roctx), keeps_(keeps) {}
 
 	void begin() { tid_ = syscall(SYS_gettid); }
 	void mark() { said(Operation::mark, [this](const char* text) { roctx_.mark_(text); return 0; }); }
@@ -101,6 +101,7 @@ public:
 
 private:
 	const Roctx& roctx_;
+	const bool keeps_; // the log
 	long tid_ = 0;
 	uint64_t sequence_ = 0;
 	std::vector<MarkerCall> calls_;
@@ -128,7 +129,8 @@ private:
 	{
 		uint64_t before = boottime_ns();
 		range = call();
-		calls_.push_back({operation, range, text.size(), text.substr(0, 255), before, boottime_ns()});
+		if (keeps_)
+			calls_.push_back({operation, range, text.size(), text.substr(0, 255), before, boottime_ns()});
 		return range;
 	}
 };

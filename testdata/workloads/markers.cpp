@@ -46,7 +46,7 @@ class Worker {
 public:
 	uint64_t launched = 0;
 
-	Worker(const Roctx& roctx, Device& device, unsigned id) : id(id), device_(device), marker_(roctx)
+	Worker(const Roctx& roctx, Device& device, unsigned id) : id(id), device_(device), marker_(roctx, !settings.log.empty())
 	{
 		HIP_CHECK(hipSetDevice(device.ordinal));
 		HIP_CHECK(hipStreamCreateWithFlags(&stream_, hipStreamNonBlocking));
