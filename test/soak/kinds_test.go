@@ -176,7 +176,11 @@ func (l *kindLife) session(t *testing.T, c choice) bool {
 			l.tally.find(&l.tally.leaked, "%v: %d words lead to the payload, before %d", c.args, len(places), len(l.dormant.Places()))
 		}
 	}
-	for _, wrong := range checkAccounts(c, harness.ReadTrace(t, run.Trace)) {
+	tr := harness.ReadTrace(t, run.Trace)
+	for _, loss := range tr.Losses {
+		t.Logf("session %d, %v: %+v", l.sessions, c.args, loss)
+	}
+	for _, wrong := range checkAccounts(c, tr) {
 		l.tally.find(&l.tally.lost, "%v: %s", c.args, wrong)
 	}
 	return true

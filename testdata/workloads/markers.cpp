@@ -72,6 +72,8 @@ public:
 	size_t calls() const { return marker_.calls().size(); }
 
 private:
+	static constexpr uint64_t kUnwaited = 64; // kernels: HIP keeps a command's memory until its stream is waited for
+
 	Device& device_;
 	Marker marker_;
 	hipStream_t stream_;
@@ -103,6 +105,8 @@ private:
 		}
 		arguments_.id = kernarg_id(id, ++launched);
 		HIP_CHECK(hipModuleLaunchKernel(device_.kernels[launched % device_.kernels.size()], 8, 1, 1, 256, 1, 1, 0, stream_, arguments_.pointers, nullptr));
+		if (launched % kUnwaited == 0)
+			HIP_CHECK(hipStreamSynchronize(stream_));
 	}
 };
 
