@@ -21,7 +21,7 @@ type Trace struct {
 	Pauses     []Pause
 	Counters   map[string]int64 // of all sessions
 	Kinds      map[string]KindAccount
-	LostCalls  int64            // API calls among the losses
+	LostCalls  int64 // calls among the losses: of APIs, markers, allocations, scratch memory
 }
 
 type (
@@ -229,7 +229,7 @@ func (tr *Trace) readCoverage(db *sql.DB) error {
 
 func (tr *Trace) readRest(db *sql.DB) error {
 	return errors.Join(
-		db.QueryRow("SELECT total(unexplained) FROM rtl_kind_coverage WHERE kind LIKE '%-api'").Scan(&tr.LostCalls),
+		db.QueryRow("SELECT total(unexplained) FROM rtl_kind_coverage WHERE kind <> 'memory-copy'").Scan(&tr.LostCalls),
 		each(db, "SELECT kind, total(begun), total(timed), total(untimed), total(unexplained) FROM rtl_kind_coverage GROUP BY kind", func(r *sql.Rows) error {
 			var kind string
 			var a KindAccount

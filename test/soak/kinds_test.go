@@ -1,24 +1,19 @@
 package soak
 
 import (
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/kind/all"
 	"github.com/rtl-attach/rtl-attach/internal/kind/calls"
-	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/test/harness"
-	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 const (
@@ -180,74 +175,8 @@ func (l *kindLife) session(t *testing.T, c choice) bool {
 	for _, loss := range tr.Losses {
 		t.Logf("session %d, %v: %+v", l.sessions, c.args, loss)
 	}
-	for _, wrong := range checkAccounts(c, tr) {
+	for _, wrong := range tr.CheckKinds(slices.Sorted(maps.Keys(c.kinds)), c.lossless) {
 		l.tally.find(&l.tally.lost, "%v: %s", c.args, wrong)
 	}
 	return true
-}
-
-// checkAccounts returns what is wrong with a trace's kinds and accounts. A thread or a worker without
-// a processor may lose items: as many as the payload says, for the reasons that are allowed.
-func checkAccounts(c choice, tr *harness.Trace) (wrong []string) {
-	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	if has := slices.Sorted(maps.Keys(tr.Kinds)); !slices.Equal(has, slices.Sorted(maps.Keys(c.kinds))) {
-		say("it has %v", has)
-	}
-	var missing, said int64
-	for name, a := range tr.Kinds {
-		missing += a.Unexplained
-		for _, text := range checkKind(c, tr, name, a) {
-			say("%s: %s: %+v", name, text, a)
-		}
-	}
-	for _, q := range tr.Coverage {
-		missing += max(q.Unexplained, 0)
-		if q.Unexplained < 0 {
-			say("queue %d has more records than dispatches: %+v", q.Queue, q)
-		}
-	}
-	for _, loss := range tr.Losses {
-		said += loss.Records
-		if !c.allows(loss) {
-			say("%+v", loss)
-		}
-	}
-	if missing > said {
-		say("%d are missing, and %d are said to be lost: %+v", missing, said, tr.Losses)
-	}
-	return wrong
-}
-
-// allows reports whether a session may lose records by this cause: a lossless one has more memory than
-// it needs here, but its worker may be late all the same.
-func (c choice) allows(loss harness.Loss) bool {
-	return loss.Cause == collector.CauseUndelivered || loss.Cause == collector.CauseRingFull && !c.lossless
-}
-
-// lateReasons are the reasons for which an item of a call is counted without a record: its thread's
-// lane was full, or its thread had not published it when the session ended.
-var lateReasons = []ring.Reason{ring.ReasonBacklog, ring.ReasonNotCompleted}
-
-// checkKind checks a kind's account against the payload's own counters. Items without a record are
-// those that the payload counts as untimed, and the trace has not; and those for which the ring had no room.
-func checkKind(c choice, tr *harness.Trace, name string, a harness.KindAccount) (wrong []string) {
-	count := func(what string) int64 { return tr.Counters[strings.ReplaceAll(name, "-", "_")+"_"+what] }
-	var untimed, late int64
-	for reason, r := range tracedb.Reasons {
-		n := count("untimed_" + r.Name)
-		untimed += n
-		if slices.Contains(lateReasons, ring.Reason(reason)) {
-			late += n
-		}
-	}
-	if count("begun") != a.Begun || count("begun") != count("timed")+untimed {
-		wrong = append(wrong, fmt.Sprintf("the payload counts %d begun, %d timed, %d untimed", count("begun"), count("timed"), untimed))
-	}
-	if a.Unexplained < 0 || a.Begun != a.Timed+a.Untimed+a.Unexplained {
-		wrong = append(wrong, "it does not add up")
-	}
-	if c.lossless && a.Unexplained > late {
-		wrong = append(wrong, fmt.Sprintf("%d are missing, and %d were late", a.Unexplained, late))
-	}
-	return wrong
 }

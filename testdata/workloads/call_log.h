@@ -36,6 +36,7 @@ static_assert(sizeof(CallEntry) == 152, "no padding");
 enum CallFlags : uint8_t {
 	kByPointer = 1, // of dlsym
 	kInHandler = 2, // of a signal
+	kInPlugin = 4,  // by a library that comes and goes
 };
 
 // Structures that are a word, too.

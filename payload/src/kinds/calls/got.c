@@ -6,6 +6,7 @@
 #include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -68,6 +69,20 @@ static struct entry *known(const _Atomic(uintptr_t) *at, uintptr_t base)
 	return NULL;
 }
 
+/* An object's own code that has the loader bind an entry at the first call: [endbr64] push …. Any other
+ * function of the object is what the program, or a tool in it, wants to be called instead. */
+static bool is_binding_stub(const struct module *m, uintptr_t address)
+{
+	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa}, push_number = 0x68, push_r11[] = {0x41, 0x53};
+	const uint8_t *code = (const uint8_t *)address;
+
+	if (module_extent(m, address, PF_X) < sizeof endbr64 + sizeof push_r11)
+		return false;
+	if (!memcmp(code, endbr64, sizeof endbr64))
+		code += sizeof endbr64;
+	return *code == push_number || !memcmp(code, push_r11, sizeof push_r11);
+}
+
 static void patch_entry(const struct module *m, _Atomic(uintptr_t) *at, uint32_t function)
 {
 	uintptr_t now = atomic_load(at), ours = call_trampoline(function);
@@ -79,7 +94,7 @@ static void patch_entry(const struct module *m, _Atomic(uintptr_t) *at, uint32_t
 		return;
 	/* Ours: an earlier session could not restore it. Anything else is another tool's function, or
 	 * another library's. */
-	if (now != ours && now != target && !module_has(m, now, PF_X))
+	if (now != ours && now != target && !is_binding_stub(m, now))
 		return;
 	bool read_only = module_protects(m, (uintptr_t)at);
 	if (read_only && is_being_relocated(at)) {
