@@ -147,8 +147,9 @@ private:
 	using AgentInfo = hsa_status_t (*)(hsa_agent_t, hsa_agent_info_t, void*);
 	using GetDevice = hipError_t (*)(int*);
 	static inline std::atomic<uint64_t> hsa_calls{0}, hip_calls{0};
-	static inline std::atomic<AgentInfo> next_agent_info;
-	static inline std::atomic<GetDevice> next_get_device;
+	// On the heap: in the program's data only what leads to the recording tool is looked for.
+	static inline auto& next_agent_info = *new std::atomic<AgentInfo>;
+	static inline auto& next_get_device = *new std::atomic<GetDevice>;
 
 	static hsa_status_t agent_info(hsa_agent_t agent, hsa_agent_info_t what, void* value)
 	{

@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <sys/syscall.h>
 #include <time.h>
@@ -35,8 +37,23 @@ struct MarkerCall {
 
 class Roctx {
 public:
-	explicit Roctx(const char* path) : library_(dlopen(path, RTLD_NOW | RTLD_GLOBAL))
+	explicit Roctx(const char* path) : path_(path) { open(); }
+
+	// Threads that use the functions hold this, and look whether they are there.
+	std::shared_mutex in_use;
+	bool is_open() const { return library_; }
+
+	void close()
 	{
+		std::unique_lock<std::shared_mutex> hold(in_use);
+		dlclose(library_);
+		library_ = nullptr;
+	}
+
+	void open()
+	{
+		std::unique_lock<std::shared_mutex> hold(in_use);
+		library_ = dlopen(path_.c_str(), RTLD_NOW | RTLD_GLOBAL);
 		if (!library_) {
 			fprintf(stderr, "%s\n", dlerror());
 			exit(1);
@@ -63,7 +80,8 @@ public:
 
 private:
 	friend class Marker;
-	void* library_;
+	std::string path_;
+	void* library_ = nullptr;
 	void (*mark_)(const char*);
 	int (*push_)(const char*);
 	int (*pop_)();
