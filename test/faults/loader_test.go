@@ -21,7 +21,7 @@ func TestLoaderHeld(t *testing.T) {
 	}
 	p := harness.Start(t, harness.HIPCalls("--pace", "4000"))
 	p.RecordShortly(t, 100*time.Millisecond, calls...)
-	before, slots, dormant := p.Snapshot(t), p.Slots(t), p.Data(t)
+	before, slots, dormant, got := p.Snapshot(t), p.Slots(t), p.Data(t), p.HIPByGOT(t)
 	ask(p, "/hold")
 	run := p.TryRecord(t, 100*time.Millisecond, calls...)
 	run.MustBe(t, failure.Failed)
@@ -38,5 +38,5 @@ func TestLoaderHeld(t *testing.T) {
 	last := p.RecordUntil(t, 100*time.Millisecond, 500, calls...)
 	p.StillAlive(t)
 	harness.Check(t, p, nil, last)
-	harness.CompareAPICalls(t, p, p.HIPByGOT(t), last).MustHaveRecorded(20, "hipGetDevice")
+	harness.CompareAPICalls(t, p, got, last).MustHaveRecorded(20, "hipGetDevice")
 }

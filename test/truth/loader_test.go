@@ -25,9 +25,16 @@ type called struct {
 func startCalled(t *testing.T, args ...string) *called {
 	t.Helper()
 	needCalls(t)
-	p := harness.Start(t, harness.HIPCalls(args...))
+	p := start(t, args...)
 	p.RecordShortly(t, window, allCalls...)
-	return &called{p, p.HIPByGOT(t), p.Data(t)}
+	p.dormant = p.Data(t)
+	return p
+}
+
+func start(t *testing.T, args ...string) *called {
+	t.Helper()
+	p := harness.Start(t, harness.HIPCalls(args...))
+	return &called{Process: p, got: p.HIPByGOT(t)}
 }
 
 // ask makes a request of the workload's server, and returns the answer.
@@ -148,33 +155,40 @@ func TestCallsLoaderLocks(t *testing.T) {
 }
 
 // exit() while threads are in recorded calls, with a handler that calls HIP: the process ends as it
-// does alone, and the trace has what was recorded.
+// does alone, and the trace has what was recorded. The same while a thread stays in a callback of
+// dl_iterate_phdr, and so has a lock of the dynamic linker.
 func TestCallsAtExit(t *testing.T) {
 	needCalls(t)
-	const said = "the exit handler has called HIP"
-	exits := func(p *harness.Process) {
-		t.Helper()
-		if _, err := p.Get("/exit"); err != nil {
-			t.Fatal(err)
-		}
-		if code := p.Wait(t); code != 7 || !strings.Contains(p.Output(), said) {
-			t.Errorf("it ended with %d\n%s", code, p.Output())
-		}
+	for name, before := range map[string]string{"others call": "/health", "the linker's lock is held": "/hold"} {
+		t.Run(name, func(t *testing.T) {
+			exitCalled(t, start(t, "--waiters", "2"), before) // alone
+			for range 2 {
+				exitRecorded(t, before)
+			}
+		})
 	}
-	exits(harness.Start(t, harness.HIPCalls("--waiters", "2"))) // alone
-	for range 3 {
-		p := harness.Start(t, harness.HIPCalls("--waiters", "2"))
-		got := p.HIPByGOT(t)
-		r := p.Begin(t, allCalls...)
-		r.Says(t, "✓ attached")
-		release(t, p) // the waiters are in calls that began in the session
-		harness.Until(t, "it calls while it is recorded", p.Dispatches(t, 4000))
-		exits(p)
-		run := r.Wait(t)
-		run.MustBe(t, failure.TargetExited)
-		c := harness.CompareAPICalls(t, p, got, run)
-		if c.Calls["hipModuleLaunchKernel"] == 0 || c.Calls["hsa_agent_get_info"] == 0 {
-			t.Errorf("%v", c.Calls)
-		}
+}
+
+func exitRecorded(t *testing.T, before string) {
+	t.Helper()
+	p := start(t, "--waiters", "2")
+	r, _ := p.begin(t)
+	release(t, p.Process) // the waiters are in calls that began in the session
+	harness.Until(t, "it calls while it is recorded", p.Dispatches(t, 4000))
+	exitCalled(t, p, before)
+	run := r.Wait(t)
+	run.MustBe(t, failure.TargetExited)
+	c := harness.CompareAPICalls(t, p.Process, p.got, run)
+	if c.Calls["hipModuleLaunchKernel"] == 0 || c.Calls["hsa_agent_get_info"] == 0 {
+		t.Errorf("%v", c.Calls)
+	}
+}
+
+func exitCalled(t *testing.T, p *called, before string) {
+	t.Helper()
+	p.ask(t, before)
+	p.ask(t, "/exit")
+	if code := p.Wait(t); code != 7 || !strings.Contains(p.Output(), "the exit handler has called HIP") {
+		t.Errorf("it ended with %d\n%s", code, p.Output())
 	}
 }

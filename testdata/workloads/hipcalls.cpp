@@ -483,7 +483,7 @@ void exit_now()
 	exit(7);
 }
 
-Walker walker;
+Walker& walker = *new Walker; // at exit() its thread may still be in a callback
 OtherHooks other_hooks;
 std::unique_ptr<Plugin> plugin;
 

@@ -34,6 +34,7 @@ static uint32_t entry_count;
 static struct got_tally tally;
 static uint64_t next_look_ns;
 static uint32_t looks;
+static _Atomic bool is_left; /* the process ends */
 static _Atomic bool patching; /* cleared before the entries are restored: the worker, which may come later, patches no more */
 static unsigned long long objects_loaded; /* dlpi_adds when the objects were looked at last */
 
@@ -221,8 +222,16 @@ static int restore_object(struct dl_phdr_info *info, size_t size, void *data)
 	return 0;
 }
 
+void got_leave(void)
+{
+	atomic_store(&is_left, true);
+	atomic_store(&patching, false);
+}
+
 void got_restore(void)
 {
+	if (atomic_load(&is_left))
+		return;
 	atomic_store(&patching, false);
 	dl_iterate_phdr(restore_object, NULL); /* waits for the worker, if it is in patch_object() */
 	entry_count = 0;
