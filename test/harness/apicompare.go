@@ -218,7 +218,7 @@ func (c *CallComparison) lane(tr *APITrace, span *apiSpan, calls []*APICall, row
 	}
 	for _, call := range calls {
 		switch {
-		case c.said[call]:
+		case c.said[call] || c.GOT && call.InPlugin:
 		case span.contains(call):
 			left.add(call)
 		case call.AfterNS > tr.Session.ArmedNS-settleNS && call.BeforeNS < tr.Session.DetachedNS+settleNS:

@@ -31,6 +31,7 @@ type APICall struct {
 	Function           string
 	ByPointer          bool  // of dlsym
 	InHandler          bool  // of a signal
+	InPlugin           bool  // by a library that was loaded a moment ago: not recorded at once
 	BeforeNS, AfterNS  int64 // AfterNS 0: it has not returned
 	Result             uint64
 	ResultBytes, Count int
@@ -95,7 +96,7 @@ func decodeAPICall(b []byte, names []string) *APICall {
 	flags, bytes := b[130], b[135:]
 	c := &APICall{
 		TID: int64(binary.LittleEndian.Uint32(b[120:])), Sequence: binary.LittleEndian.Uint32(b[124:]),
-		Function: names[binary.LittleEndian.Uint16(b[128:])], ByPointer: flags&1 != 0, InHandler: flags&2 != 0,
+		Function: names[binary.LittleEndian.Uint16(b[128:])], ByPointer: flags&1 != 0, InHandler: flags&2 != 0, InPlugin: flags&4 != 0,
 		BeforeNS: int64(word(0)), AfterNS: int64(word(1)), Result: word(2), ResultBytes: int(b[131]), Count: int(b[132]),
 		ContentOf: int(b[133]) - 1, Content: word(14),
 	}

@@ -78,7 +78,7 @@ func (c *Comparison) Add(tr *Trace) {
 			c.wrong("loss", "%d records: %s", l.Records, l.Cause)
 		}
 	}
-	c.Lost -= tr.LostCalls // which CallComparison looks at
+	c.Lost -= tr.LostCalls // which the comparisons of calls look at
 	c.addWindows(tr)
 	for i := range tr.Dispatches {
 		c.dispatch(tr, &tr.Dispatches[i])

@@ -35,7 +35,7 @@ func (p *Process) Snapshot(t testing.TB) Snapshot {
 		name, value, _ := strings.Cut(line, ":")
 		switch name {
 		case "VmRSS":
-			s.RSSKiB, _ = strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB"))
+			s.RSSKiB = kiB(value)
 		case "TracerPid":
 			s.TracerPID, _ = strconv.Atoi(strings.TrimSpace(value))
 		}
@@ -53,6 +53,24 @@ func (p *Process) Snapshot(t testing.TB) Snapshot {
 	return s
 }
 
+// kiB reads a size in /proc.
+func kiB(value string) int {
+	n, _ := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB"))
+	return n
+}
+
+// ResidentKiB returns the most resident memory that the command has had so far.
+func (c *Command) ResidentKiB(t testing.TB) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.Cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	value, _, _ := strings.Cut(rest, "\n")
+	return kiB(value)
+}
+
 // hostKiB returns the resident memory that the runtime does not share with the GPU; shared memory
 // has MADV_DONTFORK.
 func (p *Process) hostKiB(t testing.TB) (total int) {
@@ -61,7 +79,7 @@ func (p *Process) hostKiB(t testing.TB) (total int) {
 	for _, line := range p.lines(t, "smaps") {
 		switch name, value, _ := strings.Cut(line, ":"); name {
 		case "Rss":
-			resident, _ = strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB"))
+			resident = kiB(value)
 		case "VmFlags":
 			if !slices.Contains(strings.Fields(value), "dc") {
 				total += resident

@@ -20,7 +20,8 @@ type Trace struct {
 	Losses     []Loss
 	Pauses     []Pause
 	Counters   map[string]int64 // of all sessions
-	LostCalls  int64            // API calls among the losses
+	Kinds      map[string]KindAccount
+	LostCalls  int64 // calls among the losses: of APIs, markers, allocations, scratch memory
 }
 
 type (
@@ -110,7 +111,7 @@ func ReadTrace(t testing.TB, path string) *Trace {
 	t.Helper()
 	db := sound(t, path)
 	defer db.Close()
-	tr := &Trace{Queues: map[int64]Queue{}, Launches: map[int64]Launch{}, Counters: map[string]int64{}}
+	tr := &Trace{Queues: map[int64]Queue{}, Launches: map[int64]Launch{}, Counters: map[string]int64{}, Kinds: map[string]KindAccount{}}
 	if err := tr.read(db); err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
@@ -228,7 +229,14 @@ func (tr *Trace) readCoverage(db *sql.DB) error {
 
 func (tr *Trace) readRest(db *sql.DB) error {
 	return errors.Join(
-		db.QueryRow("SELECT total(unexplained) FROM rtl_kind_coverage WHERE kind LIKE '%-api'").Scan(&tr.LostCalls),
+		db.QueryRow("SELECT total(unexplained) FROM rtl_kind_coverage WHERE kind <> 'memory-copy'").Scan(&tr.LostCalls),
+		each(db, "SELECT kind, total(begun), total(timed), total(untimed), total(unexplained) FROM rtl_kind_coverage GROUP BY kind", func(r *sql.Rows) error {
+			var kind string
+			var a KindAccount
+			err := r.Scan(&kind, &a.Begun, &a.Timed, &a.Untimed, &a.Unexplained)
+			tr.Kinds[kind] = a
+			return err
+		}),
 		each(db, "SELECT cause, records FROM rtl_loss", func(r *sql.Rows) error {
 			var l Loss
 			err := r.Scan(&l.Cause, &l.Records)

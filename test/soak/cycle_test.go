@@ -22,7 +22,7 @@ func cycles(t *testing.T, c *tally, w harness.Workload, number int) {
 	w = oneArena(w)
 	for c.rounds < number && !c.enough() {
 		l := begin(t, c, w)
-		l.cycle(t, number, &life{Process: harness.Start(t, w), tally: c})
+		l.cycle(t, plan{settling, number, l.session}, &life{Process: harness.Start(t, w), tally: c})
 	}
 }
 
@@ -33,17 +33,23 @@ func oneArena(w harness.Workload) harness.Workload {
 	return w
 }
 
+// A plan says how many sessions come before the rounds, until how many rounds, and what a session is.
+type plan struct {
+	settling, rounds int
+	session          func(*testing.T) bool
+}
+
 // cycle goes on with a target until a finding.
-func (l *life) cycle(t *testing.T, number int, twin *life) {
+func (l *life) cycle(t *testing.T, p plan, twin *life) {
 	t.Helper()
 	c, found := l.tally, l.tally.findings()
-	for range settling {
-		l.session(t)
+	for range p.settling {
+		p.session(t)
 	}
 	settled, twinThen := l.Snapshot(t), twin.Snapshot(t)
-	for c.rounds < number && c.findings() == found {
+	for c.rounds < p.rounds && c.findings() == found {
 		c.round(t)
-		if l.session(t) && c.rounds%cyclesAtOnce == 0 {
+		if p.session(t) && c.rounds%cyclesAtOnce == 0 {
 			l.look(t)
 			twin.look(t)
 		}

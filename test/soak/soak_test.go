@@ -146,12 +146,23 @@ func (l *life) progress() (n int, err error) {
 // session is a whole recording, as the next user would make it.
 func (l *life) session(t *testing.T) bool {
 	t.Helper()
-	run := l.TryRecord(t, window, "--buffer-size", "4MiB")
+	run, seen := l.recorded(t)
 	defer os.RemoveAll(filepath.Dir(run.Trace))
+	s := run.Summary
+	if len(s.Losses) > 0 || s.Coverage.Unexplained != 0 || s.Coverage.Surplus != 0 {
+		l.tally.find(&l.tally.lost, "%+v, %+v", s.Losses, s.Coverage)
+	}
+	return seen
+}
+
+// recorded makes a recording, and checks what it leaves in the target. The caller removes the trace.
+func (l *life) recorded(t *testing.T, args ...string) (run harness.Run, ok bool) {
+	t.Helper()
+	run = l.TryRecord(t, window, append([]string{"--buffer-size", "4MiB"}, args...)...)
 	seen := run.Code == failure.OK || run.Code == failure.NothingSeen // a short window may be one between two bursts
 	if err := run.Decode(); !seen || err != nil {
 		l.tally.find(&l.tally.stuck, "the next session ended with %d, %v\n%s", run.Code, err, run.Stderr)
-		return false
+		return run, false
 	}
 	if left := l.left(t); len(left) > 0 {
 		l.tally.find(&l.tally.leaked, "%s", strings.Join(left, ", "))
@@ -159,11 +170,7 @@ func (l *life) session(t *testing.T) bool {
 	if changed := l.Slots(t).Differ(l.slots); len(changed) > 0 {
 		l.tally.find(&l.tally.leaked, "the runtime's table differs in %v", changed)
 	}
-	s := run.Summary
-	if len(s.Losses) > 0 || s.Coverage.Unexplained != 0 || s.Coverage.Surplus != 0 {
-		l.tally.find(&l.tally.lost, "%+v, %+v", s.Losses, s.Coverage)
-	}
-	return true
+	return run, true
 }
 
 // left gives the bootstrap thread of a dead tool the second or two in which it ends by itself.

@@ -170,3 +170,37 @@ func TestMarkersTaken(t *testing.T) {
 	p.StillAlive(t)
 	p.Quit(t)
 }
+
+// The program unloads ROCTx's library during a session, as far as it can: the payload uses the library's slot, and
+// keeps it loaded. What it has put there is taken out, and the program gets its library again.
+func TestMarkersUnloaded(t *testing.T) {
+	p := harness.Start(t, harness.Marking(harness.Roctx64(t)))
+	before := p.RoctxSlot(t)
+	ask := func(request string) {
+		t.Helper()
+		if _, err := p.Get(request); err != nil {
+			t.Fatalf("%s: %v\n%s", request, err, p.Output())
+		}
+	}
+	r := p.Begin(t, "--marker-trace", "--buffer-policy", "lossless")
+	r.Says(t, "✓ attached")
+	harness.Until(t, "calls are recorded", p.Dispatches(t, 500))
+	ask("/roctx/close")
+	r.Interrupt(t)
+	runs := []harness.Run{r.MustRecord(t)}
+	if after := p.RoctxSlot(t); after != before {
+		t.Errorf("slot %#x, before %#x", after, before)
+	}
+	p.RecordShortly(t, 50*time.Millisecond, "--marker-trace") // without a library that the program uses
+	ask("/roctx/open")
+	runs = append(runs, p.RecordUntil(t, 50*time.Millisecond, 500, "--marker-trace", "--buffer-policy", "lossless"))
+	counts := p.Quit(t)
+	p.Truth(t).MustHoldOnce(t, counts)
+	calls, _, _ := p.MarkerCalls(t)
+	c := harness.NewMarkerComparison(t, calls)
+	for _, run := range runs {
+		checkMarkerReport(t, run, markers.Libraries{ROCTx64: markers.Recorded})
+		c.Add(harness.ReadMarkers(t, run.Trace))
+	}
+	c.Finish()
+}

@@ -159,6 +159,12 @@ private:
 		}
 	}
 
+	void keep(const Call& c)
+	{
+		if (!settings.log.empty())
+			calls_.push_back(c);
+	}
+
 	void allocate(size_t bytes)
 	{
 		uint64_t address = 0;
@@ -169,7 +175,7 @@ private:
 			c.address = address;
 			held_.push_back(address);
 		}
-		calls_.push_back(c);
+		keep(c);
 	}
 
 	void release(uint64_t address)
@@ -177,7 +183,7 @@ private:
 		Call c{boottime_ns(), 0, address, 0, 0, true};
 		c.status = give(address);
 		c.after_ns = boottime_ns();
-		calls_.push_back(c);
+		keep(c);
 	}
 
 	size_t size(uint64_t i) const

@@ -36,6 +36,7 @@ static_assert(sizeof(CallEntry) == 152, "no padding");
 enum CallFlags : uint8_t {
 	kByPointer = 1, // of dlsym
 	kInHandler = 2, // of a signal
+	kInPlugin = 4,  // by a library that comes and goes
 };
 
 // Structures that are a word, too.
@@ -60,11 +61,12 @@ public:
 		int fd = -1, flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 		if (!path.empty()) {
 			flags = MAP_SHARED;
+			bytes_ = kFileBytes;
 			fd = open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-			if (fd < 0 || ftruncate(fd, kFileBytes))
+			if (fd < 0 || ftruncate(fd, off_t(bytes_)))
 				fail(path);
 		}
-		void* p = mmap(nullptr, kFileBytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+		void* p = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, flags, fd, 0);
 		if (p == MAP_FAILED)
 			fail(path);
 		if (fd >= 0)
@@ -103,6 +105,7 @@ public:
 
 private:
 	static constexpr size_t kFileBytes = size_t(8) << 30, kChunk = 64;
+	static constexpr size_t kUnkeptBytes = size_t(4) << 20; // without a file: the entries are used again
 
 	struct Header {
 		char magic[8];
@@ -114,6 +117,7 @@ private:
 	static_assert(sizeof(Header) <= kHeaderBytes, "the entries follow");
 
 	Header* header_;
+	size_t bytes_ = kUnkeptBytes;
 	std::atomic<uint64_t> calls_{0};
 	static inline thread_local CallLane lanes_[2];
 	static inline thread_local uint32_t tid_ = 0;
@@ -123,7 +127,9 @@ private:
 		CallLane& lane = lanes_[flags & kInHandler ? 1 : 0];
 		if (lane.at == lane.end) {
 			uint64_t first = __atomic_fetch_add(&header_->entries, kChunk, __ATOMIC_RELAXED);
-			if (kHeaderBytes + (first + kChunk) * sizeof(CallEntry) > kFileBytes)
+			if (bytes_ != kFileBytes)
+				first %= (bytes_ - kHeaderBytes) / sizeof(CallEntry) / kChunk * kChunk;
+			else if (kHeaderBytes + (first + kChunk) * sizeof(CallEntry) > kFileBytes)
 				fail("the log is full");
 			lane.at = reinterpret_cast<CallEntry*>(reinterpret_cast<char*>(header_) + kHeaderBytes) + first;
 			lane.end = lane.at + kChunk;

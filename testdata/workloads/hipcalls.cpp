@@ -3,6 +3,7 @@
 #include "call_log.h"
 #include "hip_device.h"
 #include "http.h"
+#include "loader.h"
 #include "options.h"
 
 #include <condition_variable>
@@ -32,7 +33,7 @@ constexpr unsigned kLongThread = 200; // the first id of those who launch long k
 // --- the functions that are logged ------------------------------------------
 
 #define FUNCTIONS(F)                                                                                                         \
-	F(hipDeviceGetAttribute) F(hipEventCreate) F(hipEventDestroy) F(hipEventQuery) F(hipEventRecord) F(hipEventSynchronize) \
+	F(hipDeviceGetAttribute) F(hipDeviceSynchronize) F(hipEventCreate) F(hipEventDestroy) F(hipEventQuery) F(hipEventRecord) F(hipEventSynchronize) \
 	F(hipFree) F(hipGetDevice) F(hipGetDeviceCount) F(hipGetErrorString) F(hipGetLastError) F(hipHostFree) F(hipHostMalloc) \
 	F(hipMalloc) F(hipMemGetInfo) F(hipMemcpyAsync) F(hipMemsetAsync) F(hipModuleGetFunction) F(hipModuleLaunchKernel)      \
 	F(hipModuleLoadData) F(hipModuleUnload) F(hipPeekAtLastError) F(hipSetDevice) F(hipDeviceGetStreamPriorityRange)        \
@@ -78,9 +79,9 @@ const auto pointer_to_hsa_system_get_info = looked_up<decltype(hsa_system_get_in
 
 // --- the end, and pauses ----------------------------------------------------
 
-std::mutex mutex;
-std::condition_variable changed;
-std::atomic<bool> stop{false};
+std::mutex& mutex = *new std::mutex; // at exit() threads still use them
+std::condition_variable& changed = *new std::condition_variable;
+std::atomic<bool> stop{false}, exits{false};
 long released = 0; // how often the waiters have been released
 
 void notify(void (*change)())
@@ -90,8 +91,15 @@ void notify(void (*change)())
 	changed.notify_all();
 }
 
+std::atomic<long> parked{0}; // threads that do no more
+
 void pause_us(long us)
 {
+	if (exits) {
+		parked++;
+		for (;;)
+			pause();
+	}
 	if (us)
 		std::this_thread::sleep_for(std::chrono::microseconds(us));
 }
@@ -450,6 +458,35 @@ void churn(const Device& device)
 	}
 }
 
+// --- the dynamic linker, other tools, exit() -----------------------------------
+
+void call_in_plugin(Plugin::Call get_device)
+{
+	int device = -1;
+	HIP_MUST(LOGGED_AS(kInPlugin, get_device, hipGetDevice, &device));
+	pause_us(1000);
+}
+
+// exit() while other threads call. Its handler calls HIP, and waits until the others call no more: HIP
+// does not survive calls during its own end. Waiters stay in their calls of HSA to the end.
+void exit_now()
+{
+	atexit([] {
+		int device = -1;
+		while (parked < settings.threads + settings.hsa_threads)
+			usleep(1000);
+		HIP_MUST(LOGGED(hipGetDevice, &device));
+		HIP_MUST(LOGGED_PLAIN(0, hipDeviceSynchronize));
+		printf("the exit handler has called HIP\n");
+		fflush(stdout);
+	});
+	exit(7);
+}
+
+Walker& walker = *new Walker; // at exit() its thread may still be in a callback
+OtherHooks other_hooks;
+std::unique_ptr<Plugin> plugin;
+
 void parse(int argc, char** argv)
 {
 	Options o;
@@ -478,9 +515,15 @@ std::string answer(const std::string& path)
 		Waiter::release();
 		return "released\n";
 	}
-	if (path != "/quit")
+	for (std::string text : {plugin->answer(path), walker.answer(path), other_hooks.answer(path)})
+		if (!text.empty())
+			return text;
+	if (path == "/exit")
+		notify([] { exits = true; });
+	else if (path != "/quit")
 		return "";
-	notify([] { stop = true; });
+	else
+		notify([] { stop = true; });
 	return "bye\n";
 }
 
@@ -521,6 +564,7 @@ int main(int argc, char** argv)
 	Device device(0, code);
 	handle_alarms();
 
+	plugin = std::make_unique<Plugin>(beside(argv[0], "plugin.so"), call_in_plugin);
 	HttpServer http(settings.port, answer);
 	std::vector<std::unique_ptr<Mixer>> mixers;
 	std::vector<uint64_t> longs(size_t(settings.longs)); // kernels
@@ -549,10 +593,14 @@ int main(int argc, char** argv)
 
 	{
 		std::unique_lock<std::mutex> hold(mutex);
-		changed.wait_for(hold, std::chrono::seconds(settings.seconds ? settings.seconds : 1000000000), [] { return stop.load(); });
-		stop = true;
+		changed.wait_for(hold, std::chrono::seconds(settings.seconds ? settings.seconds : 1000000000), [] { return stop || exits; });
+		stop = !exits;
 		changed.notify_all();
 	}
+	if (exits)
+		exit_now();
+	walker.let_go();
+	plugin->close();
 	for (std::thread& t : threads)
 		t.join();
 	HIP_MUST(LOGGED(hipModuleUnload, device.module));

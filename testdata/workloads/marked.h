@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <sys/syscall.h>
 #include <time.h>
@@ -35,8 +37,23 @@ struct MarkerCall {
 
 class Roctx {
 public:
-	explicit Roctx(const char* path) : library_(dlopen(path, RTLD_NOW | RTLD_GLOBAL))
+	explicit Roctx(const char* path) : path_(path) { open(); }
+
+	// Threads that use the functions hold this, and look whether they are there.
+	std::shared_mutex in_use;
+	bool is_open() const { return library_; }
+
+	void close()
 	{
+		std::unique_lock<std::shared_mutex> hold(in_use);
+		dlclose(library_);
+		library_ = nullptr;
+	}
+
+	void open()
+	{
+		std::unique_lock<std::shared_mutex> hold(in_use);
+		library_ = dlopen(path_.c_str(), RTLD_NOW | RTLD_GLOBAL);
 		if (!library_) {
 			fprintf(stderr, "%s\n", dlerror());
 			exit(1);
@@ -63,7 +80,8 @@ public:
 
 private:
 	friend class Marker;
-	void* library_;
+	std::string path_;
+	void* library_ = nullptr;
 	void (*mark_)(const char*);
 	int (*push_)(const char*);
 	int (*pop_)();
@@ -83,7 +101,7 @@ private:
 // The calls of one thread. Texts are overwritten when the call has returned.
 class Marker {
 public:
-	explicit Marker(const Roctx& roctx) : roctx_(roctx) {}
+	Marker(const Roctx& roctx, bool keeps) : roctx_(roctx), keeps_(keeps) {}
 
 	void begin() { tid_ = syscall(SYS_gettid); }
 	void mark() { said(Operation::mark, [this](const char* text) { roctx_.mark_(text); return 0; }); }
@@ -101,6 +119,7 @@ public:
 
 private:
 	const Roctx& roctx_;
+	const bool keeps_; // the log
 	long tid_ = 0;
 	uint64_t sequence_ = 0;
 	std::vector<MarkerCall> calls_;
@@ -128,7 +147,8 @@ private:
 	{
 		uint64_t before = boottime_ns();
 		range = call();
-		calls_.push_back({operation, range, text.size(), text.substr(0, 255), before, boottime_ns()});
+		if (keeps_)
+			calls_.push_back({operation, range, text.size(), text.substr(0, 255), before, boottime_ns()});
 		return range;
 	}
 };

@@ -46,7 +46,7 @@ class Worker {
 public:
 	uint64_t launched = 0;
 
-	Worker(const Roctx& roctx, Device& device, unsigned id) : id(id), device_(device), marker_(roctx)
+	Worker(Roctx& roctx, Device& device, unsigned id) : id(id), device_(device), roctx_(roctx), marker_(roctx, !settings.log.empty())
 	{
 		HIP_CHECK(hipSetDevice(device.ordinal));
 		HIP_CHECK(hipStreamCreateWithFlags(&stream_, hipStreamNonBlocking));
@@ -62,8 +62,10 @@ public:
 			pthread_setname_np(pthread_self(), ("marker " + std::to_string(id)).c_str());
 			HIP_CHECK(hipSetDevice(device_.ordinal));
 			marker_.begin();
-			while (!stop)
-				step(next);
+			while (!stop) {
+				marked_step(next);
+				usleep(useconds_t(settings.pace_us));
+			}
 			HIP_CHECK(hipStreamSynchronize(stream_));
 		});
 	}
@@ -72,7 +74,10 @@ public:
 	size_t calls() const { return marker_.calls().size(); }
 
 private:
+	static constexpr uint64_t kUnwaited = 64; // kernels: HIP keeps a command's memory until its stream is waited for
+
 	Device& device_;
+	Roctx& roctx_;
 	Marker marker_;
 	hipStream_t stream_;
 	Arguments arguments_;
@@ -89,7 +94,13 @@ private:
 			marker_.stop(range);
 		marker_.pop();
 		steps++;
-		usleep(useconds_t(settings.pace_us));
+	}
+
+	void marked_step(Worker& next)
+	{
+		std::shared_lock<std::shared_mutex> hold(roctx_.in_use);
+		if (roctx_.is_open())
+			step(next);
 	}
 
 	void nested(long depth)
@@ -103,6 +114,8 @@ private:
 		}
 		arguments_.id = kernarg_id(id, ++launched);
 		HIP_CHECK(hipModuleLaunchKernel(device_.kernels[launched % device_.kernels.size()], 8, 1, 1, 256, 1, 1, 0, stream_, arguments_.pointers, nullptr));
+		if (launched % kUnwaited == 0)
+			HIP_CHECK(hipStreamSynchronize(stream_));
 	}
 };
 
@@ -167,6 +180,14 @@ int main(int argc, char** argv)
 		if (path == "/tool/enter") {
 			roctx.register_tool();
 			return "entered\n";
+		}
+		if (path == "/roctx/close") {
+			roctx.close();
+			return "closed\n";
+		}
+		if (path == "/roctx/open") {
+			roctx.open();
+			return "opened\n";
 		}
 		if (path != "/quit")
 			return "";

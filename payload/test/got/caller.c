@@ -12,6 +12,16 @@ static __attribute__((constructor)) void bind_never(void)
 	hipNever();
 }
 
+int caller_own(void)
+{
+	return 1;
+}
+
+int (**caller_data(void))(void)
+{
+	return &in_data;
+}
+
 void caller_calls(void)
 {
 	int (*const volatile *constant)(void) = &in_constants;

@@ -15,6 +15,10 @@ int hipMany(void *, int, unsigned, const void *, size_t, int, void *, float, uns
 /* A caller (caller.c) calls each once, hipGetNothing in three ways. */
 void caller_calls(void);
 
+/* Its data that leads to hipGetNothing, and a function of its own that it may put there. */
+int (**caller_data(void))(void);
+int caller_own(void);
+
 /* The payload's part (got_payload.c). */
 #define EXPORTED __attribute__((visibility("default")))
 EXPORTED int got_test(const char *folder, void (*program)(void));

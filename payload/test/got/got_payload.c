@@ -206,6 +206,25 @@ static void restricted(void)
 	check_restored();
 }
 
+/* A function of the object's own, which the program or a tool in it has put there, stays. */
+static void own_function(void)
+{
+	struct caller *c = &callers[LAZY];
+	int (**place)(void) = ((__typeof__(&caller_data))dlsym(c->library, "caller_data"))(), (*before)(void) = *place;
+	int (*own)(void) = (__typeof__(own))dlsym(c->library, "caller_own");
+
+	*place = own;
+	begin(RTL_CALL_WAY_GOT);
+	got_patch();
+	c->call();
+	CHECK(*place == own && recorded("hipGetNothing") == 2);
+	got_restore();
+	end();
+	*place = before;
+	check_restored();
+	memset(records, 0, sizeof records);
+}
+
 int got_test(const char *folder, void (*program)(void))
 {
 	for (int i = 0; i < LATE; i++)
@@ -237,6 +256,7 @@ int got_test(const char *folder, void (*program)(void))
 	end();
 	being_relocated();
 	restricted();
+	own_function();
 	printf("got_test: all right\n");
 	return 0;
 }

@@ -184,7 +184,8 @@ static void write_last(uint32_t kind, struct patience *p)
 	static void object##_open(void) { open_calls(RTL_KIND_##ID); }                                                    \
 	static uint32_t object##_close(const struct ending *end, uint64_t until_ns)                                       \
 	{                                                                                                                 \
-		(void)end;                                                                                                \
+		if (end->why == RTL_END_EXIT)                                                                             \
+			got_leave();                                                                                      \
 		lanes_close(RTL_KIND_##ID, until_ns);                                                                     \
 		return 0;                                                                                                 \
 	}                                                                                                                 \

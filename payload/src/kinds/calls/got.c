@@ -6,6 +6,7 @@
 #include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -33,6 +34,7 @@ static uint32_t entry_count;
 static struct got_tally tally;
 static uint64_t next_look_ns;
 static uint32_t looks;
+static _Atomic bool is_left; /* the process ends */
 static _Atomic bool patching; /* cleared before the entries are restored: the worker, which may come later, patches no more */
 static unsigned long long objects_loaded; /* dlpi_adds when the objects were looked at last */
 
@@ -68,6 +70,20 @@ static struct entry *known(const _Atomic(uintptr_t) *at, uintptr_t base)
 	return NULL;
 }
 
+/* An object's own code that has the loader bind an entry at the first call: [endbr64] push …. Any other
+ * function of the object is what the program, or a tool in it, wants to be called instead. */
+static bool is_binding_stub(const struct module *m, uintptr_t address)
+{
+	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa}, push_number = 0x68, push_r11[] = {0x41, 0x53};
+	const uint8_t *code = (const uint8_t *)address;
+
+	if (module_extent(m, address, PF_X) < sizeof endbr64 + sizeof push_r11)
+		return false;
+	if (!memcmp(code, endbr64, sizeof endbr64))
+		code += sizeof endbr64;
+	return *code == push_number || !memcmp(code, push_r11, sizeof push_r11);
+}
+
 static void patch_entry(const struct module *m, _Atomic(uintptr_t) *at, uint32_t function)
 {
 	uintptr_t now = atomic_load(at), ours = call_trampoline(function);
@@ -79,7 +95,7 @@ static void patch_entry(const struct module *m, _Atomic(uintptr_t) *at, uint32_t
 		return;
 	/* Ours: an earlier session could not restore it. Anything else is another tool's function, or
 	 * another library's. */
-	if (now != ours && now != target && !module_has(m, now, PF_X))
+	if (now != ours && now != target && !is_binding_stub(m, now))
 		return;
 	bool read_only = module_protects(m, (uintptr_t)at);
 	if (read_only && is_being_relocated(at)) {
@@ -206,8 +222,16 @@ static int restore_object(struct dl_phdr_info *info, size_t size, void *data)
 	return 0;
 }
 
+void got_leave(void)
+{
+	atomic_store(&is_left, true);
+	atomic_store(&patching, false);
+}
+
 void got_restore(void)
 {
+	if (atomic_load(&is_left))
+		return;
 	atomic_store(&patching, false);
 	dl_iterate_phdr(restore_object, NULL); /* waits for the worker, if it is in patch_object() */
 	entry_count = 0;

@@ -16,6 +16,10 @@ void got_patch_new(uint64_t now_ns);
 /* Restores the entries that still lead to our wrappers, in the objects that are still loaded. */
 void got_restore(void);
 
+/* The process ends: the entries stay, and their wrappers pass calls through. To restore them, a thread waits
+ * for a lock of the dynamic linker, which a thread of the application may hold for ever. */
+void got_leave(void);
+
 struct got_tally {
 	uint32_t entries, modules;
 	uint32_t dropped; /* entries for which there was no room, or no permission */
