@@ -20,6 +20,8 @@ func complete(root *cobra.Command) {
 			c.ValidArgsFunction = completeOnePID
 		case "report", "export":
 			c.ValidArgsFunction = completeTraces
+		case "run":
+			c.ValidArgsFunction = completeProgram
 		default:
 			c.ValidArgsFunction = cobra.NoFileCompletions
 		}
@@ -75,6 +77,10 @@ func completeOnePID(c *cobra.Command, args []string, begun string) ([]cobra.Comp
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return completePIDs(c, args, begun)
+}
+
+func completeProgram(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveDefault
 }
 
 func completeFormats(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {

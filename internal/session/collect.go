@@ -91,6 +91,9 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 		return false, err
 	}
 	defer d.giveUp()
+	if r.reading != nil {
+		r.reading()
+	}
 	r.dropPrivileges()
 	why := ""
 	if err = testpoint.Pass(testpoint.Recording); err != nil {

@@ -16,6 +16,7 @@
 #include "record/ring.h"
 #include "record/worker.h"
 #include "session/control_block.h"
+#include "session/launch.h"
 #include "session/quiesce.h"
 #include "session/session.h"
 #include "signals/signals.h"
@@ -250,6 +251,7 @@ int session_arm(const void *env, uint64_t len)
 
 		begin_generation();
 		control_set_state(RTL_STATE_ARMING);
+		launch_restore_hook();
 		r = arm();
 		if (!r) {
 			control_watch();
