@@ -140,6 +140,8 @@ func (r *recording) reportEnd(why string) {
 		if !r.watch.wait() {
 			r.ui.Warn("the target is exiting, and takes its time: the trace holds what came before its exit handlers")
 		}
+	case r.reading != nil && r.tally.ended == ring.EndShutDown:
+		r.ui.Debug(resident.EndText(r.tally.ended)) // as programs do at their end
 	case (r.tally.ended != ring.EndDetach || why == "") && !r.watch.isGone():
 		r.ui.Warn("the session ended in the target: " + resident.EndText(r.tally.ended))
 	}

@@ -171,7 +171,9 @@ func (l *launched) record(w *launch.Waiting) *guest {
 		g.outcome, g.err = r.record(ctx)
 		rights.meter.close()
 		if g.err == nil {
-			g.detached = r.phase.detached
+			if g.detached = r.phase.detached; !g.detached {
+				g.outcome.Early = "" // the process has ended, or its last runtime
+			}
 			g.outcome.Code = codeOfLaunched(g.outcome.Code, r.tally.timed)
 		}
 	}()

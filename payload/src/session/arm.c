@@ -193,6 +193,7 @@ static int arm(void)
 		goto memory;
 	if ((r = session_step("worker")) || (r = set_ranges()))
 		goto worker;
+	launch_restore_hook(); /* the runtime is held: OnLoad does not run again before the end of the grace period */
 	atomic_store(&session_flags.track, 1);
 	kinds_patch();
 	hooks_patch(&shared_hook_table); /* from here on wrappers run, and every queue is raw */
@@ -251,7 +252,6 @@ int session_arm(const void *env, uint64_t len)
 
 		begin_generation();
 		control_set_state(RTL_STATE_ARMING);
-		launch_restore_hook();
 		r = arm();
 		if (!r) {
 			control_watch();

@@ -61,19 +61,12 @@ static bool find_recorder(void)
 	return true;
 }
 
-/* A program may initialize its runtime again while a session is active (in a second copy). */
-static bool is_at_rest(void)
-{
-	enum rtl_state s = control_state();
-
-	return s == RTL_STATE_IDLE || s == RTL_STATE_DORMANT;
-}
-
 void launch_prepare(void)
 {
 	char err[RTL_TEXT_MAX];
 
-	if (!find_recorder() || !is_at_rest() || mutex_lock(&patching, NS_PER_S))
+	/* Active: the program has initialized a second copy of the runtime. */
+	if (!find_recorder() || control_state() == RTL_STATE_ACTIVE || mutex_lock(&patching, NS_PER_S))
 		return;
 	if (!runtime_find("", err, sizeof err) && !hooks_find(&launch_table, err, sizeof err)) {
 		__atomic_store_n(&gate, GATE_SHUT, __ATOMIC_RELEASE);

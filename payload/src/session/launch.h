@@ -9,7 +9,8 @@
  * nothing in a process that the tool has not started. */
 void launch_prepare(void);
 
-/* A session begins: takes the hook away. A thread that waits goes on waiting. */
+/* Before a session patches its own hooks: takes this one away. A thread that waits goes on
+ * waiting. */
 void launch_restore_hook(void);
 
 /* The thread waits in our code, called by the application outside of any function that an
