@@ -40,8 +40,11 @@ func newRun(code *failure.ExitCode) *cobra.Command {
 }
 
 func oneCommand(_ *cobra.Command, args []string) error {
-	if len(args) == 0 {
+	switch {
+	case len(args) == 0:
 		return usageError{errors.New("a command is needed: rtl-attach run -- COMMAND")}
+	case os.Args[1] != "run": // privileges.c has dropped rights that the program would miss
+		return usageError{errors.New("run comes before its flags")}
 	}
 	return nil
 }
@@ -92,7 +95,7 @@ func sayUnrecorded(ui *ui, program string, all session.Launched) {
 	}
 	if n := len(all.Unrecorded); n > 0 {
 		pids := strings.Trim(fmt.Sprint(all.Unrecorded), "[]")
-		ui.Warn(fmt.Sprintf("%s used a GPU while another one was recorded, and were not recorded: pid %s", humanize.Things(int64(n), "process"), pids))
+		ui.Warn(fmt.Sprintf("not recorded, because another process was being recorded: %s (pid %s)", humanize.Things(int64(n), "process"), pids))
 	}
 	switch {
 	case len(all.Recorded)+len(all.Failures) == 0:

@@ -63,6 +63,9 @@ func (r *recording) awaitRuntime(ctx context.Context, deadline time.Time) bool {
 			return true
 		}
 		if !isWithoutRuntime(err) {
+			if r.watch.isEnding() {
+				return false
+			}
 			r.ui.Warn("cannot attach again: " + failure.FirstLine(err))
 			return false
 		}
