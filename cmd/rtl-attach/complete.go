@@ -21,6 +21,8 @@ func complete(root *cobra.Command) {
 			c.ValidArgsFunction = completeOnePID
 		case "report", "export":
 			c.ValidArgsFunction = completeTraces
+		case "run":
+			c.ValidArgsFunction = completeProgram
 		default:
 			c.ValidArgsFunction = cobra.NoFileCompletions
 		}
@@ -97,6 +99,10 @@ func completeKinds(*cobra.Command, []string, string) ([]cobra.Completion, cobra.
 		flags = append(flags, cobra.CompletionWithDesc(k.Flag, k.Usage))
 	}
 	return flags, cobra.ShellCompDirectiveNoFileComp
+}
+
+func completeProgram(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveDefault
 }
 
 func completeFormats(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -33,8 +33,18 @@ const examples = `  rtl-attach ps                              which processes u
   rtl-attach report trace-41220-….db         what the trace says
   rtl-attach export trace-41220-….db         for ui.perfetto.dev`
 
+const runHelp = `run starts a program whose ROCm runtime loads the payload (HSA_TOOLS_LIB), and records each
+process of it that uses a GPU from before its first kernel on, one at a time, into one trace.
+
+The program has the tool's standard files, terminal, folder and environment. Signals are passed on
+to it. The summary goes to standard error. The exit code is the program's (128 + N if signal N has
+ended it); with --strict, if the program ends with 0, one of those of rtl-attach.`
+
 // Examples of each command.
 const (
+	runExamples = `  rtl-attach run -- python train.py
+  rtl-attach run -o t.db --hip-trace -- ./a.out --its-own-flag
+  rtl-attach run -d 10s -- ./a.out       the first ten seconds; the program goes on`
 	detachExamples = `  rtl-attach detach 41220          end the session, whoever records
   rtl-attach detach 41220 -v       and say what is done`
 	statusExamples = `  rtl-attach status 41220          what is loaded, and what is left

@@ -33,6 +33,26 @@ it, /var/tmp.`
 var manuals = map[string]manual{
 	"rtl-attach": {exitTable, recordingEnvironment, recordingFiles},
 	"record":     {exitTable, recordingEnvironment, recordingFiles},
+	"run": {
+		`The program's own; 128 + N if signal N has ended it. Without the program:
+
+    1  it could not be started, or the trace not be made
+    2  the command line is wrong
+
+With --strict, if the program ends with 0:
+
+    7  nothing was recorded
+    8  some of its processes were not recorded
+    9  records are missing
+   10  the recording ended early
+
+or the code of the error that has prevented the recording: see rtl-attach(1).`,
+		recordingEnvironment + `
+
+HSA_TOOLS_LIB: the tools that the program's ROCm runtime loads. The program has the payload
+behind those that are there.`,
+		recordingFiles,
+	},
 	"detach": {
 		`    0  the session has ended, or had ended before
     1  failed; the payload detaches by itself without a recorder

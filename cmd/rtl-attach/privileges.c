@@ -5,6 +5,7 @@
  */
 #include <linux/capability.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -26,11 +27,14 @@ static const uint64_t needed =
 	/* to drop all of these while collecting */
 	ONE(CAP_SETUID) | ONE(CAP_SETGID);
 
-__attribute__((constructor)) static void drop_capabilities(void)
+__attribute__((constructor)) static void drop_capabilities(int argc, char **argv)
 {
 	struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
 	struct __user_cap_data_struct data[2];
 
+	/* The program that is started has the user's own rights, and inherits this process's (run.go). */
+	if (argc > 1 && !strcmp(argv[1], "run"))
+		return;
 	/* Best effort: the tool also works with more capabilities than it needs. */
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	if (syscall(SYS_capget, &head, data))

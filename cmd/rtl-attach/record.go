@@ -58,6 +58,12 @@ func newRecord(code *failure.ExitCode) *cobra.Command {
 	flags := c.Flags()
 	flags.VarP(&f.pids, "pid", "p", "process to record, or several: `N[,N...]`; may be given again")
 	f.addTo(flags)
+	f.addRecordingTo(flags)
+	return c
+}
+
+// addRecordingTo adds the flags that do not select processes.
+func (f *recordFlags) addRecordingTo(flags *pflag.FlagSet) {
 	flags.VarP(&f.duration, "duration", "d", "record for `DURATION`: 5s, 1m30s, or a number of seconds (default: until Ctrl-C, or rtl-attach detach)")
 	flags.StringVarP(&f.output, "output", "o", preflight.DefaultOutput, "trace `FILE`; %p pid, %h host, %t time; no file is replaced without --force")
 	flags.BoolVar(&f.append, "append", false, "extend the trace that --output names, if it exists")
@@ -76,7 +82,6 @@ func newRecord(code *failure.ExitCode) *cobra.Command {
 	_ = flags.MarkHidden("payload")
 	flags.StringArrayVar(&f.settings, "set", nil, "give the payload a setting, `NAME=VALUE`: RTL_HSA_LIBRARY=FILE (which runtime, of several), RTL_RECORDER_TIMEOUT_MS=20000; may be given again")
 	flags.VisitAll(giveVariable)
-	return c
 }
 
 func (f recordFlags) options() (session.Options, error) {

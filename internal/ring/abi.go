@@ -8,6 +8,7 @@ const (
 	RingMagic    = 0x474e49522d4c5452
 	ControlName  = "rtl-control"
 	RingName     = "rtl-ring"
+	Launched     = "RTL_LAUNCHED"
 
 	PageBytes      = 0x1000
 	LineBytes      = 0x40

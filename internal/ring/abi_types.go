@@ -16,6 +16,7 @@ const (
 	RingMagic    = C.RTL_RING_MAGIC
 	ControlName  = C.RTL_CONTROL_NAME
 	RingName     = C.RTL_RING_NAME
+	Launched     = C.RTL_LAUNCHED
 
 	PageBytes      = C.RTL_PAGE
 	LineBytes      = C.RTL_LINE

@@ -63,6 +63,9 @@ func (r *recording) awaitRuntime(ctx context.Context, deadline time.Time) bool {
 			return true
 		}
 		if !isWithoutRuntime(err) {
+			if r.watch.isEnding() {
+				return false
+			}
 			r.ui.Warn("cannot attach again: " + failure.FirstLine(err))
 			return false
 		}
@@ -91,6 +94,9 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 		return false, err
 	}
 	defer d.giveUp()
+	if r.reading != nil {
+		r.reading()
+	}
 	r.dropPrivileges()
 	why := ""
 	if err = testpoint.Pass(testpoint.Recording); err != nil {
@@ -137,6 +143,8 @@ func (r *recording) reportEnd(why string) {
 		if !r.watch.wait() {
 			r.ui.Warn("the target is exiting, and takes its time: the trace holds what came before its exit handlers")
 		}
+	case r.reading != nil && r.tally.ended == ring.EndShutDown:
+		r.ui.Debug(resident.EndText(r.tally.ended)) // as programs do at their end
 	case (r.tally.ended != ring.EndDetach || why == "") && !r.watch.isGone():
 		r.ui.Warn("the session ended in the target: " + resident.EndText(r.tally.ended))
 	}

@@ -41,6 +41,7 @@ type recording struct {
 	rank    *int          // in the target's environment; nil: none
 	dropped bool          // this recording has dropped the privileges
 	looked  func()        // called before the target is touched; nil: do not watch for late workers
+	reading func()        // called when the records of a session are read; nil: nobody waits for that
 	watcher *discover.WorkerWatcher
 
 	declared   declaredWindow

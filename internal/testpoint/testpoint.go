@@ -25,6 +25,7 @@ const (
 	Asked    Point = "asked"         // if the grace period needs a stop: before the stop
 	Grace    Point = "grace-stopped" // the thread is stopped
 	Stopping Point = "stopping"      // if another tool records: it was asked to finish
+	Launched Point = "launched"      // run: the program has started
 )
 
 // All lists the points that every recording passes, in this order.

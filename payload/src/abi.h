@@ -28,6 +28,10 @@
 #define RTL_CONTROL_NAME "rtl-control"
 #define RTL_RING_NAME "rtl-ring"
 
+/* The environment variable that names the address of the recorder that has started this
+ * program (session/launch.h). */
+#define RTL_LAUNCHED "RTL_LAUNCHED"
+
 #define RTL_PAGE 4096
 #define RTL_LINE 64
 #define RTL_COUNTERS_OFFSET 4096

@@ -16,6 +16,7 @@
 #include "record/ring.h"
 #include "record/worker.h"
 #include "session/control_block.h"
+#include "session/launch.h"
 #include "session/quiesce.h"
 #include "session/session.h"
 #include "signals/signals.h"
@@ -192,6 +193,7 @@ static int arm(void)
 		goto memory;
 	if ((r = session_step("worker")) || (r = set_ranges()))
 		goto worker;
+	launch_restore_hook(); /* the runtime is held: OnLoad does not run again before the end of the grace period */
 	atomic_store(&session_flags.track, 1);
 	kinds_patch();
 	hooks_patch(&shared_hook_table); /* from here on wrappers run, and every queue is raw */

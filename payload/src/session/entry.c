@@ -5,6 +5,7 @@
 #include "core/session_flags.h"
 #include "session/control_block.h"
 #include "session/entry.h"
+#include "session/launch.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -61,7 +62,8 @@ EXPORT int rtl_status(struct rtl_status *out)
 
 /*
  * HSA_TOOLS_LIB: the runtime loads the payload at hsa_init. It waits there for
- * a recorder, which then has nothing to inject.
+ * a recorder, which then has nothing to inject. Once the runtime is initialized, a program that
+ * the tool has started waits for it (launch.h).
  */
 EXPORT bool OnLoad(void *table, uint64_t runtime_version, uint64_t failed_tool_count, const char *const *failed_tool_names)
 {
@@ -69,7 +71,10 @@ EXPORT bool OnLoad(void *table, uint64_t runtime_version, uint64_t failed_tool_c
 	(void)runtime_version;
 	(void)failed_tool_count;
 	(void)failed_tool_names;
-	return control_create() == 0;
+	if (control_create())
+		return false;
+	launch_prepare();
+	return true;
 }
 
 static void end_at_exit(enum rtl_end why)

@@ -13,6 +13,7 @@
 #include "core/session_flags.h"
 #include "record/worker.h"
 #include "session/control_block.h"
+#include "session/launch.h"
 #include "session/thread_look.h"
 
 #define ROUND_NS (100 * NS_PER_US)
@@ -43,7 +44,7 @@ struct dirent64 {
 /* Whether this listing meets the thread for the first time. */
 static bool is_new(int tid)
 {
-	if (tid <= 0 || tid >= (int)TIDS_MAX || is_ours(tid) || seen[tid / 8] & 1 << tid % 8)
+	if (tid <= 0 || tid >= (int)TIDS_MAX || is_ours(tid) || launch_is_waiting(tid) || seen[tid / 8] & 1 << tid % 8)
 		return false;
 	seen[tid / 8] |= (uint8_t)(1 << tid % 8);
 	return true;

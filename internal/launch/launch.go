@@ -1,0 +1,126 @@
+// Package launch starts a program whose ROCm runtime loads the payload (HSA_TOOLS_LIB), and gets
+// word of each of its processes that is about to use a GPU. Such a process waits until it may go
+// on (payload/src/session/launch.c, decision 0026).
+package launch
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/ring"
+)
+
+// Child is a program that the tool has started.
+type Child struct {
+	PID     int
+	Done    chan struct{} // closed when it has ended
+	Waiting chan *Waiting // its processes that are about to use a GPU
+
+	cmd      *exec.Cmd
+	listener *net.UnixListener
+	closed   chan struct{}
+}
+
+// Start starts a program with the tool's own standard files, terminal, folder and environment, to
+// which it adds the payload. The caller must call Close.
+func Start(argv []string, library []byte) (*Child, error) {
+	fd, err := share(library)
+	if err != nil {
+		return nil, fmt.Errorf("share the payload: %w", err)
+	}
+	defer unix.Close(fd)
+	name, err := address()
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: "@" + name, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	c := &Child{
+		Done: make(chan struct{}), Waiting: make(chan *Waiting),
+		cmd: exec.Command(argv[0], argv[1:]...), listener: listener, closed: make(chan struct{}),
+	}
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	c.cmd.Env = environment(os.Environ(), fmt.Sprintf("/proc/self/fd/%d", fd), name)
+	if err := c.cmd.Start(); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	c.PID = c.cmd.Process.Pid
+	go func() {
+		_ = c.cmd.Wait() // ExitCode tells how it ended
+		close(c.Done)
+	}()
+	go c.accept()
+	return c, nil
+}
+
+// Close lets all waiting processes go on, and those that come later.
+func (c *Child) Close() {
+	close(c.closed)
+	_ = c.listener.Close()
+}
+
+// Signal sends the program a signal.
+func (c *Child) Signal(s os.Signal) error { return c.cmd.Process.Signal(s) }
+
+// ExitCode returns the exit code of the program, which must have ended: 128 and the signal's
+// number if a signal ended it, as shells say it.
+func (c *Child) ExitCode() int {
+	if status, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return c.cmd.ProcessState.ExitCode()
+}
+
+func address() (string, error) {
+	nonce := make([]byte, 16)
+	if _, err := rand.Read(nonce); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("rtl-attach/run/%d/%s", os.Getpid(), hex.EncodeToString(nonce)), nil
+}
+
+const (
+	toolsVariable = "HSA_TOOLS_LIB"
+	// With rocprofiler-register, runtimes from 6.2 on ignore HSA_TOOLS_LIB while a tool of
+	// rocprofiler-sdk is loaded, unless this is set.
+	olderTools = "HSA_TOOLS_ROCPROFILER_V1_TOOLS"
+)
+
+// environment adds the payload and the recorder's address to an environment.
+func environment(own []string, library, address string) []string {
+	has := map[string]string{}
+	for _, v := range own {
+		name, value, _ := strings.Cut(v, "=")
+		has[name] = value
+	}
+	env := append(own, toolsVariable+"="+appendTool(has[toolsVariable], library), ring.Launched+"="+address)
+	if _, set := has[olderTools]; !set && has[toolsVariable] == "" {
+		env = append(env, olderTools+"=1")
+	}
+	return env
+}
+
+// appendTool appends a library to the list in HSA_TOOLS_LIB, as the runtime reads it: a space ends
+// a name, also an empty one, unless it is quoted; a quote ends a name, too. A list with quotes
+// stays as it is behind the library.
+func appendTool(list, library string) string {
+	list = strings.TrimRight(list, " ")
+	switch {
+	case list == "":
+		return library
+	case strings.ContainsAny(list, `"\`):
+		return library + " " + list
+	}
+	return list + " " + library
+}

@@ -1,0 +1,119 @@
+package truth
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/harness"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
+)
+
+// TestRun: a program that the tool starts is recorded from its first kernel to its last.
+func TestRun(t *testing.T) {
+	for name, w := range map[string]harness.Workload{
+		"stress":  seconds(harness.Stress(6, 3, 64, "--pace", "100"), "1"),
+		"cycles":  seconds(harness.Stress(4, 2, 64, "--pace", "100", "--cycles", "4"), "2"), // a runtime for each
+		"HIP":     {Program: "serve", Args: []string{"--threads", "2", "--streams", "2"}},
+		"wrapped": under(seconds(harness.Stress(2, 2, 64, "--pace", "100"), "1"), "sh", "-c", `"$@"; exit $?`, "sh"),
+	} {
+		t.Run(name, func(t *testing.T) { recordsAll(t, w) })
+	}
+}
+
+func seconds(w harness.Workload, n string) harness.Workload {
+	w.Args = append(w.Args, "--seconds", n)
+	return w
+}
+
+func under(w harness.Workload, command ...string) harness.Workload {
+	w.Under = command
+	return w
+}
+
+// run starts a workload by the tool.
+func run(t *testing.T, w harness.Workload) (p *harness.Process, trace string) {
+	t.Helper()
+	trace = filepath.Join(t.TempDir(), "trace.db")
+	w.Under = append([]string{testenv.Artefact(t, "rtl-attach"), "run", "-v", "-o", trace, "--"}, w.Under...)
+	return harness.StartCold(t, w), trace
+}
+
+func recordsAll(t *testing.T, w harness.Workload) {
+	p, trace := run(t, w)
+	p.Ready(t)
+	if w.Program == "serve" {
+		harness.Until(t, "it has dispatched", p.Dispatches(t, 3000))
+		if _, err := p.Get("/quit"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	counts := p.Finish(t)
+	log := p.Truth(t)
+	log.MustHoldOnce(t, counts)
+	tr := harness.ReadTrace(t, trace)
+	c := harness.Compare(t, log)
+	c.Producers = false // each runtime has threads of its own
+	c.Add(tr)
+	c.Finish(nil)
+	if c.Lost > 0 || c.InWindows != log.Kernels || c.Recorded != log.Kernels {
+		t.Errorf("%d kernels, %d in windows, %d recorded, %d records lost\n%s", log.Kernels, c.InWindows, c.Recorded, c.Lost, p.Output())
+	}
+	c.MustHaveRecorded(100)
+	for _, window := range tr.Windows {
+		if window.First != 0 {
+			t.Errorf("a window begins at packet %d", window.First)
+		}
+	}
+}
+
+// TestRunKilled: the tool is killed at a moment of its work, and the program goes on as if it had never
+// been there.
+func TestRunKilled(t *testing.T) {
+	for _, point := range []string{"launched", "looked", "created", "taken", "ordered", "attached", "recording"} {
+		t.Run(point, func(t *testing.T) {
+			dir := t.TempDir()
+			said := filepath.Join(dir, "said")
+			out, err := os.Create(said)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer out.Close()
+			w := seconds(harness.Stress(2, 2, 64, "--pace", "100"), "1")
+			cmd := exec.Command(testenv.Artefact(t, "rtl-attach-fault"), append([]string{
+				"run", "-o", filepath.Join(dir, "t.db"), "--",
+				"sh", "-c", `"$@"; echo "exit code $?"`, "sh", testenv.Artefact(t, "workloads/"+w.Program),
+			}, w.Args...)...)
+			cmd.Env = append(os.Environ(), "LD_PRELOAD="+testenv.Artefact(t, "libsoftgpu.so"), "RTL_FAULT=kill@"+point)
+			cmd.Stdout, cmd.Stderr = out, out
+			if err := cmd.Run(); err == nil || !strings.Contains(err.Error(), "killed") {
+				t.Errorf("the tool was not killed: %v", err)
+			}
+			text := func() string { b, _ := os.ReadFile(said); return string(b) }
+			if !hang.Eventually(func() bool { return strings.Contains(text(), "exit code") }) {
+				t.Fatalf("the program does not end\n%s", text())
+			}
+			for _, want := range []string{"made to kill at " + point, "exit code 0"} {
+				if !strings.Contains(text(), want) {
+					t.Errorf("not said: %s\n%s", want, text())
+				}
+			}
+		})
+	}
+}
+
+// TestRunBesideOtherTool: the runtime loads the user's own tool, too.
+func TestRunBesideOtherTool(t *testing.T) {
+	tool := testenv.Artefact(t, "workloads/other_tool.so")
+	for _, list := range []string{tool, tool + " ", `"` + tool + `"`, "/no/such/tool.so"} {
+		t.Run(fmt.Sprintf("%.30q", filepath.Base(list)), func(t *testing.T) {
+			w := seconds(harness.Stress(2, 2, 64, "--pace", "100"), "1")
+			w.Sim = []string{"HSA_TOOLS_LIB=" + list}
+			recordsAll(t, w)
+		})
+	}
+}
