@@ -29,6 +29,7 @@ type (
 	// Replay is a row of the view graph_replay, with its kernels in their order.
 	Replay struct {
 		ID, Graph, Number, TID, StartNS int64
+		EndNS                           int64
 		Stream                          uint64
 		Kernels                         int64
 		Same                            bool
@@ -66,10 +67,10 @@ func ReadDependencies(t testing.TB, path string) (all []Dependency) {
 func ReadReplays(t testing.TB, path string) (all []Replay) {
 	t.Helper()
 	rows := map[int64]int{}
-	read(t, path, "SELECT id, graph, replay, thread, start_ns, stream, kernels, same FROM graph_replay ORDER BY start_ns, id", func(r *sql.Rows) error {
+	read(t, path, "SELECT id, graph, replay, thread, start_ns, end_ns, stream, kernels, same FROM graph_replay ORDER BY start_ns, id", func(r *sql.Rows) error {
 		var one Replay
 		var stream int64
-		err := r.Scan(&one.ID, &one.Graph, &one.Number, &one.TID, &one.StartNS, &stream, &one.Kernels, &one.Same)
+		err := r.Scan(&one.ID, &one.Graph, &one.Number, &one.TID, &one.StartNS, &one.EndNS, &stream, &one.Kernels, &one.Same)
 		one.Stream, rows[one.ID] = uint64(stream), len(all)
 		all = append(all, one)
 		return err
@@ -84,11 +85,13 @@ func ReadReplays(t testing.TB, path string) (all []Replay) {
 	return all
 }
 
-// LastOpened returns when the last window of a trace's queues opened.
-func LastOpened(t testing.TB, path string) (ns int64) {
+// AllQueues returns the time in which all queues of a trace were recorded. A detach closes the queues before it
+// ends the recording of calls.
+func AllQueues(t testing.TB, path string) (fromNS, untilNS int64) {
 	t.Helper()
-	read(t, path, "SELECT max(opened_ns) FROM rtl_window", func(r *sql.Rows) error { return r.Scan(&ns) })
-	return ns
+	read(t, path, `SELECT (SELECT max(opened_ns) FROM rtl_window), min(closed) FROM (SELECT max(closed_ns) AS closed FROM rtl_window GROUP BY queue_id)`,
+		func(r *sql.Rows) error { return r.Scan(&fromNS, &untilNS) })
+	return fromNS, untilNS
 }
 
 // UntimedPackets returns how many packets of a trace have no times.

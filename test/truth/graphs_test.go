@@ -219,7 +219,8 @@ func TestGraphs(t *testing.T) {
 
 func (s *graphScene) compareReplays(t *testing.T) {
 	t.Helper()
-	all, opened := s.executables(), harness.LastOpened(t, s.trace)
+	all := s.executables()
+	fromNS, untilNS := harness.AllQueues(t, s.trace)
 	replays := harness.ReadReplays(t, s.trace)
 	whole, again, missing, graphs := 0, 0, 0, map[int64]bool{}
 	for i := range replays {
@@ -238,7 +239,7 @@ func (s *graphScene) compareReplays(t *testing.T) {
 		if r.Graph != e.graph || r.Number != e.replays {
 			t.Fatalf("%+v: it is replay %d of graph %d", r, e.replays, e.graph)
 		}
-		if r.StartNS < opened { // its queue may not have been recorded yet
+		if r.StartNS < fromNS || r.EndNS > untilNS { // its queue may not have been recorded
 			continue
 		}
 		whole++
