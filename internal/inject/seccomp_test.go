@@ -15,6 +15,10 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
+// ofStartedPrograms has calls that only programs make which the tool has started: there is no attach
+// before which a filter could be asked (docs/guide/run.md).
+const ofStartedPrograms = "session/launch.c"
+
 // TestNeeds: needs lists every system call that the payload and the bootstrap make by
 // number.
 func TestNeeds(t *testing.T) {
@@ -27,6 +31,9 @@ func TestNeeds(t *testing.T) {
 	for _, pattern := range []string{"../../payload/src/*/*.[ch]", "../../payload/src/*/*/*.[ch]", "boot/*.[chS]"} {
 		files, _ := filepath.Glob(pattern)
 		for _, file := range files {
+			if strings.HasSuffix(file, ofStartedPrograms) {
+				continue
+			}
 			text, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
