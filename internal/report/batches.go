@@ -10,7 +10,6 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/graphs"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
-	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
@@ -65,7 +64,7 @@ func absent(err error) error {
 // batchesShown is how many threads' batches the text has.
 const batchesShown = 8
 
-func (r *Report) writeBatches(b *bytes.Buffer) {
+func (r *Report) writeBatches(b *bytes.Buffer, fullNames bool) {
 	if len(r.Batches) == 0 {
 		return
 	}
@@ -73,7 +72,7 @@ func (r *Report) writeBatches(b *bytes.Buffer) {
 	for _, one := range r.Batches[:min(len(r.Batches), batchesShown)] {
 		line(b, "", "thread %d: %s of %s (%s of its kernels), p50 %s, p50 of the gap between them %s; first kernel: %s", one.Thread,
 			humanize.Things(one.Batches, "batch"), humanize.Things(one.Kernels, "kernel"), shareText(one.Percent), duration(one.P50NS), duration(one.GapP50NS),
-			shorten(sanitize.Text(one.First), nameWidth))
+			kernelName(one.First, fullNames))
 	}
 	if n := len(r.Batches) - batchesShown; n > 0 {
 		line(b, "", "and %s with recurring batches", humanize.Things(n, "thread"))

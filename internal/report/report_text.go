@@ -32,7 +32,7 @@ func (r *Report) WriteText(w io.Writer, fullNames bool) error {
 	r.writeGaps(&b, fullNames)
 	r.writeLatency(&b)
 	r.writeKinds(&b)
-	r.writeBatches(&b)
+	r.writeBatches(&b, fullNames)
 	if fullNames {
 		r.writeFullNames(&b)
 	} else {
@@ -226,6 +226,14 @@ func (r *Report) writeGaps(b *bytes.Buffer, fullNames bool) {
 	r.writeLongest(b, fullNames)
 }
 
+// kernelName returns a kernel's name, shortened unless full names are requested.
+func kernelName(name string, full bool) string {
+	if full {
+		return sanitize.Text(name)
+	}
+	return shorten(sanitize.Text(base(name)), nameWidth)
+}
+
 func (r *Report) writeLongest(b *bytes.Buffer, fullNames bool) {
 	if len(r.LongestGaps) == 0 {
 		return
@@ -233,10 +241,7 @@ func (r *Report) writeLongest(b *bytes.Buffer, fullNames bool) {
 	g := grid{align: "rrllrl"}
 	g.add("Longest gaps", "at", "GPU", "cause", "host", "before")
 	for _, one := range r.LongestGaps {
-		name := sanitize.Text(one.Next)
-		if !fullNames {
-			name = shorten(sanitize.Text(base(one.Next)), nameWidth)
-		}
+		name := kernelName(one.Next, fullNames)
 		by := ""
 		if one.TID != 0 {
 			by = fmt.Sprintf(", thread %d", one.TID)
