@@ -97,7 +97,7 @@ func TestWriteError(t *testing.T) {
 // FuzzTrace: a trace may have been made by anybody. patches are triples of two
 // bytes of an offset, in 16ths, and the 16 bytes that are put there.
 func FuzzTrace(f *testing.F) {
-	fuzzTrace(f, readFile(f, sample(f)), 197)
+	fuzzTrace(f, readFile(f, sample(f)), 397)
 }
 
 // FuzzLinkedTrace does so with a trace that has links.
