@@ -48,11 +48,10 @@ func (c *Report) lines(a *api, where string, sessions int) []kind.Line {
 	c.Collectives.say(say)
 	c.sayWaits(say)
 	c.sayErrors(say)
-	all = append(all, c.stepLines(where)...)
 	for _, text := range c.coverageText() {
 		say("%s", text)
 	}
-	return all
+	return append(all, c.stepLines(where)...)
 }
 
 // notLinkedWhere names the sessions of NotLinked if there are others.
