@@ -67,7 +67,7 @@ func runProgram(f recordFlags, argv []string) (failure.ExitCode, error) {
 	ui := newUI(f.quiet || !f.verbose, f.verbose)
 	ui.terminal = false // which is the program's
 	f.remark(ui, o)
-	signals := heed()
+	signals := receiveSignals()
 	child, err := launch.Start(argv, check.Library)
 	if err != nil {
 		return failure.Failed, failure.NotStarted(argv[0], err)
@@ -118,9 +118,9 @@ func codeOfRun(all session.Launched) failure.ExitCode {
 	return all.Strict()
 }
 
-// heed receives the signals that would end the tool before the program. The program does not
+// receiveSignals receives the signals that would end the tool before the program. The program does not
 // inherit that.
-func heed() chan os.Signal {
+func receiveSignals() chan os.Signal {
 	signals := make(chan os.Signal, 16)
 	all := slices.DeleteFunc([]os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}, signal.Ignored)
 	if len(all) > 0 { // with no signals, Notify takes all
