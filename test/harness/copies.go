@@ -47,7 +47,7 @@ func ReadCopies(t testing.TB, path string) (found []Copy, account CopyCoverage) 
 		found = append(found, c)
 		return err
 	})
-	err = errors.Join(err, db.QueryRow("SELECT total(begun), total(timed), total(untimed), total(unexplained) FROM rtl_kind_coverage WHERE kind = 'memory-copy'").
+	err = errors.Join(err, db.QueryRow("SELECT coalesce(sum(begun), 0), coalesce(sum(timed), 0), coalesce(sum(untimed), 0), coalesce(sum(unexplained), 0) FROM rtl_kind_coverage WHERE kind = 'memory-copy'").
 		Scan(&account.Begun, &account.Timed, &account.Untimed, &account.Unexplained))
 	if err != nil {
 		t.Fatal(err)

@@ -229,8 +229,8 @@ func (tr *Trace) readCoverage(db *sql.DB) error {
 
 func (tr *Trace) readRest(db *sql.DB) error {
 	return errors.Join(
-		db.QueryRow("SELECT total(unexplained) FROM rtl_kind_coverage WHERE kind <> 'memory-copy'").Scan(&tr.LostCalls),
-		each(db, "SELECT kind, total(begun), total(timed), total(untimed), total(unexplained) FROM rtl_kind_coverage GROUP BY kind", func(r *sql.Rows) error {
+		db.QueryRow("SELECT coalesce(sum(unexplained), 0) FROM rtl_kind_coverage WHERE kind <> 'memory-copy'").Scan(&tr.LostCalls),
+		each(db, "SELECT kind, coalesce(sum(begun), 0), coalesce(sum(timed), 0), coalesce(sum(untimed), 0), coalesce(sum(unexplained), 0) FROM rtl_kind_coverage GROUP BY kind", func(r *sql.Rows) error {
 			var kind string
 			var a KindAccount
 			err := r.Scan(&kind, &a.Begun, &a.Timed, &a.Untimed, &a.Unexplained)
