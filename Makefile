@@ -97,7 +97,7 @@ checks: lint exports test-payload test-units
 GOTEST := go tool -modfile=tools/go.mod gotestsum --format pkgname --format-hide-empty-pkg --
 # Tests of whole targets mostly wait. Two packages run at a time, of these as of all others;
 # the longest begin first.
-LIVE_TESTS := faults cli truth hostile soak release runtimes
+LIVE_TESTS := truth faults cli hostile soak release runtimes
 empty :=
 LIVE_PATTERN := /test/($(subst $(empty) $(empty),|,$(LIVE_TESTS))|kinds/.*)$$
 .PHONY: test-units test-live

@@ -16,6 +16,7 @@ var withAllocations = []string{"--memory-allocation-trace", "--buffer-policy", "
 // Every direct call is recorded, once and to the byte, and the memory of every call of HIP is
 // found in a record of its thread; in the first session and in the sessions of later attaches.
 func TestAllocations(t *testing.T) {
+	t.Parallel()
 	p := harness.Start(t, harness.Allocator())
 	runs := []harness.Run{p.RecordUntil(t, 500*time.Millisecond, 2000, withAllocations...)}
 	cycles := 3
@@ -75,6 +76,7 @@ func changed(how func(*harness.Allocation)) func([]harness.Allocation, int) []ha
 // A comparison that cannot fail proves nothing: the comparison reports every damage to a correct
 // trace.
 func TestAllocationComparison(t *testing.T) {
+	t.Parallel()
 	p := harness.Start(t, harness.Allocator())
 	run := p.RecordLast(t, 200*time.Millisecond, 2000, withAllocations...)
 	p.Quit(t)
@@ -98,6 +100,7 @@ func TestAllocationComparison(t *testing.T) {
 
 // Without the option target and trace have nothing of it; afterwards nothing of it is left.
 func TestAllocationsInventory(t *testing.T) {
+	t.Parallel()
 	p := harness.Start(t, harness.Allocator())
 	slots := p.Slots(t)
 	hooks := []string{"hsa_amd_memory_pool_allocate", "hsa_memory_allocate", "hsa_amd_memory_pool_free", "hsa_memory_free"}

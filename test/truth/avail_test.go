@@ -60,6 +60,7 @@ func coverageIn(t *testing.T, trace, kind string) (c intercepted) {
 
 // What avail says of a process, a recording of it confirms.
 func TestAvail(t *testing.T) {
+	t.Parallel()
 	needCalls(t)
 	p := harness.Start(t, harness.HIPCalls())
 	said := available(t, p)
@@ -108,6 +109,7 @@ func scratchAsSaid(t *testing.T, trace string, s avail.Support) {
 // It changes nothing in the process. While the process is recorded, the payload's hooks are shown; another
 // tool's, too.
 func TestAvailHooks(t *testing.T) {
+	t.Parallel()
 	p := harness.Start(t, harness.Stress(2, 1, 64, "--pace", "300"))
 	before := p.Snapshot(t)
 	if tools := available(t, p).Tools; len(tools) > 0 {

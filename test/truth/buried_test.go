@@ -46,6 +46,7 @@ func hooks(t *testing.T, p *harness.Process, buried uint32) {
 // Another tool patches the table after the payload: the payload's hooks stay in its chain, pass calls
 // through, record again, and are removed after that tool has left.
 func TestBuriedHooks(t *testing.T) {
+	t.Parallel()
 	p := harness.Start(t, harness.Stress(8, 2, 64, "--pace", "300"))
 	slots := p.Slots(t)
 	changed := func(want bool) {
@@ -94,6 +95,7 @@ func TestBuriedHooks(t *testing.T) {
 // The hooks of calls that another tool has patched above stay in its chain. A session that does not want
 // these functions records none of their calls; one that wants them has them, through the other tool.
 func TestBuriedCalls(t *testing.T) {
+	t.Parallel()
 	needCalls(t)
 	const stores = "hsa_signal_store_relaxed,hsa_signal_store_screlease"
 	p := harness.Start(t, harness.Stress(8, 2, 64, "--pace", "300"))

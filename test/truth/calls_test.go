@@ -30,6 +30,7 @@ func needCalls(t *testing.T) {
 // Every call that the program made while it was recorded is recorded once, with its thread,
 // result, arguments and times, or counted as lost.
 func TestCalls(t *testing.T) {
+	t.Parallel()
 	needCalls(t)
 	p := harness.Start(t, harness.HIPCalls("--churn", "1"))
 	got := p.HIPByGOT(t)
@@ -48,6 +49,7 @@ func TestCalls(t *testing.T) {
 // Sessions with other kinds of record each: none has what it was not asked for, and each call is
 // in at most one.
 func TestCallsReattach(t *testing.T) {
+	t.Parallel()
 	needCalls(t)
 	p := harness.Start(t, harness.HIPCalls())
 	got, slots := p.HIPByGOT(t), p.Slots(t)
@@ -81,6 +83,7 @@ func TestCallsReattach(t *testing.T) {
 
 // A server's dispatches are as ever, and each is inside a call of HIP by its thread.
 func TestCallsWithServe(t *testing.T) {
+	t.Parallel()
 	needCalls(t)
 	p := harness.Start(t, harness.Workload{Program: "serve", Args: []string{"--threads", "4", "--streams", "6"}})
 	before, slots := p.Snapshot(t), p.Slots(t)
@@ -139,6 +142,7 @@ func insideCalls(t *testing.T, tr *harness.Trace, calls *harness.APITrace) {
 // and go, and calls that last longer than the session. The target is unharmed, and what was
 // replaced is as before.
 func TestCallsDangers(t *testing.T) {
+	t.Parallel()
 	needCalls(t)
 	p := harness.Start(t, harness.HIPCalls("--signals", "2", "--forks", "1", "--leavers", "1", "--waiters", "2", "--longs", "1", "--churn", "1"))
 	got, slots := p.HIPByGOT(t), p.Slots(t)
@@ -192,6 +196,7 @@ func release(t *testing.T, p *harness.Process) {
 
 // The application ends during the recording: what it called before is in the trace, or counted.
 func TestCallsCutShort(t *testing.T) {
+	t.Parallel()
 	needCalls(t)
 	p := harness.Start(t, harness.HIPCalls())
 	got := p.HIPByGOT(t)
@@ -289,6 +294,7 @@ var callDamages = []callDamage{
 // A comparison that cannot fail proves nothing: the comparison accepts what a session without a
 // fault would record, and reports every damage to it.
 func TestCallComparison(t *testing.T) {
+	t.Parallel()
 	p := harness.Start(t, harness.HIPCalls("--signals", "1", "--churn", "1", "--pace", "1000"))
 	harness.Until(t, "a second", afterSome(time.Second))
 	p.Quit(t)

@@ -13,6 +13,7 @@ import (
 
 // TestFlows: in each export a kernel is linked with the call of HIP that launched it.
 func TestFlows(t *testing.T) {
+	t.Parallel()
 	needCalls(t)
 	p := harness.Start(t, harness.Workload{Program: "serve", Args: []string{"--threads", "3", "--streams", "4"}})
 	run := p.RecordUntil(t, 500*time.Millisecond, 1500, append([]string{"--memory-copy-trace"}, hipCalls...)...)
@@ -117,6 +118,7 @@ const ownThread = "kernels are submitted by HIP's own thread (AMD_DIRECT_DISPATC
 // TestFlowsOfOwnThread: with AMD_DIRECT_DISPATCH=0 a launch only hands its kernel to HIP's own thread. The
 // report says so, and no launch is linked.
 func TestFlowsOfOwnThread(t *testing.T) {
+	t.Parallel()
 	needCalls(t)
 	workload := harness.HIPCalls()
 	workload.Sim = append(workload.Sim, "AMD_DIRECT_DISPATCH=0")

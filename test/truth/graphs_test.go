@@ -77,6 +77,7 @@ var streamArgument = map[string]int{
 
 // Each kernel has the stream of the program's call in whose time it was submitted.
 func TestStreams(t *testing.T) {
+	t.Parallel()
 	s := recordGraphs(t)
 	seen, calls := map[uint64]int{}, map[string]int{}
 	for _, k := range harness.ReadKernelStreams(t, s.trace) {
@@ -108,6 +109,7 @@ func TestStreams(t *testing.T) {
 
 // Each wait for an event is a wait for the stream in which the event was recorded last, by any thread.
 func TestEvents(t *testing.T) {
+	t.Parallel()
 	s := recordGraphs(t)
 	records := s.all("hipEventRecord")
 	waits, across := map[string]int{}, 0
@@ -207,6 +209,7 @@ func (s *graphScene) executables() map[uint64][]*executable {
 
 // Each launch of a graph is a replay with the graph's kernels, numbered in the same way each time.
 func TestGraphs(t *testing.T) {
+	t.Parallel()
 	for name, args := range map[string][]string{
 		"one branch": nil, "instantiated again": {"--renew", "5"}, "branches": {"--branches", "3", "--nodes", "2"},
 	} {

@@ -9,6 +9,7 @@ import (
 
 // The process loads RCCL during a recording: that one says so, and has no calls of it. The next one has them.
 func TestLibraryLoadedDuringRecording(t *testing.T) {
+	t.Parallel()
 	needRCCL(t)
 	p := harness.Start(t, harness.RCCLCalls("--late", "1"))
 	r := p.Begin(t, rcclCalls...)

@@ -84,6 +84,7 @@ func (p *called) compare(t *testing.T, runs ...harness.Run) *harness.CallCompari
 // A library that calls HIP is loaded during a session, its calls are recorded, and it is unloaded with
 // what the payload has replaced in it.
 func TestCallsPluginUnloaded(t *testing.T) {
+	t.Parallel()
 	p := startCalled(t)
 	r, taken := p.begin(t)
 	for range 3 {
@@ -102,6 +103,7 @@ func TestCallsPluginUnloaded(t *testing.T) {
 // Another tool puts its functions above ours during a session, in a table's slot and in an entry of the
 // program's global offset table. They stay, and go on to work, and later sessions record below them.
 func TestCallsOtherTool(t *testing.T) {
+	t.Parallel()
 	p := startCalled(t)
 	works := func() {
 		t.Helper()
@@ -142,6 +144,7 @@ func (p *called) counts(t *testing.T) (n [2]int) {
 // A thread always calls dladdr in a callback of dl_iterate_phdr, and so takes the dynamic linker's locks in the
 // reverse order: sessions begin and end all the same.
 func TestCallsLoaderLocks(t *testing.T) {
+	t.Parallel()
 	p := startCalled(t)
 	p.ask(t, "/walk")
 	var runs []harness.Run
@@ -158,6 +161,7 @@ func TestCallsLoaderLocks(t *testing.T) {
 // does alone, and the trace has what was recorded. The same while a thread stays in a callback of
 // dl_iterate_phdr, and so has a lock of the dynamic linker.
 func TestCallsAtExit(t *testing.T) {
+	t.Parallel()
 	needCalls(t)
 	for name, before := range map[string]string{"others call": "/health", "the linker's lock is held": "/hold"} {
 		t.Run(name, func(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 // Every call of ROCTx while recording is recorded once, with its text, its order and its nesting,
 // in four sessions of one process; and another tool, which was there first, sees all calls.
 func TestMarkers(t *testing.T) {
+	t.Parallel()
 	for name, args := range map[string][]string{"alone": nil, "above another tool": {"--tool", "on"}} {
 		t.Run(name, func(t *testing.T) {
 			p := harness.Start(t, harness.Marking(harness.Roctx64(t), args...))
@@ -42,6 +43,7 @@ func TestMarkers(t *testing.T) {
 
 // The same by the table of rocprofiler-sdk's library.
 func TestMarkersOfSDK(t *testing.T) {
+	t.Parallel()
 	library := testenv.Artefact(t, filepath.Join("victims", "librocprofiler-sdk-roctx.so"))
 	p := harness.Start(t, harness.Marking(library))
 	before := p.RoctxTable(t)
@@ -117,6 +119,7 @@ var markerDamages = []struct {
 
 // A comparison that cannot fail proves nothing: it reports every damage to a correct trace.
 func TestMarkerComparison(t *testing.T) {
+	t.Parallel()
 	p := harness.Start(t, harness.Marking(harness.Roctx64(t)))
 	run := p.Record(t, 200*time.Millisecond, "--marker-trace", "--buffer-policy", "lossless")
 	p.Quit(t)
@@ -141,6 +144,7 @@ func TestMarkerComparison(t *testing.T) {
 // A tool that comes during a session replaces our callback: the trace says so, keeps what was
 // recorded before, and the tool's callback stays.
 func TestMarkersTaken(t *testing.T) {
+	t.Parallel()
 	p := harness.Start(t, harness.Marking(harness.Roctx64(t)))
 	r := p.Begin(t, "--marker-trace", "--buffer-policy", "lossless")
 	r.Says(t, "✓ attached")
@@ -174,6 +178,7 @@ func TestMarkersTaken(t *testing.T) {
 // The program unloads ROCTx's library during a session, as far as it can: the payload uses the library's slot, and
 // keeps it loaded. What it has put there is taken out, and the program gets its library again.
 func TestMarkersUnloaded(t *testing.T) {
+	t.Parallel()
 	p := harness.Start(t, harness.Marking(harness.Roctx64(t)))
 	before := p.RoctxSlot(t)
 	ask := func(request string) {

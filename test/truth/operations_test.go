@@ -46,6 +46,7 @@ func hookedHIP(t *testing.T, trace string) (functions, omitted, places int) {
 
 // Only the named functions are recorded, and only they are intercepted; each session may name others.
 func TestOperations(t *testing.T) {
+	t.Parallel()
 	needCalls(t)
 	p := harness.Start(t, harness.HIPCalls("--churn", "1"))
 	got, slots := p.HIPByGOT(t), p.Slots(t)

@@ -29,6 +29,7 @@ func needRCCL(t *testing.T) {
 // Every call of RCCL's functions that the program made while it was recorded is recorded once, with its
 // arguments and result, also those with 16 words on the stack. The library has no dispatch table.
 func TestRCCL(t *testing.T) {
+	t.Parallel()
 	needRCCL(t)
 	p := harness.Start(t, harness.RCCLCalls())
 	run := p.RecordLast(t, 800*time.Millisecond, 20000, rcclCalls...)
@@ -43,6 +44,7 @@ func mustHaveRCCL(c *harness.CallComparison) {
 
 // RCCL is loaded after the first attach: the first session has no calls, and the next one has them.
 func TestRCCLLoadedLate(t *testing.T) {
+	t.Parallel()
 	needRCCL(t)
 	p := harness.Start(t, harness.RCCLCalls("--late", "1"))
 	first := p.RecordShortly(t, 80*time.Millisecond, rcclCalls...)

@@ -15,6 +15,7 @@ import (
 
 // TestRun: a program that the tool starts is recorded from its first kernel to its last.
 func TestRun(t *testing.T) {
+	t.Parallel()
 	for name, w := range map[string]harness.Workload{
 		"stress":  seconds(harness.Stress(6, 3, 64, "--pace", "100"), "1"),
 		"cycles":  seconds(harness.Stress(4, 2, 64, "--pace", "100", "--cycles", "4"), "2"), // a runtime for each
@@ -74,6 +75,7 @@ func recordsAll(t *testing.T, w harness.Workload) {
 // TestRunKilled: the tool is killed at a moment of its work, and the program goes on as if it had never
 // been there.
 func TestRunKilled(t *testing.T) {
+	t.Parallel()
 	for _, point := range []string{"launched", "looked", "created", "taken", "ordered", "attached", "recording"} {
 		t.Run(point, func(t *testing.T) {
 			dir := t.TempDir()
@@ -108,6 +110,7 @@ func TestRunKilled(t *testing.T) {
 
 // TestRunBesideOtherTool: the runtime loads the user's own tool, too.
 func TestRunBesideOtherTool(t *testing.T) {
+	t.Parallel()
 	tool := testenv.Artefact(t, "workloads/other_tool.so")
 	for _, list := range []string{tool, tool + " ", `"` + tool + `"`, "/no/such/tool.so"} {
 		t.Run(fmt.Sprintf("%.30q", filepath.Base(list)), func(t *testing.T) {

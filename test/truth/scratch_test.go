@@ -15,6 +15,7 @@ const scratchOfNewer = "hsa_amd_agent_set_async_scratch_limit"
 // the program goes on between them, with our functions in the runtime's table. Of an older runtime the
 // report says that it has no events.
 func TestScratch(t *testing.T) {
+	t.Parallel()
 	p := harness.StartCold(t, harness.ScratchRequester())
 	p.Ready(t)
 	harness.Until(t, "the runtime answers requests", p.Dispatches(t, 10))

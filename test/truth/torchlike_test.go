@@ -15,6 +15,7 @@ import (
 // A training loop in Python: every range and mark is recorded with its nesting, every kernel lies in the
 // ranges in which its thread launched it, and threads have their names.
 func TestTorchLike(t *testing.T) {
+	t.Parallel()
 	t.Run("libroctx64", func(t *testing.T) { torchLike(t, harness.Roctx64(t)) })
 	t.Run("sdk", func(t *testing.T) {
 		torchLike(t, testenv.Artefact(t, filepath.Join("victims", "librocprofiler-sdk-roctx.so")))
@@ -61,6 +62,7 @@ func wholeRanges(recorded map[int64][]harness.MarkerCall) (fromNS, untilNS int64
 
 // A comparison that cannot fail proves nothing: a kernel in another range, or in none, is reported.
 func TestRangeComparison(t *testing.T) {
+	t.Parallel()
 	call := func(operation int, at int64, text string) harness.MarkerCall {
 		return harness.MarkerCall{Operation: operation, BeforeNS: at, AfterNS: at + 100_000, Text: text}
 	}
