@@ -176,12 +176,10 @@ func (s *subject) ended(t testing.TB) syscall.WaitStatus {
 	select {
 	case <-done:
 	case <-time.After(hang.Limit):
-		threads, _ := exec.Command("sh", "-c", fmt.Sprintf("cd /proc/%d/task && grep -E 'Name|State|TracerPid|Sig(Pnd|Blk)|ShdPnd' */status; "+
-			"grep . */wchan */syscall; cat ../stat", s.pid)).CombinedOutput()
-		stacks, _ := exec.Command("gdb", "-p", strconv.Itoa(s.pid), "-batch", "-ex", "thread apply all bt").CombinedOutput()
+		threads := hang.Threads(s.pid)
 		_ = s.cmd.Process.Kill()
 		<-done
-		t.Fatalf("target %d did not end\n%s%s", s.pid, threads, stacks)
+		t.Fatalf("target %d did not end\n%s", s.pid, threads)
 	}
 	return s.cmd.ProcessState.Sys().(syscall.WaitStatus)
 }

@@ -236,7 +236,7 @@ func (p *Process) Wait(t testing.TB) int {
 	select {
 	case <-p.done:
 	case <-time.After(hang.Limit):
-		t.Fatalf("the workload has not ended after %v\n%s", hang.Limit, p.Output())
+		t.Fatalf("the workload has not ended after %v\n%s\n%s", hang.Limit, hang.Threads(p.PID), p.Output())
 	}
 	var failed *exec.ExitError
 	if errors.As(p.err, &failed) && failed.Sys().(syscall.WaitStatus).Signaled() {
