@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/rtl-attach/rtl-attach/internal/kind"
+	"github.com/rtl-attach/rtl-attach/internal/kind/all"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
@@ -188,7 +189,7 @@ func (c *chrome) kernel(d *dispatch, lane int) error {
 		return err
 	}
 	// After its kernel: Perfetto ends an arrow at a slice that it has already read.
-	return c.write(c.event("f", pid, tid, d.startNS).text("bp", "e").text("cat", "submit").text("name", "submit").int("id", flowID(d.id)))
+	return c.arrowEnd(pid, tid, d.startNS, item{id: d.id})
 }
 
 // submit marks the submit of a kernel on the thread's row.
@@ -200,19 +201,32 @@ func (c *chrome) submit(d *dispatch) error {
 	if err := c.write(c.event("X", pid, tid, d.submitNS).micros("dur", 0).text("cat", "submit").text("name", "submit")); err != nil || d.call != 0 {
 		return err
 	}
-	return c.arrow(pid, tid, d.submitNS, d.id)
+	return c.arrow(pid, tid, d.submitNS, item{id: d.id})
 }
 
-// arrow begins an arrow to a kernel.
-func (c *chrome) arrow(pid, tid, atNS, kernel int64) error {
-	return c.write(c.event("s", pid, tid, atNS).text("cat", "submit").text("name", "submit").int("id", flowID(kernel)))
+// arrow begins an arrow to what was submitted.
+func (c *chrome) arrow(pid, tid, atNS int64, to item) error {
+	return c.write(c.event("s", pid, tid, atNS).flow(to))
+}
+
+func (c *chrome) arrowEnd(pid, tid, atNS int64, at item) error {
+	return c.write(c.event("f", pid, tid, atNS).text("bp", "e").flow(at))
+}
+
+// flow appends what the two ends of an arrow have in common: readers match all three.
+func (l jsonLine) flow(to item) jsonLine {
+	category := "submit"
+	if to.kind > 0 {
+		category = "submit " + all.Kinds[to.kind-1].Thing
+	}
+	return l.text("cat", category).text("name", "submit").int("id", flowID(to.id))
 }
 
 // others writes a slice for each event of other kinds.
 func (c *chrome) others() error {
-	return c.events(func(one *kind.Event, lane int, kernels *links) error {
+	return c.events(func(one event) error {
 		t := one.Track
-		pid, tid, err := c.row(t.Session, t.Kind, t.Number, lane, t.Name, c.ofTrack(t))
+		pid, tid, err := c.row(t.Session, t.Kind, t.Number, one.lane, t.Name, c.ofTrack(t))
 		if err != nil {
 			return err
 		}
@@ -228,9 +242,14 @@ func (c *chrome) others() error {
 		if err := c.write(append(l, '}')); err != nil {
 			return err
 		}
-		return kernels.ofCall(one, func(kernel, atNS int64) error {
+		if one.from != (item{}) {
+			if err := c.arrowEnd(pid, tid, one.StartNS, one.from); err != nil {
+				return err
+			}
+		}
+		return one.submits.ofCall(one.Event, func(submitted item, atNS int64) error {
 			// Readers take an arrow at the end of a slice for one behind it.
-			return c.arrow(pid, tid, min(atNS, max(one.StartNS, one.EndNS-1)), kernel)
+			return c.arrow(pid, tid, min(atNS, max(one.StartNS, one.EndNS-1)), submitted)
 		})
 	})
 }
@@ -251,5 +270,5 @@ func (c *chrome) counters() error {
 	})
 }
 
-// flowID returns a dispatch's id, reduced to the numbers that readers accept.
-func flowID(dispatch int64) int64 { return dispatch & math.MaxUint32 }
+// flowID returns an item's id, reduced to the numbers that readers accept.
+func flowID(id int64) int64 { return id & math.MaxUint32 }

@@ -49,18 +49,29 @@ func (r *Result) of(k *kind.Kind) *KindResult {
 	return r.Kinds[len(r.Kinds)-1]
 }
 
-// events yields the events of all kinds, each with its lane, and the kernels that calls of HIP
-// submitted. It excludes dispatches, which are too many for a call of an interface each.
-func (e *export) events(visit func(one *kind.Event, lane int, kernels *links) error) error {
+// event is an event in a timeline.
+type event struct {
+	*kind.Event
+	lane    int
+	submits *links // of calls of HIP; nil: of others
+	from    item   // the arrow from the call that submitted the event ends here; zero: there is none
+}
+
+// events yields the events of all kinds. It excludes dispatches, which are too many for a call of
+// an interface each.
+func (e *export) events(visit func(event) error) error {
 	ctx, cancel := context.WithCancel(e.ctx)
 	defer cancel()
-	for _, k := range all.Kinds {
+	for i, k := range all.Kinds {
 		if k.Export.Events == nil {
 			continue
 		}
-		var kernels *links
-		if k == calls.HIPRuntime {
-			kernels = e.trace.kernelLinks(ctx)
+		var submits *links
+		if k == calls.HIPRuntime && e.trace.linked != nil {
+			var err error
+			if submits, err = e.trace.callLinks(ctx); err != nil {
+				return err
+			}
 		}
 		places, nests := newLanes[*kind.Track](), newNests[*kind.Track]()
 		err := e.eachOf(k, e.trace.isExported, func(one *kind.Event) error {
@@ -72,7 +83,11 @@ func (e *export) events(visit func(one *kind.Event, lane int, kernels *links) er
 			if err != nil {
 				return err
 			}
-			return visit(one, lane, kernels)
+			next := event{one, lane, submits, item{}}
+			if one.Call != 0 {
+				next.from = item{i + 1, one.ID}
+			}
+			return visit(next)
 		})
 		if err != nil {
 			return err

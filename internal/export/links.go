@@ -4,8 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 
 	"github.com/rtl-attach/rtl-attach/internal/kind"
+	"github.com/rtl-attach/rtl-attach/internal/kind/all"
 	"github.com/rtl-attach/rtl-attach/internal/kind/calls"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
@@ -47,8 +49,20 @@ func (tr *trace) closeLinks() {
 	}
 }
 
-// link says that a call submitted something at a time.
-type link struct{ item, call, callStartNS, atNS int64 }
+// link says that a call submitted an item at a time.
+type link struct {
+	item                    item
+	call, callStartNS, atNS int64
+}
+
+// item is what a call can submit.
+type item struct {
+	kind int // index of all.Kinds, from 1; 0: a kernel
+	id   int64
+}
+
+// flow returns the number of the arrow from the call to the item, for readers with 64 bits.
+func (i item) flow() uint64 { return uint64(i.kind)<<56 ^ uint64(i.id) }
 
 // links reads links in the order of a query. A separate goroutine reads them, so that memory does
 // not grow with the trace; it ends when the context does. nil: the trace has none.
@@ -63,10 +77,18 @@ type linkBatch struct {
 	err   error
 }
 
-// kernelLinks returns the kernels that calls submitted, in the order of the calls' events.
-func (tr *trace) kernelLinks(ctx context.Context) *links {
-	return tr.readLinks(ctx, fmt.Sprintf(`SELECT k.id, c.id, c.start_ns, k.at FROM (%s) k
-		CROSS JOIN rtl_call c ON c.id = k.call_id ORDER BY c.start_ns, c.id, k.id`, submittedSQL(kernelsSQL, tr.MostRows)))
+// callLinks returns what calls submitted, in the order of the calls' events.
+func (tr *trace) callLinks(ctx context.Context) (*links, error) {
+	each := []string{"SELECT 0 AS kind, * FROM (" + submittedSQL(kernelsSQL, tr.MostRows) + ")"}
+	for i, k := range all.Kinds {
+		if is, err := k.IsIn(tr.Trace); err != nil {
+			return nil, err
+		} else if is && k.Export.Submits != "" {
+			each = append(each, fmt.Sprintf("SELECT %d, * FROM (%s)", i+1, submittedSQL(k.Export.Submits, tr.MostRows)))
+		}
+	}
+	return tr.readLinks(ctx, fmt.Sprintf(`SELECT s.kind, s.id, c.id, c.start_ns, s.at FROM (%s) s
+		CROSS JOIN rtl_call c ON c.id = s.call_id ORDER BY c.start_ns, c.id, s.kind, s.id`, strings.Join(each, " UNION ALL "))), nil
 }
 
 // itemLinks returns the events of a kind that calls can have submitted, in their order; call 0: none has.
@@ -74,7 +96,7 @@ func (tr *trace) itemLinks(ctx context.Context, k *kind.Kind) *links {
 	if k.Export.Submits == "" {
 		return nil
 	}
-	return tr.readLinks(ctx, fmt.Sprintf("SELECT id, coalesce(call_id, 0), 0, 0 FROM (%s) ORDER BY start, id",
+	return tr.readLinks(ctx, fmt.Sprintf("SELECT 0, id, coalesce(call_id, 0), 0, 0 FROM (%s) ORDER BY start, id",
 		submittedSQL(k.Export.Submits, tr.MostRows)))
 }
 
@@ -124,7 +146,7 @@ func (tr *trace) sendLinks(ctx context.Context, query string, to chan<- linkBatc
 func readLinkBatch(rows *sql.Rows) (b linkBatch) {
 	for len(b.links) < batchRows && rows.Next() {
 		var l link
-		if b.err = rows.Scan(&l.item, &l.call, &l.callStartNS, &l.atNS); b.err != nil {
+		if b.err = rows.Scan(&l.item.kind, &l.item.id, &l.call, &l.callStartNS, &l.atNS); b.err != nil {
 			return b
 		}
 		b.links = append(b.links, l)
@@ -163,15 +185,15 @@ func (l *links) callOf(event int64) (int64, error) {
 			return 0, err
 		}
 		l.current = l.current[1:]
-		if next.item == event {
+		if next.item.id == event {
 			return correlationOf(next.call), nil
 		}
 	}
 }
 
-// ofCall calls visit for each kernel that a call submitted. The caller asks for calls in the order
+// ofCall calls visit for each item that a call submitted. The caller asks for calls in the order
 // of their events.
-func (l *links) ofCall(e *kind.Event, visit func(kernel, atNS int64) error) error {
+func (l *links) ofCall(e *kind.Event, visit func(submitted item, atNS int64) error) error {
 	for {
 		next, err := l.head()
 		if err != nil || next == nil {

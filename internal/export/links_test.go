@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/rtl-attach/rtl-attach/internal/kind/all"
 	"github.com/rtl-attach/rtl-attach/internal/kind/calls"
 	"github.com/rtl-attach/rtl-attach/internal/kind/calls/function"
 	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
@@ -136,6 +137,12 @@ func linksInRocprof(t *testing.T, path string) map[int64]int64 {
 }
 
 func linksInChrome(t *testing.T, path string) map[int64]int64 {
+	return arrowsInChrome(t, path, "submit")
+}
+
+// arrowsInChrome returns the row of the call by the item in which an arrow of a category ends.
+func arrowsInChrome(t *testing.T, path, category string) map[int64]int64 {
+	t.Helper()
 	data, _ := exported(t, "chrome", path)
 	zip, err := gzip.NewReader(bytes.NewReader(data))
 	must(t, err)
@@ -146,12 +153,16 @@ func linksInChrome(t *testing.T, path string) map[int64]int64 {
 		TraceEvents []chromeEvent
 	}
 	must(t, json.NewDecoder(zip).Decode(&got))
-	links, begun, starts := map[int64]int64{}, map[int64]bool{}, callStarts(t, path)
+	links, begun, ended, starts := map[int64]int64{}, map[int64]bool{}, map[int64]bool{}, callStarts(t, path)
 	var last chromeEvent
 	for _, e := range got.TraceEvents {
-		switch e.Ph {
-		case "X":
+		if e.Ph == "X" {
 			last = e
+		}
+		if e.Cat != category {
+			continue
+		}
+		switch e.Ph {
 		case "s":
 			if begun[e.ID] {
 				t.Errorf("arrow %d begins twice", e.ID)
@@ -165,35 +176,53 @@ func linksInChrome(t *testing.T, path string) map[int64]int64 {
 			}
 			links[e.ID] = starts[got.OtherData.Base+ns(t, last.TS)]
 		case "f":
-			if !begun[e.ID] && links[e.ID] != 0 {
-				t.Errorf("arrow %d ends twice", e.ID)
+			if ended[e.ID] || e.TS != last.TS {
+				t.Errorf("arrow %d ends again (%t), or not where %+v begins", e.ID, ended[e.ID], last)
 			}
+			ended[e.ID] = true
 		}
+	}
+	if !maps.Equal(begun, ended) {
+		t.Errorf("arrows begin, %v, and end, %v", begun, ended)
 	}
 	return links
 }
 
-func linksInPerfetto(t *testing.T, path string) map[int64]int64 {
+func linksInPerfetto(t *testing.T, path string) map[int64]int64 { return flowsInPerfetto(t, path, 0) }
+
+// flowsInPerfetto returns the row of the call by the item, of a kind, in which a flow ends.
+func flowsInPerfetto(t *testing.T, path string, ofKind int) map[int64]int64 {
+	t.Helper()
 	data, _ := exported(t, "pftrace", path)
-	links, starts, ended := map[int64]int64{}, callStarts(t, path), map[number]bool{}
+	links, begun, ended, starts := map[int64]int64{}, map[number]bool{}, map[number]bool{}, callStarts(t, path)
+	isOther := func(flow number) bool { return flow>>56 != number(ofKind) }
 	for _, p := range decodePerfetto(t, data) {
 		if p.TrackEvent == nil {
 			continue
 		}
 		for _, flow := range p.TrackEvent.FlowIDs {
-			if _, again := links[int64(flow)]; again {
+			if isOther(flow) {
+				continue
+			}
+			if begun[flow] {
 				t.Errorf("flow %d begins twice", flow)
 			}
-			if p.TrackEvent.Type == typeBegin {
-				links[int64(flow)] = starts[int64(p.Timestamp)]
+			if begun[flow] = true; p.TrackEvent.Type == typeBegin {
+				links[int64(flow&(1<<56-1))] = starts[int64(p.Timestamp)]
 			}
 		}
 		for _, flow := range p.TrackEvent.TerminatingFlowIDs {
+			if isOther(flow) {
+				continue
+			}
 			if ended[flow] {
 				t.Errorf("flow %d ends twice", flow)
 			}
 			ended[flow] = true
 		}
+	}
+	if !maps.Equal(begun, ended) {
+		t.Errorf("flows begin, %v, and end, %v", begun, ended)
 	}
 	return links
 }
@@ -337,6 +366,13 @@ func TestCopyLinks(t *testing.T) {
 	}
 	if got := from(links); len(moved) != 4 || !maps.Equal(got, want) {
 		t.Errorf("rocprofv3: %v", got)
+	}
+	rows := map[int64]int64{1: 1, 3: 4}
+	if got := arrowsInChrome(t, path, "submit memory copy"); !maps.Equal(got, rows) {
+		t.Errorf("chrome: %v", got)
+	}
+	if got := flowsInPerfetto(t, path, 1+slices.Index(all.Kinds, copies.Kind)); !maps.Equal(got, rows) {
+		t.Errorf("pftrace: %v", got)
 	}
 	db, r := makeRPD(t, path)
 	if r.of(copies.Kind).Written != 4 || r.of(copies.Kind).LeftOut != 0 || r.Dispatches != int64(len(few.kernels)) {

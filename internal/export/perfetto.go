@@ -191,7 +191,7 @@ func (p *perfetto) submit(d *dispatch) error {
 	name := p.packets.names.fixedName(internedEventNames, "submit")
 	event := p.newEvent(typeInstant, track).number(eventNameID, name)
 	if d.call == 0 {
-		event = event.fixed(eventFlow, uint64(d.id))
+		event = event.fixed(eventFlow, item{id: d.id}.flow())
 	}
 	p.packets.event = event
 	return p.packets.write(d.submitNS, packetTrackEvent, event)
@@ -212,7 +212,7 @@ func (p *perfetto) kernel(d *dispatch, lane int) error {
 	names := &p.packets.names
 	event := p.newEvent(typeBegin, track).number(eventNameID, names.kernel(d.launch))
 	if d.submitKnown {
-		event = event.fixed(eventFlowEnd, uint64(d.id))
+		event = event.fixed(eventFlowEnd, item{id: d.id}.flow())
 	}
 	event = names.annotateInt(event, "dispatch", d.id)
 	event = names.annotateInt(event, "packet", d.packetIndex)
@@ -274,10 +274,10 @@ func (p *perfetto) depths() error {
 
 // others writes a slice for each event of other kinds.
 func (p *perfetto) others() error {
-	return p.events(func(one *kind.Event, lane int, kernels *links) error {
+	return p.events(func(one event) error {
 		names := &p.packets.names
 		names.makeRoom()
-		track, err := p.tracks.ofEvents(one.Track, lane)
+		track, err := p.tracks.ofEvents(one.Track, one.lane)
 		if err != nil {
 			return err
 		}
@@ -290,7 +290,10 @@ func (p *perfetto) others() error {
 				event = names.annotateInt(event, a.Name, a.Value)
 			}
 		}
-		if event, err = flows(event, one, kernels); err != nil {
+		if one.from != (item{}) {
+			event = event.fixed(eventFlowEnd, one.from.flow())
+		}
+		if event, err = flows(event, one); err != nil {
 			return err
 		}
 		p.packets.event = event
@@ -301,19 +304,19 @@ func (p *perfetto) others() error {
 	})
 }
 
-// mostFlows limits the kernels that one call can be linked with: more than a graph has.
+// mostFlows limits the items that one call can be linked with: more than a graph has.
 const mostFlows = 1 << 16
 
-// flows adds a flow for each kernel that a call submitted.
-func flows(event message, call *kind.Event, kernels *links) (message, error) {
+// flows adds a flow for each item that a call submitted.
+func flows(made message, call event) (message, error) {
 	n := 0
-	err := kernels.ofCall(call, func(kernel, _ int64) error {
+	err := call.submits.ofCall(call.Event, func(submitted item, _ int64) error {
 		if n++; n <= mostFlows {
-			event = event.fixed(eventFlow, uint64(kernel))
+			made = made.fixed(eventFlow, submitted.flow())
 		}
 		return nil
 	})
-	return event, err
+	return made, err
 }
 
 // counters writes the counters of other kinds.
