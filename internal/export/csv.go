@@ -3,8 +3,7 @@ package export
 import "strconv"
 
 // csvHeader has the column names of rocprofv3 (ROCm 7), without the columns for registers,
-// which a trace does not have, and two more columns at the end. Stream_Id is the queue: the
-// tool does not record streams.
+// which a trace does not have, and two more columns at the end.
 const csvHeader = `"Kind","Agent_Id","Queue_Id","Stream_Id","Thread_Id","Dispatch_Id","Kernel_Id","Kernel_Name",` +
 	`"Correlation_Id","Start_Timestamp","End_Timestamp","LDS_Block_Size","Scratch_Size",` +
 	`"Workgroup_Size_X","Workgroup_Size_Y","Workgroup_Size_Z","Grid_Size_X","Grid_Size_Y","Grid_Size_Z",` +
@@ -34,7 +33,7 @@ func appendCSVLine(b []byte, d *dispatch, name []byte) []byte {
 	}
 	b = append(b, `"KERNEL_DISPATCH","Agent `...)
 	b = append(strconv.AppendInt(b, agent.GPU, 10), '"')
-	numbers(d.queue.ID, d.queue.ID, d.tid(), d.id, l.symbolID)
+	numbers(d.queue.ID, d.streamID(), d.tid(), d.id, l.symbolID)
 	b = append(append(b, ','), name...)
 	numbers(d.correlationID(), d.startNS, d.endNS, l.groupBytes, l.scratchByte)
 	numbers(l.workgroup[:]...)

@@ -19,6 +19,8 @@ type dispatch struct {
 	submitNS       int64 // if it is known
 	submitKnown    bool
 	call           int64 // correlation id of the call of HIP that submitted it; 0: none is known
+	stream         int64 // number of its HIP stream; 0: not known
+	linked         bool  // the trace has calls of HIP
 	*dispatchContext
 }
 
@@ -33,17 +35,18 @@ const (
 type row struct {
 	id, contextID, packetIndex, startNS, durationNS int64
 	queuedNS, call                                  sql.NullInt64
+	stream                                          any // calls.ParseStream
 }
 
 // selectRows selects at most MostRows rows. The OFFSET keeps SQLite from moving the limit
 // outwards: it would then keep the rows in a B-tree instead of sorting them, which takes ten
 // times as long if the rows are not in order.
-const selectRows = `SELECT id, context_id, packet_index, start_ns, duration_ns, queued_ns, NULL
+const selectRows = `SELECT id, context_id, packet_index, start_ns, duration_ns, queued_ns, NULL AS call_id, NULL AS stream
 	FROM (SELECT * FROM rtl_execution LIMIT ? OFFSET 0) e`
 
-// selectLinkedRows also selects the calls.
-var selectLinkedRows = strings.Replace(selectRows, "NULL",
-	calls.SubmitterSQL("(SELECT thread_id FROM rtl_context WHERE id = e.context_id)", "(e.start_ns - e.queued_ns)"), 1)
+// selectLinkedRows also selects the calls and their streams.
+var selectLinkedRows = "SELECT *, " + calls.StreamSQL("k.call_id") + " FROM (" + strings.Replace(selectRows, "NULL AS call_id, NULL AS stream",
+	calls.SubmitterSQL("(SELECT thread_id FROM rtl_context WHERE id = e.context_id)", "(e.start_ns - e.queued_ns)")+" AS call_id", 1) + " LIMIT -1 OFFSET 0) k"
 
 // rowsOf selects the rows of one session; rowsNotOfOthers also rows without a session.
 func rowsOf(s *traceread.Session) string          { return rowsWith("IN", "=", s) }
@@ -139,7 +142,7 @@ func readBatch(rows *sql.Rows, into []row) ([]row, error) {
 	for len(into) < batchRows && rows.Next() {
 		into = append(into, row{})
 		r := &into[len(into)-1]
-		if err := rows.Scan(&r.id, &r.contextID, &r.packetIndex, &r.startNS, &r.durationNS, &r.queuedNS, &r.call); err != nil {
+		if err := rows.Scan(&r.id, &r.contextID, &r.packetIndex, &r.startNS, &r.durationNS, &r.queuedNS, &r.call, &r.stream); err != nil {
 			return nil, err
 		}
 	}
@@ -147,7 +150,7 @@ func readBatch(rows *sql.Rows, into []row) ([]row, error) {
 }
 
 func (tr *trace) visitRows(rows []row, visit func(*dispatch) error) error {
-	var d dispatch
+	d := dispatch{linked: tr.linked != nil}
 	for i := range rows {
 		c, err := tr.contexts.find(rows[i].contextID)
 		if err != nil {
@@ -158,6 +161,7 @@ func (tr *trace) visitRows(rows []row, visit func(*dispatch) error) error {
 			continue
 		}
 		d.dispatchContext = c
+		d.stream = tr.streams.number(&d, rows[i].stream)
 		if err := visit(&d); err != nil {
 			return err
 		}

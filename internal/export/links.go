@@ -10,12 +10,16 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/kind/all"
 	"github.com/rtl-attach/rtl-attach/internal/kind/calls"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
+	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 // linkCalls makes links between calls of HIP and what they submitted: afterwards dispatches know
-// their calls. A trace without such calls has none, and costs nothing.
+// their calls and streams. A trace without such calls, or of an early format, has none, and costs nothing.
 func (tr *trace) linkCalls(ctx context.Context) error {
 	is, err := calls.HIPRuntime.IsIn(tr.Trace)
+	if err == nil && is {
+		is, err = tracedb.HasColumn(tr.DB, "rtl_function", "stream_word")
+	}
 	if err != nil || !is {
 		return err
 	}

@@ -32,6 +32,7 @@ type linked struct {
 type linkedCall struct {
 	tid         uint32
 	from, until uint64
+	stream      uint64
 }
 
 type linkedItem struct {
@@ -47,10 +48,12 @@ func (l linked) write(t testing.TB) (path string) {
 	must(t, errors.Join(
 		s.Agent(tracedb.Agent{ID: 1, GPU: 0, Name: "gfx90a", BDF: 1}), s.Queue(tracedb.Queue{ID: 1, Agent: 1}),
 		s.Launch(tracedb.Launch{ID: 1, Agent: 1, Symbol: "k.kd"})))
-	launch, _ := function.Named("hipLaunchKernel")
+	copyAsync, _ := function.Named("hipMemcpyAsync")
 	var batch []calls.Call
 	for _, c := range l.calls {
-		batch = append(batch, calls.Call{StartNS: callsAt + c.from, EndNS: callsAt + c.until, TID: c.tid, Function: uint16(launch)})
+		one := calls.Call{StartNS: callsAt + c.from, EndNS: callsAt + c.until, TID: c.tid, Function: uint16(copyAsync)}
+		one.Registers[4] = c.stream
+		batch = append(batch, one)
 	}
 	var moved []copies.Copy
 	for i, c := range l.copies {
@@ -84,21 +87,29 @@ func linksInCSV(t *testing.T, path string) map[int64]int64 {
 	return columnsOf(t, data, "Dispatch_Id", "Correlation_Id")
 }
 
-// columnsOf returns the calls in a column of a CSV by another one.
-func columnsOf(t *testing.T, data []byte, by, column string) map[int64]int64 {
+// columnOf returns a column of a CSV by another one.
+func columnOf(t *testing.T, data []byte, by, column string) map[int64]int64 {
 	t.Helper()
 	lines, err := csv.NewReader(bytes.NewReader(data)).ReadAll()
 	must(t, err)
-	links := map[int64]int64{}
+	values := map[int64]int64{}
 	for _, line := range lines[1:] {
 		id, err := strconv.ParseInt(line[slices.Index(lines[0], by)], 10, 64)
 		must(t, err)
-		correlation, err := strconv.ParseInt(line[slices.Index(lines[0], column)], 10, 64)
+		values[id], err = strconv.ParseInt(line[slices.Index(lines[0], column)], 10, 64)
 		must(t, err)
-		if call := callRow(correlation); call > 0 {
-			links[id] = call
-		}
 	}
+	return values
+}
+
+// columnsOf returns the calls in a column of a CSV by another one.
+func columnsOf(t *testing.T, data []byte, by, column string) map[int64]int64 {
+	t.Helper()
+	links := columnOf(t, data, by, column)
+	maps.DeleteFunc(links, func(id, correlation int64) bool {
+		links[id] = callRow(correlation)
+		return links[id] == 0
+	})
 	return links
 }
 
@@ -108,6 +119,7 @@ type correlated struct {
 	Info        struct {
 		ID int64 `json:"dispatch_id"`
 	} `json:"dispatch_info"`
+	Stream struct{ Handle int64 } `json:"stream_id"`
 }
 
 func correlatedIn(t *testing.T, path string) (kernels, moved []correlated) {
@@ -280,7 +292,7 @@ func pairs(t *testing.T, path, query string) map[int64]int64 {
 
 // few is one thread's calls, of which one is in another, and what they submit.
 var few = linked{
-	calls: []linkedCall{{11, 100, 200}, {11, 300, 900}, {11, 400, 500}, {12, 101, 900}, {0, 1, 9000}},
+	calls: []linkedCall{{11, 100, 200, 0}, {11, 300, 900, 0}, {11, 400, 500, 0}, {12, 101, 900, 0}, {0, 1, 9000, 0}},
 	kernels: []linkedItem{
 		{11, 50}, {11, 100}, {11, 200}, {11, 250}, {11, 350}, {11, 450}, {11, 600}, {11, 1000}, {12, 450}, {13, 450}, {0, 450}, {11, 0},
 	},
@@ -380,9 +392,44 @@ func TestCopyLinks(t *testing.T) {
 	}
 	got := dump(t, db, `SELECT n.string, a.start - 25920000000000000, count(*) FROM rocpd_op o JOIN rocpd_string y ON y.id = o.opType_id AND y.string LIKE 'Copy%'
 		JOIN rocpd_api_ops l ON l.op_id = o.id JOIN rocpd_api a ON a.id = l.api_id JOIN rocpd_string n ON n.id = a.apiName_id GROUP BY 1, 2 ORDER BY 1, 2`)
-	if want := []string{"hipLaunchKernel|100|1|", "hipLaunchKernel|101|1|", "hsa_amd_memory_async_copy|150|1|", "hsa_amd_memory_async_copy|250|1|"}; !slices.Equal(got, want) {
+	if want := []string{"hipMemcpyAsync|100|1|", "hipMemcpyAsync|101|1|", "hsa_amd_memory_async_copy|150|1|", "hsa_amd_memory_async_copy|250|1|"}; !slices.Equal(got, want) {
 		t.Errorf("rpd: %q", got)
 	}
+}
+
+// TestStreams: with the calls of HIP, rocprofv3's formats have numbers of HIP streams, in the order in which
+// they come; a handle is a stream of one process, and that of hipStreamPerThread one of each thread.
+func TestStreams(t *testing.T) {
+	l := linked{calls: []linkedCall{{11, 100, 199, 0x55aa00}, {11, 200, 299, 0}, {11, 300, 399, 2}, {12, 100, 199, 2}, {12, 200, 299, 1}, {12, 300, 399, 0x55aa00}}}
+	for i := range uint64(3) {
+		l.kernels = append(l.kernels, linkedItem{11, 150 + i*100}, linkedItem{12, 150 + i*100}, linkedItem{13, 150})
+	}
+	want := map[int64]int64{1: 1, 2: 2, 4: 3, 5: 3, 7: 4, 8: 1, 3: 0, 6: 0, 9: 0}
+	check := func(path string, want map[int64]int64) {
+		t.Helper()
+		data, _ := exported(t, "csv", path)
+		if got := columnOf(t, data, "Dispatch_Id", "Stream_Id"); !maps.Equal(got, want) {
+			t.Errorf("csv: %v, expected %v", got, want)
+		}
+		kernels, _ := correlatedIn(t, path)
+		got := map[int64]int64{}
+		for _, k := range kernels {
+			got[k.Info.ID] = k.Stream.Handle
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("rocprofv3: %v, expected %v", got, want)
+		}
+	}
+	path := l.write(t)
+	check(path, want)
+	change(t, path, "UPDATE rtl_call SET arguments = x'00' WHERE id = 1")
+	check(path, map[int64]int64{1: 0, 2: 1, 4: 2, 5: 2, 7: 3, 8: 4, 3: 0, 6: 0, 9: 0})
+	change(t, path, "DROP VIEW call_stream; DROP VIEW kernel_stream; DROP VIEW stream_dependency; DROP VIEW graph_replay; ALTER TABLE rtl_function DROP COLUMN stream_word")
+	queue := map[int64]int64{}
+	for id := range want {
+		queue[id] = 1
+	}
+	check(path, queue)
 }
 
 // TestLinksAreTheViews: exports and SQL agree.
@@ -391,7 +438,7 @@ func TestLinksAreTheViews(t *testing.T) {
 	var l linked
 	for i := range uint64(3 * batchRows) {
 		from := 1 + i*20 + random.Uint64N(20)
-		l.calls = append(l.calls, linkedCall{uint32(11 + random.IntN(3)), from, from + 1 + random.Uint64N(100)})
+		l.calls = append(l.calls, linkedCall{uint32(11 + random.IntN(3)), from, from + 1 + random.Uint64N(100), 0})
 		l.kernels = append(l.kernels, linkedItem{uint32(11 + random.IntN(4)), 1 + random.Uint64N(3*batchRows*20)})
 	}
 	random.Shuffle(len(l.calls), func(i, j int) { l.calls[i], l.calls[j] = l.calls[j], l.calls[i] })
@@ -409,7 +456,7 @@ func TestLinksAreTheViews(t *testing.T) {
 
 // TestManyKernelsOfACall: the kernels of one call are as many as a trace says.
 func TestManyKernelsOfACall(t *testing.T) {
-	l := linked{calls: []linkedCall{{11, 100, 900}}, kernels: slices.Repeat([]linkedItem{{11, 500}}, 100)}
+	l := linked{calls: []linkedCall{{11, 100, 900, 0}}, kernels: slices.Repeat([]linkedItem{{11, 500}}, 100)}
 	path := l.write(t)
 	for format, links := range linksIn {
 		if got := links(t, path); len(got) != 100 || got[100] != 1 {

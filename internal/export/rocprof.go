@@ -236,7 +236,7 @@ func (r *rocprof) dispatch(d *dispatch) {
 	l = l.int("kernel_id", d.launch.symbolID).int("dispatch_id", d.id).
 		int("private_segment_size", d.launch.scratchByte).int("group_segment_size", d.launch.groupBytes).
 		xyz("workgroup_size", d.launch.workgroup).xyz("grid_size", d.launch.grid)
-	l = append(l, '}').handle("stream_id", d.queue.ID)
+	l = append(l, '}').handle("stream_id", d.streamID())
 	r.line = append(l, '}')
 }
 

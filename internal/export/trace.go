@@ -34,6 +34,7 @@ type trace struct {
 	threads  map[int64]*thread
 	contexts *contexts
 	linked   *sql.Conn // has the temporary table of calls; nil: no links (linkCalls)
+	streams  streams
 	leftOut  int64
 }
 
@@ -60,7 +61,7 @@ func openTrace(ctx context.Context, path string) (*trace, error) {
 	}
 	tr := &trace{
 		Trace: read, sessions: read.Sessions, coverage: map[*traceread.Session]*Coverage{},
-		queues: map[int64]*queue{}, threads: map[int64]*thread{},
+		queues: map[int64]*queue{}, threads: map[int64]*thread{}, streams: streams{},
 	}
 	tr.addCoverage()
 	for id, q := range read.Queues {

@@ -18,17 +18,18 @@ type Stream struct {
 	Kernels int64 `json:"kernels"`
 	GPUNS   int64 `json:"gpu_ns"` // the sum of the kernels' times
 
-	key streamKey
+	key StreamKey
 }
 
-// streamKey identifies a stream. thread is a row of rtl_thread, and 0 but for a thread's own default stream.
-type streamKey struct{ session, handle, thread int64 }
+// StreamKey identifies a stream. thread is a row of rtl_thread, and 0 but for a thread's own default stream.
+type StreamKey struct{ session, handle, thread int64 }
 
-func keyOf(session, thread, handle int64) streamKey {
+// KeyOf returns the key of a stream that a call on a thread used.
+func KeyOf(session, thread, handle int64) StreamKey {
 	if handle != perThreadStream {
 		thread = 0
 	}
-	return streamKey{session, handle, thread}
+	return StreamKey{session, handle, thread}
 }
 
 // Limits of a report's sums.
@@ -37,13 +38,13 @@ const (
 	mostRows    = 100     // in a report
 )
 
-type streamSums map[streamKey]*Stream
+type streamSums map[StreamKey]*Stream
 
 func (s streamSums) add(session, thread, handle, durationNS int64) {
 	if handle == tracedb.Null {
 		return
 	}
-	key := keyOf(session, thread, handle)
+	key := KeyOf(session, thread, handle)
 	one := s[key]
 	if one == nil {
 		if len(s) >= mostStreams {
@@ -87,7 +88,7 @@ func (c *Report) readWaits(r *kind.Reading, known map[int64]*named) error {
 		return nil
 	}
 	type event struct{ session, handle int64 }
-	recorded, sums := map[event]streamKey{}, map[[2]streamKey]int64{}
+	recorded, sums := map[event]StreamKey{}, map[[2]StreamKey]int64{}
 	err := r.Trace.Each(r.Ctx, func(row traceread.Row) error {
 		var function, session, thread, startNS, first, second int64
 		if err := row.Scan(&function, &session, &thread, &startNS, &first, &second); err != nil {
@@ -97,11 +98,11 @@ func (c *Report) readWaits(r *kind.Reading, known map[int64]*named) error {
 			if len(recorded) >= traceread.MostDefinitions {
 				clear(recorded)
 			}
-			recorded[event{session, first}] = keyOf(session, thread, known[function].stream(second))
+			recorded[event{session, first}] = KeyOf(session, thread, known[function].stream(second))
 			return nil
 		}
 		of, ok := recorded[event{session, second}]
-		pair := [2]streamKey{keyOf(session, thread, known[function].stream(first)), of}
+		pair := [2]StreamKey{KeyOf(session, thread, known[function].stream(first)), of}
 		if _, counted := sums[pair]; !ok || pair[0] == pair[1] || !counted && len(sums) >= mostStreams {
 			return nil
 		}

@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"github.com/rtl-attach/rtl-attach/internal/ring"
@@ -32,4 +33,25 @@ func SpansSQL(mostRows int64) string {
 func SubmitterSQL(thread, atNS string) string {
 	return fmt.Sprintf(`(SELECT CASE WHEN s.end_ns >= %[2]s THEN s.call_id END FROM temp.call_span s
 		WHERE s.thread_id = %[1]s AND s.start_ns <= %[2]s ORDER BY s.start_ns DESC, s.call_id DESC LIMIT 1)`, thread, atNS)
+}
+
+// StreamSQL returns SQL for the handle of the HIP stream that a call (a row of rtl_call) uses, for
+// ParseStream. It is the rule of the view call_stream.
+func StreamSQL(call string) string {
+	return fmt.Sprintf(`(SELECT CASE WHEN f.stream_word IS NULL OR substr(c.arguments, 8 * f.stream_word + 1, 8) IN (x'0000000000000000', x'0000000000000001')
+			THEN f.default_stream ELSE substr(c.arguments, 8 * f.stream_word + 1, 8) END
+		FROM main.rtl_call c JOIN main.rtl_function f ON f.id = c.function_id WHERE c.id = %s AND f.default_stream IS NOT NULL)`, call)
+}
+
+// ParseStream returns the handle of a stream as SQLite returns it; false: not known.
+func ParseStream(v any) (handle int64, known bool) {
+	switch v := v.(type) {
+	case int64:
+		return v, true
+	case []byte:
+		if len(v) == 8 {
+			return int64(binary.BigEndian.Uint64(v)), true
+		}
+	}
+	return 0, false
 }
