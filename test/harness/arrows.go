@@ -12,20 +12,26 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Arrow is an arrow of a timeline, from a slice to a kernel.
+// ArrowID identifies an arrow by the row to which it leads.
+type ArrowID struct {
+	IsCopy bool // not a kernel
+	ID     uint64
+}
+
+// Arrow is an arrow of a timeline, from a slice to a kernel or a copy.
 type Arrow struct {
 	From         string // the track, and the slice
 	FromNS, ToNS int64  // when the slices begin
 }
 
 // PerfettoArrows reads the arrows of a trace of Perfetto's, by their ids.
-func PerfettoArrows(t testing.TB, path string) map[uint64]Arrow {
+func PerfettoArrows(t testing.TB, path string) map[ArrowID]Arrow {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := perfettoReader{tracks: map[uint64]string{}, names: map[uint64]string{}, arrows: map[uint64]Arrow{}}
+	r := perfettoReader{tracks: map[uint64]string{}, names: map[uint64]string{}, arrows: map[ArrowID]Arrow{}}
 	if err := r.fields(data, func(_ protowire.Number, packet []byte, _ uint64) error { return r.packet(packet) }); err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
@@ -34,7 +40,7 @@ func PerfettoArrows(t testing.TB, path string) map[uint64]Arrow {
 
 type perfettoReader struct {
 	tracks, names map[uint64]string
-	arrows        map[uint64]Arrow
+	arrows        map[ArrowID]Arrow
 }
 
 // fields calls visit for each field of a message: with its bytes, or its number.
@@ -119,7 +125,8 @@ func (r *perfettoReader) name(message []byte, into map[uint64]string, id, name p
 func (r *perfettoReader) event(event []byte, atNS int64) error {
 	const nameID, track, flow, flowEnd = 10, 11, 47, 48
 	var from string
-	var begun, ended []uint64
+	var begun, ended []ArrowID
+	arrow := func(flow uint64) ArrowID { return ArrowID{flow>>56 != 0, flow & (1<<56 - 1)} }
 	err := r.fields(event, func(field protowire.Number, _ []byte, number uint64) error {
 		switch field {
 		case nameID:
@@ -127,16 +134,16 @@ func (r *perfettoReader) event(event []byte, atNS int64) error {
 		case track:
 			from = r.tracks[number] + ": " + from
 		case flow:
-			begun = append(begun, number)
+			begun = append(begun, arrow(number))
 		case flowEnd:
-			ended = append(ended, number)
+			ended = append(ended, arrow(number))
 		}
 		return nil
 	})
 	for _, id := range begun {
 		a := r.arrows[id]
 		if a.From != "" {
-			err = errors.Join(err, fmt.Errorf("arrow %d begins at %q and at %q", id, a.From, from))
+			err = errors.Join(err, fmt.Errorf("arrow %v begins at %q and at %q", id, a.From, from))
 		}
 		r.arrows[id] = Arrow{from, atNS, a.ToNS}
 	}
@@ -149,7 +156,7 @@ func (r *perfettoReader) event(event []byte, atNS int64) error {
 
 // ChromeArrows reads the arrows of a file in the Trace Event Format, by their ids. Each begins in the
 // slice of its row that is the innermost then.
-func ChromeArrows(t testing.TB, path string) map[uint64]Arrow {
+func ChromeArrows(t testing.TB, path string) map[ArrowID]Arrow {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -164,7 +171,7 @@ func ChromeArrows(t testing.TB, path string) map[uint64]Arrow {
 	if err := json.Unmarshal(data, &file); err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
-	rows, slices, arrows := map[[2]int64]string{}, map[[2]int64][]chromeEvent{}, map[uint64]Arrow{}
+	rows, slices, arrows := map[[2]int64]string{}, map[[2]int64][]chromeEvent{}, map[ArrowID]Arrow{}
 	for _, e := range file.TraceEvents {
 		switch {
 		case e.Ph == "M" && e.Name == "thread_name":
@@ -174,29 +181,30 @@ func ChromeArrows(t testing.TB, path string) map[uint64]Arrow {
 		}
 	}
 	for _, e := range file.TraceEvents {
-		a := arrows[e.ID]
+		id := ArrowID{e.Cat != "submit", e.ID}
+		a := arrows[id]
 		switch e.Ph {
 		case "s":
 			if a.From != "" {
-				t.Errorf("arrow %d begins twice", e.ID)
+				t.Errorf("arrow %v begins twice", id)
 			}
 			at := e.innermost(slices[e.row()])
 			a.From, a.FromNS = rows[e.row()]+": "+at.Name, file.OtherData.Base+at.startNS()
-			arrows[e.ID] = a
+			arrows[id] = a
 		case "f":
 			a.ToNS = file.OtherData.Base + e.startNS()
-			arrows[e.ID] = a
+			arrows[id] = a
 		}
 	}
 	return arrows
 }
 
 type chromeEvent struct {
-	Ph, Name string
-	PID, TID int64
-	TS, Dur  float64 // µs
-	ID       uint64
-	Args     struct{ Name string }
+	Ph, Name, Cat string
+	PID, TID      int64
+	TS, Dur       float64 // µs
+	ID            uint64
+	Args          struct{ Name string }
 }
 
 func (e *chromeEvent) row() [2]int64 { return [2]int64{e.PID, e.TID} }

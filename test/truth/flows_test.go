@@ -3,6 +3,7 @@ package truth
 import (
 	"database/sql"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,14 +12,15 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/harness"
 )
 
-// TestFlows: in each export a kernel is linked with the call of HIP that launched it.
+// TestFlows: in each export a kernel is linked with the call of HIP that launched it, and in timelines a copy
+// with the call that made it.
 func TestFlows(t *testing.T) {
 	t.Parallel()
 	needCalls(t)
-	p := harness.Start(t, harness.Workload{Program: "serve", Args: []string{"--threads", "3", "--streams", "4"}})
+	p := harness.Start(t, harness.Workload{Program: "serve", Args: []string{"--threads", "3", "--streams", "4", "--copy-bytes", "65536"}})
 	run := p.RecordUntil(t, 500*time.Millisecond, 1500, append([]string{"--memory-copy-trace"}, hipCalls...)...)
 	p.Quit(t)
-	flows := harness.ReadFlows(t, run.Trace)
+	flows, copies := harness.ReadFlows(t, run.Trace)
 	launched := 0
 	for _, f := range flows {
 		switch {
@@ -35,7 +37,11 @@ func TestFlows(t *testing.T) {
 	if launched < 1000 {
 		t.Fatalf("only %d kernels of %d launched by calls", launched, len(flows))
 	}
-	t.Logf("%d kernels, %d launched by calls", len(flows), launched)
+	maps.DeleteFunc(copies, func(_ int64, f harness.Flow) bool { return f.Function == "" }) // no arrow leads there
+	if len(copies) < 100 {
+		t.Errorf("only %d copies by calls", len(copies))
+	}
+	t.Logf("%d kernels, %d launched by calls; %d copies by calls", len(flows), launched, len(copies))
 	if text := reportOf(t, run.Trace); strings.Contains(text, ownThread) {
 		t.Errorf("the report says:\n%s", text)
 	}
@@ -46,20 +52,31 @@ func TestFlows(t *testing.T) {
 		}
 		return path
 	}
-	t.Run("pftrace", func(t *testing.T) { arrowsMatch(t, flows, harness.PerfettoArrows(t, exported("pftrace", "t.pftrace"))) })
-	t.Run("chrome", func(t *testing.T) { arrowsMatch(t, flows, harness.ChromeArrows(t, exported("chrome", "t.json"))) })
+	t.Run("pftrace", func(t *testing.T) {
+		arrowsMatch(t, flows, copies, harness.PerfettoArrows(t, exported("pftrace", "t.pftrace")))
+	})
+	t.Run("chrome", func(t *testing.T) {
+		arrowsMatch(t, flows, copies, harness.ChromeArrows(t, exported("chrome", "t.json")))
+	})
 	t.Run("rpd", func(t *testing.T) { operationsMatch(t, flows, exported("rpd", "t.rpd")) })
 }
 
-// arrowsMatch checks that each kernel's arrow begins at its call, or else at its submit.
-func arrowsMatch(t *testing.T, flows map[int64]harness.Flow, arrows map[uint64]harness.Arrow) {
+// arrowsMatch checks that each arrow begins at its call, or else at the kernel's submit.
+func arrowsMatch(t *testing.T, kernels, copies map[int64]harness.Flow, arrows map[harness.ArrowID]harness.Arrow) {
 	t.Helper()
+	flows := map[harness.ArrowID]harness.Flow{}
+	for id, f := range kernels {
+		flows[harness.ArrowID{ID: uint64(id)}] = f
+	}
+	for id, f := range copies {
+		flows[harness.ArrowID{IsCopy: true, ID: uint64(id)}] = f
+	}
 	if len(arrows) != len(flows) {
 		t.Errorf("%d arrows of %d", len(arrows), len(flows))
 	}
 	wrong := 0
 	for id, f := range flows {
-		a := arrows[uint64(id)]
+		a := arrows[id]
 		ok := a.ToNS == f.StartNS && a.IsCall(f.TID, f.Function) && a.FromNS == f.CallStartNS
 		if f.Function == "" {
 			ok = a.ToNS == f.StartNS && strings.HasSuffix(a.From, ": submit") && a.FromNS == f.SubmitNS
@@ -125,7 +142,7 @@ func TestFlowsOfOwnThread(t *testing.T) {
 	p := harness.Start(t, workload)
 	run := p.RecordLast(t, 300*time.Millisecond, 2000, hipCalls...)
 	linked := 0
-	flows := harness.ReadFlows(t, run.Trace)
+	flows, _ := harness.ReadFlows(t, run.Trace)
 	for _, f := range flows {
 		if strings.Contains(f.Function, "Launch") {
 			linked++
