@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
@@ -42,7 +43,7 @@ func TestTargetErrors(t *testing.T) {
 		target.ErrKernel: Unsuitable, target.ErrNoHSA: Unsuitable, target.ErrStatic: Unsuitable,
 		target.ErrMusl: Unsuitable, target.ErrLibc: Unsuitable, target.ErrArch: Unsuitable,
 		target.ErrSeccomp: Unsuitable, target.ErrShadowStack: Unsuitable, target.ErrNoProc: Unsuitable,
-		target.ErrExec: Failed, target.ErrLoading: Failed, target.ErrMalformed: Failed,
+		ring.ErrNoAnswer: Failed, target.ErrExec: Failed, target.ErrLoading: Failed, target.ErrMalformed: Failed,
 	} {
 		f := Explain("trace", 1, err, Untouched)
 		if f.Code != code || strings.Contains(f.Cause, "none that this version knows") {

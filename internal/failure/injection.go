@@ -63,6 +63,10 @@ func asleepCause(e *target.AsleepError) string {
 }
 
 func explainPayload(f *Error) bool {
+	if errors.Is(f.Err, ring.ErrNoAnswer) {
+		return f.set(Failed, "the payload's control thread waits for a lock that a thread of the target holds (the dynamic linker's, say), or gets no processor",
+			"run this again once it goes on: a payload that finds no recorder then ends its session by itself")
+	}
 	var refused *ring.CommandError
 	if !errors.As(f.Err, &refused) {
 		return false

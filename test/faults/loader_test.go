@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -25,6 +26,9 @@ func TestLoaderHeld(t *testing.T) {
 	ask(p, "/hold")
 	run := p.TryRecord(t, 100*time.Millisecond, calls...)
 	run.MustBe(t, failure.Failed)
+	if !strings.Contains(run.Stderr, "a thread of the target holds (the dynamic linker's, say)") {
+		t.Errorf("the tool says: %s", run.Stderr)
+	}
 	harness.Until(t, "the target goes on", p.Dispatches(t, 500))
 	ask(p, "/let-go")
 	harness.Until(t, "the payload is dormant", func() bool { return p.Status(t).State == "dormant" })
