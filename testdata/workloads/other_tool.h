@@ -1,5 +1,5 @@
 // Loads another tool on demand: requests "/tool/COMMAND" of a workload's server are commands for other_tool.cpp,
-// "/index-tool/COMMAND" for index_tool.cpp.
+// "/index-tool/COMMAND" for index_tool.cpp, "/listener/COMMAND" for listener.cpp. "…/close" unloads it.
 #pragma once
 #include <cstdint>
 #include <cstdio>
@@ -21,6 +21,8 @@ public:
 		if (request.compare(0, request_.size(), request_))
 			return "";
 		std::string command = request.substr(request_.size());
+		if (command == "close")
+			return close();
 		if (command != counts_)
 			function<void (*)()>(command)();
 		return std::to_string(function<uint64_t (*)()>(counts_)()) + "\n";
@@ -29,6 +31,13 @@ public:
 private:
 	std::string path_, request_, prefix_, counts_;
 	void* library_ = nullptr;
+
+	std::string close()
+	{
+		int failed = library_ ? dlclose(library_) : -1;
+		library_ = nullptr;
+		return std::to_string(failed) + "\n";
+	}
 
 	template <typename F> F function(const std::string& name)
 	{
