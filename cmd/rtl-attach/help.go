@@ -34,7 +34,7 @@ const examples = `  rtl-attach ps                              which processes u
   rtl-attach export trace-41220-….db         for ui.perfetto.dev`
 
 const runHelp = `run starts a program whose ROCm runtime loads the payload (HSA_TOOLS_LIB), and records each
-process of it that uses a GPU from before its first kernel on, one at a time, into one trace.
+process of it that uses a GPU from before its first kernel on, into one trace.
 
 The program has the tool's standard files, terminal, folder and environment. Signals are passed on
 to it. The summary goes to standard error. The exit code is the program's (128 + N if signal N has

@@ -90,12 +90,9 @@ func runProgram(f recordFlags, argv []string) (failure.ExitCode, error) {
 
 // sayUnrecorded reports what of the program was not recorded.
 func sayUnrecorded(ui *ui, program string, all session.Launched) {
-	for _, f := range all.Failures {
-		ui.Failed(f)
-	}
 	if n := len(all.Unrecorded); n > 0 {
 		pids := strings.Trim(fmt.Sprint(all.Unrecorded), "[]")
-		ui.Warn(fmt.Sprintf("not recorded, because another process was being recorded: %s (pid %s)", humanize.Things(int64(n), "process"), pids))
+		ui.Warn(fmt.Sprintf("not recorded, because too many others were being recorded: %s (pid %s)", humanize.Things(int64(n), "process"), pids))
 	}
 	switch {
 	case len(all.Recorded)+len(all.Failures) == 0:

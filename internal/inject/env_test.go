@@ -76,7 +76,7 @@ func TestStagedFails(t *testing.T) {
 	v := inNamespaces(t, script, unix.CLONE_NEWNS, "spin", "futex", "read", "malloc")
 	failOnce(t, v, v.Inventory(t), PointStaged, true)
 	tg := open(t, v)
-	for _, dir := range stageDirs {
+	for _, dir := range StageDirs {
 		if left, err := filepath.Glob(tg.Root() + dir + "/" + stagedPrefix(tg) + "*"); err != nil || len(left) > 0 {
 			t.Errorf("left in %s: %v, %v", dir, left, err)
 		}

@@ -189,7 +189,7 @@ func (s *injection) load(ctx context.Context, k *bootChannel, rep *Report) error
 // file itself. If it refuses all of them, loadElsewhere returns all refusals.
 func (s *injection) loadElsewhere(ctx context.Context, k *bootChannel, rep *Report, refusal error) error {
 	err := refusal
-	for _, dir := range stageDirs {
+	for _, dir := range StageDirs {
 		if !fileRefused(err) {
 			return err
 		}

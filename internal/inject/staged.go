@@ -14,10 +14,10 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// stageDirs are the directories in the target's root in which the tool stages the
+// StageDirs are the directories in the target's root in which the tool stages the
 // payload if the target cannot load it from a memfd, because it has no /proc or a policy
 // forbids mapping a memfd executable. Each of them may be read-only or noexec.
-var stageDirs = []string{"/dev/shm", "/tmp", "/run", "/var/tmp"}
+var StageDirs = []string{"/dev/shm", "/tmp", "/run", "/var/tmp"}
 
 // fileRefused reports whether the loader refused the file itself, not its contents, by
 // the messages of glibc's loader (elf/dl-load.c); another directory may then work. It
@@ -102,13 +102,18 @@ func stage(t *target.Target, user privilege.User, dir string, nonce uint64, cont
 	return nil, err
 }
 
+// IsNoexec reports whether no program can be run from the directory's filesystem.
+func IsNoexec(dir int) bool {
+	var fs unix.Statfs_t
+	return unix.Fstatfs(dir, &fs) == nil && fs.Flags&unix.ST_NOEXEC != 0
+}
+
 // write creates and writes the file. made reports whether the file exists, complete or
 // not.
 func (s *staged) write(content []byte) (made bool, err error) {
 	// glibc's loader would fail only after it has mapped a part of the file, and would
 	// leave that part mapped.
-	var fs unix.Statfs_t
-	if err := unix.Fstatfs(s.dir.FD, &fs); err == nil && fs.Flags&unix.ST_NOEXEC != 0 {
+	if IsNoexec(s.dir.FD) {
 		return false, errors.New("it is mounted noexec")
 	}
 	removeLeftovers(s.dir.FD, stagedPrefix(s.t), s.user.UID)

@@ -4,8 +4,6 @@
 package launch
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -27,33 +25,20 @@ type Child struct {
 
 	cmd      *exec.Cmd
 	listener *net.UnixListener
+	file     *file // of the payload; nil: it has none
 	closed   chan struct{}
 }
 
 // Start starts a program with the tool's own standard files, terminal, folder and environment, to
 // which it adds the payload. The caller must call Close.
 func Start(argv []string, library []byte) (*Child, error) {
-	fd, err := share(library)
-	if err != nil {
-		return nil, fmt.Errorf("share the payload: %w", err)
-	}
-	defer unix.Close(fd)
-	name, err := address()
-	if err != nil {
-		return nil, err
-	}
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: "@" + name, Net: "unix"})
-	if err != nil {
-		return nil, err
-	}
 	c := &Child{
 		Done: make(chan struct{}), Waiting: make(chan *Waiting),
-		cmd: exec.Command(argv[0], argv[1:]...), listener: listener, closed: make(chan struct{}),
+		cmd: exec.Command(argv[0], argv[1:]...), closed: make(chan struct{}),
 	}
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	c.cmd.Env = environment(os.Environ(), fmt.Sprintf("/proc/self/fd/%d", fd), name)
-	if err := c.cmd.Start(); err != nil {
-		return nil, errors.Join(err, listener.Close())
+	if err := c.start(library); err != nil {
+		return nil, errors.Join(err, c.release())
 	}
 	c.PID = c.cmd.Process.Pid
 	go func() {
@@ -64,10 +49,43 @@ func Start(argv []string, library []byte) (*Child, error) {
 	return c, nil
 }
 
-// Close lets all waiting processes go on, and those that come later.
-func (c *Child) Close() {
+// start starts the program.
+func (c *Child) start(library []byte) error {
+	fd, err := c.share(library)
+	if err != nil {
+		return fmt.Errorf("share the payload: %w", err)
+	}
+	defer unix.Close(fd)
+	secret, err := nonce(16)
+	if err != nil {
+		return err
+	}
+	name := fmt.Sprintf("rtl-attach/run/%d/%s", os.Getpid(), secret)
+	if c.listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: "@" + name, Net: "unix"}); err != nil {
+		return err
+	}
+	var libraries []string
+	if c.file != nil {
+		libraries = append(libraries, c.file.path)
+	}
+	c.cmd.Env = environment(os.Environ(), append(libraries, fmt.Sprintf("/proc/self/fd/%d", fd)), name)
+	return c.cmd.Start()
+}
+
+// Close lets all waiting processes go on, and those that come later. Later processes do not find the payload.
+func (c *Child) Close() error {
 	close(c.closed)
-	_ = c.listener.Close()
+	return c.release()
+}
+
+func (c *Child) release() (err error) {
+	if c.listener != nil {
+		err = c.listener.Close()
+	}
+	if c.file != nil {
+		err = errors.Join(err, c.file.remove())
+	}
+	return err
 }
 
 // Signal sends the program a signal.
@@ -82,14 +100,6 @@ func (c *Child) ExitCode() int {
 	return c.cmd.ProcessState.ExitCode()
 }
 
-func address() (string, error) {
-	nonce := make([]byte, 16)
-	if _, err := rand.Read(nonce); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("rtl-attach/run/%d/%s", os.Getpid(), hex.EncodeToString(nonce)), nil
-}
-
 const (
 	toolsVariable = "HSA_TOOLS_LIB"
 	// With rocprofiler-register, runtimes from 6.2 on ignore HSA_TOOLS_LIB while a tool of
@@ -97,14 +107,16 @@ const (
 	olderTools = "HSA_TOOLS_ROCPROFILER_V1_TOOLS"
 )
 
-// environment adds the payload and the recorder's address to an environment.
-func environment(own []string, library, address string) []string {
+// environment adds the payload, by several names, and the recorder's address to an environment. A process
+// loads the payload once: all names are of one file.
+func environment(own, libraries []string, address string) []string {
 	has := map[string]string{}
 	for _, v := range own {
 		name, value, _ := strings.Cut(v, "=")
 		has[name] = value
 	}
-	env := append(own, toolsVariable+"="+appendTool(has[toolsVariable], library), ring.Launched+"="+address)
+	tools := appendTool(has[toolsVariable], strings.Join(libraries, " "))
+	env := append(own, toolsVariable+"="+tools, ring.Launched+"="+address)
 	if _, set := has[olderTools]; !set && has[toolsVariable] == "" {
 		env = append(env, olderTools+"=1")
 	}

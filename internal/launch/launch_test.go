@@ -58,7 +58,7 @@ func TestEnvironment(t *testing.T) {
 		{[]string{toolsVariable + "=a.so"}, ""},
 	} {
 		got := ""
-		for _, v := range environment(c.own, "OURS", "address") {
+		for _, v := range environment(c.own, []string{"OURS"}, "address") {
 			if value, is := strings.CutPrefix(v, olderTools+"="); is {
 				got = value
 			}
@@ -69,9 +69,9 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestShare: a child inherits the library's descriptor, and cannot change the library.
-func TestShare(t *testing.T) {
-	fd, err := share([]byte("the library"))
+// TestShareMemory: a child inherits the library's descriptor, and cannot change the library.
+func TestShareMemory(t *testing.T) {
+	fd, err := shareMemory([]byte("the library"))
 	if err != nil {
 		t.Fatal(err)
 	}

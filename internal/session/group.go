@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
@@ -61,8 +63,9 @@ type group struct {
 	skip                <-chan struct{}
 	privileges          *privileges
 
-	db          *tracedb.DB
+	mu          sync.Mutex // members, also read by the members' goroutines
 	members     []*member
+	db          *tracedb.DB
 	watcher     *discover.WorkerWatcher
 	lateWorkers []discover.LateWorker
 	armingNS    uint64 // when the first attach began
@@ -113,7 +116,8 @@ func (g *group) look() error {
 	}
 	reserveDescriptors(len(g.choice.Targets))
 	for _, c := range g.choice.Targets {
-		g.members = append(g.members, g.newMember(c))
+		g.privileges.needed++
+		g.add(g.newMember(c))
 	}
 	for _, m := range g.members {
 		var rank *int
@@ -135,6 +139,19 @@ func (g *group) look() error {
 	}
 	g.watcher = discover.WatchWorkers(g.selection, g.choice, g.tracked(), g.ui.Warn)
 	return nil
+}
+
+func (g *group) add(m *member) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.members = append(g.members, m)
+}
+
+// everyone returns the members, on any goroutine.
+func (g *group) everyone() []*member {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.members)
 }
 
 // arm attaches to one target after the other, and starts each drain at once, so that no

@@ -2,227 +2,230 @@ package session
 
 import (
 	"context"
-	"strings"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/discover"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/launch"
-	"github.com/rtl-attach/rtl-attach/internal/resident"
-	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/internal/preflight"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/internal/testpoint"
+	"github.com/rtl-attach/rtl-attach/internal/watchdog"
+	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 // Launched is the result of the recording of a program that the tool has started.
 type Launched struct {
 	Outcome
 	Recorded   []int            // processes
-	Unrecorded []int            // processes that used a GPU while another one was recorded
-	Failures   []*failure.Error // of processes that could not be recorded
+	Unrecorded []int            // processes that used a GPU while too many others were recorded
+	Failures   []*failure.Error // of processes that could not be recorded; reported already
 }
 
-// RecordLaunched records the processes of a program, each from before its first kernel on: one at a
-// time, into one trace. It returns when the program has ended.
-func RecordLaunched(o Options, c *launch.Child, ui Observer) Launched {
-	l := launched{o: o, child: c, ui: ui}
-	defer c.Close()
-	if err := testpoint.Pass(testpoint.Launched); err != nil {
-		l.fail(c.PID, err)
+// mostGuests limits how many processes are recorded at a time, and so the tool's memory.
+const mostGuests = 256
+
+// RecordLaunched records the processes of a program, each from before its first kernel on, into one
+// trace. Its window is from the first attach to the program's end. RecordLaunched returns when the program
+// has ended.
+func RecordLaunched(o Options, c *launch.Child, ui GroupObserver) Launched {
+	defer func() {
+		if err := c.Close(); err != nil {
+			ui.Warn("the payload's file may be left: " + failure.FirstLine(err))
+		}
+	}()
+	rights := newPrivileges()
+	defer rights.meter.close()
+	l := &launched{
+		group: group{Preflight: preflight.New(o.Request), o: o, choice: &discover.Choice{}, ui: ui, privileges: rights},
+		child: c, guests: map[int]*guest{}, released: map[identity]bool{}, left: make(chan *guest), begun: make(chan struct{}),
 	}
-	for !l.ended || l.guest != nil {
-		l.step()
+	l.ctx, l.endWindow = context.WithCancel(context.Background())
+	defer l.endWindow()
+	if err := errors.Join(l.CheckMachine(), testpoint.Pass(testpoint.Launched)); err != nil {
+		l.over = true
+		l.report(failure.Explain("record", c.PID, err, failure.Untouched))
 	}
+	l.run()
+	l.complete()
 	return l.result
 }
 
+// launched is a group whose members come and go.
 type launched struct {
-	o      Options
-	child  *launch.Child
-	ui     Observer
-	guest  *guest            // the process that is recorded; nil: none
-	next   []*launch.Waiting // whose turn comes once the guest's recording is complete
-	began  time.Time         // of the first recording
-	over   bool              // nothing more is recorded
-	ended  bool              // the program has ended
+	group
+	child     *launch.Child
+	guests    map[int]*guest    // by pid: those that are recorded now
+	next      []*launch.Waiting // whose pid is another process's, which is being recorded
+	released  map[identity]bool // the user has ended their recordings
+	left      chan *guest
+	ctx       context.Context // done: the window is over
+	endWindow context.CancelFunc
+
+	opening sync.Once // of the trace
+	openErr error
+	begin   sync.Once     // of the window
+	begun   chan struct{} // closed when startNS is set
+
+	over   bool // nothing more is recorded
+	ended  bool // the program has ended
 	result Launched
 }
 
-// step waits for one event.
-func (l *launched) step() {
-	var complete, ended chan struct{}
-	if l.guest != nil {
-		complete = l.guest.done
-	}
-	if !l.ended {
-		ended = l.child.Done
-	}
-	select {
-	case w := <-l.child.Waiting:
-		l.take(w)
-	case <-complete:
-		l.conclude()
-	case <-ended:
-		l.endWindow()
+// identity tells processes with the same pid from each other.
+type identity struct {
+	pid        int
+	startTicks uint64
+}
+
+func identify(pid int) identity {
+	ticks, _ := target.StartTicks(pid) // 0: it has ended
+	return identity{pid, ticks}
+}
+
+func (i identity) lives() bool { return target.Lives(i.pid, i.startTicks) }
+
+// run returns when the program has ended, and all recordings are complete.
+func (l *launched) run() {
+	tick := time.NewTicker(watchPeriod)
+	defer tick.Stop()
+	begun, done := l.begun, l.child.Done
+	var elapsed <-chan time.Time
+	for !l.ended || len(l.guests) > 0 {
+		select {
+		case w := <-l.child.Waiting:
+			l.take(w)
+		case g := <-l.left:
+			l.conclude(g)
+		case <-begun:
+			begun = nil
+			if l.o.Duration > 0 {
+				elapsed = time.After(time.Duration(l.startNS) + l.o.Duration - time.Duration(boottimeNS()))
+			}
+		case <-elapsed:
+			l.close(tracedb.EndElapsed)
+		case <-done:
+			done = nil
+			l.endWithProgram()
+		case <-tick.C:
+			l.look()
+		}
 	}
 }
 
 // take decides on a process that waits.
 func (l *launched) take(w *launch.Waiting) {
+	who := identify(w.PID)
+	g := l.guests[w.PID]
 	switch {
-	case l.over || l.left() < 0 || !target.Lives(w.PID, 0):
+	case l.over || l.released[who] || !target.Lives(w.PID, 0):
 		w.Continue()
-	case l.guest == nil:
-		l.guest = l.record(w)
-	case l.guest.pid == w.PID:
-		l.guest.hold(w)
-	case target.Lives(l.guest.pid, l.guest.startTicks):
+	case g != nil && g.identity.lives():
+		g.hold(w)
+	case g != nil:
+		l.next = append(l.next, w)
+	case len(l.guests) == mostGuests || watchdog.Hanging() > watchdog.Limit:
 		l.result.Unrecorded = append(l.result.Unrecorded, w.PID)
 		w.Continue()
 	default:
-		l.next = append(l.next, w)
+		l.record(who, w)
 	}
 }
 
-// left returns what is left of the duration; 0: there is no limit; negative: it is over.
-func (l *launched) left() time.Duration {
-	if l.o.Duration == 0 || l.began.IsZero() {
-		return l.o.Duration
+// conclude notes the end of a recording. Its process waits again if it has executed another program.
+func (l *launched) conclude(g *guest) {
+	if l.guests[g.pid] != g {
+		return // it was given up
 	}
-	if left := l.o.Duration - time.Since(l.began); left > 0 {
-		return left
+	delete(l.guests, g.pid)
+	if g.phase.detached {
+		l.released[g.identity] = true
 	}
-	return -1
-}
-
-// conclude notes the result of a recording, and begins the next one.
-func (l *launched) conclude() {
-	g, waiting := l.guest, l.next
-	l.guest, l.next = nil, nil
-	if g.err != nil {
-		g.letGo()
-		l.fail(g.pid, g.err)
-	} else {
-		l.note(g)
-		waiting = append(g.held, waiting...) // it has executed another program, if it waits
-	}
+	waiting := append(g.held, l.next...)
+	l.next = nil
 	for _, w := range waiting {
 		l.take(w)
 	}
 }
 
-func (l *launched) fail(pid int, err error) {
+// close ends the window.
+func (l *launched) close(why string) {
+	if l.over {
+		return
+	}
 	l.over = true
-	l.result.Failures = append(l.result.Failures, failure.Explain("record", pid, err, failure.Restored))
-}
-
-// note adds a recording that has succeeded.
-func (l *launched) note(g *guest) {
-	all := &l.result
-	if len(all.Recorded) > 0 {
-		codes := []failure.ExitCode{all.Code, g.outcome.Code}
-		g.outcome.Code = failure.CombineExitCodes(codes)
+	l.endNS = boottimeNS()
+	if why == tracedb.EndElapsed {
+		l.endNS = l.startNS + uint64(l.o.Duration)
 	}
-	g.outcome.NoTimes += all.NoTimes
-	g.outcome.Missing += all.Missing
-	all.Outcome, all.Recorded = g.outcome, append(all.Recorded, g.pid)
-	// The next process extends this trace.
-	l.o.Output, l.o.Append, l.o.Force = strings.ReplaceAll(g.outcome.Path, "%", "%%"), true, false
-	l.over = l.over || g.detached
+	l.decided.Store(&collector.Ending{Reason: why, WindowEndNS: l.endNS})
+	l.noteEarly(why)
+	l.endWindow()
 }
 
-// endWindow ends the recording of a process that goes on without the program that has started it.
-func (l *launched) endWindow() {
-	l.over, l.ended = true, true
-	if l.guest != nil && l.guest.pid != l.child.PID && target.Lives(l.guest.pid, l.guest.startTicks) {
-		l.guest.cancel()
-	}
-}
-
-// guest is a process that is recorded from before its first kernel on.
-type guest struct {
-	pid        int
-	startTicks uint64
-	cancel     context.CancelFunc
-	done       chan struct{} // closed when the recording is complete
-	outcome    Outcome
-	err        error
-	detached   bool // the tool has ended the recording, not the process
-
-	mu   sync.Mutex
-	held []*launch.Waiting
-}
-
-func (l *launched) record(w *launch.Waiting) *guest {
-	ctx, cancel := context.WithCancel(context.Background())
-	g := &guest{pid: w.PID, cancel: cancel, done: make(chan struct{}), held: []*launch.Waiting{w}}
-	g.startTicks, _ = target.StartTicks(w.PID) // 0: it has ended
-	o := l.o
-	o.PID, o.Duration = w.PID, l.left()
-	if l.began.IsZero() {
-		l.began = time.Now()
-	}
-	rights := newPrivileges()
-	r := newRecording(o, nil, l.ui, rights)
-	r.reading = g.letGo
-	go func() {
-		defer close(g.done)
-		defer cancel()
-		g.outcome, g.err = r.record(ctx)
-		rights.meter.close()
-		if g.err == nil {
-			if g.detached = r.phase.detached; !g.detached {
-				g.outcome.Early = "" // the process has ended, or its last runtime
-			}
-			g.outcome.Code = codeOfLaunched(g.outcome.Code, r.tally.timed)
+// endWithProgram ends the recordings of processes that go on without the program that has started them.
+func (l *launched) endWithProgram() {
+	l.ended = true
+	for _, g := range l.guests {
+		if g.pid != l.child.PID && g.identity.lives() {
+			l.close(tracedb.EndInterrupted)
+			return
 		}
-	}()
-	return g
-}
-
-// codeOfLaunched returns the exit code of a recording that ends with its process, as it should.
-func codeOfLaunched(code failure.ExitCode, timed uint64) failure.ExitCode {
-	switch {
-	case code != failure.TargetExited:
-		return code
-	case timed == 0:
-		return failure.NothingSeen
 	}
-	return failure.OK
+	l.over = true
 }
 
-// hold keeps the process waiting until the records of its next session are read: it has shut its
-// runtime down and initialized it again. The session may be active already.
-func (g *guest) hold(w *launch.Waiting) {
-	g.mu.Lock()
-	g.held = append(g.held, w)
-	g.mu.Unlock()
-	if isActive(g.pid) {
-		g.letGo()
+// look ends the window before its time, and gives up on processes that make a thread of the tool hang.
+func (l *launched) look() {
+	if l.isOpen() && l.isFull() {
+		l.close(tracedb.EndSizeLimit)
+	}
+	for pid, g := range l.guests {
+		if g.hangs() {
+			l.close("a thread of this tool hangs in the memory of one of them")
+		}
+		if f := g.stall(watchdog.Limit + stallGrace); f != nil {
+			g.abandon()
+			g.fail(tracedb.OutcomeFailed, f)
+			g.proceed()
+			delete(l.guests, pid)
+		}
 	}
 }
 
-// letGo lets the process go on.
-func (g *guest) letGo() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, w := range g.held {
-		w.Continue()
-	}
-	g.held = nil
+func (l *launched) report(f *failure.Error) {
+	l.ui.Failed(f)
+	l.result.Failures = append(l.result.Failures, f)
 }
 
-// isActive reports whether a process has an active session, or whether that cannot be told.
-func isActive(pid int) bool {
-	t, err := target.Open(pid)
-	if err != nil {
-		return true
-	}
-	defer t.Close()
-	c, err := resident.Open(t)
-	if err != nil {
-		return true
-	}
-	defer c.Close()
-	return c.Snapshot().State == ring.StateActive
+func (l *launched) isOpen() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.db != nil
+}
+
+// open makes the trace, when the first process is about to be attached to.
+func (l *launched) open() error {
+	l.opening.Do(func() {
+		db, err := tracedb.Make(l.Place)
+		if err == nil {
+			err = testpoint.Pass(testpoint.Created)
+		}
+		if err == nil && l.Place.Extends && l.o.MaxSizeBytes > 0 && db.SizeBytes() > l.o.MaxSizeBytes {
+			err = fmt.Errorf("%s: %w", l.Place.Path, failure.ErrFull)
+		}
+		if err != nil && db != nil {
+			err = errors.Join(err, db.Discard())
+		} else if err == nil {
+			l.mu.Lock()
+			l.db = db
+			l.mu.Unlock()
+		}
+		l.openErr = err
+	})
+	return l.openErr
 }

@@ -58,7 +58,6 @@ func (g *group) newMember(c discover.Process) *member {
 	m.ui = &memberUI{member: m}
 	o := g.o
 	o.PID, o.Duration, o.MaxSizeBytes = c.PID, 0, 0 // the group ends the window
-	g.privileges.needed++
 	m.recording = newRecording(o, g.skip, m.ui, g.privileges)
 	m.Library, m.Build = g.Library, g.Build
 	m.declared.common = g.ending
@@ -135,7 +134,7 @@ func (m *member) collectAndDetach(window context.Context) {
 		collectErr = m.collectAll(window)
 	}
 	endNS := uint64(0)
-	if window.Err() == nil {
+	if window.Err() == nil && (m.reading == nil || m.why != "") { // a started program's own end is not early
 		endNS = boottimeNS()
 	}
 	detachErr := m.detach()
@@ -147,6 +146,9 @@ func (m *member) collectAndDetach(window context.Context) {
 	case collectErr != nil:
 		m.fail(tracedb.OutcomeFailed, m.traceFailure(collectErr))
 	default:
+		if m.reading != nil && !m.phase.detached {
+			m.tally.early = ""
+		}
 		m.conclude(m.code(), endNS)
 	}
 }

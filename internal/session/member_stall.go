@@ -17,7 +17,7 @@ func (m *member) stall(limit time.Duration) *failure.Error {
 		m.holder = m
 		return watchdog.Failure(m.PID)
 	}
-	for _, other := range m.group.members {
+	for _, other := range m.group.everyone() {
 		if other.tracer.Busy() > limit {
 			m.holder = other
 			return m.heldUp(other, watchdog.LeftAlone)
@@ -60,7 +60,7 @@ func (m *member) wait() {
 
 // stalled returns the member in whose target a thread of the tool hangs.
 func (g *group) stalled() *member {
-	for _, m := range g.members {
+	for _, m := range g.everyone() {
 		if m.abandoned.Load() {
 			return m.holder
 		}

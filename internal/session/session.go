@@ -93,8 +93,9 @@ func (r *recording) run(ctx context.Context) (Outcome, error) {
 }
 
 func (r *recording) code() failure.ExitCode {
+	exited := r.watch.isGone() && !r.phase.detached || r.tally.ended == ring.EndExit
 	switch {
-	case r.watch.isGone() && !r.phase.detached, r.tally.ended == ring.EndExit:
+	case exited && r.reading == nil: // a started program should end
 		return failure.TargetExited
 	case r.tally.timed == 0:
 		return failure.NothingSeen

@@ -85,6 +85,15 @@ func (r Runtime) program(name string) string {
 	return filepath.Join(inRootBuild, "runtimes", r.Suite, "workloads", name)
 }
 
+// WorkloadFile returns the path of a file of build/workloads as workloads see it.
+func WorkloadFile(t testing.TB, name string) string {
+	t.Helper()
+	if r := given(t); r != nil {
+		return r.program(name)
+	}
+	return testenv.Artefact(t, filepath.Join("workloads", name))
+}
+
 // Files returns the files of the root file system with size and time, to find changes.
 func (r Runtime) Files(t testing.TB) map[string]string {
 	t.Helper()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/harness"
+	"github.com/rtl-attach/rtl-attach/test/simlog"
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
@@ -23,6 +24,52 @@ func TestRun(t *testing.T) {
 		"wrapped": under(seconds(harness.Stress(2, 2, 64, "--pace", "100"), "1"), "sh", "-c", `"$@"; exit $?`, "sh"),
 	} {
 		t.Run(name, func(t *testing.T) { recordsAll(t, w) })
+	}
+}
+
+// closing is a program of Python's that starts another one with all inherited descriptors closed, as
+// subprocess does.
+const closing = `import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)`
+
+// TestRunClosedDescriptors: a process is recorded although its parent has closed the descriptors.
+func TestRunClosedDescriptors(t *testing.T) {
+	recordsAll(t, under(seconds(harness.Stress(2, 2, 64, "--pace", "100"), "1"), "python3", "-c", closing))
+}
+
+// TestRunTree: processes of a program that run at the same time are recorded together, from the first kernel of each
+// to its last, into one trace.
+func TestRunTree(t *testing.T) {
+	dir := t.TempDir()
+	trace := filepath.Join(dir, "t.db")
+	w := seconds(harness.Stress(2, 2, 64, "--pace", "200"), "2")
+	const script = `d=$1; shift; for i in 1 2 3; do SOFTGPU_LOG=$d/$i.log "$@" & done; wait`
+	cmd := exec.Command(testenv.Artefact(t, "rtl-attach"), append([]string{
+		"run", "--strict", "-o", trace, "--", "sh", "-c", script, "sh", dir, testenv.Artefact(t, "workloads/"+w.Program),
+	}, w.Args...)...)
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+testenv.Artefact(t, "libsoftgpu.so"))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	executed := 0
+	for i := 1; i <= 3; i++ {
+		records, err := simlog.Read(filepath.Join(dir, fmt.Sprintf("%d.log", i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range records {
+			if r.Kind == simlog.Kernel {
+				executed++
+			}
+		}
+	}
+	tr := harness.ReadTrace(t, trace)
+	pids := map[int64]bool{}
+	for _, s := range tr.Sessions {
+		pids[s.PID] = true
+	}
+	if got := len(tr.Dispatches) + len(tr.Untimed); got != executed || executed == 0 || len(pids) != 3 {
+		t.Errorf("%d dispatches of %d processes are recorded, %d kernels executed\n%s", got, len(pids), executed, out)
 	}
 }
 
@@ -44,7 +91,8 @@ func run(t *testing.T, w harness.Workload) (p *harness.Process, trace string) {
 	return harness.StartCold(t, w), trace
 }
 
-func recordsAll(t *testing.T, w harness.Workload) {
+func recordsAll(t *testing.T, w harness.Workload) *harness.Process {
+	t.Helper()
 	p, trace := run(t, w)
 	p.Ready(t)
 	if w.Program == "serve" {
@@ -70,6 +118,7 @@ func recordsAll(t *testing.T, w harness.Workload) {
 			t.Errorf("a window begins at packet %d", window.First)
 		}
 	}
+	return p
 }
 
 // TestRunKilled: the tool is killed at a moment of its work, and the program goes on as if it had never
@@ -116,7 +165,12 @@ func TestRunBesideOtherTool(t *testing.T) {
 		t.Run(fmt.Sprintf("%.30q", filepath.Base(list)), func(t *testing.T) {
 			w := seconds(harness.Stress(2, 2, 64, "--pace", "100"), "1")
 			w.Sim = []string{"HSA_TOOLS_LIB=" + list}
-			recordsAll(t, w)
+			p := recordsAll(t, w)
+			var calls int
+			_, text, _ := strings.Cut(p.Output(), "other tool: ")
+			if _, err := fmt.Sscan(text, &calls); (err != nil || calls < 100) != (list == "/no/such/tool.so") {
+				t.Errorf("the user's tool got %d calls\n%s", calls, p.Output())
+			}
 		})
 	}
 }

@@ -230,7 +230,9 @@ int main(int argc, char** argv)
 	std::vector<uint64_t> counts(size_t(settings.threads), 0);
 	Deadline deadline;
 	std::atomic<Cycle*> running{nullptr};
-	OtherTool other(beside(argv[0], "other_tool.so"));
+	OtherTool other(beside(argv[0], "other_tool.so"), "/tool/", "other_tool_", "calls");
+	OtherTool index(beside(argv[0], "index_tool.so"), "/index-tool/", "index_tool_", "switches");
+	OtherTool listener(beside(argv[0], "listener.so"), "/listener/", "listener_", "events");
 	HttpServer http(settings.port, [&](const std::string& path) -> std::string {
 		if (path == "/health")
 			return "ok " + std::to_string(progress.load()) + "\n";
@@ -241,7 +243,7 @@ int main(int argc, char** argv)
 		if (path == "/signals")
 			return "strange " + std::to_string(running.load() ? running.load()->strange() : 0) + "\n";
 		if (path != "/quit")
-			return other.answer(path);
+			return other.answer(path) + index.answer(path) + listener.answer(path);
 		deadline.quit();
 		return "bye\n";
 	});

@@ -1,5 +1,5 @@
 // Another tool: puts itself above whatever it finds in some of the runtime's
-// slots, passes every call on, and counts. Loaded on demand (other_tool.h).
+// slots, passes every call on, and counts. Loaded on demand (other_tool.h), or by the runtime (OnLoad).
 #include "slow_raw.h"
 
 #include <atomic>
@@ -66,4 +66,15 @@ extern "C" void other_tool_leave()
 extern "C" uint64_t other_tool_calls()
 {
 	return calls;
+}
+
+extern "C" bool OnLoad(void*, uint64_t, uint64_t, const char* const*)
+{
+	other_tool_enter();
+	return true;
+}
+
+extern "C" void OnUnload()
+{
+	fprintf(stderr, "other tool: %lu calls\n", calls.load());
 }

@@ -17,6 +17,7 @@
 #include "record/worker.h"
 #include "session/control_block.h"
 #include "session/launch.h"
+#include "session/listeners.h"
 #include "session/quiesce.h"
 #include "session/session.h"
 #include "signals/signals.h"
@@ -193,6 +194,7 @@ static int arm(void)
 		goto memory;
 	if ((r = session_step("worker")) || (r = set_ranges()))
 		goto worker;
+	listeners_call(RTL_TABLES_WILL_PATCH, LISTENERS_MOST_NS);
 	launch_restore_hook(); /* the runtime is held: OnLoad does not run again before the end of the grace period */
 	atomic_store(&session_flags.track, 1);
 	kinds_patch();

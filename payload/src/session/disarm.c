@@ -15,6 +15,7 @@
 #include "record/ring.h"
 #include "record/worker.h"
 #include "session/control_block.h"
+#include "session/listeners.h"
 #include "session/session.h"
 
 #define LOCK_TIMEOUT_NS (10 * NS_PER_S)
@@ -177,6 +178,8 @@ int session_finish(enum rtl_end why)
 	kinds_release_signals(&end);
 	unpatch(); /* after all calls of the runtime, which the wrapper of hsa_shut_down has kept from ending */
 	session_forget_tables();
+	if (why != RTL_END_EXIT)
+		listeners_call(RTL_TABLES_RESTORED, on_application ? LISTENERS_END_MOST_NS : LISTENERS_MOST_NS);
 	session_step("unpatched");
 	return 0;
 }

@@ -9,6 +9,7 @@
 #include "kinds/dispatch/emit.h"
 #include "kinds/dispatch/hooks.h"
 #include "kinds/dispatch/pool.h"
+#include "kinds/dispatch/real_index.h"
 #include "record/session_end.h"
 #include "record/worker.h"
 
@@ -29,6 +30,7 @@ static int prepare(char *err, size_t errlen)
 	if (!queue_reset_all())
 		return fail(-EBUSY, "a thread is held up inside the runtime since the last session: it was just meeting a queue",
 			    err, errlen);
+	real_index_prepare();
 	pool_close(); /* until start() */
 	dispatch_rounds_reset();
 	emit_queues_reset();
@@ -41,6 +43,7 @@ static int prepare(char *err, size_t errlen)
  * later, and dispatches without one are counted. */
 static int start(char *err, size_t errlen)
 {
+	real_index_choose();
 	pool_open();
 	if (worker_round(WORKER_ROUND_MOST_NS) && pool_is_exhausted())
 		return fail(-ENOMEM, "the HSA runtime makes no more signals", err, errlen);

@@ -5,6 +5,7 @@
 #include "core/session_flags.h"
 #include "core/shared_hooks.h"
 #include "kinds/dispatch/publish.h"
+#include "kinds/dispatch/real_index.h"
 #include "signals/signals.h"
 #include "wrappers.h"
 
@@ -24,7 +25,7 @@ static void serve(struct queue *s)
 	}
 	if (word & WORD_CLOSED)
 		queue_help(s, word);
-	uint64_t written = __atomic_load_n(s->write_index, __ATOMIC_ACQUIRE);
+	uint64_t written = real_index_load(s);
 	if (written)
 		queue_ring(s, written - 1);
 }

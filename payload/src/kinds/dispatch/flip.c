@@ -2,6 +2,7 @@
 #include "core/session_flags.h"
 #include "kinds/dispatch/dispatch.h"
 #include "kinds/dispatch/publish.h"
+#include "kinds/dispatch/real_index.h"
 #include "record/event.h"
 
 /*
@@ -49,7 +50,7 @@ static void flip(struct queue *s)
 	if (!atomic_compare_exchange_strong_explicit(&s->word, &word, WORD_TRANS, memory_order_seq_cst, memory_order_relaxed))
 		return;
 	bool alone = no_thread_is_raw(s);
-	uint64_t index = __atomic_load_n(s->write_index, __ATOMIC_ACQUIRE);
+	uint64_t index = real_index_load(s);
 
 	word = WORD_TRANS;
 	if (alone) {

@@ -9,6 +9,7 @@
 #include "core/shared_hooks.h"
 #include "kinds/dispatch/packets.h"
 #include "kinds/dispatch/pool.h"
+#include "kinds/dispatch/real_index.h"
 #include "record/event.h"
 #include "signals/signals.h"
 
@@ -235,7 +236,7 @@ incomplete:
 	atomic_store_explicit(&s->scan, to, memory_order_release);
 	if (UNLIKELY(atomic_load_explicit(&s->ring_kind, memory_order_relaxed) != RING_OF_HOST))
 		store_fence(); /* our signals are there before the index is, which is elsewhere */
-	__atomic_store_n(s->write_index, to, __ATOMIC_RELEASE);
+	real_index_store(s, to);
 	queue_ring(s, to - 1);
 	return true;
 }
@@ -245,10 +246,10 @@ void queue_help(struct queue *s, uint64_t word)
 	uint64_t claimed = word & WORD_INDEX;
 	uint64_t scan = atomic_load_explicit(&s->scan, memory_order_acquire);
 
-	/* Only the first helper's CAS succeeds: the real index is monotonic, so a late helper
-	 * cannot move it back. */
+	/* Only the first helper moves it: the real index is monotonic, so a late helper cannot
+	 * move it back. */
 	if (scan < claimed)
-		__atomic_compare_exchange_n(s->write_index, &scan, claimed, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+		real_index_move(s, scan, claimed);
 	atomic_compare_exchange_strong_explicit(&s->word, &word, WORD_RAW, memory_order_acq_rel, memory_order_relaxed);
 }
 

@@ -3,6 +3,7 @@
 
 #include "kinds/dispatch/pool.h"
 #include "kinds/dispatch/publish.h"
+#include "kinds/dispatch/real_index.h"
 
 /* Whether an address is mapped. A seccomp filter may refuse the system call: then it counts as
  * mapped, unless it may be freed. */
@@ -48,7 +49,7 @@ static bool may_be_used_again(struct queue *s, uint64_t slot)
 {
 	uint64_t next = next_in(s, slot);
 
-	return __atomic_load_n(s->write_index, __ATOMIC_SEQ_CST) > next &&
+	return real_index_load(s) > next &&
 	       (queue_read_index(s) > next || packet_type(&s->ring[slot]) != HSA_PACKET_TYPE_INVALID);
 }
 

@@ -5,6 +5,7 @@
 #include "core/session_flags.h"
 #include "kinds/dispatch/hooks.h"
 #include "kinds/dispatch/publish.h"
+#include "kinds/dispatch/real_index.h"
 
 typedef uint64_t (*add_fn)(const hsa_queue_t *, uint64_t);
 typedef uint64_t (*cas_fn)(const hsa_queue_t *, uint64_t, uint64_t);
@@ -140,7 +141,7 @@ static void leave_untracked(const hsa_queue_t *q, bool untracked, uint64_t slots
 	atomic_fetch_sub_explicit(&queue_untracked, 1, memory_order_seq_cst);
 }
 
-/* The slots that a store to the index of a raw queue claims, if no other thread claims
+/* The slots that a store to the index of a queue without a state claims, if no other thread claims
  * meanwhile. */
 static uint64_t slots_to(const hsa_queue_t *q, uint64_t value)
 {
@@ -293,7 +294,7 @@ static void store(const hsa_queue_t *q, uint64_t value, store_fn next)
 		}
 		if (!enter_raw(s))
 			continue;
-		slots = slots_to(q, value);
+		slots = value - real_index_load(s);
 		next(q, value);
 		leave_raw(s, slots);
 		return;

@@ -1,0 +1,168 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/rtl-attach/rtl-attach/internal/discover"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/launch"
+	"github.com/rtl-attach/rtl-attach/internal/resident"
+	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/internal/testpoint"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// guest is a process of a started program that is recorded from before its first kernel on.
+type guest struct {
+	*member
+	identity
+
+	waiting sync.Mutex
+	held    []*launch.Waiting
+}
+
+// record begins the recording of a process that waits.
+func (l *launched) record(who identity, w *launch.Waiting) {
+	if err := l.privileges.restore(); err != nil {
+		l.ui.Debug("cannot restore privileges: " + failure.FirstLine(err))
+	}
+	if len(l.members) == 0 {
+		_ = l.privileges.drop() // from now on each recording has them for itself
+	}
+	g := &guest{
+		member:   l.newMember(discover.Process{PID: who.pid, StartTicks: who.startTicks}),
+		identity: who, held: []*launch.Waiting{w},
+	}
+	g.reading = g.proceed
+	l.add(g.member)
+	l.guests[who.pid] = g
+	go func() {
+		l.attend(g)
+		g.proceed()
+		l.left <- g
+	}()
+}
+
+// attend records a process until the window is over, or the process has ended.
+func (l *launched) attend(g *guest) {
+	var rank *int
+	look := func() (err error) { rank, err = g.look(); return err }
+	if !g.attempt(tracedb.OutcomeRefused, look) {
+		return
+	}
+	g.introduce(rank)
+	arm := func() error {
+		if err := l.open(); err != nil {
+			return err
+		}
+		return g.arm(l.ctx)
+	}
+	if !g.attempt(tracedb.OutcomeFailed, arm) {
+		return
+	}
+	g.armed = true
+	l.begin.Do(func() {
+		l.startNS = boottimeNS()
+		close(l.begun)
+	})
+	g.collectAndDetach(l.ctx)
+}
+
+// hold keeps the process waiting until the records of its next session are read: it has shut its
+// runtime down and initialized it again. The session may be active already.
+func (g *guest) hold(w *launch.Waiting) {
+	g.waiting.Lock()
+	g.held = append(g.held, w)
+	g.waiting.Unlock()
+	if isActive(g.pid) {
+		g.proceed()
+	}
+}
+
+// proceed lets the process go on.
+func (g *guest) proceed() {
+	g.waiting.Lock()
+	defer g.waiting.Unlock()
+	for _, w := range g.held {
+		w.Continue()
+	}
+	g.held = nil
+}
+
+// isActive reports whether a process has an active session, or whether that cannot be told.
+func isActive(pid int) bool {
+	t, err := target.Open(pid)
+	if err != nil {
+		return true
+	}
+	defer t.Close()
+	c, err := resident.Open(t)
+	if err != nil {
+		return true
+	}
+	defer c.Close()
+	return c.Snapshot().State == ring.StateActive
+}
+
+// complete completes the trace, and fills in the result.
+func (l *launched) complete() {
+	several := l.sumUp()
+	if l.db == nil {
+		return
+	}
+	if err := l.privileges.restore(); err != nil {
+		l.ui.Debug("cannot restore privileges: " + failure.FirstLine(err))
+	}
+	if l.count(func(m *member) bool { return m.armed }) == 0 {
+		if err := l.db.Discard(); err != nil {
+			l.report(failure.Explain("trace", l.child.PID, err, failure.Untouched))
+		}
+		return
+	}
+	l.result.Path = l.db.Path()
+	if err := l.finish(several); err != nil {
+		f := failure.Explain("record", l.child.PID, err, "detached")
+		f.What = "the trace is not complete: " + failure.FirstLine(err)
+		l.report(f)
+	}
+}
+
+// finish completes the file. Several processes have the window in common.
+func (l *launched) finish(several bool) error {
+	var err error
+	if several {
+		l.endNS = cmp.Or(l.endNS, boottimeNS())
+		err = errors.Join(l.db.BeginCommon(l.startNS), l.db.EndCommon(l.endNS), l.db.OrderGPUs(), l.db.Targets(l.outcomes()))
+	}
+	return errors.Join(err, l.db.Close(), testpoint.Pass(testpoint.Finished))
+}
+
+// sumUp fills in the result from the members, and reports whether they are several processes.
+func (l *launched) sumUp() (several bool) {
+	var codes []failure.ExitCode
+	processes := map[identity]bool{}
+	for _, m := range l.members {
+		who := identity{m.PID, m.StartTicks}
+		switch {
+		case m.failure != nil && errors.Is(m.failure, context.Canceled):
+		case m.failure != nil:
+			l.result.Failures = append(l.result.Failures, m.failure)
+			processes[who] = true
+		default:
+			if !processes[who] {
+				l.result.Recorded = append(l.result.Recorded, m.PID)
+			}
+			codes = append(codes, m.exit)
+			processes[who] = true
+		}
+	}
+	if len(codes) > 0 {
+		l.result.Code = failure.CombineExitCodes(codes)
+	}
+	l.result.NoTimes, l.result.Missing, l.result.Early = l.noTimes(), l.missing(), l.endedEarly()
+	return len(processes) > 1
+}
