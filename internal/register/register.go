@@ -8,6 +8,7 @@ package register
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/envbuf"
@@ -17,6 +18,9 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
+
+// toolVariable tells rocprofiler-sdk in the target which tool it has.
+const toolVariable = "ROCPROF_ATTACH_TOOL_LIBRARY"
 
 // Options of one attach. A zero time means the default.
 type Options struct {
@@ -54,6 +58,7 @@ type Session struct {
 	tracer    *ptrace.Tracer
 	lock      *target.Lock
 	held      *inject.Held
+	found     libraries
 	functions functions
 }
 
@@ -62,6 +67,10 @@ type Session struct {
 func Attach(ctx context.Context, pid int, o Options) (*Session, error) {
 	s, err := open(pid, o)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.chooseTool(); err != nil {
+		s.close()
 		return nil, err
 	}
 	if err := s.attach(ctx); err != nil {
@@ -126,10 +135,15 @@ func (s *Session) check() error {
 	if len(found.attach) == 0 {
 		return ErrNotPrepared
 	}
-	if err := found.checkSDK(s.target); err != nil {
-		return err
+	s.found = found
+	return nil
+}
+
+// chooseTool finds the tool, and makes sure that the process finds what it has to load.
+func (s *Session) chooseTool() (err error) {
+	if err = s.found.checkSDK(s.target); err == nil {
+		s.Tool, err = s.found.toolFor(s.target, s.o.Tool)
 	}
-	s.Tool, err = found.toolFor(s.target, s.o.Tool)
 	return err
 }
 
@@ -156,7 +170,7 @@ func (s *Session) enter(ctx context.Context) (err error) {
 }
 
 func (s *Session) attach(ctx context.Context) error {
-	environment, err := envbuf.Encode(s.o.Environment)
+	environment, err := envbuf.Encode(append(slices.Clone(s.o.Environment), envbuf.Var{Name: toolVariable, Value: s.Tool}))
 	if err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ func TestAttach(t *testing.T) {
 		}
 	}
 	text, _ := os.ReadFile(log)
-	for _, want := range []string{" ROCP_TOOL_LIBRARIES=" + tool, " ROCPROF_KERNEL_TRACE=1", " ROCPROF_OUTPUT_PATH=a b=c"} {
+	for _, want := range []string{" ROCP_TOOL_LIBRARIES=" + tool, " ROCPROF_ATTACH_TOOL_LIBRARY=" + tool, " ROCPROF_KERNEL_TRACE=1", " ROCPROF_OUTPUT_PATH=a b=c"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%q did not arrive:\n%s", want, text)
 		}
