@@ -13,7 +13,7 @@ SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(if $(COMMIT),$(shell git log -1
 export SOURCE_DATE_EPOCH
 PACKAGES := gcc g++ libc6-dev libhsa-runtime-dev libamdhip64-dev libdrm-dev hipcc clang-15 lld-15 sqlite3 gdb \
 	strace musl-tools debootstrap libjemalloc2 libtcmalloc-minimal4 protobuf-compiler groff-base procps
-GO_PACKAGES := ./cmd/... ./internal/... ./payload/... ./scripts/... ./tracedb/... ./test/...
+GO_PACKAGES := ./attach/... ./cmd/... ./internal/... ./payload/... ./scripts/... ./tracedb/... ./test/...
 
 .PHONY: all
 all: tool payload simulator workloads

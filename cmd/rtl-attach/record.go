@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/rtl-attach/rtl-attach/attach"
+	"github.com/rtl-attach/rtl-attach/internal/discover"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/preflight"
 	"github.com/rtl-attach/rtl-attach/internal/report"
@@ -167,7 +169,7 @@ func record(f recordFlags) (failure.ExitCode, error) {
 		return failure.Failed, failure.Explain("trace", f.pids.first(), err, failure.Untouched)
 	}
 	stop, skip, release := interrupts(ui)
-	outcome, err := session.RecordAll(stop, o, selection, skip, ui)
+	outcome, err := recordAll(stop, skip, selection, attach.Engine(o, ui))
 	if outcome.Path == "" {
 		made.remove()
 	}
@@ -183,6 +185,23 @@ func record(f recordFlags) (failure.ExitCode, error) {
 	}
 	ui.explainCode(outcome)
 	return outcome.Code, err
+}
+
+// recordAll records until the end of the window, or until stop is done; skip closed ends the drain, too.
+func recordAll(stop context.Context, skip <-chan struct{}, which discover.Selection, o attach.Options) (session.Outcome, error) {
+	s, err := attach.Begin(stop, attach.Selection{PIDs: which.PIDs, Name: which.Name, Descendants: which.Tree, All: which.Yes}, o)
+	if err != nil {
+		return session.Outcome{}, err
+	}
+	go func() {
+		select {
+		case <-skip:
+			s.SkipDrain()
+		case <-s.Done():
+		}
+	}()
+	result, err := s.Wait()
+	return session.Outcome(result), err
 }
 
 // remark reports what the tool rounds or ignores in the command line and environment.

@@ -79,7 +79,7 @@ var word = regexp.MustCompile(`^[A-Za-z_./][\w./-]*$`)
 // or the command has no such flag.
 func nameMeant(c *cobra.Command, invalid *pflag.InvalidValueError) string {
 	// rocprofv3's -d is a folder.
-	if invalid.GetFlag().Name == "duration" && c.Flags().Lookup("output-directory") != nil && word.MatchString(invalid.GetValue()) {
+	if invalid.GetFlag().Name == "duration" && c.Flags().Lookup("output-directory") != nil && strings.Contains(invalid.GetValue(), "/") {
 		return "--output-directory " + invalid.GetValue()
 	}
 	if invalid.GetFlag().Name != "pid" || c.Flags().Lookup("name") == nil || !word.MatchString(invalid.GetValue()) {

@@ -65,7 +65,7 @@ func (f recordFlags) variables() ([]envbuf.Var, error) {
 	vars = append(vars, rocprof.ForKinds(kinds)...)
 	for _, g := range f.givenForeign() {
 		more, ok := g.Variables()
-		if !ok {
+		if !ok && !g.IsOff() {
 			return nil, instead{fmt.Errorf("--%s is rocprofv3's, and cannot be passed on to AMD's tool", g.Name), "leave it out, or set the tool's variable: --set NAME=VALUE"}
 		}
 		vars = append(vars, more...)

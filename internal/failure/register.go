@@ -2,6 +2,7 @@ package failure
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/rtl-attach/rtl-attach/internal/register"
 )
@@ -32,9 +33,9 @@ func explainRegister(f *Error) bool {
 		return f.set(NotPermitted, "a session of rtl-attach is active in it", "end it first: rtl-attach detach PID")
 	case errors.As(f.Err, &tool):
 		f.Target = Untouched
-		return f.set(Usage, tool.Error(), "--tool-library with the path of a tool that the process sees")
+		return f.set(Usage, "", "--tool-library with the path of a tool that the process sees")
 	case errors.As(f.Err, &status):
-		return f.set(Failed, status.Error()+": "+status.Status.Meaning(), "its own log (standard error of the process) may say more")
+		return f.set(Failed, fmt.Sprintf("%s returned %v: %s", status.Call, status.Status, status.Status.Meaning()), "its own log (standard error of the process) may say more")
 	}
 	return false
 }

@@ -18,19 +18,24 @@ type Given struct {
 // last returns the text of the last use, which wins.
 func (g Given) last() string { return g.Uses[len(g.Uses)-1] }
 
-// IsOff reports whether the option is turned off.
-func (g Given) IsOff() bool { return g.Takes == Truth && g.last() == "false" }
+// IsOff reports whether the option is turned off, or names nothing.
+func (g Given) IsOff() bool {
+	return g.Takes == Truth && g.last() == "false" || g.Takes == Values && strings.Join(g.Uses, "") == "" && g.Name != "ompt-trace"
+}
 
 // Variables returns the variables by which rocprofv3 passes the option to rocprofiler-sdk's tool. ok is false for
 // options that only rocprofv3 itself understands.
 func (g Given) Variables() (vars []envbuf.Var, ok bool) {
 	one := func(name, value string) ([]envbuf.Var, bool) { return []envbuf.Var{{Name: name, Value: value}}, true }
 	switch {
+	case g.Takes == Values && g.IsOff():
+		return nil, true
 	case g.Name == "pmc":
 		return counterVariables(g.Uses), true
 	case g.Name == "spm":
 		return []envbuf.Var{
-			{Name: "ROCPROFILER_SPM_BETA_ENABLED", Value: "1"}, {Name: "ROCPROF_SPM_COUNTER_COLLECTION", Value: "1"},
+			{Name: "ROCPROFILER_SPM_BETA_ENABLED", Value: "1"},
+			{Name: "ROCPROF_SPM_COUNTER_COLLECTION", Value: "1"},
 			{Name: "ROCPROF_SPM_COUNTERS", Value: "spm: " + strings.Join(strings.FieldsFunc(g.last(), isSeparator), " ")},
 		}, true
 	case g.Name == "kfd-trace":

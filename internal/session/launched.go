@@ -162,7 +162,7 @@ func (l *launched) record(w *launch.Waiting) *guest {
 	if l.began.IsZero() {
 		l.began = time.Now()
 	}
-	rights := newPrivileges()
+	rights := newPrivileges(l.o)
 	r := newRecording(o, nil, l.ui, rights)
 	r.reading = g.letGo
 	go func() {
