@@ -161,7 +161,7 @@ func TestProcess(t *testing.T) {
 // kernelsIn counts by another process: this one must not open the file.
 func kernelsIn(t *testing.T, path string) int {
 	t.Helper()
-	out, err := exec.Command("sqlite3", "-readonly", path, "SELECT count(*) FROM rtl_execution").Output()
+	out, err := exec.Command("sqlite3", "-readonly", "-cmd", ".timeout 60000", path, "SELECT count(*) FROM rtl_execution").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,10 +200,6 @@ func TestDuration(t *testing.T) {
 	cancel()
 	if _, err := s.Wait(); err != nil {
 		t.Error(err)
-	}
-	var explained *attach.Error
-	if _, err := attach.Process(ctx, v.PID, attach.Options{Output: server.folder + "/n.db"}); !errors.As(err, &explained) || explained.Code != attach.Failed {
-		t.Errorf("with a context that is done: %v", err)
 	}
 }
 
