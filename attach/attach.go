@@ -104,6 +104,9 @@ func (s *Session) Stop() { s.cancel() }
 // SkipDrain makes the end of the recording not wait for kernels that still run: they have no times then.
 func (s *Session) SkipDrain() { s.skipOnce.Do(func() { close(s.skip) }) }
 
+// Attached returns a channel that is closed when the processes are attached to. After Process it is.
+func (s *Session) Attached() <-chan struct{} { return s.attached }
+
 // Done returns a channel that is closed when the recording is over.
 func (s *Session) Done() <-chan struct{} { return s.done }
 

@@ -44,6 +44,8 @@ type recordFlags struct {
 	via       string
 	tool      string
 	foreign   []*foreign
+	notifyFD  int
+	notify    *notifier
 	known     *pflag.FlagSet // all flags of the command
 }
 
@@ -57,7 +59,9 @@ func newRecord(code *failure.ExitCode) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			var err error
 			f.known = c.Flags()
+			f.notify = newNotifier(f.notifyFD)
 			*code, err = record(f)
+			f.notify.concluded(*code, err)
 			return err
 		},
 	}
@@ -67,6 +71,8 @@ func newRecord(code *failure.ExitCode) *cobra.Command {
 	f.addRecordingTo(flags)
 	f.addViaTo(flags)
 	f.addAttachAliases(flags)
+	flags.IntVar(&f.notifyFD, "notify-fd", 0, "tell the program at the other end of this descriptor when the recording begins and ends")
+	_ = flags.MarkHidden("notify-fd")
 	return c
 }
 
@@ -169,7 +175,7 @@ func record(f recordFlags) (failure.ExitCode, error) {
 		return failure.Failed, failure.Explain("trace", f.pids.first(), err, failure.Untouched)
 	}
 	stop, skip, release := interrupts(ui)
-	outcome, err := recordAll(stop, skip, selection, attach.Engine(o, ui))
+	outcome, err := recordAll(f.notify.until(stop), skip, selection, attach.Engine(o, ui), f.notify.attached)
 	if outcome.Path == "" {
 		made.remove()
 	}
@@ -187,8 +193,9 @@ func record(f recordFlags) (failure.ExitCode, error) {
 	return outcome.Code, err
 }
 
-// recordAll records until the end of the window, or until stop is done; skip closed ends the drain, too.
-func recordAll(stop context.Context, skip <-chan struct{}, which discover.Selection, o attach.Options) (session.Outcome, error) {
+// recordAll records until the end of the window, or until stop is done; skip closed ends the drain, too. It calls
+// attached when the window begins.
+func recordAll(stop context.Context, skip <-chan struct{}, which discover.Selection, o attach.Options, attached func()) (session.Outcome, error) {
 	s, err := attach.Begin(stop, attach.Selection{PIDs: which.PIDs, Name: which.Name, Descendants: which.Tree, All: which.Yes}, o)
 	if err != nil {
 		return session.Outcome{}, err
@@ -200,6 +207,11 @@ func recordAll(stop context.Context, skip <-chan struct{}, which discover.Select
 		case <-s.Done():
 		}
 	}()
+	select {
+	case <-s.Attached():
+		attached()
+	case <-s.Done():
+	}
 	result, err := s.Wait()
 	return session.Outcome(result), err
 }

@@ -112,7 +112,10 @@ func (f recordFlags) attachTool(selection discover.Selection) (failure.ExitCode,
 	for _, c := range choice.Targets {
 		a.attach(stop, c.PID)
 	}
-	a.wait(stop, time.Duration(f.duration))
+	if len(a.active) > 0 {
+		f.notify.attached()
+	}
+	a.wait(f.notify.until(stop), time.Duration(f.duration))
 	return a.detach()
 }
 
