@@ -13,10 +13,10 @@ SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(if $(COMMIT),$(shell git log -1
 export SOURCE_DATE_EPOCH
 PACKAGES := gcc g++ libc6-dev libhsa-runtime-dev libamdhip64-dev libdrm-dev hipcc clang-15 lld-15 sqlite3 gdb \
 	strace musl-tools debootstrap libjemalloc2 libtcmalloc-minimal4 protobuf-compiler groff-base procps
-GO_PACKAGES := ./cmd/... ./internal/... ./payload/... ./scripts/... ./tracedb/... ./test/...
+GO_PACKAGES := ./attach/... ./cmd/... ./internal/... ./payload/... ./scripts/... ./tracedb/... ./test/...
 
 .PHONY: all
-all: tool payload simulator workloads
+all: tool clib payload simulator workloads
 
 # --- what everything stands on -------------------------------------------
 
@@ -50,6 +50,11 @@ tool: payload bootstrap
 fault-tool: payload bootstrap
 	@go build $(TOOL_FLAGS) -tags $(TOOL_TAGS),rtlfault -o $(BUILD)/rtl-attach-fault ./cmd/rtl-attach
 
+# AMD's functions for an attach, as a C library that starts the tool.
+.PHONY: clib
+clib: $(DEPS)
+	@$(MAKE) --no-print-directory -C clib
+
 # The manual's pages, from the commands' own help.
 .PHONY: man install
 man: payload bootstrap
@@ -57,7 +62,7 @@ man: payload bootstrap
 	@RTL_MAN=$(BUILD)/man go run $(TOOL_FLAGS) -tags $(TOOL_TAGS),rtlman ./cmd/rtl-attach
 # make install PREFIX=/usr DESTDIR=/of/a/package: the tool, its manual, completion.
 PREFIX ?= /usr/local
-install: tool man
+install: tool man clib
 	@scripts/install "$(DESTDIR)$(PREFIX)"
 include mk/dist.mk
 
@@ -103,7 +108,7 @@ LIVE_PATTERN := /test/($(subst $(empty) $(empty),|,$(LIVE_TESTS))|kinds/.*)$$
 .PHONY: test-units test-live
 test-units: tool simulator workloads victims
 	$(GOTEST) -race -count=1 -p 2 -timeout 40m $$(go list $(GO_PACKAGES) | grep -vE '$(LIVE_PATTERN)')
-test-live: tool fault-tool dist musl-root simulator workloads victims roctx
+test-live: tool clib fault-tool dist musl-root simulator workloads victims roctx
 	$(GOTEST) -race -count=1 -p 2 -timeout 40m $(LIVE_TESTS:%=./test/%) ./test/kinds/...
 
 # ROCTx's library, of a Debian release that has it. If the mirror has not, the tests that need it are

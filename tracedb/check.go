@@ -123,3 +123,16 @@ func userBehindSudo() (uid, gid int, ok bool) {
 	gid, gidErr := strconv.Atoi(os.Getenv("SUDO_GID"))
 	return uid, gid, uidErr == nil && gidErr == nil && uid >= 0 && gid >= 0
 }
+
+// MakeFolder makes a folder, which belongs to the user who called sudo, if any.
+func MakeFolder(path string) error {
+	if err := os.Mkdir(path, 0o755); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnwritable, err)
+	}
+	if uid, gid, ok := userBehindSudo(); ok {
+		if err := os.Lchown(path, uid, gid); err != nil {
+			return errors.Join(fmt.Errorf("give %s to the user behind sudo: %w", path, err), os.Remove(path))
+		}
+	}
+	return nil
+}

@@ -9,6 +9,24 @@ type mark struct {
 	changed  bool
 
 	given, committed uint64 // records
+	committedNS      uint64 // untilNS of the last commit
+}
+
+// RecordedUntil returns the time up to which the file has everything of all sessions in progress, in ns of
+// CLOCK_BOOTTIME; 0: not known. Any goroutine may call it.
+func (db *DB) RecordedUntil() (ns uint64) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	for i, s := range db.sessions {
+		until := s.mark.committedNS
+		if db.begun.IsZero() { // nothing waits for a commit
+			until = s.mark.untilNS
+		}
+		if i == 0 || until < ns {
+			ns = until
+		}
+	}
+	return ns
 }
 
 // Mark stores up to which time the records passed to the session are complete. The next

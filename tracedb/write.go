@@ -97,7 +97,7 @@ func (db *DB) tryCommit() error {
 	}
 	db.begun, db.retryAt, db.due, db.held, db.reserved = time.Time{}, time.Time{}, false, 0, false
 	for _, s := range db.sessions {
-		s.mark.committed = s.mark.given
+		s.mark.committed, s.mark.committedNS = s.mark.given, s.mark.untilNS
 	}
 	return nil
 }

@@ -7,7 +7,10 @@ import (
 )
 
 func newDetach() *cobra.Command {
-	var quiet, verbose, yes bool
+	var (
+		quiet, verbose, yes bool
+		via                 string
+	)
 	c := &cobra.Command{
 		Use:     "detach PID",
 		Short:   "end the session on PID, from any shell; works after its recorder has died",
@@ -18,10 +21,14 @@ func newDetach() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if via != "" {
+				return detachTool(pid, via, newUI(quiet, verbose))
+			}
 			return session.Detach(pid, yes, newUI(quiet, verbose))
 		},
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "detach from all servers below PID, if there are several")
+	c.Flags().StringVar(&via, "via", "", "detach AMD's tool by the `PROTOCOL` rocprofiler-register, which a recorder that is gone has left active")
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only errors")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "print each step in the target")
 	return c

@@ -28,7 +28,12 @@ func defaultsFromEnvironment(c *cobra.Command) error {
 	var err error
 	opposite := map[string]string{"tree": "no-tree", "no-tree": "tree"}
 	given := map[string]bool{}
-	c.Flags().Visit(func(f *pflag.Flag) { given[f.Name] = true })
+	c.Flags().Visit(func(f *pflag.Flag) {
+		given[f.Name] = true
+		if of, is := aliasOf[f.Name]; is {
+			given[of] = true
+		}
+	})
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		value, set := os.LookupEnv(variableOf(f))
 		if _, has := f.Annotations[hasVariable]; !has || given[f.Name] || given[opposite[f.Name]] || !set {

@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/rtl-attach/rtl-attach/attach"
+	"github.com/rtl-attach/rtl-attach/internal/discover"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/preflight"
 	"github.com/rtl-attach/rtl-attach/internal/report"
@@ -38,6 +40,12 @@ type recordFlags struct {
 	payload   string
 	settings  []string
 	strict    bool
+	outputs   outputFlags
+	via       string
+	tool      string
+	foreign   []*foreign
+	notifyFD  int
+	notify    *notifier
 	known     *pflag.FlagSet // all flags of the command
 }
 
@@ -51,7 +59,9 @@ func newRecord(code *failure.ExitCode) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			var err error
 			f.known = c.Flags()
+			f.notify = newNotifier(f.notifyFD)
 			*code, err = record(f)
+			f.notify.concluded(*code, err)
 			return err
 		},
 	}
@@ -59,6 +69,10 @@ func newRecord(code *failure.ExitCode) *cobra.Command {
 	flags.VarP(&f.pids, "pid", "p", "process to record, or several: `N[,N...]`; may be given again")
 	f.addTo(flags)
 	f.addRecordingTo(flags)
+	f.addViaTo(flags)
+	f.addAttachAliases(flags)
+	flags.IntVar(&f.notifyFD, "notify-fd", 0, "tell the program at the other end of this descriptor when the recording begins and ends")
+	_ = flags.MarkHidden("notify-fd")
 	return c
 }
 
@@ -82,27 +96,32 @@ func (f *recordFlags) addRecordingTo(flags *pflag.FlagSet) {
 	_ = flags.MarkHidden("payload")
 	flags.StringArrayVar(&f.settings, "set", nil, "give the payload a setting, `NAME=VALUE`: RTL_HSA_LIBRARY=FILE (which runtime, of several), RTL_RECORDER_TIMEOUT_MS=20000; may be given again")
 	flags.VisitAll(giveVariable)
+	f.outputs.addTo(flags)
+	f.addForeign(flags)
 }
 
 func (f recordFlags) options() (session.Options, error) {
 	o := session.Options{
-		Request:  preflight.Request{Output: f.output, Append: f.append, Force: f.force, Version: version},
+		Request:  preflight.Request{Output: f.outputs.template(f.output), Append: f.append, Force: f.force, Version: version},
 		Duration: time.Duration(f.duration), BufferPolicy: f.policy,
 	}
 	var err error
+	if err = errors.Join(f.refuseForeign(), f.outputs.check(f.known)); err != nil {
+		return o, err
+	}
 	if o.Kinds, o.Operations, err = f.kinds.chosen(); err != nil {
 		return o, err
 	}
 	if f.duration < 0 {
 		return o, errors.New("--duration is negative")
 	}
-	if f.append && f.output == preflight.DefaultOutput {
+	if f.append && o.Output == preflight.DefaultOutput {
 		return o, errors.New("--append needs --output: the default is a new file each time")
 	}
 	if f.append && f.force {
 		return o, errors.New("--append or --force, not both")
 	}
-	if err := checkTraceName(f.output); err != nil {
+	if err := checkTraceName(o.Output); err != nil {
 		return o, err
 	}
 	if !f.kernels {
@@ -133,9 +152,15 @@ func record(f recordFlags) (failure.ExitCode, error) {
 	if err != nil {
 		return failure.Usage, usageError{err}
 	}
+	if f.via != "" {
+		return f.attachTool(selection)
+	}
 	o, err := f.options()
 	if err != nil {
 		return failure.Usage, usageError{err}
+	}
+	if f.tool != "" {
+		return failure.Usage, usageError{errors.New("--tool-library needs --via rocprofiler-register: rtl-attach records without a tool of AMD's")}
 	}
 	if f.payload != "" {
 		if o.Library, err = os.ReadFile(f.payload); err != nil {
@@ -145,19 +170,50 @@ func record(f recordFlags) (failure.ExitCode, error) {
 	ui := newUI(f.quiet, f.verbose)
 	ui.limited = f.duration > 0
 	f.remark(ui, o)
+	made, err := f.outputs.makeFolder()
+	if err != nil {
+		return failure.Failed, failure.Explain("trace", f.pids.first(), err, failure.Untouched)
+	}
 	stop, skip, release := interrupts(ui)
-	outcome, err := session.RecordAll(stop, o, selection, skip, ui)
+	outcome, err := recordAll(f.notify.until(stop), skip, selection, attach.Engine(o, ui), f.notify.attached)
+	if outcome.Path == "" {
+		made.remove()
+	}
 	ended, _ := untilEnded(context.Background()) // after the detach: a signal ends the summary
 	release()
 	ui.finish()
 	if outcome.Path != "" && (err == nil || outcome.Code == failure.Remains) {
 		outcome.Code = f.conclude(ended, os.Stdout, ui, outcome)
+		outcome.Code = f.export(ended, ui, outcome, o.Kinds)
 	}
 	if f.strict && err == nil {
 		outcome.Code = outcome.Strict()
 	}
 	ui.explainCode(outcome)
 	return outcome.Code, err
+}
+
+// recordAll records until the end of the window, or until stop is done; skip closed ends the drain, too. It calls
+// attached when the window begins.
+func recordAll(stop context.Context, skip <-chan struct{}, which discover.Selection, o attach.Options, attached func()) (session.Outcome, error) {
+	s, err := attach.Begin(stop, attach.Selection{PIDs: which.PIDs, Name: which.Name, Descendants: which.Tree, All: which.Yes}, o)
+	if err != nil {
+		return session.Outcome{}, err
+	}
+	go func() {
+		select {
+		case <-skip:
+			s.SkipDrain()
+		case <-s.Done():
+		}
+	}()
+	select {
+	case <-s.Attached():
+		attached()
+	case <-s.Done():
+	}
+	result, err := s.Wait()
+	return session.Outcome(result), err
 }
 
 // remark reports what the tool rounds or ignores in the command line and environment.

@@ -22,7 +22,8 @@ func (e usageError) Unwrap() error { return e.error }
 func run(args []string) failure.ExitCode {
 	code := failure.OK
 	root := newRoot(&code)
-	root.SetArgs(args)
+	recording, _, _ := root.Find([]string{"record"}) // the root has its flags, too
+	root.SetArgs(rewriteArguments(args, recording.Flags()))
 	command, err := root.ExecuteC()
 	if err == nil {
 		return code

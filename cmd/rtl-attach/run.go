@@ -68,8 +68,13 @@ func runProgram(f recordFlags, argv []string) (failure.ExitCode, error) {
 	ui.terminal = false // which is the program's
 	f.remark(ui, o)
 	signals := receiveSignals()
+	made, err := f.outputs.makeFolder()
+	if err != nil {
+		return failure.Failed, failure.Explain("trace", 0, err, "not started")
+	}
 	child, err := launch.Start(argv, check.Library)
 	if err != nil {
+		made.remove()
 		return failure.Failed, failure.NotStarted(argv[0], err)
 	}
 	signal.Ignore(unix.SIGPIPE) // the tool finishes its trace even if its terminal is closed
@@ -79,6 +84,9 @@ func runProgram(f recordFlags, argv []string) (failure.ExitCode, error) {
 	signal.Stop(signals)
 	if all.Path != "" {
 		all.Code = f.conclude(ended, os.Stderr, ui, all.Outcome)
+		all.Code = f.export(ended, ui, all.Outcome, o.Kinds)
+	} else {
+		made.remove()
 	}
 	sayUnrecorded(ui, argv[0], all)
 	if own := codeOfRun(all); f.strict && own != failure.OK && child.ExitCode() == 0 {

@@ -18,9 +18,23 @@ type mistyped struct {
 
 func (m mistyped) Unwrap() error { return m.error }
 
+// instead is an error of usage with a fix of its own.
+type instead struct {
+	error
+	fix string
+}
+
+func (i instead) Unwrap() error { return i.error }
+
 // fixOf returns the fix of a command's usage error.
 func fixOf(command *cobra.Command, err error) string {
-	var m mistyped
+	var (
+		m mistyped
+		i instead
+	)
+	if errors.As(err, &i) {
+		return i.fix
+	}
 	if errors.As(err, &m) && m.meant != "" {
 		return "did you mean " + m.meant + "?"
 	}
@@ -61,9 +75,13 @@ func flagError(c *cobra.Command, err error) error {
 
 var word = regexp.MustCompile(`^[A-Za-z_./][\w./-]*$`)
 
-// nameMeant returns the flag that takes a word where --pid does not; "": it was no word,
-// or the command selects no processes by name.
+// nameMeant returns the flag that takes a word where --pid or -d does not; "": it was no word,
+// or the command has no such flag.
 func nameMeant(c *cobra.Command, invalid *pflag.InvalidValueError) string {
+	// rocprofv3's -d is a folder.
+	if invalid.GetFlag().Name == "duration" && c.Flags().Lookup("output-directory") != nil && strings.Contains(invalid.GetValue(), "/") {
+		return "--output-directory " + invalid.GetValue()
+	}
 	if invalid.GetFlag().Name != "pid" || c.Flags().Lookup("name") == nil || !word.MatchString(invalid.GetValue()) {
 		return ""
 	}
@@ -78,6 +96,8 @@ func noArguments(c *cobra.Command, args []string) error {
 	m := mistyped{error: fmt.Errorf("unknown command or argument %q", args[0])}
 	var pids pidList
 	switch {
+	case c.ArgsLenAtDash() == 0: // as for rocprofv3 -- PROGRAM
+		m.meant = c.Root().Name() + " run -- " + strings.Join(args, " ")
 	case c.Flags().Lookup("pid") != nil && pids.Set(args[0]) == nil:
 		m.meant = c.CommandPath() + " --pid " + pids.String()
 	case !c.HasParent():

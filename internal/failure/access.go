@@ -88,8 +88,16 @@ func DenialCause(d *target.DeniedError) string {
 		return fmt.Sprintf("kernel.yama.ptrace_scope = %d and this user lacks CAP_SYS_PTRACE", d.PtraceScope)
 	case d.UserNS:
 		return "it lives in another user namespace"
+	case needsOverride(d):
+		return fmt.Sprintf("its files in /proc are not those of uid %d, which lacks CAP_DAC_OVERRIDE (it has CAP_SYS_PTRACE)", d.UID)
 	}
 	return fmt.Sprintf("the kernel refused to %s: %v", d.Op, d.Err)
+}
+
+// needsOverride reports whether CAP_SYS_PTRACE is not enough: the memory of another user's process is a file of
+// that user, and root's if the process is not dumpable.
+func needsOverride(d *target.DeniedError) bool {
+	return d.SysPtrace && d.NoOverride && (d.UID != d.Owner || d.Undumpable)
 }
 
 func scopeToo(d *target.DeniedError) string {
@@ -106,6 +114,9 @@ const SudoFix = "run this with sudo (nothing to restart)"
 func DenialFix(d *target.DeniedError) string {
 	if d.PtraceScope == NoTracing {
 		return "reboot with a lower scope: this one cannot be changed (Documentation/admin-guide/LSM/Yama.rst)"
+	}
+	if needsOverride(d) && !d.UserNS {
+		return "run this with sudo, or give the tool that capability, too: setcap cap_sys_ptrace,cap_dac_override=ep FILE"
 	}
 	if d.SysPtrace {
 		return "run this on the host, or with the capabilities of the target's container"

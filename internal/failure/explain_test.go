@@ -26,6 +26,8 @@ func TestDenial(t *testing.T) {
 		{target.DeniedError{PtraceScope: -1, UID: 7, Owner: 7, Undumpable: true}, "it is not dumpable", "sudo"},
 		{target.DeniedError{PtraceScope: 2, UID: 7, Owner: 7, Undumpable: true}, "it is not dumpable", "sudo"},
 		{target.DeniedError{PtraceScope: -1, SysPtrace: true, UserNS: true}, "another user namespace", "host"},
+		{target.DeniedError{PtraceScope: -1, SysPtrace: true, NoOverride: true, UID: 7}, "uid 7, which lacks CAP_DAC_OVERRIDE", "setcap"},
+		{target.DeniedError{PtraceScope: -1, SysPtrace: true, NoOverride: true, UID: 7, Owner: 7, Undumpable: true}, "CAP_DAC_OVERRIDE", "setcap"},
 		{target.DeniedError{PtraceScope: -1, SysPtrace: true, Op: "trace", Err: unix.EPERM}, "the kernel refused to trace", "host"},
 	} {
 		f := Explain("trace", 1, &tc.denied, Untouched)

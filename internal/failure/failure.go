@@ -48,7 +48,7 @@ func Explain(verb string, pid int, err error, state string) *Error {
 		f.Code, f.Target = Remains, remains.Error()
 	}
 	for _, explanation := range []func(*Error) bool{
-		explainAccess, explainProgram, explainRuntime, explainInjection, explainPayload, explainLibrary, explainOutput,
+		explainRegister, explainAccess, explainProgram, explainRuntime, explainInjection, explainPayload, explainLibrary, explainOutput,
 		explainInterrupt, explainNothing,
 	} {
 		if explanation(f) {

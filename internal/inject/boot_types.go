@@ -27,8 +27,11 @@ const (
 	failedSeal          = C.RTL_BOOT_SEAL
 	failedMmap          = C.RTL_BOOT_MMAP
 
-	commandLoad    = C.RTL_BOOT_LOAD
-	commandResolve = C.RTL_BOOT_RESOLVE
-	commandCall    = C.RTL_BOOT_CALL
-	commandLeave   = C.RTL_BOOT_LEAVE
+	commandNone     = C.RTL_BOOT_NONE
+	commandLoad     = C.RTL_BOOT_LOAD
+	commandResolve  = C.RTL_BOOT_RESOLVE
+	commandCall     = C.RTL_BOOT_CALL
+	commandLeave    = C.RTL_BOOT_LEAVE
+	commandCallText = C.RTL_BOOT_CALL_TEXT
+	commandWatch    = C.RTL_BOOT_WATCH
 )

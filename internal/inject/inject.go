@@ -106,15 +106,20 @@ func Inject(ctx context.Context, t *target.Target, tr *ptrace.Tracer, r Request)
 	if err != nil {
 		return rep, err
 	}
-	err = s.run(ctx, rep)
-	if err != nil {
-		err = errors.Join(err, s.undo.run())
-		if gone := t.WaitGone(exitPatience); gone != nil && !errors.Is(err, target.ErrGone) && !errors.Is(err, target.ErrExec) {
-			err = fmt.Errorf("%w: %v", gone, err)
-		}
+	if err = s.run(ctx, rep); err != nil {
+		err = s.rollBack(err)
 	}
 	rep.Pauses, rep.Elapsed = s.threadBorrower.pauses, time.Since(begin)
 	return rep, err
+}
+
+// rollBack undoes a failed injection, and completes its error.
+func (s *injection) rollBack(err error) error {
+	err = errors.Join(err, s.undo.run())
+	if gone := s.t.WaitGone(exitPatience); gone != nil && !errors.Is(err, target.ErrGone) && !errors.Is(err, target.ErrExec) {
+		err = fmt.Errorf("%w: %v", gone, err)
+	}
+	return err
 }
 
 // injection is the state of one call of Inject.
@@ -197,24 +202,29 @@ func newNonce() uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// run performs the injection step by step.
-func (s *injection) run(ctx context.Context, rep *Report) error {
+// enter makes the bootstrap thread step by step, and returns its channel.
+func (s *injection) enter(ctx context.Context, rep *Report) (*bootChannel, error) {
 	if err := errors.Join(ctx.Err(), at(PointResolved)); err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.mapMemory(rep); err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.fill(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
-		return err // no thread uses the mappings yet: undo can unmap them
+		return nil, err // no thread uses the mappings yet: undo can unmap them
 	}
 	if err := s.startThread(rep); err != nil {
-		return err
+		return nil, err
 	}
-	channel, err := s.waitBoot(ctx, rep)
+	return s.waitBoot(ctx, rep)
+}
+
+// run performs the whole injection.
+func (s *injection) run(ctx context.Context, rep *Report) error {
+	channel, err := s.enter(ctx, rep)
 	if err != nil {
 		return err
 	}

@@ -69,8 +69,11 @@ const (
 	failedSeal          = 0x4
 	failedMmap          = 0x5
 
-	commandLoad    = 0x1
-	commandResolve = 0x2
-	commandCall    = 0x3
-	commandLeave   = 0x4
+	commandNone     = 0x0
+	commandLoad     = 0x1
+	commandResolve  = 0x2
+	commandCall     = 0x3
+	commandLeave    = 0x4
+	commandCallText = 0x5
+	commandWatch    = 0x6
 )

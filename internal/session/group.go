@@ -38,14 +38,14 @@ func RecordAll(ctx context.Context, o Options, s discover.Selection, skip <-chan
 	case err != nil:
 		return Outcome{}, failure.Explain("look for", o.PID, err, failure.Untouched)
 	case c.Alone(s):
-		rights := newPrivileges()
+		rights := newPrivileges(o)
 		defer rights.meter.close()
 		r := newRecording(o, skip, ui, rights)
 		r.looked = func() { r.watcher = discover.WatchWorkers(s, c, []discover.Tracked{r.tracked(c.Targets[0])}, ui.Warn) }
 		return r.record(ctx)
 	}
 	o.PID = c.First
-	rights := newPrivileges()
+	rights := newPrivileges(o)
 	defer rights.meter.close()
 	g := &group{Preflight: preflight.New(o.Request), o: o, selection: s, choice: c, ui: ui, skip: skip, privileges: rights}
 	return g.run(ctx)
@@ -85,6 +85,7 @@ func (g *group) run(ctx context.Context) (Outcome, error) {
 		return Outcome{}, failure.Explain("trace", g.o.PID, err, failure.Untouched)
 	}
 	g.db = db
+	g.o.Watch.note(db)
 	if g.Place.Extends && g.isFull() {
 		return Outcome{}, errors.Join(failure.Explain("trace", g.o.PID, fmt.Errorf("%s: %w", g.Place.Path, failure.ErrFull), failure.Untouched), db.Discard())
 	}

@@ -38,7 +38,7 @@ func RecordLaunched(o Options, c *launch.Child, ui GroupObserver) Launched {
 			ui.Warn("the payload's file may be left: " + failure.FirstLine(err))
 		}
 	}()
-	rights := newPrivileges()
+	rights := newPrivileges(o)
 	defer rights.meter.close()
 	l := &launched{
 		group: group{Preflight: preflight.New(o.Request), o: o, choice: &discover.Choice{}, ui: ui, privileges: rights},

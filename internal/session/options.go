@@ -23,6 +23,12 @@ type Options struct {
 	Operations       string       // functions of the recorded APIs, as RTL_OPERATIONS has them; "": all but the frequent ones
 
 	Extra []envbuf.Var // further settings; the last one of a name wins
+
+	// KeepPrivileges leaves the process's user and limits as they are, for a recording in a program that does more
+	// than record. Otherwise all of its threads drop root's rights while they are not needed.
+	KeepPrivileges bool
+
+	Watch *Watch // gets the trace; nil: nobody watches
 }
 
 func (o *Options) environment() ([]byte, error) { return envbuf.Encode(o.settings()) }

@@ -13,13 +13,16 @@ import (
 // dropped while no recording needs any. Any goroutine may call the methods.
 type privileges struct {
 	mu      sync.Mutex
-	needed  int // how many recordings need them
+	needed  int  // how many recordings need them
+	keep    bool // they are never dropped
 	process privilege.Privileges
 	meter   *meter // of pauses: it needs some
 }
 
 // newPrivileges returns the privileges for one recording. The caller must close the meter.
-func newPrivileges() *privileges { return &privileges{needed: 1, meter: newMeter()} }
+func newPrivileges(o Options) *privileges {
+	return &privileges{needed: 1, keep: o.KeepPrivileges, meter: newMeter()}
+}
 
 // drop notes that one recording needs no privileges for now.
 func (r *privileges) drop() error {
@@ -29,6 +32,9 @@ func (r *privileges) drop() error {
 		return nil
 	}
 	r.meter.close()
+	if r.keep {
+		return nil
+	}
 	return r.process.Lower()
 }
 
@@ -45,9 +51,11 @@ func (r *privileges) restore() error {
 // dropPrivileges drops this process's privileges while it collects records: it then only
 // uses a mapped control block and ring, and an open file.
 func (r *recording) dropPrivileges() {
-	// The collecting thread must be able to change its niceness (background.go).
-	const nice = 20 - niceFinished // as RLIMIT_NICE counts
-	_ = unix.Setrlimit(unix.RLIMIT_NICE, &unix.Rlimit{Cur: nice, Max: nice})
+	if !r.o.KeepPrivileges {
+		// The collecting thread must be able to change its niceness (background.go).
+		const nice = 20 - niceFinished // as RLIMIT_NICE counts
+		_ = unix.Setrlimit(unix.RLIMIT_NICE, &unix.Rlimit{Cur: nice, Max: nice})
+	}
 	if r.dropped {
 		return
 	}

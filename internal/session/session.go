@@ -42,7 +42,7 @@ func (o Outcome) Strict() failure.ExitCode {
 // Record makes one trace of one process. ctx done ends the window early; skip
 // closed, too, ends the drain. Errors are *failure.Error.
 func Record(ctx context.Context, o Options, skip <-chan struct{}, ui Observer) (Outcome, error) {
-	rights := newPrivileges()
+	rights := newPrivileges(o)
 	defer rights.meter.close()
 	return newRecording(o, skip, ui, rights).record(ctx)
 }

@@ -36,6 +36,7 @@ func (r *recording) createTrace() (err error) {
 		return err
 	}
 	r.trace.empty.Store(!r.Place.Extends)
+	r.o.Watch.note(r.trace.db)
 	if r.Place.Extends && r.isFull() {
 		return errors.Join(fmt.Errorf("%s: %w", r.Place.Path, failure.ErrFull), r.trace.discard())
 	}

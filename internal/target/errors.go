@@ -70,6 +70,7 @@ type DeniedError struct {
 	PtraceScope int    // kernel.yama.ptrace_scope; -1: this kernel has none
 	UID, Owner  int    // user of the tool, and of the target
 	SysPtrace   bool   // CAP_SYS_PTRACE is effective in the tool
+	NoOverride  bool   // CAP_DAC_OVERRIDE is not
 	Undumpable  bool   // the target's files in /proc belong to root, not to its user (proc(5))
 	UserNS      bool   // the target is in another user namespace
 }

@@ -381,7 +381,7 @@ func (t *Target) explain(op string, err error) error {
 // Denied returns a DeniedError for err, the kernel's refusal of op.
 func (t *Target) Denied(op string, err error) error {
 	e := &DeniedError{PID: t.PID, Op: op, Err: err, PtraceScope: PtraceScope(), UID: os.Geteuid(), Owner: t.UID}
-	e.SysPtrace = privilege.Effective(capability.CAP_SYS_PTRACE)
+	e.SysPtrace, e.NoOverride = privilege.Effective(capability.CAP_SYS_PTRACE), !privilege.Effective(capability.CAP_DAC_OVERRIDE)
 	e.Undumpable = e.Owner != 0 && ownerOf(t.taskPath("stat")) == 0
 	if link, rerr := os.Readlink(t.taskPath("ns/user")); rerr == nil && link != "" {
 		e.UserNS = !t.sameNamespace("user")

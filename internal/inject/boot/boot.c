@@ -149,10 +149,12 @@ static void copy_error(struct rtl_boot *b, struct rtl_boot_shared *s)
 	copy(s->text, ((char *(*)(void))b->dlerror)(), sizeof(s->text));
 }
 
-static void run_command(struct rtl_boot *b, struct rtl_boot_shared *s)
+static void run_command(struct rtl_boot *b, struct rtl_boot_shared *s, uint64_t *watched)
 {
 	s->result = 0;
 	switch (s->command) {
+	case RTL_BOOT_NONE:
+		break;
 	case RTL_BOOT_LOAD:
 		s->handle = (uint64_t)((void *(*)(const char *, int))b->dlopen)(s->path, RTLD_NOW | RTLD_LOCAL);
 		if (!s->handle) {
@@ -170,6 +172,12 @@ static void run_command(struct rtl_boot *b, struct rtl_boot_shared *s)
 	case RTL_BOOT_CALL:
 		s->result = ((int (*)(const void *, uint64_t))s->address)(s->env, s->env_bytes);
 		break;
+	case RTL_BOOT_CALL_TEXT:
+		s->result = ((int (*)(const void *, const char *))s->address)(s->env, s->path);
+		break;
+	case RTL_BOOT_WATCH:
+		*watched = s->address;
+		break;
 	default:
 		s->result = -EINVAL;
 	}
@@ -180,22 +188,26 @@ static void run_command(struct rtl_boot *b, struct rtl_boot_shared *s)
 #define IDLE_STEPS 20
 
 /* Serves commands until LEAVE, or until none has come for idle_ns: then the tool is dead or
- * stopped, and this thread removes what the tool has left. */
+ * stopped, and this thread removes what the tool has left. It first calls the watched function:
+ * that ends what the tool has begun. */
 static void serve(struct rtl_boot *b, struct rtl_boot_shared *s)
 {
-	uint64_t step_ns = b->idle_ns / IDLE_STEPS;
+	uint64_t step_ns = b->idle_ns / IDLE_STEPS, watched = 0;
 	struct timespec step = {step_ns / 1000000000, step_ns % 1000000000};
 	uint32_t seen = 0, seq, left;
 
 	for (;;) {
 		for (left = IDLE_STEPS; (seq = load(&s->command_seq)) == seen;)
 			if (syscall4(SYS_futex, &s->command_seq, FUTEX_WAIT, seen, &step) == -ETIMEDOUT &&
-			    load(&s->command_seq) == seen && !--left)
+			    load(&s->command_seq) == seen && !--left) {
+				if (watched)
+					((int (*)(void))watched)();
 				return;
+			}
 		seen = seq;
 		if (s->command == RTL_BOOT_LEAVE)
 			return;
-		run_command(b, s);
+		run_command(b, s, &watched);
 		store(&s->answer_seq, seq);
 		syscall3(SYS_futex, &s->answer_seq, FUTEX_WAKE, INT_MAX);
 	}

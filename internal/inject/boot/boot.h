@@ -75,11 +75,13 @@ struct rtl_boot {
 };
 
 enum rtl_boot_command {
-	RTL_BOOT_NONE = 0,
+	RTL_BOOT_NONE = 0,    /* a sign of life */
 	RTL_BOOT_LOAD = 1,    /* dlopen path: handle, or text */
 	RTL_BOOT_RESOLVE = 2, /* dlsym(handle, name): address, or text */
 	RTL_BOOT_CALL = 3,    /* address(env, env_len): result */
 	RTL_BOOT_LEAVE = 4,   /* clean up and exit; not answered */
+	RTL_BOOT_CALL_TEXT = 5, /* address(env, path): result */
+	RTL_BOOT_WATCH = 6,   /* keep address: if the tool dies, the pthread calls address() before it leaves; 0: it does not */
 };
 
 /* The file "rtl-boot", shared by tool and pthread. The tool writes a command

@@ -1,0 +1,102 @@
+package attach
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/envbuf"
+	"github.com/rtl-attach/rtl-attach/internal/kind"
+	"github.com/rtl-attach/rtl-attach/internal/kind/all"
+	"github.com/rtl-attach/rtl-attach/internal/preflight"
+	"github.com/rtl-attach/rtl-attach/internal/session"
+)
+
+// Options of a recording. The zero value records kernels until Stop, into trace-PID-TIME.db.
+type Options struct {
+	Output   string        // path of the trace; %p pid, %h host, %t time; "": trace-%p-%t.db
+	Append   bool          // extend the trace at Output, if it exists
+	Force    bool          // replace the file at Output, once the trace is complete
+	Duration time.Duration // 0: until Stop
+
+	// Kinds are what to record besides kernels, by the names of rtl-attach's flags without "-trace": memory-copy,
+	// hip-runtime, marker, … KindNames lists them.
+	Kinds []string
+
+	BufferBytes uint64 // of shared memory for records, a power of two; 0: 64 MiB
+	Lossless    bool   // when the buffer is full, take more of the target's memory instead of discarding records
+	MaxBytes    uint64 // the recording ends when the trace has so many; 0: there is no limit
+
+	Settings map[string]string // of the payload: RTL_HSA_LIBRARY, …
+	Observer Observer          // is told what happens; nil: nobody is
+
+	engine *session.Options // all of them, of this module's own command
+}
+
+// Engine returns Options for the command rtl-attach, which has flags for more than the fields of Options. Only
+// packages of this module can call it.
+func Engine(o session.Options, to Observer) Options { return Options{engine: &o, Observer: to} }
+
+// KindNames returns the names for Options.Kinds.
+func KindNames() (names []string) {
+	for _, k := range all.Kinds {
+		names = append(names, kindName(k))
+	}
+	return names
+}
+
+func kindName(k *kind.Kind) string { return strings.TrimSuffix(k.Flag, "-trace") }
+
+// session returns the options as the engine has them.
+func (o Options) session() (session.Options, error) {
+	if o.engine != nil {
+		return *o.engine, nil
+	}
+	e := session.Options{
+		Request:  preflight.Request{Output: o.Output, Append: o.Append, Force: o.Force, Version: "library"},
+		Duration: o.Duration, BufferSizeBytes: o.BufferBytes, MaxSizeBytes: o.MaxBytes, KeepPrivileges: true,
+	}
+	if e.Output == "" {
+		e.Output = preflight.DefaultOutput
+	}
+	if o.Lossless {
+		e.BufferPolicy = "lossless"
+	}
+	switch unknown := preflight.UnknownPlaceholder(e.Output); {
+	case unknown != "":
+		return e, usage("output %q: %s is no placeholder", e.Output, unknown)
+	case o.Append && o.Force:
+		return e, usage("append or force, not both")
+	case o.Duration < 0:
+		return e, usage("the duration %s is negative", o.Duration)
+	}
+	for _, name := range o.Kinds {
+		k := kindNamed(name)
+		if k == nil {
+			return e, usage("no kind of record is named %q: %s", name, strings.Join(KindNames(), ", "))
+		}
+		e.Kinds = append(e.Kinds, k)
+	}
+	for name, value := range o.Settings {
+		e.Extra = append(e.Extra, envbuf.Var{Name: name, Value: value})
+	}
+	if _, err := envbuf.Resolve(e.Extra); err != nil {
+		return e, usage("settings: %v", err)
+	}
+	return e, nil
+}
+
+func kindNamed(name string) *kind.Kind {
+	for _, k := range all.Kinds {
+		if kindName(k) == name {
+			return k
+		}
+	}
+	return nil
+}
+
+// usage returns the error for options that contradict each other, or mean nothing.
+func usage(format string, args ...any) *Error {
+	text := fmt.Sprintf(format, args...)
+	return &Error{What: text, Cause: text, Fix: "see the documentation of attach.Options", Target: "not touched", Code: Usage}
+}
