@@ -60,6 +60,7 @@ PREFIX ?= /usr/local
 install: tool man
 	@scripts/install "$(DESTDIR)$(PREFIX)"
 include mk/dist.mk
+include mk/embed.mk
 
 # --- the main job ---------------------------------------------------------
 
