@@ -291,17 +291,24 @@ static void await_phase(enum phase wanted)
 	pthread_mutex_unlock(&lock);
 }
 
-bool recorder_is_idle(void)
+static enum phase phase_now(void)
 {
 	pthread_mutex_lock(&lock);
-	bool idle = phase == PHASE_NONE || phase == PHASE_ENDED;
+	enum phase p = phase;
 	pthread_mutex_unlock(&lock);
-	return idle;
+	return p;
+}
+
+bool recorder_is_idle(void)
+{
+	enum phase p = phase_now();
+
+	return p == PHASE_NONE || p == PHASE_ENDED;
 }
 
 static void join(void)
 {
-	if (phase == PHASE_NONE)
+	if (phase_now() == PHASE_NONE)
 		return;
 	await_phase(PHASE_ENDED);
 	embed_thread_join(thread);
@@ -339,7 +346,7 @@ int recorder_start(const rtl_options_t *o)
 
 int recorder_stop(void)
 {
-	if (phase == PHASE_NONE)
+	if (phase_now() == PHASE_NONE)
 		return 0;
 	buffers_set_ending(true);
 	int r = recorder_is_idle() ? 0 : session_disarm(RTL_END_DETACH);
