@@ -7,6 +7,7 @@
 
 #include "core/session_flags.h"
 #include "embed.h"
+#include "glibc217.h"
 
 #define DELIVER_MS 5000 /* rtl_stop(), rtl_shutdown(): the callbacks of buffers have so long for what is in them */
 

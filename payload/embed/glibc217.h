@@ -4,6 +4,7 @@
 
 #ifndef RTL_GLIBC217_H /* the tests bind to their own */
 __asm__(".symver pthread_create, pthread_create@GLIBC_2.2.5");
+__asm__(".symver pthread_mutex_trylock, pthread_mutex_trylock@GLIBC_2.2.5");
 __asm__(".symver pthread_join, pthread_join@GLIBC_2.2.5");
 __asm__(".symver pthread_condattr_setclock, pthread_condattr_setclock@GLIBC_2.3.3");
 #endif
