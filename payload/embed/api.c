@@ -39,9 +39,19 @@ EXPORT int rtl_error_text(char *text, size_t size)
 	return 0;
 }
 
+/* fork_canary, which the first session sets, for threads that call at the same time. */
+static const volatile uint32_t *_Atomic canary;
+
+void note_process(void)
+{
+	atomic_store(&canary, fork_canary);
+}
+
 bool is_forked_child(void)
 {
-	return fork_canary && !is_original_process();
+	const volatile uint32_t *c = atomic_load(&canary);
+
+	return c && !*c;
 }
 
 EXPORT uint32_t rtl_version(void)

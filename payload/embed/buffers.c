@@ -96,9 +96,17 @@ static size_t count_batch(const struct buffer *b, uint64_t *end)
 	return n;
 }
 
+/* The record behind the last batch did not fit in front of the end of the memory. */
+static void skip_filler(struct buffer *b)
+{
+	if (b->tail != b->head && ((const rtl_record_t *)(b->data + b->tail % b->options.size_bytes))->kind == FILLER)
+		b->tail += filler_bytes(b, b->tail);
+}
+
 /* With the lock, which it releases while the callback runs. The number of records. */
 static size_t deliver(struct buffer *b, rtl_batch_callback_t callback, void *user)
 {
+	skip_filler(b);
 	uint64_t end, dropped = b->dropped;
 	size_t n = count_batch(b, &end);
 	const rtl_record_t *first = (const rtl_record_t *)(b->data + b->tail % b->options.size_bytes);

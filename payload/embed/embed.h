@@ -146,5 +146,7 @@ void recorder_stats(rtl_stats_t *out);
 /* Keeps the text of an error; returns err. */
 int embed_fail(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool is_forked_child(void);
+/* The control block exists: a child that is forked from now on is not recorded. */
+void note_process(void);
 
 #endif

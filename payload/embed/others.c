@@ -55,13 +55,19 @@ static uint64_t load(const uint64_t *p)
 	return __atomic_load_n(p, __ATOMIC_SEQ_CST);
 }
 
+static bool has_session(struct rtl_control *c)
+{
+	uint32_t state = __atomic_load_n(&c->state, __ATOMIC_ACQUIRE);
+
+	return state != RTL_STATE_IDLE && state != RTL_STATE_DORMANT;
+}
+
 /* A recorder that has not ended its session, or beats, is alive. */
 static bool is_alive(struct rtl_control *c, uint64_t owner)
 {
 	uint64_t beat = load(&c->recorder.beat), until = now_monotonic() + SILENT_NS;
-	uint32_t state = __atomic_load_n(&c->state, __ATOMIC_ACQUIRE);
 
-	if (state != RTL_STATE_IDLE && state != RTL_STATE_DORMANT)
+	if (has_session(c))
 		return true;
 	while (now_monotonic() < until) {
 		if (load(&c->recorder.owner) != owner)
@@ -77,9 +83,8 @@ int lock_recorder(struct rtl_control *c, uint64_t *owner)
 {
 	uint64_t pid = (uint64_t)syscall(SYS_getpid), old = load(&c->recorder.owner);
 	uint64_t mine = pid << 32 | (uint32_t)(now_monotonic() | 1);
-	uint32_t state = __atomic_load_n(&c->state, __ATOMIC_ACQUIRE);
 
-	if ((old && is_alive(c, old)) || (state != RTL_STATE_IDLE && state != RTL_STATE_DORMANT))
+	if (old && is_alive(c, old))
 		return -EBUSY;
 	if (old == load(&c->recorder.owner)) { /* a dead holder's identity is not the new one's */
 		__atomic_store_n(&c->recorder.start_ticks, 0, __ATOMIC_SEQ_CST);
@@ -105,9 +110,13 @@ void unlock_recorder(struct rtl_control *c, uint64_t owner)
 
 /* ---- all others */
 
-static bool is_other(const struct rtl_control *c)
+/* Reads without faulting: the mapping may be another program's, and gone by now. */
+static bool is_other(struct rtl_control *c)
 {
-	return c != control && c->magic == RTL_CONTROL_MAGIC && c->pid == (uint32_t)syscall(SYS_getpid);
+	struct rtl_control seen;
+
+	return c != control && read_memory((uint64_t)c, &seen, sizeof seen) == sizeof seen && seen.magic == RTL_CONTROL_MAGIC &&
+	       seen.pid == (uint32_t)syscall(SYS_getpid);
 }
 
 /* The line of a mapping: "start-end rw-s 00000000 00:01 inode /memfd:rtl-control (deleted)". */
@@ -127,10 +136,10 @@ static int lock_mapping(const char *line)
 			return 0;
 	if (held_count == OTHERS)
 		return -EBUSY;
-	int r = lock_recorder(c, &held[held_count].owner);
-	if (!r)
-		held[held_count++].control = c;
-	return r;
+	if (has_session(c) || lock_recorder(c, &held[held_count].owner))
+		return -EBUSY;
+	held[held_count++].control = c;
+	return has_session(c) ? -EBUSY : 0; /* its recorder has died meanwhile */
 }
 
 int lock_others(void)

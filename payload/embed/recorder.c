@@ -211,6 +211,8 @@ static int map_ring(void)
 /* With all locks. */
 static int begin_session(void)
 {
+	if (control_state() == RTL_STATE_ACTIVE) /* its recorder is gone */
+		session_disarm(RTL_END_RECORDER_DEAD);
 	int r = rtl_attach(settings.env, settings.env_len);
 
 	if (r)
@@ -237,6 +239,7 @@ static int begin(void)
 
 	if (r)
 		return embed_fail(r, "no control block or control thread: %s", strerror(-r));
+	note_process();
 	if (lock_recorder(control, &owner))
 		return busy();
 	if (!lock_others())
@@ -409,7 +412,8 @@ void recorder_exit(uint64_t until_ns)
 	if (!initialized)
 		return;
 	buffers_set_ending(true);
-	session_end_now(RTL_END_EXIT);
+	if (control)
+		session_end_now(RTL_END_EXIT);
 	pthread_mutex_lock(&lock);
 	while (phase != PHASE_NONE && phase != PHASE_ENDED && condition_wait(&changed, &lock, until_ns))
 		;

@@ -142,6 +142,11 @@ int session_disarm(enum rtl_end why)
 	return r;
 }
 
+enum rtl_state control_state(void)
+{
+	return (enum rtl_state)__atomic_load_n(&control->state, __ATOMIC_ACQUIRE);
+}
+
 int session_end_now(enum rtl_end why)
 {
 	return session_disarm(why);
