@@ -12,7 +12,7 @@ COMMIT := $(if $(wildcard .git),$(shell git describe --always --dirty --exclude 
 SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(if $(COMMIT),$(shell git log -1 --format=%ct)),$(shell stat -c %Y VERSION))
 export SOURCE_DATE_EPOCH
 PACKAGES := gcc g++ libc6-dev libhsa-runtime-dev libamdhip64-dev libdrm-dev hipcc clang-15 lld-15 sqlite3 gdb \
-	strace musl-tools debootstrap libjemalloc2 libtcmalloc-minimal4 protobuf-compiler groff-base procps
+	strace musl-tools debootstrap libjemalloc2 libtcmalloc-minimal4 protobuf-compiler groff-base procps pkg-config
 GO_PACKAGES := ./attach/... ./cmd/... ./internal/... ./payload/... ./scripts/... ./tracedb/... ./test/...
 
 .PHONY: all
@@ -62,9 +62,10 @@ man: payload bootstrap
 	@RTL_MAN=$(BUILD)/man go run $(TOOL_FLAGS) -tags $(TOOL_TAGS),rtlman ./cmd/rtl-attach
 # make install PREFIX=/usr DESTDIR=/of/a/package: the tool, its manual, completion.
 PREFIX ?= /usr/local
-install: tool man clib
+install: tool man clib install-embed
 	@scripts/install "$(DESTDIR)$(PREFIX)"
 include mk/dist.mk
+include mk/embed.mk
 
 # --- the main job ---------------------------------------------------------
 
@@ -108,7 +109,7 @@ LIVE_PATTERN := /test/($(subst $(empty) $(empty),|,$(LIVE_TESTS))|kinds/.*)$$
 .PHONY: test-units test-live
 test-units: tool simulator workloads victims
 	$(GOTEST) -race -count=1 -p 2 -timeout 40m $$(go list $(GO_PACKAGES) | grep -vE '$(LIVE_PATTERN)')
-test-live: tool clib fault-tool dist musl-root simulator workloads victims roctx
+test-live: tool clib fault-tool dist musl-root simulator workloads victims roctx examples
 	$(GOTEST) -race -count=1 -p 2 -timeout 40m $(LIVE_TESTS:%=./test/%) ./test/kinds/...
 
 # ROCTx's library, of a Debian release that has it. If the mirror has not, the tests that need it are
@@ -173,10 +174,11 @@ lint: payload bootstrap
 	go -C tools vet ./...
 	go vet -tags rtlfault,rtlman ./cmd/...
 
-# The payload's exports, its needs and its size.
+# The exports of the payload and of librtl, their needs and their sizes.
 .PHONY: exports
-exports: payload
+exports: payload embed
 	@scripts/check-exports payload/dist/librtl-attach.so
+	@scripts/check-exports --embed $(EMBED)/librtl.so
 
 # --- measurements and long runs; each prints its figures -------------------
 

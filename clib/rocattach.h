@@ -4,7 +4,7 @@
  * with rtl-attach instead, in processes that were not prepared for it.
  *
  * An attach starts the command rtl-attach, which records until the detach, or until this process ends. Options are
- * AMD's environment variables (ROCPROF_MEMORY_COPY_TRACE=1, ROCPROF_OUTPUT_PATH, …; docs/guide/embedding.md). With
+ * AMD's environment variables (ROCPROF_MEMORY_COPY_TRACE=1, ROCPROF_OUTPUT_PATH, …; docs/guide/from-a-program.md). With
  * ROCPROF_ATTACH_TOOL_LIBRARY it attaches that tool of AMD's, by rocprofiler-register's protocol.
  *
  * The library prints nothing. The functions may be called from any thread; they wait for each other.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/rtl-attach/rtl-attach/internal/inject"
+	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
@@ -33,6 +34,9 @@ func explainAccess(f *Error) bool {
 		return explainBusy(f, busy)
 	case errors.Is(f.Err, ErrTakenOver):
 		return explainTakenOver(f)
+	case errors.Is(f.Err, resident.ErrRecordsItself):
+		f.Target = Untouched
+		return f.set(NotPermitted, "it records itself, by librtl", "let it end its session (rtl_stop), or end that with `rtl-attach detach`, then run this again")
 	case errors.Is(f.Err, ring.ErrHeld):
 		return f.set(NotPermitted, "another recorder holds it", "end that session with `rtl-attach detach`, then run this again")
 	case errors.As(f.Err, &died) && errors.Is(f.Err, target.ErrGone):

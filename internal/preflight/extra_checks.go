@@ -117,7 +117,7 @@ func (e *examination) residentCheck() CheckResult {
 	if holder, held := c.Holder(); held {
 		switch {
 		case resident.IsAliveWithin(c, e.silence)(holder):
-			return refusal(e.request.PID, fmt.Errorf("%w: pid %d", ring.ErrHeld, holder.PID))
+			return refusal(e.request.PID, resident.HeldBy(e.Target, holder))
 		case resident.IsForeign(holder) && e.silence < resident.HeartbeatTimeout():
 			return unclear(found, fmt.Sprintf("its recorder, pid %d of another pid namespace, gives no sign of life", holder.PID),
 				fmt.Sprintf("rtl-attach doctor %d takes the time to tell whether it is dead", e.request.PID))

@@ -1,6 +1,8 @@
 package resident
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -15,6 +17,20 @@ func Self() (ring.Holder, error) {
 		return ring.Holder{}, err
 	}
 	return ring.Holder{PID: uint32(os.Getpid()), StartTicks: me.StartTicks, PIDNS: me.PIDNamespace}, nil
+}
+
+// ErrRecordsItself means that the target holds the lock of its own payload: it uses librtl
+// (include/rtl/rtl.h).
+var ErrRecordsItself = errors.New("it records itself")
+
+// HeldBy returns the error for a target whose lock a live recorder holds: ring.ErrHeld, and
+// ErrRecordsItself if that recorder is the target itself.
+func HeldBy(t *target.Target, h ring.Holder) error {
+	own := t.NSPID[len(t.NSPID)-1]
+	if int(h.PID) == own && h.StartTicks == t.StartTicks {
+		return fmt.Errorf("%w: %w", ring.ErrHeld, ErrRecordsItself)
+	}
+	return fmt.Errorf("%w: pid %d", ring.ErrHeld, h.PID)
 }
 
 // LooksAlive reports, by /proc alone, whether a recorder is alive. A recorder in another pid

@@ -76,9 +76,11 @@ func OpenRing(t *target.Target, s ring.Snapshot, maxBytes uint64) (*ring.Reader,
 	return nil, fmt.Errorf("the target has no mapping of its ring: %w", ring.ErrMalformed)
 }
 
-// IsImage reports whether m may be the first mapping of a payload's image.
+// IsImage reports whether m may be the first mapping of a payload's image. An application that records itself
+// has it in librtl.so.
 func IsImage(m target.Map) bool {
-	return m.Offset == 0 && (strings.HasPrefix(m.Path, "/memfd:") || strings.Contains(m.Path, "librtl-attach"))
+	return m.Offset == 0 && (strings.HasPrefix(m.Path, "/memfd:") || strings.Contains(m.Path, "librtl-attach") ||
+		strings.Contains(m.Path, "/librtl.so"))
 }
 
 // EntryPoint returns the address of the function that the resident payload exports by that

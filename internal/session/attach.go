@@ -83,7 +83,10 @@ func (r *recording) acquireRecorder(c *ring.Control) error {
 	if err != nil {
 		return err
 	}
-	held, _, err := c.TakeLock(me, resident.IsAlive(c))
+	held, holder, err := c.TakeLock(me, resident.IsAlive(c))
+	if errors.Is(err, ring.ErrHeld) {
+		return resident.HeldBy(r.Target, holder)
+	}
 	if err != nil {
 		return err
 	}

@@ -115,7 +115,13 @@ static void add_own_text(void)
 	if (!text_of(call_text_begin, &text))
 		return;
 	ranges[range_count++] = (struct rtl_range){text.lo, (uint64_t)call_text_begin};
+#ifdef RTL_EMBED /* the library's own functions, in which threads wait (embed/embed.h) */
+	extern HIDDEN const char __start_rtl_embed_text[], __stop_rtl_embed_text[];
+	ranges[range_count++] = (struct rtl_range){(uint64_t)call_text_end, (uint64_t)__start_rtl_embed_text};
+	ranges[range_count++] = (struct rtl_range){(uint64_t)__stop_rtl_embed_text, text.hi};
+#else
 	ranges[range_count++] = (struct rtl_range){(uint64_t)call_text_end, text.hi};
+#endif
 }
 
 static int set_ranges(void)
