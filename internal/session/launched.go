@@ -124,6 +124,7 @@ func (l *launched) note(g *guest) {
 		g.outcome.Code = failure.CombineExitCodes(codes)
 	}
 	g.outcome.NoTimes += all.NoTimes
+	g.outcome.Left += all.Left
 	g.outcome.Missing += all.Missing
 	all.Outcome, all.Recorded = g.outcome, append(all.Recorded, g.pid)
 	// The next process extends this trace.
