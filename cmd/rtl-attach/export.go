@@ -168,7 +168,7 @@ func (f exportFlags) madeAt(output string) (made string, err error) {
 func (f exportFlags) writeAll(ctx context.Context, format export.Format, jobs []job) (err error) {
 	for i := range jobs {
 		j := &jobs[i]
-		if j.result, err = format.Write(ctx, j.trace, j.made, j.pid, f.filter); err == nil {
+		if j.result, err = format.Filtered(f.filter).Write(ctx, j.trace, j.made, j.pid); err == nil {
 			continue
 		}
 		for _, done := range jobs[:i] {

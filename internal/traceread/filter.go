@@ -228,7 +228,7 @@ func (tr *Trace) readSettings(ctx context.Context) error {
 			s.Filters = append(s.Filters, one)
 		}
 		return err
-	}, "SELECT session_id, name, value FROM rtl_filter ORDER BY rowid")
+	}, "SELECT session_id, name, value FROM rtl_filter")
 }
 
 func (tr *Trace) countFiltered(ctx context.Context, table string) (map[int64]int64, error) {
