@@ -23,9 +23,9 @@ type ReadFilter struct {
 	ByIteration bool
 }
 
-// Iterations are consecutive dispatches of a kernel in one session that a reader gets: of the rows
-// from FirstID to LastID of rtl_execution those with this name.
-type Iterations struct{ Session, Name, FirstID, LastID int64 }
+// Iterations are consecutive dispatches of a kernel in one session that a reader gets, in the order
+// of their ends; at the same time, of their ids.
+type Iterations struct{ Session, Name, FirstEndNS, FirstID, LastEndNS, LastID int64 }
 
 // keptSQL is true for the rows e of main.rtl_execution that the filter selects.
 func (f *ReadFilter) keptSQL() string {
@@ -33,7 +33,7 @@ func (f *ReadFilter) keptSQL() string {
 		return "e.context_id IN (SELECT id FROM temp.filter_context)"
 	}
 	return `EXISTS (SELECT 1 FROM temp.filter_context k JOIN temp.filter_range r ON r.session_id = k.session_id AND r.name_id = k.name_id
-		WHERE k.id = e.context_id AND e.id BETWEEN r.first_id AND r.last_id)`
+		WHERE k.id = e.context_id AND (e.start_ns + e.duration_ns, e.id) BETWEEN (r.first_ns, r.first_id) AND (r.last_ns, r.last_id))`
 }
 
 // Tables in which the decisions of a filter are, for each connection.
@@ -44,8 +44,8 @@ INSERT INTO filter_context SELECT c.id, q.session_id, l.name_id
 FROM (SELECT * FROM main.rtl_context LIMIT %[1]d OFFSET 0) c
 JOIN main.rtl_queue q ON q.id = c.queue_id JOIN main.rtl_launch l ON l.id = c.launch_id
 WHERE q.session_id IN (SELECT id FROM filter_session) AND rtl_has_kernel(l.name_id, l.symbol_id, q.agent_id);
-CREATE TEMP TABLE filter_range(session_id INTEGER, name_id INTEGER, first_id INTEGER, last_id INTEGER,
-	PRIMARY KEY(session_id, name_id, first_id)) WITHOUT ROWID;
+CREATE TEMP TABLE filter_range(session_id INTEGER, name_id INTEGER, first_ns INTEGER, first_id INTEGER,
+	last_ns INTEGER, last_id INTEGER, PRIMARY KEY(session_id, name_id, first_ns, first_id)) WITHOUT ROWID;
 `
 
 // Views that hide the file's tables: %[1]s is keptSQL, %[2]s and %[3]s select what the recording left out.
@@ -88,7 +88,7 @@ func (f *ReadFilter) prepare(c *sqlite3.SQLiteConn, hasFiltered bool, mostRows i
 	for rest := range slices.Chunk(f.Iterations, 256) {
 		var values []string
 		for _, r := range rest {
-			values = append(values, fmt.Sprintf("(%d,%d,%d,%d)", r.Session, r.Name, r.FirstID, r.LastID))
+			values = append(values, fmt.Sprintf("(%d,%d,%d,%d,%d,%d)", r.Session, r.Name, r.FirstEndNS, r.FirstID, r.LastEndNS, r.LastID))
 		}
 		if _, err := c.Exec("INSERT INTO temp.filter_range VALUES "+strings.Join(values, ","), nil); err != nil {
 			return err

@@ -116,6 +116,9 @@ func (c *Collector) drainAll(ctx context.Context, gone <-chan struct{}) error {
 			return err
 		}
 		c.rounds.drained(c.reader.ConsumedBytes()-before >= c.reader.SizeBytes()/2)
+		if err := errors.Join(c.number(c.rounds.markNS), c.flushFiltered()); err != nil {
+			return err
+		}
 		if err := c.sink.Mark(tracedb.Mark{UntilNS: c.rounds.markNS, Coverage: c.coverage.soFar()}); err != nil {
 			return err
 		}

@@ -25,6 +25,8 @@ type filtering struct {
 
 	gpus   map[uint32]bool // agents: whether their kernels are kept
 	queues map[uint32]*filteredQueue
+	held   []tracedb.Dispatch // whose number among the dispatches of their kernel is not known yet
+	last   uint64             // the highest number that the filter keeps
 	ready  []tracedb.Filtered
 	left   []int32 // names with kernels that are not written yet
 }
@@ -54,8 +56,16 @@ func (c *Collector) Filter(f *filter.Filter, begin func() uint64) {
 	}
 	c.filter = &filtering{
 		Filter: f, begin: begin, byText: map[string]int32{"": 0}, byName: map[string]int32{},
+		last:  lastIteration(f),
 		names: []filteredName{{has: true}}, gpus: map[uint32]bool{}, queues: map[uint32]*filteredQueue{},
 	}
+}
+
+func lastIteration(f *filter.Filter) uint64 {
+	if rs := f.Iterations(); len(rs) > 0 {
+		return rs[len(rs)-1].Last
+	}
+	return 0
 }
 
 func (f *filtering) agent(a *ring.Agent) {
@@ -112,7 +122,25 @@ func (f *filtering) nameOf(launch uint32) int32 {
 	return 0
 }
 
-// has reports whether the filter keeps a dispatch, and counts it.
+// mostHeld limits the dispatches that wait for their numbers. The ring must have been full for
+// long; the older half of them then gets numbers by what has arrived.
+const mostHeld = 1 << 20
+
+// waits reports whether a dispatch has to wait for its number. The payload reports dispatches
+// in any order, also those of one queue; they are numbered in the order of their ends.
+func (f *filtering) waits(d *tracedb.Dispatch) bool {
+	if !f.OfIterations() {
+		return false
+	}
+	name := &f.names[f.nameOf(d.Launch)]
+	if f.names[name.counted].n >= f.last || !f.isIn(d.StartNS) {
+		return false
+	}
+	f.held = append(f.held, *d)
+	return true
+}
+
+// has reports whether the filter keeps a dispatch, and numbers it.
 func (f *filtering) has(d *tracedb.Dispatch) bool {
 	name := &f.names[f.nameOf(d.Launch)]
 	has := name.has
@@ -129,6 +157,32 @@ func (f *filtering) has(d *tracedb.Dispatch) bool {
 		has = false
 	}
 	return has
+}
+
+// ended returns the dispatches that no longer have to wait, in the order of their ends: those
+// that ended before a time up to which all have arrived.
+func (f *filtering) ended(untilNS uint64) []tracedb.Dispatch {
+	if f == nil || len(f.held) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(f.held, func(a, b tracedb.Dispatch) int { return cmp.Compare(a.EndNS, b.EndNS) })
+	n, _ := slices.BinarySearchFunc(f.held, untilNS, func(d tracedb.Dispatch, ns uint64) int { return cmp.Compare(d.EndNS, ns) })
+	if len(f.held)-n > mostHeld/2 {
+		n = len(f.held) - mostHeld/2
+	}
+	ended := f.held[:n:n]
+	f.held = slices.Clone(f.held[n:])
+	return ended
+}
+
+// number numbers the dispatches that ended before a time up to which all have arrived.
+func (c *Collector) number(untilNS uint64) error {
+	for _, d := range c.filter.ended(untilNS) {
+		if err := c.timed(&d); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // isIn reports whether a kernel started after the begin of the declared window.

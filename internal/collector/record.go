@@ -71,12 +71,23 @@ func (c *Collector) dispatch(d *ring.Dispatch) error {
 		Launch: c.known(c.tables.launches.has(d.Launch), d.Launch),
 	}
 	c.tally.newestNS = max(c.tally.newestNS, d.EndNS)
+	if c.filter != nil && c.filter.waits(&one) {
+		if len(c.filter.held) >= mostHeld {
+			return c.number(0)
+		}
+		return nil
+	}
+	return c.timed(&one)
+}
+
+// timed passes a dispatch on, or leaves it out.
+func (c *Collector) timed(one *tracedb.Dispatch) error {
 	a := c.coverage.of(one.Queue)
 	a.changed = true
-	if c.filter != nil && !c.filter.has(&one) {
-		return c.leaveOut(a, &one)
+	if c.filter != nil && !c.filter.has(one) {
+		return c.leaveOut(a, one)
 	}
-	c.batch = append(c.batch, one)
+	c.batch = append(c.batch, *one)
 	c.tally.timed++
 	a.Timed++
 	if len(c.batch) == cap(c.batch) {

@@ -2,7 +2,9 @@ package collector
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"math"
 
 	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
@@ -106,6 +108,9 @@ func (c *Collector) result() Result {
 
 // finish closes the session: accounts, losses that no record reported, the end.
 func (c *Collector) finish(broken error) (Result, error) {
+	if err := errors.Join(c.number(math.MaxUint64), c.flushFiltered()); err != nil {
+		return c.result(), err
+	}
 	result := c.result()
 	if err := c.finishKinds(); err != nil {
 		return result, err

@@ -8,8 +8,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// mostContexts limits the contexts that a filter of iterations holds in memory.
-const mostContexts = 1 << 22
+// mostIterations limits the ranges that a filter of iterations holds in memory.
+const mostIterations = 1 << 20
 
 // OpenFiltered is Open for a reader that gets only the kernels and processes that f selects; nil:
 // all. What f leaves out is in the trace as if the recording had left it out.
@@ -78,87 +78,75 @@ type counted struct{ session, name int64 }
 
 // iterationCount counts the dispatches of one kernel name in one session.
 type iterationCount struct {
-	n    uint64
-	at   int // in the ranges of the filter
-	open tracedb.Iterations
+	of     counted
+	n      uint64
+	at     int // in the ranges of the filter
+	isOpen bool
+	open   tracedb.Iterations
 }
 
 // countIterations finds the dispatches of each kernel name that the filter selects, in the
-// order in which the recorder wrote them, as the recorder itself counts them.
-func (tr *Trace) countIterations(ctx context.Context, f *filter.Filter) ([]tracedb.Iterations, error) {
-	contexts, err := tr.countedContexts(ctx)
-	if err != nil {
-		return nil, err
-	}
+// order of their ends, as the recorder counts them. SQLite sorts the rows.
+func (tr *Trace) countIterations(ctx context.Context, f *filter.Filter) (all []tracedb.Iterations, err error) {
 	begins, err := tr.declaredBegins(ctx)
 	if err != nil {
 		return nil, err
 	}
-	blocks, err := tracedb.ReadBlocks(tr.DB, "rtl_execution", "context_id", "start_ns")
+	var c iterationCount
+	finish := func() error {
+		if c.isOpen {
+			all = append(all, c.open)
+		}
+		if len(all) > mostIterations {
+			return fmt.Errorf("over %d ranges of iterations: %w", mostIterations, ErrImpossible)
+		}
+		return nil
+	}
+	err = tr.Each(ctx, func(r Row) error {
+		var of counted
+		var id, startNS, durationNS int64
+		if err := r.Scan(&of.session, &of.name, &id, &startNS, &durationNS); err != nil {
+			return err
+		}
+		if startNS < begins[of.session] || !Possible(startNS, durationNS) {
+			return nil
+		}
+		if of != c.of {
+			if err := finish(); err != nil {
+				return err
+			}
+			c = iterationCount{of: of}
+		}
+		if c.count(id, startNS+durationNS, f.Iterations()) {
+			all = append(all, c.open)
+		}
+		return nil
+	}, `SELECT q.session_id, l.name_id, e.id, e.start_ns, e.duration_ns FROM (SELECT * FROM rtl_execution LIMIT ? OFFSET 0) e
+		CROSS JOIN rtl_context c ON c.id = e.context_id CROSS JOIN rtl_queue q ON q.id = c.queue_id CROSS JOIN rtl_launch l ON l.id = c.launch_id
+		ORDER BY q.session_id, l.name_id, e.start_ns + e.duration_ns, e.id`, tr.MostRows)
 	if err != nil {
 		return nil, err
 	}
-	defer blocks.Close()
-	var all []tracedb.Iterations
-	counts := map[counted]*iterationCount{}
-	for values := []int64(nil); ; {
-		if values, err = blocks.Next(values); err != nil || len(values) == 0 {
-			break
-		}
-		for v := values; len(v) > 0; v = v[blocks.Width():] {
-			of, known := contexts[v[1]]
-			if !known || v[2] < begins[of.session] {
-				continue
-			}
-			c := counts[of]
-			if c == nil {
-				c = &iterationCount{open: tracedb.Iterations{Session: of.session, Name: of.name}}
-				counts[of] = c
-			}
-			if done := c.count(v[0], f.Iterations()); done != nil {
-				all = append(all, *done)
-			}
-		}
-	}
-	for _, c := range counts {
-		if c.open.FirstID != 0 {
-			all = append(all, c.open)
-		}
-	}
-	return all, err
+	return all, finish()
 }
 
-// count counts a row, and returns the iterations that end with it.
-func (c *iterationCount) count(id int64, ranges filter.Ranges) (done *tracedb.Iterations) {
+// count counts a row, and reports whether a range ends with it.
+func (c *iterationCount) count(id, endNS int64, ranges filter.Ranges) (ends bool) {
 	c.n++
 	if c.at == len(ranges) || c.n < ranges[c.at].First {
-		return nil
+		return false
 	}
-	if c.open.FirstID == 0 {
-		c.open.FirstID = id
+	if !c.isOpen {
+		c.isOpen = true
+		c.open = tracedb.Iterations{Session: c.of.session, Name: c.of.name, FirstEndNS: endNS, FirstID: id}
 	}
-	c.open.LastID = id
+	c.open.LastEndNS, c.open.LastID = endNS, id
 	if c.n < ranges[c.at].Last {
-		return nil
+		return false
 	}
-	ended := c.open
 	c.at++
-	c.open.FirstID = 0
-	return &ended
-}
-
-func (tr *Trace) countedContexts(ctx context.Context) (map[int64]counted, error) {
-	contexts := map[int64]counted{}
-	err := tr.Each(ctx, func(r Row) error {
-		var id int64
-		var of counted
-		err := r.Scan(&id, &of.session, &of.name)
-		if contexts[id] = of; len(contexts) > mostContexts {
-			return fmt.Errorf("over %d contexts: %w", mostContexts, ErrImpossible)
-		}
-		return err
-	}, `SELECT c.id, q.session_id, l.name_id FROM rtl_context c JOIN rtl_queue q ON q.id = c.queue_id JOIN rtl_launch l ON l.id = c.launch_id`)
-	return contexts, err
+	c.isOpen = false
+	return true
 }
 
 // declaredBegins returns the begin of each session's declared window.

@@ -39,7 +39,7 @@ func TestFilterNames(t *testing.T) {
 	p := harness.Start(t, harness.Workload{Program: "serve", Args: []string{"--threads", "3", "--streams", "4"}})
 	excluded := regexp.MustCompile("silu_and_mul|rms_norm|Cijk_Ailk")
 	first := p.RecordUntil(t, 300*time.Millisecond, 2000, "--kernel-exclude-regex", "silu_and_mul|fused_add_rms_norm_kernel<|^Cijk_Ailk")
-	last := p.RecordLast(t, 300*time.Millisecond, 2000, "--kernel-include-regex", "attention|elementwise|gemm|vectorized", "--kernel-exclude-regex", "rms_norm")
+	last := p.RecordLast(t, 300*time.Millisecond, 2000, "--kernel-include-regex", "attention|elementwise|gemm|decode", "--kernel-exclude-regex", "rms_norm")
 	c, _ := checkFiltered(t, p, excluded.MatchString, first, last)
 	c.MustHaveRecorded(200)
 	if c.Filtered < 200 {
