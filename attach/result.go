@@ -12,6 +12,7 @@ type Result struct {
 	Path    string   // of the trace; "": there is none
 	Code    ExitCode // OK: there are records, and the detach is confirmed
 	NoTimes uint64   // dispatches without times
+	Left    uint64   // dispatches that a filter left out
 	Missing uint64   // lost records
 	Early   string   // why the recording ended before its duration; "": it did not
 }

@@ -60,16 +60,17 @@ type DB struct {
 	closed   bool
 	sessions []*Session // in progress
 
-	strings       map[string]int64 // up to mostStrings of the file's
-	forgot        bool             // the file has more
-	kernels       map[string]int64 // readable names by symbol
-	readableBytes int
-	lastContext   int64 // the last id assigned: no other process writes the file
-	contexts      *bulk
-	executions    *bulk
-	untimed       *bulk
-	tables        map[*Table]*bulk // tables of the kinds of record
-	devices       devices
+	strings     map[string]int64 // up to mostStrings of the file's
+	forgot      bool             // the file has more
+	kernels     map[string]int64 // readable names by symbol
+	readable    ReadableNames
+	lastContext int64 // the last id assigned: no other process writes the file
+	contexts    *bulk
+	executions  *bulk
+	filtered    *bulk
+	untimed     *bulk
+	tables      map[*Table]*bulk // tables of the kinds of record
+	devices     devices
 }
 
 // Create creates the trace file at a place that Check has accepted.
@@ -206,6 +207,11 @@ func (db *DB) prepare() error {
 	if err != nil {
 		return err
 	}
+	db.filtered, err = newBulk(db.conn, "rtl_filtered",
+		"queue_id", "packet_index", "packets_after", "start_ns", "duration_ns", "queued_ns", "kernels")
+	if err != nil {
+		return err
+	}
 	db.untimed, err = newBulk(db.conn, "rtl_untimed", "queue_id", "launch_id", "thread_id",
 		"reason_id", "packet_index", "packets", "submit_ns")
 	return err
@@ -321,7 +327,7 @@ func (db *DB) Discard() error {
 
 func (db *DB) closeFiles() error {
 	// SQLite keeps a connection, and its lock, for as long as it has statements.
-	errs := []error{db.contexts.close(), db.executions.close(), db.untimed.close()}
+	errs := []error{db.contexts.close(), db.executions.close(), db.filtered.close(), db.untimed.close()}
 	for _, b := range db.kindBulks() {
 		errs = append(errs, b.close())
 	}

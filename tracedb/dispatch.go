@@ -4,12 +4,24 @@ package tracedb
 type Batch struct {
 	Dispatches []Dispatch
 	Untimed    []Untimed
-	Coverage   []Coverage // the accounts that count these, of the queues whose account has changed
+	Filtered   []Filtered
+	Left       []FilteredKernel // the kernels of Filtered, and of batches before it
+	Coverage   []Coverage       // the accounts that count these, of the queues whose account has changed
 }
 
 // Write records a batch. No commit, not even another session's, has a part of it.
 func (s *Session) Write(b Batch) error {
-	return s.write(len(b.Dispatches)+len(b.Untimed), func() error {
+	return s.write(len(b.Dispatches)+len(b.Untimed)+len(b.Filtered), func() error {
+		for i := range b.Filtered {
+			if err := s.filtered(&b.Filtered[i]); err != nil {
+				return err
+			}
+		}
+		for _, k := range b.Left {
+			if err := s.filteredKernel(k); err != nil {
+				return err
+			}
+		}
 		for i := range b.Untimed {
 			if err := s.untimed(&b.Untimed[i]); err != nil {
 				return err

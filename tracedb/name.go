@@ -27,17 +27,25 @@ func KernelName(symbol string) string {
 // for a symbol of a few bytes. Beyond the limit the symbols themselves are used.
 const readableMax = 32 << 20
 
+// ReadableNames makes the readable names of symbols, as long as they are not too long together.
+type ReadableNames struct{ bytes int }
+
+// Of returns the readable name of a symbol, or the symbol.
+func (r *ReadableNames) Of(symbol string) string {
+	if r.bytes >= readableMax {
+		return symbol
+	}
+	name := KernelName(symbol)
+	r.bytes += len(name)
+	return name
+}
+
 // kernelName returns the id, in rocpd_string, of the readable name of a symbol.
 func (db *DB) kernelName(symbol string) (int64, error) {
 	if id, ok := db.kernels[symbol]; ok {
 		return id, nil
 	}
-	name := symbol
-	if db.readableBytes < readableMax {
-		name = KernelName(symbol)
-		db.readableBytes += len(name)
-	}
-	id, err := db.intern(name)
+	id, err := db.intern(db.readable.Of(symbol))
 	if err == nil {
 		db.kernels[symbol] = id
 	}

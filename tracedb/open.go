@@ -35,7 +35,10 @@ const readPatience = 5 * time.Second
 //
 // All queries see the same state: if a recorder is writing the trace, that is its last
 // commit. The recorder's next commit waits until the returned database is closed.
-func Open(path string) (*sql.DB, error) {
+func Open(path string) (*sql.DB, error) { return OpenFiltered(path, nil) }
+
+// OpenFiltered is Open for a reader that gets only what the filter selects; nil: everything.
+func OpenFiltered(path string, f *ReadFilter) (*sql.DB, error) {
 	file, err := filepath.EvalSymlinks(path) // SQLite's journal is beside the file itself, not beside the link
 	if err != nil {
 		return nil, err
@@ -55,7 +58,7 @@ func Open(path string) (*sql.DB, error) {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	query := fmt.Sprintf("mode=%s&_busy_timeout=%d", mode, readPatience.Milliseconds())
-	r := &reader{source: (&url.URL{Scheme: "file", Opaque: url.PathEscape(file), RawQuery: query}).String()}
+	r := &reader{filter: f, mostRows: info.Size() / leastRowBytes, source: (&url.URL{Scheme: "file", Opaque: url.PathEscape(file), RawQuery: query}).String()}
 	if live {
 		err = r.hold()
 	}
@@ -86,12 +89,29 @@ func modeOf(file string) (mode string, live bool, err error) {
 
 // reader makes connections to an untrusted file.
 type reader struct {
-	source string
-	held   driver.Conn // with a read transaction; nil: none is needed
+	source   string
+	filter   *ReadFilter // nil: none
+	mostRows int64       // for which the file has room
+	held     driver.Conn // with a read transaction; nil: none is needed
 }
 
 // Driver returns the SQLite driver.
-func (r *reader) Driver() driver.Driver { return &sqlite3.SQLiteDriver{ConnectHook: distrust} }
+func (r *reader) Driver() driver.Driver { return &sqlite3.SQLiteDriver{ConnectHook: r.prepare} }
+
+func (r *reader) prepare(c *sqlite3.SQLiteConn) error {
+	if err := distrust(c); err != nil {
+		return err
+	}
+	lacks := lacksFiltered(c)
+	switch {
+	case r.filter != nil:
+		return r.filter.prepare(c, !lacks, r.mostRows)
+	case lacks:
+		_, err := c.Exec(noFiltered, nil)
+		return err
+	}
+	return nil
+}
 
 // Connect opens a connection with the restrictions for untrusted files.
 func (r *reader) Connect(context.Context) (driver.Conn, error) { return r.Driver().Open(r.source) }

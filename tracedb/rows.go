@@ -103,6 +103,7 @@ type Coverage struct {
 	Dispatches  uint64 // published in closed windows
 	Timed       uint64
 	Untimed     uint64 // without packets published after the detach
+	Filtered    uint64 // kernels in Filtered
 	Unexplained int64  // dispatches that the payload published and no record accounts for
 	Others      uint64
 	After       uint64

@@ -45,7 +45,7 @@ CREATE TABLE IF NOT EXISTS rtl_target(
 	start_ticks INTEGER,               -- with pid: its sessions
 	command TEXT NOT NULL,
 	rank INTEGER,                      -- as its launcher set it
-	outcome TEXT NOT NULL,             -- recorded, idle, exited, failed, refused, passed over, late worker
+	outcome TEXT NOT NULL,             -- recorded, idle, exited, failed, refused, passed over, not selected, late worker
 	exit_code INTEGER,                 -- the tool's, if it had recorded this process alone
 	detail TEXT NOT NULL               -- the outcome explained; may be empty
 );
@@ -173,7 +173,7 @@ CREATE TABLE IF NOT EXISTS rtl_window(
 	queued_before INTEGER NOT NULL     -- packets in front of the window that the GPU had not taken yet: not seen
 );
 
--- The account of each queue: dispatches = timed + untimed + unexplained. Each commit updates
+-- The account of each queue: dispatches = timed + untimed + unexplained + the kernels in rtl_filtered. Each commit updates
 -- it, and may not count all rows yet; it is final when the session's ended_ns is set.
 CREATE TABLE IF NOT EXISTS rtl_coverage(
 	queue_id INTEGER PRIMARY KEY,
@@ -331,19 +331,24 @@ ORDER BY TotalNs DESC;
 CREATE VIEW IF NOT EXISTS busy AS
 SELECT gpu_id AS gpuId,
 	round(100.0 * total(fresh_ns) / max(1, total(span_ns)), 2) AS utilization_pct,
-	CAST(total(kernels) AS INTEGER) AS ops,
+	CAST(total(kernels) AS INTEGER) AS ops, -- without filtered kernels, whose time is in busy_ns
 	CAST(total(fresh_ns) AS INTEGER) AS busy_ns,
 	CAST(total(span_ns) AS INTEGER) AS wall_ns
 FROM (SELECT gpu_id, kernels, fresh_ns,
 		max(0, end_ns - max(start_ns, coalesce(max(end_ns) OVER (PARTITION BY gpu_id
 			ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), start_ns))) AS span_ns
-	FROM (SELECT gpu_id, count(*) AS kernels, total(fresh_ns) AS fresh_ns, min(start_ns) AS start_ns, max(end_ns) AS end_ns
-		FROM (SELECT gpu_id, session_id, start_ns, end_ns,
+	FROM (SELECT gpu_id, total(kernels) AS kernels, total(fresh_ns) AS fresh_ns, min(start_ns) AS start_ns, max(end_ns) AS end_ns
+		FROM (SELECT gpu_id, session_id, kernels, start_ns, end_ns,
 				max(0, end_ns - max(start_ns, coalesce(max(end_ns) OVER (PARTITION BY gpu_id
 					ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), start_ns))) AS fresh_ns
-			FROM (SELECT a.gpu_id AS gpu_id, q.session_id AS session_id, d.start_ns AS start_ns, d.start_ns + d.duration_ns AS end_ns
+			FROM (SELECT a.gpu_id AS gpu_id, q.session_id AS session_id, 1 AS kernels, d.start_ns AS start_ns, d.start_ns + d.duration_ns AS end_ns
 				FROM rtl_dispatch d
 				JOIN rtl_queue q ON q.id = d.queue_id
+				JOIN rtl_agent a ON a.id = q.agent_id
+				UNION ALL
+				SELECT a.gpu_id, q.session_id, 0, f.start_ns, f.start_ns + f.duration_ns
+				FROM rtl_filtered f
+				JOIN rtl_queue q ON q.id = f.queue_id
 				JOIN rtl_agent a ON a.id = q.agent_id))
 		GROUP BY gpu_id, session_id))
 GROUP BY gpu_id

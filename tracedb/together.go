@@ -5,13 +5,14 @@ type Outcome string
 
 // Outcomes of processes.
 const (
-	OutcomeRecorded   Outcome = "recorded"    // recorded to the end of the window, and detached
-	OutcomeIdle       Outcome = "idle"        // recorded to the end, without a dispatch
-	OutcomeExited     Outcome = "exited"      // exited during the recording; the trace is complete to that moment
-	OutcomeFailed     Outcome = "failed"      // the recording is incomplete, or never began
-	OutcomeRefused    Outcome = "refused"     // the tool refused the process before it touched it
-	OutcomePassedOver Outcome = "passed over" // the process uses no GPU
-	OutcomeLateWorker Outcome = "late worker" // the process began to use a GPU during the recording, and is not in it
+	OutcomeRecorded   Outcome = "recorded"     // recorded to the end of the window, and detached
+	OutcomeIdle       Outcome = "idle"         // recorded to the end, without a dispatch
+	OutcomeExited     Outcome = "exited"       // exited during the recording; the trace is complete to that moment
+	OutcomeFailed     Outcome = "failed"       // the recording is incomplete, or never began
+	OutcomeRefused    Outcome = "refused"      // the tool refused the process before it touched it
+	OutcomePassedOver Outcome = "passed over"  // the process uses no GPU
+	OutcomeOtherRank  Outcome = "not selected" // its rank was not selected
+	OutcomeLateWorker Outcome = "late worker"  // the process began to use a GPU during the recording, and is not in it
 )
 
 // Target is one of several processes to record together.

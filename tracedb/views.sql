@@ -41,8 +41,8 @@ FROM rtl_session s
 LEFT JOIN rtl_common c ON c.start_ns >= s.window_start_ns
 	AND c.start_ns <= coalesce(s.window_end_ns, s.recorded_until_ns, c.start_ns);
 
--- Times in a declared window in which no recorded kernel ran on a GPU. Kernels without
--- times (rtl_untimed) and lost records (rtl_loss) may have run in them.
+-- Times in a declared window in which no kernel ran on a GPU, neither a recorded nor a filtered
+-- one. Kernels without times (rtl_untimed) and lost records (rtl_loss) may have run in them.
 CREATE VIEW IF NOT EXISTS gap AS
 WITH span AS (
 	SELECT DISTINCT a.gpu_id AS gpu, d.start_ns AS start_ns, d.end_ns AS end_ns
@@ -56,6 +56,11 @@ WITH span AS (
 	JOIN rtl_context c ON c.id = e.context_id
 	JOIN rtl_launch l ON l.id = c.launch_id
 	JOIN rtl_queue q ON q.id = c.queue_id
+	JOIN rtl_agent a ON a.id = q.agent_id
+	UNION ALL -- the id orders them among kernels that start at the same time
+	SELECT -f.id, a.gpu_id, -1, f.start_ns, f.start_ns + f.duration_ns
+	FROM rtl_filtered f
+	JOIN rtl_queue q ON q.id = f.queue_id
 	JOIN rtl_agent a ON a.id = q.agent_id
 	UNION ALL -- a mark after the last kernel of each GPU
 	SELECT DISTINCT 0, gpu, NULL, 9223372036854775807, 9223372036854775807 FROM span
@@ -83,8 +88,8 @@ SELECT f.gpu AS gpu,
 	CAST(min(f.end_ns, s.end_ns) AS INTEGER) AS end_ns,
 	CAST(min(f.end_ns, s.end_ns) - max(coalesce(f.start_ns, s.start_ns), s.start_ns) AS INTEGER) AS duration_ns,
 	(max(coalesce(f.start_ns, s.start_ns), s.start_ns) - (SELECT min(coalesce(armed_ns, begun_ns)) FROM rtl_session)) / 1e9 AS start_s,
-	p.string AS previous_kernel,       -- the last to end before the gap; NULL: none
-	n.string AS next_kernel            -- the kernel that ended the gap; NULL: none
+	CASE f.previous_id WHEN -1 THEN '(filtered)' ELSE p.string END AS previous_kernel, -- the last to end before the gap; NULL: none
+	CASE f.next_id WHEN -1 THEN '(filtered)' ELSE n.string END AS next_kernel -- the kernel that ended the gap; NULL: none
 FROM free f
 JOIN span s ON s.gpu = f.gpu AND f.end_ns > s.start_ns AND coalesce(f.start_ns, s.start_ns) < s.end_ns
 LEFT JOIN rocpd_string p ON p.id = f.previous_id

@@ -103,7 +103,7 @@ func (db *DB) tryCommit() error {
 }
 
 func (db *DB) flushAll() error {
-	errs := []error{db.contexts.flush(), db.executions.flush(), db.untimed.flush(), db.flushKinds()}
+	errs := []error{db.contexts.flush(), db.executions.flush(), db.filtered.flush(), db.untimed.flush(), db.flushKinds()}
 	for _, s := range db.sessions {
 		errs = append(errs, s.writeMark())
 	}

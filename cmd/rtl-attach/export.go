@@ -16,6 +16,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/export"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/filter"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -26,6 +27,9 @@ type exportFlags struct {
 	pid    string
 	force  bool
 	quiet  bool
+
+	filters filterFlags
+	filter  *filter.Filter
 }
 
 func newExport(code *failure.ExitCode) *cobra.Command {
@@ -39,6 +43,9 @@ func newExport(code *failure.ExitCode) *cobra.Command {
 		Example: exportExamples,
 		RunE: func(c *cobra.Command, args []string) error {
 			format, err := f.check(args)
+			if err == nil {
+				f.filter, err = f.filters.filter()
+			}
 			if err != nil {
 				return usageError{err}
 			}
@@ -49,7 +56,7 @@ func newExport(code *failure.ExitCode) *cobra.Command {
 			}
 			jobs, err := f.jobs(ctx, format, args)
 			if err == nil {
-				err = writeAll(ctx, format, jobs)
+				err = f.writeAll(ctx, format, jobs)
 			}
 			if err == nil {
 				*code, err = f.print(format, jobs)
@@ -62,6 +69,8 @@ func newExport(code *failure.ExitCode) *cobra.Command {
 	flags.StringVarP(&f.output, "output", "o", "", "`FILE`, or - for standard output (default: beside the trace); .gz compresses; no file is replaced without --force")
 	flags.BoolVar(&f.force, "force", false, "replace existing files, once the new ones are complete")
 	flags.StringVarP(&f.pid, "pid", "p", "", "export only process `N` (rocprofv3)")
+	f.filters.addTo(flags)
+	f.filters.addRank(flags, fmt.Sprintf(rankUsage, "export only"))
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print only warnings and errors")
 	return c
 }
@@ -156,10 +165,10 @@ func (f exportFlags) madeAt(output string) (made string, err error) {
 
 // writeAll writes all files or none, so that the user can run a failed or interrupted
 // export again. It replaces existing files once all new ones are complete.
-func writeAll(ctx context.Context, format export.Format, jobs []job) (err error) {
+func (f exportFlags) writeAll(ctx context.Context, format export.Format, jobs []job) (err error) {
 	for i := range jobs {
 		j := &jobs[i]
-		if j.result, err = format.Write(ctx, j.trace, j.made, j.pid); err == nil {
+		if j.result, err = format.Filtered(f.filter).Write(ctx, j.trace, j.made, j.pid); err == nil {
 			continue
 		}
 		for _, done := range jobs[:i] {

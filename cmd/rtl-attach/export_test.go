@@ -114,7 +114,7 @@ func TestExportInterrupted(t *testing.T) {
 	if err != nil || len(jobs) != 3 {
 		t.Fatalf("%d files, %v", len(jobs), err)
 	}
-	if err := writeAll(ctx, format, jobs); !errors.Is(err, traceread.ErrInterrupted) {
+	if err := (exportFlags{}).writeAll(ctx, format, jobs); !errors.Is(err, traceread.ErrInterrupted) {
 		t.Errorf("got %v", err)
 	}
 	if left := beside(t, trace); len(left) > 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/attach"
 	"github.com/rtl-attach/rtl-attach/internal/discover"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/filter"
 	"github.com/rtl-attach/rtl-attach/internal/preflight"
 	"github.com/rtl-attach/rtl-attach/internal/report"
 	"github.com/rtl-attach/rtl-attach/internal/session"
@@ -37,6 +38,7 @@ type recordFlags struct {
 	maxSize   string
 	kernels   bool
 	kinds     kindFlags
+	filters   filterFlags
 	payload   string
 	settings  []string
 	strict    bool
@@ -91,6 +93,7 @@ func (f *recordFlags) addRecordingTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.maxSize, "max-size", "2GiB", "stop when the trace has this `SIZE`; 0: no limit")
 	flags.BoolVar(&f.kernels, "kernel-trace", true, "always recorded; accepted for compatibility")
 	f.kinds.addTo(flags)
+	f.filters.addTo(flags)
 	flags.BoolVar(&f.strict, "strict", false, "exit code 9 if records are missing, 10 if the recording ended early")
 	flags.StringVar(&f.payload, "payload", "", "load this shared library instead of the built-in one")
 	_ = flags.MarkHidden("payload")
@@ -110,6 +113,9 @@ func (f recordFlags) options() (session.Options, error) {
 		return o, err
 	}
 	if o.Kinds, o.Operations, err = f.kinds.chosen(); err != nil {
+		return o, err
+	}
+	if o.Filter, err = f.filters.filter(); err != nil {
 		return o, err
 	}
 	if f.duration < 0 {
@@ -161,6 +167,9 @@ func record(f recordFlags) (failure.ExitCode, error) {
 	}
 	if f.tool != "" {
 		return failure.Usage, usageError{errors.New("--tool-library needs --via rocprofiler-register: rtl-attach records without a tool of AMD's")}
+	}
+	if o.Filter, err = filter.New(append(o.Filter.Settings(), selection.Ranks.Settings()...)); err != nil {
+		return failure.Usage, usageError{err}
 	}
 	if f.payload != "" {
 		if o.Library, err = os.ReadFile(f.payload); err != nil {

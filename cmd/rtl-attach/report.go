@@ -19,6 +19,7 @@ type reportFlags struct {
 	fullNames bool
 	window    string
 	query     string
+	filters   filterFlags
 }
 
 func newReport(code *failure.ExitCode) *cobra.Command {
@@ -50,6 +51,8 @@ after the other, not compared.`,
 	flags.IntVar(&f.kernels, "kernels", kernelsInSummary, "name `N` kernels; 0: all")
 	flags.BoolVar(&f.fullNames, "full-names", false, "list kernels by full name, not in groups")
 	flags.StringVar(&f.window, "window", "", "report only `A:B` after the first attach, such as 1s:2.5s, 1s: or :500ms")
+	f.filters.addTo(flags)
+	f.filters.addRank(flags, fmt.Sprintf(rankUsage, "report only"))
 	flags.StringVar(&f.query, "sql", "", "print the result of `QUERY`, one SELECT, on a read-only connection")
 	return c
 }
@@ -123,7 +126,9 @@ func (f reportFlags) options() (o report.Options, table report.Table, err error)
 		err = errors.New("--kernels is negative")
 	default:
 		o.Kernels = f.kernels
-		o.Window, err = parseWindow(f.window)
+		if o.Window, err = parseWindow(f.window); err == nil {
+			o.Filter, err = f.filters.filter()
+		}
 	}
 	return o, table, err
 }
@@ -157,7 +162,7 @@ func (f reportFlags) report(trace string, code *failure.ExitCode) error {
 
 // ask prints the result of the user's query.
 func (f reportFlags) ask(c *cobra.Command, trace string) error {
-	for _, other := range []string{"window", "kernels", "full-names"} {
+	for _, other := range append([]string{"window", "kernels", "full-names"}, f.filters.names...) {
 		if c.Flags().Lookup(other).Changed {
 			return usageError{fmt.Errorf("--sql asks the whole trace: --%s has no meaning", other)}
 		}

@@ -16,12 +16,14 @@ type selectionFlags struct {
 	name         string
 	tree, noTree bool
 	yes          bool
+	ranks        filterFlags
 }
 
 func (f *selectionFlags) addTo(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.tree, "tree", true, "also record GPU-using descendants: a server's workers")
 	flags.BoolVar(&f.noTree, "no-tree", false, "leave descendants out")
 	flags.BoolVar(&f.yes, "yes", false, "select all servers below a pid, if there are several")
+	f.ranks.addRank(flags, fmt.Sprintf(rankUsage, "select"))
 	flags.StringVar(&f.name, "name", "", "select processes whose command line matches `REGEX`, and their descendants")
 }
 
@@ -33,6 +35,9 @@ func (f *selectionFlags) selection() (discover.Selection, error) {
 		return s, errNoPID
 	}
 	var err error
+	if s.Ranks, err = f.ranks.filter(); err != nil {
+		return s, err
+	}
 	if f.name != "" {
 		if s.Name, err = regexp.Compile(f.name); err != nil {
 			return s, fmt.Errorf("--name %q: %w", f.name, err)

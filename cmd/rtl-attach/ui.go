@@ -183,6 +183,10 @@ func (u *ui) explainCode(o session.Outcome) {
 	case failure.TargetExited:
 		u.say("rtl-attach: the target exited while attached; the trace is saved to that moment")
 	case failure.NothingSeen:
+		if o.Left > 0 {
+			u.say("rtl-attach: detached, but no kernel is in the trace: the filters left out %s", humanize.Things(o.Left, "dispatch"))
+			return
+		}
 		if o.NoTimes > 0 {
 			u.say("rtl-attach: detached, but nothing was recorded: %s seen, and none could be timed (see Coverage)", humanize.Things(o.NoTimes, "dispatch"))
 			return

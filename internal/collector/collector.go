@@ -61,6 +61,7 @@ type Collector struct {
 	coverage coverage
 	batch    []tracedb.Dispatch
 	untimed  []tracedb.Untimed
+	filter   *filtering                       // nil: no filter
 	decoders [ring.KindsMax]kind.Decoder      // by ring.Kind; nil: an unknown kind
 	accounts [ring.KindsMax]*ring.KindAccount // by ring.Kind; nil: not received
 	end      *ring.EndRecord
@@ -115,6 +116,9 @@ func (c *Collector) drainAll(ctx context.Context, gone <-chan struct{}) error {
 			return err
 		}
 		c.rounds.drained(c.reader.ConsumedBytes()-before >= c.reader.SizeBytes()/2)
+		if err := errors.Join(c.number(c.rounds.markNS), c.flushFiltered()); err != nil {
+			return err
+		}
 		if err := c.sink.Mark(tracedb.Mark{UntilNS: c.rounds.markNS, Coverage: c.coverage.soFar()}); err != nil {
 			return err
 		}
@@ -142,7 +146,7 @@ func closed(ch <-chan struct{}) bool {
 func (c *Collector) drain() error {
 	for limit := int(c.reader.SizeBytes() / ring.LineBytes); limit > 0 && c.end == nil; {
 		n, err := c.reader.Drain(min(limit, drainRecords), c.record)
-		if flushErr := errors.Join(c.flushBatch(), c.flushKinds()); err == nil {
+		if flushErr := errors.Join(c.flushFiltered(), c.flushKinds()); err == nil {
 			err = flushErr
 		}
 		c.publish()
@@ -158,10 +162,26 @@ func (c *Collector) drain() error {
 // Definitions go to the sink at once, before the batch that
 // uses them.
 func (c *Collector) flushBatch() error {
-	if len(c.batch)+len(c.untimed) == 0 {
+	b := tracedb.Batch{Dispatches: c.batch, Untimed: c.untimed, Filtered: c.filter.intervals()}
+	if len(b.Dispatches)+len(b.Untimed)+len(b.Filtered) == 0 {
 		return nil
 	}
-	err := c.sink.Write(tracedb.Batch{Dispatches: c.batch, Untimed: c.untimed, Coverage: c.coverage.soFar()})
+	return c.writeBatch(b)
+}
+
+// flushFiltered is flushBatch with the counts of filtered kernels.
+func (c *Collector) flushFiltered() error {
+	left := c.filter.counts()
+	if len(left) == 0 {
+		return c.flushBatch()
+	}
+	return c.writeBatch(tracedb.Batch{Dispatches: c.batch, Untimed: c.untimed, Filtered: c.filter.intervals(), Left: left})
+}
+
+func (c *Collector) writeBatch(b tracedb.Batch) error {
+	b.Coverage = c.coverage.soFar()
+	err := c.sink.Write(b)
 	c.batch, c.untimed = c.batch[:0], c.untimed[:0]
+	c.filter.written()
 	return err
 }

@@ -102,7 +102,7 @@ func (c *Collector) settle() []tracedb.Coverage {
 		a.leaveOpen()
 		// For a window that never closed, the number of published dispatches is unknown.
 		if a.WindowsOpen == 0 {
-			a.Unexplained = int64(a.Dispatches) - int64(a.Timed) - int64(a.Untimed)
+			a.Unexplained = int64(a.Dispatches) - int64(a.Timed) - int64(a.Untimed) - int64(a.Filtered)
 		}
 		if a.inconsistent {
 			c.tally.inconsistent++

@@ -27,6 +27,7 @@ func (c *Collector) agent(a *ring.Agent) error {
 		c.tally.refused++
 		return nil
 	}
+	c.filter.agent(a)
 	return c.sink.Agent(tracedb.Agent{
 		ID: a.ID, GPU: a.GPU, Name: c.text(a.Name), Product: c.text(a.Product),
 		Handle: a.Handle, DriverNode: a.DriverNode, BDF: a.BDF, PCIDomain: a.PCIDomain, ComputeUnits: a.ComputeUnits,
@@ -39,6 +40,7 @@ func (c *Collector) queue(q *ring.Queue) error {
 		return nil
 	}
 	c.coverage.of(q.ID) // an idle queue has an account, too
+	c.filter.queue(q)
 	return c.sink.Queue(tracedb.Queue{
 		ID: q.ID, Agent: c.knownAgent(q.Agent), Address: q.Address, HSAID: q.HSAID, Doorbell: q.Doorbell,
 		SizePackets: q.Size, Type: q.Type, Flags: q.Flags,
@@ -50,8 +52,10 @@ func (c *Collector) launch(l *ring.Launch) error {
 		c.tally.refused++
 		return nil
 	}
+	symbol := c.text(l.Name)
+	c.filter.launch(l.ID, symbol)
 	return c.sink.Launch(tracedb.Launch{
-		ID: l.ID, Agent: c.knownAgent(l.Agent), Symbol: c.text(l.Name), Grid: l.Grid, Workgroup: l.Workgroup,
+		ID: l.ID, Agent: c.knownAgent(l.Agent), Symbol: symbol, Grid: l.Grid, Workgroup: l.Workgroup,
 		GroupSegmentBytes: l.GroupSegmentBytes, PrivateSegmentBytes: l.PrivateSegmentBytes, KernelObject: l.KernelObject,
 	})
 }

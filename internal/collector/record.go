@@ -65,17 +65,31 @@ func (c *Collector) dispatch(d *ring.Dispatch) error {
 	if d.Flags&ring.FlagSubmitUnknown != 0 {
 		submitNS = 0
 	}
-	queue := c.known(c.tables.queues.has(d.Queue), d.Queue)
-	c.batch = append(c.batch, tracedb.Dispatch{
+	one := tracedb.Dispatch{
 		StartNS: d.StartNS, EndNS: d.EndNS, SubmitNS: submitNS, Index: d.Index, TID: d.TID, Flags: d.Flags,
-		Queue:  queue,
+		Queue:  c.known(c.tables.queues.has(d.Queue), d.Queue),
 		Launch: c.known(c.tables.launches.has(d.Launch), d.Launch),
-	})
-	c.tally.timed++
+	}
 	c.tally.newestNS = max(c.tally.newestNS, d.EndNS)
-	a := c.coverage.of(queue)
-	a.Timed++
+	if c.filter != nil && c.filter.waits(&one) {
+		if len(c.filter.held) >= mostHeld {
+			return c.number(0)
+		}
+		return nil
+	}
+	return c.timed(&one)
+}
+
+// timed passes a dispatch on, or leaves it out.
+func (c *Collector) timed(one *tracedb.Dispatch) error {
+	a := c.coverage.of(one.Queue)
 	a.changed = true
+	if c.filter != nil && !c.filter.has(one) {
+		return c.leaveOut(a, one)
+	}
+	c.batch = append(c.batch, *one)
+	c.tally.timed++
+	a.Timed++
 	if len(c.batch) == cap(c.batch) {
 		return c.flushBatch()
 	}

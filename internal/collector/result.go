@@ -2,7 +2,9 @@ package collector
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"math"
 
 	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
@@ -27,6 +29,7 @@ const (
 // tally counts the records of a session.
 type tally struct {
 	timed        uint64
+	filtered     uint64
 	untimed      [ring.ReasonCount]uint64
 	lost         uint64
 	records      uint64
@@ -55,6 +58,7 @@ func (t *tally) untimedTotal() (n uint64) {
 // Result is the outcome of a session.
 type Result struct {
 	Timed    uint64
+	Filtered uint64 // dispatches with times that the filter left out
 	Untimed  [ring.ReasonCount]uint64
 	Lost     uint64 // records that the payload discarded
 	Holes    uint64 // missing records that the payload has not reported as lost
@@ -84,13 +88,13 @@ func (r Result) Missing() uint64 {
 // times in the trace: untimed, lost, or unexplained.
 func (r Result) NoTimes() (n uint64) {
 	for _, c := range r.Coverage {
-		n += max(c.Untimed, c.Dispatches-min(c.Dispatches, c.Timed))
+		n += max(c.Untimed, c.Dispatches-min(c.Dispatches, c.Timed+c.Filtered))
 	}
 	return n
 }
 
 func (c *Collector) result() Result {
-	r := Result{Records: c.tally.records, Timed: c.tally.timed, Untimed: c.tally.untimed, Lost: c.tally.lost, Kinds: c.settleKinds()}
+	r := Result{Records: c.tally.records, Timed: c.tally.timed, Filtered: c.tally.filtered, Untimed: c.tally.untimed, Lost: c.tally.lost, Kinds: c.settleKinds()}
 	if c.end != nil {
 		r.Ended, r.End = true, ring.End(c.end.End)
 		if c.end.RecordsLost <= kind.MostCount {
@@ -104,6 +108,9 @@ func (c *Collector) result() Result {
 
 // finish closes the session: accounts, losses that no record reported, the end.
 func (c *Collector) finish(broken error) (Result, error) {
+	if err := errors.Join(c.number(math.MaxUint64), c.flushFiltered()); err != nil {
+		return c.result(), err
+	}
 	result := c.result()
 	if err := c.finishKinds(); err != nil {
 		return result, err

@@ -4,12 +4,13 @@ import "sync/atomic"
 
 // stats are the live figures of a session, for other goroutines.
 type stats struct {
-	timed, untimed, lost, bytes atomic.Uint64
+	timed, filtered, untimed, lost, bytes atomic.Uint64
 }
 
 // Progress is a snapshot of the live figures.
 type Progress struct {
 	Dispatches  uint64 // timed
+	Filtered    uint64 // timed, and left out
 	Untimed     uint64
 	LostRecords uint64
 	RingBytes   uint64 // drained from the ring
@@ -19,6 +20,7 @@ type Progress struct {
 func (c *Collector) Progress() Progress {
 	return Progress{
 		Dispatches:  c.stats.timed.Load(),
+		Filtered:    c.stats.filtered.Load(),
 		Untimed:     c.stats.untimed.Load(),
 		LostRecords: c.stats.lost.Load(),
 		RingBytes:   c.stats.bytes.Load(),
@@ -28,6 +30,7 @@ func (c *Collector) Progress() Progress {
 // publish copies the tally to the figures that Progress reads.
 func (c *Collector) publish() {
 	c.stats.timed.Store(c.tally.timed)
+	c.stats.filtered.Store(c.tally.filtered)
 	c.stats.untimed.Store(c.tally.untimedTotal())
 	c.stats.lost.Store(max(c.tally.lost, c.reader.Holes())) // a discarded record leaves a hole, too
 	c.stats.bytes.Store(c.reader.ConsumedBytes())

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/rtl-attach/rtl-attach/internal/filter"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
@@ -17,6 +18,8 @@ type Selection struct {
 	Name *regexp.Regexp // for command lines and command names; nil: none
 	Tree bool           // also descendants that hold a GPU
 	Yes  bool           // also if the descendants of a pid belong to several servers
+
+	Ranks *filter.Filter // selects processes by rank; nil: all
 }
 
 // Process is a selected or examined process.
@@ -44,6 +47,7 @@ type Choice struct {
 	Targets []Process // in the order of attaching
 	Passed  []Process // descendants without a GPU
 	Hidden  []Process // this user may not read these
+	Ranks   []Ranked  // processes that are left out because of their rank
 }
 
 // Alone reports whether the only target is the one pid that was given.

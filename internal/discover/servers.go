@@ -24,6 +24,14 @@ var errSeveralServers = errors.New("several servers are below it")
 // Resolve returns the processes that s selects. Without s.Yes it refuses a pid with several
 // servers below it, such as init's or a shell's.
 func (s Selection) Resolve() (*Choice, error) {
+	c, err := s.resolve()
+	if err == nil {
+		err = s.selectRanks(c)
+	}
+	return c, err
+}
+
+func (s Selection) resolve() (*Choice, error) {
 	c, err := s.choose()
 	if err != nil || s.Yes || !s.Tree || len(s.PIDs) == 0 {
 		return c, err

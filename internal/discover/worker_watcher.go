@@ -41,7 +41,7 @@ type Tracked struct {
 // late worker.
 func WatchWorkers(s Selection, c *Choice, targets []Tracked, warn func(string)) *WorkerWatcher {
 	w := &WorkerWatcher{
-		selection: s, roots: c.roots, targets: targets, warn: warn, known: slices.Clone(c.Targets),
+		selection: s, roots: c.roots, targets: targets, warn: warn, known: c.known(),
 		seen: map[int]bool{}, pending: map[int]bool{}, stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	if tree, err := target.ReadProcTree(); err == nil {

@@ -31,7 +31,7 @@ func writeChrome(e *export) error {
 		pids: map[*traceread.Process]int64{}, owners: map[int64]*traceread.Process{}, rows: map[chromeRow]int64{},
 		kinds: map[string]int64{},
 	}
-	for _, step := range []func() error{c.head, c.together, c.threads, c.coverage, c.pauses, c.kernels, c.others, c.counters, c.tail} {
+	for _, step := range []func() error{c.head, c.together, c.threads, c.coverage, c.filteredKernels, c.pauses, c.kernels, c.others, c.counters, c.tail} {
 		if err := step(); err != nil {
 			return err
 		}

@@ -18,6 +18,7 @@ type Coverage struct {
 	Settled    bool  `json:"settled"`    // false: the recorder has not written the final accounts
 	Dispatches int64 `json:"dispatches"` // published while queues were recorded
 	Timed      int64 `json:"timed"`
+	Filtered   int64 `json:"filtered,omitempty"` // timed, and left out by filters
 	Lost       int64 `json:"records_lost"`
 	LostMore   bool  `json:"records_lost_unknown"` // and an unknown number of further records
 	OpenEnded  int64 `json:"queues_open_ended"`    // windows without an end
@@ -57,7 +58,7 @@ func (c Coverage) Complete() bool {
 			return false
 		}
 	}
-	return c.Settled && c.Timed == c.Dispatches && c.Lost == 0 && !c.LostMore && c.OpenEnded == 0 &&
+	return c.Settled && traceread.Sum(c.Timed, c.Filtered) == c.Dispatches && c.Lost == 0 && !c.LostMore && c.OpenEnded == 0 &&
 		c.RawClaims == 0 && c.Foreign == 0 && c.Unrecorded == 0
 }
 
@@ -71,6 +72,9 @@ func (c Coverage) String() string {
 		text = append(text, c.Unfinished, "complete up to "+duration(c.CompleteNS)+" after its begin")
 	}
 	text = append(text, humanize.Count(c.Timed)+" of "+humanize.Things(c.Dispatches, "dispatch")+" timed")
+	if c.Filtered > 0 {
+		text = append(text, humanize.Count(c.Filtered)+" filtered out")
+	}
 	for _, k := range c.Kinds {
 		if k.Begun > 0 {
 			text = append(text, humanize.Count(k.Timed)+" of "+humanize.Things(k.Begun, k.thing)+" timed")
@@ -123,6 +127,9 @@ func (tr *trace) addCoverage() {
 		tr.coverage[s] = c
 	}
 	for _, q := range tr.Queues {
+		if c := tr.coverage[q.Agent.Session]; c != nil {
+			c.Filtered = traceread.Sum(c.Filtered, q.Filtered)
+		}
 		if a := q.Account; a != nil {
 			c := tr.coverage[q.Agent.Session]
 			c.Dispatches = traceread.Sum(c.Dispatches, a.Dispatches)

@@ -130,7 +130,7 @@ func kindFormats() (formats []Format) {
 			continue
 		}
 		kinds := slices.DeleteFunc(slices.Clone(all.Kinds), func(k *kind.Kind) bool { return !of(k) })
-		formats = append(formats, Format{c.Format, c.Suffix, c.For, kinds, func(e *export) error { return e.kindCSV(c, kinds) }})
+		formats = append(formats, Format{c.Format, c.Suffix, c.For, kinds, func(e *export) error { return e.kindCSV(c, kinds) }, nil})
 	}
 	return formats
 }

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rtl-attach/rtl-attach/internal/filter"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/kind/all"
@@ -40,21 +41,31 @@ type Format struct {
 
 	kinds []*kind.Kind        // not empty: has only records of these kinds
 	write func(*export) error // nil: SQLite writes the file (rpd.go)
+
+	filter *filter.Filter // nil: everything that was recorded
+}
+
+// Filtered returns the format with only the kernels and processes that a filter selects.
+func (f Format) Filtered(by *filter.Filter) Format {
+	f.filter = by
+	return f
 }
 
 // Formats that do not contain everything.
 const (
 	rocprofJSON = "rocprofv3" // its readers read one process
-	kernelCSV   = "csv"       // without other kinds
+	timeline    = "pftrace"
+	chromeJSON  = "chrome"
+	kernelCSV   = "csv" // without other kinds
 )
 
 // Formats lists the formats. The first is the default; formats of a single kind are last.
 var Formats = append([]Format{
-	{"pftrace", ".pftrace", "ui.perfetto.dev, trace_processor", nil, writePerfetto},
-	{"chrome", ".json.gz", "chrome://tracing, scripts", nil, writeChrome},
-	{rocprofJSON, "_results.json", "TraceLens", nil, writeRocprof},
-	{kernelCSV, "_kernel_trace.csv", "spreadsheets, DuckDB; rocprofv3's columns", nil, writeCSV},
-	{"rpd", ".rpd", "rocmProfileData's scripts, including the scripts that write", nil, nil},
+	{timeline, ".pftrace", "ui.perfetto.dev, trace_processor", nil, writePerfetto, nil},
+	{chromeJSON, ".json.gz", "chrome://tracing, scripts", nil, writeChrome, nil},
+	{rocprofJSON, "_results.json", "TraceLens", nil, writeRocprof, nil},
+	{kernelCSV, "_kernel_trace.csv", "spreadsheets, DuckDB; rocprofv3's columns", nil, writeCSV, nil},
+	{"rpd", ".rpd", "rocmProfileData's scripts, including the scripts that write", nil, nil, nil},
 }, kindFormats()...)
 
 // FormatNamed returns the format with a name.
@@ -111,6 +122,9 @@ func (r *Result) Warnings(f Format) (warnings []string) {
 	if r.LeftOut > 0 {
 		warnings = append(warnings, humanize.Things(r.LeftOut, "dispatch")+" left out: impossible times, or nothing to belong to")
 	}
+	if n := r.filtered(); n > 0 && !f.showsFiltered() {
+		warnings = append(warnings, humanize.Things(n, "kernel")+" filtered out, and not in this format: the time in which they ran is not idle time")
+	}
 	for _, k := range r.Kinds {
 		if k.LeftOut > 0 {
 			warnings = append(warnings, humanize.Things(k.LeftOut, k.Kind.EventThing())+" left out: impossible times, or nothing to belong to")
@@ -128,6 +142,19 @@ func (r *Result) Warnings(f Format) (warnings []string) {
 		warnings = append(warnings, r.notIn(f)...)
 	}
 	return warnings
+}
+
+// showsFiltered reports whether the format shows when filtered kernels ran.
+func (f Format) showsFiltered() bool {
+	return len(f.kinds) > 0 || f.Name == timeline || f.Name == chromeJSON
+}
+
+// filtered returns how many kernels filters left out.
+func (r *Result) filtered() (n int64) {
+	for _, c := range r.Sessions {
+		n = traceread.Sum(n, c.Filtered)
+	}
+	return n
 }
 
 // Written returns the number of exported records of all kinds.
@@ -173,7 +200,7 @@ func (f Format) Write(ctx context.Context, path, output string, pid int64) (*Res
 }
 
 func (f Format) make(ctx context.Context, path, output string, pid int64) (*Result, error) {
-	tr, err := openTrace(ctx, path)
+	tr, err := openFiltered(ctx, path, f.filter)
 	if err != nil {
 		return nil, err
 	}

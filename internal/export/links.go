@@ -106,7 +106,7 @@ func (tr *trace) itemLinks(ctx context.Context, k *kind.Kind) *links {
 
 // kernelsSQL selects the kernels as kind.Export.Submits does.
 const kernelsSQL = `SELECT e.id AS id, x.thread_id AS thread, e.start_ns - e.queued_ns AS at, e.start_ns AS start
-	FROM main.rtl_execution e JOIN main.rtl_context x ON x.id = e.context_id`
+	FROM rtl_execution e JOIN rtl_context x ON x.id = e.context_id`
 
 // submittedSQL adds to such SQL the rows of the calls, NULL if there is none. The OFFSET keeps SQLite
 // from looking for a call more than once.

@@ -20,7 +20,7 @@ func writePerfetto(e *export) error {
 	p.packets.w = e.w
 	p.packets.names.reset()
 	p.tracks = tracks{p: &p.packets, known: map[trackKey]uint64{}, owner: map[int64]*traceread.Process{}}
-	for _, step := range []func() error{p.clocks, p.together, p.coverage, p.losses, p.pauses, p.kernels, p.depths, p.others, p.counters} {
+	for _, step := range []func() error{p.clocks, p.together, p.coverage, p.filteredKernels, p.losses, p.pauses, p.kernels, p.depths, p.others, p.counters} {
 		if err := step(); err != nil {
 			return err
 		}

@@ -159,6 +159,12 @@ func (t *tracks) ofCoverage(q *queue) (uint64, error) {
 		q.name+": coverage", "when this queue was recorded; elsewhere nothing is known of it", 0)
 }
 
+// ofFiltered returns the track of the times in which filtered kernels of a queue ran.
+func (t *tracks) ofFiltered(q *queue) (uint64, error) {
+	return t.child(trackKey{"filtered", q.ID, 0}, func() (uint64, error) { return t.ofGPU(q.Agent) },
+		q.name+": filtered kernels", "kernels that filters left out ran: the GPU was busy; the counters do not have them", 0)
+}
+
 func (t *tracks) ofTogether() (uint64, error) {
 	return t.describe(trackKey{"together", 0, 0}, func(m message) (message, error) {
 		return m.text(trackName, "processes recorded together").

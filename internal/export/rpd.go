@@ -135,7 +135,7 @@ func rpdLinks(ctx context.Context, tr *trace, conn *sql.Conn, kinds []*kind.Kind
 // countRPD counts the rows that were copied, and the rows that were not.
 func countRPD(ctx context.Context, conn *sql.Conn, kinds []*kind.Kind, r *Result) error {
 	var ops, rows int64
-	err := conn.QueryRowContext(ctx, "SELECT (SELECT count(*) FROM made.rocpd_op), (SELECT count(*) FROM main.rtl_execution)").Scan(&ops, &rows)
+	err := conn.QueryRowContext(ctx, "SELECT (SELECT count(*) FROM made.rocpd_op), (SELECT count(*) FROM rtl_execution)").Scan(&ops, &rows)
 	for _, k := range kinds {
 		one := r.of(k)
 		var there int64

@@ -71,7 +71,7 @@ FROM (SELECT gpuId, start, end, coalesce(max(end) OVER (PARTITION BY gpuId
 		ORDER BY start ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), start) AS latest
 	FROM (SELECT gpuId, min(start) AS start, max(end) AS end
 		FROM (SELECT gpuId, queueId, min(start) AS start, max(end) AS end FROM made.rocpd_op GROUP BY gpuId, queueId) o
-		JOIN main.rtl_queue q ON q.id = o.queueId GROUP BY gpuId, q.session_id))
+		JOIN rtl_queue q ON q.id = o.queueId GROUP BY gpuId, q.session_id))
 WHERE end > latest OR start = latest;
 
 CREATE VIEW made.busy AS

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rtl-attach/rtl-attach/internal/filter"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
@@ -54,8 +55,11 @@ func queueName(id, hsaID int64) string {
 }
 
 // openTrace opens a trace and reads its definitions.
-func openTrace(ctx context.Context, path string) (*trace, error) {
-	read, err := traceread.Open(ctx, path)
+func openTrace(ctx context.Context, path string) (*trace, error) { return openFiltered(ctx, path, nil) }
+
+// openFiltered is openTrace with only what a filter selects; nil: everything.
+func openFiltered(ctx context.Context, path string, f *filter.Filter) (*trace, error) {
+	read, err := traceread.OpenFiltered(ctx, path, f)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/rtl-attach/rtl-attach/internal/histogram"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
@@ -18,6 +19,7 @@ type analysis struct {
 	kernels  *kernels
 	latency  histogram.Histogram
 	longest  longest
+	filtered *filteredTimes
 	leftOut  int64 // impossible times, or no valid context
 	inside   int64 // began and ended in the window
 }
@@ -31,14 +33,16 @@ type windows struct {
 // analyse reads the dispatches in the order in which the recorder wrote them, or sorted if
 // that order is too far from the order of starts.
 func analyse(tr *traceread.Trace, w windows) (*analysis, error) {
-	a, err := analyseRows(tr, w, recordedOrder)
+	a, err := analyseRows(tr, w, recordedOrder, "")
 	if errors.Is(err, errDisorder) {
-		a, err = analyseRows(tr, w, startOrder)
+		a, err = analyseRows(tr, w, startOrder, " ORDER BY start_ns")
 	}
 	return a, err
 }
 
-func analyseRows(tr *traceread.Trace, w windows, source rowSource) (*analysis, error) {
+// analyseRows reads the dispatches from source, and the times of filtered kernels in the order
+// that filteredOrder says in SQL.
+func analyseRows(tr *traceread.Trace, w windows, source rowSource, filteredOrder string) (*analysis, error) {
 	st, err := newState(tr)
 	if err != nil {
 		return nil, err
@@ -49,9 +53,16 @@ func analyseRows(tr *traceread.Trace, w windows, source rowSource) (*analysis, e
 		return nil, err
 	}
 	defer a.contexts.query.Close()
+	if a.filtered, err = newFilteredTimes(tr, filteredOrder); err != nil {
+		return nil, fmt.Errorf("filtered kernels: %w", err)
+	}
+	defer a.filtered.close()
 	a.giveHistograms()
 	if err := source(tr, a.visit); err != nil {
 		return nil, fmt.Errorf("dispatches: %w", err)
+	}
+	if err := a.filtered.until(math.MaxInt64, a.leftOutTime); err != nil {
+		return nil, fmt.Errorf("filtered kernels: %w", err)
 	}
 	for _, g := range st.gpus {
 		g.order.rest(a.sweep)
@@ -72,6 +83,9 @@ func (a *analysis) giveHistograms() {
 func (a *analysis) visit(rows []row) error {
 	for i := range rows {
 		r := &rows[i]
+		if err := a.filtered.until(r.startNS, a.leftOutTime); err != nil {
+			return err
+		}
 		c, err := a.contexts.find(r.contextID)
 		if err != nil {
 			return err
@@ -142,7 +156,7 @@ func (a *analysis) sweep(q *queue, k *pendingKernel) {
 	use := q.session.use
 	use.busy.addIn(k.startNS, k.endNS, &use.declared)
 	q.session.seen = true
-	q.packet = max(q.packet, k.packet)
+	q.packet = max(q.packet, traceread.Sum(k.packet, k.packetsAfter))
 }
 
 // recorded returns the session's declared window. If its begin or end is not known, the

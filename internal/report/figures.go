@@ -39,6 +39,7 @@ func (r *Report) fillGPUs(a *analysis) {
 		}
 		for _, q := range g.queues {
 			one.Dispatches += q.kernels
+			one.Filtered = traceread.Sum(one.Filtered, q.filtered)
 			one.Coverage.add(q)
 			one.Coverage.Complete = one.Coverage.Complete && q.session.session.accounted()
 		}
@@ -73,6 +74,7 @@ func (s *Seen) add(q *queue) {
 	one := q.seen()
 	s.Dispatches = traceread.Sum(s.Dispatches, one.Dispatches)
 	s.Timed = traceread.Sum(s.Timed, one.Timed)
+	s.Filtered = traceread.Sum(s.Filtered, one.Filtered)
 	s.Complete = s.Complete && one.Complete
 }
 
@@ -80,11 +82,11 @@ func (s *Seen) add(q *queue) {
 func (q *queue) seen() Seen {
 	a := q.Account
 	if a == nil {
-		return Seen{Dispatches: traceread.Sum(q.came, q.untimed), Timed: q.came}
+		return Seen{Dispatches: traceread.Sum(traceread.Sum(q.came, q.Filtered), q.untimed), Timed: q.came, Filtered: q.Filtered}
 	}
 	return Seen{
-		Dispatches: a.Dispatches, Timed: a.Timed,
-		Complete: a.Windows > 0 && a.WindowsOpen == 0 && a.Unexplained == 0 && a.Timed == a.Dispatches && a.RawBefore == 0,
+		Dispatches: a.Dispatches, Timed: a.Timed, Filtered: q.Filtered,
+		Complete: a.Windows > 0 && a.WindowsOpen == 0 && a.Unexplained == 0 && traceread.Sum(a.Timed, q.Filtered) == a.Dispatches && a.RawBefore == 0,
 	}
 }
 
@@ -94,7 +96,7 @@ func (r *Report) fillQueues(a *analysis) {
 		q := a.queues[id]
 		one := Queue{
 			ID: id, HSAID: q.HSAID, GPU: q.gpu.id, PID: q.session.session.process.ID.PID, Session: q.session.session.ID,
-			Dispatches: q.kernels, Busy: busyOf(q.busy.busyNS, covered(q.recorded(), a.window)), Coverage: q.seen(),
+			Dispatches: q.kernels, Filtered: q.filtered, Busy: busyOf(q.busy.busyNS, covered(q.recorded(), a.window)), Coverage: q.seen(),
 		}
 		one.Coverage.Complete = one.Coverage.Complete && !a.hides([]*queue{q}, one.RecordedNS)
 		r.Queues = append(r.Queues, one)
@@ -163,9 +165,12 @@ func (r *Report) fillLongest(tr *traceread.Trace, a *analysis) error {
 	r.LongestGaps = []Gap{}
 	for i := range a.longest {
 		one := &a.longest[i]
-		name, err := a.kernels.name(a.kernels.list[one.kernel])
-		if err != nil {
-			return err
+		name := filteredName
+		if one.kernel != filteredKernel {
+			var err error
+			if name, err = a.kernels.name(a.kernels.list[one.kernel]); err != nil {
+				return err
+			}
 		}
 		g := Gap{
 			GPU: one.gpu.id, BeginNS: one.fromNS, LengthNS: one.length, Cause: causeNames[one.likely()],

@@ -14,8 +14,9 @@ import (
 type pendingKernel struct {
 	startNS, endNS, submitNS int64 // submitNS: null if not known
 	packet                   int64
+	packetsAfter             int64 // up to its last one, of several filtered kernels
 	thread                   int64 // its row; null: not known
-	kernel                   int32 // its number, not a pointer: the garbage collector need not scan pending kernels
+	kernel                   int32 // its number, or filteredKernel; not a pointer: the garbage collector need not scan pending kernels
 }
 
 // errDisorder means that a kernel arrived too late: SQLite must sort all kernels.

@@ -107,7 +107,7 @@ func (s *Summary) writeProcesses(b *bytes.Buffer) {
 func (s *Summary) sharing() string {
 	all, shared := 0, 0
 	for _, p := range s.Processes {
-		if p.Outcome == tracedb.OutcomePassedOver || p.Outcome == tracedb.OutcomeLateWorker {
+		if p.Outcome == tracedb.OutcomePassedOver || p.Outcome == tracedb.OutcomeOtherRank || p.Outcome == tracedb.OutcomeLateWorker {
 			continue
 		}
 		if all++; p.untilNS >= s.Common.EndNS {

@@ -66,7 +66,7 @@ func (s *Summary) countCutOff(a *analysis) {
 		c.QueuesRecorded++
 		c.QueuesSeen++
 		c.WindowsOpen++
-		c.Dispatches = traceread.Sum(c.Dispatches, traceread.Sum(q.came, q.untimed))
+		c.Dispatches = traceread.Sum(c.Dispatches, traceread.Sum(traceread.Sum(q.came, q.Filtered), q.untimed))
 		c.Timed += q.came
 	}
 	c.QueuesSeen = max(c.QueuesSeen, c.QueuesRecorded)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/rtl-attach/rtl-attach/internal/filter"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
@@ -36,12 +37,13 @@ type Group struct {
 	Variants int64 `json:"variants"`
 }
 
-// Seen is how many dispatches were published, and how many of them are timed. Complete is
-// false if others may have run.
+// Seen is how many dispatches were published, and how many of them are timed, or timed and
+// left out by a filter. Complete is false if others may have run.
 type Seen struct {
 	Dispatches int64 `json:"dispatches"`
 	Timed      int64 `json:"timed"`
 	Complete   bool  `json:"complete"`
+	Filtered   int64 `json:"filtered,omitempty"`
 }
 
 // Busy is the part of a recorded time in which at least one kernel ran.
@@ -59,7 +61,8 @@ type Queue struct {
 	GPU        int64 `json:"gpu"`
 	PID        int64 `json:"pid"`
 	Session    int64 `json:"session"`
-	Dispatches int64 `json:"dispatches"` // timed, in the window
+	Dispatches int64 `json:"dispatches"`         // timed, in the window
+	Filtered   int64 `json:"filtered,omitempty"` // left out, in the window
 	Busy
 	Coverage Seen `json:"coverage"`
 }
@@ -104,8 +107,9 @@ type PerProcess struct {
 
 // Options select the content of a report.
 type Options struct {
-	Kernels int   // the most kernels, and groups of kernels, to list; 0: all
-	Window  *Span // nil: the whole recording
+	Kernels int            // the most kernels, and groups of kernels, to list; 0: all
+	Window  *Span          // nil: the whole recording
+	Filter  *filter.Filter // nil: everything that was recorded
 }
 
 // Span is a time since the begin of a trace's first declared window, in ns.
@@ -120,7 +124,7 @@ func Make(path string, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	tr, err := traceread.Open(background, path)
+	tr, err := traceread.OpenFiltered(background, path, o.Filter)
 	if err != nil {
 		return nil, err
 	}
@@ -134,6 +138,10 @@ func Make(path string, o Options) (*Report, error) {
 
 func (r *Report) read(tr *traceread.Trace, o Options) error {
 	if err := r.readAccounts(tr); err != nil {
+		return err
+	}
+	r.fillFilters(tr, o)
+	if err := r.readLeftOut(tr, o.Kernels); err != nil {
 		return err
 	}
 	r.ZeroNS = tr.ZeroNS()

@@ -90,10 +90,10 @@ func TestCauses(t *testing.T) {
 	if first.LengthNS != 10500 || first.Cause != "host" || first.HostNS != 9500 || first.TID != 9 || first.Next != "void gemm<1>(float*)" || first.Queue != 2 {
 		t.Errorf("%+v", first)
 	}
-	if q := r.Queues[0]; q.BusyNS != 2300 || q.RecordedNS != 10000 || q.Coverage != (Seen{8, 7, false}) {
+	if q := r.Queues[0]; q.BusyNS != 2300 || q.RecordedNS != 10000 || q.Coverage != (Seen{8, 7, false, 0}) {
 		t.Errorf("%+v", q)
 	}
-	if q := r.Queues[1]; q.BusyNS != 2000 || q.RecordedNS != 11000 || q.Coverage != (Seen{1, 1, true}) {
+	if q := r.Queues[1]; q.BusyNS != 2000 || q.RecordedNS != 11000 || q.Coverage != (Seen{1, 1, true, 0}) {
 		t.Errorf("%+v", q)
 	}
 }
@@ -174,7 +174,7 @@ func TestVeryLateKernel(t *testing.T) {
 	read, err := traceread.Open(t.Context(), path)
 	must(t, err)
 	defer read.Close()
-	if _, err := analyseRows(read, wholeTime, recordedOrder); !errors.Is(err, errDisorder) {
+	if _, err := analyseRows(read, wholeTime, recordedOrder, ""); !errors.Is(err, errDisorder) {
 		t.Fatalf("it was not noticed: %v", err)
 	}
 	r, err := Make(path, Options{})

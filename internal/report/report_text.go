@@ -25,6 +25,7 @@ func (r *Report) WriteText(w io.Writer, fullNames bool) error {
 	r.writeWindow(&b)
 	r.writeProcesses(&b)
 	r.writeSessions(&b)
+	r.writeFilters(&b)
 	r.writeCoverage(&b)
 	r.writeLosses(&b)
 	r.writePerProcess(&b)
@@ -38,6 +39,7 @@ func (r *Report) WriteText(w io.Writer, fullNames bool) error {
 	} else {
 		r.writeGroups(&b)
 	}
+	r.writeLeftOut(&b)
 	r.writePauses(&b)
 	_, err := w.Write(b.Bytes())
 	return err
@@ -96,9 +98,13 @@ func shareText(percent float64) string { return strconv.FormatFloat(percent, 'f'
 
 // of returns how many dispatches are timed, and whether others may have run, as text.
 func (s Seen) of() string {
-	text := humanize.Count(s.Timed) + " of " + humanize.Count(s.Dispatches)
-	if !s.Complete && s.Timed == s.Dispatches {
-		return humanize.Count(s.Timed) + " of at least " + humanize.Count(s.Dispatches)
+	of := " of "
+	if !s.Complete && traceread.Sum(s.Timed, s.Filtered) == s.Dispatches {
+		of = " of at least "
+	}
+	text := humanize.Count(s.Timed) + of + humanize.Count(s.Dispatches)
+	if s.Filtered > 0 {
+		text += ", " + humanize.Count(s.Filtered) + " filtered"
 	}
 	return text
 }

@@ -72,16 +72,17 @@ type gpu struct {
 // queue is an HSA queue of one session with the sums over its dispatches.
 type queue struct {
 	*traceread.Queue
-	gpu     *gpu
-	session *gpuSession
-	busy    union
-	kernels int64 // kernels that started in windows.counted
-	inside  int64 // kernels that started in windows.window, which may be a part of it
-	came    int64 // all kernels
-	untimed int64 // dispatches without times, if there is no final account
-	before  int64 // packets in front of its windows, not recorded
-	firstNS int64
-	lastNS  int64
+	gpu      *gpu
+	session  *gpuSession
+	busy     union
+	kernels  int64 // kernels that started in windows.counted
+	inside   int64 // kernels that started in windows.window, which may be a part of it
+	came     int64 // all kernels
+	filtered int64 // kernels that a filter left out, of times that started in windows.counted
+	untimed  int64 // dispatches without times, if there is no final account
+	before   int64 // packets in front of its windows, not recorded
+	firstNS  int64
+	lastNS   int64
 
 	packet         int64   // of the last kernel, or before the first; -1: not known
 	untimedIndexes []int64 // the first packets of runs without times

@@ -17,22 +17,25 @@ const SummaryVersion = 1
 // in docs/json.md. Times are nanoseconds; names are as in the file: sanitize them for a
 // terminal.
 type Summary struct {
-	Version       int            `json:"version"`
-	Command       string         `json:"-"` // the command that runs the tool, for texts; empty: rtl-attach
-	File          string         `json:"file"`
-	SizeBytes     int64          `json:"size_bytes"`
-	Sessions      []Session      `json:"sessions"`
-	Coverage      Coverage       `json:"coverage"`
-	GPUs          []GPU          `json:"gpus"`
-	Kernels       []Kernel       `json:"kernels"`        // the largest total time first
-	KernelsInAll  int64          `json:"kernels_in_all"` // different names
-	LaunchToStart *LaunchToStart `json:"launch_to_start,omitempty"`
-	Kinds         map[string]any `json:"kinds,omitempty"` // further kinds of record, by their names
-	Losses        []Loss         `json:"losses"`          // empty: nothing was lost
-	LeftOut       int64          `json:"left_out"`        // dispatches with impossible times, or without a valid context
-	Pauses        Pauses         `json:"pauses"`
-	Common        *Common        `json:"common_window,omitempty"` // several processes recorded together
-	Processes     []Process      `json:"processes,omitempty"`     // several processes recorded together
+	Version        int            `json:"version"`
+	Command        string         `json:"-"` // the command that runs the tool, for texts; empty: rtl-attach
+	File           string         `json:"file"`
+	SizeBytes      int64          `json:"size_bytes"`
+	Sessions       []Session      `json:"sessions"`
+	Coverage       Coverage       `json:"coverage"`
+	GPUs           []GPU          `json:"gpus"`
+	Filters        []Filter       `json:"filters,omitempty"`
+	Kernels        []Kernel       `json:"kernels"`                           // the largest total time first
+	KernelsInAll   int64          `json:"kernels_in_all"`                    // different names
+	LeftOutKernels []LeftOut      `json:"filtered_kernels,omitempty"`        // of the whole recording, the largest total time first
+	LeftOutInAll   int64          `json:"filtered_kernels_in_all,omitempty"` // different names
+	LaunchToStart  *LaunchToStart `json:"launch_to_start,omitempty"`
+	Kinds          map[string]any `json:"kinds,omitempty"` // further kinds of record, by their names
+	Losses         []Loss         `json:"losses"`          // empty: nothing was lost
+	LeftOut        int64          `json:"left_out"`        // dispatches with impossible times, or without a valid context
+	Pauses         Pauses         `json:"pauses"`
+	Common         *Common        `json:"common_window,omitempty"` // several processes recorded together
+	Processes      []Process      `json:"processes,omitempty"`     // several processes recorded together
 
 	sections []*kind.Section // of Kinds
 }
@@ -58,13 +61,14 @@ type Session struct {
 }
 
 // Coverage is the account of dispatches. Dispatches is how many were published to recorded
-// queues: the sum of Timed, Untimed and Unexplained. It excludes queues without a window,
+// queues: the sum of Timed, Filtered, Untimed and Unexplained. It excludes queues without a window,
 // and dispatches in windows that never closed.
 type Coverage struct {
 	QueuesSeen     int64     `json:"queues_seen"`
 	QueuesRecorded int64     `json:"queues_recorded"`
 	Dispatches     int64     `json:"dispatches"`
 	Timed          int64     `json:"timed"`
+	Filtered       int64     `json:"filtered,omitempty"` // timed, and left out by filters: they count as busy
 	Untimed        []Untimed `json:"untimed"`
 	Unexplained    int64     `json:"unexplained"`    // published, and no record accounts for them
 	Surplus        int64     `json:"surplus"`        // recorded, but never published: the numbers are wrong
@@ -89,7 +93,8 @@ type GPU struct {
 	ID   int64  `json:"id"` // in this trace
 	Name string `json:"name"`
 	Place
-	Dispatches int64 `json:"dispatches"` // timed
+	Dispatches int64 `json:"dispatches"`         // timed
+	Filtered   int64 `json:"filtered,omitempty"` // left out, in the window
 	Busy
 	AtLeast      bool    `json:"at_least"` // not Coverage.Complete
 	Coverage     Seen    `json:"coverage"`
@@ -206,6 +211,6 @@ func (s *Summary) readAccounts(tr *traceread.Trace) error {
 // Complete reports whether the trace has every dispatch published while recording, with
 // its times.
 func (c Coverage) Complete() bool {
-	return c.Timed == c.Dispatches && c.Surplus == 0 && c.WindowsOpen == 0 && c.QueuesRecorded == c.QueuesSeen &&
+	return c.Timed+c.Filtered == c.Dispatches && c.Surplus == 0 && c.WindowsOpen == 0 && c.QueuesRecorded == c.QueuesSeen &&
 		c.RawBefore == 0 && c.RawUnseen == 0 && c.QueuesForeign == 0 // not AfterDetach: these ran after the recording
 }

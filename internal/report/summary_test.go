@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
+	"github.com/rtl-attach/rtl-attach/internal/filter"
 	"github.com/rtl-attach/rtl-attach/internal/kind/all"
 	"github.com/rtl-attach/rtl-attach/internal/kind/allocations"
 	"github.com/rtl-attach/rtl-attach/internal/kind/calls"
@@ -233,6 +234,11 @@ func traceOf(t *testing.T, write produce) string {
 // collect returns the trace and the collector's error.
 func collect(t *testing.T, p *ringtest.Producer, counters ring.Counters) (path string, runErr error) {
 	t.Helper()
+	return collectFiltered(t, p, counters, nil)
+}
+
+func collectFiltered(t *testing.T, p *ringtest.Producer, counters ring.Counters, f *filter.Filter) (path string, runErr error) {
+	t.Helper()
 	reader, err := ring.Open(p.File, 1, 1<<20)
 	if err != nil {
 		t.Fatal(err)
@@ -252,7 +258,9 @@ func collect(t *testing.T, p *ringtest.Producer, counters ring.Counters) (path s
 	}
 	gone := make(chan struct{})
 	close(gone) // everything is written already
-	_, runErr = collector.New(reader, session, all.Kinds).Run(context.Background(), gone)
+	c := collector.New(reader, session, all.Kinds)
+	c.Filter(f, func() uint64 { return second })
+	_, runErr = c.Run(context.Background(), gone)
 	for _, err := range []error{
 		session.Pause(tracedb.Pause{TID: 500, StartNS: second, DurationNS: 41_000, Purpose: "attach"}),
 		session.Pause(tracedb.Pause{TID: 501, StartNS: second, DurationNS: 88_000, Purpose: "grace"}),

@@ -28,10 +28,12 @@ func (s *Summary) WriteText(w io.Writer) error {
 	fmt.Fprintf(&b, "%s  %s\n", sanitize.Text(s.File), humanize.Bytes(s.SizeBytes))
 	s.writeProcesses(&b)
 	s.writeSessions(&b)
+	s.writeFilters(&b)
 	s.writeCoverage(&b)
 	s.writeLosses(&b)
 	s.writeGPUs(&b)
 	s.writeKernels(&b)
+	s.writeLeftOut(&b)
 	if l := s.LaunchToStart; l != nil {
 		line(&b, "Launch → start", "p50 %s  p99 %s", duration(l.P50NS), duration(l.P99NS))
 	}
@@ -85,6 +87,9 @@ func (s *Summary) writeCoverage(b *bytes.Buffer) {
 	}
 	line(b, "Coverage", "%s of %s queues, %s of %s%s dispatches timed",
 		humanize.Count(c.QueuesRecorded), humanize.Count(c.QueuesSeen), humanize.Count(c.Timed), atLeast, humanize.Count(c.Dispatches))
+	if c.Filtered > 0 {
+		line(b, "", "%s filtered out: not in the list of kernels, and busy, not idle", humanize.Count(c.Filtered))
+	}
 	for _, u := range c.Untimed {
 		line(b, "", "%s untimed: %s", humanize.Count(u.Packets), sanitize.Text(u.Text))
 	}
@@ -188,7 +193,7 @@ func (s *Summary) writePauses(b *bytes.Buffer) {
 
 // writeNext says commands that a shell takes as they stand, remarks included.
 func (s *Summary) writeNext(b *bytes.Buffer) {
-	if s.Coverage.Timed == 0 {
+	if s.Coverage.Timed+s.Coverage.Filtered == 0 {
 		return // nothing to look at
 	}
 	tool, file := shellWord(sanitize.Text(cmp.Or(s.Command, "rtl-attach"))), shellWord(sanitize.Text(s.File))

@@ -116,6 +116,7 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	err = errors.Join(err, d.finish(tick.C), testpoint.Pass(testpoint.Drained))
 	r.tally.timed += d.result.Timed
 	r.tally.noTimes += d.result.NoTimes()
+	r.tally.left += d.result.Filtered
 	for _, k := range d.result.Kinds {
 		r.tally.timed += k.Timed
 	}

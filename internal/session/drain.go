@@ -38,7 +38,11 @@ func (r *recording) startDrain() (*drain, error) {
 	if err != nil {
 		return nil, err
 	}
-	session, err := r.trace.db.Begin(r.info(snapshot))
+	info := r.info(snapshot)
+	session, err := r.trace.db.Begin(info)
+	if err == nil {
+		err = session.Filters(filterSettings(r.o.Filter))
+	}
 	if err != nil {
 		return nil, errors.Join(err, reader.Close())
 	}
@@ -48,6 +52,7 @@ func (r *recording) startDrain() (*drain, error) {
 		collector: collector.New(reader, session, all.Kinds), session: session, giveUp: giveUp,
 		mostBytes: r.o.heldBytes(limit), done: make(chan struct{}),
 	}
+	d.collector.Filter(r.o.Filter, r.filterFrom(info.ArmedNS))
 	d.collector.CountRounds(func() (uint64, bool) { return r.link.control.Counters().WorkerRounds, !r.link.isLost() })
 	d.thread.run(func() {
 		defer close(d.done)

@@ -11,6 +11,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/discover"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/preflight"
 	"github.com/rtl-attach/rtl-attach/internal/testpoint"
 	"github.com/rtl-attach/rtl-attach/internal/watchdog"
@@ -69,6 +70,7 @@ type group struct {
 	watcher     *discover.WorkerWatcher
 	lateWorkers []discover.LateWorker
 	armingNS    uint64 // when the first attach began
+	begin       beginning
 	startNS     uint64 // of the common window; 0: it never began
 	endNS       uint64
 	decided     atomic.Pointer[collector.Ending] // of the common window
@@ -106,7 +108,7 @@ func (g *group) run(ctx context.Context) (Outcome, error) {
 		}
 		return Outcome{Path: g.db.Path(), Code: f.Code}, f
 	}
-	return Outcome{Path: g.db.Path(), Code: g.code(), NoTimes: g.noTimes(), Missing: g.missing(), Early: g.endedEarly()}, nil
+	return Outcome{Path: g.db.Path(), Code: g.code(), NoTimes: g.noTimes(), Left: g.left(), Missing: g.missing(), Early: g.endedEarly()}, nil
 }
 
 // look does everything that is possible before a target is touched. It drops the targets to
@@ -134,6 +136,9 @@ func (g *group) look() error {
 	g.ui.Preflight(g.describe(ready))
 	if len(g.choice.Passed) > 0 {
 		g.ui.PassedOver(discover.Names(g.choice.Passed))
+	}
+	if n := len(g.choice.Ranks); n > 0 {
+		g.ui.Debug(humanize.Things(n, "GPU process") + " of other ranks not selected")
 	}
 	if len(g.choice.Hidden) > 0 {
 		g.ui.Warn("this user may not look into " + discover.Names(g.choice.Hidden) + ": not recorded, whether they hold a GPU or not")

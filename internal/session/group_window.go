@@ -14,7 +14,7 @@ import (
 
 // record waits for the end of the common window, and then for all members.
 func (g *group) record(ctx context.Context, endWindow context.CancelFunc) error {
-	g.startNS = boottimeNS()
+	g.startNS = g.begin.set()
 	err := g.db.BeginCommon(g.startNS)
 	g.ui.AllAttached(g.describePauses())
 	g.watcher.Begin()

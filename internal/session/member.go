@@ -60,7 +60,7 @@ func (g *group) newMember(c discover.Process) *member {
 	o.PID, o.Duration, o.MaxSizeBytes = c.PID, 0, 0 // the group ends the window
 	m.recording = newRecording(o, g.skip, m.ui, g.privileges)
 	m.Library, m.Build = g.Library, g.Build
-	m.declared.common = g.ending
+	m.declared.common, m.declared.begun = g.ending, g.begin.get
 	return m
 }
 
@@ -154,7 +154,7 @@ func (m *member) collectAndDetach(window context.Context) {
 }
 
 func (m *member) conclude(code failure.ExitCode, endNS uint64) {
-	m.decide(result{outcome: outcomeOf(code, m.tally.noTimes), exit: code, endNS: endNS})
+	m.decide(result{outcome: outcomeOf(code, m.tally.noTimes+m.tally.left), exit: code, endNS: endNS})
 }
 
 // fail reports the failure, unless the user has interrupted the attaches and nothing remains.

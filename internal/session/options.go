@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/envbuf"
+	"github.com/rtl-attach/rtl-attach/internal/filter"
 	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/preflight"
 )
@@ -21,6 +22,8 @@ type Options struct {
 	MaxSizeBytes     uint64       // of the trace; 0: no limit
 	Kinds            []*kind.Kind // further kinds to record
 	Operations       string       // functions of the recorded APIs, as RTL_OPERATIONS has them; "": all but the frequent ones
+
+	Filter *filter.Filter // nil: record everything
 
 	Extra []envbuf.Var // further settings; the last one of a name wins
 

@@ -15,12 +15,13 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// outcomeOf returns the outcome of a recording with this exit code.
-func outcomeOf(code failure.ExitCode, noTimes uint64) tracedb.Outcome {
+// outcomeOf returns the outcome of a recording with this exit code, which saw that many
+// dispatches that the trace does not have.
+func outcomeOf(code failure.ExitCode, notInTrace uint64) tracedb.Outcome {
 	switch {
 	case code == failure.TargetExited:
 		return tracedb.OutcomeExited
-	case code == failure.NothingSeen && noTimes == 0:
+	case code == failure.NothingSeen && notInTrace == 0:
 		return tracedb.OutcomeIdle
 	}
 	return tracedb.OutcomeRecorded
@@ -60,6 +61,16 @@ func (g *group) nobody() *failure.Error {
 	}
 }
 
+// left returns how many dispatches of all members the filter left out.
+func (g *group) left() (n uint64) {
+	for _, m := range g.members {
+		if m.isOver() { // as in noTimes
+			n += m.tally.left
+		}
+	}
+	return n
+}
+
 // outcomes returns the outcome of each process.
 func (g *group) outcomes() []tracedb.Target {
 	var list []tracedb.Target
@@ -72,6 +83,12 @@ func (g *group) outcomes() []tracedb.Target {
 	for _, c := range g.choice.Passed {
 		list = append(list, tracedb.Target{
 			PID: c.PID, StartTicks: c.StartTicks, Command: sanitize.Text(c.Command), Outcome: tracedb.OutcomePassedOver, Detail: "holds no GPU",
+		})
+	}
+	for _, c := range g.choice.Ranks {
+		list = append(list, tracedb.Target{
+			PID: c.PID, StartTicks: c.StartTicks, Command: sanitize.Text(c.Command), Rank: c.Rank,
+			Outcome: tracedb.OutcomeOtherRank, Detail: c.Text(),
 		})
 	}
 	for _, n := range g.lateWorkers {
@@ -99,6 +116,8 @@ func (m *member) detail() string {
 		return "ended early: " + resident.EndText(m.recording.tally.ended)
 	case m.outcome == tracedb.OutcomeIdle:
 		return "dispatched nothing through a queue that could be seen"
+	case m.exit == failure.NothingSeen && m.tally.left > 0:
+		return "the filters left out all of its kernels: " + humanize.Things(m.tally.left, "dispatch")
 	case m.exit == failure.NothingSeen:
 		return humanize.Things(m.tally.noTimes, "dispatch") + " seen, and none could be timed (see Coverage)"
 	}

@@ -22,6 +22,7 @@ type Outcome struct {
 	Path    string // of the trace; empty: none was made
 	Code    failure.ExitCode
 	NoTimes uint64 // dispatches without times
+	Left    uint64 // dispatches that the filter left out
 	Missing uint64 // lost records
 	Early   string // why the recording ended before the user's end; "": it did not
 }
@@ -89,7 +90,7 @@ func (r *recording) run(ctx context.Context) (Outcome, error) {
 		}
 		return Outcome{Path: r.trace.db.Path(), Code: failure.Remains}, r.remainsFailure(detachErr)
 	}
-	return Outcome{Path: r.trace.db.Path(), Code: r.code(), NoTimes: r.tally.noTimes, Missing: r.tally.missing, Early: r.tally.early}, nil
+	return Outcome{Path: r.trace.db.Path(), Code: r.code(), NoTimes: r.tally.noTimes, Left: r.tally.left, Missing: r.tally.missing, Early: r.tally.early}, nil
 }
 
 func (r *recording) code() failure.ExitCode {

@@ -27,6 +27,7 @@ func (r *recording) declareWindow() (deadline time.Time) {
 type declaredWindow struct {
 	endNS  uint64                  // 0: not known yet
 	common func() collector.Ending // the end of the window common to several recordings; nil: none
+	begun  func() uint64           // its begin; 0: it has not begun; nil: none
 }
 
 // mostArming is longer than any successful attach.

@@ -26,6 +26,8 @@ type Queue struct {
 	Agent   *Agent
 	Windows []Window // in the order of their openings
 	Account *Account // nil: no final account
+
+	Filtered int64 // kernels that a filter left out
 }
 
 // Window is a time in which a queue was recorded.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rtl-attach/rtl-attach/internal/filter"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -28,6 +29,7 @@ type Session struct {
 	Kinds           map[string]KindAccount // by the kinds' names; only final accounts
 	QueuesRecorded  int64                  // queues with a window
 	ClaimsKnown     int64                  // sum of RawBefore in its queues' accounts
+	Filters         []filter.Setting       // of the recording
 	RecordsLost     bool                   // some of its records are missing
 
 	recorder recorder

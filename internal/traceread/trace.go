@@ -28,20 +28,25 @@ type Trace struct {
 	Common    []Span   // windows common to several processes; EndNS 0: not known
 	MostRows  int64    // the most rows of one table for which the file has room
 
+	HasFiltered bool // the trace has a table rtl_filtered
+
 	sessions map[int64]*Session
+	filtered bool // by the reader
 }
 
 // Open opens a trace file and reads its definitions. The caller must close it. Errors are
 // tracedb.Open's, or as Explain returns them.
-func Open(ctx context.Context, path string) (*Trace, error) {
+func Open(ctx context.Context, path string) (*Trace, error) { return open(ctx, path, nil) }
+
+func open(ctx context.Context, path string, f *tracedb.ReadFilter) (*Trace, error) {
 	// Before the file is opened, so that a recorder that ends meanwhile does not look killed.
 	// Without working locks it finds no recorder.
 	inProgress, _ := tracedb.InProgress(path)
-	db, err := tracedb.Open(path)
+	db, err := tracedb.OpenFiltered(path, f)
 	if err != nil {
 		return nil, Explain(err)
 	}
-	tr := &Trace{DB: db, Agents: map[int64]*Agent{}, Queues: map[int64]*Queue{}, sessions: map[int64]*Session{}}
+	tr := &Trace{DB: db, Agents: map[int64]*Agent{}, Queues: map[int64]*Queue{}, sessions: map[int64]*Session{}, filtered: f != nil}
 	if err := tr.read(ctx, inProgress); err != nil {
 		tr.Close()
 		return nil, fmt.Errorf("read %s: %w", path, Explain(err))
@@ -72,6 +77,7 @@ func (tr *Trace) read(ctx context.Context, inProgress bool) (err error) {
 		{"queues", tr.readQueues},
 		{"windows", tr.readWindows},
 		{"coverage", tr.readAccounts},
+		{"filters", tr.readFilters},
 		{"counters", tr.readCounters},
 		{"kinds of record", tr.readKindAccounts},
 		{"losses", tr.readLosses},

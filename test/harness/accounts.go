@@ -153,7 +153,7 @@ func (c *Comparison) coverage(tr *Trace) {
 			c.wrong("coverage", "of a queue that is none: %+v", got)
 		}
 		if w.WindowsOpen == 0 {
-			w.Unexplained = w.Dispatches - w.Timed - w.Untimed
+			w.Unexplained = w.Dispatches - w.Timed - w.Untimed - tr.filteredOf(got.Queue)
 		}
 		if got != *w && !(c.unfinished(tr, got.Queue) && got.lagsBehind(*w)) {
 			c.wrong("coverage", "rtl_coverage %+v, its rows say %+v", got, *w)

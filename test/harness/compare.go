@@ -18,6 +18,7 @@ const (
 	timed
 	untimed
 	afterDetach
+	filtered
 )
 
 // Comparison compares all traces of one process with the simulator's log.
@@ -38,11 +39,13 @@ type Comparison struct {
 	ring        int64  // of the largest queue recorded
 	stray       string // about one kernel outside, for people
 
-	Producers bool // the workload's threads live as long as the process: one tid each
-	Killed    bool // the target or the recorder: windows stay open, accounts unsettled
+	Producers bool                     // the workload's threads live as long as the process: one tid each
+	Excludes  func(symbol string) bool // what a filter leaves out; nil: not checked
+	Killed    bool                     // the target or the recorder: windows stay open, accounts unsettled
 
 	// Figures.
 	Dispatches, InWindows, Recorded, Shared, App int
+	Filtered                                     int // left out by filters
 	Extended                                     int // recorded, of the vendor's packet
 	Untimed                                      map[string]int
 	Lost                                         int64
@@ -86,6 +89,7 @@ func (c *Comparison) Add(tr *Trace) {
 	for _, u := range tr.Untimed {
 		c.untimed(tr, u)
 	}
+	c.filtered(tr)
 	for _, w := range tr.Windows {
 		c.window(tr, w)
 	}

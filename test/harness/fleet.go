@@ -133,6 +133,8 @@ const othersOf = `
 	DELETE FROM rtl_counter WHERE session_id NOT IN (SELECT id FROM rtl_session);
 	DELETE FROM rtl_context WHERE queue_id NOT IN (SELECT id FROM rtl_queue);
 	DELETE FROM rtl_execution WHERE context_id NOT IN (SELECT id FROM rtl_context);
+	DELETE FROM rtl_filtered WHERE queue_id NOT IN (SELECT id FROM rtl_queue);
+	DELETE FROM rtl_filtered_kernel WHERE session_id NOT IN (SELECT id FROM rtl_session);
 	DELETE FROM rtl_untimed WHERE queue_id NOT IN (SELECT id FROM rtl_queue);
 	DELETE FROM rtl_window WHERE queue_id NOT IN (SELECT id FROM rtl_queue);
 	DELETE FROM rtl_coverage WHERE queue_id NOT IN (SELECT id FROM rtl_queue);`

@@ -44,6 +44,9 @@ func (tr *Trace) summedCoverage() report.Coverage {
 		sum.RawBefore += cov.RawBefore
 		sum.WindowsOpen += cov.WindowsOpen
 	}
+	for _, f := range tr.Filtered {
+		sum.Filtered += f.Kernels
+	}
 	for _, w := range tr.Windows {
 		sum.QueuedBefore += w.QueuedBefore
 	}
@@ -126,7 +129,10 @@ func (c *Comparison) scheduler(said report.Pauses, tr *Trace) {
 
 // checkCounters compares the payload's counters with the trace.
 func (c *Comparison) checkCounters(tr *Trace) {
-	var app, published int64
+	var app, published, left int64
+	for _, f := range tr.Filtered {
+		left += f.Kernels
+	}
 	for _, d := range tr.Dispatches {
 		if d.AppSignal {
 			app++
@@ -136,7 +142,7 @@ func (c *Comparison) checkCounters(tr *Trace) {
 		published += cov.Dispatches
 	}
 	pool := int64(len(tr.Dispatches)) - app
-	if n := tr.Counters; len(tr.Losses) == 0 && (n["timed_app"] != app || n["timed_pool"] != pool) {
+	if n := tr.Counters; len(tr.Losses) == 0 && (n["timed_app"]+n["timed_pool"] != app+pool+left || left == 0 && n["timed_app"] != app) {
 		c.wrong("summary", "the payload counts %d timed by the application's signals and %d by its own, the trace has %d and %d",
 			n["timed_app"], n["timed_pool"], app, pool)
 	}

@@ -15,6 +15,8 @@ type Trace struct {
 	Launches   map[int64]Launch
 	Dispatches []Dispatch
 	Untimed    []Untimed
+	Filtered   []Filtered
+	LeftOut    map[string]LeftOut // filtered kernels by name
 	Windows    []Window
 	Coverage   []Coverage
 	Losses     []Loss
@@ -119,7 +121,7 @@ func ReadTrace(t testing.TB, path string) *Trace {
 }
 
 func (tr *Trace) read(db *sql.DB) error {
-	return errors.Join(tr.readSessions(db), tr.readDefinitions(db), tr.readDispatches(db), tr.readUntimed(db),
+	return errors.Join(tr.readSessions(db), tr.readDefinitions(db), tr.readDispatches(db), tr.readUntimed(db), tr.readFiltered(db),
 		tr.readWindows(db), tr.readCoverage(db), tr.readRest(db))
 }
 

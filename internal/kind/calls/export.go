@@ -48,7 +48,7 @@ func (a *api) export() kind.Export {
 		Events: a.events, CSV: a.csv, Array: a.array, BufferKind: a.bufferKind, Operations: a.operations,
 		RPD: &kind.RPD{
 			SQL: strings.NewReplacer("$api", a.id.String(), "$domain", a.domain, "$operations", operations).Replace(rpdSQL),
-			Rows: fmt.Sprintf(`SELECT count(*) FROM main.rtl_call c JOIN main.rtl_function f ON f.id = c.function_id
+			Rows: fmt.Sprintf(`SELECT count(*) FROM rtl_call c JOIN rtl_function f ON f.id = c.function_id
 				WHERE f.api_id = (SELECT id FROM main.rocpd_string WHERE string = '%s')`, a.id),
 			Written: fmt.Sprintf("SELECT count(*) FROM made.rocpd_api WHERE domain_id = (SELECT id FROM made.rocpd_string WHERE string = '%s')", a.domain),
 			IsAPI:   true,

@@ -6,11 +6,11 @@ SELECT c.id + (SELECT max(coalesce(max(id), 0), (SELECT coalesce(max(id), 0) FRO
 	c.id AS call_id, s.pid AS pid, coalesce(t.tid, 0) AS tid,
 	c.start_ns AS start, c.start_ns + c.duration_ns AS end, harmless(n.string) AS name,
 	call_arguments(n.string, coalesce(CAST(c.flags AS INTEGER), 0), CAST(c.arguments AS BLOB)) AS args
-FROM main.rtl_call c
-JOIN main.rtl_function f ON f.id = c.function_id
+FROM rtl_call c
+JOIN rtl_function f ON f.id = c.function_id
 JOIN main.rocpd_string n ON n.id = f.name_id
-JOIN main.rtl_session s ON s.id = c.session_id
-LEFT JOIN main.rtl_thread t ON t.id = c.thread_id
+JOIN rtl_session s ON s.id = c.session_id
+LEFT JOIN rtl_thread t ON t.id = c.thread_id
 WHERE f.api_id = (SELECT id FROM main.rocpd_string WHERE string = '$api') AND c.start_ns BETWEEN 0 AND 4611686018427387903
 	AND c.duration_ns BETWEEN 0 AND 4611686018427387903 - c.start_ns;
 

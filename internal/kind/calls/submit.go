@@ -17,11 +17,11 @@ func SpansSQL(mostRows int64) string {
 		PRIMARY KEY(thread_id, start_ns, call_id)) WITHOUT ROWID;
 	INSERT INTO temp.call_span
 	SELECT c.thread_id, c.start_ns, c.id, c.start_ns + c.duration_ns
-	FROM (SELECT id, session_id, thread_id, function_id, start_ns, duration_ns FROM main.rtl_call LIMIT %[1]d OFFSET 0) c
-	JOIN main.rtl_function f ON f.id = c.function_id
+	FROM (SELECT id, session_id, thread_id, function_id, start_ns, duration_ns FROM rtl_call LIMIT %[1]d OFFSET 0) c
+	JOIN rtl_function f ON f.id = c.function_id
 	JOIN main.rocpd_string n ON n.id = f.name_id
-	JOIN main.rtl_session s ON s.id = c.session_id
-	JOIN main.rtl_thread t ON t.id = c.thread_id AND t.session_id = c.session_id
+	JOIN rtl_session s ON s.id = c.session_id
+	JOIN rtl_thread t ON t.id = c.thread_id AND t.session_id = c.session_id
 	WHERE f.api_id = (SELECT id FROM main.rocpd_string WHERE string = '%[2]s') AND c.id > 0
 		AND c.start_ns BETWEEN 0 AND %[3]d AND c.duration_ns BETWEEN 0 AND %[3]d - c.start_ns
 	ORDER BY c.thread_id, c.start_ns, c.id`, mostRows, ring.KindHIPRuntimeAPI, int64(traceread.LatestNS))

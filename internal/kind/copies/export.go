@@ -29,7 +29,7 @@ var export = kind.Export{
 	BufferKind: 10, // ROCPROFILER_BUFFER_TRACING_MEMORY_COPY
 	RPD: &kind.RPD{
 		SQL:     rpdSQL,
-		Rows:    "SELECT count(*) FROM main.rtl_copy WHERE reason_id = 0 AND start_ns IS NOT NULL AND duration_ns IS NOT NULL",
+		Rows:    "SELECT count(*) FROM rtl_copy WHERE reason_id = 0 AND start_ns IS NOT NULL AND duration_ns IS NOT NULL",
 		Written: "SELECT count(*) FROM made.rocpd_op WHERE opType_id IN (SELECT id FROM made.rocpd_string WHERE string GLOB 'Copy*To*')",
 	},
 }

@@ -5,7 +5,7 @@
 INSERT OR IGNORE INTO made.rocpd_string(string)
 SELECT column1 FROM (VALUES
 	('hsa_amd_memory_async_copy'), ('CopyHostToHost'), ('CopyHostToDevice'), ('CopyDeviceToHost'), ('CopyDeviceToDevice'))
-WHERE EXISTS (SELECT 1 FROM main.rtl_copy);
+WHERE EXISTS (SELECT 1 FROM rtl_copy);
 
 CREATE TEMP TABLE copied AS
 SELECT c.id + (SELECT coalesce(max(id), 0) FROM made.rocpd_op) AS id, c.id AS copy_id, s.pid AS pid, coalesce(t.tid, 0) AS tid,
@@ -14,11 +14,11 @@ SELECT c.id + (SELECT coalesce(max(id), 0) FROM made.rocpd_op) AS id, c.id AS co
 	(SELECT id FROM made.rocpd_string WHERE string = CASE c.direction WHEN 0 THEN 'CopyHostToHost' WHEN 1 THEN 'CopyHostToDevice'
 		WHEN 2 THEN 'CopyDeviceToHost' ELSE 'CopyDeviceToDevice' END) AS opType,
 	(SELECT id FROM made.rocpd_string WHERE string = '') AS empty, c.bytes AS bytes, c.direction AS direction
-FROM main.rtl_copy c
-JOIN main.rtl_session s ON s.id = c.session_id
-LEFT JOIN main.rtl_thread t ON t.id = c.thread_id
-LEFT JOIN main.rtl_agent f ON f.id = c.from_agent_id
-LEFT JOIN main.rtl_agent o ON o.id = c.to_agent_id
+FROM rtl_copy c
+JOIN rtl_session s ON s.id = c.session_id
+LEFT JOIN rtl_thread t ON t.id = c.thread_id
+LEFT JOIN rtl_agent f ON f.id = c.from_agent_id
+LEFT JOIN rtl_agent o ON o.id = c.to_agent_id
 WHERE c.reason_id = 0 AND c.direction BETWEEN 0 AND 3 AND c.bytes >= 0 AND c.start_ns BETWEEN 0 AND 4611686018427387903
 	AND c.duration_ns BETWEEN 0 AND 4611686018427387903 - c.start_ns
 	AND (c.from_agent_id IS NULL OR f.id IS NOT NULL) AND (c.to_agent_id IS NULL OR o.id IS NOT NULL);

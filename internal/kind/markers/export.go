@@ -30,7 +30,7 @@ var export = kind.Export{
 	Messages:   true,
 	RPD: &kind.RPD{
 		SQL:     rpdSQL,
-		Rows:    "SELECT count(*) FROM main.rtl_marker WHERE start_ns IS NOT NULL AND end_ns IS NOT NULL",
+		Rows:    "SELECT count(*) FROM rtl_marker WHERE start_ns IS NOT NULL AND end_ns IS NOT NULL",
 		Written: "SELECT count(*) FROM made.rocpd_api WHERE apiName_id = (SELECT id FROM made.rocpd_string WHERE string = 'UserMarker')",
 		IsAPI:   true,
 	},

@@ -1,0 +1,125 @@
+package truth
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/filter"
+	"github.com/rtl-attach/rtl-attach/internal/report"
+	"github.com/rtl-attach/rtl-attach/test/harness"
+	"github.com/rtl-attach/rtl-attach/test/simlog"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// checkFiltered is check for recordings with a filter of names.
+func checkFiltered(t *testing.T, p *harness.Process, excludes func(string) bool, runs ...harness.Run) (*harness.Comparison, *harness.Log) {
+	t.Helper()
+	threads := p.TIDs()
+	counts := p.Quit(t)
+	log := p.Truth(t)
+	log.MustHoldOnce(t, counts)
+	c := harness.Compare(t, log)
+	c.Excludes = excludes
+	for _, run := range runs {
+		tr := harness.ReadTrace(t, run.Trace)
+		c.Add(tr)
+		c.Summary(run, tr)
+	}
+	c.Finish(threads)
+	return c, log
+}
+
+// Each included kernel is in the trace, each excluded one is counted, and the times in which
+// excluded kernels ran are those of the truth, in a server with signals of its own and of the payload.
+func TestFilterNames(t *testing.T) {
+	t.Parallel()
+	p := harness.Start(t, harness.Workload{Program: "serve", Args: []string{"--threads", "3", "--streams", "4"}})
+	excluded := regexp.MustCompile("silu_and_mul|rms_norm|Cijk_Ailk")
+	first := p.RecordUntil(t, 300*time.Millisecond, 2000, "--kernel-exclude-regex", "silu_and_mul|fused_add_rms_norm_kernel<|^Cijk_Ailk")
+	last := p.RecordLast(t, 300*time.Millisecond, 2000, "--kernel-include-regex", "attention|elementwise|gemm|decode", "--kernel-exclude-regex", "rms_norm")
+	c, _ := checkFiltered(t, p, excluded.MatchString, first, last)
+	c.MustHaveRecorded(200)
+	if c.Filtered < 200 {
+		t.Errorf("only %d kernels were filtered", c.Filtered)
+	}
+	for _, run := range []harness.Run{first, last} {
+		if len(run.Summary.Filters) == 0 || run.Summary.Coverage.Filtered == 0 || len(run.Summary.LeftOutKernels) == 0 {
+			t.Errorf("the summary does not say what was filtered: %+v", run.Summary.Filters)
+		}
+	}
+}
+
+// Of each kernel name those dispatches are in the trace that the range selects.
+func TestFilterIterations(t *testing.T) {
+	t.Parallel()
+	p := harness.Start(t, harness.Stress(1, 1, 64))
+	run := p.RecordLast(t, 100*time.Millisecond, 1000, "--kernel-iteration-range", "[3-5],[50]", "--buffer-policy", "lossless")
+	_, log := checkFiltered(t, p, nil, run)
+	tr := harness.ReadTrace(t, run.Trace)
+	want := iterationsIn(log, tr, 3, 4, 5, 50)
+	var got []uint64
+	for _, d := range tr.Dispatches {
+		got = append(got, d.Index)
+	}
+	if slices.Sort(got); !slices.Equal(got, want) || len(got) < 4 {
+		t.Errorf("packets %v are in the trace, want %v", got, want)
+	}
+}
+
+// iterationsIn returns the packets of the n-th timed dispatches of each kernel in the only window of a trace.
+func iterationsIn(log *harness.Log, tr *harness.Trace, ns ...int) (packets []uint64) {
+	untimed := func(packet uint64) bool {
+		return slices.ContainsFunc(tr.Untimed, func(u harness.Untimed) bool { return packet >= u.Index && packet < u.Index+u.Packets })
+	}
+	seen := map[string]int{}
+	for _, w := range tr.Windows {
+		for _, r := range log.Queues[tr.Queues[w.Queue].Key] {
+			if r.Kind != simlog.Kernel || r.Packet < w.First || r.Packet >= w.End || untimed(r.Packet) {
+				continue
+			}
+			if seen[r.Name]++; slices.Contains(ns, seen[r.Name]) {
+				packets = append(packets, r.Packet)
+			}
+		}
+	}
+	slices.Sort(packets)
+	return packets
+}
+
+// Only the processes with the selected ranks are recorded, and the trace says which ones are not. A
+// report on some ranks of a whole trace has only those.
+func TestFilterRanks(t *testing.T) {
+	f := harness.StartFleet(t, 3)
+	whole := f.Record(t, 300*time.Millisecond)
+	run := f.Record(t, 300*time.Millisecond, "--rank", "1-2")
+	fleet := f.Workers(t)
+	counts := f.Quit(t, fleet)
+	selected := maps.Clone(fleet)
+	delete(selected, 0)
+	checkWorkers(t, selected, counts, run.Trace)
+	found := byOutcome(run.Summary)
+	if n := len(found[tracedb.OutcomeRecorded]); n != 2 {
+		t.Errorf("%d workers are recorded: %+v", n, run.Summary.Processes)
+	}
+	if others := found[tracedb.OutcomeOtherRank]; len(others) != 1 || others[0].Rank == nil || *others[0].Rank != 0 || int(others[0].PID) != fleet[0].PID {
+		t.Errorf("not selected: %+v", others)
+	}
+	one, err := filter.New([]filter.Setting{{Name: filter.Rank, Value: "1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := report.Make(whole.Trace, report.Options{Filter: one})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.PerProcess) != 1 || int(r.PerProcess[0].PID) != fleet[1].PID {
+		t.Fatalf("processes in the report: %+v", r.PerProcess)
+	}
+	tr := harness.ReadTraceOf(t, whole.Trace, fleet[1].PID)
+	if n := int64(len(tr.Dispatches)); r.Coverage.Timed != n || r.PerProcess[0].Dispatches != n || r.Coverage.Filtered != 0 {
+		t.Errorf("%+v, the trace has %d dispatches of that rank", r.Coverage, n)
+	}
+}
