@@ -163,6 +163,6 @@ func (l *launched) sumUp() (several bool) {
 	if len(codes) > 0 {
 		l.result.Code = failure.CombineExitCodes(codes)
 	}
-	l.result.NoTimes, l.result.Left, l.result.Missing, l.result.Early = l.noTimes(), l.left(), l.missing(), l.endedEarly()
+	l.result.NoTimes, l.result.Left, l.result.Missing, l.result.Early = l.noTimes(), l.group.left(), l.missing(), l.endedEarly()
 	return len(processes) > 1
 }
