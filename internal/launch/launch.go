@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 
-
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 )
 
