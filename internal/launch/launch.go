@@ -12,8 +12,6 @@ import (
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 )
 
@@ -51,11 +49,11 @@ func Start(argv []string, library []byte) (*Child, error) {
 
 // start starts the program.
 func (c *Child) start(library []byte) error {
-	fd, err := c.share(library)
+	payload, done, err := c.share(library)
 	if err != nil {
 		return fmt.Errorf("share the payload: %w", err)
 	}
-	defer unix.Close(fd)
+	defer done()
 	secret, err := nonce(16)
 	if err != nil {
 		return err
@@ -64,11 +62,7 @@ func (c *Child) start(library []byte) error {
 	if c.listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: "@" + name, Net: "unix"}); err != nil {
 		return err
 	}
-	var libraries []string
-	if c.file != nil {
-		libraries = append(libraries, c.file.path)
-	}
-	c.cmd.Env = environment(os.Environ(), append(libraries, fmt.Sprintf("/proc/self/fd/%d", fd)), name)
+	c.cmd.Env = environment(os.Environ(), payload, name)
 	return c.cmd.Start()
 }
 
@@ -107,16 +101,14 @@ const (
 	olderTools = "HSA_TOOLS_ROCPROFILER_V1_TOOLS"
 )
 
-// environment adds the payload, by several names, and the recorder's address to an environment. A process
-// loads the payload once: all names are of one file.
-func environment(own, libraries []string, address string) []string {
+// environment adds the payload and the recorder's address to an environment.
+func environment(own []string, library, address string) []string {
 	has := map[string]string{}
 	for _, v := range own {
 		name, value, _ := strings.Cut(v, "=")
 		has[name] = value
 	}
-	tools := appendTool(has[toolsVariable], strings.Join(libraries, " "))
-	env := append(own, toolsVariable+"="+tools, ring.Launched+"="+address)
+	env := append(own, toolsVariable+"="+appendTool(has[toolsVariable], library), ring.Launched+"="+address)
 	if _, set := has[olderTools]; !set && has[toolsVariable] == "" {
 		env = append(env, olderTools+"=1")
 	}

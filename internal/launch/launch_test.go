@@ -58,7 +58,7 @@ func TestEnvironment(t *testing.T) {
 		{[]string{toolsVariable + "=a.so"}, ""},
 	} {
 		got := ""
-		for _, v := range environment(c.own, []string{"OURS"}, "address") {
+		for _, v := range environment(c.own, "OURS", "address") {
 			if value, is := strings.CutPrefix(v, olderTools+"="); is {
 				got = value
 			}

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"errors"
+	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -11,18 +12,14 @@ import (
 // programs use, and below the usual limit of 1024.
 const leastDescriptor = 900
 
-// share returns a descriptor of the library that children inherit: by it, processes with another root
-// directory load it, too. Without a directory for its file, only they do.
-func (c *Child) share(library []byte) (fd int, err error) {
-	if c.file, err = makeFile(library); err != nil {
-		return shareMemory(library)
+// share returns a name by which processes of the program load the library. Without a directory for its file, only those
+// do that inherit descriptors. The caller calls done once the program has started.
+func (c *Child) share(library []byte) (name string, done func(), err error) {
+	if c.file, err = makeFile(library); err == nil {
+		return c.file.path, func() {}, nil
 	}
-	fd, err = unix.Open(c.file.path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, err
-	}
-	defer unix.Close(fd)
-	return inheritable(fd)
+	fd, err := shareMemory(library)
+	return fmt.Sprintf("/proc/self/fd/%d", fd), func() { _ = unix.Close(fd) }, err
 }
 
 // shareMemory returns a descriptor of the library that children inherit. It has no name in any
@@ -45,14 +42,9 @@ func shareMemory(library []byte) (int, error) {
 	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, seals); err != nil {
 		return -1, err
 	}
-	return inheritable(int(f.Fd()))
-}
-
-// inheritable returns a copy of a descriptor that children inherit.
-func inheritable(fd int) (int, error) {
-	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD, leastDescriptor)
+	high, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD, leastDescriptor)
 	if errors.Is(err, unix.EINVAL) { // beyond this process's limit
-		high, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD, 10)
+		high, err = unix.FcntlInt(f.Fd(), unix.F_DUPFD, 10)
 	}
 	return high, err
 }

@@ -85,7 +85,7 @@ func (s *Summary) cut() (traceread.Span, bool) {
 func (s *Summary) writeProcesses(b *bytes.Buffer) {
 	if _, cut := s.cut(); cut {
 		c := s.Common
-		line(b, "Window", "%s common to %s; %s of %s kernels lie outside of it, and do not count as GPU busy",
+		line(b, "Window", "%s %s; %s of %s kernels lie outside of it, and do not count as GPU busy",
 			duration(c.EndNS-c.StartNS), s.sharing(), humanize.Count(c.Outside), humanize.Count(c.Inside+c.Outside))
 	}
 	label := "Processes"
@@ -114,10 +114,13 @@ func (s *Summary) sharing() string {
 			shared++
 		}
 	}
-	if shared == all {
-		return "all " + humanize.Things(all, "process")
+	switch shared {
+	case all:
+		return "common to all " + humanize.Things(all, "process")
+	case 0: // they came and went
+		return "in which " + humanize.Things(all, "process") + " ran"
 	}
-	return humanize.Count(shared) + " of " + humanize.Things(all, "process")
+	return "common to " + humanize.Count(shared) + " of " + humanize.Things(all, "process")
 }
 
 // grouped counts equal names; the first few are named.

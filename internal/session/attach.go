@@ -12,6 +12,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/internal/testpoint"
 )
 
@@ -231,6 +232,9 @@ func (r *recording) startSession(ctx context.Context, env []byte) error {
 	}
 	r.stacks.code = nil // libraries may have been loaded and unloaded since the last session
 	if err := r.link.control.Ping(wedgedTimeout); errors.Is(err, ring.ErrNoAnswer) {
+		if r.watch.isEnding() {
+			return fmt.Errorf("pid %d: %w", r.o.PID, target.ErrGone)
+		}
 		r.ui.Warn("the payload's control thread does not answer: calling its entry point instead")
 		return r.call(ctx, "rtl_reattach", env, r.progress)
 	}

@@ -1,10 +1,9 @@
 // A library that listens to rtl-attach's sessions and reads the function tables (include/rtl/tables.h). Loaded on
 // demand (other_tool.h).
-#include "../../include/rtl/tables.h"
-
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <rtl/tables.h>
 #include <unistd.h>
 
 namespace {

@@ -196,6 +196,10 @@ static int arm(void)
 	if ((r = find_everything()) || (r = session_step("find")) || (r = hold_runtime()))
 		return r;
 	held = true;
+	if (launch_is_due()) {
+		r = control_fail(-ENODEV, "the program has not asked the HSA runtime for its GPUs yet");
+		goto runtime;
+	}
 	if ((r = session_step("hold")) || (r = ask_runtime()) || (r = prepare_memory()) || (r = session_step("memory")) || (r = start()))
 		goto memory;
 	if ((r = session_step("worker")) || (r = set_ranges()))

@@ -83,6 +83,11 @@ void launch_restore_hook(void)
 	mutex_unlock(&patching);
 }
 
+bool launch_is_due(void)
+{
+	return __atomic_load_n(&gate, __ATOMIC_ACQUIRE) == GATE_SHUT;
+}
+
 bool launch_is_waiting(int tid)
 {
 	for (int i = 0; i < WAITERS_MAX; i++)

@@ -9,6 +9,10 @@
  * nothing in a process that the tool has not started. */
 void launch_prepare(void);
 
+/* With the runtime held: the program has initialized it, and no thread waits yet. A session that began now could be too late
+ * for the program's first kernels. */
+bool launch_is_due(void);
+
 /* Before a session patches its own hooks: takes this one away. A thread that waits goes on
  * waiting. */
 void launch_restore_hook(void);
