@@ -124,8 +124,8 @@ func (f *outputFlags) makeFolder() (made madeFolders, err error) {
 
 // export writes the exports of --output-format beside the trace, and returns the exit code.
 func (f recordFlags) export(ended context.Context, ui *ui, outcome session.Outcome, kinds []*kind.Kind) failure.ExitCode {
-	formats, _ := f.outputs.exports(kinds) // checked before
-	e := exportFlags{force: f.force, quiet: f.quiet || f.json}
+	formats, _ := f.outputs.exports(kinds)                                 // checked before
+	e := exportFlags{force: f.force || f.append, quiet: f.quiet || f.json} // the exports of a trace that is extended are replaced
 	for _, format := range formats {
 		e.output = ""
 		if format.Name == "pftrace" {
