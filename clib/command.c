@@ -101,8 +101,11 @@ void command_make(struct command *c, int pid, int tree, int notify)
 		add(c, "--no-tree");
 	if (folder)
 		addf(c, "--output-directory=%s", folder);
-	if (file)
+	if (file) {
 		addf(c, "--output-file=%s", file);
+		if (!tool)
+			add(c, "--append"); /* the next attach of the same program: another session in the same trace */
+	}
 	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (is_on(kinds[i].variable))
 			add(c, kinds[i].flag);

@@ -1,6 +1,6 @@
 # The files of a release, in build/dist: tar.gz, .deb, bill of materials, checksums.
 .PHONY: dist
-dist: tool man
+dist: tool man clib
 	@scripts/make-dist $(VERSION)
 
 # The release in other root file systems; then built again in another folder.

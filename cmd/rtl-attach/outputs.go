@@ -124,8 +124,8 @@ func (f *outputFlags) makeFolder() (made madeFolders, err error) {
 
 // export writes the exports of --output-format beside the trace, and returns the exit code.
 func (f recordFlags) export(ended context.Context, ui *ui, outcome session.Outcome, kinds []*kind.Kind) failure.ExitCode {
-	formats, _ := f.outputs.exports(kinds) // checked before
-	e := exportFlags{force: f.force, quiet: f.quiet || f.json}
+	formats, _ := f.outputs.exports(kinds)                                 // checked before
+	e := exportFlags{force: f.force || f.append, quiet: f.quiet || f.json} // the exports of a trace that is extended are replaced
 	for _, format := range formats {
 		e.output = ""
 		if format.Name == "pftrace" {
@@ -134,7 +134,7 @@ func (f recordFlags) export(ended context.Context, ui *ui, outcome session.Outco
 		err := unlessEnded(ended, func() error {
 			jobs, err := e.jobs(ended, format, []string{outcome.Path})
 			if err == nil {
-				err = writeAll(ended, format, jobs)
+				err = e.writeAll(ended, format, jobs)
 			}
 			if err == nil {
 				_, err = e.print(format, jobs)

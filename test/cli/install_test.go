@@ -13,11 +13,12 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
-// TestInstall: the tool, a manual's page for each command that it has, completion,
-// documents and licences; nothing else. The pages are what a formatter takes without a warning.
+// TestInstall: the tool, the C library under AMD's names, a manual's page for each command that the tool has,
+// completion, documents and licences; nothing else. The pages are what a formatter takes without a warning.
 func TestInstall(t *testing.T) {
 	testenv.Artefact(t, "rtl-attach")
 	pages := testenv.Artefact(t, "man")
+	testenv.Artefact(t, "lib")
 	prefix := filepath.Join(t.TempDir(), "a prefix")
 	cmd := exec.Command(filepath.Join("..", "..", "scripts", "install"), prefix)
 	cmd.Env = append(os.Environ(), "BUILD="+testenv.BuildDir())
@@ -27,6 +28,9 @@ func TestInstall(t *testing.T) {
 	want := []string{
 		"bin/rtl-attach", "share/bash-completion/completions/rtl-attach", "share/fish/vendor_completions.d/rtl-attach.fish",
 		"share/man/man1/rtl-attach.1", "share/zsh/site-functions/_rtl-attach",
+		"include/rtl-attach/rocattach.h", "lib/rtl-attach/librtl-rocattach.so.1",
+		"lib/rtl-attach/librocprofv3-attach.so", "lib/rtl-attach/librocprofv3-attach.so.1",
+		"lib/rtl-attach/librocprofiler-sdk-rocattach.so", "lib/rtl-attach/librocprofiler-sdk-rocattach.so.1",
 	}
 	for _, command := range commandsOf(t, filepath.Join(prefix, "bin/rtl-attach")) {
 		want = append(want, "share/man/man1/rtl-attach-"+command+".1")
