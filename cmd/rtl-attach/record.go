@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/rtl-attach/rtl-attach/internal/control"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/preflight"
 	"github.com/rtl-attach/rtl-attach/internal/report"
@@ -38,6 +39,8 @@ type recordFlags struct {
 	payload   string
 	settings  []string
 	strict    bool
+	flight    flightFlags
+	control   []string
 	known     *pflag.FlagSet // all flags of the command
 }
 
@@ -77,6 +80,8 @@ func (f *recordFlags) addRecordingTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.maxSize, "max-size", "2GiB", "stop when the trace has this `SIZE`; 0: no limit")
 	flags.BoolVar(&f.kernels, "kernel-trace", true, "always recorded; accepted for compatibility")
 	f.kinds.addTo(flags)
+	f.flight.addTo(flags)
+	flags.StringArrayVar(&f.control, "control", nil, "take commands from a `CHANNEL` while recording: fd:N[,N], fifo:FILE[,FILE], unix:FILE; may be given again (see the guide: flight-recorder)")
 	flags.BoolVar(&f.strict, "strict", false, "exit code 9 if records are missing, 10 if the recording ended early")
 	flags.StringVar(&f.payload, "payload", "", "load this shared library instead of the built-in one")
 	_ = flags.MarkHidden("payload")
@@ -102,8 +107,16 @@ func (f recordFlags) options() (session.Options, error) {
 	if f.append && f.force {
 		return o, errors.New("--append or --force, not both")
 	}
-	if err := checkTraceName(f.output); err != nil {
+	if o.Flight, err = f.flight.config(); err != nil {
 		return o, err
+	}
+	if err := f.nameTraces(&o); err != nil {
+		return o, err
+	}
+	for _, channel := range f.control {
+		if err := control.Check(channel); err != nil {
+			return o, fmt.Errorf("--control %w", err)
+		}
 	}
 	if !f.kernels {
 		return o, errors.New("--kernel-trace=false: kernels are always recorded")
@@ -146,7 +159,13 @@ func record(f recordFlags) (failure.ExitCode, error) {
 	ui.limited = f.duration > 0
 	f.remark(ui, o)
 	stop, skip, release := interrupts(ui)
+	commanded, err := takeCommands(&o, f.control, ui)
+	if err != nil {
+		release()
+		return failure.Failed, err
+	}
 	outcome, err := session.RecordAll(stop, o, selection, skip, ui)
+	commanded.close(ui)
 	ended, _ := untilEnded(context.Background()) // after the detach: a signal ends the summary
 	release()
 	ui.finish()

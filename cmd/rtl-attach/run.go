@@ -68,6 +68,11 @@ func runProgram(f recordFlags, argv []string) (failure.ExitCode, error) {
 	ui.terminal = false // which is the program's
 	f.remark(ui, o)
 	signals := receiveSignals()
+	commanded, err := takeCommands(&o, f.control, ui)
+	if err != nil {
+		return failure.Failed, err
+	}
+	defer commanded.close(ui)
 	child, err := launch.Start(argv, check.Library)
 	if err != nil {
 		return failure.Failed, failure.NotStarted(argv[0], err)

@@ -104,6 +104,8 @@ func (u *ui) Failed(f *failure.Error) {
 	describe(f)
 }
 
+func (u *ui) Triggered(what string) { u.talk("✓", "triggered", "%s", what) }
+
 func (u *ui) Detaching(why string, expected bool) {
 	if u.verbose || !expected {
 		u.talk("·", "detaching", "%s", why)

@@ -102,8 +102,7 @@ func (c *Collector) CountRounds(finished func() (rounds uint64, known bool)) {
 // Call Keep before Run.
 func (c *Collector) Keep(keep func(*ring.Record)) { c.keep = keep }
 
-// Holes returns the number of missing sequence numbers so far. Only the sink may call it.
-func (c *Collector) Holes() uint64 {
+func (c *Collector) holes() uint64 {
 	if c.reader == nil {
 		return c.part.Holes
 	}

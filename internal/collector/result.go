@@ -98,7 +98,7 @@ func (c *Collector) result() Result {
 		}
 	}
 	// A record that did not fit leaves a hole, too; one that was never made does not.
-	r.Holes = c.Holes() - min(c.Holes(), c.tally.lost)
+	r.Holes = c.holes() - min(c.holes(), c.tally.lost)
 	return r
 }
 

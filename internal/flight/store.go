@@ -191,6 +191,14 @@ func (s *store) unpin(chunks []*chunk) {
 	}
 }
 
+// newestNS returns when the last records arrived, or later.
+func (s *store) newestNS() uint64 {
+	if n := len(s.chunks); n > 0 && len(s.open.bytes) == 0 {
+		return s.chunks[n-1].lastNS
+	}
+	return s.now()
+}
+
 // holes returns the missing records of the part.
 func (c *cut) holes() (n uint64) {
 	for _, one := range c.chunks {

@@ -42,6 +42,9 @@ func RecordAll(ctx context.Context, o Options, s discover.Selection, skip <-chan
 		r.looked = func() { r.watcher = discover.WatchWorkers(s, c, []discover.Tracked{r.tracked(c.Targets[0])}, ui.Warn) }
 		return r.record(ctx)
 	}
+	if o.Flight != nil {
+		return Outcome{}, failure.FlightOfOne(len(c.Targets))
+	}
 	o.PID = c.First
 	rights := newPrivileges()
 	defer rights.meter.close()

@@ -126,9 +126,12 @@ func (l *launched) note(g *guest) {
 	g.outcome.NoTimes += all.NoTimes
 	g.outcome.Missing += all.Missing
 	all.Outcome, all.Recorded = g.outcome, append(all.Recorded, g.pid)
+	l.over = l.over || g.detached
+	if g.outcome.Path == "" { // a flight recorder has written its own traces
+		return
+	}
 	// The next process extends this trace.
 	l.o.Output, l.o.Append, l.o.Force = strings.ReplaceAll(g.outcome.Path, "%", "%%"), true, false
-	l.over = l.over || g.detached
 }
 
 // endWindow ends the recording of a process that goes on without the program that has started it.

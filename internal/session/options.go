@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/envbuf"
+	"github.com/rtl-attach/rtl-attach/internal/flight"
 	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/preflight"
 )
@@ -21,6 +22,9 @@ type Options struct {
 	MaxSizeBytes     uint64       // of the trace; 0: no limit
 	Kinds            []*kind.Kind // further kinds to record
 	Operations       string       // functions of the recorded APIs, as RTL_OPERATIONS has them; "": all but the frequent ones
+
+	Flight   *flight.Config // keep the last records, and write them when something triggers it; nil: write all at once
+	Commands *Commands      // requests while it records; nil: none
 
 	Extra []envbuf.Var // further settings; the last one of a name wins
 }

@@ -82,14 +82,14 @@ func (r *recording) run(ctx context.Context) (Outcome, error) {
 	traceErr := errors.Join(collectErr, r.errIfTakenOver(), r.noteLateWorkers(), r.finishTrace())
 	switch {
 	case traceErr != nil && detachErr == nil:
-		return Outcome{Path: r.trace.db.Path(), Code: failure.Failed}, r.traceFailure(traceErr)
+		return Outcome{Path: r.trace.path(), Code: failure.Failed}, r.traceFailure(traceErr)
 	case detachErr != nil:
 		if traceErr != nil {
 			r.ui.Warn(r.traceFailure(traceErr).What)
 		}
-		return Outcome{Path: r.trace.db.Path(), Code: failure.Remains}, r.remainsFailure(detachErr)
+		return Outcome{Path: r.trace.path(), Code: failure.Remains}, r.remainsFailure(detachErr)
 	}
-	return Outcome{Path: r.trace.db.Path(), Code: r.code(), NoTimes: r.tally.noTimes, Missing: r.tally.missing, Early: r.tally.early}, nil
+	return Outcome{Path: r.trace.path(), Code: r.code(), NoTimes: r.tally.noTimes, Missing: r.tally.missing, Early: r.tally.early}, nil
 }
 
 func (r *recording) code() failure.ExitCode {

@@ -14,10 +14,10 @@ type busy struct {
 	sliceNS uint64 // a period is slices of this length
 }
 
-const slices = 64
+const busySlices = 64
 
 func newBusy(s *Set, share float64, periodNS uint64) *busy {
-	b := &busy{share: share, sliceNS: periodNS / slices}
+	b := &busy{share: share, sliceNS: periodNS / busySlices}
 	b.gpus = newGPUs(s, b.run)
 	return b
 }
@@ -29,7 +29,7 @@ func (b *busy) lost(fromNS, untilNS uint64) { b.cover(fromNS, untilNS) }
 // run adds a kernel's time that no earlier kernel covers to the slices.
 func (b *busy) run(one *gpu, s spanNS) {
 	if one.busy == nil {
-		one.busy = make([]uint64, 4*slices) // by number of the slice, modulo: the period, and what is ahead of it
+		one.busy = make([]uint64, 4*busySlices) // by number of the slice, modulo: the period, and what is ahead of it
 		one.firstNS = s.start
 	}
 	b.advance(one, s.end)
@@ -62,19 +62,19 @@ func (b *busy) settle(untilNS uint64, idle bool, fire func(string, uint64)) {
 	b.until(untilNS - min(untilNS, settleNS))
 	end := (untilNS - min(untilNS, settleNS)) / b.sliceNS // the first slice that may get more
 	for _, one := range b.gpu {
-		if one.busy == nil || end < slices || one.firstNS > (end-slices)*b.sliceNS || end-slices+uint64(len(one.busy)) <= one.newest {
+		if one.busy == nil || end < busySlices || one.firstNS > (end-busySlices)*b.sliceNS || end-busySlices+uint64(len(one.busy)) <= one.newest {
 			continue
 		}
 		sum := uint64(0)
-		for n := end - slices; n < end; n++ {
+		for n := end - busySlices; n < end; n++ {
 			if n <= one.newest {
 				sum += one.busy[n%uint64(len(one.busy))]
 			}
 		}
 		if !idle && one.coveredNS < end*b.sliceNS { // a kernel may be running since then
-			sum += end*b.sliceNS - max(one.coveredNS, (end-slices)*b.sliceNS)
+			sum += end*b.sliceNS - max(one.coveredNS, (end-busySlices)*b.sliceNS)
 		}
-		share := float64(sum) / float64(slices*b.sliceNS)
+		share := float64(sum) / float64(busySlices*b.sliceNS)
 		below := share < b.share
 		if below && !one.below {
 			fire(fmt.Sprintf("%.1f %%", 100*share), end*b.sliceNS)
