@@ -111,10 +111,10 @@ func (p *part) openWindow(line [ring.LineBytes]byte, visit func(*ring.Record) er
 	r.Load(line[:])
 	w := r.Window()
 	w.TimeNS = max(w.TimeNS, p.fromNS)
-	if lowest, used := p.used.queues[w.Queue]; used {
-		w.Index = max(w.Index, lowest)
+	if lowest, used := p.used.queues[w.Queue]; used && lowest > w.Index { // what was in front of the whole window has run
+		w.Index, w.Others = lowest, 0
 	}
-	w.Raw, w.Others = 0, 0 // what was in front of the whole window
+	w.Raw = 0
 	return visit(&r)
 }
 

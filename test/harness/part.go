@@ -46,8 +46,12 @@ func (c *Comparison) AddPart(tr *Trace, p Part) (inside int) {
 	c.Killed = true // the windows of queues stay open
 	c.Add(tr)
 	for key, records := range c.log.Queues {
+		first, seen := firstOf(tr, key, p)
+		if !seen && p.LimitedBy == tracedb.LimitStart { // it was never recorded, or not yet
+			continue
+		}
 		for i, r := range records {
-			if r.Kind != simlog.Kernel || int64(r.EndNS) < int64(p.FromNS)+toleranceNS || int64(r.EndNS) > p.UntilNS-toleranceNS {
+			if r.Packet < first || r.Kind != simlog.Kernel || int64(r.EndNS) < int64(p.FromNS)+toleranceNS || int64(r.EndNS) > p.UntilNS-toleranceNS {
 				continue
 			}
 			if inside++; c.said[key][i] == unsaid {
@@ -58,10 +62,16 @@ func (c *Comparison) AddPart(tr *Trace, p Part) (inside int) {
 	return inside
 }
 
-// Forget begins a comparison with a further trace of the same time.
-func (c *Comparison) Forget() {
-	for _, said := range c.said {
-		clear(said)
+// firstOf returns the first packet of a queue that the part must have: 0, unless the queue's window began in the part.
+func firstOf(tr *Trace, key Key, p Part) (first uint64, seen bool) {
+	for _, w := range tr.Windows { // in the order of time
+		if tr.Queues[w.Queue].Key != key {
+			continue
+		}
+		if w.OpenedNS > int64(p.FromNS) {
+			return w.First, true
+		}
+		return 0, true
 	}
-	c.active, c.windows = nil, map[Key][]Window{}
+	return 0, false
 }
