@@ -86,6 +86,9 @@ func runProgram(f recordFlags, argv []string) (failure.ExitCode, error) {
 		all.Code = f.conclude(ended, os.Stderr, ui, all.Outcome)
 	}
 	sayUnrecorded(ui, argv[0], all)
+	if o.Flight != nil && o.Flight.Files() == 0 {
+		ui.Warn("no trigger fired, and no trace was written")
+	}
 	if own := codeOfRun(all); f.strict && own != failure.OK && child.ExitCode() == 0 {
 		ui.explainCode(session.Outcome{Code: own, Missing: all.Missing, NoTimes: all.NoTimes, Early: all.Early})
 		return own, nil

@@ -23,7 +23,7 @@ func Ask(pid int, command string) (control.Reply, error) {
 		switch {
 		case errors.Is(err, control.ErrNoAnswer):
 			return reply, &failure.Error{
-				What: fmt.Sprintf("cannot reach the recorder of pid %d", pid), Cause: failure.FirstLine(err),
+				What: fmt.Sprintf("cannot reach the recorder of pid %d", pid), Cause: "no answer at its private socket: " + failure.FirstLine(err),
 				Fix:    fmt.Sprintf("ask from where the recorder (pid %d) runs: another container may have its own network", recorder.PID),
 				Target: failure.Untouched, Code: failure.Failed, Err: err,
 			}
@@ -32,7 +32,7 @@ func Ask(pid int, command string) (control.Reply, error) {
 		case reply.Error != "":
 			return reply, &failure.Error{
 				What:  fmt.Sprintf("the recorder of pid %d refuses %s", pid, command),
-				Cause: reply.Text, Fix: "rtl-attach " + command + " --help", Target: failure.Untouched, Code: failure.Failed,
+				Cause: "the recorder says: " + reply.Text, Fix: "rtl-attach " + command + " --help", Target: failure.Untouched, Code: failure.Failed,
 			}
 		}
 		return reply, nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -39,6 +40,16 @@ func newSlowKernel(re *regexp.Regexp, limitNS uint64, factor float64, permille i
 	return &slowKernel{re: re, limitNS: limitNS, factor: factor, permille: permille, kernels: map[string]*runs{}, launches: map[uint32]*runs{}}
 }
 
+// longestName is how much of a kernel's name a firing has, in bytes.
+const longestName = 256
+
+func short(name string) string {
+	if len(name) <= longestName {
+		return name
+	}
+	return strings.ToValidUTF8(name[:longestName], "") + "…"
+}
+
 // defined is called for each launch.
 func (k *slowKernel) defined(id uint32, name string) {
 	if !k.re.MatchString(name) {
@@ -49,7 +60,7 @@ func (k *slowKernel) defined(id uint32, name string) {
 		if len(k.kernels) >= mostKernels {
 			return
 		}
-		one = &runs{name: name}
+		one = &runs{name: short(name)}
 		k.kernels[name] = one
 	}
 	if len(k.launches) >= mostLaunches {
