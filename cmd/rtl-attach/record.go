@@ -166,6 +166,10 @@ func record(f recordFlags) (failure.ExitCode, error) {
 	}
 	outcome, err := session.RecordAll(stop, o, selection, skip, ui)
 	commanded.close(ui)
+	if errors.Is(err, session.ErrOneProcess) {
+		release()
+		return failure.Usage, usageError{errors.New("--keep-last records one process, and several are selected: start a recorder for each")}
+	}
 	ended, _ := untilEnded(context.Background()) // after the detach: a signal ends the summary
 	release()
 	ui.finish()

@@ -120,4 +120,7 @@ func (r *recording) howGone(d *drain) string {
 	return "it was killed, or ended without its exit handlers"
 }
 
+// ErrOneProcess is the error for a flight recorder of several processes. No process was touched.
+var ErrOneProcess = errors.New("several processes are selected")
+
 var errNoFlight = errors.New("no flight recorder: --keep-last is not given")

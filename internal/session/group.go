@@ -43,7 +43,7 @@ func RecordAll(ctx context.Context, o Options, s discover.Selection, skip <-chan
 		return r.record(ctx)
 	}
 	if o.Flight != nil {
-		return Outcome{}, failure.FlightOfOne(len(c.Targets))
+		return Outcome{}, ErrOneProcess
 	}
 	o.PID = c.First
 	rights := newPrivileges()
