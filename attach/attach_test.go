@@ -109,6 +109,7 @@ func (e *events) Detached(string) { e.note("detached") }
 func (e *events) Warn(text string)       { e.note("warning: " + text) }
 func (e *events) Debug(string)           {}
 func (e *events) PassedOver(string)      {}
+func (e *events) Triggered(string)       {}
 func (e *events) Failed(f *attach.Error) { e.note("failed: " + f.What) }
 
 // TestProcess: what is in the file after Flush; the observer; nothing of the program that records has changed, and

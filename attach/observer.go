@@ -72,6 +72,12 @@ func (o *observer) Recording(elapsed, total time.Duration, p Progress, traceByte
 	}
 }
 
+func (o *observer) Triggered(what string) {
+	if o.Observer != nil {
+		o.Observer.Triggered(what)
+	}
+}
+
 func (o *observer) Detaching(why string, expected bool) {
 	if o.Observer != nil {
 		o.Observer.Detaching(why, expected)

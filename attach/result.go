@@ -17,10 +17,17 @@ type Result struct {
 	Early   string   // why the recording ended before its duration; "": it did not
 }
 
-func resultOf(o session.Outcome) Result { return Result(o) }
+func resultOf(o session.Outcome) Result {
+	return Result{Path: o.Path, Code: o.Code, NoTimes: o.NoTimes, Left: o.Left, Missing: o.Missing, Early: o.Early}
+}
+
+// Outcome returns the engine's form of a result, for packages of this module.
+func (r Result) Outcome() session.Outcome {
+	return session.Outcome{Path: r.Path, Code: r.Code, NoTimes: r.NoTimes, Left: r.Left, Missing: r.Missing, Early: r.Early}
+}
 
 // Strict returns RecordsMissing or EndedEarly instead of OK if the trace is incomplete.
-func (r Result) Strict() ExitCode { return session.Outcome(r).Strict() }
+func (r Result) Strict() ExitCode { return r.Outcome().Strict() }
 
 // Summary is the summary of a trace. Its fields, and its JSON form, are described in docs/json.md.
 type Summary = report.Summary

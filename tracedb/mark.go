@@ -59,6 +59,29 @@ func (s *Session) Unwritten() uint64 {
 	return s.mark.given - s.mark.committed
 }
 
+// CompleteNS returns up to which time the records passed to the session are complete; see Mark.
+func (s *Session) CompleteNS() uint64 {
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	return s.mark.untilNS
+}
+
+// Commit commits what the session has written so far. done: it is in the file. Otherwise other programs
+// read the file, and the caller may try again.
+func (s *Session) Commit() (done bool, err error) {
+	if err := s.guard.enter(); err != nil {
+		return false, err
+	}
+	defer s.guard.leave()
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	if s.db.begun.IsZero() || s.db.failure != nil {
+		return true, s.db.failure
+	}
+	err = s.db.commitAndReserve()
+	return s.db.begun.IsZero(), err
+}
+
 // write makes the changes for records of the ring.
 func (s *Session) write(records int, change func() error) error {
 	if err := s.guard.enter(); err != nil {

@@ -150,6 +150,8 @@ const (
 	EndInterrupted = "interrupted"
 	EndSizeLimit   = "size limit reached"
 	EndRequested   = "detached by rtl-attach detach"
+	EndStopped     = "stopped by a command"
+	EndTriggered   = "written by a trigger of the flight recorder"
 	EndDiskFull    = "disk full"
 	EndWriteFailed = "writing the trace failed"
 )
@@ -205,6 +207,8 @@ type SessionInfo struct {
 	Generation  uint32
 	Rank        *int // as its launcher set it; nil: it has none
 	ArmedNS     uint64
+	BegunNS     uint64 // 0: now
+	WindowNS    uint64 // begin of the declared window; 0: ArmedNS
 	Recorder    Recorder
 
 	// ThreadName returns a thread's name; "": not known. The session calls it once for

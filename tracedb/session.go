@@ -1,6 +1,7 @@
 package tracedb
 
 import (
+	"cmp"
 	"database/sql"
 	"encoding/hex"
 	"fmt"
@@ -41,6 +42,7 @@ func (db *DB) Begin(info SessionInfo) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	nowNS = cmp.Or(int64(info.BegunNS), nowNS)
 	if err := s.guard.enter(); err != nil {
 		return nil, err
 	}
@@ -50,7 +52,7 @@ func (db *DB) Begin(info SessionInfo) (*Session, error) {
 			generation, begun_ns, armed_ns, window_start_ns, recorder_pid, recorder_start_ticks, recorder_pid_namespace,
 			monotonic_offset_start_ns, realtime_offset_start_ns) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 			info.PID, int64(info.StartTicks), info.Command, info.Host, info.ToolVersion, hex.EncodeToString(info.BuildID),
-			info.Generation, nowNS, orNULL(info.ArmedNS), orNULL(info.ArmedNS), info.Recorder.PID,
+			info.Generation, nowNS, orNULL(info.ArmedNS), orNULL(cmp.Or(info.WindowNS, info.ArmedNS)), info.Recorder.PID,
 			int64(info.Recorder.StartTicks), int64(info.Recorder.PIDNamespace), offset.monotonicNS, offset.realtimeNS)
 		if err != nil {
 			return err

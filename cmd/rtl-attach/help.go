@@ -47,7 +47,9 @@ const (
   rtl-attach run -d 10s -- ./a.out       the first ten seconds; the program goes on`
 	detachExamples = `  rtl-attach detach 41220          end the session, whoever records
   rtl-attach detach 41220 -v       and say what is done`
-	statusExamples = `  rtl-attach status 41220          what is loaded, and what is left
+	triggerExamples = `  rtl-attach trigger 41220         write what the flight recorder of 41220 has kept`
+	flushExamples   = `  rtl-attach flush 41220           then read the trace that is being recorded`
+	statusExamples  = `  rtl-attach status 41220          what is loaded, and what is left
   rtl-attach status 41220 --json   for scripts`
 	psExamples = `  sudo rtl-attach ps               all of them
   rtl-attach ps --json             for scripts`

@@ -63,6 +63,22 @@ behind those that are there.`,
 		noEnvironment,
 		"A recorder that still runs finishes its trace. No other file is written.",
 	},
+	"trigger": {
+		`    0  the trace was written; its name is on standard output
+    1  it was not
+    2  the command line is wrong
+    3  nothing is recorded there, no such process, or not permitted`,
+		noEnvironment,
+		"The recorder writes the trace, as its --output says.",
+	},
+	"flush": {
+		`    0  everything that was recorded is in the trace
+    1  it is not
+    2  the command line is wrong
+    3  nothing is recorded there, no such process, or not permitted`,
+		noEnvironment,
+		"No other file than the trace is written.",
+	},
 	"status": {
 		`    0  the status was printed
     1  it could not be read or printed

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/attach"
 	"github.com/rtl-attach/rtl-attach/internal/discover"
+	"github.com/rtl-attach/rtl-attach/internal/control"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/filter"
 	"github.com/rtl-attach/rtl-attach/internal/preflight"
@@ -48,6 +49,8 @@ type recordFlags struct {
 	foreign   []*foreign
 	notifyFD  int
 	notify    *notifier
+	flight    flightFlags
+	control   []string
 	known     *pflag.FlagSet // all flags of the command
 }
 
@@ -94,6 +97,8 @@ func (f *recordFlags) addRecordingTo(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.kernels, "kernel-trace", true, "always recorded; accepted for compatibility")
 	f.kinds.addTo(flags)
 	f.filters.addTo(flags)
+	f.flight.addTo(flags)
+	flags.StringArrayVar(&f.control, "control", nil, "take commands from a `CHANNEL` while recording: fd:N[,N], fifo:FILE[,FILE], unix:FILE; may be given again (see the guide: flight-recorder)")
 	flags.BoolVar(&f.strict, "strict", false, "exit code 9 if records are missing, 10 if the recording ended early")
 	flags.StringVar(&f.payload, "payload", "", "load this shared library instead of the built-in one")
 	_ = flags.MarkHidden("payload")
@@ -127,8 +132,19 @@ func (f recordFlags) options() (session.Options, error) {
 	if f.append && f.force {
 		return o, errors.New("--append or --force, not both")
 	}
-	if err := checkTraceName(o.Output); err != nil {
+	if o.Flight, err = f.flight.config(); err != nil {
 		return o, err
+	}
+	if o.Flight != nil && o.Filter.OfKernels() {
+		return o, errors.New("--keep-last keeps all kernels: give the filters to report and export")
+	}
+	if err := f.nameTraces(&o); err != nil {
+		return o, err
+	}
+	for _, channel := range f.control {
+		if err := control.Check(channel); err != nil {
+			return o, fmt.Errorf("--control %w", err)
+		}
 	}
 	if !f.kernels {
 		return o, errors.New("--kernel-trace=false: kernels are always recorded")
@@ -184,9 +200,21 @@ func record(f recordFlags) (failure.ExitCode, error) {
 		return failure.Failed, failure.Explain("trace", f.pids.first(), err, failure.Untouched)
 	}
 	stop, skip, release := interrupts(ui)
+	commanded, err := takeCommands(&o, f.control, ui)
+	if err != nil {
+		release()
+		made.remove()
+		return failure.Failed, err
+	}
 	outcome, err := recordAll(f.notify.until(stop), skip, selection, attach.Engine(o, ui), f.notify.attached)
+	outcome.Flight = o.Flight
+	commanded.close(ui)
 	if outcome.Path == "" {
 		made.remove()
+	}
+	if errors.Is(err, session.ErrOneProcess) {
+		release()
+		return failure.Usage, usageError{errors.New("--keep-last records one process, and several are selected: start a recorder for each")}
 	}
 	ended, _ := untilEnded(context.Background()) // after the detach: a signal ends the summary
 	release()
@@ -222,7 +250,7 @@ func recordAll(stop context.Context, skip <-chan struct{}, which discover.Select
 	case <-s.Done():
 	}
 	result, err := s.Wait()
-	return session.Outcome(result), err
+	return result.Outcome(), err
 }
 
 // remark reports what the tool rounds or ignores in the command line and environment.

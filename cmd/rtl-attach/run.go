@@ -55,6 +55,9 @@ func runProgram(f recordFlags, argv []string) (failure.ExitCode, error) {
 	if err != nil {
 		return failure.Usage, usageError{err}
 	}
+	if o.Flight != nil {
+		return failure.Usage, usageError{errors.New("run records from the first kernel to the end: --keep-last needs -p")}
+	}
 	if f.payload != "" {
 		if o.Library, err = os.ReadFile(f.payload); err != nil {
 			return failure.Failed, failure.NoPayload(0, err)
@@ -72,6 +75,12 @@ func runProgram(f recordFlags, argv []string) (failure.ExitCode, error) {
 	if err != nil {
 		return failure.Failed, failure.Explain("trace", 0, err, "not started")
 	}
+	commanded, err := takeCommands(&o, f.control, ui)
+	if err != nil {
+		made.remove()
+		return failure.Failed, err
+	}
+	defer commanded.close(ui)
 	child, err := launch.Start(argv, check.Library)
 	if err != nil {
 		made.remove()

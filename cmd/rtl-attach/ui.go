@@ -104,6 +104,8 @@ func (u *ui) Failed(f *failure.Error) {
 	describe(f)
 }
 
+func (u *ui) Triggered(what string) { u.talk("✓", "triggered", "%s", what) }
+
 func (u *ui) Detaching(why string, expected bool) {
 	if u.verbose || !expected {
 		u.talk("·", "detaching", "%s", why)
@@ -179,6 +181,14 @@ func (u *ui) finish() {
 
 // explainCode prints the meaning of an exit code that has no error message.
 func (u *ui) explainCode(o session.Outcome) {
+	switch {
+	case o.Flight != nil && o.Flight.Files() == 0 && o.Code != failure.NothingSeen:
+		u.say("rtl-attach: no trigger fired, and no trace was written")
+		return
+	case o.Flight != nil && o.Code == failure.TargetExited:
+		u.say("rtl-attach: the target exited while attached; %s", humanize.Things(int64(o.Flight.Files()), "trace")+" of triggers were saved before")
+		return
+	}
 	switch o.Code {
 	case failure.TargetExited:
 		u.say("rtl-attach: the target exited while attached; the trace is saved to that moment")

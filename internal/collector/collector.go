@@ -53,9 +53,11 @@ func periodFor(ringBytes uint64) time.Duration {
 
 // Collector reads the ring of one session.
 type Collector struct {
-	reader *ring.Reader
+	reader *ring.Reader // nil: it replays a part
+	part   *Part        // nil: it reads a ring
 	sink   Sink
 	period time.Duration
+	keep   func(*ring.Record) // nil: nothing keeps the records
 
 	tables   tables
 	coverage coverage
@@ -73,11 +75,15 @@ type Collector struct {
 
 // New returns a collector for dispatches and records of the given kinds; Run does the work.
 func New(reader *ring.Reader, sink Sink, kinds []*kind.Kind) *Collector {
+	c := newCollector(sink, kinds)
+	c.reader, c.period = reader, periodFor(reader.SizeBytes())
+	return c
+}
+
+func newCollector(sink Sink, kinds []*kind.Kind) *Collector {
 	c := &Collector{
-		reader:   reader,
 		sink:     sink,
 		rounds:   rounds{now: boottimeNS},
-		period:   periodFor(reader.SizeBytes()),
 		coverage: coverage{},
 		batch:    make([]tracedb.Dispatch, 0, batchDispatches),
 	}
@@ -91,6 +97,17 @@ func New(reader *ring.Reader, sink Sink, kinds []*kind.Kind) *Collector {
 // returns how many rounds the payload's worker has finished. Call CountRounds before Run.
 func (c *Collector) CountRounds(finished func() (rounds uint64, known bool)) {
 	c.rounds.count = finished
+}
+
+// Keep makes the collector call keep for each record from the ring, in their order, before it decodes it.
+// Call Keep before Run.
+func (c *Collector) Keep(keep func(*ring.Record)) { c.keep = keep }
+
+func (c *Collector) holes() uint64 {
+	if c.reader == nil {
+		return c.part.Holes
+	}
+	return c.reader.Holes()
 }
 
 // Run drains the ring until the session's last record, or until gone is closed

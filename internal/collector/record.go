@@ -12,6 +12,9 @@ import (
 // a record are counted.
 func (c *Collector) record(r *ring.Record) error {
 	c.tally.records++
+	if c.keep != nil {
+		c.keep(r)
+	}
 	if c.end != nil {
 		c.tally.afterEnd++
 		return nil

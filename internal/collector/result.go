@@ -102,7 +102,7 @@ func (c *Collector) result() Result {
 		}
 	}
 	// A record that did not fit leaves a hole, too; one that was never made does not.
-	r.Holes = c.reader.Holes() - min(c.reader.Holes(), c.tally.lost)
+	r.Holes = c.holes() - min(c.holes(), c.tally.lost)
 	return r
 }
 
@@ -129,6 +129,9 @@ func (c *Collector) finish(broken error) (Result, error) {
 }
 
 func (c *Collector) describeEnd(r Result, broken error) tracedb.End {
+	if c.part != nil {
+		return c.part.end(r)
+	}
 	ending := c.ending()
 	end := tracedb.End{
 		Reason: ending.reason(c.end, broken), WindowEndNS: ending.WindowEndNS, UntilNS: c.rounds.markNS,
@@ -164,7 +167,7 @@ func (c *Collector) losses(r Result, broken error) []tracedb.Loss {
 	if broken != nil {
 		out = append(out, tracedb.Loss{Cause: CauseCorrupt})
 	}
-	if c.end == nil {
+	if c.end == nil && c.part == nil {
 		out = append(out, tracedb.Loss{Cause: CauseNoEnd, FromNS: c.tally.newestNS})
 	}
 	return out

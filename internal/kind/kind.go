@@ -25,6 +25,10 @@ type Kind struct {
 	Schema string // SQL of its tables and views
 	Tables []string
 
+	// Describes are the types of the records that say what the session can record of the kind. A flight
+	// recorder keeps the last ones of each.
+	Describes []ring.Type
+
 	// NewDecoder returns a decoder for the kind's records of one session.
 	NewDecoder func(Session) Decoder
 

@@ -31,8 +31,8 @@ func UnknownPlaceholder(template string) string {
 	}
 }
 
-// outputPath returns the path for a template.
-func outputPath(template string, pid int, now time.Time) (string, error) {
+// OutputPath returns the path for a template; %n is the number of a flight recorder's trigger.
+func OutputPath(template string, pid int, number uint64, now time.Time) (string, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return "", fmt.Errorf("host name: %w", err)
@@ -40,6 +40,7 @@ func outputPath(template string, pid int, now time.Time) (string, error) {
 	return strings.NewReplacer(
 		"%%", "%",
 		"%p", strconv.Itoa(pid),
+		"%n", strconv.FormatUint(number, 10),
 		"%h", strings.ReplaceAll(host, "/", "_"),
 		"%t", now.Format("20060102-150405"),
 	).Replace(template), nil

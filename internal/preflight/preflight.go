@@ -16,8 +16,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// leastSpaceBytes must be free on the trace's filesystem.
-const leastSpaceBytes = 64 << 20
+// LeastSpaceBytes must be free on the trace's filesystem.
+const LeastSpaceBytes = 64 << 20
 
 // Request is the part of a recording's options that a preflight checks.
 type Request struct {
@@ -116,7 +116,7 @@ func (p *Preflight) findPayload() error {
 }
 
 func (p *Preflight) findPlace() error {
-	path, err := outputPath(p.request.Output, p.request.PID, time.Now())
+	path, err := OutputPath(p.request.Output, p.request.PID, 1, time.Now())
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (p *Preflight) findPlace() error {
 	case p.request.Force:
 		check = tracedb.CheckReplace
 	}
-	p.Place, err = check(path, leastSpaceBytes)
+	p.Place, err = check(path, LeastSpaceBytes)
 	return err
 }
 

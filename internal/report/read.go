@@ -8,7 +8,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-func (s *Summary) fillSessions(tr *traceread.Trace) {
+func (s *Summary) fillSessions(tr *traceread.Trace) error {
 	s.Sessions = []Session{}
 	for _, one := range tr.Sessions {
 		p := one.Process
@@ -18,6 +18,21 @@ func (s *Summary) fillSessions(tr *traceread.Trace) {
 			InProgress: one.State == traceread.InProgress, WindowStartNS: one.FromNS(), WindowEndNS: one.UntilNS(), session: one,
 		})
 	}
+	return s.fillTriggers(tr)
+}
+
+// fillTriggers adds what has made a flight recorder write the sessions.
+func (s *Summary) fillTriggers(tr *traceread.Trace) error {
+	for i := range s.Sessions {
+		t, err := tracedb.TriggerOf(tr.DB, s.Sessions[i].ID)
+		if err != nil {
+			return err
+		}
+		if t != nil {
+			s.Sessions[i].Trigger = &Trigger{t.Number, t.Expression, t.Value, t.FiredNS, t.LimitedBy, t.Older, t.Ignored}
+		}
+	}
+	return nil
 }
 
 // fillCoverage adds up the final accounts; countCutOff adds the rows of queues without one.

@@ -57,7 +57,20 @@ type Session struct {
 	WindowStartNS int64 `json:"window_start_ns,omitempty"`
 	WindowEndNS   int64 `json:"window_end_ns,omitempty"` // not Complete: the time up to which the records are complete
 
+	Trigger *Trigger `json:"trigger,omitempty"` // of a flight recorder, which has written the session
+
 	session *traceread.Session
+}
+
+// Trigger is what has made a flight recorder write a session.
+type Trigger struct {
+	Number       uint64 `json:"number"`
+	Expression   string `json:"expression"`
+	Value        string `json:"value,omitempty"`
+	FiredNS      uint64 `json:"fired_ns"`
+	LimitedBy    string `json:"limited_by"`    // why the window does not begin earlier: time, size, start
+	OlderRecords uint64 `json:"older_records"` // not kept, and not lost
+	Ignored      uint64 `json:"ignored"`       // further times that triggers fired before
 }
 
 // Coverage is the account of dispatches. Dispatches is how many were published to recorded
@@ -190,7 +203,9 @@ func Summarize(path string, kernels int) (*Summary, error) {
 
 // readAccounts fills in the accounts that the recorder wrote at the end.
 func (s *Summary) readAccounts(tr *traceread.Trace) error {
-	s.fillSessions(tr)
+	if err := s.fillSessions(tr); err != nil {
+		return err
+	}
 	s.fillCoverage(tr)
 	s.fillLosses(tr)
 	s.fillProcesses(tr)

@@ -13,6 +13,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
+	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 const nameWidth = 44
@@ -54,6 +55,9 @@ func line(b *bytes.Buffer, label, format string, args ...any) {
 // writeSessions mentions only sessions that did not end as asked.
 func (s *Summary) writeSessions(b *bytes.Buffer) {
 	for _, one := range s.Sessions {
+		if t := one.Trigger; t != nil {
+			s.writeTrigger(b, &one, t)
+		}
 		label, what := "Cut off", sanitize.Text(one.session.Unfinished())
 		switch state := one.session.State; {
 		case state == traceread.InProgress:
@@ -68,6 +72,21 @@ func (s *Summary) writeSessions(b *bytes.Buffer) {
 			label, what = "Ended", sanitize.Text(one.EndReason)
 		}
 		line(b, label, "pid %d: %s", one.PID, what)
+	}
+}
+
+// writeTrigger writes what has made the flight recorder write a session, and where in it that was.
+func (s *Summary) writeTrigger(b *bytes.Buffer, one *Session, t *Trigger) {
+	what := t.Expression
+	if t.Value != "" {
+		what += ": " + t.Value
+	}
+	line(b, "Trigger", "%d, %s, at %s of the window", t.Number, sanitize.Text(what), duration(int64(t.FiredNS)-one.WindowStartNS))
+	switch t.LimitedBy {
+	case tracedb.LimitSize:
+		line(b, "", "the window begins where --keep-size ends: what is older was not kept")
+	case tracedb.LimitStart:
+		line(b, "", "the window begins with the recording")
 	}
 }
 

@@ -37,6 +37,39 @@ func (r *Record) End() *EndRecord           { return (*EndRecord)(unsafe.Pointer
 // caller must check that the record has as many lines as the layout.
 func As[T any](r *Record) *T { return (*T)(unsafe.Pointer(&r.line)) }
 
+// AppendTo appends the record to b in the form that Load reads: its lines; or, of a string record,
+// its first line and then the whole text.
+func (r *Record) AppendTo(b []byte) []byte {
+	for i := range r.keptLines() {
+		b = append(b, r.bytes(i)...)
+	}
+	return append(b, r.Text...)
+}
+
+// keptLines returns how many lines of the record are in line.
+func (r *Record) keptLines() int {
+	if r.Type() < KindTypes {
+		return 1
+	}
+	return min(max(int(r.Lines()), 1), RecordLines)
+}
+
+// Load reads the record at the begin of b, which AppendTo has written, and returns what is behind it.
+// The text of a string record refers to b.
+func (r *Record) Load(b []byte) (rest []byte) {
+	copy(r.bytes(0), b[:LineBytes])
+	for i := 1; i < r.keptLines(); i++ {
+		copy(r.bytes(i), b[i*LineBytes:])
+	}
+	b = b[r.keptLines()*LineBytes:]
+	r.Text = nil
+	if r.Type() == TypeString {
+		n := r.StringLine().LenBytes
+		r.Text, b = b[:n:n], b[n:]
+	}
+	return b
+}
+
 // bytes returns line i of the record.
 func (r *Record) bytes(i int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&r.line[i*LineBytes/8])), LineBytes)

@@ -46,7 +46,7 @@ func (r *recording) collectAll(ctx context.Context) error {
 }
 
 func (r *recording) isFull() bool {
-	return r.o.MaxSizeBytes > 0 && r.trace.db.SizeBytes() > r.o.MaxSizeBytes
+	return r.o.MaxSizeBytes > 0 && r.trace.sizeBytes() > r.o.MaxSizeBytes
 }
 
 // awaitRuntime attaches again as soon as the runtime is back. It repeats this while there
@@ -94,6 +94,8 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 		return false, err
 	}
 	defer d.giveUp()
+	r.o.Commands.add(d)
+	defer r.o.Commands.remove(d)
 	if r.reading != nil {
 		r.reading()
 	}
@@ -122,6 +124,7 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	}
 	r.tally.ended = d.result.End
 	r.noteLosses(d.result)
+	r.endFlight(d)
 	if d.err != nil {
 		r.trace.broken = &brokenTrace{session: d.session, taken: d.result.Records, err: d.err}
 	}
@@ -185,16 +188,20 @@ func (r *recording) window(ctx context.Context, deadline time.Time, d *drain) st
 			return ""
 		case <-ctx.Done():
 			return tracedb.EndInterrupted
+		case <-r.o.Commands.stop():
+			return tracedb.EndStopped
 		case <-isOver:
 			return tracedb.EndElapsed
 		case <-tick.C:
 		}
 		progress := d.collector.Progress()
 		d.thread.adapt(progress.LostRecords)
-		r.ui.Recording(time.Since(began), r.o.Duration, progress, r.trace.db.SizeBytes())
+		r.ui.Recording(time.Since(began), r.o.Duration, progress, d.sizeBytes(r))
 		switch {
 		case r.link.held.StopRequested():
 			return tracedb.EndRequested
+		case r.o.Flight != nil && r.o.Flight.IsDone():
+			return endSpent
 		case r.isFull():
 			return tracedb.EndSizeLimit
 		}
@@ -203,6 +210,9 @@ func (r *recording) window(ctx context.Context, deadline time.Time, d *drain) st
 
 // describeSession adds data to the trace that does not come from the ring.
 func (r *recording) describeSession(s *tracedb.Session) error {
+	if s == nil { // a flight recorder describes its own traces
+		return nil
+	}
 	counters := r.meter.counters(r.o.PID)
 	if theirs := collector.Counters(r.link.control.Counters(), all.Kinds); !r.link.isLost() {
 		counters = append(theirs, counters...)

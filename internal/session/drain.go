@@ -7,6 +7,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/flight"
 	"github.com/rtl-attach/rtl-attach/internal/kind/all"
 	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
@@ -16,7 +17,8 @@ import (
 // drain copies one session's records from the ring into the trace.
 type drain struct {
 	collector *collector.Collector
-	session   *tracedb.Session
+	session   *tracedb.Session   // nil: a flight recorder keeps the records
+	flight    *flight.Recorder   // nil: they go into the trace at once
 	giveUp    context.CancelFunc // takes the records that are there, and ends
 	mostBytes uint64             // the most that a payload can hold when it has detached
 	thread    lowPriority
@@ -38,21 +40,13 @@ func (r *recording) startDrain() (*drain, error) {
 	if err != nil {
 		return nil, err
 	}
-	info := r.info(snapshot)
-	session, err := r.trace.db.Begin(info)
-	if err == nil {
-		err = session.Filters(filterSettings(r.o.Filter))
-	}
-	if err != nil {
+	d := &drain{mostBytes: r.o.heldBytes(limit), done: make(chan struct{})}
+	if err := r.openSink(d, reader, snapshot); err != nil {
 		return nil, errors.Join(err, reader.Close())
 	}
 	// The caller's context must end the window only, not the drain.
 	ctx, giveUp := context.WithCancel(context.Background())
-	d := &drain{
-		collector: collector.New(reader, session, all.Kinds), session: session, giveUp: giveUp,
-		mostBytes: r.o.heldBytes(limit), done: make(chan struct{}),
-	}
-	d.collector.Filter(r.o.Filter, r.filterFrom(info.ArmedNS))
+	d.giveUp = giveUp
 	d.collector.CountRounds(func() (uint64, bool) { return r.link.control.Counters().WorkerRounds, !r.link.isLost() })
 	d.thread.run(func() {
 		defer close(d.done)
@@ -60,6 +54,31 @@ func (r *recording) startDrain() (*drain, error) {
 		d.err = errors.Join(d.err, reader.Close())
 	})
 	return d, nil
+}
+
+// openSink opens what gets the records: a session of the trace, or a flight recorder.
+func (r *recording) openSink(d *drain, reader *ring.Reader, s ring.Snapshot) (err error) {
+	if r.o.Flight != nil {
+		d.flight = flight.New(r.o.Flight, r.flightHost(s), all.Kinds, soundArming(s.ArmedNS, boottimeNS()), reader.Holes)
+		d.collector = collector.New(reader, d.flight, all.Kinds)
+		d.collector.Keep(d.flight.Keep)
+		return nil
+	}
+	info := r.info(s)
+	if d.session, err = r.trace.db.Begin(info); err != nil {
+		return err
+	}
+	d.collector = collector.New(reader, d.session, all.Kinds)
+	d.collector.Filter(r.o.Filter, r.filterFrom(info.ArmedNS))
+	return d.session.Filters(filterSettings(r.o.Filter))
+}
+
+// sizeBytes returns the size of the trace, or of what a flight recorder keeps.
+func (d *drain) sizeBytes(r *recording) uint64 {
+	if d.flight != nil {
+		return d.flight.SizeBytes()
+	}
+	return r.trace.sizeBytes()
 }
 
 // drainParts is the number of parts of mostBytes; the wait restarts with each part that

@@ -45,6 +45,9 @@ func RecordAll(ctx context.Context, o Options, s discover.Selection, skip <-chan
 		r.looked = func() { r.watcher = discover.WatchWorkers(s, c, []discover.Tracked{r.tracked(c.Targets[0])}, ui.Warn) }
 		return r.record(ctx)
 	}
+	if o.Flight != nil {
+		return Outcome{}, ErrOneProcess
+	}
 	o.PID = c.First
 	rights := newPrivileges(o)
 	defer rights.meter.close()

@@ -63,6 +63,8 @@ func (g *group) window(ctx context.Context) string {
 		select {
 		case <-ctx.Done():
 			return tracedb.EndInterrupted
+		case <-g.o.Commands.stop():
+			return tracedb.EndStopped
 		case <-isOver:
 			return tracedb.EndElapsed
 		case <-tick.C:
@@ -99,7 +101,7 @@ func (g *group) noteEarly(why string) {
 	switch why {
 	case tracedb.EndElapsed:
 		return
-	case tracedb.EndInterrupted:
+	case tracedb.EndInterrupted, tracedb.EndStopped:
 		if g.o.Duration == 0 {
 			return
 		}

@@ -41,6 +41,8 @@ func (u *memberUI) Recording(_, _ time.Duration, p collector.Progress, _ uint64)
 	u.progress = p
 }
 
+func (u *memberUI) Triggered(what string) { u.member.group.ui.Triggered(what) }
+
 func (u *memberUI) Detaching(why string, _ bool) {
 	if why != tracedb.EndInterrupted { // the group ends the window in this way
 		u.member.why = why

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/envbuf"
 	"github.com/rtl-attach/rtl-attach/internal/filter"
+	"github.com/rtl-attach/rtl-attach/internal/flight"
 	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/preflight"
 )
@@ -24,6 +25,8 @@ type Options struct {
 	Operations       string       // functions of the recorded APIs, as RTL_OPERATIONS has them; "": all but the frequent ones
 
 	Filter *filter.Filter // nil: record everything
+	Flight   *flight.Config // keep the last records, and write them when something triggers it; nil: write all at once
+	Commands *Commands      // requests while it records; nil: none
 
 	Extra []envbuf.Var // further settings; the last one of a name wins
 

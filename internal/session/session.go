@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/flight"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/testpoint"
 	"github.com/rtl-attach/rtl-attach/internal/watchdog"
@@ -21,10 +22,11 @@ import (
 type Outcome struct {
 	Path    string // of the trace; empty: none was made
 	Code    failure.ExitCode
-	NoTimes uint64 // dispatches without times
-	Left    uint64 // dispatches that the filter left out
-	Missing uint64 // lost records
-	Early   string // why the recording ended before the user's end; "": it did not
+	NoTimes uint64         // dispatches without times
+	Left    uint64         // dispatches that the filter left out
+	Missing uint64         // lost records
+	Flight  *flight.Config // of a flight recorder, whose triggers have traces of their own; nil: Path is the trace
+	Early   string         // why the recording ended before the user's end; "": it did not
 }
 
 // Strict returns the exit code for --strict: not OK if the trace is incomplete.
@@ -83,14 +85,17 @@ func (r *recording) run(ctx context.Context) (Outcome, error) {
 	traceErr := errors.Join(collectErr, r.errIfTakenOver(), r.noteLateWorkers(), r.finishTrace())
 	switch {
 	case traceErr != nil && detachErr == nil:
-		return Outcome{Path: r.trace.db.Path(), Code: failure.Failed}, r.traceFailure(traceErr)
+		return Outcome{Path: r.trace.path(), Code: failure.Failed}, r.traceFailure(traceErr)
 	case detachErr != nil:
 		if traceErr != nil {
 			r.ui.Warn(r.traceFailure(traceErr).What)
 		}
-		return Outcome{Path: r.trace.db.Path(), Code: failure.Remains}, r.remainsFailure(detachErr)
+		return Outcome{Path: r.trace.path(), Code: failure.Remains}, r.remainsFailure(detachErr)
 	}
-	return Outcome{Path: r.trace.db.Path(), Code: r.code(), NoTimes: r.tally.noTimes, Left: r.tally.left, Missing: r.tally.missing, Early: r.tally.early}, nil
+	return Outcome{
+		Path: r.trace.path(), Code: r.code(), Flight: r.o.Flight,
+		NoTimes: r.tally.noTimes, Left: r.tally.left, Missing: r.tally.missing, Early: r.tally.early,
+	}, nil
 }
 
 func (r *recording) code() failure.ExitCode {

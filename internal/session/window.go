@@ -69,7 +69,7 @@ func (r *recording) noteEarly(why string) {
 	switch why {
 	case tracedb.EndElapsed:
 		return
-	case tracedb.EndInterrupted, tracedb.EndRequested: // the expected end of a recording without a duration
+	case tracedb.EndInterrupted, tracedb.EndRequested, tracedb.EndStopped, endSpent: // the expected end of a recording without a duration
 		if r.o.Duration > 0 {
 			r.tally.early = why
 		}
@@ -90,6 +90,10 @@ func (r *recording) noteLosses(result collector.Result) {
 		return
 	}
 	r.tally.missing += missing
+	if r.o.Flight != nil {
+		r.ui.Debug(humanize.Things(int64(missing), "record") + " lost in the whole session; each trace says what is missing in it")
+		return
+	}
 	var causes []string
 	advice := ""
 	for _, l := range result.Losses {

@@ -84,6 +84,7 @@ type silent struct{}
 func (silent) Preflight(string)                                                   {}
 func (silent) Attached(string, int, time.Duration)                                {}
 func (silent) Recording(time.Duration, time.Duration, collector.Progress, uint64) {}
+func (silent) Triggered(string)                                                   {}
 func (silent) Detaching(string, bool)                                             {}
 func (silent) Detached(string)                                                    {}
 func (silent) Warn(string)                                                        {}

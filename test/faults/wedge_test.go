@@ -86,6 +86,7 @@ type observer struct{ t *testing.T }
 func (observer) Preflight(string)                                                   {}
 func (observer) Attached(string, int, time.Duration)                                {}
 func (observer) Recording(time.Duration, time.Duration, collector.Progress, uint64) {}
+func (observer) Triggered(string)                                                   {}
 func (observer) Detaching(string, bool)                                             {}
 func (observer) Detached(string)                                                    {}
 func (o observer) Warn(text string)                                                 { o.t.Log(text) }

@@ -64,6 +64,7 @@ func newKind(a *api) *kind.Kind {
 	k := &kind.Kind{
 		ID: a.id, Thing: a.thing, Flag: a.flag, Usage: a.usage,
 		Tables:     []string{"rtl_function", "rtl_call", "rtl_call_coverage"},
+		Describes:  []ring.Type{a.id.Type(typeCoverage)},
 		NewDecoder: a.newDecoder,
 		Read:       a.read,
 		CSV:        a.csvTables(),

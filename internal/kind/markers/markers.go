@@ -29,6 +29,7 @@ var Kind = &kind.Kind{
 	Usage:      "record ROCTx markers and ranges, too",
 	Schema:     schema,
 	Tables:     []string{"rtl_marker", "rtl_marker_library"},
+	Describes:  []ring.Type{TypeCoverage},
 	NewDecoder: newDecoder,
 	Read:       read,
 	CSV:        []kind.Table{phaseTable},

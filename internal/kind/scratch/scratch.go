@@ -29,6 +29,7 @@ var Kind = &kind.Kind{
 	Usage:      "record allocations, frees and reclaims of scratch memory, too (ROCr 6.0 and later)",
 	Schema:     schema,
 	Tables:     []string{"rtl_scratch", "rtl_scratch_coverage"},
+	Describes:  []ring.Type{TypeCoverage},
 	NewDecoder: newDecoder,
 	Read:       read,
 	CSV:        []kind.Table{operationTable},

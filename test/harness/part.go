@@ -1,0 +1,77 @@
+package harness
+
+import (
+	"database/sql"
+	"testing"
+
+	"github.com/rtl-attach/rtl-attach/test/simlog"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// Part is the part of a session that a trigger of a flight recorder has written.
+type Part struct {
+	tracedb.Trigger
+	Reason         string // of the session's end
+	EndNS, UntilNS int64  // of the declared window; up to where the records are complete
+}
+
+// ReadPart reads what a trace says of its trigger.
+func ReadPart(t testing.TB, path string) (p Part) {
+	t.Helper()
+	db, err := tracedb.Open(path)
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	defer db.Close()
+	trigger, err := tracedb.TriggerOf(db, 1)
+	if err != nil || trigger == nil {
+		t.Fatalf("%s: no trigger: %v", path, err)
+	}
+	p.Trigger = *trigger
+	err = db.QueryRow("SELECT window_end_ns, recorded_until_ns, end_reason FROM rtl_session").Scan(&p.EndNS, &p.UntilNS, &p.Reason)
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	var start sql.NullInt64
+	if err := db.QueryRow("SELECT window_start_ns FROM rtl_session").Scan(&start); err != nil || start.Int64 != int64(p.FromNS) {
+		t.Errorf("%s: the window begins at %v, the records at %d: %v", path, start, p.FromNS, err)
+	}
+	return p
+}
+
+// AddPart compares a trace of a flight recorder: every kernel that ended in its part is there, and nothing that
+// was not executed. It returns how many kernels the log has in the part.
+func (c *Comparison) AddPart(tr *Trace, p Part) (inside int) {
+	c.t.Helper()
+	c.Killed = true // the windows of queues stay open
+	c.Add(tr)
+	for key, records := range c.log.Queues {
+		first, seen := firstOf(tr, key, p)
+		if !seen && p.LimitedBy == tracedb.LimitStart { // it was never recorded, or not yet
+			continue
+		}
+		for i, r := range records {
+			if r.Packet < first || r.Kind != simlog.Kernel || int64(r.EndNS) < int64(p.FromNS)+toleranceNS || int64(r.EndNS) > p.UntilNS-toleranceNS {
+				continue
+			}
+			if inside++; c.said[key][i] == unsaid {
+				c.missing = append(c.missing, r)
+			}
+		}
+	}
+	return inside
+}
+
+// firstOf returns the first packet of a queue that the part must have: 0, unless the queue's window began in the part.
+func firstOf(tr *Trace, key Key, p Part) (first uint64, seen bool) {
+	for _, w := range tr.Windows { // in the order of time
+		if tr.Queues[w.Queue].Key != key {
+			continue
+		}
+		if w.OpenedNS > int64(p.FromNS) {
+			return w.First, true
+		}
+		return 0, true
+	}
+	return 0, false
+}
