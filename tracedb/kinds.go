@@ -18,7 +18,7 @@ var kindSchemas []string
 func AddSchema(sql string) { kindSchemas = append(kindSchemas, sql) }
 
 // layout returns the SQL of all tables and views of a trace.
-func layout() string { return schema + viewSchema + strings.Join(kindSchemas, "\n") }
+func layout() string { return schema + viewSchema + periodSchema + strings.Join(kindSchemas, "\n") }
 
 // Table names a kind's table of integers and the columns that its rows fill.
 type Table struct {

@@ -149,6 +149,8 @@ const (
 	EndInterrupted = "interrupted"
 	EndSizeLimit   = "size limit reached"
 	EndRequested   = "detached by rtl-attach detach"
+	EndPeriod      = "the window of the schedule is over"
+	EndSchedule    = "all windows of the schedule are over"
 	EndDiskFull    = "disk full"
 	EndWriteFailed = "writing the trace failed"
 )

@@ -23,6 +23,7 @@ const kernelsInSummary = 10
 type recordFlags struct {
 	selectionFlags
 	duration  durationFlag
+	schedule  scheduleFlags
 	output    string
 	append    bool
 	force     bool
@@ -65,6 +66,7 @@ func newRecord(code *failure.ExitCode) *cobra.Command {
 // addRecordingTo adds the flags that do not select processes.
 func (f *recordFlags) addRecordingTo(flags *pflag.FlagSet) {
 	flags.VarP(&f.duration, "duration", "d", "record for `DURATION`: 5s, 1m30s, or a number of seconds (default: until Ctrl-C, or rtl-attach detach)")
+	f.schedule.addTo(flags)
 	flags.StringVarP(&f.output, "output", "o", preflight.DefaultOutput, "trace `FILE`; %p pid, %h host, %t time; no file is replaced without --force")
 	flags.BoolVar(&f.append, "append", false, "extend the trace that --output names, if it exists")
 	flags.BoolVar(&f.force, "force", false, "replace the file that --output names, once the trace is complete")
@@ -91,6 +93,9 @@ func (f recordFlags) options() (session.Options, error) {
 	}
 	var err error
 	if o.Kinds, o.Operations, err = f.kinds.chosen(); err != nil {
+		return o, err
+	}
+	if o.Schedule, err = f.schedule.chosen(); err != nil {
 		return o, err
 	}
 	if f.duration < 0 {

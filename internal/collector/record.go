@@ -12,6 +12,11 @@ import (
 // a record are counted.
 func (c *Collector) record(r *ring.Record) error {
 	c.tally.records++
+	if c.periods != nil {
+		if done, err := c.ofSchedule(r); done || err != nil {
+			return err
+		}
+	}
 	if c.end != nil {
 		c.tally.afterEnd++
 		return nil

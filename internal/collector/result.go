@@ -98,7 +98,11 @@ func (c *Collector) result() Result {
 		}
 	}
 	// A record that did not fit leaves a hole, too; one that was never made does not.
-	r.Holes = c.reader.Holes() - min(c.reader.Holes(), c.tally.lost)
+	holes := c.reader.Holes()
+	if c.periods != nil {
+		holes -= c.periods.holes
+	}
+	r.Holes = holes - min(holes, c.tally.lost)
 	return r
 }
 
@@ -171,6 +175,8 @@ var endNames = map[ring.End]string{
 	ring.EndShutDown:     "the application called hsa_shut_down",
 	ring.EndExit:         "the process exited",
 	ring.EndArmFailed:    "arming failed and was undone",
+	ring.EndPeriod:       tracedb.EndPeriod,
+	ring.EndSchedule:     tracedb.EndSchedule,
 }
 
 // Ending is how the recorder ends a session.

@@ -94,6 +94,14 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 		return false, err
 	}
 	defer d.giveUp()
+	if len(r.o.Schedule) > 0 && r.declared.common == nil { // a group begins those of its members together
+		if err = r.startSchedule(boottimeNS()); err != nil {
+			d.giveUp()
+			<-d.done
+			return false, err
+		}
+		deadline = r.declareWindow()
+	}
 	if r.reading != nil {
 		r.reading()
 	}
@@ -121,10 +129,14 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	}
 	r.tally.ended = d.result.End
 	r.noteLosses(d.result)
-	if d.err != nil {
+	err = errors.Join(err, d.settle(why))
+	if d.err != nil && d.session != nil {
 		r.trace.broken = &brokenTrace{session: d.session, taken: d.result.Records, err: d.err}
 	}
-	err = errors.Join(err, d.err, r.describeSession(d.session))
+	err = errors.Join(err, d.err)
+	if d.session != nil {
+		err = errors.Join(err, r.describeSession(d.session))
+	}
 	if err != nil {
 		return false, err // the session may go on: Record ends it
 	}
@@ -137,6 +149,10 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 // its command.
 func (r *recording) reportEnd(why string) {
 	switch {
+	case why == "" && r.endedBySchedule():
+		if r.phase.detached = r.isAtRest() && !r.watch.isGone(); r.phase.detached {
+			r.reportDetached()
+		}
 	case r.watch.executed.Load():
 		r.ui.Warn("the target has executed another program, and with its old one went everything of ours")
 	case r.tally.ended == ring.EndExit:
@@ -203,7 +219,7 @@ func (r *recording) window(ctx context.Context, deadline time.Time, d *drain) st
 // describeSession adds data to the trace that does not come from the ring.
 func (r *recording) describeSession(s *tracedb.Session) error {
 	counters := r.meter.counters(r.o.PID)
-	if theirs := collector.Counters(r.link.control.Counters(), all.Kinds); !r.link.isLost() {
+	if theirs := collector.Counters(r.link.control.Counters(), all.Kinds); !r.link.isLost() && len(r.o.Schedule) == 0 {
 		counters = append(theirs, counters...)
 	}
 	err := s.Counters(counters)

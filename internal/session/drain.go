@@ -16,7 +16,8 @@ import (
 // drain copies one session's records from the ring into the trace.
 type drain struct {
 	collector *collector.Collector
-	session   *tracedb.Session
+	session   *tracedb.Session   // with a schedule: set by settle
+	windows   *windows           // nil: no schedule
 	giveUp    context.CancelFunc // takes the records that are there, and ends
 	mostBytes uint64             // the most that a payload can hold when it has detached
 	thread    lowPriority
@@ -38,16 +39,19 @@ func (r *recording) startDrain() (*drain, error) {
 	if err != nil {
 		return nil, err
 	}
-	session, err := r.trace.db.Begin(r.info(snapshot))
-	if err != nil {
-		return nil, errors.Join(err, reader.Close())
+	d := &drain{mostBytes: r.o.heldBytes(limit), done: make(chan struct{})}
+	if len(r.o.Schedule) > 0 {
+		d.windows = &windows{recording: r, snapshot: snapshot}
+		d.collector = collector.NewOfSchedule(reader, d.windows, all.Kinds)
+	} else {
+		if d.session, err = r.trace.db.Begin(r.info(snapshot)); err != nil {
+			return nil, errors.Join(err, reader.Close())
+		}
+		d.collector = collector.New(reader, d.session, all.Kinds)
 	}
 	// The caller's context must end the window only, not the drain.
 	ctx, giveUp := context.WithCancel(context.Background())
-	d := &drain{
-		collector: collector.New(reader, session, all.Kinds), session: session, giveUp: giveUp,
-		mostBytes: r.o.heldBytes(limit), done: make(chan struct{}),
-	}
+	d.giveUp = giveUp
 	d.collector.CountRounds(func() (uint64, bool) { return r.link.control.Counters().WorkerRounds, !r.link.isLost() })
 	d.thread.run(func() {
 		defer close(d.done)
@@ -55,6 +59,14 @@ func (r *recording) startDrain() (*drain, error) {
 		d.err = errors.Join(d.err, reader.Close())
 	})
 	return d, nil
+}
+
+// settle finds the session for what does not come from the ring. The drain is done.
+func (d *drain) settle(reason string) (err error) {
+	if d.windows != nil {
+		d.session, err = d.windows.session(reason)
+	}
+	return err
 }
 
 // drainParts is the number of parts of mostBytes; the wait restarts with each part that

@@ -43,6 +43,13 @@ func RecordAll(ctx context.Context, o Options, s discover.Selection, skip <-chan
 		return r.record(ctx)
 	}
 	o.PID = c.First
+	if o.Schedule.IsOfProcess() {
+		return Outcome{}, &failure.Error{
+			What: "no schedule by the CPU time of several processes", Code: failure.Usage, Target: failure.Untouched,
+			Cause: "each process has a CPU time of its own, and several processes are recorded in common windows",
+			Fix:   "--schedule with realtime, monotonic or boottime; or one process: --pid N --no-tree",
+		}
+	}
 	rights := newPrivileges()
 	defer rights.meter.close()
 	g := &group{Preflight: preflight.New(o.Request), o: o, selection: s, choice: c, ui: ui, skip: skip, privileges: rights}

@@ -224,5 +224,5 @@ func isActive(pid int) bool {
 		return true
 	}
 	defer c.Close()
-	return c.Snapshot().State == ring.StateActive
+	return c.Snapshot().State.IsRecording()
 }

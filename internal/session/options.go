@@ -8,6 +8,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/envbuf"
 	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/preflight"
+	"github.com/rtl-attach/rtl-attach/internal/schedule"
 )
 
 // Options of one recording.
@@ -20,7 +21,8 @@ type Options struct {
 	BufferPolicy     string
 	MaxSizeBytes     uint64       // of the trace; 0: no limit
 	Kinds            []*kind.Kind // further kinds to record
-	Operations       string       // functions of the recorded APIs, as RTL_OPERATIONS has them; "": all but the frequent ones
+	Schedule         schedule.Schedule
+	Operations       string // functions of the recorded APIs, as RTL_OPERATIONS has them; "": all but the frequent ones
 
 	Extra []envbuf.Var // further settings; the last one of a name wins
 }
@@ -69,6 +71,9 @@ func (o *Options) settings() []envbuf.Var {
 	}
 	if o.Operations != "" {
 		add(envbuf.Operations, o.Operations)
+	}
+	if len(o.Schedule) > 0 {
+		add(envbuf.Schedule, o.Schedule.Setting())
 	}
 	if !preflight.TSCIsClock() {
 		add("RTL_STAMP", "boottime")

@@ -90,7 +90,7 @@ func (s *Session) Unfinished() string {
 // EndedAsAsked reports whether the user, or the requested duration, ended the session.
 func (s *Session) EndedAsAsked() bool {
 	switch s.EndReason {
-	case tracedb.EndElapsed, tracedb.EndInterrupted, tracedb.EndRequested, "detached": // the last one in format 1
+	case tracedb.EndElapsed, tracedb.EndInterrupted, tracedb.EndRequested, tracedb.EndPeriod, tracedb.EndSchedule, "detached": // the last one in format 1
 		return s.Settled()
 	}
 	return false

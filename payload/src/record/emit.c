@@ -1,11 +1,14 @@
 /* emit.c: the agents' records, and the last records of a session. */
 #include "record/emit.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "core/session_flags.h"
 #include "record/agents.h"
 #include "record/ring.h"
+
+#define COUNTERS (offsetof(struct rtl_counters, kind) / sizeof(uint64_t))
 
 static uint32_t next_string; /* id */
 
@@ -67,6 +70,22 @@ bool emit_account(uint32_t kind)
 	for (uint32_t reason = 0; reason < RTL_REASONS_MAX; reason++)
 		r.untimed += reason == RTL_REASON_AFTER_DETACH ? 0 : c->untimed[reason];
 	return ring_put_definition(&r.header);
+}
+
+bool emit_counters(uint32_t *at)
+{
+	const uint64_t *all = (const uint64_t *)counters;
+
+	while (*at < COUNTERS) {
+		struct rtl_counters_record r = {.header = {.type = RTL_TYPE_COUNTERS, .lines = 1}, .first = *at};
+
+		for (; r.count < RTL_COUNTERS_OF_RECORD && *at + r.count < COUNTERS; r.count++)
+			r.values[r.count] = __atomic_load_n(&all[*at + r.count], __ATOMIC_RELAXED);
+		if (!ring_put_definition(&r.header))
+			return false;
+		*at += r.count;
+	}
+	return true;
 }
 
 bool emit_end(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)
