@@ -149,6 +149,7 @@ const (
 	EndInterrupted = "interrupted"
 	EndSizeLimit   = "size limit reached"
 	EndRequested   = "detached by rtl-attach detach"
+	EndWindows     = "most windows of one trace"
 	EndPeriod      = "the window of the schedule is over"
 	EndSchedule    = "all windows of the schedule are over"
 	EndDiskFull    = "disk full"

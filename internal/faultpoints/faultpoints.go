@@ -24,5 +24,8 @@ var Refusing = []string{"close", "copies"}
 // Attach lists all steps of a first attach.
 func Attach() []string { return slices.Concat(First, Arming, []string{Copies}) }
 
+// Beginning is a step of each window of a schedule: the hooks are in place, and its time has come.
+const Beginning = "begin"
+
 // All lists all steps.
-func All() []string { return slices.Concat(Attach(), Disarming) }
+func All() []string { return slices.Concat(Attach(), Disarming, []string{Beginning}) }

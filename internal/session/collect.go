@@ -212,6 +212,8 @@ func (r *recording) window(ctx context.Context, deadline time.Time, d *drain) st
 			return tracedb.EndRequested
 		case r.isFull():
 			return tracedb.EndSizeLimit
+		case d.windows != nil && int(d.windows.begun.Load()) >= mostWindows/r.o.together():
+			return tracedb.EndWindows
 		}
 	}
 }

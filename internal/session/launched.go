@@ -9,7 +9,6 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/launch"
 	"github.com/rtl-attach/rtl-attach/internal/resident"
-	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/internal/testpoint"
 )

@@ -24,8 +24,13 @@ type Options struct {
 	Schedule         schedule.Schedule
 	Operations       string // functions of the recorded APIs, as RTL_OPERATIONS has them; "": all but the frequent ones
 
+	members int // of the group; 0: none
+
 	Extra []envbuf.Var // further settings; the last one of a name wins
 }
+
+// together returns how many processes are recorded into one trace; 0 members: this one alone.
+func (o *Options) together() int { return max(1, o.members) }
 
 func (o *Options) environment() ([]byte, error) { return envbuf.Encode(o.settings()) }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +19,9 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
+// mostWindows is the most windows of one recording: readers of the trace have a limit of sessions.
+const mostWindows = 1 << 13
+
 // startLead is the time between the command that begins the schedules of several processes, and their
 // common begin.
 const startLead = 100 * time.Millisecond
@@ -28,6 +32,7 @@ type windows struct {
 	*recording
 	snapshot ring.Snapshot
 	current  *tracedb.Session // the last one; nil: none yet
+	begun    atomic.Int64
 	missed   uint64
 	why      string // why the last missed one was missed
 }
@@ -41,6 +46,7 @@ func (w *windows) Begin(p ring.Period) (collector.Sink, error) {
 		return nil, err
 	}
 	w.current = s
+	w.begun.Add(1)
 	return s, s.Period(info.PID, info.StartTicks, describePeriod(p, 1, ""))
 }
 

@@ -28,6 +28,7 @@ type Session struct {
 	Kinds           map[string]KindAccount // by the kinds' names; only final accounts
 	QueuesRecorded  int64                  // queues with a window
 	ClaimsKnown     int64                  // sum of RawBefore in its queues' accounts
+	Scheduled       bool                   // a window of a schedule
 	RecordsLost     bool                   // some of its records are missing
 
 	recorder recorder

@@ -71,6 +71,7 @@ func (tr *Trace) read(ctx context.Context, inProgress bool) (err error) {
 		{"GPUs", tr.readAgents},
 		{"queues", tr.readQueues},
 		{"windows", tr.readWindows},
+		{"windows of schedules", tr.readPeriods},
 		{"coverage", tr.readAccounts},
 		{"counters", tr.readCounters},
 		{"kinds of record", tr.readKindAccounts},

@@ -27,6 +27,8 @@ uint64_t schedule_boottime(uint32_t clock, uint64_t time_ns)
 {
 	if (clock == RTL_CLOCK_CPUTIME || time_ns == SCHEDULE_NEVER)
 		return 0;
+	if (clock == RTL_CLOCK_BOOTTIME)
+		return time_ns;
 	return now_boottime() + (time_ns - schedule_now(clock)); /* modulo 2^64: either may be the later one */
 }
 
@@ -35,6 +37,8 @@ static uint64_t on_clock(uint32_t clock, uint64_t boottime)
 {
 	uint64_t now = schedule_now(clock);
 
+	if (clock == RTL_CLOCK_BOOTTIME)
+		return boottime;
 	return clock == RTL_CLOCK_CPUTIME ? now : now + (boottime - now_boottime());
 }
 
