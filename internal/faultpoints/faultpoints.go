@@ -27,5 +27,5 @@ func Attach() []string { return slices.Concat(First, Arming, []string{Copies}) }
 // Beginning is a step of each window of a schedule: the hooks are in place, and its time has come.
 const Beginning = "begin"
 
-// All lists all steps.
-func All() []string { return slices.Concat(Attach(), Disarming, []string{Beginning}) }
+// All lists all steps of a recording without a schedule.
+func All() []string { return slices.Concat(Attach(), Disarming) }

@@ -16,7 +16,7 @@ func StateText(s ring.State) string {
 	case ring.StateDormant:
 		return "dormant"
 	case ring.StateOff:
-		return "off until the next window"
+		return "off"
 	}
 	return "unknown"
 }
