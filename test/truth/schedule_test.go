@@ -142,8 +142,12 @@ func TestEndsWhileOff(t *testing.T) {
 // Every way to end in the middle of a switch.
 func TestEndsInSwitch(t *testing.T) {
 	for _, c := range []struct{ step, fault string }{
-		{faultpoints.Beginning, "fail"}, {faultpoints.Beginning, "orphan"}, {faultpoints.Beginning, "die"},
-		{"drain", "fail"}, {"drain", "orphan"}, {"drain", "die"},
+		{faultpoints.Beginning, "fail"},
+		{faultpoints.Beginning, "orphan"},
+		{faultpoints.Beginning, "die"},
+		{"drain", "fail"},
+		{"drain", "orphan"},
+		{"drain", "die"},
 	} {
 		t.Run(c.step+" "+c.fault, func(t *testing.T) {
 			t.Parallel()

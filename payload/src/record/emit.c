@@ -1,14 +1,13 @@
 /* emit.c: the agents' records, and the last records of a session. */
 #include "record/emit.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #include "core/session_flags.h"
 #include "record/agents.h"
 #include "record/ring.h"
 
-#define COUNTERS (offsetof(struct rtl_counters, kind) / sizeof(uint64_t))
+#define COUNTERS (sizeof(struct rtl_counters) / sizeof(uint64_t))
 
 static uint32_t next_string; /* id */
 
@@ -76,14 +75,14 @@ bool emit_counters(uint32_t *at)
 {
 	const uint64_t *all = (const uint64_t *)counters;
 
-	while (*at < COUNTERS) {
+	for (; *at < COUNTERS; *at += RTL_COUNTERS_OF_RECORD) {
 		struct rtl_counters_record r = {.header = {.type = RTL_TYPE_COUNTERS, .lines = 1}, .first = *at};
+		uint64_t any = 0;
 
 		for (; r.count < RTL_COUNTERS_OF_RECORD && *at + r.count < COUNTERS; r.count++)
-			r.values[r.count] = __atomic_load_n(&all[*at + r.count], __ATOMIC_RELAXED);
-		if (!ring_put_definition(&r.header))
+			any |= r.values[r.count] = __atomic_load_n(&all[*at + r.count], __ATOMIC_RELAXED);
+		if (any && !ring_put_definition(&r.header))
 			return false;
-		*at += r.count;
 	}
 	return true;
 }

@@ -48,7 +48,7 @@ struct rtl_period {
 	uint64_t count;       /* MISSED */
 };
 
-/* The counters of a window in struct rtl_counters before kind[], when it ends. */
+/* Some counters of a window (struct rtl_counters), when it ends; all others are 0. */
 #define RTL_COUNTERS_OF_RECORD 6
 struct rtl_counters_record {
 	struct rtl_header header;
