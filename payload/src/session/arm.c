@@ -262,7 +262,9 @@ int session_arm(const void *env, uint64_t len)
 
 		begin_generation();
 		control_set_state(RTL_STATE_ARMING);
+		uint64_t from = now_monotonic();
 		r = arm();
+		periods_note_arming(now_monotonic() - from);
 		if (!r && config.schedule[0])
 			r = session_undo_arming(); /* the first window begins later, and is known to be possible */
 		else if (!r)

@@ -56,6 +56,7 @@ int periods_prepare(void)
 	__atomic_store_n(&on, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&begun, 0, __ATOMIC_RELAXED);
 	memset(block(), 0, sizeof *block());
+	lead_ns = 0;
 	if (config.schedule[0] && schedule_parse(config.schedule, &schedule))
 		return control_fail(-EINVAL, "not a schedule: %s", config.schedule);
 	return 0;
@@ -197,6 +198,16 @@ bool periods_await_begin(void)
 	}
 }
 
+/* The longest of late: each one that is shorter counts a little. */
+void periods_note_arming(uint64_t took_ns)
+{
+	uint64_t lead = 3 * took_ns / 2 + LEAD_LEAST_NS / 2;
+
+	lead_ns = lead > lead_ns ? lead : lead_ns - (lead_ns - lead) / 8;
+	if (lead_ns > LEAD_MOST_NS)
+		lead_ns = LEAD_MOST_NS;
+}
+
 static void note_missed(const struct schedule *first, uint64_t count)
 {
 	struct schedule_window w;
@@ -259,11 +270,7 @@ static void begin_window(const struct schedule_window *w)
 		return;
 	}
 	was_recorded = true;
-	/* The longest of late: each one that is shorter counts a little. */
-	took = 3 * (took - from) / 2 + LEAD_LEAST_NS / 2;
-	lead_ns = took > lead_ns ? took : lead_ns - (lead_ns - took) / 8;
-	if (lead_ns > LEAD_MOST_NS)
-		lead_ns = LEAD_MOST_NS;
+	periods_note_arming(took - from);
 }
 
 /* A process that gets no CPU would be armed for long. */

@@ -27,6 +27,8 @@ void periods_close_ring(enum rtl_end why);
 void periods_tried(void);
 /* Whether the schedule goes on after a session that ended so. */
 bool periods_continue(enum rtl_end why);
+/* How long an arming took: those of windows begin so long before their time. */
+void periods_note_arming(uint64_t took_ns);
 /* While off: ends the schedule. */
 void periods_end(enum rtl_end why);
 /* The end of a window was put off: no further window comes. */
