@@ -119,6 +119,7 @@ func (g *group) look() error {
 		return failure.Explain("trace", g.o.PID, err, failure.Untouched)
 	}
 	reserveDescriptors(len(g.choice.Targets))
+	g.o.members = len(g.choice.Targets)
 	for _, c := range g.choice.Targets {
 		g.members = append(g.members, g.newMember(c))
 	}

@@ -58,7 +58,6 @@ func (g *group) newMember(c discover.Process) *member {
 	m.ui = &memberUI{member: m}
 	o := g.o
 	o.PID, o.Duration, o.MaxSizeBytes = c.PID, 0, 0 // the group ends the window
-	o.members = len(g.choice.Targets)
 	g.privileges.needed++
 	m.recording = newRecording(o, g.skip, m.ui, g.privileges)
 	m.Library, m.Build = g.Library, g.Build

@@ -29,8 +29,9 @@ static uint32_t on, begun;
 static struct schedule schedule;
 static struct rtl_period record; /* of the window that is being armed */
 
-/* The control thread. */
 static uint64_t lead_ns;    /* how long before a window its arming begins */
+
+/* The control thread. */
 static uint64_t retry_at;   /* monotonic */
 static int last_error;      /* of the last attempt to begin this window */
 static bool was_recorded;   /* this window, at least in part */
