@@ -18,7 +18,9 @@ var kindSchemas []string
 func AddSchema(sql string) { kindSchemas = append(kindSchemas, sql) }
 
 // layout returns the SQL of all tables and views of a trace.
-func layout() string { return schema + filterSchema + triggerSchema + viewSchema + strings.Join(kindSchemas, "\n") }
+func layout() string {
+	return schema + filterSchema + triggerSchema + viewSchema + periodSchema + strings.Join(kindSchemas, "\n")
+}
 
 // Table names a kind's table of integers and the columns that its rows fill.
 type Table struct {

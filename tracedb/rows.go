@@ -152,6 +152,9 @@ const (
 	EndRequested   = "detached by rtl-attach detach"
 	EndStopped     = "stopped by a command"
 	EndTriggered   = "written by a trigger of the flight recorder"
+	EndWindows     = "most windows of one trace"
+	EndPeriod      = "the window of the schedule is over"
+	EndSchedule    = "all windows of the schedule are over"
 	EndDiskFull    = "disk full"
 	EndWriteFailed = "writing the trace failed"
 )

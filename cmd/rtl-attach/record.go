@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rtl-attach/rtl-attach/attach"
-	"github.com/rtl-attach/rtl-attach/internal/discover"
 	"github.com/rtl-attach/rtl-attach/internal/control"
+	"github.com/rtl-attach/rtl-attach/internal/discover"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/filter"
 	"github.com/rtl-attach/rtl-attach/internal/preflight"
@@ -27,6 +27,7 @@ const kernelsInSummary = 10
 type recordFlags struct {
 	selectionFlags
 	duration  durationFlag
+	schedule  scheduleFlags
 	output    string
 	append    bool
 	force     bool
@@ -84,6 +85,7 @@ func newRecord(code *failure.ExitCode) *cobra.Command {
 // addRecordingTo adds the flags that do not select processes.
 func (f *recordFlags) addRecordingTo(flags *pflag.FlagSet) {
 	flags.VarP(&f.duration, "duration", "d", "record for `DURATION`: 5s, 1m30s, or a number of seconds (default: until Ctrl-C, or rtl-attach detach)")
+	f.schedule.addTo(flags)
 	flags.StringVarP(&f.output, "output", "o", preflight.DefaultOutput, "trace `FILE`; %p pid, %h host, %t time; no file is replaced without --force")
 	flags.BoolVar(&f.append, "append", false, "extend the trace that --output names, if it exists")
 	flags.BoolVar(&f.force, "force", false, "replace the file that --output names, once the trace is complete")
@@ -123,6 +125,9 @@ func (f recordFlags) options() (session.Options, error) {
 	if o.Filter, err = f.filters.filter(); err != nil {
 		return o, err
 	}
+	if o.Schedule, err = f.schedule.chosen(); err != nil {
+		return o, err
+	}
 	if f.duration < 0 {
 		return o, errors.New("--duration is negative")
 	}
@@ -134,6 +139,9 @@ func (f recordFlags) options() (session.Options, error) {
 	}
 	if o.Flight, err = f.flight.config(); err != nil {
 		return o, err
+	}
+	if o.Flight != nil && len(o.Schedule) > 0 {
+		return o, errors.New("--keep-last keeps all the time: without --delay, --collection-period and --schedule")
 	}
 	if o.Flight != nil && o.Filter.OfKernels() {
 		return o, errors.New("--keep-last keeps all kernels: give the filters to report and export")

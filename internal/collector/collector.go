@@ -71,6 +71,9 @@ type Collector struct {
 	rounds   rounds
 	tally    tally
 	stats    stats
+
+	kinds   []*kind.Kind // of periods
+	periods *periods     // nil: one session without a schedule
 }
 
 // New returns a collector for dispatches and records of the given kinds; Run does the work.
@@ -87,10 +90,14 @@ func newCollector(sink Sink, kinds []*kind.Kind) *Collector {
 		coverage: coverage{},
 		batch:    make([]tracedb.Dispatch, 0, batchDispatches),
 	}
+	c.makeDecoders(kinds)
+	return c
+}
+
+func (c *Collector) makeDecoders(kinds []*kind.Kind) {
 	for _, k := range kinds {
 		c.decoders[k.ID] = k.NewDecoder(ofKind{c})
 	}
-	return c
 }
 
 // CountRounds makes the collector mark up to which time the records are complete. finished
@@ -117,8 +124,15 @@ func (c *Collector) holes() uint64 {
 func (c *Collector) Run(ctx context.Context, gone <-chan struct{}) (Result, error) {
 	err := c.drainAll(ctx, gone)
 	if err == nil || errors.Is(err, ring.ErrCorrupt) {
-		result, finishErr := c.finish(err)
+		finish := c.finish
+		if c.periods != nil {
+			finish = c.finishAll
+		}
+		result, finishErr := finish(err)
 		return result, errors.Join(err, finishErr)
+	}
+	if c.periods != nil {
+		return c.periods.total, err
 	}
 	return c.result(), err
 }
@@ -133,20 +147,26 @@ func (c *Collector) drainAll(ctx context.Context, gone <-chan struct{}) error {
 			return err
 		}
 		c.rounds.drained(c.reader.ConsumedBytes()-before >= c.reader.SizeBytes()/2)
-		if err := errors.Join(c.number(c.rounds.markNS), c.flushFiltered()); err != nil {
-			return err
-		}
-		if err := c.sink.Mark(tracedb.Mark{UntilNS: c.rounds.markNS, Coverage: c.coverage.soFar()}); err != nil {
+		if err := c.mark(); err != nil {
 			return err
 		}
 		if last || c.end != nil {
 			return nil
 		}
-		if err := c.sink.Flush(); err != nil {
-			return err
+		if c.sink != nil {
+			if err := c.sink.Flush(); err != nil {
+				return err
+			}
 		}
 		c.reader.Wait(c.period)
 	}
+}
+
+func (c *Collector) mark() error {
+	if c.periods != nil && !c.periods.open {
+		return nil
+	}
+	return c.sink.Mark(tracedb.Mark{UntilNS: c.rounds.markNS, Coverage: c.coverage.soFar()})
 }
 
 func closed(ch <-chan struct{}) bool {

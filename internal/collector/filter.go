@@ -49,10 +49,13 @@ type filteredQueue struct {
 
 // Filter makes the collector leave out what f does not select. begin returns the begin of
 // the declared window, in ns of CLOCK_BOOTTIME; 0 means that it has not begun. Call Filter
-// before Run.
+// before Run. With a schedule each window begins at its arming.
 func (c *Collector) Filter(f *filter.Filter, begin func() uint64) {
 	if !f.OfKernels() {
 		return
+	}
+	if c.periods != nil {
+		c.periods.filter = f
 	}
 	c.filter = &filtering{
 		Filter: f, begin: begin, byText: map[string]int32{"": 0}, byName: map[string]int32{},

@@ -15,6 +15,11 @@ func (c *Collector) record(r *ring.Record) error {
 	if c.keep != nil {
 		c.keep(r)
 	}
+	if c.periods != nil {
+		if done, err := c.ofSchedule(r); done || err != nil {
+			return err
+		}
+	}
 	if c.end != nil {
 		c.tally.afterEnd++
 		return nil

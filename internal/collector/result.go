@@ -102,7 +102,11 @@ func (c *Collector) result() Result {
 		}
 	}
 	// A record that did not fit leaves a hole, too; one that was never made does not.
-	r.Holes = c.holes() - min(c.holes(), c.tally.lost)
+	holes := c.holes()
+	if c.periods != nil {
+		holes -= c.periods.holes
+	}
+	r.Holes = holes - min(holes, c.tally.lost)
 	return r
 }
 
@@ -181,6 +185,8 @@ var endNames = map[ring.End]string{
 	ring.EndShutDown:     "the application called hsa_shut_down",
 	ring.EndExit:         "the process exited",
 	ring.EndArmFailed:    "arming failed and was undone",
+	ring.EndPeriod:       tracedb.EndPeriod,
+	ring.EndSchedule:     tracedb.EndSchedule,
 }
 
 // Ending is how the recorder ends a session.

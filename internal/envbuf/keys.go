@@ -51,6 +51,7 @@ const (
 	ThreadIDOffset   = "RTL_THREAD_ID_OFFSET"
 	Trace            = "RTL_TRACE"
 	Operations       = "RTL_OPERATIONS"
+	Schedule         = "RTL_SCHEDULE"
 	TestWedgeControl = "RTL_TEST_WEDGE_CONTROL"
 	TestNoGrace      = "RTL_TEST_NO_GRACE"
 	TestFailStep     = "RTL_TEST_FAIL_STEP"
@@ -121,6 +122,10 @@ var Keys = []Key{
 	{
 		Name: Operations, Field: "operations", Kind: Text, Max: 1024/4 + 1, // CALL_FUNCTIONS_MAX bits
 		Doc: "functions of the recorded APIs: a bit for each, as hexadecimal digits; empty: all but the frequent ones",
+	},
+	{
+		Name: Schedule, Field: "schedule", Kind: Text, Max: 1536, // SCHEDULE_RULES_MAX rules
+		Doc: "when to record: CLOCK:DELAY:ON:REPEAT in ns, with commas; empty: from the attach on",
 	},
 	{
 		Name: TestWedgeControl, Field: "test_wedge_control", Kind: Number,

@@ -105,7 +105,21 @@ func (c *chrome) write(l jsonLine) error {
 	return err
 }
 
+// offTimes shows the times between the windows of a schedule: they are not idle times.
+func (c *chrome) offTimes() error {
+	return c.trace.eachOff(func(s *traceread.Session, one traceread.Span) error {
+		pid, tid, err := c.row(s, "schedule", 0, 0, "recording by schedule", ofLosses)
+		if err != nil {
+			return err
+		}
+		return c.slice(pid, tid, one.BeginNS, one.EndNS, off)
+	})
+}
+
 func (c *chrome) coverage() error {
+	if err := c.offTimes(); err != nil {
+		return err
+	}
 	err := c.trace.eachSpan(func(q *queue, one coverageSpan) error {
 		pid, tid, err := c.coverageRow(q)
 		if err != nil {
@@ -174,7 +188,7 @@ func (c *chrome) kernels() error {
 }
 
 func (c *chrome) kernel(d *dispatch, lane int) error {
-	pid, tid, err := c.row(d.queue.Agent.Session, "queue", d.queue.ID, lane, d.queue.rowName, ofGPU(d.queue.Agent.GPU, 1, d.queue.ID))
+	pid, tid, err := c.row(d.queue.Agent.Session, "queue", d.queue.row, lane, d.queue.rowName, ofGPU(d.queue.Agent.GPU, 1, d.queue.row))
 	if err != nil {
 		return err
 	}

@@ -108,7 +108,7 @@ func (c *chrome) row(s *traceread.Session, kind string, id int64, lane int, name
 
 // coverageRow returns the row of a queue's coverage.
 func (c *chrome) coverageRow(q *queue) (pid, tid int64, err error) {
-	return c.row(q.Agent.Session, "coverage", q.ID, 0, q.rowName+": coverage", ofGPU(q.Agent.GPU, 0, q.ID))
+	return c.row(q.Agent.Session, "coverage", q.row, 0, q.rowName+": coverage", ofGPU(q.Agent.GPU, 0, q.row))
 }
 
 // submitter returns the row of the submitting thread.

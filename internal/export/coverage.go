@@ -180,6 +180,26 @@ func coverageSpans(q *queue) []coverageSpan {
 	return all
 }
 
+// off is the name of the time between two windows of a schedule.
+const off = "off: not recorded, by the schedule"
+
+// eachOff calls visit for the times between two windows of a schedule, with a session of the process.
+func (tr *trace) eachOff(visit func(*traceread.Session, traceread.Span) error) error {
+	seen := map[*traceread.Process]bool{}
+	for _, s := range tr.sessions {
+		if !s.Scheduled || seen[s.Process] {
+			continue
+		}
+		seen[s.Process] = true
+		for _, one := range s.Process.Off() {
+			if err := visit(s, one); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // eachSpan calls visit with the coverage spans of every queue.
 func (tr *trace) eachSpan(visit func(*queue, coverageSpan) error) error {
 	for _, id := range sortedKeys(tr.queues) {

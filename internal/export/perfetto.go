@@ -77,6 +77,9 @@ func (p *perfetto) coverage() error {
 			return err
 		}
 	}
+	if err := p.offTimes(); err != nil {
+		return err
+	}
 	err := p.trace.eachSpan(func(q *queue, one coverageSpan) error {
 		track, err := p.tracks.ofCoverage(q)
 		if err != nil {
@@ -93,6 +96,17 @@ func (p *perfetto) coverage() error {
 			return err
 		}
 		return p.instant(track, u.submitNS, sanitize.Text(u.String()))
+	})
+}
+
+// offTimes shows the times between the windows of a schedule: they are not idle times.
+func (p *perfetto) offTimes() error {
+	return p.trace.eachOff(func(s *traceread.Session, one traceread.Span) error {
+		track, err := p.tracks.ofSession(s)
+		if err != nil {
+			return err
+		}
+		return p.slice(track, one.BeginNS, one.EndNS, off)
 	})
 }
 

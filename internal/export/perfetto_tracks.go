@@ -93,6 +93,10 @@ func (t *tracks) ownsPID(s *traceread.Session) bool {
 }
 
 func (t *tracks) ofSession(s *traceread.Session) (uint64, error) {
+	if s.Scheduled {
+		return t.child(trackKey{"schedule", s.Process, 0}, func() (uint64, error) { return t.ofProcess(s) },
+			"recording by schedule", "the windows in which kernels were recorded, and what is missing there", 0)
+	}
 	return t.child(trackKey{"session", s.ID, 0}, func() (uint64, error) { return t.ofProcess(s) },
 		fmt.Sprintf("recording (session %d)", s.ID), "when kernels were recorded, and what is missing", 0)
 }
@@ -141,7 +145,7 @@ func (t *tracks) ofGPU(a *traceread.Agent) (uint64, error) {
 
 // ofQueue returns one lane of a queue. All lanes have the same name: readers merge them.
 func (t *tracks) ofQueue(q *queue, lane int) (uint64, error) {
-	return t.child(trackKey{"queue", q.ID, lane}, func() (uint64, error) { return t.ofGPU(q.Agent) },
+	return t.child(trackKey{"queue", q.row, lane}, func() (uint64, error) { return t.ofGPU(q.Agent) },
 		q.name, "kernels; those that overlap are drawn below each other", 1)
 }
 
@@ -155,7 +159,7 @@ func (t *tracks) ofEvents(of *kind.Track, lane int) (uint64, error) {
 }
 
 func (t *tracks) ofCoverage(q *queue) (uint64, error) {
-	return t.child(trackKey{"coverage", q.ID, 0}, func() (uint64, error) { return t.ofGPU(q.Agent) },
+	return t.child(trackKey{"coverage", q.row, 0}, func() (uint64, error) { return t.ofGPU(q.Agent) },
 		q.name+": coverage", "when this queue was recorded; elsewhere nothing is known of it", 0)
 }
 
@@ -173,7 +177,7 @@ func (t *tracks) ofTogether() (uint64, error) {
 }
 
 func (t *tracks) ofDepth(q *queue) (uint64, error) {
-	return t.counter(trackKey{"depth", q.ID, 0}, unitCount, func() (uint64, error) { return t.ofGPU(q.Agent) },
+	return t.counter(trackKey{"depth", q.row, 0}, unitCount, func() (uint64, error) { return t.ofGPU(q.Agent) },
 		q.name+": depth", "timed dispatches submitted and not ended; where the queue was not recorded, 0 says nothing")
 }
 

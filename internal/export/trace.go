@@ -42,8 +42,28 @@ type trace struct {
 // queue is an HSA queue with its names.
 type queue struct {
 	*traceread.Queue
-	name    string // the file's number, and the runtime's
+	row     int64  // of the timeline: the id of the first queue that is drawn there
+	name    string // the file's number of the row, and the runtime's
 	rowName string // with the GPU in front
+}
+
+// hardwareQueue identifies a queue over the windows of a schedule.
+type hardwareQueue struct {
+	of         *traceread.Process
+	gpu, hsaID int64
+}
+
+// rowOf returns the row of a queue: one for each queue of each session; but the windows of a schedule
+// have rows in common.
+func rowOf(q *traceread.Queue, known map[hardwareQueue]int64) int64 {
+	if !q.Agent.Session.Scheduled || q.HSAID < 0 {
+		return q.ID
+	}
+	key := hardwareQueue{q.Agent.Session.Process, q.Agent.GPU, q.HSAID}
+	if _, ok := known[key]; !ok {
+		known[key] = q.ID
+	}
+	return known[key]
 }
 
 // queueName returns the file's number of a queue, and the runtime's unless it is -1 (not known).
@@ -68,9 +88,12 @@ func openFiltered(ctx context.Context, path string, f *filter.Filter) (*trace, e
 		queues: map[int64]*queue{}, threads: map[int64]*thread{}, streams: streams{},
 	}
 	tr.addCoverage()
-	for id, q := range read.Queues {
-		name := queueName(id, q.HSAID)
-		tr.queues[id] = &queue{Queue: q, name: name, rowName: fmt.Sprintf("GPU %d %s", q.Agent.GPU, name)}
+	rows := map[hardwareQueue]int64{}
+	for _, id := range sortedKeys(read.Queues) {
+		q := read.Queues[id]
+		row := rowOf(q, rows)
+		name := queueName(row, q.HSAID)
+		tr.queues[id] = &queue{Queue: q, row: row, name: name, rowName: fmt.Sprintf("GPU %d %s", q.Agent.GPU, name)}
 	}
 	if err := tr.readThreads(ctx); err != nil {
 		read.Close()

@@ -24,5 +24,8 @@ var Refusing = []string{"close", "copies"}
 // Attach lists all steps of a first attach.
 func Attach() []string { return slices.Concat(First, Arming, []string{Copies}) }
 
-// All lists all steps.
+// Beginning is a step of each window of a schedule: the hooks are in place, and its time has come.
+const Beginning = "begin"
+
+// All lists all steps of a recording without a schedule.
 func All() []string { return slices.Concat(Attach(), Disarming) }

@@ -10,7 +10,6 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/inject"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
 	"github.com/rtl-attach/rtl-attach/internal/resident"
-	"github.com/rtl-attach/rtl-attach/internal/ring"
 )
 
 // examination is a diagnosis of one process in progress.
@@ -123,7 +122,7 @@ func (e *examination) residentCheck() CheckResult {
 				fmt.Sprintf("rtl-attach doctor %d takes the time to tell whether it is dead", e.request.PID))
 		}
 	}
-	if s.State == ring.StateActive {
+	if s.State.IsRecording() {
 		return less(found, "its session has no recorder any more", "none needed: an attach ends that session first, and it ends by itself")
 	}
 	return fine(found)

@@ -231,5 +231,5 @@ func (p *Process) payload(t *target.Target) bool {
 	if holder, held := c.Holder(); held && resident.LooksAlive(holder) {
 		p.Recorder = holder.PID
 	}
-	return s.State == ring.StateActive || s.State == ring.StateArming || s.State == ring.StateDraining
+	return s.State.IsRecording() || s.State == ring.StateArming || s.State == ring.StateDraining
 }

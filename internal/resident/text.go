@@ -15,6 +15,8 @@ func StateText(s ring.State) string {
 		return "draining"
 	case ring.StateDormant:
 		return "dormant"
+	case ring.StateOff:
+		return "off"
 	}
 	return "unknown"
 }
@@ -28,6 +30,8 @@ func EndText(e ring.End) string {
 		return "the process is exiting"
 	case ring.EndRecorderDead:
 		return "this recorder gave no sign of life for too long"
+	case ring.EndPeriod, ring.EndSchedule:
+		return "the windows of its schedule are over"
 	case ring.EndOtherTool, ring.EndDetach:
 		return "another rtl-attach ended it"
 	}

@@ -3,7 +3,7 @@
 package ring
 
 const (
-	ABIVersion   = 0x4
+	ABIVersion   = 0x5
 	ControlMagic = 0x4c52544e4f435452
 	RingMagic    = 0x474e49522d4c5452
 	ControlName  = "rtl-control"
@@ -14,6 +14,7 @@ const (
 	LineBytes      = 0x40
 	CountersOffset = 0x1000
 	GraceOffset    = 0x2000
+	ScheduleOffset = 0x800
 	EnvOffset      = 0x3000
 	EnvMax         = 0xd000
 	ControlBytes   = 0x10000
@@ -46,6 +47,7 @@ const (
 	StateActive   State = 0x2
 	StateDraining State = 0x3
 	StateDormant  State = 0x4
+	StateOff      State = 0x5
 )
 
 type Command uint32
@@ -55,6 +57,7 @@ const (
 	CommandPing     Command = 0x1
 	CommandReattach Command = 0x2
 	CommandDetach   Command = 0x3
+	CommandStart    Command = 0x4
 )
 
 type End uint32
@@ -67,6 +70,8 @@ const (
 	EndShutDown     End = 0x4
 	EndExit         End = 0x5
 	EndArmFailed    End = 0x6
+	EndPeriod       End = 0x7
+	EndSchedule     End = 0x8
 )
 
 type Reason uint32
@@ -109,8 +114,28 @@ const (
 	TypeAgent       Type = 0x6
 	TypeCodeObject  Type = 0x7
 	TypeEnd         Type = 0x9
+	TypePeriod      Type = 0xa
+	TypeCounters    Type = 0xb
 	TypeDispatch    Type = 0x40
 	TypeUntimed     Type = 0x41
+)
+
+type Clock uint32
+
+const (
+	ClockBoottime  Clock = 0x0
+	ClockRealtime  Clock = 0x1
+	ClockMonotonic Clock = 0x2
+	ClockCPUTime   Clock = 0x3
+	Clocks         Clock = 0x4
+)
+
+type PeriodWhat uint32
+
+const (
+	PeriodBegin  PeriodWhat = 0x1
+	PeriodMissed PeriodWhat = 0x2
+	PeriodLast   PeriodWhat = 0x3
 )
 
 type WindowKind uint32
@@ -220,6 +245,12 @@ type (
 		State      uint32
 		Generation uint32
 		ControlTID uint32
+	}
+	Schedule struct {
+		StartNS uint64
+		Periods uint64
+		Missed  uint64
+		NextNS  uint64
 	}
 )
 
@@ -358,6 +389,26 @@ type (
 		DetachedNS  uint64
 		RecordsLost uint64
 		Reserved    [3]uint64
+	}
+
+	CountersRecord struct {
+		Header Header
+		First  uint32
+		Count  uint32
+		Values [6]uint64
+	}
+	Period struct {
+		Header       Header
+		What         uint16
+		Clock        uint16
+		Generation   uint32
+		Error        int32
+		End          uint32
+		Number       uint64
+		PlannedNS    uint64
+		PlannedEndNS uint64
+		ArmedNS      uint64
+		Count        uint64
 	}
 )
 

@@ -22,6 +22,7 @@ const (
 	LineBytes      = C.RTL_LINE
 	CountersOffset = C.RTL_COUNTERS_OFFSET
 	GraceOffset    = C.RTL_GRACE_OFFSET
+	ScheduleOffset = C.RTL_SCHEDULE_OFFSET
 	EnvOffset      = C.RTL_ENV_OFFSET
 	EnvMax         = C.RTL_ENV_MAX
 	ControlBytes   = C.RTL_CONTROL_SIZE
@@ -55,6 +56,7 @@ const (
 	StateActive   State = C.RTL_STATE_ACTIVE
 	StateDraining State = C.RTL_STATE_DRAINING
 	StateDormant  State = C.RTL_STATE_DORMANT
+	StateOff      State = C.RTL_STATE_OFF
 )
 
 // Command is a command to the control thread (enum rtl_command).
@@ -65,6 +67,7 @@ const (
 	CommandPing     Command = C.RTL_COMMAND_PING
 	CommandReattach Command = C.RTL_COMMAND_REATTACH
 	CommandDetach   Command = C.RTL_COMMAND_DETACH
+	CommandStart    Command = C.RTL_COMMAND_START
 )
 
 // End says why a session ended (enum rtl_end).
@@ -78,6 +81,8 @@ const (
 	EndShutDown     End = C.RTL_END_SHUT_DOWN
 	EndExit         End = C.RTL_END_EXIT
 	EndArmFailed    End = C.RTL_END_ARM_FAILED
+	EndPeriod       End = C.RTL_END_PERIOD
+	EndSchedule     End = C.RTL_END_SCHEDULE
 )
 
 // Reason says why a record has no times (enum rtl_reason).
@@ -123,8 +128,30 @@ const (
 	TypeAgent       Type = C.RTL_TYPE_AGENT
 	TypeCodeObject  Type = C.RTL_TYPE_CODE_OBJECT
 	TypeEnd         Type = C.RTL_TYPE_END
+	TypePeriod      Type = C.RTL_TYPE_PERIOD
+	TypeCounters    Type = C.RTL_TYPE_COUNTERS
 	TypeDispatch    Type = C.RTL_TYPE_DISPATCH
 	TypeUntimed     Type = C.RTL_TYPE_UNTIMED
+)
+
+// Clock is a clock of a schedule (enum rtl_clock).
+type Clock C.enum_rtl_clock
+
+const (
+	ClockBoottime  Clock = C.RTL_CLOCK_BOOTTIME
+	ClockRealtime  Clock = C.RTL_CLOCK_REALTIME
+	ClockMonotonic Clock = C.RTL_CLOCK_MONOTONIC
+	ClockCPUTime   Clock = C.RTL_CLOCK_CPUTIME
+	Clocks         Clock = C.RTL_CLOCKS
+)
+
+// PeriodWhat is what a period record says (enum rtl_period_what).
+type PeriodWhat C.enum_rtl_period_what
+
+const (
+	PeriodBegin  PeriodWhat = C.RTL_PERIOD_BEGIN
+	PeriodMissed PeriodWhat = C.RTL_PERIOD_MISSED
+	PeriodLast   PeriodWhat = C.RTL_PERIOD_LAST
 )
 
 // WindowKind distinguishes the two ends of a window (enum rtl_window_kind).
@@ -144,6 +171,7 @@ type (
 	Range         C.struct_rtl_range
 	GraceLayout   C.struct_rtl_grace
 	Status        C.struct_rtl_status
+	Schedule      C.struct_rtl_schedule
 )
 
 // The structs of the ring memfd.
@@ -161,4 +189,7 @@ type (
 	CodeObject  C.struct_rtl_code_object
 	KindAccount C.struct_rtl_kind_account
 	EndRecord   C.struct_rtl_end_record
+
+	CountersRecord C.struct_rtl_counters_record
+	Period         C.struct_rtl_period
 )

@@ -40,5 +40,5 @@ func (k Kind) Type(n int) Type { return KindTypes + kindTypes*Type(k) + Type(n) 
 // isOneLine reports whether the type is a known common one whose records have one line. Kinds
 // check their own types.
 func (t Type) isOneLine() bool {
-	return t <= TypeEnd || t == TypeDispatch || t == TypeUntimed
+	return t <= TypeCounters || t == TypeDispatch || t == TypeUntimed
 }

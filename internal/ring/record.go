@@ -32,6 +32,8 @@ func (r *Record) Agent() *Agent             { return (*Agent)(unsafe.Pointer(&r.
 func (r *Record) CodeObject() *CodeObject   { return (*CodeObject)(unsafe.Pointer(&r.line)) }
 func (r *Record) KindAccount() *KindAccount { return (*KindAccount)(unsafe.Pointer(&r.line)) }
 func (r *Record) End() *EndRecord           { return (*EndRecord)(unsafe.Pointer(&r.line)) }
+func (r *Record) Period() *Period           { return (*Period)(unsafe.Pointer(&r.line)) }
+func (r *Record) Counters() *CountersRecord { return (*CountersRecord)(unsafe.Pointer(&r.line)) }
 
 // As returns a record as the layout T of a kind's own record type, of up to RecordLines lines. The
 // caller must check that the record has as many lines as the layout.

@@ -137,7 +137,7 @@ func (r *recording) rollbackSession() error {
 	if r.link.held == nil || r.link.isLost() {
 		return nil // there is no payload, or this tool may not command it
 	}
-	if state, err := r.settle(); err != nil || state != ring.StateActive {
+	if state, err := r.settle(); err != nil || !state.IsRecording() {
 		return err
 	}
 	return r.end(ring.EndDetach)
@@ -206,7 +206,7 @@ func (r *recording) replaceSession(ctx context.Context, env []byte) error {
 	if err != nil {
 		return err
 	}
-	if state == ring.StateActive {
+	if state.IsRecording() {
 		r.ui.Warn("a session without a recorder is still active: ending it")
 		if err := r.end(ring.EndRecorderDead); err != nil {
 			return err

@@ -96,6 +96,14 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	defer d.giveUp()
 	r.o.Commands.add(d)
 	defer r.o.Commands.remove(d)
+	if len(r.o.Schedule) > 0 && r.declared.common == nil { // a group begins those of its members together
+		if err = r.startSchedule(boottimeNS()); err != nil {
+			d.giveUp()
+			<-d.done
+			return false, err
+		}
+		deadline = r.declareWindow()
+	}
 	if r.reading != nil {
 		r.reading()
 	}
@@ -125,10 +133,14 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	r.tally.ended = d.result.End
 	r.noteLosses(d.result)
 	r.endFlight(d)
-	if d.err != nil {
+	err = errors.Join(err, d.settle(why))
+	if d.err != nil && d.session != nil {
 		r.trace.broken = &brokenTrace{session: d.session, taken: d.result.Records, err: d.err}
 	}
-	err = errors.Join(err, d.err, r.describeSession(d.session))
+	err = errors.Join(err, d.err)
+	if d.session != nil {
+		err = errors.Join(err, r.describeSession(d.session))
+	}
 	if err != nil {
 		return false, err // the session may go on: Record ends it
 	}
@@ -141,6 +153,10 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 // its command.
 func (r *recording) reportEnd(why string) {
 	switch {
+	case why == "" && r.endedBySchedule():
+		if r.phase.detached = r.isAtRest() && !r.watch.isGone(); r.phase.detached {
+			r.reportDetached()
+		}
 	case r.watch.executed.Load():
 		r.ui.Warn("the target has executed another program, and with its old one went everything of ours")
 	case r.tally.ended == ring.EndExit:
@@ -204,6 +220,8 @@ func (r *recording) window(ctx context.Context, deadline time.Time, d *drain) st
 			return endSpent
 		case r.isFull():
 			return tracedb.EndSizeLimit
+		case d.windows != nil && int(d.windows.begun.Load()) >= mostWindows/r.o.together():
+			return tracedb.EndWindows
 		}
 	}
 }
@@ -214,7 +232,7 @@ func (r *recording) describeSession(s *tracedb.Session) error {
 		return nil
 	}
 	counters := r.meter.counters(r.o.PID)
-	if theirs := collector.Counters(r.link.control.Counters(), all.Kinds); !r.link.isLost() {
+	if theirs := collector.Counters(r.link.control.Counters(), all.Kinds); !r.link.isLost() && len(r.o.Schedule) == 0 {
 		counters = append(theirs, counters...)
 	}
 	err := s.Counters(counters)

@@ -83,7 +83,7 @@ func (r *recording) end(why ring.End) error {
 	}
 	stop := r.skipWhenAsked()
 	defer stop()
-	err := r.link.control.Ping(wedgedTimeout)
+	err := r.link.control.Ping(r.pingTimeout())
 	if err == nil {
 		err = r.link.control.Detach(why, detachTimeout, r.taken)
 	}
@@ -97,6 +97,15 @@ func (r *recording) end(why ring.End) error {
 		return nil // the session has ended by itself meanwhile
 	}
 	return err
+}
+
+// pingTimeout returns how long the control thread may take to answer. With a schedule it may be at
+// work: it ends a window, with its drain.
+func (r *recording) pingTimeout() time.Duration {
+	if len(r.o.Schedule) > 0 {
+		return detachTimeout
+	}
+	return wedgedTimeout
 }
 
 // skipWhenAsked skips the drain if the user requests that before stop is called.

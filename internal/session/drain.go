@@ -19,6 +19,7 @@ type drain struct {
 	collector *collector.Collector
 	session   *tracedb.Session   // nil: a flight recorder keeps the records
 	flight    *flight.Recorder   // nil: they go into the trace at once
+	windows   *windows           // nil: no schedule
 	giveUp    context.CancelFunc // takes the records that are there, and ends
 	mostBytes uint64             // the most that a payload can hold when it has detached
 	thread    lowPriority
@@ -64,6 +65,12 @@ func (r *recording) openSink(d *drain, reader *ring.Reader, s ring.Snapshot) (er
 		d.collector.Keep(d.flight.Keep)
 		return nil
 	}
+	if len(r.o.Schedule) > 0 {
+		d.windows = &windows{recording: r, snapshot: s}
+		d.collector = collector.NewOfSchedule(reader, d.windows, all.Kinds)
+		d.collector.Filter(r.o.Filter, nil)
+		return nil
+	}
 	info := r.info(s)
 	if d.session, err = r.trace.db.Begin(info); err != nil {
 		return err
@@ -79,6 +86,14 @@ func (d *drain) sizeBytes(r *recording) uint64 {
 		return d.flight.SizeBytes()
 	}
 	return r.trace.sizeBytes()
+}
+
+// settle finds the session for what does not come from the ring. The drain is done.
+func (d *drain) settle(reason string) (err error) {
+	if d.windows != nil {
+		d.session, err = d.windows.session(reason)
+	}
+	return err
 }
 
 // drainParts is the number of parts of mostBytes; the wait restarts with each part that

@@ -49,6 +49,13 @@ func RecordAll(ctx context.Context, o Options, s discover.Selection, skip <-chan
 		return Outcome{}, ErrOneProcess
 	}
 	o.PID = c.First
+	if o.Schedule.IsOfProcess() {
+		return Outcome{}, &failure.Error{
+			What: "no schedule by the CPU time of several processes", Code: failure.Usage, Target: failure.Untouched,
+			Cause: "each process has a CPU time of its own, and several processes are recorded in common windows",
+			Fix:   "--schedule with realtime, monotonic or boottime; or one process: --pid N --no-tree",
+		}
+	}
 	rights := newPrivileges(o)
 	defer rights.meter.close()
 	g := &group{Preflight: preflight.New(o.Request), o: o, selection: s, choice: c, ui: ui, skip: skip, privileges: rights}
@@ -121,6 +128,7 @@ func (g *group) look() error {
 		return failure.Explain("trace", g.o.PID, err, failure.Untouched)
 	}
 	reserveDescriptors(len(g.choice.Targets))
+	g.o.members = len(g.choice.Targets)
 	for _, c := range g.choice.Targets {
 		g.privileges.needed++
 		g.add(g.newMember(c))

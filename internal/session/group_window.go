@@ -15,6 +15,9 @@ import (
 // record waits for the end of the common window, and then for all members.
 func (g *group) record(ctx context.Context, endWindow context.CancelFunc) error {
 	g.startNS = g.begin.set()
+	if len(g.o.Schedule) > 0 {
+		g.startSchedules(ctx)
+	}
 	err := g.db.BeginCommon(g.startNS)
 	g.ui.AllAttached(g.describePauses())
 	g.watcher.Begin()
@@ -26,7 +29,7 @@ func (g *group) record(ctx context.Context, endWindow context.CancelFunc) error 
 	g.decided.Store(&collector.Ending{Reason: why, WindowEndNS: g.endNS})
 	endWindow()
 	g.noteEarly(why)
-	g.ui.Detaching(why, why == tracedb.EndInterrupted || why == tracedb.EndElapsed)
+	g.ui.Detaching(why, why == tracedb.EndInterrupted || why == tracedb.EndElapsed || why == tracedb.EndSchedule)
 	for _, m := range g.members {
 		m.wait()
 	}
@@ -74,6 +77,9 @@ func (g *group) window(ctx context.Context) string {
 		case g.isFull():
 			return tracedb.EndSizeLimit
 		case g.count((*member).isOver) == len(g.members):
+			if g.count((*member).isScheduleOver) > 0 {
+				return tracedb.EndSchedule
+			}
 			return allEnded
 		case g.count((*member).hangs) > 0: // in time: if the thread holds a stop, the kernel soon kills the tool
 			return "a thread of this tool hangs in the memory of one of them"
@@ -99,7 +105,7 @@ func (g *group) ending() collector.Ending {
 // noteEarly notes why the common window ended early.
 func (g *group) noteEarly(why string) {
 	switch why {
-	case tracedb.EndElapsed:
+	case tracedb.EndElapsed, tracedb.EndSchedule:
 		return
 	case tracedb.EndInterrupted, tracedb.EndStopped:
 		if g.o.Duration == 0 {

@@ -10,7 +10,6 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/launch"
 	"github.com/rtl-attach/rtl-attach/internal/resident"
-	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/internal/testpoint"
 	"github.com/rtl-attach/rtl-attach/tracedb"
@@ -105,7 +104,7 @@ func isActive(pid int) bool {
 		return true
 	}
 	defer c.Close()
-	return c.Snapshot().State == ring.StateActive
+	return c.Snapshot().State.IsRecording()
 }
 
 // complete completes the trace, and fills in the result.

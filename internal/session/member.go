@@ -76,6 +76,9 @@ func (m *member) isOver() bool {
 	}
 }
 
+// isScheduleOver reports whether the member has ended because all windows of its schedule are over.
+func (m *member) isScheduleOver() bool { return m.isOver() && m.endedBySchedule() }
+
 // attempt runs one part of the preparation. A member that fails in it is not recorded.
 func (m *member) attempt(outcome tracedb.Outcome, part func() error) bool {
 	if holder := m.group.stalled(); holder != nil {

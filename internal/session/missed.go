@@ -6,7 +6,6 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/resident"
-	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -18,7 +17,7 @@ const CauseMissed = "the session had ended before its first records could be tak
 // tool was delayed and its heartbeat timed out.
 func (r *recording) hasMissedSession() bool {
 	state, err := r.settle()
-	return err == nil && state != ring.StateActive
+	return err == nil && !state.IsRecording()
 }
 
 // noteMissedSession writes such a session to the trace.

@@ -10,6 +10,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/flight"
 	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/preflight"
+	"github.com/rtl-attach/rtl-attach/internal/schedule"
 )
 
 // Options of one recording.
@@ -22,9 +23,12 @@ type Options struct {
 	BufferPolicy     string
 	MaxSizeBytes     uint64       // of the trace; 0: no limit
 	Kinds            []*kind.Kind // further kinds to record
-	Operations       string       // functions of the recorded APIs, as RTL_OPERATIONS has them; "": all but the frequent ones
+	Schedule         schedule.Schedule
+	Operations       string // functions of the recorded APIs, as RTL_OPERATIONS has them; "": all but the frequent ones
 
-	Filter *filter.Filter // nil: record everything
+	members int // of the group; 0: none
+
+	Filter   *filter.Filter // nil: record everything
 	Flight   *flight.Config // keep the last records, and write them when something triggers it; nil: write all at once
 	Commands *Commands      // requests while it records; nil: none
 
@@ -36,6 +40,9 @@ type Options struct {
 
 	Watch *Watch // gets the trace; nil: nobody watches
 }
+
+// together returns how many processes are recorded into one trace; 0 members: this one alone.
+func (o *Options) together() int { return max(1, o.members) }
 
 func (o *Options) environment() ([]byte, error) { return envbuf.Encode(o.settings()) }
 
@@ -81,6 +88,9 @@ func (o *Options) settings() []envbuf.Var {
 	}
 	if o.Operations != "" {
 		add(envbuf.Operations, o.Operations)
+	}
+	if len(o.Schedule) > 0 {
+		add(envbuf.Schedule, o.Schedule.Setting())
 	}
 	if !preflight.TSCIsClock() {
 		add("RTL_STAMP", "boottime")

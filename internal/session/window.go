@@ -19,15 +19,20 @@ func (r *recording) declareWindow() (deadline time.Time) {
 		return time.Time{}
 	}
 	nowNS := boottimeNS()
-	r.declared.endNS = soundArming(r.link.control.Snapshot().ArmedNS, nowNS) + uint64(r.o.Duration)
+	beginsNS := r.declared.beginsNS
+	if len(r.o.Schedule) == 0 {
+		beginsNS = soundArming(r.link.control.Snapshot().ArmedNS, nowNS)
+	}
+	r.declared.endNS = beginsNS + uint64(r.o.Duration)
 	return time.Now().Add(time.Duration(r.declared.endNS) - time.Duration(nowNS))
 }
 
 // declaredWindow is the window that the trace declares.
 type declaredWindow struct {
-	endNS  uint64                  // 0: not known yet
-	common func() collector.Ending // the end of the window common to several recordings; nil: none
-	begun  func() uint64           // its begin; 0: it has not begun; nil: none
+	beginsNS uint64                  // of the first window of a schedule
+	endNS    uint64                  // 0: not known yet
+	common   func() collector.Ending // the end of the window common to several recordings; nil: none
+	begun    func() uint64           // its begin; 0: it has not begun; nil: none
 }
 
 // mostArming is longer than any successful attach.
@@ -74,7 +79,7 @@ func (r *recording) noteEarly(why string) {
 			r.tally.early = why
 		}
 	case "":
-		if !r.watch.isGone() {
+		if !r.watch.isGone() && !r.endedBySchedule() {
 			r.tally.early = resident.EndText(r.tally.ended)
 		}
 	default:

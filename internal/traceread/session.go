@@ -30,6 +30,7 @@ type Session struct {
 	QueuesRecorded  int64                  // queues with a window
 	ClaimsKnown     int64                  // sum of RawBefore in its queues' accounts
 	Filters         []filter.Setting       // of the recording
+	Scheduled       bool                   // a window of a schedule
 	RecordsLost     bool                   // some of its records are missing
 
 	recorder recorder
@@ -92,7 +93,7 @@ func (s *Session) Unfinished() string {
 // EndedAsAsked reports whether the user, or the requested duration, ended the session.
 func (s *Session) EndedAsAsked() bool {
 	switch s.EndReason {
-	case tracedb.EndElapsed, tracedb.EndInterrupted, tracedb.EndRequested, tracedb.EndStopped, tracedb.EndTriggered, "detached": // the last one in format 1
+	case tracedb.EndElapsed, tracedb.EndInterrupted, tracedb.EndRequested, tracedb.EndStopped, tracedb.EndTriggered, tracedb.EndPeriod, tracedb.EndSchedule, "detached": // the last one in format 1
 		return s.Settled()
 	}
 	return false

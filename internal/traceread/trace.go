@@ -76,6 +76,7 @@ func (tr *Trace) read(ctx context.Context, inProgress bool) (err error) {
 		{"GPUs", tr.readAgents},
 		{"queues", tr.readQueues},
 		{"windows", tr.readWindows},
+		{"windows of schedules", tr.readPeriods},
 		{"coverage", tr.readAccounts},
 		{"filters", tr.readFilters},
 		{"counters", tr.readCounters},

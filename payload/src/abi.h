@@ -5,6 +5,7 @@
  *
  *   control memfd "rtl-control"  (one per target, lives as long as the payload)
  *     0      struct rtl_control
+ *     2048   struct rtl_schedule          (session/periods_abi.h)
  *     4096   struct rtl_counters          (written by the payload only)
  *     8192   struct rtl_grace             (requests by the payload, verdicts by the tool)
  *     12288  the next environment buffer  (written by the tool before a command)
@@ -21,7 +22,7 @@
 
 #include <stdint.h>
 
-#define RTL_ABI_VERSION 4u
+#define RTL_ABI_VERSION 5u
 #define RTL_CONTROL_MAGIC 0x4c52544e4f435452ull /* "RTCONTRL" */
 #define RTL_RING_MAGIC 0x474e49522d4c5452ull    /* "RTL-RING" */
 
@@ -61,6 +62,7 @@ enum rtl_state {
 	RTL_STATE_ACTIVE = 2,   /* queues may be virtual, records flow */
 	RTL_STATE_DRAINING = 3, /* queues raw again, waiting for timestamps */
 	RTL_STATE_DORMANT = 4,  /* only the inventory of a detach is left */
+	RTL_STATE_OFF = 5,      /* between two windows of a schedule: as DORMANT, but with a ring (session/periods_abi.h) */
 };
 
 /* Commands from the tool. Write env (if any), command, then bump command_seq
@@ -71,6 +73,7 @@ enum rtl_command {
 	RTL_COMMAND_PING = 1,
 	RTL_COMMAND_REATTACH = 2,
 	RTL_COMMAND_DETACH = 3,
+	RTL_COMMAND_START = 4, /* begins the session's schedule (session/periods_abi.h) */
 };
 
 /* Why the last session ended. */
@@ -82,6 +85,8 @@ enum rtl_end {
 	RTL_END_SHUT_DOWN = 4,     /* the application called hsa_shut_down */
 	RTL_END_EXIT = 5,          /* the process is exiting */
 	RTL_END_ARM_FAILED = 6,    /* arming was undone */
+	RTL_END_PERIOD = 7,        /* a window of a schedule is over; others follow */
+	RTL_END_SCHEDULE = 8,      /* all windows of the schedule are over */
 };
 
 /* One recorder per target. The tool takes it by CAS of owner 0 -> its own
@@ -256,6 +261,8 @@ enum rtl_type {
 	RTL_TYPE_CODE_OBJECT = 7,
 	RTL_TYPE_KIND_ACCOUNT = 8,
 	RTL_TYPE_END = 9,
+	RTL_TYPE_PERIOD = 10,
+	RTL_TYPE_COUNTERS = 11,
 };
 
 /* The record types of a kind: 16 numbers each, from RTL_KIND_TYPES on. A reader skips
@@ -412,5 +419,7 @@ RTL_ONE_LINE(struct rtl_lost);
 #else
 #define RTL_ONE_LINE(s)
 #endif
+
+#include "session/periods_abi.h"
 
 #endif

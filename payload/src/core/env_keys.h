@@ -48,6 +48,8 @@ struct rtl_config {
 	uint64_t trace;
 	/* RTL_OPERATIONS: functions of the recorded APIs: a bit for each, as hexadecimal digits; empty: all but the frequent ones */
 	char operations[257];
+	/* RTL_SCHEDULE: when to record: CLOCK:DELAY:ON:REPEAT in ns, with commas; empty: from the attach on */
+	char schedule[1536];
 	/* RTL_TEST_WEDGE_CONTROL: test only: 1: the control thread answers no command */
 	uint64_t test_wedge_control;
 	/* RTL_TEST_NO_GRACE: test only: 1: let queues flip without a grace */
@@ -78,6 +80,7 @@ struct rtl_config {
 	NUMBER("RTL_THREAD_ID_OFFSET", thread_id_offset, 0u, 0u, 2300u, false) \
 	SET("RTL_TRACE", trace, 1u) \
 	TEXT("RTL_OPERATIONS", operations) \
+	TEXT("RTL_SCHEDULE", schedule) \
 	NUMBER("RTL_TEST_WEDGE_CONTROL", test_wedge_control, 0u, 0u, 1u, false) \
 	NUMBER("RTL_TEST_NO_GRACE", test_no_grace, 0u, 0u, 1u, false) \
 	TEXT("RTL_TEST_FAIL_STEP", test_fail_step) \

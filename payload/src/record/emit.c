@@ -7,6 +7,8 @@
 #include "record/agents.h"
 #include "record/ring.h"
 
+#define COUNTERS (sizeof(struct rtl_counters) / sizeof(uint64_t))
+
 static uint32_t next_string; /* id */
 
 void emit_reset(void)
@@ -67,6 +69,22 @@ bool emit_account(uint32_t kind)
 	for (uint32_t reason = 0; reason < RTL_REASONS_MAX; reason++)
 		r.untimed += reason == RTL_REASON_AFTER_DETACH ? 0 : c->untimed[reason];
 	return ring_put_definition(&r.header);
+}
+
+bool emit_counters(uint32_t *at)
+{
+	const uint64_t *all = (const uint64_t *)counters;
+
+	for (; *at < COUNTERS; *at += RTL_COUNTERS_OF_RECORD) {
+		struct rtl_counters_record r = {.header = {.type = RTL_TYPE_COUNTERS, .lines = 1}, .first = *at};
+		uint64_t any = 0;
+
+		for (; r.count < RTL_COUNTERS_OF_RECORD && *at + r.count < COUNTERS; r.count++)
+			any |= r.values[r.count] = __atomic_load_n(&all[*at + r.count], __ATOMIC_RELAXED);
+		if (any && !ring_put_definition(&r.header))
+			return false;
+	}
+	return true;
 }
 
 bool emit_end(uint32_t why, uint64_t armed_ns, uint64_t detached_ns)

@@ -16,6 +16,9 @@ uint32_t string_id(const char *text, uint32_t len);
 bool emit_agent(uint32_t number);
 /* The account of a kind that is recorded. False: there is no room for it now. */
 bool emit_account(uint32_t kind);
+/* The counters at the end of a window of a schedule, from index at on. False: there is no room
+ * for the next ones now. */
+bool emit_counters(uint32_t *at);
 /* The session's last record. False: there is no room for it now. */
 bool emit_end(uint32_t why, uint64_t armed_ns, uint64_t detached_ns);
 

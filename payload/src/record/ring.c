@@ -2,6 +2,7 @@
 #include "record/ring.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "core/session_flags.h"
@@ -29,6 +30,11 @@ static bool full; /* records were lost, and there is no room for many yet */
 static uint64_t uncounted[RTL_KINDS_MAX]; /* lost records by kind, until ring_flush(): counting each would take a locked instruction */
 static bool any_uncounted;
 static struct memfd file = {.fd = -1};
+static bool kept; /* a later session writes into this ring, too */
+static _Atomic uint32_t held; /* nothing is shown from held_head on */
+static uint64_t held_head;
+static uint32_t held_seq;
+static uint64_t held_lost;
 
 int ring_open(const struct rtl_config *c, uint32_t generation)
 {
@@ -52,7 +58,8 @@ int ring_open(const struct rtl_config *c, uint32_t generation)
 	overflow_tail = published_head = lost = backed = 0;
 	memset(uncounted, 0, sizeof uncounted);
 	any_uncounted = false;
-	full = false;
+	full = kept = false;
+	atomic_store(&held, 0);
 	seq = 0;
 	r->abi_version = RTL_ABI_VERSION;
 	r->generation = generation;
@@ -99,6 +106,11 @@ void ring_close(void)
 	file = (struct memfd){.fd = -1};
 	shared = NULL;
 	ring = overflow = (struct lines){0};
+}
+
+bool ring_is_open(void)
+{
+	return shared != NULL;
 }
 
 /* The consumer writes tail: an impossible value means no room. */
@@ -190,6 +202,10 @@ void ring_give_up(void)
 		}
 		lose(kind_of(type), 1);
 		overflow_tail += (uint64_t)first_waiting()->lines * RTL_LINE;
+	}
+	if (kept) {
+		overflow_tail = overflow.head; /* nothing waits */
+		return;
 	}
 	if (overflow.data)
 		unmap_memory(overflow.data, overflow.size);
@@ -300,7 +316,7 @@ void ring_flush(void)
 		count_uncounted();
 	if (overflow.head != overflow_tail)
 		move_waiting();
-	if (published_head == ring.head)
+	if (published_head == ring.head || atomic_load_explicit(&held, memory_order_acquire))
 		return;
 	uint64_t before = published_head;
 	published_head = ring.head;
@@ -315,9 +331,53 @@ uint64_t ring_taken_bytes(void)
 	return __atomic_load_n(&shared->tail, __ATOMIC_RELAXED);
 }
 
+void ring_keep(bool keep)
+{
+	kept = keep;
+}
+
+/* full, and what was lost by kind, are of the session before; what is lost is said in any. */
+bool ring_hold(struct rtl_header *first)
+{
+	held_head = ring.head;
+	held_seq = seq;
+	held_lost = lost;
+	full = false;
+	memset(uncounted, 0, sizeof uncounted);
+	any_uncounted = false;
+	if (overflow.head != overflow_tail || room() < RTL_LINE + reserve || !place(first, reserve))
+		return false;
+	atomic_store(&held, 1);
+	return true;
+}
+
+void ring_release(const struct rtl_header *first)
+{
+	struct lines at = {.data = ring.data, .size = ring.size, .head = held_head};
+	struct rtl_period record;
+
+	memcpy(&record, first, sizeof record);
+	record.header.seq = held_seq;
+	append(&at, &record, 1);
+	atomic_store_explicit(&held, 0, memory_order_release); /* pairs with ring_flush() */
+}
+
+void ring_undo(void)
+{
+	if (!atomic_load(&held))
+		return;
+	ring.head = held_head;
+	seq = held_seq;
+	overflow_tail = overflow.head;
+	lost = held_lost;
+	atomic_store(&held, 0);
+}
+
 void ring_end(void)
 {
 	ring_flush();
+	if (kept)
+		return;
 	__atomic_store_n(&shared->ended, 1, __ATOMIC_RELEASE);
 	wake();
 }

@@ -18,6 +18,19 @@ int ring_open(const struct rtl_config *c, uint32_t generation);
 /* What the control block says of the ring. */
 void ring_describe(uint64_t *size, uint64_t *inode, int *fd);
 void ring_close(void);
+bool ring_is_open(void);
+
+/*
+ * For several sessions of records in one ring (session/periods.h). While no worker runs:
+ * ring_keep() says whether the last record of the next end is also the ring's. ring_hold() writes
+ * a first record, and holds it and all further ones back; false: there is no room. Then
+ * ring_release() shows them, with the first record as it is by then; any thread may call it. Or,
+ * when the worker has ended, ring_undo() drops what is held back; otherwise it does nothing.
+ */
+void ring_keep(bool keep);
+bool ring_hold(struct rtl_header *first);
+void ring_release(const struct rtl_header *first);
+void ring_undo(void);
 
 /* Writes one record of lines * 64 bytes. The caller sets header.type and .lines; this
  * function sets .seq. False: discarded and counted. */

@@ -90,6 +90,7 @@ void session_end_count(void)
 void session_end_write(const struct session_end *end)
 {
 	struct patience p = last_patience(end->why);
+	uint32_t counter = 0;
 
 	ring_give_up();
 	ring_flush(); /* the count of what was lost, too */
@@ -97,6 +98,8 @@ void session_end_write(const struct session_end *end)
 	for (uint32_t kind = 0; kind < RTL_KINDS_MAX; kind++)
 		while (is_recorded(kind) && !emit_account(kind) && session_end_wait(&p))
 			;
+	while (config.schedule[0] && !emit_counters(&counter) && session_end_wait(&p))
+		;
 	while (!emit_end(end->why, end->armed_ns, end->detached_ns) && session_end_wait(&p))
 		;
 	ring_end();

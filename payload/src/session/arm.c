@@ -18,6 +18,7 @@
 #include "session/control_block.h"
 #include "session/launch.h"
 #include "session/listeners.h"
+#include "session/periods.h"
 #include "session/quiesce.h"
 #include "session/session.h"
 #include "signals/signals.h"
@@ -136,16 +137,19 @@ static int set_ranges(void)
 	return 0;
 }
 
+#define WINDOW_GRACE_NS (250 * NS_PER_MS) /* then the control thread takes commands, and tries again */
+
 static int wait_grace(void)
 {
 	uint32_t left = 0;
 
 	if (TEST_KNOB(no_grace))
 		return 0;
-	int r = grace_wait(ranges, range_count, config.grace_timeout_ms * NS_PER_MS, &session_cancelled, &left);
+	uint64_t most_ns = periods_are_on() ? WINDOW_GRACE_NS : config.grace_timeout_ms * NS_PER_MS;
+	int r = grace_wait(ranges, range_count, most_ns, &session_cancelled, &left);
 	if (r == -ETIMEDOUT)
 		return control_fail(r, "%u threads may still be inside a write-index function or hsa_shut_down after %llu ms", left,
-				    (unsigned long long)config.grace_timeout_ms);
+				    (unsigned long long)(most_ns / NS_PER_MS));
 	if (r == -E2BIG)
 		return control_fail(r, "the process has more threads than the payload can look at");
 	if (r)
@@ -159,7 +163,8 @@ static void begin_generation(void)
 	control->error = 0;
 	control->error_text[0] = 0;
 	control->armed_ns = control->detached_ns = 0;
-	control->skip_drain = 0;
+	if (!periods_are_on())
+		control->skip_drain = 0;
 	atomic_store(&session_flags.lost, 0);
 	atomic_store(&session_flags.stamp_boottime, config.stamp == RTL_STAMP_BOOTTIME);
 	thread_find_tid_offset(config.thread_id_offset);
@@ -168,7 +173,7 @@ static void begin_generation(void)
 /* Ring and worker: what must be there before the first slot is patched. */
 static int start(void)
 {
-	int r = ring_open(&config, atomic_load(&session_flags.generation));
+	int r = periods_open_ring();
 
 	if (r)
 		return control_fail(r, "no ring of %llu bytes: %s", (unsigned long long)config.buffer_size_bytes, strerror(-r));
@@ -182,12 +187,12 @@ static int start(void)
 	control->worker_tid = (uint32_t)worker_tid();
 	return 0;
 ring:
-	ring_close();
+	periods_close_ring(RTL_END_ARM_FAILED);
 	session_describe_ring();
 	return r;
 }
 
-/* Acquires downward, releases upward. */
+/* Acquires downward, releases upward. When it succeeds, the hooks are in place, and nothing is recorded. */
 static int arm(void)
 {
 	bool held = false;
@@ -216,9 +221,6 @@ static int arm(void)
 	held = false;
 	if ((r = let_runtime_go()) || (r = session_step("grace")) || (r = start_kinds()))
 		goto worker;
-	control->armed_ns = now_boottime();
-	control_set_state(RTL_STATE_ACTIVE);
-	kinds_open(); /* last */
 	return 0;
 
 worker:
@@ -232,6 +234,14 @@ runtime:
 	if (held)
 		shut_down();
 	return r;
+}
+
+static void open(void)
+{
+	control->armed_ns = now_boottime();
+	periods_opened();
+	control_set_state(RTL_STATE_ACTIVE);
+	kinds_open(); /* last */
 }
 
 static int parse_config(const void *env, uint64_t len)
@@ -259,12 +269,18 @@ int session_arm(const void *env, uint64_t len)
 		/* the last session's text says why */
 	} else if (!session_is_idle()) {
 		r = control_fail(-EALREADY, "a session is active already");
-	} else if (!(r = parse_config(env, len))) {
+	} else if (!(r = parse_config(env, len)) && !(r = periods_prepare())) {
 		enum rtl_state before = control_state();
 
 		begin_generation();
 		control_set_state(RTL_STATE_ARMING);
+		uint64_t from = now_monotonic();
 		r = arm();
+		periods_note_arming(now_monotonic() - from);
+		if (!r && config.schedule[0])
+			r = session_undo_arming(); /* the first window begins later, and is known to be possible */
+		else if (!r)
+			open();
 		if (!r) {
 			control_watch();
 		} else {
@@ -272,6 +288,30 @@ int session_arm(const void *env, uint64_t len)
 			control_set_state(session_is_unfinished() ? RTL_STATE_DRAINING : before);
 		}
 	}
+	session_leave();
+	return r;
+}
+
+int session_begin_window(uint64_t *armed_at)
+{
+	int r = session_enter();
+
+	if (r)
+		return r;
+	if (control_state() != RTL_STATE_OFF) {
+		session_leave();
+		return -ECANCELED; /* the session has ended meanwhile */
+	}
+	begin_generation();
+	control_set_state(RTL_STATE_ARMING);
+	r = arm();
+	*armed_at = now_monotonic();
+	if (r)
+		control_set_state(session_is_unfinished() ? RTL_STATE_DRAINING : RTL_STATE_OFF);
+	else if (periods_await_begin() && !session_step("begin"))
+		open();
+	else
+		r = session_undo_arming() ? -EBUSY : -ECANCELED;
 	session_leave();
 	return r;
 }

@@ -15,8 +15,10 @@
 #include "core/fault.h"
 #include "core/session_flags.h"
 #include "core/threads.h"
+#include "session/periods.h"
 #include "session/session.h"
 
+#define TIMER_SLACK_NS 1000 /* of the switches of a schedule; a dormant thread has no timer */
 #define WATCH_NS (250 * NS_PER_MS) /* between two looks at a recorder's beat */
 
 static struct mutex creating;
@@ -69,6 +71,8 @@ static int run_command(uint32_t command)
 		return session_arm(env, len);
 	case RTL_COMMAND_DETACH:
 		return session_disarm(control->argument == RTL_END_OTHER_TOOL ? RTL_END_OTHER_TOOL : RTL_END_DETACH);
+	case RTL_COMMAND_START:
+		return periods_start();
 	default:
 		return control_fail(-EINVAL, "unknown command %u", command);
 	}
@@ -93,18 +97,18 @@ static void watch_recorder(void)
 
 	looked_ns = now;
 	silent_ns += passed < WATCH_NS ? passed : WATCH_NS;
-	if (seen != beat || generation != atomic_load(&session_flags.generation)) {
+	if (seen != beat || (generation != atomic_load(&session_flags.generation) && !periods_are_on())) {
 		beat = seen;
-		generation = atomic_load(&session_flags.generation);
 		silent_ns = 0;
 	}
+	generation = atomic_load(&session_flags.generation);
 	if (silent_ns > config.recorder_timeout_ms * NS_PER_MS)
 		session_disarm_orphan(generation);
 }
 
 static bool is_watched(void)
 {
-	return control_state() == RTL_STATE_ACTIVE || session_is_unfinished();
+	return control_state() == RTL_STATE_ACTIVE || control_state() == RTL_STATE_OFF || session_is_unfinished();
 }
 
 static uint32_t watching; /* the control thread wakes by itself to look at the recorder */
@@ -112,6 +116,7 @@ static uint32_t watching; /* the control thread wakes by itself to look at the r
 static void *run(void *unused)
 {
 	prctl(PR_SET_NAME, "rtl-control");
+	prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
 	uint32_t done = __atomic_load_n(&control->answer_seq, __ATOMIC_RELAXED);
 	for (;;) {
 		uint32_t seq = command_seq();
@@ -123,8 +128,11 @@ static void *run(void *unused)
 			done = seq;
 			continue;
 		}
+		uint64_t turn_ns = periods_turn();
+		if (!turn_ns)
+			continue;
 		__atomic_store_n(&watching, watch, __ATOMIC_RELEASE);
-		futex_wait_shared(&control->command_seq, seq, watch ? WATCH_NS : UINT64_MAX);
+		futex_wait_shared(&control->command_seq, seq, watch && turn_ns > WATCH_NS ? WATCH_NS : turn_ns);
 		if (is_watched())
 			watch_recorder();
 	}

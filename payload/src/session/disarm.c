@@ -16,6 +16,7 @@
 #include "record/worker.h"
 #include "session/control_block.h"
 #include "session/listeners.h"
+#include "session/periods.h"
 #include "session/session.h"
 
 #define LOCK_TIMEOUT_NS (10 * NS_PER_S)
@@ -155,10 +156,13 @@ void session_forget_tables(void)
 
 static bool stop(enum rtl_end why)
 {
-	if (!worker_stop(why, control->armed_ns, control->detached_ns))
+	periods_closing(why);
+	if (!worker_stop(why, control->armed_ns, control->detached_ns)) {
+		periods_give_up();
 		return false;
+	}
 	control->worker_tid = 0;
-	ring_close();
+	periods_close_ring(why);
 	session_describe_ring();
 	return true;
 }
@@ -195,7 +199,7 @@ static int become_dormant(enum rtl_end why)
 	int r = session_finish(why);
 
 	if (!r)
-		control_set_state(RTL_STATE_DORMANT);
+		control_set_state(periods_continue(why) ? RTL_STATE_OFF : RTL_STATE_DORMANT);
 	return r;
 }
 
@@ -244,7 +248,7 @@ static int disarm(enum rtl_end why, uint64_t drain_ns)
 	kinds_restore_hooks();
 	drain(drain_ns);
 	/* At other ends an application thread waits for this one, or no recorder reads. */
-	if (!session_step("deliver") && (why == RTL_END_DETACH || why == RTL_END_OTHER_TOOL))
+	if (!session_step("deliver") && (why == RTL_END_DETACH || why == RTL_END_OTHER_TOOL || why == RTL_END_PERIOD))
 		worker_deliver(&control->skip_drain, &session_cancelled);
 	return become_dormant(why);
 }
@@ -256,6 +260,10 @@ static int end_session(enum rtl_end why, uint64_t drain_ns)
 
 	if (control_state() == RTL_STATE_ACTIVE) {
 		r = disarm(why, drain_ns);
+	} else if (control_state() == RTL_STATE_OFF) {
+		r = 0;
+		if (!periods_continue(why))
+			periods_end(why);
 	} else if (session_is_unfinished()) {
 		r = session_finish_dormant(why);
 	} else {
@@ -265,6 +273,30 @@ static int end_session(enum rtl_end why, uint64_t drain_ns)
 	}
 	session_leave();
 	return r;
+}
+
+int session_undo_arming(void)
+{
+	struct ending end = ending_now(RTL_END_PERIOD);
+
+	periods_tried();
+	control_set_state(RTL_STATE_DRAINING);
+	kinds_close(&end); /* nothing has begun */
+	kinds_undo();
+	kinds_restore_hooks();
+	return become_dormant(RTL_END_PERIOD);
+}
+
+int session_end_window(void)
+{
+	int r = session_enter();
+
+	if (r)
+		return r;
+	if (control_state() == RTL_STATE_ACTIVE)
+		return end_session(RTL_END_PERIOD, config.drain_timeout_ms * NS_PER_MS);
+	session_leave();
+	return 0;
 }
 
 int session_disarm(enum rtl_end why)

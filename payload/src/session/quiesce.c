@@ -14,6 +14,7 @@
 #include "record/worker.h"
 #include "session/control_block.h"
 #include "session/launch.h"
+#include "session/periods.h"
 #include "session/thread_look.h"
 
 #define ROUND_NS (100 * NS_PER_US)
@@ -208,7 +209,7 @@ static int wait_for_pending_threads(long count, const struct look_for *f, uint64
 			return -ECANCELED;
 		if (spent > timeout_ns)
 			return -ETIMEDOUT;
-		if (!waits && spent > ASK_AFTER_NS) {
+		if (!waits && spent > ASK_AFTER_NS && !periods_are_on()) {
 			ask(block, f, (uint32_t)count);
 			waits = true;
 		}

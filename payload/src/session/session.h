@@ -18,6 +18,16 @@ extern uint32_t session_cancelled; /* threads that wait in session_end_now() */
 
 bool session_is_idle(void);
 
+/*
+ * Of a session with a schedule, the control thread (periods.h). A window begins: 0, or -errno, and
+ * the session is off as before. *armed_at: when all was ready for it (now_monotonic()). A window
+ * ends: 0; or -errno, and it goes on.
+ */
+int session_begin_window(uint64_t *armed_at);
+int session_end_window(void);
+/* An arming that begins no window is undone, and the session is off. 0 or -errno. */
+int session_undo_arming(void);
+
 /* Why the last session ended. */
 void session_note_end(enum rtl_end why);
 enum rtl_end session_last_end(void);

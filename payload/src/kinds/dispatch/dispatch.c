@@ -52,8 +52,18 @@ static int start(char *err, size_t errlen)
 	return fault_at("ready") ? fail(-EIO, "made to fail at ready", err, errlen) : 0;
 }
 
+/* The hooks of a window of a schedule are in place before its time. */
+static void forget_raw_claims(void)
+{
+	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
+		atomic_store(&queue_all[i]->raw_claims, 0);
+	__atomic_store_n(&counters->raw_claims, 0, __ATOMIC_RELAXED);
+}
+
 static void open(void)
 {
+	if (config.schedule[0])
+		forget_raw_claims();
 	atomic_store(&session_flags.flips, 1); /* queues turn virtual at their next index call */
 }
 
