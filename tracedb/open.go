@@ -92,6 +92,8 @@ type reader struct {
 	source   string
 	filter   *ReadFilter // nil: none
 	mostRows int64       // for which the file has room
+	once     sync.Once
+	lacks    bool // the file has no table rtl_filtered
 	held     driver.Conn // with a read transaction; nil: none is needed
 }
 
@@ -102,7 +104,8 @@ func (r *reader) prepare(c *sqlite3.SQLiteConn) error {
 	if err := distrust(c); err != nil {
 		return err
 	}
-	lacks := lacksFiltered(c)
+	r.once.Do(func() { r.lacks = lacksFiltered(c) })
+	lacks := r.lacks
 	switch {
 	case r.filter != nil:
 		return r.filter.prepare(c, !lacks, r.mostRows)

@@ -10,6 +10,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/filter"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/ring/ringtest"
+	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 func filterOf(t *testing.T, settings ...string) *filter.Filter {
@@ -105,6 +106,9 @@ func TestFilterHereOrThere(t *testing.T) {
 		} {
 			part, err := collectFiltered(t, ringOf(), ring.Counters{QueuesSeen: 3}, f)
 			must(t, err)
+			if a, b := viewsOf(t, whole), viewsOf(t, part); a != b {
+				t.Errorf("seed %d, %v: busy and gap say %s of the whole trace, %s of the filtered recording", seed, f.Settings(), a, b)
+			}
 			there, err := Make(whole, Options{Filter: f})
 			must(t, err)
 			here, err := Make(part, Options{})
@@ -126,6 +130,18 @@ func TestFilterHereOrThere(t *testing.T) {
 			}
 		}
 	}
+}
+
+// viewsOf returns the figures of the views busy and gap.
+func viewsOf(t *testing.T, path string) (figures string) {
+	t.Helper()
+	db, err := tracedb.Open(path)
+	must(t, err)
+	defer db.Close()
+	must(t, db.QueryRow("SELECT group_concat(gpuId || ': ' || busy_ns || ' of ' || wall_ns) FROM busy").Scan(&figures))
+	var gaps string
+	must(t, db.QueryRow("SELECT group_concat(start_ns || '-' || end_ns) FROM (SELECT * FROM gap ORDER BY gpu, start_ns)").Scan(&gaps))
+	return figures + "; " + gaps
 }
 
 // timesOf returns what a filter must not change.
