@@ -57,13 +57,8 @@ var copyDamages = []copyDamage{
 		return slices.Insert(copies, victim, copies[victim])
 	}},
 	{"its thread's first are missing", "missing", func(copies []harness.Copy, victim int) []harness.Copy {
-		tid, gone := copies[victim].TID, 0
-		return slices.DeleteFunc(copies, func(c harness.Copy) bool {
-			if c.TID == tid {
-				gone++
-			}
-			return c.TID == tid && gone <= 2 // the very first may have begun before all were noted
-		})
+		tid, until := copies[victim].TID, copies[victim].SubmitNS // not only the very first: they may have begun before all were noted
+		return slices.DeleteFunc(copies, func(c harness.Copy) bool { return c.TID == tid && c.SubmitNS < until })
 	}},
 	{"its thread's last are missing", "missing", func(copies []harness.Copy, victim int) []harness.Copy {
 		tid, from := copies[victim].TID, copies[victim].SubmitNS

@@ -145,7 +145,7 @@ func (p *called) counts(t *testing.T) (n [2]int) {
 // reverse order: sessions begin and end all the same.
 func TestCallsLoaderLocks(t *testing.T) {
 	t.Parallel()
-	p := startCalled(t)
+	p := startCalled(t, "--pace", "2000") // on a busy machine a session waits for the locks for long
 	p.ask(t, "/walk")
 	var runs []harness.Run
 	for range 4 {
