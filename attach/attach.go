@@ -93,7 +93,7 @@ type Session struct {
 func (s *Session) run(ctx context.Context, o session.Options, which Selection, to Observer) {
 	defer close(s.done)
 	defer s.cancel()
-	selection := discover.Selection{PIDs: which.PIDs, Name: which.Name, Tree: which.Descendants, Yes: which.All}
+	selection := discover.Selection{PIDs: which.PIDs, Name: which.Name, Tree: which.Descendants, Yes: which.All, Ranks: o.Filter}
 	outcome, err := session.RecordAll(ctx, o, selection, s.skip, &observer{Observer: to, session: s})
 	s.result, s.err = resultOf(outcome), err
 }
