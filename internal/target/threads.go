@@ -163,6 +163,11 @@ func (t *Target) ThreadName(nstid int) string {
 	if len(t.NSPID) > 1 {
 		tid = t.names.find(nstid, t)
 	}
+	return t.Name(tid)
+}
+
+// Name returns the name of the thread with the tool's id of it; "" if unknown.
+func (t *Target) Name(tid int) string {
 	b, err := readProc(t.threadPath(tid, "comm"))
 	if err != nil {
 		return ""

@@ -131,3 +131,13 @@ func (u *Unwinder) afterCall(pc target.Addr) bool {
 	}
 	return false
 }
+
+// ImageAt returns the image that has the code at pc.
+func (u *Unwinder) ImageAt(pc target.Addr) (*target.Image, bool) {
+	for _, c := range u.codes {
+		if pc >= c.start && pc < c.end {
+			return c.image, true
+		}
+	}
+	return nil, false
+}
