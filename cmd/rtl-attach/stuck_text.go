@@ -145,7 +145,7 @@ func signalText(s *stuck.Signal) string {
 	}
 	text := fmt.Sprintf("%#x is %d", s.Handle, s.Value)
 	if len(s.Waiters) > 0 {
-		text += fmt.Sprintf(" (thread %s waits for it)", numbers(s.Waiters))
+		text += fmt.Sprintf(" (thread %s refers to it)", numbers(s.Waiters))
 	}
 	return text
 }

@@ -78,7 +78,7 @@ type Signal struct {
 	Value   int64     `json:"value"`
 	EventID uint32    `json:"event_id,omitempty"`
 	By      []Pending `json:"completes,omitempty"` // the packets that would decrement it
-	Waiters []int     `json:"waiters,omitempty"`   // threads whose stack refers to it
+	Waiters []int     `json:"waiters,omitempty"`   // threads whose frames of HIP and HSA, or whose wait in the driver, refer to it
 }
 
 // Pending is a packet that has not completed.
@@ -97,7 +97,7 @@ type Thread struct {
 	Channel  string   `json:"wait_channel,omitempty"` // where it sleeps in the kernel
 	Futex    uint64   `json:"futex,omitempty"`
 	Holder   int      `json:"mutex_holder,omitempty"` // the thread that holds the mutex it waits for
-	Signals  []uint64 `json:"signals,omitempty"`      // to which its stack, or its wait in the driver, refers
+	Signals  []uint64 `json:"signals,omitempty"`      // to which its frames of HIP and HSA, or its wait in the driver, refer
 	Within   string   `json:"within,omitempty"`       // the outermost function of HIP, HSA or RCCL
 	Stack    []string `json:"stack,omitempty"`        // innermost first
 	StackErr string   `json:"stack_error,omitempty"`  // why it is not complete

@@ -3,7 +3,6 @@ package stuck
 import (
 	"encoding/binary"
 	"fmt"
-	"path"
 	"regexp"
 	"slices"
 
@@ -37,7 +36,7 @@ func (l *look) readThreads() {
 	if err != nil {
 		l.unseen("stacks: " + failure.BareText(err))
 	}
-	s := &stacks{look: l, unwinder: u, functions: map[target.Addr][]target.Symbol{}, handles: l.handles()}
+	s := &stacks{look: l, unwinder: u, functions: map[target.Addr][]target.Symbol{}, slots: map[target.Addr]string{}, handles: l.handles()}
 	running := 0
 	for _, tid := range tids {
 		w, err := waitOf(l.t, tid)
@@ -99,7 +98,8 @@ func (l *look) handles() map[uint64]*Signal {
 type stacks struct {
 	*look
 	unwinder  *unwind.Unwinder
-	functions map[target.Addr][]target.Symbol // of a file, by the address of its first mapping
+	functions map[target.Addr][]target.Symbol // of a file, by its load bias
+	slots     map[target.Addr]string          // functions of HSA behind its table
 	handles   map[uint64]*Signal
 	read      int
 }
@@ -157,36 +157,34 @@ func (s *stacks) walk(t *Thread, c target.Syscall) {
 		t.StackErr = failure.BareText(err)
 		return
 	}
-	var within string
-	sure, err := s.unwinder.WalkBlocked(c.PC, c.SP, stack, func(pc target.Addr) {
-		if len(t.Stack) < framesMax {
-			name := s.name(pc)
-			t.Stack = append(t.Stack, name)
-			if api.MatchString(name) {
-				within = name
-			}
+	var frames []named
+	sure, err := s.unwinder.WalkBlocked(c.PC, c.SP, stack, func(pc, sp target.Addr) {
+		if len(frames) < framesMax {
+			f := s.name(pc)
+			f.sp = sp
+			frames = append(frames, f)
 		}
 	})
+	for _, f := range frames {
+		t.Stack = append(t.Stack, f.name)
+	}
 	if now, rerr := s.t.Syscall(t.TID); rerr != nil || now != c {
 		t.Stack, t.StackErr = nil, "the thread ran on while its stack was read"
 		return
 	}
-	if t.Within, t.Unsure = within, !sure; err != nil {
+	if t.Unsure = !sure; err != nil {
 		t.StackErr = failure.BareText(err)
 	}
-	s.noteHandles(t, stack)
+	var i int
+	if t.Within, i = within(frames, err == nil && len(frames) < framesMax); t.Within != "" && i+1 < len(frames) {
+		s.noteHandles(t, stack[:min(len(stack), int(frames[i+1].sp-c.SP))])
+	}
 }
 
-// api matches the functions that applications call.
-var api = regexp.MustCompile(`^(hip[A-Z]|hsa_|nccl[A-Z]|rccl[A-Z])`)
-
-// noteHandles notes the signals to which a thread's stack refers, if the thread is in a function of HIP or HSA.
+// noteHandles notes the signals to which a part of a stack refers: the frames of HIP and HSA. They may have left some
+// there before.
 func (s *stacks) noteHandles(t *Thread, stack []byte) {
-	const near = 16 << 10
-	if t.Within == "" {
-		return
-	}
-	for b := stack[:min(len(stack), near)]; len(b) >= 8; b = b[8:] {
+	for b := stack; len(b) >= 8; b = b[8:] {
 		handle := binary.LittleEndian.Uint64(b)
 		if s.handles[handle] != nil && !slices.Contains(t.Signals, handle) {
 			t.Signals = append(t.Signals, handle)
@@ -194,7 +192,8 @@ func (s *stacks) noteHandles(t *Thread, stack []byte) {
 	}
 }
 
-// copyOf copies a stack from sp up to the end of what is in memory.
+// copyOf copies a stack from sp on. Pages that are not in memory were never written, or are swapped out: they
+// are zeros in the copy.
 func (s *stacks) copyOf(sp target.Addr) ([]byte, error) {
 	m, ok := target.FindMap(s.maps, sp)
 	if !ok {
@@ -206,37 +205,20 @@ func (s *stacks) copyOf(sp target.Addr) ([]byte, error) {
 			return nil, fmt.Errorf("stack at %#x: %w", sp, target.ErrMalformed)
 		}
 	}
-	m.Start = sp &^ 4095
+	const page = 4096
+	m.Start, m.End = sp&^(page-1), min(m.End, sp&^(page-1)+stackBytesMax)
 	spans, err := s.t.Present(m, stackBytesMax)
 	if err != nil {
 		return nil, err
 	}
-	if len(spans) == 0 || spans[0].Start > sp {
-		return nil, fmt.Errorf("stack at %#x is not in memory: %w", sp, target.ErrMalformed)
+	b := make([]byte, m.End-sp)
+	for _, span := range spans {
+		from := max(span.Start, sp)
+		if err := s.t.Read(from, b[from-sp:span.End-sp]); err != nil {
+			return nil, err
+		}
 	}
-	b := make([]byte, spans[0].End-sp)
-	return b, s.t.Read(sp, b)
-}
-
-// name returns the name of the function at an address, or its file and the offset there.
-func (s *stacks) name(pc target.Addr) string {
-	m, ok := target.FindMap(s.maps, pc)
-	if !ok || m.Path == "" {
-		return fmt.Sprintf("%#x", uint64(pc))
-	}
-	image, ok := s.unwinder.ImageAt(pc)
-	if !ok {
-		return path.Base(m.Path)
-	}
-	functions, known := s.functions[image.Base]
-	if !known {
-		functions, _ = s.t.Functions(s.maps, m.Start)
-		s.functions[image.Base] = functions
-	}
-	if name := target.FunctionAt(functions, pc-image.Base); name != "" {
-		return readable(name)
-	}
-	return fmt.Sprintf("%s+%#x", path.Base(m.Path), uint64(pc-image.Base))
+	return b, nil
 }
 
 // noteWaiters notes at each signal who waits for it.

@@ -21,7 +21,7 @@ const searchMax = 4 << 10
 // in a register may have saved it in no frame below: WalkBlocked then takes the first place on the stack from which
 // the walk reaches the thread's start. sure reports that it did not have to. The thread may have run on
 // meanwhile; the result is then a mixture, or an error.
-func (u *Unwinder) WalkBlocked(pc, sp target.Addr, stack []byte, visit func(pc target.Addr)) (sure bool, err error) {
+func (u *Unwinder) WalkBlocked(pc, sp target.Addr, stack []byte, visit func(pc, sp target.Addr)) (sure bool, err error) {
 	s := &ptrace.Snapshot{Base: uint64(sp), Stack: stack}
 	var r registers
 	for n := range r {
@@ -39,20 +39,23 @@ func (u *Unwinder) WalkBlocked(pc, sp target.Addr, stack []byte, visit func(pc t
 		frames = append(frames, more...)
 		rest, err = end.at, end.err
 	}
-	for _, pc := range frames {
-		visit(pc)
+	for _, f := range frames {
+		visit(f.pc, f.sp)
 	}
 	return sure, err
 }
 
+// place is a frame: an address in its function, and its stack pointer.
+type place struct{ pc, sp target.Addr }
+
 // walkFrom returns the frames from r on, and the registers of the frame at which the walk ended.
-func (u *Unwinder) walkFrom(r registers, exact bool, s *ptrace.Snapshot) (frames []target.Addr, last registers, err error) {
+func (u *Unwinder) walkFrom(r registers, exact bool, s *ptrace.Snapshot) (frames []place, last registers, err error) {
 	for range framesMax {
 		pc := target.Addr(r[regPC])
 		if !exact {
 			pc--
 		}
-		frames = append(frames, pc)
+		frames = append(frames, place{pc, target.Addr(r[regSP])})
 		last = r
 		if u.atSignalReturn(target.Addr(r[regPC])) {
 			exact, err = true, r.fromSignalFrame(s)
@@ -78,7 +81,7 @@ type ending struct {
 // search looks for the frame of the function at r, which has it in a register that is not known. Of the
 // places that can be it, it takes the first from which the walk reaches the thread's start; if there is
 // none, the one from which it gets farthest.
-func (u *Unwinder) search(r registers, s *ptrace.Snapshot) (frames []target.Addr, end ending, ok bool) {
+func (u *Unwinder) search(r registers, s *ptrace.Snapshot) (frames []place, end ending, ok bool) {
 	pc := target.Addr(r[regPC])
 	fde, err := u.lookup(pc)
 	if err != nil {
@@ -140,4 +143,13 @@ func (u *Unwinder) ImageAt(pc target.Addr) (*target.Image, bool) {
 		}
 	}
 	return nil, false
+}
+
+// FunctionStart returns the address of the function that has the code at pc, by its unwind table; 0: unknown.
+func (u *Unwinder) FunctionStart(pc target.Addr) target.Addr {
+	fde, err := u.lookup(pc)
+	if err != nil {
+		return 0
+	}
+	return target.Addr(fde.Begin())
 }
