@@ -46,7 +46,7 @@ and who would set them, and where threads wait. Of several processes it says whi
 operation of RCCL, and which are not.
 
 It only reads (/proc): nothing is attached, stopped or written, and it works on processes that hang in their runtime,
-are stopped, or are traced by a debugger. Threads that run have no stack here. A kernel that takes longer than
+are stopped, or are traced by a debugger. Of a thread that runs, the kernel takes a sample (perf_event_open). A kernel that takes longer than
 --duration looks like one that hangs.`
 
 // Examples of each command.

@@ -195,17 +195,16 @@ func product[N uint16 | uint32](sizes []N) string {
 
 func (s stuckWriter) thread(b *strings.Builder, t *stuck.Thread) {
 	text := fmt.Sprintf("thread %d (%s)", t.TID, t.Name)
-	switch {
-	case t.Within != "":
+	if t.Within != "" {
 		text += " is in " + t.Within
-	case t.State == "R":
-		text += " runs"
 	}
 	switch {
 	case t.Call != "" && t.Same:
 		text += ", all the time in the same " + t.Call
 	case t.Call != "":
 		text += ", in " + t.Call
+	case t.State == "R":
+		text += ", running"
 	}
 	if t.Holder != 0 {
 		text += fmt.Sprintf(", for a mutex that thread %d holds", t.Holder)

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/internal/unwind"
 )
@@ -37,7 +39,7 @@ func (l *look) readThreads() {
 		l.unseen("stacks: " + failure.BareText(err))
 	}
 	s := &stacks{look: l, unwinder: u, functions: map[target.Addr][]target.Symbol{}, slots: map[target.Addr]string{}, handles: l.handles()}
-	running := 0
+	running, why := 0, ""
 	for _, tid := range tids {
 		w, err := waitOf(l.t, tid)
 		if err != nil {
@@ -47,13 +49,14 @@ func (l *look) readThreads() {
 			continue
 		}
 		thread := s.thread(tid, w)
-		if w.call.Running {
+		if w.call.Running && len(thread.Stack) == 0 {
 			running++
+			why = thread.StackErr
 		}
 		l.process.Threads = append(l.process.Threads, thread)
 	}
 	if running > 0 {
-		l.unseen(fmt.Sprintf("the stacks of %d threads that ran at the second look", running))
+		l.unseen(fmt.Sprintf("stacks of %s: %s", humanize.Things(running, "thread"), why))
 	}
 }
 
@@ -102,6 +105,8 @@ type stacks struct {
 	slots     map[target.Addr]string          // functions of HSA behind its table
 	handles   map[uint64]*Signal
 	read      int
+	sampled   int
+	sampling  time.Duration // so far
 }
 
 func (s *stacks) thread(tid int, w wait) Thread {
@@ -109,11 +114,15 @@ func (s *stacks) thread(tid int, w wait) Thread {
 		TID: tid, Name: s.t.Name(tid), State: string(w.state), Same: w.same(s.waits[tid]),
 		Call: callName(w.call), Channel: s.t.WaitChannel(tid),
 	}
-	if w.call.Running || s.unwinder == nil {
+	if s.unwinder == nil {
 		return t
 	}
 	if s.read++; s.read > stacksMax {
 		t.StackErr = "not read: too many threads"
+		return t
+	}
+	if w.call.Running {
+		s.sample(&t)
 		return t
 	}
 	s.walk(&t, w.call)
@@ -157,27 +166,57 @@ func (s *stacks) walk(t *Thread, c target.Syscall) {
 		t.StackErr = failure.BareText(err)
 		return
 	}
-	var frames []named
-	sure, err := s.unwinder.WalkBlocked(c.PC, c.SP, stack, func(pc, sp target.Addr) {
-		if len(frames) < framesMax {
+	frames, visit := s.collect()
+	sure, err := s.unwinder.WalkBlocked(c.PC, c.SP, stack, visit)
+	if now, rerr := s.t.Syscall(t.TID); rerr != nil || now != c {
+		t.StackErr = "the thread ran on while its stack was read"
+		return
+	}
+	t.Unsure = !sure
+	s.show(t, *frames, stack, err)
+}
+
+// sample reads the stack of a thread that runs.
+func (s *stacks) sample(t *Thread) {
+	if s.sampled++; s.sampled > sampledMax || s.sampling > samplesTime {
+		t.StackErr = "not read: too many running threads"
+		return
+	}
+	began := time.Now()
+	snapshot, err := sampleOf(t.TID)
+	s.sampling += time.Since(began)
+	if err != nil {
+		t.StackErr = failure.BareText(err)
+		return
+	}
+	frames, visit := s.collect()
+	err = s.unwinder.Places(snapshot, visit)
+	s.show(t, *frames, snapshot.Stack, err)
+}
+
+// collect returns the frames that its function is called with.
+func (s *stacks) collect() (*[]named, func(pc, sp target.Addr)) {
+	frames := new([]named)
+	return frames, func(pc, sp target.Addr) {
+		if len(*frames) < framesMax {
 			f := s.name(pc)
 			f.sp = sp
-			frames = append(frames, f)
+			*frames = append(*frames, f)
 		}
-	})
+	}
+}
+
+// show enters the frames of a walk that has ended with err.
+func (s *stacks) show(t *Thread, frames []named, stack []byte, err error) {
 	for _, f := range frames {
 		t.Stack = append(t.Stack, f.name)
 	}
-	if now, rerr := s.t.Syscall(t.TID); rerr != nil || now != c {
-		t.Stack, t.StackErr = nil, "the thread ran on while its stack was read"
-		return
-	}
-	if t.Unsure = !sure; err != nil {
+	if err != nil {
 		t.StackErr = failure.BareText(err)
 	}
-	var i int
-	if t.Within, i = within(frames, err == nil && len(frames) < framesMax); t.Within != "" && i+1 < len(frames) {
-		s.noteHandles(t, stack[:min(len(stack), int(frames[i+1].sp-c.SP))])
+	within, i := within(frames, err == nil && len(frames) < framesMax)
+	if t.Within = within; within != "" && i+1 < len(frames) {
+		s.noteHandles(t, stack[:min(uint64(len(stack)), uint64(frames[i+1].sp-frames[0].sp))])
 	}
 }
 

@@ -45,6 +45,15 @@ func (u *Unwinder) WalkBlocked(pc, sp target.Addr, stack []byte, visit func(pc, 
 	return sure, err
 }
 
+// Places is Walk that also tells each frame's stack pointer.
+func (u *Unwinder) Places(s *ptrace.Snapshot, visit func(pc, sp target.Addr)) error {
+	frames, _, err := u.walkFrom(fromRegs(&s.Regs), true, s)
+	for _, f := range frames {
+		visit(f.pc, f.sp)
+	}
+	return err
+}
+
 // place is a frame: an address in its function, and its stack pointer.
 type place struct{ pc, sp target.Addr }
 
