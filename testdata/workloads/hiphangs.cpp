@@ -5,7 +5,7 @@
 
 namespace {
 
-void never_returns(void*)
+void never_returns(hipStream_t, hipError_t, void*)
 {
 	for (;;)
 		pause();
@@ -18,7 +18,7 @@ int main()
 	hipStream_t stream;
 	HIP_CHECK(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
 	HIP_CHECK(hipStreamSynchronize(stream));
-	HIP_CHECK(hipLaunchHostFunc(stream, never_returns, nullptr));
+	HIP_CHECK(hipStreamAddCallback(stream, never_returns, nullptr, 0));
 	printf("ready pid=%d\n", getpid());
 	fflush(stdout);
 	HIP_CHECK(hipStreamSynchronize(stream));
