@@ -104,14 +104,24 @@ func FunctionAt(functions []Symbol, at Addr) string {
 	return name
 }
 
-// OpenRegular opens a regular file for reading, by its path in the target's root directory.
+// OpenRegular opens a regular file for reading, by its path in the target's root directory and with the
+// rights of the target's user: the target may have chosen the path.
 func (t *Target) OpenRegular(path string) (*os.File, error) {
-	wait := t.BeginRead(Filesystem)
-	defer EndRead(wait)
-	p, err := t.OpenInRoot(path)
+	user, err := t.ThreadUser(t.LiveThread())
+	if err != nil {
+		return nil, err
+	}
+	p, err := t.OpenInRootAs(user, path)
 	if err != nil {
 		return nil, err
 	}
 	defer p.Close()
-	return openRegular(p.FD, path, func(*unix.Statx_t) bool { return true })
+	wait := t.BeginRead(Filesystem)
+	defer EndRead(wait)
+	var f *os.File
+	err = user.Do(func() (err error) {
+		f, err = openRegular(p.FD, path, func(*unix.Statx_t) bool { return true })
+		return err
+	})
+	return f, err
 }
