@@ -93,7 +93,7 @@ private:
 
 	static void ready()
 	{
-		printf("ready pid=%d\n", getpid());
+		printf("ready pid=%d port=0\n", getpid());
 		fflush(stdout);
 	}
 

@@ -19,7 +19,7 @@ int main()
 	HIP_CHECK(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
 	HIP_CHECK(hipStreamSynchronize(stream));
 	HIP_CHECK(hipStreamAddCallback(stream, never_returns, nullptr, 0));
-	printf("ready pid=%d\n", getpid());
+	printf("ready pid=%d port=0\n", getpid());
 	fflush(stdout);
 	HIP_CHECK(hipStreamSynchronize(stream));
 	_exit(1);
