@@ -160,10 +160,14 @@ func (s stuckWriter) packet(b *strings.Builder, p *stuck.Packet) {
 			product(p.Grid), product(p.Workgroup))
 	}
 	for _, d := range p.Dependencies {
-		if d.Valid && d.Value == 0 && !s.all {
+		if d.Valid && d.Value == 0 && p.Condition == "" && !s.all {
 			continue
 		}
-		fmt.Fprintf(b, "    depends on signal %s%s\n", signalText(d), whoCompletes(d))
+		text := fmt.Sprintf("depends on signal %s%s", signalText(d), whoCompletes(d))
+		if p.Condition != "" {
+			text += "; it waits for a value " + p.Condition
+		}
+		fmt.Fprintf(b, "    %s\n", text)
 	}
 	if p.Completion != nil {
 		fmt.Fprintf(b, "    completion signal %s\n", signalText(p.Completion))

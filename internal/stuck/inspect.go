@@ -181,7 +181,8 @@ func stateOf(q *Queue, err error) State {
 		return StateUnpublished
 	case q.Packet.Barrier && len(q.Running) > 0:
 		return StateBehind
-	case q.Packet.Type == "barrier-and" && slices.ContainsFunc(q.Packet.Dependencies, waits),
+	case q.Packet.unmet,
+		q.Packet.Type == "barrier-and" && slices.ContainsFunc(q.Packet.Dependencies, waits),
 		q.Packet.Type == "barrier-or" && len(q.Packet.Dependencies) > 0 && !slices.ContainsFunc(q.Packet.Dependencies, func(s *Signal) bool { return s.Valid && s.Value == 0 }):
 		return StateSignal
 	}
@@ -200,6 +201,12 @@ func (l *look) packet(index uint64, raw rawPacket, pending *pending) Packet {
 		return p
 	case typeDispatch:
 		l.describe(&p, raw)
+	case typeVendor:
+		if raw.vendorFormat == barrierValue {
+			signal := l.signal(raw.dependencies[0])
+			p.Type, p.Dependencies, p.Condition = "barrier-value", []*Signal{pending.resolve(signal)}, raw.conditionText()
+			p.unmet = signal.Valid && !raw.met(signal.Value)
+		}
 	case typeBarrierAND, typeBarrierOR:
 		for _, handle := range raw.dependencies {
 			if handle != 0 {

@@ -85,17 +85,17 @@ func (q *rawQueue) slot(index uint64) uint64 {
 
 // rawPacket is an AQL packet. Which fields are valid depends on its type.
 type rawPacket struct {
-	kind          int // type in the header
-	barrier       bool
-	dimensions    int
-	workgroup     [3]uint16
-	grid          [3]uint32
-	kernelObject  uint64
-	dependencies  [5]uint64 // handles of signals
-	completion    uint64    // handle of a signal; 0: none
-	vendorFormat  uint8
-	condition     uint32 // of a barrier-value packet
-	value, masked int64
+	kind         int // type in the header
+	barrier      bool
+	dimensions   int
+	workgroup    [3]uint16
+	grid         [3]uint32
+	kernelObject uint64
+	dependencies [5]uint64 // handles of signals
+	completion   uint64    // handle of a signal; 0: none
+	vendorFormat uint8
+	condition    uint32 // of a barrier-value packet, as value and mask
+	value, mask  int64
 }
 
 func parsePacket(b *[packetBytes]byte) rawPacket {
@@ -105,6 +105,7 @@ func parsePacket(b *[packetBytes]byte) rawPacket {
 		kind: int(header & 0xff), barrier: header&0x100 != 0, dimensions: int(setup & 3), vendorFormat: b[2],
 		kernelObject: le.Uint64(b[32:]), completion: le.Uint64(b[56:]),
 	}
+	p.value, p.mask, p.condition = int64(le.Uint64(b[16:])), int64(le.Uint64(b[24:])), le.Uint32(b[32:])
 	for i := range p.grid {
 		p.workgroup[i], p.grid[i] = le.Uint16(b[4+2*i:]), le.Uint32(b[12+4*i:])
 	}
@@ -112,6 +113,31 @@ func parsePacket(b *[packetBytes]byte) rawPacket {
 		p.dependencies[i] = le.Uint64(b[8+8*i:])
 	}
 	return p
+}
+
+// barrierValue is the vendor's packet that compares a signal's value (hsa_amd_barrier_value_packet_t).
+const barrierValue = 2
+
+// met reports whether a value fulfils a barrier-value packet's condition (hsa_signal_condition_t).
+func (p *rawPacket) met(value int64) bool {
+	switch value &= p.mask; p.condition {
+	case 0:
+		return value == p.value
+	case 1:
+		return value != p.value
+	case 2:
+		return value < p.value
+	}
+	return value >= p.value
+}
+
+// conditionText returns what a barrier-value packet waits for.
+func (p *rawPacket) conditionText() string {
+	text := fmt.Sprintf("%s %d", []string{"=", "≠", "<", "≥"}[p.condition&3], p.value)
+	if p.mask != -1 {
+		text = fmt.Sprintf("& %#x %s", uint64(p.mask), text)
+	}
+	return text
 }
 
 // read fills b from address at.

@@ -61,14 +61,17 @@ const (
 // Packet is a packet of a queue.
 type Packet struct {
 	Index        uint64    `json:"index"`
-	Type         string    `json:"type"` // invalid, dispatch, barrier-and, barrier-or, agent, vendor, unknown
+	Type         string    `json:"type"` // invalid, dispatch, barrier-and, barrier-or, barrier-value, agent, vendor, consumed, unknown
 	Barrier      bool      `json:"barrier_bit"`
 	Kernel       string    `json:"kernel,omitempty"`
 	KernelObject uint64    `json:"kernel_object,omitempty"`
 	Grid         []uint32  `json:"grid,omitempty"` // work-items
 	Workgroup    []uint16  `json:"workgroup,omitempty"`
 	Dependencies []*Signal `json:"dependencies,omitempty"`
+	Condition    string    `json:"condition,omitempty"` // of a barrier-value packet, on its dependency's value
 	Completion   *Signal   `json:"completion,omitempty"`
+
+	unmet bool // the condition is not fulfilled
 }
 
 // Signal is an HSA signal at the second look.

@@ -107,6 +107,23 @@ func TestStateOf(t *testing.T) {
 	}
 }
 
+// The vendor's barrier packet compares a masked value.
+func TestBarrierValue(t *testing.T) {
+	var b [packetBytes]byte
+	b[2] = barrierValue
+	put(b[:], map[int]uint64{8: 0x1000, 16: 4, 24: 0xff, 32: 3})
+	p := parsePacket(&b)
+	if p.kind != typeVendor || p.vendorFormat != barrierValue || p.dependencies[0] != 0x1000 || p.met(0x103) || !p.met(0x104) ||
+		p.conditionText() != "& 0xff ≥ 4" {
+		t.Errorf("%+v, %s", p, p.conditionText())
+	}
+	for condition, want := range map[uint32][2]bool{0: {true, false}, 1: {false, true}, 2: {false, false}, 3: {true, true}} {
+		if p.condition = condition; p.met(4) != want[0] || p.met(5) != want[1] {
+			t.Errorf("condition %d", condition)
+		}
+	}
+}
+
 func TestParseURI(t *testing.T) {
 	for uri, want := range map[string]place{
 		"file:///opt/a%20b.hsaco":                      {path: "/opt/a b.hsaco"},
