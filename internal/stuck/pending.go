@@ -2,8 +2,11 @@ package stuck
 
 import "io"
 
-// pendingMax limits the packets that are read from a queue, from its read index on.
-const pendingMax = 1 << 16
+// Limits of the packets that are read from a queue, from its read index on, and of the signals in all.
+const (
+	pendingMax        = 1 << 16
+	pendingSignalsMax = 1 << 18
+)
 
 // pending knows which packets that have not been consumed decrement which signal.
 type pending struct{ by map[uint64][]Pending }
@@ -26,7 +29,7 @@ func (p *pending) add(mem io.ReaderAt, q *rawQueue) {
 			continue
 		}
 		const most = 8
-		if list := p.by[raw.completion]; len(list) < most {
+		if list := p.by[raw.completion]; len(list) < most && (len(list) > 0 || len(p.by) < pendingSignalsMax) {
 			p.by[raw.completion] = append(list, Pending{q.id, index})
 		}
 	}

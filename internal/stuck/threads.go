@@ -21,6 +21,7 @@ const (
 	stacksMax     = 512
 	stackBytesMax = 256 << 10
 	framesMax     = 128
+	walksTime     = 20 * time.Second // for all stacks; a walk over hostile tables can take seconds
 )
 
 // readThreads makes the second look at the threads.
@@ -105,6 +106,7 @@ type stacks struct {
 	slots     map[target.Addr]string          // functions of HSA behind its table
 	handles   map[uint64]*Signal
 	read      int
+	walking   time.Duration // so far
 	sampled   int
 	sampling  time.Duration // so far
 }
@@ -117,10 +119,12 @@ func (s *stacks) thread(tid int, w wait) Thread {
 	if s.unwinder == nil {
 		return t
 	}
-	if s.read++; s.read > stacksMax {
+	if s.read++; s.read > stacksMax || s.walking > walksTime {
 		t.StackErr = "not read: too many threads"
 		return t
 	}
+	began := time.Now()
+	defer func() { s.walking += time.Since(began) }()
 	if w.call.Running {
 		s.sample(&t)
 		return t

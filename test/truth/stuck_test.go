@@ -57,8 +57,8 @@ func TestStuck(t *testing.T) {
 	t.Parallel()
 	for mode, expected := range map[string]func(*stuck.Report) error{
 		"barrier": func(r *stuck.Report) error {
-			q, _, err := standing(r, stuck.StateSignal, waitFunction)
-			if err != nil || q.Read != 1 || q.Write != 3 || q.Packet.Type != "barrier-and" || len(q.Packet.Dependencies) != 2 {
+			q, th, err := standing(r, stuck.StateSignal, waitFunction)
+			if err != nil || th.StackErr != "" || th.Stack[len(th.Stack)-1] != "_start" || !slices.Contains(th.Stack, "main") || q.Read != 1 || q.Write != 3 || q.Packet.Type != "barrier-and" || len(q.Packet.Dependencies) != 2 {
 				return fmt.Errorf("%+v, %v", q, err)
 			}
 			if d := q.Packet.Dependencies; !d[0].Valid || d[0].Value != 0 || !d[1].Valid || d[1].Value != 1 || len(d[1].By) > 0 {
