@@ -17,7 +17,7 @@ import (
 func complete(root *cobra.Command) {
 	for _, c := range append(root.Commands(), root) {
 		switch c.Name() {
-		case "detach", "trigger", "flush", "status", "doctor":
+		case "detach", "trigger", "flush", "status", "stuck", "doctor":
 			c.ValidArgsFunction = completeOnePID
 		case "report", "export":
 			c.ValidArgsFunction = completeTraces

@@ -40,8 +40,21 @@ The program has the tool's standard files, terminal, folder and environment. Sig
 to it. The summary goes to standard error. The exit code is the program's (128 + N if signal N has
 ended it); with --strict, if the program ends with 0, one of those of rtl-attach.`
 
+const stuckHelp = `stuck looks twice at the queues of PID and of the GPU processes below it, and at their threads, and
+says what stands still: the packet at the read index of each queue, its kernel, the signals that it waits for
+and who would set them, and where threads wait. Of several processes it says which are inside a collective
+operation of RCCL, and which are not.
+
+It only reads (/proc): nothing is attached, stopped or written, and it works on processes that hang in their runtime,
+are stopped, or are traced by a debugger. Of a thread that runs, the kernel takes a sample (perf_event_open). A kernel that takes longer than
+--duration looks like one that hangs.`
+
 // Examples of each command.
 const (
+	stuckExamples = `  sudo rtl-attach stuck 41220            what it waits for, in sentences
+  sudo rtl-attach stuck 41220 -d 10s     look again after 10 s
+  sudo rtl-attach stuck 41220,41221      which rank has not entered the collective
+  sudo rtl-attach stuck 41220 --json     everything, for scripts`
 	runExamples = `  rtl-attach run -- python train.py
   rtl-attach run -o t.db --hip-trace -- ./a.out --its-own-flag
   rtl-attach run -d 10s -- ./a.out       the first ten seconds; the program goes on`

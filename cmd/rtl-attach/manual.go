@@ -87,6 +87,15 @@ behind those that are there.`,
 		noEnvironment,
 		"No file is written. /proc/PID is read.",
 	},
+	"stuck": {
+		`    0  what was found was printed, whether or not something is stuck
+    1  the processes could not be read, or the answer not be printed
+    2  the command line is wrong
+    3  no such process, or not permitted
+    4  the process does not use ROCm`,
+		noEnvironment,
+		"No file is written. /proc/PID and /sys/class/kfd are read, and the files of libraries and code objects.",
+	},
 	"ps": {
 		`    0  the list was printed; it may be incomplete, which is said
     1  it could not be made or printed

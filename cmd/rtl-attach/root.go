@@ -47,7 +47,7 @@ func newRoot(code *failure.ExitCode) *cobra.Command {
 	root.Flags().AddFlagSet(record.Flags())
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return defaultsFromEnvironment(c) }
-	root.AddCommand(record, newRun(code), newDetach(), newTrigger(), newFlush(), newStatus(), newPS(), newAvail(), newDoctor(code), newReport(code), newExport(code), newVersion())
+	root.AddCommand(record, newRun(code), newDetach(), newTrigger(), newFlush(), newStatus(), newStuck(), newPS(), newAvail(), newDoctor(code), newReport(code), newExport(code), newVersion())
 	complete(root)
 	return root
 }

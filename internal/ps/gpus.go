@@ -17,11 +17,31 @@ const (
 	firstRender = 128 // minor of the first render node
 )
 
+// Driver returns the driver's directory in sysfs.
+func Driver() fs.FS { return os.DirFS(driverRoot) }
+
+// ComputeQueues returns how many compute queues the driver lists for a process; 0 if it lists none, or
+// counts the process by another pid.
+func ComputeQueues(driver fs.FS, pid int) int {
+	if target.InContainer() {
+		return 0
+	}
+	const compute = "0" // KFD_QUEUE_TYPE_COMPUTE
+	files, _ := fs.Glob(driver, fmt.Sprintf("proc/%d/queues/*/type", pid))
+	n := 0
+	for _, f := range files {
+		if word(driver, f) == compute {
+			n++
+		}
+	}
+	return n
+}
+
 // gpusOf returns the GPUs that the target uses, by the driver's numbers. If the driver does not
 // list them, gpusOf returns the GPUs whose render nodes the target has open.
 func gpusOf(t *target.Target, devices target.Devices) []int {
 	if !target.InContainer() { // the driver lists pids of the machine's first pid namespace
-		if gpus := gpusInUse(os.DirFS(driverRoot), t.PID); len(gpus) > 0 {
+		if gpus := gpusInUse(Driver(), t.PID); len(gpus) > 0 {
 			return gpus
 		}
 	}
@@ -37,7 +57,7 @@ func gpusOf(t *target.Target, devices target.Devices) []int {
 // gpusInUse returns the GPUs on which the process has queues or, if none, memory, as the driver
 // lists them.
 func gpusInUse(driver fs.FS, pid int) []int {
-	index := gpuIndex(driver)
+	index := GPUIndex(driver)
 	dir := fmt.Sprintf("proc/%d", pid)
 	var gpus []int
 	note := func(id string) {
@@ -61,8 +81,8 @@ func gpusInUse(driver fs.FS, pid int) []int {
 	return slices.Compact(gpus)
 }
 
-// gpuIndex numbers the nodes that are GPUs, by their ids.
-func gpuIndex(driver fs.FS) map[string]int {
+// GPUIndex numbers the nodes that are GPUs, by their ids.
+func GPUIndex(driver fs.FS) map[string]int {
 	files, _ := fs.Glob(driver, "topology/nodes/*/gpu_id")
 	node := func(f string) int {
 		n, _ := strconv.Atoi(path.Base(path.Dir(f)))

@@ -68,12 +68,12 @@ func TestWaitChannel(t *testing.T) {
 	}) {
 		t.Fatal("the victim does not sleep")
 	}
-	where := tg.waitChannel(v.PID)
+	where := tg.WaitChannel(v.PID)
 	if where == "" {
 		testenv.Skip(t, "this kernel does not say where threads sleep")
 	}
 	tg.PID = os.Getpid()
-	if now := tg.waitChannel(v.PID); now != where {
+	if now := tg.WaitChannel(v.PID); now != where {
 		t.Errorf("with another number it sleeps in %q, not in %q", now, where)
 	}
 }

@@ -38,7 +38,7 @@ func OpenImage(mem io.ReaderAt, base Addr) (*Image, error) {
 	if err := readStruct(mem, base, &h); err != nil {
 		return nil, fmt.Errorf("ELF header at %#x: %w", base, err)
 	}
-	if err := checkIdent(&h); err != nil {
+	if err := checkIdent(&h, elf.EM_X86_64); err != nil {
 		return nil, fmt.Errorf("ELF header at %#x: %w", base, err)
 	}
 	if h.Phnum > phdrsMax || h.Phentsize != uint16(unsafe.Sizeof(elf.Prog64{})) || h.Phoff > sectionsMax {
@@ -59,12 +59,12 @@ func OpenImage(mem io.ReaderAt, base Addr) (*Image, error) {
 	return im, im.dynamic()
 }
 
-func checkIdent(h *elf.Header64) error {
+func checkIdent(h *elf.Header64, want elf.Machine) error {
 	if string(h.Ident[:4]) != elf.ELFMAG {
 		return fmt.Errorf("no ELF magic: %w", ErrMalformed)
 	}
 	class, machine := elf.Class(h.Ident[elf.EI_CLASS]), elf.Machine(h.Machine)
-	if class != elf.ELFCLASS64 || machine != elf.EM_X86_64 {
+	if class != elf.ELFCLASS64 || machine != want {
 		return fmt.Errorf("%v %v: %w", class, machine, ErrArch)
 	}
 	return nil

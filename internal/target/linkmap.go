@@ -79,6 +79,24 @@ func linkMap(mem io.ReaderAt, debug Addr) ([]object, error) {
 	return objects, err
 }
 
+// Loaded is one entry of a debugger's list of loaded objects.
+type Loaded struct {
+	Bias Addr
+	Name string
+}
+
+// LoadedObjects walks the list of the struct r_debug at an address: the dynamic loader's, or the one
+// in which the HSA runtime lists code objects (_amdgpu_r_debug). It fails with ErrLoading while the list
+// changes.
+func LoadedObjects(mem io.ReaderAt, debug Addr) ([]Loaded, error) {
+	objects, err := linkMap(mem, debug)
+	loaded := make([]Loaded, len(objects))
+	for i, o := range objects {
+		loaded[i] = Loaded{o.bias, o.name}
+	}
+	return loaded, err
+}
+
 // walk lists the objects from first on. A hostile list may loop or point anywhere.
 func walk(mem io.ReaderAt, first Addr) ([]object, error) {
 	var objects []object

@@ -37,18 +37,8 @@ func (t *Target) FileSymbol(maps []Map, m Module, name string) (Addr, bool, erro
 // fileSymbol does not use debug/elf, which makes a string of every name: a hostile file
 // can have many long ones.
 func fileSymbol(r io.ReaderAt, name string) (uint64, bool, error) {
-	var h elf.Header64
-	if err := readStruct(r, 0, &h); err != nil {
-		return 0, false, err
-	}
-	if err := checkIdent(&h); err != nil {
-		return 0, false, err
-	}
-	if h.Shnum > fileSectionsMax || h.Shoff > sectionsMax || h.Shentsize != uint16(binary.Size(elf.Section64{})) {
-		return 0, false, fmt.Errorf("section headers: %w", ErrMalformed)
-	}
-	sections := make([]elf.Section64, h.Shnum)
-	if err := readStruct(r, Addr(h.Shoff), sections); err != nil {
+	sections, err := sectionsOf(r, elf.EM_X86_64)
+	if err != nil {
 		return 0, false, err
 	}
 	for _, s := range sections {
@@ -57,6 +47,22 @@ func fileSymbol(r io.ReaderAt, name string) (uint64, bool, error) {
 		}
 	}
 	return 0, false, nil // stripped
+}
+
+// sectionsOf reads the section headers of a 64-bit file for a machine.
+func sectionsOf(r io.ReaderAt, machine elf.Machine) ([]elf.Section64, error) {
+	var h elf.Header64
+	if err := readStruct(r, 0, &h); err != nil {
+		return nil, err
+	}
+	if err := checkIdent(&h, machine); err != nil {
+		return nil, err
+	}
+	if h.Shnum > fileSectionsMax || h.Shoff > sectionsMax || h.Shentsize != uint16(binary.Size(elf.Section64{})) {
+		return nil, fmt.Errorf("section headers: %w", ErrMalformed)
+	}
+	sections := make([]elf.Section64, h.Shnum)
+	return sections, readStruct(r, Addr(h.Shoff), sections)
 }
 
 func searchTable(r io.ReaderAt, symbols, strings elf.Section64, name string) (uint64, bool, error) {

@@ -62,6 +62,23 @@ func Open(pid int) (*Target, error) {
 	return t, nil
 }
 
+// OpenReadOnly opens the process pid and its memory, which it cannot write. The process may be
+// stopped or traced.
+func OpenReadOnly(pid int) (*Target, error) {
+	t, err := OpenLight(pid)
+	if err != nil {
+		return nil, err
+	}
+	if err = t.settle(); err == nil {
+		err = t.openMemory(os.O_RDONLY)
+	}
+	if err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
 // OpenLight opens the process pid to list it: it does not open its memory, and the
 // process may be stopped or traced.
 func OpenLight(pid int) (*Target, error) {
@@ -176,10 +193,14 @@ func (t *Target) enter() error {
 	if stat, err := t.ThreadStat(t.LiveThread()); err == nil && (stat.State == 'T' || stat.State == 't') {
 		return fmt.Errorf("pid %d: %w", t.PID, ErrStopped)
 	}
-	// Opened once for the whole session: the descriptor keeps referring to this address
-	// space, so that the tool notices an exec.
+	return t.openMemory(os.O_RDWR)
+}
+
+// openMemory opens the memory once for the whole session: the descriptor keeps referring to
+// this address space, so that the tool notices an exec.
+func (t *Target) openMemory(flag int) error {
 	var err error
-	if t.mem, err = os.OpenFile(t.taskPath("mem"), os.O_RDWR, 0); err != nil {
+	if t.mem, err = os.OpenFile(t.taskPath("mem"), flag, 0); err != nil {
 		return t.explain("open the memory", err)
 	}
 	if t.space, err = os.Open(t.taskPath("pagemap")); err != nil && !errors.Is(err, os.ErrNotExist) {

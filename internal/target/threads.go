@@ -102,14 +102,14 @@ func (t *Target) Asleep() error {
 		case s.State != 'D':
 			return nil
 		case asleep.Where == "":
-			asleep.Where = t.waitChannel(tid)
+			asleep.Where = t.WaitChannel(tid)
 		}
 	}
 	return asleep
 }
 
-// waitChannel returns the kernel function in which a thread sleeps; "" if unknown.
-func (t *Target) waitChannel(tid int) string {
+// WaitChannel returns the kernel function in which a thread sleeps; "" if unknown.
+func (t *Target) WaitChannel(tid int) string {
 	b, err := readProc(t.threadPath(tid, "wchan"))
 	if err != nil || string(b) == "0" {
 		return ""
@@ -163,6 +163,11 @@ func (t *Target) ThreadName(nstid int) string {
 	if len(t.NSPID) > 1 {
 		tid = t.names.find(nstid, t)
 	}
+	return t.Name(tid)
+}
+
+// Name returns the name of the thread with the tool's id of it; "" if unknown.
+func (t *Target) Name(tid int) string {
 	b, err := readProc(t.threadPath(tid, "comm"))
 	if err != nil {
 		return ""

@@ -28,7 +28,7 @@ func init() { signal.Notify(make(chan os.Signal, 1), unix.SIGHUP) }
 // TestScripts runs the scripts in testdata/script at the repository's root, one after the other. In
 // addition to testscript's own commands they use
 //
-//	target NAME serve|slow-serve [NS]|hsastress|forker|PROGRAM args…   starts one; $NAME is its pid
+//	target NAME serve|slow-serve [NS]|hsastress|hangs MODE|forker|PROGRAM args…   starts one; $NAME is its pid
 //	target NAME server N      a front end with N workers, the targets NAME0, NAME1, …; $NAME_MARK is in their command lines
 //	successor NAME RANK       waits until that worker of a server has been replaced
 //	tool CODE args…           runs the tool to its end; stdout and stderr are its output
@@ -138,6 +138,8 @@ func startTarget(ts *testscript.TestScript, _ bool, args []string) {
 		s = stress(st.t, args...)
 	case "allocate": // it dispatches nothing
 		s = start(st.t, onGPU(st.t, "workloads/allocate", "--threads", "4", "--pace", "20000"))
+	case "hangs": // it answers nothing
+		s = start(st.t, onGPU(st.t, "workloads/hangs", args...))
 	case "slow-serve": // one kernel at a time, 4 s long or as many ns as said; its start waits for some, too
 		length := append(args, "4000000000")[0]
 		cmd := onGPU(st.t, "workloads/serve", "--threads", "1", "--streams", "1", "--rate", "100", "--kernels", "1", "--graph", "off")

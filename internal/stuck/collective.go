@@ -1,0 +1,67 @@
+package stuck
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/ianlancetaylor/demangle"
+)
+
+// readable demangles a function's name. The name is hostile input: the length is limited.
+func readable(name string) string {
+	const longest = 10 // log2 of the bytes of a name
+	if text := demangle.Filter(name, demangle.NoParams, demangle.NoTemplateParams, demangle.NoClones, demangle.MaxLength(longest)); text != "" {
+		return text
+	}
+	return name
+}
+
+// collectiveKernel matches the names of RCCL's kernels.
+var collectiveKernel = regexp.MustCompile(`\b(nccl|rccl)(Dev)?(Kernel|Func)\w*`)
+
+// kernelsOf returns the collective's kernels of RCCL that a process runs or is about to run.
+func kernelsOf(p *Process) (names []string) {
+	for _, q := range p.Queues {
+		for _, packet := range q.Running {
+			names = append(names, collectiveKernel.FindString(packet.Kernel))
+		}
+		if q.Packet != nil && !q.Moved {
+			names = append(names, collectiveKernel.FindString(q.Packet.Kernel))
+		}
+	}
+	for _, t := range p.Threads {
+		if (strings.HasPrefix(t.Within, "nccl") || strings.HasPrefix(t.Within, "rccl")) && t.Same {
+			names = append(names, t.Within)
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
+}
+
+// collectives tells which processes are inside which collective operation, and which are not.
+func collectives(processes []*Process) []Collective {
+	inside := map[string][]int{}
+	var order []string
+	for _, p := range processes {
+		for _, name := range kernelsOf(p) {
+			if inside[name] == nil {
+				order = append(order, name)
+			}
+			inside[name] = append(inside[name], p.PID)
+		}
+	}
+	slices.Sort(order)
+	found := []Collective{}
+	for _, name := range order {
+		c := Collective{Name: name, Inside: inside[name], Outside: []int{}}
+		for _, p := range processes {
+			if p.Hidden == "" && !slices.Contains(c.Inside, p.PID) {
+				c.Outside = append(c.Outside, p.PID)
+			}
+		}
+		found = append(found, c)
+	}
+	return found
+}

@@ -1,0 +1,99 @@
+package stuck
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/rtl-attach/rtl-attach/internal/apitable"
+	"github.com/rtl-attach/rtl-attach/internal/target"
+)
+
+// named is a frame of a stack.
+type named struct {
+	name string // of the function, or of the file with the offset in it
+	file string // base name; "": none
+	sp   target.Addr
+}
+
+// name names the function at an address.
+func (s *stacks) name(pc target.Addr) named {
+	m, ok := target.FindMap(s.maps, pc)
+	if !ok || m.Path == "" {
+		return named{name: fmt.Sprintf("%#x", uint64(pc))}
+	}
+	n := named{file: path.Base(m.Path)}
+	image, ok := s.unwinder.ImageAt(pc)
+	if !ok {
+		n.name = n.file
+		return n
+	}
+	functions, known := s.functions[image.Base]
+	if !known {
+		functions, _ = s.t.Functions(s.maps, m.Start)
+		if s.functions[image.Base] = functions; strings.HasPrefix(n.file, libHSA) {
+			s.noteSlots(image.Base, functions)
+		}
+	}
+	switch name := target.FunctionAt(functions, pc-image.Base); {
+	case name != "":
+		n.name = readable(name)
+	case s.slots[s.unwinder.FunctionStart(pc)] != "":
+		n.name = s.slots[s.unwinder.FunctionStart(pc)]
+	default:
+		n.name = fmt.Sprintf("%s+%#x", n.file, uint64(pc-image.Base))
+	}
+	return n
+}
+
+// noteSlots notes the functions behind the slots of the HSA runtime's table. The exported functions jump there,
+// and are in no stack.
+func (s *stacks) noteSlots(bias target.Addr, functions []target.Symbol) {
+	for _, f := range functions {
+		if !strings.HasPrefix(f.Name, "hsa_") {
+			continue
+		}
+		stub, ok := apitable.Decode(s.t, uint64(bias+f.Start))
+		if !ok {
+			continue
+		}
+		if at, err := s.t.Uint64(target.Addr(stub.Slot)); err == nil {
+			s.slots[target.Addr(at)] = f.Name
+		}
+	}
+}
+
+const libHSA = "libhsa-runtime64.so"
+
+// ofROCm and ofSystem match the files of ROCm's libraries, and of those that start threads.
+var (
+	ofROCm   = regexp.MustCompile(`^(libamdhip64|libhsa-runtime64|libhsakmt|librccl|libnccl)\.so`)
+	ofSystem = regexp.MustCompile(`^(libc|libpthread|libstdc\+\+|ld-linux-x86-64)[.-]`)
+	ofAPI    = regexp.MustCompile(`^(hip[A-Z]|hsa_|nccl[A-Z]|rccl[A-Z])`)
+)
+
+// within finds the outermost function of ROCm that the program has called: its name, or that of its library, and
+// the number of its frame; "": none. frames are the innermost first; whole says that the last one is the thread's
+// start. A thread of a library's own is in no such function.
+func within(frames []named, whole bool) (string, int) {
+	program := !whole
+	for i := len(frames) - 1; i >= 0; i-- {
+		f := frames[i]
+		if !ofROCm.MatchString(f.file) && !ofAPI.MatchString(f.name) {
+			program = program || !ofSystem.MatchString(f.file)
+			continue
+		}
+		if !program {
+			return "", 0
+		}
+		for inner := i; inner >= 0; inner-- {
+			if ofAPI.MatchString(frames[inner].name) {
+				return frames[inner].name, i
+			}
+		}
+		library, _, _ := strings.Cut(f.file, ".")
+		return "a function of " + library, i
+	}
+	return "", 0
+}
