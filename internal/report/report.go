@@ -19,7 +19,7 @@ type Report struct {
 	Queues      []Queue      `json:"queues"`
 	LongestGaps []Gap        `json:"longest_gaps"`
 	PerProcess  []PerProcess `json:"per_process"`
-	Batches     []Batch      `json:"recurring_batches,omitempty"` // if HIP's calls were not recorded
+	Steps       []Steps      `json:"steps,omitempty"` // absent: none were found
 }
 
 // Window is the part of the recording that a report covers. It counts kernels that start
@@ -160,7 +160,7 @@ func (r *Report) read(tr *traceread.Trace, o Options) error {
 	if err := r.readKinds(tr, a, window); err != nil {
 		return err
 	}
-	if err := r.readBatches(tr, window); err != nil {
+	if err := r.readSteps(tr, window); err != nil {
 		return err
 	}
 	r.fillGPUs(a)

@@ -32,7 +32,7 @@ func (r *Report) WriteText(w io.Writer, fullNames bool) error {
 	r.writeGaps(&b, fullNames)
 	r.writeLatency(&b)
 	r.writeKinds(&b)
-	r.writeBatches(&b, fullNames)
+	r.writeSteps(&b, fullNames)
 	if fullNames {
 		r.writeFullNames(&b)
 	} else {
