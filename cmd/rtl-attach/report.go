@@ -10,6 +10,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/report"
+	"github.com/rtl-attach/rtl-attach/internal/steps"
 )
 
 type reportFlags struct {
@@ -18,6 +19,7 @@ type reportFlags struct {
 	kernels   int
 	fullNames bool
 	window    string
+	steps     string
 	query     string
 }
 
@@ -50,6 +52,7 @@ after the other, not compared.`,
 	flags.IntVar(&f.kernels, "kernels", kernelsInSummary, "name `N` kernels; 0: all")
 	flags.BoolVar(&f.fullNames, "full-names", false, "list kernels by full name, not in groups")
 	flags.StringVar(&f.window, "window", "", "report only `A:B` after the first attach, such as 1s:2.5s, 1s: or :500ms")
+	flags.StringVar(&f.steps, "steps", "", "report only the time of steps: `N`, the last N, or A:B, by number")
 	flags.StringVar(&f.query, "sql", "", "print the result of `QUERY`, one SELECT, on a read-only connection")
 	return c
 }
@@ -109,6 +112,15 @@ func parseWindow(text string) (*report.Span, error) {
 	return &s, nil
 }
 
+// parseSteps parses --steps; "" is nil.
+func parseSteps(text string) (*steps.Selection, error) {
+	if text == "" {
+		return nil, nil
+	}
+	s, err := steps.ParseSelection(text)
+	return &s, err
+}
+
 func (f reportFlags) options() (o report.Options, table report.Table, err error) {
 	known := true
 	if f.csv != "" {
@@ -119,11 +131,15 @@ func (f reportFlags) options() (o report.Options, table report.Table, err error)
 		err = fmt.Errorf("--csv %q: one of %s", f.csv, report.TableNames())
 	case f.json && f.csv != "":
 		err = errors.New("--json or --csv, not both")
+	case f.window != "" && f.steps != "":
+		err = errors.New("--window or --steps, not both")
 	case f.kernels < 0:
 		err = errors.New("--kernels is negative")
 	default:
 		o.Kernels = f.kernels
-		o.Window, err = parseWindow(f.window)
+		if o.Window, err = parseWindow(f.window); err == nil {
+			o.Steps, err = parseSteps(f.steps)
+		}
 	}
 	return o, table, err
 }
@@ -157,7 +173,7 @@ func (f reportFlags) report(trace string, code *failure.ExitCode) error {
 
 // ask prints the result of the user's query.
 func (f reportFlags) ask(c *cobra.Command, trace string) error {
-	for _, other := range []string{"window", "kernels", "full-names"} {
+	for _, other := range []string{"window", "steps", "kernels", "full-names"} {
 		if c.Flags().Lookup(other).Changed {
 			return usageError{fmt.Errorf("--sql asks the whole trace: --%s has no meaning", other)}
 		}

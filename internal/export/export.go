@@ -19,6 +19,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/kind/all"
+	"github.com/rtl-attach/rtl-attach/internal/steps"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
@@ -40,6 +41,7 @@ type Format struct {
 
 	kinds []*kind.Kind        // not empty: has only records of these kinds
 	write func(*export) error // nil: SQLite writes the file (rpd.go)
+	steps *steps.Selection    // nil: the whole trace
 }
 
 // Formats that do not contain everything.
@@ -50,11 +52,11 @@ const (
 
 // Formats lists the formats. The first is the default; formats of a single kind are last.
 var Formats = append([]Format{
-	{"pftrace", ".pftrace", "ui.perfetto.dev, trace_processor", nil, writePerfetto},
-	{"chrome", ".json.gz", "chrome://tracing, scripts", nil, writeChrome},
-	{rocprofJSON, "_results.json", "TraceLens", nil, writeRocprof},
-	{kernelCSV, "_kernel_trace.csv", "spreadsheets, DuckDB; rocprofv3's columns", nil, writeCSV},
-	{"rpd", ".rpd", "rocmProfileData's scripts, including the scripts that write", nil, nil},
+	{"pftrace", ".pftrace", "ui.perfetto.dev, trace_processor", nil, writePerfetto, nil},
+	{"chrome", ".json.gz", "chrome://tracing, scripts", nil, writeChrome, nil},
+	{rocprofJSON, "_results.json", "TraceLens", nil, writeRocprof, nil},
+	{kernelCSV, "_kernel_trace.csv", "spreadsheets, DuckDB; rocprofv3's columns", nil, writeCSV, nil},
+	{"rpd", ".rpd", "rocmProfileData's scripts, including the scripts that write", nil, nil, nil},
 }, kindFormats()...)
 
 // FormatNamed returns the format with a name.
@@ -182,6 +184,13 @@ func (f Format) make(ctx context.Context, path, output string, pid int64) (*Resu
 		if err := tr.keep(pid); err != nil {
 			return nil, err
 		}
+	}
+	if f.steps != nil {
+		selected, err := f.steps.Select(ctx, tr.Trace)
+		if err != nil {
+			return nil, err
+		}
+		tr.window = selected.Window
 	}
 	if !f.Streams() {
 		return writeRPD(ctx, tr, output)

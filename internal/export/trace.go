@@ -29,6 +29,7 @@ type trace struct {
 	*traceread.Trace
 	sessions []*traceread.Session // in the order of their ids
 	pid      int64                // the only process to export; 0: all
+	window   traceread.Span       // only what starts in it is exported
 	coverage map[*traceread.Session]*Coverage
 	queues   map[int64]*queue
 	threads  map[int64]*thread
@@ -60,7 +61,7 @@ func openTrace(ctx context.Context, path string) (*trace, error) {
 		return nil, err
 	}
 	tr := &trace{
-		Trace: read, sessions: read.Sessions, coverage: map[*traceread.Session]*Coverage{},
+		Trace: read, sessions: read.Sessions, window: traceread.Always, coverage: map[*traceread.Session]*Coverage{},
 		queues: map[int64]*queue{}, threads: map[int64]*thread{}, streams: streams{},
 	}
 	tr.addCoverage()

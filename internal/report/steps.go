@@ -62,16 +62,26 @@ type StepDifference struct {
 	UsualNS int64  `json:"usual_ns"`
 }
 
-// LastSteps selects steps of the thread with most kernels in steps.
-type LastSteps struct {
-	From, Until int64 // their numbers, Until excluded; Until 0: to the end
-	Last        int64 // not 0: so many, up to the last one
+// selectSteps restricts the report to some steps.
+func (r *Report) selectSteps(tr *traceread.Trace, s *steps.Selection) (*steps.Selected, error) {
+	if s == nil {
+		return nil, nil
+	}
+	selected, err := s.Select(background, tr)
+	if err != nil {
+		return nil, err
+	}
+	w := selected.Window
+	r.Window = &Window{BeginNS: w.BeginNS, EndNS: w.EndNS, FirstStep: selected.First, LastStep: selected.Last}
+	return selected, nil
 }
 
-// readSteps finds the steps that start in the window.
-func (r *Report) readSteps(tr *traceread.Trace, window traceread.Span) error {
-	all, err := steps.Find(background, tr, steps.Options{Window: window})
-	if err != nil {
+// readSteps finds the steps in the window; of selected steps the report has all of their trace.
+func (r *Report) readSteps(tr *traceread.Trace, window traceread.Span, selected *steps.Selected) (err error) {
+	var all []*steps.Thread
+	if selected != nil {
+		all = selected.All
+	} else if all, err = steps.Find(background, tr, steps.Options{Window: window}); err != nil {
 		return fmt.Errorf("steps: %w", err)
 	}
 	names := stepNames{tr: tr, known: map[int64]string{}}
