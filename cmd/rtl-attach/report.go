@@ -10,7 +10,6 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/report"
-	"github.com/rtl-attach/rtl-attach/internal/steps"
 )
 
 type reportFlags struct {
@@ -110,15 +109,6 @@ func parseWindow(text string) (*report.Span, error) {
 		return nil, fmt.Errorf("--window %q ends before it begins", text)
 	}
 	return &s, nil
-}
-
-// parseSteps parses --steps; "" is nil.
-func parseSteps(text string) (*steps.Selection, error) {
-	if text == "" {
-		return nil, nil
-	}
-	s, err := steps.ParseSelection(text)
-	return &s, err
 }
 
 func (f reportFlags) options() (o report.Options, table report.Table, err error) {

@@ -35,15 +35,66 @@ func find(sample []kernel) (patterns [][]int64) {
 // and then the next longer one in which it, or another part, is repeated. If that has no repeated part, and the
 // times between submits separate longer sequences, one of these is the step.
 func best(sample []kernel) []int64 {
-	content := byContent(sample)
-	if content != nil && partOf(content).Times > 0 {
-		return content
+	unit, content := byContent(sample)
+	gaps := byGaps(sample)
+	if content == nil || partOf(content).Times == 0 {
+		if len(gaps) > len(content) {
+			return gaps
+		}
+		return byMarks(sample, content)
 	}
-	if gaps := byGaps(sample); len(gaps) >= len(content) {
-		return gaps
+	for _, shorter := range [][]int64{gaps, byMarks(sample, unit)} {
+		if len(shorter) < len(content) && partOf(shorter).Times > 0 {
+			return shorter // the same parts, with gaps between: several of them are in content
+		}
 	}
 	return content
 }
+
+// byMarks returns so many repetitions of a sequence as are most often between two long gaps: a thread that waits for a
+// processor has gaps elsewhere, too.
+func byMarks(sample []kernel, unit []int64) []int64 {
+	if unit == nil {
+		return nil
+	}
+	unit = rotate(sample, unit)
+	m := newMatcher([][]int64{unit})
+	m.append(sample)
+	limit := middleGap(sample) * longGapMultiple
+	count, all := map[int]int{}, 0
+	units := -1 // since the last mark; -1: none is known
+	for i := 0; i < len(sample); {
+		if m.at(i) < 0 {
+			units = -1
+			i++
+			continue
+		}
+		if sample[i].gapNS > limit {
+			if units > 0 {
+				count[units]++
+				all++
+			}
+			units = 0
+		}
+		if units >= 0 {
+			units++
+		}
+		i += len(unit)
+	}
+	times := 1
+	for n, c := range count {
+		if c > count[times] || c == count[times] && n < times {
+			times = n
+		}
+	}
+	if times == 1 || count[times] < leastSteps || count[times]*leastMarks < all || times*len(unit) > mostKernels {
+		return unit
+	}
+	return slices.Repeat(unit, times)
+}
+
+// leastMarks is the least part of the distances between long gaps that are equal.
+const leastMarks = 4
 
 // candidate is a sequence of a sample, and how many of its kernels are in such sequences.
 type candidate struct {
@@ -54,7 +105,8 @@ type candidate struct {
 // nearlyAll is the share, in percent of the most kernels that a sequence has, that a shorter one must have.
 const nearlyAll = 80
 
-func byContent(sample []kernel) []int64 {
+// byContent returns the shortest sequence, and that which is the step without a look at the times.
+func byContent(sample []kernel) (unit, step []int64) {
 	var all []candidate
 	most := 0
 	for _, symbol := range candidates(sample) {
@@ -70,7 +122,7 @@ func byContent(sample []kernel) []int64 {
 		}
 	}
 	if most*100 < len(sample)*leastPercent {
-		return nil
+		return nil, nil
 	}
 	all = slices.DeleteFunc(all, func(c candidate) bool { return c.kernels*100 < most*nearlyAll })
 	slices.SortFunc(all, func(a, b candidate) int {
@@ -78,11 +130,11 @@ func byContent(sample []kernel) []int64 {
 	})
 	chosen := symbols(sample, all[0].segment)
 	if partOf(chosen).Times > 0 {
-		return chosen
+		return chosen, chosen
 	}
 	for _, c := range all[1:] {
 		if longer := symbols(sample, c.segment); partOf(longer).Times > 0 {
-			return longer
+			return chosen, longer
 		}
 	}
 	// No repeated part: of sequences of about one length the one with most kernels.
@@ -92,7 +144,7 @@ func byContent(sample []kernel) []int64 {
 			longest = c
 		}
 	}
-	return symbols(sample, longest.segment)
+	return chosen, symbols(sample, longest.segment)
 }
 
 func symbols(sample []kernel, s segment) []int64 {

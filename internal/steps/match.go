@@ -1,6 +1,9 @@
 package steps
 
-import "slices"
+import (
+	"math/bits"
+	"slices"
+)
 
 // matcher finds sequences in a window of symbols, by the hashes of the window's prefixes.
 type matcher struct {
@@ -80,8 +83,9 @@ type parser struct {
 	credit  int  // comparisons that unequal kernels may still cost
 }
 
-// Unequal kernels may cost so many comparisons for each kernel: the time of a hostile trace is limited, too.
+// Limits of a parser: unequal kernels may cost so many comparisons for each kernel.
 const (
+	mostAhead       = 5 // steps whose gaps tell where they begin
 	creditPerKernel = 64
 	mostCredit      = 1 << 20
 )
@@ -91,7 +95,7 @@ func newParser(ks *kinds) *parser {
 	for _, pattern := range ks.patterns() {
 		p.longest = max(p.longest, len(pattern))
 	}
-	p.room = 3*p.longest + leastKernels
+	p.room = (mostAhead+2)*p.longest + leastKernels
 	return p
 }
 
@@ -141,14 +145,26 @@ func (p *parser) next() (int, error) {
 	return 1, nil
 }
 
-// later reports whether a step of the same kind may begin later in this one, after a longer gap.
+// later reports whether a step of the same kind may begin later in this one: the gaps before the steps behind it would
+// be longer.
 func (p *parser) later(kind, at int) bool {
 	n := len(p.m.patterns[kind])
 	if p.credit -= n; p.credit < 0 {
 		return false
 	}
-	for i := at + 1; i < min(at+n, len(p.kernels)); i++ {
-		if p.kernels[i].gapNS > p.kernels[at].gapNS && p.m.matches(kind, i) {
+	steps := min((len(p.kernels)-at)/n-1, mostAhead)
+	gaps := func(i int) (sum int) {
+		for s := 1; s <= steps; s++ {
+			sum += bits.Len64(uint64(p.kernels[i+s*n].gapNS)) // one long gap counts no more than several
+		}
+		return sum
+	}
+	if steps < 1 {
+		return false
+	}
+	now := gaps(at)
+	for i := at + 1; i < at+n && i+steps*n < len(p.kernels); i++ {
+		if p.m.matches(kind, i) && gaps(i) > now {
 			return true
 		}
 	}

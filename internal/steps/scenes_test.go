@@ -179,3 +179,59 @@ func TestRandomTraces(t *testing.T) {
 		}
 	}
 }
+
+// A thread that submits requests of some equal parts waits for a processor now and then: the gaps between requests are
+// found among others.
+func TestNoisyGaps(t *testing.T) {
+	for seed := range uint64(5) {
+		random := rand.New(rand.NewPCG(seed, 5))
+		var s submits
+		const requests = 120
+		for range requests {
+			for k := range int64(40) {
+				gap := int64(0)
+				if k == 0 {
+					gap = 100_000 + random.Int64N(400_000)
+				} else if random.IntN(25) == 0 {
+					gap = 20_000 + random.Int64N(900_000)
+				}
+				s.add(gap, 1+k%8)
+			}
+		}
+		th, patterns, found := s.found(t, nil)
+		if !found || len(patterns[0]) != 40 || th.Steps != requests || th.Kinds[0].Part.Times != 5 {
+			t.Errorf("seed %d: %+v, %v", seed, th, patterns)
+		}
+	}
+}
+
+// Every fourth request has a graph: the gaps say that a request is the step, and not four of them.
+func TestGraphsAfterSomeRequests(t *testing.T) {
+	for _, noise := range []int{0, 25} {
+		random := rand.New(rand.NewPCG(1, 6))
+		var s submits
+		const requests = 120
+		for i := range requests {
+			n := int64(40)
+			if i%4 == 0 {
+				n += 16
+			}
+			for k := range n {
+				gap, name := int64(0), 1+k%8
+				if k >= 40 {
+					name = 50 + k%3
+				}
+				if k == 0 {
+					gap = 200_000
+				} else if noise > 0 && random.IntN(noise) == 0 {
+					gap = random.Int64N(900_000)
+				}
+				s.add(gap, name)
+			}
+		}
+		th, patterns, found := s.found(t, nil)
+		if !found || th.Steps != requests {
+			t.Errorf("noise %d: %+v, %v", noise, th, patterns)
+		}
+	}
+}

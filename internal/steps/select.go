@@ -3,9 +3,6 @@ package steps
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
@@ -17,33 +14,6 @@ var ErrNoSteps = errors.New("no such steps were found in this trace")
 type Selection struct {
 	Last        int64 // 0: by numbers
 	From, Until int64 // Until is excluded; 0: to the last one
-}
-
-// ParseSelection parses N, the last N steps, or A:B, the steps from A up to B; A or B may be empty.
-func ParseSelection(text string) (s Selection, err error) {
-	number := func(text string) (n int64) {
-		if text == "" {
-			return 0
-		}
-		n, failed := strconv.ParseInt(text, 10, 64)
-		if failed != nil || n < 1 {
-			err = fmt.Errorf("--steps: %q is not a number of steps", text)
-		}
-		return n
-	}
-	from, until, isRange := strings.Cut(text, ":")
-	if !isRange {
-		s.Last = number(from)
-		if s.Last == 0 && err == nil {
-			err = errors.New("--steps: N, the last N steps, or A:B is needed")
-		}
-		return s, err
-	}
-	s.From, s.Until = number(from), number(until)
-	if err == nil && s.Until > 0 && s.Until <= s.From {
-		err = fmt.Errorf("--steps %q ends before it begins", text)
-	}
-	return s, err
 }
 
 // Selected is selected steps, and all steps of their trace.
