@@ -175,6 +175,7 @@ func (s segment) of(sample []kernel) []kernel { return sample[s.start : s.start+
 type group struct {
 	first segment
 	n     int
+	gaps  []int64 // before them
 }
 
 // grouped groups segments by their symbols.
@@ -196,6 +197,7 @@ func grouped(sample []kernel, all []segment) []*group {
 			list = append(list, g)
 		}
 		g.n++
+		g.gaps = append(g.gaps, sample[s.start].gapNS)
 	}
 	slices.SortStableFunc(list, func(a, b *group) int { return cmp.Compare(b.n*b.first.length, a.n*a.first.length) })
 	return list
@@ -226,7 +228,7 @@ func residual(sample []kernel, patterns [][]int64) (next []int64, glued bool) {
 			continue
 		}
 		behind, at := before(sample, patterns, g.first.start), symbols(sample, g.first)
-		if behind != nil && separated(sample, behind, limit) && sample[g.first.start].gapNS <= limit && sample[g.first.start].symbol&graphStart == 0 && len(behind)+len(at) <= mostKernels {
+		if gap := gapBefore(sample, behind); gap > limit && median(g.gaps)*2 < gap && len(behind)+len(at) <= mostKernels {
 			at = slices.Concat(behind, at)
 			glued = true
 		}
@@ -261,22 +263,32 @@ func middleLength(pieces []segment) int {
 	return lengths[len(lengths)/2]
 }
 
-// separated reports whether times between submits separate the steps of a kind.
-func separated(sample []kernel, pattern []int64, limit int64) bool {
+// gapBefore returns the median of the times before the steps of a kind; nil: 0.
+func gapBefore(sample []kernel, pattern []int64) int64 {
+	if pattern == nil {
+		return 0
+	}
 	m := newMatcher([][]int64{pattern})
 	m.append(sample)
-	after, steps := 0, 0
+	var gaps []int64
 	for i := 0; i < len(sample); {
 		if m.at(i) < 0 {
 			i++
 			continue
 		}
-		if steps++; sample[i].gapNS > limit {
-			after++
-		}
+		gaps = append(gaps, sample[i].gapNS)
 		i += len(pattern)
 	}
-	return after*2 > steps
+	return median(gaps)
+}
+
+// median returns the median; of no values 0. It sorts them.
+func median(values []int64) int64 {
+	if len(values) == 0 {
+		return 0
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
 }
 
 // between returns the pieces of a sample that are not in the sequences, and their kernels.
@@ -405,8 +417,7 @@ func middleGap(sample []kernel) int64 {
 	for i := range sample[1:] {
 		gaps = append(gaps, sample[i+1].gapNS)
 	}
-	slices.Sort(gaps)
-	return gaps[len(gaps)/2]
+	return median(gaps)
 }
 
 // candidates returns symbols that may occur once in each step: of each number of occurrences one, the

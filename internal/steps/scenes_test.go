@@ -223,6 +223,8 @@ func TestGraphsAfterSomeRequests(t *testing.T) {
 				}
 				if k == 0 {
 					gap = 200_000
+				} else if k == 40 {
+					gap = 40_000 // the graph's launch
 				} else if noise > 0 && random.IntN(noise) == 0 {
 					gap = random.Int64N(900_000)
 				}
