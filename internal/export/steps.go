@@ -1,6 +1,7 @@
 package export
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/rtl-attach/rtl-attach/internal/kind"
@@ -22,6 +23,9 @@ func (e *export) steps(visit func(event) error) error {
 		begins++
 		return func(steps.Step) error { return nil }
 	}})
+	if errors.Is(err, traceread.ErrImpossible) {
+		return nil // kernels that cannot be compared, which the export itself leaves out, or refuses
+	}
 	if err != nil || len(found) == 0 {
 		return err
 	}

@@ -66,9 +66,12 @@ func (m *matcher) at(i int) int {
 }
 
 func (m *matcher) matches(p, i int) bool {
+	return m.hashEquals(p, i) && slices.Equal(m.symbols[i:i+len(m.patterns[p])], m.patterns[p])
+}
+
+func (m *matcher) hashEquals(p, i int) bool {
 	n := len(m.patterns[p])
-	return i+n <= len(m.symbols) && m.symbols[i] == m.patterns[p][0] && m.prefix[i+n]-m.prefix[i]*m.power[p] == m.hash[p] &&
-		slices.Equal(m.symbols[i:i+n], m.patterns[p])
+	return i+n <= len(m.symbols) && m.symbols[i] == m.patterns[p][0] && m.prefix[i+n]-m.prefix[i]*m.power[p] == m.hash[p]
 }
 
 // parser divides the kernels of a thread into steps, and kernels in none.
@@ -149,7 +152,7 @@ func (p *parser) next() (int, error) {
 // be longer.
 func (p *parser) later(kind, at int) bool {
 	n := len(p.m.patterns[kind])
-	if p.credit -= n; p.credit < 0 {
+	if p.credit -= (mostAhead + 1) * n; p.credit < 0 {
 		return false
 	}
 	steps := min((len(p.kernels)-at)/n-1, mostAhead)
@@ -164,7 +167,7 @@ func (p *parser) later(kind, at int) bool {
 	}
 	now := gaps(at)
 	for i := at + 1; i < at+n && i+steps*n < len(p.kernels); i++ {
-		if p.m.matches(kind, i) && gaps(i) > now {
+		if p.m.hashEquals(kind, i) && gaps(i) > now {
 			return true
 		}
 	}
