@@ -17,7 +17,7 @@ func FuzzSteps(f *testing.F) {
 			names = names[:1<<10]
 		}
 		var s submits
-		for range min(int(times), 1<<16/(1+len(names))) + 1 {
+		for range min(int(times), 1<<13/(1+len(names))) + 1 {
 			for _, n := range names {
 				s.atNS += int64(n>>4) * 1000
 				s.all = append(s.all, graphs.Step{AtNS: s.atNS, StartNS: s.atNS + int64(n%5)*700, DurationNS: int64(n) * 10, Name: int64(n & 31)})

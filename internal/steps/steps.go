@@ -32,6 +32,7 @@ const (
 	mostSamples     = 2       // of a thread
 	mostSampled     = 1 << 20 // kernels in the samples of all threads
 	mostThreads     = 64
+	mostVain        = 1 << 20 // kernels after all threads have been given up: no further thread is expected
 	mostKinds       = 8  // of a thread
 	mostCandidates  = 32 // kernels that may be the only ones with their name in a step
 	longGapMultiple = 4  // of the median time between submits: a gap between steps
@@ -100,6 +101,7 @@ type search struct {
 	threads map[int64]*finder
 	sampled int // kernels in all samples
 	given   int // threads that have been given up
+	vain    int // kernels that came since all threads are given up
 }
 
 func (s *search) add(session, id int64, actions []graphs.Step) error {
@@ -108,10 +110,17 @@ func (s *search) add(session, id int64, actions []graphs.Step) error {
 		if len(s.threads) >= mostThreads {
 			return nil
 		}
+		s.vain = 0
 		f = newFinder(s, session, id)
 		s.threads[id] = f
 	}
 	if f.given {
+		if s.given == len(s.threads) {
+			s.vain += len(actions)
+		}
+		if s.vain >= mostVain {
+			return errAllSearched
+		}
 		return nil
 	}
 	for i := range actions {
