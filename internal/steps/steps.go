@@ -33,9 +33,9 @@ const (
 	mostSampled     = 1 << 20 // kernels in the samples of all threads
 	mostThreads     = 64
 	mostVain        = 1 << 20 // kernels after all threads have been given up: no further thread is expected
-	mostKinds       = 8  // of a thread
-	mostCandidates  = 32 // kernels that may be the only ones with their name in a step
-	longGapMultiple = 4  // of the median time between submits: a gap between steps
+	mostKinds       = 8       // of a thread
+	mostCandidates  = 32      // kernels that may be the only ones with their name in a step
+	longGapMultiple = 4       // of the median time between submits: a gap between steps
 )
 
 // Kernel is a kernel of a step.
