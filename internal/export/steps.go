@@ -19,7 +19,7 @@ func (f Format) OfSteps(s steps.Selection) Format {
 // steps yields the steps of each thread, and their repeated parts, as events of tracks of their own.
 func (e *export) steps(visit func(event) error) error {
 	begins := 0 // two: SQLite has to sort the trace, and then the first steps are passed on twice
-	found, err := steps.Find(e.ctx, e.trace.Trace, steps.Options{Window: e.trace.window, Begin: func() func(steps.Step) error {
+	found, err := steps.Find(e.ctx, e.trace.Trace, steps.Options{Window: traceread.Always, Begin: func() func(steps.Step) error {
 		begins++
 		return func(steps.Step) error { return nil }
 	}})
@@ -35,7 +35,7 @@ func (e *export) steps(visit func(event) error) error {
 			d.add(t, s)
 		}
 	}
-	_, err = steps.Find(e.ctx, e.trace.Trace, steps.Options{Window: e.trace.window, Begin: func() func(steps.Step) error {
+	_, err = steps.Find(e.ctx, e.trace.Trace, steps.Options{Window: traceread.Always, Begin: func() func(steps.Step) error {
 		begins--
 		return func(s steps.Step) error {
 			if begins > 0 {
@@ -76,7 +76,7 @@ func (d *stepDrawer) add(t *steps.Thread, s *traceread.Session) {
 
 func (d *stepDrawer) draw(s *steps.Step) error {
 	tracks := d.tracks[s.Thread.ID]
-	if tracks == nil {
+	if tracks == nil || !d.e.trace.inWindow(s.StartNS) {
 		return nil
 	}
 	name, err := d.name(s)
