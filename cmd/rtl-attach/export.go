@@ -25,6 +25,7 @@ type exportFlags struct {
 	format string
 	output string
 	pid    string
+	steps  string
 	force  bool
 	quiet  bool
 
@@ -71,6 +72,7 @@ func newExport(code *failure.ExitCode) *cobra.Command {
 	flags.StringVarP(&f.pid, "pid", "p", "", "export only process `N` (rocprofv3)")
 	f.filters.addTo(flags)
 	f.filters.addRank(flags, fmt.Sprintf(rankUsage, "export only"))
+	flags.StringVar(&f.steps, "steps", "", "export only what starts in the time of steps: `N`, the last N, or A:B, by number (not rpd)")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print only warnings and errors")
 	return c
 }
@@ -102,6 +104,8 @@ func (f exportFlags) check(traces []string) (export.Format, error) {
 		return format, errors.New("a trace file is needed")
 	case f.pid != "" && !format.OnePerProcess():
 		return format, fmt.Errorf("--pid does not apply to --format %s, which has all processes", f.format)
+	case f.steps != "" && !format.Streams():
+		return format, fmt.Errorf("--steps does not apply to --format %s, which has the whole trace", f.format)
 	case len(traces) > 1 && f.output != "":
 		return format, errors.New("--output names the export of one trace; without it each export goes beside its trace")
 	case f.output == export.Stdout && !format.Streams():
@@ -113,6 +117,13 @@ func (f exportFlags) check(traces []string) (export.Format, error) {
 	}
 	if placeholder := regexp.MustCompile("%[A-Za-z]").FindString(f.output); placeholder != "" {
 		return format, fmt.Errorf("--output %q: an export's name has no placeholders such as %s", f.output, placeholder)
+	}
+	selection, err := parseSteps(f.steps)
+	if err != nil {
+		return format, err
+	}
+	if selection != nil {
+		format = format.OfSteps(*selection)
 	}
 	return format, areFiles(traces)
 }

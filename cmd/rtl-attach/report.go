@@ -18,6 +18,7 @@ type reportFlags struct {
 	kernels   int
 	fullNames bool
 	window    string
+	steps     string
 	query     string
 	filters   filterFlags
 }
@@ -53,6 +54,7 @@ after the other, not compared.`,
 	flags.StringVar(&f.window, "window", "", "report only `A:B` after the first attach, such as 1s:2.5s, 1s: or :500ms")
 	f.filters.addTo(flags)
 	f.filters.addRank(flags, fmt.Sprintf(rankUsage, "report only"))
+	flags.StringVar(&f.steps, "steps", "", "report only the time of steps: `N`, the last N, or A:B, by number")
 	flags.StringVar(&f.query, "sql", "", "print the result of `QUERY`, one SELECT, on a read-only connection")
 	return c
 }
@@ -122,12 +124,17 @@ func (f reportFlags) options() (o report.Options, table report.Table, err error)
 		err = fmt.Errorf("--csv %q: one of %s", f.csv, report.TableNames())
 	case f.json && f.csv != "":
 		err = errors.New("--json or --csv, not both")
+	case f.window != "" && f.steps != "":
+		err = errors.New("--window or --steps, not both")
 	case f.kernels < 0:
 		err = errors.New("--kernels is negative")
 	default:
 		o.Kernels = f.kernels
 		if o.Window, err = parseWindow(f.window); err == nil {
 			o.Filter, err = f.filters.filter()
+		}
+		if err == nil {
+			o.Steps, err = parseSteps(f.steps)
 		}
 	}
 	return o, table, err
@@ -162,7 +169,7 @@ func (f reportFlags) report(trace string, code *failure.ExitCode) error {
 
 // ask prints the result of the user's query.
 func (f reportFlags) ask(c *cobra.Command, trace string) error {
-	for _, other := range append([]string{"window", "kernels", "full-names"}, f.filters.names...) {
+	for _, other := range append([]string{"window", "steps", "kernels", "full-names"}, f.filters.names...) {
 		if c.Flags().Lookup(other).Changed {
 			return usageError{fmt.Errorf("--sql asks the whole trace: --%s has no meaning", other)}
 		}

@@ -160,6 +160,9 @@ func (tr *trace) visitRows(rows []row, visit func(*dispatch) error) error {
 			tr.leftOut++
 			continue
 		}
+		if !tr.inWindow(d.startNS) {
+			continue
+		}
 		d.dispatchContext = c
 		d.stream = tr.streams.number(&d, rows[i].stream)
 		if err := visit(&d); err != nil {

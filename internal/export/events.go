@@ -27,7 +27,7 @@ func (e *export) eachOf(k *kind.Kind, wanted func(*traceread.Session) bool, visi
 	defer cancel()
 	r, links := e.result.of(k), e.trace.itemLinks(ctx, k)
 	leftOut, err := k.Export.Events(ctx, e.trace.Trace, func(one *kind.Event) (err error) {
-		if !wanted(one.Track.Session) {
+		if !wanted(one.Track.Session) || !e.trace.inWindow(one.StartNS) {
 			return nil
 		}
 		r.Written++
@@ -57,7 +57,7 @@ type event struct {
 	from    item   // the arrow from the call that submitted the event ends here; zero: there is none
 }
 
-// events yields the events of all kinds. It excludes dispatches, which are too many for a call of
+// events yields the events of all kinds, and the steps. It excludes dispatches, which are too many for a call of
 // an interface each.
 func (e *export) events(visit func(event) error) error {
 	ctx, cancel := context.WithCancel(e.ctx)
@@ -93,7 +93,7 @@ func (e *export) events(visit func(event) error) error {
 			return err
 		}
 	}
-	return nil
+	return e.steps(visit)
 }
 
 // levels yields the changes of the counters of all kinds.
@@ -109,7 +109,7 @@ func (e *export) levels(visit func(c *kind.Counter, atNS, bytes int64) error) er
 			continue
 		}
 		err = k.Export.Levels(e.ctx, e.trace.Trace, func(c *kind.Counter, atNS, bytes int64) error {
-			if !e.trace.isExported(c.Session) {
+			if !e.trace.isExported(c.Session) || !e.trace.inWindow(atNS) {
 				return nil
 			}
 			return visit(c, atNS, bytes)
@@ -130,7 +130,7 @@ func kindFormats() (formats []Format) {
 			continue
 		}
 		kinds := slices.DeleteFunc(slices.Clone(all.Kinds), func(k *kind.Kind) bool { return !of(k) })
-		formats = append(formats, Format{c.Format, c.Suffix, c.For, kinds, func(e *export) error { return e.kindCSV(c, kinds) }, nil})
+		formats = append(formats, Format{c.Format, c.Suffix, c.For, kinds, func(e *export) error { return e.kindCSV(c, kinds) }, nil, nil})
 	}
 	return formats
 }

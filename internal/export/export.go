@@ -20,6 +20,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/kind/all"
+	"github.com/rtl-attach/rtl-attach/internal/steps"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
@@ -39,10 +40,10 @@ type Format struct {
 	Suffix string // of the file, instead of the trace's .db
 	For    string // the programs that read it
 
-	kinds []*kind.Kind        // not empty: has only records of these kinds
-	write func(*export) error // nil: SQLite writes the file (rpd.go)
-
-	filter *filter.Filter // nil: everything that was recorded
+	kinds  []*kind.Kind        // not empty: has only records of these kinds
+	write  func(*export) error // nil: SQLite writes the file (rpd.go)
+	steps  *steps.Selection    // nil: the whole trace
+	filter *filter.Filter      // nil: everything that was recorded
 }
 
 // Filtered returns the format with only the kernels and processes that a filter selects.
@@ -61,11 +62,11 @@ const (
 
 // Formats lists the formats. The first is the default; formats of a single kind are last.
 var Formats = append([]Format{
-	{timeline, ".pftrace", "ui.perfetto.dev, trace_processor", nil, writePerfetto, nil},
-	{chromeJSON, ".json.gz", "chrome://tracing, scripts", nil, writeChrome, nil},
-	{rocprofJSON, "_results.json", "TraceLens", nil, writeRocprof, nil},
-	{kernelCSV, "_kernel_trace.csv", "spreadsheets, DuckDB; rocprofv3's columns", nil, writeCSV, nil},
-	{"rpd", ".rpd", "rocmProfileData's scripts, including the scripts that write", nil, nil, nil},
+	{timeline, ".pftrace", "ui.perfetto.dev, trace_processor", nil, writePerfetto, nil, nil},
+	{chromeJSON, ".json.gz", "chrome://tracing, scripts", nil, writeChrome, nil, nil},
+	{rocprofJSON, "_results.json", "TraceLens", nil, writeRocprof, nil, nil},
+	{kernelCSV, "_kernel_trace.csv", "spreadsheets, DuckDB; rocprofv3's columns", nil, writeCSV, nil, nil},
+	{"rpd", ".rpd", "rocmProfileData's scripts, including the scripts that write", nil, nil, nil, nil},
 }, kindFormats()...)
 
 // FormatNamed returns the format with a name.
@@ -209,6 +210,13 @@ func (f Format) make(ctx context.Context, path, output string, pid int64) (*Resu
 		if err := tr.keep(pid); err != nil {
 			return nil, err
 		}
+	}
+	if f.steps != nil {
+		selected, err := f.steps.Select(ctx, tr.Trace)
+		if err != nil {
+			return nil, err
+		}
+		tr.window = selected.Window
 	}
 	if !f.Streams() {
 		return writeRPD(ctx, tr, output)

@@ -64,6 +64,9 @@ func (tr *trace) keep(pid int64) error {
 	return nil
 }
 
+// inWindow reports whether a time is in what is exported.
+func (tr *trace) inWindow(ns int64) bool { return tr.window.BeginNS <= ns && ns <= tr.window.EndNS }
+
 func (tr *trace) isExported(s *traceread.Session) bool {
 	return tr.pid == 0 || s.Process.ID.PID == tr.pid
 }

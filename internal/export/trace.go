@@ -30,6 +30,7 @@ type trace struct {
 	*traceread.Trace
 	sessions []*traceread.Session // in the order of their ids
 	pid      int64                // the only process to export; 0: all
+	window   traceread.Span       // only what starts in it is exported
 	coverage map[*traceread.Session]*Coverage
 	queues   map[int64]*queue
 	threads  map[int64]*thread
@@ -84,7 +85,7 @@ func openFiltered(ctx context.Context, path string, f *filter.Filter) (*trace, e
 		return nil, err
 	}
 	tr := &trace{
-		Trace: read, sessions: read.Sessions, coverage: map[*traceread.Session]*Coverage{},
+		Trace: read, sessions: read.Sessions, window: traceread.Always, coverage: map[*traceread.Session]*Coverage{},
 		queues: map[int64]*queue{}, threads: map[int64]*thread{}, streams: streams{},
 	}
 	tr.addCoverage()

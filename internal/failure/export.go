@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/export"
+	"github.com/rtl-attach/rtl-attach/internal/steps"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -20,6 +21,7 @@ func ExportFailed(trace, output string, err error) *Error {
 		Fix: "rtl-attach report " + trace + " says what the trace holds", Target: exportTarget, Code: Failed, Err: err,
 	}
 	f.know(err, append([]knownError{
+		{steps.ErrNoSteps, "no such steps were found in this trace", "rtl-attach report " + trace + " lists the steps that were found"},
 		{export.ErrNoSession, "no process with this pid was recorded in it", "rtl-attach report " + trace + " lists them"},
 		{traceread.ErrInterrupted, "it was interrupted; no file of it is left", "run it again"},
 		{traceread.ErrImpossible, "the file holds what no recorder writes", "export a trace that rtl-attach has recorded"},

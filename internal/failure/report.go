@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rtl-attach/rtl-attach/internal/report"
+	"github.com/rtl-attach/rtl-attach/internal/steps"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -48,6 +49,7 @@ func ReportFailed(trace string, err error) *Error {
 		Fix: "try a copy of the file, with its -journal if there is one, on another filesystem", Target: "none: a report reads the trace only", Code: Failed, Err: err,
 	}
 	f.know(err, append([]knownError{
+		{steps.ErrNoSteps, "no such steps were found in this trace", "rtl-attach report " + trace + " lists the steps that were found"},
 		{report.ErrQuery, "SQLite says: " + strings.TrimPrefix(BareText(err), report.ErrQuery.Error()+": "), "one SELECT; SELECT sql FROM sqlite_master lists the tables"},
 		{traceread.ErrImpossible, "the file is damaged or cut short, or holds what no recorder writes", "copy it again, with its -journal if there is one, or record again"},
 		{traceread.ErrNoRoom, "the filesystem is full", "SQLite sorts in SQLITE_TMPDIR or /var/tmp: make room there"},

@@ -1,5 +1,4 @@
-// Package graphs reads what threads submitted, in order: the calls of HIP and the kernels of each thread. It
-// finds batches of kernels that repeat.
+// Package graphs reads what threads submitted, in order: the calls of HIP and the kernels of each thread.
 package graphs
 
 import (

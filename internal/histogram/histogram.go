@@ -55,3 +55,11 @@ func (h *Histogram) Quantile(permille int64) int64 {
 	}
 	return 0
 }
+
+// Above returns how many values are larger than v, right to the size of v's bucket.
+func (h *Histogram) Above(v int64) (n int64) {
+	for _, in := range h.buckets[bucketOf(uint64(max(v, 0)))+1:] {
+		n += in
+	}
+	return n
+}

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/rtl-attach/rtl-attach/internal/filter"
+	"github.com/rtl-attach/rtl-attach/internal/steps"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
@@ -20,15 +21,17 @@ type Report struct {
 	Queues      []Queue      `json:"queues"`
 	LongestGaps []Gap        `json:"longest_gaps"`
 	PerProcess  []PerProcess `json:"per_process"`
-	Batches     []Batch      `json:"recurring_batches,omitempty"` // if HIP's calls were not recorded
+	Steps       []Steps      `json:"steps,omitempty"` // absent: none were found
 }
 
 // Window is the part of the recording that a report covers. It counts kernels that start
 // in the window, and cuts busy and idle times at its ends. Coverage, Losses and Pauses
 // cover the whole recording.
 type Window struct {
-	BeginNS int64 `json:"begin_ns"`
-	EndNS   int64 `json:"end_ns"`
+	BeginNS   int64 `json:"begin_ns"`
+	EndNS     int64 `json:"end_ns"`
+	FirstStep int64 `json:"first_step,omitempty"` // 0: it is not that of steps
+	LastStep  int64 `json:"last_step,omitempty"`
 }
 
 // Group is the kernels whose names differ only in template arguments and parameters.
@@ -107,9 +110,10 @@ type PerProcess struct {
 
 // Options select the content of a report.
 type Options struct {
-	Kernels int            // the most kernels, and groups of kernels, to list; 0: all
-	Window  *Span          // nil: the whole recording
-	Filter  *filter.Filter // nil: everything that was recorded
+	Kernels int              // the most kernels, and groups of kernels, to list; 0: all
+	Window  *Span            // nil: the whole recording
+	Steps   *steps.Selection // nil: Window
+	Filter  *filter.Filter   // nil: everything that was recorded
 }
 
 // Span is a time since the begin of a trace's first declared window, in ns.
@@ -146,8 +150,15 @@ func (r *Report) read(tr *traceread.Trace, o Options) error {
 	}
 	r.ZeroNS = tr.ZeroNS()
 	window := r.setWindow(o.Window)
+	selected, err := r.selectSteps(tr, o.Steps)
+	if err != nil {
+		return err
+	}
+	if selected != nil {
+		window = selected.Window
+	}
 	w := windows{window, window}
-	if o.Window != nil {
+	if r.Window != nil {
 		r.Common = nil // busy times are of the requested window
 	}
 	common, cut := r.cut()
@@ -168,7 +179,7 @@ func (r *Report) read(tr *traceread.Trace, o Options) error {
 	if err := r.readKinds(tr, a, window); err != nil {
 		return err
 	}
-	if err := r.readBatches(tr, window); err != nil {
+	if err := r.readSteps(tr, window, selected); err != nil {
 		return err
 	}
 	r.fillGPUs(a)

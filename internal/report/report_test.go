@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
+	"github.com/rtl-attach/rtl-attach/internal/steps"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -214,6 +215,7 @@ func isOfKind(table string) bool {
 func TestTables(t *testing.T) {
 	r, err := Make(causesTrace(t), Options{})
 	must(t, err)
+	r.Steps = []Steps{{Kinds: []StepsKind{{First: "k", Outliers: []StepsOne{{Number: 7}, {Number: 8, Differences: []StepDifference{{What: steps.Idle}}}}}}}}
 	for _, table := range Tables {
 		var b bytes.Buffer
 		must(t, r.WriteCSV(&b, table), r.WriteCSV(&harmlessWriter{t}, table))

@@ -33,7 +33,7 @@ func (r *Report) WriteText(w io.Writer, fullNames bool) error {
 	r.writeGaps(&b, fullNames)
 	r.writeLatency(&b)
 	r.writeKinds(&b)
-	r.writeBatches(&b, fullNames)
+	r.writeSteps(&b, fullNames)
 	if fullNames {
 		r.writeFullNames(&b)
 	} else {
@@ -53,8 +53,15 @@ func (r *Report) writeWindow(b *bytes.Buffer) {
 	if r.Window.EndNS < traceread.LatestNS {
 		until = duration(r.Window.EndNS - r.ZeroNS)
 	}
-	line(b, "Window", "%s to %s after the first attach; Coverage, Lost and Paused are of the whole recording",
-		duration(r.Window.BeginNS-r.ZeroNS), until)
+	of := ""
+	if r.Window.LastStep > 0 {
+		of = fmt.Sprintf(" (steps %s to %s of the thread named first)", humanize.Count(r.Window.FirstStep), humanize.Count(r.Window.LastStep))
+	}
+	line(b, "Window", "%s to %s after the first attach%s; Coverage, Lost and Paused are of the whole recording",
+		duration(r.Window.BeginNS-r.ZeroNS), until, of)
+	if of != "" {
+		line(b, "", "Steps are those of the whole recording")
+	}
 }
 
 // inWindow is said of what the window cuts, beside what it does not.

@@ -1,14 +1,17 @@
-package graphs
+package steps
 
 import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/rtl-attach/rtl-attach/internal/graphs"
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
 // submits are kernels of a thread, as a test makes them.
 type submits struct {
-	all  []Step
+	all  []graphs.Step
 	atNS int64
 }
 
@@ -17,19 +20,36 @@ func (s *submits) add(gapNS int64, launches ...int64) {
 		if s.atNS += 1000; i == 0 {
 			s.atNS += gapNS
 		}
-		s.all = append(s.all, Step{AtNS: s.atNS, StartNS: s.atNS + 5000, DurationNS: 800, Launch: l})
+		s.all = append(s.all, graphs.Step{AtNS: s.atNS, StartNS: s.atNS + 5000, DurationNS: 800, Name: l, Launch: l})
 	}
 }
 
-// found returns the batch in the submits.
-func (s *submits) found() (Batch, []int64, bool) {
-	f := &finder{}
+// found returns what is found in the submits, and the sequences.
+func (s *submits) found(t testing.TB, visit func(Step) error) (*Thread, [][]int64, bool) {
+	t.Helper()
+	of := &search{window: traceread.Always, bounds: &bounds{}, visit: visit, threads: map[int64]*finder{}}
+	f := newFinder(of, 1, 1)
 	for i := range s.all {
-		f.add(&s.all[i])
+		if f.given {
+			break
+		}
+		must(t, f.add(&s.all[i]))
 	}
-	f.search()
-	b, found := f.batch()
-	return b, f.pattern, found
+	must(t, f.end())
+	th, found := f.thread()
+	if f.parser == nil {
+		return th, nil, found
+	}
+	return th, f.parser.kinds.patterns(), found
+}
+
+func must(t testing.TB, errs ...error) {
+	t.Helper()
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func sequence(n int, distinct, from int64) (all []int64) {
@@ -39,13 +59,13 @@ func sequence(n int, distinct, from int64) (all []int64) {
 	return all
 }
 
-// Batches are found with and without gaps between them, with other kernels between them, and beyond the sample.
-func TestBatches(t *testing.T) {
+// Steps are found with and without gaps between them, with other kernels between them, and beyond the sample.
+func TestSteps(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for name, c := range map[string]struct {
 		batch  []int64
 		gapNS  int64
-		others int // up to so many kernels of others between two batches
+		others int // up to so many kernels of others between two steps
 		n      int
 	}{
 		"different kernels":        {sequence(20, 20, 1), 0, 0, 100},
@@ -64,9 +84,13 @@ func TestBatches(t *testing.T) {
 					s.add(0, 1000+random.Int64N(50))
 				}
 			}
-			b, pattern, found := s.found()
-			if !found || int(b.Kernels) != len(c.batch) || b.Batches < int64(c.n*3/4) || b.Batches > int64(c.n) {
-				t.Fatalf("%+v, %v, %v", b, pattern, found)
+			th, patterns, found := s.found(t, nil)
+			if !found {
+				t.Fatalf("%+v, %v, %v", th, patterns, found)
+			}
+			b, pattern := th.Kinds[0], patterns[0]
+			if int(b.Kernels) != len(c.batch) || b.Steps < int64(c.n*3/4) || b.Steps > int64(c.n) {
+				t.Fatalf("%+v, %v", b, patterns)
 			}
 			if c.gapNS > 0 && (!slices.Equal(pattern, c.batch) || b.First != c.batch[0]) {
 				t.Errorf("%v, want %v", pattern, c.batch)
@@ -82,8 +106,8 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// Kernels in a random order have no batches, whatever their number, and whatever the times between them.
-func TestNoBatches(t *testing.T) {
+// Kernels in a random order have no steps, whatever their number, and whatever the times between them.
+func TestNoSteps(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	times := map[string]func() int64{
 		"even":   func() int64 { return 0 },
@@ -97,12 +121,12 @@ func TestNoBatches(t *testing.T) {
 	}
 	for name, gap := range times {
 		for _, distinct := range []int64{1, 2, 3, 5, 10, 100, 5000} {
-			for _, n := range []int{1, 3, 10, 50, 1000, 60_000} {
+			for _, n := range []int{1, 3, 10, 50, 1000, 20_000} {
 				var s submits
 				for range n {
 					s.add(gap(), 1+random.Int64N(distinct))
 				}
-				if b, pattern, found := s.found(); found {
+				if b, pattern, found := s.found(t, nil); found {
 					t.Errorf("%s, %d kernels of %d: %+v, %v", name, n, distinct, b, pattern)
 				}
 			}
@@ -110,7 +134,7 @@ func TestNoBatches(t *testing.T) {
 	}
 }
 
-// Two batches, or batches that are a small part of a thread's kernels, are not enough.
+// Two steps, or steps that are a small part of a thread's kernels, are not enough.
 func TestTooLittleEvidence(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	var two, few submits
@@ -124,7 +148,7 @@ func TestTooLittleEvidence(t *testing.T) {
 		}
 	}
 	for name, s := range map[string]*submits{"two": &two, "few": &few} {
-		if b, pattern, found := s.found(); found {
+		if b, pattern, found := s.found(t, nil); found {
 			t.Errorf("%s: %+v, %v", name, b, pattern)
 		}
 	}
