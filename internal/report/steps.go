@@ -178,11 +178,11 @@ func (r *Report) writeStepsKind(b *bytes.Buffer, k *StepsKind, fullNames bool) {
 	if k.Kernels > 0 {
 		what = humanize.Things(k.Kernels, "kernel")
 		if k.PartTimes > 0 {
-			what += fmt.Sprintf(" (%d × %d of them)", k.PartTimes, k.PartKernels)
+			what += fmt.Sprintf(" (%d of them %d times)", k.PartKernels, k.PartTimes)
 		}
 		what += " from " + kernelName(k.First, fullNames)
 	}
-	line(b, "", " %s of %s: p50 %s  p99 %s  max %s  idle p50 %s (%s), gap before p50 %s", humanize.Count(k.Steps), what,
+	line(b, "", " %s of %s: p50 %s  p99 %s  max %s  idle p50 %s (%s), gap before p50 %s", humanize.Things(k.Steps, "step"), what,
 		duration(k.P50NS), duration(k.P99NS), duration(k.MaxNS), duration(k.IdleP50NS), shareText(percent(k.IdleNS, k.TotalNS)), duration(k.GapP50NS))
 	if k.Slow+k.Different > 0 {
 		line(b, "", "  %s took over 1.5 × p50, %s missing or additional kernels", humanize.Count(k.Slow), humanize.Count(k.Different))
