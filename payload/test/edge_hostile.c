@@ -68,9 +68,11 @@ static struct rtl_grace *block(void)
 }
 
 static uint32_t held = 1; /* futex */
+static _Atomic bool stays;
 
 static __attribute__((noinline)) void *stay(void *unused)
 {
+	atomic_store(&stays, true);
 	while (__atomic_load_n(&held, __ATOMIC_ACQUIRE))
 		futex_wait(&held, 1, UINT64_MAX);
 	return unused;
@@ -103,6 +105,8 @@ static void counts_of_the_grace(void)
 	CHECK(rtl_detach() == 0);
 	block()->count = block()->range_count = UINT32_MAX;
 	pthread_create(&inside, NULL, stay, NULL);
+	while (!atomic_load(&stays))
+		sys_sleep_ns(NS_PER_MS);
 	pthread_create(&tool, NULL, answer_badly, NULL);
 	CHECK(true_grace_wait(&of, 1, 60 * NS_PER_S, &no, &left) == 0);
 	CHECK(counters->grace_asked >= 1 && left == 0);
