@@ -93,7 +93,7 @@ type reader struct {
 	filter   *ReadFilter // nil: none
 	mostRows int64       // for which the file has room
 	once     sync.Once
-	lacks    bool // the file has no table rtl_filtered
+	lacks    bool        // the file has no table rtl_filtered
 	held     driver.Conn // with a read transaction; nil: none is needed
 }
 
