@@ -72,12 +72,20 @@ func (l *launched) attend(g *guest) {
 }
 
 // hold keeps the process waiting until the records of its next session are read: it has shut its
-// runtime down and initialized it again. The session may be active already.
+// runtime down and initialized it again. The session may be active already. To tell, the tool needs
+// its privileges, which no recording may need at the moment.
 func (g *guest) hold(w *launch.Waiting) {
 	g.waiting.Lock()
 	g.held = append(g.held, w)
 	g.waiting.Unlock()
-	if isActive(g.pid) {
+	if err := g.privileges.restore(); err != nil {
+		g.ui.Debug("cannot restore privileges: " + failure.FirstLine(err))
+	}
+	active := isActive(g.pid)
+	if err := g.privileges.drop(); err != nil {
+		g.ui.Debug("privileges stay: " + failure.FirstLine(err))
+	}
+	if active {
 		g.proceed()
 	}
 }
