@@ -319,8 +319,14 @@ func TestCallComparison(t *testing.T) {
 	for _, d := range callDamages {
 		t.Run(d.what, func(t *testing.T) {
 			tr := perfect(false)
-			victim := len(tr.Calls) / 2
-			victim += slices.IndexFunc(tr.Calls[victim:], func(c harness.APIRecord) bool { return c.Function == "hipMalloc" && c.Flags == 1 })
+			ofThread := map[int64]int{}
+			for _, c := range tr.Calls {
+				ofThread[c.TID]++
+			}
+			victim := len(tr.Calls) / 2 // of a thread that calls all the time
+			victim += slices.IndexFunc(tr.Calls[victim:], func(c harness.APIRecord) bool {
+				return c.Function == "hipMalloc" && c.Flags == 1 && ofThread[c.TID] > len(tr.Calls)/20
+			})
 			d.do(tr, victim)
 			if found := faults(false, tr); d.kind == "" && len(found) > 0 || d.kind != "" && found[d.kind] == 0 {
 				t.Errorf("expected %q, found %v", d.kind, found)
