@@ -236,6 +236,10 @@ func (c *Comparison) lost() {
 	}
 }
 
+// MostRaw returns how many kernels the claims can have submitted that the session counts as raw: made on a
+// queue that it did not know yet.
+func (c *Comparison) MostRaw() int { return int(claimMost * c.rawClaims) }
+
 // MustHaveRecorded fails if nothing was compared, which would prove nothing.
 func (c *Comparison) MustHaveRecorded(least int) {
 	c.t.Helper()

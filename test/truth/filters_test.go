@@ -1,6 +1,7 @@
 package truth
 
 import (
+	"cmp"
 	"maps"
 	"regexp"
 	"slices"
@@ -59,34 +60,66 @@ func TestFilterIterations(t *testing.T) {
 	run := p.RecordLast(t, 100*time.Millisecond, 1000, "--kernel-iteration-range", "[3-5],[50]", "--buffer-policy", "lossless")
 	_, log := checkFiltered(t, p, nil, run)
 	tr := harness.ReadTrace(t, run.Trace)
-	want := iterationsIn(log, tr, 3, 4, 5, 50)
-	var got []uint64
+	byEnd, wanted := byEnds(log, tr), []int{3, 4, 5, 50}
+	got := map[string]int{}
 	for _, d := range tr.Dispatches {
-		got = append(got, d.Index)
+		name, nth := nthOf(byEnd, d.Index, wanted)
+		if nth == 0 {
+			t.Errorf("packet %d of %q is in the trace", d.Index, name)
+		}
+		got[name]++
 	}
-	if slices.Sort(got); !slices.Equal(got, want) || len(got) < 4 {
-		t.Errorf("packets %v are in the trace, want %v", got, want)
+	for name, all := range byEnd {
+		want := 0
+		for _, n := range wanted {
+			if n <= len(all) {
+				want++
+			}
+		}
+		if got[name] != want {
+			t.Errorf("%s: %d dispatches of %d in the trace", name, got[name], want)
+		}
 	}
 }
 
-// iterationsIn returns the packets of the n-th timed dispatches of each kernel in the only window of a trace.
-func iterationsIn(log *harness.Log, tr *harness.Trace, ns ...int) (packets []uint64) {
+// sameEndNS is how far the times of a trace can be from the log's: of kernels that end within it, either
+// may be the first.
+const sameEndNS = 50
+
+// byEnds returns the timed dispatches in the only window of a trace by kernel name, in the order in which they ended.
+func byEnds(log *harness.Log, tr *harness.Trace) map[string][]*simlog.Record {
 	untimed := func(packet uint64) bool {
 		return slices.ContainsFunc(tr.Untimed, func(u harness.Untimed) bool { return packet >= u.Index && packet < u.Index+u.Packets })
 	}
-	seen := map[string]int{}
+	all := map[string][]*simlog.Record{}
 	for _, w := range tr.Windows {
 		for _, r := range log.Queues[tr.Queues[w.Queue].Key] {
-			if r.Kind != simlog.Kernel || r.Packet < w.First || r.Packet >= w.End || untimed(r.Packet) {
-				continue
-			}
-			if seen[r.Name]++; slices.Contains(ns, seen[r.Name]) {
-				packets = append(packets, r.Packet)
+			if r.Kind == simlog.Kernel && r.Packet >= w.First && r.Packet < w.End && !untimed(r.Packet) {
+				all[r.Name] = append(all[r.Name], r)
 			}
 		}
 	}
-	slices.Sort(packets)
-	return packets
+	for _, of := range all {
+		slices.SortFunc(of, func(a, b *simlog.Record) int { return cmp.Compare(a.EndNS, b.EndNS) })
+	}
+	return all
+}
+
+// nthOf returns the kernel name of a packet, and which of the wanted dispatches of that name it can be; 0: none.
+func nthOf(byEnd map[string][]*simlog.Record, packet uint64, wanted []int) (name string, nth int) {
+	for name, of := range byEnd {
+		i := slices.IndexFunc(of, func(r *simlog.Record) bool { return r.Packet == packet })
+		if i < 0 {
+			continue
+		}
+		for _, n := range wanted {
+			if n <= len(of) && max(of[n-1].EndNS, of[i].EndNS)-min(of[n-1].EndNS, of[i].EndNS) <= sameEndNS {
+				return name, n
+			}
+		}
+		return name, 0
+	}
+	return "", 0
 }
 
 // Only the processes with the selected ranks are recorded, and the trace says which ones are not. A
