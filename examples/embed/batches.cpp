@@ -52,6 +52,10 @@ private:
 			return;
 		auto* d = reinterpret_cast<const rtl_dispatch_record_t*>(r);
 		kernels_ += d->count;
+		if (d->reason) {
+			printf("%lu packets without times: %s\n", static_cast<unsigned long>(d->count), rtl_reason_text(d->reason));
+			return;
+		}
 		printf("kernel gpu %d queue %#lx packet %lu %lu..%lu %s\n", d->gpu, static_cast<unsigned long>(d->queue),
 		       static_cast<unsigned long>(d->index), static_cast<unsigned long>(d->start_ns), static_cast<unsigned long>(d->end_ns),
 		       d->kernel);

@@ -28,7 +28,7 @@ func ReadPart(t testing.TB, path string) (p Part) {
 		t.Fatalf("%s: no trigger: %v", path, err)
 	}
 	p.Trigger = *trigger
-	err = db.QueryRow("SELECT window_end_ns, recorded_until_ns, end_reason FROM rtl_session").Scan(&p.EndNS, &p.UntilNS, &p.Reason)
+	err = db.QueryRow("SELECT window_end_ns, coalesce(recorded_until_ns, 0), end_reason FROM rtl_session").Scan(&p.EndNS, &p.UntilNS, &p.Reason)
 	if err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}

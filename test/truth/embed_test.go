@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,6 +47,8 @@ func quit(t *testing.T, p *harness.Process, least int) []harness.EmbeddedSession
 	return sessions
 }
 
+var withoutTimes = regexp.MustCompile(`(?m)^\s*(\d+) packets without times`)
+
 // Both examples, as a user builds them: what they print of kernels is all that the GPU has executed.
 func TestEmbedExamples(t *testing.T) {
 	const count = 200
@@ -67,7 +70,12 @@ func TestEmbedExamples(t *testing.T) {
 			}
 			log, kernels := p.Truth(t), harness.PrintedKernels(t, p.Output())
 			harness.CompareEmbedded(t, log, harness.EmbeddedSession{Kernels: kernels})
-			if len(kernels) != log.Kernels || log.Kernels < count {
+			without := 0 // packets, barriers too: a busy machine can use up the signals
+			for _, line := range withoutTimes.FindAllStringSubmatch(p.Output(), -1) {
+				n, _ := strconv.Atoi(line[1])
+				without += n
+			}
+			if len(kernels) > log.Kernels || len(kernels)+without < log.Kernels || log.Kernels < count {
 				t.Errorf("%d kernels printed, %d executed\n%s", len(kernels), log.Kernels, p.Output())
 			}
 			for _, text := range c.says {
