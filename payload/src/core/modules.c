@@ -37,6 +37,7 @@ static void read_entry(struct module *m, const ElfW(Dyn) *d)
 		m->strings = at;
 		break;
 	case DT_GNU_HASH:
+		m->gnu_hash = at;
 		m->symbol_count = count_by_gnu_hash(at);
 		break;
 	case DT_HASH:
@@ -135,6 +136,49 @@ bool module_stands_in(const struct module *m, const char *name, uintptr_t addres
 			return true;
 	}
 	return false;
+}
+
+static bool is_definition(const struct module *m, const ElfW(Sym) *s, const char *name)
+{
+	return s->st_shndx != SHN_UNDEF && !strcmp(m->strings + s->st_name, name);
+}
+
+static uint32_t gnu_hash_of(const char *name)
+{
+	uint32_t h = 5381;
+
+	for (; *name; name++)
+		h = h * 33 + (unsigned char)*name;
+	return h;
+}
+
+/* The Bloom filter excludes most objects without a look at their symbols. */
+static uintptr_t find_by_gnu_hash(const struct module *m, const char *name)
+{
+	uint32_t hash = gnu_hash_of(name), buckets = m->gnu_hash[0], first = m->gnu_hash[1], words = m->gnu_hash[2], shift = m->gnu_hash[3];
+	const uint64_t *bloom = (const uint64_t *)(m->gnu_hash + 4);
+	const uint32_t *bucket = (const uint32_t *)(bloom + words), *chain = bucket + buckets;
+	uint64_t mask = 1ull << (hash % 64) | 1ull << ((hash >> shift) % 64);
+
+	if (!buckets || !words || (bloom[hash / 64 % words] & mask) != mask)
+		return 0;
+	for (uint32_t i = bucket[hash % buckets]; i >= first && i; i++) {
+		if ((chain[i - first] | 1) == (hash | 1) && is_definition(m, &m->symbols[i], name))
+			return m->base + m->symbols[i].st_value;
+		if (chain[i - first] & 1)
+			return 0;
+	}
+	return 0;
+}
+
+uintptr_t module_defines(const struct module *m, const char *name)
+{
+	if (m->gnu_hash)
+		return find_by_gnu_hash(m, name);
+	for (uint32_t i = 1; i < m->symbol_count; i++)
+		if (is_definition(m, &m->symbols[i], name))
+			return m->base + m->symbols[i].st_value;
+	return 0;
 }
 
 void module_each_function(const struct module *m, void (*visit_function)(const char *, uintptr_t, void *), void *data)

@@ -13,6 +13,7 @@ struct module {
 	uint32_t header_count;
 	const ElfW(Sym) *symbols;
 	uint32_t symbol_count;
+	const uint32_t *gnu_hash; /* NULL: it has none */
 	const char *strings;
 	const ElfW(Rela) *relocations[2]; /* of data, and of the procedure linkage table */
 	size_t relocation_count[2];
@@ -37,6 +38,9 @@ bool module_protects(const struct module *m, uintptr_t address);
 /* Whether address stands for the function in an executable that imports it: a fixed executable that takes
  * a function's address has a stub of its own, and all objects use the stub's address. */
 bool module_stands_in(const struct module *m, const char *name, uintptr_t address);
+
+/* The address of a symbol that the object defines; 0: it does not. */
+uintptr_t module_defines(const struct module *m, const char *name);
 
 /* Calls visit for each function that the object exports. */
 void module_each_function(const struct module *m, void (*visit)(const char *name, uintptr_t address, void *data), void *data);

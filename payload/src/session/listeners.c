@@ -6,20 +6,20 @@
 #include "session/listeners.h"
 
 #include <link.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/glibc217.h"
+#include "core/modules.h"
 #include "core/threads.h"
 #include "session/entry.h"
 
-#define OBJECTS_MAX 1024
+#define OBJECTS_MAX 16 /* with listeners */
 #define PATH_MOST 4096
 
-/* A loaded object. */
+/* A loaded object that defines a listener. */
 struct object {
-	uintptr_t lo, hi; /* its segments */
-	char *path;       /* empty: the program */
+	uintptr_t function;
+	char path[PATH_MOST]; /* empty: the program */
 };
 
 struct objects {
@@ -27,40 +27,37 @@ struct objects {
 	struct object all[OBJECTS_MAX];
 };
 
+static const char listener_name[] = "rtl_tables_listener";
+
 static uint32_t event_now; /* enum rtl_tables_event */
-static bool announced;     /* a session's begin, and not its end yet. With the session's lock */
+static bool announced;     /* to a listener: a session's begin, and not its end yet. With the session's lock */
 static bool started;       /* thread was not joined yet. With the session's lock */
 static pthread_t thread;
+static uint32_t found;     /* listeners at the last event */
 
 static int note_object(struct dl_phdr_info *info, size_t size, void *data)
 {
 	struct objects *list = data;
-	struct object o = {.lo = UINTPTR_MAX};
+	struct object *o = &list->all[list->count];
+	struct module m;
 
 	(void)size;
-	for (int i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
-		uintptr_t lo = info->dlpi_addr + ph->p_vaddr;
-
-		if (ph->p_type != PT_LOAD)
-			continue;
-		o.lo = lo < o.lo ? lo : o.lo;
-		o.hi = lo + ph->p_memsz > o.hi ? lo + ph->p_memsz : o.hi;
-	}
-	o.path = info->dlpi_name ? strndup(info->dlpi_name, PATH_MOST) : NULL;
-	if (o.path)
-		list->all[list->count++] = o;
+	if (!info->dlpi_name || strlen(info->dlpi_name) >= PATH_MOST || !module_read(info, &m))
+		return 0;
+	o->function = module_defines(&m, listener_name);
+	strcpy(o->path, info->dlpi_name);
+	list->count += o->function != 0;
 	return list->count == OBJECTS_MAX;
 }
 
-/* dlsym() also searches what the object depends on: only its own function counts. */
+/* The object is held while its function runs. It may be another one by now: the function has to be where it was. */
 static void call_in(const struct object *o)
 {
 	void *held = dlopen(o->path[0] ? o->path : NULL, RTLD_NOLOAD | RTLD_LAZY);
-	void *f = held ? dlsym(held, "rtl_tables_listener") : NULL;
+	void *f = held ? dlsym(held, listener_name) : NULL;
 	void (*listener)(uint32_t, const struct rtl_tables *);
 
-	if (f && (uintptr_t)f >= o->lo && (uintptr_t)f < o->hi) {
+	if (f && (uintptr_t)f == o->function) {
 		memcpy(&listener, &f, sizeof listener);
 		listener(__atomic_load_n(&event_now, __ATOMIC_RELAXED), rtl_tables(RTL_TABLES_VERSION));
 	}
@@ -68,17 +65,18 @@ static void call_in(const struct object *o)
 		dlclose(held);
 }
 
+/* The memory is no allocator's of the application. */
 static void *call_all(void *unused)
 {
-	struct objects *list = calloc(1, sizeof *list);
+	struct objects *list = map_memory(sizeof *list);
 
-	if (list)
-		dl_iterate_phdr(note_object, list);
-	for (uint32_t i = 0; list && i < list->count; i++) {
+	if (!list)
+		return unused;
+	dl_iterate_phdr(note_object, list);
+	__atomic_store_n(&found, list->count, __ATOMIC_RELAXED); /* thread_join() orders it */
+	for (uint32_t i = 0; i < list->count; i++)
 		call_in(&list->all[i]);
-		free(list->all[i].path);
-	}
-	free(list);
+	unmap_memory(list, sizeof *list);
 	return unused;
 }
 
@@ -99,6 +97,8 @@ void listeners_call(enum rtl_tables_event event, uint64_t most_ns)
 	if (!join(0))
 		return;
 	__atomic_store_n(&event_now, event, __ATOMIC_RELAXED);
+	__atomic_store_n(&found, 0, __ATOMIC_RELAXED);
 	started = !thread_start(&thread, call_all, &tid);
-	join(most_ns);
+	if (join(most_ns) && !__atomic_load_n(&found, __ATOMIC_RELAXED))
+		announced = false; /* nobody needs a thread at the end */
 }
