@@ -84,7 +84,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// events notes what an observer is told.
+// events notes the calls of an observer.
 type events struct {
 	mu  sync.Mutex
 	all []string

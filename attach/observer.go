@@ -9,7 +9,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/session"
 )
 
-// Observer is told what happens in a recording. Several goroutines call its methods. Texts are English, without
+// Observer receives the events of a recording. Several goroutines call its methods. Texts are English, without
 // line ends; the target may have chosen parts of them: make them safe before you print them.
 type Observer = session.GroupObserver
 

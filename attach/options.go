@@ -28,7 +28,7 @@ type Options struct {
 	MaxBytes    uint64 // the recording ends when the trace has so many; 0: there is no limit
 
 	Settings map[string]string // of the payload: RTL_HSA_LIBRARY, …
-	Observer Observer          // is told what happens; nil: nobody is
+	Observer Observer          // receives the events; nil: none
 
 	engine *session.Options // all of them, of this module's own command
 }
