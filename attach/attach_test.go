@@ -64,6 +64,7 @@ func printed(t *testing.T, f func()) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer r.Close()
 	stdout := os.Stdout
 	os.Stdout = w
 	f()
@@ -117,7 +118,7 @@ func (e *events) Failed(f *attach.Error) { e.note("failed: " + f.What) }
 func TestProcess(t *testing.T) {
 	v := serve(t)
 	path := filepath.Join(server.folder, "t.db")
-	user, descriptors, seen := os.Geteuid(), countDescriptors(t), &events{}
+	user, descriptors, seen := os.Geteuid(), openDescriptors(t), &events{}
 	said := printed(t, func() {
 		for range 2 { // a second session of the resident payload, into the same file
 			s, err := attach.Process(context.Background(), v.PID, attach.Options{Output: path, Append: true, Observer: seen})
@@ -154,8 +155,8 @@ func TestProcess(t *testing.T) {
 	if got := strings.Join(seen.all, " "); got != want {
 		t.Errorf("the observer was told %s", got)
 	}
-	if now := countDescriptors(t); now > descriptors {
-		t.Errorf("%d descriptors, then %d", descriptors, now)
+	if now := openDescriptors(t); len(now) > len(descriptors) {
+		t.Errorf("descriptors before:\n%s\nafter:\n%s", strings.Join(descriptors, "\n"), strings.Join(now, "\n"))
 	}
 }
 
@@ -173,13 +174,20 @@ func kernelsIn(t *testing.T, path string) int {
 	return n
 }
 
-func countDescriptors(t *testing.T) int {
+// openDescriptors gives what each descriptor of this process refers to.
+func openDescriptors(t *testing.T) []string {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return len(list)
+	var open []string
+	for _, entry := range list {
+		if target, err := os.Readlink("/proc/self/fd/" + entry.Name()); err == nil {
+			open = append(open, entry.Name()+" "+target)
+		}
+	}
+	return open
 }
 
 // TestDuration: the recording ends by itself, or with its context.
