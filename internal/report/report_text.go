@@ -31,7 +31,6 @@ func (r *Report) WriteText(w io.Writer, fullNames bool) error {
 	r.writePerProcess(&b)
 	r.writeBusy(&b)
 	r.writeGaps(&b, fullNames)
-	r.writeWhy(&b)
 	r.writeLatency(&b)
 	r.writeKinds(&b)
 	r.writeSteps(&b, fullNames)
@@ -237,6 +236,7 @@ func (r *Report) writeGaps(b *bytes.Buffer, fullNames bool) {
 	if len(g.rows) > 1 {
 		g.write(b)
 	}
+	r.writeWhy(b)
 	r.writeLongest(b, fullNames)
 }
 

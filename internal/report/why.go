@@ -121,7 +121,7 @@ func (r *Report) fillWhy(tr *traceread.Trace, a *analysis) error {
 	if err != nil {
 		return fmt.Errorf("what threads did in the gaps: %w", err)
 	}
-	w := &explainer{tr: tr, stacks: stacks, threads: map[int64]*IdleThread{}, several: len(r.PerProcess) > 1}
+	w := newExplainer(r, tr, stacks)
 	r.WhyIdle = &WhyIdle{GPUs: []WhyIdleGPU{}}
 	for i := range r.GPUs {
 		if r.GPUs[i].IdleNS > 0 {
@@ -167,6 +167,10 @@ type explainer struct {
 	several bool // processes
 }
 
+func newExplainer(r *Report, tr *traceread.Trace, stacks *whyidle.Stacks) *explainer {
+	return &explainer{tr: tr, stacks: stacks, threads: map[int64]*IdleThread{}, several: len(r.PerProcess) > 1}
+}
+
 // gpu returns the causes of one GPU.
 func (w *explainer) gpu(g *GPU, found *whyidle.GPU, asked *asking) (*WhyIdleGPU, error) {
 	one := &WhyIdleGPU{GPU: g.ID, IdleNS: g.IdleNS, Causes: []IdleCause{}}
@@ -177,20 +181,27 @@ func (w *explainer) gpu(g *GPU, found *whyidle.GPU, asked *asking) (*WhyIdleGPU,
 			return nil, err
 		}
 	}
+	one.Causes = append(one.Causes, otherCauses(g, asked)...)
+	finish(one.Causes, one.IdleNS)
+	return one, nil
+}
+
+// otherCauses returns the causes of a GPU's idle time that are not a thread's.
+func otherCauses(g *GPU, asked *asking) (all []IdleCause) {
 	for key, t := range asked.started {
 		if key.gpu == g.ID {
-			one.Causes = append(one.Causes, startedCause(key.startCause, t.totalNS, t.gaps))
+			all = append(all, startedCause(key.startCause, t.totalNS, t.gaps))
 		}
 	}
 	for _, c := range g.Gaps {
 		switch c.Name {
 		case causeNames[causeHost], causeNames[causeLaunch], causeNames[causeDependency]:
 		default:
-			one.Causes = append(one.Causes, IdleCause{NS: c.TotalNS, State: c.Name, Times: c.Gaps, Text: c.Text})
+			all = append(all, IdleCause{NS: c.TotalNS, State: c.Name, Times: c.Gaps, Text: c.Text})
 		}
 	}
-	finish(one.Causes, one.IdleNS)
-	return one, nil
+	slices.SortFunc(all, func(a, b IdleCause) int { return cmp.Or(cmp.Compare(b.NS, a.NS), cmp.Compare(a.Text, b.Text)) })
+	return all
 }
 
 func startedCause(s startCause, ns, times int64) IdleCause {
@@ -223,15 +234,10 @@ func finish(all []IdleCause, wholeNS int64) {
 // gap adds the causes of one gap, a cause for each stack.
 func (w *explainer) gap(g *Gap, of *gap, found *whyidle.Gap) error {
 	for i := range found.Parts {
-		c, _, err := w.cause(&found.Parts[i])
+		c, err := w.single(&found.Parts[i])
 		if err != nil {
 			return err
 		}
-		p := &found.Parts[i]
-		if c.Waker, err = w.woke(map[whyidle.Waker]int64{p.Waker: p.NS}, map[whyidle.Waker]map[whyidle.Meanwhile]int64{p.Waker: doingOf(p)}); err != nil {
-			return err
-		}
-		c.Text = c.sentence(w.several)
 		g.Causes = append(g.Causes, c)
 	}
 	if of.waitedNS > 0 {
@@ -239,6 +245,17 @@ func (w *explainer) gap(g *Gap, of *gap, found *whyidle.Gap) error {
 	}
 	finish(g.Causes, g.LengthNS)
 	return nil
+}
+
+// single returns a part as a cause of its own.
+func (w *explainer) single(p *whyidle.Part) (IdleCause, error) {
+	c, _, err := w.cause(p)
+	if err != nil {
+		return c, err
+	}
+	c.Waker, err = w.woke(map[whyidle.Waker]int64{p.Waker: p.NS}, map[whyidle.Waker]map[whyidle.Meanwhile]int64{p.Waker: doingOf(p)})
+	c.Text = c.sentence(w.several)
+	return c, err
 }
 
 // mergeKey is what a reader distinguishes.

@@ -119,6 +119,14 @@ func (p *CodePlace) text() string {
 	return p.CodeFrame.text() + ", in " + p.Call.text()
 }
 
+// caller returns a place without the call of a native library.
+func (p *CodePlace) caller() *CodePlace {
+	if p == nil || p.Call == nil || p.Call.Python {
+		return p
+	}
+	return &CodePlace{CodeFrame: p.CodeFrame}
+}
+
 func (t *IdleThread) text(several bool) string {
 	if t == nil {
 		return "a thread that is not known"
@@ -157,8 +165,8 @@ func (c *IdleCause) waited() string {
 	case whyidle.ForGPU:
 		return "waited for the GPU in " + in
 	case whyidle.ForSleep:
-		return "slept in " + in
-	case "":
+		return "slept in " + c.In.caller().text()
+	case "", whyidle.ForLock:
 		return "waited in " + in
 	}
 	return "waited in " + in + ", " + c.WaitsFor
@@ -177,12 +185,15 @@ func (w *IdleWaker) text(waitsFor string, several bool) string {
 	if waitsFor == whyidle.ForGIL {
 		text = ", held by " + who
 	}
-	switch w.State {
-	case IdleRunning:
+	switch {
+	case w.In == nil && w.State == IdleRunning:
+		text += ", which was running (there is no sample)"
+	case w.In == nil:
+	case w.State == IdleRunning:
 		text += ", which was running " + w.In.text()
-	case IdleReady:
+	case w.State == IdleReady:
 		text += ", which was ready to run " + w.In.text() + ", and had no processor"
-	case IdleBlocked:
+	case w.State == IdleBlocked:
 		text += ", which waited in " + w.In.text()
 	}
 	return text

@@ -35,7 +35,7 @@ func (r *Report) writeWhy(b *bytes.Buffer) {
 	label := "Why idle"
 	for i := range w.GPUs {
 		g := &w.GPUs[i]
-		line(b, label, "GPU %d: %s idle; while the next kernel was not submitted, the thread that then submitted it", g.GPU, duration(g.IdleNS))
+		line(b, label, "GPU %d, %s idle: what the thread did that submitted the kernel after each gap", g.GPU, duration(g.IdleNS))
 		label = ""
 		shown := 0
 		for _, c := range g.Causes {

@@ -12,6 +12,7 @@ const (
 	ForGIL   = "gil"   // Python's global interpreter lock
 	ForGPU   = "gpu"   // an event of the GPU's driver
 	ForSleep = "sleep" // a time
+	ForLock  = "futex" // a lock or a condition; threads wait for most of what they do for each other so
 )
 
 // waitEvents is AMDKFD_IOC_WAIT_EVENTS, the request of the ioctl that waits for the GPU.
