@@ -28,14 +28,14 @@ type Sample struct {
 
 // Wait is a time in which a thread did not run.
 type Wait struct {
-	TID                   uint32 // in the process's pid namespace
-	OutNS, WokenNS, InNS  uint64 // 0: not known
-	State                 uint32
-	Syscall               int // -1: none
-	Arguments             [2]uint64
-	WakerTID              uint32 // a thread of this process, in its namespace; 0: none of it
-	OtherPID, OtherTID    uint32 // a thread of another process; 0: none
-	Stack                 uint32 // 0: not known
+	TID                  uint32 // in the process's pid namespace
+	OutNS, WokenNS, InNS uint64 // 0: not known
+	State                uint32
+	Syscall              int // -1: none
+	Arguments            [2]uint64
+	WakerTID             uint32 // a thread of this process, in its namespace; 0: none of it
+	OtherPID, OtherTID   uint32 // a thread of another process; 0: none
+	Stack                uint32 // 0: not known
 }
 
 // Short are a thread's waits that are only counted.
