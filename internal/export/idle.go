@@ -20,10 +20,12 @@ import (
 
 // idleStacks returns the causes in the exported sessions.
 func (e *export) idleStacks() ([]report.IdleStack, error) {
-	all, observed, err := report.IdleStacks(e.trace.Trace, e.trace.window)
-	e.result.Unanswered = !observed
-	e.result.Causes = int64(len(all))
-	return all, err
+	idle, err := report.IdleStacks(e.trace.Trace, e.trace.window)
+	if err != nil {
+		return nil, err
+	}
+	e.result.Unanswered, e.result.Causes, e.trace.leftOut = !idle.Observed, int64(len(idle.Stacks)), idle.LeftOut
+	return idle.Stacks, nil
 }
 
 // idleFrame is a frame of a stack in these formats.

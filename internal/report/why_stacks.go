@@ -31,34 +31,41 @@ func (s *IdleStack) Label() string {
 // mostIdleFrames limits the frames of all stacks in memory; further causes have no stack.
 const mostIdleFrames = 1 << 22
 
-// IdleStacks returns the causes of all GPUs' idle times in a window, the longest first. observed is false
-// if the trace does not have what threads did: then time before a submit has no stacks.
-func IdleStacks(tr *traceread.Trace, window traceread.Span) (all []IdleStack, observed bool, err error) {
+// Idle has the causes of the idle times of all GPUs.
+type Idle struct {
+	Stacks   []IdleStack // the longest first
+	Observed bool        // false: the trace does not have what threads did; time before a submit has no stacks
+	LeftOut  int64       // dispatches with impossible times, or without a valid context
+}
+
+// IdleStacks returns the causes of idle times in a window.
+func IdleStacks(tr *traceread.Trace, window traceread.Span) (*Idle, error) {
 	r := &Report{}
 	w := windows{window: window, counted: window}
 	if err := w.askWhy(tr, Options{}); err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	if err := r.readAccounts(tr); err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	a, err := analyse(tr, w)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	defer a.close()
 	r.fillGPUs(a)
 	r.fillPerProcess(a)
-	if a.why == nil {
-		for _, g := range r.GPUs {
-			for _, c := range g.Gaps {
-				all = append(all, IdleStack{GPU: g.ID, IdleCause: IdleCause{NS: c.TotalNS, State: c.Name, Text: c.Text}})
-			}
-		}
-		return all, false, nil
+	out := &Idle{Observed: a.why != nil, LeftOut: a.leftOut}
+	if out.Observed {
+		out.Stacks, err = r.idleStacks(tr, a)
+		return out, err
 	}
-	all, err = r.idleStacks(tr, a)
-	return all, true, err
+	for _, g := range r.GPUs {
+		for _, c := range g.Gaps {
+			out.Stacks = append(out.Stacks, IdleStack{GPU: g.ID, IdleCause: IdleCause{NS: c.TotalNS, State: c.Name, Text: c.Text}})
+		}
+	}
+	return out, nil
 }
 
 func (r *Report) idleStacks(tr *traceread.Trace, a *analysis) (all []IdleStack, err error) {
