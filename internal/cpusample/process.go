@@ -2,6 +2,8 @@ package cpusample
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/rtl-attach/rtl-attach/internal/cputrace"
@@ -22,14 +24,14 @@ type Process struct {
 
 	// The recorder's gate protects these.
 	code   *code
-	python interpreter // nil: none
+	python *interpreter // nil: none
 	tree   tree
 	keys   keys
 	pcs    []uint64
 	places []place
 	cut    uint64 // stacks whose outermost frame is not known
 	walked uint64
-	failed error // of the program that notes what sleeps
+	notes  []string // what could not be observed
 
 	mu      sync.Mutex // protects the rest
 	rows    cputrace.Batch
@@ -119,7 +121,7 @@ func (p *Process) native(pc uint64) {
 // wait adds the wait of a thread that runs again, or of one that does not until the end.
 func (p *Process) wait(w *kernelWait, b *cputrace.Batch) {
 	row := cputrace.Wait{
-		TID: w.Event.OwnTid, OutNS: w.Out, WokenNS: w.Woken, InNS: w.Event.Time, State: w.State, Syscall: int(w.Syscall),
+		TID: w.Event.OwnTid, OutNS: w.Out, WokenNS: w.Woken, InNS: w.Event.Time, State: stateOf(w.State), Syscall: int(w.Syscall),
 		Arguments: [2]uint64{w.Argument0, w.Argument1}, Stack: p.keys.get(w.Key),
 	}
 	if w.Event.Detail&beganBefore != 0 {
@@ -135,15 +137,43 @@ func (p *Process) wait(w *kernelWait, b *cputrace.Batch) {
 	b.Waits = append(b.Waits, row)
 }
 
+// stateOf returns a task's state without what the kernel adds to it (include/linux/sched.h: TASK_FREEZABLE, …).
+func stateOf(state uint32) uint32 {
+	const interruptible, uninterruptible, reported = 1, 2, 0x7f
+	switch {
+	case state&interruptible != 0:
+		return interruptible
+	case state == 0 || state&reported != 0:
+		return state & reported
+	}
+	return uninterruptible // a lock of the kernel's
+}
+
 func (p *Process) exit(e *kernelTotal, b *cputrace.Batch) {
 	b.Shorts = append(b.Shorts, cputrace.Short{TID: e.Event.OwnTid, Waits: e.ShortWaits, NS: e.ShortNs})
 }
 
 // detail says what could not be observed; "": nothing.
 func (p *Process) detail() string {
-	text := ""
-	if p.failed != nil {
-		text = fmt.Sprintf("threads that slept at the beginning are not known: %v", p.failed)
+	notes := p.notes
+	for name, c := range map[string]Clock{"cpu": p.recorder.options.CPU, "wall": p.recorder.options.Wall} {
+		switch {
+		case c.Duration > 0:
+			notes = append(notes, fmt.Sprintf("the %s clock ran from %v on, for %v", name, c.Delay, c.Duration))
+		case c.Delay > 0:
+			notes = append(notes, fmt.Sprintf("the %s clock ran from %v on", name, c.Delay))
+		}
 	}
-	return text
+	slices.Sort(notes)
+	return sanitize.Text(strings.Join(notes, "; "))
+}
+
+// mostNotes limits what is said of one process.
+const mostNotes = 16
+
+// note notes what could not be observed.
+func (p *Process) note(text string) {
+	if len(p.notes) < mostNotes {
+		p.notes = append(p.notes, text)
+	}
 }

@@ -91,6 +91,7 @@ func (r *Recorder) Add(t *target.Target) (*Process, error) {
 	}
 	p := &Process{recorder: r, target: t, memory: memory, tree: newTree(), keys: newKeys()}
 	if p.code, err = newCode(memory); err == nil {
+		p.findPython()
 		err = r.observe(p)
 	}
 	if err != nil {
@@ -127,7 +128,9 @@ func (r *Recorder) observe(p *Process) error {
 		return fmt.Errorf("observe pid %d: %w", pid, err)
 	}
 	r.processes[pid] = p
-	p.failed = r.kernel.begin()
+	if err := r.kernel.begin(); err != nil {
+		p.note("threads that slept through all of it are not known: " + err.Error())
+	}
 	return nil
 }
 
@@ -155,6 +158,11 @@ func (r *Recorder) drain() {
 	}
 	for p, b := range rows {
 		p.keep(b)
+	}
+	for _, p := range r.processes {
+		if p.python != nil {
+			p.python.refresh(r)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package cpusample
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/rtl-attach/rtl-attach/internal/cputrace"
 )
@@ -41,7 +40,7 @@ func (p *Process) Stop() {
 	err = errors.Join(err, p.takeThreads(b))
 	p.keep(b)
 	if err != nil {
-		p.failed = errors.Join(p.failed, fmt.Errorf("at the end: %w", err))
+		p.note("at the end: " + err.Error())
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,7 +81,7 @@ func (p *Process) lost() (all []cputrace.Loss) {
 	var l kernelLoss
 	losses, pid := p.recorder.kernel.objects.Maps[kernelMapLosses], uint32(p.target.PID)
 	if err := losses.Lookup(pid, &l); err != nil {
-		p.failed = errors.Join(p.failed, fmt.Errorf("losses are not known: %w", err))
+		p.note("what is lost is not known: " + err.Error())
 	}
 	_ = losses.Delete(pid)
 	for _, one := range []cputrace.Loss{

@@ -43,13 +43,7 @@ func (o *Observed) Close() {
 
 // ReadAt reads the process's memory.
 func (o *Observed) ReadAt(b []byte, off int64) (int, error) {
-	wait := o.t.BeginRead(Memory)
-	n, err := o.t.mem.ReadAt(b, off)
-	EndRead(wait)
-	if err != nil && n < len(b) {
-		return n, o.t.memError("read", Addr(off), len(b), err)
-	}
-	return n, nil
+	return o.t.readAt(b, Addr(off))
 }
 
 // Maps reads the mappings anew; none: the process has ended, or its first thread has.
