@@ -3,9 +3,7 @@ package stuck
 import (
 	"errors"
 	"fmt"
-	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/discover"
@@ -291,13 +289,5 @@ func (l *look) noteUnseen() {
 	if p.Payload == "active" || p.Payload == "draining" {
 		l.unseen("packets that are claimed while rtl-attach records: write_index has only those that were passed to the GPU")
 	}
-	if slices.ContainsFunc(l.maps, isPython) {
-		l.unseen("Python's frames: only native ones are shown")
-	}
 	l.unseen("whether a doorbell was rung, and who wrote a packet")
-}
-
-func isPython(m target.Map) bool {
-	file := path.Base(m.Path)
-	return strings.HasPrefix(file, "libpython") || strings.HasPrefix(file, "python3")
 }
