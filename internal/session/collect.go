@@ -112,6 +112,7 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	if err = testpoint.Pass(testpoint.Recording); err != nil {
 		d.giveUp()
 	} else if why = r.window(ctx, deadline, d); why != "" {
+		r.rates.end(rateDuring)
 		d.collector.EndWith(r.ending(why))
 		r.ui.Detaching(why, why == tracedb.EndInterrupted || why == tracedb.EndElapsed)
 		d.thread.raisePriority() // the tool now waits for the payload's last records

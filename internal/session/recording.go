@@ -37,6 +37,7 @@ type recording struct {
 	stacks  *stackChecker
 	pauses  []tracedb.Pause // by injections, not in the trace yet
 	meter   *meter
+	rates   *rates        // nil: not measured
 	taken   func() uint64 // see (*drain).taken; nil: there is no drain
 	rank    *int          // in the target's environment; nil: none
 	dropped bool          // this recording has dropped the privileges
@@ -105,6 +106,7 @@ func (r *recording) hold(check func() error) error {
 		return err
 	}
 	r.stacks = &stackChecker{target: r.Target, tracer: r.tracer, meter: r.meter}
+	r.measureRates()
 	return nil
 }
 
