@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/rtl-attach/rtl-attach/internal/collectives"
 	"github.com/rtl-attach/rtl-attach/internal/filter"
+	"github.com/rtl-attach/rtl-attach/internal/ranks"
 	"github.com/rtl-attach/rtl-attach/internal/steps"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
@@ -22,6 +24,8 @@ type Report struct {
 	LongestGaps []Gap        `json:"longest_gaps"`
 	PerProcess  []PerProcess `json:"per_process"`
 	Steps       []Steps      `json:"steps,omitempty"` // absent: none were found
+
+	Ranks *ranks.Result `json:"ranks,omitempty"` // absent: the trace has no collectives
 }
 
 // Window is the part of the recording that a report covers. It counts kernels that start
@@ -114,6 +118,9 @@ type Options struct {
 	Window  *Span            // nil: the whole recording
 	Steps   *steps.Selection // nil: Window
 	Filter  *filter.Filter   // nil: everything that was recorded
+
+	Collectives *collectives.Patterns // the names of collectives' kernels; nil: collectives.Default
+	IdleCause   ranks.IdleCause       // nil: only causes of gaps
 }
 
 // Span is a time since the begin of a trace's first declared window, in ns.
@@ -165,7 +172,11 @@ func (r *Report) read(tr *traceread.Trace, o Options) error {
 	if cut {
 		w.window = common
 	}
-	a, err := analyse(tr, w)
+	found, err := ranks.Find(background, tr, ranks.Options{Window: w.window, Patterns: o.Collectives, IdleCause: o.IdleCause})
+	if err != nil {
+		return err
+	}
+	a, err := analyse(tr, w, found)
 	if err != nil {
 		return err
 	}
@@ -180,6 +191,9 @@ func (r *Report) read(tr *traceread.Trace, o Options) error {
 		return err
 	}
 	if err := r.readSteps(tr, window, selected); err != nil {
+		return err
+	}
+	if err := r.fillRanks(tr, a); err != nil {
 		return err
 	}
 	r.fillGPUs(a)

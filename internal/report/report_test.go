@@ -175,7 +175,7 @@ func TestVeryLateKernel(t *testing.T) {
 	read, err := traceread.Open(t.Context(), path)
 	must(t, err)
 	defer read.Close()
-	if _, err := analyseRows(read, wholeTime, recordedOrder, ""); !errors.Is(err, errDisorder) {
+	if _, err := analyseRows(read, wholeTime, nil, recordedOrder, ""); !errors.Is(err, errDisorder) {
 		t.Fatalf("it was not noticed: %v", err)
 	}
 	r, err := Make(path, Options{})
