@@ -20,6 +20,7 @@ type reportFlags struct {
 	window    string
 	steps     string
 	query     string
+	patterns  string
 	filters   filterFlags
 }
 
@@ -55,6 +56,7 @@ after the other, not compared.`,
 	f.filters.addTo(flags)
 	f.filters.addRank(flags, fmt.Sprintf(rankUsage, "report only"))
 	flags.StringVar(&f.steps, "steps", "", "report only the time of steps: `N`, the last N, or A:B, by number")
+	addCollectives(flags, &f.patterns)
 	flags.StringVar(&f.query, "sql", "", "print the result of `QUERY`, one SELECT, on a read-only connection")
 	return c
 }
@@ -136,6 +138,9 @@ func (f reportFlags) options() (o report.Options, table report.Table, err error)
 		if err == nil {
 			o.Steps, err = parseSteps(f.steps)
 		}
+		if err == nil {
+			o.Collectives, err = parseCollectives(f.patterns)
+		}
 	}
 	return o, table, err
 }
@@ -169,7 +174,7 @@ func (f reportFlags) report(trace string, code *failure.ExitCode) error {
 
 // ask prints the result of the user's query.
 func (f reportFlags) ask(c *cobra.Command, trace string) error {
-	for _, other := range append([]string{"window", "steps", "kernels", "full-names"}, f.filters.names...) {
+	for _, other := range append([]string{"window", "steps", "kernels", "full-names", "collectives"}, f.filters.names...) {
 		if c.Flags().Lookup(other).Changed {
 			return usageError{fmt.Errorf("--sql asks the whole trace: --%s has no meaning", other)}
 		}

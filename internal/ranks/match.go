@@ -55,22 +55,11 @@ func (a *Analysis) matchLanes(lanes []*lane, byRanks map[string]*Group) {
 	}
 }
 
-// teams forms teams of several lanes. The lane with most kernels leads the first one.
+// teams forms teams of several lanes.
 func (a *Analysis) teams(lanes []*lane) (teams []*team) {
-	order := slices.Clone(lanes)
-	slices.SortStableFunc(order, func(x, y *lane) int { return cmp.Compare(len(y.free), len(x.free)) })
-	var all []*team
-	for _, l := range order {
-		if len(l.free) == 0 || l.comm == 0 && len(l.free) < leastPairs {
-			continue
-		}
-		joined := slices.ContainsFunc(all, func(t *team) bool { return a.join(t, l) })
-		if !joined {
-			all = append(all, &team{lanes: []*lane{l}})
-		}
-	}
-	for _, t := range all {
-		if len(t.lanes) > 1 {
+	lanes = slices.DeleteFunc(slices.Clone(lanes), func(l *lane) bool { return len(l.free) == 0 || l.comm == 0 && len(l.free) < leastPairs })
+	for _, members := range a.clusters(lanes) {
+		if t := newTeam(members); len(t.lanes) > 1 {
 			t.setBound()
 			teams = append(teams, t)
 		}
@@ -78,18 +67,17 @@ func (a *Analysis) teams(lanes []*lane) (teams []*team) {
 	return teams
 }
 
-// join adds a lane to a team if their kernels are collectives of both. Clocks of two hosts cannot be compared.
-func (a *Analysis) join(t *team, l *lane) bool {
-	leader := t.lanes[0]
-	if a.Ranks[leader.rank].Process.ID.Host != a.Ranks[l.rank].Process.ID.Host {
-		return false
+// newTeam matches lanes with the one that has most kernels.
+func newTeam(members []*lane) *team {
+	leader := slices.MaxFunc(members, func(x, y *lane) int { return cmp.Compare(len(x.free), len(y.free)) })
+	t := &team{lanes: []*lane{leader}}
+	for _, l := range members {
+		p := pairing{a: leader, b: l}
+		if _, together := p.together(); l != leader && together {
+			t.lanes, t.pairs = append(t.lanes, l), append(t.pairs, p.pairs)
+		}
 	}
-	p := pairing{a: leader, b: l}
-	if !p.together() {
-		return false
-	}
-	t.lanes, t.pairs = append(t.lanes, l), append(t.pairs, p.pairs)
-	return true
+	return t
 }
 
 // setBound finds the time in which all lanes have kernels: before and after it a rank lacks some because it was not recorded.

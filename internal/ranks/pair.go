@@ -94,18 +94,18 @@ func (p *pairing) tighten() (medianNS int64) {
 	return medianNS
 }
 
-// together reports whether the lanes do collectives together. Of one communicator they do.
-func (p *pairing) together() bool {
+// together finds the pairs, and reports whether the lanes do collectives together. Of one communicator they do.
+func (p *pairing) together() (medianNS int64, together bool) {
 	p.find()
-	medianNS := p.tighten()
+	medianNS = p.tighten()
 	if p.a.comm != 0 {
-		return len(p.pairs) > 0
+		return medianNS, len(p.pairs) > 0
 	}
 	if len(p.pairs) < leastPairs {
-		return false
+		return medianNS, false
 	}
 	shorter := min(p.meanwhile(p.a, p.b), p.meanwhile(p.b, p.a))
-	return len(p.pairs)*100 >= shorter*leastPercent && medianNS*endSpacing <= max(spacing(p.a), spacing(p.b))
+	return medianNS, len(p.pairs)*100 >= shorter*leastPercent && medianNS*endSpacing <= max(spacing(p.a), spacing(p.b))
 }
 
 // meanwhile returns how many free kernels of a lane end while the other one has free kernels.

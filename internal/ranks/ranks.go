@@ -7,8 +7,10 @@
 package ranks
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/rtl-attach/rtl-attach/internal/collectives"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
@@ -139,14 +141,38 @@ func Find(ctx context.Context, tr *traceread.Trace, o Options) (*Analysis, error
 // IsCollective reports whether a row of rocpd_string is the name of a collective.
 func (a *Analysis) IsCollective(name int64) bool { return a.names[name] }
 
-// Each calls visit for the kernels of each lane: those with one name on one rank, in the order of ends.
-func (a *Analysis) Each(visit func(rank int, name int64, kernels []Kernel) error) error {
-	for _, l := range a.lanes {
-		if err := visit(l.rank, l.name, l.kernels); err != nil {
+// EachByStart calls visit for the kernels of collectives of a rank, in the order of starts.
+func (a *Analysis) EachByStart(rank int, visit func(name int64, k *Kernel) error) error {
+	for _, o := range a.kernelsOf(func(r int) bool { return r == rank }) {
+		if err := visit(a.lanes[o.lane].name, a.at(o)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// WaitNS returns how long a kernel waited for other ranks.
+func (a *Analysis) WaitNS(k *Kernel) int64 {
+	wait, _ := a.parts(k)
+	return wait.EndNS - wait.BeginNS
+}
+
+// laneKernel is a kernel of a lane.
+type laneKernel struct{ lane, kernel int32 }
+
+func (a *Analysis) at(o laneKernel) *Kernel { return &a.lanes[o.lane].kernels[o.kernel] }
+
+// kernelsOf returns the kernels of some ranks in the order of starts.
+func (a *Analysis) kernelsOf(of func(rank int) bool) (all []laneKernel) {
+	for n, l := range a.lanes {
+		if of(l.rank) {
+			for i := range l.kernels {
+				all = append(all, laneKernel{int32(n), int32(i)})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(x, y laneKernel) int { return cmp.Compare(a.at(x).StartNS, a.at(y).StartNS) })
+	return all
 }
 
 // Called reports whether the last rank of a collective is known: it entered later than the one before it by more than

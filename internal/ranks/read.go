@@ -83,10 +83,31 @@ func (a *Analysis) readKernels(ctx context.Context, tr *traceread.Trace, window 
 		})
 		a.lanes = append(a.lanes, l)
 	}
+	a.sortRanks()
 	slices.SortFunc(a.lanes, func(x, y *lane) int {
 		return cmp.Or(cmp.Compare(x.name, y.name), cmp.Compare(x.comm, y.comm), cmp.Compare(x.rank, y.rank))
 	})
 	return nil
+}
+
+// sortRanks sorts the ranks by host, GPU and process.
+func (a *Analysis) sortRanks() {
+	order := make([]int, len(a.Ranks))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(x, y int) int {
+		p, q := a.Ranks[x], a.Ranks[y]
+		return cmp.Or(cmp.Compare(p.Process.ID.Host, q.Process.ID.Host), cmp.Compare(p.GPU, q.GPU), cmp.Compare(p.Process.ID.PID, q.Process.ID.PID), cmp.Compare(x, y))
+	})
+	sorted, number := make([]*Rank, len(order)), make([]int, len(order))
+	for now, before := range order {
+		sorted[now], number[before] = a.Ranks[before], now
+	}
+	a.Ranks = sorted
+	for _, l := range a.lanes {
+		l.rank = number[l.rank]
+	}
 }
 
 func (r *reading) readBlocks(ctx context.Context) error {

@@ -161,8 +161,7 @@ func (a *Analysis) addRanks(r *Result) {
 	}
 	for _, l := range a.lanes {
 		for i := range l.kernels {
-			wait, _ := a.parts(&l.kernels[i])
-			r.Ranks[l.rank].WaitNS = traceread.Sum(r.Ranks[l.rank].WaitNS, wait.EndNS-wait.BeginNS)
+			r.Ranks[l.rank].WaitNS = traceread.Sum(r.Ranks[l.rank].WaitNS, a.WaitNS(&l.kernels[i]))
 		}
 	}
 	for i, all := range late {

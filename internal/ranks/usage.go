@@ -38,7 +38,7 @@ type Usage struct {
 	copies   []traceread.Span
 	late     []traceread.Span // disjoint
 	idleLate []traceread.Span // the same, for Idle
-	own      []ownKernel      // kernels of collectives in the order of starts
+	own      []laneKernel     // kernels of collectives in the order of starts
 	waiting  parts            // that begin later
 	untilNS  [Copy]int64
 	computes int32 // the kernel that computes longest
@@ -47,9 +47,6 @@ type Usage struct {
 	gpu      int64
 	asked    int // how often the analysis's IdleCause was
 }
-
-// ownKernel is a kernel of a lane.
-type ownKernel struct{ lane, kernel int32 }
 
 // part is a part of a collective's kernel.
 type part struct {
@@ -79,19 +76,9 @@ func (a *Analysis) Usage(gpu int64, declared, copies []traceread.Span) *Usage {
 		analysis: a, declared: declared, copies: copies, late: a.lateOf(gpu), gpu: gpu,
 	}
 	u.idleLate = u.late
-	for n, l := range a.lanes {
-		if a.Ranks[l.rank].GPU != gpu {
-			continue
-		}
-		for i := range l.kernels {
-			u.own = append(u.own, ownKernel{int32(n), int32(i)})
-		}
-	}
-	slices.SortFunc(u.own, func(x, y ownKernel) int { return cmp.Compare(u.at(x).StartNS, u.at(y).StartNS) })
+	u.own = a.kernelsOf(func(rank int) bool { return a.Ranks[rank].GPU == gpu })
 	return u
 }
-
-func (u *Usage) at(o ownKernel) *Kernel { return &u.analysis.lanes[o.lane].kernels[o.kernel] }
 
 // lateOf returns the times in which all other ranks of a group waited for the rank on a GPU.
 func (a *Analysis) lateOf(gpu int64) (spans []traceread.Span) {
@@ -137,8 +124,8 @@ func (u *Usage) Finish() {
 
 // enterUntil takes the collectives that start up to a time.
 func (u *Usage) enterUntil(ns int64) {
-	for len(u.own) > 0 && u.at(u.own[0]).StartNS <= ns {
-		k := u.at(u.own[0])
+	for len(u.own) > 0 && u.analysis.at(u.own[0]).StartNS <= ns {
+		k := u.analysis.at(u.own[0])
 		u.own = u.own[1:]
 		u.advance(k.StartNS)
 		wait, transfer := u.analysis.parts(k)

@@ -13,8 +13,8 @@ import (
 
 // The evidence for a late rank.
 const (
-	leastCompared = 20  // collectives of all ranks of a group
-	leastShare    = 0.5 // of these, that it entered last
+	leastCompared = 20  // collectives of all ranks of a group with a known last rank
+	leastShare    = 0.5 // of these, that it was in
 	deviations    = 4   // and it is last so often more than by chance
 	leastWait     = 1.0 // percent of their time that the other GPUs waited for it
 )
@@ -37,7 +37,7 @@ func (a *Analysis) addServers(r *Result) {
 // lateness is the rank that a group's collectives had last most often.
 type lateness struct {
 	rank     int
-	last, in int64 // of the group's collectives
+	last, in int64 // of the group's collectives with a known last rank
 }
 
 // judge says which rank is late, if the evidence is enough.
@@ -85,15 +85,19 @@ func (s *Server) judge(r *Result) {
 
 // late returns the rank that is last more often than by chance; nil: none is, or there is too little to compare.
 func (g *GroupResult) late() *lateness {
-	if g.Matched < leastCompared || g.Unmatched > g.Matched*int64(len(g.Ranks)) {
+	last := g.lastBy()
+	known := int64(0)
+	for _, n := range last {
+		known += n
+	}
+	if known < leastCompared || g.Unmatched > g.Matched*int64(len(g.Ranks)) {
 		return nil
 	}
-	last := g.lastBy()
-	n, p := float64(g.Matched), 1/float64(len(g.Ranks))
+	n, p := float64(known), 1/float64(len(g.Ranks))
 	least := max(leastShare*n, n*p+deviations*math.Sqrt(n*p*(1-p)))
 	for _, rank := range g.Ranks {
 		if float64(last[rank]) >= least {
-			return &lateness{rank: rank, last: last[rank], in: g.Matched}
+			return &lateness{rank: rank, last: last[rank], in: known}
 		}
 	}
 	return nil
@@ -120,7 +124,7 @@ func (r *RankResult) name() string {
 
 func (r *Result) lastText(l *lateness) string {
 	one := &r.Ranks[l.rank]
-	return fmt.Sprintf("%s is last in %s of %s collectives by %s (median)", one.name(), humanize.Count(l.last), humanize.Count(l.in), humanize.Duration(time.Duration(one.LateP50)))
+	return fmt.Sprintf("%s is last in %s of %s collectives with a skew, by %s (median)", one.name(), humanize.Count(l.last), humanize.Count(l.in), humanize.Duration(time.Duration(one.LateP50)))
 }
 
 func (r *Result) lateText(l *lateness) string {
@@ -130,7 +134,7 @@ func (r *Result) lateText(l *lateness) string {
 	if others == 1 {
 		who = "the other GPU"
 	}
-	return fmt.Sprintf("%s is late: last in %s of %s collectives by %s (median)%s; %s waited %.1f%% of the window for it",
+	return fmt.Sprintf("%s is late: last in %s of %s collectives with a skew, by %s (median)%s; %s waited %.1f%% of the window for it",
 		one.name(), humanize.Count(l.last), humanize.Count(l.in), humanize.Duration(time.Duration(one.LateP50)), one.insteadText(), who, one.Others)
 }
 
