@@ -2,6 +2,7 @@ package collectives
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 )
@@ -23,6 +24,25 @@ func TestBuiltin(t *testing.T) {
 	} {
 		if got := p.Find(name); got != want || p.Match(name) != (want != "") {
 			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// The guide has the patterns, in the form of a file.
+func TestGuide(t *testing.T) {
+	page, err := os.ReadFile("../../docs/guide/ranks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "```text\n# RCCL\n")
+	text, _, _ = strings.Cut(text, "```")
+	p, err := Parse(strings.NewReader(text))
+	if err != nil || len(p.all) != len(Builtin) {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	for i, want := range Builtin {
+		if p.all[i].String() != want {
+			t.Errorf("%s, want %s", p.all[i], want)
 		}
 	}
 }

@@ -17,7 +17,8 @@ type sumKey struct {
 type summing struct {
 	sum   Sum
 	skews []int64
-	last  map[int32]int64
+	last  map[int32]int64 // how often each rank was
+	late  map[int32]int64 // how long the others waited for it, on average, summed up
 }
 
 func (a *Analysis) addGroups(r *Result, names Naming) error {
@@ -26,7 +27,7 @@ func (a *Analysis) addGroups(r *Result, names Naming) error {
 		if c := &a.Collectives[i]; c.Whole {
 			key := sumKey{c.Group, c.Name}
 			if sums[key] == nil {
-				sums[key] = &summing{last: map[int32]int64{}}
+				sums[key] = &summing{last: map[int32]int64{}, late: map[int32]int64{}}
 			}
 			sums[key].add(a, c)
 		}
@@ -70,6 +71,7 @@ func (s *summing) add(a *Analysis, c *Collective) {
 	s.skews = append(s.skews, c.SkewNS())
 	if a.Called(c) {
 		s.last[c.Last]++
+		s.late[c.Last] = traceread.Sum(s.late[c.Last], c.LateNS())
 	}
 }
 
@@ -78,7 +80,7 @@ func (s *summing) result(name string) Sum {
 	one := s.sum
 	one.Kernel = name
 	one.SkewP50NS, one.SkewP99NS, one.SkewMaxNS = quantile(s.skews, 500), quantile(s.skews, 990), quantile(s.skews, 1000)
-	one.Last, one.lastBy = -1, s.last
+	one.Last, one.lastBy, one.lateBy = -1, s.last, s.late
 	for rank, n := range s.last {
 		if n > one.LastTimes || n == one.LastTimes && int(rank) < one.Last {
 			one.Last, one.LastTimes = int(rank), n

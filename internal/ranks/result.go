@@ -94,7 +94,7 @@ type Sum struct {
 	Last        int    `json:"last_most_often"` // -1: no rank was known to be last
 	LastTimes   int64  `json:"last_times"`
 
-	lastBy map[int32]int64
+	lastBy, lateBy map[int32]int64
 }
 
 // Naming has names for the rows and numbers of an analysis.

@@ -9,13 +9,14 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
 // The evidence for a late rank.
 const (
 	leastCompared = 20  // collectives of all ranks of a group with a known last rank
-	leastShare    = 0.5 // of these, that it was in
-	deviations    = 4   // and it is last so often more than by chance
+	leastShare    = 0.5 // of the time that ranks of its group waited for a last one, that they waited for it
+	deviations    = 4   // and it is last more often than by chance
 	leastWait     = 1.0 // percent of their time that the other GPUs waited for it
 )
 
@@ -94,9 +95,16 @@ func (g *GroupResult) late() *lateness {
 		return nil
 	}
 	n, p := float64(known), 1/float64(len(g.Ranks))
-	least := max(leastShare*n, n*p+deviations*math.Sqrt(n*p*(1-p)))
+	least := n*p + deviations*math.Sqrt(n*p*(1-p))
+	waits, allNS := map[int]int64{}, int64(0)
+	for _, s := range g.Sums {
+		for rank, ns := range s.lateBy {
+			waits[int(rank)] = traceread.Sum(waits[int(rank)], ns)
+			allNS = traceread.Sum(allNS, ns)
+		}
+	}
 	for _, rank := range g.Ranks {
-		if float64(last[rank]) >= least {
+		if float64(last[rank]) >= least && float64(waits[rank]) >= leastShare*float64(allNS) {
 			return &lateness{rank: rank, last: last[rank], in: known}
 		}
 	}
