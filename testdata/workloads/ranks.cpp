@@ -19,7 +19,7 @@
 namespace {
 
 struct Settings {
-	long ranks = 1, world = 0, group = 0, layers = 4, compute_us = 50, vary_us = 0, late_rank = -1, late_us = 0, late_every = 1, skip_rank = -1,
+	long ranks = 1, world = 0, group = 0, layers = 4, ahead = 1, compute_us = 50, vary_us = 0, late_rank = -1, late_us = 0, late_every = 1, skip_rank = -1,
 	     pace_us = 1000, seconds = 0, port = 0;
 	std::string late_by = "gpu", second = "off", agreement, code_object;
 } settings;
@@ -29,11 +29,11 @@ std::condition_variable changed;
 std::atomic<bool> stop{false};
 std::atomic<uint64_t> launched{0};
 
-// The step with which each group ends, which all of its processes share; 0: not decided yet.
-std::atomic<uint64_t>* last_steps;
+// The batch of steps with which each group ends, which all of its processes share; 0: not decided yet.
+std::atomic<uint64_t>* last_batches;
 constexpr size_t kGroups = 16;
 
-void share_last_steps()
+void share_last_batches()
 {
 	int fd = -1, how = MAP_SHARED | MAP_ANONYMOUS;
 	if (!settings.agreement.empty()) {
@@ -49,7 +49,7 @@ void share_last_steps()
 		perror("mmap");
 		exit(1);
 	}
-	last_steps = static_cast<std::atomic<uint64_t>*>(memory);
+	last_batches = static_cast<std::atomic<uint64_t>*>(memory);
 }
 
 enum What { kAllReduce, kCustomAllReduce, kGemm, kAttention, kTopK, kWhats };
@@ -70,8 +70,8 @@ public:
 
 	void run()
 	{
-		for (uint64_t step = 1; !over(step); step++)
-			play(step);
+		for (uint64_t batch = 1; !over(batch); batch++)
+			play(batch);
 	}
 
 	unsigned id() const { return unsigned(rank_) + 1; }
@@ -85,37 +85,45 @@ private:
 	const Kernel* kernels_[kWhats] = {};
 	hsa_signal_t done_ = create_signal(0);
 
-	// Nobody is in a later step than one whose collectives this rank has not entered.
-	bool over(uint64_t step) const
+	// Nobody is in a later batch than one whose collectives this rank has not entered.
+	bool over(uint64_t batch) const
 	{
-		uint64_t last = last_steps[group_];
+		uint64_t last = last_batches[group_];
 		if (!last && stop)
-			last_steps[group_].compare_exchange_strong(last, step + 1);
-		last = last_steps[group_];
-		return last && step >= last;
+			last_batches[group_].compare_exchange_strong(last, batch + 1);
+		last = last_batches[group_];
+		return last && batch >= last;
 	}
 
-	void play(uint64_t step)
+	void play(uint64_t batch)
 	{
-		bool late = rank_ == settings.late_rank && step % uint64_t(settings.late_every) == 0;
 		bool second = settings.second == "on";
 		hsa_signal_store_relaxed(done_, 1 + second);
+		for (long i = 1; i <= settings.ahead; i++)
+			step((batch - 1) * uint64_t(settings.ahead) + uint64_t(i), i == settings.ahead);
+		wait_signal(done_);
+		usleep(useconds_t(settings.pace_us));
+	}
+
+	void step(uint64_t number, bool is_last)
+	{
+		bool late = rank_ == settings.late_rank && number % uint64_t(settings.late_every) == 0;
+		hsa_signal_t none{0}, done = is_last ? done_ : none;
 		if (late && settings.late_by == "host")
 			usleep(useconds_t(settings.late_us));
 		if (late && settings.late_by == "gpu")
 			compute(settings.late_us, kTopK);
 		for (long layer = 1; layer <= settings.layers; layer++) {
 			compute(settings.compute_us + (settings.vary_us ? long(random_() % unsigned(settings.vary_us)) : 0), layer % 2 ? kGemm : kAttention);
-			if (rank_ == settings.skip_rank && step % 8 == 0 && layer == 1)
-				launch(0, kAllReduce, kTransferNs, 1, 1, {0}); // which no other rank enters
-			launch(0, kAllReduce, kTransferNs, unsigned(settings.group), unsigned(group_) + 1, layer == settings.layers ? done_ : hsa_signal_t{0});
+			if (rank_ == settings.skip_rank && number % 8 == 0 && layer == 1)
+				launch(0, kAllReduce, kTransferNs, 1, 1, none); // which no other rank enters
+			launch(0, kAllReduce, kTransferNs, unsigned(settings.group), unsigned(group_) + 1, layer == settings.layers ? done : none);
 		}
-		if (second)
-			launch(1, kCustomAllReduce, kTransferNs, unsigned(settings.group), unsigned(group_) + 1 + unsigned(kGroups) / 2, done_);
-		for (int q = 0; q < 1 + second; q++)
-			hsa_signal_store_screlease(queues_[q]->doorbell_signal, hsa_signal_value_t(indexes_[q]));
-		wait_signal(done_);
-		usleep(useconds_t(settings.pace_us));
+		if (settings.second == "on")
+			launch(1, kCustomAllReduce, kTransferNs, unsigned(settings.group), unsigned(group_) + 1 + unsigned(kGroups) / 2, done);
+		for (int q = 0; q < 2; q++)
+			if (q == 0 || settings.second == "on")
+				hsa_signal_store_screlease(queues_[q]->doorbell_signal, hsa_signal_value_t(indexes_[q]));
 	}
 
 	// 4 ms at most, as the simulator reads it.
@@ -150,6 +158,7 @@ void parse(int argc, char** argv)
 	o.number("world", &settings.world, "ranks of all processes; 0: of this one");
 	o.number("group", &settings.group, "ranks that enter collectives together; 0: all");
 	o.number("layers", &settings.layers, "collectives in a step");
+	o.number("ahead", &settings.ahead, "steps that are submitted before a rank waits");
 	o.number("compute", &settings.compute_us, "duration of the kernel in front of each, in us");
 	o.number("vary", &settings.vary_us, "what is added to it at random, in us");
 	o.number("late-rank", &settings.late_rank, "the rank that comes late; -1: none");
@@ -161,7 +170,7 @@ void parse(int argc, char** argv)
 	o.number("pace", &settings.pace_us, "pause after each step, in us");
 	o.number("seconds", &settings.seconds, "duration; 0: until /quit or SIGTERM");
 	o.number("port", &settings.port, "of /health and /quit; 0: any");
-	o.text("agreement", &settings.agreement, "a file in which processes agree on the last step");
+	o.text("agreement", &settings.agreement, "a file in which processes agree on their last batch");
 	o.text("code-object", &settings.code_object, "kernels");
 	o.parse(argc, argv);
 	settings.world = std::max(settings.world, settings.ranks);
@@ -215,7 +224,7 @@ int main(int argc, char** argv)
 	parse(argc, argv);
 	signal(SIGTERM, on_end);
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); // as yama would otherwise refuse a tool that is no ancestor
-	share_last_steps();
+	share_last_batches();
 	const char* rank = getenv("RANK");
 	int first = rank ? atoi(rank) : 0;
 	Hsa hsa(CodeObject(settings.code_object), settings.ranks);
