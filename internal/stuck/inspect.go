@@ -44,7 +44,7 @@ func Inspect(pids []int, between time.Duration, version string) (*Report, error)
 				*l.process = *hidden(l.t.PID, failure.Explain("look into", l.t.PID, err, failure.Untouched))
 			}
 		}
-		r.Collective = collectives(r.Processes)
+		r.Collective = insideOf(r.Processes)
 		return r, nil
 	})
 }

@@ -166,7 +166,7 @@ func TestWithin(t *testing.T) {
 
 func TestCollectives(t *testing.T) {
 	kernel := Packet{Kernel: "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)"}
-	got := collectives([]*Process{
+	got := insideOf([]*Process{
 		{PID: 1, Queues: []Queue{{Running: []Packet{kernel}}}},
 		{PID: 2, Queues: []Queue{{Packet: &kernel}}},
 		{PID: 3, Queues: []Queue{{Packet: &kernel, Moved: true}}},
