@@ -14,19 +14,34 @@ const framesMax = 1024
 // frames changed at each try, and with ErrNoThread for a thread that Python does not know. With ErrCut it returns
 // the innermost frames of a stack that is too deep. tid is the tool's.
 func (p *Interpreter) Stack(tid int) ([]Frame, error) {
+	raw, frames, err := p.Raw(tid)
+	return p.functions(raw, frames), err
+}
+
+// Raw is Stack that also returns the frames as the thread has them, for Merge, with those of no function.
+func (p *Interpreter) Raw(tid int) ([]RawFrame, []Frame, error) {
 	threads, err := p.Threads()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	at, ok := threads[uint32(tid)]
 	if !ok {
-		return nil, ErrNoThread
+		return nil, nil, ErrNoThread
 	}
-	_, frames, err := p.stackOf(at)
-	return frames, err
+	return p.stackOf(at)
 }
 
-// stackOf reads the frames of a thread state, without those of no function, and also as they are in memory.
+// functions leaves out the frames of no function.
+func (p *Interpreter) functions(raw []RawFrame, frames []Frame) (found []Frame) {
+	for i, f := range frames {
+		if !p.Shim(raw[i]) {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// stackOf reads the frames of a thread state.
 func (p *Interpreter) stackOf(state uint64) (raw []RawFrame, frames []Frame, err error) {
 	for range triesMax {
 		if raw, frames, err = p.tryStack(state); err == nil || errors.Is(err, ErrCut) {
@@ -50,16 +65,15 @@ func (p *Interpreter) tryStack(state uint64) ([]RawFrame, []Frame, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	frames := make([]Frame, 0, len(raw))
-	for _, r := range raw {
+	frames := make([]Frame, len(raw))
+	for i, r := range raw {
 		if p.Shim(r) {
 			continue
 		}
-		f, ok := p.Code(r.Code, r.Instr)
-		if !ok {
+		var ok bool
+		if frames[i], ok = p.Code(r.Code, r.Instr); !ok {
 			return nil, nil, errChanged
 		}
-		frames = append(frames, f)
 	}
 	if again, err := p.top(state); err != nil || again != top {
 		return nil, nil, errChanged

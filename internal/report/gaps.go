@@ -58,14 +58,18 @@ func (t *causeTotal) add(ns int64) {
 
 // gap is a time in which no recorded kernel ran on a GPU.
 type gap struct {
-	gpu    *gpu
-	span   traceread.Span
-	parts  [causes]int64 // ns of each cause
-	length int64         // ns of its recorded parts in the window
-	fromNS int64         // begin of the first recorded part
-	queue  *queue        // the queue of the kernel that ended it
-	kernel int32
-	thread int64
+	gpu      *gpu
+	span     traceread.Span
+	parts    [causes]int64 // ns of each cause
+	length   int64         // ns of its recorded parts in the window
+	fromNS   int64         // begin of the first recorded part
+	queue    *queue        // the queue of the kernel that ended it
+	kernel   int32
+	thread   int64
+	host     []traceread.Span // the parts of causeHost; valid until the next gap
+	untilNS  int64            // the submit of the kernel that ended it
+	started  startCause       // of the part after the submit
+	waitedNS int64            // that part
 }
 
 // likely returns the cause with the most time.
@@ -102,8 +106,12 @@ func (g *gpu) ended(q *queue, k *pendingKernel, window traceread.Span, coarse bo
 		one.put(m, causeUnknown, one.span.BeginNS, one.span.EndNS)
 	default:
 		submitNS := max(one.span.BeginNS, min(k.submitNS, one.span.EndNS))
+		one.askHost(m, submitNS)
 		one.put(m, causeHost, one.span.BeginNS, submitNS)
+		one.askStart(k, behind, submitNS)
+		before := one.parts[behind]
 		one.put(m, behind, submitNS, one.span.EndNS)
+		one.waitedNS = one.parts[behind] - before
 	}
 	g.gaps.count++
 	g.gaps.longestNS = max(g.gaps.longestNS, one.length)
@@ -196,15 +204,18 @@ func (g *gpu) windows() []traceread.Span {
 const mostGaps = 10
 
 // longest keeps the longest gaps, the longest first; of equal ones the earliest.
-type longest []gap
+type longest struct {
+	gaps []gap
+	most int
+}
 
 func (l *longest) add(one gap) {
-	if len(*l) == mostGaps && one.length < (*l)[mostGaps-1].length {
+	if len(l.gaps) == l.most && one.length < l.gaps[l.most-1].length {
 		return
 	}
-	at := sort.Search(len(*l), func(i int) bool { return one.before(&(*l)[i]) })
-	*l = slices.Insert(*l, at, one)
-	*l = (*l)[:min(len(*l), mostGaps)]
+	at := sort.Search(len(l.gaps), func(i int) bool { return one.before(&l.gaps[i]) })
+	l.gaps = slices.Insert(l.gaps, at, one)
+	l.gaps = l.gaps[:min(len(l.gaps), l.most)]
 }
 
 // before reports whether the first gap precedes the second in the list of the longest.
