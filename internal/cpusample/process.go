@@ -20,7 +20,6 @@ type Process struct {
 	target   *target.Target
 	memory   *target.Observed
 	begunNS  uint64
-	shared   bool // its pid namespace is the first one
 
 	// The recorder's gate protects these.
 	code   *code
