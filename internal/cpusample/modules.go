@@ -19,11 +19,20 @@ const (
 // mostModules limits the files of a process that are told apart.
 const mostModules = 1 << 14
 
+// stackPointer is the register, in DWARF's order.
+const stackPointer = 7
+
 // noModule is the module of code in no file.
 const noModule = 0
 
 // module is a file with code, as it was mapped when it was first met.
-type module struct{ mapped target.Map }
+type module struct {
+	mapped target.Map
+	image  []byte // of what is in no file: the vdso, which is gone with the process
+}
+
+// mostImage limits such an image; the vdso has 8 KiB.
+const mostImage = 64 << 10
 
 // fileOf identifies a module's file.
 type fileOf struct {
@@ -60,7 +69,7 @@ func newCode(memory *target.Observed) (*code, error) {
 func (c *code) walk(s *stackRecord, pcs []uint64) (all []uint64, complete bool) {
 	for tries := 0; ; tries++ {
 		all = pcs
-		err := c.stacks.Walk(&s.registers, s.memory, func(pc uint64) bool {
+		err := c.stacks.Walk(&s.registers, s.registers[stackPointer], s.memory, func(pc uint64) bool {
 			all = append(all, pc)
 			return true
 		})
@@ -99,6 +108,16 @@ func executable(maps []target.Map) (code []target.Map) {
 	return code
 }
 
+func (c *code) newModule(m target.Map) module {
+	if size := m.End - m.Start; m.Inode == 0 && size <= mostImage {
+		image := make([]byte, size)
+		if _, err := c.memory.ReadAt(image, int64(m.Start)); err == nil {
+			return module{m, image}
+		}
+	}
+	return module{mapped: m}
+}
+
 // locate returns the module of an address, and its offset in the file; of noModule the address.
 func (c *code) locate(pc uint64) (id int, offset uint64) {
 	m, ok := target.FindMap(c.maps, target.Addr(pc))
@@ -115,7 +134,7 @@ func (c *code) locate(pc uint64) (id int, offset uint64) {
 			return noModule, pc
 		}
 		id = len(c.modules)
-		c.modules, c.ids[who] = append(c.modules, module{m}), id
+		c.modules, c.ids[who] = append(c.modules, c.newModule(m)), id
 	}
 	return id, pc - uint64(m.Start) + m.Offset
 }

@@ -20,7 +20,6 @@ type Process struct {
 	target   *target.Target
 	memory   *target.Observed
 	begunNS  uint64
-	shared   bool // its pid namespace is the first one
 
 	// The recorder's gate protects these.
 	code   *code
@@ -29,8 +28,6 @@ type Process struct {
 	keys   keys
 	pcs    []uint64
 	places []place
-	cut    uint64 // stacks whose outermost frame is not known
-	walked uint64
 	notes  []string // what could not be observed
 
 	mu      sync.Mutex // protects the rest
@@ -93,10 +90,6 @@ func (p *Process) asleep(w *kernelWall, b *cputrace.Batch) {
 func (p *Process) stack(s *stackRecord, b *cputrace.Batch) uint32 {
 	var complete bool
 	p.pcs, complete = p.code.walk(s, p.pcs[:0])
-	p.walked++
-	if !complete {
-		p.cut++
-	}
 	p.places = p.places[:0]
 	if p.python == nil || len(s.calls) == 0 {
 		for _, pc := range p.pcs {
@@ -139,8 +132,10 @@ func (p *Process) wait(w *kernelWait, b *cputrace.Batch) {
 
 // stateOf returns a task's state without what the kernel adds to it (include/linux/sched.h: TASK_FREEZABLE, …).
 func stateOf(state uint32) uint32 {
-	const interruptible, uninterruptible, reported = 1, 2, 0x7f
+	const interruptible, uninterruptible, reported, waking, fresh = 1, 2, 0x7f, 0x200, 0x800
 	switch {
+	case state&(waking|fresh) != 0:
+		return 0
 	case state&interruptible != 0:
 		return interruptible
 	case state == 0 || state&reported != 0:

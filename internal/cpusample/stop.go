@@ -11,6 +11,7 @@ const (
 	causeSamples = "ring full: samples"
 	causeStacks  = "ring full: stacks of waits"
 	causeWaits   = "ring full: waits"
+	causeKernel  = "not reported by the kernel: switches and wakings"
 	causeThreads = "limit of threads: waits"
 	causeTree    = "limit of stacks: stacks"
 	causeRows    = "the trace was not written in time: samples and waits"
@@ -39,6 +40,9 @@ func (p *Process) Stop() {
 	b := &cputrace.Batch{}
 	err = errors.Join(err, p.takeThreads(b))
 	p.keep(b)
+	if r.failure != nil {
+		p.note("events could not be read: " + r.failure.Error())
+	}
 	if err != nil {
 		p.note("at the end: " + err.Error())
 	}
@@ -89,6 +93,7 @@ func (p *Process) lost() (all []cputrace.Loss) {
 		{Cause: causeStacks, Events: l.Stacks},
 		{Cause: causeWaits, Events: l.Waits},
 		{Cause: causeThreads, Events: l.Threads},
+		{Cause: causeKernel, Events: l.Unreported},
 		{Cause: causeTree, Events: p.tree.full},
 		{Cause: causeRows, Events: p.dropped},
 		{Cause: causeRefused, Events: p.recorder.refused},
