@@ -85,7 +85,7 @@ func open(t *target.Target, maps []target.Map, m target.Module, runtime uint64) 
 	if err := p.identify(m); err != nil {
 		return nil, err
 	}
-	if begin, size, ok, _ := m.SizedSymbol("_PyEval_EvalFrameDefault"); ok && size > 0 {
+	if begin, size, ok, _ := m.SizedSymbol("_PyEval_EvalFrameDefault"); ok && size >= evalBytesMin {
 		p.evalBegin, p.evalEnd = uint64(begin), uint64(begin)+size
 	}
 	states, err := p.states()
@@ -97,6 +97,10 @@ func open(t *target.Target, maps []target.Map, m target.Module, runtime uint64) 
 	}
 	return p, nil
 }
+
+// evalBytesMin is less than the evaluation function has where it is one function: with tail calls (3.14) it is small, and
+// its work is done by others.
+const evalBytesMin = 16 << 10
 
 // identify finds out the version, and the places in the structures of that version.
 func (p *Interpreter) identify(m target.Module) error {

@@ -128,7 +128,7 @@ func (c *chain) read(top uint64) (raw []RawFrame, cut bool, err error) {
 			return nil, false, err
 		}
 		le := binary.LittleEndian
-		raw = append(raw, RawFrame{Code: le.Uint64(b[c.p.fCode:]), Instr: le.Uint64(b[c.p.fInstr:]), Mark: uint32(b[c.p.fMark]) == c.p.markIs})
+		raw = append(raw, RawFrame{Code: le.Uint64(b[c.p.fCode:]), Instr: le.Uint64(b[c.p.fInstr:]), Mark: uint32(b[c.p.fMark]) == c.p.markIs, Address: f})
 		f = le.Uint64(b[c.p.fPrev:])
 	}
 	return raw, false, nil
