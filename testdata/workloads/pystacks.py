@@ -3,6 +3,7 @@ prints as sys._current_frames() has them. forked: the same in a child of its own
 function they call."""
 
 import asyncio
+import ctypes
 import json
 import os
 import sys
@@ -191,8 +192,10 @@ def busy():
 if __name__ == "__main__":
     mode = sys.argv[1]
     sys.setswitchinterval(0.0005)
-    if mode == "forked" and os.fork():
-        os.wait()
+    if mode == "forked":
+        if os.fork():
+            os.wait()
+        ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG: it ends with its parent
     busy() if mode == "busy" else parked()
     print(f"ready pid={os.getpid()} port=0", flush=True)
     park()
