@@ -47,7 +47,7 @@ func findClaims(mem io.ReaderAt, maps []target.Map, present func(target.Map, uin
 	for _, q := range queues {
 		by[q.at] = q
 	}
-	s := &Search{}
+	s := &Search{most: claimsScanMax}
 	deadline := time.Now().Add(claimsTimeMax)
 	for _, m := range maps {
 		if !m.Anonymous() || !mayHoldSignals(m) {
