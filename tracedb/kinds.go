@@ -19,7 +19,7 @@ func AddSchema(sql string) { kindSchemas = append(kindSchemas, sql) }
 
 // layout returns the SQL of all tables and views of a trace.
 func layout() string {
-	return schema + filterSchema + triggerSchema + viewSchema + periodSchema + strings.Join(kindSchemas, "\n")
+	return schema + filterSchema + triggerSchema + viewSchema + periodSchema + rateSchema + strings.Join(kindSchemas, "\n")
 }
 
 // Table names a kind's table of integers and the columns that its rows fill.

@@ -24,6 +24,9 @@ import (
 
 const kernelsInSummary = 10
 
+// measureCost delays an attach, and the summary, by a time that nobody notices.
+const measureCost = 200 * time.Millisecond
+
 type recordFlags struct {
 	selectionFlags
 	duration  durationFlag
@@ -53,6 +56,7 @@ type recordFlags struct {
 	notify    *notifier
 	flight    flightFlags
 	control   []string
+	cost      durationFlag
 	known     *pflag.FlagSet // all flags of the command
 }
 
@@ -75,6 +79,8 @@ func newRecord(code *failure.ExitCode) *cobra.Command {
 	flags := c.Flags()
 	flags.VarP(&f.pids, "pid", "p", "process to record, or several: `N[,N...]`; may be given again")
 	f.addTo(flags)
+	f.cost = durationFlag(measureCost)
+	flags.Var(&f.cost, "measure-cost", "compare the rate of kernels while recording with that of a `DURATION` before and after; longer ones tell more; 0: do not")
 	f.addRecordingTo(flags)
 	f.addViaTo(flags)
 	f.addAttachAliases(flags)
@@ -115,7 +121,7 @@ func (f *recordFlags) addRecordingTo(flags *pflag.FlagSet) {
 func (f recordFlags) options() (session.Options, error) {
 	o := session.Options{
 		Request:  preflight.Request{Output: f.outputs.template(f.output), Append: f.append, Force: f.force, Version: version},
-		Duration: time.Duration(f.duration), BufferPolicy: f.policy,
+		Duration: time.Duration(f.duration), BufferPolicy: f.policy, MeasureCost: time.Duration(f.cost),
 	}
 	var err error
 	if err = errors.Join(f.refuseForeign(), f.outputs.check(f.known)); err != nil {
@@ -129,6 +135,9 @@ func (f recordFlags) options() (session.Options, error) {
 	}
 	if o.Schedule, err = f.schedule.chosen(); err != nil {
 		return o, err
+	}
+	if f.cost < 0 {
+		return o, errors.New("--measure-cost is negative")
 	}
 	if f.duration < 0 {
 		return o, errors.New("--duration is negative")

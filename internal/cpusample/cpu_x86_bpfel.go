@@ -31,11 +31,12 @@ type kernelEvent struct {
 }
 
 type kernelLoss struct {
-	_       structs.HostLayout
-	Samples uint64
-	Stacks  uint64
-	Waits   uint64
-	Threads uint64
+	_          structs.HostLayout
+	Samples    uint64
+	Stacks     uint64
+	Waits      uint64
+	Threads    uint64
+	Unreported uint64
 }
 
 type kernelStack struct {

@@ -19,6 +19,9 @@ const (
 // mostModules limits the files of a process that are told apart.
 const mostModules = 1 << 14
 
+// stackPointer is the register, in DWARF's order.
+const stackPointer = 7
+
 // noModule is the module of code in no file.
 const noModule = 0
 
@@ -60,7 +63,7 @@ func newCode(memory *target.Observed) (*code, error) {
 func (c *code) walk(s *stackRecord, pcs []uint64) (all []uint64, complete bool) {
 	for tries := 0; ; tries++ {
 		all = pcs
-		err := c.stacks.Walk(&s.registers, s.memory, func(pc uint64) bool {
+		err := c.stacks.Walk(&s.registers, s.registers[stackPointer], s.memory, func(pc uint64) bool {
 			all = append(all, pc)
 			return true
 		})

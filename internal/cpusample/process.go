@@ -139,8 +139,10 @@ func (p *Process) wait(w *kernelWait, b *cputrace.Batch) {
 
 // stateOf returns a task's state without what the kernel adds to it (include/linux/sched.h: TASK_FREEZABLE, …).
 func stateOf(state uint32) uint32 {
-	const interruptible, uninterruptible, reported = 1, 2, 0x7f
+	const interruptible, uninterruptible, reported, waking, fresh = 1, 2, 0x7f, 0x200, 0x800
 	switch {
+	case state&(waking|fresh) != 0:
+		return 0
 	case state&interruptible != 0:
 		return interruptible
 	case state == 0 || state&reported != 0:

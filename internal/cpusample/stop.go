@@ -11,6 +11,7 @@ const (
 	causeSamples = "ring full: samples"
 	causeStacks  = "ring full: stacks of waits"
 	causeWaits   = "ring full: waits"
+	causeKernel  = "not reported by the kernel: switches and wakings"
 	causeThreads = "limit of threads: waits"
 	causeTree    = "limit of stacks: stacks"
 	causeRows    = "the trace was not written in time: samples and waits"
@@ -89,6 +90,7 @@ func (p *Process) lost() (all []cputrace.Loss) {
 		{Cause: causeStacks, Events: l.Stacks},
 		{Cause: causeWaits, Events: l.Waits},
 		{Cause: causeThreads, Events: l.Threads},
+		{Cause: causeKernel, Events: l.Unreported},
 		{Cause: causeTree, Events: p.tree.full},
 		{Cause: causeRows, Events: p.dropped},
 		{Cause: causeRefused, Events: p.recorder.refused},

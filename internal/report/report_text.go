@@ -41,6 +41,7 @@ func (r *Report) WriteText(w io.Writer, fullNames bool) error {
 	}
 	r.writeLeftOut(&b)
 	r.writePauses(&b)
+	r.writeRates(&b)
 	_, err := w.Write(b.Bytes())
 	return err
 }

@@ -34,6 +34,7 @@ type Summary struct {
 	Losses         []Loss         `json:"losses"`          // empty: nothing was lost
 	LeftOut        int64          `json:"left_out"`        // dispatches with impossible times, or without a valid context
 	Pauses         Pauses         `json:"pauses"`
+	Rates          []Rates        `json:"rates,omitempty"`
 	Common         *Common        `json:"common_window,omitempty"` // several processes recorded together
 	Processes      []Process      `json:"processes,omitempty"`     // several processes recorded together
 
@@ -215,6 +216,7 @@ func (s *Summary) readAccounts(tr *traceread.Trace) error {
 	}{
 		{"untimed dispatches", s.readUntimed},
 		{"pauses", s.readPauses},
+		{"rates", s.readRates},
 	} {
 		if err := step.read(tr); err != nil {
 			return fmt.Errorf("%s: %w", step.what, err)

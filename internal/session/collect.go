@@ -113,6 +113,7 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 		d.giveUp()
 	} else if why = r.window(ctx, deadline, d); why != "" {
 		r.stopObserving()
+		r.rates.end(rateDuring)
 		d.collector.EndWith(r.ending(why))
 		r.ui.Detaching(why, why == tracedb.EndInterrupted || why == tracedb.EndElapsed)
 		d.thread.raisePriority() // the tool now waits for the payload's last records

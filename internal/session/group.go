@@ -174,6 +174,7 @@ func (g *group) everyone() []*member {
 // arm attaches to one target after the other, and starts each drain at once, so that no
 // ring fills while the tool attaches to the other targets.
 func (g *group) arm(ctx, window context.Context) (armed bool) {
+	g.eachMeasured(func(m *rates) { m.awaitBefore(ctx) })
 	g.armingNS = boottimeNS()
 	for _, m := range g.members {
 		if m.isWell() && m.attempt(tracedb.OutcomeFailed, func() error { return m.arm(ctx) }) {
@@ -182,6 +183,17 @@ func (g *group) arm(ctx, window context.Context) (armed bool) {
 		}
 	}
 	return armed
+}
+
+// eachMeasured calls do for the rates of each member, at once.
+func (g *group) eachMeasured(do func(*rates)) {
+	var all sync.WaitGroup
+	for _, m := range g.members {
+		if !m.abandoned.Load() {
+			all.Go(func() { do(m.rates) })
+		}
+	}
+	all.Wait()
 }
 
 func (g *group) count(holds func(*member) bool) (n int) {

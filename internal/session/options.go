@@ -40,6 +40,8 @@ type Options struct {
 	// than record. Otherwise all of its threads drop root's rights while they are not needed.
 	KeepPrivileges bool
 
+	MeasureCost time.Duration // how long to measure the target's rate of packets before and after; 0: do not
+
 	Watch *Watch // gets the trace; nil: nobody watches
 }
 

@@ -37,6 +37,7 @@ type recording struct {
 	stacks    *stackChecker
 	pauses    []tracedb.Pause // by injections, not in the trace yet
 	meter     *meter
+	rates     *rates // nil: not measured
 	observers *observers
 	observed  []*observation // not finished
 	taken     func() uint64  // see (*drain).taken; nil: there is no drain
@@ -107,6 +108,7 @@ func (r *recording) hold(check func() error) error {
 		return err
 	}
 	r.stacks = &stackChecker{target: r.Target, tracer: r.tracer, meter: r.meter}
+	r.measureRates()
 	return nil
 }
 

@@ -89,7 +89,7 @@ func (l *look) first() error {
 		return fmt.Errorf("pid %d (%s): %w", l.t.PID, l.t.Comm, target.ErrNoHSA)
 	}
 	l.names = newNames(l.t, l.maps)
-	l.queues, l.process.Search = findQueues(l.t, l.maps, l.t.Present)
+	l.queues, l.process.Search = findQueues(l.t, l.maps, l.t.Present, bounds{bytes: scanBytesMax, time: scanTimeMax})
 	l.gpus = gpusByID(ps.Driver())
 	l.waits = waitsOf(l.t)
 	if c, err := resident.Open(l.t); err == nil {

@@ -68,12 +68,12 @@ type saved struct {
 	offset   int64
 }
 
-// Walk calls visit for each frame, the innermost first, as Unwinder.Walk does. registers are in DWARF's order, stack is
-// a copy of the memory from the stack pointer on. It returns nil at the outermost frame, or when visit returns
+// Walk calls visit for each frame, the innermost first, as Unwinder.Walk does. The registers are in DWARF's order, stack is
+// a copy of the memory at base. It returns nil at the outermost frame, or when visit returns
 // false.
-func (s *Stacks) Walk(start *[17]uint64, stack []byte, visit func(pc uint64) bool) error {
+func (s *Stacks) Walk(start *[17]uint64, base uint64, stack []byte, visit func(pc uint64) bool) error {
 	r := registers(*start)
-	copied := &ptrace.Snapshot{Base: r[regSP], Stack: stack}
+	copied := &ptrace.Snapshot{Base: base, Stack: stack}
 	exact := true
 	for range framesMax {
 		pc := r[regPC]

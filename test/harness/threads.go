@@ -12,7 +12,9 @@ import (
 )
 
 // Threads is the program whose threads log what they do.
-func Threads(args ...string) Workload { return Workload{Program: "threads", Args: args, LogsCalls: true} }
+func Threads(args ...string) Workload {
+	return Workload{Program: "threads", Args: args, LogsCalls: true}
+}
 
 // ThreadEntry is an entry of the program's log; testdata/workloads/threads.cpp has their meanings.
 type ThreadEntry struct {

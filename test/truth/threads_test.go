@@ -1,7 +1,6 @@
 package truth
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -37,8 +36,11 @@ func recordThreads(t *testing.T, w harness.Workload, progress int, args ...strin
 	if rows.Method == "none" {
 		testenv.Skip(t, rows.Detail)
 	}
-	if rows.Lost != 0 || rows.Detail != "" {
-		t.Errorf("%d events lost; %s", rows.Lost, rows.Detail)
+	if rows.Detail != "" {
+		t.Error(rows.Detail)
+	}
+	if warned := strings.Contains(run.Stderr, "what the threads did is not complete"); warned != (rows.Lost > 0) {
+		t.Errorf("%d events lost, and the tool says\n%s", rows.Lost, run.Stderr)
 	}
 	return rows, p.ThreadLog(t), run
 }
@@ -64,6 +66,7 @@ func compareWaits(t *testing.T, rows harness.ThreadRows, log []harness.ThreadEnt
 		}
 	}
 	compared, short := 0, map[int64]int64{}
+	lost := rows.Lost
 	for _, e := range log {
 		if calls[e.What] == 0 || e.BeginNS < rows.BegunNS || e.EndNS > rows.EndedNS {
 			continue
@@ -80,17 +83,21 @@ func compareWaits(t *testing.T, rows harness.ThreadRows, log []harness.ThreadEnt
 			continue
 		}
 		w := during[0]
+		if w.WokenNS == 0 && lost > 0 {
+			lost-- // the kernel did not report the waking, and the tool says so
+			continue
+		}
 		if len(during) > 1 || w.Syscall != calls[e.What] || w.InNS > e.EndNS || w.WokenNS < w.OutNS || w.WokenNS > w.InNS || w.Waker != e.Waker || w.OtherPID != 0 ||
 			e.Address != 0 && w.Address != e.Address || w.Cut || len(w.Stack) == 0 {
 			t.Errorf("%+v\nis recorded as %+v", e, during)
 		}
 	}
 	for tid, n := range short {
-		if n > rows.ShortWaits[tid] {
-			t.Errorf("thread %d: %d waits without a row, and %d shorter than %v", tid, n, rows.ShortWaits[tid], cpusample.LeastWait)
+		if lost -= max(n-rows.ShortWaits[tid], 0); lost < 0 {
+			t.Errorf("thread %d: %d waits without a row, %d shorter than %v, %d lost", tid, n, rows.ShortWaits[tid], cpusample.LeastWait, rows.Lost)
 		}
 	}
-	t.Logf("%d waits compared, %d of them shorter than %v", compared, len(short), cpusample.LeastWait)
+	t.Logf("%d waits compared, %d lost", compared, rows.Lost)
 	if compared < 100 {
 		t.Errorf("only %d waits in the recording", compared)
 	}
@@ -101,7 +108,7 @@ func compareSamples(t *testing.T, rows harness.ThreadRows, log []harness.ThreadE
 	t.Helper()
 	compared, deepest := 0, 0
 	for _, s := range rows.Sampled(cputrace.CPUClock) {
-		if !s.Ran() || s.Cut || len(s.Stack) == 0 {
+		if !s.Ran() || s.Cut && !isAtEdge(s) || len(s.Stack) == 0 {
 			t.Errorf("a sample of thread %d at %d: state %d, cut %v: %v", s.TID, s.TimeNS, s.State, s.Cut, s.Stack)
 		}
 		deepest = max(deepest, len(s.Stack))
@@ -122,12 +129,7 @@ func compareSamples(t *testing.T, rows harness.ThreadRows, log []harness.ThreadE
 	}
 }
 
-// names are the functions of a stack, the outermost first.
-func names(stack []harness.ThreadFrame) string {
-	var all []string
-	for _, f := range stack {
-		all = append(all, fmt.Sprintf("%s (%s)", f.Name, f.File))
-	}
-	slices.Reverse(all)
-	return strings.Join(all, " > ")
+// isAtEdge reports whether a sample is of a thread that just begins, or has given its stack back.
+func isAtEdge(s harness.ThreadSample) bool {
+	return len(s.Stack) == 1 && slices.Contains([]string{"clone3", "start_thread"}, s.Stack[0].Name)
 }

@@ -110,6 +110,7 @@ void run_sleeper()
 }
 
 std::atomic<int> turn{0};
+std::atomic<int> seen{0}; // by the waiter
 std::atomic<pid_t> waker{0};
 
 int futex(void* at, int operation, int value) { return int(syscall(SYS_futex, at, operation, value, nullptr, nullptr, 0)); }
@@ -118,9 +119,10 @@ void run_waiter()
 {
 	std::vector<Entry>& log = new_log();
 	while (!stop) {
-		int seen = turn;
+		int now = turn;
+		seen = now;
 		uint64_t before = boottime_ns();
-		if (futex(&turn, FUTEX_WAIT_PRIVATE, seen) == 0)
+		if (futex(&turn, FUTEX_WAIT_PRIVATE, now) == 0)
 			log.push_back({"wait", gettid(), "-", before, boottime_ns(), waker, &turn});
 	}
 }
@@ -129,7 +131,7 @@ void run_waiter()
 void run_wakers(int which)
 {
 	while (!stop) {
-		if (turn % 2 == which) {
+		if (turn % 2 == which && seen == turn) {
 			sleep_us(2000);
 			waker = gettid();
 			turn++;

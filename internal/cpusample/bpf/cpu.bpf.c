@@ -76,6 +76,8 @@ INLINE void note_out(struct task_struct *task, struct target *t, u32 pid, u32 st
 		}
 	}
 	if (known) {
+		if (known->off)
+			LOSE(pid, unreported);
 		known->wait = w;
 		known->off = 1;
 		return;
@@ -94,9 +96,13 @@ INLINE void note_out(struct task_struct *task, struct target *t, u32 pid, u32 st
 /* note_in sends the wait of a thread that begins to run. */
 INLINE void note_in(u32 pid, u32 tid) {
 	struct thread *known = map_lookup(&threads, &tid);
-	if (!known || !known->off)
+	if (!known)
 		return;
 	struct wait *w = &known->wait;
+	if (!known->off || (w->state && !w->woken && !w->event.detail))
+		LOSE(pid, unreported);
+	if (!known->off)
+		return;
 	u64 now = boottime_ns(), took = now - w->out;
 	known->off = 0;
 	if (took < least_wait_ns) {

@@ -47,6 +47,7 @@ struct target {
 struct loss {
 	u64 samples, stacks, waits; /* the ring was full */
 	u64 threads;                /* no room in the table of threads */
+	u64 unreported;             /* the kernel did not report a switch or a waking: what followed shows it */
 };
 
 struct event {
