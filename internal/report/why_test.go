@@ -251,3 +251,36 @@ func TestHostileThreads(t *testing.T) {
 		})
 	}
 }
+
+// Of eight GPUs seven wait for the thread of the eighth, which is late.
+func TestWhyLateSubmitter(t *testing.T) {
+	r, err := Make(tracetest.WriteLate(t), Options{})
+	must(t, err)
+	if len(r.WhyIdle.GPUs) != tracetest.LateGPUs {
+		t.Fatalf("%+v", r.WhyIdle)
+	}
+	for _, g := range r.WhyIdle.GPUs {
+		c, thread := g.Causes[0], tracetest.LateThread+g.GPU
+		want := fmt.Sprintf("thread %d waited in Rank::barrier (ranks), until thread %d woke it, which was running Rank::load_batch (ranks)", thread, tracetest.LateThread+tracetest.LateGPU)
+		if g.GPU == tracetest.LateGPU {
+			want = fmt.Sprintf("thread %d was running Rank::load_batch (ranks)", thread)
+		}
+		if c.Text != want || c.Percent < 90 {
+			t.Errorf("GPU %d: %.1f%% %s, want %s", g.GPU, c.Percent, c.Text, want)
+		}
+	}
+}
+
+// Rows that are far from the order of time are sorted, and say the same.
+func TestWhyDisorder(t *testing.T) {
+	path := tracetest.WriteThreadSteps(t, 3000)
+	before, err := Make(path, Options{})
+	must(t, err)
+	change(t, path, `UPDATE rtl_cpu_sample SET id = -id; UPDATE rtl_cpu_sample SET id = id + 1000000;
+		UPDATE rtl_cpu_wait SET id = -id; UPDATE rtl_cpu_wait SET id = id + 1000000`)
+	after, err := Make(path, Options{})
+	must(t, err)
+	if !reflect.DeepEqual(before.WhyIdle, after.WhyIdle) {
+		t.Errorf("%+v\n%+v", before.WhyIdle, after.WhyIdle)
+	}
+}
