@@ -88,6 +88,40 @@ func TestDiverging(t *testing.T) {
 	}
 }
 
+// The rank with most kernels lacks some: the others' are no collectives of a smaller group.
+func TestLeaderLacks(t *testing.T) {
+	s := newScene(4)
+	r := random(5)
+	for i := range 300 {
+		for rank := range 4 {
+			s.compute(rank, gemm, 5000+r.Int64N(40_000))
+		}
+		if i%4 == 0 {
+			s.collective(allReduce, 12_000, 2)
+		}
+		s.collective(allReduce, 12_000, 0, 1, 2, 3)
+	}
+	lost := 0
+	s.kernels = slices.DeleteFunc(s.kernels, func(k dispatched) bool {
+		gone := k.rank == 2 && k.number > 30 && k.number%9 == 0
+		if gone {
+			lost++
+		}
+		return gone
+	})
+	a := s.find(t, false)
+	alone := 0
+	for i := range a.Collectives {
+		if c := &a.Collectives[i]; c.Whole && c.Kernels != 4 {
+			alone++
+		}
+	}
+	if g := a.Groups[0]; len(a.Groups) != 1 || alone > 0 || g.Partly == 0 || lost == 0 {
+		t.Errorf("%d lost, %d groups, %d alone: %+v", lost, len(a.Groups), alone, g)
+	}
+	s.compare(t, a, 200)
+}
+
 // Groups of two and four in eight GPUs are told apart by their times, also if their collectives have one name and one queue.
 func TestGroups(t *testing.T) {
 	for seed := range uint64(4) {
