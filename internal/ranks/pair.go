@@ -83,7 +83,7 @@ func (p *pairing) tighten() (medianNS int64) {
 		return 0
 	}
 	medianNS = median(p.apart)
-	most := max(farEnds*medianNS, slackNS)
+	most := max(farEnds*medianNS, ClockNS)
 	kept := p.pairs[:0]
 	for n, one := range p.pairs {
 		if p.apart[n] <= most {
