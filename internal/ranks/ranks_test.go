@@ -3,6 +3,8 @@ package ranks
 import (
 	"slices"
 	"testing"
+
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
 // Ranks that enter collectives at random are matched one by one, and no rank is late.
@@ -170,6 +172,35 @@ func TestBegins(t *testing.T) {
 	s.compare(t, a, 100)
 	if g := a.Groups[0]; g.Unmatched > 3 {
 		t.Errorf("%+v, %+v", g, g.Diverges)
+	}
+}
+
+// Groups that enter at the same time are told apart by their communicators.
+func TestCommunicators(t *testing.T) {
+	s := newScene(4)
+	for range 30 {
+		for rank := range 4 {
+			s.compute(rank, gemm, 20_000)
+		}
+		s.collective(allReduce, 10_000, 0, 1)
+		s.collective(allReduce, 10_000, 2, 3)
+	}
+	a := &Analysis{ClockNS: ClockNS}
+	process := &traceread.Process{}
+	for rank := range 4 {
+		a.Ranks = append(a.Ranks, &Rank{Process: process, GPU: int64(rank)})
+		l := &lane{rank: rank, name: 1, comm: int32(1 + rank/2)}
+		for _, k := range s.kernels {
+			if k.rank == rank && k.number >= 0 {
+				l.kernels = append(l.kernels, Kernel{k.startNS, k.endNS, -1})
+			}
+		}
+		a.lanes = append(a.lanes, l)
+	}
+	a.match()
+	s.compare(t, a, 60)
+	if len(a.Groups) != 2 || a.Groups[0].MatchedBy != ByCommunicator || a.Groups[0].Matched != 30 || a.Groups[1].Matched != 30 {
+		t.Errorf("%+v", a.Groups)
 	}
 }
 
