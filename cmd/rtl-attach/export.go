@@ -239,6 +239,9 @@ func writeResult(w io.Writer, output string, r *export.Result) error {
 			written = append(written, humanize.Things(k.Written, k.Kind.EventThing()))
 		}
 	}
+	if r.Causes > 0 {
+		written = append(written, humanize.Things(r.Causes, "cause")+" of idle time")
+	}
 	if r.Dispatches > 0 || len(written) == 0 {
 		written = slices.Insert(written, 0, humanize.Things(r.Dispatches, "dispatch"))
 	}

@@ -24,6 +24,9 @@ import (
 
 const kernelsInSummary = 10
 
+// measureCost delays an attach, and the summary, by a time that nobody notices.
+const measureCost = 200 * time.Millisecond
+
 type recordFlags struct {
 	selectionFlags
 	duration  durationFlag
@@ -41,6 +44,7 @@ type recordFlags struct {
 	kernels   bool
 	kinds     kindFlags
 	filters   filterFlags
+	threads   threadFlags
 	payload   string
 	settings  []string
 	strict    bool
@@ -52,6 +56,7 @@ type recordFlags struct {
 	notify    *notifier
 	flight    flightFlags
 	control   []string
+	cost      durationFlag
 	known     *pflag.FlagSet // all flags of the command
 }
 
@@ -74,6 +79,8 @@ func newRecord(code *failure.ExitCode) *cobra.Command {
 	flags := c.Flags()
 	flags.VarP(&f.pids, "pid", "p", "process to record, or several: `N[,N...]`; may be given again")
 	f.addTo(flags)
+	f.cost = durationFlag(measureCost)
+	flags.Var(&f.cost, "measure-cost", "compare the rate of kernels while recording with that of a `DURATION` before and after; longer ones tell more; 0: do not")
 	f.addRecordingTo(flags)
 	f.addViaTo(flags)
 	f.addAttachAliases(flags)
@@ -99,6 +106,7 @@ func (f *recordFlags) addRecordingTo(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.kernels, "kernel-trace", true, "always recorded; accepted for compatibility")
 	f.kinds.addTo(flags)
 	f.filters.addTo(flags)
+	f.threads.addTo(flags)
 	f.flight.addTo(flags)
 	flags.StringArrayVar(&f.control, "control", nil, "take commands from a `CHANNEL` while recording: fd:N[,N], fifo:FILE[,FILE], unix:FILE; may be given again (see the guide: flight-recorder)")
 	flags.BoolVar(&f.strict, "strict", false, "exit code 9 if records are missing, 10 if the recording ended early")
@@ -113,7 +121,7 @@ func (f *recordFlags) addRecordingTo(flags *pflag.FlagSet) {
 func (f recordFlags) options() (session.Options, error) {
 	o := session.Options{
 		Request:  preflight.Request{Output: f.outputs.template(f.output), Append: f.append, Force: f.force, Version: version},
-		Duration: time.Duration(f.duration), BufferPolicy: f.policy,
+		Duration: time.Duration(f.duration), BufferPolicy: f.policy, MeasureCost: time.Duration(f.cost),
 	}
 	var err error
 	if err = errors.Join(f.refuseForeign(), f.outputs.check(f.known)); err != nil {
@@ -128,6 +136,9 @@ func (f recordFlags) options() (session.Options, error) {
 	if o.Schedule, err = f.schedule.chosen(); err != nil {
 		return o, err
 	}
+	if f.cost < 0 {
+		return o, errors.New("--measure-cost is negative")
+	}
 	if f.duration < 0 {
 		return o, errors.New("--duration is negative")
 	}
@@ -137,11 +148,17 @@ func (f recordFlags) options() (session.Options, error) {
 	if f.append && f.force {
 		return o, errors.New("--append or --force, not both")
 	}
+	if o.Threads, err = f.threads.chosen(); err != nil {
+		return o, err
+	}
 	if o.Flight, err = f.flight.config(); err != nil {
 		return o, err
 	}
 	if o.Flight != nil && len(o.Schedule) > 0 {
 		return o, errors.New("--keep-last keeps all the time: without --delay, --collection-period and --schedule")
+	}
+	if o.Threads.Any() && (o.Flight != nil || len(o.Schedule) > 0) {
+		return o, errors.New("--sample and --sched observe threads from the attach to the end: without --keep-last, --delay, --collection-period and --schedule")
 	}
 	if o.Flight != nil && o.Filter.OfKernels() {
 		return o, errors.New("--keep-last keeps all kernels: give the filters to report and export")

@@ -12,7 +12,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-var wholeTime = windows{traceread.Always, traceread.Always}
+var wholeTime = windows{window: traceread.Always, counted: traceread.Always}
 
 // A span is a time in ns. The sums by brute force share no arithmetic with the report.
 type span struct{ beginNS, endNS int64 }

@@ -33,6 +33,8 @@ var Tables = append([]Table{
 	{"processes", slices.Concat([]string{"pid", "command", "host", "gpus"}, busyColumns, []string{"rank", "kernels_in_window"}), processRows},
 	{"gaps", []string{"gpu", "cause", "gaps", "total_ns", "longest_ns"}, causeRows},
 	{"longest-gaps", []string{"gpu", "begin_ns", "length_ns", "cause", "host_ns", "next", "queue", "tid"}, gapRows},
+	{"why-idle", whyColumns, whyRows},
+	{"gap-causes", slices.Concat([]string{"begin_ns", "length_ns"}, whyColumns, []string{"stack"}), gapCauseRows},
 	{"steps", []string{
 		"pid", "thread", "marker", "first", "kernels", "part_kernels", "part_times", "steps", "total_ns", "p50_ns", "p99_ns", "max_ns",
 		"idle_ns", "idle_p50_ns", "gap_p50_ns", "different", "slow",

@@ -58,14 +58,18 @@ func (t *causeTotal) add(ns int64) {
 
 // gap is a time in which no recorded kernel ran on a GPU.
 type gap struct {
-	gpu    *gpu
-	span   traceread.Span
-	parts  [causes]int64 // ns of each cause
-	length int64         // ns of its recorded parts in the window
-	fromNS int64         // begin of the first recorded part
-	queue  *queue        // the queue of the kernel that ended it
-	kernel int32
-	thread int64
+	gpu      *gpu
+	span     traceread.Span
+	parts    [causes]int64 // ns of each cause
+	length   int64         // ns of its recorded parts in the window
+	fromNS   int64         // begin of the first recorded part
+	queue    *queue        // the queue of the kernel that ended it
+	kernel   int32
+	thread   int64
+	host     []traceread.Span // the parts of causeHost; valid until the next gap
+	untilNS  int64            // the submit of the kernel that ended it
+	started  startCause       // of the part after the submit
+	waitedNS int64            // that part
 }
 
 // likely returns the cause with the most time.
@@ -96,6 +100,11 @@ func (g *gpu) ended(q *queue, k *pendingKernel, window traceread.Span, coarse bo
 	d := g.divisionOf(one.span, q, k, coarse)
 	g.divideLate(m, d, one.span)
 	one.divide(m, d, one.span, &g.copies)
+	if d.before == causeHost {
+		one.askHost(m, d.atNS)
+		one.askStart(k, d.after, d.atNS)
+		one.waitedNS = one.parts[d.after]
+	}
 	g.gaps.count++
 	g.gaps.longestNS = max(g.gaps.longestNS, one.length)
 	for c, ns := range one.parts {
@@ -210,15 +219,18 @@ func (g *gpu) windows() []traceread.Span {
 const mostGaps = 10
 
 // longest keeps the longest gaps, the longest first; of equal ones the earliest.
-type longest []gap
+type longest struct {
+	gaps []gap
+	most int
+}
 
 func (l *longest) add(one gap) {
-	if len(*l) == mostGaps && one.length < (*l)[mostGaps-1].length {
+	if len(l.gaps) == l.most && one.length < l.gaps[l.most-1].length {
 		return
 	}
-	at := sort.Search(len(*l), func(i int) bool { return one.before(&(*l)[i]) })
-	*l = slices.Insert(*l, at, one)
-	*l = (*l)[:min(len(*l), mostGaps)]
+	at := sort.Search(len(l.gaps), func(i int) bool { return one.before(&l.gaps[i]) })
+	l.gaps = slices.Insert(l.gaps, at, one)
+	l.gaps = l.gaps[:min(len(l.gaps), l.most)]
 }
 
 // before reports whether the first gap precedes the second in the list of the longest.

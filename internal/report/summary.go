@@ -34,6 +34,7 @@ type Summary struct {
 	Losses         []Loss         `json:"losses"`          // empty: nothing was lost
 	LeftOut        int64          `json:"left_out"`        // dispatches with impossible times, or without a valid context
 	Pauses         Pauses         `json:"pauses"`
+	Rates          []Rates        `json:"rates,omitempty"`
 	Common         *Common        `json:"common_window,omitempty"` // several processes recorded together
 	Processes      []Process      `json:"processes,omitempty"`     // several processes recorded together
 
@@ -194,7 +195,7 @@ type Scheduler struct {
 
 // Summarize reads a trace. It names at most kernels different kernels.
 func Summarize(path string, kernels int) (*Summary, error) {
-	r, err := Make(path, Options{Kernels: kernels})
+	r, err := Make(path, Options{Kernels: kernels, NoWhy: true})
 	if err != nil {
 		return nil, err
 	}
@@ -215,6 +216,7 @@ func (s *Summary) readAccounts(tr *traceread.Trace) error {
 	}{
 		{"untimed dispatches", s.readUntimed},
 		{"pauses", s.readPauses},
+		{"rates", s.readRates},
 	} {
 		if err := step.read(tr); err != nil {
 			return fmt.Errorf("%s: %w", step.what, err)

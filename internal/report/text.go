@@ -40,6 +40,7 @@ func (s *Summary) WriteText(w io.Writer) error {
 	}
 	s.writeKinds(&b)
 	s.writePauses(&b)
+	s.writeRates(&b)
 	s.writeNext(&b)
 	_, err := w.Write(b.Bytes())
 	return err

@@ -40,7 +40,7 @@ func RecordAll(ctx context.Context, o Options, s discover.Selection, skip <-chan
 		return Outcome{}, failure.Explain("look for", o.PID, err, failure.Untouched)
 	case c.Alone(s):
 		rights := newPrivileges(o)
-		defer rights.meter.close()
+		defer rights.close()
 		r := newRecording(o, skip, ui, rights)
 		r.looked = func() { r.watcher = discover.WatchWorkers(s, c, []discover.Tracked{r.tracked(c.Targets[0])}, ui.Warn) }
 		return r.record(ctx)
@@ -57,7 +57,7 @@ func RecordAll(ctx context.Context, o Options, s discover.Selection, skip <-chan
 		}
 	}
 	rights := newPrivileges(o)
-	defer rights.meter.close()
+	defer rights.close()
 	g := &group{Preflight: preflight.New(o.Request), o: o, selection: s, choice: c, ui: ui, skip: skip, privileges: rights}
 	return g.run(ctx)
 }
@@ -174,6 +174,7 @@ func (g *group) everyone() []*member {
 // arm attaches to one target after the other, and starts each drain at once, so that no
 // ring fills while the tool attaches to the other targets.
 func (g *group) arm(ctx, window context.Context) (armed bool) {
+	g.eachMeasured(func(m *rates) { m.awaitBefore(ctx) })
 	g.armingNS = boottimeNS()
 	for _, m := range g.members {
 		if m.isWell() && m.attempt(tracedb.OutcomeFailed, func() error { return m.arm(ctx) }) {
@@ -182,6 +183,17 @@ func (g *group) arm(ctx, window context.Context) (armed bool) {
 		}
 	}
 	return armed
+}
+
+// eachMeasured calls do for the rates of each member, at once.
+func (g *group) eachMeasured(do func(*rates)) {
+	var all sync.WaitGroup
+	for _, m := range g.members {
+		if !m.abandoned.Load() {
+			all.Go(func() { do(m.rates) })
+		}
+	}
+	all.Wait()
 }
 
 func (g *group) count(holds func(*member) bool) (n int) {

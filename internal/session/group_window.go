@@ -19,6 +19,7 @@ func (g *group) record(ctx context.Context, endWindow context.CancelFunc) error 
 		g.startSchedules(ctx)
 	}
 	err := g.db.BeginCommon(g.startNS)
+	g.eachMeasured(func(m *rates) { m.begin(rateDuring) })
 	g.ui.AllAttached(g.describePauses())
 	g.watcher.Begin()
 	if err := g.privileges.drop(); err != nil {
@@ -27,6 +28,7 @@ func (g *group) record(ctx context.Context, endWindow context.CancelFunc) error 
 	why := g.window(ctx)
 	g.endNS = g.commonEnd(why)
 	g.decided.Store(&collector.Ending{Reason: why, WindowEndNS: g.endNS})
+	g.eachMeasured(func(m *rates) { m.end(rateDuring) })
 	endWindow()
 	g.noteEarly(why)
 	g.ui.Detaching(why, why == tracedb.EndInterrupted || why == tracedb.EndElapsed || why == tracedb.EndSchedule)

@@ -14,6 +14,7 @@ import (
 type named struct {
 	name string // of the function, or of the file with the offset in it
 	file string // base name; "": none
+	pc   target.Addr
 	sp   target.Addr
 }
 

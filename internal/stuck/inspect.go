@@ -3,9 +3,7 @@ package stuck
 import (
 	"errors"
 	"fmt"
-	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/discover"
@@ -91,7 +89,7 @@ func (l *look) first() error {
 		return fmt.Errorf("pid %d (%s): %w", l.t.PID, l.t.Comm, target.ErrNoHSA)
 	}
 	l.names = newNames(l.t, l.maps)
-	l.queues, l.process.Search = findQueues(l.t, l.maps, l.t.Present)
+	l.queues, l.process.Search = findQueues(l.t, l.maps, l.t.Present, bounds{bytes: scanBytesMax, time: scanTimeMax})
 	l.gpus = gpusByID(ps.Driver())
 	l.waits = waitsOf(l.t)
 	if c, err := resident.Open(l.t); err == nil {
@@ -291,13 +289,5 @@ func (l *look) noteUnseen() {
 	if p.Payload == "active" || p.Payload == "draining" {
 		l.unseen("packets that are claimed while rtl-attach records: write_index has only those that were passed to the GPU")
 	}
-	if slices.ContainsFunc(l.maps, isPython) {
-		l.unseen("Python's frames: only native ones are shown")
-	}
 	l.unseen("whether a doorbell was rung, and who wrote a packet")
-}
-
-func isPython(m target.Map) bool {
-	file := path.Base(m.Path)
-	return strings.HasPrefix(file, "libpython") || strings.HasPrefix(file, "python3")
 }

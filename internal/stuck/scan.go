@@ -11,7 +11,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// Limits of the search for queues.
+// Limits of the search for queues of a process that hangs.
 const (
 	scanBytesMax  = 8 << 30
 	scanTimeMax   = 20 * time.Second
@@ -24,6 +24,15 @@ const (
 type Search struct {
 	Bytes   uint64 `json:"bytes"`   // searched
 	Skipped uint64 `json:"skipped"` // bytes of mappings that were left out, or could not be read
+
+	most uint64 // bytes to search
+}
+
+// bounds limit a search.
+type bounds struct {
+	bytes  uint64
+	time   time.Duration
+	enough int // queues; 0: search everything
 }
 
 // doorbell is a doorbell signal that may belong to a queue.
@@ -41,17 +50,20 @@ func mayHoldSignals(m target.Map) bool {
 
 // findQueues searches the memory for queues, the small mappings first: the runtime's pools of signals
 // are small, and what a server holds for its models is large. present returns the parts of a mapping that are in memory.
-func findQueues(mem io.ReaderAt, maps []target.Map, present func(target.Map, uint64) ([]target.Span, error)) ([]*rawQueue, Search) {
-	var s Search
+func findQueues(mem io.ReaderAt, maps []target.Map, present func(target.Map, uint64) ([]target.Span, error), most bounds) ([]*rawQueue, Search) {
+	s := Search{most: most.bytes}
 	maps = slices.DeleteFunc(slices.Clone(maps), func(m target.Map) bool { return !mayHoldSignals(m) })
 	slices.SortStableFunc(maps, func(a, b target.Map) int { return cmp.Compare(a.End-a.Start, b.End-b.Start) })
-	deadline := time.Now().Add(scanTimeMax)
+	deadline := time.Now().Add(most.time)
 	var found []*rawQueue
 	known := map[uint64]bool{}
 	candidates := 0
 	for _, m := range maps {
-		spans, err := present(m, scanBytesMax-min(scanBytesMax, s.Bytes))
-		if err != nil || s.Bytes >= scanBytesMax || time.Now().After(deadline) {
+		if most.enough > 0 && len(found) >= most.enough {
+			break
+		}
+		spans, err := present(m, s.most-min(s.most, s.Bytes))
+		if err != nil || s.Bytes >= s.most || time.Now().After(deadline) {
 			s.Skipped += uint64(m.End - m.Start)
 			continue
 		}
@@ -76,7 +88,7 @@ func (s *Search) scan(mem io.ReaderAt, span target.Span, deadline time.Time, not
 	var buffer [chunkBytes]byte
 	for at := span.Start; at < span.End; {
 		b := buffer[:min(chunkBytes, uint64(span.End-at))]
-		if time.Now().After(deadline) || s.Bytes >= scanBytesMax {
+		if time.Now().After(deadline) || s.Bytes >= s.most {
 			s.Skipped += uint64(span.End - at)
 			return
 		}

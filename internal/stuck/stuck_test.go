@@ -38,7 +38,7 @@ func search(b []byte) ([]*rawQueue, Search) {
 	m := target.Map{Start: 0, End: target.Addr(len(b)), Perms: "rw-p"}
 	return findQueues(bytes.NewReader(b), []target.Map{m}, func(m target.Map, most uint64) ([]target.Span, error) {
 		return []target.Span{{Start: m.Start, End: m.End}}, nil
-	})
+	}, bounds{bytes: scanBytesMax, time: scanTimeMax})
 }
 
 // A queue is found by two objects that name each other's addresses, and by nothing less.
@@ -197,6 +197,39 @@ func TestGPUOfDoorbell(t *testing.T) {
 	}
 }
 
+// What the GPU has taken is counted while a queue is the same.
+func TestTaken(t *testing.T) {
+	b := withQueue(minusOne)
+	found, _ := search(b)
+	put(b, map[int]uint64{0x1000 + 128: 25})
+	if n, err := taken(bytes.NewReader(b), found); n != 25 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	put(b, map[int]uint64{0x1000 + 32: 8})
+	if n, err := taken(bytes.NewReader(b), found); !errors.Is(err, errOtherQueue) {
+		t.Errorf("another queue: %d, %v", n, err)
+	}
+	if n, err := taken(bytes.NewReader(b[:0x1000]), found); err == nil {
+		t.Errorf("memory that is gone: %d", n)
+	}
+	other, _ := search(b)
+	if one := (&Queues{all: found}); one.Same(&Queues{all: other}) || one.Same(&Queues{}) || !one.Same(&Queues{all: found}) {
+		t.Error("what is the same")
+	}
+}
+
+// A search ends when it has found as many queues as it should.
+func TestEnough(t *testing.T) {
+	b := withQueue(minusOne)
+	maps := []target.Map{{Start: 0, End: target.Addr(len(b)), Perms: "rw-p"}, {Start: 1 << 20, End: 1<<20 + 1<<30, Perms: "rw-p"}}
+	_, s := findQueues(bytes.NewReader(b), maps, func(m target.Map, most uint64) ([]target.Span, error) {
+		return []target.Span{{Start: m.Start, End: m.End}}, nil
+	}, bounds{bytes: scanBytesMax, time: scanTimeMax, enough: 1})
+	if s.Bytes != uint64(len(b)) || s.Skipped != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // FuzzQueue: whatever is in memory, a search ends, and what it finds is within its limits.
 func FuzzQueue(f *testing.F) {
 	f.Add(withQueue(minusOne)[0x1000:0x2040])
@@ -209,6 +242,7 @@ func FuzzQueue(f *testing.F) {
 				t.Errorf("%+v", q)
 			}
 			p.add(mem, q)
+			_, _ = taken(mem, []*rawQueue{q})
 			if raw, err := readPacket(mem, q, q.read); err == nil && raw.kind > 0xff {
 				t.Errorf("%+v", raw)
 			}

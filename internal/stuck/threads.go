@@ -39,7 +39,7 @@ func (l *look) readThreads() {
 	if err != nil {
 		l.unseen("stacks: " + failure.BareText(err))
 	}
-	s := &stacks{look: l, unwinder: u, functions: map[target.Addr][]target.Symbol{}, slots: map[target.Addr]string{}, handles: l.handles()}
+	s := &stacks{look: l, unwinder: u, functions: map[target.Addr][]target.Symbol{}, slots: map[target.Addr]string{}, handles: l.handles(), python: l.openPython()}
 	running, why := 0, ""
 	for _, tid := range tids {
 		w, err := waitOf(l.t, tid)
@@ -109,6 +109,7 @@ type stacks struct {
 	walking   time.Duration // so far
 	sampled   int
 	sampling  time.Duration // so far
+	python    *interpreter  // nil: none
 }
 
 func (s *stacks) thread(tid int, w wait) Thread {
@@ -127,6 +128,7 @@ func (s *stacks) thread(tid int, w wait) Thread {
 	defer func() { s.walking += time.Since(began) }()
 	if w.call.Running {
 		s.sample(&t)
+		s.noteGIL(&t)
 		return t
 	}
 	s.walk(&t, w.call)
@@ -144,6 +146,7 @@ func (s *stacks) thread(tid int, w wait) Thread {
 		}
 	}
 	slices.Sort(t.Signals)
+	s.noteGIL(&t)
 	return t
 }
 
@@ -170,6 +173,7 @@ func (s *stacks) walk(t *Thread, c target.Syscall) {
 		t.StackErr = failure.BareText(err)
 		return
 	}
+	calls := s.pythonOf(t.TID)
 	frames, visit := s.collect()
 	sure, err := s.unwinder.WalkBlocked(c.PC, c.SP, stack, visit)
 	if now, rerr := s.t.Syscall(t.TID); rerr != nil || now != c {
@@ -177,7 +181,7 @@ func (s *stacks) walk(t *Thread, c target.Syscall) {
 		return
 	}
 	t.Unsure = !sure
-	s.show(t, *frames, stack, err)
+	s.show(t, *frames, calls, stack, err)
 }
 
 // sample reads the stack of a thread that runs.
@@ -186,6 +190,7 @@ func (s *stacks) sample(t *Thread) {
 		t.StackErr = "not read: too many running threads"
 		return
 	}
+	before := s.pythonOf(t.TID)
 	began := time.Now()
 	snapshot, err := sampleOf(t.TID)
 	s.sampling += time.Since(began)
@@ -193,9 +198,11 @@ func (s *stacks) sample(t *Thread) {
 		t.StackErr = failure.BareText(err)
 		return
 	}
+	calls := s.pythonOf(t.TID)
+	t.Unsure = !calls.same(before) // those at the sample were others
 	frames, visit := s.collect()
 	err = s.unwinder.Places(snapshot, visit)
-	s.show(t, *frames, snapshot.Stack, err)
+	s.show(t, *frames, calls, snapshot.Stack, err)
 }
 
 // collect returns the frames that its function is called with.
@@ -204,17 +211,15 @@ func (s *stacks) collect() (*[]named, func(pc, sp target.Addr)) {
 	return frames, func(pc, sp target.Addr) {
 		if len(*frames) < framesMax {
 			f := s.name(pc)
-			f.sp = sp
+			f.pc, f.sp = pc, sp
 			*frames = append(*frames, f)
 		}
 	}
 }
 
-// show enters the frames of a walk that has ended with err.
-func (s *stacks) show(t *Thread, frames []named, stack []byte, err error) {
-	for _, f := range frames {
-		t.Stack = append(t.Stack, f.name)
-	}
+// show enters the frames of a walk that has ended with err, and those of Python.
+func (s *stacks) show(t *Thread, frames []named, calls pythonCalls, stack []byte, err error) {
+	s.merge(t, frames, calls)
 	if err != nil {
 		t.StackErr = failure.BareText(err)
 	}

@@ -15,11 +15,15 @@ func (t *Target) ReadAt(b []byte, off int64) (int, error) {
 	if !t.spend(len(b)) {
 		return 0, fmt.Errorf("pid %d: its data structures refer to more than %d pages: %w", t.PID, readsMax, ErrMalformed)
 	}
+	return t.readAt(b, Addr(off))
+}
+
+func (t *Target) readAt(b []byte, a Addr) (int, error) {
 	wait := t.BeginRead(Memory)
-	n, err := t.mem.ReadAt(b, off)
+	n, err := t.mem.ReadAt(b, int64(a))
 	EndRead(wait)
 	if err != nil && n < len(b) {
-		return n, t.memError("read", Addr(off), len(b), err)
+		return n, t.memError("read", a, len(b), err)
 	}
 	return n, nil
 }
@@ -27,6 +31,13 @@ func (t *Target) ReadAt(b []byte, off int64) (int, error) {
 // Read fills b from address a.
 func (t *Target) Read(a Addr, b []byte) error {
 	_, err := t.ReadAt(b, int64(a))
+	return err
+}
+
+// Sample is Read for callers that read as long as a recording lasts: they limit each look themselves, and it does not
+// count against the limit of the session.
+func (t *Target) Sample(a Addr, b []byte) error {
+	_, err := t.readAt(b, a)
 	return err
 }
 

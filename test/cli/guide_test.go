@@ -84,6 +84,7 @@ func scriptOf(p *guide.Page, run *int, reasons map[string]int) string {
 func rootOfOurs(env *testscript.Env) error {
 	dir := filepath.Join(env.WorkDir, ".bin")
 	env.Setenv("PATH", dir+":"+env.Getenv("PATH"))
+	env.Setenv("RTL_ATTACH_MEASURE_COST", "200ms") // the default, which the pages' output shows
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}

@@ -109,6 +109,7 @@ func setup(env *testscript.Env) error {
 	env.Setenv("PATH", testenv.BuildDir()+":"+os.Getenv("PATH"))
 	env.Setenv("BUILD", testenv.BuildDir())
 	env.Setenv("TERM", "dumb")
+	env.Setenv("RTL_ATTACH_MEASURE_COST", "0") // it takes time; scripts of it give the flag
 	return nil
 }
 

@@ -64,7 +64,9 @@ func NewCommand(t testing.TB, args ...string) *Command {
 // NewProgram returns a program that make has built, such as rtl-attach-fault, not started.
 func NewProgram(t testing.TB, name string, args ...string) *Command {
 	t.Helper()
-	return Wrap(exec.Command(testenv.Artefact(t, name), args...))
+	cmd := exec.Command(testenv.Artefact(t, name), args...)
+	cmd.Env = append(os.Environ(), "RTL_ATTACH_MEASURE_COST=0") // it takes time; tests of it give the flag
+	return Wrap(cmd)
 }
 
 // Wrap returns any command that runs the tool, such as nsenter(1), not started.
