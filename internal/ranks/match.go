@@ -15,6 +15,7 @@ type team struct {
 	lanes []*lane  // the first one leads
 	pairs [][]pair // of each further lane with the leader
 	bound [2]int64 // all lanes were recorded between these times
+	group int32    // its index
 }
 
 // match groups the lanes with one name and communicator, and makes collectives of their kernels.
@@ -41,18 +42,40 @@ func (a *Analysis) match() {
 }
 
 func (a *Analysis) matchLanes(lanes []*lane, byRanks map[string]*Group) {
+	var all []*team
 	for range mostRounds {
 		teams := a.teams(lanes)
 		for _, t := range teams {
-			a.settle(t, a.group(t, byRanks))
+			if whole := t.partOf(all); whole != nil {
+				t.group = whole.group // one of its ranks lacks these kernels
+			} else {
+				t.group = a.group(t, byRanks)
+				all = append(all, t)
+			}
+			a.settle(t)
 		}
 		if len(teams) == 0 {
-			return
+			break
 		}
 		for _, l := range lanes {
 			l.free = slices.DeleteFunc(l.free, func(i int32) bool { return i < 0 })
 		}
 	}
+	counted := map[*lane]bool{}
+	for _, t := range all {
+		a.diverge(t, counted)
+	}
+}
+
+// partOf returns the team that has all lanes of t and further ones; nil: there is none.
+func (t *team) partOf(all []*team) *team {
+	for _, other := range all {
+		has := func(l *lane) bool { return slices.Contains(other.lanes, l) }
+		if len(other.lanes) > len(t.lanes) && !slices.ContainsFunc(t.lanes, func(l *lane) bool { return !has(l) }) {
+			return other
+		}
+	}
+	return nil
 }
 
 // teams forms teams of several lanes.
@@ -111,7 +134,7 @@ func (a *Analysis) group(t *team, byRanks map[string]*Group) int32 {
 }
 
 // settle makes collectives of a team's pairs. Kernels in pairs are no longer free.
-func (a *Analysis) settle(t *team, group int32) {
+func (a *Analysis) settle(t *team) {
 	leader := t.lanes[0]
 	of := make([]int32, len(leader.free)) // the collective of each of the leader's free kernels, from 1 on
 	first := len(a.Collectives)
@@ -119,14 +142,14 @@ func (a *Analysis) settle(t *team, group int32) {
 		l := t.lanes[n+1]
 		for _, p := range pairs {
 			if of[p.a] == 0 {
-				a.Collectives = append(a.Collectives, Collective{Name: leader.name, Group: group})
+				a.Collectives = append(a.Collectives, Collective{Name: leader.name, Group: t.group})
 				of[p.a] = int32(len(a.Collectives))
 				a.enter(leader, p.a, of[p.a]-1)
 			}
 			a.enter(l, p.b, of[p.a]-1)
 		}
 	}
-	g := a.Groups[group]
+	g := a.Groups[t.group]
 	for i := first; i < len(a.Collectives); i++ {
 		c := &a.Collectives[i]
 		if c.Whole = int(c.Kernels) == len(g.Ranks); c.Whole {
@@ -135,7 +158,6 @@ func (a *Analysis) settle(t *team, group int32) {
 			g.Partly++
 		}
 	}
-	a.diverge(t, g)
 	for _, l := range t.lanes {
 		for i, k := range l.free {
 			if l.kernels[k].Collective >= 0 {
@@ -164,12 +186,18 @@ func (a *Analysis) enter(l *lane, free, collective int32) {
 	}
 }
 
-// diverge counts the kernels that are in no collective of all ranks, while all were recorded, and keeps the first one.
-func (a *Analysis) diverge(t *team, g *Group) {
+// diverge counts the kernels that are in no collective of all ranks, while all were recorded, and keeps the first one. A lane's
+// kernels count for its first team.
+func (a *Analysis) diverge(t *team, counted map[*lane]bool) {
+	g := a.Groups[t.group]
 	var first *Kernel
 	var of *lane
 	for _, l := range t.lanes {
-		for _, i := range l.free {
+		if counted[l] {
+			continue
+		}
+		counted[l] = true
+		for i := range l.kernels {
 			k := &l.kernels[i]
 			if k.Collective >= 0 && a.Collectives[k.Collective].Whole || k.EndNS <= t.bound[0] || k.StartNS >= t.bound[1] {
 				continue

@@ -83,7 +83,7 @@ func (p *pairing) tighten() (medianNS int64) {
 		return 0
 	}
 	medianNS = median(p.apart)
-	most := max(farEnds*medianNS, slackNS)
+	most := max(farEnds*medianNS, ClockNS)
 	kept := p.pairs[:0]
 	for n, one := range p.pairs {
 		if p.apart[n] <= most {
@@ -105,7 +105,7 @@ func (p *pairing) together() (medianNS int64, together bool) {
 		return medianNS, false
 	}
 	shorter := min(p.meanwhile(p.a, p.b), p.meanwhile(p.b, p.a))
-	return medianNS, len(p.pairs)*100 >= shorter*leastPercent && medianNS*endSpacing <= max(spacing(p.a), spacing(p.b))
+	return medianNS, len(p.pairs)*100 >= shorter*leastPercent && medianNS*endSpacing <= min(spacing(p.a), spacing(p.b))
 }
 
 // meanwhile returns how many free kernels of a lane end while the other one has free kernels.

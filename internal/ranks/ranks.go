@@ -31,13 +31,7 @@ const ClockNS = 5000
 type Options struct {
 	Window   traceread.Span        // kernels that run in it
 	Patterns *collectives.Patterns // nil: collectives.Default
-
-	IdleCause IdleCause // nil: only the caller's causes
 }
-
-// IdleCause names the cause of idle time of a GPU (the number of the device in the file) between two times, such as what
-// the thread did that submits to it; "": it is not known. It is asked up to 1,024 times for a GPU, in the order of time.
-type IdleCause func(gpu int64, idle traceread.Span) string
 
 // Rank is one GPU of one process.
 type Rank struct {
@@ -114,9 +108,8 @@ type Analysis struct {
 	ClockNS     int64        // a skew up to this is not told from none
 	LeftOutNS   int64        // kernels that end from here on are too many, and left out; 0: none
 
-	names     map[int64]bool // names of collectives
-	lanes     []*lane
-	idleCause IdleCause
+	names map[int64]bool // names of collectives
+	lanes []*lane
 }
 
 // Find matches the collectives of a trace; nil: it has none.
@@ -124,7 +117,7 @@ func Find(ctx context.Context, tr *traceread.Trace, o Options) (*Analysis, error
 	if o.Patterns == nil {
 		o.Patterns = collectives.Default()
 	}
-	a := &Analysis{ClockNS: ClockNS, names: map[int64]bool{}, idleCause: o.IdleCause}
+	a := &Analysis{ClockNS: ClockNS, names: map[int64]bool{}}
 	if err := a.readNames(ctx, tr, o.Patterns); err != nil || len(a.names) == 0 {
 		return nil, err
 	}

@@ -3,6 +3,8 @@ package ranks
 import (
 	"slices"
 	"testing"
+
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
 // Ranks that enter collectives at random are matched one by one, and no rank is late.
@@ -88,6 +90,40 @@ func TestDiverging(t *testing.T) {
 	}
 }
 
+// The rank with most kernels lacks some: the others' are no collectives of a smaller group.
+func TestLeaderLacks(t *testing.T) {
+	s := newScene(4)
+	r := random(5)
+	for i := range 300 {
+		for rank := range 4 {
+			s.compute(rank, gemm, 5000+r.Int64N(40_000))
+		}
+		if i%4 == 0 {
+			s.collective(allReduce, 12_000, 2)
+		}
+		s.collective(allReduce, 12_000, 0, 1, 2, 3)
+	}
+	lost := 0
+	s.kernels = slices.DeleteFunc(s.kernels, func(k dispatched) bool {
+		gone := k.rank == 2 && k.number > 30 && k.number%9 == 0
+		if gone {
+			lost++
+		}
+		return gone
+	})
+	a := s.find(t, false)
+	alone := 0
+	for i := range a.Collectives {
+		if c := &a.Collectives[i]; c.Whole && c.Kernels != 4 {
+			alone++
+		}
+	}
+	if g := a.Groups[0]; len(a.Groups) != 1 || alone > 0 || g.Partly == 0 || lost == 0 {
+		t.Errorf("%d lost, %d groups, %d alone: %+v", lost, len(a.Groups), alone, g)
+	}
+	s.compare(t, a, 200)
+}
+
 // Groups of two and four in eight GPUs are told apart by their times, also if their collectives have one name and one queue.
 func TestGroups(t *testing.T) {
 	for seed := range uint64(4) {
@@ -136,6 +172,35 @@ func TestBegins(t *testing.T) {
 	s.compare(t, a, 100)
 	if g := a.Groups[0]; g.Unmatched > 3 {
 		t.Errorf("%+v, %+v", g, g.Diverges)
+	}
+}
+
+// Groups that enter at the same time are told apart by their communicators.
+func TestCommunicators(t *testing.T) {
+	s := newScene(4)
+	for range 30 {
+		for rank := range 4 {
+			s.compute(rank, gemm, 20_000)
+		}
+		s.collective(allReduce, 10_000, 0, 1)
+		s.collective(allReduce, 10_000, 2, 3)
+	}
+	a := &Analysis{ClockNS: ClockNS}
+	process := &traceread.Process{}
+	for rank := range 4 {
+		a.Ranks = append(a.Ranks, &Rank{Process: process, GPU: int64(rank)})
+		l := &lane{rank: rank, name: 1, comm: int32(1 + rank/2)}
+		for _, k := range s.kernels {
+			if k.rank == rank && k.number >= 0 {
+				l.kernels = append(l.kernels, Kernel{k.startNS, k.endNS, -1})
+			}
+		}
+		a.lanes = append(a.lanes, l)
+	}
+	a.match()
+	s.compare(t, a, 60)
+	if len(a.Groups) != 2 || a.Groups[0].MatchedBy != ByCommunicator || a.Groups[0].Matched != 30 || a.Groups[1].Matched != 30 {
+		t.Errorf("%+v", a.Groups)
 	}
 }
 

@@ -31,11 +31,11 @@ type laneKey struct {
 }
 
 func (a *Analysis) readNames(ctx context.Context, tr *traceread.Trace, p *collectives.Patterns) error {
-	return tr.Define(ctx, func(r traceread.Row) error {
+	return tr.Each(ctx, func(r traceread.Row) error {
 		var id int64
 		var name string
 		err := r.Scan(&id, &name)
-		if p.Match(name) {
+		if len(a.names) < mostLanes && p.Match(name) {
 			a.names[id] = true
 		}
 		return err

@@ -31,7 +31,7 @@ type Usage struct {
 	WaitedFor map[int32]int64  // ns of Wait by the rank that was last; -1: no single rank was
 	Instead   map[int32]int64  // ns of Compute while its rank was last and all others waited, by the caller's number of the kernel, or OtherCollectives
 	LateNS    int64            // how long its rank was last and all others waited, in the declared time
-	IdleLate  map[string]int64 // ns of that in which it was idle, by cause
+	IdleLate  map[string]int64 // ns of that in which it was idle, by the cause that the caller adds (see Idle)
 
 	analysis *Analysis
 	declared []traceread.Span
@@ -44,8 +44,6 @@ type Usage struct {
 	computes int32 // the kernel that computes longest
 	waitsFor int32
 	atNS     int64
-	gpu      int64
-	asked    int // how often the analysis's IdleCause was
 }
 
 // part is a part of a collective's kernel.
@@ -73,7 +71,7 @@ func (p *parts) Pop() any {
 func (a *Analysis) Usage(gpu int64, declared, copies []traceread.Span) *Usage {
 	u := &Usage{
 		WaitedFor: map[int32]int64{}, Instead: map[int32]int64{}, IdleLate: map[string]int64{},
-		analysis: a, declared: declared, copies: copies, late: a.lateOf(gpu), gpu: gpu,
+		analysis: a, declared: declared, copies: copies, late: a.lateOf(gpu),
 	}
 	u.idleLate = u.late
 	u.own = a.kernelsOf(func(rank int) bool { return a.Ranks[rank].GPU == gpu })
@@ -224,18 +222,6 @@ func (u *Usage) Idle(s traceread.Span, visit func(late traceread.Span)) {
 	for _, one := range clipped(u.idleLate, s) {
 		visit(one)
 	}
-}
-
-// mostAsked limits how often an IdleCause is asked for one GPU.
-const mostAsked = 1 << 10
-
-// AddIdle adds ns of a part that Idle visited to a cause, or to the cause that IdleCause names.
-func (u *Usage) AddIdle(cause string, late traceread.Span, ns int64) {
-	if ask := u.analysis.idleCause; ask != nil && u.asked < mostAsked && late.EndNS-late.BeginNS > u.analysis.ClockNS {
-		u.asked++
-		cause = cmp.Or(ask(u.gpu, late), cause)
-	}
-	u.IdleLate[cause] += ns
 }
 
 // clipped returns the parts of a time that are in some times.

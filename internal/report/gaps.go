@@ -67,6 +67,7 @@ type gap struct {
 	kernel   int32
 	thread   int64
 	host     []traceread.Span // the parts of causeHost; valid until the next gap
+	late     []traceread.Span // the parts of these in which other ranks waited for the GPU's
 	untilNS  int64            // the submit of the kernel that ended it
 	started  startCause       // of the part after the submit
 	waitedNS int64            // that part
@@ -98,11 +99,13 @@ func (g *gpu) ended(q *queue, k *pendingKernel, window traceread.Span, coarse bo
 	}
 	one.fromNS = m.first(one.span.BeginNS, one.span.EndNS)
 	d := g.divisionOf(one.span, q, k, coarse)
-	g.divideLate(m, d, one.span)
-	one.divide(m, d, one.span, &g.copies)
-	if d.before == causeHost {
+	if d.before == causeHost { // before divide, which drops past copies
 		one.askHost(m, d.atNS)
 		one.askStart(k, d.after, d.atNS)
+	}
+	one.divideLate(m, d)
+	one.divide(m, d, one.span, &g.copies)
+	if d.before == causeHost {
 		one.waitedNS = one.parts[d.after]
 	}
 	g.gaps.count++

@@ -12,6 +12,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/ranks"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
+	"github.com/rtl-attach/rtl-attach/internal/whyidle"
 )
 
 // beginUsage prepares to divide the GPUs' times, if the trace has collectives.
@@ -33,26 +34,68 @@ func (a *analysis) use(g *gpu, k *pendingKernel) {
 }
 
 // divideLate adds the parts of a gap in which other ranks waited for the GPU's to the usage, by cause.
-func (g *gpu) divideLate(m measure, d division, s traceread.Span) {
-	if g.usage == nil {
+func (g *gap) divideLate(m measure, d division) {
+	u := g.gpu.usage
+	if u == nil {
 		return
 	}
-	copies := g.copies
-	g.usage.Idle(s, func(late traceread.Span) {
-		part := gap{gpu: g}
+	copies := g.gpu.copies
+	u.Idle(g.span, func(late traceread.Span) {
+		part := gap{gpu: g.gpu}
 		part.divide(m, d, late, &copies)
 		for c, ns := range part.parts {
 			if ns > 0 {
-				g.usage.AddIdle(causeTexts[c], late, ns)
+				u.IdleLate[causeTexts[c]] += ns
+			}
+		}
+		for _, s := range g.host {
+			if s = s.Clip(late); s.BeginNS < s.EndNS {
+				g.late = append(g.late, s)
 			}
 		}
 	})
+}
+
+// explainLate replaces the host's part of the idle time of late ranks by what their threads did, if the trace has that.
+func (r *Report) explainLate(tr *traceread.Trace, a *analysis) error {
+	if a.why == nil || !a.why.hasLate {
+		return nil
+	}
+	stacks, err := whyidle.OpenStacks(tr)
+	if err != nil {
+		return err
+	}
+	defer stacks.Close()
+	found, err := whyidle.Find(background, tr, a.windows.cpu, &a.why.late, nil, stacks)
+	if err != nil {
+		return fmt.Errorf("what threads of late ranks did: %w", err)
+	}
+	w := newExplainer(r, tr, stacks)
+	for id, g := range a.gpus {
+		of := found.GPUs[id]
+		if g.usage == nil || of == nil {
+			continue
+		}
+		causes, err := w.merge(of.Parts)
+		if err != nil {
+			return err
+		}
+		for _, c := range causes {
+			ns := min(c.NS, g.usage.IdleLate[causeTexts[causeHost]])
+			g.usage.IdleLate[causeTexts[causeHost]] -= ns
+			g.usage.IdleLate[c.Text] += ns
+		}
+	}
+	return nil
 }
 
 // fillRanks compares the ranks.
 func (r *Report) fillRanks(tr *traceread.Trace, a *analysis) (err error) {
 	if a.ranks == nil {
 		return nil
+	}
+	if err := r.explainLate(tr, a); err != nil {
+		return err
 	}
 	usage := map[int64]*ranks.Usage{}
 	for id, g := range a.gpus {

@@ -125,7 +125,6 @@ type Options struct {
 	Filter  *filter.Filter   // nil: everything that was recorded
 
 	Collectives *collectives.Patterns // the names of collectives' kernels; nil: collectives.Default
-	IdleCause   ranks.IdleCause       // nil: only causes of gaps
 }
 
 // Span is a time since the begin of a trace's first declared window, in ns.
@@ -180,7 +179,7 @@ func (r *Report) read(tr *traceread.Trace, o Options) error {
 	if cut {
 		w.window = common
 	}
-	found, err := ranks.Find(background, tr, ranks.Options{Window: w.window, Patterns: o.Collectives, IdleCause: o.IdleCause})
+	found, err := ranks.Find(background, tr, ranks.Options{Window: w.window, Patterns: o.Collectives})
 	if err != nil {
 		return err
 	}
@@ -201,9 +200,6 @@ func (r *Report) read(tr *traceread.Trace, o Options) error {
 	if err := r.readSteps(tr, window, selected); err != nil {
 		return err
 	}
-	if err := r.fillRanks(tr, a); err != nil {
-		return err
-	}
 	r.fillGPUs(a)
 	r.fillQueues(a)
 	r.fillPerProcess(a)
@@ -214,6 +210,9 @@ func (r *Report) read(tr *traceread.Trace, o Options) error {
 		return err
 	}
 	if err := r.fillLongest(tr, a); err != nil {
+		return err
+	}
+	if err := r.fillRanks(tr, a); err != nil {
 		return err
 	}
 	return r.fillWhy(tr, a)

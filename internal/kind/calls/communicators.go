@@ -2,14 +2,13 @@ package calls
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// mostCommKernels limits the kernels in the result of KernelCommunicators.
+// mostCommKernels limits the kernels in the result of KernelCommunicators; it lacks further ones.
 const mostCommKernels = 1 << 20
 
 // KernelCommunicators returns the communicator of each kernel (row of rtl_execution) that a recorded call of RCCL
@@ -49,11 +48,8 @@ func KernelCommunicators(ctx context.Context, tr *traceread.Trace) (map[int64]in
 	err = tr.Each(ctx, func(row traceread.Row) error {
 		var call, kernel int64
 		err := row.Scan(&call, &kernel)
-		if number := calls[call]; number > 0 {
+		if number := calls[call]; number > 0 && len(kernels) < mostCommKernels {
 			kernels[kernel] = number
-		}
-		if len(kernels) > mostCommKernels {
-			return fmt.Errorf("over %d kernels of RCCL's calls: %w", mostCommKernels, traceread.ErrImpossible)
 		}
 		return err
 	}, "SELECT call_id, kernel_id FROM call_kernel")
