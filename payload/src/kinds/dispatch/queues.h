@@ -169,7 +169,7 @@ struct queue {
 	uint64_t backed, backed_end; /* entries below backed have memory; at backed_end all have */
 	uint32_t slots_backed; /* stamps and placed have memory */
 	uint64_t want_signals; /* free ones to keep */
-	uint64_t seen_starved, skipped_counted;
+	uint64_t seen_starved, seen_taken, skipped_counted;
 	uint64_t dead_since_ns; /* when the worker saw that it was destroyed */
 	bool parked;      /* has been held ready in this session */
 	uint32_t settled; /* destroyed, every dispatch has its outcome, and then … */
