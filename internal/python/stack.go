@@ -78,6 +78,9 @@ func (p *Interpreter) tryStack(state uint64) ([]RawFrame, []Frame, error) {
 	if err := c.check(); err != nil {
 		return nil, nil, err
 	}
+	if s, err := p.readState(state); err != nil || s.tid != p.listed[state] {
+		return nil, nil, errChanged // the thread has ended, and another one may have its state
+	}
 	if cut {
 		return raw, frames, ErrCut
 	}
