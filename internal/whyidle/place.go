@@ -14,6 +14,17 @@ type Place struct {
 	Inside Frame // the call of a library in which it was; no name and file: none
 }
 
+// Text returns the function's name, else the file's in brackets.
+func (f Frame) Text() string {
+	switch {
+	case f.Name != "":
+		return f.Name
+	case f.File != "":
+		return "[" + path.Base(f.File) + "]"
+	}
+	return "[not known]"
+}
+
 // Known reports whether a frame says anything.
 func (f Frame) Known() bool { return f.Name != "" || f.File != "" }
 
