@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -87,10 +86,8 @@ func (c *commanded) close(ui *ui) {
 // handler carries out the commands of control channels.
 type handler struct{ commands *session.Commands }
 
-var errSwitch = errors.New("this version records from the attach to the detach: it cannot be switched")
-
-func (h handler) Enable() error  { return errSwitch }
-func (h handler) Disable() error { return errSwitch }
+func (h handler) Enable(ctx context.Context) error  { return h.commands.Switch(ctx, true) }
+func (h handler) Disable(ctx context.Context) error { return h.commands.Switch(ctx, false) }
 
 func (h handler) Flush(ctx context.Context) error { return h.commands.Flush(ctx) }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/filter"
 	"github.com/rtl-attach/rtl-attach/internal/preflight"
 	"github.com/rtl-attach/rtl-attach/internal/report"
+	"github.com/rtl-attach/rtl-attach/internal/schedule"
 	"github.com/rtl-attach/rtl-attach/internal/session"
 )
 
@@ -205,6 +206,9 @@ func record(f recordFlags) (failure.ExitCode, error) {
 	o, err := f.options()
 	if err != nil {
 		return failure.Usage, usageError{err}
+	}
+	if len(f.control) > 0 && len(o.Schedule) == 0 && o.Flight == nil {
+		o.Schedule = schedule.Switchable()
 	}
 	if f.tool != "" {
 		return failure.Usage, usageError{errors.New("--tool-library needs --via rocprofiler-register: rtl-attach records without a tool of AMD's")}

@@ -40,8 +40,8 @@ const (
 
 // Handler carries the commands out. Several goroutines call it.
 type Handler interface {
-	Enable() error
-	Disable() error
+	Enable(ctx context.Context) error
+	Disable(ctx context.Context) error
 	Flush(context.Context) error
 	Trigger(context.Context) (Written, error)
 	Stop()
@@ -223,9 +223,9 @@ func (s *Server) carryOut(command string) Reply {
 	case State:
 		done.State = s.state().State
 	case Enable:
-		err = s.handler.Enable()
+		err = s.handler.Enable(ctx)
 	case Disable:
-		err = s.handler.Disable()
+		err = s.handler.Disable(ctx)
 	case Flush:
 		err = s.handler.Flush(ctx)
 	case Trigger:

@@ -27,11 +27,11 @@ type recorder struct {
 	triggers atomic.Uint64
 }
 
-func (r *recorder) Enable() error               { return nil }
-func (r *recorder) Disable() error              { return errors.New("not now") }
-func (r *recorder) Flush(context.Context) error { return nil }
-func (r *recorder) Stop()                       { r.stopped.Store(true) }
-func (r *recorder) State() any                  { return map[string]int{"dispatches": 5} }
+func (r *recorder) Enable(context.Context) error  { return nil }
+func (r *recorder) Disable(context.Context) error { return errors.New("not now") }
+func (r *recorder) Flush(context.Context) error   { return nil }
+func (r *recorder) Stop()                         { r.stopped.Store(true) }
+func (r *recorder) State() any                    { return map[string]int{"dispatches": 5} }
 
 func (r *recorder) Trigger(context.Context) (Written, error) {
 	return Written{Number: r.triggers.Add(1), File: "/tmp/t-1.db"}, nil

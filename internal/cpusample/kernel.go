@@ -29,8 +29,8 @@ var (
 	ErrOld = errors.New("this kernel is too old, or built without BTF: Linux 5.19 or later is needed")
 )
 
-// least_preempt_ns: a thread that others push off its processor all the time is seen by this.
-const leastPreemptNS = 100_000
+// leastPreemptNS is the time in which a thread that is preempted again and again has one stack: a stack takes some 1.5 µs.
+const leastPreemptNS = 20_000
 
 // kernel is the programs that this process has in the kernel. The kernel removes them when it ends.
 type kernel struct {

@@ -26,7 +26,13 @@ const stackPointer = 7
 const noModule = 0
 
 // module is a file with code, as it was mapped when it was first met.
-type module struct{ mapped target.Map }
+type module struct {
+	mapped target.Map
+	image  []byte // of what is in no file: the vdso, which is gone with the process
+}
+
+// mostImage limits such an image; the vdso has 8 KiB.
+const mostImage = 64 << 10
 
 // fileOf identifies a module's file.
 type fileOf struct {
@@ -102,6 +108,16 @@ func executable(maps []target.Map) (code []target.Map) {
 	return code
 }
 
+func (c *code) newModule(m target.Map) module {
+	if size := m.End - m.Start; m.Inode == 0 && size <= mostImage {
+		image := make([]byte, size)
+		if _, err := c.memory.ReadAt(image, int64(m.Start)); err == nil {
+			return module{m, image}
+		}
+	}
+	return module{mapped: m}
+}
+
 // locate returns the module of an address, and its offset in the file; of noModule the address.
 func (c *code) locate(pc uint64) (id int, offset uint64) {
 	m, ok := target.FindMap(c.maps, target.Addr(pc))
@@ -118,7 +134,7 @@ func (c *code) locate(pc uint64) (id int, offset uint64) {
 			return noModule, pc
 		}
 		id = len(c.modules)
-		c.modules, c.ids[who] = append(c.modules, module{m}), id
+		c.modules, c.ids[who] = append(c.modules, c.newModule(m)), id
 	}
 	return id, pc - uint64(m.Start) + m.Offset
 }

@@ -1,6 +1,7 @@
 package cpusample
 
 import (
+	"bytes"
 	"io"
 	"os"
 
@@ -66,11 +67,10 @@ func (p *Process) namesOf(m module, frames []cputrace.Frame, offsets map[uint32]
 	return named
 }
 
-// openModule opens a module's file; of the vdso its memory.
+// openModule opens a module's file, or the image of what is in none.
 func (p *Process) openModule(m module) (io.ReaderAt, func(), error) {
 	if m.mapped.Inode == 0 {
-		size := int64(m.mapped.End - m.mapped.Start)
-		return io.NewSectionReader(p.memory, int64(m.mapped.Start), size), func() {}, nil
+		return bytes.NewReader(m.image), func() {}, nil
 	}
 	f, err := p.memory.OpenFile(m.mapped)
 	if err != nil {

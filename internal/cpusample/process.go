@@ -20,7 +20,6 @@ type Process struct {
 	target   *target.Target
 	memory   *target.Observed
 	begunNS  uint64
-	shared   bool // its pid namespace is the first one
 
 	// The recorder's gate protects these.
 	code   *code
@@ -29,8 +28,6 @@ type Process struct {
 	keys   keys
 	pcs    []uint64
 	places []place
-	cut    uint64 // stacks whose outermost frame is not known
-	walked uint64
 	notes  []string // what could not be observed
 
 	mu      sync.Mutex // protects the rest
@@ -93,10 +90,6 @@ func (p *Process) asleep(w *kernelWall, b *cputrace.Batch) {
 func (p *Process) stack(s *stackRecord, b *cputrace.Batch) uint32 {
 	var complete bool
 	p.pcs, complete = p.code.walk(s, p.pcs[:0])
-	p.walked++
-	if !complete {
-		p.cut++
-	}
 	p.places = p.places[:0]
 	if p.python == nil || len(s.calls) == 0 {
 		for _, pc := range p.pcs {

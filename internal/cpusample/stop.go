@@ -40,6 +40,9 @@ func (p *Process) Stop() {
 	b := &cputrace.Batch{}
 	err = errors.Join(err, p.takeThreads(b))
 	p.keep(b)
+	if r.failure != nil {
+		p.note("events could not be read: " + r.failure.Error())
+	}
 	if err != nil {
 		p.note("at the end: " + err.Error())
 	}

@@ -125,7 +125,7 @@ func (sc *cpuScene) checkMeanwhile(t *testing.T, seed uint64, gpu int64, want *w
 	defer tr.Close()
 	w := wholeTime
 	must(t, w.askWhy(tr, Options{}))
-	a, err := analyse(tr, w)
+	a, err := analyse(tr, w, nil)
 	must(t, err)
 	defer a.close()
 	stacks, err := whyidle.OpenStacks(tr)

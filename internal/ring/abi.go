@@ -58,6 +58,8 @@ const (
 	CommandReattach Command = 0x2
 	CommandDetach   Command = 0x3
 	CommandStart    Command = 0x4
+	CommandDisable  Command = 0x5
+	CommandEnable   Command = 0x6
 )
 
 type End uint32

@@ -68,6 +68,8 @@ const (
 	CommandReattach Command = C.RTL_COMMAND_REATTACH
 	CommandDetach   Command = C.RTL_COMMAND_DETACH
 	CommandStart    Command = C.RTL_COMMAND_START
+	CommandDisable  Command = C.RTL_COMMAND_DISABLE
+	CommandEnable   Command = C.RTL_COMMAND_ENABLE
 )
 
 // End says why a session ended (enum rtl_end).

@@ -15,6 +15,15 @@ func (c *Control) Start(startNS uint64, timeout time.Duration) error {
 	return c.command(request{command: CommandStart, timeout: timeout})
 }
 
+// Switch ends the window of the active session's schedule, and lets no other begin; or lets the schedule go on. The
+// payload's state says when that is done.
+func (c *Control) Switch(enable bool, timeout time.Duration) error {
+	if enable {
+		return c.command(request{command: CommandEnable, timeout: timeout})
+	}
+	return c.command(request{command: CommandDisable, timeout: timeout})
+}
+
 func (c *Control) schedule() *Schedule { return (*Schedule)(unsafe.Pointer(&c.mem[ScheduleOffset])) }
 
 // Windows returns how many windows of the session's schedule were recorded so far, how many were

@@ -76,6 +76,9 @@ func Delayed(delay time.Duration) (Schedule, error) {
 	return Schedule{{Clock: ring.ClockBoottime, Delay: delay, Repeat: 1}}, nil
 }
 
+// Switchable returns the schedule that records from the attach on, and can be switched by commands.
+func Switchable() Schedule { return Schedule{{Clock: ring.ClockBoottime, Repeat: 1}} }
+
 // Units are the units of a collection period, as rocprofv3 names them.
 var Units = []string{"hour", "min", "sec", "msec", "usec", "nsec"}
 

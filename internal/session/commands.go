@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/flight"
+	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 // Commands are requests to a recording while it records: by a signal, or by a control channel. Any
@@ -40,13 +42,88 @@ func (c *Commands) add(d *drain) {
 	c.active = append(c.active, d)
 }
 
+// remove returns when no request uses the session any more: its mappings may go then.
 func (c *Commands) remove(d *drain) {
 	if c == nil {
 		return
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.active = slices.DeleteFunc(c.active, func(other *drain) bool { return other == d })
+	c.mu.Unlock()
+	d.users.Wait()
+}
+
+// each calls do for all sessions at once.
+func (c *Commands) each(do func(*drain) error) error {
+	c.mu.Lock()
+	sessions := slices.Clone(c.active)
+	for _, d := range sessions {
+		d.users.Add(1)
+	}
+	c.mu.Unlock()
+	if len(sessions) == 0 {
+		return ErrNotRecording
+	}
+	errs := make(chan error, len(sessions))
+	for _, d := range sessions {
+		go func() {
+			defer d.users.Done()
+			errs <- do(d)
+		}()
+	}
+	var all error
+	for range sessions {
+		all = errors.Join(all, <-errs)
+	}
+	return all
+}
+
+// errOneWindow is the error of a switch of a recording without windows.
+var errOneWindow = errors.New("this recording has no windows: one with --control has, without --keep-last")
+
+const (
+	switchTimeout = 5 * time.Second
+	switchPeriod  = time.Millisecond // between looks whether it is done
+)
+
+// Switch lets windows begin, or ends them until it is called again. It returns when that is done. A schedule may have no
+// window at the moment: then none begins.
+func (c *Commands) Switch(ctx context.Context, enable bool) error {
+	return c.each(func(d *drain) error {
+		if d.windows == nil {
+			return errOneWindow
+		}
+		return d.switchTo(ctx, enable)
+	})
+}
+
+func (d *drain) switchTo(ctx context.Context, enable bool) error {
+	control := d.windows.link.control
+	if d.windows.link.isLost() {
+		return ErrNotRecording
+	}
+	if err := control.Switch(enable, switchTimeout); err != nil {
+		return err
+	}
+	tick := time.NewTicker(switchPeriod)
+	defer tick.Stop()
+	for {
+		s := control.Snapshot().State
+		_, _, nextNS := control.Windows()
+		switch {
+		case enable && (s == ring.StateActive || s == ring.StateOff && (nextNS > boottimeNS() || d.windows.o.Schedule.IsOfProcess())):
+			return nil
+		case !enable && s == ring.StateOff || !s.IsRecording() && s != ring.StateArming && s != ring.StateDraining:
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-d.done:
+			return ErrNotRecording
+		case <-ctx.Done():
+			return errors.New("the payload could not switch in time")
+		}
+	}
 }
 
 func (c *Commands) sessions() []*drain {
@@ -105,17 +182,23 @@ func (c *Commands) Flush(ctx context.Context) error {
 func (d *drain) flush(ctx context.Context, sinceNS uint64) error {
 	tick := time.NewTicker(flushPeriod)
 	defer tick.Stop()
-	complete := func() bool {
+	complete := func(s *tracedb.Session) bool {
 		select {
 		case <-d.done:
 			return true
 		default:
-			return d.session.CompleteNS() >= sinceNS
+			return s.CompleteNS() >= sinceNS || d.windows != nil && !d.windows.open.Load()
 		}
 	}
 	for {
-		if complete() {
-			if done, err := d.session.Commit(); done || err != nil {
+		s := d.session
+		if d.windows != nil {
+			if s = d.windows.latest.Load(); s == nil {
+				return nil // no window has begun
+			}
+		}
+		if complete(s) {
+			if done, err := s.Commit(); done || err != nil {
 				return err
 			}
 		}

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
@@ -24,6 +25,7 @@ type drain struct {
 	mostBytes uint64             // the most that a payload can hold when it has detached
 	thread    lowPriority
 	done      chan struct{}
+	users     sync.WaitGroup // requests that use it, see Commands
 	result    collector.Result
 	err       error
 }

@@ -31,7 +31,9 @@ const startLead = 100 * time.Millisecond
 type windows struct {
 	*recording
 	snapshot ring.Snapshot
-	current  *tracedb.Session // the last one; nil: none yet
+	current  *tracedb.Session                // the last one; nil: none yet
+	latest   atomic.Pointer[tracedb.Session] // the same, for any goroutine
+	open     atomic.Bool                     // it is going on
 	begun    atomic.Int64
 	missed   uint64
 	why      string // why the last missed one was missed
@@ -46,12 +48,15 @@ func (w *windows) Begin(p ring.Period) (collector.Sink, error) {
 		return nil, err
 	}
 	w.current = s
+	w.latest.Store(s)
+	w.open.Store(true)
 	w.begun.Add(1)
 	return s, errors.Join(s.Period(info.PID, info.StartTicks, describePeriod(p, 1, "")), s.Filters(filterSettings(w.o.Filter)))
 }
 
 // Ended implements collector.Periods.
 func (w *windows) Ended(counters ring.Counters, told bool) error {
+	w.open.Store(false)
 	if !told {
 		return nil
 	}
@@ -60,16 +65,24 @@ func (w *windows) Ended(counters ring.Counters, told bool) error {
 
 // Missed implements collector.Periods.
 func (w *windows) Missed(p ring.Period) error {
-	w.missed += p.Count
+	if p.Error != -int32(unix.ECANCELED) {
+		w.missed += p.Count
+	}
 	w.why = "it was over before it could begin"
 	if errno := unix.Errno(-p.Error); p.Error < 0 {
 		w.why = "the payload could not arm: " + errno.Error()
 	}
-	if p.Error == -int32(unix.ENODEV) {
+	switch p.Error {
+	case -int32(unix.ENODEV):
 		w.why = "the HSA runtime was shut down"
+	case -int32(unix.ECANCELED):
+		w.why = switchedOff
 	}
 	return w.trace.db.MissedPeriods(uint32(w.o.PID), w.Target.StartTicks, describePeriod(p, p.Count, w.why))
 }
+
+// switchedOff is why windows are missing that the user did not want.
+const switchedOff = "switched off by a command"
 
 func describePeriod(p ring.Period, count uint64, reason string) tracedb.Period {
 	return tracedb.Period{

@@ -69,7 +69,7 @@ extern _Atomic uint32_t muted;
 /* Waits for the one that runs, up to a deadline. */
 void callbacks_await_idle(uint64_t until_ns);
 
-/* ---- buffers.c */
+/* ---- buffers.c, buffer_life.c (see buffers.h) */
 
 uint32_t buffers_kinds(void);
 /* The recorder's thread only. beat is called while it waits for room in a lossless buffer. */

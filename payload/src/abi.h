@@ -74,6 +74,8 @@ enum rtl_command {
 	RTL_COMMAND_REATTACH = 2,
 	RTL_COMMAND_DETACH = 3,
 	RTL_COMMAND_START = 4, /* begins the session's schedule (session/periods_abi.h) */
+	RTL_COMMAND_DISABLE = 5, /* ends the schedule's window, and begins no other; RTL_STATE_OFF says that it is done */
+	RTL_COMMAND_ENABLE = 6,  /* the schedule goes on: its window begins, if it has one now */
 };
 
 /* Why the last session ended. */

@@ -140,6 +140,7 @@ func TestFlush(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "c.sock")
 	r := p.Begin(t, "--control", "unix:"+socket)
 	r.Says(t, "✓ attached")
+	p.Active(t) // the first window begins after the attach
 	harness.Until(t, "it has dispatched for a while", p.Dispatches(t, 1000))
 	var until, rows []int64
 	for range 3 {
@@ -157,7 +158,7 @@ func TestFlush(t *testing.T) {
 		{"ping", `{"ack":"ping"}`},
 		{"flush", `{"ack":"flush"}`},
 		{"trigger", `{"error":"trigger","text":"no flight recorder`},
-		{"enable", `{"error":"enable"`},
+		{"enable", `{"ack":"enable"}`},
 		{"stop", `{"ack":"stop"}`},
 	} {
 		if _, err := fmt.Fprintln(c, command.name); err != nil {

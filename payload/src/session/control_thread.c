@@ -73,6 +73,9 @@ static int run_command(uint32_t command)
 		return session_disarm(control->argument == RTL_END_OTHER_TOOL ? RTL_END_OTHER_TOOL : RTL_END_DETACH);
 	case RTL_COMMAND_START:
 		return periods_start();
+	case RTL_COMMAND_DISABLE:
+	case RTL_COMMAND_ENABLE:
+		return periods_switch(command == RTL_COMMAND_ENABLE);
 	default:
 		return control_fail(-EINVAL, "unknown command %u", command);
 	}

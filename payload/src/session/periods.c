@@ -35,6 +35,7 @@ static uint64_t lead_ns;    /* how long before a window its arming begins */
 static uint64_t retry_at;   /* monotonic */
 static int last_error;      /* of the last attempt to begin this window */
 static bool was_recorded;   /* this window, at least in part */
+static bool disabled, by_command; /* no window; the next window begins by command, not at its time */
 static uint64_t cpu_seen, cpu_look_ns;
 
 static struct rtl_schedule *block(void)
@@ -153,8 +154,27 @@ int periods_start(void)
 	schedule_begin(&schedule, __atomic_load_n(&block()->start_ns, __ATOMIC_RELAXED));
 	retry_at = 0;
 	last_error = 0;
-	was_recorded = false;
+	was_recorded = disabled = by_command = false;
 	__atomic_store_n(&begun, 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+/* A window without an end that was switched off is over: the next one has another number. */
+int periods_switch(bool enable)
+{
+	struct schedule_window w;
+
+	if (!periods_are_on() || !__atomic_load_n(&begun, __ATOMIC_RELAXED))
+		return control_fail(-EINVAL, "no session with a schedule is active");
+	if (disabled == !enable)
+		return 0;
+	disabled = !enable;
+	by_command = enable;
+	retry_at = 0;
+	if (enable && was_recorded && schedule_window(&schedule, &w) && w.off == SCHEDULE_NEVER) {
+		schedule.number++;
+		was_recorded = false;
+	}
 	return 0;
 }
 
@@ -216,7 +236,7 @@ static void note_missed(const struct schedule *first, uint64_t count)
 		.header = {.type = RTL_TYPE_PERIOD, .lines = 1},
 		.what = RTL_PERIOD_MISSED,
 		.generation = atomic_load(&session_flags.generation),
-		.error = last_error,
+		.error = disabled ? -ECANCELED : last_error,
 		.number = first->number,
 		.count = count,
 	};
@@ -261,7 +281,7 @@ static void begin_window(const struct schedule_window *w)
 	record = (struct rtl_period){
 		.number = schedule.number,
 		.clock = (uint16_t)w->clock,
-		.planned_ns = schedule_boottime(w->clock, w->on),
+		.planned_ns = by_command ? 0 : schedule_boottime(w->clock, w->on),
 		.planned_end_ns = schedule_boottime(w->clock, w->off),
 	};
 	took = from;
@@ -271,6 +291,7 @@ static void begin_window(const struct schedule_window *w)
 		return;
 	}
 	was_recorded = true;
+	by_command = false;
 	periods_note_arming(took - from);
 }
 
@@ -292,7 +313,9 @@ static uint64_t off_turn(void)
 		return 0;
 	}
 	uint64_t now = schedule_now(w.clock), mono = now_monotonic(), lead = lead_of(w.clock);
-	show(&block()->next_ns, schedule_boottime(w.clock, w.on));
+	show(&block()->next_ns, disabled ? 0 : schedule_boottime(w.clock, w.on));
+	if (disabled)
+		return w.off == SCHEDULE_NEVER ? UINT64_MAX : look_after(w.clock, w.off > now ? w.off - now : 0);
 	if (now + lead < w.on)
 		return look_after(w.clock, w.on - lead - now);
 	if (mono < retry_at)
@@ -305,10 +328,10 @@ static uint64_t active_turn(void)
 {
 	struct schedule_window w;
 
-	if (!schedule_window(&schedule, &w) || w.off == SCHEDULE_NEVER)
+	if (!schedule_window(&schedule, &w) || (w.off == SCHEDULE_NEVER && !disabled))
 		return UINT64_MAX;
 	uint64_t now = schedule_now(w.clock), mono = now_monotonic();
-	if (now < w.off)
+	if (now < w.off && !disabled)
 		return look_after(w.clock, w.off - now);
 	if (mono < retry_at)
 		return retry_at - mono;

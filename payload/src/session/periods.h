@@ -42,6 +42,8 @@ bool periods_await_begin(void);
 
 /* RTL_COMMAND_START. 0 or -errno. */
 int periods_start(void);
+/* RTL_COMMAND_ENABLE and RTL_COMMAND_DISABLE: the next turn switches. 0 or -errno. */
+int periods_switch(bool enable);
 /* Begins or ends a window, if it is time. Returns for how long there is nothing to do, in ns;
  * UINT64_MAX: until something else happens. */
 uint64_t periods_turn(void);

@@ -20,6 +20,36 @@ struct deferred {
 static struct deferred *deferred; /* a ring, with room for every signal there is */
 static uint64_t deferred_head, deferred_tail;
 
+#define SHARE_LEAST 512
+static uint64_t share; /* of windows; 0: not known yet */
+static uint64_t most_used; /* in one round of this window */
+static bool was_starved;
+
+uint64_t pool_share(void)
+{
+	return config.schedule[0] && share && share < config.signal_pool ? share : config.signal_pool;
+}
+
+void pool_note_use(uint64_t used, bool starved)
+{
+	if (used > most_used)
+		most_used = used;
+	was_starved |= starved;
+}
+
+/* A window is over. One that has recorded nothing tells nothing. */
+static void learn_share(void)
+{
+	uint64_t want = 4 * most_used < SHARE_LEAST ? SHARE_LEAST : 4 * most_used;
+
+	if (was_starved && want < 2 * share)
+		want = 2 * share;
+	if (most_used)
+		share = want > share ? want : share - (share - want) / 8;
+	most_used = 0;
+	was_starved = false;
+}
+
 /* Signals that the application may have given to the hardware again. */
 #define LEAKED_MAX 1024
 static uint64_t leaked[LEAKED_MAX];
@@ -202,6 +232,7 @@ void pool_drop_all(void)
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++)
 		atomic_store(&queue_all[i]->free_tail, atomic_load(&queue_all[i]->free_head));
 	in_stock = alive = 0;
+	learn_share();
 	leaked_count = 0;
 	deferred_tail = deferred_head;
 	forget_stock();
@@ -219,6 +250,7 @@ void pool_destroy_all(bool process_ends)
 	}
 	while (in_stock)
 		destroy(stock[--in_stock]);
+	learn_share();
 	if (!process_ends)
 		destroy_deferred();
 	leaked_count = 0;

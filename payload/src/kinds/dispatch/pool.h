@@ -23,6 +23,15 @@ bool pool_is_exhausted(void);
  * if the pool is closed, or -ENOMEM when the runtime makes no more. */
 int pool_fill(struct queue *s, uint64_t want);
 
+/*
+ * How many signals a queue has ready before it is recorded. In a session with windows it is what the windows so far needed,
+ * with a reserve: their signals are made before each one, and destroyed after it. Not kept in between: nothing would tell
+ * that the runtime has ended meanwhile.
+ */
+uint64_t pool_share(void);
+/* The worker: a queue has used so many signals in one round; some dispatches found none. */
+void pool_note_use(uint64_t used, bool starved);
+
 /* Resets a signal that has completed and gives it back to queue s. */
 void pool_put_back(struct queue *s, uint64_t handle);
 

@@ -138,6 +138,7 @@ static void describe(struct queue *s, const hsa_queue_t *q)
 	atomic_store(&s->handoff_drops, 0);
 	atomic_store(&s->skipped_full, 0);
 	s->want_signals = s->seen_starved = s->skipped_counted = 0;
+	s->seen_taken = atomic_load(&s->free_tail);
 	s->in_transit = 0;
 	atomic_store(&s->released, 0);
 	atomic_store(&s->destroyed, 0);

@@ -107,7 +107,7 @@ static int stock_ready(void)
 		/* An application thread may take s meanwhile. This thread fills it all the
 		 * same: only threads of ours add free signals. */
 		queue_back_ready(s);
-		err = pool_fill(s, config.signal_pool);
+		err = pool_fill(s, pool_share());
 	}
 	return err;
 }

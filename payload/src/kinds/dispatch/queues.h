@@ -169,7 +169,7 @@ struct queue {
 	uint64_t backed, backed_end; /* entries below backed have memory; at backed_end all have */
 	uint32_t slots_backed; /* stamps and placed have memory */
 	uint64_t want_signals; /* free ones to keep */
-	uint64_t seen_starved, skipped_counted;
+	uint64_t seen_starved, seen_taken, skipped_counted;
 	uint64_t dead_since_ns; /* when the worker saw that it was destroyed */
 	bool parked;      /* has been held ready in this session */
 	uint32_t settled; /* destroyed, every dispatch has its outcome, and then … */
@@ -181,6 +181,9 @@ struct queue {
 	_Atomic uint32_t released;  /* a user of a shared queue has destroyed it: the runtime may have freed it. Relaxed: under the lock */
 	_Atomic uint32_t ours;      /* threads of ours that are in the ring, or about to be; see queue_enter_ours() */
 };
+/* `rtl-attach stuck` reads these from outside, at the beginning of a page (internal/stuck/virtual.go). */
+_Static_assert(offsetof(struct queue, word) == 0 && offsetof(struct queue, hsa) == 8 && offsetof(struct queue, hsa_id) == 16 &&
+	offsetof(struct queue, stamps) == 24 && offsetof(struct queue, mask) == 32, "stuck reads them");
 _Static_assert(offsetof(struct queue, entry_head) == offsetof(struct queue, lock) + 64, "one cache line");
 _Static_assert(offsetof(struct queue, entry_tail) == offsetof(struct queue, entry_head) + 64, "one cache line");
 

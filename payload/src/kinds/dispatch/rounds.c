@@ -46,9 +46,24 @@ void dispatch_take(const struct event *e, bool abandon)
 		emit_app_dispatch(e, entry, launch);
 }
 
+static void note_use(struct queue *s, bool starved)
+{
+	uint64_t tail = atomic_load(&s->free_tail);
+
+	pool_note_use(tail - s->seen_taken, starved);
+	s->seen_taken = tail;
+}
+
+static uint64_t first_want(const struct queue *s)
+{
+	uint64_t want = 2 * pool_share();
+
+	return s->size > want && pool_share() == config.signal_pool ? s->size : want;
+}
+
 /*
  * Keeps free signals for what may be published before the next round: at least a whole
- * ring, and twice as many as last time whenever that was too few.
+ * ring (in windows: twice what the windows so far needed), and twice as many as last time whenever that was too few.
  */
 static void keep_signals(struct queue *s)
 {
@@ -57,8 +72,9 @@ static void keep_signals(struct queue *s)
 
 	if (!(atomic_load(&s->word) & WORD_VIRT))
 		return;
+	note_use(s, starved != s->seen_starved);
 	if (!s->want_signals)
-		s->want_signals = s->size > 2 * config.signal_pool ? s->size : 2 * config.signal_pool;
+		s->want_signals = first_want(s);
 	if (starved != s->seen_starved && s->want_signals < SIGNALS_PER_QUEUE)
 		s->want_signals *= 2;
 	s->seen_starved = starved;
@@ -159,7 +175,7 @@ void dispatch_make_ready(void)
 			continue;
 		queue_back(s);
 		queue_note_ring(s);
-		pool_fill(s, config.signal_pool); /* a state that was taken before the pool was open */
+		pool_fill(s, pool_share()); /* a state that was taken before the pool was open */
 		keep_signals(s);
 	}
 	queue_make_ready(READY_QUEUES);
