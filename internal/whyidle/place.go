@@ -111,14 +111,18 @@ func appNative(frames []Frame) int {
 	return -1
 }
 
-// innermost chooses a place of a stack that has only system libraries, or no names.
+// innermost chooses a place of a stack that has only system libraries, or no names: the innermost named frame
+// outside of libc, else the innermost named one.
 func innermost(frames []Frame) (p Place) {
 	for _, f := range frames {
-		if f.Kind == cputrace.Native && f.Name != "" {
+		if f.Kind != cputrace.Native || f.Name == "" {
+			continue
+		}
+		if !strings.HasPrefix(f.Library(), "libc.") {
+			return Place{App: f}
+		}
+		if !p.App.Known() {
 			p.App = f
-			if f.Library() != "" && !strings.HasPrefix(f.Library(), "libc.") {
-				return p
-			}
 		}
 	}
 	if !p.App.Known() && len(frames) > 0 {
