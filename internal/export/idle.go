@@ -1,7 +1,6 @@
 package export
 
 import (
-	"cmp"
 	"fmt"
 	"path"
 	"strconv"
@@ -35,7 +34,7 @@ type idleFrame struct {
 }
 
 func frameOf(f whyidle.Frame) idleFrame {
-	return idleFrame{sanitize.Text(cmp.Or(f.Name, "["+path.Base(f.File)+"]")), sanitize.Text(f.File), f.Line}
+	return idleFrame{sanitize.Text(f.Text()), sanitize.Text(f.File), f.Line}
 }
 
 // leafOf returns the frame for the state of a cause.

@@ -2,6 +2,7 @@ package export
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"os/exec"
 	"path/filepath"
@@ -177,7 +178,9 @@ func TestChromeThreads(t *testing.T) {
 			Dur       float64
 		}
 	}
-	must(t, json.Unmarshal(data, &got))
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	must(t, err)
+	must(t, json.NewDecoder(z).Decode(&got))
 	sums := map[string]float64{}
 	for _, e := range got.TraceEvents {
 		if e.Cat == "thread state" {

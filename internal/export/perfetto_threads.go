@@ -1,7 +1,6 @@
 package export
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"path"
@@ -104,7 +103,7 @@ type sampleWriter struct {
 
 // perfettoFrame is a frame as readers distinguish it: by function, mapping and address.
 type perfettoFrame struct {
-	name, file string
+	name, file string // the name is as Frame.Text returns it
 	line       int64
 }
 
@@ -144,7 +143,7 @@ func (s *sampleWriter) callstackOf(stack int64) (uint64, error) {
 	}
 	for i := len(frames) - 1; i >= 0; i-- {
 		f := frames[i]
-		ids = ids.number(callstackFrames, s.frame(perfettoFrame{f.Name, f.File, f.Line}))
+		ids = ids.number(callstackFrames, s.frame(perfettoFrame{f.Text(), f.File, f.Line}))
 	}
 	id := s.intern(internedCallstacks, ids)
 	s.callstack[stack] = id
@@ -157,7 +156,7 @@ func (s *sampleWriter) frame(f perfettoFrame) uint64 {
 	if id, known := s.frames[f]; known {
 		return id
 	}
-	name := sanitize.Text(cmp.Or(f.name, "["+path.Base(f.file)+"]"))
+	name := sanitize.Text(f.name)
 	if f.line > 0 {
 		name = fmt.Sprintf("%s (%s:%d)", name, sanitize.Text(path.Base(f.file)), f.line)
 	}

@@ -15,12 +15,13 @@ import (
 
 // FuzzTrace: a trace file may have been made by anybody. patches are triples of
 // two bytes of an offset, in 16ths, and the 16 bytes that are put there.
-func FuzzTrace(f *testing.F) { fuzzTrace(f, smallTrace(f)) }
+func FuzzTrace(f *testing.F) { fuzzTrace(f, smallTrace(f), 97) }
 
 // FuzzThreads is the same with what threads did.
-func FuzzThreads(f *testing.F) { fuzzTrace(f, tracetest.WriteThreads(f)) }
+func FuzzThreads(f *testing.F) { fuzzTrace(f, tracetest.WriteThreads(f), 997) }
 
-func fuzzTrace(f *testing.F, of string) {
+// fuzzTrace patches a trace; among the seeds one in every places has a patch.
+func fuzzTrace(f *testing.F, of string, every int) {
 	f.Helper()
 	good, err := os.ReadFile(of)
 	if err != nil {
@@ -30,7 +31,7 @@ func fuzzTrace(f *testing.F, of string) {
 	f.Add([]byte{})
 	f.Add(append([]byte{0, 1}, make([]byte, step)...))
 	// Largest and least numbers where rows may lie.
-	for at := 0; at < len(good)/step; at += 97 {
+	for at := 0; at < len(good)/step; at += every {
 		f.Add(append([]byte{byte(at), byte(at >> 8)}, "\x80\x00\x00\x00\x00\x00\x00\x00\x7f\xff\xff\xff\xff\xff\xff\xff"...))
 	}
 	path := filepath.Join(f.TempDir(), "t.db")

@@ -18,7 +18,6 @@ type whyWant struct {
 	causes    map[string]int64 // of blocked, ready and unobserved threads
 	running   map[int64]int64  // by thread
 	samples   map[int64]map[string]int64
-	unsampled int64
 	meanwhile map[string]map[string]int64 // by cause and waker's state; running: without a stack
 }
 

@@ -3,7 +3,6 @@ package report
 import (
 	"bytes"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -104,11 +103,7 @@ func (c *IdleCause) writeStack(b *bytes.Buffer) {
 func stackText(frames []whyidle.Frame) string {
 	var names []string
 	for _, f := range slices.Backward(frames) {
-		name := f.Name
-		if name == "" {
-			name = path.Base(f.File)
-		}
-		names = append(names, name)
+		names = append(names, f.Text())
 	}
 	return strings.Join(names, ";")
 }

@@ -14,6 +14,17 @@ type Place struct {
 	Inside Frame // the call of a library in which it was; no name and file: none
 }
 
+// Text returns the function's name, else the file's in brackets.
+func (f Frame) Text() string {
+	switch {
+	case f.Name != "":
+		return f.Name
+	case f.File != "":
+		return "[" + path.Base(f.File) + "]"
+	}
+	return "[not known]"
+}
+
 // Known reports whether a frame says anything.
 func (f Frame) Known() bool { return f.Name != "" || f.File != "" }
 
@@ -100,14 +111,18 @@ func appNative(frames []Frame) int {
 	return -1
 }
 
-// innermost chooses a place of a stack that has only system libraries, or no names.
+// innermost chooses a place of a stack that has only system libraries, or no names: the innermost named frame
+// outside of libc, else the innermost named one.
 func innermost(frames []Frame) (p Place) {
 	for _, f := range frames {
-		if f.Kind == cputrace.Native && f.Name != "" {
+		if f.Kind != cputrace.Native || f.Name == "" {
+			continue
+		}
+		if !strings.HasPrefix(f.Library(), "libc.") {
+			return Place{App: f}
+		}
+		if !p.App.Known() {
 			p.App = f
-			if f.Library() != "" && !strings.HasPrefix(f.Library(), "libc.") {
-				return p
-			}
 		}
 	}
 	if !p.App.Known() && len(frames) > 0 {

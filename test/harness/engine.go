@@ -21,6 +21,11 @@ func Engine(t testing.TB, interpreter string) Workload {
 	return Workload{Program: "engine.py", Under: []string{interpreter}, Sim: []string{"SOFTGPU_KERNEL_NS=150000"}, LogsCalls: true}
 }
 
+// Infer is the HIP server in C++ that logs its phases as the engine does.
+func Infer() Workload {
+	return Workload{Program: "infer", Sim: []string{"SOFTGPU_KERNEL_NS=150000"}, LogsCalls: true}
+}
+
 // EnginePhase is a time in which the engine's thread was in a function, by its own clock.
 type EnginePhase struct {
 	Function       string

@@ -17,7 +17,13 @@ import (
 // What an engine did while its GPU was idle is what it says itself, phase by phase.
 func TestWhyIdle(t *testing.T) {
 	t.Parallel()
-	whyIdle(t, "")
+	whyIdle(t, harness.Engine(t, ""))
+}
+
+// The same of a server in C++, without frame pointers.
+func TestWhyIdleNative(t *testing.T) {
+	t.Parallel()
+	whyIdle(t, harness.Infer())
 }
 
 // The same for each version of Python that is there: RTL_PYTHONS=/path/python3.12:/path/python3.13.
@@ -26,14 +32,14 @@ func TestWhyIdleVersions(t *testing.T) {
 		testenv.Skip(t, "each version of Python: RTL_LONG=1, RTL_PYTHONS")
 	}
 	for _, python := range filepath.SplitList(os.Getenv("RTL_PYTHONS")) {
-		t.Run(filepath.Base(python), func(t *testing.T) { whyIdle(t, python) })
+		t.Run(filepath.Base(python), func(t *testing.T) { whyIdle(t, harness.Engine(t, python)) })
 	}
 }
 
-func whyIdle(t *testing.T, python string) {
+func whyIdle(t *testing.T, w harness.Workload) {
 	t.Helper()
 	testenv.NeedRoot(t)
-	p := harness.Start(t, harness.Engine(t, python))
+	p := harness.Start(t, w)
 	r := p.Begin(t, "--sched", "--sample", "cpu:999", "--buffer-policy", "lossless")
 	p.Active(t)
 	const kernels = 4000 // of 330 steps and more
@@ -73,7 +79,7 @@ func foldedPhases(t *testing.T, trace string, functions map[string]int64) map[st
 			t.Fatalf("%q: %v", line, err)
 		}
 		for name := range functions {
-			if strings.Contains(line, ";"+name+" (") {
+			if strings.Contains(line, ";"+name+" (") || strings.Contains(line, ";"+name+";") {
 				got[name] += ns
 			}
 		}
