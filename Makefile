@@ -11,7 +11,7 @@ VERSION := $(shell cat VERSION)
 COMMIT := $(if $(wildcard .git),$(shell git describe --always --dirty --exclude '*' 2>/dev/null))
 SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(if $(COMMIT),$(shell git log -1 --format=%ct)),$(shell stat -c %Y VERSION))
 export SOURCE_DATE_EPOCH
-PACKAGES := gcc g++ libc6-dev libhsa-runtime-dev libamdhip64-dev libdrm-dev hipcc clang-15 lld-15 sqlite3 gdb \
+PACKAGES := gcc g++ libc6-dev libhsa-runtime-dev libamdhip64-dev libdrm-dev hipcc clang-15 llvm-15 lld-15 sqlite3 gdb \
 	strace musl-tools debootstrap libjemalloc2 libtcmalloc-minimal4 protobuf-compiler groff-base procps pkg-config
 GO_PACKAGES := ./attach/... ./cmd/... ./internal/... ./payload/... ./scripts/... ./tracedb/... ./test/...
 

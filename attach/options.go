@@ -23,6 +23,11 @@ type Options struct {
 	// hip-runtime, marker, … KindNames lists them.
 	Kinds []string
 
+	// Sample are clocks of samples of the threads' stacks, and Sched whether to record their waits, as the flags of the same
+	// names have them. Both need the privileges for BPF; without them the recording has a warning.
+	Sample []string // CLOCK:HZ[,delay=DURATION][,duration=DURATION]
+	Sched  bool
+
 	BufferBytes uint64 // of shared memory for records, a power of two; 0: 64 MiB
 	Lossless    bool   // when the buffer is full, take more of the target's memory instead of discarding records
 	MaxBytes    uint64 // the recording ends when the trace has so many; 0: there is no limit
@@ -76,6 +81,12 @@ func (o Options) session() (session.Options, error) {
 			return e, usage("no kind of record is named %q: %s", name, strings.Join(KindNames(), ", "))
 		}
 		e.Kinds = append(e.Kinds, k)
+	}
+	e.Threads.Scheduling = o.Sched
+	for _, clock := range o.Sample {
+		if err := e.Threads.Sample(clock, time.ParseDuration); err != nil {
+			return e, usage("sample %q: %v", clock, err)
+		}
 	}
 	for name, value := range o.Settings {
 		e.Extra = append(e.Extra, envbuf.Var{Name: name, Value: value})

@@ -146,7 +146,7 @@ static rocattach_status_t status_of(int code)
 static rocattach_status_t begin(int pid, int tree)
 {
 	struct recording *r = NULL;
-	char line[LINE_MAX_BYTES];
+	char line[LINE_MAX_BYTES] = "";
 	struct command *c;
 	int ends[2], error, code = -1, text = 0;
 

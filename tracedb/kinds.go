@@ -48,6 +48,8 @@ type KindWriter interface {
 	AddWords(table *Table, words []uint64, values ...int64) error
 	// Define adds one row at once, and returns its id: other rows refer to it.
 	Define(table *Table, values ...int64) (row int64, err error)
+	// Update replaces the values of a row of this session, by its id.
+	Update(table *Table, row int64, values ...int64) error
 }
 
 // Kind calls write with the writer of this session, inside the open transaction. records
@@ -108,16 +110,35 @@ func (w kindWriter) begin(table *Table, values []int64) (*bulk, error) {
 }
 
 func (w kindWriter) Define(table *Table, values ...int64) (int64, error) {
-	args := []any{w.id}
-	for _, v := range values {
-		if v == null {
-			args = append(args, nil)
-		} else {
-			args = append(args, v)
-		}
-	}
+	args := append([]any{w.id}, orNULLs(values)...)
 	return w.db.insert(fmt.Sprintf("INSERT INTO %s(session_id, %s) VALUES(?%s)",
 		table.Name, strings.Join(table.Columns, ", "), strings.Repeat(", ?", len(values))), args...)
+}
+
+func (w kindWriter) Update(table *Table, row int64, values ...int64) error {
+	if len(values) != len(table.Columns) {
+		return fmt.Errorf("%s: %d values for %d columns", table.Name, len(values), len(table.Columns))
+	}
+	for t, b := range w.db.tables { // the row may not be in the file yet
+		if t.Name == table.Name {
+			if err := b.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return w.db.exec(fmt.Sprintf("UPDATE %s SET %s = ? WHERE id = ? AND session_id = ?", table.Name, strings.Join(table.Columns, " = ?, ")),
+		append(orNULLs(values), row, w.id)...)
+}
+
+// orNULLs returns values as SQL has them.
+func orNULLs(values []int64) []any {
+	args := make([]any, len(values))
+	for i, v := range values {
+		if v != null {
+			args[i] = v
+		}
+	}
+	return args
 }
 
 // bulkOf returns the buffered rows of a table.

@@ -23,7 +23,8 @@
 /* The hidden columns are the function's arguments. */
 #define DECLARATION                                                         \
 	"CREATE TABLE x(c0 INT, c1 INT, c2 INT, c3 INT, c4 INT, c5 INT, "   \
-	"c6 INT, c7 INT, c8 INT, c9 INT, words BLOB, rows BLOB HIDDEN, "    \
+	"c6 INT, c7 INT, c8 INT, c9 INT, c10 INT, c11 INT, c12 INT, c13 INT, " \
+	"c14 INT, c15 INT, words BLOB, rows BLOB HIDDEN, "                  \
 	"width INT HIDDEN, columns INT HIDDEN)"
 #define COLUMN_WORDS RTL_UNPACK_COLUMNS_MAX
 #define COLUMN_ROWS (RTL_UNPACK_COLUMNS_MAX + 1)

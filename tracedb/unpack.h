@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#define RTL_UNPACK_COLUMNS_MAX 10 /* of integers */
+#define RTL_UNPACK_COLUMNS_MAX 16 /* of integers */
 #define RTL_UNPACK_WIDTH_MAX 32   /* values of a row */
 #define RTL_UNPACK_NULL INT64_MIN /* NULL in a packed row */
 

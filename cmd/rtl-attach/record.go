@@ -45,6 +45,7 @@ type recordFlags struct {
 	kernels   bool
 	kinds     kindFlags
 	filters   filterFlags
+	threads   threadFlags
 	payload   string
 	settings  []string
 	strict    bool
@@ -106,6 +107,7 @@ func (f *recordFlags) addRecordingTo(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.kernels, "kernel-trace", true, "always recorded; accepted for compatibility")
 	f.kinds.addTo(flags)
 	f.filters.addTo(flags)
+	f.threads.addTo(flags)
 	f.flight.addTo(flags)
 	flags.StringArrayVar(&f.control, "control", nil, "take commands from a `CHANNEL` while recording: fd:N[,N], fifo:FILE[,FILE], unix:FILE; may be given again (see the guide: flight-recorder)")
 	flags.BoolVar(&f.strict, "strict", false, "exit code 9 if records are missing, 10 if the recording ended early")
@@ -147,11 +149,17 @@ func (f recordFlags) options() (session.Options, error) {
 	if f.append && f.force {
 		return o, errors.New("--append or --force, not both")
 	}
+	if o.Threads, err = f.threads.chosen(); err != nil {
+		return o, err
+	}
 	if o.Flight, err = f.flight.config(); err != nil {
 		return o, err
 	}
 	if o.Flight != nil && len(o.Schedule) > 0 {
 		return o, errors.New("--keep-last keeps all the time: without --delay, --collection-period and --schedule")
+	}
+	if o.Threads.Any() && (o.Flight != nil || len(o.Schedule) > 0) {
+		return o, errors.New("--sample and --sched observe threads from the attach to the end: without --keep-last, --delay, --collection-period and --schedule")
 	}
 	if o.Flight != nil && o.Filter.OfKernels() {
 		return o, errors.New("--keep-last keeps all kernels: give the filters to report and export")

@@ -19,7 +19,9 @@ type reportFlags struct {
 	fullNames bool
 	window    string
 	steps     string
+	gaps      int
 	query     string
+	patterns  string
 	filters   filterFlags
 }
 
@@ -30,7 +32,8 @@ func newReport(code *failure.ExitCode) *cobra.Command {
 		Short: "report on a trace: kernels, busy and idle times, gaps and their causes; needs no privileges",
 		Long: `Report on a trace: top kernels, busy and idle time of each GPU and queue with the
 share of it that was observed, gaps and what the GPU was probably waiting for, the
-time from launch to start. Needs no privileges. Several traces are reported one
+time from launch to start. If threads were recorded (--sample, --sched), also what
+they did while a GPU was idle. Needs no privileges. Several traces are reported one
 after the other, not compared.`,
 		Example: reportExamples,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -55,9 +58,15 @@ after the other, not compared.`,
 	f.filters.addTo(flags)
 	f.filters.addRank(flags, fmt.Sprintf(rankUsage, "report only"))
 	flags.StringVar(&f.steps, "steps", "", "report only the time of steps: `N`, the last N, or A:B, by number")
+	flags.IntVar(&f.gaps, "gaps", 0, "list the `N` longest gaps (10 without a number), each with what its thread did, and the stacks")
+	flags.Lookup("gaps").NoOptDefVal = "10"
+	addCollectives(flags, &f.patterns)
 	flags.StringVar(&f.query, "sql", "", "print the result of `QUERY`, one SELECT, on a read-only connection")
 	return c
 }
+
+// mostGaps limits --gaps.
+const mostGaps = 1000
 
 func (f reportFlags) check(traces []string) error {
 	switch {
@@ -126,15 +135,20 @@ func (f reportFlags) options() (o report.Options, table report.Table, err error)
 		err = errors.New("--json or --csv, not both")
 	case f.window != "" && f.steps != "":
 		err = errors.New("--window or --steps, not both")
+	case f.gaps < 0 || f.gaps > mostGaps:
+		err = fmt.Errorf("--gaps %d: 1 to %d", f.gaps, mostGaps)
 	case f.kernels < 0:
 		err = errors.New("--kernels is negative")
 	default:
-		o.Kernels = f.kernels
+		o.Kernels, o.Gaps = f.kernels, f.gaps
 		if o.Window, err = parseWindow(f.window); err == nil {
 			o.Filter, err = f.filters.filter()
 		}
 		if err == nil {
 			o.Steps, err = parseSteps(f.steps)
+		}
+		if err == nil {
+			o.Collectives, err = parseCollectives(f.patterns)
 		}
 	}
 	return o, table, err
@@ -169,7 +183,7 @@ func (f reportFlags) report(trace string, code *failure.ExitCode) error {
 
 // ask prints the result of the user's query.
 func (f reportFlags) ask(c *cobra.Command, trace string) error {
-	for _, other := range append([]string{"window", "steps", "kernels", "full-names"}, f.filters.names...) {
+	for _, other := range append([]string{"window", "steps", "kernels", "full-names", "gaps", "collectives"}, f.filters.names...) {
 		if c.Flags().Lookup(other).Changed {
 			return usageError{fmt.Errorf("--sql asks the whole trace: --%s has no meaning", other)}
 		}

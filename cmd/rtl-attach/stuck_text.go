@@ -69,9 +69,12 @@ func (s stuckWriter) process(b *strings.Builder, p *stuck.Process) {
 	if idle > 0 {
 		fmt.Fprintf(b, "  %s: all packets consumed, and no signal of the last ones is open\n", humanize.Things(idle, "other queue"))
 	}
+	for _, g := range locksOf(p) {
+		fmt.Fprintf(b, "  %s\n", g)
+	}
 	others := 0
 	for _, t := range p.Threads {
-		if !s.all && t.Within == "" && t.Holder == 0 {
+		if !s.all && t.Within == "" && t.Holder == 0 && t.GIL == "" {
 			others++
 			continue
 		}
@@ -121,6 +124,9 @@ func queueText(q *stuck.Queue, p *stuck.Process) string {
 		return fmt.Sprintf("%s waits %s at the barrier packet %s%s", name, since, at, behind)
 	case stuck.StateBehind:
 		return fmt.Sprintf("%s waits %s: the packet %s waits for all before it; %s%s", name, since, at, runningText(q, since), behind)
+	}
+	if q.Passed != nil && *q.Passed <= q.Read {
+		return fmt.Sprintf("%s waits %s: the packet %s is complete, and rtl-attach, which records, has not passed it to the GPU yet%s", name, since, at, behind)
 	}
 	return fmt.Sprintf("%s waits %s: the packet %s is complete: the GPU runs it, or does not process the queue (no doorbell, or a fault)%s", name, since, at, behind)
 }
@@ -213,11 +219,17 @@ func (s stuckWriter) thread(b *strings.Builder, t *stuck.Thread) {
 	if t.Holder != 0 {
 		text += fmt.Sprintf(", for a mutex that thread %d holds", t.Holder)
 	}
+	switch t.GIL {
+	case "holds":
+		text += ", holds the GIL"
+	case "waits":
+		text += ", for the GIL"
+	}
 	fmt.Fprintf(b, "  %s\n", line(text))
 	const few = 6
 	stack := t.Stack
 	if !s.all && len(stack) > few {
-		stack = slices.DeleteFunc(slices.Clone(stack), func(frame string) bool { return strings.Contains(frame, "+0x") })
+		stack = slices.DeleteFunc(slices.Clone(stack), func(frame string) bool { return dull(frame, len(t.Python) > 0) })
 		stack = stack[:min(len(stack), few)]
 	}
 	if len(stack) > 0 {
@@ -227,4 +239,30 @@ func (s stuckWriter) thread(b *strings.Builder, t *stuck.Thread) {
 		}
 		fmt.Fprintf(b, "    %s%s\n", line(strings.Join(stack, " < ")), mark)
 	}
+}
+
+// dull reports whether a frame is left out of a short stack: one without a name, and the interpreter's own.
+func dull(frame string, python bool) bool {
+	return strings.Contains(frame, "+0x") || python && (strings.HasPrefix(frame, "Py") || strings.HasPrefix(frame, "_Py"))
+}
+
+// locksOf returns what is known of the GILs that are held.
+func locksOf(p *stuck.Process) (found []string) {
+	if p.Python == nil {
+		return nil
+	}
+	for _, g := range p.Python.Locks {
+		if !g.Locked {
+			continue
+		}
+		text := "GIL: held by a thread that has ended, or is not known"
+		if g.Holder != 0 {
+			text = fmt.Sprintf("GIL: held by thread %d", g.Holder)
+		}
+		if len(g.Waiters) > 0 {
+			text += "; waiting for it: " + numbers(g.Waiters)
+		}
+		found = append(found, text)
+	}
+	return found
 }

@@ -58,6 +58,7 @@ type Collector struct {
 	sink   Sink
 	period time.Duration
 	keep   func(*ring.Record) // nil: nothing keeps the records
+	beside func() error       // nil: nothing else writes into the session
 
 	tables   tables
 	coverage coverage
@@ -110,6 +111,10 @@ func (c *Collector) CountRounds(finished func() (rounds uint64, known bool)) {
 // Call Keep before Run.
 func (c *Collector) Keep(keep func(*ring.Record)) { c.keep = keep }
 
+// Beside makes the collector call write in each round, on the goroutine on which it uses the session: for rows that do not
+// come from the ring. Call Beside before Run.
+func (c *Collector) Beside(write func() error) { c.beside = write }
+
 func (c *Collector) holes() uint64 {
 	if c.reader == nil {
 		return c.part.Holes
@@ -149,6 +154,11 @@ func (c *Collector) drainAll(ctx context.Context, gone <-chan struct{}) error {
 		c.rounds.drained(c.reader.ConsumedBytes()-before >= c.reader.SizeBytes()/2)
 		if err := c.mark(); err != nil {
 			return err
+		}
+		if c.beside != nil {
+			if err := c.beside(); err != nil {
+				return err
+			}
 		}
 		if last || c.end != nil {
 			return nil

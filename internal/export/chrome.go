@@ -31,7 +31,7 @@ func writeChrome(e *export) error {
 		pids: map[*traceread.Process]int64{}, owners: map[int64]*traceread.Process{}, rows: map[chromeRow]int64{},
 		kinds: map[string]int64{},
 	}
-	for _, step := range []func() error{c.head, c.together, c.threads, c.coverage, c.filteredKernels, c.pauses, c.kernels, c.others, c.counters, c.tail} {
+	for _, step := range []func() error{c.head, c.together, c.threads, c.coverage, c.filteredKernels, c.pauses, c.kernels, c.others, c.counters, c.states, c.tail} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -281,6 +281,21 @@ func (c *chrome) counters() error {
 		}
 		l := append(c.event("C", pid, 0, atNS).text("name", name).key("args"), '{').int("bytes", bytes)
 		return c.write(append(l, '}'))
+	})
+}
+
+// states shows when each thread ran, was ready and was blocked.
+func (c *chrome) states() error {
+	return c.threadStates(func(s *threadState) error {
+		pid, tid, err := c.row(s.thread.session, "state", s.thread.tid, 0, s.thread.stateTitle(), ofThread(s.thread.tid, rowsOfThread-1))
+		if err != nil {
+			return err
+		}
+		l := c.event("X", pid, tid, s.BeginNS).micros("dur", s.EndNS-s.BeginNS).text("cat", "thread state").text("name", s.name)
+		if s.waker != "" {
+			l = append(append(l.key("args"), '{').text("woken by", s.waker), '}')
+		}
+		return c.write(l)
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rtl-attach/rtl-attach/internal/collectives"
 	"github.com/rtl-attach/rtl-attach/internal/filter"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/kind"
@@ -44,7 +45,18 @@ type Format struct {
 	write  func(*export) error // nil: SQLite writes the file (rpd.go)
 	steps  *steps.Selection    // nil: the whole trace
 	filter *filter.Filter      // nil: everything that was recorded
+
+	collectives *collectives.Patterns // nil: collectives.Default
 }
+
+// WithCollectives returns the format with other names of collectives' kernels; nil: those of known libraries.
+func (f Format) WithCollectives(p *collectives.Patterns) Format {
+	f.collectives = p
+	return f
+}
+
+// Timeline reports whether the format shows steps and collectives.
+func (f Format) Timeline() bool { return f.Name == timeline || f.Name == chromeJSON }
 
 // Filtered returns the format with only the kernels and processes that a filter selects.
 func (f Format) Filtered(by *filter.Filter) Format {
@@ -58,15 +70,20 @@ const (
 	timeline    = "pftrace"
 	chromeJSON  = "chrome"
 	kernelCSV   = "csv" // without other kinds
+
+	idlePprof, idleFolded, idleSpeedscope = "pprof", "folded", "speedscope" // only idle time, by cause
 )
 
 // Formats lists the formats. The first is the default; formats of a single kind are last.
 var Formats = append([]Format{
-	{timeline, ".pftrace", "ui.perfetto.dev, trace_processor", nil, writePerfetto, nil, nil},
-	{chromeJSON, ".json.gz", "chrome://tracing, scripts", nil, writeChrome, nil, nil},
-	{rocprofJSON, "_results.json", "TraceLens", nil, writeRocprof, nil, nil},
-	{kernelCSV, "_kernel_trace.csv", "spreadsheets, DuckDB; rocprofv3's columns", nil, writeCSV, nil, nil},
-	{"rpd", ".rpd", "rocmProfileData's scripts, including the scripts that write", nil, nil, nil, nil},
+	{timeline, ".pftrace", "ui.perfetto.dev, trace_processor", nil, writePerfetto, nil, nil, nil},
+	{chromeJSON, ".json.gz", "chrome://tracing, scripts", nil, writeChrome, nil, nil, nil},
+	{rocprofJSON, "_results.json", "TraceLens", nil, writeRocprof, nil, nil, nil},
+	{kernelCSV, "_kernel_trace.csv", "spreadsheets, DuckDB; rocprofv3's columns", nil, writeCSV, nil, nil, nil},
+	{"rpd", ".rpd", "rocmProfileData's scripts, including the scripts that write", nil, nil, nil, nil, nil},
+	{idlePprof, "_idle.pb.gz", "go tool pprof, flame graphs of idle GPU time by cause", nil, writePprof, nil, nil, nil},
+	{idleFolded, "_idle.folded", "flamegraph.pl, inferno: the same as text", nil, writeFolded, nil, nil, nil},
+	{idleSpeedscope, "_idle.speedscope.json", "speedscope.app: the same", nil, writeSpeedscope, nil, nil, nil},
 }, kindFormats()...)
 
 // FormatNamed returns the format with a name.
@@ -84,8 +101,16 @@ func (f Format) OnePerProcess() bool { return f.Name == rocprofJSON }
 // Streams reports whether the format can be written to standard output.
 func (f Format) Streams() bool { return f.write != nil }
 
+// isIdle reports whether the format has only the causes of idle times.
+func (f Format) isIdle() bool {
+	return f.Name == idlePprof || f.Name == idleFolded || f.Name == idleSpeedscope
+}
+
 // hasSubmitted reports whether the format has records that calls submit.
 func (f Format) hasSubmitted() bool {
+	if f.isIdle() {
+		return false
+	}
 	return len(f.kinds) == 0 || slices.ContainsFunc(f.kinds, func(k *kind.Kind) bool { return k.Export.Submits != "" })
 }
 
@@ -105,6 +130,8 @@ type Result struct {
 	Bytes      int64
 	Dispatches int64 // written
 	LeftOut    int64 // impossible times, or no valid queue, kernel or session
+	Causes     int64 // of idle time, written
+	Unanswered bool  // threads were not observed: idle time has no stacks
 	Kinds      []*KindResult
 	Sessions   []Coverage
 
@@ -139,6 +166,9 @@ func (r *Result) Warnings(f Format) (warnings []string) {
 	if f.OnePerProcess() && len(r.Sessions) > 1 {
 		warnings = append(warnings, fmt.Sprintf("%d sessions, an element of rocprofiler-sdk-tool each: TraceLens reads the first only (--pid writes one process)", len(r.Sessions)))
 	}
+	if r.Unanswered {
+		warnings = append(warnings, "what threads did while a GPU was idle is not in this trace: record with --sample cpu:99 --sched")
+	}
 	if f.Name == kernelCSV || f.write == nil {
 		warnings = append(warnings, r.notIn(f)...)
 	}
@@ -147,7 +177,7 @@ func (r *Result) Warnings(f Format) (warnings []string) {
 
 // showsFiltered reports whether the format shows when filtered kernels ran.
 func (f Format) showsFiltered() bool {
-	return len(f.kinds) > 0 || f.Name == timeline || f.Name == chromeJSON
+	return len(f.kinds) > 0 || f.Name == timeline || f.Name == chromeJSON || f.isIdle()
 }
 
 // filtered returns how many kernels filters left out.
@@ -160,7 +190,7 @@ func (r *Result) filtered() (n int64) {
 
 // Written returns the number of exported records of all kinds.
 func (r *Result) Written() int64 {
-	n := r.Dispatches
+	n := r.Dispatches + r.Causes
 	for _, k := range r.Kinds {
 		n += k.Written
 	}
@@ -190,6 +220,8 @@ type export struct {
 	trace  *trace
 	w      *bufio.Writer
 	result Result
+
+	patterns *collectives.Patterns // of collectives' kernels; nil: collectives.Default
 }
 
 // Write exports a trace to a new file or to standard output; with a pid other than 0, only
@@ -240,7 +272,7 @@ func (f Format) make(ctx context.Context, path, output string, pid int64) (*Resu
 func (f Format) stream(ctx context.Context, tr *trace, w io.Writer, compressed bool) (*Result, error) {
 	counted := &countingWriter{w: w}
 	out := newOutput(counted, compressed)
-	e := &export{ctx: ctx, trace: tr, w: out.Writer}
+	e := &export{ctx: ctx, trace: tr, w: out.Writer, patterns: f.collectives}
 	var err error
 	if f.hasSubmitted() {
 		err = tr.linkCalls(ctx)

@@ -17,10 +17,10 @@ type perfetto struct {
 // of the queues in the order of submits, then the events of other kinds. Readers sort them.
 func writePerfetto(e *export) error {
 	p := &perfetto{export: e}
-	p.packets.w = e.w
+	p.packets.w, p.packets.sequence = e.w, sequenceID
 	p.packets.names.reset()
 	p.tracks = tracks{p: &p.packets, known: map[trackKey]uint64{}, owner: map[int64]*traceread.Process{}}
-	for _, step := range []func() error{p.clocks, p.together, p.coverage, p.filteredKernels, p.losses, p.pauses, p.kernels, p.depths, p.others, p.counters} {
+	for _, step := range []func() error{p.clocks, p.together, p.coverage, p.filteredKernels, p.losses, p.pauses, p.kernels, p.depths, p.others, p.counters, p.states, p.samples} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -306,6 +306,9 @@ func (p *perfetto) others() error {
 		}
 		if one.from != (item{}) {
 			event = event.fixed(eventFlowEnd, one.from.flow())
+		}
+		if one.joins != 0 {
+			event = event.fixed(eventFlow, one.joins)
 		}
 		if event, err = flows(event, one); err != nil {
 			return err

@@ -43,10 +43,25 @@ type namedID struct {
 type perfettoPacket struct {
 	Timestamp     number
 	SequenceFlags int
+	Sequence      int `json:"trustedPacketSequenceId"`
 	InternedData  struct {
 		EventNames                  []namedID
 		DebugAnnotationNames        []namedID
 		DebugAnnotationStringValues []namedID
+		FunctionNames, MappingPaths []namedID
+		Frames                      []struct{ IID, FunctionNameID, MappingID number }
+		Callstacks                  []struct {
+			IID      number
+			FrameIDs []number
+		}
+		Mappings []struct {
+			IID           number
+			PathStringIDs []number
+		}
+	}
+	PerfSample *struct {
+		PID, TID, CallstackIID number
+		CPUMode                int
 	}
 	ClockSnapshot *struct {
 		Clocks []struct{ ClockID, Timestamp number }
@@ -134,6 +149,9 @@ func viewPerfetto(t *testing.T, data []byte) *perfettoView {
 	for i, p := range decodePerfetto(t, data) {
 		if i == 0 && p.SequenceFlags&1 == 0 {
 			t.Error("the first packet does not clear the state")
+		}
+		if p.Sequence != sequenceID {
+			continue // samples: TestPerfettoThreads
 		}
 		if p.SequenceFlags&1 != 0 {
 			clear(names)

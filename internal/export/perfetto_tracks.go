@@ -15,6 +15,7 @@ import (
 //	├ session 1                   what was recorded, and what was lost
 //	├ stops of thread 41220       by rtl-attach
 //	├ thread                      submits
+//	├ engine 2983: state          running, ready, blocked
 //	└ GPU 0
 //	  ├ queue 3                   kernels, in lanes
 //	  ├ queue 3: coverage         when it was recorded

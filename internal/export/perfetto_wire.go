@@ -123,10 +123,12 @@ func (in *interned) reset() {
 
 // makeRoom drops all names at the limit. The caller must not be inside a packet.
 func (in *interned) makeRoom() {
-	if in.next > mostInterned || in.bytes > mostInternedBytes {
+	if in.isFull() {
 		in.reset()
 	}
 }
+
+func (in *interned) isFull() bool { return in.next > mostInterned || in.bytes > mostInternedBytes }
 
 func (in *interned) add(field protowire.Number, text string) uint64 {
 	id := in.next
@@ -148,10 +150,11 @@ func (in *interned) fixedName(field protowire.Number, text string) uint64 {
 
 // packetWriter writes packets of one sequence.
 type packetWriter struct {
-	w      *bufio.Writer
-	names  interned
-	packet message // both are reused
-	event  message
+	w        *bufio.Writer
+	sequence uint64
+	names    interned
+	packet   message // both are reused
+	event    message
 }
 
 // write writes a packet with a field of its own, in a message.
@@ -164,7 +167,7 @@ func (p *packetWriter) write(atNS int64, field protowire.Number, m message) erro
 	if atNS >= 0 {
 		p.packet = p.packet.signed(packetTimestamp, atNS)
 	}
-	p.packet = p.packet.number(packetSequence, sequenceID).number(packetFlags, flags)
+	p.packet = p.packet.number(packetSequence, p.sequence).number(packetFlags, flags)
 	if len(p.names.pending) > 0 {
 		p.packet = p.packet.message(packetInterned, p.names.pending)
 		p.names.pending = p.names.pending[:0]

@@ -34,6 +34,7 @@ var machineChecks = []struct {
 	{ofOptional, "filters", "CAP_SYS_ADMIN, this tool's seccomp mode", filtersCheck},
 	{ofOptional, "stamps", "the kernel's clock source", stampsCheck},
 	{ofOptional, "pause meter", "BTF, pid namespace, capabilities, kernel.unprivileged_bpf_disabled, lockdown", bpfCheck},
+	{ofOptional, "threads", "the same, and the kernel's release", threadsCheck},
 }
 
 // machine adds the checks that are the same for every process. If the processes themselves were

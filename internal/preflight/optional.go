@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -48,21 +49,48 @@ func stampsCheck() CheckResult {
 
 // bpfCheck checks whether the kernel's clock can measure pauses.
 func bpfCheck() CheckResult {
+	if found, fix := missingForBPF(); found != "" {
+		return off(found, "pauses are measured by the tool's own clock, which includes waits for a processor, not by the kernel's", fix)
+	}
+	return fine("BPF can be used: pauses are measured by the kernel's clock")
+}
+
+// threadsCheck checks whether threads can be observed.
+func threadsCheck() CheckResult {
+	found, fix := missingForBPF()
+	if release := readLine("/proc/sys/kernel/osrelease"); found == "" && !isAtLeast(release, 5, 19) {
+		found, fix = "Linux "+release, "none needed for recording: Linux 5.19 or later has what threads need"
+	}
+	if found != "" {
+		return off(found, "--sample and --sched record nothing", fix)
+	}
+	return fine("BPF can be used: threads can be sampled, and their waits recorded")
+}
+
+// isAtLeast reports whether a kernel's release is not older than a version.
+func isAtLeast(release string, major, minor int) bool {
+	var x, y int
+	_, _ = fmt.Sscanf(release, "%d.%d", &x, &y)
+	return x > major || x == major && y >= minor
+}
+
+// missingForBPF returns what BPF programs lack here, and what to do; "": nothing.
+func missingForBPF() (found, fix string) {
 	granted := privilege.Effective(capability.CAP_SYS_ADMIN) ||
 		privilege.Effective(capability.CAP_BPF) && privilege.Effective(capability.CAP_PERFMON)
 	_, btf := os.Stat("/sys/kernel/btf/vmlinux")
-	const without = "pauses are measured by the tool's own clock, which includes waits for a processor, not by the kernel's"
+	const none = "none needed for recording"
 	switch {
 	case readLine("/proc/sys/kernel/unprivileged_bpf_disabled") == "":
-		return off("no BPF in this kernel", without, "none needed for recording")
+		return "no BPF in this kernel", none
 	case btf != nil:
-		return off("no types of this kernel", without, "none needed for recording")
+		return "no types of this kernel", none
 	case !pausemeter.InFirstNamespace():
-		return off("in another pid namespace than the kernel's", without, "none needed for recording")
+		return "in another pid namespace than the kernel's", none
 	case strings.Contains(readLine("/sys/kernel/security/lockdown"), "[confidentiality]"):
-		return off("lockdown: confidentiality", without, "none needed for recording")
+		return "lockdown: confidentiality", none
 	case !granted:
-		return off("uid "+strconv.Itoa(os.Geteuid())+" without CAP_BPF and CAP_PERFMON", without, "root on the host has them")
+		return "uid " + strconv.Itoa(os.Geteuid()) + " without CAP_BPF and CAP_PERFMON", "root on the host has them"
 	}
-	return fine("BPF can be used: pauses are measured by the kernel's clock")
+	return "", ""
 }

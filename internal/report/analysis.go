@@ -1,12 +1,15 @@
 package report
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 
 	"github.com/rtl-attach/rtl-attach/internal/histogram"
+	"github.com/rtl-attach/rtl-attach/internal/ranks"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
+	"github.com/rtl-attach/rtl-attach/internal/whyidle"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -19,36 +22,48 @@ type analysis struct {
 	kernels  *kernels
 	latency  histogram.Histogram
 	longest  longest
+	why      *asking // nil: no questions about threads
 	filtered *filteredTimes
-	leftOut  int64 // impossible times, or no valid context
-	inside   int64 // began and ended in the window
+	ranks    *ranks.Analysis // nil: the trace has no collectives
+	leftOut  int64           // impossible times, or no valid context
+	inside   int64           // began and ended in the window
 }
 
 // windows are the times that an analysis covers.
 type windows struct {
 	window  traceread.Span // the analysis cuts busy and idle times at its ends
 	counted traceread.Span // kernels that start in it are counted
+	gaps    int            // how many of the longest gaps to list; 0: mostGaps
+	cpu     []whyidle.Window
 }
 
 // analyse reads the dispatches in the order in which the recorder wrote them, or sorted if
 // that order is too far from the order of starts.
-func analyse(tr *traceread.Trace, w windows) (*analysis, error) {
-	a, err := analyseRows(tr, w, recordedOrder, "")
+func analyse(tr *traceread.Trace, w windows, found *ranks.Analysis) (*analysis, error) {
+	a, err := analyseRows(tr, w, found, recordedOrder, "")
 	if errors.Is(err, errDisorder) {
-		a, err = analyseRows(tr, w, startOrder, " ORDER BY start_ns")
+		a.close()
+		a, err = analyseRows(tr, w, found, startOrder, " ORDER BY start_ns")
 	}
 	return a, err
 }
 
 // analyseRows reads the dispatches from source, and the times of filtered kernels in the order
 // that filteredOrder says in SQL.
-func analyseRows(tr *traceread.Trace, w windows, source rowSource, filteredOrder string) (*analysis, error) {
+func analyseRows(tr *traceread.Trace, w windows, found *ranks.Analysis, source rowSource, filteredOrder string) (*analysis, error) {
 	st, err := newState(tr)
 	if err != nil {
 		return nil, err
 	}
 	st.declare(w.window)
-	a := &analysis{state: st, windows: w, kernels: newKernels(tr.DB)}
+	a := &analysis{state: st, windows: w, kernels: newKernels(tr.DB), ranks: found, longest: longest{most: cmp.Or(w.gaps, mostGaps)}}
+	if len(w.cpu) > 0 {
+		a.why = &asking{started: map[startKey]causeTotal{}}
+		for _, g := range st.gpus {
+			g.asks = true
+		}
+	}
+	a.beginUsage()
 	if a.contexts, err = newContexts(st, a.kernels); err != nil {
 		return nil, err
 	}
@@ -66,8 +81,11 @@ func analyseRows(tr *traceread.Trace, w windows, source rowSource, filteredOrder
 	}
 	for _, g := range st.gpus {
 		g.order.rest(a.sweep)
+		if g.usage != nil {
+			g.usage.Finish()
+		}
 	}
-	return a, nil
+	return a, a.why.failed()
 }
 
 // giveHistograms gives each process a histogram; a single process uses the trace's.
@@ -106,7 +124,7 @@ func (a *analysis) visit(rows []row) error {
 func (a *analysis) dispatch(c *dispatchContext, r *row) error {
 	k := pendingKernel{
 		startNS: r.startNS, endNS: r.startNS + r.durationNS, submitNS: tracedb.Null,
-		packet: r.packet, thread: c.thread, kernel: c.kernel.number,
+		packet: r.packet, thread: c.thread, kernel: c.kernel.number, behind: c.behind,
 	}
 	if r.queuedNS != tracedb.Null {
 		if at, known := traceread.Submit(r.startNS, r.queuedNS); known {
@@ -147,12 +165,14 @@ func (a *analysis) sweep(q *queue, k *pendingKernel) {
 	g := q.gpu
 	if one, ok := g.ended(q, k, a.window, a.coarse || k.packet < 0); ok {
 		a.longest.add(one)
+		a.why.ask(&one)
 	}
 	if !g.busy.begun || k.endNS >= g.busy.untilNS {
-		g.last = q.session
+		g.last, g.lastQueue = q.session, q
 	}
 	g.busy.addIn(k.startNS, k.endNS, &g.declared)
 	q.busy.add(k.startNS, k.endNS, q.session.declared.Clip(a.window))
+	a.use(g, k)
 	use := q.session.use
 	use.busy.addIn(k.startNS, k.endNS, &use.declared)
 	q.session.seen = true

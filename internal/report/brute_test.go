@@ -12,7 +12,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-var wholeTime = windows{traceread.Always, traceread.Always}
+var wholeTime = windows{window: traceread.Always, counted: traceread.Always}
 
 // A span is a time in ns. The sums by brute force share no arithmetic with the report.
 type span struct{ beginNS, endNS int64 }
@@ -338,7 +338,7 @@ func TestBothOrdersAgree(t *testing.T) {
 		defer tr.Close()
 		var told []*Report
 		for _, source := range []rowSource{recordedOrder, startOrder} {
-			a, err := analyseRows(tr, wholeTime, source, "")
+			a, err := analyseRows(tr, wholeTime, nil, source, "")
 			must(t, err)
 			r := &Report{}
 			r.fillGPUs(a)

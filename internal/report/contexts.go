@@ -11,6 +11,7 @@ type dispatchContext struct {
 	queue  *queue // nil: there is no such context
 	kernel *kernel
 	thread int64 // its row; tracedb.Null: not known
+	behind bool  // the barrier bit: it starts after all packets in front of it
 }
 
 // Contexts are read in pages of consecutive ids: neighbouring dispatches have nearby
@@ -21,6 +22,9 @@ const (
 )
 
 type page [1 << pageBits]dispatchContext
+
+// barrierBit is set in rtl_context.flags.
+const barrierBit = 2
 
 // contexts finds the context of a dispatch.
 type contexts struct {
@@ -36,7 +40,7 @@ type contexts struct {
 func newContexts(st *state, ks *kernels) (*contexts, error) {
 	c := &contexts{state: st, kernels: ks, pages: map[int64]*page{}}
 	var err error
-	c.query, err = st.trace.DB.Prepare(`SELECT rtl_pack(c.id, c.queue_id, l.name_id, c.thread_id)
+	c.query, err = st.trace.DB.Prepare(`SELECT rtl_pack(c.id, c.queue_id, l.name_id, c.thread_id, c.flags)
 		FROM rtl_context c JOIN rtl_launch l ON l.id = c.launch_id WHERE c.id BETWEEN ? AND ?`)
 	return c, err
 }
@@ -68,13 +72,13 @@ func (c *contexts) read(number int64) (*page, error) {
 		clear(c.pages)
 	}
 	p := &page{}
-	for v := c.values; len(v) >= 4; v = v[4:] {
+	for v := c.values; len(v) >= 5; v = v[5:] {
 		k, err := c.kernels.get(v[2])
 		if err != nil {
 			return nil, err
 		}
 		if id := v[0]; id>>pageBits == number {
-			p[id&(1<<pageBits-1)] = dispatchContext{queue: c.state.queues[v[1]], kernel: k, thread: v[3]}
+			p[id&(1<<pageBits-1)] = dispatchContext{queue: c.state.queues[v[1]], kernel: k, thread: v[3], behind: v[4]&barrierBit != 0}
 		}
 	}
 	c.pages[number] = p

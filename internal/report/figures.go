@@ -163,8 +163,8 @@ func (r *Report) fillPerProcess(a *analysis) {
 
 func (r *Report) fillLongest(tr *traceread.Trace, a *analysis) error {
 	r.LongestGaps = []Gap{}
-	for i := range a.longest {
-		one := &a.longest[i]
+	for i := range a.longest.gaps {
+		one := &a.longest.gaps[i]
 		name := filteredName
 		if one.kernel != filteredKernel {
 			var err error

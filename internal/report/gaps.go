@@ -58,14 +58,19 @@ func (t *causeTotal) add(ns int64) {
 
 // gap is a time in which no recorded kernel ran on a GPU.
 type gap struct {
-	gpu    *gpu
-	span   traceread.Span
-	parts  [causes]int64 // ns of each cause
-	length int64         // ns of its recorded parts in the window
-	fromNS int64         // begin of the first recorded part
-	queue  *queue        // the queue of the kernel that ended it
-	kernel int32
-	thread int64
+	gpu      *gpu
+	span     traceread.Span
+	parts    [causes]int64 // ns of each cause
+	length   int64         // ns of its recorded parts in the window
+	fromNS   int64         // begin of the first recorded part
+	queue    *queue        // the queue of the kernel that ended it
+	kernel   int32
+	thread   int64
+	host     []traceread.Span // the parts of causeHost; valid until the next gap
+	late     []traceread.Span // the parts of these in which other ranks waited for the GPU's
+	untilNS  int64            // the submit of the kernel that ended it
+	started  startCause       // of the part after the submit
+	waitedNS int64            // that part
 }
 
 // likely returns the cause with the most time.
@@ -93,17 +98,15 @@ func (g *gpu) ended(q *queue, k *pendingKernel, window traceread.Span, coarse bo
 		return gap{}, false
 	}
 	one.fromNS = m.first(one.span.BeginNS, one.span.EndNS)
-	behind := q.inFront(k.packet, coarse)
-	lost := g.lost.within(measure{window: traceread.Always}, one.span.BeginNS, one.span.EndNS) > 0
-	switch {
-	case g.mayHide(one.span):
-		one.put(m, causeBacklog, one.span.BeginNS, one.span.EndNS)
-	case k.submitNS == tracedb.Null || behind == causeUnknown || lost:
-		one.put(m, causeUnknown, one.span.BeginNS, one.span.EndNS)
-	default:
-		submitNS := max(one.span.BeginNS, min(k.submitNS, one.span.EndNS))
-		one.put(m, causeHost, one.span.BeginNS, submitNS)
-		one.put(m, behind, submitNS, one.span.EndNS)
+	d := g.divisionOf(one.span, q, k, coarse)
+	if d.before == causeHost { // before divide, which drops past copies
+		one.askHost(m, d.atNS)
+		one.askStart(k, d.after, d.atNS)
+	}
+	one.divideLate(m, d)
+	one.divide(m, d, one.span, &g.copies)
+	if d.before == causeHost {
+		one.waitedNS = one.parts[d.after]
 	}
 	g.gaps.count++
 	g.gaps.longestNS = max(g.gaps.longestNS, one.length)
@@ -113,10 +116,33 @@ func (g *gpu) ended(q *queue, k *pendingKernel, window traceread.Span, coarse bo
 	return one, true
 }
 
-// put adds a part of the gap to a cause, except the time of copies, which it adds to
-// causeCopy.
-func (g *gap) put(m measure, c cause, beginNS, endNS int64) {
-	copied := g.gpu.copies.within(m, beginNS, endNS)
+// division says which cause a gap has before a time, and which after it.
+type division struct {
+	before, after cause
+	atNS          int64
+}
+
+func (g *gpu) divisionOf(span traceread.Span, q *queue, k *pendingKernel, coarse bool) division {
+	behind := q.inFront(k.packet, coarse)
+	lost := g.lost.within(measure{window: traceread.Always}, span.BeginNS, span.EndNS) > 0
+	switch {
+	case g.mayHide(span):
+		return division{causeBacklog, causeBacklog, span.EndNS}
+	case k.submitNS == tracedb.Null || behind == causeUnknown || lost:
+		return division{causeUnknown, causeUnknown, span.EndNS}
+	}
+	return division{causeHost, behind, max(span.BeginNS, min(k.submitNS, span.EndNS))}
+}
+
+// divide adds a part of a gap to its causes, and the time of copies in it to causeCopy.
+func (g *gap) divide(m measure, d division, s traceread.Span, copies *intervals) {
+	atNS := max(s.BeginNS, min(d.atNS, s.EndNS))
+	g.put(m, d.before, s.BeginNS, atNS, copies)
+	g.put(m, d.after, atNS, s.EndNS, copies)
+}
+
+func (g *gap) put(m measure, c cause, beginNS, endNS int64, copies *intervals) {
+	copied := copies.within(m, beginNS, endNS)
 	g.parts[causeCopy] += copied
 	g.parts[c] += m.length(beginNS, endNS) - copied
 }
@@ -196,15 +222,18 @@ func (g *gpu) windows() []traceread.Span {
 const mostGaps = 10
 
 // longest keeps the longest gaps, the longest first; of equal ones the earliest.
-type longest []gap
+type longest struct {
+	gaps []gap
+	most int
+}
 
 func (l *longest) add(one gap) {
-	if len(*l) == mostGaps && one.length < (*l)[mostGaps-1].length {
+	if len(l.gaps) == l.most && one.length < l.gaps[l.most-1].length {
 		return
 	}
-	at := sort.Search(len(*l), func(i int) bool { return one.before(&(*l)[i]) })
-	*l = slices.Insert(*l, at, one)
-	*l = (*l)[:min(len(*l), mostGaps)]
+	at := sort.Search(len(l.gaps), func(i int) bool { return one.before(&l.gaps[i]) })
+	l.gaps = slices.Insert(l.gaps, at, one)
+	l.gaps = l.gaps[:min(len(l.gaps), l.most)]
 }
 
 // before reports whether the first gap precedes the second in the list of the longest.

@@ -16,6 +16,7 @@ type pendingKernel struct {
 	packet                   int64
 	packetsAfter             int64 // up to its last one, of several filtered kernels
 	thread                   int64 // its row; null: not known
+	behind                   bool  // has the barrier bit
 	kernel                   int32 // its number, or filteredKernel; not a pointer: the garbage collector need not scan pending kernels
 }
 

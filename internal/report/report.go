@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/rtl-attach/rtl-attach/internal/collectives"
 	"github.com/rtl-attach/rtl-attach/internal/filter"
+	"github.com/rtl-attach/rtl-attach/internal/ranks"
 	"github.com/rtl-attach/rtl-attach/internal/steps"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
@@ -14,14 +16,17 @@ import (
 // many kernels were recorded.
 type Report struct {
 	Summary
-	ZeroNS      int64        `json:"zero_ns"`          // begin of the first declared window: --window counts from it
-	Window      *Window      `json:"window,omitempty"` // nil: the whole recording
-	Groups      []Group      `json:"kernel_groups"`    // the largest total time first
-	GroupsInAll int64        `json:"kernel_groups_in_all"`
-	Queues      []Queue      `json:"queues"`
-	LongestGaps []Gap        `json:"longest_gaps"`
-	PerProcess  []PerProcess `json:"per_process"`
-	Steps       []Steps      `json:"steps,omitempty"` // absent: none were found
+	ZeroNS      int64         `json:"zero_ns"`          // begin of the first declared window: --window counts from it
+	Window      *Window       `json:"window,omitempty"` // nil: the whole recording
+	Groups      []Group       `json:"kernel_groups"`    // the largest total time first
+	GroupsInAll int64         `json:"kernel_groups_in_all"`
+	Queues      []Queue       `json:"queues"`
+	LongestGaps []Gap         `json:"longest_gaps"`
+	PerProcess  []PerProcess  `json:"per_process"`
+	Steps       []Steps       `json:"steps,omitempty"`    // absent: none were found
+	GapCauses   bool          `json:"-"`                  // the text has the causes of the longest gaps
+	WhyIdle     *WhyIdle      `json:"why_idle,omitempty"` // absent: threads were not observed
+	Ranks       *ranks.Result `json:"ranks,omitempty"`    // absent: the trace has no collectives
 }
 
 // Window is the part of the recording that a report covers. It counts kernels that start
@@ -89,6 +94,8 @@ type Gap struct {
 	Next     string `json:"next"`      // the kernel that ended the gap
 	Queue    int64  `json:"queue"`     // the next kernel's queue
 	TID      int64  `json:"tid"`       // the thread that submitted the next kernel; 0: not known
+
+	Causes []IdleCause `json:"causes,omitempty"` // of the host's part, with their stacks: only if threads were observed
 }
 
 // PerProcess is one recorded process on all of its GPUs; Busy is the sum over them.
@@ -113,7 +120,11 @@ type Options struct {
 	Kernels int              // the most kernels, and groups of kernels, to list; 0: all
 	Window  *Span            // nil: the whole recording
 	Steps   *steps.Selection // nil: Window
+	Gaps    int              // how many of the longest gaps to list, with their causes; 0: mostGaps, without
+	NoWhy   bool             // do not look for the causes of idle times in threads
 	Filter  *filter.Filter   // nil: everything that was recorded
+
+	Collectives *collectives.Patterns // the names of collectives' kernels; nil: collectives.Default
 }
 
 // Span is a time since the begin of a trace's first declared window, in ns.
@@ -133,7 +144,7 @@ func Make(path string, o Options) (*Report, error) {
 		return nil, err
 	}
 	defer tr.Close()
-	r := &Report{Summary: Summary{Version: SummaryVersion, File: path, SizeBytes: info.Size()}}
+	r := &Report{GapCauses: o.Gaps > 0, Summary: Summary{Version: SummaryVersion, File: path, SizeBytes: info.Size()}}
 	if err := r.read(tr, o); err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, traceread.Explain(err))
 	}
@@ -157,7 +168,10 @@ func (r *Report) read(tr *traceread.Trace, o Options) error {
 	if selected != nil {
 		window = selected.Window
 	}
-	w := windows{window, window}
+	w := windows{window: window, counted: window, gaps: o.Gaps}
+	if err := w.askWhy(tr, o); err != nil {
+		return err
+	}
 	if r.Window != nil {
 		r.Common = nil // busy times are of the requested window
 	}
@@ -165,7 +179,11 @@ func (r *Report) read(tr *traceread.Trace, o Options) error {
 	if cut {
 		w.window = common
 	}
-	a, err := analyse(tr, w)
+	found, err := ranks.Find(background, tr, ranks.Options{Window: w.window, Patterns: o.Collectives})
+	if err != nil {
+		return err
+	}
+	a, err := analyse(tr, w, found)
 	if err != nil {
 		return err
 	}
@@ -191,7 +209,13 @@ func (r *Report) read(tr *traceread.Trace, o Options) error {
 	if r.Groups, r.GroupsInAll, err = a.kernels.groups(o.Kernels); err != nil {
 		return err
 	}
-	return r.fillLongest(tr, a)
+	if err := r.fillLongest(tr, a); err != nil {
+		return err
+	}
+	if err := r.fillRanks(tr, a); err != nil {
+		return err
+	}
+	return r.fillWhy(tr, a)
 }
 
 // setWindow converts the requested window to CLOCK_BOOTTIME.

@@ -34,6 +34,7 @@ func (r *Report) WriteText(w io.Writer, fullNames bool) error {
 	r.writeLatency(&b)
 	r.writeKinds(&b)
 	r.writeSteps(&b, fullNames)
+	r.writeRanks(&b, fullNames)
 	if fullNames {
 		r.writeFullNames(&b)
 	} else {
@@ -237,6 +238,7 @@ func (r *Report) writeGaps(b *bytes.Buffer, fullNames bool) {
 	if len(g.rows) > 1 {
 		g.write(b)
 	}
+	r.writeWhy(b)
 	r.writeLongest(b, fullNames)
 }
 
@@ -263,7 +265,18 @@ func (r *Report) writeLongest(b *bytes.Buffer, fullNames bool) {
 		g.add(duration(one.LengthNS), duration(one.BeginNS-r.ZeroNS), strconv.FormatInt(one.GPU, 10), one.Cause, shareText(percent(one.HostNS, one.LengthNS)),
 			fmt.Sprintf("%s  (queue %d%s)", name, one.Queue, by))
 	}
-	g.write(b)
+	if !r.GapCauses {
+		g.write(b)
+		return
+	}
+	var table bytes.Buffer
+	g.write(&table)
+	for i, row := range strings.SplitAfter(table.String(), "\n") {
+		b.WriteString(row)
+		if i > 0 && i <= len(r.LongestGaps) {
+			r.LongestGaps[i-1].writeGapCauses(b)
+		}
+	}
 }
 
 func (r *Report) writeLatency(b *bytes.Buffer) {

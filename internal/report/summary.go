@@ -195,7 +195,7 @@ type Scheduler struct {
 
 // Summarize reads a trace. It names at most kernels different kernels.
 func Summarize(path string, kernels int) (*Summary, error) {
-	r, err := Make(path, Options{Kernels: kernels})
+	r, err := Make(path, Options{Kernels: kernels, NoWhy: true})
 	if err != nil {
 		return nil, err
 	}

@@ -31,6 +31,7 @@ func (r *recording) attach(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	_, _ = r.observers.recorder() // observe tells of a failure
 	err = r.begin(ctx, env)
 	for deadline := time.Now().Add(returnTimeout); r.link.held != nil && wasShutDown(err) && !over(ctx, deadline); {
 		r.ui.Debug(failure.FirstLine(err) + ": once more")

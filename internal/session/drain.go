@@ -47,6 +47,7 @@ func (r *recording) startDrain() (*drain, error) {
 	if err := r.openSink(d, reader, snapshot); err != nil {
 		return nil, errors.Join(err, reader.Close())
 	}
+	r.observe(d)
 	// The caller's context must end the window only, not the drain.
 	ctx, giveUp := context.WithCancel(context.Background())
 	d.giveUp = giveUp

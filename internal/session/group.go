@@ -40,7 +40,7 @@ func RecordAll(ctx context.Context, o Options, s discover.Selection, skip <-chan
 		return Outcome{}, failure.Explain("look for", o.PID, err, failure.Untouched)
 	case c.Alone(s):
 		rights := newPrivileges(o)
-		defer rights.meter.close()
+		defer rights.close()
 		r := newRecording(o, skip, ui, rights)
 		r.looked = func() { r.watcher = discover.WatchWorkers(s, c, []discover.Tracked{r.tracked(c.Targets[0])}, ui.Warn) }
 		return r.record(ctx)
@@ -57,7 +57,7 @@ func RecordAll(ctx context.Context, o Options, s discover.Selection, skip <-chan
 		}
 	}
 	rights := newPrivileges(o)
-	defer rights.meter.close()
+	defer rights.close()
 	g := &group{Preflight: preflight.New(o.Request), o: o, selection: s, choice: c, ui: ui, skip: skip, privileges: rights}
 	return g.run(ctx)
 }

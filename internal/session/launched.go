@@ -39,7 +39,7 @@ func RecordLaunched(o Options, c *launch.Child, ui GroupObserver) Launched {
 		}
 	}()
 	rights := newPrivileges(o)
-	defer rights.meter.close()
+	defer rights.close()
 	l := &launched{
 		group: group{Preflight: preflight.New(o.Request), o: o, choice: &discover.Choice{}, ui: ui, privileges: rights},
 		child: c, guests: map[int]*guest{}, released: map[identity]bool{}, left: make(chan *guest), begun: make(chan struct{}),

@@ -142,7 +142,7 @@ func (m *member) collectAndDetach(window context.Context) {
 	}
 	detachErr := m.detach()
 	m.describeBroken()
-	collectErr = errors.Join(collectErr, m.errIfTakenOver())
+	collectErr = errors.Join(collectErr, m.errIfTakenOver(), m.finishObserving())
 	if detachErr == nil && collectErr == nil {
 		m.restorePrivileges()
 		collectErr = m.measureAfter()

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/cpusample"
 	"github.com/rtl-attach/rtl-attach/internal/envbuf"
 	"github.com/rtl-attach/rtl-attach/internal/filter"
 	"github.com/rtl-attach/rtl-attach/internal/flight"
@@ -28,9 +29,10 @@ type Options struct {
 
 	members int // of the group; 0: none
 
-	Filter   *filter.Filter // nil: record everything
-	Flight   *flight.Config // keep the last records, and write them when something triggers it; nil: write all at once
-	Commands *Commands      // requests while it records; nil: none
+	Filter   *filter.Filter    // nil: record everything
+	Threads  cpusample.Options // what is recorded of the threads beside their GPUs
+	Flight   *flight.Config    // keep the last records, and write them when something triggers it; nil: write all at once
+	Commands *Commands         // requests while it records; nil: none
 
 	Extra []envbuf.Var // further settings; the last one of a name wins
 

@@ -17,11 +17,19 @@ type privileges struct {
 	keep    bool // they are never dropped
 	process privilege.Privileges
 	meter   *meter // of pauses: it needs some
+
+	observers *observers // of threads: they need some to begin
 }
 
-// newPrivileges returns the privileges for one recording. The caller must close the meter.
+// newPrivileges returns the privileges for one recording. The caller must close them.
 func newPrivileges(o Options) *privileges {
-	return &privileges{needed: 1, keep: o.KeepPrivileges, meter: newMeter()}
+	return &privileges{needed: 1, keep: o.KeepPrivileges, meter: newMeter(), observers: newObservers(o.Threads)}
+}
+
+// close closes what needs privileges.
+func (r *privileges) close() {
+	r.meter.close()
+	r.observers.close()
 }
 
 // drop notes that one recording needs no privileges for now.

@@ -32,18 +32,20 @@ type recording struct {
 	trace trace
 	tally tally
 
-	lock    *target.Lock // keeps other tools away
-	tracer  *ptrace.Tracer
-	stacks  *stackChecker
-	pauses  []tracedb.Pause // by injections, not in the trace yet
-	meter   *meter
-	rates   *rates        // nil: not measured
-	taken   func() uint64 // see (*drain).taken; nil: there is no drain
-	rank    *int          // in the target's environment; nil: none
-	dropped bool          // this recording has dropped the privileges
-	looked  func()        // called before the target is touched; nil: do not watch for late workers
-	reading func()        // called when the records of a session are read; nil: nobody waits for that
-	watcher *discover.WorkerWatcher
+	lock      *target.Lock // keeps other tools away
+	tracer    *ptrace.Tracer
+	stacks    *stackChecker
+	pauses    []tracedb.Pause // by injections, not in the trace yet
+	meter     *meter
+	rates     *rates // nil: not measured
+	observers *observers
+	observed  []*observation // not finished
+	taken     func() uint64  // see (*drain).taken; nil: there is no drain
+	rank      *int           // in the target's environment; nil: none
+	dropped   bool           // this recording has dropped the privileges
+	looked    func()         // called before the target is touched; nil: do not watch for late workers
+	reading   func()         // called when the records of a session are read; nil: nobody waits for that
+	watcher   *discover.WorkerWatcher
 
 	declared   declaredWindow
 	privileges *privileges    // shared by all recordings
@@ -72,7 +74,7 @@ type tally struct {
 // newRecording returns a recording that has not begun. The caller must call release.
 func newRecording(o Options, skip <-chan struct{}, ui Observer, rights *privileges) *recording {
 	return &recording{
-		Preflight: preflight.New(o.Request), o: o, ui: ui, skip: skip, privileges: rights, meter: rights.meter, tracer: ptrace.NewTracer(),
+		Preflight: preflight.New(o.Request), o: o, ui: ui, skip: skip, privileges: rights, meter: rights.meter, observers: rights.observers, tracer: ptrace.NewTracer(),
 		watch: exitWatch{gone: make(chan struct{})}, finished: make(chan struct{}),
 	}
 }

@@ -46,7 +46,7 @@ func (o Outcome) Strict() failure.ExitCode {
 // closed, too, ends the drain. Errors are *failure.Error.
 func Record(ctx context.Context, o Options, skip <-chan struct{}, ui Observer) (Outcome, error) {
 	rights := newPrivileges(o)
-	defer rights.meter.close()
+	defer rights.close()
 	return newRecording(o, skip, ui, rights).record(ctx)
 }
 
@@ -84,7 +84,7 @@ func (r *recording) run(ctx context.Context) (Outcome, error) {
 	r.restorePrivileges()
 	detachErr := r.detach()
 	r.describeBroken()
-	traceErr := errors.Join(collectErr, r.errIfTakenOver(), r.noteLateWorkers(), r.measureAfter(), r.finishTrace())
+	traceErr := errors.Join(collectErr, r.errIfTakenOver(), r.finishObserving(), r.noteLateWorkers(), r.measureAfter(), r.finishTrace())
 	switch {
 	case traceErr != nil && detachErr == nil:
 		return Outcome{Path: r.trace.path(), Code: failure.Failed}, r.traceFailure(traceErr)

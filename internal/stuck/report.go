@@ -22,6 +22,7 @@ type Process struct {
 	Payload string   `json:"payload,omitempty"` // state of a payload of rtl-attach
 	Watched float64  `json:"watched"`           // seconds between the two looks at it
 	Search  Search   `json:"search"`
+	Python  *Python  `json:"python,omitempty"` // its interpreter, if it can be read
 	Queues  []Queue  `json:"queues"`
 	Threads []Thread `json:"threads"`
 	Unseen  []string `json:"unseen"` // what could not be seen
@@ -36,6 +37,7 @@ type Queue struct {
 	Slots   uint32   `json:"slots"`
 	Read    uint64   `json:"read_index"`
 	Write   uint64   `json:"write_index"`
+	Passed  *uint64  `json:"passed_index,omitempty"` // of a queue that rtl-attach records: below it, packets have been passed to the GPU
 	State   State    `json:"state"`
 	Moved   bool     `json:"moved"`             // the read index has moved between the looks
 	Packet  *Packet  `json:"packet,omitempty"`  // at the read index, if that is below the write index
@@ -105,6 +107,28 @@ type Thread struct {
 	Stack    []string `json:"stack,omitempty"`        // innermost first
 	StackErr string   `json:"stack_error,omitempty"`  // why it is not complete
 	Unsure   bool     `json:"stack_unsure,omitempty"` // a frame was searched for
+	Python   []Call   `json:"python,omitempty"`       // its frames of Python, innermost first, also those that are in Stack
+	GIL      string   `json:"gil,omitempty"`          // "holds" or "waits"
+}
+
+// Call is a frame of Python.
+type Call struct {
+	Function string `json:"function"` // qualified name
+	File     string `json:"file"`
+	Line     int    `json:"line,omitempty"`
+}
+
+// Python is the interpreter of a process.
+type Python struct {
+	Version string `json:"version"`
+	Locks   []GIL  `json:"gil"` // the main interpreter's first
+}
+
+// GIL is an interpreter's lock at the second look.
+type GIL struct {
+	Locked  bool  `json:"locked"`
+	Holder  int   `json:"holder,omitempty"`  // the thread that has it
+	Waiters []int `json:"waiters,omitempty"` // the threads that wait for it
 }
 
 // Collective is a collective operation in which some of the processes are.

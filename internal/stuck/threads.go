@@ -1,6 +1,7 @@
 package stuck
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"regexp"
@@ -39,8 +40,11 @@ func (l *look) readThreads() {
 	if err != nil {
 		l.unseen("stacks: " + failure.BareText(err))
 	}
-	s := &stacks{look: l, unwinder: u, functions: map[target.Addr][]target.Symbol{}, slots: map[target.Addr]string{}, handles: l.handles()}
-	running, why := 0, ""
+	s := &stacks{look: l, unwinder: u, functions: map[target.Addr][]target.Symbol{}, slots: map[target.Addr]string{}, handles: l.handles(), events: map[uint32][]uint64{}, python: l.openPython()}
+	for handle, signal := range s.handles {
+		s.events[signal.EventID] = append(s.events[signal.EventID], handle)
+	}
+	missing, why := 0, ""
 	for _, tid := range tids {
 		w, err := waitOf(l.t, tid)
 		if err != nil {
@@ -50,14 +54,14 @@ func (l *look) readThreads() {
 			continue
 		}
 		thread := s.thread(tid, w)
-		if w.call.Running && len(thread.Stack) == 0 {
-			running++
-			why = thread.StackErr
+		if len(thread.Stack) == 0 && thread.StackErr != "" {
+			missing++
+			why = cmp.Or(why, thread.StackErr)
 		}
 		l.process.Threads = append(l.process.Threads, thread)
 	}
-	if running > 0 {
-		l.unseen(fmt.Sprintf("stacks of %s: %s", humanize.Things(running, "thread"), why))
+	if missing > 0 {
+		l.unseen(fmt.Sprintf("stacks of %s: %s", humanize.Things(missing, "thread"), why))
 	}
 }
 
@@ -105,10 +109,12 @@ type stacks struct {
 	functions map[target.Addr][]target.Symbol // of a file, by its load bias
 	slots     map[target.Addr]string          // functions of HSA behind its table
 	handles   map[uint64]*Signal
+	events    map[uint32][]uint64 // handles by the driver's event
 	read      int
 	walking   time.Duration // so far
 	sampled   int
 	sampling  time.Duration // so far
+	python    *interpreter  // nil: none
 }
 
 func (s *stacks) thread(tid int, w wait) Thread {
@@ -127,6 +133,7 @@ func (s *stacks) thread(tid int, w wait) Thread {
 	defer func() { s.walking += time.Since(began) }()
 	if w.call.Running {
 		s.sample(&t)
+		s.noteGIL(&t)
 		return t
 	}
 	s.walk(&t, w.call)
@@ -137,14 +144,23 @@ func (s *stacks) thread(tid int, w wait) Thread {
 		}
 	}
 	for _, event := range driverEvents(s.t, w.call) {
-		for handle, signal := range s.handles {
-			if signal.EventID == event && !slices.Contains(t.Signals, handle) {
-				t.Signals = append(t.Signals, handle)
-			}
+		for _, handle := range s.events[event] {
+			t.refersTo(handle)
 		}
 	}
 	slices.Sort(t.Signals)
+	s.noteGIL(&t)
 	return t
+}
+
+// referredMax limits the signals to which a thread is said to refer.
+const referredMax = 64
+
+// refersTo notes a signal, once.
+func (t *Thread) refersTo(handle uint64) {
+	if len(t.Signals) < referredMax && !slices.Contains(t.Signals, handle) {
+		t.Signals = append(t.Signals, handle)
+	}
 }
 
 // locks matches the functions of glibc that wait for a mutex.
@@ -170,6 +186,7 @@ func (s *stacks) walk(t *Thread, c target.Syscall) {
 		t.StackErr = failure.BareText(err)
 		return
 	}
+	calls := s.pythonOf(t.TID)
 	frames, visit := s.collect()
 	sure, err := s.unwinder.WalkBlocked(c.PC, c.SP, stack, visit)
 	if now, rerr := s.t.Syscall(t.TID); rerr != nil || now != c {
@@ -177,7 +194,7 @@ func (s *stacks) walk(t *Thread, c target.Syscall) {
 		return
 	}
 	t.Unsure = !sure
-	s.show(t, *frames, stack, err)
+	s.show(t, *frames, calls, stack, err)
 }
 
 // sample reads the stack of a thread that runs.
@@ -186,6 +203,7 @@ func (s *stacks) sample(t *Thread) {
 		t.StackErr = "not read: too many running threads"
 		return
 	}
+	before := s.pythonOf(t.TID)
 	began := time.Now()
 	snapshot, err := sampleOf(t.TID)
 	s.sampling += time.Since(began)
@@ -193,9 +211,11 @@ func (s *stacks) sample(t *Thread) {
 		t.StackErr = failure.BareText(err)
 		return
 	}
+	calls := s.pythonOf(t.TID)
+	t.Unsure = !calls.same(before) // those at the sample were others
 	frames, visit := s.collect()
 	err = s.unwinder.Places(snapshot, visit)
-	s.show(t, *frames, snapshot.Stack, err)
+	s.show(t, *frames, calls, snapshot.Stack, err)
 }
 
 // collect returns the frames that its function is called with.
@@ -204,17 +224,15 @@ func (s *stacks) collect() (*[]named, func(pc, sp target.Addr)) {
 	return frames, func(pc, sp target.Addr) {
 		if len(*frames) < framesMax {
 			f := s.name(pc)
-			f.sp = sp
+			f.pc, f.sp = pc, sp
 			*frames = append(*frames, f)
 		}
 	}
 }
 
-// show enters the frames of a walk that has ended with err.
-func (s *stacks) show(t *Thread, frames []named, stack []byte, err error) {
-	for _, f := range frames {
-		t.Stack = append(t.Stack, f.name)
-	}
+// show enters the frames of a walk that has ended with err, and those of Python.
+func (s *stacks) show(t *Thread, frames []named, calls pythonCalls, stack []byte, err error) {
+	s.merge(t, frames, calls)
 	if err != nil {
 		t.StackErr = failure.BareText(err)
 	}
@@ -229,8 +247,8 @@ func (s *stacks) show(t *Thread, frames []named, stack []byte, err error) {
 func (s *stacks) noteHandles(t *Thread, stack []byte) {
 	for b := stack; len(b) >= 8; b = b[8:] {
 		handle := binary.LittleEndian.Uint64(b)
-		if s.handles[handle] != nil && !slices.Contains(t.Signals, handle) {
-			t.Signals = append(t.Signals, handle)
+		if s.handles[handle] != nil {
+			t.refersTo(handle)
 		}
 	}
 }

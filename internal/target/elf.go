@@ -120,39 +120,44 @@ func (im *Image) pointer(v uint64) Addr {
 // Symbol looks up a defined symbol in .dynsym through the GNU hash table, and prefers
 // its default version.
 func (im *Image) Symbol(name string) (Addr, bool, error) {
+	addr, _, ok, err := im.SizedSymbol(name)
+	return addr, ok, err
+}
+
+// SizedSymbol is Symbol that also returns the bytes that the symbol has by the table.
+func (im *Image) SizedSymbol(name string) (addr Addr, size uint64, ok bool, err error) {
 	if im.gnuHash == 0 || im.symtab == 0 || im.strtab == 0 || len(name) >= symbolMax {
-		return 0, false, nil
+		return 0, 0, false, nil
 	}
 	var head struct{ Buckets, Offset, Bloom, Shift uint32 }
 	if err := readStruct(im.mem, im.gnuHash, &head); err != nil {
-		return 0, false, err
+		return 0, 0, false, err
 	}
 	if head.Buckets == 0 || head.Bloom > 1<<20 || head.Buckets > 1<<24 {
-		return 0, false, fmt.Errorf("hash table at %#x: %w", im.gnuHash, ErrMalformed)
+		return 0, 0, false, fmt.Errorf("hash table at %#x: %w", im.gnuHash, ErrMalformed)
 	}
 	hash := gnuHash(name)
 	buckets := im.gnuHash + 16 + Addr(head.Bloom)*8
 	chains := buckets + Addr(head.Buckets)*4
 	var index uint32
 	if err := readStruct(im.mem, buckets+4*Addr(hash%head.Buckets), &index); err != nil {
-		return 0, false, err
+		return 0, 0, false, err
 	}
 	if index < head.Offset {
-		return 0, false, nil
+		return 0, 0, false, nil
 	}
-	var found Addr
 	for range chainMax {
 		var h uint32
 		if err := readStruct(im.mem, chains+4*Addr(index-head.Offset), &h); err != nil {
-			return 0, false, err
+			return 0, 0, false, err
 		}
 		if h|1 == hash|1 {
-			addr, hidden, err := im.match(index, name)
+			at, bytes, hidden, err := im.match(index, name)
 			if err != nil {
-				return 0, false, err
+				return 0, 0, false, err
 			}
-			if addr != 0 {
-				if found = addr; !hidden {
+			if at != 0 {
+				if addr, size = at, bytes; !hidden {
 					break
 				}
 			}
@@ -162,34 +167,34 @@ func (im *Image) Symbol(name string) (Addr, bool, error) {
 		}
 		index++
 	}
-	return found, found != 0, nil
+	return addr, size, addr != 0, nil
 }
 
-// match returns the address of the symbol with that index, if its name is name and it is
+// match returns the address and the bytes of the symbol with that index, if its name is name and it is
 // defined in this image. hidden reports whether it is a version other than the default.
-func (im *Image) match(index uint32, name string) (addr Addr, hidden bool, err error) {
+func (im *Image) match(index uint32, name string) (addr Addr, size uint64, hidden bool, err error) {
 	var sym elf.Sym64
 	if err := readStruct(im.mem, im.symtab+Addr(index)*elf.Sym64Size, &sym); err != nil {
-		return 0, false, err
+		return 0, 0, false, err
 	}
 	if elf.SectionIndex(sym.Shndx) == elf.SHN_UNDEF || uint64(sym.Name)+uint64(len(name)) >= im.strsz {
-		return 0, false, nil
+		return 0, 0, false, nil
 	}
 	s := make([]byte, len(name)+1)
 	if _, err := im.mem.ReadAt(s, int64(im.strtab)+int64(sym.Name)); err != nil {
-		return 0, false, err
+		return 0, 0, false, err
 	}
 	if string(s) != name+"\x00" {
-		return 0, false, nil
+		return 0, 0, false, nil
 	}
 	if im.versym != 0 {
 		var v uint16
 		if err := readStruct(im.mem, im.versym+2*Addr(index), &v); err != nil {
-			return 0, false, err
+			return 0, 0, false, err
 		}
 		hidden = v&0x8000 != 0
 	}
-	return im.Base + Addr(sym.Value), hidden, nil
+	return im.Base + Addr(sym.Value), sym.Size, hidden, nil
 }
 
 func gnuHash(name string) uint32 {

@@ -15,30 +15,29 @@ func (t *Target) ReadAt(b []byte, off int64) (int, error) {
 	if !t.spend(len(b)) {
 		return 0, fmt.Errorf("pid %d: its data structures refer to more than %d pages: %w", t.PID, readsMax, ErrMalformed)
 	}
-	wait := t.BeginRead(Memory)
-	n, err := t.mem.ReadAt(b, off)
-	EndRead(wait)
-	if err != nil && n < len(b) {
-		return n, t.memError("read", Addr(off), len(b), err)
-	}
-	return n, nil
+	return t.readAt(b, Addr(off))
 }
 
-// Sample fills b from address a, like Read, and is not counted against the limit of reads: the caller reads a
-// few known places, again and again.
-func (t *Target) Sample(a Addr, b []byte) error {
+func (t *Target) readAt(b []byte, a Addr) (int, error) {
 	wait := t.BeginRead(Memory)
 	n, err := t.mem.ReadAt(b, int64(a))
 	EndRead(wait)
-	if n < len(b) {
-		return t.memError("read", a, len(b), err)
+	if err != nil && n < len(b) {
+		return n, t.memError("read", a, len(b), err)
 	}
-	return nil
+	return n, nil
 }
 
 // Read fills b from address a.
 func (t *Target) Read(a Addr, b []byte) error {
 	_, err := t.ReadAt(b, int64(a))
+	return err
+}
+
+// Sample is Read for callers that read as long as a recording lasts: they limit each look themselves, and it does not
+// count against the limit of the session.
+func (t *Target) Sample(a Addr, b []byte) error {
+	_, err := t.readAt(b, a)
 	return err
 }
 

@@ -128,7 +128,7 @@ func (u *Unwinder) afterCall(pc target.Addr) bool {
 			continue
 		}
 		var b [7]byte
-		if u.t.Read(pc-7, b[:]) != nil {
+		if _, err := u.mem.ReadAt(b[:], int64(pc-7)); err != nil {
 			return false
 		}
 		if b[2] == 0xe8 { // call rel32

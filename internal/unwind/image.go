@@ -19,7 +19,7 @@ type code struct {
 }
 
 // images lists the executable mappings of the target that can have an unwind table.
-func images(t *target.Target, maps []target.Map) []code {
+func images(mem io.ReaderAt, maps []target.Map) []code {
 	var found []code
 	opened := make(map[target.Addr]*target.Image)
 	for i, m := range maps {
@@ -32,7 +32,7 @@ func images(t *target.Target, maps []target.Map) []code {
 		}
 		im, known := opened[base]
 		if !known {
-			im, _ = target.OpenImage(t, base) // nil: code without a table
+			im, _ = target.OpenImage(mem, base) // nil: code without a table
 			opened[base] = im
 		}
 		if im != nil {

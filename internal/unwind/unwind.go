@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/go-delve/delve/pkg/dwarf/frame"
@@ -23,7 +24,7 @@ type Range struct{ Start, End target.Addr }
 
 // Unwinder walks stacks with the code that the target had mapped when New was called.
 type Unwinder struct {
-	t     *target.Target
+	mem   io.ReaderAt // the target's memory
 	codes []code
 	cache map[target.Addr]*frame.FrameDescriptionEntry
 }
@@ -34,7 +35,7 @@ func New(t *target.Target) (*Unwinder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Unwinder{t: t, codes: images(t, maps), cache: make(map[target.Addr]*frame.FrameDescriptionEntry)}, nil
+	return &Unwinder{mem: t, codes: images(t, maps), cache: make(map[target.Addr]*frame.FrameDescriptionEntry)}, nil
 }
 
 const framesMax = 512 // limit of one walk
@@ -136,7 +137,7 @@ func (u *Unwinder) lookup(pc target.Addr) (*frame.FrameDescriptionEntry, error) 
 	}
 	for _, c := range u.codes {
 		if pc >= c.start && pc < c.end {
-			fde, err := entryFor(u.t, c.image, pc)
+			fde, err := entryFor(u.mem, c.image, pc)
 			if err == nil {
 				u.cache[pc] = fde
 			}
@@ -173,7 +174,8 @@ var signalReturn = []byte{0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}
 // its table entry needs DWARF expressions.
 func (u *Unwinder) atSignalReturn(pc target.Addr) bool {
 	b := make([]byte, len(signalReturn))
-	return u.t.Read(pc, b) == nil && bytes.Equal(b, signalReturn)
+	_, err := u.mem.ReadAt(b, int64(pc))
+	return err == nil && bytes.Equal(b, signalReturn)
 }
 
 // registers holds the registers in DWARF's order for x86-64 (System V ABI, figure 3.36).

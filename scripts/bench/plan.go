@@ -18,6 +18,7 @@ type cell struct {
 	detached bool // measured after a detach, too
 	calls    bool // measured while calls are recorded, too
 	sets     bool // measured with each set of kinds, too
+	threads  bool // measured while threads are observed, too
 }
 
 // metric is one figure of a cell: a row of the report.
@@ -78,7 +79,7 @@ func setsPlan(build string) []cell {
 	}
 	cells = append(cells, server("100", "at 600 requests/s"), server("100000", "as fast as it can"))
 	for i := range cells {
-		cells[i].calls, cells[i].sets, cells[i].detached = false, true, !cells[i].alone
+		cells[i].calls, cells[i].threads, cells[i].sets, cells[i].detached = false, false, true, !cells[i].alone
 	}
 	return cells
 }
@@ -150,7 +151,7 @@ func calling(what function, threads int) cell {
 func server(rate, name string) cell {
 	group := "HIP server " + name
 	return cell{
-		workload: "serve", mode: "serve", line: "for %gs", flags: []string{"--rate", rate}, alone: true, longer: 3, calls: true,
+		workload: "serve", mode: "serve", line: "for %gs", flags: []string{"--rate", rate}, alone: true, longer: 3, calls: true, threads: true,
 		metrics: []metric{
 			{group: group, name: "requests/s", get: value("rate")},
 			{group: group, name: "p50, µs", get: value("p50_ns"), scale: micro},

@@ -15,6 +15,7 @@ const (
 	untraced     variant = iota
 	attached             // while rtl-attach records
 	withCalls            // while it records calls of HIP and HSA, too
+	withThreads          // while it samples threads and records their waits, too
 	modeStandard         // while it records a set of kinds
 	modeHIP
 	runtimeSet
@@ -37,6 +38,7 @@ var settings = [variants]struct {
 	untraced:     {"untraced", "untraced", nil},
 	attached:     {"rtl-attach", ours, nil},
 	withCalls:    {"and calls", ours, []string{"--hip-trace", "--hsa-trace"}},
+	withThreads:  {"and threads", ours, []string{"--sample", "cpu:99", "--sched"}},
 	modeStandard: {"--mode standard", ours, []string{"--mode", "standard"}},
 	modeHIP:      {"--mode hip", ours, []string{"--mode", "hip"}},
 	runtimeSet:   {"-r", ours, []string{"-r"}},
@@ -60,6 +62,8 @@ func (r *runner) measures(c cell, v variant) bool {
 		return c.detached
 	case withCalls:
 		return c.calls
+	case withThreads:
+		return c.threads
 	case modeStandard, modeHIP, runtimeSet, systemSet:
 		return c.sets
 	case peerStandard, peerLite:

@@ -21,6 +21,12 @@ const launchCall = 5
 // TorchLike is the training loop in Python, with a library of ROCTx. Without Python the test is left out.
 func TorchLike(t testing.TB, library string, args ...string) Workload {
 	t.Helper()
+	return Workload{Program: "torchlike.py", Args: args, Under: []string{Python(t)}, Sim: []string{"RTL_ROCTX=" + library}, LogsCalls: true}
+}
+
+// Python returns the path of the Python in which workloads run. Without one the test is left out.
+func Python(t testing.TB) string {
+	t.Helper()
 	python := "/usr/bin/python3"
 	if r := given(t); r != nil {
 		if _, err := os.Lstat(filepath.Join(r.root, python)); err != nil {
@@ -31,7 +37,7 @@ func TorchLike(t testing.TB, library string, args ...string) Workload {
 	} else {
 		testenv.Skip(t, "no python3")
 	}
-	return Workload{Program: "torchlike.py", Args: args, Under: []string{python}, Sim: []string{"RTL_ROCTX=" + library}, LogsCalls: true}
+	return python
 }
 
 // SplitLaunches separates the launches of a log from its calls of ROCTx.

@@ -3,6 +3,9 @@ package truth
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +17,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/stuck"
 	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/harness"
-	"github.com/rtl-attach/rtl-attach/test/simulator"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // stuckIs runs the tool until what it says of processes is as expected: a workload says that it is ready before it
@@ -37,6 +40,14 @@ func stuckIs(t *testing.T, pids []int, expected func(*stuck.Report) error) {
 			t.Fatalf("%v\n%s", err, run.Stdout)
 		}
 	}
+}
+
+// hanging starts a workload that hangs once it has said that it is ready.
+func hanging(t *testing.T, w harness.Workload) *harness.Process {
+	t.Helper()
+	p := harness.StartCold(t, w)
+	p.Ready(t)
+	return p
 }
 
 // standing returns the queue of a process that has a state, and the thread that is in a function.
@@ -105,7 +116,7 @@ func TestStuck(t *testing.T) {
 			return nil
 		},
 	} {
-		target := simulator.Start(t, simulator.Workload{Program: "hangs", Args: []string{mode}})
+		target := hanging(t, harness.Workload{Program: "hangs", Args: []string{mode}})
 		t.Run(mode, func(t *testing.T) { stuckIs(t, []int{target.PID}, expected) })
 	}
 }
@@ -113,7 +124,7 @@ func TestStuck(t *testing.T) {
 // A thread that spins in HIP is seen there, and a stopped process is read like any other.
 func TestStuckInHIP(t *testing.T) {
 	t.Parallel()
-	target := simulator.Start(t, simulator.Workload{Program: "hiphangs"})
+	target := hanging(t, harness.Workload{Program: "hiphangs"})
 	stuckIs(t, []int{target.PID}, func(r *stuck.Report) error {
 		_, _, err := standing(r, stuck.StateBehind, "hipStreamSynchronize")
 		return err
@@ -135,8 +146,8 @@ func TestStuckRanks(t *testing.T) {
 	t.Parallel()
 	var pids []int
 	for rank := range 3 {
-		pids = append(pids, simulator.Start(t, simulator.Workload{
-			Program: "hangs", Args: []string{"collective"}, Env: []string{"RANK=" + strconv.Itoa(rank)},
+		pids = append(pids, hanging(t, harness.Workload{
+			Program: "hangs", Args: []string{"collective"}, Sim: []string{"RANK=" + strconv.Itoa(rank)},
 		}).PID)
 	}
 	stuckIs(t, pids, func(r *stuck.Report) error {
@@ -151,10 +162,107 @@ func TestStuckRanks(t *testing.T) {
 // A ring that the kernel does not let others read is said to be one.
 func TestStuckDeviceRing(t *testing.T) {
 	t.Parallel()
-	target := simulator.Start(t, simulator.Workload{Program: "hangs", Args: []string{"invalid"}, Env: []string{"SOFTGPU_MODE=device-ring"}})
+	target := hanging(t, harness.Workload{Program: "hangs", Args: []string{"invalid"}, Sim: []string{"SOFTGPU_MODE=device-ring"}})
 	stuckIs(t, []int{target.PID}, func(r *stuck.Report) error {
 		q, _, err := standing(r, stuck.StateUnreadable, waitFunction)
 		if err != nil || q.Read != 1 || q.Write != 3 {
+			return fmt.Errorf("%+v, %v", q, err)
+		}
+		return nil
+	})
+}
+
+// The GIL: who holds it, who waits for it, and where they are, in a process whose stream waits for Python while Python waits
+// for the stream. The program's file marks the lines.
+func TestStuckGIL(t *testing.T) {
+	t.Parallel()
+	target := hanging(t, harness.Workload{Program: "pyhangs.py", Under: []string{harness.Python(t)}})
+	at := markedLines(t, "pyhangs.py")
+	stuckIs(t, []int{target.PID}, func(r *stuck.Report) error {
+		p := r.Processes[0]
+		if p.Python == nil || len(p.Python.Locks) != 1 || !p.Python.Locks[0].Locked || p.Python.Locks[0].Holder != target.PID || len(p.Python.Locks[0].Waiters) != 2 {
+			return fmt.Errorf("%+v", p.Python)
+		}
+		_, main, err := standing(r, stuck.StateBehind, "hipStreamSynchronize")
+		if err != nil {
+			return err
+		}
+		got := callsOf(main)
+		want := []string{
+			fmt.Sprintf("Trainer.synchronize (pyhangs.py:%d)", at["synchronize"]), fmt.Sprintf("Trainer.step (pyhangs.py:%d)", at["step"]),
+			fmt.Sprintf("<module> (pyhangs.py:%d)", at["module"]),
+		}
+		if main.GIL != "holds" || !slices.Equal(got, want) || !inOrder(main.Stack, "hipStreamSynchronize", want[0], want[1], want[2], "Py_BytesMain") {
+			return fmt.Errorf("%v is not %v, or they are not in their places in %v", got, want, main.Stack)
+		}
+		loader := fmt.Sprintf("Loader.step (pyhangs.py:%d)", at["loader"])
+		python, native := 0, 0
+		for _, th := range p.Threads {
+			switch {
+			case th.GIL != "waits":
+			case len(th.Python) == 0 && slices.Contains(th.Stack, "PyGILState_Ensure"):
+				native++
+			case inOrder(th.Stack, "PyEval_RestoreThread", loader, "Thread._bootstrap"):
+				python++
+			}
+		}
+		if python != 1 || native != 1 {
+			return fmt.Errorf("waiting for the GIL: %d threads of Python in %s, %d of HIP", python, loader, native)
+		}
+		return nil
+	})
+}
+
+// callsOf returns a thread's frames of Python as stacks show them.
+func callsOf(th *stuck.Thread) (calls []string) {
+	for _, c := range th.Python {
+		calls = append(calls, fmt.Sprintf("%s (%s:%d)", c.Function, path.Base(c.File), c.Line))
+	}
+	return calls
+}
+
+// inOrder reports whether frames that begin so are in a stack, in this order.
+func inOrder(stack []string, frames ...string) bool {
+	for _, f := range stack {
+		if len(frames) > 0 && strings.HasPrefix(f, frames[0]) {
+			frames = frames[1:]
+		}
+	}
+	return len(frames) == 0
+}
+
+// markedLines returns the numbers of a program's lines with "# at NAME", by the names.
+func markedLines(t *testing.T, program string) map[string]int {
+	t.Helper()
+	text, err := os.ReadFile(testenv.Artefact(t, filepath.Join("workloads", program)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := map[string]int{}
+	for i, line := range strings.Split(string(text), "\n") {
+		if _, name, ok := strings.Cut(line, "# at "); ok {
+			at[name] = i + 1
+		}
+	}
+	return at
+}
+
+// While a process is recorded, its queues have the write index that the program sees, and how many packets were passed on.
+func TestStuckRecorded(t *testing.T) {
+	t.Parallel()
+	tool, _ := run(t, harness.Workload{Program: "hangs", Args: []string{"invalid"}})
+	tool.Ready(t)
+	pid := 0
+	for line := range strings.Lines(tool.Output()) {
+		_, _ = fmt.Sscanf(line, "ready pid=%d", &pid)
+	}
+	if pid <= 1 {
+		t.Fatalf("no pid: %s", tool.Output())
+	}
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) }) // the recording then ends
+	stuckIs(t, []int{pid}, func(r *stuck.Report) error {
+		q, _, err := standing(r, stuck.StateUnpublished, waitFunction)
+		if err != nil || q.Read != 1 || q.Write != 3 || q.Passed == nil || *q.Passed != 1 {
 			return fmt.Errorf("%+v, %v", q, err)
 		}
 		return nil

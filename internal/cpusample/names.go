@@ -1,0 +1,93 @@
+package cpusample
+
+import (
+	"bytes"
+	"io"
+	"os"
+
+	"github.com/rtl-attach/rtl-attach/internal/cputrace"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
+	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/tracedb"
+)
+
+// debugFolder is where separate debug files are, by build ID.
+const debugFolder = "/usr/lib/debug/.build-id/"
+
+// names returns the native frames with their functions and their addresses in their files, as far as those are known.
+func (p *Process) names() (named []cputrace.Frame) {
+	frames := map[int][]cputrace.Frame{} // by module
+	offsets := map[uint32]uint64{}
+	for f, id := range p.tree.frames {
+		if f.kind == cputrace.Native && f.module != noModule {
+			frames[f.module] = append(frames[f.module], cputrace.Frame{ID: id, Kind: f.kind, File: f.file})
+			offsets[id] = f.offset
+		}
+	}
+	var readable tracedb.ReadableNames
+	for id, list := range frames {
+		named = append(named, p.namesOf(p.code.modules[id], list, offsets, &readable)...)
+	}
+	return named
+}
+
+// namesOf names the frames of one module.
+func (p *Process) namesOf(m module, frames []cputrace.Frame, offsets map[uint32]uint64, readable *tracedb.ReadableNames) []cputrace.Frame {
+	r, closer, err := p.openModule(m)
+	if err != nil {
+		return nil
+	}
+	defer closer()
+	file, err := target.ReadFile(r)
+	if err != nil {
+		return nil
+	}
+	var wanted []target.Addr
+	named := frames[:0]
+	for _, f := range frames {
+		if at, ok := file.Address(offsets[f.ID]); ok {
+			f.Offset, f.HasOffset = uint64(at), true
+			named, wanted = append(named, f), append(wanted, at)
+		}
+	}
+	functions := file.Functions(wanted)
+	if debug := p.openDebug(file); debug != nil {
+		defer debug.Close()
+		if file, err := target.ReadFile(debug); err == nil {
+			for at, name := range file.Functions(wanted) {
+				functions[at] = name
+			}
+		}
+	}
+	for i := range named {
+		if symbol := functions[target.Addr(named[i].Offset)]; symbol != "" {
+			named[i].Name = sanitize.Text(readable.Of(symbol))
+		}
+	}
+	return named
+}
+
+// openModule opens a module's file, or the image of what is in none.
+func (p *Process) openModule(m module) (io.ReaderAt, func(), error) {
+	if m.mapped.Inode == 0 {
+		return bytes.NewReader(m.image), func() {}, nil
+	}
+	f, err := p.memory.OpenFile(m.mapped)
+	if err != nil {
+		return nil, nil, err
+	}
+	return f, func() { _ = f.Close() }, nil
+}
+
+// openDebug opens the file with a module's debug symbols; nil: there is none.
+func (p *Process) openDebug(file *target.File) *os.File {
+	id := file.BuildID()
+	if len(id) < 4 {
+		return nil
+	}
+	f, err := p.memory.OpenPath(debugFolder + id[:2] + "/" + id[2:] + ".debug")
+	if err != nil {
+		return nil
+	}
+	return f
+}

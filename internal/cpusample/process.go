@@ -1,0 +1,174 @@
+package cpusample
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rtl-attach/rtl-attach/internal/cputrace"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
+	"github.com/rtl-attach/rtl-attach/internal/target"
+)
+
+// mostHeld limits the rows that wait to be written.
+const mostHeld = 1 << 18
+
+// Process is a process whose threads are observed.
+type Process struct {
+	recorder *Recorder
+	target   *target.Target
+	memory   *target.Observed
+	begunNS  uint64
+
+	// The recorder's gate protects these.
+	code   *code
+	python *interpreter // nil: none
+	tree   tree
+	keys   keys
+	pcs    []uint64
+	places []place
+	notes  []string // what could not be observed
+
+	mu      sync.Mutex // protects the rest
+	rows    cputrace.Batch
+	dropped uint64 // rows that were not written in time
+	hung    bool   // the recorder's thread hangs: what it protects cannot be used
+	endedNS uint64
+	losses  []cputrace.Loss
+}
+
+// BegunNS returns when the observation has begun.
+func (p *Process) BegunNS() uint64 { return p.begunNS }
+
+// Window describes the observation.
+func (p *Process) Window() cputrace.Window {
+	o := p.recorder.options
+	return cputrace.Window{BegunNS: p.begunNS, Method: "bpf", CPUHz: o.CPU.HZ, WallHz: o.Wall.HZ, Scheduling: o.Scheduling, LeastWaitNS: uint64(LeastWait)}
+}
+
+// Take returns the rows since the last call. Any goroutine may call it.
+func (p *Process) Take() cputrace.Batch {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	rows := p.rows
+	p.rows = cputrace.Batch{}
+	return rows
+}
+
+// keep keeps rows until they are taken. Frames and stacks have a limit of their own.
+func (p *Process) keep(b *cputrace.Batch) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rows.Frames = append(p.rows.Frames, b.Frames...)
+	p.rows.Stacks = append(p.rows.Stacks, b.Stacks...)
+	if n := len(b.Samples) + len(b.Waits) + len(b.Shorts); len(p.rows.Samples)+len(p.rows.Waits)+len(p.rows.Shorts)+n > mostHeld {
+		p.dropped += uint64(n)
+		return
+	}
+	p.rows.Samples = append(p.rows.Samples, b.Samples...)
+	p.rows.Waits = append(p.rows.Waits, b.Waits...)
+	p.rows.Shorts = append(p.rows.Shorts, b.Shorts...)
+}
+
+// sample adds the sample of a thread that runs.
+func (p *Process) sample(s *stackRecord, b *cputrace.Batch) {
+	clock, mode := int(s.Detail&0xff), int(s.Detail>>8&0xff)
+	b.Samples = append(b.Samples, cputrace.Sample{
+		TID: s.OwnTid, TimeNS: s.Time, Clock: clock, State: mode, Processor: int(s.Cpu), Stack: p.stack(s, b),
+	})
+}
+
+// asleep adds the sample of a thread that does not run.
+func (p *Process) asleep(w *kernelWall, b *cputrace.Batch) {
+	b.Samples = append(b.Samples, cputrace.Sample{
+		TID: w.Event.OwnTid, TimeNS: w.Event.Time, Clock: cputrace.WallClock, State: cputrace.DidNotRun, Processor: -1, Stack: p.keys.get(w.Key),
+	})
+}
+
+// stack adds a stack, and returns its id; 0: it is not known.
+func (p *Process) stack(s *stackRecord, b *cputrace.Batch) uint32 {
+	var complete bool
+	p.pcs, complete = p.code.walk(s, p.pcs[:0])
+	p.places = p.places[:0]
+	if p.python == nil || len(s.calls) == 0 {
+		for _, pc := range p.pcs {
+			p.native(pc)
+		}
+	} else {
+		p.merge(s.calls)
+	}
+	return p.tree.add(p.places, !complete, b)
+}
+
+// native appends a native frame.
+func (p *Process) native(pc uint64) {
+	id, offset := p.code.locate(pc)
+	file := ""
+	if id != noModule {
+		file = sanitize.Text(p.code.modules[id].mapped.Path)
+	}
+	p.places = append(p.places, place{kind: cputrace.Native, module: id, offset: offset, file: file})
+}
+
+// wait adds the wait of a thread that runs again, or of one that does not until the end.
+func (p *Process) wait(w *kernelWait, b *cputrace.Batch) {
+	row := cputrace.Wait{
+		TID: w.Event.OwnTid, OutNS: w.Out, WokenNS: w.Woken, InNS: w.Event.Time, State: stateOf(w.State), Syscall: int(w.Syscall),
+		Arguments: [2]uint64{w.Argument0, w.Argument1}, Stack: p.keys.get(w.Key),
+	}
+	if w.Event.Detail&beganBefore != 0 {
+		row.OutNS = p.begunNS
+	}
+	switch {
+	case w.Woken == 0 || !isWaker(int(w.WakerSyscall), int(w.Syscall)):
+	case w.WakerPid == uint32(p.target.PID):
+		row.WakerTID = w.WakerOwnTid
+	default:
+		row.OtherPID, row.OtherTID = w.WakerPid, w.WakerTid
+	}
+	b.Waits = append(b.Waits, row)
+}
+
+// stateOf returns a task's state without what the kernel adds to it (include/linux/sched.h: TASK_FREEZABLE, …).
+func stateOf(state uint32) uint32 {
+	const interruptible, uninterruptible, reported, waking, fresh = 1, 2, 0x7f, 0x200, 0x800
+	switch {
+	case state&(waking|fresh) != 0:
+		return 0
+	case state&interruptible != 0:
+		return interruptible
+	case state == 0 || state&reported != 0:
+		return state & reported
+	}
+	return uninterruptible // a lock of the kernel's
+}
+
+func (p *Process) exit(e *kernelTotal, b *cputrace.Batch) {
+	b.Shorts = append(b.Shorts, cputrace.Short{TID: e.Event.OwnTid, Waits: e.ShortWaits, NS: e.ShortNs})
+}
+
+// detail says what could not be observed; "": nothing.
+func (p *Process) detail() string {
+	notes := p.notes
+	for name, c := range map[string]Clock{"cpu": p.recorder.options.CPU, "wall": p.recorder.options.Wall} {
+		switch {
+		case c.Duration > 0:
+			notes = append(notes, fmt.Sprintf("the %s clock ran from %v on, for %v", name, c.Delay, c.Duration))
+		case c.Delay > 0:
+			notes = append(notes, fmt.Sprintf("the %s clock ran from %v on", name, c.Delay))
+		}
+	}
+	slices.Sort(notes)
+	return sanitize.Text(strings.Join(notes, "; "))
+}
+
+// mostNotes limits what is said of one process.
+const mostNotes = 16
+
+// note notes what could not be observed.
+func (p *Process) note(text string) {
+	if len(p.notes) < mostNotes {
+		p.notes = append(p.notes, text)
+	}
+}

@@ -1,0 +1,200 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/rtl-attach/rtl-attach/internal/cputrace"
+	"github.com/rtl-attach/rtl-attach/internal/whyidle"
+)
+
+// cause returns a part as a cause, and what a reader distinguishes in it.
+func (w *explainer) cause(p *whyidle.Part) (c IdleCause, key mergeKey, err error) {
+	c = IdleCause{NS: p.NS, State: threadStates[p.State], Times: p.Times, Samples: p.Samples}
+	if c.Thread, err = w.thread(p.Thread); err != nil {
+		return c, key, err
+	}
+	if c.frames, c.cut, err = w.stacks.Of(p.Stack); err != nil {
+		return c, key, err
+	}
+	if p.State == whyidle.Blocked {
+		c.WaitsFor = whyidle.WaitsFor(&p.Cause, c.frames)
+	}
+	key = mergeKey{p.Thread, c.State, whyidle.PlaceOf(c.frames), c.WaitsFor}
+	c.In = placeIn(key.in)
+	return c, key, nil
+}
+
+func placeIn(p whyidle.Place) *CodePlace {
+	if !p.App.Known() {
+		return nil
+	}
+	c := &CodePlace{CodeFrame: frameOf(p.App)}
+	if p.Inside.Known() {
+		inside := frameOf(p.Inside)
+		c.Call = &inside
+	}
+	return c
+}
+
+func frameOf(f whyidle.Frame) CodeFrame {
+	return CodeFrame{Function: f.Name, File: f.File, Line: f.Line, Python: f.Kind == cputrace.Python}
+}
+
+// waker returns who ended most of the time of a cause; nil: it is not known.
+func (w *explainer) waker(wakers map[whyidle.Waker]int64) (*IdleWaker, whyidle.Waker, error) {
+	var most whyidle.Waker
+	for by, ns := range wakers {
+		if by != (whyidle.Waker{}) && (most == (whyidle.Waker{}) || cmp.Or(cmp.Compare(ns, wakers[most]), cmp.Compare(most.Thread, by.Thread),
+			cmp.Compare(most.PID, by.PID), cmp.Compare(most.TID, by.TID)) > 0) {
+			most = by
+		}
+	}
+	switch {
+	case most.Thread != 0:
+		t, err := w.thread(most.Thread)
+		if t == nil {
+			return nil, most, err
+		}
+		return &IdleWaker{IdleThread: *t, NS: wakers[most]}, most, nil
+	case most.PID != 0:
+		return &IdleWaker{IdleThread: IdleThread{PID: most.PID, TID: most.TID}, NS: wakers[most], otherProcess: true}, most, nil
+	}
+	return nil, most, nil
+}
+
+// describe adds what a waker mostly did.
+func (w *explainer) describe(by *IdleWaker, doing map[whyidle.Meanwhile]int64) error {
+	type state struct {
+		state whyidle.State
+		in    whyidle.Place
+	}
+	sums := map[state]int64{}
+	var keys []state
+	for m, ns := range doing {
+		frames, _, err := w.stacks.Of(m.Stack)
+		if err != nil {
+			return err
+		}
+		key := state{m.State, whyidle.PlaceOf(frames)}
+		if _, known := sums[key]; !known {
+			keys = append(keys, key)
+		}
+		sums[key] += ns
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	most := slices.MaxFunc(keys, func(a, b state) int {
+		return cmp.Or(cmp.Compare(sums[a], sums[b]), cmp.Compare(b.in.App.Name, a.in.App.Name), cmp.Compare(b.in.App.Line, a.in.App.Line), cmp.Compare(b.state, a.state))
+	})
+	by.State, by.In = threadStates[most.state], placeIn(most.in)
+	return nil
+}
+
+// text returns a frame for readers: "Engine.poll (engine.py:84)", "hipMemcpy (libamdhip64.so.5)".
+func (f CodeFrame) text() string {
+	name, file := shorten(cmp.Or(f.Function, "code without a name"), nameWidth), path.Base(f.File)
+	switch {
+	case f.File == "":
+		return name
+	case f.Line > 0:
+		return fmt.Sprintf("%s (%s:%d)", name, file, f.Line)
+	}
+	return fmt.Sprintf("%s (%s)", name, file)
+}
+
+// text returns a place for readers. Of Python code, it begins with the innermost function.
+func (p *CodePlace) text() string {
+	switch {
+	case p == nil:
+		return "code that is not known"
+	case p.Call == nil:
+		return p.CodeFrame.text()
+	case p.Call.Python:
+		return p.Call.text() + ", called from " + p.CodeFrame.text()
+	}
+	return p.CodeFrame.text() + ", in " + p.Call.text()
+}
+
+// caller returns a place without the call of a native library.
+func (p *CodePlace) caller() *CodePlace {
+	if p == nil || p.Call == nil || p.Call.Python {
+		return p
+	}
+	return &CodePlace{CodeFrame: p.CodeFrame}
+}
+
+func (t *IdleThread) text(several bool) string {
+	if t == nil {
+		return "a thread that is not known"
+	}
+	text := fmt.Sprintf("thread %d", t.TID)
+	if t.Name != "" {
+		text += " (" + shorten(t.Name, nameWidth/2) + ")"
+	}
+	if several {
+		text += fmt.Sprintf(" of pid %d", t.PID)
+	}
+	return text
+}
+
+// sentence says the cause. It is as in the trace: sanitize it for a terminal.
+func (c *IdleCause) sentence(several bool) string {
+	who := c.Thread.text(several)
+	switch c.State {
+	case IdleRunning:
+		return who + " was running " + c.In.text()
+	case IdleReady:
+		return who + " was ready to run " + c.In.text() + ", and had no processor"
+	case IdleUnobserved:
+		return who + " was not observed"
+	case IdleNotSampled:
+		return who + " did not run, or for less than samples show: --sched records waits"
+	}
+	return who + " " + c.waited() + c.Waker.text(c.WaitsFor, several)
+}
+
+func (c *IdleCause) waited() string {
+	in := c.In.text()
+	switch c.WaitsFor {
+	case whyidle.ForGIL:
+		return "waited for the GIL in " + in
+	case whyidle.ForGPU:
+		return "waited for the GPU in " + in
+	case whyidle.ForSleep:
+		return "slept in " + c.In.caller().text()
+	case "", whyidle.ForLock:
+		return "waited in " + in
+	}
+	return "waited in " + in + ", " + c.WaitsFor
+}
+
+// text goes on in the sentence about a wait.
+func (w *IdleWaker) text(waitsFor string, several bool) string {
+	if w == nil {
+		return ""
+	}
+	who := w.IdleThread.text(several)
+	if w.otherProcess {
+		who = fmt.Sprintf("process %d (thread %d)", w.PID, w.TID)
+	}
+	text := ", until " + who + " woke it"
+	if waitsFor == whyidle.ForGIL {
+		text = ", held by " + who
+	}
+	switch {
+	case w.In == nil && w.State == IdleRunning:
+		text += ", which was running (there is no sample)"
+	case w.In == nil:
+	case w.State == IdleRunning:
+		text += ", which was running " + w.In.text()
+	case w.State == IdleReady:
+		text += ", which was ready to run " + w.In.text() + ", and had no processor"
+	case w.State == IdleBlocked:
+		text += ", which waited in " + w.In.text()
+	}
+	return text
+}

@@ -1,0 +1,153 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/rtl-attach/rtl-attach/internal/cpusample"
+	"github.com/rtl-attach/rtl-attach/internal/cputrace"
+	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
+)
+
+// observers observes the threads of all recordings' processes (--sample, --sched). It is opened while the tool has its
+// privileges. A recording goes on without it. A nil observers observes nothing.
+type observers struct {
+	options cpusample.Options
+
+	mu     sync.Mutex
+	opened bool
+	open   *cpusample.Recorder
+	err    error // why it observes nothing
+}
+
+func newObservers(o cpusample.Options) *observers {
+	if !o.Any() {
+		return nil
+	}
+	return &observers{options: o}
+}
+
+// recorder returns the recorder, which it opens at the first call. That takes a second of a busy machine: the caller makes it
+// before it attaches.
+func (o *observers) recorder() (*cpusample.Recorder, error) {
+	if o == nil {
+		return nil, nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.opened {
+		o.opened = true
+		o.open, o.err = cpusample.Open(o.options)
+	}
+	return o.open, o.err
+}
+
+func (o *observers) close() {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.open != nil {
+		o.open.Close()
+		o.open = nil
+	}
+}
+
+// observation is the observation of a process during one session. The recording's goroutine owns it; while the session is
+// drained, the drain's goroutine writes.
+type observation struct {
+	process *cpusample.Process // nil: it could not begin
+	writer  *cputrace.Writer
+	window  cputrace.Window
+	begun   bool // the window is in the trace
+	err     error
+}
+
+// observe begins the observation for a session that is about to be drained, while there are privileges.
+func (r *recording) observe(d *drain) {
+	if r.observers == nil || d.session == nil {
+		return
+	}
+	o := &observation{writer: cputrace.NewWriter(d.session), window: cputrace.Window{BegunNS: boottimeNS(), Method: "none"}}
+	recorder, err := r.observers.recorder()
+	if err == nil {
+		o.process, err = recorder.Add(r.Target)
+	}
+	if o.err = err; err != nil {
+		r.ui.Warn("the threads are not observed: " + failure.FirstLine(err) + cpuAdvice(err))
+	} else {
+		o.window = o.process.Window()
+	}
+	r.observed = append(r.observed, o)
+	d.collector.Beside(o.write)
+}
+
+// write writes what there is since the last call.
+func (o *observation) write() error {
+	if !o.begun {
+		o.begun = true
+		if err := o.writer.Begin(o.window); err != nil {
+			return err
+		}
+	}
+	if o.process == nil {
+		return nil
+	}
+	rows := o.process.Take()
+	return o.writer.Write(&rows)
+}
+
+// stopObserving ends the observation at the window's end.
+func (r *recording) stopObserving() {
+	if n := len(r.observed); n > 0 && r.observed[n-1].process != nil {
+		r.observed[n-1].process.Stop()
+	}
+}
+
+// finishObserving completes the rows of all sessions, while there are privileges. The drains are done.
+func (r *recording) finishObserving() error {
+	if len(r.observed) > 0 {
+		r.restorePrivileges()
+	}
+	var errs []error
+	missing, causes := uint64(0), []string(nil)
+	for _, o := range r.observed {
+		losses, err := o.finish()
+		errs = append(errs, err)
+		for _, l := range losses {
+			missing += l.Events
+			causes = append(causes, l.Cause)
+		}
+	}
+	r.observed = nil
+	if missing > 0 {
+		r.tally.missing += missing
+		r.ui.Warn(fmt.Sprintf("what the threads did is not complete: %s lost (%s)", humanize.Things(int64(missing), "event"), strings.Join(causes, "; ")))
+	}
+	return errors.Join(errs...)
+}
+
+func (o *observation) finish() ([]cputrace.Loss, error) {
+	if err := o.write(); err != nil {
+		return nil, err
+	}
+	if o.process == nil {
+		return nil, o.writer.End(o.window.BegunNS, nil, failure.FirstLine(o.err))
+	}
+	return o.process.Finish(o.writer)
+}
+
+// cpuAdvice says what a user can do if threads cannot be observed.
+func cpuAdvice(err error) string {
+	switch {
+	case errors.Is(err, cpusample.ErrNamespace):
+		return "; run rtl-attach on the host"
+	case errors.Is(err, cpusample.ErrDenied):
+		return "; run rtl-attach as root"
+	}
+	return ""
+}
