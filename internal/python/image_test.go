@@ -180,12 +180,13 @@ func TestTorn(t *testing.T) {
 			"the innermost frame has returned":      func(m *image) { m.put(top, framesAt+0x80) },
 			"another function in its place":         func(m *image) { m.frame(o, framesAt+0x100, framesAt+0x80, 0, 2, false) },
 			"its caller has gone on":                func(m *image) { m.put(framesAt+0x80+uint64(o.fInstr), codesAt+uint64(o.coCode)+4) },
+			"another thread in its place":           func(m *image) { m.put(stateAt+uint64(o.tsTID), tid+1) },
 			"another code object at the address":    func(m *image) { m.code(o, 1, "else", 30) },
 			"an instruction of another code object": func(m *image) { m.put(framesAt+0x80+uint64(o.fInstr), codesAt+0x400) },
 		} {
 			read := func(m *image) string {
 				frames, err := over(m, len(m.b), o).Stack(tid)
-				if err != nil && !errors.Is(err, ErrTorn) {
+				if err != nil && !errors.Is(err, ErrTorn) && !errors.Is(err, ErrNoThread) {
 					t.Fatalf("%s, %s: %v", version, name, err)
 				}
 				return fmt.Sprint(frames)

@@ -52,7 +52,8 @@ type Interpreter struct {
 	tss                uint32
 	tssKnown           bool
 	codes              cache
-	looked             uint64 // bytes of tables of lines in the look at hand
+	listed             map[uint64]uint32 // the threads of the states that Threads returned last, by the process's own ids
+	looked             uint64            // bytes of tables of lines in the look at hand
 }
 
 // Find looks for an interpreter among the libraries of a process. It fails with ErrNone if there is none, and with

@@ -75,7 +75,7 @@ func (s *Spy) round(visit func(Sample)) error {
 		if sample.TimeNS, err = boottime(); err != nil {
 			return err
 		}
-		raw, frames, err := s.Interpreter.stackOf(at)
+		raw, frames, err := s.Interpreter.Raw(at)
 		switch {
 		case errors.Is(err, ErrCut):
 			sample.Cut = true

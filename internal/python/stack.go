@@ -14,21 +14,16 @@ const framesMax = 1024
 // frames changed at each try, and with ErrNoThread for a thread that Python does not know. With ErrCut it returns
 // the innermost frames of a stack that is too deep. tid is the tool's.
 func (p *Interpreter) Stack(tid int) ([]Frame, error) {
-	raw, frames, err := p.Raw(tid)
-	return p.functions(raw, frames), err
-}
-
-// Raw is Stack that also returns the frames as the thread has them, for Merge, with those of no function.
-func (p *Interpreter) Raw(tid int) ([]RawFrame, []Frame, error) {
 	threads, err := p.Threads()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	at, ok := threads[uint32(tid)]
 	if !ok {
-		return nil, nil, ErrNoThread
+		return nil, ErrNoThread
 	}
-	return p.stackOf(at)
+	raw, frames, err := p.Raw(at)
+	return p.functions(raw, frames), err
 }
 
 // functions leaves out the frames of no function.
@@ -41,8 +36,9 @@ func (p *Interpreter) functions(raw []RawFrame, frames []Frame) (found []Frame) 
 	return found
 }
 
-// stackOf reads the frames of a thread state.
-func (p *Interpreter) stackOf(state uint64) (raw []RawFrame, frames []Frame, err error) {
+// Raw is Stack for a thread state, one of those of Threads. It also returns the frames as the thread has them, for
+// Merge. Each has one in frames, those of no function, too.
+func (p *Interpreter) Raw(state uint64) (raw []RawFrame, frames []Frame, err error) {
 	p.looked = 0
 	for range triesMax {
 		if raw, frames, err = p.tryStack(state); err == nil || errors.Is(err, ErrCut) {
@@ -81,6 +77,9 @@ func (p *Interpreter) tryStack(state uint64) ([]RawFrame, []Frame, error) {
 	}
 	if err := c.check(); err != nil {
 		return nil, nil, err
+	}
+	if s, err := p.readState(state); err != nil || s.tid != p.listed[state] {
+		return nil, nil, errChanged // the thread has ended, and another one may have its state
 	}
 	if cut {
 		return raw, frames, ErrCut

@@ -35,7 +35,9 @@ func (p *Interpreter) Threads() (map[uint32]uint64, error) {
 		return nil, err
 	}
 	found := make(map[uint32]uint64, len(states))
+	p.listed = make(map[uint64]uint32, len(states))
 	for _, s := range states {
+		p.listed[s.at] = s.tid
 		if tid := p.threadOf(all, s); tid != 0 && (found[tid] == 0 || s.frame != 0) {
 			found[tid] = s.at
 		}

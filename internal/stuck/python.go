@@ -13,7 +13,8 @@ import (
 // interpreter is the process's CPython.
 type interpreter struct {
 	*python.Interpreter
-	locks []python.GIL
+	threads map[uint32]uint64 // thread states
+	locks   []python.GIL
 }
 
 // openPython looks for an interpreter; nil: there is none, or it cannot be read, which is said.
@@ -28,6 +29,9 @@ func (l *look) openPython() *interpreter {
 	}
 	i := &interpreter{Interpreter: p}
 	l.process.Python = &Python{Version: p.Version(), Locks: []GIL{}}
+	if i.threads, err = p.Threads(); err != nil {
+		l.unseen("Python's frames: " + failure.BareText(err))
+	}
 	if i.locks, err = p.GIL(); err != nil {
 		l.unseen("who holds the GIL: " + failure.BareText(err))
 	}
@@ -58,9 +62,12 @@ func (s *stacks) pythonOf(tid int) (calls pythonCalls) {
 	if s.python == nil {
 		return calls
 	}
+	state, ok := s.python.threads[uint32(tid)]
+	if !ok {
+		return calls
+	}
 	var err error
-	calls.raw, calls.frames, err = s.python.Raw(tid)
-	if err != nil && !errors.Is(err, python.ErrNoThread) {
+	if calls.raw, calls.frames, err = s.python.Raw(state); err != nil {
 		calls.err = "Python: " + failure.BareText(err)
 	}
 	return calls

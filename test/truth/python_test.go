@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/python"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
@@ -48,7 +49,7 @@ func eachPython(t *testing.T, test func(*testing.T, harness.Workload)) {
 }
 
 // reader opens a process's interpreter.
-func reader(t *testing.T, pid int) *python.Interpreter {
+func reader(t *testing.T, pid int) (*python.Interpreter, *target.Target) {
 	t.Helper()
 	tg, err := target.OpenReadOnly(pid)
 	if err != nil {
@@ -63,7 +64,7 @@ func reader(t *testing.T, pid int) *python.Interpreter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return p, tg
 }
 
 // knownStacks is what pystacks.py prints of itself.
@@ -71,6 +72,18 @@ type knownStacks struct {
 	PID     int
 	Version string
 	Threads map[int][][3]any
+}
+
+func known(t *testing.T, p *harness.Process) (k knownStacks) {
+	t.Helper()
+	for line := range strings.Lines(p.Output()) {
+		if strings.HasPrefix(line, "{") {
+			if err := json.Unmarshal([]byte(line), &k); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return k
 }
 
 // TestPythonStacks: each frame of each parked thread has the name, file and line that Python itself says.
@@ -82,22 +95,14 @@ func TestPythonStacks(t *testing.T) {
 				w.Args = []string{mode}
 				p := harness.StartCold(t, w)
 				p.Ready(t)
-				var known knownStacks
-				for line := range strings.Lines(p.Output()) {
-					if strings.HasPrefix(line, "{") {
-						if err := json.Unmarshal([]byte(line), &known); err != nil {
-							t.Fatal(err)
-						}
-					}
-				}
-				compareStacks(t, known)
+				compareStacks(t, known(t, p))
 			})
 		})
 	}
 }
 
 func compareStacks(t *testing.T, known knownStacks) {
-	in := reader(t, known.PID)
+	in, _ := reader(t, known.PID)
 	if in.Version() != known.Version || len(known.Threads) != 12 {
 		t.Errorf("version %s is not %s, or %d threads", in.Version(), known.Version, len(known.Threads))
 	}
@@ -130,6 +135,36 @@ func compareStacks(t *testing.T, known knownStacks) {
 	t.Logf("%s: %d frames of %d threads", in.Version(), frames, len(known.Threads))
 }
 
+// TestPythonSpy: samples without BPF are of all threads, in order, until the process ends.
+func TestPythonSpy(t *testing.T) {
+	t.Parallel()
+	eachPython(t, func(t *testing.T, w harness.Workload) {
+		w.Args = []string{"parked"}
+		p := harness.StartCold(t, w)
+		p.Ready(t)
+		k := known(t, p)
+		in, tg := reader(t, p.PID)
+		spy := &python.Spy{Interpreter: in, Target: tg, Interval: time.Millisecond}
+		samples := map[int]int{}
+		var last uint64
+		err := spy.Run(t.Context(), func(s python.Sample) {
+			if s.TimeNS < last || s.Running != (s.State == 'R') || s.Cut {
+				t.Errorf("%+v after %d", s, last)
+			}
+			last = s.TimeNS
+			if want := k.Threads[s.TID]; want == nil && s.TID != p.PID || want != nil && len(s.Frames) != len(want) {
+				t.Errorf("%+v, want %v", s, want)
+			}
+			if samples[s.TID]++; len(samples) == len(k.Threads)+1 && samples[s.TID] == 3 {
+				p.Kill() // Run then ends
+			}
+		})
+		if err != nil || len(samples) != len(k.Threads)+1 || spy.Rounds < 3 {
+			t.Errorf("%v, %d threads, %+v", err, len(samples), spy)
+		}
+	})
+}
+
 // TestPythonBusy: of threads that call and return all the time, no stack has a frame that its caller's line does not call.
 func TestPythonBusy(t *testing.T) {
 	t.Parallel()
@@ -142,7 +177,7 @@ func TestPythonBusy(t *testing.T) {
 		w.Args = []string{"busy"}
 		p := harness.StartCold(t, w)
 		p.Ready(t)
-		in := reader(t, p.PID)
+		in, _ := reader(t, p.PID)
 		whole, torn, wrong := 0, 0, 0
 		enough := func() bool {
 			threads, err := in.Threads()

@@ -250,6 +250,9 @@ func markedLines(t *testing.T, program string) map[string]int {
 // While a process is recorded, its queues have the write index that the program sees, and how many packets were passed on.
 func TestStuckRecorded(t *testing.T) {
 	t.Parallel()
+	if os.Getenv("RTL_RUNTIME") != "" {
+		testenv.Skip(t, "rtl-attach run starts programs of this machine's root only")
+	}
 	tool, _ := run(t, harness.Workload{Program: "hangs", Args: []string{"invalid"}})
 	tool.Ready(t)
 	pid := 0
