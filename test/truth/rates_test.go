@@ -2,6 +2,8 @@ package truth
 
 import (
 	"math"
+	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -98,5 +100,25 @@ func TestRatesAbstain(t *testing.T) {
 	}
 	if len(run.Summary.Rates) != 1 || run.Summary.Rates[0].After == nil || run.Summary.Rates[0].After.Reason == "" {
 		t.Errorf("%+v", run.Summary.Rates)
+	}
+}
+
+// Each of several processes has its rates.
+func TestRatesTogether(t *testing.T) {
+	f := harness.StartFleet(t, 2)
+	workers := f.Workers(t)
+	trace := filepath.Join(t.TempDir(), "trace.db")
+	r := harness.NewCommand(t, "record", "--json", "-p", strconv.Itoa(f.PID), "-d", "500ms", "--measure-cost", "200ms", "-o", trace)
+	r.Trace = trace
+	r.Start(t)
+	run := r.MustRecord(t)
+	if len(run.Summary.Rates) != len(workers) {
+		t.Fatalf("%+v\n%s", run.Summary.Rates, run.Stderr)
+	}
+	for _, one := range run.Summary.Rates {
+		if one.Before == nil || one.During == nil || one.After == nil {
+			t.Fatalf("%+v", one)
+		}
+		t.Logf("pid %d: %+.1f %% ± %.1f: %s (%s; %s; %s)", one.PID, one.Percent, one.Margin, one.Verdict, one.Before.Reason, one.During.Reason, one.After.Reason)
 	}
 }
