@@ -26,6 +26,7 @@ type exportFlags struct {
 	output string
 	pid    string
 	steps  string
+	names  string // a file of collectives
 	force  bool
 	quiet  bool
 
@@ -73,6 +74,7 @@ func newExport(code *failure.ExitCode) *cobra.Command {
 	f.filters.addTo(flags)
 	f.filters.addRank(flags, fmt.Sprintf(rankUsage, "export only"))
 	flags.StringVar(&f.steps, "steps", "", "export only what starts in the time of steps: `N`, the last N, or A:B, by number (not rpd)")
+	addCollectives(flags, &f.names)
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print only warnings and errors")
 	return c
 }
@@ -106,6 +108,8 @@ func (f exportFlags) check(traces []string) (export.Format, error) {
 		return format, fmt.Errorf("--pid does not apply to --format %s, which has all processes", f.format)
 	case f.steps != "" && !format.Streams():
 		return format, fmt.Errorf("--steps does not apply to --format %s, which has the whole trace", f.format)
+	case f.names != "" && !format.Timeline():
+		return format, fmt.Errorf("--collectives does not apply to --format %s, which does not show them", f.format)
 	case len(traces) > 1 && f.output != "":
 		return format, errors.New("--output names the export of one trace; without it each export goes beside its trace")
 	case f.output == export.Stdout && !format.Streams():
@@ -125,6 +129,11 @@ func (f exportFlags) check(traces []string) (export.Format, error) {
 	if selection != nil {
 		format = format.OfSteps(*selection)
 	}
+	patterns, err := parseCollectives(f.names)
+	if err != nil {
+		return format, err
+	}
+	format = format.WithCollectives(patterns)
 	return format, areFiles(traces)
 }
 

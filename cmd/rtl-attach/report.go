@@ -21,6 +21,7 @@ type reportFlags struct {
 	steps     string
 	gaps      int
 	query     string
+	patterns  string
 	filters   filterFlags
 }
 
@@ -59,6 +60,7 @@ after the other, not compared.`,
 	flags.StringVar(&f.steps, "steps", "", "report only the time of steps: `N`, the last N, or A:B, by number")
 	flags.IntVar(&f.gaps, "gaps", 0, "list the `N` longest gaps (10 without a number), each with what its thread did, and the stacks")
 	flags.Lookup("gaps").NoOptDefVal = "10"
+	addCollectives(flags, &f.patterns)
 	flags.StringVar(&f.query, "sql", "", "print the result of `QUERY`, one SELECT, on a read-only connection")
 	return c
 }
@@ -145,6 +147,9 @@ func (f reportFlags) options() (o report.Options, table report.Table, err error)
 		if err == nil {
 			o.Steps, err = parseSteps(f.steps)
 		}
+		if err == nil {
+			o.Collectives, err = parseCollectives(f.patterns)
+		}
 	}
 	return o, table, err
 }
@@ -178,7 +183,7 @@ func (f reportFlags) report(trace string, code *failure.ExitCode) error {
 
 // ask prints the result of the user's query.
 func (f reportFlags) ask(c *cobra.Command, trace string) error {
-	for _, other := range append([]string{"window", "steps", "kernels", "full-names", "gaps"}, f.filters.names...) {
+	for _, other := range append([]string{"window", "steps", "kernels", "full-names", "gaps", "collectives"}, f.filters.names...) {
 		if c.Flags().Lookup(other).Changed {
 			return usageError{fmt.Errorf("--sql asks the whole trace: --%s has no meaning", other)}
 		}

@@ -125,6 +125,9 @@ func queueText(q *stuck.Queue, p *stuck.Process) string {
 	case stuck.StateBehind:
 		return fmt.Sprintf("%s waits %s: the packet %s waits for all before it; %s%s", name, since, at, runningText(q, since), behind)
 	}
+	if q.Passed != nil && *q.Passed <= q.Read {
+		return fmt.Sprintf("%s waits %s: the packet %s is complete, and rtl-attach, which records, has not passed it to the GPU yet%s", name, since, at, behind)
+	}
 	return fmt.Sprintf("%s waits %s: the packet %s is complete: the GPU runs it, or does not process the queue (no doorbell, or a fault)%s", name, since, at, behind)
 }
 

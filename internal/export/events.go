@@ -55,9 +55,10 @@ type event struct {
 	lane    int
 	submits *links // of calls of HIP; nil: of others
 	from    item   // the arrow from the call that submitted the event ends here; zero: there is none
+	joins   uint64 // the number of an arrow through all events with it; 0: there is none
 }
 
-// events yields the events of all kinds, and the steps. It excludes dispatches, which are too many for a call of
+// events yields the events of all kinds, the steps and the collectives. It excludes dispatches, which are too many for a call of
 // an interface each.
 func (e *export) events(visit func(event) error) error {
 	ctx, cancel := context.WithCancel(e.ctx)
@@ -83,7 +84,7 @@ func (e *export) events(visit func(event) error) error {
 			if err != nil {
 				return err
 			}
-			next := event{one, lane, submits, item{}}
+			next := event{one, lane, submits, item{}, 0}
 			if one.Call != 0 {
 				next.from = item{i + 1, one.ID}
 			}
@@ -93,7 +94,10 @@ func (e *export) events(visit func(event) error) error {
 			return err
 		}
 	}
-	return e.steps(visit)
+	if err := e.steps(visit); err != nil {
+		return err
+	}
+	return e.collectives(visit)
 }
 
 // levels yields the changes of the counters of all kinds.
@@ -130,7 +134,7 @@ func kindFormats() (formats []Format) {
 			continue
 		}
 		kinds := slices.DeleteFunc(slices.Clone(all.Kinds), func(k *kind.Kind) bool { return !of(k) })
-		formats = append(formats, Format{c.Format, c.Suffix, c.For, kinds, func(e *export) error { return e.kindCSV(c, kinds) }, nil, nil})
+		formats = append(formats, Format{c.Format, c.Suffix, c.For, kinds, func(e *export) error { return e.kindCSV(c, kinds) }, nil, nil, nil})
 	}
 	return formats
 }

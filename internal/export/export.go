@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rtl-attach/rtl-attach/internal/collectives"
 	"github.com/rtl-attach/rtl-attach/internal/filter"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/kind"
@@ -44,7 +45,18 @@ type Format struct {
 	write  func(*export) error // nil: SQLite writes the file (rpd.go)
 	steps  *steps.Selection    // nil: the whole trace
 	filter *filter.Filter      // nil: everything that was recorded
+
+	collectives *collectives.Patterns // nil: collectives.Default
 }
+
+// WithCollectives returns the format with other names of collectives' kernels; nil: those of known libraries.
+func (f Format) WithCollectives(p *collectives.Patterns) Format {
+	f.collectives = p
+	return f
+}
+
+// Timeline reports whether the format shows steps and collectives.
+func (f Format) Timeline() bool { return f.Name == timeline || f.Name == chromeJSON }
 
 // Filtered returns the format with only the kernels and processes that a filter selects.
 func (f Format) Filtered(by *filter.Filter) Format {
@@ -64,14 +76,14 @@ const (
 
 // Formats lists the formats. The first is the default; formats of a single kind are last.
 var Formats = append([]Format{
-	{timeline, ".pftrace", "ui.perfetto.dev, trace_processor", nil, writePerfetto, nil, nil},
-	{chromeJSON, ".json.gz", "chrome://tracing, scripts", nil, writeChrome, nil, nil},
-	{rocprofJSON, "_results.json", "TraceLens", nil, writeRocprof, nil, nil},
-	{kernelCSV, "_kernel_trace.csv", "spreadsheets, DuckDB; rocprofv3's columns", nil, writeCSV, nil, nil},
-	{"rpd", ".rpd", "rocmProfileData's scripts, including the scripts that write", nil, nil, nil, nil},
-	{idlePprof, "_idle.pb.gz", "go tool pprof, flame graphs of idle GPU time by cause", nil, writePprof, nil, nil},
-	{idleFolded, "_idle.folded", "flamegraph.pl, inferno: the same as text", nil, writeFolded, nil, nil},
-	{idleSpeedscope, "_idle.speedscope.json", "speedscope.app: the same", nil, writeSpeedscope, nil, nil},
+	{timeline, ".pftrace", "ui.perfetto.dev, trace_processor", nil, writePerfetto, nil, nil, nil},
+	{chromeJSON, ".json.gz", "chrome://tracing, scripts", nil, writeChrome, nil, nil, nil},
+	{rocprofJSON, "_results.json", "TraceLens", nil, writeRocprof, nil, nil, nil},
+	{kernelCSV, "_kernel_trace.csv", "spreadsheets, DuckDB; rocprofv3's columns", nil, writeCSV, nil, nil, nil},
+	{"rpd", ".rpd", "rocmProfileData's scripts, including the scripts that write", nil, nil, nil, nil, nil},
+	{idlePprof, "_idle.pb.gz", "go tool pprof, flame graphs of idle GPU time by cause", nil, writePprof, nil, nil, nil},
+	{idleFolded, "_idle.folded", "flamegraph.pl, inferno: the same as text", nil, writeFolded, nil, nil, nil},
+	{idleSpeedscope, "_idle.speedscope.json", "speedscope.app: the same", nil, writeSpeedscope, nil, nil, nil},
 }, kindFormats()...)
 
 // FormatNamed returns the format with a name.
@@ -208,6 +220,8 @@ type export struct {
 	trace  *trace
 	w      *bufio.Writer
 	result Result
+
+	patterns *collectives.Patterns // of collectives' kernels; nil: collectives.Default
 }
 
 // Write exports a trace to a new file or to standard output; with a pid other than 0, only
@@ -258,7 +272,7 @@ func (f Format) make(ctx context.Context, path, output string, pid int64) (*Resu
 func (f Format) stream(ctx context.Context, tr *trace, w io.Writer, compressed bool) (*Result, error) {
 	counted := &countingWriter{w: w}
 	out := newOutput(counted, compressed)
-	e := &export{ctx: ctx, trace: tr, w: out.Writer}
+	e := &export{ctx: ctx, trace: tr, w: out.Writer, patterns: f.collectives}
 	var err error
 	if f.hasSubmitted() {
 		err = tr.linkCalls(ctx)

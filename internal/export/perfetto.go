@@ -307,6 +307,9 @@ func (p *perfetto) others() error {
 		if one.from != (item{}) {
 			event = event.fixed(eventFlowEnd, one.from.flow())
 		}
+		if one.joins != 0 {
+			event = event.fixed(eventFlow, one.joins)
+		}
 		if event, err = flows(event, one); err != nil {
 			return err
 		}

@@ -112,7 +112,7 @@ func (d *stepDrawer) slice(t *kind.Track, startNS, endNS int64, name string, arg
 		return err
 	}
 	d.event = kind.Event{Track: t, StartNS: startNS, EndNS: endNS, Name: name, Category: "step", Args: args}
-	return d.visit(event{&d.event, lane, nil, item{}})
+	return d.visit(event{&d.event, lane, nil, item{}, 0})
 }
 
 // name returns the marker's name, or the first kernel and the number of kernels.

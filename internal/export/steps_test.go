@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/internal/steps"
@@ -34,5 +35,28 @@ func TestSteps(t *testing.T) {
 	format, _ := FormatNamed("csv")
 	if _, err := format.OfSteps(steps.Selection{From: 1000}).Write(t.Context(), path, filepath.Join(t.TempDir(), "out"), 0); !errors.Is(err, steps.ErrNoSteps) {
 		t.Error(err)
+	}
+}
+
+// Perfetto has the steps of a thread on a track, and their repeated parts on another one.
+func TestStepsInPerfetto(t *testing.T) {
+	const number, apart = 20, 300 * 1024 * 7 * 11 // kernels as in TestSteps
+	path := tracetest.Write(t, 64*number, func(i, _ int) int { return i%64 + i/64*apart })
+	data, _ := exported(t, "pftrace", path)
+	v := viewPerfetto(t, data)
+	steps := 0
+	for uuid, all := range v.slices {
+		if !strings.HasPrefix(v.tracks[uuid].Name, "steps of ") {
+			continue
+		}
+		for _, s := range all {
+			steps++
+			if s.name == "" || s.args["step"] != int64(steps) || s.args["kernels"] != int64(64) || s.args["differs"] != int64(0) || s.end <= s.begin {
+				t.Errorf("%+v", s)
+			}
+		}
+	}
+	if steps != number {
+		t.Errorf("%d steps", steps)
 	}
 }

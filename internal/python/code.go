@@ -14,6 +14,7 @@ const (
 	fileMax  = 4096      // characters of a path
 	linesMax = 256 << 10 // bytes of the table of lines
 	codeMax  = 1 << 24   // instructions
+	lookMax  = 16 << 20  // bytes of all tables of lines in one look at a stack
 )
 
 // code is what is known of a code object.
@@ -34,6 +35,11 @@ type codeHead struct {
 // Code returns what a frame is at, by the address of its code object and of its instruction, as the frame has them.
 // It returns false if there is no such code object (any more).
 func (p *Interpreter) Code(address, instr uint64) (Frame, bool) {
+	p.looked = 0
+	return p.code(address, instr)
+}
+
+func (p *Interpreter) code(address, instr uint64) (Frame, bool) {
 	c, ok := p.codeAt(address)
 	if !ok || !c.has(instr) {
 		return Frame{}, false
@@ -151,9 +157,10 @@ func decode(b []byte, kind uint64) string {
 // bytes reads a bytes object of at most most bytes.
 func (p *Interpreter) bytes(at uint64, most uint64) ([]byte, bool) {
 	n, err := p.memory.word(at + uint64(p.bytesLen))
-	if err != nil || n > most {
+	if err != nil || n > most || p.looked+n > lookMax {
 		return nil, false
 	}
+	p.looked += n
 	b := make([]byte, n)
 	if n > 0 && p.memory.read(at+uint64(p.bytesData), b) != nil {
 		return nil, false

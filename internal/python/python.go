@@ -43,16 +43,16 @@ type Frame struct {
 // Interpreter is the CPython of a process. Its methods are not for concurrent use.
 type Interpreter struct {
 	offsets
-	t       *target.Target
 	memory  *reader
-	tids    tids
-	version string // such as "3.12.4"
-	runtime uint64 // address of _PyRuntime
+	tids    func() (map[uint32]uint32, error) // the tool's ids of the process's threads, by its own ids
+	version string                            // such as "3.12.4"
+	runtime uint64                            // address of _PyRuntime
 
 	evalBegin, evalEnd uint64
 	tss                uint32
 	tssKnown           bool
 	codes              cache
+	looked             uint64 // bytes of tables of lines in the look at hand
 }
 
 // Find looks for an interpreter among the libraries of a process. It fails with ErrNone if there is none, and with
@@ -79,13 +79,14 @@ func Find(t *target.Target, maps []target.Map) (*Interpreter, error) {
 
 // open reads the interpreter whose _PyRuntime is at an address in a module.
 func open(t *target.Target, maps []target.Map, m target.Module, runtime uint64) (*Interpreter, error) {
-	p := &Interpreter{t: t, runtime: runtime, codes: newCache(), tids: tids{t: t}}
+	ids := tids{t: t}
+	p := &Interpreter{runtime: runtime, codes: newCache(), tids: ids.all}
 	home, _ := target.FindMap(maps, target.Addr(runtime))
 	p.memory = newReader(t, t.Maps, home)
 	if err := p.identify(m); err != nil {
 		return nil, err
 	}
-	if begin, size, ok, _ := m.SizedSymbol("_PyEval_EvalFrameDefault"); ok && size > 0 {
+	if begin, size, ok, _ := m.SizedSymbol("_PyEval_EvalFrameDefault"); ok && size >= evalBytesMin {
 		p.evalBegin, p.evalEnd = uint64(begin), uint64(begin)+size
 	}
 	states, err := p.states()
@@ -97,6 +98,10 @@ func open(t *target.Target, maps []target.Map, m target.Module, runtime uint64) 
 	}
 	return p, nil
 }
+
+// evalBytesMin is less than the evaluation function has where it is one function: with tail calls (3.14) it is small, and
+// its work is done by others.
+const evalBytesMin = 16 << 10
 
 // identify finds out the version, and the places in the structures of that version.
 func (p *Interpreter) identify(m target.Module) error {

@@ -43,6 +43,7 @@ func (p *Interpreter) functions(raw []RawFrame, frames []Frame) (found []Frame) 
 
 // stackOf reads the frames of a thread state.
 func (p *Interpreter) stackOf(state uint64) (raw []RawFrame, frames []Frame, err error) {
+	p.looked = 0
 	for range triesMax {
 		if raw, frames, err = p.tryStack(state); err == nil || errors.Is(err, ErrCut) {
 			return raw, frames, err
@@ -71,7 +72,7 @@ func (p *Interpreter) tryStack(state uint64) ([]RawFrame, []Frame, error) {
 			continue
 		}
 		var ok bool
-		if frames[i], ok = p.Code(r.Code, r.Instr); !ok {
+		if frames[i], ok = p.code(r.Code, r.Instr); !ok {
 			return nil, nil, errChanged
 		}
 	}
@@ -128,7 +129,7 @@ func (c *chain) read(top uint64) (raw []RawFrame, cut bool, err error) {
 			return nil, false, err
 		}
 		le := binary.LittleEndian
-		raw = append(raw, RawFrame{Code: le.Uint64(b[c.p.fCode:]), Instr: le.Uint64(b[c.p.fInstr:]), Mark: uint32(b[c.p.fMark]) == c.p.markIs})
+		raw = append(raw, RawFrame{Code: le.Uint64(b[c.p.fCode:]), Instr: le.Uint64(b[c.p.fInstr:]), Mark: uint32(b[c.p.fMark]) == c.p.markIs, Address: f})
 		f = le.Uint64(b[c.p.fPrev:])
 	}
 	return raw, false, nil

@@ -30,7 +30,7 @@ func (p *Interpreter) Threads() (map[uint32]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := p.tids.all()
+	all, err := p.tids()
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/rtl-attach/rtl-attach/internal/histogram"
+	"github.com/rtl-attach/rtl-attach/internal/ranks"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/internal/whyidle"
 	"github.com/rtl-attach/rtl-attach/tracedb"
@@ -23,8 +24,9 @@ type analysis struct {
 	longest  longest
 	why      *asking // nil: no questions about threads
 	filtered *filteredTimes
-	leftOut  int64 // impossible times, or no valid context
-	inside   int64 // began and ended in the window
+	ranks    *ranks.Analysis // nil: the trace has no collectives
+	leftOut  int64           // impossible times, or no valid context
+	inside   int64           // began and ended in the window
 }
 
 // windows are the times that an analysis covers.
@@ -37,30 +39,31 @@ type windows struct {
 
 // analyse reads the dispatches in the order in which the recorder wrote them, or sorted if
 // that order is too far from the order of starts.
-func analyse(tr *traceread.Trace, w windows) (*analysis, error) {
-	a, err := analyseRows(tr, w, recordedOrder, "")
+func analyse(tr *traceread.Trace, w windows, found *ranks.Analysis) (*analysis, error) {
+	a, err := analyseRows(tr, w, found, recordedOrder, "")
 	if errors.Is(err, errDisorder) {
 		a.close()
-		a, err = analyseRows(tr, w, startOrder, " ORDER BY start_ns")
+		a, err = analyseRows(tr, w, found, startOrder, " ORDER BY start_ns")
 	}
 	return a, err
 }
 
 // analyseRows reads the dispatches from source, and the times of filtered kernels in the order
 // that filteredOrder says in SQL.
-func analyseRows(tr *traceread.Trace, w windows, source rowSource, filteredOrder string) (*analysis, error) {
+func analyseRows(tr *traceread.Trace, w windows, found *ranks.Analysis, source rowSource, filteredOrder string) (*analysis, error) {
 	st, err := newState(tr)
 	if err != nil {
 		return nil, err
 	}
 	st.declare(w.window)
-	a := &analysis{state: st, windows: w, kernels: newKernels(tr.DB), longest: longest{most: cmp.Or(w.gaps, mostGaps)}}
+	a := &analysis{state: st, windows: w, kernels: newKernels(tr.DB), ranks: found, longest: longest{most: cmp.Or(w.gaps, mostGaps)}}
 	if len(w.cpu) > 0 {
 		a.why = &asking{started: map[startKey]causeTotal{}}
 		for _, g := range st.gpus {
 			g.asks = true
 		}
 	}
+	a.beginUsage()
 	if a.contexts, err = newContexts(st, a.kernels); err != nil {
 		return nil, err
 	}
@@ -78,6 +81,9 @@ func analyseRows(tr *traceread.Trace, w windows, source rowSource, filteredOrder
 	}
 	for _, g := range st.gpus {
 		g.order.rest(a.sweep)
+		if g.usage != nil {
+			g.usage.Finish()
+		}
 	}
 	return a, a.why.failed()
 }
@@ -166,6 +172,7 @@ func (a *analysis) sweep(q *queue, k *pendingKernel) {
 	}
 	g.busy.addIn(k.startNS, k.endNS, &g.declared)
 	q.busy.add(k.startNS, k.endNS, q.session.declared.Clip(a.window))
+	a.use(g, k)
 	use := q.session.use
 	use.busy.addIn(k.startNS, k.endNS, &use.declared)
 	q.session.seen = true

@@ -37,3 +37,16 @@ func BenchmarkReport(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkWhyIdle reports on a trace of RTL_REPORT_DISPATCHES / 10 (default 100,000) gaps, with 3 waits and 8 samples for each.
+func BenchmarkWhyIdle(b *testing.B) {
+	n := tracetest.Count(b, "RTL_REPORT_DISPATCHES") / 10
+	path := tracetest.WriteThreadSteps(b, int64(n))
+	meter := tracetest.Begin(b)
+	for b.Loop() {
+		if r, err := Make(path, Options{}); err != nil || len(r.WhyIdle.GPUs) != 1 {
+			b.Fatal(err)
+		}
+	}
+	meter.Report()
+}

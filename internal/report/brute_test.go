@@ -338,7 +338,7 @@ func TestBothOrdersAgree(t *testing.T) {
 		defer tr.Close()
 		var told []*Report
 		for _, source := range []rowSource{recordedOrder, startOrder} {
-			a, err := analyseRows(tr, wholeTime, source, "")
+			a, err := analyseRows(tr, wholeTime, nil, source, "")
 			must(t, err)
 			r := &Report{}
 			r.fillGPUs(a)

@@ -42,6 +42,15 @@ var Tables = append([]Table{
 	{"slow-steps", []string{
 		"pid", "thread", "first", "number", "begin_ns", "length_ns", "idle_ns", "what", "kernel", "kernels", "ns", "usual_ns",
 	}, outlierRows},
+	{"ranks", []string{
+		"gpu", "pid", "rank", "command", "host", "collectives", "last", "late_mean_ns", "late_p50_ns", "late_p99_ns", "wait_ns", "others_wait_percent",
+		"instead", "instead_name", "instead_ns",
+	}, rankRows},
+	{"rank-uses", []string{"gpu", "recorded_ns", "compute_ns", "transfer_ns", "wait_ns", "unmatched_ns", "copy_ns", "idle_ns"}, rankUseRows},
+	{"collectives", []string{
+		"group", "gpus", "matched_by", "kernel", "collectives", "skew_p50_ns", "skew_p99_ns", "skew_max_ns", "wait_ns", "transfer_ns", "last_gpu",
+		"last_times", "group_partly", "group_unmatched",
+	}, rankSumRows},
 	{"latency", []string{"dispatches", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "max_ns"}, latencyRows},
 }, kindTables()...)
 

@@ -9,13 +9,20 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/rtl-attach/rtl-attach/test/tracetest"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 // FuzzTrace: a trace file may have been made by anybody. patches are triples of
 // two bytes of an offset, in 16ths, and the 16 bytes that are put there.
-func FuzzTrace(f *testing.F) {
-	good, err := os.ReadFile(smallTrace(f))
+func FuzzTrace(f *testing.F) { fuzzTrace(f, smallTrace(f)) }
+
+// FuzzThreads is the same with what threads did.
+func FuzzThreads(f *testing.F) { fuzzTrace(f, tracetest.WriteThreads(f)) }
+
+func fuzzTrace(f *testing.F, of string) {
+	f.Helper()
+	good, err := os.ReadFile(of)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -36,7 +43,7 @@ func FuzzTrace(f *testing.F) {
 		if err := os.WriteFile(path, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		r, err := Make(path, Options{Kernels: 10})
+		r, err := Make(path, Options{Kernels: 10, Gaps: 5})
 		if err != nil {
 			return
 		}

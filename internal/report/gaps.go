@@ -67,6 +67,7 @@ type gap struct {
 	kernel   int32
 	thread   int64
 	host     []traceread.Span // the parts of causeHost; valid until the next gap
+	late     []traceread.Span // the parts of these in which other ranks waited for the GPU's
 	untilNS  int64            // the submit of the kernel that ended it
 	started  startCause       // of the part after the submit
 	waitedNS int64            // that part
@@ -97,21 +98,15 @@ func (g *gpu) ended(q *queue, k *pendingKernel, window traceread.Span, coarse bo
 		return gap{}, false
 	}
 	one.fromNS = m.first(one.span.BeginNS, one.span.EndNS)
-	behind := q.inFront(k.packet, coarse)
-	lost := g.lost.within(measure{window: traceread.Always}, one.span.BeginNS, one.span.EndNS) > 0
-	switch {
-	case g.mayHide(one.span):
-		one.put(m, causeBacklog, one.span.BeginNS, one.span.EndNS)
-	case k.submitNS == tracedb.Null || behind == causeUnknown || lost:
-		one.put(m, causeUnknown, one.span.BeginNS, one.span.EndNS)
-	default:
-		submitNS := max(one.span.BeginNS, min(k.submitNS, one.span.EndNS))
-		one.askHost(m, submitNS)
-		one.put(m, causeHost, one.span.BeginNS, submitNS)
-		one.askStart(k, behind, submitNS)
-		before := one.parts[behind]
-		one.put(m, behind, submitNS, one.span.EndNS)
-		one.waitedNS = one.parts[behind] - before
+	d := g.divisionOf(one.span, q, k, coarse)
+	if d.before == causeHost { // before divide, which drops past copies
+		one.askHost(m, d.atNS)
+		one.askStart(k, d.after, d.atNS)
+	}
+	one.divideLate(m, d)
+	one.divide(m, d, one.span, &g.copies)
+	if d.before == causeHost {
+		one.waitedNS = one.parts[d.after]
 	}
 	g.gaps.count++
 	g.gaps.longestNS = max(g.gaps.longestNS, one.length)
@@ -121,10 +116,33 @@ func (g *gpu) ended(q *queue, k *pendingKernel, window traceread.Span, coarse bo
 	return one, true
 }
 
-// put adds a part of the gap to a cause, except the time of copies, which it adds to
-// causeCopy.
-func (g *gap) put(m measure, c cause, beginNS, endNS int64) {
-	copied := g.gpu.copies.within(m, beginNS, endNS)
+// division says which cause a gap has before a time, and which after it.
+type division struct {
+	before, after cause
+	atNS          int64
+}
+
+func (g *gpu) divisionOf(span traceread.Span, q *queue, k *pendingKernel, coarse bool) division {
+	behind := q.inFront(k.packet, coarse)
+	lost := g.lost.within(measure{window: traceread.Always}, span.BeginNS, span.EndNS) > 0
+	switch {
+	case g.mayHide(span):
+		return division{causeBacklog, causeBacklog, span.EndNS}
+	case k.submitNS == tracedb.Null || behind == causeUnknown || lost:
+		return division{causeUnknown, causeUnknown, span.EndNS}
+	}
+	return division{causeHost, behind, max(span.BeginNS, min(k.submitNS, span.EndNS))}
+}
+
+// divide adds a part of a gap to its causes, and the time of copies in it to causeCopy.
+func (g *gap) divide(m measure, d division, s traceread.Span, copies *intervals) {
+	atNS := max(s.BeginNS, min(d.atNS, s.EndNS))
+	g.put(m, d.before, s.BeginNS, atNS, copies)
+	g.put(m, d.after, atNS, s.EndNS, copies)
+}
+
+func (g *gap) put(m measure, c cause, beginNS, endNS int64, copies *intervals) {
+	copied := copies.within(m, beginNS, endNS)
 	g.parts[causeCopy] += copied
 	g.parts[c] += m.length(beginNS, endNS) - copied
 }

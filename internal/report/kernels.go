@@ -22,6 +22,7 @@ const (
 type kernel struct {
 	number       int32 // in the list
 	nameID       int64 // in rocpd_string
+	collective   bool
 	calls        int64
 	totalNS      int64
 	minNS, maxNS int64
@@ -41,6 +42,8 @@ type kernels struct {
 	db   *sql.DB
 	byID map[int64]*kernel
 	list []*kernel
+
+	isCollective func(nameID int64) bool // nil: none is
 }
 
 func newKernels(db *sql.DB) *kernels { return &kernels{db: db, byID: map[int64]*kernel{}} }
@@ -53,6 +56,7 @@ func (ks *kernels) get(nameID int64) (*kernel, error) {
 		return nil, fmt.Errorf("over %d kernels: %w", mostKernels, traceread.ErrImpossible)
 	}
 	k := &kernel{number: int32(len(ks.list)), nameID: nameID}
+	k.collective = ks.isCollective != nil && ks.isCollective(nameID)
 	ks.list = append(ks.list, k)
 	ks.byID[nameID] = k
 	return k, nil

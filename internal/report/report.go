@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/rtl-attach/rtl-attach/internal/collectives"
 	"github.com/rtl-attach/rtl-attach/internal/filter"
+	"github.com/rtl-attach/rtl-attach/internal/ranks"
 	"github.com/rtl-attach/rtl-attach/internal/steps"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
@@ -14,16 +16,17 @@ import (
 // many kernels were recorded.
 type Report struct {
 	Summary
-	ZeroNS      int64        `json:"zero_ns"`          // begin of the first declared window: --window counts from it
-	Window      *Window      `json:"window,omitempty"` // nil: the whole recording
-	Groups      []Group      `json:"kernel_groups"`    // the largest total time first
-	GroupsInAll int64        `json:"kernel_groups_in_all"`
-	Queues      []Queue      `json:"queues"`
-	LongestGaps []Gap        `json:"longest_gaps"`
-	PerProcess  []PerProcess `json:"per_process"`
-	Steps       []Steps      `json:"steps,omitempty"`    // absent: none were found
-	GapCauses   bool         `json:"-"`                  // the text has the causes of the longest gaps
-	WhyIdle     *WhyIdle     `json:"why_idle,omitempty"` // absent: threads were not observed
+	ZeroNS      int64         `json:"zero_ns"`          // begin of the first declared window: --window counts from it
+	Window      *Window       `json:"window,omitempty"` // nil: the whole recording
+	Groups      []Group       `json:"kernel_groups"`    // the largest total time first
+	GroupsInAll int64         `json:"kernel_groups_in_all"`
+	Queues      []Queue       `json:"queues"`
+	LongestGaps []Gap         `json:"longest_gaps"`
+	PerProcess  []PerProcess  `json:"per_process"`
+	Steps       []Steps       `json:"steps,omitempty"`    // absent: none were found
+	GapCauses   bool          `json:"-"`                  // the text has the causes of the longest gaps
+	WhyIdle     *WhyIdle      `json:"why_idle,omitempty"` // absent: threads were not observed
+	Ranks       *ranks.Result `json:"ranks,omitempty"`    // absent: the trace has no collectives
 }
 
 // Window is the part of the recording that a report covers. It counts kernels that start
@@ -120,6 +123,8 @@ type Options struct {
 	Gaps    int              // how many of the longest gaps to list, with their causes; 0: mostGaps, without
 	NoWhy   bool             // do not look for the causes of idle times in threads
 	Filter  *filter.Filter   // nil: everything that was recorded
+
+	Collectives *collectives.Patterns // the names of collectives' kernels; nil: collectives.Default
 }
 
 // Span is a time since the begin of a trace's first declared window, in ns.
@@ -174,7 +179,11 @@ func (r *Report) read(tr *traceread.Trace, o Options) error {
 	if cut {
 		w.window = common
 	}
-	a, err := analyse(tr, w)
+	found, err := ranks.Find(background, tr, ranks.Options{Window: w.window, Patterns: o.Collectives})
+	if err != nil {
+		return err
+	}
+	a, err := analyse(tr, w, found)
 	if err != nil {
 		return err
 	}
@@ -201,6 +210,9 @@ func (r *Report) read(tr *traceread.Trace, o Options) error {
 		return err
 	}
 	if err := r.fillLongest(tr, a); err != nil {
+		return err
+	}
+	if err := r.fillRanks(tr, a); err != nil {
 		return err
 	}
 	return r.fillWhy(tr, a)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/internal/kind/copies"
+	"github.com/rtl-attach/rtl-attach/internal/ranks"
 	"github.com/rtl-attach/rtl-attach/internal/steps"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/test/tracetest"
@@ -176,7 +177,7 @@ func TestVeryLateKernel(t *testing.T) {
 	read, err := traceread.Open(t.Context(), path)
 	must(t, err)
 	defer read.Close()
-	if _, err := analyseRows(read, wholeTime, recordedOrder, ""); !errors.Is(err, errDisorder) {
+	if _, err := analyseRows(read, wholeTime, nil, recordedOrder, ""); !errors.Is(err, errDisorder) {
 		t.Fatalf("it was not noticed: %v", err)
 	}
 	r, err := Make(path, Options{})
@@ -223,6 +224,10 @@ func TestTables(t *testing.T) {
 	r, err := Make(causesTrace(t), Options{})
 	must(t, err)
 	r.Steps = []Steps{{Kinds: []StepsKind{{First: "k", Outliers: []StepsOne{{Number: 7}, {Number: 8, Differences: []StepDifference{{What: steps.Idle}}}}}}}}
+	r.Ranks = &ranks.Result{
+		Ranks: []ranks.RankResult{{}, {Instead: []ranks.Instead{{What: "idle"}}}}, GPUs: []ranks.GPUResult{{}},
+		Groups: []ranks.GroupResult{{Ranks: []int{0, 1}, Sums: []ranks.Sum{{Last: -1}, {Last: 1}}}},
+	}
 	for _, table := range Tables {
 		var b bytes.Buffer
 		must(t, r.WriteCSV(&b, table), r.WriteCSV(&harmlessWriter{t}, table))

@@ -34,6 +34,7 @@ func (r *Report) WriteText(w io.Writer, fullNames bool) error {
 	r.writeLatency(&b)
 	r.writeKinds(&b)
 	r.writeSteps(&b, fullNames)
+	r.writeRanks(&b, fullNames)
 	if fullNames {
 		r.writeFullNames(&b)
 	} else {

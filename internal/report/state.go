@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/rtl-attach/rtl-attach/internal/histogram"
+	"github.com/rtl-attach/rtl-attach/internal/ranks"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -68,6 +69,7 @@ type gpu struct {
 	copies    intervals // in which a copy ran
 	lost      intervals // in which records were lost
 	gaps      idleness
+	usage     *ranks.Usage // nil: the trace has no collectives
 
 	backlogged []*queue // queues that have run no recorded kernel yet
 }

@@ -14,6 +14,8 @@ import (
 type asking struct {
 	questions whyidle.Questions
 	started   map[startKey]causeTotal
+	late      whyidle.Questions // about the times in which other ranks waited for the GPU's
+	hasLate   bool
 	err       error
 }
 
@@ -57,6 +59,12 @@ func (a *asking) ask(g *gap) {
 			a.err = err
 		}
 	}
+	for _, s := range g.late {
+		a.hasLate = true
+		if err := a.late.Add(whyidle.Question{GPU: g.gpu.id, Thread: g.thread, Span: s, UntilNS: g.untilNS}); err != nil && a.err == nil {
+			a.err = err
+		}
+	}
 	if g.waitedNS > 0 {
 		key := startKey{g.gpu.id, g.started}
 		t := a.started[key]
@@ -76,6 +84,7 @@ func (a *asking) failed() error {
 func (a *analysis) close() {
 	if a != nil && a.why != nil {
 		_ = a.why.questions.Close() // a temporary file without a name
+		_ = a.why.late.Close()
 	}
 }
 

@@ -48,7 +48,7 @@ func IdleStacks(tr *traceread.Trace, window traceread.Span) (*Idle, error) {
 	if err := r.readAccounts(tr); err != nil {
 		return nil, err
 	}
-	a, err := analyse(tr, w)
+	a, err := analyse(tr, w, nil)
 	if err != nil {
 		return nil, err
 	}

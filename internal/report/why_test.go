@@ -10,6 +10,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/internal/whyidle"
+	"github.com/rtl-attach/rtl-attach/test/tracetest"
 )
 
 // whyWant has ns by what a reader of the report distinguishes.
@@ -125,7 +126,7 @@ func (sc *cpuScene) checkMeanwhile(t *testing.T, seed uint64, gpu int64, want *w
 	defer tr.Close()
 	w := wholeTime
 	must(t, w.askWhy(tr, Options{}))
-	a, err := analyse(tr, w)
+	a, err := analyse(tr, w, nil)
 	must(t, err)
 	defer a.close()
 	stacks, err := whyidle.OpenStacks(tr)
@@ -207,4 +208,79 @@ func difference(got, want map[string]int64) (text string) {
 		}
 	}
 	return text
+}
+
+// Rows of threads that no recorder writes are refused, or left out; no control character reaches a terminal.
+func TestHostileThreads(t *testing.T) {
+	for name, statement := range map[string]string{
+		"a cycle of stacks": "UPDATE rtl_cpu_stack SET parent_id = id",
+		"stacks upwards":    "UPDATE rtl_cpu_stack SET parent_id = id + 1",
+		"no frames":         "DELETE FROM rtl_cpu_frame",
+		"no stacks":         "DELETE FROM rtl_cpu_stack",
+		"no threads":        "DELETE FROM rtl_thread",
+		"waits backwards":   "UPDATE rtl_cpu_wait SET in_ns = out_ns - 1",
+		"waits for ever":    "UPDATE rtl_cpu_wait SET woken_ns = NULL, in_ns = NULL",
+		"least numbers":     "UPDATE rtl_cpu_wait SET out_ns = -9223372036854775808; UPDATE rtl_cpu_sample SET time_ns = -9223372036854775808",
+		"greatest numbers":  "UPDATE rtl_cpu_wait SET in_ns = 9223372036854775807, syscall = 9223372036854775807; UPDATE rtl_cpu_window SET cpu_hz = 9223372036854775807",
+		"the same time":     "UPDATE rtl_cpu_wait SET out_ns = 1004100000, woken_ns = 1005000000, in_ns = 1006000000",
+		"an empty window":   "UPDATE rtl_cpu_window SET ended_ns = begun_ns",
+		"windows that overlap": `INSERT INTO rtl_cpu_window(session_id, begun_ns, ended_ns, method_id, cpu_hz, wall_hz, scheduling, least_wait_ns)
+			SELECT session_id, begun_ns + 7, ended_ns, method_id, cpu_hz, wall_hz, 0, 0 FROM rtl_cpu_window`,
+		"names":               "UPDATE rocpd_string SET string = char(27) || '[2J' || char(8238) || id; UPDATE rtl_thread SET name = char(155) || 'x'",
+		"text for a time":     "UPDATE rtl_cpu_sample SET time_ns = 'x'",
+		"wakers of all kinds": "UPDATE rtl_cpu_wait SET waker_thread_id = id, waker_pid = -1, waker_tid = -1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := tracetest.WriteThreads(t)
+			change(t, path, statement)
+			r, err := Make(path, Options{Gaps: 5})
+			if err != nil {
+				t.Log(err)
+				return
+			}
+			must(t, everyForm(r, &harmlessWriter{t}))
+			for _, g := range r.WhyIdle.GPUs {
+				sum := int64(0)
+				for _, c := range g.Causes {
+					sum += c.NS
+				}
+				if sum != g.IdleNS {
+					t.Errorf("the causes add up to %d ns of %d", sum, g.IdleNS)
+				}
+			}
+		})
+	}
+}
+
+// Of eight GPUs seven wait for the thread of the eighth, which is late.
+func TestWhyLateSubmitter(t *testing.T) {
+	r, err := Make(tracetest.WriteLate(t), Options{})
+	must(t, err)
+	if len(r.WhyIdle.GPUs) != tracetest.LateGPUs {
+		t.Fatalf("%+v", r.WhyIdle)
+	}
+	for _, g := range r.WhyIdle.GPUs {
+		c, thread := g.Causes[0], tracetest.LateThread+g.GPU
+		want := fmt.Sprintf("thread %d waited in Rank::barrier (ranks), until thread %d woke it, which was running Rank::load_batch (ranks)", thread, tracetest.LateThread+tracetest.LateGPU)
+		if g.GPU == tracetest.LateGPU {
+			want = fmt.Sprintf("thread %d was running Rank::load_batch (ranks)", thread)
+		}
+		if c.Text != want || c.Percent < 90 {
+			t.Errorf("GPU %d: %.1f%% %s, want %s", g.GPU, c.Percent, c.Text, want)
+		}
+	}
+}
+
+// Rows that are far from the order of time are sorted, and say the same.
+func TestWhyDisorder(t *testing.T) {
+	path := tracetest.WriteThreadSteps(t, 3000)
+	before, err := Make(path, Options{})
+	must(t, err)
+	change(t, path, `UPDATE rtl_cpu_sample SET id = -id; UPDATE rtl_cpu_sample SET id = id + 1000000;
+		UPDATE rtl_cpu_wait SET id = -id; UPDATE rtl_cpu_wait SET id = id + 1000000`)
+	after, err := Make(path, Options{})
+	must(t, err)
+	if !reflect.DeepEqual(before.WhyIdle, after.WhyIdle) {
+		t.Errorf("%+v\n%+v", before.WhyIdle, after.WhyIdle)
+	}
 }

@@ -1,11 +1,12 @@
 package stuck
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/ianlancetaylor/demangle"
+
+	"github.com/rtl-attach/rtl-attach/internal/collectives"
 )
 
 // readable demangles a function's name. The name is hostile input: the length is limited.
@@ -17,17 +18,17 @@ func readable(name string) string {
 	return name
 }
 
-// collectiveKernel matches the names of RCCL's kernels.
-var collectiveKernel = regexp.MustCompile(`\b(nccl|rccl)(Dev)?(Kernel|Func)\w*`)
+// collectiveKernel matches the names of collectives' kernels.
+var collectiveKernel = collectives.Default()
 
-// kernelsOf returns the collective's kernels of RCCL that a process runs or is about to run.
+// kernelsOf returns the collectives' kernels that a process runs or is about to run.
 func kernelsOf(p *Process) (names []string) {
 	for _, q := range p.Queues {
 		for _, packet := range q.Running {
-			names = append(names, collectiveKernel.FindString(packet.Kernel))
+			names = append(names, collectiveKernel.Find(packet.Kernel))
 		}
 		if q.Packet != nil && !q.Moved {
-			names = append(names, collectiveKernel.FindString(q.Packet.Kernel))
+			names = append(names, collectiveKernel.Find(q.Packet.Kernel))
 		}
 	}
 	for _, t := range p.Threads {
@@ -40,8 +41,8 @@ func kernelsOf(p *Process) (names []string) {
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
-// collectives tells which processes are inside which collective operation, and which are not.
-func collectives(processes []*Process) []Collective {
+// insideOf tells which processes are inside which collective operation, and which are not.
+func insideOf(processes []*Process) []Collective {
 	inside := map[string][]int{}
 	var order []string
 	for _, p := range processes {

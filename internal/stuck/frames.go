@@ -33,7 +33,7 @@ func (s *stacks) name(pc target.Addr) named {
 	functions, known := s.functions[image.Base]
 	if !known {
 		functions, _ = s.t.Functions(s.maps, m.Start)
-		if s.functions[image.Base] = functions; strings.HasPrefix(n.file, libHSA) {
+		if s.functions[image.Base] = functions; strings.HasPrefix(n.file, libHSA) || strings.HasPrefix(n.file, libHIP) {
 			s.noteSlots(image.Base, functions)
 		}
 	}
@@ -48,14 +48,18 @@ func (s *stacks) name(pc target.Addr) named {
 	return n
 }
 
-// noteSlots notes the functions behind the slots of the HSA runtime's table. The exported functions jump there,
-// and are in no stack.
+// noteSlots notes the functions behind the slots of the tables that HSA and, since version 6, HIP have. The exported
+// functions jump there, and are in no stack.
 func (s *stacks) noteSlots(bias target.Addr, functions []target.Symbol) {
 	for _, f := range functions {
-		if !strings.HasPrefix(f.Name, "hsa_") {
+		decode := apitable.Decode
+		switch {
+		case strings.HasPrefix(f.Name, "hip"):
+			decode = apitable.DecodeGetter
+		case !strings.HasPrefix(f.Name, "hsa_"):
 			continue
 		}
-		stub, ok := apitable.Decode(s.t, uint64(bias+f.Start))
+		stub, ok := decode(s.t, uint64(bias+f.Start))
 		if !ok {
 			continue
 		}
@@ -65,7 +69,10 @@ func (s *stacks) noteSlots(bias target.Addr, functions []target.Symbol) {
 	}
 }
 
-const libHSA = "libhsa-runtime64.so"
+const (
+	libHSA = "libhsa-runtime64.so"
+	libHIP = "libamdhip64.so"
+)
 
 // ofROCm and ofSystem match the files of ROCm's libraries, and of those that start threads.
 var (

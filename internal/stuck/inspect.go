@@ -44,7 +44,7 @@ func Inspect(pids []int, between time.Duration, version string) (*Report, error)
 				*l.process = *hidden(l.t.PID, failure.Explain("look into", l.t.PID, err, failure.Untouched))
 			}
 		}
-		r.Collective = collectives(r.Processes)
+		r.Collective = insideOf(r.Processes)
 		return r, nil
 	})
 }
@@ -63,6 +63,7 @@ type look struct {
 	at          time.Time
 	names       *names
 	completions *pending
+	claims      map[uint64]uint64 // the payload's states of queues that are recorded, by the queues
 	gpus        map[uint32]int
 }
 
@@ -98,6 +99,12 @@ func (l *look) first() error {
 	} else if !errors.Is(err, resident.ErrNone) {
 		l.unseen("what a payload of rtl-attach says: " + failure.BareText(err))
 	}
+	if l.recorded() {
+		var whole bool
+		if l.claims, whole = findClaims(l.t, l.maps, l.t.Present, l.queues); !whole {
+			l.unseen("packets that are claimed while rtl-attach records: not all of the memory was searched for its write indexes")
+		}
+	}
 	l.readIndexes()
 	l.at = time.Now()
 	return l.t.CheckIdentity()
@@ -105,10 +112,16 @@ func (l *look) first() error {
 
 func (l *look) unseen(what string) { l.process.Unseen = append(l.process.Unseen, what) }
 
+// recorded reports whether rtl-attach records the process.
+func (l *look) recorded() bool {
+	return l.process.Payload == "active" || l.process.Payload == "draining"
+}
+
 // readIndexes reads the indexes anew: the search may have taken a while.
 func (l *look) readIndexes() {
 	for i, q := range l.queues {
 		if now, err := readQueue(l.t, q.at); err == nil && now.doorbell == q.doorbell {
+			seenByProgram(l.t, l.claims, now)
 			l.queues[i] = now
 		}
 	}
@@ -121,6 +134,7 @@ func (l *look) again() error {
 	second := make([]*rawQueue, len(l.queues))
 	for i, was := range l.queues {
 		if q, err := readQueue(l.t, was.at); err == nil && queueOf(l.t, doorbell{q.doorbell, q.at}) != nil {
+			seenByProgram(l.t, l.claims, q)
 			second[i] = q
 			pending.add(l.t, q)
 		}
@@ -143,6 +157,9 @@ func (l *look) queue(was, now *rawQueue, pending *pending) Queue {
 		return Queue{ID: was.id, Address: was.at, Slots: was.slots, Read: was.read, Write: was.write, State: StateGone}
 	}
 	q := Queue{ID: now.id, Address: now.at, Slots: now.slots, Read: now.read, Write: now.write, Moved: now.read != was.read}
+	if now.recorded {
+		q.Passed = &now.passed
+	}
 	q.GPUID = l.gpuOf(now)
 	if n, ok := l.gpus[q.GPUID]; ok && q.GPUID != 0 {
 		q.GPU = &n
@@ -285,9 +302,6 @@ func (l *look) noteUnseen() {
 	}
 	if l.names.err != nil && len(l.names.objects) == 0 {
 		l.unseen("names of kernels: " + failure.BareText(l.names.err))
-	}
-	if p.Payload == "active" || p.Payload == "draining" {
-		l.unseen("packets that are claimed while rtl-attach records: write_index has only those that were passed to the GPU")
 	}
 	l.unseen("whether a doorbell was rung, and who wrote a packet")
 }

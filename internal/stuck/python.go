@@ -75,11 +75,11 @@ func (s *stacks) merge(t *Thread, native []named, calls pythonCalls) {
 		t.StackErr = calls.err
 		return
 	}
-	pcs := make([]uint64, len(native))
+	places := make([]python.Native, len(native))
 	for i, f := range native {
-		pcs[i] = uint64(f.pc)
+		places[i] = python.Native{PC: uint64(f.pc), SP: uint64(f.sp)}
 	}
-	for _, at := range s.python.Merge(pcs, calls.raw) {
+	for _, at := range s.python.MergePlaced(places, calls.raw) {
 		if !at.Python {
 			t.Stack = append(t.Stack, native[at.Index].name)
 			continue

@@ -37,6 +37,7 @@ type Queue struct {
 	Slots   uint32   `json:"slots"`
 	Read    uint64   `json:"read_index"`
 	Write   uint64   `json:"write_index"`
+	Passed  *uint64  `json:"passed_index,omitempty"` // of a queue that rtl-attach records: below it, packets have been passed to the GPU
 	State   State    `json:"state"`
 	Moved   bool     `json:"moved"`             // the read index has moved between the looks
 	Packet  *Packet  `json:"packet,omitempty"`  // at the read index, if that is below the write index

@@ -25,7 +25,8 @@ type Search struct {
 	Bytes   uint64 `json:"bytes"`   // searched
 	Skipped uint64 `json:"skipped"` // bytes of mappings that were left out, or could not be read
 
-	most uint64 // bytes to search
+	most   uint64 // bytes to search
+	buffer []byte
 }
 
 // bounds limit a search.
@@ -68,13 +69,15 @@ func findQueues(mem io.ReaderAt, maps []target.Map, present func(target.Map, uin
 			continue
 		}
 		for _, span := range spans {
-			s.scan(mem, span, deadline, func(d doorbell) {
-				if candidates++; candidates > candidatesMax || len(found) >= queuesMax || known[d.queue] {
-					return
-				}
-				if q := queueOf(mem, d); q != nil {
-					known[q.at] = true
-					found = append(found, q)
+			s.scan(mem, span, deadline, func(b []byte, at uint64) {
+				for _, d := range doorbellsIn(b, at) {
+					if candidates++; candidates > candidatesMax || len(found) >= queuesMax || known[d.queue] {
+						return
+					}
+					if q := queueOf(mem, d); q != nil {
+						known[q.at] = true
+						found = append(found, q)
+					}
 				}
 			})
 		}
@@ -83,11 +86,13 @@ func findQueues(mem io.ReaderAt, maps []target.Map, present func(target.Map, uin
 	return found, s
 }
 
-// scan calls note for each doorbell signal in a span.
-func (s *Search) scan(mem io.ReaderAt, span target.Span, deadline time.Time, note func(doorbell)) {
-	var buffer [chunkBytes]byte
+// scan calls look for each piece of a span, which begins at a page.
+func (s *Search) scan(mem io.ReaderAt, span target.Span, deadline time.Time, look func(b []byte, at uint64)) {
+	if s.buffer == nil {
+		s.buffer = make([]byte, chunkBytes)
+	}
 	for at := span.Start; at < span.End; {
-		b := buffer[:min(chunkBytes, uint64(span.End-at))]
+		b := s.buffer[:min(chunkBytes, uint64(span.End-at))]
 		if time.Now().After(deadline) || s.Bytes >= s.most {
 			s.Skipped += uint64(span.End - at)
 			return
@@ -96,9 +101,7 @@ func (s *Search) scan(mem io.ReaderAt, span target.Span, deadline time.Time, not
 			s.Skipped += uint64(len(b))
 		} else {
 			s.Bytes += uint64(len(b))
-			for _, d := range doorbellsIn(b, uint64(at)) {
-				note(d)
-			}
+			look(b, uint64(at))
 		}
 		at += target.Addr(len(b))
 	}

@@ -166,7 +166,7 @@ func TestWithin(t *testing.T) {
 
 func TestCollectives(t *testing.T) {
 	kernel := Packet{Kernel: "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)"}
-	got := collectives([]*Process{
+	got := insideOf([]*Process{
 		{PID: 1, Queues: []Queue{{Running: []Packet{kernel}}}},
 		{PID: 2, Queues: []Queue{{Packet: &kernel}}},
 		{PID: 3, Queues: []Queue{{Packet: &kernel, Moved: true}}},
@@ -307,5 +307,38 @@ func TestDriverEvents(t *testing.T) {
 	got := driverEvents(bytes.NewReader(b), target.Syscall{Number: 16, Args: [6]uint64{3, waitEvents, 8}})
 	if !slices.Equal(got, []uint32{12, 13}) {
 		t.Errorf("%v", got)
+	}
+}
+
+// The payload's state of a queue has the write index that the program sees; an earlier queue's, or a copy of a state, is none.
+func TestFindClaims(t *testing.T) {
+	const at = 0x4000
+	state := map[int]uint64{at + claimsWord: wordVirtual | 15, at + claimsQueue: 0x1000, at + claimsID: 7, at + claimsStamps: at + 0x1000, at + claimsMask: 63}
+	for name, c := range map[string]struct {
+		words map[int]uint64
+		want  uint64
+	}{
+		"recorded":              {nil, 15},
+		"about to end":          {map[int]uint64{at + claimsWord: wordClosed | 14}, 14},
+		"not now":               {map[int]uint64{at + claimsWord: 0}, 12},
+		"behind the queue's":    {map[int]uint64{at + claimsWord: wordVirtual | 11}, 12},
+		"another queue's":       {map[int]uint64{at + claimsQueue: 0x1040}, 12},
+		"an earlier queue's":    {map[int]uint64{at + claimsID: 6}, 12},
+		"of another size":       {map[int]uint64{at + claimsMask: 127}, 12},
+		"a copy somewhere else": {map[int]uint64{at + claimsStamps: 0x1000}, 12},
+	} {
+		b := withQueue(minusOne)
+		put(b, state)
+		put(b, c.words)
+		queues, _ := search(b)
+		m := target.Map{Start: 0, End: target.Addr(len(b)), Perms: "rw-p"}
+		found, whole := findClaims(bytes.NewReader(b), []target.Map{m}, func(m target.Map, most uint64) ([]target.Span, error) {
+			return []target.Span{{Start: m.Start, End: m.End}}, nil
+		}, queues)
+		q := queues[0]
+		seenByProgram(bytes.NewReader(b), found, q)
+		if q.write != c.want || !whole || q.recorded != (c.want != 12) || q.recorded && q.passed != 12 {
+			t.Errorf("%s: %+v, %t", name, q, whole)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package stuck
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"regexp"
@@ -39,8 +40,11 @@ func (l *look) readThreads() {
 	if err != nil {
 		l.unseen("stacks: " + failure.BareText(err))
 	}
-	s := &stacks{look: l, unwinder: u, functions: map[target.Addr][]target.Symbol{}, slots: map[target.Addr]string{}, handles: l.handles(), python: l.openPython()}
-	running, why := 0, ""
+	s := &stacks{look: l, unwinder: u, functions: map[target.Addr][]target.Symbol{}, slots: map[target.Addr]string{}, handles: l.handles(), events: map[uint32][]uint64{}, python: l.openPython()}
+	for handle, signal := range s.handles {
+		s.events[signal.EventID] = append(s.events[signal.EventID], handle)
+	}
+	missing, why := 0, ""
 	for _, tid := range tids {
 		w, err := waitOf(l.t, tid)
 		if err != nil {
@@ -50,14 +54,14 @@ func (l *look) readThreads() {
 			continue
 		}
 		thread := s.thread(tid, w)
-		if w.call.Running && len(thread.Stack) == 0 {
-			running++
-			why = thread.StackErr
+		if len(thread.Stack) == 0 && thread.StackErr != "" {
+			missing++
+			why = cmp.Or(why, thread.StackErr)
 		}
 		l.process.Threads = append(l.process.Threads, thread)
 	}
-	if running > 0 {
-		l.unseen(fmt.Sprintf("stacks of %s: %s", humanize.Things(running, "thread"), why))
+	if missing > 0 {
+		l.unseen(fmt.Sprintf("stacks of %s: %s", humanize.Things(missing, "thread"), why))
 	}
 }
 
@@ -105,6 +109,7 @@ type stacks struct {
 	functions map[target.Addr][]target.Symbol // of a file, by its load bias
 	slots     map[target.Addr]string          // functions of HSA behind its table
 	handles   map[uint64]*Signal
+	events    map[uint32][]uint64 // handles by the driver's event
 	read      int
 	walking   time.Duration // so far
 	sampled   int
@@ -139,15 +144,23 @@ func (s *stacks) thread(tid int, w wait) Thread {
 		}
 	}
 	for _, event := range driverEvents(s.t, w.call) {
-		for handle, signal := range s.handles {
-			if signal.EventID == event && !slices.Contains(t.Signals, handle) {
-				t.Signals = append(t.Signals, handle)
-			}
+		for _, handle := range s.events[event] {
+			t.refersTo(handle)
 		}
 	}
 	slices.Sort(t.Signals)
 	s.noteGIL(&t)
 	return t
+}
+
+// referredMax limits the signals to which a thread is said to refer.
+const referredMax = 64
+
+// refersTo notes a signal, once.
+func (t *Thread) refersTo(handle uint64) {
+	if len(t.Signals) < referredMax && !slices.Contains(t.Signals, handle) {
+		t.Signals = append(t.Signals, handle)
+	}
 }
 
 // locks matches the functions of glibc that wait for a mutex.
@@ -234,8 +247,8 @@ func (s *stacks) show(t *Thread, frames []named, calls pythonCalls, stack []byte
 func (s *stacks) noteHandles(t *Thread, stack []byte) {
 	for b := stack; len(b) >= 8; b = b[8:] {
 		handle := binary.LittleEndian.Uint64(b)
-		if s.handles[handle] != nil && !slices.Contains(t.Signals, handle) {
-			t.Signals = append(t.Signals, handle)
+		if s.handles[handle] != nil {
+			t.refersTo(handle)
 		}
 	}
 }

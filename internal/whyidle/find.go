@@ -105,6 +105,7 @@ type sweep struct {
 	gpus      map[int64]*sums
 	gaps      []gapSums // sorted by GPU and begin
 	gil       gilWaits
+	unknown   preempted
 }
 
 // laneKey is a thread that submits to a GPU.
@@ -130,7 +131,7 @@ type openQuestion struct {
 func newSweep(windows []Window, gaps []GapSpan, stacks *Stacks) *sweep {
 	s := &sweep{
 		windows: map[int64][]Window{}, stacks: stacks, past: past{threads: map[int64]*threadPast{}}, lanes: map[laneKey]*lane{},
-		byThread: map[int64][]*lane{}, gpus: map[int64]*sums{}, gil: gilWaits{},
+		byThread: map[int64][]*lane{}, gpus: map[int64]*sums{}, gil: gilWaits{}, unknown: preempted{},
 	}
 	for _, w := range windows {
 		s.windows[w.Session.ID] = append(s.windows[w.Session.ID], w)
@@ -250,6 +251,7 @@ func (s *sweep) put(gpu int64, gap *gapSums, c Cause, ns int64) {
 // sample counts a sample for the questions about its thread.
 func (s *sweep) sample(one *sample) {
 	if one.state != cputrace.DidNotRun {
+		s.unknown.end(s, one.thread, one.timeNS, stackEvent{stack: one.stack, syscall: tracedb.Null})
 		s.past.addSample(one)
 	}
 	for _, l := range s.byThread[one.thread] {
@@ -279,10 +281,16 @@ func (s *sweep) sample(one *sample) {
 
 // wait divides the questions about its thread.
 func (s *sweep) wait(w *wait) error {
-	s.past.addWait(w)
+	defer s.past.addWait(w)
 	lanes := s.byThread[w.thread]
 	if len(lanes) == 0 {
 		return nil
+	}
+	switch {
+	case w.stack != 0:
+		s.unknown.end(s, w.thread, w.outNS, stackEvent{stack: w.stack, syscall: w.syscall})
+	case w.preempted:
+		s.unknown.begin(s, w)
 	}
 	if err := s.gil.follow(s, w); err != nil {
 		return err
@@ -315,10 +323,7 @@ func (s *sweep) divide(l *lane, q *openQuestion, w *wait) {
 	}
 	if ns := ready.EndNS - ready.BeginNS; ns > 0 {
 		if w.preempted && w.stack == 0 {
-			l.sums.preemptedNS += ns // shared out as the time in which it ran
-			if q.gap != nil {
-				q.gap.sums.lane(l.thread).preemptedNS += ns
-			}
+			s.unknown.add(l, q.gap, ns)
 		} else {
 			s.put(q.GPU, q.gap, Cause{Thread: w.thread, State: Ready, Stack: w.stack, Syscall: tracedb.Null}, ns)
 		}

@@ -18,7 +18,7 @@ type threadPast struct {
 
 type pastWait struct {
 	outNS, wokenNS, inNS int64
-	stack                int64
+	stack, syscall       int64
 }
 
 type pastSample struct{ timeNS, stack int64 }
@@ -53,7 +53,7 @@ func (p *past) addWait(w *wait) {
 		t.waits = t.waits[:copy(t.waits, half)]
 		p.entries -= mostOfThread / 2
 	}
-	t.waits = append(t.waits, pastWait{w.outNS, w.wokenNS, w.inNS, w.stack})
+	t.waits = append(t.waits, pastWait{w.outNS, w.wokenNS, w.inNS, w.stack, w.syscall})
 	p.entries++
 }
 

@@ -245,6 +245,9 @@ func (s *sweep) gapOf(q *Question) *gapSums {
 
 // answer ends all questions.
 func (s *sweep) answer() (*Answer, error) {
+	for thread := range s.unknown {
+		s.unknown.end(s, thread, 0, stackEvent{})
+	}
 	for _, l := range s.lanes {
 		l.end(func(*openQuestion) bool { return true })
 	}

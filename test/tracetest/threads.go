@@ -32,6 +32,12 @@ const (
 // tokenizer has.
 func WriteThreads(t testing.TB) (path string) {
 	t.Helper()
+	return WriteThreadSteps(t, 20)
+}
+
+// WriteThreadSteps is WriteThreads with this many steps.
+func WriteThreadSteps(t testing.TB, steps int64) (path string) {
+	t.Helper()
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -52,18 +58,19 @@ func WriteThreads(t testing.TB) (path string) {
 	must(s.Agent(tracedb.Agent{ID: 1, Name: "gfx942", BDF: 0x300}))
 	must(s.Queue(tracedb.Queue{ID: 1, Agent: 1, HSAID: 3}))
 	must(s.Launch(tracedb.Launch{ID: 1, Agent: 1, Symbol: "_Z4gemmILi1EEvPf.kd"}))
-	const base, step, steps = 1_000_000_000, 10_000_000, 20
+	const base, step = 1_000_000_000, 10_000_000
 	var batch []tracedb.Dispatch
+	end := uint64(base + step*steps)
 	for i := range uint64(steps) {
 		at := base + i*step
 		batch = append(batch, tracedb.Dispatch{Queue: 1, Launch: 1, TID: EngineThread, Index: i, SubmitNS: at, StartNS: at + 20_000, EndNS: at + 4_020_000})
 	}
-	must(s.Window(tracedb.Window{Queue: 1, OpenNS: base, Closed: true, CloseNS: base + step*steps, EndIndex: steps, Dispatches: steps}))
+	must(s.Window(tracedb.Window{Queue: 1, OpenNS: base, Closed: true, CloseNS: end, EndIndex: uint64(steps), Dispatches: uint64(steps)}))
 	must(s.Dispatches(batch))
 	must(s.Kind(1, func(w tracedb.KindWriter) error { return writeThreads(w, base, step, steps) }))
 	must(s.Counters([]tracedb.Counter{{Name: tracedb.CounterQueuesSeen, Value: 1}}))
-	must(s.End(tracedb.End{Reason: "detached", ArmedNS: base, DetachedNS: base + step*steps, Coverage: []tracedb.Coverage{
-		{Queue: 1, Windows: 1, Dispatches: steps, Timed: steps},
+	must(s.End(tracedb.End{Reason: "detached", ArmedNS: base, DetachedNS: end, Coverage: []tracedb.Coverage{
+		{Queue: 1, Windows: 1, Dispatches: uint64(steps), Timed: uint64(steps)},
 	}}))
 	must(db.Close())
 	return place.Path

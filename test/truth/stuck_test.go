@@ -246,3 +246,25 @@ func markedLines(t *testing.T, program string) map[string]int {
 	}
 	return at
 }
+
+// While a process is recorded, its queues have the write index that the program sees, and how many packets were passed on.
+func TestStuckRecorded(t *testing.T) {
+	t.Parallel()
+	tool, _ := run(t, harness.Workload{Program: "hangs", Args: []string{"invalid"}})
+	tool.Ready(t)
+	pid := 0
+	for line := range strings.Lines(tool.Output()) {
+		_, _ = fmt.Sscanf(line, "ready pid=%d", &pid)
+	}
+	if pid <= 1 {
+		t.Fatalf("no pid: %s", tool.Output())
+	}
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) }) // the recording then ends
+	stuckIs(t, []int{pid}, func(r *stuck.Report) error {
+		q, _, err := standing(r, stuck.StateUnpublished, waitFunction)
+		if err != nil || q.Read != 1 || q.Write != 3 || q.Passed == nil || *q.Passed != 1 {
+			return fmt.Errorf("%+v, %v", q, err)
+		}
+		return nil
+	})
+}

@@ -133,8 +133,15 @@ static void finish(struct gpu *g, struct queue *q, const struct running *k)
 static void finish_due(struct gpu *g, struct queue *q, struct round *r)
 {
 	for (unsigned i = 0; i < q->running_count;) {
-		struct running done = q->running[i];
+		struct running done;
 
+		if (q->running[i].meeting)
+			rendezvous_look(&q->running[i], r);
+		done = q->running[i];
+		if (done.meeting) {
+			i++;
+			continue;
+		}
 		if (done.end_ns > r->now_ns) {
 			round_due(r, done.end_ns);
 			i++;
@@ -152,8 +159,11 @@ void aql_abandon(struct queue *q)
 	struct round none = { 0 };
 
 	aql_late_stamps(&none, true);
-	for (unsigned i = 0; i < q->running_count; i++)
+	for (unsigned i = 0; i < q->running_count; i++) {
+		if (q->running[i].meeting)
+			q->running[i].end_ns = q->running[i].start_ns + TICK_NS;
 		log_packet(q, TRUTH_KERNEL, &q->running[i], TRUTH_ABANDONED);
+	}
 	q->running_count = 0;
 }
 
@@ -280,7 +290,10 @@ static bool launch(struct gpu *g, struct queue *q, const union packet *p, struct
 		k.end_ns += TICK_NS;
 	g->busy_until_ns = k.end_ns;
 	fetch_consume(q);
-	if (duration) {
+	if (rendezvous_is(kernel, k.grid)) {
+		rendezvous_enter(q->gpu, &k, duration ? duration : TICK_NS);
+		q->running[q->running_count++] = k;
+	} else if (duration) {
 		if (k.signal)
 			__builtin_prefetch(k.signal, 1); /* written when the kernel ends */
 		q->running[q->running_count++] = k;

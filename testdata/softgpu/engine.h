@@ -85,6 +85,8 @@ struct running {
 	uint64_t object;
 	uint32_t grid[3];
 	bool extended;
+	struct meeting *meeting;   /* rendezvous.c: other GPUs have not started it yet */
+	uint64_t quorum, transfer_ns;
 };
 
 /* One command of an SDMA queue, collected until its completion is signalled. */
@@ -167,6 +169,11 @@ void aql_step(struct gpu *g, struct queue *q, struct round *r);
 void aql_abandon(struct queue *q);
 void aql_late_stamps(struct round *r, bool all);
 void aql_forget_after_fork(void);
+
+/* rendezvous.c */
+bool rendezvous_is(const struct kernel *k, const uint32_t grid[3]);
+void rendezvous_enter(unsigned gpu, struct running *k, uint64_t duration_ns);
+void rendezvous_look(struct running *k, struct round *r);
 
 /* sdma.c */
 void sdma_step(struct queue *q, struct round *r);

@@ -30,6 +30,7 @@ inline uint64_t now_ns()
 struct Kernel {
 	uint64_t object;
 	uint32_t private_bytes, group_bytes;
+	std::string name; // of its symbol
 };
 
 struct Gpu {
@@ -84,12 +85,16 @@ private:
 	{
 		hsa_symbol_kind_t kind;
 		Kernel k;
+		uint32_t length;
 		HSA_CHECK(hsa_executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_TYPE, &kind));
 		if (kind != HSA_SYMBOL_KIND_KERNEL)
 			return HSA_STATUS_SUCCESS;
 		HSA_CHECK(hsa_executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT, &k.object));
 		HSA_CHECK(hsa_executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_PRIVATE_SEGMENT_SIZE, &k.private_bytes));
 		HSA_CHECK(hsa_executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_GROUP_SEGMENT_SIZE, &k.group_bytes));
+		HSA_CHECK(hsa_executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_NAME_LENGTH, &length));
+		k.name.resize(length);
+		HSA_CHECK(hsa_executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_NAME, &k.name[0]));
 		static_cast<Gpu*>(gpu)->kernels.push_back(k);
 		return HSA_STATUS_SUCCESS;
 	}

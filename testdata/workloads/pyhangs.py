@@ -45,14 +45,15 @@ class Trainer:
         self.check(self.hip.hipStreamSynchronize(self.stream))
 
     def step(self):
+        print(f"ready pid={os.getpid()} port=0", flush=True)  # the last call that gives up the GIL
         self.check(self.hip.hipStreamAddCallback(self.stream, done, None, 0))
-        print(f"ready pid={os.getpid()} port=0", flush=True)
         self.synchronize()  # at step
 
     def synchronize(self):
         self.hip.hipStreamSynchronize(self.stream)  # at synchronize
 
 
+sys.setswitchinterval(3600)  # no thread asks the main thread for the GIL
 Loader(daemon=True).start()
 trainer = Trainer(load())
 trainer.prepare()

@@ -71,8 +71,6 @@ INLINE void note_out(struct task_struct *task, struct target *t, u32 pid, u32 st
 			struct event e = w.event;
 			e.time = w.out;
 			w.key = send_once(ROOM_SWITCH, t, &e, &r, 0);
-			if (!state && known)
-				known->preempted = w.out;
 		}
 	}
 	if (known) {
@@ -110,6 +108,8 @@ INLINE void note_in(u32 pid, u32 tid) {
 		known->total.short_ns += took;
 		return;
 	}
+	if (!w->state && w->key)
+		known->preempted = w->out; /* not before: a short one, which has no row, must not take the place of the next */
 	w->event.time = now;
 	w->event.cpu = this_cpu();
 	if (ring_output(&events, w, sizeof *w, BPF_RB_NO_WAKEUP))

@@ -99,7 +99,7 @@ struct total {
 struct thread {
 	struct wait wait; /* the latest one */
 	struct total total;
-	u64 preempted;    /* when it was last preempted with its stack taken */
+	u64 preempted;    /* when it was last preempted, in a wait that has a row and a stack */
 	u32 off;          /* 1: it does not run now */
 	u32 padding;
 };

@@ -103,6 +103,23 @@ func TestCollectives(t *testing.T) {
 	}
 }
 
+// Kernels of calls, and of groups of one communicator, have its number.
+func TestKernelCommunicators(t *testing.T) {
+	tr, err := traceread.Open(t.Context(), collectives(t))
+	must(t, err)
+	defer tr.Close()
+	kernels, err := KernelCommunicators(t.Context(), tr)
+	must(t, err)
+	if len(kernels) != 119 {
+		t.Errorf("%d kernels", len(kernels))
+	}
+	for kernel, number := range kernels {
+		if number != 1 {
+			t.Errorf("kernel %d is of communicator %d", kernel, number)
+		}
+	}
+}
+
 // TestGroupCalls: calls of a group have the outermost end of it.
 func TestGroupCalls(t *testing.T) {
 	db, path := create(t)
@@ -137,6 +154,12 @@ func TestHostileCollectives(t *testing.T) {
 	c := readCommunicators(t, path)
 	if c == nil {
 		t.Fatal("nothing is read")
+	}
+	tr, err := traceread.Open(t.Context(), path)
+	must(t, err)
+	defer tr.Close()
+	if _, err := KernelCommunicators(t.Context(), tr); err != nil {
+		t.Error(err)
 	}
 	for _, of := range c.Communicators {
 		for _, s := range of.Functions {

@@ -181,6 +181,9 @@ struct queue {
 	_Atomic uint32_t released;  /* a user of a shared queue has destroyed it: the runtime may have freed it. Relaxed: under the lock */
 	_Atomic uint32_t ours;      /* threads of ours that are in the ring, or about to be; see queue_enter_ours() */
 };
+/* `rtl-attach stuck` reads these from outside, at the beginning of a page (internal/stuck/virtual.go). */
+_Static_assert(offsetof(struct queue, word) == 0 && offsetof(struct queue, hsa) == 8 && offsetof(struct queue, hsa_id) == 16 &&
+	offsetof(struct queue, stamps) == 24 && offsetof(struct queue, mask) == 32, "stuck reads them");
 _Static_assert(offsetof(struct queue, entry_head) == offsetof(struct queue, lock) + 64, "one cache line");
 _Static_assert(offsetof(struct queue, entry_tail) == offsetof(struct queue, entry_head) + 64, "one cache line");
 

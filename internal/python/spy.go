@@ -1,0 +1,97 @@
+package python
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/target"
+)
+
+// Sample is what a thread was at, as it was read from its memory.
+type Sample struct {
+	TID     int
+	TimeNS  uint64 // CLOCK_BOOTTIME
+	Running bool   // on a CPU or ready for one, by its state in /proc
+	State   byte   // R, S, D, T, …
+	Frames  []Frame
+	Cut     bool // there are more frames
+}
+
+// Spy takes samples of a process's Python threads without BPF: it reads their memory while they run. A thread that runs may
+// have gone on between two readings. What is found to have changed is read again, and then left out and counted in
+// Torn. What has changed back in time is not noticed: a tight loop may be shown at a line of its own that calls another function.
+type Spy struct {
+	Interpreter *Interpreter
+	Target      *target.Target
+	Interval    time.Duration // between two rounds over all threads
+
+	Rounds uint64 // so far
+	Missed uint64 // rounds that were left out because the one before took longer than Interval
+	Torn   uint64 // samples that were left out
+}
+
+// Run calls visit for each sample, until the context ends or the process does; then it returns nil.
+func (s *Spy) Run(ctx context.Context, visit func(Sample)) error {
+	tick := time.NewTicker(s.Interval)
+	defer tick.Stop()
+	for next := time.Now().Add(s.Interval); ; next = next.Add(s.Interval) {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if late := time.Since(next); late > s.Interval {
+			s.Missed += uint64(late / s.Interval)
+			next = time.Now()
+		}
+		switch err := s.round(visit); {
+		case err == nil:
+		case errors.Is(err, target.ErrGone), !s.Target.Alive():
+			return nil
+		case !errors.Is(err, ErrTorn), errors.Is(err, target.ErrExec):
+			return err
+		default:
+			s.Torn++
+		}
+	}
+}
+
+// round takes a sample of each thread.
+func (s *Spy) round(visit func(Sample)) error {
+	s.Rounds++
+	threads, err := s.Interpreter.Threads()
+	if err != nil {
+		return err
+	}
+	for tid, at := range threads {
+		stat, err := s.Target.ThreadStat(int(tid))
+		if err != nil {
+			continue // it has ended
+		}
+		sample := Sample{TID: int(tid), State: stat.State, Running: stat.State == 'R'}
+		if sample.TimeNS, err = boottime(); err != nil {
+			return err
+		}
+		raw, frames, err := s.Interpreter.stackOf(at)
+		switch {
+		case errors.Is(err, ErrCut):
+			sample.Cut = true
+		case err != nil:
+			s.Torn++
+			continue
+		}
+		sample.Frames = s.Interpreter.functions(raw, frames)
+		visit(sample)
+	}
+	return nil
+}
+
+// boottime returns CLOCK_BOOTTIME.
+func boottime() (uint64, error) {
+	var now unix.Timespec
+	err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now)
+	return uint64(now.Nano()), err
+}

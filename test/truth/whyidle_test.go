@@ -1,0 +1,102 @@
+package truth
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rtl-attach/rtl-attach/internal/export"
+	"github.com/rtl-attach/rtl-attach/internal/report"
+	"github.com/rtl-attach/rtl-attach/test/harness"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
+)
+
+// What an engine did while its GPU was idle is what it says itself, phase by phase.
+func TestWhyIdle(t *testing.T) {
+	t.Parallel()
+	whyIdle(t, "")
+}
+
+// The same for each version of Python that is there: RTL_PYTHONS=/path/python3.12:/path/python3.13.
+func TestWhyIdleVersions(t *testing.T) {
+	if !testenv.Long() {
+		testenv.Skip(t, "each version of Python: RTL_LONG=1, RTL_PYTHONS")
+	}
+	for _, python := range filepath.SplitList(os.Getenv("RTL_PYTHONS")) {
+		t.Run(filepath.Base(python), func(t *testing.T) { whyIdle(t, python) })
+	}
+}
+
+func whyIdle(t *testing.T, python string) {
+	t.Helper()
+	testenv.NeedRoot(t)
+	p := harness.Start(t, harness.Engine(t, python))
+	r := p.Begin(t, "--sched", "--sample", "cpu:999", "--buffer-policy", "lossless")
+	p.Active(t)
+	const kernels = 4000 // of 330 steps and more
+	harness.Until(t, "the engine makes steps while attached", p.Dispatches(t, kernels))
+	r.Interrupt(t)
+	run := r.Wait(t)
+	p.StillAlive(t)
+	p.Quit(t)
+	rows := harness.ReadThreads(t, run.Trace, 1)
+	if rows.Method == "none" {
+		testenv.Skip(t, rows.Detail)
+	}
+	made, err := report.Make(run.Trace, report.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, idle := harness.IdlePhases(t, run.Trace, p.EngineLog(t), rows.BegunNS, rows.EndedNS)
+	comparePhases(t, &made.WhyIdle.GPUs[0], want, idle, foldedPhases(t, run.Trace, want))
+}
+
+// foldedPhases returns the idle time with each of some functions in its stack.
+func foldedPhases(t *testing.T, trace string, functions map[string]int64) map[string]int64 {
+	t.Helper()
+	output := filepath.Join(t.TempDir(), "idle.folded")
+	f, _ := export.FormatNamed("folded")
+	if _, err := f.Write(t.Context(), trace, output, 0); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int64{}
+	for line := range strings.Lines(string(b)) {
+		ns, err := strconv.ParseInt(strings.TrimSpace(line[strings.LastIndexByte(line, ' ')+1:]), 10, 64)
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		for name := range functions {
+			if strings.Contains(line, ";"+name+" (") {
+				got[name] += ns
+			}
+		}
+	}
+	return got
+}
+
+// comparePhases compares shares of the idle time. Waits are exact; what ran is by samples, of which three standard
+// deviations are allowed beside a point for the phases' borders.
+func comparePhases(t *testing.T, g *report.WhyIdleGPU, want map[string]int64, idleNS int64, got map[string]int64) {
+	t.Helper()
+	percent := func(ns int64) float64 { return 100 * float64(ns) / float64(idleNS) }
+	allowed := 1 + 1.5*percent(g.RunningNS)/math.Sqrt(float64(max(1, g.Samples)))
+	sum := 0.0
+	for name, ns := range want {
+		off := percent(got[name]) - percent(ns)
+		t.Logf("%-24s %5.1f%% of the idle time by its own clock, %5.1f%% by waits and samples", name, percent(ns), percent(got[name]))
+		if math.Abs(off) > allowed {
+			t.Errorf("%s: %.1f points off, %.1f are allowed with %d samples", name, off, allowed, g.Samples)
+		}
+		sum += percent(ns)
+	}
+	if len(want) < 5 || sum < 50 || g.Samples < 100 {
+		t.Errorf("too little was compared: %.1f%% of the idle time in %d phases, %d samples", sum, len(want), g.Samples)
+	}
+}

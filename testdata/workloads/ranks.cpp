@@ -1,0 +1,249 @@
+// Ranks of a model that is spread over GPUs: each computes, and then enters a collective with the others of its group.
+// A rank is a thread with a GPU; the other ranks are threads of this process, or other processes with RANK in their
+// environment. The simulator lets the kernels of a collective wait for each other (SOFTGPU_RENDEZVOUS).
+#include "hsa_device.h"
+#include "http.h"
+#include "options.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <csignal>
+#include <fcntl.h>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <thread>
+
+namespace {
+
+struct Settings {
+	long ranks = 1, world = 0, group = 0, layers = 4, ahead = 1, compute_us = 50, vary_us = 0, late_rank = -1, late_us = 0, late_every = 1, skip_rank = -1,
+	     pace_us = 1000, seconds = 0, port = 0;
+	std::string late_by = "gpu", second = "off", agreement, code_object;
+} settings;
+
+std::mutex mutex;
+std::condition_variable changed;
+std::atomic<bool> stop{false};
+std::atomic<uint64_t> launched{0};
+
+// The batch of steps with which each group ends, which all of its processes share; 0: not decided yet.
+std::atomic<uint64_t>* last_batches;
+constexpr size_t kGroups = 16;
+
+void share_last_batches()
+{
+	int fd = -1, how = MAP_SHARED | MAP_ANONYMOUS;
+	if (!settings.agreement.empty()) {
+		fd = open(settings.agreement.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		how = MAP_SHARED;
+		if (fd < 0 || ftruncate(fd, sizeof(uint64_t) * kGroups)) {
+			perror(settings.agreement.c_str());
+			exit(1);
+		}
+	}
+	void* memory = mmap(nullptr, sizeof(uint64_t) * kGroups, PROT_READ | PROT_WRITE, how, fd, 0);
+	if (memory == MAP_FAILED) {
+		perror("mmap");
+		exit(1);
+	}
+	last_batches = static_cast<std::atomic<uint64_t>*>(memory);
+}
+
+enum What { kAllReduce, kCustomAllReduce, kGemm, kAttention, kTopK, kWhats };
+const char* const whats[kWhats] = {"ncclDevKernel", "cross_device_reduce", "Cijk", "paged_attention", "topk"};
+constexpr uint64_t kTransferNs = 20000;
+
+class Worker {
+public:
+	Worker(const Gpu& gpu, int rank) : rank_(rank), group_(rank / int(settings.group)), random_(unsigned(rank))
+	{
+		for (const Kernel& k : gpu.kernels)
+			for (int i = 0; i < kWhats; i++)
+				if (k.name.find(whats[i]) != std::string::npos)
+					kernels_[i] = &k;
+		queues_[0] = create_queue(gpu, 1024);
+		queues_[1] = create_queue(gpu, 1024);
+	}
+
+	void run()
+	{
+		for (uint64_t batch = 1; !over(batch); batch++)
+			play(batch);
+	}
+
+	unsigned id() const { return unsigned(rank_) + 1; }
+	uint64_t count() const { return sequence_; }
+
+private:
+	int rank_, group_;
+	std::mt19937 random_;
+	uint64_t sequence_ = 0, indexes_[2] = {};
+	hsa_queue_t* queues_[2];
+	const Kernel* kernels_[kWhats] = {};
+	hsa_signal_t done_ = create_signal(0);
+
+	// Nobody is in a later batch than one whose collectives this rank has not entered.
+	bool over(uint64_t batch) const
+	{
+		uint64_t last = last_batches[group_];
+		if (!last && stop)
+			last_batches[group_].compare_exchange_strong(last, batch + 1);
+		last = last_batches[group_];
+		return last && batch >= last;
+	}
+
+	void play(uint64_t batch)
+	{
+		bool second = settings.second == "on";
+		hsa_signal_store_relaxed(done_, 1 + second);
+		for (long i = 1; i <= settings.ahead; i++)
+			step((batch - 1) * uint64_t(settings.ahead) + uint64_t(i), i == settings.ahead);
+		wait_signal(done_);
+		usleep(useconds_t(settings.pace_us));
+	}
+
+	void step(uint64_t number, bool is_last)
+	{
+		bool late = rank_ == settings.late_rank && number % uint64_t(settings.late_every) == 0;
+		hsa_signal_t none{0}, done = is_last ? done_ : none;
+		if (late && settings.late_by == "host")
+			usleep(useconds_t(settings.late_us));
+		if (late && settings.late_by == "gpu")
+			compute(settings.late_us, kTopK);
+		for (long layer = 1; layer <= settings.layers; layer++) {
+			compute(settings.compute_us + (settings.vary_us ? long(random_() % unsigned(settings.vary_us)) : 0), layer % 2 ? kGemm : kAttention);
+			if (rank_ == settings.skip_rank && number % 8 == 0 && layer == 1)
+				launch(0, kAllReduce, kTransferNs, 1, 1, none); // which no other rank enters
+			launch(0, kAllReduce, kTransferNs, unsigned(settings.group), unsigned(group_) + 1, layer == settings.layers ? done : none);
+		}
+		if (settings.second == "on")
+			launch(1, kCustomAllReduce, kTransferNs, unsigned(settings.group), unsigned(group_) + 1 + unsigned(kGroups) / 2, done);
+		for (int q = 0; q < 2; q++)
+			if (q == 0 || settings.second == "on")
+				hsa_signal_store_screlease(queues_[q]->doorbell_signal, hsa_signal_value_t(indexes_[q]));
+	}
+
+	// 4 ms at most, as the simulator reads it.
+	void compute(long us, What what) { launch(0, what, uint64_t(us) * 1000, 1, 1, {0}); }
+
+	void launch(int queue, What what, uint64_t duration_ns, unsigned y, unsigned z, hsa_signal_t signal)
+	{
+		hsa_queue_t* q = queues_[queue];
+		hsa_kernel_dispatch_packet_t p{};
+		void* slot = wait_slot(q, indexes_[queue] = hsa_queue_add_write_index_screlease(q, 1));
+		p.workgroup_size_x = 64;
+		p.workgroup_size_y = p.workgroup_size_z = 1;
+		p.grid_size_x = 4096;
+		p.grid_size_y = y;
+		p.grid_size_z = z;
+		p.kernel_object = kernels_[what]->object;
+		p.private_segment_size = kernels_[what]->private_bytes;
+		p.group_segment_size = kernels_[what]->group_bytes;
+		p.reserved0 = kTag;
+		p.reserved2 = tag(uint64_t(id()) << 40 | ++sequence_, duration_ns);
+		p.completion_signal = signal;
+		publish(slot, &p, header_of(HSA_PACKET_TYPE_KERNEL_DISPATCH, true), 3);
+		launched++;
+	}
+};
+
+void parse(int argc, char** argv)
+{
+	Options o;
+	settings.code_object = beside(argv[0], "ranks.hsaco");
+	o.number("ranks", &settings.ranks, "threads, each of them a rank with a GPU; the first has the rank of RANK");
+	o.number("world", &settings.world, "ranks of all processes; 0: of this one");
+	o.number("group", &settings.group, "ranks that enter collectives together; 0: all");
+	o.number("layers", &settings.layers, "collectives in a step");
+	o.number("ahead", &settings.ahead, "steps that are submitted before a rank waits");
+	o.number("compute", &settings.compute_us, "duration of the kernel in front of each, in us");
+	o.number("vary", &settings.vary_us, "what is added to it at random, in us");
+	o.number("late-rank", &settings.late_rank, "the rank that comes late; -1: none");
+	o.number("late", &settings.late_us, "how late it comes to a step, in us");
+	o.number("late-every", &settings.late_every, "to each step with such a number");
+	o.text("late-by", &settings.late_by, "why: gpu (a further kernel) or host");
+	o.number("skip-rank", &settings.skip_rank, "the rank that has a further collective in each 8th step; -1: none");
+	o.text("second", &settings.second, "on: a second stream has a collective, too");
+	o.number("pace", &settings.pace_us, "pause after each step, in us");
+	o.number("seconds", &settings.seconds, "duration; 0: until /quit or SIGTERM");
+	o.number("port", &settings.port, "of /health and /quit; 0: any");
+	o.text("agreement", &settings.agreement, "a file in which processes agree on their last batch");
+	o.text("code-object", &settings.code_object, "kernels");
+	o.parse(argc, argv);
+	settings.world = std::max(settings.world, settings.ranks);
+	settings.group = settings.group ? settings.group : settings.world;
+}
+
+void end()
+{
+	std::lock_guard<std::mutex> hold(mutex);
+	stop = true;
+	changed.notify_all();
+}
+
+std::string answer(const std::string& path)
+{
+	if (path == "/health")
+		return "ok " + std::to_string(launched) + "\n";
+	if (path != "/quit")
+		return "";
+	end();
+	return "bye\n";
+}
+
+volatile sig_atomic_t ending = 0;
+void on_end(int) { ending = 1; }
+
+void wait_for_the_end()
+{
+	std::unique_lock<std::mutex> hold(mutex);
+	auto until = std::chrono::steady_clock::now() + std::chrono::seconds(settings.seconds ? settings.seconds : 1000000000);
+	while (!stop && !ending && std::chrono::steady_clock::now() < until)
+		changed.wait_for(hold, std::chrono::milliseconds(50));
+	stop = true;
+}
+
+void print_counts(const std::vector<std::unique_ptr<Worker>>& workers)
+{
+	const char* comma = "";
+	printf("{\"threads\":[");
+	for (auto& w : workers) {
+		printf("%s{\"id\":%u,\"count\":%lu}", comma, w->id(), w->count());
+		comma = ",";
+	}
+	printf("]}\n");
+}
+
+} // namespace
+
+int main(int argc, char** argv)
+{
+	parse(argc, argv);
+	signal(SIGTERM, on_end);
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); // as yama would otherwise refuse a tool that is no ancestor
+	share_last_batches();
+	const char* rank = getenv("RANK");
+	int first = rank ? atoi(rank) : 0;
+	Hsa hsa(CodeObject(settings.code_object), settings.ranks);
+	if (hsa.gpus.size() < size_t(settings.ranks)) {
+		fprintf(stderr, "ranks: %zu GPUs\n", hsa.gpus.size());
+		return 1;
+	}
+	std::vector<std::unique_ptr<Worker>> workers;
+	std::vector<std::thread> threads;
+	for (int i = 0; i < settings.ranks; i++)
+		workers.push_back(std::make_unique<Worker>(hsa.gpus[size_t(i)], first + i));
+	HttpServer http(settings.port, answer);
+	for (auto& w : workers)
+		threads.emplace_back([&] { w->run(); });
+	printf("ready pid=%d port=%d\n", getpid(), http.port());
+	fflush(stdout);
+	wait_for_the_end();
+	for (std::thread& t : threads)
+		t.join();
+	print_counts(workers);
+	return 0;
+}
