@@ -45,6 +45,8 @@ type kernelStack struct {
 	Key       uint64
 	Calls     uint32
 	Bytes     uint32
+	Skipped   uint32
+	Padding   uint32
 	Registers [17]uint64
 	Call      [96]kernelCall
 	Memory    [28672]uint8

@@ -69,7 +69,7 @@ func newCode(memory *target.Observed) (*code, error) {
 func (c *code) walk(s *stackRecord, pcs []uint64) (all []uint64, complete bool) {
 	for tries := 0; ; tries++ {
 		all = pcs
-		err := c.stacks.Walk(&s.registers, s.registers[stackPointer], s.memory, func(pc uint64) bool {
+		err := c.stacks.Walk(&s.registers, s.base, s.memory, func(pc uint64) bool {
 			all = append(all, pc)
 			return true
 		})

@@ -120,9 +120,10 @@ func (p *Process) wait(w *kernelWait, b *cputrace.Batch) {
 	if w.Event.Detail&beganBefore != 0 {
 		row.OutNS = p.begunNS
 	}
+	same := w.WakerPid == uint32(p.target.PID)
 	switch {
-	case w.Woken == 0 || !isWaker(int(w.WakerSyscall), int(w.Syscall)):
-	case w.WakerPid == uint32(p.target.PID):
+	case w.Woken == 0 || !isWaker(int(w.WakerSyscall), w, same):
+	case same:
 		row.WakerTID = w.WakerOwnTid
 	default:
 		row.OtherPID, row.OtherTID = w.WakerPid, w.WakerTid

@@ -32,6 +32,7 @@ type stackRecord struct {
 	key       uint64
 	registers [17]uint64
 	calls     []kernelCall // the innermost first
+	base      uint64       // address of memory
 	memory    []byte
 }
 
@@ -71,6 +72,7 @@ func readStack(b []byte, s *stackRecord) error {
 	for i := range s.registers {
 		s.registers[i] = le.Uint64(b[int(unsafe.Offsetof(kernelStack{}.Registers))+8*i:])
 	}
+	s.base = s.registers[stackPointer] + uint64(le.Uint32(b[unsafe.Offsetof(kernelStack{}.Skipped):]))
 	s.calls = s.calls[:0]
 	for i := range int(calls) {
 		at := b[int(unsafe.Offsetof(kernelStack{}.Call))+int(unsafe.Sizeof(kernelCall{}))*i:]

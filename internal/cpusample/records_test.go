@@ -141,18 +141,21 @@ func TestIsWaker(t *testing.T) {
 	const futex, read, write, nanosleep, tgkill = 202, 0, 1, 35, 234
 	for _, c := range []struct {
 		waker, sleeper int
-		is             bool
+		operation      uint64
+		same, is       bool
 	}{
-		{futex, futex, true},
-		{read, futex, false},
-		{-1, futex, false},
-		{tgkill, futex, true},
-		{write, read, true},
-		{-1, read, false},
-		{futex, nanosleep, false},
-		{tgkill, nanosleep, true},
+		{futex, futex, privateFutex, true, true},
+		{futex, futex, privateFutex, false, false},
+		{futex, futex, 0, false, true},
+		{read, futex, 0, true, false},
+		{-1, futex, 0, true, false},
+		{tgkill, futex, privateFutex, true, true},
+		{write, read, 0, false, true},
+		{-1, read, 0, true, false},
+		{futex, nanosleep, 0, true, false},
+		{tgkill, nanosleep, 0, false, false},
 	} {
-		if isWaker(c.waker, c.sleeper) != c.is {
+		if w := (&kernelWait{Syscall: int32(c.sleeper), Argument1: c.operation}); isWaker(c.waker, w, c.same) != c.is {
 			t.Errorf("%+v", c)
 		}
 	}

@@ -57,7 +57,7 @@ func TestThreadsOfSeveral(t *testing.T) {
 	a, b := harness.StartCold(t, harness.Threads()), harness.StartCold(t, harness.Threads())
 	a.Ready(t)
 	b.Ready(t)
-	r := a.Begin(t, "-p", strconv.Itoa(b.PID), "--sched", "--sample", "cpu:199")
+	r := a.Begin(t, "-p", strconv.Itoa(b.PID), "--sched", "--sample", "cpu:499")
 	a.Active(t)
 	b.Active(t)
 	harness.Until(t, "the threads of the first make progress", a.Dispatches(t, 30))

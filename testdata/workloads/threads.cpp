@@ -122,7 +122,7 @@ void run_waiter()
 		int now = turn;
 		seen = now;
 		uint64_t before = boottime_ns();
-		if (futex(&turn, FUTEX_WAIT_PRIVATE, now) == 0)
+		if (futex(&turn, FUTEX_WAIT_PRIVATE, now) == 0 && !stop) // the last one is by the main thread
 			log.push_back({"wait", gettid(), "-", before, boottime_ns(), waker, &turn});
 	}
 }

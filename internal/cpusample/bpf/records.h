@@ -68,9 +68,11 @@ struct stack {
 	struct event event;
 	u64 key;
 	u32 calls, bytes;
+	u32 skipped; /* bytes from the stack pointer on that are not in memory: the thread has not used them yet */
+	u32 padding;
 	u64 registers[17]; /* in DWARF's order */
 	struct call call[CALLS_MAX];
-	u8 memory[STACK_MAX]; /* bytes of it, from the stack pointer on */
+	u8 memory[STACK_MAX]; /* bytes of it, from the stack pointer and skipped on */
 };
 
 struct wait {

@@ -55,18 +55,24 @@ INLINE long copy(void *to, u32 bytes, u64 from, struct task_struct *other) {
 	return read_user(to, bytes, (void *)from);
 }
 
-/* save_memory copies the stack from the stack pointer to the end of what is mapped, or STACK_MAX. */
+/* save_memory copies the stack from the stack pointer to the end of what is mapped, or STACK_MAX. A function that has just
+ * made room for its frame may have its first page still to come. */
 INLINE void save_memory(struct stack *s, u64 sp, struct task_struct *other) {
-	u32 first = PAGE - (sp & (PAGE - 1)), n;
-	s->bytes = 0;
-	if (first > PAGE || copy(s->memory, first, sp, other))
+	u32 first = PAGE - (sp & (PAGE - 1)), n = 0;
+	s->bytes = s->skipped = s->padding = 0;
+	if (first > PAGE)
 		return;
-	n = first;
+	if (copy(s->memory, first, sp, other))
+		s->skipped = first;
+	else
+		n = first;
+	u64 at = sp + first;
 	for (int i = 0; i < STACK_MAX / PAGE; i++) {
 		asm volatile("" : "+r"(n)); /* the verifier wants the bound of this very register */
-		if (n > STACK_MAX - PAGE || copy(s->memory + n, PAGE, sp + n, other))
+		if (n > STACK_MAX - PAGE || copy(s->memory + n, PAGE, at, other))
 			break;
 		n += PAGE;
+		at += PAGE;
 	}
 	s->bytes = n;
 }
