@@ -29,6 +29,11 @@ var (
 	ErrOld = errors.New("this kernel is too old, or built without BTF: Linux 5.19 or later is needed")
 )
 
+// HasNoBPF reports whether an error of Open says that this tool has no BPF here: it will not have it later, either.
+func HasNoBPF(err error) bool {
+	return errors.Is(err, ErrNamespace) || errors.Is(err, ErrDenied) || errors.Is(err, ErrOld)
+}
+
 // leastPreemptNS is the time in which a thread that is preempted again and again has one stack: a stack takes some 1.5 µs.
 const leastPreemptNS = 20_000
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/rtl-attach/rtl-attach/internal/cputrace"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
@@ -30,10 +29,8 @@ type Process struct {
 	places []place
 	notes  []string // what could not be observed
 
-	mu      sync.Mutex // protects the rest
-	rows    cputrace.Batch
-	dropped uint64 // rows that were not written in time
-	hung    bool   // the recorder's thread hangs: what it protects cannot be used
+	rowKeeper
+	hung    bool // the recorder's thread hangs: what it protects cannot be used
 	endedNS uint64
 	losses  []cputrace.Loss
 }
@@ -45,30 +42,6 @@ func (p *Process) BegunNS() uint64 { return p.begunNS }
 func (p *Process) Window() cputrace.Window {
 	o := p.recorder.options
 	return cputrace.Window{BegunNS: p.begunNS, Method: "bpf", CPUHz: o.CPU.HZ, WallHz: o.Wall.HZ, Scheduling: o.Scheduling, LeastWaitNS: uint64(LeastWait)}
-}
-
-// Take returns the rows since the last call. Any goroutine may call it.
-func (p *Process) Take() cputrace.Batch {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	rows := p.rows
-	p.rows = cputrace.Batch{}
-	return rows
-}
-
-// keep keeps rows until they are taken. Frames and stacks have a limit of their own.
-func (p *Process) keep(b *cputrace.Batch) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.rows.Frames = append(p.rows.Frames, b.Frames...)
-	p.rows.Stacks = append(p.rows.Stacks, b.Stacks...)
-	if n := len(b.Samples) + len(b.Waits) + len(b.Shorts); len(p.rows.Samples)+len(p.rows.Waits)+len(p.rows.Shorts)+n > mostHeld {
-		p.dropped += uint64(n)
-		return
-	}
-	p.rows.Samples = append(p.rows.Samples, b.Samples...)
-	p.rows.Waits = append(p.rows.Waits, b.Waits...)
-	p.rows.Shorts = append(p.rows.Shorts, b.Shorts...)
 }
 
 // sample adds the sample of a thread that runs.

@@ -81,14 +81,14 @@ func (p *Process) takeThreads(b *cputrace.Batch) error {
 }
 
 // lost returns what is missing, by cause.
-func (p *Process) lost() (all []cputrace.Loss) {
+func (p *Process) lost() []cputrace.Loss {
 	var l kernelLoss
 	losses, pid := p.recorder.kernel.objects.Maps[kernelMapLosses], uint32(p.target.PID)
 	if err := losses.Lookup(pid, &l); err != nil {
 		p.note("what is lost is not known: " + err.Error())
 	}
 	_ = losses.Delete(pid)
-	for _, one := range []cputrace.Loss{
+	return lossesOf([]cputrace.Loss{
 		{Cause: causeSamples, Events: l.Samples},
 		{Cause: causeStacks, Events: l.Stacks},
 		{Cause: causeWaits, Events: l.Waits},
@@ -97,12 +97,7 @@ func (p *Process) lost() (all []cputrace.Loss) {
 		{Cause: causeTree, Events: p.tree.full},
 		{Cause: causeRows, Events: p.dropped},
 		{Cause: causeRefused, Events: p.recorder.refused},
-	} {
-		if one.Events > 0 {
-			all = append(all, one)
-		}
-	}
-	return all
+	})
 }
 
 // Finish writes what is left, the names of the frames, and the window's end. It needs the rights to read the

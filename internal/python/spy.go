@@ -12,7 +12,8 @@ import (
 
 // Sample is what a thread was at, as it was read from its memory.
 type Sample struct {
-	TID     int
+	TID     int    // the tool's
+	OwnTID  int    // the process's own
 	TimeNS  uint64 // CLOCK_BOOTTIME
 	Running bool   // on a CPU or ready for one, by its state in /proc
 	State   byte   // R, S, D, T, …
@@ -26,12 +27,17 @@ type Sample struct {
 type Spy struct {
 	Interpreter *Interpreter
 	Target      *target.Target
-	Interval    time.Duration // between two rounds over all threads
+	Interval    time.Duration      // between two rounds over all threads
+	Round       func(nowNS uint64) // called when one begins, with CLOCK_BOOTTIME; nil: nothing
 
 	Rounds uint64 // so far
 	Missed uint64 // rounds that were left out because the one before took longer than Interval
 	Torn   uint64 // samples that were left out
+	Slow   uint64 // samples that were left out because reading them took longer than SlowestNS
 }
+
+// SlowestNS is how long after its TimeNS a Sample's stack and state may have been read.
+const SlowestNS = 1_000_000
 
 // Run calls visit for each sample, until the context ends or the process does; then it returns nil.
 func (s *Spy) Run(ctx context.Context, visit func(Sample)) error {
@@ -62,21 +68,35 @@ func (s *Spy) Run(ctx context.Context, visit func(Sample)) error {
 // round takes a sample of each thread.
 func (s *Spy) round(visit func(Sample)) error {
 	s.Rounds++
+	now, err := boottime()
+	if err != nil {
+		return err
+	}
+	if s.Round != nil {
+		s.Round(now)
+	}
 	threads, err := s.Interpreter.Threads()
 	if err != nil {
 		return err
 	}
 	for tid, at := range threads {
+		began, err := boottime()
+		if err != nil {
+			return err
+		}
 		stat, err := s.Target.ThreadStat(int(tid))
 		if err != nil {
 			continue // it has ended
 		}
-		sample := Sample{TID: int(tid), State: stat.State, Running: stat.State == 'R'}
-		if sample.TimeNS, err = boottime(); err != nil {
-			return err
-		}
+		sample := Sample{TID: int(tid), OwnTID: int(s.Interpreter.listed[at]), TimeNS: began, State: stat.State, Running: stat.State == 'R'}
 		raw, frames, err := s.Interpreter.Raw(at)
+		ended, clockErr := boottime()
 		switch {
+		case clockErr != nil:
+			return clockErr
+		case ended-began > SlowestNS:
+			s.Slow++
+			continue
 		case errors.Is(err, ErrCut):
 			sample.Cut = true
 		case err != nil:

@@ -18,6 +18,8 @@ type WhyIdle struct {
 	GPUs    []WhyIdleGPU `json:"gpus"`
 	Losses  []Loss       `json:"losses,omitempty"`  // events of threads that are missing
 	Details []string     `json:"details,omitempty"` // what could not be observed, and why
+
+	sampledWaits bool // there is a window without --sched: its waits are known by samples only
 }
 
 // WhyIdleGPU has the causes of one GPU's idle time: their times add up to IdleNS.
@@ -150,6 +152,7 @@ func (r *Report) fillObserved(tr *traceread.Trace, a *analysis) error {
 		r.WhyIdle.Losses = append(r.WhyIdle.Losses, Loss{l.Cause, l.Events})
 	}
 	for _, w := range a.windows.cpu {
+		r.WhyIdle.sampledWaits = r.WhyIdle.sampledWaits || !w.Scheduling
 		if w.Detail != "" && !slices.Contains(r.WhyIdle.Details, w.Detail) && len(r.WhyIdle.Details) < mostDetails {
 			r.WhyIdle.Details = append(r.WhyIdle.Details, w.Detail)
 		}

@@ -51,7 +51,7 @@ func (r *Report) writeWhy(b *bytes.Buffer) {
 			}
 			line(b, "", "%6s  %s", shareText(percent(ns, g.IdleNS)), "other: "+humanize.Things(int64(len(rest)), "cause"))
 		}
-		line(b, "", "%s", g.exactness())
+		line(b, "", "%s", g.exactness(w.sampledWaits))
 	}
 	for _, d := range w.Details {
 		line(b, "", "not observed: %s", sanitize.Text(d))
@@ -61,9 +61,14 @@ func (r *Report) writeWhy(b *bytes.Buffer) {
 	}
 }
 
-// exactness says how far the shares of a GPU are exact.
-func (g *WhyIdleGPU) exactness() string {
-	if g.RunningNS == 0 {
+// exactness says how far the shares of a GPU are exact. sampledWaits: waits are sampled, too.
+func (g *WhyIdleGPU) exactness(sampledWaits bool) string {
+	switch {
+	case sampledWaits && g.Samples == 0:
+		return "Waits were not recorded (--sched), and there is no sample."
+	case sampledWaits:
+		return fmt.Sprintf("Waits were not recorded (--sched): what threads did is by %s, right to %.1f points", humanize.Things(g.Samples, "sample"), g.errorOf())
+	case g.RunningNS == 0:
 		return "Waits are exact."
 	}
 	running := shareText(percent(g.RunningNS, g.IdleNS))

@@ -10,6 +10,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/cputrace"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
+	"github.com/rtl-attach/rtl-attach/internal/python"
 )
 
 // observers observes the threads of all recordings' processes (--sample, --sched). It is opened while the tool has its
@@ -57,10 +58,18 @@ func (o *observers) close() {
 	}
 }
 
+// observed is a process whose threads are observed: *cpusample.Process, or *cpusample.Memory.
+type observed interface {
+	Window() cputrace.Window
+	Take() cputrace.Batch
+	Stop()
+	Finish(*cputrace.Writer) ([]cputrace.Loss, error)
+}
+
 // observation is the observation of a process during one session. The recording's goroutine owns it; while the session is
 // drained, the drain's goroutine writes.
 type observation struct {
-	process *cpusample.Process // nil: it could not begin
+	process observed // nil: it could not begin
 	writer  *cputrace.Writer
 	window  cputrace.Window
 	begun   bool // the window is in the trace
@@ -73,17 +82,36 @@ func (r *recording) observe(d *drain) {
 		return
 	}
 	o := &observation{writer: cputrace.NewWriter(d.session), window: cputrace.Window{BegunNS: boottimeNS(), Method: "none"}}
-	recorder, err := r.observers.recorder()
-	if err == nil {
-		o.process, err = recorder.Add(r.Target)
-	}
-	if o.err = err; err != nil {
-		r.ui.Warn("the threads are not observed: " + failure.FirstLine(err) + cpuAdvice(err))
-	} else {
+	if o.err = r.beginObserving(o); o.err == nil {
 		o.window = o.process.Window()
 	}
 	r.observed = append(r.observed, o)
 	d.collector.Beside(o.write)
+}
+
+// beginObserving observes by BPF, or, where the kernel has none for this tool, as far as the process's memory tells. It warns
+// if something or all of it is missing.
+func (r *recording) beginObserving(o *observation) error {
+	recorder, err := r.observers.recorder()
+	if err == nil {
+		var p *cpusample.Process
+		if p, err = recorder.Add(r.Target); err == nil {
+			o.process = p
+			return nil
+		}
+	} else if cpusample.HasNoBPF(err) {
+		m, memoryErr := cpusample.ObserveMemory(r.Target, r.observers.options)
+		if memoryErr == nil {
+			o.process = m
+			r.ui.Warn("only the Python functions of threads are recorded, and no waits: " + failure.FirstLine(err) + cpuAdvice(err))
+			return nil
+		}
+		if !errors.Is(memoryErr, python.ErrNone) {
+			err = errors.Join(err, memoryErr)
+		}
+	}
+	r.ui.Warn("the threads are not observed: " + failure.FirstLine(err) + cpuAdvice(err))
+	return err
 }
 
 // write writes what there is since the last call.

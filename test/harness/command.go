@@ -225,9 +225,16 @@ func (c *Command) MustRecord(t testing.TB) Run {
 // Begin starts a recording of p.
 func (p *Process) Begin(t testing.TB, args ...string) *Command {
 	t.Helper()
+	c := p.NewRecording(t, args...)
+	c.Start(t)
+	return c
+}
+
+// NewRecording returns a recording of the process that is not started.
+func (p *Process) NewRecording(t testing.TB, args ...string) *Command {
+	t.Helper()
 	trace := filepath.Join(t.TempDir(), "trace.db")
 	c := NewCommand(t, append([]string{"record", "--json", "-v", "-p", strconv.Itoa(p.PID), "-o", trace}, args...)...)
 	c.Trace = trace
-	c.Start(t)
 	return c
 }
