@@ -9,7 +9,7 @@ import (
 const patience = 2 * time.Second
 
 // errHangs is the error of what waited longer.
-var errHangs = errors.New("a thread of this tool hangs in the memory of a process")
+var errHangs = errors.New("a thread of this tool hangs in the memory of the process")
 
 // gate is a mutex with a time limit.
 type gate chan struct{}
@@ -29,3 +29,43 @@ func (g gate) enter(limit time.Duration) bool {
 }
 
 func (g gate) leave() { <-g }
+
+// beginLimit is how long an observation may take to begin.
+const beginLimit = 3 * time.Second
+
+// stopper is an observation that can be given up.
+type stopper interface {
+	Stop()
+	Close()
+}
+
+// inTime returns what begin returns, or errHangs if that takes too long: the process can make begin hang for ever. An
+// observation that begins later is ended.
+func inTime[T stopper](begin func() (T, error)) (begun T, err error) {
+	type result struct {
+		begun T
+		err   error
+	}
+	taken, late := make(chan result), make(chan struct{})
+	go func() {
+		var r result
+		r.begun, r.err = begin()
+		select {
+		case taken <- r:
+		case <-late:
+			if r.err == nil {
+				r.begun.Stop()
+				r.begun.Close()
+			}
+		}
+	}()
+	timer := time.NewTimer(beginLimit)
+	defer timer.Stop()
+	select {
+	case r := <-taken:
+		return r.begun, r.err
+	case <-timer.C:
+		close(late)
+		return begun, errHangs
+	}
+}

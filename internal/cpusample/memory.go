@@ -50,8 +50,12 @@ type memoryClock struct {
 }
 
 // ObserveMemory begins to observe a process. It fails with python.ErrNone if there is no CPython in the process, and with an
-// error if o has no clock.
+// error if o has no clock. The process cannot make it hang.
 func ObserveMemory(t *target.Target, o Options) (*Memory, error) {
+	return inTime(func() (*Memory, error) { return observeMemory(t, o) })
+}
+
+func observeMemory(t *target.Target, o Options) (*Memory, error) {
 	fastest := max(o.CPU.HZ, o.Wall.HZ)
 	if fastest == 0 {
 		return nil, errors.New("waits (--sched) need BPF")
@@ -146,6 +150,13 @@ func (m *Memory) Stop() {
 	case <-m.ended:
 	case <-time.After(patience):
 		m.hung = true
+	}
+}
+
+// Close closes what Finish would.
+func (m *Memory) Close() {
+	if !m.hung {
+		m.memory.Close()
 	}
 }
 

@@ -28,8 +28,8 @@ type Recorder struct {
 	options Options
 	kernel  *kernel
 
-	mu        gate // what is below, and what the processes say that it protects
-	processes map[uint32]*Process
+	mu        gate                // what is below, and what the processes say that it protects
+	processes map[uint32]*Process // nil: it is closed
 	record    ringbuf.Record
 	stack     stackRecord
 	refused   uint64 // records of an unknown form
@@ -78,13 +78,29 @@ func (r *Recorder) Close() {
 	}()
 	select {
 	case <-ended:
-		r.kernel.close()
+		if r.mu.enter(patience) {
+			defer r.mu.leave()
+			r.processes = nil
+			r.kernel.close()
+		}
 	case <-time.After(patience):
 	}
 }
 
-// Add begins to observe a process. It needs the privileges that Open needs, and those to read the process's memory.
+// errClosed is the error of what comes after Close.
+var errClosed = errors.New("the recorder is closed")
+
+// Add begins to observe a process. It needs the privileges that Open needs, and those to read the process's memory. The
+// process cannot make it hang.
 func (r *Recorder) Add(t *target.Target) (*Process, error) {
+	p, err := inTime(func() (*Process, error) { return r.add(t) })
+	if errors.Is(err, errHangs) {
+		r.forget(uint32(t.PID))
+	}
+	return p, err
+}
+
+func (r *Recorder) add(t *target.Target) (*Process, error) {
 	memory, err := t.Observe()
 	if err != nil {
 		return nil, err
@@ -98,7 +114,16 @@ func (r *Recorder) Add(t *target.Target) (*Process, error) {
 		memory.Close()
 		return nil, err
 	}
+	if err := r.kernel.begin(); err != nil && r.mu.enter(patience) {
+		p.note("threads that slept through all of it are not known: " + err.Error())
+		r.mu.leave()
+	}
 	return p, nil
+}
+
+// forget makes the programs record no more of a process.
+func (r *Recorder) forget(pid uint32) {
+	_ = r.kernel.objects.Maps[kernelMapTargets].Delete(pid) // it may not be there
 }
 
 func (r *Recorder) observe(p *Process) error {
@@ -107,6 +132,9 @@ func (r *Recorder) observe(p *Process) error {
 	}
 	defer r.mu.leave()
 	pid := uint32(p.target.PID)
+	if r.processes == nil {
+		return errClosed
+	}
 	if r.processes[pid] != nil || len(r.processes) >= mostProcesses {
 		return fmt.Errorf("pid %d: it is observed already, or %d others are", pid, mostProcesses)
 	}
@@ -128,9 +156,6 @@ func (r *Recorder) observe(p *Process) error {
 		return fmt.Errorf("observe pid %d: %w", pid, err)
 	}
 	r.processes[pid] = p
-	if err := r.kernel.begin(); err != nil {
-		p.note("threads that slept through all of it are not known: " + err.Error())
-	}
 	return nil
 }
 

@@ -100,6 +100,13 @@ func (p *Process) lost() []cputrace.Loss {
 	})
 }
 
+// Close closes what Finish would.
+func (p *Process) Close() {
+	if !p.hung {
+		p.memory.Close()
+	}
+}
+
 // Finish writes what is left, the names of the frames, and the window's end. It needs the rights to read the
 // process's files. It returns what is missing. Stop comes first.
 func (p *Process) Finish(w *cputrace.Writer) ([]cputrace.Loss, error) {
