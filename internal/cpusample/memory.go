@@ -139,13 +139,20 @@ func (m *Memory) Window() cputrace.Window {
 	return cputrace.Window{BegunNS: m.begunNS, Method: "memory", CPUHz: m.options.CPU.HZ, WallHz: m.options.Wall.HZ}
 }
 
-// Stop ends the observation now.
+// End ends the observation now. It does not wait for anything.
+func (m *Memory) End() {
+	if m.endedNS == 0 {
+		m.endedNS = boottimeNS()
+		m.stop()
+	}
+}
+
+// Stop waits for the last samples, no longer than patience.
 func (m *Memory) Stop() {
-	if m.endedNS != 0 {
+	m.End()
+	if m.hung {
 		return
 	}
-	m.endedNS = boottimeNS()
-	m.stop()
 	select {
 	case <-m.ended:
 	case <-time.After(patience):

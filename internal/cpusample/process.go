@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rtl-attach/rtl-attach/internal/cputrace"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
@@ -28,11 +29,21 @@ type Process struct {
 	pcs    []uint64
 	places []place
 	notes  []string // what could not be observed
+	late   uint64   // records that were not read in time
 
 	rowKeeper
-	hung    bool // the recorder's thread hangs: what it protects cannot be used
-	endedNS uint64
-	losses  []cputrace.Loss
+	hung     bool // the recorder's thread hangs: what it protects cannot be used
+	endedNS  uint64
+	losses   []cputrace.Loss
+	stopping sync.Once
+	stopped  chan struct{}
+}
+
+// endNS returns when the observation has ended; 0: it has not.
+func (p *Process) endNS() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.endedNS
 }
 
 // BegunNS returns when the observation has begun.

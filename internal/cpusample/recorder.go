@@ -30,6 +30,7 @@ type Recorder struct {
 
 	mu        gate                // what is below, and what the processes say that it protects
 	processes map[uint32]*Process // nil: it is closed
+	ended     map[uint32]*Process // stopped, and not finished
 	record    ringbuf.Record
 	stack     stackRecord
 	refused   uint64 // records of an unknown form
@@ -46,7 +47,7 @@ func Open(o Options) (*Recorder, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Recorder{options: o, kernel: k, mu: newGate(), processes: map[uint32]*Process{}, over: make(chan struct{})}
+	r := &Recorder{options: o, kernel: k, mu: newGate(), processes: map[uint32]*Process{}, ended: map[uint32]*Process{}, over: make(chan struct{})}
 	r.done.Go(func() { r.every(readEvery, r.read) })
 	if o.Wall.HZ > 0 {
 		r.done.Go(func() { r.every(time.Second/time.Duration(o.Wall.HZ), r.tick) })
@@ -105,7 +106,7 @@ func (r *Recorder) add(t *target.Target) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{recorder: r, target: t, memory: memory, tree: newTree(), keys: newKeys()}
+	p := &Process{recorder: r, target: t, memory: memory, tree: newTree(), keys: newKeys(), stopped: make(chan struct{})}
 	if p.code, err = newCode(memory); err == nil {
 		p.findPython()
 		err = r.observe(p)
@@ -167,13 +168,22 @@ func (r *Recorder) read() {
 	}
 }
 
-// drain reads what is in the ring now. A target that fills it all the time does not make it longer.
-func (r *Recorder) drain() {
+// drainLimit is how long one drain may take.
+const drainLimit = 500 * time.Millisecond
+
+// drain reads what is in the ring now, and reports whether that was all. A target that fills it all the time, or whose
+// stacks take long to unwind, does not make it longer.
+func (r *Recorder) drain() (isEmpty bool) {
 	rows := map[*Process]*cputrace.Batch{}
 	r.kernel.reader.SetDeadline(time.Unix(1, 0)) // read without waiting
+	began := time.Now()
 	for left := r.kernel.reader.BufferSize(); left > 0; left -= len(r.record.RawSample) + 8 {
+		if time.Since(began) > drainLimit {
+			break
+		}
 		err := r.kernel.reader.ReadInto(&r.record)
 		if err != nil {
+			isEmpty = true
 			if !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, ringbuf.ErrFlushed) {
 				r.failure = err
 			}
@@ -189,6 +199,7 @@ func (r *Recorder) drain() {
 			p.python.refresh(r)
 		}
 	}
+	return isEmpty
 }
 
 // take takes a record into the rows of its process.
@@ -199,8 +210,11 @@ func (r *Recorder) take(b []byte, rows map[*Process]*cputrace.Batch) {
 		return
 	}
 	p := r.processes[event.Pid]
-	if p == nil {
-		return // it is not observed any more
+	if p == nil { // it is not observed any more
+		if p = r.ended[event.Pid]; p != nil {
+			p.late++
+		}
+		return
 	}
 	if rows[p] == nil {
 		rows[p] = &cputrace.Batch{}

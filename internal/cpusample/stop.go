@@ -2,6 +2,7 @@ package cpusample
 
 import (
 	"errors"
+	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/cputrace"
 )
@@ -16,16 +17,73 @@ const (
 	causeTree    = "limit of stacks: stacks"
 	causeRows    = "the trace was not written in time: samples and waits"
 	causeRefused = "records of an unknown form"
+	causeUnread  = "not read in time: samples and waits"
 	causeNoRow   = "threads that the trace has no room for: samples and waits"
 )
 
-// Stop ends the observation now: what is in the ring, and the threads that do not run, become rows.
+// Limits of Stop: a process can make unwinding its stacks slow, or hang.
+const (
+	stopDrains = 4 // of drainLimit each
+	stopLimit  = 2*patience + stopDrains*drainLimit
+)
+
+// End ends the observation now. It does not wait for anything: Stop takes what there is.
+func (p *Process) End() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.endedNS == 0 {
+		p.endedNS = boottimeNS()
+		p.recorder.forget(uint32(p.target.PID))
+	}
+}
+
+// Stop makes rows of what is in the ring, and of the threads that do not run. It takes no longer than stopLimit.
 func (p *Process) Stop() {
+	p.End()
+	p.stopping.Do(func() {
+		go func() {
+			defer close(p.stopped)
+			p.stop()
+		}()
+		timer := time.NewTimer(stopLimit)
+		defer timer.Stop()
+		select {
+		case <-p.stopped:
+		case <-timer.C:
+			p.hang()
+		}
+	})
+}
+
+// hang notes that what the recorder's gate protects cannot be used.
+func (p *Process) hang() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hung = true
+}
+
+func (p *Process) hangs() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.hung
+}
+
+// stop is Stop without its limit.
+func (p *Process) stop() {
 	r := p.recorder
+	for range stopDrains {
+		if !r.mu.enter(patience) {
+			p.hang()
+			return
+		}
+		isEmpty := r.drain()
+		r.mu.leave()
+		if isEmpty {
+			break
+		}
+	}
 	if !r.mu.enter(patience) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.hung, p.endedNS = true, boottimeNS()
+		p.hang()
 		return
 	}
 	defer r.mu.leave()
@@ -33,12 +91,10 @@ func (p *Process) Stop() {
 	if r.processes[pid] != p {
 		return
 	}
-	endedNS := boottimeNS()
-	err := r.kernel.objects.Maps[kernelMapTargets].Delete(pid)
-	r.drain()
 	delete(r.processes, pid)
+	r.ended[pid] = p
 	b := &cputrace.Batch{}
-	err = errors.Join(err, p.takeThreads(b))
+	err := p.takeThreads(b)
 	p.keep(b)
 	if r.failure != nil {
 		p.note("events could not be read: " + r.failure.Error())
@@ -46,9 +102,24 @@ func (p *Process) Stop() {
 	if err != nil {
 		p.note("at the end: " + err.Error())
 	}
+	losses := p.lost()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.endedNS, p.losses = endedNS, p.lost()
+	p.losses = losses
+}
+
+// unread returns how many records of the process have come after its end. The others are not unwound any more.
+func (p *Process) unread() uint64 {
+	r := p.recorder
+	if !r.mu.enter(patience) {
+		return 0
+	}
+	defer r.mu.leave()
+	r.drain()
+	if pid := uint32(p.target.PID); r.ended[pid] == p {
+		delete(r.ended, pid)
+	}
+	return p.late
 }
 
 // takeThreads takes the waits that have not ended, and the counts of short ones, from the programs' table.
@@ -57,6 +128,7 @@ func (p *Process) takeThreads(b *cputrace.Batch) error {
 		return nil
 	}
 	threads := p.recorder.kernel.objects.Maps[kernelMapThreads]
+	endedNS := p.endNS()
 	var over []uint32
 	var tid uint32
 	var t kernelThread
@@ -68,6 +140,9 @@ func (p *Process) takeThreads(b *cputrace.Batch) error {
 		over = append(over, tid)
 		if t.Off != 0 {
 			t.Wait.Event.Time = 0
+			if t.Wait.Woken > endedNS {
+				t.Wait.Woken = 0
+			}
 			p.wait(&t.Wait, b)
 		}
 		if t.Total.ShortWaits > 0 {
@@ -95,14 +170,13 @@ func (p *Process) lost() []cputrace.Loss {
 		{Cause: causeThreads, Events: l.Threads},
 		{Cause: causeKernel, Events: l.Unreported},
 		{Cause: causeTree, Events: p.tree.full},
-		{Cause: causeRows, Events: p.dropped},
 		{Cause: causeRefused, Events: p.recorder.refused},
 	})
 }
 
 // Close closes what Finish would.
 func (p *Process) Close() {
-	if !p.hung {
+	if !p.hangs() {
 		p.memory.Close()
 	}
 }
@@ -111,15 +185,17 @@ func (p *Process) Close() {
 // process's files. It returns what is missing. Stop comes first.
 func (p *Process) Finish(w *cputrace.Writer) ([]cputrace.Loss, error) {
 	rows := p.Take()
-	if p.hung {
-		err := errors.Join(w.Write(&rows), w.End(p.endedNS, nil, errHangs.Error()))
+	if p.hangs() {
+		err := errors.Join(w.Write(&rows), w.End(p.endNS(), nil, errHangs.Error()))
 		return nil, err
 	}
 	defer p.memory.Close()
+	unread := p.unread()
 	err := errors.Join(w.Write(&rows), w.Name(p.names()))
-	losses := p.losses
-	if n := w.Omitted(); n > 0 {
-		losses = append(losses, cputrace.Loss{Cause: causeNoRow, Events: n})
-	}
-	return losses, errors.Join(err, w.End(p.endedNS, losses, p.detail()))
+	losses := append(p.losses, lossesOf([]cputrace.Loss{
+		{Cause: causeRows, Events: p.dropped},
+		{Cause: causeUnread, Events: unread},
+		{Cause: causeNoRow, Events: w.Omitted()},
+	})...)
+	return losses, errors.Join(err, w.End(p.endNS(), losses, p.detail()))
 }

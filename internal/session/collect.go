@@ -112,7 +112,7 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	if err = testpoint.Pass(testpoint.Recording); err != nil {
 		d.giveUp()
 	} else if why = r.window(ctx, deadline, d); why != "" {
-		r.stopObserving()
+		r.endObserving()
 		r.rates.end(rateDuring)
 		d.collector.EndWith(r.ending(why))
 		r.ui.Detaching(why, why == tracedb.EndInterrupted || why == tracedb.EndElapsed)

@@ -62,7 +62,8 @@ func (o *observers) close() {
 type observed interface {
 	Window() cputrace.Window
 	Take() cputrace.Batch
-	Stop()
+	End()  // the observation, at once
+	Stop() // take what there is of it, in a limited time
 	Finish(*cputrace.Writer) ([]cputrace.Loss, error)
 }
 
@@ -129,7 +130,14 @@ func (o *observation) write() error {
 	return o.writer.Write(&rows)
 }
 
-// stopObserving ends the observation at the window's end.
+// endObserving ends the observation at the window's end. It takes no time: the detach comes next.
+func (r *recording) endObserving() {
+	if n := len(r.observed); n > 0 && r.observed[n-1].process != nil {
+		r.observed[n-1].process.End()
+	}
+}
+
+// stopObserving takes what there is of the observation. The detach is done.
 func (r *recording) stopObserving() {
 	if n := len(r.observed); n > 0 && r.observed[n-1].process != nil {
 		r.observed[n-1].process.Stop()
