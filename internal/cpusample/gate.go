@@ -3,6 +3,8 @@ package cpusample
 import (
 	"errors"
 	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/cputrace"
 )
 
 // patience is how long a goroutine waits for another one that reads a process's memory: the process can make it hang.
@@ -10,6 +12,9 @@ const patience = 2 * time.Second
 
 // errHangs is the error of what waited longer.
 var errHangs = errors.New("a thread of this tool hangs in the memory of the process")
+
+// hungLosses are the losses of an observation that hangs: how much is missing is not known.
+func hungLosses() []cputrace.Loss { return []cputrace.Loss{{Cause: errHangs.Error(), Events: 1}} }
 
 // gate is a mutex with a time limit.
 type gate chan struct{}

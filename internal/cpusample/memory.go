@@ -172,7 +172,8 @@ func (m *Memory) Finish(w *cputrace.Writer) ([]cputrace.Loss, error) {
 	m.Stop()
 	rows := m.Take()
 	if m.hung {
-		return nil, errors.Join(w.Write(&rows), w.End(m.endedNS, nil, errHangs.Error()))
+		losses := hungLosses()
+		return losses, errors.Join(w.Write(&rows), w.End(m.endedNS, losses, errHangs.Error()))
 	}
 	defer m.memory.Close()
 	err := w.Write(&rows)

@@ -186,8 +186,8 @@ func (p *Process) Close() {
 func (p *Process) Finish(w *cputrace.Writer) ([]cputrace.Loss, error) {
 	rows := p.Take()
 	if p.hangs() {
-		err := errors.Join(w.Write(&rows), w.End(p.endNS(), nil, errHangs.Error()))
-		return nil, err
+		losses := hungLosses()
+		return losses, errors.Join(w.Write(&rows), w.End(p.endNS(), losses, errHangs.Error()))
 	}
 	defer p.memory.Close()
 	unread := p.unread()

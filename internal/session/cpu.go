@@ -62,8 +62,9 @@ func (o *observers) close() {
 type observed interface {
 	Window() cputrace.Window
 	Take() cputrace.Batch
-	End()  // the observation, at once
-	Stop() // take what there is of it, in a limited time
+	End()   // the observation, at once
+	Stop()  // take what there is of it, in a limited time
+	Close() // instead of Finish
 	Finish(*cputrace.Writer) ([]cputrace.Loss, error)
 }
 
@@ -169,6 +170,10 @@ func (r *recording) finishObserving() error {
 
 func (o *observation) finish() ([]cputrace.Loss, error) {
 	if err := o.write(); err != nil {
+		if o.process != nil {
+			o.process.Stop()
+			o.process.Close()
+		}
 		return nil, err
 	}
 	if o.process == nil {
