@@ -148,10 +148,11 @@ func (s *Stacks) rule(pc, next uint64) *rule {
 }
 
 func (s *Stacks) find(pc, next target.Addr) *rule {
-	if s.u.atSignalReturn(next) {
+	image, ok := s.u.ImageAt(pc)
+	_, returns := s.u.ImageAt(next) // the code that a signal handler returns to may be the first of its mapping
+	if (ok || returns) && s.u.atSignalReturn(next) {
 		return &rule{signal: true}
 	}
-	image, ok := s.u.ImageAt(pc)
 	if !ok {
 		return &rule{err: fmt.Errorf("%w at %#x", ErrNoCode, pc)}
 	}
@@ -192,7 +193,19 @@ func ruleOf(c *frame.FrameContext) *rule {
 		}
 	}
 	if !plain {
-		return &rule{odd: c}
+		return &rule{odd: ofRegisters(c)}
 	}
 	return l
+}
+
+// ofRegisters returns the part of a row that up uses. A hostile table can have tens of thousands of registers, and as many
+// remembered rows.
+func ofRegisters(c *frame.FrameContext) *frame.FrameContext {
+	part := &frame.FrameContext{CFA: c.CFA, RetAddrReg: c.RetAddrReg, Regs: map[uint64]frame.DWRule{}}
+	for n, r := range c.Regs {
+		if n <= regPC || n == c.RetAddrReg {
+			part.Regs[n] = r
+		}
+	}
+	return part
 }
