@@ -109,7 +109,7 @@ func executable(maps []target.Map) (code []target.Map) {
 }
 
 func (c *code) newModule(m target.Map) module {
-	if size := m.End - m.Start; m.Inode == 0 && size <= mostImage {
+	if size := m.End - m.Start; m.Inode == 0 && m.Path == "[vdso]" && size <= mostImage {
 		image := make([]byte, size)
 		if _, err := c.memory.ReadAt(image, int64(m.Start)); err == nil {
 			return module{m, image}

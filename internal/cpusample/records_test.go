@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"os"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -118,6 +119,10 @@ func TestTree(t *testing.T) {
 	}
 	if tree.add(make([]place, mostNodes), false, &b) != 0 || tree.full != 1 {
 		t.Error("a stack without room is not counted")
+	}
+	long := strings.Repeat("x", mostText/2)
+	if tree.add([]place{{name: long}}, false, &b) == 0 || tree.add([]place{{file: long, name: "y"}}, false, &b) != 0 || tree.full != 2 {
+		t.Error("long names are not limited")
 	}
 }
 

@@ -2,11 +2,12 @@ package cpusample
 
 import "github.com/rtl-attach/rtl-attach/internal/cputrace"
 
-// Limits of the memory for one process: some 150 MB if all are reached. What is beyond them is counted.
+// Limits of the memory for one process: some 220 MB if all are reached. What is beyond them is counted.
 const (
 	mostFrames = 1 << 18
 	mostNodes  = 1 << 20
-	mostKeys   = 1 << 16 // of each of two generations
+	mostText   = 64 << 20 // bytes of the frames' names and files
+	mostKeys   = 1 << 16  // of each of two generations
 )
 
 // place is what makes a frame one: of native code its module and its offset in the module's file, of Python its text.
@@ -28,6 +29,7 @@ type node struct {
 type tree struct {
 	frames map[place]uint32
 	nodes  map[node]uint32
+	text   int    // bytes of the frames' names and files
 	full   uint64 // stacks that had no room
 }
 
@@ -36,7 +38,7 @@ func newTree() tree { return tree{frames: map[place]uint32{}, nodes: map[node]ui
 // add adds a stack, whose innermost frame is the first, and what is new in it to b. It returns the stack's id; 0: there
 // is no frame, or no room.
 func (t *tree) add(stack []place, cut bool, b *cputrace.Batch) (id uint32) {
-	if len(t.frames)+len(stack) > mostFrames || len(t.nodes)+len(stack) > mostNodes {
+	if len(t.frames)+len(stack) > mostFrames || len(t.nodes)+len(stack) > mostNodes || t.text+textOf(stack) > mostText {
 		t.full++
 		return 0
 	}
@@ -53,11 +55,19 @@ func (t *tree) add(stack []place, cut bool, b *cputrace.Batch) (id uint32) {
 	return id
 }
 
+func textOf(stack []place) (bytes int) {
+	for i := range stack {
+		bytes += len(stack[i].name) + len(stack[i].file)
+	}
+	return bytes
+}
+
 func (t *tree) frame(p place, b *cputrace.Batch) uint32 {
 	id := t.frames[p]
 	if id == 0 {
 		id = uint32(len(t.frames) + 1)
 		t.frames[p] = id
+		t.text += len(p.name) + len(p.file)
 		b.Frames = append(b.Frames, cputrace.Frame{ID: id, Kind: p.kind, Name: p.name, File: p.file, Line: p.line})
 	}
 	return id
