@@ -28,6 +28,8 @@ type Recorder struct {
 	options Options
 	kernel  *kernel
 
+	beginning gate
+
 	mu        gate                // what is below, and what the processes say that it protects
 	processes map[uint32]*Process // nil: it is closed
 	ended     map[uint32]*Process // stopped, and not finished
@@ -47,7 +49,7 @@ func Open(o Options) (*Recorder, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Recorder{options: o, kernel: k, mu: newGate(), processes: map[uint32]*Process{}, ended: map[uint32]*Process{}, over: make(chan struct{})}
+	r := &Recorder{options: o, kernel: k, mu: newGate(), beginning: newGate(), processes: map[uint32]*Process{}, ended: map[uint32]*Process{}, over: make(chan struct{})}
 	r.done.Go(func() { r.every(readEvery, r.read) })
 	if o.Wall.HZ > 0 {
 		r.done.Go(func() { r.every(time.Second/time.Duration(o.Wall.HZ), r.tick) })
@@ -115,11 +117,20 @@ func (r *Recorder) add(t *target.Target) (*Process, error) {
 		memory.Close()
 		return nil, err
 	}
-	if err := r.kernel.begin(); err != nil && r.mu.enter(patience) {
+	if err := r.begin(); err != nil && r.mu.enter(patience) {
 		p.note("threads that slept through all of it are not known: " + err.Error())
 		r.mu.leave()
 	}
 	return p, nil
+}
+
+// begin notes the threads that do not run. The program has room for one begin at a time.
+func (r *Recorder) begin() error {
+	if !r.beginning.enter(patience) {
+		return errHangs
+	}
+	defer r.beginning.leave()
+	return r.kernel.begin()
 }
 
 // forget makes the programs record no more of a process.

@@ -182,8 +182,8 @@ SEC("iter.s/task") int on_begin(struct bpf_iter__task *context) {
 	w.argument1 = r.si;
 	struct event e = w.event;
 	e.time = w.out;
-	w.key = send_once(ROOM_TASKS, t, &e, &r, task);
-	struct stack *s = room_for(ROOM_TASKS);
+	w.key = send_once(ROOM_BEGIN, t, &e, &r, task);
+	struct stack *s = room_for(ROOM_BEGIN);
 	if (!s)
 		return 0;
 	struct thread *new = (struct thread *)s->memory;

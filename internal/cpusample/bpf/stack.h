@@ -10,14 +10,14 @@ MAP(threads, MAP_HASH, u32, struct thread, THREADS_MAX);
 MAP(thread_states, MAP_HASH, u32, u64, THREADS_MAX); /* CPython's, by thread */
 MAP(sleeps, MAP_LRU_HASH, u32, struct sleep, THREADS_MAX);
 MAP(sent, MAP_LRU_HASH, u64, u8, 16384);             /* keys of stacks that the tool has */
-MAP(room, MAP_PERCPU_ARRAY, u32, struct stack, 3);
+MAP(room, MAP_PERCPU_ARRAY, u32, struct stack, 4);
 struct {
 	FIELD_UINT(type, MAP_RINGBUF);
 	FIELD_UINT(max_entries, 1 << 24);
 } events SEC(".maps");
 
-/* A clock event may come while a switch is handled: each has a place of its own. */
-enum room { ROOM_CLOCK, ROOM_SWITCH, ROOM_TASKS };
+/* A clock event may come while a switch is handled, and programs that may sleep give way to each other: each has a place of its own. */
+enum room { ROOM_CLOCK, ROOM_SWITCH, ROOM_TASKS, ROOM_BEGIN };
 
 #define LOSE(process, what) \
 	do { \
