@@ -56,6 +56,7 @@ func ObserveMemory(t *target.Target, o Options) (*Memory, error) {
 }
 
 func observeMemory(t *target.Target, o Options) (*Memory, error) {
+	t = t.Beside()
 	fastest := max(o.CPU.HZ, o.Wall.HZ)
 	if fastest == 0 {
 		return nil, errors.New("waits (--sched) need BPF")

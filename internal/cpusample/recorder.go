@@ -104,6 +104,7 @@ func (r *Recorder) Add(t *target.Target) (*Process, error) {
 }
 
 func (r *Recorder) add(t *target.Target) (*Process, error) {
+	t = t.Beside()
 	memory, err := t.Observe()
 	if err != nil {
 		return nil, err

@@ -11,8 +11,8 @@ import (
 )
 
 // Observed reads a process's memory, mappings and files for as long as it is recorded, also after the tool has dropped
-// its privileges. Unlike Target it does not limit how much is read in all: who uses it limits what one look costs. One
-// goroutine at a time may use it.
+// its privileges. Unlike Target it does not limit how much is read in all: who uses it limits what one look costs. A
+// read that hangs does not count as a stall of the session (Beside). One goroutine at a time may use it.
 type Observed struct {
 	t    *Target
 	maps *os.File
@@ -21,7 +21,7 @@ type Observed struct {
 
 // Observe opens what Observed needs.
 func (t *Target) Observe() (*Observed, error) {
-	o := &Observed{t: t, root: -1}
+	o := &Observed{t: t.Beside(), root: -1}
 	var err error
 	if o.maps, err = os.Open(t.path("maps")); err != nil {
 		return nil, t.explain("read the maps", err)

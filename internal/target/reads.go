@@ -28,6 +28,7 @@ type Wait struct {
 	since  atomic.Int64 // nanoseconds from clock; 0: this entry is free
 	pid    atomic.Int64
 	source atomic.Int32
+	beside atomic.Bool // no session waits for it
 }
 
 // waits are the calls under observation. If all entries are in use, further calls are not
@@ -45,6 +46,7 @@ func (t *Target) BeginRead(from Source) *Wait {
 		if w := &waits[i]; w.since.CompareAndSwap(0, now) {
 			w.pid.Store(int64(t.PID))
 			w.source.Store(int32(from))
+			w.beside.Store(t.beside)
 			return w
 		}
 	}
@@ -66,19 +68,27 @@ type Stall struct {
 }
 
 // Stalled returns the longest current wait for the target with that pid, or for any
-// target if pid is 0.
-func Stalled(pid int) (longest Stall) {
+// target if pid is 0. It leaves out what is read beside a session.
+func Stalled(pid int) Stall {
+	return longest(func(w *Wait) bool { return !w.beside.Load() && (pid == 0 || int(w.pid.Load()) == pid) })
+}
+
+// StalledAtAll returns the longest current wait for any target.
+func StalledAtAll() Stall { return longest(func(*Wait) bool { return true }) }
+
+func longest(counts func(*Wait) bool) (longest Stall) {
 	for i := range waits {
 		w := &waits[i]
 		since := w.since.Load()
 		if since == 0 {
 			continue
 		}
+		is := counts(w)
 		s := Stall{PID: int(w.pid.Load()), Time: time.Since(clock) - time.Duration(since-1), Source: Source(w.source.Load())}
 		if w.since.Load() != since {
 			continue // the call has ended, and another may use the entry
 		}
-		if (pid == 0 || pid == s.PID) && s.Time > longest.Time {
+		if is && s.Time > longest.Time {
 			longest = s
 		}
 	}

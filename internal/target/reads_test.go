@@ -36,3 +36,15 @@ func TestStalled(t *testing.T) {
 		t.Errorf("when all is over: %+v", s)
 	}
 }
+
+// TestBeside: what is read beside a session does not stall it.
+func TestBeside(t *testing.T) {
+	a := &Target{PID: -1} // nobody
+	defer EndRead(a.Beside().BeginRead(Memory))
+	if s := Stalled(a.PID); s != (Stall{}) {
+		t.Errorf("the session waits: %+v", s)
+	}
+	if s := StalledAtAll(); s.PID != a.PID {
+		t.Errorf("nobody waits: %+v", s)
+	}
+}

@@ -43,6 +43,19 @@ type Target struct {
 
 	spent atomic.Int64 // counted against readsMax
 	names threadIDs
+
+	beside bool // see Beside
+}
+
+// Beside returns the same process for reads that its session does not need: if one of them hangs, Stalled does not report
+// it. It must not be closed, and is valid until t is.
+func (t *Target) Beside() *Target {
+	b := &Target{
+		PID: t.PID, Parent: t.Parent, StartTicks: t.StartTicks, Comm: t.Comm, NSPID: t.NSPID, UID: t.UID, tracer: t.tracer, stack: t.stack,
+		pidfd: t.pidfd, dir: t.dir, stat: t.stat, statm: t.statm, mem: t.mem, space: t.space, beside: true,
+	}
+	b.live.Store(t.live.Load())
+	return b
 }
 
 // Open opens the process pid for an attach. It fails for zombies, kernel threads, and

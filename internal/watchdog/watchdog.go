@@ -33,7 +33,7 @@ const LeftAlone = "as found; a payload that it may have by now detaches by itsel
 // not known.
 func Do[T any](pid int, work func() (T, error)) (T, error) {
 	return Watch(func() *failure.Error {
-		if Hanging() <= Limit {
+		if max(target.Stalled(0).Time, ptrace.Busy()) <= Limit {
 			return nil
 		}
 		if s := target.Stalled(0); s.PID != 0 { // work may read several targets
@@ -69,9 +69,10 @@ func Watch[T any](stalled func() *failure.Error, work func() (T, error)) (T, err
 	}
 }
 
-// Hanging returns how long a thread of this tool has been in one call into a target; 0: none.
+// Hanging returns how long a thread of this tool has been in one call into a target; 0: none. It counts what is read beside a
+// session: a thread that hangs there, too, does not change its privileges.
 func Hanging() time.Duration {
-	return max(target.Stalled(0).Time, ptrace.Busy())
+	return max(target.StalledAtAll().Time, ptrace.Busy())
 }
 
 // Failure returns the error for a thread of this tool that hangs in pid or its filesystem.
