@@ -58,6 +58,11 @@ func (s *Session) Kind(records int, write func(KindWriter) error) error {
 	return s.write(records, func() error { return write(kindWriter{s}) })
 }
 
+// Rows is Kind for rows that no record of the ring has brought: if they cannot be written, no record is missing.
+func (s *Session) Rows(rows int, write func(KindWriter) error) error {
+	return s.writeRows(0, rows, func() error { return write(kindWriter{s}) })
+}
+
 type kindWriter struct{ *Session }
 
 func (w kindWriter) Thread(tid uint32) (int64, error) { return w.thread(tid) }

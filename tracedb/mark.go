@@ -84,6 +84,11 @@ func (s *Session) Commit() (done bool, err error) {
 
 // write makes the changes for records of the ring.
 func (s *Session) write(records int, change func() error) error {
+	return s.writeRows(records, records, change)
+}
+
+// writeRows makes the changes for records of the ring, and for rows, which wait in memory as records do.
+func (s *Session) writeRows(records, rows int, change func() error) error {
 	if err := s.guard.enter(); err != nil {
 		return err
 	}
@@ -91,7 +96,7 @@ func (s *Session) write(records int, change func() error) error {
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
 	s.mark.given += uint64(records)
-	return s.db.change(records, change)
+	return s.db.change(rows, change)
 }
 
 // add makes a change that does not come from a record of the ring.

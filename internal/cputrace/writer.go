@@ -16,15 +16,20 @@ var (
 	}}
 )
 
+// mostThreads limits the threads of a window. The session has room for twice as many: the other half is for those that use
+// GPUs.
+const mostThreads = 1 << 15
+
 // Writer writes the rows of one window into a session of a trace.
 type Writer struct {
 	session *tracedb.Session
+	threads map[uint32]bool // that have rows
 	window  int64
 	omitted uint64 // rows of threads that the trace has no room for
 }
 
 // NewWriter returns a writer for a session. Begin comes first.
-func NewWriter(s *tracedb.Session) *Writer { return &Writer{session: s} }
+func NewWriter(s *tracedb.Session) *Writer { return &Writer{session: s, threads: map[uint32]bool{}} }
 
 // id makes an id of a recording one of the file, in which sessions have numbers of their own.
 func (w *Writer) id(own uint32) int64 {
@@ -36,7 +41,7 @@ func (w *Writer) id(own uint32) int64 {
 
 // Begin writes the window.
 func (w *Writer) Begin(o Window) error {
-	return w.session.Kind(1, func(k tracedb.KindWriter) error {
+	return w.session.Rows(1, func(k tracedb.KindWriter) error {
 		method, err := k.String(o.Method)
 		if err != nil {
 			return err
@@ -51,7 +56,7 @@ func (w *Writer) Write(b *Batch) error {
 	if b.Rows() == 0 {
 		return nil
 	}
-	return w.session.Kind(b.Rows(), func(k tracedb.KindWriter) error {
+	return w.session.Rows(b.Rows(), func(k tracedb.KindWriter) error {
 		for _, write := range []func(tracedb.KindWriter, *Batch) error{w.frames, w.stacks, w.samples, w.waits, w.shorts} {
 			if err := write(k, b); err != nil {
 				return err
@@ -79,7 +84,7 @@ func (w *Writer) Name(frames []Frame) error {
 	if len(frames) == 0 {
 		return nil
 	}
-	return w.session.Kind(0, func(k tracedb.KindWriter) error {
+	return w.session.Rows(0, func(k tracedb.KindWriter) error {
 		for _, f := range frames {
 			v, err := describe(k, f)
 			if err != nil {
@@ -119,11 +124,21 @@ func (w *Writer) stacks(k tracedb.KindWriter, b *Batch) error {
 
 // thread returns the row of a thread; Null, and it counts one more row that is left out: there is none.
 func (w *Writer) thread(k tracedb.KindWriter, tid uint32) (int64, error) {
-	row, err := k.Thread(tid)
+	row, err := w.threadIfRoom(k, tid)
 	if row == tracedb.Null {
 		w.omitted++
 	}
 	return row, err
+}
+
+func (w *Writer) threadIfRoom(k tracedb.KindWriter, tid uint32) (int64, error) {
+	if !w.threads[tid] {
+		if len(w.threads) >= mostThreads {
+			return tracedb.Null, nil
+		}
+		w.threads[tid] = true
+	}
+	return k.Thread(tid)
 }
 
 func (w *Writer) samples(k tracedb.KindWriter, b *Batch) error {
@@ -155,7 +170,7 @@ func (w *Writer) waits(k tracedb.KindWriter, b *Batch) error {
 		if thread == tracedb.Null {
 			continue
 		}
-		waker, err := k.Thread(x.WakerTID)
+		waker, err := w.threadIfRoom(k, x.WakerTID)
 		if err != nil {
 			return err
 		}
@@ -192,7 +207,7 @@ func (w *Writer) Omitted() uint64 { return w.omitted }
 
 // End writes the end of the window, what is missing, and what could not be observed; detail "": nothing.
 func (w *Writer) End(endedNS uint64, losses []Loss, detail string) error {
-	return w.session.Kind(len(losses), func(k tracedb.KindWriter) error {
+	return w.session.Rows(len(losses), func(k tracedb.KindWriter) error {
 		text := int64(tracedb.Null)
 		if detail != "" {
 			var err error
