@@ -22,14 +22,15 @@ type Process struct {
 	begunNS  uint64
 
 	// The recorder's gate protects these.
-	code   *code
-	python *interpreter // nil: none
-	tree   tree
-	keys   keys
-	pcs    []uint64
-	places []place
-	notes  []string // what could not be observed
-	late   uint64   // records that were not read in time
+	code    *code
+	python  *interpreter // nil: none
+	tree    tree
+	keys    keys
+	pcs     []uint64
+	places  []place
+	notes   []string // what could not be observed
+	refused uint64   // records of an unknown form before it began
+	late    uint64   // records that were not read in time
 
 	rowKeeper
 	hung     bool // the recorder's thread hangs: what it protects cannot be used

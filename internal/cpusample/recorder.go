@@ -151,7 +151,7 @@ func (r *Recorder) observe(p *Process) error {
 	if r.processes[pid] != nil || len(r.processes) >= mostProcesses {
 		return fmt.Errorf("pid %d: it is observed already, or %d others are", pid, mostProcesses)
 	}
-	p.begunNS = boottimeNS()
+	p.begunNS, p.refused = boottimeNS(), r.refused
 	t := kernelTarget{Level: uint32(max(len(p.target.NSPID)-1, 0)), Seed: p.begunNS}
 	t.CpuFrom, t.CpuUntil = r.options.CPU.span(p.begunNS)
 	t.WallFrom, t.WallUntil = r.options.Wall.span(p.begunNS)

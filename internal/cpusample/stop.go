@@ -4,6 +4,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/cilium/ebpf"
+
 	"github.com/rtl-attach/rtl-attach/internal/cputrace"
 )
 
@@ -127,17 +129,9 @@ func (p *Process) takeThreads(b *cputrace.Batch) error {
 	if !p.recorder.options.Scheduling {
 		return nil
 	}
-	threads := p.recorder.kernel.objects.Maps[kernelMapThreads]
-	endedNS := p.endNS()
-	var over []uint32
-	var tid uint32
-	var t kernelThread
-	all := threads.Iterate()
-	for all.Next(&tid, &t) {
-		if t.Wait.Event.Pid != uint32(p.target.PID) {
-			continue
-		}
-		over = append(over, tid)
+	table, endedNS := p.recorder.kernel.objects.Maps[kernelMapThreads], p.endNS()
+	threads, err := p.threads(table)
+	for tid, t := range threads {
 		if t.Off != 0 {
 			t.Wait.Event.Time = 0
 			if t.Wait.Woken > endedNS {
@@ -148,11 +142,24 @@ func (p *Process) takeThreads(b *cputrace.Batch) error {
 		if t.Total.ShortWaits > 0 {
 			b.Shorts = append(b.Shorts, cputrace.Short{TID: t.Wait.Event.OwnTid, Waits: t.Total.ShortWaits, NS: t.Total.ShortNs})
 		}
+		_ = table.Delete(tid) // it may have ended
 	}
-	for _, tid := range over {
-		_ = threads.Delete(tid) // it may have ended
+	return err
+}
+
+// threads returns the process's threads in the programs' table. Other threads come and go there, so that the kernel may list
+// one twice.
+func (p *Process) threads(table *ebpf.Map) (map[uint32]kernelThread, error) {
+	threads := map[uint32]kernelThread{}
+	var tid uint32
+	var t kernelThread
+	all := table.Iterate()
+	for all.Next(&tid, &t) {
+		if t.Wait.Event.Pid == uint32(p.target.PID) {
+			threads[tid] = t
+		}
 	}
-	return all.Err()
+	return threads, all.Err()
 }
 
 // lost returns what is missing, by cause.
@@ -170,7 +177,7 @@ func (p *Process) lost() []cputrace.Loss {
 		{Cause: causeThreads, Events: l.Threads},
 		{Cause: causeKernel, Events: l.Unreported},
 		{Cause: causeTree, Events: p.tree.full},
-		{Cause: causeRefused, Events: p.recorder.refused},
+		{Cause: causeRefused, Events: p.recorder.refused - p.refused},
 	})
 }
 
