@@ -204,6 +204,14 @@ func (r *recording) measureAfter() error {
 
 // checkQueues returns an error if the target has other queues than at first.
 func (m *rates) checkQueues() error {
+	select {
+	case <-m.found:
+	case <-time.After(rateSearchMost):
+		return errors.New("the search for its queues has not ended")
+	}
+	if err := m.failure(); err != nil {
+		return err
+	}
 	again, err := stuck.FindQueues(m.target)
 	if err == nil && !again.Same(m.queues) {
 		err = errors.New("queues were made or destroyed meanwhile")
