@@ -178,6 +178,14 @@ func (c *Commands) Flush(ctx context.Context) error {
 	return nil
 }
 
+// current returns the session that records go into; nil: no window has begun. With windows, settle sets d.session.
+func (d *drain) current() *tracedb.Session {
+	if d.windows != nil {
+		return d.windows.latest.Load()
+	}
+	return d.session
+}
+
 // flush waits until everything up to sinceNS is in the file.
 func (d *drain) flush(ctx context.Context, sinceNS uint64) error {
 	tick := time.NewTicker(flushPeriod)
@@ -191,11 +199,9 @@ func (d *drain) flush(ctx context.Context, sinceNS uint64) error {
 		}
 	}
 	for {
-		s := d.session
-		if d.windows != nil {
-			if s = d.windows.latest.Load(); s == nil {
-				return nil // no window has begun
-			}
+		s := d.current()
+		if s == nil {
+			return nil // no window has begun
 		}
 		if complete(s) {
 			if done, err := s.Commit(); done || err != nil {
