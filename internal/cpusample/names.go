@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/cputrace"
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/tracedb"
@@ -14,8 +16,50 @@ import (
 // debugFolder is where separate debug files are, by build ID.
 const debugFolder = "/usr/lib/debug/.build-id/"
 
-// names returns the native frames with their functions and their addresses in their files, as far as those are known.
+// namesLimit is how long the search for names may take: a server's filesystem need not answer.
+const namesLimit = 10 * time.Second
+
+// moduleNames are the named frames of a module.
+type moduleNames struct {
+	frames   []cputrace.Frame
+	unopened bool // its file could not be opened
+}
+
+// names returns the native frames with their functions and their addresses in their files, as far as those are known in
+// time. It is the last to use the process's memory, and closes it.
 func (p *Process) names() (named []cputrace.Frame) {
+	found, over := make(chan moduleNames), make(chan struct{})
+	defer close(over)
+	go func() {
+		defer p.memory.Close()
+		defer close(found)
+		p.findNames(found, over)
+	}()
+	timer := time.NewTimer(namesLimit)
+	defer timer.Stop()
+	unopened := 0
+	for {
+		select {
+		case m, more := <-found:
+			if m.unopened {
+				unopened++
+			}
+			if named = append(named, m.frames...); more {
+				continue
+			}
+		case <-timer.C:
+			p.note("names of functions: a file was not readable in time")
+		}
+		break
+	}
+	if unopened > 0 {
+		p.note("names of functions: " + humanize.Things(int64(unopened), "file") + " could not be opened")
+	}
+	return named
+}
+
+// findNames sends the names of each module until over is closed.
+func (p *Process) findNames(found chan<- moduleNames, over <-chan struct{}) {
 	frames := map[int][]cputrace.Frame{} // by module
 	offsets := map[uint32]uint64{}
 	for f, id := range p.tree.frames {
@@ -26,21 +70,24 @@ func (p *Process) names() (named []cputrace.Frame) {
 	}
 	var readable tracedb.ReadableNames
 	for id, list := range frames {
-		named = append(named, p.namesOf(p.code.modules[id], list, offsets, &readable)...)
+		select {
+		case found <- p.namesOf(p.code.modules[id], list, offsets, &readable):
+		case <-over:
+			return
+		}
 	}
-	return named
 }
 
 // namesOf names the frames of one module.
-func (p *Process) namesOf(m module, frames []cputrace.Frame, offsets map[uint32]uint64, readable *tracedb.ReadableNames) []cputrace.Frame {
+func (p *Process) namesOf(m module, frames []cputrace.Frame, offsets map[uint32]uint64, readable *tracedb.ReadableNames) moduleNames {
 	r, closer, err := p.openModule(m)
 	if err != nil {
-		return nil
+		return moduleNames{unopened: true}
 	}
 	defer closer()
 	file, err := target.ReadFile(r)
 	if err != nil {
-		return nil
+		return moduleNames{}
 	}
 	var wanted []target.Addr
 	named := frames[:0]
@@ -64,7 +111,7 @@ func (p *Process) namesOf(m module, frames []cputrace.Frame, offsets map[uint32]
 			named[i].Name = sanitize.Text(readable.Of(symbol))
 		}
 	}
-	return named
+	return moduleNames{frames: named}
 }
 
 // openModule opens a module's file, or the image of what is in none.

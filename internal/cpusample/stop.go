@@ -196,7 +196,6 @@ func (p *Process) Finish(w *cputrace.Writer) ([]cputrace.Loss, error) {
 		losses := hungLosses()
 		return losses, errors.Join(w.Write(&rows), w.End(p.endNS(), losses, errHangs.Error()))
 	}
-	defer p.memory.Close()
 	unread := p.unread()
 	err := errors.Join(w.Write(&rows), w.Name(p.names()))
 	losses := append(p.losses, lossesOf([]cputrace.Loss{

@@ -14,7 +14,7 @@ import (
 
 // Limits of File's reads. A file may be hostile, and a large library has a million symbols.
 const (
-	tablesMax    = 1 << 29 // bytes of a symbol table
+	tablesMax    = 1 << 29 // bytes of all symbol tables
 	matchesMax   = 1 << 22 // symbols that have a wanted address, counted for each address
 	sameStartMax = 4       // names of one function
 	notesMax     = 4 << 10
@@ -112,10 +112,11 @@ func (f *File) Functions(wanted []Addr) map[Addr]string {
 	slices.Sort(wanted)
 	wanted = slices.Compact(wanted)
 	found := make([]candidate, len(wanted))
-	left := matchesMax
+	left, budget := matchesMax, uint64(tablesMax)
 	for _, s := range f.sections {
 		kind := elf.SectionType(s.Type)
-		if (kind == elf.SHT_SYMTAB || kind == elf.SHT_DYNSYM) && s.Link < uint32(len(f.sections)) && s.Size <= tablesMax {
+		if (kind == elf.SHT_SYMTAB || kind == elf.SHT_DYNSYM) && s.Link < uint32(len(f.sections)) && s.Size <= budget {
+			budget -= s.Size
 			f.search(s, f.sections[s.Link], wanted, found, &left)
 		}
 	}
