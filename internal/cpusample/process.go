@@ -38,6 +38,7 @@ type Process struct {
 	losses   []cputrace.Loss
 	stopping sync.Once
 	stopped  chan struct{}
+	emptied  bool // the ring, at its end; valid when stopped is closed
 }
 
 // endNS returns when the observation has ended; 0: it has not.

@@ -78,9 +78,9 @@ func (p *Process) stop() {
 			p.hang()
 			return
 		}
-		isEmpty := r.drain()
+		p.emptied = r.drain()
 		r.mu.leave()
-		if isEmpty {
+		if p.emptied {
 			break
 		}
 	}
@@ -94,7 +94,9 @@ func (p *Process) stop() {
 		return
 	}
 	delete(r.processes, pid)
-	r.ended[pid] = p
+	if !p.emptied {
+		r.ended[pid] = p
+	}
 	b := &cputrace.Batch{}
 	err := p.takeThreads(b)
 	p.keep(b)
@@ -110,11 +112,15 @@ func (p *Process) stop() {
 	p.losses = losses
 }
 
-// unread returns how many records of the process have come after its end. The others are not unwound any more.
+// unread returns how many records of the process were left in the ring at the end of stop: they are not unwound any more. It
+// is at least 1 if that is not known.
 func (p *Process) unread() uint64 {
+	if p.emptied {
+		return 0
+	}
 	r := p.recorder
 	if !r.mu.enter(patience) {
-		return 0
+		return 1
 	}
 	defer r.mu.leave()
 	r.drain()
