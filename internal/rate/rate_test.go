@@ -49,8 +49,9 @@ func (r *run) change() Change {
 	before, _ := r.before.Estimate()
 	during, _ := r.during.Estimate()
 	after, _ := r.after.Estimate()
-	before.UseBlocks(&r.during)
-	after.UseBlocks(&r.during)
+	if before.UseBlocks(&r.during) != nil || after.UseBlocks(&r.during) != nil {
+		return Change{Verdict: Unknown}
+	}
 	return Compare(&before, &during, &after)
 }
 
@@ -103,6 +104,23 @@ func TestChangeInTheMiddle(t *testing.T) {
 	l.run(&r.after, 1000*ms, 2500)
 	if c := r.change(); c.Verdict != LoadChanged {
 		t.Errorf("%+v", c)
+	}
+}
+
+// A recording that is too short to show how much a load varies gets no statement.
+func TestShortRecording(t *testing.T) {
+	for _, c := range []struct {
+		times uint64
+		want  error
+	}{{5, ErrBlocks}, {9, ErrBlocks}, {12, nil}} {
+		l := load{random: rand.New(rand.NewPCG(1, 1))}
+		r := run{during: Phase{BlockNS: 200 * ms}}
+		l.run(&r.before, 200*ms, 5000)
+		l.run(&r.during, c.times*200*ms, 5000)
+		e, err := r.before.Estimate()
+		if own := e.Uncertainty; err != nil || !errors.Is(e.UseBlocks(&r.during), c.want) || (e.Uncertainty == own) != (c.want != nil) {
+			t.Errorf("%d times as long: %+v, %v", c.times, e, err)
+		}
 	}
 }
 

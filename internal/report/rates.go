@@ -72,7 +72,7 @@ func (s *Summary) readRates(tr *traceread.Trace) error {
 
 func (r *Rates) set(phase string, one Rate) {
 	length := one.UntilNS - one.FromNS
-	if one.FromNS < 0 || one.UntilNS > traceread.LatestNS || length < 0 || one.Packets < 0 || one.Uncertainty < 0 || math.IsInf(one.Uncertainty, 0) || math.IsNaN(one.Uncertainty) {
+	if one.FromNS < 0 || one.UntilNS > traceread.LatestNS || length < 0 || one.Packets < 0 || !isUncertainty(one.Uncertainty) {
 		one = Rate{Reason: "the trace has an impossible one"}
 	} else if length > 0 {
 		one.PerSecond = float64(one.Packets) / (float64(length) / 1e9)
@@ -86,6 +86,12 @@ func (r *Rates) set(phase string, one Rate) {
 		r.After = &one
 	}
 }
+
+// mostUncertain is more than any uncertainty; what is computed from it is still a number.
+const mostUncertain = 1e18
+
+// isUncertainty reports whether a value can be an uncertainty; NaN cannot.
+func isUncertainty(x float64) bool { return x >= 0 && x <= mostUncertain }
 
 // estimate returns what rate.Compare takes; nil: there is no rate.
 func (r *Rate) estimate() *rate.Estimate {

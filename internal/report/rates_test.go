@@ -47,7 +47,7 @@ func TestRates(t *testing.T) {
 	missing[0].Reason, missing[2].Reason = "it was too short", "the target has ended"
 	noAfter := rates(5000, 4000, 0, 50)
 	noAfter[2].Reason = "the target has ended"
-	impossible := rates(5000, 5000, 5000, math.Inf(1))
+	impossible, negative, huge := rates(5000, 5000, 5000, math.Inf(1)), rates(5000, 5000, 5000, -1), rates(5000, 5000, 5000, 1e300)
 	for name, c := range map[string]struct {
 		processes [][]tracedb.Rate
 		verdict   rate.Verdict
@@ -61,6 +61,8 @@ func TestRates(t *testing.T) {
 		"no after":      {[][]tracedb.Rate{noAfter}, rate.Different, "of packets: 5,000/s before, while recorded −20.0 % ± 1.3 %\n"},
 		"no base":       {[][]tracedb.Rate{missing}, rate.Unknown, "not known: before: it was too short\n"},
 		"impossible":    {[][]tracedb.Rate{impossible}, rate.Unknown, "not known: while recorded: the trace has an impossible one\n"},
+		"negative":      {[][]tracedb.Rate{negative}, rate.Unknown, "not known: while recorded: the trace has an impossible one\n"},
+		"huge":          {[][]tracedb.Rate{huge}, rate.Unknown, "not known: while recorded: the trace has an impossible one\n"},
 		"two processes": {[][]tracedb.Rate{rates(5000, 5000, 5000, 50), rates(5000, 4000, 5000, 50)}, rate.NoDifference, "this is pid 2; 1 of 2 recordings show no difference\n"},
 		"none":          {nil, "", ""},
 	} {
