@@ -149,6 +149,12 @@ func TestAbstains(t *testing.T) {
 	if c := Compare(nil, &Estimate{PerSecond: 1}, nil); c.Verdict != Unknown {
 		t.Errorf("%+v", c)
 	}
+	slow, fast := &Estimate{PerSecond: 1}, &Estimate{PerSecond: 2}
+	for _, c := range []Change{Compare(fast, slow, nil), Compare(nil, slow, fast)} {
+		if c.Verdict != OneSided || c.Percent != -50 {
+			t.Errorf("%+v", c)
+		}
+	}
 }
 
 // A long phase needs no more memory, and loses nothing at its ends.
