@@ -18,18 +18,18 @@ type WhyIdle struct {
 	GPUs    []WhyIdleGPU `json:"gpus"`
 	Losses  []Loss       `json:"losses,omitempty"`  // events of threads that are missing
 	Details []string     `json:"details,omitempty"` // what could not be observed, and why
-
-	sampledWaits bool // there is a window without --sched: its waits are known by samples only
 }
 
 // WhyIdleGPU has the causes of one GPU's idle time: their times add up to IdleNS.
 type WhyIdleGPU struct {
 	GPU         int64       `json:"gpu"`
 	IdleNS      int64       `json:"idle_ns"`
-	RunningNS   int64       `json:"running_ns"`   // of it, the submitting threads ran
+	RunningNS   int64       `json:"running_ns"`   // of it, the submitting threads ran, or what they did is known by samples only
 	UnsampledNS int64       `json:"unsampled_ns"` // of that, in pieces without a sample
 	Samples     int64       `json:"samples"`      // that share out RunningNS
 	Causes      []IdleCause `json:"causes"`       // the longest first
+
+	exactWaits, sampledWaits bool // there are times with --sched, and without
 }
 
 // The states of IdleCause. The first ones are of a thread, while the next kernel was not submitted.
@@ -152,7 +152,6 @@ func (r *Report) fillObserved(tr *traceread.Trace, a *analysis) error {
 		r.WhyIdle.Losses = append(r.WhyIdle.Losses, Loss{l.Cause, l.Events})
 	}
 	for _, w := range a.windows.cpu {
-		r.WhyIdle.sampledWaits = r.WhyIdle.sampledWaits || !w.Scheduling
 		if w.Detail != "" && !slices.Contains(r.WhyIdle.Details, w.Detail) && len(r.WhyIdle.Details) < mostDetails {
 			r.WhyIdle.Details = append(r.WhyIdle.Details, w.Detail)
 		}
@@ -178,7 +177,8 @@ func newExplainer(r *Report, tr *traceread.Trace, stacks *whyidle.Stacks) *expla
 func (w *explainer) gpu(g *GPU, found *whyidle.GPU, asked *asking) (*WhyIdleGPU, error) {
 	one := &WhyIdleGPU{GPU: g.ID, IdleNS: g.IdleNS, Causes: []IdleCause{}}
 	if found != nil {
-		one.RunningNS, one.UnsampledNS, one.Samples = found.RunningNS, found.UnsampledNS, found.Samples
+		one.RunningNS, one.UnsampledNS, one.Samples = found.RunningNS+found.LooseNS, found.UnsampledNS, found.Samples
+		one.exactWaits, one.sampledWaits = found.ExactNS > 0, found.SampledNS > 0
 		var err error
 		if one.Causes, err = w.merge(found.Parts); err != nil {
 			return nil, err

@@ -200,6 +200,7 @@ func (s *sweep) ask(q Question) error {
 		s.unobserved(&q, gap, part.BeginNS-at)
 		l.open = append(l.open, openQuestion{Question: part, atNS: part.BeginNS, window: w, gap: gap})
 		s.count(q.GPU, gap, part.EndNS-part.BeginNS)
+		s.gpu(q.GPU).observe(w, part.EndNS-part.BeginNS)
 		at = part.EndNS
 	}
 	s.unobserved(&q, gap, q.EndNS-at)

@@ -1,0 +1,30 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rtl-attach/rtl-attach/test/tracetest"
+)
+
+// What is said of how exact the causes are depends on which of the GPU's times were observed with --sched.
+func TestWhyExactness(t *testing.T) {
+	for name, c := range map[string]struct{ change, want string }{
+		"with":    {"SELECT 1", "Waits are exact; what ran"},
+		"without": {"UPDATE rtl_cpu_window SET scheduling = 0; DELETE FROM rtl_cpu_wait", "Waits were not recorded (--sched): what threads did is by"},
+		"both": {`INSERT INTO rtl_cpu_window(session_id, begun_ns, ended_ns, method_id, cpu_hz, wall_hz, scheduling, least_wait_ns)
+			SELECT session_id, (begun_ns + ended_ns) / 2, ended_ns, method_id, cpu_hz, wall_hz, 0, 0 FROM rtl_cpu_window;
+			UPDATE rtl_cpu_window SET ended_ns = (begun_ns + ended_ns) / 2 WHERE scheduling`, "Waits are exact where --sched was on; what else threads did"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := tracetest.WriteThreads(t)
+			change(t, path, c.change)
+			r, err := Make(path, Options{})
+			must(t, err)
+			g := &r.WhyIdle.GPUs[0]
+			if text := g.exactness(); !strings.HasPrefix(text, c.want) || g.errorOf() < 1 {
+				t.Errorf("%s", text)
+			}
+		})
+	}
+}
