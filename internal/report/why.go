@@ -94,10 +94,10 @@ type CodeFrame struct {
 	Python   bool   `json:"python,omitempty"`
 }
 
-// IdleWaker is the thread that most often ended a wait, and what it mostly did meanwhile.
+// IdleWaker is the thread that ended at least half of the time of a wait, and what it did in at least half of that.
 type IdleWaker struct {
 	IdleThread
-	State string     `json:"state,omitempty"` // running, ready, blocked; absent: another process's
+	State string     `json:"state,omitempty"` // running, ready, blocked; absent: another process's, or none was half of it
 	In    *CodePlace `json:"in,omitempty"`
 	NS    int64      `json:"ns"` // of the cause's time, until this thread ended it
 
@@ -256,7 +256,7 @@ func (w *explainer) single(p *whyidle.Part) (IdleCause, error) {
 	if err != nil {
 		return c, err
 	}
-	c.Waker, err = w.woke(map[whyidle.Waker]int64{p.Waker: p.NS}, map[whyidle.Waker]map[whyidle.Meanwhile]int64{p.Waker: doingOf(p)})
+	c.Waker, err = w.woke(p.NS, map[whyidle.Waker]int64{p.Waker: p.NS}, map[whyidle.Waker]map[whyidle.Meanwhile]int64{p.Waker: doingOf(p)})
 	c.Text = c.sentence(w.several)
 	return c, err
 }
@@ -297,7 +297,7 @@ func (w *explainer) merge(parts []whyidle.Part) ([]IdleCause, error) {
 	all := make([]IdleCause, 0, len(order))
 	for _, m := range order {
 		var err error
-		if m.Waker, err = w.woke(m.wakers, m.doing); err != nil {
+		if m.Waker, err = w.woke(m.NS, m.wakers, m.doing); err != nil {
 			return nil, err
 		}
 		m.Text = m.sentence(w.several)
@@ -331,10 +331,11 @@ func doingOf(p *whyidle.Part) map[whyidle.Meanwhile]int64 {
 	return all
 }
 
-// woke returns who ended most of the time of a cause, and what that thread did meanwhile.
-func (w *explainer) woke(wakers map[whyidle.Waker]int64, doing map[whyidle.Waker]map[whyidle.Meanwhile]int64) (*IdleWaker, error) {
+// woke returns who ended at least half of the time of a cause, and what that thread did meanwhile; nil: nobody did, or it
+// is not known.
+func (w *explainer) woke(causeNS int64, wakers map[whyidle.Waker]int64, doing map[whyidle.Waker]map[whyidle.Meanwhile]int64) (*IdleWaker, error) {
 	by, key, err := w.waker(wakers)
-	if err != nil || by == nil {
+	if err != nil || by == nil || by.NS < causeNS-by.NS {
 		return nil, err
 	}
 	return by, w.describe(by, doing[key])
