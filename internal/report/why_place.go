@@ -186,7 +186,7 @@ func (w *IdleWaker) text(waitsFor string, several bool) string {
 	}
 	text := ", until " + who + " woke it"
 	if waitsFor == whyidle.ForGIL {
-		text = ", held by " + who
+		text = ", until " + who + " released it"
 	}
 	switch {
 	case w.In == nil && w.State == IdleRunning:
