@@ -40,10 +40,10 @@ const (
 	IdleUnobserved = "unobserved"  // threads were not observed then, or the thread is not known
 	IdleNotSampled = "not sampled" // it did not run, or for less than its samples show: waits were not recorded
 	IdleLaunch     = "launch"      // submitted while the GPU was idle, and not started yet
-	IdleQueued     = "queued"      // submitted behind a running kernel, after that kernel's end
-	IdleOrdered    = "ordered"     // so it was, with the barrier bit
+	IdleQueued     = "queued"      // submitted while another kernel ran, after that kernel's end
+	IdleOrdered    = "ordered"     // submitted behind a kernel on its queue, with the barrier bit
 	IdleBarrier    = "barrier"     // submitted behind a barrier packet
-	IdleDependency = "dependency"  // so it was, and a kernel of Queue ended when the gap began
+	IdleDependency = "dependency"  // so it was, and a kernel of Queue, of the same process, ended when the gap began
 )
 
 var threadStates = map[whyidle.State]string{
@@ -215,13 +215,13 @@ func (s startCause) text() string {
 	const started = "launched, not yet started: "
 	switch s.kind {
 	case startQueued:
-		return started + "queued behind a kernel, after that kernel's end"
+		return started + "submitted while another kernel ran, after that kernel's end"
 	case startOrdered:
 		return started + "queued behind a kernel, with the barrier bit, after that kernel's end"
 	case startBarrier:
 		return started + "waited behind a barrier packet"
 	case startDependency:
-		return fmt.Sprintf("%swaited for a kernel on queue %d", started, s.queue)
+		return fmt.Sprintf("%swaited behind a barrier packet, when a kernel on queue %d had just ended", started, s.queue)
 	}
 	return started + "launch latency"
 }
