@@ -29,7 +29,8 @@ type WhyIdleGPU struct {
 	Samples     int64       `json:"samples"`      // that share out RunningNS
 	Causes      []IdleCause `json:"causes"`       // the longest first
 
-	exactWaits, sampledWaits bool // there are times with --sched, and without
+	exactWaits, sampledWaits bool  // there are times with --sched, and without
+	leastWaitNS              int64 // with --sched: shorter waits count as running
 }
 
 // The states of IdleCause. The first ones are of a thread, while the next kernel was not submitted.
@@ -179,6 +180,7 @@ func (w *explainer) gpu(g *GPU, found *whyidle.GPU, asked *asking) (*WhyIdleGPU,
 	if found != nil {
 		one.RunningNS, one.UnsampledNS, one.Samples = found.RunningNS+found.LooseNS, found.UnsampledNS, found.Samples
 		one.exactWaits, one.sampledWaits = found.ExactNS > 0, found.SampledNS > 0
+		one.leastWaitNS = found.LeastWaitNS
 		var err error
 		if one.Causes, err = w.merge(found.Parts); err != nil {
 			return nil, err

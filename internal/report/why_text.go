@@ -51,7 +51,7 @@ func (r *Report) writeWhy(b *bytes.Buffer) {
 			}
 			line(b, "", "%6s  %s", shareText(percent(ns, g.IdleNS)), "other: "+humanize.Things(int64(len(rest)), "cause"))
 		}
-		if text := g.exactness(); text != "" {
+		if text := g.exactness(w.lostWaits()); text != "" {
 			line(b, "", "%s", text)
 		}
 	}
@@ -63,11 +63,11 @@ func (r *Report) writeWhy(b *bytes.Buffer) {
 	}
 }
 
-// exactness says how far the shares of a GPU are exact; "": no thread was observed.
-func (g *WhyIdleGPU) exactness() string {
+// exactness says how far the shares of a GPU are exact; "": no thread was observed. lost: waits are missing.
+func (g *WhyIdleGPU) exactness(lost bool) string {
 	switch {
 	case g.exactWaits:
-		return g.exactText() + g.ranText()
+		return g.exactText(lost) + g.ranText()
 	case g.sampledWaits && g.Samples == 0:
 		return "Waits were not recorded (--sched), and there is no sample."
 	case g.sampledWaits:
@@ -76,12 +76,29 @@ func (g *WhyIdleGPU) exactness() string {
 	return ""
 }
 
+// lostWaits reports whether waits are missing. Lost samples and stacks leave the waits' times exact.
+func (w *WhyIdle) lostWaits() bool {
+	return slices.ContainsFunc(w.Losses, func(l Loss) bool {
+		return !strings.HasSuffix(l.Cause, ": samples") && !strings.HasSuffix(l.Cause, ": stacks") && !strings.HasSuffix(l.Cause, ": stacks of waits")
+	})
+}
+
 // exactText says which waits are exact.
-func (g *WhyIdleGPU) exactText() string {
-	if g.sampledWaits {
-		return "Waits are exact where --sched was on"
+func (g *WhyIdleGPU) exactText(lost bool) string {
+	text := "Waits are exact"
+	if g.leastWaitNS > 0 {
+		text = fmt.Sprintf("Waits of %s and more are exact", duration(g.leastWaitNS))
 	}
-	return "Waits are exact"
+	if g.sampledWaits {
+		text += " where --sched was on"
+	}
+	if lost {
+		text += ", except for lost ones"
+	}
+	if g.leastWaitNS > 0 {
+		text += "; shorter ones count as running"
+	}
+	return text
 }
 
 // ranText says how far it is exact what threads ran.

@@ -19,6 +19,8 @@ type sums struct {
 	hostNS    int64
 	exactNS   int64 // of it, in windows with scheduling
 	sampledNS int64 // of it, in windows without
+
+	leastWaitNS int64 // of the windows with scheduling, the longest
 	byCause   map[Cause]*causeSums
 	lanes     map[int64]*laneSums // by thread
 	droppedNS int64
@@ -43,7 +45,7 @@ func (s *sweep) gpu(id int64) *sums {
 // observe counts the time of a question in a window.
 func (g *sums) observe(w *Window, ns int64) {
 	if w.Scheduling {
-		g.exactNS += ns
+		g.exactNS, g.leastWaitNS = g.exactNS+ns, max(g.leastWaitNS, w.LeastWaitNS)
 		return
 	}
 	g.sampledNS += ns
@@ -195,7 +197,7 @@ func (l *laneSums) parts(thread int64) (all []Part) {
 
 // answer returns the sums as parts, the longest first.
 func (g *sums) answer() *GPU {
-	out := &GPU{HostNS: g.hostNS, DroppedNS: g.droppedNS, ExactNS: g.exactNS, SampledNS: g.sampledNS}
+	out := &GPU{HostNS: g.hostNS, DroppedNS: g.droppedNS, ExactNS: g.exactNS, LeastWaitNS: g.leastWaitNS, SampledNS: g.sampledNS}
 	for c, one := range g.byCause {
 		p := Part{Cause: c, NS: one.ns, Times: one.times}
 		if one.doing != nil {
