@@ -39,7 +39,7 @@ const (
 	IdleReady      = "ready"       // it could run, and had no processor
 	IdleBlocked    = "blocked"     // it waited
 	IdleUnobserved = "unobserved"  // threads were not observed then, or the thread is not known
-	IdleNotSampled = "not sampled" // it did not run, or for less than its samples show: waits were not recorded
+	IdleNotSampled = "not sampled" // there is no sample: it did not run, or less than samples show, or none was taken; waits were not recorded
 	IdleLaunch     = "launch"      // submitted while the GPU was idle, and not started yet
 	IdleQueued     = "queued"      // submitted while another kernel ran, after that kernel's end
 	IdleOrdered    = "ordered"     // submitted behind a kernel on its queue, with the barrier bit

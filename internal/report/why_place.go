@@ -155,7 +155,7 @@ func (c *IdleCause) sentence(several bool) string {
 	case IdleUnobserved:
 		return who + " was not observed"
 	case IdleNotSampled:
-		return who + " did not run, or for less than samples show: --sched records waits"
+		return who + " has no sample: it did not run, or less than samples show, or none was taken then (--sched records waits)"
 	}
 	return who + " " + c.waited() + c.Waker.text(c.WaitsFor, several)
 }
