@@ -21,9 +21,9 @@ type sums struct {
 	sampledNS int64 // of it, in windows without
 
 	leastWaitNS int64 // of the windows with scheduling, the longest
-	byCause   map[Cause]*causeSums
-	lanes     map[int64]*laneSums // by thread
-	droppedNS int64
+	byCause     map[Cause]*causeSums
+	lanes       map[int64]*laneSums // by thread
+	droppedNS   int64
 }
 
 type causeSums struct {
