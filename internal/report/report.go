@@ -187,6 +187,7 @@ func (r *Report) read(tr *traceread.Trace, o Options) error {
 	if err != nil {
 		return err
 	}
+	defer a.close()
 	if cut {
 		r.Common.Inside, r.Common.Outside = a.inside, a.leftOut+a.came()-a.inside
 	}

@@ -110,7 +110,6 @@ func (r *Report) fillWhy(tr *traceread.Trace, a *analysis) error {
 	if a.why == nil {
 		return nil
 	}
-	defer a.close()
 	stacks, err := whyidle.OpenStacks(tr)
 	if err != nil {
 		return err
