@@ -46,7 +46,7 @@ func verdict(t *testing.T, a *Analysis) Server {
 	result, err := a.Result(usage, Naming{
 		Kernel:   func(row int64) (string, error) { return fmt.Sprint("kernel ", row), nil },
 		Number:   func(number int32) (string, error) { return fmt.Sprint("number ", number), nil },
-		Recorded: func(int64) int64 { return untilNS - begin },
+		Recorded: func(int64) int64 { return untilNS - begin }, RecordedBy: func(*Rank) int64 { return untilNS - begin },
 	})
 	must(t, err)
 	if len(result.Servers) != 1 {
@@ -180,5 +180,22 @@ func TestInstead(t *testing.T) {
 	})
 	if spans != late {
 		t.Errorf("%d", spans)
+	}
+}
+
+// The share of the others' time is that of the rank's own process: a GPU may have been recorded for others, too.
+func TestOthersTimeIsOfTheirProcess(t *testing.T) {
+	a := &Analysis{Ranks: []*Rank{{GPU: 0}, {GPU: 1}, {GPU: 0}, {GPU: 1}}, Groups: []*Group{{Ranks: []int{0, 1}}, {Ranks: []int{2, 3}}}}
+	usage := map[int64]*Usage{0: {}, 1: {WaitedFor: map[int32]int64{0: 50, 2: 10}}}
+	recorded := func(r *Rank) int64 {
+		if r == a.Ranks[1] {
+			return 100
+		}
+		return 40
+	}
+	for rank, want := range map[int]float64{0: 50, 2: 25} {
+		if got := a.othersWait(rank, usage, recorded); got != want {
+			t.Errorf("rank %d: %.1f%%, want %.1f%%", rank, got, want)
+		}
 	}
 }
