@@ -199,3 +199,29 @@ func TestOthersTimeIsOfTheirProcess(t *testing.T) {
 		}
 	}
 }
+
+// Kernels of collectives that are in no lane count as unmatched, the others once.
+func TestBeyondLimits(t *testing.T) {
+	a := &Analysis{Ranks: []*Rank{{GPU: 0}}, lanes: []*lane{{kernels: []Kernel{{10, 30, -1}, {10, 20, -1}, {60, 70, -1}}}}}
+	u := a.Usage(0, []traceread.Span{{BeginNS: 0, EndNS: 100}}, nil)
+	for _, k := range []Kernel{{10, 20, 0}, {10, 30, 0}, {40, 45, 0}, {60, 70, 0}, {60, 71, 0}} {
+		u.Kernel(k.StartNS, k.EndNS, 0, true)
+	}
+	u.Finish()
+	if want := [Uses]int64{Unmatched: 20 + 5 + 11}; u.NS != want || len(u.entered) != 0 {
+		t.Errorf("%v, want %v", u.NS, want)
+	}
+}
+
+// Beyond the most ranks, kernels of collectives are counted, and in no lane.
+func TestTooManyRanks(t *testing.T) {
+	s := newScene(mostRanks + 1)
+	all := make([]int, s.ranks)
+	for i := range all {
+		all[i] = i
+	}
+	s.collective(allReduce, 10_000, all...)
+	if a := s.find(t, false); a.Beyond != 1 || len(a.Ranks) != mostRanks {
+		t.Errorf("%d beyond the limits, %d ranks", a.Beyond, len(a.Ranks))
+	}
+}

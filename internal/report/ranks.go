@@ -156,6 +156,9 @@ func (r *Report) writeRanks(b *bytes.Buffer, fullNames bool) {
 	if r.Ranks.LeftOutNS > 0 {
 		line(b, "", "too many collectives: those from %s on are not compared", duration(r.Ranks.LeftOutNS-r.ZeroNS))
 	}
+	if r.Ranks.Beyond > 0 {
+		line(b, "", "too many ranks, names or communicators: %s of collectives are not compared, and count as unmatched", humanize.Things(r.Ranks.Beyond, "kernel"))
+	}
 	r.writeRankTable(b)
 	for i := range r.Ranks.Groups[:min(len(r.Ranks.Groups), rankGroupsShown)] {
 		r.writeRankGroup(b, &r.Ranks.Groups[i], fullNames)
