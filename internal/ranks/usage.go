@@ -201,6 +201,7 @@ func (u *Usage) advance(untilNS int64) {
 
 // count adds a time with one use; Copy: no kernel runs.
 func (u *Usage) count(use Use, s traceread.Span) {
+	u.declared = after(u.declared, s.BeginNS)
 	ns := within(u.declared, s)
 	if use == Copy {
 		u.copies = after(u.copies, s.BeginNS)

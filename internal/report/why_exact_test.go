@@ -1,9 +1,11 @@
 package report
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
+	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/test/tracetest"
 )
 
@@ -29,5 +31,16 @@ func TestWhyExactness(t *testing.T) {
 				t.Errorf("%s", text)
 			}
 		})
+	}
+}
+
+// A session that claims more windows than a recorder writes is refused.
+func TestTooManyWindows(t *testing.T) {
+	path := tracetest.WriteThreads(t)
+	change(t, path, `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 64)
+		INSERT INTO rtl_cpu_window(session_id, begun_ns, ended_ns, method_id, cpu_hz, wall_hz, scheduling, least_wait_ns)
+		SELECT session_id, begun_ns + i, ended_ns, method_id, cpu_hz, wall_hz, 1, 0 FROM rtl_cpu_window, n`)
+	if _, err := Make(path, Options{}); !errors.Is(err, traceread.ErrImpossible) {
+		t.Errorf("%v", err)
 	}
 }
