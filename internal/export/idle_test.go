@@ -3,6 +3,7 @@ package export
 import (
 	"bytes"
 	"compress/gzip"
+	"database/sql"
 	"encoding/json"
 	"os/exec"
 	"path/filepath"
@@ -106,6 +107,35 @@ func TestSpeedscope(t *testing.T) {
 	}
 	if sum != idleOf(t, path) {
 		t.Errorf("%d ns, want %d", sum, idleOf(t, path))
+	}
+}
+
+// A stack whose outer part is missing has a root that says so.
+func TestIdleCutStacks(t *testing.T) {
+	path := tracetest.WriteThreads(t)
+	db, err := sql.Open("sqlite3", path)
+	must(t, err)
+	_, err = db.Exec("UPDATE rtl_cpu_stack SET cut = 1 WHERE parent_id IS NULL")
+	must(t, err)
+	must(t, db.Close())
+	data, _ := exported(t, "folded", path)
+	if !strings.Contains(string(data), "GPU 0;engine 2983;[not known];Engine.step (engine.py:90);") {
+		t.Errorf("%s", data)
+	}
+	data, _ = exported(t, "speedscope", path)
+	var got speedscopeFile
+	must(t, json.Unmarshal(data, &got))
+	if p := got.Profiles[0]; got.Shared.Frames[p.Samples[0][0]].Name != unknownRoot.name {
+		t.Errorf("%+v", got.Shared.Frames)
+	}
+	f, _ := FormatNamed("pprof")
+	output := filepath.Join(t.TempDir(), "idle.pb.gz")
+	_, err = f.Write(t.Context(), path, output, 0)
+	must(t, err)
+	p, err := profile.Parse(bytes.NewReader(readFile(t, output)))
+	must(t, err)
+	if s := p.Sample[0]; s.Location[len(s.Location)-1].Line[0].Function.Name != unknownRoot.name {
+		t.Errorf("%+v", s)
 	}
 }
 
