@@ -221,3 +221,21 @@ func TestChromeThreads(t *testing.T) {
 		t.Errorf("%v", sums)
 	}
 }
+
+// A thread has no state before its first row and after its last one.
+func TestNoStateWithoutRows(t *testing.T) {
+	path := tracetest.WriteThreads(t)
+	db, err := sql.Open("sqlite3", path)
+	must(t, err)
+	_, err = db.Exec("DELETE FROM rtl_cpu_sample")
+	must(t, err)
+	must(t, db.Close())
+	data, _ := exported(t, "pftrace", path)
+	v := viewPerfetto(t, data)
+	for _, name := range []string{"engine 2983: state", "tokenizer 2982: state"} {
+		states := v.slices[v.byName[name]]
+		if n := len(states); n < 3 || states[0].name == stateRunning || states[n-1].name == stateRunning {
+			t.Errorf("%s: %+v", name, states)
+		}
+	}
+}
