@@ -42,6 +42,9 @@ func leafOf(s *report.IdleStack) idleFrame {
 	return idleFrame{name: "[" + sanitize.Text(s.Label()) + "]"}
 }
 
+// unknownRoot is the root of stacks that are cut: what has called their outermost frame is not known.
+var unknownRoot = idleFrame{name: "[not known]"}
+
 func gpuName(gpu int64) string { return fmt.Sprintf("GPU %d", gpu) }
 
 func threadTitle(t *report.IdleThread) string {
@@ -73,6 +76,9 @@ func writeFolded(e *export) error {
 		parts := []string{gpuName(s.GPU)}
 		if title := threadTitle(s.Thread); title != "" {
 			parts = append(parts, title)
+		}
+		if s.Cut {
+			parts = append(parts, unknownRoot.name)
 		}
 		for j := len(s.Frames) - 1; j >= 0; j-- {
 			parts = append(parts, frameOf(s.Frames[j]).text())
@@ -147,6 +153,9 @@ func (p *pprof) add(s *report.IdleStack) {
 	one.Location = append(one.Location, p.location(leafOf(s), ""))
 	for _, f := range s.Frames {
 		one.Location = append(one.Location, p.location(frameOf(f), sanitize.Text(f.Library())))
+	}
+	if s.Cut {
+		one.Location = append(one.Location, p.location(unknownRoot, ""))
 	}
 	p.out.Sample = append(p.out.Sample, one)
 }

@@ -3,6 +3,7 @@ package export
 import (
 	"bytes"
 	"compress/gzip"
+	"database/sql"
 	"encoding/json"
 	"os/exec"
 	"path/filepath"
@@ -109,6 +110,35 @@ func TestSpeedscope(t *testing.T) {
 	}
 }
 
+// A stack whose outer part is missing has a root that says so.
+func TestIdleCutStacks(t *testing.T) {
+	path := tracetest.WriteThreads(t)
+	db, err := sql.Open("sqlite3", path)
+	must(t, err)
+	_, err = db.Exec("UPDATE rtl_cpu_stack SET cut = 1 WHERE parent_id IS NULL")
+	must(t, err)
+	must(t, db.Close())
+	data, _ := exported(t, "folded", path)
+	if !strings.Contains(string(data), "GPU 0;engine 2983;[not known];Engine.step (engine.py:90);") {
+		t.Errorf("%s", data)
+	}
+	data, _ = exported(t, "speedscope", path)
+	var got speedscopeFile
+	must(t, json.Unmarshal(data, &got))
+	if p := got.Profiles[0]; got.Shared.Frames[p.Samples[0][0]].Name != unknownRoot.name {
+		t.Errorf("%+v", got.Shared.Frames)
+	}
+	f, _ := FormatNamed("pprof")
+	output := filepath.Join(t.TempDir(), "idle.pb.gz")
+	_, err = f.Write(t.Context(), path, output, 0)
+	must(t, err)
+	p, err := profile.Parse(bytes.NewReader(readFile(t, output)))
+	must(t, err)
+	if s := p.Sample[0]; s.Location[len(s.Location)-1].Line[0].Function.Name != unknownRoot.name {
+		t.Errorf("%+v", s)
+	}
+}
+
 // Without what threads did, the formats have the causes that are known, and say what is missing.
 func TestIdleUnanswered(t *testing.T) {
 	path := sample(t)
@@ -189,5 +219,23 @@ func TestChromeThreads(t *testing.T) {
 	}
 	if sums["blocked: gil"] < 7999 || sums["blocked: gil"] > 8001 {
 		t.Errorf("%v", sums)
+	}
+}
+
+// A thread has no state before its first row and after its last one.
+func TestNoStateWithoutRows(t *testing.T) {
+	path := tracetest.WriteThreads(t)
+	db, err := sql.Open("sqlite3", path)
+	must(t, err)
+	_, err = db.Exec("DELETE FROM rtl_cpu_sample")
+	must(t, err)
+	must(t, db.Close())
+	data, _ := exported(t, "pftrace", path)
+	v := viewPerfetto(t, data)
+	for _, name := range []string{"engine 2983: state", "tokenizer 2982: state"} {
+		states := v.slices[v.byName[name]]
+		if n := len(states); n < 3 || states[0].name == stateRunning || states[n-1].name == stateRunning {
+			t.Errorf("%s: %+v", name, states)
+		}
 	}
 }

@@ -73,7 +73,10 @@ func (s *speedscope) add(one *report.IdleStack) {
 		s.byName[name] = p
 		s.file.Profiles = append(s.file.Profiles, p)
 	}
-	stack := make([]int, 0, len(one.Frames)+1)
+	stack := make([]int, 0, len(one.Frames)+2)
+	if one.Cut {
+		stack = append(stack, s.frame(unknownRoot))
+	}
 	for i := len(one.Frames) - 1; i >= 0; i-- {
 		stack = append(stack, s.frame(frameOf(one.Frames[i])))
 	}

@@ -3,6 +3,7 @@ package export
 import (
 	"fmt"
 
+	"github.com/rtl-attach/rtl-attach/internal/cputrace"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/internal/whyidle"
@@ -24,7 +25,8 @@ const (
 )
 
 // threadStates yields the states of the exported threads, those of one thread in order and disjoint. In a
-// window without waits there are none.
+// window without waits there are none. A thread that waits has rows from the window's begin and to its end, so
+// there are none before the first row or sample of a thread and after the last one: it may not have existed.
 func (e *export) threadStates(visit func(*threadState) error) error {
 	windows, err := whyidle.Windows(e.ctx, e.trace.Trace)
 	if err != nil || len(windows) == 0 {
@@ -35,11 +37,14 @@ func (e *export) threadStates(visit func(*threadState) error) error {
 		return err
 	}
 	defer stacks.Close()
-	s := &stateWriter{export: e, stacks: stacks, windows: map[*traceread.Session][]traceread.Span{}, reached: map[*thread]int64{}, names: map[stateKey]string{}, visit: visit}
+	s := &stateWriter{export: e, stacks: stacks, windows: map[*traceread.Session][]traceread.Span{}, reached: map[*thread]int64{}, sampled: map[*thread]traceread.Span{}, names: map[stateKey]string{}, visit: visit}
 	for _, w := range windows {
 		if w.Scheduling {
 			s.windows[w.Session] = append(s.windows[w.Session], w.Span)
 		}
+	}
+	if err := whyidle.EachSample(e.ctx, e.trace.Trace, s.sample); err != nil {
+		return err
 	}
 	if err := whyidle.EachWait(e.ctx, e.trace.Trace, windows, s.wait); err != nil {
 		return err
@@ -47,7 +52,7 @@ func (e *export) threadStates(visit func(*threadState) error) error {
 	for _, id := range sortedKeys(e.trace.threads) {
 		th := e.trace.threads[id]
 		if at, known := s.reached[th]; known {
-			if err := s.ran(th, at, traceread.LatestNS); err != nil {
+			if err := s.ran(th, at, s.sampled[th].EndNS); err != nil {
 				return err
 			}
 		}
@@ -60,8 +65,23 @@ type stateWriter struct {
 	stacks  *whyidle.Stacks
 	windows map[*traceread.Session][]traceread.Span
 	reached map[*thread]int64
+	sampled map[*thread]traceread.Span // from the first to the last sample in which it ran
 	names   map[stateKey]string
 	visit   func(*threadState) error
+}
+
+// sample notes that a thread ran.
+func (s *stateWriter) sample(one *whyidle.Sample) error {
+	th := s.trace.threads[one.Thread]
+	if th == nil || one.State == cputrace.DidNotRun {
+		return nil
+	}
+	ran, known := s.sampled[th]
+	if !known {
+		ran.BeginNS = one.TimeNS
+	}
+	s.sampled[th] = traceread.Span{BeginNS: min(ran.BeginNS, one.TimeNS), EndNS: max(ran.EndNS, one.TimeNS)}
+	return nil
 }
 
 func (s *stateWriter) wait(w *whyidle.Wait) error {
@@ -71,7 +91,9 @@ func (s *stateWriter) wait(w *whyidle.Wait) error {
 	}
 	at, known := s.reached[th]
 	if !known {
-		at = s.windows[th.session][0].BeginNS
+		if at = w.OutNS; s.sampled[th].EndNS > 0 {
+			at = min(at, s.sampled[th].BeginNS)
+		}
 	}
 	if err := s.ran(th, at, w.OutNS); err != nil {
 		return err

@@ -44,7 +44,7 @@ func FuzzRanks(f *testing.F) {
 		r, err := a.Result(usage, Naming{
 			Kernel:   func(int64) (string, error) { return "k", nil },
 			Number:   func(int32) (string, error) { return "n", nil },
-			Recorded: func(int64) int64 { return 1 << 40 },
+			Recorded: func(int64) int64 { return 1 << 40 }, RecordedBy: func(*Rank) int64 { return 1 << 40 },
 		})
 		if err != nil || len(r.Servers) != 2 {
 			t.Fatalf("%+v, %v", r, err)

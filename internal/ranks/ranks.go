@@ -107,6 +107,7 @@ type Analysis struct {
 	Collectives []Collective // of each group and name in the order of ends
 	ClockNS     int64        // a skew up to this is not told from none
 	LeftOutNS   int64        // kernels that end from here on are too many, and left out; 0: none
+	Beyond      int64        // kernels of more ranks, names and communicators than are compared: they are not matched
 
 	names map[int64]bool // names of collectives
 	lanes []*lane

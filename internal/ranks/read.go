@@ -55,10 +55,11 @@ type reading struct {
 	kernels  int
 }
 
-// place is what the kernels of a context share; rank -1: they are no collectives, or of no known GPU.
+// place is what the kernels of a context share; rank -1: they are no collectives, or of no known GPU, or beyond the limits.
 type place struct {
-	rank int
-	name int64
+	rank   int
+	name   int64
+	beyond bool
 }
 
 // mostContexts limits the contexts in memory. At the limit all are dropped, and read again when needed.
@@ -141,18 +142,23 @@ func (r *reading) add(id, contextID, startNS, durationNS int64) error {
 			return err
 		}
 	}
-	if p.rank < 0 || !traceread.Possible(startNS, durationNS) {
+	if p.rank < 0 && !p.beyond || !traceread.Possible(startNS, durationNS) {
 		return nil
 	}
 	endNS := startNS + durationNS
 	if endNS <= r.window.BeginNS || startNS >= r.window.EndNS || r.LeftOutNS > 0 && endNS >= r.LeftOutNS {
 		return nil
 	}
+	if p.beyond {
+		r.Beyond++
+		return nil
+	}
 	key := laneKey{p.rank, p.name, r.comms[id]}
 	l := r.lanes[key]
 	if l == nil {
 		if len(r.lanes) == mostLanes {
-			return nil // kernels with a name of a collective that are in no lane count as unmatched
+			r.Beyond++
+			return nil // see Usage.Kernel
 		}
 		l = &lane{rank: key.rank, name: key.name, comm: key.comm}
 		r.lanes[key] = l
@@ -174,6 +180,7 @@ func (r *reading) place(contextID int64) (*place, error) {
 	}
 	if q := r.tr.Queues[queue]; err == nil && q != nil && r.names[p.name] {
 		p.rank = r.rank(Rank{q.Agent.Session.Process, q.Agent.GPU})
+		p.beyond = p.rank < 0
 	}
 	if len(r.contexts) >= mostContexts {
 		clear(r.contexts)

@@ -12,6 +12,7 @@ import (
 type Result struct {
 	ClockNS   int64         `json:"clock_uncertainty_ns"`       // a skew up to this is not told from none
 	LeftOutNS int64         `json:"left_out_from_ns,omitempty"` // collectives that end from here on are not compared
+	Beyond    int64         `json:"beyond_limits,omitempty"`    // kernels of more ranks, names and communicators than are compared
 	Servers   []Server      `json:"servers"`                    // one of each host
 	Ranks     []RankResult  `json:"ranks"`
 	GPUs      []GPUResult   `json:"gpus"`
@@ -40,7 +41,7 @@ type RankResult struct {
 	LateP99  int64     `json:"late_p99_ns"`
 	WaitNS   int64     `json:"wait_ns"`             // it waited for others, in all
 	Others   float64   `json:"others_wait_percent"` // the others' GPUs waited for it, of their recorded time
-	Instead  []Instead `json:"instead"`             // what its GPU did while only this rank had not entered, the longest time first
+	Instead  []Instead `json:"instead"`             // what its GPU did while only this rank had not entered, the longest time first; none of several ranks of a GPU
 }
 
 // Instead is what a GPU did while other ranks waited for it.
@@ -99,24 +100,25 @@ type Sum struct {
 
 // Naming has names for the rows and numbers of an analysis.
 type Naming struct {
-	Kernel   func(row int64) (string, error)    // of rocpd_string
-	Number   func(number int32) (string, error) // as passed to Usage.Kernel
-	Recorded func(gpu int64) int64              // ns
+	Kernel     func(row int64) (string, error)    // of rocpd_string
+	Number     func(number int32) (string, error) // as passed to Usage.Kernel
+	Recorded   func(gpu int64) int64              // ns
+	RecordedBy func(rank *Rank) int64             // ns in which the rank's process was recorded on its GPU
 }
 
 const mostInstead = 8
 
 // Result sums up. usage has the usage of each GPU.
 func (a *Analysis) Result(usage map[int64]*Usage, names Naming) (*Result, error) {
-	r := &Result{ClockNS: a.ClockNS, LeftOutNS: a.LeftOutNS, Servers: []Server{}, Ranks: []RankResult{}, GPUs: []GPUResult{}, Groups: []GroupResult{}}
+	r := &Result{ClockNS: a.ClockNS, LeftOutNS: a.LeftOutNS, Beyond: a.Beyond, Servers: []Server{}, Ranks: []RankResult{}, GPUs: []GPUResult{}, Groups: []GroupResult{}}
 	for _, gpu := range slices.Sorted(maps.Keys(usage)) {
 		r.GPUs = append(r.GPUs, gpuResult(gpu, usage[gpu], names.Recorded(gpu)))
 	}
 	a.addRanks(r)
 	for i := range r.Ranks {
 		one := &r.Ranks[i]
-		one.Others = a.othersWait(i, usage, names.Recorded)
-		if u := usage[one.GPU]; u != nil {
+		one.Others = a.othersWait(i, usage, names.RecordedBy)
+		if u := usage[one.GPU]; u != nil && r.ranksOn(one.GPU) == 1 {
 			var err error
 			if one.Instead, err = u.instead(names); err != nil {
 				return nil, err
@@ -128,6 +130,16 @@ func (a *Analysis) Result(usage map[int64]*Usage, names Naming) (*Result, error)
 	}
 	a.addServers(r)
 	return r, nil
+}
+
+// ranksOn returns how many ranks are on a GPU. What it does is known of the GPU, not of each of them.
+func (r *Result) ranksOn(gpu int64) (n int) {
+	for i := range r.Ranks {
+		if r.Ranks[i].GPU == gpu {
+			n++
+		}
+	}
+	return n
 }
 
 func gpuResult(gpu int64, u *Usage, recordedNS int64) GPUResult {
@@ -189,21 +201,22 @@ func mean(values []int64) int64 {
 }
 
 // othersWait returns the share of their recorded time in which the GPUs of a rank's groups waited for it, in percent.
-func (a *Analysis) othersWait(rank int, usage map[int64]*Usage, recorded func(int64) int64) float64 {
-	gpus := map[int64]bool{}
+func (a *Analysis) othersWait(rank int, usage map[int64]*Usage, recorded func(*Rank) int64) float64 {
+	gpus := map[int64]int64{} // ns in which a process of the groups was recorded
 	for _, g := range a.Groups {
 		if !slices.Contains(g.Ranks, rank) {
 			continue
 		}
 		for _, other := range g.Ranks {
-			gpus[a.Ranks[other].GPU] = true
+			gpu := a.Ranks[other].GPU
+			gpus[gpu] = max(gpus[gpu], recorded(a.Ranks[other]))
 		}
 	}
 	delete(gpus, a.Ranks[rank].GPU)
 	var waitNS, allNS int64
-	for gpu := range gpus {
+	for gpu, ns := range gpus {
 		if u := usage[gpu]; u != nil {
-			waitNS, allNS = traceread.Sum(waitNS, u.WaitedFor[int32(rank)]), traceread.Sum(allNS, recorded(gpu))
+			waitNS, allNS = traceread.Sum(waitNS, u.WaitedFor[int32(rank)]), traceread.Sum(allNS, ns)
 		}
 	}
 	return 100 * float64(waitNS) / float64(max(1, allNS))

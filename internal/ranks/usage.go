@@ -39,7 +39,9 @@ type Usage struct {
 	late     []traceread.Span // disjoint
 	idleLate []traceread.Span // the same, for Idle
 	own      []laneKernel     // kernels of collectives in the order of starts
-	waiting  parts            // that begin later
+	entered  []int64          // the ends of those that start at enterNS, and that the caller has not passed yet
+	enterNS  int64
+	waiting  parts // that begin later
 	untilNS  [Copy]int64
 	computes int32 // the kernel that computes longest
 	waitsFor int32
@@ -97,10 +99,11 @@ func (a *Analysis) lateOf(gpu int64) (spans []traceread.Span) {
 	return merged
 }
 
-// Kernel takes the next kernel. number is the caller's; kernels of collectives are only taken for the order.
+// Kernel takes the next kernel. number is the caller's; kernels of collectives are only taken for the order, and those
+// that are not compared as unmatched.
 func (u *Usage) Kernel(startNS, endNS int64, number int32, collective bool) {
 	u.enterUntil(startNS)
-	if collective && (u.analysis.LeftOutNS == 0 || endNS < u.analysis.LeftOutNS) {
+	if collective && u.isCompared(endNS) {
 		return
 	}
 	u.advance(startNS)
@@ -114,6 +117,16 @@ func (u *Usage) Kernel(startNS, endNS int64, number int32, collective bool) {
 	u.untilNS[use] = max(u.untilNS[use], endNS)
 }
 
+// isCompared reports whether a kernel of a collective that starts now is in a lane.
+func (u *Usage) isCompared(endNS int64) bool {
+	at := slices.Index(u.entered, endNS)
+	if at < 0 {
+		return false
+	}
+	u.entered = slices.Delete(u.entered, at, at+1)
+	return true
+}
+
 // Finish ends the last kernels.
 func (u *Usage) Finish() {
 	u.enterUntil(traceread.LatestNS)
@@ -122,9 +135,15 @@ func (u *Usage) Finish() {
 
 // enterUntil takes the collectives that start up to a time.
 func (u *Usage) enterUntil(ns int64) {
+	if ns > u.enterNS {
+		u.entered, u.enterNS = u.entered[:0], ns
+	}
 	for len(u.own) > 0 && u.analysis.at(u.own[0]).StartNS <= ns {
 		k := u.analysis.at(u.own[0])
 		u.own = u.own[1:]
+		if k.StartNS == ns {
+			u.entered = append(u.entered, k.EndNS)
+		}
 		u.advance(k.StartNS)
 		wait, transfer := u.analysis.parts(k)
 		for _, p := range [...]part{wait, transfer} {
@@ -182,6 +201,7 @@ func (u *Usage) advance(untilNS int64) {
 
 // count adds a time with one use; Copy: no kernel runs.
 func (u *Usage) count(use Use, s traceread.Span) {
+	u.declared = after(u.declared, s.BeginNS)
 	ns := within(u.declared, s)
 	if use == Copy {
 		u.copies = after(u.copies, s.BeginNS)

@@ -46,7 +46,7 @@ func verdict(t *testing.T, a *Analysis) Server {
 	result, err := a.Result(usage, Naming{
 		Kernel:   func(row int64) (string, error) { return fmt.Sprint("kernel ", row), nil },
 		Number:   func(number int32) (string, error) { return fmt.Sprint("number ", number), nil },
-		Recorded: func(int64) int64 { return untilNS - begin },
+		Recorded: func(int64) int64 { return untilNS - begin }, RecordedBy: func(*Rank) int64 { return untilNS - begin },
 	})
 	must(t, err)
 	if len(result.Servers) != 1 {
@@ -180,5 +180,48 @@ func TestInstead(t *testing.T) {
 	})
 	if spans != late {
 		t.Errorf("%d", spans)
+	}
+}
+
+// The share of the others' time is that of the rank's own process: a GPU may have been recorded for others, too.
+func TestOthersTimeIsOfTheirProcess(t *testing.T) {
+	a := &Analysis{Ranks: []*Rank{{GPU: 0}, {GPU: 1}, {GPU: 0}, {GPU: 1}}, Groups: []*Group{{Ranks: []int{0, 1}}, {Ranks: []int{2, 3}}}}
+	usage := map[int64]*Usage{0: {}, 1: {WaitedFor: map[int32]int64{0: 50, 2: 10}}}
+	recorded := func(r *Rank) int64 {
+		if r == a.Ranks[1] {
+			return 100
+		}
+		return 40
+	}
+	for rank, want := range map[int]float64{0: 50, 2: 25} {
+		if got := a.othersWait(rank, usage, recorded); got != want {
+			t.Errorf("rank %d: %.1f%%, want %.1f%%", rank, got, want)
+		}
+	}
+}
+
+// Kernels of collectives that are in no lane count as unmatched, the others once.
+func TestBeyondLimits(t *testing.T) {
+	a := &Analysis{Ranks: []*Rank{{GPU: 0}}, lanes: []*lane{{kernels: []Kernel{{10, 30, -1}, {10, 20, -1}, {60, 70, -1}}}}}
+	u := a.Usage(0, []traceread.Span{{BeginNS: 0, EndNS: 100}}, nil)
+	for _, k := range []Kernel{{10, 20, 0}, {10, 30, 0}, {40, 45, 0}, {60, 70, 0}, {60, 71, 0}} {
+		u.Kernel(k.StartNS, k.EndNS, 0, true)
+	}
+	u.Finish()
+	if want := [Uses]int64{Unmatched: 20 + 5 + 11}; u.NS != want || len(u.entered) != 0 {
+		t.Errorf("%v, want %v", u.NS, want)
+	}
+}
+
+// Beyond the most ranks, kernels of collectives are counted, and in no lane.
+func TestTooManyRanks(t *testing.T) {
+	s := newScene(mostRanks + 1)
+	all := make([]int, s.ranks)
+	for i := range all {
+		all[i] = i
+	}
+	s.collective(allReduce, 10_000, all...)
+	if a := s.find(t, false); a.Beyond != 1 || len(a.Ranks) != mostRanks {
+		t.Errorf("%d beyond the limits, %d ranks", a.Beyond, len(a.Ranks))
 	}
 }

@@ -9,6 +9,7 @@ type Verdict string
 const (
 	NoDifference Verdict = "no difference" // within the uncertainty
 	Different    Verdict = "different"
+	OneSided     Verdict = "one-sided"    // different, but before or after is missing: the load itself may have changed
 	LoadChanged  Verdict = "load changed" // before and after differ: nothing can be said about the recording
 	Unsteady     Verdict = "unsteady"     // the uncertainty is too large for a statement
 	Unknown      Verdict = "unknown"      // a phase is missing
@@ -49,6 +50,8 @@ func Compare(before, during, after *Estimate) Change {
 		c.Verdict = LoadChanged
 	case c.Uncertainty > unsteadiest:
 		c.Verdict = Unsteady
+	case math.Abs(c.Percent) > c.Uncertainty && after == nil:
+		c.Verdict = OneSided
 	case math.Abs(c.Percent) > c.Uncertainty:
 		c.Verdict = Different
 	}

@@ -27,6 +27,7 @@ var (
 	ErrShort    = errors.New("it was too short")
 	ErrFew      = errors.New("too few packets")
 	ErrBackward = errors.New("a counter of the queues went backward")
+	ErrBlocks   = errors.New("the recording is shorter than ten times the time before it: --measure-cost with a shorter time")
 )
 
 const (
@@ -127,11 +128,14 @@ func (p *Phase) deviation() float64 {
 const blocksLeast = 10
 
 // UseBlocks replaces the uncertainty of an estimate by what a longer phase shows of it: the variation of the rate over
-// times as long as the shorter phase, which has seen only a part of that. Without enough of them it changes nothing.
-func (e *Estimate) UseBlocks(longer *Phase) {
-	if b := &longer.blocks; b.n >= blocksLeast {
-		e.Uncertainty = student(b.n-1) * b.deviation()
+// times as long as the shorter phase, which has seen only a part of that. Without enough of them it returns ErrBlocks.
+func (e *Estimate) UseBlocks(longer *Phase) error {
+	b := &longer.blocks
+	if b.n < blocksLeast {
+		return ErrBlocks
 	}
+	e.Uncertainty = student(b.n-1) * b.deviation()
+	return nil
 }
 
 // variation is the mean of numbers, and how much they vary.

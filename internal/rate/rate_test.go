@@ -49,8 +49,9 @@ func (r *run) change() Change {
 	before, _ := r.before.Estimate()
 	during, _ := r.during.Estimate()
 	after, _ := r.after.Estimate()
-	before.UseBlocks(&r.during)
-	after.UseBlocks(&r.during)
+	if before.UseBlocks(&r.during) != nil || after.UseBlocks(&r.during) != nil {
+		return Change{Verdict: Unknown}
+	}
 	return Compare(&before, &during, &after)
 }
 
@@ -106,6 +107,23 @@ func TestChangeInTheMiddle(t *testing.T) {
 	}
 }
 
+// A recording that is too short to show how much a load varies gets no statement.
+func TestShortRecording(t *testing.T) {
+	for _, c := range []struct {
+		times uint64
+		want  error
+	}{{5, ErrBlocks}, {9, ErrBlocks}, {12, nil}} {
+		l := load{random: rand.New(rand.NewPCG(1, 1))}
+		r := run{during: Phase{BlockNS: 200 * ms}}
+		l.run(&r.before, 200*ms, 5000)
+		l.run(&r.during, c.times*200*ms, 5000)
+		e, err := r.before.Estimate()
+		if own := e.Uncertainty; err != nil || !errors.Is(e.UseBlocks(&r.during), c.want) || (e.Uncertainty == own) != (c.want != nil) {
+			t.Errorf("%d times as long: %+v, %v", c.times, e, err)
+		}
+	}
+}
+
 // No estimate from too little, or from what cannot be.
 func TestAbstains(t *testing.T) {
 	phase := func(samples int, each uint64) *Phase {
@@ -130,6 +148,12 @@ func TestAbstains(t *testing.T) {
 	}
 	if c := Compare(nil, &Estimate{PerSecond: 1}, nil); c.Verdict != Unknown {
 		t.Errorf("%+v", c)
+	}
+	slow, fast := &Estimate{PerSecond: 1}, &Estimate{PerSecond: 2}
+	for _, c := range []Change{Compare(fast, slow, nil), Compare(nil, slow, fast)} {
+		if c.Verdict != OneSided || c.Percent != -50 {
+			t.Errorf("%+v", c)
+		}
 	}
 }
 

@@ -42,15 +42,14 @@ type windows struct {
 func analyse(tr *traceread.Trace, w windows, found *ranks.Analysis) (*analysis, error) {
 	a, err := analyseRows(tr, w, found, recordedOrder, "")
 	if errors.Is(err, errDisorder) {
-		a.close()
 		a, err = analyseRows(tr, w, found, startOrder, " ORDER BY start_ns")
 	}
 	return a, err
 }
 
 // analyseRows reads the dispatches from source, and the times of filtered kernels in the order
-// that filteredOrder says in SQL.
-func analyseRows(tr *traceread.Trace, w windows, found *ranks.Analysis, source rowSource, filteredOrder string) (*analysis, error) {
+// that filteredOrder says in SQL. close the analysis afterwards.
+func analyseRows(tr *traceread.Trace, w windows, found *ranks.Analysis, source rowSource, filteredOrder string) (done *analysis, err error) {
 	st, err := newState(tr)
 	if err != nil {
 		return nil, err
@@ -63,6 +62,11 @@ func analyseRows(tr *traceread.Trace, w windows, found *ranks.Analysis, source r
 			g.asks = true
 		}
 	}
+	defer func() {
+		if err != nil {
+			a.close()
+		}
+	}()
 	a.beginUsage()
 	if a.contexts, err = newContexts(st, a.kernels); err != nil {
 		return nil, err

@@ -89,6 +89,17 @@ func (r *Report) explainLate(tr *traceread.Trace, a *analysis) error {
 	return nil
 }
 
+// recordedBy returns how much of the window a rank's own process was recorded on its GPU, in ns.
+func (a *analysis) recordedBy(rank *ranks.Rank) int64 {
+	var own []*gpuSession
+	for _, gs := range a.gpus[rank.GPU].sessions {
+		if gs.session.process.Process == rank.Process {
+			own = append(own, gs)
+		}
+	}
+	return a.recorded(own)
+}
+
 // fillRanks compares the ranks.
 func (r *Report) fillRanks(tr *traceread.Trace, a *analysis) (err error) {
 	if a.ranks == nil {
@@ -110,7 +121,8 @@ func (r *Report) fillRanks(tr *traceread.Trace, a *analysis) (err error) {
 			}
 			return names.of(a.kernels.list[number].nameID), names.err
 		},
-		Recorded: func(gpu int64) int64 { return a.recorded(a.gpus[gpu].sessions) },
+		Recorded:   func(gpu int64) int64 { return a.recorded(a.gpus[gpu].sessions) },
+		RecordedBy: a.recordedBy,
 	})
 	return err
 }
@@ -143,6 +155,9 @@ func (r *Report) writeRanks(b *bytes.Buffer, fullNames bool) {
 	line(b, "", "times of two GPUs are comparable to %s: a smaller skew is not told from none", duration(r.Ranks.ClockNS))
 	if r.Ranks.LeftOutNS > 0 {
 		line(b, "", "too many collectives: those from %s on are not compared", duration(r.Ranks.LeftOutNS-r.ZeroNS))
+	}
+	if r.Ranks.Beyond > 0 {
+		line(b, "", "too many ranks, names or communicators: %s of collectives are not compared, and count as unmatched", humanize.Things(r.Ranks.Beyond, "kernel"))
 	}
 	r.writeRankTable(b)
 	for i := range r.Ranks.Groups[:min(len(r.Ranks.Groups), rankGroupsShown)] {

@@ -72,7 +72,7 @@ func (s *Summary) readRates(tr *traceread.Trace) error {
 
 func (r *Rates) set(phase string, one Rate) {
 	length := one.UntilNS - one.FromNS
-	if one.FromNS < 0 || one.UntilNS > traceread.LatestNS || length < 0 || one.Packets < 0 || one.Uncertainty < 0 || math.IsInf(one.Uncertainty, 0) || math.IsNaN(one.Uncertainty) {
+	if one.FromNS < 0 || one.UntilNS > traceread.LatestNS || length < 0 || one.Packets < 0 || !isUncertainty(one.Uncertainty) {
 		one = Rate{Reason: "the trace has an impossible one"}
 	} else if length > 0 {
 		one.PerSecond = float64(one.Packets) / (float64(length) / 1e9)
@@ -86,6 +86,12 @@ func (r *Rates) set(phase string, one Rate) {
 		r.After = &one
 	}
 }
+
+// mostUncertain is more than any uncertainty; what is computed from it is still a number.
+const mostUncertain = 1e18
+
+// isUncertainty reports whether a value can be an uncertainty; NaN cannot.
+func isUncertainty(x float64) bool { return x >= 0 && x <= mostUncertain }
 
 // estimate returns what rate.Compare takes; nil: there is no rate.
 func (r *Rate) estimate() *rate.Estimate {
@@ -105,7 +111,8 @@ func (r *Rates) compare() {
 // verdicts are the words for what is no number.
 var verdicts = map[rate.Verdict]string{
 	rate.NoDifference: "no difference seen",
-	rate.LoadChanged:  "the load changed by itself, which says nothing about the recording",
+	rate.OneSided:     "only one side was measured, so the load itself may have changed",
+	rate.LoadChanged:  "before and after differ, so nothing can be said about the recording",
 	rate.Unsteady:     "the load is too unsteady to say more; --measure-cost with a longer time may",
 }
 
@@ -125,7 +132,7 @@ func (s *Summary) writeRates(b *bytes.Buffer) {
 
 // saying sorts verdicts by how much they say.
 func saying(v rate.Verdict) int {
-	return slices.Index([]rate.Verdict{rate.Unknown, rate.Unsteady, rate.LoadChanged, rate.NoDifference, rate.Different}, v)
+	return slices.Index([]rate.Verdict{rate.Unknown, rate.Unsteady, rate.LoadChanged, rate.NoDifference, rate.OneSided, rate.Different}, v)
 }
 
 func (s *Summary) alike() (n int) {
@@ -153,6 +160,19 @@ func (r *Rates) text() string {
 	text += fmt.Sprintf("while recorded %s ± %.1f %%", signed(r.Percent), r.Margin)
 	if words := verdicts[r.Verdict]; words != "" {
 		text += ": " + words
+	}
+	return text + r.missing()
+}
+
+// missing says why there is no rate before or after.
+func (r *Rates) missing() (text string) {
+	for _, phase := range []struct {
+		name string
+		rate *Rate
+	}{{"before", r.Before}, {"after", r.After}} {
+		if phase.rate != nil && phase.rate.Reason != "" {
+			text += "; " + phase.name + ": " + sanitize.Text(phase.rate.Reason)
+		}
 	}
 	return text
 }

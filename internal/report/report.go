@@ -121,7 +121,7 @@ type Options struct {
 	Window  *Span            // nil: the whole recording
 	Steps   *steps.Selection // nil: Window
 	Gaps    int              // how many of the longest gaps to list, with their causes; 0: mostGaps, without
-	NoWhy   bool             // do not look for the causes of idle times in threads
+	NoWhy   bool             // do not look for the causes of idle times in threads and other ranks
 	Filter  *filter.Filter   // nil: everything that was recorded
 
 	Collectives *collectives.Patterns // the names of collectives' kernels; nil: collectives.Default
@@ -179,14 +179,17 @@ func (r *Report) read(tr *traceread.Trace, o Options) error {
 	if cut {
 		w.window = common
 	}
-	found, err := ranks.Find(background, tr, ranks.Options{Window: w.window, Patterns: o.Collectives})
-	if err != nil {
-		return err
+	var found *ranks.Analysis
+	if !o.NoWhy {
+		if found, err = ranks.Find(background, tr, ranks.Options{Window: w.window, Patterns: o.Collectives}); err != nil {
+			return err
+		}
 	}
 	a, err := analyse(tr, w, found)
 	if err != nil {
 		return err
 	}
+	defer a.close()
 	if cut {
 		r.Common.Inside, r.Common.Outside = a.inside, a.leftOut+a.came()-a.inside
 	}

@@ -18,18 +18,19 @@ type WhyIdle struct {
 	GPUs    []WhyIdleGPU `json:"gpus"`
 	Losses  []Loss       `json:"losses,omitempty"`  // events of threads that are missing
 	Details []string     `json:"details,omitempty"` // what could not be observed, and why
-
-	sampledWaits bool // there is a window without --sched: its waits are known by samples only
 }
 
 // WhyIdleGPU has the causes of one GPU's idle time: their times add up to IdleNS.
 type WhyIdleGPU struct {
 	GPU         int64       `json:"gpu"`
 	IdleNS      int64       `json:"idle_ns"`
-	RunningNS   int64       `json:"running_ns"`   // of it, the submitting threads ran
+	RunningNS   int64       `json:"running_ns"`   // of it, the submitting threads ran, or what they did is known by samples only
 	UnsampledNS int64       `json:"unsampled_ns"` // of that, in pieces without a sample
 	Samples     int64       `json:"samples"`      // that share out RunningNS
 	Causes      []IdleCause `json:"causes"`       // the longest first
+
+	exactWaits, sampledWaits bool  // there are times with --sched, and without
+	leastWaitNS              int64 // with --sched: shorter waits count as running
 }
 
 // The states of IdleCause. The first ones are of a thread, while the next kernel was not submitted.
@@ -38,12 +39,12 @@ const (
 	IdleReady      = "ready"       // it could run, and had no processor
 	IdleBlocked    = "blocked"     // it waited
 	IdleUnobserved = "unobserved"  // threads were not observed then, or the thread is not known
-	IdleNotSampled = "not sampled" // it did not run, or for less than its samples show: waits were not recorded
+	IdleNotSampled = "not sampled" // there is no sample: it did not run, or less than samples show, or none was taken; waits were not recorded
 	IdleLaunch     = "launch"      // submitted while the GPU was idle, and not started yet
-	IdleQueued     = "queued"      // submitted behind a running kernel, after that kernel's end
-	IdleOrdered    = "ordered"     // so it was, with the barrier bit
+	IdleQueued     = "queued"      // submitted while another kernel ran, after that kernel's end
+	IdleOrdered    = "ordered"     // submitted behind a kernel on its queue, with the barrier bit
 	IdleBarrier    = "barrier"     // submitted behind a barrier packet
-	IdleDependency = "dependency"  // so it was, and a kernel of Queue ended when the gap began
+	IdleDependency = "dependency"  // so it was, and a kernel of Queue, of the same process, ended when the gap began
 )
 
 var threadStates = map[whyidle.State]string{
@@ -94,10 +95,10 @@ type CodeFrame struct {
 	Python   bool   `json:"python,omitempty"`
 }
 
-// IdleWaker is the thread that most often ended a wait, and what it mostly did meanwhile.
+// IdleWaker is the thread that ended at least half of the time of a wait, and what it did in at least half of that.
 type IdleWaker struct {
 	IdleThread
-	State string     `json:"state,omitempty"` // running, ready, blocked; absent: another process's
+	State string     `json:"state,omitempty"` // running, ready, blocked; absent: another process's, or none was half of it
 	In    *CodePlace `json:"in,omitempty"`
 	NS    int64      `json:"ns"` // of the cause's time, until this thread ended it
 
@@ -109,7 +110,6 @@ func (r *Report) fillWhy(tr *traceread.Trace, a *analysis) error {
 	if a.why == nil {
 		return nil
 	}
-	defer a.close()
 	stacks, err := whyidle.OpenStacks(tr)
 	if err != nil {
 		return err
@@ -152,7 +152,6 @@ func (r *Report) fillObserved(tr *traceread.Trace, a *analysis) error {
 		r.WhyIdle.Losses = append(r.WhyIdle.Losses, Loss{l.Cause, l.Events})
 	}
 	for _, w := range a.windows.cpu {
-		r.WhyIdle.sampledWaits = r.WhyIdle.sampledWaits || !w.Scheduling
 		if w.Detail != "" && !slices.Contains(r.WhyIdle.Details, w.Detail) && len(r.WhyIdle.Details) < mostDetails {
 			r.WhyIdle.Details = append(r.WhyIdle.Details, w.Detail)
 		}
@@ -178,7 +177,9 @@ func newExplainer(r *Report, tr *traceread.Trace, stacks *whyidle.Stacks) *expla
 func (w *explainer) gpu(g *GPU, found *whyidle.GPU, asked *asking) (*WhyIdleGPU, error) {
 	one := &WhyIdleGPU{GPU: g.ID, IdleNS: g.IdleNS, Causes: []IdleCause{}}
 	if found != nil {
-		one.RunningNS, one.UnsampledNS, one.Samples = found.RunningNS, found.UnsampledNS, found.Samples
+		one.RunningNS, one.UnsampledNS, one.Samples = found.RunningNS+found.LooseNS, found.UnsampledNS, found.Samples
+		one.exactWaits, one.sampledWaits = found.ExactNS > 0, found.SampledNS > 0
+		one.leastWaitNS = found.LeastWaitNS
 		var err error
 		if one.Causes, err = w.merge(found.Parts); err != nil {
 			return nil, err
@@ -215,13 +216,13 @@ func (s startCause) text() string {
 	const started = "launched, not yet started: "
 	switch s.kind {
 	case startQueued:
-		return started + "queued behind a kernel, after that kernel's end"
+		return started + "submitted while another kernel ran, after that kernel's end"
 	case startOrdered:
 		return started + "queued behind a kernel, with the barrier bit, after that kernel's end"
 	case startBarrier:
 		return started + "waited behind a barrier packet"
 	case startDependency:
-		return fmt.Sprintf("%swaited for a kernel on queue %d", started, s.queue)
+		return fmt.Sprintf("%swaited behind a barrier packet, when a kernel on queue %d had just ended", started, s.queue)
 	}
 	return started + "launch latency"
 }
@@ -256,7 +257,7 @@ func (w *explainer) single(p *whyidle.Part) (IdleCause, error) {
 	if err != nil {
 		return c, err
 	}
-	c.Waker, err = w.woke(map[whyidle.Waker]int64{p.Waker: p.NS}, map[whyidle.Waker]map[whyidle.Meanwhile]int64{p.Waker: doingOf(p)})
+	c.Waker, err = w.woke(p.NS, map[whyidle.Waker]int64{p.Waker: p.NS}, map[whyidle.Waker]map[whyidle.Meanwhile]int64{p.Waker: doingOf(p)})
 	c.Text = c.sentence(w.several)
 	return c, err
 }
@@ -297,7 +298,7 @@ func (w *explainer) merge(parts []whyidle.Part) ([]IdleCause, error) {
 	all := make([]IdleCause, 0, len(order))
 	for _, m := range order {
 		var err error
-		if m.Waker, err = w.woke(m.wakers, m.doing); err != nil {
+		if m.Waker, err = w.woke(m.NS, m.wakers, m.doing); err != nil {
 			return nil, err
 		}
 		m.Text = m.sentence(w.several)
@@ -331,10 +332,11 @@ func doingOf(p *whyidle.Part) map[whyidle.Meanwhile]int64 {
 	return all
 }
 
-// woke returns who ended most of the time of a cause, and what that thread did meanwhile.
-func (w *explainer) woke(wakers map[whyidle.Waker]int64, doing map[whyidle.Waker]map[whyidle.Meanwhile]int64) (*IdleWaker, error) {
+// woke returns who ended at least half of the time of a cause, and what that thread did meanwhile; nil: nobody did, or it
+// is not known.
+func (w *explainer) woke(causeNS int64, wakers map[whyidle.Waker]int64, doing map[whyidle.Waker]map[whyidle.Meanwhile]int64) (*IdleWaker, error) {
 	by, key, err := w.waker(wakers)
-	if err != nil || by == nil {
+	if err != nil || by == nil || by.NS < causeNS-by.NS {
 		return nil, err
 	}
 	return by, w.describe(by, doing[key])

@@ -33,7 +33,7 @@ const (
 	startQueued                      // it was queued behind a kernel that ran; the time after that kernel's end
 	startOrdered                     // so it was, and has the barrier bit
 	startBarrier                     // it was submitted behind packets that are not kernels: barriers
-	startDependency                  // so it was, and a kernel of another queue ended when the gap began
+	startDependency                  // so it was, and a kernel of another queue of the process ended when the gap began
 )
 
 type startKey struct {
@@ -101,7 +101,7 @@ func (g *gap) askStart(k *pendingKernel, behind cause, submitNS int64) {
 	after := submitNS <= g.span.BeginNS // it was submitted before the gap began
 	other := g.gpu.lastQueue != nil && g.gpu.lastQueue != g.queue
 	switch {
-	case behind == causeDependency && after && other:
+	case behind == causeDependency && after && other && g.gpu.lastQueue.session.session.process == g.queue.session.session.process:
 		g.started = startCause{startDependency, g.gpu.lastQueue.ID}
 	case behind == causeDependency:
 		g.started.kind = startBarrier

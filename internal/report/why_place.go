@@ -65,7 +65,7 @@ func (w *explainer) waker(wakers map[whyidle.Waker]int64) (*IdleWaker, whyidle.W
 	return nil, most, nil
 }
 
-// describe adds what a waker mostly did.
+// describe adds what a waker did in at least half of the time that it ended.
 func (w *explainer) describe(by *IdleWaker, doing map[whyidle.Meanwhile]int64) error {
 	type state struct {
 		state whyidle.State
@@ -90,6 +90,9 @@ func (w *explainer) describe(by *IdleWaker, doing map[whyidle.Meanwhile]int64) e
 	most := slices.MaxFunc(keys, func(a, b state) int {
 		return cmp.Or(cmp.Compare(sums[a], sums[b]), cmp.Compare(b.in.App.Name, a.in.App.Name), cmp.Compare(b.in.App.Line, a.in.App.Line), cmp.Compare(b.state, a.state))
 	})
+	if sums[most] < by.NS-sums[most] {
+		return nil
+	}
 	by.State, by.In = threadStates[most.state], placeIn(most.in)
 	return nil
 }
@@ -152,7 +155,7 @@ func (c *IdleCause) sentence(several bool) string {
 	case IdleUnobserved:
 		return who + " was not observed"
 	case IdleNotSampled:
-		return who + " did not run, or for less than samples show: --sched records waits"
+		return who + " has no sample: it did not run, or less than samples show, or none was taken then (--sched records waits)"
 	}
 	return who + " " + c.waited() + c.Waker.text(c.WaitsFor, several)
 }
@@ -183,7 +186,7 @@ func (w *IdleWaker) text(waitsFor string, several bool) string {
 	}
 	text := ", until " + who + " woke it"
 	if waitsFor == whyidle.ForGIL {
-		text = ", held by " + who
+		text = ", until " + who + " released it"
 	}
 	switch {
 	case w.In == nil && w.State == IdleRunning:

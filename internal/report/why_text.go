@@ -51,7 +51,9 @@ func (r *Report) writeWhy(b *bytes.Buffer) {
 			}
 			line(b, "", "%6s  %s", shareText(percent(ns, g.IdleNS)), "other: "+humanize.Things(int64(len(rest)), "cause"))
 		}
-		line(b, "", "%s", g.exactness(w.sampledWaits))
+		if text := g.exactness(w.lostWaits()); text != "" {
+			line(b, "", "%s", text)
+		}
 	}
 	for _, d := range w.Details {
 		line(b, "", "not observed: %s", sanitize.Text(d))
@@ -61,22 +63,58 @@ func (r *Report) writeWhy(b *bytes.Buffer) {
 	}
 }
 
-// exactness says how far the shares of a GPU are exact. sampledWaits: waits are sampled, too.
-func (g *WhyIdleGPU) exactness(sampledWaits bool) string {
+// exactness says how far the shares of a GPU are exact; "": no thread was observed. lost: waits are missing.
+func (g *WhyIdleGPU) exactness(lost bool) string {
 	switch {
-	case sampledWaits && g.Samples == 0:
+	case g.exactWaits:
+		return g.exactText(lost) + g.ranText()
+	case g.sampledWaits && g.Samples == 0:
 		return "Waits were not recorded (--sched), and there is no sample."
-	case sampledWaits:
+	case g.sampledWaits:
 		return fmt.Sprintf("Waits were not recorded (--sched): what threads did is by %s, right to %.1f points", humanize.Things(g.Samples, "sample"), g.errorOf())
-	case g.RunningNS == 0:
-		return "Waits are exact."
 	}
-	running := shareText(percent(g.RunningNS, g.IdleNS))
+	return ""
+}
+
+// lostWaits reports whether waits are missing. Lost samples and stacks leave the waits' times exact.
+func (w *WhyIdle) lostWaits() bool {
+	return slices.ContainsFunc(w.Losses, func(l Loss) bool {
+		return !strings.HasSuffix(l.Cause, ": samples") && !strings.HasSuffix(l.Cause, ": stacks") && !strings.HasSuffix(l.Cause, ": stacks of waits")
+	})
+}
+
+// exactText says which waits are exact.
+func (g *WhyIdleGPU) exactText(lost bool) string {
+	text := "Waits are exact"
+	if g.leastWaitNS > 0 {
+		text = fmt.Sprintf("Waits of %s and more are exact", duration(g.leastWaitNS))
+	}
+	if g.sampledWaits {
+		text += " where --sched was on"
+	}
+	if lost {
+		text += ", except for lost ones"
+	}
+	if g.leastWaitNS > 0 {
+		text += "; shorter ones count as running"
+	}
+	return text
+}
+
+// ranText says how far it is exact what threads ran.
+func (g *WhyIdleGPU) ranText() string {
+	if g.RunningNS == 0 {
+		return "."
+	}
+	what, running := "what ran", shareText(percent(g.RunningNS, g.IdleNS))
+	if g.sampledWaits {
+		what = "what else threads did"
+	}
 	if g.Samples == 0 {
-		return fmt.Sprintf("Waits are exact; there is no sample of what ran (%s of the idle time): --sample cpu:99", running)
+		return fmt.Sprintf("; there is no sample of %s (%s of the idle time): --sample cpu:99", what, running)
 	}
-	return fmt.Sprintf("Waits are exact; what ran (%s of the idle time) is by %s, right to %.1f points; %s of it is in pieces without a sample",
-		running, humanize.Things(g.Samples, "sample"), g.errorOf(), shareText(percent(g.UnsampledNS, g.RunningNS)))
+	return fmt.Sprintf("; %s (%s of the idle time) is by %s, right to %.1f points; %s of it is in pieces without a sample",
+		what, running, humanize.Things(g.Samples, "sample"), g.errorOf(), shareText(percent(g.UnsampledNS, g.RunningNS)))
 }
 
 // writeGapCauses writes the causes of a gap, with their stacks.

@@ -228,7 +228,7 @@ func (m *rates) rows(noAfter error) (rows []tracedb.Rate) {
 	for phase := rateBefore; phase < ratePhases; phase++ {
 		e, err := m.phases[phase].Estimate()
 		if err == nil && phase != rateDuring {
-			e.UseBlocks(&m.phases[rateDuring])
+			err = e.UseBlocks(&m.phases[rateDuring])
 		}
 		switch {
 		case m.err != nil && phase >= m.failed:

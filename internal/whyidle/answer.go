@@ -55,6 +55,10 @@ type GPU struct {
 	RunningNS   int64 // of it, its thread ran
 	UnsampledNS int64 // of that, in pieces without a sample
 	Samples     int64 // in which its thread ran
+	LooseNS     int64 // in windows without scheduling, and with samples of running threads only: not in RunningNS
+	ExactNS     int64 // of HostNS, in windows with scheduling: waits of LeastWaitNS and more are exact
+	LeastWaitNS int64 // shorter waits count as running
+	SampledNS   int64 // of HostNS, in windows without
 	DroppedNS   int64 // causes that did not fit into the bounds: in Parts without a stack
 }
 

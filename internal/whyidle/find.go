@@ -200,6 +200,7 @@ func (s *sweep) ask(q Question) error {
 		s.unobserved(&q, gap, part.BeginNS-at)
 		l.open = append(l.open, openQuestion{Question: part, atNS: part.BeginNS, window: w, gap: gap})
 		s.count(q.GPU, gap, part.EndNS-part.BeginNS)
+		s.gpu(q.GPU).observe(w, part.EndNS-part.BeginNS)
 		at = part.EndNS
 	}
 	s.unobserved(&q, gap, q.EndNS-at)
@@ -317,8 +318,8 @@ func (s *sweep) divide(l *lane, q *openQuestion, w *wait) {
 	blocked, ready := clip(w.outNS, w.wokenNS), clip(w.wokenNS, w.inNS)
 	if blocked.EndNS > blocked.BeginNS {
 		c := Cause{Thread: w.thread, State: Blocked, Stack: w.stack, Syscall: w.syscall, Request: w.request, Waker: w.waker()}
-		p := blockedPiece{q.GPU, q.gap, c, blocked}
-		s.putBlocked(p)
+		p := blockedPiece{gpu: q.GPU, gap: q.gap, cause: c, span: blocked}
+		s.putBlocked(&p)
 		s.gil.add(w, p)
 	}
 	if ns := ready.EndNS - ready.BeginNS; ns > 0 {

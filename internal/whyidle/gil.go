@@ -8,14 +8,15 @@ type blockedPiece struct {
 	gap   *gapSums
 	cause Cause
 	span  traceread.Span
+	in    [2]*causeSums // where it is counted; nil: nowhere
 }
 
 // putBlocked counts a blocked piece, and what its waker did meanwhile.
-func (s *sweep) putBlocked(p blockedPiece) {
+func (s *sweep) putBlocked(p *blockedPiece) {
 	ns := p.span.EndNS - p.span.BeginNS
-	for _, to := range p.sums(s) {
+	for i, to := range p.sums(s) {
 		one := to.put(p.cause, ns)
-		if p.cause.Waker.Thread == 0 {
+		if p.in[i] = one; p.cause.Waker.Thread == 0 {
 			continue
 		}
 		if one.doing == nil {
@@ -34,7 +35,7 @@ func (p *blockedPiece) sums(s *sweep) []*sums {
 }
 
 // A thread that waits for Python's lock sleeps for 5 ms at a time until it has it: the waits of a chain.
-// Who woke it in the last one has released the lock, and held it all the time.
+// Who woke it in the last one has released the lock. Whether that thread held it all the time is not known.
 
 // gilWaits has the chain of each thread that waited for the lock last.
 type gilWaits map[int64]*gilChain
@@ -90,13 +91,13 @@ func (c *gilChain) give(s *sweep, by Waker) {
 		if p.cause.Waker == by {
 			continue
 		}
-		for _, from := range p.sums(s) {
-			if one := from.byCause[p.cause]; one != nil {
+		for _, one := range p.in {
+			if one != nil {
 				one.ns -= p.span.EndNS - p.span.BeginNS
 				one.times--
 			}
 		}
 		p.cause.Waker = by
-		s.putBlocked(*p)
+		s.putBlocked(p)
 	}
 }

@@ -17,9 +17,13 @@ const mostCauses = 1 << 17
 // sums are the causes of a GPU's idle time, or of one gap.
 type sums struct {
 	hostNS    int64
-	byCause   map[Cause]*causeSums
-	lanes     map[int64]*laneSums // by thread
-	droppedNS int64
+	exactNS   int64 // of it, in windows with scheduling
+	sampledNS int64 // of it, in windows without
+
+	leastWaitNS int64 // of the windows with scheduling, the longest
+	byCause     map[Cause]*causeSums
+	lanes       map[int64]*laneSums // by thread
+	droppedNS   int64
 }
 
 type causeSums struct {
@@ -36,6 +40,15 @@ func (s *sweep) gpu(id int64) *sums {
 		s.gpus[id] = g
 	}
 	return g
+}
+
+// observe counts the time of a question in a window.
+func (g *sums) observe(w *Window, ns int64) {
+	if w.Scheduling {
+		g.exactNS, g.leastWaitNS = g.exactNS+ns, max(g.leastWaitNS, w.LeastWaitNS)
+		return
+	}
+	g.sampledNS += ns
 }
 
 func (g *sums) put(c Cause, ns int64) *causeSums {
@@ -184,7 +197,7 @@ func (l *laneSums) parts(thread int64) (all []Part) {
 
 // answer returns the sums as parts, the longest first.
 func (g *sums) answer() *GPU {
-	out := &GPU{HostNS: g.hostNS, DroppedNS: g.droppedNS}
+	out := &GPU{HostNS: g.hostNS, DroppedNS: g.droppedNS, ExactNS: g.exactNS, LeastWaitNS: g.leastWaitNS, SampledNS: g.sampledNS}
 	for c, one := range g.byCause {
 		p := Part{Cause: c, NS: one.ns, Times: one.times}
 		if one.doing != nil {
@@ -194,6 +207,7 @@ func (g *sums) answer() *GPU {
 	}
 	for thread, l := range g.lanes {
 		out.RunningNS += l.runningNS
+		out.LooseNS += l.looseNS
 		out.UnsampledNS += l.unsampledNS
 		out.Samples += l.count
 		out.Parts = append(out.Parts, l.parts(thread)...)

@@ -2,6 +2,7 @@ package whyidle
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/rtl-attach/rtl-attach/internal/cputrace"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
@@ -34,18 +35,25 @@ var tables = []string{
 	"rtl_cpu_window", "rtl_cpu_loss", "rtl_cpu_thread", "rtl_cpu_frame", "rtl_cpu_stack", "rtl_cpu_sample", "rtl_cpu_wait",
 }
 
+// mostWindows limits the windows of a session, which a recorder observes once.
+const mostWindows = 64
+
 // Windows returns the times in which threads were observed; none if the trace has no such times. Of a
 // window without an end, the session's end is its end.
 func Windows(ctx context.Context, tr *traceread.Trace) (all []Window, err error) {
 	if has, err := tracedb.HasTables(tr.DB, tables...); err != nil || !has {
 		return nil, err
 	}
+	of := map[*traceread.Session]int{}
 	err = tr.Define(ctx, func(r traceread.Row) error {
 		var w Window
-		var of int64
-		err := r.Scan(&of, &w.BeginNS, &w.EndNS, &w.Method, &w.CPUHz, &w.WallHz, &w.Scheduling, &w.LeastWaitNS, &w.Detail)
-		if w.Session = tr.Session(of); w.Session == nil {
+		var session int64
+		err := r.Scan(&session, &w.BeginNS, &w.EndNS, &w.Method, &w.CPUHz, &w.WallHz, &w.Scheduling, &w.LeastWaitNS, &w.Detail)
+		if w.Session = tr.Session(session); w.Session == nil {
 			return err
+		}
+		if of[w.Session]++; of[w.Session] > mostWindows && err == nil {
+			return fmt.Errorf("over %d windows of threads in a session: %w", mostWindows, traceread.ErrImpossible)
 		}
 		if w.EndNS == 0 {
 			w.EndNS = w.Session.UntilNS()

@@ -107,7 +107,7 @@ func (w *threadWriter) stack(parent int64, kind int64, name, file string, line i
 func writeThreads(k tracedb.KindWriter, base, step, steps int64) error {
 	w := &threadWriter{KindWriter: k}
 	w.add(cpuWindows, base, base+step*steps, w.is(w.String("bpf")), 999, 0, 1, 0)
-	w.add(cpuLosses, w.is(w.String("limit of stacks")), 3)
+	w.add(cpuLosses, w.is(w.String("limit of stacks: stacks")), 3)
 	run := w.stack(tracedb.Null, cputrace.Python, "Engine.step", "/app/engine.py", 90)
 	queue := w.stack(run, cputrace.Python, "Engine.wait_for_tokens", "/app/engine.py", 77)
 	condition := w.stack(queue, cputrace.Python, "Condition.wait", "/usr/lib/python3.11/threading.py", 327)
