@@ -287,7 +287,7 @@ func (f recordFlags) remark(ui *ui, o session.Options) {
 	if asked, _ := parseSize(f.buffer); asked != o.BufferSizeBytes {
 		ui.talk("·", "buffer", "--buffer-size %s is rounded up to %s", f.buffer, powerText(o.BufferSizeBytes))
 	}
-	warnOfVariables(ui, f.known, os.Environ())
+	warnOfVariables(ui, newRecord(new(failure.ExitCode)).Flags(), os.Environ()) // `run` takes some of them
 	warnOfSettings(ui, o.Extra)
 }
 

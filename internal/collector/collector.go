@@ -59,6 +59,7 @@ type Collector struct {
 	period time.Duration
 	keep   func(*ring.Record) // nil: nothing keeps the records
 	beside func() error       // nil: nothing else writes into the session
+	passes atomic.Uint64
 
 	tables   tables
 	coverage coverage
@@ -111,6 +112,10 @@ func (c *Collector) CountRounds(finished func() (rounds uint64, known bool)) {
 // Call Keep before Run.
 func (c *Collector) Keep(keep func(*ring.Record)) { c.keep = keep }
 
+// Passes returns how often everything that was in the ring has been read. When it has grown by two, what was in the ring at
+// first has been read. Any goroutine may call it.
+func (c *Collector) Passes() uint64 { return c.passes.Load() }
+
 // Beside makes the collector call write in each round, on the goroutine on which it uses the session: for rows that do not
 // come from the ring. Call Beside before Run.
 func (c *Collector) Beside(write func() error) { c.beside = write }
@@ -155,6 +160,7 @@ func (c *Collector) drainAll(ctx context.Context, gone <-chan struct{}) error {
 		if err := c.mark(); err != nil {
 			return err
 		}
+		c.passes.Add(1)
 		if c.beside != nil {
 			if err := c.beside(); err != nil {
 				return err

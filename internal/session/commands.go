@@ -190,20 +190,23 @@ func (d *drain) current() *tracedb.Session {
 func (d *drain) flush(ctx context.Context, sinceNS uint64) error {
 	tick := time.NewTicker(flushPeriod)
 	defer tick.Stop()
+	from := d.collector.Passes()
 	complete := func(s *tracedb.Session) bool {
 		select {
 		case <-d.done:
 			return true
 		default:
-			return s.CompleteNS() >= sinceNS || d.windows != nil && !d.windows.open.Load()
 		}
+		if s == nil || d.windows != nil && !d.windows.open.Load() {
+			return d.collector.Passes() >= from+2 // the begin of a window may be in the ring still
+		}
+		return s.CompleteNS() >= sinceNS
 	}
 	for {
-		s := d.current()
-		if s == nil {
-			return nil // no window has begun
-		}
-		if complete(s) {
+		if s := d.current(); complete(s) {
+			if s == nil {
+				return nil // no window has begun
+			}
 			if done, err := s.Commit(); done || err != nil {
 				return err
 			}

@@ -57,10 +57,10 @@ func exportAll(t *testing.T, trace string) {
 func checkExport(t *testing.T, format, path string, data []byte) {
 	t.Helper()
 	switch format {
-	case "pftrace":
+	case "pftrace", "pprof":
 		for _, words := range []string{"\x1b[2J", "\x1b]0;", "\x1bc", "\u202e", "\u2028", "\u009b", "\xff\xfe\x80", "\x1b\x1b\x1b\x1b"} {
 			if bytes.Contains(data, []byte(words)) {
-				t.Errorf("pftrace holds %q", words)
+				t.Errorf("%s holds %q", format, words)
 			}
 		}
 		return
