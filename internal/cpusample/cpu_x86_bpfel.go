@@ -81,6 +81,7 @@ type kernelThread struct {
 	Wait      kernelWait
 	Total     kernelTotal
 	Preempted uint64
+	Switches  uint64
 	Off       uint32
 	Padding   uint32
 }

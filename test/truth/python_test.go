@@ -38,6 +38,9 @@ func eachPython(t *testing.T, test func(*testing.T, harness.Workload)) {
 				path := filepath.Join(testenv.BuildDir(), "roots", suite, "usr/bin/python"+version)
 				if _, err := os.Stat(path); err == nil {
 					r := harness.FindRuntime(t, suite)
+					if !r.Has(w.Program) {
+						testenv.Skip(t, "the runtime "+suite+" was made before this program: make runtimes")
+					}
 					w.Runtime, w.Under = &r, []string{"/usr/bin/python" + version}
 					test(t, w)
 					return

@@ -32,15 +32,24 @@ func TestThreadsWall(t *testing.T) {
 	if len(rows.Samples) != len(rows.Sampled(cputrace.WallClock)) || len(rows.Waits) != 0 {
 		t.Errorf("%d waits, and samples by another clock", len(rows.Waits))
 	}
-	seen := map[int64]bool{}
+	slept, most := map[int64]int64{}, (rows.EndedNS-rows.BegunNS)/2
 	for _, e := range log {
-		if e.What != "sleep" || e.EndNS < rows.BegunNS || e.BeginNS > rows.BegunNS || seen[e.TID] {
+		if e.What == "sleep" {
+			slept[e.TID] += max(0, min(e.EndNS, rows.EndedNS)-max(e.BeginNS, rows.BegunNS))
+		}
+	}
+	compared := 0
+	for tid, ns := range slept {
+		if ns < most {
 			continue
 		}
-		seen[e.TID] = true // it was there when the recording began
-		if n := sampled[e.TID]; n < 2 {
-			t.Errorf("thread %d has %d samples", e.TID, n)
+		compared++
+		if n := sampled[tid]; n < 2 {
+			t.Errorf("thread %d slept for %d ns of %d, and has %d samples", tid, ns, rows.EndedNS-rows.BegunNS, n)
 		}
+	}
+	if compared == 0 {
+		t.Error("no thread slept for most of the recording")
 	}
 	sleeps := func(s harness.ThreadSample) bool {
 		return slices.ContainsFunc(s.Stack, func(f harness.ThreadFrame) bool { return strings.Contains(f.Name, "run_sleeper") })

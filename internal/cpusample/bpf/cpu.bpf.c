@@ -53,6 +53,8 @@ INLINE void end_thread(u32 pid, u32 tid, u32 own) {
 	map_delete(&threads, &tid);
 }
 
+INLINE u64 switches_of(struct task_struct *task) { return task->nvcsw + task->nivcsw; }
+
 /* note_out notes that the current thread stops running. Its memory can be read here. */
 INLINE void note_out(struct task_struct *task, struct target *t, u32 pid, u32 state) {
 	u32 tid = task->pid;
@@ -73,9 +75,13 @@ INLINE void note_out(struct task_struct *task, struct target *t, u32 pid, u32 st
 			w.key = send_once(ROOM_SWITCH, t, &e, &r, 0);
 		}
 	}
+	u64 switches = switches_of(task);
 	if (known) {
 		if (known->off)
 			LOSE(pid, unreported);
+		if (known->switches && switches - known->switches > 1)
+			LOSE_SOME(pid, unreported, switches - known->switches - 1); /* it has stopped and gone on in between */
+		known->switches = switches;
 		known->wait = w;
 		known->off = 1;
 		return;
@@ -86,6 +92,7 @@ INLINE void note_out(struct task_struct *task, struct target *t, u32 pid, u32 st
 	struct thread *new = (struct thread *)s->memory;
 	__builtin_memset(new, 0, sizeof *new);
 	new->wait = w;
+	new->switches = switches;
 	new->off = 1;
 	if (map_update(&threads, &tid, new, 0))
 		LOSE(pid, threads);
@@ -99,8 +106,10 @@ INLINE void note_in(u32 pid, u32 tid) {
 	struct wait *w = &known->wait;
 	if (!known->off || (w->state && !w->woken && !w->event.detail))
 		LOSE(pid, unreported);
-	if (!known->off)
+	if (!known->off) {
+		known->switches++; /* that has been counted now */
 		return;
+	}
 	u64 now = boottime_ns(), took = now - w->out;
 	known->off = 0;
 	if (took < least_wait_ns) {
@@ -189,6 +198,7 @@ SEC("iter.s/task") int on_begin(struct bpf_iter__task *context) {
 	struct thread *new = (struct thread *)s->memory;
 	__builtin_memset(new, 0, sizeof *new);
 	new->wait = w;
+	new->switches = switches_of(task);
 	new->off = 1;
 	map_update(&threads, &tid, new, BPF_NOEXIST);
 	return 0;
@@ -203,7 +213,7 @@ SEC("iter.s/task") int on_wall_tick(struct bpf_iter__task *context) {
 	struct target *t = map_lookup(&targets, &pid);
 	if (!t || !is_off(task))
 		return 0;
-	struct sleep now = {task->start_boottime, task->nvcsw + task->nivcsw, {{KIND_ASLEEP, pid, tid, 0, boottime_ns(), 0, 0}, 0}};
+	struct sleep now = {task->start_boottime, switches_of(task), {{KIND_ASLEEP, pid, tid, 0, boottime_ns(), 0, 0}, 0}};
 	struct wall *w = &now.wall;
 	if (w->event.time < t->wall_from || w->event.time >= t->wall_until)
 		return 0;

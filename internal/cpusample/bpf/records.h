@@ -100,6 +100,7 @@ struct thread {
 	struct wait wait; /* the latest one */
 	struct total total;
 	u64 preempted;    /* when it was last preempted, in a wait that has a row and a stack */
+	u64 switches;     /* how often it had stopped running, when that was seen last; 0: not seen */
 	u32 off;          /* 1: it does not run now */
 	u32 padding;
 };

@@ -19,11 +19,12 @@ struct {
 /* A clock event may come while a switch is handled, and programs that may sleep give way to each other: each has a place of its own. */
 enum room { ROOM_CLOCK, ROOM_SWITCH, ROOM_TASKS, ROOM_BEGIN };
 
-#define LOSE(process, what) \
+#define LOSE(process, what) LOSE_SOME(process, what, 1)
+#define LOSE_SOME(process, what, n) \
 	do { \
 		struct loss *l_ = map_lookup(&losses, &(process)); \
 		if (l_) \
-			__sync_fetch_and_add(&l_->what, 1); \
+			__sync_fetch_and_add(&l_->what, n); \
 	} while (0)
 
 INLINE struct stack *room_for(u32 which) { return map_lookup(&room, &which); }
