@@ -48,9 +48,6 @@ func (p *Process) endNS() uint64 {
 	return p.endedNS
 }
 
-// BegunNS returns when the observation has begun.
-func (p *Process) BegunNS() uint64 { return p.begunNS }
-
 // Window describes the observation.
 func (p *Process) Window() cputrace.Window {
 	o := p.recorder.options

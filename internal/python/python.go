@@ -125,10 +125,6 @@ func (p *Interpreter) identify(m target.Module) error {
 // Version returns the version of CPython, such as "3.12.4".
 func (p *Interpreter) Version() string { return p.version }
 
-// EvalRange returns the code of the evaluation function, each call of which stands for Python frames (Merge); 0, 0: it
-// is not known. End is exclusive.
-func (p *Interpreter) EvalRange() (begin, end uint64) { return p.evalBegin, p.evalEnd }
-
 // Layout are the places in CPython's structures by which a thread's Python frames are found in the kernel: the thread's
 // value (at TSS from its thread pointer; TSS 0: by Threads) is a thread state. The pointer to its innermost frame is at
 // TstateFrame; if TstateCframe is not 0, the thread state has there a pointer to the structure in which it is. Each frame

@@ -132,6 +132,10 @@ func (r *Report) fillWhy(tr *traceread.Trace, a *analysis) error {
 				return err
 			}
 			r.WhyIdle.GPUs = append(r.WhyIdle.GPUs, *one)
+			if g := found.GPUs[one.GPU]; g != nil && g.DroppedNS > 0 {
+				r.WhyIdle.Details = append(r.WhyIdle.Details,
+					fmt.Sprintf("GPU %d: too many causes: the stacks of %s of its idle time", one.GPU, duration(g.DroppedNS)))
+			}
 		}
 	}
 	for i := range r.LongestGaps {
