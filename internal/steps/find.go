@@ -157,7 +157,7 @@ func symbols(sample []kernel, s segment) []int64 {
 
 // byGaps returns the shortest sequence that long gaps separate and that has enough kernels.
 func byGaps(sample []kernel) []int64 {
-	for _, multiple := range []int64{longGapMultiple, longGapMultiple * 4, longGapMultiple * 16} {
+	for _, multiple := range []int64{longGapMultiple, longGapMultiple * 4, longestGapMultiple} {
 		s, kernels := segments(sample, afterGaps(sample, multiple))
 		if kernels > 0 && kernels*100 >= len(sample)*leastPercent {
 			return symbols(sample, s)
@@ -350,10 +350,12 @@ func candidates(sample []kernel) []int64 {
 }
 
 // rotate lets a step begin at the kernel before which there is most time between submits: of the first kernels of
-// launches of graphs, if it has some.
+// launches of graphs, if it has some. A gap counts as a long one at most: a thread that once waited for a processor
+// does not move the begin.
 func rotate(sample []kernel, pattern []int64) []int64 {
 	m := newMatcher([][]int64{pattern})
 	m.append(sample)
+	most := middleGap(sample) * longestGapMultiple
 	before := make([]int64, len(pattern)) // the sum of the times, by place in the step
 	for i := 0; i < len(sample); {
 		if m.at(i) < 0 {
@@ -361,7 +363,7 @@ func rotate(sample []kernel, pattern []int64) []int64 {
 			continue
 		}
 		for place := range pattern {
-			before[place] += sample[i+place].gapNS
+			before[place] += min(sample[i+place].gapNS, most)
 		}
 		i += len(pattern)
 	}

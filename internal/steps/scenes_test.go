@@ -205,6 +205,30 @@ func TestNoisyGaps(t *testing.T) {
 	}
 }
 
+// A thread waits for a processor once, in the middle of a request and for longer than all gaps between requests
+// together: the steps are the requests all the same.
+func TestOneLongWait(t *testing.T) {
+	const requests, kernels = 60, 40
+	for _, at := range []int{1, 17, kernels - 1} {
+		var s submits
+		for i := range requests {
+			for k := range kernels {
+				gap := int64(0)
+				if k == 0 {
+					gap = 500_000
+				} else if i == 20 && k == at {
+					gap = 2 * requests * 500_000
+				}
+				s.add(gap, int64(1+k%8))
+			}
+		}
+		th, patterns, found := s.found(t, nil)
+		if !found || len(patterns[0]) != kernels || patterns[0][0] != 1 || th.Steps != requests {
+			t.Errorf("wait before kernel %d: %+v, %v", at, th, patterns)
+		}
+	}
+}
+
 // Every fourth request has a graph: the gaps say that a request is the step, and not four of them.
 func TestGraphsAfterSomeRequests(t *testing.T) {
 	for _, noise := range []int{0, 25} {

@@ -27,15 +27,18 @@ const (
 
 // Limits of the memory and of the time of a search.
 const (
-	mostKernels     = 1 << 14 // of a step
-	sampleKernels   = 1 << 15 // in which steps are searched for
-	mostSamples     = 2       // of a thread
-	mostSampled     = 1 << 20 // kernels in the samples of all threads
-	mostThreads     = 64
-	mostVain        = 1 << 20 // kernels after all threads have been given up: no further thread is expected
-	mostKinds       = 8       // of a thread
-	mostCandidates  = 32      // kernels that may be the only ones with their name in a step
-	longGapMultiple = 4       // of the median time between submits: a gap between steps
+	mostKernels    = 1 << 14 // of a step
+	sampleKernels  = 1 << 15 // in which steps are searched for
+	mostSamples    = 2       // of a thread
+	mostSampled    = 1 << 20 // kernels in the samples of all threads
+	mostThreads    = 64
+	mostVain       = 1 << 20 // kernels after all threads have been given up: no further thread is expected
+	mostKinds      = 8       // of a thread
+	mostCandidates = 32      // kernels that may be the only ones with their name in a step
+
+	// Multiples of the median time between submits, from which on there is a gap between steps.
+	longGapMultiple    = 4
+	longestGapMultiple = 64
 )
 
 // Kernel is a kernel of a step.

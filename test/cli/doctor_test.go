@@ -250,19 +250,26 @@ func odd(filter string) func(*testing.T) *subject {
 // onGPUWork is a program with gpuwork.so in it, after a shell's words.
 func onGPUWork(t *testing.T, before string, words ...string) *subject {
 	t.Helper()
-	count := filepath.Join(t.TempDir(), "count")
+	dir := t.TempDir()
+	count, said := filepath.Join(dir, "count"), filepath.Join(dir, "said")
 	if err := os.WriteFile(count, make([]byte, 8), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	preload := testenv.Artefact(t, "victims/gpuwork.so") + ":" + testenv.Artefact(t, "libsoftgpu.so")
 	script := before + ` exec env LD_PRELOAD=` + preload +
-		` GPUWORK_CODE=` + testenv.Artefact(t, "workloads/kernels.hsaco") + ` GPUWORK_COUNT=` + count + ` "$0" "$@"`
+		` GPUWORK_CODE=` + testenv.Artefact(t, "workloads/kernels.hsaco") + ` GPUWORK_COUNT=` + count + ` "$0" "$@" >` + said
 	s := bystander(t, "sh", append([]string{"-c", script}, words...)...)
 	if !hang.Eventually(func() bool {
 		b, err := os.ReadFile(count)
 		return err == nil && len(b) == 8 && binary.LittleEndian.Uint64(b) > 0
 	}) {
 		t.Fatal("it launches no kernel")
+	}
+	if !hang.Eventually(func() bool {
+		b, err := os.ReadFile(said)
+		return err == nil && string(b) == "ready\n"
+	}) {
+		t.Fatal("its main thread is not ready")
 	}
 	return s
 }
