@@ -52,7 +52,7 @@ static void* work(void* count)
 }
 
 /* The runtime's threads inherit the mask: signals are for the program's own. */
-__attribute__((constructor)) static void begin()
+static void begin()
 {
 	uint64_t* count = counter();
 	sigset_t all, before;
@@ -66,3 +66,8 @@ __attribute__((constructor)) static void begin()
 		abort();
 	pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
+
+/* Not a constructor function: these run before the variables of hsa_device.h are initialised, which the thread uses. */
+static const struct Begin {
+	Begin() { begin(); }
+} at_start;
