@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
@@ -172,9 +173,18 @@ func (c *Collector) losses(r Result, broken error) []tracedb.Loss {
 		out = append(out, tracedb.Loss{Cause: CauseCorrupt})
 	}
 	if c.end == nil && c.part == nil {
-		out = append(out, tracedb.Loss{Cause: CauseNoEnd, FromNS: c.tally.newestNS})
+		out = append(out, tracedb.Loss{Cause: CauseNoEnd, FromNS: c.completeNS()})
 	}
 	return out
+}
+
+// completeNS returns the time up to which the trace of a target that ended without a last record has everything; 0: not
+// known. Dispatches come in the order of their ends, but a thread's calls may come later than newer records.
+func (c *Collector) completeNS() uint64 {
+	if slices.ContainsFunc(c.decoders[:], func(d kind.Decoder) bool { return d != nil }) {
+		return min(c.tally.newestNS, c.rounds.markNS)
+	}
+	return c.tally.newestNS
 }
 
 var endNames = map[ring.End]string{

@@ -58,3 +58,24 @@ func TestWindowsAndAccountsAtOnce(t *testing.T) {
 		t.Errorf("marks: %+v", sink.marks)
 	}
 }
+
+// noRecords decodes nothing.
+type noRecords struct{}
+
+func (noRecords) Decode(*ring.Record) error        { return nil }
+func (noRecords) Flush() error                     { return nil }
+func (noRecords) Arrived() (timed, untimed uint64) { return 0, 0 }
+
+// TestCompleteNS: a target that ended without a last record may have kept back calls that are older than its newest
+// dispatch, but no dispatch.
+func TestCompleteNS(t *testing.T) {
+	c := newCollector(&memory{}, nil)
+	c.tally.newestNS, c.rounds.markNS = 200, 150
+	if got := c.completeNS(); got != 200 {
+		t.Errorf("dispatches only: complete until %d", got)
+	}
+	c.decoders[3] = noRecords{}
+	if got := c.completeNS(); got != 150 {
+		t.Errorf("with calls: complete until %d", got)
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -77,7 +76,7 @@ func (p *Process) AllocationCalls(t testing.TB) map[int64][]AllocationCall {
 	calls := map[int64][]AllocationCall{}
 	for line := range strings.Lines(string(b)) {
 		var c AllocationCall
-		if _, err := fmt.Sscan(line, &c.TID, &c.Way, &c.What, &c.BeforeNS, &c.AfterNS, &c.Address, &c.Bytes, &c.Status); err != nil {
+		if err := scanLine(line, &c.TID, &c.Way, &c.What, &c.BeforeNS, &c.AfterNS, &c.Address, &c.Bytes, &c.Status); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
 		calls[c.TID] = append(calls[c.TID], c)

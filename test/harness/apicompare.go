@@ -91,7 +91,7 @@ func (c *CallComparison) Add(tr *APITrace) {
 		if span := spans[lane.kind]; span != nil {
 			c.lane(tr, span, calls, recorded[lane], left[lane.kind])
 		} else {
-			left[lane.kind].none(calls, tr.Session)
+			left[lane.kind].none(calls, tr)
 		}
 		delete(recorded, lane)
 	}
@@ -127,9 +127,9 @@ func (u *unrecorded) add(c *APICall) {
 }
 
 // none counts the calls in the middle of a session without a record.
-func (u *unrecorded) none(calls []*APICall, s Session) {
+func (u *unrecorded) none(calls []*APICall, tr *APITrace) {
 	for _, c := range calls {
-		if c.BeforeNS > s.ArmedNS+settleNS && c.AfterNS < s.DetachedNS-settleNS {
+		if c.BeforeNS > tr.Session.ArmedNS+settleNS && c.AfterNS < tr.Session.DetachedNS-settleNS && (tr.UnknownNS == 0 || c.AfterNS < tr.UnknownNS) {
 			u.add(c)
 		}
 	}
@@ -219,6 +219,8 @@ func (c *CallComparison) lane(tr *APITrace, span *apiSpan, calls []*APICall, row
 	for _, call := range calls {
 		switch {
 		case c.said[call] || c.GOT && call.InPlugin:
+		case tr.UnknownNS != 0 && call.AfterNS >= tr.UnknownNS:
+			left.cut++
 		case span.contains(call):
 			left.add(call)
 		case call.AfterNS > tr.Session.ArmedNS-settleNS && call.BeforeNS < tr.Session.DetachedNS+settleNS:

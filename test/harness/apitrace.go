@@ -32,11 +32,12 @@ type KindAccount struct{ Begun, Timed, Untimed, Unexplained int64 }
 // APITrace is what a trace of one session has of API calls. (Another session, without calls, may
 // follow if the application ends.)
 type APITrace struct {
-	Session  Session
-	Calls    []APIRecord            // in the order of starts
-	Accounts map[string]KindAccount // by kind, also of those without a call
-	Signals  bool                   // it has functions that are recorded on request, and so all of those
-	Only     func(name string) bool // --operations: the functions that it must have; nil: by functions.def
+	Session   Session
+	Calls     []APIRecord            // in the order of starts
+	Accounts  map[string]KindAccount // by kind, also of those without a call
+	Signals   bool                   // it has functions that are recorded on request, and so all of those
+	UnknownNS int64                  // from here on an unknown number of records is missing, as the trace says; 0: no such time
+	Only      func(name string) bool // --operations: the functions that it must have; nil: by functions.def
 }
 
 // apiKinds are the kinds of record of API calls.
@@ -52,6 +53,9 @@ func ReadAPICalls(t testing.TB, path string) *APITrace {
 		t.Fatalf("%s: %d sessions, %v", path, len(all.Sessions), err)
 	}
 	tr.Session = all.Sessions[0]
+	if tr.UnknownNS != 0 {
+		tr.UnknownNS = max(tr.UnknownNS, tr.Session.ArmedNS)
+	}
 	functions, err := apiFunctions()
 	if err != nil {
 		t.Fatal(err)
@@ -72,6 +76,9 @@ func (tr *APITrace) read(db *sql.DB) error {
 		}
 		return err
 	})
+	err = errors.Join(err, each(db, "SELECT max(1, min(coalesce(from_ns, 0))) FROM rtl_loss WHERE records = 0 HAVING count(*) > 0", func(r *sql.Rows) error {
+		return r.Scan(&tr.UnknownNS)
+	}))
 	return errors.Join(err, each(db, `SELECT a.string, n.string, coalesce(t.tid, 0), c.start_ns, c.start_ns + c.duration_ns,
 			coalesce(c.result, 0), c.flags, c.arguments
 		FROM rtl_call c JOIN rtl_function f ON f.id = c.function_id JOIN rocpd_string a ON a.id = f.api_id

@@ -2,7 +2,6 @@ package harness
 
 import (
 	"cmp"
-	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -60,7 +59,7 @@ func (p *Process) CopyCalls(t testing.TB) map[int64][]CopyCall {
 	calls := map[int64][]CopyCall{}
 	for line := range strings.Lines(string(b)) {
 		var c CopyCall
-		if _, err := fmt.Sscan(line, &c.TID, &c.Kind, &c.BeforeNS, &c.AfterNS, &c.Signal, &c.Bytes, &c.Direction, &c.From, &c.To,
+		if err := scanLine(line, &c.TID, &c.Kind, &c.BeforeNS, &c.AfterNS, &c.Signal, &c.Bytes, &c.Direction, &c.From, &c.To,
 			&c.Status, &c.StartNS, &c.EndNS); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}

@@ -3,7 +3,6 @@ package harness
 import (
 	"cmp"
 	"database/sql"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -41,7 +40,7 @@ func (p *Process) EngineLog(t testing.TB) (all []EnginePhase) {
 	}
 	for line := range strings.Lines(string(b)) {
 		var e EnginePhase
-		if _, err := fmt.Sscan(line, &e.Function, &e.BeginNS, &e.EndNS); err != nil {
+		if err := scanLine(line, &e.Function, &e.BeginNS, &e.EndNS); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
 		all = append(all, e)

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -72,14 +71,17 @@ func (p *Process) MarkerCalls(t testing.TB) (calls map[int64][]MarkerCall, made,
 	}
 	calls = map[int64][]MarkerCall{}
 	for line := range strings.Lines(string(b)) {
-		if _, err := fmt.Sscanf(line, "tool %d %d", &made, &seen); err == nil {
+		if after, ok := strings.CutPrefix(line, "tool "); ok {
+			if err := scanLine(after, &made, &seen); err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
 			continue
 		}
 		var c MarkerCall
 		var tid int64
 		var length int
 		f := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 7)
-		if _, err := fmt.Sscan(strings.Join(f[:6], " "), &tid, &c.Operation, &c.Range, &length, &c.BeforeNS, &c.AfterNS); err != nil {
+		if err := scanLine(line, &tid, &c.Operation, &c.Range, &length, &c.BeforeNS, &c.AfterNS); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
 		if c.Text = f[6]; length > len(c.Text) {

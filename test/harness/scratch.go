@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -35,7 +34,7 @@ func (p *Process) ScratchRequests(t testing.TB) (all []ScratchRequest) {
 	}
 	for line := range strings.Lines(string(b)) {
 		var r ScratchRequest
-		if _, err := fmt.Sscan(line, &r.What, &r.BeforeNS, &r.AfterNS, &r.Bytes, &r.Index); err != nil {
+		if err := scanLine(line, &r.What, &r.BeforeNS, &r.AfterNS, &r.Bytes, &r.Index); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
 		all = append(all, r)

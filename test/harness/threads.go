@@ -2,7 +2,6 @@ package harness
 
 import (
 	"database/sql"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -35,7 +34,7 @@ func (p *Process) ThreadLog(t testing.TB) (all []ThreadEntry) {
 	}
 	for line := range strings.Lines(string(b)) {
 		var e ThreadEntry
-		if _, err := fmt.Sscan(line, &e.What, &e.TID, &e.Function, &e.BeginNS, &e.EndNS, &e.Waker, &e.Address); err != nil {
+		if err := scanLine(line, &e.What, &e.TID, &e.Function, &e.BeginNS, &e.EndNS, &e.Waker, &e.Address); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
 		all = append(all, e)

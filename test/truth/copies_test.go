@@ -80,10 +80,11 @@ func TestCopyComparison(t *testing.T) {
 	session := harness.ReadTrace(t, run.Trace).Sessions[0]
 	up := len(copies) / 2
 	up += slices.IndexFunc(copies[up:], func(c harness.Copy) bool { return c.Reason == "none" && c.Direction == 1 })
+	calls := p.CopyCalls(t)
 	for _, d := range copyDamages {
 		t.Run(d.what, func(t *testing.T) {
 			var found findings
-			c := harness.NewCopyComparison(&found, p.CopyTruth(t), p.CopyCalls(t))
+			c := harness.NewCopyComparison(&found, p.CopyTruth(t), calls)
 			c.Add(d.do(slices.Clone(copies), up), account, session)
 			c.Finish()
 			if n := len(c.Faults()); d.kind == "" && n > 0 || d.kind != "" && c.Faults()[d.kind] == 0 {

@@ -18,7 +18,7 @@ func TestFlows(t *testing.T) {
 	t.Parallel()
 	needCalls(t)
 	p := harness.Start(t, harness.Workload{Program: "serve", Args: []string{"--threads", "3", "--streams", "4", "--copy-bytes", "65536"}})
-	run := p.RecordUntil(t, 500*time.Millisecond, 1500, append([]string{"--memory-copy-trace"}, hipCalls...)...)
+	run := p.RecordUntil(t, 500*time.Millisecond, 4000, append([]string{"--memory-copy-trace"}, hipCalls...)...)
 	p.Quit(t)
 	flows, copies := harness.ReadFlows(t, run.Trace)
 	launched := 0
