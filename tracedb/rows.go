@@ -134,9 +134,10 @@ type Counter struct {
 
 // Counters that the summary uses.
 const (
-	CounterQueuesSeen    = "queues_seen"
-	CounterQueuesForeign = "queues_foreign" // of other tools, or without hardware: never recorded
-	CounterRawClaims     = "raw_claims"     // on all queues, also on those that were never recorded
+	CounterQueuesSeen     = "queues_seen"
+	CounterQueuesForeign  = "queues_foreign"  // of other tools, or without hardware: never recorded
+	CounterQueuesExcluded = "queues_excluded" // of GPUs that the recording's --gpu leaves out: untouched
+	CounterRawClaims      = "raw_claims"      // on all queues, also on those that were never recorded
 
 	// The stops in rtl_pause by the kernel's clock, in nanoseconds.
 	CounterSchedulerStops = "scheduler_stops"

@@ -20,6 +20,7 @@ func Counters(c ring.Counters, kinds []*kind.Kind) []tracedb.Counter {
 		{Name: "records_lost", Value: c.RecordsLost},
 		{Name: tracedb.CounterQueuesSeen, Value: c.QueuesSeen},
 		{Name: tracedb.CounterQueuesForeign, Value: c.QueuesForeign},
+		{Name: tracedb.CounterQueuesExcluded, Value: c.QueuesExcluded},
 		{Name: "queues_refused", Value: c.QueuesRefused},
 		{Name: tracedb.CounterRawClaims, Value: c.RawClaims},
 		{Name: "flips", Value: c.Flips},

@@ -52,6 +52,7 @@ const (
 	Trace            = "RTL_TRACE"
 	Operations       = "RTL_OPERATIONS"
 	Schedule         = "RTL_SCHEDULE"
+	GPUs             = "RTL_GPUS"
 	TestWedgeControl = "RTL_TEST_WEDGE_CONTROL"
 	TestNoGrace      = "RTL_TEST_NO_GRACE"
 	TestFailStep     = "RTL_TEST_FAIL_STEP"
@@ -126,6 +127,10 @@ var Keys = []Key{
 	{
 		Name: Schedule, Field: "schedule", Kind: Text, Max: 1536, // SCHEDULE_RULES_MAX rules
 		Doc: "when to record: CLOCK:DELAY:ON:REPEAT in ns, with commas; empty: from the attach on",
+	},
+	{
+		Name: GPUs, Field: "gpus", Kind: Text, Max: 1024,
+		Doc: "GPUs whose queues are recorded: ranges FIRST-LAST of their numbers and PCI addresses @ADDRESS, decimal, with commas; empty: all",
 	},
 	{
 		Name: TestWedgeControl, Field: "test_wedge_control", Kind: Number,

@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 )
@@ -98,6 +99,25 @@ func TestGPUs(t *testing.T) {
 	}
 	if of(t, GPU, "0").HasGPU(-1, -1) {
 		t.Error("a GPU that is not known is kept")
+	}
+}
+
+func TestGPUsForPayload(t *testing.T) {
+	for text, want := range map[string]string{
+		"0": "0-0", "3,1-2": "1-3", "0,2-3,1:83:00.0": "0-0,2-3,@4295000832", "83:00.0": "@33536",
+	} {
+		if got := of(t, GPU, text).GPUs(); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	many := ""
+	for i := range 300 {
+		many += fmt.Sprintf("%d,", 1000+2*i)
+	}
+	for _, f := range []*Filter{nil, of(t, IncludeRegex, "x"), of(t, GPU, many)} {
+		if got := f.GPUs(); got != "" {
+			t.Errorf("%q", got)
+		}
 	}
 }
 

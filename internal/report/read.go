@@ -47,6 +47,7 @@ func (s *Summary) fillCoverage(tr *traceread.Trace) {
 		// Without counters of a session, only the recorded queues are known.
 		c.QueuesSeen = traceread.Sum(c.QueuesSeen, max(one.Counters.QueuesSeen, one.QueuesRecorded))
 		c.QueuesForeign = traceread.Sum(c.QueuesForeign, one.Counters.QueuesForeign)
+		c.QueuesExcluded = traceread.Sum(c.QueuesExcluded, one.Counters.QueuesExcluded)
 		c.RawUnseen = traceread.Sum(c.RawUnseen, one.UnseenClaims())
 	}
 }

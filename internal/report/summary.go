@@ -84,14 +84,15 @@ type Coverage struct {
 	Timed          int64     `json:"timed"`
 	Filtered       int64     `json:"filtered,omitempty"` // timed, and left out by filters: they count as busy
 	Untimed        []Untimed `json:"untimed"`
-	Unexplained    int64     `json:"unexplained"`    // published, and no record accounts for them
-	Surplus        int64     `json:"surplus"`        // recorded, but never published: the numbers are wrong
-	AfterDetach    int64     `json:"after_detach"`   // slots claimed while active and published after the detach
-	RawBefore      int64     `json:"raw_before"`     // claims after the attach, before their queue was recorded
-	QueuedBefore   int64     `json:"queued_before"`  // packets of any type in front of the windows: they may run unrecorded
-	RawUnseen      int64     `json:"raw_unseen"`     // claims after the attach on queues that were not known yet, or never recorded
-	QueuesForeign  int64     `json:"queues_foreign"` // of other tools, or without hardware: not recorded
-	WindowsOpen    int64     `json:"windows_open"`   // windows without an end: what was in flight is not known
+	Unexplained    int64     `json:"unexplained"`               // published, and no record accounts for them
+	Surplus        int64     `json:"surplus"`                   // recorded, but never published: the numbers are wrong
+	AfterDetach    int64     `json:"after_detach"`              // slots claimed while active and published after the detach
+	RawBefore      int64     `json:"raw_before"`                // claims after the attach, before their queue was recorded
+	QueuedBefore   int64     `json:"queued_before"`             // packets of any type in front of the windows: they may run unrecorded
+	RawUnseen      int64     `json:"raw_unseen"`                // claims after the attach on queues that were not known yet, or never recorded
+	QueuesForeign  int64     `json:"queues_foreign"`            // of other tools, or without hardware: not recorded
+	QueuesExcluded int64     `json:"queues_excluded,omitempty"` // of GPUs that the recording's --gpu leaves out: untouched, and nothing else counts them
+	WindowsOpen    int64     `json:"windows_open"`              // windows without an end: what was in flight is not known
 }
 
 // Untimed is a number of dispatches without times.

@@ -369,6 +369,7 @@ func TestSummaryOfUnseenClaims(t *testing.T) {
 		{gaps, ring.Counters{QueuesSeen: 4, RawClaims: 40}, 37, "37 claims made after the attach on queues that were not known yet, or never recorded"},
 		{whole, ring.Counters{QueuesSeen: 3, RawClaims: 1}, 1, "1 claim made after the attach on queues that were not known yet, or never recorded"},
 		{whole, ring.Counters{QueuesSeen: 3, QueuesForeign: 1}, 0, "1 queue of another tool or without hardware: not recorded"},
+		{whole, ring.Counters{QueuesSeen: 5, QueuesExcluded: 3}, 0, "3 queues of other GPUs left as they were: nothing of these GPUs is here"},
 		{whole, ring.Counters{QueuesSeen: 5}, 0, "2 queues seen and never recorded"},
 	} {
 		p := ringtest.NewProducer(t, 1<<19)

@@ -124,6 +124,7 @@ func (s *Summary) writeCoverage(b *bytes.Buffer) {
 		{c.QueuedBefore, "packet", "queued before the recording: what ran of them is not in it"},
 		{c.RawUnseen, "claim", "made after the attach on queues that were not known yet, or never recorded"},
 		{c.QueuesForeign, "queue", "of another tool or without hardware: not recorded"},
+		{c.QueuesExcluded, "queue", "of other GPUs left as they were: nothing of these GPUs is here"},
 		{c.QueuesSeen - c.QueuesRecorded, "queue", "seen and never recorded"},
 		{c.WindowsOpen, "queue", "whose end was not seen: what was in flight there is not known"},
 	} {

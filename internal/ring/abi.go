@@ -34,7 +34,7 @@ const (
 	QueueProfilingOurs  = 0x1
 	stringTextOffset    = 0x8 + 8
 	ControlStructBytes  = 0x300
-	CountersStructBytes = 0xa40
+	CountersStructBytes = 0xa48
 	GraceStructBytes    = 0x610
 	RingStructBytes     = 0x100
 )
@@ -222,6 +222,7 @@ type (
 		GraceAsked         uint64
 		DrainNS            uint64
 		Kind               [16]KindCounters
+		QueuesExcluded     uint64
 	}
 	KindCounters struct {
 		Begun   uint64

@@ -41,7 +41,7 @@ func Ask(pid int, command string) (control.Reply, error) {
 
 // recorderOf returns the live recorder of a process.
 func recorderOf(pid int) (ring.Holder, error) {
-	t, err := target.Open(pid)
+	t, err := target.OpenReadOnly(pid) // another rtl-attach may be stopping a thread of it
 	if err != nil {
 		return ring.Holder{}, failure.Explain("find the recorder of", pid, err, failure.Untouched)
 	}

@@ -96,6 +96,9 @@ func (o *Options) settings() []envbuf.Var {
 	if len(o.Schedule) > 0 {
 		add(envbuf.Schedule, o.Schedule.Setting())
 	}
+	if gpus := o.Filter.GPUs(); gpus != "" {
+		add(envbuf.GPUs, gpus)
+	}
 	if !preflight.TSCIsClock() {
 		add("RTL_STAMP", "boottime")
 	}

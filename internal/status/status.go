@@ -56,7 +56,7 @@ type Inventory struct {
 // Inspect reads the status of pid and of its descendants. version is this tool's.
 func Inspect(pid int, version string) (*Status, error) {
 	return watchdog.Do(pid, func() (*Status, error) {
-		t, err := target.Open(pid)
+		t, err := target.OpenReadOnly(pid) // another rtl-attach may be stopping a thread of it
 		if err != nil {
 			return nil, failure.Explain("look into", pid, err, failure.Untouched)
 		}

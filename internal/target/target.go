@@ -200,8 +200,8 @@ func (t *Target) settle() error {
 
 // enter opens the memory of a process that may be attached to.
 func (t *Target) enter() error {
-	if t.tracer != 0 {
-		return t.Traced(t.tracer)
+	if err := t.awaitTool(); err != nil {
+		return err
 	}
 	if stat, err := t.ThreadStat(t.LiveThread()); err == nil && (stat.State == 'T' || stat.State == 't') {
 		return fmt.Errorf("pid %d: %w", t.PID, ErrStopped)

@@ -141,6 +141,36 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%v; %+v", err, traced)
 		}
 	})
+	t.Run("traced by another of these tools", func(t *testing.T) {
+		name, err := os.ReadFile("/proc/self/comm")
+		if err == nil {
+			err = os.WriteFile("/proc/self/comm", []byte("rtl-attach"), 0)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.WriteFile("/proc/self/comm", name, 0)
+		v := victim.Start(t, "plain")
+		tr := ptrace.NewTracer()
+		if err := tr.Do(func() error { _, err := ptrace.Seize(v.PID); return err }); err != nil {
+			t.Fatal(err)
+		}
+		waits := 0
+		target.WhenOpenWaits(func() {
+			if waits++; waits == 1 {
+				tr.Close() // its thread ends, and so the trace
+			}
+		})
+		defer target.WhenOpenWaits(nil)
+		if tg, err := target.Open(v.PID); err != nil {
+			t.Error(err)
+		} else {
+			tg.Close()
+		}
+		if waits == 0 {
+			t.Error("it was not traced")
+		}
+	})
 	t.Run("static", func(t *testing.T) {
 		tg := open(t, victim.Start(t, "static").PID)
 		maps, err := tg.Maps()

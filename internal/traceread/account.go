@@ -22,9 +22,10 @@ type Account struct {
 
 // Counters are the payload's counters that readers use; 0 if not known.
 type Counters struct {
-	QueuesSeen    int64
-	QueuesForeign int64 // of another tool, or without hardware: never recorded
-	RawClaims     int64 // on all queues, also on those that were never recorded
+	QueuesSeen     int64
+	QueuesForeign  int64 // of another tool, or without hardware: never recorded
+	RawClaims      int64 // on all queues, also on those that were never recorded
+	QueuesExcluded int64 // of GPUs that the recording's filter leaves out: untouched
 }
 
 // KindAccount is the recorder's final account of a further kind of record.
@@ -63,14 +64,14 @@ func (tr *Trace) readCounters(ctx context.Context) error {
 	return tr.Define(ctx, func(r Row) error {
 		var of int64
 		var c Counters
-		err := r.Scan(&of, &c.QueuesSeen, &c.QueuesForeign, &c.RawClaims)
+		err := r.Scan(&of, &c.QueuesSeen, &c.QueuesForeign, &c.RawClaims, &c.QueuesExcluded)
 		if s := tr.sessions[of]; s != nil {
-			s.Counters = Counters{max(0, c.QueuesSeen), max(0, c.QueuesForeign), max(0, c.RawClaims)}
+			s.Counters = Counters{max(0, c.QueuesSeen), max(0, c.QueuesForeign), max(0, c.RawClaims), max(0, c.QueuesExcluded)}
 		}
 		return err
 	}, `SELECT session_id, CAST(total(value) FILTER (WHERE name = ?) AS INTEGER), CAST(total(value) FILTER (WHERE name = ?) AS INTEGER),
-		CAST(total(value) FILTER (WHERE name = ?) AS INTEGER) FROM rtl_counter GROUP BY session_id`,
-		tracedb.CounterQueuesSeen, tracedb.CounterQueuesForeign, tracedb.CounterRawClaims)
+		CAST(total(value) FILTER (WHERE name = ?) AS INTEGER), CAST(total(value) FILTER (WHERE name = ?) AS INTEGER) FROM rtl_counter GROUP BY session_id`,
+		tracedb.CounterQueuesSeen, tracedb.CounterQueuesForeign, tracedb.CounterRawClaims, tracedb.CounterQueuesExcluded)
 }
 
 func (tr *Trace) readKindAccounts(ctx context.Context) error {

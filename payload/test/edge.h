@@ -76,7 +76,7 @@ void edge_add(const struct edge_case *cases);
 	static __attribute__((constructor)) void add_##cases(void) { edge_add(cases); }
 
 /* Each ends with one without a name. */
-extern const struct edge_case queue_cases[], session_cases[], signal_cases[], shared_cases[], copy_cases[], runtime_cases[],
+extern const struct edge_case queue_cases[], gpu_cases[], session_cases[], signal_cases[], shared_cases[], copy_cases[], runtime_cases[],
 	hostile_cases[], memory_cases[], held_cases[], kernel_cases[], full_cases[];
 
 #endif

@@ -31,7 +31,9 @@ func (c *Comparison) Summary(run Run, tr *Trace) {
 
 // summedCoverage returns the expected coverage of the summary, without its reasons.
 func (tr *Trace) summedCoverage() report.Coverage {
-	sum := report.Coverage{QueuesSeen: tr.Counters["queues_seen"], QueuesForeign: tr.Counters["queues_foreign"]}
+	sum := report.Coverage{
+		QueuesSeen: tr.Counters["queues_seen"], QueuesForeign: tr.Counters["queues_foreign"], QueuesExcluded: tr.Counters["queues_excluded"],
+	}
 	for _, cov := range tr.Coverage {
 		if cov.Windows > 0 {
 			sum.QueuesRecorded++

@@ -108,6 +108,10 @@ private:
 		HSA_CHECK(hsa_executable_load_agent_code_object(executable, g.agent, reader, nullptr, nullptr));
 		HSA_CHECK(hsa_executable_freeze(executable, nullptr));
 		HSA_CHECK(hsa_executable_iterate_agent_symbols(executable, g.agent, add_kernel, &g));
+		if (g.kernels.empty()) { // its users divide by the number
+			fprintf(stderr, "the runtime lists no kernel of a code object with %zu (%zu bytes)\n", code.kernels.size(), code.bytes.size());
+			abort();
+		}
 		executables_.push_back(executable);
 		readers_.push_back(reader);
 	}

@@ -50,6 +50,8 @@ struct rtl_config {
 	char operations[257];
 	/* RTL_SCHEDULE: when to record: CLOCK:DELAY:ON:REPEAT in ns, with commas; empty: from the attach on */
 	char schedule[1536];
+	/* RTL_GPUS: GPUs whose queues are recorded: ranges FIRST-LAST of their numbers and PCI addresses @ADDRESS, decimal, with commas; empty: all */
+	char gpus[1024];
 	/* RTL_TEST_WEDGE_CONTROL: test only: 1: the control thread answers no command */
 	uint64_t test_wedge_control;
 	/* RTL_TEST_NO_GRACE: test only: 1: let queues flip without a grace */
@@ -81,6 +83,7 @@ struct rtl_config {
 	SET("RTL_TRACE", trace, 1u) \
 	TEXT("RTL_OPERATIONS", operations) \
 	TEXT("RTL_SCHEDULE", schedule) \
+	TEXT("RTL_GPUS", gpus) \
 	NUMBER("RTL_TEST_WEDGE_CONTROL", test_wedge_control, 0u, 0u, 1u, false) \
 	NUMBER("RTL_TEST_NO_GRACE", test_no_grace, 0u, 0u, 1u, false) \
 	TEXT("RTL_TEST_FAIL_STEP", test_fail_step) \

@@ -110,6 +110,7 @@ static int bind(void *library, char *err, size_t errlen)
 		}
 		memcpy((char *)&rt + needed[i].offset, &f, sizeof f);
 	}
+	rt.queue_get_info = (__typeof__(rt.queue_get_info))dlsym(library, "hsa_amd_queue_get_info");
 	rt.copy_time = (__typeof__(rt.copy_time))dlsym(library, "hsa_amd_profiling_get_async_copy_time");
 	if (dladdr(*(void **)&rt.system_get_info, &where) && where.dli_fname)
 		snprintf(rt.path, sizeof rt.path, "%s", where.dli_fname);

@@ -33,6 +33,7 @@ struct runtime {
 					hsa_status_t (*)(hsa_executable_t, hsa_agent_t, hsa_executable_symbol_t, void *), void *);
 	hsa_status_t (*symbol_get_info)(hsa_executable_symbol_t, hsa_executable_symbol_info_t, void *);
 	/* optional: NULL where the runtime has none */
+	hsa_status_t (*queue_get_info)(hsa_queue_t *, int, void *);
 	hsa_status_t (*copy_time)(hsa_signal_t, hsa_amd_profiling_async_copy_time_t *);
 	hsa_ven_amd_loader_1_03_pfn_t loader;
 };

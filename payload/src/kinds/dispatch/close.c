@@ -43,7 +43,7 @@ static void scrub_all_queues(const struct ending *end)
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
 		struct queue *s = queue_all[i];
 
-		if (!atomic_load(&s->in_use))
+		if (!atomic_load(&s->in_use) || s->excluded)
 			continue;
 		enter_queue(s, end);
 		scrub_queue(s);

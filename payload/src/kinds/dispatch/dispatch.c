@@ -7,6 +7,7 @@
 #include "core/fault.h"
 #include "core/session_flags.h"
 #include "kinds/dispatch/emit.h"
+#include "kinds/dispatch/gpus.h"
 #include "kinds/dispatch/hooks.h"
 #include "kinds/dispatch/pool.h"
 #include "kinds/dispatch/real_index.h"
@@ -30,6 +31,7 @@ static int prepare(char *err, size_t errlen)
 	if (!queue_reset_all())
 		return fail(-EBUSY, "a thread is held up inside the runtime since the last session: it was just meeting a queue",
 			    err, errlen);
+	gpus_select(config.gpus);
 	real_index_prepare();
 	pool_close(); /* until start() */
 	dispatch_rounds_reset();

@@ -74,6 +74,8 @@ void queue_try_flip(struct queue *s)
 {
 	uint32_t skip = atomic_load_explicit(&s->skip, memory_order_relaxed);
 
+	if (s->excluded)
+		return;
 	if (skip) {
 		atomic_store_explicit(&s->skip, skip - 1, memory_order_relaxed);
 		return;

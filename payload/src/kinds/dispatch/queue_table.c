@@ -4,6 +4,7 @@
 
 #include "core/runtime.h"
 #include "core/session_flags.h"
+#include "kinds/dispatch/gpus.h"
 #include "kinds/dispatch/queue_set.h"
 
 #define TABLE_SIZE (2 * QUEUES_MAX) /* power of two, never more than half full */
@@ -142,7 +143,10 @@ static void describe(struct queue *s, const hsa_queue_t *q)
 	s->in_transit = 0;
 	atomic_store(&s->released, 0);
 	atomic_store(&s->destroyed, 0);
-	enable_profiling(s, amd);
+	s->excluded = gpus_exclude(q);
+	s->profiled_by_us = 0;
+	if (!s->excluded)
+		enable_profiling(s, amd);
 	atomic_store_explicit(&s->word, WORD_RAW, memory_order_relaxed);
 	atomic_store_explicit(&s->hsa, q, memory_order_release); /* pairs with queue_find() */
 	atomic_store_explicit(&s->in_use, 1, memory_order_release);
@@ -154,7 +158,7 @@ void queue_rung(const hsa_queue_t *q)
 		return; /* another thread has the table's lock: the next doorbell counts */
 	const struct queue *s = queue_find(q);
 
-	if ((!s || s->hsa_id != q->id) && queue_set_add(rung_seen, q))
+	if ((!s || s->hsa_id != q->id) && queue_set_add(rung_seen, q) && !gpus_exclude(q))
 		COUNT(queues_seen);
 	queue_table_unlock();
 }
@@ -179,9 +183,11 @@ static struct queue *discover(const hsa_queue_t *q)
 			COUNT(queues_refused);
 		return NULL;
 	}
-	if (!queue_set_remove(rung_seen, q))
-		COUNT(queues_seen);
 	describe(s, q);
+	if (s->excluded)
+		COUNT(queues_excluded);
+	if (!queue_set_remove(rung_seen, q) && !s->excluded)
+		COUNT(queues_seen);
 	table_put(s, old, q);
 	if (old) { /* destroyed past our wrapper, and made again at the same address */
 		atomic_store(&old->word, WORD_DEAD);

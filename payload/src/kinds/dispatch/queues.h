@@ -157,6 +157,7 @@ struct queue {
 	uint64_t *filled; /* close only: bitmap over slots instrumented beyond a gap */
 	uint64_t address; /* of the hsa_queue_t, also after it was destroyed */
 	uint32_t type;    /* hsa_queue_type_t */
+	bool excluded;    /* of a GPU that is not recorded: it stays raw, and nothing of it is counted. Constant while hsa is set */
 
 	/* The worker only, while in_use is set. */
 	CACHE_ALIGNED struct entry *pending;

@@ -171,7 +171,7 @@ void dispatch_make_ready(void)
 	for (uint32_t i = 0; i < atomic_load(&queue_count); i++) {
 		struct queue *s = queue_all[i];
 
-		if (!atomic_load_explicit(&s->in_use, memory_order_acquire) || atomic_load(&s->word) & WORD_DEAD)
+		if (!atomic_load_explicit(&s->in_use, memory_order_acquire) || atomic_load(&s->word) & WORD_DEAD || s->excluded)
 			continue;
 		queue_back(s);
 		queue_note_ring(s);

@@ -93,7 +93,7 @@ static bool enter_raw(struct queue *s)
 /* s NULL: the queue has no state. */
 static void count_raw(struct queue *s, uint64_t slots)
 {
-	if (!slots || slots > CLAIM_MOST)
+	if (!slots || slots > CLAIM_MOST || (s && s->excluded))
 		return;
 	if (s)
 		atomic_fetch_add_explicit(&s->raw_claims, slots, memory_order_relaxed);
