@@ -14,7 +14,6 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/test/harness"
 	"github.com/rtl-attach/rtl-attach/test/simlog"
-	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // nearNS is how far the times of a trace are from the simulator's, at most.
@@ -45,9 +44,6 @@ func TestRanks(t *testing.T) {
 		{"processes balanced", false, []string{"--layers", "4", "--ahead", "4", "--vary", "100"}},
 	} {
 		t.Run(one.name, func(t *testing.T) {
-			if one.name == "one process groups" && !testenv.Long() {
-				testenv.Skip(t, "on a busy machine both groups' kernels end together, and count as one group (docs/guide/ranks.md): RTL_LONG=1")
-			}
 			p := harness.StartRanks(t, 8, one.inOne, one.args...)
 			run := p.Record(t, time.Second)
 			run.MustBe(t, failure.OK)
