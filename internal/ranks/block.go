@@ -8,14 +8,14 @@ import (
 
 // What the collectives of two blocks of ranks say of whether the blocks are one group.
 const (
-	leastProofs     = 3  // collectives that one block entered later, and in which the other one waited for it
-	proofShare      = 50 // and at least one in so many
-	leastAgainst    = 3  // times at which both blocks do collectives without the other one, between two that end together
-	againstShare    = 20 // and at least one for so many that end together
-	leastAlone      = 8  // collectives of one block only
-	aloneShare      = 10 // and at least one for so many that end together
-	leastSkewed     = 8  // collectives in which a rank waits, so that it should be seen to wait for the other block, too
-	proofsOverMatch = 4  // so many proofs outweigh a time against
+	leastProofs     = 3   // collectives that one block entered later, and in which the other one waited for it
+	proofShare      = 50  // and at least one in so many
+	leastAgainst    = 3   // times at which both blocks do collectives without the other one, between two that end together
+	againstShare    = 20  // and at least one for so many that end together
+	leastAlone      = 8   // collectives of one block only
+	aloneShare      = 10  // and at least one for so many that end together
+	leastSkewed     = 8   // collectives in which a rank waits, so that it should be seen to wait for the other block, too
+	proofsOverMatch = 4   // so many proofs outweigh a time against
 	provenShare     = 200 // of the collectives of a group in which a rank waits, one in so many has a single last rank, and at least leastProofs
 )
 
@@ -113,8 +113,8 @@ func (b *block) endsNear(ns, nearNS int64) bool {
 type relation int
 
 const (
-	apart    relation = iota // they are not
-	joined                   // they are, or nothing says that they are not
+	apart  relation = iota // they are not
+	joined                 // they are, or nothing says that they are not
 )
 
 // isProven reports whether one block waited for the other one.
