@@ -7,11 +7,11 @@ const leastLanes = 4
 
 // teams forms teams of several lanes.
 func (a *Analysis) teams(lanes []*lane) (teams []*team) {
-	lanes = slices.DeleteFunc(slices.Clone(lanes), func(l *lane) bool { return len(l.free) == 0 || l.comm == 0 && len(l.free) < leastPairs })
+	lanes = slices.DeleteFunc(slices.Clone(lanes), func(l *lane) bool { return len(l.free) == 0 || !l.isExact() && len(l.free) < leastPairs })
 	for _, members := range a.clusters(lanes) {
 		teams = append(teams, a.divide(members)...)
 	}
-	if len(lanes) > 0 && lanes[0].comm == 0 {
+	if len(lanes) > 0 && !lanes[0].isExact() {
 		teams = a.separate(teams)
 	}
 	for _, t := range teams {
@@ -48,7 +48,7 @@ func (a *Analysis) separate(teams []*team) (separate []*team) {
 // collective, and counted.
 func (a *Analysis) divide(members []*lane) (teams []*team) {
 	groups := [][]*lane{members}
-	if len(members) > 2 && members[0].comm == 0 {
+	if len(members) > 2 && !members[0].isExact() {
 		groups = a.blockLanes(members)
 	}
 	for _, lanes := range groups {
@@ -125,7 +125,7 @@ func (l *lane) dropAmbiguous() {
 // withoutFar leaves out joints whose ends are too far apart, as some of their kernels are of other collectives, and returns
 // the team of what is left.
 func (a *Analysis) withoutFar(t *team) *team {
-	if len(t.lanes) < 2 || t.lanes[0].comm != 0 {
+	if len(t.lanes) < 2 || t.lanes[0].isExact() {
 		return t
 	}
 	b, before := t.block(), a.Ambiguous
@@ -146,7 +146,7 @@ func (a *Analysis) withoutFar(t *team) *team {
 // isAmbiguous reports whether a team may be several groups in step: ranks wait, but never all of them for the same one.
 // Its kernels are then left out.
 func (a *Analysis) isAmbiguous(t *team) bool {
-	if len(t.lanes) < leastLanes || t.lanes[0].comm != 0 {
+	if len(t.lanes) < leastLanes || t.lanes[0].isExact() {
 		return false
 	}
 	joints := t.joints()

@@ -116,7 +116,7 @@ func (a *Analysis) group(t *team, byRanks map[string]*Group) int32 {
 	}
 	slices.Sort(ranks)
 	by := ByTimes
-	if t.lanes[0].comm != 0 {
+	if t.lanes[0].isExact() {
 		by = ByCommunicator
 	}
 	key := fmt.Sprint(by, t.lanes[0].comm, ranks)
