@@ -64,3 +64,19 @@ func mustHaveGroups(t *testing.T, trace string, by ranks.By) {
 		t.Errorf("%d groups", len(r.Ranks.Groups))
 	}
 }
+
+// Collectives that are kernels of graphs are matched in each replay, whatever calls were recorded.
+func TestRanksGraphs(t *testing.T) {
+	t.Parallel()
+	meet := "SOFTGPU_RENDEZVOUS=" + filepath.Join(t.TempDir(), "meet")
+	p := harness.Start(t, harness.Workload{
+		Program: "graphranks", Sim: []string{"SOFTGPU_GPUS=8", meet},
+		Args: []string{"--ranks", "8", "--group", "4", "--layers", "2", "--late-rank", "5", "--late", "2000"},
+	})
+	run := p.RecordLast(t, time.Second, 3000, "--hip-runtime-trace", "--rccl-trace", "--buffer-policy", "lossless")
+	run.MustBe(t, failure.OK)
+	truth := &rankTruth{t: t}
+	truth.all, truth.kernels = p.RanksTruth(t)
+	truth.check(run.Trace)
+	mustHaveGroups(t, run.Trace, ranks.ByTimes)
+}
