@@ -123,8 +123,8 @@ type Options struct {
 	Gaps    int              // how many of the longest gaps to list, with their causes; 0: mostGaps, without
 	NoWhy   bool             // do not look for the causes of idle times in threads and other ranks
 
-	TopCauses bool // look for the causes of idle times in threads only, and only if the trace is small, for a summary
-	Filter  *filter.Filter   // nil: everything that was recorded
+	TopCauses bool           // look for the causes of idle times in threads only, and only if the trace is small, for a summary
+	Filter    *filter.Filter // nil: everything that was recorded
 
 	Collectives *collectives.Patterns // the names of collectives' kernels; nil: collectives.Default
 }

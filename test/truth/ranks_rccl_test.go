@@ -25,7 +25,7 @@ func TestRanksCommunicators(t *testing.T) {
 	dir := t.TempDir()
 	trace, log := filepath.Join(dir, "t.db"), filepath.Join(dir, "log")
 	cmd := exec.Command(testenv.Artefact(t, "rtl-attach"), slices.Concat(
-		[]string{"run", "-q", "-o", trace}, rcclCalls, []string{"--", testenv.Artefact(t, "workloads/ranks"), "--ranks", "8", "--seconds", "1"}, rcclRanks)...)
+		[]string{"run", "-q", "-o", trace}, rcclCalls, []string{"--", testenv.Artefact(t, "workloads/ranks"), "--ranks", "8", "--batches", "40"}, rcclRanks)...)
 	cmd.Env = append(os.Environ(), "LD_PRELOAD="+testenv.Artefact(t, "libsoftgpu.so"), "SOFTGPU_LOG="+log, "SOFTGPU_GPUS=8", "SOFTGPU_RENDEZVOUS="+filepath.Join(dir, "meet"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -33,7 +33,7 @@ func TestRanksCommunicators(t *testing.T) {
 	truth := &rankTruth{t: t}
 	truth.all, truth.kernels = harness.RanksTruth(t, log)
 	truth.check(trace)
-	mustHaveGroups(t, trace, ranks.ByCommunicator)
+	mustHaveGroups(t, trace, 4, ranks.ByCommunicator)
 }
 
 // A process whose communicators are older than the recording: both groups make the same calls, so their kernels' times decide.
@@ -46,17 +46,18 @@ func TestRanksCalls(t *testing.T) {
 	truth := &rankTruth{t: t}
 	truth.all, truth.kernels = p.Truth(t)
 	truth.check(run.Trace)
-	mustHaveGroups(t, run.Trace, ranks.ByTimes)
+	mustHaveGroups(t, run.Trace, 4, ranks.ByTimes)
 }
 
-func mustHaveGroups(t *testing.T, trace string, by ranks.By) {
+// mustHaveGroups: there are two groups, of neighbours.
+func mustHaveGroups(t *testing.T, trace string, size int, by ranks.By) {
 	t.Helper()
 	r, err := report.Make(trace, report.Options{Kernels: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, g := range r.Ranks.Groups {
-		if g.MatchedBy != by || len(g.Ranks) != 4 || g.Ranks[3]-g.Ranks[0] != 3 {
+		if g.MatchedBy != by || len(g.Ranks) != size || g.Ranks[size-1]-g.Ranks[0] != size-1 {
 			t.Errorf("%v by %s: %d of all ranks", g.Ranks, g.MatchedBy, g.Matched)
 		}
 	}
@@ -70,13 +71,13 @@ func TestRanksGraphs(t *testing.T) {
 	t.Parallel()
 	meet := "SOFTGPU_RENDEZVOUS=" + filepath.Join(t.TempDir(), "meet")
 	p := harness.Start(t, harness.Workload{
-		Program: "graphranks", Sim: []string{"SOFTGPU_GPUS=8", meet},
-		Args: []string{"--ranks", "8", "--group", "4", "--layers", "2", "--late-rank", "5", "--late", "2000"},
+		Program: "graphranks", Sim: []string{"SOFTGPU_GPUS=4", meet},
+		Args: []string{"--ranks", "4", "--group", "2", "--layers", "2", "--late-rank", "3", "--late", "2000"},
 	})
 	run := p.RecordLast(t, time.Second, 3000, "--hip-runtime-trace", "--rccl-trace", "--buffer-policy", "lossless")
 	run.MustBe(t, failure.OK)
 	truth := &rankTruth{t: t}
 	truth.all, truth.kernels = p.RanksTruth(t)
 	truth.check(run.Trace)
-	mustHaveGroups(t, run.Trace, ranks.ByTimes)
+	mustHaveGroups(t, run.Trace, 2, ranks.ByTimes)
 }

@@ -21,7 +21,7 @@ namespace {
 
 struct Settings {
 	long ranks = 1, world = 0, group = 0, layers = 4, ahead = 1, compute_us = 50, vary_us = 0, late_rank = -1, late_us = 0, late_every = 1, skip_rank = -1,
-	     pace_us = 1000, seconds = 0, port = 0;
+	     pace_us = 1000, batches = 0, seconds = 0, port = 0;
 	std::string late_by = "gpu", second = "off", rccl = "off", agreement, code_object;
 } settings;
 
@@ -107,6 +107,8 @@ private:
 	// Nobody is in a later batch than one whose collectives this rank has not entered.
 	bool over(uint64_t batch) const
 	{
+		if (settings.batches)
+			return batch > uint64_t(settings.batches);
 		uint64_t last = last_batches[group_];
 		if (!last && stop)
 			last_batches[group_].compare_exchange_strong(last, batch + 1);
@@ -199,6 +201,7 @@ void parse(int argc, char** argv)
 	o.text("second", &settings.second, "on: a second stream has a collective, too");
 	o.text("rccl", &settings.rccl, "on: calls of RCCL submit the collectives, with a communicator for each group");
 	o.number("pace", &settings.pace_us, "pause after each step, in us");
+	o.number("batches", &settings.batches, "how often a rank submits and waits before it ends; 0: until the end");
 	o.number("seconds", &settings.seconds, "duration; 0: until /quit or SIGTERM");
 	o.number("port", &settings.port, "of /health and /quit; 0: any");
 	o.text("agreement", &settings.agreement, "a file in which processes agree on their last batch");
@@ -272,7 +275,8 @@ int main(int argc, char** argv)
 		threads.emplace_back([&] { w->run(); });
 	printf("ready pid=%d port=%d\n", getpid(), http.port());
 	fflush(stdout);
-	wait_for_the_end();
+	if (!settings.batches)
+		wait_for_the_end();
 	for (std::thread& t : threads)
 		t.join();
 	print_counts(workers);
