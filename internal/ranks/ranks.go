@@ -55,7 +55,7 @@ type By string
 
 // The reasons.
 const (
-	ByCommunicator By = "communicator" // the calls of RCCL were recorded
+	ByCommunicator By = "communicator" // calls of RCCL were recorded, and the one that made the communicator
 	ByTimes        By = "times"        // same name, running at the same time, ending together
 )
 

@@ -67,7 +67,7 @@ func (s *Server) judge(r *Result) {
 	case ranks < 2:
 		s.Verdict = "not said: the trace has the collectives of one rank only; record all ranks together, with the front end's pid or --name"
 	case most == nil && r.Ambiguous > 0:
-		s.Verdict = "not said: collectives of these ranks end together, but may be of several groups in step; record with --rccl-trace, which says who is in a group"
+		s.Verdict = "not said: collectives of these ranks end together, but may be of several groups in step; a recording from the begin with --rccl-trace (run) says who is in a group"
 	case most == nil:
 		s.Verdict = fmt.Sprintf("not said: no kernels of collectives of the %s run at the same time and end together", humanize.Things(ranks, "rank"))
 	case most.Matched < leastCompared:
@@ -75,7 +75,7 @@ func (s *Server) judge(r *Result) {
 	case most.Unmatched > most.Matched*int64(len(most.Ranks)):
 		s.Verdict = fmt.Sprintf("not said: the ranks' collectives differ: %s are in no collective of all ranks, %s are", humanize.Things(most.Unmatched, "kernel"), humanize.Count(most.Matched*int64(len(most.Ranks))))
 	case r.Ambiguous > most.Matched*int64(len(most.Ranks)):
-		s.Verdict = fmt.Sprintf("not said: %s of collectives may be of several groups that end together; record with --rccl-trace, which says who is in a group", humanize.Things(r.Ambiguous, "kernel"))
+		s.Verdict = fmt.Sprintf("not said: %s of collectives may be of several groups that end together; a recording from the begin with --rccl-trace (run) says who is in a group", humanize.Things(r.Ambiguous, "kernel"))
 	case best == nil:
 		s.Known = true
 		s.Verdict = "no rank is late: " + r.mostOften(most)
