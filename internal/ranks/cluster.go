@@ -44,7 +44,7 @@ func (a *Analysis) clusters(lanes []*lane) (clusters [][]*lane) {
 		of[i] = i
 	}
 	for _, one := range links {
-		if one.medianNS <= max(ClockNS, similarEnds*max(closest[one.x], closest[one.y])) {
+		if lanes[one.x].isExact() || one.medianNS <= max(ClockNS, similarEnds*max(closest[one.x], closest[one.y])) {
 			from, to := of[one.y], of[one.x]
 			for i := range of {
 				if of[i] == from {

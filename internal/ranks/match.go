@@ -14,6 +14,7 @@ const mostRounds = 4
 type team struct {
 	lanes []*lane  // the first one leads
 	pairs [][]pair // of each further lane with the leader
+	apart []int64  // ns between the ends of these, in the median
 	bound [2]int64 // all lanes were recorded between these times
 	group int32    // its index
 }
@@ -78,26 +79,21 @@ func (t *team) partOf(all []*team) *team {
 	return nil
 }
 
-// teams forms teams of several lanes.
-func (a *Analysis) teams(lanes []*lane) (teams []*team) {
-	lanes = slices.DeleteFunc(slices.Clone(lanes), func(l *lane) bool { return len(l.free) == 0 || l.comm == 0 && len(l.free) < leastPairs })
-	for _, members := range a.clusters(lanes) {
-		if t := newTeam(members); len(t.lanes) > 1 {
-			t.setBound()
-			teams = append(teams, t)
-		}
-	}
-	return teams
-}
-
 // newTeam matches lanes with the one that has most kernels.
 func newTeam(members []*lane) *team {
+	members = slices.DeleteFunc(slices.Clone(members), func(l *lane) bool { return len(l.free) == 0 })
+	if len(members) == 0 {
+		return &team{}
+	}
 	leader := slices.MaxFunc(members, func(x, y *lane) int { return cmp.Compare(len(x.free), len(y.free)) })
 	t := &team{lanes: []*lane{leader}}
 	for _, l := range members {
+		if l == leader {
+			continue
+		}
 		p := pairing{a: leader, b: l}
-		if _, together := p.together(); l != leader && together {
-			t.lanes, t.pairs = append(t.lanes, l), append(t.pairs, p.pairs)
+		if medianNS, together := p.together(); together {
+			t.lanes, t.pairs, t.apart = append(t.lanes, l), append(t.pairs, p.pairs), append(t.apart, medianNS)
 		}
 	}
 	return t
@@ -120,7 +116,7 @@ func (a *Analysis) group(t *team, byRanks map[string]*Group) int32 {
 	}
 	slices.Sort(ranks)
 	by := ByTimes
-	if t.lanes[0].comm != 0 {
+	if t.lanes[0].isExact() {
 		by = ByCommunicator
 	}
 	key := fmt.Sprint(by, t.lanes[0].comm, ranks)
@@ -199,7 +195,7 @@ func (a *Analysis) diverge(t *team, counted map[*lane]bool) {
 		counted[l] = true
 		for i := range l.kernels {
 			k := &l.kernels[i]
-			if k.Collective >= 0 && a.Collectives[k.Collective].Whole || k.EndNS <= t.bound[0] || k.StartNS >= t.bound[1] {
+			if k.Collective == ambiguous || k.Collective >= 0 && a.Collectives[k.Collective].Whole || k.EndNS <= t.bound[0] || k.StartNS >= t.bound[1] {
 				continue
 			}
 			g.Unmatched++

@@ -98,7 +98,7 @@ func (p *pairing) tighten() (medianNS int64) {
 func (p *pairing) together() (medianNS int64, together bool) {
 	p.find()
 	medianNS = p.tighten()
-	if p.a.comm != 0 {
+	if p.a.isExact() {
 		return medianNS, len(p.pairs) > 0
 	}
 	if len(p.pairs) < leastPairs {

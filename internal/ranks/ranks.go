@@ -46,6 +46,7 @@ type Group struct {
 	Matched   int64 // collectives that all of them entered
 	Partly    int64 // collectives that some of them entered
 	Unmatched int64 // kernels of these ranks with the group's names, while all were recorded, that belong to no collective of all ranks
+	Proven    int64 // collectives in which all of them waited for a single one, so that they are one group and not several in step
 	Diverges  *Divergence
 }
 
@@ -54,7 +55,7 @@ type By string
 
 // The reasons.
 const (
-	ByCommunicator By = "communicator" // the calls of RCCL were recorded
+	ByCommunicator By = "communicator" // calls of RCCL were recorded, and the one that made the communicator
 	ByTimes        By = "times"        // same name, running at the same time, ending together
 )
 
@@ -97,8 +98,11 @@ func (c *Collective) LateNS() int64 {
 // Kernel is a kernel of a collective.
 type Kernel struct {
 	StartNS, EndNS int64
-	Collective     int32 // index of Analysis.Collectives; -1: none
+	Collective     int32 // index of Analysis.Collectives; negative: none
 }
+
+// ambiguous is in the place of a collective: several groups may have the kernel.
+const ambiguous = -2
 
 // Analysis is the collectives of a trace.
 type Analysis struct {
@@ -107,6 +111,7 @@ type Analysis struct {
 	Collectives []Collective // of each group and name in the order of ends
 	ClockNS     int64        // a skew up to this is not told from none
 	LeftOutNS   int64        // kernels that end from here on are too many, and left out; 0: none
+	Ambiguous   int64        // kernels that may be of several groups: they are not matched
 	Beyond      int64        // kernels of more ranks, names and communicators than are compared: they are not matched
 
 	names map[int64]bool // names of collectives

@@ -18,10 +18,13 @@ import (
 type lane struct {
 	rank    int
 	name    int64
-	comm    int32 // the communicator; 0: not known
+	comm    int32 // the communicator; 0: not known; below 0: several may have made the same calls
 	kernels []Kernel
 	free    []int32 // kernels that are not matched yet
 }
+
+// isExact reports whether the ranks of a communicator are known.
+func (l *lane) isExact() bool { return l.comm > 0 }
 
 // laneKey identifies a lane.
 type laneKey struct {

@@ -12,6 +12,7 @@ import (
 type Result struct {
 	ClockNS   int64         `json:"clock_uncertainty_ns"`       // a skew up to this is not told from none
 	LeftOutNS int64         `json:"left_out_from_ns,omitempty"` // collectives that end from here on are not compared
+	Ambiguous int64         `json:"ambiguous,omitempty"`        // kernels that may be of several groups, and count as unmatched
 	Beyond    int64         `json:"beyond_limits,omitempty"`    // kernels of more ranks, names and communicators than are compared
 	Servers   []Server      `json:"servers"`                    // one of each host
 	Ranks     []RankResult  `json:"ranks"`
@@ -110,7 +111,7 @@ const mostInstead = 8
 
 // Result sums up. usage has the usage of each GPU.
 func (a *Analysis) Result(usage map[int64]*Usage, names Naming) (*Result, error) {
-	r := &Result{ClockNS: a.ClockNS, LeftOutNS: a.LeftOutNS, Beyond: a.Beyond, Servers: []Server{}, Ranks: []RankResult{}, GPUs: []GPUResult{}, Groups: []GroupResult{}}
+	r := &Result{ClockNS: a.ClockNS, LeftOutNS: a.LeftOutNS, Ambiguous: a.Ambiguous, Beyond: a.Beyond, Servers: []Server{}, Ranks: []RankResult{}, GPUs: []GPUResult{}, Groups: []GroupResult{}}
 	for _, gpu := range slices.Sorted(maps.Keys(usage)) {
 		r.GPUs = append(r.GPUs, gpuResult(gpu, usage[gpu], names.Recorded(gpu)))
 	}

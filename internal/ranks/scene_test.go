@@ -1,6 +1,7 @@
 package ranks
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -32,6 +33,8 @@ type scene struct {
 	kernels []dispatched
 	at      []int64 // each rank's time
 	number  int
+	inStep  bool  // groups may count as one where no rank waits long, and none is said to be last
+	roundNS int64 // kernels start shortly after multiples of it; 0: at any time
 }
 
 const begin = 1_000_000_000
@@ -44,8 +47,16 @@ func newScene(ranks int) *scene {
 	return s
 }
 
+// begin moves a rank to where its next kernel starts.
+func (s *scene) begin(rank int) {
+	if s.roundNS > 0 {
+		s.at[rank] = (s.at[rank]+s.roundNS-1)/s.roundNS*s.roundNS + int64(rank)*200
+	}
+}
+
 // compute runs a kernel on a rank.
 func (s *scene) compute(rank int, name string, ns int64) {
+	s.begin(rank)
 	s.kernels = append(s.kernels, dispatched{rank, 0, name, s.at[rank], s.at[rank] + ns, -1})
 	s.at[rank] += ns + 1000
 }
@@ -54,6 +65,7 @@ func (s *scene) compute(rank int, name string, ns int64) {
 func (s *scene) collective(name string, ns int64, ranks ...int) {
 	last := int64(0)
 	for _, r := range ranks {
+		s.begin(r)
 		last = max(last, s.at[r])
 	}
 	for i, r := range ranks {
@@ -137,6 +149,25 @@ func (s *scene) find(t testing.TB, oneProcess bool) *Analysis {
 	return a
 }
 
+// match analyses a scene's collectives without a trace.
+func (s *scene) match() *Analysis {
+	a := &Analysis{ClockNS: ClockNS, names: map[int64]bool{1: true}}
+	process := &traceread.Process{}
+	for rank := range s.ranks {
+		a.Ranks = append(a.Ranks, &Rank{Process: process, GPU: int64(rank)})
+		l := &lane{rank: rank, name: 1}
+		for _, k := range s.kernels {
+			if k.rank == rank && k.number >= 0 {
+				l.kernels = append(l.kernels, Kernel{k.startNS, k.endNS, -1})
+			}
+		}
+		slices.SortFunc(l.kernels, func(x, y Kernel) int { return cmp.Compare(x.EndNS, y.EndNS) })
+		a.lanes = append(a.lanes, l)
+	}
+	a.match()
+	return a
+}
+
 // truth is what a collective is by brute force.
 type truth struct{ ranks, skewNS, lastNS int64 }
 
@@ -180,6 +211,9 @@ func (s *scene) compare(t *testing.T, a *Analysis, least int) {
 				if got, has := of[fmt.Sprint(a.rankOf(n), text, k.StartNS, k.EndNS)]; has && (names[name] == "" || names[name] == text) {
 					names[name], number = text, got
 				}
+			}
+			if c := &a.Collectives[k.Collective]; s.inStep && c.SkewNS() <= slackNS && !a.Called(c) {
+				return nil
 			}
 			if before, known := seen[k.Collective]; known && before != number || number < 0 {
 				t.Errorf("rank %d: %+v is of collective %d, others of it are of %d", n, k, number, before)

@@ -17,6 +17,7 @@ const (
 	leastCompared = 20  // collectives of all ranks of a group with a known last rank
 	leastShare    = 0.5 // of the time that ranks of its group waited for a last one, that they waited for it
 	deviations    = 4   // and it is last more often than by chance
+	mostAmbiguous = 20  // no rank is said not to be late if more than one in so many kernels may be of several groups
 	leastWait     = 1.0 // percent of their time that the other GPUs waited for it
 )
 
@@ -66,12 +67,16 @@ func (s *Server) judge(r *Result) {
 	switch {
 	case ranks < 2:
 		s.Verdict = "not said: the trace has the collectives of one rank only; record all ranks together, with the front end's pid or --name"
+	case most == nil && r.Ambiguous > 0:
+		s.Verdict = "not said: collectives of these ranks end together, but may be of several groups in step; a recording from the begin with --rccl-trace (run) says who is in a group"
 	case most == nil:
 		s.Verdict = fmt.Sprintf("not said: no kernels of collectives of the %s run at the same time and end together", humanize.Things(ranks, "rank"))
 	case most.Matched < leastCompared:
 		s.Verdict = fmt.Sprintf("not said: only %s of all ranks of a group, and %d are needed", humanize.Things(most.Matched, "collective"), leastCompared)
 	case most.Unmatched > most.Matched*int64(len(most.Ranks)):
 		s.Verdict = fmt.Sprintf("not said: the ranks' collectives differ: %s are in no collective of all ranks, %s are", humanize.Things(most.Unmatched, "kernel"), humanize.Count(most.Matched*int64(len(most.Ranks))))
+	case r.Ambiguous > most.Matched*int64(len(most.Ranks)) || best == nil && r.Ambiguous*mostAmbiguous > most.Matched*int64(len(most.Ranks)):
+		s.Verdict = fmt.Sprintf("not said: %s of collectives may be of several groups that end together; a recording from the begin with --rccl-trace (run) says who is in a group", humanize.Things(r.Ambiguous, "kernel"))
 	case best == nil:
 		s.Known = true
 		s.Verdict = "no rank is late: " + r.mostOften(most)

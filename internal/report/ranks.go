@@ -159,6 +159,9 @@ func (r *Report) writeRanks(b *bytes.Buffer, fullNames bool) {
 	if r.Ranks.Beyond > 0 {
 		line(b, "", "too many ranks, names or communicators: %s of collectives are not compared, and count as unmatched", humanize.Things(r.Ranks.Beyond, "kernel"))
 	}
+	if r.Ranks.Ambiguous > 0 {
+		line(b, "", "%s of collectives may be of several groups that end together, and count as unmatched", humanize.Things(r.Ranks.Ambiguous, "kernel"))
+	}
 	r.writeRankTable(b)
 	for i := range r.Ranks.Groups[:min(len(r.Ranks.Groups), rankGroupsShown)] {
 		r.writeRankGroup(b, &r.Ranks.Groups[i], fullNames)

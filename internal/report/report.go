@@ -122,7 +122,9 @@ type Options struct {
 	Steps   *steps.Selection // nil: Window
 	Gaps    int              // how many of the longest gaps to list, with their causes; 0: mostGaps, without
 	NoWhy   bool             // do not look for the causes of idle times in threads and other ranks
-	Filter  *filter.Filter   // nil: everything that was recorded
+
+	TopCauses bool           // look for the causes of idle times in threads only, and only if the trace is small, for a summary
+	Filter    *filter.Filter // nil: everything that was recorded
 
 	Collectives *collectives.Patterns // the names of collectives' kernels; nil: collectives.Default
 }
@@ -168,6 +170,11 @@ func (r *Report) read(tr *traceread.Trace, o Options) error {
 	if selected != nil {
 		window = selected.Window
 	}
+	if o.TopCauses {
+		if o.NoWhy, err = r.skipsCauses(tr); err != nil {
+			return err
+		}
+	}
 	w := windows{window: window, counted: window, gaps: o.Gaps}
 	if err := w.askWhy(tr, o); err != nil {
 		return err
@@ -180,7 +187,7 @@ func (r *Report) read(tr *traceread.Trace, o Options) error {
 		w.window = common
 	}
 	var found *ranks.Analysis
-	if !o.NoWhy {
+	if !o.NoWhy && !o.TopCauses {
 		if found, err = ranks.Find(background, tr, ranks.Options{Window: w.window, Patterns: o.Collectives}); err != nil {
 			return err
 		}
@@ -218,7 +225,11 @@ func (r *Report) read(tr *traceread.Trace, o Options) error {
 	if err := r.fillRanks(tr, a); err != nil {
 		return err
 	}
-	return r.fillWhy(tr, a)
+	if err := r.fillWhy(tr, a); err != nil || !o.TopCauses || r.WhyIdle == nil {
+		return err
+	}
+	r.fillIdleCauses(r.WhyIdle)
+	return nil
 }
 
 // setWindow converts the requested window to CLOCK_BOOTTIME.

@@ -35,6 +35,7 @@ type Summary struct {
 	LeftOut        int64          `json:"left_out"`        // dispatches with impossible times, or without a valid context
 	Pauses         Pauses         `json:"pauses"`
 	Rates          []Rates        `json:"rates,omitempty"`
+	IdleCauses     *IdleCauses    `json:"idle_causes,omitempty"`   // of Summarize only; absent: threads were not observed
 	Common         *Common        `json:"common_window,omitempty"` // several processes recorded together
 	Processes      []Process      `json:"processes,omitempty"`     // several processes recorded together
 
@@ -196,7 +197,7 @@ type Scheduler struct {
 
 // Summarize reads a trace. It names at most kernels different kernels.
 func Summarize(path string, kernels int) (*Summary, error) {
-	r, err := Make(path, Options{Kernels: kernels, NoWhy: true})
+	r, err := Make(path, Options{Kernels: kernels, TopCauses: true})
 	if err != nil {
 		return nil, err
 	}

@@ -41,6 +41,7 @@ func (s *Summary) WriteText(w io.Writer) error {
 	s.writeKinds(&b)
 	s.writePauses(&b)
 	s.writeRates(&b)
+	s.writeIdleCauses(&b)
 	s.writeNext(&b)
 	_, err := w.Write(b.Bytes())
 	return err
@@ -218,7 +219,7 @@ func (s *Summary) writeNext(b *bytes.Buffer) {
 		return // nothing to look at
 	}
 	tool, file := shellWord(sanitize.Text(cmp.Or(s.Command, "rtl-attach"))), shellWord(sanitize.Text(s.File))
-	line(b, "Next:", "%s report %s", tool, file)
+	line(b, "Next:", "%s", s.reportCommand())
 	line(b, "", "%s export %s -f pftrace    # for ui.perfetto.dev", tool, file)
 	line(b, "", "%s export %s -f rocprofv3  # for TraceLens%s", tool, file, s.perProcess())
 	line(b, "", "sqlite3 %s 'SELECT * FROM top'", file)

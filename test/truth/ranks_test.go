@@ -14,7 +14,6 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/test/harness"
 	"github.com/rtl-attach/rtl-attach/test/simlog"
-	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // nearNS is how far the times of a trace are from the simulator's, at most.
@@ -45,9 +44,6 @@ func TestRanks(t *testing.T) {
 		{"processes balanced", false, []string{"--layers", "4", "--ahead", "4", "--vary", "100"}},
 	} {
 		t.Run(one.name, func(t *testing.T) {
-			if one.name == "one process groups" && !testenv.Long() {
-				testenv.Skip(t, "on a busy machine both groups' kernels end together, and count as one group (docs/guide/ranks.md): RTL_LONG=1")
-			}
 			p := harness.StartRanks(t, 8, one.inOne, one.args...)
 			run := p.Record(t, time.Second)
 			run.MustBe(t, failure.OK)
@@ -81,8 +77,7 @@ func (tr *rankTruth) check(path string) {
 		tr.t.Fatal(err)
 	}
 	tr.clockNS = a.ClockNS
-	whole := tr.compare(a)
-	tr.judge(r, whole)
+	tr.judge(r, tr.compare(a))
 	if r.Common == nil {
 		tr.window = traceread.Span{BeginNS: open.Sessions[0].FromNS(), EndNS: open.Sessions[0].UntilNS()}
 	}
@@ -155,10 +150,10 @@ func (tr *rankTruth) compare(a *ranks.Analysis) (whole []*harness.Collective) {
 			whole = append(whole, c)
 		}
 	}
-	if len(whole) != len(found) || len(whole) < 20 {
+	if missing := len(whole) - len(found); missing < 0 || int64(missing) > a.Ambiguous || len(whole) < 20 {
 		tr.t.Errorf("%d collectives of all ranks are in the trace, %d were matched", len(whole), len(found))
 	}
-	tr.t.Logf("%d collectives of the log, %d in the trace, %d of all ranks, all matched: %v", len(tr.all), len(inTrace), len(whole), len(whole) == len(found))
+	tr.t.Logf("%d collectives of the log, %d in the trace, %d of all ranks, %d matched; %d kernels may be of several groups", len(tr.all), len(inTrace), len(whole), len(found), a.Ambiguous)
 	return whole
 }
 
@@ -213,6 +208,9 @@ func (tr *rankTruth) judge(r *report.Report, whole []*harness.Collective) {
 		}
 	}
 	tr.t.Logf("late by the log: %d of %v", want, counts)
+	if !r.Ranks.Servers[0].Known && r.Ranks.Ambiguous > 0 {
+		return // it abstains, and says why
+	}
 	if late != want {
 		tr.t.Errorf("rank %d is late, by the log %d (last %v, waits %v): %s", late, want, counts, waits, r.Ranks.Servers[0].Verdict)
 	}

@@ -4,6 +4,7 @@
 #include "hsa_device.h"
 #include "http.h"
 #include "options.h"
+#include "rccl.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -20,8 +21,8 @@ namespace {
 
 struct Settings {
 	long ranks = 1, world = 0, group = 0, layers = 4, ahead = 1, compute_us = 50, vary_us = 0, late_rank = -1, late_us = 0, late_every = 1, skip_rank = -1,
-	     pace_us = 1000, seconds = 0, port = 0;
-	std::string late_by = "gpu", second = "off", agreement, code_object;
+	     pace_us = 1000, batches = 0, seconds = 0, port = 0;
+	std::string late_by = "gpu", second = "off", rccl = "off", agreement, code_object;
 } settings;
 
 std::mutex mutex;
@@ -56,6 +57,21 @@ enum What { kAllReduce, kCustomAllReduce, kGemm, kAttention, kTopK, kWhats };
 const char* const whats[kWhats] = {"ncclDevKernel", "cross_device_reduce", "Cijk", "paged_attention", "topk"};
 constexpr uint64_t kTransferNs = 20000;
 
+// What identifies a group's communicator, of all ranks of this process.
+ncclUniqueId communicator_of(int group)
+{
+	static std::mutex mutex;
+	static std::vector<ncclUniqueId> ids;
+	std::lock_guard<std::mutex> hold(mutex);
+	while (ids.size() <= size_t(group)) {
+		ncclUniqueId id;
+		if (ncclGetUniqueId(&id))
+			abort();
+		ids.push_back(id);
+	}
+	return ids[size_t(group)];
+}
+
 class Worker {
 public:
 	Worker(const Gpu& gpu, int rank) : rank_(rank), group_(rank / int(settings.group)), random_(unsigned(rank))
@@ -70,6 +86,8 @@ public:
 
 	void run()
 	{
+		if (settings.rccl == "on" && ncclCommInitRank(&comm_, int(settings.group), communicator_of(group_), rank_ % int(settings.group)))
+			abort();
 		for (uint64_t batch = 1; !over(batch); batch++)
 			play(batch);
 	}
@@ -84,10 +102,13 @@ private:
 	hsa_queue_t* queues_[2];
 	const Kernel* kernels_[kWhats] = {};
 	hsa_signal_t done_ = create_signal(0);
+	ncclComm_t comm_ = nullptr;
 
 	// Nobody is in a later batch than one whose collectives this rank has not entered.
 	bool over(uint64_t batch) const
 	{
+		if (settings.batches)
+			return batch > uint64_t(settings.batches);
 		uint64_t last = last_batches[group_];
 		if (!last && stop)
 			last_batches[group_].compare_exchange_strong(last, batch + 1);
@@ -117,13 +138,24 @@ private:
 			compute(settings.compute_us + (settings.vary_us ? long(random_() % unsigned(settings.vary_us)) : 0), layer % 2 ? kGemm : kAttention);
 			if (rank_ == settings.skip_rank && number % 8 == 0 && layer == 1)
 				launch(0, kAllReduce, kTransferNs, 1, 1, none); // which no other rank enters
-			launch(0, kAllReduce, kTransferNs, unsigned(settings.group), unsigned(group_) + 1, layer == settings.layers ? done : none);
+			all_reduce(layer == settings.layers ? done : none);
 		}
 		if (settings.second == "on")
 			launch(1, kCustomAllReduce, kTransferNs, unsigned(settings.group), unsigned(group_) + 1 + unsigned(kGroups) / 2, done);
 		for (int q = 0; q < 2; q++)
 			if (q == 0 || settings.second == "on")
 				hsa_signal_store_screlease(queues_[q]->doorbell_signal, hsa_signal_value_t(indexes_[q]));
+	}
+
+	// With RCCL, its call submits the kernel.
+	void all_reduce(hsa_signal_t done)
+	{
+		auto enter = [this, done] { launch(0, kAllReduce, kTransferNs, unsigned(settings.group), unsigned(group_) + 1, done); };
+		if (!comm_)
+			return enter();
+		rtl_rccl_in_all_reduce([](void* f) { (*static_cast<decltype(enter)*>(f))(); }, &enter);
+		if (ncclAllReduce(&comm_, &comm_, 4096, ncclFloat32, ncclSum, comm_, reinterpret_cast<hipStream_t>(queues_[0])))
+			abort();
 	}
 
 	// 4 ms at most, as the simulator reads it.
@@ -167,7 +199,9 @@ void parse(int argc, char** argv)
 	o.text("late-by", &settings.late_by, "why: gpu (a further kernel) or host");
 	o.number("skip-rank", &settings.skip_rank, "the rank that has a further collective in each 8th step; -1: none");
 	o.text("second", &settings.second, "on: a second stream has a collective, too");
+	o.text("rccl", &settings.rccl, "on: calls of RCCL submit the collectives, with a communicator for each group");
 	o.number("pace", &settings.pace_us, "pause after each step, in us");
+	o.number("batches", &settings.batches, "how often a rank submits and waits before it ends; 0: until the end");
 	o.number("seconds", &settings.seconds, "duration; 0: until /quit or SIGTERM");
 	o.number("port", &settings.port, "of /health and /quit; 0: any");
 	o.text("agreement", &settings.agreement, "a file in which processes agree on their last batch");
@@ -241,7 +275,8 @@ int main(int argc, char** argv)
 		threads.emplace_back([&] { w->run(); });
 	printf("ready pid=%d port=%d\n", getpid(), http.port());
 	fflush(stdout);
-	wait_for_the_end();
+	if (!settings.batches)
+		wait_for_the_end();
 	for (std::thread& t : threads)
 		t.join();
 	print_counts(workers);

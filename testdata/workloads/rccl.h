@@ -33,6 +33,7 @@ ncclResult_t ncclAllToAllv(const void* from, const size_t counts[], const size_t
 ncclResult_t ncclGroupStart();
 ncclResult_t ncclGroupEnd();
 
-// Of the library that is built here only: how many calls it has had.
+// Of the library that is built here only: how many calls it has had; what the calling thread's next ncclAllReduce does.
 unsigned long rtl_rccl_calls();
+void rtl_rccl_in_all_reduce(void (*work)(void*), void* of);
 }

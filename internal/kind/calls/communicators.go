@@ -12,8 +12,9 @@ import (
 const mostCommKernels = 1 << 20
 
 // KernelCommunicators returns the communicator of each kernel (row of rtl_execution) that a recorded call of RCCL
-// submitted: a number from 1 on, the same for all ranks of a communicator that are in the trace. It has no kernels of
-// communicators of which the trace has one rank, of groups of several communicators, and of replays of graphs.
+// submitted: a number from 1 on, the same for all ranks of a communicator that are in the trace, or, if they are only known by
+// making the same calls, so that they may be of several communicators, less than 0. It has no kernels of communicators of
+// which the trace has one rank, of groups of several communicators, and of replays of graphs.
 func KernelCommunicators(ctx context.Context, tr *traceread.Trace) (map[int64]int32, error) {
 	if is, err := RCCL.IsIn(tr); err != nil || !is {
 		return nil, err
@@ -31,10 +32,12 @@ func KernelCommunicators(ctx context.Context, tr *traceread.Trace) (map[int64]in
 	numbers := map[*commGroup]int32{}
 	for i, g := range match(in.order) {
 		if len(g.ranks) > 1 {
-			numbers[g] = int32(i + 1)
+			if numbers[g] = int32(i + 1); g.matchedBy != "id" {
+				numbers[g] = -numbers[g]
+			}
 		}
 	}
-	const mixed = -1
+	const mixed = 0
 	calls := map[int64]int32{}
 	for i := range in.all {
 		t := &in.all[i]
@@ -48,7 +51,7 @@ func KernelCommunicators(ctx context.Context, tr *traceread.Trace) (map[int64]in
 	err = tr.Each(ctx, func(row traceread.Row) error {
 		var call, kernel int64
 		err := row.Scan(&call, &kernel)
-		if number := calls[call]; number > 0 && len(kernels) < mostCommKernels {
+		if number := calls[call]; number != 0 && len(kernels) < mostCommKernels {
 			kernels[kernel] = number
 		}
 		return err

@@ -1,0 +1,83 @@
+package truth
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/ranks"
+	"github.com/rtl-attach/rtl-attach/internal/report"
+	"github.com/rtl-attach/rtl-attach/test/harness"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
+)
+
+// rcclRanks are two groups of four ranks that make the same calls of RCCL; rank 5 is late.
+var rcclRanks = []string{"--rccl", "on", "--group", "4", "--late-rank", "5", "--late", "1000", "--layers", "2", "--ahead", "4"}
+
+// A recording from the begin has the communicators' ids: each group of ranks is one of them, whatever ends together.
+func TestRanksCommunicators(t *testing.T) {
+	t.Parallel()
+	needRCCL(t)
+	dir := t.TempDir()
+	trace, log := filepath.Join(dir, "t.db"), filepath.Join(dir, "log")
+	cmd := exec.Command(testenv.Artefact(t, "rtl-attach"), slices.Concat(
+		[]string{"run", "-q", "-o", trace}, rcclCalls, []string{"--", testenv.Artefact(t, "workloads/ranks"), "--ranks", "8", "--batches", "40"}, rcclRanks)...)
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+testenv.Artefact(t, "libsoftgpu.so"), "SOFTGPU_LOG="+log, "SOFTGPU_GPUS=8", "SOFTGPU_RENDEZVOUS="+filepath.Join(dir, "meet"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	truth := &rankTruth{t: t}
+	truth.all, truth.kernels = harness.RanksTruth(t, log)
+	truth.check(trace)
+	mustHaveGroups(t, trace, 4, ranks.ByCommunicator)
+}
+
+// A process whose communicators are older than the recording: both groups make the same calls, so their kernels' times decide.
+func TestRanksCalls(t *testing.T) {
+	t.Parallel()
+	needRCCL(t)
+	p := harness.StartRanks(t, 8, true, rcclRanks...)
+	run := p.Record(t, time.Second, rcclCalls...)
+	run.MustBe(t, failure.OK)
+	truth := &rankTruth{t: t}
+	truth.all, truth.kernels = p.Truth(t)
+	truth.check(run.Trace)
+	mustHaveGroups(t, run.Trace, 4, ranks.ByTimes)
+}
+
+// mustHaveGroups: there are two groups, of neighbours.
+func mustHaveGroups(t *testing.T, trace string, size int, by ranks.By) {
+	t.Helper()
+	r, err := report.Make(trace, report.Options{Kernels: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range r.Ranks.Groups {
+		if g.MatchedBy != by || len(g.Ranks) != size || g.Ranks[size-1]-g.Ranks[0] != size-1 {
+			t.Errorf("%v by %s: %d of all ranks", g.Ranks, g.MatchedBy, g.Matched)
+		}
+	}
+	if len(r.Ranks.Groups) != 2 {
+		t.Errorf("%d groups", len(r.Ranks.Groups))
+	}
+}
+
+// Collectives that are kernels of graphs are matched in each replay, whatever calls were recorded.
+func TestRanksGraphs(t *testing.T) {
+	t.Parallel()
+	meet := "SOFTGPU_RENDEZVOUS=" + filepath.Join(t.TempDir(), "meet")
+	p := harness.Start(t, harness.Workload{
+		Program: "graphranks", Sim: []string{"SOFTGPU_GPUS=4", meet},
+		Args: []string{"--ranks", "4", "--group", "2", "--layers", "2", "--late-rank", "3", "--late", "2000"},
+	})
+	run := p.RecordLast(t, time.Second, 3000, "--hip-runtime-trace", "--rccl-trace", "--buffer-policy", "lossless")
+	run.MustBe(t, failure.OK)
+	truth := &rankTruth{t: t}
+	truth.all, truth.kernels = p.RanksTruth(t)
+	truth.check(run.Trace)
+	mustHaveGroups(t, run.Trace, 2, ranks.ByTimes)
+}
