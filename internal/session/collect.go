@@ -219,7 +219,7 @@ func (r *recording) window(ctx context.Context, deadline time.Time, d *drain) st
 		switch {
 		case r.link.held.StopRequested():
 			return tracedb.EndRequested
-		case r.o.Flight != nil && r.o.Flight.IsDone():
+		case r.o.Flight != nil && r.declared.common == nil && r.o.Flight.IsDone(): // a group ends those of its members together
 			return endSpent
 		case r.isFull():
 			return tracedb.EndSizeLimit
