@@ -158,8 +158,8 @@ func (f recordFlags) options() (session.Options, error) {
 	if o.Flight != nil && len(o.Schedule) > 0 {
 		return o, errors.New("--keep-last keeps all the time: without --delay, --collection-period and --schedule")
 	}
-	if o.Threads.Any() && (o.Flight != nil || len(o.Schedule) > 0) {
-		return o, errors.New("--sample and --sched observe threads from the attach to the end: without --keep-last, --delay, --collection-period and --schedule")
+	if o.Threads.Any() && len(o.Schedule) > 0 {
+		return o, errors.New("--sample and --sched observe threads from the attach to the end: without --delay, --collection-period and --schedule")
 	}
 	if err := f.nameTraces(&o); err != nil {
 		return o, err

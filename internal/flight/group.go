@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/cputrace"
 	"github.com/rtl-attach/rtl-attach/internal/trigger"
 )
 
@@ -106,28 +107,45 @@ func (g *Group) begin(by *Recorder, f trigger.Firing) *pending {
 }
 
 // add adds the records of a session. Its owner calls it.
-func (p *pending) add(r *Recorder) {
+func (p *pending) add(r *Recorder, beside beside) {
 	p.asked[r] = true
-	if one := r.piece(p); one != nil {
+	if one := r.piece(p, beside); one != nil {
 		p.pieces = append(p.pieces, one)
 	}
 }
 
 // look gives the trigger that waits the records of a session that goes on, once they are complete.
 func (g *Group) look(r *Recorder) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	p := g.gathering()
+	p := g.wants(r)
 	if p == nil {
-		g.prune()
 		return
 	}
-	if !p.asked[r] && r.isDue(p) {
-		p.add(r)
+	kept := r.beside() // may take a while
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.gathering() != p || p.asked[r] {
+		return
 	}
+	p.add(r, kept)
 	if g.isComplete(p) {
 		g.write(p)
 	}
+}
+
+// wants returns the trigger that wants the records of a session now; nil: none.
+func (g *Group) wants(r *Recorder) *pending {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p := g.gathering()
+	switch {
+	case p == nil:
+		g.prune()
+	case !p.asked[r] && r.isDue(p):
+		return p
+	case g.isComplete(p):
+		g.write(p)
+	}
+	return nil
 }
 
 // gathering returns the trigger whose records are gathered; nil: none, or a trace is being written. The caller holds g.mu.
@@ -251,4 +269,9 @@ func (g *Group) SizeBytes() (n uint64) {
 		n += r.SizeBytes()
 	}
 	return n
+}
+
+// KeepBeside returns a keeper of the rows of an observation. It may use as much memory as the records of its process.
+func (g *Group) KeepBeside(w cputrace.Window) *cputrace.Keeper {
+	return cputrace.NewKeeper(w, g.config.KeepLast+g.config.KeepAfter+lateness, g.shareBytes, boottimeNS)
 }

@@ -34,6 +34,8 @@ type Recorder struct {
 	begun  uint64 // CLOCK_BOOTTIME
 	fromNS uint64 // the hooks are active
 
+	cutBeside func() func(*tracedb.Session, uint64, uint64) error // nil: there is nothing beside the records
+
 	store       *store
 	definitions *definitions
 	set         *trigger.Set
@@ -221,6 +223,20 @@ func (r *Recorder) latest() []tracedb.Counter {
 		return slices.Clone(r.counters[n-1].counters)
 	}
 	return nil
+}
+
+// beside writes what does not come from the ring, of a time.
+type beside func(s *tracedb.Session, fromNS, untilNS uint64) error
+
+// Beside makes the traces have what does not come from the ring: cut returns what writes the rows that are kept at the call.
+// Call Beside before the first record comes.
+func (r *Recorder) Beside(cut func() func(s *tracedb.Session, fromNS, untilNS uint64) error) { r.cutBeside = cut }
+
+func (r *Recorder) beside() beside {
+	if r.cutBeside == nil {
+		return nil
+	}
+	return r.cutBeside()
 }
 
 // isDue reports whether the records of a trigger's window are complete, or will not be.

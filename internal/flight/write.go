@@ -19,6 +19,7 @@ var errNothing = errors.New("no session has records of that time")
 type piece struct {
 	part
 	recorder *Recorder
+	kept     beside
 	names    map[uint32]string
 	counters []tracedb.Counter
 	markNS   uint64
@@ -28,14 +29,14 @@ type piece struct {
 }
 
 // piece cuts the time of a trigger out of the records; nil: the session was not active then.
-func (r *Recorder) piece(p *pending) *piece {
+func (r *Recorder) piece(p *pending, kept beside) *piece {
 	fromNS, endNS := p.AtNS-min(uint64(r.config.KeepLast), p.AtNS), p.AtNS+uint64(r.config.KeepAfter)
 	if p.by != r && (r.fromNS > endNS || r.endedNS != 0 && r.endedNS < fromNS) {
 		return nil
 	}
 	one := &piece{
 		part:     part{cut: r.store.cut(fromNS), definitions: r.definitions.log},
-		recorder: r, names: maps.Clone(r.names), markNS: r.markNS, reason: tracedb.EndTriggered,
+		recorder: r, kept: kept, names: maps.Clone(r.names), markNS: r.markNS, reason: tracedb.EndTriggered,
 		untilNS: min(endNS, max(r.markNS, p.AtNS)),
 	}
 	if p.by != r && r.endedNS != 0 && r.markNS < p.AtNS {
@@ -58,7 +59,7 @@ func (g *Group) gather(p *pending) *trace {
 	t := &trace{group: g, pending: p, state: State{Gone: map[int]string{}, Late: map[int]bool{}}}
 	for _, r := range g.ended {
 		if !p.asked[r] {
-			p.add(r)
+			p.add(r, r.beside())
 		}
 		if r.gone != "" {
 			t.state.Gone[r.host.PID] = r.gone
@@ -161,11 +162,15 @@ func (w *piece) fill(db *tracedb.DB, by tracedb.Trigger, endNS uint64) (records 
 	if err := errors.Join(s.Trigger(by), s.Filters(r.group.host.Filters)); err != nil {
 		return 0, err
 	}
+	untilNS := max(fromNS, min(endNS, w.untilNS))
 	result, err := collector.Replay(collector.Part{
-		Each: w.each, Holes: w.holes(), Reason: w.reason, WindowEndNS: max(fromNS, min(endNS, w.untilNS)), UntilNS: w.markNS,
+		Each: w.each, Holes: w.holes(), Reason: w.reason, WindowEndNS: untilNS, UntilNS: w.markNS,
 		Filter: r.group.host.Filter, BeginNS: fromNS,
 	}, s, r.kinds)
 	err = errors.Join(err, s.Counters(w.counters))
+	if w.kept != nil && err == nil {
+		err = w.kept(s, fromNS, untilNS)
+	}
 	for _, p := range r.host.Pauses {
 		if p.StartNS >= w.fromNS {
 			err = errors.Join(err, s.Pause(p))

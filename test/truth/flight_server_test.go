@@ -2,6 +2,7 @@ package truth
 
 import (
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -13,12 +14,13 @@ import (
 )
 
 // A server with workers: one trigger writes one trace, with all workers and one span of time; the end of a worker
-// triggers, too, and what it ran before is in the trace.
+// triggers, too, and what it ran before is in the trace. What the filter leaves out is counted.
 func TestFlightServer(t *testing.T) {
 	t.Parallel()
+	excluded := regexp.MustCompile("silu_and_mul|rms_norm")
 	f := harness.StartFleet(t, 3)
 	fleet := f.Workers(t)
-	r := f.Begin(t, "--keep-last", "2s", "--keep-size", "24MiB", "--trigger", "exit")
+	r := f.Begin(t, "--keep-last", "2s", "--keep-size", "24MiB", "--trigger", "exit", "--kernel-exclude-regex", "silu_and_mul|rms_norm")
 	r.Says(t, "✓ attached    3/3")
 	for _, w := range fleet {
 		harness.Until(t, "it has dispatched for a while", w.Dispatches(t, 100))
@@ -34,7 +36,10 @@ func TestFlightServer(t *testing.T) {
 	}
 	r.Says(t, "triggered   2   exit: pid "+strconv.Itoa(victim.PID))
 	harness.Until(t, "it is replaced", func() bool { w := f.Workers(t)[2]; return w != nil && w.PID != victim.PID })
-	others := f.Workers(t)
+	others, threads := f.Workers(t), map[int]map[int64]bool{}
+	for rank, w := range fleet {
+		threads[rank] = w.TIDs()
+	}
 	r.Interrupt(t)
 	r.Wait(t).MustBe(t, failure.SomeFailed)
 	counts := f.Quit(t, others)
@@ -51,9 +56,16 @@ func TestFlightServer(t *testing.T) {
 			}
 			log.PID = w.PID
 			c := harness.Compare(t, log)
+			c.Excludes = excluded.MatchString
 			inside := c.AddPart(traceOfWorker(t, path, rank, w.PID), parts[w.PID])
-			c.Finish(w.TIDs())
+			if w == victim {
+				threads[rank] = nil
+			}
+			c.Finish(threads[rank])
 			c.MustHaveRecorded(10)
+			if c.Filtered == 0 {
+				t.Errorf("%s: rank %d: nothing was filtered", path, rank)
+			}
 			t.Logf("%s: rank %d: %d kernels inside: %+v", filepath.Base(path), rank, inside, parts[w.PID])
 		}
 	}
