@@ -12,7 +12,7 @@ import (
 
 // begun returns a recorder of a process with a queue and a launch.
 func begun(g *Group, pid int) *Recorder {
-	r := g.New(hostOf(pid), all.Kinds, boottimeNS(), noHoles)
+	r := g.New(hostOf(pid), all.Kinds, boottimeNS()-uint64(10*time.Second), noHoles)
 	r.Keep(line(ring.TypeQueue, ring.Queue{}, func(q *ring.Queue) { q.ID = 1 }))
 	r.Keep(line(ring.TypeLaunch, ring.Launch{}, func(l *ring.Launch) { l.ID = 1 }))
 	r.Keep(window(ring.WindowOpen, 1, 0, boottimeNS()))
@@ -117,7 +117,7 @@ func TestGroupLate(t *testing.T) {
 	g.mu.Unlock()
 	play(t, good, 5, 1)
 	if o := <-asked; o.Err != nil || len(o.Late) != 1 || o.Late[0] != 8 {
-		t.Errorf("%+v", o)
+		t.Fatalf("%+v", o)
 	}
 	if s := <-late; !s.Late[8] || s.Late[7] {
 		t.Errorf("%+v", s)

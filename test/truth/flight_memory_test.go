@@ -47,7 +47,7 @@ func TestFlightMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r.Interrupt(t)
+	harness.Tool(t, "detach", strconv.Itoa(p.PID)).MustBe(t, failure.OK)
 	r.Wait(t).MustBe(t, failure.OK)
 	for minute, peak := range peaks {
 		if peak > 4*keepMiB+othersMiB {
