@@ -45,8 +45,8 @@ func TestKeeper(t *testing.T) {
 		"SELECT count(*) FROM rtl_cpu_frame":  1,
 		"SELECT count(*) FROM rtl_cpu_stack":  2,
 		"SELECT count(*) FROM rtl_cpu_wait WHERE in_ns IS NULL AND woken_ns IS NULL AND syscall = 202 AND out_ns = (SELECT begun_ns FROM rtl_cpu_window)": 1,
-		"SELECT count(*) FROM rtl_cpu_wait, rtl_cpu_window WHERE out_ns < begun_ns OR in_ns > ended_ns OR woken_ns > ended_ns":                             0,
-		"SELECT events BETWEEN 50 AND 70 FROM rtl_cpu_loss": 1,
+		"SELECT count(*) FROM rtl_cpu_wait, rtl_cpu_window WHERE out_ns < begun_ns OR in_ns > ended_ns OR woken_ns > ended_ns":                            0,
+		"SELECT events BETWEEN 50 AND 70 FROM rtl_cpu_loss":                                                                                               1,
 	} {
 		var got int64
 		if err := read.QueryRow(query).Scan(&got); err != nil || got != want {

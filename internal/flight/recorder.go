@@ -230,7 +230,9 @@ type beside func(s *tracedb.Session, fromNS, untilNS uint64) error
 
 // Beside makes the traces have what does not come from the ring: cut returns what writes the rows that are kept at the call.
 // Call Beside before the first record comes.
-func (r *Recorder) Beside(cut func() func(s *tracedb.Session, fromNS, untilNS uint64) error) { r.cutBeside = cut }
+func (r *Recorder) Beside(cut func() func(s *tracedb.Session, fromNS, untilNS uint64) error) {
+	r.cutBeside = cut
+}
 
 func (r *Recorder) beside() beside {
 	if r.cutBeside == nil {

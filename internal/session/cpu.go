@@ -74,7 +74,7 @@ type observed interface {
 // observation is the observation of a process during one session. The recording's goroutine owns it; while the session is
 // drained, the drain's goroutine writes.
 type observation struct {
-	process observed // nil: it could not begin
+	process observed         // nil: it could not begin
 	writer  *cputrace.Writer // nil: a flight recorder keeps the rows
 	kept    *cputrace.Keeper // nil: they are written at once
 	window  cputrace.Window

@@ -70,6 +70,6 @@ func (g *group) endCommon() error {
 
 // flightHost returns what flight recorders need of the group.
 func (g *group) flightHost() flight.GroupHost {
-	make := partMaker{&g.o, g.privileges, g.ui}
-	return flight.GroupHost{Create: make.create, Written: make.note, Targets: g.flightTargets}
+	maker := partMaker{&g.o, g.privileges, g.ui}
+	return flight.GroupHost{Create: maker.create, Written: maker.note, Targets: g.flightTargets}
 }

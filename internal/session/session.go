@@ -62,8 +62,8 @@ func (r *recording) record(ctx context.Context) (Outcome, error) {
 func (r *recording) run(ctx context.Context) (Outcome, error) {
 	defer r.release()
 	if r.flight == nil { // a group's members have a common one
-		make := partMaker{&r.o, r.privileges, r.ui}
-		if r.flight = newFlight(r.o, flight.GroupHost{Create: make.create, Written: make.note}, 1); r.flight != nil {
+		maker := partMaker{&r.o, r.privileges, r.ui}
+		if r.flight = newFlight(r.o, flight.GroupHost{Create: maker.create, Written: maker.note}, 1); r.flight != nil {
 			defer r.flight.Close()
 		}
 	}
