@@ -25,7 +25,7 @@ type flightFlags struct {
 func (f *flightFlags) addTo(flags *pflag.FlagSet) {
 	f.after = durationFlag(200 * time.Millisecond)
 	flags.Var(&f.last, "keep-last", "keep only the last `DURATION` in memory, and write it to a trace of its own at each trigger: --trigger, SIGUSR1, rtl-attach trigger PID")
-	flags.StringVar(&f.size, "keep-size", "256MiB", "with --keep-last: memory for the kept records, of `SIZE`")
+	flags.StringVar(&f.size, "keep-size", "256MiB", "with --keep-last: memory for the kept records of all processes, of `SIZE`")
 	flags.Var(&f.after, "keep-after", "with --keep-last: record for this `DURATION` after a trigger")
 	flags.StringArrayVar(&f.triggers, "trigger", nil, "with --keep-last: write a trace when this `CONDITION` holds: "+trigger.Grammar+"; may be given again")
 	flags.Uint64Var(&f.most, "max-triggers", 10, "with --keep-last: end after this `NUMBER` of traces")

@@ -158,11 +158,8 @@ func (f recordFlags) options() (session.Options, error) {
 	if o.Flight != nil && len(o.Schedule) > 0 {
 		return o, errors.New("--keep-last keeps all the time: without --delay, --collection-period and --schedule")
 	}
-	if o.Threads.Any() && (o.Flight != nil || len(o.Schedule) > 0) {
-		return o, errors.New("--sample and --sched observe threads from the attach to the end: without --keep-last, --delay, --collection-period and --schedule")
-	}
-	if o.Flight != nil && o.Filter.OfKernels() {
-		return o, errors.New("--keep-last keeps all kernels: give the filters to report and export")
+	if o.Threads.Any() && len(o.Schedule) > 0 {
+		return o, errors.New("--sample and --sched observe threads from the attach to the end: without --delay, --collection-period and --schedule")
 	}
 	if err := f.nameTraces(&o); err != nil {
 		return o, err
@@ -240,10 +237,6 @@ func record(f recordFlags) (failure.ExitCode, error) {
 	commanded.close(ui)
 	if outcome.Path == "" {
 		made.remove()
-	}
-	if errors.Is(err, session.ErrOneProcess) {
-		release()
-		return failure.Usage, usageError{errors.New("--keep-last records one process, and several are selected: start a recorder for each")}
 	}
 	ended, _ := untilEnded(context.Background()) // after the detach: a signal ends the summary
 	release()

@@ -55,8 +55,8 @@ func runProgram(f recordFlags, argv []string) (failure.ExitCode, error) {
 	if err != nil {
 		return failure.Usage, usageError{err}
 	}
-	if o.Flight != nil || len(o.Schedule) > 0 {
-		return failure.Usage, usageError{errors.New("run records from the first kernel to the end: --keep-last and windows (--delay, …) need -p")}
+	if o.Flight != nil {
+		return failure.Usage, usageError{errors.New("run records from the first kernel to the end: --keep-last needs -p")}
 	}
 	if f.payload != "" {
 		if o.Library, err = os.ReadFile(f.payload); err != nil {

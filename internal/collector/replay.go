@@ -3,6 +3,7 @@ package collector
 import (
 	"errors"
 
+	"github.com/rtl-attach/rtl-attach/internal/filter"
 	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/tracedb"
@@ -16,6 +17,8 @@ type Part struct {
 	Reason      string // why the part ends
 	WindowEndNS uint64 // of the part's declared window; CLOCK_BOOTTIME
 	UntilNS     uint64 // see tracedb.Mark
+	Filter      *filter.Filter
+	BeginNS     uint64 // of the part's declared window: the filter counts from there
 }
 
 // Replay passes the records of a part to the sink, as Run passes those of a ring. The windows of
@@ -23,6 +26,7 @@ type Part struct {
 func Replay(p Part, sink Sink, kinds []*kind.Kind) (Result, error) {
 	c := newCollector(sink, kinds)
 	c.part = &p
+	c.Filter(p.Filter, func() uint64 { return p.BeginNS })
 	n := 0
 	err := p.Each(func(r *ring.Record) error {
 		if err := c.record(r); err != nil {
@@ -31,9 +35,9 @@ func Replay(p Part, sink Sink, kinds []*kind.Kind) (Result, error) {
 		if n++; n%drainRecords != 0 {
 			return nil
 		}
-		return errors.Join(c.flushBatch(), c.flushKinds(), sink.Flush())
+		return errors.Join(c.flushFiltered(), c.flushKinds(), sink.Flush())
 	})
-	if err = errors.Join(err, c.flushBatch(), c.flushKinds()); err != nil {
+	if err = errors.Join(err, c.flushFiltered(), c.flushKinds()); err != nil {
 		return c.result(), err
 	}
 	return c.finish(nil)

@@ -39,6 +39,7 @@ type Memory struct {
 	err  error // why it ended early
 
 	rowKeeper
+	lost    []cputrace.Loss // until the last round; its mutex is the keeper's
 	hung    bool
 	endedNS uint64
 }
@@ -102,6 +103,7 @@ func (m *Memory) find(interval time.Duration) error {
 
 // round finds out which clocks tick in the round that begins.
 func (m *Memory) round(nowNS uint64) {
+	m.count()
 	for i := range m.clocks {
 		c := &m.clocks[i]
 		// A round may come a little early: it stands for the tick that is next to it.
@@ -178,14 +180,7 @@ func (m *Memory) Finish(w *cputrace.Writer) ([]cputrace.Loss, error) {
 	}
 	defer m.memory.Close()
 	err := w.Write(&rows)
-	losses := lossesOf([]cputrace.Loss{
-		{Cause: causeTorn, Events: m.spy.Torn},
-		{Cause: causeSlow, Events: m.spy.Slow},
-		{Cause: causeLate, Events: m.spy.Missed},
-		{Cause: causeTree, Events: m.tree.full},
-		{Cause: causeRows, Events: m.dropped},
-		{Cause: causeNoRow, Events: w.Omitted()},
-	})
+	losses := lossesOf(append(m.missing(), cputrace.Loss{Cause: causeRows, Events: m.dropped}, cputrace.Loss{Cause: causeNoRow, Events: w.Omitted()}))
 	detail := memoryLimits
 	if m.err != nil {
 		detail += fmt.Sprintf("; they could not be read to the end: %v", m.err)

@@ -27,13 +27,25 @@ type moduleNames struct {
 
 // names returns the native frames with their functions and their addresses in their files, as far as those are known in
 // time. It is the last to use the process's memory, and closes it.
-func (p *Process) names() (named []cputrace.Frame) {
+func (p *Process) names() []cputrace.Frame {
+	wanted := p.nativeFrames(func(uint32) bool { return true })
+	named, note := p.namesIn(func(found chan<- moduleNames, over <-chan struct{}) {
+		defer p.files.close(p.memory)
+		p.findNames(wanted, found, over)
+	})
+	if note != "" {
+		p.note("names of functions: " + note)
+	}
+	return named
+}
+
+// namesIn returns what find finds in time, and what it did not.
+func (p *Process) namesIn(find func(found chan<- moduleNames, over <-chan struct{})) (named []cputrace.Frame, note string) {
 	found, over := make(chan moduleNames), make(chan struct{})
 	defer close(over)
 	go func() {
-		defer p.memory.Close()
 		defer close(found)
-		p.findNames(found, over)
+		find(found, over)
 	}()
 	timer := time.NewTimer(namesLimit)
 	defer timer.Stop()
@@ -48,30 +60,41 @@ func (p *Process) names() (named []cputrace.Frame) {
 				continue
 			}
 		case <-timer.C:
-			p.note("names of functions: a file was not readable in time")
+			return named, "a file was not readable in time"
 		}
 		break
 	}
 	if unopened > 0 {
-		p.note("names of functions: " + humanize.Things(int64(unopened), "file") + " could not be opened")
+		note = humanize.Things(int64(unopened), "file") + " could not be opened"
 	}
-	return named
+	return named, note
+}
+
+// native are native frames without names, by module.
+type native struct {
+	frames  map[int][]cputrace.Frame
+	offsets map[uint32]uint64
+	modules []module
+}
+
+// nativeFrames returns the native frames that are wanted, by id. The recorder's gate protects the tree until Stop.
+func (p *Process) nativeFrames(wants func(id uint32) bool) native {
+	n := native{map[int][]cputrace.Frame{}, map[uint32]uint64{}, p.code.modules}
+	for f, id := range p.tree.frames {
+		if f.kind == cputrace.Native && f.module != noModule && wants(id) {
+			n.frames[f.module] = append(n.frames[f.module], cputrace.Frame{ID: id, Kind: f.kind, File: f.file})
+			n.offsets[id] = f.offset
+		}
+	}
+	return n
 }
 
 // findNames sends the names of each module until over is closed.
-func (p *Process) findNames(found chan<- moduleNames, over <-chan struct{}) {
-	frames := map[int][]cputrace.Frame{} // by module
-	offsets := map[uint32]uint64{}
-	for f, id := range p.tree.frames {
-		if f.kind == cputrace.Native && f.module != noModule {
-			frames[f.module] = append(frames[f.module], cputrace.Frame{ID: id, Kind: f.kind, File: f.file})
-			offsets[id] = f.offset
-		}
-	}
+func (p *Process) findNames(n native, found chan<- moduleNames, over <-chan struct{}) {
 	var readable tracedb.ReadableNames
-	for id, list := range frames {
+	for id, list := range n.frames {
 		select {
-		case found <- p.namesOf(p.code.modules[id], list, offsets, &readable):
+		case found <- p.namesOf(n.modules[id], list, n.offsets, &readable):
 		case <-over:
 			return
 		}

@@ -19,6 +19,7 @@ type Process struct {
 	recorder *Recorder
 	target   *target.Target
 	memory   *target.Observed
+	files    files
 	begunNS  uint64
 
 	// The recorder's gate protects these.
@@ -134,7 +135,7 @@ func (p *Process) exit(e *kernelTotal, b *cputrace.Batch) {
 
 // detail says what could not be observed; "": nothing.
 func (p *Process) detail() string {
-	notes := p.notes
+	notes := slices.Clone(p.notes)
 	for name, c := range map[string]Clock{"cpu": p.recorder.options.CPU, "wall": p.recorder.options.Wall} {
 		switch {
 		case c.Duration > 0:
@@ -152,7 +153,7 @@ const mostNotes = 16
 
 // note notes what could not be observed.
 func (p *Process) note(text string) {
-	if len(p.notes) < mostNotes {
+	if len(p.notes) < mostNotes && !slices.Contains(p.notes, text) {
 		p.notes = append(p.notes, text)
 	}
 }

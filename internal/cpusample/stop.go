@@ -168,14 +168,18 @@ func (p *Process) threads(table *ebpf.Map) (map[uint32]kernelThread, error) {
 	return threads, all.Err()
 }
 
-// lost returns what is missing, by cause.
+// lost returns what is missing, by cause, and ends the count.
 func (p *Process) lost() []cputrace.Loss {
+	all := p.lostSoFar()
+	_ = p.recorder.kernel.objects.Maps[kernelMapLosses].Delete(uint32(p.target.PID))
+	return all
+}
+
+func (p *Process) lostSoFar() []cputrace.Loss {
 	var l kernelLoss
-	losses, pid := p.recorder.kernel.objects.Maps[kernelMapLosses], uint32(p.target.PID)
-	if err := losses.Lookup(pid, &l); err != nil {
+	if err := p.recorder.kernel.objects.Maps[kernelMapLosses].Lookup(uint32(p.target.PID), &l); err != nil {
 		p.note("what is lost is not known: " + err.Error())
 	}
-	_ = losses.Delete(pid)
 	return lossesOf([]cputrace.Loss{
 		{Cause: causeSamples, Events: l.Samples},
 		{Cause: causeStacks, Events: l.Stacks},
@@ -190,7 +194,7 @@ func (p *Process) lost() []cputrace.Loss {
 // Close closes what Finish would.
 func (p *Process) Close() {
 	if !p.hangs() {
-		p.memory.Close()
+		p.files.close(p.memory)
 	}
 }
 

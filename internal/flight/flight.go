@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/filter"
 	"github.com/rtl-attach/rtl-attach/internal/trigger"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -16,7 +17,7 @@ import (
 type Config struct {
 	KeepLast    time.Duration // before a trigger
 	KeepAfter   time.Duration // behind it
-	SizeBytes   uint64        // of the kept records; while a trace is written, twice as much
+	SizeBytes   uint64        // of the kept records of all processes; while a trace is written, twice as much
 	Conditions  []trigger.Condition
 	MaxTriggers uint64
 
@@ -58,16 +59,31 @@ type Outcome struct {
 	Path    string
 	Records uint64
 	Took    time.Duration // from the end of its window to the complete file
+	Late    []int         // processes whose records did not come in time: the trace is without them
 	Err     error
 }
 
 // Host is the recording to which a flight recorder belongs. Several goroutines call its functions.
 type Host struct {
-	Info     func() tracedb.SessionInfo                       // of the session
-	Create   func(number uint64) (*tracedb.DB, func(), error) // a trace; the function is called when it is closed
-	Counters func() []tracedb.Counter                         // of the payload, now
-	Idle     func() bool                                      // no kernel runs, or waits to run
-	Pauses   []tracedb.Pause                                  // of the target, before the session
-	Run      func(work func())                                // runs work with low priority
-	Written  func(Outcome)                                    // a trigger has written its trace, or failed
+	PID      int
+	Info     func() tracedb.SessionInfo // of the session
+	Counters func() []tracedb.Counter   // of the payload, now
+	Idle     func() bool                // no kernel runs, or waits to run
+	Pauses   []tracedb.Pause            // of the target, before the session
+}
+
+// GroupHost is the command to which the flight recorders of a group belong. Several goroutines call its functions.
+type GroupHost struct {
+	Create  func(number uint64) (*tracedb.DB, func(), error) // a trace; the function is called when it is closed
+	Targets func(State) []tracedb.Target                     // of several processes; nil: there is one
+	Run     func(work func())                                // runs work with low priority, and does not wait for it
+	Written func(Outcome)                                    // a trigger has written its trace, or failed
+	Filter  *filter.Filter                                   // of the traces; nil: they have all kernels
+	Filters []tracedb.FilterSetting                          // its settings
+}
+
+// State is what a group knows of its processes, by pid, when it writes a trace.
+type State struct {
+	Gone map[int]string // that have ended, and how
+	Late map[int]bool   // whose records did not come in time: the trace is without them
 }

@@ -1,6 +1,10 @@
 package flight
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,15 +22,19 @@ const (
 	// for the records to be complete up to the end of its window.
 	lateness    = 2 * time.Second
 	mostThreads = 1 << 16
-	mostAsks    = 64
 )
 
-// Recorder is the flight recorder of one session, and the Sink of its collector.
+// Recorder is the flight recorder of one session, and the Sink of its collector. The collector's goroutine owns it; once the
+// session has ended, its group does.
 type Recorder struct {
+	group  *Group
 	config *Config
 	host   Host
 	kinds  []*kind.Kind
 	begun  uint64 // CLOCK_BOOTTIME
+	fromNS uint64 // the hooks are active
+
+	cutBeside func() func(*tracedb.Session, uint64, uint64) error // nil: there is nothing beside the records
 
 	store       *store
 	definitions *definitions
@@ -36,29 +44,14 @@ type Recorder struct {
 	counters    []sample
 
 	markNS  uint64
-	pending *pending // decided, and not written yet
-	restNS  uint64   // conditions fire again from then on
-	ignored uint64
+	endedNS uint64 // 0: the session goes on
+	reason  string // of its end
+	gone    string // how its target has ended; "": it has not
 
-	asks  chan ask
-	ended chan struct{}
-	once  sync.Once
-	busy  atomic.Pointer[pending] // being written
-	group sync.WaitGroup
 	bytes atomic.Uint64
-}
 
-// pending is a trigger that has fired.
-type pending struct {
-	trigger.Firing
-	number  uint64
-	ignored uint64
-	waiting []chan Outcome
-}
-
-type ask struct {
-	text string
-	done chan Outcome
+	naming   sync.Mutex
+	released bool // the target cannot be asked any more
 }
 
 // sample is the counters at a time.
@@ -67,15 +60,17 @@ type sample struct {
 	counters []tracedb.Counter
 }
 
-// New returns the flight recorder of a session whose hooks are active since fromNS. holes returns how
-// many records are missing so far.
-func New(c *Config, h Host, kinds []*kind.Kind, fromNS uint64, holes func() uint64) *Recorder {
-	return &Recorder{
-		config: c, host: h, kinds: kinds, begun: boottimeNS(),
-		store:       newStore(c.KeepLast+c.KeepAfter+lateness, c.SizeBytes, fromNS, boottimeNS, holes),
+// New returns the flight recorder of a session whose hooks are active since fromNS, and adds it to the group. holes returns
+// how many records are missing so far.
+func (g *Group) New(h Host, kinds []*kind.Kind, fromNS uint64, holes func() uint64) *Recorder {
+	c := g.config
+	r := &Recorder{
+		group: g, config: c, host: h, kinds: kinds, begun: boottimeNS(), fromNS: fromNS,
+		store:       newStore(c.KeepLast+c.KeepAfter+lateness, g.shareBytes, fromNS, boottimeNS, holes),
 		definitions: newDefinitions(kinds), set: trigger.NewSet(c.Conditions), names: map[uint32]string{},
-		asks: make(chan ask, mostAsks), ended: make(chan struct{}),
 	}
+	g.add(r)
+	return r
 }
 
 // Keep keeps a record: see collector.Keep.
@@ -85,25 +80,11 @@ func (r *Recorder) Keep(record *ring.Record) {
 	}
 }
 
+// Ask asks the recorder's group for a trace.
+func (r *Recorder) Ask(reason string) <-chan Outcome { return r.group.Ask(reason) }
+
 // SizeBytes returns the bytes that are kept. Any goroutine may call it.
 func (r *Recorder) SizeBytes() uint64 { return r.bytes.Load() }
-
-// Ask asks for a trace of the last records, for a reason. The outcome arrives once the trace is complete.
-func (r *Recorder) Ask(reason string) <-chan Outcome {
-	a := ask{reason, make(chan Outcome, 1)}
-	select {
-	case <-r.ended:
-		a.done <- Outcome{Err: ErrEnded}
-		return a.done
-	default:
-	}
-	select {
-	case r.asks <- a:
-	default:
-		a.done <- Outcome{Err: errBusy}
-	}
-	return a.done
-}
 
 // Agent, Queue, … implement collector.Sink: they look for triggers. The records themselves are kept by Keep.
 
@@ -143,6 +124,23 @@ func (r *Recorder) nameThread(tid uint32) {
 	r.names[tid] = r.host.Info().ThreadName(tid)
 }
 
+// threadName asks the target for the name of a thread; "": it is not known.
+func (r *Recorder) threadName(tid uint32) string {
+	r.naming.Lock()
+	defer r.naming.Unlock()
+	if r.released {
+		return ""
+	}
+	return r.host.Info().ThreadName(tid)
+}
+
+// Release returns when nothing of the host is used any more. The session has ended.
+func (r *Recorder) Release() {
+	r.naming.Lock()
+	defer r.naming.Unlock()
+	r.released = true
+}
+
 func (r *Recorder) Mark(m tracedb.Mark) error {
 	r.markNS = max(r.markNS, m.UntilNS)
 	return nil
@@ -155,49 +153,92 @@ func (r *Recorder) Flush() error {
 	r.sample()
 	r.set.Settle(r.markNS, r.host.Idle())
 	for _, f := range r.set.Take() {
-		r.fire(f)
+		r.group.fire(r, f)
 	}
-	r.answer()
-	if p := r.pending; p != nil && r.isDue(p) && r.busy.Load() == nil {
-		r.pending = nil
-		r.write(p)
+	r.group.look(r)
+	return nil
+}
+
+// End ends the session. Its records stay in the group as long as a trace may need them.
+func (r *Recorder) End(e tracedb.End) error {
+	r.markNS, r.reason, r.endedNS = max(r.markNS, e.UntilNS), cmp.Or(e.Reason, tracedb.EndTriggered), boottimeNS()
+	r.store.close()
+	for _, f := range r.set.Take() {
+		r.group.fire(r, f)
+	}
+	r.group.end(r)
+	return nil
+}
+
+// TargetEnded makes the group write a trace if the user wants one at the end of a target. The session has ended.
+func (r *Recorder) TargetEnded(why string) {
+	r.group.targetEnded(r, why)
+}
+
+// sample keeps the counters, so that a trace can have those of its window.
+func (r *Recorder) sample() {
+	now := boottimeNS()
+	step := max(uint64(r.store.keep)/(mostSamples-2), uint64(leastSampled))
+	if n := len(r.counters); n > 0 && now-r.counters[n-1].ns < step {
+		return
+	}
+	if len(r.counters) == mostSamples {
+		r.counters = slices.Delete(r.counters, 0, 1)
+	}
+	r.counters = append(r.counters, sample{now, r.host.Counters()})
+}
+
+// mostSamples is how many times the counters are kept.
+const (
+	mostSamples  = 128
+	leastSampled = 50 * time.Millisecond
+)
+
+// counted returns the counters of the time from fromNS until now: of queues all, of other things the change.
+func (r *Recorder) counted(fromNS uint64) []tracedb.Counter {
+	before := map[string]uint64{}
+	for _, s := range r.counters {
+		if s.ns > fromNS {
+			break
+		}
+		for _, c := range s.counters {
+			before[c.Name] = c.Value
+		}
+	}
+	now := r.latest()
+	for i, c := range now {
+		if !strings.HasPrefix(c.Name, "queues_") {
+			now[i].Value -= min(before[c.Name], c.Value)
+		}
+	}
+	return now
+}
+
+// latest returns the counters of now, or the last ones of a session that has ended.
+func (r *Recorder) latest() []tracedb.Counter {
+	if r.endedNS == 0 {
+		return r.host.Counters()
+	}
+	if n := len(r.counters); n > 0 {
+		return slices.Clone(r.counters[n-1].counters)
 	}
 	return nil
 }
 
-// fire takes a condition that holds. While a trace is to be written, and for the time of one window after
-// it, conditions are only counted: the next trace would be nearly the same.
-func (r *Recorder) fire(f trigger.Firing) {
-	if r.pending != nil || f.AtNS < r.restNS || r.config.IsSpent() {
-		r.ignored++
-		return
-	}
-	r.begin(f)
+// beside writes what does not come from the ring, of a time.
+type beside func(s *tracedb.Session, fromNS, untilNS uint64) error
+
+// Beside makes the traces have what does not come from the ring: cut returns what writes the rows that are kept at the call.
+// Call Beside before the first record comes.
+func (r *Recorder) Beside(cut func() func(s *tracedb.Session, fromNS, untilNS uint64) error) {
+	r.cutBeside = cut
 }
 
-func (r *Recorder) begin(f trigger.Firing) {
-	r.pending = &pending{Firing: f, number: r.config.written.Add(1), ignored: r.ignored}
-	r.restNS = f.AtNS + uint64(r.config.KeepLast)
-	r.ignored = 0
-}
-
-// answer takes the requests that have arrived. One for which a trace is about to be written gets that.
-func (r *Recorder) answer() {
-	for {
-		select {
-		case a := <-r.asks:
-			switch {
-			case r.pending == nil && r.config.IsSpent():
-				a.done <- Outcome{Err: ErrSpent}
-				continue
-			case r.pending == nil:
-				r.begin(trigger.Firing{Expression: a.text, AtNS: boottimeNS()})
-			}
-			r.pending.waiting = append(r.pending.waiting, a.done)
-		default:
-			return
-		}
+func (r *Recorder) beside() beside {
+	if r.cutBeside == nil {
+		return nil
 	}
+	return r.cutBeside()
 }
 
 // isDue reports whether the records of a trigger's window are complete, or will not be.
@@ -206,46 +247,12 @@ func (r *Recorder) isDue(p *pending) bool {
 	return r.markNS >= end || boottimeNS() > end+uint64(lateness)
 }
 
-// End ends the session: a trigger that waits for its window gets what there is.
-func (r *Recorder) End(e tracedb.End) error {
-	r.markNS = max(r.markNS, e.UntilNS)
-	for _, f := range r.set.Take() {
-		r.fire(f)
+// who returns the process for messages about one of several; "": there is one.
+func (r *Recorder) who() string {
+	if r.group.host.Targets == nil {
+		return ""
 	}
-	r.answer()
-	r.group.Wait() // for the trace that is being written
-	if p := r.pending; p != nil {
-		r.pending = nil
-		r.write(p)
-	}
-	return nil
-}
-
-// TargetEnded writes a trace if the user wants one at the end of the target. The session has ended.
-func (r *Recorder) TargetEnded(why string) {
-	for _, c := range r.config.Conditions {
-		if c.AtTargetsEnd && !r.config.IsSpent() {
-			r.begin(trigger.Firing{Expression: c.Text, Value: why, AtNS: max(r.markNS, r.store.newestNS())})
-			p := r.pending
-			r.pending = nil
-			r.write(p)
-			return
-		}
-	}
-}
-
-// Close waits for the trace that is being written, and refuses further requests.
-func (r *Recorder) Close() {
-	r.once.Do(func() { close(r.ended) })
-	r.group.Wait()
-	for {
-		select {
-		case a := <-r.asks:
-			a.done <- Outcome{Err: ErrEnded}
-		default:
-			return
-		}
-	}
+	return fmt.Sprintf("pid %d", r.host.PID)
 }
 
 func boottimeNS() uint64 {

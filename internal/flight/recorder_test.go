@@ -13,12 +13,21 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// hostIn returns a host that makes its traces in a folder.
-func hostIn(dir string) Host {
+// hostOf returns the host of a process.
+func hostOf(pid int) Host {
 	return Host{
+		PID: pid,
 		Info: func() tracedb.SessionInfo {
-			return tracedb.SessionInfo{PID: 7, ThreadName: func(uint32) string { return "worker" }}
+			return tracedb.SessionInfo{PID: uint32(pid), ThreadName: func(uint32) string { return "worker" }}
 		},
+		Counters: func() []tracedb.Counter { return []tracedb.Counter{{Name: "packets", Value: 5}} },
+		Idle:     func() bool { return false },
+	}
+}
+
+// hostIn returns a host that makes its traces in a folder.
+func hostIn(dir string) GroupHost {
+	return GroupHost{
 		Create: func(number uint64) (*tracedb.DB, func(), error) {
 			place, err := tracedb.Check(filepath.Join(dir, fmt.Sprintf("t-%d.db", number)), 0)
 			if err != nil {
@@ -27,14 +36,19 @@ func hostIn(dir string) Host {
 			db, err := tracedb.Create(place)
 			return db, func() {}, err
 		},
-		Counters: func() []tracedb.Counter { return []tracedb.Counter{{Name: "packets", Value: 5}} },
-		Idle:     func() bool { return false },
-		Run:      func(work func()) { go work() },
-		Written:  func(Outcome) {},
+		Run:     func(work func()) { go work() },
+		Written: func(Outcome) {},
 	}
 }
 
 func newTestRecorder(t *testing.T, dir string, most uint64, conditions ...string) *Recorder {
+	t.Helper()
+	return newTestGroup(t, hostIn(dir), 1, most, conditions...).New(hostOf(7), all.Kinds, boottimeNS(), noHoles)
+}
+
+func noHoles() uint64 { return 0 }
+
+func newTestGroup(t *testing.T, h GroupHost, processes int, most uint64, conditions ...string) *Group {
 	t.Helper()
 	c := &Config{KeepLast: time.Minute, SizeBytes: 4 << 20, MaxTriggers: most}
 	for _, text := range conditions {
@@ -44,7 +58,7 @@ func newTestRecorder(t *testing.T, dir string, most uint64, conditions ...string
 		}
 		c.Conditions = append(c.Conditions, one)
 	}
-	return New(c, hostIn(dir), all.Kinds, boottimeNS(), func() uint64 { return 0 })
+	return NewGroup(c, h, processes)
 }
 
 // play records kernels, and completes them.
@@ -93,7 +107,7 @@ func TestRequests(t *testing.T) {
 	if !r.config.IsDone() || r.config.Files() != 2 {
 		t.Errorf("%d files", r.config.Files())
 	}
-	r.Close()
+	r.group.Close()
 	if o := <-r.Ask("after the end"); !errors.Is(o.Err, ErrEnded) {
 		t.Errorf("%+v", o)
 	}
@@ -128,12 +142,16 @@ func TestNoTrace(t *testing.T) {
 	r := newTestRecorder(t, filepath.Join(t.TempDir(), "none"), 1, "exit")
 	play(t, r, 0, 5)
 	outcomes := make(chan Outcome, 1)
-	r.host.Written = func(o Outcome) { outcomes <- o }
+	r.group.host.Written = func(o Outcome) { outcomes <- o }
+	if err := r.End(tracedb.End{}); err != nil {
+		t.Fatal(err)
+	}
 	r.TargetEnded("it was killed")
+	r.group.Settle()
 	if o := <-outcomes; !errors.Is(o.Err, tracedb.ErrUnwritable) || o.Expression != "exit" || o.Value != "it was killed" {
 		t.Errorf("%+v", o)
 	}
-	r.Close()
+	r.group.Close()
 	if r.config.Files() != 0 || !r.config.IsDone() {
 		t.Error("a failed trigger counts as a file, or not as a trigger")
 	}

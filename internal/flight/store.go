@@ -191,6 +191,9 @@ func (s *store) unpin(chunks []*chunk) {
 	}
 }
 
+// sizeOf returns the bytes of all chunks.
+func (s *store) sizeOf() uint64 { return s.bytes + uint64(cap(s.open.bytes)) }
+
 // newestNS returns when the last records arrived, or later.
 func (s *store) newestNS() uint64 {
 	if n := len(s.chunks); n > 0 && len(s.open.bytes) == 0 {

@@ -6,139 +6,172 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-var errBusy = errors.New("too many requests at once")
+// errNothing is the error of a trace without a session.
+var errNothing = errors.New("no session has records of that time")
 
-// mostSamples is how many times the counters are kept.
-const (
-	mostSamples  = 128
-	leastSampled = 50 * time.Millisecond
-)
-
-// sample keeps the counters, so that a trace can have those of its window.
-func (r *Recorder) sample() {
-	now := boottimeNS()
-	step := max(uint64(r.store.keep)/(mostSamples-2), uint64(leastSampled))
-	if n := len(r.counters); n > 0 && now-r.counters[n-1].ns < step {
-		return
-	}
-	if len(r.counters) == mostSamples {
-		r.counters = slices.Delete(r.counters, 0, 1)
-	}
-	r.counters = append(r.counters, sample{now, r.host.Counters()})
-}
-
-// counted returns the counters of the time from fromNS until now: of queues all, of other things the change.
-func (r *Recorder) counted(fromNS uint64) []tracedb.Counter {
-	before := map[string]uint64{}
-	for _, s := range r.counters {
-		if s.ns > fromNS {
-			break
-		}
-		for _, c := range s.counters {
-			before[c.Name] = c.Value
-		}
-	}
-	now := r.host.Counters()
-	for i, c := range now {
-		if !strings.HasPrefix(c.Name, "queues_") {
-			now[i].Value -= min(before[c.Name], c.Value)
-		}
-	}
-	return now
-}
-
-// write cuts the window of a trigger out of the records, and writes it while the recorder goes on.
-func (r *Recorder) write(p *pending) {
-	fromNS := p.AtNS - min(uint64(r.config.KeepLast), p.AtNS)
-	w := &writing{
-		part:   part{cut: r.store.cut(fromNS), definitions: r.definitions.log},
-		host:   r.host,
-		names:  maps.Clone(r.names),
-		markNS: r.markNS,
-		endNS:  min(p.AtNS+uint64(r.config.KeepAfter), max(r.markNS, p.AtNS)),
-		begun:  r.begun,
-	}
-	w.counters = r.counted(w.fromNS)
-	trigger := tracedb.Trigger{
-		Number: p.number, Expression: p.Expression, Value: p.Value, FiredNS: p.AtNS,
-		FromNS: w.fromNS, LimitedBy: w.limit, Older: w.older, Ignored: p.ignored,
-	}
-	r.busy.Store(p)
-	r.group.Add(1)
-	r.host.Run(func() {
-		defer r.group.Done()
-		defer w.release()
-		began := time.Now()
-		o := Outcome{Trigger: trigger}
-		o.Path, o.Records, o.Err = w.write(r, trigger)
-		o.Took = time.Since(began)
-		if o.Err == nil {
-			r.config.files.Add(1)
-		}
-		r.host.Written(o)
-		for _, done := range p.waiting {
-			done <- o
-		}
-		r.config.done.Add(1)
-		r.busy.Store(nil)
-	})
-}
-
-// writing is a part of a session on its way into a trace.
-type writing struct {
+// piece is what one session adds to a trace. It does not change.
+type piece struct {
 	part
-	host     Host
+	recorder *Recorder
+	kept     beside
 	names    map[uint32]string
 	counters []tracedb.Counter
 	markNS   uint64
-	endNS    uint64 // of the declared window
-	begun    uint64
+	untilNS  uint64 // the most that the declared window can have
+	reason   string // of the end
+	hasEnded bool   // before the trigger
+}
+
+// piece cuts the time of a trigger out of the records; nil: the session was not active then.
+func (r *Recorder) piece(p *pending, kept beside) *piece {
+	fromNS, endNS := p.AtNS-min(uint64(r.config.KeepLast), p.AtNS), p.AtNS+uint64(r.config.KeepAfter)
+	if p.by != r && (r.fromNS > endNS || r.endedNS != 0 && r.endedNS < fromNS) {
+		return nil
+	}
+	one := &piece{
+		part:     part{cut: r.store.cut(fromNS), definitions: r.definitions.log},
+		recorder: r, kept: kept, names: maps.Clone(r.names), markNS: r.markNS, reason: tracedb.EndTriggered,
+		untilNS: min(endNS, max(r.markNS, p.AtNS)),
+	}
+	if p.by != r && r.endedNS != 0 && r.markNS < p.AtNS {
+		one.reason, one.untilNS, one.hasEnded = r.reason, max(r.markNS, one.fromNS), true
+	}
+	one.counters = r.counted(one.fromNS)
+	return one
+}
+
+// trace is the records of a trigger on their way into a file.
+type trace struct {
+	group   *Group
+	pending *pending
+	state   State
+	late    []int
+}
+
+// gather adds the records of the sessions that have ended. The caller holds g.mu.
+func (g *Group) gather(p *pending) *trace {
+	t := &trace{group: g, pending: p, state: State{Gone: map[int]string{}, Late: map[int]bool{}}}
+	for _, r := range g.ended {
+		if !p.asked[r] {
+			p.add(r, r.beside())
+		}
+		if r.gone != "" {
+			t.state.Gone[r.host.PID] = r.gone
+		}
+	}
+	for _, r := range g.live {
+		if !p.asked[r] {
+			t.state.Late[r.host.PID] = true
+		}
+	}
+	t.late = slices.Sorted(maps.Keys(t.state.Late))
+	return t
+}
+
+// span returns the time that all processes of the trace have in common. A process may have several sessions.
+func (t *trace) span() (fromNS, endNS uint64) {
+	first := map[int]uint64{} // by pid
+	for _, one := range t.pending.pieces {
+		pid := one.recorder.host.PID
+		if from, known := first[pid]; !known || one.fromNS < from {
+			first[pid] = one.fromNS
+		}
+		if !one.hasEnded && (endNS == 0 || one.untilNS < endNS) {
+			endNS = one.untilNS
+		}
+	}
+	for _, from := range first {
+		fromNS = max(fromNS, from)
+	}
+	return fromNS, max(endNS, fromNS)
+}
+
+// run makes the trace, and returns the outcome.
+func (t *trace) run() Outcome {
+	began, p := time.Now(), t.pending
+	defer func() {
+		for _, one := range p.pieces {
+			one.release()
+		}
+	}()
+	fromNS, endNS := t.span()
+	o := Outcome{Late: t.late, Trigger: tracedb.Trigger{
+		Number: p.number, Expression: p.Expression, Value: p.Value, FiredNS: p.AtNS, FromNS: fromNS, Ignored: p.ignored,
+	}}
+	for _, one := range p.pieces {
+		o.Older += one.older
+	}
+	o.Path, o.Records, o.Err = t.write(o.Trigger, endNS)
+	o.Took = time.Since(began)
+	return o
 }
 
 // write makes the trace. It leaves none after an error.
-func (w *writing) write(r *Recorder, t tracedb.Trigger) (path string, records uint64, err error) {
-	db, closed, err := w.host.Create(t.Number)
+func (t *trace) write(by tracedb.Trigger, endNS uint64) (path string, records uint64, err error) {
+	if len(t.pending.pieces) == 0 {
+		return "", 0, errNothing
+	}
+	db, closed, err := t.group.host.Create(by.Number)
 	if err != nil {
 		return "", 0, err
 	}
 	defer closed()
 	path = db.Path()
-	records, err = w.fill(db, r, t)
+	for _, one := range t.pending.pieces {
+		var n uint64
+		n, err = one.fill(db, by, endNS)
+		if records += n; err != nil {
+			break
+		}
+	}
+	if targets := t.group.host.Targets; targets != nil && err == nil {
+		err = errors.Join(db.BeginCommon(by.FromNS), db.EndCommon(endNS), db.OrderGPUs(), db.Targets(targets(t.state)))
+	}
 	if err = errors.Join(err, db.Close()); err != nil {
 		return "", 0, errors.Join(fmt.Errorf("%s: %w", path, err), os.Remove(path), removeIfThere(path+"-journal"))
 	}
 	return path, records, nil
 }
 
-func (w *writing) fill(db *tracedb.DB, r *Recorder, t tracedb.Trigger) (records uint64, err error) {
-	info := w.host.Info()
-	info.BegunNS, info.WindowNS = w.begun, w.fromNS
-	find := info.ThreadName
+// fill writes the session. Its declared window is what it has of the common one, which ends at endNS.
+func (w *piece) fill(db *tracedb.DB, by tracedb.Trigger, endNS uint64) (records uint64, err error) {
+	r := w.recorder
+	fromNS := max(by.FromNS, w.fromNS)
+	if w.hasEnded {
+		fromNS = min(fromNS, w.untilNS)
+	}
+	by.FromNS, by.LimitedBy, by.Older = fromNS, w.limit, w.older
+	info := r.host.Info()
+	info.BegunNS, info.WindowNS = r.begun, fromNS
 	info.ThreadName = func(tid uint32) string {
 		if name := w.names[tid]; name != "" {
 			return name
 		}
-		return find(tid)
+		return r.threadName(tid)
 	}
 	s, err := db.Begin(info)
 	if err != nil {
 		return 0, err
 	}
-	if err := s.Trigger(t); err != nil {
+	if err := errors.Join(s.Trigger(by), s.Filters(r.group.host.Filters)); err != nil {
 		return 0, err
 	}
+	untilNS := max(fromNS, min(endNS, w.untilNS))
 	result, err := collector.Replay(collector.Part{
-		Each: w.each, Holes: w.holes(), Reason: tracedb.EndTriggered, WindowEndNS: w.endNS, UntilNS: w.markNS,
+		Each: w.each, Holes: w.holes(), Reason: w.reason, WindowEndNS: untilNS, UntilNS: w.markNS,
+		Filter: r.group.host.Filter, BeginNS: fromNS,
 	}, s, r.kinds)
 	err = errors.Join(err, s.Counters(w.counters))
-	for _, p := range w.host.Pauses {
+	if w.kept != nil && err == nil {
+		err = w.kept(s, fromNS, untilNS)
+	}
+	for _, p := range r.host.Pauses {
 		if p.StartNS >= w.fromNS {
 			err = errors.Join(err, s.Pause(p))
 		}

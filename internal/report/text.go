@@ -56,10 +56,8 @@ func line(b *bytes.Buffer, label, format string, args ...any) {
 
 // writeSessions mentions only sessions that did not end as asked.
 func (s *Summary) writeSessions(b *bytes.Buffer) {
+	s.writeTrigger(b)
 	for _, one := range s.Sessions {
-		if t := one.Trigger; t != nil {
-			s.writeTrigger(b, &one, t)
-		}
 		label, what := "Cut off", sanitize.Text(one.session.Unfinished())
 		switch state := one.session.State; {
 		case state == traceread.InProgress:
@@ -77,17 +75,31 @@ func (s *Summary) writeSessions(b *bytes.Buffer) {
 	}
 }
 
-// writeTrigger writes what has made the flight recorder write a session, and where in it that was.
-func (s *Summary) writeTrigger(b *bytes.Buffer, one *Session, t *Trigger) {
-	what := t.Expression
-	if t.Value != "" {
-		what += ": " + t.Value
+// writeTrigger writes what has made the flight recorder write the trace, and where in the window that was. The sessions of
+// several processes have one trigger.
+func (s *Summary) writeTrigger(b *bytes.Buffer) {
+	var last *Trigger
+	limits := map[string]bool{}
+	for _, one := range s.Sessions {
+		t := one.Trigger
+		if t == nil {
+			continue
+		}
+		limits[t.LimitedBy] = true
+		if last != nil && last.Number == t.Number && last.FiredNS == t.FiredNS {
+			continue
+		}
+		last = t
+		what := t.Expression
+		if t.Value != "" {
+			what += ": " + t.Value
+		}
+		line(b, "Trigger", "%d, %s, at %s of the window", t.Number, sanitize.Text(what), duration(int64(t.FiredNS)-one.WindowStartNS))
 	}
-	line(b, "Trigger", "%d, %s, at %s of the window", t.Number, sanitize.Text(what), duration(int64(t.FiredNS)-one.WindowStartNS))
-	switch t.LimitedBy {
-	case tracedb.LimitSize:
+	switch {
+	case limits[tracedb.LimitSize]:
 		line(b, "", "the window begins where --keep-size ends: what is older was not kept")
-	case tracedb.LimitStart:
+	case limits[tracedb.LimitStart]:
 		line(b, "", "the window begins with the recording")
 	}
 }

@@ -96,7 +96,7 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 	defer d.giveUp()
 	r.o.Commands.add(d)
 	defer r.o.Commands.remove(d)
-	if len(r.o.Schedule) > 0 && r.declared.common == nil { // a group begins those of its members together
+	if len(r.o.Schedule) > 0 && (r.declared.common == nil || r.reading != nil) { // a group begins those of its members together
 		if err = r.startSchedule(boottimeNS()); err != nil {
 			d.giveUp()
 			<-d.done
@@ -219,7 +219,7 @@ func (r *recording) window(ctx context.Context, deadline time.Time, d *drain) st
 		switch {
 		case r.link.held.StopRequested():
 			return tracedb.EndRequested
-		case r.o.Flight != nil && r.o.Flight.IsDone():
+		case r.o.Flight != nil && r.declared.common == nil && r.o.Flight.IsDone(): // a group ends those of its members together
 			return endSpent
 		case r.isFull():
 			return tracedb.EndSizeLimit

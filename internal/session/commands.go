@@ -153,7 +153,7 @@ func (c *Commands) Trigger(ctx context.Context, reason string) (flight.Outcome, 
 		return flight.Outcome{}, errNoFlight
 	}
 	select {
-	case o := <-sessions[0].flight.Ask(reason):
+	case o := <-sessions[0].flight.Ask(reason): // of all processes
 		return o, o.Err
 	case <-ctx.Done():
 		return flight.Outcome{}, ctx.Err()

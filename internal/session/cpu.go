@@ -66,13 +66,17 @@ type observed interface {
 	Stop()  // take what there is of it, in a limited time
 	Close() // instead of Finish
 	Finish(*cputrace.Writer) ([]cputrace.Loss, error)
+	Now() (cpusample.Now, error)
+	Lost() []cputrace.Loss
+	Names(ids map[uint32]bool) []cputrace.Frame
 }
 
 // observation is the observation of a process during one session. The recording's goroutine owns it; while the session is
 // drained, the drain's goroutine writes.
 type observation struct {
-	process observed // nil: it could not begin
-	writer  *cputrace.Writer
+	process observed         // nil: it could not begin
+	writer  *cputrace.Writer // nil: a flight recorder keeps the rows
+	kept    *cputrace.Keeper // nil: they are written at once
 	window  cputrace.Window
 	begun   bool // the window is in the trace
 	err     error
@@ -80,15 +84,22 @@ type observation struct {
 
 // observe begins the observation for a session that is about to be drained, while there are privileges.
 func (r *recording) observe(d *drain) {
-	if r.observers == nil || d.session == nil {
+	if r.observers == nil || d.session == nil && d.flight == nil {
 		return
 	}
-	o := &observation{writer: cputrace.NewWriter(d.session), window: cputrace.Window{BegunNS: boottimeNS(), Method: "none"}}
+	o := &observation{window: cputrace.Window{BegunNS: boottimeNS(), Method: "none"}}
 	if o.err = r.beginObserving(o); o.err == nil {
 		o.window = o.process.Window()
 	}
 	r.observed = append(r.observed, o)
-	d.collector.Beside(o.write)
+	if d.flight == nil {
+		o.writer = cputrace.NewWriter(d.session)
+		d.collector.Beside(o.write)
+		return
+	}
+	o.kept = r.flight.KeepBeside(o.window)
+	d.collector.Beside(o.keep)
+	d.flight.Beside(o.beside)
 }
 
 // beginObserving observes by BPF, or, where the kernel has none for this tool, as far as the process's memory tells. It warns
@@ -169,6 +180,10 @@ func (r *recording) finishObserving() error {
 }
 
 func (o *observation) finish() ([]cputrace.Loss, error) {
+	if o.kept != nil {
+		o.finishKept()
+		return nil, nil // each trace says what is missing in it
+	}
 	if err := o.write(); err != nil {
 		if o.process != nil {
 			o.process.Stop()

@@ -63,7 +63,7 @@ func (r *recording) startDrain() (*drain, error) {
 // openSink opens what gets the records: a session of the trace, or a flight recorder.
 func (r *recording) openSink(d *drain, reader *ring.Reader, s ring.Snapshot) (err error) {
 	if r.o.Flight != nil {
-		d.flight = flight.New(r.o.Flight, r.flightHost(s), all.Kinds, soundArming(s.ArmedNS, boottimeNS()), reader.Holes)
+		d.flight = r.flight.New(r.flightHost(s), all.Kinds, soundArming(s.ArmedNS, boottimeNS()), reader.Holes)
 		d.collector = collector.New(reader, d.flight, all.Kinds)
 		d.collector.Keep(d.flight.Keep)
 		return nil

@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/collector"
@@ -13,11 +14,29 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/preflight"
 	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 // endSpent is why a recording ends whose flight recorder may write no further trace.
 const endSpent = "the last trigger has written its trace (--max-triggers)"
+
+// newFlight returns the flight recorders of a command that records that many processes; nil: none is wanted.
+func newFlight(o Options, h flight.GroupHost, processes int) *flight.Group {
+	if o.Flight == nil {
+		return nil
+	}
+	h.Run = func(work func()) { new(lowPriority).run(work) }
+	h.Filter, h.Filters = o.Filter, filterSettings(o.Filter)
+	return flight.NewGroup(o.Flight, h, processes)
+}
+
+// partMaker makes the traces of triggers.
+type partMaker struct {
+	o          *Options
+	privileges *privileges
+	ui         Observer
+}
 
 // flightHost returns what a flight recorder needs of the recording.
 func (r *recording) flightHost(s ring.Snapshot) flight.Host {
@@ -29,24 +48,22 @@ func (r *recording) flightHost(s ring.Snapshot) flight.Host {
 	r.pauses, r.stacks.stops = nil, nil
 	info := r.info(s)
 	return flight.Host{
-		Info:   func() tracedb.SessionInfo { return info },
-		Create: r.createPart,
+		PID:  r.o.PID,
+		Info: func() tracedb.SessionInfo { return info },
 		Counters: func() []tracedb.Counter {
 			if r.link.isLost() {
 				return nil
 			}
 			return collector.Counters(r.link.control.Counters(), all.Kinds)
 		},
-		Idle:    r.isIdle,
-		Pauses:  pauses,
-		Run:     func(work func()) { new(lowPriority).run(work) },
-		Written: r.noteTrigger,
+		Idle:   r.isIdle,
+		Pauses: pauses,
 	}
 }
 
-// createPart creates the trace of a trigger. It restores the privileges until the trace is closed: it may
+// create creates the trace of a trigger. It restores the privileges until the trace is closed: it may
 // lie in a folder in which only root may make files.
-func (r *recording) createPart(number uint64) (*tracedb.DB, func(), error) {
+func (r partMaker) create(number uint64) (*tracedb.DB, func(), error) {
 	path, err := preflight.OutputPath(r.o.Output, r.o.PID, number, time.Now())
 	if err != nil {
 		return nil, nil, err
@@ -86,8 +103,8 @@ func (r *recording) isIdle() bool {
 	return settled >= kernels.Begun
 }
 
-// noteTrigger reports what has become of a trigger.
-func (r *recording) noteTrigger(o flight.Outcome) {
+// note reports what has become of a trigger.
+func (r partMaker) note(o flight.Outcome) {
 	what := fmt.Sprintf("%d   %s", o.Number, o.Expression)
 	if o.Value != "" {
 		what += ": " + o.Value
@@ -95,6 +112,10 @@ func (r *recording) noteTrigger(o flight.Outcome) {
 	if o.Err != nil {
 		r.ui.Warn(fmt.Sprintf("trigger %s: no trace: %s", what, failure.FirstLine(o.Err)))
 		return
+	}
+	if len(o.Late) > 0 {
+		r.ui.Warn(fmt.Sprintf("trigger %d: the trace is without the records of %s, which did not come in time (pid %s)",
+			o.Number, humanize.Things(int64(len(o.Late)), "process"), strings.Trim(fmt.Sprint(o.Late), "[]")))
 	}
 	r.ui.Triggered(fmt.Sprintf("%s; %s, written in %s to %s", what, humanize.Things(int64(o.Records), "record"), humanize.Duration(o.Took), o.Path))
 }
@@ -107,7 +128,33 @@ func (r *recording) endFlight(d *drain) {
 	if r.watch.isGone() || d.result.Ended && d.result.End == ring.EndExit {
 		d.flight.TargetEnded(r.howGone(d))
 	}
-	d.flight.Close()
+	r.flight.Settle()
+	d.flight.Release()
+}
+
+// flightTargets returns the processes of a trigger's trace.
+func (g *group) flightTargets(now flight.State) []tracedb.Target {
+	var list []tracedb.Target
+	for _, m := range g.everyone() {
+		t := tracedb.Target{
+			PID: m.PID, StartTicks: m.StartTicks, Command: sanitize.Text(m.Command), Rank: m.rank, Outcome: tracedb.OutcomeRecorded,
+		}
+		m.mu.Lock()
+		decided, result := m.decided, m.result
+		m.mu.Unlock()
+		switch how, gone := now.Gone[m.PID]; {
+		case gone:
+			t.Outcome, t.ExitCode, t.Detail = tracedb.OutcomeExited, int(failure.TargetExited), sanitize.Text(how)
+		case now.Late[m.PID]:
+			t.Outcome, t.ExitCode, t.Detail = tracedb.OutcomeFailed, int(failure.Failed), "its records did not come in time"
+		case decided && result.failure != nil:
+			t.Outcome, t.ExitCode, t.Detail = result.outcome, int(result.exit), sanitize.Text(result.failure.What+": "+result.failure.Cause)
+		case decided && result.exit == failure.TargetExited:
+			t.Outcome, t.ExitCode, t.Detail = result.outcome, int(result.exit), "exited before"
+		}
+		list = append(list, t)
+	}
+	return append(list, g.others()...)
 }
 
 func (r *recording) howGone(d *drain) string {
@@ -119,8 +166,5 @@ func (r *recording) howGone(d *drain) string {
 	}
 	return "it was killed, or ended without its exit handlers"
 }
-
-// ErrOneProcess is the error for a flight recorder of several processes. No process was touched.
-var ErrOneProcess = errors.New("several processes are selected")
 
 var errNoFlight = errors.New("no flight recorder: --keep-last is not given")

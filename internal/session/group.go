@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,6 +10,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/collector"
 	"github.com/rtl-attach/rtl-attach/internal/discover"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/flight"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/preflight"
 	"github.com/rtl-attach/rtl-attach/internal/testpoint"
@@ -45,9 +45,6 @@ func RecordAll(ctx context.Context, o Options, s discover.Selection, skip <-chan
 		r.looked = func() { r.watcher = discover.WatchWorkers(s, c, []discover.Tracked{r.tracked(c.Targets[0])}, ui.Warn) }
 		return r.record(ctx)
 	}
-	if o.Flight != nil {
-		return Outcome{}, ErrOneProcess
-	}
 	o.PID = c.First
 	if o.Schedule.IsOfProcess() {
 		return Outcome{}, &failure.Error{
@@ -76,7 +73,8 @@ type group struct {
 
 	mu          sync.Mutex // members, also read by the members' goroutines
 	members     []*member
-	db          *tracedb.DB
+	db          *tracedb.DB   // nil: a flight recorder makes its own
+	flight      *flight.Group // nil: the records go into the trace at once
 	watcher     *discover.WorkerWatcher
 	lateWorkers []discover.LateWorker
 	armingNS    uint64 // when the first attach began
@@ -92,22 +90,16 @@ func (g *group) run(ctx context.Context) (Outcome, error) {
 	if err := g.look(); err != nil {
 		return Outcome{}, err
 	}
-	db, err := tracedb.Make(g.Place)
-	if err != nil {
-		return Outcome{}, failure.Explain("trace", g.o.PID, err, failure.Untouched)
+	if err := g.createTrace(); err != nil {
+		return Outcome{}, err
 	}
-	g.db = db
-	g.o.Watch.note(db)
-	if g.Place.Extends && g.isFull() {
-		return Outcome{}, errors.Join(failure.Explain("trace", g.o.PID, fmt.Errorf("%s: %w", g.Place.Path, failure.ErrFull), failure.Untouched), db.Discard())
-	}
-	if err := testpoint.Pass(testpoint.Created); err != nil {
-		return Outcome{}, errors.Join(failure.Explain("trace", g.o.PID, err, failure.Untouched), db.Discard())
+	if g.flight = newFlight(g.o, g.flightHost(), len(g.members)); g.flight != nil {
+		defer g.flight.Close()
 	}
 	window, endWindow := context.WithCancel(context.Background())
 	defer endWindow()
 	if !g.arm(ctx, window) {
-		return Outcome{}, errors.Join(g.nobody(), g.db.Discard())
+		return Outcome{}, errors.Join(g.nobody(), g.discard())
 	}
 	recordErr := g.record(ctx, endWindow)
 	if err := errors.Join(recordErr, g.finish()); err != nil {
@@ -116,9 +108,11 @@ func (g *group) run(ctx context.Context) (Outcome, error) {
 		if g.code() == failure.Remains {
 			f.Code, f.Target = failure.Remains, "not detached everywhere: the errors above say where"
 		}
-		return Outcome{Path: g.db.Path(), Code: f.Code}, f
+		return Outcome{Path: g.path(), Code: f.Code}, f
 	}
-	return Outcome{Path: g.db.Path(), Code: g.code(), NoTimes: g.noTimes(), Left: g.left(), Missing: g.missing(), Early: g.endedEarly()}, nil
+	return Outcome{
+		Path: g.path(), Code: g.code(), Flight: g.o.Flight, NoTimes: g.noTimes(), Left: g.left(), Missing: g.missing(), Early: g.endedEarly(),
+	}, nil
 }
 
 // look does everything that is possible before a target is touched. It drops the targets to
@@ -218,6 +212,9 @@ func (g *group) tracked() []discover.Tracked {
 
 // finish completes the file.
 func (g *group) finish() error {
+	if g.db == nil {
+		return testpoint.Pass(testpoint.Finished)
+	}
 	return errors.Join(g.db.OrderGPUs(), g.db.Targets(g.outcomes()), g.db.Close(), testpoint.Pass(testpoint.Finished))
 }
 

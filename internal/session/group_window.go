@@ -18,7 +18,7 @@ func (g *group) record(ctx context.Context, endWindow context.CancelFunc) error 
 	if len(g.o.Schedule) > 0 {
 		g.startSchedules(ctx)
 	}
-	err := g.db.BeginCommon(g.startNS)
+	err := g.beginCommon()
 	g.eachMeasured(func(m *rates) { m.begin(rateDuring) })
 	g.ui.AllAttached(g.describePauses())
 	g.watcher.Begin()
@@ -37,7 +37,7 @@ func (g *group) record(ctx context.Context, endWindow context.CancelFunc) error 
 	}
 	g.ui.Detached(g.describeDetach())
 	g.lookAround()
-	return errors.Join(err, g.db.EndCommon(g.endNS))
+	return errors.Join(err, g.endCommon())
 }
 
 // lookAround finds late workers. It restores the tool's privileges first; the end of the
@@ -74,10 +74,12 @@ func (g *group) window(ctx context.Context) string {
 			return tracedb.EndElapsed
 		case <-tick.C:
 		}
-		g.ui.Recording(time.Since(began), g.o.Duration, g.progress(), g.db.SizeBytes())
+		g.ui.Recording(time.Since(began), g.o.Duration, g.progress(), g.sizeBytes())
 		switch {
 		case g.isFull():
 			return tracedb.EndSizeLimit
+		case g.o.Flight != nil && g.o.Flight.IsDone():
+			return endSpent
 		case g.count((*member).isOver) == len(g.members):
 			if g.count((*member).isScheduleOver) > 0 {
 				return tracedb.EndSchedule
@@ -90,7 +92,7 @@ func (g *group) window(ctx context.Context) string {
 }
 
 func (g *group) isFull() bool {
-	return g.o.MaxSizeBytes > 0 && g.db.SizeBytes() > g.o.MaxSizeBytes
+	return g.db != nil && g.o.MaxSizeBytes > 0 && g.db.SizeBytes() > g.o.MaxSizeBytes
 }
 
 const allEnded = "all of them have ended"
@@ -109,7 +111,7 @@ func (g *group) noteEarly(why string) {
 	switch why {
 	case tracedb.EndElapsed, tracedb.EndSchedule:
 		return
-	case tracedb.EndInterrupted, tracedb.EndStopped:
+	case tracedb.EndInterrupted, tracedb.EndStopped, endSpent:
 		if g.o.Duration == 0 {
 			return
 		}

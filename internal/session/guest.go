@@ -65,7 +65,7 @@ func (l *launched) attend(g *guest) {
 	}
 	g.armed = true
 	l.begin.Do(func() {
-		l.startNS = boottimeNS()
+		l.startNS = boottimeNS() + uint64(l.o.Schedule.FirstDelay())
 		close(l.begun)
 	})
 	g.collectAndDetach(l.ctx)

@@ -118,7 +118,7 @@ func (m *member) introduce(rank *int) {
 }
 
 func (m *member) arm(ctx context.Context) error {
-	m.trace.db = m.group.db
+	m.trace.db, m.flight = m.group.db, m.group.flight
 	if err := m.attach(ctx); err != nil {
 		if m.link.control != nil {
 			m.describeGrace()

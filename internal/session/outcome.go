@@ -80,6 +80,15 @@ func (g *group) outcomes() []tracedb.Target {
 			Outcome: m.outcome, ExitCode: int(m.exit), Detail: sanitize.Text(m.detail()),
 		})
 	}
+	list = append(list, g.others()...)
+	for _, n := range g.lateWorkers {
+		list = append(list, n.Target())
+	}
+	return list
+}
+
+// others returns the selected processes that were not to be recorded.
+func (g *group) others() (list []tracedb.Target) {
 	for _, c := range g.choice.Passed {
 		list = append(list, tracedb.Target{
 			PID: c.PID, StartTicks: c.StartTicks, Command: sanitize.Text(c.Command), Outcome: tracedb.OutcomePassedOver, Detail: "holds no GPU",
@@ -90,9 +99,6 @@ func (g *group) outcomes() []tracedb.Target {
 			PID: c.PID, StartTicks: c.StartTicks, Command: sanitize.Text(c.Command), Rank: c.Rank,
 			Outcome: tracedb.OutcomeOtherRank, Detail: c.Text(),
 		})
-	}
-	for _, n := range g.lateWorkers {
-		list = append(list, n.Target())
 	}
 	return list
 }

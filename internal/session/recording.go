@@ -8,6 +8,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/discover"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
+	"github.com/rtl-attach/rtl-attach/internal/flight"
 	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/preflight"
 	"github.com/rtl-attach/rtl-attach/internal/ptrace"
@@ -44,6 +45,7 @@ type recording struct {
 	rank      *int           // in the target's environment; nil: none
 	dropped   bool           // this recording has dropped the privileges
 	looked    func()         // called before the target is touched; nil: do not watch for late workers
+	flight    *flight.Group  // nil: the records go into the trace at once
 	reading   func()         // called when the records of a session are read; nil: nobody waits for that
 	watcher   *discover.WorkerWatcher
 

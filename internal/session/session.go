@@ -61,6 +61,12 @@ func (r *recording) record(ctx context.Context) (Outcome, error) {
 
 func (r *recording) run(ctx context.Context) (Outcome, error) {
 	defer r.release()
+	if r.flight == nil { // a group's members have a common one
+		maker := partMaker{&r.o, r.privileges, r.ui}
+		if r.flight = newFlight(r.o, flight.GroupHost{Create: maker.create, Written: maker.note}, 1); r.flight != nil {
+			defer r.flight.Close()
+		}
+	}
 	if err := r.look(); err != nil {
 		return Outcome{}, failure.Explain("trace", r.o.PID, err, failure.Untouched)
 	}

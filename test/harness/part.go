@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"database/sql"
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/test/simlog"
@@ -15,28 +14,56 @@ type Part struct {
 	EndNS, UntilNS int64  // of the declared window; up to where the records are complete
 }
 
-// ReadPart reads what a trace says of its trigger.
-func ReadPart(t testing.TB, path string) (p Part) {
+// ReadPart reads what a trace of one process says of its trigger.
+func ReadPart(t testing.TB, path string) Part {
+	t.Helper()
+	parts := ReadParts(t, path)
+	if len(parts) != 1 {
+		t.Fatalf("%s: the sessions of %d processes", path, len(parts))
+	}
+	for _, p := range parts {
+		return p
+	}
+	return Part{}
+}
+
+// ReadParts reads what a trace says of its trigger, by pid. No process has several sessions.
+func ReadParts(t testing.TB, path string) map[int]Part {
 	t.Helper()
 	db, err := tracedb.Open(path)
 	if err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
 	defer db.Close()
-	trigger, err := tracedb.TriggerOf(db, 1)
-	if err != nil || trigger == nil {
-		t.Fatalf("%s: no trigger: %v", path, err)
-	}
-	p.Trigger = *trigger
-	err = db.QueryRow("SELECT window_end_ns, coalesce(recorded_until_ns, 0), end_reason FROM rtl_session").Scan(&p.EndNS, &p.UntilNS, &p.Reason)
+	parts := map[int]Part{}
+	rows, err := db.Query("SELECT id, pid, window_start_ns, window_end_ns, coalesce(recorded_until_ns, 0), end_reason FROM rtl_session")
 	if err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
-	var start sql.NullInt64
-	if err := db.QueryRow("SELECT window_start_ns FROM rtl_session").Scan(&start); err != nil || start.Int64 != int64(p.FromNS) {
-		t.Errorf("%s: the window begins at %v, the records at %d: %v", path, start, p.FromNS, err)
+	defer rows.Close()
+	for rows.Next() {
+		var p Part
+		var id, start int64
+		var pid int
+		if err := rows.Scan(&id, &pid, &start, &p.EndNS, &p.UntilNS, &p.Reason); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		trigger, err := tracedb.TriggerOf(db, id)
+		if err != nil || trigger == nil {
+			t.Fatalf("%s: session %d has no trigger: %v", path, id, err)
+		}
+		if p.Trigger = *trigger; start != int64(p.FromNS) {
+			t.Errorf("%s: the window begins at %v, the records at %d", path, start, p.FromNS)
+		}
+		if _, again := parts[pid]; again {
+			t.Errorf("%s: several sessions of pid %d", path, pid)
+		}
+		parts[pid] = p
 	}
-	return p
+	if err := rows.Err(); err != nil || len(parts) == 0 {
+		t.Fatalf("%s: %d processes: %v", path, len(parts), err)
+	}
+	return parts
 }
 
 // AddPart compares a trace of a flight recorder: every kernel that ended in its part is there, and nothing that

@@ -18,7 +18,6 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/test/harness"
-	"github.com/rtl-attach/rtl-attach/test/testenv"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -206,33 +205,4 @@ func boottime(t *testing.T) int64 {
 		t.Fatal(err)
 	}
 	return ts.Nano()
-}
-
-// A flight recorder that runs for long: its memory stays within its limits. The long form runs for ten minutes.
-func TestFlightMemory(t *testing.T) {
-	if !testenv.Long() {
-		testenv.Skip(t, "ten minutes: RTL_LONG=1")
-	}
-	const keepMiB, othersMiB = 16, 200 // the decoders, names, and Go's heap, which grows to twice what is used
-	p := harness.Start(t, harness.Stress(4, 2, 64, "--pace", "200"))
-	r := p.Begin(t, "-d", "10m", "--keep-last", "30s", "--keep-size", fmt.Sprint(keepMiB)+"MiB", "--trigger", "gap>1h", "--max-triggers", "100")
-	r.Says(t, "✓ attached")
-	most := 0
-	for !r.HasEnded() {
-		most = max(most, residentKiB(r.Cmd.Process.Pid))
-		time.Sleep(time.Second) // between two looks
-	}
-	r.Wait(t).MustBe(t, failure.OK)
-	if most>>10 > 4*keepMiB+othersMiB {
-		t.Errorf("%d MiB resident, to keep %d MiB", most>>10, keepMiB)
-	}
-	t.Logf("%d MiB resident at most, to keep %d MiB", most>>10, keepMiB)
-}
-
-func residentKiB(pid int) (n int) {
-	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if _, after, found := strings.Cut(string(status), "VmRSS:"); found {
-		_, _ = fmt.Sscan(after, &n)
-	}
-	return n
 }

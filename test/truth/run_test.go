@@ -121,6 +121,32 @@ func recordsAll(t *testing.T, w harness.Workload) *harness.Process {
 	return p
 }
 
+// TestRunWindows: a program that the tool starts is recorded in windows, from the time at which it has asked for its GPUs on.
+// The program goes on between them and after them.
+func TestRunWindows(t *testing.T) {
+	t.Parallel()
+	trace := filepath.Join(t.TempDir(), "trace.db")
+	w := seconds(harness.Stress(2, 2, 64, "--pace", "200"), "2")
+	w.Under = append([]string{testenv.Artefact(t, "rtl-attach"), "run", "-v", "-o", trace}, append(inPeriods(300, 200, 2), "--")...)
+	p := harness.StartCold(t, w)
+	counts := p.Finish(t)
+	log := p.Truth(t)
+	log.MustHoldOnce(t, counts)
+	periods := harness.ReadPeriods(t, trace)
+	recorded := harness.CheckPeriods(t, periods)
+	last := periods[len(periods)-1]
+	if n := last.Number + last.Count; n != 2 {
+		t.Errorf("%d windows in the trace: %+v\n%s", n, periods, p.Output())
+	}
+	c := harness.Compare(t, log)
+	c.Add(harness.ReadTrace(t, trace))
+	c.Finish(nil)
+	c.MustHaveRecorded(20)
+	if c.Recorded >= log.Kernels {
+		t.Errorf("%d windows, and all of %d kernels are recorded", recorded, log.Kernels)
+	}
+}
+
 // TestRunKilled: the tool is killed at a moment of its work, and the program goes on as if it had never
 // been there.
 func TestRunKilled(t *testing.T) {
