@@ -2,6 +2,7 @@
 // with a trace; and threads that do what is dangerous for a tool that stands between.
 #include "call_log.h"
 #include "hip_device.h"
+#include "hip_table_tool.h"
 #include "http.h"
 #include "loader.h"
 #include "options.h"
@@ -486,6 +487,7 @@ void exit_now()
 
 Walker& walker = *new Walker; // at exit() its thread may still be in a callback
 OtherHooks other_hooks;
+HIPTableTool hip_table_tool;
 std::unique_ptr<Plugin> plugin;
 
 void parse(int argc, char** argv)
@@ -516,7 +518,7 @@ std::string answer(const std::string& path)
 		Waiter::release();
 		return "released\n";
 	}
-	for (std::string text : {plugin->answer(path), walker.answer(path), other_hooks.answer(path)})
+	for (std::string text : {plugin->answer(path), walker.answer(path), other_hooks.answer(path), hip_table_tool.answer(path)})
 		if (!text.empty())
 			return text;
 	if (path == "/exit")
