@@ -6,6 +6,7 @@
 #include "http.h"
 #include "loader.h"
 #include "options.h"
+#include "second_runtime.h"
 
 #include <condition_variable>
 #include <csetjmp>
@@ -488,6 +489,7 @@ void exit_now()
 Walker& walker = *new Walker; // at exit() its thread may still be in a callback
 OtherHooks other_hooks;
 HIPTableTool hip_table_tool;
+SecondRuntime second_runtime;
 std::unique_ptr<Plugin> plugin;
 
 void parse(int argc, char** argv)
@@ -518,7 +520,8 @@ std::string answer(const std::string& path)
 		Waiter::release();
 		return "released\n";
 	}
-	for (std::string text : {plugin->answer(path), walker.answer(path), other_hooks.answer(path), hip_table_tool.answer(path)})
+	for (std::string text : {plugin->answer(path), walker.answer(path), other_hooks.answer(path), hip_table_tool.answer(path),
+				 second_runtime.answer(path)})
 		if (!text.empty())
 			return text;
 	if (path == "/exit")
