@@ -95,8 +95,14 @@ std::string start()
 	for (uint32_t kind = 0; kind < RTL_RECORD_KINDS; kind++)
 		if (RTL_ALL_KINDS & RTL_BIT(kind) || kind == RTL_RECORD_LOST || kind == RTL_RECORD_SESSION_END)
 			rtl_set_callback(kind, write, nullptr, nullptr);
-	fprintf(log_file, "S\n");
-	return answer(rtl_start(&o));
+	for (;;) {
+		fprintf(log_file, "S\n");
+		int r = rtl_start(&o);
+		if (r)
+			fprintf(log_file, "F\n"); // there was none
+		if (r != -ETIMEDOUT) // on a busy machine: it may be called again
+			return answer(r);
+	}
 }
 
 // The log is complete when this returns.
