@@ -112,7 +112,7 @@ func TestFileCapabilities(t *testing.T) {
 			before := s.inventory(t)
 			r := recordAsOrdinary(t, s, copied)
 			if c.code == failure.OK {
-				r.Says(t, "✓ attached")
+				r.Says(t, "attached  ")
 				recorded(t, s)
 				r.Interrupt(t)
 			}
