@@ -44,6 +44,9 @@ func TestForkWhileOff(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "c.sock")
 	r := f.record(t, hang.Limit, "--control", "unix:"+socket)
 	r.Says(t, "attached")
+	if !hang.Eventually(func() bool { return f.status(t).State == "active" }) {
+		t.Fatalf("the first window does not begin: %s", r.Stderr.String())
+	}
 	from := f.ran(t)
 	for range testenv.Times(3, 100) {
 		control(t, socket, "disable")
