@@ -141,14 +141,16 @@ func (r *runner) sample(p *process, c cell, v variant, seconds float64) (s sampl
 	before, toolBefore := p.cpuNS(), rec.cpuNS()
 	s.answer, err = p.run(c, seconds)
 	s.cpuNS = p.cpuNS() - before
+	offNS := rec.cpuNS()
 	toolNS, stopErr := rec.stop()
 	if err = errors.Join(err, stopErr); err != nil {
 		return s, err
 	}
-	s.cpuNS += toolNS - toolBefore
-	if v == windowOff {
-		return s, nil // nothing is recorded, and there is no trace
+	if v == windowOff { // nothing is recorded: its end is no part of the cost, and there is no trace
+		s.cpuNS += offNS - toolBefore
+		return s, nil
 	}
+	s.cpuNS += toolNS - toolBefore
 	s.recorded = recordedShare(p, rec.trace)
 	return s, errors.Join(err, os.Remove(rec.trace))
 }
