@@ -140,9 +140,9 @@ test-matrix: tool fault-tool simulator workloads victims
 # is a quick form. Then the end-to-end tests that look into the runtime most;
 # RTL_RUNTIME=sid go test ./test/truth runs all of them on one.
 RUNTIMES ?= bookworm trixie sid experimental
-RUNTIME_TESTS := Grace|TestShutDown|BuriedHooks|Inventory|Modes|CopiesCutShort|ServerInOtherRoot|Scratch|TestCalls|TestMarkers$$|TestAllocations|TestRCCL
+RUNTIME_TESTS := Grace|TestShutDown|BuriedHooks|Inventory|Modes|CopiesCutShort|ServerInOtherRoot|Scratch|TestCalls|HIPTable|EmbedKinds|TestMarkers$$|TestAllocations|TestRCCL
 .PHONY: runtimes
-runtimes: tool simulator
+runtimes: tool simulator examples
 	@set -e; for suite in $(RUNTIMES); do scripts/make-runtime $$suite; done
 	RTL_RUNTIMES="$(RUNTIMES)" go test -count=1 -timeout 4h ./test/runtimes
 	@set -e; for suite in $(RUNTIMES); do echo "Debian $$suite:"; \

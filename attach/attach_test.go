@@ -83,6 +83,9 @@ func TestExamples(t *testing.T) {
 	if got, want := printed(t, ExampleProcess), "complete: true kernels: 3\n"; got != want {
 		t.Errorf("it printed %q, want %q", got, want)
 	}
+	if got, want := printed(t, ExampleResult_Events), "kernels by name: true, on GPU 0: true, in order: true, copies: true\n"; got != want {
+		t.Errorf("it printed %q, want %q", got, want)
+	}
 }
 
 // events notes the calls of an observer.
@@ -220,6 +223,8 @@ func TestOptions(t *testing.T) {
 		{Duration: -1},
 		{Kinds: []string{"pmc"}},
 		{Settings: map[string]string{"RTL_BUFFER_SIZE": "x"}},
+		{Filter: attach.Filter{GPUs: "first"}},
+		{Filter: attach.Filter{Iterations: "[3-1]"}},
 	} {
 		var explained *attach.Error
 		if _, err := attach.Process(context.Background(), os.Getpid(), o); !errors.As(err, &explained) || explained.Code != attach.Usage {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/attach"
@@ -38,6 +39,45 @@ func ExampleProcess() {
 		return
 	}
 	fmt.Println("complete:", summary.Coverage.Complete(), "kernels:", len(summary.Kernels))
+}
+
+// Record some kernels by their names, and copies, and go through the events. TestExamples runs this with a server on a
+// simulated GPU.
+func ExampleResult_Events() {
+	wanted := regexp.MustCompile(`silu_and_mul|rms_norm`)
+	s, err := attach.Process(context.Background(), server.pid, attach.Options{
+		Output: server.folder + "/events.db",
+		Kinds:  []string{"memory-copy"},
+		Filter: attach.Filter{Include: wanted, GPUs: "0"},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	server.work() // the time to record
+	s.Stop()
+	result, err := s.Wait()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	named, onGPU, inOrder, last := true, true, true, int64(0)
+	count := map[string]int{}
+	for event, err := range result.Events(context.Background()) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		count[event.Kind]++
+		onGPU = onGPU && event.GPU == 0
+		inOrder = inOrder && event.StartNS >= last && event.EndNS >= event.StartNS
+		last = event.StartNS
+		if event.Kind == attach.Kernel {
+			named = named && wanted.MatchString(event.Name)
+		}
+	}
+	fmt.Printf("kernels by name: %v, on GPU 0: %v, in order: %v, copies: %v\n",
+		named && count[attach.Kernel] > 0, onGPU, inOrder, count["memory-copy"] > 0)
 }
 
 // An error says what was looked up: cause, fix, and the state of the process.

@@ -28,6 +28,8 @@ type Options struct {
 	Sample []string // CLOCK:HZ[,delay=DURATION][,duration=DURATION]
 	Sched  bool
 
+	Filter Filter // the kernels and processes to record; the zero value: all
+
 	BufferBytes uint64 // of shared memory for records, a power of two; 0: 64 MiB
 	Lossless    bool   // when the buffer is full, take more of the target's memory instead of discarding records
 	MaxBytes    uint64 // the recording ends when the trace has so many; 0: there is no limit
@@ -81,6 +83,10 @@ func (o Options) session() (session.Options, error) {
 			return e, usage("no kind of record is named %q: %s", name, strings.Join(KindNames(), ", "))
 		}
 		e.Kinds = append(e.Kinds, k)
+	}
+	var err error
+	if e.Filter, err = o.Filter.compile(); err != nil {
+		return e, usage("filter: %v", err)
 	}
 	e.Threads.Scheduling = o.Sched
 	for _, clock := range o.Sample {

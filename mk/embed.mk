@@ -8,6 +8,6 @@ examples: embed
 	@scripts/install-embed $(EMBED)/root
 	@PKG_CONFIG_PATH=$(EMBED)/root/lib/pkgconfig $(MAKE) --no-print-directory -C examples/embed OUT=$(EMBED)/examples
 	@mkdir -p $(BUILD)/workloads
-	@$(MAKE) --no-print-directory -C testdata/workloads $(BUILD)/workloads/embedded
+	@$(MAKE) --no-print-directory -C testdata/workloads $(BUILD)/workloads/embedded $(BUILD)/workloads/recorder.so
 install-embed: embed
 	@scripts/install-embed "$(DESTDIR)$(PREFIX)" "$(PREFIX)"

@@ -21,6 +21,8 @@ var targets = []target{
 	{"latency", "p50", "median completion latency within noise", within(attached)},
 	{"idle-burst", "1 thread", "a detached process dispatches like one that was never attached to", within(detached)},
 	{"loop", "1 thread, without signals", "and at the same rate", within(detached)},
+	{"loop", "1 thread, without signals", "while a window is off, at the rate of a detached process", within(windowOff)},
+	{"loop", "4 threads, without signals", "the same with 4 threads", within(windowOff)},
 }
 
 func atMostMore(ns float64) func(*row) (string, bool) {
@@ -37,11 +39,11 @@ func atLeast(share float64) func(*row) (string, bool) {
 	}
 }
 
-// within checks that v differs from untraced by no more than the noise: the distance
-// between the quartiles of the untraced runs, but at least 5 %.
+// within checks that v differs from its base by no more than the noise: the distance
+// between the quartiles of the base's runs, but at least 5 %.
 func within(v variant) func(*row) (string, bool) {
 	return func(r *row) (string, bool) {
-		values := r.values(untraced)
+		values := r.values(v.base())
 		noise := max(0.05, (quantile(values, 0.75)-quantile(values, 0.25))/median(values))
 		ratio := median(r.ratios(v))
 		return fmt.Sprintf("×%.2f, noise ±%.2f", ratio, noise), math.Abs(ratio-1) <= noise

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/status"
 )
 
@@ -25,13 +26,14 @@ type recorder struct {
 	cmd   *exec.Cmd
 	said  bytes.Buffer
 	trace string
+	off   bool // it records nothing
 	done  chan error
 }
 
-// record starts a recording, and returns when its session is active.
-func (r *runner) record(p *process, flags ...string) (*recorder, error) {
+// record starts a recording, and returns when the payload is in a state: active, or off between two windows.
+func (r *runner) record(p *process, state string, flags ...string) (*recorder, error) {
 	r.count++
-	rec := &recorder{trace: filepath.Join(r.scratch, fmt.Sprintf("%d.db", r.count)), done: make(chan error, 1)}
+	rec := &recorder{trace: filepath.Join(r.scratch, fmt.Sprintf("%d.db", r.count)), off: state != "active", done: make(chan error, 1)}
 	args := []string{"-q", "-p", strconv.Itoa(p.pid()), "-o", rec.trace, "--max-size", "0"}
 	args = append(args, flags...)
 	if r.payload != "" {
@@ -44,7 +46,7 @@ func (r *runner) record(p *process, flags ...string) (*recorder, error) {
 	}
 	go func() { rec.done <- rec.cmd.Wait() }()
 	for end := time.Now().Add(attachTimeout); time.Now().Before(end); time.Sleep(pollEvery) {
-		if st, err := status.Inspect(p.pid(), ""); err == nil && st.State == "active" && int(st.Recorder) == rec.cmd.Process.Pid {
+		if st, err := status.Inspect(p.pid(), ""); err == nil && st.State == state && int(st.Recorder) == rec.cmd.Process.Pid {
 			return rec, nil
 		}
 		select {
@@ -54,7 +56,7 @@ func (r *runner) record(p *process, flags ...string) (*recorder, error) {
 		}
 	}
 	_, err := rec.stop()
-	return nil, fmt.Errorf("rtl-attach's session did not become active: %w", err)
+	return nil, fmt.Errorf("rtl-attach's session did not become %s: %w", state, err)
 }
 
 func (r *recorder) cpuNS() float64 { return processCPU(r.cmd.Process.Pid) }
@@ -65,7 +67,7 @@ func (r *recorder) stop() (float64, error) {
 	if err := r.cmd.Process.Signal(unix.SIGINT); err != nil {
 		return 0, err
 	}
-	if err := <-r.done; err != nil {
+	if err := <-r.done; err != nil && !(r.off && r.cmd.ProcessState.ExitCode() == int(failure.NothingSeen)) {
 		return 0, fmt.Errorf("rtl-attach: %w: %s", err, r.said.String())
 	}
 	s := r.cmd.ProcessState

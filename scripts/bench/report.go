@@ -26,7 +26,7 @@ func (r *report) print(w io.Writer) {
 	fmt.Fprintf(w, "machine    %d × %s, Linux %s\n", m.CPUs, m.Model, m.Kernel)
 	fmt.Fprintf(w, "load       %s before, %s after\n", m.LoadBefore, m.LoadAfter)
 	fmt.Fprintf(w, "simulator  %s; its engine, the workload and the recorder share the CPUs\n", m.simulatorText())
-	fmt.Fprintf(w, "method     %d pairs of %g s in alternating order; medians, and × the median of the paired ratios to untraced\n", r.Pairs, r.SecondsPerRun)
+	fmt.Fprintf(w, "method     %d pairs of %g s in alternating order; medians, and × the median of the paired ratios to untraced; of off to detached\n", r.Pairs, r.SecondsPerRun)
 	columns := r.columns()
 	for _, group := range r.groups() {
 		r.printGroup(w, group, columns)

@@ -53,11 +53,11 @@ func (r *row) values(v variant) []float64 {
 	return out
 }
 
-// paired returns f(untraced, v) for every repetition that has both values.
+// paired returns f(base, v) for every repetition that has both values.
 func (r *row) paired(v variant, f func(a, b float64) float64) []float64 {
 	var out []float64
 	for _, p := range r.pairs {
-		a, hasA := p[untraced]
+		a, hasA := p[v.base()]
 		b, hasB := p[v]
 		if hasA && hasB {
 			out = append(out, f(a, b))
@@ -92,7 +92,7 @@ func quantile(values []float64, q float64) float64 {
 func (r *row) MarshalJSON() ([]byte, error) {
 	type cell struct {
 		Median float64   `json:"median"`
-		Ratio  float64   `json:"ratio_to_untraced"`
+		Ratio  float64   `json:"ratio_to_base"` // to untraced, of "off" to detached
 		Pairs  int       `json:"pairs"`
 		Values []float64 `json:"values"`
 	}

@@ -40,7 +40,7 @@ func (r *runner) process(c cell, v variant) (*process, error) {
 // attachOnce attaches and detaches once, because the first attach loads the payload. The
 // tool's error that it recorded nothing is expected.
 func (r *runner) attachOnce(p *process) error {
-	rec, err := r.record(p)
+	rec, err := r.record(p, "active")
 	if err != nil {
 		return err
 	}

@@ -107,7 +107,7 @@ func (r *runner) paced(asked, seconds float64) (pace, error) {
 	if err != nil {
 		return pace{}, err
 	}
-	rec, err := r.record(p)
+	rec, err := r.record(p, "active")
 	if err != nil {
 		return pace{}, err
 	}

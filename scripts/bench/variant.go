@@ -21,6 +21,7 @@ const (
 	runtimeSet
 	systemSet
 	detached     // in the same process, after it has detached
+	windowOff    // in the same process, while a recording by a schedule is between two windows
 	peerStandard // another tracer, loaded from the start
 	peerLite
 	variants
@@ -44,6 +45,7 @@ var settings = [variants]struct {
 	runtimeSet:   {"-r", ours, []string{"-r"}},
 	systemSet:    {"-s", ours, []string{"-s"}},
 	detached:     {"detached", ours, nil},
+	windowOff:    {"off, to detached", ours, []string{"--delay", "1h"}},
 	peerStandard: {"peer standard", "standard", nil},
 	peerLite:     {"peer lite", "lite", nil},
 }
@@ -55,10 +57,18 @@ func (v variant) home() string { return settings[v].home }
 
 func (v variant) records() bool { return v.home() == ours && v != detached }
 
+// base returns the variant that a variant is compared with.
+func (v variant) base() variant {
+	if v == windowOff {
+		return detached
+	}
+	return untraced
+}
+
 // measures reports whether a cell is measured in this variant.
 func (r *runner) measures(c cell, v variant) bool {
 	switch v {
-	case detached:
+	case detached, windowOff:
 		return c.detached
 	case withCalls:
 		return c.calls
@@ -120,16 +130,25 @@ func (r *runner) sample(p *process, c cell, v variant, seconds float64) (s sampl
 		s.cpuNS = p.cpuNS() - before
 		return s, err
 	}
-	rec, err := r.record(p, settings[v].flags...)
+	awaited := "active"
+	if v == windowOff {
+		awaited = "off"
+	}
+	rec, err := r.record(p, awaited, settings[v].flags...)
 	if err != nil {
 		return s, err
 	}
 	before, toolBefore := p.cpuNS(), rec.cpuNS()
 	s.answer, err = p.run(c, seconds)
 	s.cpuNS = p.cpuNS() - before
+	offNS := rec.cpuNS()
 	toolNS, stopErr := rec.stop()
 	if err = errors.Join(err, stopErr); err != nil {
 		return s, err
+	}
+	if v == windowOff { // nothing is recorded: its end is no part of the cost, and there is no trace
+		s.cpuNS += offNS - toolBefore
+		return s, nil
 	}
 	s.cpuNS += toolNS - toolBefore
 	s.recorded = recordedShare(p, rec.trace)

@@ -25,8 +25,11 @@ func Embedding(t testing.TB, program string, args ...string) Workload {
 type EmbeddedSession struct {
 	Kernels []EmbeddedKernel
 	Lost    uint64
-	Why     int  // it ended: RTL_ENDED_ of rtl.h
-	Ended   bool // the end was said
+	Why     int    // it ended: RTL_ENDED_ of rtl.h
+	Ended   bool   // the end was said
+	Unread  uint64 // the end said so: records that did not reach the library's thread
+
+	Kinds EmbeddedKinds // of the workloads that recorder.cpp records
 }
 
 // EmbeddedKernel is one record of kernels: one with times, or some without.
@@ -40,29 +43,40 @@ type EmbeddedKernel struct {
 // EmbeddedSessions reads the log of the workload "embedded", which has ended.
 func (p *Process) EmbeddedSessions(t testing.TB) []EmbeddedSession {
 	t.Helper()
-	f, err := os.Open(p.calls)
+	return readEmbeddedLog(t, p.calls)
+}
+
+func readEmbeddedLog(t testing.TB, path string) (all []EmbeddedSession) {
+	t.Helper()
+	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	var all []EmbeddedSession
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		fields := strings.Fields(lines.Text())
 		if fields[0] == "S" {
 			all = append(all, EmbeddedSession{})
 			continue
 		}
+		if fields[0] == "F" { // it could not begin
+			all = all[:len(all)-1]
+			continue
+		}
 		if len(all) == 0 {
 			t.Fatalf("%q before the first session", lines.Text())
 		}
-		if err := all[len(all)-1].add(fields); err != nil {
+		if err := all[len(all)-1].add(lines.Text(), fields); err != nil {
 			t.Fatalf("%q: %v", lines.Text(), err)
 		}
 	}
 	return all
 }
 
-func (s *EmbeddedSession) add(fields []string) error {
+func (s *EmbeddedSession) add(line string, fields []string) error {
+	if len(fields[0]) > 1 {
+		return s.Kinds.add(line)
+	}
 	n := make([]uint64, len(fields))
 	for i := 1; i < len(fields) && i < 5; i++ {
 		v, err := strconv.ParseUint(fields[i], 10, 64)
@@ -78,8 +92,11 @@ func (s *EmbeddedSession) add(fields []string) error {
 		s.Kernels = append(s.Kernels, EmbeddedKernel{Queue: n[1], Index: n[2], Count: n[3], Untimed: true})
 	case fields[0] == "L" && len(fields) == 2:
 		s.Lost += n[1]
-	case fields[0] == "E" && len(fields) == 3:
-		s.Why, s.Ended = int(n[1]), true
+	case fields[0] == "E" && (len(fields) == 3 || len(fields) == 5):
+		s.Why, s.Ended, s.Unread = int(n[1]), true, n[2]
+		if len(fields) == 5 {
+			s.Kinds.Session = Session{ArmedNS: int64(n[3]), DetachedNS: int64(n[4])}
+		}
 	default:
 		return fmt.Errorf("not a line of the log")
 	}

@@ -138,6 +138,7 @@ func ReadMarkers(t testing.TB, path string) map[int64][]MarkerCall {
 type MarkerComparison struct {
 	faults
 	calls    map[int64][]MarkerCall
+	Plain    bool // what is recorded are calls, without ranges
 	Recorded int
 	Nested   int // calls within two ranges or more
 	Across   int // ranges that another thread ended
@@ -172,7 +173,9 @@ func (c *MarkerComparison) Add(recorded map[int64][]MarkerCall) {
 	}
 	for tid, made := range c.calls {
 		c.thread(made, recorded[tid], from+stampToleranceNS, until-stampToleranceNS)
-		c.nesting(recorded[tid])
+		if !c.Plain {
+			c.nesting(recorded[tid])
+		}
 		for _, one := range recorded[tid] {
 			if by, known := starters[one.Range]; one.Operation == MarkerStop && known && by != tid {
 				c.Across++

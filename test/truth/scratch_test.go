@@ -75,6 +75,12 @@ func isSilent(t *testing.T, run harness.Run) bool {
 func compareScratch(t *testing.T, run harness.Run, requests []harness.ScratchRequest) {
 	t.Helper()
 	found, armedNS, detachedNS := harness.ReadScratch(t, run.Trace)
+	compareOperations(t, found, armedNS, detachedNS, requests)
+}
+
+// compareOperations compares the operations of a session, in the order of starts, with the requests.
+func compareOperations(t *testing.T, found []harness.ScratchOperation, armedNS, detachedNS int64, requests []harness.ScratchRequest) {
+	t.Helper()
 	compared, ratio := 0, int64(0)
 	for _, r := range requests {
 		if len(found) > 0 && found[0].StartNS == 0 { // it began before the session

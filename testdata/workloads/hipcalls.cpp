@@ -2,9 +2,11 @@
 // with a trace; and threads that do what is dangerous for a tool that stands between.
 #include "call_log.h"
 #include "hip_device.h"
+#include "hip_table_tool.h"
 #include "http.h"
 #include "loader.h"
 #include "options.h"
+#include "second_runtime.h"
 
 #include <condition_variable>
 #include <csetjmp>
@@ -486,6 +488,8 @@ void exit_now()
 
 Walker& walker = *new Walker; // at exit() its thread may still be in a callback
 OtherHooks other_hooks;
+HIPTableTool hip_table_tool;
+SecondRuntime second_runtime;
 std::unique_ptr<Plugin> plugin;
 
 void parse(int argc, char** argv)
@@ -516,7 +520,8 @@ std::string answer(const std::string& path)
 		Waiter::release();
 		return "released\n";
 	}
-	for (std::string text : {plugin->answer(path), walker.answer(path), other_hooks.answer(path)})
+	for (std::string text : {plugin->answer(path), walker.answer(path), other_hooks.answer(path), hip_table_tool.answer(path),
+				 second_runtime.answer(path)})
 		if (!text.empty())
 			return text;
 	if (path == "/exit")

@@ -6,6 +6,7 @@
 #include "options.h"
 #include "other_tool.h"
 #include "producer.h"
+#include "second_runtime.h"
 #include "slow_raw.h"
 #include "uring.h"
 
@@ -232,6 +233,7 @@ int main(int argc, char** argv)
 	std::atomic<Cycle*> running{nullptr};
 	OtherTool other(beside(argv[0], "other_tool.so"), "/tool/", "other_tool_", "calls");
 	OtherTool index(beside(argv[0], "index_tool.so"), "/index-tool/", "index_tool_", "switches");
+	SecondRuntime second;
 	OtherTool listener(beside(argv[0], "listener.so"), "/listener/", "listener_", "events");
 	HttpServer http(settings.port, [&](const std::string& path) -> std::string {
 		if (path == "/health")
@@ -243,7 +245,7 @@ int main(int argc, char** argv)
 		if (path == "/signals")
 			return "strange " + std::to_string(running.load() ? running.load()->strange() : 0) + "\n";
 		if (path != "/quit")
-			return other.answer(path) + index.answer(path) + listener.answer(path);
+			return other.answer(path) + index.answer(path) + listener.answer(path) + second.answer(path);
 		deadline.quit();
 		return "bye\n";
 	});
