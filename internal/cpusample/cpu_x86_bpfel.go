@@ -66,6 +66,8 @@ type kernelTarget struct {
 		F_mark       uint32
 		MarkIs       uint32
 		FrameBytes   uint32
+		Shims        uint32
+		Padding      uint32
 	}
 	Level      uint32
 	Scheduling uint32

@@ -3,7 +3,7 @@ package cpusample
 import (
 	"bytes"
 	"io"
-	"os"
+	"slices"
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/cputrace"
@@ -12,9 +12,6 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
-
-// debugFolder is where separate debug files are, by build ID.
-const debugFolder = "/usr/lib/debug/.build-id/"
 
 // namesLimit is how long the search for names may take: a server's filesystem need not answer.
 const namesLimit = 10 * time.Second
@@ -58,20 +55,31 @@ func (p *Process) names() (named []cputrace.Frame) {
 	return named
 }
 
-// findNames sends the names of each module until over is closed.
+// findNames sends the names of each module, and then the names with source lines, which take longer to find, until over is
+// closed.
 func (p *Process) findNames(found chan<- moduleNames, over <-chan struct{}) {
 	frames := map[int][]cputrace.Frame{} // by module
 	offsets := map[uint32]uint64{}
 	for f, id := range p.tree.frames {
 		if f.kind == cputrace.Native && f.module != noModule {
-			frames[f.module] = append(frames[f.module], cputrace.Frame{ID: id, Kind: f.kind, File: f.file})
+			frames[f.module] = append(frames[f.module], cputrace.Frame{ID: id, Kind: f.kind, File: f.file, Object: f.file})
 			offsets[id] = f.offset
 		}
 	}
 	var readable tracedb.ReadableNames
+	named := map[int][]cputrace.Frame{}
 	for id, list := range frames {
+		of := p.namesOf(p.code.modules[id], list, offsets, &readable)
+		named[id] = slices.Clone(of.frames)
 		select {
-		case found <- p.namesOf(p.code.modules[id], list, offsets, &readable):
+		case found <- of:
+		case <-over:
+			return
+		}
+	}
+	for id, list := range named {
+		select {
+		case found <- moduleNames{frames: p.linesOf(p.code.modules[id], list, over)}:
 		case <-over:
 			return
 		}
@@ -98,12 +106,10 @@ func (p *Process) namesOf(m module, frames []cputrace.Frame, offsets map[uint32]
 		}
 	}
 	functions := file.Functions(wanted)
-	if debug := p.openDebug(file); debug != nil {
-		defer debug.Close()
-		if file, err := target.ReadFile(debug); err == nil {
-			for at, name := range file.Functions(wanted) {
-				functions[at] = name
-			}
+	if debug, closer := p.openDebug(file, m.mapped.Path); debug != nil {
+		defer closer()
+		for at, name := range debug.Functions(wanted) {
+			functions[at] = name
 		}
 	}
 	for i := range named {
@@ -124,17 +130,4 @@ func (p *Process) openModule(m module) (io.ReaderAt, func(), error) {
 		return nil, nil, err
 	}
 	return f, func() { _ = f.Close() }, nil
-}
-
-// openDebug opens the file with a module's debug symbols; nil: there is none.
-func (p *Process) openDebug(file *target.File) *os.File {
-	id := file.BuildID()
-	if len(id) < 4 {
-		return nil
-	}
-	f, err := p.memory.OpenPath(debugFolder + id[:2] + "/" + id[2:] + ".debug")
-	if err != nil {
-		return nil
-	}
-	return f
 }

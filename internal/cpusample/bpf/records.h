@@ -30,6 +30,8 @@ struct python {
 	u32 f_code, f_prev, f_instr, f_mark; /* in a frame */
 	u32 mark_is;                         /* f_mark of the first frame of a call of the evaluation loop */
 	u32 frame_bytes;                     /* how much of a frame must be read, up to FRAME_MAX */
+	u32 shims;                           /* 1: the marked frame is of no function */
+	u32 padding;
 };
 #define FRAME_MAX 128
 
@@ -59,7 +61,8 @@ struct event {
 	u32 detail;   /* KIND_SAMPLE: clock, mode << 8; KIND_WAIT: 1: it has begun before the recording */
 };
 
-/* A Python frame. The highest bit of instr: it is the first of a call of the evaluation loop. */
+/* A Python frame. The highest bit of instr: it is the first of a call of the evaluation loop; if it is of no function the
+ * rest is its own address. */
 struct call {
 	u64 code, instr;
 };
