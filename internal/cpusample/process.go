@@ -32,6 +32,7 @@ type Process struct {
 	notes   []string // what could not be observed
 	refused uint64   // records of an unknown form before it began
 	late    uint64   // records that were not read in time
+	ticks   uint64   // of the wall clock, left out
 
 	rowKeeper
 	hung     bool // the recorder's thread hangs: what it protects cannot be used

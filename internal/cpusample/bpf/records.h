@@ -98,9 +98,17 @@ struct total {
 	u64 short_waits, short_ns;
 };
 
+/* Who woke a thread. */
+struct waker {
+	u64 time; /* 0: nobody */
+	u32 pid, tid, own_tid;
+	s32 syscall; /* below 0: an interrupt came upon it */
+};
+
 /* What is known of a thread. */
 struct thread {
 	struct wait wait; /* the latest one */
+	struct waker early; /* who woke it before it had stopped running */
 	struct total total;
 	u64 preempted;    /* when it was last preempted, in a wait that has a row and a stack */
 	u64 switches;     /* how often it had stopped running, when that was seen last; 0: not seen */
