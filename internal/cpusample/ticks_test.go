@@ -12,7 +12,11 @@ func TestLeftOut(t *testing.T) {
 		at   time.Duration
 		want uint64
 	}{
-		{101 * time.Millisecond, 0}, {203 * time.Millisecond, 0}, {501 * time.Millisecond, 2}, {598 * time.Millisecond, 0}, {610 * time.Millisecond, 0},
+		{101 * time.Millisecond, 0},
+		{203 * time.Millisecond, 0},
+		{501 * time.Millisecond, 2},
+		{598 * time.Millisecond, 0},
+		{610 * time.Millisecond, 0},
 		{800 * time.Millisecond, 1},
 	} {
 		if got := c.leftOut(c.began.Add(tick.at)); got != tick.want {
