@@ -4,11 +4,16 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"os"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/rtl-attach/rtl-attach/internal/cputrace"
+	"github.com/rtl-attach/rtl-attach/internal/target"
+	"github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // perfSample returns a sample of this process with registers and a stack of size bytes, of which used are there.
@@ -47,4 +52,47 @@ func FuzzPerf(f *testing.F) {
 			p.add(&s, cputrace.RanUser, &cputrace.Batch{})
 		}
 	})
+}
+
+// TestObservePerf: this process has samples while it runs, in its own code.
+func TestObservePerf(t *testing.T) {
+	tg, err := target.Open(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tg.Close()
+	p, err := ObservePerf(tg, Options{CPU: Clock{HZ: 499}})
+	if err != nil {
+		testenv.Skip(t, err.Error())
+	}
+	defer p.Close()
+	var got cputrace.Batch
+	for limit := time.After(hang.Limit); len(got.Samples) < 3; {
+		b := p.Take()
+		got.Samples, got.Stacks, got.Frames = append(got.Samples, b.Samples...), append(got.Stacks, b.Stacks...), append(got.Frames, b.Frames...)
+		select {
+		case <-limit:
+			t.Fatal("no samples")
+		default: // it runs
+		}
+	}
+	p.Stop()
+	after := boottimeNS()
+	known := 0
+	for _, s := range append(got.Samples, p.Take().Samples...) {
+		if s.TimeNS < p.begunNS || s.TimeNS > after || s.Clock != cputrace.CPUClock || s.Processor < 0 {
+			t.Errorf("%+v", s)
+		}
+		if s.Stack != 0 {
+			known++
+		}
+	}
+	if p.hangs() || len(p.fds)+len(p.rings) > 0 || known == 0 || p.refused > 0 {
+		t.Errorf("hangs %v, %d descriptors, %d stacks, %d refused", p.hangs(), len(p.fds), known, p.refused)
+	}
+	for _, f := range got.Frames {
+		if f.File == "" {
+			t.Errorf("%+v is in no file", f)
+		}
+	}
 }
