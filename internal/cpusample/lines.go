@@ -12,16 +12,22 @@ import (
 // debugFolder is where separate files with debug information are.
 const debugFolder = "/usr/lib/debug"
 
-// linesOf returns those of a module's named frames that have a source line.
-func (p *Process) linesOf(m module, frames []cputrace.Frame, over <-chan struct{}) (lined []cputrace.Frame) {
+// linesOf returns those of a module's named frames that have a source line. What the process's files make of debug/elf and its
+// decompressors does not end the tool.
+func (p *Process) linesOf(m module, frames []cputrace.Frame, over <-chan struct{}) (lined moduleNames) {
+	defer func() {
+		if recover() != nil {
+			lined = moduleNames{unlined: true}
+		}
+	}()
 	r, closer, err := p.openModule(m)
 	if err != nil {
-		return nil
+		return lined
 	}
 	defer closer()
 	file, err := target.ReadFile(r)
 	if err != nil {
-		return nil
+		return lined
 	}
 	wanted := make([]uint64, len(frames))
 	for i, f := range frames {
@@ -53,7 +59,7 @@ func (p *Process) linesOf(m module, frames []cputrace.Frame, over <-chan struct{
 			harmless[line.File] = sanitize.Text(line.File)
 		}
 		f.File, f.Line = harmless[line.File], line.Line
-		lined = append(lined, f)
+		lined.frames = append(lined.frames, f)
 	}
 	return lined
 }

@@ -20,6 +20,7 @@ const namesLimit = 10 * time.Second
 type moduleNames struct {
 	frames   []cputrace.Frame
 	unopened bool // its file could not be opened
+	unlined  bool // its line table could not be read
 }
 
 // names returns the native frames with their functions and their addresses in their files, as far as those are known in
@@ -34,23 +35,29 @@ func (p *Process) names() (named []cputrace.Frame) {
 	}()
 	timer := time.NewTimer(namesLimit)
 	defer timer.Stop()
-	unopened := 0
+	unopened, unlined := 0, 0
 	for {
 		select {
 		case m, more := <-found:
 			if m.unopened {
 				unopened++
 			}
+			if m.unlined {
+				unlined++
+			}
 			if named = append(named, m.frames...); more {
 				continue
 			}
 		case <-timer.C:
-			p.note("names of functions: a file was not readable in time")
+			p.note("names of functions, source lines: not all files were read in time")
 		}
 		break
 	}
 	if unopened > 0 {
 		p.note("names of functions: " + humanize.Things(int64(unopened), "file") + " could not be opened")
+	}
+	if unlined > 0 {
+		p.note("source lines: " + humanize.Things(int64(unlined), "file") + " could not be read")
 	}
 	return named
 }
@@ -79,7 +86,7 @@ func (p *Process) findNames(found chan<- moduleNames, over <-chan struct{}) {
 	}
 	for id, list := range named {
 		select {
-		case found <- moduleNames{frames: p.linesOf(p.code.modules[id], list, over)}:
+		case found <- p.linesOf(p.code.modules[id], list, over):
 		case <-over:
 			return
 		}
