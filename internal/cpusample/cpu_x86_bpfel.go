@@ -66,6 +66,8 @@ type kernelTarget struct {
 		F_mark       uint32
 		MarkIs       uint32
 		FrameBytes   uint32
+		Shims        uint32
+		Padding      uint32
 	}
 	Level      uint32
 	Scheduling uint32
@@ -77,8 +79,16 @@ type kernelTarget struct {
 }
 
 type kernelThread struct {
-	_         structs.HostLayout
-	Wait      kernelWait
+	_     structs.HostLayout
+	Wait  kernelWait
+	Early struct {
+		_       structs.HostLayout
+		Time    uint64
+		Pid     uint32
+		Tid     uint32
+		OwnTid  uint32
+		Syscall int32
+	}
 	Total     kernelTotal
 	Preempted uint64
 	Switches  uint64

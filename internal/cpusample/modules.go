@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/python"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/internal/unwind"
 )
@@ -64,13 +65,13 @@ func newCode(memory *target.Observed) (*code, error) {
 	}, nil
 }
 
-// walk appends the addresses of a stack's frames, the innermost first. complete reports whether the last one is the
+// walk appends the native frames of a stack, the innermost first. complete reports whether the last one is the
 // thread's first.
-func (c *code) walk(s *stackRecord, pcs []uint64) (all []uint64, complete bool) {
+func (c *code) walk(s *stackRecord, frames []python.Native) (all []python.Native, complete bool) {
 	for tries := 0; ; tries++ {
-		all = pcs
-		err := c.stacks.Walk(&s.registers, s.base, s.memory, func(pc uint64) bool {
-			all = append(all, pc)
+		all = frames
+		err := c.stacks.Walk(&s.registers, s.base, s.memory, func(pc, sp uint64) bool {
+			all = append(all, python.Native{PC: pc, SP: sp})
 			return true
 		})
 		if err == nil {

@@ -3,7 +3,7 @@ package cpusample
 import (
 	"bytes"
 	"io"
-	"os"
+	"slices"
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/cputrace"
@@ -13,9 +13,6 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// debugFolder is where separate debug files are, by build ID.
-const debugFolder = "/usr/lib/debug/.build-id/"
-
 // namesLimit is how long the search for names may take: a server's filesystem need not answer.
 const namesLimit = 10 * time.Second
 
@@ -23,24 +20,25 @@ const namesLimit = 10 * time.Second
 type moduleNames struct {
 	frames   []cputrace.Frame
 	unopened bool // its file could not be opened
+	unlined  bool // its line table could not be read
 }
 
-// names returns the native frames with their functions and their addresses in their files, as far as those are known in
-// time. It is the last to use the process's memory, and closes it.
+// names returns the native frames with their functions, source lines and addresses in their files, as far as those are known
+// in time. It is the last to use the process's memory, and closes it.
 func (p *Process) names() []cputrace.Frame {
 	wanted := p.nativeFrames(func(uint32) bool { return true })
-	named, note := p.namesIn(func(found chan<- moduleNames, over <-chan struct{}) {
+	named, notes := p.namesIn(func(found chan<- moduleNames, over <-chan struct{}) {
 		defer p.files.close(p.memory)
-		p.findNames(wanted, found, over)
+		p.findLines(wanted, p.findNames(wanted, found, over), found, over)
 	})
-	if note != "" {
-		p.note("names of functions: " + note)
+	for _, note := range notes {
+		p.note(note)
 	}
 	return named
 }
 
 // namesIn returns what find finds in time, and what it did not.
-func (p *Process) namesIn(find func(found chan<- moduleNames, over <-chan struct{})) (named []cputrace.Frame, note string) {
+func (p *Process) namesIn(find func(found chan<- moduleNames, over <-chan struct{})) (named []cputrace.Frame, notes []string) {
 	found, over := make(chan moduleNames), make(chan struct{})
 	defer close(over)
 	go func() {
@@ -49,25 +47,31 @@ func (p *Process) namesIn(find func(found chan<- moduleNames, over <-chan struct
 	}()
 	timer := time.NewTimer(namesLimit)
 	defer timer.Stop()
-	unopened := 0
+	unopened, unlined := 0, 0
 	for {
 		select {
 		case m, more := <-found:
 			if m.unopened {
 				unopened++
 			}
+			if m.unlined {
+				unlined++
+			}
 			if named = append(named, m.frames...); more {
 				continue
 			}
 		case <-timer.C:
-			return named, "a file was not readable in time"
+			notes = append(notes, "names of functions, source lines: not all files were read in time")
 		}
 		break
 	}
 	if unopened > 0 {
-		note = humanize.Things(int64(unopened), "file") + " could not be opened"
+		notes = append(notes, "names of functions: "+humanize.Things(int64(unopened), "file")+" could not be opened")
 	}
-	return named, note
+	if unlined > 0 {
+		notes = append(notes, "source lines: "+humanize.Things(int64(unlined), "file")+" could not be read")
+	}
+	return named, notes
 }
 
 // native are native frames without names, by module.
@@ -82,19 +86,34 @@ func (p *Process) nativeFrames(wants func(id uint32) bool) native {
 	n := native{map[int][]cputrace.Frame{}, map[uint32]uint64{}, p.code.modules}
 	for f, id := range p.tree.frames {
 		if f.kind == cputrace.Native && f.module != noModule && wants(id) {
-			n.frames[f.module] = append(n.frames[f.module], cputrace.Frame{ID: id, Kind: f.kind, File: f.file})
+			n.frames[f.module] = append(n.frames[f.module], cputrace.Frame{ID: id, Kind: f.kind, File: f.file, Object: f.file})
 			n.offsets[id] = f.offset
 		}
 	}
 	return n
 }
 
-// findNames sends the names of each module until over is closed.
-func (p *Process) findNames(n native, found chan<- moduleNames, over <-chan struct{}) {
+// findNames sends the names of each module until over is closed, and returns them by module.
+func (p *Process) findNames(n native, found chan<- moduleNames, over <-chan struct{}) map[int][]cputrace.Frame {
 	var readable tracedb.ReadableNames
+	named := map[int][]cputrace.Frame{}
 	for id, list := range n.frames {
+		of := p.namesOf(n.modules[id], list, n.offsets, &readable)
+		named[id] = slices.Clone(of.frames)
 		select {
-		case found <- p.namesOf(n.modules[id], list, n.offsets, &readable):
+		case found <- of:
+		case <-over:
+			return nil
+		}
+	}
+	return named
+}
+
+// findLines sends named frames with their source lines, which take longer to find, until over is closed.
+func (p *Process) findLines(n native, named map[int][]cputrace.Frame, found chan<- moduleNames, over <-chan struct{}) {
+	for id, list := range named {
+		select {
+		case found <- p.linesOf(n.modules[id], list, over):
 		case <-over:
 			return
 		}
@@ -121,12 +140,10 @@ func (p *Process) namesOf(m module, frames []cputrace.Frame, offsets map[uint32]
 		}
 	}
 	functions := file.Functions(wanted)
-	if debug := p.openDebug(file); debug != nil {
-		defer debug.Close()
-		if file, err := target.ReadFile(debug); err == nil {
-			for at, name := range file.Functions(wanted) {
-				functions[at] = name
-			}
+	if debug, closer := p.openDebug(file, m.mapped.Path); debug != nil {
+		defer closer()
+		for at, name := range debug.Functions(wanted) {
+			functions[at] = name
 		}
 	}
 	for i := range named {
@@ -147,17 +164,4 @@ func (p *Process) openModule(m module) (io.ReaderAt, func(), error) {
 		return nil, nil, err
 	}
 	return f, func() { _ = f.Close() }, nil
-}
-
-// openDebug opens the file with a module's debug symbols; nil: there is none.
-func (p *Process) openDebug(file *target.File) *os.File {
-	id := file.BuildID()
-	if len(id) < 4 {
-		return nil
-	}
-	f, err := p.memory.OpenPath(debugFolder + id[:2] + "/" + id[2:] + ".debug")
-	if err != nil {
-		return nil
-	}
-	return f
 }

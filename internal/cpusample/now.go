@@ -62,7 +62,8 @@ func (p *Process) Lost() []cputrace.Loss {
 	return p.lostSoFar()
 }
 
-// Names returns native frames with their functions, as Finish writes them. It needs the rights to read the process's files.
+// Names returns native frames with their functions, as Finish writes them, but without source lines: those take longer to find
+// than a trigger may wait. It needs the rights to read the process's files.
 func (p *Process) Names(ids map[uint32]bool) []cputrace.Frame {
 	if p.hangs() || !p.recorder.mu.enter(patience) {
 		return nil

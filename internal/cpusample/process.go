@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/rtl-attach/rtl-attach/internal/cputrace"
+	"github.com/rtl-attach/rtl-attach/internal/python"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
@@ -27,11 +28,12 @@ type Process struct {
 	python  *interpreter // nil: none
 	tree    tree
 	keys    keys
-	pcs     []uint64
+	frames  []python.Native
 	places  []place
 	notes   []string // what could not be observed
 	refused uint64   // records of an unknown form before it began
 	late    uint64   // records that were not read in time
+	ticks   uint64   // of the wall clock, left out
 
 	rowKeeper
 	hung     bool // the recorder's thread hangs: what it protects cannot be used
@@ -73,11 +75,11 @@ func (p *Process) asleep(w *kernelWall, b *cputrace.Batch) {
 // stack adds a stack, and returns its id; 0: it is not known.
 func (p *Process) stack(s *stackRecord, b *cputrace.Batch) uint32 {
 	var complete bool
-	p.pcs, complete = p.code.walk(s, p.pcs[:0])
+	p.frames, complete = p.code.walk(s, p.frames[:0])
 	p.places = p.places[:0]
 	if p.python == nil || len(s.calls) == 0 {
-		for _, pc := range p.pcs {
-			p.native(pc)
+		for _, f := range p.frames {
+			p.native(f.PC)
 		}
 	} else {
 		p.merge(s.calls)

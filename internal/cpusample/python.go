@@ -58,6 +58,9 @@ func (i *interpreter) layout(t *kernelTarget) {
 	to, l := &t.Python, i.places
 	to.On, to.Tss, to.TstateCframe, to.TstateFrame = l.On, l.TSS, l.TstateCframe, l.TstateFrame
 	to.F_code, to.F_prev, to.F_instr, to.F_mark, to.MarkIs, to.FrameBytes = l.FCode, l.FPrev, l.FInstr, l.FMark, l.MarkIs, i.frameBytes()
+	if i.Shims() {
+		to.Shims = 1
+	}
 }
 
 // refresh gives the programs the thread states that they cannot find.
@@ -89,11 +92,15 @@ func (p *Process) merge(calls []kernelCall) {
 	i := p.python
 	i.raw = i.raw[:0]
 	for _, c := range calls {
-		i.raw = append(i.raw, python.RawFrame{Code: c.Code, Instr: c.Instr &^ firstFrame, Mark: c.Instr&firstFrame != 0})
+		f := python.RawFrame{Code: c.Code, Instr: c.Instr &^ firstFrame, Mark: c.Instr&firstFrame != 0}
+		if i.Shim(f) {
+			f.Address = f.Instr
+		}
+		i.raw = append(i.raw, f)
 	}
-	for _, at := range i.Merge(p.pcs, i.raw) {
+	for _, at := range i.Merge(p.frames, i.raw) {
 		if !at.Python {
-			p.native(p.pcs[at.Index])
+			p.native(p.frames[at.Index].PC)
 			continue
 		}
 		f, _ := i.Code(i.raw[at.Index].Code, i.raw[at.Index].Instr) // of what is not there any more the name is empty

@@ -52,7 +52,7 @@ func Open(o Options) (*Recorder, error) {
 	r := &Recorder{options: o, kernel: k, mu: newGate(), beginning: newGate(), processes: map[uint32]*Process{}, ended: map[uint32]*Process{}, over: make(chan struct{})}
 	r.done.Go(func() { r.every(readEvery, r.read) })
 	if o.Wall.HZ > 0 {
-		r.done.Go(func() { r.every(time.Second/time.Duration(o.Wall.HZ), r.tick) })
+		r.done.Go(func() { r.ticks(time.Second / time.Duration(o.Wall.HZ)) })
 	}
 	return r, nil
 }
@@ -270,14 +270,6 @@ func (p *Process) take(kind uint32, record []byte, s *stackRecord, b *cputrace.B
 		return errRecord
 	}
 	return nil
-}
-
-// tick samples the threads that do not run.
-func (r *Recorder) tick() {
-	if err := visit(r.kernel.tick); err != nil && r.mu.enter(patience) {
-		defer r.mu.leave()
-		r.failure = err
-	}
 }
 
 func boottimeNS() uint64 {

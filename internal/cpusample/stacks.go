@@ -68,7 +68,11 @@ func (t *tree) frame(p place, b *cputrace.Batch) uint32 {
 		id = uint32(len(t.frames) + 1)
 		t.frames[p] = id
 		t.text += len(p.name) + len(p.file)
-		b.Frames = append(b.Frames, cputrace.Frame{ID: id, Kind: p.kind, Name: p.name, File: p.file, Line: p.line})
+		f := cputrace.Frame{ID: id, Kind: p.kind, Name: p.name, File: p.file, Line: p.line}
+		if p.kind == cputrace.Native {
+			f.Object = p.file
+		}
+		b.Frames = append(b.Frames, f)
 	}
 	return id
 }

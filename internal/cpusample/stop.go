@@ -16,6 +16,7 @@ const (
 	causeWaits   = "ring full: waits"
 	causeKernel  = "not reported by the kernel: switches and wakings"
 	causeThreads = "limit of threads: waits"
+	causeTicks   = "the tool was late: ticks of the wall clock for threads that wait"
 	causeTree    = "limit of stacks: stacks"
 	causeRows    = "the trace was not written in time: samples and waits"
 	causeRefused = "records of an unknown form"
@@ -187,6 +188,7 @@ func (p *Process) lostSoFar() []cputrace.Loss {
 		{Cause: causeThreads, Events: l.Threads},
 		{Cause: causeKernel, Events: l.Unreported},
 		{Cause: causeTree, Events: p.tree.full},
+		{Cause: causeTicks, Events: p.ticks},
 		{Cause: causeRefused, Events: p.recorder.refused - p.refused},
 	})
 }

@@ -8,6 +8,7 @@ type Frame struct {
 	Line       int    // 0: not known
 	Offset     uint64 // native: in the ELF file's addresses
 	HasOffset  bool
+	Object     string // native: the ELF file; "": not known
 }
 
 // Stack is a node of the tree of stacks.

@@ -40,7 +40,8 @@ CREATE TABLE IF NOT EXISTS rtl_cpu_frame(
 	name_id INTEGER NOT NULL,          -- rocpd_string: function (Python: the qualified name)
 	file_id INTEGER NOT NULL,          -- rocpd_string: source file if the line is known, else the ELF file
 	line INTEGER,                      -- NULL: not known
-	offset INTEGER                     -- native: in the ELF file's addresses; NULL: not known
+	offset INTEGER,                    -- native: in the ELF file's addresses; NULL: not known
+	object_id INTEGER                  -- rocpd_string: native: the ELF file; NULL: not known
 );
 
 -- A node of the tree of stacks: a frame, called from its parent. A stack is its innermost node.

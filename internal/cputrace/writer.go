@@ -7,8 +7,8 @@ var (
 	endTable    = &tracedb.Table{Name: "rtl_cpu_window", Columns: []string{"ended_ns", "detail_id"}}
 	lossTable   = &tracedb.Table{Name: "rtl_cpu_loss", Columns: []string{"cause_id", "events"}}
 	threadTable = &tracedb.Table{Name: "rtl_cpu_thread", Columns: []string{"thread_id", "short_waits", "short_ns"}}
-	frameTable  = &tracedb.Table{Name: "rtl_cpu_frame", Columns: []string{"id", "kind", "name_id", "file_id", "line", "offset"}}
-	nameTable   = &tracedb.Table{Name: "rtl_cpu_frame", Columns: []string{"name_id", "file_id", "line", "offset"}}
+	frameTable  = &tracedb.Table{Name: "rtl_cpu_frame", Columns: []string{"id", "kind", "name_id", "file_id", "line", "offset", "object_id"}}
+	nameTable   = &tracedb.Table{Name: "rtl_cpu_frame", Columns: []string{"name_id", "file_id", "line", "offset", "object_id"}}
 	stackTable  = &tracedb.Table{Name: "rtl_cpu_stack", Columns: []string{"id", "parent_id", "frame_id", "cut"}}
 	sampleTable = &tracedb.Table{Name: "rtl_cpu_sample", Columns: []string{"thread_id", "time_ns", "clock", "state", "processor", "stack_id"}}
 	waitTable   = &tracedb.Table{Name: "rtl_cpu_wait", Columns: []string{
@@ -72,7 +72,7 @@ func (w *Writer) frames(k tracedb.KindWriter, b *Batch) error {
 		if err != nil {
 			return err
 		}
-		if err := k.Add(frameTable, w.id(f.ID), int64(f.Kind), v[0], v[1], v[2], v[3]); err != nil {
+		if err := k.Add(frameTable, w.id(f.ID), int64(f.Kind), v[0], v[1], v[2], v[3], v[4]); err != nil {
 			return err
 		}
 	}
@@ -98,8 +98,8 @@ func (w *Writer) Name(frames []Frame) error {
 	})
 }
 
-// describe returns the values of a frame's name, file, line and offset.
-func describe(k tracedb.KindWriter, f Frame) (v [4]int64, err error) {
+// describe returns the values of a frame's name, file, line, offset and ELF file.
+func describe(k tracedb.KindWriter, f Frame) (v [5]int64, err error) {
 	if v[0], err = k.String(f.Name); err != nil {
 		return v, err
 	}
@@ -110,7 +110,10 @@ func describe(k tracedb.KindWriter, f Frame) (v [4]int64, err error) {
 	if f.HasOffset {
 		v[3] = int64(f.Offset)
 	}
-	return v, nil
+	if v[4] = tracedb.Null; f.Object != "" {
+		v[4], err = k.String(f.Object)
+	}
+	return v, err
 }
 
 func (w *Writer) stacks(k tracedb.KindWriter, b *Batch) error {

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path"
@@ -105,6 +106,7 @@ type sampleWriter struct {
 type perfettoFrame struct {
 	name, file string // the name is as Frame.Text returns it
 	line       int64
+	object     string // the ELF file, or the source file of what is in none
 }
 
 func (s *sampleWriter) reset() {
@@ -143,7 +145,7 @@ func (s *sampleWriter) callstackOf(stack int64) (uint64, error) {
 	}
 	for i := len(frames) - 1; i >= 0; i-- {
 		f := frames[i]
-		ids = ids.number(callstackFrames, s.frame(perfettoFrame{f.Text(), f.File, f.Line}))
+		ids = ids.number(callstackFrames, s.frame(perfettoFrame{f.Text(), f.File, f.Line, cmp.Or(f.ELF(), f.File)}))
 	}
 	id := s.intern(internedCallstacks, ids)
 	s.callstack[stack] = id
@@ -161,7 +163,7 @@ func (s *sampleWriter) frame(f perfettoFrame) uint64 {
 		name = fmt.Sprintf("%s (%s:%d)", name, sanitize.Text(path.Base(f.file)), f.line)
 	}
 	function := s.packets.names.add(internedFunctions, name)
-	id := s.intern(internedFrames, message(nil).number(frameFunction, function).number(frameMapping, s.mapping(f.file)).number(framePC, uint64(f.line)))
+	id := s.intern(internedFrames, message(nil).number(frameFunction, function).number(frameMapping, s.mapping(f.object)).number(framePC, uint64(f.line)))
 	s.frames[f] = id
 	return id
 }

@@ -62,7 +62,7 @@ func threadsCheck() CheckResult {
 		found, fix = "Linux "+release, "none needed for recording: Linux 5.19 or later has what threads need"
 	}
 	if found != "" {
-		return off(found, "--sample records the Python functions of threads only, by reading the process's memory, and --sched nothing", fix)
+		return off(found, "--sample records the Python functions of threads only, by reading the process's memory, or without Python native stacks of running threads by perf events, and --sched nothing", fix)
 	}
 	return fine("BPF can be used: threads can be sampled, and their waits recorded")
 }

@@ -9,7 +9,10 @@ type RawFrame struct {
 }
 
 // Shim reports whether a frame is of no function: since 3.12 such a frame is the mark.
-func (p *Interpreter) Shim(f RawFrame) bool { return f.Mark && p.markIs == markedShim }
+func (p *Interpreter) Shim(f RawFrame) bool { return f.Mark && p.Shims() }
+
+// Shims reports whether marked frames are of no function.
+func (p *Interpreter) Shims() bool { return p.markIs == markedShim }
 
 // Native is a native frame: an address in its function and its stack pointer. SP is 0 if it is not known.
 type Native struct{ PC, SP uint64 }
@@ -20,21 +23,12 @@ type Place struct {
 	Index  int
 }
 
-// Merge is MergePlaced for native frames of which only the addresses are known.
-func (p *Interpreter) Merge(native []uint64, frames []RawFrame) []Place {
-	all := make([]Native, len(native))
-	for i, pc := range native {
-		all[i].PC = pc
-	}
-	return p.MergePlaced(all, frames)
-}
-
-// MergePlaced puts the Python frames of a thread between its native ones. Both have the innermost first. A native frame
+// Merge puts the Python frames of a thread between its native ones. Both have the innermost first. A native frame
 // of the evaluation function stands for the Python frames down to the one with the mark, and is left out if there are any.
 // Since 3.12 the marked frame is a variable of this function, so that the stack pointers tell which native frame it is,
 // also where compilers have made several functions of it (tail calls in 3.14). Otherwise its address tells (EvalRange).
 // What remains of Python, because the native frames end before, comes last.
-func (p *Interpreter) MergePlaced(native []Native, frames []RawFrame) []Place {
+func (p *Interpreter) Merge(native []Native, frames []RawFrame) []Place {
 	m := merger{p: p, native: native, frames: frames, places: make([]Place, 0, len(native)+len(frames))}
 	for i := range native {
 		if !m.evaluates(i) || !m.call() {

@@ -33,10 +33,10 @@ func Compare(before, during, after *Estimate) Change {
 	if before == nil || during == nil || before.PerSecond <= 0 {
 		return Change{Verdict: Unknown}
 	}
-	without, loadChanged := *before, false
+	without, changed, apart := *before, false, 0.0
 	if after != nil {
-		apart, both := math.Abs(after.PerSecond-before.PerSecond), math.Hypot(before.Uncertainty, after.Uncertainty)
-		loadChanged = apart > min(both, before.PerSecond*unsteadiest/100)
+		apart = math.Abs(after.PerSecond - before.PerSecond)
+		changed = apart > math.Hypot(before.Uncertainty, after.Uncertainty)
 		without = together(before, after)
 	}
 	ratio := during.PerSecond / without.PerSecond
@@ -46,10 +46,12 @@ func Compare(before, during, after *Estimate) Change {
 		Verdict:     NoDifference,
 	}
 	switch {
-	case loadChanged:
+	case changed:
 		c.Verdict = LoadChanged
-	case c.Uncertainty > unsteadiest:
+	case c.Uncertainty > unsteadiest: // before and after may differ by chance
 		c.Verdict = Unsteady
+	case apart > before.PerSecond*unsteadiest/100:
+		c.Verdict = LoadChanged
 	case math.Abs(c.Percent) > c.Uncertainty && after == nil:
 		c.Verdict = OneSided
 	case math.Abs(c.Percent) > c.Uncertainty:

@@ -77,7 +77,7 @@ func TestClaims(t *testing.T) {
 				if got.Verdict == c.want {
 					right++
 				}
-				if got.Verdict != LoadChanged && math.Abs(got.Percent-truth) > got.Uncertainty {
+				if got.Verdict != LoadChanged && got.Verdict != Unsteady && math.Abs(got.Percent-truth) > got.Uncertainty {
 					wrong++
 				}
 			}
@@ -101,8 +101,8 @@ func TestChangeInTheMiddle(t *testing.T) {
 	if c := r.change(); c.Verdict != Unsteady {
 		t.Errorf("%+v", c)
 	}
-	l.run(&r.after, 1000*ms, 2500)
-	if c := r.change(); c.Verdict != LoadChanged {
+	l.run(&r.after, 1000*ms, 2500) // a fifth and more apart, and less than the uncertainty
+	if c := r.change(); c.Verdict != Unsteady {
 		t.Errorf("%+v", c)
 	}
 }

@@ -93,6 +93,7 @@ type CodeFrame struct {
 	File     string `json:"file,omitempty"`
 	Line     int64  `json:"line,omitempty"`
 	Python   bool   `json:"python,omitempty"`
+	Object   string `json:"object,omitempty"` // the ELF file of native code
 }
 
 // IdleWaker is the thread that ended at least half of the time of a wait, and what it did in at least half of that.
@@ -297,6 +298,7 @@ func (w *explainer) merge(parts []whyidle.Part) ([]IdleCause, error) {
 			m = &merged{IdleCause: c, wakers: map[whyidle.Waker]int64{}, doing: map[whyidle.Waker]map[whyidle.Meanwhile]int64{}}
 			byKey[key], order = m, append(order, m)
 		}
+		m.In.join(c.In)
 		m.add(p)
 	}
 	all := make([]IdleCause, 0, len(order))

@@ -22,8 +22,9 @@ func (w *explainer) cause(p *whyidle.Part) (c IdleCause, key mergeKey, err error
 	if p.State == whyidle.Blocked {
 		c.WaitsFor = whyidle.WaitsFor(&p.Cause, c.frames)
 	}
-	key = mergeKey{p.Thread, c.State, whyidle.PlaceOf(c.frames), c.WaitsFor}
-	c.In = placeIn(key.in)
+	in := whyidle.PlaceOf(c.frames)
+	key = mergeKey{p.Thread, c.State, in.WithoutLines(), c.WaitsFor}
+	c.In = placeIn(in)
 	return c, key, nil
 }
 
@@ -40,7 +41,7 @@ func placeIn(p whyidle.Place) *CodePlace {
 }
 
 func frameOf(f whyidle.Frame) CodeFrame {
-	return CodeFrame{Function: f.Name, File: f.File, Line: f.Line, Python: f.Kind == cputrace.Python}
+	return CodeFrame{Function: f.Name, File: f.File, Line: f.Line, Python: f.Kind == cputrace.Python, Object: f.ELF()}
 }
 
 // waker returns who ended most of the time of a cause; nil: it is not known.
@@ -78,7 +79,7 @@ func (w *explainer) describe(by *IdleWaker, doing map[whyidle.Meanwhile]int64) e
 		if err != nil {
 			return err
 		}
-		key := state{m.State, whyidle.PlaceOf(frames)}
+		key := state{m.State, whyidle.PlaceOf(frames).WithoutLines()}
 		if _, known := sums[key]; !known {
 			keys = append(keys, key)
 		}
@@ -95,6 +96,26 @@ func (w *explainer) describe(by *IdleWaker, doing map[whyidle.Meanwhile]int64) e
 	}
 	by.State, by.In = threadStates[most.state], placeIn(most.in)
 	return nil
+}
+
+// join makes of the places of two stacks what they have in common: their functions are the same.
+func (p *CodePlace) join(other *CodePlace) {
+	if p == nil || other == nil {
+		return
+	}
+	p.CodeFrame.join(&other.CodeFrame)
+	if p.Call != nil && other.Call != nil {
+		p.Call.join(other.Call)
+	}
+}
+
+func (f *CodeFrame) join(other *CodeFrame) {
+	if f.Line != other.Line || f.File != other.File {
+		f.Line = 0
+	}
+	if f.File != other.File {
+		f.File = f.Object
+	}
 }
 
 // text returns a frame for readers: "Engine.poll (engine.py:84)", "hipMemcpy (libamdhip64.so.5)".

@@ -58,7 +58,7 @@ func (o *observers) close() {
 	}
 }
 
-// observed is a process whose threads are observed: *cpusample.Process, or *cpusample.Memory.
+// observed is a process whose threads are observed: *cpusample.Process, *cpusample.Memory, or *cpusample.Perf.
 type observed interface {
 	Window() cputrace.Window
 	Take() cputrace.Batch
@@ -102,7 +102,7 @@ func (r *recording) observe(d *drain) {
 	d.flight.Beside(o.beside)
 }
 
-// beginObserving observes by BPF, or, where the kernel has none for this tool, as far as the process's memory tells. It warns
+// beginObserving observes by BPF, or, where the kernel has none for this tool, as far as the process's memory or perf events tell. It warns
 // if something or all of it is missing.
 func (r *recording) beginObserving(o *observation) error {
 	recorder, err := r.observers.recorder()
@@ -119,6 +119,13 @@ func (r *recording) beginObserving(o *observation) error {
 			r.ui.Warn("only the Python functions of threads are recorded, and no waits: " + failure.FirstLine(err) + cpuAdvice(err))
 			return nil
 		}
+		p, perfErr := cpusample.ObservePerf(r.Target, r.observers.options)
+		if perfErr == nil {
+			o.process = p
+			r.ui.Warn("only the native stacks of running threads are recorded, by perf events, and no waits: " + failure.FirstLine(err) + cpuAdvice(err))
+			return nil
+		}
+		err = errors.Join(err, perfErr)
 		if !errors.Is(memoryErr, python.ErrNone) {
 			err = errors.Join(err, memoryErr)
 		}

@@ -86,7 +86,7 @@ func (s *stacks) merge(t *Thread, native []named, calls pythonCalls) {
 	for i, f := range native {
 		places[i] = python.Native{PC: uint64(f.pc), SP: uint64(f.sp)}
 	}
-	for _, at := range s.python.MergePlaced(places, calls.raw) {
+	for _, at := range s.python.Merge(places, calls.raw) {
 		if !at.Python {
 			t.Stack = append(t.Stack, native[at.Index].name)
 			continue

@@ -24,6 +24,7 @@ const (
 type File struct {
 	r        io.ReaderAt
 	sections []elf.Section64
+	names    uint16 // the section with the sections' names
 	loads    []elf.Prog64
 }
 
@@ -34,6 +35,7 @@ func ReadFile(r io.ReaderAt) (*File, error) {
 	if err := readStruct(r, 0, &h); err != nil {
 		return nil, err
 	}
+	f.names = h.Shstrndx
 	var err error
 	if f.sections, err = sectionsOf(r, elf.EM_X86_64); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package target
 import (
 	"bytes"
 	"debug/elf"
+	"io"
 	"os"
 	"testing"
 
@@ -88,5 +89,12 @@ func FuzzFile(f *testing.F) {
 		file.BuildID()
 		at, _ := file.Address(64)
 		file.Functions([]Addr{0, at, 1 << 40})
+		file.IsCode(at)
+		file.IsDebugOf(file)
+		for _, name := range []string{".debug_line", ".text"} {
+			if r := file.Section(name); r != nil {
+				_, _ = io.CopyN(io.Discard, r, 1<<16) // malformed, most of them
+			}
+		}
 	})
 }

@@ -68,10 +68,10 @@ type saved struct {
 	offset   int64
 }
 
-// Walk calls visit for each frame, the innermost first, as Unwinder.Walk does. The registers are in DWARF's order, stack is
+// Walk calls visit for each frame with its address and its stack pointer, the innermost first, as Unwinder.Walk does. The registers are in DWARF's order, stack is
 // a copy of the memory at base. It returns nil at the outermost frame, or when visit returns
 // false.
-func (s *Stacks) Walk(start *[17]uint64, base uint64, stack []byte, visit func(pc uint64) bool) error {
+func (s *Stacks) Walk(start *[17]uint64, base uint64, stack []byte, visit func(pc, sp uint64) bool) error {
 	r := registers(*start)
 	copied := &ptrace.Snapshot{Base: base, Stack: stack}
 	exact := true
@@ -80,7 +80,7 @@ func (s *Stacks) Walk(start *[17]uint64, base uint64, stack []byte, visit func(p
 		if !exact {
 			pc--
 		}
-		if !visit(pc) {
+		if !visit(pc, r[regSP]) {
 			return nil
 		}
 		rule := s.rule(pc, r[regPC])

@@ -54,7 +54,7 @@ func agree(t *testing.T, u *Unwinder, s *Stacks, snapshot *ptrace.Snapshot) (fra
 	var want, got []uint64
 	wantErr := u.Walk(snapshot, func(pc target.Addr) bool { want = append(want, uint64(pc)); return true })
 	start := [17]uint64(fromRegs(&snapshot.Regs))
-	err := s.Walk(&start, snapshot.Base, snapshot.Stack, func(pc uint64) bool { got = append(got, pc); return true })
+	err := s.Walk(&start, snapshot.Base, snapshot.Stack, func(pc, _ uint64) bool { got = append(got, pc); return true })
 	if (err == nil) != (wantErr == nil) || len(got) != len(want) {
 		t.Errorf("%d frames, %v; without kept rules %d, %v", len(got), err, len(want), wantErr)
 		return len(got)
@@ -74,7 +74,7 @@ func TestStacksLimits(t *testing.T) {
 	began := time.Now()
 	for pc := range uint64(2 * rulesMax) {
 		r[regPC] = pc
-		if err := s.Walk(&r, 0, nil, func(uint64) bool { return true }); !errors.Is(err, ErrNoCode) {
+		if err := s.Walk(&r, 0, nil, func(_, _ uint64) bool { return true }); !errors.Is(err, ErrNoCode) {
 			t.Fatal(err)
 		}
 	}

@@ -30,10 +30,21 @@ func (f Frame) Known() bool { return f.Name != "" || f.File != "" }
 
 // Library returns the base name of a native frame's ELF file; "" for others.
 func (f Frame) Library() string {
-	if f.Kind != cputrace.Native || f.Line != 0 {
-		return ""
+	if object := f.ELF(); object != "" {
+		return path.Base(object)
 	}
-	return path.Base(f.File)
+	return ""
+}
+
+// ELF returns the ELF file of a native frame; "": not known, or another frame.
+func (f Frame) ELF() string {
+	switch {
+	case f.Kind != cputrace.Native:
+		return ""
+	case f.Object == "" && f.Line == 0:
+		return f.File
+	}
+	return f.Object
 }
 
 var (
@@ -50,11 +61,21 @@ var (
 )
 
 func (f Frame) isSystem() bool {
-	return f.Kind == cputrace.Native && (systemLibraries.MatchString(path.Base(f.File)) || interpreter.MatchString(path.Base(f.File)))
+	return f.Kind == cputrace.Native && (systemLibraries.MatchString(f.Library()) || interpreter.MatchString(f.Library()))
 }
 
 func (f Frame) isInterpreter() bool {
-	return f.Kind == cputrace.Native && (interpreter.MatchString(path.Base(f.File)) || callMachinery.MatchString(f.Name))
+	return f.Kind == cputrace.Native && (interpreter.MatchString(f.Library()) || callMachinery.MatchString(f.Name))
+}
+
+// WithoutLines returns a place that is the same for all lines of its native functions.
+func (p Place) WithoutLines() Place { return Place{p.App.withoutLine(), p.Inside.withoutLine()} }
+
+func (f Frame) withoutLine() Frame {
+	if object := f.ELF(); object != "" {
+		f.File, f.Line = object, 0
+	}
+	return f
 }
 
 // PlaceOf chooses the frames of a stack, the innermost first, that tell a reader the cause: the innermost

@@ -14,6 +14,8 @@ type Frame struct {
 	Name string // "": not known
 	File string // the source file if Line is known, else the ELF file
 	Line int64  // 0: not known
+	// Object is the ELF file of native code; "": it is File, or not known.
+	Object string
 }
 
 // mostFrames limits the frames of a stack; mostHeld the stacks and frames in memory.
@@ -44,8 +46,8 @@ func OpenStacks(tr *traceread.Trace) (*Stacks, error) {
 		return nil, err
 	}
 	s.frames, err = tr.DB.Prepare(fmt.Sprintf(`SELECT f.kind, coalesce(substr(n.string, 1, %[1]d), ''), coalesce(substr(p.string, 1, %[1]d), ''),
-		coalesce(f.line, 0) FROM rtl_cpu_frame f LEFT JOIN rocpd_string n ON n.id = f.name_id
-		LEFT JOIN rocpd_string p ON p.id = f.file_id WHERE f.id = ?`, traceread.LongestName))
+		coalesce(f.line, 0), coalesce(substr(o.string, 1, %[1]d), '') FROM rtl_cpu_frame f LEFT JOIN rocpd_string n ON n.id = f.name_id
+		LEFT JOIN rocpd_string p ON p.id = f.file_id LEFT JOIN rocpd_string o ON o.id = f.object_id WHERE f.id = ?`, traceread.LongestName))
 	if err != nil {
 		return nil, errors.Join(err, s.nodes.Close())
 	}
@@ -98,10 +100,11 @@ func (s *Stacks) frameOf(id int64) (f Frame, err error) {
 	if known {
 		return f, nil
 	}
-	if err := absent(s.frames.QueryRow(id).Scan(&f.Kind, &f.Name, &f.File, &f.Line)); err != nil {
+	if err := absent(s.frames.QueryRow(id).Scan(&f.Kind, &f.Name, &f.File, &f.Line, &f.Object)); err != nil {
 		return f, err
 	}
 	f.Name, f.File, f.Line = traceread.Cut(f.Name, longestFunction), traceread.Cut(f.File, longestFunction), max(0, f.Line)
+	f.Object = traceread.Cut(f.Object, longestFunction)
 	if len(s.frame) >= mostHeld {
 		clear(s.frame)
 	}

@@ -42,6 +42,32 @@ func TestThreadsWithoutBPF(t *testing.T) {
 	}
 }
 
+// Without BPF and without Python perf events sample the native stacks of threads that run.
+func TestThreadsByPerf(t *testing.T) {
+	t.Parallel()
+	testenv.NeedRoot(t)
+	p := harness.StartCold(t, harness.Threads())
+	p.Ready(t)
+	r := p.NewRecording(t, "--sample", "cpu:499")
+	r.Cmd = exec.Command("setpriv", append([]string{"--bounding-set=-sys_admin,-bpf"}, r.Cmd.Args...)...)
+	r.Cmd.Stdout, r.Cmd.Stderr = &r.Stdout, &r.Stderr
+	r.Start(t)
+	p.Active(t)
+	harness.Until(t, "the threads make progress while attached", p.Dispatches(t, 40))
+	r.Interrupt(t)
+	run := r.Wait(t)
+	p.StillAlive(t)
+	p.Quit(t)
+	rows := harness.ReadThreads(t, run.Trace, 1)
+	if rows.Method == "none" {
+		testenv.Skip(t, rows.Detail)
+	}
+	if rows.Method != "perf" || len(rows.Waits) > 0 || !strings.Contains(run.Stderr, "only the native stacks of running threads are recorded") {
+		t.Fatalf("method %s, %d waits\n%s", rows.Method, len(rows.Waits), run.Stderr)
+	}
+	compareSamples(t, rows, p.ThreadLog(t))
+}
+
 // compareEngine compares the samples with the engine's log, and returns how many it could.
 func compareEngine(t *testing.T, rows harness.ThreadRows, log []harness.EnginePhase) (compared int) {
 	t.Helper()

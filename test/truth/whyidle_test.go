@@ -4,10 +4,12 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/rtl-attach/rtl-attach/internal/cputrace"
 	"github.com/rtl-attach/rtl-attach/internal/export"
 	"github.com/rtl-attach/rtl-attach/internal/report"
 	"github.com/rtl-attach/rtl-attach/test/harness"
@@ -24,6 +26,18 @@ func TestWhyIdle(t *testing.T) {
 func TestWhyIdleNative(t *testing.T) {
 	t.Parallel()
 	whyIdle(t, harness.Infer())
+}
+
+// The same with Debian's Python 3.14, whose evaluation function is many functions that end in tail calls.
+func TestWhyIdleTailCalls(t *testing.T) {
+	t.Parallel()
+	r := harness.FindRuntime(t, "sid")
+	w := harness.Engine(t, "/usr/bin/python3.14")
+	if _, err := os.Stat(filepath.Join(testenv.BuildDir(), "roots/sid", w.Under[0])); err != nil || !r.Has(w.Program) {
+		testenv.Skip(t, "the runtime sid has no python3.14, or was made before this program: make runtimes")
+	}
+	w.Runtime = &r
+	whyIdle(t, w)
 }
 
 // The same for each version of Python that is there: RTL_PYTHONS=/path/python3.12:/path/python3.13.
@@ -52,12 +66,31 @@ func whyIdle(t *testing.T, w harness.Workload) {
 	if rows.Method != "bpf" {
 		testenv.Skip(t, rows.Detail)
 	}
+	checkPlaces(t, rows)
 	made, err := report.Make(run.Trace, report.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want, idle := harness.IdlePhases(t, run.Trace, p.EngineLog(t), rows.BegunNS, rows.EndedNS)
 	comparePhases(t, &made.WhyIdle.GPUs[0], want, idle, foldedPhases(t, run.Trace, want))
+}
+
+// checkPlaces finds Python frames between native ones: a thread begins in native code, whatever it runs.
+func checkPlaces(t *testing.T, rows harness.ThreadRows) {
+	t.Helper()
+	mixed, last := 0, 0
+	for _, s := range rows.Samples {
+		if s.Cut || !slices.ContainsFunc(s.Stack, func(f harness.ThreadFrame) bool { return f.Kind == cputrace.Python }) {
+			continue
+		}
+		if mixed++; s.Stack[len(s.Stack)-1].Kind == cputrace.Python {
+			last++
+		}
+	}
+	t.Logf("%d stacks with Python frames, in %d of them they come last", mixed, last)
+	if last > mixed/10 {
+		t.Errorf("Python frames come last in %d of %d stacks", last, mixed)
+	}
 }
 
 // foldedPhases returns the idle time with each of some functions in its stack.

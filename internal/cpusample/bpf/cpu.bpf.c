@@ -98,12 +98,33 @@ INLINE void note_out(struct task_struct *task, struct target *t, u32 pid, u32 st
 		LOSE(pid, threads);
 }
 
+INLINE void set_waker(struct wait *w, const struct waker *by) {
+	w->waker_pid = by->pid;
+	w->waker_tid = by->tid;
+	w->waker_own_tid = by->own_tid;
+	w->waker_syscall = by->syscall;
+}
+
+/* A thread that is about to wait can be woken before it has stopped running. Then it stops within this time. */
+#define EARLY_NS 100000
+
+/* take_early takes such a waking, if no other one has ended the wait. */
+INLINE void take_early(struct thread *known) {
+	struct wait *w = &known->wait;
+	if (known->off && w->state && !w->woken && known->early.time && w->out - known->early.time < EARLY_NS) {
+		set_waker(w, &known->early);
+		w->woken = w->out;
+	}
+	known->early.time = 0;
+}
+
 /* note_in sends the wait of a thread that begins to run. */
 INLINE void note_in(u32 pid, u32 tid) {
 	struct thread *known = map_lookup(&threads, &tid);
 	if (!known)
 		return;
 	struct wait *w = &known->wait;
+	take_early(known);
 	if (!known->off || (w->state && !w->woken && !w->event.detail))
 		LOSE(pid, unreported);
 	if (!known->off) {
@@ -148,21 +169,22 @@ SEC("tp_btf/sched_waking") int on_waking(u64 *arguments) {
 	struct task_struct *task = (void *)arguments[0];
 	u32 tid = task->pid;
 	struct thread *known = map_lookup(&threads, &tid);
-	if (!known || !known->off || !known->wait.state || known->wait.woken)
+	if (!known || (known->off ? !known->wait.state || known->wait.woken : !task->__state))
 		return 0;
-	struct wait *w = &known->wait;
 	struct task_struct *waker = current_task();
 	u64 ids = current_ids();
-	w->woken = boottime_ns();
-	w->waker_tid = ids;
-	w->waker_pid = ids >> 32;
-	u32 pid = w->waker_pid;
+	u32 pid = ids >> 32;
 	struct target *t = map_lookup(&targets, &pid);
-	w->waker_own_tid = t ? own_tid(waker, t->level) : 0;
-	w->waker_syscall = -1;
+	struct waker by = {boottime_ns(), pid, ids, t ? own_tid(waker, t->level) : 0, -1};
 	struct pt_regs r;
 	if (!read_kernel(&r, sizeof r, user_registers(waker)))
-		w->waker_syscall = (s32)r.orig_ax;
+		by.syscall = (s32)r.orig_ax;
+	if (known->off) {
+		set_waker(&known->wait, &by);
+		known->wait.woken = by.time;
+	} else {
+		known->early = by;
+	}
 	return 0;
 }
 

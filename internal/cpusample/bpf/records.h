@@ -30,6 +30,8 @@ struct python {
 	u32 f_code, f_prev, f_instr, f_mark; /* in a frame */
 	u32 mark_is;                         /* f_mark of the first frame of a call of the evaluation loop */
 	u32 frame_bytes;                     /* how much of a frame must be read, up to FRAME_MAX */
+	u32 shims;                           /* 1: the marked frame is of no function */
+	u32 padding;
 };
 #define FRAME_MAX 128
 
@@ -59,7 +61,8 @@ struct event {
 	u32 detail;   /* KIND_SAMPLE: clock, mode << 8; KIND_WAIT: 1: it has begun before the recording */
 };
 
-/* A Python frame. The highest bit of instr: it is the first of a call of the evaluation loop. */
+/* A Python frame. The highest bit of instr: it is the first of a call of the evaluation loop; if it is of no function the
+ * rest is its own address. */
 struct call {
 	u64 code, instr;
 };
@@ -95,9 +98,17 @@ struct total {
 	u64 short_waits, short_ns;
 };
 
+/* Who woke a thread. */
+struct waker {
+	u64 time; /* 0: nobody */
+	u32 pid, tid, own_tid;
+	s32 syscall; /* below 0: an interrupt came upon it */
+};
+
 /* What is known of a thread. */
 struct thread {
 	struct wait wait; /* the latest one */
+	struct waker early; /* who woke it before it had stopped running */
 	struct total total;
 	u64 preempted;    /* when it was last preempted, in a wait that has a row and a stack */
 	u64 switches;     /* how often it had stopped running, when that was seen last; 0: not seen */

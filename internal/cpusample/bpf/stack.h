@@ -110,7 +110,7 @@ INLINE void save_calls(struct stack *s, const struct python *p, u32 tid, struct 
 		s->call[i].code = *(u64 *)(b + (p->f_code & 0x78));
 		u64 instr = *(u64 *)(b + (p->f_instr & 0x78));
 		if (b[p->f_mark & 0x7f] == p->mark_is)
-			instr |= 1ull << 63;
+			instr = (p->shims ? frame : instr) | 1ull << 63;
 		s->call[i].instr = instr;
 		n = i + 1;
 		frame = *(u64 *)(b + (p->f_prev & 0x78));
