@@ -21,6 +21,7 @@ var rcclRanks = []string{"--rccl", "on", "--group", "4", "--late-rank", "5", "--
 // A recording from the begin has the communicators' ids: each group of ranks is one of them, whatever ends together.
 func TestRanksCommunicators(t *testing.T) {
 	t.Parallel()
+	needLongRanks(t)
 	needRCCL(t)
 	dir := t.TempDir()
 	trace, log := filepath.Join(dir, "t.db"), filepath.Join(dir, "log")
@@ -39,6 +40,7 @@ func TestRanksCommunicators(t *testing.T) {
 // A process whose communicators are older than the recording: both groups make the same calls, so their kernels' times decide.
 func TestRanksCalls(t *testing.T) {
 	t.Parallel()
+	needLongRanks(t)
 	needRCCL(t)
 	p := harness.StartRanks(t, 8, true, rcclRanks...)
 	run := p.Record(t, time.Second, rcclCalls...)
@@ -69,6 +71,7 @@ func mustHaveGroups(t *testing.T, trace string, size int, by ranks.By) {
 // Collectives that are kernels of graphs are matched in each replay, whatever calls were recorded.
 func TestRanksGraphs(t *testing.T) {
 	t.Parallel()
+	needLongRanks(t)
 	meet := "SOFTGPU_RENDEZVOUS=" + filepath.Join(t.TempDir(), "meet")
 	p := harness.Start(t, harness.Workload{
 		Program: "graphranks", Sim: []string{"SOFTGPU_GPUS=4", meet},
@@ -80,4 +83,12 @@ func TestRanksGraphs(t *testing.T) {
 	truth.all, truth.kernels = p.RanksTruth(t)
 	truth.check(run.Trace)
 	mustHaveGroups(t, run.Trace, 2, ranks.ByTimes)
+}
+
+// needLongRanks skips a test that has not run often enough on a busy machine.
+func needLongRanks(t *testing.T) {
+	t.Helper()
+	if !testenv.Long() {
+		testenv.Skip(t, "not yet tried often enough on a busy machine: RTL_LONG=1")
+	}
 }
