@@ -21,7 +21,6 @@ var rcclRanks = []string{"--rccl", "on", "--group", "4", "--late-rank", "5", "--
 // A recording from the begin has the communicators' ids: each group of ranks is one of them, whatever ends together.
 func TestRanksCommunicators(t *testing.T) {
 	t.Parallel()
-	needLongRanks(t)
 	needRCCL(t)
 	dir := t.TempDir()
 	trace, log := filepath.Join(dir, "t.db"), filepath.Join(dir, "log")
@@ -40,7 +39,6 @@ func TestRanksCommunicators(t *testing.T) {
 // A process whose communicators are older than the recording: both groups make the same calls, so their kernels' times decide.
 func TestRanksCalls(t *testing.T) {
 	t.Parallel()
-	needLongRanks(t)
 	needRCCL(t)
 	p := harness.StartRanks(t, 8, true, rcclRanks...)
 	run := p.Record(t, time.Second, rcclCalls...)

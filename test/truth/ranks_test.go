@@ -44,9 +44,6 @@ func TestRanks(t *testing.T) {
 		{"processes balanced", false, []string{"--layers", "4", "--ahead", "4", "--vary", "100"}},
 	} {
 		t.Run(one.name, func(t *testing.T) {
-			if one.name == "one process groups" {
-				needLongRanks(t)
-			}
 			p := harness.StartRanks(t, 8, one.inOne, one.args...)
 			run := p.Record(t, time.Second)
 			run.MustBe(t, failure.OK)

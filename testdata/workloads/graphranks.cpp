@@ -75,7 +75,7 @@ private:
 	int rank_;
 	Group& group_;
 	std::mt19937 random_;
-	uint64_t sequence_ = 0;
+	std::atomic<uint64_t> sequence_ = 0; // graphs; main() looks at it
 	hipStream_t stream_ = nullptr;
 	hipGraphExec_t graph_ = nullptr;
 	hipFunction_t collective_ = nullptr, compute_ = nullptr;
@@ -143,6 +143,9 @@ int main(int argc, char** argv)
 	HttpServer http(settings.port, answer);
 	for (auto& w : workers)
 		threads.emplace_back([&w] { w->run(); });
+	for (auto& w : workers) // the first launch loads much
+		while (w->count() < 20)
+			usleep(1000);
 	printf("ready pid=%d port=%d\n", getpid(), http.port());
 	fflush(stdout);
 	{
