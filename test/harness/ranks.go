@@ -76,13 +76,6 @@ func (r *Ranks) Truth(t testing.TB) (all []*Collective, kernels map[int][]*simlo
 	return RanksTruth(t, paths...)
 }
 
-// RanksTruth ends a process with all ranks, and returns the same as Truth.
-func (p *Process) RanksTruth(t testing.TB) (all []*Collective, kernels map[int][]*simlog.Record) {
-	t.Helper()
-	p.Quit(t)
-	return RanksTruth(t, p.log)
-}
-
 // RanksTruth returns the same of the simulator's logs.
 func RanksTruth(t testing.TB, paths ...string) (all []*Collective, kernels map[int][]*simlog.Record) {
 	t.Helper()

@@ -65,19 +65,3 @@ func mustHaveGroups(t *testing.T, trace string, size int, by ranks.By) {
 		t.Errorf("%d groups", len(r.Ranks.Groups))
 	}
 }
-
-// Collectives that are kernels of graphs are matched in each replay, whatever calls were recorded.
-func TestRanksGraphs(t *testing.T) {
-	t.Parallel()
-	meet := "SOFTGPU_RENDEZVOUS=" + filepath.Join(t.TempDir(), "meet")
-	p := harness.Start(t, harness.Workload{
-		Program: "graphranks", Sim: []string{"SOFTGPU_GPUS=4", meet},
-		Args: []string{"--ranks", "4", "--group", "2", "--layers", "2", "--late-rank", "3", "--late", "2000"},
-	})
-	run := p.RecordLast(t, time.Second, 3000, "--hip-runtime-trace", "--rccl-trace", "--buffer-policy", "lossless")
-	run.MustBe(t, failure.OK)
-	truth := &rankTruth{t: t}
-	truth.all, truth.kernels = p.RanksTruth(t)
-	truth.check(run.Trace)
-	mustHaveGroups(t, run.Trace, 2, ranks.ByTimes)
-}
