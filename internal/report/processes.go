@@ -33,7 +33,7 @@ type Process struct {
 	Detail     string          `json:"detail,omitempty"`
 	Dispatches int64           `json:"dispatches"`     // timed, in all of its sessions
 	GPUs       []int64         `json:"gpus,omitempty"` // their ids in the trace
-	untilNS    int64           // time of its last detach; 0: none
+	untilNS    int64           // time of its last detach, or of the end of a trigger's window; 0: none
 }
 
 // fillProcesses fills in Common and Processes; a recording of one process has neither. A
@@ -63,6 +63,9 @@ func (s *Summary) fillProcesses(tr *traceread.Trace) {
 			one.GPUs = append(one.GPUs, slices.Sorted(maps.Keys(gpus[p]))...)
 			for _, recorded := range p.Sessions {
 				one.untilNS = max(one.untilNS, recorded.DetachedNS)
+				if recorded.EndReason == tracedb.EndTriggered { // a flight recorder's process goes on
+					one.untilNS = max(one.untilNS, recorded.WindowEndNS)
+				}
 			}
 		}
 		slices.Sort(one.GPUs)
