@@ -12,10 +12,14 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/watchdog"
 )
 
-// Ask sends a command to the recorder of a process, and returns its answer. Errors are *failure.Error.
+// Ask sends a command to the recorder of a process, or else to that of the processes below it, and returns its answer. Errors
+// are *failure.Error.
 func Ask(pid int, command string) (control.Reply, error) {
 	return watchdog.Do(pid, func() (control.Reply, error) {
 		recorder, err := recorderOf(pid)
+		if errors.Is(err, errNotRecorded) {
+			recorder, err = recorderBelow(pid, command, err)
+		}
 		if err != nil {
 			return control.Reply{}, err
 		}
@@ -61,9 +65,42 @@ func recorderOf(pid int) (ring.Holder, error) {
 	return holder, nil
 }
 
+// recorderBelow returns the live recorder of the processes below one that is not recorded, such as a server's workers. If
+// there is none, it returns the error of the process itself.
+func recorderBelow(pid int, command string, own error) (found ring.Holder, err error) {
+	tree, err := target.ReadProcTree()
+	if err != nil {
+		return found, failure.Explain("look below", pid, err, failure.Untouched)
+	}
+	worker := 0
+	for _, w := range recordedBelow(tree.Descendants(pid)) {
+		recorder, err := recorderOf(w.PID)
+		switch {
+		case errors.Is(err, errNotRecorded):
+			continue
+		case err != nil:
+			return found, err
+		case worker == 0:
+			worker, found = w.PID, recorder
+		case recorder.PID != found.PID:
+			return found, &failure.Error{
+				What:  fmt.Sprintf("pid %d has several recordings below it", pid),
+				Cause: fmt.Sprintf("pid %d records pid %d, and pid %d records pid %d", found.PID, worker, recorder.PID, w.PID),
+				Fix:   fmt.Sprintf("name a process of one: rtl-attach %s %d", command, worker), Target: failure.Untouched, Code: failure.Usage,
+			}
+		}
+	}
+	if worker == 0 {
+		return found, own
+	}
+	return found, nil
+}
+
+var errNotRecorded = errors.New("not recorded")
+
 func notRecorded(pid int) *failure.Error {
 	return &failure.Error{
-		What: fmt.Sprintf("pid %d is not being recorded", pid), Cause: "no recorder of rtl-attach holds it",
-		Fix: fmt.Sprintf("rtl-attach -p %d --keep-last 30s", pid), Target: failure.Untouched, Code: failure.NotPermitted,
+		What: fmt.Sprintf("pid %d is not being recorded", pid), Cause: "no recorder of rtl-attach holds it, or a process below it",
+		Fix: fmt.Sprintf("rtl-attach -p %d --keep-last 30s", pid), Target: failure.Untouched, Code: failure.NotPermitted, Err: errNotRecorded,
 	}
 }
