@@ -118,7 +118,7 @@ func (m *member) detail() string {
 		return fmt.Sprintf("exited %.1f s into the common window", time.Duration(m.endNS-m.group.startNS).Seconds())
 	case m.endNS != 0 && m.why != "":
 		return "ended early: " + m.why
-	case m.endNS != 0:
+	case m.endNS != 0 && !m.endedBySchedule():
 		return "ended early: " + resident.EndText(m.recording.tally.ended)
 	case m.outcome == tracedb.OutcomeIdle:
 		return "dispatched nothing through a queue that could be seen"

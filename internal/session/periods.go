@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,7 +107,7 @@ func (w *windows) session(reason string) (*tracedb.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, s.End(tracedb.End{Reason: reason})
+	return s, s.End(tracedb.End{Reason: cmp.Or(reason, tracedb.EndSchedule)})
 }
 
 // startSchedule begins the schedule now.
