@@ -47,7 +47,10 @@ static bool select_part(const char **text)
 		select_address(first);
 		return true;
 	}
-	if (!number(text, &first) || *(*text)++ != '-' || !number(text, &last))
+	if (!number(text, &first) || **text != '-')
+		return false;
+	++*text;
+	if (!number(text, &last))
 		return false;
 	select_range(first, last);
 	return true;
