@@ -16,12 +16,14 @@ import (
 type image struct {
 	b       []byte
 	reads   int
+	at      uint64 // of the read that comes
 	changes func(*image)
 }
 
 const base = 0x10000
 
 func (m *image) Sample(a target.Addr, b []byte) error {
+	m.at = uint64(a)
 	if m.reads++; m.changes != nil {
 		m.changes(m)
 	}
@@ -86,6 +88,14 @@ func over(m sampler, n int, o offsets) *Interpreter {
 	}
 }
 
+// topOf returns where the address of the innermost frame is.
+func topOf(o offsets) uint64 {
+	if o.tsCframe != 0 {
+		return cframeAt + uint64(o.tsFrame)
+	}
+	return stateAt + uint64(o.tsFrame)
+}
+
 // withStack returns an image with one thread, in which outer, in line 10, has called inner, in line 22.
 func withStack(o offsets) *image {
 	m := &image{b: make([]byte, imageEnd)}
@@ -93,11 +103,10 @@ func withStack(o offsets) *image {
 	m.put(interpAt+uint64(o.threadsHead), stateAt)
 	m.put(stateAt+uint64(o.tsInterp), interpAt)
 	m.put(stateAt+uint64(o.tsTID), tid)
-	top := stateAt + uint64(o.tsFrame)
 	if o.tsCframe != 0 {
 		m.put(stateAt+uint64(o.tsCframe), cframeAt)
-		top = cframeAt + uint64(o.tsFrame)
 	}
+	top := topOf(o)
 	frames := []uint64{framesAt, framesAt + 0x80, framesAt + 0x100}
 	m.put(top, frames[2])
 	m.frame(o, frames[2], frames[1], 1, 2, false)
@@ -172,10 +181,7 @@ func TestVersions(t *testing.T) {
 // TestTorn: a stack that changes while it is read, before each of its reads, is the one before, the one after, or none.
 func TestTorn(t *testing.T) {
 	for version, o := range versions(t) {
-		top := stateAt + uint64(o.tsFrame)
-		if o.tsCframe != 0 {
-			top = cframeAt + uint64(o.tsFrame)
-		}
+		top := topOf(o)
 		for name, change := range map[string]func(m *image){
 			"the innermost frame has returned":      func(m *image) { m.put(top, framesAt+0x80) },
 			"another function in its place":         func(m *image) { m.frame(o, framesAt+0x100, framesAt+0x80, 0, 2, false) },
@@ -205,6 +211,29 @@ func TestTorn(t *testing.T) {
 					t.Errorf("%s, %s, before read %d: %s", version, name, at, got)
 				}
 			}
+		}
+	}
+}
+
+// TestLeftFrame: a thread that calls all the time is inside a call at the begin of a look and again when its frames
+// were looked up, but between two calls whenever the frames are read. The frame that it has left is not said to be in the next call.
+func TestLeftFrame(t *testing.T) {
+	for version, o := range versions(t) {
+		m := withStack(o)
+		m.put(framesAt+0x80+uint64(o.fInstr), codesAt+uint64(o.coCode)+4) // where outer calls something else next
+		inside := 0
+		m.changes = func(m *image) {
+			if m.at != topOf(o) {
+				return
+			}
+			innermost := uint64(framesAt + 0x100)
+			if inside++; inside%3 == 0 {
+				innermost = framesAt + 0x80
+			}
+			m.put(m.at, innermost)
+		}
+		if frames, err := over(m, len(m.b), o).Stack(tid); !errors.Is(err, ErrTorn) {
+			t.Errorf("%s: %v, %v", version, frames, err)
 		}
 	}
 }

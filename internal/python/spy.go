@@ -23,7 +23,8 @@ type Sample struct {
 
 // Spy takes samples of a process's Python threads without BPF: it reads their memory while they run. A thread that runs may
 // have gone on between two readings. What is found to have changed is read again, and then left out and counted in
-// Torn. What has changed back in time is not noticed: a tight loop may be shown at a line of its own that calls another function.
+// Torn. Not noticed is a frame that the thread has left and that CPython 3.11 and 3.12 themselves still have as the innermost one, for
+// some instructions at the beginning of a call from C: if the thread loses its processor there, the frame is shown in its new caller.
 type Spy struct {
 	Interpreter *Interpreter
 	Target      *target.Target

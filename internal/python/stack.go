@@ -72,10 +72,7 @@ func (p *Interpreter) tryStack(state uint64) ([]RawFrame, []Frame, error) {
 			return nil, nil, errChanged
 		}
 	}
-	if again, err := p.top(state); err != nil || again != top {
-		return nil, nil, errChanged
-	}
-	if err := c.check(); err != nil {
+	if err := p.checkStack(state, top, &c); err != nil {
 		return nil, nil, err
 	}
 	if s, err := p.readState(state); err != nil || s.tid != p.listed[state] {
@@ -85,6 +82,25 @@ func (p *Interpreter) tryStack(state uint64) ([]RawFrame, []Frame, error) {
 		return raw, frames, ErrCut
 	}
 	return raw, frames, nil
+}
+
+// checkStack reads the frames again, between two reads of the innermost one's address. Code objects took much longer to
+// read: the thread may have returned and called again since, and a frame that it left may look as if it called the next one.
+func (p *Interpreter) checkStack(state, top uint64, c *chain) error {
+	if err := p.checkTop(state, top); err != nil {
+		return err
+	}
+	if err := c.check(); err != nil {
+		return err
+	}
+	return p.checkTop(state, top)
+}
+
+func (p *Interpreter) checkTop(state, top uint64) error {
+	if again, err := p.top(state); err != nil || again != top {
+		return errChanged
+	}
+	return nil
 }
 
 // top returns the address of the innermost frame of a thread state; 0: none.
@@ -130,6 +146,9 @@ func (c *chain) read(top uint64) (raw []RawFrame, cut bool, err error) {
 		le := binary.LittleEndian
 		raw = append(raw, RawFrame{Code: le.Uint64(b[c.p.fCode:]), Instr: le.Uint64(b[c.p.fInstr:]), Mark: uint32(b[c.p.fMark]) == c.p.markIs, Address: f})
 		f = le.Uint64(b[c.p.fPrev:])
+	}
+	if len(raw) > 0 && !raw[len(raw)-1].Mark { // it was read while CPython was making it: a thread begins with a call from C
+		return nil, false, errChanged
 	}
 	return raw, false, nil
 }

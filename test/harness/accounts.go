@@ -54,7 +54,7 @@ func (c *Comparison) window(tr *Trace, w Window) {
 			c.InWindows++
 			if said == timed {
 				c.Recorded++
-			} else if said == unsaid {
+			} else if said == unsaid && !c.unwritten(tr, w.Queue, records[i]) {
 				c.missing = append(c.missing, records[i])
 			}
 		}
@@ -100,6 +100,17 @@ func (c *Comparison) sessions(tr *Trace) {
 			c.wrong("session", "window %+v in %+v", w, s)
 		}
 	}
+}
+
+// unwritten reports whether a kernel ended after the moment until which the trace of a killed recorder says to be
+// complete. Its window may be in the trace before it.
+func (c *Comparison) unwritten(tr *Trace, queue int64, r *simlog.Record) bool {
+	for _, s := range tr.Sessions {
+		if s.ID == tr.Queues[queue].Session {
+			return c.unfinished(tr, queue) && int64(r.EndNS)+settleNS >= s.UntilNS
+		}
+	}
+	return false
 }
 
 // unfinished reports whether the recorder was killed before it wrote the queue's final account.

@@ -168,7 +168,9 @@ func TestPythonSpy(t *testing.T) {
 	})
 }
 
-// TestPythonBusy: of threads that call and return all the time, no stack has a frame that its caller's line does not call.
+// TestPythonBusy: of threads that call and return all the time, hardly any stack has a frame that its caller's line does not
+// call. CPython before 3.13 itself shows one for some instructions of each call from C, also if the thread stops there: see
+// python.Spy.
 func TestPythonBusy(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile(testenv.Artefact(t, filepath.Join("workloads", "pystacks.py")))
@@ -176,6 +178,10 @@ func TestPythonBusy(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(string(source), "\n")
+	enoughStacks := 2000
+	if testenv.Long() {
+		enoughStacks = 100_000
+	}
 	eachPython(t, func(t *testing.T, w harness.Workload) {
 		w.Args = []string{"busy"}
 		p := harness.StartCold(t, w)
@@ -198,17 +204,20 @@ func TestPythonBusy(t *testing.T) {
 					whole++
 					if why := plausible(frames, lines); why != "" {
 						if wrong++; wrong < 10 {
-							t.Errorf("%s in %v", why, frames)
+							t.Logf("%s in %v", why, frames)
 						}
 					}
 				}
 			}
-			return whole > 2000
+			return whole > enoughStacks
 		}
 		for !hang.Eventually(enough) {
 			t.Fatal("too few stacks")
 		}
 		t.Logf("%s: %d stacks, %d of them wrong, %d torn", in.Version(), whole, wrong, torn)
+		if wrong > max(1, whole/10_000) {
+			t.Error("too many of them are wrong")
+		}
 	})
 }
 
