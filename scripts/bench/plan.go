@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // cell is one measurement: the command to a workload, and the metrics from its answer.
 type cell struct {
 	workload string
 	flags    []string
+	env      []string
 	mode     string  // of the workload, for -only
 	line     string  // the command, with %g for the seconds; a server gets none
 	alone    bool    // the workload is never idle: start it for each measurement
@@ -59,7 +61,7 @@ func plan() []cell {
 	for _, threads := range []int{1, 4} {
 		cells = append(cells, calling(hipCall, threads))
 	}
-	return append(cells, server("100", "at 600 requests/s"), server("100000", "as fast as it can"))
+	return append(cells, server("100", "at 600 requests/s"), server("100000", "as fast as it can"), engine())
 }
 
 // setsPlan lists what is measured with each set of kinds. build may have no ROCTx.
@@ -159,4 +161,15 @@ func server(rate, name string) cell {
 			{group: group, name: "CPU µs per request", get: cpuPer("requests"), scale: micro},
 		},
 	}
+}
+
+// engine is a small inference engine in Python, whose steps are its requests.
+func engine() cell {
+	c := server("", "")
+	c.workload, c.mode, c.flags, c.env, c.calls = "engine.py", "engine", nil, []string{"SOFTGPU_KERNEL_NS=150000"}, false
+	for i := range c.metrics {
+		m := &c.metrics[i]
+		m.group, m.name = "Python engine over HIP", strings.Replace(m.name, "request", "step", 1)
+	}
+	return c
 }

@@ -28,8 +28,8 @@ type process struct {
 }
 
 // start starts a workload and waits until it prints that it is ready.
-func start(path string, args, env []string) (*process, error) {
-	p := &process{cmd: exec.Command(path, args...), lines: make(chan string, 16)}
+func start(line, env []string) (*process, error) {
+	p := &process{cmd: exec.Command(line[0], line[1:]...), lines: make(chan string, 16)}
 	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL}
 	var err error
@@ -49,11 +49,11 @@ func start(path string, args, env []string) (*process, error) {
 			p.lines <- s.Text()
 		}
 	}()
-	line, err := p.line()
-	if err != nil || !strings.HasPrefix(line, "ready") {
-		return nil, fmt.Errorf("%s did not print that it is ready: %q (%s)", filepath.Base(path), line, p.end())
+	text, err := p.line()
+	if err != nil || !strings.HasPrefix(text, "ready") {
+		return nil, fmt.Errorf("%s did not print that it is ready: %q (%s)", filepath.Base(line[0]), text, p.end())
 	}
-	_, _ = fmt.Sscanf(line, "ready pid=%d port=%d", new(int), &p.port)
+	_, _ = fmt.Sscanf(text, "ready pid=%d port=%d", new(int), &p.port)
 	return p, nil
 }
 

@@ -26,7 +26,11 @@ func (r *runner) process(c cell, v variant) (*process, error) {
 	if p := r.pool[key(c, v)]; p != nil {
 		return p, nil
 	}
-	p, err := start(filepath.Join(r.build, "workloads", c.workload), c.flags, r.environment(v))
+	line := append([]string{filepath.Join(r.build, "workloads", c.workload)}, c.flags...)
+	if strings.HasSuffix(c.workload, ".py") {
+		line = append([]string{"python3"}, line...)
+	}
+	p, err := start(line, append(r.environment(v), c.env...))
 	if err != nil {
 		return nil, err
 	}

@@ -20,9 +20,10 @@ func TestCycles(t *testing.T) { onEach(t, "reattach cycles", cycles) }
 func cycles(t *testing.T, c *tally, w harness.Workload, number int) {
 	t.Helper()
 	w = oneArena(w)
-	for c.rounds < number && !c.enough() {
+	more := func() bool { return c.rounds < number }
+	for more() && !c.enough() {
 		l := begin(t, c, w)
-		l.cycle(t, plan{settling, number, l.session}, &life{Process: harness.Start(t, w), tally: c})
+		l.cycle(t, plan{settling, more, l.session}, &life{Process: harness.Start(t, w), tally: c})
 	}
 }
 
@@ -33,10 +34,11 @@ func oneArena(w harness.Workload) harness.Workload {
 	return w
 }
 
-// A plan says how many sessions come before the rounds, until how many rounds, and what a session is.
+// A plan says how many sessions come before the rounds, whether more rounds follow, and what a session is.
 type plan struct {
-	settling, rounds int
-	session          func(*testing.T) bool
+	settling int
+	more     func() bool
+	session  func(*testing.T) bool
 }
 
 // cycle goes on with a target until a finding.
@@ -47,7 +49,7 @@ func (l *life) cycle(t *testing.T, p plan, twin *life) {
 		p.session(t)
 	}
 	settled, twinThen := l.Snapshot(t), twin.Snapshot(t)
-	for c.rounds < p.rounds && c.findings() == found {
+	for p.more() && c.findings() == found {
 		c.round(t)
 		if p.session(t) && c.rounds%cyclesAtOnce == 0 {
 			l.look(t)

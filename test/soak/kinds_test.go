@@ -68,10 +68,11 @@ func TestKinds(t *testing.T) {
 
 func recordKinds(t *testing.T, c *tally, w harness.Workload) {
 	t.Helper()
-	for c.rounds < kindRounds() && !c.enough() {
+	more := func() bool { return c.rounds < kindRounds() }
+	for more() && !c.enough() {
 		l := &kindLife{life: begin(t, c, w)}
 		l.see(t)
-		p := plan{settlingKinds, kindRounds(), func(t *testing.T) bool { return l.session(t, l.next()) }}
+		p := plan{settlingKinds, more, func(t *testing.T) bool { return l.session(t, l.next()) }}
 		l.cycle(t, p, &life{Process: harness.Start(t, w), tally: c})
 	}
 }
@@ -161,9 +162,12 @@ func (l *kindLife) session(t *testing.T, c choice) bool {
 	l.sessions++
 	run, ok := l.recorded(t, c.args...)
 	defer os.RemoveAll(filepath.Dir(run.Trace))
-	if !ok {
-		return false
-	}
+	return ok && l.isSound(t, run, c)
+}
+
+// isSound checks what a recording has, and that it took back all that it replaced.
+func (l *kindLife) isSound(t *testing.T, run harness.Run, c choice) bool {
+	t.Helper()
 	if l.taken != nil {
 		now := l.Data(t)
 		now.MustBeAsIn(t, l.dormant, l.taken)

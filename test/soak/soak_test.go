@@ -156,9 +156,14 @@ func (l *life) session(t *testing.T) bool {
 }
 
 // recorded makes a recording, and checks what it leaves in the target. The caller removes the trace.
-func (l *life) recorded(t *testing.T, args ...string) (run harness.Run, ok bool) {
+func (l *life) recorded(t *testing.T, args ...string) (_ harness.Run, ok bool) {
 	t.Helper()
-	run = l.TryRecord(t, window, append([]string{"--buffer-size", "4MiB"}, args...)...)
+	return l.checked(t, l.TryRecord(t, window, append([]string{"--buffer-size", "4MiB"}, args...)...))
+}
+
+// checked checks a recording, and what it leaves in the target.
+func (l *life) checked(t *testing.T, run harness.Run) (_ harness.Run, ok bool) {
+	t.Helper()
 	seen := run.Code == failure.OK || run.Code == failure.NothingSeen // a short window may be one between two bursts
 	if err := run.Decode(); !seen || err != nil {
 		l.tally.find(&l.tally.stuck, "the next session ended with %d, %v\n%s", run.Code, err, run.Stderr)

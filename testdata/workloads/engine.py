@@ -74,6 +74,7 @@ class Engine:
     def __init__(self, model):
         self.model, self.scheduler, self.tokenizer = model, Scheduler(), Tokenizer()
         self.log, self.steps = [], 0
+        self.began, self.lengths = torchlike.boottime_ns(), []
 
     def sample(self):
         return hashlib.sha256(self.LOGITS).digest()
@@ -93,6 +94,7 @@ class Engine:
     def run(self):
         torchlike.libc.prctl(torchlike.PR_SET_NAME, b"engine", 0, 0, 0)
         while not torchlike.stopping.is_set():
+            begin = torchlike.boottime_ns()
             self.phase(self.scheduler.schedule)
             self.phase(self.model.forward)
             self.phase(self.model.synchronize)
@@ -101,10 +103,19 @@ class Engine:
             if self.steps % 3 == 0:
                 self.phase(self.poll)
             self.steps += 1
+            self.lengths.append(torchlike.boottime_ns() - begin)
         self.tokenizer.todo.put(False)
 
     def done(self):
         return self.model.launched
+
+    def stats(self):
+        """Steps as a server has requests, with their lengths."""
+        lengths = sorted(self.lengths) or [0]
+        return {
+            "requests": self.steps, "uptime_ns": torchlike.boottime_ns() - self.began,
+            "p50_ns": lengths[len(lengths) // 2], "p99_ns": lengths[len(lengths) * 99 // 100],
+        }
 
     def write(self, path):
         with open(path, "w") as file:

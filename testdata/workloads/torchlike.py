@@ -155,12 +155,15 @@ class Training:
 
 
 def serve(port, training):
+    """Answers /health, /quit, and /stats for a training that has stats()."""
+
     class Handler(socketserver.StreamRequestHandler):
         def handle(self):
             path = self.rfile.readline().split()[1]
             if path == b"/quit":
                 stopping.set()
-            answer = b"ok %d\n" % training.done() if path == b"/health" else b"bye\n"
+            answers = {b"/health": lambda: b"ok %d\n" % training.done(), b"/stats": lambda: json.dumps(training.stats()).encode()}
+            answer = answers.get(path, lambda: b"bye\n")()
             self.wfile.write(b"HTTP/1.0 200 OK\r\n\r\n" + answer)
 
     server = socketserver.TCPServer(("127.0.0.1", port), Handler)
