@@ -55,9 +55,6 @@ func runProgram(f recordFlags, argv []string) (failure.ExitCode, error) {
 	if err != nil {
 		return failure.Usage, usageError{err}
 	}
-	if o.Flight != nil {
-		return failure.Usage, usageError{errors.New("run records from the first kernel to the end: --keep-last needs -p")}
-	}
 	if f.payload != "" {
 		if o.Library, err = os.ReadFile(f.payload); err != nil {
 			return failure.Failed, failure.NoPayload(0, err)
@@ -67,8 +64,8 @@ func runProgram(f recordFlags, argv []string) (failure.ExitCode, error) {
 	if err := check.CheckMachine(); err != nil {
 		return failure.Failed, failure.Explain("trace", 0, err, "not started")
 	}
-	ui := newUI(f.quiet || !f.verbose, f.verbose)
-	ui.terminal = false // which is the program's
+	ui := newUI(f.quiet, f.verbose)
+	ui.terminal, ui.beside = false, true
 	f.remark(ui, o)
 	signals := receiveSignals()
 	made, err := f.outputs.makeFolder()
@@ -112,6 +109,8 @@ func sayUnrecorded(ui *ui, program string, all session.Launched) {
 		ui.Warn(fmt.Sprintf("not recorded, because too many others were being recorded: %s (pid %s)", humanize.Things(int64(n), "process"), pids))
 	}
 	switch {
+	case all.Flight != nil && all.Flight.Files() == 0 && len(all.Recorded) > 0 && all.Code != failure.NothingSeen:
+		ui.explainCode(all.Outcome)
 	case len(all.Recorded)+len(all.Failures) == 0:
 		ui.Warn("nothing was recorded, and there is no trace: no process of " + program + " has asked ROCm's HSA runtime for its GPUs with the payload loaded")
 	case len(all.Failures) == 0 && all.Code == failure.NothingSeen:

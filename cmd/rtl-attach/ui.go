@@ -25,6 +25,7 @@ type ui struct {
 	quiet    bool
 	verbose  bool
 	terminal bool
+	beside   bool // a program of the user's writes to the same terminal: only results are told
 	drawn    bool // a progress line is on the screen
 	drawnAt  time.Time
 	began    time.Time     // start of the recording; zero: not yet
@@ -65,10 +66,12 @@ func (u *ui) erase() {
 }
 
 func (u *ui) talk(mark, verb, format string, args ...any) {
-	if !u.quiet {
-		u.say("%s %-11s %s", mark, verb, fmt.Sprintf(format, args...))
+	if !u.quiet && (!u.beside || u.verbose) {
+		u.tell(mark, verb, fmt.Sprintf(format, args...))
 	}
 }
+
+func (u *ui) tell(mark, verb, text string) { u.say("%s %-11s %s", mark, verb, text) }
 
 func (u *ui) Preflight(facts string) { u.talk("✓", "preflight", "%s", facts) }
 
@@ -104,7 +107,11 @@ func (u *ui) Failed(f *failure.Error) {
 	describe(f)
 }
 
-func (u *ui) Triggered(what string) { u.talk("✓", "triggered", "%s", what) }
+func (u *ui) Triggered(what string) {
+	if !u.quiet {
+		u.tell("✓", "triggered", what)
+	}
+}
 
 func (u *ui) Detaching(why string, expected bool) {
 	if u.verbose || !expected {

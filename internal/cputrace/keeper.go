@@ -19,7 +19,7 @@ const (
 type Keeper struct {
 	window Window
 	keep   time.Duration
-	most   uint64        // bytes of samples and waits
+	most   func() uint64 // bytes of samples and waits; it may change
 	now    func() uint64 // CLOCK_BOOTTIME, ns
 
 	mu     sync.Mutex
@@ -49,8 +49,8 @@ type count struct {
 	losses []Loss
 }
 
-// NewKeeper returns a keeper of the rows of that much time, of at most that many bytes.
-func NewKeeper(w Window, keep time.Duration, most uint64, now func() uint64) *Keeper {
+// NewKeeper returns a keeper of the rows of that much time, of at most as many bytes as most returns.
+func NewKeeper(w Window, keep time.Duration, most, now func() uint64) *Keeper {
 	return &Keeper{window: w, keep: keep, most: most, now: now, fromNS: w.BegunNS, completeNS: w.BegunNS}
 }
 
@@ -90,7 +90,7 @@ func (k *Keeper) open(now uint64) *rows {
 func (k *Keeper) age(now uint64) {
 	for len(k.chunks) > 0 {
 		first := k.chunks[0]
-		if first.endedNS+uint64(k.keep) >= now && k.bytes <= k.most {
+		if first.endedNS+uint64(k.keep) >= now && k.bytes <= k.most() {
 			return
 		}
 		k.bytes -= first.bytes()

@@ -11,7 +11,7 @@ import (
 // A cut has the samples of its span, and its waits clipped to that; what is older is dropped.
 func TestKeeper(t *testing.T) {
 	now := uint64(1e9)
-	k := NewKeeper(Window{BegunNS: 1e9, Method: "bpf", CPUHz: 99, Scheduling: true}, time.Second, 1<<20, func() uint64 { return now })
+	k := NewKeeper(Window{BegunNS: 1e9, Method: "bpf", CPUHz: 99, Scheduling: true}, time.Second, func() uint64 { return 1 << 20 }, func() uint64 { return now })
 	k.Add(&Batch{Frames: []Frame{{ID: 1, Name: "main"}, {ID: 2, Name: "unused"}}, Stacks: []Stack{{ID: 1, Frame: 1}, {ID: 2, Parent: 1, Frame: 1}, {ID: 3, Frame: 2}}})
 	for i := range uint64(300) {
 		now += 10e6
@@ -61,7 +61,7 @@ func TestKeeper(t *testing.T) {
 // The rows stay within their limit, whatever comes.
 func TestKeeperIsBounded(t *testing.T) {
 	now := uint64(1e9)
-	k := NewKeeper(Window{BegunNS: now}, time.Hour, 1<<20, func() uint64 { return now })
+	k := NewKeeper(Window{BegunNS: now}, time.Hour, func() uint64 { return 1 << 20 }, func() uint64 { return now })
 	for range 1000 {
 		now += 30e6
 		k.Add(&Batch{Waits: make([]Wait, 100), Samples: make([]Sample, 100)})

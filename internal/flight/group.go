@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/cputrace"
@@ -23,15 +24,17 @@ var errBusy = errors.New("too many requests at once")
 // Group is the flight recorders of one command. A trigger of any of them writes one trace with the records of all, of the
 // same time. Any goroutine may call the methods.
 type Group struct {
-	config     *Config
-	host       GroupHost
-	shareBytes uint64 // of each process
+	config    *Config
+	host      GroupHost
+	processes int           // that are expected
+	share     atomic.Uint64 // bytes of each process
 
 	mu      sync.Mutex
 	live    []*Recorder // their sessions go on
 	ended   []*Recorder // whose records a trace may need, in the order of their ends
 	queue   []*pending  // triggers that have fired and are not written yet
 	writing *sync.WaitGroup
+	floorNS uint64 // the records of sessions that ended until then were dropped, as there were too many
 	restNS  uint64 // conditions fire again from then on
 	ignored uint64
 	closed  bool
@@ -48,15 +51,27 @@ type pending struct {
 	asked   map[*Recorder]bool
 }
 
-// NewGroup returns the flight recorders of that many processes.
+// NewGroup returns the flight recorders of that many processes. If there are more at a time, each keeps less.
 func NewGroup(c *Config, h GroupHost, processes int) *Group {
-	return &Group{config: c, host: h, shareBytes: c.SizeBytes / uint64(max(1, processes))}
+	g := &Group{config: c, host: h, processes: max(1, processes)}
+	g.divide()
+	return g
 }
 
 func (g *Group) add(r *Recorder) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.live = append(g.live, r)
+	g.divide()
+}
+
+// divide gives each process its share. The caller holds g.mu.
+func (g *Group) divide() {
+	pids := map[int]bool{}
+	for _, r := range g.live {
+		pids[r.host.PID] = true
+	}
+	g.share.Store(g.config.SizeBytes / uint64(max(g.processes, len(pids))))
 }
 
 // Ask asks for a trace of the last records, for a reason. The outcome arrives once the trace is complete.
@@ -171,10 +186,11 @@ func (g *Group) end(r *Recorder) {
 	g.live = slices.DeleteFunc(g.live, func(one *Recorder) bool { return one == r })
 	g.ended = append(g.ended, r)
 	g.limit(r.host.PID)
+	g.divide()
 }
 
-// limit drops the oldest ended sessions of a process, whose records would be more than its share, and of too many
-// sessions. The caller holds g.mu.
+// limit drops the oldest ended sessions: of a process, whose records would be more than its share, and of all, which would be more
+// than all may have. The caller holds g.mu.
 func (g *Group) limit(pid int) {
 	var bytes uint64
 	for i := len(g.ended) - 1; i >= 0; i-- {
@@ -182,14 +198,28 @@ func (g *Group) limit(pid int) {
 		if one.host.PID != pid {
 			continue
 		}
-		bytes += one.store.sizeOf() + uint64(cap(one.definitions.log))
-		if bytes > g.shareBytes && i < len(g.ended)-1 {
-			g.ended = slices.Delete(g.ended, i, i+1)
+		bytes += one.endedBytes()
+		if bytes > g.share.Load() && i < len(g.ended)-1 {
+			g.drop(i)
 		}
 	}
-	if n := len(g.ended) - mostEnded; n > 0 {
-		g.ended = slices.Delete(g.ended, 0, n)
+	all := uint64(0)
+	for _, one := range g.live {
+		all += one.SizeBytes()
 	}
+	for _, one := range g.ended {
+		all += one.endedBytes()
+	}
+	for len(g.ended) > mostEnded || all > g.config.SizeBytes && len(g.ended) > 1 {
+		all -= g.ended[0].endedBytes()
+		g.drop(0)
+	}
+}
+
+// drop drops an ended session. The caller holds g.mu.
+func (g *Group) drop(i int) {
+	g.floorNS = max(g.floorNS, g.ended[i].endedNS)
+	g.ended = slices.Delete(g.ended, i, i+1)
 }
 
 // prune drops the sessions that ended before what a trace can have. The caller holds g.mu.
@@ -273,5 +303,5 @@ func (g *Group) SizeBytes() (n uint64) {
 
 // KeepBeside returns a keeper of the rows of an observation. It may use as much memory as the records of its process.
 func (g *Group) KeepBeside(w cputrace.Window) *cputrace.Keeper {
-	return cputrace.NewKeeper(w, g.config.KeepLast+g.config.KeepAfter+lateness, g.shareBytes, boottimeNS)
+	return cputrace.NewKeeper(w, g.config.KeepLast+g.config.KeepAfter+lateness, g.share.Load, boottimeNS)
 }

@@ -139,7 +139,65 @@ func TestEndedAreBounded(t *testing.T) {
 	for _, r := range g.ended {
 		bytes += r.store.sizeOf()
 	}
-	if n := len(g.ended); n == 0 || n > 20 || bytes > g.shareBytes {
-		t.Errorf("%d sessions are kept, with %d bytes; a share has %d", n, bytes, g.shareBytes)
+	if n := len(g.ended); n == 0 || n > 20 || bytes > g.share.Load() {
+		t.Errorf("%d sessions are kept, with %d bytes; a share has %d", n, bytes, g.share.Load())
 	}
+}
+
+// TestComing: where processes begin meanwhile, a trace goes back to before the latest did, with what the earlier ones recorded.
+func TestComing(t *testing.T) {
+	h := hostIn(t.TempDir())
+	h.Coming = true
+	h.Targets = func(s State) []tracedb.Target {
+		if !s.Has[7] || !s.Has[8] || s.Has[9] {
+			t.Errorf("%+v", s)
+		}
+		return nil
+	}
+	g := newTestGroup(t, h, 1, 5)
+	first := begun(g, 7)
+	play(t, first, 0, 10)
+	if err := first.End(tracedb.End{}); err != nil {
+		t.Fatal(err)
+	}
+	second := g.New(hostOf(8), all.Kinds, boottimeNS(), noHoles)
+	second.Keep(window(ring.WindowOpen, 1, 0, boottimeNS()))
+	play(t, second, 0, 5)
+	asked := g.Ask("a test")
+	play(t, second, 5, 1)
+	o := <-asked
+	if o.Err != nil || o.FromNS != first.fromNS || o.Records < 16 {
+		t.Errorf("%+v, from %d, the first process's begin is %d", o, o.FromNS, first.fromNS)
+	}
+	g.Close()
+}
+
+// TestComingAreBounded: more processes than were expected share the memory, and those that have ended are dropped first. A trace does not
+// claim the time of those.
+func TestComingAreBounded(t *testing.T) {
+	h := hostIn(t.TempDir())
+	h.Coming, h.Targets = true, func(State) []tracedb.Target { return nil }
+	g := newTestGroup(t, h, 1, 5)
+	last := begun(g, 1000)
+	for pid := range 12 {
+		r := begun(g, pid+1)
+		if n := g.share.Load(); n != g.config.SizeBytes/2 {
+			t.Fatalf("a share of two has %d bytes", n)
+		}
+		for from := range uint64(4) {
+			play(t, r, from*4000, 4000)
+		}
+		if err := r.End(tracedb.End{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := g.SizeBytes(); n > g.config.SizeBytes || len(g.ended) < 2 || len(g.ended) == 12 {
+		t.Errorf("%d bytes of %d ended processes", n, len(g.ended))
+	}
+	asked := g.Ask("a test")
+	play(t, last, 0, 1)
+	if o := <-asked; o.Err != nil || o.FromNS != g.floorNS {
+		t.Errorf("%+v, from %d; dropped is what ended until %d", o, o.FromNS, g.floorNS)
+	}
+	g.Close()
 }

@@ -66,7 +66,7 @@ func (g *Group) New(h Host, kinds []*kind.Kind, fromNS uint64, holes func() uint
 	c := g.config
 	r := &Recorder{
 		group: g, config: c, host: h, kinds: kinds, begun: boottimeNS(), fromNS: fromNS,
-		store:       newStore(c.KeepLast+c.KeepAfter+lateness, g.shareBytes, fromNS, boottimeNS, holes),
+		store:       newStore(c.KeepLast+c.KeepAfter+lateness, fromNS, g.share.Load, boottimeNS, holes),
 		definitions: newDefinitions(kinds), set: trigger.NewSet(c.Conditions), names: map[uint32]string{},
 	}
 	g.add(r)
@@ -85,6 +85,9 @@ func (r *Recorder) Ask(reason string) <-chan Outcome { return r.group.Ask(reason
 
 // SizeBytes returns the bytes that are kept. Any goroutine may call it.
 func (r *Recorder) SizeBytes() uint64 { return r.bytes.Load() }
+
+// endedBytes returns the bytes that are kept of a session that has ended.
+func (r *Recorder) endedBytes() uint64 { return r.store.sizeOf() + uint64(cap(r.definitions.log)) }
 
 // Agent, Queue, … implement collector.Sink: they look for triggers. The records themselves are kept by Keep.
 

@@ -20,10 +20,10 @@ const (
 // store keeps the last records of a session: for a time, and up to a number of bytes. One goroutine
 // owns it; pins may be taken back by others.
 type store struct {
-	keep      time.Duration
-	sizeBytes uint64
-	now       func() uint64 // CLOCK_BOOTTIME, ns
-	holes     func() uint64
+	keep  time.Duration
+	most  func() uint64 // bytes; it may change
+	now   func() uint64 // CLOCK_BOOTTIME, ns
+	holes func() uint64
 
 	open     *chunk
 	openedNS uint64
@@ -50,11 +50,8 @@ type chunk struct {
 	pins    int                    // see store.mu
 }
 
-func newStore(keep time.Duration, sizeBytes, fromNS uint64, now, holes func() uint64) *store {
-	s := &store{
-		keep: keep, sizeBytes: max(sizeBytes, leastChunks*chunkBytes), now: now, holes: holes,
-		floorNS: fromNS, windows: openWindows{},
-	}
+func newStore(keep time.Duration, fromNS uint64, most, now, holes func() uint64) *store {
+	s := &store{keep: keep, most: most, now: now, holes: holes, floorNS: fromNS, windows: openWindows{}}
 	s.begin()
 	return s
 }
@@ -91,7 +88,12 @@ func (s *store) close() {
 	s.chunks = append(s.chunks, s.open)
 	s.bytes += uint64(cap(s.open.bytes))
 	s.begin()
-	for s.bytes > s.sizeBytes-chunkBytes && len(s.chunks) > 0 {
+	s.limitSize()
+}
+
+// limitSize drops the oldest chunks if there are too many bytes.
+func (s *store) limitSize() {
+	for s.bytes > max(s.most(), leastChunks*chunkBytes)-chunkBytes && len(s.chunks) > 0 {
 		s.drop(true)
 	}
 }
@@ -103,6 +105,7 @@ func (s *store) age() {
 	if len(s.open.bytes) > 0 && now-s.openedNS > uint64(rotation) {
 		s.close()
 	}
+	s.limitSize()
 	for len(s.chunks) > 0 && s.chunks[0].lastNS+uint64(s.keep) < now {
 		s.drop(false)
 	}

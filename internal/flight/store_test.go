@@ -42,7 +42,7 @@ func (c *clock) now() uint64 { return c.ns }
 
 func newTestStore(keep time.Duration, size uint64) (*store, *clock) {
 	c := &clock{ns: 1e9}
-	return newStore(keep, size, 1e9, c.now, func() uint64 { return 0 }), c
+	return newStore(keep, 1e9, func() uint64 { return size }, c.now, func() uint64 { return 0 }), c
 }
 
 // records returns what a part has, in its order.

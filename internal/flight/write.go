@@ -52,11 +52,12 @@ type trace struct {
 	pending *pending
 	state   State
 	late    []int
+	floorNS uint64 // of what sessions that have ended have kept
 }
 
 // gather adds the records of the sessions that have ended. The caller holds g.mu.
 func (g *Group) gather(p *pending) *trace {
-	t := &trace{group: g, pending: p, state: State{Gone: map[int]string{}, Late: map[int]bool{}}}
+	t := &trace{group: g, pending: p, state: State{Gone: map[int]string{}, Late: map[int]bool{}, Has: map[int]bool{}}}
 	for _, r := range g.ended {
 		if !p.asked[r] {
 			p.add(r, r.beside())
@@ -70,24 +71,42 @@ func (g *Group) gather(p *pending) *trace {
 			t.state.Late[r.host.PID] = true
 		}
 	}
+	for _, one := range p.pieces {
+		t.state.Has[one.recorder.host.PID] = true
+	}
 	t.late = slices.Sorted(maps.Keys(t.state.Late))
+	t.floorNS = g.floorNS
 	return t
 }
 
-// span returns the time that all processes of the trace have in common. A process may have several sessions.
+// span returns the time that all processes of the trace have in common, or, of processes that begin meanwhile, the time of which
+// everything is kept. A process may have several sessions.
 func (t *trace) span() (fromNS, endNS uint64) {
-	first := map[int]uint64{} // by pid
+	first := map[int]*piece{} // by pid
 	for _, one := range t.pending.pieces {
 		pid := one.recorder.host.PID
-		if from, known := first[pid]; !known || one.fromNS < from {
-			first[pid] = one.fromNS
+		if earlier := first[pid]; earlier == nil || one.fromNS < earlier.fromNS {
+			first[pid] = one
 		}
 		if !one.hasEnded && (endNS == 0 || one.untilNS < endNS) {
 			endNS = one.untilNS
 		}
 	}
-	for _, from := range first {
-		fromNS = max(fromNS, from)
+	began := uint64(0) // the first process, of those that have begun meanwhile
+	for _, one := range first {
+		if t.group.host.Coming && one.limit == tracedb.LimitStart {
+			if began == 0 || one.fromNS < began {
+				began = one.fromNS
+			}
+			continue
+		}
+		fromNS = max(fromNS, one.fromNS)
+	}
+	if fromNS == 0 {
+		fromNS = began
+	}
+	if t.group.host.Coming && t.floorNS > fromNS {
+		fromNS = t.floorNS
 	}
 	return fromNS, max(endNS, fromNS)
 }

@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -125,7 +126,8 @@ func (r *recording) endFlight(d *drain) {
 	if d.flight == nil {
 		return
 	}
-	if r.watch.isGone() || d.result.Ended && d.result.End == ring.EndExit {
+	shutDown := d.result.Ended && d.result.End == ring.EndShutDown && r.reading != nil // of a started program, the end of its recording
+	if r.watch.isGone() || d.result.Ended && d.result.End == ring.EndExit || shutDown {
 		d.flight.TargetEnded(r.howGone(d))
 	}
 	r.flight.Settle()
@@ -134,8 +136,11 @@ func (r *recording) endFlight(d *drain) {
 
 // flightTargets returns the processes of a trigger's trace.
 func (g *group) flightTargets(now flight.State) []tracedb.Target {
-	var list []tracedb.Target
-	for _, m := range g.everyone() {
+	return append(g.describeTargets(g.everyone(), now), g.others()...)
+}
+
+func (g *group) describeTargets(members []*member, now flight.State) (list []tracedb.Target) {
+	for _, m := range members {
 		t := tracedb.Target{
 			PID: m.PID, StartTicks: m.StartTicks, Command: sanitize.Text(m.Command), Rank: m.rank, Outcome: tracedb.OutcomeRecorded,
 		}
@@ -154,13 +159,30 @@ func (g *group) flightTargets(now flight.State) []tracedb.Target {
 		}
 		list = append(list, t)
 	}
-	return append(list, g.others()...)
+	return list
+}
+
+// flightTargets returns the processes of a trigger's trace, each once, and those that could not be recorded. Others may have ended
+// long before.
+func (l *launched) flightTargets(now flight.State) []tracedb.Target {
+	var named []*member
+	for _, m := range l.everyone() {
+		same := func(other *member) bool { return other.PID == m.PID }
+		m.mu.Lock()
+		failed := m.decided && m.result.failure != nil
+		m.mu.Unlock()
+		if !failed && !now.Has[m.PID] && !now.Late[m.PID] {
+			continue
+		}
+		named = append(slices.DeleteFunc(named, same), m) // a process may have several sessions
+	}
+	return l.describeTargets(named, now)
 }
 
 func (r *recording) howGone(d *drain) string {
 	switch {
-	case d.result.Ended && d.result.End == ring.EndExit:
-		return resident.EndText(ring.EndExit)
+	case d.result.Ended && (d.result.End == ring.EndExit || d.result.End == ring.EndShutDown):
+		return resident.EndText(d.result.End)
 	case r.watch.executed.Load():
 		return "it has executed another program"
 	}

@@ -118,6 +118,7 @@ func isActive(pid int) bool {
 // complete completes the trace, and fills in the result.
 func (l *launched) complete() {
 	several := l.sumUp()
+	l.result.Flight = l.o.Flight
 	if l.db == nil {
 		return
 	}

@@ -30,8 +30,8 @@ type Launched struct {
 const mostGuests = 256
 
 // RecordLaunched records the processes of a program, each from before its first kernel on, into one
-// trace. Its window is from the first attach to the program's end. RecordLaunched returns when the program
-// has ended.
+// trace. Its window is from the first attach to the program's end. A flight recorder has traces of its triggers
+// instead. RecordLaunched returns when the program has ended.
 func RecordLaunched(o Options, c *launch.Child, ui GroupObserver) Launched {
 	defer func() {
 		if err := c.Close(); err != nil {
@@ -46,6 +46,12 @@ func RecordLaunched(o Options, c *launch.Child, ui GroupObserver) Launched {
 	}
 	l.ctx, l.endWindow = context.WithCancel(context.Background())
 	defer l.endWindow()
+	l.o.PID = c.PID
+	host := l.flightHost()
+	host.Coming, host.Targets = true, l.flightTargets
+	if l.flight = newFlight(l.o, host, 1); l.flight != nil {
+		defer l.flight.Close()
+	}
 	if err := errors.Join(l.CheckMachine(), testpoint.Pass(testpoint.Launched)); err != nil {
 		l.over = true
 		l.report(failure.Explain("record", c.PID, err, failure.Untouched))
@@ -181,8 +187,11 @@ func (l *launched) endWithProgram() {
 
 // look ends the window before its time, and gives up on processes that make a thread of the tool hang.
 func (l *launched) look() {
-	if l.isOpen() && l.isFull() {
+	switch {
+	case l.isOpen() && l.isFull():
 		l.close(tracedb.EndSizeLimit)
+	case l.o.Flight != nil && l.o.Flight.IsDone():
+		l.close(endSpent)
 	}
 	for pid, g := range l.guests {
 		if g.hangs() {
@@ -208,8 +217,11 @@ func (l *launched) isOpen() bool {
 	return l.db != nil
 }
 
-// open makes the trace, when the first process is about to be attached to.
+// open makes the trace, when the first process is about to be attached to. A flight recorder makes its own.
 func (l *launched) open() error {
+	if l.o.Flight != nil {
+		return nil
+	}
 	l.opening.Do(func() {
 		db, err := tracedb.Make(l.Place)
 		if err == nil {
