@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
@@ -29,9 +30,15 @@ func TestLook(t *testing.T) {
 				if args[0] != "ps" {
 					codes = []int{0, 1, 3, 4}
 				}
-				r := tool(t, args...)
-				r.end(t, codes...)
-				if said := r.Stdout.String() + r.Stderr.String(); !strings.Contains(said, pid) {
+				said := ""
+				names := func() bool {
+					r := tool(t, args...)
+					r.end(t, codes...)
+					said = r.Stdout.String() + r.Stderr.String()
+					return strings.Contains(said, pid)
+				}
+				// On a busy machine ps may give up on many processes, of which it names one.
+				if !names() && (!strings.Contains(said, "could not be read in time") || !hang.Eventually(names)) {
 					t.Errorf("%v does not name it:\n%.2000s", args, said)
 				}
 			}
