@@ -163,7 +163,7 @@ static void laps_of_either_length(void)
 	const struct event o = {.what = EVENT_UNTIMED};
 	struct event got;
 
-	for (int session = 0; session < 4; session++) {
+	for (int session = 0; session < 8; session++) {
 		uint64_t cells = session % 2 ? EVENT_CELLS_LOSSLESS : EVENT_CELLS, pushed = 0;
 
 		CHECK(!events_init(session % 2));
@@ -173,8 +173,14 @@ static void laps_of_either_length(void)
 		for (uint64_t i = 0; i < cells + 1; i++)
 			CHECK(event_pop(&got) && event_push(&o));
 		CHECK(!event_push(&o));
+		events_keep(session / 2 % 2); /* as between two windows */
 		events_close();
 		CHECK(!event_push(&o));
+		if (session % 4 == 3) {
+			events_keep(false);
+			events_give_back();
+			CHECK(!event_push(&o));
+		}
 	}
 }
 

@@ -223,8 +223,13 @@ static void sessions_and_late_threads(uint64_t apart, bool late)
 		sys_sleep_ns(5 * NS_PER_MS);
 		lanes_close(KIND, now_monotonic() + (late ? NS_PER_MS : 60 * NS_PER_S));
 		stop_worker();
+		lanes_keep(i % 3); /* as between two windows */
 		lanes_release();
+		if (i % 5 == 0)
+			lanes_give_back();
 	}
+	lanes_keep(false);
+	lanes_give_back();
 	stop_producers(threads);
 	uint64_t missing = not_taken(), full = account()->untimed[RTL_REASON_BACKLOG], slept = account()->untimed[RTL_REASON_NOT_COMPLETED];
 	CHECK(atomic_load(&taken_count) + missing == atomic_load(&recorded) && atomic_load(&recorded) > 1000);

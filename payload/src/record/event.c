@@ -20,6 +20,7 @@ static CACHE_ALIGNED _Atomic uint64_t head;
 static CACHE_ALIGNED uint64_t tail;
 
 static bool closed = true; /* written by arming and disarming; the worker reads it in between */
+static bool kept;          /* by closing: its memory stays */
 
 /*
  * A thread may sleep in event_push() until a later session, and still use the lap of the
@@ -44,7 +45,7 @@ int events_init(bool lossless)
 }
 
 /* Moves head ahead by the longest lap: then no push takes a cell, because each cell is free
- * for an earlier position, also in the next session, or for none when its memory is gone.
+ * for an earlier position, also in the next session, or for none if its memory is gone.
  * If a thread has taken a cell and not filled it, head stays. */
 void events_close(void)
 {
@@ -56,7 +57,19 @@ void events_close(void)
 	if (closed || !atomic_compare_exchange_strong(&head, &at, tail + EVENT_CELLS_LOSSLESS))
 		return;
 	closed = true;
-	clear_memory(cells, EVENT_CELLS_LOSSLESS * sizeof *cells);
+	if (!kept)
+		events_give_back();
+}
+
+void events_keep(bool keep)
+{
+	kept = keep;
+}
+
+void events_give_back(void)
+{
+	if (closed)
+		clear_memory(cells, EVENT_CELLS_LOSSLESS * sizeof *cells);
 }
 
 bool event_push(const struct event *e)

@@ -97,7 +97,11 @@ uint64_t events_popped(void);
 bool event_look(uint64_t number, struct event *e);
 
 /* When no worker runs: drops all events, and event_push() finds the queue full until
- * events_init(). Gives the memory back, unless a thread is writing an event. */
+ * events_init(). Gives the memory back, unless a thread is writing an event, or another window follows: see events_keep(). */
 void events_close(void);
+/* Whether events_close() keeps the memory, until events_give_back(), which drops nothing of an open queue: to touch
+ * all of it again takes longer than many a time between two windows. */
+void events_keep(bool keep);
+void events_give_back(void);
 
 #endif

@@ -17,6 +17,7 @@ _Atomic uint32_t *lanes_gate = &lanes_closed_gate;
 
 static struct lane_cell *memory; /* of all lanes; never unmapped: a thread may be late in a cell */
 static bool in_use;
+static bool kept; /* by releasing: the memory stays */
 
 static int make_gate(void)
 {
@@ -91,9 +92,22 @@ void lanes_release(void)
 		return;
 	for (struct lane *l = lanes; l < lanes + LANES; l++) {
 		atomic_store(&l->cells, NULL);
-		forget(l);
+		if (!kept)
+			forget(l);
 	}
 	in_use = false;
+}
+
+void lanes_keep(bool keep)
+{
+	kept = keep;
+}
+
+void lanes_give_back(void)
+{
+	if (!in_use && memory)
+		for (struct lane *l = lanes; l < lanes + LANES; l++)
+			forget(l);
 }
 
 void lanes_open(uint32_t kind)

@@ -134,8 +134,11 @@ void lanes_open(uint32_t kind);
 /* No call of the kind is recorded any more. Waits until those that have claimed a cell have
  * published it, or until_ns (now_monotonic()); lanes_count_unpublished() counts the others. */
 void lanes_close(uint32_t kind, uint64_t until_ns);
-/* The worker has ended: gives the memory back. */
+/* The worker has ended: gives the memory back, unless another window follows: see lanes_keep(). */
 void lanes_release(void);
+/* Whether lanes_release() keeps the memory, until lanes_give_back(): see events_keep(). */
+void lanes_keep(bool keep);
+void lanes_give_back(void);
 
 /* The worker: hands each published cell to its kind (struct kind, take_cell). Returns how many. */
 uint64_t lanes_take(void);

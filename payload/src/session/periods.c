@@ -8,6 +8,8 @@
 
 #include "core/session_flags.h"
 #include "record/emit.h"
+#include "record/event.h"
+#include "record/lanes.h"
 #include "record/ring.h"
 #include "session/control_block.h"
 #include "session/schedule.h"
@@ -95,9 +97,18 @@ bool periods_continue(enum rtl_end why)
 	return periods_are_on() && (why == RTL_END_PERIOD || why == RTL_END_SHUT_DOWN || why == RTL_END_ARM_FAILED);
 }
 
+/* What is large stays between two windows: the ring with its records, and memory that the next arming would have to
+ * touch anew. */
+static void keep_memory(bool keep)
+{
+	ring_keep(keep);
+	events_keep(keep);
+	lanes_keep(keep);
+}
+
 void periods_closing(enum rtl_end why)
 {
-	ring_keep(periods_continue(why));
+	keep_memory(periods_continue(why));
 }
 
 static void give_up(void)
@@ -140,6 +151,9 @@ void periods_end(enum rtl_end why)
 
 	ring_put_definition(&last.header);
 	session_note_end(why);
+	keep_memory(false);
+	events_give_back();
+	lanes_give_back();
 	periods_close_ring(why);
 	session_describe_ring();
 	control_set_state(RTL_STATE_DORMANT);
