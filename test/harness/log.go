@@ -2,6 +2,7 @@ package harness
 
 import (
 	"cmp"
+	"os"
 	"slices"
 	"testing"
 
@@ -21,6 +22,12 @@ type Log struct {
 	Kernels    int
 	Violations []*simlog.Record
 	Once       simlog.Once
+}
+
+// HasLog reports whether the simulator has written a log: of a process that makes no queue it writes none.
+func (p *Process) HasLog() bool {
+	_, err := os.Stat(p.log)
+	return err == nil
 }
 
 // Truth reads the log of a workload that has ended.
