@@ -25,7 +25,7 @@ type ui struct {
 	quiet    bool
 	verbose  bool
 	terminal bool
-	beside   bool // a program of the user's writes to the same terminal: only results are told
+	beside   bool // a program of the user's writes to the same terminal: only results are printed
 	drawn    bool // a progress line is on the screen
 	drawnAt  time.Time
 	began    time.Time     // start of the recording; zero: not yet
@@ -67,11 +67,11 @@ func (u *ui) erase() {
 
 func (u *ui) talk(mark, verb, format string, args ...any) {
 	if !u.quiet && (!u.beside || u.verbose) {
-		u.tell(mark, verb, fmt.Sprintf(format, args...))
+		u.sayStep(mark, verb, fmt.Sprintf(format, args...))
 	}
 }
 
-func (u *ui) tell(mark, verb, text string) { u.say("%s %-11s %s", mark, verb, text) }
+func (u *ui) sayStep(mark, verb, text string) { u.say("%s %-11s %s", mark, verb, text) }
 
 func (u *ui) Preflight(facts string) { u.talk("✓", "preflight", "%s", facts) }
 
@@ -109,7 +109,7 @@ func (u *ui) Failed(f *failure.Error) {
 
 func (u *ui) Triggered(what string) {
 	if !u.quiet {
-		u.tell("✓", "triggered", what)
+		u.sayStep("✓", "triggered", what)
 	}
 }
 

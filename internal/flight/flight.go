@@ -76,7 +76,7 @@ type Host struct {
 type GroupHost struct {
 	Create  func(number uint64) (*tracedb.DB, func(), error) // a trace; the function is called when it is closed
 	Targets func(State) []tracedb.Target                     // of several processes; nil: there is one
-	Coming  bool                                             // processes begin while others are recorded: a trace goes back to before they did
+	Joining bool                                             // processes join while others are recorded: a trace goes back to before they did
 	Run     func(work func())                                // runs work with low priority, and does not wait for it
 	Written func(Outcome)                                    // a trigger has written its trace, or failed
 	Filter  *filter.Filter                                   // of the traces; nil: they have all kernels
@@ -85,7 +85,7 @@ type GroupHost struct {
 
 // State is what a group knows of its processes, by pid, when it writes a trace.
 type State struct {
-	Gone map[int]string // that have ended, and how
-	Late map[int]bool   // whose records did not come in time: the trace is without them
-	Has  map[int]bool   // that have a session in the trace
+	Gone    map[int]string // that have ended, and how
+	Late    map[int]bool   // whose records did not come in time: the trace is without them
+	InTrace map[int]bool   // that have a session in the trace
 }

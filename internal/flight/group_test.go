@@ -144,12 +144,12 @@ func TestEndedAreBounded(t *testing.T) {
 	}
 }
 
-// TestComing: where processes begin meanwhile, a trace goes back to before the latest did, with what the earlier ones recorded.
-func TestComing(t *testing.T) {
+// TestJoining: where processes begin meanwhile, a trace goes back to before the latest did, with what the earlier ones recorded.
+func TestJoining(t *testing.T) {
 	h := hostIn(t.TempDir())
-	h.Coming = true
+	h.Joining = true
 	h.Targets = func(s State) []tracedb.Target {
-		if !s.Has[7] || !s.Has[8] || s.Has[9] {
+		if !s.InTrace[7] || !s.InTrace[8] || s.InTrace[9] {
 			t.Errorf("%+v", s)
 		}
 		return nil
@@ -172,11 +172,11 @@ func TestComing(t *testing.T) {
 	g.Close()
 }
 
-// TestComingAreBounded: more processes than were expected share the memory, and those that have ended are dropped first. A trace does not
+// TestJoiningAreBounded: more processes than were expected share the memory, and those that have ended are dropped first. A trace does not
 // claim the time of those.
-func TestComingAreBounded(t *testing.T) {
+func TestJoiningAreBounded(t *testing.T) {
 	h := hostIn(t.TempDir())
-	h.Coming, h.Targets = true, func(State) []tracedb.Target { return nil }
+	h.Joining, h.Targets = true, func(State) []tracedb.Target { return nil }
 	g := newTestGroup(t, h, 1, 5)
 	last := begun(g, 1000)
 	for pid := range 12 {

@@ -57,7 +57,7 @@ type trace struct {
 
 // gather adds the records of the sessions that have ended. The caller holds g.mu.
 func (g *Group) gather(p *pending) *trace {
-	t := &trace{group: g, pending: p, state: State{Gone: map[int]string{}, Late: map[int]bool{}, Has: map[int]bool{}}}
+	t := &trace{group: g, pending: p, state: State{Gone: map[int]string{}, Late: map[int]bool{}, InTrace: map[int]bool{}}}
 	for _, r := range g.ended {
 		if !p.asked[r] {
 			p.add(r, r.beside())
@@ -72,7 +72,7 @@ func (g *Group) gather(p *pending) *trace {
 		}
 	}
 	for _, one := range p.pieces {
-		t.state.Has[one.recorder.host.PID] = true
+		t.state.InTrace[one.recorder.host.PID] = true
 	}
 	t.late = slices.Sorted(maps.Keys(t.state.Late))
 	t.floorNS = g.floorNS
@@ -94,7 +94,7 @@ func (t *trace) span() (fromNS, endNS uint64) {
 	}
 	began := uint64(0) // the first process, of those that have begun meanwhile
 	for _, one := range first {
-		if t.group.host.Coming && one.limit == tracedb.LimitStart {
+		if t.group.host.Joining && one.limit == tracedb.LimitStart {
 			if began == 0 || one.fromNS < began {
 				began = one.fromNS
 			}
@@ -105,7 +105,7 @@ func (t *trace) span() (fromNS, endNS uint64) {
 	if fromNS == 0 {
 		fromNS = began
 	}
-	if t.group.host.Coming && t.floorNS > fromNS {
+	if t.group.host.Joining && t.floorNS > fromNS {
 		fromNS = t.floorNS
 	}
 	return fromNS, max(endNS, fromNS)

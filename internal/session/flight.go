@@ -141,10 +141,10 @@ func (g *group) flightTargets(now flight.State) []tracedb.Target {
 
 func (g *group) describeTargets(members []*member, now flight.State) (list []tracedb.Target) {
 	for _, m := range members {
+		m.mu.Lock()
 		t := tracedb.Target{
 			PID: m.PID, StartTicks: m.StartTicks, Command: sanitize.Text(m.Command), Rank: m.rank, Outcome: tracedb.OutcomeRecorded,
 		}
-		m.mu.Lock()
 		decided, result := m.decided, m.result
 		m.mu.Unlock()
 		switch how, gone := now.Gone[m.PID]; {
@@ -171,7 +171,7 @@ func (l *launched) flightTargets(now flight.State) []tracedb.Target {
 		m.mu.Lock()
 		failed := m.decided && m.result.failure != nil
 		m.mu.Unlock()
-		if !failed && !now.Has[m.PID] && !now.Late[m.PID] {
+		if !failed && !now.InTrace[m.PID] && !now.Late[m.PID] {
 			continue
 		}
 		named = append(slices.DeleteFunc(named, same), m) // a process may have several sessions

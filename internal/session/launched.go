@@ -48,7 +48,7 @@ func RecordLaunched(o Options, c *launch.Child, ui GroupObserver) Launched {
 	defer l.endWindow()
 	l.o.PID = c.PID
 	host := l.flightHost()
-	host.Coming, host.Targets = true, l.flightTargets
+	host.Joining, host.Targets = true, l.flightTargets
 	if l.flight = newFlight(l.o, host, 1); l.flight != nil {
 		defer l.flight.Close()
 	}

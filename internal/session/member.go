@@ -112,6 +112,8 @@ func (m *member) look() (rank *int, err error) {
 
 // introduce notes what look has found about the process.
 func (m *member) introduce(rank *int) {
+	m.mu.Lock() // a flight recorder may be naming the processes of a trace
+	defer m.mu.Unlock()
 	m.rank = rank
 	m.Command = m.Facts.Comm
 	m.StartTicks = m.Target.StartTicks
