@@ -12,7 +12,7 @@ import (
 // Now is what is known of an observation that goes on.
 type Now struct {
 	AtNS   uint64          // everything that happened before is in the rows
-	Waits  []cputrace.Wait // that have not ended
+	Waits  []cputrace.Wait // that had not ended then; one that has ended since can be in the rows, too
 	Losses []cputrace.Loss // since its begin
 	Detail string          // what could not be observed
 }
@@ -30,23 +30,28 @@ func (p *Process) Now() (Now, error) {
 		n.AtNS, n.Losses = p.endNS(), p.losses
 		return n, nil
 	}
+	var threads map[uint32]kernelThread
+	var err error
+	if r.options.Scheduling { // before the ring is read: a wait that ends in between is in it
+		threads, err = p.threads(r.kernel.objects.Maps[kernelMapThreads])
+	}
 	if !r.drain() {
 		p.note("events were not read in time")
 	}
-	n.Losses = p.lostSoFar()
-	if !r.options.Scheduling {
-		return n, nil
-	}
-	threads, err := p.threads(r.kernel.objects.Maps[kernelMapThreads])
+	n.Losses, n.Waits = p.lostSoFar(), p.waitsAt(n.AtNS, threads)
+	return n, err
+}
+
+// waitsAt returns the waits of threads that had begun at a time. The ring has been read: it has their stacks.
+func (p *Process) waitsAt(atNS uint64, threads map[uint32]kernelThread) []cputrace.Wait {
 	b := &cputrace.Batch{}
 	for _, t := range threads {
-		if t.Off != 0 {
+		if t.Off != 0 && t.Wait.Out <= atNS {
 			t.Wait.Event.Time = 0
 			p.wait(&t.Wait, b)
 		}
 	}
-	n.Waits = b.Waits
-	return n, err
+	return b.Waits
 }
 
 // Lost returns what is missing since the begin.

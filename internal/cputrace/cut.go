@@ -88,7 +88,7 @@ func (c *Cut) Write(s *tracedb.Session, fromNS, untilNS uint64, name func(ids ma
 
 // within returns the samples and waits of a time. Waits that began before it, or ended after it, are clipped.
 func (c *Cut) within(fromNS, endNS uint64) *Batch {
-	b := &Batch{}
+	b, ended := &Batch{}, map[begin]bool{}
 	for i := range c.chunks {
 		for _, s := range c.chunks[i].samples {
 			if s.TimeNS >= fromNS && s.TimeNS <= endNS {
@@ -96,13 +96,23 @@ func (c *Cut) within(fromNS, endNS uint64) *Batch {
 			}
 		}
 		for _, w := range c.chunks[i].waits {
-			addWait(b, w, fromNS, endNS)
+			if addWait(b, w, fromNS, endNS); w.InNS > endNS {
+				ended[begin{w.TID, w.OutNS}] = true
+			}
 		}
 	}
 	for _, w := range c.waits {
-		addWait(b, w, fromNS, endNS)
+		if !ended[begin{w.TID, w.OutNS}] {
+			addWait(b, w, fromNS, endNS)
+		}
 	}
 	return b
+}
+
+// begin identifies a wait.
+type begin struct {
+	tid   uint32
+	outNS uint64
 }
 
 func addWait(b *Batch, w Wait, fromNS, endNS uint64) {

@@ -2,6 +2,7 @@ package cputrace
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -90,4 +91,19 @@ func session(t *testing.T) (*tracedb.Session, *tracedb.DB) {
 		t.Fatal(err)
 	}
 	return s, db
+}
+
+// A wait that goes on at the end of a cut is there once, also when its row came before the cut was made.
+func TestKeeperOpenWait(t *testing.T) {
+	k := NewKeeper(Window{BegunNS: 1, Method: "bpf", Scheduling: true}, time.Hour, func() uint64 { return 1 << 20 }, func() uint64 { return 900 })
+	k.Add(&Batch{Waits: []Wait{{TID: 7, OutNS: 100, InNS: 200}, {TID: 7, OutNS: 300, InNS: 600}, {TID: 9, OutNS: 450, InNS: 700}}})
+	k.Complete(500, nil, []Wait{{TID: 7, OutNS: 300}, {TID: 8, OutNS: 300}, {TID: 9, OutNS: 450}}, "")
+	var got []Wait
+	for _, w := range k.Cut().within(150, 500).Waits {
+		got = append(got, Wait{TID: w.TID, OutNS: w.OutNS, InNS: w.InNS})
+	}
+	want := []Wait{{TID: 7, OutNS: 150, InNS: 200}, {TID: 7, OutNS: 300}, {TID: 9, OutNS: 450}, {TID: 8, OutNS: 300}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
 }
