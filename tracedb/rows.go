@@ -118,6 +118,12 @@ type Loss struct {
 	UntilNS uint64
 }
 
+// Unavailable is a kind of record that was asked for and cannot be recorded.
+type Unavailable struct {
+	Kind   string // memory-copy, …
+	Reason string
+}
+
 // Pause is a stop of one thread of the target.
 type Pause struct {
 	TID        uint32

@@ -200,6 +200,14 @@ CREATE TABLE IF NOT EXISTS rtl_kind_coverage(
 	PRIMARY KEY(session_id, kind)
 );
 
+-- Kinds of record that were asked for and could not be recorded. They have no account.
+CREATE TABLE IF NOT EXISTS rtl_kind_unavailable(
+	session_id INTEGER NOT NULL,
+	kind TEXT NOT NULL,                -- memory-copy, ...
+	reason TEXT NOT NULL,
+	PRIMARY KEY(session_id, kind)
+);
+
 -- Records that are missing from this file.
 CREATE TABLE IF NOT EXISTS rtl_loss(
 	id INTEGER PRIMARY KEY,

@@ -163,6 +163,13 @@ func (s *Session) Lost(l Loss) error {
 	})
 }
 
+// Unavailable writes that a kind of record was asked for and cannot be recorded in the session.
+func (s *Session) Unavailable(u Unavailable) error {
+	return s.write(1, func() error {
+		return s.db.exec("INSERT OR IGNORE INTO rtl_kind_unavailable VALUES(?,?,?)", s.id, u.Kind, u.Reason)
+	})
+}
+
 // Pause writes a stop of one thread of the target.
 func (s *Session) Pause(p Pause) error {
 	return s.add(func() error {

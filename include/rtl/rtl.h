@@ -299,7 +299,8 @@ typedef struct rtl_options {
 } rtl_options_t;
 
 /*
- * Starts a session. Kernels are recorded when this returns. -ENODEV: HSA is not initialized, call hipInit() or
+ * Starts a session. Kernels are recorded when this returns, and the other kinds that are possible in this process: see
+ * rtl_stats_t.unavailable. -ENODEV: HSA is not initialized, call hipInit() or
  * hsa_init() before. -EALREADY: a session is active. -EBUSY: rtl-attach, or another copy of this library, records this
  * process. -ETIMEDOUT: threads could not be seen outside of HSA's queue functions; try again.
  */
@@ -336,6 +337,7 @@ typedef struct rtl_stats {
 	uint64_t dropped;     /* records that a buffer had no room for, or that were in one that was destroyed */
 	uint64_t unknown;     /* records of a type that this library does not know, or whose definition was lost */
 	uint64_t delivered[RTL_RECORD_KINDS]; /* by kind: records that were made for callbacks and buffers */
+	uint64_t unavailable; /* RTL_BIT() of each kind that the last session was asked for and could not record */
 } rtl_stats_t;
 
 int rtl_get_stats(rtl_stats_t *out);

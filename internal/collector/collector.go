@@ -29,6 +29,7 @@ type Sink interface {
 	Window(tracedb.Window) error
 	Mark(tracedb.Mark) error // the records passed so far are complete up to the mark
 	Lost(tracedb.Loss) error
+	Unavailable(tracedb.Unavailable) error
 	Flush() error // called at least four times a second
 	End(tracedb.End) error
 }
@@ -59,6 +60,7 @@ type Collector struct {
 	period time.Duration
 	keep   func(*ring.Record) // nil: nothing keeps the records
 	beside func() error       // nil: nothing else writes into the session
+	tell   func(tracedb.Unavailable)
 	passes atomic.Uint64
 
 	tables   tables
@@ -68,6 +70,7 @@ type Collector struct {
 	filter   *filtering                       // nil: no filter
 	decoders [ring.KindsMax]kind.Decoder      // by ring.Kind; nil: an unknown kind
 	accounts [ring.KindsMax]*ring.KindAccount // by ring.Kind; nil: not received
+	missing  []tracedb.Unavailable            // kinds that cannot be recorded
 	end      *ring.EndRecord
 	asked    atomic.Pointer[Ending]
 	rounds   rounds
@@ -107,6 +110,9 @@ func (c *Collector) makeDecoders(kinds []*kind.Kind) {
 func (c *Collector) CountRounds(finished func() (rounds uint64, known bool)) {
 	c.rounds.count = finished
 }
+
+// Tell makes the collector call tell for each kind that cannot be recorded, in each window of a schedule. Call Tell before Run.
+func (c *Collector) Tell(tell func(tracedb.Unavailable)) { c.tell = tell }
 
 // Keep makes the collector call keep for each record from the ring, in their order, before it decodes it.
 // Call Keep before Run.

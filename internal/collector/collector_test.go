@@ -24,6 +24,7 @@ type memory struct {
 	windows     []tracedb.Window
 	kindRecords int
 	losses      []tracedb.Loss
+	unavailable []tracedb.Unavailable
 	marks       []tracedb.Mark
 	ends        []tracedb.End
 	full        error // what Write answers
@@ -37,10 +38,14 @@ func (m *memory) CodeObject(o tracedb.CodeObject) error {
 	return nil
 }
 func (m *memory) Launch(l tracedb.Launch) error { m.launches = append(m.launches, l); return nil }
-func (m *memory) Lost(l tracedb.Loss) error     { m.losses = append(m.losses, l); return nil }
-func (m *memory) End(e tracedb.End) error       { m.ends = append(m.ends, e); return nil }
-func (m *memory) Mark(k tracedb.Mark) error     { m.marks = append(m.marks, k); return nil }
-func (m *memory) Flush() error                  { return nil }
+func (m *memory) Unavailable(u tracedb.Unavailable) error {
+	m.unavailable = append(m.unavailable, u)
+	return nil
+}
+func (m *memory) Lost(l tracedb.Loss) error { m.losses = append(m.losses, l); return nil }
+func (m *memory) End(e tracedb.End) error   { m.ends = append(m.ends, e); return nil }
+func (m *memory) Mark(k tracedb.Mark) error { m.marks = append(m.marks, k); return nil }
+func (m *memory) Flush() error              { return nil }
 
 // Window keeps each window once, as a trace does.
 func (m *memory) Window(w tracedb.Window) error {

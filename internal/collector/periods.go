@@ -2,6 +2,7 @@ package collector
 
 import (
 	"errors"
+	"slices"
 	"unsafe"
 
 	"github.com/rtl-attach/rtl-attach/internal/filter"
@@ -98,7 +99,7 @@ func (c *Collector) beginWindow(one ring.Period) error {
 	}
 	c.sink, p.open = sink, true
 	c.rounds = rounds{count: c.rounds.count, now: c.rounds.now}
-	c.tables, c.coverage, c.accounts = tables{}, coverage{}, [ring.KindsMax]*ring.KindAccount{}
+	c.tables, c.coverage, c.accounts, c.missing = tables{}, coverage{}, [ring.KindsMax]*ring.KindAccount{}, nil
 	c.makeDecoders(c.kinds)
 	c.Filter(p.filter, func() uint64 { return one.ArmedNS })
 	p.counters, p.told = ring.Counters{}, 0
@@ -162,6 +163,11 @@ func (r *Result) add(one Result) {
 	}
 	for _, k := range one.Kinds {
 		r.addKind(k)
+	}
+	for _, u := range one.Unavailable {
+		if !slices.ContainsFunc(r.Unavailable, func(known tracedb.Unavailable) bool { return known.Kind == u.Kind }) {
+			r.Unavailable = append(r.Unavailable, u)
+		}
 	}
 	if len(r.Coverage) == 0 {
 		r.Coverage = make([]tracedb.Coverage, 1)

@@ -1,7 +1,10 @@
 package collector
 
 import (
+	"cmp"
 	"math"
+	"slices"
+	"syscall"
 
 	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
@@ -39,6 +42,8 @@ func (c *Collector) record(r *ring.Record) error {
 	case ring.TypeKindAccount:
 		c.account(*r.KindAccount())
 		return nil
+	case ring.TypeUnavailable:
+		return c.unavailable(r.Unavailable())
 	case ring.TypeEnd:
 		end := *r.End()
 		c.end = &end
@@ -57,6 +62,23 @@ func (c *Collector) account(a ring.KindAccount) {
 		return
 	}
 	c.accounts[a.Kind] = &a
+}
+
+// unavailable stores that a kind cannot be recorded in this session.
+func (c *Collector) unavailable(u *ring.Unavailable) error {
+	if u.Kind >= ring.KindsMax {
+		c.tally.refused++
+		return nil
+	}
+	one := tracedb.Unavailable{Kind: ring.Kind(u.Kind).String(), Reason: cmp.Or(c.tables.strings[u.Reason], syscall.Errno(u.Error).Error())}
+	if slices.ContainsFunc(c.missing, func(m tracedb.Unavailable) bool { return m.Kind == one.Kind }) {
+		return nil // a flight recorder keeps one of each window
+	}
+	c.missing = append(c.missing, one)
+	if c.tell != nil {
+		c.tell(one)
+	}
+	return c.sink.Unavailable(one)
 }
 
 func (c *Collector) dispatch(d *ring.Dispatch) error {

@@ -70,6 +70,8 @@ type Result struct {
 
 	Records uint64         // read from the ring
 	Losses  []tracedb.Loss // all; the losses that the payload reported are one entry
+
+	Unavailable []tracedb.Unavailable // kinds that could not be recorded, once each
 }
 
 // Missing returns the number of lost records, or of unexplained dispatches if that is
@@ -95,7 +97,7 @@ func (r Result) NoTimes() (n uint64) {
 }
 
 func (c *Collector) result() Result {
-	r := Result{Records: c.tally.records, Timed: c.tally.timed, Filtered: c.tally.filtered, Untimed: c.tally.untimed, Lost: c.tally.lost, Kinds: c.settleKinds()}
+	r := Result{Records: c.tally.records, Timed: c.tally.timed, Filtered: c.tally.filtered, Untimed: c.tally.untimed, Lost: c.tally.lost, Kinds: c.settleKinds(), Unavailable: c.missing}
 	if c.end != nil {
 		r.Ended, r.End = true, ring.End(c.end.End)
 		if c.end.RecordsLost <= kind.MostCount {

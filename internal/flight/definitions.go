@@ -49,7 +49,7 @@ func (d *definitions) add(r *ring.Record) bool {
 
 func (d *definitions) has(t ring.Type) bool {
 	switch t {
-	case ring.TypeAgent, ring.TypeQueue, ring.TypeLaunch, ring.TypeCodeObject, ring.TypeString:
+	case ring.TypeAgent, ring.TypeQueue, ring.TypeLaunch, ring.TypeCodeObject, ring.TypeString, ring.TypeUnavailable:
 		return true
 	}
 	return d.describes[t]

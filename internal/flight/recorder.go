@@ -105,6 +105,8 @@ func (r *Recorder) Kind(int, func(tracedb.KindWriter) error) error { return nil 
 
 func (r *Recorder) Lost(l tracedb.Loss) error { r.set.Lost(l.FromNS, l.UntilNS); return nil }
 
+func (r *Recorder) Unavailable(tracedb.Unavailable) error { return nil }
+
 func (r *Recorder) Write(b tracedb.Batch) error {
 	r.set.Kernels(b.Dispatches)
 	for i := range b.Dispatches {

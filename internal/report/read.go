@@ -99,6 +99,20 @@ func (s *Summary) readUntimed(tr *traceread.Trace) error {
 		WHERE r.name <> 'after-detach' GROUP BY r.id ORDER BY packets DESC`)
 }
 
+// fillUnavailable counts the sessions by kind and reason, the first one first.
+func (s *Summary) fillUnavailable(tr *traceread.Trace) {
+	for _, session := range tr.Sessions {
+		for _, u := range session.Unavailable {
+			at := slices.IndexFunc(s.Unavailable, func(one Unavailable) bool { return one.Kind == u.Kind && one.Reason == u.Reason })
+			if at < 0 {
+				at = len(s.Unavailable)
+				s.Unavailable = append(s.Unavailable, Unavailable{Kind: u.Kind, Reason: u.Reason})
+			}
+			s.Unavailable[at].Sessions++
+		}
+	}
+}
+
 // fillLosses sums up the losses by cause, the most records first.
 func (s *Summary) fillLosses(tr *traceread.Trace) {
 	s.Losses = []Loss{}

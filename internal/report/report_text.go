@@ -27,6 +27,7 @@ func (r *Report) WriteText(w io.Writer, fullNames bool) error {
 	r.writeSessions(&b)
 	r.writeFilters(&b)
 	r.writeCoverage(&b)
+	r.writeUnavailable(&b)
 	r.writeLosses(&b)
 	r.writePerProcess(&b)
 	r.writeBusy(&b)

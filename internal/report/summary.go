@@ -31,8 +31,9 @@ type Summary struct {
 	LeftOutInAll   int64          `json:"filtered_kernels_in_all,omitempty"` // different names
 	LaunchToStart  *LaunchToStart `json:"launch_to_start,omitempty"`
 	Kinds          map[string]any `json:"kinds,omitempty"` // further kinds of record, by their names
-	Losses         []Loss         `json:"losses"`          // empty: nothing was lost
-	LeftOut        int64          `json:"left_out"`        // dispatches with impossible times, or without a valid context
+	Unavailable    []Unavailable  `json:"unavailable,omitempty"`
+	Losses         []Loss         `json:"losses"`   // empty: nothing was lost
+	LeftOut        int64          `json:"left_out"` // dispatches with impossible times, or without a valid context
 	Pauses         Pauses         `json:"pauses"`
 	Rates          []Rates        `json:"rates,omitempty"`
 	IdleCauses     *IdleCauses    `json:"idle_causes,omitempty"`   // of Summarize only; absent: threads were not observed
@@ -73,6 +74,13 @@ type Trigger struct {
 	LimitedBy    string `json:"limited_by"`    // why the window does not begin earlier: time, size, start
 	OlderRecords uint64 `json:"older_records"` // not kept, and not lost
 	Ignored      uint64 `json:"ignored"`       // further times that triggers fired before
+}
+
+// Unavailable is a kind of record that was asked for and could not be recorded in some sessions.
+type Unavailable struct {
+	Kind     string `json:"kind"` // its name in the trace: memory-copy, …
+	Reason   string `json:"reason"`
+	Sessions int64  `json:"sessions"`
 }
 
 // Coverage is the account of dispatches. Dispatches is how many were published to recorded
@@ -210,6 +218,7 @@ func (s *Summary) readAccounts(tr *traceread.Trace) error {
 		return err
 	}
 	s.fillCoverage(tr)
+	s.fillUnavailable(tr)
 	s.fillLosses(tr)
 	s.fillProcesses(tr)
 	for _, step := range []struct {

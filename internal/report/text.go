@@ -31,6 +31,7 @@ func (s *Summary) WriteText(w io.Writer) error {
 	s.writeSessions(&b)
 	s.writeFilters(&b)
 	s.writeCoverage(&b)
+	s.writeUnavailable(&b)
 	s.writeLosses(&b)
 	s.writeGPUs(&b)
 	s.writeKernels(&b)
@@ -144,6 +145,19 @@ func (s *Summary) writeCoverage(b *bytes.Buffer) {
 		if remark.n > 0 {
 			line(b, "", "%s %s", humanize.Things(remark.n, remark.what), remark.text)
 		}
+	}
+}
+
+func (s *Summary) writeUnavailable(b *bytes.Buffer) {
+	for i, u := range s.Unavailable {
+		label, in := "", ""
+		if i == 0 {
+			label = "Missing"
+		}
+		if all := int64(len(s.Sessions)); u.Sessions < all {
+			in = fmt.Sprintf(" in %d of %s", u.Sessions, humanize.Things(all, "session"))
+		}
+		line(b, label, "%s records: could not be recorded%s: %s", sanitize.Text(u.Kind), in, sanitize.Text(u.Reason))
 	}
 }
 

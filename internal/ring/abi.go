@@ -118,6 +118,7 @@ const (
 	TypeEnd         Type = 0x9
 	TypePeriod      Type = 0xa
 	TypeCounters    Type = 0xb
+	TypeUnavailable Type = 0xc
 	TypeDispatch    Type = 0x40
 	TypeUntimed     Type = 0x41
 )
@@ -383,6 +384,13 @@ type (
 		Untimed   uint64
 		Lost      uint64
 		Reserved  [2]uint64
+	}
+	Unavailable struct {
+		Header   Header
+		Kind     uint32
+		Reason   uint32
+		Error    uint32
+		Reserved [11]uint32
 	}
 	EndRecord struct {
 		Header      Header

@@ -132,6 +132,7 @@ const (
 	TypeEnd         Type = C.RTL_TYPE_END
 	TypePeriod      Type = C.RTL_TYPE_PERIOD
 	TypeCounters    Type = C.RTL_TYPE_COUNTERS
+	TypeUnavailable Type = C.RTL_TYPE_KIND_UNAVAILABLE
 	TypeDispatch    Type = C.RTL_TYPE_DISPATCH
 	TypeUntimed     Type = C.RTL_TYPE_UNTIMED
 )
@@ -190,6 +191,7 @@ type (
 	Agent       C.struct_rtl_agent
 	CodeObject  C.struct_rtl_code_object
 	KindAccount C.struct_rtl_kind_account
+	Unavailable C.struct_rtl_kind_unavailable
 	EndRecord   C.struct_rtl_end_record
 
 	CountersRecord C.struct_rtl_counters_record

@@ -31,6 +31,7 @@ func (r *Record) Queue() *Queue             { return (*Queue)(unsafe.Pointer(&r.
 func (r *Record) Agent() *Agent             { return (*Agent)(unsafe.Pointer(&r.line)) }
 func (r *Record) CodeObject() *CodeObject   { return (*CodeObject)(unsafe.Pointer(&r.line)) }
 func (r *Record) KindAccount() *KindAccount { return (*KindAccount)(unsafe.Pointer(&r.line)) }
+func (r *Record) Unavailable() *Unavailable { return (*Unavailable)(unsafe.Pointer(&r.line)) }
 func (r *Record) End() *EndRecord           { return (*EndRecord)(unsafe.Pointer(&r.line)) }
 func (r *Record) Period() *Period           { return (*Period)(unsafe.Pointer(&r.line)) }
 func (r *Record) Counters() *CountersRecord { return (*CountersRecord)(unsafe.Pointer(&r.line)) }

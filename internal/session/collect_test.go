@@ -32,6 +32,7 @@ func (*slowSink) Write(tracedb.Batch) error                      { return nil }
 func (*slowSink) Kind(int, func(tracedb.KindWriter) error) error { return nil }
 func (*slowSink) Window(tracedb.Window) error                    { return nil }
 func (*slowSink) Mark(tracedb.Mark) error                        { return nil }
+func (*slowSink) Unavailable(tracedb.Unavailable) error          { return nil }
 func (*slowSink) Lost(tracedb.Loss) error                        { return nil }
 func (*slowSink) End(tracedb.End) error                          { return nil }
 

@@ -52,6 +52,7 @@ func (r *recording) startDrain() (*drain, error) {
 	ctx, giveUp := context.WithCancel(context.Background())
 	d.giveUp = giveUp
 	d.collector.CountRounds(func() (uint64, bool) { return r.link.control.Counters().WorkerRounds, !r.link.isLost() })
+	d.collector.Tell(r.warnUnavailable())
 	d.thread.run(func() {
 		defer close(d.done)
 		d.result, d.err = d.collector.Run(ctx, r.watch.gone)

@@ -88,8 +88,20 @@ func (r *recording) noteEarly(why string) {
 	}
 }
 
+// warnUnavailable returns what warns of kinds that cannot be recorded, once each. The drain's goroutine calls it.
+func (r *recording) warnUnavailable() func(tracedb.Unavailable) {
+	warned := map[string]bool{}
+	return func(u tracedb.Unavailable) {
+		if !warned[u.Kind] {
+			warned[u.Kind] = true
+			r.ui.Warn(fmt.Sprintf("%s cannot be recorded in this process: %s; the other kinds are recorded", u.Kind, u.Reason))
+		}
+	}
+}
+
 // noteLosses warns of missing records: with -q, and in scripts, there is no summary.
 func (r *recording) noteLosses(result collector.Result) {
+	r.tally.missing += uint64(len(result.Unavailable)) // at least one each: how many is not known
 	missing := result.Missing()
 	if missing == 0 {
 		return

@@ -93,6 +93,21 @@ func (tr *Trace) readKindAccounts(ctx context.Context) error {
 	}, "SELECT session_id, kind, begun, timed, untimed, unexplained FROM rtl_kind_coverage")
 }
 
+func (tr *Trace) readUnavailable(ctx context.Context) error {
+	if has, err := tracedb.HasTables(tr.DB, "rtl_kind_unavailable"); err != nil || !has {
+		return err
+	}
+	return tr.Define(ctx, func(r Row) error {
+		var of int64
+		var u tracedb.Unavailable
+		err := r.Scan(&of, &u.Kind, &u.Reason)
+		if s := tr.sessions[of]; s != nil {
+			s.Unavailable = append(s.Unavailable, tracedb.Unavailable{Kind: Cut(u.Kind, LongestWord), Reason: Cut(u.Reason, LongestWord)})
+		}
+		return err
+	}, "SELECT session_id, kind, reason FROM rtl_kind_unavailable ORDER BY session_id, kind")
+}
+
 // Loss is a number of records of a session that are missing.
 type Loss struct {
 	Session *Session // nil: not a session of the file

@@ -27,6 +27,7 @@ type Session struct {
 	RealtimeOffset  int64 // CLOCK_REALTIME - CLOCK_BOOTTIME at the begin
 	Counters        Counters
 	Kinds           map[string]KindAccount // by the kinds' names; only final accounts
+	Unavailable     []tracedb.Unavailable  // kinds that were asked for and could not be recorded
 	QueuesRecorded  int64                  // queues with a window
 	ClaimsKnown     int64                  // sum of RawBefore in its queues' accounts
 	Filters         []filter.Setting       // of the recording

@@ -81,6 +81,7 @@ func (tr *Trace) read(ctx context.Context, inProgress bool) (err error) {
 		{"filters", tr.readFilters},
 		{"counters", tr.readCounters},
 		{"kinds of record", tr.readKindAccounts},
+		{"kinds that could not be recorded", tr.readUnavailable},
 		{"losses", tr.readLosses},
 		{"processes", tr.readTogether},
 	} {

@@ -320,6 +320,7 @@ static enum decoded define(const struct rtl_header *h)
 	case RTL_TYPE_WINDOW:
 	case RTL_TYPE_CODE_OBJECT:
 	case RTL_TYPE_KIND_ACCOUNT:
+	case RTL_TYPE_KIND_UNAVAILABLE:
 		return DECODED_NOTHING;
 	}
 	return DECODED_UNKNOWN;

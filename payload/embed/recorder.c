@@ -426,6 +426,7 @@ void recorder_stats(rtl_stats_t *out)
 	out->active = !recorder_is_idle();
 	out->lost = atomic_load(&lost);
 	out->unknown = atomic_load(&unknown);
+	out->unavailable = atomic_load(&session_flags.unavailable);
 	for (uint32_t kind = 0; kind < RTL_RECORD_KINDS; kind++)
 		out->delivered[kind] = atomic_load(&delivered[kind]);
 }

@@ -266,6 +266,7 @@ enum rtl_type {
 	RTL_TYPE_END = 9,
 	RTL_TYPE_PERIOD = 10,
 	RTL_TYPE_COUNTERS = 11,
+	RTL_TYPE_KIND_UNAVAILABLE = 12,
 };
 
 /* The record types of a kind: 16 numbers each, from RTL_KIND_TYPES on. A reader skips
@@ -379,6 +380,15 @@ struct rtl_kind_account {
 	uint64_t reserved[2];
 };
 
+/* A kind that was asked for and cannot be recorded in this session. It has no account. */
+struct rtl_kind_unavailable {
+	struct rtl_header header;
+	uint32_t kind;   /* enum rtl_kind */
+	uint32_t reason; /* string id, 0: there was no room for it */
+	uint32_t error;  /* errno */
+	uint32_t reserved[11];
+};
+
 /* The last record of a session. */
 struct rtl_end_record {
 	struct rtl_header header;
@@ -417,6 +427,7 @@ RTL_ONE_LINE(struct rtl_queue);
 RTL_ONE_LINE(struct rtl_agent);
 RTL_ONE_LINE(struct rtl_code_object);
 RTL_ONE_LINE(struct rtl_kind_account);
+RTL_ONE_LINE(struct rtl_kind_unavailable);
 RTL_ONE_LINE(struct rtl_end_record);
 RTL_ONE_LINE(struct rtl_lost);
 #else

@@ -80,7 +80,7 @@ func mapAll(t testing.TB, file *os.File) []byte {
 // line is any record of one line.
 type line interface {
 	ring.Dispatch | ring.Untimed | ring.Window | ring.LostRecord | ring.Launch |
-		ring.Queue | ring.Agent | ring.CodeObject | ring.KindAccount | ring.EndRecord
+		ring.Queue | ring.Agent | ring.CodeObject | ring.KindAccount | ring.Unavailable | ring.EndRecord
 }
 
 // Put writes a record of one line; false: the ring is full.
@@ -119,6 +119,8 @@ func typeOf(record any) ring.Type {
 		return ring.TypeCodeObject
 	case ring.KindAccount:
 		return ring.TypeKindAccount
+	case ring.Unavailable:
+		return ring.TypeUnavailable
 	default:
 		return ring.TypeEnd
 	}

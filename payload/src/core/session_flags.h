@@ -36,6 +36,7 @@ struct session_flags {
 	_Atomic uint32_t generation;
 	_Atomic uint32_t stamp_boottime; /* enum rtl_stamp */
 	_Atomic uint32_t tid_offset;     /* of the thread id from %fs:0, 0: unknown */
+	_Atomic uint32_t unavailable;    /* bits of kinds that cannot be recorded (kinds/unavailable.h); arming writes it */
 };
 extern struct session_flags session_flags;
 
@@ -106,10 +107,10 @@ static inline void count_lost(uint32_t kind, uint64_t records)
 	COUNT_N(records_lost, records);
 }
 
-/* The session records this kind (enum rtl_kind). */
+/* The session records this kind (enum rtl_kind): it was asked for, and is possible. */
 static inline bool is_recorded(uint32_t kind)
 {
-	return config.trace >> kind & 1;
+	return (config.trace & ~atomic_load_explicit(&session_flags.unavailable, memory_order_relaxed)) >> kind & 1;
 }
 
 #endif

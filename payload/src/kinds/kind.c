@@ -1,7 +1,12 @@
 /* kind.c: the table of kinds, and the loops over it. */
 #include "kinds/kind.h"
 
+#include <errno.h>
+#include <stdio.h>
+
+#include "core/fault.h"
 #include "core/session_flags.h"
+#include "kinds/unavailable.h"
 
 const struct kind *const kinds[RTL_KINDS_MAX] = {
 #define KIND(number, ID, object, name) [number] = &object##_kind,
@@ -22,13 +27,54 @@ const struct kind *const kinds[RTL_KINDS_MAX] = {
 				kinds[i]->f(__VA_ARGS__);           \
 	} while (0)
 
+/* A test can make a step of each kind fail: "memory-copy find". */
+#ifdef RTL_TEST
+static int fault_of(uint32_t kind, const char *step, char *err, size_t errlen)
+{
+	static const char *const names[RTL_KINDS_MAX] = {
+#define KIND(number, ID, object, name) [number] = name,
+#include "kinds/kinds.def"
+	};
+	char fault[64];
+
+	snprintf(fault, sizeof fault, "%s %s", names[kind], step);
+	snprintf(err, errlen, "made to fail at %s", fault);
+	return fault_at(fault);
+}
+#else
+#define fault_of(kind, step, err, errlen) ((void)(kind), 0)
+#endif
+
+static int find(uint32_t kind, char *err, size_t errlen)
+{
+	return fault_of(kind, "find", err, errlen) ? -EIO : hooks_find(&kinds[kind]->hooks, err, errlen);
+}
+
+static int prepare(uint32_t kind, char *err, size_t errlen)
+{
+	if (fault_of(kind, "prepare", err, errlen))
+		return -EIO;
+	return kinds[kind]->prepare ? kinds[kind]->prepare(err, errlen) : 0;
+}
+
+static int start(uint32_t kind, char *err, size_t errlen)
+{
+	if (fault_of(kind, "start", err, errlen))
+		return -EIO;
+	return kinds[kind]->start ? kinds[kind]->start(err, errlen) : 0;
+}
+
+static uint32_t prepared; /* bits of the kinds whose memory release() gives back */
+
 int kinds_find_hooks(char *err, size_t errlen)
 {
 	int r = 0;
 
+	prepared = 0;
+	kinds_all_available();
 	for (uint32_t i = 0; i < RTL_KINDS_MAX && !r; i++)
-		if (is_recorded(i))
-			r = hooks_find(&kinds[i]->hooks, err, errlen);
+		if (is_recorded(i) && (r = find(i, err, errlen)))
+			r = kind_unavailable(i, r, err);
 	return r;
 }
 
@@ -78,18 +124,22 @@ int kinds_prepare(char *err, size_t errlen)
 {
 	int r = 0;
 
-	for (uint32_t i = 0; i < RTL_KINDS_MAX && !r; i++)
-		if (is_recorded(i) && kinds[i]->prepare)
-			r = kinds[i]->prepare(err, errlen);
-	return r; /* kinds_release() gives the memory back */
+	for (uint32_t i = 0; i < RTL_KINDS_MAX && !r; i++) {
+		if (!is_recorded(i))
+			continue;
+		prepared |= 1u << i; /* kinds_release() gives the memory back, also of a kind that fails */
+		if ((r = prepare(i, err, errlen)))
+			r = kind_unavailable(i, r, err);
+	}
+	return r;
 }
 
 int kinds_start(char *err, size_t errlen)
 {
 	for (uint32_t i = 0; i < RTL_KINDS_MAX; i++) {
-		int r = is_recorded(i) && kinds[i]->start ? kinds[i]->start(err, errlen) : 0;
+		int r = is_recorded(i) ? start(i, err, errlen) : 0;
 
-		if (!r)
+		if (!r || !(r = kind_unavailable(i, r, err)))
 			continue;
 		while (i-- > 0)
 			if (is_recorded(i) && kinds[i]->undo)
@@ -134,7 +184,9 @@ void kinds_release_signals(const struct ending *end)
 
 void kinds_release(void)
 {
-	EACH_REVERSE(release);
+	for (uint32_t i = RTL_KINDS_MAX; i-- > 0;)
+		if (prepared >> i & 1 && kinds[i]->release)
+			kinds[i]->release();
 }
 
 void kinds_leave_runtime(void)
@@ -146,6 +198,7 @@ uint64_t kinds_poll(uint64_t now_ns, bool abandon)
 {
 	uint64_t ended = 0;
 
+	emit_unavailable();
 	for (uint32_t i = 0; i < RTL_KINDS_MAX; i++)
 		if (is_recorded(i) && kinds[i]->poll)
 			ended += kinds[i]->poll(now_ns, abandon);

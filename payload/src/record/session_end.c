@@ -3,6 +3,7 @@
 
 #include "core/session_flags.h"
 #include "kinds/kind.h"
+#include "kinds/unavailable.h"
 #include "record/emit.h"
 #include "record/event.h"
 #include "record/lanes.h"
@@ -94,6 +95,8 @@ void session_end_write(const struct session_end *end)
 
 	ring_give_up();
 	ring_flush(); /* the count of what was lost, too */
+	while (!emit_unavailable() && session_end_wait(&p))
+		;
 	kinds_write_last(&p);
 	for (uint32_t kind = 0; kind < RTL_KINDS_MAX; kind++)
 		while (is_recorded(kind) && !emit_account(kind) && session_end_wait(&p))
