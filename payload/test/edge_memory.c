@@ -134,9 +134,8 @@ static void little_is_kept(void)
 
 static void none_is_kept_of_an_attach(void)
 {
-	static const char env[] = "\1\0\0\0RTL_TRACE\0memory-copy";
+	static const char env[] = "\2\0\0\0RTL_TRACE\0memory-copy\0RTL_TEST_FAIL_STEP\0ready";
 
-	rt.copy_time = NULL;
 	CHECK(rtl_attach(env, sizeof env) < 0);
 	check_pages();
 }
@@ -239,6 +238,19 @@ static void locked_memory_reads_as_zero(void)
 	}
 }
 
+/* Copies cannot be timed: the session is without them, and says so once. */
+static void a_kind_is_unavailable(void)
+{
+	static const char env[] = "\1\0\0\0RTL_TRACE\0memory-copy";
+
+	rt.copy_time = NULL;
+	CHECK(rtl_attach(env, sizeof env) == 0);
+	struct rtl_ring *ring = map_ring();
+	CHECK(ring && rtl_detach() == 0);
+	CHECK(count_records(ring, RTL_TYPE_KIND_UNAVAILABLE) == 1 && count_records(ring, RTL_TYPE_KIND_ACCOUNT) == 1);
+	check_pages();
+}
+
 static void locked_memory_is_backed_as_it_is_used(void)
 {
 	uint64_t size, inode;
@@ -259,6 +271,7 @@ const struct edge_case memory_cases[] = {
 	{"locked memory is backed as it is used", locked_memory_is_backed_as_it_is_used},
 	{"little memory is kept", little_is_kept},
 	{"none is kept of an attach that fails", none_is_kept_of_an_attach},
+	{"a kind is unavailable", a_kind_is_unavailable},
 	{"late at the queue of events", late_at_the_queue},
 	{"laps of either length", laps_of_either_length},
 	{0},
