@@ -15,7 +15,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/stuck"
-	_ "github.com/rtl-attach/rtl-attach/test/hang"
+	"github.com/rtl-attach/rtl-attach/test/hang"
 	"github.com/rtl-attach/rtl-attach/test/harness"
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
@@ -25,7 +25,7 @@ import (
 func stuckIs(t *testing.T, pids []int, expected func(*stuck.Report) error) {
 	t.Helper()
 	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(pids), " ", ","), "[]")
-	for deadline := time.Now().Add(15 * time.Second); ; {
+	for deadline := time.Now().Add(hang.Limit); ; {
 		run := harness.Tool(t, "stuck", list, "--json", "-d", "100ms")
 		run.MustBe(t, failure.OK)
 		r := &stuck.Report{}
