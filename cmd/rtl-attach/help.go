@@ -42,8 +42,8 @@ ended it); with --strict, if the program ends with 0, one of those of rtl-attach
 
 const stuckHelp = `stuck looks twice at the queues of PID and of the GPU processes below it, and at their threads, and
 says what stands still: the packet at the read index of each queue, its kernel, the signals that it waits for
-and who would set them, and where threads wait. Of several processes it says which are inside a collective
-operation of RCCL, and which are not.
+and who would set them, and where threads wait and since when. Of several processes it says which are inside a collective
+operation (--collectives names others than known libraries'), and which are not.
 
 It only reads (/proc): nothing is attached, stopped or written, and it works on processes that hang in their runtime,
 are stopped, or are traced by a debugger. Of a thread that runs, the kernel takes a sample (perf_event_open). A kernel that takes longer than

@@ -23,6 +23,7 @@ func newStuck() *cobra.Command {
 		asJSON   bool
 		all      bool
 		duration time.Duration
+		names    string // a file of collectives
 	)
 	c := &cobra.Command{
 		Use:     "stuck PID[,PID…]",
@@ -45,11 +46,15 @@ func newStuck() *cobra.Command {
 			case duration < stuckShortest || duration > stuckLongest:
 				return usageError{errors.New("--duration is the time between two looks: from 50ms to 10m")}
 			}
+			patterns, err := parseCollectives(names)
+			if err != nil {
+				return usageError{err}
+			}
 			pids, err := discover.Glimpse(selection)
 			if err != nil {
 				return err
 			}
-			r, err := stuck.Inspect(pids, duration, version)
+			r, err := stuck.Inspect(pids, duration, version, patterns)
 			if err != nil {
 				return err
 			}
@@ -58,6 +63,7 @@ func newStuck() *cobra.Command {
 	}
 	which.addTo(c.Flags())
 	c.Flags().DurationVarP(&duration, "duration", "d", time.Second, "time between the two looks")
+	addCollectives(c.Flags(), &names)
 	c.Flags().BoolVar(&all, "all", false, "also queues without work and threads outside of ROCm, and whole stacks")
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON; it has everything")
 	return c

@@ -65,6 +65,9 @@ func (s stuckWriter) process(b *strings.Builder, p *stuck.Process) {
 		}
 		fmt.Fprintf(b, "  %s\n", line(queueText(&q, p)))
 		s.packet(b, q.Packet)
+		if len(q.Submitters) > 0 {
+			fmt.Fprintf(b, "    thread %s is in a function that submits, and refers to this queue or a signal of its packets\n", numbers(q.Submitters))
+		}
 	}
 	if idle > 0 {
 		fmt.Fprintf(b, "  %s: all packets consumed, and no signal of the last ones is open\n", humanize.Things(idle, "other queue"))
@@ -74,7 +77,7 @@ func (s stuckWriter) process(b *strings.Builder, p *stuck.Process) {
 	}
 	others := 0
 	for _, t := range p.Threads {
-		if !s.all && t.Within == "" && t.Holder == 0 && t.GIL == "" {
+		if !s.all && t.Within == "" && t.Callback == "" && t.Holder == 0 && t.GIL == "" {
 			others++
 			continue
 		}
@@ -139,6 +142,9 @@ func runningText(q *stuck.Queue, since string) string {
 		what = fmt.Sprintf("the kernel %s (index %d)", first.Kernel, first.Index)
 	}
 	text := fmt.Sprintf("%s has not completed %s: its signal %s", what, since, signalText(first.Completion))
+	if first.Claim != nil {
+		text += "; " + claimText(first.Claim)
+	}
 	if n := len(q.Running) - 1; n > 0 {
 		text += fmt.Sprintf(", and %s more", humanize.Count(n))
 	}
@@ -158,7 +164,13 @@ func signalText(s *stuck.Signal) string {
 
 // packet writes the packet at the read index.
 func (s stuckWriter) packet(b *strings.Builder, p *stuck.Packet) {
-	if p == nil || p.Type == "invalid" {
+	if p == nil {
+		return
+	}
+	if p.Claim != nil {
+		fmt.Fprintf(b, "    %s\n", line(claimText(p.Claim)))
+	}
+	if p.Type == "invalid" {
 		return
 	}
 	if p.Type == "dispatch" {
@@ -178,6 +190,21 @@ func (s stuckWriter) packet(b *strings.Builder, p *stuck.Packet) {
 	if p.Completion != nil {
 		fmt.Fprintf(b, "    completion signal %s\n", signalText(p.Completion))
 	}
+}
+
+// claimText tells who claimed a packet's slot.
+func claimText(c *stuck.Claim) string {
+	who := "a thread that is not known"
+	switch {
+	case c.Ended:
+		who = fmt.Sprintf("thread %d, which has ended,", c.TID)
+	case c.TID != 0:
+		who = fmt.Sprintf("thread %d (%s)", c.TID, c.Name)
+	}
+	if c.Age == nil {
+		return who + " claimed its slot"
+	}
+	return fmt.Sprintf("%s claimed its slot %s ago", who, humanize.Duration(time.Duration(*c.Age*float64(time.Second))))
 }
 
 // whoCompletes tells which packets would decrement a signal.
@@ -209,12 +236,21 @@ func (s stuckWriter) thread(b *strings.Builder, t *stuck.Thread) {
 		text += " is in " + t.Within
 	}
 	switch {
+	case t.Callback != "" && t.Within != "":
+		text += ", which has called the program's " + t.Callback
+	case t.Callback != "":
+		text += " is in the program's " + t.Callback + ", which ROCm has called"
+	}
+	switch {
 	case t.Call != "" && t.Same:
 		text += ", all the time in the same " + t.Call
 	case t.Call != "":
 		text += ", in " + t.Call
 	case t.State == "R":
 		text += ", running"
+	}
+	if t.Asleep > 0 {
+		text += " for ≥ " + humanize.Duration(time.Duration(t.Asleep*float64(time.Second)))
 	}
 	if t.Holder != 0 {
 		text += fmt.Sprintf(", for a mutex that thread %d holds", t.Holder)

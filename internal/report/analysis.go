@@ -172,7 +172,7 @@ func (a *analysis) sweep(q *queue, k *pendingKernel) {
 		a.why.ask(&one)
 	}
 	if !g.busy.begun || k.endNS >= g.busy.untilNS {
-		g.last, g.lastQueue = q.session, q
+		g.last, g.lastQueue, g.lastKernel = q.session, q, k.kernel
 	}
 	g.busy.addIn(k.startNS, k.endNS, &g.declared)
 	q.busy.add(k.startNS, k.endNS, q.session.declared.Clip(a.window))

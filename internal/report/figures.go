@@ -165,12 +165,9 @@ func (r *Report) fillLongest(tr *traceread.Trace, a *analysis) error {
 	r.LongestGaps = []Gap{}
 	for i := range a.longest.gaps {
 		one := &a.longest.gaps[i]
-		name := filteredName
-		if one.kernel != filteredKernel {
-			var err error
-			if name, err = a.kernels.name(a.kernels.list[one.kernel]); err != nil {
-				return err
-			}
+		name, err := a.kernels.numbered(one.kernel)
+		if err != nil {
+			return err
 		}
 		g := Gap{
 			GPU: one.gpu.id, BeginNS: one.fromNS, LengthNS: one.length, Cause: causeNames[one.likely()],

@@ -89,6 +89,14 @@ func (ks *kernels) name(k *kernel) (string, error) {
 	return name, err
 }
 
+// numbered returns the name of the kernel with a number, which may be filteredKernel.
+func (ks *kernels) numbered(number int32) (string, error) {
+	if number == filteredKernel {
+		return filteredName, nil
+	}
+	return ks.name(ks.list[number])
+}
+
 // figures returns the report's values for a kernel or a group.
 func (k *kernel) figures(name string, allNS int64) Kernel {
 	return Kernel{

@@ -70,7 +70,7 @@ func (r *Report) explainLate(tr *traceread.Trace, a *analysis) error {
 	if err != nil {
 		return fmt.Errorf("what threads of late ranks did: %w", err)
 	}
-	w := newExplainer(r, tr, stacks)
+	w := newExplainer(r, tr, stacks, a.kernels)
 	for id, g := range a.gpus {
 		of := found.GPUs[id]
 		if g.usage == nil || of == nil {

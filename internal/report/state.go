@@ -54,22 +54,23 @@ type gpuUse struct {
 
 // gpu is a device; processes may number it differently.
 type gpu struct {
-	id        int64
-	name      string
-	place     Place
-	queues    []*queue
-	sessions  []*gpuSession
-	declared  intervals // the windows of its sessions
-	busy      union
-	last      *gpuSession      // the session of the kernel that ended last
-	lastQueue *queue           // its queue
-	asks      bool             // the causes of its idle times are looked for in threads
-	hostSpans []traceread.Span // room for a gap's
-	order     order
-	copies    intervals // in which a copy ran
-	lost      intervals // in which records were lost
-	gaps      idleness
-	usage     *ranks.Usage // nil: the trace has no collectives
+	id         int64
+	name       string
+	place      Place
+	queues     []*queue
+	sessions   []*gpuSession
+	declared   intervals // the windows of its sessions
+	busy       union
+	last       *gpuSession      // the session of the kernel that ended last
+	lastQueue  *queue           // its queue
+	lastKernel int32            // its number, or filteredKernel
+	asks       bool             // the causes of its idle times are looked for in threads
+	hostSpans  []traceread.Span // room for a gap's
+	order      order
+	copies     intervals // in which a copy ran
+	lost       intervals // in which records were lost
+	gaps       idleness
+	usage      *ranks.Usage // nil: the trace has no collectives
 
 	backlogged []*queue // queues that have run no recorded kernel yet
 }

@@ -66,6 +66,7 @@ type IdleCause struct {
 	WaitsFor string      `json:"waits_for,omitempty"` // gil, gpu, sleep, or the name or number of the system call
 	Waker    *IdleWaker  `json:"waker,omitempty"`     // absent: not known, or a timer
 	Queue    int64       `json:"queue,omitempty"`     // of dependency
+	Kernel   string      `json:"kernel,omitempty"`    // of dependency: the kernel there that ended when the gap began, of several the one with the most time
 	Times    int64       `json:"times,omitempty"`     // how many pieces; 0: shared out by samples
 	Samples  int64       `json:"samples,omitempty"`   // in these pieces
 	Text     string      `json:"text"`
@@ -124,7 +125,7 @@ func (r *Report) fillWhy(tr *traceread.Trace, a *analysis) error {
 	if err != nil {
 		return fmt.Errorf("what threads did in the gaps: %w", err)
 	}
-	w := newExplainer(r, tr, stacks)
+	w := newExplainer(r, tr, stacks, a.kernels)
 	r.WhyIdle = &WhyIdle{GPUs: []WhyIdleGPU{}}
 	for i := range r.GPUs {
 		if r.GPUs[i].IdleNS > 0 {
@@ -172,10 +173,11 @@ type explainer struct {
 	stacks  *whyidle.Stacks
 	threads map[int64]*IdleThread
 	several bool // processes
+	kernels *kernels
 }
 
-func newExplainer(r *Report, tr *traceread.Trace, stacks *whyidle.Stacks) *explainer {
-	return &explainer{tr: tr, stacks: stacks, threads: map[int64]*IdleThread{}, several: len(r.PerProcess) > 1}
+func newExplainer(r *Report, tr *traceread.Trace, stacks *whyidle.Stacks, names *kernels) *explainer {
+	return &explainer{tr: tr, stacks: stacks, threads: map[int64]*IdleThread{}, several: len(r.PerProcess) > 1, kernels: names}
 }
 
 // gpu returns the causes of one GPU.
@@ -190,46 +192,13 @@ func (w *explainer) gpu(g *GPU, found *whyidle.GPU, asked *asking) (*WhyIdleGPU,
 			return nil, err
 		}
 	}
-	one.Causes = append(one.Causes, otherCauses(g, asked)...)
+	others, err := otherCauses(g, asked, w.kernels)
+	if err != nil {
+		return nil, err
+	}
+	one.Causes = append(one.Causes, others...)
 	finish(one.Causes, one.IdleNS)
 	return one, nil
-}
-
-// otherCauses returns the causes of a GPU's idle time that are not a thread's.
-func otherCauses(g *GPU, asked *asking) (all []IdleCause) {
-	for key, t := range asked.started {
-		if key.gpu == g.ID {
-			all = append(all, startedCause(key.startCause, t.totalNS, t.gaps))
-		}
-	}
-	for _, c := range g.Gaps {
-		switch c.Name {
-		case causeNames[causeHost], causeNames[causeLaunch], causeNames[causeDependency]:
-		default:
-			all = append(all, IdleCause{NS: c.TotalNS, State: c.Name, Times: c.Gaps, Text: c.Text})
-		}
-	}
-	slices.SortFunc(all, func(a, b IdleCause) int { return cmp.Or(cmp.Compare(b.NS, a.NS), cmp.Compare(a.Text, b.Text)) })
-	return all
-}
-
-func startedCause(s startCause, ns, times int64) IdleCause {
-	return IdleCause{NS: ns, State: startStates[s.kind], Queue: s.queue, Times: times, Text: s.text()}
-}
-
-func (s startCause) text() string {
-	const started = "launched, not yet started: "
-	switch s.kind {
-	case startQueued:
-		return started + "submitted while another kernel ran, after that kernel's end"
-	case startOrdered:
-		return started + "queued behind a kernel, with the barrier bit, after that kernel's end"
-	case startBarrier:
-		return started + "waited behind a barrier packet"
-	case startDependency:
-		return fmt.Sprintf("%swaited behind a barrier packet, when a kernel on queue %d had just ended", started, s.queue)
-	}
-	return started + "launch latency"
 }
 
 // finish sorts causes, and adds their shares.
@@ -250,7 +219,11 @@ func (w *explainer) gap(g *Gap, of *gap, found *whyidle.Gap) error {
 		g.Causes = append(g.Causes, c)
 	}
 	if of.waitedNS > 0 {
-		g.Causes = append(g.Causes, startedCause(of.started, of.waitedNS, 1))
+		c, err := startedCause(of.started, causeTotal{gaps: 1, totalNS: of.waitedNS}, of.waitedNS, w.kernels)
+		if err != nil {
+			return err
+		}
+		g.Causes = append(g.Causes, c)
 	}
 	finish(g.Causes, g.LengthNS)
 	return nil

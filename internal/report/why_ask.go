@@ -21,9 +21,16 @@ type asking struct {
 
 // startCause is why a submitted kernel did not start yet, while its GPU was idle.
 type startCause struct {
-	kind  startKind
-	queue int64 // of startDependency
+	kind   startKind
+	queue  int64 // of startDependency: the queue of the kernel that ended when the gap began,
+	kernel int32 // and its number, filteredKernel or otherKernel
 }
+
+// otherKernel stands for the kernels beyond mostStarted.
+const (
+	otherKernel = -2
+	mostStarted = 1 << 16
+)
 
 type startKind int
 
@@ -67,7 +74,11 @@ func (a *asking) ask(g *gap) {
 	}
 	if g.waitedNS > 0 {
 		key := startKey{g.gpu.id, g.started}
-		t := a.started[key]
+		t, known := a.started[key]
+		if !known && len(a.started) >= mostStarted {
+			key.kernel = otherKernel
+			t = a.started[key]
+		}
 		t.add(g.waitedNS)
 		a.started[key] = t
 	}
@@ -102,7 +113,7 @@ func (g *gap) askStart(k *pendingKernel, behind cause, submitNS int64) {
 	other := g.gpu.lastQueue != nil && g.gpu.lastQueue != g.queue
 	switch {
 	case behind == causeDependency && after && other && g.gpu.lastQueue.session.session.process == g.queue.session.session.process:
-		g.started = startCause{startDependency, g.gpu.lastQueue.ID}
+		g.started = startCause{startDependency, g.gpu.lastQueue.ID, g.gpu.lastKernel}
 	case behind == causeDependency:
 		g.started.kind = startBarrier
 	case after && k.behind && !other:

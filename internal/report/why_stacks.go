@@ -78,7 +78,7 @@ func (r *Report) idleStacks(tr *traceread.Trace, a *analysis) (all []IdleStack, 
 	if err != nil {
 		return nil, fmt.Errorf("what threads did in the gaps: %w", err)
 	}
-	w := newExplainer(r, tr, stacks)
+	w := newExplainer(r, tr, stacks, a.kernels)
 	frames := 0
 	for i := range r.GPUs {
 		g := &r.GPUs[i]
@@ -97,7 +97,11 @@ func (r *Report) idleStacks(tr *traceread.Trace, a *analysis) (all []IdleStack, 
 			}
 			all = append(all, one)
 		}
-		for _, c := range otherCauses(g, a.why) {
+		others, err := otherCauses(g, a.why, a.kernels)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range others {
 			all = append(all, IdleStack{GPU: g.ID, IdleCause: c})
 		}
 	}

@@ -167,7 +167,7 @@ func whyRows(r *Report) (rows [][]any) {
 
 var whyColumns = []string{
 	"gpu", "ns", "percent", "state", "pid", "tid", "thread", "function", "file", "line", "call", "waits_for", "waker_pid", "waker_tid",
-	"waker_state", "waker_function", "queue", "times", "samples", "text",
+	"waker_state", "waker_function", "queue", "kernel", "times", "samples", "text",
 }
 
 func (c *IdleCause) row(gpu int64) []any {
@@ -189,7 +189,7 @@ func (c *IdleCause) row(gpu int64) []any {
 	}
 	return []any{
 		gpu, c.NS, c.Percent, c.State, pid, tid, thread, function, file, line, call, c.WaitsFor, wakerPID, wakerTID,
-		wakerState, wakerFunction, c.Queue, c.Times, c.Samples, c.Text,
+		wakerState, wakerFunction, c.Queue, c.Kernel, c.Times, c.Samples, c.Text,
 	}
 }
 

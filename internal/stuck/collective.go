@@ -18,17 +18,14 @@ func readable(name string) string {
 	return name
 }
 
-// collectiveKernel matches the names of collectives' kernels.
-var collectiveKernel = collectives.Default()
-
 // kernelsOf returns the collectives' kernels that a process runs or is about to run.
-func kernelsOf(p *Process) (names []string) {
+func kernelsOf(p *Process, patterns *collectives.Patterns) (names []string) {
 	for _, q := range p.Queues {
 		for _, packet := range q.Running {
-			names = append(names, collectiveKernel.Find(packet.Kernel))
+			names = append(names, patterns.Find(packet.Kernel))
 		}
 		if q.Packet != nil && !q.Moved {
-			names = append(names, collectiveKernel.Find(q.Packet.Kernel))
+			names = append(names, patterns.Find(q.Packet.Kernel))
 		}
 	}
 	for _, t := range p.Threads {
@@ -42,11 +39,11 @@ func kernelsOf(p *Process) (names []string) {
 }
 
 // insideOf tells which processes are inside which collective operation, and which are not.
-func insideOf(processes []*Process) []Collective {
+func insideOf(processes []*Process, patterns *collectives.Patterns) []Collective {
 	inside := map[string][]int{}
 	var order []string
 	for _, p := range processes {
-		for _, name := range kernelsOf(p) {
+		for _, name := range kernelsOf(p, patterns) {
 			if inside[name] == nil {
 				order = append(order, name)
 			}

@@ -105,3 +105,34 @@ func within(frames []named, whole bool) (string, int) {
 	}
 	return "", 0
 }
+
+// calledBack returns the function of the program that a library of ROCm has called and that has not returned; "": none. A
+// function is the program's if its file is the executable, or has called ROCm in this stack.
+func calledBack(frames []named, program string) string {
+	own := map[string]bool{program: program != ""}
+	inROCm := false
+	for i := len(frames) - 1; i >= 0; i-- {
+		switch f := frames[i]; {
+		case ofROCm.MatchString(f.file):
+			inROCm = true
+		case inROCm && own[f.file]:
+			return f.name
+		case !inROCm && !ofSystem.MatchString(f.file):
+			own[f.file] = f.file != ""
+		}
+	}
+	return ""
+}
+
+// programOf returns the base name of the executable; "": not known.
+func programOf(t *target.Target, maps []target.Map) string {
+	stat, err := t.ThreadStat(t.PID)
+	if err != nil {
+		return ""
+	}
+	m, ok := target.FindMap(maps, target.Addr(stat.CodeStart))
+	if !ok || m.Path == "" {
+		return ""
+	}
+	return path.Base(m.Path)
+}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rtl-attach/rtl-attach/internal/collectives"
 	"github.com/rtl-attach/rtl-attach/internal/discover"
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/ps"
@@ -15,8 +16,12 @@ import (
 )
 
 // Inspect looks at processes twice, with a time between, and tells what their queues and threads wait for.
-// It fails only if no process could be read. version is this tool's.
-func Inspect(pids []int, between time.Duration, version string) (*Report, error) {
+// It fails only if no process could be read. version is this tool's; patterns are the names of collectives' kernels, nil those of
+// known libraries.
+func Inspect(pids []int, between time.Duration, version string, patterns *collectives.Patterns) (*Report, error) {
+	if patterns == nil {
+		patterns = collectives.Default()
+	}
 	return watchdog.Do(pids[0], func() (*Report, error) {
 		r := &Report{Version: version, Watched: seconds(between), Collective: []Collective{}}
 		var looks []*look
@@ -44,7 +49,7 @@ func Inspect(pids []int, between time.Duration, version string) (*Report, error)
 				*l.process = *hidden(l.t.PID, failure.Explain("look into", l.t.PID, err, failure.Untouched))
 			}
 		}
-		r.Collective = insideOf(r.Processes)
+		r.Collective = insideOf(r.Processes, patterns)
 		return r, nil
 	})
 }
@@ -61,9 +66,12 @@ type look struct {
 	queues      []*rawQueue // at the first look
 	waits       map[int]wait
 	at          time.Time
+	program     string // base name of its executable; "": not known
 	names       *names
 	completions *pending
 	claims      map[uint64]uint64 // the payload's states of queues that are recorded, by the queues
+	claimants   map[uint32]Claim  // threads, by their ids in the process's pid namespace
+	claiming    time.Duration     // so far, to find them
 	gpus        map[uint32]int
 }
 
@@ -73,7 +81,7 @@ func open(pid int) (*look, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &look{t: t, process: &Process{PID: pid, Command: t.Comm, Rank: discover.RankOf(t), Threads: []Thread{}, Unseen: []string{}}}
+	l := &look{t: t, claimants: map[uint32]Claim{}, process: &Process{PID: pid, Command: t.Comm, Rank: discover.RankOf(t), Threads: []Thread{}, Unseen: []string{}}}
 	if err := l.first(); err != nil {
 		t.Close()
 		return nil, err
@@ -90,6 +98,7 @@ func (l *look) first() error {
 		return fmt.Errorf("pid %d (%s): %w", l.t.PID, l.t.Comm, target.ErrNoHSA)
 	}
 	l.names = newNames(l.t, l.maps)
+	l.program = programOf(l.t, l.maps)
 	l.queues, l.process.Search = findQueues(l.t, l.maps, l.t.Present, bounds{bytes: scanBytesMax, time: scanTimeMax})
 	l.gpus = gpusByID(ps.Driver())
 	l.waits = waitsOf(l.t)
@@ -147,6 +156,7 @@ func (l *look) again() error {
 	l.completions = pending
 	l.readThreads()
 	l.noteWaiters()
+	l.noteSubmitters()
 	l.noteUnseen()
 	return l.t.CheckIdentity()
 }
@@ -157,7 +167,7 @@ func (l *look) queue(was, now *rawQueue, pending *pending) Queue {
 		return Queue{ID: was.id, Address: was.at, Slots: was.slots, Read: was.read, Write: was.write, State: StateGone}
 	}
 	q := Queue{ID: now.id, Address: now.at, Slots: now.slots, Read: now.read, Write: now.write, Moved: now.read != was.read}
-	if now.recorded {
+	if now.claims != nil {
 		q.Passed = &now.passed
 	}
 	q.GPUID = l.gpuOf(now)
@@ -170,6 +180,7 @@ func (l *look) queue(was, now *rawQueue, pending *pending) Queue {
 	if now.read < now.write {
 		if raw, err = readPacket(l.t, now, now.read); err == nil {
 			packet := l.packet(now.read, raw, pending)
+			packet.Claim = l.claimOf(now, now.read)
 			q.Packet = &packet
 		}
 	}
@@ -278,7 +289,7 @@ func (l *look) running(q *rawQueue) (found []Packet) {
 		if !s.Valid || s.Value <= 0 {
 			continue
 		}
-		p := Packet{Index: index, Type: "consumed", Completion: s}
+		p := Packet{Index: index, Type: "consumed", Completion: s, Claim: l.claimOf(q, index)}
 		if name := l.names.kernel(raw.kernelObject); name != "" {
 			p.Type = "dispatch"
 			l.describe(&p, raw)
@@ -303,5 +314,5 @@ func (l *look) noteUnseen() {
 	if l.names.err != nil && len(l.names.objects) == 0 {
 		l.unseen("names of kernels: " + failure.BareText(l.names.err))
 	}
-	l.unseen("whether a doorbell was rung, and who wrote a packet")
+	l.unseen("whether a doorbell was rung" + l.authorsUnseen())
 }

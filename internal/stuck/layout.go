@@ -62,8 +62,8 @@ type rawQueue struct {
 	at, ring, doorbell, id uint64
 	slots                  uint32
 	read, write            uint64
-	recorded               bool   // by rtl-attach: write is the program's index (seenByProgram),
-	passed                 uint64 // and this the queue's own
+	claims                 *claims // rtl-attach records it: write is the program's index (seenByProgram),
+	passed                 uint64  // and this the queue's own
 }
 
 // parseQueue parses the amd_queue_t at an address. It fails if the queue cannot be one of the hardware's.

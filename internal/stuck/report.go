@@ -2,7 +2,10 @@
 // nothing, stops no thread, and puts nothing into the process.
 package stuck
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Report is what was found in one or more processes. Its JSON form is stable (docs/json.md). The
 // processes choose its texts: sanitize them before printing.
@@ -42,6 +45,8 @@ type Queue struct {
 	Moved   bool     `json:"moved"`             // the read index has moved between the looks
 	Packet  *Packet  `json:"packet,omitempty"`  // at the read index, if that is below the write index
 	Running []Packet `json:"running,omitempty"` // packets that the GPU has taken, whose completion signal is not 0
+
+	Submitters []int `json:"submitters,omitempty"` // threads in a function that submits, whose frames of HIP and HSA refer to the queue or to a signal of its packets
 }
 
 // State is what a queue does.
@@ -72,8 +77,17 @@ type Packet struct {
 	Dependencies []*Signal `json:"dependencies,omitempty"`
 	Condition    string    `json:"condition,omitempty"` // of a barrier-value packet, on its dependency's value
 	Completion   *Signal   `json:"completion,omitempty"`
+	Claim        *Claim    `json:"claim,omitempty"` // while rtl-attach records the queue
 
 	unmet bool // the condition is not fulfilled
+}
+
+// Claim says which thread claimed a packet's slot, and when.
+type Claim struct {
+	TID   int      `json:"tid,omitempty"` // 0: not known. Of a thread that has ended, the id in the process's own pid namespace
+	Name  string   `json:"name,omitempty"`
+	Ended bool     `json:"ended,omitempty"` // there is no such thread any more
+	Age   *float64 `json:"seconds_ago,omitempty"`
 }
 
 // Signal is an HSA signal at the second look.
@@ -98,12 +112,15 @@ type Thread struct {
 	Name     string   `json:"name"`
 	State    string   `json:"state"`                  // R, S, D, T, …
 	Same     bool     `json:"same"`                   // it was in the same wait at the first look
+	Asleep   float64  `json:"asleep,omitempty"`       // seconds for which, at least, it has not run; 0: not known to be longer than it was watched
 	Call     string   `json:"call,omitempty"`         // the system call
 	Channel  string   `json:"wait_channel,omitempty"` // where it sleeps in the kernel
 	Futex    uint64   `json:"futex,omitempty"`
 	Holder   int      `json:"mutex_holder,omitempty"` // the thread that holds the mutex it waits for
 	Signals  []uint64 `json:"signals,omitempty"`      // to which its frames of HIP and HSA, or its wait in the driver, refer
+	Queues   []uint64 `json:"queues,omitempty"`       // ids of those that are not idle, to which its frames of HIP and HSA refer
 	Within   string   `json:"within,omitempty"`       // the outermost function of HIP, HSA or RCCL
+	Callback string   `json:"callback,omitempty"`     // the program's function that HIP, HSA or RCCL has called in it, and that has not returned
 	Stack    []string `json:"stack,omitempty"`        // innermost first
 	StackErr string   `json:"stack_error,omitempty"`  // why it is not complete
 	Unsure   bool     `json:"stack_unsure,omitempty"` // a frame was searched for
@@ -138,16 +155,14 @@ type Collective struct {
 	Outside []int  `json:"outside"` // pids of the other processes that were read
 }
 
-// Blocked reports whether something of the process stands still: a queue that is neither idle nor moving.
+// stands reports whether a queue is neither idle nor moving.
+func (q *Queue) stands() bool {
+	return q.State != StateMoves && q.State != StateIdle && q.State != StateGone
+}
+
+// Blocked reports whether something of the process stands still.
 func (p *Process) Blocked() bool {
-	for _, q := range p.Queues {
-		switch q.State {
-		case StateMoves, StateIdle, StateGone:
-		default:
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Queues, func(q Queue) bool { return q.stands() })
 }
 
 func seconds(d time.Duration) float64 { return d.Seconds() }

@@ -5,9 +5,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
+	"github.com/rtl-attach/rtl-attach/internal/collectives"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
@@ -164,17 +166,49 @@ func TestWithin(t *testing.T) {
 	}
 }
 
+func TestCalledBack(t *testing.T) {
+	hip, libc := named{name: "hipLaunchHostFunc", file: "libamdhip64.so.6"}, named{name: "pause", file: "libc.so.6"}
+	own, plugin, other := named{name: "never_returns", file: "server"}, named{name: "on_done", file: "plugin.so"}, named{name: "x", file: "libdrm.so.2"}
+	for _, c := range []struct {
+		frames []named
+		want   string
+	}{
+		{[]named{libc, own, hip, libc}, "never_returns"}, // a thread of HIP's own
+		{[]named{libc, plugin, hip, plugin, libc}, "on_done"},
+		{[]named{libc, plugin, hip, libc}, ""}, // a library of which it is not known that it is no part of ROCm
+		{[]named{libc, other, hip, own, libc}, ""},
+		{[]named{libc, own, libc}, ""},
+		{[]named{hip, own, hip, own}, "never_returns"},
+		{nil, ""},
+	} {
+		if got := calledBack(c.frames, "server"); got != c.want {
+			t.Errorf("%v: %q, want %q", c.frames, got, c.want)
+		}
+	}
+	if got := calledBack([]named{{name: "0x1"}, hip}, ""); got != "" {
+		t.Error(got)
+	}
+}
+
 func TestCollectives(t *testing.T) {
 	kernel := Packet{Kernel: "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)"}
-	got := insideOf([]*Process{
+	processes := []*Process{
 		{PID: 1, Queues: []Queue{{Running: []Packet{kernel}}}},
 		{PID: 2, Queues: []Queue{{Packet: &kernel}}},
 		{PID: 3, Queues: []Queue{{Packet: &kernel, Moved: true}}},
 		{PID: 4, Hidden: "gone"},
-		{PID: 5, Threads: []Thread{{Within: "ncclGroupEnd", Same: true}}},
-	})
+		{PID: 5, Threads: []Thread{{Within: "ncclGroupEnd", Same: true}}, Queues: []Queue{{Running: []Packet{{Kernel: "my::exchange<float>(float*)"}}}}},
+	}
+	got := insideOf(processes, collectives.Default())
 	if len(got) != 2 || got[0].Name != "ncclDevKernel_AllReduce_Sum_f32_RING_LL" ||
 		!slices.Equal(got[0].Inside, []int{1, 2}) || !slices.Equal(got[0].Outside, []int{3, 5}) || got[1].Name != "ncclGroupEnd" {
+		t.Errorf("%+v", got)
+	}
+	own, err := collectives.Parse(strings.NewReader(`\bmy::exchange`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := insideOf(processes, own); len(got) != 2 || got[0].Name != "my::exchange" || !slices.Equal(got[0].Inside, []int{5}) || !slices.Equal(got[0].Outside, []int{1, 2, 3}) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -337,7 +371,7 @@ func TestFindClaims(t *testing.T) {
 		}, queues)
 		q := queues[0]
 		seenByProgram(bytes.NewReader(b), found, q)
-		if q.write != c.want || !whole || q.recorded != (c.want != 12) || q.recorded && q.passed != 12 {
+		if q.write != c.want || !whole || (q.claims != nil) != (c.want != 12) || q.claims != nil && q.passed != 12 {
 			t.Errorf("%s: %+v, %t", name, q, whole)
 		}
 	}

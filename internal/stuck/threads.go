@@ -40,7 +40,7 @@ func (l *look) readThreads() {
 	if err != nil {
 		l.unseen("stacks: " + failure.BareText(err))
 	}
-	s := &stacks{look: l, unwinder: u, functions: map[target.Addr][]target.Symbol{}, slots: map[target.Addr]string{}, handles: l.handles(), events: map[uint32][]uint64{}, python: l.openPython()}
+	s := &stacks{look: l, unwinder: u, functions: map[target.Addr][]target.Symbol{}, slots: map[target.Addr]string{}, handles: l.handles(), working: l.working(), events: map[uint32][]uint64{}, clocks: cpuClocks{read: target.CPUClock, known: map[int]time.Duration{}}, python: l.openPython()}
 	for handle, signal := range s.handles {
 		s.events[signal.EventID] = append(s.events[signal.EventID], handle)
 	}
@@ -109,12 +109,14 @@ type stacks struct {
 	functions map[target.Addr][]target.Symbol // of a file, by its load bias
 	slots     map[target.Addr]string          // functions of HSA behind its table
 	handles   map[uint64]*Signal
+	working   map[uint64]uint64   // ids of queues that are not idle, by their addresses
 	events    map[uint32][]uint64 // handles by the driver's event
 	read      int
 	walking   time.Duration // so far
 	sampled   int
 	sampling  time.Duration // so far
-	python    *interpreter  // nil: none
+	clocks    cpuClocks
+	python    *interpreter // nil: none
 }
 
 func (s *stacks) thread(tid int, w wait) Thread {
@@ -122,6 +124,7 @@ func (s *stacks) thread(tid int, w wait) Thread {
 		TID: tid, Name: s.t.Name(tid), State: string(w.state), Same: w.same(s.waits[tid]),
 		Call: callName(w.call), Channel: s.t.WaitChannel(tid),
 	}
+	s.noteAsleep(&t)
 	if s.unwinder == nil {
 		return t
 	}
@@ -236,19 +239,23 @@ func (s *stacks) show(t *Thread, frames []named, calls pythonCalls, stack []byte
 	if err != nil {
 		t.StackErr = failure.BareText(err)
 	}
+	t.Callback = calledBack(frames, s.program)
 	within, i := within(frames, err == nil && len(frames) < framesMax)
 	if t.Within = within; within != "" && i+1 < len(frames) {
 		s.noteHandles(t, stack[:min(uint64(len(stack)), uint64(frames[i+1].sp-frames[0].sp))])
 	}
 }
 
-// noteHandles notes the signals to which a part of a stack refers: the frames of HIP and HSA. They may have left some
+// noteHandles notes the signals and queues to which a part of a stack refers: the frames of HIP and HSA. They may have left some
 // there before.
 func (s *stacks) noteHandles(t *Thread, stack []byte) {
 	for b := stack; len(b) >= 8; b = b[8:] {
-		handle := binary.LittleEndian.Uint64(b)
-		if s.handles[handle] != nil {
-			t.refersTo(handle)
+		word := binary.LittleEndian.Uint64(b)
+		if s.handles[word] != nil {
+			t.refersTo(word)
+		}
+		if id, ok := s.working[word]; ok && !slices.Contains(t.Queues, id) {
+			t.Queues = append(t.Queues, id)
 		}
 	}
 }

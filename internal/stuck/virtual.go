@@ -12,12 +12,15 @@ import (
 // queues' own have only the packets that were passed to the GPU. struct queue of the payload (kinds/dispatch/queues.h, which
 // asserts these places) is at the beginning of a page.
 const (
-	claimsWord   = 0  // state in the upper bits, write index below
-	claimsQueue  = 8  // address of the queue
-	claimsID     = 16 // of the queue
-	claimsStamps = 24 // address, in the same mapping
-	claimsMask   = 32 // slots - 1
-	claimsBytes  = 40
+	claimsWord   = 0   // state in the upper bits, write index below
+	claimsQueue  = 8   // address of the queue
+	claimsID     = 16  // of the queue
+	claimsStamps = 24  // address, in the same mapping
+	claimsMask   = 32  // slots - 1
+	claimsBase   = 80  // first index that was claimed in this session
+	claimsAt     = 272 // when the session began, as the stamps have it
+	claimsNS     = 336 // and by CLOCK_BOOTTIME
+	claimsBytes  = 344
 
 	wordVirtual = 1 << 63
 	wordClosed  = 1 << 62
@@ -85,6 +88,6 @@ func seenByProgram(mem io.ReaderAt, found map[uint64]uint64, q *rawQueue) {
 	}
 	word := binary.LittleEndian.Uint64(b[claimsWord:])
 	if index := word & wordIndex; word&(wordVirtual|wordClosed) != 0 && index-q.write < claimsAheadMax {
-		q.passed, q.recorded, q.write = q.write, true, index
+		q.passed, q.write, q.claims = q.write, index, parseClaims(b[:])
 	}
 }

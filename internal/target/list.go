@@ -97,6 +97,9 @@ func (t *Target) ControlGroups() (string, error) {
 	return string(b), nil
 }
 
+// SharesClocks reports whether the target's CLOCK_BOOTTIME and CLOCK_MONOTONIC are the tool's (time_namespaces(7)).
+func (t *Target) SharesClocks() bool { return t.sameNamespace("time") }
+
 // SharesPIDs reports whether the target is in the tool's pid namespace.
 func (t *Target) SharesPIDs() bool { return t.sameNamespace("pid") }
 

@@ -2,7 +2,9 @@ package unwind
 
 import (
 	"debug/elf"
+	"fmt"
 	"io"
+	"slices"
 	"testing"
 
 	"github.com/go-delve/delve/pkg/dwarf/frame"
@@ -95,4 +97,47 @@ func TestRefusedOpcodes(t *testing.T) {
 			t.Errorf("%x: %#x", e, v)
 		}
 	}
+}
+
+// FuzzStacks walks hostile stacks by hostile tables. What is kept for an address does not change a walk, and is bounded.
+func FuzzStacks(f *testing.F) {
+	table := make([]byte, 512)
+	copy(table, []byte{
+		1, 0x1b, 0x03, 0x3b, 0, 0, 0, 0, 1, 0, 0, 0, // one entry
+		0x00, 1, 0, 0, 44, 0, 0, 0, // for 0x100 at 44
+		0x14, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x03, 0x0c, 7, 8, 0x90, 1, 0, 0,
+		0x14, 0, 0, 0, 0x1c, 0, 0, 0, 0, 1, 0, 0, 16, 0, 0, 0, 0, 0x44, 0x0e, 16, 0x86, 2, 0, 0,
+	})
+	table[0x108], table[0x109] = 4, 1 // the return address on the stack at 0x100: 0x104
+	f.Add(table, uint16(0x104), uint16(0x100), uint16(0))
+	type place struct{ pc, sp uint64 }
+	f.Fuzz(func(t *testing.T, b []byte, pc, sp, base uint16) {
+		image := &target.Image{Phdrs: []elf.Prog64{{Type: uint32(elf.PT_GNU_EH_FRAME)}}}
+		kept := &Stacks{u: Unwinder{mem: memory(b), codes: []code{{0, 1 << 16, image}}}}
+		kept.forget()
+		walk := func() (places []place, text string) {
+			start := [17]uint64{regSP: uint64(sp), regPC: uint64(pc)}
+			err := kept.Walk(&start, uint64(base), b[min(int(base), len(b)):], func(pc, sp uint64) bool {
+				places = append(places, place{pc, sp})
+				return true
+			})
+			return places, fmt.Sprint(err)
+		}
+		first, text := walk()
+		if again, textAgain := walk(); !slices.Equal(first, again) || text != textAgain {
+			t.Errorf("%v, %s, and by what was kept %v, %s", first, text, again, textAgain)
+		}
+		if len(first) > framesMax || len(kept.rules) > len(first) || kept.odd > len(first) {
+			t.Errorf("%d frames, %d rules kept, %d of them with expressions", len(first), len(kept.rules), kept.odd)
+		}
+		grows := true // but for what expressions and signal frames say
+		for _, r := range kept.rules {
+			grows = grows && !r.signal && r.odd == nil
+		}
+		for i := 1; i < len(first) && grows; i++ {
+			if first[i].sp <= first[i-1].sp {
+				t.Errorf("the stack does not grow: %v", first)
+			}
+		}
+	})
 }

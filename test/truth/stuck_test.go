@@ -66,6 +66,7 @@ const waitFunction = "hsa_signal_wait_scacquire"
 // Each way of hanging is told from outside, and nothing is stopped.
 func TestStuck(t *testing.T) {
 	t.Parallel()
+	began := time.Now()
 	for mode, expected := range map[string]func(*stuck.Report) error{
 		"barrier": func(r *stuck.Report) error {
 			q, th, err := standing(r, stuck.StateSignal, waitFunction)
@@ -74,6 +75,9 @@ func TestStuck(t *testing.T) {
 			}
 			if d := q.Packet.Dependencies; !d[0].Valid || d[0].Value != 0 || !d[1].Valid || d[1].Value != 1 || len(d[1].By) > 0 {
 				return fmt.Errorf("%+v, %+v", d[0], d[1])
+			}
+			if th.Asleep <= r.Processes[0].Watched || th.Asleep > time.Since(began).Seconds() {
+				return fmt.Errorf("has not run for %f s, watched for %f s", th.Asleep, r.Processes[0].Watched)
 			}
 			return nil
 		},
@@ -115,10 +119,45 @@ func TestStuck(t *testing.T) {
 			}
 			return nil
 		},
+		"runtime": hangsInRuntime,
 	} {
 		target := hanging(t, harness.Workload{Program: "hangs", Args: []string{mode}})
 		t.Run(mode, func(t *testing.T) { stuckIs(t, []int{target.PID}, expected) })
 	}
+}
+
+// hangsInRuntime: two threads wait for a lock of the runtime, which a third one has: the runtime has called the program
+// with it.
+func hangsInRuntime(r *stuck.Report) error {
+	p := r.Processes[0]
+	const waits = "hsa_executable_create_alt"
+	found := map[string]bool{}
+	for _, th := range p.Threads {
+		switch {
+		case th.TID == p.PID || th.Name == "creator":
+			found[th.Name] = th.Within == waits && th.Same && th.Call == "futex" && th.Callback == ""
+		case th.Name == "holder":
+			found[th.Name] = strings.HasSuffix(th.Callback, "never_returns") && th.Same && th.Call == "pause"
+		}
+	}
+	if p.Blocked() || !found["hangs"] || !found["creator"] || !found["holder"] {
+		return fmt.Errorf("as expected: %v, a queue stands: %t", found, p.Blocked())
+	}
+	return nil
+}
+
+// A thread that waits for room in a queue is said to submit to it.
+func TestStuckFull(t *testing.T) {
+	t.Parallel()
+	target := hanging(t, harness.Workload{Program: "hiphangs", Args: []string{"full"}})
+	stuckIs(t, []int{target.PID}, func(r *stuck.Report) error {
+		for _, q := range r.Processes[0].Queues {
+			if slices.Equal(q.Submitters, []int{target.PID}) && q.Write > q.Read {
+				return nil
+			}
+		}
+		return fmt.Errorf("no queue to which thread %d submits", target.PID)
+	})
 }
 
 // A thread that spins in HIP is seen there, and a stopped process is read like any other.
@@ -247,13 +286,15 @@ func markedLines(t *testing.T, program string) map[string]int {
 	return at
 }
 
-// While a process is recorded, its queues have the write index that the program sees, and how many packets were passed on.
+// While a process is recorded, its queues have the write index that the program sees, how many packets were passed on, and
+// who claimed the packet that is missing: a thread that does not return, or one that has ended.
 func TestStuckRecorded(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("RTL_RUNTIME") != "" {
 		testenv.Skip(t, "rtl-attach run starts programs of this machine's root only")
 	}
-	tool, _ := run(t, harness.Workload{Program: "hangs", Args: []string{"invalid"}})
+	began := time.Now()
+	tool, _ := run(t, harness.Workload{Program: "hangs", Args: []string{"producers"}})
 	tool.Ready(t)
 	pid := 0
 	for line := range strings.Lines(tool.Output()) {
@@ -264,9 +305,26 @@ func TestStuckRecorded(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) }) // the recording then ends
 	stuckIs(t, []int{pid}, func(r *stuck.Report) error {
-		q, _, err := standing(r, stuck.StateUnpublished, waitFunction)
-		if err != nil || q.Read != 1 || q.Write != 3 || q.Passed == nil || *q.Passed != 1 {
-			return fmt.Errorf("%+v, %v", q, err)
+		p := r.Processes[0]
+		producer := slices.IndexFunc(p.Threads, func(th stuck.Thread) bool { return th.Name == "producer" })
+		queues := slices.DeleteFunc(slices.Clone(p.Queues), func(q stuck.Queue) bool { return q.State == stuck.StateIdle }) // one is the runtime's own
+		if producer < 0 || len(queues) != 2 {
+			return fmt.Errorf("%d queues stand, producer %d", len(queues), producer)
+		}
+		alive, ended := false, false
+		for _, q := range queues {
+			if q.State != stuck.StateUnpublished || q.Read != 1 || q.Write != 3 || q.Passed == nil || *q.Passed != 1 || q.Packet.Claim == nil {
+				return fmt.Errorf("%+v", q)
+			}
+			c := q.Packet.Claim
+			if c.Age == nil || *c.Age <= 0 || *c.Age > time.Since(began).Seconds() {
+				return fmt.Errorf("claimed at an impossible time: %+v", c)
+			}
+			alive = alive || c.TID == p.Threads[producer].TID && c.Name == "producer" && !c.Ended
+			ended = ended || c.Ended && c.TID != 0 && !slices.ContainsFunc(p.Threads, func(th stuck.Thread) bool { return th.TID == c.TID })
+		}
+		if !alive || !ended || slices.ContainsFunc(p.Unseen, func(what string) bool { return strings.Contains(what, "who wrote") }) {
+			return fmt.Errorf("claimed by the producer: %t, by a thread that has ended: %t; not seen: %v", alive, ended, p.Unseen)
 		}
 		return nil
 	})

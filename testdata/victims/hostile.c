@@ -21,6 +21,7 @@
  *   text      a refusal with an escape sequence in its words
  *   mute      no answers
  *   restarts  a runtime that is shut down as soon as it is recorded, again and again
+ *   stacks    threads whose stacks and unwind tables lie (hostile_stacks.c)
  *   holders   recorders that live for a moment, one after the other
  */
 #define _GNU_SOURCE
@@ -218,6 +219,8 @@ static int32_t reattach(void)
 		honest();
 	if (is("restarts"))
 		shut_down();
+	if (is("stacks"))
+		stacks();
 	if (is("swapring"))
 		launch(swap_ring);
 	return 0;
@@ -229,7 +232,7 @@ static int32_t answer(uint32_t command)
 	case RTL_COMMAND_REATTACH:
 		return reattach();
 	case RTL_COMMAND_DETACH:
-		if ((is("honest") || is("names") || is("asks") || is("stall")) && recording)
+		if ((is("honest") || is("names") || is("asks") || is("stall") || is("stacks")) && recording)
 			put_end(RTL_END_DETACH);
 		recording = false;
 		control->state = RTL_STATE_DORMANT;

@@ -1,5 +1,5 @@
 /*
- * hostile.h: what the two files of hostile share.
+ * hostile.h: what the files of hostile share.
  */
 #pragma once
 #include <stdatomic.h>
@@ -14,6 +14,9 @@ extern atomic_bool recording;
 bool is(const char *what);
 uint64_t now(void);
 void *shared(const char *name, uint64_t bytes, int seals, uint64_t *inode);
+
+/* hostile_stacks.c */
+void stacks(void);
 
 /* hostile_ring.c */
 extern struct rtl_ring *ring;

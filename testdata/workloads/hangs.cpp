@@ -4,12 +4,19 @@
 //   doorbell    a kernel of which the GPU is never told
 //   kernel      a kernel that runs for an hour, and one on another queue that waits for it
 //   mutex       two threads, one of which waits for a kernel with a lock that the other wants
+//   producers   as invalid, on two queues: the thread "producer" has claimed the one packet and does not return, and a thread that has
+//               ended the other
+//   runtime     the thread "holder" does not return from a function that the runtime calls with its loader locked, and the main
+//               thread and "creator" want that lock
 //   collective  a kernel with the name of one of RCCL's runs for an hour; with RANK=2 none does
 // The main thread waits for the last kernel's signal. Nothing ends it but a signal of another kind.
 #include "hsa_device.h"
 
 #include <map>
+#include <atomic>
+#include <hsa/hsa_ven_amd_loader.h>
 #include <mutex>
+#include <pthread.h>
 #include <thread>
 #include <unistd.h>
 
@@ -63,12 +70,50 @@ public:
 		wait_for_ever(done);
 	}
 
+	void producers()
+	{
+		std::atomic<bool> claimed{false};
+		run(queue_);
+		run(other_);
+		std::thread([&] { claim(other_); }).join();
+		std::thread([&] {
+			pthread_setname_np(pthread_self(), "producer");
+			claim(queue_);
+			claimed = true;
+			sleep_for_ever();
+		}).detach();
+		while (!claimed)
+			sched_yield();
+		submit(other_, 1, true);
+		wait_for_ever(submit(queue_, 1, true));
+	}
+
+	void runtime()
+	{
+		run(queue_);
+		hsa_ven_amd_loader_1_03_pfn_t loader{};
+		HSA_CHECK(hsa_system_get_major_extension_table(HSA_EXTENSION_AMD_LOADER, 1, sizeof loader, &loader));
+		static std::atomic<bool> called{false};
+		std::thread([&] {
+			pthread_setname_np(pthread_self(), "holder");
+			loader.hsa_ven_amd_loader_iterate_executables(never_returns, &called);
+		}).detach();
+		while (!called)
+			sched_yield();
+		std::thread([&] {
+			pthread_setname_np(pthread_self(), "creator");
+			create_executable();
+		}).detach();
+		ready();
+		create_executable();
+	}
+
 	void collective()
 	{
 		const char* rank = getenv("RANK");
 		if (rank && !strcmp(rank, "2")) {
 			ready();
-			pause();
+			sleep_for_ever();
 		}
 		wait_for_ever(submit(queue_, kHour, true));
 	}
@@ -91,6 +136,25 @@ private:
 
 	void run(hsa_queue_t* q) { wait_signal(submit(q, 64, true)); }
 
+	static __attribute__((noinline)) void sleep_for_ever()
+	{
+		for (;;)
+			pause();
+	}
+
+	static __attribute__((noinline)) hsa_status_t never_returns(hsa_executable_t, void* called)
+	{
+		*static_cast<std::atomic<bool>*>(called) = true;
+		sleep_for_ever();
+		return HSA_STATUS_SUCCESS;
+	}
+
+	static void create_executable()
+	{
+		hsa_executable_t executable;
+		HSA_CHECK(hsa_executable_create_alt(HSA_PROFILE_BASE, HSA_DEFAULT_FLOAT_ROUNDING_MODE_DEFAULT, nullptr, &executable));
+	}
+
 	static void ready()
 	{
 		printf("ready pid=%d port=0\n", getpid());
@@ -111,7 +175,8 @@ int main(int argc, char** argv)
 {
 	const std::map<std::string, void (Hanging::*)()> modes = {
 		{"barrier", &Hanging::barrier}, {"invalid", &Hanging::invalid}, {"doorbell", &Hanging::doorbell},
-		{"kernel", &Hanging::kernel}, {"mutex", &Hanging::mutex}, {"collective", &Hanging::collective},
+		{"kernel", &Hanging::kernel}, {"mutex", &Hanging::mutex}, {"producers", &Hanging::producers}, {"runtime", &Hanging::runtime},
+		{"collective", &Hanging::collective},
 	};
 	auto mode = argc == 2 ? modes.find(argv[1]) : modes.end();
 	if (mode == modes.end()) {

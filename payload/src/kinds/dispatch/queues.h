@@ -184,7 +184,8 @@ struct queue {
 };
 /* `rtl-attach stuck` reads these from outside, at the beginning of a page (internal/stuck/virtual.go). */
 _Static_assert(offsetof(struct queue, word) == 0 && offsetof(struct queue, hsa) == 8 && offsetof(struct queue, hsa_id) == 16 &&
-	offsetof(struct queue, stamps) == 24 && offsetof(struct queue, mask) == 32, "stuck reads them");
+	offsetof(struct queue, stamps) == 24 && offsetof(struct queue, mask) == 32 && offsetof(struct queue, base) == 80 &&
+	offsetof(struct queue, opened_at) == 272 && offsetof(struct queue, opened_ns) == 336 && sizeof(struct stamp) == 16, "stuck reads them");
 _Static_assert(offsetof(struct queue, entry_head) == offsetof(struct queue, lock) + 64, "one cache line");
 _Static_assert(offsetof(struct queue, entry_tail) == offsetof(struct queue, entry_head) + 64, "one cache line");
 
