@@ -26,6 +26,7 @@ type Process struct {
 	// The recorder's gate protects these.
 	code    *code
 	python  *interpreter // nil: none
+	locks   []cputrace.Lock
 	tree    tree
 	keys    keys
 	frames  []python.Native
@@ -54,7 +55,9 @@ func (p *Process) endNS() uint64 {
 // Window describes the observation.
 func (p *Process) Window() cputrace.Window {
 	o := p.recorder.options
-	return cputrace.Window{BegunNS: p.begunNS, Method: "bpf", CPUHz: o.CPU.HZ, WallHz: o.Wall.HZ, Scheduling: o.Scheduling, LeastWaitNS: uint64(LeastWait)}
+	return cputrace.Window{
+		BegunNS: p.begunNS, Method: "bpf", CPUHz: o.CPU.HZ, WallHz: o.Wall.HZ, Scheduling: o.Scheduling, LeastWaitNS: uint64(LeastWait), Locks: p.locks,
+	}
 }
 
 // sample adds the sample of a thread that runs.

@@ -66,7 +66,17 @@ type Window struct {
 	CPUHz, WallHz int
 	Scheduling    bool
 	LeastWaitNS   uint64
+	Locks         []Lock // at most MostLocks
 }
+
+// Lock is a lock of the process, by where it is in its memory.
+type Lock struct {
+	Kind           int
+	Address, Bytes uint64
+}
+
+// MostLocks limits the locks of a window.
+const MostLocks = 256
 
 // Loss is a number of events that are missing.
 type Loss struct {

@@ -141,13 +141,16 @@ func (s *stateWriter) give(one threadState) error {
 }
 
 // stateKey is what the name of a blocked state depends on.
-type stateKey struct{ syscall, request, stack int64 }
+type stateKey struct {
+	syscall, request, stack int64
+	gil                     bool
+}
 
 // mostStateNames limits the names in memory.
 const mostStateNames = 1 << 16
 
 func (s *stateWriter) blocked(c *whyidle.Cause) (string, error) {
-	key := stateKey{c.Syscall, c.Request, c.Stack}
+	key := stateKey{c.Syscall, c.Request, c.Stack, c.GIL}
 	if name, known := s.names[key]; known {
 		return name, nil
 	}

@@ -9,9 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rtl-attach/rtl-attach/internal/cputrace"
 	"github.com/rtl-attach/rtl-attach/internal/export"
 	"github.com/rtl-attach/rtl-attach/internal/report"
+	"github.com/rtl-attach/rtl-attach/internal/whyidle"
 	"github.com/rtl-attach/rtl-attach/test/harness"
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
@@ -67,9 +70,13 @@ func whyIdle(t *testing.T, w harness.Workload) {
 		testenv.Skip(t, rows.Detail)
 	}
 	checkPlaces(t, rows)
+	checkLocks(t, rows)
 	made, err := report.Make(run.Trace, report.Options{})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(w.Under) > 0 {
+		checkGIL(t, &made.WhyIdle.GPUs[0])
 	}
 	want, idle := harness.IdlePhases(t, run.Trace, p.EngineLog(t), rows.BegunNS, rows.EndedNS)
 	comparePhases(t, &made.WhyIdle.GPUs[0], want, idle, foldedPhases(t, run.Trace, want))
@@ -90,6 +97,49 @@ func checkPlaces(t *testing.T, rows harness.ThreadRows) {
 	t.Logf("%d stacks with Python frames, in %d of them they come last", mixed, last)
 	if last > mixed/10 {
 		t.Errorf("Python frames come last in %d of %d stacks", last, mixed)
+	}
+}
+
+// checkLocks compares waits for Python's lock by its address with those by the names of functions, where there are names.
+func checkLocks(t *testing.T, rows harness.ThreadRows) {
+	t.Helper()
+	byAddress, byName := 0, 0
+	for i := range rows.Waits {
+		w := &rows.Waits[i]
+		isWait := w.State != 0 && w.Syscall == unix.SYS_FUTEX
+		at := slices.IndexFunc(rows.Locks, func(l harness.ThreadLock) bool { return l.Waits(w) })
+		named := slices.IndexFunc(w.Stack, func(f harness.ThreadFrame) bool { return f.Kind == cputrace.Python || f.Name == "take_gil" })
+		isNamed := isWait && named >= 0 && w.Stack[named].Name == "take_gil"
+		if isWait && at >= 0 {
+			byAddress++
+		}
+		if isNamed {
+			byName++
+		}
+		if isNamed && at < 0 {
+			t.Errorf("a wait in take_gil at %#x is not at a lock of %+v", w.Address, rows.Locks)
+		}
+	}
+	t.Logf("%d waits for Python's lock by its address, %d by names", byAddress, byName)
+}
+
+// checkGIL finds waits for Python's lock among the causes, whether or not the interpreter's functions have names, and who
+// released it.
+func checkGIL(t *testing.T, g *report.WhyIdleGPU) {
+	t.Helper()
+	all, released := int64(0), int64(0)
+	for _, c := range g.Causes {
+		if c.WaitsFor != whyidle.ForGIL {
+			continue
+		}
+		all += c.NS
+		if c.Waker != nil {
+			released += c.NS
+			t.Logf("%.1f%% %s", c.Percent, c.Text)
+		}
+	}
+	if all == 0 || released < all/2 {
+		t.Errorf("of %d ns of waits for the GIL, the causes say for %d who released it", all, released)
 	}
 }
 
