@@ -114,6 +114,8 @@ func (p *Process) wait(w *kernelWait, b *cputrace.Batch) {
 	case w.Woken == 0 || !isWaker(int(w.WakerSyscall), w, same):
 	case same:
 		row.WakerTID = w.WakerOwnTid
+	case w.WakerOwnTid != 0: // of a process that is observed, too
+		row.OtherPID, row.OtherTID = w.WakerPid, w.WakerOwnTid
 	default:
 		row.OtherPID, row.OtherTID = w.WakerPid, w.WakerTid
 	}

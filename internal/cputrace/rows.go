@@ -35,7 +35,7 @@ type Wait struct {
 	Syscall              int // -1: none
 	Arguments            [2]uint64
 	WakerTID             uint32 // a thread of this process, in its namespace; 0: none of it
-	OtherPID, OtherTID   uint32 // a thread of another process; 0: none
+	OtherPID, OtherTID   uint32 // a thread of another process, in its namespace if that is observed, too; 0: none
 	Stack                uint32 // 0: not known
 }
 

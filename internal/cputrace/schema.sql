@@ -89,7 +89,7 @@ CREATE TABLE IF NOT EXISTS rtl_cpu_wait(
 	argument0 INTEGER,                 -- of the system call
 	argument1 INTEGER,
 	waker_thread_id INTEGER,           -- rtl_thread: a thread of this process woke it
-	waker_pid INTEGER,                 -- another process; NULL: not known (a timer, an interrupt)
-	waker_tid INTEGER,
+	waker_pid INTEGER,                 -- another process, as rtl_session.pid; NULL: not known (a timer, an interrupt)
+	waker_tid INTEGER,                 -- its thread: as rtl_thread.tid if its waits were recorded then, else as waker_pid
 	stack_id INTEGER                   -- with which it stopped running; NULL: not known
 );

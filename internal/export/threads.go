@@ -108,6 +108,9 @@ func (s *stateWriter) wait(w *whyidle.Wait) error {
 		if by.name != "" {
 			waker = fmt.Sprintf("%s %d", waker, by.tid)
 		}
+		if by.session.Process != th.session.Process {
+			waker = fmt.Sprintf("%s of process %d", waker, by.session.Process.ID.PID)
+		}
 	} else if w.Cause.Waker.PID > 0 {
 		waker = fmt.Sprintf("process %d", w.Cause.Waker.PID)
 	}

@@ -16,7 +16,7 @@ const (
 
 // Waker is who woke a blocked thread. The zero Waker is not known: a timer, an interrupt.
 type Waker struct {
-	Thread   int64 // its row in rtl_thread; 0: not a thread of the process
+	Thread   int64 // its row in rtl_thread; 0: not a thread of a process whose waits were recorded
 	PID, TID int64 // of another process; 0: it is not
 }
 

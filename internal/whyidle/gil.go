@@ -22,7 +22,7 @@ func (s *sweep) putBlocked(p *blockedPiece) {
 		if one.doing == nil {
 			one.doing = &doing{}
 		}
-		one.doing.add(s.past.of(p.cause.Waker.Thread, p.span.EndNS), p.span.BeginNS, p.span.EndNS)
+		one.doing.add(s.past.of(p.cause.Waker.Thread, p.span.EndNS), s.waitsSince(p.cause.Waker.Thread, p.span), p.span.EndNS)
 	}
 }
 

@@ -58,6 +58,8 @@ func (s *sessions) waitOf(v []int64) (w wait, ok bool) {
 		w.wokenNS = w.outNS
 	case w.wokenNS == tracedb.Null:
 		w.wokenNS = w.inNS
+	case w.wakerThread == tracedb.Null && w.wakerPID > 0:
+		w.wakerThread = s.threadIn(w.wakerPID, w.wakerTID, w.wokenNS)
 	}
 	return w, w.outNS >= 0 && w.outNS <= w.wokenNS && w.wokenNS <= w.inNS && w.inNS <= traceread.LatestNS
 }
