@@ -12,7 +12,7 @@ import (
 
 // cause returns a part as a cause, and what a reader distinguishes in it.
 func (w *explainer) cause(p *whyidle.Part) (c IdleCause, key mergeKey, err error) {
-	c = IdleCause{NS: p.NS, State: threadStates[p.State], Times: p.Times, Samples: p.Samples}
+	c = IdleCause{NS: p.NS, KernelNS: kernelNS(p), State: threadStates[p.State], Times: p.Times, Samples: p.Samples}
 	if c.Thread, err = w.thread(p.Thread); err != nil {
 		return c, key, err
 	}
@@ -26,6 +26,14 @@ func (w *explainer) cause(p *whyidle.Part) (c IdleCause, key mergeKey, err error
 	key = mergeKey{p.Thread, c.State, in.WithoutLines(), c.WaitsFor}
 	c.In = placeIn(in)
 	return c, key, nil
+}
+
+// kernelNS returns the time of a part in which its thread ran in the kernel.
+func kernelNS(p *whyidle.Part) int64 {
+	if p.Kernel {
+		return p.NS
+	}
+	return 0
 }
 
 func placeIn(p whyidle.Place) *CodePlace {
@@ -170,7 +178,7 @@ func (c *IdleCause) sentence(several bool) string {
 	who := c.Thread.text(several)
 	switch c.State {
 	case IdleRunning:
-		return who + " was running " + c.In.text()
+		return who + " was running " + c.In.text() + c.inKernel()
 	case IdleReady:
 		return who + " was ready to run " + c.In.text() + ", and had no processor"
 	case IdleUnobserved:
@@ -179,6 +187,17 @@ func (c *IdleCause) sentence(several bool) string {
 		return who + " has no sample: it did not run, or less than samples show, or none was taken then (--sched records waits)"
 	}
 	return who + " " + c.waited() + c.Waker.text(c.WaitsFor, several)
+}
+
+// inKernel goes on in the sentence about a thread that ran, if a tenth of it or more was in the kernel.
+func (c *IdleCause) inKernel() string {
+	switch {
+	case c.KernelNS <= 0 || c.KernelNS < c.NS/10:
+		return ""
+	case c.KernelNS >= c.NS:
+		return ", in the kernel"
+	}
+	return fmt.Sprintf(", %.0f%% of it in the kernel", percent(c.KernelNS, c.NS))
 }
 
 func (c *IdleCause) waited() string {

@@ -39,6 +39,7 @@ type Part struct {
 	Times     int64 // blocked, ready: how often
 	Samples   int64 // running: how many; the time is shared out by them
 	Sampled   bool  // the time is shared out by samples: it is not exact
+	Kernel    bool  // running: in the kernel
 	Meanwhile []Meanwhile
 }
 

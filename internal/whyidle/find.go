@@ -244,9 +244,10 @@ func (s *sweep) sample(one *sample) {
 				state = Blocked
 			}
 			q.sampled = true
-			l.sums.sample(state, one.stack, q.window)
+			key := stateStack{state, one.stack, one.state == cputrace.RanKernel}
+			l.sums.sample(key, q.window)
 			if q.gap != nil {
-				q.gap.sums.lane(l.thread).sample(state, one.stack, q.window)
+				q.gap.sums.lane(l.thread).sample(key, q.window)
 			}
 		}
 	}
