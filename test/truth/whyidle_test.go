@@ -97,6 +97,62 @@ func pythons() (all []string) {
 	return all
 }
 
+// A worker that waits for another recorded process: the answer says what that one did.
+func TestWhyIdleProcesses(t *testing.T) {
+	t.Parallel()
+	testenv.NeedRoot(t)
+	socket := filepath.Join(t.TempDir(), "turns")
+	start := func(role string) *harness.Process {
+		w := harness.Engine(t, "")
+		w.Args = []string{role, socket}
+		p := harness.StartCold(t, w)
+		p.Ready(t)
+		harness.Until(t, "it waits for a worker", func() bool { _, err := os.Stat(socket); return err == nil })
+		return p
+	}
+	core := start("--core")
+	worker := start("--worker")
+	harness.Until(t, "the worker makes steps", worker.Dispatches(t, 50))
+	trace := filepath.Join(t.TempDir(), "trace.db")
+	r := harness.NewCommand(t, "record", "-p", fmt.Sprintf("%d,%d", core.PID, worker.PID), "-o", trace, "--sched", "--sample", "cpu:999")
+	r.Start(t)
+	core.Active(t)
+	worker.Active(t)
+	harness.Until(t, "the worker makes steps while attached", worker.Dispatches(t, 1200)) // 100 of them
+	r.Interrupt(t)
+	r.MustExit(t, 0)
+	core.Quit(t)
+	worker.Quit(t)
+	if rows := harness.ReadThreads(t, trace, 1); rows.Method != "bpf" {
+		testenv.Skip(t, rows.Detail)
+	}
+	made, err := report.Make(trace, report.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waited, planned := int64(0), int64(0)
+	for _, g := range made.WhyIdle.GPUs {
+		for _, c := range g.Causes {
+			if c.Thread == nil || c.Thread.PID != int64(worker.PID) || c.State != report.IdleBlocked || c.In == nil || c.In.Function != "Engine.worker" {
+				continue
+			}
+			waited += c.NS
+			if w := c.Waker; w != nil && w.PID == int64(core.PID) && w.Name == "engine" && w.In != nil && w.In.Function == "Scheduler.plan" {
+				planned += c.NS
+				t.Logf("%.1f%% %s", c.Percent, c.Text)
+			}
+		}
+	}
+	if waited == 0 || planned < waited/2 {
+		t.Errorf("the worker waited for %d ns, %d of them are told by what the core did", waited, planned)
+		for _, g := range made.WhyIdle.GPUs {
+			for _, c := range g.Causes {
+				t.Logf("%.1f%% %s", c.Percent, c.Text)
+			}
+		}
+	}
+}
+
 func whyIdle(t *testing.T, w harness.Workload) {
 	t.Helper()
 	whyIdleAt(t, w, 999, 4000) // kernels of 330 steps and more
