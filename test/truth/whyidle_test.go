@@ -76,8 +76,8 @@ func TestWhyIdleVersions(t *testing.T) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(engines)) {
-		t.Run(name+"/99", func(t *testing.T) { whyIdleAt(t, engines[name], 99, 24_000) })
-		t.Run(name+"/999", func(t *testing.T) { whyIdleAt(t, engines[name], 999, 8000) })
+		t.Run(name+"/99", func(t *testing.T) { whyIdleAt(t, engines[name], 99, 60_000) })
+		t.Run(name+"/999", func(t *testing.T) { whyIdleAt(t, engines[name], 999, 32_000) })
 	}
 }
 
