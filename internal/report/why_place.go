@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 
@@ -74,36 +75,41 @@ func (w *explainer) waker(wakers map[whyidle.Waker]int64) (*IdleWaker, whyidle.W
 	return nil, most, nil
 }
 
-// describe adds what a waker did in at least half of the time that it ended.
+// describe adds what a waker did in at least half of the time that it ended: the line if one has half, else the function.
 func (w *explainer) describe(by *IdleWaker, doing map[whyidle.Meanwhile]int64) error {
-	type state struct {
-		state whyidle.State
-		in    whyidle.Place
-	}
-	sums := map[state]int64{}
-	var keys []state
+	lines, functions := map[doingAt]int64{}, map[doingAt]int64{}
 	for m, ns := range doing {
 		frames, _, err := w.stacks.Of(m.Stack)
 		if err != nil {
 			return err
 		}
-		key := state{m.State, whyidle.PlaceOf(frames).WithoutLines()}
-		if _, known := sums[key]; !known {
-			keys = append(keys, key)
+		in := whyidle.PlaceOf(frames).WithoutLines()
+		lines[doingAt{m.State, in}] += ns
+		in.App.Line, in.Inside.Line = 0, 0
+		functions[doingAt{m.State, in}] += ns
+	}
+	for _, sums := range []map[doingAt]int64{lines, functions} {
+		if len(sums) == 0 {
+			continue
 		}
-		sums[key] += ns
+		if most := mostOf(sums); sums[most] >= by.NS-sums[most] {
+			by.State, by.In = threadStates[most.state], placeIn(most.in)
+			return nil
+		}
 	}
-	if len(keys) == 0 {
-		return nil
-	}
-	most := slices.MaxFunc(keys, func(a, b state) int {
+	return nil
+}
+
+// doingAt is what a waker did, as a reader distinguishes it.
+type doingAt struct {
+	state whyidle.State
+	in    whyidle.Place
+}
+
+func mostOf(sums map[doingAt]int64) doingAt {
+	return slices.MaxFunc(slices.Collect(maps.Keys(sums)), func(a, b doingAt) int {
 		return cmp.Or(cmp.Compare(sums[a], sums[b]), cmp.Compare(b.in.App.Name, a.in.App.Name), cmp.Compare(b.in.App.Line, a.in.App.Line), cmp.Compare(b.state, a.state))
 	})
-	if sums[most] < by.NS-sums[most] {
-		return nil
-	}
-	by.State, by.In = threadStates[most.state], placeIn(most.in)
-	return nil
 }
 
 // join makes of the places of two stacks what they have in common: their functions are the same.

@@ -61,3 +61,21 @@ func TestWakerObservedLater(t *testing.T) {
 	}
 	t.Error("no wait for the other process")
 }
+
+// A waker that was at several lines of one function is said to be in it.
+func TestWakerAtSeveralLines(t *testing.T) {
+	path := tracetest.WriteThreads(t)
+	change(t, path, `INSERT INTO rtl_cpu_frame(session_id, kind, name_id, file_id, line) SELECT session_id, kind, name_id, file_id, line + n
+			FROM rtl_cpu_frame f, (SELECT 1 AS n UNION SELECT 2) WHERE line = 61;
+		INSERT INTO rtl_cpu_stack(session_id, frame_id, cut) SELECT session_id, id, 0 FROM rtl_cpu_frame WHERE line IN (61, 62, 63);
+		UPDATE rtl_cpu_sample SET stack_id = (SELECT max(s.id) FROM rtl_cpu_stack s JOIN rtl_cpu_frame f ON f.id = frame_id WHERE line = 61 + time_ns / 10000000 % 3)
+			WHERE time_ns % 10000000 < 5000000`)
+	r, err := Make(path, Options{})
+	must(t, err)
+	const want = "woke it, which was running Tokenizer.detokenize (engine.py)"
+	if !slices.ContainsFunc(r.WhyIdle.GPUs[0].Causes, func(c IdleCause) bool { return strings.HasSuffix(c.Text, want) }) {
+		for _, c := range r.WhyIdle.GPUs[0].Causes {
+			t.Error(c.Text)
+		}
+	}
+}
