@@ -90,8 +90,9 @@ func (s *sessions) threadIn(pid, tid, atNS int64) int64 {
 
 // waitsSince returns from when on the waits of a thread were recorded, in a time and up to its end; the end: they were not.
 func (s *sessions) waitsSince(thread int64, in traceread.Span) int64 {
-	for i := range s.windows[s.sessionOf[thread]] {
-		w := &s.windows[s.sessionOf[thread]][i]
+	windows := s.windows[s.sessionOf[thread]]
+	for i := range windows {
+		w := &windows[i]
 		if w.Scheduling && w.BeginNS < in.EndNS && in.EndNS <= w.EndNS {
 			return max(w.BeginNS, in.BeginNS)
 		}
