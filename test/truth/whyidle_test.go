@@ -126,30 +126,35 @@ func TestWhyIdleProcesses(t *testing.T) {
 	if rows := harness.ReadThreads(t, trace, 1); rows.Method != "bpf" {
 		testenv.Skip(t, rows.Detail)
 	}
-	made, err := report.Make(trace, report.Options{})
+	made, err := report.Make(trace, report.Options{Gaps: 400})
 	if err != nil {
 		t.Fatal(err)
 	}
-	waited, planned := int64(0), int64(0)
-	for _, g := range made.WhyIdle.GPUs {
+	var all, byCore, planned int64
+	for _, g := range made.LongestGaps {
 		for _, c := range g.Causes {
-			if c.Thread == nil || c.Thread.PID != int64(worker.PID) || c.State != report.IdleBlocked || c.In == nil || c.In.Function != "Engine.worker" {
+			if c.Thread == nil || c.Thread.PID != int64(worker.PID) || c.State != report.IdleBlocked || c.In == nil || c.In.Function != "Engine.worker" || c.WaitsFor != "recvfrom" {
 				continue
 			}
-			waited += c.NS
-			if w := c.Waker; w != nil && w.PID == int64(core.PID) && w.Name == "engine" && w.In != nil && w.In.Function == "Scheduler.plan" {
-				planned += c.NS
-				t.Logf("%.1f%% %s", c.Percent, c.Text)
+			all++
+			w := c.Waker
+			if w == nil || w.PID != int64(core.PID) || w.Name != "engine" {
+				t.Log(c.Text)
+				continue
+			}
+			if byCore++; w.In != nil && w.In.Function == "Scheduler.plan" {
+				planned++
 			}
 		}
 	}
-	if waited == 0 || planned < waited/2 {
-		t.Errorf("the worker waited for %d ns, %d of them are told by what the core did", waited, planned)
-		for _, g := range made.WhyIdle.GPUs {
-			for _, c := range g.Causes {
-				t.Logf("%.1f%% %s", c.Percent, c.Text)
-			}
+	for _, g := range made.WhyIdle.GPUs {
+		for _, c := range g.Causes[:min(2, len(g.Causes))] {
+			t.Logf("%.1f%% %s", c.Percent, c.Text)
 		}
+	}
+	t.Logf("%d waits, %d ended by the core, in %d of them it planned for half of the time", all, byCore, planned)
+	if byCore < 50 || byCore < all*9/10 || planned == 0 { // a core that has no processor for a while is ready instead
+		t.Errorf("of %d waits for the core %d say so, and %d what it did", all, byCore, planned)
 	}
 }
 
