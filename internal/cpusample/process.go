@@ -26,6 +26,7 @@ type Process struct {
 	// The recorder's gate protects these.
 	code    *code
 	python  *interpreter // nil: none
+	locks   []cputrace.Lock
 	tree    tree
 	keys    keys
 	frames  []python.Native
@@ -54,7 +55,9 @@ func (p *Process) endNS() uint64 {
 // Window describes the observation.
 func (p *Process) Window() cputrace.Window {
 	o := p.recorder.options
-	return cputrace.Window{BegunNS: p.begunNS, Method: "bpf", CPUHz: o.CPU.HZ, WallHz: o.Wall.HZ, Scheduling: o.Scheduling, LeastWaitNS: uint64(LeastWait)}
+	return cputrace.Window{
+		BegunNS: p.begunNS, Method: "bpf", CPUHz: o.CPU.HZ, WallHz: o.Wall.HZ, Scheduling: o.Scheduling, LeastWaitNS: uint64(LeastWait), Locks: p.locks,
+	}
 }
 
 // sample adds the sample of a thread that runs.
@@ -111,6 +114,8 @@ func (p *Process) wait(w *kernelWait, b *cputrace.Batch) {
 	case w.Woken == 0 || !isWaker(int(w.WakerSyscall), w, same):
 	case same:
 		row.WakerTID = w.WakerOwnTid
+	case w.WakerOwnTid != 0: // of a process that is observed, too
+		row.OtherPID, row.OtherTID = w.WakerPid, w.WakerOwnTid
 	default:
 		row.OtherPID, row.OtherTID = w.WakerPid, w.WakerTid
 	}

@@ -46,6 +46,19 @@ func (p *Process) findPython() {
 		return
 	}
 	p.python = i
+	p.findLocks(found)
+}
+
+// findLocks finds the interpreters' locks, so that a wait for one is known without the names of functions.
+func (p *Process) findLocks(found *python.Interpreter) {
+	addresses, err := found.GILAddresses()
+	if err != nil {
+		p.note("waits for Python's lock are known by the names of functions only: " + err.Error())
+		return
+	}
+	for _, at := range addresses[:min(len(addresses), cputrace.MostLocks)] {
+		p.locks = append(p.locks, cputrace.Lock{Kind: cputrace.GIL, Address: at, Bytes: python.GILBytes})
+	}
 }
 
 // frameBytes returns how much of a frame the programs must read.

@@ -12,7 +12,7 @@ import (
 // A cut has the samples of its span, and its waits clipped to that; what is older is dropped.
 func TestKeeper(t *testing.T) {
 	now := uint64(1e9)
-	k := NewKeeper(Window{BegunNS: 1e9, Method: "bpf", CPUHz: 99, Scheduling: true}, time.Second, func() uint64 { return 1 << 20 }, func() uint64 { return now })
+	k := NewKeeper(Window{BegunNS: 1e9, Method: "bpf", CPUHz: 99, Scheduling: true, Locks: []Lock{{GIL, 0x7f0000001000, 208}}}, time.Second, func() uint64 { return 1 << 20 }, func() uint64 { return now })
 	k.Add(&Batch{Frames: []Frame{{ID: 1, Name: "main"}, {ID: 2, Name: "unused"}}, Stacks: []Stack{{ID: 1, Frame: 1}, {ID: 2, Parent: 1, Frame: 1}, {ID: 3, Frame: 2}}})
 	for i := range uint64(300) {
 		now += 10e6
@@ -44,7 +44,8 @@ func TestKeeper(t *testing.T) {
 		"SELECT ended_ns FROM rtl_cpu_window": int64(until),
 		"SELECT count(*) FROM rtl_cpu_sample": 41,
 		"SELECT count(*) FROM rtl_cpu_frame":  1,
-		"SELECT count(*) FROM rtl_cpu_stack":  2,
+		"SELECT count(*) FROM rtl_cpu_lock WHERE kind = 0 AND address = 0x7f0000001000 AND bytes = 208": 1,
+		"SELECT count(*) FROM rtl_cpu_stack": 2,
 		"SELECT count(*) FROM rtl_cpu_wait WHERE in_ns IS NULL AND woken_ns IS NULL AND syscall = 202 AND out_ns = (SELECT begun_ns FROM rtl_cpu_window)": 1,
 		"SELECT count(*) FROM rtl_cpu_wait, rtl_cpu_window WHERE out_ns < begun_ns OR in_ns > ended_ns OR woken_ns > ended_ns":                            0,
 		"SELECT events BETWEEN 50 AND 70 FROM rtl_cpu_loss":                                                                                               1,

@@ -35,7 +35,7 @@ type Wait struct {
 	Syscall              int // -1: none
 	Arguments            [2]uint64
 	WakerTID             uint32 // a thread of this process, in its namespace; 0: none of it
-	OtherPID, OtherTID   uint32 // a thread of another process; 0: none
+	OtherPID, OtherTID   uint32 // a thread of another process, in its namespace if that is observed, too; 0: none
 	Stack                uint32 // 0: not known
 }
 
@@ -66,7 +66,17 @@ type Window struct {
 	CPUHz, WallHz int
 	Scheduling    bool
 	LeastWaitNS   uint64
+	Locks         []Lock // at most MostLocks
 }
+
+// Lock is a lock of the process, by where it is in its memory.
+type Lock struct {
+	Kind           int
+	Address, Bytes uint64
+}
+
+// MostLocks limits the locks of a window.
+const MostLocks = 256
 
 // Loss is a number of events that are missing.
 type Loss struct {

@@ -20,6 +20,9 @@ const (
 	Kernel = 2
 )
 
+// GIL is the kind of a Python interpreter's lock, in rtl_cpu_lock.
+const GIL = 0
+
 // The clocks of samples, in rtl_cpu_sample.
 const (
 	CPUClock  = 0

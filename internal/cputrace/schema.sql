@@ -15,6 +15,16 @@ CREATE TABLE IF NOT EXISTS rtl_cpu_window(
 	detail_id INTEGER                  -- rocpd_string: what could not be observed, and why; NULL: nothing
 );
 
+-- A lock of the process, by where it is in its memory: a thread that waits in futex(2) (rtl_cpu_wait.syscall is
+-- 202) at an address in these bytes (argument0) waits for it.
+CREATE TABLE IF NOT EXISTS rtl_cpu_lock(
+	id INTEGER PRIMARY KEY,
+	session_id INTEGER NOT NULL,
+	kind INTEGER NOT NULL,             -- 0: the global interpreter lock of a Python interpreter
+	address INTEGER NOT NULL,
+	bytes INTEGER NOT NULL
+);
+
 -- Events that are missing, by cause (ring full, limit of stacks, ...).
 CREATE TABLE IF NOT EXISTS rtl_cpu_loss(
 	id INTEGER PRIMARY KEY,
@@ -79,7 +89,7 @@ CREATE TABLE IF NOT EXISTS rtl_cpu_wait(
 	argument0 INTEGER,                 -- of the system call
 	argument1 INTEGER,
 	waker_thread_id INTEGER,           -- rtl_thread: a thread of this process woke it
-	waker_pid INTEGER,                 -- another process; NULL: not known (a timer, an interrupt)
-	waker_tid INTEGER,
+	waker_pid INTEGER,                 -- another process, as rtl_session.pid; NULL: not known (a timer, an interrupt)
+	waker_tid INTEGER,                 -- its thread: as rtl_thread.tid if its waits were recorded then, else as waker_pid
 	stack_id INTEGER                   -- with which it stopped running; NULL: not known
 );

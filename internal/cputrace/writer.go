@@ -5,6 +5,7 @@ import "github.com/rtl-attach/rtl-attach/tracedb"
 var (
 	windowTable = &tracedb.Table{Name: "rtl_cpu_window", Columns: []string{"begun_ns", "method_id", "cpu_hz", "wall_hz", "scheduling", "least_wait_ns"}}
 	endTable    = &tracedb.Table{Name: "rtl_cpu_window", Columns: []string{"ended_ns", "detail_id"}}
+	lockTable   = &tracedb.Table{Name: "rtl_cpu_lock", Columns: []string{"kind", "address", "bytes"}}
 	lossTable   = &tracedb.Table{Name: "rtl_cpu_loss", Columns: []string{"cause_id", "events"}}
 	threadTable = &tracedb.Table{Name: "rtl_cpu_thread", Columns: []string{"thread_id", "short_waits", "short_ns"}}
 	frameTable  = &tracedb.Table{Name: "rtl_cpu_frame", Columns: []string{"id", "kind", "name_id", "file_id", "line", "offset", "object_id"}}
@@ -39,12 +40,17 @@ func (w *Writer) id(own uint32) int64 {
 	return w.session.ID()<<32 | int64(own)
 }
 
-// Begin writes the window.
+// Begin writes the window and its locks.
 func (w *Writer) Begin(o Window) error {
-	return w.session.Rows(1, func(k tracedb.KindWriter) error {
+	return w.session.Rows(1+len(o.Locks), func(k tracedb.KindWriter) error {
 		method, err := k.String(o.Method)
 		if err != nil {
 			return err
+		}
+		for _, l := range o.Locks {
+			if err := k.Add(lockTable, int64(l.Kind), int64(l.Address), int64(l.Bytes)); err != nil {
+				return err
+			}
 		}
 		w.window, err = k.Define(windowTable, int64(o.BegunNS), method, int64(o.CPUHz), int64(o.WallHz), flag(o.Scheduling), int64(o.LeastWaitNS))
 		return err

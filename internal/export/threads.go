@@ -108,6 +108,9 @@ func (s *stateWriter) wait(w *whyidle.Wait) error {
 		if by.name != "" {
 			waker = fmt.Sprintf("%s %d", waker, by.tid)
 		}
+		if by.session.Process != th.session.Process {
+			waker = fmt.Sprintf("%s of process %d", waker, by.session.Process.ID.PID)
+		}
 	} else if w.Cause.Waker.PID > 0 {
 		waker = fmt.Sprintf("process %d", w.Cause.Waker.PID)
 	}
@@ -141,13 +144,16 @@ func (s *stateWriter) give(one threadState) error {
 }
 
 // stateKey is what the name of a blocked state depends on.
-type stateKey struct{ syscall, request, stack int64 }
+type stateKey struct {
+	syscall, request, stack int64
+	gil                     bool
+}
 
 // mostStateNames limits the names in memory.
 const mostStateNames = 1 << 16
 
 func (s *stateWriter) blocked(c *whyidle.Cause) (string, error) {
-	key := stateKey{c.Syscall, c.Request, c.Stack}
+	key := stateKey{c.Syscall, c.Request, c.Stack, c.GIL}
 	if name, known := s.names[key]; known {
 		return name, nil
 	}

@@ -2,6 +2,7 @@ package python
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
@@ -17,17 +18,19 @@ type GIL struct {
 const (
 	gilHolder = 8
 	gilLocked = 16
-	gilBytes  = 208
 )
+
+// GILBytes is how long the structure of a lock is.
+const GILBytes = 208
 
 // Waits reports whether a thread that waits at a futex waits for this lock.
 func (g GIL) Waits(futex uint64) bool {
-	return futex-g.address < gilBytes
+	return futex-g.address < GILBytes
 }
 
 // GIL returns the locks of the interpreters; the main interpreter's is the first.
 func (p *Interpreter) GIL() ([]GIL, error) {
-	interpreters, err := p.interpreters()
+	addresses, err := p.GILAddresses()
 	if err != nil {
 		return nil, err
 	}
@@ -36,18 +39,7 @@ func (p *Interpreter) GIL() ([]GIL, error) {
 		return nil, err
 	}
 	var found []GIL
-	seen := map[uint64]bool{}
-	for i := len(interpreters) - 1; i >= 0; i-- {
-		at := p.runtime + uint64(p.gil)
-		if p.gilIn == gilPointer {
-			if at, err = p.memory.word(interpreters[i] + uint64(p.gil)); err != nil {
-				return nil, err
-			}
-		}
-		if seen[at] || at == 0 {
-			continue
-		}
-		seen[at] = true
+	for _, at := range addresses {
 		g, err := p.readGIL(at, threads)
 		if err != nil {
 			return nil, err
@@ -55,6 +47,27 @@ func (p *Interpreter) GIL() ([]GIL, error) {
 		found = append(found, g)
 	}
 	return found, nil
+}
+
+// GILAddresses returns where the locks of the interpreters are, in the order of GIL. Each takes GILBytes: a thread that
+// waits for it waits at a futex in them. The process says where they are: nothing must be read there unchecked.
+func (p *Interpreter) GILAddresses() (all []uint64, err error) {
+	interpreters, err := p.interpreters()
+	if err != nil {
+		return nil, err
+	}
+	for i := len(interpreters) - 1; i >= 0; i-- {
+		at := p.runtime + uint64(p.gil)
+		if p.gilIn == gilPointer {
+			if at, err = p.memory.word(interpreters[i] + uint64(p.gil)); err != nil {
+				return nil, err
+			}
+		}
+		if at != 0 && !slices.Contains(all, at) {
+			all = append(all, at)
+		}
+	}
+	return all, nil
 }
 
 // readGIL reads the lock at an address. The lock and its holder are two words: it reads them until they stay the same.

@@ -172,6 +172,9 @@ func TestVersions(t *testing.T) {
 		if err != nil || len(locks) != 1 || !locks[0].Locked || locks[0].Holder != tid || !locks[0].Waits(locks[0].address+40) || locks[0].Waits(locks[0].address-4) {
 			t.Errorf("%s: %+v, %v", version, locks, err)
 		}
+		if at, err := p.GILAddresses(); err != nil || len(at) != 1 || at[0] != locks[0].address {
+			t.Errorf("%s: addresses %x, %v", version, at, err)
+		}
 		if _, err := p.Stack(tid + 1); !errors.Is(err, ErrNoThread) {
 			t.Errorf("%s: another thread: %v", version, err)
 		}

@@ -69,6 +69,7 @@ type IdleCause struct {
 	Kernel   string      `json:"kernel,omitempty"`    // of dependency: the kernel there that ended when the gap began, of several the one with the most time
 	Times    int64       `json:"times,omitempty"`     // how many pieces; 0: shared out by samples
 	Samples  int64       `json:"samples,omitempty"`   // in these pieces
+	KernelNS int64       `json:"kernel_ns,omitempty"` // running: of it, in the kernel
 	Text     string      `json:"text"`
 
 	frames []whyidle.Frame // of a single stack, the innermost first
@@ -267,7 +268,7 @@ func (w *explainer) merge(parts []whyidle.Part) ([]IdleCause, error) {
 		}
 		m := byKey[key]
 		if m == nil {
-			c.NS, c.Times, c.Samples, c.frames = 0, 0, 0, nil
+			c.NS, c.KernelNS, c.Times, c.Samples, c.frames = 0, 0, 0, 0, nil
 			m = &merged{IdleCause: c, wakers: map[whyidle.Waker]int64{}, doing: map[whyidle.Waker]map[whyidle.Meanwhile]int64{}}
 			byKey[key], order = m, append(order, m)
 		}
@@ -288,6 +289,7 @@ func (w *explainer) merge(parts []whyidle.Part) ([]IdleCause, error) {
 
 func (m *merged) add(p *whyidle.Part) {
 	m.NS += p.NS
+	m.KernelNS += kernelNS(p)
 	m.Times += p.Times
 	m.Samples += p.Samples
 	if p.Waker == (whyidle.Waker{}) {

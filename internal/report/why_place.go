@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 
@@ -12,7 +13,7 @@ import (
 
 // cause returns a part as a cause, and what a reader distinguishes in it.
 func (w *explainer) cause(p *whyidle.Part) (c IdleCause, key mergeKey, err error) {
-	c = IdleCause{NS: p.NS, State: threadStates[p.State], Times: p.Times, Samples: p.Samples}
+	c = IdleCause{NS: p.NS, KernelNS: kernelNS(p), State: threadStates[p.State], Times: p.Times, Samples: p.Samples}
 	if c.Thread, err = w.thread(p.Thread); err != nil {
 		return c, key, err
 	}
@@ -26,6 +27,14 @@ func (w *explainer) cause(p *whyidle.Part) (c IdleCause, key mergeKey, err error
 	key = mergeKey{p.Thread, c.State, in.WithoutLines(), c.WaitsFor}
 	c.In = placeIn(in)
 	return c, key, nil
+}
+
+// kernelNS returns the time of a part in which its thread ran in the kernel.
+func kernelNS(p *whyidle.Part) int64 {
+	if p.Kernel {
+		return p.NS
+	}
+	return 0
 }
 
 func placeIn(p whyidle.Place) *CodePlace {
@@ -66,36 +75,41 @@ func (w *explainer) waker(wakers map[whyidle.Waker]int64) (*IdleWaker, whyidle.W
 	return nil, most, nil
 }
 
-// describe adds what a waker did in at least half of the time that it ended.
+// describe adds what a waker did in at least half of the time that it ended: the line if one has half, else the function.
 func (w *explainer) describe(by *IdleWaker, doing map[whyidle.Meanwhile]int64) error {
-	type state struct {
-		state whyidle.State
-		in    whyidle.Place
-	}
-	sums := map[state]int64{}
-	var keys []state
+	lines, functions := map[doingAt]int64{}, map[doingAt]int64{}
 	for m, ns := range doing {
 		frames, _, err := w.stacks.Of(m.Stack)
 		if err != nil {
 			return err
 		}
-		key := state{m.State, whyidle.PlaceOf(frames).WithoutLines()}
-		if _, known := sums[key]; !known {
-			keys = append(keys, key)
+		in := whyidle.PlaceOf(frames).WithoutLines()
+		lines[doingAt{m.State, in}] += ns
+		in.App.Line, in.Inside.Line = 0, 0
+		functions[doingAt{m.State, in}] += ns
+	}
+	for _, sums := range []map[doingAt]int64{lines, functions} {
+		if len(sums) == 0 {
+			continue
 		}
-		sums[key] += ns
+		if most := mostOf(sums); sums[most] >= by.NS-sums[most] {
+			by.State, by.In = threadStates[most.state], placeIn(most.in)
+			return nil
+		}
 	}
-	if len(keys) == 0 {
-		return nil
-	}
-	most := slices.MaxFunc(keys, func(a, b state) int {
+	return nil
+}
+
+// doingAt is what a waker did, as a reader distinguishes it.
+type doingAt struct {
+	state whyidle.State
+	in    whyidle.Place
+}
+
+func mostOf(sums map[doingAt]int64) doingAt {
+	return slices.MaxFunc(slices.Collect(maps.Keys(sums)), func(a, b doingAt) int {
 		return cmp.Or(cmp.Compare(sums[a], sums[b]), cmp.Compare(b.in.App.Name, a.in.App.Name), cmp.Compare(b.in.App.Line, a.in.App.Line), cmp.Compare(b.state, a.state))
 	})
-	if sums[most] < by.NS-sums[most] {
-		return nil
-	}
-	by.State, by.In = threadStates[most.state], placeIn(most.in)
-	return nil
 }
 
 // join makes of the places of two stacks what they have in common: their functions are the same.
@@ -170,7 +184,7 @@ func (c *IdleCause) sentence(several bool) string {
 	who := c.Thread.text(several)
 	switch c.State {
 	case IdleRunning:
-		return who + " was running " + c.In.text()
+		return who + " was running " + c.In.text() + c.inKernel()
 	case IdleReady:
 		return who + " was ready to run " + c.In.text() + ", and had no processor"
 	case IdleUnobserved:
@@ -179,6 +193,17 @@ func (c *IdleCause) sentence(several bool) string {
 		return who + " has no sample: it did not run, or less than samples show, or none was taken then (--sched records waits)"
 	}
 	return who + " " + c.waited() + c.Waker.text(c.WaitsFor, several)
+}
+
+// inKernel goes on in the sentence about a thread that ran, if a tenth of it or more was in the kernel.
+func (c *IdleCause) inKernel() string {
+	switch {
+	case c.KernelNS <= 0 || c.KernelNS < c.NS/10:
+		return ""
+	case c.KernelNS >= c.NS:
+		return ", in the kernel"
+	}
+	return fmt.Sprintf(", %.0f%% of it in the kernel", percent(c.KernelNS, c.NS))
 }
 
 func (c *IdleCause) waited() string {

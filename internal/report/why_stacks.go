@@ -24,6 +24,8 @@ func (s *IdleStack) Label() string {
 		return s.Text
 	case s.State == IdleBlocked && s.WaitsFor != "":
 		return s.State + ": " + s.WaitsFor
+	case s.KernelNS > 0: // all of it: a cause of one stack
+		return s.State + ": kernel"
 	}
 	return s.State
 }

@@ -16,7 +16,7 @@ const (
 
 // Waker is who woke a blocked thread. The zero Waker is not known: a timer, an interrupt.
 type Waker struct {
-	Thread   int64 // its row in rtl_thread; 0: not a thread of the process
+	Thread   int64 // its row in rtl_thread; 0: not a thread of a process whose waits were recorded
 	PID, TID int64 // of another process; 0: it is not
 }
 
@@ -28,6 +28,7 @@ type Cause struct {
 	Stack   int64 // its row in rtl_cpu_stack; 0: not known
 	Syscall int64 // in which it blocked; tracedb.Null: none
 	Request int64 // of an ioctl
+	GIL     bool  // it waited for Python's global interpreter lock, by the lock's address
 	Waker   Waker
 }
 
@@ -38,6 +39,7 @@ type Part struct {
 	Times     int64 // blocked, ready: how often
 	Samples   int64 // running: how many; the time is shared out by them
 	Sampled   bool  // the time is shared out by samples: it is not exact
+	Kernel    bool  // running: in the kernel
 	Meanwhile []Meanwhile
 }
 
@@ -74,6 +76,11 @@ type Gap struct {
 	Parts []Part
 }
 
+// cause returns the cause of the blocked part of a wait.
+func (w *wait) cause() Cause {
+	return Cause{Thread: w.thread, State: Blocked, Stack: w.stack, Syscall: w.syscall, Request: w.request, GIL: w.gil, Waker: w.waker()}
+}
+
 // waker returns who woke the thread of a wait. Timers and interrupts wake on any thread's behalf: the
 // recorder leaves these out, and of a sleep with a time limit nobody else can wake the thread.
 func (w *wait) waker() (by Waker) {
@@ -91,6 +98,8 @@ func (w *wait) waker() (by Waker) {
 
 // System calls on x86-64, by number.
 const (
+	ioctl          = 16
+	futex          = 202
 	nanosleep      = 35
 	clockNanosleep = 230
 )

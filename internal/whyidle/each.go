@@ -23,13 +23,11 @@ type Sample struct {
 
 // EachWait calls visit for each wait, in the order of their ends. SQLite sorts them.
 func EachWait(ctx context.Context, tr *traceread.Trace, windows []Window, visit func(*Wait) error) error {
-	s := newSweep(windows, nil, nil)
-	var err error
-	if s.sessionOf, err = threadSessions(ctx, tr); err != nil {
+	of, err := readSessions(ctx, tr, windows)
+	if err != nil {
 		return err
 	}
-	rows, err := inTimeOrder[wait](ctx, tr, "rtl_cpu_wait", fmt.Sprintf(wakes, int64(traceread.LatestNS)), waitColumns,
-		func(v []int64) (wait, bool) { return waitOf(v, s.windowEnd) })
+	rows, err := inTimeOrder[wait](ctx, tr, "rtl_cpu_wait", fmt.Sprintf(wakes, int64(traceread.LatestNS)), waitColumns, of.waitOf)
 	if err != nil {
 		return err
 	}
@@ -39,8 +37,7 @@ func EachWait(ctx context.Context, tr *traceread.Trace, windows []Window, visit 
 		if err != nil {
 			return traceread.Interrupted(ctx, err)
 		}
-		c := Cause{Thread: w.thread, State: Blocked, Stack: w.stack, Syscall: w.syscall, Request: w.request, Waker: w.waker()}
-		if err := visit(&Wait{w.thread, w.outNS, w.wokenNS, w.inNS, c}); err != nil {
+		if err := visit(&Wait{w.thread, w.outNS, w.wokenNS, w.inNS, w.cause()}); err != nil {
 			return err
 		}
 	}

@@ -26,12 +26,12 @@ func Find(ctx context.Context, tr *traceread.Trace, windows []Window, qs *Questi
 }
 
 func find(ctx context.Context, tr *traceread.Trace, windows []Window, qs *Questions, gaps []GapSpan, stacks *Stacks, sorted bool) (*Answer, error) {
-	s := newSweep(windows, gaps, stacks)
-	var err error
-	if s.sessionOf, err = threadSessions(ctx, tr); err != nil {
+	of, err := readSessions(ctx, tr, windows)
+	if err != nil {
 		return nil, err
 	}
-	waits, samples, err := open(ctx, tr, s.windowEnd, sorted)
+	s := newSweep(of, gaps, stacks)
+	waits, samples, err := open(ctx, tr, of, sorted)
 	if err != nil {
 		return nil, fmt.Errorf("samples and waits: %w", err)
 	}
@@ -51,16 +51,15 @@ func find(ctx context.Context, tr *traceread.Trace, windows []Window, qs *Questi
 const wakes = `coalesce(in_ns, (SELECT min(coalesce(w.ended_ns, %[1]d)) FROM rtl_cpu_window w
 	WHERE w.session_id = x.session_id AND coalesce(w.ended_ns, %[1]d) >= x.out_ns), %[1]d)`
 
-func open(ctx context.Context, tr *traceread.Trace, ends windowEnd, sorted bool) (waits *source[wait, *wait], samples *source[sample, *sample], err error) {
+func open(ctx context.Context, tr *traceread.Trace, of *sessions, sorted bool) (waits *source[wait, *wait], samples *source[sample, *sample], err error) {
 	const waitTable, sampleTable = "rtl_cpu_wait", "rtl_cpu_sample"
-	parse := func(v []int64) (wait, bool) { return waitOf(v, ends) }
 	if sorted {
-		waits, err = inTimeOrder[wait](ctx, tr, waitTable, fmt.Sprintf(wakes, int64(traceread.LatestNS)), waitColumns, parse)
+		waits, err = inTimeOrder[wait](ctx, tr, waitTable, fmt.Sprintf(wakes, int64(traceread.LatestNS)), waitColumns, of.waitOf)
 		if err == nil {
 			samples, err = inTimeOrder[sample](ctx, tr, sampleTable, "time_ns", sampleColumns, sampleOf)
 		}
 	} else {
-		waits, err = inRecordedOrder[wait](tr, waitTable, waitColumns, parse)
+		waits, err = inRecordedOrder[wait](tr, waitTable, waitColumns, of.waitOf)
 		if err == nil {
 			samples, err = inRecordedOrder[sample](tr, sampleTable, sampleColumns, sampleOf)
 		}
@@ -71,41 +70,17 @@ func open(ctx context.Context, tr *traceread.Trace, ends windowEnd, sorted bool)
 	return waits, samples, err
 }
 
-// windowEnd is the end of the window in which a thread stopped running; LatestNS: not known.
-type windowEnd func(thread, outNS int64) int64
-
-func (s *sweep) windowEnd(thread, outNS int64) int64 {
-	for _, w := range s.windows[s.sessionOf[thread]] {
-		if w.EndNS >= outNS {
-			return w.EndNS
-		}
-	}
-	return traceread.LatestNS
-}
-
-// threadSessions returns the session of each thread, by their rows.
-func threadSessions(ctx context.Context, tr *traceread.Trace) (map[int64]int64, error) {
-	of := map[int64]int64{}
-	return of, tr.Define(ctx, func(r traceread.Row) error {
-		var thread, session int64
-		err := r.Scan(&thread, &session)
-		of[thread] = session
-		return err
-	}, "SELECT id, session_id FROM rtl_thread")
-}
-
 // sweep joins questions, waits and samples in the order of time.
 type sweep struct {
-	windows   map[int64][]Window // by session, in the order of their begins
-	sessionOf map[int64]int64    // by thread
-	stacks    *Stacks
-	past      past
-	lanes     map[laneKey]*lane
-	byThread  map[int64][]*lane
-	gpus      map[int64]*sums
-	gaps      []gapSums // sorted by GPU and begin
-	gil       gilWaits
-	unknown   preempted
+	*sessions
+	stacks   *Stacks
+	past     past
+	lanes    map[laneKey]*lane
+	byThread map[int64][]*lane
+	gpus     map[int64]*sums
+	gaps     []gapSums // sorted by GPU and begin
+	gil      gilWaits
+	unknown  preempted
 }
 
 // laneKey is a thread that submits to a GPU.
@@ -128,13 +103,10 @@ type openQuestion struct {
 	gap     *gapSums // nil: it is not to be answered on its own
 }
 
-func newSweep(windows []Window, gaps []GapSpan, stacks *Stacks) *sweep {
+func newSweep(of *sessions, gaps []GapSpan, stacks *Stacks) *sweep {
 	s := &sweep{
-		windows: map[int64][]Window{}, stacks: stacks, past: past{threads: map[int64]*threadPast{}}, lanes: map[laneKey]*lane{},
+		sessions: of, stacks: stacks, past: past{threads: map[int64]*threadPast{}}, lanes: map[laneKey]*lane{},
 		byThread: map[int64][]*lane{}, gpus: map[int64]*sums{}, gil: gilWaits{}, unknown: preempted{},
-	}
-	for _, w := range windows {
-		s.windows[w.Session.ID] = append(s.windows[w.Session.ID], w)
 	}
 	for i, g := range gaps {
 		s.gaps = append(s.gaps, gapSums{GapSpan: g, number: i, sums: newSums()})
@@ -272,9 +244,10 @@ func (s *sweep) sample(one *sample) {
 				state = Blocked
 			}
 			q.sampled = true
-			l.sums.sample(state, one.stack, q.window)
+			key := stateStack{state, one.stack, one.state == cputrace.RanKernel}
+			l.sums.sample(key, q.window)
 			if q.gap != nil {
-				q.gap.sums.lane(l.thread).sample(state, one.stack, q.window)
+				q.gap.sums.lane(l.thread).sample(key, q.window)
 			}
 		}
 	}
@@ -317,8 +290,7 @@ func (s *sweep) divide(l *lane, q *openQuestion, w *wait) {
 	}
 	blocked, ready := clip(w.outNS, w.wokenNS), clip(w.wokenNS, w.inNS)
 	if blocked.EndNS > blocked.BeginNS {
-		c := Cause{Thread: w.thread, State: Blocked, Stack: w.stack, Syscall: w.syscall, Request: w.request, Waker: w.waker()}
-		p := blockedPiece{gpu: q.GPU, gap: q.gap, cause: c, span: blocked}
+		p := blockedPiece{gpu: q.GPU, gap: q.gap, cause: w.cause(), span: blocked}
 		s.putBlocked(&p)
 		s.gil.add(w, p)
 	}

@@ -22,7 +22,7 @@ func (s *sweep) putBlocked(p *blockedPiece) {
 		if one.doing == nil {
 			one.doing = &doing{}
 		}
-		one.doing.add(s.past.of(p.cause.Waker.Thread, p.span.EndNS), p.span.BeginNS, p.span.EndNS)
+		one.doing.add(s.past.of(p.cause.Waker.Thread, p.span.EndNS), s.waitsSince(p.cause.Waker.Thread, p.span), p.span.EndNS)
 	}
 }
 
@@ -54,8 +54,8 @@ const (
 
 // follow finds the chain that a wait continues, and gives the pieces of it to the wait's waker.
 func (g gilWaits) follow(s *sweep, w *wait) error {
-	isGIL := false
-	if w.stack != 0 && !w.preempted {
+	isGIL := w.gil
+	if !isGIL && w.stack != 0 && !w.preempted {
 		var err error
 		if isGIL, err = s.stacks.waitsForGIL(w.stack); err != nil {
 			return err

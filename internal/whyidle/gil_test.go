@@ -9,7 +9,7 @@ import (
 // Pieces of a chain that are given to another waker count once, also where there is no room for further causes.
 func TestGILChainWithoutRoom(t *testing.T) {
 	for _, room := range []bool{true, false} {
-		s := newSweep(nil, nil, nil)
+		s := newSweep(&sessions{}, nil, nil)
 		g := s.gpu(1)
 		for i := range int64(mostCauses) {
 			if !room {

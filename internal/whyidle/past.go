@@ -138,7 +138,7 @@ func (d *doing) meanwhile() (all []Meanwhile) {
 	}
 	samples := map[stateStack]int64{}
 	for stack, n := range d.samples {
-		samples[stateStack{Running, stack}] = n
+		samples[stateStack{state: Running, stack: stack}] = n
 	}
 	shareOut(d.runningNS, samples, func(key stateStack, ns, _ int64) {
 		if ns > 0 {

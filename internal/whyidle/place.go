@@ -152,8 +152,9 @@ func innermost(frames []Frame) (p Place) {
 	return p
 }
 
-// WaitsForGIL reports whether a stack, the innermost frame first, waits for Python's global interpreter lock.
-func WaitsForGIL(frames []Frame) bool {
+// waitsForGIL reports whether a stack, the innermost frame first, waits for Python's global interpreter lock, by the names of
+// functions: traces of former versions do not say where the lock is.
+func waitsForGIL(frames []Frame) bool {
 	for _, f := range frames {
 		if f.Kind == cputrace.Python {
 			return false // the lock is taken by the interpreter, called by this frame

@@ -18,6 +18,7 @@ type wait struct {
 	outNS, wokenNS, inNS int64
 	state                int64
 	syscall, request     int64 // syscall: tracedb.Null: none; request: of an ioctl
+	gil                  bool  // it waited at a futex of Python's lock
 	wakerThread          int64 // tracedb.Null: not a thread of the process
 	wakerPID, wakerTID   int64 // 0: not known
 	stack                int64 // 0: not known
@@ -31,31 +32,34 @@ type sample struct {
 
 var (
 	waitColumns = []string{
-		"thread_id", "out_ns", "woken_ns", "in_ns", "state", "syscall", "coalesce(argument1, 0)", "waker_thread_id",
+		"thread_id", "out_ns", "woken_ns", "in_ns", "state", "syscall", "coalesce(argument0, 0)", "coalesce(argument1, 0)", "waker_thread_id",
 		"coalesce(waker_pid, 0)", "coalesce(waker_tid, 0)", "coalesce(stack_id, 0)",
 	}
 	sampleColumns = []string{"thread_id", "time_ns", "clock", "state", "coalesce(stack_id, 0)"}
 )
 
-const ioctl = 16 // number of the system call on x86-64
-
 // waitOf returns the wait in a row; ok is false if no recorder writes such a row.
-func waitOf(v []int64, ends windowEnd) (w wait, ok bool) {
+func (s *sessions) waitOf(v []int64) (w wait, ok bool) {
 	w = wait{
-		id: v[0], thread: v[1], outNS: v[2], wokenNS: v[3], inNS: v[4], state: v[5], syscall: v[6], wakerThread: v[8], wakerPID: v[9],
-		wakerTID: v[10], stack: v[11], preempted: v[5] == 0,
+		id: v[0], thread: v[1], outNS: v[2], wokenNS: v[3], inNS: v[4], state: v[5], syscall: v[6], wakerThread: v[9], wakerPID: v[10],
+		wakerTID: v[11], stack: v[12], preempted: v[5] == 0,
 	}
-	if w.syscall == ioctl {
-		w.request = v[7] & 0xffffffff
+	switch w.syscall {
+	case ioctl:
+		w.request = v[8] & 0xffffffff
+	case futex:
+		w.gil = !w.preempted && s.isGIL(w.thread, v[7])
 	}
 	if w.inNS == tracedb.Null {
-		w.inNS = ends(w.thread, w.outNS)
+		w.inNS = s.windowEnd(w.thread, w.outNS)
 	}
 	switch {
 	case w.preempted:
 		w.wokenNS = w.outNS
 	case w.wokenNS == tracedb.Null:
 		w.wokenNS = w.inNS
+	case w.wakerThread == tracedb.Null && w.wakerPID > 0:
+		w.wakerThread = s.threadIn(w.wakerPID, w.wakerTID, w.wokenNS)
 	}
 	return w, w.outNS >= 0 && w.outNS <= w.wokenNS && w.wokenNS <= w.inNS && w.inNS <= traceread.LatestNS
 }

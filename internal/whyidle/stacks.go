@@ -133,7 +133,7 @@ func (s *Stacks) waitsForGIL(id int64) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	is = WaitsForGIL(frames)
+	is = waitsForGIL(frames)
 	if len(s.gil) >= mostHeld {
 		clear(s.gil)
 	}

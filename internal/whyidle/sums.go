@@ -77,13 +77,14 @@ type laneSums struct {
 	count       int64
 
 	looseNS   int64 // in windows without scheduling, and with samples of running threads only
-	loose     map[int64]int64
+	loose     map[stateStack]int64
 	sampledNS int64 // of looseNS, by the number of samples
 }
 
 type stateStack struct {
-	state State
-	stack int64
+	state  State
+	stack  int64
+	kernel bool // it ran in the kernel
 }
 
 func (g *sums) lane(thread int64) *laneSums {
@@ -109,21 +110,20 @@ func (l *laneSums) ran(ns int64, sampled bool, w *Window) {
 	}
 }
 
-func (l *laneSums) sample(state State, stack int64, w *Window) {
+func (l *laneSums) sample(key stateStack, w *Window) {
 	if w.isLoose() {
 		if l.loose == nil {
-			l.loose = map[int64]int64{}
+			l.loose = map[stateStack]int64{}
 		}
-		if _, known := l.loose[stack]; !known && len(l.loose) >= mostCauses {
-			stack = 0
+		if _, known := l.loose[key]; !known && len(l.loose) >= mostCauses {
+			key.stack = 0
 		}
 		ns := int64(1e9) / max(1, w.CPUHz)
-		l.loose[stack] += ns
+		l.loose[key] += ns
 		l.sampledNS += ns
 		l.count++
 		return
 	}
-	key := stateStack{state, stack}
 	if _, known := l.samples[key]; !known && len(l.samples) >= mostCauses {
 		key.stack = 0
 	}
@@ -153,7 +153,7 @@ func shareOut(ns int64, of map[stateStack]int64, add func(stateStack, int64, int
 		n += c
 	}
 	slices.SortFunc(keys, func(a, b stateStack) int {
-		return cmp.Or(cmp.Compare(of[b], of[a]), cmp.Compare(a.state, b.state), cmp.Compare(a.stack, b.stack))
+		return cmp.Or(cmp.Compare(of[b], of[a]), cmp.Compare(a.state, b.state), cmp.Compare(a.stack, b.stack), compareFlags(a.kernel, b.kernel))
 	})
 	if n == 0 {
 		if ns > 0 {
@@ -172,25 +172,28 @@ func shareOut(ns int64, of map[stateStack]int64, add func(stateStack, int64, int
 
 // parts returns the parts of a lane that samples share out.
 func (l *laneSums) parts(thread int64) (all []Part) {
-	add := func(state State, stack, ns, samples int64) {
+	add := func(key stateStack, ns, samples int64) {
 		if ns > 0 || samples > 0 {
-			c := Cause{Thread: thread, State: state, Stack: stack, Syscall: tracedb.Null}
-			all = append(all, Part{Cause: c, NS: ns, Samples: samples, Sampled: true})
+			c := Cause{Thread: thread, State: key.state, Stack: key.stack, Syscall: tracedb.Null}
+			all = append(all, Part{Cause: c, NS: ns, Samples: samples, Sampled: true, Kernel: key.kernel})
 		}
 	}
-	shareOut(l.runningNS, l.samples, func(key stateStack, ns, samples int64) { add(key.state, key.stack, ns, samples) })
+	shareOut(l.runningNS, l.samples, add)
 	if l.preemptedNS > 0 {
-		shareOut(l.preemptedNS, l.samples, func(key stateStack, ns, _ int64) { add(Ready, key.stack, ns, 0) })
-	}
-	loose := map[stateStack]int64{}
-	for stack, ns := range l.loose {
-		loose[stateStack{Running, stack}] = ns
+		ready := map[stateStack]int64{}
+		for key, n := range l.samples {
+			ready[stateStack{state: Ready, stack: key.stack}] += n
+		}
+		shareOut(l.preemptedNS, ready, func(key stateStack, ns, _ int64) {
+			key.state = Ready // also if there is no sample
+			add(key, ns, 0)
+		})
 	}
 	if sampled := min(l.sampledNS, l.looseNS); sampled > 0 {
-		shareOut(sampled, loose, func(key stateStack, ns, _ int64) { add(key.state, key.stack, ns, 0) })
+		shareOut(sampled, l.loose, func(key stateStack, ns, _ int64) { add(key, ns, 0) })
 	}
 	if rest := l.looseNS - l.sampledNS; rest > 0 {
-		add(NotSampled, 0, rest, 0)
+		add(stateStack{state: NotSampled}, rest, 0)
 	}
 	return all
 }
@@ -222,8 +225,19 @@ func sortParts(all []Part) {
 		return cmp.Or(
 			cmp.Compare(b.NS, a.NS), cmp.Compare(a.Thread, b.Thread), cmp.Compare(a.State, b.State), cmp.Compare(a.Stack, b.Stack),
 			cmp.Compare(a.Syscall, b.Syscall), cmp.Compare(a.Request, b.Request), cmp.Compare(a.Waker.Thread, b.Waker.Thread),
-			cmp.Compare(a.Waker.PID, b.Waker.PID), cmp.Compare(a.Waker.TID, b.Waker.TID))
+			cmp.Compare(a.Waker.PID, b.Waker.PID), cmp.Compare(a.Waker.TID, b.Waker.TID), compareFlags(a.GIL, b.GIL), compareFlags(a.Kernel, b.Kernel))
 	})
+}
+
+// compareFlags puts false before true.
+func compareFlags(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }
 
 func sortMeanwhile(all []Meanwhile) {

@@ -31,7 +31,7 @@ var syscallNames = map[int64]string{
 // "": it blocked outside of a system call.
 func WaitsFor(c *Cause, frames []Frame) string {
 	switch {
-	case WaitsForGIL(frames):
+	case c.GIL, waitsForGIL(frames):
 		return ForGIL
 	case c.Syscall == ioctl && c.Request == waitEvents, waitsForGPU(frames):
 		return ForGPU

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rtl-attach/rtl-attach/internal/cputrace"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -50,6 +52,15 @@ type ThreadRows struct {
 	Waits            []ThreadWait
 	ShortWaits       map[int64]int64 // by thread
 	Lost             int64
+	Locks            []ThreadLock // Python's
+}
+
+// ThreadLock is where a lock is in its process's memory.
+type ThreadLock struct{ Address, Bytes int64 }
+
+// Waits reports whether a thread waited for the lock.
+func (l ThreadLock) Waits(w *ThreadWait) bool {
+	return w.Syscall == unix.SYS_FUTEX && w.Address >= l.Address && w.Address < l.Address+l.Bytes
 }
 
 // ThreadSample is a sample with the names of its stack's frames, the innermost first.
@@ -118,6 +129,12 @@ func ReadThreads(t testing.TB, path string, session int64) (r ThreadRows) {
 		`SELECT begun_ns, coalesce(ended_ns, 0), m.string, coalesce(d.string, '') FROM rtl_cpu_window
 			JOIN rocpd_string m ON m.id = method_id LEFT JOIN rocpd_string d ON d.id = detail_id WHERE session_id = ?`)
 	query(func(row *sql.Rows) error { return row.Scan(&r.Lost) }, `SELECT coalesce(sum(events), 0) FROM rtl_cpu_loss WHERE session_id = ?`)
+	query(func(row *sql.Rows) error {
+		var l ThreadLock
+		err := row.Scan(&l.Address, &l.Bytes)
+		r.Locks = append(r.Locks, l)
+		return err
+	}, `SELECT address, bytes FROM rtl_cpu_lock WHERE kind = 0 AND session_id = ?`)
 	s := stacks{map[int64]int64{}, map[int64]int64{}, map[int64]bool{}, map[int64]ThreadFrame{}}
 	query(func(row *sql.Rows) error {
 		var id int64

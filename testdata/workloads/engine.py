@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import queue
+import socket
 import threading
 import time
 
@@ -40,6 +41,12 @@ class Scheduler:
                 break
             chosen.append(sequence)
         return chosen
+
+    def plan(self):
+        total = 0
+        for i in range(60000):
+            total += i % 7
+        return total
 
 
 class Tokenizer:
@@ -106,6 +113,38 @@ class Engine:
             self.lengths.append(torchlike.boottime_ns() - begin)
         self.tokenizer.todo.put(False)
 
+    def core(self, peer):
+        """Plans each step of the peer, the worker."""
+        while not torchlike.stopping.is_set():
+            self.model.forward()
+            self.model.synchronize()
+            self.scheduler.plan()
+            peer.sendall(b"x")
+            peer.recv(1)
+
+    def worker(self, peer):
+        """Makes the steps that the peer, the core, plans."""
+        while not torchlike.stopping.is_set() and peer.recv(1):
+            self.model.forward()
+            self.model.synchronize()
+            peer.sendall(b"x")
+
+    def take_turns(self, settings):
+        torchlike.libc.prctl(torchlike.PR_SET_NAME, b"engine", 0, 0, 0)
+        peer = socket.socket(socket.AF_UNIX)
+        try:
+            if settings.core:
+                peer.bind(settings.core + ".new")
+                peer.listen()
+                os.rename(settings.core + ".new", settings.core)
+                self.core(peer.accept()[0])
+            else:
+                peer.connect(settings.worker)
+                self.worker(peer)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # the peer has ended
+        torchlike.stopping.wait()
+
     def done(self):
         return self.model.launched
 
@@ -124,11 +163,14 @@ class Engine:
 
 
 def main():
-    settings = torchlike.parse()
+    settings = torchlike.parse(core="a socket for a worker: plan its steps", worker="the socket of a core: make the steps that it plans")
     torchlike.libc.prctl(torchlike.PR_SET_PTRACER, ctypes.c_ulong(-1), 0, 0, 0)
     engine = Engine(Model(torchlike.Gpu(settings.library, settings.code_object)))
     server = torchlike.serve(settings.port, engine)
-    threads = [threading.Thread(target=t) for t in (engine.run, engine.tokenizer.run, Metrics().run)]
+    targets = (engine.run, engine.tokenizer.run, Metrics().run)
+    if settings.core or settings.worker:
+        targets = (lambda: engine.take_turns(settings),)
+    threads = [threading.Thread(target=t) for t in targets]
     print("ready pid=%d port=%d" % (os.getpid(), server.server_address[1]), flush=True)
     for t in threads:
         t.start()

@@ -171,7 +171,8 @@ def serve(port, training):
     return server
 
 
-def parse():
+def parse(**options):
+    """The settings. options: further ones, with their help."""
     beside = os.path.dirname(os.path.abspath(__file__))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pace", type=int, default=1000, help="pause after each step, in us")
@@ -179,6 +180,8 @@ def parse():
     parser.add_argument("--log", help="where the calls go")
     parser.add_argument("--library", default=os.path.join(beside, "libtorchlike.so"), help="what calls HIP")
     parser.add_argument("--code-object", default=os.path.join(beside, "kernels.hsaco"), help="kernels")
+    for name, text in options.items():
+        parser.add_argument("--" + name, help=text)
     return parser.parse_args()
 
 
