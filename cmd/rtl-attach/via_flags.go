@@ -14,7 +14,7 @@ import (
 
 // withTool are the flags that have a meaning for a tool of AMD's, besides those of kinds and rocprofv3's options.
 var withTool = []string{
-	"pid", "attach", "name", "tree", "no-tree", "attach-children", "yes", filter.Rank,
+	"pid", "attach", "name", "tree", "no-tree", "attach-children", "yes", filter.Rank, ranksAlias,
 	"duration", "attach-duration-msec", "quiet", "verbose", "notify-fd",
 	"via", "tool-library", "attach-tool-library", "set",
 	"output-file", "output-directory", "output-format", "kernel-trace", "mode",
