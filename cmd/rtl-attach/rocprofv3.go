@@ -72,10 +72,7 @@ func (a alias) String() string { return "" }
 func (a alias) Type() string { return "alias" }
 
 func takesSeveralWords(f *pflag.Flag) {
-	if f.Annotations == nil {
-		f.Annotations = map[string][]string{}
-	}
-	f.Annotations[rocprof.SeveralWords] = []string{""}
+	annotate(f, rocprof.SeveralWords)
 }
 
 // foreign is the value of an option of rocprofv3's. It implements pflag.Value.
