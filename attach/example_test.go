@@ -141,7 +141,7 @@ func ExampleSession_Trigger() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(filepath.Base(path), "complete:", summary.Coverage.Complete())
+	fmt.Println(filepath.Base(path), "kernels:", len(summary.Kernels))
 }
 
 // An error says what was looked up: cause, fix, and the state of the process.
