@@ -105,16 +105,20 @@ const (
 func (c *Commands) Switch(ctx context.Context, enable bool) error {
 	c.mu.Lock()
 	c.off = c.joining && !enable
-	none := c.joining && len(c.active) == 0
+	joining, none := c.joining, len(c.active) == 0
 	c.mu.Unlock()
-	if none {
+	if joining && none {
 		return nil
 	}
 	return c.each(func(d *drain) error {
 		if d.windows == nil {
 			return errOneWindow
 		}
-		return d.switchTo(ctx, enable)
+		err := d.switchTo(ctx, enable)
+		if joining && errors.Is(err, ErrNotRecording) {
+			return nil // a process that has ended, of several
+		}
+		return err
 	})
 }
 
