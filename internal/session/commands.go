@@ -104,22 +104,24 @@ const (
 // window at the moment: then none begins.
 func (c *Commands) Switch(ctx context.Context, enable bool) error {
 	c.mu.Lock()
-	c.off = c.joining && !enable
-	joining, none := c.joining, len(c.active) == 0
+	joining := c.joining
+	c.off = joining && !enable
 	c.mu.Unlock()
-	if joining && none {
-		return nil
-	}
-	return c.each(func(d *drain) error {
+	ended := func(err error) bool { return joining && errors.Is(err, ErrNotRecording) } // other processes may come
+	err := c.each(func(d *drain) error {
 		if d.windows == nil {
 			return errOneWindow
 		}
 		err := d.switchTo(ctx, enable)
-		if joining && errors.Is(err, ErrNotRecording) {
-			return nil // a process that has ended, of several
+		if ended(err) {
+			return nil
 		}
 		return err
 	})
+	if ended(err) {
+		return nil
+	}
+	return err
 }
 
 func (d *drain) switchTo(ctx context.Context, enable bool) error {
