@@ -74,6 +74,10 @@ func Begin(ctx context.Context, which Selection, o Options) (*Session, error) {
 		cancel: cancel, skip: make(chan struct{}), attached: make(chan struct{}), done: make(chan struct{}), watch: &session.Watch{},
 	}
 	engine.Watch = s.watch
+	if engine.Commands == nil {
+		engine.Commands = session.NewCommands()
+	}
+	s.commands = engine.Commands
 	go s.run(ctx, engine, which, o.Observer)
 	return s, nil
 }
@@ -86,6 +90,7 @@ type Session struct {
 	attached chan struct{} // closed: attached
 	done     chan struct{} // closed: result and err are known
 	watch    *session.Watch
+	commands *session.Commands
 	result   Result
 	err      error
 }

@@ -83,6 +83,12 @@ func TestExamples(t *testing.T) {
 	if got, want := printed(t, ExampleProcess), "complete: true kernels: 3\n"; got != want {
 		t.Errorf("it printed %q, want %q", got, want)
 	}
+	if got, want := printed(t, ExampleSession_Disable), "sessions: 2\n"; got != want {
+		t.Errorf("it printed %q, want %q", got, want)
+	}
+	if got, want := printed(t, ExampleSession_Trigger), "last-1.db kernels: 3\n"; got != want {
+		t.Errorf("it printed %q, want %q", got, want)
+	}
 	if got, want := printed(t, ExampleResult_Events), "kernels by name: true, on GPU 0: true, in order: true, copies: true\n"; got != want {
 		t.Errorf("it printed %q, want %q", got, want)
 	}

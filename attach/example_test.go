@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"time"
 
@@ -78,6 +79,69 @@ func ExampleResult_Events() {
 	}
 	fmt.Printf("kernels by name: %v, on GPU 0: %v, in order: %v, copies: %v\n",
 		named && count[attach.Kernel] > 0, onGPU, inOrder, count["memory-copy"] > 0)
+}
+
+// Leave a phase of a process out. TestExamples runs this with a server on a simulated GPU.
+func ExampleSession_Disable() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	s, err := attach.Process(ctx, server.pid, attach.Options{Output: server.folder + "/phases.db", Switchable: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	server.work() // recorded
+	if err := s.Disable(ctx); err != nil {
+		fmt.Println(err)
+	}
+	server.work() // not recorded, at the speed of a process that nothing is attached to
+	if err := s.Enable(ctx); err != nil {
+		fmt.Println(err)
+	}
+	server.work() // recorded
+	s.Stop()
+	result, err := s.Wait()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	summary, err := result.Summary(3)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("sessions:", len(summary.Sessions))
+}
+
+// Keep the last ten seconds, and write them when something has happened. TestExamples runs this with a server on a
+// simulated GPU.
+func ExampleSession_Trigger() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	s, err := attach.Process(ctx, server.pid, attach.Options{
+		Output: server.folder + "/last.db",
+		Keep:   attach.Keep{Last: 10 * time.Second, Triggers: []string{"gap>30m"}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	server.work() // until something happens
+	path, err := s.Trigger(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s.Stop()
+	if _, err := s.Wait(); err != nil {
+		fmt.Println(err)
+	}
+	summary, err := attach.Result{Path: path}.Summary(3)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(filepath.Base(path), "kernels:", len(summary.Kernels))
 }
 
 // An error says what was looked up: cause, fix, and the state of the process.

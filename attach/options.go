@@ -30,7 +30,13 @@ type Options struct {
 
 	Filter Filter // the kernels and processes to record; the zero value: all
 
+	// Schedule are the windows to record, as the flag --schedule has them: CLOCK:DELAY:ON:REPEAT[,...]; "": from the attach on.
+	Schedule   string
+	Switchable bool // without a schedule: one window from the attach on, for Session.Disable and Session.Enable
+	Keep       Keep // a flight recorder; Output then names its traces, with %n for their number
+
 	BufferBytes uint64 // of shared memory for records, a power of two; 0: 64 MiB
+	Watermark   uint64 // wake the recorder when so many percent of the buffer are full, from 1 to 100; 0: 75
 	Lossless    bool   // when the buffer is full, take more of the target's memory instead of discarding records
 	MaxBytes    uint64 // the recording ends when the trace has so many; 0: there is no limit
 
@@ -69,13 +75,22 @@ func (o Options) session() (session.Options, error) {
 	if o.Lossless {
 		e.BufferPolicy = "lossless"
 	}
-	switch unknown := preflight.UnknownPlaceholder(e.Output); {
+	output := e.Output
+	if o.Keep.Last != 0 {
+		output = strings.ReplaceAll(output, "%n", "1")
+	}
+	switch unknown := preflight.UnknownPlaceholder(output); {
 	case unknown != "":
 		return e, usage("output %q: %s is no placeholder", e.Output, unknown)
 	case o.Append && o.Force:
 		return e, usage("append or force, not both")
 	case o.Duration < 0:
 		return e, usage("the duration %s is negative", o.Duration)
+	case o.Watermark > 100:
+		return e, usage("a watermark of %d percent", o.Watermark)
+	}
+	if o.Watermark > 0 {
+		e.WatermarkPercent = o.Watermark
 	}
 	for _, name := range o.Kinds {
 		k := kindNamed(name)
@@ -93,6 +108,9 @@ func (o Options) session() (session.Options, error) {
 		if err := e.Threads.Sample(clock, time.ParseDuration); err != nil {
 			return e, usage("sample %q: %v", clock, err)
 		}
+	}
+	if err := o.control(&e); err != nil {
+		return e, err
 	}
 	for name, value := range o.Settings {
 		e.Extra = append(e.Extra, envbuf.Var{Name: name, Value: value})

@@ -76,13 +76,57 @@ static void add_formats(struct command *c)
 			addf(c, "--output-format=%s", known[i]);
 }
 
+static const struct {
+	const char *variable, *flag;
+} filters[] = {
+	{"ROCPROF_KERNEL_FILTER_INCLUDE_REGEX", "--kernel-include-regex"},
+	{"ROCPROF_KERNEL_FILTER_EXCLUDE_REGEX", "--kernel-exclude-regex"},
+	{"ROCPROF_KERNEL_FILTER_RANGE", "--kernel-iteration-range"},
+};
+#define FILTERS (sizeof(filters) / sizeof(filters[0]))
+
+static void add_filters(struct command *c)
+{
+	for (unsigned i = 0; i < FILTERS; i++) {
+		const char *value = set_to(filters[i].variable);
+
+		if (value)
+			addf(c, "%s=%s", filters[i].flag, value);
+	}
+}
+
+static int is_filter(const char *setting)
+{
+	for (unsigned i = 0; i < FILTERS; i++) {
+		size_t length = strlen(filters[i].variable);
+
+		if (!strncmp(setting, filters[i].variable, length) && setting[length] == '=')
+			return 1;
+	}
+	return 0;
+}
+
+/* START:ON:REPEAT in nanoseconds, several with semicolons between them. */
+static void add_periods(struct command *c)
+{
+	const char *periods = set_to("ROCPROF_COLLECTION_PERIOD");
+
+	if (!periods)
+		return;
+	add(c, "--collection-period-unit=nsec");
+	addf(c, "--collection-period=%s", periods);
+	for (char *at = c->overflow ? NULL : strchr(c->argv[c->argc - 1], ';'); at; at = strchr(at, ';'))
+		*at = ',';
+}
+
+/* The command checks filters: rocprofiler-sdk's tool ends the process if it cannot read one. */
 static void add_tool(struct command *c, const char *tool)
 {
 	add(c, "--via=rocprofiler-register");
 	addf(c, "--tool-library=%s", tool);
 	for (char **e = environ; *e; e++)
 		if (!strncmp(*e, "ROCP", 4) && strncmp(*e, "ROCPROFILER_REGISTER_LIBRARY=", 29) &&
-		    strncmp(*e, "ROCP_TOOL_LIBRARIES=", 20))
+		    strncmp(*e, "ROCP_TOOL_LIBRARIES=", 20) && !is_filter(*e))
 			addf(c, "--set=%s", *e);
 }
 
@@ -109,10 +153,13 @@ void command_make(struct command *c, int pid, int tree, int notify)
 	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (is_on(kinds[i].variable))
 			add(c, kinds[i].flag);
-	if (tool)
+	add_filters(c);
+	if (tool) {
 		add_tool(c, tool);
-	else
-		add_formats(c);
+		return;
+	}
+	add_formats(c);
+	add_periods(c);
 }
 
 void command_path(char *path, int size)

@@ -16,7 +16,15 @@ const variablePrefix = "RTL_ATTACH_"
 // flags of a recording. Other commands use the same names with other meanings.
 const hasVariable = "rtl_attach_variable"
 
-func giveVariable(f *pflag.Flag) { f.Annotations = map[string][]string{hasVariable: nil} }
+func giveVariable(f *pflag.Flag) { annotate(f, hasVariable) }
+
+// annotate adds an annotation to a flag.
+func annotate(f *pflag.Flag, what string) {
+	if f.Annotations == nil {
+		f.Annotations = map[string][]string{}
+	}
+	f.Annotations[what] = []string{""}
+}
 
 func variableOf(f *pflag.Flag) string {
 	return variablePrefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))

@@ -29,6 +29,7 @@ func (f *filterFlags) addTo(flags *pflag.FlagSet) {
 		flags.String(one.name, "", one.usage)
 		f.names = append(f.names, one.name)
 	}
+	takesSeveralWords(flags.Lookup(filter.IterationRange))
 }
 
 // addRank adds the filter of processes.

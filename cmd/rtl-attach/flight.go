@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -76,18 +75,6 @@ func (f *recordFlags) nameTraces(o *session.Options) error {
 	if err := checkTraceName(strings.NewReplacer("%%", "%%", "%n", "1").Replace(f.output)); err != nil {
 		return err
 	}
-	o.Output = numbered(f.output)
+	o.Output = flight.Numbered(f.output)
 	return nil
-}
-
-// numbered returns a template with %n, the number of a trigger: before the suffix, if it has none.
-func numbered(template string) string {
-	if strings.Contains(strings.ReplaceAll(template, "%%", ""), "%n") {
-		return template
-	}
-	suffix := filepath.Ext(template)
-	if strings.Contains(suffix, "%") {
-		suffix = ""
-	}
-	return strings.TrimSuffix(template, suffix) + "-%n" + suffix
 }

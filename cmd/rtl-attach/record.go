@@ -188,8 +188,27 @@ func (f recordFlags) options() (session.Options, error) {
 	if o.WatermarkPercent, err = parsePercent(f.watermark); err != nil {
 		return o, fmt.Errorf("--buffer-watermark: %w", err)
 	}
+	o.Schedule = f.switchable(o)
 	o.Extra, err = parseSettings(f.settings)
 	return o, err
+}
+
+// withRanks adds the filter of processes to that of kernels.
+func (f recordFlags) withRanks(o session.Options) (session.Options, error) {
+	ranks, err := f.ranks.filter()
+	if err != nil {
+		return o, err
+	}
+	o.Filter, err = filter.New(append(o.Filter.Settings(), ranks.Settings()...))
+	return o, err
+}
+
+// switchable returns the schedule of a recording: with a control channel it has one, for its commands.
+func (f recordFlags) switchable(o session.Options) schedule.Schedule {
+	if len(f.control) > 0 && len(o.Schedule) == 0 && o.Flight == nil {
+		return schedule.Switchable()
+	}
+	return o.Schedule
 }
 
 func record(f recordFlags) (failure.ExitCode, error) {
@@ -204,13 +223,10 @@ func record(f recordFlags) (failure.ExitCode, error) {
 	if err != nil {
 		return failure.Usage, usageError{err}
 	}
-	if len(f.control) > 0 && len(o.Schedule) == 0 && o.Flight == nil {
-		o.Schedule = schedule.Switchable()
-	}
 	if f.tool != "" {
 		return failure.Usage, usageError{errors.New("--tool-library needs --via rocprofiler-register: rtl-attach records without a tool of AMD's")}
 	}
-	if o.Filter, err = filter.New(append(o.Filter.Settings(), selection.Ranks.Settings()...)); err != nil {
+	if o, err = f.withRanks(o); err != nil {
 		return failure.Usage, usageError{err}
 	}
 	if f.payload != "" {

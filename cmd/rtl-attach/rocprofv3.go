@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/rtl-attach/rtl-attach/internal/filter"
 	"github.com/rtl-attach/rtl-attach/internal/rocprof"
 )
 
@@ -19,6 +20,7 @@ import (
 var aliasOf = map[string]string{
 	"attach": "pid", "attach-duration-msec": "duration", "attach-children": "tree",
 	"output-file": "output", "output-directory": "output", "attach-tool-library": "tool-library",
+	ranksAlias: filter.Rank,
 }
 
 // addAttachAliases adds rocprofv3's names of the flags that select processes and of --duration.
@@ -26,8 +28,9 @@ func (f *recordFlags) addAttachAliases(flags *pflag.FlagSet) {
 	flags.Var(&f.pids, "attach", "rocprofv3's name of --pid")
 	flags.Var((*milliseconds)(&f.duration), "attach-duration-msec", "record for `N` milliseconds: rocprofv3's name of --duration")
 	flags.BoolVar(&f.tree, "attach-children", true, "rocprofv3's name of --tree")
-	flags.StringVar(&f.tool, "attach-tool-library", "", "rocprof-attach's name of --tool-library")
+	flags.StringVarP(&f.tool, "attach-tool-library", "t", "", "rocprof-attach's name of --tool-library")
 	_ = flags.MarkHidden("attach-tool-library")
+	addRanksAlias(flags)
 }
 
 // addForeign adds the options of rocprofv3's that this tool does not carry out. Help does not show them.
@@ -46,11 +49,30 @@ func (f *recordFlags) addForeign(flags *pflag.FlagSet) {
 	}
 }
 
+// ranksAlias is rocprofv3's name of --rank.
+const ranksAlias = "profile-mpi-ranks"
+
+func addRanksAlias(flags *pflag.FlagSet) {
+	flags.Var(alias{flags, filter.Rank}, ranksAlias, "rocprofv3's name of --rank")
+}
+
+// alias is the value of a flag that sets another one.
+type alias struct {
+	flags *pflag.FlagSet
+	of    string
+}
+
+// Set implements pflag.Value.
+func (a alias) Set(text string) error { return a.flags.Set(a.of, text) }
+
+// String implements pflag.Value.
+func (a alias) String() string { return "" }
+
+// Type implements pflag.Value.
+func (a alias) Type() string { return "alias" }
+
 func takesSeveralWords(f *pflag.Flag) {
-	if f.Annotations == nil {
-		f.Annotations = map[string][]string{}
-	}
-	f.Annotations[rocprof.SeveralWords] = []string{""}
+	annotate(f, rocprof.SeveralWords)
 }
 
 // foreign is the value of an option of rocprofv3's. It implements pflag.Value.
@@ -111,7 +133,7 @@ func rewriteArguments(args []string, recording *pflag.FlagSet) []string {
 	switch {
 	case len(args) == 0:
 		return args
-	case args[0] == "record":
+	case args[0] == "record", args[0] == "run" && slices.Contains(args, "--"): // without it, what a flag takes cannot be told from the program
 		return slices.Concat(args[:1], rocprof.Rewrite(args[1:], recording))
 	case args[0] != "" && args[0][0] == '-':
 		return rocprof.Rewrite(args, recording)

@@ -35,6 +35,8 @@ func newRun(code *failure.ExitCode) *cobra.Command {
 		},
 	}
 	c.Flags().SetInterspersed(false) // the program's own flags are not ours
+	f.ranks.addRank(c.Flags(), fmt.Sprintf(rankUsage, "record only"))
+	addRanksAlias(c.Flags())
 	f.addRecordingTo(c.Flags())
 	return c
 }
@@ -53,6 +55,9 @@ func oneCommand(_ *cobra.Command, args []string) error {
 func runProgram(f recordFlags, argv []string) (failure.ExitCode, error) {
 	o, err := f.options()
 	if err != nil {
+		return failure.Usage, usageError{err}
+	}
+	if o, err = f.withRanks(o); err != nil {
 		return failure.Usage, usageError{err}
 	}
 	if f.payload != "" {
@@ -111,10 +116,24 @@ func sayUnrecorded(ui *ui, program string, all session.Launched) {
 	switch {
 	case all.Flight != nil && all.Flight.Files() == 0 && len(all.Recorded) > 0 && all.Code != failure.NothingSeen:
 		ui.explainCode(all.Outcome)
+	case len(all.LeftOut) > 0 && len(all.Recorded)+len(all.Failures) == 0:
+		ui.Warn(fmt.Sprintf("nothing was recorded, and there is no trace: %s with a GPU, whose rank is not selected", humanize.Things(int64(len(all.LeftOut)), "process")))
 	case len(all.Recorded)+len(all.Failures) == 0:
 		ui.Warn("nothing was recorded, and there is no trace: no process of " + program + " has asked ROCm's HSA runtime for its GPUs with the payload loaded")
+		warnOfIgnored(ui, launch.WhyIgnored(os.Environ()))
 	case len(all.Failures) == 0 && all.Code == failure.NothingSeen:
 		ui.Warn("nothing was recorded: " + program + " has not dispatched any kernel")
+	}
+}
+
+// warnOfIgnored says why the runtime may not have loaded the payload: because of a setting in the user's environment.
+func warnOfIgnored(ui *ui, setting string) {
+	switch setting {
+	case "":
+	case "HSA_TOOLS_LIB":
+		ui.Warn("HSA_TOOLS_LIB was set already, so HSA_TOOLS_ROCPROFILER_V1_TOOLS=1 was not added: ROCm's runtimes from 6.2 on then load nothing of HSA_TOOLS_LIB into a process with a tool of rocprofiler-sdk; set that variable, too, or attach to the process: rtl-attach -p PID")
+	default:
+		ui.Warn(setting + " is set: ROCm's runtimes from 6.2 on then load nothing of HSA_TOOLS_LIB into a process with a tool of rocprofiler-sdk; start it without that variable, or attach to the process: rtl-attach -p PID")
 	}
 }
 
@@ -123,6 +142,8 @@ func codeOfRun(all session.Launched) failure.ExitCode {
 	switch {
 	case len(all.Recorded) == 0 && len(all.Failures) > 0:
 		return all.Failures[0].Code
+	case len(all.Recorded) == 0 && len(all.LeftOut) > 0: // as it was asked to
+		return failure.OK
 	case len(all.Recorded) == 0:
 		return failure.NothingSeen
 	case len(all.Failures)+len(all.Unrecorded) > 0:

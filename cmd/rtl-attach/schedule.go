@@ -22,6 +22,7 @@ type scheduleFlags struct {
 func (f *scheduleFlags) addTo(flags *pflag.FlagSet) {
 	flags.Var(&f.delay, "delay", "attach, and begin to record `DURATION` later; --duration counts from then on")
 	flags.StringVarP(&f.periods, "collection-period", "P", "", "record in windows, `START:ON:REPEAT[,...]`: wait for START, record for ON, and both REPEAT times, 0: until the end; then the next part")
+	takesSeveralWords(flags.Lookup("collection-period"))
 	flags.StringVar(&f.unit, "collection-period-unit", "sec", "`UNIT` of START and ON: "+strings.Join(schedule.Units, ", "))
 	flags.StringVar(&f.schedule, "schedule", "", "the same by a clock, `CLOCK:DELAY:ON:REPEAT[,...]`, with durations: boottime, realtime, monotonic, or cputime (of the process)")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,18 +30,18 @@ func (f *recordFlags) addViaTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.tool, "tool-library", "", "with --via: the tool to attach, instead of rocprofiler-sdk's: `PATH` in the process's root, or several with colons between them")
 }
 
-// notVia are the flags of a recording that have no meaning for a tool of AMD's.
-var notVia = []string{
-	"output", "append", "force", "json", "buffer-size", "buffer-watermark", "buffer-policy", "max-size", "strict", "payload",
-	"operations", "hsa-signal-trace",
-}
-
 // variables returns what rocprofiler-sdk's tool reads, as rocprofv3 sets it.
 func (f recordFlags) variables() ([]envbuf.Var, error) {
-	for _, name := range notVia {
-		if flag := f.known.Lookup(name); flag != nil && f.known.Changed(name) {
-			return nil, fmt.Errorf("--%s does not apply to --via %s: AMD's tool records, and writes its own files", name, viaRegister)
-		}
+	if err := f.refuseWithTool(); err != nil {
+		return nil, err
+	}
+	filtered, err := f.filters.filter()
+	if err != nil {
+		return nil, err
+	}
+	filters, err := rocprof.ForFilter(filtered)
+	if err != nil {
+		return nil, instead{err, "write it without RE2's own syntax, in fewer numbers, or record without --via"}
 	}
 	kinds, _, err := f.kinds.chosen()
 	if err != nil {
@@ -62,7 +63,10 @@ func (f recordFlags) variables() ([]envbuf.Var, error) {
 	if f.outputs.file != "" {
 		vars = append(vars, envbuf.Var{Name: "ROCPROF_OUTPUT_FILE_NAME", Value: f.outputs.file})
 	}
-	vars = append(vars, rocprof.ForKinds(kinds)...)
+	if vars = append(vars, rocprof.ForKinds(kinds)...); !f.kernels {
+		vars = slices.DeleteFunc(vars, func(v envbuf.Var) bool { return v.Name == rocprof.KernelTrace })
+	}
+	vars = append(vars, filters...)
 	for _, g := range f.givenForeign() {
 		more, ok := g.Variables()
 		if !ok && !g.IsOff() {

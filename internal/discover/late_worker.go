@@ -23,7 +23,7 @@ func (w *WorkerWatcher) addWithRank(one Process, deadline time.Time) {
 	if slices.ContainsFunc(w.known, one.isSame) {
 		return
 	}
-	rank, _ := Within(min(LookLimit, time.Until(deadline)), func() *int { return rankOfPID(one.PID) })
+	rank, _ := Within(min(LookLimit, time.Until(deadline)), func() *int { return RankOfPID(one.PID) })
 	w.add(LateWorker{Process: one, rank: rank})
 }
 
@@ -67,7 +67,8 @@ func (w *WorkerWatcher) predecessors(c Process) (list []*Tracked) {
 	return list
 }
 
-func rankOfPID(pid int) *int {
+// RankOfPID returns the rank of a process, as RankOf; nil: none, or it cannot be read.
+func RankOfPID(pid int) *int {
 	t, err := target.OpenLight(pid)
 	if err != nil {
 		return nil

@@ -30,7 +30,7 @@ func (s Selection) selectRanks(c *Choice) error {
 		return nil
 	}
 	c.Targets = slices.DeleteFunc(c.Targets, func(p Process) bool {
-		one := Ranked{p, rankOfPID(p.PID)}
+		one := Ranked{p, RankOfPID(p.PID)}
 		if one.Rank != nil && s.Ranks.HasRank(int64(*one.Rank)) {
 			return false
 		}

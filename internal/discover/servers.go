@@ -109,7 +109,7 @@ func haveRanks(servers []server) bool {
 	met := map[int]bool{}
 	for _, s := range servers {
 		for _, w := range s.workers {
-			rank := rankOfPID(w.PID)
+			rank := RankOfPID(w.PID)
 			if rank == nil || met[*rank] {
 				return false
 			}

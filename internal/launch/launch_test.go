@@ -69,6 +69,23 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// TestWhyIgnored: what in the user's environment has the runtime ignore the payload is named.
+func TestWhyIgnored(t *testing.T) {
+	for _, c := range []struct{ own, want string }{
+		{"", ""},
+		{olderTools + "=0", olderTools + "=0"},
+		{olderTools + "=False " + toolsVariable + "=a.so", olderTools + "=False"},
+		{toolsVariable + "=a.so", toolsVariable},
+		{toolsVariable + "=a.so " + olderTools + "=1", ""},
+		{toolsVariable + "=a.so " + olderTools + "=", ""}, // set is on
+		{toolsVariable + "=", ""},
+	} {
+		if got := WhyIgnored(strings.Fields(c.own)); got != c.want {
+			t.Errorf("%q: %q", c.own, got)
+		}
+	}
+}
+
 // TestShareMemory: a child inherits the library's descriptor, and cannot change the library.
 func TestShareMemory(t *testing.T) {
 	fd, err := shareMemory([]byte("the library"))

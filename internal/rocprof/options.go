@@ -36,13 +36,13 @@ const (
 	library  = "calls of this library are not recorded"
 	harm     = "these functions are not intercepted: their table lies in memory that hsa_shut_down frees"
 	names    = "a trace has each kernel's symbol and its readable name"
-	ranks    = "ranks are not selected by number"
+	ranks    = "ranks are those of the variables that launchers set"
 	markers  = "roctxProfilerPause and roctxProfilerResume are not followed"
 	perfetto = "an export writes to its file directly: it has no such buffer"
 	install  = "no installation of rocprofiler-sdk is used"
 	runs     = "the process runs already"
 
-	fixRanks  = "give the pids of the ranks: -p PID,PID --no-tree"
+	fixRanks  = "give the pids of the ranks: -p PID,PID --no-tree; rtl-attach ps shows ranks"
 	fixNames  = "choose in a query: rtl-attach report FILE --sql"
 	fixAtOnce = "start the program under rocprofv3"
 )
@@ -93,7 +93,6 @@ var Options = slices.Concat([]Option{
 	{"truncate-kernels", "T", Truth, names, fixNames, "ROCPROF_TRUNCATE_KERNELS"},
 	{"kernel-rename", "", Truth, names, "--marker-trace records the ranges", "ROCPROF_KERNEL_RENAME"},
 
-	{"profile-mpi-ranks", "", Value, ranks, fixRanks, ""},
 	{"mpi-world-rank-variable", "", Value, ranks, fixRanks, ""},
 	{"mpi-world-size-variable", "", Value, ranks, fixRanks, ""},
 	{"selected-regions", "", Truth, markers, "--marker-trace records the ranges", "ROCPROF_SELECTED_REGIONS"},
@@ -110,6 +109,10 @@ var Options = slices.Concat([]Option{
 	{"rocm-root", "", Value, install, "", ""},
 	{"sdk-soversion", "", Value, install, "", ""},
 	{"sdk-version", "", Value, install, "", ""},
+	{"readlink", "", Truth, install, "", ""},
+	{"realpath", "", Truth, install, "", ""},
+	{"suppress-marker-preload", "", Truth, "", "", ""},
+	{"echo", "", Truth, "it starts no other command that it could print", "-v prints each step", ""},
 	{"benchmark-mode", "", Value, install, "", "ROCPROF_BENCHMARK_MODE"},
 	{"agent-index", "A", Value, "GPUs have the numbers of the kernel driver", "", "ROCPROF_AGENT_INDEX"},
 	{"disable-signal-handlers", "", Truth, "", "", ""},

@@ -108,9 +108,12 @@ var kindVariables = map[string]string{
 	"marker":            "MARKER_API",
 }
 
+// KernelTrace is the variable that turns kernels on.
+const KernelTrace = "ROCPROF_KERNEL_TRACE"
+
 // ForKinds returns the variables that turn kernels and these kinds of record on.
 func ForKinds(kinds []*kind.Kind) []envbuf.Var {
-	vars := []envbuf.Var{{Name: "ROCPROF_KERNEL_TRACE", Value: "1"}}
+	vars := []envbuf.Var{{Name: KernelTrace, Value: "1"}}
 	for _, k := range kinds {
 		if name := kindVariables[k.ID.String()]; name != "" {
 			vars = append(vars, envbuf.Var{Name: "ROCPROF_" + name + "_TRACE", Value: "1"})

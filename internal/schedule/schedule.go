@@ -84,7 +84,7 @@ var Units = []string{"hour", "min", "sec", "msec", "usec", "nsec"}
 
 var unitTimes = []time.Duration{time.Hour, time.Minute, time.Second, time.Millisecond, time.Microsecond, time.Nanosecond}
 
-// ParsePeriods parses rocprofv3's START:ON:REPEAT[,...].
+// ParsePeriods parses rocprofv3's START:ON:REPEAT, several with commas or blanks between them.
 func ParsePeriods(text, unit string) (Schedule, error) {
 	at := slices.Index(Units, unit)
 	if at < 0 {
@@ -97,6 +97,7 @@ func ParsePeriods(text, unit string) (Schedule, error) {
 		}
 		return 0, fmt.Errorf("%q is not a number of %s from 0 to a year", s, unit)
 	}
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }), ",")
 	return parse(text, "START:ON:REPEAT", func(fields []string) (Rule, error) {
 		return parseRule(ring.ClockBoottime, fields, inUnit)
 	})

@@ -19,6 +19,8 @@ func TestParsePeriods(t *testing.T) {
 		{"0:1000:1", "usec", "boottime:0:1000000:1", ""},
 		{"0:999:1", "usec", "", "at least 1ms"},
 		{"0:1000000:1", "nsec", "boottime:0:1000000:1", ""},
+		{"1:2:3 0:1:1", "sec", "boottime:1000000000:2000000000:3,boottime:0:1000000000:1", ""},
+		{"", "sec", "", "not of the form"},
 		{"1:1:0,1:1:1", "min", "", "must be the last"},
 		{"1:1", "sec", "", "not of the form START:ON:REPEAT"},
 		{"1:1:1:1", "sec", "", "not of the form"},

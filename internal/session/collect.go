@@ -94,8 +94,6 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 		return false, err
 	}
 	defer d.giveUp()
-	r.o.Commands.add(d)
-	defer r.o.Commands.remove(d)
 	if len(r.o.Schedule) > 0 && (r.declared.common == nil || r.reading != nil) { // a group begins those of its members together
 		if err = r.startSchedule(boottimeNS()); err != nil {
 			d.giveUp()
@@ -103,6 +101,15 @@ func (r *recording) collect(ctx context.Context, deadline time.Time) (again bool
 			return false, err
 		}
 		deadline = r.declareWindow()
+	}
+	off := r.o.Commands.add(d)
+	defer r.o.Commands.remove(d)
+	if off {
+		if err = d.switchTo(ctx, false); err != nil {
+			d.giveUp()
+			<-d.done
+			return false, err
+		}
 	}
 	if r.reading != nil {
 		r.reading()

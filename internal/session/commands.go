@@ -17,6 +17,8 @@ import (
 type Commands struct {
 	mu      sync.Mutex
 	active  []*drain
+	joining bool // processes come later, for which Switch holds, too
+	off     bool // windows are switched off
 	began   time.Time
 	stopped chan struct{}
 	once    sync.Once
@@ -33,13 +35,25 @@ var ErrNotRecording = errors.New("nothing is being recorded at the moment")
 // flushPeriod is the time between two looks whether everything is in the file.
 const flushPeriod = 5 * time.Millisecond
 
-func (c *Commands) add(d *drain) {
+// add takes requests for a session. off: its windows must be switched off first.
+func (c *Commands) add(d *drain) (off bool) {
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.active = append(c.active, d)
+	return c.off && d.windows != nil
+}
+
+// join has Switch hold for processes that are not recorded yet, if these have windows.
+func (c *Commands) join(windows bool) {
 	if c == nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.active = append(c.active, d)
+	c.joining = windows
 }
 
 // remove returns when no request uses the session any more: its mappings may go then.
@@ -89,12 +103,25 @@ const (
 // Switch lets windows begin, or ends them until it is called again. It returns when that is done. A schedule may have no
 // window at the moment: then none begins.
 func (c *Commands) Switch(ctx context.Context, enable bool) error {
-	return c.each(func(d *drain) error {
+	c.mu.Lock()
+	joining := c.joining
+	c.off = joining && !enable
+	c.mu.Unlock()
+	ended := func(err error) bool { return joining && errors.Is(err, ErrNotRecording) } // other processes may come
+	err := c.each(func(d *drain) error {
 		if d.windows == nil {
 			return errOneWindow
 		}
-		return d.switchTo(ctx, enable)
+		err := d.switchTo(ctx, enable)
+		if ended(err) {
+			return nil
+		}
+		return err
 	})
+	if ended(err) {
+		return nil
+	}
+	return err
 }
 
 func (d *drain) switchTo(ctx context.Context, enable bool) error {

@@ -23,6 +23,7 @@ type Launched struct {
 	Outcome
 	Recorded   []int            // processes
 	Unrecorded []int            // processes that used a GPU while too many others were recorded
+	LeftOut    []int            // processes whose rank is not selected
 	Failures   []*failure.Error // of processes that could not be recorded; reported already
 }
 
@@ -47,6 +48,7 @@ func RecordLaunched(o Options, c *launch.Child, ui GroupObserver) Launched {
 	l.ctx, l.endWindow = context.WithCancel(context.Background())
 	defer l.endWindow()
 	l.o.PID = c.PID
+	l.o.Commands.join(len(l.o.Schedule) > 0)
 	host := l.flightHost()
 	host.Joining, host.Targets = true, l.flightTargets
 	if l.flight = newFlight(l.o, host, 1); l.flight != nil {
@@ -99,7 +101,7 @@ func (i identity) lives() bool { return target.Lives(i.pid, i.startTicks) }
 func (l *launched) run() {
 	tick := time.NewTicker(watchPeriod)
 	defer tick.Stop()
-	begun, done := l.begun, l.child.Done
+	begun, done, stopped := l.begun, l.child.Done, l.o.Commands.stop()
 	var elapsed <-chan time.Time
 	for !l.ended || len(l.guests) > 0 {
 		select {
@@ -114,6 +116,9 @@ func (l *launched) run() {
 			}
 		case <-elapsed:
 			l.close(tracedb.EndElapsed)
+		case <-stopped:
+			stopped = nil
+			l.close(tracedb.EndStopped)
 		case <-done:
 			done = nil
 			l.endWithProgram()
@@ -130,6 +135,9 @@ func (l *launched) take(w *launch.Waiting) {
 	switch {
 	case l.over || l.released[who] || !target.Lives(w.PID, 0):
 		w.Continue()
+	case !l.isSelected(w.PID):
+		l.result.LeftOut = append(l.result.LeftOut, w.PID)
+		w.Continue()
 	case g != nil && g.identity.lives():
 		g.hold(w)
 	case g != nil:
@@ -140,6 +148,21 @@ func (l *launched) take(w *launch.Waiting) {
 	default:
 		l.record(who, w)
 	}
+}
+
+// isSelected reports whether a process has a selected rank.
+func (l *launched) isSelected(pid int) bool {
+	if !l.o.Filter.OfRanks() {
+		return true
+	}
+	if err := l.privileges.restore(); err != nil {
+		l.ui.Debug("cannot restore privileges: " + failure.FirstLine(err))
+	}
+	rank := discover.RankOfPID(pid)
+	if err := l.privileges.drop(); err != nil {
+		l.ui.Debug("privileges stay: " + failure.FirstLine(err))
+	}
+	return rank != nil && l.o.Filter.HasRank(int64(*rank))
 }
 
 // conclude notes the end of a recording. Its process waits again if it has executed another program.

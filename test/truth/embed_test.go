@@ -3,6 +3,7 @@ package truth
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -20,10 +21,25 @@ func embedded(t *testing.T, args ...string) *harness.Process {
 	t.Helper()
 	w := harness.Embedding(t, "embedded", args...)
 	w.LogsCalls = true
+	return begun(t, w)
+}
+
+// begun starts the workload, and returns when it dispatches.
+func begun(t *testing.T, w harness.Workload) *harness.Process {
+	t.Helper()
 	p := harness.StartCold(t, w)
 	p.Ready(t)
 	harness.Until(t, "kernels run", p.Dispatches(t, 100))
 	return p
+}
+
+// embeddedIn starts it in a folder, which is the one for its temporary files, too.
+func embeddedIn(t *testing.T, dir string, args ...string) *harness.Process {
+	t.Helper()
+	w := harness.Embedding(t, "embedded", args...)
+	w.LogsCalls = true
+	w.Under = []string{"env", "-C", dir, "TMPDIR=" + dir, "HOME=" + dir, "XDG_RUNTIME_DIR=" + dir}
+	return begun(t, w)
 }
 
 // must asks the workload for something that succeeds.
@@ -90,7 +106,8 @@ func TestEmbedExamples(t *testing.T) {
 // Sessions follow each other under load: all that their callbacks and batches get is true, and nothing is missing.
 // The last one ends when the process exits. No file is made, and no descriptor stays in a child.
 func TestEmbedSessions(t *testing.T) {
-	p := embedded(t)
+	dir := t.TempDir()
+	p := embeddedIn(t, dir)
 	before := openFiles(t, p.PID)
 	must(t, p, "/buffer")
 	for i := range 4 {
@@ -124,6 +141,28 @@ func TestEmbedSessions(t *testing.T) {
 	}
 	if want := []int{1, 1, 1, 1, 5}; !slices.Equal(why, want) { // RTL_ENDED_BY_STOP, RTL_ENDED_BY_EXIT
 		t.Errorf("the sessions ended by %v, want %v", why, want)
+	}
+	mustBeEmpty(t, dir)
+}
+
+// A program that only shuts the library down makes no file, either.
+func TestEmbedOnlyShutdown(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	w := harness.Embedding(t, "embedded", "--only-shutdown", "1")
+	cmd := exec.Command(testenv.Artefact(t, filepath.Join("workloads", w.Program)), w.Args...)
+	cmd.Dir, cmd.Env = dir, append(w.Sim, "TMPDIR="+dir, "HOME="+dir, "XDG_RUNTIME_DIR="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v\n%s", err, out)
+	}
+	mustBeEmpty(t, dir)
+}
+
+func mustBeEmpty(t *testing.T, dir string) {
+	t.Helper()
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) > 0 {
+		t.Errorf("files in its folder: %v, %v", files, err)
 	}
 }
 

@@ -17,7 +17,7 @@
 namespace {
 
 struct Settings {
-	long threads = 4, pace_us = 200, port = 0;
+	long threads = 4, pace_us = 200, port = 0, only_shutdown = 0;
 	std::string log, code_object;
 } settings;
 
@@ -339,6 +339,7 @@ void parse(int argc, char** argv)
 	o.number("threads", &settings.threads, "threads, each with a stream");
 	o.number("pace", &settings.pace_us, "pause after eight kernels, in us");
 	o.number("port", &settings.port, "of the HTTP server; 0: any");
+	o.number("only-shutdown", &settings.only_shutdown, "1: end after a shutdown that comes before anything else");
 	o.text("log", &settings.log, "where the records go");
 	o.text("code-object", &settings.code_object, "kernels");
 	o.parse(argc, argv);
@@ -359,6 +360,8 @@ int main(int argc, char** argv)
 		fprintf(stderr, "an early shutdown fails\n");
 		return 1;
 	}
+	if (settings.only_shutdown)
+		return 0;
 	CodeObject code(settings.code_object);
 	Device device(0, code);
 	std::vector<std::unique_ptr<Worker>> workers;
