@@ -199,7 +199,9 @@ func (c *chrome) kernel(d *dispatch, lane int) error {
 	}
 	l := c.event("X", pid, tid, d.startNS).micros("dur", d.endNS-d.startNS).text("cat", "kernel").raw("name", c.names.name(d.launch))
 	l = append(l.key("args"), '{').int("dispatch", d.id).int("packet", d.packetIndex).text("launch", d.launch.geometry)
-	l = c.related(l, d.call, d.queue.Agent, d.startNS, d.endNS)
+	if l = c.related(l, d.call, d.queue.Agent, d.startNS, d.endNS); d.stream != 0 {
+		l = l.int("stream_ID", d.stream)
+	}
 	if err := c.write(append(l, '}')); err != nil || !d.submitKnown {
 		return err
 	}
