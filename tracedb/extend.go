@@ -203,7 +203,7 @@ func layoutOf(conn querier) ([]string, error) {
 		if err := rows.Scan(&kind, &name, &text); err != nil {
 			return nil, err
 		}
-		all = append(all, strings.Join([]string{kind, name, text}, " "))
+		all = append(all, strings.Join([]string{kind, name, withoutCalls(text)}, " "))
 	}
 	return all, rows.Err()
 }

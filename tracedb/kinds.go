@@ -151,6 +151,9 @@ func (db *DB) bulkOf(table *Table) (b *bulk, err error) {
 	if b := db.tables[table]; b != nil {
 		return b, nil
 	}
+	if err := db.showCalls(table.Name); err != nil {
+		return nil, err
+	}
 	columns := append([]string{"session_id"}, table.Columns...)
 	if table.Words == "" {
 		b, err = newBulk(db.conn, table.Name, columns...)

@@ -275,7 +275,8 @@ JOIN rtl_agent a ON a.id = q.agent_id
 JOIN rtl_launch l ON l.id = d.launch_id;
 
 -- The submit of each dispatch. If its time is unknown, the kernel's start replaces it:
--- readers drop an op without an api row, and need a number.
+-- readers drop an op without an api row, and need a number. In a file that has calls or markers the view has them, too
+-- (ShownCalls).
 CREATE VIEW IF NOT EXISTS rocpd_api AS
 SELECT d.id AS id,
 	s.pid AS pid,

@@ -199,6 +199,9 @@ func (c *chrome) kernel(d *dispatch, lane int) error {
 	}
 	l := c.event("X", pid, tid, d.startNS).micros("dur", d.endNS-d.startNS).text("cat", "kernel").raw("name", c.names.name(d.launch))
 	l = append(l.key("args"), '{').int("dispatch", d.id).int("packet", d.packetIndex).text("launch", d.launch.geometry)
+	if l = c.related(l, d.call, d.queue.Agent, d.startNS, d.endNS); d.stream != 0 {
+		l = l.int("stream_ID", d.stream)
+	}
 	if err := c.write(append(l, '}')); err != nil || !d.submitKnown {
 		return err
 	}
@@ -253,7 +256,7 @@ func (c *chrome) others() error {
 				l = l.int(a.Name, a.Value)
 			}
 		}
-		if err := c.write(append(l, '}')); err != nil {
+		if err := c.write(append(c.relatedEvent(l, &one), '}')); err != nil {
 			return err
 		}
 		if one.from != (item{}) {

@@ -468,3 +468,59 @@ func TestManyKernelsOfACall(t *testing.T) {
 		t.Errorf("%s details of kernels for one call", got[0])
 	}
 }
+
+// TestCorrelationInChrome: the arguments of kernels and of calls of HIP have the same correlation ids, and times in ns; without
+// calls there are none.
+func TestCorrelationInChrome(t *testing.T) {
+	path := few.write(t)
+	correlations := func() (kernels map[int64]int64, ofCalls map[int64]bool) {
+		kernels, ofCalls = map[int64]int64{}, map[int64]bool{}
+		data, _ := exported(t, "chrome", path)
+		zip, err := gzip.NewReader(bytes.NewReader(data))
+		must(t, err)
+		var got struct {
+			TraceEvents []struct {
+				Cat  string
+				Args struct {
+					Dispatch int64
+					Corr     int64 `json:"corr_id"`
+					Begin    int64 `json:"begin_ns"`
+					End      int64 `json:"end_ns"`
+					Delta    int64 `json:"delta_ns"`
+					Agent    string
+				} `json:"args"`
+			}
+		}
+		must(t, json.NewDecoder(zip).Decode(&got))
+		for _, e := range got.TraceEvents {
+			a := e.Args
+			switch {
+			case a.Corr == 0:
+				continue
+			case e.Cat == "kernel":
+				kernels[a.Dispatch] = a.Corr
+			case e.Cat == "hip_api":
+				ofCalls[a.Corr] = true
+			}
+			if a.End-a.Begin != a.Delta || a.Begin == 0 || (a.Agent == "") != (e.Cat == "hip_api") {
+				t.Errorf("%s: %+v", e.Cat, a)
+			}
+		}
+		return kernels, ofCalls
+	}
+	kernels, ofCalls := correlations()
+	want := map[int64]int64{}
+	for kernel, call := range map[int64]int64{2: 1, 3: 1, 5: 2, 6: 3, 9: 4} {
+		want[kernel] = calls.CorrelationID(call)
+		if !ofCalls[want[kernel]] {
+			t.Errorf("no call has the id of kernel %d", kernel)
+		}
+	}
+	if !maps.Equal(kernels, want) {
+		t.Errorf("%v, want %v", kernels, want)
+	}
+	change(t, path, "DELETE FROM rtl_call")
+	if kernels, ofCalls := correlations(); len(kernels)+len(ofCalls) > 0 {
+		t.Errorf("without calls: %v, %v", kernels, ofCalls)
+	}
+}

@@ -25,6 +25,9 @@ type Kind struct {
 	Schema string // SQL of its tables and views
 	Tables []string
 
+	// Calls are the rows of the view rocpd_api that the kind's rows make; without SQL: none.
+	Calls tracedb.ShownCalls
+
 	// Describes are the types of the records that say what the session can record of the kind. A flight
 	// recorder keeps the last ones of each.
 	Describes []ring.Type

@@ -194,3 +194,41 @@ func (c *RangeComparison) Finish() {
 	c.count()
 	c.t.Logf("%d kernels are in the ranges that their launches were in, up to %d of them", c.Kernels, c.Deepest)
 }
+
+// LaunchCall is a recorded call of hipModuleLaunchKernel.
+type LaunchCall struct {
+	StartNS, EndNS int64
+	Kernel         string // that it submitted, as ROCr names it, without .kd; "": the kernel is not in the trace
+}
+
+// ReadLaunches returns the launches in a trace by thread, in the order of their times, and the functions of HIP that each
+// thread called, by its name.
+func ReadLaunches(t testing.TB, path string) (launches map[int64][]LaunchCall, names map[string][]string) {
+	t.Helper()
+	db, err := tracedb.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	launches, names = map[int64][]LaunchCall{}, map[string][]string{}
+	err = each(db, `SELECT c.thread, c.start_ns, c.end_ns, coalesce(n.string, '') FROM call c LEFT JOIN call_kernel x ON x.call_id = c.id
+		LEFT JOIN rtl_dispatch d ON d.id = x.kernel_id LEFT JOIN rtl_launch l ON l.id = d.launch_id LEFT JOIN rocpd_string n ON n.id = l.symbol_id
+		WHERE c.function = 'hipModuleLaunchKernel' ORDER BY c.start_ns`, func(r *sql.Rows) error {
+		var tid int64
+		var l LaunchCall
+		err := r.Scan(&tid, &l.StartNS, &l.EndNS, &l.Kernel)
+		l.Kernel = strings.TrimSuffix(l.Kernel, ".kd")
+		launches[tid] = append(launches[tid], l)
+		return err
+	})
+	err = errors.Join(err, each(db, `SELECT DISTINCT thread_name, function FROM call ORDER BY 1, 2`, func(r *sql.Rows) error {
+		var thread, function string
+		err := r.Scan(&thread, &function)
+		names[thread] = append(names[thread], function)
+		return err
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return launches, names
+}

@@ -26,9 +26,11 @@ func TestAllocations(t *testing.T) {
 	for range cycles {
 		runs = append(runs, p.RecordShortly(t, 80*time.Millisecond, withAllocations...))
 	}
-	runs = append(runs, p.RecordUntil(t, 200*time.Millisecond, 2000, withAllocations...))
+	last := p.RecordUntil(t, 200*time.Millisecond, 2000, append([]string{"--hip-runtime-trace"}, withAllocations...)...)
+	runs = append(runs, last)
 	p.StillAlive(t)
 	p.Quit(t)
+	checkCallSites(t, p, last)
 	c := harness.CompareAllocations(t, p, runs...)
 	for _, want := range []string{"pool allocate", "pool free", "region allocate", "region free"} {
 		if c.Direct[want] < 100 {
@@ -44,6 +46,27 @@ func TestAllocations(t *testing.T) {
 		t.Errorf("%d of the compared calls have failed", c.Failed)
 	}
 	t.Logf("%d sessions: %v, %v, %d failed", len(runs), c.Direct, c.ByHIP, c.Failed)
+}
+
+// checkCallSites checks by which calls of HIP a summary says that blocks were allocated: each thread of the program uses
+// one function only.
+func checkCallSites(t *testing.T, p *harness.Process, run harness.Run) {
+	t.Helper()
+	functions := map[string]string{"hip-device": "hipMalloc", "hip-host": "hipHostMalloc"}
+	said, calls, seen := harness.SaysOfAllocations(t, run.Summary), p.AllocationCalls(t), map[string]bool{}
+	var blocks, bytes int64
+	for _, s := range said.Sites {
+		blocks, bytes, seen[s.Function] = blocks+s.Blocks, bytes+s.Bytes, true
+		if of := calls[s.TID]; len(of) == 0 || s.Function != functions[of[0].Way] {
+			t.Errorf("%+v, a thread with %d calls", s, len(of))
+		}
+	}
+	for _, m := range said.Memory {
+		blocks, bytes = blocks-m.UnreleasedBlocks, bytes-m.UnreleasedBytes
+	}
+	if blocks != 0 || bytes != 0 || int(said.SitesInAll) != len(said.Sites) || !seen["hipMalloc"] || !seen["hipHostMalloc"] || !seen[""] {
+		t.Errorf("%d blocks, %d bytes more than there are; %+v", blocks, bytes, said.Sites)
+	}
 }
 
 // allocationDamages are changes to a trace's rows; the comparison must report their kind.

@@ -39,8 +39,8 @@ func supportOf(t *testing.T, p *avail.Process, kind string) avail.Support {
 
 // intercepted is what a trace says of an API.
 type intercepted struct {
-	way                          calls.Way
-	functions, excluded, unknown int
+	way                                  calls.Way
+	functions, hooked, excluded, unknown int
 }
 
 func coverageIn(t *testing.T, trace, kind string) (c intercepted) {
@@ -50,8 +50,8 @@ func coverageIn(t *testing.T, trace, kind string) (c intercepted) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	err = db.QueryRow(`SELECT way, functions, excluded, unknown FROM rtl_call_coverage JOIN rocpd_string a ON a.id = api_id
-		WHERE a.string = ?`, kind).Scan(&c.way, &c.functions, &c.excluded, &c.unknown)
+	err = db.QueryRow(`SELECT way, functions, hooked, excluded, unknown FROM rtl_call_coverage JOIN rocpd_string a ON a.id = api_id
+		WHERE a.string = ?`, kind).Scan(&c.way, &c.functions, &c.hooked, &c.excluded, &c.unknown)
 	if err != nil {
 		t.Fatalf("%s: %v", kind, err)
 	}

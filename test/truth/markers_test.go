@@ -175,6 +175,32 @@ func TestMarkersTaken(t *testing.T) {
 	p.Quit(t)
 }
 
+// The program loads ROCTx's library during a session, which says so and has none of its calls. The next one has them.
+func TestMarkersLoadedDuringRecording(t *testing.T) {
+	t.Parallel()
+	p := harness.Start(t, harness.Marking(harness.Roctx64(t)))
+	ask := func(request string) {
+		t.Helper()
+		if _, err := p.Get(request); err != nil {
+			t.Fatalf("%s: %v\n%s", request, err, p.Output())
+		}
+	}
+	ask("/roctx/close") // no session has used it
+	r := p.Begin(t, "--marker-trace", "--buffer-policy", "lossless")
+	r.Says(t, "✓ attached")
+	ask("/roctx/open")
+	harness.Until(t, "it calls ROCTx", p.Dispatches(t, 500))
+	r.Interrupt(t)
+	m := harness.SaysOfMarkers(t, r.Wait(t).Summary)
+	if m == nil || m.Begun != 0 || m.Libraries[0].Way != "not recorded: the process loaded it during the recording" || m.Libraries[1].Way != "not loaded" {
+		t.Errorf("%+v", m)
+	}
+	run := p.RecordUntil(t, 50*time.Millisecond, 500, "--marker-trace", "--buffer-policy", "lossless")
+	checkMarkerReport(t, run, markers.Libraries{ROCTx64: markers.Recorded})
+	p.StillAlive(t)
+	p.Quit(t)
+}
+
 // The program unloads ROCTx's library during a session, as far as it can: the payload uses the library's slot, and
 // keeps it loaded. What it has put there is taken out, and the program gets its library again.
 func TestMarkersUnloaded(t *testing.T) {

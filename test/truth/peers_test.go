@@ -48,10 +48,12 @@ func TestPeersScripts(t *testing.T) {
 	server := harness.Start(t, harness.Workload{Program: "serve", Args: []string{"--threads", "3", "--streams", "4", "--rate", "50"}})
 	one := server.Record(t, 2*time.Second).Trace
 	copies := server.Record(t, 2*time.Second, "--memory-copy-trace").Trace
+	calls := server.Record(t, time.Second, "--hip-trace", "--marker-trace").Trace
 	server.Quit(t)
 	fleet := harness.StartFleet(t, workers)
 	whole := fleet.Record(t, 2*time.Second).Trace
 	fleet.Quit(t, fleet.Workers(t))
+	t.Run("calls", func(t *testing.T) { p.readCalls(t, calls) })
 	for name, trace := range map[string]string{"one process": one, "copies": copies, "server": whole} {
 		t.Run(name, func(t *testing.T) {
 			p.read(t, trace)
@@ -62,6 +64,18 @@ func TestPeersScripts(t *testing.T) {
 			p.read(t, rpd)
 			p.write(t, rpd)
 		})
+	}
+}
+
+// readCalls: the scripts find HIP's calls in the trace itself.
+func (p peers) readCalls(t *testing.T, trace string) {
+	t.Helper()
+	p.read(t, trace)
+	out := filepath.Join(t.TempDir(), "out.json")
+	p.run(t, filepath.Join(p.rpd, "tools/rpd2tracing.py"), trace, out)
+	const launches = "SELECT count(*) FROM call WHERE function = 'hipModuleLaunchKernel' OR function = 'hipLaunchKernel'"
+	if n, want := events(t, out, "name", "hipModuleLaunchKernel")+events(t, out, "name", "hipLaunchKernel"), number(t, trace, launches); n != want || n == 0 {
+		t.Errorf("rpd2tracing: %d launches of %d", n, want)
 	}
 }
 

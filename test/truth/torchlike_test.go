@@ -25,7 +25,7 @@ func TestTorchLike(t *testing.T) {
 func torchLike(t *testing.T, library string) {
 	t.Helper()
 	p := harness.Start(t, harness.TorchLike(t, library, "--pace", "2000"))
-	run := p.RecordLast(t, 500*time.Millisecond, 3000, "--marker-trace", "--memory-copy-trace", "--buffer-policy", "lossless")
+	run := p.RecordLast(t, 500*time.Millisecond, 3000, "--marker-trace", "--memory-copy-trace", "--hip-runtime-trace", "--buffer-policy", "lossless")
 	check(t, p, nil, run).MustHaveRecorded(200)
 	calls, _, _ := p.MarkerCalls(t)
 	made, launches := harness.SplitLaunches(calls)
@@ -33,6 +33,8 @@ func torchLike(t *testing.T, library string) {
 	c := harness.NewMarkerComparison(t, made)
 	c.Add(recorded)
 	c.Finish()
+
+	checkTorchCalls(t, run.Trace, launches)
 
 	kernels := harness.ReadRangedKernels(t, run.Trace)
 	from, until := wholeRanges(recorded)
@@ -48,6 +50,42 @@ func torchLike(t *testing.T, library string) {
 	}
 	if got, want := slices.Sorted(maps.Keys(names)), []string{"autograd", "data loader", "trainer"}; !slices.Equal(got, want) {
 		t.Errorf("threads %q, want %q", got, want)
+	}
+}
+
+// hipNames are the functions of HIP that the program's threads call in their loops.
+var hipNames = map[string][]string{
+	"autograd":    {"hipModuleLaunchKernel"},
+	"data loader": {"hipMemcpyAsync", "hipModuleLaunchKernel", "hipStreamSynchronize"},
+	"trainer":     {"hipEventCreateWithFlags", "hipEventDestroy", "hipEventRecord", "hipModuleLaunchKernel", "hipStreamSynchronize", "hipStreamWaitEvent"},
+}
+
+// checkTorchCalls checks each thread's calls of HIP: their functions, and that each launch in its log is one recorded call
+// within the logged time, which has submitted that kernel.
+func checkTorchCalls(t *testing.T, trace string, launches map[int64][]harness.MarkerCall) {
+	t.Helper()
+	recorded, names := harness.ReadLaunches(t, trace)
+	if !maps.EqualFunc(names, hipNames, slices.Equal) {
+		t.Errorf("functions %v, want %v", names, hipNames)
+	}
+	compared := 0
+	for tid, calls := range recorded {
+		from, until := calls[0].StartNS, calls[len(calls)-1].EndNS
+		logged := slices.DeleteFunc(slices.Clone(launches[tid]), func(c harness.MarkerCall) bool { return c.AfterNS < from || c.BeforeNS > until })
+		if len(logged) != len(calls) {
+			t.Errorf("thread %d: %d launches recorded, %d made", tid, len(calls), len(logged))
+			continue
+		}
+		for i, c := range calls {
+			if l := logged[i]; c.StartNS < l.BeforeNS || c.EndNS > l.AfterNS || c.Kernel != "" && c.Kernel != l.Text {
+				t.Errorf("thread %d: %+v, the program's log: %+v", tid, c, l)
+			} else if c.Kernel != "" {
+				compared++
+			}
+		}
+	}
+	if compared < 200 || len(recorded) != len(hipNames) {
+		t.Errorf("%d launches with kernels compared, of %d threads", compared, len(recorded))
 	}
 }
 

@@ -17,18 +17,16 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
-// tracelens runs AMD's TraceLens on a file of rocprofv3's form and returns the folder of
-// its tables. Its sources are in RTL_TRACELENS; RTL_PYTHON is a python3 that has pandas,
+// tracelens makes a report of AMD's TraceLens on a file and returns the folder of its tables. Its sources are in RTL_TRACELENS; RTL_PYTHON is a python3 that has pandas,
 // openpyxl, tqdm, tabulate and yaml (Debian's packages will do).
-func tracelens(t *testing.T, results string) string {
+func tracelens(t *testing.T, report string, args ...string) string {
 	t.Helper()
 	python := os.Getenv("RTL_PYTHON")
 	if python == "" {
 		python = "python3"
 	}
 	out := filepath.Join(t.TempDir(), "tables")
-	cmd := exec.Command(python, "-m", "TraceLens.Reporting.generate_perf_report_rocprof",
-		"--profile_json_path", results, "--kernel_details", "--output_csvs_dir", out)
+	cmd := exec.Command(python, append([]string{"-m", "TraceLens.Reporting.generate_perf_report_" + report, "--output_csvs_dir", out}, args...)...)
 	cmd.Env = append(os.Environ(), "PYTHONPATH="+os.Getenv("RTL_TRACELENS"), "PYTHONDONTWRITEBYTECODE=1")
 	if said, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, said)
@@ -67,13 +65,14 @@ func TestTraceLens(t *testing.T) {
 		testenv.Skip(t, "no RTL_TRACELENS=/path/TraceLens")
 	}
 	p := harness.Start(t, harness.Workload{Program: "serve", Args: []string{"--threads", "3", "--streams", "4", "--rate", "50"}})
-	run := p.RecordUntil(t, time.Second, 1000, "--memory-copy-trace")
+	run := p.RecordUntil(t, time.Second, 1000, "--memory-copy-trace", "--hip-trace", "--buffer-policy", "lossless")
 	p.Quit(t)
 	results := filepath.Join(t.TempDir(), "t_results.json")
 	if out := harness.Tool(t, "export", run.Trace, "-f", "rocprofv3", "-o", results); out.Code != 0 {
 		t.Fatalf("export: %d\n%s", out.Code, out.Stderr)
 	}
-	tables := tracelens(t, results)
+	checkHIPReports(t, run.Trace)
+	tables := tracelens(t, "rocprof", "--profile_json_path", results, "--kernel_details")
 	kernels, copies := recordedOnGPU(t, run.Trace)
 	if found := len(column(t, filepath.Join(tables, "kernel_details.csv"), "name")); found != len(kernels) || found == 0 || len(copies) == 0 {
 		t.Errorf("%d kernels of %d; %d copies", found, len(kernels), len(copies))
@@ -94,6 +93,46 @@ func TestTraceLens(t *testing.T) {
 		found, err := strconv.ParseFloat(times[slices.Index(what, kind)], 64)
 		if err != nil || math.Abs(found-want) > 0.001*want {
 			t.Errorf("%s: %v ms, %v; the trace has %v", kind, found, err, want)
+		}
+	}
+}
+
+// checkHIPReports: TraceLens' reports on calls of HIP find, in what `export -f chrome` writes, each launch with its kernel,
+// and each call.
+func checkHIPReports(t *testing.T, trace string) {
+	t.Helper()
+	timeline := filepath.Join(t.TempDir(), "t.json")
+	if out := harness.Tool(t, "export", trace, "-f", "chrome", "-o", timeline); out.Code != 0 {
+		t.Fatalf("export: %d\n%s", out.Code, out.Stderr)
+	}
+	sum := func(path, name string, of func(row int) bool) (all int) {
+		t.Helper()
+		for i, text := range column(t, path, name) {
+			n, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				t.Fatalf("%s: %s %q", path, name, text)
+			}
+			if of(i) {
+				all += int(n)
+			}
+		}
+		return all
+	}
+	const launches = `FROM call_kernel x JOIN call c ON c.id = x.call_id WHERE c.function = 'hipModuleLaunchKernel'`
+	table := filepath.Join(tracelens(t, "pftrace_hip_api", "--trace_path", timeline), "api_kernel_summary.csv")
+	apis := column(t, table, "API Name")
+	of := func(row int) bool { return apis[row] == "hipModuleLaunchKernel" }
+	if got, want := sum(table, "Count", of), number(t, trace, "SELECT count(DISTINCT x.call_id) "+launches); got != want || got == 0 {
+		t.Errorf("hip_api: %d launches with kernels, the trace has %d", got, want)
+	}
+	tables := tracelens(t, "pftrace_hip_activity", "--trace_path", timeline, "--min_event_ns", "0", "--hip_summary_top", "1000")
+	for name, want := range map[string]string{
+		"kernel_summary.csv": "SELECT count(*) FROM rtl_execution",
+		"hip_summary.csv":    "SELECT count(*) FROM call WHERE api IN ('hip-runtime-api', 'hip-compiler-api')",
+	} {
+		path := filepath.Join(tables, name)
+		if got, want := sum(path, "Instances", func(int) bool { return true }), number(t, trace, want); got != want {
+			t.Errorf("%s: %d, the trace has %d", name, got, want)
 		}
 	}
 }

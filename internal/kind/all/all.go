@@ -24,6 +24,9 @@ var productKinds = []*kind.Kind{
 func init() {
 	for _, k := range Kinds {
 		tracedb.AddSchema(k.Schema)
+		if k.Calls.SQL != "" {
+			tracedb.AddCalls(k.Calls)
+		}
 	}
 }
 

@@ -27,7 +27,7 @@ var Kind = &kind.Kind{
 	Tables:     []string{"rtl_allocation"},
 	NewDecoder: newDecoder,
 	Read:       read,
-	CSV:        []kind.Table{operationTable, blockTable},
+	CSV:        []kind.Table{operationTable, siteTable, blockTable},
 	Export:     export,
 }
 

@@ -33,6 +33,7 @@ func (o owner) String() string {
 // call is a row of rtl_allocation.
 type call struct {
 	id, sessionID, tid            int64
+	thread                        sql.NullInt64 // row of rtl_thread
 	operation                     Operation
 	agentID, address, bytes, pool sql.NullInt64
 	status, startNS, durationNS   int64
@@ -42,13 +43,13 @@ type call struct {
 }
 
 // columns are what scan reads, of rtl_allocation a and rtl_thread t.
-const columns = `SELECT a.id, a.session_id, coalesce(t.tid, 0), a.operation, a.agent_id, a.address, a.bytes, a.pool, a.status,
+const columns = `SELECT a.id, a.session_id, coalesce(t.tid, 0), t.id, a.operation, a.agent_id, a.address, a.bytes, a.pool, a.status,
 	a.start_ns, a.duration_ns FROM rtl_allocation a LEFT JOIN rtl_thread t ON t.id = a.thread_id`
 
 // scan reads a row. known is false for a row that no recorder writes.
 func (c *call) scan(tr *traceread.Trace, r traceread.Row) (known bool, err error) {
 	var operation int64
-	err = r.Scan(&c.id, &c.sessionID, &c.tid, &operation, &c.agentID, &c.address, &c.bytes, &c.pool, &c.status, &c.startNS, &c.durationNS)
+	err = r.Scan(&c.id, &c.sessionID, &c.tid, &c.thread, &operation, &c.agentID, &c.address, &c.bytes, &c.pool, &c.status, &c.startNS, &c.durationNS)
 	if err != nil || operation < 0 || operation >= int64(OperationCount) {
 		return false, err
 	}
@@ -79,7 +80,8 @@ func (c *call) atNS() int64 {
 // block is memory between its allocation and its release.
 type block struct {
 	call
-	owner owner
+	owner    owner
+	function string // of HIP, in whose call it was allocated; "": none is known
 }
 
 // place identifies a block while it is allocated.
@@ -110,7 +112,7 @@ func eachEntry(ctx context.Context, tr *traceread.Trace, visit func(entry) error
 			e.gone = live[at]
 			delete(live, at)
 			if !c.operation.isRelease() {
-				e.made = &block{c, c.owner()}
+				e.made = &block{call: c, owner: c.owner()}
 				live[at] = e.made
 			}
 		}

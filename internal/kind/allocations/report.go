@@ -24,6 +24,8 @@ type Report struct {
 	Memory      []*Memory       `json:"memory"`
 	Older       int64           `json:"releases_of_older_memory"` // whose allocation is not in the trace: of unknown size
 	Unreleased  []Block         `json:"largest_unreleased"`       // at most ten
+	Sites       []Site          `json:"unreleased_by_call"`       // all unreleased blocks; at most 100 sites, the most bytes first
+	SitesInAll  int64           `json:"unreleased_by_call_in_all"`
 	Failures    []*Failure      `json:"failures"`
 }
 
@@ -60,6 +62,7 @@ type Block struct {
 	PID       int64  `json:"pid"`
 	TID       int64  `json:"tid"` // the calling thread; 0: not known
 	StartNS   int64  `json:"start_ns"`
+	Function  string `json:"function"` // as in Site
 
 	id int64
 }
@@ -86,10 +89,10 @@ var operationTable = kind.Table{
 }
 
 var blockTable = kind.Table{
-	Name: "unreleased", Columns: []string{"memory", "operation", "bytes", "address", "pid", "tid", "start_ns"},
+	Name: "unreleased", Columns: []string{"memory", "operation", "bytes", "address", "pid", "tid", "start_ns", "function"},
 	Rows: func(value any) (rows [][]any) {
 		for _, b := range value.(*Report).Unreleased {
-			rows = append(rows, []any{b.Memory, b.Operation, b.Bytes, b.Address, b.PID, b.TID, b.StartNS})
+			rows = append(rows, []any{b.Memory, b.Operation, b.Bytes, b.Address, b.PID, b.TID, b.StartNS, b.Function})
 		}
 		return rows
 	},
@@ -97,13 +100,16 @@ var blockTable = kind.Table{
 
 // read returns nil if allocations were not recorded.
 func read(r *kind.Reading) (*kind.Section, error) {
-	c := &Report{Operations: []*OperationSum{}, Memory: []*Memory{}, Unreleased: []Block{}, Failures: []*Failure{}}
+	c := &Report{Operations: []*OperationSum{}, Memory: []*Memory{}, Unreleased: []Block{}, Sites: []Site{}, Failures: []*Failure{}}
 	recorded, err := c.readAccounts(r)
 	if err != nil || !recorded {
 		return nil, err
 	}
 	t := newTally(c, r.Window)
 	if err := eachEntry(r.Ctx, r.Trace, t.add); err != nil {
+		return nil, err
+	}
+	if err := t.findCallers(r); err != nil {
 		return nil, err
 	}
 	t.finish()
@@ -254,6 +260,7 @@ func (t *tally) finish() {
 	for _, b := range t.unreleased {
 		t.leave(b)
 	}
+	t.addSites()
 	slices.SortFunc(t.Unreleased, largerFirst)
 	t.Unreleased = t.Unreleased[:min(len(t.Unreleased), mostShown)]
 	for _, o := range t.operations {
@@ -281,7 +288,7 @@ func (t *tally) leave(b *block) {
 	h.UnreleasedBytes = traceread.Sum(h.UnreleasedBytes, b.bytes.Int64)
 	t.Unreleased = append(t.Unreleased, Block{
 		Memory: b.owner.String(), Operation: names[b.operation], Bytes: b.bytes.Int64, Address: fmt.Sprintf("%#x", uint64(b.address.Int64)),
-		PID: b.session.Process.ID.PID, TID: b.tid, StartNS: b.startNS, id: b.id,
+		PID: b.session.Process.ID.PID, TID: b.tid, StartNS: b.startNS, Function: b.function, id: b.id,
 	})
 	if len(t.Unreleased) > 2*mostShown {
 		slices.SortFunc(t.Unreleased, largerFirst)

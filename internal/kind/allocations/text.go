@@ -85,15 +85,33 @@ func (t *text) unreleased(c *Report) {
 	if len(c.Memory) > 0 {
 		t.say("what was allocated before the recording is not known, and in none of these sums")
 	}
+	t.sites(c)
 	for i, b := range c.Unreleased {
 		if i == 0 {
 			t.say("the largest blocks that were not released:")
 		}
-		thread := ""
-		if b.TID != 0 {
-			thread = fmt.Sprintf(", thread %d", b.TID)
-		}
-		t.say("  %s of %s at %s, %s, pid %d%s, at %s", humanize.Bytes(b.Bytes), b.Memory, b.Address, b.Operation, b.PID, thread,
+		t.say("  %s of %s at %s, %s, pid %d%s, at %s", humanize.Bytes(b.Bytes), b.Memory, b.Address, madeBy(b.Function, b.Operation), b.PID, threadOf(b.TID),
 			humanize.Duration(time.Duration(min(max(0, b.StartNS-t.zeroNS), traceread.LatestNS))))
 	}
+}
+
+// sites says which calls made the blocks that were not released.
+func (t *text) sites(c *Report) {
+	for i, s := range c.Sites[:min(len(c.Sites), mostShown)] {
+		if i == 0 {
+			t.say("what was not released, by the call that allocated it:")
+		}
+		t.say("  %s of %s in %s, %s, pid %d%s", humanize.Bytes(s.Bytes), s.Memory, humanize.Things(s.Blocks, "block"),
+			madeBy(s.Function, s.Operation), s.PID, threadOf(s.TID))
+	}
+	if more := c.SitesInAll - mostShown; more > 0 {
+		t.say("  and by %s more", humanize.Things(more, "call site"))
+	}
+}
+
+func threadOf(tid int64) string {
+	if tid == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", thread %d", tid)
 }

@@ -7,12 +7,16 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 //go:generate go run ../../ring/genabi
 
 //go:embed schema.sql
 var schema string
+
+//go:embed rocpd_api.sql
+var rocpdAPI string
 
 // api is what is particular to one of the kinds.
 type api struct {
@@ -72,6 +76,7 @@ func newKind(a *api) *kind.Kind {
 	}
 	if a.id == ring.KindHIPRuntimeAPI {
 		k.Schema = schema
+		k.Calls = tracedb.ShownCalls{Table: callTable.Name, SQL: rocpdAPI}
 	}
 	return k
 }

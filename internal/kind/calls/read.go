@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rtl-attach/rtl-attach/internal/kind/calls/function"
+	"github.com/rtl-attach/rtl-attach/internal/ring"
 	"github.com/rtl-attach/rtl-attach/internal/sanitize"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
@@ -44,6 +45,16 @@ func (a *api) functionsOf(ctx context.Context, tr *traceread.Trace) (map[int64]*
 		f.number = int64(n)
 	}
 	return all, sorted, err
+}
+
+// HIPFunctions returns the harmless names of the functions of HIP's runtime API in a trace, by their rows.
+func HIPFunctions(ctx context.Context, tr *traceread.Trace) (map[int64]string, error) {
+	all, _, err := (&api{id: ring.KindHIPRuntimeAPI}).functionsOf(ctx, tr)
+	byRow := make(map[int64]string, len(all))
+	for row, f := range all {
+		byRow[row] = f.name
+	}
+	return byRow, err
 }
 
 // resultText returns a result for people.

@@ -27,7 +27,8 @@ const (
 	Chained   Way = 0x2
 	Taken     Way = 0x3
 	Unknown   Way = 0x4
-	WayCount  Way = 0x5
+	Late      Way = 0x5
+	WayCount  Way = 0x6
 )
 
 type header struct {

@@ -35,6 +35,7 @@ const (
 	Chained   Way = C.RTL_MARKER_WAY_CHAINED
 	Taken     Way = C.RTL_MARKER_WAY_TAKEN
 	Unknown   Way = C.RTL_MARKER_WAY_UNKNOWN
+	Late      Way = C.RTL_MARKER_WAY_LATE
 	WayCount  Way = C.RTL_MARKER_WAY_COUNT
 )
 

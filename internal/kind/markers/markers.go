@@ -7,12 +7,16 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/ring"
+	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 //go:generate go run ../../ring/genabi
 
 //go:embed schema.sql
 var schema string
+
+//go:embed rocpd_api.sql
+var rocpdAPI string
 
 // The types of the records: of a call, and of the libraries.
 const (
@@ -29,6 +33,7 @@ var Kind = &kind.Kind{
 	Usage:      "record ROCTx markers and ranges, too",
 	Schema:     schema,
 	Tables:     []string{"rtl_marker", "rtl_marker_library"},
+	Calls:      tracedb.ShownCalls{Table: table.Name, SQL: rocpdAPI, Names: []string{"UserMarker"}},
 	Describes:  []ring.Type{TypeCoverage},
 	NewDecoder: newDecoder,
 	Read:       read,

@@ -110,7 +110,9 @@ func (m *Report) readLibraries(r *kind.Reading) error {
 		m.Libraries = append(m.Libraries, l)
 		return err
 	}, `SELECT CASE l.library WHEN 0 THEN 'libroctx64' ELSE 'librocprofiler-sdk-roctx' END, w.text, count(DISTINCT l.session_id)
-		FROM rtl_marker_library l JOIN rtl_marker_way w ON w.id = l.way WHERE l.library IN (0, 1)
+		FROM (SELECT session_id, library, way, max(way) OVER (PARTITION BY session_id, library) AS most FROM rtl_marker_library) l
+		JOIN rtl_marker_way w ON w.id = l.way
+		WHERE l.library IN (0, 1) AND (l.way <> 0 OR l.most = 0)
 		GROUP BY l.library, w.id ORDER BY l.library, w.id`)
 }
 

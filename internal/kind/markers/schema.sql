@@ -14,7 +14,7 @@ CREATE TABLE IF NOT EXISTS rtl_marker(
 	end_ns INTEGER
 );
 
--- By which libraries markers came: when a session began, and when that changed.
+-- By which libraries markers came: when a session began, when that changed, and at its end.
 CREATE TABLE IF NOT EXISTS rtl_marker_library(
 	id INTEGER PRIMARY KEY,
 	session_id INTEGER NOT NULL,
@@ -40,7 +40,8 @@ SELECT column1 AS id, column2 AS text FROM (VALUES
 	(1, 'recorded'),
 	(2, 'recorded, and passed on to another tool'),
 	(3, 'not recorded: another tool has taken its place'),
-	(4, 'not recorded: a form of the library that is not known'));
+	(4, 'not recorded: a form of the library that is not known'),
+	(5, 'not recorded: the process loaded it during the recording'));
 
 -- ROCTx's marks and ranges (--marker-trace).
 CREATE VIEW IF NOT EXISTS marker AS

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rtl-attach/rtl-attach/internal/kind"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
@@ -143,5 +144,31 @@ func expect(t *testing.T, db *sql.DB, query string, want ...string) {
 	must(t, found.Err())
 	if !slices.Equal(got, want) {
 		t.Errorf("%s\n got %q\nwant %q", query, got, want)
+	}
+}
+
+// A library that was loaded during a session is not said to be "not loaded", which another session may say of it.
+func TestLateLibrary(t *testing.T) {
+	db, path := create(t)
+	for pid, ways := range [][]Libraries{{{NotLoaded, NotLoaded}, {Late, NotLoaded}}, {{NotLoaded, Recorded}}} {
+		s := begin(t, db, uint32(42+pid))
+		for _, l := range ways {
+			must(t, s.Kind(0, func(w tracedb.KindWriter) error { return describe(w, l) }))
+		}
+		must(t, s.End(tracedb.End{Reason: "detached"}))
+	}
+	must(t, db.Close())
+	tr, err := traceread.Open(t.Context(), path)
+	must(t, err)
+	defer tr.Close()
+	var m Report
+	must(t, m.readLibraries(&kind.Reading{Ctx: t.Context(), Trace: tr}))
+	if want := []Library{
+		{"libroctx64", "not loaded", 1},
+		{"libroctx64", "not recorded: the process loaded it during the recording", 1},
+		{"librocprofiler-sdk-roctx", "not loaded", 1},
+		{"librocprofiler-sdk-roctx", "recorded", 1},
+	}; !slices.Equal(m.Libraries, want) {
+		t.Errorf("%+v", m.Libraries)
 	}
 }

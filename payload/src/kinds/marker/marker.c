@@ -16,6 +16,7 @@
 #include "kinds/marker/marker_abi.h"
 #include "record/event.h"
 #include "record/ring.h"
+#include "record/session_end.h"
 
 #define PATH_MOST 512
 
@@ -23,6 +24,7 @@
 struct library {
 	const char *name; /* its file's name begins so */
 	void *handle;
+	bool is_late; /* loaded at the end of the session, and not used by it */
 	struct module module;
 	char path[PATH_MOST];
 };
@@ -30,7 +32,8 @@ static struct library roctx64 = {.name = "libroctx64.so"}, sdk = {.name = "libro
 
 static uint32_t ring_losses; /* the worker: markers for which the ring had no room */
 static _Atomic bool is_open;
-static struct rtl_marker_coverage told; /* the worker: its last record */
+static struct rtl_marker_coverage told;   /* the worker: its last record */
+static struct rtl_marker_coverage at_end; /* as undo() has found it; type 0: not yet */
 
 static int note_library(struct dl_phdr_info *info, size_t size, void *data)
 {
@@ -49,6 +52,13 @@ static bool find_library(struct library *l)
 	if (!l->handle && dl_iterate_phdr(note_library, l))
 		l->handle = dlopen(l->path, RTLD_NOLOAD | RTLD_LAZY);
 	return l->handle;
+}
+
+static bool is_loaded(const struct library *l)
+{
+	struct library now = {.name = l->name};
+
+	return dl_iterate_phdr(note_library, &now);
 }
 
 /* roctxRegisterTracerCallback is  [endbr64] mov %rdi,S(%rip) ; ret. */
@@ -114,7 +124,8 @@ static int prepare(char *err, size_t errlen)
 	if (find_library(&sdk))
 		find_sdk();
 	ring_losses = 0;
-	told.header.type = 0;
+	told.header.type = at_end.header.type = 0;
+	roctx64.is_late = sdk.is_late = false;
 	return 0;
 }
 
@@ -136,7 +147,7 @@ static uint32_t close(const struct ending *end, uint64_t until_ns)
 static uint32_t way_of(const struct library *l, const struct hook *h)
 {
 	if (!l->handle)
-		return RTL_MARKER_WAY_NOT_LOADED;
+		return l->is_late ? RTL_MARKER_WAY_LATE : RTL_MARKER_WAY_NOT_LOADED;
 	switch (h->state) {
 	case HOOK_PATCHED:
 		if (atomic_load(h->slot) != h->wrapper)
@@ -161,18 +172,43 @@ static uint32_t worst_way_of_sdk(void)
 	return worst;
 }
 
-/* A tool that registers its callback during the session replaces ours. */
-static void tell_coverage(void)
+static struct rtl_marker_coverage coverage(void)
 {
-	struct rtl_marker_coverage r = {
+	return (struct rtl_marker_coverage){
 		.header = {.type = RTL_TYPE_MARKER_COVERAGE, .lines = 1},
 		.roctx64 = way_of(&roctx64, &marker_hooks[ROCTX_CALLBACK]),
 		.sdk = worst_way_of_sdk(),
 	};
-	bool is_new = !told.header.type || told.roctx64 != r.roctx64 || told.sdk != r.sdk;
+}
 
-	if (is_new && atomic_load(&is_open) && ring_put_definition(&r.header)) /* is_open: the slots were read before close() */
+static bool is_new(const struct rtl_marker_coverage *r)
+{
+	return !told.header.type || told.roctx64 != r->roctx64 || told.sdk != r->sdk;
+}
+
+/* A tool that registers its callback during the session replaces ours. */
+static void tell_coverage(void)
+{
+	struct rtl_marker_coverage r = coverage();
+
+	if (is_new(&r) && atomic_load(&is_open) && ring_put_definition(&r.header)) /* is_open: the slots were read before close() */
 		told = r;
+}
+
+/* Before the hooks are restored. */
+static void undo(void)
+{
+	roctx64.is_late = !roctx64.handle && is_loaded(&roctx64);
+	sdk.is_late = !sdk.handle && is_loaded(&sdk);
+	at_end = coverage();
+}
+
+static void write_last(struct patience *p)
+{
+	if (!at_end.header.type || !is_new(&at_end))
+		return;
+	while (!ring_put_definition(&at_end.header) && session_end_wait(p))
+		;
 }
 
 static uint64_t poll(uint64_t now_ns, bool abandon)
@@ -241,7 +277,9 @@ const struct kind marker_kind = {
 	.prepare = prepare,
 	.open = open,
 	.close = close,
+	.undo = undo,
 	.release = lanes_release,
 	.poll = poll,
 	.take_cell = take_cell,
+	.write_last = write_last,
 };

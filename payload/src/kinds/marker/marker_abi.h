@@ -34,7 +34,7 @@ struct rtl_marker {
 	char text[24];
 };
 
-/* By which libraries markers come: when a session begins, and when that changes. */
+/* By which libraries markers come: when a session begins, when that changes, and at the end. */
 struct rtl_marker_coverage {
 	struct rtl_header header;
 	uint32_t roctx64;    /* enum rtl_marker_way, of libroctx64 */
@@ -48,7 +48,8 @@ enum rtl_marker_way {
 	RTL_MARKER_WAY_CHAINED = 2, /* recorded, and another tool's callback gets them, too */
 	RTL_MARKER_WAY_TAKEN = 3,   /* not recorded: another tool has put itself above ours */
 	RTL_MARKER_WAY_UNKNOWN = 4, /* not recorded: the library has another form */
-	RTL_MARKER_WAY_COUNT = 5,
+	RTL_MARKER_WAY_LATE = 5,    /* not recorded: the process has loaded the library during the session */
+	RTL_MARKER_WAY_COUNT = 6,
 };
 
 RTL_ONE_LINE(struct rtl_marker);
