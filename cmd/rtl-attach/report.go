@@ -50,7 +50,7 @@ after the other, not compared.`,
 	}
 	flags := c.Flags()
 	flags.BoolVar(&f.json, "json", false, "as JSON")
-	flags.StringVar(&f.csv, "csv", "", "one `TABLE` as CSV: "+report.TableNames())
+	flags.StringVar(&f.csv, "csv", "", "one `TABLE` as CSV ("+report.Tables[0].Name+" without a name): "+report.TableNames())
 	flags.Lookup("csv").NoOptDefVal = report.Tables[0].Name
 	flags.IntVar(&f.kernels, "kernels", kernelsInSummary, "name `N` kernels; 0: all")
 	flags.BoolVar(&f.fullNames, "full-names", false, "list kernels by full name, not in groups")

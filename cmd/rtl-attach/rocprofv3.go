@@ -25,7 +25,7 @@ var aliasOf = map[string]string{
 
 // addAttachAliases adds rocprofv3's names of the flags that select processes and of --duration.
 func (f *recordFlags) addAttachAliases(flags *pflag.FlagSet) {
-	flags.Var(&f.pids, "attach", "rocprofv3's name of --pid")
+	flags.Var(&f.pids, "attach", "rocprofv3's name of --pid: `N[,N...]`")
 	flags.Var((*milliseconds)(&f.duration), "attach-duration-msec", "record for `N` milliseconds: rocprofv3's name of --duration")
 	flags.BoolVar(&f.tree, "attach-children", true, "rocprofv3's name of --tree")
 	flags.StringVarP(&f.tool, "attach-tool-library", "t", "", "rocprof-attach's name of --tool-library")

@@ -49,6 +49,7 @@ func newRoot(code *failure.ExitCode) *cobra.Command {
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return defaultsFromEnvironment(c) }
 	root.AddCommand(record, newRun(code), newDetach(), newTrigger(), newFlush(), newStatus(), newStuck(), newPS(), newAvail(), newDoctor(code), newReport(code), newExport(code), newVersion())
 	complete(root)
+	writeFlagsPlainly(root)
 	return root
 }
 

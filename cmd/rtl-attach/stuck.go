@@ -62,7 +62,7 @@ func newStuck() *cobra.Command {
 		},
 	}
 	which.addTo(c.Flags())
-	c.Flags().DurationVarP(&duration, "duration", "d", time.Second, "time between the two looks")
+	c.Flags().DurationVarP(&duration, "duration", "d", time.Second, "`DURATION` between the two looks")
 	addCollectives(c.Flags(), &names)
 	c.Flags().BoolVar(&all, "all", false, "also queues without work and threads outside of ROCm, and whole stacks")
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON; it has everything")

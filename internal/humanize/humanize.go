@@ -57,6 +57,9 @@ func Duration(d time.Duration) string {
 	return digits(v) + " s"
 }
 
+// Percent formats a percentage with one decimal: 9.1%.
+func Percent(percent float64) string { return strconv.FormatFloat(percent, 'f', 1, 64) + "%" }
+
 // Bytes formats a size in decimal units: 131 MB.
 func Bytes[N Integer](n N) string {
 	v := float64(n)

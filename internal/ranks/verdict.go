@@ -82,7 +82,7 @@ func (s *Server) judge(r *Result) {
 		s.Verdict = "no rank is late: " + r.mostOften(most)
 	case r.Ranks[best.rank].Others < leastWait:
 		s.Known = true
-		s.Verdict = fmt.Sprintf("no rank is late: %s, but the other GPUs waited only %.1f%% of the window for it", r.lastText(best), r.Ranks[best.rank].Others)
+		s.Verdict = fmt.Sprintf("no rank is late: %s, but the other GPUs waited only %s of the window for it", r.lastText(best), humanize.Percent(r.Ranks[best.rank].Others))
 	default:
 		s.Known, s.Late = true, &best.rank
 		s.Verdict = r.lateText(best)
@@ -147,8 +147,8 @@ func (r *Result) lateText(l *lateness) string {
 	if others == 1 {
 		who = "the other GPU"
 	}
-	return fmt.Sprintf("%s is late: last in %s of %s collectives with a skew, by %s (median)%s; %s waited %.1f%% of the window for it",
-		one.name(), humanize.Count(l.last), humanize.Count(l.in), humanize.Duration(time.Duration(one.LateP50)), one.insteadText(), who, one.Others)
+	return fmt.Sprintf("%s is late: last in %s of %s collectives with a skew, by %s (median)%s; %s waited %s of the window for it",
+		one.name(), humanize.Count(l.last), humanize.Count(l.in), humanize.Duration(time.Duration(one.LateP50)), one.insteadText(), who, humanize.Percent(one.Others))
 }
 
 // peers returns the other ranks of a rank's groups.
@@ -179,7 +179,7 @@ func (r *RankResult) insteadText() string {
 		case "collective":
 			what = "ran other collectives"
 		}
-		parts = append(parts, fmt.Sprintf("%s (%.0f%%)", what, one.Percent))
+		parts = append(parts, what+" ("+humanize.Percent(one.Percent)+")")
 	}
 	if len(parts) == 0 {
 		return ""

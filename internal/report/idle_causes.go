@@ -88,7 +88,7 @@ func (s *Summary) writeIdleCauses(b *bytes.Buffer) {
 		if utf8.RuneCountInString(text) > longestTopCause {
 			text = string([]rune(text)[:longestTopCause]) + "…"
 		}
-		line(b, label, "%6s  %s", shareText(c.Percent), text)
+		line(b, label, "%6s  %s", humanize.Percent(c.Percent), text)
 		label = ""
 	}
 	if w.Skipped != "" {

@@ -165,7 +165,7 @@ func TestGPUOutsideOfWindow(t *testing.T) {
 	must(t, err)
 	var text bytes.Buffer
 	must(t, s.WriteText(&text))
-	if want := "GPU busy   0: 0%  1: -\n"; !strings.Contains(text.String(), want) {
+	if want := "GPU busy   0: 0.0%  1: -\n"; !strings.Contains(text.String(), want) {
 		t.Errorf("%q is not in\n%s", want, text.String())
 	}
 }

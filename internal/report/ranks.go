@@ -178,7 +178,7 @@ func (r *Report) writeRankTable(b *bytes.Buffer) {
 	shown := 0
 	for i := range r.Ranks.GPUs {
 		use := &r.Ranks.GPUs[i]
-		share := func(ns int64) string { return shareText(percent(ns, use.RecordedNS)) }
+		share := func(ns int64) string { return humanize.Percent(percent(ns, use.RecordedNS)) }
 		uses := []string{share(use.ComputeNS), share(use.TransferNS), share(use.WaitNS), share(use.UnmatchedNS), share(use.CopyNS), share(use.IdleNS)}
 		ofGPU := slices.DeleteFunc(slices.Clone(r.Ranks.Ranks), func(one ranks.RankResult) bool { return one.GPU != use.GPU })
 		if shown++; len(ofGPU) == 0 || shown > ranksShown {

@@ -157,7 +157,7 @@ func (r *Rates) text() string {
 			text += fmt.Sprintf("%s/s %s, ", humanize.Count(int64(phase.rate.PerSecond+0.5)), phase.name)
 		}
 	}
-	text += fmt.Sprintf("while recorded %s ± %.1f %%", signed(r.Percent), r.Margin)
+	text += fmt.Sprintf("while recorded %s ± %s", signed(r.Percent), humanize.Percent(r.Margin))
 	if words := verdicts[r.Verdict]; words != "" {
 		text += ": " + words
 	}
@@ -179,14 +179,14 @@ func (r *Rates) missing() (text string) {
 
 // signed formats a percentage with its sign.
 func signed(percent float64) string {
-	text := fmt.Sprintf("%.1f", math.Abs(percent))
+	text := humanize.Percent(math.Abs(percent))
 	switch {
-	case text == "0.0":
-		return "±0.0 %"
+	case text == humanize.Percent(0):
+		return "±" + text
 	case percent < 0:
-		return "−" + text + " %"
+		return "−" + text
 	}
-	return "+" + text + " %"
+	return "+" + text
 }
 
 // why returns the reason for a rate that is missing.

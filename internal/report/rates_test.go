@@ -53,12 +53,12 @@ func TestRates(t *testing.T) {
 		verdict   rate.Verdict
 		want      string
 	}{
-		"the same":      {[][]tracedb.Rate{rates(5000, 4990, 5010, 50)}, rate.NoDifference, "Rate       of packets: 5,000/s before, 5,010/s after, while recorded −0.3 % ± 1.4 %: no difference seen\n"},
-		"slower":        {[][]tracedb.Rate{rates(5000, 4000, 5000, 50)}, rate.Different, "while recorded −20.0 % ± 1.3 %\n"},
-		"faster":        {[][]tracedb.Rate{rates(5000, 6000, 5000, 50)}, rate.Different, "while recorded +20.0 % ± 1.6 %\n"},
+		"the same":      {[][]tracedb.Rate{rates(5000, 4990, 5010, 50)}, rate.NoDifference, "Rate       of packets: 5,000/s before, 5,010/s after, while recorded −0.3% ± 1.4%: no difference seen\n"},
+		"slower":        {[][]tracedb.Rate{rates(5000, 4000, 5000, 50)}, rate.Different, "while recorded −20.0% ± 1.3%\n"},
+		"faster":        {[][]tracedb.Rate{rates(5000, 6000, 5000, 50)}, rate.Different, "while recorded +20.0% ± 1.6%\n"},
 		"load changed":  {[][]tracedb.Rate{rates(5000, 4000, 4000, 50)}, rate.LoadChanged, "before and after differ, so nothing can be said about the recording\n"},
 		"unsteady":      {[][]tracedb.Rate{rates(5000, 4000, 5000, 900)}, rate.Unsteady, "too unsteady"},
-		"no after":      {[][]tracedb.Rate{noAfter}, rate.OneSided, "of packets: 5,000/s before, while recorded −20.0 % ± 1.3 %: only one side was measured, so the load itself may have changed; after: the target has ended\n"},
+		"no after":      {[][]tracedb.Rate{noAfter}, rate.OneSided, "of packets: 5,000/s before, while recorded −20.0% ± 1.3%: only one side was measured, so the load itself may have changed; after: the target has ended\n"},
 		"no base":       {[][]tracedb.Rate{missing}, rate.Unknown, "not known: before: it was too short\n"},
 		"impossible":    {[][]tracedb.Rate{impossible}, rate.Unknown, "not known: while recorded: the trace has an impossible one\n"},
 		"negative":      {[][]tracedb.Rate{negative}, rate.Unknown, "not known: while recorded: the trace has an impossible one\n"},

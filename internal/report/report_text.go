@@ -104,8 +104,6 @@ func (g *grid) write(b *bytes.Buffer) {
 	}
 }
 
-func shareText(percent float64) string { return strconv.FormatFloat(percent, 'f', 1, 64) + "%" }
-
 // of returns how many dispatches are timed, and whether others may have run, as text.
 func (s Seen) of() string {
 	of := " of "
@@ -129,7 +127,7 @@ func (one Busy) cells(s Seen) (percent, busy, idle string) {
 	if !s.Complete {
 		least, most = "≥", "≤"
 	}
-	return least + shareText(one.Percent), duration(one.BusyNS), most + duration(one.IdleNS)
+	return least + humanize.Percent(one.Percent), duration(one.BusyNS), most + duration(one.IdleNS)
 }
 
 // latencies returns the cells p50 and p99.
@@ -233,7 +231,7 @@ func (r *Report) writeGaps(b *bytes.Buffer, fullNames bool) {
 			if c.Gaps == 0 {
 				gaps, longest = "", ""
 			}
-			g.add("   "+c.Text, duration(c.TotalNS), shareText(percent(c.TotalNS, one.IdleNS)), gaps, longest)
+			g.add("   "+c.Text, duration(c.TotalNS), humanize.Percent(percent(c.TotalNS, one.IdleNS)), gaps, longest)
 		}
 	}
 	if len(g.rows) > 1 {
@@ -263,7 +261,7 @@ func (r *Report) writeLongest(b *bytes.Buffer, fullNames bool) {
 		if one.TID != 0 {
 			by = fmt.Sprintf(", thread %d", one.TID)
 		}
-		g.add(duration(one.LengthNS), duration(one.BeginNS-r.ZeroNS), strconv.FormatInt(one.GPU, 10), one.Cause, shareText(percent(one.HostNS, one.LengthNS)),
+		g.add(duration(one.LengthNS), duration(one.BeginNS-r.ZeroNS), strconv.FormatInt(one.GPU, 10), one.Cause, humanize.Percent(percent(one.HostNS, one.LengthNS)),
 			fmt.Sprintf("%s  (queue %d%s)", name, one.Queue, by))
 	}
 	if !r.GapCauses {

@@ -163,7 +163,7 @@ func (r *Report) writeSteps(b *bytes.Buffer, fullNames bool) {
 		if one.Marker != "" {
 			by = "of the marker " + sanitize.Text(shorten(one.Marker, nameWidth))
 		}
-		line(b, label, "thread %d: %s, %s (%s of its kernels)", one.Thread, humanize.Things(one.Steps, "step"), by, shareText(one.Percent))
+		line(b, label, "thread %d: %s, %s (%s of its kernels)", one.Thread, humanize.Things(one.Steps, "step"), by, humanize.Percent(one.Percent))
 		for j := range one.Kinds[:min(len(one.Kinds), stepKindsShown)] {
 			r.writeStepsKind(b, &one.Kinds[j], fullNames)
 		}
@@ -183,7 +183,7 @@ func (r *Report) writeStepsKind(b *bytes.Buffer, k *StepsKind, fullNames bool) {
 		what += " from " + kernelName(k.First, fullNames)
 	}
 	line(b, "", " %s of %s: p50 %s  p99 %s  max %s  idle p50 %s (%s), gap before p50 %s", humanize.Things(k.Steps, "step"), what,
-		duration(k.P50NS), duration(k.P99NS), duration(k.MaxNS), duration(k.IdleP50NS), shareText(percent(k.IdleNS, k.TotalNS)), duration(k.GapP50NS))
+		duration(k.P50NS), duration(k.P99NS), duration(k.MaxNS), duration(k.IdleP50NS), humanize.Percent(percent(k.IdleNS, k.TotalNS)), duration(k.GapP50NS))
 	if k.Slow+k.Different > 0 {
 		line(b, "", "  %s took over 1.5 × p50, %s missing or additional kernels", humanize.Count(k.Slow), humanize.Count(k.Different))
 	}

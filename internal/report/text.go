@@ -189,7 +189,7 @@ func (s *Summary) writeGPUs(b *bytes.Buffer) {
 	var figures []string
 	atLeast := false
 	for _, g := range s.GPUs {
-		share := fmt.Sprintf("%.0f%%", g.Percent)
+		share := humanize.Percent(g.Percent)
 		switch {
 		case g.RecordedNS == 0:
 			share = "-"

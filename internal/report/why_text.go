@@ -42,14 +42,14 @@ func (r *Report) writeWhy(b *bytes.Buffer) {
 				break
 			}
 			shown++
-			line(b, "", "%6s  %s", shareText(c.Percent), sanitize.Text(c.Text))
+			line(b, "", "%6s  %s", humanize.Percent(c.Percent), sanitize.Text(c.Text))
 		}
 		if rest := g.Causes[shown:]; len(rest) > 0 {
 			ns := int64(0)
 			for _, c := range rest {
 				ns += c.NS
 			}
-			line(b, "", "%6s  %s", shareText(percent(ns, g.IdleNS)), "other: "+humanize.Things(int64(len(rest)), "cause"))
+			line(b, "", "%6s  %s", humanize.Percent(percent(ns, g.IdleNS)), "other: "+humanize.Things(int64(len(rest)), "cause"))
 		}
 		if text := g.exactness(w.lostWaits()); text != "" {
 			line(b, "", "%s", text)
@@ -106,7 +106,7 @@ func (g *WhyIdleGPU) ranText() string {
 	if g.RunningNS == 0 {
 		return "."
 	}
-	what, running := "what ran", shareText(percent(g.RunningNS, g.IdleNS))
+	what, running := "what ran", humanize.Percent(percent(g.RunningNS, g.IdleNS))
 	if g.sampledWaits {
 		what = "what else threads did"
 	}
@@ -114,7 +114,7 @@ func (g *WhyIdleGPU) ranText() string {
 		return fmt.Sprintf("; there is no sample of %s (%s of the idle time): --sample cpu:99", what, running)
 	}
 	return fmt.Sprintf("; %s (%s of the idle time) is by %s, right to %.1f points; %s of it is in pieces without a sample",
-		what, running, humanize.Things(g.Samples, "sample"), g.errorOf(), shareText(percent(g.UnsampledNS, g.RunningNS)))
+		what, running, humanize.Things(g.Samples, "sample"), g.errorOf(), humanize.Percent(percent(g.UnsampledNS, g.RunningNS)))
 }
 
 // writeGapCauses writes the causes of a gap, with their stacks.

@@ -1,8 +1,7 @@
 package trigger
 
 import (
-	"fmt"
-
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
@@ -77,7 +76,7 @@ func (b *busy) settle(untilNS uint64, idle bool, fire func(string, uint64)) {
 		share := float64(sum) / float64(busySlices*b.sliceNS)
 		below := share < b.share
 		if below && !one.below {
-			fire(fmt.Sprintf("%.1f %%", 100*share), end*b.sliceNS)
+			fire(humanize.Percent(100*share), end*b.sliceNS)
 		}
 		one.below = below
 	}
