@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rtl-attach/rtl-attach/internal/humanize"
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
@@ -86,7 +87,7 @@ func (s startCause) text(kernel string, percent float64) string {
 		case kernel == "":
 			return text
 		case percent < 100:
-			return fmt.Sprintf("%s, mostly (%s) %s", text, shareText(percent), kernel)
+			return fmt.Sprintf("%s, mostly (%s) %s", text, humanize.Percent(percent), kernel)
 		}
 		return fmt.Sprintf("%s: %s", text, kernel)
 	}

@@ -36,7 +36,7 @@ struct session_flags {
 	_Atomic uint32_t generation;
 	_Atomic uint32_t stamp_boottime; /* enum rtl_stamp */
 	_Atomic uint32_t tid_offset;     /* of the thread id from %fs:0, 0: unknown */
-	_Atomic uint32_t unavailable;    /* bits of kinds that cannot be recorded (kinds/unavailable.h); arming writes it */
+	_Atomic uint32_t unavailable;    /* bits of kinds that cannot be recorded (record/unavailable.h); arming writes it */
 };
 extern struct session_flags session_flags;
 

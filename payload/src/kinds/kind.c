@@ -6,7 +6,7 @@
 
 #include "core/fault.h"
 #include "core/session_flags.h"
-#include "kinds/unavailable.h"
+#include "record/unavailable.h"
 
 const struct kind *const kinds[RTL_KINDS_MAX] = {
 #define KIND(number, ID, object, name) [number] = &object##_kind,

@@ -34,7 +34,7 @@ struct kind {
 
 	/* Arming takes these three steps; the end of a session, or of an arming that
 	 * fails, reverses the steps that were taken. int: 0, or -errno with a reason in err: the
-	 * kind has changed nothing then, and the session goes on without it (unavailable.h). */
+	 * kind has changed nothing then, and the session goes on without it (record/unavailable.h). */
 
 	/* Before the first slot is patched: memory. No thread uses this kind. */
 	int (*prepare)(char *err, size_t errlen);
@@ -96,7 +96,7 @@ extern const struct kind *const kinds[RTL_KINDS_MAX];
 
 /* The recorded kinds, each function above in the order of kinds.def, open() and the
  * reversals in the opposite order: dispatches open last. int: 0, or -errno with a reason in
- * err: the session cannot be (unavailable.h says when). */
+ * err: the session cannot be (record/unavailable.h says when). */
 int kinds_find_hooks(char *err, size_t errlen);
 int kinds_prepare(char *err, size_t errlen);
 /* As hooks_grace_ranges(), hooks_patch(). */

@@ -3,7 +3,7 @@
 
 #include "core/session_flags.h"
 #include "kinds/kind.h"
-#include "kinds/unavailable.h"
+#include "record/unavailable.h"
 #include "record/emit.h"
 #include "record/event.h"
 #include "record/lanes.h"

@@ -1,5 +1,5 @@
 /* unavailable.c: see unavailable.h. */
-#include "kinds/unavailable.h"
+#include "record/unavailable.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
