@@ -61,7 +61,7 @@ func executes(t *testing.T, packets int) {
 func TestTargetStopped(t *testing.T) {
 	s := stress(t)
 	before := s.inventory(t)
-	r := s.record(t, hang.Limit, ownEnd)
+	r := s.record(t, hang.Limit)
 	stopRecorded(t, s, r)
 	r.MustExit(t, 6)
 	for _, words := range []string{"stopped by a job-control signal", "kill -CONT", "still attached"} {
@@ -82,10 +82,6 @@ func TestTargetStopped(t *testing.T) {
 	s.again(t)
 	end(t, s)
 }
-
-// ownEnd is how long the payload of a target that was stopped waits, once the target continues, before it
-// detaches by itself.
-const ownEnd = "--set=RTL_RECORDER_TIMEOUT_MS=5000"
 
 // stopRecorded stops a target under a recording, which then is to end.
 func stopRecorded(t *testing.T, s *subject, r *run) {
@@ -108,7 +104,7 @@ func TestTwoTroubles(t *testing.T) {
 	defer full.Close()
 	s := stress(t)
 	trace := filepath.Join(t.TempDir(), "t.db")
-	r := newRun(t, trace, "-p", strconv.Itoa(s.pid), "-d", hang.Limit.String(), "-o", trace, ownEnd)
+	r := newRun(t, trace, "-p", strconv.Itoa(s.pid), "-d", hang.Limit.String(), "-o", trace)
 	r.Cmd.Stdout = full
 	r.Start(t)
 	stopRecorded(t, s, r)

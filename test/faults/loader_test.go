@@ -24,7 +24,7 @@ func TestLoaderHeld(t *testing.T) {
 	p.RecordShortly(t, 100*time.Millisecond, calls...)
 	before, slots, dormant, got := p.Snapshot(t), p.Slots(t), p.Data(t), p.HIPByGOT(t)
 	ask(p, "/hold")
-	run := p.TryRecord(t, 100*time.Millisecond, append(calls, "--set", "RTL_RECORDER_TIMEOUT_MS=5000")...)
+	run := p.TryRecord(t, 100*time.Millisecond, calls...)
 	run.MustBe(t, failure.Failed)
 	if !strings.Contains(run.Stderr, "a thread of the target holds (the dynamic linker's, say)") {
 		t.Errorf("the tool says: %s", run.Stderr)

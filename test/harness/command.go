@@ -24,17 +24,6 @@ import (
 // quitTime is the time for a hanging tool to print its goroutines after SIGQUIT.
 const quitTime = 10 * time.Second
 
-// LateRecorder makes a payload wait for longer than a machine stalls (100 s were seen) before it takes a
-// recorder without a heartbeat for dead, and for less than hang.Limit.
-const LateRecorder = "RTL_RECORDER_TIMEOUT_MS=180000"
-
-// Defaults are the flags of every run of the tool, as environment variables. A --set among its arguments
-// replaces that of Defaults: a test in which the payload notices a dead recorder gives a short time there.
-var Defaults = []string{
-	"RTL_ATTACH_SET=" + LateRecorder,
-	"RTL_ATTACH_MEASURE_COST=0", // it takes time; tests of it give the flag
-}
-
 // Output is the output of a process. It can be read while the process writes.
 type Output struct {
 	mu sync.Mutex
@@ -76,7 +65,7 @@ func NewCommand(t testing.TB, args ...string) *Command {
 func NewProgram(t testing.TB, name string, args ...string) *Command {
 	t.Helper()
 	cmd := exec.Command(testenv.Artefact(t, name), args...)
-	cmd.Env = append(os.Environ(), Defaults...)
+	cmd.Env = append(os.Environ(), "RTL_ATTACH_MEASURE_COST=0") // it takes time; tests of it give the flag
 	return Wrap(cmd)
 }
 

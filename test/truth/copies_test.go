@@ -13,7 +13,7 @@ import (
 
 // patient has settings with which a starved worker loses nothing, and the detach waits for a
 // starved GPU.
-var patient = []string{"--memory-copy-trace", "--buffer-policy", "lossless", "--set", "RTL_DRAIN_TIMEOUT_MS=8000", "--set", harness.LateRecorder}
+var patient = []string{"--memory-copy-trace", "--buffer-policy", "lossless", "--set", "RTL_DRAIN_TIMEOUT_MS=8000"}
 
 // Every recorded copy was requested and made, with these bytes, this direction and these times;
 // and every copy requested while recording is recorded, or untimed for the correct reason.

@@ -35,7 +35,7 @@ func TestSecondRuntime(t *testing.T) {
 			}
 			p.NothingLeft(t, before)
 			for range 3 {
-				runs = append(runs, p.RecordUntil(t, 50*time.Millisecond, 1000, "--set", harness.LateRecorder, "--set", "RTL_HSA_LIBRARY="+used))
+				runs = append(runs, p.RecordUntil(t, 50*time.Millisecond, 1000, "--set", "RTL_HSA_LIBRARY="+used))
 			}
 			p.NothingLeft(t, before)
 			p.StillAlive(t)

@@ -40,7 +40,7 @@ func TestReattachToAnotherRuntime(t *testing.T) {
 	if refused.Code == failure.OK || !strings.Contains(refused.Stderr, "the resident payload is bound to ") {
 		t.Errorf("exit code %d\n%s", refused.Code, refused.Stderr)
 	}
-	runs = append(runs, p.RecordUntil(t, time.Second, 1000, "--set", harness.LateRecorder, "--set", "RTL_HSA_LIBRARY="+p.Library(t, "libhsa-runtime64")))
+	runs = append(runs, p.RecordUntil(t, time.Second, 1000, "--set", "RTL_HSA_LIBRARY="+p.Library(t, "libhsa-runtime64")))
 	check(t, p, p.TIDs(), runs...)
 }
 
@@ -195,7 +195,7 @@ func TestSmallRing(t *testing.T) {
 	for name, args := range map[string][]string{
 		"discard":  {"--buffer-policy", "discard"},
 		"lossless": {"--buffer-policy", "lossless"},
-		"limit":    {"--buffer-policy", "lossless", "--set", "RTL_BUFFER_LIMIT=65536", "--set", harness.LateRecorder},
+		"limit":    {"--buffer-policy", "lossless", "--set", "RTL_BUFFER_LIMIT=65536"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := harness.Start(t, harness.Stress(10, 2, 256)) // of every kind
