@@ -53,7 +53,7 @@ func (f *recordFlags) addForeign(flags *pflag.FlagSet) {
 const ranksAlias = "profile-mpi-ranks"
 
 func addRanksAlias(flags *pflag.FlagSet) {
-	flags.Var(alias{flags, filter.Rank}, ranksAlias, "rocprofv3's name of --rank")
+	flags.Var(alias{flags, filter.Rank}, ranksAlias, "rocprofv3's name of --rank, with its `LIST`")
 }
 
 // alias is the value of a flag that sets another one.

@@ -11,7 +11,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 )
 
-// TestHelpOfFlags: each command's help and man page write flags as people write them: a value's name in capitals, and no
+// TestHelpOfFlags: each command's help writes flags as people write them: a value's name in capitals, and no
 // default in the place of a value.
 func TestHelpOfFlags(t *testing.T) {
 	var code failure.ExitCode
