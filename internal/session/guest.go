@@ -131,12 +131,12 @@ func (l *launched) complete() {
 		}
 		return
 	}
-	l.result.Path = l.db.Path()
 	if err := l.finish(several); err != nil {
 		f := failure.Explain("record", l.child.PID, err, "detached")
 		f.What = "the trace is not complete: " + failure.FirstLine(err)
 		l.report(f)
 	}
+	l.result.Path = l.db.Path() // a complete trace may have replaced another one
 }
 
 // finish completes the file. Several processes have the window in common.
