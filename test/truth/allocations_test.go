@@ -49,7 +49,7 @@ func TestAllocations(t *testing.T) {
 }
 
 // checkCallSites checks by which calls of HIP a summary says that blocks were allocated: each thread of the program uses
-// one function only.
+// one function only. A call of HIP that began before the session, or had not returned at its end, has no record: one block of a thread each.
 func checkCallSites(t *testing.T, p *harness.Process, run harness.Run) {
 	t.Helper()
 	functions := map[string]string{"hip-device": "hipMalloc", "hip-host": "hipHostMalloc"}
@@ -57,7 +57,8 @@ func checkCallSites(t *testing.T, p *harness.Process, run harness.Run) {
 	var blocks, bytes int64
 	for _, s := range said.Sites {
 		blocks, bytes, seen[s.Function] = blocks+s.Blocks, bytes+s.Bytes, true
-		if of := calls[s.TID]; len(of) == 0 || s.Function != functions[of[0].Way] {
+		of := calls[s.TID]
+		if isCut := s.Function == "" && s.Blocks <= 2; len(of) == 0 || s.Function != functions[of[0].Way] && !isCut {
 			t.Errorf("%+v, a thread with %d calls", s, len(of))
 		}
 	}

@@ -33,7 +33,7 @@ func TestCalls(t *testing.T) {
 	t.Parallel()
 	needCalls(t)
 	p := harness.Start(t, harness.HIPCalls("--churn", "1"))
-	got := p.HIPByGOT(t)
+	got, library := p.HIPByGOT(t), p.Library(t, "libamdhip64.so")
 	run := p.RecordLast(t, 800*time.Millisecond, 20000, allCalls...)
 	check(t, p, nil, run).MustHaveRecorded(100)
 	c := harness.CompareAPICalls(t, p, got, run)
@@ -44,21 +44,21 @@ func TestCalls(t *testing.T) {
 	if !got {
 		c.MustHaveRecorded(50, "hipGetDeviceCount") // by dlsym's pointer only
 	}
-	mustIntercept(t, p, run)
+	mustIntercept(t, library, run)
 }
 
 // leastIntercepted are how many functions of HIP's APIs are intercepted at least by the tables of a version: less of
 // them means that a form of the library's code is not understood any more.
 var leastIntercepted = map[string]int{"6.4.": 400, "7.2.": 420}
 
-func mustIntercept(t *testing.T, p *harness.Process, run harness.Run) {
+func mustIntercept(t *testing.T, library string, run harness.Run) {
 	t.Helper()
 	var all intercepted
 	for _, api := range []string{"hip-runtime-api", "hip-compiler-api"} {
 		c := coverageIn(t, run.Trace, api)
 		all.functions, all.hooked, all.unknown = all.functions+c.functions, all.hooked+c.hooked, all.unknown+c.unknown
 	}
-	_, version, _ := strings.Cut(p.Library(t, "libamdhip64.so"), ".so.")
+	_, version, _ := strings.Cut(library, ".so.")
 	t.Logf("HIP %s: %d of %d functions are intercepted, %d are not known", version, all.hooked, all.functions, all.unknown)
 	for of, least := range leastIntercepted {
 		if strings.HasPrefix(version, of) && all.hooked < least {

@@ -191,7 +191,7 @@ func TestMarkersLoadedDuringRecording(t *testing.T) {
 	ask("/roctx/open")
 	harness.Until(t, "it calls ROCTx", p.Dispatches(t, 500))
 	r.Interrupt(t)
-	m := harness.SaysOfMarkers(t, r.Wait(t).Summary)
+	m := harness.SaysOfMarkers(t, r.MustRecord(t).Summary)
 	if m == nil || m.Begun != 0 || m.Libraries[0].Way != "not recorded: the process loaded it during the recording" || m.Libraries[1].Way != "not loaded" {
 		t.Errorf("%+v", m)
 	}
