@@ -13,7 +13,7 @@ type Result struct {
 	Code    ExitCode // OK: there are records, and the detach is confirmed
 	NoTimes uint64   // dispatches without times
 	Left    uint64   // dispatches that a filter left out
-	Missing uint64   // lost records
+	Missing uint64   // lost records, and 1 for each kind that could not be recorded
 	Early   string   // why the recording ended before its duration; "": it did not
 }
 

@@ -68,7 +68,7 @@ type tally struct {
 	timed   uint64 // dispatches, and records of other kinds, with times
 	noTimes uint64 // dispatches without times
 	left    uint64 // dispatches that the filter left out
-	missing uint64 // lost records
+	missing uint64 // see Outcome
 	ended   ring.End
 	early   string // see Outcome
 }

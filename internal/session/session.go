@@ -24,7 +24,7 @@ type Outcome struct {
 	Code    failure.ExitCode
 	NoTimes uint64         // dispatches without times
 	Left    uint64         // dispatches that the filter left out
-	Missing uint64         // lost records
+	Missing uint64         // lost records, and 1 for each kind that could not be recorded
 	Flight  *flight.Config // of a flight recorder, whose triggers have traces of their own; nil: Path is the trace
 	Early   string         // why the recording ended before the user's end; "": it did not
 }

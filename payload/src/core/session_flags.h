@@ -107,7 +107,8 @@ static inline void count_lost(uint32_t kind, uint64_t records)
 	COUNT_N(records_lost, records);
 }
 
-/* The session records this kind (enum rtl_kind): it was asked for, and is possible. */
+/* The session records this kind (enum rtl_kind): it was asked for, and is possible. Relaxed: the worker, which
+ * may read it while a kind's start() fails, may treat the kind as recorded once more; nothing of it has begun. */
 static inline bool is_recorded(uint32_t kind)
 {
 	return (config.trace & ~atomic_load_explicit(&session_flags.unavailable, memory_order_relaxed)) >> kind & 1;

@@ -12,7 +12,7 @@
 static struct {
 	uint32_t error;
 	char reason[RTL_TEXT_MAX];
-	_Atomic bool is_due; /* its record is not written */
+	_Atomic bool is_due; /* its record is not written. seq_cst: arming stores it after error and reason, and the worker, which reads them then, loads it */
 } unavailable[RTL_KINDS_MAX];
 
 void kinds_all_available(void)

@@ -98,7 +98,7 @@ bool periods_continue(enum rtl_end why)
 }
 
 /* What is large stays between two windows: the ring with its records, and memory that the next arming would have to
- * touch anew. */
+ * touch again. */
 static void keep_memory(bool keep)
 {
 	ring_keep(keep);
