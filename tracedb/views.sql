@@ -51,34 +51,35 @@ WITH span AS (
 	JOIN rtl_agent a ON a.id = q.agent_id
 	WHERE d.end_ns > d.start_ns
 ), run AS (
-	SELECT e.id AS id, a.gpu_id AS gpu, l.name_id AS name_id, e.start_ns AS start_ns, e.start_ns + e.duration_ns AS end_ns
+	SELECT e.id AS id, a.gpu_id AS gpu, l.name_id AS name_id, q.session_id AS session_id, c.thread_id AS thread_id,
+		e.start_ns AS start_ns, e.start_ns + e.duration_ns AS end_ns
 	FROM rtl_execution e
 	JOIN rtl_context c ON c.id = e.context_id
 	JOIN rtl_launch l ON l.id = c.launch_id
 	JOIN rtl_queue q ON q.id = c.queue_id
 	JOIN rtl_agent a ON a.id = q.agent_id
 	UNION ALL -- the id orders them among kernels that start at the same time
-	SELECT -f.id, a.gpu_id, -1, f.start_ns, f.start_ns + f.duration_ns
+	SELECT -f.id, a.gpu_id, -1, q.session_id, NULL, f.start_ns, f.start_ns + f.duration_ns
 	FROM rtl_filtered f
 	JOIN rtl_queue q ON q.id = f.queue_id
 	JOIN rtl_agent a ON a.id = q.agent_id
 	UNION ALL -- a mark after the last kernel of each GPU
-	SELECT DISTINCT 0, gpu, NULL, 9223372036854775807, 9223372036854775807 FROM span
+	SELECT DISTINCT 0, gpu, NULL, NULL, NULL, 9223372036854775807, 9223372036854775807 FROM span
 ), marked AS ( -- fresh: nothing ran when it started
-	SELECT id, gpu, name_id, start_ns, end_ns, CASE WHEN start_ns > max(end_ns) OVER (PARTITION BY gpu
+	SELECT id, gpu, name_id, session_id, thread_id, start_ns, end_ns, CASE WHEN start_ns > max(end_ns) OVER (PARTITION BY gpu
 		ORDER BY start_ns, id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) THEN 1 ELSE 0 END AS fresh
 	FROM run
 ), numbered AS (
-	SELECT gpu, name_id, start_ns, end_ns, total(fresh) OVER (PARTITION BY gpu
+	SELECT gpu, name_id, session_id, thread_id, start_ns, end_ns, total(fresh) OVER (PARTITION BY gpu
 		ORDER BY start_ns, id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS stretch
 	FROM marked
 ), ends AS ( -- SQLite takes a bare column beside max() from the row of the maximum
 	SELECT gpu, stretch, max(end_ns) AS end_ns, name_id FROM numbered GROUP BY gpu, stretch
 ), begins AS (
-	SELECT gpu, stretch, min(start_ns) AS start_ns, name_id FROM numbered GROUP BY gpu, stretch
+	SELECT gpu, stretch, min(start_ns) AS start_ns, name_id, session_id, thread_id FROM numbered GROUP BY gpu, stretch
 ), free AS (
 	SELECT f.gpu AS gpu, lag(l.end_ns) OVER w AS start_ns, f.start_ns AS end_ns,
-		lag(l.name_id) OVER w AS previous_id, f.name_id AS next_id
+		lag(l.name_id) OVER w AS previous_id, f.name_id AS next_id, f.session_id AS session_id, f.thread_id AS thread_id
 	FROM begins f
 	JOIN ends l ON l.gpu = f.gpu AND l.stretch = f.stretch
 	WINDOW w AS (PARTITION BY f.gpu ORDER BY f.stretch)
@@ -89,8 +90,14 @@ SELECT f.gpu AS gpu,
 	CAST(min(f.end_ns, s.end_ns) - max(coalesce(f.start_ns, s.start_ns), s.start_ns) AS INTEGER) AS duration_ns,
 	(max(coalesce(f.start_ns, s.start_ns), s.start_ns) - (SELECT min(coalesce(armed_ns, begun_ns)) FROM rtl_session)) / 1e9 AS start_s,
 	CASE f.previous_id WHEN -1 THEN '(filtered)' ELSE p.string END AS previous_kernel, -- the last to end before the gap; NULL: none
-	CASE f.next_id WHEN -1 THEN '(filtered)' ELSE n.string END AS next_kernel -- the kernel that ended the gap; NULL: none
+	CASE f.next_id WHEN -1 THEN '(filtered)' ELSE n.string END AS next_kernel, -- the kernel that ended the gap; NULL: none
+	e.pid AS pid, -- whose kernel ended the gap; NULL: none
+	e.command AS command,
+	t.tid AS thread, -- the thread that submitted that kernel; NULL: not known
+	t.name AS thread_name
 FROM free f
 JOIN span s ON s.gpu = f.gpu AND f.end_ns > s.start_ns AND coalesce(f.start_ns, s.start_ns) < s.end_ns
 LEFT JOIN rocpd_string p ON p.id = f.previous_id
-LEFT JOIN rocpd_string n ON n.id = f.next_id;
+LEFT JOIN rocpd_string n ON n.id = f.next_id
+LEFT JOIN rtl_session e ON e.id = f.session_id
+LEFT JOIN rtl_thread t ON t.id = f.thread_id;

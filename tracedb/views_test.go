@@ -11,10 +11,10 @@ func TestViews(t *testing.T) {
 		"1|gemm(float*)|0|42|server|1|11|loader|900|1000|1150|150|250",
 		"2|copy_kernel|0|42|server|1|12|NULL|950|1050|1200|150|300",
 		"3|gemm(float*)|0|42|server|1|NULL|NULL|NULL|1400|1500|100|650")
-	expect(t, read, "SELECT gpu, start_ns, end_ns, duration_ns, previous_kernel, next_kernel FROM gap",
-		"0|800|1000|200|NULL|gemm(float*)",
-		"0|1200|1400|200|copy_kernel|gemm(float*)",
-		"0|1500|1600|100|gemm(float*)|NULL")
+	expect(t, read, "SELECT gpu, start_ns, end_ns, duration_ns, previous_kernel, next_kernel, pid, command, thread, thread_name FROM gap",
+		"0|800|1000|200|NULL|gemm(float*)|42|server|11|loader",
+		"0|1200|1400|200|copy_kernel|gemm(float*)|42|server|NULL|NULL",
+		"0|1500|1600|100|gemm(float*)|NULL|NULL|NULL|NULL|NULL")
 }
 
 // TestGaps: overlapping and nested kernels, several sessions and GPUs, a common window,
@@ -42,10 +42,10 @@ func TestGaps(t *testing.T) {
 	read, err := Open(db.place.Path)
 	must(t, err)
 	defer read.Close()
-	expect(t, read, "SELECT gpu, start_ns, end_ns, duration_ns, previous_kernel, next_kernel FROM gap ORDER BY 1, 2",
-		"0|150|200|50|NULL|k", "0|700|750|50|k|k", "0|800|850|50|k|k",
-		"1|150|850|700|NULL|NULL",
-		"2|5100|5900|800|k|k")
+	expect(t, read, "SELECT gpu, start_ns, end_ns, duration_ns, previous_kernel, next_kernel, pid FROM gap ORDER BY 1, 2",
+		"0|150|200|50|NULL|k|10", "0|700|750|50|k|k|11", "0|800|850|50|k|k|10",
+		"1|150|850|700|NULL|NULL|NULL",
+		"2|5100|5900|800|k|k|13")
 }
 
 // TestHostileViews: a query ends, whatever numbers a file has.

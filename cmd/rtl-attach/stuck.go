@@ -50,7 +50,7 @@ func newStuck() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			pids, err := discover.Glimpse(selection)
+			pids, err := discover.ForReading(selection)
 			if err != nil {
 				return err
 			}

@@ -90,7 +90,7 @@ func (c *Collector) periodSays(one ring.Period) error {
 	return nil
 }
 
-// beginWindow forgets everything of the window before: the payload numbers anew.
+// beginWindow forgets everything of the window before: the payload starts its numbers again.
 func (c *Collector) beginWindow(one ring.Period) error {
 	p := c.periods
 	sink, err := p.Begin(one)

@@ -10,7 +10,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/unwind"
 )
 
-// How often the mappings of a process are read anew: soon when an address is in no known code, less often if that does
+// How often the mappings of a process are read again: soon when an address is in no known code, less often if that does
 // not help, as with code that the process has made itself.
 const (
 	leastRenewal = 100 * time.Millisecond
@@ -83,7 +83,7 @@ func (c *code) walk(s *stackRecord, frames []python.Native) (all []python.Native
 	}
 }
 
-// renew reads the mappings anew if it is time, and reports whether there is other code now.
+// renew reads the mappings again if it is time, and reports whether there is other code now.
 func (c *code) renew() bool {
 	if time.Since(c.read) < c.every {
 		return false

@@ -81,7 +81,7 @@ type native struct {
 	modules []module
 }
 
-// nativeFrames returns the native frames that are wanted, by id. The recorder's gate protects the tree until Stop.
+// nativeFrames returns the native frames that are wanted, by id. recorder.mu protects the tree until Stop.
 func (p *Process) nativeFrames(wants func(id uint32) bool) native {
 	n := native{map[int][]cputrace.Frame{}, map[uint32]uint64{}, p.code.modules}
 	for f, id := range p.tree.frames {

@@ -21,10 +21,10 @@ type Now struct {
 // returns what was known then.
 func (p *Process) Now() (Now, error) {
 	r := p.recorder
-	if p.hangs() || !r.mu.enter(patience) {
+	if p.hangs() || !r.mu.lock(patience) {
 		return Now{}, errHangs
 	}
-	defer r.mu.leave()
+	defer r.mu.unlock()
 	n := Now{AtNS: boottimeNS(), Detail: p.detail()}
 	if r.processes[uint32(p.target.PID)] != p {
 		n.AtNS, n.Losses = p.endNS(), p.losses
@@ -57,10 +57,10 @@ func (p *Process) waitsAt(atNS uint64, threads map[uint32]kernelThread) []cputra
 // Lost returns what is missing since the begin.
 func (p *Process) Lost() []cputrace.Loss {
 	r := p.recorder
-	if p.hangs() || !r.mu.enter(patience) {
+	if p.hangs() || !r.mu.lock(patience) {
 		return nil
 	}
-	defer r.mu.leave()
+	defer r.mu.unlock()
 	if r.processes[uint32(p.target.PID)] != p {
 		return p.losses
 	}
@@ -70,11 +70,11 @@ func (p *Process) Lost() []cputrace.Loss {
 // Names returns native frames with their functions, as Finish writes them, but without source lines: those take longer to find
 // than a trigger may wait. It needs the rights to read the process's files.
 func (p *Process) Names(ids map[uint32]bool) []cputrace.Frame {
-	if p.hangs() || !p.recorder.mu.enter(patience) {
+	if p.hangs() || !p.recorder.mu.lock(patience) {
 		return nil
 	}
 	wanted := p.nativeFrames(func(id uint32) bool { return ids[id] })
-	p.recorder.mu.leave()
+	p.recorder.mu.unlock()
 	if !p.files.enter(p.memory) {
 		return nil
 	}

@@ -23,7 +23,7 @@ type Process struct {
 	files    files
 	begunNS  uint64
 
-	// The recorder's gate protects these.
+	// recorder.mu protects these.
 	code    *code
 	python  *interpreter // nil: none
 	locks   []cputrace.Lock

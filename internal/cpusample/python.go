@@ -14,7 +14,7 @@ const firstFrame = 1 << 63
 // frameMax is how much of a frame the programs read.
 const frameMax = 128
 
-// statesEvery is how often the list of thread states is made anew, if the programs cannot find them by themselves.
+// statesEvery is how often the list of thread states is made again, if the programs cannot find them by themselves.
 const statesEvery = 100 * time.Millisecond
 
 // interpreter is the Python of a process.

@@ -28,9 +28,9 @@ type Recorder struct {
 	options Options
 	kernel  *kernel
 
-	beginning gate
+	beginning timedMutex
 
-	mu        gate                // what is below, and what the processes say that it protects
+	mu        timedMutex          // what is below, and what the processes say that it protects
 	processes map[uint32]*Process // nil: it is closed
 	ended     map[uint32]*Process // stopped, and not finished
 	record    ringbuf.Record
@@ -49,7 +49,7 @@ func Open(o Options) (*Recorder, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Recorder{options: o, kernel: k, mu: newGate(), beginning: newGate(), processes: map[uint32]*Process{}, ended: map[uint32]*Process{}, over: make(chan struct{})}
+	r := &Recorder{options: o, kernel: k, mu: newTimedMutex(), beginning: newTimedMutex(), processes: map[uint32]*Process{}, ended: map[uint32]*Process{}, over: make(chan struct{})}
 	r.done.Go(func() { r.every(readEvery, r.read) })
 	if o.Wall.HZ > 0 {
 		r.done.Go(func() { r.ticks(time.Second / time.Duration(o.Wall.HZ)) })
@@ -81,8 +81,8 @@ func (r *Recorder) Close() {
 	}()
 	select {
 	case <-ended:
-		if r.mu.enter(patience) {
-			defer r.mu.leave()
+		if r.mu.lock(patience) {
+			defer r.mu.unlock()
 			r.processes = nil
 			r.kernel.close()
 		}
@@ -118,19 +118,19 @@ func (r *Recorder) add(t *target.Target) (*Process, error) {
 		memory.Close()
 		return nil, err
 	}
-	if err := r.begin(); err != nil && r.mu.enter(patience) {
+	if err := r.begin(); err != nil && r.mu.lock(patience) {
 		p.note("threads that slept through all of it are not known: " + err.Error())
-		r.mu.leave()
+		r.mu.unlock()
 	}
 	return p, nil
 }
 
 // begin notes the threads that do not run. The program has room for one begin at a time.
 func (r *Recorder) begin() error {
-	if !r.beginning.enter(patience) {
+	if !r.beginning.lock(patience) {
 		return errHangs
 	}
-	defer r.beginning.leave()
+	defer r.beginning.unlock()
 	return r.kernel.begin()
 }
 
@@ -140,10 +140,10 @@ func (r *Recorder) forget(pid uint32) {
 }
 
 func (r *Recorder) observe(p *Process) error {
-	if !r.mu.enter(patience) {
+	if !r.mu.lock(patience) {
 		return errHangs
 	}
-	defer r.mu.leave()
+	defer r.mu.unlock()
 	pid := uint32(p.target.PID)
 	if r.processes == nil {
 		return errClosed
@@ -174,8 +174,8 @@ func (r *Recorder) observe(p *Process) error {
 
 // read empties the ring.
 func (r *Recorder) read() {
-	if r.mu.enter(patience) {
-		defer r.mu.leave()
+	if r.mu.lock(patience) {
+		defer r.mu.unlock()
 		r.drain()
 	}
 }

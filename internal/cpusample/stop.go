@@ -58,7 +58,7 @@ func (p *Process) Stop() {
 	})
 }
 
-// hang notes that what the recorder's gate protects cannot be used.
+// hang notes that what recorder.mu protects cannot be used.
 func (p *Process) hang() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,21 +75,21 @@ func (p *Process) hangs() bool {
 func (p *Process) stop() {
 	r := p.recorder
 	for range stopDrains {
-		if !r.mu.enter(patience) {
+		if !r.mu.lock(patience) {
 			p.hang()
 			return
 		}
 		p.emptied = r.drain()
-		r.mu.leave()
+		r.mu.unlock()
 		if p.emptied {
 			break
 		}
 	}
-	if !r.mu.enter(patience) {
+	if !r.mu.lock(patience) {
 		p.hang()
 		return
 	}
-	defer r.mu.leave()
+	defer r.mu.unlock()
 	pid := uint32(p.target.PID)
 	if r.processes[pid] != p {
 		return
@@ -120,10 +120,10 @@ func (p *Process) unread() uint64 {
 		return 0
 	}
 	r := p.recorder
-	if !r.mu.enter(patience) {
+	if !r.mu.lock(patience) {
 		return 1
 	}
-	defer r.mu.leave()
+	defer r.mu.unlock()
 	r.drain()
 	if pid := uint32(p.target.PID); r.ended[pid] == p {
 		delete(r.ended, pid)

@@ -35,10 +35,10 @@ func (c *tickCounter) leftOut(at time.Time) uint64 {
 // tick samples the threads that do not run, after so many ticks were left out.
 func (r *Recorder) tick(leftOut uint64) {
 	err := visit(r.kernel.tick)
-	if err == nil && leftOut == 0 || !r.mu.enter(patience) {
+	if err == nil && leftOut == 0 || !r.mu.lock(patience) {
 		return
 	}
-	defer r.mu.leave()
+	defer r.mu.unlock()
 	if err != nil {
 		r.failure = err
 	}

@@ -174,7 +174,7 @@ const (
 	cacheBytes = 64 << 20
 )
 
-// cache has code objects by their addresses. When it is full it starts anew.
+// cache has code objects by their addresses. When it is full it starts empty again.
 type cache struct {
 	codes map[uint64]*code
 	bytes int

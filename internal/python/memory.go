@@ -36,7 +36,7 @@ func newReader(mem sampler, maps func() ([]target.Map, error), home target.Map) 
 // refreshShare is how many times as long as a reading of the maps takes none follows.
 const refreshShare = 20
 
-// refresh reads the maps anew.
+// refresh reads the maps again.
 func (r *reader) refresh() {
 	began := time.Now()
 	if began.Before(r.next) {

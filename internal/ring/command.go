@@ -88,7 +88,7 @@ func (c *Control) command(r request) error {
 	bump(&c.shared.CommandSeq, seq)
 	if c.Sent != nil {
 		if err := c.Sent(r.command); err != nil {
-			c.withdraw(r.command)
+			c.cancel(r.command)
 			return err
 		}
 	}
@@ -114,7 +114,7 @@ func (c *Control) await(seq uint32, r request) error {
 		}
 		left := time.Until(deadline)
 		if left <= 0 {
-			c.withdraw(r.command)
+			c.cancel(r.command)
 			return fmt.Errorf("%w within %s", ErrNoAnswer, humanize.Duration(r.timeout))
 		}
 		sleepOn(&c.shared.AnswerSeq, answered, min(left, gonePeriod))
@@ -126,10 +126,10 @@ func (c *Control) await(seq uint32, r request) error {
 	}
 }
 
-// withdraw removes a command, so that a late control thread begins no session that no tool
+// cancel removes a command, so that a late control thread begins no session that no tool
 // would end. A control thread that has just read the command still runs it. A late detach is
 // harmless.
-func (c *Control) withdraw(cmd Command) {
+func (c *Control) cancel(cmd Command) {
 	if cmd == CommandReattach {
 		atomic.StoreUint32(&c.shared.Command, uint32(CommandPing))
 	}

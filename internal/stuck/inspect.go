@@ -126,7 +126,7 @@ func (l *look) recorded() bool {
 	return l.process.Payload == "active" || l.process.Payload == "draining"
 }
 
-// readIndexes reads the indexes anew: the search may have taken a while.
+// readIndexes reads the indexes again: the search may have taken a while.
 func (l *look) readIndexes() {
 	for i, q := range l.queues {
 		if now, err := readQueue(l.t, q.at); err == nil && now.doorbell == q.doorbell {

@@ -13,7 +13,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/victim"
 )
 
-func glimpse(t *testing.T, pid int) *Target {
+func openLight(t *testing.T, pid int) *Target {
 	t.Helper()
 	tg, err := OpenLight(pid)
 	if err != nil {
@@ -28,7 +28,7 @@ func TestDescriptorMax(t *testing.T) {
 	most := descriptorMax
 	defer func() { descriptorMax = most }()
 	descriptorMax = 1 << 10
-	tg := glimpse(t, os.Getpid())
+	tg := openLight(t, os.Getpid())
 	for _, found := range []bool{true, false} {
 		if !found {
 			fill(t, 2*descriptorMax)
@@ -61,7 +61,7 @@ func fill(t *testing.T, descriptors int) {
 // which may be another's by now.
 func TestWaitChannel(t *testing.T) {
 	v := victim.Start(t, "static")
-	tg := glimpse(t, v.PID)
+	tg := openLight(t, v.PID)
 	if !hang.Eventually(func() bool {
 		s, err := tg.ThreadStat(v.PID)
 		return err == nil && s.State == 'S'

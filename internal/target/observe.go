@@ -46,7 +46,7 @@ func (o *Observed) ReadAt(b []byte, off int64) (int, error) {
 	return o.t.readAt(b, Addr(off))
 }
 
-// Maps reads the mappings anew; none: the process has ended, or its first thread has.
+// Maps reads the current mappings; none: the process has ended, or its first thread has.
 func (o *Observed) Maps() ([]Map, error) {
 	wait := o.t.BeginRead(Memory)
 	defer EndRead(wait)

@@ -11,7 +11,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/target"
 )
 
-// Limits of the rules that Stacks keeps. Beyond them it begins anew.
+// Limits of the rules that Stacks keeps. Beyond them it starts empty again.
 const (
 	rulesMax    = 1 << 16
 	oddRulesMax = 1 << 10 // each may be as large as a program of fdeMax bytes makes it

@@ -217,7 +217,7 @@ EXPORT const char *rtl_kind_name(uint32_t kind)
 
 EXPORT const char *rtl_reason_text(uint32_t reason)
 {
-	static const char *const texts[] = {
+	static const char *const texts[RTL_REASON_COUNT] = {
 		[RTL_REASON_NONE] = "none",
 		[RTL_REASON_AFTER_DETACH] = "published after the session's end",
 		[RTL_REASON_NO_SIGNAL] = "no signal was free",
@@ -231,5 +231,5 @@ EXPORT const char *rtl_reason_text(uint32_t reason)
 		[RTL_REASON_QUEUE_DESTROYED] = "its queue was destroyed",
 	};
 
-	return reason < sizeof texts / sizeof *texts ? texts[reason] : "unknown";
+	return reason < RTL_REASON_COUNT && texts[reason] ? texts[reason] : "unknown";
 }

@@ -130,7 +130,7 @@ static void failed_arming_lets_go(void)
 const struct edge_case runtime_cases[] = {
 	{"runtime ends before the patching", ends_before_patch},
 	{"runtime ends in the grace", ends_in_grace},
-	{"runtime begins anew after the patching", begins_again_after_patch},
+	{"runtime begins again after the patching", begins_again_after_patch},
 	{"failed arming lets the runtime go", failed_arming_lets_go},
 	{0},
 };

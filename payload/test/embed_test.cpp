@@ -2,6 +2,7 @@
  * embed_test: the half of librtl that reads records (payload/embed), under a sanitizer: callbacks that are replaced while
  * records come, throw, and replace themselves; batches on several threads; functions that end it, called at once.
  */
+#include "abi.h"
 #include "embed_toy.h"
 #include "rtl/rtl.h"
 
@@ -223,6 +224,14 @@ void storm(long rounds)
 	printf("storm: %lu sessions\n", stats().sessions);
 }
 
+// Each reason that a record can have says something, and no other number does.
+void reasons()
+{
+	for (uint32_t r = 0; r < RTL_REASON_COUNT; r++)
+		CHECK(strcmp(rtl_reason_text(r), "unknown"));
+	CHECK(!strcmp(rtl_reason_text(RTL_REASON_COUNT), "unknown") && !strcmp(rtl_reason_text(UINT32_MAX), "unknown"));
+}
+
 } // namespace
 
 int main(int argc, char** argv)
@@ -231,6 +240,7 @@ int main(int argc, char** argv)
 
 	CHECK(!rtl_shutdown() && !rtl_stop() && !rtl_flush(0)); // before anything else
 	CHECK(rtl_set_callback(99, look, nullptr, nullptr) == -EINVAL && rtl_set_callback(20, look, nullptr, nullptr) == -EINVAL);
+	reasons();
 	replace(times);
 	batches();
 	waiting_reader();

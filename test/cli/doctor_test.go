@@ -19,7 +19,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
-// A patient is a process in some state. doctor is to foretell what an attach
+// A patient is a process in some state. doctor predicts what an attach
 // will come to: its exit code, and its cause in the same words.
 type patient struct {
 	name string
@@ -74,15 +74,15 @@ var patients = []patient{
 	{name: "runtime not initialised", code: failure.Failed, make: program("victims/mapped"), words: "hsa_init has"},
 }
 
-// TestDoctorForetells: what doctor says, an attach does.
-func TestDoctorForetells(t *testing.T) {
+// TestDoctorPredicts: what doctor says, an attach does.
+func TestDoctorPredicts(t *testing.T) {
 	for _, p := range patients {
 		t.Run(p.name, func(t *testing.T) {
 			s := p.make(t)
 			d := p.ask(t, s)
 			code, cause := p.attach(t, s)
 			if code != int(p.code) || d.ExitCode != p.code {
-				t.Fatalf("doctor foretells exit code %d (%s), the attach ends with %d (%s), expected %d",
+				t.Fatalf("doctor predicts exit code %d (%s), the attach ends with %d (%s), expected %d",
 					d.ExitCode, d.Cause, code, cause, p.code)
 			}
 			same := d.Cause == cause

@@ -10,7 +10,7 @@ import (
 )
 
 // TestLook: ps, doctor and avail keep the promises, too, whatever they look at; and
-// what stands in a payload's place, or an image's, they foretell or call unclear. A
+// what stands in a payload's place, or an image's, they predict or call unclear. A
 // process that makes each look at it long may be named as one that ps could not look
 // into in time.
 func TestLook(t *testing.T) {

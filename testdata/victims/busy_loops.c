@@ -12,7 +12,7 @@ int rseq_section(struct rseq *area, uint64_t rounds, uint64_t *harm);
  * the test needs some itself. */
 static void ready_to_loop(struct thread *t)
 {
-	if (setpriority(PRIO_PROCESS, (id_t)t->tid, 10))
+	if (setpriority(PRIO_PROCESS, (id_t)t->tid, 19))
 		abort();
 	t->ready = 1;
 }

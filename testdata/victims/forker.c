@@ -1,6 +1,6 @@
 /* forker.c: a GPU process that forks while it works. On standard input: "f"
  * forks a child that works on memory of its own and exits, "k" one that stays
- * until "e"; "n" tells how many packets ran; "x" executes the program anew; end
+ * until "e"; "n" tells how many packets ran; "x" executes the program again; end
  * of file ends it. */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -281,7 +281,7 @@ void parse(int argc, char** argv)
 }
 
 // SIGTERM and /quit are one way out; all threads have SIGTERM blocked. Being
-// stopped and continued is none (EINTR): the time begins anew.
+// stopped and continued is none (EINTR): the time begins again.
 void wait_for_end(const sigset_t& end)
 {
 	timespec limit{settings.seconds, 0};

@@ -104,7 +104,7 @@ func (p *pairs) thread(c *Call) *thread {
 	return t
 }
 
-// forget begins a thread's nesting anew: its open ranges may have ended.
+// forget starts a thread's nesting again: its open ranges may have ended.
 func (p *pairs) forget(t *thread) {
 	t.lossy, p.lossy = true, true
 	for _, m := range t.open {

@@ -3,7 +3,7 @@
  *
  * A session with a schedule has one ring and any number of windows. Each window is recorded
  * as a session of its own: after its RTL_TYPE_PERIOD record come definitions, records, counters,
- * accounts and an RTL_TYPE_END record, and ids begin anew. The header's `ended` is set when no
+ * accounts and an RTL_TYPE_END record, and ids start again. The header's `ended` is set when no
  * further window comes.
  */
 #ifndef RTL_PERIODS_ABI_H

@@ -78,7 +78,7 @@ void copy_note(struct copy_note *n, hsa_signal_t signal)
 	atomic_fetch_sub(&inside, 1);
 }
 
-static void withdraw(const struct copy_note *n)
+static void undo_note(const struct copy_note *n)
 {
 	struct event e = {.kind = RTL_KIND_MEMORY_COPY, .what = COPY_REFUSED, .in_transit = 1, .generation = n->generation};
 
@@ -93,6 +93,6 @@ static void withdraw(const struct copy_note *n)
 hsa_status_t copy_submitted(const struct copy_note *n, hsa_status_t status)
 {
 	if (UNLIKELY(n->noted && status != HSA_STATUS_SUCCESS))
-		withdraw(n);
+		undo_note(n);
 	return status;
 }

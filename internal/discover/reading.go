@@ -1,8 +1,8 @@
 package discover
 
-// Glimpse returns the pids of a selection for a command that only reads: there may be several servers below a
+// ForReading returns the pids of a selection for a command that only reads: there may be several servers below a
 // pid, and a pid without a GPU process below it is returned itself.
-func Glimpse(s Selection) ([]int, error) {
+func ForReading(s Selection) ([]int, error) {
 	c, err := s.choose()
 	if err != nil {
 		return nil, err

@@ -16,24 +16,24 @@ var errHangs = errors.New("a thread of this tool hangs in the memory of the proc
 // hungLosses are the losses of an observation that hangs: how much is missing is not known.
 func hungLosses() []cputrace.Loss { return []cputrace.Loss{{Cause: errHangs.Error(), Events: 1}} }
 
-// gate is a mutex with a time limit.
-type gate chan struct{}
+// timedMutex is a mutex with a time limit.
+type timedMutex chan struct{}
 
-func newGate() gate { return make(gate, 1) }
+func newTimedMutex() timedMutex { return make(timedMutex, 1) }
 
-// enter locks the gate, and reports whether it could in time.
-func (g gate) enter(limit time.Duration) bool {
+// lock locks the mutex, and reports whether it could in time.
+func (m timedMutex) lock(limit time.Duration) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
-	case g <- struct{}{}:
+	case m <- struct{}{}:
 		return true
 	case <-timer.C:
 		return false
 	}
 }
 
-func (g gate) leave() { <-g }
+func (m timedMutex) unlock() { <-m }
 
 // beginLimit is how long an observation may take to begin.
 const beginLimit = 3 * time.Second
