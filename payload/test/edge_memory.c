@@ -221,7 +221,7 @@ static void locked_memory_reads_as_zero(void)
 	CHECK(!pthread_create(&other, NULL, stay, NULL));
 	for (int session = 0; session < 3; session++) {
 		begin("RTL_BUFFER_SIZE", "65536");
-		CHECK(counters->grace_threads == 1);
+		CHECK(counters->grace_threads >= 1); /* `other`; the last session's worker may not have left the list yet */
 		submit(q, 0x1000);
 		struct queue *s = queue_find(q);
 		CHECK(s->placed[session]);
