@@ -7,7 +7,7 @@
  * after that one instruction. Meanwhile other threads may write unseen: what is seen is a sample.
  *
  * A blocked SIGSEGV would kill the target, so that pthread_create() here starts threads with both signals
- * unblocked. A program with handlers of its own for them cannot be run in this mode if it installs them later.
+ * unblocked. A program cannot be run in this mode if it sets handlers for them later, or blocks them in a thread that runs.
  */
 #define _GNU_SOURCE
 #include <errno.h>
