@@ -21,6 +21,7 @@ type Log struct {
 	PID        int
 	Kernels    int
 	Violations []*simlog.Record
+	Writers    []uint64 // SOFTGPU_MODE=no-locks: instructions that wrote into rings
 	Once       simlog.Once
 }
 
@@ -59,7 +60,10 @@ func (p *Process) Truth(t testing.TB) *Log {
 func (l *Log) add(r *simlog.Record) {
 	switch {
 	case r.Kind == simlog.Violation:
-		if r.Code != simlog.Overclaim {
+		if r.Code == simlog.Writer {
+			l.Writers = append(l.Writers, r.Value[0])
+		}
+		if !r.Code.IsNotice() {
 			l.Violations = append(l.Violations, r)
 		}
 		return

@@ -88,7 +88,7 @@ func RanksTruth(t testing.TB, paths ...string) (all []*Collective, kernels map[i
 			if err != nil {
 				t.Fatal(err)
 			}
-			if one.Kind == simlog.Violation && one.Code != simlog.Overclaim {
+			if one.Kind == simlog.Violation && !one.Code.IsNotice() {
 				t.Errorf("%v", one)
 			}
 			if one.Kind == simlog.Kernel && one.Flags&(simlog.Internal|simlog.Abandoned) == 0 {

@@ -58,6 +58,8 @@ const (
 	Changed       Code = 5 // a packet changed after the GPU had fetched it
 	Overclaim     Code = 6 // a notice: producers claimed slots before the ring had room, as they may
 	BadPacket     Code = 7 // an unknown packet type
+	Locked        Code = 8 // a locked instruction wrote into a ring whose memory takes none
+	Writer        Code = 9 // a notice: an instruction that wrote into such a ring
 )
 
 func (c Code) String() string {
@@ -76,9 +78,16 @@ func (c Code) String() string {
 		return "claim beyond the ring (allowed)"
 	case BadPacket:
 		return "unknown packet type"
+	case Locked:
+		return "locked instruction on a ring in device memory"
+	case Writer:
+		return "instruction that writes into a ring in device memory (allowed)"
 	}
 	return fmt.Sprintf("violation %d", uint16(c))
 }
+
+// IsNotice reports whether the code is of something that is allowed.
+func (c Code) IsNotice() bool { return c == Overclaim || c == Writer }
 
 // Record is one thing that happened on a GPU. Times are CLOCK_BOOTTIME.
 type Record struct {
@@ -116,7 +125,7 @@ func (r *Record) String() string {
 func Violations(records []*Record) []*Record {
 	var v []*Record
 	for _, r := range records {
-		if r.Kind == Violation && r.Code != Overclaim {
+		if r.Kind == Violation && !r.Code.IsNotice() {
 			v = append(v, r)
 		}
 	}

@@ -58,6 +58,7 @@ func TestLayout(t *testing.T) {
 		"TRUTH_EXTENDED":   int(Extended),
 		"TRUTH_REEXECUTED": int(Reexecuted), "TRUTH_INDEX_BACKWARD": int(IndexBackward), "TRUTH_INDEX_WILD": int(IndexWild),
 		"TRUTH_READ_MOVED": int(ReadMoved), "TRUTH_CHANGED": int(Changed), "TRUTH_OVERCLAIM": int(Overclaim),
+		"TRUTH_LOCKED": int(Locked), "TRUTH_WRITER": int(Writer),
 		"TRUTH_BAD_PACKET": int(BadPacket),
 	} {
 		fmt.Fprintf(&c, "_Static_assert(%s == %d, \"%s\");\n", what, value, what)

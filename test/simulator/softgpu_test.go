@@ -114,26 +114,31 @@ func TestServe(t *testing.T) {
 
 // TestViolations: each detector speaks up.
 func TestViolations(t *testing.T) {
-	for kind, want := range map[string]simlog.Code{
-		"backward":        simlog.IndexBackward,
-		"wild":            simlog.IndexWild,
-		"reexecute":       simlog.Reexecuted,
-		"move-read-index": simlog.ReadMoved,
-		"change-packet":   simlog.Changed,
+	for kind, c := range map[string]struct {
+		mode string
+		want simlog.Code
+	}{
+		"backward":        {"prefetch", simlog.IndexBackward},
+		"wild":            {"prefetch", simlog.IndexWild},
+		"reexecute":       {"prefetch", simlog.Reexecuted},
+		"move-read-index": {"prefetch", simlog.ReadMoved},
+		"change-packet":   {"prefetch", simlog.Changed},
+		"lock-slot":       {"no-locks", simlog.Locked},
+		"exchange-slot":   {"no-locks", simlog.Locked},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			v := simulator.Start(t, simulator.Workload{
 				Program: "violate",
 				Args:    []string{kind},
-				Env:     []string{"SOFTGPU_MODE=prefetch"},
+				Env:     []string{"SOFTGPU_MODE=" + c.mode},
 			})
 			v.Wait()
 			for _, r := range simlog.Violations(v.RawTruth()) {
-				if r.Code == want {
+				if r.Code == c.want {
 					return
 				}
 			}
-			t.Errorf("no %v in the log", want)
+			t.Errorf("no %v in the log", c.want)
 		})
 	}
 }

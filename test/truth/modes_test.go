@@ -68,7 +68,7 @@ func TestExtended(t *testing.T) {
 func recordToRest(t *testing.T, p *harness.Process) harness.Run {
 	t.Helper()
 	r := p.Begin(t, "-d", "1m", "--buffer-size", "4MiB")
-	p.Active(t)
+	r.Says(t, "attached")
 	harness.Until(t, "it has dispatched under the recording", p.Dispatches(t, 1000))
 	ask(t, p, "/pause")
 	r.Interrupt(t)
@@ -96,11 +96,7 @@ func ask(t *testing.T, p *harness.Process, path string) string {
 // Rings in the GPU's memory, which process_vm_readv cannot read: after each detach there is no
 // signal of the payload's in a slot, and everything is executed once.
 func TestDeviceRings(t *testing.T) {
-	if fd, err := unix.MemfdSecret(0); err != nil {
-		testenv.Skip(t, "no memfd_secret: "+err.Error())
-	} else {
-		unix.Close(fd)
-	}
+	needsSecretMemory(t)
 	for name, args := range map[string][]string{"full": nil, "paced": {"--pace", "300"}, "extended": {"--extended", "2"}} {
 		t.Run(name, func(t *testing.T) {
 			w := harness.Stress(10, 3, 64, args...)
@@ -114,6 +110,15 @@ func TestDeviceRings(t *testing.T) {
 			check(t, p, p.TIDs(), runs...).MustHaveRecorded(500)
 		})
 	}
+}
+
+func needsSecretMemory(t *testing.T) {
+	t.Helper()
+	fd, err := unix.MemfdSecret(0)
+	if err != nil {
+		testenv.Skip(t, "no memfd_secret: "+err.Error())
+	}
+	unix.Close(fd)
 }
 
 // A GPU that reads the index without a doorbell has producers that never ring.

@@ -46,6 +46,7 @@ static void parse_modes(const char *list)
 		{ "eager", &config.eager },     { "late", &config.late },
 		{ "prefetch", &config.prefetch }, { "ts-late", &config.ts_late },
 		{ "stale-index", &config.stale_index }, { "device-ring", &config.device_ring },
+		{ "no-locks", &config.no_locks },
 	};
 
 	while (*list) {
@@ -96,4 +97,5 @@ __attribute__((constructor)) static void config_load(void)
 	config.prefetch_depth = (unsigned)bounded("SOFTGPU_PREFETCH", 16, 1, 64);
 	if (modes)
 		parse_modes(modes);
+	config.device_ring |= config.no_locks;
 }

@@ -78,6 +78,7 @@ static struct round run_round(void)
 {
 	struct round r = { .now_ns = now_ns(), .next_ns = UINT64_MAX };
 
+	guard_log();
 	aql_late_stamps(&r, false);
 	for (unsigned i = 0; i < config.gpus; i++) {
 		struct gpu *g = __atomic_load_n(&gpus[i], __ATOMIC_ACQUIRE);
@@ -184,6 +185,7 @@ static void engine_main(void)
 	truth_open();
 	set_state(ENGINE_RUNNING);
 	run();
+	guard_log();
 	truth_close();
 	set_state(ENGINE_ENDED);
 }

@@ -106,6 +106,8 @@ struct queue {
 	unsigned gpu;
 	uint32_t id;
 	uint8_t *ring;
+	uint8_t *guarded;          /* guard.c: where the target has the ring, which is elsewhere for the engine; NULL: it is not */
+	uint64_t guarded_bytes;    /* whole pages */
 	uint64_t ring_bytes;
 	uint64_t *read_ptr, *write_ptr, *doorbell;
 	amd_queue_t *amd;          /* AQL only */
@@ -164,6 +166,11 @@ bool fetch_look(struct gpu *g, struct queue *q, struct round *r); /* reads the w
 const union packet *fetch_next(struct queue *q);                  /* NULL: none ready */
 void fetch_consume(struct queue *q);
 
+/* guard.c */
+bool guard_ring(struct queue *q, uint8_t *target_has, size_t bytes); /* threads of the target */
+void guard_end(struct queue *q);
+void guard_log(void);
+
 /* aql.c */
 void aql_step(struct gpu *g, struct queue *q, struct round *r);
 void aql_abandon(struct queue *q);
@@ -185,5 +192,6 @@ void truth_close(void);
 struct truth_record *truth_append(enum truth_kind kind, const struct queue *q); /* NULL: no log */
 uint32_t truth_name(const char *name); /* the id under which the log has it */
 void truth_violation(struct queue *q, enum truth_violation code, uint64_t a, uint64_t b);
+void truth_note(const struct queue *q, enum truth_violation code, uint64_t a, uint64_t b); /* as often as it is called */
 
 #endif

@@ -21,7 +21,7 @@
 
 #define NEXT(name) ((__typeof__(&name))next_symbol(#name))
 
-static void *next_symbol(const char *name)
+void *next_symbol(const char *name)
 {
 	void *f = dlsym(RTLD_NEXT, name);
 
@@ -306,6 +306,7 @@ static void forget_parent(void)
 	queue_forget_after_fork();
 	event_forget_after_fork();
 	memory_forget_after_fork();
+	guard_forget_after_fork();
 	device_forget_after_fork();
 	dirs_lock = (struct lock){ 0 };
 }

@@ -60,13 +60,27 @@ static struct queue *claim_slot(struct gpu *g, uint32_t *slot)
 	return NULL;
 }
 
+/* SOFTGPU_MODE=no-locks: the engine gets a mapping of its own, because it may write. */
+static bool guard(struct queue *q, int fd, size_t size)
+{
+	uint8_t *target_has = q->ring;
+	void *own = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (own == MAP_FAILED)
+		return false;
+	madvise(own, size, MADV_DONTFORK);
+	q->ring = own;
+	return guard_ring(q, target_has, size);
+}
+
 /*
  * SOFTGPU_MODE=device-ring. Memory that process_vm_readv, /proc/PID/mem and system calls which pin
  * pages refuse, as they refuse a device's.
  */
-static bool ring_like_a_devices(uint8_t *ring, size_t bytes)
+static bool ring_like_a_devices(struct queue *q)
 {
-	size_t size = (bytes + 4095) & ~(size_t)4095;
+	size_t size = (q->ring_bytes + 4095) & ~(size_t)4095;
+	uint8_t *ring = q->ring;
 	int fd = (int)syscall(SYS_memfd_secret, O_CLOEXEC);
 	void *was = anonymous(size);
 	bool moved = fd >= 0 && was && !ftruncate(fd, (off_t)size);
@@ -78,6 +92,7 @@ static bool ring_like_a_devices(uint8_t *ring, size_t bytes)
 	if (moved) {
 		memcpy(ring, was, size);
 		madvise(ring, size, MADV_DONTFORK);
+		moved = !config.no_locks || guard(q, fd, size);
 	} else {
 		fprintf(stderr, "softgpu: SOFTGPU_MODE=device-ring: no memfd_secret\n");
 	}
@@ -88,7 +103,7 @@ static bool ring_like_a_devices(uint8_t *ring, size_t bytes)
 
 static bool setup_aql(struct queue *q)
 {
-	if (config.device_ring && !ring_like_a_devices(q->ring, q->ring_bytes))
+	if (config.device_ring && !ring_like_a_devices(q))
 		return false;
 	/* The driver is told where ROCr keeps the read index: inside the amd_queue_t. */
 	q->amd = (amd_queue_t *)((char *)q->read_ptr - offsetof(amd_queue_t, read_dispatch_id));
@@ -167,7 +182,7 @@ int queue_update(struct kfd_ioctl_update_queue_args *args)
 		return EINVAL;
 	__atomic_store_n(&q->active, false, __ATOMIC_RELEASE);
 	engine_quiesce();
-	if (args->ring_base_address) {
+	if (args->ring_base_address && (uint8_t *)args->ring_base_address != q->guarded) {
 		q->ring = (uint8_t *)args->ring_base_address;
 		q->ring_bytes = args->ring_size;
 	}
@@ -183,6 +198,7 @@ int queue_destroy(uint32_t id)
 		return EINVAL;
 	if (config.stats)
 		fprintf(stderr, "softgpu: queue %u: %lu packets\n", q->id, (unsigned long)q->packets);
+	guard_end(q);
 	__atomic_store_n(&q->state, QUEUE_CLOSING, __ATOMIC_RELEASE);
 	engine_quiesce();
 	return 0;
@@ -195,6 +211,8 @@ void queue_close(struct queue *q)
 
 		aql_abandon(q);
 		raw3(SYS_munmap, (long)q->last_id, (long)bytes, 0);
+		if (config.no_locks)
+			raw3(SYS_munmap, (long)q->ring, (long)q->ring_bytes, 0);
 	}
 	__atomic_store_n(&q->state, QUEUE_FREE, __ATOMIC_RELEASE);
 }

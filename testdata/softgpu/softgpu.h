@@ -53,7 +53,7 @@ struct config {
 	bool domains;              /* each GPU at the same bus address of a PCI domain of its own */
 
 	/* adversarial modes */
-	bool eager, late, prefetch, ts_late, stale_index, device_ring;
+	bool eager, late, prefetch, ts_late, stale_index, device_ring, no_locks;
 	uint64_t late_ns, stale_ns;
 	unsigned prefetch_depth;
 };
@@ -65,6 +65,10 @@ extern struct config config;
 		if (config.debug)                               \
 			fprintf(stderr, "softgpu: " __VA_ARGS__); \
 	} while (0)
+
+/* ---- interpose.c ---- */
+
+void *next_symbol(const char *name);                /* of the libraries behind this one */
 
 /* ---- device.c: device nodes are memfds, so that mmap() of them is the kernel's ---- */
 
@@ -134,6 +138,10 @@ int queue_create(struct kfd_ioctl_create_queue_args *args);
 int queue_update(struct kfd_ioctl_update_queue_args *args);
 int queue_destroy(uint32_t id);
 void queue_forget_after_fork(void);
+
+/* ---- guard.c ---- */
+
+void guard_forget_after_fork(void);
 
 /* ---- engine.c ---- */
 

@@ -106,11 +106,14 @@ uint32_t truth_name(const char *name)
 
 void truth_violation(struct queue *q, enum truth_violation code, uint64_t a, uint64_t b)
 {
-	struct truth_record *t;
+	if (q->violations++ < MAX_VIOLATIONS_PER_QUEUE)
+		truth_note(q, code, a, b);
+}
 
-	if (q->violations++ >= MAX_VIOLATIONS_PER_QUEUE)
-		return;
-	t = truth_append(TRUTH_VIOLATION, q);
+void truth_note(const struct queue *q, enum truth_violation code, uint64_t a, uint64_t b)
+{
+	struct truth_record *t = truth_append(TRUTH_VIOLATION, q);
+
 	if (!t)
 		return;
 	t->flags = (uint16_t)code;

@@ -40,6 +40,8 @@ enum truth_violation {
 	TRUTH_CHANGED = 5,       /* packet changed after the GPU had fetched it: first differing byte, 0 */
 	TRUTH_OVERCLAIM = 6,     /* a notice, not a fault: index beyond read index + ring; once per queue: new, read index */
 	TRUTH_BAD_PACKET = 7,    /* unknown packet type: header, 0 */
+	TRUTH_LOCKED = 8,        /* a locked instruction wrote into a ring that takes none; once: the instruction, the address */
+	TRUTH_WRITER = 9,        /* a notice: an instruction wrote into such a ring, as it may; once: the instruction, the address */
 };
 
 enum { TRUTH_NAME_PIECE = 72 };

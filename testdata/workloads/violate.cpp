@@ -62,6 +62,10 @@ public:
 		wait_signal(done_);
 	}
 
+	// Words of a free slot that the next packet sets anyway, by an instruction with the prefix and by one that needs none.
+	void lock_slot() { __atomic_fetch_or(&free_slot()->reserved2, 1, __ATOMIC_SEQ_CST); rounds(); }
+	void exchange_slot() { __atomic_exchange_n(&free_slot()->reserved2, 1, __ATOMIC_SEQ_CST); rounds(); }
+
 private:
 	const Gpu& gpu_;
 	hsa_queue_t *queue_, *other_;
@@ -76,6 +80,8 @@ private:
 		__atomic_store_n(&amd()->write_dispatch_id, to, __ATOMIC_SEQ_CST);
 		hsa_signal_store_screlease(queue_->doorbell_signal, hsa_signal_value_t(to));
 	}
+
+	hsa_kernel_dispatch_packet_t* free_slot() const { return static_cast<hsa_kernel_dispatch_packet_t*>(queue_->base_address) + index() % kRing; }
 
 	hsa_signal_t arm()
 	{
@@ -119,6 +125,7 @@ int main(int argc, char** argv)
 	const std::map<std::string, void (Violator::*)()> kinds = {
 		{"backward", &Violator::backward}, {"wild", &Violator::wild}, {"reexecute", &Violator::reexecute},
 		{"move-read-index", &Violator::move_read_index}, {"change-packet", &Violator::change_packet},
+		{"lock-slot", &Violator::lock_slot}, {"exchange-slot", &Violator::exchange_slot},
 	};
 	auto kind = argc == 2 ? kinds.find(argv[1]) : kinds.end();
 	if (kind == kinds.end()) {
