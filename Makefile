@@ -144,7 +144,7 @@ test-matrix: tool fault-tool simulator workloads victims
 # is a quick form. Then the end-to-end tests that look into the runtime most;
 # RTL_RUNTIME=sid go test ./test/truth runs all of them on one.
 RUNTIMES ?= bookworm trixie sid experimental
-RUNTIME_TESTS := Grace|TestShutDown|BuriedHooks|Inventory|Modes|CopiesCutShort|ServerInOtherRoot|Scratch|TestCalls|HIPTable|EmbedKinds|TestMarkers|TestAllocations|TestRCCL|Flows|Streams|Events|Graphs|Operations|TorchLike|Avail|IndexTool$$|BuriedCalls|SecondRuntime|Listener|TestRun$$|LibraryLoaded
+RUNTIME_TESTS := Grace|TestShutDown|BuriedHooks|Inventory|Modes|CopiesCutShort|ServerInOtherRoot|Scratch|TestCalls|HIPTable|EmbedKinds|TestMarkers|TestAllocations|TestRCCL|Flows|Streams|Events|Graphs|Operations|TorchLike|Avail|IndexTool|OtherTool|BuriedCalls|SecondRuntime|SecondNamespace|Listener|TestRun$$|LibraryLoaded
 .PHONY: runtimes
 runtimes: tool simulator examples
 	@set -e; for suite in $(RUNTIMES); do scripts/make-runtime $$suite; done

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -23,6 +24,13 @@ import (
 
 // quitTime is the time for a hanging tool to print its goroutines after SIGQUIT.
 const quitTime = 10 * time.Second
+
+// A shell's background jobs ignore SIGINT, and the tool would inherit that: then Interrupt ends no recording.
+func init() {
+	if signal.Ignored(syscall.SIGINT) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGINT)
+	}
+}
 
 // Output is the output of a process. It can be read while the process writes.
 type Output struct {

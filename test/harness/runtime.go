@@ -74,7 +74,7 @@ func (r Runtime) command(dir string, w Workload) *exec.Cmd {
 	enter := filepath.Join(filepath.Dir(here), "..", "..", "scripts", "in-root")
 	args := []string{r.root, r.build + "=" + inRootBuild, dir + "=" + inRootLogs, "--", "/usr/bin/env", "-i"}
 	args = append(args, environment("/usr/bin:/bin", inRootBuild+"/libsoftgpu.so", inRootLogs, w)...)
-	return exec.Command(enter, append(args, w.line(r.program(w.Program), inRootLogs)...)...)
+	return exec.Command(enter, append(args, w.line(inRootBuild, r.program(w.Program), inRootLogs)...)...)
 }
 
 // Folders in a release for the build output and for the logs.

@@ -28,6 +28,7 @@ const (
 	warmDispatches = 2000
 
 	truthLog = "truth.log"
+	runTrace = "trace.db"
 )
 
 // A Workload says what to start.
@@ -39,12 +40,16 @@ type Workload struct {
 	NoGPU   bool     // it does without the simulator
 	Under   []string // a command that starts it, unshare(1) say
 
-	LogsCalls bool // it has a --log, for CopyCalls
+	LogsCalls bool     // it has a --log, for CopyCalls
+	RunBy     []string // flags of rtl-attach run, which starts all of that and writes RunTrace; nil: nobody records it
 }
 
-// line is the program with its arguments; the logs are in dir.
-func (w Workload) line(program, dir string) []string {
+// line is the program with its arguments; the logs are in dir, and the tool and the workloads in build.
+func (w Workload) line(build, program, dir string) []string {
 	line := slices.Concat(w.Under, []string{program}, w.Args)
+	if w.RunBy != nil {
+		line = slices.Concat([]string{filepath.Join(build, "rtl-attach"), "run", "-o", filepath.Join(dir, runTrace)}, w.RunBy, []string{"--"}, line)
+	}
 	if w.LogsCalls {
 		line = append(line, "--log", filepath.Join(dir, callLog))
 	}
@@ -63,13 +68,16 @@ func environment(path, simulator, dir string, w Workload) []string {
 func (w Workload) command(t testing.TB, dir string) *exec.Cmd {
 	t.Helper()
 	simulator := testenv.Artefact(t, "libsoftgpu.so")
+	if w.RunBy != nil {
+		testenv.Artefact(t, "rtl-attach")
+	}
 	if w.Runtime == nil {
 		w.Runtime = given(t)
 	}
 	if w.Runtime != nil {
 		return w.Runtime.command(dir, w)
 	}
-	line := w.line(testenv.Artefact(t, filepath.Join("workloads", w.Program)), dir)
+	line := w.line(testenv.BuildDir(), testenv.Artefact(t, filepath.Join("workloads", w.Program)), dir)
 	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Env = environment(os.Getenv("PATH"), simulator, dir, w)
 	return cmd
@@ -128,6 +136,9 @@ func Start(t testing.TB, w Workload) *Process {
 	p.warm(t)
 	return p
 }
+
+// RunTrace is the path of the trace of a workload with RunBy.
+func (p *Process) RunTrace() string { return filepath.Join(filepath.Dir(p.log), runTrace) }
 
 // Ready waits until the workload has said so.
 func (p *Process) Ready(t testing.TB) {

@@ -31,7 +31,8 @@ func TestIndexToolWindows(t *testing.T) {
 			x.runs = append(x.runs, run)
 			recorded := harness.CheckPeriods(t, harness.ReadPeriods(t, run.Trace))
 			x.compare(t, order == "below")
-			t.Logf("%d of %d windows recorded, %d switches of the other tool", recorded, windows, x.switches)
+			t.Logf("%d of %d windows recorded", recorded, windows)
+			transitions(t, int(x.switches))
 		})
 	}
 }

@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/test/harness"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // TestListener: a library in the target, loaded before the payload, is called before the tables are patched and after
 // they are restored, and reads them. It may hang, or be gone, or come back.
 func TestListener(t *testing.T) {
+	sessions := testenv.Times(1, leastTransitions/4)
 	p := harness.Start(t, harness.Stress(4, 2, 64, "--pace", "300"))
 	ask := func(command string) (n int) {
 		t.Helper()
@@ -40,23 +42,29 @@ func TestListener(t *testing.T) {
 		runs = append(runs, r.MustRecord(t))
 	}
 
-	must(0)
-	session("read")
-	must(2)
+	often := func() { // from the first event on
+		t.Helper()
+		must(0)
+		for range sessions {
+			session("read")
+		}
+		must(2 * sessions)
+	}
+
+	often()
 	ask("hold")
 	session("read")
-	must(3) // it is in the first of these two calls
+	must(2*sessions + 1) // it is in the first of these two calls
 	ask("go")
 	harness.Until(t, "a listener is called again", func() bool {
 		runs = append(runs, p.RecordUntil(t, 100*time.Millisecond, 100))
-		return ask("events") >= 5
+		return ask("events") >= 2*sessions+3
 	})
 	if failed := ask("close"); failed != 0 {
 		t.Errorf("it cannot be unloaded: %d", failed)
 	}
 	runs = append(runs, p.RecordUntil(t, 100*time.Millisecond, 1000))
-	must(0) // loaded again
-	session("read")
-	must(2)
+	often() // loaded again, after the payload
 	check(t, p, p.TIDs(), runs...)
+	transitions(t, 4*sessions)
 }

@@ -86,9 +86,9 @@ func under(w harness.Workload, command ...string) harness.Workload {
 // run starts a workload by the tool.
 func run(t *testing.T, w harness.Workload) (p *harness.Process, trace string) {
 	t.Helper()
-	trace = filepath.Join(t.TempDir(), "trace.db")
-	w.Under = append([]string{testenv.Artefact(t, "rtl-attach"), "run", "-v", "-o", trace, "--"}, w.Under...)
-	return harness.StartCold(t, w), trace
+	w.RunBy = []string{"-v"}
+	p = harness.StartCold(t, w)
+	return p, p.RunTrace()
 }
 
 func recordsAll(t *testing.T, w harness.Workload) *harness.Process {
@@ -125,10 +125,10 @@ func recordsAll(t *testing.T, w harness.Workload) *harness.Process {
 // The program goes on between them and after them.
 func TestRunWindows(t *testing.T) {
 	t.Parallel()
-	trace := filepath.Join(t.TempDir(), "trace.db")
 	w := seconds(harness.Stress(2, 2, 64, "--pace", "200"), "2")
-	w.Under = append([]string{testenv.Artefact(t, "rtl-attach"), "run", "-v", "-o", trace}, append(inPeriods(300, 200, 2), "--")...)
+	w.RunBy = append([]string{"-v"}, inPeriods(300, 200, 2)...)
 	p := harness.StartCold(t, w)
+	trace := p.RunTrace()
 	counts := p.Finish(t)
 	log := p.Truth(t)
 	log.MustHoldOnce(t, counts)
@@ -186,7 +186,7 @@ func TestRunKilled(t *testing.T) {
 // TestRunBesideOtherTool: the runtime loads the user's own tool, too.
 func TestRunBesideOtherTool(t *testing.T) {
 	t.Parallel()
-	tool := testenv.Artefact(t, "workloads/other_tool.so")
+	tool := harness.WorkloadFile(t, "other_tool.so")
 	for _, list := range []string{tool, tool + " ", `"` + tool + `"`, "/no/such/tool.so"} {
 		t.Run(fmt.Sprintf("%.30q", filepath.Base(list)), func(t *testing.T) {
 			w := seconds(harness.Stress(2, 2, 64, "--pace", "100"), "1")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/test/harness"
+	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // secondRuntime has the workload load a second copy of the HSA runtime, and returns its path.
@@ -34,12 +35,13 @@ func TestSecondRuntime(t *testing.T) {
 				t.Errorf("exit code %d\n%s", refused.Code, refused.Stderr)
 			}
 			p.NothingLeft(t, before)
-			for range 3 {
+			for range testenv.Times(3, leastTransitions/2) {
 				runs = append(runs, p.RecordUntil(t, 50*time.Millisecond, 1000, "--set", "RTL_HSA_LIBRARY="+used))
 			}
 			p.NothingLeft(t, before)
 			p.StillAlive(t)
 			check(t, p, p.TIDs(), runs...).MustHaveRecorded(1000)
+			transitions(t, 2*len(runs))
 		})
 	}
 }
@@ -60,15 +62,24 @@ func TestSecondRuntimeBesideHIP(t *testing.T) {
 
 // A copy in another namespace of the dynamic linker is no part of the program's own: the program's is recorded.
 func TestSecondNamespace(t *testing.T) {
-	t.Parallel()
-	p := harness.Start(t, harness.Stress(3, 2, 64, "--pace", "100"))
-	runs := []harness.Run{p.RecordUntil(t, 50*time.Millisecond, 1000)}
-	secondRuntime(t, p, "namespace")
-	before := p.Snapshot(t)
-	for range 3 {
-		runs = append(runs, p.RecordUntil(t, 50*time.Millisecond, 1000))
+	for _, first := range []string{"", "a session before"} {
+		t.Run(first, func(t *testing.T) {
+			t.Parallel()
+			p := harness.Start(t, harness.Stress(3, 2, 64, "--pace", "100"))
+			var runs []harness.Run
+			if first != "" {
+				runs = append(runs, p.RecordUntil(t, 50*time.Millisecond, 1000))
+			}
+			secondRuntime(t, p, "namespace")
+			runs = append(runs, p.RecordUntil(t, 50*time.Millisecond, 1000))
+			before := p.Snapshot(t)
+			for range testenv.Times(2, leastTransitions/2) {
+				runs = append(runs, p.RecordUntil(t, 50*time.Millisecond, 1000))
+			}
+			p.NothingLeft(t, before)
+			p.StillAlive(t)
+			check(t, p, p.TIDs(), runs...).MustHaveRecorded(1000)
+			transitions(t, 2*len(runs))
+		})
 	}
-	p.NothingLeft(t, before)
-	p.StillAlive(t)
-	check(t, p, p.TIDs(), runs...).MustHaveRecorded(1000)
 }

@@ -1,5 +1,6 @@
 // Kernels and calls of RCCL's functions by several threads, which log the calls to be compared with a trace.
-// The calls are in collectives.so, which is loaded at the start or when /load is asked for.
+// The calls are in collectives.so, which is loaded before HIP is used, as a program that is linked with RCCL has it, or when
+// /load is asked for.
 #include "collectives.h"
 #include "hip_device.h"
 #include "http.h"
@@ -55,6 +56,15 @@ void load()
 	module = &loaded;
 }
 
+long at_work = 0; // threads
+
+void started()
+{
+	std::lock_guard<std::mutex> hold(mutex);
+	at_work++;
+	changed.notify_all();
+}
+
 class Worker {
 public:
 	Worker(const Device& device, unsigned id) : device_(device), id_(id) {}
@@ -64,13 +74,15 @@ public:
 		HIP_CHECK(hipSetDevice(device_.ordinal));
 		HIP_CHECK(hipStreamCreateWithFlags(&stream_, hipStreamNonBlocking));
 		Rank rank{calls, int(id_) - 1, int(settings.threads), stream_, &stream_, &arguments_};
-		while (!stop) {
+		do {
 			launch();
 			HIP_CHECK(hipStreamSynchronize(stream_));
 			if (const Module* m = module)
 				m->step(&rank);
+			if (steps_++ == 0)
+				started();
 			std::this_thread::sleep_for(std::chrono::microseconds(settings.pace_us));
-		}
+		} while (!stop);
 		if (const Module* m = module)
 			m->finish(&rank);
 		HIP_CHECK(hipStreamDestroy(stream_));
@@ -82,7 +94,7 @@ public:
 private:
 	const Device& device_;
 	unsigned id_;
-	uint64_t sequence_ = 0;
+	uint64_t sequence_ = 0, steps_ = 0;
 	hipStream_t stream_ = nullptr;
 	Arguments arguments_;
 
@@ -103,7 +115,7 @@ void parse(int argc, char** argv)
 	o.number("threads", &settings.threads, "threads, each of them a rank");
 	o.number("late", &settings.late, "1: RCCL is loaded by /load only");
 	o.number("pace", &settings.pace_us, "pause after each step, in us");
-	o.number("seconds", &settings.seconds, "duration; 0: until /quit");
+	o.number("seconds", &settings.seconds, "duration from the first step of every thread on; 0: until /quit");
 	o.number("port", &settings.port, "of /health, /load and /quit; 0: any");
 	o.text("log", &settings.log, "where the calls go");
 	o.text("code-object", &settings.code_object, "kernels");
@@ -130,6 +142,7 @@ std::string answer(const std::string& path)
 void wait_for_the_end()
 {
 	std::unique_lock<std::mutex> hold(mutex);
+	changed.wait(hold, [] { return stop || at_work == settings.threads; });
 	changed.wait_for(hold, std::chrono::seconds(settings.seconds ? settings.seconds : 1000000000), [] { return stop.load(); });
 	stop = true;
 }
@@ -153,10 +166,10 @@ int main(int argc, char** argv)
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); // as yama would otherwise refuse a tool that is no ancestor
 	static CallLog log(settings.log, names, kFunctions);
 	calls = &log;
-	CodeObject code(settings.code_object);
-	Device device(0, code);
 	if (!settings.late)
 		load();
+	CodeObject code(settings.code_object);
+	Device device(0, code);
 
 	HttpServer http(settings.port, answer);
 	std::vector<std::unique_ptr<Worker>> workers;
