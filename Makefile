@@ -101,8 +101,8 @@ test: generated
 checks: lint exports test-payload test-units
 
 # go test, with failures and skipped tests listed at the end, and their numbers.
-# The race detector looks at what is shipped and at the tests, not at the comparison with the truth and its
-# database's driver, which one goroutine runs over millions of rows. lint has run go vet.
+# The race detector leaves out the comparison with the truth, which one goroutine runs over millions of rows, and the
+# database's packages, which are not ours. lint runs go vet.
 GOTEST := go tool -modfile=tools/go.mod gotestsum --format pkgname --format-hide-empty-pkg -- -vet=off \
 	$(foreach p,database/sql github.com/mattn/go-sqlite3 $(MODULE)/test/harness $(MODULE)/test/simlog,-gcflags=$(p)=-race=false)
 # Tests of whole targets mostly wait. Two packages run at a time, of these as of all others;
@@ -144,7 +144,7 @@ test-matrix: tool fault-tool simulator workloads victims
 # is a quick form. Then the end-to-end tests that look into the runtime most;
 # RTL_RUNTIME=sid go test ./test/truth runs all of them on one.
 RUNTIMES ?= bookworm trixie sid experimental
-RUNTIME_TESTS := Grace|TestShutDown|BuriedHooks|Inventory|Modes|CopiesCutShort|ServerInOtherRoot|Scratch|TestCalls|HIPTable|EmbedKinds|TestMarkers|TestAllocations|TestRCCL|Flows|Streams|Events|Graphs|Operations|TorchLike|Avail|IndexTool|OtherTool|BuriedCalls|SecondRuntime|SecondNamespace|Listener|TestRun$$|LibraryLoaded
+RUNTIME_TESTS := Grace|TestShutDown|BuriedHooks|Inventory|Modes|CopiesCutShort|ServerInOtherRoot|Scratch|TestCalls|HIPTable|EmbedKinds|TestMarkers|TestAllocations|TestRCCL|Flows|Streams|Events|Graphs|Operations|TorchLike|Avail|IndexTool|OtherTool|BuriedCalls|SecondRuntime|SecondNamespace|Listener|RuntimeIntercepts|DeviceLocks|TestRun$$|LibraryLoaded
 .PHONY: runtimes
 runtimes: tool simulator examples
 	@set -e; for suite in $(RUNTIMES); do scripts/make-runtime $$suite; done
