@@ -31,7 +31,7 @@ func variableOf(f *pflag.Flag) string {
 }
 
 // defaultsFromEnvironment sets each flag that the command line leaves out from its
-// RTL_ATTACH_* variable.
+// RTL_ATTACH_* variable, unless that is empty.
 func defaultsFromEnvironment(c *cobra.Command) error {
 	var err error
 	opposite := map[string]string{"tree": "no-tree", "no-tree": "tree"}
@@ -43,8 +43,8 @@ func defaultsFromEnvironment(c *cobra.Command) error {
 		}
 	})
 	c.Flags().VisitAll(func(f *pflag.Flag) {
-		value, set := os.LookupEnv(variableOf(f))
-		if _, has := f.Annotations[hasVariable]; !has || given[f.Name] || given[opposite[f.Name]] || !set {
+		value := os.Getenv(variableOf(f))
+		if _, has := f.Annotations[hasVariable]; !has || given[f.Name] || given[opposite[f.Name]] || value == "" {
 			return
 		}
 		if e := c.Flags().Set(f.Name, value); e != nil {

@@ -10,7 +10,7 @@ const (
 	noEnvironment = "None of its flags has a default in the environment."
 
 	recordingEnvironment = `Every flag of a recording has a default in the environment: RTL_ATTACH_ and the flag's
-name in capitals, with _ for -. A flag on the command line wins.
+name in capitals, with _ for -. A flag on the command line wins; an empty variable counts as none.
 
     RTL_ATTACH_DURATION=5s        --duration 5s
     RTL_ATTACH_OUTPUT=/data/t.db  --output /data/t.db

@@ -10,13 +10,13 @@ import (
 // defaults from the environment.
 func TestDefaultsFromEnvironment(t *testing.T) {
 	for name, value := range map[string]string{
-		"OUTPUT": "from-environment", "KERNELS": "3", "JSON": "true", "QUIET": "true", "VERSION": "0.3", "HELP": "me",
+		"OUTPUT": "from-environment", "KERNELS": "3", "JSON": "true", "QUIET": "true", "DURATION": "", "VERSION": "0.3", "HELP": "me",
 	} {
 		t.Setenv("RTL_ATTACH_"+name, value)
 	}
 	var code failure.ExitCode
 	for verb, want := range map[string]map[string]bool{
-		"":       {"output": true, "json": true, "quiet": true},
+		"":       {"output": true, "json": true, "quiet": true, "duration": false},
 		"record": {"output": true, "json": true, "quiet": true},
 		"doctor": {"output": true, "json": false},
 		"export": {"output": false, "quiet": false},

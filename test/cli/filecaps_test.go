@@ -108,7 +108,7 @@ func TestFileCapabilities(t *testing.T) {
 				asOrdinary(target)
 			}
 			s := start(t, target)
-			recorded(t, s)
+			progresses(t, s)
 			before := s.inventory(t)
 			r := recordAsOrdinary(t, s, copied)
 			if c.code == failure.OK {

@@ -86,7 +86,7 @@ func TestRecorderStoppedEarly(t *testing.T) {
 	r.Cmd.Env = append(os.Environ(), "RTL_FAULT=stop@"+string(testpoint.Attached))
 	r.Start(t)
 	r.Says(t, "made to stop")
-	recorded(t, s)
+	progresses(t, s)
 	s.atRest(t)
 	r.Signal(t, unix.SIGCONT)
 	r.MustExit(t, int(failure.NothingSeen))
@@ -102,12 +102,23 @@ func TestRecorderStoppedEarly(t *testing.T) {
 	end(t, s)
 }
 
-// recorded waits until the target has done some work under the recorder.
-func recorded(t testing.TB, s *subject) {
+// progresses waits until the target has done some work.
+func progresses(t testing.TB, s *subject) {
 	t.Helper()
 	from := s.launches(t)
 	if !hang.Eventually(func() bool { return s.launches(t) > from+200 }) {
 		t.Error("the target makes no progress")
+	}
+}
+
+// recorded waits until the target has done some work under the recorder, and some of it is timed.
+func recorded(t testing.TB, s *subject) {
+	t.Helper()
+	timed := func() uint64 { c := s.status(t).Counters; return c["timed_pool"] + c["timed_app"] }
+	from := timed()
+	progresses(t, s)
+	if !hang.Eventually(func() bool { return timed() > from }) {
+		t.Error("nothing is recorded")
 	}
 }
 

@@ -39,6 +39,7 @@ func init() { signal.Notify(make(chan os.Signal, 1), unix.SIGHUP) }
 //	finish NAME CODE          waits for its end; its output is in NAME.out and NAME.err
 //	tell NAME letters         writes to the standard input of a target without /health
 //	field NAME FIELD VALUE    waits until its /proc status has a field that begins so
+//	holding FILE QUERY [NAME] waits until the query of a trace returns 1; the tool that writes it must not end before
 //	send NAME SIGNAL          to a target or a tool
 //	working NAME              a target with /health is unharmed, and works
 //	launched NAME N           waits until it has launched so many kernels more
@@ -109,7 +110,7 @@ func setup(env *testscript.Env) error {
 	env.Setenv("PATH", testenv.BuildDir()+":"+os.Getenv("PATH"))
 	env.Setenv("BUILD", testenv.BuildDir())
 	env.Setenv("TERM", "dumb")
-	env.Setenv("RTL_ATTACH_MEASURE_COST", "0") // it takes time; scripts of it give the flag
+	env.Vars = append(env.Vars, testenv.ToolDefaults()...)
 	return nil
 }
 
@@ -256,14 +257,23 @@ func growing(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// holding waits until a trace answers the query, which says whether something is there, with 1.
+// holding waits until a query of a trace returns 1.
 func holding(ts *testscript.TestScript, _ bool, args []string) {
-	path := ts.MkAbs(args[0])
-	if !hang.Eventually(func() bool {
-		out, err := exec.Command("sqlite3", "-readonly", path, args[1]).Output()
-		return err == nil && string(out) == "1\n"
-	}) {
-		ts.Fatalf("not in %s: %s", args[0], args[1])
+	path, query := ts.MkAbs(args[0]), args[1]
+	ended, said := func() bool { return false }, ""
+	if len(args) > 2 {
+		r := stageOf(ts).run(ts, args[2:])
+		ended = func() bool { said = r.Stderr.String(); return r.HasEnded() }
+	}
+	var holds bool
+	hang.Eventually(func() bool {
+		over := ended() // before the last look
+		out, err := exec.Command("sqlite3", "-readonly", path, query).Output()
+		holds = err == nil && string(out) == "1\n"
+		return holds || over
+	})
+	if !holds {
+		ts.Fatalf("not in %s: %s\n%s", args[0], query, said)
 	}
 }
 

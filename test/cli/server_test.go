@@ -111,8 +111,8 @@ func family(t *testing.T) (parent, child *subject) {
 		t.Fatal("the child is not ready")
 	}
 	t.Cleanup(func() { _ = unix.Kill(child.pid, unix.SIGKILL) })
-	recorded(t, parent)
-	recorded(t, child)
+	progresses(t, parent)
+	progresses(t, child)
 	return parent, child
 }
 

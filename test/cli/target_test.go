@@ -43,7 +43,7 @@ func serve(t testing.TB, args ...string) *subject {
 	t.Helper()
 	s := start(t, onGPU(t, "workloads/serve",
 		append([]string{"--threads", "3", "--streams", "4", "--rate", "50", "--kernels", "16"}, args...)...))
-	recorded(t, s) // its workers start after it has printed that it is ready
+	progresses(t, s) // its workers start after it has printed that it is ready
 	return s
 }
 
@@ -51,7 +51,7 @@ func stress(t testing.TB, args ...string) *subject {
 	t.Helper()
 	s := start(t, onGPU(t, "workloads/hsastress",
 		append([]string{"--threads", "3", "--queues", "2", "--pace", "300", "--seconds", "600"}, args...)...))
-	recorded(t, s)
+	progresses(t, s)
 	return s
 }
 

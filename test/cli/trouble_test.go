@@ -61,7 +61,7 @@ func executes(t *testing.T, packets int) {
 func TestTargetStopped(t *testing.T) {
 	s := stress(t)
 	before := s.inventory(t)
-	r := s.record(t, hang.Limit)
+	r := s.record(t, hang.Limit, "--set=RTL_RECORDER_TIMEOUT_MS=10000")
 	stopRecorded(t, s, r)
 	r.MustExit(t, 6)
 	for _, words := range []string{"stopped by a job-control signal", "kill -CONT", "still attached"} {
@@ -104,7 +104,7 @@ func TestTwoTroubles(t *testing.T) {
 	defer full.Close()
 	s := stress(t)
 	trace := filepath.Join(t.TempDir(), "t.db")
-	r := newRun(t, trace, "-p", strconv.Itoa(s.pid), "-d", hang.Limit.String(), "-o", trace)
+	r := newRun(t, trace, "-p", strconv.Itoa(s.pid), "-d", hang.Limit.String(), "-o", trace, "--set", "RTL_RECORDER_TIMEOUT_MS=10000")
 	r.Cmd.Stdout = full
 	r.Start(t)
 	stopRecorded(t, s, r)

@@ -73,7 +73,7 @@ func NewCommand(t testing.TB, args ...string) *Command {
 func NewProgram(t testing.TB, name string, args ...string) *Command {
 	t.Helper()
 	cmd := exec.Command(testenv.Artefact(t, name), args...)
-	cmd.Env = append(os.Environ(), "RTL_ATTACH_MEASURE_COST=0") // it takes time; tests of it give the flag
+	cmd.Env = append(os.Environ(), testenv.ToolDefaults()...)
 	return Wrap(cmd)
 }
 
