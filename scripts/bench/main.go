@@ -130,10 +130,14 @@ func (r *report) save(path string) error {
 	return os.WriteFile(path, append(b, '\n'), 0o644)
 }
 
-// complete checks that untraced and attached have a value in every row; a peer may fail.
+// complete checks that untraced and attached, or those that have a metric, have a value in every row; a peer may fail.
 func complete(rows []*row) error {
 	for _, r := range rows {
-		for _, v := range []variant{untraced, attached} {
+		demanded := r.in
+		if demanded == nil {
+			demanded = []variant{untraced, attached}
+		}
+		for _, v := range demanded {
 			if len(r.values(v)) == 0 {
 				return fmt.Errorf("no value for %s, %s, %s", r.Group, r.Name, v)
 			}

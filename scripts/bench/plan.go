@@ -21,13 +21,15 @@ type cell struct {
 	calls    bool // measured while calls are recorded, too
 	sets     bool // measured with each set of kinds, too
 	threads  bool // measured while threads are observed, too
+	noGPU    bool // it dispatches nothing
 }
 
 // metric is one figure of a cell: a row of the report.
 type metric struct {
 	group, name string
 	get         func(sample) float64
-	scale       float64 // 0: 1
+	scale       float64   // 0: 1
+	in          []variant // that have it; nil: untraced, attached and those that the cell names
 }
 
 func value(key string) func(sample) float64 {
@@ -61,7 +63,7 @@ func plan() []cell {
 	for _, threads := range []int{1, 4} {
 		cells = append(cells, calling(hipCall, threads))
 	}
-	return append(cells, server("100", "at 600 requests/s"), server("100000", "as fast as it can"), engine())
+	return append(cells, server("100", "at 600 requests/s"), server("100000", "as fast as it can"), engine(), switches())
 }
 
 // setsPlan lists what is measured with each set of kinds. build may have no ROCTx.
@@ -172,4 +174,18 @@ func engine() cell {
 		m.group, m.name = "Python engine over HIP", strings.Replace(m.name, "request", "step", 1)
 	}
 	return c
+}
+
+// switches measures two threads that do nothing but wake each other, on one processor: a switch each time.
+func switches() cell {
+	const group = "threads that wake each other"
+	return cell{
+		workload: "threads", mode: "switches", flags: []string{"--balls", "1"}, alone: true, longer: 3, threads: true, noGPU: true,
+		metrics: []metric{
+			{group: group, name: "thousand switches/s", get: value("rate"), scale: 1e-3},
+			{group: group, name: "CPU ns per switch, with the tool", get: cpuPer("requests")},
+			{group: group, name: "peak memory of the tool, MiB", get: func(s sample) float64 { return s.peak }, scale: 1.0 / (1 << 20), in: []variant{attached, withThreads}},
+			{group: group, name: "events lost", get: func(s sample) float64 { return s.lost }, in: []variant{withThreads}},
+		},
+	}
 }

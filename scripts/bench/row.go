@@ -11,6 +11,7 @@ type row struct {
 	Group, Name string
 	get         func(sample) float64
 	scale       float64
+	in          []variant
 	mode        string
 	pairs       []map[variant]float64
 	recorded    []float64
@@ -23,7 +24,7 @@ func rowsOf(cells []cell) []*row {
 			if m.scale == 0 {
 				m.scale = 1
 			}
-			rows = append(rows, &row{Group: m.group, Name: m.name, get: m.get, scale: m.scale, mode: c.mode})
+			rows = append(rows, &row{Group: m.group, Name: m.name, get: m.get, scale: m.scale, mode: c.mode, in: m.in})
 		}
 	}
 	return rows

@@ -96,6 +96,8 @@ type sample struct {
 	answer   map[string]float64
 	cpuNS    float64 // of the process and the tool
 	recorded float64 // share of the dispatches that have times in the trace; NaN: not known
+	peak     float64 // memory of the tool, in bytes; NaN: it does not run
+	lost     float64 // events of threads; NaN: none are recorded
 }
 
 // measure runs one cell in one variant.
@@ -120,7 +122,7 @@ func (r *runner) measure(c cell, v variant, seconds float64) (sample, error) {
 }
 
 func (r *runner) sample(p *process, c cell, v variant, seconds float64) (s sample, err error) {
-	s.recorded = math.NaN()
+	s.recorded, s.peak, s.lost = math.NaN(), math.NaN(), math.NaN()
 	if !v.records() {
 		before := p.cpuNS()
 		s.answer, err = p.run(c, seconds)
@@ -138,6 +140,7 @@ func (r *runner) sample(p *process, c cell, v variant, seconds float64) (s sampl
 	if err != nil {
 		return s, err
 	}
+	rec.empty = rec.empty || c.noGPU
 	before, toolBefore := p.cpuNS(), rec.cpuNS()
 	s.answer, err = p.run(c, seconds)
 	s.cpuNS = p.cpuNS() - before
@@ -151,6 +154,12 @@ func (r *runner) sample(p *process, c cell, v variant, seconds float64) (s sampl
 		return s, nil
 	}
 	s.cpuNS += toolNS - toolBefore
-	s.recorded = recordedShare(p, rec.trace)
-	return s, errors.Join(err, os.Remove(rec.trace))
+	s.recorded, s.peak = recordedShare(p, rec.trace), rec.peakBytes()
+	if v == withThreads {
+		s.lost = eventsLost(rec.trace)
+	}
+	if err := os.Remove(rec.trace); !c.noGPU {
+		return s, err
+	}
+	return s, nil
 }

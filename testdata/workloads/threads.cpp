@@ -184,7 +184,7 @@ int main(int argc, char** argv)
 	std::string path;
 	Options o;
 	o.number("balls", &balls, "1: two threads that wake each other all the time");
-	o.number("port", &port, "of /health, /handoffs and /quit; 0: any");
+	o.number("port", &port, "of /health, /stats, /handoffs and /quit; 0: any");
 	o.text("log", &path, "where the log goes");
 	o.parse(argc, argv);
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); // as yama would otherwise refuse a tool that is no ancestor
@@ -210,6 +210,8 @@ int main(int argc, char** argv)
 				return "ok " + std::to_string(progress.load()) + "\n";
 			if (path == "/handoffs")
 				return std::to_string(handoffs.load()) + "\n";
+			if (path == "/stats") // its requests are the handoffs
+				return "{\"requests\":" + std::to_string(handoffs.load()) + ",\"uptime_ns\":" + std::to_string(boottime_ns()) + "}\n";
 			if (path != "/quit")
 				return "";
 			stop = true;
