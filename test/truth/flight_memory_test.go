@@ -14,16 +14,17 @@ import (
 	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
-// A flight recorder that runs for long, with a trigger in each minute: its memory does not grow, and between two traces no
-// file does. RTL_LONG=1 is ten minutes, RTL_LONG=n is n minutes.
+// A flight recorder of a HIP server that runs for long, with a gap in each minute, which triggers: its trace has the gap.
+// The recorder's memory does not grow, and between two traces no file does. RTL_LONG=1 is ten minutes, RTL_LONG=n is n minutes.
 func TestFlightMemory(t *testing.T) {
 	minutes := testenv.Times(0, 10)
 	if minutes == 0 {
 		testenv.Skip(t, "ten minutes: RTL_LONG=1")
 	}
 	const keepMiB, othersMiB = 16, 200 // the decoders, names, and Go's heap, which grows to twice what is used
-	p := harness.Start(t, harness.Stress(4, 2, 64, "--pace", "1000"))
-	r := p.Begin(t, "--keep-last", "30s", "--keep-size", fmt.Sprint(keepMiB)+"MiB", "--trigger", "gap>1h", "--max-triggers", strconv.Itoa(minutes+1))
+	const gap = 3 * time.Second // longer than the server waits for a processor
+	p := harness.Start(t, harness.Workload{Program: "serve", Args: []string{"--threads", "3", "--streams", "4", "--rate", "100", "--kernels", "16"}})
+	r := p.Begin(t, "--keep-last", "30s", "--keep-size", fmt.Sprint(keepMiB)+"MiB", "--trigger", "gap>"+gap.String(), "--max-triggers", strconv.Itoa(minutes+1))
 	r.Says(t, "✓ attached")
 	recorder := r.Cmd.Process.Pid
 	var peaks []int // MiB, of each minute
@@ -35,13 +36,15 @@ func TestFlightMemory(t *testing.T) {
 				t.Fatalf("%d bytes on disk without a trigger", kept)
 			}
 		}
-		began := time.Now()
-		harness.Tool(t, "trigger", strconv.Itoa(p.PID)).MustBe(t, failure.OK)
-		took, trace := time.Since(began), partOf(r, minute)
+		get(t, p, "/pause")
+		r.Says(t, fmt.Sprintf("triggered   %d ", minute))
+		written, trace := uint64(boottime(t)), partOf(r, minute)
+		get(t, p, "/resume")
 		part := harness.ReadPart(t, trace)
+		mustHaveGap(t, harness.ReadTrace(t, trace), part, gap)
 		peaks = append(peaks, max(peak, residentKiB(recorder)>>10))
-		t.Logf("minute %d: %d MiB resident at most, %v of its processor time in all; %v from the command to a complete file of %d bytes with the last %v, limited by %s",
-			minute, peaks[minute-1], processorTime(recorder), took.Round(time.Millisecond), bytesIn(t, filepath.Dir(r.Trace)),
+		t.Logf("minute %d: %d MiB resident at most, %v of its processor time in all; %v from the trigger to a complete file of %d bytes with the last %v, limited by %s",
+			minute, peaks[minute-1], processorTime(recorder), time.Duration(written-part.FiredNS).Round(time.Millisecond), bytesIn(t, filepath.Dir(r.Trace)),
 			time.Duration(part.FiredNS-part.FromNS).Round(time.Millisecond), part.LimitedBy)
 		if err := os.Remove(trace); err != nil {
 			t.Fatal(err)

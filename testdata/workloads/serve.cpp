@@ -215,6 +215,8 @@ private:
 
 using Lanes = std::vector<std::unique_ptr<Lane>>;
 
+std::atomic<bool> paused{false}; // the workers begin no burst
+
 // Bursts of requests at the wanted mean rate; with --idle, a long gap after every 32 bursts.
 void work(unsigned index, Lanes& lanes, Launcher& who)
 {
@@ -222,6 +224,9 @@ void work(unsigned index, Lanes& lanes, Launcher& who)
 	auto gap = std::chrono::nanoseconds(1000000000 / settings.rate * kBurst);
 	auto next = std::chrono::steady_clock::now();
 	for (unsigned long burst = 0;; burst++) {
+		while (paused)
+			if (stop_all.sleep(std::chrono::milliseconds(1)))
+				return;
 		for (long r = 0; r < kBurst; r++) {
 			size_t lane = (index + (burst * kBurst + size_t(r)) * size_t(settings.threads)) % lanes.size();
 			lanes[lane]->request(who, settings.kernels);
@@ -326,6 +331,10 @@ int main(int argc, char** argv)
 				return "ok " + std::to_string(launches) + " " + std::to_string(requests) + "\n";
 			if (path == "/stats")
 				return stats(started);
+			if (path == "/pause" || path == "/resume") {
+				paused = path == "/pause";
+				return "ok\n";
+			}
 			if (path.compare(0, 9, "/generate") == 0) {
 				long n = query_number(path, "kernels", settings.kernels);
 				lanes[0]->request(*launchers.back(), n);
