@@ -77,7 +77,7 @@ func compareMarkers(t *testing.T, p *harness.Process, want markers.Libraries, de
 	}
 }
 
-// checkMarkerReport checks a summary's section. Every range of a thread has the kernels of its step.
+// checkMarkerReport checks a summary's section. Each kernel is in the two ranges of its step, unless these began before the window.
 func checkMarkerReport(t *testing.T, run harness.Run, want markers.Libraries) {
 	t.Helper()
 	m := harness.SaysOfMarkers(t, run.Summary)
@@ -95,8 +95,9 @@ func checkMarkerReport(t *testing.T, run harness.Run, want markers.Libraries) {
 			kernels += one.Kernels
 		}
 	}
-	if ranges == 0 || kernels < ranges*9/10 || kernels > ranges {
-		t.Errorf("%d kernels in %d ranges", kernels, ranges)
+	timed := int64(run.Summary.Coverage.Timed)
+	if timed == 0 || kernels < 2*timed*9/10-10 || kernels > ranges {
+		t.Errorf("%d timed, %d times one is in one of %d ranges", timed, kernels, ranges)
 	}
 }
 
