@@ -1,18 +1,14 @@
 #include "core/clocks.h"
 
+#include "core/clock_map.h"
 #include "core/session_flags.h"
 
-struct pair {
-	uint64_t tsc, ns;
-};
-
-static struct pair first, last;
-static double ns_per_tsc;
+static struct clock_map map;
 
 /* Tries three times, and keeps the try that took the least time: nothing interrupted it. */
-static struct pair read_pair(void)
+static struct clock_pair read_pair(void)
 {
-	struct pair best = {0};
+	struct clock_pair best = {0};
 	uint64_t least = UINT64_MAX;
 
 	for (int i = 0; i < 3; i++) {
@@ -20,7 +16,7 @@ static struct pair read_pair(void)
 
 		if (after - before < least) {
 			least = after - before;
-			best = (struct pair){before + (after - before) / 2, ns};
+			best = (struct clock_pair){before + (after - before) / 2, ns};
 		}
 	}
 	return best;
@@ -28,21 +24,20 @@ static struct pair read_pair(void)
 
 void clocks_start(void)
 {
-	first = read_pair();
-	sys_sleep_ns(2 * NS_PER_MS); /* on a thread of ours; the base line grows during the session */
-	clocks_sample();
+	struct clock_pair first = read_pair();
+
+	sys_sleep_ns(2 * NS_PER_MS); /* on a thread of ours */
+	clock_map_start(&map, first, read_pair());
 }
 
 void clocks_sample(void)
 {
-	last = read_pair();
-	if (last.tsc > first.tsc)
-		ns_per_tsc = (double)(last.ns - first.ns) / (double)(last.tsc - first.tsc);
+	clock_map_add(&map, read_pair());
 }
 
 uint64_t stamp_to_ns(uint64_t stamp)
 {
 	if (!stamp || atomic_load_explicit(&session_flags.stamp_boottime, memory_order_relaxed))
 		return stamp;
-	return last.ns + (uint64_t)(int64_t)((double)(int64_t)(stamp - last.tsc) * ns_per_tsc);
+	return clock_map_ns(&map, stamp);
 }
