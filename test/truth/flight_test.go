@@ -77,6 +77,7 @@ func TestFlight(t *testing.T) {
 func get(t *testing.T, p *harness.Process, path string) {
 	t.Helper()
 	if _, err := p.Get(path); err != nil {
+		p.StillAlive(t)
 		t.Fatal(err)
 	}
 }
