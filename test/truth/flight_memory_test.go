@@ -22,7 +22,7 @@ func TestFlightMemory(t *testing.T) {
 		testenv.Skip(t, "ten minutes: RTL_LONG=1")
 	}
 	const keepMiB, othersMiB = 16, 200 // the decoders, names, and Go's heap, which grows to twice what is used
-	const gap = 3 * time.Second // longer than the server waits for a processor
+	const gap = 3 * time.Second        // longer than the server waits for a processor
 	p := harness.Start(t, harness.Workload{Program: "serve", Args: []string{"--threads", "3", "--streams", "4", "--rate", "100", "--kernels", "16"}})
 	r := p.Begin(t, "--keep-last", "30s", "--keep-size", fmt.Sprint(keepMiB)+"MiB", "--trigger", "gap>"+gap.String(), "--max-triggers", strconv.Itoa(minutes+1))
 	r.Says(t, "✓ attached")
