@@ -1,38 +1,56 @@
 #include "core/clocks.h"
 
+#include <stdbool.h>
+
 #include "core/clock_map.h"
 #include "core/session_flags.h"
 
+enum { TRIES = 64 };
+
 static struct clock_map map;
+static uint64_t least; /* cycles that a reading has taken */
 
-/* Tries three times, and keeps the try that took the least time: nothing interrupted it. */
-static struct clock_pair read_pair(void)
+/* Reads the counter before and after the clock, until nothing comes in between. false: something always did. */
+static bool read_both(struct clock_pair *out)
 {
-	struct clock_pair best = {0};
-	uint64_t least = UINT64_MAX;
+	for (unsigned i = 0; i < TRIES; i++) {
+		uint64_t before = tsc_now(), ns = now_boottime(), took = tsc_now() - before;
 
-	for (int i = 0; i < 3; i++) {
-		uint64_t before = tsc_now(), ns = now_boottime(), after = tsc_now();
-
-		if (after - before < least) {
-			least = after - before;
-			best = (struct clock_pair){before + (after - before) / 2, ns};
-		}
+		*out = (struct clock_pair){before + took / 2, ns};
+		if (took < least)
+			least = took;
+		if (took <= least + least / 4)
+			return true;
 	}
-	return best;
+	least += least / 4 + 1; /* a processor may be slower now */
+	return false;
+}
+
+static struct clock_pair first_reading(void)
+{
+	struct clock_pair p;
+
+	least = UINT64_MAX / 2;
+	for (unsigned i = 0; i < TRIES; i++) /* finds the least */
+		read_both(&p);
+	return p;
 }
 
 void clocks_start(void)
 {
-	struct clock_pair first = read_pair();
+	struct clock_pair first = first_reading(), second;
 
 	sys_sleep_ns(2 * NS_PER_MS); /* on a thread of ours */
-	clock_map_start(&map, first, read_pair());
+	read_both(&second);
+	clock_map_start(&map, first, second);
 }
 
 void clocks_sample(void)
 {
-	clock_map_add(&map, read_pair());
+	struct clock_pair now;
+
+	if (read_both(&now))
+		clock_map_add(&map, now);
 }
 
 uint64_t stamp_to_ns(uint64_t stamp)
