@@ -142,15 +142,15 @@ test-matrix: tool fault-tool simulator workloads victims
 # The ROCm of each Debian release that has one, attached to from outside; what is
 # recorded is compared with the truth. make runtimes RUNTIMES=sid RTL_CYCLES=10
 # is a quick form. Then the end-to-end tests that look into the runtime most;
-# RTL_RUNTIME=sid go test ./test/truth runs all of them on one.
+# RTL_RUNTIME=sid go test ./test/truth runs all of them on one; Debian 12 itself is this machine's.
 RUNTIMES ?= bookworm trixie sid experimental
 RUNTIME_TESTS := Grace|TestShutDown|BuriedHooks|Inventory|Modes|CopiesCutShort|ServerInOtherRoot|Scratch|TestCalls|HIPTable|EmbedKinds|TestMarkers|TestAllocations|TestRCCL|Flows|Streams|Events|Graphs|Operations|TorchLike|Avail|IndexTool|OtherTool|BuriedCalls|SecondRuntime|SecondNamespace|Listener|RuntimeIntercepts|DeviceLocks|TestRun$$|LibraryLoaded
 .PHONY: runtimes
-runtimes: tool simulator examples
+runtimes: tool fault-tool simulator workloads victims roctx examples
 	@set -e; for suite in $(RUNTIMES); do scripts/make-runtime $$suite; done
 	RTL_RUNTIMES="$(RUNTIMES)" go test -count=1 -timeout 4h ./test/runtimes
 	@set -e; for suite in $(RUNTIMES); do echo "Debian $$suite:"; \
-		RTL_RUNTIME=$$suite go test -count=1 -timeout 1h -run '$(RUNTIME_TESTS)' ./test/truth; done
+		RTL_RUNTIME=$${suite#bookworm} go test -count=1 -timeout 1h -run '$(RUNTIME_TESTS)' ./test/truth; done
 
 # RCCL itself on simulated GPUs, in the root of a release: 125 MB (trixie) or 370 MB (experimental) to download.
 RCCL_RUNTIME ?= trixie
