@@ -107,3 +107,33 @@ func TestDivides(t *testing.T) {
 		}
 	}
 }
+
+// Some kernels of a token are missing, as without times: the tokens behind begin where they do, also without gaps between.
+func TestMissingKernels(t *testing.T) {
+	const tokens, kernels = 200, 228
+	token := slices.Concat([]int64{90}, sequence(224, 8, 1), []int64{91, 92, 93})
+	for _, cut := range [][2]int{{0, 20}, {0, 200}, {10, 60}, {100, 101}, {100, 227}, {200, 228}} {
+		var s submits
+		for i := range tokens {
+			if i == 20 || i == 90 {
+				s.add(0, slices.Concat(token[:cut[0]], token[cut[1]:])...)
+				continue
+			}
+			s.add(0, token...)
+			if i%50 == 40 {
+				s.add(0, sequence(200, 200, 1000)...)
+			}
+		}
+		equal, begins := 0, true
+		_, patterns, found := s.found(t, func(one Step) error {
+			if !one.Differs && len(one.Kernels) == kernels {
+				equal++
+				begins = begins && one.Kernels[0].Name == 90
+			}
+			return nil
+		})
+		if !found || equal != tokens-2 || !begins {
+			t.Errorf("without kernels %v: %d tokens found, %v begin right, of %v kernels", cut, equal, begins, lengths(patterns))
+		}
+	}
+}
