@@ -47,10 +47,28 @@ type RankResult struct {
 
 // Instead is what a GPU did while other ranks waited for it.
 type Instead struct {
-	What    string  `json:"what"` // kernel, collective, or idle
-	Name    string  `json:"name"` // of the kernel, or the cause of idle time
+	What    string  `json:"what"`             // kernel, collective, or idle
+	Name    string  `json:"name"`             // of the kernel, or the cause of idle time
+	Thread  *Thread `json:"thread,omitempty"` // that was to submit to it, if Name says what that did; nil: another cause, or it is not known
 	NS      int64   `json:"ns"`
 	Percent float64 `json:"percent"` // of the time in which it was late
+}
+
+// Thread is a thread of a recorded process.
+type Thread struct {
+	PID  int64  `json:"pid"`
+	TID  int64  `json:"tid"`
+	Name string `json:"name,omitempty"`
+}
+
+// IdleCause is a cause of idle time, as a sentence says it. TID 0: it is no thread's.
+type IdleCause struct {
+	Thread Thread
+	Text   string
+}
+
+func (c IdleCause) compare(o IdleCause) int {
+	return cmp.Or(cmp.Compare(c.Text, o.Text), cmp.Compare(c.Thread.PID, o.Thread.PID), cmp.Compare(c.Thread.TID, o.Thread.TID))
 }
 
 // GPUResult is the uses of a GPU's time. Each time has one use.
@@ -238,8 +256,12 @@ func (u *Usage) instead(names Naming) ([]Instead, error) {
 		}
 		all = append(all, one)
 	}
-	for _, cause := range slices.Sorted(maps.Keys(u.IdleLate)) {
-		all = append(all, Instead{What: "idle", Name: cause, NS: u.IdleLate[cause]})
+	for _, cause := range slices.SortedFunc(maps.Keys(u.IdleLate), IdleCause.compare) {
+		one := Instead{What: "idle", Name: cause.Text, NS: u.IdleLate[cause]}
+		if cause.Thread.TID != 0 {
+			one.Thread = &cause.Thread
+		}
+		all = append(all, one)
 	}
 	slices.SortStableFunc(all, func(x, y Instead) int { return cmp.Compare(y.NS, x.NS) })
 	all = all[:min(len(all), mostInstead)]

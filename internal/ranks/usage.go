@@ -28,10 +28,10 @@ const OtherCollectives = math.MinInt32
 // Usage divides the time of one GPU by its uses. The caller passes its kernels in the order of their starts.
 type Usage struct {
 	NS        [Uses]int64
-	WaitedFor map[int32]int64  // ns of Wait by the rank that was last; -1: no single rank was
-	Instead   map[int32]int64  // ns of Compute while its rank was last and all others waited, by the caller's number of the kernel, or OtherCollectives
-	LateNS    int64            // how long its rank was last and all others waited, in the declared time
-	IdleLate  map[string]int64 // ns of that in which it was idle, by the cause that the caller adds (see Idle)
+	WaitedFor map[int32]int64     // ns of Wait by the rank that was last; -1: no single rank was
+	Instead   map[int32]int64     // ns of Compute while its rank was last and all others waited, by the caller's number of the kernel, or OtherCollectives
+	LateNS    int64               // how long its rank was last and all others waited, in the declared time
+	IdleLate  map[IdleCause]int64 // ns of that in which it was idle, by the cause that the caller adds (see Idle)
 
 	analysis *Analysis
 	declared []traceread.Span
@@ -72,7 +72,7 @@ func (p *parts) Pop() any {
 // and ascend.
 func (a *Analysis) Usage(gpu int64, declared, copies []traceread.Span) *Usage {
 	u := &Usage{
-		WaitedFor: map[int32]int64{}, Instead: map[int32]int64{}, IdleLate: map[string]int64{},
+		WaitedFor: map[int32]int64{}, Instead: map[int32]int64{}, IdleLate: map[IdleCause]int64{},
 		analysis: a, declared: declared, copies: copies, late: a.lateOf(gpu),
 	}
 	u.idleLate = u.late

@@ -225,3 +225,18 @@ func TestTooManyRanks(t *testing.T) {
 		t.Errorf("%d beyond the limits, %d ranks", a.Beyond, len(a.Ranks))
 	}
 }
+
+// What threads did is said of each, and other causes of idle time are no thread's.
+func TestInsteadOfThreads(t *testing.T) {
+	one, two := Thread{PID: 7, TID: 8, Name: "worker"}, Thread{PID: 7, TID: 9}
+	u := &Usage{LateNS: 1000, IdleLate: map[IdleCause]int64{{one, "slept"}: 500, {two, "slept"}: 300, {Thread{}, "launch latency"}: 200}}
+	all, err := u.instead(Naming{})
+	if err != nil || len(all) != 3 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	for i, want := range []*Thread{&one, &two, nil} {
+		if got := all[i].Thread; (got == nil) != (want == nil) || got != nil && *got != *want || all[i].What != "idle" {
+			t.Errorf("%+v is of %+v, want %+v", all[i], got, want)
+		}
+	}
+}

@@ -45,7 +45,7 @@ func (g *gap) divideLate(m measure, d division) {
 		part.divide(m, d, late, &copies)
 		for c, ns := range part.parts {
 			if ns > 0 {
-				u.IdleLate[causeTexts[c]] += ns
+				u.IdleLate[ranks.IdleCause{Text: causeTexts[c]}] += ns
 			}
 		}
 		for _, s := range g.host {
@@ -80,10 +80,15 @@ func (r *Report) explainLate(tr *traceread.Trace, a *analysis) error {
 		if err != nil {
 			return err
 		}
-		for _, c := range causes {
-			ns := min(c.NS, g.usage.IdleLate[causeTexts[causeHost]])
-			g.usage.IdleLate[causeTexts[causeHost]] -= ns
-			g.usage.IdleLate[c.Text] += ns
+		host := ranks.IdleCause{Text: causeTexts[causeHost]}
+		for i := range causes {
+			c := ranks.IdleCause{Text: causes[i].Text}
+			if causes[i].Thread != nil {
+				c.Thread = ranks.Thread(*causes[i].Thread)
+			}
+			ns := min(causes[i].NS, g.usage.IdleLate[host])
+			g.usage.IdleLate[host] -= ns
+			g.usage.IdleLate[c] += ns
 		}
 	}
 	return nil

@@ -33,7 +33,8 @@ func find(sample []kernel) (patterns [][]int64) {
 //
 // Of the sequences that recur without a look at the times, the shortest that has nearly as many kernels as any is taken,
 // and then the next longer one in which it, or another part, is repeated. If that has no repeated part, and the
-// times between submits separate longer sequences, one of these is the step.
+// times between submits separate longer sequences, one of these is the step. If it has one, it is the step, unless gaps
+// divide it into equal steps (divide.go): a thread that waits has gaps inside its steps, too.
 func best(sample []kernel) []int64 {
 	unit, content := byContent(sample)
 	gaps := byGaps(sample)
@@ -44,8 +45,8 @@ func best(sample []kernel) []int64 {
 		return byMarks(sample, content)
 	}
 	for _, shorter := range [][]int64{gaps, byMarks(sample, unit)} {
-		if len(shorter) < len(content) && partOf(shorter).Times > 0 {
-			return shorter // the same parts, with gaps between: several of them are in content
+		if len(shorter) < len(content) && partOf(shorter).Times > 0 && divides(sample, shorter, content) {
+			return shorter
 		}
 	}
 	return content
@@ -172,11 +173,9 @@ type segment struct{ start, length int }
 func (s segment) of(sample []kernel) []kernel { return sample[s.start : s.start+s.length] }
 
 // group is equal segments.
-type group struct {
-	first segment
-	n     int
-	gaps  []int64 // before them
-}
+type group []segment
+
+func (g group) kernels() int { return len(g) * g[0].length }
 
 // grouped groups segments by their symbols.
 func grouped(sample []kernel, all []segment) []*group {
@@ -192,14 +191,13 @@ func grouped(sample []kernel, all []segment) []*group {
 		}
 		g := groups[h]
 		if g == nil {
-			g = &group{first: s}
+			g = &group{}
 			groups[h] = g
 			list = append(list, g)
 		}
-		g.n++
-		g.gaps = append(g.gaps, sample[s.start].gapNS)
+		*g = append(*g, s)
 	}
-	slices.SortStableFunc(list, func(a, b *group) int { return cmp.Compare(b.n*b.first.length, a.n*a.first.length) })
+	slices.SortStableFunc(list, func(a, b *group) int { return cmp.Compare(b.kernels(), a.kernels()) })
 	return list
 }
 
@@ -211,8 +209,8 @@ func segments(sample []kernel, starts []int) (segment, int) {
 		all = append(all, segment{starts[i], starts[i+1] - starts[i]})
 	}
 	for _, g := range grouped(sample, all) {
-		if g.n >= leastSteps {
-			return g.first, g.n * g.first.length
+		if len(*g) >= leastSteps {
+			return (*g)[0], g.kernels()
 		}
 	}
 	return segment{}, 0
@@ -347,35 +345,4 @@ func candidates(sample []kernel) []int64 {
 		all = append(all, c.symbol)
 	}
 	return all
-}
-
-// rotate lets a step begin at the kernel before which there is most time between submits: of the first kernels of
-// launches of graphs, if it has some. A gap counts as a long one at most: a thread that once waited for a processor
-// does not move the begin.
-func rotate(sample []kernel, pattern []int64) []int64 {
-	m := newMatcher([][]int64{pattern})
-	m.append(sample)
-	most := middleGap(sample) * longestGapMultiple
-	before := make([]int64, len(pattern)) // the sum of the times, by place in the step
-	for i := 0; i < len(sample); {
-		if m.at(i) < 0 {
-			i++
-			continue
-		}
-		for place := range pattern {
-			before[place] += min(sample[i+place].gapNS, most)
-		}
-		i += len(pattern)
-	}
-	inGraph := slices.ContainsFunc(pattern, func(s int64) bool { return s&graphStart != 0 })
-	first := -1
-	for place, ns := range before {
-		if inGraph && pattern[place]&graphStart == 0 {
-			continue
-		}
-		if first < 0 || ns > before[first] {
-			first = place
-		}
-	}
-	return append(slices.Clone(pattern[first:]), pattern[:first]...)
 }

@@ -82,8 +82,9 @@ type parser struct {
 	done    int      // kernels of the window that are in a step, or in none
 	room    int      // kernels to hold before a decision
 	longest int
-	synced  bool // the last kernel before is the end of a step
-	credit  int  // comparisons that unequal kernels may still cost
+	synced  bool   // the last kernel before is the end of a step
+	sole    []bool // of each sequence: it is not one that is repeated, so it is found where it begins only
+	credit  int    // comparisons that unequal kernels may still cost
 }
 
 // Limits of a parser: unequal kernels may cost so many comparisons for each kernel.
@@ -97,6 +98,7 @@ func newParser(ks *kinds) *parser {
 	p := &parser{kinds: ks, m: newMatcher(ks.patterns()), credit: mostCredit}
 	for _, pattern := range ks.patterns() {
 		p.longest = max(p.longest, len(pattern))
+		p.sole = append(p.sole, period(pattern) == len(pattern))
 	}
 	p.room = (mostAhead+2)*p.longest + leastKernels
 	return p
@@ -182,11 +184,28 @@ func (p *parser) similar(at int) (kind, n int, best *edits) {
 		if p.m.symbols[at] != pattern[0] && !p.synced || p.credit < 0 {
 			continue
 		}
-		e := align(pattern, p.m.symbols[at:min(len(p.m.symbols), at+len(pattern)+mostEdits(len(pattern)))])
+		e := align(pattern, p.m.symbols[at:p.until(one, at)])
 		p.credit -= e.cost
 		if e.fits && (best == nil || len(e.list) < len(best.list)) {
 			kind, n, best = one, e.length, e
 		}
 	}
 	return kind, n, best
+}
+
+// until returns up to where a step that is similar to a sequence can reach: no further than the next equal one. Else a step with missing
+// kernels would take them from the next one, and so on.
+func (p *parser) until(one, at int) int {
+	n := len(p.m.patterns[one])
+	until := min(len(p.m.symbols), at+n+mostEdits(n))
+	if !p.sole[one] {
+		return until
+	}
+	p.credit -= until - at
+	for i := at + 1; i < until; i++ {
+		if p.m.hashEquals(one, i) {
+			return i
+		}
+	}
+	return until
 }

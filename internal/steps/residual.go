@@ -10,11 +10,12 @@ func residual(sample []kernel, patterns [][]int64) (next []int64, glued bool) {
 	pieces, rest := between(sample, patterns)
 	limit := middleGap(sample) * longGapMultiple
 	for _, g := range grouped(sample, pieces) {
-		if g.n < leastSteps || g.n*g.first.length*100 < len(sample) {
+		if len(*g) < leastSteps || g.kernels()*100 < len(sample) {
 			continue
 		}
-		behind, at := before(sample, patterns, g.first.start), symbols(sample, g.first)
-		if gap := gapBefore(sample, behind); gap > limit && median(g.gaps)*2 < gap && len(behind)+len(at) <= mostKernels {
+		first := (*g)[0]
+		behind, at := before(sample, patterns, first.start), symbols(sample, first)
+		if gap := gapBefore(sample, behind); gap > limit && follows(sample, *g, behind, gap/2) && len(behind)+len(at) <= mostKernels {
 			at = slices.Concat(behind, at)
 			glued = true
 		}
@@ -36,6 +37,17 @@ func residual(sample []kernel, patterns [][]int64) (next []int64, glued bool) {
 	return at, false
 }
 
+// follows reports whether most pieces are behind a step of a kind, with a shorter gap between.
+func follows(sample []kernel, pieces group, behind []int64, gapNS int64) bool {
+	n := 0
+	for _, p := range pieces {
+		if sample[p.start].gapNS < gapNS && before(sample, [][]int64{behind}, p.start) != nil {
+			n++
+		}
+	}
+	return 2*n > len(pieces)
+}
+
 // residualPart is the least part of a sample that is searched again, and the least part of a piece that is a step.
 const residualPart = 4
 
@@ -54,17 +66,8 @@ func gapBefore(sample []kernel, pattern []int64) int64 {
 	if pattern == nil {
 		return 0
 	}
-	m := newMatcher([][]int64{pattern})
-	m.append(sample)
 	var gaps []int64
-	for i := 0; i < len(sample); {
-		if m.at(i) < 0 {
-			i++
-			continue
-		}
-		gaps = append(gaps, sample[i].gapNS)
-		i += len(pattern)
-	}
+	eachMatch(sample, pattern, func(i int) { gaps = append(gaps, sample[i].gapNS) })
 	return median(gaps)
 }
 
@@ -77,14 +80,31 @@ func median(values []int64) int64 {
 	return values[len(values)/2]
 }
 
+// inSteps divides a piece that is one sequence several times, if that has parts of its own, or a long gap before it
+// each time: several steps of a kind follow each other.
+func inSteps(sample []kernel, piece segment, limit int64) (steps []segment) {
+	all := symbols(sample, piece)
+	n := period(all)
+	for at := piece.start + n; at < piece.start+piece.length; at += n {
+		if sample[at].gapNS <= limit && partOf(all[:n]).Times == 0 {
+			return []segment{piece}
+		}
+	}
+	for at := piece.start; at < piece.start+piece.length; at += n {
+		steps = append(steps, segment{at, n})
+	}
+	return steps
+}
+
 // between returns the pieces of a sample that are not in the sequences, and their kernels.
 func between(sample []kernel, patterns [][]int64) (pieces []segment, rest []kernel) {
+	limit := middleGap(sample) * longGapMultiple
 	m := newMatcher(patterns)
 	m.append(sample)
 	from := 0
 	flush := func(until int) {
 		if until > from {
-			pieces = append(pieces, segment{from, until - from})
+			pieces = append(pieces, inSteps(sample, segment{from, until - from}, limit)...)
 			rest = append(rest, sample[from:until]...)
 		}
 	}

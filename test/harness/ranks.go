@@ -122,3 +122,13 @@ func together(kernels map[int][]*simlog.Record) (all []*Collective) {
 	}
 	return all
 }
+
+// EachDispatches is a condition for Until: each rank's process has n more dispatches than now.
+func (r *Ranks) EachDispatches(t testing.TB, n int) func() bool {
+	t.Helper()
+	all := []func() bool{}
+	for _, w := range r.fleet.Workers(t) {
+		all = append(all, w.Dispatches(t, n))
+	}
+	return func() bool { return !slices.ContainsFunc(all, func(reached func() bool) bool { return !reached() }) }
+}

@@ -57,6 +57,19 @@ func TestSteps(t *testing.T) {
 // requestsOf returns the timed kernels of each request, by thread and number.
 func requestsOf(t *testing.T, p *harness.Process, run harness.Run) map[int64]map[uint64]int {
 	t.Helper()
+	requests := map[int64]map[uint64]int{}
+	eachKernel(t, p, run, func(d *harness.Dispatch, number uint64, _ *simlog.Record) {
+		if requests[d.TID] == nil {
+			requests[d.TID] = map[uint64]int{}
+		}
+		requests[d.TID][(number-1)/requestKernels]++
+	})
+	return requests
+}
+
+// eachKernel visits the timed kernels of a trace that the workload has numbered, with the simulator's record.
+func eachKernel(t *testing.T, p *harness.Process, run harness.Run, visit func(*harness.Dispatch, uint64, *simlog.Record)) {
+	t.Helper()
 	log, tr := p.Truth(t), harness.ReadTrace(t, run.Trace)
 	type place struct {
 		key   harness.Key
@@ -68,17 +81,10 @@ func requestsOf(t *testing.T, p *harness.Process, run harness.Run) map[int64]map
 			records[place{key, r.Packet}] = r
 		}
 	}
-	requests := map[int64]map[uint64]int{}
 	for i := range tr.Dispatches {
 		d := &tr.Dispatches[i]
-		r := records[place{tr.Queues[d.Queue].Key, d.Index}]
-		if r == nil || r.UniqueID == 0 {
-			continue
+		if r := records[place{tr.Queues[d.Queue].Key, d.Index}]; r != nil && r.UniqueID != 0 {
+			visit(d, r.UniqueID&(1<<40-1), r)
 		}
-		if requests[d.TID] == nil {
-			requests[d.TID] = map[uint64]int{}
-		}
-		requests[d.TID][(r.UniqueID&(1<<40-1)-1)/requestKernels]++
 	}
-	return requests
 }

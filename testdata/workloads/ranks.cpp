@@ -30,6 +30,14 @@ std::condition_variable changed;
 std::atomic<bool> stop{false};
 std::atomic<uint64_t> launched{0};
 
+// The processor's time of this thread.
+uint64_t thread_ns()
+{
+	timespec t;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return uint64_t(t.tv_sec) * 1000000000u + uint64_t(t.tv_nsec);
+}
+
 // The batch of steps with which each group ends, which all of its processes share; 0: not decided yet.
 std::atomic<uint64_t>* last_batches;
 constexpr size_t kGroups = 16;
@@ -52,6 +60,29 @@ void share_last_batches()
 	}
 	last_batches = static_cast<std::atomic<uint64_t>*>(memory);
 }
+
+// Why a rank is late by its host: what is between two steps of it. The names are those of these functions, which must have frames of
+// their own.
+#define REASON extern "C" __attribute__((noinline, noclone))
+
+} // namespace
+
+REASON void fetch_batch(long us)
+{
+	usleep(useconds_t(us));
+	asm volatile("");
+}
+
+REASON void prepare_batch(long us)
+{
+	uint64_t until = thread_ns() + uint64_t(us) * 1000;
+	volatile uint64_t sum = 0;
+	while (thread_ns() < until)
+		for (uint64_t i = 0; i < 100000; i++)
+			sum = sum + i * i;
+}
+
+namespace {
 
 enum What { kAllReduce, kCustomAllReduce, kGemm, kAttention, kTopK, kWhats };
 const char* const whats[kWhats] = {"ncclDevKernel", "cross_device_reduce", "Cijk", "paged_attention", "topk"};
@@ -131,7 +162,9 @@ private:
 		bool late = rank_ == settings.late_rank && number % uint64_t(settings.late_every) == 0;
 		hsa_signal_t none{0}, done = is_last ? done_ : none;
 		if (late && settings.late_by == "host")
-			usleep(useconds_t(settings.late_us));
+			fetch_batch(settings.late_us);
+		if (late && settings.late_by == "cpu")
+			prepare_batch(settings.late_us);
 		if (late && settings.late_by == "gpu")
 			compute(settings.late_us, kTopK);
 		for (long layer = 1; layer <= settings.layers; layer++) {
@@ -196,7 +229,7 @@ void parse(int argc, char** argv)
 	o.number("late-rank", &settings.late_rank, "the rank that comes late; -1: none");
 	o.number("late", &settings.late_us, "how late it comes to a step, in us");
 	o.number("late-every", &settings.late_every, "to each step with such a number");
-	o.text("late-by", &settings.late_by, "why: gpu (a further kernel) or host");
+	o.text("late-by", &settings.late_by, "why: gpu (a further kernel), host (its thread sleeps) or cpu (it computes)");
 	o.number("skip-rank", &settings.skip_rank, "the rank that has a further collective in each 8th step; -1: none");
 	o.text("second", &settings.second, "on: a second stream has a collective, too");
 	o.text("rccl", &settings.rccl, "on: calls of RCCL submit the collectives, with a communicator for each group");
