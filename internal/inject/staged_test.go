@@ -41,6 +41,20 @@ func TestStackOnFUSE(t *testing.T) {
 	}
 }
 
+// copied copies a program to a folder of the test: an ordinary user may not be permitted to enter that of the built files.
+func copied(t *testing.T, program string) string {
+	t.Helper()
+	code, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), filepath.Base(program))
+	if err := os.WriteFile(path, code, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // TestStagedAsTarget: the tool creates no file where the target's user could not create
 // or reach one; elsewhere the file looks as if the target had created it.
 func TestStagedAsTarget(t *testing.T) {
@@ -48,10 +62,13 @@ func TestStagedAsTarget(t *testing.T) {
 		testenv.Skip(t, "not root")
 	}
 	const uid, group = 4242, 4243
-	cmd := exec.Command(victim.Path(t, "plain"))
+	home := t.TempDir()
+	if err := os.Chmod(filepath.Dir(home), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(copied(t, victim.Path(t, "plain")))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid, Groups: []uint32{group}}}
 	tg := open(t, victim.Run(t, cmd))
-	home := t.TempDir()
 	shared := filepath.Join(home, "shared")
 	for _, err := range []error{os.Mkdir(shared, 0o700), os.Chown(shared, 0, group), os.Chmod(shared, 0o770)} {
 		if err != nil {
