@@ -1,61 +1,48 @@
 #include "core/clocks.h"
 
-#include <stdbool.h>
-
-#include "core/clock_map.h"
 #include "core/session_flags.h"
 
-enum { TRIES = 64 };
+struct pair {
+	uint64_t tsc, ns;
+};
 
-static struct clock_map map;
-static uint64_t least; /* cycles that a reading has taken */
+static struct pair first, last;
+static double ns_per_tsc;
 
-/* Reads the counter before and after the clock, until nothing comes in between. false: something always did. */
-static bool read_both(struct clock_pair *out)
+/* Tries three times, and keeps the try that took the least time: nothing interrupted it. */
+static struct pair read_pair(void)
 {
-	for (unsigned i = 0; i < TRIES; i++) {
-		uint64_t before = tsc_now(), ns = now_boottime(), took = tsc_now() - before;
+	struct pair best = {0};
+	uint64_t least = UINT64_MAX;
 
-		*out = (struct clock_pair){before + took / 2, ns};
-		if (took < least)
-			least = took;
-		if (took <= least + least / 4)
-			return true;
+	for (int i = 0; i < 3; i++) {
+		uint64_t before = tsc_now(), ns = now_boottime(), after = tsc_now();
+
+		if (after - before < least) {
+			least = after - before;
+			best = (struct pair){before + (after - before) / 2, ns};
+		}
 	}
-	least += least / 4 + 1; /* a processor may be slower now */
-	return false;
-}
-
-static struct clock_pair first_reading(void)
-{
-	struct clock_pair p;
-
-	least = UINT64_MAX / 2;
-	for (unsigned i = 0; i < TRIES; i++) /* finds the least */
-		read_both(&p);
-	return p;
+	return best;
 }
 
 void clocks_start(void)
 {
-	struct clock_pair first = first_reading(), second;
-
-	sys_sleep_ns(2 * NS_PER_MS); /* on a thread of ours */
-	read_both(&second);
-	clock_map_start(&map, first, second);
+	first = read_pair();
+	sys_sleep_ns(2 * NS_PER_MS); /* on a thread of ours; the base line grows during the session */
+	clocks_sample();
 }
 
 void clocks_sample(void)
 {
-	struct clock_pair now;
-
-	if (read_both(&now))
-		clock_map_add(&map, now);
+	last = read_pair();
+	if (last.tsc > first.tsc)
+		ns_per_tsc = (double)(last.ns - first.ns) / (double)(last.tsc - first.tsc);
 }
 
 uint64_t stamp_to_ns(uint64_t stamp)
 {
 	if (!stamp || atomic_load_explicit(&session_flags.stamp_boottime, memory_order_relaxed))
 		return stamp;
-	return clock_map_ns(&map, stamp);
+	return last.ns + (uint64_t)(int64_t)((double)(int64_t)(stamp - last.tsc) * ns_per_tsc);
 }
