@@ -101,10 +101,8 @@ test: generated
 checks: lint exports test-payload test-units
 
 # go test, with failures and skipped tests listed at the end, and their numbers.
-# The race detector leaves out the comparison with the truth, which one goroutine runs over millions of rows, and the
-# database's packages, which are not ours. lint runs go vet.
-GOTEST := go tool -modfile=tools/go.mod gotestsum --format pkgname --format-hide-empty-pkg -- -vet=off \
-	$(foreach p,database/sql github.com/mattn/go-sqlite3 $(MODULE)/test/harness $(MODULE)/test/simlog,-gcflags=$(p)=-race=false)
+# lint runs go vet.
+GOTEST := go tool -modfile=tools/go.mod gotestsum --format pkgname --format-hide-empty-pkg -- -vet=off
 # Tests of whole targets mostly wait. Two packages run at a time, of these as of all others;
 # the longest begin first.
 LIVE_TESTS := truth faults cli hostile soak release runtimes
