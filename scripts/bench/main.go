@@ -130,7 +130,7 @@ func (r *report) save(path string) error {
 	return os.WriteFile(path, append(b, '\n'), 0o644)
 }
 
-// complete checks that untraced and attached, or those that have a metric, have a value in every row; a peer may fail.
+// complete checks that every row has a value in each variant that must have one; a peer may fail.
 func complete(rows []*row) error {
 	for _, r := range rows {
 		demanded := r.in

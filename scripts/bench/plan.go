@@ -29,7 +29,7 @@ type metric struct {
 	group, name string
 	get         func(sample) float64
 	scale       float64   // 0: 1
-	in          []variant // that have it; nil: untraced, attached and those that the cell names
+	in          []variant // that must have a value; nil: untraced and attached
 }
 
 func value(key string) func(sample) float64 {

@@ -23,8 +23,8 @@ ncclResult_t called(bool good = true)
 	return good ? ncclSuccess : ncclInvalidArgument;
 }
 
-// take_time takes the half microsecond that the shortest of RCCL's own calls take before and after they submit. The payload
-// converts stamps of a call and of its kernel by two readings of the clock, which on some machines are 20 ns apart.
+// take_time takes half a microsecond, before and after a submit. The payload converts the stamps of a call and of its kernel by two
+// readings of the clock, which on some machines err by 20 ns: a call that returns sooner may not contain its submit.
 void take_time()
 {
 	timespec from, now;
