@@ -73,7 +73,8 @@ type Collector struct {
 	missing  []tracedb.Unavailable            // kinds that cannot be recorded
 	end      *ring.EndRecord
 	asked    atomic.Pointer[Ending]
-	rounds   rounds
+	rounds   rounds // the worker's
+	lanes    rounds // of records of calls
 	tally    tally
 	stats    stats
 
@@ -92,6 +93,7 @@ func newCollector(sink Sink, kinds []*kind.Kind) *Collector {
 	c := &Collector{
 		sink:     sink,
 		rounds:   rounds{now: boottimeNS},
+		lanes:    rounds{now: boottimeNS},
 		coverage: coverage{},
 		batch:    make([]tracedb.Dispatch, 0, batchDispatches),
 	}
@@ -105,10 +107,11 @@ func (c *Collector) makeDecoders(kinds []*kind.Kind) {
 	}
 }
 
-// CountRounds makes the collector mark up to which time the records are complete. finished
-// returns how many rounds the payload's worker has finished. Call CountRounds before Run.
-func (c *Collector) CountRounds(finished func() (rounds uint64, known bool)) {
-	c.rounds.count = finished
+// CountRounds makes the collector mark up to which time the records are complete. counters returns the payload's counters,
+// which have its worker's rounds. Call CountRounds before Run.
+func (c *Collector) CountRounds(counters func() (c ring.Counters, known bool)) {
+	c.rounds.count = countBy(counters, func(c *ring.Counters) uint64 { return c.WorkerRounds })
+	c.lanes.count = countBy(counters, func(c *ring.Counters) uint64 { return c.LaneRounds })
 }
 
 // Tell makes the collector call tell for each kind that cannot be recorded, in each window of a schedule. Call Tell before Run.
@@ -158,11 +161,14 @@ func (c *Collector) drainAll(ctx context.Context, gone <-chan struct{}) error {
 		// Checked before the drain, so that the drain gets everything written before.
 		last := c.reader.Ended() || ctx.Err() != nil || closed(gone)
 		c.rounds.look()
+		c.lanes.look()
 		before := c.reader.ConsumedBytes()
 		if err := c.drain(); err != nil {
 			return err
 		}
-		c.rounds.drained(c.reader.ConsumedBytes()-before >= c.reader.SizeBytes()/2)
+		full := c.reader.ConsumedBytes()-before >= c.reader.SizeBytes()/2
+		c.rounds.drained(full)
+		c.lanes.drained(full)
 		if err := c.mark(); err != nil {
 			return err
 		}

@@ -32,6 +32,7 @@ func Counters(c ring.Counters, kinds []*kind.Kind) []tracedb.Counter {
 		{Name: "names_resolved", Value: c.NamesResolved},
 		{Name: "names_unresolved", Value: c.NamesUnresolved},
 		{Name: "worker_rounds", Value: c.WorkerRounds},
+		{Name: "lane_rounds", Value: c.LaneRounds},
 		{Name: "worker_cpu_ns", Value: c.WorkerCPUNS},
 		{Name: "grace_ns", Value: c.GraceNS},
 		{Name: "grace_threads", Value: c.GraceThreads},

@@ -98,7 +98,7 @@ func (c *Collector) beginWindow(one ring.Period) error {
 		return err
 	}
 	c.sink, p.open = sink, true
-	c.rounds = rounds{count: c.rounds.count, now: c.rounds.now}
+	c.rounds, c.lanes = c.rounds.again(), c.lanes.again()
 	c.tables, c.coverage, c.accounts, c.missing = tables{}, coverage{}, [ring.KindsMax]*ring.KindAccount{}, nil
 	c.makeDecoders(c.kinds)
 	c.Filter(p.filter, func() uint64 { return one.ArmedNS })

@@ -184,7 +184,7 @@ func (c *Collector) losses(r Result, broken error) []tracedb.Loss {
 // known. Dispatches come in the order of their ends, but a thread's calls may come later than newer records.
 func (c *Collector) completeNS() uint64 {
 	if slices.ContainsFunc(c.decoders[:], func(d kind.Decoder) bool { return d != nil }) {
-		return min(c.tally.newestNS, c.rounds.markNS)
+		return min(c.tally.newestNS, c.rounds.markNS, c.lanes.markNS)
 	}
 	return c.tally.newestNS
 }

@@ -1,6 +1,10 @@
 package collector
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/rtl-attach/rtl-attach/internal/ring"
+)
 
 // rounds finds out up to which time the records are complete. In a round the payload's
 // worker writes every kernel that has ended by then to the ring. So when two rounds have
@@ -8,7 +12,8 @@ import "golang.org/x/sys/unix"
 // gets every kernel that ended before that moment.
 //
 // A round that finds the ring full withholds records, so a round that may have done so does
-// not count.
+// not count. For records of calls the rounds are those in which the worker took everything that was begun before: a thread
+// that is late in the middle of its record holds up the records behind it in the same lane.
 type rounds struct {
 	count func() (finished uint64, known bool) // nil: unknown
 	now   func() uint64
@@ -47,6 +52,17 @@ func (r *rounds) drained(full bool) {
 	case r.passed:
 		r.markNS = r.sinceNS
 		r.waiting, r.passed = false, false
+	}
+}
+
+// again returns the same, with nothing known.
+func (r *rounds) again() rounds { return rounds{count: r.count, now: r.now} }
+
+// countBy returns a count of rounds from the payload's counters.
+func countBy(counters func() (c ring.Counters, known bool), count func(*ring.Counters) uint64) func() (uint64, bool) {
+	return func() (uint64, bool) {
+		c, known := counters()
+		return count(&c), known
 	}
 }
 

@@ -70,12 +70,16 @@ func (noRecords) Arrived() (timed, untimed uint64) { return 0, 0 }
 // dispatch, but no dispatch.
 func TestCompleteNS(t *testing.T) {
 	c := newCollector(&memory{}, nil)
-	c.tally.newestNS, c.rounds.markNS = 200, 150
+	c.tally.newestNS, c.rounds.markNS, c.lanes.markNS = 200, 150, 140
 	if got := c.completeNS(); got != 200 {
 		t.Errorf("dispatches only: complete until %d", got)
 	}
 	c.decoders[3] = noRecords{}
-	if got := c.completeNS(); got != 150 {
+	if got := c.completeNS(); got != 140 {
 		t.Errorf("with calls: complete until %d", got)
+	}
+	c.lanes.markNS = 160
+	if got := c.completeNS(); got != 150 {
+		t.Errorf("with calls, none of which is held up: complete until %d", got)
 	}
 }

@@ -34,7 +34,7 @@ const (
 	QueueProfilingOurs  = 0x1
 	stringTextOffset    = 0x8 + 8
 	ControlStructBytes  = 0x300
-	CountersStructBytes = 0xa48
+	CountersStructBytes = 0xa50
 	GraceStructBytes    = 0x610
 	RingStructBytes     = 0x100
 )
@@ -224,6 +224,7 @@ type (
 		DrainNS            uint64
 		Kind               [16]KindCounters
 		QueuesExcluded     uint64
+		LaneRounds         uint64
 	}
 	KindCounters struct {
 		Begun   uint64

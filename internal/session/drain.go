@@ -51,7 +51,7 @@ func (r *recording) startDrain() (*drain, error) {
 	// The caller's context must end the window only, not the drain.
 	ctx, giveUp := context.WithCancel(context.Background())
 	d.giveUp = giveUp
-	d.collector.CountRounds(func() (uint64, bool) { return r.link.control.Counters().WorkerRounds, !r.link.isLost() })
+	d.collector.CountRounds(func() (ring.Counters, bool) { return r.link.control.Counters(), !r.link.isLost() })
 	d.collector.Tell(r.warnUnavailable())
 	d.thread.run(func() {
 		defer close(d.done)

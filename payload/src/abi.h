@@ -207,6 +207,7 @@ struct rtl_counters {
 	uint64_t drain_ns;         /* duration of the last drain */
 	struct rtl_kind_counters kind[RTL_KINDS_MAX]; /* by enum rtl_kind; a kind that is not recorded: zeros */
 	uint64_t queues_excluded;  /* of GPUs that are not recorded (RTL_GPUS): left as they are, and in no other counter */
+	uint64_t lane_rounds;      /* grows when the worker has taken all records of calls that were begun when it grew last */
 };
 
 /* Grace: threads that only a stop can clear are handed to the tool, which

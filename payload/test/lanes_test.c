@@ -378,9 +378,36 @@ static void full(void)
 	CHECK(atomic_load(&taken_count) == LANE_CELLS + 1 && account()->lost == 2 && account()->begun == 2);
 }
 
+/* The worker has caught up when it has taken the cells that were claimed the time before, and not only those in front of a
+ * cell that a late thread has not published. */
+static void caught_up(void)
+{
+	struct lane_cell *cells[3];
+	uint64_t positions[3];
+
+	start_anew();
+	begin();
+	CHECK(lanes_caught_up());
+	for (uint64_t i = 0; i < 3; i++)
+		CHECK((cells[i] = claim(i, &positions[i])));
+	CHECK(lanes_caught_up()); /* they were claimed since */
+	publish(cells[0], positions[0]);
+	publish(cells[2], positions[2]);
+	CHECK(lanes_take() == 1 && !lanes_caught_up() && !lanes_caught_up());
+	publish(cells[1], positions[1]);
+	CHECK(!lanes_caught_up() && lanes_take() == 2 && lanes_caught_up() && lanes_caught_up());
+	CHECK((cells[0] = claim(3, &positions[0])) && lanes_caught_up());
+	end(0);
+	begin(); /* without that lane */
+	CHECK(lanes_caught_up());
+	publish(cells[0], positions[0]);
+	end(0);
+}
+
 int main(void)
 {
 	sleeper();
+	caught_up();
 	full();
 	sessions_and_late_threads(1ul << 29, false);
 	sessions_and_late_threads(STACK, true);

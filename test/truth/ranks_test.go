@@ -1,6 +1,7 @@
 package truth
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
@@ -97,34 +98,57 @@ func (tr *rankTruth) rank(r *ranks.Rank) int {
 	return int(r.GPU)
 }
 
+// entry is one rank's kernel in the log.
+type entry struct {
+	startNS, endNS int64
+	of             *harness.Collective
+}
+
+// byRank returns the log's kernels of each rank, in the order of starts.
+func (tr *rankTruth) byRank() map[int][]entry {
+	all := map[int][]entry{}
+	for _, c := range tr.all {
+		for _, e := range c.Entries {
+			all[e.Rank] = append(all[e.Rank], entry{e.StartNS, e.EndNS, c})
+		}
+	}
+	for _, entries := range all {
+		slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.startNS, b.startNS) })
+	}
+	return all
+}
+
+// logged returns the collective of a rank's kernel in the log; nil: it is of none. Kernels of two streams may start within
+// the tolerance of each other, so the nearest one by start and end counts.
+func logged(entries []entry, k *ranks.Kernel) (c *harness.Collective) {
+	at, _ := slices.BinarySearchFunc(entries, k.StartNS-nearNS, func(e entry, ns int64) int { return cmp.Compare(e.startNS, ns) })
+	least := int64(math.MaxInt64)
+	for _, e := range entries[at:] {
+		if e.startNS > k.StartNS+nearNS {
+			break
+		}
+		if d := max(e.startNS-k.StartNS, k.StartNS-e.startNS) + max(e.endNS-k.EndNS, k.EndNS-e.endNS); d < least {
+			c, least = e.of, d
+		}
+	}
+	return c
+}
+
 // compare compares each collective with the log, and returns those that are complete in the trace.
 func (tr *rankTruth) compare(a *ranks.Analysis) (whole []*harness.Collective) {
 	tr.t.Helper()
-	type place struct {
-		rank    int
-		startNS int64
-	}
-	entries := map[place]*harness.Collective{}
-	starts := map[int][]int64{}
-	for _, c := range tr.all {
-		for _, e := range c.Entries {
-			entries[place{e.Rank, e.StartNS}] = c
-			starts[e.Rank] = append(starts[e.Rank], e.StartNS)
-		}
-	}
+	byRank := tr.byRank()
 	inTrace, found := map[*harness.Collective]int{}, map[int32]*harness.Collective{}
 	for n, r := range a.Ranks {
 		rank := tr.rank(r)
-		slices.Sort(starts[rank])
 		_ = a.EachByStart(n, func(_ int64, k *ranks.Kernel) error {
-			at, _ := slices.BinarySearch(starts[rank], k.StartNS-nearNS)
-			if at == len(starts[rank]) || starts[rank][at] > k.StartNS+nearNS {
+			c := logged(byRank[rank], k)
+			if c == nil {
 				if k.Collective >= 0 && a.Collectives[k.Collective].Whole {
 					tr.t.Errorf("rank %d: %+v is no collective in the log", rank, k)
 				}
 				return nil // entered by this rank alone
 			}
-			c := entries[place{rank, starts[rank][at]}]
 			inTrace[c]++
 			if k.Collective < 0 || !a.Collectives[k.Collective].Whole {
 				return nil

@@ -215,6 +215,18 @@ uint64_t lanes_waiting(void)
 	return n;
 }
 
+static uint64_t awaited[LANES]; /* by the worker: cells before this position */
+
+bool lanes_caught_up(void)
+{
+	for (uint32_t i = 0; i < LANES; i++)
+		if (atomic_load_explicit(&lanes[i].cells, memory_order_relaxed) && atomic_load_explicit(&lanes[i].tail, memory_order_relaxed) < awaited[i])
+			return false;
+	for (uint32_t i = 0; i < LANES; i++)
+		awaited[i] = atomic_load(&lanes[i].head);
+	return true;
+}
+
 /* Takes the cells that are published behind one that is not. Returns how many are not. */
 static uint64_t take_behind(struct lane *l)
 {

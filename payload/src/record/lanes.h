@@ -146,6 +146,9 @@ uint64_t lanes_take(void);
 const struct lane_cell *lane_following(const struct lane_cell *c, uint32_t i);
 /* The worker: claimed cells that it has not taken. */
 uint64_t lanes_waiting(void);
+/* The worker, after lanes_take(): whether it has taken all cells that were claimed when this was true last.
+ * A thread that is late between the claim and the publication holds up the cells behind, too. */
+bool lanes_caught_up(void);
 /* When the worker ends: cells that were claimed and not published count as lost. */
 void lanes_count_unpublished(void);
 

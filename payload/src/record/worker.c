@@ -63,6 +63,8 @@ static void update_counters(void)
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 	__atomic_store_n(&counters->worker_cpu_ns, (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec, __ATOMIC_RELAXED);
 	TALLY(worker_rounds);
+	if (lanes_caught_up())
+		TALLY(lane_rounds);
 }
 
 /* Stores changes only: every wrapper reads that line. */
