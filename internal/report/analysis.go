@@ -89,6 +89,9 @@ func analyseRows(tr *traceread.Trace, w windows, found *ranks.Analysis, source r
 			g.usage.Finish()
 		}
 	}
+	if err := a.findElsewhere(source); err != nil {
+		return nil, err
+	}
 	return a, a.why.failed()
 }
 

@@ -50,6 +50,7 @@ type gpuUse struct {
 	sessions []*gpuSession
 	declared intervals // the windows of its sessions
 	busy     union
+	waits    []barrierWait // that may have ended on another GPU, in the order of their ends
 }
 
 // gpu is a device; processes may number it differently.

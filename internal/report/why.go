@@ -44,7 +44,7 @@ const (
 	IdleQueued     = "queued"      // submitted while another kernel ran, after that kernel's end
 	IdleOrdered    = "ordered"     // submitted behind a kernel on its queue, with the barrier bit
 	IdleBarrier    = "barrier"     // submitted behind a barrier packet
-	IdleDependency = "dependency"  // so it was, and a kernel of Queue, of the same process, ended when the gap began
+	IdleDependency = "dependency"  // so it was, and a kernel of Queue, of the same process, ended when the gap began, or on GPU when it ended
 )
 
 var threadStates = map[whyidle.State]string{
@@ -54,6 +54,7 @@ var threadStates = map[whyidle.State]string{
 
 var startStates = [...]string{
 	startLaunch: IdleLaunch, startQueued: IdleQueued, startOrdered: IdleOrdered, startBarrier: IdleBarrier, startDependency: IdleDependency,
+	startElsewhere: IdleDependency,
 }
 
 // IdleCause is one cause of a GPU's idle time, with its time in all gaps together or in one.
@@ -66,7 +67,8 @@ type IdleCause struct {
 	WaitsFor string      `json:"waits_for,omitempty"` // gil, gpu, sleep, or the name or number of the system call
 	Waker    *IdleWaker  `json:"waker,omitempty"`     // absent: not known, or a timer
 	Queue    int64       `json:"queue,omitempty"`     // of dependency
-	Kernel   string      `json:"kernel,omitempty"`    // of dependency: the kernel there that ended when the gap began, of several the one with the most time
+	GPU      *int64      `json:"gpu,omitempty"`       // of dependency: the queue's, if that is another one
+	Kernel   string      `json:"kernel,omitempty"`    // of dependency: the kernel there that ended then, of several the one with the most time
 	Times    int64       `json:"times,omitempty"`     // how many pieces; 0: shared out by samples
 	Samples  int64       `json:"samples,omitempty"`   // in these pieces
 	KernelNS int64       `json:"kernel_ns,omitempty"` // running: of it, in the kernel

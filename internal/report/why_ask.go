@@ -17,12 +17,15 @@ type asking struct {
 	late      whyidle.Questions // about the times in which other ranks waited for the GPU's
 	hasLate   bool
 	err       error
+
+	barrierWaits int // in the lists of gpuUse
 }
 
 // startCause is why a submitted kernel did not start yet, while its GPU was idle.
 type startCause struct {
 	kind   startKind
-	queue  int64 // of startDependency: the queue of the kernel that ended when the gap began,
+	queue  int64 // of startDependency: the queue of the kernel that ended when the gap began, of startElsewhere: when the gap ended,
+	gpu    int64 // of startElsewhere: its GPU,
 	kernel int32 // and its number, filteredKernel or otherKernel
 }
 
@@ -41,6 +44,7 @@ const (
 	startOrdered                     // so it was, and has the barrier bit
 	startBarrier                     // it was submitted behind packets that are not kernels: barriers
 	startDependency                  // so it was, and a kernel of another queue of the process ended when the gap began
+	startElsewhere                   // so it was, and a kernel of the process on another GPU ended when the gap ended
 )
 
 type startKey struct {
@@ -72,16 +76,21 @@ func (a *asking) ask(g *gap) {
 			a.err = err
 		}
 	}
-	if g.waitedNS > 0 {
-		key := startKey{g.gpu.id, g.started}
-		t, known := a.started[key]
-		if !known && len(a.started) >= mostStarted {
-			key.kernel = otherKernel
-			t = a.started[key]
-		}
-		t.add(g.waitedNS)
-		a.started[key] = t
+	if g.waitedNS > 0 && !a.waitElsewhere(g) {
+		a.addStarted(g.gpu, g.started, g.waitedNS)
 	}
+}
+
+// addStarted adds what delayed a submitted kernel.
+func (a *asking) addStarted(g *gpu, s startCause, waitedNS int64) {
+	key := startKey{g.id, s}
+	t, known := a.started[key]
+	if !known && len(a.started) >= mostStarted {
+		key.kernel = otherKernel
+		t = a.started[key]
+	}
+	t.add(waitedNS)
+	a.started[key] = t
 }
 
 func (a *asking) failed() error {
@@ -113,7 +122,7 @@ func (g *gap) askStart(k *pendingKernel, behind cause, submitNS int64) {
 	other := g.gpu.lastQueue != nil && g.gpu.lastQueue != g.queue
 	switch {
 	case behind == causeDependency && after && other && g.gpu.lastQueue.session.session.process == g.queue.session.session.process:
-		g.started = startCause{startDependency, g.gpu.lastQueue.ID, g.gpu.lastKernel}
+		g.started = startCause{kind: startDependency, queue: g.gpu.lastQueue.ID, kernel: g.gpu.lastKernel}
 	case behind == causeDependency:
 		g.started.kind = startBarrier
 	case after && k.behind && !other:

@@ -62,7 +62,10 @@ func (a *asking) more(one, other startKey) bool {
 // startedCause returns a cause with its total; kernelNS of it are the kernel's, if s is a dependency.
 func startedCause(s startCause, t causeTotal, kernelNS int64, names *kernels) (c IdleCause, err error) {
 	c = IdleCause{NS: t.totalNS, State: startStates[s.kind], Queue: s.queue, Times: t.gaps}
-	if s.kind == startDependency && s.kernel != otherKernel {
+	if s.kind == startElsewhere {
+		c.GPU = &s.gpu
+	}
+	if (s.kind == startDependency || s.kind == startElsewhere) && s.kernel != otherKernel {
 		if c.Kernel, err = names.numbered(s.kernel); err != nil {
 			return c, err
 		}
@@ -82,14 +85,20 @@ func (s startCause) text(kernel string, percent float64) string {
 	case startBarrier:
 		return started + "waited behind a barrier packet"
 	case startDependency:
-		text := fmt.Sprintf("%swaited behind a barrier packet, when a kernel on queue %d had just ended", started, s.queue)
-		switch {
-		case kernel == "":
-			return text
-		case percent < 100:
-			return fmt.Sprintf("%s, mostly (%s) %s", text, humanize.Percent(percent), kernel)
-		}
-		return fmt.Sprintf("%s: %s", text, kernel)
+		return named(fmt.Sprintf("%swaited behind a barrier packet, when a kernel on queue %d had just ended", started, s.queue), kernel, percent)
+	case startElsewhere:
+		return named(fmt.Sprintf("%swaited behind a barrier packet, until a kernel on queue %d of GPU %d had ended", started, s.queue, s.gpu), kernel, percent)
 	}
 	return started + "launch latency"
+}
+
+// named adds the kernel's name to a sentence about dependencies; it has percent of their time.
+func named(text, kernel string, percent float64) string {
+	switch {
+	case kernel == "":
+		return text
+	case percent < 100:
+		return fmt.Sprintf("%s, mostly (%s) %s", text, humanize.Percent(percent), kernel)
+	}
+	return fmt.Sprintf("%s: %s", text, kernel)
 }

@@ -17,7 +17,7 @@ func TestStartBehindBarrier(t *testing.T) {
 		last *queue
 		want startCause
 	}{
-		"the same process": {on(2, mine), startCause{startDependency, 2, 7}},
+		"the same process": {on(2, mine), startCause{kind: startDependency, queue: 2, kernel: 7}},
 		"another process":  {on(2, other), startCause{kind: startBarrier}},
 		"none":             {nil, startCause{kind: startBarrier}},
 	} {
@@ -33,13 +33,13 @@ func TestStartedCauses(t *testing.T) {
 	a := &asking{started: map[startKey]causeTotal{}}
 	mine, other := &gpu{id: 1}, &gpu{id: 2}
 	for _, g := range []gap{
-		{gpu: mine, started: startCause{startDependency, 3, otherKernel}, waitedNS: 700},
-		{gpu: mine, started: startCause{startDependency, 3, filteredKernel}, waitedNS: 200},
-		{gpu: mine, started: startCause{startDependency, 3, filteredKernel}, waitedNS: 100},
-		{gpu: mine, started: startCause{startDependency, 4, otherKernel}, waitedNS: 50},
-		{gpu: mine, started: startCause{startDependency, 5, filteredKernel}, waitedNS: 5},
+		{gpu: mine, started: startCause{kind: startDependency, queue: 3, kernel: otherKernel}, waitedNS: 700},
+		{gpu: mine, started: startCause{kind: startDependency, queue: 3, kernel: filteredKernel}, waitedNS: 200},
+		{gpu: mine, started: startCause{kind: startDependency, queue: 3, kernel: filteredKernel}, waitedNS: 100},
+		{gpu: mine, started: startCause{kind: startDependency, queue: 4, kernel: otherKernel}, waitedNS: 50},
+		{gpu: mine, started: startCause{kind: startDependency, queue: 5, kernel: filteredKernel}, waitedNS: 5},
 		{gpu: mine, started: startCause{kind: startLaunch}, waitedNS: 40},
-		{gpu: other, started: startCause{startDependency, 3, filteredKernel}, waitedNS: 1 << 40},
+		{gpu: other, started: startCause{kind: startDependency, queue: 3, kernel: filteredKernel}, waitedNS: 1 << 40},
 	} {
 		a.ask(&g)
 	}

@@ -47,16 +47,7 @@ func TestGuide(t *testing.T) {
 	params := scriptParams(dir)
 	params.Cmds["shell"] = shell
 	params.Setup = func(env *testscript.Env) error { return errors.Join(setup(env), rootOfOurs(env)) }
-	testscript.RunT(together{serial{t}}, params)
-}
-
-// together runs the pages side by side: each mostly waits for its recordings.
-type together struct{ serial }
-
-func (p together) Parallel() { p.T.Parallel() }
-
-func (p together) Run(name string, f func(testscript.T)) {
-	p.T.Run(name, func(t *testing.T) { f(together{serial{t}}) })
+	testscript.RunT(sideBySide{t}, params)
 }
 
 // scriptOf returns a page's script; "": the page has nothing to run.

@@ -25,7 +25,7 @@ import (
 // The tests' parent may ignore SIGHUP (nohup); the tool would inherit that.
 func init() { signal.Notify(make(chan os.Signal, 1), unix.SIGHUP) }
 
-// TestScripts runs the scripts in testdata/script at the repository's root, one after the other. In
+// TestScripts runs the scripts in testdata/script at the repository's root. In
 // addition to testscript's own commands they use
 //
 //	target NAME serve|slow-serve [NS]|hsastress|hangs MODE|forker|PROGRAM args…   starts one; $NAME is its pid
@@ -51,7 +51,7 @@ func init() { signal.Notify(make(chan os.Signal, 1), unix.SIGHUP) }
 //	explained CODE args…      as tool; it must say error, cause, fix and target
 func TestScripts(t *testing.T) {
 	testenv.Artefact(t, "rtl-attach")
-	testscript.RunT(serial{t}, scriptParams(filepath.Join("..", "..", "testdata", "script")))
+	testscript.RunT(sideBySide{t}, scriptParams(filepath.Join("..", "..", "testdata", "script")))
 }
 
 // scriptParams returns the parameters for the scripts of a folder.
@@ -84,17 +84,15 @@ func runsI386() bool {
 	return !errors.Is(err, unix.ENOEXEC)
 }
 
-// serial runs the scripts one by one: two cores are few.
-type serial struct{ *testing.T }
+// sideBySide runs the scripts in parallel: each mostly waits for its recordings.
+type sideBySide struct{ *testing.T }
 
-func (serial) Parallel() {}
+func (s sideBySide) test() *testing.T { return s.T }
 
-func (s serial) test() *testing.T { return s.T }
+func (s sideBySide) Verbose() bool { return testing.Verbose() }
 
-func (s serial) Verbose() bool { return testing.Verbose() }
-
-func (s serial) Run(name string, f func(testscript.T)) {
-	s.T.Run(name, func(t *testing.T) { f(serial{t}) })
+func (s sideBySide) Run(name string, f func(testscript.T)) {
+	s.T.Run(name, func(t *testing.T) { f(sideBySide{t}) })
 }
 
 // A stage is what one script has started.
