@@ -87,6 +87,13 @@ func runsI386() bool {
 // sideBySide runs the scripts in parallel: each mostly waits for its recordings.
 type sideBySide struct{ *testing.T }
 
+// Parallel is not for the script that attaches to all servers of its parent, which is that of all scripts: it runs alone.
+func (s sideBySide) Parallel() {
+	if !strings.HasSuffix(s.Name(), "/several") {
+		s.T.Parallel()
+	}
+}
+
 func (s sideBySide) test() *testing.T { return s.T }
 
 func (s sideBySide) Verbose() bool { return testing.Verbose() }
