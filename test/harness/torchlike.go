@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"database/sql"
 	"errors"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -161,14 +162,20 @@ func (c *RangeComparison) Add(kernels []*RangedKernel, fromNS, untilNS int64) {
 	}
 }
 
-// launch returns the launch of a kernel; nil: there was none.
-func (c *RangeComparison) launch(k *RangedKernel) *MarkerCall {
+// launch returns the launch of a kernel; nil: there was none. Of several within the tolerance, as a fast thread makes, the nearest one counts.
+func (c *RangeComparison) launch(k *RangedKernel) (launch *MarkerCall) {
 	calls := c.launches[k.TID]
 	i, _ := slices.BinarySearchFunc(calls, k.SubmitNS, func(c MarkerCall, ns int64) int { return cmp.Compare(c.AfterNS+stampToleranceNS, ns) })
-	if i < len(calls) && calls[i].BeforeNS-stampToleranceNS <= k.SubmitNS && calls[i].Text == k.Symbol {
-		return &calls[i]
+	least := int64(math.MaxInt64)
+	for ; i < len(calls) && calls[i].BeforeNS-stampToleranceNS <= k.SubmitNS; i++ {
+		if off := max(0, calls[i].BeforeNS-k.SubmitNS, k.SubmitNS-calls[i].AfterNS); off < least {
+			launch, least = &calls[i], off
+		}
 	}
-	return nil
+	if launch == nil || launch.Text != k.Symbol {
+		return nil
+	}
+	return launch
 }
 
 // around returns the ranges around a launch, the outermost first.
