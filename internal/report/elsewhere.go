@@ -7,8 +7,8 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/traceread"
 )
 
-// A kernel behind a barrier packet may have waited for a kernel on another GPU of its process. Rows come GPU by GPU, so that
-// one is looked for when all gaps are known.
+// A kernel behind a barrier packet may have waited for a kernel on another GPU of its process. The analysis sorts each
+// GPU's kernels apart from the others', so that one is looked for in a second pass, when all gaps are known.
 
 // barrierWait is the part of a gap after the submit of the kernel that ended it, which was behind a barrier packet. No kernel
 // of the same GPU explains it.
@@ -22,16 +22,26 @@ type barrierWait struct {
 
 const (
 	mostBarrierWaits = 1 << 20
+	mostWaitingGPUs  = 64      // of a process: each row is compared with each of them
 	promptNS         = 100_000 // how long after the end of the kernel that it waits for a kernel starts, at most
 )
 
 // waitElsewhere keeps the wait of a gap until all are known. False: it has not to be kept.
 func (a *asking) waitElsewhere(g *gap) bool {
-	if g.started.kind != startBarrier || len(g.queue.session.session.process.uses) < 2 || a.barrierWaits >= mostBarrierWaits {
+	if g.started.kind != startBarrier || a.barrierWaits >= mostBarrierWaits {
 		return false
 	}
+	p, u := g.queue.session.session.process, g.queue.session.use
+	if len(p.uses) < 2 {
+		return false
+	}
+	if len(u.waits) == 0 {
+		if len(p.waiting) >= mostWaitingGPUs {
+			return false
+		}
+		p.waiting = append(p.waiting, u)
+	}
 	a.barrierWaits++
-	u := g.queue.session.use
 	u.waits = append(u.waits, barrierWait{span: traceread.Span{BeginNS: max(g.span.BeginNS, g.untilNS), EndNS: g.span.EndNS}, waitedNS: g.waitedNS})
 	return true
 }
@@ -45,7 +55,7 @@ func (a *analysis) findElsewhere(source rowSource) error {
 		return fmt.Errorf("dispatches: %w", err)
 	}
 	for _, p := range a.processes {
-		for _, u := range p.uses {
+		for _, u := range p.waiting {
 			for i := range u.waits {
 				a.why.addStarted(u.gpu, u.waits[i].cause(), u.waits[i].waitedNS)
 			}
@@ -72,7 +82,7 @@ func (a *analysis) endedElsewhere(rows []row) error {
 		if c.queue == nil || !traceread.Possible(r.startNS, r.durationNS) {
 			continue
 		}
-		for _, u := range c.queue.session.session.process.uses {
+		for _, u := range c.queue.session.session.process.waiting {
 			if u.gpu != c.queue.gpu {
 				u.waitUntil(r.startNS+r.durationNS).mayEndBy(c.queue, c.kernel.number, r.startNS+r.durationNS)
 			}

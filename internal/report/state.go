@@ -24,6 +24,7 @@ type process struct {
 	*traceread.Process
 	sessions []*session
 	uses     []*gpuUse
+	waiting  []*gpuUse            // those with waits
 	latency  *histogram.Histogram // nil beyond mostLatencies
 }
 

@@ -87,7 +87,8 @@ func runsI386() bool {
 // sideBySide runs the scripts in parallel: each mostly waits for its recordings.
 type sideBySide struct{ *testing.T }
 
-// Parallel is not for the script that attaches to all servers of its parent, which is that of all scripts: it runs alone.
+// Parallel runs a script beside others. The one that attaches to all servers below its parent process runs alone, as that is the
+// parent of all scripts' servers.
 func (s sideBySide) Parallel() {
 	if !strings.HasSuffix(s.Name(), "/several") {
 		s.T.Parallel()

@@ -223,7 +223,7 @@ bool lanes_caught_up(void)
 		if (atomic_load_explicit(&lanes[i].cells, memory_order_relaxed) && atomic_load_explicit(&lanes[i].tail, memory_order_relaxed) < awaited[i])
 			return false;
 	for (uint32_t i = 0; i < LANES; i++)
-		awaited[i] = atomic_load(&lanes[i].head);
+		awaited[i] = atomic_load(&lanes[i].head); /* seq_cst: pairs with lane_claim() */
 	return true;
 }
 
