@@ -110,6 +110,7 @@ func (e *events) Preflight(string) { e.note("preflight") }
 
 func (e *events) Attached(string, int, time.Duration) { e.note("attached") }
 
+func (*events) Joined(string)                                               {}
 func (e *events) AllAttached(string)                                        { e.note("attached") }
 func (e *events) Recording(_, _ time.Duration, _ attach.Progress, _ uint64) {}
 func (e *events) Detaching(string, bool)                                    { e.note("detaching") }

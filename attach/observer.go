@@ -108,6 +108,12 @@ func (o *observer) PassedOver(who string) {
 	}
 }
 
+func (o *observer) Joined(facts string) {
+	if o.Observer != nil {
+		o.Observer.Joined(facts)
+	}
+}
+
 func (o *observer) Failed(f *Error) {
 	if o.Observer != nil {
 		o.Observer.Failed(f)

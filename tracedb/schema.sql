@@ -45,7 +45,7 @@ CREATE TABLE IF NOT EXISTS rtl_target(
 	start_ticks INTEGER,               -- with pid: its sessions
 	command TEXT NOT NULL,
 	rank INTEGER,                      -- as its launcher set it
-	outcome TEXT NOT NULL,             -- recorded, idle, exited, failed, refused, passed over, not selected, late worker
+	outcome TEXT NOT NULL,             -- recorded, idle, exited, failed, refused, passed over, not selected, joined, late worker
 	exit_code INTEGER,                 -- the tool's, if it had recorded this process alone
 	detail TEXT NOT NULL               -- the outcome explained; may be empty
 );

@@ -12,6 +12,7 @@ const (
 	OutcomeRefused    Outcome = "refused"      // the tool refused the process before it touched it
 	OutcomePassedOver Outcome = "passed over"  // the process uses no GPU
 	OutcomeOtherRank  Outcome = "not selected" // its rank was not selected
+	OutcomeJoined     Outcome = "joined"       // the process began to use a GPU during the recording, and is recorded from the tool's attach on
 	OutcomeLateWorker Outcome = "late worker"  // the process began to use a GPU during the recording, and is not in it
 )
 

@@ -100,6 +100,8 @@ func (u *ui) AllAttached(facts string) {
 	u.talk("✓", "attached", "%s", facts)
 }
 
+func (u *ui) Joined(facts string) { u.talk("✓", "attached", "%s", facts) }
+
 func (u *ui) Failed(f *failure.Error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
-// LateWorker is a process that opened a GPU during a recording, and is not in the trace.
+// LateWorker is a process that opened a GPU during a recording.
 type LateWorker struct {
 	Process
 	rank     *int
@@ -27,7 +27,7 @@ func (w *WorkerWatcher) addWithRank(one Process, deadline time.Time) {
 	w.add(LateWorker{Process: one, rank: rank})
 }
 
-// add notes a late worker and warns of it. If it is known already, add may add its rank.
+// add adds a late worker, and calls note. If it is known already, add may add its rank.
 func (w *WorkerWatcher) add(late LateWorker) {
 	same := func(c Process) bool { return c.isSame(late.Process) }
 	if slices.ContainsFunc(w.known, same) {
@@ -40,7 +40,7 @@ func (w *WorkerWatcher) add(late LateWorker) {
 	}
 	w.matchPredecessor(&late)
 	w.found = append(w.found, late)
-	w.warn(late.text())
+	w.note(late)
 }
 
 // matchPredecessor finds the target that a late worker replaces: the target with the same
@@ -77,26 +77,62 @@ func RankOfPID(pid int) *int {
 	return RankOf(t)
 }
 
-// text returns the warning.
-func (l LateWorker) text() string {
+// Name returns the worker's name for messages.
+func (l LateWorker) Name() string {
 	who := fmt.Sprintf("worker %d (%s)", l.PID, sanitize.Text(l.Command))
 	if l.rank != nil {
 		who = fmt.Sprintf("rank %d, %s", *l.rank, who)
 	}
-	return who + " " + l.detail()
+	return who
 }
 
-func (l LateWorker) detail() string {
+// How returns how the worker came, as text.
+func (l LateWorker) How() string {
 	if l.replaces != 0 {
-		return fmt.Sprintf("takes the place of pid %d: it is not in the trace", l.replaces)
+		return fmt.Sprintf("takes the place of pid %d", l.replaces)
 	}
-	return "came to hold a GPU during the recording: it is not in the trace"
+	return "came to hold a GPU during the recording"
 }
 
-// Target returns the late worker's entry for the trace.
-func (l LateWorker) Target() tracedb.Target {
+// Warning returns the text that the worker is not recorded; why may be "".
+func (l LateWorker) Warning(why string) string { return l.Name() + " " + l.absence(why) }
+
+func (l LateWorker) absence(why string) string {
+	text := l.How() + ": it is not in the trace"
+	if why != "" {
+		text += ": " + why
+	}
+	return text
+}
+
+// Target returns the entry for the trace of a worker that is not recorded; why may be "".
+func (l LateWorker) Target(why string) tracedb.Target {
 	return tracedb.Target{
 		PID: l.PID, StartTicks: l.StartTicks, Command: sanitize.Text(l.Command), Rank: l.rank,
-		Outcome: tracedb.OutcomeLateWorker, Detail: l.detail(),
+		Outcome: tracedb.OutcomeLateWorker, Detail: sanitize.Text(l.absence(why)),
 	}
+}
+
+// Obstacle returns why a late worker is not recorded with the selected processes: its rank is not selected, or it belongs to another server
+// below a selected pid. "": it is recorded.
+func (c *Choice) Obstacle(s Selection, l LateWorker) string {
+	switch {
+	case s.Ranks.OfRanks() && (l.rank == nil || !s.Ranks.HasRank(int64(*l.rank))):
+		return "its rank is not selected"
+	case l.replaces != 0 || s.Yes || !s.Tree:
+		return ""
+	}
+	tree, err := target.ReadProcTree()
+	if err != nil {
+		return "list processes: " + err.Error()
+	}
+	for _, pid := range s.PIDs {
+		if contains(c.Targets, pid) {
+			continue // a GPU process, with its workers
+		}
+		if RefuseSeveral(pid, append(slices.Clone(c.Targets), l.Process), tree) != nil {
+			return fmt.Sprintf("it belongs to another server below pid %d", pid)
+		}
+	}
+	return ""
 }

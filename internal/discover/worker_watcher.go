@@ -3,6 +3,7 @@ package discover
 import (
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/target"
@@ -19,10 +20,13 @@ const (
 type WorkerWatcher struct {
 	selection Selection
 	roots     []int
-	targets   []Tracked
 	known     []Process // they held a GPU when the recording began
+	note      func(LateWorker)
+	asRoot    func(look func()) // nil: scans have no privileges
 	found     []LateWorker
-	warn      func(string)
+
+	mu      sync.Mutex
+	targets []*Tracked
 
 	seen    map[int]bool // pids of the last scan
 	pending map[int]bool // new since the recording began, without a GPU so far
@@ -37,12 +41,16 @@ type Tracked struct {
 	replaced bool // by a late worker
 }
 
-// WatchWorkers returns a watcher that knows all existing processes. It calls warn for each
-// late worker.
-func WatchWorkers(s Selection, c *Choice, targets []Tracked, warn func(string)) *WorkerWatcher {
+// WatchWorkers returns a watcher that knows all existing processes. It calls note for each
+// late worker, on any goroutine. asRoot runs a function with the tool's privileges, with which the
+// watcher looks at new processes that it may not read otherwise; nil: it does not look at them before the end.
+func WatchWorkers(s Selection, c *Choice, targets []Tracked, note func(LateWorker), asRoot func(look func())) *WorkerWatcher {
 	w := &WorkerWatcher{
-		selection: s, roots: c.roots, targets: targets, warn: warn, known: c.known(),
+		selection: s, roots: c.roots, note: note, asRoot: asRoot, known: c.known(),
 		seen: map[int]bool{}, pending: map[int]bool{}, stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	for _, t := range targets {
+		w.Track(t)
 	}
 	if tree, err := target.ReadProcTree(); err == nil {
 		w.noteExisting(tree)
@@ -78,6 +86,13 @@ func (w *WorkerWatcher) run() {
 	}
 }
 
+// Track adds a target: a late worker that is recorded. Any goroutine may call it.
+func (w *WorkerWatcher) Track(t Tracked) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.targets = append(w.targets, &t)
+}
+
 // scan examines the processes that have started since the last scan.
 func (w *WorkerWatcher) scan() {
 	pids, err := target.All()
@@ -98,11 +113,25 @@ func (w *WorkerWatcher) scan() {
 			delete(w.pending, pid)
 			continue
 		}
-		if w.isOurs(info, target.ProcInfoOf) && w.holdsDriver(info) {
+		if w.isOurs(info, target.ProcInfoOf) && w.lookAt(info) {
 			delete(w.pending, pid)
-			w.add(LateWorker{Process: ProcessOf(info)})
 		}
 	}
+}
+
+// lookAt adds a process if it holds the driver, and reports whether it does.
+func (w *WorkerWatcher) lookAt(info target.ProcInfo) (holds bool) {
+	look := func() {
+		if holds = w.holdsDriver(info); holds {
+			w.addWithRank(ProcessOf(info), time.Now().Add(LookLimit))
+		}
+	}
+	if w.asRoot == nil {
+		look()
+	} else {
+		w.asRoot(look)
+	}
+	return holds
 }
 
 // isOurs reports whether a process descends from a selected process, or is a sibling of an
@@ -126,8 +155,10 @@ func (w *WorkerWatcher) isOurs(info target.ProcInfo, infoOf func(int) (target.Pr
 // siblings returns the targets with that parent. Init adopts all orphans: its children must
 // also have the same command.
 func (w *WorkerWatcher) siblings(pid, parent int, command string) (list []*Tracked) {
-	for i := range w.targets {
-		if t := &w.targets[i]; t.PID != pid && t.parent == parent && parent != 0 && (parent != 1 || t.Command == command) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range w.targets {
+		if t.PID != pid && t.parent == parent && parent != 0 && (parent != 1 || t.Command == command) {
 			list = append(list, t)
 		}
 	}

@@ -34,8 +34,10 @@ func TestMatchPredecessor(t *testing.T) {
 		"another program":      {two[1:], LateWorker{Process{9, 2, "sh", 7}, nil, 0}, 0},
 	} {
 		var said []string
-		targets := append([]Tracked{}, c.targets...)
-		l := &WorkerWatcher{targets: targets, warn: func(text string) { said = append(said, text) }}
+		l := &WorkerWatcher{note: func(n LateWorker) { said = append(said, n.Warning("")) }}
+		for _, one := range c.targets {
+			l.Track(one)
+		}
 		l.add(c.n)
 		l.add(c.n) // seen again
 		if len(l.found) != 1 || l.found[0].replaces != c.want || len(said) != 1 {
@@ -55,8 +57,10 @@ func TestOurs(t *testing.T) {
 	}
 	infoOf := func(pid int) (target.ProcInfo, bool) { k, ok := tree[pid]; return k, ok }
 	below := &WorkerWatcher{selection: Selection{Tree: true}, roots: []int{5}}
-	beside := &WorkerWatcher{targets: []Tracked{ended(20, 7, "w", nil), ended(21, 1, "w", nil)}}
-	living := &WorkerWatcher{targets: []Tracked{{Process: Process{PID: os.Getpid(), parent: 7}}}}
+	beside, living := &WorkerWatcher{}, &WorkerWatcher{}
+	beside.Track(ended(20, 7, "w", nil))
+	beside.Track(ended(21, 1, "w", nil))
+	living.Track(Tracked{Process: Process{PID: os.Getpid(), parent: 7}})
 	for pid, want := range map[int][3]bool{7: {true}, 8: {true, true}, 9: {false, true}, 10: {}, 11: {}} {
 		got := [3]bool{below.isOurs(tree[pid], infoOf), beside.isOurs(tree[pid], infoOf), living.isOurs(tree[pid], infoOf)}
 		if got != want {

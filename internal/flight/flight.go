@@ -70,6 +70,7 @@ type Host struct {
 	Counters func() []tracedb.Counter   // of the payload, now
 	Idle     func() bool                // no kernel runs, or waits to run
 	Pauses   []tracedb.Pause            // of the target, before the session
+	Joined   bool                       // other processes were recorded before: a trace goes back to before this one was
 }
 
 // GroupHost is the command to which the flight recorders of a group belong. Several goroutines call its functions.

@@ -94,7 +94,7 @@ func (t *trace) span() (fromNS, endNS uint64) {
 	}
 	began := uint64(0) // the first process, of those that have begun meanwhile
 	for _, one := range first {
-		if t.group.host.Joining && one.limit == tracedb.LimitStart {
+		if (t.group.host.Joining || one.recorder.host.Joined) && one.limit == tracedb.LimitStart {
 			if began == 0 || one.fromNS < began {
 				began = one.fromNS
 			}
@@ -105,9 +105,7 @@ func (t *trace) span() (fromNS, endNS uint64) {
 	if fromNS == 0 {
 		fromNS = began
 	}
-	if t.group.host.Joining && t.floorNS > fromNS {
-		fromNS = t.floorNS
-	}
+	fromNS = max(fromNS, t.floorNS)
 	return fromNS, max(endNS, fromNS)
 }
 

@@ -113,7 +113,7 @@ func (s *Summary) sharing() string {
 		if p.Outcome == tracedb.OutcomePassedOver || p.Outcome == tracedb.OutcomeOtherRank || p.Outcome == tracedb.OutcomeLateWorker {
 			continue
 		}
-		if all++; p.untilNS >= s.Common.EndNS {
+		if all++; p.untilNS >= s.Common.EndNS && p.Outcome != tracedb.OutcomeJoined {
 			shared++
 		}
 	}

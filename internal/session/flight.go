@@ -59,6 +59,7 @@ func (r *recording) flightHost(s ring.Snapshot) flight.Host {
 		},
 		Idle:   r.isIdle,
 		Pauses: pauses,
+		Joined: r.joined,
 	}
 }
 
@@ -147,11 +148,16 @@ func (g *group) describeTargets(members []*member, now flight.State) (list []tra
 		}
 		decided, result := m.decided, m.result
 		m.mu.Unlock()
+		if m.late != nil {
+			t.Outcome, t.Detail = tracedb.OutcomeJoined, sanitize.Text(m.late.How())
+		}
 		switch how, gone := now.Gone[m.PID]; {
 		case gone:
 			t.Outcome, t.ExitCode, t.Detail = tracedb.OutcomeExited, int(failure.TargetExited), sanitize.Text(how)
 		case now.Late[m.PID]:
 			t.Outcome, t.ExitCode, t.Detail = tracedb.OutcomeFailed, int(failure.Failed), "its records did not come in time"
+		case decided && result.failure != nil && m.late != nil && result.exit != failure.Remains:
+			t = m.late.Target(result.failure.What + ": " + result.failure.Cause)
 		case decided && result.failure != nil:
 			t.Outcome, t.ExitCode, t.Detail = result.outcome, int(result.exit), sanitize.Text(result.failure.What+": "+result.failure.Cause)
 		case decided && result.exit == failure.TargetExited:

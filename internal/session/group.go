@@ -24,6 +24,7 @@ type GroupObserver interface {
 	Observer
 	PassedOver(who string)
 	AllAttached(facts string) // how many are attached, and how long they were paused
+	Joined(facts string)      // a process began to use a GPU meanwhile, and is recorded, too
 	Failed(f *failure.Error)  // one process failed; the others continue
 }
 
@@ -42,7 +43,10 @@ func RecordAll(ctx context.Context, o Options, s discover.Selection, skip <-chan
 		rights := newPrivileges(o)
 		defer rights.close()
 		r := newRecording(o, skip, ui, rights)
-		r.looked = func() { r.watcher = discover.WatchWorkers(s, c, []discover.Tracked{r.tracked(c.Targets[0])}, ui.Warn) }
+		r.looked = func() {
+			warn := func(late discover.LateWorker) { ui.Warn(late.Warning("")) }
+			r.watcher = discover.WatchWorkers(s, c, []discover.Tracked{r.tracked(c.Targets[0])}, warn, nil)
+		}
 		return r.record(ctx)
 	}
 	o.PID = c.First
@@ -61,7 +65,7 @@ func RecordAll(ctx context.Context, o Options, s discover.Selection, skip <-chan
 
 // group is several recordings into one trace. It arms one after the other, so that no two
 // pauses overlap, and drains each from its arming on. The common window begins when the
-// last one is armed, and ends before the first detach command.
+// last one is armed, and ends before the first detach command. Late workers join meanwhile.
 type group struct {
 	preflight.Preflight // for the trace; each process has its own
 	o                   Options
@@ -76,8 +80,9 @@ type group struct {
 	db          *tracedb.DB   // nil: a flight recorder makes its own
 	flight      *flight.Group // nil: the records go into the trace at once
 	watcher     *discover.WorkerWatcher
-	lateWorkers []discover.LateWorker
-	armingNS    uint64 // when the first attach began
+	joins       *joins
+	lateWorkers []discover.LateWorker // also those that have joined
+	armingNS    uint64                // when the first attach began
 	begin       beginning
 	startNS     uint64 // of the common window; 0: it never began
 	endNS       uint64
@@ -87,6 +92,9 @@ type group struct {
 
 func (g *group) run(ctx context.Context) (Outcome, error) {
 	defer g.release()
+	window, endWindow := context.WithCancel(context.Background())
+	defer endWindow()
+	g.joins = newJoins(g, window)
 	if err := g.look(); err != nil {
 		return Outcome{}, err
 	}
@@ -96,8 +104,6 @@ func (g *group) run(ctx context.Context) (Outcome, error) {
 	if g.flight = newFlight(g.o, g.flightHost(), len(g.members)); g.flight != nil {
 		defer g.flight.Close()
 	}
-	window, endWindow := context.WithCancel(context.Background())
-	defer endWindow()
 	if !g.arm(ctx, window) {
 		return Outcome{}, errors.Join(g.nobody(), g.discard())
 	}
@@ -148,7 +154,7 @@ func (g *group) look() error {
 	if len(g.choice.Hidden) > 0 {
 		g.ui.Warn("this user may not look into " + discover.Names(g.choice.Hidden) + ": not recorded, whether they hold a GPU or not")
 	}
-	g.watcher = discover.WatchWorkers(g.selection, g.choice, g.tracked(), g.ui.Warn)
+	g.watcher = discover.WatchWorkers(g.selection, g.choice, g.tracked(), g.joins.note, g.asRoot)
 	return nil
 }
 

@@ -30,6 +30,7 @@ func (g *group) record(ctx context.Context, endWindow context.CancelFunc) error 
 	g.decided.Store(&collector.Ending{Reason: why, WindowEndNS: g.endNS})
 	g.eachMeasured(func(m *rates) { m.end(rateDuring) })
 	endWindow()
+	g.joins.end()
 	g.noteEarly(why)
 	g.ui.Detaching(why, why == tracedb.EndInterrupted || why == tracedb.EndElapsed || why == tracedb.EndSchedule)
 	for _, m := range g.members {
@@ -72,15 +73,18 @@ func (g *group) window(ctx context.Context) string {
 			return tracedb.EndStopped
 		case <-isOver:
 			return tracedb.EndElapsed
+		case armed := <-g.joins.attached:
+			g.joins.conclude(armed)
 		case <-tick.C:
 		}
+		g.joins.step()
 		g.ui.Recording(time.Since(began), g.o.Duration, g.progress(), g.sizeBytes())
 		switch {
 		case g.isFull():
 			return tracedb.EndSizeLimit
 		case g.o.Flight != nil && g.o.Flight.IsDone():
 			return endSpent
-		case g.count((*member).isOver) == len(g.members):
+		case g.count((*member).isOver) == len(g.members) && !g.joins.isBusy():
 			if g.count((*member).isScheduleOver) > 0 {
 				return tracedb.EndSchedule
 			}
@@ -153,7 +157,7 @@ func (g *group) commonEnd(why string) uint64 {
 		return end
 	}
 	for _, m := range g.members {
-		if m.endNS > g.startNS && (m.outcome == tracedb.OutcomeRecorded || m.outcome == tracedb.OutcomeIdle) {
+		if m.endNS > g.startNS && (m.outcome == tracedb.OutcomeRecorded || m.outcome == tracedb.OutcomeJoined || m.outcome == tracedb.OutcomeIdle) {
 			end = min(end, m.endNS)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/rtl-attach/rtl-attach/internal/resident"
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/internal/testpoint"
-	"github.com/rtl-attach/rtl-attach/tracedb"
 )
 
 // guest is a process of a started program that is recorded from before its first kernel on.
@@ -48,19 +47,13 @@ func (l *launched) record(who identity, w *launch.Waiting) {
 
 // attend records a process until the window is over, or the process has ended.
 func (l *launched) attend(g *guest) {
-	var rank *int
-	look := func() (err error) { rank, err = g.look(); return err }
-	if !g.attempt(tracedb.OutcomeRefused, look) {
-		return
-	}
-	g.introduce(rank)
 	arm := func() error {
 		if err := l.open(); err != nil {
 			return err
 		}
 		return g.arm(l.ctx)
 	}
-	if !g.attempt(tracedb.OutcomeFailed, arm) {
+	if !g.attend(arm) {
 		return
 	}
 	g.armed = true

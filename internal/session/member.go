@@ -26,8 +26,10 @@ type member struct {
 	decided bool
 	result  // the first decision; read when the member is over or abandoned
 
-	why       string // of an early end
+	late      *joining // nil: it is one of those with which the recording began
+	why       string   // of an early end
 	armed     bool
+	begunNS   uint64        // when a late worker was attached to
 	abandoned atomic.Bool   // a thread of the tool hangs: do not touch this member any more
 	holder    *member       // if abandoned: the member in whose target the thread hangs
 	done      chan struct{} // closed when no goroutine works on it any more
@@ -119,6 +121,17 @@ func (m *member) introduce(rank *int) {
 	m.StartTicks = m.Target.StartTicks
 }
 
+// attend looks at the process and attaches to it by arm, and reports whether that succeeded. If not, the member is over.
+func (m *member) attend(arm func() error) bool {
+	var rank *int
+	look := func() (err error) { rank, err = m.look(); return err }
+	if !m.attempt(tracedb.OutcomeRefused, look) {
+		return false
+	}
+	m.introduce(rank)
+	return m.attempt(tracedb.OutcomeFailed, arm)
+}
+
 func (m *member) arm(ctx context.Context) error {
 	m.trace.db, m.flight = m.group.db, m.group.flight
 	if err := m.attach(ctx); err != nil {
@@ -163,13 +176,17 @@ func (m *member) collectAndDetach(window context.Context) {
 }
 
 func (m *member) conclude(code failure.ExitCode, endNS uint64) {
-	m.decide(result{outcome: outcomeOf(code, m.tally.noTimes+m.tally.left), exit: code, endNS: endNS})
+	outcome := outcomeOf(code, m.tally.noTimes+m.tally.left)
+	if outcome == tracedb.OutcomeRecorded && m.late != nil {
+		outcome = tracedb.OutcomeJoined
+	}
+	m.decide(result{outcome: outcome, exit: code, endNS: endNS})
 }
 
-// fail reports the failure, unless the user has interrupted the attaches and nothing remains.
+// fail reports the failure, unless nothing remains, and the user has interrupted the attaches or the group warns of the late worker.
 func (m *member) fail(outcome tracedb.Outcome, f *failure.Error) {
 	first := m.decide(result{failure: f, outcome: outcome, exit: f.Code})
-	if first && (f.Code == failure.Remains || !errors.Is(f, context.Canceled)) {
+	if first && (f.Code == failure.Remains || m.late == nil && !errors.Is(f, context.Canceled)) {
 		m.group.ui.Failed(f)
 	}
 }

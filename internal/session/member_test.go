@@ -23,6 +23,7 @@ type quietGroup struct {
 
 func (*quietGroup) PassedOver(string)  {}
 func (*quietGroup) AllAttached(string) {}
+func (*quietGroup) Joined(string)      {}
 
 func (q *quietGroup) Failed(f *failure.Error) {
 	q.mu.Lock()

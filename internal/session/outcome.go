@@ -31,7 +31,9 @@ func outcomeOf(code failure.ExitCode, notInTrace uint64) tracedb.Outcome {
 func (g *group) code() failure.ExitCode {
 	var codes []failure.ExitCode
 	for _, m := range g.members {
-		codes = append(codes, m.exit)
+		if !m.isAbsent() {
+			codes = append(codes, m.exit)
+		}
 	}
 	return failure.CombineExitCodes(codes)
 }
@@ -75,16 +77,15 @@ func (g *group) left() (n uint64) {
 func (g *group) outcomes() []tracedb.Target {
 	var list []tracedb.Target
 	for _, m := range g.members {
+		if m.isAbsent() {
+			continue
+		}
 		list = append(list, tracedb.Target{
 			PID: m.PID, StartTicks: m.StartTicks, Command: sanitize.Text(m.Command), Rank: m.rank,
 			Outcome: m.outcome, ExitCode: int(m.exit), Detail: sanitize.Text(m.detail()),
 		})
 	}
-	list = append(list, g.others()...)
-	for _, n := range g.lateWorkers {
-		list = append(list, n.Target())
-	}
-	return list
+	return slices.Concat(list, g.others(), g.absent())
 }
 
 // others returns the selected processes that were not to be recorded.
@@ -105,6 +106,15 @@ func (g *group) others() (list []tracedb.Target) {
 
 // detail explains a member's outcome; "": it needs no explanation.
 func (m *member) detail() string {
+	text := m.explain()
+	if m.late == nil {
+		return text
+	}
+	how := fmt.Sprintf("%s, recorded from %.1f s into the common window", m.late.How(), time.Duration(m.begunNS-m.group.startNS).Seconds())
+	return strings.TrimSuffix(how+"; "+text, "; ")
+}
+
+func (m *member) explain() string {
 	switch {
 	case m.failure != nil && m.failure.Cause != "":
 		return m.failure.What + ": " + m.failure.Cause
@@ -189,7 +199,8 @@ func (m *member) name() string {
 func (g *group) describeDetach() string {
 	detached := g.count(func(m *member) bool { return m.isOver() && m.phase.detached })
 	entered := g.count(func(m *member) bool { return m.isOver() && m.phase.entered })
-	text := fmt.Sprintf("%d/%d   hooks removed, ", detached, len(g.members))
+	all := g.count(func(m *member) bool { return !m.isAbsent() })
+	text := fmt.Sprintf("%d/%d   hooks removed, ", detached, all)
 	if entered > 0 {
 		return text + fmt.Sprintf("a thread of %d paused for it", entered)
 	}

@@ -43,6 +43,7 @@ type recording struct {
 	observed  []*observation // not finished
 	taken     func() uint64  // see (*drain).taken; nil: there is no drain
 	rank      *int           // in the target's environment; nil: none
+	joined    bool           // the recording of other processes had begun
 	dropped   bool           // this recording has dropped the privileges
 	looked    func()         // called before the target is touched; nil: do not watch for late workers
 	flight    *flight.Group  // nil: the records go into the trace at once

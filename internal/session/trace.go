@@ -74,7 +74,7 @@ func (r *recording) noteLateWorkers() error {
 	}
 	var targets []tracedb.Target
 	for _, n := range r.watcher.End(watchdog.Hanging() <= watchdog.Limit) {
-		targets = append(targets, n.Target())
+		targets = append(targets, n.Target(""))
 	}
 	if r.trace.db == nil {
 		return nil

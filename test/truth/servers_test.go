@@ -149,7 +149,7 @@ func busyNS(t *testing.T, db *sql.DB, gpu int64, c *report.Common) (sum int64) {
 }
 
 // TestServerWorkerDies: the others' recordings are complete, the dead worker's is complete up to
-// its death, and the tool reports the worker that replaces it.
+// its death, and the worker that replaces it is recorded from the tool's attach on.
 func TestServerWorkerDies(t *testing.T) {
 	loseWorker(t, harness.StartFleet(t, workers))
 }
@@ -169,6 +169,8 @@ func loseWorker(t *testing.T, f *harness.Fleet) {
 		return w != nil && w.PID != victim.PID
 	})
 	after := f.Workers(t)
+	r.Says(t, "takes the place of pid "+strconv.Itoa(victim.PID)+": recorded from now on")
+	harness.Until(t, "what its successor dispatches is recorded", func() bool { return after[3].Status(t).Counters["timed_pool"] >= 100 })
 	r.Interrupt(t)
 	run := r.Wait(t)
 	run.MustBe(t, failure.SomeFailed)
@@ -177,7 +179,6 @@ func loseWorker(t *testing.T, f *harness.Fleet) {
 	}
 	others := f.Workers(t)
 	counts := f.Quit(t, others)
-	delete(others, 3)
 	checkWorkers(t, others, counts, run.Trace)
 
 	log := victim.Truth(t)
@@ -189,12 +190,13 @@ func loseWorker(t *testing.T, f *harness.Fleet) {
 	c.MustHaveRecorded(20)
 
 	found := byOutcome(run.Summary)
-	exited, fresh := found[tracedb.OutcomeExited], found[tracedb.OutcomeLateWorker]
+	exited, fresh := found[tracedb.OutcomeExited], found[tracedb.OutcomeJoined]
 	if len(exited) != 1 || exited[0].PID != int64(victim.PID) || exited[0].ExitCode != int64(failure.TargetExited) ||
 		!strings.Contains(exited[0].Detail, "into the common window") {
 		t.Errorf("the dead worker: %+v", exited)
 	}
-	if len(fresh) != 1 || fresh[0].PID != int64(after[3].PID) {
+	if len(fresh) != 1 || fresh[0].PID != int64(after[3].PID) || fresh[0].Rank == nil || *fresh[0].Rank != 3 || fresh[0].ExitCode != int64(failure.OK) ||
+		!strings.Contains(fresh[0].Detail, "recorded from ") {
 		t.Errorf("the new worker, pid %d: %+v", after[3].PID, fresh)
 	}
 	if n := len(found[tracedb.OutcomeRecorded]); n != workers-1 {
