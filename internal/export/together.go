@@ -22,7 +22,9 @@ const commonWindow = "common window"
 // togetherOf returns nothing for the trace of one process.
 func togetherOf(tr *trace) (tg together) {
 	for _, t := range tr.Targets {
-		if t.Outcome != tracedb.OutcomeRecorded && t.Outcome != tracedb.OutcomePassedOver {
+		switch t.Outcome {
+		case tracedb.OutcomeRecorded, tracedb.OutcomeJoined, tracedb.OutcomePassedOver:
+		default:
 			tg.outcomes = append(tg.outcomes, fmt.Sprintf("pid %d (%s): %s: %s", t.PID, t.Command, t.Outcome, t.Detail))
 		}
 	}

@@ -172,6 +172,27 @@ func TestJoining(t *testing.T) {
 	g.Close()
 }
 
+// TestJoined: a trace goes back to before a process joined the others, and not to before the others began.
+func TestJoined(t *testing.T) {
+	g := newTestGroup(t, hostIn(t.TempDir()), 2, 5)
+	first, second := begun(g, 7), begun(g, 8)
+	play(t, first, 0, 10)
+	play(t, second, 0, 10)
+	host := hostOf(9)
+	host.Joined = true
+	joined := g.New(host, all.Kinds, boottimeNS(), noHoles)
+	joined.Keep(window(ring.WindowOpen, 1, 0, boottimeNS()))
+	play(t, joined, 0, 5)
+	asked := g.Ask("a test")
+	for _, r := range []*Recorder{first, second, joined} {
+		play(t, r, 10, 1)
+	}
+	if o := <-asked; o.Err != nil || o.FromNS != max(first.fromNS, second.fromNS) || o.FromNS >= joined.fromNS {
+		t.Errorf("%+v, from %d; they began at %d, %d and %d", o, o.FromNS, first.fromNS, second.fromNS, joined.fromNS)
+	}
+	g.Close()
+}
+
 // TestJoiningAreBounded: more processes than were expected share the memory, and those that have ended are dropped first. A trace does not
 // claim the time of those.
 func TestJoiningAreBounded(t *testing.T) {

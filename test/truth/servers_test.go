@@ -204,6 +204,49 @@ func loseWorker(t *testing.T, f *harness.Fleet) {
 	}
 }
 
+// TestServerGrows: a worker that the server starts during the recording is recorded from the tool's attach on; with a schedule it is not,
+// and the tool says so.
+func TestServerGrows(t *testing.T) {
+	f := harness.StartFleet(t, 2)
+	r := f.Begin(t)
+	r.Says(t, "✓ attached    2/2")
+	grow(t, f, 3)
+	r.Says(t, "came to hold a GPU during the recording: recorded from now on")
+	grown := f.Workers(t)[2]
+	harness.Until(t, "what it dispatches is recorded", func() bool { return grown.Status(t).Counters["timed_pool"] >= 100 })
+	r.Interrupt(t)
+	run := r.Wait(t)
+	run.MustBe(t, failure.OK)
+	if err := run.Decode(); err != nil {
+		t.Fatal(err)
+	}
+	found := byOutcome(run.Summary)
+	if joined := found[tracedb.OutcomeJoined]; len(joined) != 1 || joined[0].PID != int64(grown.PID) || len(found[tracedb.OutcomeRecorded]) != 2 {
+		t.Errorf("%+v", run.Summary.Processes)
+	}
+
+	scheduled := f.Begin(t, "--schedule", "boottime:100ms:200ms:1000")
+	scheduled.Says(t, "✓ attached    3/3")
+	grow(t, f, 4)
+	scheduled.Says(t, "it is not in the trace: the windows of a schedule begin with the recording")
+	scheduled.Interrupt(t)
+	scheduled.Wait(t)
+
+	fleet := f.Workers(t)
+	delete(fleet, 3)
+	counts := f.Quit(t, fleet)
+	checkWorkers(t, fleet, counts, run.Trace)
+}
+
+// grow has the server start a further worker, and returns when that many dispatch.
+func grow(t *testing.T, f *harness.Fleet, workers int) {
+	t.Helper()
+	if _, err := f.Get("/grow"); err != nil {
+		t.Fatal(err)
+	}
+	harness.Until(t, "a further worker is ready", func() bool { return len(f.Workers(t)) == workers })
+}
+
 // TestServerRefusal: the tool cannot attach to one worker, does not touch it, and records the
 // others.
 func TestServerRefusal(t *testing.T) {

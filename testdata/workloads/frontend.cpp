@@ -5,6 +5,7 @@
 #include "http.h"
 #include "options.h"
 
+#include <atomic>
 #include <cerrno>
 #include <fcntl.h>
 #include <csignal>
@@ -153,6 +154,8 @@ std::string list()
 	return text;
 }
 
+std::atomic<long> wanted{0}; // further workers
+
 volatile sig_atomic_t ending = 0;
 void on_end(int) { ending = 1; }
 
@@ -162,6 +165,8 @@ void serve(char** command, int port)
 	bool said = false, told = false;
 
 	while (!workers.empty()) {
+		for (; wanted && !ending; wanted--)
+			start_worker(settings.workers++, command);
 		std::vector<pollfd> outputs;
 		std::vector<pid_t> pids;
 		for (auto& [pid, w] : workers) {
@@ -230,6 +235,8 @@ int main(int argc, char** argv)
 				return "ok " + std::to_string(++questions) + "\n";
 			if (path == "/workers")
 				return list();
+			if (path == "/grow")
+				return std::to_string(++wanted) + "\n";
 			if (path != "/quit")
 				return "";
 			kill(getpid(), SIGTERM);
