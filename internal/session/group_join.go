@@ -17,6 +17,7 @@ import (
 const (
 	joinTries  = 5
 	joinPeriod = time.Second // between two tries: the worker may not have initialized its runtime yet
+	mostJoins  = 1 << 10     // of a recording, which a worker that is restarted again and again must not fill
 )
 
 // joins attaches to late workers while the common window is open, to one after the other. The group's goroutine owns it, and the
@@ -29,6 +30,7 @@ type joins struct {
 
 	mu      sync.Mutex
 	waiting []*joining // not attached to yet
+	taken   int        // late workers in all, without those that are not to be recorded
 }
 
 // joining is a late worker to which the tool is going to attach.
@@ -51,6 +53,7 @@ func (j *joins) note(late discover.LateWorker) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.taken++
 	j.waiting = append(j.waiting, &joining{LateWorker: late})
 }
 
@@ -58,6 +61,12 @@ func (j *joins) note(late discover.LateWorker) {
 func (j *joins) obstacle(late discover.LateWorker) string {
 	if len(j.group.o.Schedule) > 0 {
 		return "the windows of a schedule begin with the recording"
+	}
+	j.mu.Lock()
+	taken := j.taken
+	j.mu.Unlock()
+	if taken >= mostJoins {
+		return humanize.Things(mostJoins, "worker") + " have joined it"
 	}
 	return j.group.choice.Obstacle(j.group.selection, late)
 }
