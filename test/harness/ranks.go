@@ -51,6 +51,7 @@ func StartRanks(t testing.TB, ranks int, inOne bool, args ...string) *Ranks {
 type Entry struct {
 	Rank           int
 	StartNS, EndNS int64
+	ID             uint64 // of its launch; 0: a replay of a graph has it
 }
 
 // Collective is what belongs together by the simulator's log: the n-th kernel of a group on each GPU.
@@ -117,7 +118,7 @@ func together(kernels map[int][]*simlog.Record) (all []*Collective) {
 				known[at] = &Collective{Name: k.Name, Ranks: int(k.Grid[1])}
 				all = append(all, known[at])
 			}
-			known[at].Entries = append(known[at].Entries, Entry{rank, int64(k.StartNS), int64(k.EndNS)})
+			known[at].Entries = append(known[at].Entries, Entry{rank, int64(k.StartNS), int64(k.EndNS), k.UniqueID})
 		}
 	}
 	return all

@@ -30,7 +30,7 @@ func TestRanksCommunicators(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	truth := &rankTruth{t: t}
+	truth := &rankTruth{t: t, ranks: 8}
 	truth.all, truth.kernels = harness.RanksTruth(t, log)
 	truth.check(trace)
 	mustHaveGroups(t, trace, 4, ranks.ByCommunicator)
@@ -43,7 +43,7 @@ func TestRanksCalls(t *testing.T) {
 	p := harness.StartRanks(t, 8, true, rcclRanks...)
 	run := p.Record(t, time.Second, rcclCalls...)
 	run.MustBe(t, failure.OK)
-	truth := &rankTruth{t: t}
+	truth := &rankTruth{t: t, ranks: 8}
 	truth.all, truth.kernels = p.Truth(t)
 	truth.check(run.Trace)
 	mustHaveGroups(t, run.Trace, 4, ranks.ByTimes)
