@@ -23,7 +23,7 @@ func TestRanksGraphs(t *testing.T) {
 		inOne  bool
 		args   []string
 		record []string
-		late   int // -1: none
+		late   int // the rank that is made late; -1: none is
 		reason string
 	}{
 		{"one process", true, late, nil, 2, "vllm::topk_softmax_kernel"},
