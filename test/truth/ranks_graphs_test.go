@@ -4,46 +4,44 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/rtl-attach/rtl-attach/internal/failure"
 	"github.com/rtl-attach/rtl-attach/internal/report"
 	"github.com/rtl-attach/rtl-attach/test/harness"
 )
 
 // graphRanks are ranks that replay graphs with collectives of two kinds; each fourth step has none of them.
-var graphRanks = []string{"--graphs", "2", "--layers", "3", "--ahead", "8"}
+var graphRanks = []string{"--graphs", "2", "--layers", "2"}
 
 // TestRanksGraphs is TestRanks of collectives in graphs' replays, and of some between them, with the rank that was made late and what
-// it did instead. Only in one of the recordings HIP's calls are known.
+// it did instead. Only in one of the recordings HIP's calls are known. The delay is long compared with those of a busy machine.
 func TestRanksGraphs(t *testing.T) {
-	late := []string{"--late-rank", "2", "--late", "3000"}
+	const late, computed, idle = 2, "ran vllm::topk_softmax_kernel (", "was idle: "
+	byGPU := []string{"--late-rank", "2", "--late", "10000", "--ahead", "4"}
 	for _, one := range []struct {
 		name   string
 		inOne  bool
 		args   []string
 		record []string
-		late   int // the rank that is made late; -1: none is
 		reason string
 	}{
-		{"one process", true, late, nil, 2, "vllm::topk_softmax_kernel"},
-		{"one process calls", true, late, lossless, 2, "vllm::topk_softmax_kernel"},
-		{"one process balanced", true, []string{"--vary", "100"}, nil, -1, ""},
-		{"one process unequal", true, append(slices.Clone(late), "--skip-rank", "1"), nil, 2, "vllm::topk_softmax_kernel"},
-		{"processes", false, late, nil, 2, "vllm::topk_softmax_kernel"},
-		{"processes late by the host", false, append(slices.Clone(late), "--late-by", "host", "--ahead", "1"), nil, 2, ""},
+		{"one process", true, byGPU, nil, computed},
+		{"one process calls", true, byGPU, lossless, computed},
+		{"one process unequal", true, append(slices.Clone(byGPU), "--skip-rank", "1"), nil, computed},
+		{"processes", false, byGPU, nil, computed},
+		{"processes late by the host", false, []string{"--late-rank", "2", "--late", "20000", "--late-by", "host"}, nil, idle},
 	} {
 		t.Run(one.name, func(t *testing.T) {
 			p := harness.StartRanks(t, 4, one.inOne, slices.Concat(graphRanks, one.args)...)
-			run := p.Record(t, time.Second, one.record...)
-			run.MustBe(t, failure.OK)
+			r := p.Begin(t, one.record...)
+			r.Says(t, "✓ attached")
+			harness.Until(t, "each rank has entered enough collectives", p.EachDispatches(t, 600)) // 2 or 3 collectives in 5 or 7 kernels of a step
+			r.Interrupt(t)
+			run := r.MustRecord(t)
 			truth := &rankTruth{t: t, ranks: 4}
 			truth.all, truth.kernels = p.Truth(t)
-			r, whole := truth.check(run.Trace)
+			result, whole := truth.check(run.Trace)
 			mustMixReplays(t, whole)
-			if one.late >= 0 {
-				truth.mustBeLate(r, one.late, one.reason)
-			}
+			truth.mustBeLate(result, late, one.reason)
 		})
 	}
 }
@@ -67,7 +65,7 @@ func mustMixReplays(t *testing.T, whole []*harness.Collective) {
 	}
 }
 
-// mustBeLate: the verdict names the rank, and what its GPU did most of the time in which the others waited for it; "": it was idle.
+// mustBeLate: the verdict names the rank, and what its GPU did while the others waited for it.
 func (tr *rankTruth) mustBeLate(r *report.Report, late int, reason string) {
 	tr.t.Helper()
 	v := &r.Ranks.Servers[0]
@@ -79,10 +77,7 @@ func (tr *rankTruth) mustBeLate(r *report.Report, late int, reason string) {
 	if one.Rank != nil {
 		rank = int(*one.Rank)
 	}
-	if rank != late {
-		tr.t.Errorf("rank %d is late, not %d: %s", rank, late, v.Verdict)
-	}
-	if len(one.Instead) == 0 || reason == "" && one.Instead[0].What != "idle" || !strings.Contains(one.Instead[0].Name, reason) || !strings.Contains(v.Verdict, reason) {
-		tr.t.Errorf("it does not say that it ran %q: %s: %+v", reason, v.Verdict, one.Instead)
+	if rank != late || !strings.Contains(v.Verdict, reason) {
+		tr.t.Errorf("rank %d is late, not %d that %s: %s", rank, late, reason, v.Verdict)
 	}
 }

@@ -49,12 +49,12 @@ func runRanks(t *testing.T, n int, args ...string) (trace, log string) {
 func TestRanksGraphsCommunicators(t *testing.T) {
 	t.Parallel()
 	needRCCL(t)
-	trace, log := runRanks(t, 4, slices.Concat(graphRanks, []string{"--rccl", "on", "--late-rank", "2", "--late", "1000"})...)
+	trace, log := runRanks(t, 4, slices.Concat(graphRanks, []string{"--rccl", "on", "--late-rank", "2", "--late", "10000", "--ahead", "4"})...)
 	truth := &rankTruth{t: t, ranks: 4}
 	truth.all, truth.kernels = harness.RanksTruth(t, log)
 	r, whole := truth.check(trace)
 	mustMixReplays(t, whole)
-	truth.mustBeLate(r, 2, "vllm::topk_softmax_kernel")
+	truth.mustBeLate(r, 2, "ran vllm::topk_softmax_kernel (")
 	matched := map[ranks.By]int64{}
 	for _, g := range r.Ranks.Groups {
 		if matched[g.MatchedBy] += g.Matched; len(g.Ranks) != 4 {
