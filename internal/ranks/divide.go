@@ -52,7 +52,7 @@ func (a *Analysis) divide(members []*lane) (teams []*team) {
 		groups = a.blockLanes(members)
 	}
 	for _, lanes := range groups {
-		if t := a.withoutFar(newTeam(lanes)); len(t.lanes) > 1 && !a.isAmbiguous(t) {
+		if t := a.withoutAmbiguous(a.withoutFar(newTeam(lanes))); len(t.lanes) > 1 {
 			teams = append(teams, t)
 		}
 	}
@@ -122,15 +122,11 @@ func (l *lane) dropAmbiguous() {
 	l.free = slices.DeleteFunc(l.free, func(i int32) bool { return l.kernels[i].Collective == ambiguous })
 }
 
-// withoutFar leaves out joints whose ends are too far apart, as some of their kernels are of other collectives, and returns
-// the team of what is left.
-func (a *Analysis) withoutFar(t *team) *team {
-	if len(t.lanes) < 2 || t.lanes[0].isExact() {
-		return t
-	}
-	b, before := t.block(), a.Ambiguous
-	for _, j := range b.joints {
-		if j.endNS-j.leastNS > nearNS(b, b) {
+// without leaves out some joints of a team, and returns the team of what is left.
+func (a *Analysis) without(t *team, joints []*joint, isLeftOut func(*joint) bool) *team {
+	before := a.Ambiguous
+	for _, j := range joints {
+		if isLeftOut(j) {
 			a.leaveOut(j)
 		}
 	}
@@ -143,11 +139,20 @@ func (a *Analysis) withoutFar(t *team) *team {
 	return newTeam(t.lanes)
 }
 
-// isAmbiguous reports whether a team may be several groups in step: ranks wait, but never all of them for the same one.
-// Its kernels are then left out.
-func (a *Analysis) isAmbiguous(t *team) bool {
+// withoutFar leaves out joints whose ends are too far apart, as some of their kernels are of other collectives.
+func (a *Analysis) withoutFar(t *team) *team {
+	if len(t.lanes) < 2 || t.lanes[0].isExact() {
+		return t
+	}
+	b := t.block()
+	return a.without(t, b.joints, func(j *joint) bool { return j.endNS-j.leastNS > nearNS(b, b) })
+}
+
+// withoutAmbiguous leaves out what may be of several groups in step: ranks wait, but never all of them for the same one. Where none
+// waits, the ranks count as one group, unless that is the smaller part.
+func (a *Analysis) withoutAmbiguous(t *team) *team {
 	if len(t.lanes) < leastLanes || t.lanes[0].isExact() {
-		return false
+		return t
 	}
 	joints := t.joints()
 	skewed, proven := 0, 0
@@ -160,13 +165,8 @@ func (a *Analysis) isAmbiguous(t *team) bool {
 		}
 	}
 	if skewed < leastSkewed || proven >= max(leastProofs, skewed/provenShare) {
-		return false
+		return t
 	}
-	for _, j := range joints {
-		a.leaveOut(j)
-	}
-	for _, l := range t.lanes {
-		l.dropAmbiguous()
-	}
-	return true
+	mostly := skewed*2 > len(joints)
+	return a.without(t, joints, func(j *joint) bool { return mostly || j.lastNS-j.firstNS > ClockNS })
 }

@@ -170,6 +170,29 @@ func TestOneGroup(t *testing.T) {
 	}
 }
 
+// In a graph's replay, ranks hardly wait behind its first collective. That they seldom do, and then for two ranks, leaves those
+// collectives out, and not all others.
+func TestSeldomSkewed(t *testing.T) {
+	s := newScene(4)
+	r := random(3)
+	const all, skewed = 240, 10
+	for i := range all {
+		for rank := range 4 {
+			ns := 50_000 + r.Int64N(2000)
+			if i%(all/skewed) == 7 && rank > 1 {
+				ns += 8000
+			}
+			s.compute(rank, gemm, ns)
+		}
+		s.collective(allReduce, 20_000, 0, 1, 2, 3)
+	}
+	a := s.match()
+	s.compare(t, a, all-skewed)
+	if v := verdict(t, a); !v.Known || v.Late != nil || a.Ambiguous != 4*skewed || len(a.Groups) != 1 || a.Groups[0].Unmatched > 0 {
+		t.Errorf("%+v, %d ambiguous, %v", v, a.Ambiguous, a.sizes())
+	}
+}
+
 // Groups with random properties: nothing wrong is said.
 func TestGroupsAtRandom(t *testing.T) {
 	matched, all := 0, 0

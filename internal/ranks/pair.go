@@ -13,7 +13,7 @@ const ahead = 8
 const (
 	leastPairs   = 8
 	leastPercent = 60 // of the shorter one's kernels while both were recorded
-	endSpacing   = 8  // pairs end together: within the 8th part of the time between two kernels, in the median
+	endSpacing   = 8  // pairs end together: within the 8th part of the time between two kernels, in the median; see spread
 	farEnds      = 8  // a pair whose ends are apart 8 times as far as in the median is none
 )
 
@@ -105,7 +105,24 @@ func (p *pairing) together() (medianNS int64, together bool) {
 		return medianNS, false
 	}
 	shorter := min(p.meanwhile(p.a, p.b), p.meanwhile(p.b, p.a))
-	return medianNS, len(p.pairs)*100 >= shorter*leastPercent && medianNS*endSpacing <= min(spacing(p.a), spacing(p.b))
+	return medianNS, len(p.pairs)*100 >= shorter*leastPercent && p.spread(medianNS)*endSpacing <= min(spacing(p.a), spacing(p.b))
+}
+
+// spread returns how far the ends of pairs are apart, in the median, without what the clocks of both ranks are apart: that is the
+// same for all pairs. In a graph's replay, kernels follow each other so closely that it would count.
+func (p *pairing) spread(medianNS int64) int64 {
+	apart := make([]int64, 0, len(p.pairs))
+	for _, one := range p.pairs {
+		apart = append(apart, p.right(int(one.b)).EndNS-p.left(int(one.a)).EndNS)
+	}
+	clocksNS := median(apart)
+	if max(clocksNS, -clocksNS) > ClockNS {
+		return medianNS
+	}
+	for i, ns := range apart {
+		apart[i] = max(ns-clocksNS, clocksNS-ns)
+	}
+	return min(medianNS, median(apart))
 }
 
 // meanwhile returns how many free kernels of a lane end while the other one has free kernels.

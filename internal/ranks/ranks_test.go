@@ -175,6 +175,44 @@ func TestBegins(t *testing.T) {
 	}
 }
 
+// Replays of graphs with many collectives close to each other, in which some ranks have further kernels: each rank is recorded from and
+// up to another place in a replay, and its clock is off by a constant time.
+func TestReplays(t *testing.T) {
+	for seed := range uint64(4) {
+		r := random(seed)
+		s := newScene(4)
+		for replay := range 30 {
+			s.compute(2, "topk", 300_000)
+			for layer := range 8 + replay%3 {
+				for rank := range 4 {
+					s.compute(rank, gemm, 12_000+r.Int64N(2000))
+					if rank%2 == 1 && layer == 0 {
+						s.compute(rank, "norm", 2000)
+					}
+				}
+				s.collective([]string{allReduce, "vllm::cross_device_reduce_1stage"}[layer%4/3], 6000, 0, 1, 2, 3)
+			}
+		}
+		from, until := 3+r.IntN(20), s.number-5-r.IntN(20)
+		s.kernels = slices.DeleteFunc(s.kernels, func(k dispatched) bool {
+			return k.number >= 0 && (k.rank == 1 && k.number < from || k.rank == 3 && k.number > until)
+		})
+		for i := range s.kernels {
+			clockNS := int64(s.kernels[i].rank) * int64(seed) * 400
+			s.kernels[i].startNS += clockNS
+			s.kernels[i].endNS += clockNS
+		}
+		a := s.find(t, seed%2 == 0)
+		s.compare(t, a, until-from+1)
+		if v := verdict(t, a); v.Late == nil || *v.Late != 2 {
+			t.Errorf("seed %d: %+v", seed, v)
+		}
+		if a.Ambiguous > 0 || len(a.Groups) != 1 || a.Groups[0].Unmatched > 0 {
+			t.Errorf("seed %d: %+v, %d ambiguous", seed, a.Groups[0], a.Ambiguous)
+		}
+	}
+}
+
 // Groups that enter at the same time are told apart by their communicators.
 func TestCommunicators(t *testing.T) {
 	s := newScene(4)

@@ -15,6 +15,7 @@ import (
 // Ranks is the workload ranks: GPUs that enter collectives together, in one process or in a process each.
 type Ranks struct {
 	*Process // to record
+	ranks    int
 	logs     string
 	fleet    *Fleet // nil: they are in one process
 }
@@ -27,7 +28,7 @@ func StartRanks(t testing.TB, ranks int, inOne bool, args ...string) *Ranks {
 	}
 	dir, n := t.TempDir(), strconv.Itoa(ranks)
 	meet := "SOFTGPU_RENDEZVOUS=" + filepath.Join(dir, "meet")
-	r := &Ranks{logs: filepath.Join(dir, "truth")}
+	r := &Ranks{ranks: ranks, logs: filepath.Join(dir, "truth")}
 	if inOne {
 		r.Process = StartCold(t, Workload{Program: "ranks", Args: append([]string{"--ranks", n}, args...), Sim: []string{"SOFTGPU_GPUS=" + n, meet}})
 		r.Ready(t)
@@ -51,6 +52,7 @@ func StartRanks(t testing.TB, ranks int, inOne bool, args ...string) *Ranks {
 type Entry struct {
 	Rank           int
 	StartNS, EndNS int64
+	ID             uint64 // of its launch; 0: a replay of a graph has it
 }
 
 // Collective is what belongs together by the simulator's log: the n-th kernel of a group on each GPU.
@@ -117,15 +119,18 @@ func together(kernels map[int][]*simlog.Record) (all []*Collective) {
 				known[at] = &Collective{Name: k.Name, Ranks: int(k.Grid[1])}
 				all = append(all, known[at])
 			}
-			known[at].Entries = append(known[at].Entries, Entry{rank, int64(k.StartNS), int64(k.EndNS)})
+			known[at].Entries = append(known[at].Entries, Entry{rank, int64(k.StartNS), int64(k.EndNS), k.UniqueID})
 		}
 	}
 	return all
 }
 
-// EachDispatches is a condition for Until: each rank's process has n more dispatches than now.
+// EachDispatches is a condition for Until: each rank has n more dispatches than now, of one process on average.
 func (r *Ranks) EachDispatches(t testing.TB, n int) func() bool {
 	t.Helper()
+	if r.fleet == nil {
+		return r.Dispatches(t, n*r.ranks)
+	}
 	all := []func() bool{}
 	for _, w := range r.fleet.Workers(t) {
 		all = append(all, w.Dispatches(t, n))

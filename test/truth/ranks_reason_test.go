@@ -17,12 +17,13 @@ import (
 func TestRanksReason(t *testing.T) {
 	testenv.NeedRoot(t)
 	const late = 2
-	for by, one := range map[string]struct{ reason, in string }{
-		"host": {"slept in fetch_batch", "fetch_batch"},
-		"cpu":  {"was running prepare_batch", "prepare_batch"},
+	for _, one := range []struct{ by, graphs, reason, in string }{
+		{"host", "0", "slept in fetch_batch", "fetch_batch"},
+		{"cpu", "0", "was running prepare_batch", "prepare_batch"},
+		{"host", "2", "slept in fetch_batch", "fetch_batch"},
 	} {
-		t.Run(by, func(t *testing.T) {
-			p := harness.StartRanks(t, 4, false, "--late-rank", "2", "--late", "20000", "--late-by", by, "--layers", "1")
+		t.Run(one.by+" graphs "+one.graphs, func(t *testing.T) {
+			p := harness.StartRanks(t, 4, false, "--late-rank", "2", "--late", "20000", "--late-by", one.by, "--layers", "1", "--graphs", one.graphs)
 			r := p.Begin(t, "--sched", "--sample", "cpu:199")
 			r.Says(t, "✓ attached")
 			harness.Until(t, "each rank has entered enough collectives", p.EachDispatches(t, 160)) // a kernel and a collective in a step

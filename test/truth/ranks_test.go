@@ -23,6 +23,7 @@ const nearNS = 100
 // rankTruth is what the log says of a recording's collectives.
 type rankTruth struct {
 	t       *testing.T
+	ranks   int // in all
 	window  traceread.Span
 	clockNS int64
 	all     []*harness.Collective
@@ -48,14 +49,15 @@ func TestRanks(t *testing.T) {
 			p := harness.StartRanks(t, 8, one.inOne, one.args...)
 			run := p.Record(t, time.Second)
 			run.MustBe(t, failure.OK)
-			truth := &rankTruth{t: t}
+			truth := &rankTruth{t: t, ranks: 8}
 			truth.all, truth.kernels = p.Truth(t)
 			truth.check(run.Trace)
 		})
 	}
 }
 
-func (tr *rankTruth) check(path string) {
+// check compares a trace with the log. It returns the report, and the collectives of all ranks that are in the trace.
+func (tr *rankTruth) check(path string) (*report.Report, []*harness.Collective) {
 	tr.t.Helper()
 	r, err := report.Make(path, report.Options{Kernels: 1})
 	if err != nil {
@@ -78,7 +80,8 @@ func (tr *rankTruth) check(path string) {
 		tr.t.Fatal(err)
 	}
 	tr.clockNS = a.ClockNS
-	tr.judge(r, tr.compare(a))
+	whole := tr.compare(a)
+	tr.judge(r, whole)
 	if r.Common == nil {
 		tr.window = traceread.Span{BeginNS: open.Sessions[0].FromNS(), EndNS: open.Sessions[0].UntilNS()}
 	}
@@ -88,6 +91,7 @@ func (tr *rankTruth) check(path string) {
 		tr.t.Fatalf("%s, %v", text, err)
 	}
 	tr.t.Log(r.Ranks.Servers[0].Verdict)
+	return r, whole
 }
 
 // rank returns the simulator's number of a rank's GPU.
@@ -209,7 +213,7 @@ func (tr *rankTruth) judge(r *report.Report, whole []*harness.Collective) {
 	for _, c := range whole {
 		e := tr.times(c)
 		// A skew at the border may be on either side.
-		if d := e.lastNS - e.prevNS - tr.clockNS; d > 0 && (c.Ranks == 8 || tr.groupOf(c) == 1) {
+		if d := e.lastNS - e.prevNS - tr.clockNS; d > 0 && (c.Ranks == tr.ranks || tr.groupOf(c) == 1) {
 			counts[e.last]++
 			waits[e.last] += e.lateNS
 			called++

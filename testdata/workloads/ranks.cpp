@@ -1,14 +1,16 @@
 // Ranks of a model that is spread over GPUs: each computes, and then enters a collective with the others of its group.
 // A rank is a thread with a GPU; the other ranks are threads of this process, or other processes with RANK in their
-// environment. The simulator lets the kernels of a collective wait for each other (SOFTGPU_RENDEZVOUS).
-#include "hsa_device.h"
+// environment. The simulator lets the kernels of a collective wait for each other (SOFTGPU_RENDEZVOUS). With --graphs, HIP
+// submits, and the kernels of a step are a graph's.
 #include "http.h"
 #include "options.h"
+#include "ranks_queues.h"
 #include "rccl.h"
 
 #include <algorithm>
 #include <condition_variable>
 #include <csignal>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <memory>
 #include <mutex>
@@ -21,7 +23,7 @@ namespace {
 
 struct Settings {
 	long ranks = 1, world = 0, group = 0, layers = 4, ahead = 1, compute_us = 50, vary_us = 0, late_rank = -1, late_us = 0, late_every = 1, skip_rank = -1,
-	     pace_us = 1000, batches = 0, seconds = 0, port = 0;
+	     graphs = 0, eager_every = 4, pace_us = 1000, batches = 0, seconds = 0, port = 0;
 	std::string late_by = "gpu", second = "off", rccl = "off", agreement, code_object;
 } settings;
 
@@ -84,8 +86,6 @@ REASON void prepare_batch(long us)
 
 namespace {
 
-enum What { kAllReduce, kCustomAllReduce, kGemm, kAttention, kTopK, kWhats };
-const char* const whats[kWhats] = {"ncclDevKernel", "cross_device_reduce", "Cijk", "paged_attention", "topk"};
 constexpr uint64_t kTransferNs = 20000;
 
 // What identifies a group's communicator, of all ranks of this process.
@@ -105,20 +105,18 @@ ncclUniqueId communicator_of(int group)
 
 class Worker {
 public:
-	Worker(const Gpu& gpu, int rank) : rank_(rank), group_(rank / int(settings.group)), random_(unsigned(rank))
+	// graphs: submits, too, if the rank has graphs.
+	Worker(std::unique_ptr<Submitter> submitter, GraphSubmitter* graphs, int rank)
+	    : submitter_(std::move(submitter)), graphs_(graphs), rank_(rank), group_(rank / int(settings.group)), random_(unsigned(rank))
 	{
-		for (const Kernel& k : gpu.kernels)
-			for (int i = 0; i < kWhats; i++)
-				if (k.name.find(whats[i]) != std::string::npos)
-					kernels_[i] = &k;
-		queues_[0] = create_queue(gpu, 1024);
-		queues_[1] = create_queue(gpu, 1024);
 	}
 
 	void run()
 	{
 		if (settings.rccl == "on" && ncclCommInitRank(&comm_, int(settings.group), communicator_of(group_), rank_ % int(settings.group)))
 			abort();
+		for (long g = 0; g < settings.graphs; g++)
+			capture(g);
 		for (uint64_t batch = 1; !over(batch); batch++)
 			play(batch);
 	}
@@ -127,12 +125,13 @@ public:
 	uint64_t count() const { return sequence_; }
 
 private:
+	std::unique_ptr<Submitter> submitter_;
+	GraphSubmitter* graphs_;
 	int rank_, group_;
 	std::mt19937 random_;
-	uint64_t sequence_ = 0, indexes_[2] = {};
-	hsa_queue_t* queues_[2];
-	const Kernel* kernels_[kWhats] = {};
-	hsa_signal_t done_ = create_signal(0);
+	uint64_t sequence_ = 0;
+	std::vector<uint64_t> kernels_; // of each graph
+	bool capturing_ = false;
 	ncclComm_t comm_ = nullptr;
 
 	// Nobody is in a later batch than one whose collectives this rank has not entered.
@@ -147,71 +146,92 @@ private:
 		return last && batch >= last;
 	}
 
+	int queues() const { return settings.second == "on" ? 2 : 1; }
+
 	void play(uint64_t batch)
 	{
-		bool second = settings.second == "on";
-		hsa_signal_store_relaxed(done_, 1 + second);
+		submitter_->begin(queues());
 		for (long i = 1; i <= settings.ahead; i++)
 			step((batch - 1) * uint64_t(settings.ahead) + uint64_t(i), i == settings.ahead);
-		wait_signal(done_);
+		submitter_->wait();
 		usleep(useconds_t(settings.pace_us));
 	}
 
 	void step(uint64_t number, bool is_last)
 	{
 		bool late = rank_ == settings.late_rank && number % uint64_t(settings.late_every) == 0;
-		hsa_signal_t none{0}, done = is_last ? done_ : none;
 		if (late && settings.late_by == "host")
 			fetch_batch(settings.late_us);
 		if (late && settings.late_by == "cpu")
 			prepare_batch(settings.late_us);
 		if (late && settings.late_by == "gpu")
 			compute(settings.late_us, kTopK);
-		for (long layer = 1; layer <= settings.layers; layer++) {
-			compute(settings.compute_us + (settings.vary_us ? long(random_() % unsigned(settings.vary_us)) : 0), layer % 2 ? kGemm : kAttention);
-			if (rank_ == settings.skip_rank && number % 8 == 0 && layer == 1)
-				launch(0, kAllReduce, kTransferNs, 1, 1, none); // which no other rank enters
-			all_reduce(layer == settings.layers ? done : none);
-		}
-		if (settings.second == "on")
-			launch(1, kCustomAllReduce, kTransferNs, unsigned(settings.group), unsigned(group_) + 1 + unsigned(kGroups) / 2, done);
-		for (int q = 0; q < 2; q++)
-			if (q == 0 || settings.second == "on")
-				hsa_signal_store_screlease(queues_[q]->doorbell_signal, hsa_signal_value_t(indexes_[q]));
+		if (graphs_ && number % uint64_t(settings.eager_every))
+			replay(number % uint64_t(settings.graphs));
+		else
+			layers(settings.layers, number, is_last);
+		if (queues() > 1)
+			launch(1, kCustomAllReduce, kTransferNs, unsigned(settings.group), unsigned(group_) + 1 + unsigned(kGroups) / 2, is_last);
+		for (int q = 0; q < queues(); q++)
+			submitter_->ring(q);
 	}
 
-	// With RCCL, its call submits the kernel.
-	void all_reduce(hsa_signal_t done)
+	void layers(long layers, uint64_t number, bool is_last)
 	{
-		auto enter = [this, done] { launch(0, kAllReduce, kTransferNs, unsigned(settings.group), unsigned(group_) + 1, done); };
-		if (!comm_)
+		for (long layer = 1; layer <= layers; layer++) {
+			compute(settings.compute_us + (settings.vary_us ? long(random_() % unsigned(settings.vary_us)) : 0), layer % 2 ? kGemm : kAttention);
+			if (rank_ == settings.skip_rank && number % 8 == 0 && layer == 1)
+				launch(0, kAllReduce, kTransferNs, 1, 1, false); // which no other rank enters
+			all_reduce(layer, is_last && layer == layers);
+		}
+	}
+
+	// Each graph has one more layer than the one before; those of odd ranks have a further kernel in front.
+	void capture(long graph)
+	{
+		kernels_.push_back(0);
+		capturing_ = true;
+		graphs_->begin_capture();
+		if (rank_ % 2)
+			compute(settings.compute_us, kAttention);
+		layers(settings.layers + graph, 0, false);
+		graphs_->end_capture();
+		capturing_ = false;
+	}
+
+	void replay(uint64_t graph)
+	{
+		graphs_->replay(unsigned(graph));
+		count(kernels_[graph]);
+	}
+
+	// With RCCL, its call submits the kernel. With graphs, each second collective is a custom one, as in a model of two kinds.
+	void all_reduce(long layer, bool is_last)
+	{
+		What what = graphs_ && layer % 2 == 0 ? kCustomAllReduce : kAllReduce;
+		auto enter = [=] { launch(0, what, kTransferNs, unsigned(settings.group), unsigned(group_) + 1, is_last); };
+		if (!comm_ || what != kAllReduce)
 			return enter();
 		rtl_rccl_in_all_reduce([](void* f) { (*static_cast<decltype(enter)*>(f))(); }, &enter);
-		if (ncclAllReduce(&comm_, &comm_, 4096, ncclFloat32, ncclSum, comm_, reinterpret_cast<hipStream_t>(queues_[0])))
+		if (ncclAllReduce(&comm_, &comm_, 4096, ncclFloat32, ncclSum, comm_, static_cast<hipStream_t>(submitter_->stream())))
 			abort();
 	}
 
-	// 4 ms at most, as the simulator reads it.
-	void compute(long us, What what) { launch(0, what, uint64_t(us) * 1000, 1, 1, {0}); }
+	void compute(long us, What what) { launch(0, what, uint64_t(us) * 1000, 1, 1, false); }
 
-	void launch(int queue, What what, uint64_t duration_ns, unsigned y, unsigned z, hsa_signal_t signal)
+	void launch(int queue, What what, uint64_t duration_ns, unsigned y, unsigned z, bool is_last)
 	{
-		hsa_queue_t* q = queues_[queue];
-		hsa_kernel_dispatch_packet_t p{};
-		void* slot = wait_slot(q, indexes_[queue] = hsa_queue_add_write_index_screlease(q, 1));
-		p.workgroup_size_x = 64;
-		p.workgroup_size_y = p.workgroup_size_z = 1;
-		p.grid_size_x = 4096;
-		p.grid_size_y = y;
-		p.grid_size_z = z;
-		p.kernel_object = kernels_[what]->object;
-		p.private_segment_size = kernels_[what]->private_bytes;
-		p.group_segment_size = kernels_[what]->group_bytes;
-		p.reserved0 = kTag;
-		p.reserved2 = tag(uint64_t(id()) << 40 | ++sequence_, duration_ns);
-		p.completion_signal = signal;
-		publish(slot, &p, header_of(HSA_PACKET_TYPE_KERNEL_DISPATCH, true), 3);
-		launched++;
+		if (capturing_)
+			kernels_.back()++;
+		else
+			count(1);
+		submitter_->launch({what, queue, duration_ns, y, z, is_last, uint64_t(id()) << 40 | sequence_});
+	}
+
+	void count(uint64_t kernels)
+	{
+		sequence_ += kernels;
+		launched += kernels;
 	}
 };
 
@@ -233,6 +253,8 @@ void parse(int argc, char** argv)
 	o.number("skip-rank", &settings.skip_rank, "the rank that has a further collective in each 8th step; -1: none");
 	o.text("second", &settings.second, "on: a second stream has a collective, too");
 	o.text("rccl", &settings.rccl, "on: calls of RCCL submit the collectives, with a communicator for each group");
+	o.number("graphs", &settings.graphs, "HIP graphs of each rank, one of which a step replays; 0: HIP is not used");
+	o.number("eager-every", &settings.eager_every, "with graphs, each step with such a number has no replay");
 	o.number("pace", &settings.pace_us, "pause after each step, in us");
 	o.number("batches", &settings.batches, "how often a rank submits and waits before it ends; 0: until the end");
 	o.number("seconds", &settings.seconds, "duration; 0: until /quit or SIGTERM");
@@ -284,6 +306,32 @@ void print_counts(const std::vector<std::unique_ptr<Worker>>& workers)
 	printf("]}\n");
 }
 
+void add_by_queues(std::vector<std::unique_ptr<Worker>>& workers, int first, std::unique_ptr<Hsa>& hsa)
+{
+	hsa = std::make_unique<Hsa>(CodeObject(settings.code_object), settings.ranks);
+	if (hsa->gpus.size() < size_t(settings.ranks)) {
+		fprintf(stderr, "ranks: %zu GPUs\n", hsa->gpus.size());
+		exit(1);
+	}
+	for (int i = 0; i < settings.ranks; i++)
+		workers.push_back(std::make_unique<Worker>(std::make_unique<QueueSubmitter>(hsa->gpus[size_t(i)]), nullptr, first + i));
+}
+
+void add_by_hip(std::vector<std::unique_ptr<Worker>>& workers, int first, const std::string& path)
+{
+	void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+	auto create = library ? reinterpret_cast<NewGraphSubmitter*>(dlsym(library, "new_graph_submitter")) : nullptr;
+	if (!create) {
+		fprintf(stderr, "%s\n", dlerror());
+		exit(1);
+	}
+	for (int i = 0; i < settings.ranks; i++) {
+		std::unique_ptr<GraphSubmitter> s(create(i));
+		GraphSubmitter* graphs = s.get();
+		workers.push_back(std::make_unique<Worker>(std::move(s), graphs, first + i));
+	}
+}
+
 } // namespace
 
 int main(int argc, char** argv)
@@ -294,15 +342,13 @@ int main(int argc, char** argv)
 	share_last_batches();
 	const char* rank = getenv("RANK");
 	int first = rank ? atoi(rank) : 0;
-	Hsa hsa(CodeObject(settings.code_object), settings.ranks);
-	if (hsa.gpus.size() < size_t(settings.ranks)) {
-		fprintf(stderr, "ranks: %zu GPUs\n", hsa.gpus.size());
-		return 1;
-	}
 	std::vector<std::unique_ptr<Worker>> workers;
 	std::vector<std::thread> threads;
-	for (int i = 0; i < settings.ranks; i++)
-		workers.push_back(std::make_unique<Worker>(hsa.gpus[size_t(i)], first + i));
+	std::unique_ptr<Hsa> hsa;
+	if (settings.graphs)
+		add_by_hip(workers, first, beside(argv[0], "ranks_graph.so"));
+	else
+		add_by_queues(workers, first, hsa);
 	HttpServer http(settings.port, answer);
 	for (auto& w : workers)
 		threads.emplace_back([&] { w->run(); });
