@@ -68,7 +68,7 @@ func plan() []cell {
 
 // setsPlan lists what is measured with each set of kinds. build may have no ROCTx.
 func setsPlan(build string) []cell {
-	functions := []function{hipCall, hsaCall, allocation}
+	functions := []function{hipCall, hsaCall, hotCall, rcclCall, allocation}
 	if _, err := os.Stat(filepath.Join(build, "roctx", "libroctx64.so.4")); err == nil {
 		functions = append(functions, marker)
 	}
@@ -140,6 +140,8 @@ type function struct{ word, name string }
 var (
 	hipCall    = function{"hip", "hipGetDevice"}
 	hsaCall    = function{"hsa", "hsa_system_get_info"}
+	hotCall    = function{"signal", "hsa_signal_load_relaxed"}
+	rcclCall   = function{"rccl", "ncclGetVersion (of a library with RCCL's exports)"}
 	marker     = function{"mark", "roctxMarkA"}
 	allocation = function{"memory", "hipMalloc and hipFree"}
 )

@@ -20,6 +20,7 @@ const (
 	modeHIP
 	runtimeSet
 	systemSet
+	withFrequent // while it records that set, and HSA's frequent functions
 	detached     // in the same process, after it has detached
 	windowOff    // in the same process, while a recording by a schedule is between two windows
 	peerStandard // another tracer, loaded from the start
@@ -44,6 +45,7 @@ var settings = [variants]struct {
 	modeHIP:      {"--mode hip", ours, []string{"--mode", "hip"}},
 	runtimeSet:   {"-r", ours, []string{"-r"}},
 	systemSet:    {"-s", ours, []string{"-s"}},
+	withFrequent: {"and signals", ours, []string{"-s", "--hsa-signal-trace"}},
 	detached:     {"detached", ours, nil},
 	windowOff:    {"off, to detached", ours, []string{"--delay", "1h"}},
 	peerStandard: {"peer standard", "standard", nil},
@@ -74,7 +76,7 @@ func (r *runner) measures(c cell, v variant) bool {
 		return c.calls
 	case withThreads:
 		return c.threads
-	case modeStandard, modeHIP, runtimeSet, systemSet:
+	case modeStandard, modeHIP, runtimeSet, systemSet, withFrequent:
 		return c.sets
 	case peerStandard, peerLite:
 		return r.peer != "" && !c.sets

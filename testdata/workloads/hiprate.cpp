@@ -4,6 +4,7 @@
 #include "hip_device.h"
 #include "marked.h"
 #include "options.h"
+#include "rccl.h"
 #include "samples.h"
 
 #include <hsa/hsa.h>
@@ -93,12 +94,22 @@ template <typename F> Call repeated(F call)
 	};
 }
 
+hsa_signal_t created_signal()
+{
+	hsa_signal_t signal{};
+	if (hsa_signal_create(1, 0, nullptr, &signal) != HSA_STATUS_SUCCESS)
+		abort();
+	return signal;
+}
+
 // By the word of a command.
 std::map<std::string, Call> calls(const std::string& roctx)
 {
 	std::map<std::string, Call> all = {
 		{"hip", repeated([] { int device; HIP_CHECK(hipGetDevice(&device)); })},
 		{"hsa", repeated([] { uint16_t version; hsa_system_get_info(HSA_SYSTEM_INFO_VERSION_MAJOR, &version); })},
+		{"signal", repeated([signal = created_signal()] { hsa_signal_load_relaxed(signal); })},
+		{"rccl", repeated([] { int version; ncclGetVersion(&version); })},
 		{"memory", repeated([] { void* p; HIP_CHECK(hipMalloc(&p, 4096)); HIP_CHECK(hipFree(p)); })},
 	};
 	if (void* library = dlopen(roctx.c_str(), RTLD_NOW)) {
@@ -154,7 +165,7 @@ bool obey(Lanes& lanes, const std::map<std::string, Call>& calls, const std::str
 	} else if (verb == "call" && calls.count(function) && count >= 1 && count <= 64 && seconds > 0) {
 		call(lanes, calls.at(function), count, seconds);
 	} else {
-		printf("{\"error\":\"run STREAMS SECONDS | call hip|hsa|mark|memory THREADS SECONDS | quit\"}\n");
+		printf("{\"error\":\"run STREAMS SECONDS | call hip|hsa|signal|rccl|mark|memory THREADS SECONDS | quit\"}\n");
 		fflush(stdout);
 	}
 	return true;
