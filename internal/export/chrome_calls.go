@@ -7,8 +7,8 @@ import (
 )
 
 // related adds what rocprofv3's own timelines have in the arguments of events, by which TraceLens relates calls of HIP and
-// what they submitted: the correlation id of the call (0: none is known), the GPU (nil: none), and times in ns.
-// A timeline without HIP's calls has none of it.
+// what they submitted: the correlation id of the call (0: none is known), the GPU of a kernel (nil: it is none; TraceLens takes
+// whatever has one for a kernel), and times in ns. A timeline without HIP's calls has none of it.
 func (c *chrome) related(l jsonLine, call int64, gpu *traceread.Agent, fromNS, untilNS int64) jsonLine {
 	if c.trace.linked == nil {
 		return l
@@ -28,7 +28,7 @@ func (c *chrome) relatedEvent(l jsonLine, one *event) jsonLine {
 	case one.Category == "hip_api":
 		return c.related(l, one.ID, nil, one.StartNS, one.EndNS)
 	case one.Category == "memory_copy":
-		return c.related(l, one.Call, one.Track.GPU, one.StartNS, one.EndNS)
+		return c.related(l, one.Call, nil, one.StartNS, one.EndNS)
 	}
 	return l
 }

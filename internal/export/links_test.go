@@ -502,7 +502,7 @@ func TestCorrelationInChrome(t *testing.T) {
 			case e.Cat == "hip_api":
 				ofCalls[a.Corr] = true
 			}
-			if a.End-a.Begin != a.Delta || a.Begin == 0 || (a.Agent == "") != (e.Cat == "hip_api") {
+			if a.End-a.Begin != a.Delta || a.Begin == 0 || (a.Agent != "") != (e.Cat == "kernel") {
 				t.Errorf("%s: %+v", e.Cat, a)
 			}
 		}

@@ -102,7 +102,7 @@ func (c *call) fill(e *kind.Event, track *kind.Track) {
 	var agent int64 // a trace has one host, 0, for all processors
 	if c.agent != nil {
 		agent = c.agent.ID
-		e.Args = append(e.Args, kind.Arg{Name: "agent", Value: c.agent.GPU})
+		e.Args = append(e.Args, kind.Arg{Name: "gpu", Value: c.agent.GPU})
 	}
 	if c.status != 0 {
 		e.Args = append(e.Args, kind.Arg{Name: "status", Value: c.status})
