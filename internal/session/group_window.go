@@ -84,7 +84,7 @@ func (g *group) window(ctx context.Context) string {
 			return tracedb.EndSizeLimit
 		case g.o.Flight != nil && g.o.Flight.IsDone():
 			return endSpent
-		case g.count((*member).isOver) == len(g.members) && !g.joins.isBusy():
+		case g.count((*member).isOver) == len(g.members) && (!g.joins.isBusy() || g.count((*member).isDetachedByOther) > 0):
 			if g.count((*member).isScheduleOver) > 0 {
 				return tracedb.EndSchedule
 			}

@@ -78,6 +78,9 @@ func (m *member) isOver() bool {
 	}
 }
 
+// isDetachedByOther reports whether the member has ended because of rtl-attach detach.
+func (m *member) isDetachedByOther() bool { return m.isOver() && m.why == tracedb.EndRequested }
+
 // isScheduleOver reports whether the member has ended because all windows of its schedule are over.
 func (m *member) isScheduleOver() bool { return m.isOver() && m.endedBySchedule() }
 
