@@ -24,6 +24,8 @@ type CallComparison struct {
 	GOT bool // HIP's and RCCL's functions are intercepted at their callers, where pointers of dlsym do not lead
 
 	Calls    map[string]int // recorded and compared, by function
+	Kinds    map[string]int // the same, by kind
+	Missing  map[string]int // by kind: calls of the program's that had to be recorded and were lost
 	Internal int            // calls of HSA by HIP, or by threads of the runtimes
 	Lost     int64
 }
@@ -42,7 +44,8 @@ func CompareAPICalls(t testing.TB, p *Process, got bool, runs ...Run) *CallCompa
 // NewCallComparison begins a comparison. Call Add for each trace, then Finish.
 func NewCallComparison(t Reporter, log map[int64][]*APICall, got bool) *CallComparison {
 	c := &CallComparison{
-		faults: faults{t: t, n: map[string]int{}}, log: log, said: map[*APICall]bool{}, GOT: got, Calls: map[string]int{},
+		faults: faults{t: t, n: map[string]int{}}, log: log, said: map[*APICall]bool{}, GOT: got,
+		Calls: map[string]int{}, Kinds: map[string]int{}, Missing: map[string]int{},
 	}
 	var err error
 	if c.functions, err = apiFunctions(); err != nil {
@@ -214,6 +217,7 @@ func (c *CallComparison) lane(tr *APITrace, span *apiSpan, calls []*APICall, row
 		}
 		c.said[calls[i]] = true
 		c.Calls[r.Function]++
+		c.Kinds[r.Kind]++
 		at = i + 1
 	}
 	for _, call := range calls {
@@ -302,6 +306,7 @@ func (c *CallComparison) accounts(tr *APITrace, rows map[string]int64, left map[
 			c.wrong("account", "%s: %+v, and %d rows", kind, a, rows[kind])
 		}
 		u := left[kind]
+		c.Missing[kind] += int(u.missing)
 		if a.Unexplained < u.missing {
 			c.wrong("missing", "%s: %d calls, such as %v, and %d are lost", kind, u.missing, u.example, a.Unexplained)
 		}
