@@ -114,6 +114,8 @@ type AllocationComparison struct {
 	faults
 	calls map[int64][]AllocationCall
 
+	All bool // each session began before the program's first call: it has the first ones, too
+
 	Direct, ByHIP map[string]int // compared calls, by way and operation
 	Failed        int            // of the direct calls
 }
@@ -148,6 +150,9 @@ func (c *AllocationComparison) Add(rows []Allocation, account CopyCoverage) {
 	for _, r := range rows {
 		byThread[r.TID] = append(byThread[r.TID], r)
 		fromNS, untilNS = min(fromNS, r.StartNS), max(untilNS, r.EndNS)
+	}
+	if c.All {
+		fromNS = 0
 	}
 	for tid, calls := range c.calls {
 		if calls[0].isDirect() {

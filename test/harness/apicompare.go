@@ -23,6 +23,8 @@ type CallComparison struct {
 
 	GOT bool // HIP's and RCCL's functions are intercepted at their callers, where pointers of dlsym do not lead
 
+	All bool // each session began before the program's first call: it has the first ones, too
+
 	Calls    map[string]int // recorded and compared, by function
 	Kinds    map[string]int // the same, by kind
 	Missing  map[string]int // by kind: calls of the program's that had to be recorded and were lost
@@ -76,6 +78,9 @@ func (c *CallComparison) Add(tr *APITrace) {
 			spans[r.Kind] = &apiSpan{fromNS: math.MaxInt64}
 		}
 		spans[r.Kind].add(r)
+		if c.All {
+			spans[r.Kind].fromNS = 0
+		}
 		if r.StartNS < tr.Session.ArmedNS-stampToleranceNS || tr.Session.EndedNS != 0 && r.EndNS > tr.Session.EndedNS+stampToleranceNS {
 			c.wrong("session", "%+v is not within %+v", *r, tr.Session)
 		}

@@ -142,6 +142,7 @@ type MarkerComparison struct {
 	faults
 	calls    map[int64][]MarkerCall
 	Plain    bool  // what is recorded are calls, without ranges
+	All      bool  // each session began before the program's first call: it has the first ones, too
 	Lost     int64 // calls that the sessions' reports count as lost; set before Add
 	Recorded int
 	Missing  int // of those that had to be recorded
@@ -164,6 +165,9 @@ func (c *MarkerComparison) Add(recorded map[int64][]MarkerCall) {
 		}
 		last := calls[max(0, len(calls)-2)] // a thread's very last one may have been delayed
 		until = max(until, last.BeforeNS)
+	}
+	if c.All {
+		from = 0
 	}
 	starters := map[int64]int64{}
 	for tid, calls := range recorded {

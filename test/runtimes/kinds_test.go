@@ -1,6 +1,7 @@
 package runtimes
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -19,7 +20,7 @@ type scene struct {
 	workload func(t *testing.T) harness.Workload
 	flags    []string
 	items    int // that the program counts while it is recorded, at least
-	compare  func(t *testing.T, p *harness.Process, got bool, runs ...harness.Run) []kindRow
+	compare  func(t *testing.T, r *recording) []kindRow
 	late     *lateLibrary // nil: the kinds are not those of a library that programs load
 }
 
@@ -47,35 +48,45 @@ func scenes() []scene {
 	}
 }
 
-// A moment is when the tool attaches to a scene's program. Each returns the program, which ends, and its recordings.
-type moment struct {
-	name   string
-	record func(t *testing.T, s *scene) (p *harness.Process, got bool, runs []harness.Run)
+// A recording is what a scene's program was recorded as.
+type recording struct {
+	*harness.Process
+	byCallers bool // HIP's functions are intercepted at their callers
+	all       bool // from the program's first call on
+	runs      []harness.Run
 }
 
-var moments = []moment{{"before", before}, {"after", after}, {"before the library", beforeLibrary}}
+// A moment is when the tool attaches to a scene's program.
+type moment struct {
+	name   string
+	record func(t *testing.T, s *scene) *recording
+}
+
+const libraryLater = "before the library"
+
+var moments = []moment{{"before", before}, {"after", after}, {libraryLater, beforeLibrary}}
 
 // before attaches when there is the HSA runtime and nothing else: HIP is not in use, and there are no queues, memory
 // and threads of the program's.
-func before(t *testing.T, s *scene) (*harness.Process, bool, []harness.Run) {
+func before(t *testing.T, s *scene) *recording {
 	p, release := harness.StartHeld(t, s.workload(t))
 	r := p.Begin(t, s.all()...)
 	r.Says(t, "✓ attached")
-	got := s.byCallers(t, p)
+	byCallers := s.byCallers(t, p)
 	release()
-	return p, got, []harness.Run{s.end(t, p, r)}
+	return &recording{p, byCallers, true, []harness.Run{s.end(t, p, r)}}
 }
 
 // after attaches when all exists and is in use.
-func after(t *testing.T, s *scene) (*harness.Process, bool, []harness.Run) {
+func after(t *testing.T, s *scene) *recording {
 	p := harness.Start(t, s.workload(t))
 	r := p.Begin(t, s.all()...)
 	r.Says(t, "✓ attached")
-	return p, s.byCallers(t, p), []harness.Run{s.end(t, p, r)}
+	return &recording{p, s.byCallers(t, p), false, []harness.Run{s.end(t, p, r)}}
 }
 
 // beforeLibrary attaches when the kind's library is not there, which the program then loads, and attaches again.
-func beforeLibrary(t *testing.T, s *scene) (*harness.Process, bool, []harness.Run) {
+func beforeLibrary(t *testing.T, s *scene) *recording {
 	w := s.workload(t)
 	w.Args = slices.Concat(w.Args, s.late.args)
 	p := harness.Start(t, w)
@@ -93,7 +104,7 @@ func beforeLibrary(t *testing.T, s *scene) (*harness.Process, bool, []harness.Ru
 	harness.Until(t, "the program uses the library", p.Dispatches(t, 200))
 	r := p.Begin(t, s.all()...)
 	r.Says(t, "✓ attached")
-	return p, true, []harness.Run{first, s.end(t, p, r)}
+	return &recording{p, false, false, []harness.Run{first, s.end(t, p, r)}}
 }
 
 // end ends a recording when it has enough. A runtime without events of scratch memory gives it nothing.
@@ -124,59 +135,76 @@ func (s *scene) all() []string {
 // Each kind of record on each runtime, or on this machine's without RTL_RUNTIMES: attached before and after what the
 // items are made with exists.
 func TestKinds(t *testing.T) {
-	var rows []kindRow
+	var table kindTable
 	for _, suite := range append(suites(), "")[:max(len(suites()), 1)] {
-		name := suite
-		if suite == "" {
-			name = "here"
-		}
-		t.Run(name, func(t *testing.T) { rows = append(rows, kindsOn(t, suite)...) })
+		name := cmp.Or(suite, "here")
+		table.suites = append(table.suites, name)
+		t.Run(name, func(t *testing.T) {
+			if suite != "" {
+				table.versions = append(table.versions, versions(t, harness.FindRuntime(t, suite)))
+				t.Setenv("RTL_RUNTIME", suite)
+			}
+			for _, s := range scenes() {
+				s.run(t, name, &table)
+			}
+		})
 	}
-	printKinds(rows)
+	table.print()
 }
 
-func kindsOn(t *testing.T, suite string) (rows []kindRow) {
-	if suite != "" {
-		rows = append(rows, kindRow{versions: versions(t, harness.FindRuntime(t, suite))})
-		t.Setenv("RTL_RUNTIME", suite)
-	}
-	for _, s := range scenes() {
-		for _, m := range moments {
-			if m.name == "before the library" && s.late == nil {
-				continue
-			}
-			t.Run(s.name+", attached "+m.name, func(t *testing.T) {
-				found := []kindRow{{kind: s.name}}
-				defer func() {
-					for i := range found {
-						found[i].attached, found[i].failed = m.name, t.Failed()
-					}
-					if !t.Skipped() {
-						rows = append(rows, found...)
-					}
-				}()
-				p, got, runs := m.record(t, &s)
-				found = s.compare(t, p, got, runs...)
-			})
+func (s *scene) run(t *testing.T, suite string, table *kindTable) {
+	for _, m := range moments {
+		if m.name == libraryLater && s.late == nil {
+			continue
 		}
+		t.Run(s.name+" attached "+m.name, func(t *testing.T) {
+			found := []kindRow{{kind: s.name}}
+			defer func() {
+				for _, r := range found {
+					r.suite, r.attached, r.failed = suite, m.name, t.Failed()
+					if !t.Skipped() {
+						table.rows = append(table.rows, r)
+					}
+				}
+			}()
+			found = s.compare(t, m.record(t, s))
+		})
 	}
-	return rows
 }
 
 // --- comparisons ----------------------------------------------------------
 
-func compareCalls(t *testing.T, p *harness.Process, got bool, runs ...harness.Run) []kindRow {
-	d := dispatches(t, p, runs...)
-	c := harness.CompareAPICalls(t, p, got, runs...)
+// endsSound ends the program, whose GPU work must have been done once.
+func (r *recording) endsSound(t *testing.T) {
+	t.Helper()
+	counts := r.Quit(t)
+	r.Truth(t).MustHoldOnce(t, counts)
+}
+
+func compareCalls(t *testing.T, r *recording) []kindRow {
+	d := r.dispatches(t)
+	c := r.calls(t, r.byCallers)
 	c.MustHaveRecorded(20, "hipMalloc", "hipFree", "hipMemcpyAsync", "hipModuleLaunchKernel", "hipEventRecord", "hsa_agent_get_info",
 		"hsa_signal_wait_scacquire", "hsa_amd_memory_pool_allocate")
 	return []kindRow{d, ofCalls("HIP calls", "hip", c), ofCalls("HSA calls", "hsa", c)}
 }
 
-func compareRCCL(t *testing.T, p *harness.Process, _ bool, runs ...harness.Run) []kindRow {
-	c := harness.CompareAPICalls(t, p, true, runs...)
+func compareRCCL(t *testing.T, r *recording) []kindRow {
+	r.dispatches(t)
+	c := r.calls(t, true)
 	c.MustHaveRecorded(50, "ncclAllReduce", "ncclReduceScatter", "ncclAllGather", "ncclBroadcast", "ncclSend", "ncclRecv", "ncclGroupStart", "ncclGroupEnd")
 	return []kindRow{ofCalls("RCCL calls", "rccl", c)}
+}
+
+func (r *recording) calls(t *testing.T, byCallers bool) *harness.CallComparison {
+	t.Helper()
+	c := harness.NewCallComparison(t, r.APICalls(t), byCallers)
+	c.All = r.all
+	for _, run := range r.runs {
+		c.Add(harness.ReadAPICalls(t, run.Trace))
+	}
+	c.Finish()
+	return c
 }
 
 func ofCalls(kind, prefix string, c *harness.CallComparison) kindRow {
@@ -190,48 +218,60 @@ func ofCalls(kind, prefix string, c *harness.CallComparison) kindRow {
 }
 
 // dispatches are those of a scene whose kinds are others.
-func dispatches(t *testing.T, p *harness.Process, runs ...harness.Run) kindRow {
-	c := harness.Check(t, p, nil, runs...)
+func (r *recording) dispatches(t *testing.T) kindRow {
+	t.Helper()
+	c := harness.Check(t, r.Process, nil, r.runs...)
 	c.MustHaveRecorded(100)
-	r := kindRow{kind: "dispatches", recorded: c.Recorded, counted: map[string]int{"lost": int(c.Lost)}}
+	row := kindRow{kind: "dispatches", recorded: c.Recorded, counted: map[string]int{"lost": int(c.Lost)}}
 	for reason, n := range c.Untimed {
 		if reason != "after-detach" { // claimed in a window, executed after it
-			r.counted[reason] = n
+			row.counted[reason] = n
 		}
 	}
-	return r
+	return row
 }
 
-func compareCopies(t *testing.T, p *harness.Process, _ bool, runs ...harness.Run) []kindRow {
-	counts := p.Quit(t)
-	p.Truth(t).MustHoldOnce(t, counts)
-	c := harness.CompareCopies(t, p, runs...)
+func compareCopies(t *testing.T, r *recording) []kindRow {
+	r.endsSound(t)
+	c := harness.NewCopyComparison(t, r.CopyTruth(t), r.CopyCalls(t))
+	c.All = r.all
+	for _, run := range r.runs {
+		copies, account := harness.ReadCopies(t, run.Trace)
+		harness.MustSayCopies(t, run.Summary, copies, account)
+		c.Add(copies, account, harness.ReadTrace(t, run.Trace).Sessions[0])
+	}
+	c.Finish()
 	c.MustHaveRecorded(500)
 	timed, untimed := c.Recorded()
 	return []kindRow{{kind: "copies", recorded: timed, counted: map[string]int{"without times": untimed}}}
 }
 
-func compareAllocations(t *testing.T, p *harness.Process, _ bool, runs ...harness.Run) []kindRow {
-	p.Quit(t)
-	c := harness.CompareAllocations(t, p, runs...)
-	r := kindRow{kind: "allocations"}
+func compareAllocations(t *testing.T, r *recording) []kindRow {
+	r.Quit(t)
+	c, row := harness.NewAllocationComparison(t, r.AllocationCalls(t)), kindRow{kind: "allocations"}
+	c.All = r.all
+	for _, run := range r.runs {
+		rows, account := harness.ReadAllocations(t, run.Trace)
+		harness.MustSayAllocations(t, run.Summary, rows, account)
+		c.Add(rows, account)
+	}
 	for _, by := range []map[string]int{c.Direct, c.ByHIP} {
 		for _, n := range by {
-			r.recorded += n
+			row.recorded += n
 		}
 	}
 	if len(c.Direct) < 4 || len(c.ByHIP) < 4 || c.Failed == 0 {
 		t.Errorf("%v, %v, %d failed", c.Direct, c.ByHIP, c.Failed)
 	}
-	return []kindRow{r}
+	return []kindRow{row}
 }
 
-func compareMarkers(t *testing.T, p *harness.Process, _ bool, runs ...harness.Run) []kindRow {
-	counts := p.Quit(t)
-	p.Truth(t).MustHoldOnce(t, counts)
-	calls, _, _ := p.MarkerCalls(t)
+func compareMarkers(t *testing.T, r *recording) []kindRow {
+	r.endsSound(t)
+	calls, _, _ := r.MarkerCalls(t)
 	c := harness.NewMarkerComparison(t, calls)
-	for _, run := range runs {
+	c.All = r.all
+	for _, run := range r.runs {
 		m := harness.SaysOfMarkers(t, run.Summary)
 		if m == nil || m.Begun != m.Timed+m.Unexplained || m.Surplus != 0 {
 			t.Fatalf("%s", run.Stderr)
@@ -247,34 +287,36 @@ func compareMarkers(t *testing.T, p *harness.Process, _ bool, runs ...harness.Ru
 }
 
 // compareScratch: an older runtime has no events, which the report must say.
-func compareScratch(t *testing.T, p *harness.Process, _ bool, runs ...harness.Run) []kindRow {
-	p.Quit(t)
-	requests := p.ScratchRequests(t)
-	r := kindRow{kind: "scratch", counted: map[string]int{}}
-	for _, run := range runs {
+func compareScratch(t *testing.T, r *recording) []kindRow {
+	r.endsSound(t)
+	requests := r.ScratchRequests(t)
+	row := kindRow{kind: "scratch", counted: map[string]int{}}
+	for _, run := range r.runs {
 		if harness.SaysOfScratch(t, run.Summary) == nil {
 			t.Fatalf("the summary says nothing of scratch memory\n%s", run.Stderr)
 		}
 		found, armedNS, detachedNS := harness.ReadScratch(t, run.Trace)
 		if said := harness.SaysOfScratch(t, run.Summary); said.Silent == 0 {
-			r.recorded += harness.CompareScratch(t, found, armedNS, detachedNS, requests)
+			row.recorded += harness.CompareScratch(t, found, armedNS, detachedNS, requests)
 			continue
 		}
 		for _, request := range requests {
 			if request.BeforeNS > armedNS && request.AfterNS < detachedNS {
-				r.counted["the report says: no events in this runtime"]++
+				row.counted["no events, as the report says"]++
 			}
 		}
 	}
-	return []kindRow{r}
+	return []kindRow{row}
 }
 
 // compareGraphs compares the launches of graphs, which are calls of HIP: test/truth compares their kernels.
-func compareGraphs(t *testing.T, p *harness.Process, got bool, runs ...harness.Run) []kindRow {
+func compareGraphs(t *testing.T, r *recording) []kindRow {
 	const launch = "hipGraphLaunch"
-	d := dispatches(t, p, runs...)
-	c, replays := harness.NewCallComparison(t, p.APICalls(t), got), 0
-	for _, run := range runs {
+	d := r.dispatches(t)
+	d.kind = "dispatches, graphs"
+	c, replays := harness.NewCallComparison(t, r.APICalls(t), r.byCallers), 0
+	c.All = r.all
+	for _, run := range r.runs {
 		tr := harness.ReadAPICalls(t, run.Trace)
 		tr.Only = func(name string) bool { return name == launch }
 		tr.Calls = slices.DeleteFunc(tr.Calls, func(call harness.APIRecord) bool { return call.Function != launch })
@@ -292,40 +334,61 @@ func compareGraphs(t *testing.T, p *harness.Process, got bool, runs ...harness.R
 
 // --- the table ------------------------------------------------------------
 
-// A kindRow is a runtime, or what became of a kind's items that the truth has.
+// A kindRow is what became of a kind's items that the truth has.
 type kindRow struct {
-	versions string // of a runtime: then nothing else
+	suite, kind, attached string
 
-	kind, attached string
-	recorded       int            // and equal to the truth
-	counted        map[string]int // not recorded in full: how many, by the reason that the trace gives
-	failed         bool
+	recorded int            // and equal to the truth
+	counted  map[string]int // not recorded in full: how many, by the reason that the trace gives
+	failed   bool
 }
 
-func printKinds(rows []kindRow) {
+// A kindTable has a column for each runtime.
+type kindTable struct {
+	versions, suites []string
+	rows             []kindRow
+}
+
+func (k *kindTable) print() {
+	for _, of := range k.versions {
+		fmt.Println(of)
+	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "kind\tattached\tin the truth\trecorded\tresult\tcounted, not recorded in full")
-	for _, r := range rows {
-		fmt.Fprintln(w, r)
+	fmt.Fprintln(w, "kind\tattached\t"+strings.Join(k.suites, "\t"))
+	lines, equal := map[string][]string{}, 0
+	var order []string
+	for _, r := range k.rows {
+		of := r.kind + "\t" + r.attached
+		if lines[of] == nil {
+			order, lines[of] = append(order, of), make([]string, len(k.suites))
+		}
+		lines[of][slices.Index(k.suites, r.suite)] = r.String()
+		if !r.failed {
+			equal++
+		}
+	}
+	for _, of := range order {
+		fmt.Fprintln(w, of+"\t"+strings.Join(lines[of], "\t"))
 	}
 	_ = w.Flush()
+	fmt.Printf("%d comparisons, %d equal to the truth\n", len(k.rows), equal)
 }
 
-// String is a line of the table.
+// String is a cell of the table: the recorded items, of those that the truth has.
 func (r kindRow) String() string {
-	if r.versions != "" {
-		return r.versions
-	}
-	result, truth := "equal", r.recorded
 	if r.failed {
-		result = "FAILED"
+		return "FAILED"
 	}
+	truth := r.recorded
 	var reasons []string
 	for reason, n := range r.counted {
 		if truth += n; n > 0 {
-			reasons = append(reasons, fmt.Sprintf("%d %s", n, reason))
+			reasons = append(reasons, reason)
 		}
 	}
+	if truth == r.recorded {
+		return fmt.Sprint(r.recorded)
+	}
 	slices.Sort(reasons)
-	return fmt.Sprintf("  %s\t%s\t%d\t%d\t%s\t%s", r.kind, r.attached, truth, r.recorded, result, strings.Join(reasons, ", "))
+	return fmt.Sprintf("%d of %d (%s)", r.recorded, truth, strings.Join(reasons, ", "))
 }
