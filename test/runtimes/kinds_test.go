@@ -3,6 +3,7 @@ package runtimes
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -118,6 +119,10 @@ func (s *scene) end(t *testing.T, p *harness.Process, r *harness.Command) harnes
 	}
 	if err := run.Decode(); err != nil {
 		t.Fatal(err)
+	}
+	tr := harness.ReadTrace(t, run.Trace)
+	for _, wrong := range tr.CheckKinds(slices.Sorted(maps.Keys(tr.Kinds)), true) {
+		t.Error(wrong)
 	}
 	return run
 }
@@ -248,7 +253,7 @@ func compareCopies(t *testing.T, r *recording) []kindRow {
 
 func compareAllocations(t *testing.T, r *recording) []kindRow {
 	r.Quit(t)
-	c, row := harness.NewAllocationComparison(t, r.AllocationCalls(t)), kindRow{kind: "allocations"}
+	c, row := harness.NewAllocationComparison(t, r.AllocationCalls(t)), kindRow{kind: "allocations", counted: map[string]int{}}
 	c.All = r.all
 	for _, run := range r.runs {
 		rows, account := harness.ReadAllocations(t, run.Trace)
@@ -260,6 +265,7 @@ func compareAllocations(t *testing.T, r *recording) []kindRow {
 			row.recorded += n
 		}
 	}
+	row.counted["lost"] = c.Missing
 	if len(c.Direct) < 4 || len(c.ByHIP) < 4 || c.Failed == 0 {
 		t.Errorf("%v, %v, %d failed", c.Direct, c.ByHIP, c.Failed)
 	}
