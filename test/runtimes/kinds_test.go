@@ -2,13 +2,10 @@ package runtimes
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
-	"text/tabwriter"
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/failure"
@@ -35,15 +32,13 @@ func scenes() []scene {
 	plain := func(w harness.Workload) func(*testing.T) harness.Workload {
 		return func(*testing.T) harness.Workload { return w }
 	}
+	marking := func(t *testing.T) harness.Workload { return harness.Marking(harness.Roctx64(t)) }
 	return []scene{
 		{"calls", plain(harness.HIPCalls("--pace", "1000")), []string{"--hip-trace", "--hsa-trace", "--hsa-signal-trace"}, 15000, compareCalls, nil},
 		{"copies", plain(harness.Copier()), []string{"--memory-copy-trace", "--set", "RTL_DRAIN_TIMEOUT_MS=8000"}, 2000, compareCopies, nil},
 		{"allocations", plain(harness.Allocator()), []string{"--memory-allocation-trace"}, 2000, compareAllocations, nil},
 		{"scratch", plain(harness.ScratchRequester()), []string{"--scratch-memory-trace"}, 200, compareScratch, nil},
-		{
-			"markers", func(t *testing.T) harness.Workload { return harness.Marking(harness.Roctx64(t)) },
-			[]string{"--marker-trace"}, 500, compareMarkers, &lateLibrary{unload: "/roctx/close", loaded: "/roctx/open"},
-		},
+		{"markers", marking, []string{"--marker-trace"}, 500, compareMarkers, &lateLibrary{unload: "/roctx/close", loaded: "/roctx/open"}},
 		{"RCCL", plain(harness.RCCLCalls()), []string{"--rccl-trace"}, 20000, compareRCCL, &lateLibrary{args: []string{"--late", "1"}, loaded: "/load"}},
 		{"graphs", plain(harness.Graphs()), []string{"--hip-runtime-trace"}, 3000, compareGraphs, nil},
 	}
@@ -336,65 +331,4 @@ func compareGraphs(t *testing.T, r *recording) []kindRow {
 		t.Errorf("%d launches of graphs, %d calls", replays, c.Calls[launch])
 	}
 	return []kindRow{d, ofCalls("graph launches", "hip", c)}
-}
-
-// --- the table ------------------------------------------------------------
-
-// A kindRow is what became of a kind's items that the truth has.
-type kindRow struct {
-	suite, kind, attached string
-
-	recorded int            // and equal to the truth
-	counted  map[string]int // not recorded in full: how many, by the reason that the trace gives
-	failed   bool
-}
-
-// A kindTable has a column for each runtime.
-type kindTable struct {
-	versions, suites []string
-	rows             []kindRow
-}
-
-func (k *kindTable) print() {
-	for _, of := range k.versions {
-		fmt.Println(of)
-	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "kind\tattached\t"+strings.Join(k.suites, "\t"))
-	lines, equal := map[string][]string{}, 0
-	var order []string
-	for _, r := range k.rows {
-		of := r.kind + "\t" + r.attached
-		if lines[of] == nil {
-			order, lines[of] = append(order, of), make([]string, len(k.suites))
-		}
-		lines[of][slices.Index(k.suites, r.suite)] = r.String()
-		if !r.failed {
-			equal++
-		}
-	}
-	for _, of := range order {
-		fmt.Fprintln(w, of+"\t"+strings.Join(lines[of], "\t"))
-	}
-	_ = w.Flush()
-	fmt.Printf("%d comparisons, %d equal to the truth\n", len(k.rows), equal)
-}
-
-// String is a cell of the table: the recorded items, of those that the truth has.
-func (r kindRow) String() string {
-	if r.failed {
-		return "FAILED"
-	}
-	truth := r.recorded
-	var reasons []string
-	for reason, n := range r.counted {
-		if truth += n; n > 0 {
-			reasons = append(reasons, reason)
-		}
-	}
-	if truth == r.recorded {
-		return fmt.Sprint(r.recorded)
-	}
-	slices.Sort(reasons)
-	return fmt.Sprintf("%d of %d (%s)", r.recorded, truth, strings.Join(reasons, ", "))
 }
