@@ -84,7 +84,7 @@ func (c *CallComparison) Add(tr *APITrace) {
 		if r.StartNS < tr.Session.ArmedNS-stampToleranceNS || tr.Session.EndedNS != 0 && r.EndNS > tr.Session.EndedNS+stampToleranceNS {
 			c.wrong("session", "%+v is not within %+v", *r, tr.Session)
 		}
-		if isHSA(r.Kind) && c.isInternal(r) {
+		if (isHSA(r.Kind) || r.Kind == "rccl-api") && c.isInternal(r) {
 			c.Internal++
 			continue
 		}
@@ -176,8 +176,8 @@ func (tr *APITrace) wants(name string, f apiFunction) bool {
 	return f.when != "ON_REQUEST" || tr.Signals
 }
 
-// isInternal reports whether a call of HSA was not the program's own: HIP made it, or a thread of
-// the runtimes.
+// isInternal reports whether a call of HSA or RCCL was not the program's own: HIP or RCCL made it, or a thread of
+// theirs.
 func (c *CallComparison) isInternal(r *APIRecord) bool {
 	const depth = 8 // calls that contain each other, or that the tolerance takes in
 	calls := c.log[r.TID]

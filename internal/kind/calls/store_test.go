@@ -28,6 +28,7 @@ func TestCallKernel(t *testing.T) {
 				return Store(w, ring.KindHIPRuntimeAPI, []Call{
 					call(t, "hipMalloc", 7, 10, 20), call(t, "hipLaunchKernel", 7, 100, 200), call(t, "hipLaunchKernel", 8, 150, 160),
 					call(t, "hipLaunchKernel", 7, 300, 400), call(t, "hipLaunchKernel", 0, 100, 400),
+					call(t, "hipGetDevice", 7, 120, 130), call(t, "hipGetDevice", 7, 140, 160), // within a call
 				})
 			}),
 			s.Kind(1, func(w tracedb.KindWriter) error {
