@@ -73,19 +73,25 @@ LEFT JOIN rtl_session s ON s.id = c.session_id
 LEFT JOIN rtl_thread t ON t.id = c.thread_id;
 
 -- The dispatches that a call submitted: kernels, or packets without times (a row for the first of several).
--- Their submits are in its time, on its thread. Of calls of one API that contain each other it has the outermost
--- one: RCCL 7 calls functions of its own API.
+-- Their submits are in its time, on its thread. Of calls of one API that contain each other it has the last
+-- one that began, or none if that has ended; of RCCL's the outermost one: RCCL 7 calls functions of its own API.
 CREATE VIEW IF NOT EXISTS call_submit AS
-WITH call_around AS ( -- before_ns: when the last of the thread's calls that began before has ended
+WITH rccl_call AS ( -- before_ns: when the last of the thread's calls that began before has ended
 	SELECT c.thread_id AS thread_id, f.api_id AS api_id, c.start_ns AS start_ns, c.id AS id, c.start_ns + c.duration_ns AS end_ns,
-		max(c.start_ns + c.duration_ns) OVER (PARTITION BY c.thread_id, f.api_id
+		max(c.start_ns + c.duration_ns) OVER (PARTITION BY c.thread_id
 			ORDER BY c.start_ns, c.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_ns
 	FROM rtl_call c
 	JOIN rtl_function f ON f.id = c.function_id
-	WHERE c.thread_id IS NOT NULL
+	WHERE c.thread_id IS NOT NULL AND f.api_id = (SELECT id FROM rocpd_string WHERE string = 'rccl-api')
 ), step AS ( -- item: of rtl_execution, or minus that of rtl_untimed
-	SELECT thread_id, api_id, start_ns AS at_ns, id AS call_id, end_ns, NULL AS item
-	FROM call_around
+	SELECT c.thread_id AS thread_id, f.api_id AS api_id, c.start_ns AS at_ns, c.id AS call_id, c.start_ns + c.duration_ns AS end_ns,
+		NULL AS item
+	FROM rtl_call c
+	JOIN rtl_function f ON f.id = c.function_id
+	WHERE c.thread_id IS NOT NULL AND f.api_id IS NOT (SELECT id FROM rocpd_string WHERE string = 'rccl-api')
+	UNION ALL
+	SELECT thread_id, api_id, start_ns, id, end_ns, NULL
+	FROM rccl_call
 	WHERE before_ns IS NULL OR end_ns > before_ns
 	UNION ALL
 	SELECT x.thread_id, a.api_id, e.start_ns - e.queued_ns, NULL, NULL, e.id
