@@ -19,6 +19,7 @@ type CallComparison struct {
 	faults
 	log       map[int64][]*APICall // by thread
 	functions map[string]apiFunction
+	logged    map[string]bool // functions
 	said      map[*APICall]bool
 
 	GOT bool // HIP's and RCCL's functions are intercepted at their callers, where pointers of dlsym do not lead
@@ -47,7 +48,12 @@ func CompareAPICalls(t testing.TB, p *Process, got bool, runs ...Run) *CallCompa
 func NewCallComparison(t Reporter, log map[int64][]*APICall, got bool) *CallComparison {
 	c := &CallComparison{
 		faults: faults{t: t, n: map[string]int{}}, log: log, said: map[*APICall]bool{}, GOT: got,
-		Calls: map[string]int{}, Kinds: map[string]int{}, Missing: map[string]int{},
+		logged: map[string]bool{}, Calls: map[string]int{}, Kinds: map[string]int{}, Missing: map[string]int{},
+	}
+	for _, calls := range log {
+		for _, call := range calls {
+			c.logged[call.Function] = true
+		}
 	}
 	var err error
 	if c.functions, err = apiFunctions(); err != nil {
@@ -71,6 +77,7 @@ func (c *CallComparison) Add(tr *APITrace) {
 	recorded := map[apiLane][]*APIRecord{}
 	spans := map[string]*apiSpan{}
 	rows := map[string]int64{}
+	within := outerEnds{}
 	for i := range tr.Calls {
 		r := &tr.Calls[i]
 		rows[r.Kind]++
@@ -84,7 +91,7 @@ func (c *CallComparison) Add(tr *APITrace) {
 		if r.StartNS < tr.Session.ArmedNS-stampToleranceNS || tr.Session.EndedNS != 0 && r.EndNS > tr.Session.EndedNS+stampToleranceNS {
 			c.wrong("session", "%+v is not within %+v", *r, tr.Session)
 		}
-		if (isHSA(r.Kind) || r.Kind == "rccl-api") && c.isInternal(r) {
+		if isHSA(r.Kind) && c.isInternal(r) || r.Kind == "rccl-api" && (within.isNested(r) || !c.logged[r.Function] && c.isInternal(r)) {
 			c.Internal++
 			continue
 		}
@@ -110,6 +117,18 @@ func (c *CallComparison) Add(tr *APITrace) {
 }
 
 func isHSA(kind string) bool { return strings.HasPrefix(kind, "hsa") }
+
+// outerEnds has the end of the last call of each thread that lies within no other.
+type outerEnds map[int64]int64
+
+// isNested reports whether a call lies within an earlier one of its thread. The program makes no such calls of RCCL: RCCL does.
+func (e outerEnds) isNested(r *APIRecord) bool {
+	if r.StartNS < e[r.TID] && r.EndNS <= e[r.TID] {
+		return true
+	}
+	e[r.TID] = r.EndNS
+	return false
+}
 
 // apiSpan is the time in which a kind was surely recorded.
 type apiSpan struct{ fromNS, untilNS int64 }
@@ -176,8 +195,8 @@ func (tr *APITrace) wants(name string, f apiFunction) bool {
 	return f.when != "ON_REQUEST" || tr.Signals
 }
 
-// isInternal reports whether a call of HSA or RCCL was not the program's own: HIP or RCCL made it, or a thread of
-// theirs.
+// isInternal reports whether a call of HSA was not the program's own: HIP made it, or a thread of
+// the runtimes; the same for RCCL's function that the program does not call.
 func (c *CallComparison) isInternal(r *APIRecord) bool {
 	const depth = 8 // calls that contain each other, or that the tolerance takes in
 	calls := c.log[r.TID]
