@@ -139,7 +139,7 @@ test-matrix: tool fault-tool simulator workloads victims
 	$(GOTEST) -race -count=1 -timeout 30m -run '^TestMatrix$$' ./test/faults
 
 # The ROCm of each Debian release that has one, attached to from outside; what is
-# recorded is compared with the truth. make runtimes RUNTIMES=sid RTL_CYCLES=10
+# recorded is compared with the truth, each kind of record too. make runtimes RUNTIMES=sid RTL_CYCLES=10
 # is a quick form. Then the end-to-end tests that look into the runtime most;
 # RTL_RUNTIME=sid go test ./test/truth runs all of them on one; Debian 12 itself is this machine's.
 RUNTIMES ?= bookworm trixie sid experimental
@@ -147,7 +147,7 @@ RUNTIME_TESTS := Grace|TestShutDown|BuriedHooks|Inventory|Modes|CopiesCutShort|S
 .PHONY: runtimes
 runtimes: tool fault-tool simulator workloads victims roctx examples
 	@set -e; for suite in $(RUNTIMES); do scripts/make-runtime $$suite; done
-	RTL_RUNTIMES="$(RUNTIMES)" go test -count=1 -timeout 4h ./test/runtimes
+	RTL_RUNTIMES="$(RUNTIMES)" go test -count=1 -v -timeout 4h ./test/runtimes
 	@set -e; for suite in $(RUNTIMES); do echo "Debian $$suite:"; \
 		RTL_RUNTIME=$${suite#bookworm} go test -count=1 -timeout 1h -run '$(RUNTIME_TESTS)' ./test/truth; done
 

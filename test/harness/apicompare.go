@@ -19,11 +19,16 @@ type CallComparison struct {
 	faults
 	log       map[int64][]*APICall // by thread
 	functions map[string]apiFunction
+	logged    map[string]bool // functions
 	said      map[*APICall]bool
 
 	GOT bool // HIP's and RCCL's functions are intercepted at their callers, where pointers of dlsym do not lead
 
+	All bool // each session began before the program's first call: it has the first ones, too
+
 	Calls    map[string]int // recorded and compared, by function
+	Kinds    map[string]int // the same, by kind
+	Missing  map[string]int // by kind: calls of the program's that had to be recorded and were lost
 	Internal int            // calls of HSA by HIP, or by threads of the runtimes
 	Lost     int64
 }
@@ -42,7 +47,13 @@ func CompareAPICalls(t testing.TB, p *Process, got bool, runs ...Run) *CallCompa
 // NewCallComparison begins a comparison. Call Add for each trace, then Finish.
 func NewCallComparison(t Reporter, log map[int64][]*APICall, got bool) *CallComparison {
 	c := &CallComparison{
-		faults: faults{t: t, n: map[string]int{}}, log: log, said: map[*APICall]bool{}, GOT: got, Calls: map[string]int{},
+		faults: faults{t: t, n: map[string]int{}}, log: log, said: map[*APICall]bool{}, GOT: got,
+		logged: map[string]bool{}, Calls: map[string]int{}, Kinds: map[string]int{}, Missing: map[string]int{},
+	}
+	for _, calls := range log {
+		for _, call := range calls {
+			c.logged[call.Function] = true
+		}
 	}
 	var err error
 	if c.functions, err = apiFunctions(); err != nil {
@@ -66,6 +77,7 @@ func (c *CallComparison) Add(tr *APITrace) {
 	recorded := map[apiLane][]*APIRecord{}
 	spans := map[string]*apiSpan{}
 	rows := map[string]int64{}
+	within := outerEnds{}
 	for i := range tr.Calls {
 		r := &tr.Calls[i]
 		rows[r.Kind]++
@@ -73,10 +85,13 @@ func (c *CallComparison) Add(tr *APITrace) {
 			spans[r.Kind] = &apiSpan{fromNS: math.MaxInt64}
 		}
 		spans[r.Kind].add(r)
+		if c.All {
+			spans[r.Kind].fromNS = 0
+		}
 		if r.StartNS < tr.Session.ArmedNS-stampToleranceNS || tr.Session.EndedNS != 0 && r.EndNS > tr.Session.EndedNS+stampToleranceNS {
 			c.wrong("session", "%+v is not within %+v", *r, tr.Session)
 		}
-		if isHSA(r.Kind) && c.isInternal(r) {
+		if isHSA(r.Kind) && c.isInternal(r) || r.Kind == "rccl-api" && (within.isNested(r) || !c.logged[r.Function] && c.isInternal(r)) {
 			c.Internal++
 			continue
 		}
@@ -102,6 +117,18 @@ func (c *CallComparison) Add(tr *APITrace) {
 }
 
 func isHSA(kind string) bool { return strings.HasPrefix(kind, "hsa") }
+
+// outerEnds has the end of the last call of each thread that lies within no other.
+type outerEnds map[int64]int64
+
+// isNested reports whether a call lies within an earlier one of its thread. The program makes no such calls of RCCL: RCCL does.
+func (e outerEnds) isNested(r *APIRecord) bool {
+	if r.StartNS < e[r.TID] && r.EndNS <= e[r.TID] {
+		return true
+	}
+	e[r.TID] = r.EndNS
+	return false
+}
 
 // apiSpan is the time in which a kind was surely recorded.
 type apiSpan struct{ fromNS, untilNS int64 }
@@ -169,7 +196,7 @@ func (tr *APITrace) wants(name string, f apiFunction) bool {
 }
 
 // isInternal reports whether a call of HSA was not the program's own: HIP made it, or a thread of
-// the runtimes.
+// the runtimes; the same for RCCL's function that the program does not call.
 func (c *CallComparison) isInternal(r *APIRecord) bool {
 	const depth = 8 // calls that contain each other, or that the tolerance takes in
 	calls := c.log[r.TID]
@@ -214,6 +241,7 @@ func (c *CallComparison) lane(tr *APITrace, span *apiSpan, calls []*APICall, row
 		}
 		c.said[calls[i]] = true
 		c.Calls[r.Function]++
+		c.Kinds[r.Kind]++
 		at = i + 1
 	}
 	for _, call := range calls {
@@ -302,6 +330,7 @@ func (c *CallComparison) accounts(tr *APITrace, rows map[string]int64, left map[
 			c.wrong("account", "%s: %+v, and %d rows", kind, a, rows[kind])
 		}
 		u := left[kind]
+		c.Missing[kind] += int(u.missing)
 		if a.Unexplained < u.missing {
 			c.wrong("missing", "%s: %d calls, such as %v, and %d are lost", kind, u.missing, u.example, a.Unexplained)
 		}

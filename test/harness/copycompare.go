@@ -14,6 +14,8 @@ type CopyComparison struct {
 	made  *CopyLog
 	calls map[int64][]CopyCall // by thread
 
+	All bool // each session began before the program's first call: it has the first ones, too
+
 	Timed, Untimed map[string]int // by the kind of call; "" without a log of calls
 	InFlight       int            // the most that a session has not, of those made while it recorded
 	Kernels        int            // copies by HIP's kernels, recorded as such
@@ -70,6 +72,9 @@ func (c *CopyComparison) Add(copies []Copy, account CopyCoverage, s Session) {
 		byThread[r.TID] = append(byThread[r.TID], r)
 	}
 	from, until := notedFrom(copies), notedUntil(copies)
+	if c.All {
+		from = 0
+	}
 	for tid, calls := range c.calls {
 		c.thread(calls, byThread[tid], from, until)
 		delete(byThread, tid)

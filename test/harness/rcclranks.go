@@ -24,12 +24,16 @@ func RCCLRanks(t testing.TB, ranks int, args ...string) Workload {
 	case !r.Has("rcclranks"):
 		testenv.Skip(t, "rcclranks was not built for Debian "+r.Suite+" (run: make rccl)")
 	}
-	t.Logf("Debian %s, RCCL %s", r.Suite, r.Version(t, "librccl1"))
-	n := strconv.Itoa(ranks)
-	return Workload{
+	version, n := r.Version(t, "librccl1"), strconv.Itoa(ranks)
+	t.Logf("Debian %s, RCCL %s", r.Suite, version)
+	w := Workload{
 		Program: "rcclranks", Args: append([]string{"--ranks", n}, args...), Runtime: r, LogsCalls: true,
 		Sim: []string{"SOFTGPU_GPUS=" + n, "NCCL_SOCKET_IFNAME=lo", "NCCL_IB_DISABLE=1", "NCCL_DEBUG=WARN"},
 	}
+	if !strings.HasPrefix(version, "5.") { // it exports its buffers to other processes, which the simulator's driver cannot
+		w.Sim = append(w.Sim, "NCCL_P2P_DISABLE=1")
+	}
+	return w
 }
 
 // OfKind returns the trace with one kind of call.

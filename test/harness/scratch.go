@@ -80,6 +80,40 @@ func ReadScratch(t testing.TB, path string) (found []ScratchOperation, armedNS, 
 	return found, armedNS, detachedNS
 }
 
+// CompareScratch compares the operations of a session, in the order of starts, with the requests, and returns how many it has compared.
+func CompareScratch(t testing.TB, found []ScratchOperation, armedNS, detachedNS int64, requests []ScratchRequest) (compared int) {
+	t.Helper()
+	ratio := int64(0)
+	for _, r := range requests {
+		if len(found) > 0 && found[0].StartNS == 0 { // it began before the session
+			found = found[1:]
+		}
+		switch {
+		case len(found) > 0 && r.Is(found[0]):
+		case r.BeforeNS > armedNS && r.AfterNS < detachedNS:
+			t.Fatalf("not recorded: %+v; the next is %+v", r, found[:min(1, len(found))])
+		default:
+			continue // outside of the session
+		}
+		o := found[0]
+		found = found[1:]
+		compared++
+		if o.EndNS == 0 || o.What != "allocate" {
+			continue
+		}
+		if ratio == 0 {
+			ratio = o.Bytes / r.Bytes
+		}
+		if o.EndNS < o.StartNS || o.TID == 0 || o.Queue == 0 || o.Bytes != ratio*r.Bytes || o.Slots <= 0 || o.Bytes < o.Slots*64*r.Bytes {
+			t.Errorf("%+v for %+v", o, r)
+		}
+	}
+	if len(found) > 0 || compared < 100 {
+		t.Errorf("%d operations compared, %d that nobody asked for", compared, len(found))
+	}
+	return compared
+}
+
 // SaysOfScratch returns what the summary says of scratch memory; nil: nothing.
 func SaysOfScratch(t testing.TB, s report.Summary) *scratch.Report {
 	t.Helper()

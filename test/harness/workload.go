@@ -95,6 +95,7 @@ type Process struct {
 	cmd   *exec.Cmd
 	log   string
 	calls string        // "": it does not log them
+	held  chan string   // gets the address at which it waits for /go
 	ready chan struct{} // closed when it has said so
 	done  chan struct{} // closed when it has ended
 
@@ -108,7 +109,7 @@ type Process struct {
 func StartCold(t testing.TB, w Workload) *Process {
 	t.Helper()
 	dir := t.TempDir()
-	p := &Process{log: filepath.Join(dir, truthLog), ready: make(chan struct{}), done: make(chan struct{})}
+	p := &Process{log: filepath.Join(dir, truthLog), held: make(chan string, 1), ready: make(chan struct{}), done: make(chan struct{})}
 	if w.LogsCalls {
 		p.calls = filepath.Join(dir, callLog)
 	}
@@ -135,6 +136,29 @@ func Start(t testing.TB, w Workload) *Process {
 	p.Ready(t)
 	p.warm(t)
 	return p
+}
+
+// StartHeld returns when the workload has started the HSA runtime and nothing else (testdata/workloads/held.h). The returned
+// function has it go on.
+func StartHeld(t testing.TB, w Workload) (p *Process, release func()) {
+	t.Helper()
+	w.Sim = append(slices.Clone(w.Sim), "RTL_HELD=1")
+	p = StartCold(t, w)
+	select {
+	case at := <-p.held:
+		return p, func() {
+			t.Helper()
+			if _, err := get(at, "/go"); err != nil {
+				t.Fatalf("go: %v\n%s", err, p.Output())
+			}
+			p.Ready(t)
+		}
+	case <-p.done:
+		t.Fatalf("the workload ended before it was held: %v\n%s", p.err, p.Output())
+	case <-time.After(hang.Limit):
+		t.Fatalf("the workload is not held after %v\n%s", hang.Limit, p.Output())
+	}
+	return nil, nil
 }
 
 // RunTrace is the path of the trace of a workload with RunBy.
@@ -165,8 +189,11 @@ func (p *Process) read(out *os.File) {
 		p.output = append(p.output, line)
 		p.mu.Unlock()
 		var pid, port int
+		if n, _ := fmt.Sscanf(line, "held pid=%d port=%d", &pid, &port); n == 2 {
+			p.held <- address(port)
+		}
 		if n, _ := fmt.Sscanf(line, "ready pid=%d port=%d", &pid, &port); n == 2 {
-			p.URL = fmt.Sprintf("http://127.0.0.1:%d", port)
+			p.URL = "http://" + address(port)
 			close(p.ready)
 		}
 	}
@@ -182,9 +209,15 @@ func (p *Process) Output() string {
 	return strings.Join(p.output, "\n")
 }
 
+func address(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
+
 // Get asks the workload's HTTP server.
 func (p *Process) Get(path string) (string, error) {
-	connection, err := net.DialTimeout("tcp", strings.TrimPrefix(p.URL, "http://"), hang.Limit)
+	return get(strings.TrimPrefix(p.URL, "http://"), path)
+}
+
+func get(at, path string) (string, error) {
+	connection, err := net.DialTimeout("tcp", at, hang.Limit)
 	if err != nil {
 		return "", err
 	}

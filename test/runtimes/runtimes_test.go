@@ -90,7 +90,7 @@ func TestRuntimes(t *testing.T) {
 	}
 }
 
-// onRuntime runs each scenario; what is skipped says why by harness.Main.
+// onRuntime runs each scenario.
 func onRuntime(t *testing.T, suite string) (rows []row) {
 	r := harness.FindRuntime(t, suite)
 	rows = append(rows, row{versions: versions(t, r)})

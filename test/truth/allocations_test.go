@@ -106,6 +106,9 @@ func TestAllocationComparison(t *testing.T) {
 	p.Quit(t)
 	rows, account := harness.ReadAllocations(t, run.Trace)
 	calls := p.AllocationCalls(t)
+	whole := harness.NewAllocationComparison(t, calls)
+	whole.Add(rows, account)
+	account.Unexplained = int64(whole.Missing)
 	victim := len(rows) / 2
 	victim += slices.IndexFunc(rows[victim:], func(a harness.Allocation) bool {
 		return a.Operation == allocations.Pool && a.Status == 0 && len(calls[a.TID]) > 0 && calls[a.TID][0].Way == "pool"

@@ -109,7 +109,7 @@ func TestEmbedKinds(t *testing.T) {
 			if len(s.Kinds.Scratch) == 0 {
 				testenv.Skip(t, "this runtime has no events of scratch memory (RTL_RUNTIME=experimental has)")
 			}
-			compareOperations(t, s.Kinds.Scratch, s.Kinds.Session.ArmedNS, s.Kinds.Session.DetachedNS, requests)
+			harness.CompareScratch(t, s.Kinds.Scratch, s.Kinds.Session.ArmedNS, s.Kinds.Session.DetachedNS, requests)
 		}
 	})
 }

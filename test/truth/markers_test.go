@@ -109,7 +109,7 @@ var markerDamages = []struct {
 	{"nothing", "", func(calls []harness.MarkerCall, _ int) []harness.MarkerCall { return calls }},
 	{"another text", "call", func(calls []harness.MarkerCall, i int) []harness.MarkerCall { calls[i].Text += "x"; return calls }},
 	{"earlier", "call", func(calls []harness.MarkerCall, i int) []harness.MarkerCall { calls[i].BeforeNS -= 1e9; return calls }},
-	{"missing", "call", func(calls []harness.MarkerCall, i int) []harness.MarkerCall { return slices.Delete(calls, i, i+1) }},
+	{"missing", "missing", func(calls []harness.MarkerCall, i int) []harness.MarkerCall { return slices.Delete(calls, i, i+1) }},
 	{"twice", "call", func(calls []harness.MarkerCall, i int) []harness.MarkerCall { return slices.Insert(calls, i, calls[i]) }},
 	{"the first are missing", "missing", func(calls []harness.MarkerCall, i int) []harness.MarkerCall { return calls[i:] }},
 	{"the last are missing", "missing", func(calls []harness.MarkerCall, i int) []harness.MarkerCall { return calls[:i] }},

@@ -75,38 +75,5 @@ func isSilent(t *testing.T, run harness.Run) bool {
 func compareScratch(t *testing.T, run harness.Run, requests []harness.ScratchRequest) {
 	t.Helper()
 	found, armedNS, detachedNS := harness.ReadScratch(t, run.Trace)
-	compareOperations(t, found, armedNS, detachedNS, requests)
-}
-
-// compareOperations compares the operations of a session, in the order of starts, with the requests.
-func compareOperations(t *testing.T, found []harness.ScratchOperation, armedNS, detachedNS int64, requests []harness.ScratchRequest) {
-	t.Helper()
-	compared, ratio := 0, int64(0)
-	for _, r := range requests {
-		if len(found) > 0 && found[0].StartNS == 0 { // it began before the session
-			found = found[1:]
-		}
-		switch {
-		case len(found) > 0 && r.Is(found[0]):
-		case r.BeforeNS > armedNS && r.AfterNS < detachedNS:
-			t.Fatalf("not recorded: %+v; the next is %+v", r, found[:min(1, len(found))])
-		default:
-			continue // outside of the session
-		}
-		o := found[0]
-		found = found[1:]
-		compared++
-		if o.EndNS == 0 || o.What != "allocate" {
-			continue
-		}
-		if ratio == 0 {
-			ratio = o.Bytes / r.Bytes
-		}
-		if o.EndNS < o.StartNS || o.TID == 0 || o.Queue == 0 || o.Bytes != ratio*r.Bytes || o.Slots <= 0 || o.Bytes < o.Slots*64*r.Bytes {
-			t.Errorf("%+v for %+v", o, r)
-		}
-	}
-	if len(found) > 0 || compared < 100 {
-		t.Errorf("%d operations compared, %d that nobody asked for", compared, len(found))
-	}
+	harness.CompareScratch(t, found, armedNS, detachedNS, requests)
 }

@@ -14,14 +14,24 @@
 
 #include "softgpu.h"
 
-#define TOPOLOGY TOPOLOGY_ROOT "/kfd/topology"
+/* The second is a link to the first, and RCCL 7's way there. */
+static const char *const roots[] = { TOPOLOGY_ROOT, "/sys/class/kfd" };
 
 enum { CACHES_PER_NODE = 2, LINK_PCIE = 2, LINK_XGMI = 11 };
 enum { CACHE_OF_DATA = 1, CACHE_OF_CPU = 4, CACHE_OF_GPU = 8 };
 
+/* What follows a root in the path; NULL: it is in none. */
+static const char *below_root(const char *path)
+{
+	for (unsigned i = 0; path && i < sizeof roots / sizeof *roots; i++)
+		if (!strncmp(path, roots[i], strlen(roots[i])))
+			return path + strlen(roots[i]);
+	return NULL;
+}
+
 bool topology_covers(const char *path)
 {
-	return path && !strncmp(path, TOPOLOGY_ROOT, sizeof TOPOLOGY_ROOT - 1);
+	return below_root(path) != NULL;
 }
 
 /* The PCI device id by which the runtimes know the chip. */
@@ -214,9 +224,10 @@ static bool node_file(struct text *t, const struct node_path *p)
 
 static const char *relative_to_topology(const char *path)
 {
-	size_t len = sizeof TOPOLOGY - 1;
+	static const char topology[] = "/kfd/topology/";
+	const char *below = below_root(path);
 
-	return strncmp(path, TOPOLOGY, len) || path[len] != '/' ? NULL : path + len + 1;
+	return !below || strncmp(below, topology, sizeof topology - 1) ? NULL : below + sizeof topology - 1;
 }
 
 int topology_read(const char *path, char *buffer, size_t size)

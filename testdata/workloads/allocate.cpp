@@ -1,6 +1,7 @@
 // Allocations and releases of memory from many threads, each in one way: by calls of the HSA runtime
 // and by calls of HIP. Each call is logged, to be compared with a trace.
 #include "hip_device.h"
+#include "held.h"
 #include "http.h"
 #include "options.h"
 
@@ -274,6 +275,7 @@ int main(int argc, char** argv)
 {
 	parse(argc, argv);
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); // as yama would otherwise refuse a tool that is no ancestor
+	hold_if_asked();
 	HIP_CHECK(hipSetDevice(0));
 	HIP_CHECK(hipDeviceSynchronize()); // HIP has initialized the HSA runtime
 	hsa_init();

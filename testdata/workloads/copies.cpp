@@ -2,6 +2,7 @@
 // call is logged with what was asked for, to be compared with a trace and with
 // what the GPUs did.
 #include "copier.h"
+#include "held.h"
 #include "http.h"
 #include "options.h"
 
@@ -72,6 +73,7 @@ int main(int argc, char** argv)
 {
 	parse(argc, argv);
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); // as yama would otherwise refuse a tool that is no ancestor
+	hold_if_asked();
 	CodeObject code(settings.code_object);
 	Hsa hsa(code, 0);
 	Memory memory(hsa.gpus);

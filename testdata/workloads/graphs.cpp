@@ -4,6 +4,7 @@
 #include "call_log.h"
 #include "decode_graph.h"
 #include "hip_device.h"
+#include "held.h"
 #include "http.h"
 #include "options.h"
 
@@ -262,6 +263,7 @@ int main(int argc, char** argv)
 {
 	parse(argc, argv);
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); // as yama would otherwise refuse a tool that is no ancestor
+	hold_if_asked();
 	static CallLog log(settings.log, names, kFunctions);
 	calls = &log;
 	CodeObject code(settings.code_object);

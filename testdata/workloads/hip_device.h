@@ -33,10 +33,11 @@ inline uint64_t kernarg_id(uint64_t thread, uint64_t sequence)
 }
 
 struct Device {
-	int ordinal;
-	hipModule_t module;
+	int ordinal = 0;
+	hipModule_t module = nullptr;
 	std::vector<hipFunction_t> kernels;
 
+	Device() = default; // to be filled by a program that logs its calls
 	Device(int ordinal, const CodeObject& code) : ordinal(ordinal)
 	{
 		HIP_CHECK(hipSetDevice(ordinal));

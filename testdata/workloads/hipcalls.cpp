@@ -3,6 +3,7 @@
 #include "call_log.h"
 #include "hip_device.h"
 #include "hip_table_tool.h"
+#include "held.h"
 #include "http.h"
 #include "loader.h"
 #include "options.h"
@@ -533,6 +534,18 @@ std::string answer(const std::string& path)
 	return "bye\n";
 }
 
+// As Device's constructor does it. These calls are HIP's first.
+void load(Device& device, const CodeObject& code)
+{
+	HIP_MUST(LOGGED(hipSetDevice, device.ordinal));
+	HIP_MUST(LOGGED(hipModuleLoadData, &device.module, static_cast<const void*>(code.bytes.data())));
+	for (const std::string& name : code.kernels) {
+		hipFunction_t f;
+		HIP_MUST(LOGGED(hipModuleGetFunction, &f, device.module, name.c_str()));
+		device.kernels.push_back(f);
+	}
+}
+
 // The handler's function is called once before: a first call may need the dynamic linker.
 void handle_alarms()
 {
@@ -564,10 +577,12 @@ int main(int argc, char** argv)
 {
 	parse(argc, argv);
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); // as yama would otherwise refuse a tool that is no ancestor
+	hold_if_asked();
 	static CallLog log(settings.log, names, kFunctions);
 	calls = &log;
 	CodeObject code(settings.code_object);
-	Device device(0, code);
+	Device device;
+	load(device, code);
 	handle_alarms();
 
 	plugin = std::make_unique<Plugin>(beside(argv[0], "plugin.so"), call_in_plugin);

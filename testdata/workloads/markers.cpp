@@ -1,6 +1,7 @@
 // Threads with nested ROCTx ranges, marks, and ranges that another thread ends, around kernel
 // launches. RTL_ROCTX names ROCTx's library. Each call is logged, to be compared with a trace.
 #include "hip_device.h"
+#include "held.h"
 #include "http.h"
 #include "marked.h"
 #include "options.h"
@@ -168,6 +169,7 @@ int main(int argc, char** argv)
 	Roctx roctx(path ? path : "libroctx64.so.4");
 	if (settings.tool == "on")
 		roctx.register_tool();
+	hold_if_asked();
 	CodeObject code(settings.code_object);
 	Device device(0, code);
 	Workers workers;

@@ -3,6 +3,7 @@
 // /load is asked for.
 #include "collectives.h"
 #include "hip_device.h"
+#include "held.h"
 #include "http.h"
 #include "options.h"
 
@@ -168,6 +169,7 @@ int main(int argc, char** argv)
 	calls = &log;
 	if (!settings.late)
 		load();
+	hold_if_asked();
 	CodeObject code(settings.code_object);
 	Device device(0, code);
 

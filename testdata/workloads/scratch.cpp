@@ -2,6 +2,7 @@
 // the doorbell does not say so, and the queue's inactive signal asks for the memory. The runtime allocates it and
 // clears the signal. Then the program says that the memory is not needed any more, and the runtime frees it. Both are
 // logged. Before each request a barrier goes through the queue.
+#include "held.h"
 #include "http.h"
 #include "options.h"
 
@@ -159,6 +160,7 @@ int main(int argc, char** argv)
 	o.text("log", &log, "where the requests go");
 	o.parse(argc, argv);
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); // as yama would otherwise refuse a tool that is no ancestor
+	hold_if_asked();
 
 	Requester requester;
 	HttpServer http(port, [&](const std::string& path) -> std::string {

@@ -74,14 +74,25 @@ LEFT JOIN rtl_thread t ON t.id = c.thread_id;
 
 -- The dispatches that a call submitted: kernels, or packets without times (a row for the first of several).
 -- Their submits are in its time, on its thread. Of calls of one API that contain each other it has the last
--- one that began, or none if that has ended.
+-- one that began, or none if that has ended; of RCCL's the outermost one: RCCL 7 calls functions of its own API.
 CREATE VIEW IF NOT EXISTS call_submit AS
-WITH step AS ( -- item: of rtl_execution, or minus that of rtl_untimed
+WITH rccl_call AS ( -- before_ns: when the last of the thread's calls that began before has ended
+	SELECT c.thread_id AS thread_id, f.api_id AS api_id, c.start_ns AS start_ns, c.id AS id, c.start_ns + c.duration_ns AS end_ns,
+		max(c.start_ns + c.duration_ns) OVER (PARTITION BY c.thread_id
+			ORDER BY c.start_ns, c.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_ns
+	FROM rtl_call c
+	JOIN rtl_function f ON f.id = c.function_id
+	WHERE c.thread_id IS NOT NULL AND f.api_id = (SELECT id FROM rocpd_string WHERE string = 'rccl-api')
+), step AS ( -- item: of rtl_execution, or minus that of rtl_untimed
 	SELECT c.thread_id AS thread_id, f.api_id AS api_id, c.start_ns AS at_ns, c.id AS call_id, c.start_ns + c.duration_ns AS end_ns,
 		NULL AS item
 	FROM rtl_call c
 	JOIN rtl_function f ON f.id = c.function_id
-	WHERE c.thread_id IS NOT NULL
+	WHERE c.thread_id IS NOT NULL AND f.api_id IS NOT (SELECT id FROM rocpd_string WHERE string = 'rccl-api')
+	UNION ALL
+	SELECT thread_id, api_id, start_ns, id, end_ns, NULL
+	FROM rccl_call
+	WHERE before_ns IS NULL OR end_ns > before_ns
 	UNION ALL
 	SELECT x.thread_id, a.api_id, e.start_ns - e.queued_ns, NULL, NULL, e.id
 	FROM rtl_execution e
@@ -113,16 +124,23 @@ CREATE VIEW IF NOT EXISTS call_kernel AS
 SELECT call_id, kernel_id FROM call_submit WHERE kernel_id IS NOT NULL;
 
 -- Calls of RCCL between ncclGroupStart and ncclGroupEnd, with the outermost ncclGroupEnd: it is the call that
--- submits their kernels (call_kernel). Calls of a group that began before the recording are not here.
+-- submits their kernels (call_kernel). Calls of a group that began before the recording are not here, nor are RCCL's own.
 CREATE VIEW IF NOT EXISTS rccl_group_call AS
-WITH step AS ( -- by: what a call adds to the number of open groups
-	SELECT c.id AS id, c.thread_id AS thread_id, c.start_ns AS start_ns, length(c.arguments) > 0 AS is_member,
-		CASE n.string WHEN 'ncclGroupStart' THEN 1 WHEN 'ncclGroupEnd' THEN -1 ELSE 0 END AS by
+WITH call_around AS ( -- by: what a call adds to the number of open groups
+	SELECT c.id AS id, c.thread_id AS thread_id, c.start_ns AS start_ns, c.start_ns + c.duration_ns AS end_ns,
+		length(c.arguments) > 0 AS is_member,
+		CASE n.string WHEN 'ncclGroupStart' THEN 1 WHEN 'ncclGroupEnd' THEN -1 ELSE 0 END AS by,
+		max(c.start_ns + c.duration_ns) OVER (PARTITION BY c.thread_id
+			ORDER BY c.start_ns, c.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_ns
 	FROM rtl_call c
 	JOIN rtl_function f ON f.id = c.function_id
 	JOIN rocpd_string a ON a.id = f.api_id
 	JOIN rocpd_string n ON n.id = f.name_id
 	WHERE a.string = 'rccl-api' AND c.thread_id IS NOT NULL
+), step AS (
+	SELECT id, thread_id, start_ns, is_member, by
+	FROM call_around
+	WHERE before_ns IS NULL OR end_ns > before_ns
 ), summed AS (
 	SELECT id, thread_id, start_ns, is_member, by, sum(by) OVER (PARTITION BY thread_id
 		ORDER BY start_ns, id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS total

@@ -32,6 +32,11 @@ func TestCallKernel(t *testing.T) {
 			}),
 			s.Kind(1, func(w tracedb.KindWriter) error {
 				return Store(w, ring.KindHSACoreAPI, []Call{call(t, "hsa_signal_store_relaxed", 7, 110, 190)})
+			}),
+			s.Kind(3, func(w tracedb.KindWriter) error { // the outermost one has the kernels
+				return Store(w, ring.KindRCCLAPI, []Call{
+					call(t, "ncclCommGetAsyncError", 8, 151, 152), call(t, "ncclCommGetAsyncError", 8, 153, 156), call(t, "ncclAllReduce", 8, 149, 158),
+				})
 			}))
 		for _, d := range []tracedb.Dispatch{
 			{TID: 7, SubmitNS: 5},
@@ -57,10 +62,10 @@ func TestCallKernel(t *testing.T) {
 	expect(t, read, `SELECT c.pid, c.function, c.start_ns, k.submit_ns, k.thread FROM call_kernel x JOIN call c ON c.id = x.call_id
 		JOIN kernel k ON k.id = x.kernel_id WHERE c.pid = k.pid ORDER BY c.id, k.id`,
 		"42|hipLaunchKernel|100|100|7", "42|hipLaunchKernel|100|150|7", "42|hipLaunchKernel|100|200|7", "42|hipLaunchKernel|150|155|8",
-		"42|hsa_signal_store_relaxed|110|150|7",
+		"42|hsa_signal_store_relaxed|110|150|7", "42|ncclAllReduce|149|155|8",
 		"43|hipLaunchKernel|100|100|7", "43|hipLaunchKernel|100|150|7", "43|hipLaunchKernel|100|200|7", "43|hipLaunchKernel|150|155|8",
-		"43|hsa_signal_store_relaxed|110|150|7")
-	expect(t, read, "SELECT count(*) FROM call_kernel", "10")
+		"43|hsa_signal_store_relaxed|110|150|7", "43|ncclAllReduce|149|155|8")
+	expect(t, read, "SELECT count(*) FROM call_kernel", "12")
 	expect(t, read, `SELECT c.pid, c.function, x.submit_ns, k.submit_ns, x.untimed_id FROM call_submit x JOIN call c ON c.id = x.call_id
 		LEFT JOIN kernel k ON k.id = x.kernel_id WHERE c.thread = 7 AND x.submit_ns BETWEEN 150 AND 170 ORDER BY c.id, 3`,
 		"42|hipLaunchKernel|150|150|NULL", "42|hipLaunchKernel|160|NULL|1",
