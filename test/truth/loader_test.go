@@ -22,12 +22,13 @@ type called struct {
 	dormant harness.Data
 }
 
-// startCalled starts hipcalls and makes a first session, after which the payload stays.
+// startCalled starts hipcalls and makes a first session of every kind, after which the payload stays, and what some kinds leave in the
+// runtime: its functions for events of scratch memory.
 func startCalled(t *testing.T, args ...string) *called {
 	t.Helper()
 	needCalls(t)
 	p := start(t, args...)
-	p.RecordShortly(t, window, allCalls...)
+	p.RecordShortly(t, window, slices.Concat(allCalls, []string{"--sys-trace"})...)
 	p.dormant = p.Data(t)
 	return p
 }
