@@ -94,6 +94,16 @@ func WorkloadFile(t testing.TB, name string) string {
 	return testenv.Artefact(t, filepath.Join("workloads", name))
 }
 
+// BuiltFile returns the path, as workloads see it, of a file that make has built for all releases.
+func BuiltFile(t testing.TB, name string) string {
+	t.Helper()
+	path := testenv.Artefact(t, name)
+	if given(t) != nil {
+		return filepath.Join(inRootBuild, name)
+	}
+	return path
+}
+
 // Files returns the files of the root file system with size and time, to find changes.
 func (r Runtime) Files(t testing.TB) map[string]string {
 	t.Helper()

@@ -11,7 +11,6 @@ import (
 
 	"github.com/rtl-attach/rtl-attach/internal/kind/markers"
 	"github.com/rtl-attach/rtl-attach/test/harness"
-	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // Every call of ROCTx while recording is recorded once, with its text, its order and its nesting,
@@ -44,7 +43,7 @@ func TestMarkers(t *testing.T) {
 // The same by the table of rocprofiler-sdk's library.
 func TestMarkersOfSDK(t *testing.T) {
 	t.Parallel()
-	library := testenv.Artefact(t, filepath.Join("victims", "librocprofiler-sdk-roctx.so"))
+	library := harness.BuiltFile(t, filepath.Join("victims", "librocprofiler-sdk-roctx.so"))
 	p := harness.Start(t, harness.Marking(library))
 	before := p.RoctxTable(t)
 	compareMarkers(t, p, markers.Libraries{SDK: markers.Recorded}, func() {

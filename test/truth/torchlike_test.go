@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/rtl-attach/rtl-attach/test/harness"
-	"github.com/rtl-attach/rtl-attach/test/testenv"
 )
 
 // A training loop in Python: every range and mark is recorded with its nesting, every kernel lies in the
@@ -18,7 +17,7 @@ func TestTorchLike(t *testing.T) {
 	t.Parallel()
 	t.Run("libroctx64", func(t *testing.T) { torchLike(t, harness.Roctx64(t)) })
 	t.Run("sdk", func(t *testing.T) {
-		torchLike(t, testenv.Artefact(t, filepath.Join("victims", "librocprofiler-sdk-roctx.so")))
+		torchLike(t, harness.BuiltFile(t, filepath.Join("victims", "librocprofiler-sdk-roctx.so")))
 	})
 }
 
