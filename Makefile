@@ -102,8 +102,7 @@ checks: lint exports test-payload test-units
 
 # go test, with failures and skipped tests listed at the end, and their numbers.
 # lint runs go vet.
-GOTEST = GOTMPDIR="$${TMPDIR:-/tmp}" TMPDIR="$$(scripts/test-tmp)" \
-	go tool -modfile=tools/go.mod gotestsum --format pkgname --format-hide-empty-pkg -- -vet=off
+GOTEST := go tool -modfile=tools/go.mod gotestsum --format pkgname --format-hide-empty-pkg -- -vet=off
 # Tests of whole targets mostly wait. Two packages run at a time, of these as of all others;
 # the longest begin first.
 LIVE_TESTS := truth faults cli hostile soak release runtimes
