@@ -103,8 +103,7 @@ checks: lint exports test-payload test-units
 # go test, with failures and skipped tests listed at the end, and their numbers.
 # lint runs go vet.
 GOTEST := go tool -modfile=tools/go.mod gotestsum --format pkgname --format-hide-empty-pkg -- -vet=off
-# Tests of whole targets mostly wait. Two packages run at a time, of these as of all others;
-# the longest begin first.
+# Tests of whole targets mostly wait: three packages run at a time, of all others two; the longest begin first.
 LIVE_TESTS := truth faults cli hostile soak release runtimes
 empty :=
 LIVE_PATTERN := /test/($(subst $(empty) $(empty),|,$(LIVE_TESTS))|kinds/.*)$$
@@ -112,7 +111,7 @@ LIVE_PATTERN := /test/($(subst $(empty) $(empty),|,$(LIVE_TESTS))|kinds/.*)$$
 test-units: tool simulator workloads victims
 	$(GOTEST) -race -count=1 -p 2 -timeout 40m $$(go list $(GO_PACKAGES) | grep -vE '$(LIVE_PATTERN)')
 test-live: tool clib fault-tool dist musl-root simulator workloads victims roctx examples
-	$(GOTEST) -race -count=1 -p 2 -timeout 40m $(LIVE_TESTS:%=./test/%) ./test/kinds/...
+	$(GOTEST) -race -count=1 -p 3 -timeout 40m $(LIVE_TESTS:%=./test/%) ./test/kinds/...
 
 # ROCTx's library, of a Debian release that has it. If the mirror has not, the tests that need it are
 # left out.

@@ -58,9 +58,14 @@ type moment struct {
 	record func(t *testing.T, s *scene) *recording
 }
 
-const libraryLater = "before the library"
+const (
+	beforehand   = "before"
+	libraryLater = "before the library"
 
-var moments = []moment{{"before", before}, {"after", after}, {libraryLater, beforeLibrary}}
+	here = "here" // this machine's runtime
+)
+
+var moments = []moment{{beforehand, before}, {"after", after}, {libraryLater, beforeLibrary}}
 
 // before attaches when there is the HSA runtime and nothing else: HIP is not in use, and there are no queues, memory
 // and threads of the program's.
@@ -132,12 +137,12 @@ func (s *scene) all() []string {
 	return slices.Concat(s.flags, []string{"--buffer-policy", "lossless"})
 }
 
-// Each kind of record on each runtime, or on this machine's without RTL_RUNTIMES: attached before and after what the
-// items are made with exists.
+// Each kind of record on each runtime, attached before and after what the items are made with exists. Without RTL_RUNTIMES it is this
+// machine's, attached to before: test/truth attaches to it after.
 func TestKinds(t *testing.T) {
 	var table kindTable
 	for _, suite := range append(suites(), "")[:max(len(suites()), 1)] {
-		name := cmp.Or(suite, "here")
+		name := cmp.Or(suite, here)
 		table.suites = append(table.suites, name)
 		t.Run(name, func(t *testing.T) {
 			if suite != "" {
@@ -154,7 +159,7 @@ func TestKinds(t *testing.T) {
 
 func (s *scene) run(t *testing.T, suite string, table *kindTable) {
 	for _, m := range moments {
-		if m.name == libraryLater && s.late == nil {
+		if m.name == libraryLater && s.late == nil || suite == here && m.name != beforehand {
 			continue
 		}
 		t.Run(s.name+" attached "+m.name, func(t *testing.T) {
