@@ -386,9 +386,48 @@ static void thread_id_offset_out_of_bounds(void)
 	CHECK(atomic_load(&session_flags.tid_offset) == found);
 }
 
+/* 4 bytes of this thread's descriptor that glibc does not use. */
+#define UNUSED_AT 0x100
+static uint32_t *unused(unsigned long at)
+{
+	char *self;
+
+	__asm__("movq %%fs:0x10, %0" : "=r"(self));
+	return (uint32_t *)(self + UNUSED_AT + at);
+}
+
+static void *check_on_another_thread(void *right)
+{
+	thread_check_tid_offset();
+	CHECK(atomic_load(&session_flags.tid_offset) == *(uint32_t *)right);
+	CHECK(current_tid() == (uint32_t)sys_gettid());
+	return NULL;
+}
+
+/* A word in front of the thread's id has the same value: half of a pointer, or a whole word. */
+static void thread_id_by_chance(void)
+{
+	uint32_t right;
+	pthread_t t;
+
+	thread_find_tid_offset(0);
+	CHECK((right = atomic_load(&session_flags.tid_offset)) > UNUSED_AT + 8);
+	CHECK(!*unused(0) && !*unused(4));
+	*unused(4) = (uint32_t)sys_gettid();
+	thread_find_tid_offset(0);
+	CHECK(atomic_load(&session_flags.tid_offset) == right);
+	*unused(0) = (uint32_t)sys_gettid();
+	thread_find_tid_offset(0);
+	CHECK(atomic_load(&session_flags.tid_offset) == UNUSED_AT);
+	CHECK(!pthread_create(&t, NULL, check_on_another_thread, &right));
+	CHECK(!pthread_join(t, NULL));
+	*unused(0) = *unused(4) = 0;
+}
+
 const struct edge_case session_cases[] = {
 	{"withdrawn without asking", withdrawn_without_asking},
 	{"thread id's offset out of bounds", thread_id_offset_out_of_bounds},
+	{"thread id by chance", thread_id_by_chance},
 	{"exit inside a doorbell", exit_inside_doorbell},
 	{"destroyed inside a doorbell", destroyed_inside_doorbell},
 	{"detach waits for a doorbell", detach_waits_for_doorbell},

@@ -217,23 +217,30 @@ static uint32_t word_at(unsigned long offset)
 	return v;
 }
 
+/* The id is in the lower half of 8 bytes, in every glibc. The upper half of a pointer, such as 0x7fbb, can be an id. */
+static uint32_t find_tid(unsigned long from)
+{
+	uint32_t tid = (uint32_t)sys_gettid();
+
+	for (unsigned long o = from; o < TID_SCAN_TO; o += 8)
+		if (word_at(o) == tid)
+			return (uint32_t)o;
+	return 0;
+}
+
 void thread_find_tid_offset(unsigned long given)
 {
 	uint32_t tid = (uint32_t)sys_gettid();
-	unsigned long found = 0;
+	bool is_good = given && given < TID_SCAN_TO && given % sizeof tid == 0 && word_at(given) == tid;
 
-	if (given && given < TID_SCAN_TO && given % sizeof tid == 0 && word_at(given) == tid)
-		found = given;
-	for (unsigned long o = TID_SCAN_FROM; !found && o < TID_SCAN_TO; o += sizeof tid)
-		if (word_at(o) == tid)
-			found = o;
-	atomic_store(&session_flags.tid_offset, (uint32_t)found);
+	atomic_store(&session_flags.tid_offset, is_good ? (uint32_t)given : find_tid(TID_SCAN_FROM));
 }
 
+/* On another thread: a word that was the first one's id by chance, in front of the right one, is not this one's. */
 void thread_check_tid_offset(void)
 {
 	uint32_t offset = atomic_load(&session_flags.tid_offset);
 
 	if (offset && word_at(offset) != (uint32_t)sys_gettid())
-		atomic_store(&session_flags.tid_offset, 0);
+		atomic_store(&session_flags.tid_offset, find_tid((offset & ~7u) + 8));
 }
