@@ -148,15 +148,19 @@ func (g *group) describeTargets(members []*member, now flight.State) (list []tra
 		}
 		decided, result := m.decided, m.result
 		m.mu.Unlock()
-		if m.late != nil {
+		switch {
+		case m.late == nil:
+		case m.hasJoined():
 			t.Outcome, t.Detail = tracedb.OutcomeJoined, sanitize.Text(m.late.How())
+		default:
+			t = m.late.Target("")
 		}
 		switch how, gone := now.Gone[m.PID]; {
 		case gone:
 			t.Outcome, t.ExitCode, t.Detail = tracedb.OutcomeExited, int(failure.TargetExited), sanitize.Text(how)
 		case now.Late[m.PID]:
 			t.Outcome, t.ExitCode, t.Detail = tracedb.OutcomeFailed, int(failure.Failed), "its records did not come in time"
-		case decided && result.failure != nil && m.late != nil && result.exit != failure.Remains:
+		case decided && result.failure != nil && m.late != nil && !m.hasJoined() && result.exit != failure.Remains:
 			t = m.late.Target(result.failure.What + ": " + result.failure.Cause)
 		case decided && result.failure != nil:
 			t.Outcome, t.ExitCode, t.Detail = result.outcome, int(result.exit), sanitize.Text(result.failure.What+": "+result.failure.Cause)

@@ -102,6 +102,9 @@ func (j *joins) begin(w *joining) {
 	g.add(m)
 	go func() {
 		armed := m.attend(func() error { return m.arm(j.window) })
+		if armed {
+			m.joinedNS.Store(max(boottimeNS(), g.startNS))
+		}
 		j.attached <- armed
 		if armed {
 			m.collectAndDetach(j.window)
@@ -115,7 +118,10 @@ func (j *joins) conclude(armed bool) {
 	j.current = nil
 	switch {
 	case armed:
-		m.armed, m.begunNS = true, max(boottimeNS(), j.group.startNS)
+		m.armed = true
+		if j.window.Err() != nil {
+			return // it is detached already
+		}
 		j.group.watcher.Track(m.tracked(m.Process))
 		j.group.ui.Joined(m.late.Name() + " " + m.late.How() + ": recorded from now on; " + m.ui.describePause())
 	case m.late.tries < joinTries && m.canTryAgain():
@@ -125,16 +131,16 @@ func (j *joins) conclude(armed bool) {
 		j.mu.Lock()
 		j.waiting = append(j.waiting, m.late)
 		j.mu.Unlock()
-	default:
+	case m.isAbsent() || m.failure == nil:
 		j.group.ui.Warn(m.late.Warning(m.absence()))
 	}
 }
 
-// isBusy reports whether late workers wait to be attached to.
+// isBusy reports whether late workers wait to be attached to, and will be.
 func (j *joins) isBusy() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.current != nil || len(j.waiting) > 0
+	return j.current != nil || len(j.waiting) > 0 && watchdog.Hanging() <= watchdog.Limit
 }
 
 // end returns when no attach is under way any more, after the end of the window. It warns of the workers that were not attached to.
@@ -163,9 +169,12 @@ func (m *member) absence() string {
 	return m.failure.What + ": " + m.failure.Cause
 }
 
-// isAbsent reports whether m is a late worker that is not recorded, and in which nothing remains.
+// hasJoined reports whether m is a late worker to which the tool has attached.
+func (m *member) hasJoined() bool { return m.joinedNS.Load() != 0 }
+
+// isAbsent reports whether m is a late worker that could not be attached to, and in which nothing remains.
 func (m *member) isAbsent() bool {
-	return m.late != nil && m.failure != nil && m.exit != failure.Remains
+	return m.late != nil && !m.hasJoined() && m.failure != nil && m.exit != failure.Remains
 }
 
 // remove removes a member that has failed.

@@ -103,3 +103,20 @@ func TestJoinAtTheEnd(t *testing.T) {
 		t.Errorf("%q, %v", ui.texts, ui.failed)
 	}
 }
+
+// TestJoinedFails: a worker whose recording fails after it has joined is reported as any other.
+func TestJoinedFails(t *testing.T) {
+	j, ui, late, end := joiner(t)
+	defer end()
+	j.waiting = nil
+	m := j.group.newMember(late.Process)
+	m.late = late
+	j.group.add(m)
+	m.joinedNS.Store(j.group.startNS + uint64(2*time.Second))
+	m.fail(tracedb.OutcomeFailed, &failure.Error{What: "the trace is not complete", Cause: "taken over", Code: failure.Failed})
+	targets := j.group.outcomes()
+	const want = "came to hold a GPU during the recording, recorded from 2.0 s into the common window; the trace is not complete: taken over"
+	if n := len(targets); n != 3 || targets[2].Outcome != tracedb.OutcomeFailed || targets[2].Detail != want || j.group.code() != failure.SomeFailed || len(ui.failed) != 1 {
+		t.Errorf("%+v, exit code %d, %v", targets, j.group.code(), ui.failed)
+	}
+}

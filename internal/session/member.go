@@ -29,7 +29,7 @@ type member struct {
 	late      *joining // nil: it is one of those with which the recording began
 	why       string   // of an early end
 	armed     bool
-	begunNS   uint64        // when a late worker was attached to
+	joinedNS  atomic.Uint64 // when a late worker was attached to; 0: it was not
 	abandoned atomic.Bool   // a thread of the tool hangs: do not touch this member any more
 	holder    *member       // if abandoned: the member in whose target the thread hangs
 	done      chan struct{} // closed when no goroutine works on it any more
@@ -186,10 +186,10 @@ func (m *member) conclude(code failure.ExitCode, endNS uint64) {
 	m.decide(result{outcome: outcome, exit: code, endNS: endNS})
 }
 
-// fail reports the failure, unless nothing remains, and the user has interrupted the attaches or the group warns of the late worker.
+// fail reports the failure, unless nothing remains, and the user has interrupted the attaches or the group warns of the late worker that could not be attached to.
 func (m *member) fail(outcome tracedb.Outcome, f *failure.Error) {
 	first := m.decide(result{failure: f, outcome: outcome, exit: f.Code})
-	if first && (f.Code == failure.Remains || m.late == nil && !errors.Is(f, context.Canceled)) {
+	if first && (f.Code == failure.Remains || (m.late == nil || m.hasJoined()) && !errors.Is(f, context.Canceled)) {
 		m.group.ui.Failed(f)
 	}
 }

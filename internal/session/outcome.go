@@ -110,7 +110,10 @@ func (m *member) detail() string {
 	if m.late == nil {
 		return text
 	}
-	how := fmt.Sprintf("%s, recorded from %.1f s into the common window", m.late.How(), time.Duration(m.begunNS-m.group.startNS).Seconds())
+	how := m.late.How()
+	if m.hasJoined() {
+		how += fmt.Sprintf(", recorded from %.1f s into the common window", time.Duration(m.joinedNS.Load()-m.group.startNS).Seconds())
+	}
 	return strings.TrimSuffix(how+"; "+text, "; ")
 }
 
