@@ -30,7 +30,7 @@ type joins struct {
 
 	mu      sync.Mutex
 	waiting []*joining // not attached to yet
-	taken   int        // late workers in all, without those that are not to be recorded
+	taken   int        // late workers that were put into waiting, once each
 }
 
 // joining is a late worker to which the tool is going to attach.

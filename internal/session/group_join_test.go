@@ -53,8 +53,8 @@ func tryOnce(j *joins, late *joining, f *failure.Error) {
 
 var tooEarly = &failure.Error{What: "cannot trace pid -3", Cause: "it has no ROCm runtime", Code: failure.Unsuitable}
 
-// TestJoinTriesAgain: a worker that cannot be attached to is tried again after a while, and then named with the reason. The exit code is
-// that of the others.
+// TestJoinTriesAgain: a worker that cannot be attached to is tried again after a while, and then named with the reason. It does not
+// change the exit code.
 func TestJoinTriesAgain(t *testing.T) {
 	j, ui, late, end := joiner(t)
 	defer end()

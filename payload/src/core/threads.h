@@ -51,7 +51,7 @@ struct starved starved_from_now(void);
 bool worker_is_starved(struct starved *s);
 
 /* Finds the offset of the thread id in this thread's descriptor; a second
- * thread of ours then checks it. If it is not certain, stamps have no thread id. */
+ * thread of ours then checks it, and searches on. If none is found, stamps have no thread id. */
 void thread_find_tid_offset(unsigned long given);
 void thread_check_tid_offset(void);
 
