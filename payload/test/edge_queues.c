@@ -287,6 +287,35 @@ static void ring_of_a_device(void)
 	CHECK(t->ring[2].completion_signal.handle == (uint64_t)&own && t->ring[3].completion_signal.handle);
 }
 
+/* At the detach a producer is between its claim and its packet. The packets behind it get signals of ours, which are
+ * destroyed at the end as any others. */
+static void packets_behind_a_gap(void)
+{
+	enum { BEHIND = 3 };
+	static struct toy_queue t;
+	hsa_queue_t *q = make_queue(&t, 1);
+
+	begin("RTL_DRAIN_TIMEOUT_MS", "600000");
+	submit(q, 0x1000);
+	fire(take_packet(q));
+	CHECK(comes(&counters->timed_pool, 1));
+	CHECK(wrap_index_add_screlease(q, 1) == 1);
+	for (int i = 0; i < BEHIND; i++)
+		submit(q, 0x1000);
+	CHECK(!pthread_create(&detacher, NULL, detach_meanwhile, NULL));
+	while (!__atomic_load_n(&control->detached_ns, __ATOMIC_ACQUIRE))
+		sys_yield();
+	__atomic_store_n(&t.ring[1].header, HSA_PACKET_TYPE_KERNEL_DISPATCH, __ATOMIC_RELEASE);
+	CHECK(!take_packet(q));
+	for (int i = 0; i < BEHIND; i++)
+		fire(take_packet(q));
+	pthread_join(detacher, NULL);
+	CHECK(counters->timed_pool == 1 + BEHIND && counters->kind[RTL_KIND_DISPATCH].untimed[RTL_REASON_AFTER_DETACH] == 1);
+	CHECK(control->signals_kept == 0);
+	for (int i = 0; i < RING; i++)
+		CHECK(!t.ring[i].completion_signal.handle);
+}
+
 /* A thread that claims the slot that is being scrubbed waits; others do not. */
 static void *claim_two(void *q)
 {
@@ -507,6 +536,7 @@ const struct edge_case queue_cases[] = {
 	{"stamp of an earlier queue", stamp_of_an_earlier_queue},
 	{"extended dispatch", extended_dispatch},
 	{"ring of a device", ring_of_a_device},
+	{"packets behind a gap", packets_behind_a_gap},
 	{"claim of a slot in hand", claim_of_a_slot_in_hand},
 	{"index goes back", index_goes_back},
 	{"queued before the window", queued_before_the_window},

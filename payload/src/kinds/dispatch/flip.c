@@ -90,32 +90,43 @@ void queue_try_flip(struct queue *s)
 	queue_drain_pend(s);
 }
 
+static void mark_filled(struct queue *s, uint64_t index, bool is)
+{
+	uint64_t slot = index & s->mask, bit = 1ull << slot % 64;
+
+	s->filled[slot / 64] = is ? s->filled[slot / 64] | bit : s->filled[slot / 64] & ~bit;
+}
+
+static bool was_filled(const struct queue *s, uint64_t index)
+{
+	uint64_t slot = index & s->mask;
+
+	return s->filled[slot / 64] >> slot % 64 & 1;
+}
+
 /* Complete packets beyond an incomplete one are still hidden from the
- * hardware: instrument them too. Marks them in s->filled. */
+ * hardware: instrument them too. Marks in s->filled which were. */
 static void instrument_beyond_gaps(struct queue *s, uint64_t from, uint64_t claimed)
 {
-	uint64_t read = queue_read_index(s);
-	uint64_t limit = claimed < read + s->size ? claimed : read + s->size;
+	uint64_t limit = queue_read_index(s) + s->size;
 
-	for (uint64_t at = from; at < limit; at++) {
+	for (uint64_t at = from; at < claimed && at - from < s->size; at++) {
 		hsa_kernel_dispatch_packet_t *p = &s->ring[at & s->mask];
-		uint64_t slot = at & s->mask;
-		int type = packet_type(p);
+		int type = at < limit ? packet_type(p) : HSA_PACKET_TYPE_INVALID;
 
-		if (type == HSA_PACKET_TYPE_INVALID)
-			continue;
-		queue_note_packet(s, p, type, at);
-		s->filled[slot / 64] |= 1ull << slot % 64;
+		mark_filled(s, at, type != HSA_PACKET_TYPE_INVALID);
+		if (type != HSA_PACKET_TYPE_INVALID)
+			queue_note_packet(s, p, type, at);
 	}
 }
 
-static bool was_filled(struct queue *s, uint64_t index)
+uint64_t queue_packet_after(const struct queue *s, uint64_t slot)
 {
-	uint64_t slot = index & s->mask, bit = 1ull << slot % 64;
-	bool set = s->filled[slot / 64] & bit;
+	uint64_t published = atomic_load_explicit(&s->scan, memory_order_relaxed);
+	uint64_t next = published + ((slot - published) & s->mask);
+	bool beyond_gap = atomic_load_explicit(&s->window_closed, memory_order_relaxed) && next < s->closed_index && was_filled(s, next);
 
-	s->filled[slot / 64] &= ~bit; /* ready for the next close */
-	return set;
+	return beyond_gap ? next + s->size : next;
 }
 
 /* On a thread of ours, or one that destroys its queue. Waits until the worker has taken

@@ -35,19 +35,11 @@ bool queue_is_gone(struct queue *s)
 	return !is_mapped(s->ring, may_be_freed) || !is_mapped(s->write_index, may_be_freed);
 }
 
-/* The index of the packet that follows the last published one in a slot. */
-static uint64_t next_in(struct queue *s, uint64_t slot)
-{
-	uint64_t published = atomic_load_explicit(&s->scan, memory_order_relaxed);
-
-	return published + ((slot - published) & s->mask);
-}
-
 /* Whether the packet that follows the last one of ours in this slot has been claimed, and
  * perhaps completed: it may have the signal that was there. */
 static bool may_be_used_again(struct queue *s, uint64_t slot)
 {
-	uint64_t next = next_in(s, slot);
+	uint64_t next = queue_packet_after(s, slot);
 
 	return real_index_load(s) > next &&
 	       (queue_read_index(s) > next || packet_type(&s->ring[slot]) != HSA_PACKET_TYPE_INVALID);
@@ -76,7 +68,7 @@ static void scrub_slot(struct queue *s, uint64_t slot)
  * seq_cst: see queue.scrubbing. */
 static bool is_free(struct queue *s, uint64_t slot)
 {
-	uint64_t word = atomic_load_explicit(&s->word, memory_order_seq_cst), next = next_in(s, slot);
+	uint64_t word = atomic_load_explicit(&s->word, memory_order_seq_cst), next = queue_packet_after(s, slot);
 
 	return word & WORD_VIRT && (word & WORD_INDEX) <= next && queue_read_index(s) + s->size > next;
 }
