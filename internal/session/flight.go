@@ -63,6 +63,10 @@ func (r *recording) flightHost(s ring.Snapshot) flight.Host {
 	}
 }
 
+// partPatience limits how long the trace of a trigger waits for the tool's privileges: a thread of the tool may hang in
+// the kernel for a time, such as one that waits for a disk. The records are in memory meanwhile.
+const partPatience = time.Minute
+
 // create creates the trace of a trigger. It restores the privileges until the trace is closed: it may
 // lie in a folder in which only root may make files.
 func (r partMaker) create(number uint64) (*tracedb.DB, func(), error) {
@@ -70,7 +74,7 @@ func (r partMaker) create(number uint64) (*tracedb.DB, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	err = r.privileges.restore()
+	err = r.privileges.insist(partPatience)
 	drop := func() {
 		if err := r.privileges.drop(); err != nil {
 			r.ui.Debug("privileges stay: " + failure.FirstLine(err))

@@ -1,7 +1,9 @@
 package session
 
 import (
+	"errors"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -50,10 +52,19 @@ func (r *privileges) drop() error {
 func (r *privileges) restore() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.needed++; r.needed > 1 {
-		return nil
+	r.needed++
+	return r.process.Raise() // for another recording, perhaps, which did not await it to its end
+}
+
+// insist is restore for what would be lost without them. It waits for a thread of the tool that hangs, until limit.
+func (r *privileges) insist(limit time.Duration) error {
+	err := r.restore()
+	for until := time.Now().Add(limit); errors.Is(err, privilege.ErrTimeout) && time.Now().Before(until); {
+		r.mu.Lock()
+		err = r.process.Raise()
+		r.mu.Unlock()
 	}
-	return r.process.Raise()
+	return err
 }
 
 // dropPrivileges drops this process's privileges while it collects records: it then only
