@@ -102,6 +102,76 @@ func TestGroupExit(t *testing.T) {
 	g.Close()
 }
 
+// TestGroupExitAfter: where the end of a process is the trigger, the windows of the others go on for KeepAfter.
+func TestGroupExitAfter(t *testing.T) {
+	outcomes := make(chan Outcome, 1)
+	h := hostIn(t.TempDir())
+	h.Targets = func(State) []tracedb.Target { return nil }
+	h.Written = func(o Outcome) { outcomes <- o }
+	g := newTestGroup(t, h, 2, 5, "exit")
+	g.config.KeepAfter = 20 * time.Millisecond
+	living, dying := begun(g, 7), begun(g, 8)
+	play(t, living, 0, 5)
+	play(t, dying, 0, 5)
+	if err := dying.End(tracedb.End{}); err != nil {
+		t.Fatal(err)
+	}
+	dying.TargetEnded("it was killed")
+	for {
+		select {
+		case o := <-outcomes:
+			db, err := tracedb.Open(o.Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			var common, survivor, dead int64
+			err = db.QueryRow(`SELECT end_ns - ?1, (SELECT window_end_ns - ?1 FROM rtl_session WHERE pid = 7), (SELECT window_end_ns - ?1 FROM rtl_session WHERE pid = 8)
+				FROM rtl_common`, o.FiredNS).Scan(&common, &survivor, &dead)
+			if after := int64(g.config.KeepAfter); err != nil || common != after || survivor != after || dead != 0 {
+				t.Errorf("the windows end %d, %d and %d ns after the trigger: %v", common, survivor, dead, err)
+			}
+			g.Close()
+			return
+		default:
+			play(t, living, 5, 1)
+		}
+	}
+}
+
+// TestJoinedAfter: a process that joined after the common window is not in the trace.
+func TestJoinedAfter(t *testing.T) {
+	h := hostIn(t.TempDir())
+	h.Targets = func(s State) []tracedb.Target {
+		if !s.InTrace[7] || s.InTrace[8] {
+			t.Errorf("%+v", s)
+		}
+		return nil
+	}
+	g := newTestGroup(t, h, 2, 5)
+	g.config.KeepAfter = time.Second
+	first := begun(g, 7)
+	play(t, first, 0, 5)
+	asked := g.Ask("a test")
+	g.mu.Lock()
+	g.queue[0].AtNS -= uint64(lateness + g.config.KeepAfter + time.Second)
+	first.markNS = g.queue[0].AtNS // its records are late: the window ends there
+	host := hostOf(8)
+	host.Joined = true
+	joinedNS := g.queue[0].AtNS + uint64(g.config.KeepAfter)/2
+	g.mu.Unlock()
+	joined := g.New(host, all.Kinds, joinedNS, noHoles)
+	joined.Keep(window(ring.WindowOpen, 1, 0, joinedNS))
+	play(t, joined, 0, 5)
+	if err := first.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if o := <-asked; o.Err != nil {
+		t.Errorf("%+v", o)
+	}
+	g.Close()
+}
+
 // A process whose records do not come does not hold up the trace for ever.
 func TestGroupLate(t *testing.T) {
 	h := hostIn(t.TempDir())

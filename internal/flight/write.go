@@ -26,6 +26,7 @@ type piece struct {
 	untilNS  uint64 // the most that the declared window can have
 	reason   string // of the end
 	hasEnded bool   // before the trigger
+	isLast   bool   // the trigger is its end: it does not limit the others' windows
 }
 
 // piece cuts the time of a trigger out of the records; nil: the session was not active then.
@@ -42,6 +43,7 @@ func (r *Recorder) piece(p *pending, kept beside) *piece {
 	if p.by != r && r.endedNS != 0 && r.markNS < p.AtNS {
 		one.reason, one.untilNS, one.hasEnded = r.reason, max(r.markNS, one.fromNS), true
 	}
+	one.isLast = p.by == r && r.endedNS != 0 && r.markNS <= p.AtNS
 	one.counters = r.counted(one.fromNS)
 	return one
 }
@@ -53,6 +55,8 @@ type trace struct {
 	state   State
 	late    []int
 	floorNS uint64 // of what sessions that have ended have kept
+	fromNS  uint64 // the window
+	endNS   uint64
 }
 
 // gather adds the records of the sessions that have ended. The caller holds g.mu.
@@ -71,26 +75,43 @@ func (g *Group) gather(p *pending) *trace {
 			t.state.Late[r.host.PID] = true
 		}
 	}
+	t.late = slices.Sorted(maps.Keys(t.state.Late))
+	t.floorNS = g.floorNS
+	t.fromNS, t.endNS = t.span()
+	p.pieces = slices.DeleteFunc(p.pieces, t.leavesOut)
 	for _, one := range p.pieces {
 		t.state.InTrace[one.recorder.host.PID] = true
 	}
-	t.late = slices.Sorted(maps.Keys(t.state.Late))
-	t.floorNS = g.floorNS
 	return t
+}
+
+// leavesOut releases a piece that begins after the window: its process has joined the others since.
+func (t *trace) leavesOut(one *piece) bool {
+	out := !one.hasEnded && !one.isLast && one.fromNS > t.endNS
+	if out {
+		one.release()
+	}
+	return out
 }
 
 // span returns the time that all processes of the trace have in common, or, of processes that begin meanwhile, the time of which
 // everything is kept. A process may have several sessions.
 func (t *trace) span() (fromNS, endNS uint64) {
-	first := map[int]*piece{} // by pid
+	first, last := map[int]*piece{}, uint64(0) // by pid; the end of what has ended
 	for _, one := range t.pending.pieces {
 		pid := one.recorder.host.PID
 		if earlier := first[pid]; earlier == nil || one.fromNS < earlier.fromNS {
 			first[pid] = one
 		}
-		if !one.hasEnded && (endNS == 0 || one.untilNS < endNS) {
+		switch {
+		case one.hasEnded || one.isLast:
+			last = max(last, one.untilNS)
+		case endNS == 0 || one.untilNS < endNS:
 			endNS = one.untilNS
 		}
+	}
+	if endNS == 0 {
+		endNS = last
 	}
 	began := uint64(0) // the first process, of those that have begun meanwhile
 	for _, one := range first {
@@ -117,20 +138,19 @@ func (t *trace) run() Outcome {
 			one.release()
 		}
 	}()
-	fromNS, endNS := t.span()
 	o := Outcome{Late: t.late, Trigger: tracedb.Trigger{
-		Number: p.number, Expression: p.Expression, Value: p.Value, FiredNS: p.AtNS, FromNS: fromNS, Ignored: p.ignored,
+		Number: p.number, Expression: p.Expression, Value: p.Value, FiredNS: p.AtNS, FromNS: t.fromNS, Ignored: p.ignored,
 	}}
 	for _, one := range p.pieces {
 		o.Older += one.older
 	}
-	o.Path, o.Records, o.Err = t.write(o.Trigger, endNS)
+	o.Path, o.Records, o.Err = t.write(o.Trigger)
 	o.Took = time.Since(began)
 	return o
 }
 
 // write makes the trace. It leaves none after an error.
-func (t *trace) write(by tracedb.Trigger, endNS uint64) (path string, records uint64, err error) {
+func (t *trace) write(by tracedb.Trigger) (path string, records uint64, err error) {
 	if len(t.pending.pieces) == 0 {
 		return "", 0, errNothing
 	}
@@ -142,13 +162,13 @@ func (t *trace) write(by tracedb.Trigger, endNS uint64) (path string, records ui
 	path = db.Path()
 	for _, one := range t.pending.pieces {
 		var n uint64
-		n, err = one.fill(db, by, endNS)
+		n, err = one.fill(db, by, t.endNS)
 		if records += n; err != nil {
 			break
 		}
 	}
 	if targets := t.group.host.Targets; targets != nil && err == nil {
-		err = errors.Join(db.BeginCommon(by.FromNS), db.EndCommon(endNS), db.OrderGPUs(), db.Targets(targets(t.state)))
+		err = errors.Join(db.BeginCommon(by.FromNS), db.EndCommon(t.endNS), db.OrderGPUs(), db.Targets(targets(t.state)))
 	}
 	if err = errors.Join(err, db.Close()); err != nil {
 		return "", 0, errors.Join(fmt.Errorf("%s: %w", path, err), os.Remove(path), removeIfThere(path+"-journal"))
