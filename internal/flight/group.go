@@ -153,8 +153,9 @@ func (g *Group) wants(r *Recorder) *pending {
 	defer g.mu.Unlock()
 	p := g.gathering()
 	switch {
-	case p == nil:
+	case p == nil && len(g.queue) == 0:
 		g.prune()
+	case p == nil: // a trace is being written: the next one may need what has ended
 	case !p.asked[r] && r.isDue(p):
 		return p
 	case g.isComplete(p):

@@ -139,35 +139,29 @@ func TestGroupExitAfter(t *testing.T) {
 	}
 }
 
-// TestJoinedAfter: a process that joined after the common window is not in the trace.
+// TestJoinedAfter: a process that joined after the common window is not in the trace, and does not shorten the window: it joined before
+// the records of the other end, after the trigger, and has none yet.
 func TestJoinedAfter(t *testing.T) {
-	h := hostIn(t.TempDir())
-	h.Targets = func(s State) []tracedb.Target {
-		if !s.InTrace[7] || s.InTrace[8] {
-			t.Errorf("%+v", s)
-		}
-		return nil
-	}
-	g := newTestGroup(t, h, 2, 5)
-	g.config.KeepAfter = time.Second
+	g := newTestGroup(t, hostIn(t.TempDir()), 2, 5)
+	g.config.KeepAfter = time.Hour
 	first := begun(g, 7)
 	play(t, first, 0, 5)
-	asked := g.Ask("a test")
-	g.mu.Lock()
-	g.queue[0].AtNS -= uint64(lateness + g.config.KeepAfter + time.Second)
-	first.markNS = g.queue[0].AtNS // its records are late: the window ends there
+	g.Ask("a test")
 	host := hostOf(8)
 	host.Joined = true
-	joinedNS := g.queue[0].AtNS + uint64(g.config.KeepAfter)/2
+	g.mu.Lock()
+	p := g.queue[0]
+	first.markNS = p.AtNS + uint64(time.Minute)
 	g.mu.Unlock()
-	joined := g.New(host, all.Kinds, joinedNS, noHoles)
-	joined.Keep(window(ring.WindowOpen, 1, 0, joinedNS))
-	play(t, joined, 0, 5)
-	if err := first.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	if o := <-asked; o.Err != nil {
-		t.Errorf("%+v", o)
+	joined := g.New(host, all.Kinds, p.AtNS+uint64(time.Second), noHoles)
+	joined.Keep(window(ring.WindowOpen, 1, 0, p.AtNS))
+	g.mu.Lock()
+	p.add(first, nil)
+	p.add(joined, nil)
+	w := g.gather(p)
+	g.mu.Unlock()
+	if !w.state.InTrace[7] || w.state.InTrace[8] || w.endNS != first.markNS {
+		t.Errorf("%+v; the window ends %d ns after the trigger", w.state, w.endNS-p.AtNS)
 	}
 	g.Close()
 }

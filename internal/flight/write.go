@@ -40,7 +40,7 @@ func (r *Recorder) piece(p *pending, kept beside) *piece {
 		recorder: r, kept: kept, names: maps.Clone(r.names), markNS: r.markNS, reason: tracedb.EndTriggered,
 		untilNS: min(endNS, max(r.markNS, p.AtNS)),
 	}
-	if p.by != r && r.endedNS != 0 && r.markNS < p.AtNS {
+	if p.by != r && r.endedNS != 0 && r.markNS < p.AtNS && r.fromNS <= p.AtNS {
 		one.reason, one.untilNS, one.hasEnded = r.reason, max(r.markNS, one.fromNS), true
 	}
 	one.isLast = p.by == r && r.endedNS != 0 && r.markNS <= p.AtNS
@@ -77,19 +77,20 @@ func (g *Group) gather(p *pending) *trace {
 	}
 	t.late = slices.Sorted(maps.Keys(t.state.Late))
 	t.floorNS = g.floorNS
+	p.pieces = slices.DeleteFunc(p.pieces, func(one *piece) bool { return one.leftOut(one.untilNS) })
 	t.fromNS, t.endNS = t.span()
-	p.pieces = slices.DeleteFunc(p.pieces, t.leavesOut)
+	p.pieces = slices.DeleteFunc(p.pieces, func(one *piece) bool { return one.leftOut(t.endNS) })
 	for _, one := range p.pieces {
 		t.state.InTrace[one.recorder.host.PID] = true
 	}
 	return t
 }
 
-// leavesOut releases a piece that begins after the window: its process has joined the others since.
-func (t *trace) leavesOut(one *piece) bool {
-	out := !one.hasEnded && !one.isLast && one.fromNS > t.endNS
+// leftOut releases a piece whose session began after endNS: its process has joined the others since.
+func (w *piece) leftOut(endNS uint64) bool {
+	out := w.recorder.fromNS > endNS
 	if out {
-		one.release()
+		w.release()
 	}
 	return out
 }

@@ -8,85 +8,76 @@
 package privilege
 
 import (
-	"bytes"
 	"errors"
 	"os"
-	"path/filepath"
-	"runtime"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // overflowID is the user and group "nobody", used if sudo did not start the tool.
 const overflowID = 65534
 
-// A thread carries a change out when it gets a processor; one that hangs in the kernel
-// never does. So a change is awaited for as long as, at each look, a thread of this
-// process waits for a processor, and for 30 seconds at most.
-const (
-	changeLook  = 2 * time.Second
-	changeLooks = 15
-)
+// changeTimeout limits how long Lower and Raise wait: a thread that hangs in the kernel
+// does not carry out the change until it goes on.
+const changeTimeout = 2 * time.Second
 
-// ErrTimeout: a thread has not changed its user in time. It may still do so: the next call
-// of Lower or Raise waits for it first.
+// ErrTimeout: a thread has not changed its user in time. The change goes on, and is undone
+// if the opposite is wanted by then.
 var ErrTimeout = errors.New("a thread did not change its user in time")
 
 // Privileges holds the privilege state of this process. The zero value is the
-// state before Lower.
+// state before Lower. Any goroutine may call the methods.
 type Privileges struct {
-	mu         sync.Mutex
-	lowered    bool // or being lowered
-	groups     []int
-	unfinished chan error // the result of a change that was not awaited to its end
+	lowered toggle
+	groups  []int // nil: the effective user was not root
 }
 
 // Lower drops the privileges of all threads: it takes the user and group from
 // SUDO_UID and SUDO_GID, or nobody's. It does nothing if the effective user is not root.
-func (p *Privileges) Lower() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err := p.await(); err != nil {
-		return err
-	}
-	if p.lowered || os.Geteuid() != 0 {
-		return nil
-	}
-	uid, gid := idFromEnv("SUDO_UID"), idFromEnv("SUDO_GID")
-	var err error
-	if p.groups, err = syscall.Getgroups(); err != nil {
-		return err
-	}
-	p.lowered = true
-	p.inAllThreads(
-		func() error { return syscall.Setgroups([]int{gid}) },
-		func() error { return syscall.Setresgid(-1, gid, -1) },
-		func() error { return syscall.Setresuid(-1, uid, -1) },
-	)
-	return p.await()
-}
+func (p *Privileges) Lower() error { return p.lowered.set(true, p.change, changeTimeout) }
 
 // Raise restores the privileges that Lower dropped.
-func (p *Privileges) Raise() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err := p.await(); err != nil {
-		return err
+func (p *Privileges) Raise() error { return p.lowered.set(false, p.change, changeTimeout) }
+
+// change changes all threads, by libc or the Go runtime.
+func (p *Privileges) change(lower bool) error {
+	if lower {
+		return p.lower()
 	}
-	if !p.lowered {
+	return p.raise()
+}
+
+func (p *Privileges) lower() error {
+	if p.groups = nil; os.Geteuid() != 0 {
 		return nil
 	}
-	p.lowered = false
-	p.inAllThreads(
-		func() error { return syscall.Setresuid(-1, 0, -1) },
-		func() error { return syscall.Setresgid(-1, 0, -1) },
-		func() error { return syscall.Setgroups(p.groups) },
-	)
-	return p.await()
+	groups, err := syscall.Getgroups()
+	if err != nil {
+		return err
+	}
+	p.groups = append([]int{}, groups...)
+	uid, gid := idFromEnv("SUDO_UID"), idFromEnv("SUDO_GID")
+	if err := syscall.Setgroups([]int{gid}); err != nil {
+		return err
+	}
+	if err := syscall.Setresgid(-1, gid, -1); err != nil {
+		return err
+	}
+	return syscall.Setresuid(-1, uid, -1)
+}
+
+func (p *Privileges) raise() error {
+	if p.groups == nil {
+		return nil
+	}
+	if err := syscall.Setresuid(-1, 0, -1); err != nil {
+		return err
+	}
+	if err := syscall.Setresgid(-1, 0, -1); err != nil {
+		return err
+	}
+	return syscall.Setgroups(p.groups)
 }
 
 func idFromEnv(name string) int {
@@ -94,65 +85,4 @@ func idFromEnv(name string) int {
 		return id
 	}
 	return overflowID
-}
-
-// inAllThreads begins the changes, which libc or the Go runtime carries out in every
-// thread.
-func (p *Privileges) inAllThreads(changes ...func() error) {
-	done := make(chan error, 1)
-	p.unfinished = done
-	go func() {
-		for _, change := range changes {
-			if err := change(); err != nil {
-				done <- err
-				return
-			}
-		}
-		done <- nil
-	}()
-}
-
-// await returns the result of the change that has begun, if any, or ErrTimeout.
-func (p *Privileges) await() error {
-	if p.unfinished == nil {
-		return nil
-	}
-	err := await(p.unfinished, changeLook, changeLooks, anotherIsRunnable)
-	if !errors.Is(err, ErrTimeout) {
-		p.unfinished = nil
-	}
-	return err
-}
-
-// await waits for done, until it has looked so often, or until nothing is runnable at a look.
-func await(done <-chan error, look time.Duration, looks int, runnable func() bool) error {
-	for range looks {
-		select {
-		case err := <-done:
-			return err
-		case <-time.After(look):
-		}
-		if len(done) == 0 && !runnable() {
-			break
-		}
-	}
-	return ErrTimeout
-}
-
-// anotherIsRunnable reports whether a thread of this process, other than the calling one, runs
-// or waits for a processor (proc_pid_stat(5), field 3).
-func anotherIsRunnable() bool {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	const tasks = "/proc/self/task"
-	own := strconv.Itoa(unix.Gettid())
-	threads, _ := os.ReadDir(tasks)
-	for _, thread := range threads {
-		stat, _ := os.ReadFile(filepath.Join(tasks, thread.Name(), "stat"))
-		_, fields, ok := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" "))
-		if ok && thread.Name() != own && bytes.HasPrefix(fields, []byte("R")) {
-			return true
-		}
-	}
-	return false
 }

@@ -64,7 +64,7 @@ func (r *recording) flightHost(s ring.Snapshot) flight.Host {
 }
 
 // partPatience limits how long the trace of a trigger waits for the tool's privileges: a thread of the tool may hang in
-// the kernel for a time, such as one that waits for a disk. The records are in memory meanwhile.
+// the kernel for a time, such as one that waits for a disk. The trace's records are in memory meanwhile.
 const partPatience = time.Minute
 
 // create creates the trace of a trigger. It restores the privileges until the trace is closed: it may

@@ -52,17 +52,18 @@ func (r *privileges) drop() error {
 func (r *privileges) restore() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.needed++
-	return r.process.Raise() // for another recording, perhaps, which did not await it to its end
+	if r.needed++; r.needed > 1 {
+		return nil
+	}
+	return r.process.Raise()
 }
 
-// insist is restore for what would be lost without them. It waits for a thread of the tool that hangs, until limit.
+// insist is restore for what would be lost without them. It waits until limit for a thread of the tool that hangs.
 func (r *privileges) insist(limit time.Duration) error {
+	until := time.Now().Add(limit)
 	err := r.restore()
-	for until := time.Now().Add(limit); errors.Is(err, privilege.ErrTimeout) && time.Now().Before(until); {
-		r.mu.Lock()
+	for errors.Is(err, privilege.ErrTimeout) && time.Now().Before(until) {
 		err = r.process.Raise()
-		r.mu.Unlock()
 	}
 	return err
 }

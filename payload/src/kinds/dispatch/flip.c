@@ -184,8 +184,8 @@ void queue_close(struct queue *s)
 	if (!(word & WORD_VIRT))
 		return;
 	queue_publish(s);
-	uint64_t scan = atomic_load(&s->scan);
-	instrument_beyond_gaps(s, scan, atomic_load(&s->word) & WORD_INDEX);
+	uint64_t scan = atomic_load(&s->scan), looked_to = atomic_load(&s->word) & WORD_INDEX;
+	instrument_beyond_gaps(s, scan, looked_to);
 	word = atomic_load(&s->word);
 	do {
 		if (!(word & WORD_VIRT))
@@ -193,6 +193,8 @@ void queue_close(struct queue *s)
 	} while (!atomic_compare_exchange_weak_explicit(&s->word, &word, (word & WORD_INDEX) | WORD_CLOSED, memory_order_acq_rel,
 						      memory_order_acquire));
 	uint64_t claimed = word & WORD_INDEX;
+	for (uint64_t at = looked_to; at < claimed && at - scan < s->size; at++)
+		mark_filled(s, at, false); /* claimed since */
 	queue_help(s, claimed | WORD_CLOSED);
 	if (claimed != scan)
 		queue_ring(s, claimed - 1);
