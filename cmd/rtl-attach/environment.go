@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -47,11 +48,21 @@ func defaultsFromEnvironment(c *cobra.Command) error {
 		if _, has := f.Annotations[hasVariable]; !has || given[f.Name] || given[opposite[f.Name]] || value == "" {
 			return
 		}
-		if e := c.Flags().Set(f.Name, value); e != nil {
-			err = usageError{fmt.Errorf("%s: %w", variableOf(f), e)}
+		for _, one := range valuesOf(f, value) {
+			if e := c.Flags().Set(f.Name, one); e != nil {
+				err = usageError{fmt.Errorf("%s: %w", variableOf(f), e)}
+			}
 		}
 	})
 	return err
+}
+
+// valuesOf returns what a variable sets a flag to: of a flag that may be given again, each line is a value.
+func valuesOf(f *pflag.Flag, value string) []string {
+	if _, several := f.Value.(pflag.SliceValue); !several {
+		return []string{value}
+	}
+	return slices.DeleteFunc(strings.Split(value, "\n"), func(line string) bool { return line == "" })
 }
 
 // A warner prints warnings.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/rtl-attach/rtl-attach/internal/failure"
@@ -39,5 +40,23 @@ func TestDefaultsFromEnvironment(t *testing.T) {
 				t.Errorf("%s --%s is taken from the environment: %v", verb, flag, !taken)
 			}
 		}
+	}
+}
+
+// TestSeveralFromEnvironment: each line of a variable is a value of a flag that may be given again.
+func TestSeveralFromEnvironment(t *testing.T) {
+	t.Setenv("RTL_ATTACH_SET", "RTL_RECORDER_TIMEOUT_MS=60000\nRTL_HSA_LIBRARY=/a b,c\n")
+	t.Setenv("RTL_ATTACH_OUTPUT", "a\nb")
+	var code failure.ExitCode
+	root := newRoot(&code)
+	if err := root.PersistentPreRunE(root, nil); err != nil {
+		t.Fatal(err)
+	}
+	settings, err := root.Flags().GetStringArray("set")
+	if want := []string{"RTL_RECORDER_TIMEOUT_MS=60000", "RTL_HSA_LIBRARY=/a b,c"}; err != nil || !slices.Equal(settings, want) {
+		t.Errorf("--set %q: %v", settings, err)
+	}
+	if output := root.Flags().Lookup("output").Value.String(); output != "a\nb" {
+		t.Errorf("--output %q", output)
 	}
 }

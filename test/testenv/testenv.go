@@ -44,10 +44,10 @@ func Times(short, long int) int {
 }
 
 // ToolDefaults returns the environment variables that the tests' recorders run with: without the comparison
-// of the target's rates, which takes time (tests of it give the flag), and with a timeout of the heartbeat, in ms,
-// that a recorder does not reach because it waits for a processor. Tests that await the timeout set their own.
+// of the target's rates, which takes time (tests of it give the flag), and with timeouts, in ms, of the heartbeat and of the
+// grace period that a recorder and a target do not reach because they wait for a processor. Tests that await one set their own.
 func ToolDefaults() []string {
-	return []string{"RTL_ATTACH_MEASURE_COST=0", "RTL_ATTACH_SET=RTL_RECORDER_TIMEOUT_MS=60000"}
+	return []string{"RTL_ATTACH_MEASURE_COST=0", "RTL_ATTACH_SET=RTL_RECORDER_TIMEOUT_MS=60000\nRTL_GRACE_TIMEOUT_MS=12000"}
 }
 
 // BuildDir returns the absolute path of the directory that make builds into: RTL_BUILD,
