@@ -57,7 +57,7 @@ func defaultsFromEnvironment(c *cobra.Command) error {
 	return err
 }
 
-// valuesOf returns what a variable sets a flag to: of a flag that may be given again, each line is a value.
+// valuesOf returns what a variable sets a flag to: of a flag with a list of values, each line is one.
 func valuesOf(f *pflag.Flag, value string) []string {
 	if _, several := f.Value.(pflag.SliceValue); !several {
 		return []string{value}

@@ -11,7 +11,7 @@ const (
 
 	recordingEnvironment = `Every flag of a recording has a default in the environment: RTL_ATTACH_ and the flag's
 name in capitals, with _ for -. A flag on the command line wins; an empty variable counts as none.
-Of a flag that may be given again, each line of the variable is one value.
+Of --set, --trigger, --control and --operations, each line of the variable is one value.
 
     RTL_ATTACH_DURATION=5s        --duration 5s
     RTL_ATTACH_OUTPUT=/data/t.db  --output /data/t.db

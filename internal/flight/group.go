@@ -153,9 +153,10 @@ func (g *Group) wants(r *Recorder) *pending {
 	defer g.mu.Unlock()
 	p := g.gathering()
 	switch {
-	case p == nil && len(g.queue) == 0:
-		g.prune()
-	case p == nil: // a trace is being written: the next one may need what has ended
+	case p == nil:
+		if len(g.queue) == 0 { // else the next trace may need what has ended
+			g.prune()
+		}
 	case !p.asked[r] && r.isDue(p):
 		return p
 	case g.isComplete(p):

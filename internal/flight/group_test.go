@@ -2,6 +2,7 @@ package flight
 
 import (
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -109,7 +110,7 @@ func TestGroupExitAfter(t *testing.T) {
 	h.Targets = func(State) []tracedb.Target { return nil }
 	h.Written = func(o Outcome) { outcomes <- o }
 	g := newTestGroup(t, h, 2, 5, "exit")
-	g.config.KeepAfter = 20 * time.Millisecond
+	g.config.KeepAfter = time.Hour
 	living, dying := begun(g, 7), begun(g, 8)
 	play(t, living, 0, 5)
 	play(t, dying, 0, 5)
@@ -117,25 +118,41 @@ func TestGroupExitAfter(t *testing.T) {
 		t.Fatal(err)
 	}
 	dying.TargetEnded("it was killed")
-	for {
-		select {
-		case o := <-outcomes:
-			db, err := tracedb.Open(o.Path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer db.Close()
-			var common, survivor, dead int64
-			err = db.QueryRow(`SELECT end_ns - ?1, (SELECT window_end_ns - ?1 FROM rtl_session WHERE pid = 7), (SELECT window_end_ns - ?1 FROM rtl_session WHERE pid = 8)
-				FROM rtl_common`, o.FiredNS).Scan(&common, &survivor, &dead)
-			if after := int64(g.config.KeepAfter); err != nil || common != after || survivor != after || dead != 0 {
-				t.Errorf("the windows end %d, %d and %d ns after the trigger: %v", common, survivor, dead, err)
-			}
-			g.Close()
-			return
-		default:
-			play(t, living, 5, 1)
-		}
+	g.mu.Lock()
+	p := g.queue[0]
+	living.markNS = p.AtNS + uint64(g.config.KeepAfter)
+	p.add(living, nil)
+	g.mu.Unlock()
+	g.Close()
+	o := <-outcomes
+	db, err := tracedb.Open(o.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var common, survivor, dead int64
+	err = db.QueryRow(`SELECT end_ns - ?1, (SELECT window_end_ns - ?1 FROM rtl_session WHERE pid = 7), (SELECT window_end_ns - ?1 FROM rtl_session WHERE pid = 8)
+		FROM rtl_common`, o.FiredNS).Scan(&common, &survivor, &dead)
+	if after := int64(g.config.KeepAfter); err != nil || common != after || survivor != after || dead != 0 {
+		t.Errorf("the windows end %d, %d and %d ns after the trigger: %v", common, survivor, dead, err)
+	}
+}
+
+// TestPrune: while a trigger waits until another one's trace is written, no session is forgotten that has ended.
+func TestPrune(t *testing.T) {
+	g := newTestGroup(t, hostIn(t.TempDir()), 2, 5)
+	living, ended := begun(g, 7), begun(g, 8)
+	if err := ended.End(tracedb.End{}); err != nil {
+		t.Fatal(err)
+	}
+	ended.endedNS = 1
+	g.writing, g.queue = &sync.WaitGroup{}, []*pending{{}}
+	if g.wants(living); len(g.ended) != 1 {
+		t.Error("forgotten")
+	}
+	g.queue = nil
+	if g.wants(living); len(g.ended) != 0 {
+		t.Error("kept, though no trigger waits")
 	}
 }
 

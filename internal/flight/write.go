@@ -26,7 +26,7 @@ type piece struct {
 	untilNS  uint64 // the most that the declared window can have
 	reason   string // of the end
 	hasEnded bool   // before the trigger
-	isLast   bool   // the trigger is its end: it does not limit the others' windows
+	endFired bool   // its end is the trigger: it does not limit the others' windows
 }
 
 // piece cuts the time of a trigger out of the records; nil: the session was not active then.
@@ -43,7 +43,7 @@ func (r *Recorder) piece(p *pending, kept beside) *piece {
 	if p.by != r && r.endedNS != 0 && r.markNS < p.AtNS && r.fromNS <= p.AtNS {
 		one.reason, one.untilNS, one.hasEnded = r.reason, max(r.markNS, one.fromNS), true
 	}
-	one.isLast = p.by == r && r.endedNS != 0 && r.markNS <= p.AtNS
+	one.endFired = p.by == r && r.endedNS != 0 && r.markNS <= p.AtNS
 	one.counters = r.counted(one.fromNS)
 	return one
 }
@@ -105,7 +105,7 @@ func (t *trace) span() (fromNS, endNS uint64) {
 			first[pid] = one
 		}
 		switch {
-		case one.hasEnded || one.isLast:
+		case one.hasEnded || one.endFired:
 			last = max(last, one.untilNS)
 		case endNS == 0 || one.untilNS < endNS:
 			endNS = one.untilNS

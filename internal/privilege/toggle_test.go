@@ -43,7 +43,7 @@ func TestToggleHangs(t *testing.T) {
 	}
 }
 
-// TestToggleFails: the error of a change is that of the call that wanted it, not of the next one.
+// TestToggleFails: a call returns the error of its own change, and not that of an earlier one.
 func TestToggleFails(t *testing.T) {
 	var s toggle
 	refused := errors.New("refused")

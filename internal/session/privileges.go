@@ -62,6 +62,9 @@ func (r *privileges) restore() error {
 func (r *privileges) insist(limit time.Duration) error {
 	until := time.Now().Add(limit)
 	err := r.restore()
+	if err == nil {
+		err = r.process.Raise() // another recording may have begun it, without waiting to its end
+	}
 	for errors.Is(err, privilege.ErrTimeout) && time.Now().Before(until) {
 		err = r.process.Raise()
 	}

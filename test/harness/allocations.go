@@ -19,7 +19,7 @@ import (
 
 // Allocator is the program that allocates and releases memory: ten threads, in each way at least two.
 func Allocator(args ...string) Workload {
-	return Workload{Program: "allocate", Args: args, Sim: []string{"SOFTGPU_GPUS=2"}, LogsCalls: true}
+	return Workload{Program: "allocate", Args: args, Sim: []string{"SOFTGPU_GPUS=2"}, Frees: true, LogsCalls: true}
 }
 
 // Allocation is a row of rtl_allocation. Addresses that are not there are 0.

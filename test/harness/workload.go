@@ -40,6 +40,7 @@ type Workload struct {
 	NoGPU   bool     // it does without the simulator
 	Under   []string // a command that starts it, unshare(1) say
 
+	Frees     bool     // it frees memory of the GPU while it runs
 	LogsCalls bool     // it has a --log, for CopyCalls
 	RunBy     []string // flags of rtl-attach run, which starts all of that and writes RunTrace; nil: nobody records it
 }
@@ -89,6 +90,7 @@ type Process struct {
 	URL string
 
 	contained bool // its thread ids are of another pid namespace
+	frees     bool // memory of the GPU
 	quitting  bool
 	tids      map[int64]bool // when it was asked to quit
 
@@ -109,7 +111,7 @@ type Process struct {
 func StartCold(t testing.TB, w Workload) *Process {
 	t.Helper()
 	dir := t.TempDir()
-	p := &Process{log: filepath.Join(dir, truthLog), held: make(chan string, 1), ready: make(chan struct{}), done: make(chan struct{})}
+	p := &Process{frees: w.Frees, log: filepath.Join(dir, truthLog), held: make(chan string, 1), ready: make(chan struct{}), done: make(chan struct{})}
 	if w.LogsCalls {
 		p.calls = filepath.Join(dir, callLog)
 	}

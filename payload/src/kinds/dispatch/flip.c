@@ -90,11 +90,11 @@ void queue_try_flip(struct queue *s)
 	queue_drain_pend(s);
 }
 
-static void mark_filled(struct queue *s, uint64_t index, bool is)
+static void mark_filled(struct queue *s, uint64_t index, bool filled)
 {
 	uint64_t slot = index & s->mask, bit = 1ull << slot % 64;
 
-	s->filled[slot / 64] = is ? s->filled[slot / 64] | bit : s->filled[slot / 64] & ~bit;
+	s->filled[slot / 64] = filled ? s->filled[slot / 64] | bit : s->filled[slot / 64] & ~bit;
 }
 
 static bool was_filled(const struct queue *s, uint64_t index)

@@ -31,8 +31,8 @@ bool queue_kick(struct queue *s);
 #define CLOSE_PUSH_MOST_NS (100 * NS_PER_MS)
 void queue_close(struct queue *s);
 
-/* Lock held: the index of the packet that follows, in this slot, the last one that was given a
- * signal of ours. flip.c. */
+/* Lock held: the index of the packet that follows, in this slot, the last one that was
+ * instrumented. What it reads is written with the lock: relaxed. flip.c. */
 uint64_t queue_packet_after(const struct queue *s, uint64_t slot);
 
 /* Finds out where the queue's ring is. Our threads only. scrub.c. */

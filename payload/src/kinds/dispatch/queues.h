@@ -154,7 +154,7 @@ struct queue {
 	uint64_t after; /* claimed in the window, unpublished at its end */
 	_Atomic uint32_t window_generation; /* of the last flip; 0: none yet */
 	_Atomic uint32_t window_closed;
-	uint64_t *filled; /* bitmap over slots: of the packets from scan to closed_index, those that the close has instrumented beyond a gap */
+	uint64_t *filled; /* bitmap over slots: the packets from scan to closed_index that the close has instrumented behind an incomplete one */
 	uint64_t address; /* of the hsa_queue_t, also after it was destroyed */
 	uint32_t type;    /* hsa_queue_type_t */
 	bool excluded;    /* of a GPU that is not recorded: it stays raw, and nothing of it is counted. Constant while hsa is set */
