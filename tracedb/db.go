@@ -99,7 +99,7 @@ func newDB(place Place, file *os.File) *DB {
 }
 
 func (db *DB) open() error {
-	if err := db.connect(db.place.dataSource()); err != nil {
+	if err := db.connect(db.place.dataSource() + fmt.Sprintf("&_busy_timeout=%d", readPatience.Milliseconds())); err != nil {
 		return err
 	}
 	if err := db.claim(); err != nil {
@@ -108,7 +108,6 @@ func (db *DB) open() error {
 	err := db.pragmas(
 		"locking_mode = "+db.place.lockingMode(),
 		"journal_mode = TRUNCATE",
-		"busy_timeout = 0", // write.go waits
 		"synchronous = OFF",
 		"temp_store = MEMORY",
 		"page_size = 16384", // bytes: appending takes three quarters of the time that it takes with 4096
@@ -120,7 +119,10 @@ func (db *DB) open() error {
 	if err := db.sameFile(); err != nil {
 		return err
 	}
-	return db.layOut()
+	if err := db.layOut(); err != nil {
+		return readError(err)
+	}
+	return db.pragmas("busy_timeout = 0") // write.go waits
 }
 
 // connect makes one connection: transactions and prepared statements belong to it.

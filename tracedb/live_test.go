@@ -52,6 +52,41 @@ func TestReadWhileRecorded(t *testing.T) {
 	expect(t, read, "PRAGMA integrity_check", "ok")
 }
 
+// TestReadWhileCreated: a trace is created although somebody has begun to read the empty file. The
+// reader ends when it sees that the creation waits for it.
+func TestReadWhileCreated(t *testing.T) {
+	place, err := Check(filepath.Join(t.TempDir(), "trace.db"), 1)
+	must(t, err)
+	file, err := place.MakeFile()
+	must(t, err)
+	reader := func() *sql.DB {
+		db, err := sql.Open("sqlite3", "file:"+place.Path+"?mode=ro&_busy_timeout=0")
+		must(t, err)
+		db.SetMaxOpenConns(1)
+		return db
+	}
+	first, second := reader(), reader()
+	defer second.Close()
+	must(t, first.Ping(), second.Ping()) // connecting reads the file, too
+	read, err := first.Begin()
+	must(t, err)
+	var none int
+	must(t, read.QueryRow("SELECT count(*) FROM sqlite_master").Scan(&none))
+	db, created := newDB(place, file), make(chan error, 1)
+	go func() { created <- db.open() }()
+	for waits := false; !waits; {
+		select {
+		case err := <-created:
+			t.Fatalf("it did not wait for the reader: %v", err)
+		default:
+			waits = isBusy(second.QueryRow("SELECT count(*) FROM sqlite_master").Scan(&none))
+		}
+	}
+	must(t, read.Rollback(), first.Close(), <-created)
+	record(t, begin(t, db, 42), 0x300)
+	must(t, db.Close())
+}
+
 // TestReaderThatStays: records wait in memory for a reader as long as there is room; then
 // the recorder waits, and in the end says why the trace is not complete.
 func TestReaderThatStays(t *testing.T) {

@@ -63,7 +63,7 @@ const victims = `
 		ORDER BY d.packet_index LIMIT 1;
 	CREATE TEMP TABLE twin AS SELECT d.id AS id, o.queue_id AS queue_id FROM rtl_dispatch d JOIN rtl_dispatch o
 		ON o.packet_index = d.packet_index WHERE o.queue_id <> d.queue_id LIMIT 1;
-	CREATE TEMP TABLE brief AS SELECT w.queue_id AS id FROM rtl_window w JOIN a ON w.end_index < a.packet_index LIMIT 1;
+	CREATE TEMP TABLE brief AS SELECT q.id FROM rtl_queue q JOIN executed e ON e.hsa_id = q.hsa_id JOIN a ON e.last < a.packet_index LIMIT 1;
 	CREATE TEMP TABLE u AS SELECT u.* FROM rtl_untimed u JOIN rtl_reason r ON r.id = u.reason_id
 		WHERE r.name <> 'after-detach' LIMIT 1;
 	CREATE TEMP TABLE before AS SELECT u.id FROM rtl_untimed u JOIN rtl_reason r ON r.id = u.reason_id
@@ -73,6 +73,16 @@ const victims = `
 		ON d.queue_id = w.queue_id AND d.packet_index = w.first_index LIMIT 1;
 	CREATE TEMP TABLE last AS SELECT w.id FROM rtl_window w JOIN rtl_dispatch d
 		ON d.queue_id = w.queue_id AND d.packet_index = w.end_index - 1 LIMIT 1;`
+
+// executedIn makes a table of the last packet of each queue: one that the trace knows only up to the detach may go on.
+func executedIn(log *harness.Log) string {
+	var b strings.Builder
+	b.WriteString("CREATE TEMP TABLE executed(hsa_id, last);")
+	for key, records := range log.Queues {
+		fmt.Fprintf(&b, "INSERT INTO executed VALUES(%d, %d);", key.ID, records[len(records)-1].Packet)
+	}
+	return b.String()
+}
 
 // settle makes the accounts agree with the damaged rows, so that only the comparison with the
 // truth can find the damage.
@@ -235,12 +245,12 @@ func TestComparison(t *testing.T) {
 	}
 	for _, d := range counted {
 		try(d.what, func(t *testing.T) {
-			mustNoticeSummary(t, log, run, damaged(t, run.Trace, d.sql, settle), func(*report.Summary) {})
+			mustNoticeSummary(t, log, run, damaged(t, log, run.Trace, d.sql, settle), func(*report.Summary) {})
 		})
 	}
 	// Separate, and without raw claims, which would hide as many missing kernels.
 	try("nothing of a queue is there", func(t *testing.T) {
-		gone := harness.ReadTrace(t, damaged(t, run.Trace, `DELETE FROM rtl_dispatch`+isQueue+`; DELETE FROM rtl_untimed`+isQueue+`;
+		gone := harness.ReadTrace(t, damaged(t, log, run.Trace, `DELETE FROM rtl_dispatch`+isQueue+`; DELETE FROM rtl_untimed`+isQueue+`;
 			DELETE FROM rtl_window`+isQueue, settle))
 		gone.Counters["raw_claims"] = 0
 		if faults := compareAgain(t, log, threads, gone); faults["outside"] == 0 {
@@ -258,7 +268,7 @@ func TestComparison(t *testing.T) {
 }
 
 func mustNotice(t *testing.T, log *harness.Log, first *harness.Trace, threads map[int64]bool, trace string, d damage, after string) {
-	second := harness.ReadTrace(t, damaged(t, trace, d.sql, after))
+	second := harness.ReadTrace(t, damaged(t, log, trace, d.sql, after))
 	faults := compareAgain(t, log, threads, first, second)
 	switch {
 	case d.kind == "" && len(faults) > 0:
@@ -286,7 +296,7 @@ func compareAgain(t *testing.T, log *harness.Log, threads map[int64]bool, traces
 }
 
 // damaged makes a copy of a trace and changes it; the change must affect rows.
-func damaged(t *testing.T, trace, change, after string) string {
+func damaged(t *testing.T, log *harness.Log, trace, change, after string) string {
 	t.Helper()
 	b, err := os.ReadFile(trace)
 	if err != nil {
@@ -302,7 +312,7 @@ func damaged(t *testing.T, trace, change, after string) string {
 	}
 	defer db.Close()
 	db.SetMaxOpenConns(1) // the temporary tables are the connection's
-	for _, step := range []string{"BEGIN", unfold, victims, change} {
+	for _, step := range []string{"BEGIN", unfold, executedIn(log), victims, change} {
 		if _, err := db.Exec(step); err != nil {
 			t.Fatalf("%v in %s", err, step)
 		}

@@ -121,7 +121,7 @@ var markerDamages = []struct {
 func TestMarkerComparison(t *testing.T) {
 	t.Parallel()
 	p := harness.Start(t, harness.Marking(harness.Roctx64(t)))
-	run := p.Record(t, 200*time.Millisecond, "--marker-trace", "--buffer-policy", "lossless")
+	run := p.RecordUntil(t, 200*time.Millisecond, 300, "--marker-trace", "--buffer-policy", "lossless")
 	p.Quit(t)
 	calls, _, _ := p.MarkerCalls(t)
 	recorded := harness.ReadMarkers(t, run.Trace)
