@@ -121,11 +121,11 @@ func (db *DB) openAgain() error {
 		"temp_store = MEMORY",
 		"cache_size = "+cacheSize,
 		"journal_mode = TRUNCATE",
-		"busy_timeout = 0",                              // write.go waits
 		fmt.Sprintf("user_version = %d", formatVersion), // this write opens the journal while the tool still has privileges
+		"busy_timeout = 0",                              // write.go waits
 	)
 	if err != nil {
-		return err
+		return readError(err)
 	}
 	return db.prepare()
 }

@@ -5,6 +5,7 @@
 #ifndef RTL_TEST_EDGE_H
 #define RTL_TEST_EDGE_H
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -35,6 +36,8 @@ void set_up(void);
 
 /* A session with one setting, or none. */
 void begin(const char *name, const char *value);
+/* A thread detaches; its detach has begun, and goes on until the hardware has executed what it waits for. */
+pthread_t begin_detach(void);
 
 void submit(hsa_queue_t *q, uint64_t kernel);
 /* A packet with the application's signal; a dispatch, or one of another type. */
@@ -76,7 +79,7 @@ void edge_add(const struct edge_case *cases);
 	static __attribute__((constructor)) void add_##cases(void) { edge_add(cases); }
 
 /* Each ends with one without a name. */
-extern const struct edge_case queue_cases[], gpu_cases[], session_cases[], signal_cases[], shared_cases[], copy_cases[], runtime_cases[],
+extern const struct edge_case queue_cases[], ring_cases[], gpu_cases[], session_cases[], signal_cases[], shared_cases[], copy_cases[], runtime_cases[],
 	hostile_cases[], memory_cases[], held_cases[], kernel_cases[], full_cases[];
 
 #endif

@@ -60,7 +60,7 @@ void edge_add(const struct edge_case *cases)
 
 int main(int argc, char **argv)
 {
-	const struct edge_case *rooms[] = {queue_cases, gpu_cases, session_cases, signal_cases, shared_cases,
+	const struct edge_case *rooms[] = {queue_cases, ring_cases, gpu_cases, session_cases, signal_cases, shared_cases,
 					   copy_cases, runtime_cases, hostile_cases, memory_cases, held_cases, kernel_cases, full_cases};
 	int failed = 0, count = 0;
 

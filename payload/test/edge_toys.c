@@ -213,6 +213,22 @@ void begin(const char *name, const char *value)
 	CHECK(r == 0);
 }
 
+static void *detach(void *unused)
+{
+	CHECK(rtl_detach() == 0);
+	return unused;
+}
+
+pthread_t begin_detach(void)
+{
+	pthread_t detaching;
+
+	CHECK(!pthread_create(&detaching, NULL, detach, NULL));
+	while (!__atomic_load_n(&control->detached_ns, __ATOMIC_ACQUIRE))
+		sys_yield();
+	return detaching;
+}
+
 static void submit_packet(hsa_queue_t *q, uint16_t header, uint64_t kernel, amd_signal_t *signal)
 {
 	uint64_t at = wrap_index_add_screlease(q, 1);

@@ -223,7 +223,7 @@ func TestComparison(t *testing.T) {
 	w := harness.Stress(10, 4, 64, "--pace", "1000")
 	w.Sim = []string{"SOFTGPU_GPUS=2"}
 	p := harness.Start(t, w)
-	first := harness.ReadTrace(t, p.Record(t, 300*time.Millisecond).Trace)
+	first := harness.ReadTrace(t, p.RecordUntil(t, 300*time.Millisecond, 1000).Trace)
 	run := p.RecordLast(t, 600*time.Millisecond, 2000)
 	threads := p.TIDs()
 	check(t, p, threads, run)
