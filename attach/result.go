@@ -13,17 +13,18 @@ type Result struct {
 	Code    ExitCode // OK: there are records, and the detach is confirmed
 	NoTimes uint64   // dispatches without times
 	Left    uint64   // dispatches that a filter left out
-	Missing uint64   // lost records, and 1 for each kind that could not be recorded
+	Missing uint64   // lost records
+	Without uint64   // kinds that could not be recorded, of all processes
 	Early   string   // why the recording ended before its duration; "": it did not
 }
 
 func resultOf(o session.Outcome) Result {
-	return Result{Path: o.Path, Code: o.Code, NoTimes: o.NoTimes, Left: o.Left, Missing: o.Missing, Early: o.Early}
+	return Result{Path: o.Path, Code: o.Code, NoTimes: o.NoTimes, Left: o.Left, Missing: o.Missing, Without: o.Without, Early: o.Early}
 }
 
 // Outcome returns the engine's form of a result, for packages of this module.
 func (r Result) Outcome() session.Outcome {
-	return session.Outcome{Path: r.Path, Code: r.Code, NoTimes: r.NoTimes, Left: r.Left, Missing: r.Missing, Early: r.Early}
+	return session.Outcome{Path: r.Path, Code: r.Code, NoTimes: r.NoTimes, Left: r.Left, Missing: r.Missing, Without: r.Without, Early: r.Early}
 }
 
 // Strict returns RecordsMissing or EndedEarly instead of OK if the trace is incomplete.

@@ -212,7 +212,14 @@ func (u *ui) explainCode(o session.Outcome) {
 		}
 		u.say("rtl-attach: detached, but nothing was recorded: no kernel was dispatched through a queue that could be seen")
 	case failure.RecordsMissing:
-		u.say("rtl-attach: --strict: %s missing in the trace", humanize.Things(int64(o.Missing), "record"))
+		var what []string
+		if o.Missing > 0 {
+			what = append(what, humanize.Things(int64(o.Missing), "record")+" missing in the trace")
+		}
+		if o.Without > 0 {
+			what = append(what, "not every kind could be recorded")
+		}
+		u.say("rtl-attach: --strict: %s", strings.Join(what, "; "))
 	case failure.EndedEarly:
 		u.say("rtl-attach: --strict: the recording ended early: %s", o.Early)
 	case failure.SomeFailed:

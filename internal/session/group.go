@@ -117,7 +117,7 @@ func (g *group) run(ctx context.Context) (Outcome, error) {
 		return Outcome{Path: g.path(), Code: f.Code}, f
 	}
 	return Outcome{
-		Path: g.path(), Code: g.code(), Flight: g.o.Flight, NoTimes: g.noTimes(), Left: g.left(), Missing: g.missing(), Early: g.endedEarly(),
+		Path: g.path(), Code: g.code(), Flight: g.o.Flight, NoTimes: g.noTimes(), Left: g.left(), Missing: g.missing(), Without: g.without(), Early: g.endedEarly(),
 	}, nil
 }
 

@@ -136,16 +136,6 @@ func (g *group) endedEarly() string {
 	return early
 }
 
-// missing returns how many records of all members are lost.
-func (g *group) missing() (n uint64) {
-	for _, m := range g.members {
-		if m.isOver() { // otherwise a thread may still change the number
-			n += m.tally.missing
-		}
-	}
-	return n
-}
-
 // commonEnd returns the end of the common window: now, but at most the requested duration
 // after the start; or, if all members have ended, the first end.
 func (g *group) commonEnd(why string) uint64 {

@@ -164,6 +164,7 @@ func (l *launched) sumUp() (several bool) {
 	if len(codes) > 0 {
 		l.result.Code = failure.CombineExitCodes(codes)
 	}
-	l.result.NoTimes, l.result.Left, l.result.Missing, l.result.Early = l.noTimes(), l.group.left(), l.missing(), l.endedEarly()
+	l.result.NoTimes, l.result.Left, l.result.Missing = l.noTimes(), l.group.left(), l.missing()
+	l.result.Without, l.result.Early = l.without(), l.endedEarly()
 	return len(processes) > 1
 }

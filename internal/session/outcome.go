@@ -38,15 +38,20 @@ func (g *group) code() failure.ExitCode {
 	return failure.CombineExitCodes(codes)
 }
 
-// noTimes returns how many dispatches of all members have no times.
-func (g *group) noTimes() (n uint64) {
+// sum adds a number of all members' tallies; see Outcome for their meanings.
+func (g *group) sum(of func(tally) uint64) (n uint64) {
 	for _, m := range g.members {
 		if m.isOver() { // a thread may still work on an abandoned member
-			n += m.tally.noTimes
+			n += of(m.tally)
 		}
 	}
 	return n
 }
+
+func (g *group) noTimes() uint64 { return g.sum(func(t tally) uint64 { return t.noTimes }) }
+func (g *group) left() uint64    { return g.sum(func(t tally) uint64 { return t.left }) }
+func (g *group) missing() uint64 { return g.sum(func(t tally) uint64 { return t.missing }) }
+func (g *group) without() uint64 { return g.sum(func(t tally) uint64 { return t.without }) }
 
 // nobody returns the failure of a group of which no process was recorded.
 func (g *group) nobody() *failure.Error {
@@ -61,16 +66,6 @@ func (g *group) nobody() *failure.Error {
 		Fix:    "rtl-attach ps says which ones can be",
 		Target: "each as it was found, unless an error above says otherwise", Code: code, Err: first,
 	}
-}
-
-// left returns how many dispatches of all members the filter left out.
-func (g *group) left() (n uint64) {
-	for _, m := range g.members {
-		if m.isOver() { // as in noTimes
-			n += m.tally.left
-		}
-	}
-	return n
 }
 
 // outcomes returns the outcome of each process.

@@ -70,6 +70,7 @@ type tally struct {
 	noTimes uint64 // dispatches without times
 	left    uint64 // dispatches that the filter left out
 	missing uint64 // see Outcome
+	without uint64 // see Outcome
 	ended   ring.End
 	early   string // see Outcome
 }

@@ -24,7 +24,8 @@ type Outcome struct {
 	Code    failure.ExitCode
 	NoTimes uint64         // dispatches without times
 	Left    uint64         // dispatches that the filter left out
-	Missing uint64         // lost records, and 1 for each kind that could not be recorded
+	Missing uint64         // lost records
+	Without uint64         // kinds that could not be recorded, of all processes
 	Flight  *flight.Config // of a flight recorder, whose triggers have traces of their own; nil: Path is the trace
 	Early   string         // why the recording ended before the user's end; "": it did not
 }
@@ -34,7 +35,7 @@ func (o Outcome) Strict() failure.ExitCode {
 	switch {
 	case o.Code != failure.OK:
 		return o.Code
-	case o.Missing > 0:
+	case o.Missing > 0 || o.Without > 0:
 		return failure.RecordsMissing
 	case o.Early != "":
 		return failure.EndedEarly
@@ -102,7 +103,7 @@ func (r *recording) run(ctx context.Context) (Outcome, error) {
 	}
 	return Outcome{
 		Path: r.trace.path(), Code: r.code(), Flight: r.o.Flight,
-		NoTimes: r.tally.noTimes, Left: r.tally.left, Missing: r.tally.missing, Early: r.tally.early,
+		NoTimes: r.tally.noTimes, Left: r.tally.left, Missing: r.tally.missing, Without: r.tally.without, Early: r.tally.early,
 	}, nil
 }
 

@@ -101,7 +101,7 @@ func (r *recording) warnUnavailable() func(tracedb.Unavailable) {
 
 // noteLosses warns of missing records: with -q, and in scripts, there is no summary.
 func (r *recording) noteLosses(result collector.Result) {
-	r.tally.missing += uint64(len(result.Unavailable)) // at least one each: how many is not known
+	r.tally.without = uint64(len(result.Unavailable))
 	missing := result.Missing()
 	if missing == 0 {
 		return

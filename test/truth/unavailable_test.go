@@ -45,7 +45,11 @@ func TestKindUnavailable(t *testing.T) {
 			t.Errorf("%+v", s.Unavailable)
 		}
 	}
-	p.TryRecord(t, 100*time.Millisecond, append(args, "--strict", "--set", "RTL_TEST_FAIL_STEP=memory-copy find")...).MustBe(t, failure.RecordsMissing)
+	strict := p.TryRecord(t, 100*time.Millisecond, append(args, "--strict", "--set", "RTL_TEST_FAIL_STEP=memory-copy find")...)
+	strict.MustBe(t, failure.RecordsMissing)
+	if !strings.Contains(strict.Stderr, "--strict: not every kind could be recorded\n") {
+		t.Errorf("not said:\n%s", strict.Stderr)
+	}
 	p.TryRecord(t, 100*time.Millisecond, append(args, "--set", "RTL_TEST_FAIL_STEP=dispatch find")...).MustBe(t, failure.Failed)
 	p.AsFound(t, before)
 	p.StillAlive(t)
