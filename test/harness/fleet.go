@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rtl-attach/rtl-attach/internal/target"
 	"github.com/rtl-attach/rtl-attach/test/simlog"
@@ -119,6 +120,32 @@ func (f *Fleet) Quit(t testing.TB, workers map[int]*Process) map[int]simlog.Coun
 		}
 	}
 	return counts
+}
+
+// RecordEach makes a recording of all workers that must succeed, for at least a time and until each of them has made a
+// number of further dispatches, even on a busy machine.
+func (f *Fleet) RecordEach(t testing.TB, d time.Duration, dispatches int, args ...string) Run {
+	t.Helper()
+	r := f.Begin(t, args...)
+	r.EndAfter(t, d, dispatches, f.Workers(t))
+	return r.MustRecord(t)
+}
+
+// EndAfter ends a recording after at least a time, and when each of the workers has made a number of further dispatches
+// in it.
+func (r *Command) EndAfter(t testing.TB, d time.Duration, dispatches int, workers map[int]*Process) {
+	t.Helper()
+	r.saysOrEnds(t, "✓ attached")
+	over := time.Now().Add(d)
+	var enough []func() bool
+	for _, w := range workers {
+		enough = append(enough, w.Dispatches(t, dispatches))
+	}
+	for _, of := range enough {
+		Until(t, "each worker has dispatched enough", of)
+	}
+	Until(t, "the time is over", func() bool { return time.Now().After(over) })
+	r.Interrupt(t)
 }
 
 // othersOf returns the rows of a trace that belong to processes other than the one whose sessions

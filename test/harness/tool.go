@@ -50,6 +50,12 @@ func (p *Process) RecordUntil(t testing.TB, d time.Duration, dispatches int, arg
 	return p.recordUntil(t, d, dispatches, args...).MustRecord(t)
 }
 
+// TryRecordUntil is RecordUntil for a recording that may end with another exit code.
+func (p *Process) TryRecordUntil(t testing.TB, d time.Duration, dispatches int, args ...string) Run {
+	t.Helper()
+	return p.recordUntil(t, d, dispatches, args...).Wait(t)
+}
+
 // RecordLast is RecordUntil, and ends the workload.
 func (p *Process) RecordLast(t testing.TB, d time.Duration, dispatches int, args ...string) Run {
 	t.Helper()

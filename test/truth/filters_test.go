@@ -126,8 +126,8 @@ func nthOf(byEnd map[string][]*simlog.Record, packet uint64, wanted []int) (name
 // report on some ranks of a whole trace has only those.
 func TestFilterRanks(t *testing.T) {
 	f := harness.StartFleet(t, 3)
-	whole := f.Record(t, 300*time.Millisecond)
-	run := f.Record(t, 300*time.Millisecond, "--rank", "1-2")
+	whole := f.RecordEach(t, 300*time.Millisecond, 200)
+	run := f.RecordEach(t, 300*time.Millisecond, 200, "--rank", "1-2")
 	fleet := f.Workers(t)
 	counts := f.Quit(t, fleet)
 	selected := maps.Clone(fleet)

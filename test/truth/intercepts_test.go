@@ -52,7 +52,7 @@ func TestRuntimeIntercepts(t *testing.T) {
 
 func recordWhatIsSeen(t *testing.T, p *harness.Process) harness.Run {
 	t.Helper()
-	run := p.TryRecord(t, 400*time.Millisecond)
+	run := p.TryRecordUntil(t, 400*time.Millisecond, 1000)
 	if run.Code != failure.NothingSeen {
 		run.MustBe(t, failure.OK)
 	}

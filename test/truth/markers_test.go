@@ -167,7 +167,7 @@ func TestMarkersTaken(t *testing.T) {
 	if now := p.RoctxSlot(t); now != theirs {
 		t.Errorf("slot %#x, theirs was %#x", now, theirs)
 	}
-	again := harness.SaysOfMarkers(t, p.Record(t, 100*time.Millisecond, "--marker-trace").Summary)
+	again := harness.SaysOfMarkers(t, p.RecordUntil(t, 100*time.Millisecond, 100, "--marker-trace").Summary)
 	if again == nil || again.Begun != 0 || again.Libraries[0].Way != "not recorded: another tool has taken its place" {
 		t.Errorf("later: %+v", again.Libraries)
 	}

@@ -150,7 +150,7 @@ func TestDomains(t *testing.T) {
 // queues.
 func TestPrivateIndex(t *testing.T) {
 	p := harness.Start(t, harness.Stress(2, 1, 64, "--kind", "10"))
-	run := p.TryRecord(t, 500*time.Millisecond)
+	run := p.TryRecordUntil(t, 500*time.Millisecond, 1000)
 	run.MustBe(t, failure.NothingSeen)
 	if err := run.Decode(); err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"database/sql"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,7 +67,7 @@ func byOutcome(s report.Summary) map[tracedb.Outcome][]report.Process {
 // numbers its GPU 0, into one file.
 func TestServer(t *testing.T) {
 	f := harness.StartFleet(t, workers)
-	run := f.Record(t, 1500*time.Millisecond)
+	run := f.RecordEach(t, time.Second, 200)
 	fleet := f.Workers(t)
 	counts := f.Quit(t, fleet)
 	checkWorkers(t, fleet, counts, run.Trace)
@@ -256,7 +255,10 @@ func TestServerRefusal(t *testing.T) {
 	if err := syscall.Kill(stopped.PID, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	run := f.TryRecord(t, time.Second)
+	delete(fleet, 1)
+	r := f.Begin(t)
+	r.EndAfter(t, 300*time.Millisecond, 200, fleet)
+	run := r.Wait(t)
 	if err := syscall.Kill(stopped.PID, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +271,6 @@ func TestServerRefusal(t *testing.T) {
 		t.Error("the refused worker has a payload")
 	}
 	counts := f.Quit(t, fleet)
-	delete(fleet, 1)
 	checkWorkers(t, fleet, counts, run.Trace)
 	found := byOutcome(run.Summary)
 	refused := found[tracedb.OutcomeRefused]
@@ -285,15 +286,16 @@ func TestServerRefusal(t *testing.T) {
 func TestServerChosenPIDs(t *testing.T) {
 	f := harness.StartFleet(t, 3)
 	fleet := f.Workers(t)
-	trace := filepath.Join(t.TempDir(), "two.db")
-	run := harness.Tool(t, "-p", strconv.Itoa(fleet[0].PID)+","+strconv.Itoa(fleet[2].PID), "-d", "1s", "-o", trace, "--json")
-	run.MustBe(t, failure.OK)
-	if fleet[1].Status(t).Resident {
+	other := fleet[1]
+	delete(fleet, 1)
+	r := fleet[0].Begin(t, "-p", strconv.Itoa(fleet[2].PID))
+	r.EndAfter(t, 300*time.Millisecond, 200, fleet)
+	run := r.MustRecord(t)
+	if other.Status(t).Resident {
 		t.Error("the worker that was not meant has a payload")
 	}
 	counts := f.Quit(t, fleet)
-	delete(fleet, 1)
-	checkWorkers(t, fleet, counts, trace)
+	checkWorkers(t, fleet, counts, run.Trace)
 }
 
 // TestServerInContainer: the tool records a server in another pid and mount namespace by its
@@ -332,7 +334,7 @@ func recordContained(t *testing.T, f *harness.Fleet, workers int) {
 	if len(fleet) != workers {
 		t.Fatalf("workers: %v", fleet)
 	}
-	run := f.Record(t, 2*time.Second)
+	run := f.RecordEach(t, time.Second, 200)
 	counts := f.Quit(t, fleet)
 	checkWorkers(t, fleet, counts, run.Trace)
 	for _, p := range byOutcome(run.Summary)[tracedb.OutcomeRecorded] {

@@ -45,7 +45,7 @@ func TestKindUnavailable(t *testing.T) {
 			t.Errorf("%+v", s.Unavailable)
 		}
 	}
-	strict := p.TryRecord(t, 100*time.Millisecond, append(args, "--strict", "--set", "RTL_TEST_FAIL_STEP=memory-copy find")...)
+	strict := p.TryRecordUntil(t, 0, 500, append(args, "--strict", "--set", "RTL_TEST_FAIL_STEP=memory-copy find")...)
 	strict.MustBe(t, failure.RecordsMissing)
 	if !strings.Contains(strict.Stderr, "--strict: not every kind could be recorded\n") {
 		t.Errorf("not said:\n%s", strict.Stderr)
