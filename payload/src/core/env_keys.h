@@ -74,7 +74,7 @@ struct rtl_config {
 	CHOICE("RTL_BUFFER_POLICY", buffer_policy, 0u, "discard|lossless") \
 	NUMBER("RTL_BUFFER_LIMIT", buffer_limit_bytes, 1073741824u, 65536u, 1099511627776u, false) \
 	NUMBER("RTL_RECORDER_TIMEOUT_MS", recorder_timeout_ms, 5000u, 100u, 3600000u, false) \
-	NUMBER("RTL_GRACE_TIMEOUT_MS", grace_timeout_ms, 5000u, 1u, 600000u, false) \
+	NUMBER("RTL_GRACE_TIMEOUT_MS", grace_timeout_ms, 5000u, 1u, 12000u, false) \
 	NUMBER("RTL_DRAIN_TIMEOUT_MS", drain_timeout_ms, 1000u, 0u, 600000u, false) \
 	NUMBER("RTL_SIGNAL_POOL", signal_pool, 4096u, 1u, 1048576u, false) \
 	CHOICE("RTL_STAMP", stamp, 0u, "tsc|boottime") \
