@@ -174,7 +174,7 @@ func TestCallsDangers(t *testing.T) {
 	r.Says(t, "✓ attached")
 	taken := p.Data(t).Places()
 	release(t, p) // the threads are now in calls that began in the session
-	harness.Until(t, "it calls while it is recorded", p.Dispatches(t, 10000))
+	harness.Until(t, "it calls while it is recorded", p.Dispatches(t, 40000))
 	r.Interrupt(t)
 	runs := []harness.Run{r.MustRecord(t)}
 
@@ -197,7 +197,7 @@ func TestCallsDangers(t *testing.T) {
 	r = p.Begin(t, allCalls...)
 	r.Says(t, "✓ attached")
 	release(t, p) // calls that began in the first session return in the second
-	harness.Until(t, "it calls while it is recorded again", p.Dispatches(t, 10000))
+	harness.Until(t, "it calls while it is recorded again", p.Dispatches(t, 40000))
 	r.Interrupt(t)
 	runs = append(runs, r.MustRecord(t))
 	asBefore()
