@@ -23,7 +23,7 @@ const exitTable = `    0  records exist, the detach is confirmed           detac
     6  something could not be restored                  as the message says
     7  nothing was recorded                             detached
     8  some of several processes failed                 each as the message says
-    9  with --strict: records are missing               detached
+    9  with --strict: records or kinds are missing      detached
    10  with --strict: it ended early                    detached`
 
 const examples = `  rtl-attach ps                              which processes use ROCm here

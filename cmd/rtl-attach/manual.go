@@ -44,7 +44,7 @@ With --strict, if the program ends with 0:
 
     7  nothing was recorded
     8  some of its processes were not recorded
-    9  records are missing
+    9  records are missing, or a kind could not be recorded
    10  the recording ended early
 
 or the code of the error that has prevented the recording: see rtl-attach(1).`,

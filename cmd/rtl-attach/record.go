@@ -110,7 +110,7 @@ func (f *recordFlags) addRecordingTo(flags *pflag.FlagSet) {
 	f.threads.addTo(flags)
 	f.flight.addTo(flags)
 	flags.StringArrayVar(&f.control, "control", nil, "take commands from a `CHANNEL` while recording: fd:N[,N], fifo:FILE[,FILE], unix:FILE; may be given again (see the guide: flight-recorder)")
-	flags.BoolVar(&f.strict, "strict", false, "exit code 9 if records are missing, 10 if the recording ended early")
+	flags.BoolVar(&f.strict, "strict", false, "exit code 9 if records or kinds are missing, 10 if the recording ended early")
 	flags.StringVar(&f.payload, "payload", "", "load this shared library instead of the built-in one")
 	_ = flags.MarkHidden("payload")
 	flags.StringArrayVar(&f.settings, "set", nil, "give the payload a setting, `NAME=VALUE`: RTL_HSA_LIBRARY=FILE (which runtime, of several), RTL_RECORDER_TIMEOUT_MS=20000; may be given again")

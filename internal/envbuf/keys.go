@@ -88,7 +88,7 @@ var Keys = []Key{
 	},
 	{
 		Name: GraceTimeout, Field: "grace_timeout_ms", Kind: Number,
-		Default: 5000, Min: 1, Max: 12_000, // the tool waits 15 s for the end of an arming
+		Default: 5000, Min: 1, Max: 12_000, // less than answerTimeout in internal/session, with time to arm
 		Doc: "threads may take this long to leave the raw index functions",
 	},
 	{

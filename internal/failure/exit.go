@@ -16,7 +16,7 @@ const (
 	SomeFailed   ExitCode = 8 // of several targets; the trace has the others
 
 	// With --strict, instead of 0:
-	RecordsMissing ExitCode = 9  // some records are lost
+	RecordsMissing ExitCode = 9  // some records are lost, or a kind could not be recorded
 	EndedEarly     ExitCode = 10 // the recording ended early
 )
 

@@ -43,7 +43,7 @@ func TestToggleHangs(t *testing.T) {
 	}
 }
 
-// TestToggleFails: a call returns the error of its own change, and not that of an earlier one.
+// TestToggleFails: after a change that has failed, the next call returns the result of its own change.
 func TestToggleFails(t *testing.T) {
 	var s toggle
 	refused := errors.New("refused")

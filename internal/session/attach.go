@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	answerTimeout = 15 * time.Second // for an arming, with its grace period
+	answerTimeout = 15 * time.Second // for an arming: longer than the largest envbuf.GraceTimeout
 	wedgedTimeout = 2 * time.Second  // for any answer of the control thread
 	settlePeriod  = time.Millisecond // between polls of a payload that may make a grace request
 	returnTimeout = 5 * time.Second  // for a runtime that was shut down during the attach
